@@ -1,0 +1,35 @@
+/* status.h - how every hilbert function that can fail says so. */
+#ifndef HILBERT_STATUS_H
+#define HILBERT_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__clang__)
+#define HIL_NODISCARD_TYPE __attribute__((warn_unused_result))
+#else
+#define HIL_NODISCARD_TYPE
+#endif
+
+#define HIL_API __attribute__((visibility("default")))
+
+typedef enum HIL_NODISCARD_TYPE hil_status {
+    HIL_OK = 0,
+    HIL_ERR_USAGE,       /* the caller asked for something that cannot be meant */
+    HIL_ERR_INPUT,       /* a file or a value from outside is wrong */
+    HIL_ERR_IO,          /* the system refused to read or write */
+    HIL_ERR_MEMORY,      /* no memory, or a budget is spent */
+    HIL_ERR_NUMERIC,     /* NaN or infinity where a number is needed */
+    HIL_ERR_INTERRUPTED, /* the user asked to stop; everything is saved */
+} hil_status;
+
+/* The one line that describes the last failure on this thread. Valid until the next failure. */
+HIL_API const char *hil_status_message(void);
+
+HIL_API const char *hil_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,26 @@
+/* pool.h - a fixed set of threads that share one numbered list of tasks at a time. */
+#ifndef HIL_BASE_POOL_H
+#define HIL_BASE_POOL_H
+
+#include "base/fail.h"
+
+typedef struct hil_pool hil_pool;
+
+/* `threads` counts the caller; 0 takes the CPUs this process may run on. */
+hil_status hil_pool_create(hil_pool **out, int threads);
+void hil_pool_destroy(hil_pool *pool);
+
+int hil_pool_threads(const hil_pool *pool);
+
+/* Runs task(context, i, thread) for every i in [0, tasks) and returns when all are done. Which
+   thread runs which task is not fixed: the result of a task may depend on i only. `thread` is in
+   [0, hil_pool_threads). Not reentrant: a task must not call it on the same pool. */
+typedef void hil_task(void *context, int64_t i, int thread);
+void hil_pool_run(hil_pool *pool, hil_task *task, void *context, int64_t tasks);
+
+/* Scratch memory of one thread, 64-byte aligned, kept between calls and grown when asked for more.
+   Fails only when it must grow. Contents do not survive the task. */
+hil_status hil_pool_reserve(hil_pool *pool, size_t bytes_per_thread);
+void *hil_pool_scratch(const hil_pool *pool, int thread);
+
+#endif

@@ -1,0 +1,31 @@
+/* text.h - growable bytes, paths, edit distance. */
+#ifndef HIL_BASE_TEXT_H
+#define HIL_BASE_TEXT_H
+
+#include "base/alloc.h"
+
+/* Owns `data`, which is always followed by a NUL byte once anything was added. */
+typedef struct hil_text {
+    char *data;
+    size_t size;
+    size_t capacity;
+} hil_text;
+
+hil_status hil_text_add(hil_text *text, const void *bytes, size_t size);
+hil_status hil_text_print(hil_text *text, const char *format, ...) HIL_PRINTF(2, 3);
+void hil_text_free(hil_text *text);
+
+/* "dir/name" into a fixed buffer; fails when it does not fit. */
+#define HIL_PATH_MAX 4096
+hil_status hil_path_join(char out[HIL_PATH_MAX], const char *dir, const char *name);
+
+/* Whether `name` is one plain component that stays in its folder: no '/', not empty, "." or "..". */
+bool hil_path_is_plain(const char *name);
+
+/* The candidate nearest to `word` by edit distance, or NULL when none is near. */
+const char *hil_text_nearest(const char *word, const char *const *candidates, size_t count);
+
+/* Bytes as "12.0 GiB" into `out`. Returns out. */
+const char *hil_text_bytes(char out[32], uint64_t bytes);
+
+#endif

@@ -1,0 +1,213 @@
+/* file.c - whole files on POSIX calls. */
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES ((size_t)1 << 20)
+
+static hil_status fail_path(const char *verb, const char *path)
+{
+    return hil_fail(HIL_ERR_IO, "cannot %s %s: %s", verb, path, strerror(errno));
+}
+
+hil_status hil_map_open(hil_map *map, const char *path)
+{
+    *map = (hil_map){.data = ""};
+    hil_status status = HIL_OK;
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail_path("open", path);
+    if (fstat(fd, &info) != 0) {
+        status = fail_path("inspect", path);
+    } else if (!S_ISREG(info.st_mode)) {
+        status = hil_fail(HIL_ERR_INPUT, "cannot read %s: not a regular file", path);
+    } else if (info.st_size > 0) {
+        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED)
+            status = fail_path("map", path);
+        else
+            *map = (hil_map){data, (size_t)info.st_size};
+    }
+    close(fd);
+    return status;
+}
+
+void hil_map_close(hil_map *map)
+{
+    if (map->size) munmap((void *)(uintptr_t)map->data, map->size);
+    *map = (hil_map){.data = ""};
+}
+
+bool hil_file_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+hil_status hil_folder_create(const char *path)
+{
+    char part[HIL_PATH_MAX];
+    size_t size = strlen(path);
+    if (size == 0 || size >= sizeof part) return hil_fail(HIL_ERR_INPUT, "bad folder name: %.80s", path);
+    for (size_t i = 1; i <= size; ++i) {
+        if (path[i] != '/' && path[i] != 0) continue;
+        memcpy(part, path, i);
+        part[i] = 0;
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) return fail_path("create folder", part);
+    }
+    struct stat info;
+    if (stat(path, &info) != 0) return fail_path("inspect", path);
+    if (!S_ISDIR(info.st_mode)) return hil_fail(HIL_ERR_INPUT, "%s is not a folder", path);
+    return HIL_OK;
+}
+
+hil_status hil_folder_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_path("open folder", path);
+    hil_status status = fsync(fd) == 0 ? HIL_OK : fail_path("sync folder", path);
+    close(fd);
+    return status;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *walk)
+{
+    (void)info;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+hil_status hil_path_remove(const char *path)
+{
+    if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT) return HIL_OK;
+    return fail_path("remove", path);
+}
+
+hil_status hil_folder_free_bytes(const char *path, uint64_t *out)
+{
+    char part[HIL_PATH_MAX];
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+        return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
+    while (!hil_file_exists(part)) {
+        char *slash = strrchr(part, '/');
+        if (!slash) {
+            strcpy(part, ".");
+        } else if (slash == part) {
+            part[1] = 0;
+        } else {
+            *slash = 0;
+        }
+    }
+    struct statvfs info;
+    if (statvfs(part, &info) != 0) return fail_path("inspect", part);
+    *out = (uint64_t)info.f_bavail * info.f_frsize;
+    return HIL_OK;
+}
+
+struct hil_writer {
+    char path[HIL_PATH_MAX];
+    char temporary[HIL_PATH_MAX];
+    int fd;
+    size_t used;
+    char *buffer;
+};
+
+hil_status hil_writer_open(hil_writer **out, const char *path)
+{
+    static atomic_uint serial;
+    *out = NULL;
+    hil_writer *writer;
+    HIL_TRY(HIL_ALLOC(1, &writer));
+    writer->fd = -1;
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(HIL_ALLOC(BUFFER_BYTES, &writer->buffer));
+    snprintf(writer->path, sizeof writer->path, "%s", path);
+    int size = snprintf(writer->temporary, sizeof writer->temporary, "%s.tmp.%ld.%u", path,
+                        (long)getpid(), atomic_fetch_add(&serial, 1));
+    if (size < 0 || (size_t)size >= sizeof writer->temporary)
+        HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path));
+    writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (writer->fd < 0) HIL_TRY_DONE(fail_path("create", writer->path));
+    *out = writer;
+    writer = NULL;
+done:
+    hil_writer_close(writer);
+    return status;
+}
+
+static hil_status write_fully(hil_writer *writer, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t done = write(writer->fd, bytes, size);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return fail_path("write", writer->path);
+        bytes += done;
+        size -= (size_t)done;
+    }
+    return HIL_OK;
+}
+
+static hil_status flush_buffer(hil_writer *writer)
+{
+    HIL_TRY(write_fully(writer, writer->buffer, writer->used));
+    writer->used = 0;
+    return HIL_OK;
+}
+
+hil_status hil_writer_add(hil_writer *writer, const void *bytes, size_t size)
+{
+    if (size > BUFFER_BYTES - writer->used) HIL_TRY(flush_buffer(writer));
+    if (size >= BUFFER_BYTES) return write_fully(writer, bytes, size);
+    memcpy(writer->buffer + writer->used, bytes, size);
+    writer->used += size;
+    return HIL_OK;
+}
+
+hil_status hil_writer_commit(hil_writer *writer)
+{
+    HIL_TRY(flush_buffer(writer));
+    if (fsync(writer->fd) != 0) return fail_path("sync", writer->path);
+    int fd = writer->fd;
+    writer->fd = -1;
+    if (close(fd) != 0) return fail_path("close", writer->path);
+    if (rename(writer->temporary, writer->path) != 0) return fail_path("rename to", writer->path);
+    writer->temporary[0] = 0;
+    return HIL_OK;
+}
+
+void hil_writer_close(hil_writer *writer)
+{
+    if (!writer) return;
+    if (writer->fd >= 0) close(writer->fd);
+    if (writer->temporary[0] && writer->path[0]) unlink(writer->temporary);
+    hil_free(writer->buffer);
+    hil_free(writer);
+}
+
+hil_status hil_file_write(const char *path, const void *bytes, size_t size)
+{
+    hil_writer *writer;
+    HIL_TRY(hil_writer_open(&writer, path));
+    hil_status status = hil_writer_add(writer, bytes, size);
+    if (status == HIL_OK) status = hil_writer_commit(writer);
+    hil_writer_close(writer);
+    return status;
+}
+
+hil_status hil_file_copy(const char *from, const char *to)
+{
+    hil_map map;
+    HIL_TRY(hil_map_open(&map, from));
+    hil_status status = hil_file_write(to, map.data, map.size);
+    hil_map_close(&map);
+    return status;
+}

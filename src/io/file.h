@@ -1,0 +1,40 @@
+/* file.h - whole files: map them to read, and write them so that they appear complete or not at all. */
+#ifndef HIL_IO_FILE_H
+#define HIL_IO_FILE_H
+
+#include "base/text.h"
+
+/* A file's bytes, mapped read-only. Owns the mapping. An empty file has data "" and size 0. */
+typedef struct hil_map {
+    const char *data;
+    size_t size;
+} hil_map;
+
+hil_status hil_map_open(hil_map *map, const char *path);
+void hil_map_close(hil_map *map);
+
+bool hil_file_exists(const char *path);
+
+/* Creates `path` and missing parents. Existing folders are fine. */
+hil_status hil_folder_create(const char *path);
+/* Makes the names in a folder durable. */
+hil_status hil_folder_sync(const char *path);
+/* Removes a file or a folder with everything in it; a missing one is fine. */
+hil_status hil_path_remove(const char *path);
+/* Bytes that an ordinary user can still write under `path` (the nearest existing parent counts). */
+hil_status hil_folder_free_bytes(const char *path, uint64_t *out);
+
+/* A file being written beside its final name: `path.tmp.<pid>.<n>`. commit makes it durable and
+   renames it; close without commit removes it. Buffered; a failed write surfaces at once. */
+typedef struct hil_writer hil_writer;
+hil_status hil_writer_open(hil_writer **out, const char *path);
+hil_status hil_writer_add(hil_writer *writer, const void *bytes, size_t size);
+hil_status hil_writer_commit(hil_writer *writer);
+void hil_writer_close(hil_writer *writer);
+
+/* The three calls above for bytes that are already whole. */
+hil_status hil_file_write(const char *path, const void *bytes, size_t size);
+/* Copies a file through a writer. */
+hil_status hil_file_copy(const char *from, const char *to);
+
+#endif

@@ -1,0 +1,29 @@
+/* Every task runs exactly once, whatever the number of threads. */
+#include "base/pool.h"
+#include "check.h"
+
+static void add(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    ((int *)context)[i] += (int)i + 1;
+}
+
+int main(void)
+{
+    static int seen[5000];
+    for (int threads = 1; threads <= 4; ++threads) {
+        hil_pool *pool;
+        CHECK_OK(hil_pool_create(&pool, threads));
+        for (int64_t tasks = 0; tasks < 5000; tasks = tasks * 3 + 1) {
+            memset(seen, 0, sizeof seen);
+            hil_pool_run(pool, add, seen, tasks);
+            for (int i = 0; i < 5000; ++i) CHECK_INT(seen[i], i < tasks ? i + 1 : 0);
+        }
+        CHECK_OK(hil_pool_reserve(pool, 1000));
+        CHECK(hil_pool_scratch(pool, threads - 1) != NULL);
+        hil_pool_destroy(pool);
+    }
+    hil_pool *pool;
+    CHECK_FAILS(hil_pool_create(&pool, -1), HIL_ERR_USAGE, "threads");
+    return 0;
+}

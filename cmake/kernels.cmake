@@ -1,0 +1,33 @@
+# Kernels for one instruction set live in files whose suffix names it. Such a file is compiled with
+# the flags of its set, and HIL_WITH_<SET> is defined for the whole library; what the target or the
+# compiler cannot have is dropped from `sources`, and the summary says so.
+include(CheckCCompilerFlag)
+
+set(flags_avx2 -mavx2 -mfma -mf16c)
+set(flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq ${flags_avx2})
+set(flags_amx -mamx-tile -mamx-bf16 ${flags_avx512})
+
+foreach(set avx2 avx512 amx)
+  set(files ${sources})
+  list(FILTER files INCLUDE REGEX "_${set}\\.c$")
+  if(NOT files)
+    continue()
+  endif()
+  string(TOUPPER ${set} name)
+  string(REPLACE ";" " " flags "${flags_${set}}")
+  set(why "the target is ${CMAKE_SYSTEM_PROCESSOR}")
+  set(HIL_CC_HAS_${name} OFF)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    unset(HIL_CC_HAS_${name})
+    check_c_compiler_flag("${flags}" HIL_CC_HAS_${name})
+    set(why "the compiler does not know ${flags}")
+  endif()
+  if(HIL_CC_HAS_${name})
+    set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${flags_${set}}")
+    add_compile_definitions(HIL_WITH_${name}=1)
+    set_property(GLOBAL APPEND PROPERTY HIL_SUMMARY "${name} kernels: yes, chosen at run time")
+  else()
+    list(REMOVE_ITEM sources ${files})
+    set_property(GLOBAL APPEND PROPERTY HIL_SUMMARY "${name} kernels: left out, ${why}")
+  endif()
+endforeach()

@@ -1,0 +1,51 @@
+# tests/*/test_*.c are programs, tests/*/test_*.sh run with bash; exit 77 means skipped. A source
+# with a comment line "soak: --full" has a long version as well, which only `make soak` runs.
+function(hil_test name source)
+  get_filename_component(folder ${source} DIRECTORY)
+  get_filename_component(folder ${folder} NAME)
+  set(environment HILBERT=${CMAKE_BINARY_DIR}/hilbert TESTS=${CMAKE_SOURCE_DIR}/tests
+    SOURCE=${CMAKE_SOURCE_DIR} BUILD=${CMAKE_BINARY_DIR} CC=${CMAKE_C_COMPILER})
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS ${folder} TIMEOUT 600 SKIP_RETURN_CODE 77
+    ENVIRONMENT "${environment}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+  file(STRINGS ${source} long REGEX "^(/\\*|#) soak: --full")
+  if(long)
+    add_test(NAME ${name}_full CONFIGURATIONS soak COMMAND ${ARGN} --full)
+    set_tests_properties(${name}_full PROPERTIES LABELS soak TIMEOUT 7200 SKIP_RETURN_CODE 77
+      ENVIRONMENT "${environment}")
+  endif()
+endfunction()
+
+file(GLOB programs CONFIGURE_DEPENDS tests/*/test_*.c)
+foreach(source ${programs})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${source})
+  target_include_directories(${name} PRIVATE tests)
+  target_link_libraries(${name} PRIVATE hil)
+  target_compile_definitions(${name} PRIVATE HIL_TESTS="${CMAKE_SOURCE_DIR}/tests")
+  hil_test(${name} ${source} ${name})
+endforeach()
+
+file(GLOB scripts CONFIGURE_DEPENDS tests/*/test_*.sh)
+foreach(source ${scripts})
+  get_filename_component(name ${source} NAME_WE)
+  hil_test(${name} ${source} bash ${source})
+endforeach()
+
+if(HIL_FUZZ)
+  file(GLOB fuzzers CONFIGURE_DEPENDS fuzz/fuzz_*.c)
+  foreach(source ${fuzzers})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE hil)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  endforeach()
+endif()
+
+file(GLOB benches CONFIGURE_DEPENDS bench/bench_*.c)
+foreach(source ${benches})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} EXCLUDE_FROM_ALL ${source})
+  target_link_libraries(${name} PRIVATE hil)
+endforeach()

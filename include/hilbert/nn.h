@@ -1,0 +1,100 @@
+/* nn.h - tensors, operations and models: for architectures of one's own.
+
+   A model is a fixed sequence of segments (embedding, blocks, head with loss). Each is an ordinary C
+   function for one micro-batch that calls operations. Parameters are handles; the engine decides when
+   they arrive and leave, what is kept for backward and what is recomputed. */
+#ifndef HILBERT_NN_H
+#define HILBERT_NN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hilbert/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hil_model hil_model; /* owns its segments, layers and parameters */
+typedef struct hil_param hil_param; /* borrowed from the model */
+typedef struct hil_tape hil_tape;   /* borrowed during a segment's call */
+typedef struct hil_value hil_value; /* a tensor on the tape; borrowed during a segment's call */
+
+/* A few named values that go from segment to segment. Names are borrowed: use string literals. */
+#define HIL_VALUES_MAX 8
+typedef struct hil_values {
+    int count;
+    const char *name[HIL_VALUES_MAX];
+    hil_value *value[HIL_VALUES_MAX];
+} hil_values;
+
+HIL_API hil_status hil_values_set(hil_values *values, const char *name, hil_value *value);
+HIL_API hil_status hil_values_get(const hil_values *values, const char *name, hil_value **out);
+
+typedef hil_status hil_segment_fn(hil_tape *tape, void *layer, const hil_values *in,
+                                  hil_values *out);
+
+/* Building a model: create, then for each segment its parameters, then train it (trainer.h). */
+HIL_API hil_status hil_model_create(hil_model **out);
+HIL_API void hil_model_destroy(hil_model *model);
+/* Zeroed memory that lives as long as the model: for layers. */
+HIL_API hil_status hil_model_alloc(hil_model *model, size_t bytes, void **out);
+/* Appends a segment. Its `out` values are what the next segment finds in `in`. */
+HIL_API hil_status hil_model_segment(hil_model *model, const char *name, hil_segment_fn *run,
+                                     void *layer);
+
+typedef enum hil_role {
+    HIL_MATRIX,    /* rows x cols, normal with `std`, decayed */
+    HIL_TRANSPOSED, /* the same, but files hold it as cols x rows */
+    HIL_SCALE,     /* a vector of ones, not decayed */
+    HIL_BIAS,      /* a vector of zeros, not decayed */
+} hil_role;
+
+/* Registers a parameter under the name it has in files. `rows` is 1 for vectors. */
+HIL_API hil_status hil_model_param(hil_model *model, const char *name, hil_role role, int64_t rows,
+                                   int64_t cols, double std, hil_param **out);
+
+/* The batch, as int32 values of shape (B, T). */
+HIL_API hil_value *hil_batch_tokens(hil_tape *tape);
+HIL_API hil_value *hil_batch_positions(hil_tape *tape);
+
+HIL_API int hil_value_dims(const hil_value *value);
+HIL_API int64_t hil_value_dim(const hil_value *value, int i); /* negative i counts from the end */
+
+/* Operations. Every one checks its shapes. */
+HIL_API hil_status hil_embedding(hil_tape *t, hil_value *ids, hil_param *table, hil_value **y);
+HIL_API hil_status hil_linear(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
+                              hil_value **y); /* bias may be NULL */
+HIL_API hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
+                                 double eps, hil_value **y);
+HIL_API hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps,
+                               hil_value **y);
+/* x (B, T, H, D); `frequency` has D/2 numbers and lives as long as the model. */
+HIL_API hil_status hil_rope(hil_tape *t, hil_value *x, const float *frequency, hil_value **y);
+typedef struct hil_attention_options {
+    double scale;   /* 0: 1 / sqrt(D) */
+    int64_t window; /* 0: none */
+    double dropout;
+} hil_attention_options;
+/* q (B, T, H, D), k and v (B, T, KV, D): causal, inside each document. */
+HIL_API hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
+                                 const hil_attention_options *options, hil_value **y);
+typedef enum hil_gelu_kind { HIL_GELU_ERF, HIL_GELU_TANH } hil_gelu_kind;
+HIL_API hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y);
+HIL_API hil_status hil_swiglu(hil_tape *t, hil_value *gate, hil_value *up, hil_value **y);
+HIL_API hil_status hil_add(hil_tape *t, hil_value *x, hil_value *y, hil_value **sum);
+HIL_API hil_status hil_dropout(hil_tape *t, hil_value *x, double rate, hil_value **y);
+/* `n` equal parts of the last dimension. */
+HIL_API hil_status hil_split(hil_tape *t, hil_value *x, int n, hil_value **parts);
+/* The same elements seen with another shape; -1 at most once. */
+HIL_API hil_status hil_reshape(hil_tape *t, hil_value *x, int dims, const int64_t *shape,
+                               hil_value **y);
+/* Projects x (B, T, C) to the vocabulary and adds the cross-entropy of the batch's targets to the
+   loss. When generating it keeps the logits of the last position instead. */
+HIL_API hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

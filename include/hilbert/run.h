@@ -1,0 +1,127 @@
+/* run.h - whole jobs on model folders: what the program `hilbert` does. */
+#ifndef HILBERT_RUN_H
+#define HILBERT_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "hilbert/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum hil_schedule { HIL_SCHEDULE_COSINE, HIL_SCHEDULE_LINEAR, HIL_SCHEDULE_CONSTANT } hil_schedule;
+
+/* Progress of a run; all callbacks may be NULL. Called on the caller's thread. */
+typedef struct hil_step_report {
+    int64_t step, steps; /* this one (from 1) and the last */
+    double loss, grad_norm, lr;
+    int64_t tokens; /* so far */
+    double seconds, tokens_per_second, seconds_left;
+} hil_step_report;
+typedef struct hil_observer {
+    void *context;
+    void (*note)(void *context, const char *line); /* a sentence for the user */
+    void (*progress)(void *context, const char *what, uint64_t done, uint64_t total); /* long work */
+    void (*step)(void *context, const hil_step_report *report);
+    void (*eval)(void *context, int64_t step, double loss);
+} hil_observer;
+
+/* Every option of `hilbert train`. hil_train_defaults fills it; strings and lists are borrowed. */
+typedef struct hil_train_options {
+    const char *model;        /* model folder or config.json */
+    const char *const *data;  /* files */
+    size_t data_count;
+    const char *out;
+    int64_t steps;  /* 0: from epochs */
+    double epochs;  /* 0 with steps 0: one epoch */
+    int64_t seq;    /* 0: the model's longest, at most 1024 */
+    int64_t batch;  /* sequences per step */
+    int64_t micro_batch; /* sequences computed at once; 0: chosen by rule */
+    double lr, weight_decay, clip, beta1, beta2, eps;
+    hil_schedule schedule;
+    int64_t warmup;
+    const char *dtype;      /* "bf16", "fp32" */
+    const char *save_dtype; /* NULL: the input's */
+    uint64_t seed;
+    int threads; /* 0: all */
+    bool shuffle;
+    bool recompute; /* keep only each segment's inputs and compute the rest again in backward */
+    const char *eval_data;
+    double eval_fraction;
+    int64_t eval_every; /* 0: at the end, when there is something to evaluate on */
+    int64_t save_every; /* 0: only at the end */
+    int64_t keep;       /* checkpoints kept */
+    bool resume, overwrite;
+    uint64_t tile_size;
+    const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
+} hil_train_options;
+
+typedef struct hil_train_result {
+    int64_t steps, tokens, parameters;
+    double first_loss, last_loss, eval_loss; /* eval_loss is NaN without evaluation */
+    double seconds, tokens_per_second;
+    uint64_t peak_bytes;
+} hil_train_result;
+
+HIL_API void hil_train_defaults(hil_train_options *options);
+/* HIL_ERR_INTERRUPTED: stopped on request, everything saved; the message says how to go on. */
+HIL_API hil_status hil_train(const hil_train_options *options, const hil_observer *observer,
+                             hil_train_result *result);
+
+typedef struct hil_eval_options {
+    const char *model;
+    const char *const *data;
+    size_t data_count;
+    int64_t seq, batch; /* 0: as in training */
+    const char *dtype;  /* "fp32" by default */
+    int threads;
+} hil_eval_options;
+typedef struct hil_eval_result {
+    double loss, perplexity, seconds, seconds_to_first_batch;
+    int64_t tokens;
+} hil_eval_result;
+HIL_API void hil_eval_defaults(hil_eval_options *options);
+HIL_API hil_status hil_eval(const hil_eval_options *options, const hil_observer *observer,
+                            hil_eval_result *result);
+
+typedef struct hil_generate_options {
+    const char *model;
+    const char *prompt;
+    int64_t max_tokens;
+    double temperature; /* 0: greedy */
+    int64_t top_k;      /* 0: all */
+    double top_p;       /* 1: all */
+    uint64_t seed;
+    const char *dtype;
+    int threads;
+    /* Receives the text as it comes; a non-zero return stops. */
+    int (*write)(void *context, const char *text, size_t size);
+    void *write_context;
+    const volatile int *stop;
+} hil_generate_options;
+typedef struct hil_generate_result {
+    int64_t prompt_tokens, tokens;
+    double seconds, tokens_per_second; /* of the continuation, loading not counted */
+} hil_generate_result;
+HIL_API void hil_generate_defaults(hil_generate_options *options);
+HIL_API hil_status hil_generate(const hil_generate_options *options, hil_generate_result *result);
+
+/* tokenizer.json of a model folder (or the file itself): bytes of `in` to one JSON array of ids on
+   `out`, or the other way round. */
+typedef struct hil_tokenize_options {
+    const char *model;
+    bool special, decode;
+} hil_tokenize_options;
+HIL_API hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, FILE *out);
+
+/* Lists the tensors of a model folder, a checkpoint folder or a .safetensors file on `out`. */
+HIL_API hil_status hil_inspect(const char *path, bool json, FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

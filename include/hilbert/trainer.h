@@ -1,0 +1,59 @@
+/* trainer.h - training a model of one's own (nn.h), step by step. */
+#ifndef HILBERT_TRAINER_H
+#define HILBERT_TRAINER_H
+
+#include "hilbert/nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hil_trainer hil_trainer; /* borrows the model until destroyed */
+
+typedef struct hil_trainer_options {
+    const char *dtype; /* "bf16", "fp32" */
+    int threads;       /* 0: all */
+    uint64_t seed;
+    double weight_decay, clip, beta1, beta2, eps;
+    bool recompute;
+    uint64_t tile_size;
+    bool training; /* false: weights only, for evaluation */
+} hil_trainer_options;
+
+/* `sequences` rows of `length` tokens. Missing arrays (NULL) get the obvious: targets are the next
+   tokens (-1 for the last), positions count from 0, first is 0. */
+typedef struct hil_batch {
+    int64_t sequences, length;
+    const int32_t *token, *target, *position, *first;
+} hil_batch;
+
+typedef struct hil_step_result {
+    double loss;      /* mean over the step's predicted tokens */
+    double grad_norm; /* before clipping */
+    int64_t tokens;   /* predicted */
+} hil_step_result;
+
+HIL_API void hil_trainer_defaults(hil_trainer_options *options);
+/* Weights are initialised from the seed. */
+HIL_API hil_status hil_trainer_create(hil_trainer **out, hil_model *model,
+                                      const hil_trainer_options *options);
+HIL_API void hil_trainer_destroy(hil_trainer *trainer);
+
+/* One optimizer step on `batch`, computed `micro_batch` sequences at a time. */
+HIL_API hil_status hil_trainer_step(hil_trainer *trainer, const hil_batch *batch,
+                                    int64_t micro_batch, double lr, hil_step_result *result);
+HIL_API hil_status hil_trainer_loss(hil_trainer *trainer, const hil_batch *batch,
+                                    hil_step_result *result);
+/* Logits of every position of `batch`: (sequences, length, vocabulary), for small things. */
+HIL_API hil_status hil_trainer_logits(hil_trainer *trainer, const hil_batch *batch, float *logits);
+
+/* Weights by name as fp32. `count` is checked against the parameter. */
+HIL_API hil_status hil_trainer_read(hil_trainer *trainer, const char *name, float *out,
+                                    int64_t count);
+HIL_API hil_status hil_trainer_write(hil_trainer *trainer, const char *name, const float *in,
+                                     int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

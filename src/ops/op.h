@@ -1,0 +1,85 @@
+/* op.h - what an operation is: shape inference, forward and backward on plain tensors. It knows
+   nothing of tapes, tiers or ranks; whoever calls it supplies memory and parameters. */
+#ifndef HIL_OPS_OP_H
+#define HIL_OPS_OP_H
+
+#include "base/pool.h"
+#include "tensor/tensor.h"
+
+#define HIL_OP_TENSORS 4
+#define HIL_OP_PARAMS 2
+
+/* A parameter as an operation sees it: rows cut into tiles of whole rows. A vector is one row.
+   The grid follows from the matrix and --tile-size alone, never from budgets. */
+typedef struct hil_op_param {
+    hil_dtype dtype;
+    int64_t rows, cols;
+    int64_t tile_rows; /* rows per tile; the last may be shorter */
+    bool trainable;
+} hil_op_param;
+
+static inline int64_t hil_op_tiles(const hil_op_param *p)
+{
+    return p->rows ? (p->rows + p->tile_rows - 1) / p->tile_rows : 0;
+}
+
+/* How an operation reaches its parameters: around the moment of use, one tile at a time. */
+typedef struct hil_op_source {
+    /* Weights of one tile, tile rows x cols, read-only until weight_end. */
+    hil_status (*weight_begin)(void *owner, int param, int64_t tile, const void **data);
+    void (*weight_end)(void *owner, int param, int64_t tile);
+    /* The fp32 sum of the tile's gradient: the operation adds to it. */
+    hil_status (*gradient_begin)(void *owner, int param, int64_t tile, float **sum);
+    void (*gradient_end)(void *owner, int param, int64_t tile);
+} hil_op_source;
+
+/* Where random numbers come from: keyed by (seed, step, sequence, site, element). */
+typedef struct hil_op_random {
+    uint64_t seed;
+    int64_t step;
+    int64_t sequence; /* of batch row 0 */
+    uint32_t site;
+} hil_op_random;
+
+typedef struct hil_op hil_op;
+
+/* One execution. `infer` reads in[] (dtype and shape), param[], attr and fills out[], saved[] and the
+   scratch sizes; `forward` and `backward` get data pointers for all of them. */
+typedef struct hil_op_call {
+    const hil_op *op;
+    const void *attr;
+    hil_pool *pool;
+    hil_dtype compute;  /* dtype of weights and of what operations produce */
+    hil_dtype residual; /* dtype of the residual stream: embedding and add produce it */
+    bool differentiate; /* backward follows (the fused head uses it) */
+    float loss_scale;   /* gradient of the step's loss with respect to one token's loss */
+    hil_op_random random;
+
+    int ins, outs, saveds, params;
+    hil_tensor in[HIL_OP_TENSORS];
+    hil_tensor out[HIL_OP_TENSORS];
+    hil_tensor saved[HIL_OP_TENSORS]; /* written by forward, read by backward */
+    hil_tensor dout[HIL_OP_TENSORS];  /* backward: data is NULL where no gradient arrived */
+    hil_tensor din[HIL_OP_TENSORS];   /* backward: data is NULL where none is wanted */
+    bool din_add[HIL_OP_TENSORS];     /* add to din instead of overwriting it */
+    hil_op_param param[HIL_OP_PARAMS];
+
+    size_t forward_scratch, backward_scratch; /* bytes, set by infer */
+    void *scratch;                            /* 64-byte aligned */
+
+    const hil_op_source *source;
+    void *owner;
+} hil_op_call;
+
+struct hil_op {
+    const char *name;
+    size_t attr_size;
+    unsigned keep_in;  /* bit i: backward reads in[i] */
+    unsigned keep_out; /* bit i: backward reads out[i] */
+    unsigned pass;     /* bit i: the gradient of in[i] is dout[0] itself; backward leaves it alone */
+    hil_status (*infer)(hil_op_call *call);
+    hil_status (*forward)(hil_op_call *call);
+    hil_status (*backward)(hil_op_call *call); /* NULL: nothing but `pass`, or no gradient */
+};
+
+#endif

@@ -1,0 +1,74 @@
+/* ops.h - the operations. (B, T) are the batch's sequences and positions; C, H, D as usual. */
+#ifndef HIL_OPS_OPS_H
+#define HIL_OPS_OPS_H
+
+#include "ops/op.h"
+
+/* in: ids (B, T) int32; param 0: table (V, C); out: (B, T, C) in the residual dtype. */
+extern const hil_op hil_op_embedding;
+
+/* in: x (..., K); param 0: weight (N, K), param 1 (optional): bias (N); out: (..., N). */
+extern const hil_op hil_op_linear;
+
+/* in: x (..., C); params: weight (C), bias (C); out: (..., C); saved: mean and 1/std per row. */
+typedef struct hil_norm_attr {
+    double eps;
+} hil_norm_attr;
+extern const hil_op hil_op_layernorm;
+/* in: x (..., C); param 0: weight (C); also per head: x (B, T, H, D), weight (D). */
+extern const hil_op hil_op_rmsnorm;
+
+/* in: x (B, T, H, D), positions (B, T) int32; out: the same shape; half-split (rotate_half) layout.
+   `frequency` holds D/2 numbers (after any scaling) and outlives the call. */
+typedef struct hil_rope_attr {
+    const float *frequency;
+} hil_rope_attr;
+extern const hil_op hil_op_rope;
+
+/* in: q (B, T, H, D), k and v (B, T, KV, D), first (B, T) int32; out: (B, T, H, D); saved: lse
+   (B, H, T). Query t sees keys first[t]..t, and only the last `window` of them when window > 0. */
+typedef struct hil_attention_attr {
+    double scale;
+    int64_t window;
+    double dropout; /* of the probabilities */
+} hil_attention_attr;
+extern const hil_op hil_op_attention;
+
+/* The same against a cache that this call extends (generation; no backward; no `first`): k and v of
+   the T new positions go to rows [length, length + T) of the cache, queries see up to themselves. */
+typedef struct hil_cached_attr {
+    double scale;
+    int64_t window;
+    void *k, *v; /* (B, capacity, KV, D) in the compute dtype */
+    int64_t capacity, length;
+} hil_cached_attr;
+extern const hil_op hil_op_attention_cached;
+
+/* in: x; out: the same shape. */
+typedef struct hil_gelu_attr {
+    bool tanh; /* the tanh approximation, or erf */
+} hil_gelu_attr;
+extern const hil_op hil_op_gelu;
+
+/* in: gate, up; out: silu(gate) * up. */
+extern const hil_op hil_op_swiglu;
+
+/* in: x (residual), y; out: x + y in the residual dtype. */
+extern const hil_op hil_op_add;
+
+/* in: x; out: x with a fraction `rate` of the elements zeroed, the rest scaled by 1 / (1 - rate). */
+typedef struct hil_dropout_attr {
+    double rate;
+} hil_dropout_attr;
+extern const hil_op hil_op_dropout;
+
+/* in: x (..., C); outs: equal parts of the last dimension (call->outs is set by the caller). */
+extern const hil_op hil_op_split;
+
+/* in: x (B, T, C), targets (B, T) int32 (-1: no loss); param 0: weight (V, C); out: loss per position
+   (B, T) fp32, 0 where there is none. With call->differentiate the forward also computes the gradient
+   of x times loss_scale (saved) and adds the weight's gradient, chunk by chunk, so that logits exist
+   for one chunk only; backward hands the saved gradient on. */
+extern const hil_op hil_op_head;
+
+#endif

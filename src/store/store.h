@@ -1,0 +1,91 @@
+/* store.h - owns every parameter and its states; hands them out around the moment of use. */
+#ifndef HIL_STORE_STORE_H
+#define HIL_STORE_STORE_H
+
+#include "tensor/tensor.h"
+
+typedef struct hil_store hil_store;
+typedef struct hil_param hil_param;
+
+typedef enum hil_init { HIL_INIT_ZERO, HIL_INIT_ONE, HIL_INIT_NORMAL } hil_init;
+
+typedef struct hil_param_spec {
+    const char *name; /* copied */
+    hil_shape shape;  /* one or two dimensions */
+    hil_init init;
+    double std;      /* of HIL_INIT_NORMAL */
+    bool no_decay;   /* weight decay leaves it alone: norms and biases */
+    bool transposed; /* files hold the transpose (GPT-2's Conv1D) */
+} hil_param_spec;
+
+typedef struct hil_store_options {
+    hil_dtype compute;
+    bool training;    /* with optimizer state and gradients */
+    size_t tile_size; /* bytes of compute weights; larger matrices are cut by rows */
+} hil_store_options;
+
+hil_status hil_store_create(hil_store **out, const hil_store_options *options);
+void hil_store_destroy(hil_store *store);
+
+hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param **out);
+/* Ends the registration and makes room for every state. Weights are undefined until written. */
+hil_status hil_store_allocate(hil_store *store);
+
+size_t hil_store_count(const hil_store *store);
+hil_param *hil_store_at(const hil_store *store, size_t i);
+hil_param *hil_store_find(const hil_store *store, const char *name);
+const hil_param_spec *hil_param_spec_of(const hil_param *param);
+int64_t hil_param_elements(const hil_param *param);
+hil_dtype hil_param_dtype(const hil_param *param);
+int64_t hil_param_tile_rows(const hil_param *param);
+int hil_param_index(const hil_param *param);
+
+/* Around a use, one tile of rows at a time. */
+hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, const void **data);
+void hil_store_release(hil_store *store, hil_param *param, int64_t tile);
+
+/* [Note: uses] A parameter used in two segments (tied embeddings) has one gradient per segment that
+   uses it: each is summed on its own over the micro-batches, given once, and the update adds them in
+   the order in which they were declared. So no order of execution changes the sum. */
+#define HIL_USES 4
+hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment);
+
+/* The fp32 sum of one tile's gradient for the use in `segment`: zero at the first call of a step. */
+hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
+                                 float **sum);
+void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int64_t tile);
+/* The sum over all micro-batches is complete: it is rounded once to the parameter's dtype and kept
+   for the update. A use that got no sum in this step gives nothing. */
+hil_status hil_store_give_gradient(hil_store *store, hil_param *param, int segment);
+
+/* States as fp32 numbers, for files: elements [first, first + count) in the parameter's own order. */
+typedef enum hil_state { HIL_MASTER, HIL_MOMENT1, HIL_MOMENT2, HIL_STATES } hil_state;
+hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
+                          int64_t count, float *out);
+hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
+                           int64_t count, const float *in);
+
+/* What an update rule works on: one block of consecutive elements of one parameter. Blocks are the
+   same for every placement: HIL_BLOCK elements, the last of a parameter shorter. */
+#define HIL_BLOCK 65536
+typedef struct hil_block {
+    int64_t count;
+    hil_dtype dtype;
+    void *weight;  /* dtype; with fp32 it is the master itself */
+    uint16_t *low; /* bf16: what the weight lacks of the master; NULL for fp32 */
+    float *moment1, *moment2;
+    const void *gradient[HIL_USES]; /* dtype; to be added in this order in fp32 */
+    int gradients;                  /* 0: no gradient was given in this step */
+} hil_block;
+int64_t hil_param_blocks(const hil_param *param);
+hil_status hil_store_block_acquire(hil_store *store, hil_param *param, int64_t block, hil_block *out);
+void hil_store_block_release(hil_store *store, hil_param *param, int64_t block);
+
+/* The step is over: gradients are forgotten. */
+void hil_store_step_end(hil_store *store);
+
+/* Bytes held now and at most, for the account. */
+uint64_t hil_store_bytes(const hil_store *store);
+uint64_t hil_store_peak_bytes(const hil_store *store);
+
+#endif

@@ -1,0 +1,72 @@
+/* gemm_kernel.h - what each instruction set provides to the matrix product. */
+#ifndef HIL_OPS_GEMM_KERNEL_H
+#define HIL_OPS_GEMM_KERNEL_H
+
+#include "tensor/tensor.h"
+
+/* The length of a block of k; see [Note: order of the sums] in gemm.h. */
+#define HIL_GEMM_DEPTH 384
+/* No kernel's tile has more numbers than this. */
+#define HIL_GEMM_TILE_MAX 1024
+
+/* Up to mr rows of A, or nr columns of B, over `depth` consecutive k. */
+typedef struct hil_strip {
+    const void *data; /* of the first row (column) and the first k */
+    hil_dtype dtype;
+    int64_t stride;   /* from one row (column) to the next */
+    int64_t k_stride; /* from one k to the next */
+    int64_t valid;    /* rows (columns) that exist; the panel is filled up with zeros */
+    int64_t depth;
+} hil_strip;
+
+/* c[mr][nr] = bias + (add ? c : 0) + panel a * panel b. */
+typedef struct hil_tile {
+    const void *a;
+    const void *b;
+    int64_t depth;
+    float *c;
+    int64_t c_stride;
+    const float *bias; /* nr numbers or NULL */
+    bool add;
+} hil_tile;
+
+/* Few rows: c[m][columns] for contiguous fp32 rows of A and columns of B with contiguous k. */
+typedef struct hil_few {
+    const float *a; /* [m][k] */
+    int64_t m, k;
+    const void *b; /* first column */
+    hil_dtype b_dtype;
+    int64_t b_stride;
+    int64_t columns;
+    float *c; /* [m][c_stride] */
+    int64_t c_stride;
+} hil_few;
+
+/* One row of results on its way from fp32 to c. */
+typedef struct hil_store {
+    const float *from;
+    const float *bias; /* or NULL */
+    void *to;
+    hil_dtype dtype;
+    int64_t count;
+    bool add;
+} hil_store;
+
+typedef struct hil_gemm_kernel {
+    const char *name;
+    int mr, nr;
+    int k_unit;     /* panels are filled up with zeros to a multiple of this many k */
+    size_t element; /* bytes of one number in a panel: panel[k][mr] or panel[k][nr] */
+    void (*pack_a)(void *panel, const hil_strip *strip);
+    void (*pack_b)(void *panel, const hil_strip *strip);
+    void (*tile)(const hil_tile *tile);
+    void (*few)(const hil_few *few);
+    void (*store)(const hil_store *store);
+} hil_gemm_kernel;
+
+/* The kernel for inputs of these dtypes on this CPU. */
+const hil_gemm_kernel *hil_gemm_choose(hil_dtype a, hil_dtype b);
+
+extern const hil_gemm_kernel hil_gemm_portable;
+
+#endif

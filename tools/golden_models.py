@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""golden_models.py - tiny random models and what PyTorch computes with them.
+
+    pip install torch transformers safetensors numpy
+    python tools/golden_models.py [FOLDER]        (default: tests/golden/models)
+
+One command, no options, the same numbers each time on the same versions of the packages. Each
+model is a Hugging Face folder FOLDER/<name>/ (config.json, model.safetensors, all fp32; norm
+weights and biases are random too, so that a forgotten one shows) with two more files:
+
+  tokens.npy          the stream, uint16, one dimension: for `hilbert train --no-shuffle`
+  golden.safetensors
+    tokens            [80, 32]  int32, the same stream cut into windows
+    logits            [2, 32, vocab]  of the first two windows, fresh model
+    grad.<name>       gradient of the mean loss of the first batch, by the Hugging Face name
+    loss_fp32         [20]  losses of twenty steps, as described below
+    grad_norm         [20]  norm of all gradients before clipping
+    loss_bf16         [20]  the same run with fp32 parameters under bf16 autocast
+    loss_bf16_pure    [20]  the same run in bf16 throughout, with fp32 master weights
+    logits_after      [1, 32, vocab]  of the first window, after the fp32 run
+
+Step s (from 1) trains on windows 4(s-1) .. 4s-1; each window predicts its own tokens after the
+first; the loss is the mean over all predicted tokens. AdamW, lr 1e-3 constant, betas 0.9 / 0.95,
+eps 1e-8, decay 0.1 on everything but norms and biases, gradients clipped to norm 1.0 (PyTorch
+multiplies by min(1, 1 / (norm + 1e-6))). Eager attention, one thread.
+
+Folders for the loader, with the weights of their namesakes and no golden file:
+  gpt2_hub              as on the hub: no `transformer.` prefix, h.N.attn.bias mask buffers
+  qwen2_window_sharded  several shards and an index
+llama3/config_v4.json is llama3/config.json as transformers 4 wrote it.
+
+
+gpt2_untied, llama_bias and qwen2_window are smaller, with the same golden file: they use options
+that the six do not (exact GELU, attention scaled by layer, biases, linear rope scaling, a window
+from the second layer on).
+"""
+import json
+import math
+import os
+import shutil
+import sys
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (AutoConfig, AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig,
+                          Qwen2Config, Qwen3Config)
+from transformers.utils import logging
+
+SEQ, BATCH, STEPS = 32, 4, 20
+STD = 0.15
+
+GPT2 = dict(n_positions=40, n_layer=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+            bos_token_id=0, eos_token_id=0)
+LLAMA3_ROPE = dict(rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_factor=1.0,
+                   high_freq_factor=4.0, original_max_position_embeddings=64)
+MODELS = {
+    "gpt2": lambda: GPT2Config(vocab_size=257, n_embd=26, n_head=2, **GPT2),
+    "llama": lambda: LlamaConfig(
+        vocab_size=261, hidden_size=30, intermediate_size=46, num_hidden_layers=2,
+        num_attention_heads=3, num_key_value_heads=3, max_position_embeddings=64,
+        rms_norm_eps=1e-5),
+    # Head size 10: wavelengths 6, 40 and 250 fall into the three ranges of llama3 scaling.
+    "llama3": lambda: LlamaConfig(
+        vocab_size=291, hidden_size=40, intermediate_size=42, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
+        rms_norm_eps=1e-5, rope_parameters=dict(LLAMA3_ROPE), tie_word_embeddings=True),
+    "mistral": lambda: MistralConfig(
+        vocab_size=259, hidden_size=22, intermediate_size=34, num_hidden_layers=3,
+        num_attention_heads=3, num_key_value_heads=1, head_dim=14, sliding_window=7,
+        max_position_embeddings=64, rms_norm_eps=1e-5),
+    "qwen2": lambda: Qwen2Config(
+        vocab_size=271, hidden_size=36, intermediate_size=46, num_hidden_layers=2,
+        num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=64,
+        rope_parameters=dict(rope_type="default", rope_theta=1000000.0), tie_word_embeddings=True),
+    "qwen3": lambda: Qwen3Config(
+        vocab_size=263, hidden_size=30, intermediate_size=46, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=14, max_position_embeddings=64,
+        rope_parameters=dict(rope_type="default", rope_theta=1000000.0), tie_word_embeddings=True),
+}
+VARIANTS = {
+    "gpt2_untied": lambda: GPT2Config(
+        vocab_size=61, n_embd=20, n_head=1, n_inner=30, activation_function="gelu",
+        scale_attn_by_inverse_layer_idx=True, tie_word_embeddings=False, **GPT2),
+    "llama_bias": lambda: LlamaConfig(
+        vocab_size=67, hidden_size=20, intermediate_size=26, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=64,
+        attention_bias=True, mlp_bias=True,
+        rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=2.0)),
+    "qwen2_window": lambda: Qwen2Config(
+        vocab_size=71, hidden_size=18, intermediate_size=22, num_hidden_layers=3,
+        num_attention_heads=3, num_key_value_heads=3, max_position_embeddings=64,
+        use_sliding_window=True, sliding_window=5, max_window_layers=1),
+}
+
+def create(config, seed):
+    """A model in which every parameter matters."""
+    config.initializer_range = STD
+    config.bos_token_id, config.eos_token_id = config.vocab_size - 2, config.vocab_size - 1
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32,
+                                             attn_implementation="eager")
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.normal_(0.0, STD, generator=random)
+            if p.ndim == 1 and name.endswith("weight"):
+                p.add_(1.0)
+    return model.eval()
+
+
+def make_tokens(vocab, seed):
+    """Half noise, half a rule that a model can learn; every id may occur."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    noise = random.integers(0, vocab, STEPS * BATCH * SEQ)
+    follow = random.random(noise.size) < 0.5
+    stream = noise.copy()
+    for i in range(1, stream.size):
+        if follow[i]:
+            stream[i] = (3 * stream[i - 1] + 7) % vocab
+    return stream.astype(np.uint16)
+
+
+def optimizer_of(named):
+    decay = [p for _, p in named if p.ndim >= 2]
+    rest = [p for _, p in named if p.ndim < 2]
+    return torch.optim.AdamW([dict(params=decay, weight_decay=0.1),
+                              dict(params=rest, weight_decay=0.0)],
+                             lr=1e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False)
+
+
+def train(model, windows, autocast=False):
+    """Twenty steps. A model in bf16 is updated through fp32 master weights."""
+    named = list(model.named_parameters())
+    pure = named[0][1].dtype == torch.bfloat16
+    masters = [(n, p.detach().float().requires_grad_()) for n, p in named] if pure else named
+    optimizer = optimizer_of(masters)
+    losses, norms = [], []
+    for step in range(STEPS):
+        batch = windows[step * BATCH:(step + 1) * BATCH]
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = model(input_ids=batch, labels=batch).loss
+        model.zero_grad()
+        loss.backward()
+        if pure:
+            for (_, master), (_, p) in zip(masters, named):
+                master.grad = p.grad.float()
+        norms.append(torch.nn.utils.clip_grad_norm_([p for _, p in masters], 1.0).item())
+        optimizer.step()
+        if pure:
+            with torch.no_grad():
+                for (_, master), (_, p) in zip(masters, named):
+                    p.copy_(master)
+        losses.append(loss.item())
+    return torch.tensor(losses), torch.tensor(norms)
+
+
+def load(folder, **options):
+    return AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager",
+                                                **options).eval()
+
+
+def logits_of(model, windows):
+    with torch.no_grad():
+        return model(input_ids=windows).logits.float().contiguous()
+
+
+def make_golden(folder, config, seed):
+    model = create(config, seed)
+    model.save_pretrained(folder)
+    stream = make_tokens(config.vocab_size, seed)
+    np.save(os.path.join(folder, "tokens.npy"), stream)
+    windows = torch.from_numpy(stream.astype(np.int64)).view(-1, SEQ)
+    golden = {"tokens": windows.to(torch.int32), "logits": logits_of(model, windows[:2])}
+
+    model(input_ids=windows[:BATCH], labels=windows[:BATCH]).loss.backward()
+    for name, p in model.named_parameters():
+        golden["grad." + name] = p.grad.clone()
+    golden["loss_fp32"], golden["grad_norm"] = train(model, windows)
+    golden["logits_after"] = logits_of(model, windows[:1])
+    golden["loss_bf16"], _ = train(load(folder), windows, autocast=True)
+    golden["loss_bf16_pure"], _ = train(load(folder, dtype=torch.bfloat16), windows)
+    save_file(golden, os.path.join(folder, "golden.safetensors"))
+
+    far = {k: (golden[k] - golden["loss_fp32"]).abs().max().item()
+           for k in ("loss_bf16", "loss_bf16_pure")}
+    print(f"{os.path.basename(folder):13} {model.num_parameters():6} parameters, "
+          f"loss {golden['loss_fp32'][0]:.4f} -> {golden['loss_fp32'][-1]:.4f} "
+          f"(uniform {math.log(config.vocab_size):.4f}), norm {golden['grad_norm'].min():.2f} .. "
+          f"{golden['grad_norm'].max():.2f}, bf16 off by {far['loss_bf16']:.1e}, "
+          f"pure {far['loss_bf16_pure']:.1e}", flush=True)
+
+
+def make_hub_gpt2(source, folder):
+    """The file of the hub's gpt2: older names, and the causal masks stored as if weights."""
+    os.makedirs(folder)
+    shutil.copy(os.path.join(source, "config.json"), folder)
+    weights = load_file(os.path.join(source, "model.safetensors"))
+    weights = {name.removeprefix("transformer."): w for name, w in weights.items()}
+    config = AutoConfig.from_pretrained(source)
+    for layer in range(config.n_layer):
+        mask = torch.tril(torch.ones(config.n_positions, config.n_positions))
+        weights[f"h.{layer}.attn.bias"] = mask[None, None].contiguous()
+    save_file(weights, os.path.join(folder, "model.safetensors"), {"format": "pt"})
+
+
+def make_v4_config(folder):
+    path = os.path.join(folder, "config.json")
+    with open(path) as file:
+        config = json.load(file)
+    rope = config.pop("rope_parameters")
+    config["rope_theta"] = rope.pop("rope_theta")
+    config["rope_scaling"] = rope
+    config["torch_dtype"] = config.pop("dtype")
+    config["transformers_version"] = "4.45.0"
+    with open(os.path.join(folder, "config_v4.json"), "w") as file:
+        json.dump(config, file, indent=2, sort_keys=True)
+        file.write("\n")
+
+
+def check_same(folder, like, config=None):
+    """The folder gives the same logits as the one it was made from."""
+    options = dict(config=AutoConfig.from_pretrained(config)) if config else {}
+    golden = load_file(os.path.join(like, "golden.safetensors"))
+    logits = logits_of(load(folder, **options), golden["tokens"][:2].long())
+    assert torch.equal(logits, golden["logits"]), folder
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(
+        os.path.dirname(os.path.abspath(__file__)), "..", "tests", "golden", "models")
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    shutil.rmtree(root, ignore_errors=True)
+    path = lambda name: os.path.join(root, name)
+
+    for seed, (name, config) in enumerate({**MODELS, **VARIANTS}.items(), 1):
+        make_golden(path(name), config(), seed)
+        check_same(path(name), path(name))
+    make_hub_gpt2(path("gpt2"), path("gpt2_hub"))
+    check_same(path("gpt2_hub"), path("gpt2"))
+    sharded = path("qwen2_window_sharded")
+    load(path("qwen2_window")).save_pretrained(sharded, max_shard_size="15KB")
+    check_same(sharded, path("qwen2_window"))
+    make_v4_config(path("llama3"))
+    check_same(path("llama3"), path("llama3"), path("llama3/config_v4.json"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+# CMake and CTest do the work; this file gives it short names. `make help` lists them.
+BUILD ?= build
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+WERROR ?= OFF
+comma := ,
+unexport MAKEFLAGS MFLAGS
+
+# $(call build,FOLDER,OPTIONS): configures once, then builds what changed.
+build = @tools/deps.sh build && \
+	{ [ -f $(1)/CTestTestfile.cmake ] || cmake -S . -B $(1) \
+	    $$(if command -v ninja > /dev/null; then echo -G Ninja; fi) -DHIL_WERROR=$(WERROR) $(2); } && \
+	cmake --build $(1) -j $(JOBS)
+ctest = @ctest --output-on-failure --no-label-summary -j $(JOBS) --test-dir
+
+.PHONY: all demo test soak bench lint format asan tsan fuzz install clean help
+
+all: ## the program: build/hilbert
+	$(call build,$(BUILD))
+
+demo: all ## train a small model on hilbert's own sources, about two minutes
+	@HILBERT=$(BUILD)/hilbert tools/demo.sh
+
+test: all ## every test
+	$(ctest) $(BUILD)
+
+soak: all ## the long versions of the long tests
+	$(ctest) $(BUILD) -C soak -L soak
+
+bench: all ## speed against PyTorch on the same cores in the same run
+	@HILBERT=$(BUILD)/hilbert bench/run.sh
+
+lint: ## layering, sizes, banned calls, format, clang-tidy
+	@tools/deps.sh build lint && tools/lint.sh
+
+format: ## clang-format everything
+	@tools/deps.sh lint && find src include tests fuzz bench examples \
+	    -name '*.[ch]' -not -path '*/golden/*' 2> /dev/null | xargs clang-format -i
+
+asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(call build,build-asan,-DHIL_SANITIZE=address$(comma)undefined)
+	$(ctest) build-asan -LE 'lint|install'
+
+tsan: ## the tests under ThreadSanitizer
+	$(call build,build-tsan,-DHIL_SANITIZE=thread)
+	$(ctest) build-tsan -LE 'lint|install'
+
+fuzz: ## each fuzzer for FUZZ_SECONDS
+	@tools/deps.sh fuzz
+	$(call build,build-fuzz,-DCMAKE_C_COMPILER=clang -DHIL_FUZZ=ON -DHIL_SANITIZE=address$(comma)undefined)
+	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
+install: all ## program, library, headers, pkg-config file, manual page (PREFIX, DESTDIR)
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean: ## remove what was built
+	rm -rf build build-asan build-tsan build-fuzz build-lint
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile

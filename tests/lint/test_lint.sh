@@ -1,0 +1,84 @@
+# Every rule of `make lint` finds the violation that it is there for, and nothing in a clean tree.
+set -euo pipefail
+
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+cp "$SOURCE/.clang-format" "$tree"
+
+fresh() { # a small tree that keeps every rule
+    rm -rf "${tree:?}"/*
+    mkdir -p "$tree"/{src/{base,io,ops,data,format,cli,train},include/hilbert,tests/base,tools}
+    echo '/* status.h - a public header. */' > "$tree/include/hilbert/status.h"
+    printf '/* run.h - a public header. */\n#include "hilbert/status.h"\n' > "$tree/include/hilbert/run.h"
+    printf '/* text.c - printf( and TO''DOs in prose or "strings" are fine. */\n#include "hilbert/status.h"\n#include <stdio.h>\n' > "$tree/src/base/text.c"
+    printf '/* main.c - may print and exit. */\n#include "base/text.h"\n#include "hilbert/run.h"\nint main(void)\n{\n    printf("%%s", getenv("HOME"));\n    exit(0);\n}\n' > "$tree/src/cli/main.c"
+    printf '/* jsonl.c - may use format. */\n#include "format/config.h"\n' > "$tree/src/data/jsonl.c"
+    printf '/* Tests may print. */\nint main(void)\n{\n    puts("");\n    return 0;\n}\n' > "$tree/tests/base/test_x.c"
+    echo 'echo fine' > "$tree/tools/x.sh"
+}
+lint() { LINT_ROOT=$tree "$SOURCE/tools/lint.sh" --rules 2>&1; }
+failures=0
+finds() { # finds FILE:LINE WORDS: lint fails and says so
+    local out
+    if out=$(lint); then
+        echo "not found: $1 $2"
+    elif ! grep -q "^$1: .*$2" <<< "$out"; then
+        printf 'expected "%s: ...%s", got:\n%s\n' "$1" "$2" "$out"
+    else
+        fresh
+        return
+    fi
+    failures=$((failures + 1))
+    fresh
+}
+plant() { # plant FILE TEXT: a file with its comment and TEXT from line 2 on
+    printf '/* %s - planted. */\n%b\n' "$(basename "$1")" "$2" > "$tree/$1"
+}
+repeat() { for _ in $(seq "$1"); do printf '%b' "$2"; done; }
+
+fresh
+lint > /dev/null || { lint; echo "the clean tree is not clean"; exit 1; }
+
+plant src/base/bad.c '#include "io/file.h"' && finds src/base/bad.c:2 'layering: base may not include'
+plant src/io/bad.c '#include "device/cpu.h"' && finds src/io/bad.c:2 'layering'
+plant src/ops/bad.c '#include "train/run.h"' && finds src/ops/bad.c:2 'layering'
+plant src/ops/bad.c '#include "hilbert/run.h"' && finds src/ops/bad.c:2 'layering'
+plant src/format/bad.c '#include "data/jsonl.h"' && finds src/format/bad.c:2 'layering'
+plant src/cli/bad.c '#include "train/run.h"' && finds src/cli/bad.c:2 'cli uses only'
+plant src/base/bad.c '#include "odd/file.h"' && finds src/base/bad.c:2 'no layer is known'
+plant src/base/bad.c '#include "../io/file.h"' && finds src/base/bad.c:2 'include by folder and name'
+plant src/base/bad.c '#include <hilbert/status.h>' && finds src/base/bad.c:2 'inside the tree'
+plant include/hilbert/status.h '#include "base/text.h"' && finds include/hilbert/status.h:2 'public header'
+plant include/hilbert/status.h '#include "hilbert/run.h"' && finds include/hilbert/status.h:2 'layering'
+plant include/hilbert/odd.h '#include "hilbert/run.h"' && finds include/hilbert/odd.h:2 'no layer is known'
+
+plant src/base/bad.c "$(repeat 600 'int x;\n')" && finds src/base/bad.c:601 '601 lines'
+plant src/base/bad.c "int f(void)\n{\n$(repeat 79 '    g();\n')\n}" && finds src/base/bad.c:3 '81 lines'
+plant src/base/bad.c 'int f(int a, int b, int c,\n      int d, int e, int f, int g)\n{\n}' &&
+    finds src/base/bad.c:4 'six parameters'
+
+for call in 'strcpy(a, b)' 'strcat(a, b)' 'sprintf(a, b)' 'gets(a)' 'atoi(a)' 'rand()'; do
+    plant src/cli/bad.c "x = $call;" && finds src/cli/bad.c:2 'banned call'
+done
+for call in 'exit(1)' 'abort()' '_exit(1)'; do
+    plant src/train/bad.c "    $call;" && finds src/train/bad.c:2 'never ends the program'
+done
+for call in 'printf("x")' 'puts("x")' 'fprintf(stderr, "x")' 'perror("x")'; do
+    plant src/train/bad.c "    $call;" && finds src/train/bad.c:2 'never prints'
+done
+plant src/train/bad.c 'x = getenv("HOME");' && finds src/train/bad.c:2 'getenv only in cli'
+plant src/train/bad.c 'cudaMalloc(&x, 1);' && finds src/train/bad.c:2 'cuda'
+plant src/train/bad.c 'MPI_Init(0, 0);' && finds src/train/bad.c:2 'MPI_'
+plant src/train/bad.c 'ncclSend(x);' && finds src/train/bad.c:2 'nccl'
+plant src/io/bad.c 'io_uring_submit(x);' && finds src/io/bad.c:2 'io_uring_'
+
+plant src/base/bad.c '/* TO''DO: later */' && finds src/base/bad.c:2 'unfinished work'
+echo '# FIX''ME' > "$tree/tools/x.sh" && finds tools/x.sh:1 'unfinished work'
+echo 'int x;' > "$tree/src/base/bad.c" && finds src/base/bad.c:1 'file comment'
+echo '/* other.c - wrong name. */' > "$tree/src/base/bad.c" && finds src/base/bad.c:1 'file comment'
+echo 'int x;' > "$tree/tests/base/test_x.c" && finds tests/base/test_x.c:1 'what is tested'
+plant src/base/bad.c 'int x; ' && finds src/base/bad.c:2 'trailing white space'
+plant src/base/bad.c '\tint x;' && finds src/base/bad.c:2 'tab'
+echo 'if then' > "$tree/tools/x.sh" && finds tools/x.sh:1 'cannot parse'
+
+[ $failures = 0 ] || { echo "$failures rules do not hold"; exit 1; }

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# lint.sh - every rule of style that a machine can check; exits 1 when one is broken.
+#   tools/lint.sh            everything
+#   tools/lint.sh --rules    only the rules that need no clang
+#   tools/lint.sh --layers   only what includes what
+# LINT_ROOT names another tree than this one.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "${LINT_ROOT:-$here/..}"
+reference=14 # the major version of clang-format that decides
+
+found=$(mktemp)
+trap 'rm -f "$found"' EXIT
+
+files() { # files PATTERN...: those of the tree, sorted
+    local folders=() folder names=()
+    for folder in src include tests fuzz bench examples tools docs cmake .ci; do
+        [ -d "$folder" ] && folders+=("$folder")
+    done
+    for pattern; do names+=(-o -name "$pattern"); done
+    find "${folders[@]}" -type f \( "${names[@]:1}" \) -not -path '*/golden/*' -not -path '*/corpus/*' |
+        LC_ALL=C sort
+}
+
+check_c() { files '*.c' '*.h' '*.cu' | LC_ALL=C xargs -r awk -f "$here/lint.awk"; }
+
+check_text() { # unfinished work outside C, white space, and shell that does not parse
+    local marker='\b(TO''DO|FIX''ME|XX''X|HA''CK)\b'
+    files '*.sh' '*.py' '*.cmake' '*.md' '*.awk' | xargs -r grep -HnE "$marker" |
+        sed 's/^\([^:]*:[0-9]*\):.*/\1: unfinished work marker/' || true
+    files '*.sh' '*.py' '*.cmake' '*.awk' | xargs -r grep -HnE '[[:space:]]$' |
+        sed 's/^\([^:]*:[0-9]*\):.*/\1: trailing white space/' || true
+    { files '*.sh'; if [ -f .ci/run ]; then echo .ci/run; fi; } | while read -r file; do
+        bash -n "$file" 2>/dev/null || echo "$file:1: bash cannot parse it"
+    done
+}
+
+check_format() {
+    local major
+    major=$(clang-format --version | sed 's/.*version \([0-9]*\).*/\1/')
+    files '*.c' '*.h' '*.cu' | xargs -r clang-format --dry-run -Werror 2>&1 |
+        sed -n 's/^\([^:]*:[0-9]*\):[0-9]*: error: .*/\1: not formatted: make format/p' |
+        LC_ALL=C sort -u > "$found.format" || true
+    if [ "$major" = "$reference" ]; then
+        cat "$found.format"
+    elif [ -s "$found.format" ]; then
+        echo "lint: clang-format $major would format $(cut -d: -f1 "$found.format" | sort -u | wc -l)" \
+            "files differently; version $reference decides" >&2
+    fi
+    rm -f "$found.format"
+}
+
+check_tidy() { # bugs that compilers do not warn about
+    local build=build-lint checks='-*,bugprone-*,misc-redundant-expression,misc-misplaced-const'
+    checks+=',-bugprone-easily-swappable-parameters,-bugprone-narrowing-conversions'
+    checks+=',-bugprone-implicit-widening-of-multiplication-result'
+    checks+=',-bugprone-misplaced-widening-cast,-bugprone-reserved-identifier'
+    cmake -S . -B "$build" -DCMAKE_C_COMPILER=clang > "$found.cmake" 2>&1 ||
+        { cat "$found.cmake" >&2; return 1; }
+    rm -f "$found.cmake"
+    find src -name '*.c' | sort | xargs -r -n 8 -P "$(nproc)" clang-tidy -p "$build" --quiet \
+        --checks="$checks" 2>/dev/null |
+        sed -n "s|^$PWD/\([^:]*:[0-9]*\):[0-9]*: warning: \(.*\)|\1: \2|p;/: error: /p" || true
+}
+
+case "${1:-}" in
+--layers) check_c | grep -E 'layer|include' > "$found" || true ;;
+--rules) { check_c; check_text; } > "$found" ;;
+'') { check_c; check_text; check_format; check_tidy; } > "$found" ;;
+*) echo "usage: tools/lint.sh [--rules | --layers]" >&2; exit 2 ;;
+esac
+
+if [ -s "$found" ]; then
+    LC_ALL=C sort -u "$found"
+    echo "lint: $(sort -u "$found" | wc -l) problems" >&2
+    exit 1
+fi
+echo "lint: $(files '*.c' '*.h' '*.cu' | wc -l) files, no problems"

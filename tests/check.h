@@ -1,4 +1,5 @@
-/* check.h - asserts that print both values. One test program per behaviour; exit 77 means skipped. */
+/* check.h - asserts that print both values. One test program per behaviour; exit 77 means skipped.
+ */
 #ifndef HIL_TESTS_CHECK_H
 #define HIL_TESTS_CHECK_H
 

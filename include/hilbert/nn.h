@@ -1,8 +1,8 @@
 /* nn.h - tensors, operations and models: for architectures of one's own.
 
-   A model is a fixed sequence of segments (embedding, blocks, head with loss). Each is an ordinary C
-   function for one micro-batch that calls operations. Parameters are handles; the engine decides when
-   they arrive and leave, what is kept for backward and what is recomputed. */
+   A model is a fixed sequence of segments (embedding, blocks, head with loss). Each is an ordinary
+   C function for one micro-batch that calls operations. Parameters are handles; the engine decides
+   when they arrive and leave, what is kept for backward and what is recomputed. */
 #ifndef HILBERT_NN_H
 #define HILBERT_NN_H
 
@@ -45,10 +45,10 @@ HIL_API hil_status hil_model_segment(hil_model *model, const char *name, hil_seg
                                      void *layer);
 
 typedef enum hil_role {
-    HIL_MATRIX,    /* rows x cols, normal with `std`, decayed */
+    HIL_MATRIX,     /* rows x cols, normal with `std`, decayed */
     HIL_TRANSPOSED, /* the same, but files hold it as cols x rows */
-    HIL_SCALE,     /* a vector of ones, not decayed */
-    HIL_BIAS,      /* a vector of zeros, not decayed */
+    HIL_SCALE,      /* a vector of ones, not decayed */
+    HIL_BIAS,       /* a vector of zeros, not decayed */
 } hil_role;
 
 /* Registers a parameter under the name it has in files. `rows` is 1 for vectors. */

@@ -13,7 +13,11 @@
 extern "C" {
 #endif
 
-typedef enum hil_schedule { HIL_SCHEDULE_COSINE, HIL_SCHEDULE_LINEAR, HIL_SCHEDULE_CONSTANT } hil_schedule;
+typedef enum hil_schedule {
+    HIL_SCHEDULE_COSINE,
+    HIL_SCHEDULE_LINEAR,
+    HIL_SCHEDULE_CONSTANT
+} hil_schedule;
 
 /* Progress of a run; all callbacks may be NULL. Called on the caller's thread. */
 typedef struct hil_step_report {
@@ -25,21 +29,21 @@ typedef struct hil_step_report {
 typedef struct hil_observer {
     void *context;
     void (*note)(void *context, const char *line); /* a sentence for the user */
-    void (*progress)(void *context, const char *what, uint64_t done, uint64_t total); /* long work */
+    void (*progress)(void *context, const char *what, uint64_t done, uint64_t total);
     void (*step)(void *context, const hil_step_report *report);
     void (*eval)(void *context, int64_t step, double loss);
 } hil_observer;
 
 /* Every option of `hilbert train`. hil_train_defaults fills it; strings and lists are borrowed. */
 typedef struct hil_train_options {
-    const char *model;        /* model folder or config.json */
-    const char *const *data;  /* files */
+    const char *model;       /* model folder or config.json */
+    const char *const *data; /* files */
     size_t data_count;
     const char *out;
-    int64_t steps;  /* 0: from epochs */
-    double epochs;  /* 0 with steps 0: one epoch */
-    int64_t seq;    /* 0: the model's longest, at most 1024 */
-    int64_t batch;  /* sequences per step */
+    int64_t steps;       /* 0: from epochs */
+    double epochs;       /* 0 with steps 0: one epoch */
+    int64_t seq;         /* 0: the model's longest, at most 1024 */
+    int64_t batch;       /* sequences per step */
     int64_t micro_batch; /* sequences computed at once; 0: chosen by rule */
     double lr, weight_decay, clip, beta1, beta2, eps;
     hil_schedule schedule;

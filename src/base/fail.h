@@ -11,7 +11,8 @@
 
 #define HIL_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-/* Records one line that a user can act on and returns `code`. Call it once, where the failure begins. */
+/* Records one line that a user can act on and returns `code`. Call it once, where the failure
+ * begins. */
 hil_status hil_fail(hil_status code, const char *format, ...) HIL_PRINTF(2, 3);
 
 /* Forwards a failure out of a function that owns nothing. */

@@ -1,4 +1,5 @@
-/* json.h - JSON text from outside: strict parsing and typed access with errors that name the place. */
+/* json.h - JSON text from outside: strict parsing and typed access with errors that name the place.
+ */
 #ifndef HIL_BASE_JSON_H
 #define HIL_BASE_JSON_H
 

@@ -118,7 +118,8 @@ hil_status hil_pool_create(hil_pool **out, int threads)
         if (i == 0) continue;
         int error = pthread_create(&w->thread, NULL, work, w);
         if (error)
-            HIL_TRY_DONE(hil_fail(HIL_ERR_MEMORY, "cannot start thread %d: %s", i, strerror(error)));
+            HIL_TRY_DONE(
+                hil_fail(HIL_ERR_MEMORY, "cannot start thread %d: %s", i, strerror(error)));
         w->started = true;
     }
     *out = pool;
@@ -181,7 +182,8 @@ hil_status hil_pool_reserve(hil_pool *pool, size_t bytes_per_thread)
     for (int i = 0; i < pool->threads; ++i) {
         void *grown = aligned_alloc(4096, bytes);
         if (!grown)
-            return hil_fail(HIL_ERR_MEMORY, "out of memory: %zu bytes of scratch per thread", bytes);
+            return hil_fail(HIL_ERR_MEMORY, "out of memory: %zu bytes of scratch per thread",
+                            bytes);
         free(pool->workers[i].scratch);
         pool->workers[i].scratch = grown;
     }

@@ -19,7 +19,8 @@ void hil_text_free(hil_text *text);
 #define HIL_PATH_MAX 4096
 hil_status hil_path_join(char out[HIL_PATH_MAX], const char *dir, const char *name);
 
-/* Whether `name` is one plain component that stays in its folder: no '/', not empty, "." or "..". */
+/* Whether `name` is one plain component that stays in its folder: no '/', not empty, "." or "..".
+ */
 bool hil_path_is_plain(const char *name);
 
 /* The candidate nearest to `word` by edit distance, or NULL when none is near. */

@@ -24,12 +24,14 @@ void hil_dataset_close(hil_dataset *dataset);
 int64_t hil_dataset_tokens(const hil_dataset *dataset);
 /* Whole windows: tokens / seq. */
 int64_t hil_dataset_windows(const hil_dataset *dataset);
-/* Leaves the last `fraction` of the windows (at least one) out of `dataset` and gives them to *held. */
+/* Leaves the last `fraction` of the windows (at least one) out of `dataset` and gives them to
+ * *held. */
 hil_status hil_dataset_hold_out(hil_dataset *dataset, double fraction, hil_dataset **held);
 
-/* One window: `seq` entries each. `target[t]` is the token that position t must predict, or -1 where
-   no loss is taken (the last position; tokens of a prompt). `position` counts from the beginning
-   of the token's document or window; `first[t]` is the first place in the window that t may attend to. */
+/* One window: `seq` entries each. `target[t]` is the token that position t must predict, or -1
+   where no loss is taken (the last position; tokens of a prompt). `position` counts from the
+   beginning of the token's document or window; `first[t]` is the first place in the window that t
+   may attend to. */
 typedef struct hil_window {
     int32_t *token, *target, *position, *first;
 } hil_window;

@@ -12,8 +12,9 @@ typedef enum hil_rope_kind { HIL_ROPE_DEFAULT, HIL_ROPE_LINEAR, HIL_ROPE_LLAMA3 
 typedef struct hil_config {
     hil_arch arch;
     int64_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, max_positions;
-    int64_t window;         /* sliding window, 0: none */
-    int64_t window_layers;  /* qwen2: layers [0, window_layers) attend fully; 0 with a window: all slide */
+    int64_t window;        /* sliding window, 0: none */
+    int64_t window_layers; /* qwen2: layers [0, window_layers) attend fully; 0 with a window: all
+                              slide */
     double norm_eps, init_std;
     hil_activation activation;
     bool tied;
@@ -28,7 +29,7 @@ typedef struct hil_config {
         int64_t original_positions;
     } rope;
     int64_t bos, eos, pad; /* -1: none; the first of a list */
-    int64_t eos_all[8]; /* every end-of-text id; -1 where unused */
+    int64_t eos_all[8];    /* every end-of-text id; -1 where unused */
 } hil_config;
 
 /* The supported model_type names, for messages: "gpt2, llama, ..." */

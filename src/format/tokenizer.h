@@ -9,7 +9,8 @@ typedef struct hil_tokenizer hil_tokenizer;
 
 hil_status hil_tokenizer_open(hil_tokenizer **out, const char *path);
 /* The same from memory; `what` names the source in errors. */
-hil_status hil_tokenizer_parse(hil_tokenizer **out, const char *json, size_t size, const char *what);
+hil_status hil_tokenizer_parse(hil_tokenizer **out, const char *json, size_t size,
+                               const char *what);
 void hil_tokenizer_close(hil_tokenizer *tokenizer);
 
 /* One more than the largest id of the vocabulary and the added tokens. */

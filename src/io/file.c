@@ -56,7 +56,8 @@ hil_status hil_folder_create(const char *path)
 {
     char part[HIL_PATH_MAX];
     size_t size = strlen(path);
-    if (size == 0 || size >= sizeof part) return hil_fail(HIL_ERR_INPUT, "bad folder name: %.80s", path);
+    if (size == 0 || size >= sizeof part)
+        return hil_fail(HIL_ERR_INPUT, "bad folder name: %.80s", path);
     for (size_t i = 1; i <= size; ++i) {
         if (path[i] != '/' && path[i] != 0) continue;
         memcpy(part, path, i);
@@ -100,7 +101,7 @@ hil_status hil_folder_free_bytes(const char *path, uint64_t *out)
     while (!hil_file_exists(part)) {
         char *slash = strrchr(part, '/');
         if (!slash) {
-            strcpy(part, ".");
+            memcpy(part, ".", 2);
         } else if (slash == part) {
             part[1] = 0;
         } else {

@@ -1,4 +1,5 @@
-/* file.h - whole files: map them to read, and write them so that they appear complete or not at all. */
+/* file.h - whole files: map them to read, and write them so that they appear complete or not at
+ * all. */
 #ifndef HIL_IO_FILE_H
 #define HIL_IO_FILE_H
 

@@ -4,19 +4,28 @@
 
 #include "format/tokenizer.h"
 
-/* Borrows the tokenizer until closed. */
+/* Owns its token cache on disk while open; used by one thread at a time. */
 typedef struct hil_dataset hil_dataset;
 
+/* Called on the calling thread every megabyte or so while files are turned into tokens (never when
+   a cache serves). Anything but HIL_OK stops the work with that status. */
+typedef hil_status hil_dataset_progress(void *context, uint64_t bytes_done, uint64_t bytes_total);
+
 typedef struct hil_dataset_options {
-    const hil_tokenizer *tokenizer; /* NULL: bytes are ids */
+    const hil_tokenizer *tokenizer; /* NULL: bytes are ids; borrowed during open */
+    const char *tokenizer_path;     /* its file: the content is part of the cache's key */
     int64_t vocab;                  /* of the model; every id is checked against it */
     int64_t seq;
-    int64_t eot;           /* end-of-text id put between documents, -1: none */
-    const char *cache_dir; /* token caches live here (created, 0700) */
+    int64_t eot;                    /* end-of-text id put between documents, -1: none */
+    const char *cache_dir;          /* token caches live here (created, 0700) */
+    hil_dataset_progress *progress; /* may be NULL */
+    void *progress_context;
 } hil_dataset_options;
 
-/* `paths` are files: .txt or anything else is plain text, .jsonl is one document per line,
-   .npy is token ids as they are. The tokens of all files in the given order form one stream. */
+/* `paths` are files: .jsonl is one document per line ({"text": ...}, or {"prompt": ...,
+   "completion": ...} with loss on the completion only, the two encoded one after the other), .npy
+   is token ids as they are, anything else is plain text and one document. The tokens of all files
+   in the given order form one stream, with end-of-text between documents but not beside .npy. */
 hil_status hil_dataset_open(hil_dataset **out, const char *const *paths, size_t count,
                             const hil_dataset_options *options);
 void hil_dataset_close(hil_dataset *dataset);
@@ -25,11 +34,11 @@ int64_t hil_dataset_tokens(const hil_dataset *dataset);
 /* Whole windows: tokens / seq. */
 int64_t hil_dataset_windows(const hil_dataset *dataset);
 /* Leaves the last `fraction` of the windows (at least one) out of `dataset` and gives them to
- * *held. */
+ *held, which lives on its own. */
 hil_status hil_dataset_hold_out(hil_dataset *dataset, double fraction, hil_dataset **held);
 
 /* One window: `seq` entries each. `target[t]` is the token that position t must predict, or -1
-   where no loss is taken (the last position; tokens of a prompt). `position` counts from the
+   where no loss is taken (the last position; before tokens of a prompt). `position` counts from the
    beginning of the token's document or window; `first[t]` is the first place in the window that t
    may attend to. */
 typedef struct hil_window {

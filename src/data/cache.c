@@ -1,0 +1,195 @@
+/* cache.c - blocks of a checksum and 1022 tokens, then a footer. */
+#include "data/cache.h"
+
+#include "base/hash.h"
+#include "io/file.h"
+#include "io/reader.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BLOCK_TOKENS 1022
+
+struct block {
+    uint64_t sum;
+    uint32_t token[BLOCK_TOKENS];
+};
+_Static_assert(sizeof(struct block) == 4096, "a block is one page");
+
+struct footer {
+    char magic[8];
+    uint64_t key;
+    int64_t tokens;
+    uint64_t sum;
+};
+
+static const char magic[8] = "HILTOK1";
+
+struct hil_cache {
+    hil_reader *reader;
+    uint64_t key;
+    int64_t tokens;
+    atomic_int users;
+};
+
+/* The number of the block is part of its checksum: a block in another's place is damage. */
+static uint64_t block_sum(uint64_t key, int64_t number, const struct block *block)
+{
+    return hil_hash(key ^ (uint64_t)number, block->token, sizeof block->token);
+}
+
+static uint64_t footer_sum(const struct footer *footer)
+{
+    return hil_hash(footer->key, footer, offsetof(struct footer, sum));
+}
+
+static int64_t blocks_for(int64_t tokens)
+{
+    return tokens / BLOCK_TOKENS + (tokens % BLOCK_TOKENS != 0);
+}
+
+static bool is_whole(const struct footer *footer, uint64_t size, uint64_t key)
+{
+    return memcmp(footer->magic, magic, sizeof magic) == 0 && footer->key == key &&
+           footer->sum == footer_sum(footer) && footer->tokens >= 0 &&
+           size == (uint64_t)blocks_for(footer->tokens) * sizeof(struct block) + sizeof *footer;
+}
+
+hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key)
+{
+    *out = NULL;
+    if (!hil_file_exists(path)) return HIL_OK;
+    hil_cache *cache;
+    HIL_TRY(HIL_ALLOC(1, &cache));
+    cache->users = 1;
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_reader_open(&cache->reader, path));
+    uint64_t size = hil_reader_size(cache->reader);
+    struct footer footer;
+    size_t got;
+    if (size < sizeof footer) goto done;
+    HIL_TRY_DONE(
+        hil_reader_read(cache->reader, size - sizeof footer, &footer, sizeof footer, &got));
+    if (got < sizeof footer || !is_whole(&footer, size, key)) goto done;
+    cache->key = key;
+    cache->tokens = footer.tokens;
+    *out = cache;
+    cache = NULL;
+done:
+    hil_cache_close(cache);
+    return status;
+}
+
+hil_cache *hil_cache_share(hil_cache *cache)
+{
+    atomic_fetch_add(&cache->users, 1);
+    return cache;
+}
+
+void hil_cache_close(hil_cache *cache)
+{
+    if (!cache || atomic_fetch_sub(&cache->users, 1) > 1) return;
+    hil_reader_close(cache->reader);
+    hil_free(cache);
+}
+
+int64_t hil_cache_tokens(const hil_cache *cache)
+{
+    return cache->tokens;
+}
+
+size_t hil_cache_scratch(int64_t count)
+{
+    return ((size_t)blocks_for(count) + 1) * (sizeof(struct block) / sizeof(uint32_t));
+}
+
+hil_status hil_cache_read(const hil_cache *cache, int64_t begin, int64_t count, uint32_t *scratch,
+                          const uint32_t **out)
+{
+    assert(begin >= 0 && count > 0 && count <= cache->tokens - begin);
+    int64_t number = begin / BLOCK_TOKENS;
+    int64_t blocks = (begin + count - 1) / BLOCK_TOKENS - number + 1;
+    char *bytes = (char *)scratch;
+    size_t got, need = (size_t)blocks * sizeof(struct block);
+    HIL_TRY(
+        hil_reader_read(cache->reader, (uint64_t)number * sizeof(struct block), bytes, need, &got));
+    bool good = got == need;
+    char *to = bytes;
+    for (int64_t i = 0; good && i < blocks; ++i) {
+        struct block block;
+        memcpy(&block, bytes + (size_t)i * sizeof block, sizeof block);
+        good = block.sum == block_sum(cache->key, number + i, &block);
+        memcpy(to, block.token, sizeof block.token);
+        to += sizeof block.token;
+    }
+    if (!good) {
+        const char *path = hil_reader_path(cache->reader);
+        unlink(path);
+        return hil_fail(HIL_ERR_IO,
+                        "token cache %s was damaged and is now removed; start again to "
+                        "have it built anew",
+                        path);
+    }
+    *out = scratch + begin % BLOCK_TOKENS;
+    return HIL_OK;
+}
+
+struct hil_cache_writer {
+    hil_writer *file;
+    uint64_t key;
+    int64_t tokens;
+    struct block block;
+};
+
+hil_status hil_cache_writer_open(hil_cache_writer **out, const char *path, uint64_t key)
+{
+    *out = NULL;
+    hil_cache_writer *writer;
+    HIL_TRY(HIL_ALLOC(1, &writer));
+    writer->key = key;
+    hil_status status = hil_writer_open(&writer->file, path);
+    if (status == HIL_OK)
+        *out = writer;
+    else
+        hil_free(writer);
+    return status;
+}
+
+static hil_status add_block(hil_cache_writer *writer)
+{
+    int64_t number = blocks_for(writer->tokens) - 1;
+    writer->block.sum = block_sum(writer->key, number, &writer->block);
+    HIL_TRY(hil_writer_add(writer->file, &writer->block, sizeof writer->block));
+    memset(&writer->block, 0, sizeof writer->block);
+    return HIL_OK;
+}
+
+hil_status hil_cache_writer_add(hil_cache_writer *writer, uint32_t token)
+{
+    writer->block.token[writer->tokens++ % BLOCK_TOKENS] = token;
+    return writer->tokens % BLOCK_TOKENS ? HIL_OK : add_block(writer);
+}
+
+int64_t hil_cache_writer_tokens(const hil_cache_writer *writer)
+{
+    return writer->tokens;
+}
+
+hil_status hil_cache_writer_commit(hil_cache_writer *writer)
+{
+    if (writer->tokens % BLOCK_TOKENS) HIL_TRY(add_block(writer));
+    struct footer footer = {.key = writer->key, .tokens = writer->tokens};
+    memcpy(footer.magic, magic, sizeof magic);
+    footer.sum = footer_sum(&footer);
+    HIL_TRY(hil_writer_add(writer->file, &footer, sizeof footer));
+    return hil_writer_commit(writer->file);
+}
+
+void hil_cache_writer_close(hil_cache_writer *writer)
+{
+    if (!writer) return;
+    hil_writer_close(writer->file);
+    hil_free(writer);
+}

@@ -1,0 +1,37 @@
+/* cache.h - a stream of marked tokens in a file, checked whenever it is read. */
+#ifndef HIL_DATA_CACHE_H
+#define HIL_DATA_CACHE_H
+
+#include "base/fail.h"
+
+/* A token: its id with two marks above it. */
+#define HIL_MARK_START 0x80000000u  /* begins a document */
+#define HIL_MARK_SILENT 0x40000000u /* is not trained on */
+#define HIL_MARK_ID 0x3fffffffu
+
+/* Immutable and counted: several datasets may share one. */
+typedef struct hil_cache hil_cache;
+
+/* *out is NULL when there is no whole cache with this key at `path`. */
+hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key);
+hil_cache *hil_cache_share(hil_cache *cache);
+void hil_cache_close(hil_cache *cache);
+
+int64_t hil_cache_tokens(const hil_cache *cache);
+
+/* Elements that `scratch` needs for reads of `count` tokens. */
+size_t hil_cache_scratch(int64_t count);
+/* Tokens [begin, begin + count), which must lie in the cache. A damaged cache is removed, so that
+   the next run builds it again. Returns where in `scratch` the first token lies in *out. */
+hil_status hil_cache_read(const hil_cache *cache, int64_t begin, int64_t count, uint32_t *scratch,
+                          const uint32_t **out);
+
+/* A cache being written; it appears whole at commit or not at all. */
+typedef struct hil_cache_writer hil_cache_writer;
+hil_status hil_cache_writer_open(hil_cache_writer **out, const char *path, uint64_t key);
+hil_status hil_cache_writer_add(hil_cache_writer *writer, uint32_t token);
+int64_t hil_cache_writer_tokens(const hil_cache_writer *writer);
+hil_status hil_cache_writer_commit(hil_cache_writer *writer);
+void hil_cache_writer_close(hil_cache_writer *writer);
+
+#endif

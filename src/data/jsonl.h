@@ -1,0 +1,33 @@
+/* jsonl.h - documents from lines of JSON that arrive in pieces. */
+#ifndef HIL_DATA_JSONL_H
+#define HIL_DATA_JSONL_H
+
+#include "base/text.h"
+
+/* One document; `prompt` is empty for {"text": ...}. Valid during the call that receives it. */
+typedef struct hil_record {
+    const char *prompt, *text;
+    size_t prompt_size, text_size;
+} hil_record;
+
+typedef hil_status hil_record_take(void *context, const hil_record *record);
+
+#define HIL_JSONL_LINE_MAX ((size_t)1 << 30)
+
+/* Set the first four fields; `partial` owns a line that has not ended yet. */
+typedef struct hil_jsonl {
+    const char *path; /* in errors */
+    size_t line_max;
+    hil_record_take *take;
+    void *context;
+    int64_t line;
+    hil_text partial;
+} hil_jsonl;
+
+/* Blank lines are skipped. A failure names path and line, and ends the use of `jsonl`. */
+hil_status hil_jsonl_add(hil_jsonl *jsonl, const char *bytes, size_t size);
+/* The last line needs no newline. */
+hil_status hil_jsonl_end(hil_jsonl *jsonl);
+void hil_jsonl_free(hil_jsonl *jsonl);
+
+#endif

@@ -1,0 +1,198 @@
+/* pack.c - documents to tokens: read a piece, encode, mark, append. */
+#include "data/pack.h"
+
+#include "data/jsonl.h"
+#include "format/npy.h"
+#include "io/reader.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#define PIECE ((size_t)1 << 20)
+
+enum kind { KIND_TEXT, KIND_TOKENS };
+
+struct pack {
+    const hil_dataset_options *options;
+    hil_cache_writer *writer;
+    hil_encoder *encoder; /* NULL: bytes are ids */
+    hil_ids ids;
+    char *piece;
+    const char *path;
+    int64_t position; /* of the next token in its file */
+    bool starting;    /* the next token begins a document */
+    enum kind before; /* what the stream ends with; nothing counts as tokens */
+    uint64_t bytes_before, bytes_total;
+};
+
+static bool ends_with(const char *path, const char *suffix)
+{
+    size_t size = strlen(path), tail = strlen(suffix);
+    return size >= tail && strcmp(path + size - tail, suffix) == 0;
+}
+
+static hil_status report(const struct pack *pack, uint64_t bytes)
+{
+    const hil_dataset_options *options = pack->options;
+    if (!options->progress) return HIL_OK;
+    return options->progress(options->progress_context, pack->bytes_before + bytes,
+                             pack->bytes_total);
+}
+
+/* Appends pack->ids and empties it. */
+static hil_status add_ids(struct pack *pack, enum kind kind, uint32_t mark)
+{
+    const hil_ids *ids = &pack->ids;
+    if (ids->size && pack->starting) {
+        bool between = kind == KIND_TEXT && pack->before == KIND_TEXT;
+        if (between && pack->options->eot >= 0)
+            HIL_TRY(hil_cache_writer_add(pack->writer, (uint32_t)pack->options->eot));
+    }
+    for (size_t i = 0; i < ids->size; ++i) {
+        int32_t id = ids->data[i];
+        if (id < 0 || id >= pack->options->vocab)
+            return hil_fail(
+                HIL_ERR_INPUT, "%s: token id %d at position %lld is outside the vocabulary of %lld",
+                pack->path, id, (long long)pack->position, (long long)pack->options->vocab);
+        uint32_t start = pack->starting ? HIL_MARK_START : 0;
+        HIL_TRY(hil_cache_writer_add(pack->writer, (uint32_t)id | mark | start));
+        pack->starting = false;
+        pack->before = kind;
+        ++pack->position;
+    }
+    pack->ids.size = 0;
+    return HIL_OK;
+}
+
+static hil_status encode(struct pack *pack, const char *text, size_t size)
+{
+    hil_ids *ids = &pack->ids;
+    if (pack->encoder) return hil_encoder_add(pack->encoder, text, size, ids);
+    HIL_TRY(HIL_GROW(&ids->data, &ids->capacity, ids->size + size));
+    for (size_t i = 0; i < size; ++i) ids->data[ids->size++] = (unsigned char)text[i];
+    return HIL_OK;
+}
+
+static hil_status encode_end(struct pack *pack)
+{
+    return pack->encoder ? hil_encoder_end(pack->encoder, &pack->ids) : HIL_OK;
+}
+
+static hil_status pack_text(struct pack *pack)
+{
+    hil_reader *reader;
+    HIL_TRY(hil_reader_open(&reader, pack->path));
+    hil_status status = HIL_OK;
+    pack->starting = true;
+    uint64_t offset = 0;
+    size_t got;
+    do {
+        HIL_TRY_DONE(hil_reader_read(reader, offset, pack->piece, PIECE, &got));
+        HIL_TRY_DONE(encode(pack, pack->piece, got));
+        HIL_TRY_DONE(add_ids(pack, KIND_TEXT, 0));
+        offset += got;
+        HIL_TRY_DONE(report(pack, offset));
+    } while (got == PIECE);
+    HIL_TRY_DONE(encode_end(pack));
+    HIL_TRY_DONE(add_ids(pack, KIND_TEXT, 0));
+done:
+    hil_reader_close(reader);
+    return status;
+}
+
+static hil_status pack_string(struct pack *pack, const char *text, size_t size, uint32_t mark)
+{
+    while (size) {
+        size_t part = size < PIECE ? size : PIECE;
+        HIL_TRY(encode(pack, text, part));
+        HIL_TRY(add_ids(pack, KIND_TEXT, mark));
+        text += part;
+        size -= part;
+    }
+    HIL_TRY(encode_end(pack));
+    return add_ids(pack, KIND_TEXT, mark);
+}
+
+static hil_status pack_record(void *context, const hil_record *record)
+{
+    struct pack *pack = context;
+    pack->starting = true;
+    HIL_TRY(pack_string(pack, record->prompt, record->prompt_size, HIL_MARK_SILENT));
+    return pack_string(pack, record->text, record->text_size, 0);
+}
+
+static hil_status pack_jsonl(struct pack *pack)
+{
+    hil_reader *reader;
+    HIL_TRY(hil_reader_open(&reader, pack->path));
+    hil_jsonl jsonl = {pack->path, HIL_JSONL_LINE_MAX, pack_record, pack, 0, {0}};
+    hil_status status = HIL_OK;
+    uint64_t offset = 0;
+    size_t got;
+    do {
+        HIL_TRY_DONE(hil_reader_read(reader, offset, pack->piece, PIECE, &got));
+        HIL_TRY_DONE(hil_jsonl_add(&jsonl, pack->piece, got));
+        offset += got;
+        HIL_TRY_DONE(report(pack, offset));
+    } while (got == PIECE);
+    HIL_TRY_DONE(hil_jsonl_end(&jsonl));
+done:
+    hil_jsonl_free(&jsonl);
+    hil_reader_close(reader);
+    return status;
+}
+
+static hil_status pack_npy(struct pack *pack, uint64_t bytes)
+{
+    hil_npy *npy;
+    HIL_TRY(hil_npy_open(&npy, pack->path));
+    hil_status status = HIL_OK;
+    int64_t count = hil_npy_count(npy);
+    int64_t part;
+    pack->starting = true;
+    for (int64_t i = 0; i < count; i += part) {
+        part = count - i < (int64_t)PIECE / 4 ? count - i : (int64_t)PIECE / 4;
+        HIL_TRY_DONE(HIL_GROW(&pack->ids.data, &pack->ids.capacity, part));
+        HIL_TRY_DONE(hil_npy_read(npy, i, part, pack->options->vocab, pack->ids.data));
+        pack->ids.size = (size_t)part;
+        HIL_TRY_DONE(add_ids(pack, KIND_TOKENS, 0));
+        double share = (double)(i + part) / (double)count;
+        HIL_TRY_DONE(report(pack, (uint64_t)(share * (double)bytes)));
+    }
+done:
+    hil_npy_close(npy);
+    return status;
+}
+
+static uint64_t file_size(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+}
+
+hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, size_t count,
+                          const hil_dataset_options *options)
+{
+    struct pack pack = {.options = options, .writer = writer, .before = KIND_TOKENS};
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(HIL_ALLOC(PIECE, &pack.piece));
+    if (options->tokenizer) HIL_TRY_DONE(hil_encoder_create(&pack.encoder, options->tokenizer));
+    for (size_t i = 0; i < count; ++i) pack.bytes_total += file_size(paths[i]);
+    for (size_t i = 0; i < count; ++i) {
+        uint64_t bytes = file_size(paths[i]);
+        pack.path = paths[i];
+        pack.position = 0;
+        if (ends_with(paths[i], ".npy"))
+            HIL_TRY_DONE(pack_npy(&pack, bytes));
+        else if (ends_with(paths[i], ".jsonl"))
+            HIL_TRY_DONE(pack_jsonl(&pack));
+        else
+            HIL_TRY_DONE(pack_text(&pack));
+        pack.bytes_before += bytes;
+    }
+done:
+    if (pack.encoder) hil_encoder_destroy(pack.encoder);
+    hil_ids_free(&pack.ids);
+    hil_free(pack.piece);
+    return status;
+}

@@ -55,7 +55,7 @@ install: all ## program, library, headers, pkg-config file, manual page (PREFIX,
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 clean: ## remove what was built
-	rm -rf build build-asan build-tsan build-fuzz build-lint
+	rm -rf build build-*
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile

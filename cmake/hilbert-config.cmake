@@ -1,0 +1,5 @@
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+find_dependency(PkgConfig)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+include(${CMAKE_CURRENT_LIST_DIR}/hilbert-targets.cmake)

@@ -1,0 +1,30 @@
+# `make install`: program, library, public headers, pkg-config file, CMake package, manual page.
+# Both descriptions find the prefix from their own place, so that an installed tree can be moved.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS hil EXPORT hilbert ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+set_target_properties(hil PROPERTIES EXPORT_NAME hilbert)
+if(BUILD_SHARED_LIBS)
+  add_library(hil_shared SHARED $<TARGET_OBJECTS:hil>)
+  set_target_properties(hil_shared PROPERTIES OUTPUT_NAME hilbert LINKER_LANGUAGE C EXPORT_NAME shared
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_include_directories(hil_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(hil_shared PRIVATE PkgConfig::JANSSON Threads::Threads m)
+  install(TARGETS hil_shared EXPORT hilbert LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET hilbert)
+  install(TARGETS hilbert RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(DIRECTORY include/hilbert DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
+install(FILES docs/hilbert.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" up ${up})
+configure_file(cmake/hilbert.pc.in hilbert.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/hilbert.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/hilbert)
+write_basic_package_version_file(hilbert-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES cmake/hilbert-config.cmake ${CMAKE_BINARY_DIR}/hilbert-config-version.cmake
+  DESTINATION ${package})
+install(EXPORT hilbert NAMESPACE hilbert:: FILE hilbert-targets.cmake DESTINATION ${package})

@@ -3,6 +3,8 @@
 import os
 
 import numpy as np
+import torch
+from safetensors.torch import save_file
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "golden", "formats")
 
@@ -22,6 +24,25 @@ def npy():
             np.lib.format.write_array(f, np.array(ids, dtype="<u2"), version=version)
 
 
+def safetensors():
+    """Every dtype that is written, names that need escaping, an empty tensor and a scalar."""
+    ramp = torch.arange(12, dtype=torch.float32).reshape(3, 4) / 8
+    save_file(
+        {
+            "b.half": (ramp[:1, :3] - 1).to(torch.float16),
+            "a.brain": ramp.to(torch.bfloat16),
+            'quote" back\\ \t\u00e9\U0001f600': ramp[0].clone(),
+            "a.float": ramp,
+            "scalar": torch.tensor(-2.5),
+            "empty": torch.zeros(0, 5),
+            "count": torch.tensor([1, -2, 3], dtype=torch.int32),
+        },
+        os.path.join(ROOT, "mixed.safetensors"),
+        metadata={"format": "pt"},
+    )
+
+
 if __name__ == "__main__":
     os.makedirs(ROOT, exist_ok=True)
     npy()
+    safetensors()

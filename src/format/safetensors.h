@@ -3,7 +3,6 @@
 #define HIL_FORMAT_SAFETENSORS_H
 
 #include "io/file.h"
-
 #include "tensor/tensor.h"
 
 /* One tensor of an open file. Borrows from the file. `data` may be unaligned. */
@@ -16,26 +15,33 @@ typedef struct hil_entry {
     size_t bytes;
 } hil_entry;
 
-/* A parsed file, or all shards of a model folder seen as one. Owns the mappings. */
+/* A parsed file, or all shards of a model folder seen as one. Owns the mappings; immutable. */
 typedef struct hil_safetensors hil_safetensors;
 
 /* `path` is a .safetensors file. The whole header is checked: see format/safetensors.c. */
 hil_status hil_safetensors_open(hil_safetensors **out, const char *path);
-/* A model folder: model.safetensors, or model.safetensors.index.json and its shards. */
+/* A model folder: model.safetensors, or model.safetensors.index.json and its shards. With an index,
+   exactly the tensors that it names are seen. */
 hil_status hil_safetensors_open_folder(hil_safetensors **out, const char *folder);
+/* A file's content in memory, borrowed until close; `what` names it in errors. */
+hil_status hil_safetensors_parse(hil_safetensors **out, const char *bytes, size_t size,
+                                 const char *what);
 void hil_safetensors_close(hil_safetensors *file);
 
 size_t hil_safetensors_count(const hil_safetensors *file);
-const hil_entry *hil_safetensors_at(const hil_safetensors *file, size_t i); /* in order of data */
+/* In order of data; of a folder, shard after shard by file name. */
+const hil_entry *hil_safetensors_at(const hil_safetensors *file, size_t i);
 const hil_entry *hil_safetensors_find(const hil_safetensors *file, const char *name);
 
 /* The float dtype of an entry, or a failure that names the tensor. */
 hil_status hil_entry_dtype(const hil_entry *entry, hil_dtype *out);
+/* The shape of an entry, or a failure that names the tensor when it has too many dimensions. */
+hil_status hil_entry_shape(const hil_entry *entry, hil_shape *out);
+/* "[2, 3]" into `out`, cut short when it does not fit. Returns out. */
+const char *hil_entry_shape_text(const hil_entry *entry, char out[64]);
 
-/* Checks a header alone (fuzzing, tests): `bytes` are the file's content. */
-hil_status hil_safetensors_check(const char *bytes, size_t size, const char *what);
-
-/* Writing: declare every tensor, then give the data of each in the order of hil_plan_at. */
+/* Writing: declare every tensor, then give the data of each in the order of hil_writing_next. The
+   file has its name only after commit; destroy without commit leaves nothing. */
 typedef struct hil_writing hil_writing;
 hil_status hil_writing_create(hil_writing **out, const char *path);
 hil_status hil_writing_declare(hil_writing *file, const char *name, hil_dtype dtype,
@@ -43,11 +49,18 @@ hil_status hil_writing_declare(hil_writing *file, const char *name, hil_dtype dt
 hil_status hil_writing_metadata(hil_writing *file, const char *key, const char *value);
 /* Ends the declarations: the header is written and the order of data is fixed. */
 hil_status hil_writing_begin(hil_writing *file);
-/* The name of the tensor whose data is next, or NULL when all is written. */
+/* The name of the tensor whose data is next, or NULL when all is written. Empty tensors need no
+ * data. */
 const char *hil_writing_next(const hil_writing *file);
+/* The place of that tensor among the declarations; only while one is next. */
+size_t hil_writing_next_index(const hil_writing *file);
+/* The next bytes of that tensor, which may come in any number of pieces. */
 hil_status hil_writing_data(hil_writing *file, const void *bytes, size_t size);
 /* Checks that every byte was given, makes the file durable and gives it its name. */
 hil_status hil_writing_commit(hil_writing *file);
 void hil_writing_destroy(hil_writing *file);
+
+/* The size that the file will have, header included, with the tensors declared so far. */
+hil_status hil_writing_bytes(const hil_writing *file, uint64_t *out);
 
 #endif

@@ -1,0 +1,239 @@
+/* safetensors_write.c - one file: the same bytes as the reference writer gives for these tensors.
+ */
+#include "format/safetensors.h"
+
+#include "base/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How a dtype is written, and its place in the file: larger alignment first. */
+static const struct {
+    const char *name;
+    int rank;
+} kinds[] = {[HIL_F32] = {"F32", 0},
+             [HIL_I32] = {"I32", 1},
+             [HIL_BF16] = {"BF16", 2},
+             [HIL_F16] = {"F16", 3}};
+
+typedef struct declared {
+    char *name;
+    hil_dtype dtype;
+    hil_shape shape;
+    size_t bytes;
+    size_t index;
+} declared;
+
+struct hil_writing {
+    hil_writer *writer;
+    char *path;
+    declared *tensor;
+    size_t count, capacity;
+    hil_text metadata; /* "key":"value",... */
+    bool begun;
+    size_t next; /* the tensor whose data comes next, */
+    size_t done; /* and how much of it is written */
+};
+
+hil_status hil_writing_create(hil_writing **out, const char *path)
+{
+    *out = NULL;
+    hil_writing *file;
+    HIL_TRY(HIL_ALLOC(1, &file));
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_text_copy(path, &file->path));
+    HIL_TRY_DONE(hil_writer_open(&file->writer, path));
+    *out = file;
+    file = NULL;
+done:
+    hil_writing_destroy(file);
+    return status;
+}
+
+void hil_writing_destroy(hil_writing *file)
+{
+    if (!file) return;
+    hil_writer_close(file->writer);
+    for (size_t i = 0; i < file->count; ++i) hil_free(file->tensor[i].name);
+    hil_free(file->tensor);
+    hil_text_free(&file->metadata);
+    hil_free(file->path);
+    hil_free(file);
+}
+
+static hil_status count_bytes(const hil_writing *file, const declared *tensor, size_t *out)
+{
+    size_t bytes = hil_dtype_size(tensor->dtype);
+    for (int i = 0; i < tensor->shape.ndim; ++i)
+        if (tensor->shape.dim[i] < 0 ||
+            __builtin_mul_overflow(bytes, (size_t)tensor->shape.dim[i], &bytes))
+            return hil_fail(HIL_ERR_USAGE, "%s: tensor \"%.200s\" has an impossible shape",
+                            file->path, tensor->name);
+    *out = bytes;
+    return HIL_OK;
+}
+
+hil_status hil_writing_declare(hil_writing *file, const char *name, hil_dtype dtype,
+                               const hil_shape *shape)
+{
+    assert(!file->begun);
+    HIL_TRY(HIL_GROW(&file->tensor, &file->capacity, file->count + 1));
+    declared *tensor = &file->tensor[file->count];
+    *tensor = (declared){.dtype = dtype, .shape = *shape, .index = file->count};
+    HIL_TRY(hil_text_copy(name, &tensor->name));
+    ++file->count;
+    return count_bytes(file, tensor, &tensor->bytes);
+}
+
+/* Appends `text` as a JSON string. */
+static hil_status add_quoted(hil_text *out, const char *text)
+{
+    json_t *value = json_string(text);
+    char *quoted = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+    json_decref(value);
+    if (!quoted) return hil_fail(HIL_ERR_USAGE, "\"%.200s\" cannot be written as JSON", text);
+    hil_status status = hil_text_add(out, quoted, strlen(quoted));
+    free(quoted);
+    return status;
+}
+
+hil_status hil_writing_metadata(hil_writing *file, const char *key, const char *value)
+{
+    assert(!file->begun);
+    hil_text *text = &file->metadata;
+    if (text->size) HIL_TRY(hil_text_add(text, ",", 1));
+    HIL_TRY(add_quoted(text, key));
+    HIL_TRY(hil_text_add(text, ":", 1));
+    return add_quoted(text, value);
+}
+
+static int compare_place(const void *left, const void *right)
+{
+    const declared *a = left, *b = right;
+    if (a->dtype != b->dtype) return kinds[a->dtype].rank < kinds[b->dtype].rank ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static hil_status add_tensor(hil_text *header, const declared *tensor, size_t begin, size_t end)
+{
+    HIL_TRY(add_quoted(header, tensor->name));
+    HIL_TRY(hil_text_print(header, ":{\"dtype\":\"%s\",\"shape\":[", kinds[tensor->dtype].name));
+    for (int i = 0; i < tensor->shape.ndim; ++i)
+        HIL_TRY(hil_text_print(header, i ? ",%lld" : "%lld", (long long)tensor->shape.dim[i]));
+    return hil_text_print(header, "],\"data_offsets\":[%zu,%zu]}", begin, end);
+}
+
+/* Sorts the tensors into their places and makes the padded header; *data is the bytes after it. */
+static hil_status make_header(const hil_writing *file, hil_text *header, size_t *data)
+{
+    size_t at = 0;
+    if (file->count) qsort(file->tensor, file->count, sizeof *file->tensor, compare_place);
+    HIL_TRY(hil_text_add(header, "{", 1));
+    if (file->metadata.size)
+        HIL_TRY(hil_text_print(header, "\"__metadata__\":{%s}", file->metadata.data));
+    for (size_t i = 0; i < file->count; ++i) {
+        const declared *tensor = &file->tensor[i];
+        size_t end;
+        if (__builtin_add_overflow(at, tensor->bytes, &end))
+            return hil_fail(HIL_ERR_USAGE, "%s: too large for one file", file->path);
+        if (header->size > 1) HIL_TRY(hil_text_add(header, ",", 1));
+        HIL_TRY(add_tensor(header, tensor, at, end));
+        at = end;
+    }
+    HIL_TRY(hil_text_add(header, "}", 1));
+    while (header->size % 8) HIL_TRY(hil_text_add(header, " ", 1));
+    if (header->size > 100000000)
+        return hil_fail(HIL_ERR_USAGE, "%s: too many tensors for one file", file->path);
+    *data = at;
+    return HIL_OK;
+}
+
+hil_status hil_writing_bytes(const hil_writing *file, uint64_t *out)
+{
+    hil_text header = {0};
+    size_t data = 0;
+    hil_status status = make_header(file, &header, &data);
+    *out = 8 + (uint64_t)header.size + data;
+    hil_text_free(&header);
+    return status;
+}
+
+static void skip_finished(hil_writing *file)
+{
+    while (file->next < file->count && file->done == file->tensor[file->next].bytes) {
+        ++file->next;
+        file->done = 0;
+    }
+}
+
+static int compare_name(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+static hil_status check_names(const hil_writing *file)
+{
+    const char **name;
+    HIL_TRY(HIL_ALLOC(file->count, &name));
+    hil_status status = HIL_OK;
+    for (size_t i = 0; i < file->count; ++i) name[i] = file->tensor[i].name;
+    if (file->count) qsort(name, file->count, sizeof *name, compare_name);
+    for (size_t i = 1; i < file->count; ++i)
+        if (strcmp(name[i - 1], name[i]) == 0)
+            HIL_TRY_DONE(hil_fail(HIL_ERR_USAGE, "%s: tensor \"%.200s\" is declared twice",
+                                  file->path, name[i]));
+done:
+    hil_free(name);
+    return status;
+}
+
+hil_status hil_writing_begin(hil_writing *file)
+{
+    assert(!file->begun);
+    hil_text header = {0};
+    size_t data;
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(check_names(file));
+    HIL_TRY_DONE(make_header(file, &header, &data));
+    unsigned char length[8];
+    for (int i = 0; i < 8; ++i) length[i] = (unsigned char)((uint64_t)header.size >> (8 * i));
+    HIL_TRY_DONE(hil_writer_add(file->writer, length, sizeof length));
+    HIL_TRY_DONE(hil_writer_add(file->writer, header.data, header.size));
+    file->begun = true;
+    skip_finished(file);
+done:
+    hil_text_free(&header);
+    return status;
+}
+
+const char *hil_writing_next(const hil_writing *file)
+{
+    assert(file->begun);
+    return file->next < file->count ? file->tensor[file->next].name : NULL;
+}
+
+size_t hil_writing_next_index(const hil_writing *file)
+{
+    assert(file->begun && file->next < file->count);
+    return file->tensor[file->next].index;
+}
+
+hil_status hil_writing_data(hil_writing *file, const void *bytes, size_t size)
+{
+    assert(file->begun && (size == 0 || file->next < file->count));
+    if (size == 0) return HIL_OK;
+    assert(size <= file->tensor[file->next].bytes - file->done);
+    HIL_TRY(hil_writer_add(file->writer, bytes, size));
+    file->done += size;
+    skip_finished(file);
+    return HIL_OK;
+}
+
+hil_status hil_writing_commit(hil_writing *file)
+{
+    if (!file->begun || file->next < file->count)
+        return hil_fail(HIL_ERR_USAGE, "%s: tensor \"%.200s\" was not given whole", file->path,
+                        file->begun ? file->tensor[file->next].name : "");
+    return hil_writer_commit(file->writer);
+}

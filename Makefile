@@ -20,7 +20,7 @@ all: ## the program: build/hilbert
 	$(call build,$(BUILD))
 
 demo: all ## train a small model on hilbert's own sources, about two minutes
-	@HILBERT=$(BUILD)/hilbert tools/demo.sh
+	@tools/demo.sh $(BUILD)
 
 test: all ## every test
 	$(ctest) $(BUILD)
@@ -29,7 +29,7 @@ soak: all ## the long versions of the long tests
 	$(ctest) $(BUILD) -C soak -L soak
 
 bench: all ## speed against PyTorch on the same cores in the same run
-	@HILBERT=$(BUILD)/hilbert bench/run.sh
+	@tools/deps.sh bench && cmake --build $(BUILD) -j $(JOBS) --target benches && python3 bench/run.py
 
 lint: ## layering, sizes, banned calls, format, clang-tidy
 	@tools/deps.sh build lint && tools/lint.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # deps.sh - what a part of the build needs from the distribution, installed if it may be.
-#   tools/deps.sh build|lint|fuzz...
+#   tools/deps.sh build|lint|fuzz|bench...
 # Says nothing when all is there. Without the right to install, prints the command and exits 1.
 set -euo pipefail
 
@@ -42,8 +42,12 @@ for part; do
         need clang have clang
         need libclang-rt-dev fuzzer
         ;;
+    bench)
+        need python3 have python3
+        need python3-venv python3 -c 'import ensurepip'
+        ;;
     *)
-        echo "usage: tools/deps.sh build|lint|fuzz..." >&2
+        echo "usage: tools/deps.sh build|lint|fuzz|bench..." >&2
         exit 2
         ;;
     esac

@@ -236,11 +236,59 @@ static hil_status run_packed(hil_pool *pool, const hil_gemm *g, const hil_gemm_k
     return HIL_OK;
 }
 
+#define FEW_COLUMNS 64
+
+static void multiply_few(void *context, int64_t i, int thread)
+{
+    const product *job = context;
+    const hil_gemm *g = job->g;
+    int64_t n0 = i * FEW_COLUMNS;
+    float *sum = hil_pool_scratch(job->pool, thread);
+    hil_few few = {.a = (const float *)(const void *)job->b,
+                   .m = g->m,
+                   .k = g->k,
+                   .b = at(&g->b, 0, n0),
+                   .b_dtype = g->b.dtype,
+                   .b_stride = g->b.col_stride,
+                   .columns = smaller(FEW_COLUMNS, g->n - n0),
+                   .c = sum,
+                   .c_stride = FEW_COLUMNS};
+    job->kernel->few(&few);
+    target from = {.c = sum, .stride = FEW_COLUMNS, .first_column = n0};
+    from.rows = g->m;
+    from.columns = few.columns;
+    store_rows(job, &from, 0);
+}
+
+static hil_status run_few(hil_pool *pool, const hil_gemm *g, const hil_gemm_kernel *kernel)
+{
+    product job = {.g = g, .kernel = kernel, .pool = pool, .columns = g->n};
+    size_t own = HIL_GEMM_FEW * FEW_COLUMNS * sizeof(float);
+    size_t a_bytes = (size_t)round_up(g->m * g->k * (int64_t)sizeof(float), 64);
+    size_t bias_bytes = g->bias ? (size_t)round_up(g->n, kernel->nr) * sizeof(float) : 0;
+    HIL_TRY(hil_pool_reserve(pool, own + a_bytes + bias_bytes));
+    job.b = (char *)hil_pool_scratch(pool, 0) + own;
+    float *a = (float *)(void *)job.b;
+    for (int64_t i = 0; i < g->m; ++i)
+        if (g->a.col_stride == 1)
+            hil_to_f32(a + i * g->k, at(&g->a, i, 0), g->a.dtype, g->k);
+        else
+            for (int64_t k = 0; k < g->k; ++k)
+                hil_to_f32(a + i * g->k + k, at(&g->a, i, k), g->a.dtype, 1);
+    if (g->bias) {
+        job.bias = (float *)(void *)(job.b + a_bytes);
+        convert_bias(&job);
+    }
+    hil_pool_run(pool, multiply_few, &job, (g->n + FEW_COLUMNS - 1) / FEW_COLUMNS);
+    return HIL_OK;
+}
+
 hil_status hil_gemm_run(hil_pool *pool, const hil_gemm *g)
 {
     assert(g->a.row_stride == 1 || g->a.col_stride == 1);
     assert(g->b.row_stride == 1 || g->b.col_stride == 1);
     if (g->m == 0 || g->n == 0) return HIL_OK;
     const hil_gemm_kernel *kernel = hil_gemm_choose(g->a.dtype, g->b.dtype);
+    if (g->m <= HIL_GEMM_FEW && g->b.row_stride == 1) return run_few(pool, g, kernel);
     return run_packed(pool, g, kernel);
 }

@@ -21,9 +21,8 @@ typedef struct hil_matrix {
    whatever m, n, the threads and the addresses: k is cut into blocks of fixed length, a block is
    one chain of multiply-adds from zero, and blocks are added in order. So cutting a product by rows
    or columns into several calls gives the same bits. The exception is the product of few rows (m up
-   to HIL_GEMM_FEW with k contiguous in b, as in decoding), which sums in another order: the columns
-   may be cut there, too, but rows only within that limit. */
-#define HIL_GEMM_FEW 8
+   to 8 with k contiguous in b, as in decoding), which sums in another order: the columns may be cut
+   there, too, but rows only within that limit. */
 typedef struct hil_gemm {
     int64_t m, n, k;
     hil_matrix a, b;

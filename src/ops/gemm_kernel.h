@@ -6,6 +6,8 @@
 
 /* The length of a block of k; see [Note: order of the sums] in gemm.h. */
 #define HIL_GEMM_DEPTH 384
+/* Rows of A that count as few. */
+#define HIL_GEMM_FEW 8
 /* No kernel's tile has more numbers than this. */
 #define HIL_GEMM_TILE_MAX 1024
 
@@ -68,5 +70,8 @@ typedef struct hil_gemm_kernel {
 const hil_gemm_kernel *hil_gemm_choose(hil_dtype a, hil_dtype b);
 
 extern const hil_gemm_kernel hil_gemm_portable;
+extern const hil_gemm_kernel hil_gemm_avx2;
+extern const hil_gemm_kernel hil_gemm_avx512;
+extern const hil_gemm_kernel hil_gemm_amx;
 
 #endif

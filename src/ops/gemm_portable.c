@@ -3,6 +3,7 @@
 
 #define MR 4
 #define NR 8
+#define LANES 8
 
 static void pack_a(void *panel, const hil_strip *strip)
 {
@@ -26,6 +27,27 @@ static void tile(const hil_tile *t)
                       &(hil_store){.from = sum[i], .bias = t->bias, .count = NR, .add = t->add});
 }
 
+/* One column at a time, as LANES partial sums. */
+static void few(const hil_few *f)
+{
+    hil_strip strip = {.data = f->b, .dtype = f->b_dtype, .stride = f->b_stride, .k_stride = 1};
+    for (int64_t column = 0; column < f->columns; ++column) {
+        float sum[HIL_GEMM_FEW][LANES] = {{0}};
+        for (int64_t k = 0; k < f->k; k += LANES) {
+            float b[LANES] = {0};
+            int64_t count = f->k - k < LANES ? f->k - k : LANES;
+            for (int64_t l = 0; l < count; ++l) b[l] = strip_load(&strip, column, k + l);
+            for (int64_t i = 0; i < f->m; ++i)
+                for (int64_t l = 0; l < count; ++l) sum[i][l] += f->a[i * f->k + k + l] * b[l];
+        }
+        for (int64_t i = 0; i < f->m; ++i) {
+            float total = 0;
+            for (int l = 0; l < LANES; ++l) total += sum[i][l];
+            f->c[i * f->c_stride + column] = total;
+        }
+    }
+}
+
 const hil_gemm_kernel hil_gemm_portable = {
     .name = "portable",
     .mr = MR,
@@ -35,12 +57,6 @@ const hil_gemm_kernel hil_gemm_portable = {
     .pack_a = pack_a,
     .pack_b = pack_b,
     .tile = tile,
+    .few = few,
     .store = store_row,
 };
-
-const hil_gemm_kernel *hil_gemm_choose(hil_dtype a, hil_dtype b)
-{
-    (void)a;
-    (void)b;
-    return &hil_gemm_portable;
-}

@@ -1,0 +1,66 @@
+/* cpu.c - detection of instruction sets. */
+#include "base/cpu.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static hil_cpu_level found;
+static atomic_int limit = HIL_CPU_AMX;
+
+#if defined(__x86_64__)
+static bool has_avx2(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+#else
+static bool has_avx2(void)
+{
+    return false;
+}
+static bool has_avx512(void)
+{
+    return false;
+}
+#endif
+
+#ifndef HIL_WITH_AMX
+bool hil_cpu_probe_amx(void)
+{
+    return false;
+}
+#endif
+
+static void detect(void)
+{
+    found = HIL_CPU_PORTABLE;
+    if (!has_avx2()) return;
+    found = HIL_CPU_AVX2;
+    if (!has_avx512()) return;
+    found = HIL_CPU_AVX512;
+    if (hil_cpu_probe_amx()) found = HIL_CPU_AMX;
+}
+
+hil_cpu_level hil_cpu_best(void)
+{
+    pthread_once(&once, detect);
+    hil_cpu_level most = (hil_cpu_level)atomic_load_explicit(&limit, memory_order_relaxed);
+    return found < most ? found : most;
+}
+
+void hil_cpu_limit(hil_cpu_level level)
+{
+    atomic_store_explicit(&limit, (int)level, memory_order_relaxed);
+}
+
+const char *hil_cpu_name(hil_cpu_level level)
+{
+    static const char *const names[] = {"portable", "avx2", "avx512", "amx"};
+    return names[level];
+}

@@ -1,0 +1,27 @@
+/* cpu.h - the best instruction set that this machine really runs. */
+#ifndef HIL_BASE_CPU_H
+#define HIL_BASE_CPU_H
+
+#include <stdbool.h>
+
+/* Each includes those before it. */
+typedef enum hil_cpu_level {
+    HIL_CPU_PORTABLE,
+    HIL_CPU_AVX2,   /* with FMA and F16C */
+    HIL_CPU_AVX512, /* F, BW, VL, DQ */
+    HIL_CPU_AMX,    /* bf16 tiles, after a product that was computed and found right */
+} hil_cpu_level;
+
+/* The level to use: what this machine and this build have, but no more than the limit. */
+hil_cpu_level hil_cpu_best(void);
+
+/* Kernels above `level` are not used from now on. HIL_CPU_AMX lifts the limit. */
+void hil_cpu_limit(hil_cpu_level level);
+
+const char *hil_cpu_name(hil_cpu_level level); /* "portable", "avx2", "avx512", "amx" */
+
+/* Whether AMX tiles give right results here; asks the kernel for permission to use them. Tried in a
+   child process, because some hypervisors announce AMX and then raise SIGILL. */
+bool hil_cpu_probe_amx(void);
+
+#endif

@@ -1,0 +1,182 @@
+/* gemm_simd.h - the matrix product's kernels on `vec`, a vector of LANES floats. Included by one
+   file for each instruction set, after it has defined vec, its functions, MR, NR and VECTORS. */
+
+/* LANES rows of contiguous k become LANES columns of the panel. */
+INLINE void pack_square(float *panel, const hil_strip *s, int width, hil_dtype dtype, int64_t row,
+                        int64_t k)
+{
+    int64_t rows = s->valid - row, depth = s->depth - k, lanes = width - row;
+    if (rows > LANES) rows = LANES;
+    if (depth > LANES) depth = LANES;
+    if (lanes > LANES) lanes = LANES;
+    vec r[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; ++i)
+        r[i] =
+            i < rows ? vec_convert(s->data, dtype, (row + i) * s->stride + k, depth) : vec_zero();
+    transpose(r);
+    float *to = panel + k * width + row;
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; ++i)
+        if (i < depth) store_first(to + i * width, r[i], lanes);
+}
+
+INLINE void pack_as(float *panel, const hil_strip *s, int width, hil_dtype dtype)
+{
+    if (s->k_stride == 1) {
+        for (int64_t k = 0; k < s->depth; k += LANES)
+            for (int64_t row = 0; row < width; row += LANES)
+                pack_square(panel, s, width, dtype, row, k);
+        return;
+    }
+    for (int64_t k = 0; k < s->depth; ++k, panel += width)
+        for (int64_t row = 0; row < width; row += LANES) {
+            int64_t rows = s->valid - row, lanes = width - row;
+            if (rows > LANES) rows = LANES;
+            if (lanes > LANES) lanes = LANES;
+            vec v =
+                rows > 0 ? vec_convert(s->data, dtype, k * s->k_stride + row, rows) : vec_zero();
+            store_first(panel + row, v, lanes);
+        }
+}
+
+INLINE void pack(float *panel, const hil_strip *s, int width)
+{
+    if (s->dtype == HIL_F32)
+        pack_as(panel, s, width, HIL_F32);
+    else if (s->dtype == HIL_BF16)
+        pack_as(panel, s, width, HIL_BF16);
+    else
+        pack_as(panel, s, width, HIL_F16);
+}
+
+static void pack_a(void *panel, const hil_strip *strip)
+{
+    pack(panel, strip, MR);
+}
+
+static void pack_b(void *panel, const hil_strip *strip)
+{
+    pack(panel, strip, NR);
+}
+
+static void tile(const hil_tile *t)
+{
+    const float *a = t->a, *b = t->b;
+    vec sum[MR][VECTORS];
+#pragma GCC unroll 32
+    for (int i = 0; i < MR; ++i) {
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; ++j) {
+            sum[i][j] = vec_zero();
+            __builtin_prefetch(t->c + i * t->c_stride + j * LANES, 1);
+        }
+    }
+    for (int64_t k = 0; k < t->depth; ++k, a += MR, b += NR) {
+        vec column[VECTORS];
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; ++j) column[j] = vec_load(b + j * LANES);
+#pragma GCC unroll 32
+        for (int i = 0; i < MR; ++i) {
+            vec row = vec_all(a[i]);
+#pragma GCC unroll 4
+            for (int j = 0; j < VECTORS; ++j) sum[i][j] = vec_fma(row, column[j], sum[i][j]);
+        }
+    }
+#pragma GCC unroll 32
+    for (int i = 0; i < MR; ++i) {
+        float *c = t->c + i * t->c_stride;
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; ++j) {
+            vec v = sum[i][j];
+            if (t->add) v = vec_add(vec_load(c + j * LANES), v);
+            if (t->bias) v = vec_add(v, vec_load(t->bias + j * LANES));
+            vec_store(c + j * LANES, v);
+        }
+    }
+}
+
+typedef struct sums {
+    vec of[HIL_GEMM_FEW][4];
+} sums;
+
+/* Adds the products of `count` consecutive k: m rows of A by `columns` columns of B. */
+INLINE void dot_step(sums *sum, const hil_few *f, int64_t column, int columns, int m,
+                     hil_dtype dtype, int64_t k, int64_t count)
+{
+    vec b[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < columns; ++j)
+        b[j] = vec_convert(f->b, dtype, (column + j) * f->b_stride + k, count);
+#pragma GCC unroll 8
+    for (int i = 0; i < m; ++i) {
+        vec a = vec_convert(f->a, HIL_F32, i * f->k + k, count);
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; ++j) sum->of[i][j] = vec_fma(a, b[j], sum->of[i][j]);
+    }
+}
+
+INLINE void dot(const hil_few *f, int64_t column, int columns, int m, hil_dtype dtype)
+{
+    sums sum;
+#pragma GCC unroll 8
+    for (int i = 0; i < m; ++i)
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; ++j) sum.of[i][j] = vec_zero();
+    int64_t k = 0;
+    for (; k + LANES <= f->k; k += LANES) dot_step(&sum, f, column, columns, m, dtype, k, LANES);
+    if (k < f->k) dot_step(&sum, f, column, columns, m, dtype, k, f->k - k);
+#pragma GCC unroll 8
+    for (int i = 0; i < m; ++i)
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; ++j)
+            f->c[i * f->c_stride + column + j] = vec_sum(sum.of[i][j]);
+}
+
+INLINE void few_rows(const hil_few *f, int m, hil_dtype dtype)
+{
+    int together = m <= 4 ? 4 : 2;
+    int64_t column = 0;
+    for (; column + together <= f->columns; column += together) dot(f, column, together, m, dtype);
+    for (; column < f->columns; ++column) dot(f, column, 1, m, dtype);
+}
+
+INLINE void few_as(const hil_few *f, hil_dtype dtype)
+{
+    switch (f->m) {
+    case 1:
+        few_rows(f, 1, dtype);
+        break;
+    case 2:
+        few_rows(f, 2, dtype);
+        break;
+    case 3:
+        few_rows(f, 3, dtype);
+        break;
+    case 4:
+        few_rows(f, 4, dtype);
+        break;
+    case 5:
+        few_rows(f, 5, dtype);
+        break;
+    case 6:
+        few_rows(f, 6, dtype);
+        break;
+    case 7:
+        few_rows(f, 7, dtype);
+        break;
+    default:
+        few_rows(f, 8, dtype);
+        break;
+    }
+}
+
+static void few(const hil_few *f)
+{
+    if (f->b_dtype == HIL_F32)
+        few_as(f, HIL_F32);
+    else if (f->b_dtype == HIL_BF16)
+        few_as(f, HIL_BF16);
+    else
+        few_as(f, HIL_F16);
+}

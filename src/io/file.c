@@ -132,15 +132,20 @@ hil_status hil_writer_open(hil_writer **out, const char *path)
     hil_status status = HIL_OK;
     HIL_TRY_DONE(HIL_ALLOC(BUFFER_BYTES, &writer->buffer));
     snprintf(writer->path, sizeof writer->path, "%s", path);
-    int size = snprintf(writer->temporary, sizeof writer->temporary, "%s.tmp.%ld.%u", path,
-                        (long)getpid(), atomic_fetch_add(&serial, 1));
-    if (size < 0 || (size_t)size >= sizeof writer->temporary)
-        HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path));
-    writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    char *temporary = writer->temporary;
+    /* Process numbers repeat (in containers at once), so a killed process's file may be there. */
+    do {
+        int size = snprintf(temporary, HIL_PATH_MAX, "%s.tmp.%ld.%u", path, (long)getpid(),
+                            atomic_fetch_add(&serial, 1));
+        if (size < 0 || size >= HIL_PATH_MAX)
+            HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path));
+        writer->fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (writer->fd < 0 && errno == EEXIST);
     if (writer->fd < 0) HIL_TRY_DONE(fail_path("create", writer->path));
     *out = writer;
     writer = NULL;
 done:
+    if (writer) writer->temporary[0] = 0;
     hil_writer_close(writer);
     return status;
 }

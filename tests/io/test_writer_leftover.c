@@ -1,0 +1,25 @@
+/* A file left by a killed process of the same number neither stops a writer nor is touched. */
+#include "check.h"
+#include "io/file.h"
+
+#include <unistd.h>
+
+int main(void)
+{
+    char folder[] = "/tmp/hilbert-writer-XXXXXX", path[64], left[8][96];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/file", folder);
+    for (int i = 0; i < 8; ++i) {
+        snprintf(left[i], sizeof left[i], "%s.tmp.%ld.%d", path, (long)getpid(), i);
+        FILE *file = fopen(left[i], "wb");
+        CHECK(file && fclose(file) == 0);
+    }
+    CHECK_OK(hil_file_write(path, "new", 3));
+    for (int i = 0; i < 8; ++i) CHECK(hil_file_exists(left[i]));
+    hil_map map;
+    CHECK_OK(hil_map_open(&map, path));
+    CHECK(map.size == 3 && memcmp(map.data, "new", 3) == 0);
+    hil_map_close(&map);
+    CHECK_OK(hil_path_remove(folder));
+    return 0;
+}

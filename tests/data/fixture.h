@@ -83,11 +83,11 @@ static inline const char *fixture_window(hil_dataset *dataset, int64_t seq, int6
 static inline const char *fixture_tokens(const char *const *paths, size_t count,
                                          const hil_dataset_options *options)
 {
-    static char text[1024];
+    static char text[1 << 15];
     int32_t token[64], other[64];
     hil_dataset *dataset;
     CHECK_OK(hil_dataset_open(&dataset, paths, count, options));
-    CHECK(options->seq <= 64);
+    CHECK(options->seq <= 64 && hil_dataset_tokens(dataset) < (int64_t)sizeof text / 6);
     size_t used = 0;
     for (int64_t w = 0; w < hil_dataset_windows(dataset); ++w) {
         CHECK_OK(hil_dataset_window(dataset, w, &(hil_window){token, other, other, other}));

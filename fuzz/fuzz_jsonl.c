@@ -1,0 +1,43 @@
+/* fuzz_jsonl.c - any bytes as a JSONL file: the same documents or refusal however they are cut. */
+#include "base/hash.h"
+#include "data/jsonl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static hil_status add_record(void *context, const hil_record *record)
+{
+    uint64_t *hash = context;
+    *hash = hil_hash(*hash, record->prompt, record->prompt_size);
+    *hash = hil_hash(*hash, record->text, record->text_size);
+    return HIL_OK;
+}
+
+static hil_status feed(const uint8_t *bytes, size_t size, size_t piece, uint64_t *hash)
+{
+    hil_jsonl jsonl = {"input", 4096, add_record, hash, 0, {0}};
+    hil_status status = HIL_OK;
+    for (size_t i = 0; i < size && status == HIL_OK; i += piece)
+        status =
+            hil_jsonl_add(&jsonl, (const char *)bytes + i, piece < size - i ? piece : size - i);
+    if (status == HIL_OK) status = hil_jsonl_end(&jsonl);
+    hil_jsonl_free(&jsonl);
+    return status;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    uint64_t whole = 0;
+    hil_status expected = feed(bytes, size, size ? size : 1, &whole);
+    char message[1024] = "";
+    if (expected != HIL_OK) snprintf(message, sizeof message, "%s", hil_status_message());
+    for (size_t piece = 1; piece < 8; piece += 3) {
+        uint64_t cut = 0;
+        hil_status status = feed(bytes, size, piece, &cut);
+        if (status != expected || cut != whole) __builtin_trap();
+        if (status != HIL_OK && strcmp(message, hil_status_message()) != 0) __builtin_trap();
+    }
+    return 0;
+}

@@ -1,0 +1,12 @@
+/* prepare.h - the token cache of a set of files, built when there is none that fits. */
+#ifndef HIL_DATA_PREPARE_H
+#define HIL_DATA_PREPARE_H
+
+#include "data/cache.h"
+#include "data/dataset.h"
+
+/* The cache holds at least one sequence. A failure leaves neither files nor folders behind. */
+hil_status hil_cache_prepare(hil_cache **out, const char *const *paths, size_t count,
+                             const hil_dataset_options *options);
+
+#endif

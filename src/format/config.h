@@ -2,23 +2,27 @@
 #ifndef HIL_FORMAT_CONFIG_H
 #define HIL_FORMAT_CONFIG_H
 
-#include "base/json.h"
+#include "base/text.h"
+#include "tensor/tensor.h"
 
 typedef enum hil_arch { HIL_GPT2, HIL_LLAMA, HIL_MISTRAL, HIL_QWEN2, HIL_QWEN3 } hil_arch;
+/* gpt2 has one of the two GELUs, the others have SILU. */
 typedef enum hil_activation { HIL_GELU, HIL_GELU_TANH, HIL_SILU } hil_activation;
 typedef enum hil_rope_kind { HIL_ROPE_DEFAULT, HIL_ROPE_LINEAR, HIL_ROPE_LLAMA3 } hil_rope_kind;
 
-/* Every number is checked to be sane when the struct comes out of hil_config_open. */
+#define HIL_LAYERS_MAX 10000
+#define HIL_EOS_MAX 16
+
+/* Every number is checked to be sane when the struct comes out of hil_config_open or _parse. */
 typedef struct hil_config {
     hil_arch arch;
     int64_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, max_positions;
-    int64_t window;        /* sliding window, 0: none */
-    int64_t window_layers; /* qwen2: layers [0, window_layers) attend fully; 0 with a window: all
-                              slide */
+    int64_t window; /* of the layers that slide; 0: none does. Ask hil_config_window. */
+    uint64_t slides[HIL_LAYERS_MAX / 64 + 1]; /* one bit per layer */
     double norm_eps, init_std;
     hil_activation activation;
     bool tied;
-    bool attention_bias; /* bias on q, k, v (and o where the architecture has it) */
+    bool attention_bias; /* bias on q, k, v */
     bool output_bias;    /* bias on the attention output projection */
     bool mlp_bias;
     bool scale_by_layer; /* gpt2: scale_attn_by_inverse_layer_idx */
@@ -28,19 +32,30 @@ typedef struct hil_config {
         double theta, factor, low_freq, high_freq;
         int64_t original_positions;
     } rope;
-    int64_t bos, eos, pad; /* -1: none; the first of a list */
-    int64_t eos_all[8];    /* every end-of-text id; -1 where unused */
+    hil_dtype dtype;       /* of the weights; fp32 where the file names none of the three */
+    int64_t bos, eos, pad; /* -1: none, or outside the vocabulary; the first of a list */
+    /* Every id that ends a generated text, then -1. From generation_config.json where it has any.
+     */
+    int64_t eos_all[HIL_EOS_MAX];
 } hil_config;
 
 /* The supported model_type names, for messages: "gpt2, llama, ..." */
 const char *hil_config_supported(void);
+const char *hil_arch_name(hil_arch arch);
 
-/* `path` is a config.json or a folder that holds one. */
+/* `path` is a config.json, or a folder that holds one. */
 hil_status hil_config_open(hil_config *out, const char *path);
+/* config.json alone, from memory; `what` names the source in errors. */
 hil_status hil_config_parse(hil_config *out, const char *json, size_t size, const char *what);
 
-/* Writes `source` (the config.json read) to `target` with "dtype"/"torch_dtype" set to what the
-   weights were saved in; every other key stays as it was. */
-hil_status hil_config_write(const char *source, const char *target, const char *dtype);
+/* How many positions, itself included, a position of this layer sees backward; 0: all. */
+int64_t hil_config_window(const hil_config *config, int64_t layer);
+
+/* Writes the config.json `source` to the file `target` with the dtype that the weights were saved
+   in. Every other byte stays as it was, except that "architectures" is added where it is missing.
+ */
+hil_status hil_config_write(const char *source, const char *target, hil_dtype dtype);
+/* The same from memory, appended to `out`. */
+hil_status hil_config_edit(hil_text *out, const char *json, size_t size, hil_dtype dtype);
 
 #endif

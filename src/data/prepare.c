@@ -27,6 +27,7 @@ struct request {
 
 static hil_status check_options(const hil_dataset_options *options, size_t count)
 {
+    assert(options->cache_dir);
     if (count == 0) return hil_fail(HIL_ERR_USAGE, "no data files given");
     if (options->seq < 1 || options->seq > INT32_MAX)
         return hil_fail(HIL_ERR_USAGE, "a sequence length of %lld is out of range",
@@ -144,7 +145,7 @@ static void remove_created(const char *folder, size_t existed)
     char part[HIL_PATH_MAX];
     size_t size = strlen(folder);
     memcpy(part, folder, size + 1);
-    while (size > existed && rmdir(part) == 0) {
+    while (size > existed && (rmdir(part) == 0 || errno == ENOENT)) {
         while (size && part[size - 1] != '/') --size;
         while (size && part[size - 1] == '/') --size;
         part[size] = 0;

@@ -136,6 +136,22 @@ static void check_damage(void)
     }
 }
 
+/* A block is missing before a whole footer. */
+static void check_missing_block(void)
+{
+    char cache[256];
+    bool built;
+    hil_dataset_options options = fixture_options(5);
+    const char *path = fixture_path("c.txt");
+    CHECK_INT(files_in(options.cache_dir, cache), 1);
+    hil_map map;
+    CHECK_OK(hil_map_open(&map, cache));
+    CHECK_OK(hil_file_write(cache, map.data + 4096, map.size - 4096));
+    hil_map_close(&map);
+    tokens(&path, 1, options, &built);
+    CHECK(built);
+}
+
 /* One block moved to another's place. */
 static void check_moved_block(void)
 {
@@ -281,6 +297,7 @@ int main(void)
     fixture_create();
     check_reuse();
     check_damage();
+    check_missing_block();
     check_moved_block();
     check_stops();
     check_full_disk();

@@ -65,6 +65,20 @@ static void check_arrays(void)
     hil_dataset_close(dataset);
 }
 
+static void check_dtypes(void)
+{
+    const char *const paths[] = {
+        HIL_TESTS "/golden/formats/u2.npy", HIL_TESTS "/golden/formats/u4.npy",
+        HIL_TESTS "/golden/formats/i4.npy", HIL_TESTS "/golden/formats/i8.npy"};
+    hil_dataset_options options = fixture_options(10);
+    options.vocab = 65536;
+    CHECK_TEXT(fixture_tokens(paths, 4, &options),
+               "0 1 300 65535 7 0 1 300 65535 7 0 1 300 65535 7 0 1 300 65535 7");
+    options.vocab = 65535;
+    hil_dataset *dataset;
+    CHECK_FAILS(hil_dataset_open(&dataset, paths, 4, &options), HIL_ERR_INPUT, "65535");
+}
+
 static void check_refusals(void)
 {
     hil_dataset *dataset;
@@ -72,7 +86,7 @@ static void check_refusals(void)
     const char *path = fixture_text("short.txt", "abc");
     const char *cache = options.cache_dir;
     CHECK_FAILS(hil_dataset_open(&dataset, &path, 0, &options), HIL_ERR_USAGE, "no data");
-    options.cache_dir = fixture_path("deep/er/cache");
+    options.cache_dir = fixture_path("deep/er/cache/");
     char words[256];
     snprintf(words, sizeof words, "%s has 3 tokens, fewer than one sequence of 4", path);
     CHECK_FAILS(hil_dataset_open(&dataset, &path, 1, &options), HIL_ERR_INPUT, words);
@@ -107,6 +121,7 @@ int main(void)
     check_text_files();
     check_prompts();
     check_arrays();
+    check_dtypes();
     check_refusals();
     return 0;
 }

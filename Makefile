@@ -11,7 +11,7 @@ unexport MAKEFLAGS MFLAGS
 build = @tools/deps.sh build && \
 	{ [ -f $(1)/CTestTestfile.cmake ] || cmake -S . -B $(1) \
 	    $$(if command -v ninja > /dev/null; then echo -G Ninja; fi) -DHIL_WERROR=$(WERROR) $(2); } && \
-	cmake --build $(1) -j $(JOBS)
+	MAKEFLAGS=--no-print-directory cmake --build $(1) -j $(JOBS)
 ctest = @ctest --output-on-failure --no-label-summary -j $(JOBS) --test-dir
 
 .PHONY: all demo test soak bench lint format asan tsan fuzz install clean help

@@ -48,7 +48,7 @@ hil_status hil_tokenizer_decode(const hil_tokenizer *tokenizer, const int32_t *i
                                 hil_special special, hil_text *text);
 
 /* Decodes ids one at a time for streaming: appends whatever text is complete after this id. The
-   concatenation equals one decode call. */
+   concatenation equals one decode call with HIL_SPECIAL_NONE. */
 typedef struct hil_decoder hil_decoder;
 hil_status hil_decoder_create(hil_decoder **out, const hil_tokenizer *tokenizer);
 void hil_decoder_destroy(hil_decoder *decoder);

@@ -1,0 +1,107 @@
+/* vocab.c - the pieces of a tokenizer. */
+#include "format/vocab.h"
+
+#include <string.h>
+
+uint64_t hil_hash_bytes(const char *bytes, size_t size)
+{
+    uint64_t hash = size * 0x9E3779B97F4A7C15u, word = 0;
+    for (; size >= 8; size -= 8, bytes += 8) {
+        memcpy(&word, bytes, 8);
+        hash = hil_hash_mix(hash ^ word) * 0x9E3779B97F4A7C15u;
+    }
+    word = 0;
+    for (size_t i = 0; i < size; ++i) word |= (uint64_t)(unsigned char)bytes[i] << 8 * i;
+    return hil_hash_mix(hash ^ word);
+}
+
+size_t hil_hash_slots(size_t entries)
+{
+    size_t slots = 16;
+    while (slots < 2 * entries) slots *= 2;
+    return slots;
+}
+
+static hil_status reserve_ids(hil_vocab *vocab, size_t ids)
+{
+    HIL_TRY(HIL_GROW(&vocab->pieces, &vocab->capacity, ids));
+    for (; vocab->count < ids; ++vocab->count)
+        vocab->pieces[vocab->count] = (hil_piece){.offset = UINT32_MAX};
+    return HIL_OK;
+}
+
+hil_status hil_vocab_init(hil_vocab *vocab, size_t entries, size_t bytes, int64_t ids)
+{
+    *vocab = (hil_vocab){0};
+    size_t slots = hil_hash_slots(entries);
+    HIL_TRY(HIL_ALLOC(slots, &vocab->slots));
+    vocab->mask = slots - 1;
+    HIL_TRY(HIL_GROW(&vocab->text.data, &vocab->text.capacity, bytes + 1));
+    return reserve_ids(vocab, (size_t)ids);
+}
+
+void hil_vocab_free(hil_vocab *vocab)
+{
+    hil_text_free(&vocab->text);
+    hil_free(vocab->pieces);
+    hil_free(vocab->slots);
+    hil_free(vocab->extra);
+    *vocab = (hil_vocab){0};
+}
+
+/* The slot that holds the text, or the empty one where it belongs. */
+static uint32_t *slot_of(const hil_vocab *vocab, const char *text, size_t size)
+{
+    size_t at = hil_hash_bytes(text, size) & vocab->mask;
+    for (;; at = (at + 1) & vocab->mask) {
+        uint32_t *slot = &vocab->slots[at];
+        if (*slot == 0) return slot;
+        const hil_piece *piece = &vocab->pieces[*slot - 1];
+        if (piece->size == size && memcmp(vocab->text.data + piece->offset, text, size) == 0)
+            return slot;
+    }
+}
+
+static hil_status set_piece(hil_vocab *vocab, const char *text, size_t size, int32_t id)
+{
+    if (vocab->text.size + size >= UINT32_MAX)
+        return hil_fail(HIL_ERR_INPUT, "tokenizer: the vocabulary has more than 4 GiB of text");
+    HIL_TRY(reserve_ids(vocab, (size_t)id + 1));
+    vocab->pieces[id] = (hil_piece){.offset = (uint32_t)vocab->text.size, .size = (uint32_t)size};
+    return hil_text_add(&vocab->text, text, size);
+}
+
+hil_status hil_vocab_add(hil_vocab *vocab, const char *text, size_t size, int32_t id, bool *fresh)
+{
+    uint32_t *slot = slot_of(vocab, text, size);
+    *fresh = *slot == 0 && !hil_vocab_has(vocab, id);
+    if (!*fresh) return HIL_OK;
+    HIL_TRY(set_piece(vocab, text, size, id));
+    *slot = (uint32_t)id + 1;
+    ++vocab->entries;
+    return HIL_OK;
+}
+
+hil_status hil_vocab_name(hil_vocab *vocab, const char *text, size_t size, int32_t id)
+{
+    HIL_TRY(HIL_GROW(&vocab->extra, &vocab->extra_capacity, vocab->extra_count + 1));
+    HIL_TRY(set_piece(vocab, text, size, id));
+    vocab->extra[vocab->extra_count++] = id;
+    return HIL_OK;
+}
+
+int32_t hil_vocab_find(const hil_vocab *vocab, const char *text, size_t size)
+{
+    return (int32_t)*slot_of(vocab, text, size) - 1;
+}
+
+int32_t hil_vocab_id(const hil_vocab *vocab, const char *text, size_t size)
+{
+    int32_t id = hil_vocab_find(vocab, text, size);
+    for (size_t i = 0; id < 0 && i < vocab->extra_count; ++i) {
+        const hil_piece *piece = &vocab->pieces[vocab->extra[i]];
+        if (piece->size == size && memcmp(vocab->text.data + piece->offset, text, size) == 0)
+            id = vocab->extra[i];
+    }
+    return id;
+}

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Writes src/format/unicode_tables.c.
+
+The tables hold what the Hugging Face `tokenizers` library does, not what one Unicode version says:
+its regular expressions know Unicode 16 while its NFC is older. So every set is measured on the
+library itself. Usage: tools/unicode_tables.py > src/format/unicode_tables.c
+"""
+import json
+import sys
+import unicodedata
+
+import tokenizers
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+
+LAST = 0x110000
+POINTS = [c for c in range(1, LAST) if not 0xD800 <= c < 0xE000]
+LETTER, NUMBER, SPACE, WORD, UNSTABLE = 1, 2, 4, 8, 16
+NFC, NFD = normalizers.NFC(), normalizers.NFD()
+
+
+def matching(pattern):
+    """The code points that the regular expression engine of Split matches."""
+    split = pre_tokenizers.Split(Regex(pattern), "removed")
+    found = set()
+    for start in range(0, len(POINTS), 20000):
+        points = POINTS[start:start + 20000]
+        rest = set()
+        for _, (a, b) in split.pre_tokenize_str("".join(map(chr, points))):
+            rest.update(points[a:b])
+        found.update(set(points) - rest)
+    return found
+
+
+def words():
+    """The code points that stop a single_word added token from matching behind them."""
+    token = dict(id=1, content="X", single_word=True, lstrip=False, rstrip=False,
+                 normalized=False, special=True)
+    model = dict(type="BPE", vocab={"a": 0}, merges=[])
+    tokenizer = Tokenizer.from_str(json.dumps(dict(version="1.0", added_tokens=[token], model=model)))
+    found = set()
+    for start in range(0, len(POINTS), 20000):
+        points = POINTS[start:start + 20000]
+        encoding = tokenizer.encode("".join(chr(c) + "X\n" for c in points))
+        free = {points[a // 3] for t, (a, _) in zip(encoding.ids, encoding.offsets) if t == 1}
+        found.update(set(points) - free)
+    found.add(ord("X"))
+    return found
+
+
+def combining():
+    """Canonical combining classes as the library's NFD sorts them."""
+    classes = {}
+    for c in POINTS:
+        ccc = unicodedata.combining(chr(c))
+        if not ccc:
+            continue
+        probes = ["a" + p + chr(c) + p for p in "\u0345\u0334\u0301\u0327"]
+        if all(NFD.normalize_str(p) == unicodedata.normalize("NFD", p) for p in probes):
+            classes[c] = ccc
+        else:
+            assert all(NFD.normalize_str(p) == p for p in probes), hex(c)
+    return classes
+
+
+def pairs():
+    """Canonical decompositions (c, first, second or 0) and which of them compose again."""
+    split, joined = [], []
+    for c in POINTS:
+        parts = unicodedata.decomposition(chr(c))
+        if not parts or parts[0] == "<" or NFD.normalize_str(chr(c)) == chr(c):
+            continue
+        assert NFD.normalize_str(chr(c)) == unicodedata.normalize("NFD", chr(c)), hex(c)
+        parts = [int(x, 16) for x in parts.split()]
+        first, second = parts[0], parts[1] if len(parts) > 1 else 0
+        split.append((c, first, second))
+        if second and NFC.normalize_str(chr(first) + chr(second)) == chr(c):
+            joined.append((first, second, c))
+    return split, sorted(joined)
+
+
+def unstable(classes, joined):
+    """Code points that NFC changes alone, or that may join or pass something before them."""
+    seconds = {b for _, b, _ in joined} | set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))
+    found = set()
+    for c in POINTS:
+        first = ord(NFD.normalize_str(chr(c))[0])
+        if classes.get(first) or first in seconds or NFC.normalize_str(chr(c)) != chr(c):
+            found.add(c)
+    return found
+
+
+def emit(kind, name, items):
+    print(f"\nconst {kind} {name}[] = {{")
+    line = "   "
+    for item in items:
+        if len(line) + len(item) + 2 > 100:
+            print(line)
+            line = "   "
+        line += f" {item},"
+    print(line + "\n};")
+
+
+def main():
+    flags = [0] * LAST
+    classes = combining()
+    split, joined = pairs()
+    sets = [(LETTER, matching(r"\p{L}")), (NUMBER, matching(r"\p{N}")), (SPACE, matching(r"\s")),
+            (WORD, words()), (UNSTABLE, unstable(classes, joined))]
+    for bit, points in sets:
+        for c in points:
+            flags[c] |= bit
+    runs, block = [], []
+    for c in range(LAST):
+        if c == 0 or flags[c] != flags[c - 1]:
+            runs.append((c, flags[c]))
+        if c % 256 == 0:
+            block.append(len(runs) - 1)
+    block.append(len(runs) - 1)
+    ranks = []
+    for c, ccc in sorted(classes.items()):
+        if ranks and ranks[-1][1] == c - 1 and ranks[-1][2] == ccc:
+            ranks[-1][1] = c
+        else:
+            ranks.append([c, c, ccc])
+
+    print("/* unicode_tables.c - written by tools/unicode_tables.py; do not edit. */")
+    print("/* clang-format off */")
+    print(f"/* As tokenizers {tokenizers.__version__} behaves. */")
+    print('#include "format/unicode_tables.h"')
+    emit("uint32_t", "hil_unicode_runs", [f"0x{c << 8 | f:X}" for c, f in runs])
+    emit("uint16_t", "hil_unicode_blocks", [str(b) for b in block])
+    emit("hil_unicode_rank", "hil_unicode_ranks", [f"{{0x{a:X}, 0x{b:X}, {k}}}" for a, b, k in ranks])
+    emit("hil_unicode_pair", "hil_unicode_splits",
+         [f"{{0x{c:X}, 0x{a:X}, 0x{b:X}}}" for c, a, b in split])
+    emit("hil_unicode_pair", "hil_unicode_joins",
+         [f"{{0x{c:X}, 0x{a:X}, 0x{b:X}}}" for a, b, c in joined])
+    for name in ("ranks", "splits", "joins"):
+        print(f"const size_t hil_unicode_{name}_count =")
+        print(f"    sizeof hil_unicode_{name} / sizeof *hil_unicode_{name};")
+    print(f"runs {len(runs)} ranks {len(ranks)} splits {len(split)} joins {len(joined)}",
+          file=sys.stderr)
+
+
+main()

@@ -1,0 +1,67 @@
+/* command.c - what the commands share: first steps, failures, output, signals. */
+#include "cli/command.h"
+
+#include <errno.h>
+#include <float.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+const hil_range hil_range_count = {1, 0x1p53, "a whole number of 1 or more"};
+const hil_range hil_range_index = {0, 0x1p53, "a whole number of 0 or more"};
+const hil_range hil_range_threads = {0, 4096, "0 (all) to 4096"};
+const hil_range hil_range_positive = {DBL_TRUE_MIN, DBL_MAX, "more than 0"};
+const hil_range hil_range_amount = {0, DBL_MAX, "0 or more"};
+const hil_range hil_range_below_one = {0, 1 - DBL_EPSILON / 2, "at least 0 and less than 1"};
+const hil_range hil_range_up_to_one = {DBL_TRUE_MIN, 1, "more than 0 and at most 1"};
+
+int hil_command_fail(hil_status status)
+{
+    fprintf(stderr, "hilbert: %s\n", hil_status_message());
+    return status == HIL_ERR_USAGE ? 2 : 1;
+}
+
+int hil_command_flush(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
+    return hil_command_fail(
+        hil_fail(HIL_ERR_IO, "cannot write to the standard output: %s", strerror(errno)));
+}
+
+bool hil_command_begin(const hil_command *command, int argc, char **argv, void *values,
+                       hil_parsed *parsed, int *code)
+{
+    hil_status status = hil_options_parse(parsed, command, argc, argv, values);
+    if (status == HIL_OK && !parsed->help) return true;
+    if (status == HIL_OK) {
+        hil_options_help(command, values, stdout);
+        *code = hil_command_flush();
+    } else {
+        *code = hil_command_fail(status);
+    }
+    hil_parsed_free(parsed);
+    return false;
+}
+
+volatile int hil_command_stop;
+static const char *stop_words;
+
+static void on_signal(int number)
+{
+    if (hil_command_stop) _exit(128 + number);
+    hil_command_stop = number;
+    int error = errno;
+    if (stop_words && write(STDERR_FILENO, stop_words, strlen(stop_words)) < 0) stop_words = NULL;
+    errno = error;
+}
+
+void hil_command_catch_signals(const char *say)
+{
+    stop_words = say;
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigaddset(&action.sa_mask, SIGTERM);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}

@@ -1,0 +1,34 @@
+/* command.h - the commands of the program, and what they share. */
+#ifndef HIL_CLI_COMMAND_H
+#define HIL_CLI_COMMAND_H
+
+#include "cli/options.h"
+
+extern const hil_command hil_command_train, hil_command_eval, hil_command_generate,
+    hil_command_tokenize, hil_command_inspect;
+
+/* What every command does with its arguments first: true when the caller goes on with `values`,
+   false when *code is the exit code already (help, or a usage error). */
+bool hil_command_begin(const hil_command *command, int argc, char **argv, void *values,
+                       hil_parsed *parsed, int *code);
+
+/* Prints the last failure as one line and gives its exit code. */
+int hil_command_fail(hil_status status);
+
+/* Pushes out what was written to the standard output; 0, or the exit code of the failure. */
+int hil_command_flush(void);
+
+/* The first SIGINT or SIGTERM from here on stores its number in hil_command_stop, which is zero
+   before; the second ends the program. `say` is printed at the first; may be NULL. */
+extern volatile int hil_command_stop;
+void hil_command_catch_signals(const char *say);
+
+extern const hil_range hil_range_count;     /* whole numbers from 1 */
+extern const hil_range hil_range_index;     /* whole numbers from 0 */
+extern const hil_range hil_range_threads;   /* a sane number of threads, 0 for all */
+extern const hil_range hil_range_positive;  /* numbers above 0 */
+extern const hil_range hil_range_amount;    /* numbers from 0 */
+extern const hil_range hil_range_below_one; /* [0, 1) */
+extern const hil_range hil_range_up_to_one; /* (0, 1] */
+
+#endif

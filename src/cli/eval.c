@@ -1,0 +1,64 @@
+/* eval.c - hilbert eval. */
+#include "cli/command.h"
+#include "cli/progress.h"
+
+typedef struct eval_values {
+    hil_eval_options run;
+    bool json;
+} eval_values;
+
+#define ROW(name, kind, field, ...) HIL_ROW(name, kind, eval_values, field, __VA_ARGS__)
+
+static const hil_option options[] = {
+    ROW("model", TEXT, run.model, "DIR", "model folder", .group = "Options", .required = true),
+    ROW("data", LIST, run.data, "PATH[,PATH...]", "text, .jsonl or .npy files; may be repeated",
+        .required = true),
+    ROW("seq", WHOLE, run.seq, "N", "tokens per window",
+        .initial = "the model's longest, at most 1024", .range = &hil_range_count),
+    ROW("batch", WHOLE, run.batch, "N", "windows computed at once", .initial = "chosen by rule",
+        .range = &hil_range_count),
+    ROW("dtype", WORD, run.dtype, "bf16|fp32", "precision of the computation"),
+    ROW("threads", WHOLE, run.threads, "N", "CPU threads", .initial = "all",
+        .range = &hil_range_threads),
+    ROW("json", ON, json, NULL, "print one JSON object"),
+};
+
+static int run(int argc, char **argv)
+{
+    eval_values values = {0};
+    hil_eval_defaults(&values.run);
+    hil_parsed parsed;
+    int code = 0;
+    if (!hil_command_begin(&hil_command_eval, argc, argv, &values, &parsed, &code)) return code;
+    hil_progress progress;
+    hil_eval_result result;
+    hil_progress_begin(&progress, stderr, HIL_TALK_NORMAL);
+    hil_status status = hil_eval(&values.run, &progress.hooks, &result);
+    hil_progress_end(&progress);
+    if (status != HIL_OK) {
+        code = hil_command_fail(status);
+    } else {
+        if (values.json)
+            printf("{\"loss\": %.17g, \"perplexity\": %.17g, \"tokens\": %lld, "
+                   "\"seconds\": %.6f, \"seconds_to_first_batch\": %.6f}\n",
+                   result.loss, result.perplexity, (long long)result.tokens, result.seconds,
+                   result.seconds_to_first_batch);
+        else
+            printf("loss %.6f, perplexity %.4f, %lld tokens, first batch after %.2f s\n",
+                   result.loss, result.perplexity, (long long)result.tokens,
+                   result.seconds_to_first_batch);
+        code = hil_command_flush();
+    }
+    hil_parsed_free(&parsed);
+    return code;
+}
+
+const hil_command hil_command_eval = {
+    .name = "eval",
+    .summary = "Measures a model's loss and perplexity on text, window by window in file order.",
+    .usage = "--model DIR --data PATH[,PATH...] [options]",
+    .example = "  hilbert eval --model tuned --data held-out.txt --seq 512\n",
+    .option = options,
+    .count = sizeof options / sizeof *options,
+    .run = run,
+};

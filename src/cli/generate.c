@@ -1,0 +1,66 @@
+/* generate.c - hilbert generate. */
+#include "cli/command.h"
+#include "hilbert/run.h"
+
+#include <unistd.h>
+
+#define ROW(name, kind, field, ...) HIL_ROW(name, kind, hil_generate_options, field, __VA_ARGS__)
+
+static const hil_option options[] = {
+    ROW("model", TEXT, model, "DIR", "model folder", .group = "Options", .required = true),
+    ROW("prompt", TEXT, prompt, "TEXT", "text to continue; may be empty", .required = true),
+    ROW("max-tokens", WHOLE, max_tokens, "N", "longest continuation", .range = &hil_range_index),
+    ROW("temperature", REAL, temperature, "X", "0 always takes the likeliest token",
+        .range = &hil_range_amount),
+    ROW("top-k", WHOLE, top_k, "N", "choose among the N likeliest tokens, 0 for all",
+        .range = &hil_range_index),
+    ROW("top-p", REAL, top_p, "X", "choose among the likeliest that make up this probability",
+        .range = &hil_range_up_to_one),
+    ROW("seed", SEED, seed, "N", "of the choices"),
+    ROW("dtype", WORD, dtype, "bf16|fp32", "precision of the computation"),
+    ROW("threads", WHOLE, threads, "N", "CPU threads", .initial = "all",
+        .range = &hil_range_threads),
+};
+
+static int write_text(void *context, const char *text, size_t size)
+{
+    (void)context;
+    return fwrite(text, 1, size, stdout) != size || fflush(stdout) != 0;
+}
+
+static int run(int argc, char **argv)
+{
+    hil_generate_options values = {0};
+    hil_generate_defaults(&values);
+    hil_parsed parsed;
+    int code = 0;
+    if (!hil_command_begin(&hil_command_generate, argc, argv, &values, &parsed, &code)) return code;
+    hil_command_catch_signals(NULL);
+    values.stop = &hil_command_stop;
+    values.write = write_text;
+    hil_generate_result result = {0};
+    hil_status status = hil_generate(&values, &result);
+    if (status != HIL_OK && status != HIL_ERR_INTERRUPTED) {
+        code = hil_command_fail(status);
+    } else {
+        fputc('\n', stdout);
+        code = hil_command_flush();
+        if (code == 0 && hil_command_stop) code = 128 + hil_command_stop;
+        if (code == 0 && isatty(STDERR_FILENO) == 1)
+            fprintf(stderr, "%lld tokens after %lld, %.1f s, %.1f tokens/s\n",
+                    (long long)result.tokens, (long long)result.prompt_tokens, result.seconds,
+                    result.tokens_per_second);
+    }
+    hil_parsed_free(&parsed);
+    return code;
+}
+
+const hil_command hil_command_generate = {
+    .name = "generate",
+    .summary = "Continues a text with a model; the continuation appears as it is computed.",
+    .usage = "--model DIR --prompt TEXT [options]",
+    .example = "  hilbert generate --model tuned --prompt \"Once upon a time\" --temperature 0\n",
+    .option = options,
+    .count = sizeof options / sizeof *options,
+    .run = run,
+};

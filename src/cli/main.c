@@ -1,0 +1,67 @@
+/* main.c - hilbert COMMAND: finds the command and runs it. */
+#include "cli/command.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COMMANDS = 5 };
+
+static const hil_command *const commands[COMMANDS] = {
+    &hil_command_train,    &hil_command_eval,    &hil_command_generate,
+    &hil_command_tokenize, &hil_command_inspect,
+};
+
+/* A closed standard descriptor would be taken by the next file that is opened, and messages would
+   land in it. These placeholders refuse every use instead. */
+static bool hold_standard_descriptors(void)
+{
+    for (int fd = 0; fd <= 2; ++fd)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
+            return false;
+    return true;
+}
+
+static int print_help(void)
+{
+    printf("hilbert %s trains Hugging Face language models.\n\n"
+           "Usage: hilbert COMMAND [options]\n\nCommands:\n",
+           hil_version());
+    for (size_t i = 0; i < COMMANDS; ++i)
+        printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    printf("\nhilbert COMMAND --help   the options of a command with their defaults\n"
+           "hilbert --version        the version\n\nExample:\n%s",
+           hil_command_train.example);
+    return hil_command_flush();
+}
+
+static int unknown(const char *name)
+{
+    const char *names[COMMANDS];
+    for (size_t i = 0; i < COMMANDS; ++i) names[i] = commands[i]->name;
+    const char *near = hil_text_nearest(name, names, COMMANDS);
+    if (near)
+        return hil_command_fail(
+            hil_fail(HIL_ERR_USAGE, "unknown command '%s'; did you mean %s?", name, near));
+    return hil_command_fail(
+        hil_fail(HIL_ERR_USAGE, "unknown command '%s'; see hilbert --help", name));
+}
+
+int main(int argc, char **argv)
+{
+    if (!hold_standard_descriptors()) return 1;
+    signal(SIGPIPE, SIG_DFL); /* a reader that goes away ends the program quietly */
+    if (argc < 2)
+        return hil_command_fail(hil_fail(HIL_ERR_USAGE,
+                                         "a command is missing: train, eval, generate, tokenize or "
+                                         "inspect; see hilbert --help"));
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("hilbert %s\n", hil_version());
+        return hil_command_flush();
+    }
+    for (size_t i = 0; i < COMMANDS; ++i)
+        if (strcmp(argv[1], commands[i]->name) == 0) return commands[i]->run(argc - 2, argv + 2);
+    return unknown(argv[1]);
+}

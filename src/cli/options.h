@@ -1,0 +1,102 @@
+/* options.h - one table of options per command: parsing, --config files and --help read it. */
+#ifndef HIL_CLI_OPTIONS_H
+#define HIL_CLI_OPTIONS_H
+
+#include "base/json.h"
+#include "base/text.h"
+
+#include <stdio.h>
+
+typedef enum hil_option_kind {
+    HIL_OPTION_TEXT,   /* const char * */
+    HIL_OPTION_LIST,   /* const char *const *, the count is the field after it */
+    HIL_OPTION_WHOLE,  /* int or int64_t */
+    HIL_OPTION_SEED,   /* uint64_t */
+    HIL_OPTION_SIZE,   /* uint64_t, with K, M, G or T behind it */
+    HIL_OPTION_REAL,   /* double */
+    HIL_OPTION_WORD,   /* const char *, one of the words in `value` */
+    HIL_OPTION_CHOICE, /* enum or bool: the index of the word in `value` */
+    HIL_OPTION_ON,     /* bool that the bare flag makes true */
+    HIL_OPTION_OFF,    /* bool that the bare flag makes false */
+    HIL_OPTION_CONFIG, /* const char *, a JSON file with more options */
+} hil_option_kind;
+
+/* The numbers an option takes, both ends included, and how to say so. */
+typedef struct hil_range {
+    double low, high;
+    const char *words;
+} hil_range;
+
+typedef struct hil_option {
+    const char *name;
+    hil_option_kind kind;
+    size_t offset, width; /* of the field in the command's struct */
+    const char *value;    /* what follows the name in help; "a|b|c" lists the words allowed */
+    const char *help;
+    const char *group;   /* heading in help; NULL: as the row before */
+    const char *initial; /* the default in words; NULL: the value of the field */
+    const hil_range *range;
+    const char *rival; /* an option that excludes this one */
+    bool required;
+} hil_option;
+
+/* One row: HIL_ROW("lr", REAL, train_values, run.lr, "X", "help", .range = ...). */
+#define HIL_ROW(name_, kind_, type_, field_, value_, help_, ...)                                   \
+    {                                                                                              \
+        .name = name_, .kind = HIL_OPTION_##kind_, .offset = offsetof(type_, field_),              \
+        .width = sizeof(((type_ *)0)->field_), .value = value_, .help = help_, __VA_ARGS__         \
+    }
+
+typedef struct hil_command {
+    const char *name;
+    const char *summary;
+    const char *usage;   /* what follows the name */
+    const char *example; /* whole lines */
+    const hil_option *option;
+    size_t count;
+    const char *operand; /* what the one argument without a name is; NULL: there is none */
+    size_t operand_offset;
+    int (*run)(int argc, char **argv); /* arguments after the name; gives the exit code */
+} hil_command;
+
+#define HIL_OPTIONS_MAX 64
+
+/* A command line being parsed, and afterwards the memory that its values borrow from. */
+typedef struct hil_parsed {
+    const hil_command *command;
+    void *values; /* the command's struct; holds the defaults first */
+    bool help;    /* --help is there: nothing else was looked at */
+    bool seen[HIL_OPTIONS_MAX];
+    json_t *config;
+    struct hil_list {
+        char **item;
+        size_t count, capacity;
+    } list[HIL_OPTIONS_MAX];
+} hil_parsed;
+
+/* Parses the arguments into `values`. Options on the command line win over those of a --config
+   file. Call hil_parsed_free after a failure as well. */
+hil_status hil_options_parse(hil_parsed *parsed, const hil_command *command, int argc, char **argv,
+                             void *values);
+void hil_parsed_free(hil_parsed *parsed);
+
+/* Reads the JSON file `path` and assigns every option that the command line did not give. */
+hil_status hil_options_read_config(hil_parsed *parsed, const char *path);
+
+/* What both sources share. `label` names the option in errors. */
+hil_status hil_option_find(const hil_command *command, const char *name, const char *where,
+                           const hil_option **out);
+hil_status hil_option_set_text(hil_parsed *parsed, const hil_option *option, const char *label,
+                               const char *text);
+hil_status hil_option_set_whole(hil_parsed *parsed, const hil_option *option, const char *label,
+                                int64_t number);
+hil_status hil_option_set_real(hil_parsed *parsed, const hil_option *option, const char *label,
+                               double number);
+void hil_option_set_flag(hil_parsed *parsed, const hil_option *option);
+hil_status hil_option_add_item(hil_parsed *parsed, const hil_option *option, const char *item,
+                               size_t size);
+
+/* Prints what the command does and every option; `values` holds the defaults. */
+void hil_options_help(const hil_command *command, const void *values, FILE *out);
+
+#endif

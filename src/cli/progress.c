@@ -1,0 +1,150 @@
+/* progress.c - the live line, the plain lines, and how often they come. */
+#include "cli/progress.h"
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define REDRAW_SECONDS 0.1
+#define PLAIN_SECONDS 1.0
+#define PLAIN_LINES 500 /* about how many lines a run of fast steps prints at most */
+#define WORK_SECONDS 5.0
+
+const char *hil_progress_time(char out[32], double seconds)
+{
+    if (!(seconds >= 0) || seconds > 3.6e9) {
+        snprintf(out, 32, "?");
+    } else if (seconds < 9.95) {
+        snprintf(out, 32, "%.1f s", seconds);
+    } else {
+        long long s = llround(seconds), m = s / 60, h = m / 60;
+        if (s < 60)
+            snprintf(out, 32, "%lld s", s);
+        else if (h == 0)
+            snprintf(out, 32, "%lld:%02lld", m, s % 60);
+        else
+            snprintf(out, 32, "%lld:%02lld:%02lld", h, m % 60, s % 60);
+    }
+    return out;
+}
+
+const char *hil_progress_count(char out[32], int64_t count)
+{
+    char digits[24];
+    int size = snprintf(digits, sizeof digits, "%lld", (long long)count), at = 0;
+    for (int i = 0; i < size; ++i) {
+        out[at++] = digits[i];
+        int left = size - 1 - i;
+        if (left && left % 3 == 0 && digits[i] != '-') out[at++] = ',';
+    }
+    out[at] = 0;
+    return out;
+}
+
+static int columns(FILE *out)
+{
+    struct winsize size;
+    if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 1) return size.ws_col - 1;
+    return 79;
+}
+
+/* Spaces instead of an escape sequence: that works on every terminal. */
+static void draw(hil_progress *progress, const char *line)
+{
+    int width = columns(progress->out), size = (int)strlen(line);
+    if (size > width) size = width;
+    fprintf(progress->out, "\r%.*s%*s", size, line,
+            progress->drawn > size ? progress->drawn - size : 0, "");
+    if (size == 0) fputc('\r', progress->out);
+    fflush(progress->out);
+    progress->drawn = size;
+}
+
+static void print(hil_progress *progress, const char *line)
+{
+    if (progress->drawn) draw(progress, "");
+    fprintf(progress->out, "%s\n", line);
+    fflush(progress->out);
+}
+
+static void on_note(void *context, const char *line)
+{
+    print(context, line);
+}
+
+static void on_progress(void *context, const char *what, uint64_t done, uint64_t total)
+{
+    hil_progress *progress = context;
+    double now = hil_clock_now();
+    double since = progress->shown_at > 0 ? progress->shown_at : progress->begun_at;
+    if (now - since < (progress->live ? REDRAW_SECONDS : WORK_SECONDS)) return;
+    progress->shown_at = now;
+    char line[160];
+    if (total)
+        snprintf(line, sizeof line, "%.120s: %.0f%%", what,
+                 100 * fmin(1, (double)done / (double)total));
+    else
+        snprintf(line, sizeof line, "%.120s ...", what);
+    if (progress->live)
+        draw(progress, line);
+    else
+        print(progress, line);
+}
+
+/* Whether this step gets a plain line: the first, the last, slow ones all, fast ones so that a run
+   of any length stays readable. */
+static bool plain_due(const hil_progress *progress, const hil_step_report *report, double now)
+{
+    if (progress->shown_at <= 0 || report->step == 1 || report->step >= report->steps) return true;
+    double whole = now - progress->begun_at + fmax(0, report->seconds_left);
+    double every = fmax(PLAIN_SECONDS, whole / PLAIN_LINES);
+    return report->seconds >= PLAIN_SECONDS || now - progress->shown_at >= every;
+}
+
+static void on_step(void *context, const hil_step_report *report)
+{
+    hil_progress *progress = context;
+    double now = hil_clock_now();
+    if (progress->live ? now - progress->shown_at < REDRAW_SECONDS
+                       : !plain_due(progress, report, now))
+        return;
+    progress->shown_at = now;
+    char line[200], speed[32], left[32];
+    snprintf(line, sizeof line, "step %lld/%lld  loss %.4f  %s tokens/s  %s left",
+             (long long)report->step, (long long)report->steps, report->loss,
+             hil_progress_count(speed, llround(report->tokens_per_second)),
+             hil_progress_time(left, report->seconds_left));
+    if (progress->live)
+        draw(progress, line);
+    else
+        print(progress, line);
+}
+
+static void on_eval(void *context, int64_t step, double loss)
+{
+    char line[100];
+    snprintf(line, sizeof line, "step %lld  eval loss %.4f", (long long)step, loss);
+    print(context, line);
+}
+
+void hil_progress_begin(hil_progress *progress, FILE *out, hil_talk talk)
+{
+    *progress = (hil_progress){.out = out, .begun_at = hil_clock_now()};
+    if (talk == HIL_TALK_QUIET) return;
+    progress->live = isatty(fileno(out)) == 1;
+    progress->hooks = (hil_observer){
+        .context = progress,
+        .note = on_note,
+        .progress = on_progress,
+        .step = on_step,
+        .eval = on_eval,
+    };
+}
+
+void hil_progress_end(hil_progress *progress)
+{
+    if (progress->drawn) draw(progress, "");
+}

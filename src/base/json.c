@@ -1,11 +1,21 @@
 /* json.c - strict JSON on jansson. */
 #include "base/json.h"
 
+#include <string.h>
+
 hil_status hil_json_parse(const char *text, size_t size, const char *what, json_t **out)
 {
     json_error_t error;
+    *out = NULL;
+    /* jansson skips a NUL byte that follows a number. */
+    const char *nul = size ? memchr(text, 0, size) : NULL;
+    if (nul)
+        return hil_fail(HIL_ERR_INPUT, "%s: not valid JSON: a NUL byte at position %zu", what,
+                        (size_t)(nul - text));
     *out = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (*out) return HIL_OK;
+    if (json_error_code(&error) == json_error_out_of_memory)
+        return hil_fail(HIL_ERR_MEMORY, "%s: out of memory while reading JSON", what);
     return hil_fail(HIL_ERR_INPUT, "%s: not valid JSON at line %d, column %d: %s", what, error.line,
                     error.column, error.text);
 }

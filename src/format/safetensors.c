@@ -215,7 +215,9 @@ static hil_status read_file(hil_safetensors *file, const char *bytes, size_t siz
                         "%s: truncated: the header of %llu bytes reaches beyond the file's %zu",
                         what, (unsigned long long)length, size);
     json_t *header;
-    HIL_TRY(hil_json_parse(bytes + 8, (size_t)length, what, &header));
+    char place[HIL_PATH_MAX];
+    snprintf(place, sizeof place, "%s: damaged header", what);
+    HIL_TRY(hil_json_parse(bytes + 8, (size_t)length, place, &header));
     reading r = {.file = file, .what = what};
     r.data = bytes + 8 + length;
     r.data_bytes = size - 8 - (size_t)length;

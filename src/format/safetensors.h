@@ -43,6 +43,7 @@ const char *hil_entry_shape_text(const hil_entry *entry, char out[64]);
 /* Writing: declare every tensor, then give the data of each in the order of hil_writing_next. The
    file has its name only after commit; destroy without commit leaves nothing. */
 typedef struct hil_writing hil_writing;
+/* `path` may be NULL to learn sizes only: then nothing is written and begin is not allowed. */
 hil_status hil_writing_create(hil_writing **out, const char *path);
 hil_status hil_writing_declare(hil_writing *file, const char *name, hil_dtype dtype,
                                const hil_shape *shape);

@@ -42,8 +42,8 @@ hil_status hil_writing_create(hil_writing **out, const char *path)
     hil_writing *file;
     HIL_TRY(HIL_ALLOC(1, &file));
     hil_status status = HIL_OK;
-    HIL_TRY_DONE(hil_text_copy(path, &file->path));
-    HIL_TRY_DONE(hil_writer_open(&file->writer, path));
+    HIL_TRY_DONE(hil_text_copy(path ? path : "weights", &file->path));
+    if (path) HIL_TRY_DONE(hil_writer_open(&file->writer, path));
     *out = file;
     file = NULL;
 done:
@@ -190,7 +190,7 @@ done:
 
 hil_status hil_writing_begin(hil_writing *file)
 {
-    assert(!file->begun);
+    assert(!file->begun && file->writer);
     hil_text header = {0};
     size_t data;
     hil_status status = HIL_OK;

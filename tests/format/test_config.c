@@ -120,6 +120,9 @@ static void check_bad(const char *json, const char *words)
 
 static void check_refused(void)
 {
+    hil_config config;
+    const char nul[] = "{\"model_type\":\"llama\",\"vocab_size\":96\0}";
+    CHECK_FAILS(hil_config_parse(&config, nul, sizeof nul - 1, "t"), HIL_ERR_INPUT, "NUL");
     check_bad("", "JSON");
     check_bad("[]", "not a JSON object");
     check_bad("{}", "\"model_type\" is missing; supported are gpt2, llama, mistral, qwen2, qwen3");

@@ -183,7 +183,7 @@ static void check_headers(void)
     check_bad("", 0, "JSON");
     check_bad("[]", 0, "not a JSON object");
     check_bad("{} x", 0, "JSON");
-    check_bad("{\"a\":", 0, "JSON");
+    check_bad("{\"a\":", 0, "t: damaged header: not valid JSON");
     check_bad("\xef\xbb\xbf{}", 0, "JSON");
     check_bad("{" T("a\xff", "U8", "[1]", "[0,1]") "}", 1, "JSON");
     check_bad("{" T("a", "U8", "[1]", "[0,1]") "," T("a", "U8", "[1]", "[1,2]") "}", 2,

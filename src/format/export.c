@@ -1,0 +1,232 @@
+/* export.c - a model folder's weights, in one file or in shards, and the files beside them. */
+#include "format/export.h"
+
+#include "base/json.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARD_BYTES ((size_t)5000000000)
+#define PIECE_BYTES ((size_t)4 << 20)
+#define SINGLE "model.safetensors"
+#define INDEX "model.safetensors.index.json"
+#define NAME_BYTES 64
+
+/* Tensors [first, last) of the list, shard `number` (from 0) of `total`. */
+typedef struct shard {
+    size_t first, last;
+    size_t number, total;
+} shard;
+
+static size_t tensor_bytes(const hil_export_tensor *tensor)
+{
+    return (size_t)hil_shape_count(&tensor->shape) * hil_dtype_size(tensor->dtype);
+}
+
+/* The shard that begins with tensor `first`: as many tensors as fit, at least one. */
+static size_t shard_end(const hil_export *export, size_t first)
+{
+    size_t most = export->shard_bytes ? export->shard_bytes : SHARD_BYTES, used = 0;
+    size_t last = first;
+    while (last < export->count) {
+        size_t bytes = tensor_bytes(&export->tensor[last]);
+        if (last > first && (bytes > most || used > most - bytes)) break;
+        used += bytes;
+        ++last;
+        if (used > most) break;
+    }
+    return last;
+}
+
+static size_t count_shards(const hil_export *export)
+{
+    size_t total = 0;
+    for (size_t first = 0; first < export->count; first = shard_end(export, first)) ++total;
+    return total ? total : 1;
+}
+
+static void shard_name(const shard *s, char out[NAME_BYTES])
+{
+    if (s->total == 1)
+        snprintf(out, NAME_BYTES, SINGLE);
+    else
+        snprintf(out, NAME_BYTES, "model-%05zu-of-%05zu.safetensors", s->number + 1, s->total);
+}
+
+static hil_status declare(const hil_export *export, const shard *s, hil_writing *file)
+{
+    HIL_TRY(hil_writing_metadata(file, "format", "pt"));
+    for (size_t i = s->first; i < s->last; ++i) {
+        const hil_export_tensor *tensor = &export->tensor[i];
+        HIL_TRY(hil_writing_declare(file, tensor->name, tensor->dtype, &tensor->shape));
+    }
+    return HIL_OK;
+}
+
+static hil_status write_data(const hil_export *export, const shard *s, hil_writing *file,
+                             void *buffer)
+{
+    HIL_TRY(declare(export, s, file));
+    HIL_TRY(hil_writing_begin(file));
+    while (hil_writing_next(file)) {
+        size_t i = s->first + hil_writing_next_index(file);
+        size_t bytes = tensor_bytes(&export->tensor[i]);
+        for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
+            size_t size = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+            HIL_TRY(export->read(export->context, i, at, size, buffer));
+            HIL_TRY(hil_writing_data(file, buffer, size));
+        }
+    }
+    return hil_writing_commit(file);
+}
+
+static hil_status write_shard(const hil_export *export, const shard *s, const char *folder,
+                              void *buffer)
+{
+    char name[NAME_BYTES], path[HIL_PATH_MAX];
+    hil_writing *file;
+    shard_name(s, name);
+    HIL_TRY(hil_path_join(path, folder, name));
+    HIL_TRY(hil_writing_create(&file, path));
+    hil_status status = write_data(export, s, file, buffer);
+    hil_writing_destroy(file);
+    return status;
+}
+
+/* The index as text: names sorted, as transformers writes it. */
+static hil_status make_index(const hil_export *export, size_t total, char **out)
+{
+    json_int_t bytes = 0, parameters = 0;
+    json_t *map = json_object();
+    bool whole = map != NULL;
+    shard s = {.total = total};
+    for (; s.first < export->count; s.first = s.last, ++s.number) {
+        char name[NAME_BYTES];
+        s.last = shard_end(export, s.first);
+        shard_name(&s, name);
+        for (size_t i = s.first; i < s.last; ++i) {
+            whole =
+                whole && json_object_set_new(map, export->tensor[i].name, json_string(name)) == 0;
+            bytes += (json_int_t)tensor_bytes(&export->tensor[i]);
+            parameters += hil_shape_count(&export->tensor[i].shape);
+        }
+    }
+    json_t *index = json_pack("{s:{s:I,s:I},s:o}", "metadata", "total_parameters", parameters,
+                              "total_size", bytes, "weight_map", map);
+    *out = whole && index ? json_dumps(index, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+    json_decref(index);
+    return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "out of memory: cannot make " INDEX);
+}
+
+static hil_status write_index(const hil_export *export, size_t total, const char *folder)
+{
+    char path[HIL_PATH_MAX], *text = NULL;
+    HIL_TRY(hil_path_join(path, folder, INDEX));
+    HIL_TRY(make_index(export, total, &text));
+    hil_status status = hil_file_write(path, text, strlen(text));
+    free(text);
+    return status;
+}
+
+static hil_status remove_named(const char *folder, const char *name)
+{
+    char path[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(path, folder, name));
+    return hil_path_remove(path);
+}
+
+/* Whether a file of the folder holds weights, but none of an export into `total` files. */
+static bool is_stale(const char *name, size_t total)
+{
+    size_t number, of;
+    int end = 0;
+    if (strcmp(name, SINGLE) == 0 || strcmp(name, INDEX) == 0)
+        return (total == 1) != (strcmp(name, SINGLE) == 0);
+    bool matches = sscanf(name, "model-%5zu-of-%5zu.safetensors%n", &number, &of, &end) == 2;
+    return matches && end > 0 && name[end] == 0 && (total == 1 || of != total);
+}
+
+static hil_status remove_stale(const char *folder, size_t total)
+{
+    DIR *dir = opendir(folder);
+    if (!dir) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
+    hil_status status = HIL_OK;
+    const struct dirent *entry;
+    while (status == HIL_OK && (entry = readdir(dir)))
+        if (is_stale(entry->d_name, total)) status = remove_named(folder, entry->d_name);
+    closedir(dir);
+    return status;
+}
+
+/* [Note: replacing weights] Readers take model.safetensors before the index. So an old single file
+   stays whole until all shards and their index are there, and an old index goes before any file
+   that it may name is replaced. */
+hil_status hil_export_write(const hil_export *export, const char *folder)
+{
+    void *buffer;
+    size_t total = count_shards(export);
+    HIL_TRY(hil_alloc(PIECE_BYTES, 1, &buffer));
+    hil_status status = HIL_OK;
+    shard s = {.total = total};
+    if (total > 1) HIL_TRY_DONE(remove_named(folder, INDEX));
+    for (; s.number < total; s.first = s.last, ++s.number) {
+        s.last = shard_end(export, s.first);
+        HIL_TRY_DONE(write_shard(export, &s, folder, buffer));
+    }
+    if (total > 1) HIL_TRY_DONE(write_index(export, total, folder));
+    HIL_TRY_DONE(hil_folder_sync(folder));
+    HIL_TRY_DONE(remove_stale(folder, total));
+    status = hil_folder_sync(folder);
+done:
+    hil_free(buffer);
+    return status;
+}
+
+hil_status hil_export_bytes(const hil_export *export, uint64_t *out)
+{
+    char *text = NULL;
+    size_t total = count_shards(export);
+    shard s = {.total = total};
+    *out = 0;
+    for (; s.number < total; s.first = s.last, ++s.number) {
+        uint64_t bytes = 0;
+        hil_writing *file;
+        s.last = shard_end(export, s.first);
+        HIL_TRY(hil_writing_create(&file, NULL));
+        hil_status status = declare(export, &s, file);
+        if (status == HIL_OK) status = hil_writing_bytes(file, &bytes);
+        hil_writing_destroy(file);
+        HIL_TRY(status);
+        *out += bytes;
+    }
+    if (total == 1) return HIL_OK;
+    HIL_TRY(make_index(export, total, &text));
+    *out += strlen(text);
+    free(text);
+    return HIL_OK;
+}
+
+hil_status hil_export_copy_files(const char *from, const char *to)
+{
+    static const char *const names[] = {
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "tokenizer.model",
+        "vocab.json",
+        "merges.txt",
+        "generation_config.json",
+        "chat_template.jinja",
+        "added_tokens.json",
+    };
+    char source[HIL_PATH_MAX], target[HIL_PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+        HIL_TRY(hil_path_join(source, from, names[i]));
+        HIL_TRY(hil_path_join(target, to, names[i]));
+        if (hil_file_exists(source)) HIL_TRY(hil_file_copy(source, target));
+    }
+    return hil_folder_sync(to);
+}

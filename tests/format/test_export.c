@@ -1,0 +1,153 @@
+/* Weights are written in as many files as their size asks for, and replace earlier ones cleanly. */
+#include "format/export.h"
+#include "check.h"
+
+static char folder[] = "/tmp/hil-export-XXXXXX", other[] = "/tmp/hil-export-XXXXXX";
+
+static const char *in_folder(const char *name)
+{
+    static char path[HIL_PATH_MAX];
+    CHECK_OK(hil_path_join(path, folder, name));
+    return path;
+}
+
+static const hil_export_tensor tensors[] = {
+    {"b", HIL_BF16, {2, {3, 100}}}, /* 600 bytes */
+    {"a", HIL_F32, {1, {50}}},      /* 200 bytes */
+    {"c", HIL_F16, {1, {0}}},
+    {"big", HIL_F32, {2, {1500, 1000}}}, /* 6 MB: more than one piece */
+    {"d", HIL_F32, {1, {25}}},           /* 100 bytes */
+};
+static size_t fail_after;
+
+/* Byte k of tensor i is a function of both. */
+static unsigned char byte_of(size_t i, size_t k)
+{
+    return (unsigned char)(i * 77 + k * 31 + k / 256);
+}
+
+static hil_status read_bytes(void *context, size_t i, size_t offset, size_t size, void *out)
+{
+    CHECK(context == &fail_after);
+    if (fail_after && --fail_after == 0) return hil_fail(HIL_ERR_IO, "the drive is gone");
+    for (size_t k = 0; k < size; ++k) ((unsigned char *)out)[k] = byte_of(i, offset + k);
+    return HIL_OK;
+}
+
+static uint64_t file_size(const char *name)
+{
+    hil_map map;
+    if (!hil_file_exists(in_folder(name))) return 0;
+    CHECK_OK(hil_map_open(&map, in_folder(name)));
+    uint64_t size = map.size;
+    hil_map_close(&map);
+    return size;
+}
+
+static uint64_t all_sizes(void)
+{
+    char name[64];
+    uint64_t sum = file_size("model.safetensors") + file_size("model.safetensors.index.json");
+    for (int total = 2; total < 6; ++total)
+        for (int i = 1; i <= total; ++i) {
+            snprintf(name, sizeof name, "model-%05d-of-%05d.safetensors", i, total);
+            sum += file_size(name);
+        }
+    return sum;
+}
+
+static void check_content(void)
+{
+    hil_safetensors *file;
+    CHECK_OK(hil_safetensors_open_folder(&file, folder));
+    CHECK_INT(hil_safetensors_count(file), 5);
+    for (size_t i = 0; i < 5; ++i) {
+        const hil_entry *entry = hil_safetensors_find(file, tensors[i].name);
+        hil_dtype dtype;
+        hil_shape shape;
+        CHECK_OK(hil_entry_dtype(entry, &dtype));
+        CHECK_OK(hil_entry_shape(entry, &shape));
+        CHECK_INT(dtype, tensors[i].dtype);
+        CHECK(hil_shape_equal(&shape, &tensors[i].shape));
+        for (size_t k = 0; k < entry->bytes; ++k)
+            CHECK_INT(((const unsigned char *)entry->data)[k], byte_of(i, k));
+    }
+    hil_safetensors_close(file);
+}
+
+/* With at most `most` bytes in a file; `last` is then the last file. */
+static void check_write(size_t most, const char *last)
+{
+    hil_export export = {tensors, 5, most, read_bytes, &fail_after};
+    uint64_t promised;
+    CHECK_OK(hil_export_bytes(&export, &promised));
+    CHECK_OK(hil_export_write(&export, folder));
+    check_content();
+    CHECK_INT(all_sizes(), promised); /* nothing of an earlier export is left */
+    CHECK(hil_file_exists(in_folder(last)));
+}
+
+/* The old weights stay whole, or are gone, when a write fails at any piece or allocation. */
+static void check_failures(void)
+{
+    hil_export shards = {tensors, 5, 800, read_bytes, &fail_after};
+    hil_safetensors *file;
+    uint64_t size = 0;
+    check_write(0, "model.safetensors");
+    for (size_t n = 1; n < 5; ++n) {
+        fail_after = n;
+        CHECK_FAILS(hil_export_write(&shards, folder), HIL_ERR_IO, "the drive is gone");
+        check_content();
+    }
+    fail_after = 0;
+    check_write(800, "model-00003-of-00003.safetensors");
+    fail_after = 2;
+    CHECK_FAILS(hil_export_write(&shards, folder), HIL_ERR_IO, "the drive is gone");
+    CHECK_FAILS(hil_safetensors_open_folder(&file, folder), HIL_ERR_INPUT, "no weights");
+    fail_after = 0;
+    for (long n = 1;; ++n) {
+        hil_alloc_fail_at(n);
+        hil_status status = hil_export_write(&shards, folder);
+        if (status == HIL_OK) status = hil_export_bytes(&shards, &size);
+        hil_alloc_fail_at(0);
+        if (status == HIL_OK) break;
+        CHECK_INT(status, HIL_ERR_MEMORY);
+        CHECK(n < 1000);
+    }
+    check_content();
+    CHECK_INT(all_sizes(), size);
+}
+
+static void check_copy(void)
+{
+    char path[HIL_PATH_MAX];
+    CHECK_OK(hil_file_write(in_folder("tokenizer.json"), "one", 3));
+    CHECK_OK(hil_file_write(in_folder("merges.txt"), "", 0));
+    CHECK_OK(hil_file_write(in_folder("config.json"), "{}", 2));
+    CHECK_OK(hil_export_copy_files(folder, other));
+    CHECK_OK(hil_path_join(path, other, "tokenizer.json"));
+    hil_map map;
+    CHECK_OK(hil_map_open(&map, path));
+    CHECK_INT(map.size, 3);
+    hil_map_close(&map);
+    CHECK_OK(hil_path_join(path, other, "merges.txt"));
+    CHECK(hil_file_exists(path));
+    CHECK_OK(hil_path_join(path, other, "config.json"));
+    CHECK(!hil_file_exists(path));
+    CHECK_OK(hil_path_join(path, other, "model.safetensors.index.json"));
+    CHECK(!hil_file_exists(path));
+}
+
+int main(void)
+{
+    CHECK(mkdtemp(folder) != NULL && mkdtemp(other) != NULL);
+    check_write(0, "model.safetensors");
+    check_write(800, "model-00003-of-00003.safetensors");
+    check_write(799, "model-00004-of-00004.safetensors");
+    check_write(7000000, "model.safetensors");
+    check_failures();
+    check_copy();
+    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_path_remove(other));
+    return 0;
+}

@@ -43,8 +43,8 @@ typedef struct hil_op_random {
 
 typedef struct hil_op hil_op;
 
-/* One execution. `infer` reads in[] (dtype and shape), param[], attr and fills out[], saved[] and the
-   scratch sizes; `forward` and `backward` get data pointers for all of them. */
+/* One execution. `infer` reads in[] (dtype and shape), param[], attr and fills out[], saved[] and
+   the scratch sizes; `forward` and `backward` get data pointers for all of them. */
 typedef struct hil_op_call {
     const hil_op *op;
     const void *attr;
@@ -76,7 +76,7 @@ struct hil_op {
     size_t attr_size;
     unsigned keep_in;  /* bit i: backward reads in[i] */
     unsigned keep_out; /* bit i: backward reads out[i] */
-    unsigned pass;     /* bit i: the gradient of in[i] is dout[0] itself; backward leaves it alone */
+    unsigned pass; /* bit i: the gradient of in[i] is dout[0] itself; backward leaves it alone */
     hil_status (*infer)(hil_op_call *call);
     hil_status (*forward)(hil_op_call *call);
     hil_status (*backward)(hil_op_call *call); /* NULL: nothing but `pass`, or no gradient */

@@ -35,7 +35,8 @@ typedef struct hil_attention_attr {
 extern const hil_op hil_op_attention;
 
 /* The same against a cache that this call extends (generation; no backward; no `first`): k and v of
-   the T new positions go to rows [length, length + T) of the cache, queries see up to themselves. */
+   the T new positions go to rows [length, length + T) of the cache, queries see up to themselves.
+ */
 typedef struct hil_cached_attr {
     double scale;
     int64_t window;
@@ -56,7 +57,8 @@ extern const hil_op hil_op_swiglu;
 /* in: x (residual), y; out: x + y in the residual dtype. */
 extern const hil_op hil_op_add;
 
-/* in: x; out: x with a fraction `rate` of the elements zeroed, the rest scaled by 1 / (1 - rate). */
+/* in: x; out: x with a fraction `rate` of the elements zeroed, the rest scaled by 1 / (1 - rate).
+ */
 typedef struct hil_dropout_attr {
     double rate;
 } hil_dropout_attr;
@@ -65,10 +67,10 @@ extern const hil_op hil_op_dropout;
 /* in: x (..., C); outs: equal parts of the last dimension (call->outs is set by the caller). */
 extern const hil_op hil_op_split;
 
-/* in: x (B, T, C), targets (B, T) int32 (-1: no loss); param 0: weight (V, C); out: loss per position
-   (B, T) fp32, 0 where there is none. With call->differentiate the forward also computes the gradient
-   of x times loss_scale (saved) and adds the weight's gradient, chunk by chunk, so that logits exist
-   for one chunk only; backward hands the saved gradient on. */
+/* in: x (B, T, C), targets (B, T) int32 (-1: no loss); param 0: weight (V, C); out: loss per
+   position (B, T) fp32, 0 where there is none. With call->differentiate the forward also computes
+   the gradient of x times loss_scale (saved) and adds the weight's gradient, chunk by chunk, so
+   that logits exist for one chunk only; backward hands the saved gradient on. */
 extern const hil_op hil_op_head;
 
 #endif

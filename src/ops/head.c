@@ -1,0 +1,233 @@
+/* head.c - the last linear layer fused with cross-entropy, a chunk of tokens at a time.
+
+   Only rows with a target take part: they are gathered first. Scratch: their numbers (int32 each),
+   and per chunk x (chunk, C) where rows were skipped, logits (chunk, V), gradient of x (chunk, C).
+ */
+#include "ops/gemm.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+#include "ops/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LOGIT_BYTES ((int64_t)64 << 20) /* of one chunk */
+#define CHUNK_MIN 64
+
+typedef struct job {
+    hil_op_call *call;
+    int64_t rows, cols, vocab; /* B * T, C, V */
+    int64_t chunk;
+    int32_t *active; /* the rows with a target, in order */
+    int64_t actives;
+    char *x;       /* the chunk's rows */
+    float *logits; /* becomes their gradient, in the compute dtype, in the same rows */
+    float *dx;
+    int64_t first, count; /* the chunk: active[first] and on */
+} job;
+
+static int64_t chunk_rows(int64_t vocab, int64_t rows)
+{
+    int64_t chunk = LOGIT_BYTES / (int64_t)sizeof(float) / (vocab ? vocab : 1);
+    chunk = chunk < CHUNK_MIN ? CHUNK_MIN : chunk - chunk % CHUNK_MIN;
+    return chunk < rows ? chunk : rows;
+}
+
+static size_t layout(job *j)
+{
+    hil_op_call *call = j->call;
+    j->rows = hil_shape_rows(&call->in[0].shape);
+    j->cols = call->param[0].cols;
+    j->vocab = call->param[0].rows;
+    j->chunk = chunk_rows(j->vocab, j->rows);
+    size_t bytes = 0;
+    char *base = call->scratch;
+    j->active = (int32_t *)(base + hil_scratch_add(&bytes, j->rows, sizeof(int32_t)));
+    j->x = base + hil_scratch_add(&bytes, j->chunk * j->cols, hil_dtype_size(call->in[0].dtype));
+    j->logits = (float *)(base + hil_scratch_add(&bytes, j->chunk * j->vocab, sizeof(float)));
+    j->dx = (float *)(base + bytes);
+    if (call->differentiate) hil_scratch_add(&bytes, j->chunk * j->cols, sizeof(float));
+    return bytes;
+}
+
+static hil_status infer(hil_op_call *call)
+{
+    HIL_TRY(hil_infer_float(call, 0, 3));
+    const hil_shape *x = &call->in[0].shape;
+    HIL_TRY(hil_infer_ids(call, 1, x));
+    if (call->params != 1 || call->param[0].cols != x->dim[2])
+        return hil_fail(HIL_ERR_USAGE, "head: input %s does not fit weight %s",
+                        hil_shape_print(x).text, hil_param_print(&call->param[0]).text);
+    hil_shape loss = {2, {x->dim[0], x->dim[1]}};
+    hil_infer_out(call, HIL_F32, &loss);
+    if (call->differentiate) {
+        call->saveds = 1;
+        call->saved[0].dtype = call->in[0].dtype;
+        call->saved[0].shape = *x;
+    }
+    call->forward_scratch = layout(&(job){.call = call});
+    return HIL_OK;
+}
+
+/* The chunk's rows of x, in place where no row was skipped. */
+static hil_matrix chunk_input(job *j)
+{
+    const hil_tensor *x = &j->call->in[0];
+    size_t bytes = (size_t)j->cols * hil_dtype_size(x->dtype);
+    const int32_t *active = j->active + j->first;
+    const char *from = x->data;
+    if (active[j->count - 1] - active[0] + 1 == j->count)
+        return hil_matrix_rows(from + (size_t)active[0] * bytes, x->dtype, j->cols);
+    for (int64_t i = 0; i < j->count; ++i)
+        memcpy(j->x + (size_t)i * bytes, from + (size_t)active[i] * bytes, bytes);
+    return hil_matrix_rows(j->x, x->dtype, j->cols);
+}
+
+static int64_t tile_rows(const hil_op_param *w, int64_t tile)
+{
+    int64_t left = w->rows - tile * w->tile_rows;
+    return left < w->tile_rows ? left : w->tile_rows;
+}
+
+static hil_status multiply_logits(const job *j, const hil_matrix *x)
+{
+    hil_op_call *call = j->call;
+    const hil_op_param *w = &call->param[0];
+    for (int64_t tile = 0; tile < hil_op_tiles(w); ++tile) {
+        const void *data;
+        HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &data));
+        hil_status status = hil_gemm_run(
+            call->pool,
+            &(hil_gemm){.m = j->count,
+                        .n = tile_rows(w, tile),
+                        .k = j->cols,
+                        .a = *x,
+                        .b = hil_matrix_transpose(hil_matrix_rows(data, w->dtype, j->cols)),
+                        .c = j->logits + tile * w->tile_rows,
+                        .c_dtype = HIL_F32,
+                        .c_stride = j->vocab});
+        call->source->weight_end(call->owner, 0, tile);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
+/* loss = log(sum of exp) - logit of the target; the gradient replaces the logits. */
+static void finish_row(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const job *j = context;
+    const hil_op_call *call = j->call;
+    int64_t row = j->active[j->first + i], target = ((const int32_t *)call->in[1].data)[row];
+    assert(target < j->vocab);
+    float *logits = j->logits + i * j->vocab;
+    float most = hil_rows()->max(logits, j->vocab), of_target = logits[target];
+    float sum = hil_rows()->exp_sum(logits, most, j->vocab);
+    ((float *)call->out[0].data)[row] = logf(sum) + (most - of_target);
+    if (!call->differentiate) return;
+    hil_rows()->scale(logits, logits, call->loss_scale / sum, j->vocab);
+    logits[target] -= call->loss_scale;
+    if (call->compute != HIL_F32)
+        hil_row_write(&(hil_tensor){.dtype = call->compute, .data = logits}, 0, j->vocab, logits,
+                      false);
+}
+
+static hil_status multiply_gradients(const job *j, const hil_matrix *x)
+{
+    hil_op_call *call = j->call;
+    const hil_op_param *w = &call->param[0];
+    int64_t size = (int64_t)hil_dtype_size(call->compute);
+    int64_t stride = j->vocab * (int64_t)sizeof(float) / size;
+    for (int64_t tile = 0; tile < hil_op_tiles(w); ++tile) {
+        hil_matrix dlogits = {(char *)j->logits + tile * w->tile_rows * size, call->compute, stride,
+                              1};
+        const void *data;
+        HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &data));
+        hil_status status =
+            hil_gemm_run(call->pool, &(hil_gemm){.m = j->count,
+                                                 .n = j->cols,
+                                                 .k = tile_rows(w, tile),
+                                                 .a = dlogits,
+                                                 .b = hil_matrix_rows(data, w->dtype, j->cols),
+                                                 .c = j->dx,
+                                                 .c_dtype = HIL_F32,
+                                                 .c_stride = j->cols,
+                                                 .add = tile > 0});
+        call->source->weight_end(call->owner, 0, tile);
+        HIL_TRY(status);
+        if (!w->trainable) continue;
+        float *sum;
+        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum));
+        status = hil_gemm_run(call->pool, &(hil_gemm){.m = tile_rows(w, tile),
+                                                      .n = j->cols,
+                                                      .k = j->count,
+                                                      .a = hil_matrix_transpose(dlogits),
+                                                      .b = *x,
+                                                      .c = sum,
+                                                      .c_dtype = HIL_F32,
+                                                      .c_stride = j->cols,
+                                                      .add = true});
+        call->source->gradient_end(call->owner, 0, tile);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
+static void gather_active(job *j)
+{
+    const int32_t *targets = j->call->in[1].data;
+    j->actives = 0;
+    for (int64_t i = 0; i < j->rows; ++i)
+        if (targets[i] >= 0) j->active[j->actives++] = (int32_t)i;
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    job j = {.call = call};
+    layout(&j);
+    gather_active(&j);
+    memset(call->out[0].data, 0, (size_t)j.rows * sizeof(float));
+    if (call->differentiate && j.actives < j.rows)
+        memset(call->saved[0].data, 0, hil_tensor_bytes(&call->saved[0]));
+    for (; j.first < j.actives; j.first += j.chunk) {
+        j.count = j.actives - j.first < j.chunk ? j.actives - j.first : j.chunk;
+        hil_matrix x = chunk_input(&j);
+        HIL_TRY(multiply_logits(&j, &x));
+        hil_pool_run(call->pool, finish_row, &j, j.count);
+        if (!call->differentiate) continue;
+        HIL_TRY(multiply_gradients(&j, &x));
+        for (int64_t i = 0; i < j.count; ++i)
+            hil_row_write(&call->saved[0], j.active[j.first + i] * j.cols, j.cols,
+                          j.dx + i * j.cols, false);
+    }
+    return HIL_OK;
+}
+
+#define PIECE 16384
+
+static void copy_task(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const hil_op_call *call = context;
+    int64_t count = hil_shape_count(&call->in[0].shape);
+    float buffer[1024];
+    for (int64_t at = task * PIECE; at < (task + 1) * PIECE && at < count; at += 1024) {
+        int64_t n = count - at < 1024 ? count - at : 1024;
+        hil_row_write(&call->din[0], at, n, hil_row_read(&call->saved[0], at, n, buffer),
+                      call->din_add[0]);
+    }
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    int64_t count = hil_shape_count(&call->in[0].shape);
+    if (call->din[0].data) hil_pool_run(call->pool, copy_task, call, (count + PIECE - 1) / PIECE);
+    return HIL_OK;
+}
+
+const hil_op hil_op_head = {
+    .name = "head",
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+};

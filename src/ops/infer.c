@@ -1,0 +1,83 @@
+/* infer.c - the checks of shapes and dtypes that operations share. */
+#include "ops/infer.h"
+
+#include <stdio.h>
+
+hil_shape_text hil_shape_print(const hil_shape *shape)
+{
+    hil_shape_text out = {"("};
+    size_t used = 1;
+    for (int i = 0; i < shape->ndim; ++i)
+        used += (size_t)snprintf(out.text + used, sizeof out.text - used, "%s%lld", i ? ", " : "",
+                                 (long long)shape->dim[i]);
+    snprintf(out.text + used, sizeof out.text - used, ")");
+    return out;
+}
+
+hil_shape_text hil_param_print(const hil_op_param *param)
+{
+    return hil_shape_print(&(hil_shape){2, {param->rows, param->cols}});
+}
+
+hil_status hil_infer_float(const hil_op_call *call, int i, int ndim)
+{
+    const hil_tensor *x = &call->in[i];
+    if (x->dtype == HIL_I32)
+        return hil_fail(HIL_ERR_USAGE, "%s: input %d is %s, expected floating-point numbers",
+                        call->op->name, i, hil_dtype_name(x->dtype));
+    if (ndim ? x->shape.ndim != ndim : x->shape.ndim < 1)
+        return hil_fail(HIL_ERR_USAGE, "%s: input %d is %s, expected %s%d dimensions",
+                        call->op->name, i, hil_shape_print(&x->shape).text, ndim ? "" : "at least ",
+                        ndim ? ndim : 1);
+    return HIL_OK;
+}
+
+hil_status hil_infer_ids(const hil_op_call *call, int i, const hil_shape *like)
+{
+    const hil_tensor *x = &call->in[i];
+    hil_shape want = {2, {like->dim[0], like->dim[1]}};
+    if (x->dtype != HIL_I32 || !hil_shape_equal(&x->shape, &want))
+        return hil_fail(HIL_ERR_USAGE, "%s: input %d is %s %s, expected int32 %s to go with %s",
+                        call->op->name, i, hil_dtype_name(x->dtype),
+                        hil_shape_print(&x->shape).text, hil_shape_print(&want).text,
+                        hil_shape_print(like).text);
+    return HIL_OK;
+}
+
+hil_status hil_infer_same(const hil_op_call *call, int i)
+{
+    if (!hil_shape_equal(&call->in[i].shape, &call->in[0].shape))
+        return hil_fail(HIL_ERR_USAGE, "%s: input %d is %s, but input 0 is %s", call->op->name, i,
+                        hil_shape_print(&call->in[i].shape).text,
+                        hil_shape_print(&call->in[0].shape).text);
+    return HIL_OK;
+}
+
+hil_status hil_infer_vector(const hil_op_call *call, int i, int64_t count)
+{
+    const hil_op_param *p = &call->param[i];
+    if (p->rows != 1 || p->cols != count || p->tile_rows < 1)
+        return hil_fail(HIL_ERR_USAGE, "%s: parameter %d is %s, expected %lld numbers for %s",
+                        call->op->name, i, hil_param_print(p).text, (long long)count,
+                        hil_shape_print(&call->in[0].shape).text);
+    return HIL_OK;
+}
+
+void hil_infer_out(hil_op_call *call, hil_dtype dtype, const hil_shape *shape)
+{
+    call->outs = 1;
+    call->out[0].dtype = dtype;
+    call->out[0].shape = *shape;
+    call->saveds = 0;
+    call->forward_scratch = 0;
+    call->backward_scratch = 0;
+}
+
+hil_status hil_op_vector(const hil_op_call *call, int param, float *out)
+{
+    const void *data;
+    HIL_TRY(call->source->weight_begin(call->owner, param, 0, &data));
+    hil_to_f32(out, data, call->param[param].dtype, call->param[param].cols);
+    call->source->weight_end(call->owner, param, 0);
+    return HIL_OK;
+}

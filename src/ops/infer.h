@@ -1,0 +1,37 @@
+/* infer.h - the checks of shapes and dtypes that operations share. */
+#ifndef HIL_OPS_INFER_H
+#define HIL_OPS_INFER_H
+
+#include "ops/op.h"
+
+/* "(4, 512, 768)"; use it inside the expression that needs the text. */
+typedef struct hil_shape_text {
+    char text[96];
+} hil_shape_text;
+hil_shape_text hil_shape_print(const hil_shape *shape);
+hil_shape_text hil_param_print(const hil_op_param *param);
+
+/* in[i] holds floating-point numbers and has `ndim` dimensions (0: at least one). */
+hil_status hil_infer_float(const hil_op_call *call, int i, int ndim);
+/* in[i] holds one int32 for each of the first two dimensions of `like`. */
+hil_status hil_infer_ids(const hil_op_call *call, int i, const hil_shape *like);
+/* in[i] has the shape of in[0]. */
+hil_status hil_infer_same(const hil_op_call *call, int i);
+/* param[i] is a vector of `count` numbers. */
+hil_status hil_infer_vector(const hil_op_call *call, int i, int64_t count);
+
+/* One output of this dtype and shape, nothing saved, no scratch. */
+void hil_infer_out(hil_op_call *call, hil_dtype dtype, const hil_shape *shape);
+
+/* Parts of a scratch block: each begins on a cache line. */
+static inline size_t hil_scratch_add(size_t *bytes, int64_t count, size_t size)
+{
+    size_t at = *bytes;
+    *bytes += ((size_t)count * size + 63) & ~(size_t)63;
+    return at;
+}
+
+/* Copies a vector parameter to fp32. */
+hil_status hil_op_vector(const hil_op_call *call, int param, float *out);
+
+#endif

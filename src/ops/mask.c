@@ -1,0 +1,29 @@
+/* mask.c - dropout masks: a pure function of (seed, step, sequence, site, element). */
+#include "ops/mask.h"
+
+#include "base/philox.h"
+
+#include <math.h>
+
+hil_mask hil_mask_create(const hil_op_random *random, double rate)
+{
+    uint32_t word[4];
+    hil_philox(random->seed, (uint64_t)random->step, random->site, word);
+    return (hil_mask){
+        .key = (uint64_t)word[1] << 32 | word[0],
+        .sequence = random->sequence,
+        .dropped = (uint32_t)ceil(rate * 0x1p24),
+        .kept_factor = (float)(1 / (1 - rate)),
+    };
+}
+
+void hil_mask_fill(const hil_mask *mask, int64_t row, int64_t element, int64_t n, float *factor)
+{
+    uint64_t sequence = (uint64_t)(mask->sequence + row);
+    for (int64_t i = 0; i < n;) {
+        uint32_t word[4];
+        hil_philox(mask->key, (uint64_t)(element + i) / 4, sequence, word);
+        for (int64_t j = (element + i) % 4; j < 4 && i < n; ++j, ++i)
+            factor[i] = word[j] >> 8 < mask->dropped ? 0 : mask->kept_factor;
+    }
+}

@@ -1,0 +1,499 @@
+/* op_check.h - runs one operation as a tape would and holds it against a reference in double.
+
+   Every buffer is poisoned before it is written; inputs and outputs that the operation does not ask
+   to keep are poisoned before backward; tiles of parameters live only between begin and end. */
+#ifndef HIL_TESTS_OP_CHECK_H
+#define HIL_TESTS_OP_CHECK_H
+
+#include "check.h"
+#include "ops/ops.h"
+
+typedef struct op_case op_case;
+
+/* out[] from in[] and param[], all double; int32 inputs are doubles, too. */
+typedef void op_reference(const op_case *c, double *const *in, double *const *param,
+                          double *const *out);
+
+struct op_case {
+    const hil_op *op;
+    const void *attr;
+    op_reference *reference;
+    hil_dtype compute, residual;
+    int ins, outs, params;
+    hil_shape in_shape[HIL_OP_TENSORS];
+    hil_dtype in_dtype[HIL_OP_TENSORS];
+    const int32_t *ids[HIL_OP_TENSORS]; /* contents of int32 inputs */
+    hil_dtype dout_dtype, din_dtype;    /* of all */
+    int64_t rows[HIL_OP_PARAMS], cols[HIL_OP_PARAMS];
+    bool frozen[HIL_OP_PARAMS];
+    bool fused;           /* the loss head: dout is loss_scale, gradients come with forward */
+    unsigned no_dout;     /* bit i: no gradient arrives for out[i] */
+    unsigned no_din;      /* bit i: no gradient of in[i] is wanted */
+    int64_t samples;      /* of each gradient that are checked; 0 means all */
+    double spread;        /* of random inputs; 0 means 1 */
+    double slack;         /* relative error of gradients beyond rounding, of the largest */
+    hil_op_random random; /* for dropout */
+    /* varied by op_check */
+    int threads;
+    int64_t tiles;
+    bool add;
+};
+
+typedef struct op_result {
+    hil_tensor in[HIL_OP_TENSORS], out[HIL_OP_TENSORS], dout[HIL_OP_TENSORS], din[HIL_OP_TENSORS];
+    double *din_before[HIL_OP_TENSORS];
+    hil_op_param param[HIL_OP_PARAMS];
+    void *weight[HIL_OP_PARAMS];
+    float *before[HIL_OP_PARAMS], *gradient[HIL_OP_PARAMS];
+    int outs;
+    /* of the source */
+    int held;
+    void *lent;
+} op_result;
+
+#define OP_SCALE 0.37f /* loss_scale of a fused case */
+
+static uint64_t op_seed = 1;
+
+static double op_random(void)
+{
+    op_seed = op_seed * 6364136223846793005u + 1442695040888963407u;
+    return (double)(op_seed >> 11) * 0x1p-53 * 2 - 1;
+}
+
+static hil_status op_weight_begin(void *owner, int param, int64_t tile, const void **data)
+{
+    op_result *r = owner;
+    const hil_op_param *p = &r->param[param];
+    CHECK_INT(r->held, 0);
+    CHECK(tile >= 0 && tile < hil_op_tiles(p));
+    int64_t first = tile * p->tile_rows;
+    int64_t rows = p->rows - first < p->tile_rows ? p->rows - first : p->tile_rows;
+    size_t row = (size_t)p->cols * hil_dtype_size(p->dtype);
+    r->lent = malloc((size_t)rows * row + 1);
+    memcpy(r->lent, (char *)r->weight[param] + (size_t)first * row, (size_t)rows * row);
+    *data = r->lent;
+    r->held = 1 + param;
+    return HIL_OK;
+}
+
+static void op_weight_end(void *owner, int param, int64_t tile)
+{
+    op_result *r = owner;
+    (void)tile;
+    CHECK_INT(r->held, 1 + param);
+    free(r->lent);
+    r->held = 0;
+}
+
+static hil_status op_gradient_begin(void *owner, int param, int64_t tile, float **sum)
+{
+    op_result *r = owner;
+    const hil_op_param *p = &r->param[param];
+    CHECK_INT(r->held, 0);
+    CHECK(p->trainable);
+    CHECK(tile >= 0 && tile < hil_op_tiles(p));
+    *sum = r->gradient[param] + tile * p->tile_rows * p->cols;
+    r->held = -1 - param;
+    return HIL_OK;
+}
+
+static void op_gradient_end(void *owner, int param, int64_t tile)
+{
+    op_result *r = owner;
+    (void)tile;
+    CHECK_INT(r->held, -1 - param);
+    r->held = 0;
+}
+
+static const hil_op_source op_source = {op_weight_begin, op_weight_end, op_gradient_begin,
+                                        op_gradient_end};
+
+static void *op_poisoned(size_t bytes)
+{
+    void *memory = NULL;
+    CHECK(posix_memalign(&memory, 64, bytes ? bytes : 1) == 0);
+    memset(memory, 0xff, bytes);
+    return memory;
+}
+
+static void op_fill(const hil_tensor *t, double spread)
+{
+    int64_t count = hil_shape_count(&t->shape);
+    for (int64_t i = 0; i < count; ++i) {
+        float x = (float)(op_random() * spread);
+        hil_from_f32((char *)t->data + (size_t)i * hil_dtype_size(t->dtype), &x, t->dtype, 1);
+    }
+}
+
+static double *op_doubles(const hil_tensor *t)
+{
+    int64_t count = hil_shape_count(&t->shape);
+    double *out = malloc(sizeof(double) * (size_t)count + 1);
+    for (int64_t i = 0; i < count; ++i) {
+        if (t->dtype == HIL_I32) {
+            out[i] = ((const int32_t *)t->data)[i];
+            continue;
+        }
+        float x;
+        hil_to_f32(&x, (char *)t->data + (size_t)i * hil_dtype_size(t->dtype), t->dtype, 1);
+        out[i] = x;
+    }
+    return out;
+}
+
+static void op_make_inputs(const op_case *c, hil_op_call *call, op_result *r)
+{
+    double spread = c->spread > 0 ? c->spread : 1;
+    for (int i = 0; i < c->ins; ++i) {
+        hil_tensor *t = &r->in[i];
+        *t = (hil_tensor){.dtype = c->in_dtype[i], .shape = c->in_shape[i]};
+        t->data = op_poisoned(hil_tensor_bytes(t));
+        if (t->dtype == HIL_I32)
+            memcpy(t->data, c->ids[i], hil_tensor_bytes(t));
+        else
+            op_fill(t, spread);
+        call->in[i] = *t;
+    }
+    for (int i = 0; i < c->params; ++i) {
+        hil_op_param *p = &r->param[i];
+        int64_t tile_rows = (c->rows[i] + c->tiles - 1) / c->tiles;
+        *p = (hil_op_param){.dtype = c->rows[i] == 1 ? HIL_F32 : c->compute,
+                            .rows = c->rows[i],
+                            .cols = c->cols[i],
+                            .tile_rows = tile_rows > 1 ? tile_rows : 1,
+                            .trainable = !c->frozen[i]};
+        hil_tensor w = {p->dtype, {2, {p->rows, p->cols}}, NULL};
+        w.data = r->weight[i] = op_poisoned(hil_tensor_bytes(&w));
+        op_fill(&w, spread);
+        size_t bytes = (size_t)(p->rows * p->cols) * sizeof(float);
+        hil_tensor sum = {HIL_F32, w.shape, r->gradient[i] = op_poisoned(bytes)};
+        op_fill(&sum, 0.1);
+        r->before[i] = op_poisoned(bytes);
+        memcpy(r->before[i], r->gradient[i], bytes);
+        call->param[i] = *p;
+    }
+}
+
+static void op_backward(const op_case *c, hil_op_call *call, op_result *r)
+{
+    for (int i = 0; i < call->outs; ++i) {
+        hil_tensor *t = &r->dout[i];
+        *t = (hil_tensor){.dtype = c->dout_dtype, .shape = call->out[i].shape};
+        if (c->fused || c->no_dout >> i & 1) continue;
+        t->data = op_poisoned(hil_tensor_bytes(t));
+        op_fill(t, 1);
+        call->dout[i] = *t;
+    }
+    for (int i = 0; i < c->ins; ++i) {
+        if (c->in_dtype[i] == HIL_I32 || (c->op->pass | c->no_din) >> i & 1) continue;
+        hil_tensor *t = &r->din[i];
+        *t = (hil_tensor){.dtype = c->din_dtype, .shape = c->in_shape[i]};
+        t->data = op_poisoned(hil_tensor_bytes(t));
+        if (c->add) {
+            op_fill(t, 0.5);
+            r->din_before[i] = op_doubles(t);
+        }
+        call->din[i] = *t;
+        call->din_add[i] = c->add;
+    }
+    hil_tensor keep_in[HIL_OP_TENSORS], keep_out[HIL_OP_TENSORS];
+    for (int i = 0; i < c->ins; ++i) {
+        keep_in[i] = call->in[i];
+        if (!(c->op->keep_in >> i & 1)) call->in[i].data = NULL;
+    }
+    for (int i = 0; i < call->outs; ++i) {
+        keep_out[i] = call->out[i];
+        if (!(c->op->keep_out >> i & 1)) call->out[i].data = NULL;
+    }
+    call->scratch = op_poisoned(call->backward_scratch);
+    if (c->op->backward) CHECK_OK(c->op->backward(call));
+    free(call->scratch);
+    memcpy(call->in, keep_in, sizeof keep_in);
+    memcpy(call->out, keep_out, sizeof keep_out);
+}
+
+static void op_run(const op_case *c, op_result *r)
+{
+    memset(r, 0, sizeof *r);
+    op_seed = 1;
+    hil_op_call call = {.op = c->op,
+                        .attr = c->attr,
+                        .compute = c->compute,
+                        .residual = c->residual,
+                        .differentiate = true,
+                        .loss_scale = OP_SCALE,
+                        .random = c->random,
+                        .ins = c->ins,
+                        .outs = c->outs,
+                        .params = c->params,
+                        .source = &op_source,
+                        .owner = r};
+    op_make_inputs(c, &call, r);
+    CHECK_OK(hil_pool_create(&call.pool, c->threads));
+    CHECK_OK(c->op->infer(&call));
+    CHECK_INT(call.outs, c->outs);
+    r->outs = call.outs;
+    for (int i = 0; i < call.outs; ++i)
+        r->out[i] = call.out[i],
+        r->out[i].data = call.out[i].data = op_poisoned(hil_tensor_bytes(&call.out[i]));
+    for (int i = 0; i < call.saveds; ++i)
+        call.saved[i].data = op_poisoned(hil_tensor_bytes(&call.saved[i]));
+    call.scratch = op_poisoned(call.forward_scratch);
+    CHECK_OK(c->op->forward(&call));
+    free(call.scratch);
+    op_backward(c, &call, r);
+    CHECK_INT(r->held, 0);
+    for (int i = 0; i < call.saveds; ++i) free(call.saved[i].data);
+    hil_pool_destroy(call.pool);
+}
+
+static void op_free(op_result *r)
+{
+    for (int i = 0; i < HIL_OP_TENSORS; ++i) {
+        free(r->in[i].data);
+        free(r->out[i].data);
+        free(r->dout[i].data);
+        free(r->din[i].data);
+        free(r->din_before[i]);
+    }
+    for (int i = 0; i < HIL_OP_PARAMS; ++i) {
+        free(r->weight[i]);
+        free(r->before[i]);
+        free(r->gradient[i]);
+    }
+}
+
+/* What the case is, for messages. */
+static const char *op_describe(const op_case *c)
+{
+    static char text[160];
+    snprintf(text, sizeof text, "%s (compute %s, threads %d, tiles %lld, add %d)", c->op->name,
+             hil_dtype_name(c->compute), c->threads, (long long)c->tiles, c->add);
+    return text;
+}
+
+typedef struct op_numbers {
+    const double *got, *want;
+    int64_t count;
+} op_numbers;
+
+/* Within half a unit of the dtype's last place, and a part of the largest number. */
+static void op_compare(const op_case *c, const char *what, const op_numbers *x, hil_dtype dtype,
+                       double slack)
+{
+    double most = 0, half = dtype == HIL_BF16 ? 0x1.01p-8 : dtype == HIL_F16 ? 0x1.01p-11 : 0;
+    for (int64_t i = 0; i < x->count; ++i) most = fmax(most, fabs(x->want[i]));
+    for (int64_t i = 0; i < x->count; ++i) {
+        if (fabs(x->got[i] - x->want[i]) <= half * fabs(x->want[i]) + slack * (most + 0.1))
+            continue;
+        fprintf(stderr, "%s: %s[%lld] is %.9g, expected %.9g\n", op_describe(c), what, (long long)i,
+                x->got[i], x->want[i]);
+        exit(1);
+    }
+}
+
+static double op_loss(const op_case *c, const op_result *r, double *const *in, double *const *param,
+                      double *const *dout)
+{
+    double *out[HIL_OP_TENSORS] = {0}, loss = 0;
+    for (int i = 0; i < r->outs; ++i)
+        out[i] = malloc(sizeof(double) * (size_t)hil_shape_count(&r->out[i].shape) + 1);
+    c->reference(c, in, param, out);
+    for (int i = 0; i < r->outs; ++i) {
+        int64_t count = hil_shape_count(&r->out[i].shape);
+        for (int64_t j = 0; j < count; ++j)
+            loss += out[i][j] * (c->fused ? (double)OP_SCALE : dout[i] ? dout[i][j] : 0);
+        free(out[i]);
+    }
+    return loss;
+}
+
+static double op_slope(const op_case *c, const op_result *r, double *const *in,
+                       double *const *param, double *const *dout, double *x)
+{
+    double at = *x, step = 1e-5;
+    *x = at + step;
+    double above = op_loss(c, r, in, param, dout);
+    *x = at - step;
+    double below = op_loss(c, r, in, param, dout);
+    *x = at;
+    return (above - below) / (2 * step);
+}
+
+static int64_t op_samples(const op_case *c, int64_t count)
+{
+    return c->samples && c->samples < count ? c->samples : count;
+}
+
+static void op_check_gradients(const op_case *c, const op_result *r, double *const *in,
+                               double *const *param)
+{
+    double *dout[HIL_OP_TENSORS] = {0}, slack = 2e-6 + c->slack;
+    for (int i = 0; i < r->outs; ++i)
+        if (r->dout[i].data) dout[i] = op_doubles(&r->dout[i]);
+    for (int i = 0; i < c->ins; ++i) {
+        if (!r->din[i].data) continue;
+        int64_t count = hil_shape_count(&c->in_shape[i]), samples = op_samples(c, count);
+        double *want = malloc(sizeof(double) * (size_t)samples + 1);
+        double *all = op_doubles(&r->din[i]), *got = malloc(sizeof(double) * (size_t)samples + 1);
+        for (int64_t j = 0; j < samples; ++j) {
+            int64_t at = j * (count / samples);
+            got[j] = all[at];
+            want[j] =
+                op_slope(c, r, in, param, dout, &in[i][at]) + (c->add ? r->din_before[i][at] : 0);
+        }
+        for (int64_t j = 0; j < count; ++j) CHECK(isfinite(all[j]));
+        op_compare(c, "din", &(op_numbers){got, want, samples}, r->din[i].dtype, slack);
+        free(want);
+        free(got);
+        free(all);
+    }
+    for (int i = 0; i < c->params; ++i) {
+        int64_t count = c->rows[i] * c->cols[i], samples = op_samples(c, count);
+        double *want = malloc(sizeof(double) * (size_t)samples + 1);
+        double *got = malloc(sizeof(double) * (size_t)samples + 1);
+        for (int64_t j = 0; j < samples; ++j) {
+            int64_t at = j * (count / samples);
+            want[j] = (double)r->before[i][at];
+            if (!c->frozen[i]) want[j] += op_slope(c, r, in, param, dout, &param[i][at]);
+            got[j] = (double)r->gradient[i][at];
+        }
+        op_compare(c, "gradient", &(op_numbers){got, want, samples}, HIL_F32, slack);
+        free(want);
+        free(got);
+    }
+    for (int i = 0; i < r->outs; ++i) free(dout[i]);
+}
+
+/* Forward against the reference, gradients against its finite differences. */
+static void op_check_numbers(const op_case *c, const op_result *r)
+{
+    double *in[HIL_OP_TENSORS] = {0}, *param[HIL_OP_PARAMS] = {0}, *out[HIL_OP_TENSORS] = {0};
+    for (int i = 0; i < c->ins; ++i) in[i] = op_doubles(&r->in[i]);
+    for (int i = 0; i < c->params; ++i) {
+        hil_tensor w = {r->param[i].dtype, {2, {c->rows[i], c->cols[i]}}, r->weight[i]};
+        param[i] = op_doubles(&w);
+    }
+    for (int i = 0; i < r->outs; ++i) out[i] = op_doubles(&r->out[i]); /* right size */
+    c->reference(c, in, param, out);
+    for (int i = 0; i < r->outs; ++i) {
+        double *got = op_doubles(&r->out[i]);
+        op_compare(c, "out", &(op_numbers){got, out[i], hil_shape_count(&r->out[i].shape)},
+                   r->out[i].dtype, 2e-6);
+        free(got);
+    }
+    op_check_gradients(c, r, in, param);
+    for (int i = 0; i < c->ins; ++i) free(in[i]);
+    for (int i = 0; i < c->params; ++i) free(param[i]);
+    for (int i = 0; i < r->outs; ++i) free(out[i]);
+}
+
+static void op_same_bits(const op_case *c, const char *what, const hil_tensor *a,
+                         const hil_tensor *b)
+{
+    if (!a->data || memcmp(a->data, b->data, hil_tensor_bytes(a)) == 0) return;
+    fprintf(stderr, "%s: other bits in %s\n", op_describe(c), what);
+    exit(1);
+}
+
+/* Runs the case with 1 and 3 tiles, overwriting and adding, and 1, 2 and 4 threads. */
+static void op_check(op_case c)
+{
+    op_result base = {0};
+    for (c.tiles = 1; c.tiles <= 3; c.tiles += 2) {
+        for (int add = 0; add < 2; ++add) {
+            c.add = add;
+            c.threads = 1;
+            op_result one;
+            op_run(&c, &one);
+            op_check_numbers(&c, &one);
+            for (c.threads = 2; c.threads <= 4; c.threads += 2) {
+                op_result many;
+                op_run(&c, &many);
+                for (int i = 0; i < one.outs; ++i)
+                    op_same_bits(&c, "out", &one.out[i], &many.out[i]);
+                for (int i = 0; i < c.ins; ++i) op_same_bits(&c, "din", &one.din[i], &many.din[i]);
+                for (int i = 0; i < c.params; ++i)
+                    CHECK(memcmp(one.gradient[i], many.gradient[i],
+                                 (size_t)(c.rows[i] * c.cols[i]) * sizeof(float)) == 0);
+                op_free(&many);
+            }
+            if (base.outs) {
+                for (int i = 0; i < one.outs; ++i)
+                    op_same_bits(&c, "out", &one.out[i], &base.out[i]);
+                op_free(&one);
+            } else {
+                base = one;
+            }
+        }
+    }
+    op_free(&base);
+}
+
+static void op_set_dtypes(op_case *c, const hil_dtype mix[5])
+{
+    c->compute = mix[0];
+    c->residual = mix[1];
+    for (int i = 0; i < c->ins; ++i)
+        c->in_dtype[i] = c->ids[i] ? HIL_I32 : i == 1 ? mix[0] : mix[2];
+    c->dout_dtype = mix[3];
+    c->din_dtype = mix[4];
+}
+
+static inline void op_check_fp32(op_case c)
+{
+    op_set_dtypes(&c, (const hil_dtype[5]){HIL_F32, HIL_F32, HIL_F32, HIL_F32, HIL_F32});
+    op_check(c);
+}
+
+/* The case in fp32, in bf16, and in the mixes of both that a model makes. */
+static inline void op_check_dtypes(op_case c)
+{
+    static const hil_dtype mix[][5] = {
+        /* compute, residual, inputs, dout, din */
+        {HIL_F32, HIL_F32, HIL_F32, HIL_F32, HIL_F32},
+        {HIL_BF16, HIL_BF16, HIL_BF16, HIL_BF16, HIL_BF16},
+        {HIL_BF16, HIL_F32, HIL_F32, HIL_BF16, HIL_F32},
+        {HIL_BF16, HIL_F32, HIL_BF16, HIL_F32, HIL_BF16},
+        {HIL_F32, HIL_F32, HIL_BF16, HIL_BF16, HIL_F32},
+    };
+    for (size_t m = 0; m < sizeof mix / sizeof *mix; ++m) {
+        op_set_dtypes(&c, mix[m]);
+        op_check(c);
+    }
+}
+
+/* The same for a case too large to check all its gradients. */
+static inline void op_check_large(op_case c)
+{
+    c.samples = 23;
+    op_check_dtypes(c);
+}
+
+/* infer refuses the case with a line that contains `words`. */
+#define OP_REFUSED(c, words)                                                                       \
+    do {                                                                                           \
+        hil_op_call call_ = op_call_of(c);                                                         \
+        CHECK_FAILS((c)->op->infer(&call_), HIL_ERR_USAGE, words);                                 \
+    } while (0)
+
+static inline hil_op_call op_call_of(const op_case *c)
+{
+    hil_op_call call = {.op = c->op,
+                        .attr = c->attr,
+                        .compute = HIL_F32,
+                        .residual = HIL_F32,
+                        .ins = c->ins,
+                        .outs = c->outs,
+                        .params = c->params};
+    for (int i = 0; i < c->ins; ++i) {
+        call.in[i].dtype = c->ids[i] ? HIL_I32 : c->in_dtype[i];
+        call.in[i].shape = c->in_shape[i];
+    }
+    for (int i = 0; i < c->params; ++i)
+        call.param[i] = (hil_op_param){HIL_F32, c->rows[i], c->cols[i], c->rows[i] + 1, true};
+    return call;
+}
+
+#endif

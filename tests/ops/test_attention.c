@@ -1,0 +1,144 @@
+/* test_attention.c - causal attention, grouped heads, windows, documents, and the cache. */
+#include "ops/op_check.h"
+
+static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
+{
+    (void)param;
+    const hil_attention_attr *attr = c->attr;
+    const int64_t *q = c->in_shape[0].dim, *k = c->in_shape[1].dim;
+    int64_t length = q[1], heads = q[2], dim = q[3], share = k[2] ? heads / k[2] : 1;
+    double *p = malloc(sizeof(double) * (size_t)length + 1);
+    for (int64_t b = 0; b < q[0]; ++b)
+        for (int64_t h = 0; h < heads; ++h)
+            for (int64_t t = 0; t < length; ++t) {
+                int64_t from = (int64_t)in[3][b * length + t];
+                if (attr->window > 0 && t - attr->window + 1 > from) from = t - attr->window + 1;
+                double total = 0, *y = out[0] + ((b * length + t) * heads + h) * dim;
+                for (int64_t s = from; s <= t; ++s) {
+                    double score = 0;
+                    for (int64_t i = 0; i < dim; ++i)
+                        score += in[0][((b * length + t) * heads + h) * dim + i] *
+                                 in[1][((b * length + s) * k[2] + h / share) * dim + i];
+                    p[s] = exp(score * attr->scale);
+                    total += p[s];
+                }
+                for (int64_t i = 0; i < dim; ++i) {
+                    y[i] = 0;
+                    for (int64_t s = from; s <= t; ++s)
+                        y[i] +=
+                            p[s] / total * in[2][((b * length + s) * k[2] + h / share) * dim + i];
+                }
+            }
+    free(p);
+}
+
+static const int32_t zeros[64];
+static const int32_t documents[] = {0, 0, 0, 3, 3, 3, 3, 0, 1, 1, 3, 3, 5, 6};
+
+static op_case attention(const hil_attention_attr *attr, hil_shape q, int64_t groups)
+{
+    hil_shape k = {4, {q.dim[0], q.dim[1], groups, q.dim[3]}};
+    return (op_case){.op = &hil_op_attention,
+                     .attr = attr,
+                     .reference = reference,
+                     .ins = 4,
+                     .outs = 1,
+                     .in_shape = {q, k, k, {2, {q.dim[0], q.dim[1]}}},
+                     .ids = {NULL, NULL, NULL, zeros},
+                     .slack = 3e-6};
+}
+
+/* bf16 kernels may round probabilities, and out enters the gradient rounded. */
+static void op_check_attention(op_case c)
+{
+    op_check_fp32(c);
+    c.slack = 1e-2;
+    op_check_dtypes(c);
+}
+
+/* Generation position by position gives what one call over all positions gives. */
+static void check_cached(hil_dtype dtype, int64_t window)
+{
+    enum { B = 2, T = 7, H = 4, G = 2, D = 5 };
+    hil_attention_attr attr = {.scale = 0.4, .window = window};
+    op_case c = attention(&attr, (hil_shape){4, {B, T, H, D}}, G);
+    for (int i = 0; i < 4; ++i) c.in_dtype[i] = i < 3 ? dtype : HIL_I32;
+    c.compute = c.residual = c.dout_dtype = c.din_dtype = dtype;
+    c.threads = 1;
+    c.tiles = 1;
+    op_result whole;
+    op_run(&c, &whole);
+    size_t size = hil_dtype_size(dtype);
+    hil_cached_attr cached = {.scale = 0.4, .window = window, .capacity = T + 2};
+    cached.k = op_poisoned((size_t)(B * (T + 2) * G * D) * size);
+    cached.v = op_poisoned((size_t)(B * (T + 2) * G * D) * size);
+    hil_op_call call = {
+        .op = &hil_op_attention_cached, .attr = &cached, .compute = dtype, .ins = 3};
+    CHECK_OK(hil_pool_create(&call.pool, 2));
+    for (int64_t step; cached.length < T; cached.length += step) {
+        step = cached.length == 0 ? 3 : 1;
+        char *part[4] = {0};
+        for (int i = 0; i < 3; ++i) {
+            int64_t row = (i ? G : H) * D;
+            call.in[i] = (hil_tensor){dtype, {4, {B, step, i ? G : H, D}}, NULL};
+            call.in[i].data = part[i] = malloc((size_t)(B * step * row) * size);
+            for (int64_t b = 0; b < B; ++b)
+                memcpy(part[i] + (size_t)(b * step * row) * size,
+                       (char *)whole.in[i].data + (size_t)((b * T + cached.length) * row) * size,
+                       (size_t)(step * row) * size);
+        }
+        CHECK_OK(hil_op_attention_cached.infer(&call));
+        call.out[0].data = part[3] = malloc((size_t)(B * step * H * D) * size);
+        call.scratch = op_poisoned(call.forward_scratch);
+        CHECK_OK(hil_op_attention_cached.forward(&call));
+        double *got = op_doubles(&call.out[0]), *want = op_doubles(&whole.out[0]);
+        for (int64_t b = 0; b < B; ++b)
+            for (int64_t i = 0; i < step * H * D; ++i)
+                CHECK_NEAR(got[b * step * H * D + i], want[(b * T + cached.length) * H * D + i],
+                           dtype == HIL_F32 ? 1e-6 : 1e-2);
+        for (int i = 0; i < 4; ++i) free(part[i]);
+        free(got);
+        free(want);
+        free(call.scratch);
+    }
+    call.in[0].shape.dim[1] = call.in[1].shape.dim[1] = call.in[2].shape.dim[1] = 3;
+    CHECK_FAILS(hil_op_attention_cached.infer(&call), HIL_ERR_USAGE,
+                "attention: 3 new positions after 7, room for 9");
+    hil_pool_destroy(call.pool);
+    free(cached.k);
+    free(cached.v);
+    op_free(&whole);
+}
+
+int main(void)
+{
+    static const hil_attention_attr plain = {.scale = 0.5}, window = {.scale = 0.7, .window = 3};
+    static const struct {
+        hil_shape q;
+        int64_t groups;
+    } shapes[] = {{{4, {1, 1, 1, 1}}, 1},
+                  {{4, {2, 0, 2, 4}}, 1},
+                  {{4, {2, 7, 4, 3}}, 2},
+                  {{4, {1, 7, 3, 6}}, 1},
+                  {{4, {2, 5, 2, 2}}, 2}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+        op_case c = attention(&plain, shapes[i].q, shapes[i].groups);
+        op_check_attention(c);
+        c.attr = &window;
+        op_check_attention(c);
+        if (shapes[i].q.dim[1] == 7) {
+            c.ids[3] = documents;
+            op_check_attention(c);
+        }
+    }
+    for (int w = 0; w < 2; ++w) {
+        check_cached(HIL_F32, w * 2);
+        check_cached(HIL_BF16, w * 2);
+    }
+    op_case wrong = attention(&plain, (hil_shape){4, {2, 3, 4, 6}}, 3);
+    OP_REFUSED(&wrong, "attention: queries (2, 3, 4, 6) do not fit keys (2, 3, 3, 6)");
+    wrong = attention(&plain, (hil_shape){4, {2, 3, 4, 6}}, 2);
+    wrong.in_shape[2].dim[1] = 2;
+    OP_REFUSED(&wrong, "attention: keys (2, 3, 2, 6) do not fit values (2, 2, 2, 6)");
+    return 0;
+}

@@ -1,0 +1,130 @@
+/* test_head.c - cross-entropy and its gradients, targets that are missing, vocabulary in tiles. */
+#include "ops/op_check.h"
+
+static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
+{
+    int64_t rows = hil_shape_rows(&c->in_shape[0]), k = c->cols[0], vocab = c->rows[0];
+    for (int64_t r = 0; r < rows; ++r) {
+        double sum = 0, zero = 0; /* exponents count from the target's logit */
+        out[0][r] = 0;
+        if (in[1][r] < 0) continue;
+        for (int64_t i = 0; i < k; ++i)
+            zero += in[0][r * k + i] * param[0][(int64_t)in[1][r] * k + i];
+        for (int64_t v = 0; v < vocab; ++v) {
+            double logit = 0;
+            for (int64_t i = 0; i < k; ++i) logit += in[0][r * k + i] * param[0][v * k + i];
+            sum += exp(logit - zero);
+        }
+        out[0][r] = log(sum);
+    }
+}
+
+static const int32_t all[] = {3, 0, 6, 1, 1, 5, 2, 2, 0, 4, 4, 6};
+static const int32_t some[] = {-1, 0, 6, -1, 1, 5, -1, -1, 0, 4, 4, -1};
+static const int32_t none[] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+
+static op_case head(int64_t batch, int64_t length, int64_t cols, int64_t vocab)
+{
+    return (op_case){.op = &hil_op_head,
+                     .reference = reference,
+                     .ins = 2,
+                     .outs = 1,
+                     .params = 1,
+                     .in_shape = {{3, {batch, length, cols}}, {2, {batch, length}}},
+                     .ids = {NULL, all},
+                     .rows = {vocab},
+                     .cols = {cols},
+                     .fused = true,
+                     .spread = 2,
+                     .slack = 4e-3};
+}
+
+/* More rows than one chunk holds: the same as row by row. */
+static void check_chunks(void)
+{
+    enum { ROWS = 70, VOCAB = 300000 }; /* 64 rows fit */
+    static int32_t targets[ROWS];
+    static float x[ROWS * 2], w[VOCAB * 2], loss[ROWS], dx[ROWS * 2], sum[VOCAB * 2];
+    for (int i = 0; i < ROWS; ++i) targets[i] = i % 7 == 3 ? -1 : i * 4001;
+    for (int i = 0; i < ROWS * 2; ++i) x[i] = (float)op_random();
+    for (int i = 0; i < VOCAB * 2; ++i) w[i] = (float)op_random();
+    op_result r = {.param = {{HIL_F32, VOCAB, 2, 100001, true}}, .weight = {w}, .gradient = {sum}};
+    hil_op_call call = {
+        .op = &hil_op_head,
+        .differentiate = true,
+        .loss_scale = 1,
+        .params = 1,
+        .ins = 2,
+        .in = {{HIL_F32, {3, {2, ROWS / 2, 2}}, x}, {HIL_I32, {2, {2, ROWS / 2}}, targets}},
+        .param = {r.param[0]},
+        .source = &op_source,
+        .owner = &r};
+    CHECK_OK(hil_pool_create(&call.pool, 2));
+    CHECK_OK(hil_op_head.infer(&call));
+    CHECK(call.forward_scratch < (size_t)90 << 20);
+    call.out[0].data = loss;
+    call.saved[0].data = dx;
+    call.scratch = op_poisoned(call.forward_scratch);
+    CHECK_OK(hil_op_head.forward(&call));
+    double total = 0;
+    for (int i = 0; i < VOCAB; ++i) total += (double)sum[2 * i];
+    CHECK_NEAR(total, 0, 1e-3); /* each row of dlogits sums to zero */
+    for (int i = 0; i < ROWS; ++i) {
+        double exps = 0, back = 0;
+        for (int v = 0; v < VOCAB; ++v)
+            exps += exp((double)x[2 * i] * (double)w[2 * v] +
+                        (double)x[2 * i + 1] * (double)w[2 * v + 1]);
+        for (int v = 0; v < VOCAB; ++v)
+            back += (double)w[2 * v] / exps *
+                    exp((double)x[2 * i] * (double)w[2 * v] +
+                        (double)x[2 * i + 1] * (double)w[2 * v + 1]);
+        if (targets[i] < 0) {
+            CHECK(loss[i] == 0 && dx[2 * i] == 0 && dx[2 * i + 1] == 0);
+            continue;
+        }
+        const float *target = w + 2 * targets[i];
+        CHECK_NEAR((double)loss[i],
+                   log(exps) - (double)x[2 * i] * (double)target[0] -
+                       (double)x[2 * i + 1] * (double)target[1],
+                   1e-5);
+        CHECK_NEAR((double)dx[2 * i], back - (double)target[0], 1e-4);
+    }
+    free(call.scratch);
+    hil_pool_destroy(call.pool);
+}
+
+int main(void)
+{
+    static const int64_t shapes[][4] = {/* B, T, C, V */
+                                        {1, 1, 1, 7},
+                                        {2, 0, 3, 7},
+                                        {3, 4, 5, 7},
+                                        {2, 6, 3, 40}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+        op_case c = head(shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]);
+        op_check_dtypes(c);
+        c.ids[1] = some;
+        op_check_dtypes(c);
+        c.ids[1] = none;
+        op_check_dtypes(c);
+        c.ids[1] = some;
+        c.frozen[0] = true;
+        op_check_dtypes(c);
+        c.frozen[0] = false;
+        c.slack = 0;
+        c.compute = c.residual = c.dout_dtype = c.din_dtype = c.in_dtype[0] = HIL_F32;
+        c.in_dtype[1] = HIL_I32;
+        op_check(c);
+        c.spread = 8; /* logits of hundreds */
+        c.slack = 1e-5;
+        op_check(c);
+    }
+    check_chunks();
+    op_case wrong = head(2, 3, 5, 7);
+    wrong.cols[0] = 6;
+    OP_REFUSED(&wrong, "head: input (2, 3, 5) does not fit weight (7, 6)");
+    wrong = head(2, 3, 5, 7);
+    wrong.in_shape[1].dim[1] = 4;
+    OP_REFUSED(&wrong, "head: input 1 is int32 (2, 4), expected int32 (2, 3)");
+    return 0;
+}

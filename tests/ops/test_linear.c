@@ -1,0 +1,51 @@
+/* test_linear.c - products with a weight in tiles, with and without bias. */
+#include "ops/op_check.h"
+
+static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
+{
+    int64_t rows = hil_shape_rows(&c->in_shape[0]), n = c->rows[0], k = c->cols[0];
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t i = 0; i < n; ++i) {
+            double sum = c->params == 2 ? param[1][i] : 0;
+            for (int64_t j = 0; j < k; ++j) sum += in[0][r * k + j] * param[0][i * k + j];
+            out[0][r * n + i] = sum;
+        }
+}
+
+static op_case linear(hil_shape shape, int64_t n, bool bias)
+{
+    return (op_case){.op = &hil_op_linear,
+                     .reference = reference,
+                     .ins = 1,
+                     .outs = 1,
+                     .params = bias ? 2 : 1,
+                     .in_shape = {shape},
+                     .rows = {n, 1},
+                     .cols = {hil_shape_cols(&shape), n}};
+}
+
+int main(void)
+{
+    static const hil_shape shapes[] = {
+        {1, {1}}, {2, {0, 4}}, {3, {2, 2, 7}}, {2, {1, 33}}, {3, {3, 4, 5}}};
+    static const int64_t widths[] = {1, 5, 10, 3, 17};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
+        for (int bias = 0; bias < 2; ++bias) {
+            op_case c = linear(shapes[i], widths[i], bias);
+            op_check_dtypes(c);
+            c.frozen[0] = true;
+            op_check_dtypes(c);
+            c.frozen[0] = false;
+            c.frozen[1] = true;
+            c.no_din = 1;
+            op_check_dtypes(c);
+        }
+    op_check_large(linear((hil_shape){2, {70, 33}}, 50, true));
+    op_case wrong = linear(shapes[2], 10, true);
+    wrong.cols[0] = 8;
+    OP_REFUSED(&wrong, "linear: input (2, 2, 7) does not fit weight (10, 8)");
+    wrong.cols[0] = 7;
+    wrong.cols[1] = 9;
+    OP_REFUSED(&wrong, "linear: parameter 1 is (1, 9), expected 10 numbers for (2, 2, 7)");
+    return 0;
+}

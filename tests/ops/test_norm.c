@@ -1,0 +1,89 @@
+/* test_norm.c - LayerNorm and RMSNorm: rows, weights and their gradients. */
+#include "ops/op_check.h"
+
+static const hil_norm_attr attr = {1e-5};
+
+static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
+{
+    int64_t rows = hil_shape_rows(&c->in_shape[0]), n = hil_shape_cols(&c->in_shape[0]);
+    bool centered = c->op == &hil_op_layernorm;
+    for (int64_t r = 0; r < rows; ++r) {
+        const double *x = in[0] + r * n;
+        double mean = 0, square = 0;
+        for (int64_t i = 0; i < n; ++i) mean += centered ? x[i] / (double)n : 0;
+        for (int64_t i = 0; i < n; ++i) square += (x[i] - mean) * (x[i] - mean) / (double)n;
+        for (int64_t i = 0; i < n; ++i)
+            out[0][r * n + i] = (x[i] - mean) / sqrt(square + attr.eps) * param[0][i] +
+                                (centered ? param[1][i] : 0);
+    }
+}
+
+static op_case norm(const hil_op *op, hil_shape shape)
+{
+    int64_t n = hil_shape_cols(&shape);
+    return (op_case){.op = op,
+                     .attr = &attr,
+                     .reference = reference,
+                     .ins = 1,
+                     .outs = 1,
+                     .params = op == &hil_op_layernorm ? 2 : 1,
+                     .in_shape = {shape},
+                     .rows = {1, 1},
+                     .cols = {n, n},
+                     .spread = 2,
+                     .slack = 3e-6};
+}
+
+/* A large mean must not swallow the deviation. */
+static void check_offset(void)
+{
+    enum { N = 768 };
+    float x[N], y[N], one[N], saved[2], scratch[4 * N] __attribute__((aligned(64)));
+    for (int i = 0; i < N; ++i) x[i] = 1000 + (i % 2 ? 0.5f : -0.5f), one[i] = 1;
+    op_result r = {.param = {{HIL_F32, 1, N, 1, true}, {HIL_F32, 1, N, 1, true}},
+                   .weight = {one, one}};
+    hil_op_call call = {.op = &hil_op_layernorm,
+                        .attr = &attr,
+                        .params = 2,
+                        .ins = 1,
+                        .in = {{HIL_F32, {1, {N}}, x}},
+                        .param = {r.param[0], r.param[1]},
+                        .source = &op_source,
+                        .owner = &r};
+    CHECK_OK(hil_pool_create(&call.pool, 1));
+    CHECK_OK(hil_op_layernorm.infer(&call));
+    CHECK(call.forward_scratch <= sizeof scratch);
+    call.out[0].data = y;
+    call.saved[0].data = saved;
+    call.scratch = scratch;
+    CHECK_OK(hil_op_layernorm.forward(&call));
+    for (int i = 0; i < N; ++i) CHECK_NEAR((double)y[i], i % 2 ? 2 : 0, 1e-4);
+    hil_pool_destroy(call.pool);
+}
+
+int main(void)
+{
+    static const hil_shape shapes[] = {{1, {1}},        {2, {0, 5}},       {2, {3, 16}},
+                                       {3, {2, 2, 37}}, {4, {2, 1, 3, 6}}, /* per head */
+                                       {2, {35, 3}}};
+    const hil_op *ops[] = {&hil_op_layernorm, &hil_op_rmsnorm};
+    for (int o = 0; o < 2; ++o) {
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+            op_case c = norm(ops[o], shapes[i]);
+            op_check_dtypes(c);
+            c.frozen[0] = c.frozen[1] = true;
+            op_check_dtypes(c);
+            c.frozen[1] = false;
+            c.no_din = 1;
+            op_check_dtypes(c);
+        }
+        op_check_large(norm(ops[o], (hil_shape){2, {2100, 40}}));
+        op_case wrong = norm(ops[o], shapes[2]);
+        wrong.cols[0] = 15;
+        OP_REFUSED(&wrong, "norm: parameter 0 is (1, 15), expected 16 numbers for (3, 16)");
+        wrong.params = 0;
+        OP_REFUSED(&wrong, "norm: 0 parameters");
+    }
+    check_offset();
+    return 0;
+}

@@ -1,0 +1,53 @@
+/* test_rope.c - rotary positions forwards and back. */
+#include "ops/op_check.h"
+
+static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
+{
+    (void)param;
+    const float *frequency = ((const hil_rope_attr *)c->attr)->frequency;
+    const int64_t *d = c->in_shape[0].dim;
+    int64_t half = d[3] / 2;
+    for (int64_t r = 0; r < d[0] * d[1]; ++r)
+        for (int64_t h = 0; h < d[2]; ++h)
+            for (int64_t i = 0; i < half; ++i) {
+                double angle = (double)((float)in[1][r] * frequency[i]); /* product in fp32 */
+                int64_t low = (r * d[2] + h) * d[3] + i, high = low + half;
+                out[0][low] = in[0][low] * cos(angle) - in[0][high] * sin(angle);
+                out[0][high] = in[0][high] * cos(angle) + in[0][low] * sin(angle);
+            }
+}
+
+static const int32_t positions[] = {0, 1, 2, 131071, 5, 0, 1000003, 7, 12345, 99};
+static const float frequency[] = {1,       0.5623413f, 0.31622776f, 0.1778279f, 0.1f,  0.05f,
+                                  0.0123f, 0.01f,      3e-3f,       1e-3f,      7e-4f, 3e-4f,
+                                  1e-4f,   5e-5f,      2e-5f,       1e-5f,      1e-6f};
+
+int main(void)
+{
+    static const hil_rope_attr attr = {frequency};
+    static const hil_shape shapes[] = {{4, {1, 1, 1, 2}}, {4, {2, 0, 3, 4}},  {4, {2, 3, 3, 6}},
+                                       {4, {1, 9, 1, 4}}, {4, {2, 2, 1, 34}}, {4, {1, 2, 0, 4}}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+        hil_shape ids = {2, {shapes[i].dim[0], shapes[i].dim[1]}};
+        op_check_dtypes((op_case){.op = &hil_op_rope,
+                                  .attr = &attr,
+                                  .reference = reference,
+                                  .ins = 2,
+                                  .outs = 1,
+                                  .in_shape = {shapes[i], ids},
+                                  .ids = {NULL, positions}});
+    }
+    op_case wrong = {.op = &hil_op_rope,
+                     .attr = &attr,
+                     .ins = 2,
+                     .in_shape = {{4, {2, 3, 4, 6}}, {2, {3, 2}}},
+                     .ids = {NULL, positions}};
+    OP_REFUSED(&wrong,
+               "rope: input 1 is int32 (3, 2), expected int32 (2, 3) to go with (2, 3, 4, 6)");
+    wrong.in_shape[1] = (hil_shape){2, {2, 3}};
+    wrong.in_shape[0].dim[3] = 5;
+    OP_REFUSED(&wrong, "rope: heads of 5 numbers in (2, 3, 4, 5)");
+    wrong.in_shape[0].ndim = 3;
+    OP_REFUSED(&wrong, "rope: input 0 is (2, 3, 4), expected 4 dimensions");
+    return 0;
+}

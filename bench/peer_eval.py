@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""peer_eval.py - the loss of one window in transformers, from a cold start: run.py times the process.
+"""peer_eval.py - the loss of one window in transformers from a cold start; run.py times it.
 
     python bench/peer_eval.py FOLDER TOKENS.npy SEQ THREADS
 """

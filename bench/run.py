@@ -155,7 +155,8 @@ class Bench:
                 self.alternate(f"train {shape} {dtype}", target, "s/step",
                                (lambda: self.train_hilbert(shape, dtype),
                                 lambda: self.train_peer(shape, dtype)))
-        names = ("generate gpt2-124m bf16", "eval 500 MB, first batch", "eval 500 MB, whole process")
+        names = ("generate gpt2-124m bf16", "eval 500 MB, first batch",
+                 "eval 500 MB, whole process")
         if any(map(self.wants, names)):
             self.measure_inference(self.path("model"), *names)
 

@@ -2,6 +2,7 @@
 #ifndef HIL_STORE_STORE_H
 #define HIL_STORE_STORE_H
 
+#include "base/pool.h"
 #include "tensor/tensor.h"
 
 typedef struct hil_store hil_store;
@@ -19,17 +20,21 @@ typedef struct hil_param_spec {
 } hil_param_spec;
 
 typedef struct hil_store_options {
+    hil_pool *pool; /* borrowed until the store is destroyed */
     hil_dtype compute;
     bool training;    /* with optimizer state and gradients */
     size_t tile_size; /* bytes of compute weights; larger matrices are cut by rows */
 } hil_store_options;
 
-hil_status hil_store_create(hil_store **out, const hil_store_options *options);
+hil_status hil_store_create(hil_store **out);
 void hil_store_destroy(hil_store *store);
 
 hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param **out);
-/* Ends the registration and makes room for every state. Weights are undefined until written. */
-hil_status hil_store_allocate(hil_store *store);
+/* Ends the registration and makes room for every state, all zero. Matrices are kept in the compute
+   dtype, vectors (norms, biases) always in fp32. */
+hil_status hil_store_allocate(hil_store *store, const hil_store_options *options);
+/* Fills every weight from its spec: a function of (seed, parameter, element) alone. */
+hil_status hil_store_initialise(hil_store *store, uint64_t seed);
 
 size_t hil_store_count(const hil_store *store);
 hil_param *hil_store_at(const hil_store *store, size_t i);
@@ -45,12 +50,13 @@ hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, c
 void hil_store_release(hil_store *store, hil_param *param, int64_t tile);
 
 /* [Note: uses] A parameter used in two segments (tied embeddings) has one gradient per segment that
-   uses it: each is summed on its own over the micro-batches, given once, and the update adds them in
-   the order in which they were declared. So no order of execution changes the sum. */
+   uses it: each is summed on its own over the micro-batches, given once, and the update adds them
+   in the order in which they were declared. So no order of execution changes the sum. */
 #define HIL_USES 4
 hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment);
 
-/* The fp32 sum of one tile's gradient for the use in `segment`: zero at the first call of a step. */
+/* The fp32 sum of one tile's gradient for the use in `segment`: zero at the first call of a step.
+ */
 hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
                                  float **sum);
 void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int64_t tile);
@@ -58,7 +64,8 @@ void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int6
    for the update. A use that got no sum in this step gives nothing. */
 hil_status hil_store_give_gradient(hil_store *store, hil_param *param, int segment);
 
-/* States as fp32 numbers, for files: elements [first, first + count) in the parameter's own order. */
+/* States as fp32 numbers, for files: elements [first, first + count) in the parameter's own order.
+ */
 typedef enum hil_state { HIL_MASTER, HIL_MOMENT1, HIL_MOMENT2, HIL_STATES } hil_state;
 hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
                           int64_t count, float *out);
@@ -78,7 +85,8 @@ typedef struct hil_block {
     int gradients;                  /* 0: no gradient was given in this step */
 } hil_block;
 int64_t hil_param_blocks(const hil_param *param);
-hil_status hil_store_block_acquire(hil_store *store, hil_param *param, int64_t block, hil_block *out);
+hil_status hil_store_block_acquire(hil_store *store, hil_param *param, int64_t block,
+                                   hil_block *out);
 void hil_store_block_release(hil_store *store, hil_param *param, int64_t block);
 
 /* The step is over: gradients are forgotten. */

@@ -59,6 +59,10 @@ HIL_API hil_status hil_model_param(hil_model *model, const char *name, hil_role 
 HIL_API hil_value *hil_batch_tokens(hil_tape *tape);
 HIL_API hil_value *hil_batch_positions(hil_tape *tape);
 
+/* What an earlier segment gave out under `name`. */
+HIL_API hil_status hil_earlier(hil_tape *tape, const char *segment, const char *name,
+                               hil_value **out);
+
 HIL_API int hil_value_dims(const hil_value *value);
 HIL_API int64_t hil_value_dim(const hil_value *value, int i); /* negative i counts from the end */
 
@@ -80,7 +84,7 @@ typedef struct hil_attention_options {
 /* q (B, T, H, D), k and v (B, T, KV, D): causal, inside each document. */
 HIL_API hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
                                  const hil_attention_options *options, hil_value **y);
-typedef enum hil_gelu_kind { HIL_GELU_ERF, HIL_GELU_TANH } hil_gelu_kind;
+typedef enum hil_gelu_kind { HIL_GELU_EXACT, HIL_GELU_APPROXIMATE } hil_gelu_kind;
 HIL_API hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y);
 HIL_API hil_status hil_swiglu(hil_tape *t, hil_value *gate, hil_value *up, hil_value **y);
 HIL_API hil_status hil_add(hil_tape *t, hil_value *x, hil_value *y, hil_value **sum);

@@ -1,0 +1,193 @@
+/* backward.c - replaying a tape in reverse. */
+#include "autograd/tape.h"
+
+#include <string.h>
+
+static void drop_gradient(hil_tape *tape, hil_value *value)
+{
+    hil_gradient *g = value->gradient;
+    value->gradient = NULL;
+    if (g && --g->holders == 0) hil_buffers_give(tape->context->buffers, g->data);
+}
+
+static hil_status new_gradient(hil_tape *tape, hil_value *value, void *data)
+{
+    hil_gradient *g;
+    HIL_TRY(HIL_ARENA_NEW(&tape->arena, 1, &g));
+    g->data = data;
+    g->holders = 1;
+    value->gradient = g;
+    return HIL_OK;
+}
+
+/* Makes sure that nobody else sees what will be added to this value's gradient. */
+static hil_status own_gradient(hil_tape *tape, hil_value *value)
+{
+    hil_gradient *shared = value->gradient;
+    if (shared->holders == 1) return HIL_OK;
+    void *copy;
+    size_t bytes = hil_tensor_bytes(&value->tensor);
+    HIL_TRY(hil_buffers_take(tape->context->buffers, bytes, &copy));
+    memcpy(copy, shared->data, bytes);
+    --shared->holders;
+    return new_gradient(tape, value, copy);
+}
+
+typedef struct conversion {
+    const void *from;
+    void *to;
+    hil_dtype from_dtype, to_dtype;
+    int64_t count;
+    bool add;
+} conversion;
+
+#define CHUNK 8192
+
+static void convert_chunk(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const conversion *job = context;
+    int64_t first = i * CHUNK;
+    int64_t count = job->count - first < CHUNK ? job->count - first : CHUNK;
+    float in[CHUNK], held[CHUNK];
+    char *to = (char *)job->to + (size_t)first * hil_dtype_size(job->to_dtype);
+    hil_to_f32(in, (const char *)job->from + (size_t)first * hil_dtype_size(job->from_dtype),
+               job->from_dtype, count);
+    if (job->add) {
+        hil_to_f32(held, to, job->to_dtype, count);
+        for (int64_t k = 0; k < count; ++k) in[k] += held[k];
+    }
+    hil_from_f32(to, in, job->to_dtype, count);
+}
+
+static void run_conversion(hil_pool *pool, conversion *job)
+{
+    hil_pool_run(pool, convert_chunk, job, (job->count + CHUNK - 1) / CHUNK);
+}
+
+void hil_tape_add(hil_pool *pool, const hil_tensor *tensor, void *to, const void *from)
+{
+    run_conversion(pool, &(conversion){from, to, tensor->dtype, tensor->dtype,
+                                       hil_shape_count(&tensor->shape), true});
+}
+
+hil_status hil_tape_seed(hil_tape *tape, hil_value *value, void *data)
+{
+    hil_value *root = value->root;
+    if (!root->gradient) return new_gradient(tape, root, data);
+    hil_status status = own_gradient(tape, root);
+    if (status == HIL_OK)
+        hil_tape_add(tape->context->pool, &root->tensor, root->gradient->data, data);
+    hil_buffers_give(tape->context->buffers, data);
+    return status;
+}
+
+/* The gradient of `input` is the one that arrived at `output`: share it where nothing is there yet,
+   otherwise add it, in the input's dtype. */
+static hil_status pass_gradient(hil_tape *tape, hil_value *output, hil_value *input)
+{
+    hil_tensor *to = &input->tensor;
+    if (!input->gradient && to->dtype == output->tensor.dtype) {
+        input->gradient = output->gradient;
+        ++output->gradient->holders;
+        return HIL_OK;
+    }
+    bool add = input->gradient != NULL;
+    if (add) {
+        HIL_TRY(own_gradient(tape, input));
+    } else {
+        void *data;
+        HIL_TRY(hil_buffers_take(tape->context->buffers, hil_tensor_bytes(to), &data));
+        HIL_TRY(new_gradient(tape, input, data));
+    }
+    conversion job = {output->gradient->data,      input->gradient->data,
+                      output->tensor.dtype,        to->dtype,
+                      hil_shape_count(&to->shape), add};
+    run_conversion(tape->context->pool, &job);
+    return HIL_OK;
+}
+
+static hil_status prepare_input(hil_tape *tape, const hil_node *node, int i, hil_op_call *call)
+{
+    hil_value *v = node->in[i]->root;
+    call->din[i] = node->in[i]->tensor;
+    call->din[i].data = NULL;
+    if (!v->wants || (node->op->pass >> i & 1)) return HIL_OK;
+    if (v->gradient) {
+        HIL_TRY(own_gradient(tape, v));
+        call->din_add[i] = true;
+    } else {
+        void *data;
+        HIL_TRY(hil_buffers_take(tape->context->buffers, hil_tensor_bytes(&v->tensor), &data));
+        HIL_TRY(new_gradient(tape, v, data));
+    }
+    call->din[i].data = v->gradient->data;
+    return HIL_OK;
+}
+
+static hil_status run_backward(hil_tape *tape, hil_node *node)
+{
+    hil_buffers *buffers = tape->context->buffers;
+    hil_request request = {tape, node};
+    hil_op_call call;
+    hil_tape_prepare(&request, &call);
+    call.saveds = node->saveds;
+    for (int i = 0; i < node->saveds; ++i) call.saved[i] = node->saved[i];
+    for (int i = 0; i < node->outs; ++i) {
+        call.out[i] = call.dout[i] = node->out[i]->tensor;
+        hil_gradient *g = node->out[i]->root->gradient;
+        call.dout[i].data = g ? g->data : NULL;
+    }
+    for (int i = 0; i < node->ins; ++i) HIL_TRY(prepare_input(tape, node, i, &call));
+    if (node->backward_scratch)
+        HIL_TRY(hil_buffers_take(buffers, node->backward_scratch, &call.scratch));
+    hil_status status = node->op->backward(&call);
+    hil_buffers_give(buffers, call.scratch);
+    return status;
+}
+
+/* An operation without a gradient arriving has nothing to do; the head makes its own. */
+static bool is_reached(const hil_node *node)
+{
+    if (!node->wants) return false;
+    if (node->op == &hil_op_head) return true;
+    for (int i = 0; i < node->outs; ++i)
+        if (node->out[i]->root->gradient) return true;
+    return false;
+}
+
+static void finish_node(hil_tape *tape, hil_node *node)
+{
+    hil_node_drop_saved(tape, node);
+    for (int i = 0; i < node->outs; ++i) {
+        hil_value *v = node->out[i];
+        drop_gradient(tape, v);
+        if (!v->owned) continue;
+        hil_buffers_give(tape->context->buffers, v->tensor.data);
+        v->owned = false;
+    }
+}
+
+hil_status hil_tape_backward(hil_tape *tape)
+{
+    for (hil_node *node = tape->last; node; node = node->previous) {
+        if (is_reached(node)) {
+            if (node->op->backward) HIL_TRY(run_backward(tape, node));
+            for (int i = 0; i < node->ins; ++i)
+                if ((node->op->pass >> i & 1) && node->in[i]->root->wants)
+                    HIL_TRY(pass_gradient(tape, node->out[0]->root, node->in[i]->root));
+        }
+        finish_node(tape, node);
+    }
+    return HIL_OK;
+}
+
+hil_status hil_tape_take_gradient(hil_tape *tape, hil_value *value, void **data)
+{
+    *data = NULL;
+    if (!value->gradient) return HIL_OK;
+    HIL_TRY(own_gradient(tape, value));
+    *data = value->gradient->data;
+    value->gradient = NULL;
+    return HIL_OK;
+}

@@ -1,0 +1,46 @@
+/* engine.h - passes of micro-batches through a model's segments, forward and backward. */
+#ifndef HIL_AUTOGRAD_ENGINE_H
+#define HIL_AUTOGRAD_ENGINE_H
+
+#include "autograd/tape.h"
+
+typedef struct hil_engine hil_engine;
+
+typedef struct hil_engine_options {
+    hil_pool *pool; /* borrowed */
+    hil_dtype compute;
+    bool recompute; /* keep only each segment's inputs; backward computes the rest again */
+    int64_t group;  /* micro-batches that pass a segment together; 0: all of a step */
+} hil_engine_options;
+
+/* Borrows the model, whose store is allocated. Runs the model once on shapes to learn which segment
+   uses which parameter and which values. */
+hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engine_options *options);
+void hil_engine_destroy(hil_engine *engine);
+
+/* Forward and backward of all micro-batches of a step: the loss summed over their positions, and
+   every gradient given to the store. `scale` is what one position's loss weighs in the step's. */
+typedef struct hil_step {
+    const hil_micro *micro;
+    int64_t count;
+    uint64_t seed;
+    int64_t step;
+    float scale;
+} hil_step;
+hil_status hil_engine_train(hil_engine *engine, const hil_step *step, double *loss);
+
+/* The loss summed over one micro-batch's positions, without gradients. */
+hil_status hil_engine_loss(hil_engine *engine, const hil_micro *micro, double *loss);
+/* Logits (sequences, length, vocabulary) as fp32. */
+hil_status hil_engine_logits(hil_engine *engine, const hil_micro *micro, float *logits);
+
+/* Generation: the positions of `micro` (one sequence) extend the cache; logits of the last one. */
+hil_status hil_engine_cache_begin(hil_engine *engine, int64_t positions);
+hil_status hil_engine_extend(hil_engine *engine, const hil_micro *micro, float *logits);
+void hil_engine_cache_end(hil_engine *engine);
+
+int64_t hil_engine_vocab(const hil_engine *engine);
+/* Most bytes of activations and their gradients at any time. */
+uint64_t hil_engine_peak_bytes(const hil_engine *engine);
+
+#endif

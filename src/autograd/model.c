@@ -1,0 +1,84 @@
+/* model.c - building a model: segments, layers, parameters. */
+#include "autograd/model.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+hil_status hil_model_create(hil_model **out)
+{
+    *out = NULL;
+    hil_model *model;
+    HIL_TRY(HIL_ALLOC(1, &model));
+    hil_status status = hil_store_create(&model->store);
+    if (status == HIL_OK)
+        *out = model;
+    else
+        hil_free(model);
+    return status;
+}
+
+void hil_model_destroy(hil_model *model)
+{
+    if (!model) return;
+    hil_store_destroy(model->store);
+    hil_arena_free(&model->arena);
+    hil_free(model->segments);
+    hil_free(model);
+}
+
+hil_status hil_model_alloc(hil_model *model, size_t bytes, void **out)
+{
+    return hil_arena_alloc(&model->arena, bytes, out);
+}
+
+hil_status hil_model_segment(hil_model *model, const char *name, hil_segment_fn *run, void *layer)
+{
+    HIL_TRY(HIL_GROW(&model->segments, &model->capacity, model->count + 1));
+    char *copy;
+    HIL_TRY(HIL_ARENA_NEW(&model->arena, strlen(name) + 1, &copy));
+    memcpy(copy, name, strlen(name) + 1);
+    model->segments[model->count++] = (hil_segment){copy, run, layer};
+    return HIL_OK;
+}
+
+hil_status hil_model_param(hil_model *model, const char *name, hil_role role, int64_t rows,
+                           int64_t cols, double std, hil_param **out)
+{
+    bool matrix = role == HIL_MATRIX || role == HIL_TRANSPOSED;
+    hil_param_spec spec = {
+        .name = name,
+        .shape = matrix ? (hil_shape){2, {rows, cols}} : (hil_shape){1, {cols}},
+        .init = matrix              ? HIL_INIT_NORMAL
+                : role == HIL_SCALE ? HIL_INIT_ONE
+                                    : HIL_INIT_ZERO,
+        .std = std,
+        .no_decay = !matrix,
+        .transposed = role == HIL_TRANSPOSED,
+    };
+    return hil_store_add(model->store, &spec, out);
+}
+
+hil_status hil_values_set(hil_values *values, const char *name, hil_value *value)
+{
+    for (int i = 0; i < values->count; ++i)
+        if (strcmp(values->name[i], name) == 0) {
+            values->value[i] = value;
+            return HIL_OK;
+        }
+    if (values->count == HIL_VALUES_MAX)
+        return hil_fail(HIL_ERR_USAGE, "a segment gives out more than %d values", HIL_VALUES_MAX);
+    values->name[values->count] = name;
+    values->value[values->count++] = value;
+    return HIL_OK;
+}
+
+hil_status hil_values_get(const hil_values *values, const char *name, hil_value **out)
+{
+    for (int i = 0; i < values->count; ++i)
+        if (strcmp(values->name[i], name) == 0) {
+            *out = values->value[i];
+            return HIL_OK;
+        }
+    return hil_fail(HIL_ERR_USAGE, "no value \"%s\" comes from the previous segment", name);
+}

@@ -1,0 +1,23 @@
+/* model.h - a model as the engine sees it: segments in order, and the store of its parameters. */
+#ifndef HIL_AUTOGRAD_MODEL_H
+#define HIL_AUTOGRAD_MODEL_H
+
+#include "hilbert/nn.h"
+
+#include "base/arena.h"
+#include "store/store.h"
+
+typedef struct hil_segment {
+    const char *name;
+    hil_segment_fn *run;
+    void *layer;
+} hil_segment;
+
+struct hil_model {
+    hil_arena arena;
+    hil_store *store;
+    hil_segment *segments;
+    size_t count, capacity;
+};
+
+#endif

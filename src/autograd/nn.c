@@ -1,0 +1,198 @@
+/* nn.c - the operations of nn.h: each names its inputs and lets the tape run it. */
+#include "autograd/tape.h"
+
+#include <math.h>
+#include <string.h>
+
+hil_value *hil_batch_tokens(hil_tape *tape)
+{
+    return tape->batch[0];
+}
+
+hil_value *hil_batch_positions(hil_tape *tape)
+{
+    return tape->batch[2];
+}
+
+int hil_value_dims(const hil_value *value)
+{
+    return value->tensor.shape.ndim;
+}
+
+int64_t hil_value_dim(const hil_value *value, int i)
+{
+    const hil_shape *shape = &value->tensor.shape;
+    int at = i < 0 ? shape->ndim + i : i;
+    assert(at >= 0 && at < shape->ndim);
+    return shape->dim[at];
+}
+
+hil_status hil_earlier(hil_tape *tape, const char *segment, const char *name, hil_value **out)
+{
+    return tape->context->earlier(tape, segment, name, out);
+}
+
+hil_status hil_embedding(hil_tape *t, hil_value *ids, hil_param *table, hil_value **y)
+{
+    return hil_tape_apply(t, &(hil_apply){&hil_op_embedding, NULL, 1, 1, 1, {ids}, {table}}, y);
+}
+
+hil_status hil_linear(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias, hil_value **y)
+{
+    return hil_tape_apply(
+        t, &(hil_apply){&hil_op_linear, NULL, 1, 1, bias ? 2 : 1, {x}, {weight, bias}}, y);
+}
+
+hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias, double eps,
+                         hil_value **y)
+{
+    hil_norm_attr attr = {eps};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_layernorm, &attr, 1, 1, 2, {x}, {weight, bias}},
+                          y);
+}
+
+hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps, hil_value **y)
+{
+    hil_norm_attr attr = {eps};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_rmsnorm, &attr, 1, 1, 1, {x}, {weight}}, y);
+}
+
+hil_status hil_rope(hil_tape *t, hil_value *x, const float *frequency, hil_value **y)
+{
+    hil_rope_attr attr = {frequency};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_rope, &attr, 2, 1, 0, {x, t->batch[2]}, {NULL}},
+                          y);
+}
+
+/* The cache of this attention call; a slot is made when the first pass reaches it. */
+static hil_status cache_slot(hil_tape *t, const hil_value *k, hil_cached_attr *attr)
+{
+    hil_cache *cache = t->context->cache;
+    const hil_shape *shape = &k->tensor.shape;
+    if (shape->dim[1] > cache->positions - cache->length)
+        return hil_fail(HIL_ERR_USAGE, "the key/value cache holds %lld positions, no more",
+                        (long long)cache->positions);
+    size_t slot = cache->next++;
+    assert(slot < cache->capacity);
+    if (slot == cache->count) {
+        size_t bytes = (size_t)(shape->dim[0] * cache->positions * shape->dim[2] * shape->dim[3]) *
+                       hil_dtype_size(t->context->compute);
+        HIL_TRY(hil_buffers_take(t->context->buffers, bytes, &cache->k[slot]));
+        ++cache->count;
+        HIL_TRY(hil_buffers_take(t->context->buffers, bytes, &cache->v[slot]));
+    }
+    attr->k = cache->k[slot];
+    attr->v = cache->v[slot];
+    attr->capacity = cache->positions;
+    attr->length = cache->length;
+    return HIL_OK;
+}
+
+hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
+                         const hil_attention_options *options, hil_value **y)
+{
+    hil_attention_options none = {0};
+    if (!options) options = &none;
+    double scale = options->scale > 0 ? options->scale : 1 / sqrt((double)hil_value_dim(q, -1));
+    if (t->context->mode == HIL_MODE_GENERATE) {
+        hil_cached_attr attr = {.scale = scale, .window = options->window};
+        HIL_TRY(cache_slot(t, k, &attr));
+        return hil_tape_apply(
+            t, &(hil_apply){&hil_op_attention_cached, &attr, 3, 1, 0, {q, k, v}, {NULL}}, y);
+    }
+    hil_attention_attr attr = {scale, options->window, t->context->training ? options->dropout : 0};
+    return hil_tape_apply(
+        t, &(hil_apply){&hil_op_attention, &attr, 4, 1, 0, {q, k, v, t->batch[3]}, {NULL}}, y);
+}
+
+hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y)
+{
+    hil_gelu_attr attr = {kind == HIL_GELU_APPROXIMATE};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_gelu, &attr, 1, 1, 0, {x}, {NULL}}, y);
+}
+
+hil_status hil_swiglu(hil_tape *t, hil_value *gate, hil_value *up, hil_value **y)
+{
+    return hil_tape_apply(t, &(hil_apply){&hil_op_swiglu, NULL, 2, 1, 0, {gate, up}, {NULL}}, y);
+}
+
+hil_status hil_add(hil_tape *t, hil_value *x, hil_value *y, hil_value **sum)
+{
+    return hil_tape_apply(t, &(hil_apply){&hil_op_add, NULL, 2, 1, 0, {x, y}, {NULL}}, sum);
+}
+
+hil_status hil_dropout(hil_tape *t, hil_value *x, double rate, hil_value **y)
+{
+    if (rate <= 0 || !t->context->training) {
+        *y = x;
+        return HIL_OK;
+    }
+    hil_dropout_attr attr = {rate};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_dropout, &attr, 1, 1, 0, {x}, {NULL}}, y);
+}
+
+hil_status hil_split(hil_tape *t, hil_value *x, int n, hil_value **parts)
+{
+    if (n < 1 || n > HIL_OP_TENSORS)
+        return hil_fail(HIL_ERR_USAGE, "split: %d parts, expected 1 to %d", n, HIL_OP_TENSORS);
+    return hil_tape_apply(t, &(hil_apply){&hil_op_split, NULL, 1, n, 0, {x}, {NULL}}, parts);
+}
+
+hil_status hil_reshape(hil_tape *t, hil_value *x, int dims, const int64_t *shape, hil_value **y)
+{
+    hil_shape to = {.ndim = dims};
+    int64_t known = 1, count = hil_shape_count(&x->tensor.shape);
+    int open = -1;
+    if (dims < 1 || dims > HIL_DIMS)
+        return hil_fail(HIL_ERR_USAGE, "reshape: %d dimensions, expected 1 to %d", dims, HIL_DIMS);
+    for (int i = 0; i < dims; ++i) {
+        to.dim[i] = shape[i];
+        if (shape[i] == -1 && open < 0)
+            open = i;
+        else
+            known *= shape[i];
+    }
+    if (open >= 0) to.dim[open] = known > 0 ? count / known : 0;
+    if (hil_shape_count(&to) != count)
+        return hil_fail(HIL_ERR_USAGE, "reshape: %lld elements do not fill the new shape",
+                        (long long)count);
+    return hil_tape_reshape(t, x, &to, y);
+}
+
+/* Logits of every position, or of the last one: rows of x through the weight, in fp32. */
+static hil_status leave_logits(hil_tape *t, hil_value *x, hil_param *weight)
+{
+    hil_context *c = t->context;
+    const hil_shape *shape = &x->tensor.shape;
+    hil_tensor rows = x->tensor;
+    int64_t sequences = shape->dim[0], length = shape->dim[1], cols = shape->dim[2];
+    if (c->mode == HIL_MODE_GENERATE) {
+        assert(sequences == 1);
+        rows.data = (char *)rows.data + (size_t)((length - 1) * cols) * hil_dtype_size(rows.dtype);
+        rows.shape.dim[1] = 1;
+    }
+    hil_value *last, *logits;
+    HIL_TRY(hil_tape_borrow(t, &rows, false, &last));
+    HIL_TRY(hil_linear(t, last, weight, NULL, &logits));
+    hil_to_f32(c->logits, logits->tensor.data, logits->tensor.dtype,
+               hil_shape_count(&logits->tensor.shape));
+    return HIL_OK;
+}
+
+hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight)
+{
+    hil_context *c = t->context;
+    if (x->tensor.shape.ndim != 3)
+        return hil_fail(HIL_ERR_USAGE, "head_loss: x must be (sequences, positions, hidden)");
+    if (c->mode == HIL_MODE_LOGITS || c->mode == HIL_MODE_GENERATE)
+        return leave_logits(t, x, weight);
+    c->vocab = hil_param_spec_of(weight)->shape.dim[0];
+    hil_value *loss;
+    HIL_TRY(hil_tape_apply(t, &(hil_apply){&hil_op_head, NULL, 2, 1, 1, {x, t->batch[1]}, {weight}},
+                           &loss));
+    if (c->mode == HIL_MODE_TRACE) return HIL_OK;
+    const float *each = loss->tensor.data;
+    int64_t count = hil_shape_count(&loss->tensor.shape);
+    for (int64_t i = 0; i < count; ++i) t->loss += each[i];
+    return HIL_OK;
+}

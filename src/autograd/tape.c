@@ -1,0 +1,259 @@
+/* tape.c - recording: values, nodes, and parameters around the operation that uses them. */
+#include "autograd/tape.h"
+
+#include <string.h>
+
+static hil_status new_value(hil_tape *tape, const hil_tensor *tensor, hil_value **out)
+{
+    hil_value *v;
+    HIL_TRY(HIL_ARENA_NEW(&tape->arena, 1, &v));
+    v->tensor = *tensor;
+    v->root = v;
+    v->boundary = -1;
+    v->next = tape->values;
+    tape->values = v;
+    *out = v;
+    return HIL_OK;
+}
+
+hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro *micro, int segment,
+                          bool differentiate)
+{
+    tape->context = context;
+    tape->micro = micro;
+    tape->segment = segment;
+    tape->differentiate = differentiate;
+    tape->sites = 0;
+    tape->loss = 0;
+    const int32_t *const data[4] = {micro->token, micro->target, micro->position, micro->first};
+    for (int i = 0; i < 4; ++i) {
+        hil_tensor tensor = {
+            HIL_I32, {2, {micro->sequences, micro->length}}, (void *)(uintptr_t)data[i]};
+        HIL_TRY(hil_tape_borrow(tape, &tensor, false, &tape->batch[i]));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_tape_borrow(hil_tape *tape, const hil_tensor *tensor, bool wants, hil_value **out)
+{
+    HIL_TRY(new_value(tape, tensor, out));
+    (*out)->wants = wants;
+    (*out)->kept = true;
+    return HIL_OK;
+}
+
+/* [Note: parameters on the tape] The operation asks for a tile when it needs it; the tape passes
+   the request to the store. That is the only place where computation meets placement. */
+static hil_status weight_begin(void *owner, int param, int64_t tile, const void **data)
+{
+    const hil_request *r = owner;
+    return hil_store_acquire(r->tape->context->store, r->node->param[param], tile, data);
+}
+
+static void weight_end(void *owner, int param, int64_t tile)
+{
+    const hil_request *r = owner;
+    hil_store_release(r->tape->context->store, r->node->param[param], tile);
+}
+
+static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum)
+{
+    const hil_request *r = owner;
+    return hil_store_sum_acquire(r->tape->context->store, r->node->param[param], r->tape->segment,
+                                 tile, sum);
+}
+
+static void gradient_end(void *owner, int param, int64_t tile)
+{
+    const hil_request *r = owner;
+    hil_store_sum_release(r->tape->context->store, r->node->param[param], r->tape->segment, tile);
+}
+
+static const hil_op_source source = {weight_begin, weight_end, gradient_begin, gradient_end};
+
+void hil_tape_prepare(const hil_request *request, hil_op_call *call)
+{
+    const hil_tape *tape = request->tape;
+    const hil_node *node = request->node;
+    const hil_context *c = tape->context;
+    *call = (hil_op_call){
+        .op = node->op,
+        .attr = node->attr,
+        .pool = c->pool,
+        .compute = c->compute,
+        .residual = c->residual,
+        .differentiate = tape->differentiate,
+        .loss_scale = c->loss_scale,
+        .random = {c->seed, c->step, tape->micro->sequence, node->site},
+        .ins = node->ins,
+        .outs = node->outs,
+        .saveds = node->saveds,
+        .params = node->params,
+        .source = &source,
+        .owner = (void *)(uintptr_t)request,
+    };
+    for (int i = 0; i < node->ins; ++i) call->in[i] = node->in[i]->tensor;
+    for (int i = 0; i < node->params; ++i) {
+        const hil_param *p = node->param[i];
+        const hil_shape *shape = &hil_param_spec_of(p)->shape;
+        call->param[i] = (hil_op_param){
+            .dtype = hil_param_dtype(p),
+            .rows = hil_shape_rows(shape),
+            .cols = hil_shape_cols(shape),
+            .tile_rows = hil_param_tile_rows(p),
+            .trainable = true,
+        };
+    }
+}
+
+/* Memory for a tensor, unless only shapes are wanted. */
+static hil_status give_memory(hil_tape *tape, hil_tensor *tensor)
+{
+    tensor->data = NULL;
+    if (tape->context->mode == HIL_MODE_TRACE) return HIL_OK;
+    return hil_buffers_take(tape->context->buffers, hil_tensor_bytes(tensor), &tensor->data);
+}
+
+void hil_node_drop_saved(hil_tape *tape, hil_node *node)
+{
+    for (int i = 0; i < node->saveds; ++i) {
+        hil_buffers_give(tape->context->buffers, node->saved[i].data);
+        node->saved[i].data = NULL;
+    }
+}
+
+static hil_status run_forward(const hil_tape *tape, hil_op_call *call)
+{
+    hil_buffers *buffers = tape->context->buffers;
+    if (call->forward_scratch)
+        HIL_TRY(hil_buffers_take(buffers, call->forward_scratch, &call->scratch));
+    hil_status status = call->op->forward(call);
+    hil_buffers_give(buffers, call->scratch);
+    return status;
+}
+
+static bool wants_gradient(const hil_tape *tape, const hil_node *node)
+{
+    if (!tape->differentiate) return false;
+    if (node->params > 0) return true;
+    for (int i = 0; i < node->ins; ++i)
+        if (node->in[i]->root->wants) return true;
+    return false;
+}
+
+/* Marks what backward will read, so that settle does not give it back. */
+static void keep_for_backward(hil_node *node)
+{
+    for (int i = 0; i < node->ins; ++i)
+        if (node->op->keep_in >> i & 1) node->in[i]->root->kept = true;
+    for (int i = 0; i < node->outs; ++i)
+        if (node->op->keep_out >> i & 1) node->out[i]->root->kept = true;
+}
+
+static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **out)
+{
+    hil_node *node;
+    HIL_TRY(HIL_ARENA_NEW(&tape->arena, 1, &node));
+    node->op = apply->op;
+    node->site = ((uint32_t)tape->segment << 12) + tape->sites++;
+    node->ins = apply->ins;
+    node->outs = apply->outs;
+    node->params = apply->params;
+    memcpy(node->in, apply->in, sizeof node->in);
+    memcpy(node->param, apply->param, sizeof node->param);
+    if (apply->attr) {
+        void *attr;
+        HIL_TRY(hil_arena_alloc(&tape->arena, apply->op->attr_size, &attr));
+        memcpy(attr, apply->attr, apply->op->attr_size);
+        node->attr = attr;
+    }
+    *out = node;
+    return HIL_OK;
+}
+
+hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **out)
+{
+    hil_node *node;
+    HIL_TRY(new_node(tape, apply, &node));
+    hil_request request = {tape, node};
+    hil_op_call call;
+    hil_tape_prepare(&request, &call);
+    HIL_TRY(node->op->infer(&call));
+    bool wants = wants_gradient(tape, node);
+    for (int i = 0; i < node->outs; ++i) {
+        HIL_TRY(give_memory(tape, &call.out[i]));
+        hil_status status = new_value(tape, &call.out[i], &node->out[i]);
+        if (status != HIL_OK) {
+            hil_buffers_give(tape->context->buffers, call.out[i].data);
+            return status;
+        }
+        node->out[i]->owned = call.out[i].data != NULL;
+        node->out[i]->wants = wants;
+        out[i] = node->out[i];
+    }
+    node->wants = wants;
+    node->previous = tape->last;
+    tape->last = node;
+    if (wants) keep_for_backward(node);
+    node->backward_scratch = call.backward_scratch;
+    for (int i = 0; i < call.saveds; ++i) {
+        HIL_TRY(give_memory(tape, &call.saved[i]));
+        node->saved[i] = call.saved[i];
+        node->saveds = i + 1;
+    }
+    if (tape->context->mode == HIL_MODE_TRACE) {
+        for (int i = 0; i < node->params; ++i)
+            HIL_TRY(hil_store_declare_use(tape->context->store, node->param[i], tape->segment));
+        return HIL_OK;
+    }
+    HIL_TRY(run_forward(tape, &call));
+    if (!wants) hil_node_drop_saved(tape, node);
+    return HIL_OK;
+}
+
+hil_status hil_tape_reshape(hil_tape *tape, hil_value *x, const hil_shape *shape, hil_value **out)
+{
+    hil_tensor tensor = {x->tensor.dtype, *shape, x->tensor.data};
+    HIL_TRY(new_value(tape, &tensor, out));
+    (*out)->root = x->root;
+    return HIL_OK;
+}
+
+void hil_tape_settle(hil_tape *tape, const hil_values *out)
+{
+    for (int i = 0; i < out->count; ++i) out->value[i]->root->kept = true;
+    for (hil_value *v = tape->values; v; v = v->next) {
+        if (!v->owned || v->kept) continue;
+        hil_buffers_give(tape->context->buffers, v->tensor.data);
+        v->tensor.data = NULL;
+        v->owned = false;
+    }
+}
+
+void *hil_tape_take_memory(hil_value *value)
+{
+    hil_value *root = value->root;
+    if (!root->owned) return NULL;
+    root->owned = false;
+    return root->tensor.data;
+}
+
+void hil_tape_reset(hil_tape *tape)
+{
+    for (hil_value *v = tape->values; v; v = v->next) {
+        hil_buffers *buffers = tape->context->buffers;
+        if (v->owned) hil_buffers_give(buffers, v->tensor.data);
+        if (v->gradient && --v->gradient->holders == 0)
+            hil_buffers_give(buffers, v->gradient->data);
+    }
+    for (hil_node *node = tape->last; node; node = node->previous) hil_node_drop_saved(tape, node);
+    tape->values = NULL;
+    tape->last = NULL;
+    hil_arena_reset(&tape->arena);
+}
+
+void hil_tape_free(hil_tape *tape)
+{
+    hil_tape_reset(tape);
+    hil_arena_free(&tape->arena);
+}

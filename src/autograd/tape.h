@@ -1,0 +1,143 @@
+/* tape.h - records what one segment did for one micro-batch and replays it backward. */
+#ifndef HIL_AUTOGRAD_TAPE_H
+#define HIL_AUTOGRAD_TAPE_H
+
+#include "autograd/model.h"
+#include "base/arena.h"
+#include "ops/ops.h"
+#include "tier/buffers.h"
+
+/* A gradient, shared by the values it flows to unchanged (through add) until somebody adds to it.
+ */
+typedef struct hil_gradient {
+    void *data;
+    int holders;
+} hil_gradient;
+
+struct hil_value {
+    hil_tensor tensor;
+    hil_value *root; /* the value whose memory this one shows in another shape; itself otherwise */
+    hil_gradient *gradient;
+    bool owned;      /* the tape gives the memory back */
+    bool kept;       /* backward reads it, or it leaves the segment */
+    bool wants;      /* a gradient is wanted for it */
+    hil_value *next; /* of the tape's values */
+    int boundary;    /* for inputs: which value of an earlier segment it is; -1 otherwise */
+};
+
+typedef struct hil_node {
+    struct hil_node *previous;
+    const hil_op *op;
+    const void *attr;
+    bool wants; /* takes part in backward */
+    uint32_t site;
+    int ins, outs, saveds, params;
+    hil_value *in[HIL_OP_TENSORS], *out[HIL_OP_TENSORS];
+    hil_tensor saved[HIL_OP_TENSORS];
+    hil_param *param[HIL_OP_PARAMS];
+    size_t backward_scratch;
+} hil_node;
+
+typedef enum hil_mode {
+    HIL_MODE_TRACE,    /* shapes only: no memory, no kernels */
+    HIL_MODE_LOSS,     /* head_loss adds to the loss */
+    HIL_MODE_LOGITS,   /* head_loss leaves the logits of every position */
+    HIL_MODE_GENERATE, /* attention uses the caches, head_loss leaves the last position's logits */
+} hil_mode;
+
+/* Keys and values of everything generated so far, one pair per attention call in a pass. */
+typedef struct hil_cache {
+    void **k, **v;
+    size_t count, capacity; /* slots */
+    int64_t positions;      /* room in each slot */
+    int64_t length;         /* filled */
+    size_t next;            /* the slot of the pass's next attention */
+} hil_cache;
+
+/* One micro-batch. Borrows its arrays. */
+typedef struct hil_micro {
+    int64_t sequences, length;
+    const int32_t *token, *target, *position, *first; /* (sequences, length) each */
+    int64_t sequence; /* number of the first sequence within the step, over all ranks */
+} hil_micro;
+
+/* What all tapes of a pass share. Borrowed by the tapes. */
+typedef struct hil_context {
+    hil_pool *pool;
+    hil_store *store;
+    hil_buffers *buffers;
+    hil_dtype compute, residual;
+    hil_mode mode;
+    bool training; /* dropout is on */
+    uint64_t seed;
+    int64_t step;
+    float loss_scale;
+    hil_cache *cache; /* HIL_MODE_GENERATE */
+    float *logits;    /* HIL_MODE_LOGITS and GENERATE: where head_loss leaves them, fp32 */
+    int64_t vocab;    /* set by the trace: columns of the logits */
+    /* How a tape reaches the outputs of an earlier segment; the engine implements it. */
+    hil_status (*earlier)(hil_tape *tape, const char *segment, const char *name, hil_value **out);
+} hil_context;
+
+struct hil_tape {
+    hil_context *context;
+    void *owner; /* the engine's */
+    const hil_micro *micro;
+    int segment;
+    bool differentiate;
+    hil_arena arena;
+    hil_value *values;
+    hil_node *last;
+    uint32_t sites;
+    double loss;                    /* sum over this segment's positions */
+    hil_value *batch[4];            /* token, target, position, first */
+    hil_value *out[HIL_VALUES_MAX]; /* what the segment gave out, for backward */
+    hil_tape *next;                 /* of the engine's lists */
+    int micro_index;
+};
+
+/* Starts recording segment `segment` for one micro-batch. */
+hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro *micro, int segment,
+                          bool differentiate);
+/* A value whose memory belongs to somebody else. */
+hil_status hil_tape_borrow(hil_tape *tape, const hil_tensor *tensor, bool wants, hil_value **out);
+/* Runs an operation and records it when backward will need it. */
+typedef struct hil_apply {
+    const hil_op *op;
+    const void *attr;
+    int ins, outs, params;
+    hil_value *in[HIL_OP_TENSORS];
+    hil_param *param[HIL_OP_PARAMS];
+} hil_apply;
+hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **out);
+hil_status hil_tape_reshape(hil_tape *tape, hil_value *x, const hil_shape *shape, hil_value **out);
+
+/* The segment's function has returned: memory that backward does not read goes back. */
+void hil_tape_settle(hil_tape *tape, const hil_values *out);
+/* Takes over the memory of an output (the engine keeps it for the next segment). */
+void *hil_tape_take_memory(hil_value *value);
+/* Hands the gradient `data` to a value, which owns it from now on. */
+hil_status hil_tape_seed(hil_tape *tape, hil_value *value, void *data);
+/* Replays in reverse. Gradients of borrowed inputs that want one remain on them. */
+hil_status hil_tape_backward(hil_tape *tape);
+/* Takes the gradient that remained on an input, alone and in the input's dtype, or NULL. */
+hil_status hil_tape_take_gradient(hil_tape *tape, hil_value *value, void **data);
+/* to += from, both gradients of a value like `tensor`. */
+void hil_tape_add(hil_pool *pool, const hil_tensor *tensor, void *to, const void *from);
+/* Gives all memory back; the tape can begin again. */
+void hil_tape_reset(hil_tape *tape);
+void hil_tape_free(hil_tape *tape);
+
+/* Gives back what forward saved for backward. */
+void hil_node_drop_saved(hil_tape *tape, hil_node *node);
+
+/* Who asks for a parameter: the `owner` of an operation's call. */
+typedef struct hil_request {
+    hil_tape *tape;
+    const hil_node *node;
+} hil_request;
+
+/* Fills what forward and backward of a node share; `request` lives as long as the call. */
+void hil_tape_prepare(const hil_request *request, hil_op_call *call);
+
+#endif

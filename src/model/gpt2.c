@@ -1,0 +1,138 @@
+/* gpt2.c - GPT-2: learned positions, LayerNorm, fused q/k/v, GELU. */
+#include "model/build.h"
+
+#include "base/fail.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct ends {
+    hil_param *tokens, *positions, *norm_weight, *norm_bias, *head;
+    double eps, dropout;
+} ends;
+
+typedef struct layer {
+    hil_param *norm1, *norm1_bias, *qkv, *qkv_bias, *out, *out_bias;
+    hil_param *norm2, *norm2_bias, *up, *up_bias, *down, *down_bias;
+    int64_t heads;
+    double eps, dropout;
+    hil_gelu_kind gelu;
+    hil_attention_options attention;
+} layer;
+
+static hil_status embed(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    const ends *e = state;
+    (void)in;
+    hil_value *x, *p;
+    HIL_TRY(hil_embedding(t, hil_batch_tokens(t), e->tokens, &x));
+    HIL_TRY(hil_embedding(t, hil_batch_positions(t), e->positions, &p));
+    HIL_TRY(hil_add(t, x, p, &x));
+    HIL_TRY(hil_dropout(t, x, e->dropout, &x));
+    return hil_values_set(out, "x", x);
+}
+
+static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
+{
+    hil_value *part[3];
+    int64_t b = hil_value_dim(x, 0), n = hil_value_dim(x, 1);
+    HIL_TRY(hil_linear(t, x, l->qkv, l->qkv_bias, y));
+    HIL_TRY(hil_split(t, *y, 3, part));
+    for (int i = 0; i < 3; ++i)
+        HIL_TRY(hil_reshape(t, part[i], 4, (int64_t[]){b, n, l->heads, -1}, &part[i]));
+    HIL_TRY(hil_attention(t, part[0], part[1], part[2], &l->attention, y));
+    HIL_TRY(hil_reshape(t, *y, 3, (int64_t[]){b, n, -1}, y));
+    HIL_TRY(hil_linear(t, *y, l->out, l->out_bias, y));
+    return hil_dropout(t, *y, l->dropout, y);
+}
+
+static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    const layer *l = state;
+    hil_value *x, *h;
+    HIL_TRY(hil_values_get(in, "x", &x));
+    HIL_TRY(hil_layernorm(t, x, l->norm1, l->norm1_bias, l->eps, &h));
+    HIL_TRY(attend(t, l, h, &h));
+    HIL_TRY(hil_add(t, x, h, &x));
+    HIL_TRY(hil_layernorm(t, x, l->norm2, l->norm2_bias, l->eps, &h));
+    HIL_TRY(hil_linear(t, h, l->up, l->up_bias, &h));
+    HIL_TRY(hil_gelu(t, h, l->gelu, &h));
+    HIL_TRY(hil_linear(t, h, l->down, l->down_bias, &h));
+    HIL_TRY(hil_dropout(t, h, l->dropout, &h));
+    HIL_TRY(hil_add(t, x, h, &x));
+    return hil_values_set(out, "x", x);
+}
+
+static hil_status head(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    const ends *e = state;
+    (void)out;
+    hil_value *x;
+    HIL_TRY(hil_values_get(in, "x", &x));
+    HIL_TRY(hil_layernorm(t, x, e->norm_weight, e->norm_bias, e->eps, &x));
+    return hil_head_loss(t, x, e->head);
+}
+
+static hil_status add_block(hil_model *model, const hil_config *c, int64_t n)
+{
+    layer *l;
+    HIL_TRY(hil_model_alloc(model, sizeof *l, (void **)&l));
+    *l = (layer){.heads = c->heads,
+                 .eps = c->norm_eps,
+                 .dropout = c->dropout_residual,
+                 .gelu = c->activation == HIL_GELU ? HIL_GELU_EXACT : HIL_GELU_APPROXIMATE,
+                 .attention = {.dropout = c->dropout_attention}};
+    if (c->scale_by_layer) l->attention.scale = 1 / (sqrt((double)c->head_dim) * (double)(n + 1));
+    int64_t d = c->hidden, f = c->intermediate;
+    double deep = c->init_std / sqrt(2 * (double)c->layers);
+    const struct {
+        const char *name;
+        hil_role role;
+        int64_t size[2];
+        double std;
+        hil_param **out;
+    } rows[] = {
+        {"ln_1.weight", HIL_SCALE, {1, d}, 0, &l->norm1},
+        {"ln_1.bias", HIL_BIAS, {1, d}, 0, &l->norm1_bias},
+        {"attn.c_attn.weight", HIL_TRANSPOSED, {3 * d, d}, c->init_std, &l->qkv},
+        {"attn.c_attn.bias", HIL_BIAS, {1, 3 * d}, 0, &l->qkv_bias},
+        {"attn.c_proj.weight", HIL_TRANSPOSED, {d, d}, deep, &l->out},
+        {"attn.c_proj.bias", HIL_BIAS, {1, d}, 0, &l->out_bias},
+        {"ln_2.weight", HIL_SCALE, {1, d}, 0, &l->norm2},
+        {"ln_2.bias", HIL_BIAS, {1, d}, 0, &l->norm2_bias},
+        {"mlp.c_fc.weight", HIL_TRANSPOSED, {f, d}, c->init_std, &l->up},
+        {"mlp.c_fc.bias", HIL_BIAS, {1, f}, 0, &l->up_bias},
+        {"mlp.c_proj.weight", HIL_TRANSPOSED, {d, f}, deep, &l->down},
+        {"mlp.c_proj.bias", HIL_BIAS, {1, d}, 0, &l->down_bias},
+    };
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "transformer.h.%lld.", (long long)n);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
+        HIL_TRY(hil_build_param(model, prefix, rows[i].name, rows[i].role, rows[i].size,
+                                rows[i].std, rows[i].out));
+    snprintf(prefix, sizeof prefix, "block %lld", (long long)n);
+    return hil_model_segment(model, prefix, block, l);
+}
+
+hil_status hil_gpt2_build(hil_model *model, const hil_config *c)
+{
+    ends *e;
+    HIL_TRY(hil_model_alloc(model, sizeof *e, (void **)&e));
+    e->eps = c->norm_eps;
+    e->dropout = c->dropout_embed;
+    HIL_TRY(hil_model_param(model, "transformer.wte.weight", HIL_MATRIX, c->vocab, c->hidden,
+                            c->init_std, &e->tokens));
+    HIL_TRY(hil_model_param(model, "transformer.wpe.weight", HIL_MATRIX, c->max_positions,
+                            c->hidden, c->init_std, &e->positions));
+    HIL_TRY(hil_model_segment(model, "embedding", embed, e));
+    for (int64_t n = 0; n < c->layers; ++n) HIL_TRY(add_block(model, c, n));
+    HIL_TRY(hil_model_param(model, "transformer.ln_f.weight", HIL_SCALE, 1, c->hidden, 0,
+                            &e->norm_weight));
+    HIL_TRY(
+        hil_model_param(model, "transformer.ln_f.bias", HIL_BIAS, 1, c->hidden, 0, &e->norm_bias));
+    e->head = e->tokens;
+    if (!c->tied)
+        HIL_TRY(hil_model_param(model, "lm_head.weight", HIL_MATRIX, c->vocab, c->hidden,
+                                c->init_std, &e->head));
+    return hil_model_segment(model, "head", head, e);
+}

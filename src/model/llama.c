@@ -1,0 +1,193 @@
+/* llama.c - Llama, Mistral, Qwen2, Qwen3: RMSNorm, rotary grouped attention, SwiGLU. */
+#include "model/build.h"
+
+#include "base/fail.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct ends {
+    hil_param *table, *norm, *head;
+    double eps;
+} ends;
+
+typedef struct layer {
+    hil_param *attention_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias;
+    hil_param *q_norm, *k_norm; /* Qwen3 */
+    hil_param *mlp_norm, *gate, *up, *down, *gate_bias, *up_bias, *down_bias;
+    const float *frequency;
+    int64_t heads, kv_heads, head_dim;
+    double eps;
+    hil_attention_options attention;
+} layer;
+
+static hil_status embed(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    const ends *e = state;
+    (void)in;
+    hil_value *x;
+    HIL_TRY(hil_embedding(t, hil_batch_tokens(t), e->table, &x));
+    return hil_values_set(out, "x", x);
+}
+
+/* (B, T, heads * D) to (B, T, heads, D). */
+static hil_status split_heads(hil_tape *t, hil_value *x, int64_t heads, hil_value **y)
+{
+    int64_t shape[4] = {hil_value_dim(x, 0), hil_value_dim(x, 1), heads, -1};
+    return hil_reshape(t, x, 4, shape, y);
+}
+
+/* One of q and k: project, split, normalise per head where the model does, rotate. */
+static hil_status rotated(hil_tape *t, const layer *l, hil_value *x, hil_param *const part[3],
+                          int64_t heads, hil_value **y)
+{
+    HIL_TRY(hil_linear(t, x, part[0], part[1], y));
+    HIL_TRY(split_heads(t, *y, heads, y));
+    if (part[2]) HIL_TRY(hil_rmsnorm(t, *y, part[2], l->eps, y));
+    return hil_rope(t, *y, l->frequency, y);
+}
+
+static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
+{
+    hil_value *q, *k, *v;
+    HIL_TRY(rotated(t, l, x, (hil_param *[]){l->q, l->q_bias, l->q_norm}, l->heads, &q));
+    HIL_TRY(rotated(t, l, x, (hil_param *[]){l->k, l->k_bias, l->k_norm}, l->kv_heads, &k));
+    HIL_TRY(hil_linear(t, x, l->v, l->v_bias, &v));
+    HIL_TRY(split_heads(t, v, l->kv_heads, &v));
+    HIL_TRY(hil_attention(t, q, k, v, &l->attention, y));
+    int64_t shape[3] = {hil_value_dim(x, 0), hil_value_dim(x, 1), -1};
+    HIL_TRY(hil_reshape(t, *y, 3, shape, y));
+    return hil_linear(t, *y, l->o, l->o_bias, y);
+}
+
+static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    const layer *l = state;
+    hil_value *x, *h, *gate, *up;
+    HIL_TRY(hil_values_get(in, "x", &x));
+    HIL_TRY(hil_rmsnorm(t, x, l->attention_norm, l->eps, &h));
+    HIL_TRY(attend(t, l, h, &h));
+    HIL_TRY(hil_add(t, x, h, &x));
+    HIL_TRY(hil_rmsnorm(t, x, l->mlp_norm, l->eps, &h));
+    HIL_TRY(hil_linear(t, h, l->gate, l->gate_bias, &gate));
+    HIL_TRY(hil_linear(t, h, l->up, l->up_bias, &up));
+    HIL_TRY(hil_swiglu(t, gate, up, &h));
+    HIL_TRY(hil_linear(t, h, l->down, l->down_bias, &h));
+    HIL_TRY(hil_add(t, x, h, &x));
+    return hil_values_set(out, "x", x);
+}
+
+static hil_status head(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    const ends *e = state;
+    (void)out;
+    hil_value *x;
+    HIL_TRY(hil_values_get(in, "x", &x));
+    HIL_TRY(hil_rmsnorm(t, x, e->norm, e->eps, &x));
+    return hil_head_loss(t, x, e->head);
+}
+
+/* Inverse frequencies, as transformers computes them (in fp32), with the config's scaling. */
+static hil_status make_frequencies(hil_model *model, const hil_config *c, const float **out)
+{
+    int64_t half = c->head_dim / 2;
+    float *f;
+    HIL_TRY(hil_model_alloc(model, (size_t)half * sizeof *f, (void **)&f));
+    for (int64_t i = 0; i < half; ++i) {
+        float exponent = (float)(2 * i) / (float)c->head_dim;
+        f[i] = 1.0f / powf((float)c->rope.theta, exponent);
+        if (c->rope.kind == HIL_ROPE_LINEAR) f[i] = (float)((double)f[i] / c->rope.factor);
+        if (c->rope.kind != HIL_ROPE_LLAMA3) continue;
+        double wave = 6.283185307179586 / (double)f[i];
+        double original = (double)c->rope.original_positions;
+        if (wave > original / c->rope.low_freq) {
+            f[i] = (float)((double)f[i] / c->rope.factor);
+        } else if (wave >= original / c->rope.high_freq) {
+            double smooth =
+                (original / wave - c->rope.low_freq) / (c->rope.high_freq - c->rope.low_freq);
+            f[i] = (float)((1 - smooth) * (double)f[i] / c->rope.factor + smooth * (double)f[i]);
+        }
+    }
+    *out = f;
+    return HIL_OK;
+}
+
+typedef struct row {
+    const char *name;
+    hil_role role;
+    int64_t size[2];
+    hil_param **out;
+    bool wanted;
+} row;
+
+static hil_status register_rows(hil_model *model, const char *prefix, const row *rows, size_t count,
+                                double std)
+{
+    for (size_t i = 0; i < count; ++i)
+        if (rows[i].wanted)
+            HIL_TRY(hil_build_param(model, prefix, rows[i].name, rows[i].role, rows[i].size, std,
+                                    rows[i].out));
+    return HIL_OK;
+}
+
+static hil_status add_block(hil_model *model, const hil_config *c, int64_t n,
+                            const float *frequency)
+{
+    layer *l;
+    HIL_TRY(hil_model_alloc(model, sizeof *l, (void **)&l));
+    *l = (layer){.frequency = frequency,
+                 .heads = c->heads,
+                 .kv_heads = c->kv_heads,
+                 .head_dim = c->head_dim,
+                 .eps = c->norm_eps,
+                 .attention = {.window = hil_config_window(c, n), .dropout = c->dropout_attention}};
+    int64_t d = c->hidden, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    int64_t f = c->intermediate;
+    bool bias = c->attention_bias, norms = c->arch == HIL_QWEN3;
+    const row rows[] = {
+        {"input_layernorm.weight", HIL_SCALE, {1, d}, &l->attention_norm, true},
+        {"self_attn.q_proj.weight", HIL_MATRIX, {q, d}, &l->q, true},
+        {"self_attn.q_proj.bias", HIL_BIAS, {1, q}, &l->q_bias, bias},
+        {"self_attn.k_proj.weight", HIL_MATRIX, {kv, d}, &l->k, true},
+        {"self_attn.k_proj.bias", HIL_BIAS, {1, kv}, &l->k_bias, bias},
+        {"self_attn.v_proj.weight", HIL_MATRIX, {kv, d}, &l->v, true},
+        {"self_attn.v_proj.bias", HIL_BIAS, {1, kv}, &l->v_bias, bias},
+        {"self_attn.q_norm.weight", HIL_SCALE, {1, c->head_dim}, &l->q_norm, norms},
+        {"self_attn.k_norm.weight", HIL_SCALE, {1, c->head_dim}, &l->k_norm, norms},
+        {"self_attn.o_proj.weight", HIL_MATRIX, {d, q}, &l->o, true},
+        {"self_attn.o_proj.bias", HIL_BIAS, {1, d}, &l->o_bias, c->output_bias},
+        {"post_attention_layernorm.weight", HIL_SCALE, {1, d}, &l->mlp_norm, true},
+        {"mlp.gate_proj.weight", HIL_MATRIX, {f, d}, &l->gate, true},
+        {"mlp.gate_proj.bias", HIL_BIAS, {1, f}, &l->gate_bias, c->mlp_bias},
+        {"mlp.up_proj.weight", HIL_MATRIX, {f, d}, &l->up, true},
+        {"mlp.up_proj.bias", HIL_BIAS, {1, f}, &l->up_bias, c->mlp_bias},
+        {"mlp.down_proj.weight", HIL_MATRIX, {d, f}, &l->down, true},
+        {"mlp.down_proj.bias", HIL_BIAS, {1, d}, &l->down_bias, c->mlp_bias},
+    };
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "model.layers.%lld.", (long long)n);
+    HIL_TRY(register_rows(model, prefix, rows, sizeof rows / sizeof *rows, c->init_std));
+    snprintf(prefix, sizeof prefix, "block %lld", (long long)n);
+    return hil_model_segment(model, prefix, block, l);
+}
+
+hil_status hil_llama_build(hil_model *model, const hil_config *c)
+{
+    ends *e;
+    HIL_TRY(hil_model_alloc(model, sizeof *e, (void **)&e));
+    e->eps = c->norm_eps;
+    const row first = {
+        "model.embed_tokens.weight", HIL_MATRIX, {c->vocab, c->hidden}, &e->table, true};
+    HIL_TRY(register_rows(model, "", &first, 1, c->init_std));
+    HIL_TRY(hil_model_segment(model, "embedding", embed, e));
+    const float *frequency;
+    HIL_TRY(make_frequencies(model, c, &frequency));
+    for (int64_t n = 0; n < c->layers; ++n) HIL_TRY(add_block(model, c, n, frequency));
+    const row last[] = {
+        {"model.norm.weight", HIL_SCALE, {1, c->hidden}, &e->norm, true},
+        {"lm_head.weight", HIL_MATRIX, {c->vocab, c->hidden}, &e->head, !c->tied},
+    };
+    HIL_TRY(register_rows(model, "", last, 2, c->init_std));
+    if (c->tied) e->head = e->table;
+    return hil_model_segment(model, "head", head, e);
+}

@@ -38,4 +38,11 @@ hil_status hil_file_write(const char *path, const void *bytes, size_t size);
 /* Copies a file through a writer. */
 hil_status hil_file_copy(const char *from, const char *to);
 
+/* A folder that one process at a time may use: holds `path`/.lock with flock. */
+typedef struct hil_lock {
+    int fd;
+} hil_lock;
+hil_status hil_lock_take(hil_lock *lock, const char *folder);
+void hil_lock_drop(hil_lock *lock);
+
 #endif

@@ -1,0 +1,137 @@
+/* folder.c - the output folder: may we use it, is there room, and the model at the end. */
+#include "train/folder.h"
+
+#include "format/checkpoint.h"
+#include "format/export.h"
+#include "format/weights.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static hil_status fill_paths(hil_folder *f, const char *path)
+{
+    f->lock.fd = -1;
+    HIL_TRY(hil_path_join(f->metrics, path, "metrics.jsonl"));
+    HIL_TRY(hil_path_join(f->checkpoints, path, "checkpoints"));
+    HIL_TRY(hil_path_join(f->cache, path, "cache"));
+    memcpy(f->path, path, strlen(path) + 1);
+    return HIL_OK;
+}
+
+static hil_status check_use(const hil_folder *f, const hil_train_options *o)
+{
+    char config[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(config, f->path, "config.json"));
+    if (same_folder(o->model, f->path))
+        return hil_fail(HIL_ERR_USAGE, "--out must not be the model's own folder %s", f->path);
+    if (o->resume || o->overwrite) return HIL_OK;
+    if (hil_file_exists(f->metrics) || hil_file_exists(f->checkpoints))
+        return hil_fail(HIL_ERR_USAGE,
+                        "%s holds a run: continue it with --resume or replace it with --overwrite",
+                        f->path);
+    if (hil_file_exists(config))
+        return hil_fail(HIL_ERR_USAGE, "%s holds a model: choose another folder or use --overwrite",
+                        f->path);
+    return HIL_OK;
+}
+
+hil_status hil_folder_open(hil_folder *f, const hil_train_options *o)
+{
+    *f = (hil_folder){.lock = {-1}};
+    HIL_TRY(fill_paths(f, o->out));
+    HIL_TRY(check_use(f, o));
+    HIL_TRY(hil_folder_create(f->path));
+    HIL_TRY(hil_lock_take(&f->lock, f->path));
+    if (!o->overwrite) return HIL_OK;
+    HIL_TRY(hil_path_remove(f->checkpoints));
+    return hil_path_remove(f->metrics);
+}
+
+void hil_folder_close(hil_folder *f)
+{
+    hil_lock_drop(&f->lock);
+}
+
+typedef struct exporting {
+    hil_store *store;
+    hil_dtype dtype;
+} exporting;
+
+#define CHUNK 4096
+
+static hil_status read_tensor(void *context, size_t i, size_t offset, size_t size, void *out)
+{
+    const exporting *e = context;
+    float chunk[CHUNK];
+    size_t each = hil_dtype_size(e->dtype);
+    int64_t first = (int64_t)(offset / each), left = (int64_t)(size / each);
+    char *to = out;
+    while (left > 0) {
+        int64_t count = left < CHUNK ? left : CHUNK;
+        HIL_TRY(
+            hil_weights_read(e->store, hil_store_at(e->store, i), HIL_MASTER, first, count, chunk));
+        hil_from_f32(to, chunk, e->dtype, count);
+        to += (size_t)count * each;
+        first += count;
+        left -= count;
+    }
+    return HIL_OK;
+}
+
+/* The list of tensors; the caller frees it. */
+static hil_status list_tensors(hil_store *store, hil_dtype dtype, hil_export_tensor **out)
+{
+    HIL_TRY(HIL_ALLOC(hil_store_count(store), out));
+    for (size_t i = 0; i < hil_store_count(store); ++i) {
+        hil_param *p = hil_store_at(store, i);
+        (*out)[i] = (hil_export_tensor){hil_param_spec_of(p)->name, dtype, hil_weights_shape(p)};
+    }
+    return HIL_OK;
+}
+
+hil_status hil_folder_export(const hil_folder *f, const hil_source *source, hil_store *store,
+                             hil_dtype dtype)
+{
+    hil_export_tensor *tensors;
+    char config[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(config, f->path, "config.json"));
+    HIL_TRY(list_tensors(store, dtype, &tensors));
+    exporting context = {store, dtype};
+    hil_export export = {tensors, hil_store_count(store), 0, read_tensor, &context};
+    hil_status status = hil_export_write(&export, f->path);
+    hil_free(tensors);
+    HIL_TRY(status);
+    if (source->folder[0]) HIL_TRY(hil_export_copy_files(source->folder, f->path));
+    HIL_TRY(hil_config_write(source->config_path, config, dtype));
+    return hil_folder_sync(f->path);
+}
+
+hil_status hil_folder_check_space(const hil_folder *f, hil_store *store, hil_dtype dtype,
+                                  int64_t checkpoints)
+{
+    hil_export_tensor *tensors;
+    uint64_t model, free_bytes;
+    char need_text[32], free_text[32];
+    HIL_TRY(list_tensors(store, dtype, &tensors));
+    hil_export export = {tensors, hil_store_count(store), 0, NULL, NULL};
+    hil_status status = hil_export_bytes(&export, &model);
+    hil_free(tensors);
+    HIL_TRY(status);
+    HIL_TRY(hil_folder_free_bytes(f->path, &free_bytes));
+    uint64_t need = model + (uint64_t)(checkpoints + 1) * hil_checkpoint_bytes(store);
+    if (need <= free_bytes) return HIL_OK;
+    return hil_fail(HIL_ERR_IO,
+                    "%s has %s free, but the model and its checkpoints need %s: free some space, "
+                    "choose another --out, or a smaller --keep",
+                    f->path, hil_text_bytes(free_text, free_bytes),
+                    hil_text_bytes(need_text, need));
+}

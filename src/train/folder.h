@@ -1,0 +1,26 @@
+/* folder.h - the output folder of a run: a Hugging Face model folder with the run's own files. */
+#ifndef HIL_TRAIN_FOLDER_H
+#define HIL_TRAIN_FOLDER_H
+
+#include "io/file.h"
+#include "train/source.h"
+
+/* Owns the lock on the folder. */
+typedef struct hil_folder {
+    char path[HIL_PATH_MAX], metrics[HIL_PATH_MAX], checkpoints[HIL_PATH_MAX], cache[HIL_PATH_MAX];
+    hil_lock lock;
+} hil_folder;
+
+/* Creates the folder or checks that the run may use it: a folder that holds a run is refused
+   without `resume` or `overwrite`; with `overwrite` the old run's own files are removed. */
+hil_status hil_folder_open(hil_folder *folder, const hil_train_options *options);
+void hil_folder_close(hil_folder *folder);
+
+/* Writes weights, config.json and the tokenizer's files. */
+hil_status hil_folder_export(const hil_folder *folder, const hil_source *source, hil_store *store,
+                             hil_dtype dtype);
+/* Fails when the disk has not the room for the model and for one more checkpoint than are kept. */
+hil_status hil_folder_check_space(const hil_folder *folder, hil_store *store, hil_dtype dtype,
+                                  int64_t checkpoints);
+
+#endif

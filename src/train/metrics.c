@@ -1,0 +1,78 @@
+/* metrics.c - lines that are whole once they are there. */
+#include "train/metrics.h"
+
+#include "base/json.h"
+#include "io/file.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The step that a line speaks of, or -1 for a line that is not whole. */
+static int64_t line_step(const char *line, size_t size)
+{
+    json_t *object;
+    int64_t step = -1;
+    if (hil_json_parse(line, size, "metrics.jsonl", &object) != HIL_OK) return -1;
+    if (hil_json_int(object, "step", "metrics.jsonl", &step) != HIL_OK) step = -1;
+    json_decref(object);
+    return step;
+}
+
+/* Keeps the whole lines of steps up to `step`. */
+static hil_status cut_back(const char *path, int64_t step)
+{
+    hil_map map;
+    hil_text kept = {0};
+    if (!hil_file_exists(path)) return HIL_OK;
+    HIL_TRY(hil_map_open(&map, path));
+    hil_status status = HIL_OK;
+    for (size_t at = 0; at < map.size && status == HIL_OK;) {
+        const char *end = memchr(map.data + at, '\n', map.size - at);
+        if (!end) break;
+        size_t size = (size_t)(end - (map.data + at)) + 1;
+        int64_t of = line_step(map.data + at, size);
+        if (of >= 0 && of <= step) status = hil_text_add(&kept, map.data + at, size);
+        at += size;
+    }
+    if (status == HIL_OK) status = hil_file_write(path, kept.data ? kept.data : "", kept.size);
+    hil_map_close(&map);
+    hil_text_free(&kept);
+    return status;
+}
+
+hil_status hil_metrics_open(hil_metrics *metrics, const char *path, int64_t step)
+{
+    metrics->file = NULL;
+    HIL_TRY(cut_back(path, step));
+    metrics->file = fopen(path, "ae");
+    if (metrics->file) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
+static hil_status check_line(hil_metrics *metrics, int printed)
+{
+    if (printed >= 0 && fflush(metrics->file) == 0) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "cannot write metrics.jsonl: %s", strerror(errno));
+}
+
+hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
+{
+    return check_line(
+        metrics, fprintf(metrics->file,
+                         "{\"step\": %lld, \"loss\": %.17g, \"grad_norm\": %.17g, \"lr\": %.17g, "
+                         "\"tokens\": %lld, \"seconds\": %.9g, \"tokens_per_second\": %.9g}\n",
+                         (long long)r->step, r->loss, r->grad_norm, r->lr, (long long)r->tokens,
+                         r->seconds, r->tokens_per_second));
+}
+
+hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss)
+{
+    return check_line(metrics, fprintf(metrics->file, "{\"step\": %lld, \"eval_loss\": %.17g}\n",
+                                       (long long)step, loss));
+}
+
+void hil_metrics_close(hil_metrics *metrics)
+{
+    if (metrics->file) fclose(metrics->file);
+    metrics->file = NULL;
+}

@@ -1,0 +1,20 @@
+/* metrics.h - OUT/metrics.jsonl: one object per step. */
+#ifndef HIL_TRAIN_METRICS_H
+#define HIL_TRAIN_METRICS_H
+
+#include "hilbert/run.h"
+
+#include "base/fail.h"
+
+/* Owns the file. */
+typedef struct hil_metrics {
+    FILE *file;
+} hil_metrics;
+
+/* Opens the file for more lines. What is there about steps after `step` is cut off first. */
+hil_status hil_metrics_open(hil_metrics *metrics, const char *path, int64_t step);
+hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *report);
+hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss);
+void hil_metrics_close(hil_metrics *metrics);
+
+#endif

@@ -1,0 +1,132 @@
+/* source.c - opening model folders. */
+#include "train/source.h"
+
+#include "format/weights.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define DEFAULT_SEQ 1024
+
+void hil_note(const hil_observer *observer, const char *format, ...)
+{
+    char line[1024];
+    if (!observer || !observer->note) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    observer->note(observer->context, line);
+}
+
+static hil_status open_tokenizer(hil_source *s)
+{
+    s->eot = s->config.vocab > 256 ? 256 : -1;
+    if (!s->folder[0]) return HIL_OK;
+    HIL_TRY(hil_path_join(s->tokenizer_path, s->folder, "tokenizer.json"));
+    if (!hil_file_exists(s->tokenizer_path)) {
+        s->tokenizer_path[0] = 0;
+        return HIL_OK;
+    }
+    HIL_TRY(hil_tokenizer_open(&s->tokenizer, s->tokenizer_path));
+    s->eot = s->config.eos;
+    int64_t vocab = hil_tokenizer_vocab(s->tokenizer);
+    if (vocab > s->config.vocab)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s has %lld tokens, but the model's vocabulary (config.json) has %lld",
+                        s->tokenizer_path, (long long)vocab, (long long)s->config.vocab);
+    return HIL_OK;
+}
+
+hil_status hil_source_open(hil_source *s, const char *path)
+{
+    *s = (hil_source){.eot = -1};
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return hil_fail(HIL_ERR_INPUT, "%s: no such model folder or config.json", path);
+    if (S_ISDIR(info.st_mode)) {
+        if (snprintf(s->folder, sizeof s->folder, "%s", path) >= (int)sizeof s->folder)
+            return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
+        HIL_TRY(hil_path_join(s->config_path, path, "config.json"));
+    } else if (snprintf(s->config_path, sizeof s->config_path, "%s", path) >=
+               (int)sizeof s->config_path) {
+        return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
+    }
+    HIL_TRY(hil_config_open(&s->config, path));
+    return open_tokenizer(s);
+}
+
+void hil_source_close(hil_source *s)
+{
+    hil_tokenizer_close(s->tokenizer);
+    s->tokenizer = NULL;
+}
+
+static hil_status load_weights(const hil_source *s, hil_trainer *t)
+{
+    hil_safetensors *file;
+    HIL_TRY(hil_safetensors_open_folder(&file, s->folder));
+    hil_status status = hil_weights_load(t->model->store, t->pool, file);
+    hil_safetensors_close(file);
+    return status;
+}
+
+hil_status hil_source_load(const hil_source *s, const hil_trainer_options *options,
+                           hil_model **model, hil_trainer **trainer)
+{
+    *trainer = NULL;
+    HIL_TRY(hil_model_build(model, &s->config));
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_trainer_open(trainer, *model, options));
+    if (s->folder[0])
+        HIL_TRY_DONE(load_weights(s, *trainer));
+    else
+        HIL_TRY_DONE(hil_store_initialise((*model)->store, options->seed));
+    return HIL_OK;
+done:
+    hil_trainer_destroy(*trainer);
+    hil_model_destroy(*model);
+    *trainer = NULL;
+    *model = NULL;
+    return status;
+}
+
+hil_status hil_source_seq(const hil_source *s, int64_t asked, int64_t *out)
+{
+    int64_t most = s->config.max_positions;
+    if (asked == 0) asked = most < DEFAULT_SEQ ? most : DEFAULT_SEQ;
+    if (asked < 2) return hil_fail(HIL_ERR_USAGE, "--seq %lld: at least 2", (long long)asked);
+    if (asked > most)
+        return hil_fail(
+            HIL_ERR_USAGE,
+            "--seq %lld is longer than the model allows (max_position_embeddings is %lld)",
+            (long long)asked, (long long)most);
+    *out = asked;
+    return HIL_OK;
+}
+
+static hil_status report_tokens(void *context, uint64_t done, uint64_t total)
+{
+    const hil_source_files *files = context;
+    const hil_observer *o = files->observer;
+    if (o && o->progress) o->progress(o->context, "reading data", done, total);
+    if (files->stop && *files->stop) return hil_fail(HIL_ERR_INTERRUPTED, "stopped before step 1");
+    return HIL_OK;
+}
+
+hil_status hil_source_data(const hil_source *s, const hil_source_files *files, hil_dataset **out)
+{
+    hil_dataset_options options = {
+        .tokenizer = s->tokenizer,
+        .tokenizer_path = s->tokenizer ? s->tokenizer_path : NULL,
+        .vocab = s->config.vocab,
+        .seq = files->seq,
+        .eot = s->eot,
+        .cache_dir = files->cache,
+        .progress = report_tokens,
+        .progress_context = (void *)(uintptr_t)files,
+    };
+    return hil_dataset_open(out, files->path, files->count, &options);
+}

@@ -1,0 +1,48 @@
+/* source.h - a model folder or a bare config.json, opened for use. */
+#ifndef HIL_TRAIN_SOURCE_H
+#define HIL_TRAIN_SOURCE_H
+
+#include "hilbert/run.h"
+
+#include "data/dataset.h"
+#include "format/config.h"
+#include "model/build.h"
+#include "train/trainer.h"
+
+/* Owns the tokenizer. */
+typedef struct hil_source {
+    char folder[HIL_PATH_MAX]; /* "" for a bare config.json */
+    char config_path[HIL_PATH_MAX];
+    char tokenizer_path[HIL_PATH_MAX];
+    hil_config config;
+    hil_tokenizer *tokenizer; /* NULL: bytes are ids */
+    int64_t eot;              /* end-of-text between documents, -1: none */
+} hil_source;
+
+hil_status hil_source_open(hil_source *source, const char *path);
+void hil_source_close(hil_source *source);
+
+/* The model with the folder's weights, or freshly initialised from a bare config. */
+hil_status hil_source_load(const hil_source *source, const hil_trainer_options *options,
+                           hil_model **model, hil_trainer **trainer);
+
+/* The length of sequences: what was asked for, or the model's own up to 1024; refuses more than the
+   model has positions. */
+hil_status hil_source_seq(const hil_source *source, int64_t asked, int64_t *out);
+
+/* The token stream of some files, cached in `cache`. */
+typedef struct hil_source_files {
+    const char *const *path;
+    size_t count;
+    int64_t seq;
+    const char *cache;
+    const hil_observer *observer;
+    const volatile int *stop;
+} hil_source_files;
+hil_status hil_source_data(const hil_source *source, const hil_source_files *files,
+                           hil_dataset **out);
+
+/* Tells the user one sentence. */
+void hil_note(const hil_observer *observer, const char *format, ...) HIL_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,61 @@
+/* state.c - a run's options in its checkpoints, so that resuming cannot silently mix two runs. */
+#include "train/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Options that may differ when a run goes on (how long, how often, how fast) are not here. */
+static json_t *decisive_options(const hil_train_options *o, const hil_run_state *run)
+{
+    static const char *const schedule[] = {"cosine", "linear", "constant"};
+    return json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:s, s:I, s:b, s:f, "
+                     "s:I, s:I}",
+                     "seq", (json_int_t)run->seq, "batch", (json_int_t)o->batch, "micro-batch",
+                     (json_int_t)run->micro_batch, "lr", o->lr, "weight-decay", o->weight_decay,
+                     "clip", o->clip, "beta1", o->beta1, "beta2", o->beta2, "eps", o->eps,
+                     "schedule", schedule[o->schedule], "warmup", (json_int_t)o->warmup, "dtype",
+                     o->dtype, "seed", (json_int_t)o->seed, "no-shuffle", !o->shuffle,
+                     "eval-fraction", o->eval_fraction, "tile-size", (json_int_t)o->tile_size,
+                     "tokens of the data", (json_int_t)run->data_tokens);
+}
+
+hil_status hil_state_write(const hil_train_options *options, const hil_run_state *run, json_t **out)
+{
+    *out = json_pack("{s:I, s:I, s:s, s:o*}", "step", (json_int_t)run->step, "tokens",
+                     (json_int_t)run->tokens, "instructions", run->isa, "options",
+                     decisive_options(options, run));
+    return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "out of memory: the run's state");
+}
+
+static hil_status contradiction(const char *name, const json_t *saved, const json_t *now)
+{
+    char *a = json_dumps(saved, JSON_ENCODE_ANY), *b = json_dumps(now, JSON_ENCODE_ANY);
+    hil_status status =
+        hil_fail(HIL_ERR_USAGE, "cannot resume: the run was started with %s%s %s, not %s",
+                 strchr(name, ' ') ? "" : "--", name, a ? a : "?", b ? b : "?");
+    free(a);
+    free(b);
+    return status;
+}
+
+hil_status hil_state_read(const json_t *state, const hil_train_options *options, hil_run_state *run)
+{
+    HIL_TRY(hil_json_int(state, "step", "checkpoint", &run->step));
+    HIL_TRY(hil_json_int(state, "tokens", "checkpoint", &run->tokens));
+    const json_t *saved = json_object_get(state, "options");
+    json_t *now = decisive_options(options, run);
+    if (!now) return hil_fail(HIL_ERR_MEMORY, "out of memory: the run's state");
+    hil_status status = HIL_OK;
+    const char *name;
+    json_t *value;
+    json_object_foreach(now, name, value)
+    {
+        const json_t *before = json_object_get(saved, name);
+        if (!before || !json_equal(before, value)) {
+            status = contradiction(name, before, value);
+            break;
+        }
+    }
+    json_decref(now);
+    return status;
+}

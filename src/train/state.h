@@ -1,0 +1,24 @@
+/* state.h - what a checkpoint remembers of a run beside weights and moments. */
+#ifndef HIL_TRAIN_STATE_H
+#define HIL_TRAIN_STATE_H
+
+#include "hilbert/run.h"
+
+#include "base/json.h"
+
+/* The run as a checkpoint's state: where it is, and every option that decides its numbers. */
+typedef struct hil_run_state {
+    int64_t step, tokens;
+    int64_t seq, micro_batch, data_tokens; /* as they turned out */
+    const char *isa;                       /* instruction set that computed */
+} hil_run_state;
+
+/* The caller releases *out with json_decref. */
+hil_status hil_state_write(const hil_train_options *options, const hil_run_state *run,
+                           json_t **out);
+
+/* Reads step and tokens, and refuses options that contradict those of the checkpoint. */
+hil_status hil_state_read(const json_t *state, const hil_train_options *options,
+                          hil_run_state *run);
+
+#endif

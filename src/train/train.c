@@ -1,0 +1,322 @@
+/* train.c - a whole run: open, plan the steps, loop, save. */
+#include "train/folder.h"
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "format/checkpoint.h"
+#include "optim/schedule.h"
+#include "train/batches.h"
+#include "train/metrics.h"
+#include "train/state.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MICRO_TOKENS 4096 /* a micro-batch's size by rule: memory is never asked */
+
+/* Everything a run holds. */
+typedef struct job {
+    const hil_train_options *options;
+    const hil_observer *observer;
+    hil_source source;
+    hil_folder folder;
+    hil_dataset *data, *held_out;
+    hil_batches batches, eval_batches;
+    hil_model *model;
+    hil_trainer *trainer;
+    hil_metrics metrics;
+    hil_dtype save_dtype;
+    hil_run_state run;
+    int64_t steps;   /* the last one */
+    int64_t *index;  /* of a batch's windows */
+    int64_t saved;   /* step of the newest checkpoint, -1: none */
+    double started;  /* of the loop */
+    int64_t resumed; /* steps that were there before */
+} job;
+
+void hil_train_defaults(hil_train_options *options)
+{
+    hil_trainer_options trainer;
+    hil_trainer_defaults(&trainer);
+    *options = (hil_train_options){
+        .batch = 8,
+        .lr = 1e-4,
+        .weight_decay = trainer.weight_decay,
+        .clip = trainer.clip,
+        .beta1 = trainer.beta1,
+        .beta2 = trainer.beta2,
+        .eps = trainer.eps,
+        .schedule = HIL_SCHEDULE_COSINE,
+        .dtype = trainer.dtype,
+        .seed = 42,
+        .shuffle = true,
+        .keep = 2,
+        .tile_size = trainer.tile_size,
+    };
+}
+
+static hil_status check_range(const char *name, double value, double least, double most)
+{
+    if (value >= least && value <= most) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE, "--%s %g: expected %g to %g", name, value, least, most);
+}
+
+static hil_status check_options(const hil_train_options *o)
+{
+    if (!o->model || !o->out || !o->data_count)
+        return hil_fail(HIL_ERR_USAGE, "train needs a model, data and an output folder");
+    if (o->resume && o->overwrite)
+        return hil_fail(HIL_ERR_USAGE, "--resume and --overwrite contradict each other");
+    if (o->eval_data && o->eval_fraction > 0)
+        return hil_fail(HIL_ERR_USAGE, "--eval-data and --eval-fraction contradict each other");
+    if (o->steps > 0 && o->epochs > 0)
+        return hil_fail(HIL_ERR_USAGE, "--steps and --epochs contradict each other");
+    HIL_TRY(check_range("steps", (double)o->steps, 0, 1e15));
+    HIL_TRY(check_range("epochs", o->epochs, 0, 1e9));
+    HIL_TRY(check_range("batch", (double)o->batch, 1, 1e9));
+    HIL_TRY(check_range("micro-batch", (double)o->micro_batch, 0, (double)o->batch));
+    HIL_TRY(check_range("lr", o->lr, 0, 1e6));
+    HIL_TRY(check_range("weight-decay", o->weight_decay, 0, 1e6));
+    HIL_TRY(check_range("clip", o->clip, 0, 1e30));
+    HIL_TRY(check_range("beta1", o->beta1, 0, 0.9999999));
+    HIL_TRY(check_range("beta2", o->beta2, 0, 0.9999999));
+    HIL_TRY(check_range("eps", o->eps, 0, 1));
+    HIL_TRY(check_range("warmup", (double)o->warmup, 0, 1e15));
+    HIL_TRY(check_range("eval-fraction", o->eval_fraction, 0, 0.99));
+    HIL_TRY(check_range("eval-every", (double)o->eval_every, 0, 1e15));
+    HIL_TRY(check_range("save-every", (double)o->save_every, 0, 1e15));
+    HIL_TRY(check_range("keep", (double)o->keep, 1, 1e6));
+    return HIL_OK;
+}
+
+static hil_status open_data(job *j)
+{
+    const hil_train_options *o = j->options;
+    hil_source_files files = {o->data,         o->data_count, j->run.seq,
+                              j->folder.cache, j->observer,   o->stop};
+    HIL_TRY(hil_source_data(&j->source, &files, &j->data));
+    j->run.data_tokens = hil_dataset_tokens(j->data);
+    if (o->eval_data) {
+        files.path = &o->eval_data;
+        files.count = 1;
+        HIL_TRY(hil_source_data(&j->source, &files, &j->held_out));
+    } else if (o->eval_fraction > 0) {
+        HIL_TRY(hil_dataset_hold_out(j->data, o->eval_fraction, &j->held_out));
+    }
+    j->batches = (hil_batches){.data = j->data, .seq = j->run.seq};
+    j->eval_batches = (hil_batches){.data = j->held_out, .seq = j->run.seq};
+    j->steps = o->steps;
+    double epochs = o->epochs > 0 ? o->epochs : 1;
+    if (!j->steps)
+        j->steps = (int64_t)ceil(epochs * (double)hil_dataset_windows(j->data) / (double)o->batch);
+    return HIL_OK;
+}
+
+static hil_status open_model(job *j)
+{
+    const hil_train_options *o = j->options;
+    hil_trainer_options trainer;
+    hil_trainer_defaults(&trainer);
+    trainer.dtype = o->dtype;
+    trainer.threads = o->threads;
+    trainer.seed = o->seed;
+    trainer.weight_decay = o->weight_decay;
+    trainer.clip = o->clip;
+    trainer.beta1 = o->beta1;
+    trainer.beta2 = o->beta2;
+    trainer.eps = o->eps;
+    trainer.recompute = o->recompute;
+    trainer.tile_size = o->tile_size;
+    HIL_TRY(hil_source_load(&j->source, &trainer, &j->model, &j->trainer));
+    j->save_dtype = j->source.config.dtype;
+    if (o->save_dtype) HIL_TRY(hil_dtype_parse(o->save_dtype, &j->save_dtype));
+    return hil_folder_check_space(&j->folder, j->model->store, j->save_dtype, o->keep);
+}
+
+/* Takes up the newest whole checkpoint, if there is one. */
+static hil_status resume(job *j)
+{
+    hil_checkpoint_found found;
+    j->saved = -1;
+    if (j->options->resume) HIL_TRY(hil_checkpoint_find(j->folder.checkpoints, &found));
+    if (!j->options->resume) {
+        found.step = -1;
+    } else if (found.warning[0]) {
+        hil_note(j->observer, "%s: taking the one before", found.warning);
+    } else if (found.step < 0) {
+        hil_note(j->observer, "no checkpoint in %s: starting afresh", j->folder.path);
+    }
+    if (found.step >= 0) {
+        json_t *state;
+        HIL_TRY(hil_checkpoint_state(j->folder.checkpoints, found.step, &state));
+        hil_status status = hil_state_read(state, j->options, &j->run);
+        json_decref(state);
+        HIL_TRY(status);
+        if (j->run.step > j->steps)
+            return hil_fail(HIL_ERR_USAGE,
+                            "cannot resume: the run is at step %lld, beyond --steps %lld",
+                            (long long)j->run.step, (long long)j->steps);
+        HIL_TRY(hil_checkpoint_load(j->folder.checkpoints, found.step, j->model->store));
+        j->trainer->step = j->saved = j->resumed = j->run.step;
+        hil_note(j->observer, "resuming after step %lld", (long long)j->run.step);
+    }
+    HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep));
+    return hil_metrics_open(&j->metrics, j->folder.metrics, j->run.step);
+}
+
+static hil_status save(job *j)
+{
+    if (j->saved == j->run.step) return HIL_OK;
+    json_t *state;
+    HIL_TRY(hil_state_write(j->options, &j->run, &state));
+    hil_status status =
+        hil_checkpoint_save(j->folder.checkpoints, j->run.step, j->model->store, state);
+    json_decref(state);
+    HIL_TRY(status);
+    j->saved = j->run.step;
+    return hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep);
+}
+
+static hil_status evaluate(job *j, double *loss)
+{
+    hil_step_result result;
+    HIL_TRY(hil_batches_eval(&j->eval_batches, j->trainer, j->run.micro_batch, NULL, &result));
+    *loss = result.loss;
+    HIL_TRY(hil_metrics_eval(&j->metrics, j->run.step, result.loss));
+    if (j->observer && j->observer->eval)
+        j->observer->eval(j->observer->context, j->run.step, result.loss);
+    return HIL_OK;
+}
+
+/* Says which step broke and what is left to go on from. */
+static hil_status name_step(const job *j, hil_status status)
+{
+    char line[800];
+    if (status != HIL_ERR_NUMERIC) return status;
+    snprintf(line, sizeof line, "%s", hil_status_message());
+    if (j->saved >= 0)
+        return hil_fail(status, "step %lld: %s; the last good checkpoint is %s/step-%lld",
+                        (long long)j->run.step + 1, line, j->folder.checkpoints,
+                        (long long)j->saved);
+    return hil_fail(status, "step %lld: %s; there is no checkpoint yet (try a smaller --lr)",
+                    (long long)j->run.step + 1, line);
+}
+
+static hil_status one_step(job *j, hil_train_result *result)
+{
+    const hil_train_options *o = j->options;
+    double began = hil_clock_now();
+    int64_t step = j->run.step + 1;
+    hil_order order = o->shuffle ? HIL_ORDER_SHUFFLE : HIL_ORDER_FILE;
+    for (int64_t i = 0; i < o->batch; ++i)
+        j->index[i] = hil_dataset_pick(j->data, order, o->seed, (step - 1) * o->batch + i);
+    hil_batch batch;
+    hil_step_result done;
+    HIL_TRY(hil_batches_fill(&j->batches, j->index, o->batch, &batch));
+    double lr = hil_schedule_rate((hil_schedule_kind)o->schedule, o->lr, o->warmup, j->steps, step);
+    hil_status status = hil_trainer_step(j->trainer, &batch, j->run.micro_batch, lr, &done);
+    HIL_TRY(name_step(j, status));
+    j->run.step = step;
+    j->run.tokens += o->batch * j->run.seq;
+    double now = hil_clock_now(), seconds = now - began;
+    hil_step_report report = {
+        .step = step,
+        .steps = j->steps,
+        .loss = done.loss,
+        .grad_norm = done.grad_norm,
+        .lr = lr,
+        .tokens = j->run.tokens,
+        .seconds = seconds,
+        .tokens_per_second = (double)(o->batch * j->run.seq) / seconds,
+        .seconds_left =
+            (now - j->started) / (double)(step - j->resumed) * (double)(j->steps - step),
+    };
+    if (step == j->resumed + 1) result->first_loss = done.loss;
+    result->last_loss = done.loss;
+    HIL_TRY(hil_metrics_step(&j->metrics, &report));
+    if (j->observer && j->observer->step) j->observer->step(j->observer->context, &report);
+    return HIL_OK;
+}
+
+static bool every(int64_t n, int64_t step)
+{
+    return n > 0 && step % n == 0;
+}
+
+static hil_status loop(job *j, hil_train_result *result)
+{
+    const hil_train_options *o = j->options;
+    int64_t evaluated = -1;
+    j->started = hil_clock_now();
+    while (j->run.step < j->steps) {
+        HIL_TRY(one_step(j, result));
+        bool stop = o->stop && *o->stop && j->run.step < j->steps;
+        if (j->held_out && every(o->eval_every, j->run.step)) {
+            HIL_TRY(evaluate(j, &result->eval_loss));
+            evaluated = j->run.step;
+        }
+        if (stop || every(o->save_every, j->run.step) || j->run.step == j->steps) HIL_TRY(save(j));
+        if (stop)
+            return hil_fail(
+                HIL_ERR_INTERRUPTED,
+                "stopped after step %lld, saved; go on with the same command and --resume",
+                (long long)j->run.step);
+    }
+    if (j->held_out && evaluated != j->run.step) HIL_TRY(evaluate(j, &result->eval_loss));
+    result->seconds = hil_clock_now() - j->started;
+    return HIL_OK;
+}
+
+static hil_status run_job(job *j, hil_train_result *result)
+{
+    const hil_train_options *o = j->options;
+    HIL_TRY(check_options(o));
+    HIL_TRY(hil_source_open(&j->source, o->model));
+    HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));
+    j->run.micro_batch = o->micro_batch;
+    if (!j->run.micro_batch) j->run.micro_batch = MICRO_TOKENS / j->run.seq;
+    if (j->run.micro_batch < 1) j->run.micro_batch = 1;
+    if (j->run.micro_batch > o->batch) j->run.micro_batch = o->batch;
+    HIL_TRY(hil_folder_open(&j->folder, o));
+    HIL_TRY(open_data(j));
+    HIL_TRY(open_model(j));
+    HIL_TRY(HIL_ALLOC(o->batch, &j->index));
+    HIL_TRY(resume(j));
+    for (size_t i = 0; i < hil_store_count(j->model->store); ++i)
+        result->parameters += hil_param_elements(hil_store_at(j->model->store, i));
+    hil_note(
+        j->observer,
+        "%s with %.1fM parameters in %s; %lld tokens of data; %lld steps of %lld x %lld tokens",
+        hil_arch_name(j->source.config.arch), (double)result->parameters / 1e6, o->dtype,
+        (long long)j->run.data_tokens, (long long)j->steps, (long long)o->batch,
+        (long long)j->run.seq);
+    HIL_TRY(loop(j, result));
+    HIL_TRY(hil_folder_export(&j->folder, &j->source, j->model->store, j->save_dtype));
+    result->steps = j->run.step;
+    result->tokens = j->run.tokens;
+    int64_t done = (j->run.step - j->resumed) * o->batch * j->run.seq;
+    if (done > 0) result->tokens_per_second = (double)done / result->seconds;
+    result->peak_bytes =
+        hil_store_peak_bytes(j->model->store) + hil_engine_peak_bytes(j->trainer->engine);
+    return HIL_OK;
+}
+
+hil_status hil_train(const hil_train_options *options, const hil_observer *observer,
+                     hil_train_result *result)
+{
+    job j = {.options = options, .observer = observer, .folder.lock = {-1}, .saved = -1};
+    j.run.isa = hil_cpu_name(hil_cpu_best());
+    *result = (hil_train_result){.eval_loss = NAN};
+    hil_status status = run_job(&j, result);
+    hil_metrics_close(&j.metrics);
+    hil_trainer_destroy(j.trainer);
+    hil_model_destroy(j.model);
+    hil_batches_free(&j.batches);
+    hil_batches_free(&j.eval_batches);
+    hil_dataset_close(j.held_out);
+    hil_dataset_close(j.data);
+    hil_source_close(&j.source);
+    hil_folder_close(&j.folder);
+    hil_free(j.index);
+    return status;
+}

@@ -1,0 +1,195 @@
+/* trainer.c - one step: micro-batches through the engine, then the sweep. */
+#include "train/trainer.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+
+void hil_trainer_defaults(hil_trainer_options *options)
+{
+    *options = (hil_trainer_options){
+        .dtype = "bf16",
+        .weight_decay = 0.1,
+        .clip = 1.0,
+        .beta1 = 0.9,
+        .beta2 = 0.95,
+        .eps = 1e-8,
+        .tile_size = (uint64_t)256 << 20,
+        .training = true,
+    };
+}
+
+hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options)
+{
+    *out = NULL;
+    hil_dtype dtype;
+    HIL_TRY(hil_dtype_parse(options->dtype, &dtype));
+    if (dtype == HIL_F16)
+        return hil_fail(HIL_ERR_USAGE, "fp16 is not a compute dtype here: use bf16 or fp32");
+    hil_trainer *t;
+    HIL_TRY(HIL_ALLOC(1, &t));
+    t->model = model;
+    t->options = *options;
+    t->dtype = dtype;
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_pool_create(&t->pool, options->threads));
+    hil_store_options store = {t->pool, dtype, options->training, options->tile_size};
+    HIL_TRY_DONE(hil_store_allocate(model->store, &store));
+    hil_engine_options engine = {t->pool, dtype, options->recompute, 1};
+    HIL_TRY_DONE(hil_engine_create(&t->engine, model, &engine));
+    *out = t;
+    t = NULL;
+done:
+    hil_trainer_destroy(t);
+    return status;
+}
+
+hil_status hil_trainer_create(hil_trainer **out, hil_model *model,
+                              const hil_trainer_options *options)
+{
+    HIL_TRY(hil_trainer_open(out, model, options));
+    hil_status status = hil_store_initialise(model->store, options->seed);
+    if (status == HIL_OK) return HIL_OK;
+    hil_trainer_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+void hil_trainer_destroy(hil_trainer *t)
+{
+    if (!t) return;
+    hil_engine_destroy(t->engine);
+    hil_pool_destroy(t->pool);
+    hil_free(t->micro);
+    hil_free(t->filled);
+    hil_free(t);
+}
+
+static hil_status check_batch(const hil_trainer *t, const hil_batch *b)
+{
+    if (b->sequences < 1 || b->length < 1 || !b->token)
+        return hil_fail(HIL_ERR_USAGE, "an empty batch");
+    int64_t vocab = hil_engine_vocab(t->engine);
+    for (int64_t i = 0; i < b->sequences * b->length; ++i) {
+        if (b->token[i] < 0 || b->token[i] >= vocab)
+            return hil_fail(HIL_ERR_INPUT,
+                            "token id %d at place %lld is outside the vocabulary of %lld",
+                            (int)b->token[i], (long long)i, (long long)vocab);
+        if (b->target && b->target[i] >= vocab)
+            return hil_fail(HIL_ERR_INPUT, "target id %d is outside the vocabulary",
+                            (int)b->target[i]);
+    }
+    return HIL_OK;
+}
+
+/* The batch with every array present. */
+static hil_status complete(hil_trainer *t, const hil_batch *b, hil_batch *out)
+{
+    HIL_TRY(check_batch(t, b));
+    int64_t n = b->sequences * b->length, length = b->length;
+    HIL_TRY(HIL_GROW(&t->filled, &t->filled_room, 3 * n));
+    int32_t *target = t->filled, *position = target + n, *first = position + n;
+    for (int64_t i = 0; i < n; ++i) {
+        target[i] = (i + 1) % length ? b->token[i + 1] : -1;
+        position[i] = (int32_t)(i % length);
+        first[i] = 0;
+    }
+    *out = (hil_batch){b->sequences,
+                       length,
+                       b->token,
+                       b->target ? b->target : target,
+                       b->position ? b->position : position,
+                       b->first ? b->first : first};
+    return HIL_OK;
+}
+
+static hil_micro slice(const hil_batch *b, int64_t first, int64_t count)
+{
+    int64_t at = first * b->length;
+    return (hil_micro){count,         b->length, b->token + at, b->target + at, b->position + at,
+                       b->first + at, first};
+}
+
+static int64_t predicted(const hil_batch *b)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < b->sequences * b->length; ++i) count += b->target[i] >= 0;
+    return count;
+}
+
+hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micro_batch, double lr,
+                            hil_step_result *result)
+{
+    hil_batch batch;
+    HIL_TRY(complete(t, given, &batch));
+    if (micro_batch < 1 || micro_batch > batch.sequences) micro_batch = batch.sequences;
+    int64_t count = (batch.sequences + micro_batch - 1) / micro_batch;
+    HIL_TRY(HIL_GROW(&t->micro, &t->micro_room, count));
+    for (int64_t m = 0; m < count; ++m) {
+        int64_t first = m * micro_batch, rest = batch.sequences - first;
+        t->micro[m] = slice(&batch, first, rest < micro_batch ? rest : micro_batch);
+    }
+    int64_t tokens = predicted(&batch);
+    hil_step step = {t->micro, count, t->options.seed, t->step + 1,
+                     tokens ? (float)(1.0 / (double)tokens) : 0};
+    hil_store *store = t->model->store;
+    double sum = 0, norm = 0;
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_engine_train(t->engine, &step, &sum));
+    HIL_TRY_DONE(hil_sweep_norm(store, t->pool, &norm));
+    *result = (hil_step_result){tokens ? sum / (double)tokens : 0, norm, tokens};
+    if (!isfinite(sum) || !isfinite(norm))
+        HIL_TRY_DONE(hil_fail(HIL_ERR_NUMERIC, "the %s is not a finite number",
+                              isfinite(sum) ? "gradient" : "loss"));
+    const hil_trainer_options *o = &t->options;
+    hil_adamw_options rule = {o->beta1, o->beta2, o->eps, o->weight_decay, o->clip};
+    HIL_TRY_DONE(hil_sweep_update(store, t->pool, &rule, lr, norm, t->step + 1));
+    ++t->step;
+done:
+    hil_store_step_end(store);
+    return status;
+}
+
+hil_status hil_trainer_loss(hil_trainer *t, const hil_batch *given, hil_step_result *result)
+{
+    hil_batch batch;
+    HIL_TRY(complete(t, given, &batch));
+    hil_micro micro = slice(&batch, 0, batch.sequences);
+    int64_t tokens = predicted(&batch);
+    double sum;
+    HIL_TRY(hil_engine_loss(t->engine, &micro, &sum));
+    *result = (hil_step_result){tokens ? sum / (double)tokens : 0, 0, tokens};
+    return HIL_OK;
+}
+
+hil_status hil_trainer_logits(hil_trainer *t, const hil_batch *given, float *logits)
+{
+    hil_batch batch;
+    HIL_TRY(complete(t, given, &batch));
+    hil_micro micro = slice(&batch, 0, batch.sequences);
+    return hil_engine_logits(t->engine, &micro, logits);
+}
+
+static hil_status find(hil_trainer *t, const char *name, int64_t count, hil_param **out)
+{
+    *out = hil_store_find(t->model->store, name);
+    if (!*out) return hil_fail(HIL_ERR_USAGE, "the model has no parameter %s", name);
+    if (hil_param_elements(*out) != count)
+        return hil_fail(HIL_ERR_USAGE, "%s has %lld elements, not %lld", name,
+                        (long long)hil_param_elements(*out), (long long)count);
+    return HIL_OK;
+}
+
+hil_status hil_trainer_read(hil_trainer *t, const char *name, float *out, int64_t count)
+{
+    hil_param *p;
+    HIL_TRY(find(t, name, count, &p));
+    return hil_store_read(t->model->store, p, HIL_MASTER, 0, count, out);
+}
+
+hil_status hil_trainer_write(hil_trainer *t, const char *name, const float *in, int64_t count)
+{
+    hil_param *p;
+    HIL_TRY(find(t, name, count, &p));
+    return hil_store_write(t->model->store, p, HIL_MASTER, 0, count, in);
+}

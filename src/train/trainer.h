@@ -1,0 +1,27 @@
+/* trainer.h - inside of a trainer: a model with its store, engine and optimizer. */
+#ifndef HIL_TRAIN_TRAINER_H
+#define HIL_TRAIN_TRAINER_H
+
+#include "hilbert/trainer.h"
+
+#include "autograd/engine.h"
+#include "optim/sweep.h"
+
+struct hil_trainer {
+    hil_model *model;
+    hil_pool *pool;
+    hil_engine *engine;
+    hil_trainer_options options;
+    hil_dtype dtype;
+    int64_t step; /* steps done */
+    hil_micro *micro;
+    size_t micro_room;
+    int32_t *filled; /* the parts of a batch that the caller left out */
+    size_t filled_room;
+};
+
+/* A trainer whose weights are still zero: the caller fills the store. */
+hil_status hil_trainer_open(hil_trainer **out, hil_model *model,
+                            const hil_trainer_options *options);
+
+#endif

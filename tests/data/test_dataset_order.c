@@ -1,5 +1,6 @@
 /* The order of windows: file order, shuffled epochs, held-out windows. */
 #include "data/fixture.h"
+#include "data/stub_tokenizer.h"
 
 static hil_dataset *open_windows(int64_t windows)
 {

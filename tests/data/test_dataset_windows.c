@@ -1,5 +1,6 @@
 /* Windows computed by hand for small files of every kind. */
 #include "data/fixture.h"
+#include "data/stub_tokenizer.h"
 
 static void check_text_files(void)
 {

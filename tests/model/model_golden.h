@@ -1,0 +1,47 @@
+/* model_golden.h - a golden folder's model, loaded and ready to step. */
+#ifndef HIL_TESTS_MODEL_GOLDEN_H
+#define HIL_TESTS_MODEL_GOLDEN_H
+
+#include "format/weights.h"
+#include "golden.h"
+#include "model/build.h"
+#include "train/trainer.h"
+
+typedef struct golden_run {
+    hil_model *model;
+    hil_trainer *trainer;
+    hil_safetensors *golden;
+} golden_run;
+
+static inline golden_run golden_start(const char *name, const hil_trainer_options *options)
+{
+    golden_run run;
+    hil_config config;
+    hil_safetensors *weights;
+    char *folder = golden_path(name, NULL);
+    CHECK_OK(hil_config_open(&config, folder));
+    CHECK_OK(hil_model_build(&run.model, &config));
+    CHECK_OK(hil_trainer_open(&run.trainer, run.model, options));
+    CHECK_OK(hil_safetensors_open_folder(&weights, folder));
+    CHECK_OK(hil_weights_load(run.model->store, run.trainer->pool, weights));
+    hil_safetensors_close(weights);
+    run.golden = golden_open(name);
+    hil_free(folder);
+    return run;
+}
+
+static inline void golden_stop(golden_run *run)
+{
+    hil_safetensors_close(run->golden);
+    hil_trainer_destroy(run->trainer);
+    hil_model_destroy(run->model);
+}
+
+/* The batch of step s (from 0). */
+static inline hil_batch golden_batch(const int32_t *tokens, int s)
+{
+    return (hil_batch){GOLDEN_BATCH, GOLDEN_SEQ, tokens + (size_t)s * GOLDEN_BATCH * GOLDEN_SEQ,
+                       NULL,         NULL,       NULL};
+}
+
+#endif

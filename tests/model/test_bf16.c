@@ -1,0 +1,48 @@
+/* In bf16 the loss curve stays as near to the fp32 reference as PyTorch's own bf16 curve does. */
+#include "model_golden.h"
+
+/* Root mean square distance of two curves. */
+static double distance(const double *a, const float *b)
+{
+    double sum = 0;
+    for (int s = 0; s < GOLDEN_STEPS; ++s) sum += (a[s] - (double)b[s]) * (a[s] - (double)b[s]);
+    return sqrt(sum / GOLDEN_STEPS);
+}
+
+static double largest(const double *a, const float *b)
+{
+    double most = 0;
+    for (int s = 0; s < GOLDEN_STEPS; ++s) most = fmax(most, fabs(a[s] - (double)b[s]));
+    return most;
+}
+
+int main(void)
+{
+    static const char *const models[] = {GOLDEN_MODELS};
+    hil_trainer_options options;
+    hil_trainer_defaults(&options);
+    for (size_t i = 0; i < sizeof models / sizeof *models; ++i) {
+        int64_t count;
+        golden_run run = golden_start(models[i], &options);
+        int32_t *tokens = golden_ints(run.golden, "tokens", &count);
+        float *exact = golden_floats(run.golden, "loss_fp32", &count);
+        float *torch = golden_floats(run.golden, "loss_bf16", &count);
+        double ours[GOLDEN_STEPS], theirs[GOLDEN_STEPS];
+        for (int s = 0; s < GOLDEN_STEPS; ++s) {
+            hil_batch batch = golden_batch(tokens, s);
+            hil_step_result result;
+            CHECK_OK(hil_trainer_step(run.trainer, &batch, GOLDEN_BATCH, 1e-3, &result));
+            ours[s] = result.loss;
+            theirs[s] = (double)torch[s];
+        }
+        double far = distance(ours, exact), limit = 1.5 * distance(theirs, exact);
+        printf("%s: distance %.2g, limit %.2g; largest %.2g, limit %.2g\n", models[i], far, limit,
+               largest(ours, exact), 1.5 * largest(theirs, exact));
+        CHECK(far <= limit);
+        hil_free(tokens);
+        hil_free(exact);
+        hil_free(torch);
+        golden_stop(&run);
+    }
+    return 0;
+}

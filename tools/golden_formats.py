@@ -48,7 +48,7 @@ def config_cases():
     small = dict(vocab_size=96, hidden_size=64, intermediate_size=160, num_hidden_layers=5, num_attention_heads=4)
     gpt2 = dict(model_type="gpt2", vocab_size=96, n_embd=64, n_layer=3, n_head=4, n_positions=128)
     llama = dict(small, model_type="llama")
-    mistral = dict(small, model_type="mistral", num_attention_heads=8)
+    mistral = dict(small, model_type="mistral", num_attention_heads=16)
     qwen2 = dict(small, model_type="qwen2", num_key_value_heads=2)
     qwen3 = dict(small, model_type="qwen3", num_key_value_heads=2)
     llama3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
@@ -73,7 +73,7 @@ def config_cases():
         dict(llama, rope_parameters=dict(rope_type="default", rope_theta=123.0), rope_theta=9.0),
         dict(llama, eos_token_id=None, hidden_act="swish"),
         mistral,
-        dict(mistral, sliding_window=None, head_dim=16),
+        dict(mistral, sliding_window=None, head_dim=12),
         dict(mistral, num_key_value_heads=4, sliding_window=33, head_dim=6, rope_theta=1e9),
         qwen2,
         dict(qwen2, use_sliding_window=True, sliding_window=9, max_window_layers=3),

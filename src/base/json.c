@@ -14,7 +14,7 @@ hil_status hil_json_parse(const char *text, size_t size, const char *what, json_
                         (size_t)(nul - text));
     *out = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (*out) return HIL_OK;
-    if (json_error_code(&error) == json_error_out_of_memory)
+    if (json_error_code(&error) == json_error_out_of_memory || error.text[0] == 0)
         return hil_fail(HIL_ERR_MEMORY, "%s: out of memory while reading JSON", what);
     return hil_fail(HIL_ERR_INPUT, "%s: not valid JSON at line %d, column %d: %s", what, error.line,
                     error.column, error.text);

@@ -30,6 +30,22 @@ hil_status hil_text_print(hil_text *text, const char *format, ...)
     return status;
 }
 
+hil_status hil_text_quote(hil_text *text, const char *string)
+{
+    static const char plain[] = "\"\\\b\f\n\r\t", escape[] = "\"\\bfnrt";
+    HIL_TRY(hil_text_add(text, "\"", 1));
+    for (; *string; ++string) {
+        const char *at = strchr(plain, *string);
+        if (at)
+            HIL_TRY(hil_text_print(text, "\\%c", escape[at - plain]));
+        else if ((unsigned char)*string < 0x20)
+            HIL_TRY(hil_text_print(text, "\\u%04x", (unsigned char)*string));
+        else
+            HIL_TRY(hil_text_add(text, string, 1));
+    }
+    return hil_text_add(text, "\"", 1);
+}
+
 void hil_text_free(hil_text *text)
 {
     hil_free(text->data);

@@ -13,6 +13,8 @@ typedef struct hil_text {
 
 hil_status hil_text_add(hil_text *text, const void *bytes, size_t size);
 hil_status hil_text_print(hil_text *text, const char *format, ...) HIL_PRINTF(2, 3);
+/* Appends `string`, which is UTF-8, as a JSON string with its quotes. */
+hil_status hil_text_quote(hil_text *text, const char *string);
 void hil_text_free(hil_text *text);
 
 /* "dir/name" into a fixed buffer; fails when it does not fit. */

@@ -1,8 +1,6 @@
 /* export.c - a model folder's weights, in one file or in shards, and the files beside them. */
 #include "format/export.h"
 
-#include "base/json.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -96,38 +94,66 @@ static hil_status write_shard(const hil_export *export, const shard *s, const ch
     return status;
 }
 
-/* The index as text: names sorted, as transformers writes it. */
-static hil_status make_index(const hil_export *export, size_t total, char **out)
+/* A name and the file it is in, for the index. */
+typedef struct placed {
+    const char *name;
+    shard place;
+} placed;
+
+static int compare_name(const void *left, const void *right)
 {
-    json_int_t bytes = 0, parameters = 0;
-    json_t *map = json_object();
-    bool whole = map != NULL;
+    return strcmp(((const placed *)left)->name, ((const placed *)right)->name);
+}
+
+/* Every tensor with its shard, sorted by name. */
+static hil_status place_tensors(const hil_export *export, size_t total, placed **out)
+{
+    HIL_TRY(HIL_ALLOC(export->count, out));
     shard s = {.total = total};
     for (; s.first < export->count; s.first = s.last, ++s.number) {
-        char name[NAME_BYTES];
         s.last = shard_end(export, s.first);
-        shard_name(&s, name);
-        for (size_t i = s.first; i < s.last; ++i) {
-            whole =
-                whole && json_object_set_new(map, export->tensor[i].name, json_string(name)) == 0;
-            bytes += (json_int_t)tensor_bytes(&export->tensor[i]);
-            parameters += hil_shape_count(&export->tensor[i].shape);
-        }
+        for (size_t i = s.first; i < s.last; ++i) (*out)[i] = (placed){export->tensor[i].name, s};
     }
-    json_t *index = json_pack("{s:{s:I,s:I},s:o}", "metadata", "total_parameters", parameters,
-                              "total_size", bytes, "weight_map", map);
-    *out = whole && index ? json_dumps(index, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
-    json_decref(index);
-    return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "out of memory: cannot make " INDEX);
+    qsort(*out, export->count, sizeof **out, compare_name);
+    return HIL_OK;
+}
+
+/* The index as transformers writes it. */
+static hil_status make_index(const hil_export *export, size_t total, hil_text *text)
+{
+    uint64_t bytes = 0, parameters = 0;
+    placed *tensor;
+    HIL_TRY(place_tensors(export, total, &tensor));
+    hil_status status = HIL_OK;
+    for (size_t i = 0; i < export->count; ++i) {
+        bytes += tensor_bytes(&export->tensor[i]);
+        parameters += (uint64_t)hil_shape_count(&export->tensor[i].shape);
+    }
+    HIL_TRY_DONE(hil_text_print(text,
+                                "{\n  \"metadata\": {\n    \"total_parameters\": %llu,\n"
+                                "    \"total_size\": %llu\n  },\n  \"weight_map\": {\n",
+                                (unsigned long long)parameters, (unsigned long long)bytes));
+    for (size_t i = 0; i < export->count; ++i) {
+        char name[NAME_BYTES];
+        shard_name(&tensor[i].place, name);
+        HIL_TRY_DONE(hil_text_print(text, i ? ",\n    " : "    "));
+        HIL_TRY_DONE(hil_text_quote(text, tensor[i].name));
+        HIL_TRY_DONE(hil_text_print(text, ": \"%s\"", name));
+    }
+    status = hil_text_print(text, "\n  }\n}\n");
+done:
+    hil_free(tensor);
+    return status;
 }
 
 static hil_status write_index(const hil_export *export, size_t total, const char *folder)
 {
-    char path[HIL_PATH_MAX], *text = NULL;
+    char path[HIL_PATH_MAX];
+    hil_text text = {0};
     HIL_TRY(hil_path_join(path, folder, INDEX));
-    HIL_TRY(make_index(export, total, &text));
-    hil_status status = hil_file_write(path, text, strlen(text));
-    free(text);
+    hil_status status = make_index(export, total, &text);
+    if (status == HIL_OK) status = hil_file_write(path, text.data, text.size);
+    hil_text_free(&text);
     return status;
 }
 
@@ -187,7 +213,7 @@ done:
 
 hil_status hil_export_bytes(const hil_export *export, uint64_t *out)
 {
-    char *text = NULL;
+    hil_text text = {0};
     size_t total = count_shards(export);
     shard s = {.total = total};
     *out = 0;
@@ -196,17 +222,17 @@ hil_status hil_export_bytes(const hil_export *export, uint64_t *out)
         hil_writing *file;
         s.last = shard_end(export, s.first);
         HIL_TRY(hil_writing_create(&file, NULL));
-        hil_status status = declare(export, &s, file);
-        if (status == HIL_OK) status = hil_writing_bytes(file, &bytes);
+        hil_status declared = declare(export, &s, file);
+        if (declared == HIL_OK) declared = hil_writing_bytes(file, &bytes);
         hil_writing_destroy(file);
-        HIL_TRY(status);
+        HIL_TRY(declared);
         *out += bytes;
     }
     if (total == 1) return HIL_OK;
-    HIL_TRY(make_index(export, total, &text));
-    *out += strlen(text);
-    free(text);
-    return HIL_OK;
+    hil_status status = make_index(export, total, &text);
+    *out += text.size;
+    hil_text_free(&text);
+    return status;
 }
 
 hil_status hil_export_copy_files(const char *from, const char *to)

@@ -2,7 +2,7 @@
  */
 #include "format/safetensors.h"
 
-#include "base/json.h"
+#include "format/unicode.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +78,9 @@ hil_status hil_writing_declare(hil_writing *file, const char *name, hil_dtype dt
                                const hil_shape *shape)
 {
     assert(!file->begun);
+    size_t bad;
+    if (hil_utf8_check(name, strlen(name), &bad) != strlen(name))
+        return hil_fail(HIL_ERR_USAGE, "%s: a tensor's name is not UTF-8", file->path);
     HIL_TRY(HIL_GROW(&file->tensor, &file->capacity, file->count + 1));
     declared *tensor = &file->tensor[file->count];
     *tensor = (declared){.dtype = dtype, .shape = *shape, .index = file->count};
@@ -86,26 +89,14 @@ hil_status hil_writing_declare(hil_writing *file, const char *name, hil_dtype dt
     return count_bytes(file, tensor, &tensor->bytes);
 }
 
-/* Appends `text` as a JSON string. */
-static hil_status add_quoted(hil_text *out, const char *text)
-{
-    json_t *value = json_string(text);
-    char *quoted = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
-    json_decref(value);
-    if (!quoted) return hil_fail(HIL_ERR_USAGE, "\"%.200s\" cannot be written as JSON", text);
-    hil_status status = hil_text_add(out, quoted, strlen(quoted));
-    free(quoted);
-    return status;
-}
-
 hil_status hil_writing_metadata(hil_writing *file, const char *key, const char *value)
 {
     assert(!file->begun);
     hil_text *text = &file->metadata;
     if (text->size) HIL_TRY(hil_text_add(text, ",", 1));
-    HIL_TRY(add_quoted(text, key));
+    HIL_TRY(hil_text_quote(text, key));
     HIL_TRY(hil_text_add(text, ":", 1));
-    return add_quoted(text, value);
+    return hil_text_quote(text, value);
 }
 
 static int compare_place(const void *left, const void *right)
@@ -117,7 +108,7 @@ static int compare_place(const void *left, const void *right)
 
 static hil_status add_tensor(hil_text *header, const declared *tensor, size_t begin, size_t end)
 {
-    HIL_TRY(add_quoted(header, tensor->name));
+    HIL_TRY(hil_text_quote(header, tensor->name));
     HIL_TRY(hil_text_print(header, ":{\"dtype\":\"%s\",\"shape\":[", kinds[tensor->dtype].name));
     for (int i = 0; i < tensor->shape.ndim; ++i)
         HIL_TRY(hil_text_print(header, i ? ",%lld" : "%lld", (long long)tensor->shape.dim[i]));

@@ -20,10 +20,13 @@ static const hil_export_tensor tensors[] = {
 };
 static size_t fail_after;
 
+#define GOLDEN HIL_TESTS "/golden/formats/sharded"
+static hil_safetensors *golden;
+
 /* Byte k of tensor i is a function of both. */
 static unsigned char byte_of(size_t i, size_t k)
 {
-    return (unsigned char)(i * 77 + k * 31 + k / 256);
+    return (unsigned char)(i * 77 + k * 31 + k / 256 + k / 65536 * 7);
 }
 
 static hil_status read_bytes(void *context, size_t i, size_t offset, size_t size, void *out)
@@ -138,6 +141,53 @@ static void check_copy(void)
     CHECK(!hil_file_exists(path));
 }
 
+/* The weights of a folder that transformers wrote, in its order, get the index that it wrote. */
+static hil_status read_golden(void *context, size_t i, size_t offset, size_t size, void *out)
+{
+    const hil_export_tensor *tensor = &((hil_export_tensor *)context)[i];
+    memcpy(out, (const char *)hil_safetensors_find(golden, tensor->name)->data + offset, size);
+    return HIL_OK;
+}
+
+static void check_index(void)
+{
+    static const char *const block[] = {
+        "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+        "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
+        "mlp.down_proj",    "input_layernorm",  "post_attention_layernorm"};
+    hil_export_tensor list[21];
+    char name[21][80] = {"model.embed_tokens.weight"};
+    for (int i = 0; i < 18; ++i)
+        snprintf(name[1 + i], 80, "model.layers.%d.%s.weight", i / 9, block[i % 9]);
+    snprintf(name[19], 80, "model.norm.weight");
+    snprintf(name[20], 80, "lm_head.weight");
+    CHECK_OK(hil_safetensors_open_folder(&golden, GOLDEN));
+    for (int i = 0; i < 21; ++i) {
+        const hil_entry *entry = hil_safetensors_find(golden, name[i]);
+        list[i].name = name[i];
+        CHECK_OK(hil_entry_dtype(entry, &list[i].dtype));
+        CHECK_OK(hil_entry_shape(entry, &list[i].shape));
+    }
+    hil_export export = {list, 21, 2000, read_golden, list};
+    CHECK_OK(hil_export_write(&export, other));
+    static const char *const files[] = {
+        "model.safetensors.index.json", "model-00001-of-00003.safetensors",
+        "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors"};
+    for (int i = 0; i < 4; ++i) {
+        char ours[HIL_PATH_MAX], theirs[HIL_PATH_MAX];
+        hil_map a, b;
+        CHECK_OK(hil_path_join(ours, other, files[i]));
+        CHECK_OK(hil_path_join(theirs, GOLDEN, files[i]));
+        CHECK_OK(hil_map_open(&a, ours));
+        CHECK_OK(hil_map_open(&b, theirs));
+        CHECK_INT(a.size, b.size);
+        CHECK(memcmp(a.data, b.data, a.size) == 0);
+        hil_map_close(&a);
+        hil_map_close(&b);
+    }
+    hil_safetensors_close(golden);
+}
+
 int main(void)
 {
     CHECK(mkdtemp(folder) != NULL && mkdtemp(other) != NULL);
@@ -147,6 +197,7 @@ int main(void)
     check_write(7000000, "model.safetensors");
     check_failures();
     check_copy();
+    check_index();
     CHECK_OK(hil_path_remove(folder));
     CHECK_OK(hil_path_remove(other));
     return 0;

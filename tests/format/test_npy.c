@@ -55,6 +55,8 @@ static void check_headers(void)
     check_header("{'descr': '<u2', 'fortran_order': False, 'shape': (3,)", 6, "damaged");
     check_header("{'descr': '<u2', 'fortran_order': False}", 6, "damaged");
     check_header("{'descr': '<u2', 'descr': '<u2', 'shape': (3,)}", 6, "damaged");
+    check_header("{'descr': '<u2', 'descr': '<u2', 'fortran_order': False, 'shape': (3,)}", 6,
+                 "damaged");
     check_header("{'descr': '<u2', 'fortran_order': 1, 'shape': (3,)}", 6, "damaged");
     check_header("{'descr': '<u2', 'fortran_order': False, 'shape': (-3,)}", 6, "damaged");
     check_header("{'descr': '<u2', 'fortran_order': False, 'shape': (3 4)}", 6, "damaged");
@@ -66,8 +68,22 @@ static void check_headers(void)
     check_header("", 20, "damaged");
 }
 
+/* Version 2 exists for headers of more than 65535 bytes. */
+static void check_long_header(void)
+{
+    static char bytes[12 + 65600 + 2];
+    const char *header = "{'descr': '<u2', 'fortran_order': False, 'shape': (1,)}";
+    hil_npy *npy;
+    memset(bytes, ' ', sizeof bytes);
+    memcpy(bytes, "\x93NUMPY\x02\x00\x40\x00\x01\x00", 12);
+    memcpy(bytes + 12, header, strlen(header));
+    CHECK_OK(hil_npy_parse(&npy, bytes, sizeof bytes, "t"));
+    hil_npy_close(npy);
+}
+
 int main(void)
 {
+    check_long_header();
     check_ids(GOLDEN "u2.npy");
     check_ids(GOLDEN "u4.npy");
     check_ids(GOLDEN "i4.npy");

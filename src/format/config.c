@@ -115,7 +115,7 @@ static hil_status read_heads(const reading *r)
                         "\"num_attention_heads\" (%lld)",
                         r->what, (long long)c->kv_heads, (long long)c->heads);
     const json_t *given = usual ? json_object_get(r->object, "head_dim") : NULL;
-    if (given && json_is_null(given)) given = NULL;
+    if (json_is_null(given)) given = NULL;
     bool must_divide = c->arch == HIL_LLAMA || (!given && c->head_dim == 0);
     if (must_divide && c->hidden % c->heads != 0)
         return hil_fail(HIL_ERR_INPUT,

@@ -105,6 +105,24 @@ static void check_same_bytes(const char *left, const char *right)
     hil_map_close(&b);
 }
 
+/* A name of every character that JSON must escape comes back as it was. */
+static void check_odd_name(void)
+{
+    hil_writing *writing;
+    hil_safetensors *file;
+    hil_shape none = {1, {0}};
+    char name[40] = "\"\\/\x7f";
+    for (int i = 1; i < 32; ++i) name[3 + i] = (char)i;
+    CHECK_OK(hil_writing_create(&writing, in_folder("copy")));
+    CHECK_OK(hil_writing_declare(writing, name, HIL_F32, &none));
+    CHECK_OK(hil_writing_begin(writing));
+    CHECK_OK(hil_writing_commit(writing));
+    hil_writing_destroy(writing);
+    CHECK_OK(hil_safetensors_open(&file, in_folder("copy")));
+    CHECK_TEXT(hil_safetensors_at(file, 0)->name, name);
+    hil_safetensors_close(file);
+}
+
 static void check_writer(void)
 {
     hil_safetensors *file;
@@ -280,6 +298,7 @@ int main(void)
     CHECK(mkdtemp(folder) != NULL);
     check_golden();
     check_writer();
+    check_odd_name();
     check_headers();
     check_damaged_files();
     check_unaligned();

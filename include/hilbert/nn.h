@@ -51,9 +51,16 @@ typedef enum hil_role {
     HIL_BIAS,       /* a vector of zeros, not decayed */
 } hil_role;
 
-/* Registers a parameter under the name it has in files. `rows` is 1 for vectors. */
-HIL_API hil_status hil_model_param(hil_model *model, const char *name, hil_role role, int64_t rows,
-                                   int64_t cols, double std, hil_param **out);
+/* What a parameter is. `rows` is 1 for vectors, which need no `std`. */
+typedef struct hil_param_form {
+    hil_role role;
+    int64_t rows, cols;
+    double std;
+} hil_param_form;
+
+/* Registers a parameter under the name it has in files. */
+HIL_API hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,
+                                   hil_param **out);
 
 /* The batch, as int32 values of shape (B, T). */
 HIL_API hil_value *hil_batch_tokens(hil_tape *tape);

@@ -42,20 +42,19 @@ hil_status hil_model_segment(hil_model *model, const char *name, hil_segment_fn 
     return HIL_OK;
 }
 
-hil_status hil_model_param(hil_model *model, const char *name, hil_role role, int64_t rows,
-                           int64_t cols, double std, hil_param **out)
+hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,
+                           hil_param **out)
 {
-    bool matrix = role == HIL_MATRIX || role == HIL_TRANSPOSED;
+    bool matrix = form->role == HIL_MATRIX || form->role == HIL_TRANSPOSED;
     hil_param_spec spec = {
         .name = name,
-        .shape = matrix ? (hil_shape){2, {rows, cols}} : (hil_shape){1, {cols}},
-        .init = matrix              ? HIL_INIT_NORMAL
-                : role == HIL_SCALE ? HIL_INIT_ONE
-                                    : HIL_INIT_ZERO,
-        .std = std,
+        .shape = matrix ? (hil_shape){2, {form->rows, form->cols}} : (hil_shape){1, {form->cols}},
+        .init = form->role == HIL_SCALE ? HIL_INIT_ONE : HIL_INIT_ZERO,
+        .std = form->std,
         .no_decay = !matrix,
-        .transposed = role == HIL_TRANSPOSED,
+        .transposed = form->role == HIL_TRANSPOSED,
     };
+    if (matrix) spec.init = HIL_INIT_NORMAL;
     return hil_store_add(model->store, &spec, out);
 }
 

@@ -1,6 +1,7 @@
 /* weights.c - tensors of files to parameters of the store and back. */
 #include "format/weights.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,7 @@ typedef struct loading {
     const char *data;
     hil_dtype dtype;
     int64_t rows, cols; /* of the parameter */
+    atomic_int status;  /* of the tasks: any failure */
 } loading;
 
 /* Numbers in files may lie at any address. */
@@ -70,26 +72,28 @@ static void fetch(const loading *job, int64_t first, int64_t count, float *out)
 static void load_chunk(void *context, int64_t i, int thread)
 {
     (void)thread;
-    const loading *job = context;
+    loading *job = context;
     float chunk[CHUNK];
     int64_t first = i * CHUNK, rest = job->rows * job->cols - first;
     int64_t count = rest < CHUNK ? rest : CHUNK;
     fetch(job, first, count, chunk);
-    (void)!hil_store_write(job->store, job->param, HIL_MASTER, first, count, chunk);
+    hil_status status = hil_store_write(job->store, job->param, HIL_MASTER, first, count, chunk);
+    if (status != HIL_OK) atomic_store(&job->status, (int)status);
 }
 
 /* Rows [i * BAND, ...) of the parameter are columns of the file's matrix (cols x rows). */
 static void load_turned(void *context, int64_t i, int thread)
 {
-    const loading *job = context;
+    loading *job = context;
     float *band = hil_pool_scratch(job->pool, thread), line[BAND];
     int64_t first = i * BAND, count = job->rows - first < BAND ? job->rows - first : BAND;
     for (int64_t c = 0; c < job->cols; ++c) {
         fetch(job, c * job->rows + first, count, line);
         for (int64_t r = 0; r < count; ++r) band[r * job->cols + c] = line[r];
     }
-    (void)!hil_store_write(job->store, job->param, HIL_MASTER, first * job->cols, count * job->cols,
-                           band);
+    hil_status status = hil_store_write(job->store, job->param, HIL_MASTER, first * job->cols,
+                                        count * job->cols, band);
+    if (status != HIL_OK) atomic_store(&job->status, (int)status);
 }
 
 static hil_status load_param(loading *job, const hil_safetensors *file)
@@ -108,14 +112,15 @@ static hil_status load_param(loading *job, const hil_safetensors *file)
     } else {
         hil_pool_run(job->pool, load_chunk, job, (job->rows * job->cols + CHUNK - 1) / CHUNK);
     }
-    return HIL_OK;
+    hil_status status = (hil_status)atomic_load(&job->status);
+    return status == HIL_OK ? status : hil_fail(status, "cannot store tensor %s", spec->name);
 }
 
 hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetensors *file)
 {
     for (size_t i = 0; i < hil_store_count(store); ++i)
-        HIL_TRY(
-            load_param(&(loading){store, pool, hil_store_at(store, i), NULL, HIL_F32, 0, 0}, file));
+        HIL_TRY(load_param(
+            &(loading){store, pool, hil_store_at(store, i), NULL, HIL_F32, 0, 0, HIL_OK}, file));
     return HIL_OK;
 }
 

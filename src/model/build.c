@@ -5,12 +5,16 @@
 
 #include <stdio.h>
 
-hil_status hil_build_param(hil_model *model, const char *prefix, const char *name, hil_role role,
-                           const int64_t size[2], double std, hil_param **out)
+hil_status hil_build_params(hil_model *model, const char *prefix, const hil_build_row *rows,
+                            size_t count)
 {
-    char full[256];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    return hil_model_param(model, full, role, size[0], size[1], std, out);
+    for (size_t i = 0; i < count; ++i) {
+        char name[256];
+        if (rows[i].absent) continue;
+        snprintf(name, sizeof name, "%s%s", prefix, rows[i].name);
+        HIL_TRY(hil_model_param(model, name, &rows[i].form, rows[i].out));
+    }
+    return HIL_OK;
 }
 
 hil_status hil_model_build(hil_model **out, const hil_config *config)

@@ -14,8 +14,15 @@ hil_status hil_gpt2_build(hil_model *model, const hil_config *config);
 /* Llama, Mistral, Qwen2 and Qwen3: the same block with or without biases and head norms. */
 hil_status hil_llama_build(hil_model *model, const hil_config *config);
 
-/* Registers a parameter whose name is printed from a prefix: prefix + name. */
-hil_status hil_build_param(hil_model *model, const char *prefix, const char *name, hil_role role,
-                           const int64_t size[2], double std, hil_param **out);
+/* One parameter of a layer's table. */
+typedef struct hil_build_row {
+    const char *name; /* after the layer's prefix */
+    hil_param_form form;
+    hil_param **out;
+    bool absent; /* this model does without it */
+} hil_build_row;
+
+hil_status hil_build_params(hil_model *model, const char *prefix, const hil_build_row *rows,
+                            size_t count);
 
 #endif

@@ -85,31 +85,23 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n)
     if (c->scale_by_layer) l->attention.scale = 1 / (sqrt((double)c->head_dim) * (double)(n + 1));
     int64_t d = c->hidden, f = c->intermediate;
     double deep = c->init_std / sqrt(2 * (double)c->layers);
-    const struct {
-        const char *name;
-        hil_role role;
-        int64_t size[2];
-        double std;
-        hil_param **out;
-    } rows[] = {
-        {"ln_1.weight", HIL_SCALE, {1, d}, 0, &l->norm1},
-        {"ln_1.bias", HIL_BIAS, {1, d}, 0, &l->norm1_bias},
-        {"attn.c_attn.weight", HIL_TRANSPOSED, {3 * d, d}, c->init_std, &l->qkv},
-        {"attn.c_attn.bias", HIL_BIAS, {1, 3 * d}, 0, &l->qkv_bias},
-        {"attn.c_proj.weight", HIL_TRANSPOSED, {d, d}, deep, &l->out},
-        {"attn.c_proj.bias", HIL_BIAS, {1, d}, 0, &l->out_bias},
-        {"ln_2.weight", HIL_SCALE, {1, d}, 0, &l->norm2},
-        {"ln_2.bias", HIL_BIAS, {1, d}, 0, &l->norm2_bias},
-        {"mlp.c_fc.weight", HIL_TRANSPOSED, {f, d}, c->init_std, &l->up},
-        {"mlp.c_fc.bias", HIL_BIAS, {1, f}, 0, &l->up_bias},
-        {"mlp.c_proj.weight", HIL_TRANSPOSED, {d, f}, deep, &l->down},
-        {"mlp.c_proj.bias", HIL_BIAS, {1, d}, 0, &l->down_bias},
+    const hil_build_row rows[] = {
+        {"ln_1.weight", {HIL_SCALE, 1, d, 0}, &l->norm1, false},
+        {"ln_1.bias", {HIL_BIAS, 1, d, 0}, &l->norm1_bias, false},
+        {"attn.c_attn.weight", {HIL_TRANSPOSED, 3 * d, d, c->init_std}, &l->qkv, false},
+        {"attn.c_attn.bias", {HIL_BIAS, 1, 3 * d, 0}, &l->qkv_bias, false},
+        {"attn.c_proj.weight", {HIL_TRANSPOSED, d, d, deep}, &l->out, false},
+        {"attn.c_proj.bias", {HIL_BIAS, 1, d, 0}, &l->out_bias, false},
+        {"ln_2.weight", {HIL_SCALE, 1, d, 0}, &l->norm2, false},
+        {"ln_2.bias", {HIL_BIAS, 1, d, 0}, &l->norm2_bias, false},
+        {"mlp.c_fc.weight", {HIL_TRANSPOSED, f, d, c->init_std}, &l->up, false},
+        {"mlp.c_fc.bias", {HIL_BIAS, 1, f, 0}, &l->up_bias, false},
+        {"mlp.c_proj.weight", {HIL_TRANSPOSED, d, f, deep}, &l->down, false},
+        {"mlp.c_proj.bias", {HIL_BIAS, 1, d, 0}, &l->down_bias, false},
     };
     char prefix[64];
     snprintf(prefix, sizeof prefix, "transformer.h.%lld.", (long long)n);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
-        HIL_TRY(hil_build_param(model, prefix, rows[i].name, rows[i].role, rows[i].size,
-                                rows[i].std, rows[i].out));
+    HIL_TRY(hil_build_params(model, prefix, rows, sizeof rows / sizeof *rows));
     snprintf(prefix, sizeof prefix, "block %lld", (long long)n);
     return hil_model_segment(model, prefix, block, l);
 }
@@ -120,19 +112,16 @@ hil_status hil_gpt2_build(hil_model *model, const hil_config *c)
     HIL_TRY(hil_model_alloc(model, sizeof *e, (void **)&e));
     e->eps = c->norm_eps;
     e->dropout = c->dropout_embed;
-    HIL_TRY(hil_model_param(model, "transformer.wte.weight", HIL_MATRIX, c->vocab, c->hidden,
-                            c->init_std, &e->tokens));
-    HIL_TRY(hil_model_param(model, "transformer.wpe.weight", HIL_MATRIX, c->max_positions,
-                            c->hidden, c->init_std, &e->positions));
+    const hil_param_form table = {HIL_MATRIX, c->vocab, c->hidden, c->init_std};
+    const hil_param_form positions = {HIL_MATRIX, c->max_positions, c->hidden, c->init_std};
+    const hil_param_form scale = {HIL_SCALE, 1, c->hidden, 0}, bias = {HIL_BIAS, 1, c->hidden, 0};
+    HIL_TRY(hil_model_param(model, "transformer.wte.weight", &table, &e->tokens));
+    HIL_TRY(hil_model_param(model, "transformer.wpe.weight", &positions, &e->positions));
     HIL_TRY(hil_model_segment(model, "embedding", embed, e));
     for (int64_t n = 0; n < c->layers; ++n) HIL_TRY(add_block(model, c, n));
-    HIL_TRY(hil_model_param(model, "transformer.ln_f.weight", HIL_SCALE, 1, c->hidden, 0,
-                            &e->norm_weight));
-    HIL_TRY(
-        hil_model_param(model, "transformer.ln_f.bias", HIL_BIAS, 1, c->hidden, 0, &e->norm_bias));
+    HIL_TRY(hil_model_param(model, "transformer.ln_f.weight", &scale, &e->norm_weight));
+    HIL_TRY(hil_model_param(model, "transformer.ln_f.bias", &bias, &e->norm_bias));
     e->head = e->tokens;
-    if (!c->tied)
-        HIL_TRY(hil_model_param(model, "lm_head.weight", HIL_MATRIX, c->vocab, c->hidden,
-                                c->init_std, &e->head));
+    if (!c->tied) HIL_TRY(hil_model_param(model, "lm_head.weight", &table, &e->head));
     return hil_model_segment(model, "head", head, e);
 }

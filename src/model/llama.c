@@ -112,24 +112,6 @@ static hil_status make_frequencies(hil_model *model, const hil_config *c, const 
     return HIL_OK;
 }
 
-typedef struct row {
-    const char *name;
-    hil_role role;
-    int64_t size[2];
-    hil_param **out;
-    bool wanted;
-} row;
-
-static hil_status register_rows(hil_model *model, const char *prefix, const row *rows, size_t count,
-                                double std)
-{
-    for (size_t i = 0; i < count; ++i)
-        if (rows[i].wanted)
-            HIL_TRY(hil_build_param(model, prefix, rows[i].name, rows[i].role, rows[i].size, std,
-                                    rows[i].out));
-    return HIL_OK;
-}
-
 static hil_status add_block(hil_model *model, const hil_config *c, int64_t n,
                             const float *frequency)
 {
@@ -144,29 +126,30 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n,
     int64_t d = c->hidden, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
     int64_t f = c->intermediate;
     bool bias = c->attention_bias, norms = c->arch == HIL_QWEN3;
-    const row rows[] = {
-        {"input_layernorm.weight", HIL_SCALE, {1, d}, &l->attention_norm, true},
-        {"self_attn.q_proj.weight", HIL_MATRIX, {q, d}, &l->q, true},
-        {"self_attn.q_proj.bias", HIL_BIAS, {1, q}, &l->q_bias, bias},
-        {"self_attn.k_proj.weight", HIL_MATRIX, {kv, d}, &l->k, true},
-        {"self_attn.k_proj.bias", HIL_BIAS, {1, kv}, &l->k_bias, bias},
-        {"self_attn.v_proj.weight", HIL_MATRIX, {kv, d}, &l->v, true},
-        {"self_attn.v_proj.bias", HIL_BIAS, {1, kv}, &l->v_bias, bias},
-        {"self_attn.q_norm.weight", HIL_SCALE, {1, c->head_dim}, &l->q_norm, norms},
-        {"self_attn.k_norm.weight", HIL_SCALE, {1, c->head_dim}, &l->k_norm, norms},
-        {"self_attn.o_proj.weight", HIL_MATRIX, {d, q}, &l->o, true},
-        {"self_attn.o_proj.bias", HIL_BIAS, {1, d}, &l->o_bias, c->output_bias},
-        {"post_attention_layernorm.weight", HIL_SCALE, {1, d}, &l->mlp_norm, true},
-        {"mlp.gate_proj.weight", HIL_MATRIX, {f, d}, &l->gate, true},
-        {"mlp.gate_proj.bias", HIL_BIAS, {1, f}, &l->gate_bias, c->mlp_bias},
-        {"mlp.up_proj.weight", HIL_MATRIX, {f, d}, &l->up, true},
-        {"mlp.up_proj.bias", HIL_BIAS, {1, f}, &l->up_bias, c->mlp_bias},
-        {"mlp.down_proj.weight", HIL_MATRIX, {d, f}, &l->down, true},
-        {"mlp.down_proj.bias", HIL_BIAS, {1, d}, &l->down_bias, c->mlp_bias},
+    double std = c->init_std;
+    const hil_build_row rows[] = {
+        {"input_layernorm.weight", {HIL_SCALE, 1, d, 0}, &l->attention_norm, false},
+        {"self_attn.q_proj.weight", {HIL_MATRIX, q, d, std}, &l->q, false},
+        {"self_attn.q_proj.bias", {HIL_BIAS, 1, q, 0}, &l->q_bias, !bias},
+        {"self_attn.k_proj.weight", {HIL_MATRIX, kv, d, std}, &l->k, false},
+        {"self_attn.k_proj.bias", {HIL_BIAS, 1, kv, 0}, &l->k_bias, !bias},
+        {"self_attn.v_proj.weight", {HIL_MATRIX, kv, d, std}, &l->v, false},
+        {"self_attn.v_proj.bias", {HIL_BIAS, 1, kv, 0}, &l->v_bias, !bias},
+        {"self_attn.q_norm.weight", {HIL_SCALE, 1, c->head_dim, 0}, &l->q_norm, !norms},
+        {"self_attn.k_norm.weight", {HIL_SCALE, 1, c->head_dim, 0}, &l->k_norm, !norms},
+        {"self_attn.o_proj.weight", {HIL_MATRIX, d, q, std}, &l->o, false},
+        {"self_attn.o_proj.bias", {HIL_BIAS, 1, d, 0}, &l->o_bias, !c->output_bias},
+        {"post_attention_layernorm.weight", {HIL_SCALE, 1, d, 0}, &l->mlp_norm, false},
+        {"mlp.gate_proj.weight", {HIL_MATRIX, f, d, std}, &l->gate, false},
+        {"mlp.gate_proj.bias", {HIL_BIAS, 1, f, 0}, &l->gate_bias, !c->mlp_bias},
+        {"mlp.up_proj.weight", {HIL_MATRIX, f, d, std}, &l->up, false},
+        {"mlp.up_proj.bias", {HIL_BIAS, 1, f, 0}, &l->up_bias, !c->mlp_bias},
+        {"mlp.down_proj.weight", {HIL_MATRIX, d, f, std}, &l->down, false},
+        {"mlp.down_proj.bias", {HIL_BIAS, 1, d, 0}, &l->down_bias, !c->mlp_bias},
     };
     char prefix[64];
     snprintf(prefix, sizeof prefix, "model.layers.%lld.", (long long)n);
-    HIL_TRY(register_rows(model, prefix, rows, sizeof rows / sizeof *rows, c->init_std));
+    HIL_TRY(hil_build_params(model, prefix, rows, sizeof rows / sizeof *rows));
     snprintf(prefix, sizeof prefix, "block %lld", (long long)n);
     return hil_model_segment(model, prefix, block, l);
 }
@@ -176,18 +159,15 @@ hil_status hil_llama_build(hil_model *model, const hil_config *c)
     ends *e;
     HIL_TRY(hil_model_alloc(model, sizeof *e, (void **)&e));
     e->eps = c->norm_eps;
-    const row first = {
-        "model.embed_tokens.weight", HIL_MATRIX, {c->vocab, c->hidden}, &e->table, true};
-    HIL_TRY(register_rows(model, "", &first, 1, c->init_std));
+    const hil_param_form table = {HIL_MATRIX, c->vocab, c->hidden, c->init_std};
+    const hil_param_form norm = {HIL_SCALE, 1, c->hidden, 0};
+    HIL_TRY(hil_model_param(model, "model.embed_tokens.weight", &table, &e->table));
     HIL_TRY(hil_model_segment(model, "embedding", embed, e));
     const float *frequency;
     HIL_TRY(make_frequencies(model, c, &frequency));
     for (int64_t n = 0; n < c->layers; ++n) HIL_TRY(add_block(model, c, n, frequency));
-    const row last[] = {
-        {"model.norm.weight", HIL_SCALE, {1, c->hidden}, &e->norm, true},
-        {"lm_head.weight", HIL_MATRIX, {c->vocab, c->hidden}, &e->head, !c->tied},
-    };
-    HIL_TRY(register_rows(model, "", last, 2, c->init_std));
-    if (c->tied) e->head = e->table;
+    HIL_TRY(hil_model_param(model, "model.norm.weight", &norm, &e->norm));
+    e->head = e->table;
+    if (!c->tied) HIL_TRY(hil_model_param(model, "lm_head.weight", &table, &e->head));
     return hil_model_segment(model, "head", head, e);
 }

@@ -6,22 +6,35 @@
 #include "base/alloc.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 typedef struct sweep {
     hil_store *store;
     hil_param *param;
     hil_adamw rule;
-    double *square; /* per block */
+    double *square;    /* per block */
+    atomic_int status; /* of the tasks: any failure */
 } sweep;
 
 static void square_block_task(void *context, int64_t i, int thread)
 {
     (void)thread;
-    const sweep *s = context;
+    sweep *s = context;
     hil_block block;
-    if (hil_store_block_acquire(s->store, s->param, i, &block) != HIL_OK) return;
+    hil_status status = hil_store_block_acquire(s->store, s->param, i, &block);
+    if (status != HIL_OK) {
+        atomic_store(&s->status, (int)status);
+        return;
+    }
     s->square[i] = block.gradients ? hil_block_square(&block) : 0;
     hil_store_block_release(s->store, s->param, i);
+}
+
+static hil_status task_status(const sweep *s)
+{
+    hil_status status = (hil_status)atomic_load(&s->status);
+    if (status == HIL_OK) return HIL_OK;
+    return hil_fail(status, "cannot reach the states of %s", hil_param_spec_of(s->param)->name);
 }
 
 hil_status hil_sweep_norm(hil_store *store, hil_pool *pool, double *norm)
@@ -38,6 +51,7 @@ hil_status hil_sweep_norm(hil_store *store, hil_pool *pool, double *norm)
         s.param = hil_store_at(store, i);
         int64_t blocks = hil_param_blocks(s.param);
         hil_pool_run(pool, square_block_task, &s, blocks);
+        HIL_TRY(task_status(&s));
         for (int64_t b = 0; b < blocks; ++b) sum += s.square[b];
     }
     *norm = sqrt(sum);
@@ -47,9 +61,13 @@ hil_status hil_sweep_norm(hil_store *store, hil_pool *pool, double *norm)
 static void update_block_task(void *context, int64_t i, int thread)
 {
     (void)thread;
-    const sweep *s = context;
+    sweep *s = context;
     hil_block block;
-    if (hil_store_block_acquire(s->store, s->param, i, &block) != HIL_OK) return;
+    hil_status status = hil_store_block_acquire(s->store, s->param, i, &block);
+    if (status != HIL_OK) {
+        atomic_store(&s->status, (int)status);
+        return;
+    }
     if (block.gradients) hil_adamw_block(&s->rule, &block);
     hil_store_block_release(s->store, s->param, i);
 }
@@ -73,6 +91,7 @@ hil_status hil_sweep_update(hil_store *store, hil_pool *pool, const hil_adamw_op
         bool decay = !hil_param_spec_of(s.param)->no_decay;
         s.rule.shrink = (float)(decay ? 1 - lr * options->weight_decay : 1);
         hil_pool_run(pool, update_block_task, &s, hil_param_blocks(s.param));
+        HIL_TRY(task_status(&s));
     }
     return HIL_OK;
 }

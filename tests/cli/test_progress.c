@@ -1,0 +1,132 @@
+/* The live line stays one line and is cleared; plain lines stay few, however many steps there are.
+ */
+#include "cli/progress.h"
+#include "check.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+static char seen[1 << 20];
+
+static void report(const hil_progress *progress, int64_t step, int64_t steps, double seconds)
+{
+    const hil_step_report line = {.step = step,
+                                  .steps = steps,
+                                  .loss = 2.5,
+                                  .seconds = seconds,
+                                  .tokens_per_second = 12345.4,
+                                  .seconds_left = 65};
+    progress->hooks.step(progress->hooks.context, &line);
+}
+
+static int count(const char *text, const char *words)
+{
+    int n = 0;
+    for (; (text = strstr(text, words)); ++text) ++n;
+    return n;
+}
+
+static void check_plain(void)
+{
+    hil_progress progress;
+    FILE *out = tmpfile();
+    CHECK(out != NULL);
+    hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+    const hil_observer *hooks = &progress.hooks;
+    hooks->note(hooks->context, "a note");
+    for (uint64_t i = 0; i < 10000; ++i) hooks->progress(hooks->context, "tokenizing", i, 10000);
+    for (int64_t i = 1; i <= 100000; ++i) report(&progress, i, 100000, 1e-6);
+    hooks->eval(hooks->context, 7, 3.25);
+    hil_progress_end(&progress);
+    rewind(out);
+    seen[fread(seen, 1, sizeof seen - 1, out)] = 0;
+    fclose(out);
+    CHECK(strstr(seen, "a note\n") == seen);
+    CHECK(strstr(seen, "step 1/100000  loss 2.5000  12,345 tokens/s  1:05 left\n"));
+    CHECK(strstr(seen, "step 100000/100000  "));
+    CHECK(strstr(seen, "step 7  eval loss 3.2500\n"));
+    CHECK(count(seen, "\n") < 10);
+    CHECK(strchr(seen, '\r') == NULL && strchr(seen, '\033') == NULL);
+}
+
+static void check_slow_steps(void)
+{
+    hil_progress progress;
+    FILE *out = tmpfile();
+    CHECK(out != NULL);
+    hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+    for (int64_t i = 1; i <= 20; ++i) report(&progress, i, 1000, 1.5);
+    rewind(out);
+    seen[fread(seen, 1, sizeof seen - 1, out)] = 0;
+    fclose(out);
+    CHECK_INT(count(seen, "\n"), 20);
+}
+
+/* A terminal 40 columns wide, whose other end we read. */
+static void check_live(void)
+{
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    char name[64];
+    if (master < 0 || grantpt(master) || unlockpt(master) || ptsname_r(master, name, sizeof name))
+        return;
+    int slave = open(name, O_RDWR | O_NOCTTY);
+    CHECK(slave >= 0);
+    struct termios mode;
+    CHECK(tcgetattr(slave, &mode) == 0);
+    cfmakeraw(&mode);
+    CHECK(tcsetattr(slave, TCSANOW, &mode) == 0);
+    CHECK(ioctl(slave, TIOCSWINSZ, &(struct winsize){.ws_row = 24, .ws_col = 40}) == 0);
+    FILE *out = fdopen(slave, "w");
+    hil_progress progress;
+    hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+    CHECK(progress.live);
+    for (int64_t i = 1; i <= 1000; ++i) report(&progress, i, 1000, 1e-6);
+    progress.hooks.note(progress.hooks.context, "said");
+    usleep(110000);
+    report(&progress, 1000, 1000, 1e-6);
+    hil_progress_end(&progress);
+    fflush(out);
+    size_t size = 0;
+    for (struct pollfd ready = {master, POLLIN, 0}; poll(&ready, 1, 200) == 1;)
+        size += (size_t)read(master, seen + size, sizeof seen - 1 - size);
+    seen[size] = 0;
+    CHECK_TEXT(seen, "\rstep 1/1000  loss 2.5000  12,345 tokens"
+                     "\r                                       \rsaid\n"
+                     "\rstep 1000/1000  loss 2.5000  12,345 tok"
+                     "\r                                       \r");
+    fclose(out);
+    close(master);
+}
+
+static void check_words(void)
+{
+    char out[32];
+    CHECK_TEXT(hil_progress_time(out, 0.44), "0.4 s");
+    CHECK_TEXT(hil_progress_time(out, 9.96), "10 s");
+    CHECK_TEXT(hil_progress_time(out, 59.4), "59 s");
+    CHECK_TEXT(hil_progress_time(out, 59.6), "1:00");
+    CHECK_TEXT(hil_progress_time(out, 3599.6), "1:00:00");
+    CHECK_TEXT(hil_progress_time(out, 90061), "25:01:01");
+    CHECK_TEXT(hil_progress_time(out, NAN), "?");
+    CHECK_TEXT(hil_progress_time(out, -1), "?");
+    CHECK_TEXT(hil_progress_count(out, 0), "0");
+    CHECK_TEXT(hil_progress_count(out, 999), "999");
+    CHECK_TEXT(hil_progress_count(out, 1000), "1,000");
+    CHECK_TEXT(hil_progress_count(out, -123456), "-123,456");
+    CHECK_TEXT(hil_progress_count(out, INT64_MAX), "9,223,372,036,854,775,807");
+}
+
+int main(void)
+{
+    check_plain();
+    check_slow_steps();
+    check_live();
+    check_words();
+    hil_progress quiet;
+    hil_progress_begin(&quiet, stderr, HIL_TALK_QUIET);
+    CHECK(!quiet.hooks.step && !quiet.hooks.note && !quiet.live);
+    return 0;
+}

@@ -191,7 +191,7 @@ hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, si
         pack.bytes_before += bytes;
     }
 done:
-    if (pack.encoder) hil_encoder_destroy(pack.encoder);
+    hil_encoder_destroy(pack.encoder);
     hil_ids_free(&pack.ids);
     hil_free(pack.piece);
     return status;

@@ -2,6 +2,7 @@
 #ifndef HIL_FORMAT_BPE_H
 #define HIL_FORMAT_BPE_H
 
+#include "base/json_pull.h"
 #include "format/tokenizer.h"
 #include "format/vocab.h"
 
@@ -30,8 +31,14 @@ typedef struct hil_bpe {
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
 } hil_bpe;
 
+/* The two large members of "model", which are read where they stand. Text NULL: missing. */
+typedef struct hil_bpe_source {
+    hil_json_pull vocab, merges;
+} hil_bpe_source;
+
 /* Reads the "model" of a tokenizer.json. `what` names the source in errors. */
-hil_status hil_bpe_load(hil_bpe *bpe, hil_vocab *vocab, const json_t *model, const char *what);
+hil_status hil_bpe_load(hil_bpe *bpe, hil_vocab *vocab, const json_t *model,
+                        const hil_bpe_source *source, const char *what);
 /* Finds out between which characters no merge ever happens; see hil_bpe_may_join. */
 hil_status hil_bpe_index_pairs(hil_bpe *bpe);
 void hil_bpe_free(hil_bpe *bpe);

@@ -7,60 +7,72 @@
 #include <stdio.h>
 #include <string.h>
 
-static hil_status load_vocab(hil_vocab *vocab, const json_t *entries, const char *what)
+/* Counts the entries and checks their ids. */
+static hil_status count_vocab(hil_json_pull pull, hil_text *key, size_t *entries, int64_t *ids)
 {
-    if (!json_is_object(entries))
-        return hil_fail(HIL_ERR_INPUT, "%s: the model has no \"vocab\" object", what);
-    int64_t top = -1;
-    size_t bytes = 0;
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)entries, key, value)
-    {
-        int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+    bool more;
+    *entries = 0;
+    *ids = 0;
+    HIL_TRY(hil_json_pull_enter(&pull, '{', &more));
+    while (more) {
+        int64_t id;
+        HIL_TRY(hil_json_pull_key(&pull, key));
+        HIL_TRY(hil_json_pull_int(&pull, &id));
+        HIL_TRY(hil_json_pull_next(&pull, '{', &more));
         if (id < 0 || id >= HIL_VOCAB_MAX)
-            return hil_fail(HIL_ERR_INPUT, "%s: the id of \"%.60s\" must be in [0, %lld)", what,
-                            key, (long long)HIL_VOCAB_MAX);
-        if (id > top) top = id;
-        bytes += strlen(key);
-    }
-    HIL_TRY(hil_vocab_init(vocab, json_object_size(entries), bytes, top + 1));
-    json_object_foreach((json_t *)entries, key, value)
-    {
-        bool fresh;
-        int32_t id = (int32_t)json_integer_value(value);
-        HIL_TRY(hil_vocab_add(vocab, key, strlen(key), id, &fresh));
-        if (!fresh)
-            return hil_fail(HIL_ERR_INPUT, "%s: \"%.60s\" has the id %d of another piece", what,
-                            key, id);
+            return hil_fail(HIL_ERR_INPUT, "%s: the id of \"%.60s\" must be in [0, %lld)",
+                            pull.what, key->data, (long long)HIL_VOCAB_MAX);
+        if (id >= *ids) *ids = id + 1;
+        ++*entries;
     }
     return HIL_OK;
 }
 
-/* "left right" or ["left", "right"]. Borrowed from `merge`. */
-typedef struct halves {
-    const char *left, *right;
-    size_t left_size, right_size;
-} halves;
-
-static bool read_halves(const json_t *merge, halves *out)
+static hil_status read_vocab(hil_vocab *vocab, hil_json_pull pull, hil_text *key)
 {
-    if (json_is_string(merge)) {
-        out->left = json_string_value(merge);
-        size_t size = json_string_length(merge);
-        const char *space = memchr(out->left, ' ', size);
-        if (!space) return false;
-        out->left_size = (size_t)(space - out->left);
-        out->right = space + 1;
-        out->right_size = size - out->left_size - 1;
-        return !memchr(out->right, ' ', out->right_size);
+    size_t entries;
+    int64_t ids, id;
+    bool more, fresh;
+    HIL_TRY(count_vocab(pull, key, &entries, &ids));
+    HIL_TRY(hil_vocab_init(vocab, entries, pull.size, ids));
+    HIL_TRY(hil_json_pull_enter(&pull, '{', &more));
+    while (more) {
+        HIL_TRY(hil_json_pull_key(&pull, key));
+        HIL_TRY(hil_json_pull_int(&pull, &id));
+        HIL_TRY(hil_json_pull_next(&pull, '{', &more));
+        HIL_TRY(hil_vocab_add(vocab, key->data, key->size, (int32_t)id, &fresh));
+        if (!fresh)
+            return hil_fail(HIL_ERR_INPUT,
+                            "%s: \"%.60s\" or its id %lld is in the vocabulary twice", pull.what,
+                            key->data, (long long)id);
     }
-    const json_t *left = json_array_get(merge, 0), *right = json_array_get(merge, 1);
-    if (json_array_size(merge) != 2 || !json_is_string(left) || !json_is_string(right))
-        return false;
-    *out = (halves){json_string_value(left), json_string_value(right), json_string_length(left),
-                    json_string_length(right)};
-    return true;
+    return HIL_OK;
+}
+
+/* "left right" or ["left", "right"] into `whole` without the space; *left is the size of the first.
+ */
+static hil_status read_merge(hil_json_pull *pull, hil_text *whole, hil_text *half, size_t *left)
+{
+    if (hil_json_pull_peek(pull) == '[') {
+        bool more;
+        HIL_TRY(hil_json_pull_enter(pull, '[', &more));
+        HIL_TRY(hil_json_pull_string(pull, whole));
+        HIL_TRY(hil_json_pull_next(pull, '[', &more));
+        HIL_TRY(hil_json_pull_string(pull, half));
+        HIL_TRY(hil_json_pull_next(pull, '[', &more));
+        *left = whole->size;
+        if (more) *left = SIZE_MAX;
+        return hil_text_add(whole, half->data, half->size);
+    }
+    HIL_TRY(hil_json_pull_string(pull, whole));
+    char *space = memchr(whole->data, ' ', whole->size);
+    *left = space ? (size_t)(space - whole->data) : SIZE_MAX;
+    if (!space) return HIL_OK;
+    size_t rest = whole->size - *left - 1;
+    if (memchr(space + 1, ' ', rest)) *left = SIZE_MAX;
+    memmove(space, space + 1, rest);
+    --whole->size;
+    return HIL_OK;
 }
 
 static hil_status find_piece(const hil_vocab *vocab, const char *text, size_t size,
@@ -81,34 +93,63 @@ static void put_merge(hil_bpe *bpe, hil_merge merge)
     bpe->merges[at] = merge;
 }
 
-static hil_status load_merges(hil_bpe *bpe, const json_t *merges, const char *what)
+static hil_status count_merges(hil_json_pull pull, size_t *count)
 {
-    size_t count = json_array_size(merges), slots = hil_hash_slots(count);
-    if (!json_is_array(merges) || count >= UINT32_MAX)
-        return hil_fail(HIL_ERR_INPUT, "%s: the model has no \"merges\" array", what);
+    bool more;
+    *count = 0;
+    HIL_TRY(hil_json_pull_enter(&pull, '[', &more));
+    for (; more; ++*count) {
+        HIL_TRY(hil_json_pull_skip(&pull));
+        HIL_TRY(hil_json_pull_next(&pull, '[', &more));
+    }
+    if (*count < UINT32_MAX) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s: too many merges", pull.what);
+}
+
+static hil_status read_merges(hil_bpe *bpe, hil_json_pull pull, hil_text *whole, hil_text *half)
+{
+    size_t count, left;
+    HIL_TRY(count_merges(pull, &count));
+    size_t slots = hil_hash_slots(count);
     HIL_TRY(HIL_ALLOC(slots, &bpe->merges));
     bpe->merge_mask = slots - 1;
     for (size_t i = 0; i < slots; ++i) bpe->merges[i].key = UINT64_MAX;
-    hil_status status = HIL_OK;
-    hil_text whole = {0};
-    for (size_t i = 0; i < count; ++i) {
-        halves part;
-        int32_t left, right, id;
-        if (!read_halves(json_array_get(merges, i), &part)) {
-            status = hil_fail(HIL_ERR_INPUT, "%s: merge %zu is not a pair of pieces", what, i);
-            goto done;
-        }
-        whole.size = 0;
-        HIL_TRY_DONE(hil_text_add(&whole, part.left, part.left_size));
-        HIL_TRY_DONE(hil_text_add(&whole, part.right, part.right_size));
-        HIL_TRY_DONE(find_piece(bpe->vocab, part.left, part.left_size, what, &left));
-        HIL_TRY_DONE(find_piece(bpe->vocab, part.right, part.right_size, what, &right));
-        HIL_TRY_DONE(find_piece(bpe->vocab, whole.data, whole.size, what, &id));
-        uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-        put_merge(bpe, (hil_merge){key, (uint32_t)i, id});
+    bool more;
+    HIL_TRY(hil_json_pull_enter(&pull, '[', &more));
+    for (uint32_t rank = 0; more; ++rank) {
+        int32_t first, second, id;
+        HIL_TRY(read_merge(&pull, whole, half, &left));
+        HIL_TRY(hil_json_pull_next(&pull, '[', &more));
+        if (left == SIZE_MAX)
+            return hil_fail(HIL_ERR_INPUT, "%s: merge %u is not a pair of pieces", pull.what, rank);
+        const char *right = whole->data + left;
+        HIL_TRY(find_piece(bpe->vocab, whole->data, left, pull.what, &first));
+        HIL_TRY(find_piece(bpe->vocab, right, whole->size - left, pull.what, &second));
+        HIL_TRY(find_piece(bpe->vocab, whole->data, whole->size, pull.what, &id));
+        uint64_t key = (uint64_t)(uint32_t)first << 32 | (uint32_t)second;
+        put_merge(bpe, (hil_merge){key, rank, id});
     }
-done:
+    return HIL_OK;
+}
+
+static hil_status check_utf8(const hil_json_pull *pull, const char *name)
+{
+    size_t bad;
+    if (!pull->text)
+        return hil_fail(HIL_ERR_INPUT, "%s: the model has no \"%s\"", pull->what, name);
+    if (hil_utf8_check(pull->text, pull->size, &bad) == pull->size) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s: the model's \"%s\" is not UTF-8", pull->what, name);
+}
+
+static hil_status read_source(hil_bpe *bpe, hil_vocab *vocab, const hil_bpe_source *source)
+{
+    hil_text whole = {0}, half = {0};
+    hil_status status = check_utf8(&source->vocab, "vocab");
+    if (status == HIL_OK) status = check_utf8(&source->merges, "merges");
+    if (status == HIL_OK) status = read_vocab(vocab, source->vocab, &whole);
+    if (status == HIL_OK) status = read_merges(bpe, source->merges, &whole, &half);
     hil_text_free(&whole);
+    hil_text_free(&half);
     return status;
 }
 
@@ -134,7 +175,8 @@ static hil_status refuse_text(const json_t *model, const char *key, const char *
                     text);
 }
 
-hil_status hil_bpe_load(hil_bpe *bpe, hil_vocab *vocab, const json_t *model, const char *what)
+hil_status hil_bpe_load(hil_bpe *bpe, hil_vocab *vocab, const json_t *model,
+                        const hil_bpe_source *source, const char *what)
 {
     *bpe = (hil_bpe){.vocab = vocab, .unk_id = -1};
     const char *type = "BPE", *unk = NULL;
@@ -153,8 +195,7 @@ hil_status hil_bpe_load(hil_bpe *bpe, hil_vocab *vocab, const json_t *model, con
     HIL_TRY(hil_json_bool(model, "byte_fallback", what, &bpe->byte_fallback));
     HIL_TRY(hil_json_bool(model, "ignore_merges", what, &bpe->ignore_merges));
     HIL_TRY(hil_json_string(model, "unk_token", what, &unk));
-    HIL_TRY(load_vocab(vocab, json_object_get(model, "vocab"), what));
-    HIL_TRY(load_merges(bpe, json_object_get(model, "merges"), what));
+    HIL_TRY(read_source(bpe, vocab, source));
     if (unk) {
         HIL_TRY(hil_text_copy(unk, &bpe->unk));
         bpe->unk_id = hil_vocab_find(vocab, unk, strlen(unk));

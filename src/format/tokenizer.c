@@ -20,14 +20,16 @@ void hil_ids_free(hil_ids *ids)
 }
 
 /* "truncation" and "padding" are wishes of a caller, not part of the text's ids. */
-static hil_status load(hil_tokenizer *tokenizer, const json_t *root, const char *what)
+static hil_status load(hil_tokenizer *tokenizer, const json_t *root, const hil_bpe_source *source,
+                       const char *what)
 {
     if (!json_is_object(root)) return hil_fail(HIL_ERR_INPUT, "%s: not a JSON object", what);
     HIL_TRY(hil_pretokenizer_load(&tokenizer->pretokenizer, json_object_get(root, "pre_tokenizer"),
                                   what));
     HIL_TRY(hil_normalizer_load(&tokenizer->normalizer, json_object_get(root, "normalizer"), what));
     HIL_TRY(hil_detokenizer_load(&tokenizer->detokenizer, json_object_get(root, "decoder"), what));
-    HIL_TRY(hil_bpe_load(&tokenizer->bpe, &tokenizer->vocab, json_object_get(root, "model"), what));
+    HIL_TRY(hil_bpe_load(&tokenizer->bpe, &tokenizer->vocab, json_object_get(root, "model"), source,
+                         what));
     tokenizer->bpe.byte_level = tokenizer->pretokenizer.byte_level;
     if (!tokenizer->bpe.byte_level) HIL_TRY(hil_bpe_index_pairs(&tokenizer->bpe));
     HIL_TRY(hil_added_load(&tokenizer->raw_added, &tokenizer->normal_added, &tokenizer->vocab,
@@ -36,15 +38,88 @@ static hil_status load(hil_tokenizer *tokenizer, const json_t *root, const char 
                              &tokenizer->vocab, what);
 }
 
+/* Passes over the members of an object up to the one named `key`; *found: pull is at its value. */
+static hil_status find_member(hil_json_pull *pull, const char *key, hil_text *name, bool *found)
+{
+    bool more;
+    *found = false;
+    HIL_TRY(hil_json_pull_enter(pull, '{', &more));
+    while (more) {
+        HIL_TRY(hil_json_pull_key(pull, name));
+        *found = strcmp(name->data, key) == 0;
+        if (*found) return HIL_OK;
+        HIL_TRY(hil_json_pull_skip(pull));
+        HIL_TRY(hil_json_pull_next(pull, '{', &more));
+    }
+    return HIL_OK;
+}
+
+/* Finds member `key` of "model" and its extent. */
+static hil_status find_part(hil_json_pull whole, const char *key, hil_text *name,
+                            hil_json_pull *out)
+{
+    bool found;
+    *out = (hil_json_pull){.what = whole.what};
+    HIL_TRY(find_member(&whole, "model", name, &found));
+    if (found && hil_json_pull_peek(&whole) == '{')
+        HIL_TRY(find_member(&whole, key, name, &found));
+    else
+        found = false;
+    if (!found) return HIL_OK;
+    hil_json_pull_peek(&whole);
+    size_t start = whole.at;
+    HIL_TRY(hil_json_pull_skip(&whole));
+    out->text = whole.text + start;
+    out->size = whole.at - start;
+    return HIL_OK;
+}
+
+/* The text with null in place of the two large members, for the general parser. */
+static hil_status add_rest(const hil_json_pull *whole, const hil_bpe_source *source, hil_text *rest)
+{
+    const hil_json_pull *first = &source->vocab, *second = &source->merges;
+    if (first->text > second->text) {
+        first = &source->merges;
+        second = &source->vocab;
+    }
+    const char *at = whole->text, *end = whole->text + whole->size;
+    for (int i = 0; i < 2; ++i) {
+        const hil_json_pull *part = i ? second : first;
+        if (!part->text) continue;
+        HIL_TRY(hil_text_add(rest, at, (size_t)(part->text - at)));
+        HIL_TRY(hil_text_add(rest, "null", 4));
+        at = part->text + part->size;
+    }
+    return hil_text_add(rest, at, (size_t)(end - at));
+}
+
+/* [Note: large members] The vocabulary and the merges are nearly all of the file; building them as
+   JSON values costs more than everything else, so they are read from the text directly. */
+static hil_status parse(hil_tokenizer *tokenizer, const char *json, size_t size, const char *what)
+{
+    hil_json_pull whole = {json, size, 0, what};
+    hil_bpe_source source;
+    hil_text name = {0}, rest = {0};
+    json_t *root = NULL;
+    hil_status status;
+    HIL_TRY_DONE(find_part(whole, "vocab", &name, &source.vocab));
+    HIL_TRY_DONE(find_part(whole, "merges", &name, &source.merges));
+    HIL_TRY_DONE(add_rest(&whole, &source, &rest));
+    HIL_TRY_DONE(hil_json_parse(rest.data, rest.size, what, &root));
+    HIL_TRY_DONE(load(tokenizer, root, &source, what));
+done:
+    json_decref(root);
+    hil_text_free(&name);
+    hil_text_free(&rest);
+    return status;
+}
+
 hil_status hil_tokenizer_parse(hil_tokenizer **out, const char *json, size_t size, const char *what)
 {
+    hil_tokenizer *tokenizer;
     *out = NULL;
-    json_t *root;
-    hil_tokenizer *tokenizer = NULL;
-    HIL_TRY(hil_json_parse(json, size, what, &root));
-    hil_status status = HIL_ALLOC(1, &tokenizer);
-    if (status == HIL_OK) status = load(tokenizer, root, what);
-    json_decref(root);
+    HIL_TRY(HIL_ALLOC(1, &tokenizer));
+    hil_status status = parse(tokenizer, json, size, what);
     if (status == HIL_OK)
         *out = tokenizer;
     else

@@ -221,8 +221,8 @@ static void print_text(const struct source *source, FILE *out)
     struct totals totals = {0};
     char bytes[32];
     print_table(source, &totals, out);
-    fprintf(out, "%lld tensors, %lld parameters, %lld bytes (%s)\n", (long long)totals.tensors,
-            (long long)totals.parameters, (long long)totals.bytes,
+    fprintf(out, "%lld tensor%s, %lld parameters, %lld bytes (%s)\n", (long long)totals.tensors,
+            totals.tensors == 1 ? "" : "s", (long long)totals.parameters, (long long)totals.bytes,
             hil_text_bytes(bytes, (uint64_t)totals.bytes));
     print_config(source, out);
 }

@@ -32,11 +32,11 @@ static hil_status check_input(FILE *in)
     return hil_fail(HIL_ERR_IO, "cannot read the input: %s", strerror(errno));
 }
 
-/* Prints the ids and empties the list. */
+/* Prints the ids and empties the list. Nothing is printed before the first of them. */
 static hil_status print_ids(FILE *out, hil_ids *ids, bool *first)
 {
     for (size_t i = 0; i < ids->size; ++i) {
-        fprintf(out, *first ? "%d" : ",%d", (int)ids->data[i]);
+        fprintf(out, "%c%d", *first ? '[' : ',', (int)ids->data[i]);
         *first = false;
     }
     ids->size = 0;
@@ -54,7 +54,6 @@ static hil_status encode_stream(const hil_tokenizer *tokenizer, FILE *in, FILE *
     size_t size;
     HIL_TRY_DONE(hil_encoder_create(&encoder, tokenizer));
     HIL_TRY_DONE(HIL_ALLOC(PIECE_BYTES, &piece));
-    fputc('[', out);
     while ((size = fread(piece, 1, PIECE_BYTES, in)) > 0) {
         HIL_TRY_DONE(hil_encoder_add(encoder, piece, size, &ids));
         HIL_TRY_DONE(print_ids(out, &ids, &first));
@@ -62,7 +61,7 @@ static hil_status encode_stream(const hil_tokenizer *tokenizer, FILE *in, FILE *
     HIL_TRY_DONE(check_input(in));
     HIL_TRY_DONE(hil_encoder_end(encoder, &ids));
     HIL_TRY_DONE(print_ids(out, &ids, &first));
-    fputs("]\n", out);
+    fputs(first ? "[]\n" : "]\n", out);
 done:
     hil_encoder_destroy(encoder);
     hil_ids_free(&ids);
@@ -84,9 +83,8 @@ static hil_status encode_whole(const hil_tokenizer *tokenizer, FILE *in, FILE *o
     HIL_TRY_DONE(check_input(in));
     HIL_TRY_DONE(hil_tokenizer_encode(tokenizer, text.data ? text.data : "", text.size,
                                       HIL_SPECIAL_ADD, &ids));
-    fputc('[', out);
     HIL_TRY_DONE(print_ids(out, &ids, &first));
-    fputs("]\n", out);
+    fputs(first ? "[]\n" : "]\n", out);
 done:
     hil_text_free(&text);
     hil_ids_free(&ids);

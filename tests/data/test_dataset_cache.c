@@ -1,6 +1,5 @@
 /* The token cache: used when it still fits the files, rebuilt when not, whole or absent. */
 #include "data/fixture.h"
-#include "data/stub_tokenizer.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 /* JSONL: which lines are documents, which are refused and how, however the bytes are cut. */
 #include "data/fixture.h"
 #include "data/jsonl.h"
-#include "data/stub_tokenizer.h"
 
 /* Each document as "[prompt|text]", NUL as '0'. */
 static hil_status list_record(void *context, const hil_record *record)

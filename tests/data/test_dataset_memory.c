@@ -1,7 +1,6 @@
 /* Turning files into tokens takes little memory, however large they are. */
 /* soak: --full */
 #include "data/fixture.h"
-#include "data/stub_tokenizer.h"
 
 #include <sys/resource.h>
 

@@ -1,6 +1,5 @@
 /* The order of windows: file order, shuffled epochs, held-out windows. */
 #include "data/fixture.h"
-#include "data/stub_tokenizer.h"
 
 static hil_dataset *open_windows(int64_t windows)
 {

@@ -1,6 +1,5 @@
 /* Windows computed by hand for small files of every kind. */
 #include "data/fixture.h"
-#include "data/stub_tokenizer.h"
 
 static void check_text_files(void)
 {

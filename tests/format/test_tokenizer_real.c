@@ -53,10 +53,10 @@ static void check_vector(hil_tokenizer *const *tokenizers, const json_t *vector)
     }
 }
 
-static void test_vectors(hil_tokenizer *const *tokenizers)
+static void test_vectors(hil_tokenizer *const *tokenizers, const char *path)
 {
     hil_map map;
-    CHECK_OK(hil_map_open(&map, SHARED "tokenizers/vectors.jsonl"));
+    CHECK_OK(hil_map_open(&map, path));
     int count = 0;
     for (const char *line = map.data, *end; line < map.data + map.size; line = end + 1) {
         end = memchr(line, '\n', (size_t)(map.data + map.size - line));
@@ -67,16 +67,18 @@ static void test_vectors(hil_tokenizer *const *tokenizers)
         json_decref(vector);
         ++count;
     }
-    CHECK_INT(count, 312);
+    CHECK(count > 0);
     hil_map_close(&map);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     if (!hil_file_exists(SHARED "tokenizers/vectors.jsonl")) return CHECK_SKIP;
     hil_tokenizer *tokenizers[NAMES];
     for (int i = 0; i < NAMES; ++i) tokenizers[i] = open_named(names[i]);
-    test_vectors(tokenizers);
+    const char *vectors = SHARED "tokenizers/vectors.jsonl";
+    if (argc > 1) vectors = argv[1];
+    test_vectors(tokenizers, vectors);
     for (int i = 0; i < NAMES; ++i) hil_tokenizer_close(tokenizers[i]);
     return 0;
 }

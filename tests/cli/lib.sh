@@ -1,0 +1,33 @@
+# lib.sh - what the tests of the command line share; needs HILBERT, the program.
+[ -x "$HILBERT" ] || { echo "no program at '$HILBERT'"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+commands="train eval generate tokenize inspect"
+
+die()
+{
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# run CODE ARGUMENTS...: the program exits with CODE; its output is in $work/out and $work/err.
+run()
+{
+    local code=$1 got=0
+    shift
+    "$HILBERT" "$@" >"$work/out" 2>"$work/err" </dev/null || got=$?
+    [ "$got" = "$code" ] ||
+        die "hilbert $* exited with $got, expected $code: $(head -c 400 "$work/err")"
+}
+
+# fails CODE WORDS ARGUMENTS...: exits with CODE, says one line with WORDS on stderr, nothing else.
+fails()
+{
+    local code=$1 words=$2
+    shift 2
+    run "$code" "$@"
+    [ ! -s "$work/out" ] || die "hilbert $* wrote to stdout"
+    [ "$(wc -l <"$work/err")" = 1 ] || die "hilbert $* said not one line: $(cat "$work/err")"
+    grep -qF -- "$words" "$work/err" || die "hilbert $* said: $(cat "$work/err"), expected: $words"
+    grep -q '^hilbert: ' "$work/err" || die "hilbert $* does not begin with its name"
+}

@@ -1,0 +1,91 @@
+/* hil_inspect lists what the Python safetensors package lists. */
+#include "hilbert/run.h"
+#include "base/json.h"
+#include "check.h"
+
+static char output[1 << 16];
+
+static hil_status run(const char *path, bool json)
+{
+    FILE *out = tmpfile();
+    CHECK(out != NULL);
+    hil_status status = hil_inspect(path, json, out);
+    rewind(out);
+    output[fread(output, 1, sizeof output - 1, out)] = 0;
+    fclose(out);
+    return status;
+}
+
+static int64_t number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    CHECK(json_is_integer(value));
+    return json_integer_value(value);
+}
+
+/* Sums from the Python package over the three files. */
+static void check_folder(void)
+{
+    json_t *root;
+    CHECK_OK(run(HIL_TESTS "/golden/formats/sharded", true));
+    CHECK_OK(hil_json_parse(output, strlen(output), "output", &root));
+    const json_t *total = json_object_get(root, "total"), *list = json_object_get(root, "tensors");
+    CHECK_INT(number(total, "tensors"), 21);
+    CHECK_INT(number(total, "parameters"), 1384);
+    CHECK_INT(number(total, "bytes"), 1384 * 4);
+    CHECK_INT(json_array_size(list), 21);
+    bool found = false;
+    for (size_t i = 0; i < json_array_size(list); ++i) {
+        const json_t *tensor = json_array_get(list, i), *shape = json_object_get(tensor, "shape");
+        if (strcmp(json_string_value(json_object_get(tensor, "name")), "lm_head.weight") != 0)
+            continue;
+        found = true;
+        CHECK_TEXT(json_string_value(json_object_get(tensor, "dtype")), "F32");
+        CHECK_INT(json_array_size(shape), 2);
+        CHECK_INT(json_integer_value(json_array_get(shape, 0)), 16);
+        CHECK_INT(json_integer_value(json_array_get(shape, 1)), 8);
+        CHECK_INT(number(tensor, "elements"), 128);
+    }
+    CHECK(found);
+    const json_t *config = json_object_get(root, "config");
+    CHECK_TEXT(json_string_value(json_object_get(config, "model_type")), "llama");
+    CHECK_INT(number(config, "layers"), 2);
+    CHECK_INT(number(config, "vocab"), 16);
+    json_decref(root);
+
+    CHECK_OK(run(HIL_TESTS "/golden/formats/sharded", false));
+    CHECK(strstr(output, "model.norm.weight                               F32      [8]    "));
+    CHECK(strstr(output, "21 tensors, 1384 parameters, 5536 bytes (5.4 KiB)\n"));
+    CHECK(strstr(output, "llama: 2 layers, hidden 8,"));
+}
+
+/* A folder without a model's names is the sum of its files. */
+static void check_files(void)
+{
+    CHECK_OK(run(HIL_TESTS "/golden/formats/sharded/model-00001-of-00003.safetensors", false));
+    CHECK(strstr(output, "6 tensors, 480 parameters"));
+    CHECK(strstr(output, "llama") == NULL);
+    CHECK_OK(run(HIL_TESTS "/golden/formats", false));
+    CHECK(strstr(output, " tensors, "));
+}
+
+static void check_failures(void)
+{
+    CHECK_FAILS(run(HIL_TESTS "/cli", false), HIL_ERR_INPUT, "no .safetensors files");
+    CHECK_FAILS(run("/nonexistent", true), HIL_ERR_IO, "/nonexistent");
+    CHECK_FAILS(run(HIL_TESTS "/golden/formats/u2.npy", true), HIL_ERR_INPUT, "u2.npy");
+    CHECK_TEXT(output, "");
+    FILE *full = fopen("/dev/full", "w");
+    if (!full) return;
+    CHECK_FAILS(hil_inspect(HIL_TESTS "/golden/formats/sharded", false, full), HIL_ERR_IO,
+                "No space left");
+    fclose(full);
+}
+
+int main(void)
+{
+    check_folder();
+    check_files();
+    check_failures();
+    return 0;
+}

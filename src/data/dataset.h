@@ -23,9 +23,9 @@ typedef struct hil_dataset_options {
 } hil_dataset_options;
 
 /* `paths` are files: .jsonl is one document per line ({"text": ...}, or {"prompt": ...,
-   "completion": ...} with loss on the completion only, the two encoded one after the other), .npy
-   is token ids as they are, anything else is plain text and one document. The tokens of all files
-   in the given order form one stream, with end-of-text between documents but not beside .npy. */
+   "completion": ...} with loss on the completion only), .npy is token ids as they are, anything
+   else is plain text and one document. The tokens of all files in the given order form one stream,
+   with end-of-text between documents but not beside .npy. */
 hil_status hil_dataset_open(hil_dataset **out, const char *const *paths, size_t count,
                             const hil_dataset_options *options);
 void hil_dataset_close(hil_dataset *dataset);

@@ -16,7 +16,7 @@ struct pack {
     const hil_dataset_options *options;
     hil_cache_writer *writer;
     hil_encoder *encoder; /* NULL: bytes are ids */
-    hil_ids ids;
+    hil_ids ids, prompt;
     char *piece;
     const char *path;
     int64_t position; /* of the next token in its file */
@@ -39,43 +39,45 @@ static hil_status report(const struct pack *pack, uint64_t bytes)
                              pack->bytes_total);
 }
 
-/* Appends pack->ids and empties it. */
-static hil_status add_ids(struct pack *pack, enum kind kind, uint32_t mark)
+static hil_status add_tokens(struct pack *pack, const int32_t *ids, size_t count, enum kind kind,
+                             uint32_t mark)
 {
-    const hil_ids *ids = &pack->ids;
-    if (ids->size && pack->starting) {
-        bool between = kind == KIND_TEXT && pack->before == KIND_TEXT;
-        if (between && pack->options->eot >= 0)
-            HIL_TRY(hil_cache_writer_add(pack->writer, (uint32_t)pack->options->eot));
-    }
-    for (size_t i = 0; i < ids->size; ++i) {
-        int32_t id = ids->data[i];
-        if (id < 0 || id >= pack->options->vocab)
+    if (count && pack->starting && kind == KIND_TEXT && pack->before == KIND_TEXT &&
+        pack->options->eot >= 0)
+        HIL_TRY(hil_cache_writer_add(pack->writer, (uint32_t)pack->options->eot));
+    for (size_t i = 0; i < count; ++i) {
+        if (ids[i] < 0 || ids[i] >= pack->options->vocab)
             return hil_fail(
                 HIL_ERR_INPUT, "%s: token id %d at position %lld is outside the vocabulary of %lld",
-                pack->path, id, (long long)pack->position, (long long)pack->options->vocab);
+                pack->path, ids[i], (long long)pack->position, (long long)pack->options->vocab);
         uint32_t start = pack->starting ? HIL_MARK_START : 0;
-        HIL_TRY(hil_cache_writer_add(pack->writer, (uint32_t)id | mark | start));
+        HIL_TRY(hil_cache_writer_add(pack->writer, (uint32_t)ids[i] | mark | start));
         pack->starting = false;
         pack->before = kind;
         ++pack->position;
     }
+    return HIL_OK;
+}
+
+/* Appends pack->ids and empties it. */
+static hil_status flush_ids(struct pack *pack, enum kind kind)
+{
+    HIL_TRY(add_tokens(pack, pack->ids.data, pack->ids.size, kind, 0));
     pack->ids.size = 0;
     return HIL_OK;
 }
 
-static hil_status encode(struct pack *pack, const char *text, size_t size)
+static hil_status encode(struct pack *pack, const char *text, size_t size, hil_ids *ids)
 {
-    hil_ids *ids = &pack->ids;
     if (pack->encoder) return hil_encoder_add(pack->encoder, text, size, ids);
     HIL_TRY(HIL_GROW(&ids->data, &ids->capacity, ids->size + size));
     for (size_t i = 0; i < size; ++i) ids->data[ids->size++] = (unsigned char)text[i];
     return HIL_OK;
 }
 
-static hil_status encode_end(struct pack *pack)
+static hil_status encode_end(struct pack *pack, hil_ids *ids)
 {
-    return pack->encoder ? hil_encoder_end(pack->encoder, &pack->ids) : HIL_OK;
+    return pack->encoder ? hil_encoder_end(pack->encoder, ids) : HIL_OK;
 }
 
 static hil_status pack_text(struct pack *pack)
@@ -88,37 +90,59 @@ static hil_status pack_text(struct pack *pack)
     size_t got;
     do {
         HIL_TRY_DONE(hil_reader_read(reader, offset, pack->piece, PIECE, &got));
-        HIL_TRY_DONE(encode(pack, pack->piece, got));
-        HIL_TRY_DONE(add_ids(pack, KIND_TEXT, 0));
+        HIL_TRY_DONE(encode(pack, pack->piece, got, &pack->ids));
+        HIL_TRY_DONE(flush_ids(pack, KIND_TEXT));
         offset += got;
         HIL_TRY_DONE(report(pack, offset));
     } while (got == PIECE);
-    HIL_TRY_DONE(encode_end(pack));
-    HIL_TRY_DONE(add_ids(pack, KIND_TEXT, 0));
+    HIL_TRY_DONE(encode_end(pack, &pack->ids));
+    HIL_TRY_DONE(flush_ids(pack, KIND_TEXT));
 done:
     hil_reader_close(reader);
     return status;
 }
 
-static hil_status pack_string(struct pack *pack, const char *text, size_t size, uint32_t mark)
+static hil_status pack_string(struct pack *pack, const char *text, size_t size)
 {
     while (size) {
         size_t part = size < PIECE ? size : PIECE;
-        HIL_TRY(encode(pack, text, part));
-        HIL_TRY(add_ids(pack, KIND_TEXT, mark));
+        HIL_TRY(encode(pack, text, part, &pack->ids));
+        HIL_TRY(flush_ids(pack, KIND_TEXT));
         text += part;
         size -= part;
     }
-    HIL_TRY(encode_end(pack));
-    return add_ids(pack, KIND_TEXT, mark);
+    HIL_TRY(encode_end(pack, &pack->ids));
+    return flush_ids(pack, KIND_TEXT);
+}
+
+/* The prompt's tokens are always those of the prompt alone: that is what generation starts from.
+   Where the ids of both texts in one begin with them, the rest is the completion (no prefix space
+   in the middle); where a token would reach over the border, the completion is encoded alone. */
+static hil_status pack_pair(struct pack *pack, const hil_record *record)
+{
+    hil_ids *prompt = &pack->prompt, *both = &pack->ids;
+    prompt->size = 0;
+    HIL_TRY(encode(pack, record->prompt, record->prompt_size, prompt));
+    HIL_TRY(encode_end(pack, prompt));
+    HIL_TRY(encode(pack, record->prompt, record->prompt_size, both));
+    HIL_TRY(encode(pack, record->text, record->text_size, both));
+    HIL_TRY(encode_end(pack, both));
+    bool begins = both->size >= prompt->size &&
+                  (!prompt->size || memcmp(both->data, prompt->data, prompt->size * 4) == 0);
+    HIL_TRY(add_tokens(pack, prompt->data, prompt->size, KIND_TEXT, HIL_MARK_SILENT));
+    if (begins)
+        HIL_TRY(
+            add_tokens(pack, both->data + prompt->size, both->size - prompt->size, KIND_TEXT, 0));
+    both->size = 0;
+    return begins ? HIL_OK : pack_string(pack, record->text, record->text_size);
 }
 
 static hil_status pack_record(void *context, const hil_record *record)
 {
     struct pack *pack = context;
     pack->starting = true;
-    HIL_TRY(pack_string(pack, record->prompt, record->prompt_size, HIL_MARK_SILENT));
-    return pack_string(pack, record->text, record->text_size, 0);
+    if (record->prompt_size) return pack_pair(pack, record);
+    return pack_string(pack, record->text, record->text_size);
 }
 
 static hil_status pack_jsonl(struct pack *pack)
@@ -155,7 +179,7 @@ static hil_status pack_npy(struct pack *pack, uint64_t bytes)
         HIL_TRY_DONE(HIL_GROW(&pack->ids.data, &pack->ids.capacity, part));
         HIL_TRY_DONE(hil_npy_read(npy, i, part, pack->options->vocab, pack->ids.data));
         pack->ids.size = (size_t)part;
-        HIL_TRY_DONE(add_ids(pack, KIND_TOKENS, 0));
+        HIL_TRY_DONE(flush_ids(pack, KIND_TOKENS));
         double share = (double)(i + part) / (double)count;
         HIL_TRY_DONE(report(pack, (uint64_t)(share * (double)bytes)));
     }
@@ -193,6 +217,7 @@ hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, si
 done:
     hil_encoder_destroy(pack.encoder);
     hil_ids_free(&pack.ids);
+    hil_ids_free(&pack.prompt);
     hil_free(pack.piece);
     return status;
 }

@@ -54,6 +54,43 @@ static void check_documents(void)
     hil_tokenizer_close(tokenizer);
 }
 
+/* "c" and " ab" give the ids of "c ab"; "ca" and "ba" do not give those of "caba" (2 4 0). */
+static void check_pairs(void)
+{
+    hil_tokenizer *tokenizer;
+    hil_dataset_options options = open_tokenizer(&tokenizer, 10);
+    const char *path =
+        fixture_text("pairs.jsonl", "{\"prompt\": \"c\", \"completion\": \" ab\"}\n"
+                                    "{\"prompt\": \"\", \"completion\": \"c\"}\n"
+                                    "{\"prompt\": \"ca\", \"completion\": \"ba\"}\n");
+    hil_dataset *dataset;
+    CHECK_OK(hil_dataset_open(&dataset, &path, 1, &options));
+    CHECK_TEXT(
+        fixture_window(dataset, 10, 0),
+        "2>3@0/0 3>4@1/0 4>5@2/0 5>2@3/0 2>5@0/4 5>-1@1/4 2>-1@0/6 0>1@1/6 1>0@2/6 0>-1@3/6");
+    hil_dataset_close(dataset);
+    hil_tokenizer_close(tokenizer);
+}
+
+/* A tokenizer that puts a space before every text puts none before a completion. */
+static void check_prefix_space(void)
+{
+    char spaced[] = TOKENIZER;
+    memcpy(strstr(spaced, "prefix_space\": false"), "prefix_space\": true ", 20);
+    fixture_text("tokenizer.json", spaced);
+    hil_tokenizer *tokenizer;
+    hil_dataset_options options = open_tokenizer(&tokenizer, 4);
+    const char *path = fixture_text("s.jsonl", "{\"prompt\": \"b\", \"completion\": \" c\"}");
+    hil_dataset *dataset;
+    CHECK_OK(hil_dataset_open(&dataset, &path, 1, &options));
+    CHECK_TEXT(fixture_window(dataset, 4, 0), "3>-1@0/0 1>3@1/0 3>2@2/0 2>-1@3/0");
+    hil_dataset_close(dataset);
+    path = fixture_text("t.jsonl", "{\"prompt\": \"c\", \"completion\": \"c\"}");
+    options.seq = 3;
+    CHECK_TEXT(fixture_tokens(&path, 1, &options), "3 2 2");
+    hil_tokenizer_close(tokenizer);
+}
+
 /* A token lies across the end of the first megabyte, where the file is read in two pieces. */
 static void check_pieces(void)
 {
@@ -117,8 +154,10 @@ int main(void)
     fixture_create();
     fixture_text("tokenizer.json", TOKENIZER);
     check_documents();
+    check_pairs();
     check_pieces();
     check_allocations();
     check_other_tokenizer();
+    check_prefix_space();
     return 0;
 }

@@ -108,6 +108,7 @@ static void on_step(void *context, const hil_step_report *report)
 {
     hil_progress *progress = context;
     double now = hil_clock_now();
+    ++progress->steps;
     if (progress->live ? now - progress->shown_at < REDRAW_SECONDS
                        : !plain_due(progress, report, now))
         return;

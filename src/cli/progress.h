@@ -9,6 +9,7 @@ typedef struct hil_progress {
     bool live;          /* redraw one line in place */
     double begun_at;    /* when this began */
     double shown_at;    /* when a step or a progress line was last shown; 0: never */
+    int64_t steps;      /* reported so far */
     int drawn;          /* columns of the live line now on the terminal */
     hil_observer hooks; /* give this to the library */
 } hil_progress;

@@ -96,18 +96,24 @@ static void print_quoted(FILE *out, const char *text)
     fputc('\'', out);
 }
 
-static void print_summary(FILE *out, const train_values *values, const hil_train_result *result)
+static void print_summary(const hil_progress *progress, const char *model,
+                          const hil_train_result *result)
 {
-    char a[32], b[32], c[32];
-    fprintf(out, "%s steps, loss %.4f -> %.4f", hil_progress_count(a, result->steps),
-            result->first_loss, result->last_loss);
-    if (!isnan(result->eval_loss)) fprintf(out, ", eval loss %.4f", result->eval_loss);
-    fprintf(out, "\n%s tokens in %s, %s tokens/s, peak memory %s\nmodel in %s; try it:\n",
-            hil_progress_count(a, result->tokens), hil_progress_time(b, result->seconds),
-            hil_progress_count(c, llround(result->tokens_per_second)),
-            hil_text_bytes((char[32]){0}, result->peak_bytes), values->run.out);
-    fputs("  hilbert generate --model ", out);
-    print_quoted(out, values->run.out);
+    FILE *out = progress->out;
+    char a[32], b[32], c[32], d[32];
+    if (progress->steps == 0) {
+        fprintf(out, "all %s steps were done before\n", hil_progress_count(a, result->steps));
+    } else {
+        fprintf(out, "%s steps, loss %.4f -> %.4f", hil_progress_count(a, result->steps),
+                result->first_loss, result->last_loss);
+        if (!isnan(result->eval_loss)) fprintf(out, ", eval loss %.4f", result->eval_loss);
+        fprintf(out, "\n%s tokens in %s, %s tokens/s, peak memory %s\n",
+                hil_progress_count(a, result->tokens), hil_progress_time(b, result->seconds),
+                hil_progress_count(c, llround(result->tokens_per_second)),
+                hil_text_bytes(d, result->peak_bytes));
+    }
+    fprintf(out, "model in %s; try it:\n  hilbert generate --model ", model);
+    print_quoted(out, model);
     fputs(" --prompt \"Once upon a time\"\n", out);
 }
 
@@ -132,7 +138,7 @@ static int run(int argc, char **argv)
     } else if (status != HIL_OK) {
         code = hil_command_fail(status);
     } else if (!values.quiet) {
-        print_summary(stderr, &values, &result);
+        print_summary(&progress, values.run.out, &result);
     }
     hil_parsed_free(&parsed);
     return code;

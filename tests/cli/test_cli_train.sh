@@ -1,0 +1,71 @@
+# Whole runs of a tiny model: what is printed where, exit codes, --config, signals.
+set -u
+. "$TESTS/cli/lib.sh"
+out=$work/model
+cat "$SOURCE"/src/cli/*.c >"$work/data.txt"
+model=$TESTS/golden/models/gpt2
+common=(--model "$model" --data "$work/data.txt" --seq 16 --batch 2 --threads 1)
+
+# Plain lines on stderr, nothing on stdout, a summary that says what to do next.
+run 0 train "${common[@]}" --out "$out" --steps 4
+[ ! -s "$work/out" ] || die "train wrote to stdout"
+grep -q '^step 1/4  loss [0-9.]*  [0-9,]* tokens/s  ' "$work/err" || die "$(cat "$work/err")"
+grep -q '^4 steps, loss [0-9.]* -> [0-9.]*$' "$work/err" || die "no summary: $(cat "$work/err")"
+grep -q "hilbert generate --model $out --prompt" "$work/err" || die "no hint"
+grep -q $'[\r\033]' "$work/err" && die "control characters in a log"
+[ "$(wc -l <"$out/metrics.jsonl")" = 4 ] || die "metrics: $(cat "$out/metrics.jsonl")"
+fails 2 "holds a run" train "${common[@]}" --out "$out" --steps 4
+run 0 train "${common[@]}" --out "$out" --steps 4 --resume
+grep -q '^all 4 steps were done before$' "$work/err" || die "$(cat "$work/err")"
+run 0 train "${common[@]}" --out "$out" --steps 2 --overwrite --quiet
+[ ! -s "$work/err" ] || die "--quiet said: $(cat "$work/err")"
+
+# Options from a file; flags win. The rate of step 1 is in the metrics.
+cat >"$work/c.json" <<END
+{"model": "$model", "data": ["$work/data.txt"], "out": "$out", "steps": 9, "seq": 16, "batch": 2,
+ "lr": 0.5, "schedule": "constant", "threads": 1, "overwrite": true}
+END
+run 0 train --config "$work/c.json" --lr 0.001953125 --steps=3
+grep -q '^{"step": 3,.*"lr": 0.001953125,' "$out/metrics.jsonl" || die "$(cat "$out/metrics.jsonl")"
+[ "$(wc -l <"$out/metrics.jsonl")" = 3 ] || die "--steps did not win over the file"
+
+# Closed descriptors are not taken by the files of the run.
+rm -rf "$out"
+"$HILBERT" train "${common[@]}" --out "$out" --steps 3 <&- >&- 2>&- || die "closed descriptors"
+[ "$(grep -c '^{"step": .*}$' "$out/metrics.jsonl")" = "$(wc -l <"$out/metrics.jsonl")" ] ||
+    die "messages in the metrics: $(cat "$out/metrics.jsonl")"
+
+# eval and generate: data on stdout only.
+run 0 eval --model "$out" --data "$work/data.txt" --seq 16 --threads 1 --json
+for key in loss perplexity tokens seconds_to_first_batch; do
+    grep -q "^{.*\"$key\": [0-9.e+-]*[,}]" "$work/out" || die "eval --json: $(cat "$work/out")"
+done
+run 0 eval --model "$out" --data "$work/data.txt" --seq 16 --threads 1
+grep -q '^loss [0-9.]*, perplexity [0-9.]*, [0-9]* tokens, ' "$work/out" || die "$(cat "$work/out")"
+run 0 generate --model "$out" --prompt "static int" --max-tokens 5 --temperature 0 --threads 1
+[ "$(tail -c 1 "$work/out" | od -An -tx1)" = " 0a" ] || die "generate ends without a newline"
+[ ! -s "$work/err" ] || die "generate said: $(cat "$work/err")"
+run 0 generate --model "$out" --prompt "x" --max-tokens 0
+[ "$(wc -c <"$work/out")" = 1 ] || die "no tokens, but $(wc -c <"$work/out") bytes"
+
+# stop SIGNAL CODE: a run that gets the signal ends with the code.
+stop()
+{
+    local got=0 pid
+    rm -rf "$out"
+    "$HILBERT" train "${common[@]}" --out "$out" --steps 1000000 2>"$work/err" &
+    pid=$!
+    until grep -q '^step 1/' "$work/err"; do
+        kill -0 "$pid" || die "the run ended: $(cat "$work/err")"
+        sleep 0.05
+    done
+    kill "-$1" "$pid"
+    wait "$pid" || got=$?
+    [ "$got" = "$2" ] || die "SIG$1 gave exit code $got, expected $2: $(cat "$work/err")"
+    grep -q '^hilbert: stopped after step .*--resume' "$work/err" || die "$(cat "$work/err")"
+    [ -s "$out/checkpoints/latest" ] || die "SIG$1 left no checkpoint"
+}
+stop INT 130
+stop TERM 143
+steps=$(tail -n 1 "$out/metrics.jsonl" | sed 's/^{"step": \([0-9]*\),.*/\1/')
+[ "$(wc -l <"$out/metrics.jsonl")" = "$steps" ] || die "metrics do not end at the step"

@@ -309,6 +309,21 @@ hil_status hil_checkpoint_find(const char *folder, hil_checkpoint_found *out)
     return status;
 }
 
+hil_status hil_checkpoint_return_to(const char *folder, int64_t step)
+{
+    int64_t *steps;
+    size_t count;
+    char path[HIL_PATH_MAX];
+    HIL_TRY(point_latest(folder, step));
+    hil_status status = list_steps(folder, &steps, &count);
+    for (size_t i = 0; status == HIL_OK && i < count && steps[i] > step; ++i) {
+        status = step_path(path, folder, steps[i]);
+        if (status == HIL_OK) status = hil_path_remove(path);
+    }
+    hil_free(steps);
+    return status;
+}
+
 static hil_status remove_unfinished(const char *folder)
 {
     char path[HIL_PATH_MAX];

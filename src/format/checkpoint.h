@@ -27,6 +27,8 @@ hil_status hil_checkpoint_find(const char *folder, hil_checkpoint_found *out);
 hil_status hil_checkpoint_state(const char *folder, int64_t step, json_t **state);
 /* Fills the store. Every checksum was checked by hil_checkpoint_find or is checked again. */
 hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *store);
+/* Makes step N, a whole one, the newest: `latest` names it and those after it are removed. */
+hil_status hil_checkpoint_return_to(const char *folder, int64_t step);
 /* Reads every byte and checks every checksum. */
 hil_status hil_checkpoint_verify(const char *folder, int64_t step);
 

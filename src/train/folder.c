@@ -5,7 +5,7 @@
 #include "format/export.h"
 #include "format/weights.h"
 
-#include <errno.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,8 +33,10 @@ static hil_status check_use(const hil_folder *f, const hil_train_options *o)
     HIL_TRY(hil_path_join(config, f->path, "config.json"));
     if (same_folder(o->model, f->path))
         return hil_fail(HIL_ERR_USAGE, "--out must not be the model's own folder %s", f->path);
-    if (o->resume || o->overwrite) return HIL_OK;
-    if (hil_file_exists(f->metrics) || hil_file_exists(f->checkpoints))
+    if (o->overwrite) return HIL_OK;
+    bool run = hil_file_exists(f->metrics) || hil_file_exists(f->checkpoints);
+    if (run && o->resume) return HIL_OK;
+    if (run)
         return hil_fail(HIL_ERR_USAGE,
                         "%s holds a run: continue it with --resume or replace it with --overwrite",
                         f->path);
@@ -49,8 +51,40 @@ hil_status hil_folder_open(hil_folder *f, const hil_train_options *o)
     *f = (hil_folder){.lock = {-1}};
     HIL_TRY(fill_paths(f, o->out));
     HIL_TRY(check_use(f, o));
+    bool created = !hil_file_exists(f->path);
     HIL_TRY(hil_folder_create(f->path));
     HIL_TRY(hil_lock_take(&f->lock, f->path));
+    f->created = created;
+    return HIL_OK;
+}
+
+/* "x.tmp.1.2": a file that a killed process was still writing. */
+static bool is_unfinished(const char *name)
+{
+    const char *mark = strstr(name, ".tmp.");
+    return mark && mark[5] && strspn(mark + 5, "0123456789.") == strlen(mark + 5);
+}
+
+static hil_status remove_unfinished(const char *folder)
+{
+    char path[HIL_PATH_MAX];
+    DIR *dir = opendir(folder);
+    if (!dir) return HIL_OK;
+    hil_status status = HIL_OK;
+    for (struct dirent *entry; status == HIL_OK && (entry = readdir(dir));) {
+        if (!is_unfinished(entry->d_name)) continue;
+        status = hil_path_join(path, folder, entry->d_name);
+        if (status == HIL_OK) status = hil_path_remove(path);
+    }
+    closedir(dir);
+    return status;
+}
+
+hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
+{
+    f->created = false;
+    HIL_TRY(remove_unfinished(f->path));
+    HIL_TRY(remove_unfinished(f->checkpoints));
     if (!o->overwrite) return HIL_OK;
     HIL_TRY(hil_path_remove(f->checkpoints));
     return hil_path_remove(f->metrics);
@@ -58,6 +92,7 @@ hil_status hil_folder_open(hil_folder *f, const hil_train_options *o)
 
 void hil_folder_close(hil_folder *f)
 {
+    if (f->created) (void)!hil_path_remove(f->path);
     hil_lock_drop(&f->lock);
 }
 

@@ -9,11 +9,16 @@
 typedef struct hil_folder {
     char path[HIL_PATH_MAX], metrics[HIL_PATH_MAX], checkpoints[HIL_PATH_MAX], cache[HIL_PATH_MAX];
     hil_lock lock;
+    bool created; /* by us, and the run has not begun */
 } hil_folder;
 
 /* Creates the folder or checks that the run may use it: a folder that holds a run is refused
-   without `resume` or `overwrite`; with `overwrite` the old run's own files are removed. */
+   without `resume` or `overwrite`. */
 hil_status hil_folder_open(hil_folder *folder, const hil_train_options *options);
+/* The run begins. What killed runs left unfinished is removed; with `overwrite` the old run's own
+   files as well. */
+hil_status hil_folder_begin(hil_folder *folder, const hil_train_options *options);
+/* A folder that was created for a run that did not begin goes away. */
 void hil_folder_close(hil_folder *folder);
 
 /* Writes weights, config.json and the tokenizer's files. */

@@ -6,20 +6,27 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
-/* The step that a line speaks of, or -1 for a line that is not whole. */
-static int64_t line_step(const char *line, size_t size)
+/* Is it a whole line of a step up to `step`? */
+static bool take_line(hil_metrics *metrics, const char *line, size_t size, int64_t step)
 {
     json_t *object;
-    int64_t step = -1;
-    if (hil_json_parse(line, size, "metrics.jsonl", &object) != HIL_OK) return -1;
-    if (hil_json_int(object, "step", "metrics.jsonl", &step) != HIL_OK) step = -1;
+    int64_t of = -1;
+    if (hil_json_parse(line, size, "metrics.jsonl", &object) != HIL_OK) return false;
+    bool take =
+        hil_json_int(object, "step", "metrics.jsonl", &of) == HIL_OK && of >= 0 && of <= step;
+    const json_t *loss = json_object_get(object, "eval_loss");
+    if (take && loss) {
+        metrics->evaluated = of;
+        metrics->eval_loss = json_number_value(loss);
+    }
     json_decref(object);
-    return step;
+    return take;
 }
 
 /* Keeps the whole lines of steps up to `step`. */
-static hil_status cut_back(const char *path, int64_t step)
+static hil_status cut_back(hil_metrics *metrics, const char *path, int64_t step)
 {
     hil_map map;
     hil_text kept = {0};
@@ -30,8 +37,8 @@ static hil_status cut_back(const char *path, int64_t step)
         const char *end = memchr(map.data + at, '\n', map.size - at);
         if (!end) break;
         size_t size = (size_t)(end - (map.data + at)) + 1;
-        int64_t of = line_step(map.data + at, size);
-        if (of >= 0 && of <= step) status = hil_text_add(&kept, map.data + at, size);
+        if (take_line(metrics, map.data + at, size, step))
+            status = hil_text_add(&kept, map.data + at, size);
         at += size;
     }
     if (status == HIL_OK) status = hil_file_write(path, kept.data ? kept.data : "", kept.size);
@@ -42,8 +49,8 @@ static hil_status cut_back(const char *path, int64_t step)
 
 hil_status hil_metrics_open(hil_metrics *metrics, const char *path, int64_t step)
 {
-    metrics->file = NULL;
-    HIL_TRY(cut_back(path, step));
+    *metrics = (hil_metrics){.evaluated = -1};
+    HIL_TRY(cut_back(metrics, path, step));
     metrics->file = fopen(path, "ae");
     if (metrics->file) return HIL_OK;
     return hil_fail(HIL_ERR_IO, "cannot write %s: %s", path, strerror(errno));
@@ -67,8 +74,16 @@ hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
 
 hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss)
 {
+    metrics->evaluated = step;
+    metrics->eval_loss = loss;
     return check_line(metrics, fprintf(metrics->file, "{\"step\": %lld, \"eval_loss\": %.17g}\n",
                                        (long long)step, loss));
+}
+
+hil_status hil_metrics_sync(hil_metrics *metrics)
+{
+    if (fsync(fileno(metrics->file)) == 0) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "cannot sync metrics.jsonl: %s", strerror(errno));
 }
 
 void hil_metrics_close(hil_metrics *metrics)

@@ -75,7 +75,7 @@ static hil_status check_options(const hil_train_options *o)
     HIL_TRY(check_range("epochs", o->epochs, 0, 1e9));
     HIL_TRY(check_range("batch", (double)o->batch, 1, 1e9));
     HIL_TRY(check_range("micro-batch", (double)o->micro_batch, 0, (double)o->batch));
-    HIL_TRY(check_range("lr", o->lr, 0, 1e6));
+    HIL_TRY(check_range("lr", o->lr, 0, 1e30));
     HIL_TRY(check_range("weight-decay", o->weight_decay, 0, 1e6));
     HIL_TRY(check_range("clip", o->clip, 0, 1e30));
     HIL_TRY(check_range("beta1", o->beta1, 0, 0.9999999));
@@ -157,9 +157,11 @@ static hil_status resume(job *j)
                             "cannot resume: the run is at step %lld, beyond --steps %lld",
                             (long long)j->run.step, (long long)j->steps);
         HIL_TRY(hil_checkpoint_load(j->folder.checkpoints, found.step, j->model->store));
+        HIL_TRY(hil_checkpoint_return_to(j->folder.checkpoints, found.step));
         j->trainer->step = j->saved = j->resumed = j->run.step;
         hil_note(j->observer, "resuming after step %lld", (long long)j->run.step);
     }
+    HIL_TRY(hil_folder_begin(&j->folder, j->options));
     HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep));
     return hil_metrics_open(&j->metrics, j->folder.metrics, j->run.step);
 }
@@ -168,6 +170,7 @@ static hil_status save(job *j)
 {
     if (j->saved == j->run.step) return HIL_OK;
     json_t *state;
+    HIL_TRY(hil_metrics_sync(&j->metrics));
     HIL_TRY(hil_state_write(j->options, &j->run, &state));
     hil_status status =
         hil_checkpoint_save(j->folder.checkpoints, j->run.step, j->model->store, state);
@@ -180,6 +183,8 @@ static hil_status save(job *j)
 static hil_status evaluate(job *j, double *loss)
 {
     hil_step_result result;
+    *loss = j->metrics.eval_loss;
+    if (j->metrics.evaluated == j->run.step) return HIL_OK;
     HIL_TRY(hil_batches_eval(&j->eval_batches, j->trainer, j->run.micro_batch, NULL, &result));
     *loss = result.loss;
     HIL_TRY(hil_metrics_eval(&j->metrics, j->run.step, result.loss));
@@ -246,15 +251,12 @@ static bool every(int64_t n, int64_t step)
 static hil_status loop(job *j, hil_train_result *result)
 {
     const hil_train_options *o = j->options;
-    int64_t evaluated = -1;
     j->started = hil_clock_now();
     while (j->run.step < j->steps) {
         HIL_TRY(one_step(j, result));
         bool stop = o->stop && *o->stop && j->run.step < j->steps;
-        if (j->held_out && every(o->eval_every, j->run.step)) {
+        if (j->held_out && every(o->eval_every, j->run.step))
             HIL_TRY(evaluate(j, &result->eval_loss));
-            evaluated = j->run.step;
-        }
         if (stop || every(o->save_every, j->run.step) || j->run.step == j->steps) HIL_TRY(save(j));
         if (stop)
             return hil_fail(
@@ -262,7 +264,7 @@ static hil_status loop(job *j, hil_train_result *result)
                 "stopped after step %lld, saved; go on with the same command and --resume",
                 (long long)j->run.step);
     }
-    if (j->held_out && evaluated != j->run.step) HIL_TRY(evaluate(j, &result->eval_loss));
+    if (j->held_out) HIL_TRY(evaluate(j, &result->eval_loss));
     result->seconds = hil_clock_now() - j->started;
     return HIL_OK;
 }
@@ -278,8 +280,8 @@ static hil_status run_job(job *j, hil_train_result *result)
     if (j->run.micro_batch < 1) j->run.micro_batch = 1;
     if (j->run.micro_batch > o->batch) j->run.micro_batch = o->batch;
     HIL_TRY(hil_folder_open(&j->folder, o));
-    HIL_TRY(open_data(j));
     HIL_TRY(open_model(j));
+    HIL_TRY(open_data(j));
     HIL_TRY(HIL_ALLOC(o->batch, &j->index));
     HIL_TRY(resume(j));
     for (size_t i = 0; i < hil_store_count(j->model->store); ++i)

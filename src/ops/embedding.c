@@ -5,7 +5,6 @@
 
 #define TASK_ROWS 16
 #define TASK_COLS 64
-#define PIECE 1024
 
 static hil_status infer(hil_op_call *call)
 {
@@ -43,15 +42,10 @@ static void copy_rows(void *context, int64_t task, int thread)
     const hil_op_call *call = j->call;
     const int32_t *ids = call->in[0].data;
     int64_t count = hil_shape_count(&call->in[0].shape), cols = call->param[0].cols;
-    float buffer[PIECE];
     for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < count; ++r) {
         assert(ids[r] >= 0 && ids[r] < call->param[0].rows);
         if (ids[r] < j->first || ids[r] >= j->last) continue;
-        for (int64_t c = 0; c < cols; c += PIECE) {
-            int64_t n = cols - c < PIECE ? cols - c : PIECE;
-            const float *x = hil_row_read(&j->table, (ids[r] - j->first) * cols + c, n, buffer);
-            hil_row_write(&call->out[0], r * cols + c, n, x, false);
-        }
+        hil_row_copy(&call->out[0], r * cols, &j->table, (ids[r] - j->first) * cols, cols, false);
     }
 }
 

@@ -13,6 +13,8 @@
 
 #define LOGIT_BYTES ((int64_t)64 << 20) /* of one chunk */
 #define CHUNK_MIN 64
+#define PIECE 1024       /* of a row on its way through the cache */
+#define COPY_COUNT 16384 /* elements of a task */
 
 typedef struct job {
     hil_op_call *call;
@@ -125,11 +127,15 @@ static void finish_row(void *context, int64_t i, int thread)
     float sum = hil_rows()->exp_sum(logits, most, j->vocab);
     ((float *)call->out[0].data)[row] = logf(sum) + (most - of_target);
     if (!call->differentiate) return;
-    hil_rows()->scale(logits, logits, call->loss_scale / sum, j->vocab);
-    logits[target] -= call->loss_scale;
-    if (call->compute != HIL_F32)
-        hil_row_write(&(hil_tensor){.dtype = call->compute, .data = logits}, 0, j->vocab, logits,
-                      false);
+    float factor = call->loss_scale / sum, at_target = logits[target] * factor - call->loss_scale;
+    hil_tensor gradient = {.dtype = call->compute, .data = logits};
+    float scaled[PIECE];
+    for (int64_t at = 0; at < j->vocab; at += PIECE) {
+        int64_t n = j->vocab - at < PIECE ? j->vocab - at : PIECE;
+        hil_rows()->scale(scaled, logits + at, factor, n);
+        hil_row_write(&gradient, at, n, scaled, false);
+    }
+    hil_row_write(&gradient, target, 1, &at_target, false);
 }
 
 static hil_status multiply_gradients(const job *j, const hil_matrix *x)
@@ -203,25 +209,20 @@ static hil_status forward(hil_op_call *call)
     return HIL_OK;
 }
 
-#define PIECE 16384
-
 static void copy_task(void *context, int64_t task, int thread)
 {
     (void)thread;
     const hil_op_call *call = context;
-    int64_t count = hil_shape_count(&call->in[0].shape);
-    float buffer[1024];
-    for (int64_t at = task * PIECE; at < (task + 1) * PIECE && at < count; at += 1024) {
-        int64_t n = count - at < 1024 ? count - at : 1024;
-        hil_row_write(&call->din[0], at, n, hil_row_read(&call->saved[0], at, n, buffer),
-                      call->din_add[0]);
-    }
+    int64_t left = hil_shape_count(&call->in[0].shape) - task * COPY_COUNT;
+    hil_row_copy(&call->din[0], task * COPY_COUNT, &call->saved[0], task * COPY_COUNT,
+                 left < COPY_COUNT ? left : COPY_COUNT, call->din_add[0]);
 }
 
 static hil_status backward(hil_op_call *call)
 {
     int64_t count = hil_shape_count(&call->in[0].shape);
-    if (call->din[0].data) hil_pool_run(call->pool, copy_task, call, (count + PIECE - 1) / PIECE);
+    if (call->din[0].data)
+        hil_pool_run(call->pool, copy_task, call, (count + COPY_COUNT - 1) / COPY_COUNT);
     return HIL_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "ops/mask.h"
 
 #include "base/philox.h"
+#include "ops/rows.h"
 
 #include <math.h>
 
@@ -17,13 +18,19 @@ hil_mask hil_mask_create(const hil_op_random *random, double rate)
     };
 }
 
+#define BLOCKS 64
+
 void hil_mask_fill(const hil_mask *mask, int64_t row, int64_t element, int64_t n, float *factor)
 {
     uint64_t sequence = (uint64_t)(mask->sequence + row);
+    uint32_t word[4 * BLOCKS];
     for (int64_t i = 0; i < n;) {
-        uint32_t word[4];
-        hil_philox(mask->key, (uint64_t)(element + i) / 4, sequence, word);
-        for (int64_t j = (element + i) % 4; j < 4 && i < n; ++j, ++i)
-            factor[i] = word[j] >> 8 < mask->dropped ? 0 : mask->kept_factor;
+        int64_t skip = (element + i) % 4,
+                part = 4 * BLOCKS - skip < n - i ? 4 * BLOCKS - skip : n - i;
+        hil_rows()->philox(word, mask->key, (uint64_t)(element + i) / 4, sequence,
+                           (skip + part + 3) / 4);
+        for (int64_t j = 0; j < part; ++j)
+            factor[i + j] = word[skip + j] >> 8 < mask->dropped ? 0 : mask->kept_factor;
+        i += part;
     }
 }

@@ -1,16 +1,28 @@
 /* rows.c - rows of any dtype as fp32, and sums over rows. */
 #include "ops/rows.h"
 
+#include "base/cpu.h"
+
 #include <string.h>
+
+#ifndef HIL_WITH_AVX2
+#define hil_rows_avx2 hil_rows_portable
+#endif
+#ifndef HIL_WITH_AVX512
+#define hil_rows_avx512 hil_rows_avx2
+#endif
 
 #define GRID_BLOCKS 128 /* bounds the memory of partial sums */
 #define GRID_ROWS 16    /* at least, so that partial sums cost little */
 #define GATHER_COLS 256
 #define WRITE_COUNT 16384
+#define PIECE 1024
 
 const hil_row_kernel *hil_rows(void)
 {
-    return &hil_rows_portable;
+    static const hil_row_kernel *const kernels[] = {&hil_rows_portable, &hil_rows_avx2,
+                                                    &hil_rows_avx512, &hil_rows_avx512};
+    return kernels[hil_cpu_best()];
 }
 
 const float *hil_row_read(const hil_tensor *x, int64_t at, int64_t n, float *buffer)
@@ -29,14 +41,14 @@ float *hil_row_place(const hil_tensor *x, int64_t at, bool add, float *buffer)
     return x->dtype == HIL_F32 && !add ? (float *)x->data + at : buffer;
 }
 
-static void add_half(uint16_t *to, hil_dtype dtype, int64_t n, const float *from)
+static void add_half(const hil_tensor *x, int64_t at, int64_t n, const float *from)
 {
-    float sum[256];
-    for (int64_t i = 0; i < n; i += 256) {
-        int64_t part = n - i < 256 ? n - i : 256;
-        hil_to_f32(sum, to + i, dtype, part);
+    float sum[PIECE];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t part = n - i < PIECE ? n - i : PIECE;
+        hil_row_read(x, at + i, part, sum);
         hil_rows()->add(sum, sum, from + i, part);
-        hil_from_f32(to + i, sum, dtype, part);
+        hil_row_write(x, at + i, part, sum, false);
     }
 }
 
@@ -52,11 +64,27 @@ void hil_row_write(const hil_tensor *x, int64_t at, int64_t n, const float *from
     }
     uint16_t *to = (uint16_t *)x->data + at;
     if (add)
-        add_half(to, x->dtype, n, from);
+        add_half(x, at, n, from);
     else if (x->dtype == HIL_BF16)
         hil_rows()->to_bf16(to, from, n);
     else
         hil_from_f32(to, from, x->dtype, n);
+}
+
+void hil_row_copy(const hil_tensor *to, int64_t to_at, const hil_tensor *from, int64_t at,
+                  int64_t n, bool add)
+{
+    if (to->dtype == from->dtype && !add) {
+        size_t size = hil_dtype_size(to->dtype);
+        memcpy((char *)to->data + (size_t)to_at * size,
+               (const char *)from->data + (size_t)at * size, (size_t)n * size);
+        return;
+    }
+    float buffer[PIECE];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t part = n - i < PIECE ? n - i : PIECE;
+        hil_row_write(to, to_at + i, part, hil_row_read(from, at + i, part, buffer), add);
+    }
 }
 
 typedef struct write_job {

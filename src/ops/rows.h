@@ -53,11 +53,13 @@ typedef struct hil_row_kernel {
     void (*rotate)(float *low, float *high, const float *cosine, const float *sine, int64_t n);
     /* sine and cosine of position * frequency[i]. */
     void (*angles)(float *cosine, float *sine, const float *frequency, float position, int64_t n);
+    /* Philox4x32-10 of counters (low + i, high), four words each. */
+    void (*philox)(uint32_t *out, uint64_t key, uint64_t low, uint64_t high, int64_t blocks);
 } hil_row_kernel;
 
 /* The kernel for this CPU. */
 const hil_row_kernel *hil_rows(void);
-extern const hil_row_kernel hil_rows_portable;
+extern const hil_row_kernel hil_rows_portable, hil_rows_avx2, hil_rows_avx512;
 
 /* Elements [at, at + n) as fp32: where they lie, or a copy in `buffer`. */
 const float *hil_row_read(const hil_tensor *x, int64_t at, int64_t n, float *buffer);
@@ -66,6 +68,9 @@ float *hil_row_place(const hil_tensor *x, int64_t at, bool add, float *buffer);
 /* Rounds n numbers once into elements [at, at + n), or their sum with what is there. */
 void hil_row_write(const hil_tensor *x, int64_t at, int64_t n, const float *from, bool add);
 
+/* n numbers from one tensor to another, or added to what is there. */
+void hil_row_copy(const hil_tensor *to, int64_t to_at, const hil_tensor *from, int64_t at,
+                  int64_t n, bool add);
 /* Rounds a whole tensor once from fp32. */
 void hil_row_write_all(hil_pool *pool, const hil_tensor *x, const float *from, bool add);
 

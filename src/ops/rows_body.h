@@ -1,13 +1,17 @@
 /* rows_body.h - arithmetic on rows, compiled once for each instruction set: the including file
    defines ROWS_NAME and ROWS_KERNEL. */
 #include "ops/rows.h"
+#include "ops/vmath.h"
 
 #include <math.h>
 #include <string.h>
 
 #pragma GCC diagnostic ignored "-Wpsabi" /* vectors never cross files */
 
+#define PIECE 256
+
 typedef float lanes __attribute__((vector_size(4 * HIL_LANES), aligned(4)));
+typedef int32_t lane_bits __attribute__((vector_size(4 * HIL_LANES), aligned(4)));
 
 static inline lanes load(const float *x)
 {
@@ -84,14 +88,22 @@ static float sum_squares(const float *x, float mean, int64_t n)
     return total(&s);
 }
 
+static inline lanes larger(const lanes *a, const lanes *b)
+{
+    lane_bits first = *a > *b;
+    return (lanes)(((lane_bits)*a & first) | ((lane_bits)*b & ~first));
+}
+
 static float max(const float *x, int64_t n)
 {
-    float top[HIL_LANES];
-    for (int i = 0; i < HIL_LANES; ++i) top[i] = -INFINITY;
+    lanes top = load_tail(x, 0, -INFINITY), v;
     int64_t i = 0;
-    for (; i + HIL_LANES <= n; i += HIL_LANES)
-        for (int j = 0; j < HIL_LANES; ++j) top[j] = x[i + j] > top[j] ? x[i + j] : top[j];
-    for (int j = 0; i < n; ++i, ++j) top[j] = x[i] > top[j] ? x[i] : top[j];
+    for (; i + HIL_LANES <= n; i += HIL_LANES) {
+        v = load(x + i);
+        top = larger(&v, &top);
+    }
+    v = load_tail(x + i, n - i, -INFINITY);
+    top = larger(&v, &top);
     float most = top[0];
     for (int j = 1; j < HIL_LANES; ++j) most = top[j] > most ? top[j] : most;
     return most;
@@ -100,50 +112,55 @@ static float max(const float *x, int64_t n)
 static float exp_sum(float *x, float most, int64_t n)
 {
     lanes s = {0};
-    for (int64_t i = 0; i < n; ++i) {
-        x[i] = expf(x[i] - most);
-        s[i % HIL_LANES] += x[i];
+    int64_t i = 0;
+    for (; i + PIECE <= n; i += PIECE) {
+        for (int j = 0; j < PIECE; ++j) x[i + j] = hil_exp(x[i + j] - most);
+        for (int j = 0; j < PIECE; j += HIL_LANES) s += load(x + i + j);
     }
+    for (int64_t j = i; j < n; ++j) x[j] = hil_exp(x[j] - most);
+    for (; i + HIL_LANES <= n; i += HIL_LANES) s += load(x + i);
+    s += load_tail(x + i, n - i, 0);
     return total(&s);
 }
 
-#define GELU_C 0.7978845608028654f /* sqrt(2 / pi) */
+/* (1 + tanh(u)) / 2 is the logistic function of 2u: one exponential and no cases. */
+#define GELU_C 1.5957691216057308f /* 2 sqrt(2 / pi) */
 #define GELU_A 0.044715f
 
 static void gelu_tanh(float *out, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; ++i) {
         float v = x[i];
-        out[i] = 0.5f * v * (1.0f + tanhf(GELU_C * (v + GELU_A * v * v * v)));
+        out[i] = v * hil_sigmoid(GELU_C * (v + GELU_A * v * v * v));
     }
 }
 
 static void gelu_tanh_back(float *dx, const float *x, const float *dy, int64_t n)
 {
     for (int64_t i = 0; i < n; ++i) {
-        float v = x[i], t = tanhf(GELU_C * (v + GELU_A * v * v * v));
+        float v = x[i], s = hil_sigmoid(GELU_C * (v + GELU_A * v * v * v));
         float slope = GELU_C * (1.0f + 3.0f * GELU_A * v * v);
-        dx[i] = dy[i] * (0.5f * (1.0f + t) + 0.5f * v * (1.0f - t * t) * slope);
+        dx[i] = dy[i] * (s + v * s * (1.0f - s) * slope);
     }
 }
 
 static void gelu_erf(float *out, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; ++i)
-        out[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.7071067811865476f));
+        out[i] = 0.5f * x[i] * (1.0f + hil_erf(x[i] * 0.7071067811865476f));
 }
 
 static void gelu_erf_back(float *dx, const float *x, const float *dy, int64_t n)
 {
     for (int64_t i = 0; i < n; ++i) {
-        float v = x[i], density = 0.3989422804014327f * expf(-0.5f * v * v);
-        dx[i] = dy[i] * (0.5f * (1.0f + erff(v * 0.7071067811865476f)) + v * density);
+        float v = x[i], density = 0.3989422804014327f * hil_exp(-0.5f * v * v);
+        dx[i] = dy[i] * (0.5f * (1.0f + hil_erf(v * 0.7071067811865476f)) + v * density);
     }
 }
 
 static void swiglu(float *out, const float *gate, const float *up, int64_t n)
 {
-    for (int64_t i = 0; i < n; ++i) out[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
+    for (int64_t i = 0; i < n; ++i) out[i] = gate[i] * hil_sigmoid(gate[i]) * up[i];
 }
 
 static void swiglu_back(float *const out[2], const float *const in[3], int64_t n)
@@ -152,7 +169,7 @@ static void swiglu_back(float *const out[2], const float *const in[3], int64_t n
     float *dgate = out[0], *dup = out[1];
     for (int64_t i = 0; i < n; ++i) {
         float g = gate[i], u = up[i], d = dy[i];
-        float s = 1.0f / (1.0f + expf(-g));
+        float s = hil_sigmoid(g);
         dgate[i] = d * u * s * (1.0f + g * (1.0f - s));
         dup[i] = d * g * s;
     }
@@ -199,7 +216,8 @@ static void normalize_dx(float *dx, const hil_row_norm *norm, const float *x, co
         dx[i] = s * (dy[i] * weight[i] - mean_plain - (x[i] - mean) * s * mean_along);
 }
 
-static void rotate(float *low, float *high, const float *cosine, const float *sine, int64_t n)
+static void rotate(float *restrict low, float *restrict high, const float *restrict cosine,
+                   const float *restrict sine, int64_t n)
 {
     for (int64_t i = 0; i < n; ++i) {
         float a = low[i], b = high[i];
@@ -208,12 +226,76 @@ static void rotate(float *low, float *high, const float *cosine, const float *si
     }
 }
 
-static void angles(float *cosine, float *sine, const float *frequency, float position, int64_t n)
+/* In double: the angle is many turns, and what is left after whole quarter turns must be exact to
+   fp32. The first part of pi/2 has 33 bits, so that its product with up to 2^20 turns is exact. */
+static void angles(float *restrict cosine, float *restrict sine, const float *restrict frequency,
+                   float position, int64_t n)
 {
+    const double magic = 6755399441055744.0; /* 1.5 * 2^52: rounds to an integer in the low bits */
     for (int64_t i = 0; i < n; ++i) {
-        float angle = position * frequency[i];
-        cosine[i] = cosf(angle);
-        sine[i] = sinf(angle);
+        double x = (double)(position * frequency[i]);
+        double shifted = x * 0.6366197723675814 + magic, turns = shifted - magic;
+        double r = (x - turns * 1.5707963267341256) - turns * 6.077100506506192e-11, u = r * r;
+        double s = -2.5052108385441719e-8;
+        s = s * u + 2.7557319223985893e-6;
+        s = s * u + -1.9841269841269841e-4;
+        s = s * u + 8.3333333333333333e-3;
+        s = s * u + -1.6666666666666666e-1;
+        s = s * u * r + r;
+        double c = 2.0876756987868099e-9;
+        c = c * u + -2.7557319223985893e-7;
+        c = c * u + 2.4801587301587302e-5;
+        c = c * u + -1.3888888888888889e-3;
+        c = c * u + 4.1666666666666667e-2;
+        c = c * u + -0.5;
+        c = c * u + 1.0;
+        uint64_t quarter;
+        memcpy(&quarter, &shifted, sizeof quarter);
+        uint32_t q = (uint32_t)quarter, sb = hil_bits((float)s), cb = hil_bits((float)c);
+        uint32_t swap = 0u - (q & 1u);
+        sine[i] = hil_float(((cb & swap) | (sb & ~swap)) ^ ((q & 2u) << 30));
+        cosine[i] = hil_float(((sb & swap) | (cb & ~swap)) ^ (((q + 1u) & 2u) << 30));
+    }
+}
+
+/* x * factor as 64 bits, for two halves of the lanes at once: even lanes are in the low half of
+   each 64, odd lanes are shifted there. */
+typedef uint32_t words __attribute__((vector_size(4 * HIL_LANES), aligned(4)));
+typedef uint64_t pairs __attribute__((vector_size(4 * HIL_LANES), aligned(4)));
+
+static inline void multiply_words(words *high, words *low, const words *x, uint32_t factor)
+{
+    const uint64_t half = 0xffffffffu;
+    pairs even = ((pairs)*x & half) * factor, odd = ((pairs)*x >> 32) * factor;
+    *low = (words)((even & half) | (odd << 32));
+    *high = (words)((even >> 32) | (odd & ~half));
+}
+
+/* Philox4x32-10 (base/philox.h) for `blocks` consecutive counters, HIL_LANES at once. */
+static void philox(uint32_t *out, uint64_t key, uint64_t low, uint64_t high, int64_t blocks)
+{
+    for (int64_t b = 0; b < blocks; b += HIL_LANES) {
+        uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+        words c0, c1, c2 = (words){0} + (uint32_t)high, c3 = (words){0} + (uint32_t)(high >> 32);
+        for (int i = 0; i < HIL_LANES; ++i) {
+            uint64_t counter = low + (uint64_t)(b + i);
+            c0[i] = (uint32_t)counter;
+            c1[i] = (uint32_t)(counter >> 32);
+        }
+        for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+            words high0, low0, high1, low1;
+            multiply_words(&high0, &low0, &c0, 0xD2511F53u);
+            multiply_words(&high1, &low1, &c2, 0xCD9E8D57u);
+            c0 = high1 ^ c1 ^ k0;
+            c1 = low1;
+            c2 = high0 ^ c3 ^ k1;
+            c3 = low0;
+        }
+        int64_t part = blocks - b < HIL_LANES ? blocks - b : HIL_LANES;
+        for (int64_t i = 0; i < part; ++i) {
+            uint32_t word[4] = {c0[i], c1[i], c2[i], c3[i]};
+            memcpy(out + 4 * (b + i), word, sizeof word);
+        }
     }
 }
 
@@ -239,4 +321,5 @@ const hil_row_kernel ROWS_KERNEL = {
     .normalize_dx = normalize_dx,
     .rotate = rotate,
     .angles = angles,
+    .philox = philox,
 };

@@ -3,8 +3,9 @@
 #include "ops/ops.h"
 #include "ops/rows.h"
 
+#include <string.h>
+
 #define TASK_ROWS 16
-#define PIECE 1024
 
 static hil_status infer(hil_op_call *call)
 {
@@ -25,17 +26,10 @@ static hil_status infer(hil_op_call *call)
     return HIL_OK;
 }
 
-/* n numbers from one tensor to another; without a source, zeros. */
-static void copy(const hil_tensor *from, int64_t at, const hil_tensor *to, int64_t to_at, int64_t n,
-                 bool add)
+static void zero(const hil_tensor *x, int64_t at, int64_t n)
 {
-    static const float zeros[PIECE];
-    float buffer[PIECE];
-    for (int64_t i = 0; i < n; i += PIECE) {
-        int64_t part = n - i < PIECE ? n - i : PIECE;
-        const float *x = from->data ? hil_row_read(from, at + i, part, buffer) : zeros;
-        hil_row_write(to, to_at + i, part, x, add);
-    }
+    size_t size = hil_dtype_size(x->dtype);
+    memset((char *)x->data + (size_t)at * size, 0, (size_t)n * size);
 }
 
 static void forward_rows(void *context, int64_t task, int thread)
@@ -45,7 +39,8 @@ static void forward_rows(void *context, int64_t task, int thread)
     int64_t rows = hil_shape_rows(&call->in[0].shape), cols = hil_shape_cols(&call->out[0].shape);
     for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < rows; ++r)
         for (int i = 0; i < call->outs; ++i)
-            copy(&call->in[0], (r * call->outs + i) * cols, &call->out[i], r * cols, cols, false);
+            hil_row_copy(&call->out[i], r * cols, &call->in[0], (r * call->outs + i) * cols, cols,
+                         false);
 }
 
 static void backward_rows(void *context, int64_t task, int thread)
@@ -54,9 +49,13 @@ static void backward_rows(void *context, int64_t task, int thread)
     const hil_op_call *call = context;
     int64_t rows = hil_shape_rows(&call->in[0].shape), cols = hil_shape_cols(&call->out[0].shape);
     for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < rows; ++r)
-        for (int i = 0; i < call->outs; ++i)
-            copy(&call->dout[i], r * cols, &call->din[0], (r * call->outs + i) * cols, cols,
-                 call->din_add[0]);
+        for (int i = 0; i < call->outs; ++i) {
+            int64_t at = (r * call->outs + i) * cols;
+            if (call->dout[i].data)
+                hil_row_copy(&call->din[0], at, &call->dout[i], r * cols, cols, call->din_add[0]);
+            else if (!call->din_add[0])
+                zero(&call->din[0], at, cols);
+        }
 }
 
 static int64_t tasks(const hil_op_call *call)

@@ -258,43 +258,35 @@ static void angles(float *restrict cosine, float *restrict sine, const float *re
     }
 }
 
-/* x * factor as 64 bits, for two halves of the lanes at once: even lanes are in the low half of
-   each 64, odd lanes are shifted there. */
-typedef uint32_t words __attribute__((vector_size(4 * HIL_LANES), aligned(4)));
-typedef uint64_t pairs __attribute__((vector_size(4 * HIL_LANES), aligned(4)));
-
-static inline void multiply_words(words *high, words *low, const words *x, uint32_t factor)
-{
-    const uint64_t half = 0xffffffffu;
-    pairs even = ((pairs)*x & half) * factor, odd = ((pairs)*x >> 32) * factor;
-    *low = (words)((even & half) | (odd << 32));
-    *high = (words)((even >> 32) | (odd & ~half));
-}
-
-/* Philox4x32-10 (base/philox.h) for `blocks` consecutive counters, HIL_LANES at once. */
+/* Philox4x32-10 (base/philox.h) for `blocks` consecutive counters. */
+#define COUNTERS 64
 static void philox(uint32_t *out, uint64_t key, uint64_t low, uint64_t high, int64_t blocks)
 {
-    for (int64_t b = 0; b < blocks; b += HIL_LANES) {
+    for (int64_t b = 0; b < blocks; b += COUNTERS) {
         uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-        words c0, c1, c2 = (words){0} + (uint32_t)high, c3 = (words){0} + (uint32_t)(high >> 32);
-        for (int i = 0; i < HIL_LANES; ++i) {
-            uint64_t counter = low + (uint64_t)(b + i);
+        uint32_t c0[COUNTERS], c1[COUNTERS], c2[COUNTERS], c3[COUNTERS];
+        for (int i = 0; i < COUNTERS; ++i) {
+            uint64_t counter = low + (uint64_t)b + (uint64_t)i;
             c0[i] = (uint32_t)counter;
             c1[i] = (uint32_t)(counter >> 32);
+            c2[i] = (uint32_t)high;
+            c3[i] = (uint32_t)(high >> 32);
         }
-        for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-            words high0, low0, high1, low1;
-            multiply_words(&high0, &low0, &c0, 0xD2511F53u);
-            multiply_words(&high1, &low1, &c2, 0xCD9E8D57u);
-            c0 = high1 ^ c1 ^ k0;
-            c1 = low1;
-            c2 = high0 ^ c3 ^ k1;
-            c3 = low0;
-        }
-        int64_t part = blocks - b < HIL_LANES ? blocks - b : HIL_LANES;
+        for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+            for (int i = 0; i < COUNTERS; ++i) {
+                uint64_t p0 = (uint64_t)0xD2511F53u * c0[i], p1 = (uint64_t)0xCD9E8D57u * c2[i];
+                c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
+                c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ k1;
+                c1[i] = (uint32_t)p1;
+                c3[i] = (uint32_t)p0;
+            }
+        int64_t part = blocks - b < COUNTERS ? blocks - b : COUNTERS;
         for (int64_t i = 0; i < part; ++i) {
-            uint32_t word[4] = {c0[i], c1[i], c2[i], c3[i]};
-            memcpy(out + 4 * (b + i), word, sizeof word);
+            uint32_t *word = out + 4 * (b + i);
+            word[0] = c0[i];
+            word[1] = c1[i];
+            word[2] = c2[i];
+            word[3] = c3[i];
         }
     }
 }

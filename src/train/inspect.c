@@ -130,18 +130,29 @@ static void print_table(const struct source *source, struct totals *totals, FILE
     }
 }
 
-/* What config.json says. One that hilbert cannot use is worth a line, not a failure. */
-static void print_config(const struct source *source, FILE *out)
+enum config_state { CONFIG_MISSING, CONFIG_READ, CONFIG_REFUSED };
+
+/* One that hilbert cannot use is worth a line (the last failure's), not a failure. */
+static hil_status read_config(const struct source *source, hil_config *config,
+                              enum config_state *state)
 {
     char path[HIL_PATH_MAX];
+    *state = CONFIG_MISSING;
+    if (!source->folder) return HIL_OK;
+    HIL_TRY(hil_path_join(path, source->path, "config.json"));
+    if (!hil_file_exists(path)) return HIL_OK;
+    hil_status status = hil_config_open(config, path);
+    *state = status == HIL_OK ? CONFIG_READ : CONFIG_REFUSED;
+    return status == HIL_ERR_INPUT ? HIL_OK : status;
+}
+
+static hil_status print_config(const struct source *source, FILE *out)
+{
     hil_config config;
-    if (!source->folder || hil_path_join(path, source->path, "config.json") != HIL_OK ||
-        !hil_file_exists(path))
-        return;
-    if (hil_config_open(&config, path) != HIL_OK) {
-        fprintf(out, "%s\n", hil_status_message());
-        return;
-    }
+    enum config_state state;
+    HIL_TRY(read_config(source, &config, &state));
+    if (state == CONFIG_REFUSED) fprintf(out, "%s\n", hil_status_message());
+    if (state != CONFIG_READ) return HIL_OK;
     fprintf(out,
             "%s: %lld layers, hidden %lld, intermediate %lld, %lld heads (%lld for keys and "
             "values) of %lld, vocabulary %lld, up to %lld tokens%s\n",
@@ -149,6 +160,7 @@ static void print_config(const struct source *source, FILE *out)
             (long long)config.intermediate, (long long)config.heads, (long long)config.kv_heads,
             (long long)config.head_dim, (long long)config.vocab, (long long)config.max_positions,
             config.tied ? ", tied embeddings" : "");
+    return HIL_OK;
 }
 
 static hil_status no_memory(void)
@@ -158,13 +170,12 @@ static hil_status no_memory(void)
 
 static hil_status add_config(const struct source *source, json_t *root)
 {
-    char path[HIL_PATH_MAX];
     hil_config config;
-    if (!source->folder) return HIL_OK;
-    HIL_TRY(hil_path_join(path, source->path, "config.json"));
-    if (!hil_file_exists(path)) return HIL_OK;
+    enum config_state state;
+    HIL_TRY(read_config(source, &config, &state));
+    if (state == CONFIG_MISSING) return HIL_OK;
     json_t *object;
-    if (hil_config_open(&config, path) == HIL_OK)
+    if (state == CONFIG_READ)
         object =
             json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "model_type",
                       hil_arch_name(config.arch), "layers", (json_int_t)config.layers, "hidden",
@@ -216,7 +227,7 @@ done:
     return status;
 }
 
-static void print_text(const struct source *source, FILE *out)
+static hil_status print_text(const struct source *source, FILE *out)
 {
     struct totals totals = {0};
     char bytes[32];
@@ -224,7 +235,7 @@ static void print_text(const struct source *source, FILE *out)
     fprintf(out, "%lld tensor%s, %lld parameters, %lld bytes (%s)\n", (long long)totals.tensors,
             totals.tensors == 1 ? "" : "s", (long long)totals.parameters, (long long)totals.bytes,
             hil_text_bytes(bytes, (uint64_t)totals.bytes));
-    print_config(source, out);
+    return print_config(source, out);
 }
 
 hil_status hil_inspect(const char *path, bool json, FILE *out)
@@ -236,7 +247,7 @@ hil_status hil_inspect(const char *path, bool json, FILE *out)
     if (json)
         HIL_TRY_DONE(print_json(source, out));
     else
-        print_text(source, out);
+        HIL_TRY_DONE(print_text(source, out));
     if (fflush(out) != 0 || ferror(out))
         HIL_TRY_DONE(hil_fail(HIL_ERR_IO, "cannot write the output: %s", strerror(errno)));
 done:

@@ -1,6 +1,7 @@
 /* hil_inspect lists what the Python safetensors package lists. */
 #include "hilbert/run.h"
 #include "base/json.h"
+#include "io/file.h"
 #include "check.h"
 
 static char output[1 << 16];
@@ -82,10 +83,44 @@ static void check_failures(void)
     fclose(full);
 }
 
+/* A config that hilbert cannot train is worth a line, not a failure. */
+static void check_refused_config(void)
+{
+    char folder[] = "/tmp/hilbert-inspect-XXXXXX", path[64];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    CHECK_OK(hil_file_write(path, "{\"model_type\": \"bert\"}", 22));
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    CHECK_OK(hil_file_copy(HIL_TESTS "/golden/models/gpt2/model.safetensors", path));
+    CHECK_OK(run(folder, false));
+    CHECK(strstr(output, "28 tensors, 24674 parameters"));
+    CHECK(strstr(output, "bert"));
+    CHECK_OK(run(folder, true));
+    CHECK(strstr(output, "\"config\":{\"error\":\""));
+    CHECK_OK(hil_path_remove(folder));
+}
+
+static void check_no_memory(void)
+{
+    for (int json = 0; json < 2; ++json) {
+        long n = 0;
+        hil_status status;
+        do {
+            hil_alloc_fail_at(++n);
+            status = run(HIL_TESTS "/golden/formats/sharded", json != 0);
+            hil_alloc_fail_at(0);
+            CHECK(status == HIL_OK || status == HIL_ERR_MEMORY);
+        } while (status != HIL_OK);
+        CHECK(n > 3);
+    }
+}
+
 int main(void)
 {
     check_folder();
     check_files();
     check_failures();
+    check_refused_config();
+    check_no_memory();
     return 0;
 }

@@ -1,5 +1,6 @@
 /* hil_tokenize: bytes to one JSON array and back, and arrays that are none. */
 #include "hilbert/run.h"
+#include "base/alloc.h"
 #include "check.h"
 
 #include <unistd.h>
@@ -105,6 +106,21 @@ static void check_bad_files(void)
     fclose(unreadable);
 }
 
+static void check_no_memory(void)
+{
+    for (int mode = 0; mode < 3; ++mode) {
+        long n = 0;
+        hil_status status;
+        do {
+            hil_alloc_fail_at(++n);
+            status = run(mode == 1, mode == 2, mode == 2 ? "[2,3,0]" : "ab a");
+            hil_alloc_fail_at(0);
+            CHECK(status == HIL_OK || status == HIL_ERR_MEMORY);
+        } while (status != HIL_OK);
+        CHECK(n > 3);
+    }
+}
+
 int main(void)
 {
     char path[64];
@@ -118,6 +134,7 @@ int main(void)
     check_long_text();
     check_bad_arrays();
     check_bad_files();
+    check_no_memory();
     unlink(path);
     rmdir(folder);
     return 0;

@@ -7,11 +7,11 @@ WERROR ?= OFF
 comma := ,
 unexport MAKEFLAGS MFLAGS
 
-# $(call build,FOLDER,OPTIONS): configures once, then builds what changed.
+# $(call build,FOLDER,OPTIONS,TARGET): configures once, then builds what changed.
 build = @tools/deps.sh build && \
 	{ [ -f $(1)/CTestTestfile.cmake ] || cmake -S . -B $(1) \
 	    $$(if command -v ninja > /dev/null; then echo -G Ninja; fi) -DHIL_WERROR=$(WERROR) $(2); } && \
-	MAKEFLAGS=--no-print-directory cmake --build $(1) -j $(JOBS)
+	MAKEFLAGS=--no-print-directory cmake --build $(1) -j $(JOBS) $(3)
 ctest = @ctest --output-on-failure --no-label-summary -j $(JOBS) --test-dir
 
 .PHONY: all demo test soak bench lint format asan tsan fuzz install clean help
@@ -48,7 +48,7 @@ tsan: ## the tests under ThreadSanitizer
 
 fuzz: ## each fuzzer for FUZZ_SECONDS
 	@tools/deps.sh fuzz
-	$(call build,build-fuzz,-DCMAKE_C_COMPILER=clang -DHIL_FUZZ=ON -DHIL_SANITIZE=address$(comma)undefined)
+	$(call build,build-fuzz,-DCMAKE_C_COMPILER=clang -DHIL_FUZZ=ON -DHIL_SANITIZE=address$(comma)undefined,--target fuzzers)
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 install: all ## program, library, headers, pkg-config file, manual page (PREFIX, DESTDIR)

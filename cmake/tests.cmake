@@ -38,11 +38,13 @@ endforeach()
 
 if(HIL_FUZZ)
   file(GLOB fuzzers CONFIGURE_DEPENDS fuzz/fuzz_*.c)
+  add_custom_target(fuzzers)
   foreach(source ${fuzzers})
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE hil)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_dependencies(fuzzers ${name})
   endforeach()
 endif()
 

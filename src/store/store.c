@@ -116,16 +116,17 @@ hil_status hil_store_allocate(hil_store *store, const hil_store_options *options
     return HIL_OK;
 }
 
-/* Element i of parameter p comes from word pair i of the stream keyed by (seed, p). */
+/* Elements 4g .. 4g+3 of parameter p are the two normal pairs of group g of the stream (seed, p). */
 static void fill_normal(const hil_param *p, uint64_t seed, int64_t first, int64_t count, float *out)
 {
-    for (int64_t i = 0; i < count; ++i) {
-        int64_t element = first + i;
+    assert(first % 4 == 0);
+    for (int64_t i = 0; i < count; i += 4) {
         uint32_t word[4];
-        float pair[2];
-        hil_philox(seed, (uint64_t)element >> 2, (uint64_t)p->index, word);
-        hil_philox_normal(word[element & 2], word[(element & 2) + 1], pair);
-        out[i] = (float)p->spec.std * pair[element & 1];
+        float four[4];
+        hil_philox(seed, (uint64_t)(first + i) / 4, (uint64_t)p->index, word);
+        hil_philox_normal(word[0], word[1], four);
+        hil_philox_normal(word[2], word[3], four + 2);
+        for (int64_t k = 0; k < 4 && i + k < count; ++k) out[i + k] = (float)p->spec.std * four[k];
     }
 }
 

@@ -99,15 +99,25 @@ const char *hil_text_nearest(const char *word, const char *const *candidates, si
     return best;
 }
 
-const char *hil_text_bytes(char out[32], uint64_t bytes)
+static const char *scaled(char out[32], double value, double base, const char *const unit[6])
 {
-    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    double value = (double)bytes;
     size_t i = 0;
-    while (value >= 1024 && i + 1 < sizeof unit / sizeof *unit) {
-        value /= 1024;
+    while (value >= base && i < 5) {
+        value /= base;
         ++i;
     }
-    snprintf(out, 32, i ? "%.1f %s" : "%.0f %s", value, unit[i]);
+    snprintf(out, 32, i ? "%.1f%s" : "%.0f%s", value, unit[i]);
     return out;
+}
+
+const char *hil_text_count(char out[32], uint64_t count)
+{
+    static const char *const unit[6] = {"", "K", "M", "B", "T", "Q"};
+    return scaled(out, (double)count, 1000, unit);
+}
+
+const char *hil_text_bytes(char out[32], uint64_t bytes)
+{
+    static const char *const unit[6] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB"};
+    return scaled(out, (double)bytes, 1024, unit);
 }

@@ -28,6 +28,8 @@ bool hil_path_is_plain(const char *name);
 /* The candidate nearest to `word` by edit distance, or NULL when none is near. */
 const char *hil_text_nearest(const char *word, const char *const *candidates, size_t count);
 
+/* A number of things as "124.4M" into `out`. Returns out. */
+const char *hil_text_count(char out[32], uint64_t count);
 /* Bytes as "12.0 GiB" into `out`. Returns out. */
 const char *hil_text_bytes(char out[32], uint64_t bytes);
 

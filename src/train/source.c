@@ -49,7 +49,9 @@ hil_status hil_source_open(hil_source *s, const char *path)
     if (S_ISDIR(info.st_mode)) {
         if (snprintf(s->folder, sizeof s->folder, "%s", path) >= (int)sizeof s->folder)
             return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
-        HIL_TRY(hil_path_join(s->config_path, path, "config.json"));
+        for (size_t n = strlen(s->folder); n > 1 && s->folder[n - 1] == '/'; --n)
+            s->folder[n - 1] = 0;
+        HIL_TRY(hil_path_join(s->config_path, s->folder, "config.json"));
     } else if (snprintf(s->config_path, sizeof s->config_path, "%s", path) >=
                (int)sizeof s->config_path) {
         return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);

@@ -284,14 +284,16 @@ static hil_status run_job(job *j, hil_train_result *result)
     HIL_TRY(open_data(j));
     HIL_TRY(HIL_ALLOC(o->batch, &j->index));
     HIL_TRY(resume(j));
+    j->folder.used = true;
     for (size_t i = 0; i < hil_store_count(j->model->store); ++i)
         result->parameters += hil_param_elements(hil_store_at(j->model->store, i));
-    hil_note(
-        j->observer,
-        "%s with %.1fM parameters in %s; %lld tokens of data; %lld steps of %lld x %lld tokens",
-        hil_arch_name(j->source.config.arch), (double)result->parameters / 1e6, o->dtype,
-        (long long)j->run.data_tokens, (long long)j->steps, (long long)o->batch,
-        (long long)j->run.seq);
+    char parameters[32];
+    hil_text_count(parameters, (uint64_t)result->parameters);
+    hil_note(j->observer,
+             "%s with %s parameters in %s; %lld tokens of data; %lld steps of %lld x %lld tokens",
+             hil_arch_name(j->source.config.arch), parameters, o->dtype,
+             (long long)j->run.data_tokens, (long long)j->steps, (long long)o->batch,
+             (long long)j->run.seq);
     HIL_TRY(loop(j, result));
     HIL_TRY(hil_folder_export(&j->folder, &j->source, j->model->store, j->save_dtype));
     result->steps = j->run.step;

@@ -52,7 +52,6 @@ hil_status hil_folder_open(hil_folder *f, const hil_train_options *o)
     HIL_TRY(fill_paths(f, o->out));
     HIL_TRY(check_use(f, o));
     bool created = !hil_file_exists(f->path);
-    f->created = !hil_file_exists(f->path);
     HIL_TRY(hil_folder_create(f->path));
     HIL_TRY(hil_lock_take(&f->lock, f->path));
     f->created = created;
@@ -94,7 +93,6 @@ hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
 void hil_folder_close(hil_folder *f)
 {
     if (f->created) (void)!hil_path_remove(f->path);
-    if (f->created && !f->used && f->lock.fd >= 0) (void)!hil_path_remove(f->path);
     hil_lock_drop(&f->lock);
 }
 

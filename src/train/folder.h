@@ -19,7 +19,6 @@ hil_status hil_folder_open(hil_folder *folder, const hil_train_options *options)
    files as well. */
 hil_status hil_folder_begin(hil_folder *folder, const hil_train_options *options);
 /* A folder that was created for a run that did not begin goes away. */
-/* A folder that was created for a run that never began is removed. */
 void hil_folder_close(hil_folder *folder);
 
 /* Writes weights, config.json and the tokenizer's files. */

@@ -284,7 +284,6 @@ static hil_status run_job(job *j, hil_train_result *result)
     HIL_TRY(open_data(j));
     HIL_TRY(HIL_ALLOC(o->batch, &j->index));
     HIL_TRY(resume(j));
-    j->folder.used = true;
     for (size_t i = 0; i < hil_store_count(j->model->store); ++i)
         result->parameters += hil_param_elements(hil_store_at(j->model->store, i));
     char parameters[32];

@@ -298,8 +298,11 @@ hil_status hil_checkpoint_find(const char *folder, hil_checkpoint_found *out)
     for (size_t i = 0; status == HIL_OK && out->step < 0 && i <= count; ++i) {
         int64_t step = i == 0 ? latest : steps[i - 1];
         if (step < 0 || (i > 0 && step == latest)) continue;
-        if (hil_checkpoint_verify(folder, step) == HIL_OK)
+        hil_status whole = hil_checkpoint_verify(folder, step);
+        if (whole == HIL_OK)
             out->step = step;
+        else if (whole == HIL_ERR_MEMORY)
+            status = whole;
         else if (!out->warning[0])
             snprintf(out->warning, sizeof out->warning, "%s", hil_status_message());
     }

@@ -1,0 +1,147 @@
+/* A damaged checkpoint is noticed, whichever byte is wrong, and the whole one before it is used. */
+#include "format/checkpoint.h"
+#include "job.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+static void flip(const char *path, off_t at)
+{
+    unsigned char byte;
+    int fd = open(path, O_RDWR);
+    CHECK(fd >= 0);
+    CHECK(pread(fd, &byte, 1, at) == 1);
+    byte ^= (unsigned char)(1u << (at % 8));
+    CHECK(pwrite(fd, &byte, 1, at) == 1);
+    CHECK(close(fd) == 0);
+}
+
+static off_t size_of(const char *path)
+{
+    struct stat info;
+    CHECK(stat(path, &info) == 0);
+    return info.st_size;
+}
+
+static void check_found(const char *checkpoints, int64_t step, bool warned)
+{
+    hil_checkpoint_found found;
+    CHECK_OK(hil_checkpoint_find(checkpoints, &found));
+    CHECK_INT(found.step, step);
+    CHECK_INT(found.warning[0] != 0, warned);
+}
+
+/* `stride` 1: every byte. */
+static void flip_each(const char *checkpoints, const char *path, off_t stride)
+{
+    off_t size = size_of(path);
+    for (off_t i = 0; i * stride < size + stride; ++i) {
+        off_t at = i * stride < size ? i * stride : size - 1;
+        flip(path, at);
+        check_found(checkpoints, 2, true);
+        flip(path, at);
+    }
+    check_found(checkpoints, 4, false);
+}
+
+static void cut_each(const char *checkpoints, const char *path)
+{
+    hil_map map;
+    CHECK_OK(hil_map_open(&map, path));
+    char *bytes;
+    CHECK_OK(HIL_ALLOC(map.size, &bytes));
+    memcpy(bytes, map.data, map.size);
+    size_t size = map.size;
+    hil_map_close(&map);
+    size_t cuts[] = {0, 1, 8, size / 2, size - 1};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; ++i) {
+        CHECK_OK(hil_file_write(path, bytes, cuts[i]));
+        check_found(checkpoints, 2, true);
+    }
+    CHECK(unlink(path) == 0);
+    check_found(checkpoints, 2, true);
+    CHECK_OK(hil_file_write(path, bytes, size));
+    check_found(checkpoints, 4, false);
+    hil_free(bytes);
+}
+
+/* `latest` that cannot be read or names nothing does not hide the newest whole one. */
+static void spoil_pointer(const char *checkpoints)
+{
+    static const struct {
+        const char *text;
+        bool warned;
+    } spoilt[] = {{"", false},         {"step-", false},
+                  {"step-4x", false},  {"../step-4", false},
+                  {"step-9\n", true},  {"step-99999999999999999999", false},
+                  {"\xff\xfe", false}, {"step-4\nmore", false}};
+    char path[JOB_PATH];
+    CHECK_OK(hil_path_join(path, checkpoints, "latest"));
+    for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; ++i) {
+        CHECK_OK(hil_file_write(path, spoilt[i].text, strlen(spoilt[i].text)));
+        check_found(checkpoints, 4, spoilt[i].warned);
+    }
+    CHECK(unlink(path) == 0);
+    check_found(checkpoints, 4, false);
+    CHECK_OK(hil_file_write(path, "step-4\n", 7));
+}
+
+static void take_note(void *context, const char *line)
+{
+    if (strstr(line, "damaged")) *(bool *)context = true;
+}
+
+/* The run goes on from the whole one, and even with one checkpoint kept never loses the last. */
+static void check_run(job_place *place, hil_train_options *options, const char *checkpoints)
+{
+    char path[JOB_PATH], whole[JOB_PATH];
+    hil_train_options undisturbed = *options;
+    undisturbed.out = job_path(place, whole, "undisturbed");
+    undisturbed.steps = 6;
+    job_train(&undisturbed);
+    CHECK_OK(hil_path_join(path, checkpoints, "step-4/moment2.safetensors"));
+    flip(path, size_of(path) - 1);
+    bool warned = false;
+    hil_observer observer = {.context = &warned, .note = take_note};
+    hil_train_result result;
+    options->resume = true;
+    options->steps = 3;
+    options->keep = 1;
+    CHECK_OK(hil_train(options, &observer, &result));
+    CHECK(warned);
+    check_found(checkpoints, 3, false);
+    options->steps = 6;
+    job_train(options);
+    CHECK(job_same(options->out, whole));
+    /* With every checkpoint damaged there is nothing to go on from, and that is said. */
+    CHECK_OK(hil_path_join(path, checkpoints, "step-6/manifest.json"));
+    flip(path, 20);
+    options->steps = 8;
+    CHECK_FAILS(hil_train(options, NULL, &result), HIL_ERR_INPUT, "no whole checkpoint");
+    CHECK(hil_file_exists(path));
+}
+
+int main(void)
+{
+    static const char *const files[] = {"manifest.json", "master.safetensors",
+                                        "moment1.safetensors", "moment2.safetensors"};
+    job_place place;
+    char out[JOB_PATH], checkpoints[JOB_PATH], path[JOB_PATH], name[64];
+    job_begin(&place);
+    hil_train_options options = job_options(&place, "gpt2_untied", job_path(&place, out, "run"));
+    options.steps = 4;
+    options.save_every = 2;
+    job_train(&options);
+    job_path(&place, checkpoints, "run/checkpoints");
+    check_found(checkpoints, 4, false);
+    for (int i = 0; i < 4; ++i) {
+        snprintf(name, sizeof name, "step-4/%s", files[i]);
+        CHECK_OK(hil_path_join(path, checkpoints, name));
+        flip_each(checkpoints, path, i == 0 ? 1 : 977);
+        cut_each(checkpoints, path);
+    }
+    spoil_pointer(checkpoints);
+    check_run(&place, &options, checkpoints);
+    job_end(&place);
+    return 0;
+}

@@ -1,0 +1,207 @@
+/* Greedy text with a cache is the likeliest token of the whole sequence's logits, again and again;
+   generation ends at end-of-text and at the last position; a seed repeats its choices. */
+#include "job.h"
+
+typedef struct stream {
+    unsigned char byte[256];
+    size_t size;
+} stream;
+
+static int take(void *context, const char *text, size_t size)
+{
+    stream *all = context;
+    if (all->size + size > sizeof all->byte) return 1;
+    memcpy(all->byte + all->size, text, size);
+    all->size += size;
+    return 0;
+}
+
+static const char prompt[] = "\x05\x11 hi";
+
+static hil_generate_options generating(const char *folder, stream *all)
+{
+    hil_generate_options options;
+    hil_generate_defaults(&options);
+    options.model = folder;
+    options.prompt = prompt;
+    options.max_tokens = 24;
+    options.temperature = 0;
+    options.dtype = "fp32";
+    options.threads = 2;
+    options.write = take;
+    options.write_context = all;
+    all->size = 0;
+    return options;
+}
+
+/* What logits of everything so far say, without a cache. Ids above 255 have no byte. */
+static int64_t expect(const char *model, int64_t most, stream *all)
+{
+    hil_trainer_options options;
+    hil_trainer_defaults(&options);
+    options.dtype = "fp32";
+    options.training = false;
+    golden_run run = golden_start(model, &options);
+    int64_t vocab = hil_engine_vocab(run.trainer->engine), count = 0, length = sizeof prompt - 1;
+    int32_t token[128];
+    float *logits;
+    CHECK_OK(HIL_ALLOC(128 * vocab, &logits));
+    for (int64_t i = 0; i < length; ++i) token[i] = (unsigned char)prompt[i];
+    all->size = 0;
+    while (count < most) {
+        hil_batch batch = {1, length, token, NULL, NULL, NULL};
+        CHECK_OK(hil_trainer_logits(run.trainer, &batch, logits));
+        const float *last = logits + (length - 1) * vocab;
+        int32_t best = 0;
+        for (int32_t i = 1; i < vocab; ++i)
+            if (last[i] > last[best]) best = i;
+        if (best == 256) break;
+        token[length++] = best;
+        ++count;
+        if (best < 256) all->byte[all->size++] = (unsigned char)best;
+    }
+    hil_free(logits);
+    golden_stop(&run);
+    return count;
+}
+
+static void check_greedy(const char *model)
+{
+    stream expected, got;
+    char *folder = golden_path(model, NULL);
+    hil_generate_options options = generating(folder, &got);
+    hil_generate_result result;
+    int64_t count = expect(model, options.max_tokens, &expected);
+    CHECK_OK(hil_generate(&options, &result));
+    CHECK_INT(result.prompt_tokens, sizeof prompt - 1);
+    CHECK_INT(result.tokens, count);
+    CHECK_INT(got.size, expected.size);
+    CHECK(memcmp(got.byte, expected.byte, got.size) == 0);
+    printf("%s: %d tokens as expected\n", model, (int)count);
+    hil_free(folder);
+}
+
+/* gpt2 has 40 positions and this prompt takes five. */
+static void check_ends(void)
+{
+    stream got;
+    hil_generate_result result;
+    char *folder = golden_path("gpt2", NULL);
+    hil_generate_options options = generating(folder, &got);
+    options.max_tokens = 1000;
+    options.temperature = 1;
+    options.top_k = 2;
+    CHECK_OK(hil_generate(&options, &result));
+    CHECK(result.tokens <= 35);
+    bool reached = false;
+    for (options.seed = 0; options.seed < 8 && !reached; ++options.seed) {
+        got.size = 0;
+        CHECK_OK(hil_generate(&options, &result));
+        reached = result.tokens == 35;
+    }
+    CHECK(reached);
+    options.max_tokens = 0;
+    got.size = 0;
+    CHECK_OK(hil_generate(&options, &result));
+    CHECK(result.tokens == 0 && got.size == 0);
+    char text[64];
+    memset(text, 'a', sizeof text);
+    text[41] = 0;
+    options.prompt = text;
+    CHECK_FAILS(hil_generate(&options, &result), HIL_ERR_USAGE, "41 tokens");
+    text[40] = 0;
+    CHECK_OK(hil_generate(&options, &result));
+    CHECK_INT(result.tokens, 0);
+    hil_free(folder);
+}
+
+static void check_sampling(void)
+{
+    stream first, again, other;
+    hil_generate_result result;
+    char *folder = golden_path("qwen3", NULL);
+    hil_generate_options options = generating(folder, &first);
+    options.temperature = 1;
+    options.top_p = 0.9;
+    options.seed = 3;
+    CHECK_OK(hil_generate(&options, &result));
+    options.write_context = &again;
+    again.size = 0;
+    options.threads = 1;
+    CHECK_OK(hil_generate(&options, &result));
+    CHECK(first.size == again.size && memcmp(first.byte, again.byte, first.size) == 0);
+    options.write_context = &other;
+    other.size = 0;
+    options.seed = 4;
+    CHECK_OK(hil_generate(&options, &result));
+    CHECK(first.size != other.size || memcmp(first.byte, other.byte, first.size) != 0);
+    /* One choice is no choice: the likeliest. */
+    stream greedy;
+    hil_generate_options best = generating(folder, &greedy);
+    CHECK_OK(hil_generate(&best, &result));
+    best.temperature = 0.7;
+    best.top_k = 1;
+    best.write_context = &again;
+    again.size = 0;
+    CHECK_OK(hil_generate(&best, &result));
+    CHECK(greedy.size == again.size && memcmp(greedy.byte, again.byte, greedy.size) == 0);
+    hil_free(folder);
+}
+
+/* A head whose row for id 256 (end-of-text) wins at once. */
+static void check_end_of_text(job_place *place)
+{
+    char folder[JOB_PATH], path[JOB_PATH];
+    stream got;
+    hil_generate_result result;
+    CHECK_OK(hil_folder_create(job_path(place, folder, "eos")));
+    static const char config[] =
+        "{\"model_type\": \"gpt2\", \"vocab_size\": 257, \"n_positions\": 16, \"n_embd\": 4, "
+        "\"n_layer\": 1, \"n_head\": 1, \"tie_word_embeddings\": false}";
+    CHECK_OK(hil_file_write(job_path(place, path, "eos.json"), config, sizeof config - 1));
+    hil_train_options options = job_options(place, "gpt2", folder);
+    options.model = path;
+    options.seq = 8;
+    options.steps = 1;
+    options.lr = 0;
+    options.overwrite = true;
+    job_train(&options);
+    hil_safetensors *file;
+    char weights[JOB_PATH];
+    CHECK_OK(hil_safetensors_open(&file, job_path(place, weights, "eos/model.safetensors")));
+    const hil_entry *bias = hil_safetensors_find(file, "transformer.ln_f.bias");
+    const hil_entry *head = hil_safetensors_find(file, "lm_head.weight");
+    CHECK(bias && head);
+    hil_map map;
+    CHECK_OK(hil_map_open(&map, weights));
+    char *bytes;
+    CHECK_OK(HIL_ALLOC(map.size, &bytes));
+    memcpy(bytes, map.data, map.size);
+    /* The file ends with its data, so offsets count from the end of the last tensor. */
+    const hil_entry *last = hil_safetensors_at(file, hil_safetensors_count(file) - 1);
+    const char *end = (const char *)last->data + last->bytes;
+    float one = 1000;
+    memcpy(bytes + map.size - (size_t)(end - (const char *)bias->data), &one, 4);
+    memcpy(bytes + map.size - (size_t)(end - (const char *)head->data) + (size_t)256 * 4 * 4, &one,
+           4);
+    CHECK_OK(hil_file_write(weights, bytes, map.size));
+    hil_map_close(&map);
+    hil_free(bytes);
+    hil_safetensors_close(file);
+    hil_generate_options generate = generating(folder, &got);
+    CHECK_OK(hil_generate(&generate, &result));
+    CHECK(result.tokens == 0 && got.size == 0);
+}
+
+int main(void)
+{
+    static const char *const models[] = {"gpt2", "llama", "llama3", "mistral", "qwen2", "qwen3"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; ++i) check_greedy(models[i]);
+    check_ends();
+    check_sampling();
+    job_place place;
+    job_begin(&place);
+    check_end_of_text(&place);
+    job_end(&place);
+    return 0;
+}

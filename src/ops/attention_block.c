@@ -1,0 +1,76 @@
+/* attention_block.c - products of packed blocks. */
+#include "ops/attention_block.h"
+
+#include "ops/rows.h"
+
+int64_t hil_block_whole(int64_t count, int width)
+{
+    return (count + width - 1) / width * width;
+}
+
+void hil_block_multiply(const hil_block *block)
+{
+    const hil_gemm_kernel *kernel = block->kernel;
+    int mr = kernel->mr, nr = kernel->nr;
+    for (int64_t j = 0; j < block->columns; j += nr)
+        for (int64_t i = 0; i < block->rows; i += mr)
+            kernel->tile(&(hil_tile){.a = block->a + i * block->depth,
+                                     .b = block->b + j * block->depth,
+                                     .depth = block->depth,
+                                     .c = block->c + i * block->stride + j,
+                                     .c_stride = block->stride,
+                                     .add = block->add});
+}
+
+static void pack(void (*one)(void *panel, const hil_strip *strip), int width, float *panels,
+                 hil_strip strip)
+{
+    size_t step = (size_t)(strip.stride * width) * hil_dtype_size(strip.dtype);
+    int64_t left = strip.valid;
+    for (; left > 0; left -= width, panels += strip.depth * width) {
+        strip.valid = left < width ? left : width;
+        one(panels, &strip);
+        strip.data = (const char *)strip.data + step;
+    }
+}
+
+void hil_block_rows(const hil_gemm_kernel *kernel, float *panels, hil_strip strip)
+{
+    pack(kernel->pack_a, kernel->mr, panels, strip);
+}
+
+void hil_block_columns(const hil_gemm_kernel *kernel, float *panels, hil_strip strip)
+{
+    pack(kernel->pack_b, kernel->nr, panels, strip);
+}
+
+int64_t hil_attention_from(const hil_attention *a, int64_t b, int64_t t)
+{
+    int64_t from = a->first ? a->first[b * a->queries + t] : 0;
+    int64_t seen = a->past + t + 1;
+    int64_t window = a->window > 0 && seen > a->window ? seen - a->window : 0;
+    return from > window ? from : window;
+}
+
+void hil_attention_read(const hil_attention *a, const hil_tensor *x, int64_t at, float factor,
+                        float *out)
+{
+    hil_rows()->scale(out, hil_row_read(x, at, a->dim, out), factor, a->dim);
+}
+
+static const void *element(const hil_tensor *x, int64_t at)
+{
+    return (const char *)x->data + (size_t)at * hil_dtype_size(x->dtype);
+}
+
+hil_strip hil_attention_scores_strip(const hil_attention *a, const hil_tensor *x, int64_t at,
+                                     int64_t keys)
+{
+    return (hil_strip){element(x, at), x->dtype, a->groups * a->dim, 1, keys, a->dim};
+}
+
+hil_strip hil_attention_sums_strip(const hil_attention *a, const hil_tensor *x, int64_t at,
+                                   int64_t keys)
+{
+    return (hil_strip){element(x, at), x->dtype, 1, a->groups * a->dim, a->dim, keys};
+}

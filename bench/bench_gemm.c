@@ -70,8 +70,8 @@ static hil_gemm make(int form, int64_t m, int64_t n, int64_t k, hil_dtype dtype)
 
 int main(int argc, char **argv)
 {
-    int64_t m = argc > 1 ? atoll(argv[1]) : 2048;
-    int rounds = argc > 2 ? atoi(argv[2]) : 5;
+    int64_t m = argc > 1 ? strtoll(argv[1], NULL, 10) : 2048;
+    int rounds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 5;
     hil_pool *pool;
     if (hil_pool_create(&pool, 0) != HIL_OK) return 1;
     printf("# m n k dtype form GFLOP/s (%s, %d threads)\n", hil_cpu_name(hil_cpu_best()),

@@ -219,7 +219,7 @@ static void run_all(hil_dtype compute, hil_dtype residual)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc > 1) hil_cpu_limit((hil_cpu_level)atoi(argv[1]));
+    if (argc > 1) hil_cpu_limit((hil_cpu_level)strtol(argv[1], NULL, 10));
     if (hil_pool_create(&pool, 0)) return 1;
     measure_copy();
     run_all(HIL_F32, HIL_F32);

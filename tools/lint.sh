@@ -52,10 +52,15 @@ check_format() {
 }
 
 check_tidy() { # bugs that compilers do not warn about
-    local build=build-lint checks='-*,bugprone-*,misc-redundant-expression,misc-misplaced-const'
-    checks+=',-bugprone-easily-swappable-parameters,-bugprone-narrowing-conversions'
-    checks+=',-bugprone-implicit-widening-of-multiplication-result'
-    checks+=',-bugprone-misplaced-widening-cast,-bugprone-reserved-identifier'
+    local build=build-lint check checks='-*'
+    for check in assert-side-effect bad-signal-to-kill-thread branch-clone infinite-loop \
+        integer-division macro-parentheses macro-repeated-side-effects \
+        misplaced-pointer-arithmetic-in-alloc multiple-statement-macro not-null-terminated-result \
+        posix-return signal-handler signed-char-misuse spuriously-wake-up-functions \
+        string-literal-with-embedded-nul 'suspicious-*' terminating-continue \
+        too-small-loop-variable; do
+        checks+=",bugprone-$check"
+    done
     cmake -S . -B "$build" -DCMAKE_C_COMPILER=clang > "$found.cmake" 2>&1 ||
         { cat "$found.cmake" >&2; return 1; }
     rm -f "$found.cmake"

@@ -69,7 +69,7 @@ static hil_status load_byte_level(hil_pretokenizer *pretokenizer, const json_t *
                         what);
     pretokenizer->byte_level = true;
     pretokenizer->prefix = prefix ? HIL_PREFIX_ALWAYS : HIL_PREFIX_NEVER;
-    strcpy(pretokenizer->space, " ");
+    memcpy(pretokenizer->space, " ", 2);
     return HIL_OK;
 }
 

@@ -100,36 +100,41 @@ typedef struct sums {
     vec of[HIL_GEMM_FEW][4];
 } sums;
 
-/* Adds the products of `count` consecutive k: m rows of A by `columns` columns of B. */
-INLINE void dot_step(sums *sum, const hil_few *f, int64_t column, int columns, int m,
-                     hil_dtype dtype, int64_t k, int64_t count)
+/* What a dot product is compiled for: m rows of A by `columns` columns of B of one dtype. */
+typedef struct dots {
+    int columns, m;
+    hil_dtype dtype;
+} dots;
+
+/* Adds the products of `count` consecutive k. */
+INLINE void dot_step(sums *sum, const hil_few *f, dots d, int64_t column, int64_t k, int64_t count)
 {
     vec b[4];
 #pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j)
-        b[j] = vec_convert(f->b, dtype, (column + j) * f->b_stride + k, count);
+    for (int j = 0; j < d.columns; ++j)
+        b[j] = vec_convert(f->b, d.dtype, (column + j) * f->b_stride + k, count);
 #pragma GCC unroll 8
-    for (int i = 0; i < m; ++i) {
+    for (int i = 0; i < d.m; ++i) {
         vec a = vec_convert(f->a, HIL_F32, i * f->k + k, count);
 #pragma GCC unroll 4
-        for (int j = 0; j < columns; ++j) sum->of[i][j] = vec_fma(a, b[j], sum->of[i][j]);
+        for (int j = 0; j < d.columns; ++j) sum->of[i][j] = vec_fma(a, b[j], sum->of[i][j]);
     }
 }
 
-INLINE void dot(const hil_few *f, int64_t column, int columns, int m, hil_dtype dtype)
+INLINE void dot(const hil_few *f, dots d, int64_t column)
 {
     sums sum;
 #pragma GCC unroll 8
-    for (int i = 0; i < m; ++i)
+    for (int i = 0; i < d.m; ++i)
 #pragma GCC unroll 4
-        for (int j = 0; j < columns; ++j) sum.of[i][j] = vec_zero();
+        for (int j = 0; j < d.columns; ++j) sum.of[i][j] = vec_zero();
     int64_t k = 0;
-    for (; k + LANES <= f->k; k += LANES) dot_step(&sum, f, column, columns, m, dtype, k, LANES);
-    if (k < f->k) dot_step(&sum, f, column, columns, m, dtype, k, f->k - k);
+    for (; k + LANES <= f->k; k += LANES) dot_step(&sum, f, d, column, k, LANES);
+    if (k < f->k) dot_step(&sum, f, d, column, k, f->k - k);
 #pragma GCC unroll 8
-    for (int i = 0; i < m; ++i)
+    for (int i = 0; i < d.m; ++i)
 #pragma GCC unroll 4
-        for (int j = 0; j < columns; ++j)
+        for (int j = 0; j < d.columns; ++j)
             f->c[i * f->c_stride + column + j] = vec_sum(sum.of[i][j]);
 }
 
@@ -137,8 +142,9 @@ INLINE void few_rows(const hil_few *f, int m, hil_dtype dtype)
 {
     int together = m <= 4 ? 4 : 2;
     int64_t column = 0;
-    for (; column + together <= f->columns; column += together) dot(f, column, together, m, dtype);
-    for (; column < f->columns; ++column) dot(f, column, 1, m, dtype);
+    for (; column + together <= f->columns; column += together)
+        dot(f, (dots){together, m, dtype}, column);
+    for (; column < f->columns; ++column) dot(f, (dots){1, m, dtype}, column);
 }
 
 INLINE void few_as(const hil_few *f, hil_dtype dtype)

@@ -116,7 +116,8 @@ hil_status hil_store_allocate(hil_store *store, const hil_store_options *options
     return HIL_OK;
 }
 
-/* Elements 4g .. 4g+3 of parameter p are the two normal pairs of group g of the stream (seed, p). */
+/* Elements 4g .. 4g+3 of parameter p are the two normal pairs of group g of the stream (seed, p).
+ */
 static void fill_normal(const hil_param *p, uint64_t seed, int64_t first, int64_t count, float *out)
 {
     assert(first % 4 == 0);

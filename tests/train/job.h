@@ -22,7 +22,7 @@ typedef struct job_place {
 static inline void job_begin(job_place *place)
 {
     memset(place, 0, sizeof *place);
-    strcpy(place->folder, "/tmp/hilbert-job-XXXXXX");
+    snprintf(place->folder, sizeof place->folder, "/tmp/hilbert-job-XXXXXX");
     CHECK(mkdtemp(place->folder) != NULL);
 }
 

@@ -100,8 +100,14 @@ hil_status hil_added_load(hil_added *raw, hil_added *normal, hil_vocab *vocab,
                             content);
         vocab->pieces[id].special = is_special;
         vocab->pieces[id].added = true;
-        HIL_TRY(
-            load_token(is_normal ? normal : raw, is_normal ? normalizer : &none, value, id, what));
+        hil_added *added = is_normal ? normal : raw;
+        HIL_TRY(load_token(added, is_normal ? normalizer : &none, value, id, what));
+        if (strcmp(added->tokens[added->count - 1].content.data, content) != 0) {
+            /* Hugging Face tokenizers decodes it as normalized and no longer knows it as special.
+             */
+            vocab->pieces[id].renamed = true;
+            vocab->pieces[id].special = false;
+        }
     }
     HIL_TRY(index_tokens(raw, what));
     return index_tokens(normal, what);
@@ -112,6 +118,13 @@ void hil_added_free(hil_added *added)
     for (size_t i = 0; i < added->count; ++i) hil_text_free(&added->tokens[i].content);
     hil_free(added->tokens);
     *added = (hil_added){0};
+}
+
+const hil_text *hil_added_content(const hil_added *added, int32_t id)
+{
+    for (size_t i = 0; i < added->count; ++i)
+        if (added->tokens[i].id == id) return &added->tokens[i].content;
+    return NULL;
 }
 
 /* The longest token that `text` begins with, or NULL. */
@@ -166,9 +179,17 @@ static size_t spaces_after(const hil_text *text, size_t at)
     return at;
 }
 
+/* The start of the character that `at` is in. */
+static size_t character_at(const hil_text *text, size_t at)
+{
+    while (at > 0 && at < text->size && ((unsigned char)text->data[at] & 0xC0) == 0x80) --at;
+    return at;
+}
+
 hil_status hil_added_add(hil_added_scan *scan, const char *text, size_t size)
 {
     size_t done = scan->segment < scan->search ? scan->segment : scan->search;
+    done = character_at(&scan->text, done);
     if (done > 0) {
         size_t back = hil_utf8_back(scan->text.data, done);
         scan->word_before = flags_at(scan->text.data, back) & HIL_UNICODE_WORD;
@@ -220,8 +241,7 @@ hil_added_hit hil_added_next(const hil_added *added, hil_added_scan *scan, bool 
         scan->search = at + token->content.size;
         return (hil_added_hit){token->id, text->data + at, token->content.size};
     }
-    size_t end = limit;
-    while (end > 0 && end < text->size && ((unsigned char)text->data[end] & 0xC0) == 0x80) --end;
+    size_t end = character_at(text, limit);
     if (!last && added->any_lstrip) end = spaces_before(text, end, scan->segment);
     return take_text(scan, end);
 }

@@ -26,6 +26,9 @@ hil_status hil_added_load(hil_added *raw, hil_added *normal, hil_vocab *vocab,
                           const hil_normalizer *normalizer, const json_t *list, const char *what);
 void hil_added_free(hil_added *added);
 
+/* What is looked for to find this id, or NULL. */
+const hil_text *hil_added_content(const hil_added *added, int32_t id);
+
 /* One text being searched. Owns what is held back. Zero it to begin. */
 typedef struct hil_added_scan {
     hil_text text;

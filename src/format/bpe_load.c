@@ -49,19 +49,22 @@ static hil_status read_vocab(hil_vocab *vocab, hil_json_pull pull, hil_text *key
     return HIL_OK;
 }
 
-/* "left right" or ["left", "right"] into `whole` without the space; *left is the size of the first.
- */
+/* "left right" or ["left", "right"] into `whole` without the space; *left is the size of the first,
+   or SIZE_MAX when it is not a pair. */
 static hil_status read_merge(hil_json_pull *pull, hil_text *whole, hil_text *half, size_t *left)
 {
     if (hil_json_pull_peek(pull) == '[') {
         bool more;
+        *left = SIZE_MAX;
         HIL_TRY(hil_json_pull_enter(pull, '[', &more));
+        if (!more) return HIL_OK;
         HIL_TRY(hil_json_pull_string(pull, whole));
         HIL_TRY(hil_json_pull_next(pull, '[', &more));
+        if (!more) return HIL_OK;
         HIL_TRY(hil_json_pull_string(pull, half));
         HIL_TRY(hil_json_pull_next(pull, '[', &more));
+        if (more) return HIL_OK;
         *left = whole->size;
-        if (more) *left = SIZE_MAX;
         return hil_text_add(whole, half->data, half->size);
     }
     HIL_TRY(hil_json_pull_string(pull, whole));
@@ -119,9 +122,9 @@ static hil_status read_merges(hil_bpe *bpe, hil_json_pull pull, hil_text *whole,
     for (uint32_t rank = 0; more; ++rank) {
         int32_t first, second, id;
         HIL_TRY(read_merge(&pull, whole, half, &left));
-        HIL_TRY(hil_json_pull_next(&pull, '[', &more));
         if (left == SIZE_MAX)
             return hil_fail(HIL_ERR_INPUT, "%s: merge %u is not a pair of pieces", pull.what, rank);
+        HIL_TRY(hil_json_pull_next(&pull, '[', &more));
         const char *right = whole->data + left;
         HIL_TRY(find_piece(bpe->vocab, whole->data, left, pull.what, &first));
         HIL_TRY(find_piece(bpe->vocab, right, whole->size - left, pull.what, &second));

@@ -15,8 +15,14 @@ static hil_status add_id(const hil_tokenizer *tokenizer, hil_detoken_state *stat
     if (!hil_vocab_has(vocab, id)) return HIL_OK;
     const hil_piece *piece = &vocab->pieces[id];
     if (piece->special && special == HIL_SPECIAL_NONE) return HIL_OK;
-    return hil_detokenizer_add(&tokenizer->detokenizer, state, vocab->text.data + piece->offset,
-                               piece->size, text);
+    const char *spelling = vocab->text.data + piece->offset;
+    size_t size = piece->size;
+    if (piece->renamed) {
+        const hil_text *content = hil_added_content(&tokenizer->normal_added, id);
+        spelling = content->data;
+        size = content->size;
+    }
+    return hil_detokenizer_add(&tokenizer->detokenizer, state, spelling, size, text);
 }
 
 hil_status hil_tokenizer_decode(const hil_tokenizer *tokenizer, const int32_t *ids, size_t count,

@@ -25,8 +25,7 @@ size_t hil_hash_slots(size_t entries)
 static hil_status reserve_ids(hil_vocab *vocab, size_t ids)
 {
     HIL_TRY(HIL_GROW(&vocab->pieces, &vocab->capacity, ids));
-    for (; vocab->count < ids; ++vocab->count)
-        vocab->pieces[vocab->count] = (hil_piece){.offset = UINT32_MAX};
+    for (; vocab->count < ids; ++vocab->count) vocab->pieces[vocab->count] = (hil_piece){0};
     return HIL_OK;
 }
 
@@ -37,7 +36,9 @@ hil_status hil_vocab_init(hil_vocab *vocab, size_t entries, size_t bytes, int64_
     HIL_TRY(HIL_ALLOC(slots, &vocab->slots));
     vocab->mask = slots - 1;
     HIL_TRY(HIL_GROW(&vocab->text.data, &vocab->text.capacity, bytes + 1));
-    return reserve_ids(vocab, (size_t)ids);
+    HIL_TRY(HIL_ALLOC(ids, &vocab->pieces));
+    vocab->count = vocab->capacity = (size_t)ids;
+    return HIL_OK;
 }
 
 void hil_vocab_free(hil_vocab *vocab)
@@ -67,7 +68,8 @@ static hil_status set_piece(hil_vocab *vocab, const char *text, size_t size, int
     if (vocab->text.size + size >= UINT32_MAX)
         return hil_fail(HIL_ERR_INPUT, "tokenizer: the vocabulary has more than 4 GiB of text");
     HIL_TRY(reserve_ids(vocab, (size_t)id + 1));
-    vocab->pieces[id] = (hil_piece){.offset = (uint32_t)vocab->text.size, .size = (uint32_t)size};
+    vocab->pieces[id] =
+        (hil_piece){.offset = (uint32_t)vocab->text.size, .size = (uint32_t)size, .present = true};
     return hil_text_add(&vocab->text, text, size);
 }
 

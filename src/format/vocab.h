@@ -7,10 +7,11 @@
 /* Ids are below this. */
 #define HIL_VOCAB_MAX ((int64_t)1 << 24)
 
-/* `offset` is UINT32_MAX where an id has no piece. */
+/* All zero where an id has no piece. */
 typedef struct hil_piece {
     uint32_t offset, size;
-    bool special, added;
+    bool present, special, added;
+    bool renamed; /* an added token that decodes to its normalized text */
 } hil_piece;
 
 /* Owns its arrays. The model's own pieces are found by text; added ones only by id. */
@@ -41,7 +42,7 @@ int32_t hil_vocab_id(const hil_vocab *vocab, const char *text, size_t size);
 
 static inline bool hil_vocab_has(const hil_vocab *vocab, int64_t id)
 {
-    return id >= 0 && (size_t)id < vocab->count && vocab->pieces[id].offset != UINT32_MAX;
+    return id >= 0 && (size_t)id < vocab->count && vocab->pieces[id].present;
 }
 
 /* A hash of bytes whose low bits are well mixed. */

@@ -1,0 +1,76 @@
+/* fuzz_tokenizer.c - any text as tokenizer.json: refused, or pieces and whole give the same. */
+#include "format/tokenizer.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static const char text[] =
+    "ab  the mill\r\n\n\tturns 1234 we'll 'S <s>ba</s> _\xE2\x96\x81 e\xCC\x81\xCC\xA3 "
+    "\xE1\x84\x92\xE1"
+    "\x85\xA1\xE1\x86\xAB \xE5\xB7\x9D\xE3\x81\xAE \xF0\x9F\x98\x80 \xFF\xE2\x82 <|end|> <mask>  "
+    "WORD x"
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa   ";
+
+static hil_status encode_pieces(const hil_tokenizer *tokenizer, size_t piece, hil_ids *ids)
+{
+    hil_encoder *encoder;
+    HIL_TRY(hil_encoder_create(&encoder, tokenizer));
+    hil_status status = HIL_OK;
+    for (size_t at = 0; at < sizeof text - 1 && status == HIL_OK; at += piece) {
+        size_t left = sizeof text - 1 - at;
+        status = hil_encoder_add(encoder, text + at, left < piece ? left : piece, ids);
+    }
+    if (status == HIL_OK) status = hil_encoder_end(encoder, ids);
+    hil_encoder_destroy(encoder);
+    return status;
+}
+
+static hil_status decode_pieces(const hil_tokenizer *tokenizer, const hil_ids *ids, hil_text *out)
+{
+    hil_decoder *decoder;
+    HIL_TRY(hil_decoder_create(&decoder, tokenizer));
+    hil_status status = HIL_OK;
+    for (size_t i = 0; i < ids->size && status == HIL_OK; ++i)
+        status = hil_decoder_add(decoder, ids->data[i], out);
+    if (status == HIL_OK) status = hil_decoder_end(decoder, out);
+    hil_decoder_destroy(decoder);
+    return status;
+}
+
+static void check(const hil_tokenizer *tokenizer)
+{
+    hil_ids whole = {0}, pieces = {0};
+    hil_text decoded = {0}, streamed = {0};
+    hil_status status =
+        hil_tokenizer_encode(tokenizer, text, sizeof text - 1, HIL_SPECIAL_NONE, &whole);
+    if (status == HIL_OK) {
+        for (size_t piece = 1; piece < 12; piece += 5) {
+            pieces.size = 0;
+            status = encode_pieces(tokenizer, piece, &pieces);
+            assert(status == HIL_OK && pieces.size == whole.size);
+            assert(!whole.size || memcmp(pieces.data, whole.data, whole.size * 4) == 0);
+        }
+        for (size_t i = 0; i < whole.size; ++i)
+            assert(whole.data[i] >= 0 && whole.data[i] < hil_tokenizer_vocab(tokenizer));
+        status =
+            hil_tokenizer_decode(tokenizer, whole.data, whole.size, HIL_SPECIAL_NONE, &decoded);
+        assert(status == HIL_OK);
+        status = decode_pieces(tokenizer, &whole, &streamed);
+        assert(status == HIL_OK && streamed.size == decoded.size);
+        assert(!decoded.size || memcmp(streamed.data, decoded.data, decoded.size) == 0);
+    }
+    hil_ids_free(&whole);
+    hil_ids_free(&pieces);
+    hil_text_free(&decoded);
+    hil_text_free(&streamed);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    hil_tokenizer *tokenizer;
+    if (hil_tokenizer_parse(&tokenizer, (const char *)bytes, size, "input") != HIL_OK) return 0;
+    check(tokenizer);
+    hil_tokenizer_close(tokenizer);
+    return 0;
+}

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LOGIT_BYTES ((int64_t)64 << 20) /* of one chunk */
+#define LOGIT_BYTES ((int64_t)128 << 20) /* of one chunk */
 #define CHUNK_MIN 64
 #define PIECE 1024       /* of a row on its way through the cache */
 #define COPY_COUNT 16384 /* elements of a task */

@@ -117,26 +117,21 @@ static hil_status infer_cached(hil_op_call *call)
 }
 
 /* Rows [length, length + T) of the cache. */
-static hil_status extend(const hil_op_call *call, const hil_tensor *x, void *cache)
+static void extend(const hil_op_call *call, const hil_tensor *x, void *cache)
 {
     const hil_cached_attr *attr = call->attr;
     sizes z = measure(call);
-    int64_t row = z.groups * z.dim;
-    hil_tensor to = {call->compute, x->shape, cache};
-    HIL_TRY(hil_pool_reserve(call->pool, (size_t)row * sizeof(float)));
-    float *buffer = hil_pool_scratch(call->pool, 0);
+    int64_t row = z.groups * z.dim, count = z.queries * row;
+    hil_tensor to = {.dtype = call->compute, .data = cache};
     for (int64_t b = 0; b < z.batch; ++b)
-        for (int64_t t = 0; t < z.queries; ++t)
-            hil_row_write(&to, (b * attr->capacity + attr->length + t) * row, row,
-                          hil_row_read(x, (b * z.queries + t) * row, row, buffer), false);
-    return HIL_OK;
+        hil_row_copy(&to, (b * attr->capacity + attr->length) * row, x, b * count, count, false);
 }
 
 static hil_status forward_cached(hil_op_call *call)
 {
     const hil_cached_attr *attr = call->attr;
-    HIL_TRY(extend(call, &call->in[1], attr->k));
-    HIL_TRY(extend(call, &call->in[2], attr->v));
+    extend(call, &call->in[1], attr->k);
+    extend(call, &call->in[2], attr->v);
     hil_attention a = describe(call);
     a.k = (hil_tensor){.dtype = call->compute, .data = attr->k};
     a.v = (hil_tensor){.dtype = call->compute, .data = attr->v};

@@ -467,7 +467,7 @@ static inline void op_check_dtypes(op_case c)
 /* The same for a case too large to check all its gradients. */
 static inline void op_check_large(op_case c)
 {
-    c.samples = 23;
+    c.samples = 9;
     op_check_dtypes(c);
 }
 

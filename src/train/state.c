@@ -29,7 +29,8 @@ hil_status hil_state_write(const hil_train_options *options, const hil_run_state
 
 static hil_status contradiction(const char *name, const json_t *saved, const json_t *now)
 {
-    char *a = json_dumps(saved, JSON_ENCODE_ANY), *b = json_dumps(now, JSON_ENCODE_ANY);
+    size_t how = JSON_ENCODE_ANY | JSON_REAL_PRECISION(15); /* 0.1, not 0.10000000000000001 */
+    char *a = json_dumps(saved, how), *b = json_dumps(now, how);
     hil_status status =
         hil_fail(HIL_ERR_USAGE, "cannot resume: the run was started with %s%s %s, not %s",
                  strchr(name, ' ') ? "" : "--", name, a ? a : "?", b ? b : "?");

@@ -97,6 +97,7 @@ static hil_status replace(const struct hil_normal_step *step, const hil_text *te
         const char *from = text->data + at;
         const char *found = memmem(from, text->size - at, pattern, length);
         size_t plain = found ? (size_t)(found - from) : text->size - at - length + 1;
+        while (!found && plain > 0 && ((unsigned char)from[plain] & 0xC0) == 0x80) --plain;
         HIL_TRY(hil_text_add(out, from, plain));
         at += plain;
         if (!found) break;

@@ -71,6 +71,34 @@ static void test_vectors(hil_tokenizer *const *tokenizers, const char *path)
     hil_map_close(&map);
 }
 
+/* A whole corpus at once and in pieces of an odd size. */
+static void test_corpus(const hil_tokenizer *tokenizer, const char *path)
+{
+    enum { PIECE = 4093 };
+    hil_map map;
+    hil_ids whole = {0}, pieces = {0};
+    hil_encoder *encoder;
+    hil_text decoded = {0};
+    CHECK_OK(hil_map_open(&map, path));
+    CHECK_OK(hil_tokenizer_encode(tokenizer, map.data, map.size, HIL_SPECIAL_NONE, &whole));
+    CHECK_OK(hil_encoder_create(&encoder, tokenizer));
+    for (size_t at = 0; at < map.size; at += PIECE) {
+        size_t left = map.size - at;
+        CHECK_OK(hil_encoder_add(encoder, map.data + at, left < PIECE ? left : PIECE, &pieces));
+    }
+    CHECK_OK(hil_encoder_end(encoder, &pieces));
+    CHECK_INT(pieces.size, whole.size);
+    CHECK(memcmp(pieces.data, whole.data, whole.size * sizeof *whole.data) == 0);
+    CHECK_OK(hil_tokenizer_decode(tokenizer, whole.data, whole.size, HIL_SPECIAL_ADD, &decoded));
+    CHECK_INT(decoded.size, map.size);
+    CHECK(memcmp(decoded.data, map.data, map.size) == 0);
+    hil_text_free(&decoded);
+    hil_encoder_destroy(encoder);
+    hil_ids_free(&whole);
+    hil_ids_free(&pieces);
+    hil_map_close(&map);
+}
+
 int main(int argc, char **argv)
 {
     if (!hil_file_exists(SHARED "tokenizers/vectors.jsonl")) return CHECK_SKIP;
@@ -79,6 +107,10 @@ int main(int argc, char **argv)
     const char *vectors = SHARED "tokenizers/vectors.jsonl";
     if (argc > 1) vectors = argv[1];
     test_vectors(tokenizers, vectors);
+    for (int i = 0; i < NAMES; ++i) {
+        test_corpus(tokenizers[i], SHARED "corpora/botchan.txt");
+        test_corpus(tokenizers[i], SHARED "corpora/wagahaiwa_nekodearu.ja.txt");
+    }
     for (int i = 0; i < NAMES; ++i) hil_tokenizer_close(tokenizers[i]);
     return 0;
 }

@@ -85,6 +85,7 @@ hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
     f->created = false;
     HIL_TRY(remove_unfinished(f->path));
     HIL_TRY(remove_unfinished(f->checkpoints));
+    HIL_TRY(remove_unfinished(f->cache));
     if (!o->overwrite) return HIL_OK;
     HIL_TRY(hil_path_remove(f->checkpoints));
     return hil_path_remove(f->metrics);

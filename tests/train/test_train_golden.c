@@ -31,7 +31,7 @@ static void train_all(job_place *place)
         check_losses(out, models[i]);
         double error = job_logits_error(out, models[i], "logits_after");
         printf("%s: logits after training %.2g\n", models[i], error);
-        CHECK(error < 1e-5);
+        CHECK(error < 1e-3); /* Adam makes a whole step of a gradient that is all rounding */
     }
 }
 

@@ -8,7 +8,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+/* Large scratch memory is walked with large strides: fewer, larger pages where they exist. */
+#define HUGE_PAGE ((size_t)2 << 20)
 #define SPIN_ROUNDS 2000
 
 typedef struct worker {
@@ -178,12 +181,14 @@ void hil_pool_run(hil_pool *pool, hil_task *task, void *context, int64_t tasks)
 hil_status hil_pool_reserve(hil_pool *pool, size_t bytes_per_thread)
 {
     if (bytes_per_thread <= pool->scratch_bytes) return HIL_OK;
-    size_t bytes = (bytes_per_thread + 4095) & ~(size_t)4095;
+    size_t page = bytes_per_thread < HUGE_PAGE ? 4096 : HUGE_PAGE;
+    size_t bytes = (bytes_per_thread + page - 1) & ~(page - 1);
     for (int i = 0; i < pool->threads; ++i) {
-        void *grown = aligned_alloc(4096, bytes);
+        void *grown = aligned_alloc(page, bytes);
         if (!grown)
             return hil_fail(HIL_ERR_MEMORY, "out of memory: %zu bytes of scratch per thread",
                             bytes);
+        if (page == HUGE_PAGE) (void)madvise(grown, bytes, MADV_HUGEPAGE);
         free(pool->workers[i].scratch);
         pool->workers[i].scratch = grown;
     }

@@ -89,9 +89,12 @@ static void begin_keys(const job *j, const work *w)
 {
     const hil_attention *a = j->a;
     int64_t at = hil_attention_at(a, a->groups, w->b * a->capacity + w->key, w->group);
-    hil_block_columns(j->kernel, w->k_scores, hil_attention_scores_strip(a, &a->k, at, w->keys));
-    hil_block_columns(j->kernel, w->v_scores, hil_attention_scores_strip(a, &a->v, at, w->keys));
-    hil_block_columns(j->kernel, w->k_back, hil_attention_sums_strip(a, &a->k, at, w->keys));
+    hil_strip k_scores = hil_attention_scores_strip(a, &a->k, at, w->keys);
+    hil_strip v_scores = hil_attention_scores_strip(a, &a->v, at, w->keys);
+    hil_strip k_back = hil_attention_sums_strip(a, &a->k, at, w->keys);
+    j->kernel->pack_b(w->k_scores, &k_scores);
+    j->kernel->pack_b(w->v_scores, &v_scores);
+    j->kernel->pack_b(w->k_back, &k_back);
     memset(w->dk_block, 0, (size_t)(j->key_rows * j->columns) * sizeof(float));
     memset(w->dv_block, 0, (size_t)(j->key_rows * j->columns) * sizeof(float));
 }
@@ -107,11 +110,11 @@ static void begin_queries(const job *j, const work *w)
     }
     hil_strip rows = {w->q, HIL_F32, a->dim, 1, w->queries, a->dim};
     hil_strip columns = {w->q, HIL_F32, 1, a->dim, a->dim, w->queries};
-    hil_block_rows(j->kernel, w->q_rows, rows);
-    hil_block_columns(j->kernel, w->q_back, columns);
+    j->kernel->pack_a(w->q_rows, &rows);
+    j->kernel->pack_b(w->q_back, &columns);
     rows.data = columns.data = w->dout;
-    hil_block_rows(j->kernel, w->dout_rows, rows);
-    hil_block_columns(j->kernel, w->dout_back, columns);
+    j->kernel->pack_a(w->dout_rows, &rows);
+    j->kernel->pack_b(w->dout_back, &columns);
 }
 
 /* p: scores to probabilities, ds: gradients of probabilities to those of scores. With dropout p
@@ -146,7 +149,7 @@ static void weigh_row(const job *j, const work *w, int64_t r)
 /* sum (keys, D) += x^T (keys, queries) * b, where x is (queries, keys). */
 static void add_transposed(const job *j, const work *w, const float *x, const float *b, float *sum)
 {
-    hil_block_rows(j->kernel, w->packed, (hil_strip){x, HIL_F32, 1, j->keys, w->keys, w->queries});
+    j->kernel->pack_a(w->packed, &(hil_strip){x, HIL_F32, 1, j->keys, w->keys, w->queries});
     hil_block_multiply(&(hil_block){.kernel = j->kernel,
                                     .rows = w->keys,
                                     .columns = j->a->dim,
@@ -184,8 +187,7 @@ static void visit(const job *j, const work *w)
     for (int64_t r = 0; r < w->queries; ++r) weigh_row(j, w, r);
     add_transposed(j, w, w->p, w->dout_back, w->dv_block);
     add_transposed(j, w, w->ds, w->q_back, w->dk_block);
-    hil_block_rows(j->kernel, w->packed,
-                   (hil_strip){w->ds, HIL_F32, j->keys, 1, w->queries, w->keys});
+    j->kernel->pack_a(w->packed, &(hil_strip){w->ds, HIL_F32, j->keys, 1, w->queries, w->keys});
     hil_block_multiply(&(hil_block){.kernel = j->kernel,
                                     .rows = w->queries,
                                     .columns = a->dim,

@@ -22,28 +22,6 @@ void hil_block_multiply(const hil_block *block)
                                      .add = block->add});
 }
 
-static void pack(void (*one)(void *panel, const hil_strip *strip), int width, float *panels,
-                 hil_strip strip)
-{
-    size_t step = (size_t)(strip.stride * width) * hil_dtype_size(strip.dtype);
-    int64_t left = strip.valid;
-    for (; left > 0; left -= width, panels += strip.depth * width) {
-        strip.valid = left < width ? left : width;
-        one(panels, &strip);
-        strip.data = (const char *)strip.data + step;
-    }
-}
-
-void hil_block_rows(const hil_gemm_kernel *kernel, float *panels, hil_strip strip)
-{
-    pack(kernel->pack_a, kernel->mr, panels, strip);
-}
-
-void hil_block_columns(const hil_gemm_kernel *kernel, float *panels, hil_strip strip)
-{
-    pack(kernel->pack_b, kernel->nr, panels, strip);
-}
-
 int64_t hil_attention_from(const hil_attention *a, int64_t b, int64_t t)
 {
     int64_t from = a->first ? a->first[b * a->queries + t] : 0;

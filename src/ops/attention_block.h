@@ -15,16 +15,12 @@
 typedef struct hil_block {
     const hil_gemm_kernel *kernel;
     int64_t rows, columns, depth;
-    const float *a, *b; /* packed by hil_block_rows and hil_block_columns */
+    const float *a, *b; /* packed */
     float *c;           /* rows and columns filled up to whole tiles */
     int64_t stride;
     bool add;
 } hil_block;
 void hil_block_multiply(const hil_block *block);
-
-/* Packs strip.valid rows of A, or columns of B, however many. */
-void hil_block_rows(const hil_gemm_kernel *kernel, float *panels, hil_strip strip);
-void hil_block_columns(const hil_gemm_kernel *kernel, float *panels, hil_strip strip);
 
 /* count filled up to whole tiles. */
 int64_t hil_block_whole(int64_t count, int width);

@@ -68,8 +68,7 @@ static void begin(const job *j, work *w)
         w->sum[r] = 0;
     }
     if (w->rows > HIL_GEMM_FEW)
-        hil_block_rows(j->kernel, w->q_panels,
-                       (hil_strip){w->q, HIL_F32, a->dim, 1, w->rows, a->dim});
+        j->kernel->pack_a(w->q_panels, &(hil_strip){w->q, HIL_F32, a->dim, 1, w->rows, a->dim});
     memset(w->out, 0, (size_t)(j->rows * j->columns) * sizeof(float));
 }
 
@@ -78,7 +77,8 @@ static void score_block(const job *j, const work *w, int64_t key, int64_t count)
 {
     const hil_attention *a = j->a;
     int64_t at = hil_attention_at(a, a->groups, w->b * a->capacity + key, w->group);
-    hil_block_columns(j->kernel, w->v, hil_attention_sums_strip(a, &a->v, at, count));
+    hil_strip v = hil_attention_sums_strip(a, &a->v, at, count);
+    j->kernel->pack_b(w->v, &v);
     hil_strip k = hil_attention_scores_strip(a, &a->k, at, count);
     if (w->rows <= HIL_GEMM_FEW) {
         j->kernel->few(&(hil_few){.a = w->q,
@@ -92,7 +92,7 @@ static void score_block(const job *j, const work *w, int64_t key, int64_t count)
                                   .c_stride = j->keys});
         return;
     }
-    hil_block_columns(j->kernel, w->k, k);
+    j->kernel->pack_b(w->k, &k);
     hil_block_multiply(&(hil_block){.kernel = j->kernel,
                                     .rows = w->rows,
                                     .columns = count,
@@ -166,7 +166,7 @@ static void attend(void *context, int64_t task, int thread)
         int64_t count = end_key - key < HIL_ATTENTION_KEYS ? end_key - key : HIL_ATTENTION_KEYS;
         score_block(j, &w, key, count);
         for (int64_t r = 0; r < w.rows; ++r) weigh_row(j, &w, r, key, count);
-        hil_block_rows(j->kernel, w.p, (hil_strip){w.score, HIL_F32, j->keys, 1, w.rows, count});
+        j->kernel->pack_a(w.p, &(hil_strip){w.score, HIL_F32, j->keys, 1, w.rows, count});
         hil_block_multiply(&(hil_block){.kernel = j->kernel,
                                         .rows = w.rows,
                                         .columns = a->dim,

@@ -7,6 +7,8 @@
 #define PASS_BYTES ((size_t)16 << 20)
 #define PASS_COLUMNS 1536
 #define BLOCK_ROWS 144
+/* Panels of B that one task packs. */
+#define PACK_PANELS 4
 
 typedef struct product {
     const hil_gemm *g;
@@ -37,38 +39,31 @@ static const void *at(const hil_matrix *m, int64_t i, int64_t j)
     return (const char *)m->data + (size_t)offset * hil_dtype_size(m->dtype);
 }
 
-static void pack_columns(void *context, int64_t panel, int thread)
+static void pack_columns(void *context, int64_t i, int thread)
 {
     (void)thread;
     const product *job = context;
     const hil_gemm *g = job->g;
-    int nr = job->kernel->nr;
-    int64_t column = panel * nr;
+    int64_t width = PACK_PANELS * job->kernel->nr, column = i * width;
     hil_strip strip = {.data = at(&g->b, 0, job->n0 + column),
                        .dtype = g->b.dtype,
                        .stride = g->b.col_stride,
                        .k_stride = g->b.row_stride,
-                       .valid = smaller(nr, job->columns - column),
+                       .count = smaller(width, job->columns - column),
                        .depth = g->k};
-    size_t bytes = (size_t)(job->padded_k * nr) * job->kernel->element;
-    job->kernel->pack_b(job->b + (size_t)panel * bytes, &strip);
+    job->kernel->pack_b(job->b + (size_t)(job->padded_k * column) * job->kernel->element, &strip);
 }
 
 static void pack_rows(const product *job, char *panels, int64_t m0, int64_t m1, int64_t k0)
 {
     const hil_gemm *g = job->g;
-    int mr = job->kernel->mr;
-    int64_t depth = smaller(HIL_GEMM_DEPTH, g->k - k0);
-    size_t bytes = (size_t)(round_up(depth, job->kernel->k_unit) * mr) * job->kernel->element;
-    for (int64_t m = m0; m < m1; m += mr, panels += bytes) {
-        hil_strip strip = {.data = at(&g->a, m, k0),
-                           .dtype = g->a.dtype,
-                           .stride = g->a.row_stride,
-                           .k_stride = g->a.col_stride,
-                           .valid = smaller(mr, m1 - m),
-                           .depth = depth};
-        job->kernel->pack_a(panels, &strip);
-    }
+    hil_strip strip = {.data = at(&g->a, m0, k0),
+                       .dtype = g->a.dtype,
+                       .stride = g->a.row_stride,
+                       .k_stride = g->a.col_stride,
+                       .count = m1 - m0,
+                       .depth = smaller(HIL_GEMM_DEPTH, g->k - k0)};
+    job->kernel->pack_a(panels, &strip);
 }
 
 /* The part of a full tile that lies inside c. */
@@ -230,7 +225,7 @@ static hil_status run_packed(hil_pool *pool, const hil_gemm *g, const hil_gemm_k
         int64_t panels = (job.columns + kernel->nr - 1) / kernel->nr;
         job.column_blocks = smaller(job.column_blocks, panels);
         if (job.bias) convert_bias(&job);
-        hil_pool_run(pool, pack_columns, &job, panels);
+        hil_pool_run(pool, pack_columns, &job, (panels + PACK_PANELS - 1) / PACK_PANELS);
         hil_pool_run(pool, multiply, &job, job.row_blocks * job.column_blocks);
     }
     return HIL_OK;

@@ -11,13 +11,14 @@
 /* No kernel's tile has more numbers than this. */
 #define HIL_GEMM_TILE_MAX 1024
 
-/* Up to mr rows of A, or nr columns of B, over `depth` consecutive k. */
+/* Rows of A, or columns of B, over `depth` consecutive k. Packed, they lie in panels of mr rows (nr
+   columns), one after the other, each panel[k][width]; the last is filled up with zeros. */
 typedef struct hil_strip {
     const void *data; /* of the first row (column) and the first k */
     hil_dtype dtype;
-    int64_t stride;   /* from one row (column) to the next */
+    int64_t stride;   /* from one row (column) to the next; this or k_stride is 1 */
     int64_t k_stride; /* from one k to the next */
-    int64_t valid;    /* rows (columns) that exist; the panel is filled up with zeros */
+    int64_t count;    /* rows (columns) */
     int64_t depth;
 } hil_strip;
 
@@ -59,8 +60,8 @@ typedef struct hil_gemm_kernel {
     int mr, nr;
     int k_unit;     /* panels are filled up with zeros to a multiple of this many k */
     size_t element; /* bytes of one number in a panel: panel[k][mr] or panel[k][nr] */
-    void (*pack_a)(void *panel, const hil_strip *strip);
-    void (*pack_b)(void *panel, const hil_strip *strip);
+    void (*pack_a)(void *panels, const hil_strip *strip);
+    void (*pack_b)(void *panels, const hil_strip *strip);
     void (*tile)(const hil_tile *tile);
     void (*few)(const hil_few *few);
     void (*store)(const hil_store *store);

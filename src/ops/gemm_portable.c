@@ -5,14 +5,14 @@
 #define NR 8
 #define LANES 8
 
-static void pack_a(void *panel, const hil_strip *strip)
+static void pack_a(void *panels, const hil_strip *strip)
 {
-    pack_any(panel, strip, MR);
+    pack_any(panels, strip, MR);
 }
 
-static void pack_b(void *panel, const hil_strip *strip)
+static void pack_b(void *panels, const hil_strip *strip)
 {
-    pack_any(panel, strip, NR);
+    pack_any(panels, strip, NR);
 }
 
 static void tile(const hil_tile *t)

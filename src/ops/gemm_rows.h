@@ -15,10 +15,10 @@ static inline float strip_load(const hil_strip *s, int64_t i, int64_t k)
 /* Any strip, one number at a time. */
 static inline void pack_any(float *panel, const hil_strip *s, int width)
 {
-    for (int64_t k = 0; k < s->depth; ++k, panel += width) {
-        for (int64_t i = 0; i < s->valid; ++i) panel[i] = strip_load(s, i, k);
-        for (int64_t i = s->valid; i < width; ++i) panel[i] = 0;
-    }
+    for (int64_t first = 0; first < s->count; first += width)
+        for (int64_t k = 0; k < s->depth; ++k, panel += width)
+            for (int64_t i = 0; i < width; ++i)
+                panel[i] = first + i < s->count ? strip_load(s, first + i, k) : 0;
 }
 
 static inline void store_row_f32(float *to, const hil_store *s)

@@ -1,63 +1,86 @@
 /* gemm_simd.h - the matrix product's kernels on `vec`, a vector of LANES floats. Included by one
    file for each instruction set, after it has defined vec, its functions, MR, NR and VECTORS. */
 
-/* LANES rows of contiguous k become LANES columns of the panel. */
-INLINE void pack_square(float *panel, const hil_strip *s, int width, hil_dtype dtype, int64_t row,
-                        int64_t k)
+/* How far ahead of its use a line is asked for. */
+#define AHEAD_BYTES 512
+#define AHEAD_ROWS 8
+
+INLINE int64_t at_most(int64_t x, int64_t most)
 {
-    int64_t rows = s->valid - row, depth = s->depth - k, lanes = width - row;
-    if (rows > LANES) rows = LANES;
-    if (depth > LANES) depth = LANES;
-    if (lanes > LANES) lanes = LANES;
+    return x < most ? x : most;
+}
+
+INLINE void ask_for(const hil_strip *s, int64_t at, int64_t bytes)
+{
+    __builtin_prefetch((const char *)s->data + (size_t)at * hil_dtype_size(s->dtype) + bytes);
+}
+
+/* Up to LANES rows of contiguous k become as many columns of the panel. */
+INLINE void pack_square(float *to, const hil_strip *s, int width, hil_dtype dtype, int64_t row,
+                        int64_t lanes, int64_t k)
+{
+    int64_t rows = s->count - row, depth = at_most(s->depth - k, LANES);
     vec r[LANES];
 #pragma GCC unroll 16
-    for (int i = 0; i < LANES; ++i)
-        r[i] =
-            i < rows ? vec_convert(s->data, dtype, (row + i) * s->stride + k, depth) : vec_zero();
+    for (int i = 0; i < LANES; ++i) {
+        int64_t at = (row + i) * s->stride + k;
+        r[i] = vec_zero();
+        if (i < rows) {
+            ask_for(s, at, AHEAD_BYTES);
+            r[i] = vec_convert(s->data, dtype, at, depth);
+        }
+    }
     transpose(r);
-    float *to = panel + k * width + row;
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; ++i)
-        if (i < depth) store_first(to + i * width, r[i], lanes);
+        if (i < depth) store_first(to + (k + i) * width, r[i], lanes);
 }
 
-INLINE void pack_as(float *panel, const hil_strip *s, int width, hil_dtype dtype)
+INLINE void pack_as(float *panels, const hil_strip *s, int width, hil_dtype dtype)
 {
     if (s->k_stride == 1) {
-        for (int64_t k = 0; k < s->depth; k += LANES)
-            for (int64_t row = 0; row < width; row += LANES)
-                pack_square(panel, s, width, dtype, row, k);
+        for (int64_t first = 0; first < s->count; first += width, panels += s->depth * width)
+            for (int64_t i = 0; i < width; i += LANES)
+                for (int64_t k = 0; k < s->depth; k += LANES)
+                    pack_square(panels + i, s, width, dtype, first + i, at_most(width - i, LANES),
+                                k);
         return;
     }
-    for (int64_t k = 0; k < s->depth; ++k, panel += width)
-        for (int64_t row = 0; row < width; row += LANES) {
-            int64_t rows = s->valid - row, lanes = width - row;
-            if (rows > LANES) rows = LANES;
-            if (lanes > LANES) lanes = LANES;
-            vec v =
-                rows > 0 ? vec_convert(s->data, dtype, k * s->k_stride + row, rows) : vec_zero();
-            store_first(panel + row, v, lanes);
-        }
+    for (int64_t k = 0; k < s->depth; ++k, panels += width) {
+        float *to = panels;
+        for (int64_t first = 0; first < s->count; first += width, to += s->depth * width)
+            for (int64_t i = 0; i < width; i += LANES) {
+                int64_t lanes = at_most(width - i, LANES);
+                int64_t rows = at_most(s->count - first - i, lanes);
+                vec v = vec_zero();
+                if (rows > 0) {
+                    int64_t at = k * s->k_stride + first + i;
+                    ask_for(s, at + AHEAD_ROWS * s->k_stride, 0);
+                    v = vec_convert(s->data, dtype, at, rows);
+                }
+                store_first(to + i, v, lanes);
+            }
+    }
 }
 
-INLINE void pack(float *panel, const hil_strip *s, int width)
+INLINE void pack(float *panels, const hil_strip *s, int width)
 {
     if (s->dtype == HIL_F32)
-        pack_as(panel, s, width, HIL_F32);
+        pack_as(panels, s, width, HIL_F32);
     else if (s->dtype == HIL_BF16)
-        pack_as(panel, s, width, HIL_BF16);
+        pack_as(panels, s, width, HIL_BF16);
     else
-        pack_as(panel, s, width, HIL_F16);
+        pack_as(panels, s, width, HIL_F16);
 }
 
-static void pack_a(void *panel, const hil_strip *strip)
+static void pack_a(void *panels, const hil_strip *strip)
 {
-    pack(panel, strip, MR);
+    pack(panels, strip, MR);
 }
 
-static void pack_b(void *panel, const hil_strip *strip)
+static void pack_b(void *panels, const hil_strip *strip)
 {
-    pack(panel, strip, NR);
+    pack(panels, strip, NR);
 }
 
 static void tile(const hil_tile *t)

@@ -29,6 +29,7 @@ Le garçon a mangé une crème brûlée à l'hôtel, où l'été dure jusqu'à N
 def mill(river, level=0):
     if level > 10: return [river[i] for i in range(level) if i % 2 == 0]
     return {"name": "mill", "wheels": 4, "open": True}
+1234 1234 12345 12345 2024 2024 2024 1718 1718 234 234 345 345 123 123 45 45 12 12
 for (int i = 0; i < count; ++i) { total += rows[i].size; } // sum of sizes
 \tstatic const char *const names[] = {"wheel", "river", "snow"};
 """
@@ -123,7 +124,9 @@ def families():
     llama3 = train_bytes(pre, 420)
     model = llama3["model"]
     model["ignore_merges"] = True
-    del model["merges"][40], model["merges"][90]
+    whole = {"\u0120mill", "\u0120river", "the", "snow", "\u0120the", "123"}
+    assert whole & set(model["vocab"])
+    model["merges"] = [pair for pair in model["merges"] if "".join(pair) not in whole]
     size = len(model["vocab"])
     llama3.update(decoder=byte_level, added_tokens=[token("<|begin|>"), token("<|end|>")],
                   pre_tokenizer={"type": "Sequence", "pretokenizers": [split(LLAMA3), plain]},

@@ -4,4 +4,5 @@
 #endif
 #define ROWS_NAME "avx512"
 #define ROWS_KERNEL hil_rows_avx512
+#define ROWS_BYTES 64
 #include "ops/rows_body.h"

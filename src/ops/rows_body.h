@@ -1,38 +1,43 @@
 /* rows_body.h - arithmetic on rows, compiled once for each instruction set: the including file
-   defines ROWS_NAME and ROWS_KERNEL. */
+   defines ROWS_NAME, ROWS_KERNEL and ROWS_BYTES, the size of the set's vectors. */
 #include "ops/rows.h"
 #include "ops/vmath.h"
 
 #include <math.h>
 #include <string.h>
 
-#pragma GCC diagnostic ignored "-Wpsabi" /* vectors never cross files */
-
 #define PIECE 256
 
-typedef float lanes __attribute__((vector_size(4 * HIL_LANES), aligned(4)));
-typedef int32_t lane_bits __attribute__((vector_size(4 * HIL_LANES), aligned(4)));
+typedef float vector __attribute__((vector_size(ROWS_BYTES), aligned(4)));
+typedef int32_t vector_bits __attribute__((vector_size(ROWS_BYTES), aligned(4)));
 
-static inline lanes load(const float *x)
-{
-    return *(const lanes *)x;
-}
+#define WIDTH (ROWS_BYTES / 4)
+#define VECTORS (HIL_LANES / WIDTH)
 
-/* The last n < HIL_LANES numbers, filled up. */
-static inline lanes load_tail(const float *x, int64_t n, float fill)
+/* HIL_LANES sums, and their sum. */
+typedef struct lanes {
+    vector v[VECTORS];
+} lanes;
+
+static inline const vector *at(const float *x)
 {
-    float all[HIL_LANES];
-    for (int64_t i = 0; i < HIL_LANES; ++i) all[i] = fill;
-    for (int64_t i = 0; i < n; ++i) all[i] = x[i];
-    return load(all);
+    return (const vector *)x;
 }
 
 static inline float total(const lanes *sums)
 {
-    lanes sum = *sums;
+    float sum[HIL_LANES];
+    memcpy(sum, sums, sizeof sum);
     for (int half = HIL_LANES / 2; half; half /= 2)
         for (int i = 0; i < half; ++i) sum[i] += sum[i + half];
     return sum[0];
+}
+
+/* The last n < HIL_LANES numbers, filled up. */
+static inline void copy_tail(float out[HIL_LANES], const float *x, int64_t n, float fill)
+{
+    for (int64_t i = 0; i < HIL_LANES; ++i) out[i] = fill;
+    for (int64_t i = 0; i < n; ++i) out[i] = x[i];
 }
 
 static void from_bf16(float *out, const uint16_t *in, int64_t n)
@@ -66,46 +71,63 @@ static void scale(float *out, const float *x, float factor, int64_t n)
     for (int64_t i = 0; i < n; ++i) out[i] = x[i] * factor;
 }
 
+static inline void sum_lanes(lanes *s, const float *x)
+{
+    for (int i = 0; i < VECTORS; ++i) s->v[i] += at(x)[i];
+}
+
 static float sum(const float *x, int64_t n)
 {
     lanes s = {0};
+    float tail[HIL_LANES];
     int64_t i = 0;
-    for (; i + HIL_LANES <= n; i += HIL_LANES) s += load(x + i);
-    s += load_tail(x + i, n - i, 0);
+    for (; i + HIL_LANES <= n; i += HIL_LANES) sum_lanes(&s, x + i);
+    copy_tail(tail, x + i, n - i, 0);
+    sum_lanes(&s, tail);
     return total(&s);
+}
+
+static inline void square_lanes(lanes *s, const float *x, float mean)
+{
+    for (int i = 0; i < VECTORS; ++i) {
+        vector d = at(x)[i] - mean;
+        s->v[i] += d * d;
+    }
 }
 
 static float sum_squares(const float *x, float mean, int64_t n)
 {
     lanes s = {0};
+    float tail[HIL_LANES];
     int64_t i = 0;
-    for (; i + HIL_LANES <= n; i += HIL_LANES) {
-        lanes d = load(x + i) - mean;
-        s += d * d;
-    }
-    lanes d = load_tail(x + i, n - i, mean) - mean;
-    s += d * d;
+    for (; i + HIL_LANES <= n; i += HIL_LANES) square_lanes(&s, x + i, mean);
+    copy_tail(tail, x + i, n - i, mean);
+    square_lanes(&s, tail, mean);
     return total(&s);
 }
 
-static inline lanes larger(const lanes *a, const lanes *b)
+static inline void max_lanes(lanes *top, const float *x)
 {
-    lane_bits first = *a > *b;
-    return (lanes)(((lane_bits)*a & first) | ((lane_bits)*b & ~first));
+    for (int i = 0; i < VECTORS; ++i) {
+        vector v = at(x)[i];
+        vector_bits above = v > top->v[i];
+        top->v[i] = (vector)(((vector_bits)v & above) | ((vector_bits)top->v[i] & ~above));
+    }
 }
 
 static float max(const float *x, int64_t n)
 {
-    lanes top = load_tail(x, 0, -INFINITY), v;
+    lanes top;
+    float last[HIL_LANES];
+    copy_tail(last, x, 0, -INFINITY);
+    memcpy(&top, last, sizeof top);
     int64_t i = 0;
-    for (; i + HIL_LANES <= n; i += HIL_LANES) {
-        v = load(x + i);
-        top = larger(&v, &top);
-    }
-    v = load_tail(x + i, n - i, -INFINITY);
-    top = larger(&v, &top);
-    float most = top[0];
-    for (int j = 1; j < HIL_LANES; ++j) most = top[j] > most ? top[j] : most;
+    for (; i + HIL_LANES <= n; i += HIL_LANES) max_lanes(&top, x + i);
+    copy_tail(last, x + i, n - i, -INFINITY);
+    max_lanes(&top, last);
+    memcpy(last, &top, sizeof last);
+    float most = last[0];
+    for (int j = 1; j < HIL_LANES; ++j) most = last[j] > most ? last[j] : most;
     return most;
 }
 
@@ -115,11 +137,13 @@ static float exp_sum(float *x, float most, int64_t n)
     int64_t i = 0;
     for (; i + PIECE <= n; i += PIECE) {
         for (int j = 0; j < PIECE; ++j) x[i + j] = hil_exp(x[i + j] - most);
-        for (int j = 0; j < PIECE; j += HIL_LANES) s += load(x + i + j);
+        for (int j = 0; j < PIECE; j += HIL_LANES) sum_lanes(&s, x + i + j);
     }
     for (int64_t j = i; j < n; ++j) x[j] = hil_exp(x[j] - most);
-    for (; i + HIL_LANES <= n; i += HIL_LANES) s += load(x + i);
-    s += load_tail(x + i, n - i, 0);
+    for (; i + HIL_LANES <= n; i += HIL_LANES) sum_lanes(&s, x + i);
+    float tail[HIL_LANES];
+    copy_tail(tail, x + i, n - i, 0);
+    sum_lanes(&s, tail);
     return total(&s);
 }
 
@@ -195,23 +219,31 @@ static void normalize_back(const hil_row_norm *norm, const float *x, const float
         for (int64_t i = 0; i < n; ++i) dbias[i] += dy[i];
 }
 
+/* Sums of dy * weight, plain and times the normalised x. */
+static inline void project_lanes(lanes sums[2], const hil_row_norm *norm, const float *x,
+                                 const float *dy, const float *weight)
+{
+    for (int i = 0; i < VECTORS; ++i) {
+        vector g = at(dy)[i] * at(weight)[i];
+        sums[0].v[i] += g;
+        sums[1].v[i] += g * ((at(x)[i] - norm->mean) * norm->scale);
+    }
+}
+
 static void normalize_dx(float *dx, const hil_row_norm *norm, const float *x, const float *dy,
                          int64_t n)
 {
     const float *weight = norm->weight;
-    float mean = norm->mean, s = norm->scale;
-    lanes plain = {0}, along = {0};
+    float mean = norm->mean, s = norm->scale, tail[3][HIL_LANES];
+    lanes sums[2] = {0};
     int64_t i = 0;
-    for (; i + HIL_LANES <= n; i += HIL_LANES) {
-        lanes g = load(dy + i) * load(weight + i);
-        plain += g;
-        along += g * ((load(x + i) - mean) * s);
-    }
-    lanes g = load_tail(dy + i, n - i, 0) * load_tail(weight + i, n - i, 0);
-    plain += g;
-    along += g * ((load_tail(x + i, n - i, mean) - mean) * s);
-    float mean_plain = norm->centered ? total(&plain) / (float)n : 0;
-    float mean_along = total(&along) / (float)n;
+    for (; i + HIL_LANES <= n; i += HIL_LANES) project_lanes(sums, norm, x + i, dy + i, weight + i);
+    copy_tail(tail[0], x + i, n - i, mean);
+    copy_tail(tail[1], dy + i, n - i, 0);
+    copy_tail(tail[2], weight + i, n - i, 0);
+    project_lanes(sums, norm, tail[0], tail[1], tail[2]);
+    float mean_plain = norm->centered ? total(&sums[0]) / (float)n : 0;
+    float mean_along = total(&sums[1]) / (float)n;
     for (i = 0; i < n; ++i)
         dx[i] = s * (dy[i] * weight[i] - mean_plain - (x[i] - mean) * s * mean_along);
 }

@@ -14,11 +14,15 @@ typedef struct op_case op_case;
 typedef void op_reference(const op_case *c, double *const *in, double *const *param,
                           double *const *out);
 
+/* The dtype that out must have. */
+typedef enum op_out { OP_COMPUTE, OP_RESIDUAL, OP_INPUT, OP_FP32 } op_out;
+
 struct op_case {
     const hil_op *op;
     const void *attr;
     op_reference *reference;
     hil_dtype compute, residual;
+    op_out out;
     int ins, outs, params;
     hil_shape in_shape[HIL_OP_TENSORS];
     hil_dtype in_dtype[HIL_OP_TENSORS];
@@ -234,6 +238,8 @@ static void op_run(const op_case *c, op_result *r)
     CHECK_OK(c->op->infer(&call));
     CHECK_INT(call.outs, c->outs);
     r->outs = call.outs;
+    const hil_dtype dtypes[] = {c->compute, c->residual, c->in_dtype[0], HIL_F32};
+    for (int i = 0; i < call.outs; ++i) CHECK_INT(call.out[i].dtype, dtypes[c->out]);
     for (int i = 0; i < call.outs; ++i)
         r->out[i] = call.out[i],
         r->out[i].data = call.out[i].data = op_poisoned(hil_tensor_bytes(&call.out[i]));

@@ -65,6 +65,7 @@ int main(void)
     op_case c = {.op = &hil_op_dropout,
                  .attr = &attr,
                  .reference = reference,
+                 .out = OP_INPUT,
                  .ins = 1,
                  .outs = 1,
                  .random = {.seed = 5, .step = 7, .site = 3},

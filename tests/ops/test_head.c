@@ -27,6 +27,7 @@ static op_case head(int64_t batch, int64_t length, int64_t cols, int64_t vocab)
 {
     return (op_case){.op = &hil_op_head,
                      .reference = reference,
+                     .out = OP_FP32,
                      .ins = 2,
                      .outs = 1,
                      .params = 1,

@@ -18,6 +18,7 @@ int main(void)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
         op_case c = {.op = &hil_op_split,
                      .reference = reference,
+                     .out = OP_INPUT,
                      .ins = 1,
                      .outs = parts[i],
                      .in_shape = {shapes[i]}};

@@ -83,6 +83,7 @@ typedef struct hil_eval_options {
     int64_t seq, batch; /* 0: as in training */
     const char *dtype;  /* "fp32" by default */
     int threads;
+    const char *cache; /* where tokens are kept while it runs; NULL: /tmp */
 } hil_eval_options;
 typedef struct hil_eval_result {
     double loss, perplexity, seconds, seconds_to_first_batch;

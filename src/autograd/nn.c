@@ -159,7 +159,7 @@ hil_status hil_reshape(hil_tape *t, hil_value *x, int dims, const int64_t *shape
     return hil_tape_reshape(t, x, &to, y);
 }
 
-/* Logits of every position, or of the last one: rows of x through the weight, in fp32. */
+/* Logits of every position, or of the last one: rows of x through the weight. */
 static hil_status leave_logits(hil_tape *t, hil_value *x, hil_param *weight)
 {
     hil_context *c = t->context;

@@ -2,6 +2,8 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 
+#include <stdlib.h>
+
 typedef struct eval_values {
     hil_eval_options run;
     bool json;
@@ -27,6 +29,7 @@ static int run(int argc, char **argv)
 {
     eval_values values = {0};
     hil_eval_defaults(&values.run);
+    values.run.cache = getenv("TMPDIR");
     hil_parsed parsed;
     int code = 0;
     if (!hil_command_begin(&hil_command_eval, argc, argv, &values, &parsed, &code)) return code;

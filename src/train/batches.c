@@ -41,6 +41,9 @@ hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequen
         HIL_TRY(hil_batches_fill(b, index, count, &batch));
         if (at == 0 && first) *first = hil_clock_now();
         HIL_TRY(hil_trainer_loss(trainer, &batch, &part));
+        if (b->observer && b->observer->progress)
+            b->observer->progress(b->observer->context, "evaluating", (uint64_t)(at + count),
+                                  (uint64_t)windows);
         sum += part.loss * (double)part.tokens;
         result->tokens += part.tokens;
     }

@@ -3,11 +3,13 @@
 #define HIL_TRAIN_BATCHES_H
 
 #include "data/dataset.h"
+#include "hilbert/run.h"
 #include "hilbert/trainer.h"
 
 /* Owns its arrays; a batch filled from it is valid until the next fill. */
 typedef struct hil_batches {
-    hil_dataset *data; /* borrowed */
+    hil_dataset *data;            /* borrowed */
+    const hil_observer *observer; /* hears how far an evaluation is; may be NULL */
     int64_t seq;
     int32_t *memory;
     size_t room;

@@ -22,7 +22,7 @@ typedef struct job {
     hil_batches batches;
     hil_model *model;
     hil_trainer *trainer;
-    char cache[32];
+    char cache[HIL_PATH_MAX];
 } job;
 
 static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer *observer,
@@ -33,10 +33,12 @@ static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer 
     if (!o->model || !o->data_count) return hil_fail(HIL_ERR_USAGE, "eval needs a model and data");
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_seq(&j->source, o->seq, &seq));
-    memcpy(j->cache, "/tmp/hilbert-XXXXXX", sizeof "/tmp/hilbert-XXXXXX");
+    HIL_TRY(hil_path_join(j->cache, o->cache ? o->cache : "/tmp", "hilbert-XXXXXX"));
     if (!mkdtemp(j->cache)) {
+        hil_status status =
+            hil_fail(HIL_ERR_IO, "cannot create the folder %s: %s", j->cache, strerror(errno));
         j->cache[0] = 0;
-        return hil_fail(HIL_ERR_IO, "cannot create a folder in /tmp: %s", strerror(errno));
+        return status;
     }
     hil_source_files files = {o->data, o->data_count, seq, j->cache, observer, NULL};
     HIL_TRY(hil_source_data(&j->source, &files, &j->data));
@@ -46,7 +48,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer 
     options.threads = o->threads;
     options.training = false;
     HIL_TRY(hil_source_load(&j->source, &options, &j->model, &j->trainer));
-    j->batches = (hil_batches){.data = j->data, .seq = seq};
+    j->batches = (hil_batches){.data = j->data, .observer = observer, .seq = seq};
     int64_t sequences = o->batch > 0 ? o->batch : BATCH_TOKENS / seq;
     hil_step_result loss;
     HIL_TRY(

@@ -146,7 +146,7 @@ hil_status hil_folder_export(const hil_folder *f, const hil_source *source, hil_
     hil_status status = hil_export_write(&export, f->path);
     hil_free(tensors);
     HIL_TRY(status);
-    if (source->folder[0]) HIL_TRY(hil_export_copy_files(source->folder, f->path));
+    HIL_TRY(hil_export_copy_files(source->folder, f->path));
     HIL_TRY(hil_config_write(source->config_path, config, dtype));
     return hil_folder_sync(f->path);
 }

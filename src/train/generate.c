@@ -138,7 +138,7 @@ static hil_status run_job(job *j, hil_generate_result *result)
     const hil_generate_options *o = j->options;
     HIL_TRY(check_options(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
-    if (!j->source.folder[0])
+    if (j->source.bare)
         return hil_fail(HIL_ERR_USAGE, "%s has no weights: generate needs a model folder",
                         o->model);
     HIL_TRY(encode_prompt(j));

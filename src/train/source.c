@@ -24,7 +24,6 @@ void hil_note(const hil_observer *observer, const char *format, ...)
 static hil_status open_tokenizer(hil_source *s)
 {
     s->eot = s->config.vocab > 256 ? 256 : -1;
-    if (!s->folder[0]) return HIL_OK;
     HIL_TRY(hil_path_join(s->tokenizer_path, s->folder, "tokenizer.json"));
     if (!hil_file_exists(s->tokenizer_path)) {
         s->tokenizer_path[0] = 0;
@@ -40,22 +39,30 @@ static hil_status open_tokenizer(hil_source *s)
     return HIL_OK;
 }
 
+/* The folder of a file, or the path itself without slashes at its end. */
+static hil_status set_folder(hil_source *s, const char *path)
+{
+    if (snprintf(s->folder, sizeof s->folder, "%s", path) >= (int)sizeof s->folder)
+        return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
+    char *slash = s->bare ? strrchr(s->folder, '/') : NULL;
+    if (slash && slash > s->folder) *slash = 0;
+    if (s->bare && !slash) snprintf(s->folder, sizeof s->folder, ".");
+    for (size_t n = strlen(s->folder); n > 1 && s->folder[n - 1] == '/'; --n) s->folder[n - 1] = 0;
+    return HIL_OK;
+}
+
 hil_status hil_source_open(hil_source *s, const char *path)
 {
     *s = (hil_source){.eot = -1};
     struct stat info;
     if (stat(path, &info) != 0)
         return hil_fail(HIL_ERR_INPUT, "%s: no such model folder or config.json", path);
-    if (S_ISDIR(info.st_mode)) {
-        if (snprintf(s->folder, sizeof s->folder, "%s", path) >= (int)sizeof s->folder)
-            return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
-        for (size_t n = strlen(s->folder); n > 1 && s->folder[n - 1] == '/'; --n)
-            s->folder[n - 1] = 0;
+    s->bare = !S_ISDIR(info.st_mode);
+    HIL_TRY(set_folder(s, path));
+    if (s->bare)
+        snprintf(s->config_path, sizeof s->config_path, "%s", path);
+    else
         HIL_TRY(hil_path_join(s->config_path, s->folder, "config.json"));
-    } else if (snprintf(s->config_path, sizeof s->config_path, "%s", path) >=
-               (int)sizeof s->config_path) {
-        return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
-    }
     HIL_TRY(hil_config_open(&s->config, path));
     return open_tokenizer(s);
 }
@@ -82,7 +89,7 @@ hil_status hil_source_load(const hil_source *s, const hil_trainer_options *optio
     HIL_TRY(hil_model_build(model, &s->config));
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_trainer_open(trainer, *model, options));
-    if (s->folder[0])
+    if (!s->bare)
         HIL_TRY_DONE(load_weights(s, *trainer));
     else
         HIL_TRY_DONE(hil_store_initialise((*model)->store, options->seed));

@@ -11,7 +11,8 @@
 
 /* Owns the tokenizer. */
 typedef struct hil_source {
-    char folder[HIL_PATH_MAX]; /* "" for a bare config.json */
+    char folder[HIL_PATH_MAX]; /* where config.json and the tokenizer are */
+    bool bare;                 /* only config.json was named: no weights are read */
     char config_path[HIL_PATH_MAX];
     char tokenizer_path[HIL_PATH_MAX];
     hil_config config;

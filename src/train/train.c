@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define MICRO_TOKENS 4096 /* a micro-batch's size by rule: memory is never asked */
 
@@ -104,7 +105,8 @@ static hil_status open_data(job *j)
         HIL_TRY(hil_dataset_hold_out(j->data, o->eval_fraction, &j->held_out));
     }
     j->batches = (hil_batches){.data = j->data, .seq = j->run.seq};
-    j->eval_batches = (hil_batches){.data = j->held_out, .seq = j->run.seq};
+    j->eval_batches =
+        (hil_batches){.data = j->held_out, .observer = j->observer, .seq = j->run.seq};
     j->steps = o->steps;
     double epochs = o->epochs > 0 ? o->epochs : 1;
     if (!j->steps)
@@ -269,6 +271,13 @@ static hil_status loop(job *j, hil_train_result *result)
     return HIL_OK;
 }
 
+/* The most memory that this process held at any time. */
+static uint64_t peak_resident(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
 static hil_status run_job(job *j, hil_train_result *result)
 {
     const hil_train_options *o = j->options;
@@ -299,8 +308,7 @@ static hil_status run_job(job *j, hil_train_result *result)
     result->tokens = j->run.tokens;
     int64_t done = (j->run.step - j->resumed) * o->batch * j->run.seq;
     if (done > 0) result->tokens_per_second = (double)done / result->seconds;
-    result->peak_bytes =
-        hil_store_peak_bytes(j->model->store) + hil_engine_peak_bytes(j->trainer->engine);
+    result->peak_bytes = peak_resident();
     return HIL_OK;
 }
 

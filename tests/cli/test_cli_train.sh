@@ -53,6 +53,7 @@ stop()
 {
     local got=0 pid
     rm -rf "$out"
+    : >"$work/err" # else the lines of the last run would be taken for this one's
     "$HILBERT" train "${common[@]}" --out "$out" --steps 1000000 2>"$work/err" &
     pid=$!
     until grep -q '^step 1/' "$work/err"; do

@@ -119,11 +119,21 @@ static hil_status write_all(const char *temporary, hil_store *store, const json_
     return hil_folder_sync(temporary);
 }
 
+/* A new folder's own name must be durable as well. */
+static hil_status create_folder(const char *folder)
+{
+    char parent[HIL_PATH_MAX];
+    if (hil_file_exists(folder)) return HIL_OK;
+    HIL_TRY(hil_folder_create(folder));
+    HIL_TRY(hil_path_join(parent, folder, ".."));
+    return hil_folder_sync(parent);
+}
+
 hil_status hil_checkpoint_save(const char *folder, int64_t step, hil_store *store,
                                const json_t *state)
 {
     char final[HIL_PATH_MAX], temporary[HIL_PATH_MAX], name[80];
-    HIL_TRY(hil_folder_create(folder));
+    HIL_TRY(create_folder(folder));
     HIL_TRY(step_path(final, folder, step));
     if (hil_file_exists(final)) {
         if (hil_checkpoint_verify(folder, step) == HIL_OK) return point_latest(folder, step);

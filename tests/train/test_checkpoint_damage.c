@@ -105,11 +105,11 @@ static void check_run(job_place *place, hil_train_options *options, const char *
     hil_observer observer = {.context = &warned, .note = take_note};
     hil_train_result result;
     options->resume = true;
-    options->steps = 3;
+    options->steps = 2; /* nothing to do, so nothing new is saved */
     options->keep = 1;
     CHECK_OK(hil_train(options, &observer, &result));
     CHECK(warned);
-    check_found(checkpoints, 3, false);
+    check_found(checkpoints, 2, false);
     options->steps = 6;
     job_train(options);
     CHECK(job_same(options->out, whole));

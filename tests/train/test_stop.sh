@@ -64,6 +64,24 @@ run 0 train "${options[@]}" --steps 2 --overwrite
 step-2" ] || die "old checkpoints are still there: $(ls "$out/checkpoints")"
 [ "$(cat "$out/notes.txt")" = mine ] || die "a file of the user is gone"
 
+# A disk that refuses a checkpoint: the one before stays, and the run can go on.
+limited() # limited ARGUMENTS...: train with files of at most 64 KiB
+{
+    code=0
+    (trap '' XFSZ; ulimit -f 64; exec "$HILBERT" train "${options[@]}" "$@" 2>"$work/err") || code=$?
+    [ "$code" = 1 ] || die "a refused write gave exit code $code: $(cat "$work/err")"
+    grep -q '^hilbert: cannot write .*: File too large$' "$work/err" || die "$(cat "$work/err")"
+    [ -z "$(find "$out" -name '*tmp*')" ] || die "left: $(find "$out" -name '*tmp*')"
+}
+limited --steps 4 --resume --save-every 1
+[ "$(cat "$out/checkpoints/latest")" = step-2 ] || die "latest: $(cat "$out/checkpoints/latest")"
+run 0 train "${options[@]}" --steps 4 --resume
+cp "$out/model.safetensors" "$work/refused"
+limited --steps 4 --resume # only the export is left
+cmp -s "$out/model.safetensors" "$work/refused" || die "a refused export spoilt the model"
+run 0 train "${options[@]}" --steps 4 --overwrite
+cmp -s "$out/model.safetensors" "$work/refused" || die "a refused write changed the numbers"
+
 # A loss that is no number: the step is named and the last good checkpoint stays.
 rm -rf "$out"
 run 1 train "${options[@]}" --lr 1e30 --steps 5 --save-every 1

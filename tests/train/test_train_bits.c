@@ -135,6 +135,20 @@ static void compare_tiles(job_place *place, const char *model)
     for (int s = 0; s < 6; ++s) CHECK_NEAR(loss[0][s], loss[1][s], 1e-5);
 }
 
+/* The embedding really is in several tiles then. */
+static void check_tile_rows(const char *model, const char *embedding)
+{
+    hil_trainer_options options;
+    hil_trainer_defaults(&options);
+    options.dtype = "fp32";
+    options.tile_size = 1000;
+    golden_run run = golden_start(model, &options);
+    hil_param *p = hil_store_find(run.model->store, embedding);
+    CHECK(p != NULL);
+    CHECK(hil_param_tile_rows(p) * 3 < hil_param_spec_of(p)->shape.dim[0]);
+    golden_stop(&run);
+}
+
 int main(void)
 {
     job_place place;
@@ -150,6 +164,8 @@ int main(void)
     compare_micro_batches(&place);
     compare_tiles(&place, "gpt2");
     compare_tiles(&place, "llama3");
+    check_tile_rows("gpt2", "transformer.wte.weight");
+    check_tile_rows("llama3", "model.embed_tokens.weight");
     job_end(&place);
     return 0;
 }

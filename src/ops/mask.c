@@ -13,7 +13,7 @@ hil_mask hil_mask_create(const hil_op_random *random, double rate)
     return (hil_mask){
         .key = (uint64_t)word[1] << 32 | word[0],
         .sequence = random->sequence,
-        .dropped = (uint32_t)ceil(rate * 0x1p24),
+        .dropped = (int32_t)ceil(rate * 0x1p24),
         .kept_factor = (float)(1 / (1 - rate)),
     };
 }
@@ -29,8 +29,7 @@ void hil_mask_fill(const hil_mask *mask, int64_t row, int64_t element, int64_t n
                 part = 4 * BLOCKS - skip < n - i ? 4 * BLOCKS - skip : n - i;
         hil_rows()->philox(word, mask->key, (uint64_t)(element + i) / 4, sequence,
                            (skip + part + 3) / 4);
-        for (int64_t j = 0; j < part; ++j)
-            factor[i + j] = word[skip + j] >> 8 < mask->dropped ? 0 : mask->kept_factor;
+        hil_rows()->keep(factor + i, word + skip, mask->dropped, mask->kept_factor, part);
         i += part;
     }
 }

@@ -8,7 +8,7 @@
 typedef struct hil_mask {
     uint64_t key;      /* of seed, step and site */
     int64_t sequence;  /* of batch row 0 */
-    uint32_t dropped;  /* a word's upper 24 bits below this are dropped */
+    int32_t dropped;   /* a word's upper 24 bits below this are dropped */
     float kept_factor; /* 1 / (1 - rate) */
 } hil_mask;
 hil_mask hil_mask_create(const hil_op_random *random, double rate);

@@ -55,6 +55,8 @@ typedef struct hil_row_kernel {
     void (*angles)(float *cosine, float *sine, const float *frequency, float position, int64_t n);
     /* Philox4x32-10 of counters (low + i, high), four words each. */
     void (*philox)(uint32_t *out, uint64_t key, uint64_t low, uint64_t high, int64_t blocks);
+    /* 0 where a word's upper 24 bits are below `dropped`, else `kept`. */
+    void (*keep)(float *out, const uint32_t *word, int32_t dropped, float kept, int64_t n);
 } hil_row_kernel;
 
 /* The kernel for this CPU. */

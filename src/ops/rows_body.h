@@ -323,6 +323,11 @@ static void philox(uint32_t *out, uint64_t key, uint64_t low, uint64_t high, int
     }
 }
 
+static void keep(float *out, const uint32_t *word, int32_t dropped, float kept, int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) out[i] = hil_choose((int32_t)(word[i] >> 8) < dropped, 0, kept);
+}
+
 const hil_row_kernel ROWS_KERNEL = {
     .name = ROWS_NAME,
     .from_bf16 = from_bf16,
@@ -346,4 +351,5 @@ const hil_row_kernel ROWS_KERNEL = {
     .rotate = rotate,
     .angles = angles,
     .philox = philox,
+    .keep = keep,
 };

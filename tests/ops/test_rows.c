@@ -100,6 +100,9 @@ static void run_kernel(const hil_row_kernel *k, int which, rows *r, int64_t n)
     case 23:
         k->philox((uint32_t *)(void *)a, 0x123456789abcdef0u, ~0ull - 2, 17, n / 4);
         break;
+    case 24:
+        k->keep(a, (const uint32_t *)(const void *)r->x, 0x3f0000, 1.5f, n);
+        break;
     }
 }
 
@@ -108,7 +111,7 @@ static void check_levels(void)
     static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 255, 256, 257, 1000, N};
     hil_cpu_level best = hil_cpu_best();
     static rows want, got;
-    for (int which = 0; which < 24; ++which)
+    for (int which = 0; which < 25; ++which)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
             fill(&want);
             run_kernel(&hil_rows_portable, which, &want, lengths[i]);

@@ -22,14 +22,15 @@ struct footer {
     char magic[8];
     uint64_t key;
     int64_t tokens;
+    uint64_t content;
     uint64_t sum;
 };
 
-static const char magic[8] = "HILTOK1";
+static const char magic[8] = "HILTOK2";
 
 struct hil_cache {
     hil_reader *reader;
-    uint64_t key;
+    uint64_t key, content;
     int64_t tokens;
     atomic_int users;
 };
@@ -75,6 +76,7 @@ hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key)
     if (got < sizeof footer || !is_whole(&footer, size, key)) goto done;
     cache->key = key;
     cache->tokens = footer.tokens;
+    cache->content = footer.content;
     *out = cache;
     cache = NULL;
 done:
@@ -98,6 +100,11 @@ void hil_cache_close(hil_cache *cache)
 int64_t hil_cache_tokens(const hil_cache *cache)
 {
     return cache->tokens;
+}
+
+uint64_t hil_cache_content(const hil_cache *cache)
+{
+    return cache->content;
 }
 
 size_t hil_cache_scratch(int64_t count)
@@ -138,7 +145,7 @@ hil_status hil_cache_read(const hil_cache *cache, int64_t begin, int64_t count, 
 
 struct hil_cache_writer {
     hil_writer *file;
-    uint64_t key;
+    uint64_t key, content;
     int64_t tokens;
     struct block block;
 };
@@ -161,6 +168,7 @@ static hil_status add_block(hil_cache_writer *writer)
 {
     int64_t number = blocks_for(writer->tokens) - 1;
     writer->block.sum = block_sum(writer->key, number, &writer->block);
+    writer->content = block_sum(writer->content, number, &writer->block);
     HIL_TRY(hil_writer_add(writer->file, &writer->block, sizeof writer->block));
     memset(&writer->block, 0, sizeof writer->block);
     return HIL_OK;
@@ -180,7 +188,8 @@ int64_t hil_cache_writer_tokens(const hil_cache_writer *writer)
 hil_status hil_cache_writer_commit(hil_cache_writer *writer)
 {
     if (writer->tokens % BLOCK_TOKENS) HIL_TRY(add_block(writer));
-    struct footer footer = {.key = writer->key, .tokens = writer->tokens};
+    struct footer footer = {
+        .key = writer->key, .tokens = writer->tokens, .content = writer->content};
     memcpy(footer.magic, magic, sizeof magic);
     footer.sum = footer_sum(&footer);
     HIL_TRY(hil_writer_add(writer->file, &footer, sizeof footer));

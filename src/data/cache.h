@@ -18,6 +18,8 @@ hil_cache *hil_cache_share(hil_cache *cache);
 void hil_cache_close(hil_cache *cache);
 
 int64_t hil_cache_tokens(const hil_cache *cache);
+/* A checksum of all tokens and their marks, whatever files they came from. */
+uint64_t hil_cache_content(const hil_cache *cache);
 
 /* Elements that `scratch` needs for reads of `count` tokens. */
 size_t hil_cache_scratch(int64_t count);

@@ -47,6 +47,11 @@ int64_t hil_dataset_tokens(const hil_dataset *dataset)
     return dataset->tokens;
 }
 
+uint64_t hil_dataset_content(const hil_dataset *dataset)
+{
+    return hil_cache_content(dataset->cache);
+}
+
 int64_t hil_dataset_windows(const hil_dataset *dataset)
 {
     return dataset->windows;

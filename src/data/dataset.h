@@ -31,6 +31,8 @@ hil_status hil_dataset_open(hil_dataset **out, const char *const *paths, size_t 
 void hil_dataset_close(hil_dataset *dataset);
 
 int64_t hil_dataset_tokens(const hil_dataset *dataset);
+/* A checksum of the tokens of all files, held out or not. */
+uint64_t hil_dataset_content(const hil_dataset *dataset);
 /* Whole windows: tokens / seq. */
 int64_t hil_dataset_windows(const hil_dataset *dataset);
 /* Leaves the last `fraction` of the windows (at least one) out of `dataset` and gives them to

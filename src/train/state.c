@@ -1,6 +1,7 @@
 /* state.c - a run's options in its checkpoints, so that resuming cannot silently mix two runs. */
 #include "train/state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,15 +9,18 @@
 static json_t *decisive_options(const hil_train_options *o, const hil_run_state *run)
 {
     static const char *const schedule[] = {"cosine", "linear", "constant"};
+    char content[17];
+    snprintf(content, sizeof content, "%016llx", (unsigned long long)run->data_content);
     return json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:s, s:I, s:b, s:f, "
-                     "s:I, s:I}",
+                     "s:I, s:I, s:s}",
                      "seq", (json_int_t)run->seq, "batch", (json_int_t)o->batch, "micro-batch",
                      (json_int_t)run->micro_batch, "lr", o->lr, "weight-decay", o->weight_decay,
                      "clip", o->clip, "beta1", o->beta1, "beta2", o->beta2, "eps", o->eps,
                      "schedule", schedule[o->schedule], "warmup", (json_int_t)o->warmup, "dtype",
                      o->dtype, "seed", (json_int_t)o->seed, "no-shuffle", !o->shuffle,
                      "eval-fraction", o->eval_fraction, "tile-size", (json_int_t)o->tile_size,
-                     "tokens of the data", (json_int_t)run->data_tokens);
+                     "tokens of the data", (json_int_t)run->data_tokens, "data of checksum",
+                     content);
 }
 
 hil_status hil_state_write(const hil_train_options *options, const hil_run_state *run, json_t **out)

@@ -97,6 +97,7 @@ static hil_status open_data(job *j)
                               j->folder.cache, j->observer,   o->stop};
     HIL_TRY(hil_source_data(&j->source, &files, &j->data));
     j->run.data_tokens = hil_dataset_tokens(j->data);
+    j->run.data_content = hil_dataset_content(j->data);
     if (o->eval_data) {
         files.path = &o->eval_data;
         files.count = 1;

@@ -122,6 +122,16 @@ static void check_contradictions(job_place *place)
     options.data = twice;
     options.data_count = 2;
     refuse(&options, "the data");
+    const char *other[] = {HIL_TESTS "/golden/models/mistral/tokens.npy"}; /* of the same length */
+    options.data = other;
+    options.data_count = 1;
+    refuse(&options, "data of checksum");
+    /* The same data under another name is the same data. */
+    char copy[JOB_PATH];
+    CHECK_OK(hil_file_copy(place->tokens, job_path(place, copy, "copy.npy")));
+    other[0] = copy;
+    run(&options);
+    first.steps = 4;
     run(&first);
 }
 

@@ -22,6 +22,25 @@ static void fill(rows *r)
     }
 }
 
+static void run_words(const hil_row_kernel *k, int which, rows *r, int64_t n)
+{
+    float *a = r->out;
+    switch (which) {
+    case 21:
+        k->to_bf16((uint16_t *)(void *)a, r->x, n);
+        break;
+    case 22:
+        k->from_bf16(a, (const uint16_t *)(const void *)r->x, n);
+        break;
+    case 23:
+        k->philox((uint32_t *)(void *)a, 0x123456789abcdef0u, ~0ull - 2, 17, n / 4);
+        break;
+    case 24:
+        k->keep(a, (const uint32_t *)(const void *)r->x, 0x3f0000, 1.5f, n);
+        break;
+    }
+}
+
 static void run_kernel(const hil_row_kernel *k, int which, rows *r, int64_t n)
 {
     float *a = r->out, *b = r->out + N;
@@ -91,18 +110,8 @@ static void run_kernel(const hil_row_kernel *k, int which, rows *r, int64_t n)
     case 20:
         k->angles(a, b, r->y, 131071, n);
         break;
-    case 21:
-        k->to_bf16((uint16_t *)(void *)a, r->x, n);
-        break;
-    case 22:
-        k->from_bf16(a, (const uint16_t *)(const void *)r->x, n);
-        break;
-    case 23:
-        k->philox((uint32_t *)(void *)a, 0x123456789abcdef0u, ~0ull - 2, 17, n / 4);
-        break;
-    case 24:
-        k->keep(a, (const uint32_t *)(const void *)r->x, 0x3f0000, 1.5f, n);
-        break;
+    default:
+        run_words(k, which, r, n);
     }
 }
 

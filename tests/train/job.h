@@ -19,16 +19,26 @@ typedef struct job_place {
     const char *data[1];
 } job_place;
 
+static char job_folder[64]; /* goes away however the test ends */
+
+static inline void job_clean(void)
+{
+    if (job_folder[0]) (void)!hil_path_remove(job_folder);
+}
+
 static inline void job_begin(job_place *place)
 {
     memset(place, 0, sizeof *place);
     snprintf(place->folder, sizeof place->folder, "/tmp/hilbert-job-XXXXXX");
     CHECK(mkdtemp(place->folder) != NULL);
+    strcpy(job_folder, place->folder);
+    CHECK(atexit(job_clean) == 0);
 }
 
 static inline void job_end(job_place *place)
 {
     CHECK_OK(hil_path_remove(place->folder));
+    job_folder[0] = 0;
 }
 
 /* A path in the test's folder. */

@@ -37,10 +37,10 @@ END
 say "A Llama of 3 million parameters learns to write C from $(wc -c < "$demo/hilbert.txt") bytes:" \
     "hilbert's own sources and documentation."
 show "$hilbert" train --model "$demo/config.json" --data "$demo/hilbert.txt" --out "$demo/model" \
-    --steps 300 --seq 256 --batch 8 --lr 2e-3 --warmup 20 --eval-fraction 0.05 --overwrite
+    --steps 500 --seq 256 --batch 4 --lr 2e-3 --warmup 20 --eval-fraction 0.05 --overwrite
 
 say "It began with every byte equally likely: a loss of ln 257 = 5.55. It now writes:"
-show "$hilbert" generate --model "$demo/model" --prompt '/* ' --max-tokens 400 --temperature 0.7 --seed 1
+show "$hilbert" generate --model "$demo/model" --prompt 'static hil_status ' --max-tokens 300 --temperature 0.5 --seed 3
 
 say "The result is a Hugging Face folder: $demo/model. Next:"
 cat << END

@@ -10,7 +10,7 @@
 
 #define REDRAW_SECONDS 0.1
 #define PLAIN_SECONDS 1.0
-#define PLAIN_LINES 500 /* about how many lines a run of fast steps prints at most */
+#define PLAIN_LINES 40 /* about how many lines a run of fast steps prints at most */
 #define WORK_SECONDS 5.0
 
 const char *hil_progress_time(char out[32], double seconds)

@@ -136,6 +136,36 @@ static hil_status open_model(job *j)
     return hil_folder_check_space(&j->folder, j->model->store, j->save_dtype, o->keep);
 }
 
+/* Other instructions sum in another order: still right, no longer the same bits. */
+static hil_status compare_instructions(const job *j, const json_t *state)
+{
+    const char *before = j->run.isa;
+    HIL_TRY(hil_json_string(state, "instructions", "checkpoint", &before));
+    if (strcmp(before, j->run.isa) != 0)
+        hil_note(j->observer, "computed with %s before, with %s now: the last bits will differ",
+                 before, j->run.isa);
+    return HIL_OK;
+}
+
+static hil_status take_up(job *j, int64_t step)
+{
+    json_t *state;
+    HIL_TRY(hil_checkpoint_state(j->folder.checkpoints, step, &state));
+    hil_status status = hil_state_read(state, j->options, &j->run);
+    if (status == HIL_OK) status = compare_instructions(j, state);
+    json_decref(state);
+    HIL_TRY(status);
+    if (j->run.step > j->steps)
+        return hil_fail(HIL_ERR_USAGE,
+                        "cannot resume: the run is at step %lld, beyond --steps %lld",
+                        (long long)j->run.step, (long long)j->steps);
+    HIL_TRY(hil_checkpoint_load(j->folder.checkpoints, step, j->model->store));
+    HIL_TRY(hil_checkpoint_return_to(j->folder.checkpoints, step));
+    j->trainer->step = j->saved = j->resumed = j->run.step;
+    hil_note(j->observer, "resuming after step %lld", (long long)j->run.step);
+    return HIL_OK;
+}
+
 /* Takes up the newest whole checkpoint, if there is one. */
 static hil_status resume(job *j)
 {
@@ -149,21 +179,7 @@ static hil_status resume(job *j)
     } else if (found.step < 0) {
         hil_note(j->observer, "no checkpoint in %s: starting afresh", j->folder.path);
     }
-    if (found.step >= 0) {
-        json_t *state;
-        HIL_TRY(hil_checkpoint_state(j->folder.checkpoints, found.step, &state));
-        hil_status status = hil_state_read(state, j->options, &j->run);
-        json_decref(state);
-        HIL_TRY(status);
-        if (j->run.step > j->steps)
-            return hil_fail(HIL_ERR_USAGE,
-                            "cannot resume: the run is at step %lld, beyond --steps %lld",
-                            (long long)j->run.step, (long long)j->steps);
-        HIL_TRY(hil_checkpoint_load(j->folder.checkpoints, found.step, j->model->store));
-        HIL_TRY(hil_checkpoint_return_to(j->folder.checkpoints, found.step));
-        j->trainer->step = j->saved = j->resumed = j->run.step;
-        hil_note(j->observer, "resuming after step %lld", (long long)j->run.step);
-    }
+    if (found.step >= 0) HIL_TRY(take_up(j, found.step));
     HIL_TRY(hil_folder_begin(&j->folder, j->options));
     HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep));
     return hil_metrics_open(&j->metrics, j->folder.metrics, j->run.step);

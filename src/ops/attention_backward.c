@@ -16,6 +16,7 @@ typedef struct job {
     int64_t keys;     /* of a block of keys in whole columns of tiles */
     int64_t key_rows; /* of a block of keys in whole rows of tiles */
     int64_t columns;  /* D in whole tiles */
+    int64_t depth;    /* D in whole units of k */
 } job;
 
 /* A head of queries; then the block of keys and the block of queries being worked on. */
@@ -43,13 +44,13 @@ static int64_t layout(const job *j, float *memory, work *w)
     w->dk = hil_block_take(memory, &used, whole);
     w->dv = hil_block_take(memory, &used, whole);
     w->delta = hil_block_take(memory, &used, a->queries);
-    w->k_scores = hil_block_take(memory, &used, j->keys * dim);
-    w->v_scores = hil_block_take(memory, &used, j->keys * dim);
+    w->k_scores = hil_block_take(memory, &used, j->keys * j->depth);
+    w->v_scores = hil_block_take(memory, &used, j->keys * j->depth);
     w->k_back = hil_block_take(memory, &used, KEYS * j->columns);
     w->q = hil_block_take(memory, &used, ROWS * dim);
     w->dout = hil_block_take(memory, &used, ROWS * dim);
-    w->q_rows = hil_block_take(memory, &used, j->rows * dim);
-    w->dout_rows = hil_block_take(memory, &used, j->rows * dim);
+    w->q_rows = hil_block_take(memory, &used, j->rows * j->depth);
+    w->dout_rows = hil_block_take(memory, &used, j->rows * j->depth);
     w->q_back = hil_block_take(memory, &used, ROWS * j->columns);
     w->dout_back = hil_block_take(memory, &used, ROWS * j->columns);
     w->p = hil_block_take(memory, &used, j->rows * j->keys);
@@ -175,6 +176,7 @@ static void visit(const job *j, const work *w)
                          .rows = w->queries,
                          .columns = w->keys,
                          .depth = a->dim,
+                         .a_by_rows = true,
                          .a = w->q_rows,
                          .b = w->k_scores,
                          .c = w->p,
@@ -192,6 +194,7 @@ static void visit(const job *j, const work *w)
                                     .rows = w->queries,
                                     .columns = a->dim,
                                     .depth = w->keys,
+                                    .a_by_rows = true,
                                     .a = w->packed,
                                     .b = w->k_back,
                                     .c = w->block,
@@ -261,6 +264,7 @@ hil_status hil_attention_backward(hil_pool *pool, const hil_attention *a,
     j.rows = hil_block_whole(ROWS, kernel->mr);
     j.keys = hil_block_whole(KEYS, kernel->nr);
     j.key_rows = hil_block_whole(KEYS, kernel->mr);
+    j.depth = hil_block_whole(a->dim, kernel->k_unit);
     j.columns = hil_block_whole(a->dim, kernel->nr);
     work w;
     HIL_TRY(hil_pool_reserve(pool, (size_t)layout(&j, NULL, &w) * sizeof(float)));

@@ -12,11 +12,13 @@ void hil_block_multiply(const hil_block *block)
 {
     const hil_gemm_kernel *kernel = block->kernel;
     int mr = kernel->mr, nr = kernel->nr;
+    int64_t depth = hil_block_whole(block->depth, kernel->k_unit);
     for (int64_t j = 0; j < block->columns; j += nr)
         for (int64_t i = 0; i < block->rows; i += mr)
-            kernel->tile(&(hil_tile){.a = block->a + i * block->depth,
-                                     .b = block->b + j * block->depth,
-                                     .depth = block->depth,
+            kernel->tile(&(hil_tile){.a = block->a + i * depth,
+                                     .b = block->b + j * depth,
+                                     .a_by_rows = block->a_by_rows,
+                                     .depth = depth,
                                      .c = block->c + i * block->stride + j,
                                      .c_stride = block->stride,
                                      .add = block->add});

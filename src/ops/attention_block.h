@@ -6,15 +6,16 @@
 #include "ops/attention_kernel.h"
 #include "ops/gemm_kernel.h"
 
-/* Rows of queries in a block over all heads of a group, and keys in a block: nearly multiples of
-   every kernel's tile. */
-#define HIL_ATTENTION_ROWS 84
+/* Rows of queries in a block over all heads of a group, and keys in a block: multiples of every
+   kernel's k_unit, nearly multiples of its tile. */
+#define HIL_ATTENTION_ROWS 96
 #define HIL_ATTENTION_KEYS 96
 
 /* A matrix of fp32 results in whole tiles. */
 typedef struct hil_block {
     const hil_gemm_kernel *kernel;
-    int64_t rows, columns, depth;
+    int64_t rows, columns, depth; /* filled up here to whole tiles and units of k */
+    bool a_by_rows;
     const float *a, *b; /* packed */
     float *c;           /* rows and columns filled up to whole tiles */
     int64_t stride;

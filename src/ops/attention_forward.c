@@ -14,6 +14,7 @@ typedef struct job {
     int64_t blocks;  /* of queries in a sequence */
     int64_t rows;    /* share * step in whole tiles */
     int64_t columns; /* D in whole tiles */
+    int64_t depth;   /* D in whole units of k */
     int64_t keys;    /* of a block in whole tiles */
 } job;
 
@@ -35,8 +36,8 @@ static int64_t layout(const job *j, float *memory, work *w)
     int64_t used = 0;
     int64_t dim = j->a->dim;
     w->q = hil_block_take(memory, &used, j->rows * dim);
-    w->q_panels = hil_block_take(memory, &used, j->rows * dim);
-    w->k = hil_block_take(memory, &used, j->keys * dim);
+    w->q_panels = hil_block_take(memory, &used, j->rows * j->depth);
+    w->k = hil_block_take(memory, &used, j->keys * j->depth);
     w->v = hil_block_take(memory, &used, HIL_ATTENTION_KEYS * j->columns);
     w->score = hil_block_take(memory, &used, j->rows * j->keys);
     w->p = hil_block_take(memory, &used, j->rows * HIL_ATTENTION_KEYS);
@@ -97,6 +98,7 @@ static void score_block(const job *j, const work *w, int64_t key, int64_t count)
                                     .rows = w->rows,
                                     .columns = count,
                                     .depth = a->dim,
+                                    .a_by_rows = true,
                                     .a = w->q_panels,
                                     .b = w->k,
                                     .c = w->score,
@@ -171,6 +173,7 @@ static void attend(void *context, int64_t task, int thread)
                                         .rows = w.rows,
                                         .columns = a->dim,
                                         .depth = count,
+                                        .a_by_rows = true,
                                         .a = w.p,
                                         .b = w.v,
                                         .c = w.out,
@@ -188,6 +191,7 @@ hil_status hil_attention_forward(hil_pool *pool, const hil_attention *a)
     j.step = HIL_ATTENTION_ROWS / j.share > 1 ? HIL_ATTENTION_ROWS / j.share : 1;
     j.blocks = (a->queries + j.step - 1) / j.step;
     j.rows = hil_block_whole(j.share * j.step, j.kernel->mr);
+    j.depth = hil_block_whole(a->dim, j.kernel->k_unit);
     j.columns = hil_block_whole(a->dim, j.kernel->nr);
     j.keys = hil_block_whole(HIL_ATTENTION_KEYS, j.kernel->nr);
     work w;

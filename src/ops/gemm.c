@@ -6,7 +6,9 @@
 /* Packed columns of B that one pass may hold. */
 #define PASS_BYTES ((size_t)16 << 20)
 #define PASS_COLUMNS 1536
-#define BLOCK_ROWS 144
+#define BLOCK_ROWS 288
+/* A block of k is a multiple of this, and so of every kernel's k_unit. */
+#define DEPTH_UNIT 32
 /* Panels of B that one task packs. */
 #define PACK_PANELS 4
 
@@ -15,6 +17,7 @@ typedef struct product {
     const hil_gemm_kernel *kernel;
     hil_pool *pool;
     int64_t padded_k;
+    int64_t depth;        /* of every block of k but the last */
     int64_t pass_columns; /* of every pass but the last; a multiple of nr */
     int64_t n0, columns;  /* of this pass */
     int64_t row_blocks, column_blocks;
@@ -62,7 +65,7 @@ static void pack_rows(const product *job, char *panels, int64_t m0, int64_t m1, 
                        .stride = g->a.row_stride,
                        .k_stride = g->a.col_stride,
                        .count = m1 - m0,
-                       .depth = smaller(HIL_GEMM_DEPTH, g->k - k0)};
+                       .depth = smaller(job->depth, g->k - k0)};
     job->kernel->pack_a(panels, &strip);
 }
 
@@ -99,14 +102,15 @@ static void multiply_block(const product *job, const char *a, int64_t k0, const 
 {
     const hil_gemm_kernel *kernel = job->kernel;
     int mr = kernel->mr, nr = kernel->nr;
-    int64_t depth = round_up(smaller(HIL_GEMM_DEPTH, job->g->k - k0), kernel->k_unit);
+    int64_t depth = round_up(smaller(job->depth, job->g->k - k0), kernel->k_unit);
     size_t a_bytes = (size_t)(depth * mr) * kernel->element;
     size_t b_bytes = (size_t)(job->padded_k * nr) * kernel->element;
     const char *b =
         job->b + (size_t)(to->first_column / nr) * b_bytes + (size_t)(k0 * nr) * kernel->element;
-    bool last = k0 + HIL_GEMM_DEPTH >= job->g->k;
+    bool last = k0 + job->depth >= job->g->k;
     for (int64_t j = 0; j < to->columns; j += nr) {
         hil_tile tile = {.b = b + (size_t)(j / nr) * b_bytes,
+                         .a_by_rows = job->g->a.col_stride == 1,
                          .depth = depth,
                          .c_stride = to->stride,
                          .add = k0 > 0 || (job->g->add && !to->whole_tiles)};
@@ -168,7 +172,7 @@ static void multiply(void *context, int64_t i, int thread)
     do {
         pack_rows(job, a, m0, m1, k0);
         multiply_block(job, a, k0, &to);
-        k0 += HIL_GEMM_DEPTH;
+        k0 += job->depth;
     } while (k0 < g->k);
     if (to.whole_tiles) store_rows(job, &to, m0);
 }
@@ -182,6 +186,13 @@ static void convert_bias(const product *job)
         job->bias[j] = 0;
 }
 
+/* Equal blocks, but for what rounding up to DEPTH_UNIT takes from the last. */
+static int64_t block_depth(int64_t k)
+{
+    int64_t blocks = (k + HIL_GEMM_DEPTH - 1) / HIL_GEMM_DEPTH;
+    return blocks ? round_up((k + blocks - 1) / blocks, DEPTH_UNIT) : DEPTH_UNIT;
+}
+
 /* Thread 0's scratch holds its own part and then what all threads share. */
 static hil_status plan(product *job)
 {
@@ -189,6 +200,7 @@ static hil_status plan(product *job)
     const hil_gemm_kernel *kernel = job->kernel;
     int mr = kernel->mr, nr = kernel->nr, threads = hil_pool_threads(job->pool);
     job->padded_k = round_up(g->k, kernel->k_unit);
+    job->depth = block_depth(g->k);
     size_t panel_bytes = (size_t)(job->padded_k * nr) * kernel->element;
     int64_t fit = panel_bytes ? (int64_t)(PASS_BYTES / panel_bytes) * nr : PASS_COLUMNS;
     job->pass_columns = smaller(smaller(PASS_COLUMNS / nr * nr, round_up(g->n, nr)), fit);
@@ -204,8 +216,7 @@ static hil_status plan(product *job)
     rows = (rows + job->row_blocks - 1) / job->row_blocks * mr;
     int64_t columns = job->pass_columns / nr;
     columns = (columns + job->column_blocks - 1) / job->column_blocks * nr;
-    int64_t depth = round_up(smaller(HIL_GEMM_DEPTH, g->k), kernel->k_unit);
-    job->a_bytes = (size_t)round_up(rows * depth * (int64_t)kernel->element, 64);
+    job->a_bytes = (size_t)round_up(rows * job->depth * (int64_t)kernel->element, 64);
     size_t c_bytes = g->c_dtype == HIL_F32 ? 0 : (size_t)round_up(rows * columns * 4, 64);
     size_t own = job->a_bytes + c_bytes;
     size_t b_bytes = (size_t)round_up((int64_t)panel_bytes * (job->pass_columns / nr), 64);

@@ -3,8 +3,8 @@
 
 #include <immintrin.h>
 
-#define MR 14
-#define NR 32
+#define MR 6
+#define NR 64
 #define LANES 16
 #define VECTORS (NR / LANES)
 #define INLINE static inline __attribute__((always_inline))
@@ -92,7 +92,7 @@ const hil_gemm_kernel hil_gemm_avx512 = {
     .name = "avx512",
     .mr = MR,
     .nr = NR,
-    .k_unit = 1,
+    .k_unit = LANES,
     .element = sizeof(float),
     .pack_a = pack_a,
     .pack_b = pack_b,

@@ -4,7 +4,7 @@
 
 #include "tensor/tensor.h"
 
-/* The length of a block of k; see [Note: order of the sums] in gemm.h. */
+/* The longest block of k; see [Note: order of the sums] in gemm.h. */
 #define HIL_GEMM_DEPTH 384
 /* Rows of A that count as few. */
 #define HIL_GEMM_FEW 8
@@ -12,7 +12,8 @@
 #define HIL_GEMM_TILE_MAX 1024
 
 /* Rows of A, or columns of B, over `depth` consecutive k. Packed, they lie in panels of mr rows (nr
-   columns), one after the other, each panel[k][width]; the last is filled up with zeros. */
+   columns), one after the other. Panels are filled up with zeros to whole rows (columns) and to a
+   multiple of k_unit. */
 typedef struct hil_strip {
     const void *data; /* of the first row (column) and the first k */
     hil_dtype dtype;
@@ -26,7 +27,8 @@ typedef struct hil_strip {
 typedef struct hil_tile {
     const void *a;
     const void *b;
-    int64_t depth;
+    bool a_by_rows; /* k_stride was 1 when A was packed */
+    int64_t depth;  /* a multiple of k_unit */
     float *c;
     int64_t c_stride;
     const float *bias; /* nr numbers or NULL */
@@ -58,8 +60,8 @@ typedef struct hil_store {
 typedef struct hil_gemm_kernel {
     const char *name;
     int mr, nr;
-    int k_unit;     /* panels are filled up with zeros to a multiple of this many k */
-    size_t element; /* bytes of one number in a panel: panel[k][mr] or panel[k][nr] */
+    int k_unit;
+    size_t element; /* bytes of one number in a panel */
     void (*pack_a)(void *panels, const hil_strip *strip);
     void (*pack_b)(void *panels, const hil_strip *strip);
     void (*tile)(const hil_tile *tile);

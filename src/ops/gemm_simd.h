@@ -10,48 +10,54 @@ INLINE int64_t at_most(int64_t x, int64_t most)
     return x < most ? x : most;
 }
 
+INLINE int64_t whole_depth(int64_t depth)
+{
+    return (depth + LANES - 1) / LANES * LANES;
+}
+
 INLINE void ask_for(const hil_strip *s, int64_t at, int64_t bytes)
 {
     __builtin_prefetch((const char *)s->data + (size_t)at * hil_dtype_size(s->dtype) + bytes);
 }
 
-/* Up to LANES rows of contiguous k become as many columns of the panel. */
-INLINE void pack_square(float *to, const hil_strip *s, int width, hil_dtype dtype, int64_t row,
-                        int64_t lanes, int64_t k)
+/* Up to LANES columns of contiguous k, LANES of them, become rows of the panel. */
+INLINE void pack_square(float *to, const hil_strip *s, hil_dtype dtype, int64_t column, int64_t k)
 {
-    int64_t rows = s->count - row, depth = at_most(s->depth - k, LANES);
+    int64_t columns = s->count - column, depth = at_most(s->depth - k, LANES);
     vec r[LANES];
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; ++i) {
-        int64_t at = (row + i) * s->stride + k;
+        int64_t at = (column + i) * s->stride + k;
         r[i] = vec_zero();
-        if (i < rows) {
+        if (i < columns) {
             ask_for(s, at, AHEAD_BYTES);
             r[i] = vec_convert(s->data, dtype, at, depth);
         }
     }
     transpose(r);
 #pragma GCC unroll 16
-    for (int i = 0; i < LANES; ++i)
-        if (i < depth) store_first(to + (k + i) * width, r[i], lanes);
+    for (int i = 0; i < LANES; ++i) vec_store(to + (k + i) * NR, r[i]);
 }
 
-INLINE void pack_as(float *panels, const hil_strip *s, int width, hil_dtype dtype)
+INLINE void pack_transposed(float *panels, const hil_strip *s, hil_dtype dtype)
 {
-    if (s->k_stride == 1) {
-        for (int64_t first = 0; first < s->count; first += width, panels += s->depth * width)
-            for (int64_t i = 0; i < width; i += LANES)
-                for (int64_t k = 0; k < s->depth; k += LANES)
-                    pack_square(panels + i, s, width, dtype, first + i, at_most(width - i, LANES),
-                                k);
-        return;
-    }
-    for (int64_t k = 0; k < s->depth; ++k, panels += width) {
+    int64_t padded = whole_depth(s->depth);
+    for (int64_t first = 0; first < s->count; first += NR, panels += padded * NR)
+        for (int64_t i = 0; i < NR; i += LANES)
+            for (int64_t k = 0; k < padded; k += LANES)
+                pack_square(panels + i, s, dtype, first + i, k);
+}
+
+/* Rows (columns) are contiguous: panel[k][width]. */
+INLINE void pack_straight(float *panels, const hil_strip *s, int width, hil_dtype dtype)
+{
+    int64_t padded = whole_depth(s->depth);
+    for (int64_t k = 0; k < padded; ++k, panels += width) {
         float *to = panels;
-        for (int64_t first = 0; first < s->count; first += width, to += s->depth * width)
+        for (int64_t first = 0; first < s->count; first += width, to += padded * width)
             for (int64_t i = 0; i < width; i += LANES) {
                 int64_t lanes = at_most(width - i, LANES);
-                int64_t rows = at_most(s->count - first - i, lanes);
+                int64_t rows = k < s->depth ? at_most(s->count - first - i, lanes) : 0;
                 vec v = vec_zero();
                 if (rows > 0) {
                     int64_t at = k * s->k_stride + first + i;
@@ -63,55 +69,103 @@ INLINE void pack_as(float *panels, const hil_strip *s, int width, hil_dtype dtyp
     }
 }
 
-INLINE void pack(float *panels, const hil_strip *s, int width)
+/* Rows of contiguous k stay runs of LANES: panel[k / LANES][MR][LANES]. */
+INLINE void pack_runs(float *panels, const hil_strip *s, hil_dtype dtype)
 {
-    if (s->dtype == HIL_F32)
-        pack_as(panels, s, width, HIL_F32);
-    else if (s->dtype == HIL_BF16)
-        pack_as(panels, s, width, HIL_BF16);
+    for (int64_t first = 0; first < s->count; first += MR)
+        for (int64_t k = 0; k < s->depth; k += LANES)
+            for (int64_t i = first; i < first + MR; ++i, panels += LANES) {
+                vec v = vec_zero();
+                if (i < s->count) {
+                    int64_t at = i * s->stride + k;
+                    ask_for(s, at, AHEAD_BYTES);
+                    v = vec_convert(s->data, dtype, at, at_most(s->depth - k, LANES));
+                }
+                vec_store(panels, v);
+            }
+}
+
+INLINE void pack_a_as(float *panels, const hil_strip *s, hil_dtype dtype)
+{
+    if (s->k_stride == 1)
+        pack_runs(panels, s, dtype);
     else
-        pack_as(panels, s, width, HIL_F16);
+        pack_straight(panels, s, MR, dtype);
+}
+
+INLINE void pack_b_as(float *panels, const hil_strip *s, hil_dtype dtype)
+{
+    if (s->k_stride == 1)
+        pack_transposed(panels, s, dtype);
+    else
+        pack_straight(panels, s, NR, dtype);
 }
 
 static void pack_a(void *panels, const hil_strip *strip)
 {
-    pack(panels, strip, MR);
+    if (strip->dtype == HIL_F32)
+        pack_a_as(panels, strip, HIL_F32);
+    else if (strip->dtype == HIL_BF16)
+        pack_a_as(panels, strip, HIL_BF16);
+    else
+        pack_a_as(panels, strip, HIL_F16);
 }
 
 static void pack_b(void *panels, const hil_strip *strip)
 {
-    pack(panels, strip, NR);
+    if (strip->dtype == HIL_F32)
+        pack_b_as(panels, strip, HIL_F32);
+    else if (strip->dtype == HIL_BF16)
+        pack_b_as(panels, strip, HIL_BF16);
+    else
+        pack_b_as(panels, strip, HIL_F16);
 }
 
-static void tile(const hil_tile *t)
+typedef struct tile_sums {
+    vec of[MR][VECTORS];
+} tile_sums;
+
+/* `depth` steps of k; element (i, k) of A is a[i * row_step + k * k_step]. */
+INLINE void accumulate(tile_sums *sum, const float *a, const float *b, int64_t depth, int row_step,
+                       int k_step)
 {
-    const float *a = t->a, *b = t->b;
-    vec sum[MR][VECTORS];
-#pragma GCC unroll 32
-    for (int i = 0; i < MR; ++i) {
-#pragma GCC unroll 4
-        for (int j = 0; j < VECTORS; ++j) {
-            sum[i][j] = vec_zero();
-            __builtin_prefetch(t->c + i * t->c_stride + j * LANES, 1);
-        }
-    }
-    for (int64_t k = 0; k < t->depth; ++k, a += MR, b += NR) {
+    for (int64_t k = 0; k < depth; ++k, a += k_step, b += NR) {
         vec column[VECTORS];
 #pragma GCC unroll 4
         for (int j = 0; j < VECTORS; ++j) column[j] = vec_load(b + j * LANES);
 #pragma GCC unroll 32
         for (int i = 0; i < MR; ++i) {
-            vec row = vec_all(a[i]);
+            vec row = vec_all(a[i * row_step]);
 #pragma GCC unroll 4
-            for (int j = 0; j < VECTORS; ++j) sum[i][j] = vec_fma(row, column[j], sum[i][j]);
+            for (int j = 0; j < VECTORS; ++j)
+                sum->of[i][j] = vec_fma(row, column[j], sum->of[i][j]);
         }
     }
+}
+
+static void tile(const hil_tile *t)
+{
+    tile_sums sum;
+#pragma GCC unroll 32
+    for (int i = 0; i < MR; ++i) {
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; ++j) {
+            sum.of[i][j] = vec_zero();
+            __builtin_prefetch(t->c + i * t->c_stride + j * LANES, 1);
+        }
+    }
+    const float *a = t->a, *b = t->b;
+    if (t->a_by_rows)
+        for (int64_t k = 0; k < t->depth; k += LANES, a += MR * LANES, b += NR * LANES)
+            accumulate(&sum, a, b, LANES, LANES, 1);
+    else
+        accumulate(&sum, a, b, t->depth, 1, MR);
 #pragma GCC unroll 32
     for (int i = 0; i < MR; ++i) {
         float *c = t->c + i * t->c_stride;
 #pragma GCC unroll 4
         for (int j = 0; j < VECTORS; ++j) {
-            vec v = sum[i][j];
+            vec v = sum.of[i][j];
             if (t->add) v = vec_add(vec_load(c + j * LANES), v);
             if (t->bias) v = vec_add(v, vec_load(t->bias + j * LANES));
             vec_store(c + j * LANES, v);

@@ -372,7 +372,6 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
         .store = model->store,
         .buffers = e->buffers,
         .compute = options->compute,
-        .residual = options->compute,
         .earlier = earlier,
     };
     double none = 0;

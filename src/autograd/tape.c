@@ -81,7 +81,6 @@ void hil_tape_prepare(const hil_request *request, hil_op_call *call)
         .attr = node->attr,
         .pool = c->pool,
         .compute = c->compute,
-        .residual = c->residual,
         .differentiate = tape->differentiate,
         .loss_scale = c->loss_scale,
         .random = {c->seed, c->step, tape->micro->sequence, node->site},

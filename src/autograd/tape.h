@@ -66,7 +66,7 @@ typedef struct hil_context {
     hil_pool *pool;
     hil_store *store;
     hil_buffers *buffers;
-    hil_dtype compute, residual;
+    hil_dtype compute;
     hil_mode mode;
     bool training; /* dropout is on */
     uint64_t seed;

@@ -10,7 +10,7 @@ static hil_status infer(hil_op_call *call)
     HIL_TRY(hil_infer_float(call, 0, 0));
     HIL_TRY(hil_infer_float(call, 1, 0));
     HIL_TRY(hil_infer_same(call, 1));
-    hil_infer_out(call, call->residual, &call->in[0].shape);
+    hil_infer_out(call, call->compute, &call->in[0].shape);
     return HIL_OK;
 }
 

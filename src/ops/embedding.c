@@ -15,7 +15,7 @@ static hil_status infer(hil_op_call *call)
     if (call->params != 1)
         return hil_fail(HIL_ERR_USAGE, "embedding: %d parameters, expected 1", call->params);
     hil_shape shape = {3, {ids->shape.dim[0], ids->shape.dim[1], call->param[0].cols}};
-    hil_infer_out(call, call->residual, &shape);
+    hil_infer_out(call, call->compute, &shape);
     return HIL_OK;
 }
 

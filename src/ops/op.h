@@ -50,7 +50,6 @@ typedef struct hil_op_call {
     const void *attr;
     hil_pool *pool;
     hil_dtype compute;  /* dtype of weights and of what operations produce */
-    hil_dtype residual; /* dtype of the residual stream: embedding and add produce it */
     bool differentiate; /* backward follows (the fused head uses it) */
     float loss_scale;   /* gradient of the step's loss with respect to one token's loss */
     hil_op_random random;

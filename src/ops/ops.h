@@ -4,7 +4,7 @@
 
 #include "ops/op.h"
 
-/* in: ids (B, T) int32; param 0: table (V, C); out: (B, T, C) in the residual dtype. */
+/* in: ids (B, T) int32; param 0: table (V, C); out: (B, T, C). */
 extern const hil_op hil_op_embedding;
 
 /* in: x (..., K); param 0: weight (N, K), param 1 (optional): bias (N); out: (..., N). */
@@ -54,7 +54,7 @@ extern const hil_op hil_op_gelu;
 /* in: gate, up; out: silu(gate) * up. */
 extern const hil_op hil_op_swiglu;
 
-/* in: x (residual), y; out: x + y in the residual dtype. */
+/* in: x, y; out: x + y. */
 extern const hil_op hil_op_add;
 
 /* in: x; out: x with a fraction `rate` of the elements zeroed, the rest scaled by 1 / (1 - rate).

@@ -15,13 +15,13 @@ typedef void op_reference(const op_case *c, double *const *in, double *const *pa
                           double *const *out);
 
 /* The dtype that out must have. */
-typedef enum op_out { OP_COMPUTE, OP_RESIDUAL, OP_INPUT, OP_FP32 } op_out;
+typedef enum op_out { OP_COMPUTE, OP_INPUT, OP_FP32 } op_out;
 
 struct op_case {
     const hil_op *op;
     const void *attr;
     op_reference *reference;
-    hil_dtype compute, residual;
+    hil_dtype compute;
     op_out out;
     int ins, outs, params;
     hil_shape in_shape[HIL_OP_TENSORS];
@@ -224,7 +224,6 @@ static void op_run(const op_case *c, op_result *r)
     hil_op_call call = {.op = c->op,
                         .attr = c->attr,
                         .compute = c->compute,
-                        .residual = c->residual,
                         .differentiate = true,
                         .loss_scale = OP_SCALE,
                         .random = c->random,
@@ -238,7 +237,7 @@ static void op_run(const op_case *c, op_result *r)
     CHECK_OK(c->op->infer(&call));
     CHECK_INT(call.outs, c->outs);
     r->outs = call.outs;
-    const hil_dtype dtypes[] = {c->compute, c->residual, c->in_dtype[0], HIL_F32};
+    const hil_dtype dtypes[] = {c->compute, c->in_dtype[0], HIL_F32};
     for (int i = 0; i < call.outs; ++i) CHECK_INT(call.out[i].dtype, dtypes[c->out]);
     for (int i = 0; i < call.outs; ++i)
         r->out[i] = call.out[i],
@@ -437,32 +436,29 @@ static void op_check(op_case c)
     op_free(&base);
 }
 
-static void op_set_dtypes(op_case *c, const hil_dtype mix[5])
+static void op_set_dtypes(op_case *c, const hil_dtype mix[4])
 {
     c->compute = mix[0];
-    c->residual = mix[1];
     for (int i = 0; i < c->ins; ++i)
-        c->in_dtype[i] = c->ids[i] ? HIL_I32 : i == 1 ? mix[0] : mix[2];
-    c->dout_dtype = mix[3];
-    c->din_dtype = mix[4];
+        c->in_dtype[i] = c->ids[i] ? HIL_I32 : i == 1 ? mix[0] : mix[1];
+    c->dout_dtype = mix[2];
+    c->din_dtype = mix[3];
 }
 
 static inline void op_check_fp32(op_case c)
 {
-    op_set_dtypes(&c, (const hil_dtype[5]){HIL_F32, HIL_F32, HIL_F32, HIL_F32, HIL_F32});
+    op_set_dtypes(&c, (const hil_dtype[4]){HIL_F32, HIL_F32, HIL_F32, HIL_F32});
     op_check(c);
 }
 
 /* The case in fp32, in bf16, and in the mixes of both that a model makes. */
 static inline void op_check_dtypes(op_case c)
 {
-    static const hil_dtype mix[][5] = {
-        /* compute, residual, inputs, dout, din */
-        {HIL_F32, HIL_F32, HIL_F32, HIL_F32, HIL_F32},
-        {HIL_BF16, HIL_BF16, HIL_BF16, HIL_BF16, HIL_BF16},
-        {HIL_BF16, HIL_F32, HIL_F32, HIL_BF16, HIL_F32},
-        {HIL_BF16, HIL_F32, HIL_BF16, HIL_F32, HIL_BF16},
-        {HIL_F32, HIL_F32, HIL_BF16, HIL_BF16, HIL_F32},
+    static const hil_dtype mix[][4] = {
+        /* compute, inputs, dout, din */
+        {HIL_F32, HIL_F32, HIL_F32, HIL_F32},   {HIL_BF16, HIL_BF16, HIL_BF16, HIL_BF16},
+        {HIL_BF16, HIL_F32, HIL_BF16, HIL_F32}, {HIL_BF16, HIL_BF16, HIL_F32, HIL_BF16},
+        {HIL_F32, HIL_BF16, HIL_BF16, HIL_F32},
     };
     for (size_t m = 0; m < sizeof mix / sizeof *mix; ++m) {
         op_set_dtypes(&c, mix[m]);
@@ -489,7 +485,6 @@ static inline hil_op_call op_call_of(const op_case *c)
     hil_op_call call = {.op = c->op,
                         .attr = c->attr,
                         .compute = HIL_F32,
-                        .residual = HIL_F32,
                         .ins = c->ins,
                         .outs = c->outs,
                         .params = c->params};

@@ -14,7 +14,7 @@ int main(void)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
         op_check_dtypes((op_case){.op = &hil_op_add,
                                   .reference = reference,
-                                  .out = OP_RESIDUAL,
+                                  .out = OP_COMPUTE,
                                   .ins = 2,
                                   .outs = 1,
                                   .in_shape = {shapes[i], shapes[i]}});

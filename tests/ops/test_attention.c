@@ -63,7 +63,7 @@ static void check_cached(hil_dtype dtype, int64_t window)
     hil_attention_attr attr = {.scale = 0.4, .window = window};
     op_case c = attention(&attr, (hil_shape){4, {B, T, H, D}}, G);
     for (int i = 0; i < 4; ++i) c.in_dtype[i] = i < 3 ? dtype : HIL_I32;
-    c.compute = c.residual = c.dout_dtype = c.din_dtype = dtype;
+    c.compute = c.dout_dtype = c.din_dtype = dtype;
     c.threads = 1;
     c.tiles = 1;
     op_result whole;

@@ -21,7 +21,7 @@ int main(void)
         const int64_t *s = shapes[i];
         op_case c = {.op = &hil_op_embedding,
                      .reference = reference,
-                     .out = OP_RESIDUAL,
+                     .out = OP_COMPUTE,
                      .ins = 1,
                      .outs = 1,
                      .params = 1,

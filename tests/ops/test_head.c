@@ -113,7 +113,7 @@ int main(void)
         op_check_dtypes(c);
         c.frozen[0] = false;
         c.slack = 0;
-        c.compute = c.residual = c.dout_dtype = c.din_dtype = c.in_dtype[0] = HIL_F32;
+        c.compute = c.dout_dtype = c.din_dtype = c.in_dtype[0] = HIL_F32;
         c.in_dtype[1] = HIL_I32;
         op_check(c);
         c.spread = 8; /* logits of hundreds */

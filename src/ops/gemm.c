@@ -5,8 +5,11 @@
 
 /* Packed columns of B that one pass may hold. */
 #define PASS_BYTES ((size_t)16 << 20)
-#define PASS_COLUMNS 1536
+#define PASS_COLUMNS 1024
+/* Rows of a task: a packed block of A stays in the second-level cache, together with the sums of
+   the pass where c is not fp32. */
 #define BLOCK_ROWS 288
+#define BLOCK_ROWS_ROUNDED 144
 /* A block of k is a multiple of this, and so of every kernel's k_unit. */
 #define DEPTH_UNIT 32
 /* Panels of B that one task packs. */
@@ -205,7 +208,8 @@ static hil_status plan(product *job)
     int64_t fit = panel_bytes ? (int64_t)(PASS_BYTES / panel_bytes) * nr : PASS_COLUMNS;
     job->pass_columns = smaller(smaller(PASS_COLUMNS / nr * nr, round_up(g->n, nr)), fit);
     if (job->pass_columns < 4 * nr) job->pass_columns = smaller(4 * nr, round_up(g->n, nr));
-    job->row_blocks = (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    int64_t block = g->c_dtype == HIL_F32 ? BLOCK_ROWS : BLOCK_ROWS_ROUNDED;
+    job->row_blocks = (g->m + block - 1) / block;
     if (job->row_blocks > 1)
         job->row_blocks = smaller(round_up(job->row_blocks, threads), (g->m + mr - 1) / mr);
     job->column_blocks = 1;

@@ -72,7 +72,8 @@ function check_banned(code,    library) {
     library = file ~ /^(src|include)\// && file !~ /^src\/cli\//
     if (!library) return
     if (calls(code, "getenv|secure_getenv")) say("getenv only in cli")
-    if (calls(code, "exit|_exit|_Exit|quick_exit|abort")) say("the library never ends the program")
+    if (calls(code, file == "src/base/cpu_amx.c" ? "exit|abort" : "exit|_exit|_Exit|quick_exit|abort"))
+        say("the library never ends the program") # cpu_amx.c ends the child that it forked
     if (calls(code, "printf|vprintf|puts|putchar|perror") || code ~ /(^|[^A-Za-z0-9_])(stdout|stderr)($|[^A-Za-z0-9_])/)
         say("the library never prints")
 }

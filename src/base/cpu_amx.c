@@ -40,7 +40,8 @@ static bool product_is_right(void)
     float sum[16][16];
     for (int i = 0; i < 16; ++i)
         for (int j = 0; j < 32; ++j) {
-            float column = (float)(j / 2);
+            int pair = j / 2;
+            float column = (float)pair;
             uint32_t bits;
             memcpy(&bits, &column, sizeof bits);
             a[i][j] = 0x3f80;

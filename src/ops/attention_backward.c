@@ -6,6 +6,7 @@
 
 #define ROWS HIL_ATTENTION_ROWS
 #define KEYS HIL_ATTENTION_KEYS
+_Static_assert(ROWS >= KEYS, "`packed` has room for the larger of both");
 
 typedef struct job {
     const hil_attention *a;
@@ -55,9 +56,8 @@ static int64_t layout(const job *j, float *memory, work *w)
     w->dout_back = hil_block_take(memory, &used, ROWS * j->columns);
     w->p = hil_block_take(memory, &used, j->rows * j->keys);
     w->ds = hil_block_take(memory, &used, j->rows * j->keys);
-    w->packed = hil_block_take(memory, &used,
-                               (j->rows > j->key_rows ? j->rows : j->key_rows) *
-                                   (ROWS > KEYS ? ROWS : KEYS));
+    w->packed =
+        hil_block_take(memory, &used, (j->rows > j->key_rows ? j->rows : j->key_rows) * ROWS);
     w->block = hil_block_take(memory, &used, j->rows * j->columns);
     w->dk_block = hil_block_take(memory, &used, j->key_rows * j->columns);
     w->dv_block = hil_block_take(memory, &used, j->key_rows * j->columns);

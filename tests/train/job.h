@@ -31,7 +31,7 @@ static inline void job_begin(job_place *place)
     memset(place, 0, sizeof *place);
     snprintf(place->folder, sizeof place->folder, "/tmp/hilbert-job-XXXXXX");
     CHECK(mkdtemp(place->folder) != NULL);
-    strcpy(job_folder, place->folder);
+    memcpy(job_folder, place->folder, sizeof place->folder);
     CHECK(atexit(job_clean) == 0);
 }
 

@@ -56,8 +56,8 @@ static int64_t layout(const job *j, float *memory, work *w)
     w->dout_back = hil_block_take(memory, &used, ROWS * j->columns);
     w->p = hil_block_take(memory, &used, j->rows * j->keys);
     w->ds = hil_block_take(memory, &used, j->rows * j->keys);
-    w->packed =
-        hil_block_take(memory, &used, (j->rows > j->key_rows ? j->rows : j->key_rows) * ROWS);
+    int64_t transposed = j->key_rows * ROWS, straight = j->rows * KEYS;
+    w->packed = hil_block_take(memory, &used, transposed > straight ? transposed : straight);
     w->block = hil_block_take(memory, &used, j->rows * j->columns);
     w->dk_block = hil_block_take(memory, &used, j->key_rows * j->columns);
     w->dv_block = hil_block_take(memory, &used, j->key_rows * j->columns);

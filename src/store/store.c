@@ -2,7 +2,9 @@
 #include "store/store.h"
 
 #include "base/alloc.h"
+#include "base/memory.h"
 #include "base/philox.h"
+#include "base/text.h"
 #include "store/param.h"
 
 #include <string.h>
@@ -89,10 +91,28 @@ static int64_t tile_rows(const hil_param *p, size_t tile_size)
     return fit < rows ? fit : rows;
 }
 
+/* The system hands out more than it has and kills later; better to say so before step 1. Counted
+   are the states and one gradient; activations come on top. */
+static hil_status check_memory(const hil_store *store)
+{
+    uint64_t need = 0, available = hil_memory_available();
+    for (size_t i = 0; i < store->count; ++i) {
+        const hil_param *p = store->params[i];
+        uint64_t each = hil_dtype_size(p->dtype);
+        if (store->options.training) each += (p->dtype == HIL_BF16 ? 2u : 0u) + 8 + 4;
+        need += (uint64_t)p->elements * each;
+    }
+    char need_text[32], available_text[32];
+    if (need <= available) return HIL_OK;
+    return hil_fail(HIL_ERR_MEMORY, "the model needs %s of memory %s, but only %s is available",
+                    hil_text_bytes(need_text, need),
+                    store->options.training ? "to train (weights, optimizer state and gradients)"
+                                            : "for its weights",
+                    hil_text_bytes(available_text, available));
+}
+
 static hil_status allocate_param(hil_store *store, hil_param *p)
 {
-    p->dtype = p->spec.shape.ndim == 1 ? HIL_F32 : store->options.compute;
-    p->tile_rows = tile_rows(p, store->options.tile_size);
     HIL_TRY(hil_memory_map(weight_bytes(p), &p->weight));
     store->resident += weight_bytes(p);
     if (!store->options.training) return HIL_OK;
@@ -112,6 +132,12 @@ hil_status hil_store_allocate(hil_store *store, const hil_store_options *options
     assert(!store->allocated);
     store->options = *options;
     store->allocated = true;
+    for (size_t i = 0; i < store->count; ++i) {
+        hil_param *p = store->params[i];
+        p->dtype = p->spec.shape.ndim == 1 ? HIL_F32 : options->compute;
+        p->tile_rows = tile_rows(p, options->tile_size);
+    }
+    HIL_TRY(check_memory(store));
     for (size_t i = 0; i < store->count; ++i) HIL_TRY(allocate_param(store, store->params[i]));
     return HIL_OK;
 }

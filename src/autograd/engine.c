@@ -75,7 +75,8 @@ static hil_status borrow_boundary(hil_tape *tape, int segment, int place, hil_va
             return HIL_OK;
         }
     boundary *b = &bounds_at(e, tape->micro_index, segment)->value[place];
-    HIL_TRY(hil_tape_borrow(tape, &b->tensor, tape->differentiate, out));
+    bool wants = tape->differentiate && b->tensor.dtype != HIL_I32;
+    HIL_TRY(hil_tape_borrow(tape, &b->tensor, wants, out));
     (*out)->boundary = number;
     return HIL_OK;
 }

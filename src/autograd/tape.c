@@ -154,7 +154,7 @@ static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **ou
     hil_node *node;
     HIL_TRY(HIL_ARENA_NEW(&tape->arena, 1, &node));
     node->op = apply->op;
-    node->site = ((uint32_t)tape->segment << 12) + tape->sites++;
+    node->site = ((uint64_t)tape->segment << 24) + tape->sites++;
     node->ins = apply->ins;
     node->outs = apply->outs;
     node->params = apply->params;

@@ -30,7 +30,7 @@ typedef struct hil_node {
     const hil_op *op;
     const void *attr;
     bool wants; /* takes part in backward */
-    uint32_t site;
+    uint64_t site;
     int ins, outs, saveds, params;
     hil_value *in[HIL_OP_TENSORS], *out[HIL_OP_TENSORS];
     hil_tensor saved[HIL_OP_TENSORS];

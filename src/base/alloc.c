@@ -8,7 +8,7 @@
 static atomic_long made;
 static atomic_long fail_at;
 
-static bool must_fail(void)
+bool hil_alloc_refused(void)
 {
     atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
     long left = atomic_load_explicit(&fail_at, memory_order_relaxed);
@@ -22,7 +22,7 @@ static hil_status out_of_memory(size_t count, size_t size)
 
 hil_status hil_alloc(size_t count, size_t size, void **out)
 {
-    *out = must_fail() ? NULL : calloc(count ? count : 1, size ? size : 1);
+    *out = hil_alloc_refused() ? NULL : calloc(count ? count : 1, size ? size : 1);
     return *out ? HIL_OK : out_of_memory(count, size);
 }
 
@@ -32,7 +32,7 @@ hil_status hil_grow(void **array, size_t *capacity, size_t need, size_t size)
     size_t grown = *capacity < 8 ? 8 : *capacity + *capacity / 2;
     if (grown < need) grown = need;
     size_t bytes;
-    if (__builtin_mul_overflow(grown, size, &bytes) || must_fail())
+    if (__builtin_mul_overflow(grown, size, &bytes) || hil_alloc_refused())
         return out_of_memory(grown, size);
     void *moved = realloc(*array, bytes);
     if (!moved) return out_of_memory(grown, size);

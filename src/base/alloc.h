@@ -17,6 +17,9 @@ void hil_free(void *memory);
 /* For tests: the n-th allocation from now fails (1 is the next); 0 switches it off. */
 void hil_alloc_fail_at(long n);
 
+/* Counts one more allocation, made by other means; true: it must fail. */
+bool hil_alloc_refused(void);
+
 /* Allocations made so far by this process through hil_alloc and hil_grow. */
 long hil_alloc_count(void);
 

@@ -1,6 +1,7 @@
 /* philox.c - Philox4x32-10 and what is made of its words. */
 #include "base/philox.h"
 
+#include <assert.h>
 #include <math.h>
 
 void hil_philox(uint64_t key, uint64_t low, uint64_t high, uint32_t out[4])
@@ -38,7 +39,7 @@ void hil_philox_normal(uint32_t a, uint32_t b, float out[2])
 /* A four-round Feistel network over the next even power of two, walked until it lands inside. */
 uint64_t hil_philox_permute(uint64_t key, uint64_t count, uint64_t index)
 {
-    if (count <= 1) return 0;
+    assert(index < count);
     unsigned half = 1;
     while (half < 32 && (1ull << (2 * half)) < count) ++half;
     uint64_t mask = (1ull << half) - 1;

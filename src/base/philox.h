@@ -4,6 +4,12 @@
 
 #include <stdint.h>
 
+/* [Note: streams] Who draws from a seed is told apart by the top bits of `high`: initialisation
+   (the parameter's number below), dropout (the site below), the order of an epoch, and sampling. */
+#define HIL_PHILOX_DROPOUT ((uint64_t)1 << 48)
+#define HIL_PHILOX_ORDER ((uint64_t)2 << 48)
+#define HIL_PHILOX_SAMPLE ((uint64_t)3 << 48)
+
 /* Four 32-bit words for the 64-bit key and the 128-bit counter (low, high). */
 void hil_philox(uint64_t key, uint64_t low, uint64_t high, uint32_t out[4]);
 

@@ -184,7 +184,7 @@ hil_status hil_pool_reserve(hil_pool *pool, size_t bytes_per_thread)
     size_t page = bytes_per_thread < HUGE_PAGE ? 4096 : HUGE_PAGE;
     size_t bytes = (bytes_per_thread + page - 1) & ~(page - 1);
     for (int i = 0; i < pool->threads; ++i) {
-        void *grown = aligned_alloc(page, bytes);
+        void *grown = hil_alloc_refused() ? NULL : aligned_alloc(page, bytes);
         if (!grown)
             return hil_fail(HIL_ERR_MEMORY, "out of memory: %zu bytes of scratch per thread",
                             bytes);

@@ -113,7 +113,7 @@ int64_t hil_dataset_pick(const hil_dataset *dataset, hil_order order, uint64_t s
     int64_t epoch = n / dataset->windows, index = n % dataset->windows;
     if (order == HIL_ORDER_FILE) return index;
     uint32_t word[4];
-    hil_philox(seed, (uint64_t)epoch, 0, word);
+    hil_philox(seed, (uint64_t)epoch, HIL_PHILOX_ORDER, word);
     uint64_t key = ((uint64_t)word[1] << 32) | word[0];
     return (int64_t)hil_philox_permute(key, (uint64_t)dataset->windows, (uint64_t)index);
 }

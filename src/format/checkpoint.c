@@ -65,10 +65,17 @@ done:
     return status;
 }
 
+/* A part of a checkpoint that is not there is damage; one that cannot be read just now is not. */
+static hil_status open_part(hil_map *map, const char *path)
+{
+    if (!hil_file_exists(path)) return hil_fail(HIL_ERR_INPUT, "%s is missing", path);
+    return hil_map_open(map, path);
+}
+
 static hil_status file_hash(const char *path, char out[17])
 {
     hil_map map;
-    HIL_TRY(hil_map_open(&map, path));
+    HIL_TRY(open_part(&map, path));
     snprintf(out, 17, "%016llx", (unsigned long long)hil_hash(map.size, map.data, map.size));
     hil_map_close(&map);
     return HIL_OK;
@@ -120,25 +127,13 @@ static hil_status write_all(const char *temporary, hil_store *store, const json_
 }
 
 /* A new folder's own name must be durable as well. */
-static hil_status create_folder(const char *folder)
-{
-    char parent[HIL_PATH_MAX];
-    if (hil_file_exists(folder)) return HIL_OK;
-    HIL_TRY(hil_folder_create(folder));
-    HIL_TRY(hil_path_join(parent, folder, ".."));
-    return hil_folder_sync(parent);
-}
-
 hil_status hil_checkpoint_save(const char *folder, int64_t step, hil_store *store,
                                const json_t *state)
 {
     char final[HIL_PATH_MAX], temporary[HIL_PATH_MAX], name[80];
-    HIL_TRY(create_folder(folder));
+    HIL_TRY(hil_folder_create(folder));
     HIL_TRY(step_path(final, folder, step));
-    if (hil_file_exists(final)) {
-        if (hil_checkpoint_verify(folder, step) == HIL_OK) return point_latest(folder, step);
-        HIL_TRY(hil_path_remove(final));
-    }
+    HIL_TRY(hil_path_remove(final));
     snprintf(name, sizeof name, "tmp-%ld-step-%lld", (long)getpid(), (long long)step);
     HIL_TRY(hil_path_join(temporary, folder, name));
     HIL_TRY(hil_folder_create(temporary));
@@ -163,7 +158,7 @@ static hil_status open_manifest(const char *folder, int64_t step, json_t **out)
     *out = NULL;
     HIL_TRY(step_path(dir, folder, step));
     HIL_TRY(hil_path_join(path, dir, "manifest.json"));
-    HIL_TRY(hil_map_open(&map, path));
+    HIL_TRY(open_part(&map, path));
     size_t tail = 16 + strlen("\"\n}\n");
     hil_status status = HIL_OK;
     size_t body = map.size > tail + sizeof seal ? map.size - tail : 0;
@@ -216,6 +211,13 @@ done:
     return status;
 }
 
+static bool fits(const hil_entry *entry, const hil_shape *shape)
+{
+    bool same = strcmp(entry->dtype, "F32") == 0 && entry->ndim == shape->ndim;
+    for (int i = 0; same && i < shape->ndim; ++i) same = entry->dim[i] == shape->dim[i];
+    return same;
+}
+
 static hil_status load_state(const char *path, hil_store *store, hil_state state)
 {
     hil_safetensors *file;
@@ -226,7 +228,8 @@ static hil_status load_state(const char *path, hil_store *store, hil_state state
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         hil_param *p = hil_store_at(store, i);
         const hil_entry *entry = hil_safetensors_find(file, hil_param_spec_of(p)->name);
-        if (!entry || entry->bytes != (size_t)hil_param_elements(p) * 4)
+        if (!entry || !fits(entry, &hil_param_spec_of(p)->shape) ||
+            hil_safetensors_count(file) != hil_store_count(store))
             HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s does not fit the model: tensor %s", path,
                                   hil_param_spec_of(p)->name));
         for (int64_t first = 0; first < hil_param_elements(p); first += step) {
@@ -311,7 +314,7 @@ hil_status hil_checkpoint_find(const char *folder, hil_checkpoint_found *out)
         hil_status whole = hil_checkpoint_verify(folder, step);
         if (whole == HIL_OK)
             out->step = step;
-        else if (whole == HIL_ERR_MEMORY)
+        else if (whole != HIL_ERR_INPUT) /* not damaged, only out of reach just now */
             status = whole;
         else if (!out->warning[0])
             snprintf(out->warning, sizeof out->warning, "%s", hil_status_message());
@@ -320,6 +323,16 @@ hil_status hil_checkpoint_find(const char *folder, hil_checkpoint_found *out)
     if (status == HIL_OK && out->step < 0 && out->warning[0])
         return hil_fail(HIL_ERR_INPUT, "no whole checkpoint in %s: %.800s", folder, out->warning);
     return status;
+}
+
+hil_status hil_checkpoint_count(const char *folder, int64_t *out)
+{
+    int64_t *steps;
+    size_t count;
+    HIL_TRY(list_steps(folder, &steps, &count));
+    hil_free(steps);
+    *out = (int64_t)count;
+    return HIL_OK;
 }
 
 hil_status hil_checkpoint_return_to(const char *folder, int64_t step)

@@ -25,7 +25,7 @@ hil_status hil_checkpoint_find(const char *folder, hil_checkpoint_found *out);
 /* The state of a checkpoint; the caller releases it with json_decref. Its own checksum is checked.
  */
 hil_status hil_checkpoint_state(const char *folder, int64_t step, json_t **state);
-/* Fills the store. Every checksum was checked by hil_checkpoint_find or is checked again. */
+/* Fills the store. The checksums were checked by hil_checkpoint_find. */
 hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *store);
 /* Makes step N, a whole one, the newest: `latest` names it and those after it are removed. */
 hil_status hil_checkpoint_return_to(const char *folder, int64_t step);
@@ -36,6 +36,8 @@ hil_status hil_checkpoint_verify(const char *folder, int64_t step);
    one that `latest` names always stays. */
 hil_status hil_checkpoint_tidy(const char *folder, int64_t keep);
 
+/* How many checkpoints the folder holds. */
+hil_status hil_checkpoint_count(const char *folder, int64_t *out);
 /* The bytes of one checkpoint. */
 uint64_t hil_checkpoint_bytes(const hil_store *store);
 

@@ -24,7 +24,7 @@ hil_status hil_map_open(hil_map *map, const char *path)
     *map = (hil_map){.data = ""};
     hil_status status = HIL_OK;
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not stop us here */
     if (fd < 0) return fail_path("open", path);
     if (fstat(fd, &info) != 0) {
         status = fail_path("inspect", path);
@@ -52,6 +52,14 @@ bool hil_file_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+/* Makes the name of a new folder durable. */
+static hil_status sync_parent(const char *path)
+{
+    char parent[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(parent, path, ".."));
+    return hil_folder_sync(parent);
+}
+
 hil_status hil_folder_create(const char *path)
 {
     char part[HIL_PATH_MAX];
@@ -62,7 +70,10 @@ hil_status hil_folder_create(const char *path)
         if (path[i] != '/' && path[i] != 0) continue;
         memcpy(part, path, i);
         part[i] = 0;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) return fail_path("create folder", part);
+        if (mkdir(part, 0777) == 0)
+            HIL_TRY(sync_parent(part));
+        else if (errno != EEXIST)
+            return fail_path("create folder", part);
     }
     struct stat info;
     if (stat(path, &info) != 0) return fail_path("inspect", path);

@@ -16,7 +16,7 @@ void hil_map_close(hil_map *map);
 
 bool hil_file_exists(const char *path);
 
-/* Creates `path` and missing parents. Existing folders are fine. */
+/* Creates `path` and missing parents, durably. Existing folders are fine. */
 hil_status hil_folder_create(const char *path);
 /* Makes the names in a folder durable. */
 hil_status hil_folder_sync(const char *path);

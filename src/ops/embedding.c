@@ -43,15 +43,25 @@ static void copy_rows(void *context, int64_t task, int thread)
     const int32_t *ids = call->in[0].data;
     int64_t count = hil_shape_count(&call->in[0].shape), cols = call->param[0].cols;
     for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < count; ++r) {
-        assert(ids[r] >= 0 && ids[r] < call->param[0].rows);
         if (ids[r] < j->first || ids[r] >= j->last) continue;
         hil_row_copy(&call->out[0], r * cols, &j->table, (ids[r] - j->first) * cols, cols, false);
     }
 }
 
+static hil_status check_ids(const hil_op_call *call, int64_t count)
+{
+    const int32_t *ids = call->in[0].data;
+    for (int64_t r = 0; r < count; ++r)
+        if (ids[r] < 0 || ids[r] >= call->param[0].rows)
+            return hil_fail(HIL_ERR_INPUT, "embedding: id %d is outside the table of %lld rows",
+                            (int)ids[r], (long long)call->param[0].rows);
+    return HIL_OK;
+}
+
 static hil_status forward(hil_op_call *call)
 {
     int64_t count = hil_shape_count(&call->in[0].shape);
+    HIL_TRY(check_ids(call, count));
     for (int64_t tile = 0; tile < hil_op_tiles(&call->param[0]); ++tile) {
         job j = tile_job(call, tile);
         const void *data;

@@ -9,7 +9,7 @@
 hil_mask hil_mask_create(const hil_op_random *random, double rate)
 {
     uint32_t word[4];
-    hil_philox(random->seed, (uint64_t)random->step, random->site, word);
+    hil_philox(random->seed, (uint64_t)random->step, HIL_PHILOX_DROPOUT | random->site, word);
     return (hil_mask){
         .key = (uint64_t)word[1] << 32 | word[0],
         .sequence = random->sequence,

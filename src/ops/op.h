@@ -38,7 +38,7 @@ typedef struct hil_op_random {
     uint64_t seed;
     int64_t step;
     int64_t sequence; /* of batch row 0 */
-    uint32_t site;
+    uint64_t site;
 } hil_op_random;
 
 typedef struct hil_op hil_op;

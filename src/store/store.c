@@ -129,7 +129,7 @@ static hil_status allocate_param(hil_store *store, hil_param *p)
 
 hil_status hil_store_allocate(hil_store *store, const hil_store_options *options)
 {
-    assert(!store->allocated);
+    if (store->allocated) return hil_fail(HIL_ERR_USAGE, "the model has a trainer already");
     store->options = *options;
     store->allocated = true;
     for (size_t i = 0; i < store->count; ++i) {

@@ -28,8 +28,10 @@ struct hil_buffers {
 
 hil_status hil_memory_map(size_t bytes, void **out)
 {
-    *out =
-        mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int how = MAP_PRIVATE | MAP_ANONYMOUS;
+    *out = MAP_FAILED;
+    if (!hil_alloc_refused())
+        *out = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, how, -1, 0);
     if (*out == MAP_FAILED) {
         char text[32];
         *out = NULL;

@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 
+#include <math.h>
+
 hil_status hil_batches_fill(hil_batches *b, const int64_t *index, int64_t count, hil_batch *out)
 {
     int64_t n = count * b->seq;
@@ -48,5 +50,7 @@ hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequen
         result->tokens += part.tokens;
     }
     result->loss = result->tokens ? sum / (double)result->tokens : 0;
+    if (!isfinite(result->loss))
+        return hil_fail(HIL_ERR_NUMERIC, "the loss of the evaluation is not a finite number");
     return HIL_OK;
 }

@@ -108,6 +108,7 @@ static hil_status read_tensor(void *context, size_t i, size_t offset, size_t siz
 {
     const exporting *e = context;
     float chunk[CHUNK];
+    uint16_t half[CHUNK];
     size_t each = hil_dtype_size(e->dtype);
     int64_t first = (int64_t)(offset / each), left = (int64_t)(size / each);
     char *to = out;
@@ -115,7 +116,11 @@ static hil_status read_tensor(void *context, size_t i, size_t offset, size_t siz
         int64_t count = left < CHUNK ? left : CHUNK;
         HIL_TRY(
             hil_weights_read(e->store, hil_store_at(e->store, i), HIL_MASTER, first, count, chunk));
-        hil_from_f32(to, chunk, e->dtype, count);
+        for (int64_t k = 0; k < count; ++k) half[k] = hil_weight_high(chunk[k]);
+        if (e->dtype == HIL_BF16) /* exactly the weights that were computed with */
+            memcpy(to, half, (size_t)count * each);
+        else
+            hil_from_f32(to, chunk, e->dtype, count);
         to += (size_t)count * each;
         first += count;
         left -= count;
@@ -163,7 +168,10 @@ hil_status hil_folder_check_space(const hil_folder *f, hil_store *store, hil_dty
     hil_free(tensors);
     HIL_TRY(status);
     HIL_TRY(hil_folder_free_bytes(f->path, &free_bytes));
-    uint64_t need = model + (uint64_t)(checkpoints + 1) * hil_checkpoint_bytes(store);
+    int64_t there; /* their room is used again */
+    HIL_TRY(hil_checkpoint_count(f->checkpoints, &there));
+    int64_t more = there < checkpoints ? checkpoints + 1 - there : 1;
+    uint64_t need = model + (uint64_t)more * hil_checkpoint_bytes(store);
     if (need <= free_bytes) return HIL_OK;
     return hil_fail(HIL_ERR_IO,
                     "%s has %s free, but the model and its checkpoints need %s: free some space, "

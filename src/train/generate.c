@@ -4,6 +4,7 @@
 #include "train/sample.h"
 #include "train/source.h"
 
+#include <math.h>
 #include <string.h>
 
 void hil_generate_defaults(hil_generate_options *options)
@@ -106,6 +107,14 @@ static hil_status extend(job *j, size_t done)
     return hil_engine_extend(j->trainer->engine, &micro, j->logits);
 }
 
+static hil_status check_logits(const job *j)
+{
+    for (int64_t i = 0; i < j->source.config.vocab; ++i)
+        if (isnan(j->logits[i]))
+            return hil_fail(HIL_ERR_NUMERIC, "the model computes NaN: its weights are damaged");
+    return HIL_OK;
+}
+
 static hil_status continue_prompt(job *j, hil_generate_result *result)
 {
     const hil_generate_options *o = j->options;
@@ -119,8 +128,9 @@ static hil_status continue_prompt(job *j, hil_generate_result *result)
         HIL_TRY(extend(j, done));
         if (done == 0) began = hil_clock_now();
         done = j->ids.size;
+        HIL_TRY(check_logits(j));
         uint32_t word[4];
-        hil_philox(o->seed, done, 0x73616d706c65, word);
+        hil_philox(o->seed, done, HIL_PHILOX_SAMPLE, word);
         int32_t id = hil_sample(&how, j->logits, j->source.config.vocab,
                                 (double)hil_philox_unit(word[0]), j->order);
         if (is_end(j, id)) break;

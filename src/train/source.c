@@ -1,10 +1,14 @@
 /* source.c - opening model folders. */
 #include "train/source.h"
 
+#include "base/hash.h"
+#include "base/json.h"
 #include "format/weights.h"
+#include "io/file.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -51,6 +55,26 @@ static hil_status set_folder(hil_source *s, const char *path)
     return HIL_OK;
 }
 
+/* A hash of config.json that spaces, the order of keys and notes of tools do not change. */
+static hil_status key_config(hil_source *s)
+{
+    static const char *const notes[] = {"dtype", "torch_dtype", "transformers_version",
+                                        "_name_or_path", "architectures"};
+    hil_map map;
+    json_t *config;
+    HIL_TRY(hil_map_open(&map, s->config_path));
+    hil_status status = hil_json_parse(map.data, map.size, s->config_path, &config);
+    hil_map_close(&map);
+    HIL_TRY(status);
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; ++i) json_object_del(config, notes[i]);
+    char *text = json_dumps(config, JSON_SORT_KEYS | JSON_COMPACT);
+    json_decref(config);
+    if (!text) return hil_fail(HIL_ERR_MEMORY, "out of memory: %s", s->config_path);
+    s->config_key = hil_hash(0, text, strlen(text));
+    free(text);
+    return HIL_OK;
+}
+
 hil_status hil_source_open(hil_source *s, const char *path)
 {
     *s = (hil_source){.eot = -1};
@@ -64,6 +88,7 @@ hil_status hil_source_open(hil_source *s, const char *path)
     else
         HIL_TRY(hil_path_join(s->config_path, s->folder, "config.json"));
     HIL_TRY(hil_config_open(&s->config, path));
+    HIL_TRY(key_config(s));
     return open_tokenizer(s);
 }
 

@@ -16,6 +16,7 @@ typedef struct hil_source {
     char config_path[HIL_PATH_MAX];
     char tokenizer_path[HIL_PATH_MAX];
     hil_config config;
+    uint64_t config_key;      /* of everything in config.json that decides what is computed */
     hil_tokenizer *tokenizer; /* NULL: bytes are ids */
     int64_t eot;              /* end-of-text between documents, -1: none */
 } hil_source;

@@ -9,10 +9,11 @@
 static json_t *decisive_options(const hil_train_options *o, const hil_run_state *run)
 {
     static const char *const schedule[] = {"cosine", "linear", "constant"};
-    char content[17];
+    char content[17], config[17];
     snprintf(content, sizeof content, "%016llx", (unsigned long long)run->data_content);
+    snprintf(config, sizeof config, "%016llx", (unsigned long long)run->config_key);
     return json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:s, s:I, s:b, s:f, "
-                     "s:I, s:I, s:s}",
+                     "s:I, s:I, s:s, s:s}",
                      "seq", (json_int_t)run->seq, "batch", (json_int_t)o->batch, "micro-batch",
                      (json_int_t)run->micro_batch, "lr", o->lr, "weight-decay", o->weight_decay,
                      "clip", o->clip, "beta1", o->beta1, "beta2", o->beta2, "eps", o->eps,
@@ -20,7 +21,7 @@ static json_t *decisive_options(const hil_train_options *o, const hil_run_state 
                      o->dtype, "seed", (json_int_t)o->seed, "no-shuffle", !o->shuffle,
                      "eval-fraction", o->eval_fraction, "tile-size", (json_int_t)o->tile_size,
                      "tokens of the data", (json_int_t)run->data_tokens, "data of checksum",
-                     content);
+                     content, "a config.json of checksum", config);
 }
 
 hil_status hil_state_write(const hil_train_options *options, const hil_run_state *run, json_t **out)

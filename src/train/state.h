@@ -11,6 +11,7 @@ typedef struct hil_run_state {
     int64_t step, tokens;
     int64_t seq, micro_batch, data_tokens; /* as they turned out */
     uint64_t data_content;                 /* checksum of the tokens */
+    uint64_t config_key;                   /* checksum of the model's config.json */
     const char *isa;                       /* instruction set that computed */
 } hil_run_state;
 

@@ -155,6 +155,9 @@ static hil_status take_up(job *j, int64_t step)
     if (status == HIL_OK) status = compare_instructions(j, state);
     json_decref(state);
     HIL_TRY(status);
+    if (j->run.step != step || j->run.tokens < 0)
+        return hil_fail(HIL_ERR_INPUT, "%s/step-%lld holds the state of step %lld",
+                        j->folder.checkpoints, (long long)step, (long long)j->run.step);
     if (j->run.step > j->steps)
         return hil_fail(HIL_ERR_USAGE,
                         "cannot resume: the run is at step %lld, beyond --steps %lld",
@@ -182,7 +185,8 @@ static hil_status resume(job *j)
     if (found.step >= 0) HIL_TRY(take_up(j, found.step));
     HIL_TRY(hil_folder_begin(&j->folder, j->options));
     HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep));
-    return hil_metrics_open(&j->metrics, j->folder.metrics, j->run.step);
+    HIL_TRY(hil_metrics_open(&j->metrics, j->folder.metrics, j->run.step));
+    return hil_folder_sync(j->folder.path);
 }
 
 static hil_status save(job *j)
@@ -300,6 +304,7 @@ static hil_status run_job(job *j, hil_train_result *result)
     const hil_train_options *o = j->options;
     HIL_TRY(check_options(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
+    j->run.config_key = j->source.config_key;
     HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));
     j->run.micro_batch = o->micro_batch;
     if (!j->run.micro_batch) j->run.micro_batch = MICRO_TOKENS / j->run.seq;

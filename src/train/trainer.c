@@ -75,6 +75,11 @@ static hil_status check_batch(const hil_trainer *t, const hil_batch *b)
             return hil_fail(HIL_ERR_INPUT,
                             "token id %d at place %lld is outside the vocabulary of %lld",
                             (int)b->token[i], (long long)i, (long long)vocab);
+        int64_t at = i % b->length;
+        if (b->first && (b->first[i] < (at ? b->first[i - 1] : 0) || b->first[i] > at))
+            return hil_fail(HIL_ERR_INPUT,
+                            "first[%lld] is %d: it must not decrease nor be beyond %lld",
+                            (long long)i, (int)b->first[i], (long long)at);
         if (b->target && b->target[i] >= vocab)
             return hil_fail(HIL_ERR_INPUT, "target id %d is outside the vocabulary",
                             (int)b->target[i]);

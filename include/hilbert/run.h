@@ -83,7 +83,8 @@ typedef struct hil_eval_options {
     int64_t seq, batch; /* 0: as in training */
     const char *dtype;  /* "fp32" by default */
     int threads;
-    const char *cache; /* where tokens are kept while it runs; NULL: /tmp */
+    const char *cache;        /* where tokens are kept while it runs; NULL: /tmp */
+    const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
 } hil_eval_options;
 typedef struct hil_eval_result {
     double loss, perplexity, seconds, seconds_to_first_batch;

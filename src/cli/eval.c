@@ -35,10 +35,14 @@ static int run(int argc, char **argv)
     if (!hil_command_begin(&hil_command_eval, argc, argv, &values, &parsed, &code)) return code;
     hil_progress progress;
     hil_eval_result result;
+    hil_command_catch_signals(NULL);
+    values.run.stop = &hil_command_stop;
     hil_progress_begin(&progress, stderr, HIL_TALK_NORMAL);
     hil_status status = hil_eval(&values.run, &progress.hooks, &result);
     hil_progress_end(&progress);
-    if (status != HIL_OK) {
+    if (status == HIL_ERR_INTERRUPTED) {
+        code = 128 + hil_command_stop;
+    } else if (status != HIL_OK) {
         code = hil_command_fail(status);
     } else {
         if (values.json)

@@ -36,6 +36,7 @@ hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequen
     *result = (hil_step_result){0};
     double sum = 0;
     for (int64_t at = 0; at < windows; at += sequences) {
+        if (b->stop && *b->stop) return hil_fail(HIL_ERR_INTERRUPTED, "stopped");
         int64_t count = windows - at < sequences ? windows - at : sequences;
         for (int64_t i = 0; i < count; ++i) index[i] = at + i;
         hil_batch batch;
@@ -49,7 +50,10 @@ hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequen
         sum += part.loss * (double)part.tokens;
         result->tokens += part.tokens;
     }
-    result->loss = result->tokens ? sum / (double)result->tokens : 0;
+    if (result->tokens == 0)
+        return hil_fail(HIL_ERR_INPUT,
+                        "no token is predicted: all of the data lies inside prompts");
+    result->loss = sum / (double)result->tokens;
     if (!isfinite(result->loss))
         return hil_fail(HIL_ERR_NUMERIC, "the loss of the evaluation is not a finite number");
     return HIL_OK;

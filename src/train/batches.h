@@ -10,6 +10,7 @@
 typedef struct hil_batches {
     hil_dataset *data;            /* borrowed */
     const hil_observer *observer; /* hears how far an evaluation is; may be NULL */
+    const volatile int *stop;     /* ends an evaluation when it becomes non-zero; may be NULL */
     int64_t seq;
     int32_t *memory;
     size_t room;

@@ -40,7 +40,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer 
         j->cache[0] = 0;
         return status;
     }
-    hil_source_files files = {o->data, o->data_count, seq, j->cache, observer, NULL};
+    hil_source_files files = {o->data, o->data_count, seq, j->cache, observer, o->stop};
     HIL_TRY(hil_source_data(&j->source, &files, &j->data));
     hil_trainer_options options;
     hil_trainer_defaults(&options);
@@ -48,7 +48,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer 
     options.threads = o->threads;
     options.training = false;
     HIL_TRY(hil_source_load(&j->source, &options, &j->model, &j->trainer));
-    j->batches = (hil_batches){.data = j->data, .observer = observer, .seq = seq};
+    j->batches = (hil_batches){.data = j->data, .observer = observer, .stop = o->stop, .seq = seq};
     int64_t sequences = o->batch > 0 ? o->batch : BATCH_TOKENS / seq;
     hil_step_result loss;
     HIL_TRY(

@@ -6,6 +6,7 @@
 #include "format/weights.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,11 +28,12 @@ static hil_status fill_paths(hil_folder *f, const char *path)
     return HIL_OK;
 }
 
-static hil_status check_use(const hil_folder *f, const hil_train_options *o)
+static hil_status check_use(const hil_folder *f, const hil_train_options *o,
+                            const hil_source *source)
 {
     char config[HIL_PATH_MAX];
     HIL_TRY(hil_path_join(config, f->path, "config.json"));
-    if (same_folder(o->model, f->path))
+    if (same_folder(source->folder, f->path))
         return hil_fail(HIL_ERR_USAGE, "--out must not be the model's own folder %s", f->path);
     if (o->overwrite) return HIL_OK;
     bool run = hil_file_exists(f->metrics) || hil_file_exists(f->checkpoints);
@@ -46,11 +48,11 @@ static hil_status check_use(const hil_folder *f, const hil_train_options *o)
     return HIL_OK;
 }
 
-hil_status hil_folder_open(hil_folder *f, const hil_train_options *o)
+hil_status hil_folder_open(hil_folder *f, const hil_train_options *o, const hil_source *source)
 {
     *f = (hil_folder){.lock = {-1}};
     HIL_TRY(fill_paths(f, o->out));
-    HIL_TRY(check_use(f, o));
+    HIL_TRY(check_use(f, o, source));
     bool created = !hil_file_exists(f->path);
     HIL_TRY(hil_folder_create(f->path));
     HIL_TRY(hil_lock_take(&f->lock, f->path));
@@ -80,6 +82,18 @@ static hil_status remove_unfinished(const char *folder)
     return status;
 }
 
+/* Removes a folder all or not at all: where its name cannot go, nothing in it goes. */
+static hil_status remove_whole(const char *path)
+{
+    char aside[HIL_PATH_MAX];
+    if (!hil_file_exists(path)) return HIL_OK;
+    if (snprintf(aside, sizeof aside, "%s.tmp.%ld.0", path, (long)getpid()) >= (int)sizeof aside)
+        return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
+    if (rename(path, aside) != 0)
+        return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
+    return hil_path_remove(aside);
+}
+
 hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
 {
     f->created = false;
@@ -87,7 +101,7 @@ hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
     HIL_TRY(remove_unfinished(f->checkpoints));
     HIL_TRY(remove_unfinished(f->cache));
     if (!o->overwrite) return HIL_OK;
-    HIL_TRY(hil_path_remove(f->checkpoints));
+    HIL_TRY(remove_whole(f->checkpoints));
     return hil_path_remove(f->metrics);
 }
 

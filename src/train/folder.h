@@ -14,7 +14,8 @@ typedef struct hil_folder {
 
 /* Creates the folder or checks that the run may use it: a folder that holds a run is refused
    without `resume` or `overwrite`. */
-hil_status hil_folder_open(hil_folder *folder, const hil_train_options *options);
+hil_status hil_folder_open(hil_folder *folder, const hil_train_options *options,
+                           const hil_source *source);
 /* The run begins. What killed runs left unfinished is removed; with `overwrite` the old run's own
    files as well. */
 hil_status hil_folder_begin(hil_folder *folder, const hil_train_options *options);

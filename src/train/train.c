@@ -9,9 +9,11 @@
 #include "train/metrics.h"
 #include "train/state.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define MICRO_TOKENS 4096 /* a micro-batch's size by rule: memory is never asked */
 
@@ -87,6 +89,17 @@ static hil_status check_options(const hil_train_options *o)
     HIL_TRY(check_range("eval-every", (double)o->eval_every, 0, 1e15));
     HIL_TRY(check_range("save-every", (double)o->save_every, 0, 1e15));
     HIL_TRY(check_range("keep", (double)o->keep, 1, 1e6));
+    return HIL_OK;
+}
+
+/* A wrong name is worth saying before a large model is read. */
+static hil_status check_files(const hil_train_options *o)
+{
+    for (size_t i = 0; i <= o->data_count; ++i) {
+        const char *path = i < o->data_count ? o->data[i] : o->eval_data;
+        if (path && access(path, R_OK) != 0)
+            return hil_fail(HIL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    }
     return HIL_OK;
 }
 
@@ -310,9 +323,11 @@ static hil_status run_job(job *j, hil_train_result *result)
     if (!j->run.micro_batch) j->run.micro_batch = MICRO_TOKENS / j->run.seq;
     if (j->run.micro_batch < 1) j->run.micro_batch = 1;
     if (j->run.micro_batch > o->batch) j->run.micro_batch = o->batch;
-    HIL_TRY(hil_folder_open(&j->folder, o));
+    HIL_TRY(check_files(o));
+    HIL_TRY(hil_folder_open(&j->folder, o, &j->source));
     HIL_TRY(open_model(j));
     HIL_TRY(open_data(j));
+    HIL_TRY(hil_folder_check_space(&j->folder, j->model->store, j->save_dtype, o->keep));
     HIL_TRY(HIL_ALLOC(o->batch, &j->index));
     HIL_TRY(resume(j));
     for (size_t i = 0; i < hil_store_count(j->model->store); ++i)

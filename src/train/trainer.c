@@ -135,14 +135,18 @@ hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micr
         t->micro[m] = slice(&batch, first, rest < micro_batch ? rest : micro_batch);
     }
     int64_t tokens = predicted(&batch);
-    hil_step step = {t->micro, count, t->options.seed, t->step + 1,
-                     tokens ? (float)(1.0 / (double)tokens) : 0};
+    if (tokens == 0) { /* nothing to learn from: all of it lies inside prompts */
+        *result = (hil_step_result){0};
+        ++t->step;
+        return HIL_OK;
+    }
+    hil_step step = {t->micro, count, t->options.seed, t->step + 1, (float)(1.0 / (double)tokens)};
     hil_store *store = t->model->store;
     double sum = 0, norm = 0;
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_engine_train(t->engine, &step, &sum));
     HIL_TRY_DONE(hil_sweep_norm(store, t->pool, &norm));
-    *result = (hil_step_result){tokens ? sum / (double)tokens : 0, norm, tokens};
+    *result = (hil_step_result){sum / (double)tokens, norm, tokens};
     if (!isfinite(sum) || !isfinite(norm))
         HIL_TRY_DONE(hil_fail(HIL_ERR_NUMERIC, "the %s is not a finite number",
                               isfinite(sum) ? "gradient" : "loss"));

@@ -1,0 +1,39 @@
+# What must not happen silently: going on with another model, writing into the model's own folder,
+# a loss of nothing, tokens left behind by an interrupted evaluation.
+set -u
+[ -x "$HILBERT" ] || exit 77
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+die() { echo "FAILED: $*" >&2; exit 1; }
+model=$TESTS/golden/models/llama
+train() { "$HILBERT" train --data "$model/tokens.npy" --seq 32 --batch 2 --threads 1 "$@" 2>"$work/err"; }
+
+cp -r "$model" "$work/model"
+train --model "$work/model" --out "$work/out" --steps 2 || die "$(cat "$work/err")"
+sed -i 's/"rms_norm_eps": [0-9.e-]*/"rms_norm_eps": 0.25/' "$work/model/config.json"
+cmp -s "$model/config.json" "$work/model/config.json" && die "the config did not change"
+train --model "$work/model" --out "$work/out" --steps 4 --resume && die "went on with another model"
+grep -q 'config.json' "$work/err" || die "said: $(cat "$work/err")"
+# Spaces and the order of keys do not make another model.
+sed 's/^  /      /' "$model/config.json" >"$work/model/config.json"
+train --model "$work/model" --out "$work/out" --steps 4 --resume || die "$(cat "$work/err")"
+
+before=$(cksum <"$work/model/model.safetensors")
+train --model "$work/model/config.json" --out "$work/model" --steps 1 --overwrite && die "own folder"
+[ "$before" = "$(cksum <"$work/model/model.safetensors")" ] || die "the model's weights are gone"
+
+printf '{"prompt": "%s", "completion": ""}\n' aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa >"$work/empty.jsonl"
+"$HILBERT" eval --model "$model" --data "$work/empty.jsonl" --seq 8 >"$work/said" 2>"$work/err" &&
+    die "a loss of nothing: $(cat "$work/said")"
+grep -q 'no token is predicted' "$work/err" || die "$(cat "$work/err")"
+
+mkdir "$work/tmp"
+head -c 4000000 /dev/zero | tr '\0' 'a' >"$work/long.txt"
+TMPDIR=$work/tmp "$HILBERT" eval --model "$model" --data "$work/long.txt" --seq 32 --threads 1 \
+    >"$work/said" 2>&1 &
+pid=$!
+until [ -n "$(ls "$work/tmp")" ]; do kill -0 $pid || die "$(cat "$work/said")"; sleep 0.02; done
+kill -INT $pid
+wait $pid
+[ $? = 130 ] || die "an interrupted evaluation does not end with 130"
+[ -z "$(ls "$work/tmp")" ] || die "left behind: $(ls "$work/tmp")"

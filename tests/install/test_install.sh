@@ -23,7 +23,7 @@ version=$(pkg-config --modversion hilbert)
 [ "$("$prefix/bin/hilbert" --version)" = "hilbert $version" ] ||
     die "the installed program does not say that it is hilbert $version"
 read -ra flags <<< "$(pkg-config --cflags hilbert)"
-read -ra libs <<< "$(pkg-config --static --libs hilbert)"
+read -ra libs <<< "$(pkg-config --libs hilbert)" # without --static: libhilbert.a is all there is
 strict=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
 
 for header in "$prefix"/include/hilbert/*.h; do

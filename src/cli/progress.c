@@ -10,8 +10,10 @@
 
 #define REDRAW_SECONDS 0.1
 #define PLAIN_SECONDS 1.0
-#define PLAIN_LINES 40 /* about how many lines a run of fast steps prints at most */
-#define WORK_SECONDS 5.0
+#define PLAIN_LINES 40   /* about how many lines a run of fast steps prints at most */
+#define WORK_SECONDS 5.0 /* before the first plain line of other work, and then ever longer */
+#define WORK_GROWTH 1.5
+#define WORK_PERCENT 10
 
 const char *hil_progress_time(char out[32], double seconds)
 {
@@ -75,17 +77,41 @@ static void on_note(void *context, const char *line)
     print(context, line);
 }
 
+/* Whether a log gets a line about this work. Work that is done again and again, such as evaluating,
+   goes on with the longer waits of the time before. */
+static bool work_due(hil_progress *progress, const char *what, uint64_t done, double percent)
+{
+    struct hil_work *work = &progress->work;
+    double now = hil_clock_now();
+    bool other = strncmp(work->what, what, sizeof work->what - 1) != 0;
+    if (other) {
+        snprintf(work->what, sizeof work->what, "%s", what);
+        work->wait = WORK_SECONDS;
+    }
+    if (other || done < work->done) {
+        work->begun_at = now;
+        work->percent = -WORK_PERCENT;
+    }
+    work->done = done;
+    if (now - fmax(work->begun_at, progress->shown_at) < work->wait) return false;
+    if (percent >= 0 && percent < work->percent + WORK_PERCENT) return false;
+    work->percent = percent;
+    work->wait *= WORK_GROWTH;
+    return true;
+}
+
 static void on_progress(void *context, const char *what, uint64_t done, uint64_t total)
 {
     hil_progress *progress = context;
-    double now = hil_clock_now();
-    double since = progress->shown_at > 0 ? progress->shown_at : progress->begun_at;
-    if (now - since < (progress->live ? REDRAW_SECONDS : WORK_SECONDS)) return;
+    double now = hil_clock_now(), percent = -1; /* unknown */
+    if (total) percent = floor(100 * fmin(1, (double)done / (double)total));
+    if (progress->live ? now - fmax(progress->shown_at, progress->begun_at) < REDRAW_SECONDS
+                       : !work_due(progress, what, done, percent))
+        return;
     progress->shown_at = now;
     char line[160];
     if (total)
-        snprintf(line, sizeof line, "%.120s: %.0f%%", what,
-                 100 * fmin(1, (double)done / (double)total));
+        snprintf(line, sizeof line, "%.120s: %.0f%%", what, percent);
     else
         snprintf(line, sizeof line, "%.120s ...", what);
     if (progress->live)

@@ -6,12 +6,18 @@
 
 typedef struct hil_progress {
     FILE *out;
-    bool live;          /* redraw one line in place */
-    double begun_at;    /* when this began */
-    double shown_at;    /* when a step or a progress line was last shown; 0: never */
-    int64_t steps;      /* reported so far */
-    int drawn;          /* columns of the live line now on the terminal */
-    hil_observer hooks; /* give this to the library */
+    bool live;       /* redraw one line in place */
+    double begun_at; /* when this began */
+    double shown_at; /* when a step or a progress line was last shown; 0: never */
+    int64_t steps;   /* reported so far */
+    struct hil_work {
+        char what[128];
+        uint64_t done;
+        double begun_at, percent; /* percent: of the last plain line; negative: none yet */
+        double wait;              /* seconds until the next plain line, growing */
+    } work;                       /* long work other than steps, such as reading data */
+    int drawn;                    /* columns of the live line now on the terminal */
+    hil_observer hooks;           /* give this to the library */
 } hil_progress;
 
 typedef enum hil_talk { HIL_TALK_NORMAL, HIL_TALK_QUIET } hil_talk;

@@ -65,6 +65,42 @@ static void check_slow_steps(void)
     CHECK_INT(count(seen, "\n"), 20);
 }
 
+/* As if the last lines were longer ago. */
+static void age(hil_progress *progress, double seconds)
+{
+    progress->work.begun_at -= seconds;
+    progress->shown_at -= seconds;
+}
+
+/* An hour of reading, then of many evaluations: few lines, and never the same twice in a row. */
+static void check_long_work(void)
+{
+    static const struct {
+        const char *what;
+        uint64_t total, times;
+    } work[] = {{"reading data", 3600, 1}, {"reading something", 0, 1}, {"evaluating", 60, 60}};
+    for (size_t w = 0; w < sizeof work / sizeof *work; ++w) {
+        hil_progress progress;
+        FILE *out = tmpfile();
+        CHECK(out != NULL);
+        hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+        for (uint64_t i = 0; i < 3600; ++i) {
+            uint64_t done = i % (3600 / work[w].times);
+            progress.hooks.progress(progress.hooks.context, work[w].what, done, work[w].total);
+            age(&progress, 1);
+        }
+        rewind(out);
+        seen[fread(seen, 1, sizeof seen - 1, out)] = 0;
+        fclose(out);
+        CHECK(count(seen, "\n") >= 4 && count(seen, "\n") <= 15);
+        CHECK_INT(count(seen, work[w].what), count(seen, "\n"));
+        if (w == 0) {
+            CHECK(strstr(seen, "reading data: 0%\nreading data: 10%\nreading data: 20%\n") == seen);
+            CHECK_INT(count(seen, "data: 90%\n"), 1);
+        }
+    }
+}
+
 /* A terminal 40 columns wide, whose other end we read. */
 static void check_live(void)
 {
@@ -123,6 +159,7 @@ int main(void)
 {
     check_plain();
     check_slow_steps();
+    check_long_work();
     check_live();
     check_words();
     hil_progress quiet;

@@ -96,19 +96,24 @@ static void print_quoted(FILE *out, const char *text)
     fputc('\'', out);
 }
 
+/* What this session did; after --resume that is less than the whole run. */
 static void print_summary(const hil_progress *progress, const char *model,
                           const hil_train_result *result)
 {
     FILE *out = progress->out;
     char a[32], b[32], c[32], d[32];
+    int64_t tokens = result->steps ? result->tokens / result->steps * progress->steps : 0;
     if (progress->steps == 0) {
         fprintf(out, "all %s steps were done before\n", hil_progress_count(a, result->steps));
     } else {
-        fprintf(out, "%s steps, loss %.4f -> %.4f", hil_progress_count(a, result->steps),
-                result->first_loss, result->last_loss);
+        fprintf(out, "%s step%s", hil_progress_count(a, progress->steps),
+                progress->steps == 1 ? "" : "s");
+        if (result->steps > progress->steps)
+            fprintf(out, " (%s in all)", hil_progress_count(a, result->steps));
+        fprintf(out, ", loss %.4f -> %.4f", result->first_loss, result->last_loss);
         if (!isnan(result->eval_loss)) fprintf(out, ", eval loss %.4f", result->eval_loss);
         fprintf(out, "\n%s tokens in %s, %s tokens/s, peak memory %s\n",
-                hil_progress_count(a, result->tokens), hil_progress_time(b, result->seconds),
+                hil_progress_count(a, tokens), hil_progress_time(b, result->seconds),
                 hil_progress_count(c, llround(result->tokens_per_second)),
                 hil_text_bytes(d, result->peak_bytes));
     }

@@ -17,6 +17,14 @@ grep -q $'[\r\033]' "$work/err" && die "control characters in a log"
 fails 2 "holds a run" train "${common[@]}" --out "$out" --steps 4
 run 0 train "${common[@]}" --out "$out" --steps 4 --resume
 grep -q '^all 4 steps were done before$' "$work/err" || die "$(cat "$work/err")"
+# What this session did, and the whole beside it.
+run 0 train "${common[@]}" --out "$out" --steps 7 --resume
+first=$(sed -n 's/^{"step": 5, "loss": \([0-9.]*\),.*/\1/p' "$out/metrics.jsonl")
+grep -q "^3 steps (7 in all), loss $(printf %.4f "$first") -> [0-9.]*$" "$work/err" ||
+    die "$(cat "$work/err")"
+grep -q '^96 tokens in ' "$work/err" || die "tokens: $(cat "$work/err")"
+run 0 train "${common[@]}" --out "$out" --steps 8 --resume
+grep -q '^1 step (8 in all), loss ' "$work/err" || die "$(cat "$work/err")"
 run 0 train "${common[@]}" --out "$out" --steps 2 --overwrite --quiet
 [ ! -s "$work/err" ] || die "--quiet said: $(cat "$work/err")"
 

@@ -65,33 +65,50 @@ bool hil_path_is_plain(const char *name)
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
+#define WORD_MAX 63
+
+/* How many letters to add, leave out, change, or swap with the next one, to get from a to b. */
 static size_t distance(const char *a, const char *b)
 {
-    size_t row[64];
+    size_t rows[3][WORD_MAX + 1];
     size_t n = strlen(b);
-    if (n >= 63) return SIZE_MAX;
-    for (size_t j = 0; j <= n; ++j) row[j] = j;
+    if (n > WORD_MAX) return SIZE_MAX;
+    size_t *before = rows[0], *last = rows[1], *row = rows[2];
+    for (size_t j = 0; j <= n; ++j) last[j] = j;
     for (size_t i = 0; a[i]; ++i) {
-        size_t diagonal = row[0];
         row[0] = i + 1;
         for (size_t j = 0; j < n; ++j) {
-            size_t best = diagonal + (a[i] != b[j]);
+            size_t best = last[j] + (a[i] != b[j]);
             if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j + 1] + 1 < best) best = row[j + 1] + 1;
-            diagonal = row[j + 1];
+            if (last[j + 1] + 1 < best) best = last[j + 1] + 1;
+            if (i && j && a[i] == b[j - 1] && a[i - 1] == b[j] && before[j - 1] + 1 < best)
+                best = before[j - 1] + 1;
             row[j + 1] = best;
         }
+        size_t *free_row = before;
+        before = last;
+        last = row;
+        row = free_row;
     }
-    return row[n];
+    return last[n];
+}
+
+/* The beginning of a word stands for it, and a longer word for what it begins with. */
+static bool begins(const char *word, const char *candidate)
+{
+    size_t w = strlen(word), c = strlen(candidate);
+    if (w < c) return w >= 3 && memcmp(word, candidate, w) == 0;
+    return c >= 3 && w <= 2 * c && memcmp(word, candidate, c) == 0;
 }
 
 const char *hil_text_nearest(const char *word, const char *const *candidates, size_t count)
 {
     const char *best = NULL;
-    size_t least = strlen(word) / 2 + 2;
+    size_t least = SIZE_MAX, size = strlen(word);
     for (size_t i = 0; i < count; ++i) {
-        size_t d = distance(word, candidates[i]);
-        if (d < least) {
+        size_t longer = strlen(candidates[i]), d = distance(word, candidates[i]);
+        if (longer < size) longer = size;
+        if (d < least && (d <= 1 || d <= longer / 3 || begins(word, candidates[i]))) {
             least = d;
             best = candidates[i];
         }

@@ -25,7 +25,8 @@ hil_status hil_path_join(char out[HIL_PATH_MAX], const char *dir, const char *na
  */
 bool hil_path_is_plain(const char *name);
 
-/* The candidate nearest to `word` by edit distance, or NULL when none is near. */
+/* The candidate that `word` most likely means (a few letters apart, or one begins with the other),
+   or NULL when none is near. */
 const char *hil_text_nearest(const char *word, const char *const *candidates, size_t count);
 
 /* A number of things as "124.4M" into `out`. Returns out. */

@@ -17,7 +17,7 @@ static hil_status read_whole(const char *path, hil_text *text)
     while ((size = fread(piece, 1, sizeof piece, file)) > 0) {
         HIL_TRY_DONE(hil_text_add(text, piece, size));
         if (text->size > CONFIG_BYTES_MAX)
-            HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s is too large for a file of options", path));
+            HIL_TRY_DONE(hil_fail(HIL_ERR_USAGE, "%s is too large for a file of options", path));
     }
     if (ferror(file))
         HIL_TRY_DONE(hil_fail(HIL_ERR_IO, "cannot read %s: %s", path, strerror(errno)));
@@ -123,7 +123,8 @@ hil_status hil_options_read_config(hil_parsed *parsed, const char *path)
     memcpy(flags, parsed->seen, sizeof flags);
     HIL_TRY_DONE(read_whole(path, &text));
     HIL_TRY_DONE(hil_text_print(&where, "%s: ", path));
-    HIL_TRY_DONE(hil_json_parse(text.data ? text.data : "", text.size, path, &parsed->config));
+    status = hil_json_parse(text.data ? text.data : "", text.size, path, &parsed->config);
+    HIL_TRY_DONE(status == HIL_ERR_INPUT ? HIL_ERR_USAGE : status);
     if (!json_is_object(parsed->config))
         HIL_TRY_DONE(wrong_type(path, "a JSON object of options", parsed->config));
     const char *key;

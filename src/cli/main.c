@@ -31,6 +31,7 @@ static int print_help(void)
     for (size_t i = 0; i < COMMANDS; ++i)
         printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
     printf("\nhilbert COMMAND --help   the options of a command with their defaults\n"
+           "hilbert help COMMAND     the same\n"
            "hilbert --version        the version\n\nExample:\n%s",
            hil_command_train.example);
     return hil_command_flush();
@@ -48,6 +49,16 @@ static int unknown(const char *name)
         hil_fail(HIL_ERR_USAGE, "unknown command '%s'; see hilbert --help", name));
 }
 
+/* `hilbert help [COMMAND]`; `name` is NULL without a command. */
+static int help(const char *name)
+{
+    if (!name) return print_help();
+    for (size_t i = 0; i < COMMANDS; ++i)
+        if (strcmp(name, commands[i]->name) == 0)
+            return commands[i]->run(1, (char *[]){(char[]){"--help"}, NULL});
+    return unknown(name);
+}
+
 int main(int argc, char **argv)
 {
     if (!hold_standard_descriptors()) return 1;
@@ -61,6 +72,7 @@ int main(int argc, char **argv)
         printf("hilbert %s\n", hil_version());
         return hil_command_flush();
     }
+    if (strcmp(argv[1], "help") == 0) return help(argv[2]);
     for (size_t i = 0; i < COMMANDS; ++i)
         if (strcmp(argv[1], commands[i]->name) == 0) return commands[i]->run(argc - 2, argv + 2);
     return unknown(argv[1]);

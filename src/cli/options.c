@@ -22,6 +22,32 @@ static bool same_name(const char *given, const char *name)
     return *given == *name;
 }
 
+/* Names that other trainers have for the same. */
+static const struct {
+    const char *theirs, *ours;
+} known[] = {
+    {"learning-rate", "lr"},
+    {"batch-size", "batch"},
+    {"per-device-train-batch-size", "micro-batch"},
+    {"max-steps", "steps"},
+    {"num-train-epochs", "epochs"},
+    {"output-dir", "out"},
+    {"max-seq-length", "seq"},
+    {"max-length", "seq"},
+    {"model-name-or-path", "model"},
+    {"train-file", "data"},
+    {"gradient-checkpointing", "recompute"},
+};
+
+/* What `name` was meant to be, or NULL. */
+static const char *meant(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+        for (size_t j = 0; j < count && same_name(name, known[i].theirs); ++j)
+            if (strcmp(names[j], known[i].ours) == 0) return names[j];
+    return hil_text_nearest(name, names, count);
+}
+
 hil_status hil_option_find(const hil_command *command, const char *name, const char *where,
                            const hil_option **out)
 {
@@ -32,7 +58,7 @@ hil_status hil_option_find(const hil_command *command, const char *name, const c
         *out = &command->option[i];
         return HIL_OK;
     }
-    const char *near = hil_text_nearest(name, names, command->count);
+    const char *near = meant(name, names, command->count);
     const char *open = *where ? "\"" : "--", *close = *where ? "\"" : "";
     if (near)
         return hil_fail(HIL_ERR_USAGE, "%sunknown option %s%s%s; did you mean %s%s%s?", where, open,
@@ -201,6 +227,7 @@ hil_status hil_option_set_text(hil_parsed *parsed, const hil_option *option, con
             *(int *)field(parsed, option) = word;
         return HIL_OK;
     default:
+        if (!*text && !option->empty) return hil_fail(HIL_ERR_USAGE, "%s must not be empty", label);
         *(const char **)field(parsed, option) = text;
         return HIL_OK;
     }
@@ -249,6 +276,7 @@ static hil_status parse_operand(hil_parsed *parsed, const char *text)
     if (*place)
         return hil_fail(HIL_ERR_USAGE, "one %s at a time: '%s' is one too many", command->operand,
                         text);
+    if (!*text) return hil_fail(HIL_ERR_USAGE, "the %s must not be empty", command->operand);
     *place = text;
     return HIL_OK;
 }

@@ -38,6 +38,7 @@ typedef struct hil_option {
     const hil_range *range;
     const char *rival; /* an option that excludes this one */
     bool required;
+    bool empty; /* a text may be empty */
 } hil_option;
 
 /* One row: HIL_ROW("lr", REAL, train_values, run.lr, "X", "help", .range = ...). */

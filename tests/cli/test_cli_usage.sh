@@ -9,12 +9,46 @@ for command in $commands; do
     grep -q "^  $command " "$work/out" || die "--help does not name $command"
 done
 
+cp "$work/out" "$work/help"
+run 0 help
+cmp "$work/out" "$work/help" || die "help is not --help"
+run 0 train --help
+cp "$work/out" "$work/help"
+run 0 help train
+cmp "$work/out" "$work/help" || die "help train is not train --help"
+fails 2 "unknown command 'trian'; did you mean train?" help trian
+
 fails 2 "a command is missing"
 fails 2 "unknown command 'trian'; did you mean train?" trian
 fails 2 "unknown command 'xxxxxxxxxxx'; see hilbert --help" xxxxxxxxxxx
 fails 2 "unknown option --lrr; did you mean --lr?" train --lrr 3
 fails 2 "unknown option --micro-bach; did you mean --micro-batch?" train --micro-bach=3
 fails 2 "unknown option -q" train -q
+fails 2 "unknown option --weight; did you mean --weight-decay?" train --weight 1
+fails 2 "unknown command 'evaluate'; did you mean eval?" evaluate
+for name in device quit-early zero3 fsdp lora; do # near nothing that there is
+    fails 2 "unknown option --$name; see hilbert train --help" train "--$name" 1
+done
+while read -r theirs ours; do
+    fails 2 "unknown option --$theirs; did you mean --$ours?" train "--$theirs" 1
+done <<END
+learning-rate lr
+learning_rate lr
+batch-size batch
+per-device-train-batch-size micro-batch
+max-steps steps
+num-train-epochs epochs
+output-dir out
+max-seq-length seq
+max-length seq
+model-name-or-path model
+train-file data
+gradient-checkpointing recompute
+END
+fails 2 "--model must not be empty" train --model "" --data a --out b
+fails 2 "--out must not be empty" train --model a --data b --out=
+fails 2 "--model must not be empty" tokenize --model ""
+fails 2 "the folder or file must not be empty" inspect ""
 fails 2 "unexpected argument 'x'" train x
 fails 2 "train needs --model, --data and --out" train
 fails 2 "train needs --model and --out" train --data a --lr 1e-4
@@ -47,7 +81,9 @@ fails 2 'unknown option "lrr"; did you mean "lr"?' train --config "$config"
 echo '{"lr": "fast"}' >"$config"
 fails 2 '"lr" must be a number, not a string' train --config "$config"
 echo '{"lr": 1, "lr": 2}' >"$config"
-fails 1 'duplicate' train --config "$config"
+fails 2 'duplicate' train --config "$config"
+echo '{"lr": 1' >"$config"
+fails 2 'not valid JSON' train --config "$config"
 echo '{"model": "m", "data": ["a", "b"], "steps": 3}' >"$config"
 fails 2 "train needs --out;" train --config "$config"
 fails 1 "cannot open $work/none.json" train --config "$work/none.json"

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 typedef struct values {
-    const char *name, *word, *config, *path;
+    const char *name, *note, *word, *config, *path;
     const char *const *list;
     size_t list_count;
     int64_t wide;
@@ -22,6 +22,7 @@ static const hil_range unit = {0, 1, "from 0 to 1"};
 #define ROW(name, kind, field, ...) HIL_ROW(name, kind, values, field, __VA_ARGS__)
 static const hil_option rows[] = {
     ROW("name", TEXT, name, "TEXT", "a text", .required = true, .group = "All"),
+    ROW("note", TEXT, note, "TEXT", "may be empty", .empty = true),
     ROW("data-list", LIST, list, "A,B", "a list", .required = true),
     ROW("wide", WHOLE, wide, "N", "int64_t", .range = &positive),
     ROW("narrow", WHOLE, narrow, "N", "int"),
@@ -96,9 +97,9 @@ static void check_flags(void)
     CHECK_TEXT(v.list[1], "b");
     CHECK_TEXT(v.list[2], "c");
     CHECK_TEXT(v.list[3], "d");
-    CHECK_OK(parse("--no-off --wide 1 --wide 2 --name= --size 5"));
+    CHECK_OK(parse("--no-off --wide 1 --wide 2 --note= --size 5"));
     CHECK(!v.off && v.wide == 2 && v.size == 5);
-    CHECK_TEXT(v.name, "");
+    CHECK_TEXT(v.note, "");
     CHECK_OK(parse("- --data-list a --name -- -- --odd"));
     CHECK_TEXT(v.name, "--");
     CHECK_TEXT(v.path, "--odd");
@@ -123,6 +124,7 @@ static void check_bad_flags(void)
         {"--wide 1001", "--wide must be from 1 to 1000, not 1001"},
         {"--wide 1.5", "'1.5' is not a whole number"},
         {"--wide 7x", "'7x' is not a whole number"},
+        {"--name=", "--name must not be empty"},
         {"--wide=", "'' is not a whole number"},
         {"--wide 99999999999999999999", "too large"},
         {"--narrow 3000000000", "too large"},
@@ -195,9 +197,11 @@ static void check_bad_file(void)
         CHECK_FAILS(parse_file(bad[i].json, ""), HIL_ERR_USAGE, bad[i].words);
     CHECK_FAILS(parse_file("{\"data-list\": [1]}", "- x --name n"), HIL_ERR_USAGE,
                 "\"data-list\" must be an array of strings, not a number");
+    CHECK_FAILS(parse_file("{\"name\": \"\"}", "- x --data-list a"), HIL_ERR_USAGE,
+                "\"name\" must not be empty");
     CHECK_FAILS(parse_file("{\"data-list\": []}", "- x --name n"), HIL_ERR_USAGE, "list is empty");
-    CHECK_FAILS(parse_file("{\"wide\": 3, \"wide\": 4}", ""), HIL_ERR_INPUT, "duplicate");
-    CHECK_FAILS(parse_file("{\"wide\": 3", ""), HIL_ERR_INPUT, "not valid JSON");
+    CHECK_FAILS(parse_file("{\"wide\": 3, \"wide\": 4}", ""), HIL_ERR_USAGE, "duplicate");
+    CHECK_FAILS(parse_file("{\"wide\": 3", ""), HIL_ERR_USAGE, "not valid JSON");
     CHECK_FAILS(parse("--config /nonexistent/x.json"), HIL_ERR_IO, "cannot open");
     CHECK_FAILS(parse("--config /"), HIL_ERR_IO, "cannot read");
 }

@@ -9,7 +9,7 @@ if(BUILD_SHARED_LIBS)
   set_target_properties(hil_shared PROPERTIES OUTPUT_NAME hilbert LINKER_LANGUAGE C EXPORT_NAME shared
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   target_include_directories(hil_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(hil_shared PRIVATE PkgConfig::JANSSON Threads::Threads m)
+  target_link_libraries(hil_shared PRIVATE PkgConfig::JANSSON ${uring_target} Threads::Threads m)
   install(TARGETS hil_shared EXPORT hilbert LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(TARGETS hilbert RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -23,6 +23,7 @@ install(FILES ${CMAKE_BINARY_DIR}/hilbert.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/hilbert)
 write_basic_package_version_file(hilbert-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES cmake/hilbert-config.cmake ${CMAKE_BINARY_DIR}/hilbert-config-version.cmake
+configure_file(cmake/hilbert-config.cmake.in hilbert-config.cmake @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/hilbert-config.cmake ${CMAKE_BINARY_DIR}/hilbert-config-version.cmake
   DESTINATION ${package})
 install(EXPORT hilbert NAMESPACE hilbert:: FILE hilbert-targets.cmake DESTINATION ${package})

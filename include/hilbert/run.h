@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "hilbert/io.h"
 #include "hilbert/status.h"
 
 #ifdef __cplusplus
@@ -126,6 +127,35 @@ HIL_API hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, F
 
 /* Lists the tensors of a model folder, a checkpoint folder or a .safetensors file on `out`. */
 HIL_API hil_status hil_inspect(const char *path, bool json, FILE *out);
+
+/* The speed of a drive: sequential reads and writes of a nameless file in the folder `path`, in
+   blocks of several sizes with several in flight, and fio on the same file where it is installed.
+   Speeds are in 10^9 bytes per second, NaN where there is no fio. */
+typedef struct hil_bench_io_options {
+    const char *path;
+    uint64_t size; /* of the file */
+    hil_io_kind engine;
+} hil_bench_io_options;
+typedef struct hil_bench_io_speed {
+    double read, write;
+} hil_bench_io_speed;
+enum { HIL_BENCH_IO_CELLS = 12 };
+typedef struct hil_bench_io_cell {
+    size_t block;
+    int depth;
+    hil_bench_io_speed own, fio;
+} hil_bench_io_cell;
+typedef struct hil_bench_io_result {
+    const char *engine;
+    bool direct, registered;
+    hil_bench_io_cell cell[HIL_BENCH_IO_CELLS];
+    hil_bench_io_speed best; /* of our own */
+    /* Against the best of fio: its best block and depth, both repeated in turn, medians. */
+    hil_bench_io_speed ratio;
+} hil_bench_io_result;
+HIL_API void hil_bench_io_defaults(hil_bench_io_options *options);
+HIL_API hil_status hil_bench_io(const hil_bench_io_options *options, const hil_observer *observer,
+                                hil_bench_io_result *result);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,13 @@
+# io_uring comes with liburing. Without it src/io/no_io_uring.c stands in, and threads do the I/O.
+pkg_check_modules(URING IMPORTED_TARGET liburing)
+set(uring_target)
+set(uring_package)
+if(URING_FOUND)
+  list(FILTER sources EXCLUDE REGEX "/no_io_uring\\.c$")
+  set(uring_target PkgConfig::URING)
+  set(uring_package liburing)
+  set_property(GLOBAL APPEND PROPERTY HIL_SUMMARY "io_uring: yes, liburing ${URING_VERSION}")
+else()
+  list(FILTER sources EXCLUDE REGEX "/io/io_uring\\.c$")
+  set_property(GLOBAL APPEND PROPERTY HIL_SUMMARY "io_uring: left out, liburing was not found")
+endif()

@@ -5,10 +5,16 @@
 set -euo pipefail
 
 missing=()
+optional=()
 need() { # need PACKAGE COMMAND...: PACKAGE unless the command succeeds
     local package=$1
     shift
     "$@" > /dev/null 2>&1 || missing+=("$package")
+}
+want() { # the same for a package that the build can do without: installed if it may be, or let be
+    local package=$1
+    shift
+    "$@" > /dev/null 2>&1 || optional+=("$package")
 }
 have() { command -v "$1"; }
 compiles() { # compiles COMPILER FLAGS...: a program of one function, on standard input
@@ -32,6 +38,7 @@ for part; do
         need cmake have cmake
         need pkg-config have pkg-config
         need libjansson-dev pkg-config --exists jansson
+        want liburing-dev pkg-config --exists liburing
         ;;
     lint)
         need clang have clang
@@ -52,8 +59,10 @@ for part; do
         ;;
     esac
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+[ $((${#missing[@]} + ${#optional[@]})) -gt 0 ] || exit 0
 
+may_install() { have apt-get && { [ "$(id -u)" = 0 ] || sudo -n true; }; }
+if [ ${#missing[@]} = 0 ] && ! may_install > /dev/null 2>&1; then exit 0; fi
 if ! have apt-get > /dev/null; then
     echo "hilbert needs these packages (Debian's names): ${missing[*]}" >&2
     echo "Install them with the package manager of this system, then run make again." >&2
@@ -63,10 +72,10 @@ as=()
 if [ "$(id -u)" != 0 ]; then as=(sudo); fi
 if [ "$(id -u)" != 0 ] && ! sudo -n true 2> /dev/null; then
     echo "hilbert needs packages that are not installed. Run this, then make again:" >&2
-    echo "    sudo apt-get update && sudo apt-get install -y ${missing[*]}" >&2
+    echo "    sudo apt-get update && sudo apt-get install -y ${missing[*]} ${optional[*]}" >&2
     exit 1
 fi
-echo "installing: ${missing[*]}"
+echo "installing:" "${missing[@]}" "${optional[@]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 run() { "${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@" >> "$log" 2>&1; }
@@ -78,7 +87,11 @@ for package in "${missing[@]}"; do
         known+=("$package")
     fi
 done
-if ! run install -y --no-install-recommends "${known[@]}"; then
+for package in "${optional[@]}"; do
+    run install -y --no-install-recommends "$package" ||
+        echo "warning: $package cannot be installed; building without it" >&2
+done
+if [ ${#known[@]} -gt 0 ] && ! run install -y --no-install-recommends "${known[@]}"; then
     tail -n 20 "$log" >&2
     echo "error: apt-get could not install: ${known[*]}" >&2
     exit 1

@@ -33,6 +33,10 @@ static int start_fio(const hil_fio_job *job, int out, pid_t *child)
     ADD("--allow_file_create=0");
     ADD("--thread");
     ADD("--output-format=json");
+    if (strcmp(job->engine, "io_uring") == 0) {
+        ADD("--fixedbufs");
+        ADD("--registerfiles");
+    }
 #undef ADD
     for (int i = 0; i < count; ++i) argument[i] = text[i];
     argument[count] = NULL;

@@ -16,16 +16,27 @@
 static char folder[64];
 static char path[128];
 
+static pid_t owner; /* children leave the folder alone */
+
+static inline void fixture_clean(void)
+{
+    if (folder[0] && getpid() == owner) (void)!hil_path_remove(folder);
+}
+
+/* In the current folder: /tmp may be in memory. */
 static inline void fixture_open(void)
 {
     snprintf(folder, sizeof folder, "hilbert-io-XXXXXX");
     CHECK(mkdtemp(folder) != NULL);
+    owner = getpid();
+    CHECK(atexit(fixture_clean) == 0);
     snprintf(path, sizeof path, "%s/file", folder);
 }
 
 static inline void fixture_close(void)
 {
     CHECK_OK(hil_path_remove(folder));
+    folder[0] = 0;
 }
 
 /* The byte of a test file at `offset`, in its `round`-th version. */

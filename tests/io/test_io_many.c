@@ -115,7 +115,7 @@ static void slots(hil_io_kind engine)
     hil_io_request *request[4], *more;
     hil_io_file *file;
     hil_io *io;
-    static char bytes[4][4096];
+    static char bytes[100][4096];
     hil_io_defaults(&options);
     options.engine = engine;
     options.requests = 4;
@@ -135,8 +135,9 @@ static void slots(hil_io_kind engine)
     CHECK_OK(hil_io_wait(request[3]));
     expect(bytes[3], 3 * 4096, 4096, 6);
     for (int i = 0; i < 100; ++i) /* without handles, start waits for a slot */
-        CHECK_OK(hil_io_read_start(file, (uint64_t)i * 4096, bytes[i % 4], 4096, NULL));
+        CHECK_OK(hil_io_read_start(file, (uint64_t)i * 4096, bytes[i], 4096, NULL));
     CHECK_OK(hil_io_wait_all(io));
+    for (int i = 0; i < 100; ++i) expect(bytes[i], (uint64_t)i * 4096, 4096, 6);
     hil_io_close(file);
     hil_io_destroy(io);
 }

@@ -14,7 +14,7 @@
 #define REQUESTS_MAX (1 << 20)
 #define TRIES_AT_ONCE 16
 #define TRIES_MAX 5000 /* each after a millisecond */
-#define FILE_ENDS -1   /* beside the errno values */
+#define FILE_ENDS (-1) /* beside the errno values */
 
 void hil_io_sleep(hil_io *io)
 {

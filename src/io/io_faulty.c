@@ -107,13 +107,24 @@ static bool registered(const void *engine)
     return f->inner->registered(f->engine);
 }
 
-#define FAULTY(name_, create_)                                                                     \
-    {                                                                                              \
-        .name = name_, .create = create_, .destroy = destroy, .submit = submit,                    \
-        .add_file = add_file, .drop_file = drop_file, .registered = registered                     \
-    }
-static const hil_io_backend on_uring = FAULTY("uring", create_on_uring);
-static const hil_io_backend on_threads = FAULTY("threads", create_on_threads);
+static const hil_io_backend on_uring = {
+    .name = "uring",
+    .create = create_on_uring,
+    .destroy = destroy,
+    .submit = submit,
+    .add_file = add_file,
+    .drop_file = drop_file,
+    .registered = registered,
+};
+static const hil_io_backend on_threads = {
+    .name = "threads",
+    .create = create_on_threads,
+    .destroy = destroy,
+    .submit = submit,
+    .add_file = add_file,
+    .drop_file = drop_file,
+    .registered = registered,
+};
 
 const hil_io_backend *hil_io_faulty_around(const hil_io_backend *backend)
 {

@@ -26,7 +26,7 @@ static void submit_then_wait_all(hil_io_kind engine)
     snprintf(path + strlen(folder), sizeof path - strlen(folder), "/copy");
     CHECK_OK(hil_io_open(io, path, HIL_IO_READ | HIL_IO_WRITE | HIL_IO_CREATE, &copy));
     for (size_t at = 0, i = 0; at < FILE_BYTES / 2; ++i) {
-        size_t size = 512 << (i % 7);
+        size_t size = (size_t)512 << (i % 7);
         CHECK_OK(hil_io_write_start(copy, at, (char *)bytes + at, size, NULL));
         at += size;
     }

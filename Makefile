@@ -42,9 +42,9 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call build,build-asan,-DHIL_SANITIZE=address$(comma)undefined)
 	$(ctest) build-asan -LE 'lint|install'
 
-tsan: ## the tests under ThreadSanitizer
+tsan: ## the tests of what runs on several threads under ThreadSanitizer
 	$(call build,build-tsan,-DHIL_SANITIZE=thread)
-	$(ctest) build-tsan -LE 'lint|install'
+	$(ctest) build-tsan -LE 'lint|install|cli|format|io'
 
 fuzz: ## each fuzzer for FUZZ_SECONDS
 	@tools/deps.sh fuzz

@@ -6,7 +6,7 @@ function(hil_test name source)
   set(environment HILBERT=${CMAKE_BINARY_DIR}/hilbert TESTS=${CMAKE_SOURCE_DIR}/tests
     SOURCE=${CMAKE_SOURCE_DIR} BUILD=${CMAKE_BINARY_DIR} CC=${CMAKE_C_COMPILER})
   add_test(NAME ${name} COMMAND ${ARGN})
-  set_tests_properties(${name} PROPERTIES LABELS ${folder} TIMEOUT 600 SKIP_RETURN_CODE 77
+  set_tests_properties(${name} PROPERTIES LABELS ${folder} TIMEOUT 1800 SKIP_RETURN_CODE 77
     ENVIRONMENT "${environment}")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   file(STRINGS ${source} long REGEX "^(/\\*|#) soak: --full")

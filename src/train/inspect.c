@@ -18,16 +18,73 @@ struct source {
     bool folder;
     hil_safetensors *file[FILES_MAX];
     int count;
+    int listed; /* files whose tensors are listed: of a checkpoint only the master weights */
+};
+
+/* The files of a checkpoint; all three have the same names and shapes. */
+enum { STATES = 3 };
+static const struct {
+    const char *name, *what;
+} states[STATES] = {
+    {"master", "weights, fp32"},
+    {"moment1", "AdamW's first moments, of the same shapes"},
+    {"moment2", "AdamW's second moments, of the same shapes"},
 };
 
 struct totals {
-    int64_t tensors, parameters, bytes;
+    int64_t tensors, parameters; /* of the listed files */
+    int64_t bytes;               /* of all */
 };
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), tail = strlen(end);
+    return size > tail && strcmp(text + size - tail, end) == 0;
+}
 
 static int is_safetensors(const struct dirent *entry)
 {
-    size_t size = strlen(entry->d_name);
-    return size > 12 && strcmp(entry->d_name + size - 12, ".safetensors") == 0;
+    return ends_with(entry->d_name, ".safetensors");
+}
+
+static bool is_checkpoint(const char *folder)
+{
+    char path[HIL_PATH_MAX], name[32];
+    if (hil_path_join(path, folder, "manifest.json") != HIL_OK || !hil_file_exists(path))
+        return false;
+    for (int i = 0; i < STATES; ++i) {
+        snprintf(name, sizeof name, "%s.safetensors", states[i].name);
+        if (hil_path_join(path, folder, name) != HIL_OK || !hil_file_exists(path)) return false;
+    }
+    return true;
+}
+
+static hil_status open_checkpoint(struct source *source)
+{
+    char path[HIL_PATH_MAX], name[32];
+    for (int i = 0; i < STATES; ++i) {
+        snprintf(name, sizeof name, "%s.safetensors", states[i].name);
+        HIL_TRY(hil_path_join(path, source->path, name));
+        HIL_TRY(hil_safetensors_open(&source->file[i], path));
+        source->count = i + 1;
+    }
+    source->listed = 1;
+    return HIL_OK;
+}
+
+/* The number of the newest step-N in `folder`, or -1. */
+static long long newest_step(const char *folder)
+{
+    long long newest = -1;
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char *end;
+        if (strncmp(entry->d_name, "step-", 5) != 0) continue;
+        long long step = strtoll(entry->d_name + 5, &end, 10);
+        if (!*end && step > newest) newest = step;
+    }
+    if (dir) closedir(dir);
+    return newest;
 }
 
 /* A folder without a model's file names, such as a checkpoint: every .safetensors file in it. */
@@ -37,6 +94,11 @@ static hil_status open_all(struct source *source)
     int count = scandir(source->path, &names, is_safetensors, alphasort);
     if (count < 0) return hil_fail(HIL_ERR_IO, "cannot list %s: %s", source->path, strerror(errno));
     hil_status status = HIL_OK;
+    long long step = count == 0 ? newest_step(source->path) : -1;
+    if (step >= 0)
+        HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT,
+                              "%s holds checkpoints; look at the newest, %s/step-%lld",
+                              source->path, source->path, step));
     if (count == 0 || count > FILES_MAX)
         HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s holds %s .safetensors files", source->path,
                               count ? "too many" : "no"));
@@ -46,27 +108,51 @@ static hil_status open_all(struct source *source)
         HIL_TRY_DONE(hil_safetensors_open(&source->file[source->count], path));
         ++source->count;
     }
+    source->listed = source->count;
 done:
     for (int i = 0; i < count; ++i) free(names[i]);
     free(names);
     return status;
 }
 
+/* Whether the length at the beginning of the file can be that of a header in it. */
+static bool has_header(const char *path, off_t size)
+{
+    unsigned char bytes[8] = {0};
+    uint64_t length = 0;
+    FILE *file = fopen(path, "rb");
+    bool whole = file && fread(bytes, 1, sizeof bytes, file) == sizeof bytes;
+    if (file) fclose(file);
+    for (int i = 7; i >= 0; --i) length = length << 8 | bytes[i];
+    return whole && length <= (uint64_t)size - sizeof bytes;
+}
+
+static hil_status open_file(struct source *source, off_t size)
+{
+    const char *path = source->path;
+    hil_status status = hil_safetensors_open(&source->file[0], path);
+    if (status != HIL_ERR_INPUT || ends_with(path, ".safetensors")) return status;
+    if (!ends_with(path, ".json") && !ends_with(path, ".txt") && has_header(path, size))
+        return status;
+    return hil_fail(status, "%s is not a safetensors file; give one, or a model folder", path);
+}
+
 static hil_status open_source(struct source *source, const char *path)
 {
     char single[HIL_PATH_MAX], index[HIL_PATH_MAX];
-    struct stat info;
+    struct stat info = {0};
     source->path = path;
     source->folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     if (source->folder) {
+        if (is_checkpoint(path)) return open_checkpoint(source);
         HIL_TRY(hil_path_join(single, path, "model.safetensors"));
         HIL_TRY(hil_path_join(index, path, "model.safetensors.index.json"));
         if (!hil_file_exists(single) && !hil_file_exists(index)) return open_all(source);
         HIL_TRY(hil_safetensors_open_folder(&source->file[0], path));
     } else {
-        HIL_TRY(hil_safetensors_open(&source->file[0], path));
+        HIL_TRY(open_file(source, info.st_size));
     }
-    source->count = 1;
+    source->count = source->listed = 1;
     return HIL_OK;
 }
 
@@ -77,11 +163,25 @@ static int64_t elements_of(const hil_entry *entry)
     return count;
 }
 
+static int64_t bytes_of(hil_safetensors *file)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < hil_safetensors_count(file); ++i)
+        bytes += (int64_t)hil_safetensors_at(file, i)->bytes;
+    return bytes;
+}
+
+static int64_t all_bytes(const struct source *source)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < source->count; ++i) bytes += bytes_of(source->file[i]);
+    return bytes;
+}
+
 static void add_totals(struct totals *totals, const hil_entry *entry)
 {
     ++totals->tensors;
     totals->parameters += elements_of(entry);
-    totals->bytes += (int64_t)entry->bytes;
 }
 
 static void print_shape(char *out, size_t size, const hil_entry *entry)
@@ -108,7 +208,7 @@ static void print_table(const struct source *source, struct totals *totals, FILE
 {
     char shape[256];
     int width = 4, shape_width = 5;
-    for (int f = 0; f < source->count; ++f) {
+    for (int f = 0; f < source->listed; ++f) {
         for (size_t i = 0; i < hil_safetensors_count(source->file[f]); ++i) {
             const hil_entry *entry = hil_safetensors_at(source->file[f], i);
             print_shape(shape, sizeof shape, entry);
@@ -118,7 +218,7 @@ static void print_table(const struct source *source, struct totals *totals, FILE
     }
     fprintf(out, "%-*s  %-7s  %-*s  %13s\n", width, "name", "dtype", shape_width, "shape",
             "elements");
-    for (int f = 0; f < source->count; ++f) {
+    for (int f = 0; f < source->listed; ++f) {
         for (size_t i = 0; i < hil_safetensors_count(source->file[f]); ++i) {
             const hil_entry *entry = hil_safetensors_at(source->file[f], i);
             print_shape(shape, sizeof shape, entry);
@@ -202,19 +302,35 @@ static hil_status add_entry(json_t *list, const hil_entry *entry)
     return json_array_append_new(list, item) == 0 ? HIL_OK : no_memory();
 }
 
+/* Of a checkpoint: the bytes of each of its files. */
+static hil_status add_states(const struct source *source, json_t *root)
+{
+    if (source->listed == source->count) return HIL_OK;
+    json_t *object = json_object();
+    for (int i = 0; i < source->count; ++i) {
+        json_t *bytes = json_integer(bytes_of(source->file[i]));
+        if (json_object_set_new(object, states[i].name, bytes) != 0) {
+            json_decref(object);
+            return no_memory();
+        }
+    }
+    return json_object_set_new(root, "states", object) == 0 ? HIL_OK : no_memory();
+}
+
 static hil_status print_json(const struct source *source, FILE *out)
 {
     hil_status status = HIL_OK;
-    struct totals totals = {0};
+    struct totals totals = {.bytes = all_bytes(source)};
     json_t *list = json_array(), *root = json_object();
     if (!list || !root || json_object_set(root, "tensors", list) != 0) HIL_TRY_DONE(no_memory());
-    for (int f = 0; f < source->count; ++f) {
+    for (int f = 0; f < source->listed; ++f) {
         for (size_t i = 0; i < hil_safetensors_count(source->file[f]); ++i) {
             const hil_entry *entry = hil_safetensors_at(source->file[f], i);
             HIL_TRY_DONE(add_entry(list, entry));
             add_totals(&totals, entry);
         }
     }
+    HIL_TRY_DONE(add_states(source, root));
     json_t *sum = json_pack("{s:I, s:I, s:I}", "tensors", (json_int_t)totals.tensors, "parameters",
                             (json_int_t)totals.parameters, "bytes", (json_int_t)totals.bytes);
     if (json_object_set_new(root, "total", sum) != 0) HIL_TRY_DONE(no_memory());
@@ -229,12 +345,17 @@ done:
 
 static hil_status print_text(const struct source *source, FILE *out)
 {
-    struct totals totals = {0};
+    struct totals totals = {.bytes = all_bytes(source)};
     char bytes[32];
     print_table(source, &totals, out);
     fprintf(out, "%lld tensor%s, %lld parameters, %lld bytes (%s)\n", (long long)totals.tensors,
             totals.tensors == 1 ? "" : "s", (long long)totals.parameters, (long long)totals.bytes,
             hil_text_bytes(bytes, (uint64_t)totals.bytes));
+    for (int i = 0; source->listed < source->count && i < source->count; ++i) {
+        uint64_t size = (uint64_t)bytes_of(source->file[i]);
+        fprintf(out, "%s.safetensors: %s, %s\n", states[i].name, states[i].what,
+                hil_text_bytes(bytes, size));
+    }
     return print_config(source, out);
 }
 

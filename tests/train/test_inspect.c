@@ -70,8 +70,39 @@ static void check_files(void)
     CHECK(strstr(output, " tensors, "));
 }
 
+/* A checkpoint has three states of each parameter; the parameters count once. */
+static void check_checkpoint(void)
+{
+    static const char *const state[] = {"master", "moment1", "moment2"};
+    char folder[] = "/tmp/hilbert-inspect-XXXXXX", step[64], path[128];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/step-9", folder);
+    CHECK_OK(hil_folder_create(path));
+    snprintf(step, sizeof step, "%s/step-10", folder);
+    CHECK_OK(hil_folder_create(step));
+    for (int i = 0; i < 3; ++i) {
+        snprintf(path, sizeof path, "%s/%s.safetensors", step, state[i]);
+        CHECK_OK(hil_file_copy(HIL_TESTS "/golden/models/gpt2/model.safetensors", path));
+    }
+    snprintf(path, sizeof path, "%s/manifest.json", step);
+    CHECK_OK(hil_file_write(path, "{}", 2));
+    CHECK_OK(run(step, false));
+    CHECK(strstr(output, "28 tensors, 24674 parameters, 296088 bytes"));
+    CHECK(
+        strstr(output, "\nmoment2.safetensors: AdamW's second moments, of the same shapes, 96.4"));
+    CHECK_OK(run(step, true));
+    CHECK(strstr(output, "\"states\":{\"master\":98696,\"moment1\":98696,\"moment2\":98696}"));
+    CHECK(strstr(output, "\"total\":{\"tensors\":28,\"parameters\":24674,\"bytes\":296088}"));
+    CHECK_FAILS(run(folder, false), HIL_ERR_INPUT, "step-10");
+    CHECK_OK(hil_path_remove(folder));
+}
+
 static void check_failures(void)
 {
+    CHECK_FAILS(run(HIL_TESTS "/golden/models/gpt2/config.json", false), HIL_ERR_INPUT,
+                "config.json is not a safetensors file");
+    CHECK_FAILS(run(HIL_TESTS "/golden/formats/u2.npy", true), HIL_ERR_INPUT,
+                "u2.npy is not a safetensors file");
     CHECK_FAILS(run(HIL_TESTS "/cli", false), HIL_ERR_INPUT, "no .safetensors files");
     CHECK_FAILS(run("/nonexistent", true), HIL_ERR_IO, "/nonexistent");
     CHECK_FAILS(run(HIL_TESTS "/golden/formats/u2.npy", true), HIL_ERR_INPUT, "u2.npy");
@@ -119,6 +150,7 @@ int main(void)
 {
     check_folder();
     check_files();
+    check_checkpoint();
     check_failures();
     check_refused_config();
     check_no_memory();

@@ -44,7 +44,7 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 tsan: ## the tests of what runs on several threads under ThreadSanitizer
 	$(call build,build-tsan,-DHIL_SANITIZE=thread)
-	$(ctest) build-tsan -LE 'lint|install|cli|format|io'
+	$(ctest) build-tsan -LE 'lint|install|cli|format'
 
 fuzz: ## each fuzzer for FUZZ_SECONDS
 	@tools/deps.sh fuzz

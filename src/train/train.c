@@ -335,10 +335,10 @@ static hil_status run_job(job *j, hil_train_result *result)
     char parameters[32];
     hil_text_count(parameters, (uint64_t)result->parameters);
     hil_note(j->observer,
-             "%s with %s parameters in %s; %lld tokens of data; %lld steps of %lld x %lld tokens",
+             "%s with %s parameters in %s; %lld tokens of data; %lld step%s of %lld x %lld tokens",
              hil_arch_name(j->source.config.arch), parameters, o->dtype,
-             (long long)j->run.data_tokens, (long long)j->steps, (long long)o->batch,
-             (long long)j->run.seq);
+             (long long)j->run.data_tokens, (long long)j->steps, j->steps == 1 ? "" : "s",
+             (long long)o->batch, (long long)j->run.seq);
     HIL_TRY(loop(j, result));
     HIL_TRY(hil_folder_export(&j->folder, &j->source, j->model->store, j->save_dtype));
     result->steps = j->run.step;

@@ -96,7 +96,7 @@ static void print_quoted(FILE *out, const char *text)
     fputc('\'', out);
 }
 
-/* What this session did; after --resume that is less than the whole run. */
+/* What this start did; after --resume that is less than the whole run. */
 static void print_summary(const hil_progress *progress, const char *model,
                           const hil_train_result *result)
 {

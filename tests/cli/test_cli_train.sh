@@ -17,7 +17,7 @@ grep -q $'[\r\033]' "$work/err" && die "control characters in a log"
 fails 2 "holds a run" train "${common[@]}" --out "$out" --steps 4
 run 0 train "${common[@]}" --out "$out" --steps 4 --resume
 grep -q '^all 4 steps were done before$' "$work/err" || die "$(cat "$work/err")"
-# What this session did, and the whole beside it.
+# What this start did, and the whole beside it.
 run 0 train "${common[@]}" --out "$out" --steps 7 --resume
 first=$(sed -n 's/^{"step": 5, "loss": \([0-9.]*\),.*/\1/p' "$out/metrics.jsonl")
 grep -q "^3 steps (7 in all), loss $(printf %.4f "$first") -> [0-9.]*$" "$work/err" ||

@@ -353,11 +353,6 @@ int64_t hil_engine_vocab(const hil_engine *e)
     return e->context.vocab;
 }
 
-uint64_t hil_engine_peak_bytes(const hil_engine *e)
-{
-    return hil_buffers_peak(e->buffers);
-}
-
 hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engine_options *options)
 {
     *out = NULL;

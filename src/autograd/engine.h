@@ -40,7 +40,5 @@ hil_status hil_engine_extend(hil_engine *engine, const hil_micro *micro, float *
 void hil_engine_cache_end(hil_engine *engine);
 
 int64_t hil_engine_vocab(const hil_engine *engine);
-/* Most bytes of activations and their gradients at any time. */
-uint64_t hil_engine_peak_bytes(const hil_engine *engine);
 
 #endif

@@ -34,7 +34,6 @@ struct hil_store {
     hil_param **params;
     size_t count, capacity;
     hil_buffers *buffers; /* gradients */
-    uint64_t resident;    /* bytes of weights, master and moments */
 };
 
 /* Weights (and what they lack) of elements [first, first + count) from fp32. */

@@ -114,16 +114,13 @@ static hil_status check_memory(const hil_store *store)
 static hil_status allocate_param(hil_store *store, hil_param *p)
 {
     HIL_TRY(hil_memory_map(weight_bytes(p), &p->weight));
-    store->resident += weight_bytes(p);
     if (!store->options.training) return HIL_OK;
     size_t n = (size_t)p->elements;
     if (p->dtype == HIL_BF16) {
         HIL_TRY(hil_memory_map(n * 2, (void **)&p->low));
-        store->resident += n * 2;
     }
     HIL_TRY(hil_memory_map(n * 4, (void **)&p->moment1));
     HIL_TRY(hil_memory_map(n * 4, (void **)&p->moment2));
-    store->resident += n * 8;
     return HIL_OK;
 }
 
@@ -224,19 +221,4 @@ hil_dtype hil_param_dtype(const hil_param *param)
 int64_t hil_param_tile_rows(const hil_param *param)
 {
     return param->tile_rows;
-}
-
-int hil_param_index(const hil_param *param)
-{
-    return param->index;
-}
-
-uint64_t hil_store_bytes(const hil_store *store)
-{
-    return store->resident + hil_buffers_bytes(store->buffers);
-}
-
-uint64_t hil_store_peak_bytes(const hil_store *store)
-{
-    return store->resident + hil_buffers_peak(store->buffers);
 }

@@ -43,7 +43,6 @@ const hil_param_spec *hil_param_spec_of(const hil_param *param);
 int64_t hil_param_elements(const hil_param *param);
 hil_dtype hil_param_dtype(const hil_param *param);
 int64_t hil_param_tile_rows(const hil_param *param);
-int hil_param_index(const hil_param *param);
 
 /* Around a use, one tile of rows at a time. */
 hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, const void **data);
@@ -91,9 +90,5 @@ void hil_store_block_release(hil_store *store, hil_param *param, int64_t block);
 
 /* The step is over: gradients are forgotten. */
 void hil_store_step_end(hil_store *store);
-
-/* Bytes held now and at most, for the account. */
-uint64_t hil_store_bytes(const hil_store *store);
-uint64_t hil_store_peak_bytes(const hil_store *store);
 
 #endif

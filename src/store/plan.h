@@ -1,0 +1,54 @@
+/* plan.h - where everything lives and in which order it moves: pure data. */
+#ifndef HIL_STORE_PLAN_H
+#define HIL_STORE_PLAN_H
+
+#include "tier/links.h"
+
+/* States of a unit that have a home of their own. */
+typedef enum hil_unit_state {
+    HIL_WEIGHT, /* compute dtype */
+    HIL_REST,   /* what the weight lacks of the fp32 master: bf16 2 bytes, fp16 all 4, fp32 none */
+    HIL_STATE1, /* first moment */
+    HIL_STATE2, /* second moment */
+    HIL_GRADIENT, /* compute dtype, one per use */
+    HIL_UNIT_STATES
+} hil_unit_state;
+
+typedef struct hil_unit_place {
+    unsigned char tier[HIL_UNIT_STATES]; /* hil_tier */
+} hil_unit_place;
+
+typedef struct hil_segment_place {
+    int64_t keep; /* so many micro-batches of a group keep what backward needs; the rest keep only
+                     the segment's inputs and compute again */
+    unsigned char tier; /* hil_tier: where the values that leave the segment wait */
+} hil_segment_place;
+
+typedef struct hil_plan {
+    /* Given. */
+    size_t device_budget, host_budget;
+    uint64_t disk_budget;
+    bool prefetch;
+    /* Decided. */
+    int64_t group;       /* micro-batches that pass a segment together: 1, or all of a step */
+    size_t window;       /* device bytes for weights and sums that come and go */
+    size_t work;         /* device bytes for tensors */
+    size_t ring;         /* host bytes: staging between disk and device */
+    size_t parked;       /* host bytes: parked tensors */
+    int64_t chunk;       /* elements of a state that the sweep moves at once; multiple of 4096 */
+    int slots;           /* chunks in flight in the sweep */
+    unsigned char spill; /* hil_tier of sums that leave the device: HIL_HOST or HIL_DISK */
+    size_t units;
+    hil_unit_place *unit;
+    size_t segments;
+    hil_segment_place *segment;
+    uint64_t drive_bytes[HIL_DRIVES]; /* size of each swap file */
+    /* Predicted for one step. */
+    uint64_t peak[HIL_TIERS];
+    uint64_t disk_read, disk_written, to_device, to_host;
+    double step_seconds, compute_seconds, update_seconds;
+    double wait[HIL_WAITS];
+    double busy[HIL_LINKS];
+} hil_plan;
+
+#endif

@@ -1,0 +1,83 @@
+/* links.h - one queue per link; jobs of a link start and retire in order, links run side by side.
+   The same calls drive a rehearsal, where jobs take no memory and only a clock advances. */
+#ifndef HIL_TIER_LINKS_H
+#define HIL_TIER_LINKS_H
+
+#include "tier/disk.h"
+#include "tier/speeds.h"
+
+typedef struct hil_links hil_links; /* owns its threads and queues; borrows the disk */
+
+typedef struct hil_links_options {
+    hil_disk *disk;           /* NULL: none */
+    const hil_speeds *speeds; /* not NULL: a rehearsal by these speeds */
+} hil_links_options;
+hil_status hil_links_create(hil_links **out, const hil_links_options *options);
+/* Ends at once what can be ended; waits for what is in flight. */
+void hil_links_destroy(hil_links *links);
+
+typedef enum hil_part_kind { HIL_PART_COPY, HIL_PART_READ, HIL_PART_WRITE } hil_part_kind;
+typedef struct hil_part {
+    hil_part_kind kind;
+    void *to;               /* COPY, READ */
+    const void *from;       /* COPY, WRITE */
+    size_t bytes;           /* COPY; of all pages otherwise */
+    const hil_extent *disk; /* READ, WRITE */
+    int64_t first, count;   /* pages */
+} hil_part;
+
+/* A few transfers, or a piece of arithmetic, that happen together. */
+#define HIL_JOB_PARTS 8
+typedef struct hil_job {
+    hil_link link;
+    hil_fence after; /* starts when this is over */
+    int parts;
+    hil_part part[HIL_JOB_PARTS];
+    /* HIL_LINK_UPDATE: runs on the link's thread. */
+    hil_status (*run)(void *context, int64_t index);
+    void *context;
+    int64_t index;
+    double seconds;   /* what `run` takes, for the rehearsal */
+    const char *name; /* for the timeline; borrowed for ever */
+} hil_job;
+
+/* Queues a job (copied) and returns at once. *fence (may be NULL) becomes: when this job is over,
+   joined to what it was. Jobs only wait for earlier jobs, so nothing can hang. */
+hil_status hil_links_submit(hil_links *links, const hil_job *job, hil_fence *fence);
+
+typedef enum hil_wait_reason {
+    HIL_WAIT_WEIGHTS,     /* on their way to the device */
+    HIL_WAIT_UPDATE,      /* not updated yet: the exposed part of the sweep */
+    HIL_WAIT_ACTIVATIONS, /* coming back for backward */
+    HIL_WAIT_GRADIENTS,   /* sums coming back, or room for gradients that leave */
+    HIL_WAIT_MEMORY,      /* of something that still leaves */
+    HIL_WAITS
+} hil_wait_reason;
+
+/* Waits; the first failure of any job since create is everybody's. */
+hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_reason reason);
+/* Everything submitted so far. */
+hil_status hil_links_drain(hil_links *links);
+/* Whether a wait would return at once. In a rehearsal: by its clock. */
+bool hil_links_over(hil_links *links, const hil_fence *fence);
+
+/* The rehearsal's compute: its clock advances. Elsewhere does nothing. */
+void hil_links_compute(hil_links *links, double seconds);
+/* Seconds: the rehearsal's clock, or the machine's. */
+double hil_links_now(const hil_links *links);
+bool hil_links_rehearse(const hil_links *links);
+
+/* Since the last call of hil_links_take_account. */
+typedef struct hil_account {
+    uint64_t bytes[HIL_LINKS]; /* of jobs that were submitted */
+    uint64_t disk_read, disk_written, to_device, to_host;
+    double busy[HIL_LINKS]; /* seconds */
+    double wait[HIL_WAITS];
+} hil_account;
+void hil_links_take_account(hil_links *links, hil_account *out);
+
+/* Spans of jobs and waits go to it while it is set; NULL: nowhere. */
+struct hil_timeline;
+void hil_links_set_timeline(hil_links *links, struct hil_timeline *timeline);
+
+#endif

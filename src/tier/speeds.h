@@ -1,0 +1,16 @@
+/* speeds.h - what a machine can do, as `hilbert probe` measures it. Pure data. */
+#ifndef HIL_TIER_SPEEDS_H
+#define HIL_TIER_SPEEDS_H
+
+/* Bytes, floating-point operations or parameters per second. */
+typedef struct hil_speeds {
+    double disk_read, disk_write, disk_mixed; /* all drives together; mixed: both ways, summed */
+    double to_device, to_host;                /* copies by one link */
+    double memory;                            /* streaming reads and writes by all cores */
+    double gemm[3];                           /* fp32, bf16, fp16: large products */
+    double attention[3];
+    double update;  /* parameters per second through AdamW, in memory */
+    double op_call; /* seconds that an operation costs besides its work */
+} hil_speeds;
+
+#endif

@@ -1,0 +1,36 @@
+/* tiers.h - the three tiers of a run: budgets, memory, drives, and the links between them. */
+#ifndef HIL_TIER_TIERS_H
+#define HIL_TIER_TIERS_H
+
+#include "tier/links.h"
+#include "tier/region.h"
+
+typedef struct hil_tiers_options {
+    size_t device_bytes, host_bytes; /* hard budgets */
+    const hil_drive *drives;         /* borrowed */
+    int drive_count;
+    const uint64_t *drive_bytes; /* of each drive, what the rehearsal needed; NULL in a rehearsal */
+    hil_io_kind io;
+    const hil_speeds *speeds; /* not NULL: a rehearsal. No memory, no files, no threads */
+} hil_tiers_options;
+
+/* Open data. Memory of a tier is reserved in one piece and touched only as it is used. In a
+   rehearsal the bases are address space without memory: offsets work, any access faults. */
+typedef struct hil_tiers {
+    bool rehearse;
+    size_t device_bytes, host_bytes;
+    hil_region *device, *host;
+    char *device_base, *host_base;
+    hil_disk *disk; /* NULL: no drives */
+    hil_io *io;
+    hil_links *links;
+} hil_tiers;
+
+hil_status hil_tiers_open(hil_tiers *tiers, const hil_tiers_options *options);
+void hil_tiers_close(hil_tiers *tiers);
+
+/* A block of the device or the host tier for as long as the tiers are open. Fails with a message
+   that names the tier, its budget and `what`. */
+hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const char *what,
+                          void **memory);
+#endif

@@ -35,6 +35,14 @@ typedef struct hil_observer {
     void (*eval)(void *context, int64_t step, double loss);
 } hil_observer;
 
+/* A folder for what fits neither into the device's memory nor into the host's, and how many bytes
+   may be used there; 0: what is free, less a margin. */
+typedef struct hil_disk_budget {
+    const char *path;
+    uint64_t bytes;
+} hil_disk_budget;
+#define HIL_DISKS_MAX 16
+
 /* Every option of `hilbert train`. hil_train_defaults fills it; strings and lists are borrowed. */
 typedef struct hil_train_options {
     const char *model;       /* model folder or config.json */
@@ -62,6 +70,14 @@ typedef struct hil_train_options {
     int64_t keep;       /* checkpoints kept */
     bool resume, overwrite;
     uint64_t tile_size;
+    uint64_t device_memory, host_memory; /* hard budgets in bytes; 0: what is free, less a margin */
+    const hil_disk_budget *disks;
+    size_t disk_count;
+    hil_io_kind io;
+    bool prefetch;            /* fetch ahead of use; false only to compare */
+    const char *plan;         /* a file to follow instead of planning; may be NULL */
+    const char *trace;        /* where a timeline of the run is written; may be NULL */
+    const char *probe_cache;  /* where measured speeds are kept; NULL: nowhere */
     const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
 } hil_train_options;
 
@@ -84,6 +100,10 @@ typedef struct hil_eval_options {
     int64_t seq, batch; /* 0: as in training */
     const char *dtype;  /* "fp32" by default */
     int threads;
+    uint64_t device_memory, host_memory; /* as in training */
+    const hil_disk_budget *disks;
+    size_t disk_count;
+    hil_io_kind io;
     const char *cache;        /* where tokens are kept while it runs; NULL: /tmp */
     const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
 } hil_eval_options;
@@ -105,6 +125,10 @@ typedef struct hil_generate_options {
     uint64_t seed;
     const char *dtype;
     int threads;
+    uint64_t device_memory, host_memory; /* as in training */
+    const hil_disk_budget *disks;
+    size_t disk_count;
+    hil_io_kind io;
     /* Receives the text as it comes; a non-zero return stops. */
     int (*write)(void *context, const char *text, size_t size);
     void *write_context;

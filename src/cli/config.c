@@ -47,8 +47,10 @@ static hil_status set_json_list(hil_parsed *parsed, const hil_option *option, co
         if (!json_is_string(item)) return wrong_type(label, "an array of strings", item);
         if (json_string_length(item) == 0)
             return hil_fail(HIL_ERR_USAGE, "%s: a name in the list is empty", label);
-        HIL_TRY(
-            hil_option_add_item(parsed, option, json_string_value(item), json_string_length(item)));
+        HIL_TRY(option->kind == HIL_OPTION_DISK
+                    ? hil_option_set_text(parsed, option, label, json_string_value(item))
+                    : hil_option_add_item(parsed, option, json_string_value(item),
+                                          json_string_length(item)));
     }
     return HIL_OK;
 }
@@ -88,12 +90,14 @@ static hil_status set_json(hil_parsed *parsed, const hil_option *option, const c
         if (!json_is_number(value)) return wrong_type(label, "a number", value);
         return hil_option_set_real(parsed, option, label, json_number_value(value));
     case HIL_OPTION_SIZE:
+    case HIL_OPTION_MEMORY:
         if (json_is_string(value)) break;
         return set_json_whole(parsed, option, label, value);
     case HIL_OPTION_WHOLE:
     case HIL_OPTION_SEED:
         return set_json_whole(parsed, option, label, value);
     case HIL_OPTION_LIST:
+    case HIL_OPTION_DISK:
         if (json_is_array(value)) return set_json_list(parsed, option, label, value);
         if (!json_is_string(value)) return wrong_type(label, "a string or an array", value);
         break;

@@ -22,6 +22,7 @@ static const hil_option options[] = {
     ROW("dtype", WORD, run.dtype, "bf16|fp32", "precision of the computation"),
     ROW("threads", WHOLE, run.threads, "N", "CPU threads", .initial = "all",
         .range = &hil_range_threads),
+    HIL_MEMORY_ROWS(eval_values, run., .group = NULL),
     ROW("json", ON, json, NULL, "print one JSON object"),
 };
 

@@ -21,6 +21,7 @@ static const hil_option options[] = {
     ROW("dtype", WORD, dtype, "bf16|fp32", "precision of the computation"),
     ROW("threads", WHOLE, threads, "N", "CPU threads", .initial = "all",
         .range = &hil_range_threads),
+    HIL_MEMORY_ROWS(hil_generate_options, , .group = NULL),
 };
 
 static int write_text(void *context, const char *text, size_t size)

@@ -61,6 +61,9 @@ static void print_default(FILE *out, const hil_option *option, const void *value
                      option->width == sizeof(bool) ? *(const bool *)field
                                                    : *(const unsigned *)field);
         return;
+    case HIL_OPTION_DISK:
+        fputs("none", out);
+        return;
     default:
         memcpy(&text, field, sizeof text);
         fputs(text ? text : "none", out);

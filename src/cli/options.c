@@ -1,6 +1,8 @@
 /* options.c - arguments into a command's struct. */
 #include "cli/options.h"
 
+#include "base/memory.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,24 +158,45 @@ static hil_status parse_unsigned(const char *label, const char *text, uint64_t *
 static hil_status set_unsigned(hil_parsed *parsed, const hil_option *option, const char *label,
                                const char *text)
 {
-    static const char units[] = "KMGT";
     uint64_t number;
+    bool percent = false;
     const char *rest = text;
-    HIL_TRY(parse_unsigned(label, text, &number, &rest));
-    if (option->kind == HIL_OPTION_SIZE && *rest) {
-        const char *unit = strchr(units, *rest >= 'a' ? *rest - 'a' + 'A' : *rest);
-        unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-        if (!unit || rest[1])
-            return hil_fail(HIL_ERR_USAGE, "%s: '%s' is not a size such as 4096, 64M or 2G", label,
-                            text);
-        if (number > UINT64_MAX >> shift)
-            return hil_fail(HIL_ERR_USAGE, "%s: %s is too large", label, text);
-        number <<= shift;
-    } else if (*rest) {
-        return hil_fail(HIL_ERR_USAGE, "%s: '%s' is not a whole number", label, text);
+    if (option->kind == HIL_OPTION_SEED) {
+        HIL_TRY(parse_unsigned(label, text, &number, &rest));
+        if (*rest) return hil_fail(HIL_ERR_USAGE, "%s: '%s' is not a whole number", label, text);
+    } else {
+        bool *may = option->kind == HIL_OPTION_MEMORY ? &percent : NULL;
+        HIL_TRY(hil_size_parse(label, text, &number, may));
     }
     HIL_TRY(check_range(option, label, (double)number));
+    if (percent) {
+        uint64_t available = hil_memory_available();
+        if (available == UINT64_MAX)
+            return hil_fail(HIL_ERR_USAGE, "%s: the system does not say how much memory is free",
+                            label);
+        number = available / 100 * number;
+    }
     *(uint64_t *)field(parsed, option) = number;
+    return HIL_OK;
+}
+
+static hil_status set_disk(hil_parsed *parsed, const hil_option *option, const char *label,
+                           const char *text)
+{
+    struct hil_list *list = &parsed->list[index_of(parsed, option)];
+    uint64_t bytes;
+    if (parsed->disks == HIL_DISKS_MAX)
+        return hil_fail(HIL_ERR_USAGE, "%s: at most %d folders", label, HIL_DISKS_MAX);
+    HIL_TRY(HIL_GROW(&list->item, &list->capacity, list->count + 1));
+    char **path = &list->item[list->count];
+    HIL_TRY(HIL_ALLOC(strlen(text) + 1, path));
+    ++list->count;
+    HIL_TRY(hil_disk_parse(label, text, *path, &bytes));
+    parsed->disk[parsed->disks++] = (hil_disk_budget){*path, bytes};
+    const hil_disk_budget *disk = parsed->disk;
+    char *place = field(parsed, option);
+    memcpy(place, &disk, sizeof disk);
+    memcpy(place + sizeof disk, &parsed->disks, sizeof parsed->disks);
     return HIL_OK;
 }
 
@@ -210,9 +233,12 @@ hil_status hil_option_set_text(hil_parsed *parsed, const hil_option *option, con
         return set_number(parsed, option, label, text);
     case HIL_OPTION_SEED:
     case HIL_OPTION_SIZE:
+    case HIL_OPTION_MEMORY:
         return set_unsigned(parsed, option, label, text);
     case HIL_OPTION_LIST:
         return set_list(parsed, option, label, text);
+    case HIL_OPTION_DISK:
+        return set_disk(parsed, option, label, text);
     case HIL_OPTION_WORD:
     case HIL_OPTION_CHOICE:
         word = find_word(option->value, text);

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "hilbert/run.h"
 
 #include <stdio.h>
 
@@ -13,6 +14,8 @@ typedef enum hil_option_kind {
     HIL_OPTION_WHOLE,  /* int or int64_t */
     HIL_OPTION_SEED,   /* uint64_t */
     HIL_OPTION_SIZE,   /* uint64_t, with K, M, G or T behind it */
+    HIL_OPTION_MEMORY, /* uint64_t, a size or a percentage of the memory that is free */
+    HIL_OPTION_DISK,   /* const hil_disk_budget *, the count is the field after it */
     HIL_OPTION_REAL,   /* double */
     HIL_OPTION_WORD,   /* const char *, one of the words in `value` */
     HIL_OPTION_CHOICE, /* enum or bool: the index of the word in `value` */
@@ -73,6 +76,8 @@ typedef struct hil_parsed {
         char **item;
         size_t count, capacity;
     } list[HIL_OPTIONS_MAX];
+    hil_disk_budget disk[HIL_DISKS_MAX];
+    size_t disks;
 } hil_parsed;
 
 /* Parses the arguments into `values`. Options on the command line win over those of a --config
@@ -96,6 +101,26 @@ hil_status hil_option_set_real(hil_parsed *parsed, const hil_option *option, con
 void hil_option_set_flag(hil_parsed *parsed, const hil_option *option);
 hil_status hil_option_add_item(hil_parsed *parsed, const hil_option *option, const char *item,
                                size_t size);
+
+/* A number of bytes, with K, M, G or T (powers of 1024) behind it or not; or, where `percent` is
+   not NULL and becomes true, a percentage from 1 to 100. */
+hil_status hil_size_parse(const char *label, const char *text, uint64_t *out, bool *percent);
+/* PATH, PATH:SIZE or PATH:N% (of what is free there). A colon that no size follows is part of the
+   path. `path` has room for strlen(text) + 1 bytes. */
+hil_status hil_disk_parse(const char *label, const char *text, char *path, uint64_t *bytes);
+
+/* The options that say how much memory a command may use; `type` is its struct, `prefix` what
+   leads to the fields there. */
+#define HIL_MEMORY_ROWS(type, prefix, ...)                                                         \
+    HIL_ROW("device-memory", MEMORY, type, prefix device_memory, "SIZE",                           \
+            "for computing: 64M, 2G, 50% ...", .initial = "what is free, less a margin",           \
+            .range = &hil_range_budget, __VA_ARGS__),                                              \
+        HIL_ROW("host-memory", MEMORY, type, prefix host_memory, "SIZE",                           \
+                "for what waits: 64M, 2G, 50% ...", .initial = "what is free, less a margin",      \
+                .range = &hil_range_budget),                                                       \
+        HIL_ROW("disk", DISK, type, prefix disks, "PATH[:SIZE]",                                   \
+                "a folder for what memory cannot hold; may be repeated"),                          \
+        HIL_ROW("io", CHOICE, type, prefix io, "auto|uring|threads", "the I/O engine")
 
 /* Prints what the command does and every option; `values` holds the defaults. */
 void hil_options_help(const hil_command *command, const void *values, FILE *out);

@@ -55,6 +55,7 @@ void hil_train_defaults(hil_train_options *options)
         .shuffle = true,
         .keep = 2,
         .tile_size = trainer.tile_size,
+        .prefetch = true,
     };
 }
 

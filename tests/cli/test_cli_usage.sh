@@ -26,7 +26,7 @@ fails 2 "unknown option --micro-bach; did you mean --micro-batch?" train --micro
 fails 2 "unknown option -q" train -q
 fails 2 "unknown option --weight; did you mean --weight-decay?" train --weight 1
 fails 2 "unknown command 'evaluate'; did you mean eval?" evaluate
-for name in device quit-early zero3 fsdp lora; do # near nothing that there is
+for name in quit-early zero3 fsdp lora; do # near nothing that there is
     fails 2 "unknown option --$name; see hilbert train --help" train "--$name" 1
 done
 while read -r theirs ours; do
@@ -68,6 +68,14 @@ fails 2 "--beta1 must be at least 0 and less than 1, not 1" train --beta1 1
 fails 2 "--schedule must be one of cosine|linear|constant, not 'cos'" train --schedule cos
 fails 2 "--dtype must be one of bf16|fp32, not 'int8'" train --dtype int8
 fails 2 "--tile-size: '3X' is not a size" train --tile-size 3X
+fails 2 "--device-memory: '3X' is not a size such as 4096, 64M, 50% or 2G" train --device-memory 3X
+fails 2 "--device-memory must be 1 byte or more, not 0" train --device-memory 0
+fails 2 "--host-memory must be from 1% to 100%, not 101%" eval --host-memory 101%
+fails 2 "--disk: no bytes of /mnt may be used" generate --disk /mnt:0
+fails 2 "--disk: ':5G' names no folder" train --disk :5G
+fails 1 "cannot look at $work/none: No such file" train --disk "$work/none:50%"
+fails 2 "--prefetch must be one of off|on, not 'maybe'" train --prefetch maybe
+fails 2 "--io must be one of auto|uring|threads, not 'aio'" train --io aio
 fails 2 "--resume takes no value" train --resume=yes
 fails 2 "give --resume or --overwrite, not both" train --resume --overwrite
 fails 2 "give --steps or --epochs, not both" train --steps 3 --epochs 1

@@ -10,7 +10,9 @@ typedef struct values {
     size_t list_count;
     int64_t wide;
     int narrow;
-    uint64_t seed, size;
+    uint64_t seed, size, memory;
+    const hil_disk_budget *disks;
+    size_t disk_count;
     double real, left, right;
     int choice;
     bool pick, on, off;
@@ -28,6 +30,8 @@ static const hil_option rows[] = {
     ROW("narrow", WHOLE, narrow, "N", "int"),
     ROW("seed", SEED, seed, "N", "uint64_t"),
     ROW("size", SIZE, size, "SIZE", "bytes"),
+    ROW("memory", MEMORY, memory, "SIZE", "bytes or %"),
+    ROW("disk", DISK, disks, "PATH[:SIZE]", "folders"),
     ROW("real", REAL, real, "X", "double", .range = &unit),
     ROW("word", WORD, word, "red|green|blue", "one of"),
     ROW("choice", CHOICE, choice, "zero|one|two", "an index"),
@@ -55,7 +59,7 @@ static hil_parsed parsed;
 static hil_status parse(const char *line)
 {
     static char copy[512];
-    char *argv[40], *rest;
+    char *argv[60], *rest;
     int argc = 0;
     hil_parsed_free(&parsed);
     v = (values){.word = "red", .off = true, .real = 0.5};
@@ -109,6 +113,42 @@ static void check_flags(void)
     CHECK(parsed.help);
 }
 
+static void check_disk(size_t i, const char *path, uint64_t bytes)
+{
+    CHECK_TEXT(v.disks[i].path, path);
+    CHECK_INT(v.disks[i].bytes, bytes);
+}
+
+static void check_memory(void)
+{
+    CHECK_OK(parse("--memory 700K"));
+    CHECK_INT(v.memory, 700 << 10);
+    CHECK_OK(parse("--memory 2t"));
+    CHECK(v.memory == (uint64_t)2 << 40);
+    CHECK_OK(parse("--memory 50%"));
+    uint64_t half = v.memory;
+    CHECK_OK(parse("--memory 100%"));
+    CHECK(half > 0 && v.memory > half && v.memory < 4 * half);
+    CHECK_OK(parse("--disk /a --disk /b:3G --disk=/c:d --disk /e:f:4096 --disk /g:5Q --disk /h:"));
+    CHECK_INT(v.disk_count, 6);
+    check_disk(0, "/a", 0);
+    check_disk(1, "/b", (uint64_t)3 << 30);
+    check_disk(2, "/c:d", 0);
+    check_disk(3, "/e:f", 4096);
+    check_disk(4, "/g:5Q", 0);
+    check_disk(5, "/h:", 0);
+    CHECK_OK(parse("--disk /:10% --disk /:100%"));
+    CHECK(v.disks[0].bytes > 0 && v.disks[1].bytes > v.disks[0].bytes);
+    CHECK_TEXT(v.disks[1].path, "/");
+    CHECK_OK(parse_file("{\"disk\": [\"/a,b:1M\", \"/c\"], \"memory\": \"1%\"}", ""));
+    CHECK_INT(v.disk_count, 2);
+    check_disk(0, "/a,b", 1 << 20);
+    CHECK(v.memory > 0);
+    CHECK_OK(parse_file("{\"disk\": \"/a:2K\", \"memory\": 12345}", ""));
+    check_disk(0, "/a", 2048);
+    CHECK_INT(v.memory, 12345);
+}
+
 static void check_bad_flags(void)
 {
     static const struct {
@@ -134,6 +174,19 @@ static void check_bad_flags(void)
         {"--size 5Q", "'5Q' is not a size"},
         {"--size 5MM", "'5MM' is not a size"},
         {"--size 16777216T", "too large"},
+        {"--size 50%", "'50%' is not a size such as 4096, 64M or 2G"},
+        {"--memory 0%", "--memory must be from 1% to 100%, not 0%"},
+        {"--memory 101%", "--memory must be from 1% to 100%"},
+        {"--memory %", "'%' is not a size such as 4096, 64M, 50% or 2G"},
+        {"--memory 5%%", "'5%%' is not a size"},
+        {"--memory -5", "'-5' is not a size"},
+        {"--memory 99999999999999999999", "too large"},
+        {"--disk=", "names no folder"},
+        {"--disk :1G", "':1G' names no folder"},
+        {"--disk /a:0", "no bytes of /a may be used"},
+        {"--disk 1 --disk 2 --disk 3 --disk 4 --disk 5 --disk 6 --disk 7 --disk 8 --disk 9"
+         " --disk 10 --disk 11 --disk 12 --disk 13 --disk 14 --disk 15 --disk 16 --disk 17",
+         "--disk: at most 16 folders"},
         {"--real 1.1", "--real must be from 0 to 1, not 1.1"},
         {"--real nan", "'nan' is not a number"},
         {"--real inf", "'inf' is not a number"},
@@ -225,6 +278,7 @@ int main(void)
     CHECK(fd >= 0);
     close(fd);
     check_flags();
+    check_memory();
     check_bad_flags();
     check_file();
     check_bad_file();

@@ -51,13 +51,13 @@ static inline void adamw_block(const hil_adamw *rule, const hil_block *b)
     float g[CHUNK], w[CHUNK];
     for (int64_t first = 0; first < b->count; first += CHUNK) {
         int64_t count = b->count - first < CHUNK ? b->count - first : CHUNK;
-        float *m = b->moment1 + first, *v = b->moment2 + first;
+        float *m = (float *)b->moment[0] + first, *v = (float *)b->moment[1] + first;
         sum_gradient(b, first, count, g);
         if (b->dtype == HIL_F32) {
             adamw_chunk(rule, (float *)b->weight + first, m, v, g, count);
             continue;
         }
-        uint16_t *high = (uint16_t *)b->weight + first, *low = b->low + first;
+        uint16_t *high = (uint16_t *)b->weight + first, *low = (uint16_t *)b->rest + first;
         for (int64_t i = 0; i < count; ++i) w[i] = hil_weight_join(high[i], low[i]);
         adamw_chunk(rule, w, m, v, g, count);
         for (int64_t i = 0; i < count; ++i) high[i] = hil_weight_high(w[i]);

@@ -20,10 +20,11 @@ struct hil_param {
     int index;
     int64_t elements;
     int64_t tile_rows;
+    bool trainable;
     hil_dtype dtype;
     void *weight;
-    uint16_t *low;
-    float *moment1, *moment2;
+    void *rest;                /* as in hil_block */
+    void *moment[HIL_MOMENTS]; /* in the options' codec */
     int uses;
     hil_use use[HIL_USES];
 };

@@ -135,21 +135,23 @@ void hil_store_step_end(hil_store *store)
 void hil_param_set_master(hil_param *p, int64_t first, int64_t count, const float *in)
 {
     if (p->dtype == HIL_BF16) {
-        uint16_t *high = (uint16_t *)p->weight + first;
+        uint16_t *high = (uint16_t *)p->weight + first, *low = p->rest;
         for (int64_t i = 0; i < count; ++i) high[i] = hil_weight_high(in[i]);
-        if (!p->low) return;
-        for (int64_t i = 0; i < count; ++i) p->low[first + i] = hil_weight_low(in[i]);
-    } else {
-        hil_from_f32((char *)p->weight + (size_t)first * hil_dtype_size(p->dtype), in, p->dtype,
-                     count);
+        for (int64_t i = 0; low && i < count; ++i) low[first + i] = hil_weight_low(in[i]);
+        return;
     }
+    hil_from_f32((char *)p->weight + (size_t)first * hil_dtype_size(p->dtype), in, p->dtype, count);
+    if (p->rest) memcpy((float *)p->rest + first, in, (size_t)count * 4);
 }
 
 static void get_master(const hil_param *p, int64_t first, int64_t count, float *out)
 {
-    if (p->low) {
+    if (p->rest && p->dtype == HIL_BF16) {
         const uint16_t *high = (const uint16_t *)p->weight + first;
-        for (int64_t i = 0; i < count; ++i) out[i] = hil_weight_join(high[i], p->low[first + i]);
+        const uint16_t *low = (const uint16_t *)p->rest + first;
+        for (int64_t i = 0; i < count; ++i) out[i] = hil_weight_join(high[i], low[i]);
+    } else if (p->rest) {
+        memcpy(out, (const float *)p->rest + first, (size_t)count * 4);
     } else {
         hil_to_f32(out, (const char *)p->weight + (size_t)first * hil_dtype_size(p->dtype),
                    p->dtype, count);
@@ -158,7 +160,7 @@ static void get_master(const hil_param *p, int64_t first, int64_t count, float *
 
 static float *moment_of(const hil_param *p, hil_state state)
 {
-    return state == HIL_MOMENT1 ? p->moment1 : p->moment2;
+    return p->moment[state - HIL_MOMENT1];
 }
 
 hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
@@ -193,18 +195,19 @@ int64_t hil_param_blocks(const hil_param *param)
 hil_status hil_store_block_acquire(hil_store *store, hil_param *param, int64_t block,
                                    hil_block *out)
 {
-    (void)store;
     int64_t first = block * HIL_BLOCK;
     size_t size = hil_dtype_size(param->dtype);
-    int64_t rest = param->elements - first;
+    int64_t left = param->elements - first;
     *out = (hil_block){
-        .count = rest < HIL_BLOCK ? rest : HIL_BLOCK,
+        .count = left < HIL_BLOCK ? left : HIL_BLOCK,
         .dtype = param->dtype,
         .weight = (char *)param->weight + (size_t)first * size,
-        .low = param->low ? param->low + first : NULL,
-        .moment1 = param->moment1 + first,
-        .moment2 = param->moment2 + first,
     };
+    if (param->rest) out->rest = (char *)param->rest + hil_rest_bytes(param->dtype, first);
+    for (int m = 0; m < HIL_MOMENTS; ++m)
+        if (param->moment[m])
+            out->moment[m] =
+                (char *)param->moment[m] + hil_codec_bytes(store->options.codec, first);
     for (int u = 0; u < param->uses; ++u)
         if (param->use[u].given)
             out->gradient[out->gradients++] = (char *)param->use[u].given + (size_t)first * size;

@@ -29,12 +29,17 @@ static size_t weight_bytes(const hil_param *p)
     return (size_t)p->elements * hil_dtype_size(p->dtype);
 }
 
+static size_t rest_bytes(const hil_param *p)
+{
+    return hil_rest_bytes(p->dtype, p->elements);
+}
+
 static void free_param(hil_store *store, hil_param *p)
 {
     hil_memory_unmap(p->weight, weight_bytes(p));
-    hil_memory_unmap(p->low, (size_t)p->elements * 2);
-    hil_memory_unmap(p->moment1, (size_t)p->elements * 4);
-    hil_memory_unmap(p->moment2, (size_t)p->elements * 4);
+    hil_memory_unmap(p->rest, rest_bytes(p));
+    for (int m = 0; m < HIL_MOMENTS; ++m)
+        hil_memory_unmap(p->moment[m], hil_codec_bytes(store->options.codec, p->elements));
     for (int u = 0; u < p->uses; ++u) {
         hil_buffers_give(store->buffers, p->use[u].given);
         hil_buffers_give(store->buffers, p->use[u].sum);
@@ -76,6 +81,7 @@ hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param
     p->spec.name = p->name;
     p->index = (int)store->count;
     p->elements = elements;
+    p->trainable = true;
     store->params[store->count++] = p;
     *out = p;
     return HIL_OK;
@@ -98,9 +104,11 @@ static hil_status check_memory(const hil_store *store)
     uint64_t need = 0, available = hil_memory_available();
     for (size_t i = 0; i < store->count; ++i) {
         const hil_param *p = store->params[i];
-        uint64_t each = hil_dtype_size(p->dtype);
-        if (store->options.training) each += (p->dtype == HIL_BF16 ? 2u : 0u) + 8 + 4;
-        need += (uint64_t)p->elements * each;
+        const hil_store_options *o = &store->options;
+        need += weight_bytes(p);
+        if (o->training && p->trainable)
+            need += rest_bytes(p) + (size_t)o->moments * hil_codec_bytes(o->codec, p->elements) +
+                    (size_t)p->elements * 4;
     }
     char need_text[32], available_text[32];
     if (need <= available) return HIL_OK;
@@ -114,13 +122,10 @@ static hil_status check_memory(const hil_store *store)
 static hil_status allocate_param(hil_store *store, hil_param *p)
 {
     HIL_TRY(hil_memory_map(weight_bytes(p), &p->weight));
-    if (!store->options.training) return HIL_OK;
-    size_t n = (size_t)p->elements;
-    if (p->dtype == HIL_BF16) {
-        HIL_TRY(hil_memory_map(n * 2, (void **)&p->low));
-    }
-    HIL_TRY(hil_memory_map(n * 4, (void **)&p->moment1));
-    HIL_TRY(hil_memory_map(n * 4, (void **)&p->moment2));
+    if (!store->options.training || !p->trainable) return HIL_OK;
+    if (p->dtype != HIL_F32) HIL_TRY(hil_memory_map(rest_bytes(p), &p->rest));
+    size_t size = hil_codec_bytes(store->options.codec, p->elements);
+    for (int m = 0; m < store->options.moments; ++m) HIL_TRY(hil_memory_map(size, &p->moment[m]));
     return HIL_OK;
 }
 
@@ -216,6 +221,21 @@ int64_t hil_param_elements(const hil_param *param)
 hil_dtype hil_param_dtype(const hil_param *param)
 {
     return param->dtype;
+}
+
+void hil_param_freeze(hil_param *param)
+{
+    param->trainable = false;
+}
+
+bool hil_param_trainable(const hil_param *param)
+{
+    return param->trainable;
+}
+
+bool hil_param_has(const hil_param *param, hil_state state)
+{
+    return state == HIL_MASTER || param->moment[state - HIL_MOMENT1];
 }
 
 int64_t hil_param_tile_rows(const hil_param *param)

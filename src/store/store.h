@@ -19,17 +19,37 @@ typedef struct hil_param_spec {
     bool transposed; /* files hold the transpose (GPT-2's Conv1D) */
 } hil_param_spec;
 
+/* How moments are kept. HIL_CODEC_Q8: groups of HIL_CODEC_GROUP elements, each a fp32 scale
+   followed by one byte per element; the last group of a run of elements is a whole one. */
+#define HIL_CODEC_GROUP 256
+typedef enum hil_codec { HIL_CODEC_F32, HIL_CODEC_Q8 } hil_codec;
+static inline size_t hil_codec_bytes(hil_codec codec, int64_t count)
+{
+    if (codec == HIL_CODEC_F32) return (size_t)count * 4;
+    return (size_t)((count + HIL_CODEC_GROUP - 1) / HIL_CODEC_GROUP) * (4 + HIL_CODEC_GROUP);
+}
+
+/* Bytes of what weights lack of their fp32 masters; see hil_block. */
+static inline size_t hil_rest_bytes(hil_dtype dtype, int64_t count)
+{
+    return (size_t)count * (dtype == HIL_BF16 ? 2 : dtype == HIL_F16 ? 4 : 0);
+}
+
 typedef struct hil_store_options {
     hil_pool *pool; /* borrowed until the store is destroyed */
     hil_dtype compute;
     bool training;    /* with optimizer state and gradients */
     size_t tile_size; /* bytes of compute weights; larger matrices are cut by rows */
+    int moments;      /* 0 to HIL_MOMENTS per element, when training */
+    hil_codec codec;  /* of the moments */
 } hil_store_options;
 
 hil_status hil_store_create(hil_store **out);
 void hil_store_destroy(hil_store *store);
 
 hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param **out);
+/* Before the states are made: this parameter only has a weight, rounded to its dtype. */
+void hil_param_freeze(hil_param *param);
 /* Ends the registration and makes room for every state, all zero. Matrices are kept in the compute
    dtype, vectors (norms, biases) always in fp32. */
 hil_status hil_store_allocate(hil_store *store, const hil_store_options *options);
@@ -43,6 +63,7 @@ const hil_param_spec *hil_param_spec_of(const hil_param *param);
 int64_t hil_param_elements(const hil_param *param);
 hil_dtype hil_param_dtype(const hil_param *param);
 int64_t hil_param_tile_rows(const hil_param *param);
+bool hil_param_trainable(const hil_param *param);
 
 /* Around a use, one tile of rows at a time. */
 hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, const void **data);
@@ -65,21 +86,26 @@ hil_status hil_store_give_gradient(hil_store *store, hil_param *param, int segme
 
 /* States as fp32 numbers, for files: elements [first, first + count) in the parameter's own order.
  */
+#define HIL_MOMENTS 2
 typedef enum hil_state { HIL_MASTER, HIL_MOMENT1, HIL_MOMENT2, HIL_STATES } hil_state;
+/* Frozen parameters have no moments, and a rule may need fewer than HIL_MOMENTS. */
+bool hil_param_has(const hil_param *param, hil_state state);
 hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
                           int64_t count, float *out);
 hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
                            int64_t count, const float *in);
 
-/* What an update rule works on: one block of consecutive elements of one parameter. Blocks are the
-   same for every placement: HIL_BLOCK elements, the last of a parameter shorter. */
+/* What an update rule works on: consecutive elements of one parameter, from a multiple of
+   HIL_CODEC_GROUP on. The sums of the norm run over blocks of HIL_BLOCK elements, the last of a
+   parameter shorter: they are the same for every placement. */
 #define HIL_BLOCK 65536
 typedef struct hil_block {
     int64_t count;
     hil_dtype dtype;
-    void *weight;  /* dtype; with fp32 it is the master itself */
-    uint16_t *low; /* bf16: what the weight lacks of the master; NULL for fp32 */
-    float *moment1, *moment2;
+    void *weight; /* dtype; with fp32 it is the master itself */
+    void *rest; /* what the weight lacks of the master. bf16: its low 16 bits; fp16: all of its 32,
+                   of which the weight is the rounding to nearest even; fp32: NULL */
+    void *moment[HIL_MOMENTS];      /* in the store's codec */
     const void *gradient[HIL_USES]; /* dtype; to be added in this order in fp32 */
     int gradients;                  /* 0: no gradient was given in this step */
 } hil_block;

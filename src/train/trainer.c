@@ -33,7 +33,11 @@ hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_train
     t->dtype = dtype;
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_pool_create(&t->pool, options->threads));
-    hil_store_options store = {t->pool, dtype, options->training, options->tile_size};
+    hil_store_options store = {.pool = t->pool,
+                               .compute = dtype,
+                               .training = options->training,
+                               .tile_size = options->tile_size,
+                               .moments = 2};
     HIL_TRY_DONE(hil_store_allocate(model->store, &store));
     hil_engine_options engine = {t->pool, dtype, options->recompute, 1};
     HIL_TRY_DONE(hil_engine_create(&t->engine, model, &engine));

@@ -42,14 +42,14 @@ int main(void)
         hil_cpu_limit((hil_cpu_level)level);
         fill(&full);
         fill(&halves);
-        hil_block block = {N, HIL_F32, full.w, NULL, full.m, full.v, {full.g, full.g}, 2};
+        hil_block block = {N, HIL_F32, full.w, NULL, {full.m, full.v}, {full.g, full.g}, 2};
         hil_adamw_block(&rule, &block);
         if (level == HIL_CPU_PORTABLE) reference = full;
         CHECK(memcmp(full.w, reference.w, sizeof full.w) == 0);
         CHECK(memcmp(full.m, reference.m, sizeof full.m) == 0);
         CHECK(memcmp(full.v, reference.v, sizeof full.v) == 0);
         hil_block packed = {
-            N, HIL_BF16, halves.high, halves.low, halves.m, halves.v, {halves.half, halves.half},
+            N, HIL_BF16, halves.high, halves.low, {halves.m, halves.v}, {halves.half, halves.half},
             2};
         hil_adamw_block(&rule, &packed);
         for (int i = 0; i < N; ++i)

@@ -43,7 +43,8 @@ static void check_uses(hil_pool *pool)
     hil_param *p = add(store, "p", 128, 100), *same;
     hil_param_spec again = {.name = "p", .shape = {1, {4}}};
     CHECK_FAILS(hil_store_add(store, &again, &same), HIL_ERR_USAGE, "twice");
-    CHECK_OK(hil_store_allocate(store, &(hil_store_options){pool, HIL_BF16, true, 64 * 100 * 2}));
+    CHECK_OK(hil_store_allocate(
+        store, &(hil_store_options){pool, HIL_BF16, true, 64 * 100 * 2, 2, HIL_CODEC_F32}));
     CHECK_INT(hil_param_tile_rows(p), 64);
     CHECK_OK(hil_store_initialise(store, 5));
     add_to(store, p, 7, 1.0f);
@@ -73,8 +74,8 @@ static void check_initialisation(hil_pool *one, hil_pool *three)
         CHECK_OK(hil_store_create(&store));
         hil_param *p = add(store, "p", 50, 100);
         hil_dtype dtype = i ? HIL_BF16 : HIL_F32;
-        CHECK_OK(
-            hil_store_allocate(store, &(hil_store_options){i ? three : one, dtype, true, 1 << 20}));
+        CHECK_OK(hil_store_allocate(
+            store, &(hil_store_options){i ? three : one, dtype, true, 1 << 20, 2, HIL_CODEC_F32}));
         CHECK_OK(hil_store_initialise(store, 5));
         CHECK_OK(hil_store_read(store, p, HIL_MASTER, 0, 5000, first[i]));
         hil_store_destroy(store);

@@ -1,0 +1,10 @@
+/* cost.h - the seconds that an operation takes by a machine's measured speeds. */
+#ifndef HIL_AUTOGRAD_COST_H
+#define HIL_AUTOGRAD_COST_H
+
+#include "ops/work.h"
+#include "tier/speeds.h"
+
+double hil_work_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute);
+
+#endif

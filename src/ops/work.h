@@ -1,0 +1,16 @@
+/* work.h - how much an operation computes and how many bytes it touches, from shapes alone. */
+#ifndef HIL_OPS_WORK_H
+#define HIL_OPS_WORK_H
+
+#include "ops/op.h"
+
+typedef struct hil_work {
+    double gemm;      /* floating-point operations of matrix products */
+    double attention; /* of attention */
+    double bytes; /* of memory that pass after pass over rows touches; slow functions count more */
+} hil_work;
+
+/* Of one forward or backward call. After infer; `din` counts where its data is not NULL. */
+void hil_op_work(const hil_op_call *call, bool backward, hil_work *out);
+
+#endif

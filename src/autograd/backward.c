@@ -28,7 +28,7 @@ static hil_status own_gradient(hil_tape *tape, hil_value *value)
     void *copy;
     size_t bytes = hil_tensor_bytes(&value->tensor);
     HIL_TRY(hil_buffers_take(tape->context->buffers, bytes, &copy));
-    memcpy(copy, shared->data, bytes);
+    if (!hil_pool_is_dry(tape->context->pool)) memcpy(copy, shared->data, bytes);
     --shared->holders;
     return new_gradient(tape, value, copy);
 }

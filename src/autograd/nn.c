@@ -174,8 +174,9 @@ static hil_status leave_logits(hil_tape *t, hil_value *x, hil_param *weight)
     hil_value *last, *logits;
     HIL_TRY(hil_tape_borrow(t, &rows, false, &last));
     HIL_TRY(hil_linear(t, last, weight, NULL, &logits));
-    hil_to_f32(c->logits, logits->tensor.data, logits->tensor.dtype,
-               hil_shape_count(&logits->tensor.shape));
+    if (!hil_pool_is_dry(c->pool))
+        hil_to_f32(c->logits, logits->tensor.data, logits->tensor.dtype,
+                   hil_shape_count(&logits->tensor.shape));
     return HIL_OK;
 }
 
@@ -190,7 +191,7 @@ hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight)
     hil_value *loss;
     HIL_TRY(hil_tape_apply(t, &(hil_apply){&hil_op_head, NULL, 2, 1, 1, {x, t->batch[1]}, {weight}},
                            &loss));
-    if (c->mode == HIL_MODE_TRACE) return HIL_OK;
+    if (c->mode == HIL_MODE_TRACE || hil_pool_is_dry(c->pool)) return HIL_OK;
     const float *each = loss->tensor.data;
     int64_t count = hil_shape_count(&loss->tensor.shape);
     for (int64_t i = 0; i < count; ++i) t->loss += each[i];

@@ -25,6 +25,7 @@ typedef struct worker {
 struct hil_pool {
     worker *workers;
     int threads;
+    bool dry;
     size_t scratch_bytes;
     hil_task *task;
     void *context;
@@ -132,6 +133,18 @@ done:
     return status;
 }
 
+hil_status hil_pool_create_dry(hil_pool **out)
+{
+    HIL_TRY(hil_pool_create(out, 1));
+    (*out)->dry = true;
+    return HIL_OK;
+}
+
+bool hil_pool_is_dry(const hil_pool *pool)
+{
+    return pool->dry;
+}
+
 void hil_pool_destroy(hil_pool *pool)
 {
     if (!pool) return;
@@ -157,6 +170,7 @@ int hil_pool_threads(const hil_pool *pool)
 
 void hil_pool_run(hil_pool *pool, hil_task *task, void *context, int64_t tasks)
 {
+    if (pool->dry) return;
     if (pool->threads == 1 || tasks <= 1) {
         for (int64_t i = 0; i < tasks; ++i) task(context, i, 0);
         return;
@@ -180,7 +194,7 @@ void hil_pool_run(hil_pool *pool, hil_task *task, void *context, int64_t tasks)
 
 hil_status hil_pool_reserve(hil_pool *pool, size_t bytes_per_thread)
 {
-    if (bytes_per_thread <= pool->scratch_bytes) return HIL_OK;
+    if (pool->dry || bytes_per_thread <= pool->scratch_bytes) return HIL_OK;
     size_t page = bytes_per_thread < HUGE_PAGE ? 4096 : HUGE_PAGE;
     size_t bytes = (bytes_per_thread + page - 1) & ~(page - 1);
     for (int i = 0; i < pool->threads; ++i) {

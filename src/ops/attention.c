@@ -130,8 +130,10 @@ static void extend(const hil_op_call *call, const hil_tensor *x, void *cache)
 static hil_status forward_cached(hil_op_call *call)
 {
     const hil_cached_attr *attr = call->attr;
-    extend(call, &call->in[1], attr->k);
-    extend(call, &call->in[2], attr->v);
+    if (!hil_pool_is_dry(call->pool)) {
+        extend(call, &call->in[1], attr->k);
+        extend(call, &call->in[2], attr->v);
+    }
     hil_attention a = describe(call);
     a.k = (hil_tensor){.dtype = call->compute, .data = attr->k};
     a.v = (hil_tensor){.dtype = call->compute, .data = attr->v};

@@ -297,7 +297,7 @@ hil_status hil_gemm_run(hil_pool *pool, const hil_gemm *g)
 {
     assert(g->a.row_stride == 1 || g->a.col_stride == 1);
     assert(g->b.row_stride == 1 || g->b.col_stride == 1);
-    if (g->m == 0 || g->n == 0) return HIL_OK;
+    if (g->m == 0 || g->n == 0 || hil_pool_is_dry(pool)) return HIL_OK;
     const hil_gemm_kernel *kernel = hil_gemm_choose(g->a.dtype, g->b.dtype);
     if (g->m <= HIL_GEMM_FEW && g->b.row_stride == 1) return run_few(pool, g, kernel);
     return run_packed(pool, g, kernel);

@@ -1,8 +1,9 @@
-/* head.c - the last linear layer fused with cross-entropy, a chunk of tokens at a time.
+/* head.c - the last linear layer fused with cross-entropy, a chunk of positions at a time.
 
-   Only rows with a target take part: they are gathered first. Scratch: their numbers (int32 each),
-   and per chunk x (chunk, C) where rows were skipped, logits (chunk, V), gradient of x (chunk, C).
- */
+   Only rows with a target take part: each chunk gathers its own. A chunk without any asks for the
+   same tiles as the others, so that the order of requests does not depend on targets. Scratch, per
+   chunk: their numbers (int32 each), x (chunk, C) where rows were skipped, logits (chunk, V),
+   gradient of x (chunk, C). */
 #include "ops/gemm.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 #define LOGIT_BYTES ((int64_t)128 << 20) /* of one chunk */
-#define CHUNK_MIN 64
+#define CHUNK_UNIT 64
 #define PIECE 1024       /* of a row on its way through the cache */
 #define COPY_COUNT 16384 /* elements of a task */
 
@@ -20,18 +21,21 @@ typedef struct job {
     hil_op_call *call;
     int64_t rows, cols, vocab; /* B * T, C, V */
     int64_t chunk;
-    int32_t *active; /* the rows with a target, in order */
-    int64_t actives;
-    char *x;       /* the chunk's rows */
-    float *logits; /* becomes their gradient, in the compute dtype, in the same rows */
+    int32_t *active; /* the chunk's rows with a target, in order */
+    int64_t count;   /* of them */
+    char *x;         /* these rows */
+    float *logits;   /* becomes their gradient, in the compute dtype, in the same rows */
     float *dx;
-    int64_t first, count; /* the chunk: active[first] and on */
 } job;
 
-static int64_t chunk_rows(int64_t vocab, int64_t rows)
+/* As many rows as the weight has columns: the logits then take no more than the weight, and reading
+   it costs little beside the product. */
+static int64_t chunk_rows(const hil_op_param *w, int64_t rows)
 {
-    int64_t chunk = LOGIT_BYTES / (int64_t)sizeof(float) / (vocab ? vocab : 1);
-    chunk = chunk < CHUNK_MIN ? CHUNK_MIN : chunk - chunk % CHUNK_MIN;
+    int64_t chunk = w->cols ? (w->cols + CHUNK_UNIT - 1) / CHUNK_UNIT * CHUNK_UNIT : CHUNK_UNIT;
+    int64_t most = LOGIT_BYTES / (int64_t)sizeof(float) / (w->rows ? w->rows : 1);
+    most = most < CHUNK_UNIT ? CHUNK_UNIT : most - most % CHUNK_UNIT;
+    if (chunk > most) chunk = most;
     return chunk < rows ? chunk : rows;
 }
 
@@ -41,10 +45,10 @@ static size_t layout(job *j)
     j->rows = hil_shape_rows(&call->in[0].shape);
     j->cols = call->param[0].cols;
     j->vocab = call->param[0].rows;
-    j->chunk = chunk_rows(j->vocab, j->rows);
+    j->chunk = chunk_rows(&call->param[0], j->rows);
     size_t bytes = 0;
     char *base = call->scratch;
-    j->active = (int32_t *)(base + hil_scratch_add(&bytes, j->rows, sizeof(int32_t)));
+    j->active = (int32_t *)(base + hil_scratch_add(&bytes, j->chunk, sizeof(int32_t)));
     j->x = base + hil_scratch_add(&bytes, j->chunk * j->cols, hil_dtype_size(call->in[0].dtype));
     j->logits = (float *)(base + hil_scratch_add(&bytes, j->chunk * j->vocab, sizeof(float)));
     j->dx = (float *)(base + bytes);
@@ -71,17 +75,31 @@ static hil_status infer(hil_op_call *call)
     return HIL_OK;
 }
 
-/* The chunk's rows of x, in place where no row was skipped. */
-static hil_matrix chunk_input(job *j)
+/* Clears the results of rows [first, last) and finds those with a target. */
+static void begin_chunk(job *j, int64_t first, int64_t last)
+{
+    const hil_op_call *call = j->call;
+    const int32_t *targets = call->in[1].data;
+    j->count = 0;
+    for (int64_t i = first; i < last; ++i)
+        if (targets[i] >= 0) j->active[j->count++] = (int32_t)i;
+    if (j->count == last - first) return;
+    memset((float *)call->out[0].data + first, 0, (size_t)(last - first) * sizeof(float));
+    if (!call->differentiate) return;
+    size_t row = (size_t)j->cols * hil_dtype_size(call->saved[0].dtype);
+    memset((char *)call->saved[0].data + (size_t)first * row, 0, (size_t)(last - first) * row);
+}
+
+/* The active rows of x, in place where no row between them was skipped. */
+static hil_matrix chunk_input(const job *j)
 {
     const hil_tensor *x = &j->call->in[0];
     size_t bytes = (size_t)j->cols * hil_dtype_size(x->dtype);
-    const int32_t *active = j->active + j->first;
     const char *from = x->data;
-    if (active[j->count - 1] - active[0] + 1 == j->count)
-        return hil_matrix_rows(from + (size_t)active[0] * bytes, x->dtype, j->cols);
+    if (j->count && j->active[j->count - 1] - j->active[0] + 1 == j->count)
+        return hil_matrix_rows(from + (size_t)j->active[0] * bytes, x->dtype, j->cols);
     for (int64_t i = 0; i < j->count; ++i)
-        memcpy(j->x + (size_t)i * bytes, from + (size_t)active[i] * bytes, bytes);
+        memcpy(j->x + (size_t)i * bytes, from + (size_t)j->active[i] * bytes, bytes);
     return hil_matrix_rows(j->x, x->dtype, j->cols);
 }
 
@@ -120,7 +138,7 @@ static void finish_row(void *context, int64_t i, int thread)
     (void)thread;
     const job *j = context;
     const hil_op_call *call = j->call;
-    int64_t row = j->active[j->first + i], target = ((const int32_t *)call->in[1].data)[row];
+    int64_t row = j->active[i], target = ((const int32_t *)call->in[1].data)[row];
     assert(target < j->vocab);
     float *logits = j->logits + i * j->vocab;
     float most = hil_rows()->max(logits, j->vocab), of_target = logits[target];
@@ -164,47 +182,42 @@ static hil_status multiply_gradients(const job *j, const hil_matrix *x)
         if (!w->trainable) continue;
         float *sum;
         HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum));
-        status = hil_gemm_run(call->pool, &(hil_gemm){.m = tile_rows(w, tile),
-                                                      .n = j->cols,
-                                                      .k = j->count,
-                                                      .a = hil_matrix_transpose(dlogits),
-                                                      .b = *x,
-                                                      .c = sum,
-                                                      .c_dtype = HIL_F32,
-                                                      .c_stride = j->cols,
-                                                      .add = true});
+        if (j->count)
+            status = hil_gemm_run(call->pool, &(hil_gemm){.m = tile_rows(w, tile),
+                                                          .n = j->cols,
+                                                          .k = j->count,
+                                                          .a = hil_matrix_transpose(dlogits),
+                                                          .b = *x,
+                                                          .c = sum,
+                                                          .c_dtype = HIL_F32,
+                                                          .c_stride = j->cols,
+                                                          .add = true});
         call->source->gradient_end(call->owner, 0, tile);
         HIL_TRY(status);
     }
     return HIL_OK;
 }
 
-static void gather_active(job *j)
+static void save_row(void *context, int64_t i, int thread)
 {
-    const int32_t *targets = j->call->in[1].data;
-    j->actives = 0;
-    for (int64_t i = 0; i < j->rows; ++i)
-        if (targets[i] >= 0) j->active[j->actives++] = (int32_t)i;
+    (void)thread;
+    const job *j = context;
+    hil_row_write(&j->call->saved[0], j->active[i] * j->cols, j->cols, j->dx + i * j->cols, false);
 }
 
 static hil_status forward(hil_op_call *call)
 {
     job j = {.call = call};
     layout(&j);
-    gather_active(&j);
-    memset(call->out[0].data, 0, (size_t)j.rows * sizeof(float));
-    if (call->differentiate && j.actives < j.rows)
-        memset(call->saved[0].data, 0, hil_tensor_bytes(&call->saved[0]));
-    for (; j.first < j.actives; j.first += j.chunk) {
-        j.count = j.actives - j.first < j.chunk ? j.actives - j.first : j.chunk;
+    for (int64_t first = 0; first < j.rows; first += j.chunk) {
+        int64_t last = first + j.chunk < j.rows ? first + j.chunk : j.rows;
+        if (!hil_pool_is_dry(call->pool)) begin_chunk(&j, first, last);
         hil_matrix x = chunk_input(&j);
         HIL_TRY(multiply_logits(&j, &x));
         hil_pool_run(call->pool, finish_row, &j, j.count);
         if (!call->differentiate) continue;
         HIL_TRY(multiply_gradients(&j, &x));
-        for (int64_t i = 0; i < j.count; ++i)
-            hil_row_write(&call->saved[0], j.active[j.first + i] * j.cols, j.cols,
-                          j.dx + i * j.cols, false);
+        hil_pool_run(call->pool, save_row, &j, j.count);
     }
     return HIL_OK;
 }

@@ -44,7 +44,9 @@ typedef struct hil_op_random {
 typedef struct hil_op hil_op;
 
 /* One execution. `infer` reads in[] (dtype and shape), param[], attr and fills out[], saved[] and
-   the scratch sizes; `forward` and `backward` get data pointers for all of them. */
+   the scratch sizes; `forward` and `backward` get data pointers for all of them. With a dry pool
+   they ask for the same tiles in the same order, but no data is read or written: the pointers may
+   lead nowhere. So which tiles are asked for follows from shapes alone. */
 typedef struct hil_op_call {
     const hil_op *op;
     const void *attr;

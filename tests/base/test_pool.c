@@ -24,6 +24,13 @@ int main(void)
         hil_pool_destroy(pool);
     }
     hil_pool *pool;
+    CHECK_OK(hil_pool_create_dry(&pool));
+    CHECK(hil_pool_is_dry(pool));
+    memset(seen, 0, sizeof seen);
+    hil_pool_run(pool, add, seen, 5000);
+    for (int i = 0; i < 5000; ++i) CHECK_INT(seen[i], 0);
+    CHECK_OK(hil_pool_reserve(pool, (size_t)1 << 60));
+    hil_pool_destroy(pool);
     CHECK_FAILS(hil_pool_create(&pool, -1), HIL_ERR_USAGE, "threads");
     return 0;
 }

@@ -1,12 +1,15 @@
 /* op_check.h - runs one operation as a tape would and holds it against a reference in double.
 
    Every buffer is poisoned before it is written; inputs and outputs that the operation does not ask
-   to keep are poisoned before backward; tiles of parameters live only between begin and end. */
+   to keep are poisoned before backward; tiles of parameters live only between begin and end. A dry
+   run on addresses without memory must ask for the same tiles in the same order. */
 #ifndef HIL_TESTS_OP_CHECK_H
 #define HIL_TESTS_OP_CHECK_H
 
 #include "check.h"
 #include "ops/ops.h"
+
+#include <sys/mman.h>
 
 typedef struct op_case op_case;
 
@@ -43,6 +46,8 @@ struct op_case {
     bool add;
 };
 
+#define OP_ASKED 256
+
 typedef struct op_result {
     hil_tensor in[HIL_OP_TENSORS], out[HIL_OP_TENSORS], dout[HIL_OP_TENSORS], din[HIL_OP_TENSORS];
     double *din_before[HIL_OP_TENSORS];
@@ -53,7 +58,55 @@ typedef struct op_result {
     /* of the source */
     int held;
     void *lent;
+    struct op_asked {
+        char what; /* w, W: weight_begin, weight_end; g, G: gradient */
+        int param;
+        int64_t tile;
+    } asked[OP_ASKED];
+    size_t asks;
 } op_result;
+
+static void op_note(op_result *r, char what, int param, int64_t tile)
+{
+    CHECK(r->asks < OP_ASKED);
+    r->asked[r->asks++] = (struct op_asked){what, param, tile};
+}
+
+static const hil_op_source op_dry_source;
+
+/* Runs a call without memory and compares what it asked for with what the real run did. The call
+   has its shapes and is inferred. */
+static inline void op_check_dry(hil_op_call call, const op_result *real, const hil_tensor *dout,
+                                const hil_tensor *din)
+{
+    size_t size = (size_t)1 << 30;
+    void *nowhere = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(nowhere != MAP_FAILED);
+    op_result dry = {.lent = nowhere};
+    memcpy(dry.param, real->param, sizeof dry.param);
+    CHECK_OK(hil_pool_create_dry(&call.pool));
+    CHECK(hil_pool_is_dry(call.pool));
+    call.source = &op_dry_source;
+    call.owner = &dry;
+    call.scratch = nowhere;
+    for (int i = 0; i < HIL_OP_TENSORS; ++i) {
+        call.in[i].data = call.out[i].data = call.saved[i].data = nowhere;
+        call.dout[i] = dout[i];
+        call.din[i] = din[i];
+        if (dout[i].data) call.dout[i].data = nowhere;
+        if (din[i].data) call.din[i].data = nowhere;
+    }
+    CHECK_OK(call.op->forward(&call));
+    if (call.op->backward) CHECK_OK(call.op->backward(&call));
+    CHECK_INT(dry.asks, real->asks);
+    for (size_t i = 0; i < dry.asks; ++i) {
+        CHECK_INT(dry.asked[i].what, real->asked[i].what);
+        CHECK_INT(dry.asked[i].param, real->asked[i].param);
+        CHECK_INT(dry.asked[i].tile, real->asked[i].tile);
+    }
+    hil_pool_destroy(call.pool);
+    munmap(nowhere, size);
+}
 
 #define OP_SCALE 0.37f /* loss_scale of a fused case */
 
@@ -69,6 +122,7 @@ static hil_status op_weight_begin(void *owner, int param, int64_t tile, const vo
 {
     op_result *r = owner;
     const hil_op_param *p = &r->param[param];
+    op_note(r, 'w', param, tile);
     CHECK_INT(r->held, 0);
     CHECK(tile >= 0 && tile < hil_op_tiles(p));
     int64_t first = tile * p->tile_rows;
@@ -84,7 +138,7 @@ static hil_status op_weight_begin(void *owner, int param, int64_t tile, const vo
 static void op_weight_end(void *owner, int param, int64_t tile)
 {
     op_result *r = owner;
-    (void)tile;
+    op_note(r, 'W', param, tile);
     CHECK_INT(r->held, 1 + param);
     free(r->lent);
     r->held = 0;
@@ -94,6 +148,7 @@ static hil_status op_gradient_begin(void *owner, int param, int64_t tile, float 
 {
     op_result *r = owner;
     const hil_op_param *p = &r->param[param];
+    op_note(r, 'g', param, tile);
     CHECK_INT(r->held, 0);
     CHECK(p->trainable);
     CHECK(tile >= 0 && tile < hil_op_tiles(p));
@@ -105,13 +160,40 @@ static hil_status op_gradient_begin(void *owner, int param, int64_t tile, float 
 static void op_gradient_end(void *owner, int param, int64_t tile)
 {
     op_result *r = owner;
-    (void)tile;
+    op_note(r, 'G', param, tile);
     CHECK_INT(r->held, -1 - param);
     r->held = 0;
 }
 
 static const hil_op_source op_source = {op_weight_begin, op_weight_end, op_gradient_begin,
                                         op_gradient_end};
+
+static hil_status op_dry_weight_begin(void *owner, int param, int64_t tile, const void **data)
+{
+    op_note(owner, 'w', param, tile);
+    *data = ((op_result *)owner)->lent;
+    return HIL_OK;
+}
+
+static void op_dry_weight_end(void *owner, int param, int64_t tile)
+{
+    op_note(owner, 'W', param, tile);
+}
+
+static hil_status op_dry_gradient_begin(void *owner, int param, int64_t tile, float **sum)
+{
+    op_note(owner, 'g', param, tile);
+    *sum = ((op_result *)owner)->lent;
+    return HIL_OK;
+}
+
+static void op_dry_gradient_end(void *owner, int param, int64_t tile)
+{
+    op_note(owner, 'G', param, tile);
+}
+
+static const hil_op_source op_dry_source = {op_dry_weight_begin, op_dry_weight_end,
+                                            op_dry_gradient_begin, op_dry_gradient_end};
 
 static void *op_poisoned(size_t bytes)
 {
@@ -249,6 +331,7 @@ static void op_run(const op_case *c, op_result *r)
     free(call.scratch);
     op_backward(c, &call, r);
     CHECK_INT(r->held, 0);
+    op_check_dry(call, r, r->dout, r->din);
     for (int i = 0; i < call.saveds; ++i) free(call.saved[i].data);
     hil_pool_destroy(call.pool);
 }

@@ -94,6 +94,20 @@ static void check_chunks(void)
     hil_pool_destroy(call.pool);
 }
 
+/* Three chunks of 64 positions at most. Some have no target at all: the dry run, which sees no
+   targets, asks for the same tiles. */
+static void check_empty_chunks(void)
+{
+    enum { ROWS = 150 };
+    static int32_t targets[ROWS];
+    op_case c = head(1, ROWS, 3, 7);
+    c.ids[1] = targets;
+    for (int chunks = 0; chunks < 8; ++chunks) {
+        for (int i = 0; i < ROWS; ++i) targets[i] = chunks >> i / 64 & 1 ? i % 8 - 1 : -1;
+        op_check_fp32(c);
+    }
+}
+
 int main(void)
 {
     static const int64_t shapes[][4] = {/* B, T, C, V */
@@ -121,6 +135,7 @@ int main(void)
         op_check(c);
     }
     check_chunks();
+    check_empty_chunks();
     op_case wrong = head(2, 3, 5, 7);
     wrong.cols[0] = 6;
     OP_REFUSED(&wrong, "head: input (2, 3, 5) does not fit weight (7, 6)");

@@ -91,7 +91,9 @@ static void check_model(hil_pool *pool, const hil_safetensors *file, hil_dtype d
     hil_param *p[3];
     CHECK_OK(hil_store_create(&store));
     for (int i = 0; i < 3; ++i) CHECK_OK(hil_store_add(store, &spec[i], &p[i]));
-    CHECK_OK(hil_store_allocate(store, &(hil_store_options){pool, dtype, true, tile}));
+    hil_store_options options = {
+        .pool = pool, .compute = dtype, .training = true, .tile_size = tile, .moments = 2};
+    CHECK_OK(hil_store_allocate(store, &options));
     CHECK_OK(hil_weights_load(store, pool, file));
     check_param(store, p[0], ROWS, COLS);
     check_param(store, p[1], ROWS, COLS);

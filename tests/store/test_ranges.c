@@ -29,7 +29,8 @@ int main(void)
     CHECK_OK(hil_store_add(store, &spec[0], &matrix));
     CHECK_OK(hil_store_add(store, &spec[1], &vector));
     CHECK_OK(hil_store_add(store, &spec[2], &empty));
-    CHECK_OK(hil_store_allocate(store, &(hil_store_options){pool, HIL_F32, false, 1280 * 4000}));
+    hil_store_options options = {.pool = pool, .compute = HIL_F32, .tile_size = 1280 * 4000};
+    CHECK_OK(hil_store_allocate(store, &options));
     CHECK_INT(hil_param_tile_rows(matrix), 1280);
     check_ranges(matrix, 1280000);
     CHECK_INT(hil_param_range(matrix, 1280000 - 3), 3);

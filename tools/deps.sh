@@ -38,6 +38,7 @@ for part; do
         need cmake have cmake
         need pkg-config have pkg-config
         need libjansson-dev pkg-config --exists jansson
+        need libxxhash-dev pkg-config --exists libxxhash
         want liburing-dev pkg-config --exists liburing
         ;;
     lint)

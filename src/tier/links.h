@@ -1,5 +1,8 @@
 /* links.h - one queue per link; jobs of a link start and retire in order, links run side by side.
-   The same calls drive a rehearsal, where jobs take no memory and only a clock advances. */
+   The same calls drive a rehearsal, where jobs take no memory and only a clock advances.
+
+   Several jobs of a link that use the disk are in flight at once: one that needs what an earlier
+   one does (writes a page again, reads it back) says so in its fence, also on its own link. */
 #ifndef HIL_TIER_LINKS_H
 #define HIL_TIER_LINKS_H
 
@@ -9,12 +12,15 @@
 typedef struct hil_links hil_links; /* owns its threads and queues; borrows the disk */
 
 typedef struct hil_links_options {
-    hil_disk *disk;           /* NULL: none */
-    const hil_speeds *speeds; /* not NULL: a rehearsal by these speeds */
+    hil_disk *disk;           /* NULL: none; otherwise open, unless it rehearses */
+    const hil_speeds *speeds; /* not NULL: a rehearsal by these speeds, which are copied */
 } hil_links_options;
 hil_status hil_links_create(hil_links **out, const hil_links_options *options);
 /* Ends at once what can be ended; waits for what is in flight. */
 void hil_links_destroy(hil_links *links);
+
+/* Jobs of one link that are in flight at most. */
+#define HIL_LINK_FLIGHTS 8
 
 typedef enum hil_part_kind { HIL_PART_COPY, HIL_PART_READ, HIL_PART_WRITE } hil_part_kind;
 typedef struct hil_part {
@@ -22,7 +28,7 @@ typedef struct hil_part {
     void *to;               /* COPY, READ */
     const void *from;       /* COPY, WRITE */
     size_t bytes;           /* COPY; of all pages otherwise */
-    const hil_extent *disk; /* READ, WRITE */
+    const hil_extent *disk; /* READ, WRITE; only read by hil_links_submit */
     int64_t first, count;   /* pages */
 } hil_part;
 
@@ -54,11 +60,13 @@ typedef enum hil_wait_reason {
     HIL_WAITS
 } hil_wait_reason;
 
-/* Waits; the first failure of any job since create is everybody's. */
+/* Waits; the first failure of any job since create is everybody's. Jobs that have not begun by then
+   never do, but count as over. */
 hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_reason reason);
-/* Everything submitted so far. */
+/* Waits for everything submitted so far, without a reason. */
 hil_status hil_links_drain(hil_links *links);
-/* Whether a wait would return at once. In a rehearsal: by its clock. */
+/* Whether a wait would return at once. In a rehearsal: by its clock. Follows timing, so nothing may
+   be decided by it that a rehearsal must predict. */
 bool hil_links_over(hil_links *links, const hil_fence *fence);
 
 /* The rehearsal's compute: its clock advances. Elsewhere does nothing. */
@@ -67,7 +75,8 @@ void hil_links_compute(hil_links *links, double seconds);
 double hil_links_now(const hil_links *links);
 bool hil_links_rehearse(const hil_links *links);
 
-/* Since the last call of hil_links_take_account. */
+/* Since the last call of hil_links_take_account. Copies of WRITE jobs count as to_device, of READ
+   jobs as to_host. */
 typedef struct hil_account {
     uint64_t bytes[HIL_LINKS]; /* of jobs that were submitted */
     uint64_t disk_read, disk_written, to_device, to_host;

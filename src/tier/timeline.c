@@ -165,13 +165,14 @@ hil_status hil_timeline_flush(hil_timeline *t)
     return hil_fail(HIL_ERR_IO, "cannot write the timeline: %s", strerror(failed));
 }
 
-void hil_timeline_close(hil_timeline *t)
+hil_status hil_timeline_close(hil_timeline *t)
 {
-    if (!t) return;
+    if (!t) return HIL_OK;
     write_spans(t);
     add_line(t, "\n]\n");
-    write_block(t);
+    hil_status status = hil_timeline_flush(t);
     close(t->fd);
     pthread_mutex_destroy(&t->lock);
     hil_free(t);
+    return status;
 }

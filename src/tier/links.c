@@ -1,0 +1,223 @@
+/* links.c - jobs in queues, fences and the account; engines execute or rehearse them. */
+#include "tier/links_engine.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+uint64_t hil_job_bytes(const hil_job *job, hil_part_kind kind)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < job->parts; ++i)
+        if (job->part[i].kind == kind) bytes += job->part[i].bytes;
+    return bytes;
+}
+
+bool hil_link_to_device(hil_link link)
+{
+    return link == HIL_LINK_IN || link == HIL_LINK_WRITE;
+}
+
+bool hil_links_retired(const hil_links *links, const hil_fence *fence)
+{
+    for (int i = 0; i < HIL_LINKS; ++i)
+        if (links->queue[i].retired < fence->after[i]) return false;
+    return true;
+}
+
+bool hil_links_ready(const hil_links *links, hil_link link)
+{
+    const hil_queue *queue = &links->queue[link];
+    if (queue->started == queue->submitted) return false;
+    return hil_links_retired(links, &hil_queue_at(queue, queue->started + 1)->job.after);
+}
+
+void hil_links_retire(hil_links *links, const hil_job *job, double start, double end)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < job->parts; ++i) bytes += job->part[i].bytes;
+    ++links->queue[job->link].retired;
+    links->account.busy[job->link] += end - start;
+    if (links->timeline)
+        hil_timeline_add(links->timeline, (int)job->link, job->name ? job->name : "transfer", start,
+                         end, bytes);
+}
+
+/* Joins to `covers` all that is over when `fence` is. */
+static void join_covers(const hil_links *links, const hil_fence *fence, hil_fence *covers)
+{
+    for (int i = 0; i < HIL_LINKS; ++i) {
+        const hil_queue *queue = &links->queue[i];
+        assert(fence->after[i] <= queue->submitted);
+        if (fence->after[i] > queue->known)
+            hil_fence_join(covers, &hil_queue_at(queue, fence->after[i])->covers);
+    }
+}
+
+/* The caller saw the end of `fence`. */
+static void set_known(hil_links *links, const hil_fence *fence)
+{
+    hil_fence covers = *fence;
+    join_covers(links, fence, &covers);
+    for (int i = 0; i < HIL_LINKS; ++i)
+        if (links->queue[i].known < covers.after[i]) links->queue[i].known = covers.after[i];
+}
+
+/* Room for one more job. */
+static hil_status queue_reserve(hil_queue *queue)
+{
+    if (queue->submitted - queue->known < queue->capacity) return HIL_OK;
+    hil_queue grown = {.capacity = queue->capacity ? 2 * queue->capacity : 16};
+    HIL_TRY(HIL_ALLOC(grown.capacity, &grown.ring));
+    for (uint64_t n = queue->known + 1; n <= queue->submitted; ++n)
+        *hil_queue_at(&grown, n) = *hil_queue_at(queue, n);
+    hil_free(queue->ring);
+    queue->ring = grown.ring;
+    queue->capacity = grown.capacity;
+    return HIL_OK;
+}
+
+static void account_add(hil_account *account, const hil_job *job)
+{
+    uint64_t copied = hil_job_bytes(job, HIL_PART_COPY);
+    uint64_t read = hil_job_bytes(job, HIL_PART_READ), written = hil_job_bytes(job, HIL_PART_WRITE);
+    account->bytes[job->link] += copied + read + written;
+    account->disk_read += read;
+    account->disk_written += written;
+    if (hil_link_to_device(job->link))
+        account->to_device += copied;
+    else
+        account->to_host += copied;
+}
+
+static hil_status submit(hil_links *links, const hil_job *job, hil_fence *fence)
+{
+    hil_queue *queue = &links->queue[job->link];
+    HIL_TRY(queue_reserve(queue));
+    uint64_t n = queue->submitted + 1;
+    hil_queued *queued = hil_queue_at(queue, n);
+    hil_fence before = job->after, covers = {0};
+    if (before.after[job->link] < queue->submitted) before.after[job->link] = queue->submitted;
+    join_covers(links, &before, &covers);
+    covers.after[job->link] = n;
+    queued->job = *job;
+    queued->covers = covers;
+    for (int i = 0; i < job->parts; ++i)
+        if (job->part[i].kind != HIL_PART_COPY) queued->extent[i] = *job->part[i].disk;
+    queue->submitted = n;
+    account_add(&links->account, job);
+    if (fence && fence->after[job->link] < n) fence->after[job->link] = n;
+    links->engine->submitted(links, job->link);
+    return HIL_OK;
+}
+
+hil_status hil_links_submit(hil_links *links, const hil_job *job, hil_fence *fence)
+{
+    assert(job->parts >= 0 && job->parts <= HIL_JOB_PARTS);
+    pthread_mutex_lock(&links->lock);
+    hil_status status = submit(links, job, fence);
+    pthread_mutex_unlock(&links->lock);
+    return status;
+}
+
+/* With the lock held. */
+static hil_status wait_for(hil_links *links, const hil_fence *fence, double *seconds)
+{
+    *seconds = hil_links_retired(links, fence) ? 0 : links->engine->wait(links, fence);
+    set_known(links, fence);
+    return links->status == HIL_OK ? HIL_OK : hil_fail(links->status, "%s", links->message);
+}
+
+hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
+{
+    static const char *const name[HIL_WAITS] = {"weights", "update", "activations", "gradients",
+                                                "memory"};
+    double seconds;
+    pthread_mutex_lock(&links->lock);
+    hil_status status = wait_for(links, fence, &seconds);
+    links->account.wait[reason] += seconds;
+    if (links->timeline && seconds > 0) {
+        double now = links->engine->now(links);
+        hil_timeline_add(links->timeline, HIL_TRACK_WAIT, name[reason], now - seconds, now, 0);
+    }
+    pthread_mutex_unlock(&links->lock);
+    return status;
+}
+
+hil_status hil_links_drain(hil_links *links)
+{
+    hil_fence all;
+    double seconds;
+    pthread_mutex_lock(&links->lock);
+    for (int i = 0; i < HIL_LINKS; ++i) all.after[i] = links->queue[i].submitted;
+    hil_status status = wait_for(links, &all, &seconds);
+    pthread_mutex_unlock(&links->lock);
+    return status;
+}
+
+bool hil_links_over(hil_links *links, const hil_fence *fence)
+{
+    pthread_mutex_lock(&links->lock);
+    bool over = hil_links_retired(links, fence);
+    pthread_mutex_unlock(&links->lock);
+    return over;
+}
+
+void hil_links_compute(hil_links *links, double seconds)
+{
+    pthread_mutex_lock(&links->lock);
+    links->engine->compute(links, seconds);
+    pthread_mutex_unlock(&links->lock);
+}
+
+double hil_links_now(const hil_links *links)
+{
+    return links->engine->now(links);
+}
+
+bool hil_links_rehearse(const hil_links *links)
+{
+    return links->engine == &hil_links_virtual;
+}
+
+void hil_links_take_account(hil_links *links, hil_account *out)
+{
+    pthread_mutex_lock(&links->lock);
+    *out = links->account;
+    links->account = (hil_account){0};
+    pthread_mutex_unlock(&links->lock);
+}
+
+void hil_links_set_timeline(hil_links *links, struct hil_timeline *timeline)
+{
+    pthread_mutex_lock(&links->lock);
+    links->timeline = timeline;
+    pthread_mutex_unlock(&links->lock);
+}
+
+hil_status hil_links_create(hil_links **out, const hil_links_options *options)
+{
+    *out = NULL;
+    hil_links *links;
+    HIL_TRY(HIL_ALLOC(1, &links));
+    links->disk = options->disk;
+    links->engine = options->speeds ? &hil_links_virtual : &hil_links_threads;
+    if (options->speeds) links->speeds = *options->speeds;
+    pthread_mutex_init(&links->lock, NULL);
+    hil_status status = links->engine->create(links);
+    if (status == HIL_OK)
+        *out = links;
+    else
+        hil_links_destroy(links);
+    return status;
+}
+
+void hil_links_destroy(hil_links *links)
+{
+    if (!links) return;
+    links->engine->destroy(links);
+    for (int i = 0; i < HIL_LINKS; ++i) hil_free(links->queue[i].ring);
+    pthread_mutex_destroy(&links->lock);
+    hil_free(links);
+}

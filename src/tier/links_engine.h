@@ -1,0 +1,70 @@
+/* links_engine.h - the parts of hil_links: queues, and what a real run and a rehearsal do with
+   them. */
+#ifndef HIL_TIER_LINKS_ENGINE_H
+#define HIL_TIER_LINKS_ENGINE_H
+
+#include "base/alloc.h"
+#include "tier/links.h"
+#include "tier/timeline.h"
+
+#include <pthread.h>
+
+typedef struct hil_queued {
+    hil_job job;                      /* part[i].disk points nowhere */
+    hil_extent extent[HIL_JOB_PARTS]; /* of the parts that have one */
+    hil_fence covers;                 /* what is certainly over when this job is */
+} hil_queued;
+
+/* [Note: known]
+   A queue keeps a job until the caller has waited for something that implies its end, even though
+   the job may be long over. So how long queues get, and with it every allocation, follows from the
+   order of calls and not from timing. */
+typedef struct hil_queue {
+    hil_queued *ring; /* job n at n % capacity, for n in (known, submitted] */
+    uint64_t capacity;
+    uint64_t submitted, started, retired, known;
+} hil_queue;
+
+typedef struct hil_links_engine {
+    hil_status (*create)(hil_links *links);
+    void (*destroy)(hil_links *links);
+    /* These four with the lock held. */
+    void (*submitted)(hil_links *links, hil_link link);
+    double (*wait)(hil_links *links, const hil_fence *fence); /* gives the seconds it took */
+    void (*compute)(hil_links *links, double seconds);
+    double (*now)(const hil_links *links);
+} hil_links_engine;
+
+extern const hil_links_engine hil_links_threads, hil_links_virtual;
+
+struct hil_links {
+    const hil_links_engine *engine;
+    void *state; /* the engine's */
+    hil_disk *disk;
+    hil_speeds speeds;
+    pthread_mutex_t lock; /* of everything below */
+    hil_queue queue[HIL_LINKS];
+    hil_account account;
+    struct hil_timeline *timeline;
+    hil_status status; /* the first failure */
+    char message[1024];
+};
+
+static inline hil_queued *hil_queue_at(const hil_queue *queue, uint64_t n)
+{
+    return &queue->ring[n % queue->capacity];
+}
+
+/* With the lock held. */
+bool hil_links_retired(const hil_links *links, const hil_fence *fence);
+/* Whether the next job of the link can start. */
+bool hil_links_ready(const hil_links *links, hil_link link);
+/* A job of the link is over: books it. Its time on the link began at `start`. */
+void hil_links_retire(hil_links *links, const hil_job *job, double start, double end);
+
+/* Bytes of a job. */
+uint64_t hil_job_bytes(const hil_job *job, hil_part_kind kind);
+/* Which way a copy on this link goes. */
+bool hil_link_to_device(hil_link link);
+
+#endif

@@ -32,7 +32,7 @@ const float *hil_row_read(const hil_tensor *x, int64_t at, int64_t n, float *buf
     if (x->dtype == HIL_BF16)
         hil_rows()->from_bf16(buffer, half, n);
     else
-        hil_to_f32(buffer, half, x->dtype, n);
+        hil_rows()->from_f16(buffer, half, n);
     return buffer;
 }
 
@@ -68,7 +68,7 @@ void hil_row_write(const hil_tensor *x, int64_t at, int64_t n, const float *from
     else if (x->dtype == HIL_BF16)
         hil_rows()->to_bf16(to, from, n);
     else
-        hil_from_f32(to, from, x->dtype, n);
+        hil_rows()->to_f16(to, from, n);
 }
 
 void hil_row_copy(const hil_tensor *to, int64_t to_at, const hil_tensor *from, int64_t at,

@@ -26,6 +26,8 @@ typedef struct hil_row_kernel {
     const char *name;
     void (*from_bf16)(float *out, const uint16_t *in, int64_t n);
     void (*to_bf16)(uint16_t *out, const float *in, int64_t n);
+    void (*from_f16)(float *out, const uint16_t *in, int64_t n);
+    void (*to_f16)(uint16_t *out, const float *in, int64_t n);
     void (*add)(float *out, const float *x, const float *y, int64_t n);
     void (*multiply)(float *out, const float *x, const float *y, int64_t n);
     float (*sum)(const float *x, int64_t n);

@@ -2,6 +2,7 @@
    defines ROWS_NAME, ROWS_KERNEL and ROWS_BYTES, the size of the set's vectors. */
 #include "ops/rows.h"
 #include "ops/vmath.h"
+#include "tensor/f16_rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -54,6 +55,16 @@ static void to_bf16(uint16_t *out, const float *in, int64_t n)
         uint32_t quiet = (u >> 16) | 0x40u;
         out[i] = (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
     }
+}
+
+static void from_f16(float *out, const uint16_t *in, int64_t n)
+{
+    hil_f16_load_row(out, in, n);
+}
+
+static void to_f16(uint16_t *out, const float *in, int64_t n)
+{
+    hil_f16_round_row(out, in, n);
 }
 
 static void add(float *out, const float *x, const float *y, int64_t n)
@@ -332,6 +343,8 @@ const hil_row_kernel ROWS_KERNEL = {
     .name = ROWS_NAME,
     .from_bf16 = from_bf16,
     .to_bf16 = to_bf16,
+    .from_f16 = from_f16,
+    .to_f16 = to_f16,
     .add = add,
     .multiply = multiply,
     .scale = scale,

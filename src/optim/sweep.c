@@ -1,8 +1,6 @@
 /* sweep.c - blocks of all parameters, in order. A block's result depends on the block alone. */
 #include "optim/sweep.h"
 
-#include "optim/adamw.h"
-
 #include "base/alloc.h"
 
 #include <math.h>
@@ -11,7 +9,8 @@
 typedef struct sweep {
     hil_store *store;
     hil_param *param;
-    hil_adamw rule;
+    const hil_rule *rule;
+    hil_rule_step step;
     double *square;    /* per block */
     atomic_int status; /* of the tasks: any failure */
 } sweep;
@@ -26,7 +25,9 @@ static void square_block_task(void *context, int64_t i, int thread)
         atomic_store(&s->status, (int)status);
         return;
     }
-    s->square[i] = block.gradients ? hil_block_square(&block) : 0;
+    double lane[HIL_SQUARES] = {0};
+    if (block.gradients) hil_block_square(&block, lane);
+    s->square[i] = hil_square_sum(lane);
     hil_store_block_release(s->store, s->param, i);
 }
 
@@ -68,28 +69,35 @@ static void update_block_task(void *context, int64_t i, int thread)
         atomic_store(&s->status, (int)status);
         return;
     }
-    if (block.gradients) hil_adamw_block(&s->rule, &block);
+    if (block.gradients) hil_rule_update(s->rule, &s->step, &block);
     hil_store_block_release(s->store, s->param, i);
 }
 
-hil_status hil_sweep_update(hil_store *store, hil_pool *pool, const hil_adamw_options *options,
-                            double lr, double norm, int64_t step)
+hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *o, bool decay)
 {
-    double clip = options->clip > 0 ? options->clip / (norm + 1e-6) : 1;
-    sweep s = {.store = store};
-    s.rule = (hil_adamw){
-        .beta1_rest = (float)(1 - options->beta1),
-        .beta2 = (float)options->beta2,
-        .beta2_rest = (float)(1 - options->beta2),
-        .rate = (float)(lr / (1 - pow(options->beta1, (double)step))),
-        .root = (float)(1 / sqrt(1 - pow(options->beta2, (double)step))),
-        .eps = (float)options->eps,
-        .clip = clip < 1 ? (float)clip : 1,
+    double factor = 1 / update->loss_scale, updates = (double)update->updates;
+    double clip = o->clip > 0 ? o->clip / (update->norm + 1e-6) : 1;
+    if (clip < 1) factor *= clip;
+    bool corrected = o->rule->kind != HIL_LION;
+    return (hil_rule_step){
+        .shrink = (float)(decay ? 1 - update->lr * o->weight_decay : 1),
+        .beta1_rest = (float)(1 - o->beta1),
+        .beta2 = (float)o->beta2,
+        .beta2_rest = (float)(1 - o->beta2),
+        .rate = (float)(corrected ? update->lr / (1 - pow(o->beta1, updates)) : update->lr),
+        .root = (float)(1 / sqrt(1 - pow(o->beta2, updates))),
+        .eps = (float)o->eps,
+        .factor = (float)factor,
     };
+}
+
+hil_status hil_sweep_update(hil_store *store, hil_pool *pool, const hil_optimizer *optimizer,
+                            const hil_update *update)
+{
+    sweep s = {.store = store, .rule = optimizer->rule};
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         s.param = hil_store_at(store, i);
-        bool decay = !hil_param_spec_of(s.param)->no_decay;
-        s.rule.shrink = (float)(decay ? 1 - lr * options->weight_decay : 1);
+        s.step = hil_update_numbers(update, optimizer, !hil_param_spec_of(s.param)->no_decay);
         hil_pool_run(pool, update_block_task, &s, hil_param_blocks(s.param));
         HIL_TRY(task_status(&s));
     }

@@ -2,18 +2,29 @@
 #ifndef HIL_OPTIM_SWEEP_H
 #define HIL_OPTIM_SWEEP_H
 
-#include "store/store.h"
+#include "optim/rule.h"
 
-typedef struct hil_adamw_options {
+typedef struct hil_optimizer {
+    const hil_rule *rule;
     double beta1, beta2, eps, weight_decay;
     double clip; /* largest gradient norm, 0: none */
-} hil_adamw_options;
+} hil_optimizer;
+
+typedef struct hil_update {
+    double lr;
+    double norm;       /* of the gradients, without the loss's scale */
+    double loss_scale; /* the gradients are larger by it */
+    int64_t updates;   /* with this one */
+} hil_update;
 
 /* The norm of all gradients given in this step. */
 hil_status hil_sweep_norm(hil_store *store, hil_pool *pool, double *norm);
 
-/* Updates every parameter that has a gradient. `step` counts from 1. */
-hil_status hil_sweep_update(hil_store *store, hil_pool *pool, const hil_adamw_options *options,
-                            double lr, double norm, int64_t step);
+/* Updates every parameter that has a gradient. */
+hil_status hil_sweep_update(hil_store *store, hil_pool *pool, const hil_optimizer *optimizer,
+                            const hil_update *update);
+/* What the update of one parameter works with, with or without weight decay. */
+hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *optimizer,
+                                 bool decay);
 
 #endif

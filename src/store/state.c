@@ -158,32 +158,39 @@ static void get_master(const hil_param *p, int64_t first, int64_t count, float *
     }
 }
 
-static float *moment_of(const hil_param *p, hil_state state)
+static void *moment_at(const hil_store *store, const hil_param *p, hil_state state, int64_t first)
 {
-    return p->moment[state - HIL_MOMENT1];
+    return (char *)p->moment[state - HIL_MOMENT1] + hil_codec_bytes(store->options.codec, first);
+}
+
+static hil_q8_kind moment_kind(hil_state state)
+{
+    return state == HIL_MOMENT1 ? HIL_Q8_SIGNED : HIL_Q8_UNSIGNED;
 }
 
 hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
                           int64_t count, float *out)
 {
-    (void)store;
     assert(first >= 0 && count >= 0 && first + count <= param->elements);
     if (state == HIL_MASTER)
         get_master(param, first, count, out);
+    else if (store->options.codec == HIL_CODEC_Q8)
+        hil_q8_decode(out, moment_at(store, param, state, first), moment_kind(state), count);
     else
-        memcpy(out, moment_of(param, state) + first, (size_t)count * 4);
+        memcpy(out, moment_at(store, param, state, first), (size_t)count * 4);
     return HIL_OK;
 }
 
 hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
                            int64_t count, const float *in)
 {
-    (void)store;
     assert(first >= 0 && count >= 0 && first + count <= param->elements);
     if (state == HIL_MASTER)
         hil_param_set_master(param, first, count, in);
+    else if (store->options.codec == HIL_CODEC_Q8)
+        hil_q8_encode(moment_at(store, param, state, first), in, moment_kind(state), count);
     else
-        memcpy(moment_of(param, state) + first, in, (size_t)count * 4);
+        memcpy(moment_at(store, param, state, first), in, (size_t)count * 4);
     return HIL_OK;
 }
 

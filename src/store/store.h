@@ -3,7 +3,7 @@
 #define HIL_STORE_STORE_H
 
 #include "base/pool.h"
-#include "tensor/tensor.h"
+#include "tensor/q8.h"
 
 typedef struct hil_store hil_store;
 typedef struct hil_param hil_param;
@@ -19,14 +19,14 @@ typedef struct hil_param_spec {
     bool transposed; /* files hold the transpose (GPT-2's Conv1D) */
 } hil_param_spec;
 
-/* How moments are kept. HIL_CODEC_Q8: groups of HIL_CODEC_GROUP elements, each a fp32 scale
-   followed by one byte per element; the last group of a run of elements is a whole one. */
-#define HIL_CODEC_GROUP 256
+/* How moments are kept. HIL_CODEC_Q8: groups of HIL_CODEC_GROUP elements, the last of a run a whole
+   one; the first moment has a sign, the second none; see [Note: q8]. */
+#define HIL_CODEC_GROUP HIL_Q8_GROUP
 typedef enum hil_codec { HIL_CODEC_F32, HIL_CODEC_Q8 } hil_codec;
 static inline size_t hil_codec_bytes(hil_codec codec, int64_t count)
 {
     if (codec == HIL_CODEC_F32) return (size_t)count * 4;
-    return (size_t)((count + HIL_CODEC_GROUP - 1) / HIL_CODEC_GROUP) * (4 + HIL_CODEC_GROUP);
+    return (size_t)((count + HIL_CODEC_GROUP - 1) / HIL_CODEC_GROUP) * HIL_Q8_GROUP_BYTES;
 }
 
 /* Bytes of what weights lack of their fp32 masters; see hil_block. */
@@ -85,7 +85,7 @@ void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int6
 hil_status hil_store_give_gradient(hil_store *store, hil_param *param, int segment);
 
 /* States as fp32 numbers, for files: elements [first, first + count) in the parameter's own order.
- */
+   `first` is a multiple of HIL_CODEC_GROUP, and so is `count` or it reaches the end. */
 #define HIL_MOMENTS 2
 typedef enum hil_state { HIL_MASTER, HIL_MOMENT1, HIL_MOMENT2, HIL_STATES } hil_state;
 /* Frozen parameters have no moments, and a rule may need fewer than HIL_MOMENTS. */

@@ -61,7 +61,8 @@ float hil_f16_load(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
     uint32_t exponent = (h >> 10) & 31u, fraction = h & 1023u;
-    if (exponent == 31) return hil_float(sign | 0x7f800000u | (fraction << 13));
+    if (exponent == 31)
+        return hil_float(sign | 0x7f800000u | (fraction ? 0x400000u : 0) | (fraction << 13));
     if (exponent) return hil_float(sign | ((exponent + 112) << 23) | (fraction << 13));
     float small = (float)fraction * 0x1p-24f;
     return sign ? -small : small;

@@ -31,13 +31,20 @@ hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_train
     t->model = model;
     t->options = *options;
     t->dtype = dtype;
+    t->optimizer = (hil_optimizer){.rule = &hil_rules[HIL_ADAMW],
+                                   .beta1 = options->beta1,
+                                   .beta2 = options->beta2,
+                                   .eps = options->eps,
+                                   .weight_decay = options->weight_decay,
+                                   .clip = options->clip};
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_pool_create(&t->pool, options->threads));
     hil_store_options store = {.pool = t->pool,
                                .compute = dtype,
                                .training = options->training,
                                .tile_size = options->tile_size,
-                               .moments = 2};
+                               .moments = t->optimizer.rule->moments,
+                               .codec = t->optimizer.rule->codec};
     HIL_TRY_DONE(hil_store_allocate(model->store, &store));
     hil_engine_options engine = {t->pool, dtype, options->recompute, 1};
     HIL_TRY_DONE(hil_engine_create(&t->engine, model, &engine));
@@ -154,9 +161,8 @@ hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micr
     if (!isfinite(sum) || !isfinite(norm))
         HIL_TRY_DONE(hil_fail(HIL_ERR_NUMERIC, "the %s is not a finite number",
                               isfinite(sum) ? "gradient" : "loss"));
-    const hil_trainer_options *o = &t->options;
-    hil_adamw_options rule = {o->beta1, o->beta2, o->eps, o->weight_decay, o->clip};
-    HIL_TRY_DONE(hil_sweep_update(store, t->pool, &rule, lr, norm, t->step + 1));
+    hil_update update = {.lr = lr, .norm = norm, .loss_scale = 1, .updates = t->step + 1};
+    HIL_TRY_DONE(hil_sweep_update(store, t->pool, &t->optimizer, &update));
     ++t->step;
 done:
     hil_store_step_end(store);

@@ -13,6 +13,7 @@ struct hil_trainer {
     hil_engine *engine;
     hil_trainer_options options;
     hil_dtype dtype;
+    hil_optimizer optimizer;
     int64_t step; /* steps done */
     hil_micro *micro;
     size_t micro_room;

@@ -534,14 +534,15 @@ static inline void op_check_fp32(op_case c)
     op_check(c);
 }
 
-/* The case in fp32, in bf16, and in the mixes of both that a model makes. */
+/* The case in fp32, in bf16, in fp16, and in the mixes that a model makes. */
 static inline void op_check_dtypes(op_case c)
 {
     static const hil_dtype mix[][4] = {
         /* compute, inputs, dout, din */
         {HIL_F32, HIL_F32, HIL_F32, HIL_F32},   {HIL_BF16, HIL_BF16, HIL_BF16, HIL_BF16},
         {HIL_BF16, HIL_F32, HIL_BF16, HIL_F32}, {HIL_BF16, HIL_BF16, HIL_F32, HIL_BF16},
-        {HIL_F32, HIL_BF16, HIL_BF16, HIL_F32},
+        {HIL_F32, HIL_BF16, HIL_BF16, HIL_F32}, {HIL_F16, HIL_F16, HIL_F16, HIL_F16},
+        {HIL_F16, HIL_F32, HIL_F16, HIL_F32},
     };
     for (size_t m = 0; m < sizeof mix / sizeof *mix; ++m) {
         op_set_dtypes(&c, mix[m]);

@@ -1,0 +1,54 @@
+/* rule.c - the update rules by name and by instruction set; all sets give the same bits. */
+#include "optim/rule_kernel.h"
+
+#include "base/cpu.h"
+
+#include <string.h>
+
+#ifndef HIL_WITH_AVX2
+#define hil_rule_avx2 hil_rule_portable
+#endif
+#ifndef HIL_WITH_AVX512
+#define hil_rule_avx512 hil_rule_avx2
+#endif
+
+const hil_rule hil_rules[HIL_RULES] = {
+    {"adamw", HIL_ADAMW, 2, HIL_CODEC_F32, 0.95},
+    {"lion", HIL_LION, 1, HIL_CODEC_F32, 0.99},
+    {"adamw8bit", HIL_ADAMW8BIT, 2, HIL_CODEC_Q8, 0.95},
+};
+
+hil_status hil_rule_find(const char *name, const hil_rule **out)
+{
+    for (int i = 0; i < HIL_RULES; ++i)
+        if (strcmp(name, hil_rules[i].name) == 0) {
+            *out = &hil_rules[i];
+            return HIL_OK;
+        }
+    return hil_fail(HIL_ERR_USAGE, "unknown optimizer \"%s\": expected adamw, lion or adamw8bit",
+                    name);
+}
+
+static const hil_rule_kernel *kernel(void)
+{
+    static const hil_rule_kernel *const kernels[] = {&hil_rule_portable, &hil_rule_avx2,
+                                                     &hil_rule_avx512, &hil_rule_avx512};
+    return kernels[hil_cpu_best()];
+}
+
+void hil_rule_update(const hil_rule *rule, const hil_rule_step *step, const hil_block *block)
+{
+    kernel()->update[rule->kind](step, block);
+}
+
+void hil_block_square(const hil_block *block, double lane[HIL_SQUARES])
+{
+    kernel()->square(block, lane);
+}
+
+double hil_square_sum(const double lane[HIL_SQUARES])
+{
+    double sum = 0;
+    for (int k = 0; k < HIL_SQUARES; ++k) sum += lane[k];
+    return sum;
+}

@@ -1,0 +1,48 @@
+/* rule.h - update rules on one block: the same operations in the same order on every machine. */
+#ifndef HIL_OPTIM_RULE_H
+#define HIL_OPTIM_RULE_H
+
+#include "store/store.h"
+
+typedef enum hil_rule_kind { HIL_ADAMW, HIL_LION, HIL_ADAMW8BIT, HIL_RULES } hil_rule_kind;
+
+typedef struct hil_rule {
+    const char *name;
+    hil_rule_kind kind;
+    int moments; /* kept per element */
+    hil_codec codec;
+    double beta2; /* where the user names none */
+} hil_rule;
+
+extern const hil_rule hil_rules[HIL_RULES];
+hil_status hil_rule_find(const char *name, const hil_rule **out);
+
+/* The numbers of one step for one parameter, rounded to fp32 once. */
+typedef struct hil_rule_step {
+    float shrink;            /* 1 - lr * weight_decay */
+    float beta1_rest;        /* 1 - beta1 */
+    float beta2, beta2_rest; /* and 1 - beta2 */
+    float rate;              /* AdamW: lr / (1 - beta1^updates); Lion: lr */
+    float root;              /* 1 / sqrt(1 - beta2^updates) */
+    float eps;
+    float factor; /* gradients are multiplied by it: clipping and the loss's scale */
+} hil_rule_step;
+
+/* For the gradient g = factor * sum of the block's gradients:
+   AdamW  m = m + (1 - beta1) (g - m)
+          v = beta2 v + (1 - beta2) g^2
+          w = shrink w - rate m / (sqrt(v) root + eps)
+   Lion   u = m + (1 - beta1) (g - m)
+          w = shrink w - rate sign(u)
+          m = m + (1 - beta2) (g - m)
+   AdamW with 8 bits is AdamW between decoding and encoding of m and v; see [Note: q8]. */
+void hil_rule_update(const hil_rule *rule, const hil_rule_step *step, const hil_block *block);
+
+/* Adds the squares of the block's summed gradient to lanes: element i to lane i modulo HIL_SQUARES.
+   Pieces of a block that follow each other, all but the last of whole groups of HIL_CODEC_GROUP,
+   give the same bits as the whole block. */
+#define HIL_SQUARES 16
+void hil_block_square(const hil_block *block, double lane[HIL_SQUARES]);
+double hil_square_sum(const double lane[HIL_SQUARES]);
+
+#endif

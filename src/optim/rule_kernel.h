@@ -1,0 +1,14 @@
+/* rule_kernel.h - what each instruction set provides to the update rules. */
+#ifndef HIL_OPTIM_RULE_KERNEL_H
+#define HIL_OPTIM_RULE_KERNEL_H
+
+#include "optim/rule.h"
+
+typedef struct hil_rule_kernel {
+    void (*update[HIL_RULES])(const hil_rule_step *step, const hil_block *block);
+    void (*square)(const hil_block *block, double lane[HIL_SQUARES]);
+} hil_rule_kernel;
+
+extern const hil_rule_kernel hil_rule_portable, hil_rule_avx2, hil_rule_avx512;
+
+#endif

@@ -1,0 +1,66 @@
+/* Every rule finds the bottom of a noisy valley, and AdamW with 8 bits takes the way of AdamW. */
+#include "base/philox.h"
+#include "check.h"
+#include "optim/sweep.h"
+
+enum { N = 2048, STEPS = 200 };
+
+static float normal(uint64_t i, uint64_t stream)
+{
+    uint32_t word[4];
+    float pair[2];
+    hil_philox(17, i, stream, word);
+    hil_philox_normal(word[0], word[1], pair);
+    return pair[0];
+}
+
+/* Mean of curvature * (w - target)^2 / 2, where curvatures span four decades. */
+static double curvature(int i)
+{
+    return pow(10, -4.0 * i / N);
+}
+
+static double loss_of(const float *w)
+{
+    double sum = 0;
+    for (int i = 0; i < N; ++i) {
+        double d = (double)w[i] - (double)normal((uint64_t)i, 1);
+        sum += curvature(i) * d * d / 2;
+    }
+    return sum / N;
+}
+
+static double descend(const hil_rule *rule, double lr)
+{
+    static float w[N], g[N], m[N], v[N];
+    memset(w, 0, sizeof w);
+    memset(m, 0, sizeof m);
+    memset(v, 0, sizeof v);
+    hil_block block = {.count = N, .weight = w, .moment = {m, v}, .gradient = {g}, .gradients = 1};
+    hil_optimizer optimizer = {
+        .rule = rule, .beta1 = 0.9, .beta2 = rule->beta2, .eps = 1e-8, .clip = 0};
+    for (int s = 1; s <= STEPS; ++s) {
+        for (int i = 0; i < N; ++i) {
+            double noise = 0.1 * (double)normal((uint64_t)(s * N + i), 2);
+            double slope = (double)w[i] - (double)normal((uint64_t)i, 1);
+            g[i] = (float)(curvature(i) * (slope + noise));
+        }
+        hil_update update = {.lr = lr, .loss_scale = 1, .updates = s};
+        hil_rule_step step = hil_update_numbers(&update, &optimizer, false);
+        hil_rule_update(rule, &step, &block);
+    }
+    return loss_of(w);
+}
+
+int main(void)
+{
+    static const float start[N];
+    double before = loss_of(start);
+    double adamw = descend(&hil_rules[HIL_ADAMW], 0.02);
+    double eight = descend(&hil_rules[HIL_ADAMW8BIT], 0.02);
+    double lion = descend(&hil_rules[HIL_LION], 0.01);
+    CHECK(adamw < 0.05 * before);
+    CHECK(lion < 0.05 * before);
+    CHECK_NEAR(eight, adamw, 0.03 * adamw);
+    return 0;
+}

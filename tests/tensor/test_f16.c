@@ -1,0 +1,69 @@
+/* fp16: every number there is, the halves between them, overflow, and rows with this machine's
+   instructions, against what the format means. */
+#include "check.h"
+#include "tensor/tensor.h"
+
+#include "ops/rows.h"
+
+/* Sign, exponent and fraction by the book. */
+static double meaning(uint16_t h)
+{
+    int exponent = h >> 10 & 31, fraction = h & 1023;
+    double size = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    if (exponent == 31) size = fraction ? NAN : INFINITY;
+    return h & 0x8000 ? -size : size;
+}
+
+static void check_scalars(void)
+{
+    for (uint32_t h = 0; h < 65536; ++h) {
+        double expected = meaning((uint16_t)h);
+        float x = hil_f16_load((uint16_t)h);
+        if (isnan(expected)) {
+            CHECK(isnan(x) && isnan(hil_f16_load(hil_f16_round(x))));
+            continue;
+        }
+        CHECK((double)x == expected && !signbit(x) == !signbit(expected));
+        CHECK_INT(hil_f16_round(x), h);
+        if ((h & 0x7fff) >= 0x7bff) continue;
+        /* Half-way to the next one away from zero: to the even of both. */
+        double next = meaning((uint16_t)(h + 1)), half = (expected + next) / 2;
+        CHECK_INT(hil_f16_round((float)half), h & 1 ? h + 1 : h);
+        CHECK_INT(hil_f16_round(nextafterf((float)half, (float)next)), h + 1);
+        CHECK_INT(hil_f16_round(nextafterf((float)half, x)), h);
+    }
+    CHECK_INT(hil_f16_round(65519.99f), 0x7bff);
+    CHECK_INT(hil_f16_round(65520.0f), 0x7c00);
+    CHECK_INT(hil_f16_round(-1e30f), 0xfc00);
+    CHECK_INT(hil_f16_round(1e-30f), 0);
+}
+
+static void check_rows(const hil_row_kernel *kernel)
+{
+    static uint16_t half[65536 + 5], back[65536 + 5];
+    static float full[65536 + 5];
+    for (int i = 0; i < 65536 + 5; ++i) half[i] = (uint16_t)i;
+    kernel->from_f16(full, half, 65536 + 5);
+    kernel->to_f16(back, full, 65536 + 5);
+    for (int i = 0; i < 65536 + 5; ++i) {
+        CHECK_INT(hil_bits(full[i]), hil_bits(hil_f16_load(half[i])));
+        CHECK_INT(back[i], hil_f16_round(full[i]));
+    }
+    uint32_t u = 1;
+    for (int round = 0; round < 20; ++round) {
+        for (int i = 0; i < 65536 + 5; ++i) {
+            u = u * 1664525u + 1013904223u;
+            full[i] = hil_float(round % 2 ? u : (u & 0x8fffffffu) | 0x30000000u);
+        }
+        kernel->to_f16(back, full, 65536 + 5);
+        for (int i = 0; i < 65536 + 5; ++i) CHECK_INT(back[i], hil_f16_round(full[i]));
+    }
+}
+
+int main(void)
+{
+    check_scalars();
+    check_rows(&hil_rows_portable);
+    check_rows(hil_rows());
+    return 0;
+}

@@ -106,10 +106,10 @@ BEGIN {
     rank["model"] = 7
     rank["train"] = 8
     rank["cli"] = 9
-    public_layer["status.h"] = "base"
+    public_layer["status.h"] = public_layer["account.h"] = "base"
     public_layer["io.h"] = "io"
     public_layer["nn.h"] = "autograd"
-    public_layer["run.h"] = public_layer["trainer.h"] = public_layer["checkpoint.h"] = "train"
+    public_layer["run.h"] = public_layer["plan.h"] = public_layer["trainer.h"] = public_layer["checkpoint.h"] = "train"
     marker = "TO" "DO|FIX" "ME|XX" "X|HA" "CK"
 }
 

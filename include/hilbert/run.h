@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "hilbert/account.h"
 #include "hilbert/io.h"
 #include "hilbert/status.h"
 
@@ -26,6 +27,8 @@ typedef struct hil_step_report {
     double loss, grad_norm, lr;
     int64_t tokens; /* so far */
     double seconds, tokens_per_second, seconds_left;
+    hil_step_account account;
+    hil_tier_budgets budget; /* as the options set it */
 } hil_step_report;
 typedef struct hil_observer {
     void *context;
@@ -85,7 +88,9 @@ typedef struct hil_train_result {
     int64_t steps, tokens, parameters;
     double first_loss, last_loss, eval_loss; /* eval_loss is NaN without evaluation */
     double seconds, tokens_per_second;
-    uint64_t peak_bytes;
+    uint64_t peak_bytes;      /* of the process */
+    hil_step_account account; /* the highest peaks; the rest summed over the steps */
+    hil_tier_budgets budget;
 } hil_train_result;
 
 HIL_API void hil_train_defaults(hil_train_options *options);

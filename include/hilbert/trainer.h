@@ -2,6 +2,7 @@
 #ifndef HILBERT_TRAINER_H
 #define HILBERT_TRAINER_H
 
+#include "hilbert/account.h"
 #include "hilbert/nn.h"
 
 #ifdef __cplusplus
@@ -31,6 +32,7 @@ typedef struct hil_step_result {
     double loss;      /* mean over the step's predicted tokens */
     double grad_norm; /* before clipping */
     int64_t tokens;   /* predicted */
+    hil_step_account account;
 } hil_step_result;
 
 HIL_API void hil_trainer_defaults(hil_trainer_options *options);

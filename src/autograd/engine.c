@@ -2,7 +2,9 @@
 #include "autograd/engine.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A value that leaves a segment. Its memory lives until the last segment that reads it is done. */
@@ -31,7 +33,17 @@ struct hil_engine {
     double *losses; /* of the step's micro-batches */
     size_t losses_room;
     bool reads_earlier; /* some segment reads more than its predecessor's values */
+    hil_timeline *timeline;
 };
+
+/* Ends a span of computing on the timeline. */
+static void mark(hil_engine *e, int segment, const char *what, double began)
+{
+    char name[64];
+    if (!e->timeline) return;
+    snprintf(name, sizeof name, "%s %s", e->model->segments[segment].name, what);
+    hil_timeline_add(e->timeline, HIL_TRACK_COMPUTE, name, began, hil_clock_now(), 0);
+}
 
 static outputs *bounds_at(hil_engine *e, int64_t slot, int segment)
 {
@@ -132,12 +144,15 @@ static hil_status forward(hil_engine *e, const hil_micro *micro, int64_t slot, i
                           double *loss)
 {
     hil_tape *tape;
+    double began = hil_clock_now();
     HIL_TRY(take_tape(e, &tape));
     *held_at(e, slot, s) = tape;
     tape->segment = s;
     tape->differentiate = what == KEEP_TAPE;
     hil_values out;
     HIL_TRY(run_segment(e, micro, slot, tape, &out));
+    bool again = bounds_at(e, slot, s)->count > 0; /* it gave out its values before */
+    mark(e, s, again ? "recompute" : "forward", began);
     *loss += tape->loss;
     keep_outputs(bounds_at(e, slot, s), &out);
     if (what == KEEP_TAPE) {
@@ -199,8 +214,10 @@ static hil_status backward(hil_engine *e, const hil_micro *micro, int64_t slot, 
         HIL_TRY(hil_tape_seed(tape, tape->out[i], b->gradient));
         b->gradient = NULL;
     }
+    double began = hil_clock_now();
     HIL_TRY(hil_tape_backward(tape));
     HIL_TRY(send_back(e, tape));
+    mark(e, s, "backward", began);
     *held_at(e, slot, s) = NULL;
     give_tape(e, tape);
     drop_outputs(e, out);
@@ -346,6 +363,11 @@ void hil_engine_cache_end(hil_engine *e)
     hil_free(e->cache.k);
     hil_free(e->cache.v);
     e->cache = (hil_cache){0};
+}
+
+void hil_engine_set_timeline(hil_engine *e, hil_timeline *timeline)
+{
+    e->timeline = timeline;
 }
 
 int64_t hil_engine_vocab(const hil_engine *e)

@@ -3,6 +3,7 @@
 #define HIL_AUTOGRAD_ENGINE_H
 
 #include "autograd/tape.h"
+#include "tier/timeline.h"
 
 typedef struct hil_engine hil_engine;
 
@@ -38,6 +39,9 @@ hil_status hil_engine_logits(hil_engine *engine, const hil_micro *micro, float *
 hil_status hil_engine_cache_begin(hil_engine *engine, int64_t positions);
 hil_status hil_engine_extend(hil_engine *engine, const hil_micro *micro, float *logits);
 void hil_engine_cache_end(hil_engine *engine);
+
+/* Computing is written there while it is set; NULL: nowhere. Borrowed. */
+void hil_engine_set_timeline(hil_engine *engine, hil_timeline *timeline);
 
 int64_t hil_engine_vocab(const hil_engine *engine);
 

@@ -5,7 +5,7 @@
 #include "cli/options.h"
 
 extern const hil_command hil_command_train, hil_command_eval, hil_command_generate,
-    hil_command_tokenize, hil_command_inspect, hil_command_bench;
+    hil_command_tokenize, hil_command_inspect, hil_command_bench, hil_command_probe;
 
 /* What every command does with its arguments first: true when the caller goes on with `values`,
    false when *code is the exit code already (help, or a usage error). */
@@ -22,6 +22,9 @@ int hil_command_flush(void);
    before; the second ends the program. `say` is printed at the first; may be NULL. */
 extern volatile int hil_command_stop;
 void hil_command_catch_signals(const char *say);
+
+/* Where measured speeds are remembered: in the user's cache folder; NULL where there is none. */
+const char *hil_command_probe_cache(char path[HIL_PATH_MAX]);
 
 extern const hil_range hil_range_count;     /* whole numbers from 1 */
 extern const hil_range hil_range_index;     /* whole numbers from 0 */

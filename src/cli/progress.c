@@ -46,6 +46,17 @@ const char *hil_progress_count(char out[32], int64_t count)
     return out;
 }
 
+const char *hil_progress_bytes(char out[32], uint64_t bytes)
+{
+    static const char *const units[] = {"", "K", "M", "G", "T", "P", "E"};
+    int unit = 0;
+    double size = (double)bytes;
+    for (; size >= 1000 && unit < 6; size /= 1024) ++unit;
+    bool whole = unit == 0 || size >= 9.95 || size == floor(size);
+    snprintf(out, 32, "%.*f%s", whole ? 0 : 1, size, units[unit]);
+    return out;
+}
+
 static int columns(FILE *out)
 {
     struct winsize size;
@@ -130,20 +141,60 @@ static bool plain_due(const hil_progress *progress, const hil_step_report *repor
     return report->seconds >= PLAIN_SECONDS || now - progress->shown_at >= every;
 }
 
+static bool has_budget(const hil_tier_budgets *budget, const hil_step_account *account)
+{
+    return budget->device || budget->host || budget->disk || account->disk_peak;
+}
+
+static double waited(const hil_wait_seconds *wait)
+{
+    return wait->weights + wait->update + wait->activations + wait->gradients + wait->memory;
+}
+
+/* Appends "NAME PEAK/BUDGET" to a line. */
+static void add_tier(char *line, size_t room, const char *name, uint64_t peak, uint64_t budget)
+{
+    char a[32], b[32];
+    size_t size = strlen(line);
+    if (!peak && !budget) return;
+    snprintf(line + size, room - size, "  %s %s%s%s", name, hil_progress_bytes(a, peak),
+             budget ? "/" : "", budget ? hil_progress_bytes(b, budget) : "");
+}
+
+static void add_tiers(char *line, size_t room, const hil_step_account *account,
+                      const hil_tier_budgets *budget)
+{
+    add_tier(line, room, "device", account->device_peak, budget->device);
+    add_tier(line, room, "host", account->host_peak, budget->host);
+    add_tier(line, room, "disk", account->disk_peak, budget->disk);
+}
+
+/* What a step held against what it may hold, and how much of its time it waited. */
+static void add_account(char *line, size_t room, const hil_step_report *report)
+{
+    if (!has_budget(&report->budget, &report->account)) return;
+    add_tiers(line, room, &report->account, &report->budget);
+    double share = waited(&report->account.wait_seconds) / report->seconds;
+    size_t size = strlen(line);
+    snprintf(line + size, room - size, "  waiting %.0f%%", 100 * share);
+}
+
 static void on_step(void *context, const hil_step_report *report)
 {
     hil_progress *progress = context;
     double now = hil_clock_now();
     ++progress->steps;
+    progress->seconds += report->seconds;
     if (progress->live ? now - progress->shown_at < REDRAW_SECONDS
                        : !plain_due(progress, report, now))
         return;
     progress->shown_at = now;
-    char line[200], speed[32], left[32];
+    char line[320], speed[32], left[32];
     snprintf(line, sizeof line, "step %lld/%lld  loss %.4f  %s tokens/s  %s left",
              (long long)report->step, (long long)report->steps, report->loss,
              hil_progress_count(speed, llround(report->tokens_per_second)),
              hil_progress_time(left, report->seconds_left));
+    add_account(line, sizeof line, report);
     if (progress->live)
         draw(progress, line);
     else
@@ -174,4 +225,46 @@ void hil_progress_begin(hil_progress *progress, FILE *out, hil_talk talk)
 void hil_progress_end(hil_progress *progress)
 {
     if (progress->drawn) draw(progress, "");
+}
+
+/* Below this share of the time, waiting is not worth a reason. */
+#define WAITING_MATTERS 0.05
+
+static void print_waiting(FILE *out, const hil_wait_seconds *wait, double seconds)
+{
+    const struct {
+        const char *what;
+        double seconds;
+    } reason[] = {{"weights on their way", wait->weights},
+                  {"the optimizer's update", wait->update},
+                  {"activations coming back", wait->activations},
+                  {"gradients on their way", wait->gradients},
+                  {"memory to become free", wait->memory}};
+    double all = waited(wait), share = all / seconds;
+    size_t most = 0;
+    char time[32];
+    for (size_t i = 1; i < sizeof reason / sizeof *reason; ++i)
+        if (reason[i].seconds > reason[most].seconds) most = i;
+    fprintf(out, "waited %s, %.0f%% of the time; ", hil_progress_time(time, all), 100 * share);
+    if (share < WAITING_MATTERS)
+        fputs("computing was the limit\n", out);
+    else
+        fprintf(out, "most for %s (%.0f%%)\n", reason[most].what,
+                100 * reason[most].seconds / seconds);
+}
+
+void hil_progress_account(const hil_progress *progress, const hil_train_result *result)
+{
+    const hil_step_account *a = &result->account;
+    if (!has_budget(&result->budget, a) || progress->steps == 0) return;
+    uint64_t steps = (uint64_t)progress->steps;
+    char line[200] = "", bytes[4][32];
+    add_tiers(line, sizeof line, a, &result->budget);
+    fprintf(progress->out, "peaks%s\n", line);
+    fprintf(progress->out, "moved per step: disk read %s, written %s; to the device %s, back %s\n",
+            hil_progress_bytes(bytes[0], a->disk_read_bytes / steps),
+            hil_progress_bytes(bytes[1], a->disk_written_bytes / steps),
+            hil_progress_bytes(bytes[2], a->to_device_bytes / steps),
+            hil_progress_bytes(bytes[3], a->to_host_bytes / steps));
+    print_waiting(progress->out, &a->wait_seconds, progress->seconds);
 }

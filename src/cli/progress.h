@@ -10,6 +10,7 @@ typedef struct hil_progress {
     double begun_at; /* when this began */
     double shown_at; /* when a step or a progress line was last shown; 0: never */
     int64_t steps;   /* reported so far */
+    double seconds;  /* that they took */
     struct hil_work {
         char what[128];
         uint64_t done;
@@ -29,6 +30,10 @@ void hil_progress_end(hil_progress *progress);
 
 /* Seconds as "0.4 s", "59 s", "1:05" or "2:01:09". Returns out. */
 const char *hil_progress_time(char out[32], double seconds);
+/* Bytes as "612K", "1.5M" or "12G". Returns out. */
+const char *hil_progress_bytes(char out[32], uint64_t bytes);
+/* Prints what a run held, moved and waited for; nothing when no budget was set. */
+void hil_progress_account(const hil_progress *progress, const hil_train_result *result);
 /* A count with commas: "1,234,567". Returns out. */
 const char *hil_progress_count(char out[32], int64_t count);
 

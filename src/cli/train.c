@@ -122,6 +122,7 @@ static void print_summary(const hil_progress *progress, const char *model,
                 hil_progress_count(a, tokens), hil_progress_time(b, result->seconds),
                 hil_progress_count(c, llround(result->tokens_per_second)),
                 hil_text_bytes(d, result->peak_bytes));
+        hil_progress_account(progress, result);
     }
     fprintf(out, "model in %s; try it:\n  hilbert generate --model ", model);
     print_quoted(out, model);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define VERSION 1
-#define CHUNK 65536
 
 static const char *const state_file[HIL_STATES] = {"master.safetensors", "moment1.safetensors",
                                                    "moment2.safetensors"};
@@ -35,14 +34,11 @@ uint64_t hil_checkpoint_bytes(const hil_store *store)
 }
 
 static hil_status write_param(hil_writing *file, hil_store *store, hil_param *param,
-                              hil_state state)
+                              hil_state state, float *range)
 {
-    float chunk[CHUNK / 16];
-    int64_t step = (int64_t)(sizeof chunk / sizeof *chunk);
-    for (int64_t first = 0; first < hil_param_elements(param); first += step) {
-        int64_t rest = hil_param_elements(param) - first, count = rest < step ? rest : step;
-        HIL_TRY(hil_store_read(store, param, state, first, count, chunk));
-        HIL_TRY(hil_writing_data(file, chunk, (size_t)count * sizeof *chunk));
+    for (int64_t first = 0, count; (count = hil_param_range(param, first)); first += count) {
+        HIL_TRY(hil_store_read(store, param, state, first, count, range));
+        HIL_TRY(hil_writing_data(file, range, (size_t)count * sizeof *range));
     }
     return HIL_OK;
 }
@@ -50,17 +46,20 @@ static hil_status write_param(hil_writing *file, hil_store *store, hil_param *pa
 static hil_status write_state(const char *path, hil_store *store, hil_state state)
 {
     hil_writing *file;
+    float *range = NULL;
     HIL_TRY(hil_writing_create(&file, path));
     hil_status status = HIL_OK;
+    HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &range));
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         const hil_param_spec *spec = hil_param_spec_of(hil_store_at(store, i));
         HIL_TRY_DONE(hil_writing_declare(file, spec->name, HIL_F32, &spec->shape));
     }
     HIL_TRY_DONE(hil_writing_begin(file));
     for (const char *name; (name = hil_writing_next(file));)
-        HIL_TRY_DONE(write_param(file, store, hil_store_find(store, name), state));
+        HIL_TRY_DONE(write_param(file, store, hil_store_find(store, name), state, range));
     HIL_TRY_DONE(hil_writing_commit(file));
 done:
+    hil_free(range);
     hil_writing_destroy(file);
     return status;
 }
@@ -218,13 +217,23 @@ static bool fits(const hil_entry *entry, const hil_shape *shape)
     return same;
 }
 
+static hil_status load_param(const hil_entry *entry, hil_store *store, hil_param *param,
+                             hil_state state, float *range)
+{
+    for (int64_t first = 0, count; (count = hil_param_range(param, first)); first += count) {
+        memcpy(range, (const char *)entry->data + first * 4, (size_t)count * 4);
+        HIL_TRY(hil_store_write(store, param, state, first, count, range));
+    }
+    return HIL_OK;
+}
+
 static hil_status load_state(const char *path, hil_store *store, hil_state state)
 {
     hil_safetensors *file;
+    float *range = NULL;
     HIL_TRY(hil_safetensors_open(&file, path));
     hil_status status = HIL_OK;
-    float chunk[CHUNK / 16];
-    int64_t step = (int64_t)(sizeof chunk / sizeof *chunk);
+    HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &range));
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         hil_param *p = hil_store_at(store, i);
         const hil_entry *entry = hil_safetensors_find(file, hil_param_spec_of(p)->name);
@@ -232,13 +241,10 @@ static hil_status load_state(const char *path, hil_store *store, hil_state state
             hil_safetensors_count(file) != hil_store_count(store))
             HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s does not fit the model: tensor %s", path,
                                   hil_param_spec_of(p)->name));
-        for (int64_t first = 0; first < hil_param_elements(p); first += step) {
-            int64_t rest = hil_param_elements(p) - first, count = rest < step ? rest : step;
-            memcpy(chunk, (const char *)entry->data + first * 4, (size_t)count * 4);
-            HIL_TRY_DONE(hil_store_write(store, p, state, first, count, chunk));
-        }
+        HIL_TRY_DONE(load_param(entry, store, p, state, range));
     }
 done:
+    hil_free(range);
     hil_safetensors_close(file);
     return status;
 }

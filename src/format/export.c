@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define SHARD_BYTES ((size_t)5000000000)
-#define PIECE_BYTES ((size_t)4 << 20)
 #define SINGLE "model.safetensors"
 #define INDEX "model.safetensors.index.json"
 #define NAME_BYTES 64
@@ -72,9 +71,9 @@ static hil_status write_data(const hil_export *export, const shard *s, hil_writi
     while (hil_writing_next(file)) {
         size_t i = s->first + hil_writing_next_index(file);
         size_t bytes = tensor_bytes(&export->tensor[i]);
-        for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
-            size_t size = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-            HIL_TRY(export->read(export->context, i, at, size, buffer));
+        for (size_t at = 0, size; at < bytes; at += size) {
+            size = bytes - at < HIL_EXPORT_PIECE ? bytes - at : HIL_EXPORT_PIECE;
+            HIL_TRY(export->read(export->context, i, at, &size, buffer));
             HIL_TRY(hil_writing_data(file, buffer, size));
         }
     }
@@ -194,7 +193,7 @@ hil_status hil_export_write(const hil_export *export, const char *folder)
 {
     void *buffer;
     size_t total = count_shards(export);
-    HIL_TRY(hil_alloc(PIECE_BYTES, 1, &buffer));
+    HIL_TRY(hil_alloc(HIL_EXPORT_PIECE, 1, &buffer));
     hil_status status = HIL_OK;
     shard s = {.total = total};
     if (total > 1) HIL_TRY_DONE(remove_named(folder, INDEX));

@@ -10,14 +10,17 @@ typedef struct hil_export_tensor {
     hil_shape shape;
 } hil_export_tensor;
 
-/* Borrows everything. `read` gives bytes [offset, offset + size) of tensor i in its export dtype;
-   the tensors are asked for one after the other, not in the order of the list, each from its
-   beginning to its end in pieces of whole elements. */
+/* The most bytes that are asked for at once. */
+#define HIL_EXPORT_PIECE ((size_t)4 << 20)
+
+/* Borrows everything. `read` gives bytes [offset, offset + *size) of tensor i in its export dtype,
+   or fewer, but whole elements and at least one: it then sets *size. The tensors are asked for one
+   after the other, not in the order of the list, each from its beginning to its end. */
 typedef struct hil_export {
     const hil_export_tensor *tensor;
     size_t count;
     size_t shard_bytes; /* the most data in one file, 0: 5 GB; a larger tensor has its own */
-    hil_status (*read)(void *context, size_t i, size_t offset, size_t size, void *out);
+    hil_status (*read)(void *context, size_t i, size_t offset, size_t *size, void *out);
     void *context;
 } hil_export;
 

@@ -1,12 +1,15 @@
 /* weights.c - tensors of files to parameters of the store and back. */
 #include "format/weights.h"
 
-#include <stdatomic.h>
+#include "base/alloc.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#define CHUNK 4096
-#define BAND 32 /* rows that are turned at once */
+#define PIECE 4096
+/* Columns and rows that are turned at once: a cache line of the target, some of the source. */
+#define BAND 16
+#define LINE 64
 
 hil_shape hil_weights_shape(const hil_param *param)
 {
@@ -45,6 +48,7 @@ static hil_status check_shape(const hil_param *param, const hil_entry *entry)
                     entry->name, got, expected);
 }
 
+/* One range of a parameter on its way from the file. */
 typedef struct loading {
     hil_store *store;
     hil_pool *pool;
@@ -52,14 +56,20 @@ typedef struct loading {
     const char *data;
     hil_dtype dtype;
     int64_t rows, cols; /* of the parameter */
-    atomic_int status;  /* of the tasks: any failure */
+    int64_t first, count;
+    float *range; /* `count` elements from `first` on */
 } loading;
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* Numbers in files may lie at any address. */
 static void fetch(const loading *job, int64_t first, int64_t count, float *out)
 {
     size_t size = hil_dtype_size(job->dtype);
-    uint16_t half[CHUNK];
+    uint16_t half[PIECE];
     const char *from = job->data + (size_t)first * size;
     if (size == 4) {
         memcpy(out, from, (size_t)count * 4);
@@ -69,31 +79,32 @@ static void fetch(const loading *job, int64_t first, int64_t count, float *out)
     hil_to_f32(out, half, job->dtype, count);
 }
 
-static void load_chunk(void *context, int64_t i, int thread)
+static void convert_piece(void *context, int64_t i, int thread)
 {
     (void)thread;
-    loading *job = context;
-    float chunk[CHUNK];
-    int64_t first = i * CHUNK, rest = job->rows * job->cols - first;
-    int64_t count = rest < CHUNK ? rest : CHUNK;
-    fetch(job, first, count, chunk);
-    hil_status status = hil_store_write(job->store, job->param, HIL_MASTER, first, count, chunk);
-    if (status != HIL_OK) atomic_store(&job->status, (int)status);
+    const loading *job = context;
+    int64_t at = i * PIECE;
+    fetch(job, job->first + at, least(PIECE, job->count - at), job->range + at);
 }
 
-/* Rows [i * BAND, ...) of the parameter are columns of the file's matrix (cols x rows). */
-static void load_turned(void *context, int64_t i, int thread)
+/* Columns [i * BAND, ...) of the range's rows are lines of the file's matrix (cols x rows). */
+static void convert_turned(void *context, int64_t i, int thread)
 {
-    loading *job = context;
-    float *band = hil_pool_scratch(job->pool, thread), line[BAND];
-    int64_t first = i * BAND, count = job->rows - first < BAND ? job->rows - first : BAND;
-    for (int64_t c = 0; c < job->cols; ++c) {
-        fetch(job, c * job->rows + first, count, line);
-        for (int64_t r = 0; r < count; ++r) band[r * job->cols + c] = line[r];
+    (void)thread;
+    const loading *job = context;
+    float line[BAND][LINE];
+    int64_t column = i * BAND, width = least(BAND, job->cols - column);
+    int64_t row = job->first / job->cols, end = (job->first + job->count - 1) / job->cols + 1;
+    for (; row < end; row += LINE) {
+        int64_t height = least(LINE, end - row);
+        for (int64_t c = 0; c < width; ++c)
+            fetch(job, (column + c) * job->rows + row, height, line[c]);
+        for (int64_t r = 0; r < height; ++r) {
+            int64_t at = (row + r) * job->cols + column - job->first;
+            for (int64_t c = 0; c < width; ++c)
+                if (at + c >= 0 && at + c < job->count) job->range[at + c] = line[c][r];
+        }
     }
-    hil_status status = hil_store_write(job->store, job->param, HIL_MASTER, first * job->cols,
-                                        count * job->cols, band);
-    if (status != HIL_OK) atomic_store(&job->status, (int)status);
 }
 
 static hil_status load_param(loading *job, const hil_safetensors *file)
@@ -106,33 +117,87 @@ static hil_status load_param(loading *job, const hil_safetensors *file)
     job->data = entry->data;
     job->rows = hil_shape_rows(&spec->shape);
     job->cols = hil_shape_cols(&spec->shape);
-    if (spec->transposed) {
-        HIL_TRY(hil_pool_reserve(job->pool, (size_t)job->cols * BAND * sizeof(float)));
-        hil_pool_run(job->pool, load_turned, job, (job->rows + BAND - 1) / BAND);
-    } else {
-        hil_pool_run(job->pool, load_chunk, job, (job->rows * job->cols + CHUNK - 1) / CHUNK);
+    job->first = 0;
+    for (; (job->count = hil_param_range(job->param, job->first)); job->first += job->count) {
+        if (spec->transposed)
+            hil_pool_run(job->pool, convert_turned, job, (job->cols + BAND - 1) / BAND);
+        else
+            hil_pool_run(job->pool, convert_piece, job, (job->count + PIECE - 1) / PIECE);
+        HIL_TRY(hil_store_write(job->store, job->param, HIL_MASTER, job->first, job->count,
+                                job->range));
     }
-    hil_status status = (hil_status)atomic_load(&job->status);
-    return status == HIL_OK ? status : hil_fail(status, "cannot store tensor %s", spec->name);
+    return HIL_OK;
 }
 
 hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetensors *file)
 {
-    for (size_t i = 0; i < hil_store_count(store); ++i)
-        HIL_TRY(load_param(
-            &(loading){store, pool, hil_store_at(store, i), NULL, HIL_F32, 0, 0, HIL_OK}, file));
-    return HIL_OK;
+    loading job = {.store = store, .pool = pool};
+    HIL_TRY(HIL_ALLOC(hil_store_range(store), &job.range));
+    hil_status status = HIL_OK;
+    for (size_t i = 0; status == HIL_OK && i < hil_store_count(store); ++i) {
+        job.param = hil_store_at(store, i);
+        status = load_param(&job, file);
+    }
+    hil_free(job.range);
+    return status;
+}
+
+/* What elements [first, first + count) of a parameter in its own order are among elements
+   [from, from + room) of the file's order: element (r, c) is number c * rows + r there. */
+typedef struct turning {
+    int64_t rows, cols;
+    int64_t first, count;
+    const float *range;
+    int64_t from, room;
+    float *out;
+} turning;
+
+static void turn_range(const turning *t)
+{
+    int64_t left = t->from / t->rows, right = (t->from + t->room - 1) / t->rows + 1;
+    int64_t row = t->first / t->cols, end = (t->first + t->count - 1) / t->cols + 1;
+    for (; row < end; ++row) {
+        int64_t at = row * t->cols - t->first;
+        int64_t c = at + left < 0 ? -at : left;
+        int64_t stop = least(right, t->count - at);
+        for (; c < stop; ++c) {
+            int64_t to = c * t->rows + row - t->from;
+            if (to >= 0 && to < t->room) t->out[to] = t->range[at + c];
+        }
+    }
+}
+
+static hil_status read_turned(hil_store *store, hil_param *param, hil_state state, turning *t)
+{
+    float *range;
+    HIL_TRY(HIL_ALLOC(hil_store_range(store), &range));
+    hil_status status = HIL_OK;
+    t->range = range;
+    for (; (t->count = hil_param_range(param, t->first)); t->first += t->count) {
+        HIL_TRY_DONE(hil_store_read(store, param, state, t->first, t->count, range));
+        turn_range(t);
+    }
+done:
+    hil_free(range);
+    return status;
 }
 
 hil_status hil_weights_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
                             int64_t count, float *out)
 {
     const hil_param_spec *spec = hil_param_spec_of(param);
-    if (!spec->transposed) return hil_store_read(store, param, state, first, count, out);
-    int64_t rows = spec->shape.dim[0], cols = spec->shape.dim[1];
-    for (int64_t i = 0; i < count; ++i) {
-        int64_t at = first + i;
-        HIL_TRY(hil_store_read(store, param, state, at % rows * cols + at / rows, 1, out + i));
+    if (spec->transposed) {
+        turning t = {.rows = spec->shape.dim[0],
+                     .cols = spec->shape.dim[1],
+                     .from = first,
+                     .room = count,
+                     .out = out};
+        return read_turned(store, param, state, &t);
+    }
+    for (int64_t done = 0; done < count;) {
+        int64_t part = least(count - done, hil_param_range(param, first + done));
+        HIL_TRY(hil_store_read(store, param, state, first + done, part, out + done));
+        done += part;
     }
     return HIL_OK;
 }

@@ -35,6 +35,7 @@ typedef struct hil_plan {
     size_t work;         /* device bytes for tensors */
     size_t ring;         /* host bytes: staging between disk and device */
     size_t parked;       /* host bytes: parked tensors */
+    size_t spilled;      /* host bytes: sums of gradients that left the window */
     int64_t chunk;       /* elements of a state that the sweep moves at once; multiple of 4096 */
     int slots;           /* chunks in flight in the sweep */
     unsigned char spill; /* hil_tier of sums that leave the device: HIL_HOST or HIL_DISK */

@@ -94,6 +94,14 @@ hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, i
                           int64_t count, float *out);
 hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
                            int64_t count, const float *in);
+/* [Note: ranges] Whoever reads or writes a whole state does so in order, one range at a time:
+   states may lie on disk in pages of hil_param_chunk elements, counted from the start of each tile,
+   and a range is what is left of the page (or of the tile) in which its first element lies. */
+int64_t hil_param_chunk(const hil_param *param);
+/* How many elements the range that starts at `first` has; 0 at the parameter's end. */
+int64_t hil_param_range(const hil_param *param, int64_t first);
+/* At least as many as any range of any parameter has, for buffers. */
+int64_t hil_store_range(const hil_store *store);
 
 /* What an update rule works on: consecutive elements of one parameter, from a multiple of
    HIL_CODEC_GROUP on. The sums of the norm run over blocks of HIL_BLOCK elements, the last of a

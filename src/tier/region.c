@@ -16,7 +16,7 @@ typedef struct free_block {
 
 /* Both arrays are sorted by offset; neighbours in `free` never touch. */
 struct hil_region {
-    size_t align;
+    size_t bytes, align;
     taken_block *taken;
     free_block *free;
     size_t taken_count, taken_capacity;
@@ -34,6 +34,7 @@ hil_status hil_region_create(hil_region **out, size_t bytes, size_t align)
     HIL_TRY_DONE(HIL_GROW(&region->free, &region->free_capacity, 1));
     region->align = align;
     bytes &= ~(align - 1);
+    region->bytes = bytes;
     if (bytes) region->free[region->free_count++] = (free_block){.bytes = bytes};
     *out = region;
 done:
@@ -84,6 +85,32 @@ static void remove_free(hil_region *region, size_t i)
             (region->free_count - i) * sizeof *region->free);
 }
 
+/* The best free block for `bytes`, or free_count. What is free at the region's end counts as larger
+   than anything else, so a larger region works exactly like a smaller one that suffices. */
+static size_t best_fit(const hil_region *region, size_t bytes)
+{
+    size_t best = region->free_count;
+    for (size_t i = 0; i < region->free_count; ++i) {
+        const free_block *block = &region->free[i];
+        if (block->bytes < bytes) continue;
+        bool tail = block->offset + block->bytes == region->bytes;
+        if (best == region->free_count || (!tail && block->bytes < region->free[best].bytes))
+            best = i;
+    }
+    return best;
+}
+
+static size_t round_up(const hil_region *region, size_t bytes)
+{
+    return ((bytes ? bytes : 1) + region->align - 1) & ~(region->align - 1);
+}
+
+bool hil_region_fits(const hil_region *region, size_t bytes)
+{
+    if (bytes > SIZE_MAX - region->align) return false;
+    return best_fit(region, round_up(region, bytes)) < region->free_count;
+}
+
 hil_status hil_region_take(hil_region *region, size_t bytes, size_t *offset, hil_fence *after,
                            bool *found)
 {
@@ -91,13 +118,8 @@ hil_status hil_region_take(hil_region *region, size_t bytes, size_t *offset, hil
     *offset = 0;
     *after = (hil_fence){0};
     if (bytes > SIZE_MAX - region->align) return HIL_OK;
-    bytes = ((bytes ? bytes : 1) + region->align - 1) & ~(region->align - 1);
-    size_t best = region->free_count;
-    for (size_t i = 0; i < region->free_count; ++i) {
-        size_t have = region->free[i].bytes;
-        if (have >= bytes && (best == region->free_count || have < region->free[best].bytes))
-            best = i;
-    }
+    bytes = round_up(region, bytes);
+    size_t best = best_fit(region, bytes);
     if (best == region->free_count) return HIL_OK;
     HIL_TRY(HIL_GROW(&region->taken, &region->taken_capacity, region->taken_count + 1));
     /* There is at most one free block more than taken ones, so giving back never allocates. */

@@ -17,6 +17,8 @@ void hil_region_destroy(hil_region *region);
    free block is large enough; the status is for the region's own bookkeeping. */
 hil_status hil_region_take(hil_region *region, size_t bytes, size_t *offset, hil_fence *after,
                            bool *found);
+/* Whether a take would find a block. */
+bool hil_region_fits(const hil_region *region, size_t bytes);
 /* The block is free as soon as `after` (NULL: at once) is over. */
 void hil_region_give(hil_region *region, size_t offset, const hil_fence *after);
 

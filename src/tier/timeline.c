@@ -165,14 +165,13 @@ hil_status hil_timeline_flush(hil_timeline *t)
     return hil_fail(HIL_ERR_IO, "cannot write the timeline: %s", strerror(failed));
 }
 
-hil_status hil_timeline_close(hil_timeline *t)
+void hil_timeline_close(hil_timeline *t)
 {
-    if (!t) return HIL_OK;
+    if (!t) return;
     write_spans(t);
     add_line(t, "\n]\n");
-    hil_status status = hil_timeline_flush(t);
+    write_block(t);
     close(t->fd);
     pthread_mutex_destroy(&t->lock);
     hil_free(t);
-    return status;
 }

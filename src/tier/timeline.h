@@ -13,12 +13,12 @@ typedef struct hil_timeline hil_timeline;
 /* Replaces the file `path`. Whatever ends the run, what was flushed loads. */
 hil_status hil_timeline_open(hil_timeline **out, const char *path);
 /* A span on a track (a hil_link or HIL_TRACK_*), in seconds of hil_clock_now. The name is copied as
-   far as there is room. Thread-safe. A write that fails surfaces at flush or close. */
+   far as there is room. Thread-safe. A write that fails surfaces at flush. */
 void hil_timeline_add(hil_timeline *timeline, int track, const char *name, double start, double end,
                       uint64_t bytes);
 /* Everything added so far is in the file. */
 hil_status hil_timeline_flush(hil_timeline *timeline);
 /* Ends the file. NULL is fine. */
-hil_status hil_timeline_close(hil_timeline *timeline);
+void hil_timeline_close(hil_timeline *timeline);
 
 #endif

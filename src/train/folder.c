@@ -114,31 +114,34 @@ void hil_folder_close(hil_folder *f)
 typedef struct exporting {
     hil_store *store;
     hil_dtype dtype;
+    float *piece; /* HIL_EXPORT_PIECE bytes of the smallest dtype, as fp32 */
 } exporting;
 
-#define CHUNK 4096
+/* Of at most `room` elements from `first` on: what is read from the store at once. */
+static int64_t piece_of(const hil_param *p, int64_t first, int64_t room)
+{
+    int64_t count = hil_param_range(p, first);
+    if (hil_param_spec_of(p)->transposed) {
+        int64_t line = hil_param_spec_of(p)->shape.dim[0];
+        count = room / line * line;
+    }
+    return count == 0 || count > room ? room : count;
+}
 
-static hil_status read_tensor(void *context, size_t i, size_t offset, size_t size, void *out)
+static hil_status read_tensor(void *context, size_t i, size_t offset, size_t *size, void *out)
 {
     const exporting *e = context;
-    float chunk[CHUNK];
-    uint16_t half[CHUNK];
+    hil_param *p = hil_store_at(e->store, i);
     size_t each = hil_dtype_size(e->dtype);
-    int64_t first = (int64_t)(offset / each), left = (int64_t)(size / each);
-    char *to = out;
-    while (left > 0) {
-        int64_t count = left < CHUNK ? left : CHUNK;
-        HIL_TRY(
-            hil_weights_read(e->store, hil_store_at(e->store, i), HIL_MASTER, first, count, chunk));
-        for (int64_t k = 0; k < count; ++k) half[k] = hil_weight_high(chunk[k]);
-        if (e->dtype == HIL_BF16) /* exactly the weights that were computed with */
-            memcpy(to, half, (size_t)count * each);
-        else
-            hil_from_f32(to, chunk, e->dtype, count);
-        to += (size_t)count * each;
-        first += count;
-        left -= count;
-    }
+    int64_t first = (int64_t)(offset / each);
+    int64_t count = piece_of(p, first, (int64_t)(*size / each));
+    HIL_TRY(hil_weights_read(e->store, p, HIL_MASTER, first, count, e->piece));
+    uint16_t *half = out;
+    if (e->dtype == HIL_BF16) /* exactly the weights that were computed with */
+        for (int64_t k = 0; k < count; ++k) half[k] = hil_weight_high(e->piece[k]);
+    else
+        hil_from_f32(out, e->piece, e->dtype, count);
+    *size = (size_t)count * each;
     return HIL_OK;
 }
 
@@ -160,9 +163,11 @@ hil_status hil_folder_export(const hil_folder *f, const hil_source *source, hil_
     char config[HIL_PATH_MAX];
     HIL_TRY(hil_path_join(config, f->path, "config.json"));
     HIL_TRY(list_tensors(store, dtype, &tensors));
-    exporting context = {store, dtype};
+    exporting context = {store, dtype, NULL};
     hil_export export = {tensors, hil_store_count(store), 0, read_tensor, &context};
-    hil_status status = hil_export_write(&export, f->path);
+    hil_status status = HIL_ALLOC(HIL_EXPORT_PIECE / 2, &context.piece);
+    if (status == HIL_OK) status = hil_export_write(&export, f->path);
+    hil_free(context.piece);
     hil_free(tensors);
     HIL_TRY(status);
     HIL_TRY(hil_export_copy_files(source->folder, f->path));

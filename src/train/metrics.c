@@ -62,14 +62,33 @@ static hil_status check_line(hil_metrics *metrics, int printed)
     return hil_fail(HIL_ERR_IO, "cannot write metrics.jsonl: %s", strerror(errno));
 }
 
+static int print_account(FILE *file, const hil_step_account *a)
+{
+    const hil_wait_seconds *w = &a->wait_seconds;
+    return fprintf(file,
+                   ", \"device_peak\": %llu, \"host_peak\": %llu, \"disk_peak\": %llu, "
+                   "\"disk_read_bytes\": %llu, \"disk_written_bytes\": %llu, "
+                   "\"to_device_bytes\": %llu, \"to_host_bytes\": %llu, "
+                   "\"wait_seconds\": {\"weights\": %.9g, \"update\": %.9g, "
+                   "\"activations\": %.9g, \"gradients\": %.9g, \"memory\": %.9g}, "
+                   "\"exposed_update_seconds\": %.9g}\n",
+                   (unsigned long long)a->device_peak, (unsigned long long)a->host_peak,
+                   (unsigned long long)a->disk_peak, (unsigned long long)a->disk_read_bytes,
+                   (unsigned long long)a->disk_written_bytes,
+                   (unsigned long long)a->to_device_bytes, (unsigned long long)a->to_host_bytes,
+                   w->weights, w->update, w->activations, w->gradients, w->memory,
+                   a->exposed_update_seconds);
+}
+
 hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
 {
-    return check_line(
-        metrics, fprintf(metrics->file,
-                         "{\"step\": %lld, \"loss\": %.17g, \"grad_norm\": %.17g, \"lr\": %.17g, "
-                         "\"tokens\": %lld, \"seconds\": %.9g, \"tokens_per_second\": %.9g}\n",
-                         (long long)r->step, r->loss, r->grad_norm, r->lr, (long long)r->tokens,
-                         r->seconds, r->tokens_per_second));
+    int printed = fprintf(metrics->file,
+                          "{\"step\": %lld, \"loss\": %.17g, \"grad_norm\": %.17g, \"lr\": %.17g, "
+                          "\"tokens\": %lld, \"seconds\": %.9g, \"tokens_per_second\": %.9g",
+                          (long long)r->step, r->loss, r->grad_norm, r->lr, (long long)r->tokens,
+                          r->seconds, r->tokens_per_second);
+    if (printed >= 0) printed = print_account(metrics->file, &r->account);
+    return check_line(metrics, printed);
 }
 
 hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss)

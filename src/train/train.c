@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "format/checkpoint.h"
 #include "optim/schedule.h"
+#include "train/account.h"
 #include "train/batches.h"
 #include "train/metrics.h"
 #include "train/state.h"
@@ -28,6 +29,8 @@ typedef struct job {
     hil_model *model;
     hil_trainer *trainer;
     hil_metrics metrics;
+    hil_timeline *timeline;
+    hil_tier_budgets budget;
     hil_dtype save_dtype;
     hil_run_state run;
     int64_t steps;   /* the last one */
@@ -145,6 +148,7 @@ static hil_status open_model(job *j)
     trainer.recompute = o->recompute;
     trainer.tile_size = o->tile_size;
     HIL_TRY(hil_source_load(&j->source, &trainer, &j->model, &j->trainer));
+    hil_trainer_set_timeline(j->trainer, j->timeline);
     j->save_dtype = j->source.config.dtype;
     if (o->save_dtype) HIL_TRY(hil_dtype_parse(o->save_dtype, &j->save_dtype));
     return hil_folder_check_space(&j->folder, j->model->store, j->save_dtype, o->keep);
@@ -272,10 +276,14 @@ static hil_status one_step(job *j, hil_train_result *result)
         .tokens_per_second = (double)(o->batch * j->run.seq) / seconds,
         .seconds_left =
             (now - j->started) / (double)(step - j->resumed) * (double)(j->steps - step),
+        .account = done.account,
+        .budget = j->budget,
     };
     if (step == j->resumed + 1) result->first_loss = done.loss;
     result->last_loss = done.loss;
+    hil_account_add(&result->account, &done.account);
     HIL_TRY(hil_metrics_step(&j->metrics, &report));
+    if (j->timeline) HIL_TRY(hil_timeline_flush(j->timeline));
     if (j->observer && j->observer->step) j->observer->step(j->observer->context, &report);
     return HIL_OK;
 }
@@ -326,6 +334,7 @@ static hil_status run_job(job *j, hil_train_result *result)
     if (j->run.micro_batch > o->batch) j->run.micro_batch = o->batch;
     HIL_TRY(check_files(o));
     HIL_TRY(hil_folder_open(&j->folder, o, &j->source));
+    if (o->trace) HIL_TRY(hil_timeline_open(&j->timeline, o->trace));
     HIL_TRY(open_model(j));
     HIL_TRY(open_data(j));
     HIL_TRY(hil_folder_check_space(&j->folder, j->model->store, j->save_dtype, o->keep));
@@ -347,7 +356,18 @@ static hil_status run_job(job *j, hil_train_result *result)
     int64_t done = (j->run.step - j->resumed) * o->batch * j->run.seq;
     if (done > 0) result->tokens_per_second = (double)done / result->seconds;
     result->peak_bytes = peak_resident();
+    result->budget = j->budget;
     return HIL_OK;
+}
+
+/* Drives whose size was left open set no limit. */
+static hil_tier_budgets budgets(const hil_train_options *o)
+{
+    hil_tier_budgets budget = {o->device_memory, o->host_memory, 0};
+    for (size_t i = 0; i < o->disk_count; ++i) budget.disk += o->disks[i].bytes;
+    for (size_t i = 0; i < o->disk_count; ++i)
+        if (!o->disks[i].bytes) budget.disk = 0;
+    return budget;
 }
 
 hil_status hil_train(const hil_train_options *options, const hil_observer *observer,
@@ -355,10 +375,12 @@ hil_status hil_train(const hil_train_options *options, const hil_observer *obser
 {
     job j = {.options = options, .observer = observer, .folder.lock = {-1}, .saved = -1};
     j.run.isa = hil_cpu_name(hil_cpu_best());
+    j.budget = budgets(options);
     *result = (hil_train_result){.eval_loss = NAN};
     hil_status status = run_job(&j, result);
     hil_metrics_close(&j.metrics);
     hil_trainer_destroy(j.trainer);
+    hil_timeline_close(j.timeline);
     hil_model_destroy(j.model);
     hil_batches_free(&j.batches);
     hil_batches_free(&j.eval_batches);

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 #include <math.h>
 
@@ -74,6 +75,12 @@ void hil_trainer_destroy(hil_trainer *t)
     hil_free(t->micro);
     hil_free(t->filled);
     hil_free(t);
+}
+
+void hil_trainer_set_timeline(hil_trainer *t, hil_timeline *timeline)
+{
+    t->timeline = timeline;
+    hil_engine_set_timeline(t->engine, timeline);
 }
 
 static hil_status check_batch(const hil_trainer *t, const hil_batch *b)
@@ -157,12 +164,14 @@ hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micr
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_engine_train(t->engine, &step, &sum));
     HIL_TRY_DONE(hil_sweep_norm(store, t->pool, &norm));
-    *result = (hil_step_result){sum / (double)tokens, norm, tokens};
+    *result = (hil_step_result){.loss = sum / (double)tokens, .grad_norm = norm, .tokens = tokens};
     if (!isfinite(sum) || !isfinite(norm))
         HIL_TRY_DONE(hil_fail(HIL_ERR_NUMERIC, "the %s is not a finite number",
                               isfinite(sum) ? "gradient" : "loss"));
     hil_update update = {.lr = lr, .norm = norm, .loss_scale = 1, .updates = t->step + 1};
+    double began = hil_clock_now();
     HIL_TRY_DONE(hil_sweep_update(store, t->pool, &t->optimizer, &update));
+    result->account.exposed_update_seconds = hil_clock_now() - began;
     ++t->step;
 done:
     hil_store_step_end(store);
@@ -177,7 +186,7 @@ hil_status hil_trainer_loss(hil_trainer *t, const hil_batch *given, hil_step_res
     int64_t tokens = predicted(&batch);
     double sum;
     HIL_TRY(hil_engine_loss(t->engine, &micro, &sum));
-    *result = (hil_step_result){tokens ? sum / (double)tokens : 0, 0, tokens};
+    *result = (hil_step_result){.loss = tokens ? sum / (double)tokens : 0, .tokens = tokens};
     return HIL_OK;
 }
 

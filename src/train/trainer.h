@@ -19,10 +19,14 @@ struct hil_trainer {
     size_t micro_room;
     int32_t *filled; /* the parts of a batch that the caller left out */
     size_t filled_room;
+    hil_timeline *timeline; /* borrowed; NULL: none */
 };
 
 /* A trainer whose weights are still zero: the caller fills the store. */
 hil_status hil_trainer_open(hil_trainer **out, hil_model *model,
                             const hil_trainer_options *options);
+
+/* Computing, transfers and waiting are written there from now on; NULL: nowhere. Borrowed. */
+void hil_trainer_set_timeline(hil_trainer *trainer, hil_timeline *timeline);
 
 #endif

@@ -65,6 +65,48 @@ static void check_slow_steps(void)
     CHECK_INT(count(seen, "\n"), 20);
 }
 
+/* With budgets a line also says what is held against them; the end says what was moved. */
+static void check_budgets(void)
+{
+    hil_progress progress;
+    FILE *out = tmpfile();
+    CHECK(out != NULL);
+    hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+    hil_step_account account = {.device_peak = 626688,
+                                .host_peak = 950000,
+                                .disk_peak = 12 << 20,
+                                .disk_read_bytes = 3 << 20,
+                                .disk_written_bytes = 2000,
+                                .to_device_bytes = 1 << 30,
+                                .wait_seconds = {.weights = 0.25, .update = 0.05}};
+    const hil_step_report line = {.step = 1,
+                                  .steps = 2,
+                                  .loss = 2.5,
+                                  .seconds = 2,
+                                  .tokens_per_second = 12345.4,
+                                  .seconds_left = 65,
+                                  .account = account,
+                                  .budget = {700 << 10, 1 << 20, 0}};
+    hil_train_result result = {.account = account, .budget = line.budget};
+    progress.hooks.step(progress.hooks.context, &line);
+    hil_progress_account(&progress, &result);
+    result.account.wait_seconds.weights = 0.01;
+    hil_progress_account(&progress, &result);
+    result = (hil_train_result){.account = {.device_peak = 7}};
+    hil_progress_account(&progress, &result);
+    rewind(out);
+    seen[fread(seen, 1, sizeof seen - 1, out)] = 0;
+    fclose(out);
+    CHECK_TEXT(seen, "step 1/2  loss 2.5000  12,345 tokens/s  1:05 left"
+                     "  device 612K/700K  host 928K/1M  disk 12M  waiting 15%\n"
+                     "peaks  device 612K/700K  host 928K/1M  disk 12M\n"
+                     "moved per step: disk read 3M, written 2.0K; to the device 1G, back 0\n"
+                     "waited 0.3 s, 15% of the time; most for weights on their way (12%)\n"
+                     "peaks  device 612K/700K  host 928K/1M  disk 12M\n"
+                     "moved per step: disk read 3M, written 2.0K; to the device 1G, back 0\n"
+                     "waited 0.1 s, 3% of the time; computing was the limit\n");
+}
+
 /* As if the last lines were longer ago. */
 static void age(hil_progress *progress, double seconds)
 {
@@ -148,6 +190,11 @@ static void check_words(void)
     CHECK_TEXT(hil_progress_time(out, 90061), "25:01:01");
     CHECK_TEXT(hil_progress_time(out, NAN), "?");
     CHECK_TEXT(hil_progress_time(out, -1), "?");
+    CHECK_TEXT(hil_progress_bytes(out, 999), "999");
+    CHECK_TEXT(hil_progress_bytes(out, 1000), "1.0K");
+    CHECK_TEXT(hil_progress_bytes(out, 1536), "1.5K");
+    CHECK_TEXT(hil_progress_bytes(out, 10 << 20), "10M");
+    CHECK_TEXT(hil_progress_bytes(out, UINT64_MAX), "16E");
     CHECK_TEXT(hil_progress_count(out, 0), "0");
     CHECK_TEXT(hil_progress_count(out, 999), "999");
     CHECK_TEXT(hil_progress_count(out, 1000), "1,000");
@@ -159,6 +206,7 @@ int main(void)
 {
     check_plain();
     check_slow_steps();
+    check_budgets();
     check_long_work();
     check_live();
     check_words();

@@ -29,11 +29,14 @@ static unsigned char byte_of(size_t i, size_t k)
     return (unsigned char)(i * 77 + k * 31 + k / 256 + k / 65536 * 7);
 }
 
-static hil_status read_bytes(void *context, size_t i, size_t offset, size_t size, void *out)
+/* Gives less than it was asked for: any number of whole elements will do. */
+static hil_status read_bytes(void *context, size_t i, size_t offset, size_t *size, void *out)
 {
     CHECK(context == &fail_after);
+    CHECK(*size <= HIL_EXPORT_PIECE);
+    if (*size > 1000000) *size = 999996;
     if (fail_after && --fail_after == 0) return hil_fail(HIL_ERR_IO, "the drive is gone");
-    for (size_t k = 0; k < size; ++k) ((unsigned char *)out)[k] = byte_of(i, offset + k);
+    for (size_t k = 0; k < *size; ++k) ((unsigned char *)out)[k] = byte_of(i, offset + k);
     return HIL_OK;
 }
 
@@ -142,10 +145,10 @@ static void check_copy(void)
 }
 
 /* The weights of a folder that transformers wrote, in its order, get the index that it wrote. */
-static hil_status read_golden(void *context, size_t i, size_t offset, size_t size, void *out)
+static hil_status read_golden(void *context, size_t i, size_t offset, size_t *size, void *out)
 {
     const hil_export_tensor *tensor = &((hil_export_tensor *)context)[i];
-    memcpy(out, (const char *)hil_safetensors_find(golden, tensor->name)->data + offset, size);
+    memcpy(out, (const char *)hil_safetensors_find(golden, tensor->name)->data + offset, *size);
     return HIL_OK;
 }
 

@@ -25,14 +25,15 @@ static hil_fence run_fence(const map *m, size_t begin, size_t end)
     return fence;
 }
 
-/* The shortest run of free units that is long enough, the lowest of equals. */
+/* The shortest run of free units that is long enough, the lowest of equals; the run at the end only
+   when no other will do. */
 static bool map_take(map *m, size_t units, int owner, size_t *at, hil_fence *after)
 {
     size_t best = 0, best_units = SIZE_MAX;
     for (size_t i = 0; i < UNITS;) {
         size_t end = i;
         while (end < UNITS && m->owner[end] == 0) ++end;
-        if (end - i >= units && end - i < best_units) {
+        if (end - i >= units && (best_units == SIZE_MAX || (end < UNITS && end - i < best_units))) {
             best = i;
             best_units = end - i;
         }

@@ -96,7 +96,7 @@ static void check_threads(void)
     for (int i = 0; i < WRITERS; ++i) pthread_join(thread[i], NULL);
     CHECK_OK(hil_timeline_flush(timeline));
     CHECK_INT(hil_alloc_count(), allocated);
-    CHECK_OK(hil_timeline_close(timeline));
+    hil_timeline_close(timeline);
 
     json_t *list = load("");
     const json_t *event;
@@ -141,7 +141,7 @@ static void check_cut(void)
     CHECK_NEAR(number_of(last, "dur"), 250000, 1e-2);
     json_decref(list);
     hil_timeline_add(timeline, HIL_LINK_FETCH, NULL, now, now + 1, 7);
-    CHECK_OK(hil_timeline_close(timeline));
+    hil_timeline_close(timeline);
     list = load("");
     last = json_array_get(list, json_array_size(list) - 1);
     CHECK_INT(number_of(json_object_get(last, "args"), "bytes"), 7);
@@ -155,8 +155,8 @@ static void check_failures(void)
                 "cannot write /nowhere/trace.json: No such file");
     CHECK_OK(hil_timeline_open(&timeline, "/dev/full"));
     CHECK_FAILS(hil_timeline_flush(timeline), HIL_ERR_IO, "No space left on device");
-    CHECK_FAILS(hil_timeline_close(timeline), HIL_ERR_IO, "No space left on device");
-    CHECK_OK(hil_timeline_close(NULL));
+    hil_timeline_close(timeline);
+    hil_timeline_close(NULL);
 }
 
 int main(void)

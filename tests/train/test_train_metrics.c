@@ -54,6 +54,34 @@ static double number(const json_t *line, const char *key)
     return json_number_value(json_object_get(line, key));
 }
 
+static void check_account(const json_t *line, const hil_step_account *a)
+{
+    const struct {
+        const char *key;
+        double value;
+    } of[] = {{"device_peak", (double)a->device_peak},
+              {"host_peak", (double)a->host_peak},
+              {"disk_peak", (double)a->disk_peak},
+              {"disk_read_bytes", (double)a->disk_read_bytes},
+              {"disk_written_bytes", (double)a->disk_written_bytes},
+              {"to_device_bytes", (double)a->to_device_bytes},
+              {"to_host_bytes", (double)a->to_host_bytes}},
+      wait[] = {{"weights", a->wait_seconds.weights},
+                {"update", a->wait_seconds.update},
+                {"activations", a->wait_seconds.activations},
+                {"gradients", a->wait_seconds.gradients},
+                {"memory", a->wait_seconds.memory}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; ++i)
+        CHECK(number(line, of[i].key) == of[i].value);
+    const json_t *waits = json_object_get(line, "wait_seconds");
+    CHECK_INT(json_object_size(waits), 5);
+    for (size_t i = 0; i < sizeof wait / sizeof *wait; ++i)
+        CHECK_NEAR(number(waits, wait[i].key), wait[i].value, 1e-8 * wait[i].value);
+    double exposed = number(line, "exposed_update_seconds");
+    CHECK_NEAR(exposed, a->exposed_update_seconds, 1e-8 * exposed);
+    CHECK(exposed >= 0 && exposed < number(line, "seconds"));
+}
+
 static void check_file(job_place *place)
 {
     char out[JOB_PATH];
@@ -78,7 +106,7 @@ static void check_file(job_place *place)
             CHECK(number(line, "eval_loss") == all.eval[eval++]);
         } else {
             const hil_step_report *r = &all.report[step++];
-            CHECK_INT(json_object_size(line), 7);
+            CHECK_INT(json_object_size(line), 16);
             CHECK_INT(json_integer_value(json_object_get(line, "step")), step);
             CHECK(number(line, "loss") == r->loss);
             CHECK(number(line, "grad_norm") == r->grad_norm);
@@ -87,6 +115,7 @@ static void check_file(job_place *place)
             CHECK_INT(json_integer_value(json_object_get(line, "tokens")), step * 128);
             CHECK(number(line, "seconds") > 0);
             CHECK_NEAR(number(line, "tokens_per_second") * number(line, "seconds"), 128, 1e-3);
+            check_account(line, &r->account);
         }
         json_decref(line);
     }

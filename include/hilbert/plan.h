@@ -1,0 +1,27 @@
+/* plan.h - what a machine can do, and where everything of a run would live. */
+#ifndef HILBERT_PLAN_H
+#define HILBERT_PLAN_H
+
+#include "hilbert/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Measures the machine and the drives of `disks` in a few seconds and prints the speeds. */
+typedef struct hil_probe_options {
+    const hil_disk_budget *disks;
+    size_t disk_count;
+    hil_io_kind io;
+    int threads;       /* 0: all */
+    const char *cache; /* a file that keeps speeds from one run to the next; NULL: none */
+    bool again;        /* measure what is known already */
+    bool json;
+} hil_probe_options;
+HIL_API hil_status hil_probe(const hil_probe_options *options, const hil_observer *observer,
+                             FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

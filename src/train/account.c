@@ -1,0 +1,24 @@
+/* account.c - what a step held and moved, and what it waited for. */
+#include "train/account.h"
+
+static void raise_to(uint64_t *peak, uint64_t other)
+{
+    if (*peak < other) *peak = other;
+}
+
+void hil_account_add(hil_step_account *all, const hil_step_account *step)
+{
+    raise_to(&all->device_peak, step->device_peak);
+    raise_to(&all->host_peak, step->host_peak);
+    raise_to(&all->disk_peak, step->disk_peak);
+    all->disk_read_bytes += step->disk_read_bytes;
+    all->disk_written_bytes += step->disk_written_bytes;
+    all->to_device_bytes += step->to_device_bytes;
+    all->to_host_bytes += step->to_host_bytes;
+    all->wait_seconds.weights += step->wait_seconds.weights;
+    all->wait_seconds.update += step->wait_seconds.update;
+    all->wait_seconds.activations += step->wait_seconds.activations;
+    all->wait_seconds.gradients += step->wait_seconds.gradients;
+    all->wait_seconds.memory += step->wait_seconds.memory;
+    all->exposed_update_seconds += step->exposed_update_seconds;
+}

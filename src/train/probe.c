@@ -1,0 +1,267 @@
+/* probe.c - speeds from the file that remembers them, or measured and remembered. */
+#include "train/probe.h"
+
+#include "base/cpu.h"
+#include "io/file.h"
+#include "train/source.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+
+#define SECONDS_SHORT 0.05
+#define SECONDS_FULL 0.3
+#define DRIVE_SECONDS_SHORT 0.25
+#define DRIVE_SECONDS_FULL 1.0
+
+enum { SPEEDS = 14 };
+static const struct {
+    const char *name;
+    size_t offset;
+} fields[SPEEDS] = {
+    {"disk_read", offsetof(hil_speeds, disk_read)},
+    {"disk_write", offsetof(hil_speeds, disk_write)},
+    {"disk_mixed", offsetof(hil_speeds, disk_mixed)},
+    {"to_device", offsetof(hil_speeds, to_device)},
+    {"to_host", offsetof(hil_speeds, to_host)},
+    {"memory", offsetof(hil_speeds, memory)},
+    {"gemm_fp32", offsetof(hil_speeds, gemm[0])},
+    {"gemm_bf16", offsetof(hil_speeds, gemm[1])},
+    {"gemm_fp16", offsetof(hil_speeds, gemm[2])},
+    {"attention_fp32", offsetof(hil_speeds, attention[0])},
+    {"attention_bf16", offsetof(hil_speeds, attention[1])},
+    {"attention_fp16", offsetof(hil_speeds, attention[2])},
+    {"update", offsetof(hil_speeds, update)},
+    {"op_call", offsetof(hil_speeds, op_call)},
+};
+
+json_t *hil_speeds_write(const hil_speeds *speeds)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < SPEEDS; ++i)
+        json_object_set_new(
+            object, fields[i].name,
+            json_real(*(const double *)(const void *)((const char *)speeds + fields[i].offset)));
+    return object;
+}
+
+bool hil_speeds_read(const json_t *object, hil_speeds *out)
+{
+    for (int i = 0; i < SPEEDS; ++i) {
+        const json_t *value = json_object_get(object, fields[i].name);
+        double number = json_is_number(value) ? json_number_value(value) : 0;
+        if (!(number > 0 && number < 1e30)) return false;
+        *(double *)(void *)((char *)out + fields[i].offset) = number;
+    }
+    return true;
+}
+
+/* An ordinary machine: a few cores, one NVMe drive. */
+static const hil_speeds ordinary = {.disk_read = 2e9,
+                                    .disk_write = 1e9,
+                                    .disk_mixed = 2e9,
+                                    .to_device = 5e9,
+                                    .to_host = 5e9,
+                                    .memory = 2e10,
+                                    .gemm = {1e11, 1e11, 1e11},
+                                    .attention = {3e10, 3e10, 3e10},
+                                    .update = 5e8,
+                                    .op_call = 2e-5};
+
+/* "Intel Xeon ..., 8 threads, avx512". */
+static void name_machine(char name[256], int threads)
+{
+    char line[256], model[160] = "unknown CPU";
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "model name : %159[^\n]", model) == 1) break;
+    if (file) fclose(file);
+    snprintf(name, 256, "%s, %d thread%s, %s", model, threads, threads == 1 ? "" : "s",
+             hil_cpu_name(hil_cpu_best()));
+}
+
+hil_status hil_probe_load(const char *path, json_t **out)
+{
+    hil_map map;
+    *out = NULL;
+    if (path && hil_file_exists(path) && hil_map_open(&map, path) == HIL_OK) {
+        if (hil_json_parse(map.data, map.size, path, out) != HIL_OK) *out = NULL;
+        hil_map_close(&map);
+    }
+    if (*out && !json_is_object(*out)) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    if (!*out) *out = json_object();
+    return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "no memory for the measured speeds");
+}
+
+hil_status hil_probe_save(const char *path, const json_t *known)
+{
+    char folder[HIL_PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash && slash != folder) {
+        *slash = 0;
+        HIL_TRY(hil_folder_create(folder));
+    }
+    char *text = json_dumps(known, JSON_INDENT(2) | JSON_SORT_KEYS);
+    if (!text) return hil_fail(HIL_ERR_MEMORY, "no memory for the measured speeds");
+    hil_status status = hil_file_write(path, text, strlen(text));
+    free(text);
+    return status;
+}
+
+/* One search: what is known, and whether that changed. */
+typedef struct search {
+    const hil_probe_options *options;
+    const hil_observer *observer;
+    hil_effort effort;
+    hil_machine *machine;
+    json_t *known;
+    bool changed;
+    uint64_t device[HIL_DISKS_MAX];
+} search;
+
+static bool good_enough(const search *s, const json_t *entry)
+{
+    return json_is_object(entry) && !s->options->again &&
+           (s->effort == HIL_EFFORT_SHORT || json_is_true(json_object_get(entry, "thorough")));
+}
+
+static void remember(search *s, const char *key, json_t *entry)
+{
+    json_object_set_new(entry, "thorough", json_boolean(s->effort == HIL_EFFORT_FULL));
+    json_object_set_new(s->known, key, entry);
+    s->changed = true;
+}
+
+static hil_status find_cpu(search *s)
+{
+    hil_speeds *speeds = &s->machine->speeds;
+    hil_pool *pool;
+    HIL_TRY(hil_pool_create(&pool, s->options->threads));
+    name_machine(s->machine->name, hil_pool_threads(pool));
+    const json_t *entry = json_object_get(s->known, s->machine->name);
+    hil_status status = HIL_OK;
+    if (!good_enough(s, entry) || !hil_speeds_read(entry, speeds)) {
+        hil_note(s->observer, "measuring how fast this machine computes");
+        *speeds = ordinary; /* of drives that are not there */
+        status = hil_probe_cpu(pool, s->effort == HIL_EFFORT_FULL ? SECONDS_FULL : SECONDS_SHORT,
+                               speeds);
+        if (status == HIL_OK) remember(s, s->machine->name, hil_speeds_write(speeds));
+    }
+    hil_pool_destroy(pool);
+    return status;
+}
+
+static bool read_drive(const json_t *entry, hil_drive_speed *out)
+{
+    const json_t *read = json_object_get(entry, "read"), *write = json_object_get(entry, "write");
+    const json_t *mixed = json_object_get(entry, "mixed");
+    *out =
+        (hil_drive_speed){json_number_value(read), json_number_value(write),
+                          json_number_value(mixed), json_is_true(json_object_get(entry, "direct"))};
+    return out->read > 0 && out->read < 1e30 && out->write > 0 && out->write < 1e30 &&
+           out->mixed > 0 && out->mixed < 1e30;
+}
+
+static json_t *write_drive(const hil_drive_speed *speed)
+{
+    json_t *entry = json_object();
+    json_object_set_new(entry, "read", json_real(speed->read));
+    json_object_set_new(entry, "write", json_real(speed->write));
+    json_object_set_new(entry, "mixed", json_real(speed->mixed));
+    json_object_set_new(entry, "direct", json_boolean(speed->direct));
+    return entry;
+}
+
+/* The device that the folder is on. */
+static hil_status identify(const char *path, uint64_t *device, hil_text *key)
+{
+    struct stat info;
+    struct statvfs system;
+    if (stat(path, &info) != 0 || statvfs(path, &system) != 0)
+        return hil_fail(HIL_ERR_IO, "cannot use %s: %s", path, strerror(errno));
+    *device = info.st_dev;
+    return hil_text_print(key, "drive %u:%u of file system %lx", major(info.st_dev),
+                          minor(info.st_dev), system.f_fsid);
+}
+
+static hil_status find_drive(search *s, size_t i)
+{
+    static const char *const engine[] = {"", ", uring", ", threads"};
+    const char *path = s->options->disks[i].path;
+    hil_drive_speed *speed = &s->machine->drive[i];
+    hil_text key = {0};
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(identify(path, &s->device[i], &key));
+    HIL_TRY_DONE(hil_text_print(&key, "%s on %s", engine[s->options->io], s->machine->name));
+    const json_t *entry = json_object_get(s->known, key.data);
+    bool twice = false; /* measured a moment ago, by another path */
+    for (size_t j = 0; j < i; ++j) twice = twice || s->device[j] == s->device[i];
+    if ((twice || good_enough(s, entry)) && read_drive(entry, speed)) goto done;
+    hil_note(s->observer, "measuring how fast the drive of %s is", path);
+    HIL_TRY_DONE(hil_probe_drive(
+        path, s->options->io,
+        s->effort == HIL_EFFORT_FULL ? DRIVE_SECONDS_FULL : DRIVE_SECONDS_SHORT, speed));
+    if (speed->read > 0) {
+        remember(s, key.data, write_drive(speed));
+    } else {
+        *speed =
+            (hil_drive_speed){ordinary.disk_read, ordinary.disk_write, ordinary.disk_mixed, true};
+        hil_note(s->observer, "%s has too little room to be measured: its speed is assumed", path);
+    }
+done:
+    hil_text_free(&key);
+    return status;
+}
+
+void hil_machine_join_drives(hil_machine *machine, const uint64_t *device, size_t count)
+{
+    hil_speeds *speeds = &machine->speeds;
+    if (count == 0) return;
+    speeds->disk_read = speeds->disk_write = speeds->disk_mixed = 0;
+    for (size_t i = 0; i < count; ++i) {
+        double sharers = 0;
+        for (size_t j = 0; j < count; ++j) sharers += device[j] == device[i];
+        hil_drive_speed *speed = &machine->drive[i];
+        speed->read /= sharers;
+        speed->write /= sharers;
+        speed->mixed /= sharers;
+        speeds->disk_read += speed->read;
+        speeds->disk_write += speed->write;
+        speeds->disk_mixed += speed->mixed;
+    }
+}
+
+void hil_machine_assume(const hil_probe_options *options, hil_machine *out)
+{
+    *out = (hil_machine){.name = "an ordinary machine (nothing was measured)", .speeds = ordinary};
+    for (size_t i = 0; i < options->disk_count; ++i) {
+        double n = (double)options->disk_count;
+        out->drive[i] = (hil_drive_speed){ordinary.disk_read / n, ordinary.disk_write / n,
+                                          ordinary.disk_mixed / n, true};
+    }
+}
+
+hil_status hil_machine_find(const hil_probe_options *options, hil_effort effort,
+                            const hil_observer *observer, hil_machine *out)
+{
+    search s = {.options = options, .observer = observer, .effort = effort, .machine = out};
+    assert(options->disk_count <= HIL_DISKS_MAX);
+    *out = (hil_machine){0};
+    HIL_TRY(hil_probe_load(options->cache, &s.known));
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(find_cpu(&s));
+    for (size_t i = 0; i < options->disk_count; ++i) HIL_TRY_DONE(find_drive(&s, i));
+    hil_machine_join_drives(out, s.device, options->disk_count);
+    if (s.changed && options->cache && hil_probe_save(options->cache, s.known) != HIL_OK)
+        hil_note(observer, "the speeds are not remembered: %s", hil_status_message());
+done:
+    json_decref(s.known);
+    return status;
+}

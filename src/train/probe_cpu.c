@@ -1,0 +1,240 @@
+/* probe_cpu.c - how fast this machine multiplies, attends, copies and updates. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "ops/gemm.h"
+#include "ops/ops.h"
+#include "optim/adamw.h"
+#include "train/probe.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STREAM_MOST ((size_t)32 << 20) /* bytes of one of three streams, more than caches hold */
+#define STREAM_LEAST ((size_t)2 << 20)
+#define PIECE_BYTES ((size_t)1 << 18)
+#define UPDATE_BYTES 14 /* of a parameter's states with bf16 */
+enum { RUNS = 16, STREAMS = 3 };
+
+/* Memory for everything that is measured, one after the other. */
+typedef struct probe {
+    hil_pool *pool;
+    double seconds;
+    char *memory;
+    size_t stream; /* bytes of each */
+} probe;
+
+typedef hil_status action(void *context);
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of a few runs, after one to warm up. */
+static hil_status time_of(action *act, void *context, double seconds, double *out)
+{
+    double run[RUNS], start = hil_clock_now();
+    int count = 0;
+    HIL_TRY(act(context));
+    do {
+        double began = hil_clock_now();
+        HIL_TRY(act(context));
+        run[count++] = hil_clock_now() - began;
+    } while (count < RUNS && (count < 3 || hil_clock_now() - start < seconds));
+    qsort(run, (size_t)count, sizeof *run, compare);
+    *out = fmax(run[count / 2], 1e-9);
+    return HIL_OK;
+}
+
+typedef struct product {
+    hil_pool *pool;
+    hil_gemm gemm;
+} product;
+
+static hil_status multiply(void *context)
+{
+    product *p = context;
+    return hil_gemm_run(p->pool, &p->gemm);
+}
+
+static void fill(char *memory, hil_dtype dtype, int64_t count)
+{
+    float wave[256];
+    for (int i = 0; i < 256; ++i) wave[i] = (float)(i % 7) * 0.25f - 0.5f;
+    size_t size = hil_dtype_size(dtype);
+    for (int64_t i = 0; i < count; i += 256)
+        hil_from_f32(memory + (size_t)i * size, wave, dtype, count - i < 256 ? count - i : 256);
+}
+
+/* The three products of a linear layer: y = x W^T, dx = dy W, dW += dy^T x. */
+static hil_status probe_gemm(const probe *p, hil_dtype dtype, double *speed)
+{
+    const int64_t n = p->stream >= (size_t)4 << 20 && p->seconds > 0.1 ? 1024 : 512;
+    char *a = p->memory, *b = a + p->stream, *c = b + p->stream;
+    fill(a, dtype, n * n);
+    fill(b, dtype, n * n);
+    memset(c, 0, (size_t)(n * n) * sizeof(float));
+    hil_matrix x = hil_matrix_rows(a, dtype, n), y = hil_matrix_rows(b, dtype, n);
+    hil_matrix form[3][2] = {{x, hil_matrix_transpose(y)}, {x, y}, {hil_matrix_transpose(x), y}};
+    double sum = 0;
+    for (int i = 0; i < 3; ++i) {
+        product job = {p->pool,
+                       {.m = n,
+                        .n = n,
+                        .k = n,
+                        .a = form[i][0],
+                        .b = form[i][1],
+                        .c = c,
+                        .c_dtype = i < 2 ? dtype : HIL_F32,
+                        .c_stride = n,
+                        .add = i == 2}};
+        double seconds;
+        HIL_TRY(time_of(multiply, &job, p->seconds / 3, &seconds));
+        sum += seconds;
+    }
+    *speed = 3 * 2 * (double)n * (double)n * (double)n / sum;
+    return HIL_OK;
+}
+
+static hil_status attend(void *context)
+{
+    hil_op_call *call = context;
+    HIL_TRY(call->op->forward(call));
+    return call->op->backward(call);
+}
+
+static hil_status probe_attention(const probe *p, hil_dtype dtype, double *speed)
+{
+    enum { B = 1, T = 256, H = 8, D = 64 };
+    hil_attention_attr attr = {0.125, 0, 0};
+    hil_op_call call = {.op = &hil_op_attention,
+                        .attr = &attr,
+                        .pool = p->pool,
+                        .compute = dtype,
+                        .differentiate = true,
+                        .ins = 4,
+                        .outs = 1};
+    char *at = p->memory;
+    hil_tensor heads = {dtype, {4, {B, T, H, D}}, NULL};
+    size_t bytes = hil_tensor_bytes(&heads);
+    for (int i = 0; i < 3; ++i, at += 2 * bytes) {
+        call.in[i] = call.din[i] = heads;
+        call.in[i].data = at;
+        call.din[i].data = at + bytes;
+        fill(at, dtype, hil_shape_count(&heads.shape));
+    }
+    call.in[3] = (hil_tensor){HIL_I32, {2, {B, T}}, at};
+    memset(at, 0, hil_tensor_bytes(&call.in[3]));
+    at += hil_tensor_bytes(&call.in[3]);
+    HIL_TRY(call.op->infer(&call));
+    call.out[0].data = at;
+    call.dout[0] = heads;
+    call.dout[0].data = at + bytes;
+    fill(at + bytes, dtype, hil_shape_count(&heads.shape));
+    call.saved[0].data = at + 2 * bytes;
+    double seconds;
+    HIL_TRY(time_of(attend, &call, p->seconds, &seconds));
+    *speed = (4 + 10) * (double)B * H * D * (T * (T + 1) / 2) / seconds;
+    return HIL_OK;
+}
+
+/* c = a + b in pieces. */
+static void add_piece(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const probe *p = context;
+    char *memory = p->memory + (size_t)i * PIECE_BYTES;
+    const float *a = (const float *)(void *)memory;
+    const float *b = (const float *)(void *)(memory + p->stream);
+    float *c = (float *)(void *)(memory + 2 * p->stream);
+    for (size_t k = 0; k < PIECE_BYTES / sizeof *a; ++k) c[k] = a[k] + b[k];
+}
+
+static hil_status stream(void *context)
+{
+    probe *p = context;
+    hil_pool_run(p->pool, add_piece, p, (int64_t)(p->stream / PIECE_BYTES));
+    return HIL_OK;
+}
+
+static hil_status copy(void *context)
+{
+    const probe *p = context;
+    memcpy(p->memory + p->stream, p->memory, p->stream);
+    return HIL_OK;
+}
+
+static void nothing(void *context, int64_t i, int thread)
+{
+    (void)context, (void)i, (void)thread;
+}
+
+/* An operation is a few calls of the pool. */
+enum { CALLS = 64, CALLS_PER_OPERATION = 2 };
+static hil_status call_pool(void *context)
+{
+    const probe *p = context;
+    for (int i = 0; i < CALLS; ++i)
+        hil_pool_run(p->pool, nothing, NULL, 2 * hil_pool_threads(p->pool));
+    return HIL_OK;
+}
+
+static void update_block(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    static const hil_adamw rule = {0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1};
+    const probe *p = context;
+    char *state = p->memory + (size_t)i * HIL_BLOCK * UPDATE_BYTES;
+    hil_block block = {.count = HIL_BLOCK,
+                       .dtype = HIL_BF16,
+                       .weight = state,
+                       .rest = state + 2 * HIL_BLOCK,
+                       .moment = {state + 4 * HIL_BLOCK, state + 8 * HIL_BLOCK},
+                       .gradient = {state + 12 * HIL_BLOCK},
+                       .gradients = 1};
+    hil_adamw_block(&rule, &block);
+}
+
+static int64_t blocks(const probe *p)
+{
+    return (int64_t)(STREAMS * p->stream / UPDATE_BYTES / HIL_BLOCK);
+}
+
+static hil_status update(void *context)
+{
+    probe *p = context;
+    hil_pool_run(p->pool, update_block, p, blocks(p));
+    return HIL_OK;
+}
+
+static hil_status probe_all(probe *p, hil_speeds *out)
+{
+    double seconds;
+    memset(p->memory, 0, STREAMS * p->stream);
+    HIL_TRY(time_of(update, p, p->seconds, &seconds));
+    out->update = (double)(blocks(p) * HIL_BLOCK) / seconds;
+    HIL_TRY(time_of(stream, p, p->seconds, &seconds));
+    out->memory = STREAMS * (double)p->stream / seconds;
+    HIL_TRY(time_of(copy, p, p->seconds, &seconds));
+    out->to_device = out->to_host = (double)p->stream / seconds;
+    HIL_TRY(time_of(call_pool, p, p->seconds / 4, &seconds));
+    out->op_call = CALLS_PER_OPERATION * seconds / CALLS;
+    for (int d = HIL_F32; d <= HIL_F16; ++d) {
+        HIL_TRY(probe_gemm(p, (hil_dtype)d, &out->gemm[d]));
+        HIL_TRY(probe_attention(p, (hil_dtype)d, &out->attention[d]));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_probe_cpu(hil_pool *pool, double seconds, hil_speeds *out)
+{
+    probe p = {.pool = pool, .seconds = seconds, .stream = STREAM_MOST};
+    uint64_t available = hil_memory_available(); /* of a small control group: little */
+    while (p.stream > STREAM_LEAST && p.stream > available / 16) p.stream /= 2;
+    HIL_TRY(HIL_ALLOC(STREAMS * p.stream, &p.memory));
+    hil_status status = probe_all(&p, out);
+    hil_free(p.memory);
+    return status;
+}

@@ -1,0 +1,26 @@
+/* rehearse.h - a step without memory and without arithmetic: what a plan would need and do. */
+#ifndef HIL_TRAIN_REHEARSE_H
+#define HIL_TRAIN_REHEARSE_H
+
+#include "autograd/model.h"
+#include "store/plan.h"
+
+/* What is rehearsed. The model's store is arranged and closed. */
+typedef struct hil_rehearsal {
+    hil_model *model;
+    hil_dtype compute;
+    bool training;                          /* false: a forward pass only */
+    int64_t sequences, length, micro_batch; /* of a step */
+    const hil_speeds *speeds;
+    const hil_drive *drives;
+    int drive_count;
+} hil_rehearsal;
+
+/* Runs `plan` twice: once to learn the order of uses, once as the real run will. Budgets are not
+   applied: only the window, the ring, the chunks and the places of the plan are. Fills what the
+   plan needs (work, parked, spilled, drive_bytes) and predicts (peaks, bytes of the second step,
+   times). Fails where the plan cannot work at all, such as a window that is too small for what must
+   be there at once; the message says so. */
+hil_status hil_rehearse(const hil_rehearsal *rehearsal, hil_plan *plan);
+
+#endif

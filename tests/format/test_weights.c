@@ -1,0 +1,122 @@
+/* Tensors reach the store and come back whole, turned or not, whatever tiles and ranges cut them.
+ */
+#include "format/weights.h"
+#include "check.h"
+
+#include "base/alloc.h"
+
+enum { ROWS = 2500, COLS = 901, LONG = 1100000 };
+
+static char folder[] = "/tmp/hil-weights-XXXXXX";
+
+/* Exact in fp32, bf16 and fp16, and different for neighbours in both directions. */
+static float value(int64_t row, int64_t col)
+{
+    return (float)((row * 7 + col * 13) % 127);
+}
+
+static void write_tensor(hil_writing *file, hil_dtype dtype, int64_t rows, int64_t cols, bool turn)
+{
+    float *line;
+    void *out;
+    CHECK_OK(HIL_ALLOC(cols, &line));
+    CHECK_OK(hil_alloc((size_t)cols, 4, &out));
+    for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < cols; ++c) line[c] = turn ? value(c, r) : value(r, c);
+        hil_from_f32(out, line, dtype, cols);
+        CHECK_OK(hil_writing_data(file, out, (size_t)cols * hil_dtype_size(dtype)));
+    }
+    hil_free(line);
+    hil_free(out);
+}
+
+/* plain is ROWS x COLS; turned is as well, but COLS x ROWS in the file. */
+static void write_model(const char *path)
+{
+    hil_writing *file;
+    CHECK_OK(hil_writing_create(&file, path));
+    CHECK_OK(hil_writing_declare(file, "plain", HIL_F32, &(hil_shape){2, {ROWS, COLS}}));
+    CHECK_OK(
+        hil_writing_declare(file, "transformer.turned", HIL_BF16, &(hil_shape){2, {COLS, ROWS}}));
+    CHECK_OK(hil_writing_declare(file, "vector", HIL_F16, &(hil_shape){1, {LONG}}));
+    CHECK_OK(hil_writing_begin(file));
+    for (const char *name; (name = hil_writing_next(file));) {
+        if (strcmp(name, "plain") == 0)
+            write_tensor(file, HIL_F32, ROWS, COLS, false);
+        else if (strcmp(name, "vector") == 0)
+            write_tensor(file, HIL_F16, 1, LONG, false);
+        else
+            write_tensor(file, HIL_BF16, COLS, ROWS, true);
+    }
+    CHECK_OK(hil_writing_commit(file));
+    hil_writing_destroy(file);
+}
+
+static void check_param(hil_store *store, hil_param *p, int64_t rows, int64_t cols)
+{
+    float *all;
+    CHECK_OK(HIL_ALLOC(rows * cols, &all));
+    CHECK_OK(hil_store_read(store, p, HIL_MASTER, 0, rows * cols, all));
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < cols; ++c)
+            CHECK_NEAR((double)all[r * cols + c], (double)value(r, c), 0);
+    hil_free(all);
+}
+
+/* Pieces of the file's order, of any length. */
+static void check_pieces(hil_store *store, hil_param *p, bool turn)
+{
+    static const int64_t length[] = {1, 901, 1200007, 2500, 5000, 700001, 77};
+    float *piece;
+    CHECK_OK(HIL_ALLOC(1200007, &piece));
+    int64_t first = 0;
+    for (size_t i = 0; i < sizeof length / sizeof *length; first += length[i++]) {
+        CHECK_OK(hil_weights_read(store, p, HIL_MASTER, first, length[i], piece));
+        for (int64_t k = 0; k < length[i]; ++k) {
+            int64_t at = first + k;
+            float expected = turn ? value(at % ROWS, at / ROWS) : value(at / COLS, at % COLS);
+            CHECK_NEAR((double)piece[k], (double)expected, 0);
+        }
+    }
+    hil_free(piece);
+}
+
+static void check_model(hil_pool *pool, const hil_safetensors *file, hil_dtype dtype, size_t tile)
+{
+    static const hil_param_spec spec[] = {
+        {.name = "plain", .shape = {2, {ROWS, COLS}}},
+        {.name = "transformer.turned", .shape = {2, {ROWS, COLS}}, .transposed = true},
+        {.name = "vector", .shape = {1, {LONG}}}};
+    hil_store *store;
+    hil_param *p[3];
+    CHECK_OK(hil_store_create(&store));
+    for (int i = 0; i < 3; ++i) CHECK_OK(hil_store_add(store, &spec[i], &p[i]));
+    hil_store_options options = {
+        .pool = pool, .compute = dtype, .training = true, .tile_size = tile, .moments = 2};
+    CHECK_OK(hil_store_allocate(store, &options));
+    CHECK_OK(hil_weights_load(store, pool, file));
+    check_param(store, p[0], ROWS, COLS);
+    check_param(store, p[1], ROWS, COLS);
+    check_param(store, p[2], 1, LONG);
+    check_pieces(store, p[0], false);
+    check_pieces(store, p[1], true);
+    hil_store_destroy(store);
+}
+
+int main(void)
+{
+    char path[HIL_PATH_MAX];
+    hil_safetensors *file;
+    hil_pool *pool;
+    CHECK(mkdtemp(folder) != NULL);
+    CHECK_OK(hil_path_join(path, folder, "model.safetensors"));
+    write_model(path);
+    CHECK_OK(hil_pool_create(&pool, 3));
+    CHECK_OK(hil_safetensors_open(&file, path));
+    check_model(pool, file, HIL_F32, (size_t)1 << 30);
+    check_model(pool, file, HIL_BF16, 1280 * COLS * 2);
+    hil_safetensors_close(file);
+    hil_pool_destroy(pool);
+    CHECK_OK(hil_path_remove(folder));
+    return 0;
+}

@@ -1,0 +1,44 @@
+/* Ranges cover a parameter in order, start at whole chunks of a tile and end with it. */
+#include "check.h"
+#include "store/store.h"
+
+static void check_ranges(const hil_param *p, int64_t tile)
+{
+    int64_t elements = hil_param_elements(p);
+    for (int64_t first = 0, count; first < elements; first += count) {
+        count = hil_param_range(p, first);
+        CHECK(count > 0 && count <= hil_param_chunk(p));
+        CHECK_INT(first % tile % hil_param_chunk(p), 0);
+        CHECK_INT((first + count - 1) / tile, first / tile);
+        CHECK(first + count <= elements);
+        CHECK_INT(hil_param_range(p, first + count / 2), count - count / 2);
+    }
+    CHECK_INT(hil_param_range(p, elements), 0);
+}
+
+int main(void)
+{
+    hil_store *store;
+    hil_pool *pool;
+    hil_param *matrix, *vector, *empty;
+    hil_param_spec spec[] = {{.name = "matrix", .shape = {2, {3000, 1000}}},
+                             {.name = "vector", .shape = {1, {5}}},
+                             {.name = "empty", .shape = {2, {4, 0}}}};
+    CHECK_OK(hil_pool_create(&pool, 1));
+    CHECK_OK(hil_store_create(&store));
+    CHECK_OK(hil_store_add(store, &spec[0], &matrix));
+    CHECK_OK(hil_store_add(store, &spec[1], &vector));
+    CHECK_OK(hil_store_add(store, &spec[2], &empty));
+    hil_store_options options = {.pool = pool, .compute = HIL_F32, .tile_size = 1280 * 4000};
+    CHECK_OK(hil_store_allocate(store, &options));
+    CHECK_INT(hil_param_tile_rows(matrix), 1280);
+    check_ranges(matrix, 1280000);
+    CHECK_INT(hil_param_range(matrix, 1280000 - 3), 3);
+    check_ranges(vector, 5);
+    CHECK_INT(hil_param_range(vector, 0), 5);
+    CHECK_INT(hil_param_range(empty, 0), 0);
+    CHECK(hil_store_range(store) >= hil_param_range(matrix, 0));
+    hil_store_destroy(store);
+    hil_pool_destroy(pool);
+    return 0;
+}

@@ -1,0 +1,122 @@
+/* Speeds are measured once, remembered, and shared by paths on one drive. */
+#include "check.h"
+#include "io/file.h"
+#include "train/probe.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int measured;
+
+static void take_note(void *context, const char *line)
+{
+    (void)context;
+    if (strncmp(line, "measuring", 9) == 0) ++measured;
+}
+static const hil_observer observer = {.note = take_note};
+
+static bool same(const hil_machine *a, const hil_machine *b)
+{
+    return memcmp(&a->speeds, &b->speeds, sizeof a->speeds) == 0;
+}
+
+static void check_plausible(const hil_speeds *s)
+{
+    /* From a slow virtual core to a large server. */
+    for (int i = 0; i < 3; ++i) {
+        CHECK(s->gemm[i] > 1e8 && s->gemm[i] < 1e15);
+        CHECK(s->attention[i] > 1e7 && s->attention[i] < 1e15);
+    }
+    CHECK(s->memory > 1e8 && s->memory < 1e13);
+    CHECK(s->to_device > 1e8 && s->to_device < 1e13);
+    CHECK(s->update > 1e6 && s->update < 1e12);
+    CHECK(s->op_call > 0 && s->op_call < 0.1);
+    CHECK(s->disk_read > 1e5 && s->disk_write > 1e5 && s->disk_mixed > 1e5);
+}
+
+static void check_memory(const char *folder)
+{
+    char cache[HIL_PATH_MAX], deep[HIL_PATH_MAX];
+    CHECK_OK(hil_path_join(deep, folder, "deep/er"));
+    CHECK_OK(hil_path_join(cache, deep, "probe.json"));
+    hil_disk_budget one = {folder, 0};
+    hil_probe_options options = {.disks = &one, .disk_count = 1, .threads = 2, .cache = cache};
+    hil_machine first, second, third;
+    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &first));
+    CHECK_INT(measured, 2); /* the machine and the drive */
+    check_plausible(&first.speeds);
+    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &second));
+    CHECK_INT(measured, 2);
+    CHECK(same(&first, &second));
+    CHECK_TEXT(first.name, second.name);
+    options.threads = 1; /* other threads, other speeds */
+    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &second));
+    CHECK_INT(measured, 4);
+    options.threads = 2;
+    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &third));
+    CHECK_INT(measured, 4);
+    CHECK(same(&first, &third));
+    /* A file that is no such file is measured over. */
+    static const char *const bad[] = {"[1]", "\xff{"};
+    options.disk_count = 0;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
+        CHECK_OK(hil_file_write(cache, bad[i], strlen(bad[i])));
+        measured = 0;
+        CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &third));
+        CHECK_INT(measured, 1);
+    }
+    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &second));
+    CHECK(same(&second, &third));
+    CHECK_INT(measured, 1);
+    options.again = true;
+    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &second));
+    CHECK_INT(measured, 2);
+}
+
+static void check_drives(void)
+{
+    hil_machine m = {0};
+    for (int i = 0; i < 3; ++i) m.drive[i] = (hil_drive_speed){6e9, 4e9, 8e9, true};
+    m.drive[2] = (hil_drive_speed){1e9, 5e8, 1e9, true};
+    hil_machine_join_drives(&m, (const uint64_t[]){7, 7, 9}, 3);
+    CHECK_NEAR(m.speeds.disk_read, 7e9, 1);
+    CHECK_NEAR(m.speeds.disk_write, 4.5e9, 1);
+    CHECK_NEAR(m.speeds.disk_mixed, 9e9, 1);
+    CHECK_NEAR(m.drive[0].read, 3e9, 1);
+    CHECK_NEAR(m.drive[2].read, 1e9, 1);
+    hil_disk_budget none = {"/nonexistent/folder", 0};
+    hil_probe_options options = {.disks = &none, .disk_count = 1, .threads = 1};
+    hil_machine_assume(&options, &m);
+    check_plausible(&m.speeds);
+    hil_drive_speed speed;
+    CHECK_FAILS(hil_probe_drive("/nonexistent/folder", HIL_IO_THREADS, 0.01, &speed), HIL_ERR_IO,
+                "/nonexistent/folder");
+}
+
+static void check_json(void)
+{
+    hil_machine m;
+    hil_speeds back = {0};
+    hil_machine_assume(&(hil_probe_options){0}, &m);
+    json_t *object = hil_speeds_write(&m.speeds);
+    CHECK(hil_speeds_read(object, &back));
+    CHECK(memcmp(&back, &m.speeds, sizeof back) == 0);
+    json_object_set_new(object, "memory", json_real(-1));
+    CHECK(!hil_speeds_read(object, &back));
+    json_object_set_new(object, "memory", json_string("fast"));
+    CHECK(!hil_speeds_read(object, &back));
+    json_object_del(object, "memory");
+    CHECK(!hil_speeds_read(object, &back));
+    json_decref(object);
+}
+
+int main(void)
+{
+    char folder[] = "/tmp/hilbert-probe-XXXXXX";
+    CHECK(mkdtemp(folder) != NULL);
+    check_json();
+    check_drives();
+    check_memory(folder);
+    CHECK_OK(hil_path_remove(folder));
+    return 0;
+}

@@ -74,8 +74,9 @@ void hil_tape_add(hil_pool *pool, const hil_tensor *tensor, void *to, const void
 hil_status hil_tape_seed(hil_tape *tape, hil_value *value, void *data)
 {
     hil_value *root = value->root;
-    if (!root->gradient) return new_gradient(tape, root, data);
-    hil_status status = own_gradient(tape, root);
+    bool first = !root->gradient;
+    hil_status status = first ? new_gradient(tape, root, data) : own_gradient(tape, root);
+    if (first && status == HIL_OK) return HIL_OK;
     if (status == HIL_OK)
         hil_tape_add(tape->context->pool, &root->tensor, root->gradient->data, data);
     hil_buffers_give(tape->context->buffers, data);

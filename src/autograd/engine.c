@@ -7,22 +7,27 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A value that leaves a segment. Its memory lives until the last segment that reads it is done. */
+/* A value that leaves a segment, numbered by where it came from: segment * HIL_VALUES_MAX + place.
+   Its memory lives until the last segment that reads it is done. */
 typedef struct boundary {
     const char *name;
     hil_tensor tensor;
-    void *memory;   /* owned; NULL when the memory belongs to an earlier boundary */
+    int root;       /* number of the one whose memory this one shows; -1: the batch's */
+    bool wants;     /* a gradient */
+    void *memory;   /* owned, where it is its own root */
     void *gradient; /* owned; what later segments have sent back so far */
 } boundary;
 
 typedef struct outputs {
     int count;
+    bool wants; /* the segment takes part in backward */
     boundary value[HIL_VALUES_MAX];
 } outputs;
 
 struct hil_engine {
     hil_model *model;
     hil_engine_options options;
+    hil_segment_place *place; /* of each segment */
     hil_buffers *buffers;
     hil_context context;
     hil_cache cache;
@@ -76,7 +81,11 @@ static void give_tape(hil_engine *e, hil_tape *tape)
     e->idle = tape;
 }
 
-/* An input is numbered by where it came from: segment * HIL_VALUES_MAX + place. */
+static boundary *boundary_at(hil_engine *e, int64_t slot, int number)
+{
+    return &bounds_at(e, slot, number / HIL_VALUES_MAX)->value[number % HIL_VALUES_MAX];
+}
+
 static hil_status borrow_boundary(hil_tape *tape, int segment, int place, hil_value **out)
 {
     hil_engine *e = tape->owner;
@@ -86,9 +95,8 @@ static hil_status borrow_boundary(hil_tape *tape, int segment, int place, hil_va
             *out = v;
             return HIL_OK;
         }
-    boundary *b = &bounds_at(e, tape->micro_index, segment)->value[place];
-    bool wants = tape->differentiate && b->tensor.dtype != HIL_I32;
-    HIL_TRY(hil_tape_borrow(tape, &b->tensor, wants, out));
+    boundary *b = boundary_at(e, tape->micro_index, number);
+    HIL_TRY(hil_tape_borrow(tape, &b->tensor, b->wants, out));
     (*out)->boundary = number;
     return HIL_OK;
 }
@@ -106,22 +114,43 @@ static hil_status earlier(hil_tape *tape, const char *segment, const char *name,
     return hil_fail(HIL_ERR_USAGE, "no earlier segment %s gives out \"%s\"", segment, name);
 }
 
-/* Keeps what the segment gave out. The memory of a value that merely passes through stays where it
-   came from. */
-static void keep_outputs(outputs *kept, const hil_values *out)
+/* Whose memory output i shows. */
+static int root_of(hil_engine *e, const hil_tape *tape, const hil_values *out, int i)
 {
-    kept->count = out->count;
-    for (int i = 0; i < out->count; ++i)
-        kept->value[i] = (boundary){out->name[i], out->value[i]->tensor,
-                                    hil_tape_take_memory(out->value[i]), NULL};
+    const hil_value *root = out->value[i]->root;
+    if (root->owned) return tape->segment * HIL_VALUES_MAX + i;
+    for (int j = 0; j < i; ++j)
+        if (out->value[j]->root == root)
+            return bounds_at(e, tape->micro_index, tape->segment)->value[j].root;
+    return root->boundary < 0 ? -1 : boundary_at(e, tape->micro_index, root->boundary)->root;
 }
 
-/* Runs segment s for the micro-batch in `slot`; `out` are its values on the returned tape. */
-static hil_status run_segment(hil_engine *e, const hil_micro *micro, int64_t slot, hil_tape *tape,
-                              hil_values *out)
+/* Keeps what the segment gave out. The memory of a value that merely passes through stays where it
+   came from. */
+static void keep_outputs(hil_engine *e, const hil_tape *tape, const hil_values *out)
 {
-    int s = tape->segment;
-    HIL_TRY(hil_tape_begin(tape, &e->context, micro, s, tape->differentiate));
+    outputs *kept = bounds_at(e, tape->micro_index, tape->segment);
+    kept->count = out->count;
+    kept->wants = tape->wants;
+    for (int i = 0; i < out->count; ++i) {
+        hil_value *v = out->value[i];
+        boundary *b = &kept->value[i];
+        *b = (boundary){.name = out->name[i],
+                        .tensor = v->tensor,
+                        .root = root_of(e, tape, out, i),
+                        .wants = v->root->wants && v->tensor.dtype != HIL_I32};
+        b->memory = hil_tape_take_memory(v);
+    }
+}
+
+/* Runs segment s for the micro-batch in `slot`; `out` are its values on the tape, which is held. */
+static hil_status run_segment(hil_engine *e, const hil_micro *micro, int64_t slot, int s,
+                              bool differentiate, hil_values *out)
+{
+    hil_tape *tape;
+    HIL_TRY(take_tape(e, &tape));
+    *held_at(e, slot, s) = tape;
+    HIL_TRY(hil_tape_begin(tape, &e->context, micro, s, differentiate));
     tape->micro_index = (int)slot;
     hil_values in = {0};
     *out = (hil_values){0};
@@ -134,8 +163,14 @@ static hil_status run_segment(hil_engine *e, const hil_micro *micro, int64_t slo
         }
     }
     HIL_TRY(e->model->segments[s].run(tape, e->model->segments[s].layer, &in, out));
-    hil_tape_settle(tape, out);
+    for (int i = 0; i < out->count; ++i) tape->out[i] = out->value[i];
     return HIL_OK;
+}
+
+static void drop_tape(hil_engine *e, int64_t slot, int s)
+{
+    give_tape(e, *held_at(e, slot, s));
+    *held_at(e, slot, s) = NULL;
 }
 
 typedef enum keep { KEEP_NOTHING, KEEP_TAPE } keep;
@@ -143,34 +178,40 @@ typedef enum keep { KEEP_NOTHING, KEEP_TAPE } keep;
 static hil_status forward(hil_engine *e, const hil_micro *micro, int64_t slot, int s, keep what,
                           double *loss)
 {
-    hil_tape *tape;
-    double began = hil_clock_now();
-    HIL_TRY(take_tape(e, &tape));
-    *held_at(e, slot, s) = tape;
-    tape->segment = s;
-    tape->differentiate = what == KEEP_TAPE;
     hil_values out;
-    HIL_TRY(run_segment(e, micro, slot, tape, &out));
-    bool again = bounds_at(e, slot, s)->count > 0; /* it gave out its values before */
-    mark(e, s, again ? "recompute" : "forward", began);
+    double began = hil_clock_now();
+    HIL_TRY(run_segment(e, micro, slot, s, what == KEEP_TAPE, &out));
+    mark(e, s, "forward", began);
+    hil_tape *tape = *held_at(e, slot, s);
+    hil_tape_settle(tape, &out);
     *loss += tape->loss;
-    keep_outputs(bounds_at(e, slot, s), &out);
-    if (what == KEEP_TAPE) {
-        for (int i = 0; i < out.count; ++i) tape->out[i] = out.value[i];
-        return HIL_OK;
-    }
-    *held_at(e, slot, s) = NULL;
-    give_tape(e, tape);
+    keep_outputs(e, tape, &out);
+    if (what == KEEP_NOTHING || !tape->wants) drop_tape(e, slot, s);
     return HIL_OK;
+}
+
+static void drop_memory(hil_engine *e, boundary *b)
+{
+    hil_buffers_give(e->buffers, b->memory);
+    b->memory = NULL;
 }
 
 static void drop_outputs(hil_engine *e, outputs *kept)
 {
     for (int i = 0; i < kept->count; ++i) {
-        hil_buffers_give(e->buffers, kept->value[i].memory);
+        drop_memory(e, &kept->value[i]);
         hil_buffers_give(e->buffers, kept->value[i].gradient);
     }
     kept->count = 0;
+}
+
+/* All readers but the tape that made them are done with the outputs of segment s. */
+static void drop_read(hil_engine *e, int64_t slot, int s)
+{
+    const hil_tape *tape = *held_at(e, slot, s);
+    outputs *out = bounds_at(e, slot, s);
+    for (int i = 0; i < out->count; ++i)
+        if (!tape || !tape->out[i]->root->kept) drop_memory(e, &out->value[i]);
 }
 
 /* Adds what came back on a tape's inputs to the gradients of the values they came from. */
@@ -178,8 +219,7 @@ static hil_status send_back(hil_engine *e, hil_tape *tape)
 {
     for (hil_value *v = tape->values; v; v = v->next) {
         if (v->boundary < 0) continue;
-        boundary *to = &bounds_at(e, tape->micro_index, v->boundary / HIL_VALUES_MAX)
-                            ->value[v->boundary % HIL_VALUES_MAX];
+        boundary *to = boundary_at(e, tape->micro_index, v->boundary);
         void *data;
         HIL_TRY(hil_tape_take_gradient(tape, v, &data));
         if (!data) continue;
@@ -193,34 +233,51 @@ static hil_status send_back(hil_engine *e, hil_tape *tape)
     return HIL_OK;
 }
 
-static hil_status backward(hil_engine *e, const hil_micro *micro, int64_t slot, int s, double *loss)
+/* A tape whose backward can run: the one of forward, or made again. */
+static hil_status ready_tape(hil_engine *e, const hil_micro *micro, int64_t slot, int s,
+                             double *loss)
 {
-    if (!*held_at(e, slot, s)) {
-        bool last = s + 1 == (int)e->model->count;
-        double again = 0;
-        outputs *kept = bounds_at(e, slot, s);
-        outputs before = *kept;
-        HIL_TRY(forward(e, micro, slot, s, KEEP_TAPE, last ? loss : &again));
-        for (int i = 0; i < before.count; ++i) {
-            kept->value[i].gradient = before.value[i].gradient;
-            hil_buffers_give(e->buffers, before.value[i].memory);
-        }
-    }
-    hil_tape *tape = *held_at(e, slot, s);
     outputs *out = bounds_at(e, slot, s);
+    hil_tape *tape = *held_at(e, slot, s);
+    if (!tape) {
+        hil_values none;
+        double began = hil_clock_now();
+        HIL_TRY(run_segment(e, micro, slot, s, true, &none));
+        mark(e, s, s + 1 == (int)e->model->count ? "forward" : "recompute", began);
+        tape = *held_at(e, slot, s);
+        hil_tape_settle(tape, NULL);
+        *loss += tape->loss;
+        return HIL_OK;
+    }
     for (int i = 0; i < out->count; ++i) {
         boundary *b = &out->value[i];
-        if (!b->gradient) continue;
-        HIL_TRY(hil_tape_seed(tape, tape->out[i], b->gradient));
-        b->gradient = NULL;
+        if (b->memory) hil_tape_return_memory(tape->out[i], b->memory);
+        b->memory = NULL;
     }
-    double began = hil_clock_now();
-    HIL_TRY(hil_tape_backward(tape));
-    HIL_TRY(send_back(e, tape));
-    mark(e, s, "backward", began);
-    *held_at(e, slot, s) = NULL;
-    give_tape(e, tape);
+    return HIL_OK;
+}
+
+static hil_status backward(hil_engine *e, const hil_micro *micro, int64_t slot, int s, double *loss)
+{
+    bool last = s + 1 == (int)e->model->count;
+    outputs *out = bounds_at(e, slot, s);
+    if (last || out->wants) {
+        double again = 0;
+        HIL_TRY(ready_tape(e, micro, slot, s, last ? loss : &again));
+        hil_tape *tape = *held_at(e, slot, s);
+        for (int i = 0; i < out->count; ++i) {
+            void *gradient = out->value[i].gradient;
+            out->value[i].gradient = NULL;
+            if (gradient) HIL_TRY(hil_tape_seed(tape, tape->out[i], gradient));
+        }
+        double began = hil_clock_now();
+        HIL_TRY(hil_tape_backward(tape));
+        HIL_TRY(send_back(e, tape));
+        mark(e, s, "backward", began);
+        drop_tape(e, slot, s);
+    }
     drop_outputs(e, out);
+    if (s > 0) drop_read(e, slot, s - 1);
     return HIL_OK;
 }
 
@@ -244,29 +301,34 @@ static void clear(hil_engine *e)
 {
     for (int64_t slot = 0; slot < e->bounds_room; ++slot)
         for (int s = 0; s < (int)e->model->count; ++s) {
-            give_tape(e, *held_at(e, slot, s));
-            *held_at(e, slot, s) = NULL;
+            drop_tape(e, slot, s);
             drop_outputs(e, bounds_at(e, slot, s));
         }
 }
 
-/* The last segment runs once, in backward: nothing waits for its outputs. */
-static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t count, double *loss)
+/* The sums of segment s are complete. */
+static hil_status give_gradients(hil_engine *e, int s)
 {
-    int segments = (int)e->model->count;
-    keep what = e->options.recompute ? KEEP_NOTHING : KEEP_TAPE;
-    for (int s = 0; s + 1 < segments; ++s)
-        for (int64_t m = 0; m < count; ++m) HIL_TRY(forward(e, &micro[m], m, s, what, &loss[m]));
-    for (int s = segments - 1; s >= 0; --s)
-        for (int64_t m = 0; m < count; ++m) HIL_TRY(backward(e, &micro[m], m, s, &loss[m]));
+    hil_store *store = e->model->store;
+    for (size_t i = 0; i < hil_store_count(store); ++i)
+        HIL_TRY(hil_store_give_gradient(store, hil_store_at(store, i), s));
     return HIL_OK;
 }
 
-static hil_status give_all(hil_engine *e)
+/* The last segment runs once, in backward: nothing waits for its outputs. */
+static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t count, bool last,
+                              double *loss)
 {
-    for (size_t i = 0; i < hil_store_count(e->model->store); ++i)
-        for (int s = 0; s < (int)e->model->count; ++s)
-            HIL_TRY(hil_store_give_gradient(e->model->store, hil_store_at(e->model->store, i), s));
+    int segments = (int)e->model->count;
+    for (int s = 0; s + 1 < segments; ++s)
+        for (int64_t m = 0; m < count; ++m) {
+            keep what = m < e->place[s].keep ? KEEP_TAPE : KEEP_NOTHING;
+            HIL_TRY(forward(e, &micro[m], m, s, what, &loss[m]));
+        }
+    for (int s = segments - 1; s >= 0; --s) {
+        for (int64_t m = 0; m < count; ++m) HIL_TRY(backward(e, &micro[m], m, s, &loss[m]));
+        if (last) HIL_TRY(give_gradients(e, s));
+    }
     return HIL_OK;
 }
 
@@ -285,9 +347,9 @@ hil_status hil_engine_train(hil_engine *e, const hil_step *step, double *loss)
     hil_status status = HIL_OK;
     for (int64_t at = 0; at < step->count; at += group) {
         int64_t count = step->count - at < group ? step->count - at : group;
-        HIL_TRY_DONE(train_group(e, step->micro + at, count, e->losses + at));
+        bool last = at + count == step->count;
+        HIL_TRY_DONE(train_group(e, step->micro + at, count, last, e->losses + at));
     }
-    HIL_TRY_DONE(give_all(e));
     *loss = 0;
     for (int64_t m = 0; m < step->count; ++m) *loss += e->losses[m];
 done:
@@ -295,13 +357,23 @@ done:
     return status;
 }
 
+static bool is_shown(hil_engine *e, int s, int root)
+{
+    const outputs *out = bounds_at(e, 0, s);
+    for (int i = 0; i < out->count; ++i)
+        if (out->value[i].root == root) return true;
+    return false;
+}
+
+/* Segment s has read its inputs: what it does not hand on goes. */
 static void release_passed(hil_engine *e, int s)
 {
-    outputs *now = bounds_at(e, 0, s);
     if (e->reads_earlier || s == 0) return;
-    for (int i = 0; i < now->count; ++i)
-        if (!now->value[i].memory) return;
-    drop_outputs(e, bounds_at(e, 0, s - 1));
+    outputs *in = bounds_at(e, 0, s - 1);
+    for (int i = 0; i < in->count; ++i) {
+        int root = in->value[i].root;
+        if (root >= 0 && !is_shown(e, s, root)) drop_memory(e, boundary_at(e, 0, root));
+    }
 }
 
 /* One micro-batch through all segments without gradients. */
@@ -370,6 +442,11 @@ void hil_engine_set_timeline(hil_engine *e, hil_timeline *timeline)
     e->timeline = timeline;
 }
 
+uint64_t hil_engine_peak(const hil_engine *e)
+{
+    return hil_buffers_peak(e->buffers);
+}
+
 int64_t hil_engine_vocab(const hil_engine *e)
 {
     return e->context.vocab;
@@ -383,7 +460,12 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
     HIL_TRY(HIL_ALLOC(1, &e));
     e->model = model;
     e->options = *options;
+    e->options.segment = NULL;
     hil_status status = HIL_OK;
+    HIL_TRY_DONE(HIL_ALLOC(model->count, &e->place));
+    for (size_t s = 0; s < model->count; ++s)
+        e->place[s] =
+            options->segment ? options->segment[s] : (hil_segment_place){INT64_MAX, HIL_DEVICE};
     HIL_TRY_DONE(hil_buffers_create(&e->buffers));
     e->context = (hil_context){
         .pool = options->pool,
@@ -416,6 +498,7 @@ void hil_engine_destroy(hil_engine *e)
         e->idle = next;
     }
     hil_buffers_destroy(e->buffers);
+    hil_free(e->place);
     hil_free(e->bounds);
     hil_free(e->held);
     hil_free(e->losses);

@@ -3,6 +3,7 @@
 #define HIL_AUTOGRAD_ENGINE_H
 
 #include "autograd/tape.h"
+#include "store/plan.h"
 #include "tier/timeline.h"
 
 typedef struct hil_engine hil_engine;
@@ -10,11 +11,15 @@ typedef struct hil_engine hil_engine;
 typedef struct hil_engine_options {
     hil_pool *pool; /* borrowed */
     hil_dtype compute;
-    bool recompute; /* keep only each segment's inputs; backward computes the rest again */
-    int64_t group;  /* micro-batches that pass a segment together; 0: all of a step */
+    int64_t group; /* micro-batches that pass a segment together; 0: all of a step */
+    const hil_segment_place *segment; /* one for each, copied; NULL: backward finds everything */
 } hil_engine_options;
 
-/* Borrows the model, whose store is allocated. Runs the model once on shapes to learn which segment
+/* [Note: rehearsal] An engine with a dry pool does everything but arithmetic: every tensor has its
+   place, every tile is asked for, in the same order; no data is read or written, the arrays of a
+   micro-batch may be NULL, and losses are 0.
+
+   Borrows the model, whose store is allocated. Runs the model once on shapes to learn which segment
    uses which parameter and which values. */
 hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engine_options *options);
 void hil_engine_destroy(hil_engine *engine);
@@ -43,6 +48,8 @@ void hil_engine_cache_end(hil_engine *engine);
 /* Computing is written there while it is set; NULL: nowhere. Borrowed. */
 void hil_engine_set_timeline(hil_engine *engine, hil_timeline *timeline);
 
+/* The most bytes that tensors took on the device so far. */
+uint64_t hil_engine_peak(const hil_engine *engine);
 int64_t hil_engine_vocab(const hil_engine *engine);
 
 #endif

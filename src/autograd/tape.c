@@ -24,6 +24,7 @@ hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro 
     tape->segment = segment;
     tape->differentiate = differentiate;
     tape->sites = 0;
+    tape->wants = false;
     tape->loss = 0;
     const int32_t *const data[4] = {micro->token, micro->target, micro->position, micro->first};
     for (int i = 0; i < 4; ++i) {
@@ -38,7 +39,6 @@ hil_status hil_tape_borrow(hil_tape *tape, const hil_tensor *tensor, bool wants,
 {
     HIL_TRY(new_value(tape, tensor, out));
     (*out)->wants = wants;
-    (*out)->kept = true;
     return HIL_OK;
 }
 
@@ -81,7 +81,7 @@ void hil_tape_prepare(const hil_request *request, hil_op_call *call)
         .attr = node->attr,
         .pool = c->pool,
         .compute = c->compute,
-        .differentiate = tape->differentiate,
+        .differentiate = node->wants,
         .loss_scale = c->loss_scale,
         .random = {c->seed, c->step, tape->micro->sequence, node->site},
         .ins = node->ins,
@@ -100,7 +100,7 @@ void hil_tape_prepare(const hil_request *request, hil_op_call *call)
             .rows = hil_shape_rows(shape),
             .cols = hil_shape_cols(shape),
             .tile_rows = hil_param_tile_rows(p),
-            .trainable = true,
+            .trainable = hil_param_trainable(p),
         };
     }
 }
@@ -131,10 +131,10 @@ static hil_status run_forward(const hil_tape *tape, hil_op_call *call)
     return status;
 }
 
-static bool wants_gradient(const hil_tape *tape, const hil_node *node)
+static bool wants_gradient(const hil_node *node)
 {
-    if (!tape->differentiate) return false;
-    if (node->params > 0) return true;
+    for (int i = 0; i < node->params; ++i)
+        if (hil_param_trainable(node->param[i])) return true;
     for (int i = 0; i < node->ins; ++i)
         if (node->in[i]->root->wants) return true;
     return false;
@@ -160,6 +160,9 @@ static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **ou
     node->params = apply->params;
     memcpy(node->in, apply->in, sizeof node->in);
     memcpy(node->param, apply->param, sizeof node->param);
+    bool wants = wants_gradient(node);
+    if (wants) tape->wants = true;
+    node->wants = wants && tape->differentiate;
     if (apply->attr) {
         void *attr;
         HIL_TRY(hil_arena_alloc(&tape->arena, apply->op->attr_size, &attr));
@@ -178,7 +181,6 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
     hil_op_call call;
     hil_tape_prepare(&request, &call);
     HIL_TRY(node->op->infer(&call));
-    bool wants = wants_gradient(tape, node);
     for (int i = 0; i < node->outs; ++i) {
         HIL_TRY(give_memory(tape, &call.out[i]));
         hil_status status = new_value(tape, &call.out[i], &node->out[i]);
@@ -187,13 +189,12 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
             return status;
         }
         node->out[i]->owned = call.out[i].data != NULL;
-        node->out[i]->wants = wants;
+        node->out[i]->wants = wants_gradient(node);
         out[i] = node->out[i];
     }
-    node->wants = wants;
     node->previous = tape->last;
     tape->last = node;
-    if (wants) keep_for_backward(node);
+    if (node->wants) keep_for_backward(node);
     node->backward_scratch = call.backward_scratch;
     for (int i = 0; i < call.saveds; ++i) {
         HIL_TRY(give_memory(tape, &call.saved[i]));
@@ -206,7 +207,7 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
         return HIL_OK;
     }
     HIL_TRY(run_forward(tape, &call));
-    if (!wants) hil_node_drop_saved(tape, node);
+    if (!node->wants) hil_node_drop_saved(tape, node);
     return HIL_OK;
 }
 
@@ -220,9 +221,9 @@ hil_status hil_tape_reshape(hil_tape *tape, hil_value *x, const hil_shape *shape
 
 void hil_tape_settle(hil_tape *tape, const hil_values *out)
 {
-    for (int i = 0; i < out->count; ++i) out->value[i]->root->kept = true;
+    for (int i = 0; out && i < out->count; ++i) out->value[i]->root->leaves = true;
     for (hil_value *v = tape->values; v; v = v->next) {
-        if (!v->owned || v->kept) continue;
+        if (!v->owned || v->kept || v->leaves) continue;
         hil_buffers_give(tape->context->buffers, v->tensor.data);
         v->tensor.data = NULL;
         v->owned = false;
@@ -235,6 +236,13 @@ void *hil_tape_take_memory(hil_value *value)
     if (!root->owned) return NULL;
     root->owned = false;
     return root->tensor.data;
+}
+
+void hil_tape_return_memory(hil_value *value, void *memory)
+{
+    hil_value *root = value->root;
+    assert(!root->owned && root->tensor.data == memory);
+    root->owned = memory != NULL;
 }
 
 void hil_tape_reset(hil_tape *tape)

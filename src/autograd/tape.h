@@ -19,7 +19,8 @@ struct hil_value {
     hil_value *root; /* the value whose memory this one shows in another shape; itself otherwise */
     hil_gradient *gradient;
     bool owned;      /* the tape gives the memory back */
-    bool kept;       /* backward reads it, or it leaves the segment */
+    bool kept;       /* backward reads it */
+    bool leaves;     /* the segment gives it out */
     bool wants;      /* a gradient is wanted for it */
     hil_value *next; /* of the tape's values */
     int boundary;    /* for inputs: which value of an earlier segment it is; -1 otherwise */
@@ -89,6 +90,7 @@ struct hil_tape {
     hil_value *values;
     hil_node *last;
     uint32_t sites;
+    bool wants;                     /* some operation takes part in backward */
     double loss;                    /* sum over this segment's positions */
     hil_value *batch[4];            /* token, target, position, first */
     hil_value *out[HIL_VALUES_MAX]; /* what the segment gave out, for backward */
@@ -112,10 +114,13 @@ typedef struct hil_apply {
 hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **out);
 hil_status hil_tape_reshape(hil_tape *tape, hil_value *x, const hil_shape *shape, hil_value **out);
 
-/* The segment's function has returned: memory that backward does not read goes back. */
+/* The segment's function has returned: memory that backward does not read goes back, but for that
+   of `out` (NULL: nobody reads what the segment gives out). */
 void hil_tape_settle(hil_tape *tape, const hil_values *out);
-/* Takes over the memory of an output (the engine keeps it for the next segment). */
+/* Takes over the memory of an output (the engine keeps it for the next segment), or NULL where it
+   is not the tape's; and returns it, so that backward frees it as soon as it can. */
 void *hil_tape_take_memory(hil_value *value);
+void hil_tape_return_memory(hil_value *value, void *memory);
 /* Hands the gradient `data` to a value, which owns it from now on. */
 hil_status hil_tape_seed(hil_tape *tape, hil_value *value, void *data);
 /* Replays in reverse. Gradients of borrowed inputs that want one remain on them. */

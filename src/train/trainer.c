@@ -47,8 +47,12 @@ hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_train
                                .moments = t->optimizer.rule->moments,
                                .codec = t->optimizer.rule->codec};
     HIL_TRY_DONE(hil_store_allocate(model->store, &store));
-    hil_engine_options engine = {t->pool, dtype, options->recompute, 1};
-    HIL_TRY_DONE(hil_engine_create(&t->engine, model, &engine));
+    hil_segment_place *recompute = NULL;
+    if (options->recompute) HIL_TRY_DONE(HIL_ALLOC(model->count, &recompute));
+    hil_engine_options engine = {t->pool, dtype, 1, recompute};
+    status = hil_engine_create(&t->engine, model, &engine);
+    hil_free(recompute);
+    HIL_TRY_DONE(status);
     *out = t;
     t = NULL;
 done:

@@ -1,6 +1,6 @@
-/* A block used twice, a tied table, an earlier segment's value and a value that only passes
-   through: the gradients are those of finite differences, and the same bits in every order of
-   execution. */
+/* A block used twice, a tied table, an earlier segment's value, a value that only passes through
+   and one that its own segment reads again in backward: the gradients are those of finite
+   differences, and the same bits in every order of execution. What is frozen gets none. */
 #include "autograd/engine.h"
 #include "base/philox.h"
 #include "check.h"
@@ -31,6 +31,7 @@ static hil_status block(hil_tape *t, void *layer, const hil_values *in, hil_valu
     HIL_TRY(hil_values_get(in, "copy", &copy));
     for (int twice = 0; twice < 2; ++twice) {
         HIL_TRY(hil_linear(t, x, n->inner, NULL, &h));
+        HIL_TRY(hil_values_set(out, "inside", h));
         HIL_TRY(hil_gelu(t, h, HIL_GELU_EXACT, &h));
         HIL_TRY(hil_add(t, x, h, &x));
     }
@@ -42,17 +43,22 @@ static hil_status head(hil_tape *t, void *layer, const hil_values *in, hil_value
 {
     const net *n = layer;
     (void)out;
-    hil_value *x, *copy, *start;
+    hil_value *x, *copy, *start, *inside;
     HIL_TRY(hil_values_get(in, "x", &x));
     HIL_TRY(hil_values_get(in, "copy", &copy));
+    HIL_TRY(hil_values_get(in, "inside", &inside));
     HIL_TRY(hil_earlier(t, "embedding", "x", &start));
     HIL_TRY(hil_add(t, x, copy, &x));
+    HIL_TRY(hil_add(t, x, inside, &x));
+    HIL_TRY(hil_earlier(t, "first", "inside", &inside));
+    HIL_TRY(hil_gelu(t, inside, HIL_GELU_EXACT, &inside));
+    HIL_TRY(hil_add(t, x, inside, &x));
     HIL_TRY(hil_add(t, x, start, &x));
     HIL_TRY(hil_rmsnorm(t, x, n->norm, 1e-5, &x));
     return hil_head_loss(t, x, n->table);
 }
 
-static hil_trainer *start(hil_model **model, bool recompute)
+static hil_trainer *start(hil_model **model, bool recompute, const char *frozen)
 {
     static net n;
     hil_trainer *trainer;
@@ -71,6 +77,7 @@ static hil_trainer *start(hil_model **model, bool recompute)
     CHECK_OK(hil_model_segment(*model, "first", block, &n));
     CHECK_OK(hil_model_segment(*model, "second", block, &n));
     CHECK_OK(hil_model_segment(*model, "head", head, &n));
+    if (frozen) hil_param_freeze(hil_store_find((*model)->store, frozen));
     CHECK_OK(hil_trainer_create(&trainer, *model, &options));
     return trainer;
 }
@@ -83,7 +90,7 @@ static const int64_t counts[] = {V * C, C *C, C};
 static void check_differences(void)
 {
     hil_model *model;
-    hil_trainer *trainer = start(&model, false);
+    hil_trainer *trainer = start(&model, false, NULL);
     hil_step_result up, down;
     float gradient[V * C], weight[V * C];
     CHECK_OK(hil_trainer_step(trainer, &batch, 2, 0, &up));
@@ -111,8 +118,9 @@ static void check_differences(void)
 static void run(bool recompute, int64_t group, float *table)
 {
     hil_model *model;
-    hil_trainer *trainer = start(&model, recompute);
-    hil_engine_options options = {trainer->pool, HIL_F32, recompute, group};
+    hil_trainer *trainer = start(&model, recompute, NULL);
+    hil_segment_place none[4] = {{0}};
+    hil_engine_options options = {trainer->pool, HIL_F32, group, recompute ? none : NULL};
     hil_engine_destroy(trainer->engine);
     CHECK_OK(hil_engine_create(&trainer->engine, model, &options));
     for (int step = 0; step < 5; ++step) {
@@ -124,11 +132,39 @@ static void run(bool recompute, int64_t group, float *table)
     hil_model_destroy(model);
 }
 
+/* A frozen parameter keeps its value; the others get the gradients that they always get. */
+static void check_frozen(void)
+{
+    float moment[3][V * C], got[V * C], before[V * C];
+    for (int frozen = -1; frozen < 3; ++frozen) {
+        hil_model *model;
+        hil_trainer *trainer = start(&model, frozen == 1, frozen < 0 ? NULL : names[frozen]);
+        hil_step_result result;
+        if (frozen >= 0) CHECK_OK(hil_trainer_read(trainer, names[frozen], before, counts[frozen]));
+        CHECK_OK(hil_trainer_step(trainer, &batch, 2, 1e-2, &result));
+        for (int p = 0; p < 3; ++p) {
+            hil_param *param = hil_store_find(model->store, names[p]);
+            size_t bytes = (size_t)counts[p] * sizeof *got;
+            if (p == frozen) {
+                CHECK_OK(hil_trainer_read(trainer, names[p], got, counts[p]));
+                CHECK(memcmp(got, before, bytes) == 0);
+                continue;
+            }
+            CHECK_OK(hil_store_read(model->store, param, HIL_MOMENT1, 0, counts[p],
+                                    frozen < 0 ? moment[p] : got));
+            if (frozen >= 0) CHECK(memcmp(got, moment[p], bytes) == 0);
+        }
+        hil_trainer_destroy(trainer);
+        hil_model_destroy(model);
+    }
+}
+
 int main(void)
 {
     float expected[V * C], got[V * C];
     for (int i = 0; i < BATCH * SEQ; ++i) tokens[i] = (i * i + 3) % V;
     check_differences();
+    check_frozen();
     run(false, 1, expected);
     for (int64_t group = 0; group < 4; ++group)
         for (int recompute = 0; recompute < 2; ++recompute) {

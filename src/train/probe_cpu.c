@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "ops/gemm.h"
 #include "ops/ops.h"
-#include "optim/adamw.h"
+#include "optim/rule.h"
 #include "train/probe.h"
 
 #include <math.h>
@@ -184,7 +184,7 @@ static hil_status call_pool(void *context)
 static void update_block(void *context, int64_t i, int thread)
 {
     (void)thread;
-    static const hil_adamw rule = {0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1};
+    static const hil_rule_step step = {0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1};
     const probe *p = context;
     char *state = p->memory + (size_t)i * HIL_BLOCK * UPDATE_BYTES;
     hil_block block = {.count = HIL_BLOCK,
@@ -194,7 +194,7 @@ static void update_block(void *context, int64_t i, int thread)
                        .moment = {state + 4 * HIL_BLOCK, state + 8 * HIL_BLOCK},
                        .gradient = {state + 12 * HIL_BLOCK},
                        .gradients = 1};
-    hil_adamw_block(&rule, &block);
+    hil_rule_update(&hil_rules[HIL_ADAMW], &step, &block);
 }
 
 static int64_t blocks(const probe *p)

@@ -4,6 +4,10 @@
 
 #include "hilbert/account.h"
 
+#include "tier/tiers.h"
+
+/* What the tiers held so far, and what moved and was waited for since the last call. */
+void hil_account_take(hil_tiers *tiers, hil_step_account *out);
 /* The account of several steps: the highest peaks, and sums of the rest. */
 void hil_account_add(hil_step_account *all, const hil_step_account *step);
 

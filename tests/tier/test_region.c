@@ -92,6 +92,7 @@ static void check_against_map(uint64_t seed)
             size_t offset, expected = 0;
             hil_fence after, expected_after = {0};
             bool found, expected_found = map_take(&m, units, id, &expected, &expected_after);
+            CHECK_INT(hil_region_fits(region, bytes), expected_found);
             CHECK_OK(hil_region_take(region, bytes, &offset, &after, &found));
             CHECK_INT(found, expected_found);
             if (found) {
@@ -152,6 +153,38 @@ static void check_borders(void)
     hil_region_destroy(NULL);
 }
 
+/* A region that is just large enough does what a larger one did. */
+static void check_sizes(uint64_t seed)
+{
+    enum { LIVE = 60, STEPS = 2000 };
+    static size_t places[STEPS];
+    size_t bytes = (size_t)1 << 30;
+    for (int pass = 0; pass < 2; ++pass) {
+        hil_region *region;
+        size_t live[LIVE];
+        int count = 0;
+        uint64_t draw = 0;
+        CHECK_OK(hil_region_create(&region, bytes, ALIGN));
+        for (int step = 0; step < STEPS; ++step) {
+            hil_fence after;
+            bool found;
+            if (count < LIVE && (count == 0 || dice(seed, &draw, 2))) {
+                size_t want = dice(seed, &draw, 100 * ALIGN), offset;
+                CHECK_OK(hil_region_take(region, want, &offset, &after, &found));
+                CHECK(found);
+                if (pass) CHECK_INT(offset, places[step]);
+                places[step] = live[count++] = offset;
+            } else {
+                int i = (int)dice(seed, &draw, (uint32_t)count);
+                hil_region_give(region, live[i], NULL);
+                live[i] = live[--count];
+            }
+        }
+        bytes = hil_region_extent(region);
+        hil_region_destroy(region);
+    }
+}
+
 /* Thousands of blocks come and go without another allocation once that many were there. */
 static void check_steady(void)
 {
@@ -202,6 +235,7 @@ int main(void)
 {
     check_borders();
     for (uint64_t seed = 1; seed <= 20; ++seed) check_against_map(seed);
+    for (uint64_t seed = 1; seed <= 20; ++seed) check_sizes(seed);
     check_steady();
     check_refused();
     return 0;

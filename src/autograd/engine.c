@@ -466,7 +466,7 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
     for (size_t s = 0; s < model->count; ++s)
         e->place[s] =
             options->segment ? options->segment[s] : (hil_segment_place){INT64_MAX, HIL_DEVICE};
-    HIL_TRY_DONE(hil_buffers_create(&e->buffers));
+    HIL_TRY_DONE(hil_buffers_create(&e->buffers, options->tiers, options->work));
     e->context = (hil_context){
         .pool = options->pool,
         .store = model->store,

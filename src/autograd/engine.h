@@ -13,6 +13,8 @@ typedef struct hil_engine_options {
     hil_dtype compute;
     int64_t group; /* micro-batches that pass a segment together; 0: all of a step */
     const hil_segment_place *segment; /* one for each, copied; NULL: backward finds everything */
+    hil_tiers *tiers;                 /* borrowed */
+    size_t work;                      /* device bytes for tensors */
 } hil_engine_options;
 
 /* [Note: rehearsal] An engine with a dry pool does everything but arithmetic: every tensor has its

@@ -1,7 +1,13 @@
-/* memory.c - /proc/meminfo and the limits of control groups (version 2 and 1). */
+/* memory.c - mappings; /proc/meminfo and the limits of control groups (version 2 and 1). */
 #include "base/memory.h"
 
+#include "base/alloc.h"
+#include "base/text.h"
+
 #include <stdio.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
 
 /* The number after `format` in the first line of the file that has it; UINT64_MAX where none has.
  */
@@ -37,4 +43,25 @@ uint64_t hil_memory_available(void)
     for (int i = 0; i < 2; ++i)
         if (group[i] < least) least = group[i];
     return least;
+}
+
+hil_status hil_memory_map(size_t bytes, void **out)
+{
+    int how = MAP_PRIVATE | MAP_ANONYMOUS;
+    *out = MAP_FAILED;
+    if (!hil_alloc_refused())
+        *out = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, how, -1, 0);
+    if (*out == MAP_FAILED) {
+        char text[32];
+        *out = NULL;
+        return hil_fail(HIL_ERR_MEMORY, "out of memory: cannot get %s",
+                        hil_text_bytes(text, bytes));
+    }
+    if (bytes >= HUGE_PAGE) (void)madvise(*out, bytes, MADV_HUGEPAGE);
+    return HIL_OK;
+}
+
+void hil_memory_unmap(void *memory, size_t bytes)
+{
+    if (memory) munmap(memory, bytes ? bytes : 1);
 }

@@ -13,15 +13,7 @@
 
 hil_status hil_store_create(hil_store **out)
 {
-    *out = NULL;
-    hil_store *store;
-    HIL_TRY(HIL_ALLOC(1, &store));
-    hil_status status = hil_buffers_create(&store->buffers);
-    if (status == HIL_OK)
-        *out = store;
-    else
-        hil_free(store);
-    return status;
+    return HIL_ALLOC(1, out);
 }
 
 static size_t weight_bytes(const hil_param *p)
@@ -140,6 +132,8 @@ hil_status hil_store_allocate(hil_store *store, const hil_store_options *options
         p->tile_rows = tile_rows(p, options->tile_size);
     }
     HIL_TRY(check_memory(store));
+    if (options->training)
+        HIL_TRY(hil_buffers_create(&store->buffers, options->tiers, options->work));
     for (size_t i = 0; i < store->count; ++i) HIL_TRY(allocate_param(store, store->params[i]));
     return HIL_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "base/pool.h"
 #include "tensor/q8.h"
+#include "tier/tiers.h"
 
 typedef struct hil_store hil_store;
 typedef struct hil_param hil_param;
@@ -42,6 +43,8 @@ typedef struct hil_store_options {
     size_t tile_size; /* bytes of compute weights; larger matrices are cut by rows */
     int moments;      /* 0 to HIL_MOMENTS per element, when training */
     hil_codec codec;  /* of the moments */
+    hil_tiers *tiers; /* borrowed until the store is destroyed; may be closed before that */
+    size_t work;      /* device bytes for gradients */
 } hil_store_options;
 
 hil_status hil_store_create(hil_store **out);

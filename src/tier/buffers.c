@@ -1,129 +1,103 @@
-/* buffers.c - free lists by size: a step asks for the same sizes as the step before it. */
+/* buffers.c - tensors in one region of the device. */
 #include "tier/buffers.h"
 
 #include "base/alloc.h"
 #include "base/text.h"
 
-#include <stdlib.h>
-#include <sys/mman.h>
-
-#define HEADER 64
-#define HUGE_PAGE ((size_t)2 << 20)
-
-typedef struct block {
-    struct block *next;
-    struct size_list *list;
-} block;
-
-typedef struct size_list {
-    size_t bytes;
-    block *free;
-} size_list;
+#define ALIGN 64
 
 struct hil_buffers {
-    size_list **lists; /* sorted by bytes */
-    size_t count, capacity;
-    uint64_t taken, peak;
+    hil_links *links;
+    hil_region *region;
+    char *base;
+    size_t bytes, budget;
 };
 
-hil_status hil_memory_map(size_t bytes, void **out)
+hil_status hil_buffers_create(hil_buffers **out, hil_tiers *tiers, size_t bytes)
 {
-    int how = MAP_PRIVATE | MAP_ANONYMOUS;
-    *out = MAP_FAILED;
-    if (!hil_alloc_refused())
-        *out = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, how, -1, 0);
-    if (*out == MAP_FAILED) {
-        char text[32];
-        *out = NULL;
-        return hil_fail(HIL_ERR_MEMORY, "out of memory: cannot get %s",
-                        hil_text_bytes(text, bytes));
-    }
-    if (bytes >= HUGE_PAGE) (void)madvise(*out, bytes, MADV_HUGEPAGE);
-    return HIL_OK;
-}
-
-void hil_memory_unmap(void *memory, size_t bytes)
-{
-    if (memory) munmap(memory, bytes ? bytes : 1);
-}
-
-hil_status hil_buffers_create(hil_buffers **out)
-{
-    return HIL_ALLOC(1, out);
+    hil_status status;
+    hil_buffers *buffers = NULL;
+    *out = NULL;
+    HIL_TRY_DONE(HIL_ALLOC(1, &buffers));
+    buffers->links = tiers->links;
+    buffers->bytes = bytes;
+    buffers->budget = tiers->device_bytes;
+    HIL_TRY_DONE(hil_region_create(&buffers->region, bytes, ALIGN));
+    if (bytes)
+        HIL_TRY_DONE(hil_tiers_take(tiers, HIL_DEVICE, bytes, "tensors", (void **)&buffers->base));
+    assert((uintptr_t)buffers->base % ALIGN == 0);
+    *out = buffers;
+    buffers = NULL;
+done:
+    hil_buffers_destroy(buffers);
+    return status;
 }
 
 void hil_buffers_destroy(hil_buffers *buffers)
 {
     if (!buffers) return;
-    assert(buffers->taken == 0);
-    for (size_t i = 0; i < buffers->count; ++i) {
-        size_list *list = buffers->lists[i];
-        for (block *b = list->free; b;) {
-            block *next = b->next;
-            hil_memory_unmap(b, list->bytes + HEADER);
-            b = next;
-        }
-        hil_free(list);
-    }
-    hil_free(buffers->lists);
+    assert(!buffers->region || hil_region_used(buffers->region) == 0);
+    hil_region_destroy(buffers->region);
     hil_free(buffers);
 }
 
-static hil_status find_list(hil_buffers *buffers, size_t bytes, size_list **out)
+static hil_status no_room(const hil_buffers *buffers, size_t bytes)
 {
-    size_t low = 0, high = buffers->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (buffers->lists[middle]->bytes < bytes)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < buffers->count && buffers->lists[low]->bytes == bytes) {
-        *out = buffers->lists[low];
-        return HIL_OK;
-    }
-    HIL_TRY(HIL_GROW(&buffers->lists, &buffers->capacity, buffers->count + 1));
-    HIL_TRY(HIL_ALLOC(1, out));
-    (*out)->bytes = bytes;
-    for (size_t i = buffers->count; i > low; --i) buffers->lists[i] = buffers->lists[i - 1];
-    buffers->lists[low] = *out;
-    ++buffers->count;
+    char want[32], taken[32], all[32], budget[32], missing[32];
+    size_t used = hil_region_used(buffers->region), left = buffers->bytes - used;
+    hil_text_bytes(want, bytes);
+    hil_text_bytes(taken, used);
+    hil_text_bytes(all, buffers->bytes);
+    hil_text_bytes(budget, buffers->budget);
+    if (bytes <= left)
+        return hil_fail(HIL_ERR_MEMORY,
+                        "out of device memory: no gap of %s in the %s for tensors, %s of it taken; "
+                        "try a larger --device-memory (now %s) or a smaller --micro-batch",
+                        want, all, taken, budget);
+    return hil_fail(HIL_ERR_MEMORY,
+                    "out of device memory: %s missing for a tensor of %s, with %s taken of %s; "
+                    "try a larger --device-memory (now %s) or a smaller --micro-batch",
+                    hil_text_bytes(missing, bytes - left), want, taken, all, budget);
+}
+
+hil_status hil_buffers_take_after(hil_buffers *buffers, size_t bytes, void **out, hil_fence *after)
+{
+    size_t offset;
+    bool found;
+    *out = NULL;
+    HIL_TRY(hil_region_take(buffers->region, bytes, &offset, after, &found));
+    if (!found) return no_room(buffers, bytes);
+    *out = buffers->base + offset;
     return HIL_OK;
 }
 
 hil_status hil_buffers_take(hil_buffers *buffers, size_t bytes, void **out)
 {
-    bytes = (bytes + HEADER - 1) / HEADER * HEADER;
-    size_list *list;
-    HIL_TRY(find_list(buffers, bytes, &list));
-    block *b = list->free;
-    if (b)
-        list->free = b->next;
-    else
-        HIL_TRY(hil_memory_map(bytes + HEADER, (void **)&b));
-    b->list = list;
-    buffers->taken += bytes;
-    if (buffers->taken > buffers->peak) buffers->peak = buffers->taken;
-    *out = (char *)b + HEADER;
-    return HIL_OK;
+    hil_fence after;
+    HIL_TRY(hil_buffers_take_after(buffers, bytes, out, &after));
+    hil_status status = hil_links_wait(buffers->links, &after, HIL_WAIT_MEMORY);
+    if (status == HIL_OK) return HIL_OK;
+    hil_buffers_give_after(buffers, *out, &after);
+    *out = NULL;
+    return status;
+}
+
+void hil_buffers_give_after(hil_buffers *buffers, void *memory, const hil_fence *after)
+{
+    if (memory) hil_region_give(buffers->region, (size_t)((char *)memory - buffers->base), after);
 }
 
 void hil_buffers_give(hil_buffers *buffers, void *memory)
 {
-    if (!memory) return;
-    block *b = (block *)(void *)((char *)memory - HEADER);
-    b->next = b->list->free;
-    b->list->free = b;
-    buffers->taken -= b->list->bytes;
+    hil_buffers_give_after(buffers, memory, NULL);
 }
 
-uint64_t hil_buffers_bytes(const hil_buffers *buffers)
+size_t hil_buffers_bytes(const hil_buffers *buffers)
 {
-    return buffers->taken;
+    return hil_region_used(buffers->region);
 }
 
-uint64_t hil_buffers_peak(const hil_buffers *buffers)
+size_t hil_buffers_peak(const hil_buffers *buffers)
 {
-    return buffers->peak;
+    return hil_region_extent(buffers->region);
 }

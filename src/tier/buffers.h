@@ -1,27 +1,29 @@
-/* buffers.h - recycled, counted memory for tensors: after the first steps nothing is allocated. */
+/* buffers.h - device memory of tensors, inside a fixed part of the device's budget. */
 #ifndef HIL_TIER_BUFFERS_H
 #define HIL_TIER_BUFFERS_H
 
-#include "base/fail.h"
+#include "tier/tiers.h"
 
 /* Not thread-safe: one owner takes and gives back. */
 typedef struct hil_buffers hil_buffers;
 
-hil_status hil_buffers_create(hil_buffers **out);
+/* Takes `bytes` of the device tier until the tiers are closed. */
+hil_status hil_buffers_create(hil_buffers **out, hil_tiers *tiers, size_t bytes);
 /* Everything taken must have been given back. */
 void hil_buffers_destroy(hil_buffers *buffers);
 
-/* 64-byte aligned memory with undefined contents. Zero bytes give a valid pointer. */
+/* 64-byte aligned memory with undefined contents, ready to be written. Zero bytes give a valid
+   pointer. Fails with a message that names the device budget when there is no room. */
 hil_status hil_buffers_take(hil_buffers *buffers, size_t bytes, void **out);
+/* The same for a transfer that comes in: it must wait for *after, the caller does not. */
+hil_status hil_buffers_take_after(hil_buffers *buffers, size_t bytes, void **out, hil_fence *after);
 /* NULL is fine. */
 void hil_buffers_give(hil_buffers *buffers, void *memory);
+/* Given back while transfers still use it. */
+void hil_buffers_give_after(hil_buffers *buffers, void *memory, const hil_fence *after);
 
-/* Bytes taken now and at most at any time so far. */
-uint64_t hil_buffers_bytes(const hil_buffers *buffers);
-uint64_t hil_buffers_peak(const hil_buffers *buffers);
-
-/* Large zeroed memory straight from the system, in huge pages where it can be had. */
-hil_status hil_memory_map(size_t bytes, void **out);
-void hil_memory_unmap(void *memory, size_t bytes);
+/* Bytes taken now, and at most at any time so far (the extent of the region). */
+size_t hil_buffers_bytes(const hil_buffers *buffers);
+size_t hil_buffers_peak(const hil_buffers *buffers);
 
 #endif

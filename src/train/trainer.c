@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/memory.h"
 
 #include <math.h>
 
@@ -18,6 +19,16 @@ void hil_trainer_defaults(hil_trainer_options *options)
         .tile_size = (uint64_t)256 << 20,
         .training = true,
     };
+}
+
+/* Tiers without a limit: tensors may have all the memory there is. Memory is taken from the system
+   only as it is used. */
+static hil_status open_tiers(hil_tiers *tiers, size_t *room)
+{
+    uint64_t available = hil_memory_available();
+    *room = available == UINT64_MAX ? (size_t)1 << 40 : (size_t)available;
+    hil_tiers_options options = {.device_bytes = 2 * *room, .host_bytes = *room};
+    return hil_tiers_open(tiers, &options);
 }
 
 hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options)
@@ -39,17 +50,21 @@ hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_train
                                    .weight_decay = options->weight_decay,
                                    .clip = options->clip};
     hil_status status = HIL_OK;
+    size_t room;
     HIL_TRY_DONE(hil_pool_create(&t->pool, options->threads));
+    HIL_TRY_DONE(open_tiers(&t->tiers, &room));
     hil_store_options store = {.pool = t->pool,
                                .compute = dtype,
                                .training = options->training,
                                .tile_size = options->tile_size,
                                .moments = t->optimizer.rule->moments,
-                               .codec = t->optimizer.rule->codec};
+                               .codec = t->optimizer.rule->codec,
+                               .tiers = &t->tiers,
+                               .work = room / 2};
     HIL_TRY_DONE(hil_store_allocate(model->store, &store));
     hil_segment_place *recompute = NULL;
     if (options->recompute) HIL_TRY_DONE(HIL_ALLOC(model->count, &recompute));
-    hil_engine_options engine = {t->pool, dtype, 1, recompute};
+    hil_engine_options engine = {t->pool, dtype, 1, recompute, &t->tiers, room};
     status = hil_engine_create(&t->engine, model, &engine);
     hil_free(recompute);
     HIL_TRY_DONE(status);
@@ -75,6 +90,7 @@ void hil_trainer_destroy(hil_trainer *t)
 {
     if (!t) return;
     hil_engine_destroy(t->engine);
+    hil_tiers_close(&t->tiers);
     hil_pool_destroy(t->pool);
     hil_free(t->micro);
     hil_free(t->filled);

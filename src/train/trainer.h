@@ -10,6 +10,7 @@
 struct hil_trainer {
     hil_model *model;
     hil_pool *pool;
+    hil_tiers tiers;
     hil_engine *engine;
     hil_trainer_options options;
     hil_dtype dtype;

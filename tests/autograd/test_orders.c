@@ -47,8 +47,12 @@ static void set_engine(hil_trainer *t, hil_pool *pool, const variant *v)
     hil_segment_place place[16] = {{0}};
     CHECK(t->model->count <= 16);
     for (size_t s = 0; s < t->model->count; ++s) place[s].keep = v->keep[s % 3];
-    hil_engine_options options = {
-        .pool = pool, .compute = t->dtype, .group = v->group, .segment = place};
+    hil_engine_options options = {.pool = pool,
+                                  .compute = t->dtype,
+                                  .group = v->group,
+                                  .segment = place,
+                                  .tiers = &t->tiers,
+                                  .work = 16 << 20};
     hil_engine_destroy(t->engine);
     CHECK_OK(hil_engine_create(&t->engine, t->model, &options));
 }

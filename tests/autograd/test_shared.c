@@ -120,7 +120,12 @@ static void run(bool recompute, int64_t group, float *table)
     hil_model *model;
     hil_trainer *trainer = start(&model, recompute, NULL);
     hil_segment_place none[4] = {{0}};
-    hil_engine_options options = {trainer->pool, HIL_F32, group, recompute ? none : NULL};
+    hil_engine_options options = {.pool = trainer->pool,
+                                  .compute = HIL_F32,
+                                  .group = group,
+                                  .segment = recompute ? none : NULL,
+                                  .tiers = &trainer->tiers,
+                                  .work = 16 << 20};
     hil_engine_destroy(trainer->engine);
     CHECK_OK(hil_engine_create(&trainer->engine, model, &options));
     for (int step = 0; step < 5; ++step) {

@@ -4,6 +4,8 @@
 #include "check.h"
 #include "store/store.h"
 
+#define WORK ((size_t)1 << 20)
+
 static void check_halves(void)
 {
     for (uint64_t i = 0; i < 200000; ++i) {
@@ -35,7 +37,7 @@ static void add_to(hil_store *store, hil_param *p, int segment, float value)
     }
 }
 
-static void check_uses(hil_pool *pool)
+static void check_uses(hil_pool *pool, hil_tiers *tiers)
 {
     hil_store *store;
     hil_block block;
@@ -43,8 +45,8 @@ static void check_uses(hil_pool *pool)
     hil_param *p = add(store, "p", 128, 100), *same;
     hil_param_spec again = {.name = "p", .shape = {1, {4}}};
     CHECK_FAILS(hil_store_add(store, &again, &same), HIL_ERR_USAGE, "twice");
-    CHECK_OK(hil_store_allocate(
-        store, &(hil_store_options){pool, HIL_BF16, true, 64 * 100 * 2, 2, HIL_CODEC_F32}));
+    hil_store_options options = {pool, HIL_BF16, true, 64 * 100 * 2, 2, HIL_CODEC_F32, tiers, WORK};
+    CHECK_OK(hil_store_allocate(store, &options));
     CHECK_INT(hil_param_tile_rows(p), 64);
     CHECK_OK(hil_store_initialise(store, 5));
     add_to(store, p, 7, 1.0f);
@@ -66,7 +68,7 @@ static void check_uses(hil_pool *pool)
 }
 
 /* What a parameter starts with depends on the seed, its number and the element alone. */
-static void check_initialisation(hil_pool *one, hil_pool *three)
+static void check_initialisation(hil_pool *one, hil_pool *three, hil_tiers *tiers)
 {
     float first[2][5000];
     for (int i = 0; i < 2; ++i) {
@@ -74,8 +76,9 @@ static void check_initialisation(hil_pool *one, hil_pool *three)
         CHECK_OK(hil_store_create(&store));
         hil_param *p = add(store, "p", 50, 100);
         hil_dtype dtype = i ? HIL_BF16 : HIL_F32;
-        CHECK_OK(hil_store_allocate(
-            store, &(hil_store_options){i ? three : one, dtype, true, 1 << 20, 2, HIL_CODEC_F32}));
+        hil_store_options options = {i ? three : one, dtype, true, 1 << 20, 2,
+                                     HIL_CODEC_F32,   tiers, WORK};
+        CHECK_OK(hil_store_allocate(store, &options));
         CHECK_OK(hil_store_initialise(store, 5));
         CHECK_OK(hil_store_read(store, p, HIL_MASTER, 0, 5000, first[i]));
         hil_store_destroy(store);
@@ -87,11 +90,15 @@ static void check_initialisation(hil_pool *one, hil_pool *three)
 int main(void)
 {
     hil_pool *one, *three;
+    hil_tiers tiers;
+    hil_tiers_options options = {.device_bytes = 4 * WORK};
+    CHECK_OK(hil_tiers_open(&tiers, &options));
     CHECK_OK(hil_pool_create(&one, 1));
     CHECK_OK(hil_pool_create(&three, 3));
     check_halves();
-    check_uses(three);
-    check_initialisation(one, three);
+    check_uses(three, &tiers);
+    check_initialisation(one, three, &tiers);
+    hil_tiers_close(&tiers);
     hil_pool_destroy(one);
     hil_pool_destroy(three);
     return 0;

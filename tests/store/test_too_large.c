@@ -19,7 +19,11 @@ int main(void)
             hil_param_spec spec = {.name = name, .shape = {2, {1 << 20, 1 << 14}}};
             CHECK_OK(hil_store_add(store, &spec, &p));
         }
-        hil_store_options options = {pool, HIL_BF16, training, 1 << 20, 2, HIL_CODEC_F32};
+        hil_store_options options = {.pool = pool,
+                                     .compute = HIL_BF16,
+                                     .training = training,
+                                     .tile_size = 1 << 20,
+                                     .moments = 2};
         CHECK_FAILS(hil_store_allocate(store, &options), HIL_ERR_MEMORY,
                     training ? "needs 16.0 TiB of memory to train" : "needs 2.0 TiB of memory for");
         hil_store_destroy(store);

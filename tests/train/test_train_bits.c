@@ -58,7 +58,8 @@ static float *weights_of(const char *model, const char *dtype, int64_t group, in
     options.threads = 2;
     golden_run run = golden_start(model, &options);
     hil_trainer *t = run.trainer;
-    hil_engine_options engine = {t->pool, t->dtype, group, NULL};
+    hil_engine_options engine = {
+        .pool = t->pool, .compute = t->dtype, .group = group, .tiers = &t->tiers, .work = 64 << 20};
     hil_engine_destroy(t->engine);
     CHECK_OK(hil_engine_create(&t->engine, run.model, &engine));
     int64_t total;

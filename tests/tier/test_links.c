@@ -222,6 +222,30 @@ static void steady_state(hil_io_kind engine)
     hil_tiers_close(&w.tiers);
 }
 
+/* Who waits for the end of a chain knows that its beginning is over. */
+static void known_chain(hil_io_kind engine)
+{
+    static world w;
+    open_world(&w, engine, 5);
+    long made = 0;
+    for (int i = 0; i < 500; ++i) {
+        if (i == 50) made = hil_alloc_count();
+        block *disk = &w.block[HIL_DISK][0], *host = &w.block[HIL_HOST][0];
+        hil_fence fetched = {0}, here = {0};
+        hil_job job = {.link = HIL_LINK_FETCH, .parts = 1};
+        job.part[0] = (hil_part){HIL_PART_READ, host->at, NULL, BLOCK, &disk->extent, 0, 3};
+        CHECK_OK(hil_links_submit(w.tiers.links, &job, &fetched));
+        job = (hil_job){.link = HIL_LINK_IN, .after = fetched, .parts = 1};
+        job.part[0].to = w.block[HIL_DEVICE][0].at;
+        job.part[0].from = host->at;
+        job.part[0].bytes = BLOCK;
+        CHECK_OK(hil_links_submit(w.tiers.links, &job, &here));
+        CHECK_OK(hil_links_wait(w.tiers.links, &here, HIL_WAIT_WEIGHTS));
+    }
+    CHECK_INT(hil_alloc_count(), made);
+    hil_tiers_close(&w.tiers);
+}
+
 /* Ends with everything queued and nothing waited for. */
 static void early_end(hil_io_kind engine)
 {
@@ -326,6 +350,7 @@ int main(int count, char **arguments)
     with_engines(late_transfers);
     with_engines(random_jobs);
     with_engines(steady_state);
+    with_engines(known_chain);
     with_engines(early_end);
     fixture_close();
     return 0;

@@ -1,0 +1,184 @@
+/* The rehearsal's clock against times worked out by hand. */
+#include "check.h"
+#include "tier/tiers.h"
+
+static const hil_speeds speeds = {
+    .disk_read = 100, .disk_write = 50, .disk_mixed = 80, .to_device = 1000, .to_host = 500};
+static hil_tiers tiers;
+static hil_extent extent;
+
+static void begin(void)
+{
+    static const hil_drive drive = {"/nowhere", 1 << 20, 1};
+    hil_tiers_options options = {.device_bytes = 1 << 20,
+                                 .host_bytes = 1 << 20,
+                                 .drives = &drive,
+                                 .drive_count = 1,
+                                 .speeds = &speeds};
+    hil_fence after;
+    CHECK_OK(hil_tiers_open(&tiers, &options));
+    CHECK_OK(hil_disk_take(tiers.disk, 8192, 4096, &extent, &after));
+    CHECK(tiers.rehearse && hil_links_rehearse(tiers.links));
+}
+
+static void end(void)
+{
+    hil_tiers_close(&tiers);
+}
+
+/* A job of one part; bytes on a disk link are the disk's. `after` may be NULL. */
+static hil_fence submit(hil_link link, size_t bytes, const hil_fence *after)
+{
+    hil_job job = {.link = link, .parts = 1};
+    hil_fence fence = {0};
+    job.part[0] = (hil_part){.bytes = bytes, .disk = &extent, .count = 2};
+    if (link == HIL_LINK_FETCH || link == HIL_LINK_READ) job.part[0].kind = HIL_PART_READ;
+    if (link == HIL_LINK_STASH || link == HIL_LINK_WRITE) job.part[0].kind = HIL_PART_WRITE;
+    if (after) job.after = *after;
+    CHECK_OK(hil_links_submit(tiers.links, &job, &fence));
+    return fence;
+}
+
+static hil_status never(void *context, int64_t index)
+{
+    (void)context, (void)index;
+    check_die(__FILE__, __LINE__, "a rehearsal executed a job");
+    return HIL_OK;
+}
+
+static hil_fence update(double seconds, const hil_fence *after)
+{
+    hil_job job = {.link = HIL_LINK_UPDATE, .run = never, .seconds = seconds};
+    hil_fence fence = {0};
+    if (after) job.after = *after;
+    CHECK_OK(hil_links_submit(tiers.links, &job, &fence));
+    return fence;
+}
+
+static void wait_until(const hil_fence *fence, double when)
+{
+    CHECK_OK(hil_links_wait(tiers.links, fence, HIL_WAIT_WEIGHTS));
+    CHECK_NEAR(hil_links_now(tiers.links), when, 1e-9);
+}
+
+/* 200 bytes come in 2 s and pass on in 0.2 s; half of it is hidden. */
+static void chain(void)
+{
+    begin();
+    hil_fence fetched = submit(HIL_LINK_FETCH, 200, NULL);
+    hil_fence here = submit(HIL_LINK_IN, 200, &fetched);
+    hil_links_compute(tiers.links, 1.5);
+    CHECK(!hil_links_over(tiers.links, &fetched));
+    hil_links_compute(tiers.links, 0.5);
+    CHECK(hil_links_over(tiers.links, &fetched) && !hil_links_over(tiers.links, &here));
+    wait_until(&here, 2.2);
+    wait_until(&fetched, 2.2);
+    hil_fence out = submit(HIL_LINK_OUT, 500, NULL);
+    hil_links_compute(tiers.links, 5);
+    wait_until(&out, 7.2);
+    hil_account account;
+    hil_links_take_account(tiers.links, &account);
+    CHECK_NEAR(account.wait[HIL_WAIT_WEIGHTS], 0.2, 1e-9);
+    CHECK_NEAR(account.busy[HIL_LINK_FETCH], 2, 1e-9);
+    CHECK_NEAR(account.busy[HIL_LINK_IN], 0.2, 1e-9);
+    CHECK_NEAR(account.busy[HIL_LINK_OUT], 1, 1e-9);
+    CHECK_INT(account.disk_read, 200);
+    CHECK_INT(account.to_device, 200);
+    CHECK_INT(account.to_host, 500);
+    hil_links_take_account(tiers.links, &account);
+    CHECK_INT(account.disk_read, 0);
+    end();
+}
+
+static void shared_disk(void)
+{
+    begin(); /* two readers: 50 each until the first ends, then 100 */
+    hil_fence a = submit(HIL_LINK_FETCH, 100, NULL), b = submit(HIL_LINK_READ, 300, NULL);
+    wait_until(&a, 2);
+    wait_until(&b, 4);
+    end();
+    begin(); /* both ways: 40 each until the first ends */
+    a = submit(HIL_LINK_FETCH, 80, NULL), b = submit(HIL_LINK_STASH, 40, NULL);
+    wait_until(&b, 1);
+    wait_until(&a, 1.4);
+    end();
+    begin(); /* two readers and a writer */
+    a = submit(HIL_LINK_FETCH, 40, NULL), b = submit(HIL_LINK_WRITE, 100, NULL);
+    hil_fence c = submit(HIL_LINK_READ, 80, NULL);
+    wait_until(&a, 2);   /* 40 at 20 */
+    wait_until(&b, 2.5); /* 100 at 40 */
+    wait_until(&c, 2.7); /* 40 at 20, 20 at 40, 20 at 100 */
+    end();
+}
+
+/* What waits for its fence holds nothing up but its own link. */
+static void late_fence(void)
+{
+    begin();
+    hil_fence read = submit(HIL_LINK_READ, 100, NULL);
+    hil_fence updated = update(10, &read);
+    hil_fence written = submit(HIL_LINK_WRITE, 50, &updated);
+    hil_fence fetched = submit(HIL_LINK_FETCH, 100, NULL);
+    wait_until(&fetched, 2);
+    wait_until(&read, 2);
+    wait_until(&written, 13);
+    hil_fence five = update(5, NULL);
+    hil_fence first = submit(HIL_LINK_IN, 1000, &five), second = submit(HIL_LINK_IN, 1000, NULL);
+    wait_until(&second, 20);
+    CHECK(hil_links_over(tiers.links, &first));
+    end();
+}
+
+/* The parts of a job move together; those of one kind one after the other. */
+static void parts(void)
+{
+    begin();
+    hil_job job = {.link = HIL_LINK_READ, .parts = 4};
+    hil_fence fence = {0};
+    for (int i = 0; i < 4; ++i) {
+        hil_part part = {.kind = i < 2 ? HIL_PART_READ : HIL_PART_COPY, .disk = &extent};
+        part.bytes = i < 2 ? 50 : 500;
+        job.part[i] = part;
+    }
+    CHECK_OK(hil_links_submit(tiers.links, &job, &fence));
+    wait_until(&fence, 2);
+    job.link = HIL_LINK_WRITE;
+    job.part[0].kind = job.part[1].kind = HIL_PART_WRITE;
+    CHECK_OK(hil_links_submit(tiers.links, &job, &fence));
+    wait_until(&fence, 4);
+    hil_account account;
+    hil_links_take_account(tiers.links, &account);
+    CHECK_INT(account.bytes[HIL_LINK_READ], 1100);
+    CHECK_INT(account.to_host, 1000);
+    CHECK_INT(account.to_device, 1000);
+    CHECK_INT(account.disk_written, 100);
+    end();
+}
+
+/* Thousands of jobs at a large clock: no time is lost, and an empty job takes none. */
+static void many(void)
+{
+    begin();
+    hil_fence last = {0};
+    hil_links_compute(tiers.links, 1e6);
+    for (int i = 0; i < 5000; ++i) {
+        hil_fence read = submit(HIL_LINK_FETCH, 10, NULL);
+        last = submit(HIL_LINK_IN, 0, &read);
+        if (i % 7 == 0) hil_links_compute(tiers.links, 0.01);
+    }
+    CHECK_OK(hil_links_wait(tiers.links, &last, HIL_WAIT_WEIGHTS));
+    CHECK_NEAR(hil_links_now(tiers.links), 1e6 + 500, 1e-5);
+    CHECK_OK(hil_links_drain(tiers.links));
+    CHECK_NEAR(hil_links_now(tiers.links), 1e6 + 500, 1e-5);
+    end();
+}
+
+int main(void)
+{
+    chain();
+    shared_disk();
+    late_fence();
+    parts();
+    many();
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* fuzz_plan.c - any text as a plan: refused, or places that exist and a plan that reads back. */
+#include "train/plan_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static const hil_outline_unit units[] = {
+    {"embed[0]", 4096, {8192, 8192, 16384, 16384, 8192}, 2},
+    {"embed[1]", 256, {512, 512, 1024, 1024, 512}, 2},
+    {"norm and 1 more", 512, {2048, 0, 2048, 2048, 2048}, 1},
+    {"frozen", 1024, {2048, 0, 0, 0, 0}, 0},
+};
+static const char *const segments[] = {"embed", "block 0", "head"};
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    hil_outline outline = {units, 4, segments, 3, 4, true};
+    hil_plan plan, again;
+    if (hil_plan_parse(&plan, &outline, (const char *)bytes, size, "input") != HIL_OK) return 0;
+    assert(plan.chunk >= 4096 && plan.chunk % 4096 == 0 && plan.slots >= 1 && plan.group >= 1);
+    assert(plan.spill == HIL_HOST || plan.spill == HIL_DISK);
+    for (size_t u = 0; u < plan.units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s) assert(plan.unit[u].tier[s] < HIL_TIERS);
+    for (size_t i = 0; i < plan.segments; ++i)
+        assert(plan.segment[i].tier < HIL_TIERS && plan.segment[i].keep <= plan.group);
+    json_t *object;
+    hil_status status = hil_plan_write(&outline, &plan, NULL, &object);
+    assert(status == HIL_OK);
+    char *text = json_dumps(object, 0);
+    json_decref(object);
+    status = hil_plan_parse(&again, &outline, text, strlen(text), "again");
+    assert(status == HIL_OK && again.window == plan.window && again.group == plan.group);
+    assert(memcmp(again.unit, plan.unit, plan.units * sizeof *plan.unit) == 0);
+    free(text);
+    hil_plan_free(&plan);
+    hil_plan_free(&again);
+    return 0;
+}

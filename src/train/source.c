@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 
 #define DEFAULT_SEQ 1024
+#define MICRO_TOKENS_LEAST 64
+#define MICRO_TOKENS_MOST 4096
 
 void hil_note(const hil_observer *observer, const char *format, ...)
 {
@@ -139,6 +141,15 @@ hil_status hil_source_seq(const hil_source *s, int64_t asked, int64_t *out)
             (long long)asked, (long long)most);
     *out = asked;
     return HIL_OK;
+}
+
+int64_t hil_source_micro_batch(const hil_source *source, int64_t seq, int64_t batch)
+{
+    int64_t tokens = 2 * source->config.hidden;
+    if (tokens < MICRO_TOKENS_LEAST) tokens = MICRO_TOKENS_LEAST;
+    if (tokens > MICRO_TOKENS_MOST) tokens = MICRO_TOKENS_MOST;
+    int64_t sequences = tokens / seq > 1 ? tokens / seq : 1;
+    return sequences < batch ? sequences : batch;
 }
 
 static hil_status report_tokens(void *context, uint64_t done, uint64_t total)

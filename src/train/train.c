@@ -16,8 +16,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define MICRO_TOKENS 4096 /* a micro-batch's size by rule: memory is never asked */
-
 /* Everything a run holds. */
 typedef struct job {
     const hil_train_options *options;
@@ -329,9 +327,8 @@ static hil_status run_job(job *j, hil_train_result *result)
     j->run.config_key = j->source.config_key;
     HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));
     j->run.micro_batch = o->micro_batch;
-    if (!j->run.micro_batch) j->run.micro_batch = MICRO_TOKENS / j->run.seq;
-    if (j->run.micro_batch < 1) j->run.micro_batch = 1;
-    if (j->run.micro_batch > o->batch) j->run.micro_batch = o->batch;
+    if (!j->run.micro_batch)
+        j->run.micro_batch = hil_source_micro_batch(&j->source, j->run.seq, o->batch);
     HIL_TRY(check_files(o));
     HIL_TRY(hil_folder_open(&j->folder, o, &j->source));
     if (o->trace) HIL_TRY(hil_timeline_open(&j->timeline, o->trace));

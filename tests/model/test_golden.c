@@ -25,7 +25,7 @@ static void check_gradients(golden_run *run, const int32_t *tokens)
     hil_store *store = run->model->store;
     hil_batch batch = golden_batch(tokens, 0);
     hil_step_result result;
-    run->trainer->options.clip = 0;
+    run->trainer->optimizer.clip = 0;
     double worst = 0;
     /* A step with a zero rate leaves the weights alone and the gradients in the first moment. */
     CHECK_OK(hil_trainer_step(run->trainer, &batch, 1, 0, &result));

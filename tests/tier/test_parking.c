@@ -273,6 +273,59 @@ static void check_dropped(void)
     hil_tiers_close(&tiers);
 }
 
+/* Sends tensors to both homes and back; the first failure ends it. */
+static hil_status round_trips(hil_parking *parking, hil_buffers *buffers, hil_parcel *parcel)
+{
+    for (int i = 0; i < PARCELS; ++i) {
+        hil_parcel *p = &parcel[i];
+        p->bytes = 20 * KIB + (size_t)i;
+        HIL_TRY(hil_buffers_take(buffers, p->bytes, &p->data));
+        memset(p->data, i, p->bytes);
+        HIL_TRY(hil_parcel_send(parking, p, i % 2 ? HIL_HOST : HIL_DISK));
+    }
+    for (int i = 0; i < PARCELS; ++i) {
+        hil_parcel *p = &parcel[i];
+        HIL_TRY(hil_parcel_wait(parking, p, HIL_WAIT_ACTIVATIONS));
+        for (size_t k = 0; k < p->bytes; ++k) CHECK_INT(((char *)p->data)[k], i);
+        hil_parcel_drop(parking, p);
+    }
+    return HIL_OK;
+}
+
+/* Whichever allocation fails, the failure is told and everything can be given back. */
+static void check_refused(void)
+{
+    hil_status status = HIL_ERR_MEMORY;
+    const uint64_t reserve[HIL_DRIVES] = {MIB};
+    hil_drive drive = {".", MIB, 1e9};
+    hil_tiers_options options = {.device_bytes = MIB,
+                                 .host_bytes = MIB,
+                                 .drives = &drive,
+                                 .drive_count = 1,
+                                 .drive_bytes = reserve,
+                                 .io = HIL_IO_THREADS};
+    for (long n = 1; status != HIL_OK; ++n) {
+        hil_tiers tiers;
+        hil_buffers *buffers = NULL;
+        hil_ring *ring = NULL;
+        hil_parking *parking = NULL;
+        hil_parcel parcel[PARCELS] = {{0}};
+        CHECK_OK(hil_tiers_open(&tiers, &options));
+        hil_alloc_fail_at(n);
+        status = hil_buffers_create(&buffers, &tiers, MIB);
+        if (status == HIL_OK) status = hil_ring_create(&ring, &tiers, 16 * KIB);
+        if (status == HIL_OK) status = hil_parking_create(&parking, &tiers, buffers, ring, MIB / 2);
+        if (status == HIL_OK) status = round_trips(parking, buffers, parcel);
+        hil_alloc_fail_at(0);
+        CHECK(status == HIL_OK || status == HIL_ERR_MEMORY);
+        for (int i = 0; parking && i < PARCELS; ++i) hil_parcel_drop(parking, &parcel[i]);
+        hil_parking_destroy(parking);
+        hil_ring_destroy(ring);
+        hil_buffers_destroy(buffers);
+        hil_tiers_close(&tiers);
+    }
+}
+
 static void check_settings(const setting *set, int seeds, outcome *total)
 {
     for (uint64_t seed = 1; seed <= (uint64_t)seeds; ++seed) {
@@ -330,6 +383,7 @@ int main(void)
     for (size_t i = 0; i < sizeof tiny / sizeof *tiny; ++i) check_settings(&tiny[i], 3, &total);
     check_settings(&large, 1, &total);
     check_dropped();
+    check_refused();
     CHECK(total.disk_read > 0 && total.disk_written > 0);
     CHECK(total.refused_device > 0 && total.refused_host > 0 && total.refused_disk > 0);
     return 0;

@@ -1,27 +1,6 @@
 /* account.c - what a step held and moved, and what it waited for. */
 #include "train/account.h"
 
-void hil_account_take(hil_tiers *tiers, hil_step_account *out)
-{
-    hil_account account;
-    hil_links_take_account(tiers->links, &account);
-    *out = (hil_step_account){
-        .device_peak = hil_region_peak(tiers->device),
-        .host_peak = hil_region_peak(tiers->host),
-        .disk_peak = tiers->disk ? hil_disk_peak(tiers->disk) : 0,
-        .disk_read_bytes = account.disk_read,
-        .disk_written_bytes = account.disk_written,
-        .to_device_bytes = account.to_device,
-        .to_host_bytes = account.to_host,
-        .wait_seconds = {.weights = account.wait[HIL_WAIT_WEIGHTS],
-                         .update = account.wait[HIL_WAIT_UPDATE],
-                         .activations = account.wait[HIL_WAIT_ACTIVATIONS],
-                         .gradients = account.wait[HIL_WAIT_GRADIENTS],
-                         .memory = account.wait[HIL_WAIT_MEMORY]},
-        .exposed_update_seconds = account.wait[HIL_WAIT_UPDATE],
-    };
-}
-
 static void raise_to(uint64_t *peak, uint64_t other)
 {
     if (*peak < other) *peak = other;
@@ -42,4 +21,24 @@ void hil_account_add(hil_step_account *all, const hil_step_account *step)
     all->wait_seconds.gradients += step->wait_seconds.gradients;
     all->wait_seconds.memory += step->wait_seconds.memory;
     all->exposed_update_seconds += step->exposed_update_seconds;
+}
+
+void hil_account_take(hil_links *links, hil_step_account *out)
+{
+    hil_account account;
+    hil_links_take_account(links, &account);
+    const double *wait = account.wait;
+    hil_step_account taken = {
+        .disk_read_bytes = account.disk_read,
+        .disk_written_bytes = account.disk_written,
+        .to_device_bytes = account.to_device,
+        .to_host_bytes = account.to_host,
+        .wait_seconds = {.weights = wait[HIL_WAIT_WEIGHTS],
+                         .update = wait[HIL_WAIT_UPDATE],
+                         .activations = wait[HIL_WAIT_ACTIVATIONS],
+                         .gradients = wait[HIL_WAIT_GRADIENTS],
+                         .memory = wait[HIL_WAIT_MEMORY]},
+        .exposed_update_seconds = wait[HIL_WAIT_UPDATE],
+    };
+    hil_account_add(out, &taken);
 }

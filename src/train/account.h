@@ -1,13 +1,13 @@
-/* account.h - the tiers' books as the outside sees them. */
+/* account.h - the links' books as the outside sees them. */
 #ifndef HIL_TRAIN_ACCOUNT_H
 #define HIL_TRAIN_ACCOUNT_H
 
 #include "hilbert/account.h"
 
-#include "tier/tiers.h"
+#include "tier/links.h"
 
-/* What the tiers held so far, and what moved and was waited for since the last call. */
-void hil_account_take(hil_tiers *tiers, hil_step_account *out);
+/* Adds what moved and was waited for since the last call. */
+void hil_account_take(hil_links *links, hil_step_account *out);
 /* The account of several steps: the highest peaks, and sums of the rest. */
 void hil_account_add(hil_step_account *all, const hil_step_account *step);
 

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "train/account.h"
 
 #include <math.h>
 
@@ -101,6 +102,7 @@ void hil_trainer_set_timeline(hil_trainer *t, hil_timeline *timeline)
 {
     t->timeline = timeline;
     hil_engine_set_timeline(t->engine, timeline);
+    hil_links_set_timeline(t->tiers.links, timeline);
 }
 
 static hil_status check_batch(const hil_trainer *t, const hil_batch *b)
@@ -193,6 +195,7 @@ hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micr
     HIL_TRY_DONE(hil_sweep_update(store, t->pool, &t->optimizer, &update));
     result->account.exposed_update_seconds = hil_clock_now() - began;
     ++t->step;
+    hil_account_take(t->tiers.links, &result->account);
 done:
     hil_store_step_end(store);
     return status;

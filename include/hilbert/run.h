@@ -27,6 +27,8 @@ typedef struct hil_step_report {
     double loss, grad_norm, lr;
     int64_t tokens; /* so far */
     double seconds, tokens_per_second, seconds_left;
+    int64_t loss_scale; /* of this step's gradients; 0: none is needed */
+    int64_t skipped;    /* updates that an overflow in fp16 took, so far */
     hil_step_account account;
     hil_tier_budgets budget; /* as the options set it */
 } hil_step_report;
@@ -52,15 +54,19 @@ typedef struct hil_train_options {
     const char *const *data; /* files */
     size_t data_count;
     const char *out;
-    int64_t steps;       /* 0: from epochs */
-    double epochs;       /* 0 with steps 0: one epoch */
-    int64_t seq;         /* 0: the model's longest, at most 1024 */
-    int64_t batch;       /* sequences per step */
-    int64_t micro_batch; /* sequences computed at once; 0: chosen by rule */
-    double lr, weight_decay, clip, beta1, beta2, eps;
+    int64_t steps;             /* 0: from epochs */
+    double epochs;             /* 0 with steps 0: one epoch */
+    int64_t seq;               /* 0: the model's longest, at most 1024 */
+    int64_t batch;             /* sequences per step */
+    int64_t micro_batch;       /* sequences computed at once; 0: chosen by rule */
+    const char *optimizer;     /* "adamw", "lion", "adamw8bit" */
+    const char *const *freeze; /* shell patterns of parameter names that stay as they are */
+    size_t freeze_count;
+    double lr, weight_decay, clip, beta1, eps;
+    double beta2; /* below 0: what the optimizer usually has */
     hil_schedule schedule;
     int64_t warmup;
-    const char *dtype;      /* "bf16", "fp32" */
+    const char *dtype;      /* "bf16", "fp32", "fp16" */
     const char *save_dtype; /* NULL: the input's */
     uint64_t seed;
     int threads; /* 0: all */

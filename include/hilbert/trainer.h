@@ -12,10 +12,14 @@ extern "C" {
 typedef struct hil_trainer hil_trainer; /* borrows the model until destroyed */
 
 typedef struct hil_trainer_options {
-    const char *dtype; /* "bf16", "fp32" */
-    int threads;       /* 0: all */
+    const char *dtype;         /* "bf16", "fp32", "fp16" */
+    const char *optimizer;     /* "adamw", "lion", "adamw8bit" */
+    const char *const *freeze; /* shell patterns of parameter names that stay as they are */
+    size_t freeze_count;
+    int threads; /* 0: all */
     uint64_t seed;
-    double weight_decay, clip, beta1, beta2, eps;
+    double weight_decay, clip, beta1, eps;
+    double beta2; /* below 0: what the optimizer usually has */
     bool recompute;
     uint64_t tile_size;
     bool training; /* false: weights only, for evaluation */

@@ -19,7 +19,7 @@ static const hil_option options[] = {
         .initial = "the model's longest, at most 1024", .range = &hil_range_count),
     ROW("batch", WHOLE, run.batch, "N", "windows computed at once", .initial = "chosen by rule",
         .range = &hil_range_count),
-    ROW("dtype", WORD, run.dtype, "bf16|fp32", "precision of the computation"),
+    ROW("dtype", WORD, run.dtype, "bf16|fp32|fp16", "precision of the computation"),
     ROW("threads", WHOLE, run.threads, "N", "CPU threads", .initial = "all",
         .range = &hil_range_threads),
     HIL_MEMORY_ROWS(eval_values, run., .group = NULL),

@@ -18,7 +18,7 @@ static const hil_option options[] = {
     ROW("top-p", REAL, top_p, "X", "choose among the likeliest that make up this probability",
         .range = &hil_range_up_to_one),
     ROW("seed", SEED, seed, "N", "of the choices"),
-    ROW("dtype", WORD, dtype, "bf16|fp32", "precision of the computation"),
+    ROW("dtype", WORD, dtype, "bf16|fp32|fp16", "precision of the computation"),
     ROW("threads", WHOLE, threads, "N", "CPU threads", .initial = "all",
         .range = &hil_range_threads),
     HIL_MEMORY_ROWS(hil_generate_options, , .group = NULL),

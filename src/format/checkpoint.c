@@ -28,9 +28,21 @@ static hil_status step_path(char out[HIL_PATH_MAX], const char *folder, int64_t 
 uint64_t hil_checkpoint_bytes(const hil_store *store)
 {
     uint64_t bytes = 65536;
-    for (size_t i = 0; i < hil_store_count(store); ++i)
-        bytes += (uint64_t)hil_param_elements(hil_store_at(store, i)) * 4 * HIL_STATES + 256;
+    for (size_t i = 0; i < hil_store_count(store); ++i) {
+        const hil_param *p = hil_store_at(store, i);
+        for (int s = 0; s < HIL_STATES; ++s)
+            if (hil_param_has(p, (hil_state)s)) bytes += (uint64_t)hil_param_elements(p) * 4 + 128;
+    }
     return bytes;
+}
+
+/* How many parameters have the state: the tensors of its file; without any there is no file. */
+static size_t count_state(const hil_store *store, hil_state state)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < hil_store_count(store); ++i)
+        count += hil_param_has(hil_store_at(store, i), state);
+    return count;
 }
 
 static hil_status write_param(hil_writing *file, hil_store *store, hil_param *param,
@@ -52,6 +64,7 @@ static hil_status write_state(const char *path, hil_store *store, hil_state stat
     HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &range));
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         const hil_param_spec *spec = hil_param_spec_of(hil_store_at(store, i));
+        if (!hil_param_has(hil_store_at(store, i), state)) continue;
         HIL_TRY_DONE(hil_writing_declare(file, spec->name, HIL_F32, &spec->shape));
     }
     HIL_TRY_DONE(hil_writing_begin(file));
@@ -80,7 +93,7 @@ static hil_status file_hash(const char *path, char out[17])
     return HIL_OK;
 }
 
-static hil_status write_manifest(const char *folder, const json_t *state)
+static hil_status write_manifest(const char *folder, const hil_store *store, const json_t *state)
 {
     char path[HIL_PATH_MAX], hash[17];
     hil_text text = {0};
@@ -89,6 +102,7 @@ static hil_status write_manifest(const char *folder, const json_t *state)
     if (!run) return hil_fail(HIL_ERR_MEMORY, "out of memory: the checkpoint's manifest");
     HIL_TRY_DONE(hil_text_print(&text, "{\n\"version\": %d,\n\"files\": {", VERSION));
     for (int i = 0; i < HIL_STATES; ++i) {
+        if (!count_state(store, (hil_state)i)) continue;
         HIL_TRY_DONE(hil_path_join(path, folder, state_file[i]));
         HIL_TRY_DONE(file_hash(path, hash));
         HIL_TRY_DONE(
@@ -118,10 +132,11 @@ static hil_status write_all(const char *temporary, hil_store *store, const json_
 {
     char path[HIL_PATH_MAX];
     for (int i = 0; i < HIL_STATES; ++i) {
+        if (!count_state(store, (hil_state)i)) continue;
         HIL_TRY(hil_path_join(path, temporary, state_file[i]));
         HIL_TRY(write_state(path, store, (hil_state)i));
     }
-    HIL_TRY(write_manifest(temporary, state));
+    HIL_TRY(write_manifest(temporary, store, state));
     return hil_folder_sync(temporary);
 }
 
@@ -198,8 +213,9 @@ hil_status hil_checkpoint_verify(const char *folder, int64_t step)
     hil_status status = HIL_OK;
     HIL_TRY_DONE(step_path(dir, folder, step));
     for (int i = 0; i < HIL_STATES; ++i) {
-        const char *expected =
-            json_string_value(json_object_get(json_object_get(manifest, "files"), state_file[i]));
+        const json_t *entry = json_object_get(json_object_get(manifest, "files"), state_file[i]);
+        if (!entry && i != HIL_MASTER) continue;
+        const char *expected = json_string_value(entry);
         HIL_TRY_DONE(hil_path_join(path, dir, state_file[i]));
         HIL_TRY_DONE(file_hash(path, hash));
         if (!expected || strcmp(expected, hash) != 0)
@@ -236,9 +252,10 @@ static hil_status load_state(const char *path, hil_store *store, hil_state state
     HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &range));
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         hil_param *p = hil_store_at(store, i);
+        if (!hil_param_has(p, state)) continue;
         const hil_entry *entry = hil_safetensors_find(file, hil_param_spec_of(p)->name);
         if (!entry || !fits(entry, &hil_param_spec_of(p)->shape) ||
-            hil_safetensors_count(file) != hil_store_count(store))
+            hil_safetensors_count(file) != count_state(store, state))
             HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s does not fit the model: tensor %s", path,
                                   hil_param_spec_of(p)->name));
         HIL_TRY_DONE(load_param(entry, store, p, state, range));
@@ -254,6 +271,7 @@ hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *stor
     char dir[HIL_PATH_MAX], path[HIL_PATH_MAX];
     HIL_TRY(step_path(dir, folder, step));
     for (int i = 0; i < HIL_STATES; ++i) {
+        if (!count_state(store, (hil_state)i)) continue;
         HIL_TRY(hil_path_join(path, dir, state_file[i]));
         HIL_TRY(load_state(path, store, (hil_state)i));
     }

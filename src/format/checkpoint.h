@@ -1,8 +1,8 @@
 /* checkpoint.h - everything a run needs to go on, at one step, independent of placement.
 
-   FOLDER/step-N/ holds master.safetensors, moment1.safetensors, moment2.safetensors (fp32, in the
-   parameters' own layout) and manifest.json: the run's state, and a checksum of every file and of
-   itself. FOLDER/latest names the newest whole one. */
+   FOLDER/step-N/ holds master.safetensors, and moment1.safetensors and moment2.safetensors of those
+   parameters that have them (fp32, in the parameters' own layout), and manifest.json: the run's
+   state, and a checksum of every file and of itself. FOLDER/latest names the newest whole one. */
 #ifndef HIL_FORMAT_CHECKPOINT_H
 #define HIL_FORMAT_CHECKPOINT_H
 

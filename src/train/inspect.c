@@ -21,14 +21,14 @@ struct source {
     int listed; /* files whose tensors are listed: of a checkpoint only the master weights */
 };
 
-/* The files of a checkpoint; all three have the same names and shapes. */
+/* The files of a checkpoint. Frozen parameters have no moments, and a rule may need fewer. */
 enum { STATES = 3 };
 static const struct {
     const char *name, *what;
 } states[STATES] = {
     {"master", "weights, fp32"},
-    {"moment1", "AdamW's first moments, of the same shapes"},
-    {"moment2", "AdamW's second moments, of the same shapes"},
+    {"moment1", "first moments, of the same shapes"},
+    {"moment2", "second moments, of the same shapes"},
 };
 
 struct totals {
@@ -52,11 +52,8 @@ static bool is_checkpoint(const char *folder)
     char path[HIL_PATH_MAX], name[32];
     if (hil_path_join(path, folder, "manifest.json") != HIL_OK || !hil_file_exists(path))
         return false;
-    for (int i = 0; i < STATES; ++i) {
-        snprintf(name, sizeof name, "%s.safetensors", states[i].name);
-        if (hil_path_join(path, folder, name) != HIL_OK || !hil_file_exists(path)) return false;
-    }
-    return true;
+    snprintf(name, sizeof name, "%s.safetensors", states[0].name);
+    return hil_path_join(path, folder, name) == HIL_OK && hil_file_exists(path);
 }
 
 static hil_status open_checkpoint(struct source *source)
@@ -65,6 +62,7 @@ static hil_status open_checkpoint(struct source *source)
     for (int i = 0; i < STATES; ++i) {
         snprintf(name, sizeof name, "%s.safetensors", states[i].name);
         HIL_TRY(hil_path_join(path, source->path, name));
+        if (i > 0 && !hil_file_exists(path)) break;
         HIL_TRY(hil_safetensors_open(&source->file[i], path));
         source->count = i + 1;
     }

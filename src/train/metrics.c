@@ -5,6 +5,7 @@
 #include "io/file.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -80,13 +81,24 @@ static int print_account(FILE *file, const hil_step_account *a)
                    a->exposed_update_seconds);
 }
 
+/* JSON has no word for what is not a finite number. */
+static const char *number(char out[32], double value)
+{
+    snprintf(out, 32, isfinite(value) ? "%.17g" : "null", value);
+    return out;
+}
+
 hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
 {
+    char loss[32], norm[32];
     int printed = fprintf(metrics->file,
-                          "{\"step\": %lld, \"loss\": %.17g, \"grad_norm\": %.17g, \"lr\": %.17g, "
+                          "{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %.17g, "
                           "\"tokens\": %lld, \"seconds\": %.9g, \"tokens_per_second\": %.9g",
-                          (long long)r->step, r->loss, r->grad_norm, r->lr, (long long)r->tokens,
-                          r->seconds, r->tokens_per_second);
+                          (long long)r->step, number(loss, r->loss), number(norm, r->grad_norm),
+                          r->lr, (long long)r->tokens, r->seconds, r->tokens_per_second);
+    if (printed >= 0 && r->loss_scale)
+        printed = fprintf(metrics->file, ", \"loss_scale\": %lld, \"skipped\": %lld",
+                          (long long)r->loss_scale, (long long)r->skipped);
     if (printed >= 0) printed = print_account(metrics->file, &r->account);
     return check_line(metrics, printed);
 }

@@ -5,6 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+static json_t *words(const char *const *word, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < count; ++i)
+        if (json_array_append_new(list, json_string(word[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
 /* Options that may differ when a run goes on (how long, how often, how fast) are not here. */
 static json_t *decisive_options(const hil_train_options *o, const hil_run_state *run)
 {
@@ -12,23 +23,26 @@ static json_t *decisive_options(const hil_train_options *o, const hil_run_state 
     char content[17], config[17];
     snprintf(content, sizeof content, "%016llx", (unsigned long long)run->data_content);
     snprintf(config, sizeof config, "%016llx", (unsigned long long)run->config_key);
-    return json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:s, s:I, s:b, s:f, "
-                     "s:I, s:I, s:s, s:s}",
-                     "seq", (json_int_t)run->seq, "batch", (json_int_t)o->batch, "micro-batch",
-                     (json_int_t)run->micro_batch, "lr", o->lr, "weight-decay", o->weight_decay,
-                     "clip", o->clip, "beta1", o->beta1, "beta2", o->beta2, "eps", o->eps,
-                     "schedule", schedule[o->schedule], "warmup", (json_int_t)o->warmup, "dtype",
-                     o->dtype, "seed", (json_int_t)o->seed, "no-shuffle", !o->shuffle,
-                     "eval-fraction", o->eval_fraction, "tile-size", (json_int_t)o->tile_size,
-                     "tokens of the data", (json_int_t)run->data_tokens, "data of checksum",
-                     content, "a config.json of checksum", config);
+    return json_pack(
+        "{s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:s, s:I, s:b, s:f, "
+        "s:I, s:I, s:s, s:s}",
+        "optimizer", o->optimizer, "freeze", words(o->freeze, o->freeze_count), "seq",
+        (json_int_t)run->seq, "batch", (json_int_t)o->batch, "micro-batch",
+        (json_int_t)run->micro_batch, "lr", o->lr, "weight-decay", o->weight_decay, "clip", o->clip,
+        "beta1", o->beta1, "beta2", run->beta2, "eps", o->eps, "schedule", schedule[o->schedule],
+        "warmup", (json_int_t)o->warmup, "dtype", o->dtype, "seed", (json_int_t)o->seed,
+        "no-shuffle", !o->shuffle, "eval-fraction", o->eval_fraction, "tile-size",
+        (json_int_t)o->tile_size, "tokens of the data", (json_int_t)run->data_tokens,
+        "data of checksum", content, "a config.json of checksum", config);
 }
 
 hil_status hil_state_write(const hil_train_options *options, const hil_run_state *run, json_t **out)
 {
-    *out = json_pack("{s:I, s:I, s:s, s:o*}", "step", (json_int_t)run->step, "tokens",
-                     (json_int_t)run->tokens, "instructions", run->isa, "options",
-                     decisive_options(options, run));
+    const hil_scaling *s = &run->scaling;
+    *out = json_pack("{s:I, s:I, s:s, s:I, s:I, s:I, s:o*}", "step", (json_int_t)run->step,
+                     "tokens", (json_int_t)run->tokens, "instructions", run->isa, "loss_scale",
+                     (json_int_t)s->scale, "good_steps", (json_int_t)s->good, "skipped",
+                     (json_int_t)s->skipped, "options", decisive_options(options, run));
     return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "out of memory: the run's state");
 }
 
@@ -48,6 +62,12 @@ hil_status hil_state_read(const json_t *state, const hil_train_options *options,
 {
     HIL_TRY(hil_json_int(state, "step", "checkpoint", &run->step));
     HIL_TRY(hil_json_int(state, "tokens", "checkpoint", &run->tokens));
+    hil_scaling *s = &run->scaling;
+    HIL_TRY(hil_json_int(state, "loss_scale", "checkpoint", &s->scale));
+    HIL_TRY(hil_json_int(state, "good_steps", "checkpoint", &s->good));
+    HIL_TRY(hil_json_int(state, "skipped", "checkpoint", &s->skipped));
+    if (s->scale < 1 || s->good < 0 || s->skipped < 0 || s->skipped > run->step)
+        return hil_fail(HIL_ERR_INPUT, "checkpoint: its loss scale makes no sense");
     const json_t *saved = json_object_get(state, "options");
     json_t *now = decisive_options(options, run);
     if (!now) return hil_fail(HIL_ERR_MEMORY, "out of memory: the run's state");

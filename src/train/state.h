@@ -5,6 +5,7 @@
 #include "hilbert/run.h"
 
 #include "base/json.h"
+#include "optim/scaling.h"
 
 /* The run as a checkpoint's state: where it is, and every option that decides its numbers. */
 typedef struct hil_run_state {
@@ -13,13 +14,16 @@ typedef struct hil_run_state {
     uint64_t data_content;                 /* checksum of the tokens */
     uint64_t config_key;                   /* checksum of the model's config.json */
     const char *isa;                       /* instruction set that computed */
+    double beta2;                          /* as it turned out */
+    hil_scaling scaling;
 } hil_run_state;
 
 /* The caller releases *out with json_decref. */
 hil_status hil_state_write(const hil_train_options *options, const hil_run_state *run,
                            json_t **out);
 
-/* Reads step and tokens, and refuses options that contradict those of the checkpoint. */
+/* Reads step, tokens and loss scale, and refuses options that contradict those of the checkpoint.
+ */
 hil_status hil_state_read(const json_t *state, const hil_train_options *options,
                           hil_run_state *run);
 

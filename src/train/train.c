@@ -49,6 +49,7 @@ void hil_train_defaults(hil_train_options *options)
         .clip = trainer.clip,
         .beta1 = trainer.beta1,
         .beta2 = trainer.beta2,
+        .optimizer = trainer.optimizer,
         .eps = trainer.eps,
         .schedule = HIL_SCHEDULE_COSINE,
         .dtype = trainer.dtype,
@@ -84,7 +85,7 @@ static hil_status check_options(const hil_train_options *o)
     HIL_TRY(check_range("weight-decay", o->weight_decay, 0, 1e6));
     HIL_TRY(check_range("clip", o->clip, 0, 1e30));
     HIL_TRY(check_range("beta1", o->beta1, 0, 0.9999999));
-    HIL_TRY(check_range("beta2", o->beta2, 0, 0.9999999));
+    HIL_TRY(check_range("beta2", o->beta2 < 0 ? 0 : o->beta2, 0, 0.9999999));
     HIL_TRY(check_range("eps", o->eps, 0, 1));
     HIL_TRY(check_range("warmup", (double)o->warmup, 0, 1e15));
     HIL_TRY(check_range("eval-fraction", o->eval_fraction, 0, 0.99));
@@ -136,6 +137,9 @@ static hil_status open_model(job *j)
     hil_trainer_options trainer;
     hil_trainer_defaults(&trainer);
     trainer.dtype = o->dtype;
+    trainer.optimizer = o->optimizer;
+    trainer.freeze = o->freeze;
+    trainer.freeze_count = o->freeze_count;
     trainer.threads = o->threads;
     trainer.seed = o->seed;
     trainer.weight_decay = o->weight_decay;
@@ -147,6 +151,8 @@ static hil_status open_model(job *j)
     trainer.tile_size = o->tile_size;
     HIL_TRY(hil_source_load(&j->source, &trainer, &j->model, &j->trainer));
     hil_trainer_set_timeline(j->trainer, j->timeline);
+    j->run.beta2 = j->trainer->optimizer.beta2;
+    j->run.scaling = j->trainer->scaling;
     j->save_dtype = j->source.config.dtype;
     if (o->save_dtype) HIL_TRY(hil_dtype_parse(o->save_dtype, &j->save_dtype));
     return hil_folder_check_space(&j->folder, j->model->store, j->save_dtype, o->keep);
@@ -180,6 +186,7 @@ static hil_status take_up(job *j, int64_t step)
                         (long long)j->run.step, (long long)j->steps);
     HIL_TRY(hil_checkpoint_load(j->folder.checkpoints, step, j->model->store));
     HIL_TRY(hil_checkpoint_return_to(j->folder.checkpoints, step));
+    j->trainer->scaling = j->run.scaling;
     j->trainer->step = j->saved = j->resumed = j->run.step;
     hil_note(j->observer, "resuming after step %lld", (long long)j->run.step);
     return HIL_OK;
@@ -210,6 +217,7 @@ static hil_status save(job *j)
     if (j->saved == j->run.step) return HIL_OK;
     json_t *state;
     HIL_TRY(hil_metrics_sync(&j->metrics));
+    j->run.scaling = j->trainer->scaling;
     HIL_TRY(hil_state_write(j->options, &j->run, &state));
     hil_status status =
         hil_checkpoint_save(j->folder.checkpoints, j->run.step, j->model->store, state);
@@ -258,6 +266,7 @@ static hil_status one_step(job *j, hil_train_result *result)
     hil_step_result done;
     HIL_TRY(hil_batches_fill(&j->batches, j->index, o->batch, &batch));
     double lr = hil_schedule_rate((hil_schedule_kind)o->schedule, o->lr, o->warmup, j->steps, step);
+    hil_scaling before = j->trainer->scaling;
     hil_status status = hil_trainer_step(j->trainer, &batch, j->run.micro_batch, lr, &done);
     HIL_TRY(name_step(j, status));
     j->run.step = step;
@@ -274,6 +283,8 @@ static hil_status one_step(job *j, hil_train_result *result)
         .tokens_per_second = (double)(o->batch * j->run.seq) / seconds,
         .seconds_left =
             (now - j->started) / (double)(step - j->resumed) * (double)(j->steps - step),
+        .loss_scale = before.window ? before.scale : 0,
+        .skipped = j->trainer->scaling.skipped,
         .account = done.account,
         .budget = j->budget,
     };

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "train/account.h"
+#include "train/freeze.h"
 
 #include <math.h>
 
@@ -12,10 +13,11 @@ void hil_trainer_defaults(hil_trainer_options *options)
 {
     *options = (hil_trainer_options){
         .dtype = "bf16",
+        .optimizer = hil_rules[HIL_ADAMW].name,
         .weight_decay = 0.1,
         .clip = 1.0,
         .beta1 = 0.9,
-        .beta2 = 0.95,
+        .beta2 = -1,
         .eps = 1e-8,
         .tile_size = (uint64_t)256 << 20,
         .training = true,
@@ -37,16 +39,19 @@ hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_train
     *out = NULL;
     hil_dtype dtype;
     HIL_TRY(hil_dtype_parse(options->dtype, &dtype));
-    if (dtype == HIL_F16)
-        return hil_fail(HIL_ERR_USAGE, "fp16 is not a compute dtype here: use bf16 or fp32");
+    const hil_rule *rule;
+    HIL_TRY(hil_rule_find(options->optimizer, &rule));
+    if (options->training)
+        HIL_TRY(hil_freeze(model->store, options->freeze, options->freeze_count));
     hil_trainer *t;
     HIL_TRY(HIL_ALLOC(1, &t));
     t->model = model;
     t->options = *options;
     t->dtype = dtype;
-    t->optimizer = (hil_optimizer){.rule = &hil_rules[HIL_ADAMW],
+    t->scaling = hil_scaling_begin(dtype);
+    t->optimizer = (hil_optimizer){.rule = rule,
                                    .beta1 = options->beta1,
-                                   .beta2 = options->beta2,
+                                   .beta2 = options->beta2 < 0 ? rule->beta2 : options->beta2,
                                    .eps = options->eps,
                                    .weight_decay = options->weight_decay,
                                    .clip = options->clip};
@@ -58,8 +63,8 @@ hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_train
                                .compute = dtype,
                                .training = options->training,
                                .tile_size = options->tile_size,
-                               .moments = t->optimizer.rule->moments,
-                               .codec = t->optimizer.rule->codec,
+                               .moments = rule->moments,
+                               .codec = rule->codec,
                                .tiers = &t->tiers,
                                .work = room / 2};
     HIL_TRY_DONE(hil_store_allocate(model->store, &store));
@@ -162,6 +167,15 @@ static int64_t predicted(const hil_batch *b)
     return count;
 }
 
+static hil_status update(hil_trainer *t, double lr, double norm)
+{
+    hil_update step = {.lr = lr,
+                       .norm = norm,
+                       .loss_scale = (double)t->scaling.scale,
+                       .updates = t->step + 1 - t->scaling.skipped};
+    return hil_sweep_update(t->model->store, t->pool, &t->optimizer, &step);
+}
+
 hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micro_batch, double lr,
                             hil_step_result *result)
 {
@@ -180,20 +194,24 @@ hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micr
         ++t->step;
         return HIL_OK;
     }
-    hil_step step = {t->micro, count, t->options.seed, t->step + 1, (float)(1.0 / (double)tokens)};
+    double scale = (double)t->scaling.scale;
+    hil_step step = {t->micro, count, t->options.seed, t->step + 1,
+                     (float)(scale / (double)tokens)};
     hil_store *store = t->model->store;
     double sum = 0, norm = 0;
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_engine_train(t->engine, &step, &sum));
     HIL_TRY_DONE(hil_sweep_norm(store, t->pool, &norm));
-    *result = (hil_step_result){.loss = sum / (double)tokens, .grad_norm = norm, .tokens = tokens};
-    if (!isfinite(sum) || !isfinite(norm))
+    norm /= scale;
+    bool finite = isfinite(sum) && isfinite(norm);
+    if (!finite && scale <= 1)
         HIL_TRY_DONE(hil_fail(HIL_ERR_NUMERIC, "the %s is not a finite number",
                               isfinite(sum) ? "gradient" : "loss"));
-    hil_update update = {.lr = lr, .norm = norm, .loss_scale = 1, .updates = t->step + 1};
+    *result = (hil_step_result){.loss = sum / (double)tokens, .grad_norm = norm, .tokens = tokens};
     double began = hil_clock_now();
-    HIL_TRY_DONE(hil_sweep_update(store, t->pool, &t->optimizer, &update));
+    if (finite) HIL_TRY_DONE(update(t, lr, norm));
     result->account.exposed_update_seconds = hil_clock_now() - began;
+    hil_scaling_advance(&t->scaling, finite);
     ++t->step;
     hil_account_take(t->tiers.links, &result->account);
 done:

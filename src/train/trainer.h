@@ -5,6 +5,7 @@
 #include "hilbert/trainer.h"
 
 #include "autograd/engine.h"
+#include "optim/scaling.h"
 #include "optim/sweep.h"
 
 struct hil_trainer {
@@ -15,6 +16,7 @@ struct hil_trainer {
     hil_trainer_options options;
     hil_dtype dtype;
     hil_optimizer optimizer;
+    hil_scaling scaling;
     int64_t step; /* steps done */
     hil_micro *micro;
     size_t micro_room;

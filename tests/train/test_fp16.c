@@ -1,0 +1,168 @@
+/* fp16: losses near fp32's; a step whose gradients overflow changes nothing but the loss scale,
+   which grows back; at scale 1 it is an error. */
+#include "job.h"
+
+#define MODEL "qwen3"
+
+typedef struct learner {
+    golden_run run;
+    hil_trainer *trainer;
+    int32_t *tokens;
+} learner;
+
+static learner begin(const char *dtype)
+{
+    learner l;
+    int64_t count;
+    hil_trainer_options options;
+    hil_trainer_defaults(&options);
+    options.dtype = dtype;
+    options.threads = 1;
+    l.run = golden_start(MODEL, &options);
+    l.trainer = l.run.trainer;
+    l.tokens = golden_ints(l.run.golden, "tokens", &count);
+    return l;
+}
+
+static void end(learner *l)
+{
+    hil_free(l->tokens);
+    golden_stop(&l->run);
+}
+
+static hil_status step(learner *l, hil_step_result *result)
+{
+    hil_batch batch = golden_batch(l->tokens, (int)l->trainer->step % GOLDEN_STEPS);
+    return hil_trainer_step(l->trainer, &batch, 0, 1e-3, result);
+}
+
+static void check_close(void)
+{
+    learner half = begin("fp16"), full = begin("fp32");
+    hil_step_result a, b;
+    for (int s = 0; s < 8; ++s) {
+        CHECK_OK(step(&half, &a));
+        CHECK_OK(step(&full, &b));
+        CHECK_NEAR(a.loss, b.loss, 2e-3 * b.loss);
+        CHECK_NEAR(a.grad_norm, b.grad_norm, 2e-2 * b.grad_norm);
+    }
+    CHECK_INT(half.trainer->scaling.scale, HIL_SCALING_START);
+    CHECK_INT(half.trainer->scaling.skipped, 0);
+    CHECK_INT(full.trainer->scaling.scale, 1);
+    end(&half);
+    end(&full);
+}
+
+/* A power of two cancels exactly as long as nothing leaves fp16's range. */
+static void check_scale_cancels(void)
+{
+    learner one = begin("fp16"), two = begin("fp16");
+    hil_step_result a, b;
+    two.trainer->scaling.scale *= 2;
+    for (int s = 0; s < 3; ++s) {
+        CHECK_OK(step(&one, &a));
+        CHECK_OK(step(&two, &b));
+        CHECK_NEAR(a.loss, b.loss, 1e-5 * a.loss);
+        CHECK_NEAR(a.grad_norm, b.grad_norm, 1e-4 * a.grad_norm);
+    }
+    end(&one);
+    end(&two);
+}
+
+static float *weights(learner *l, int64_t *count)
+{
+    hil_param *p = hil_store_at(l->run.model->store, 0);
+    float *out;
+    *count = hil_param_elements(p);
+    CHECK_OK(HIL_ALLOC(*count, &out));
+    CHECK_OK(hil_trainer_read(l->trainer, hil_param_spec_of(p)->name, out, *count));
+    return out;
+}
+
+static void check_overflow(void)
+{
+    learner l = begin("fp16");
+    hil_scaling *s = &l.trainer->scaling;
+    hil_step_result result;
+    int64_t count;
+    s->scale = (int64_t)1 << 30; /* far too large */
+    s->window = 3;
+    float *before = weights(&l, &count);
+    int64_t skipped = 0;
+    for (;; ++skipped) {
+        int64_t scale = s->scale;
+        CHECK_OK(step(&l, &result));
+        if (isfinite(result.grad_norm)) break;
+        CHECK(isfinite(result.loss));
+        CHECK_INT(s->scale, scale / 2);
+        CHECK_INT(s->skipped, skipped + 1);
+        float *after = weights(&l, &count);
+        CHECK(memcmp(before, after, (size_t)count * sizeof *after) == 0);
+        hil_free(after);
+    }
+    CHECK(skipped >= 1 && skipped < 30);
+    CHECK_INT(l.trainer->step, skipped + 1);
+    float *after = weights(&l, &count);
+    CHECK(memcmp(before, after, (size_t)count * sizeof *after) != 0);
+    /* The first update is Adam's first, whatever was skipped: lr * sign(g) and the decay. */
+    for (int64_t i = 0; i < count; ++i)
+        CHECK(fabsf(after[i] - before[i]) < 1.01e-3f + 1.1e-4f * fabsf(before[i]));
+    int64_t scale = s->scale;
+    CHECK_INT(s->good, 1);
+    CHECK_OK(step(&l, &result));
+    CHECK_INT(s->scale, scale);
+    CHECK_OK(step(&l, &result));
+    CHECK_INT(s->scale, 2 * scale);
+    CHECK_INT(s->good, 0);
+    hil_free(before);
+    hil_free(after);
+    end(&l);
+}
+
+static void check_end(void)
+{
+    learner l = begin("fp16");
+    hil_param *p = hil_store_at(l.run.model->store, 0);
+    int64_t count = hil_param_elements(p);
+    float *bad;
+    CHECK_OK(HIL_ALLOC(count, &bad));
+    for (int64_t i = 0; i < count; ++i) bad[i] = NAN;
+    CHECK_OK(hil_trainer_write(l.trainer, hil_param_spec_of(p)->name, bad, count));
+    hil_step_result result;
+    for (int64_t scale = HIL_SCALING_START; scale > 1; scale /= 2) {
+        CHECK_INT(l.trainer->scaling.scale, scale);
+        CHECK_OK(step(&l, &result));
+    }
+    CHECK_FAILS(step(&l, &result), HIL_ERR_NUMERIC, "not a finite number");
+    CHECK_INT(l.trainer->scaling.skipped, 16);
+    hil_free(bad);
+    end(&l);
+}
+
+/* What the metrics say of it. */
+static void check_metrics(job_place *place)
+{
+    char out[JOB_PATH];
+    double value[16];
+    hil_train_options options = job_options(place, MODEL, job_path(place, out, "half"));
+    options.dtype = "fp16";
+    options.steps = 3;
+    job_train(&options);
+    CHECK_INT(job_metrics(out, "loss_scale", value, 16), 3);
+    for (int i = 0; i < 3; ++i) CHECK(value[i] == HIL_SCALING_START);
+    CHECK_INT(job_metrics(out, "skipped", value, 16), 3);
+    CHECK(value[2] == 0);
+}
+
+int main(void)
+{
+    job_place place;
+    job_begin(&place);
+    check_close();
+    check_scale_cancels();
+    check_overflow();
+    check_end();
+    check_metrics(&place);
+    job_end(&place);
+    return 0;
+}

@@ -1,0 +1,223 @@
+/* placement.c - filling tiers with states, one unit at a time. */
+#include "train/placement.h"
+
+#define ALIGN ((uint64_t)4096)
+#define CHUNK_MOST ((int64_t)1 << 20)
+#define CHUNK_FEW ((int64_t)1 << 16) /* below this, fewer slots come before smaller chunks */
+#define CHUNK_LEAST ((int64_t)4096)
+#define SLOTS_MOST 4
+#define SLOTS_LEAST 2
+#define PAGES_MOST 4 /* in the ring */
+#define PAGES_LEAST 2
+#define STAGING_SHARE 4 /* of the host budget: one part in so many */
+#define ROUNDS 8
+#define UNPLACED HIL_TIERS
+
+static uint64_t round_up(uint64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Bytes of a state in memory; each use of a gradient is a block of its own. */
+static uint64_t reserved(const hil_outline_unit *unit, int state)
+{
+    uint64_t count = state == HIL_GRADIENT ? (uint64_t)unit->uses : 1;
+    return count * round_up(unit->bytes[state]);
+}
+
+static int64_t chunks_of(const hil_outline_unit *unit, int64_t chunk)
+{
+    return (unit->elements + chunk - 1) / chunk;
+}
+
+/* A chunk of a state, and of all uses of a gradient. */
+static uint64_t chunk_bytes(const hil_outline_unit *unit, int state, int64_t chunk)
+{
+    if (unit->elements == 0) return 0;
+    int64_t count = chunk < unit->elements ? chunk : unit->elements;
+    double each = (double)unit->bytes[state] / (double)unit->elements;
+    uint64_t uses = state == HIL_GRADIENT ? (uint64_t)unit->uses : 1;
+    return uses * round_up((uint64_t)(each * (double)count + 0.999));
+}
+
+/* On disk every chunk is a page. */
+static uint64_t on_disk(const hil_outline_unit *unit, int state, int64_t chunk)
+{
+    return (uint64_t)chunks_of(unit, chunk) * chunk_bytes(unit, state, chunk);
+}
+
+static bool all_on_device(const hil_outline_unit *unit, const hil_unit_place *place)
+{
+    for (int s = 0; s < HIL_UNIT_STATES; ++s)
+        if (unit->bytes[s] && place->tier[s] != HIL_DEVICE) return false;
+    return true;
+}
+
+/* What one slot of the sweep holds of a unit: states that cannot be updated where they live. */
+static uint64_t slot_bytes(const hil_plan *plan, const hil_outline *o, int64_t chunk)
+{
+    uint64_t most = 0;
+    for (size_t u = 0; u < o->units && o->training; ++u) {
+        const hil_outline_unit *unit = &o->unit[u];
+        if (!unit->uses || all_on_device(unit, &plan->unit[u])) continue;
+        uint64_t sum = 0;
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            if (unit->bytes[s] && plan->unit[u].tier[s] != HIL_HOST)
+                sum += chunk_bytes(unit, s, chunk);
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
+static bool uses_disk(const hil_plan *plan, const hil_outline *o)
+{
+    for (size_t u = 0; u < o->units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            if (o->unit[u].bytes[s] && plan->unit[u].tier[s] == HIL_DISK) return true;
+    for (size_t i = 0; i < plan->segments; ++i)
+        if (plan->segment[i].tier == HIL_DISK) return true;
+    return plan->spill == HIL_DISK;
+}
+
+/* Pages of weights and gradients: at most four bytes an element. */
+static size_t ring_of(int64_t chunk, int pages)
+{
+    return (size_t)pages * (size_t)round_up((uint64_t)chunk * sizeof(float));
+}
+
+static void size_staging(hil_plan *plan, const hil_outline *o, uint64_t share)
+{
+    int64_t most = CHUNK_LEAST;
+    for (size_t u = 0; u < o->units; ++u)
+        if (o->unit[u].elements > most) most = o->unit[u].elements;
+    most = (most + CHUNK_LEAST - 1) / CHUNK_LEAST * CHUNK_LEAST;
+    plan->chunk = most < CHUNK_MOST ? most : CHUNK_MOST;
+    plan->slots = SLOTS_MOST;
+    bool disk = uses_disk(plan, o);
+    for (;;) {
+        int pages = plan->chunk > CHUNK_FEW ? PAGES_MOST : PAGES_LEAST;
+        plan->ring = disk ? ring_of(plan->chunk, pages) : 0;
+        if ((uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) + plan->ring <= share) return;
+        if (plan->chunk <= CHUNK_FEW && plan->slots > SLOTS_LEAST) {
+            --plan->slots;
+        } else if (plan->chunk > CHUNK_LEAST) {
+            plan->chunk = (plan->chunk / 2 + CHUNK_LEAST - 1) / CHUNK_LEAST * CHUNK_LEAST;
+        } else {
+            return;
+        }
+    }
+}
+
+static void put(hil_plan *plan, const hil_outline *o, size_t u, int state, int tier, uint64_t *room)
+{
+    unsigned char *at = &plan->unit[u].tier[state];
+    uint64_t bytes = reserved(&o->unit[u], state);
+    if (*at != UNPLACED || bytes > *room) return;
+    *at = (unsigned char)tier;
+    *room -= bytes;
+}
+
+/* Weights, gradients, then the optimizer's states of one unit after the other. */
+static void fill(hil_plan *plan, const hil_outline *o, int tier, uint64_t room)
+{
+    for (size_t u = 0; u < o->units; ++u) put(plan, o, u, HIL_WEIGHT, tier, &room);
+    for (size_t u = 0; u < o->units; ++u) put(plan, o, u, HIL_GRADIENT, tier, &room);
+    for (size_t u = 0; u < o->units; ++u)
+        for (int s = HIL_REST; s <= HIL_STATE2; ++s) put(plan, o, u, s, tier, &room);
+}
+
+static uint64_t left(uint64_t budget, uint64_t used)
+{
+    return budget > used ? budget - used : 0;
+}
+
+/* What is still without a place goes to disk. */
+static uint64_t fill_disk(hil_plan *plan, const hil_outline *o)
+{
+    uint64_t bytes = 0;
+    for (size_t u = 0; u < o->units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s) {
+            if (plan->unit[u].tier[s] != UNPLACED) continue;
+            plan->unit[u].tier[s] = HIL_DISK;
+            bytes += reserved(&o->unit[u], s);
+        }
+    return bytes;
+}
+
+static void clear(hil_plan *plan, const hil_outline *o)
+{
+    for (size_t u = 0; u < o->units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            plan->unit[u].tier[s] =
+                hil_outline_bytes(&o->unit[u], s) ? UNPLACED : (unsigned char)HIL_DEVICE;
+}
+
+void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HIL_TIERS])
+{
+    need[HIL_DEVICE] = round_up(plan->window) + round_up(plan->work);
+    need[HIL_HOST] = (uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) +
+                     round_up(plan->ring) + round_up(plan->parked) + round_up(plan->spilled);
+    need[HIL_DISK] = 0;
+    for (size_t u = 0; u < o->units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s) {
+            if (!hil_outline_bytes(&o->unit[u], s)) continue;
+            int tier = plan->unit[u].tier[s];
+            need[tier] +=
+                tier == HIL_DISK ? on_disk(&o->unit[u], s, plan->chunk) : reserved(&o->unit[u], s);
+        }
+}
+
+void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budget,
+                    uint64_t *missing)
+{
+    uint64_t device = left(budget->device, round_up(plan->window) + round_up(plan->work));
+    uint64_t parked = round_up(plan->parked) + round_up(plan->spilled);
+    uint64_t staging = 0, need[HIL_TIERS], rest = 0;
+    /* Staging takes room that decides how much is staged: the first guess is none. */
+    for (int i = 0; i < ROUNDS; ++i) {
+        clear(plan, o);
+        fill(plan, o, HIL_DEVICE, device);
+        fill(plan, o, HIL_HOST, left(budget->host, parked + staging));
+        rest = fill_disk(plan, o);
+        size_staging(plan, o, left(budget->host, parked) / STAGING_SHARE);
+        uint64_t now =
+            (uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) + round_up(plan->ring);
+        if (now <= staging) break;
+        staging = now;
+    }
+    hil_plan_needs(plan, o, need);
+    *missing = left(need[HIL_HOST], budget->host);
+    if (budget->disk == 0)
+        *missing += rest;
+    else
+        *missing += left(need[HIL_DISK], budget->disk);
+}
+
+uint64_t hil_plan_sums(const hil_outline *o)
+{
+    uint64_t bytes = 0;
+    for (size_t u = 0; u < o->units && o->training; ++u)
+        bytes +=
+            (uint64_t)o->unit[u].uses * round_up((uint64_t)o->unit[u].elements * sizeof(float));
+    return bytes;
+}
+
+void hil_plan_windows(const hil_outline *o, size_t window[HIL_WINDOWS])
+{
+    uint64_t weight = 0, sum = 0, vectors = 0;
+    for (size_t u = 0; u < o->units; ++u) {
+        const hil_outline_unit *unit = &o->unit[u];
+        uint64_t own = round_up(unit->bytes[HIL_WEIGHT]);
+        uint64_t fp32 = round_up((uint64_t)unit->elements * sizeof(float));
+        if (own > weight) weight = own;
+        if (o->training && unit->uses && fp32 > sum) sum = fp32;
+        /* Vectors are fp32: there is nothing that their weights lack. */
+        if (unit->bytes[HIL_WEIGHT] >= (uint64_t)unit->elements * sizeof(float) &&
+            2 * own > vectors)
+            vectors = 2 * own;
+    }
+    if (vectors > weight / 2) vectors = weight / 2; /* everything is fp32 */
+    window[0] = (size_t)((weight > sum ? weight : sum) + vectors);
+    window[1] = (size_t)(2 * weight + sum + 2 * vectors);
+    window[2] = (size_t)(4 * weight + 2 * sum + 4 * vectors);
+}

@@ -1,0 +1,30 @@
+/* placement.h - which state of which unit lives where, for given room. Pure functions. */
+#ifndef HIL_TRAIN_PLACEMENT_H
+#define HIL_TRAIN_PLACEMENT_H
+
+#include "train/outline.h"
+
+typedef struct hil_budget {
+    size_t device, host;
+    uint64_t disk; /* 0: there is none */
+} hil_budget;
+
+/* Homes for every state and sizes of chunks, slots and ring, beside what `plan` already says it
+   needs: window and work on the device, parked and spilled on the host. The device is filled with
+   weights, then gradients, then what the optimizer keeps; then the host in the same order; the rest
+   goes to disk. Earlier units first: the next forward needs their update first. One unit at a time:
+   what does not fit leaves room for smaller ones.
+   *missing: bytes that found no place, 0 when all did. */
+void hil_plan_place(hil_plan *plan, const hil_outline *outline, const hil_budget *budget,
+                    uint64_t *missing);
+
+/* What the plan reserves on each tier. */
+void hil_plan_needs(const hil_plan *plan, const hil_outline *outline, uint64_t need[HIL_TIERS]);
+
+/* Sizes of the window on the device, from what just works to what lets transfers run ahead. */
+enum { HIL_WINDOWS = 3 };
+void hil_plan_windows(const hil_outline *outline, size_t window[HIL_WINDOWS]);
+/* Of the fp32 sums of all gradients together. */
+uint64_t hil_plan_sums(const hil_outline *outline);
+
+#endif

@@ -1,0 +1,24 @@
+/* planner.h - chooses where everything lives. Every candidate is rehearsed; the fastest one that
+   stays within the budgets wins. The same inputs always give the same plan. */
+#ifndef HIL_TRAIN_PLANNER_H
+#define HIL_TRAIN_PLANNER_H
+
+#include "train/placement.h"
+
+typedef struct hil_planner {
+    const hil_outline *outline;
+    hil_budget budget;
+    bool prefetch;
+    /* hil_rehearse (rehearse.h). HIL_ERR_MEMORY: this plan cannot work. */
+    hil_status (*rehearse)(void *context, hil_plan *plan);
+    void *context;
+} hil_planner;
+
+/* The plan to follow, with what it needs and what it predicts; release it with hil_plan_free.
+   HIL_ERR_MEMORY: nothing fits; the message says what is missing where, and what would help. */
+hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out);
+
+/* An edited plan: rehearsed, and refused when it needs more than the budgets. */
+hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan);
+
+#endif

@@ -8,7 +8,7 @@
 
 #define PAGE (64 * KIB)
 
-static char name[3][80];
+static char name[3][128];
 
 static void make_drives(void)
 {
@@ -171,7 +171,7 @@ static void damage(hil_io_kind engine)
     fill(memory, 0, bytes, 4);
     CHECK_OK(move(disk, &extent, 0, extent.pages, memory, true));
     for (int64_t page = 0; page < extent.pages; ++page) {
-        char words[200];
+        char words[400];
         size_t at = page + 1 < extent.pages ? (size_t)page * 5001 % PAGE : 99;
         const hil_page *p = &extent.at[page];
         CHECK_OK(hil_disk_damage(disk, &extent, page, at));
@@ -194,7 +194,7 @@ static void damage(hil_io_kind engine)
 static void full_disk(hil_io_kind engine)
 {
     struct statvfs info;
-    char words[200];
+    char words[400];
     hil_io *io = make_io(engine, 1, 64 * KIB);
     hil_disk *disk = make_disk(2, false);
     CHECK_INT(statvfs(name[1], &info), 0);

@@ -20,7 +20,7 @@ hil_status hil_links_create(hil_links **out, const hil_links_options *options);
 void hil_links_destroy(hil_links *links);
 
 /* Jobs of one link that are in flight at most. */
-#define HIL_LINK_FLIGHTS 8
+#define HIL_LINK_FLIGHTS 32
 
 typedef enum hil_part_kind { HIL_PART_COPY, HIL_PART_READ, HIL_PART_WRITE } hil_part_kind;
 typedef struct hil_part {

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #define STACK_BYTES ((size_t)1 << 20)
+/* A link starts jobs while less than this is on its way to or from the drives: enough to keep them
+   busy, and not so much that what another link needs soon waits for long. */
+#define FLIGHT_BYTES ((uint64_t)48 << 20)
 
 /* A job that was started and is not retired. */
 typedef struct flight {
@@ -28,7 +31,8 @@ typedef struct worker {
     pthread_cond_t wake, issue;
     uint64_t issued; /* jobs whose transfers are on their way */
     flight flight[HIL_LINK_FLIGHTS];
-    double marked; /* busy until here is booked */
+    uint64_t disk_bytes; /* of jobs in flight */
+    double marked;       /* busy until here is booked */
 } worker;
 
 /* Somebody in hil_links_wait. */
@@ -106,6 +110,18 @@ static void wake_others(hil_links *links)
         if (hil_links_ready(links, (hil_link)i)) pthread_cond_signal(&all->worker[i].wake);
 }
 
+static uint64_t disk_bytes(const hil_job *job)
+{
+    return hil_job_bytes(job, HIL_PART_READ) + hil_job_bytes(job, HIL_PART_WRITE);
+}
+
+static bool may_start(const worker *w)
+{
+    const hil_queue *queue = &w->links->queue[w->link];
+    return queue->started - queue->retired < HIL_LINK_FLIGHTS && w->disk_bytes < FLIGHT_BYTES &&
+           hil_links_ready(w->links, w->link);
+}
+
 /* The next job begins; the lock is held before and after. */
 static void take_job(worker *w)
 {
@@ -115,6 +131,7 @@ static void take_job(worker *w)
     flight *f = &w->flight[queue->started % HIL_LINK_FLIGHTS];
     f->queued = *hil_queue_at(queue, ++queue->started);
     f->transfers = 0;
+    w->disk_bytes += disk_bytes(&f->queued.job);
     bool skip = links->status != HIL_OK || all->stopping;
     pthread_mutex_unlock(&links->lock);
     f->start = hil_clock_now();
@@ -135,6 +152,7 @@ static void retire_job(worker *w)
     pthread_mutex_lock(&links->lock);
     hil_links_retire(links, &f->queued.job, f->start > w->marked ? f->start : w->marked, end);
     w->marked = end;
+    w->disk_bytes -= disk_bytes(&f->queued.job);
     wake_others(links);
 }
 
@@ -146,8 +164,7 @@ static void *start_jobs(void *argument)
     const hil_queue *queue = &links->queue[w->link];
     pthread_mutex_lock(&links->lock);
     while (!all->stopping || queue->started < queue->submitted) {
-        if (queue->started - queue->retired == HIL_LINK_FLIGHTS ||
-            !hil_links_ready(links, w->link)) {
+        if (!may_start(w)) {
             pthread_cond_wait(&w->wake, &links->lock);
             continue;
         }

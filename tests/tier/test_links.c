@@ -344,7 +344,7 @@ static void failed_update(hil_io_kind engine)
 
 int main(int count, char **arguments)
 {
-    if (count > 1 && strcmp(arguments[1], "--full") == 0) rounds = 200, jobs = 5000;
+    if (count > 1 && strcmp(arguments[1], "--full") == 0) rounds = 50, jobs = 5000;
     fixture_open();
     with_engines(failed_update);
     with_engines(late_transfers);

@@ -306,28 +306,25 @@ static void clear(hil_engine *e)
         }
 }
 
-/* The sums of segment s are complete. */
-static hil_status give_gradients(hil_engine *e, int s)
-{
-    hil_store *store = e->model->store;
-    for (size_t i = 0; i < hil_store_count(store); ++i)
-        HIL_TRY(hil_store_give_gradient(store, hil_store_at(store, i), s));
-    return HIL_OK;
-}
-
 /* The last segment runs once, in backward: nothing waits for its outputs. */
 static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t count, bool last,
                               double *loss)
 {
     int segments = (int)e->model->count;
+    hil_store *store = e->model->store;
     for (int s = 0; s + 1 < segments; ++s)
         for (int64_t m = 0; m < count; ++m) {
             keep what = m < e->place[s].keep ? KEEP_TAPE : KEEP_NOTHING;
+            HIL_TRY(hil_store_pass_mark(store));
             HIL_TRY(forward(e, &micro[m], m, s, what, &loss[m]));
         }
     for (int s = segments - 1; s >= 0; --s) {
-        for (int64_t m = 0; m < count; ++m) HIL_TRY(backward(e, &micro[m], m, s, &loss[m]));
-        if (last) HIL_TRY(give_gradients(e, s));
+        for (int64_t m = 0; m < count; ++m) {
+            HIL_TRY(hil_store_pass_mark(store));
+            HIL_TRY(backward(e, &micro[m], m, s, &loss[m]));
+        }
+        HIL_TRY(hil_store_pass_mark(store));
+        if (last) HIL_TRY(hil_store_give_gradients(store, s));
     }
     return HIL_OK;
 }
@@ -345,15 +342,18 @@ hil_status hil_engine_train(hil_engine *e, const hil_step *step, double *loss)
     HIL_TRY(HIL_GROW(&e->losses, &e->losses_room, step->count));
     memset(e->losses, 0, (size_t)step->count * sizeof *e->losses);
     hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_store_pass_begin(e->model->store, HIL_PASS_TRAIN));
     for (int64_t at = 0; at < step->count; at += group) {
         int64_t count = step->count - at < group ? step->count - at : group;
         bool last = at + count == step->count;
         HIL_TRY_DONE(train_group(e, step->micro + at, count, last, e->losses + at));
     }
+    HIL_TRY_DONE(hil_store_pass_end(e->model->store));
     *loss = 0;
     for (int64_t m = 0; m < step->count; ++m) *loss += e->losses[m];
 done:
     if (status != HIL_OK) clear(e);
+    if (status != HIL_OK) hil_store_pass_drop(e->model->store);
     return status;
 }
 
@@ -382,11 +382,18 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
     e->context.mode = mode;
     e->context.training = false;
     HIL_TRY(make_room(e, 1));
+    hil_store *store = mode == HIL_MODE_TRACE ? NULL : e->model->store; /* uses are only declared */
     hil_status status = HIL_OK;
-    for (int s = 0; s < (int)e->model->count && status == HIL_OK; ++s) {
-        status = forward(e, micro, 0, s, KEEP_NOTHING, loss);
-        if (status == HIL_OK) release_passed(e, s);
+    hil_pass pass = mode == HIL_MODE_GENERATE ? HIL_PASS_GENERATE : HIL_PASS_LOSS;
+    if (store) HIL_TRY_DONE(hil_store_pass_begin(store, pass));
+    for (int s = 0; s < (int)e->model->count; ++s) {
+        if (store) HIL_TRY_DONE(hil_store_pass_mark(store));
+        HIL_TRY_DONE(forward(e, micro, 0, s, KEEP_NOTHING, loss));
+        release_passed(e, s);
     }
+    if (store) HIL_TRY_DONE(hil_store_pass_end(store));
+done:
+    if (status != HIL_OK && store) hil_store_pass_drop(store);
     clear(e);
     return status;
 }

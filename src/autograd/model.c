@@ -53,6 +53,7 @@ hil_status hil_model_param(hil_model *model, const char *name, const hil_param_f
         .std = form->std,
         .no_decay = !matrix,
         .transposed = form->role == HIL_TRANSPOSED,
+        .group = (int)model->count,
     };
     if (matrix) spec.init = HIL_INIT_NORMAL;
     return hil_store_add(model->store, &spec, out);

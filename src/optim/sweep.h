@@ -17,11 +17,8 @@ typedef struct hil_update {
     int64_t updates;   /* with this one */
 } hil_update;
 
-/* The norm of all gradients given in this step. */
-hil_status hil_sweep_norm(hil_store *store, hil_pool *pool, double *norm);
-
-/* Updates every parameter that has a gradient. */
-hil_status hil_sweep_update(hil_store *store, hil_pool *pool, const hil_optimizer *optimizer,
+/* Starts the update of every parameter that has a gradient; see hil_store_update. */
+hil_status hil_sweep_update(hil_store *store, const hil_optimizer *optimizer,
                             const hil_update *update);
 /* What the update of one parameter works with, with or without weight decay. */
 hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *optimizer,

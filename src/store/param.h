@@ -1,43 +1,147 @@
-/* param.h - inside of the store: one parameter and its states. */
+/* param.h - inside of the store: parameters, the units they are cut into, and where those are. */
 #ifndef HIL_STORE_PARAM_H
 #define HIL_STORE_PARAM_H
 
+#include "store/order.h"
 #include "store/store.h"
-#include "tier/buffers.h"
+#include "tier/parking.h"
 
 /* Tiles are whole groups of rows, so that a matrix product cut at tile edges has the same sums. */
 #define HIL_TILE_MULTIPLE 64
-
-typedef struct hil_use {
-    int segment;
-    float *sum;  /* fp32, while micro-batches add to it */
-    void *given; /* the parameter's dtype, from give_gradient to the end of the step */
-} hil_use;
+/* Elements: every member of a unit starts at a multiple, so groups of 8-bit moments never mix. */
+#define HIL_PAD 256
 
 struct hil_param {
+    hil_store *store;
     hil_param_spec spec;
     char *name;
     int index;
     int64_t elements;
     int64_t tile_rows;
-    bool trainable;
     hil_dtype dtype;
-    void *weight;
-    void *rest;                /* as in hil_block */
-    void *moment[HIL_MOMENTS]; /* in the options' codec */
+    bool trainable;
+    size_t unit; /* of tile 0; tiles follow one another */
+    int member;  /* its place in that unit */
+};
+
+/* Elements [first, first + count) of a parameter, at `offset` of the unit. */
+typedef struct hil_member {
+    hil_param *param;
+    int64_t offset, first, count;
+    unsigned summed;   /* bit per use: it got a sum in this step */
+    unsigned sweeping; /* the same of the step whose sweep runs */
+} hil_member;
+
+/* Where one state of one unit lives. */
+typedef struct hil_home {
+    bool exists;
+    hil_tier tier;
+    size_t bytes;
+    char *memory;      /* device, host */
+    hil_extent extent; /* disk: one page per chunk */
+} hil_home;
+
+/* [Note: uses] in store.h. */
+typedef struct hil_use {
+    int segment;
+    hil_parcel sum; /* fp32, in the window or where it was spilled */
+    int pins;
+    bool summing; /* the sum holds something of this step */
+    bool given;   /* the gradient is at home, or on its way */
+    hil_home home;
+    hil_fence left; /* over: the gradient is at home */
+} hil_use;
+
+typedef struct hil_unit {
+    hil_dtype dtype;
+    bool trainable;
+    int64_t elements; /* padded */
+    int members, room;
+    hil_member *member;
+    hil_home home[HIL_GRADIENT]; /* by hil_unit_state */
+    char *copy;                  /* the weight in the window; NULL: not there */
+    int pins;
+    hil_fence ready;   /* over: the copy may be read */
+    hil_fence reading; /* over: nobody reads the weight at home any more */
+    hil_fence swept;   /* over: the last update is at home */
     int uses;
     hil_use use[HIL_USES];
-};
+    unsigned sweeping; /* bit per use: given in the step whose sweep runs */
+    double *square;    /* of the gradient, per block */
+} hil_unit;
+
+/* What the order of uses and the window number: the weight of a unit, or the sum of one use. */
+#define HIL_ENTITIES (1 + HIL_USES)
 
 struct hil_store {
     hil_store_options options;
-    bool allocated;
+    bool arranged, open;
     hil_param **params;
     size_t count, capacity;
-    hil_buffers *buffers; /* gradients */
+    hil_unit *unit;
+    size_t units, units_room;
+
+    /* While open. */
+    hil_store_opening opening;
+    hil_tiers *tiers;
+    hil_links *links;
+    const hil_plan *plan;
+    hil_buffers *window;
+    hil_ring *ring;
+    hil_parking *spilled;
+    size_t resident[HIL_TIERS]; /* bytes of homes and slots */
+    int32_t *here;              /* entities in the window */
+    size_t here_count, here_room;
+    hil_order order[HIL_PASSES];
+    hil_order *pass; /* NULL between passes */
+    double *lanes;   /* 16 per block of the unit whose gradient is given */
+    struct hil_stream *stream;
 };
 
-/* Weights (and what they lack) of elements [first, first + count) from fp32. */
-void hil_param_set_master(hil_param *p, int64_t first, int64_t count, const float *in);
+/* unit.c */
+hil_status hil_units_arrange(hil_store *store);
+void hil_units_free(hil_store *store);
+int64_t hil_unit_blocks(const hil_unit *unit);
+static inline int64_t hil_member_blocks(const hil_member *member)
+{
+    return (member->count + HIL_BLOCK - 1) / HIL_BLOCK;
+}
+
+/* home.c */
+hil_status hil_home_open(hil_store *store, const hil_unit *unit, hil_unit_state state,
+                         hil_home *home);
+/* Bytes of `count` elements of a state. */
+size_t hil_chunk_bytes(const hil_store *store, const hil_unit *unit, hil_unit_state state,
+                       int64_t count);
+hil_status hil_homes_open(hil_store *store);
+void hil_homes_close(hil_store *store);
+
+/* window.c: the weight or sum is on the device, or on its way, and pinned. */
+hil_status hil_window_room(hil_store *store, size_t bytes);
+hil_status hil_window_bring(hil_store *store, int32_t entity);
+hil_status hil_window_use(hil_store *store, int32_t entity);
+void hil_window_remove(hil_store *store, int32_t entity);
+hil_status hil_window_prefetch(hil_store *store);
+void hil_window_forget(hil_store *store, hil_unit *unit);
+
+/* stream.c */
+hil_status hil_stream_open(hil_store *store);
+void hil_stream_close(hil_store *store);
+
+/* gradient.c: adds squares of elements [first, ...) of a member to the lanes of its blocks; then
+   the unit's blocks are complete. */
+void hil_gradient_square(hil_store *store, const hil_block *block, int64_t first, double *lanes);
+void hil_gradient_squared(hil_store *store, hil_unit *unit);
+
+static inline int32_t hil_entity(const hil_store *store, const hil_unit *unit, int use)
+{
+    return (int32_t)((unit - store->unit) * HIL_ENTITIES + 1 + use);
+}
+#define HIL_OF_WEIGHT (-1)
+
+static inline hil_unit *hil_unit_of(const hil_store *store, const hil_param *param, int64_t tile)
+{
+    return &store->unit[param->unit + (size_t)tile];
+}
 
 #endif

@@ -3,8 +3,9 @@
 #define HIL_STORE_STORE_H
 
 #include "base/pool.h"
+#include "store/plan.h"
 #include "tensor/q8.h"
-#include "tier/tiers.h"
+#include "tier/ring.h"
 
 typedef struct hil_store hil_store;
 typedef struct hil_param hil_param;
@@ -18,7 +19,10 @@ typedef struct hil_param_spec {
     double std;      /* of HIL_INIT_NORMAL */
     bool no_decay;   /* weight decay leaves it alone: norms and biases */
     bool transposed; /* files hold the transpose (GPT-2's Conv1D) */
+    int group;       /* vectors of one group move together */
 } hil_param_spec;
+
+#define HIL_UNIT_NAME 128
 
 /* How moments are kept. HIL_CODEC_Q8: groups of HIL_CODEC_GROUP elements, the last of a run a whole
    one; the first moment has a sign, the second none; see [Note: q8]. */
@@ -36,26 +40,75 @@ static inline size_t hil_rest_bytes(hil_dtype dtype, int64_t count)
     return (size_t)count * (dtype == HIL_BF16 ? 2 : dtype == HIL_F16 ? 4 : 0);
 }
 
+/* What fixes the numbers: the same for every placement. */
 typedef struct hil_store_options {
-    hil_pool *pool; /* borrowed until the store is destroyed */
     hil_dtype compute;
     bool training;    /* with optimizer state and gradients */
     size_t tile_size; /* bytes of compute weights; larger matrices are cut by rows */
-    int moments;      /* 0 to HIL_MOMENTS per element, when training */
+    int moments;      /* 0 to HIL_MOMENTS per trainable element */
     hil_codec codec;  /* of the moments */
-    hil_tiers *tiers; /* borrowed until the store is destroyed; may be closed before that */
-    size_t work;      /* device bytes for gradients */
 } hil_store_options;
 
 hil_status hil_store_create(hil_store **out);
 void hil_store_destroy(hil_store *store);
 
 hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param **out);
-/* Before the states are made: this parameter only has a weight, rounded to its dtype. */
+/* Before the units are cut: this parameter only has a weight, rounded to its dtype. */
 void hil_param_freeze(hil_param *param);
-/* Ends the registration and makes room for every state, all zero. Matrices are kept in the compute
-   dtype, vectors (norms, biases) always in fp32. */
-hil_status hil_store_allocate(hil_store *store, const hil_store_options *options);
+/* Ends the registration and cuts parameters into units. Matrices are kept in the compute dtype,
+   vectors (norms, biases) always in fp32. */
+hil_status hil_store_arrange(hil_store *store, const hil_store_options *options);
+
+/* What an update rule works on: consecutive elements of one parameter, from a multiple of
+   HIL_CODEC_GROUP on. The sums of the norm run over blocks of HIL_BLOCK elements, counted from the
+   start of each tile: they are the same for every placement. */
+#define HIL_BLOCK 65536
+#define HIL_USES 4
+#define HIL_MOMENTS 2
+typedef struct hil_block {
+    int64_t count;
+    hil_dtype dtype;
+    bool decay;   /* weight decay applies */
+    void *weight; /* dtype; with fp32 it is the master itself */
+    void *rest; /* what the weight lacks of the master. bf16: its low 16 bits; fp16: all of its 32,
+                   of which the weight is the rounding to nearest even; fp32: NULL */
+    void *moment[HIL_MOMENTS];      /* in the store's codec */
+    const void *gradient[HIL_USES]; /* dtype; to be added in this order in fp32 */
+    int gradients;                  /* 0: no gradient was given in this step */
+} hil_block;
+
+/* Adds the squares of the block's summed gradient to 16 lanes: the store moves bytes and is lent
+   its arithmetic. */
+typedef void hil_square_fn(const hil_block *block, double lane[16]);
+
+/* Opening gives every state of every unit its home, by the plan. A store can be opened for a
+   rehearsal, closed, and opened again; it remembers the order of uses. */
+typedef struct hil_store_opening {
+    hil_tiers *tiers;     /* borrowed until close, like the rest */
+    const hil_plan *plan; /* its units are those of hil_store_units */
+    hil_pool *pool;       /* for work between uses; dry in a rehearsal */
+    hil_pool *update;     /* for the sweep, which runs beside it */
+    hil_square_fn *square;
+    const hil_speeds *speeds; /* of a rehearsal */
+} hil_store_opening;
+hil_status hil_store_open(hil_store *store, const hil_store_opening *opening);
+void hil_store_close(hil_store *store);
+/* Staging between disk and device, for whoever else moves tensors. */
+hil_ring *hil_store_ring(const hil_store *store);
+/* The most bytes held on each tier since it was opened. */
+void hil_store_peaks(const hil_store *store, uint64_t peak[HIL_TIERS]);
+/* What the window and the spilled sums need to do again what they did. */
+size_t hil_store_window_extent(const hil_store *store);
+size_t hil_store_spill_extent(const hil_store *store);
+
+/* Units, for the planner. Bytes of a state; of HIL_GRADIENT for one use. */
+size_t hil_store_units(const hil_store *store);
+size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state);
+int64_t hil_unit_elements(const hil_store *store, size_t unit);
+int hil_unit_uses(const hil_store *store, size_t unit);
+/* "name", "name[tile]" or "name..last" into `out`. */
+const char *hil_unit_name(const hil_store *store, size_t unit, char out[HIL_UNIT_NAME]);
+
 /* Fills every weight from its spec: a function of (seed, parameter, element) alone. */
 hil_status hil_store_initialise(hil_store *store, uint64_t seed);
 
@@ -68,6 +121,17 @@ hil_dtype hil_param_dtype(const hil_param *param);
 int64_t hil_param_tile_rows(const hil_param *param);
 bool hil_param_trainable(const hil_param *param);
 
+/* A pass is what the engine does in one go; each kind has its own order of uses. */
+typedef enum hil_pass { HIL_PASS_TRAIN, HIL_PASS_LOSS, HIL_PASS_GENERATE, HIL_PASSES } hil_pass;
+hil_status hil_store_pass_begin(hil_store *store, hil_pass pass);
+/* A segment is entered for a micro-batch, forward or backward: see [Note: repair] in order.h. */
+hil_status hil_store_pass_mark(hil_store *store);
+hil_status hil_store_pass_end(hil_store *store);
+/* How often the order was repaired so far, all kinds together. */
+int64_t hil_store_repairs(const hil_store *store);
+/* After a failure in the middle of a pass. */
+void hil_store_pass_drop(hil_store *store);
+
 /* Around a use, one tile of rows at a time. */
 hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, const void **data);
 void hil_store_release(hil_store *store, hil_param *param, int64_t tile);
@@ -75,7 +139,6 @@ void hil_store_release(hil_store *store, hil_param *param, int64_t tile);
 /* [Note: uses] A parameter used in two segments (tied embeddings) has one gradient per segment that
    uses it: each is summed on its own over the micro-batches, given once, and the update adds them
    in the order in which they were declared. So no order of execution changes the sum. */
-#define HIL_USES 4
 hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment);
 
 /* The fp32 sum of one tile's gradient for the use in `segment`: zero at the first call of a step.
@@ -83,13 +146,12 @@ hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment
 hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
                                  float **sum);
 void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int64_t tile);
-/* The sum over all micro-batches is complete: it is rounded once to the parameter's dtype and kept
-   for the update. A use that got no sum in this step gives nothing. */
-hil_status hil_store_give_gradient(hil_store *store, hil_param *param, int segment);
+/* The sums of all uses in `segment` are complete: each is rounded once to the parameter's dtype and
+   leaves for its home. A parameter that got no sum in this step has no gradient. */
+hil_status hil_store_give_gradients(hil_store *store, int segment);
 
 /* States as fp32 numbers, for files: elements [first, first + count) in the parameter's own order.
-   `first` is a multiple of HIL_CODEC_GROUP, and so is `count` or it reaches the end. */
-#define HIL_MOMENTS 2
+ */
 typedef enum hil_state { HIL_MASTER, HIL_MOMENT1, HIL_MOMENT2, HIL_STATES } hil_state;
 /* Frozen parameters have no moments, and a rule may need fewer than HIL_MOMENTS. */
 bool hil_param_has(const hil_param *param, hil_state state);
@@ -98,34 +160,25 @@ hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, i
 hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
                            int64_t count, const float *in);
 /* [Note: ranges] Whoever reads or writes a whole state does so in order, one range at a time:
-   states may lie on disk in pages of hil_param_chunk elements, counted from the start of each tile,
-   and a range is what is left of the page (or of the tile) in which its first element lies. */
-int64_t hil_param_chunk(const hil_param *param);
-/* How many elements the range that starts at `first` has; 0 at the parameter's end. */
+   states may lie on disk in pages, and a range is what is left of the page (or of the tile) in
+   which its first element lies. How many elements the range that starts at `first` has; 0 at the
+   parameter's end. */
 int64_t hil_param_range(const hil_param *param, int64_t first);
 /* At least as many as any range of any parameter has, for buffers. */
 int64_t hil_store_range(const hil_store *store);
 
-/* What an update rule works on: consecutive elements of one parameter, from a multiple of
-   HIL_CODEC_GROUP on. The sums of the norm run over blocks of HIL_BLOCK elements, the last of a
-   parameter shorter: they are the same for every placement. */
-#define HIL_BLOCK 65536
-typedef struct hil_block {
-    int64_t count;
-    hil_dtype dtype;
-    void *weight; /* dtype; with fp32 it is the master itself */
-    void *rest; /* what the weight lacks of the master. bf16: its low 16 bits; fp16: all of its 32,
-                   of which the weight is the rounding to nearest even; fp32: NULL */
-    void *moment[HIL_MOMENTS];      /* in the store's codec */
-    const void *gradient[HIL_USES]; /* dtype; to be added in this order in fp32 */
-    int gradients;                  /* 0: no gradient was given in this step */
-} hil_block;
-int64_t hil_param_blocks(const hil_param *param);
-hil_status hil_store_block_acquire(hil_store *store, hil_param *param, int64_t block,
-                                   hil_block *out);
-void hil_store_block_release(hil_store *store, hil_param *param, int64_t block);
-
-/* The step is over: gradients are forgotten. */
+/* The norm of all gradients given in this step. */
+hil_status hil_store_norm(hil_store *store, double *norm);
+/* Starts the sweep: every unit with a gradient, in the order of the next forward, is read, updated
+   by update(rule, block) and written, beside what follows; acquire waits for the unit it needs.
+   `rule` is copied. */
+typedef void hil_update_fn(const void *rule, const hil_block *block);
+#define HIL_RULE_BYTES 128
+hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,
+                            size_t rule_bytes);
+/* Gradients that were given and not used are forgotten. */
 void hil_store_step_end(hil_store *store);
+/* Waits for the sweep. */
+hil_status hil_store_settle(hil_store *store);
 
 #endif

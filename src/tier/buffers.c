@@ -82,6 +82,11 @@ hil_status hil_buffers_take(hil_buffers *buffers, size_t bytes, void **out)
     return status;
 }
 
+bool hil_buffers_fits(const hil_buffers *buffers, size_t bytes)
+{
+    return hil_region_fits(buffers->region, bytes);
+}
+
 void hil_buffers_give_after(hil_buffers *buffers, void *memory, const hil_fence *after)
 {
     if (memory) hil_region_give(buffers->region, (size_t)((char *)memory - buffers->base), after);

@@ -17,6 +17,8 @@ void hil_buffers_destroy(hil_buffers *buffers);
 hil_status hil_buffers_take(hil_buffers *buffers, size_t bytes, void **out);
 /* The same for a transfer that comes in: it must wait for *after, the caller does not. */
 hil_status hil_buffers_take_after(hil_buffers *buffers, size_t bytes, void **out, hil_fence *after);
+/* Whether a take would find room. */
+bool hil_buffers_fits(const hil_buffers *buffers, size_t bytes);
 /* NULL is fine. */
 void hil_buffers_give(hil_buffers *buffers, void *memory);
 /* Given back while transfers still use it. */

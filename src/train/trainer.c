@@ -2,7 +2,6 @@
 #include "train/trainer.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/memory.h"
 #include "train/account.h"
 #include "train/freeze.h"
@@ -24,14 +23,48 @@ void hil_trainer_defaults(hil_trainer_options *options)
     };
 }
 
-/* Tiers without a limit: tensors may have all the memory there is. Memory is taken from the system
-   only as it is used. */
-static hil_status open_tiers(hil_tiers *tiers, size_t *room)
+/* Everything on the device, which may have all the memory there is. */
+static hil_status plan_all(hil_trainer *t)
 {
+    hil_store *store = t->model->store;
     uint64_t available = hil_memory_available();
-    *room = available == UINT64_MAX ? (size_t)1 << 40 : (size_t)available;
-    hil_tiers_options options = {.device_bytes = 2 * *room, .host_bytes = *room};
-    return hil_tiers_open(tiers, &options);
+    size_t room = available == UINT64_MAX ? (size_t)1 << 40 : (size_t)available;
+    t->plan = (hil_plan){.device_budget = 4 * room,
+                         .host_budget = room,
+                         .prefetch = true,
+                         .group = 1,
+                         .window = room,
+                         .work = room,
+                         .ring = 64 << 10,
+                         .chunk = 1 << 20,
+                         .slots = 2,
+                         .units = hil_store_units(store),
+                         .segments = t->model->count};
+    HIL_TRY(HIL_ALLOC(t->plan.units, &t->plan.unit));
+    HIL_TRY(HIL_ALLOC(t->plan.segments, &t->plan.segment));
+    for (size_t s = 0; s < t->plan.segments; ++s)
+        t->plan.segment[s].keep = t->options.recompute ? 0 : INT64_MAX;
+    return HIL_OK;
+}
+
+static hil_status open_store(hil_trainer *t)
+{
+    hil_store_options store = {.compute = t->dtype,
+                               .training = t->options.training,
+                               .tile_size = t->options.tile_size,
+                               .moments = t->optimizer.rule->moments,
+                               .codec = t->optimizer.rule->codec};
+    HIL_TRY(hil_store_arrange(t->model->store, &store));
+    HIL_TRY(plan_all(t));
+    hil_tiers_options tiers = {.device_bytes = t->plan.device_budget,
+                               .host_bytes = t->plan.host_budget};
+    HIL_TRY(hil_tiers_open(&t->tiers, &tiers));
+    hil_store_opening opening = {.tiers = &t->tiers,
+                                 .plan = &t->plan,
+                                 .pool = t->pool,
+                                 .update = t->update,
+                                 .square = hil_block_square};
+    return hil_store_open(t->model->store, &opening);
 }
 
 hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options)
@@ -56,24 +89,16 @@ hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_train
                                    .weight_decay = options->weight_decay,
                                    .clip = options->clip};
     hil_status status = HIL_OK;
-    size_t room;
     HIL_TRY_DONE(hil_pool_create(&t->pool, options->threads));
-    HIL_TRY_DONE(open_tiers(&t->tiers, &room));
-    hil_store_options store = {.pool = t->pool,
-                               .compute = dtype,
-                               .training = options->training,
-                               .tile_size = options->tile_size,
-                               .moments = rule->moments,
-                               .codec = rule->codec,
-                               .tiers = &t->tiers,
-                               .work = room / 2};
-    HIL_TRY_DONE(hil_store_allocate(model->store, &store));
-    hil_segment_place *recompute = NULL;
-    if (options->recompute) HIL_TRY_DONE(HIL_ALLOC(model->count, &recompute));
-    hil_engine_options engine = {t->pool, dtype, 1, recompute, &t->tiers, room};
-    status = hil_engine_create(&t->engine, model, &engine);
-    hil_free(recompute);
-    HIL_TRY_DONE(status);
+    HIL_TRY_DONE(hil_pool_create(&t->update, options->threads));
+    HIL_TRY_DONE(open_store(t));
+    hil_engine_options engine = {.pool = t->pool,
+                                 .compute = dtype,
+                                 .group = t->plan.group,
+                                 .segment = t->plan.segment,
+                                 .tiers = &t->tiers,
+                                 .work = t->plan.work};
+    HIL_TRY_DONE(hil_engine_create(&t->engine, model, &engine));
     *out = t;
     t = NULL;
 done:
@@ -96,8 +121,12 @@ void hil_trainer_destroy(hil_trainer *t)
 {
     if (!t) return;
     hil_engine_destroy(t->engine);
+    hil_store_close(t->model->store);
     hil_tiers_close(&t->tiers);
     hil_pool_destroy(t->pool);
+    hil_pool_destroy(t->update);
+    hil_free(t->plan.unit);
+    hil_free(t->plan.segment);
     hil_free(t->micro);
     hil_free(t->filled);
     hil_free(t);
@@ -173,7 +202,7 @@ static hil_status update(hil_trainer *t, double lr, double norm)
                        .norm = norm,
                        .loss_scale = (double)t->scaling.scale,
                        .updates = t->step + 1 - t->scaling.skipped};
-    return hil_sweep_update(t->model->store, t->pool, &t->optimizer, &step);
+    return hil_sweep_update(t->model->store, &t->optimizer, &step);
 }
 
 hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micro_batch, double lr,
@@ -201,16 +230,14 @@ hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micr
     double sum = 0, norm = 0;
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_engine_train(t->engine, &step, &sum));
-    HIL_TRY_DONE(hil_sweep_norm(store, t->pool, &norm));
+    HIL_TRY_DONE(hil_store_norm(store, &norm));
     norm /= scale;
     bool finite = isfinite(sum) && isfinite(norm);
     if (!finite && scale <= 1)
         HIL_TRY_DONE(hil_fail(HIL_ERR_NUMERIC, "the %s is not a finite number",
                               isfinite(sum) ? "gradient" : "loss"));
     *result = (hil_step_result){.loss = sum / (double)tokens, .grad_norm = norm, .tokens = tokens};
-    double began = hil_clock_now();
     if (finite) HIL_TRY_DONE(update(t, lr, norm));
-    result->account.exposed_update_seconds = hil_clock_now() - began;
     hil_scaling_advance(&t->scaling, finite);
     ++t->step;
     hil_account_take(t->tiers.links, &result->account);

@@ -7,10 +7,12 @@
 #include "autograd/engine.h"
 #include "optim/scaling.h"
 #include "optim/sweep.h"
+#include "store/plan.h"
 
 struct hil_trainer {
     hil_model *model;
-    hil_pool *pool;
+    hil_pool *pool, *update; /* for operations; for the sweep beside them */
+    hil_plan plan;
     hil_tiers tiers;
     hil_engine *engine;
     hil_trainer_options options;

@@ -2,6 +2,7 @@
  */
 #include "format/weights.h"
 #include "check.h"
+#include "store_open.h"
 
 #include "base/alloc.h"
 
@@ -91,23 +92,17 @@ static void check_model(hil_pool *pool, const hil_safetensors *file, hil_dtype d
     hil_param *p[3];
     CHECK_OK(hil_store_create(&store));
     for (int i = 0; i < 3; ++i) CHECK_OK(hil_store_add(store, &spec[i], &p[i]));
-    hil_tiers tiers;
-    CHECK_OK(hil_tiers_open(&tiers, &(hil_tiers_options){0}));
-    hil_store_options options = {.pool = pool,
-                                 .compute = dtype,
-                                 .training = true,
-                                 .tile_size = tile,
-                                 .moments = 2,
-                                 .tiers = &tiers};
-    CHECK_OK(hil_store_allocate(store, &options));
+    hil_store_options options = {
+        .compute = dtype, .training = true, .tile_size = tile, .moments = 2};
+    store_rig rig;
+    store_rig_open(&rig, store, pool, &options);
     CHECK_OK(hil_weights_load(store, pool, file));
     check_param(store, p[0], ROWS, COLS);
     check_param(store, p[1], ROWS, COLS);
     check_param(store, p[2], 1, LONG);
     check_pieces(store, p[0], false);
     check_pieces(store, p[1], true);
-    hil_store_destroy(store);
-    hil_tiers_close(&tiers);
+    store_rig_close(&rig);
 }
 
 int main(void)

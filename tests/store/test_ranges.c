@@ -1,14 +1,16 @@
 /* Ranges cover a parameter in order, start at whole chunks of a tile and end with it. */
 #include "check.h"
-#include "store/store.h"
+#include "store_open.h"
+
+#define CHUNK (1 << 20)
 
 static void check_ranges(const hil_param *p, int64_t tile)
 {
     int64_t elements = hil_param_elements(p);
     for (int64_t first = 0, count; first < elements; first += count) {
         count = hil_param_range(p, first);
-        CHECK(count > 0 && count <= hil_param_chunk(p));
-        CHECK_INT(first % tile % hil_param_chunk(p), 0);
+        CHECK(count > 0 && count <= CHUNK);
+        CHECK_INT(first % tile % CHUNK, 0);
         CHECK_INT((first + count - 1) / tile, first / tile);
         CHECK(first + count <= elements);
         CHECK_INT(hil_param_range(p, first + count / 2), count - count / 2);
@@ -29,8 +31,9 @@ int main(void)
     CHECK_OK(hil_store_add(store, &spec[0], &matrix));
     CHECK_OK(hil_store_add(store, &spec[1], &vector));
     CHECK_OK(hil_store_add(store, &spec[2], &empty));
-    hil_store_options options = {.pool = pool, .compute = HIL_F32, .tile_size = 1280 * 4000};
-    CHECK_OK(hil_store_allocate(store, &options));
+    hil_store_options options = {.compute = HIL_F32, .tile_size = 1280 * 4000};
+    store_rig rig;
+    store_rig_open(&rig, store, pool, &options);
     CHECK_INT(hil_param_tile_rows(matrix), 1280);
     check_ranges(matrix, 1280000);
     CHECK_INT(hil_param_range(matrix, 1280000 - 3), 3);
@@ -38,7 +41,7 @@ int main(void)
     CHECK_INT(hil_param_range(vector, 0), 5);
     CHECK_INT(hil_param_range(empty, 0), 0);
     CHECK(hil_store_range(store) >= hil_param_range(matrix, 0));
-    hil_store_destroy(store);
+    store_rig_close(&rig);
     hil_pool_destroy(pool);
     return 0;
 }

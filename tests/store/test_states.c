@@ -2,7 +2,9 @@
    rounded once and found in the declared order; tiles are whole groups of rows. */
 #include "base/philox.h"
 #include "check.h"
-#include "store/store.h"
+#include "store_open.h"
+
+#include <math.h>
 
 #define WORK ((size_t)1 << 20)
 
@@ -37,51 +39,77 @@ static void add_to(hil_store *store, hil_param *p, int segment, float value)
     }
 }
 
-static void check_uses(hil_pool *pool, hil_tiers *tiers)
+/* What the sweep showed of the last element of each tile: gradients and their values. */
+typedef struct shown {
+    int gradients;
+    uint16_t first, second;
+} shown;
+static shown last_shown;
+
+static void show(const void *rule, const hil_block *block)
+{
+    (void)rule;
+    last_shown = (shown){.gradients = block->gradients};
+    if (block->gradients > 0)
+        last_shown.first = ((const uint16_t *)block->gradient[0])[block->count - 1];
+    if (block->gradients > 1)
+        last_shown.second = ((const uint16_t *)block->gradient[1])[block->count - 1];
+}
+
+static void check_uses(hil_pool *pool)
 {
     hil_store *store;
-    hil_block block;
     CHECK_OK(hil_store_create(&store));
     hil_param *p = add(store, "p", 128, 100), *same;
     hil_param_spec again = {.name = "p", .shape = {1, {4}}};
     CHECK_FAILS(hil_store_add(store, &again, &same), HIL_ERR_USAGE, "twice");
-    hil_store_options options = {pool, HIL_BF16, true, 64 * 100 * 2, 2, HIL_CODEC_F32, tiers, WORK};
-    CHECK_OK(hil_store_allocate(store, &options));
+    hil_store_options options = {
+        .compute = HIL_BF16, .training = true, .tile_size = 64 * 100 * 2, .moments = 2};
+    store_rig rig;
+    store_rig_open(&rig, store, pool, &options);
     CHECK_INT(hil_param_tile_rows(p), 64);
     CHECK_OK(hil_store_initialise(store, 5));
+    CHECK_OK(hil_store_pass_begin(store, HIL_PASS_TRAIN));
     add_to(store, p, 7, 1.0f);
     add_to(store, p, 2, 0.00390625f); /* 2^-8: lost if it were added to 1 in bf16 */
     add_to(store, p, 7, 1.0f);
-    CHECK_OK(hil_store_give_gradient(store, p, 7));
-    CHECK_OK(hil_store_give_gradient(store, p, 2));
-    CHECK_OK(hil_store_give_gradient(store, p, 3));
-    CHECK_OK(hil_store_block_acquire(store, p, 0, &block));
-    CHECK_INT(block.count, 12800);
-    CHECK_INT(block.gradients, 2);
-    CHECK_INT(((const uint16_t *)block.gradient[0])[12799], hil_bf16_round(0.00390625f));
-    CHECK_INT(((const uint16_t *)block.gradient[1])[12799], hil_bf16_round(2.0f));
-    hil_store_block_release(store, p, 0);
+    CHECK_OK(hil_store_give_gradients(store, 7));
+    CHECK_OK(hil_store_give_gradients(store, 2));
+    CHECK_OK(hil_store_give_gradients(store, 3));
+    CHECK_OK(hil_store_pass_end(store));
+    double norm;
+    CHECK_OK(hil_store_norm(store, &norm));
+    CHECK_NEAR(norm, 2.00390625 * sqrt(12800), 1e-9);
+    CHECK_OK(hil_store_update(store, show, "", 1));
+    CHECK_OK(hil_store_settle(store));
+    CHECK_INT(last_shown.gradients, 2);
+    CHECK_INT(last_shown.first, hil_bf16_round(0.00390625f));
+    CHECK_INT(last_shown.second, hil_bf16_round(2.0f));
     hil_store_step_end(store);
-    CHECK_OK(hil_store_block_acquire(store, p, 0, &block));
-    CHECK_INT(block.gradients, 0);
-    hil_store_destroy(store);
+    last_shown = (shown){0};
+    CHECK_OK(hil_store_update(store, show, "", 1));
+    CHECK_OK(hil_store_settle(store));
+    CHECK_INT(last_shown.gradients, 0);
+    store_rig_close(&rig);
 }
 
 /* What a parameter starts with depends on the seed, its number and the element alone. */
-static void check_initialisation(hil_pool *one, hil_pool *three, hil_tiers *tiers)
+static void check_initialisation(hil_pool *one, hil_pool *three)
 {
     float first[2][5000];
     for (int i = 0; i < 2; ++i) {
         hil_store *store;
         CHECK_OK(hil_store_create(&store));
         hil_param *p = add(store, "p", 50, 100);
-        hil_dtype dtype = i ? HIL_BF16 : HIL_F32;
-        hil_store_options options = {i ? three : one, dtype, true, 1 << 20, 2,
-                                     HIL_CODEC_F32,   tiers, WORK};
-        CHECK_OK(hil_store_allocate(store, &options));
+        hil_store_options options = {.compute = i ? HIL_BF16 : HIL_F32,
+                                     .training = true,
+                                     .tile_size = 1 << 20,
+                                     .moments = 2};
+        store_rig rig;
+        store_rig_open(&rig, store, i ? three : one, &options);
         CHECK_OK(hil_store_initialise(store, 5));
         CHECK_OK(hil_store_read(store, p, HIL_MASTER, 0, 5000, first[i]));
-        hil_store_destroy(store);
+        store_rig_close(&rig);
     }
     CHECK(memcmp(first[0], first[1], sizeof first[0]) == 0);
     CHECK(first[0][0] != first[0][1]);
@@ -90,15 +118,11 @@ static void check_initialisation(hil_pool *one, hil_pool *three, hil_tiers *tier
 int main(void)
 {
     hil_pool *one, *three;
-    hil_tiers tiers;
-    hil_tiers_options options = {.device_bytes = 4 * WORK};
-    CHECK_OK(hil_tiers_open(&tiers, &options));
     CHECK_OK(hil_pool_create(&one, 1));
     CHECK_OK(hil_pool_create(&three, 3));
     check_halves();
-    check_uses(three, &tiers);
-    check_initialisation(one, three, &tiers);
-    hil_tiers_close(&tiers);
+    check_uses(three);
+    check_initialisation(one, three);
     hil_pool_destroy(one);
     hil_pool_destroy(three);
     return 0;

@@ -1,0 +1,290 @@
+/* access.c - states as fp32 numbers, for files and initialisation: blocking, piece by piece. */
+#include "base/alloc.h"
+#include "base/philox.h"
+#include "store/param.h"
+
+#include <string.h>
+
+#define TASK 16384 /* elements; a multiple of HIL_PAD */
+
+/* A piece of one chunk of a unit: elements [first, first + count) of the parameter, which are
+   [at, ...) of the unit. */
+typedef struct span {
+    hil_store *store;
+    hil_unit *unit;
+    int64_t at, count;
+} span;
+
+static span find_span(hil_store *store, const hil_param *p, int64_t first)
+{
+    int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape);
+    hil_unit *unit = hil_unit_of(store, p, tile ? first / tile : 0);
+    const hil_member *member = &unit->member[p->member];
+    int64_t at = member->offset + first - member->first;
+    int64_t end = (at / store->plan->chunk + 1) * store->plan->chunk;
+    if (end > member->offset + member->count) end = member->offset + member->count;
+    return (span){store, unit, at, end - at};
+}
+
+int64_t hil_param_range(const hil_param *param, int64_t first)
+{
+    return first < param->elements ? find_span(param->store, param, first).count : 0;
+}
+
+int64_t hil_store_range(const hil_store *store)
+{
+    int64_t most = 1;
+    for (size_t u = 0; u < store->units; ++u)
+        if (store->unit[u].elements > most) most = store->unit[u].elements;
+    return most < store->plan->chunk ? most : store->plan->chunk;
+}
+
+bool hil_param_has(const hil_param *param, hil_state state)
+{
+    const hil_unit *unit = &param->store->unit[param->unit];
+    hil_unit_state states[] = {HIL_WEIGHT, HIL_STATE1, HIL_STATE2};
+    return hil_unit_bytes(param->store, (size_t)(unit - param->store->unit), states[state]) > 0;
+}
+
+/* The bytes of a state around a span. From disk the whole page comes into a piece of the ring. */
+typedef struct view {
+    char *base;    /* of the first element of the chunk or of the unit */
+    int64_t first; /* that element */
+    hil_disk_transfer page;
+} view;
+
+static hil_status move_page(hil_store *store, view *v, bool write)
+{
+    v->page.write = write;
+    HIL_TRY(hil_disk_start(store->tiers->disk, &v->page));
+    return hil_disk_wait(store->tiers->disk, &v->page);
+}
+
+/* A page that will be written all over is not read. */
+static bool is_whole(const span *s)
+{
+    int64_t chunk = s->store->plan->chunk, begin = s->at / chunk * chunk;
+    int64_t end = begin + chunk < s->unit->elements ? begin + chunk : s->unit->elements;
+    int64_t last = s->unit->members == 1 ? s->at + s->count + HIL_PAD - 1 : s->at + s->count;
+    return s->at == begin && last >= end;
+}
+
+static hil_status open_view(const span *s, hil_unit_state state, bool write, view *v)
+{
+    const hil_home *home = &s->unit->home[state];
+    *v = (view){.base = home->memory};
+    if (home->tier != HIL_DISK) return HIL_OK;
+    hil_fence after; /* over: nothing else runs */
+    HIL_TRY(hil_ring_take(s->store->ring, home->extent.page, (void **)&v->base, &after));
+    int64_t chunk = s->at / s->store->plan->chunk;
+    v->first = chunk * s->store->plan->chunk;
+    v->page =
+        (hil_disk_transfer){.extent = &home->extent, .first = chunk, .count = 1, .memory = v->base};
+    return write && is_whole(s) ? HIL_OK : move_page(s->store, v, false);
+}
+
+static hil_status close_view(const span *s, hil_unit_state state, view *v, bool write)
+{
+    if (s->unit->home[state].tier != HIL_DISK) return HIL_OK;
+    hil_status status = write ? move_page(s->store, v, true) : HIL_OK;
+    hil_ring_give(s->store->ring, v->base, NULL);
+    return status;
+}
+
+/* Conversion of a span, in tasks that start at multiples of HIL_PAD of the unit. */
+typedef struct conversion {
+    const span *span;
+    hil_state state;
+    char *weight, *rest, *moment; /* of element `first` of the unit */
+    int64_t weight_first, rest_first, moment_first;
+    const float *in;
+    float *out;
+} conversion;
+
+static void put_master(const conversion *c, int64_t at, int64_t count, const float *in)
+{
+    hil_dtype dtype = c->span->unit->dtype;
+    char *weight = c->weight + (size_t)(at - c->weight_first) * hil_dtype_size(dtype);
+    char *rest = c->rest ? c->rest + hil_rest_bytes(dtype, at - c->rest_first) : NULL;
+    if (dtype != HIL_BF16) {
+        hil_from_f32(weight, in, dtype, count);
+        if (rest) memcpy(rest, in, (size_t)count * 4);
+        return;
+    }
+    uint16_t *high = (uint16_t *)(void *)weight, *low = (uint16_t *)(void *)rest;
+    for (int64_t i = 0; i < count; ++i) high[i] = hil_weight_high(in[i]);
+    for (int64_t i = 0; low && i < count; ++i) low[i] = hil_weight_low(in[i]);
+}
+
+static void get_master(const conversion *c, int64_t at, int64_t count, float *out)
+{
+    hil_dtype dtype = c->span->unit->dtype;
+    const char *weight = c->weight + (size_t)(at - c->weight_first) * hil_dtype_size(dtype);
+    const char *rest = c->rest ? c->rest + hil_rest_bytes(dtype, at - c->rest_first) : NULL;
+    if (!rest) {
+        hil_to_f32(out, weight, dtype, count);
+    } else if (dtype == HIL_BF16) {
+        const uint16_t *high = (const uint16_t *)(const void *)weight;
+        const uint16_t *low = (const uint16_t *)(const void *)rest;
+        for (int64_t i = 0; i < count; ++i) out[i] = hil_weight_join(high[i], low[i]);
+    } else {
+        memcpy(out, rest, (size_t)count * 4);
+    }
+}
+
+/* Moments are coded in groups: the groups around [at, at + count) as fp32, changed, and back. */
+static void move_moment(const conversion *c, int64_t at, int64_t count, int64_t from)
+{
+    const hil_store *store = c->span->store;
+    hil_codec codec = store->options.codec;
+    hil_q8_kind kind = c->state == HIL_MOMENT1 ? HIL_Q8_SIGNED : HIL_Q8_UNSIGNED;
+    float group[HIL_PAD];
+    for (int64_t done = 0; done < count;) {
+        int64_t begin = (at + done) / HIL_PAD * HIL_PAD, skip = at + done - begin;
+        int64_t n = HIL_PAD - skip < count - done ? HIL_PAD - skip : count - done;
+        char *coded = c->moment + hil_codec_bytes(codec, begin - c->moment_first);
+        bool q8 = codec == HIL_CODEC_Q8;
+        if (q8)
+            hil_q8_decode(group, coded, kind, HIL_PAD);
+        else
+            memcpy(group, coded, sizeof group);
+        if (c->out) {
+            memcpy(c->out + from + done, group + skip, (size_t)n * 4);
+        } else {
+            memcpy(group + skip, c->in + from + done, (size_t)n * 4);
+            if (q8)
+                hil_q8_encode(coded, group, kind, HIL_PAD);
+            else
+                memcpy(coded, group, sizeof group);
+        }
+        done += n;
+    }
+}
+
+static void convert_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const conversion *c = context;
+    int64_t start = c->span->at / HIL_PAD * HIL_PAD;
+    int64_t from = start + i * TASK, to = from + TASK, end = c->span->at + c->span->count;
+    if (from < c->span->at) from = c->span->at;
+    if (to > end) to = end;
+    int64_t skip = from - c->span->at;
+    if (c->state != HIL_MASTER)
+        move_moment(c, from, to - from, skip);
+    else if (c->out)
+        get_master(c, from, to - from, c->out + skip);
+    else
+        put_master(c, from, to - from, c->in + skip);
+}
+
+static void run_conversion(conversion *c)
+{
+    int64_t start = c->span->at / HIL_PAD * HIL_PAD, end = c->span->at + c->span->count;
+    hil_pool_run(c->span->store->opening.pool, convert_task, c, (end - start + TASK - 1) / TASK);
+}
+
+static hil_status move_span(const span *s, conversion *c)
+{
+    hil_unit_state state[2] = {HIL_WEIGHT, HIL_REST};
+    int states = s->unit->home[HIL_REST].exists ? 2 : 1;
+    if (c->state != HIL_MASTER) {
+        state[0] = c->state == HIL_MOMENT1 ? HIL_STATE1 : HIL_STATE2;
+        states = 1;
+    }
+    view v[2];
+    for (int i = 0; i < states; ++i) HIL_TRY(open_view(s, state[i], c->in != NULL, &v[i]));
+    c->span = s;
+    if (c->state != HIL_MASTER) {
+        c->moment = v[0].base;
+        c->moment_first = v[0].first;
+    } else {
+        c->weight = v[0].base;
+        c->weight_first = v[0].first;
+        c->rest = states == 2 ? v[1].base : NULL;
+        c->rest_first = states == 2 ? v[1].first : 0;
+    }
+    run_conversion(c);
+    for (int i = 0; i < states; ++i) HIL_TRY(close_view(s, state[i], &v[i], c->in != NULL));
+    return HIL_OK;
+}
+
+static hil_status move(hil_store *store, hil_param *param, int64_t first, int64_t count,
+                       conversion *c)
+{
+    assert(first >= 0 && count >= 0 && first + count <= param->elements);
+    HIL_TRY(hil_links_drain(store->links));
+    while (count > 0) {
+        span s = find_span(store, param, first);
+        if (s.count > count) s.count = count;
+        if (c->in && c->state == HIL_MASTER) hil_window_forget(store, s.unit);
+        HIL_TRY(move_span(&s, c));
+        first += s.count;
+        count -= s.count;
+        if (c->in) c->in += s.count;
+        if (c->out) c->out += s.count;
+    }
+    return HIL_OK;
+}
+
+hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
+                          int64_t count, float *out)
+{
+    return move(store, param, first, count, &(conversion){.state = state, .out = out});
+}
+
+hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
+                           int64_t count, const float *in)
+{
+    return move(store, param, first, count, &(conversion){.state = state, .in = in});
+}
+
+/* Elements 4g .. 4g+3 of parameter p are the two normal pairs of group g of the stream (seed, p).
+ */
+typedef struct filling {
+    const hil_param *param;
+    uint64_t seed;
+    int64_t first, count;
+    float *out;
+} filling;
+
+static void fill_task(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const filling *f = context;
+    const hil_param_spec *spec = &f->param->spec;
+    int64_t from = f->first + task * TASK, end = f->first + f->count;
+    if (end > from + TASK) end = from + TASK;
+    float *out = f->out - f->first;
+    if (spec->init != HIL_INIT_NORMAL) {
+        for (int64_t i = from; i < end; ++i) out[i] = spec->init == HIL_INIT_ONE ? 1.0f : 0.0f;
+        return;
+    }
+    for (int64_t group = from / 4; group * 4 < end; ++group) {
+        uint32_t word[4];
+        float four[4];
+        hil_philox(f->seed, (uint64_t)group, (uint64_t)f->param->index, word);
+        hil_philox_normal(word[0], word[1], four);
+        hil_philox_normal(word[2], word[3], four + 2);
+        for (int64_t i = group * 4; i < group * 4 + 4; ++i)
+            if (i >= from && i < end) out[i] = (float)spec->std * four[i % 4];
+    }
+}
+
+hil_status hil_store_initialise(hil_store *store, uint64_t seed)
+{
+    float *buffer;
+    HIL_TRY(HIL_ALLOC(hil_store_range(store), &buffer));
+    hil_status status = HIL_OK;
+    for (size_t i = 0; i < store->count; ++i) {
+        hil_param *p = store->params[i];
+        for (int64_t first = 0, count; (count = hil_param_range(p, first)); first += count) {
+            filling f = {p, seed, first, count, buffer};
+            hil_pool_run(store->opening.pool, fill_task, &f, (count + TASK - 1) / TASK);
+            HIL_TRY_DONE(hil_store_write(store, p, HIL_MASTER, first, count, buffer));
+        }
+    }
+done:
+    hil_free(buffer);
+    return status;
+}

@@ -1,0 +1,276 @@
+/* gradient.c - sums of gradients while micro-batches add to them, and their way home. */
+#include "store/param.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TASK 65536 /* elements */
+
+hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment)
+{
+    int64_t cols = hil_shape_cols(&param->spec.shape), tile = param->tile_rows * cols;
+    int64_t tiles = tile ? (param->elements + tile - 1) / tile : 1;
+    for (int64_t t = 0; t < tiles; ++t) {
+        hil_unit *unit = hil_unit_of(store, param, t);
+        int i = 0;
+        while (i < unit->uses && unit->use[i].segment != segment) ++i;
+        if (i < unit->uses) continue;
+        if (i == HIL_USES)
+            return hil_fail(HIL_ERR_USAGE, "parameter %s is used in more than %d segments",
+                            param->name, HIL_USES);
+        unit->use[unit->uses++] = (hil_use){.segment = segment};
+    }
+    return HIL_OK;
+}
+
+static hil_status find_use(hil_store *store, hil_param *param, int segment, hil_unit *unit,
+                           int *out)
+{
+    HIL_TRY(hil_store_declare_use(store, param, segment));
+    for (*out = 0; unit->use[*out].segment != segment; ++*out) continue;
+    return HIL_OK;
+}
+
+/* Work of the pool on consecutive elements. */
+typedef struct piece {
+    const hil_store *store;
+    const float *sum;
+    void *out;
+    hil_dtype dtype;
+    int64_t count;
+} piece;
+
+static int64_t task_count(const piece *job, int64_t i)
+{
+    return job->count - i * TASK < TASK ? job->count - i * TASK : TASK;
+}
+
+static void zero_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const piece *job = context;
+    memset((float *)job->out + i * TASK, 0, (size_t)task_count(job, i) * 4);
+}
+
+static void round_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const piece *job = context;
+    char *out = (char *)job->out + (size_t)(i * TASK) * hil_dtype_size(job->dtype);
+    hil_from_f32(out, job->sum + i * TASK, job->dtype, task_count(job, i));
+}
+
+static void run(hil_store *store, hil_task *task, piece *job)
+{
+    hil_pool_run(store->opening.pool, task, job, (job->count + TASK - 1) / TASK);
+    if (store->opening.speeds)
+        hil_links_compute(store->links, (double)job->count * 6 / store->opening.speeds->memory);
+}
+
+hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
+                                 float **sum)
+{
+    hil_unit *unit = hil_unit_of(store, param, tile);
+    hil_member *member = &unit->member[param->member];
+    int i;
+    HIL_TRY(find_use(store, param, segment, unit, &i));
+    hil_use *use = &unit->use[i];
+    HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
+    HIL_TRY(hil_links_wait(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
+    if (!use->summing) {
+        run(store, zero_task, &(piece){.out = use->sum.data, .count = unit->elements});
+        use->summing = true;
+    }
+    hil_parcel_touch(store->spilled, &use->sum);
+    ++use->pins;
+    member->summed |= 1u << i;
+    *sum = (float *)use->sum.data + member->offset;
+    hil_status status = hil_window_prefetch(store);
+    if (status != HIL_OK) --use->pins;
+    return status;
+}
+
+void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int64_t tile)
+{
+    hil_unit *unit = hil_unit_of(store, param, tile);
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->use[i].segment == segment) --unit->use[i].pins;
+}
+
+/* Squares of elements [first, first + count) of a member's gradient, which lie at `gradient`: whole
+   blocks side by side, or a part of one. */
+typedef struct squaring {
+    const hil_store *store;
+    hil_block block; /* all of it */
+    int64_t first;   /* in the member */
+    double *lanes;   /* of the member's first block */
+} squaring;
+
+static void square_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const squaring *job = context;
+    int64_t number = job->first / HIL_BLOCK + i;
+    int64_t from = number * HIL_BLOCK, to = from + HIL_BLOCK, end = job->first + job->block.count;
+    if (from < job->first) from = job->first;
+    if (to > end) to = end;
+    hil_block block = job->block;
+    size_t at = (size_t)(from - job->first) * hil_dtype_size(block.dtype);
+    for (int u = 0; u < block.gradients; ++u)
+        block.gradient[u] = (const char *)block.gradient[u] + at;
+    block.count = to - from;
+    job->store->opening.square(&block, job->lanes + 16 * number);
+}
+
+void hil_gradient_square(hil_store *store, const hil_block *block, int64_t first, double *lanes)
+{
+    if (block->count <= 0) return;
+    squaring job = {store, *block, first, lanes};
+    int64_t tasks = (first + block->count - 1) / HIL_BLOCK - first / HIL_BLOCK + 1;
+    hil_pool_run(store->opening.pool, square_task, &job, tasks);
+}
+
+/* The squares of a whole unit are complete. */
+void hil_gradient_squared(hil_store *store, hil_unit *unit)
+{
+    int64_t blocks = hil_unit_blocks(unit);
+    for (int64_t b = 0; b < blocks; ++b) {
+        unit->square[b] = 0;
+        for (int k = 0; k < 16; ++k) unit->square[b] += store->lanes[16 * b + k];
+    }
+}
+
+static void square_piece(hil_store *store, hil_unit *unit, int use, const void *data, int64_t first,
+                         int64_t count)
+{
+    double *lanes = store->lanes;
+    for (int m = 0; m < unit->members; ++m) {
+        const hil_member *member = &unit->member[m];
+        int64_t from = member->offset, to = from + member->count;
+        if (from < first) from = first;
+        if (to > first + count) to = first + count;
+        if (from < to && (member->summed >> use & 1)) {
+            hil_block block = {.count = to - from, .dtype = unit->dtype, .gradients = 1};
+            block.gradient[0] =
+                (const char *)data + (size_t)(from - first) * hil_dtype_size(unit->dtype);
+            hil_gradient_square(store, &block, from - member->offset, lanes);
+        }
+        lanes += 16 * hil_member_blocks(member);
+    }
+}
+
+/* One chunk of a rounded gradient leaves the device for its home. */
+static hil_status send_chunk(hil_store *store, hil_unit *unit, hil_use *use, const void *data,
+                             int64_t chunk)
+{
+    const hil_home *home = &use->home;
+    size_t size = hil_dtype_size(unit->dtype);
+    int64_t first = chunk * store->plan->chunk, count = unit->elements - first;
+    if (count > store->plan->chunk) count = store->plan->chunk;
+    hil_job out = {.link = HIL_LINK_OUT, .parts = 1, .name = "gradients"};
+    out.part[0] = (hil_part){.kind = HIL_PART_COPY, .from = data, .bytes = (size_t)count * size};
+    if (home->tier == HIL_HOST) {
+        out.part[0].to = home->memory + (size_t)first * size;
+        out.after = unit->swept;
+        return hil_links_submit(store->links, &out, &use->left);
+    }
+    void *stage;
+    hil_fence copied = {0};
+    HIL_TRY(hil_ring_take(store->ring, home->extent.page, &stage, &out.after));
+    out.part[0].to = stage;
+    HIL_TRY(hil_links_submit(store->links, &out, &copied));
+    hil_job stash = {.link = HIL_LINK_STASH, .after = copied, .parts = 1, .name = "gradients"};
+    hil_fence_join(&stash.after, &unit->swept);
+    stash.part[0] = (hil_part){.kind = HIL_PART_WRITE,
+                               .from = stage,
+                               .bytes = (size_t)count * size,
+                               .disk = &home->extent,
+                               .first = chunk,
+                               .count = 1};
+    hil_fence written = {0};
+    HIL_TRY(hil_links_submit(store->links, &stash, &written));
+    hil_ring_give(store->ring, stage, &written);
+    hil_fence_join(&use->left, &copied);
+    hil_fence_join(&use->left, &written);
+    return HIL_OK;
+}
+
+/* Rounds a chunk of the sum, squares it, and sends it off. */
+static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t chunk)
+{
+    hil_use *use = &unit->use[i];
+    size_t size = hil_dtype_size(unit->dtype);
+    int64_t first = chunk * store->plan->chunk, count = unit->elements - first;
+    if (count > store->plan->chunk) count = store->plan->chunk;
+    piece job = {.sum = (const float *)use->sum.data + first, .dtype = unit->dtype, .count = count};
+    bool home = use->home.tier == HIL_DEVICE, copy = home || unit->dtype != HIL_F32;
+    if (home) {
+        job.out = use->home.memory + (size_t)first * size;
+    } else if (copy) {
+        HIL_TRY(hil_window_room(store, (size_t)count * size));
+        HIL_TRY(hil_buffers_take(store->window, (size_t)count * size, &job.out));
+    } else {
+        job.out = (void *)(uintptr_t)job.sum;
+    }
+    if (copy) run(store, round_task, &job);
+    if (unit->uses == 1) square_piece(store, unit, i, job.out, first, count);
+    if (home) return HIL_OK;
+    hil_status status = send_chunk(store, unit, use, job.out, chunk);
+    if (copy) hil_buffers_give_after(store->window, job.out, &use->left);
+    return status;
+}
+
+static hil_status give(hil_store *store, hil_unit *unit, int i)
+{
+    hil_use *use = &unit->use[i];
+    assert(!use->given && !use->pins);
+    int32_t entity = hil_entity(store, unit, i);
+    if (!use->home.exists) HIL_TRY(hil_home_open(store, unit, HIL_GRADIENT, &use->home));
+    HIL_TRY(hil_window_use(store, entity));
+    HIL_TRY(hil_links_wait(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
+    if (use->home.tier == HIL_DEVICE)
+        HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
+    memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * 16 * sizeof *store->lanes);
+    use->left = (hil_fence){0};
+    ++use->pins;
+    hil_status status = HIL_OK;
+    for (int64_t c = 0; c * store->plan->chunk < unit->elements && status == HIL_OK; ++c)
+        status = give_chunk(store, unit, i, c);
+    --use->pins;
+    HIL_TRY(status);
+    if (unit->uses == 1) hil_gradient_squared(store, unit);
+    hil_window_remove(store, entity);
+    hil_fence_join(&use->sum.ready, &use->left);
+    hil_parcel_drop(store->spilled, &use->sum);
+    use->sum = (hil_parcel){0};
+    use->summing = false;
+    use->given = true;
+    return hil_window_prefetch(store);
+}
+
+hil_status hil_store_give_gradients(hil_store *store, int segment)
+{
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_unit *unit = &store->unit[u];
+        for (int i = 0; i < unit->uses; ++i)
+            if (unit->use[i].segment == segment && unit->use[i].summing)
+                HIL_TRY(give(store, unit, i));
+    }
+    return HIL_OK;
+}
+
+void hil_store_step_end(hil_store *store)
+{
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_unit *unit = &store->unit[u];
+        for (int i = 0; i < unit->uses; ++i) {
+            hil_use *use = &unit->use[i];
+            if (use->sum.data) hil_window_remove(store, hil_entity(store, unit, i));
+            hil_parcel_drop(store->spilled, &use->sum);
+            use->sum = (hil_parcel){0};
+            use->summing = use->given = false;
+            use->pins = 0;
+        }
+        for (int m = 0; m < unit->members; ++m) unit->member[m].summed = 0;
+    }
+}

@@ -1,0 +1,107 @@
+/* home.c - where each state of each unit lives, by the plan. */
+#include "store/param.h"
+
+#include <string.h>
+
+static size_t state_bytes(const hil_store *store, const hil_unit *unit, hil_unit_state state)
+{
+    const hil_store_options *o = &store->options;
+    size_t weight = (size_t)unit->elements * hil_dtype_size(unit->dtype);
+    if (state == HIL_WEIGHT) return weight;
+    if (!o->training || !unit->trainable) return 0;
+    switch (state) {
+    case HIL_GRADIENT:
+        return weight;
+    case HIL_REST:
+        return hil_rest_bytes(unit->dtype, unit->elements);
+    case HIL_STATE1:
+        return o->moments > 0 ? hil_codec_bytes(o->codec, unit->elements) : 0;
+    default:
+        return o->moments > 1 ? hil_codec_bytes(o->codec, unit->elements) : 0;
+    }
+}
+
+size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state)
+{
+    return state_bytes(store, &store->unit[unit], state);
+}
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
+}
+
+/* What a chunk of a state takes. */
+size_t hil_chunk_bytes(const hil_store *store, const hil_unit *unit, hil_unit_state state,
+                       int64_t count)
+{
+    switch (state) {
+    case HIL_REST:
+        return hil_rest_bytes(unit->dtype, count);
+    case HIL_STATE1:
+    case HIL_STATE2:
+        return hil_codec_bytes(store->options.codec, count);
+    default:
+        return (size_t)count * hil_dtype_size(unit->dtype);
+    }
+}
+
+hil_status hil_home_open(hil_store *store, const hil_unit *unit, hil_unit_state state,
+                         hil_home *home)
+{
+    static const char *const what[] = {"weights", "master weights", "first moments",
+                                       "second moments", "gradients"};
+    const hil_plan *plan = store->plan;
+    size_t bytes = state_bytes(store, unit, state);
+    *home = (hil_home){0};
+    if (!bytes) return HIL_OK;
+    home->exists = true;
+    home->bytes = bytes;
+    home->tier = (hil_tier)plan->unit[unit - store->unit].tier[state];
+    if (home->tier != HIL_DISK) {
+        HIL_TRY(
+            hil_tiers_take(store->tiers, home->tier, bytes, what[state], (void **)&home->memory));
+        store->resident[home->tier] += round_up(bytes);
+        return HIL_OK;
+    }
+    if (!store->tiers->disk)
+        return hil_fail(HIL_ERR_USAGE, "the plan keeps %s on disk, but there is no --disk",
+                        what[state]);
+    /* On disk every chunk is a page of whole blocks, so pages of 8-bit moments have a gap. */
+    int64_t chunks = (unit->elements + plan->chunk - 1) / plan->chunk;
+    size_t page = round_up(hil_chunk_bytes(store, unit, state, plan->chunk));
+    int64_t last = unit->elements - (chunks - 1) * plan->chunk;
+    size_t all = (size_t)(chunks - 1) * page + hil_chunk_bytes(store, unit, state, last);
+    hil_fence after; /* nothing was there before */
+    return hil_disk_take(store->tiers->disk, all, page, &home->extent, &after);
+}
+
+static void close_home(hil_store *store, hil_home *home)
+{
+    if (home->exists && home->tier == HIL_DISK && home->extent.at)
+        hil_disk_give(store->tiers->disk, &home->extent, NULL);
+    *home = (hil_home){0};
+}
+
+hil_status hil_homes_open(hil_store *store)
+{
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_unit *unit = &store->unit[u];
+        for (int s = 0; s < HIL_GRADIENT; ++s)
+            HIL_TRY(hil_home_open(store, unit, (hil_unit_state)s, &unit->home[s]));
+        for (int i = 0; i < unit->uses; ++i)
+            HIL_TRY(hil_home_open(store, unit, HIL_GRADIENT, &unit->use[i].home));
+    }
+    return HIL_OK;
+}
+
+void hil_homes_close(hil_store *store)
+{
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_unit *unit = &store->unit[u];
+        for (int s = 0; s < HIL_GRADIENT; ++s) close_home(store, &unit->home[s]);
+        for (int i = 0; i < unit->uses; ++i) close_home(store, &unit->use[i].home);
+        unit->ready = unit->reading = unit->swept = (hil_fence){0};
+    }
+    memset(store->resident, 0, sizeof store->resident);
+}

@@ -1,0 +1,108 @@
+/* order.c - following and repairing the order of uses; see [Note: repair]. */
+#include "store/order.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+static void free_list(hil_uses_list *list)
+{
+    hil_free(list->use);
+    hil_free(list->mark);
+}
+
+void hil_order_free(hil_order *order)
+{
+    free_list(&order->known);
+    free_list(&order->seen);
+    hil_free(order->begin);
+    hil_free(order->place);
+    hil_free(order->cursor);
+    *order = (hil_order){0};
+}
+
+/* For every entity the places where it is used: counted, then filled in order. */
+static hil_status index_known(hil_order *o)
+{
+    HIL_TRY(HIL_GROW(&o->begin, &o->begin_room, o->entities + 1));
+    HIL_TRY(HIL_GROW(&o->place, &o->place_room, o->known.count + 1));
+    HIL_TRY(HIL_GROW(&o->cursor, &o->cursor_room, o->entities + 1));
+    memset(o->begin, 0, (o->entities + 1) * sizeof *o->begin);
+    for (size_t i = 0; i < o->known.count; ++i) ++o->begin[o->known.use[i] + 1];
+    for (size_t e = 0; e < o->entities; ++e) o->begin[e + 1] += o->begin[e];
+    memcpy(o->cursor, o->begin, o->entities * sizeof *o->cursor);
+    for (size_t i = 0; i < o->known.count; ++i) o->place[o->cursor[o->known.use[i]]++] = (int64_t)i;
+    return HIL_OK;
+}
+
+hil_status hil_order_begin(hil_order *o, size_t entities)
+{
+    if (o->entities != entities || !o->begin) {
+        o->entities = entities;
+        HIL_TRY(index_known(o));
+    }
+    memcpy(o->cursor, o->begin, entities * sizeof *o->cursor);
+    o->at = o->ahead = 0;
+    o->mark = 0;
+    o->detour = false;
+    o->seen.count = o->seen.marks = 0;
+    return HIL_OK;
+}
+
+int64_t hil_order_next(hil_order *o, int32_t entity)
+{
+    int64_t *cursor = &o->cursor[entity], end = o->begin[entity + 1];
+    while (*cursor < end && o->place[*cursor] < o->at) ++*cursor;
+    return *cursor < end ? o->place[*cursor] : HIL_NEVER;
+}
+
+int64_t hil_order_first(const hil_order *o, int32_t entity)
+{
+    return o->begin[entity] < o->begin[entity + 1] ? o->place[o->begin[entity]] : HIL_NEVER;
+}
+
+static void move_to(hil_order *o, int64_t place)
+{
+    o->at = place;
+    if (o->ahead < place) o->ahead = place;
+}
+
+hil_status hil_order_mark(hil_order *o)
+{
+    HIL_TRY(HIL_GROW(&o->seen.mark, &o->seen.marks_room, o->seen.marks + 1));
+    o->seen.mark[o->seen.marks++] = (int64_t)o->seen.count;
+    if (o->mark >= o->known.marks) {
+        o->detour = true;
+        return HIL_OK;
+    }
+    int64_t place = o->known.mark[o->mark++];
+    if (place != o->at) o->detour = true;
+    if (place > o->at) move_to(o, place);
+    return HIL_OK;
+}
+
+hil_status hil_order_use(hil_order *o, int32_t entity)
+{
+    HIL_TRY(HIL_GROW(&o->seen.use, &o->seen.room, o->seen.count + 1));
+    o->seen.use[o->seen.count++] = entity;
+    int64_t count = (int64_t)o->known.count;
+    if (o->at < count && o->known.use[o->at] == entity) {
+        move_to(o, o->at + 1);
+        return HIL_OK;
+    }
+    o->detour = true;
+    if (count) ++o->repairs;
+    int64_t limit = o->mark < o->known.marks ? o->known.mark[o->mark] : count;
+    int64_t next = hil_order_next(o, entity);
+    if (next < limit) move_to(o, next + 1);
+    return HIL_OK;
+}
+
+hil_status hil_order_end(hil_order *o)
+{
+    if (!o->detour && o->at == (int64_t)o->known.count) return HIL_OK;
+    hil_uses_list seen = o->seen;
+    o->seen = o->known;
+    o->known = seen;
+    return index_known(o);
+}

@@ -1,0 +1,49 @@
+/* order.h - the order in which a pass uses weights and sums: known from the last one, followed now,
+   repaired where the model takes another path. */
+#ifndef HIL_STORE_ORDER_H
+#define HIL_STORE_ORDER_H
+
+#include "base/fail.h"
+
+/* [Note: repair] The engine enters every segment for every micro-batch in a fixed order and marks
+   each entry. Between two marks the model may skip or repeat uses: a use that comes later before
+   the next mark moves the place there, any other leaves it; the next mark puts it right again. So
+   a detour costs what it skipped or repeated, never the whole schedule. After a pass with a detour
+   the order that was seen becomes the known one. */
+typedef struct hil_uses_list {
+    int32_t *use;
+    size_t count, room;
+    int64_t *mark; /* places in `use` */
+    size_t marks, marks_room;
+} hil_uses_list;
+
+/* Zero it before the first begin. */
+typedef struct hil_order {
+    hil_uses_list known, seen;
+    size_t entities;
+    int64_t *begin;  /* per entity: where its places start in `place` */
+    int64_t *place;  /* in known.use, ascending */
+    int64_t *cursor; /* per entity: first place that is not before `at` */
+    size_t begin_room, place_room, cursor_room;
+    int64_t at, ahead; /* next use expected; next use to be fetched */
+    size_t mark;       /* next mark expected */
+    int64_t repairs;   /* so far */
+    bool detour;       /* in this pass */
+} hil_order;
+
+#define HIL_NEVER INT64_MAX
+
+void hil_order_free(hil_order *order);
+/* A new pass over entities [0, entities). */
+hil_status hil_order_begin(hil_order *order, size_t entities);
+hil_status hil_order_mark(hil_order *order);
+hil_status hil_order_use(hil_order *order, int32_t entity);
+/* Adopts what was seen when it is not what was known. */
+hil_status hil_order_end(hil_order *order);
+
+/* The place of the next use at or after `at`, or HIL_NEVER. */
+int64_t hil_order_next(hil_order *order, int32_t entity);
+/* The place of its first use in a pass, or HIL_NEVER. */
+int64_t hil_order_first(const hil_order *order, int32_t entity);
+
+#endif

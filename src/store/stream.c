@@ -1,0 +1,410 @@
+/* stream.c - the sweep: chunks of states pass through a circle of slots (read, update, write), in
+   the order of the next forward, beside whatever follows.
+
+   A unit whose states all live on the device, and every state that lives on the host, is updated in
+   place; other states of a unit are staged in a slot of host memory. */
+#include "base/alloc.h"
+#include "store/param.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TASK 16384 /* elements of one task of the pool */
+
+typedef struct slot {
+    char *memory;
+    hil_fence free;
+} slot;
+
+typedef struct record {
+    hil_unit *unit;
+    int64_t chunk;
+    slot *slot;
+} record;
+
+struct hil_stream {
+    slot *slot;
+    int slots, next;
+    record *record;
+    size_t records;
+    hil_unit **order;
+    bool *listed;
+    hil_update_fn *update;
+    _Alignas(16) char rule[HIL_RULE_BYTES];
+    hil_fence all; /* over: the last sweep is done */
+};
+
+/* Where the states of a chunk are while they are worked on. */
+typedef struct places {
+    char *state[HIL_GRADIENT];
+    char *gradient[HIL_USES]; /* by use */
+    size_t staged;            /* bytes of the slot */
+} places;
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
+}
+
+static int64_t chunk_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
+{
+    int64_t rest = unit->elements - chunk * store->plan->chunk;
+    return rest < store->plan->chunk ? rest : store->plan->chunk;
+}
+
+static bool on_device(const hil_unit *unit)
+{
+    for (int s = 0; s < HIL_GRADIENT; ++s)
+        if (unit->home[s].exists && unit->home[s].tier != HIL_DEVICE) return false;
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->use[i].home.exists && unit->use[i].home.tier != HIL_DEVICE) return false;
+    return true;
+}
+
+/* A slot that is being filled; without memory only measured. */
+typedef struct staging {
+    char *memory;
+    size_t used;
+} staging;
+
+static char *place(const hil_store *store, const record *r, hil_unit_state state,
+                   const hil_home *home, staging *slot_used)
+{
+    if (!home->exists) return NULL;
+    const hil_unit *unit = r->unit;
+    if (home->tier == HIL_HOST || (home->tier == HIL_DEVICE && on_device(unit)))
+        return home->memory + hil_chunk_bytes(store, unit, state, r->chunk * store->plan->chunk);
+    char *at = slot_used->memory ? slot_used->memory + slot_used->used : NULL;
+    int64_t count = chunk_count(store, unit, r->chunk);
+    slot_used->used += round_up(hil_chunk_bytes(store, unit, state, count));
+    return at;
+}
+
+static places locate(const hil_store *store, const record *r)
+{
+    places p = {0};
+    staging s = {.memory = r->slot ? r->slot->memory : NULL};
+    hil_unit *unit = r->unit;
+    for (int i = 0; i < HIL_GRADIENT; ++i)
+        p.state[i] = place(store, r, (hil_unit_state)i, &unit->home[i], &s);
+    for (int i = 0; i < unit->uses; ++i)
+        p.gradient[i] = place(store, r, HIL_GRADIENT, &unit->use[i].home, &s);
+    p.staged = s.used;
+    return p;
+}
+
+/* Whether the place of a state is in a slot and not at home. */
+static bool is_staged(const hil_unit *unit, const hil_home *home)
+{
+    return home->exists &&
+           (home->tier == HIL_DISK || (home->tier == HIL_DEVICE && !on_device(unit)));
+}
+
+static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
+                     hil_unit_state state, const record *r, char *at)
+{
+    bool in = job->link == HIL_LINK_READ;
+    size_t bytes = hil_chunk_bytes(store, r->unit, state, chunk_count(store, r->unit, r->chunk));
+    hil_part *part = &job->part[job->parts++];
+    if (home->tier == HIL_DISK) {
+        *part = (hil_part){.kind = in ? HIL_PART_READ : HIL_PART_WRITE,
+                           .to = in ? at : NULL,
+                           .from = in ? NULL : at,
+                           .bytes = bytes,
+                           .disk = &home->extent,
+                           .first = r->chunk,
+                           .count = 1};
+        return;
+    }
+    char *memory =
+        home->memory + hil_chunk_bytes(store, r->unit, state, r->chunk * store->plan->chunk);
+    *part = (hil_part){
+        .kind = HIL_PART_COPY, .to = in ? at : memory, .from = in ? memory : at, .bytes = bytes};
+}
+
+enum { STATES = 1, GRADIENTS = 2 };
+
+/* The job that fills or empties the slot; without parts there is nothing to do. */
+static hil_job stage_job(const hil_store *store, hil_link link, const record *r, unsigned what)
+{
+    hil_job job = {.link = link, .name = "states"};
+    const hil_unit *unit = r->unit;
+    places p = locate(store, r);
+    for (int s = 0; s < HIL_GRADIENT && (what & STATES); ++s)
+        if (is_staged(unit, &unit->home[s]))
+            add_part(store, &job, &unit->home[s], (hil_unit_state)s, r, p.state[s]);
+    for (int i = 0; i < unit->uses && (what & GRADIENTS); ++i)
+        if ((unit->sweeping >> i & 1) && is_staged(unit, &unit->use[i].home))
+            add_part(store, &job, &unit->use[i].home, HIL_GRADIENT, r, p.gradient[i]);
+    return job;
+}
+
+/* A chunk that is being worked on. */
+typedef struct updating {
+    hil_store *store;
+    const hil_unit *unit;
+    places places;
+    int64_t base, count; /* elements of the unit */
+} updating;
+
+static updating work_on(hil_store *store, const record *r)
+{
+    return (updating){store, r->unit, locate(store, r), r->chunk * store->plan->chunk,
+                      chunk_count(store, r->unit, r->chunk)};
+}
+
+/* The use of the lowest segment above `last`. */
+static int following_use(const hil_unit *unit, int last)
+{
+    int best = -1;
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->use[i].segment > last &&
+            (best < 0 || unit->use[i].segment < unit->use[best].segment))
+            best = i;
+    return best;
+}
+
+/* Elements [from, to) of the unit as a block of one member; gradients in the order of segments. */
+static hil_block make_block(const updating *job, const hil_member *member, int64_t from, int64_t to)
+{
+    const hil_unit *unit = job->unit;
+    hil_block b = {
+        .count = to - from, .dtype = unit->dtype, .decay = !member->param->spec.no_decay};
+    char *state[HIL_GRADIENT];
+    for (int s = 0; s < HIL_GRADIENT; ++s) {
+        size_t at = hil_chunk_bytes(job->store, unit, (hil_unit_state)s, from - job->base);
+        state[s] = job->places.state[s] ? job->places.state[s] + at : NULL;
+    }
+    b.weight = state[HIL_WEIGHT];
+    b.rest = state[HIL_REST];
+    b.moment[0] = state[HIL_STATE1];
+    b.moment[1] = state[HIL_STATE2];
+    size_t at = (size_t)(from - job->base) * hil_dtype_size(unit->dtype);
+    for (int i = following_use(unit, -1); i >= 0; i = following_use(unit, unit->use[i].segment))
+        if (member->sweeping >> i & 1) b.gradient[b.gradients++] = job->places.gradient[i] + at;
+    return b;
+}
+
+/* The part of a member inside [first, last); false: none. */
+static bool overlap(const hil_member *member, int64_t first, int64_t last, int64_t *from,
+                    int64_t *to)
+{
+    *from = member->offset > first ? member->offset : first;
+    *to = member->offset + member->count < last ? member->offset + member->count : last;
+    return *from < *to;
+}
+
+static void update_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const updating *job = context;
+    int64_t first = job->base + i * TASK, last = job->base + job->count, from, to;
+    if (last > first + TASK) last = first + TASK;
+    for (int m = 0; m < job->unit->members; ++m) {
+        if (!overlap(&job->unit->member[m], first, last, &from, &to)) continue;
+        hil_block block = make_block(job, &job->unit->member[m], from, to);
+        if (block.gradients) job->store->stream->update(job->store->stream->rule, &block);
+    }
+}
+
+static hil_status update_chunk(void *context, int64_t index)
+{
+    hil_store *store = context;
+    updating job = work_on(store, &store->stream->record[index]);
+    hil_pool_run(store->opening.update, update_task, &job, (job.count + TASK - 1) / TASK);
+    return HIL_OK;
+}
+
+static slot *next_slot(struct hil_stream *s)
+{
+    slot *next = &s->slot[s->next];
+    s->next = (s->next + 1) % s->slots;
+    return next;
+}
+
+/* Read, update, write one chunk. */
+static hil_status sweep_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
+{
+    struct hil_stream *s = store->stream;
+    size_t index = s->records++;
+    record *r = &s->record[index];
+    *r = (record){.unit = unit, .chunk = chunk};
+    if (locate(store, r).staged > 0) r->slot = next_slot(s);
+    hil_fence before = unit->reading, filled = {0}, done = {0};
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->sweeping >> i & 1) hil_fence_join(&before, &unit->use[i].left);
+    if (r->slot) {
+        hil_job read = stage_job(store, HIL_LINK_READ, r, STATES | GRADIENTS);
+        read.after = before;
+        hil_fence_join(&read.after, &r->slot->free);
+        HIL_TRY(hil_links_submit(store->links, &read, &filled));
+    }
+    hil_job update = {.link = HIL_LINK_UPDATE,
+                      .after = before,
+                      .run = update_chunk,
+                      .context = store,
+                      .index = (int64_t)index,
+                      .name = "update"};
+    hil_fence_join(&update.after, &filled);
+    int64_t count = chunk_count(store, unit, chunk);
+    if (store->opening.speeds) update.seconds = (double)count / store->opening.speeds->update;
+    HIL_TRY(hil_links_submit(store->links, &update, &done));
+    if (r->slot) {
+        hil_job write = stage_job(store, HIL_LINK_WRITE, r, STATES);
+        write.after = done;
+        if (write.parts) HIL_TRY(hil_links_submit(store->links, &write, &done));
+        r->slot->free = done;
+    }
+    hil_fence_join(&unit->swept, &done);
+    return HIL_OK;
+}
+
+/* Remembers what this step gave: the step ends while the sweep goes on. */
+static void note_given(hil_unit *unit)
+{
+    unit->sweeping = 0;
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->use[i].given) unit->sweeping |= 1u << i;
+    for (int m = 0; m < unit->members; ++m) unit->member[m].sweeping = unit->member[m].summed;
+}
+
+static hil_status sweep_unit(hil_store *store, hil_unit *unit)
+{
+    note_given(unit);
+    if (!unit->sweeping) return HIL_OK;
+    hil_window_forget(store, unit);
+    for (int64_t c = 0; c * store->plan->chunk < unit->elements; ++c)
+        HIL_TRY(sweep_chunk(store, unit, c));
+    hil_fence_join(&store->stream->all, &unit->swept);
+    unit->reading = (hil_fence){0};
+    return HIL_OK;
+}
+
+/* The units in the order in which the next forward uses them. */
+static void sort_units(hil_store *store)
+{
+    struct hil_stream *s = store->stream;
+    const hil_uses_list *known = &store->order[HIL_PASS_TRAIN].known;
+    size_t count = 0;
+    memset(s->listed, 0, store->units * sizeof *s->listed);
+    for (size_t i = 0; i < known->count + store->units; ++i) {
+        size_t u = i < known->count ? (size_t)(known->use[i] / HIL_ENTITIES) : i - known->count;
+        if (s->listed[u]) continue;
+        s->listed[u] = true;
+        s->order[count++] = &store->unit[u];
+    }
+}
+
+hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,
+                            size_t rule_bytes)
+{
+    struct hil_stream *s = store->stream;
+    assert(rule_bytes <= sizeof s->rule);
+    HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_UPDATE));
+    s->update = update;
+    memcpy(s->rule, rule, rule_bytes);
+    s->records = 0;
+    sort_units(store);
+    for (size_t u = 0; u < store->units; ++u) HIL_TRY(sweep_unit(store, s->order[u]));
+    return HIL_OK;
+}
+
+hil_status hil_store_settle(hil_store *store)
+{
+    return hil_links_wait(store->links, &store->stream->all, HIL_WAIT_UPDATE);
+}
+
+static hil_status square_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
+{
+    struct hil_stream *s = store->stream;
+    record r = {.unit = unit, .chunk = chunk};
+    hil_fence ready = {0};
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->sweeping >> i & 1) hil_fence_join(&ready, &unit->use[i].left);
+    if (locate(store, &r).staged) {
+        r.slot = next_slot(s);
+        hil_job read = stage_job(store, HIL_LINK_READ, &r, GRADIENTS);
+        read.after = ready;
+        hil_fence_join(&read.after, &r.slot->free);
+        if (read.parts) HIL_TRY(hil_links_submit(store->links, &read, &ready));
+    }
+    HIL_TRY(hil_links_wait(store->links, &ready, HIL_WAIT_GRADIENTS));
+    updating job = work_on(store, &r);
+    double *lanes = store->lanes;
+    for (int m = 0; m < unit->members; ++m) {
+        const hil_member *member = &unit->member[m];
+        int64_t from, to;
+        if (overlap(member, job.base, job.base + job.count, &from, &to)) {
+            hil_block block = make_block(&job, member, from, to);
+            if (block.gradients) hil_gradient_square(store, &block, from - member->offset, lanes);
+        }
+        lanes += 16 * hil_member_blocks(member);
+    }
+    return HIL_OK;
+}
+
+/* A unit that is used in several segments: its gradients are added before they are squared. */
+static hil_status square_shared(hil_store *store, hil_unit *unit)
+{
+    note_given(unit);
+    memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * 16 * sizeof *store->lanes);
+    for (int64_t c = 0; c * store->plan->chunk < unit->elements; ++c)
+        HIL_TRY(square_chunk(store, unit, c));
+    hil_gradient_squared(store, unit);
+    return HIL_OK;
+}
+
+hil_status hil_store_norm(hil_store *store, double *norm)
+{
+    double sum = 0;
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_unit *unit = &store->unit[u];
+        bool given = false;
+        for (int i = 0; i < unit->uses; ++i) given |= unit->use[i].given;
+        if (!given) continue;
+        if (unit->uses > 1) HIL_TRY(square_shared(store, unit));
+        int64_t blocks = hil_unit_blocks(unit);
+        for (int64_t b = 0; b < blocks; ++b) sum += unit->square[b];
+    }
+    *norm = sqrt(sum);
+    return HIL_OK;
+}
+
+hil_status hil_stream_open(hil_store *store)
+{
+    struct hil_stream *s;
+    HIL_TRY(HIL_ALLOC(1, &s));
+    store->stream = s;
+    HIL_TRY(HIL_ALLOC(store->units, &s->order));
+    HIL_TRY(HIL_ALLOC(store->units, &s->listed));
+    size_t most = 0;
+    int64_t chunks = 0;
+    for (size_t u = 0; u < store->units && store->options.training; ++u) {
+        size_t staged = locate(store, &(record){.unit = &store->unit[u]}).staged;
+        if (!store->unit[u].trainable) continue;
+        if (staged > most) most = staged;
+        chunks += (store->unit[u].elements + store->plan->chunk - 1) / store->plan->chunk;
+    }
+    HIL_TRY(HIL_ALLOC(chunks, &s->record));
+    if (!most) return HIL_OK;
+    HIL_TRY(HIL_ALLOC(store->plan->slots, &s->slot));
+    s->slots = store->plan->slots;
+    for (int i = 0; i < s->slots; ++i) {
+        HIL_TRY(hil_tiers_take(store->tiers, HIL_HOST, most, "staging of states",
+                               (void **)&s->slot[i].memory));
+        store->resident[HIL_HOST] += most;
+    }
+    return HIL_OK;
+}
+
+void hil_stream_close(hil_store *store)
+{
+    struct hil_stream *s = store->stream;
+    if (!s) return;
+    hil_free(s->slot);
+    hil_free(s->record);
+    hil_free(s->order);
+    hil_free(s->listed);
+    hil_free(s);
+    store->stream = NULL;
+}

@@ -1,0 +1,136 @@
+/* unit.c - the grid: which elements of which parameters move together. It follows from shapes,
+   dtype and tile size alone. */
+#include "base/alloc.h"
+#include "store/param.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int64_t tile_rows(const hil_param *p, size_t tile_size)
+{
+    int64_t rows = hil_shape_rows(&p->spec.shape);
+    int64_t row_bytes = hil_shape_cols(&p->spec.shape) * (int64_t)hil_dtype_size(p->dtype);
+    if (rows <= HIL_TILE_MULTIPLE || row_bytes == 0) return rows ? rows : 1;
+    int64_t fit = (int64_t)(tile_size / (size_t)row_bytes) / HIL_TILE_MULTIPLE * HIL_TILE_MULTIPLE;
+    if (fit < HIL_TILE_MULTIPLE) fit = HIL_TILE_MULTIPLE;
+    return fit < rows ? fit : rows;
+}
+
+static int64_t pad(int64_t count)
+{
+    return (count + HIL_PAD - 1) / HIL_PAD * HIL_PAD;
+}
+
+static hil_status add_unit(hil_store *store, const hil_param *p, hil_unit **out)
+{
+    HIL_TRY(HIL_GROW(&store->unit, &store->units_room, store->units + 1));
+    *out = &store->unit[store->units++];
+    **out = (hil_unit){.dtype = p->dtype, .trainable = p->trainable};
+    return HIL_OK;
+}
+
+static hil_status add_member(hil_unit *unit, hil_param *p, int64_t first, int64_t count)
+{
+    size_t room = (size_t)unit->room;
+    HIL_TRY(HIL_GROW(&unit->member, &room, unit->members + 1));
+    unit->room = (int)room;
+    unit->member[unit->members++] =
+        (hil_member){.param = p, .offset = unit->elements, .first = first, .count = count};
+    unit->elements += pad(count);
+    return HIL_OK;
+}
+
+static hil_status cut_matrix(hil_store *store, hil_param *p)
+{
+    int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape);
+    p->unit = store->units;
+    for (int64_t first = 0; first < p->elements || first == 0; first += tile) {
+        hil_unit *unit;
+        int64_t rest = p->elements - first;
+        HIL_TRY(add_unit(store, p, &unit));
+        HIL_TRY(add_member(unit, p, first, rest < tile ? rest : tile));
+        if (tile == 0) break;
+    }
+    return HIL_OK;
+}
+
+/* A vector joins the unit of its group when there is one of its kind. */
+static hil_status join_vector(hil_store *store, hil_param *p)
+{
+    for (size_t i = 0; i < (size_t)p->index; ++i) {
+        const hil_param *other = store->params[i];
+        if (other->spec.shape.ndim != 1 || other->spec.group != p->spec.group ||
+            other->trainable != p->trainable)
+            continue;
+        p->unit = other->unit;
+        p->member = store->unit[p->unit].members;
+        return add_member(&store->unit[p->unit], p, 0, p->elements);
+    }
+    hil_unit *unit;
+    p->unit = store->units;
+    HIL_TRY(add_unit(store, p, &unit));
+    return add_member(unit, p, 0, p->elements);
+}
+
+hil_status hil_units_arrange(hil_store *store)
+{
+    int64_t most = 1;
+    for (size_t i = 0; i < store->count; ++i) {
+        hil_param *p = store->params[i];
+        p->dtype = p->spec.shape.ndim == 1 ? HIL_F32 : store->options.compute;
+        p->tile_rows = tile_rows(p, store->options.tile_size);
+        HIL_TRY(p->spec.shape.ndim == 1 ? join_vector(store, p) : cut_matrix(store, p));
+    }
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_unit *unit = &store->unit[u];
+        int64_t blocks = hil_unit_blocks(unit);
+        if (blocks > most) most = blocks;
+        if (store->options.training && unit->trainable) HIL_TRY(HIL_ALLOC(blocks, &unit->square));
+    }
+    return HIL_ALLOC(most * 16, &store->lanes);
+}
+
+void hil_units_free(hil_store *store)
+{
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_free(store->unit[u].member);
+        hil_free(store->unit[u].square);
+    }
+    hil_free(store->unit);
+    hil_free(store->lanes);
+}
+
+int64_t hil_unit_blocks(const hil_unit *unit)
+{
+    int64_t blocks = 0;
+    for (int i = 0; i < unit->members; ++i) blocks += hil_member_blocks(&unit->member[i]);
+    return blocks;
+}
+
+size_t hil_store_units(const hil_store *store)
+{
+    return store->units;
+}
+
+int64_t hil_unit_elements(const hil_store *store, size_t unit)
+{
+    return store->unit[unit].elements;
+}
+
+int hil_unit_uses(const hil_store *store, size_t unit)
+{
+    return store->unit[unit].uses;
+}
+
+const char *hil_unit_name(const hil_store *store, size_t unit, char out[HIL_UNIT_NAME])
+{
+    const hil_unit *u = &store->unit[unit];
+    const hil_param *p = u->member[0].param;
+    if (u->members > 1)
+        snprintf(out, HIL_UNIT_NAME, "%.100s and %d more", p->name, u->members - 1);
+    else if (u->member[0].count < p->elements)
+        snprintf(out, HIL_UNIT_NAME, "%.100s[%zu]", p->name, unit - p->unit);
+    else
+        snprintf(out, HIL_UNIT_NAME, "%.100s", p->name);
+    return out;
+}

@@ -1,0 +1,246 @@
+/* window.c - weights and sums that come to the device and leave it again: what is used next is
+   fetched ahead, what is used last leaves first. Nothing here looks at the time. */
+#include "base/alloc.h"
+#include "base/text.h"
+#include "store/param.h"
+
+static hil_unit *unit_at(const hil_store *store, int32_t entity)
+{
+    return &store->unit[entity / HIL_ENTITIES];
+}
+
+/* NULL for a weight. */
+static hil_use *use_at(const hil_store *store, int32_t entity)
+{
+    int use = entity % HIL_ENTITIES;
+    return use ? &unit_at(store, entity)->use[use - 1] : NULL;
+}
+
+static bool is_here(const hil_store *store, int32_t entity)
+{
+    const hil_use *use = use_at(store, entity);
+    return use ? use->sum.data != NULL : unit_at(store, entity)->copy != NULL;
+}
+
+/* A weight that lives on the device needs no copy. */
+static bool is_resident(const hil_store *store, int32_t entity)
+{
+    return entity % HIL_ENTITIES == 0 &&
+           unit_at(store, entity)->home[HIL_WEIGHT].tier == HIL_DEVICE;
+}
+
+static size_t bytes_of(const hil_store *store, int32_t entity)
+{
+    const hil_unit *unit = unit_at(store, entity);
+    return use_at(store, entity) ? (size_t)unit->elements * 4 : unit->home[HIL_WEIGHT].bytes;
+}
+
+/* The place of the next use. A weight that the coming update will change is worth nothing after its
+   last use; others are used again in the next pass. */
+static int64_t next_use(const hil_store *store, int32_t entity)
+{
+    hil_order *order = store->pass;
+    if (!order) return HIL_NEVER;
+    int64_t next = hil_order_next(order, entity);
+    if (next != HIL_NEVER) return next;
+    bool training = order == &store->order[HIL_PASS_TRAIN];
+    int64_t first = hil_order_first(order, entity);
+    if ((training && unit_at(store, entity)->trainable) || first == HIL_NEVER) return HIL_NEVER;
+    return (int64_t)order->known.count + first;
+}
+
+void hil_window_remove(hil_store *store, int32_t entity)
+{
+    for (size_t i = 0; i < store->here_count; ++i)
+        if (store->here[i] == entity) {
+            store->here[i] = store->here[--store->here_count];
+            return;
+        }
+}
+
+static hil_status leave(hil_store *store, int32_t entity)
+{
+    hil_unit *unit = unit_at(store, entity);
+    hil_use *use = use_at(store, entity);
+    hil_window_remove(store, entity);
+    if (store->pass) {
+        int64_t next = hil_order_next(store->pass, entity);
+        if (next < store->pass->ahead) store->pass->ahead = next;
+    }
+    if (!use) {
+        hil_buffers_give_after(store->window, unit->copy, &unit->ready);
+        unit->copy = NULL;
+        return HIL_OK;
+    }
+    if (use->summing)
+        return hil_parcel_send(store->spilled, &use->sum, (hil_tier)store->plan->spill);
+    hil_parcel_drop(store->spilled, &use->sum);
+    return HIL_OK;
+}
+
+void hil_window_forget(hil_store *store, hil_unit *unit)
+{
+    if (!unit->copy) return;
+    hil_window_remove(store, hil_entity(store, unit, HIL_OF_WEIGHT));
+    hil_buffers_give_after(store->window, unit->copy, &unit->ready);
+    unit->copy = NULL;
+}
+
+static int pins_of(const hil_store *store, int32_t entity)
+{
+    const hil_use *use = use_at(store, entity);
+    return use ? use->pins : unit_at(store, entity)->pins;
+}
+
+/* Makes room by letting go what is used after `horizon`, the last first. */
+static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, bool *made)
+{
+    *made = true;
+    while (!hil_buffers_fits(store->window, bytes)) {
+        int32_t last = -1;
+        int64_t latest = horizon;
+        for (size_t i = 0; i < store->here_count; ++i) {
+            int32_t entity = store->here[i];
+            if (pins_of(store, entity)) continue;
+            int64_t next = next_use(store, entity);
+            if (next < latest || next == horizon || (next == latest && entity < last)) continue;
+            last = entity;
+            latest = next;
+        }
+        if (last < 0) {
+            *made = false;
+            return HIL_OK;
+        }
+        HIL_TRY(leave(store, last));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_window_room(hil_store *store, size_t bytes)
+{
+    bool made;
+    HIL_TRY(make_room(store, bytes, -1, &made));
+    if (made) return HIL_OK;
+    char need[32], have[32];
+    return hil_fail(HIL_ERR_MEMORY,
+                    "%s do not fit beside what is in use in the device's %s for weights: give more "
+                    "--device-memory or a smaller --tile-size",
+                    hil_text_bytes(need, bytes), hil_text_bytes(have, store->plan->window));
+}
+
+/* From the host in one copy; from disk page by page through the ring. */
+static hil_status fetch_weight(hil_store *store, hil_unit *unit)
+{
+    const hil_home *home = &unit->home[HIL_WEIGHT];
+    hil_fence room, ready = {0};
+    HIL_TRY(hil_buffers_take_after(store->window, home->bytes, (void **)&unit->copy, &room));
+    hil_job in = {.link = HIL_LINK_IN, .parts = 1, .name = "weights"};
+    in.part[0].kind = HIL_PART_COPY;
+    if (home->tier == HIL_HOST) {
+        in.after = room;
+        hil_fence_join(&in.after, &unit->swept);
+        in.part[0].to = unit->copy;
+        in.part[0].from = home->memory;
+        in.part[0].bytes = home->bytes;
+        HIL_TRY(hil_links_submit(store->links, &in, &ready));
+        unit->ready = ready;
+        hil_fence_join(&unit->reading, &ready);
+        return HIL_OK;
+    }
+    for (int64_t page = 0; page < home->extent.pages; ++page) {
+        size_t at = (size_t)page * home->extent.page, bytes = home->bytes - at;
+        if (bytes > home->extent.page) bytes = home->extent.page;
+        hil_job fetch = {.link = HIL_LINK_FETCH, .parts = 1, .name = "weights"};
+        void *piece;
+        hil_fence fetched = {0};
+        HIL_TRY(hil_ring_take(store->ring, home->extent.page, &piece, &fetch.after));
+        hil_fence_join(&fetch.after, &unit->swept);
+        fetch.part[0] = (hil_part){.kind = HIL_PART_READ,
+                                   .to = piece,
+                                   .bytes = bytes,
+                                   .disk = &home->extent,
+                                   .first = page,
+                                   .count = 1};
+        HIL_TRY(hil_links_submit(store->links, &fetch, &fetched));
+        in.after = fetched;
+        hil_fence_join(&in.after, &room);
+        in.part[0].to = unit->copy + at;
+        in.part[0].from = piece;
+        in.part[0].bytes = bytes;
+        HIL_TRY(hil_links_submit(store->links, &in, &ready));
+        hil_ring_give(store->ring, piece, &ready);
+        hil_fence_join(&unit->reading, &fetched);
+    }
+    unit->ready = ready;
+    return HIL_OK;
+}
+
+/* Room is there. A sum that is new gets its memory only; its first user zeroes it. */
+static hil_status start(hil_store *store, int32_t entity)
+{
+    hil_use *use = use_at(store, entity);
+    HIL_TRY(HIL_GROW(&store->here, &store->here_room, store->here_count + 1));
+    if (!use) {
+        HIL_TRY(fetch_weight(store, unit_at(store, entity)));
+    } else if (use->summing) {
+        HIL_TRY(hil_parcel_call(store->spilled, &use->sum));
+    } else {
+        use->sum = (hil_parcel){.bytes = bytes_of(store, entity)};
+        HIL_TRY(
+            hil_buffers_take_after(store->window, use->sum.bytes, &use->sum.data, &use->sum.ready));
+    }
+    store->here[store->here_count++] = entity;
+    return HIL_OK;
+}
+
+hil_status hil_window_bring(hil_store *store, int32_t entity)
+{
+    if (is_resident(store, entity) || is_here(store, entity)) return HIL_OK;
+    HIL_TRY(hil_window_room(store, bytes_of(store, entity)));
+    return start(store, entity);
+}
+
+hil_status hil_window_prefetch(hil_store *store)
+{
+    hil_order *order = store->pass;
+    if (!order || !store->plan->prefetch) return HIL_OK;
+    for (; order->ahead < (int64_t)order->known.count; ++order->ahead) {
+        int32_t entity = order->known.use[order->ahead];
+        if (is_resident(store, entity) || is_here(store, entity)) continue;
+        bool made;
+        HIL_TRY(make_room(store, bytes_of(store, entity), order->ahead, &made));
+        if (!made) return HIL_OK;
+        HIL_TRY(start(store, entity));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_window_use(hil_store *store, int32_t entity)
+{
+    if (store->pass) HIL_TRY(hil_order_use(store->pass, entity));
+    return hil_window_bring(store, entity);
+}
+
+hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, const void **data)
+{
+    hil_unit *unit = hil_unit_of(store, param, tile);
+    int64_t offset = unit->member[param->member].offset;
+    size_t at = (size_t)offset * hil_dtype_size(unit->dtype);
+    HIL_TRY(hil_window_use(store, hil_entity(store, unit, HIL_OF_WEIGHT)));
+    ++unit->pins;
+    hil_status status = hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE);
+    const char *memory = unit->home[HIL_WEIGHT].memory;
+    if (unit->home[HIL_WEIGHT].tier != HIL_DEVICE) {
+        memory = unit->copy;
+        if (status == HIL_OK) status = hil_links_wait(store->links, &unit->ready, HIL_WAIT_WEIGHTS);
+    }
+    if (status == HIL_OK) status = hil_window_prefetch(store);
+    if (status != HIL_OK) --unit->pins;
+    *data = memory + at;
+    return status;
+}
+
+void hil_store_release(hil_store *store, hil_param *param, int64_t tile)
+{
+    --hil_unit_of(store, param, tile)->pins;
+}

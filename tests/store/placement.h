@@ -1,0 +1,186 @@
+/* placement.h - a few parameters, a made-up step and a plan for any placement of them. */
+#ifndef TESTS_STORE_PLACEMENT_H
+#define TESTS_STORE_PLACEMENT_H
+
+#include "base/alloc.h"
+#include "check.h"
+#include "store/store.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MATRICES = 4, VECTORS = 3, PARAMS = MATRICES + VECTORS, SEGMENTS = 3 };
+
+typedef struct rig {
+    hil_store *store;
+    hil_param *param[PARAMS];
+    hil_pool *pool, *update;
+    hil_tiers tiers;
+    hil_plan plan;
+    hil_drive drive[2];
+} rig;
+
+static inline void rig_square(const hil_block *b, double lane[16])
+{
+    for (int64_t i = 0; i < b->count; ++i) {
+        float g = 0;
+        for (int u = 0; u < b->gradients; ++u)
+            g += b->dtype == HIL_F32 ? ((const float *)b->gradient[u])[i]
+                                     : hil_bf16_load(((const uint16_t *)b->gradient[u])[i]);
+        lane[i % 16] += (double)g * (double)g;
+    }
+}
+
+/* m = m / 2 + g, v = v + g^2, w = w - m / (4 + v). */
+static inline void rig_rule(const void *rule, const hil_block *b)
+{
+    float scale = *(const float *)rule;
+    float *m = b->moment[0], *v = b->moment[1];
+    for (int64_t i = 0; i < b->count; ++i) {
+        float g = 0, w;
+        bool full = b->dtype == HIL_F32;
+        uint16_t *high = b->weight, *low = b->rest;
+        for (int u = 0; u < b->gradients; ++u)
+            g += full ? ((const float *)b->gradient[u])[i]
+                      : hil_bf16_load(((const uint16_t *)b->gradient[u])[i]);
+        w = full ? ((float *)b->weight)[i] : hil_weight_join(high[i], low[i]);
+        m[i] = m[i] / 2 + scale * g;
+        v[i] = v[i] + g * g;
+        w -= m[i] / (4 + v[i]);
+        if (full) {
+            ((float *)b->weight)[i] = w;
+        } else {
+            high[i] = hil_weight_high(w);
+            low[i] = hil_weight_low(w);
+        }
+    }
+}
+
+/* Segment 0 uses the tied matrix 0 and its own; segment 2 uses matrix 0 again. */
+static inline int rig_segment(int p)
+{
+    return p < MATRICES ? p % SEGMENTS : p - MATRICES;
+}
+
+static inline void rig_create(rig *r, hil_dtype dtype)
+{
+    memset(r, 0, sizeof *r);
+    CHECK_OK(hil_pool_create(&r->pool, 2));
+    CHECK_OK(hil_pool_create(&r->update, 2));
+    CHECK_OK(hil_store_create(&r->store));
+    const int64_t rows[MATRICES] = {300, 130, 64, 500};
+    for (int p = 0; p < PARAMS; ++p) {
+        char name[16];
+        snprintf(name, sizeof name, "p%d", p);
+        hil_param_spec spec = {.name = name,
+                               .shape = {2, {p < MATRICES ? rows[p] : 0, 72}},
+                               .init = HIL_INIT_NORMAL,
+                               .std = 1,
+                               .no_decay = p % 2,
+                               .group = p % 2};
+        if (p >= MATRICES) spec.shape = (hil_shape){1, {40 + p}};
+        CHECK_OK(hil_store_add(r->store, &spec, &r->param[p]));
+    }
+    hil_store_options options = {
+        .compute = dtype, .training = true, .tile_size = 128 * 72 * 2, .moments = 2};
+    CHECK_OK(hil_store_arrange(r->store, &options));
+    for (int p = 0; p < PARAMS; ++p)
+        CHECK_OK(hil_store_declare_use(r->store, r->param[p], rig_segment(p)));
+    CHECK_OK(hil_store_declare_use(r->store, r->param[0], 2));
+    r->plan = (hil_plan){.prefetch = true,
+                         .window = 1 << 20,
+                         .ring = 256 << 10,
+                         .spilled = 4 << 20,
+                         .chunk = 4096,
+                         .slots = 3,
+                         .spill = HIL_HOST,
+                         .units = hil_store_units(r->store)};
+    CHECK_OK(HIL_ALLOC(r->plan.units, &r->plan.unit));
+    r->drive[0] = (hil_drive){"/tmp", 64 << 20, 1};
+    r->drive[1] = (hil_drive){".", 64 << 20, 2};
+}
+
+static inline hil_status rig_open(rig *r, int drives, hil_io_kind io)
+{
+    static const uint64_t bytes[HIL_DRIVES] = {32 << 20, 32 << 20};
+    hil_tiers_options tiers = {.device_bytes = 8 << 20,
+                               .host_bytes = 16 << 20,
+                               .drives = r->drive,
+                               .drive_count = drives,
+                               .drive_bytes = bytes,
+                               .io = io};
+    HIL_TRY(hil_tiers_open(&r->tiers, &tiers));
+    hil_store_opening opening = {.tiers = &r->tiers,
+                                 .plan = &r->plan,
+                                 .pool = r->pool,
+                                 .update = r->update,
+                                 .square = rig_square};
+    HIL_TRY(hil_store_open(r->store, &opening));
+    return hil_store_initialise(r->store, 3);
+}
+
+static inline void rig_close(rig *r)
+{
+    hil_store_close(r->store);
+    hil_tiers_close(&r->tiers);
+    hil_store_destroy(r->store);
+    hil_pool_destroy(r->pool);
+    hil_pool_destroy(r->update);
+    hil_free(r->plan.unit);
+}
+
+static inline int64_t rig_tiles(const hil_param *p)
+{
+    int64_t rows = hil_shape_rows(&hil_param_spec_of(p)->shape), tile = hil_param_tile_rows(p);
+    return (rows + tile - 1) / tile;
+}
+
+/* Adds to the sum of every tile something that depends on its weights. */
+static inline hil_status rig_use(rig *r, int p, int segment, float factor)
+{
+    hil_param *param = r->param[p];
+    int64_t cols = hil_shape_cols(&hil_param_spec_of(param)->shape);
+    int64_t tile = hil_param_tile_rows(param) * cols, elements = hil_param_elements(param);
+    for (int64_t t = 0; t < rig_tiles(param); ++t) {
+        const void *w;
+        float *sum;
+        HIL_TRY(hil_store_acquire(r->store, param, t, &w));
+        hil_status status = hil_store_sum_acquire(r->store, param, segment, t, &sum);
+        int64_t count = elements - t * tile < tile ? elements - t * tile : tile;
+        for (int64_t i = 0; i < count && status == HIL_OK; ++i)
+            sum[i] += factor * (hil_param_dtype(param) == HIL_F32
+                                    ? ((const float *)w)[i]
+                                    : hil_bf16_load(((const uint16_t *)w)[i]));
+        if (status == HIL_OK) hil_store_sum_release(r->store, param, segment, t);
+        hil_store_release(r->store, param, t);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
+static inline hil_status rig_segment_run(rig *r, int segment, float factor, int skip)
+{
+    HIL_TRY(hil_store_pass_mark(r->store));
+    for (int p = 0; p < PARAMS; ++p)
+        if (p != skip && rig_segment(p) == segment) HIL_TRY(rig_use(r, p, segment, factor));
+    return segment == 2 ? rig_use(r, 0, 2, factor / 2) : HIL_OK;
+}
+
+/* Two micro-batches; parameter `skip` stays unused. */
+static inline hil_status rig_step(rig *r, int skip, double *norm)
+{
+    HIL_TRY(hil_store_pass_begin(r->store, HIL_PASS_TRAIN));
+    for (int s = SEGMENTS - 1; s >= 0; --s) {
+        for (int m = 0; m < 2; ++m) HIL_TRY(rig_segment_run(r, s, (float)(m + 1) * 0.25f, skip));
+        HIL_TRY(hil_store_give_gradients(r->store, s));
+    }
+    HIL_TRY(hil_store_pass_end(r->store));
+    HIL_TRY(hil_store_norm(r->store, norm));
+    float scale = (float)(1 / (1 + *norm));
+    hil_status status = hil_store_update(r->store, rig_rule, &scale, sizeof scale);
+    hil_store_step_end(r->store);
+    return status;
+}
+
+#endif

@@ -136,7 +136,7 @@ static hil_status probe_attention(const probe *p, hil_dtype dtype, double *speed
     call.saved[0].data = at + 2 * bytes;
     double seconds;
     HIL_TRY(time_of(attend, &call, p->seconds, &seconds));
-    *speed = (4 + 10) * (double)B * H * D * (T * (T + 1) / 2) / seconds;
+    *speed = (4 + 10) * (double)(B * H * D * T * (T + 1)) / 2 / seconds;
     return HIL_OK;
 }
 

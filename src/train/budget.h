@@ -1,0 +1,29 @@
+/* budget.h - how much of each tier a run may use: what the user said, or what is free less a
+   margin. */
+#ifndef HIL_TRAIN_BUDGET_H
+#define HIL_TRAIN_BUDGET_H
+
+#include "hilbert/run.h"
+
+#include "tier/disk.h"
+#include "train/placement.h"
+#include "train/probe.h"
+
+/* What the options of a command say about memory. */
+typedef struct hil_allowance {
+    uint64_t device_memory, host_memory; /* 0: not said */
+    const hil_disk_budget *disks;
+    size_t disk_count;
+} hil_allowance;
+
+/* [Note: one RAM] Without a GPU both memories are the same RAM, of which `available` bytes are
+   free. What is not said is chosen so that the sum leaves a margin: most of it is the device's,
+   because what is there need not move, and the host gets enough for staging. */
+void hil_budget_split(uint64_t device, uint64_t host, uint64_t available, hil_budget *out);
+
+/* Budgets, and the drives with their room; `drives` has HIL_DRIVES places and borrows paths. */
+hil_status hil_budget_find(const hil_allowance *allowance, hil_budget *out, hil_drive *drives);
+/* The drives' measured speeds. */
+void hil_budget_speeds(const hil_machine *machine, hil_drive *drives, size_t count);
+
+#endif

@@ -1,0 +1,57 @@
+/* What is not said is chosen so that both memories together leave a margin of what is free. */
+#include "check.h"
+#include "train/budget.h"
+
+#include <unistd.h>
+
+#define GIB ((uint64_t)1 << 30)
+
+static void check_split(uint64_t device, uint64_t host, uint64_t available)
+{
+    hil_budget b = {0};
+    hil_budget_split(device, host, available, &b);
+    CHECK(b.device > 0 && b.host > 0);
+    if (device) CHECK_INT(b.device, device);
+    if (host) CHECK_INT(b.host, host);
+    bool chosen = !device || !host;
+    uint64_t given = device + host;
+    if (chosen && given < available / 2 && available >= GIB) {
+        CHECK(b.device + b.host <= available / 100 * 86);
+        CHECK(b.device + b.host >= available / 100 * 80);
+    }
+}
+
+static void check_drives(void)
+{
+    char folder[] = "/tmp/hilbert-budget-XXXXXX";
+    CHECK(mkdtemp(folder) != NULL);
+    hil_disk_budget disks[] = {{folder, 0}, {folder, 12345678}, {folder, (uint64_t)1 << 60}};
+    hil_allowance allowance = {GIB, GIB, disks, 3};
+    hil_budget b;
+    hil_drive drives[HIL_DRIVES];
+    CHECK_OK(hil_budget_find(&allowance, &b, drives));
+    CHECK(drives[0].bytes > 0 && drives[0].bytes % 4096 == 0);
+    CHECK_INT(drives[1].bytes, 12345678 / 4096 * 4096);
+    CHECK(drives[2].bytes < (uint64_t)1 << 60); /* no more than there is */
+    CHECK(b.disk == drives[0].bytes + drives[1].bytes + drives[2].bytes);
+    CHECK_TEXT(drives[1].path, folder);
+    CHECK(rmdir(folder) == 0);
+    CHECK_FAILS(hil_budget_find(&allowance, &b, drives), HIL_ERR_IO, "there is no such folder");
+    hil_machine machine = {.drive = {{1, 2, 3, true}, {4, 5, 6, true}}};
+    hil_budget_speeds(&machine, drives, 2);
+    CHECK(drives[0].speed == 3 && drives[1].speed == 6);
+}
+
+int main(void)
+{
+    static const uint64_t given[] = {0, 1 << 20, GIB, 20 * GIB};
+    static const uint64_t available[] = {64 << 20, GIB, 16 * GIB, 500 * GIB, UINT64_MAX};
+    for (size_t d = 0; d < 4; ++d)
+        for (size_t h = 0; h < 4; ++h)
+            for (size_t a = 0; a < 4; ++a) check_split(given[d], given[h], available[a]);
+    hil_budget b = {0};
+    hil_budget_split(0, 0, UINT64_MAX, &b);
+    CHECK(b.device > 0 && b.host > 0);
+    check_drives();
+    return 0;
+}

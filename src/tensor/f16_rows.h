@@ -5,6 +5,13 @@
 
 #include "tensor/tensor.h"
 
+/* The same for files that are compiled for any machine. */
+typedef struct hil_f16_kernel {
+    void (*load)(float *out, const uint16_t *in, int64_t n);
+    void (*round)(uint16_t *out, const float *in, int64_t n);
+} hil_f16_kernel;
+extern const hil_f16_kernel hil_f16_portable, hil_f16_avx2;
+
 #ifdef __F16C__
 #include <immintrin.h>
 

@@ -1,7 +1,14 @@
 /* tensor.c - dtypes, shapes, number formats. */
 #include "tensor/tensor.h"
 
+#include "base/cpu.h"
+#include "tensor/f16_rows.h"
+
 #include <string.h>
+
+#ifndef HIL_WITH_AVX2
+#define hil_f16_avx2 hil_f16_portable
+#endif
 
 size_t hil_dtype_size(hil_dtype dtype)
 {
@@ -82,6 +89,11 @@ uint16_t hil_f16_round(float x)
     return (uint16_t)(sign | ((rounded >> 13) - (112u << 10)));
 }
 
+static const hil_f16_kernel *f16(void)
+{
+    return hil_cpu_best() >= HIL_CPU_AVX2 ? &hil_f16_avx2 : &hil_f16_portable;
+}
+
 void hil_to_f32(float *out, const void *in, hil_dtype dtype, int64_t count)
 {
     const uint16_t *half = in;
@@ -90,7 +102,7 @@ void hil_to_f32(float *out, const void *in, hil_dtype dtype, int64_t count)
     } else if (dtype == HIL_BF16) {
         for (int64_t i = 0; i < count; ++i) out[i] = hil_bf16_load(half[i]);
     } else {
-        for (int64_t i = 0; i < count; ++i) out[i] = hil_f16_load(half[i]);
+        f16()->load(out, half, count);
     }
 }
 
@@ -102,6 +114,6 @@ void hil_from_f32(void *out, const float *in, hil_dtype dtype, int64_t count)
     } else if (dtype == HIL_BF16) {
         for (int64_t i = 0; i < count; ++i) half[i] = hil_bf16_round(in[i]);
     } else {
-        for (int64_t i = 0; i < count; ++i) half[i] = hil_f16_round(in[i]);
+        f16()->round(half, in, count);
     }
 }

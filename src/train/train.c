@@ -269,6 +269,11 @@ static hil_status one_step(job *j, hil_train_result *result)
     hil_scaling before = j->trainer->scaling;
     hil_status status = hil_trainer_step(j->trainer, &batch, j->run.micro_batch, lr, &done);
     HIL_TRY(name_step(j, status));
+    if (j->trainer->scaling.skipped > before.skipped)
+        hil_note(
+            j->observer,
+            "step %lld: the gradients overflow in fp16; no update, loss scale %lld from now on",
+            (long long)step, (long long)j->trainer->scaling.scale);
     j->run.step = step;
     j->run.tokens += o->batch * j->run.seq;
     double now = hil_clock_now(), seconds = now - began;

@@ -4,6 +4,7 @@
 #include "tensor/tensor.h"
 
 #include "ops/rows.h"
+#include "tensor/f16_rows.h"
 
 /* Sign, exponent and fraction by the book. */
 static double meaning(uint16_t h)
@@ -38,13 +39,13 @@ static void check_scalars(void)
     CHECK_INT(hil_f16_round(1e-30f), 0);
 }
 
-static void check_rows(const hil_row_kernel *kernel)
+static void check_rows(const hil_f16_kernel *kernel)
 {
     static uint16_t half[65536 + 5], back[65536 + 5];
     static float full[65536 + 5];
     for (int i = 0; i < 65536 + 5; ++i) half[i] = (uint16_t)i;
-    kernel->from_f16(full, half, 65536 + 5);
-    kernel->to_f16(back, full, 65536 + 5);
+    kernel->load(full, half, 65536 + 5);
+    kernel->round(back, full, 65536 + 5);
     for (int i = 0; i < 65536 + 5; ++i) {
         CHECK_INT(hil_bits(full[i]), hil_bits(hil_f16_load(half[i])));
         CHECK_INT(back[i], hil_f16_round(full[i]));
@@ -55,15 +56,26 @@ static void check_rows(const hil_row_kernel *kernel)
             u = u * 1664525u + 1013904223u;
             full[i] = hil_float(round % 2 ? u : (u & 0x8fffffffu) | 0x30000000u);
         }
-        kernel->to_f16(back, full, 65536 + 5);
+        kernel->round(back, full, 65536 + 5);
         for (int i = 0; i < 65536 + 5; ++i) CHECK_INT(back[i], hil_f16_round(full[i]));
     }
+}
+
+static void load(float *out, const uint16_t *in, int64_t n)
+{
+    hil_to_f32(out, in, HIL_F16, n);
+}
+
+static void round_row(uint16_t *out, const float *in, int64_t n)
+{
+    hil_from_f32(out, in, HIL_F16, n);
 }
 
 int main(void)
 {
     check_scalars();
-    check_rows(&hil_rows_portable);
-    check_rows(hil_rows());
+    check_rows(&hil_f16_portable);
+    check_rows(&(hil_f16_kernel){hil_rows()->from_f16, hil_rows()->to_f16});
+    check_rows(&(hil_f16_kernel){load, round_row});
     return 0;
 }

@@ -158,8 +158,8 @@ def save(args, rows, notes):
     path = os.path.join(HERE, "results", f"{datetime.date.today()}-adamw-{name}.json")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as file:
-        json.dump({"machine": machine(), "threads": args.threads, "elements": args.elements,
-                   "rounds": args.rounds, "commit": commit, **notes, "rows": rows}, file, indent=1)
+        json.dump({"machine": machine(), "date": str(datetime.date.today()), "threads": args.threads,
+                   "elements": args.elements, "rounds": args.rounds, "commit": commit, **notes, "rows": rows}, file, indent=1)
         file.write("\n")
     print(f"\nsaved to {os.path.relpath(path, ROOT)}")
 

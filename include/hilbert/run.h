@@ -97,6 +97,7 @@ typedef struct hil_train_result {
     uint64_t peak_bytes;      /* of the process */
     hil_step_account account; /* the highest peaks; the rest summed over the steps */
     hil_tier_budgets budget;
+    const char *limit; /* what steps waited for most: "compute", "disk", "host link", ... */
 } hil_train_result;
 
 HIL_API void hil_train_defaults(hil_train_options *options);

@@ -245,11 +245,9 @@ static void print_waiting(FILE *out, const hil_wait_seconds *wait, double second
     char time[32];
     for (size_t i = 1; i < sizeof reason / sizeof *reason; ++i)
         if (reason[i].seconds > reason[most].seconds) most = i;
-    fprintf(out, "waited %s, %.0f%% of the time; ", hil_progress_time(time, all), 100 * share);
-    if (share < WAITING_MATTERS)
-        fputs("computing was the limit\n", out);
-    else
-        fprintf(out, "most for %s (%.0f%%)\n", reason[most].what,
+    fprintf(out, "waited %s, %.0f%% of the time", hil_progress_time(time, all), 100 * share);
+    if (share >= WAITING_MATTERS)
+        fprintf(out, ", most for %s (%.0f%%)", reason[most].what,
                 100 * reason[most].seconds / seconds);
 }
 
@@ -267,4 +265,5 @@ void hil_progress_account(const hil_progress *progress, const hil_train_result *
             hil_progress_bytes(bytes[2], a->to_device_bytes / steps),
             hil_progress_bytes(bytes[3], a->to_host_bytes / steps));
     print_waiting(progress->out, &a->wait_seconds, progress->seconds);
+    fprintf(progress->out, "; limited by: %s\n", result->limit);
 }

@@ -23,7 +23,7 @@ void hil_account_add(hil_step_account *all, const hil_step_account *step)
     all->exposed_update_seconds += step->exposed_update_seconds;
 }
 
-void hil_account_take(hil_links *links, hil_step_account *out)
+void hil_account_take(hil_links *links, hil_step_account *out, hil_plan *spent)
 {
     hil_account account;
     hil_links_take_account(links, &account);
@@ -41,4 +41,8 @@ void hil_account_take(hil_links *links, hil_step_account *out)
         .exposed_update_seconds = wait[HIL_WAIT_UPDATE],
     };
     hil_account_add(out, &taken);
+    spent->disk_read += account.disk_read;
+    spent->disk_written += account.disk_written;
+    for (int i = 0; i < HIL_WAITS; ++i) spent->wait[i] += wait[i];
+    for (int i = 0; i < HIL_LINKS; ++i) spent->busy[i] += account.busy[i];
 }

@@ -4,10 +4,11 @@
 
 #include "hilbert/account.h"
 
-#include "tier/links.h"
+#include "store/plan.h"
 
-/* Adds what moved and was waited for since the last call. */
-void hil_account_take(hil_links *links, hil_step_account *out);
+/* Adds what moved and was waited for since the last call, to the account of a step and to `spent`,
+   which is measured as a plan predicts it. */
+void hil_account_take(hil_links *links, hil_step_account *out, hil_plan *spent);
 /* The account of several steps: the highest peaks, and sums of the rest. */
 void hil_account_add(hil_step_account *all, const hil_step_account *step);
 

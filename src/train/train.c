@@ -8,6 +8,7 @@
 #include "train/account.h"
 #include "train/batches.h"
 #include "train/metrics.h"
+#include "train/outline.h"
 #include "train/state.h"
 
 #include <errno.h>
@@ -370,6 +371,7 @@ static hil_status run_job(job *j, hil_train_result *result)
     if (done > 0) result->tokens_per_second = (double)done / result->seconds;
     result->peak_bytes = peak_resident();
     result->budget = j->budget;
+    result->limit = hil_plan_limit(&j->trainer->spent);
     return HIL_OK;
 }
 

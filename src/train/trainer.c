@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "train/account.h"
 #include "train/freeze.h"
@@ -205,9 +206,20 @@ static hil_status update(hil_trainer *t, double lr, double norm)
     return hil_sweep_update(t->model->store, &t->optimizer, &step);
 }
 
+static void take_account(hil_trainer *t, hil_step_account *out)
+{
+    uint64_t peak[HIL_TIERS];
+    hil_store_peaks(t->model->store, peak);
+    *out = (hil_step_account){.device_peak = peak[HIL_DEVICE] + hil_engine_peak(t->engine),
+                              .host_peak = peak[HIL_HOST],
+                              .disk_peak = peak[HIL_DISK]};
+    hil_account_take(t->tiers.links, out, &t->spent);
+}
+
 hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micro_batch, double lr,
                             hil_step_result *result)
 {
+    double began = hil_clock_now();
     hil_batch batch;
     HIL_TRY(complete(t, given, &batch));
     if (micro_batch < 1 || micro_batch > batch.sequences) micro_batch = batch.sequences;
@@ -240,7 +252,8 @@ hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micr
     if (finite) HIL_TRY_DONE(update(t, lr, norm));
     hil_scaling_advance(&t->scaling, finite);
     ++t->step;
-    hil_account_take(t->tiers.links, &result->account);
+    take_account(t, &result->account);
+    t->spent.step_seconds += hil_clock_now() - began;
 done:
     hil_store_step_end(store);
     return status;

@@ -87,10 +87,11 @@ static void check_budgets(void)
                                   .seconds_left = 65,
                                   .account = account,
                                   .budget = {700 << 10, 1 << 20, 0}};
-    hil_train_result result = {.account = account, .budget = line.budget};
+    hil_train_result result = {.account = account, .budget = line.budget, .limit = "disk"};
     progress.hooks.step(progress.hooks.context, &line);
     hil_progress_account(&progress, &result);
     result.account.wait_seconds.weights = 0.01;
+    result.limit = "compute";
     hil_progress_account(&progress, &result);
     result = (hil_train_result){.account = {.device_peak = 7}};
     hil_progress_account(&progress, &result);
@@ -101,10 +102,11 @@ static void check_budgets(void)
                      "  device 612K/700K  host 928K/1M  disk 12M  waiting 15%\n"
                      "peaks  device 612K/700K  host 928K/1M  disk 12M\n"
                      "moved per step: disk read 3M, written 2.0K; to the device 1G, back 0\n"
-                     "waited 0.3 s, 15% of the time; most for weights on their way (12%)\n"
+                     "waited 0.3 s, 15% of the time, most for weights on their way (12%); "
+                     "limited by: disk\n"
                      "peaks  device 612K/700K  host 928K/1M  disk 12M\n"
                      "moved per step: disk read 3M, written 2.0K; to the device 1G, back 0\n"
-                     "waited 0.1 s, 3% of the time; computing was the limit\n");
+                     "waited 0.1 s, 3% of the time; limited by: compute\n");
 }
 
 /* As if the last lines were longer ago. */

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "check.h"
 #include "tier/tiers.h"
+#include "train/outline.h"
 
 #include <unistd.h>
 
@@ -53,6 +54,7 @@ int main(void)
 {
     hil_tiers tiers;
     hil_step_account a = {.device_peak = 3 * MIB, .host_peak = 4 * MIB}, all = {0};
+    hil_plan spent = {.step_seconds = 0.02};
     hil_drive drive = {"/tmp", 64 * MIB, 1};
     uint64_t bytes[HIL_DRIVES] = {16 * MIB};
     CHECK_OK(hil_tiers_open(&tiers, &(hil_tiers_options){.device_bytes = 4 * MIB,
@@ -62,7 +64,7 @@ int main(void)
                                                          .drive_bytes = bytes}));
     CHECK_OK(hil_disk_take(tiers.disk, 3 * MIB, MIB, &extent, &(hil_fence){0}));
     move(&tiers);
-    hil_account_take(tiers.links, &a);
+    hil_account_take(tiers.links, &a, &spent);
     CHECK_INT(a.device_peak, 3 * MIB);
     CHECK_INT(a.disk_read_bytes, 3 * MIB);
     CHECK_INT(a.disk_written_bytes, 3 * MIB);
@@ -72,10 +74,13 @@ int main(void)
     CHECK(a.wait_seconds.weights == 0 && a.wait_seconds.activations == 0 &&
           a.wait_seconds.memory == 0);
     CHECK(a.exposed_update_seconds == a.wait_seconds.update);
+    CHECK_INT(spent.disk_read, 3 * MIB);
+    CHECK(spent.busy[HIL_LINK_UPDATE] >= 0.02 && spent.busy[HIL_LINK_READ] == 0);
+    CHECK_TEXT(hil_plan_limit(&spent), "update");
     hil_account_add(&all, &a);
     double waited = a.wait_seconds.update;
     a = (hil_step_account){0};
-    hil_account_take(tiers.links, &a); /* nothing happened since */
+    hil_account_take(tiers.links, &a, &spent); /* nothing happened since */
     CHECK_INT(a.disk_read_bytes + a.to_host_bytes, 0);
     CHECK(a.wait_seconds.update == 0);
     a.host_peak = 9;

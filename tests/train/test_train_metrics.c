@@ -121,6 +121,9 @@ static void check_file(job_place *place)
     }
     CHECK_INT(step, 5);
     CHECK_INT(eval, 3);
+    /* In fp32 a parameter has weight, gradient and two moments. */
+    CHECK(result.account.device_peak >= (uint64_t)result.parameters * 16);
+    CHECK_INT(result.account.disk_peak + result.account.disk_read_bytes, 0);
     CHECK(result.eval_loss == all.eval[2] && result.last_loss == all.report[4].loss);
     hil_free(text);
 }

@@ -143,6 +143,7 @@ static hil_status run_backward(hil_tape *tape, hil_node *node)
     if (node->backward_scratch)
         HIL_TRY(hil_buffers_take(buffers, node->backward_scratch, &call.scratch));
     hil_status status = node->op->backward(&call);
+    hil_tape_spend(tape, &call, true);
     hil_buffers_give(buffers, call.scratch);
     return status;
 }

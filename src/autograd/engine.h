@@ -4,6 +4,7 @@
 
 #include "autograd/tape.h"
 #include "store/plan.h"
+#include "tier/ring.h"
 #include "tier/timeline.h"
 
 typedef struct hil_engine hil_engine;
@@ -13,16 +14,24 @@ typedef struct hil_engine_options {
     hil_dtype compute;
     int64_t group; /* micro-batches that pass a segment together; 0: all of a step */
     const hil_segment_place *segment; /* one for each, copied; NULL: backward finds everything */
-    hil_tiers *tiers;                 /* borrowed */
+    hil_tiers *tiers;                 /* borrowed, like the ring */
     size_t work;                      /* device bytes for tensors */
+    hil_ring *ring;                   /* for segments whose values wait on disk; NULL: none do */
+    size_t parked;                    /* host bytes for values that wait there */
+    bool prefetch;                    /* of what the next micro-batch or segment reads */
+    const hil_speeds *speeds;         /* borrowed; of a rehearsal */
 } hil_engine_options;
+
+/* Runs the model once on shapes to learn which segment uses which parameter: their uses are then
+   declared. hil_engine_create does it where it was not done. The store's parameters have their
+   tiles. */
+hil_status hil_engine_trace(hil_model *model, hil_dtype compute);
 
 /* [Note: rehearsal] An engine with a dry pool does everything but arithmetic: every tensor has its
    place, every tile is asked for, in the same order; no data is read or written, the arrays of a
    micro-batch may be NULL, and losses are 0.
 
-   Borrows the model, whose store is allocated. Runs the model once on shapes to learn which segment
-   uses which parameter and which values. */
+   Borrows the model. */
 hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engine_options *options);
 void hil_engine_destroy(hil_engine *engine);
 
@@ -50,8 +59,9 @@ void hil_engine_cache_end(hil_engine *engine);
 /* Computing is written there while it is set; NULL: nowhere. Borrowed. */
 void hil_engine_set_timeline(hil_engine *engine, hil_timeline *timeline);
 
-/* The most bytes that tensors took on the device so far. */
-uint64_t hil_engine_peak(const hil_engine *engine);
+/* What `work` and `parked` must be at least to do again what was done. */
+size_t hil_engine_work(const hil_engine *engine);
+size_t hil_engine_parked(const hil_engine *engine);
 int64_t hil_engine_vocab(const hil_engine *engine);
 
 #endif

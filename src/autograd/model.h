@@ -18,6 +18,10 @@ struct hil_model {
     hil_store *store;
     hil_segment *segments;
     size_t count, capacity;
+    /* Known when it was traced. */
+    bool traced;
+    bool reads_earlier; /* some segment reads more than its predecessor's values */
+    int64_t vocab;      /* columns of the logits */
 };
 
 #endif

@@ -1,6 +1,8 @@
 /* tape.c - recording: values, nodes, and parameters around the operation that uses them. */
 #include "autograd/tape.h"
 
+#include "autograd/cost.h"
+
 #include <string.h>
 
 static hil_status new_value(hil_tape *tape, const hil_tensor *tensor, hil_value **out)
@@ -121,12 +123,22 @@ void hil_node_drop_saved(hil_tape *tape, hil_node *node)
     }
 }
 
+void hil_tape_spend(const hil_tape *tape, const hil_op_call *call, bool backward)
+{
+    const hil_context *c = tape->context;
+    if (!c->speeds || !hil_pool_is_dry(c->pool)) return;
+    hil_work work;
+    hil_op_work(call, backward, &work);
+    hil_links_compute(c->links, hil_work_seconds(&work, c->speeds, c->compute));
+}
+
 static hil_status run_forward(const hil_tape *tape, hil_op_call *call)
 {
     hil_buffers *buffers = tape->context->buffers;
     if (call->forward_scratch)
         HIL_TRY(hil_buffers_take(buffers, call->forward_scratch, &call->scratch));
     hil_status status = call->op->forward(call);
+    hil_tape_spend(tape, call, false);
     hil_buffers_give(buffers, call->scratch);
     return status;
 }
@@ -203,7 +215,8 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
     }
     if (tape->context->mode == HIL_MODE_TRACE) {
         for (int i = 0; i < node->params; ++i)
-            HIL_TRY(hil_store_declare_use(tape->context->store, node->param[i], tape->segment));
+            if (hil_param_trainable(node->param[i]))
+                HIL_TRY(hil_store_declare_use(tape->context->store, node->param[i], tape->segment));
         return HIL_OK;
     }
     HIL_TRY(run_forward(tape, &call));
@@ -243,6 +256,12 @@ void hil_tape_return_memory(hil_value *value, void *memory)
     hil_value *root = value->root;
     assert(!root->owned && root->tensor.data == memory);
     root->owned = memory != NULL;
+}
+
+void hil_tape_show(hil_tape *tape, hil_value *root, void *memory)
+{
+    for (hil_value *v = tape->values; v; v = v->next)
+        if (v->root == root) v->tensor.data = memory;
 }
 
 void hil_tape_reset(hil_tape *tape)

@@ -73,9 +73,11 @@ typedef struct hil_context {
     uint64_t seed;
     int64_t step;
     float loss_scale;
-    hil_cache *cache; /* HIL_MODE_GENERATE */
-    float *logits;    /* HIL_MODE_LOGITS and GENERATE: where head_loss leaves them, fp32 */
-    int64_t vocab;    /* set by the trace: columns of the logits */
+    hil_links *links;         /* whose clock a rehearsal advances */
+    const hil_speeds *speeds; /* NULL: it does not */
+    hil_cache *cache;         /* HIL_MODE_GENERATE */
+    float *logits;            /* HIL_MODE_LOGITS and GENERATE: where head_loss leaves them, fp32 */
+    int64_t vocab;            /* set by the trace: columns of the logits */
     /* How a tape reaches the outputs of an earlier segment; the engine implements it. */
     hil_status (*earlier)(hil_tape *tape, const char *segment, const char *name, hil_value **out);
 } hil_context;
@@ -121,6 +123,8 @@ void hil_tape_settle(hil_tape *tape, const hil_values *out);
    is not the tape's; and returns it, so that backward frees it as soon as it can. */
 void *hil_tape_take_memory(hil_value *value);
 void hil_tape_return_memory(hil_value *value, void *memory);
+/* The memory of `root` lies there now: every value that shows it follows. */
+void hil_tape_show(hil_tape *tape, hil_value *root, void *memory);
 /* Hands the gradient `data` to a value, which owns it from now on. */
 hil_status hil_tape_seed(hil_tape *tape, hil_value *value, void *data);
 /* Replays in reverse. Gradients of borrowed inputs that want one remain on them. */
@@ -141,6 +145,9 @@ typedef struct hil_request {
     hil_tape *tape;
     const hil_node *node;
 } hil_request;
+
+/* In a rehearsal: the operation takes its time. */
+void hil_tape_spend(const hil_tape *tape, const hil_op_call *call, bool backward);
 
 /* Fills what forward and backward of a node share; `request` lives as long as the call. */
 void hil_tape_prepare(const hil_request *request, hil_op_call *call);

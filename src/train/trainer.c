@@ -56,6 +56,7 @@ static hil_status open_store(hil_trainer *t)
                                .moments = t->optimizer.rule->moments,
                                .codec = t->optimizer.rule->codec};
     HIL_TRY(hil_store_arrange(t->model->store, &store));
+    HIL_TRY(hil_engine_trace(t->model, t->dtype));
     HIL_TRY(plan_all(t));
     hil_tiers_options tiers = {.device_bytes = t->plan.device_budget,
                                .host_bytes = t->plan.host_budget};
@@ -98,7 +99,10 @@ hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_train
                                  .group = t->plan.group,
                                  .segment = t->plan.segment,
                                  .tiers = &t->tiers,
-                                 .work = t->plan.work};
+                                 .work = t->plan.work,
+                                 .ring = hil_store_ring(model->store),
+                                 .parked = t->plan.parked,
+                                 .prefetch = t->plan.prefetch};
     HIL_TRY_DONE(hil_engine_create(&t->engine, model, &engine));
     *out = t;
     t = NULL;

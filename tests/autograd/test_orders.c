@@ -1,26 +1,46 @@
-/* The same bits whatever the order of micro-batches and segments and what backward finds; and a
-   rehearsal takes as much memory as the real run. */
+/* The same bits whatever the order of micro-batches and segments, what backward finds and where
+   values wait; a rehearsal needs the same memory and moves the same bytes as the real run. */
 #include "golden.h"
 #include "model/build.h"
-#include "train/trainer.h"
+#include "placed.h"
 
 enum { SEQ = 24, BATCH = 5, MICRO = 2, STEPS = 2 }; /* micro-batches of 2, 2 and 1 */
 
-typedef struct variant {
-    int64_t group;
-    int64_t keep[3]; /* of segments 0, 1, 2, 0, ... */
-} variant;
+#define DEVICE                                                                                     \
+    {                                                                                              \
+        HIL_DEVICE, HIL_DEVICE, HIL_DEVICE                                                         \
+    }
+#define HOST                                                                                       \
+    {                                                                                              \
+        HIL_HOST, HIL_HOST, HIL_HOST                                                               \
+    }
+#define DISK                                                                                       \
+    {                                                                                              \
+        HIL_DISK, HIL_DISK, HIL_DISK                                                               \
+    }
+#define MIXED                                                                                      \
+    {                                                                                              \
+        HIL_HOST, HIL_DEVICE, HIL_DISK                                                             \
+    }
 
-static const variant variants[] = {
-    {1, {9, 9, 9}}, {1, {0, 0, 0}}, {1, {1, 0, 1}}, {2, {1, 2, 0}}, {0, {9, 9, 9}},
-    {0, {0, 0, 0}}, {0, {1, 1, 1}}, {0, {3, 0, 2}}, {3, {2, 1, 3}},
+static const placement placements[] = {
+    {1, {9, 9, 9}, DEVICE, true}, {1, {0, 0, 0}, DEVICE, true}, {1, {1, 0, 1}, DEVICE, true},
+    {2, {1, 2, 0}, DEVICE, true}, {0, {9, 9, 9}, DEVICE, true}, {0, {0, 0, 0}, DEVICE, true},
+    {0, {1, 1, 1}, DEVICE, true}, {0, {3, 0, 2}, DEVICE, true}, {3, {2, 1, 3}, DEVICE, true},
+    {1, {9, 9, 9}, HOST, true},   {1, {0, 0, 0}, HOST, false},  {0, {0, 0, 0}, HOST, true},
+    {0, {9, 9, 9}, HOST, true},   {0, {1, 0, 2}, HOST, false},  {1, {0, 0, 0}, DISK, true},
+    {0, {0, 0, 0}, DISK, true},   {0, {9, 9, 9}, DISK, false},  {2, {1, 2, 0}, DISK, true},
+    {0, {0, 1, 2}, MIXED, true},  {1, {1, 0, 1}, MIXED, true},  {2, {2, 0, 1}, MIXED, false},
 };
+
+static const hil_micro shapes[] = {{.sequences = 2, .length = SEQ},
+                                   {.sequences = 2, .length = SEQ},
+                                   {.sequences = 1, .length = SEQ}};
 
 typedef struct numbers {
     float *all; /* masters and first moments */
     int64_t count;
     double loss[STEPS];
-    uint64_t peak;
 } numbers;
 
 static hil_trainer *start(const char *name, const char *dtype, hil_model **model)
@@ -42,21 +62,6 @@ static hil_trainer *start(const char *name, const char *dtype, hil_model **model
     return trainer;
 }
 
-static void set_engine(hil_trainer *t, hil_pool *pool, const variant *v)
-{
-    hil_segment_place place[16] = {{0}};
-    CHECK(t->model->count <= 16);
-    for (size_t s = 0; s < t->model->count; ++s) place[s].keep = v->keep[s % 3];
-    hil_engine_options options = {.pool = pool,
-                                  .compute = t->dtype,
-                                  .group = v->group,
-                                  .segment = place,
-                                  .tiers = &t->tiers,
-                                  .work = 16 << 20};
-    hil_engine_destroy(t->engine);
-    CHECK_OK(hil_engine_create(&t->engine, t->model, &options));
-}
-
 static void read_all(hil_store *store, numbers *out)
 {
     for (size_t i = 0; i < hil_store_count(store); ++i)
@@ -72,62 +77,40 @@ static void read_all(hil_store *store, numbers *out)
     }
 }
 
-static numbers train(const char *name, const char *dtype, const variant *v)
+static numbers train(const char *name, const char *dtype, const placement *p)
 {
     hil_model *model;
     hil_trainer *t = start(name, dtype, &model);
+    hil_engine *own = t->engine;
+    placed_need need = placed_rehearse(t, p, shapes, 3, STEPS);
+    placed run;
+    placed_open(&run, t, p, &need);
+    t->engine = run.engine;
     numbers out = {0};
-    set_engine(t, t->pool, v);
     int32_t tokens[BATCH * SEQ];
     for (int i = 0; i < BATCH * SEQ; ++i) tokens[i] = (i * i * 7 + i / 3) % 250;
     hil_batch batch = {BATCH, SEQ, tokens, NULL, NULL, NULL};
     for (int s = 0; s < STEPS; ++s) {
         hil_step_result result;
+        hil_account before;
+        hil_links_take_account(run.tiers.links, &before);
         CHECK_OK(hil_trainer_step(t, &batch, MICRO, 1e-2, &result));
         out.loss[s] = result.loss;
     }
+    placed_check(&run, &need);
     read_all(model->store, &out);
-    out.peak = hil_engine_peak(t->engine);
+    t->engine = own;
+    placed_close(&run);
     hil_trainer_destroy(t);
     hil_model_destroy(model);
     return out;
 }
 
-/* The peak of a step without data. */
-static uint64_t rehearse(const char *name, const char *dtype, const variant *v)
-{
-    hil_model *model;
-    hil_trainer *t = start(name, dtype, &model);
-    hil_pool *dry;
-    CHECK_OK(hil_pool_create_dry(&dry));
-    set_engine(t, dry, v);
-    const hil_micro micro[3] = {{.sequences = 2, .length = SEQ},
-                                {.sequences = 2, .length = SEQ},
-                                {.sequences = 1, .length = SEQ}};
-    double loss;
-    for (int s = 0; s < STEPS; ++s) {
-        CHECK_OK(hil_engine_train(t->engine, &(hil_step){micro, 3, 1, s, 1}, &loss));
-        CHECK(loss == 0);
-        hil_store_step_end(model->store);
-    }
-    uint64_t peak = hil_engine_peak(t->engine);
-    CHECK_OK(hil_engine_loss(t->engine, micro, &loss));
-    hil_trainer_destroy(t);
-    hil_pool_destroy(dry);
-    hil_model_destroy(model);
-    return peak;
-}
-
 static void compare(const char *name, const char *dtype)
 {
-    numbers first = {0};
-    for (size_t i = 0; i < sizeof variants / sizeof *variants; ++i) {
-        numbers now = train(name, dtype, &variants[i]);
-        CHECK_INT(rehearse(name, dtype, &variants[i]), now.peak);
-        if (i == 0) {
-            first = now;
-            continue;
-        }
+    numbers first = train(name, dtype, &placements[0]);
+    for (size_t i = 1; i < sizeof placements / sizeof *placements; ++i) {
+        numbers now = train(name, dtype, &placements[i]);
         CHECK(memcmp(first.loss, now.loss, sizeof now.loss) == 0);
         CHECK(memcmp(first.all, now.all, (size_t)now.count * sizeof(float)) == 0);
         hil_free(now.all);
@@ -135,13 +118,26 @@ static void compare(const char *name, const char *dtype)
     hil_free(first.all);
 }
 
-/* Less is kept, less is needed. */
-static void compare_peaks(void)
+/* Less is kept, or more of it elsewhere: less is needed on the device. */
+static void compare_needs(void)
 {
-    uint64_t all = rehearse("llama", "fp32", &variants[4]);
-    uint64_t one = rehearse("llama", "fp32", &variants[6]);
-    uint64_t none = rehearse("llama", "fp32", &variants[5]);
-    CHECK(none < one && one < all);
+    static const placement less[] = {{0, {9, 9, 9}, DEVICE, true},
+                                     {0, {1, 1, 1}, DEVICE, true},
+                                     {0, {0, 0, 0}, DEVICE, true},
+                                     {0, {0, 0, 0}, HOST, true},
+                                     {0, {0, 0, 0}, DISK, false}};
+    hil_model *model;
+    hil_trainer *t = start("llama", "fp32", &model);
+    placed_need need[5];
+    for (int i = 0; i < 5; ++i) need[i] = placed_rehearse(t, &less[i], shapes, 3, STEPS);
+    for (int i = 1; i < 5; ++i) CHECK(need[i].work < need[i - 1].work);
+    for (int i = 0; i < 5; ++i) CHECK((need[i].parked > 0) == (i == 3));
+    for (int i = 0; i < 5; ++i) CHECK((need[i].account.disk_read > 0) == (i == 4));
+    for (int i = 0; i < 5; ++i) CHECK(need[i].seconds > 0);
+    CHECK(need[2].seconds > need[0].seconds); /* computes again */
+    CHECK(need[4].seconds > need[3].seconds); /* waits for the disk */
+    hil_trainer_destroy(t);
+    hil_model_destroy(model);
 }
 
 int main(void)
@@ -150,6 +146,6 @@ int main(void)
     compare("gpt2", "bf16");
     compare("llama", "fp32");
     compare("llama", "bf16");
-    compare_peaks();
+    compare_needs();
     return 0;
 }

@@ -4,8 +4,7 @@
 #include "autograd/engine.h"
 #include "base/philox.h"
 #include "check.h"
-#include "hilbert/trainer.h"
-#include "train/trainer.h"
+#include "placed.h"
 
 enum { V = 11, C = 8, SEQ = 6, BATCH = 4 };
 
@@ -115,26 +114,51 @@ static void check_differences(void)
     hil_model_destroy(model);
 }
 
-static void run(bool recompute, int64_t group, float *table)
+static void run(const placement *p, float *table)
 {
+    static const hil_micro shape = {.sequences = 1, .length = SEQ};
+    const hil_micro shapes[BATCH] = {shape, shape, shape, shape};
     hil_model *model;
-    hil_trainer *trainer = start(&model, recompute, NULL);
-    hil_segment_place none[4] = {{0}};
-    hil_engine_options options = {.pool = trainer->pool,
-                                  .compute = HIL_F32,
-                                  .group = group,
-                                  .segment = recompute ? none : NULL,
-                                  .tiers = &trainer->tiers,
-                                  .work = 16 << 20};
-    hil_engine_destroy(trainer->engine);
-    CHECK_OK(hil_engine_create(&trainer->engine, model, &options));
-    for (int step = 0; step < 5; ++step) {
+    hil_trainer *trainer = start(&model, false, NULL);
+    hil_engine *own = trainer->engine;
+    placed_need need = placed_rehearse(trainer, p, shapes, BATCH, 3);
+    placed here;
+    placed_open(&here, trainer, p, &need);
+    trainer->engine = here.engine;
+    for (int step = 0; step < 3; ++step) {
         hil_step_result result;
+        hil_account before;
+        hil_links_take_account(here.tiers.links, &before);
         CHECK_OK(hil_trainer_step(trainer, &batch, 1, 1e-2, &result));
     }
+    placed_check(&here, &need);
     CHECK_OK(hil_trainer_read(trainer, "table", table, V * C));
+    trainer->engine = own;
+    placed_close(&here);
     hil_trainer_destroy(trainer);
     hil_model_destroy(model);
+}
+
+static void check_orders(void)
+{
+    static const int64_t keeps[][3] = {{9, 9, 9}, {0, 0, 0}, {1, 0, 2}, {0, 3, 1}};
+    static const hil_tier tiers[][3] = {{HIL_DEVICE, HIL_DEVICE, HIL_DEVICE},
+                                        {HIL_HOST, HIL_HOST, HIL_HOST},
+                                        {HIL_DISK, HIL_DISK, HIL_DISK},
+                                        {HIL_HOST, HIL_DISK, HIL_DEVICE},
+                                        {HIL_DEVICE, HIL_HOST, HIL_DISK}};
+    float expected[V * C], got[V * C];
+    bool first = true;
+    for (int64_t group = 0; group < 4; ++group)
+        for (int k = 0; k < 4; ++k)
+            for (int t = 0; t < 5; ++t) {
+                placement p = {.group = group, .prefetch = (group + k + t) % 3 > 0};
+                memcpy(p.keep, keeps[k], sizeof p.keep);
+                memcpy(p.tier, tiers[t], sizeof p.tier);
+                run(&p, first ? expected : got);
+                if (!first) CHECK(memcmp(got, expected, sizeof got) == 0);
+                first = false;
+            }
 }
 
 /* A frozen parameter keeps its value; the others get the gradients that they always get. */
@@ -166,15 +190,9 @@ static void check_frozen(void)
 
 int main(void)
 {
-    float expected[V * C], got[V * C];
     for (int i = 0; i < BATCH * SEQ; ++i) tokens[i] = (i * i + 3) % V;
     check_differences();
     check_frozen();
-    run(false, 1, expected);
-    for (int64_t group = 0; group < 4; ++group)
-        for (int recompute = 0; recompute < 2; ++recompute) {
-            run(recompute, group, got);
-            CHECK(memcmp(got, expected, sizeof got) == 0);
-        }
+    check_orders();
     return 0;
 }

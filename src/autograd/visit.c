@@ -1,0 +1,299 @@
+/* visit.c - one segment for one micro-batch: what it reads arrives, what it leaves waits. */
+#include "autograd/visit.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Ends a span of computing on the timeline. */
+static void mark(hil_engine *e, int segment, const char *what, double began)
+{
+    char name[64];
+    if (!e->timeline) return;
+    snprintf(name, sizeof name, "%s %s", e->model->segments[segment].name, what);
+    hil_timeline_add(e->timeline, HIL_TRACK_COMPUTE, name, began, hil_clock_now(), 0);
+}
+
+static hil_tape **held_at(hil_engine *e, int64_t slot, int segment)
+{
+    return &e->held[slot * (int64_t)e->model->count + segment];
+}
+
+static hil_status take_tape(hil_engine *e, hil_tape **out)
+{
+    if (e->idle) {
+        *out = e->idle;
+        e->idle = e->idle->next;
+        return HIL_OK;
+    }
+    HIL_TRY(HIL_ALLOC(1, out));
+    (*out)->owner = e;
+    (*out)->context = &e->context;
+    return HIL_OK;
+}
+
+static void give_tape(hil_engine *e, hil_tape *tape)
+{
+    if (!tape) return;
+    hil_tape_reset(tape);
+    tape->next = e->idle;
+    e->idle = tape;
+}
+
+static hil_status borrow_boundary(hil_tape *tape, int segment, int place, hil_value **out)
+{
+    hil_engine *e = tape->owner;
+    int64_t slot = tape->micro_index;
+    int number = segment * HIL_VALUES_MAX + place;
+    for (hil_value *v = tape->values; v; v = v->next)
+        if (v->boundary == number) {
+            *out = v;
+            return HIL_OK;
+        }
+    const hil_boundary *b = hil_bounds_find(&e->bounds, slot, number);
+    hil_tensor tensor = b->tensor;
+    if (b->root >= 0) HIL_TRY(hil_bounds_wait(&e->bounds, slot, b->root, &tensor.data));
+    HIL_TRY(hil_tape_borrow(tape, &tensor, b->wants, out));
+    (*out)->boundary = number;
+    return HIL_OK;
+}
+
+hil_status hil_visit_earlier(hil_tape *tape, const char *segment, const char *name, hil_value **out)
+{
+    hil_engine *e = tape->owner;
+    e->model->reads_earlier = true;
+    for (int s = 0; s < tape->segment; ++s) {
+        if (strcmp(e->model->segments[s].name, segment) != 0) continue;
+        const hil_outputs *from = hil_bounds_at(&e->bounds, tape->micro_index, s);
+        for (int i = 0; i < from->count; ++i)
+            if (strcmp(from->value[i].name, name) == 0) return borrow_boundary(tape, s, i, out);
+    }
+    return hil_fail(HIL_ERR_USAGE, "no earlier segment %s gives out \"%s\"", segment, name);
+}
+
+static bool is_last(const hil_engine *e, int segment)
+{
+    return segment + 1 == (int)e->model->count;
+}
+
+/* A segment without trainable parameters below it has no backward. */
+static bool is_idle(const hil_engine *e, const hil_visit *v)
+{
+    if (!v->back || is_last(e, v->segment)) return false;
+    return !hil_bounds_at(&e->bounds, v->slot, v->segment)->wants;
+}
+
+static hil_status add_read(hil_engine *e, int root)
+{
+    if (root < 0) return HIL_OK;
+    HIL_TRY(HIL_GROW(&e->reads, &e->reads_room, e->reads_count + 1));
+    e->reads[e->reads_count++] = root;
+    return HIL_OK;
+}
+
+/* The memory that a visit is known to read: a tape's, or all that the previous segment gave out. */
+static hil_status list_reads(hil_engine *e, const hil_visit *v)
+{
+    e->reads_count = 0;
+    if (is_idle(e, v)) return HIL_OK;
+    const hil_tape *tape = v->back ? *held_at(e, v->slot, v->segment) : NULL;
+    if (!tape && v->segment == 0) return HIL_OK;
+    const hil_outputs *out = hil_bounds_at(&e->bounds, v->slot, v->segment - (tape ? 0 : 1));
+    for (int i = 0; i < out->count; ++i)
+        if (!tape || tape->out[i]->root->kept) HIL_TRY(add_read(e, out->value[i].root));
+    for (const hil_value *x = tape ? tape->values : NULL; x; x = x->next)
+        if (x->boundary >= 0 && x->kept)
+            HIL_TRY(add_read(e, hil_bounds_find(&e->bounds, v->slot, x->boundary)->root));
+    return HIL_OK;
+}
+
+hil_status hil_visit_call(hil_engine *e, const hil_visit *v)
+{
+    HIL_TRY(list_reads(e, v));
+    for (size_t i = 0; i < e->reads_count; ++i)
+        HIL_TRY(hil_bounds_call(&e->bounds, v->slot, e->reads[i]));
+    if (!v->back) return HIL_OK;
+    const hil_outputs *out = hil_bounds_at(&e->bounds, v->slot, v->segment);
+    for (int i = 0; i < out->count; ++i)
+        HIL_TRY(hil_bounds_gradient_call(&e->bounds, v->slot, v->segment * HIL_VALUES_MAX + i));
+    return HIL_OK;
+}
+
+/* Memory and gradients of a visit's inputs, and the memory of its outputs, leave the device unless
+   the next visit needs them. */
+static hil_status leave(hil_engine *e, const hil_tape *tape)
+{
+    if (!e->has_next) return HIL_OK;
+    const hil_visit *next = &e->next;
+    int64_t slot = tape->micro_index;
+    bool same = next->slot == slot;
+    HIL_TRY(list_reads(e, next));
+    const hil_outputs *out = hil_bounds_at(&e->bounds, slot, tape->segment);
+    size_t read = same ? e->reads_count : 0, listed = e->reads_count;
+    for (const hil_value *v = tape->values; v; v = v->next) {
+        if (v->boundary < 0) continue;
+        HIL_TRY(add_read(e, hil_bounds_find(&e->bounds, slot, v->boundary)->root));
+        if (!same || !next->back || next->segment != v->boundary / HIL_VALUES_MAX)
+            HIL_TRY(hil_bounds_gradient_send(&e->bounds, slot, v->boundary));
+    }
+    for (int i = 0; i < out->count; ++i) HIL_TRY(add_read(e, out->value[i].root));
+    for (size_t i = listed; i < e->reads_count; ++i) {
+        bool needed = false;
+        for (size_t k = 0; k < read; ++k) needed |= e->reads[k] == e->reads[i];
+        if (!needed) HIL_TRY(hil_bounds_send(&e->bounds, slot, e->reads[i]));
+    }
+    return HIL_OK;
+}
+
+/* Runs a segment for a micro-batch; `out` are its values on the tape, which is held. */
+static hil_status run_segment(hil_engine *e, const hil_micro *micro, const hil_visit *v,
+                              bool differentiate, hil_values *out)
+{
+    int s = v->segment;
+    hil_tape *tape;
+    HIL_TRY(take_tape(e, &tape));
+    *held_at(e, v->slot, s) = tape;
+    HIL_TRY(hil_tape_begin(tape, &e->context, micro, s, differentiate));
+    tape->micro_index = (int)v->slot;
+    hil_values in = {0};
+    *out = (hil_values){0};
+    if (s > 0) {
+        const hil_outputs *from = hil_bounds_at(&e->bounds, v->slot, s - 1);
+        for (int i = 0; i < from->count; ++i) {
+            hil_value *x;
+            HIL_TRY(borrow_boundary(tape, s - 1, i, &x));
+            HIL_TRY(hil_values_set(&in, from->value[i].name, x));
+        }
+    }
+    HIL_TRY(e->model->segments[s].run(tape, e->model->segments[s].layer, &in, out));
+    for (int i = 0; i < out->count; ++i) tape->out[i] = out->value[i];
+    return HIL_OK;
+}
+
+static void drop_tape(hil_engine *e, const hil_visit *v)
+{
+    give_tape(e, *held_at(e, v->slot, v->segment));
+    *held_at(e, v->slot, v->segment) = NULL;
+}
+
+hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
+                             hil_keep what, double *loss)
+{
+    hil_values out;
+    double began = hil_clock_now();
+    HIL_TRY(run_segment(e, micro, v, what == HIL_KEEP_TAPE, &out));
+    mark(e, v->segment, "forward", began);
+    hil_tape *tape = *held_at(e, v->slot, v->segment);
+    hil_tape_settle(tape, &out);
+    *loss += tape->loss;
+    HIL_TRY(hil_bounds_keep(&e->bounds, tape, &out));
+    HIL_TRY(leave(e, tape));
+    if (what == HIL_KEEP_NOTHING || !tape->wants) drop_tape(e, v);
+    return HIL_OK;
+}
+
+/* All readers but the tape that made them are done with the outputs of segment s. */
+static void drop_read(hil_engine *e, int64_t slot, int s)
+{
+    const hil_tape *tape = *held_at(e, slot, s);
+    const hil_outputs *out = hil_bounds_at(&e->bounds, slot, s);
+    for (int i = 0; i < out->count; ++i)
+        if (!tape || !tape->out[i]->root->kept)
+            hil_bounds_drop(&e->bounds, slot, s * HIL_VALUES_MAX + i);
+}
+
+/* Adds what came back on a tape's inputs to the gradients of the values they came from. */
+static hil_status send_back(hil_engine *e, hil_tape *tape)
+{
+    for (hil_value *v = tape->values; v; v = v->next) {
+        if (v->boundary < 0) continue;
+        void *data;
+        HIL_TRY(hil_tape_take_gradient(tape, v, &data));
+        if (data)
+            HIL_TRY(hil_bounds_gradient_add(&e->bounds, tape->micro_index, v->boundary,
+                                            e->context.pool, data));
+    }
+    return HIL_OK;
+}
+
+/* The tape of forward finds its values where they are now. */
+static hil_status refresh_tape(hil_engine *e, hil_tape *tape)
+{
+    int64_t slot = tape->micro_index;
+    for (hil_value *v = tape->values; v; v = v->next) {
+        if (v->boundary < 0 || !v->kept) continue;
+        int root = hil_bounds_find(&e->bounds, slot, v->boundary)->root;
+        void *data;
+        if (root < 0) continue;
+        HIL_TRY(hil_bounds_wait(&e->bounds, slot, root, &data));
+        hil_tape_show(tape, v, data);
+    }
+    const hil_outputs *out = hil_bounds_at(&e->bounds, slot, tape->segment);
+    for (int i = 0; i < out->count; ++i) {
+        int number = tape->segment * HIL_VALUES_MAX + i;
+        void *data;
+        if (out->value[i].root != number || !tape->out[i]->root->kept) continue;
+        HIL_TRY(hil_bounds_take(&e->bounds, slot, number, &data));
+        hil_tape_show(tape, tape->out[i]->root, data);
+        hil_tape_return_memory(tape->out[i], data);
+    }
+    return HIL_OK;
+}
+
+/* A tape whose backward can run: the one of forward, or made again. */
+static hil_status ready_tape(hil_engine *e, const hil_micro *micro, const hil_visit *v,
+                             double *loss)
+{
+    bool last = is_last(e, v->segment);
+    if (*held_at(e, v->slot, v->segment)) return refresh_tape(e, *held_at(e, v->slot, v->segment));
+    hil_values none;
+    double began = hil_clock_now();
+    HIL_TRY(run_segment(e, micro, v, true, &none));
+    mark(e, v->segment, last ? "forward" : "recompute", began);
+    hil_tape *tape = *held_at(e, v->slot, v->segment);
+    hil_tape_settle(tape, NULL);
+    if (last) *loss += tape->loss;
+    return HIL_OK;
+}
+
+static hil_status seed_tape(hil_engine *e, hil_tape *tape)
+{
+    int64_t slot = tape->micro_index;
+    const hil_outputs *out = hil_bounds_at(&e->bounds, slot, tape->segment);
+    for (int i = 0; i < out->count; ++i) {
+        void *gradient;
+        HIL_TRY(hil_bounds_gradient_take(&e->bounds, slot, tape->segment * HIL_VALUES_MAX + i,
+                                         &gradient));
+        if (gradient) HIL_TRY(hil_tape_seed(tape, tape->out[i], gradient));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
+                              double *loss)
+{
+    int s = v->segment;
+    hil_tape *tape = NULL;
+    if (!is_idle(e, v)) {
+        HIL_TRY(ready_tape(e, micro, v, loss));
+        tape = *held_at(e, v->slot, s);
+        HIL_TRY(seed_tape(e, tape));
+        double began = hil_clock_now();
+        HIL_TRY(hil_tape_backward(tape));
+        HIL_TRY(send_back(e, tape));
+        mark(e, s, "backward", began);
+    }
+    hil_bounds_clear(&e->bounds, v->slot, s);
+    if (s > 0) drop_read(e, v->slot, s - 1);
+    if (tape) HIL_TRY(leave(e, tape));
+    drop_tape(e, v);
+    return HIL_OK;
+}
+
+void hil_visit_clear(hil_engine *e, int64_t slot, int segment)
+{
+    drop_tape(e, &(hil_visit){.slot = slot, .segment = segment});
+    hil_bounds_clear(&e->bounds, slot, segment);
+}

@@ -1,0 +1,52 @@
+/* visit.h - inside of the engine: one segment for one micro-batch, forward or backward. */
+#ifndef HIL_AUTOGRAD_VISIT_H
+#define HIL_AUTOGRAD_VISIT_H
+
+#include "autograd/bounds.h"
+#include "autograd/engine.h"
+
+typedef struct hil_visit {
+    bool back;
+    int segment;
+    int64_t slot; /* of the micro-batch within its group */
+} hil_visit;
+
+struct hil_engine {
+    hil_model *model;
+    hil_engine_options options;
+    hil_segment_place *place; /* of each segment */
+    hil_buffers *buffers;
+    hil_parking *parking;
+    hil_context context;
+    hil_cache cache;
+    hil_bounds bounds;
+    hil_tape **held; /* [slot][segment]: tapes that wait for their backward */
+    int64_t held_slots;
+    hil_tape *idle;
+    double *losses; /* of the step's micro-batches */
+    size_t losses_room;
+    hil_visit next; /* what comes after the visit that runs */
+    bool has_next;
+    int *reads; /* roots that a visit reads */
+    size_t reads_count, reads_room;
+    hil_timeline *timeline;
+};
+
+/* Starts the way in of what a visit is known to read. */
+hil_status hil_visit_call(hil_engine *e, const hil_visit *v);
+
+/* Forward keeps the segment's outputs and, on demand, what backward will need. */
+typedef enum hil_keep { HIL_KEEP_NOTHING, HIL_KEEP_TAPE } hil_keep;
+hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
+                             hil_keep what, double *loss);
+/* Backward computes again what was not kept; the last segment's loss comes from here. */
+hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
+                              double *loss);
+/* Gives back all that a segment still holds for the micro-batch in `slot`. */
+void hil_visit_clear(hil_engine *e, int64_t slot, int segment);
+
+/* hil_context.earlier */
+hil_status hil_visit_earlier(hil_tape *tape, const char *segment, const char *name,
+                             hil_value **out);
+
+#endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""adamw.py - hilbert's AdamW on this machine's memory bandwidth, PyTorch's and DeepSpeed's beside it.
+"""adamw.py - hilbert's AdamW against memory bandwidth, PyTorch's and DeepSpeed's.
 
     python bench/adamw.py [--elements N] [--threads N] [--rounds N] [--no-build] [--save]
 
@@ -11,14 +11,13 @@ PyTorch and DeepSpeed are used where this Python has them; DeepSpeed compiles it
 --save writes the numbers to bench/results/<date>-adamw-<machine>.json.
 """
 import argparse
-import datetime
-import json
 import os
-import re
 import statistics
 import subprocess
 import sys
 import time
+
+import report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -128,7 +127,7 @@ def summarise(args, times, each):
 
 
 def print_table(args, rows, notes):
-    print(f"{machine()}, {args.threads} threads, {args.elements / 1e6:.0f}M parameters "
+    print(f"{report.machine()}, {args.threads} threads, {args.elements / 1e6:.0f}M parameters "
           f"in {PIECES} pieces, best of {args.rounds * PIECES}\n")
     heads = ["what", "bytes/parameter", "ms", "G parameters/s", "GB/s", "of the mix",
              *(f"over {peer}" for peer in PEERS)]
@@ -136,32 +135,13 @@ def print_table(args, rows, notes):
     for row in rows:
         ratios = [row.get("of_limit"), *(row.get(f"over {peer}") for peer in PEERS)]
         cells = [row["what"], f"{row['bytes_per_element']:g}", f"{row['best_seconds'] * 1e3:.1f}",
-                 f"{row['elements_per_second'] * 1e-9:.3f}", f"{row['bytes_per_second'] * 1e-9:.1f}",
+                 f"{row['elements_per_second'] * 1e-9:.3f}",
+                 f"{row['bytes_per_second'] * 1e-9:.1f}",
                  *(f"{ratio:.2f}" if ratio else "" for ratio in ratios)]
         print("| " + " | ".join(cells) + " |")
     for what, note in notes.items():
         print(f"\n{what}: {note}", end="")
     print()
-
-
-def machine():
-    with open("/proc/cpuinfo") as file:
-        name = re.search(r"model name\s*: (.*)", file.read())
-    name = name.group(1) if name else os.uname().machine
-    return f"{re.sub(r'[(]R[)]|[(]TM[)]', '', name)}, {os.cpu_count()} cores"
-
-
-def save(args, rows, notes):
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True,
-                            text=True).stdout.strip()
-    name = re.sub("[^a-z0-9]+", "-", machine().lower()).strip("-")
-    path = os.path.join(HERE, "results", f"{datetime.date.today()}-adamw-{name}.json")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as file:
-        json.dump({"machine": machine(), "date": str(datetime.date.today()), "threads": args.threads,
-                   "elements": args.elements, "rounds": args.rounds, "commit": commit, **notes, "rows": rows}, file, indent=1)
-        file.write("\n")
-    print(f"\nsaved to {os.path.relpath(path, ROOT)}")
 
 
 def main():
@@ -182,7 +162,8 @@ def main():
     rows = summarise(args, times, each)
     print_table(args, rows, notes)
     if args.save:
-        save(args, rows, notes)
+        report.save({"threads": args.threads, "elements": args.elements, "pieces": PIECES,
+                     "rounds": args.rounds, **notes, "rows": rows}, "adamw")
 
 
 if __name__ == "__main__":

@@ -9,12 +9,9 @@ one round. PyTorch and transformers are taken from this Python, or installed int
 --save also writes the numbers to bench/results/<date>-<machine>.json.
 """
 import argparse
-import datetime
 import json
 import os
-import platform
 import random
-import re
 import statistics
 import struct
 import subprocess
@@ -22,6 +19,7 @@ import sys
 import tempfile
 import time
 
+import report
 import shapes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -174,7 +172,7 @@ class Bench:
                                             lambda: self.eval_peer(model)))
 
     def print_table(self):
-        print(f"{machine()}, {self.args.threads} threads, {BATCH} x {SEQ} tokens\n")
+        print(f"{report.machine()}, {self.args.threads} threads, {BATCH} x {SEQ} tokens\n")
         print("| what | hilbert | PyTorch | ratio | range | goal |\n|---|---|---|---|---|---|")
         for row in self.rows:
             goal = row["target"] if row["target"] is not None else ""
@@ -186,23 +184,7 @@ class Bench:
         versions, _ = self.run([self.python, "-W", "ignore", "-c", "import json, torch, "
                                 "transformers as t; print(json.dumps({'torch': torch.__version__,"
                                 " 'transformers': t.__version__}))"])
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True,
-                                text=True).stdout.strip()
-        name = re.sub("[^a-z0-9]+", "-", machine().lower()).strip("-")
-        path = os.path.join(HERE, "results", f"{datetime.date.today()}-{name}.json")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w") as file:
-            json.dump({"machine": machine(), "threads": self.args.threads, "commit": commit,
-                       **json.loads(versions), "rows": self.rows}, file, indent=1)
-            file.write("\n")
-        print(f"\nsaved to {os.path.relpath(path, ROOT)}")
-
-
-def machine():
-    with open("/proc/cpuinfo") as file:
-        name = re.search(r"model name\s*: (.*)", file.read())
-    name = name.group(1) if name else platform.machine()
-    return f"{re.sub(r'[(]R[)]|[(]TM[)]', '', name)}, {os.cpu_count()} cores"
+        report.save({"threads": self.args.threads, **json.loads(versions), "rows": self.rows})
 
 
 def write_tokens(path, vocab, count):

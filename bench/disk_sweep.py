@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""disk_sweep.py - a training step with the optimizer's state on disk, against what the disk and the
+arithmetic allow.
+
+    python bench/disk_sweep.py [--disk DIR] [--tokens N,N,...] [--steps N] [--save]
+
+For each number of tokens per step, the same steps run with everything in memory (they give forward
+and backward), then with device and host memory so small that the optimizer's state lives on disk.
+The limit of a step is backward + max(forward, bytes of the sweep / fio's bandwidth), where fio
+reads and writes a file in the same folder in the same proportion, in blocks as large and as many
+in flight, past the page cache, right before and after. At most 1.10 times that is the goal. A
+second table has weights and gradients on disk as well, with prefetching and without.
+--save writes the numbers to bench/results/<date>-disk-sweep-<machine>.json.
+"""
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import report
+import run
+import shapes
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+HILBERT = os.path.join(ROOT, "build", "hilbert")
+SHAPE = "llama-100m"
+STATE_BYTES = 10  # per parameter in bf16: what weights lack of their masters, and two moments
+GOAL = 1.10
+
+
+def parameters(config):
+    """Of the Llama shape."""
+    c, heads = config["hidden_size"], config["num_attention_heads"]
+    kv = c // heads * config["num_key_value_heads"]
+    block = 2 * c * c + 2 * c * kv + 3 * c * config["intermediate_size"] + 2 * c
+    tables = 1 if config["tie_word_embeddings"] else 2
+    return tables * config["vocab_size"] * c + config["num_hidden_layers"] * block + c
+
+
+def size(count):
+    return f"{math.ceil(count / 2**20)}M"
+
+
+def spans_of(path):
+    """Spans of a Chrome trace by step order: (track name, name, start, end) in seconds."""
+    with open(path) as file:
+        text = file.read().rstrip().rstrip(",")
+    events = json.loads(text if text.endswith("]") else text + "]")
+    track = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    return [(track[e["tid"]], e["name"], e["ts"] * 1e-6, (e["ts"] + e["dur"]) * 1e-6)
+            for e in events if e.get("ph") == "X"]
+
+
+def phases_of(path, steps):
+    """Seconds of forward and of backward of each step, without the waiting in them."""
+    spans = spans_of(path)
+    compute = [s for s in spans if s[0].startswith("compute")]
+    waits = [s for s in spans if s[0].startswith("wait")]
+    groups, last = [], "backward"
+    for span in sorted(compute, key=lambda s: s[2]):
+        kind = "backward" if span[1].endswith(("backward", "recompute")) else "forward"
+        if kind == "forward" and last == "backward" and span[1].startswith("embedding"):
+            groups.append({"forward": 0.0, "backward": 0.0})
+        waited = sum(max(0.0, min(w[3], span[3]) - max(w[2], span[2])) for w in waits)
+        groups[-1][kind] += span[3] - span[2] - waited
+        last = kind
+    # Several micro-batches that pass one after the other make several groups of one step.
+    each = len(groups) // steps
+    return [{kind: sum(g[kind] for g in groups[i * each:(i + 1) * each])
+             for kind in ("forward", "backward")} for i in range(steps)]
+
+
+class Sweep:
+    def __init__(self, args, folder):
+        self.args, self.folder = args, folder
+        self.config = shapes.SHAPES[SHAPE]
+        self.count = parameters(self.config)
+        self.rows, self.fetch_rows = [], []
+        with open(self.path("config.json"), "w") as file:
+            json.dump(self.config, file)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def train(self, tokens, *options):
+        """Lines of metrics.jsonl after the first step, which also reads and plans."""
+        data, out = self.path("data.npy"), self.path("out")
+        run.write_tokens(data, self.config["vocab_size"], tokens * (1 + self.args.steps))
+        command = [HILBERT, "train", "--model", self.path("config.json"), "--data", data,
+                   "--out", out, "--overwrite", "--quiet", "--no-shuffle", "--lr", "1e-4",
+                   "--schedule", "constant", "--dtype", "bf16", "--threads",
+                   str(self.args.threads), "--seq", str(self.args.seq), "--batch",
+                   str(tokens // self.args.seq), "--steps", str(1 + self.args.steps),
+                   *map(str, options)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}\nfailed:\n{done.stderr[-2000:]}")
+        with open(os.path.join(out, "metrics.jsonl")) as file:
+            lines = [json.loads(line) for line in file]
+        shutil.rmtree(out)
+        return [line for line in lines if line.get("seconds") and line["step"] > 1]
+
+    def fio(self, read_share):
+        """Bytes per second, read and written, with that share of reads."""
+        name = os.path.join(self.args.disk, "fio-of-disk-sweep")
+        common = ["fio", "--name=mix", f"--filename={name}", f"--bs={self.args.block}",
+                  f"--iodepth={self.args.depth}", f"--ioengine={self.args.engine}", "--direct=1",
+                  "--thread", "--output-format=json", f"--size={self.args.fio_bytes}"]
+        try:
+            if not os.path.exists(name):  # blocks that were never written are read for nothing
+                subprocess.run(common + ["--rw=write", "--end_fsync=1"], check=True,
+                               capture_output=True)
+            done = subprocess.run(common + ["--rw=rw", f"--rwmixread={round(100 * read_share)}"],
+                                  check=True, capture_output=True, text=True)
+            job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+            moved = job["read"]["io_bytes"] + job["write"]["io_bytes"]
+            return moved / (max(job["read"]["runtime"], job["write"]["runtime"]) * 1e-3)
+        except (OSError, subprocess.CalledProcessError) as error:
+            sys.exit(f"fio: {error}")
+
+    def in_memory(self, tokens):
+        """Forward, backward and the whole step without limits, and the device memory they need."""
+        trace = self.path("trace.json")
+        lines = self.train(tokens, "--device-memory", size(40 * self.count), "--trace", trace)
+        phases = phases_of(trace, 1 + self.args.steps)[1:]
+        median = {kind: statistics.median(p[kind] for p in phases)
+                  for kind in ("forward", "backward")}
+        return {**median, "seconds": statistics.median(line["seconds"] for line in lines),
+                "device_peak": max(line["device_peak"] for line in lines)}
+
+    def on_disk(self, tokens, device, *options):
+        lines = self.train(tokens, "--device-memory", size(device), "--host-memory",
+                           self.args.host_memory, "--disk", self.args.disk, *options)
+        last = lines[-1]
+        return {"seconds": statistics.median(line["seconds"] for line in lines),
+                "exposed": statistics.median(line["exposed_update_seconds"] for line in lines),
+                "waited": statistics.median(sum(line["wait_seconds"].values()) for line in lines),
+                **{key: last[key] for key in ("device_peak", "host_peak", "disk_peak",
+                                              "disk_read_bytes", "disk_written_bytes")}}
+
+    def measure(self, tokens):
+        """One row of the table of the sweep."""
+        print(f"{tokens} tokens per step", file=sys.stderr, flush=True)
+        memory = self.in_memory(tokens)
+        device = memory["device_peak"] - STATE_BYTES * self.count
+        if device <= 0:
+            sys.exit("the run in memory reports no device memory: the tiers are not in use")
+        before = self.fio(self.args.read_share)
+        disk = self.on_disk(tokens, device)
+        moved = disk["disk_read_bytes"] + disk["disk_written_bytes"]
+        share = disk["disk_read_bytes"] / moved if moved else 0.5
+        speed = (before + self.fio(share)) / 2
+        sweep = moved / speed
+        limit = memory["backward"] + max(memory["forward"], sweep)
+        self.rows.append({
+            "tokens": tokens, "memory": memory, "disk": disk, "sweep_bytes": moved,
+            "read_share": share, "fio_bytes_per_second": speed, "sweep_seconds": sweep,
+            "limit_seconds": limit, "of_limit": disk["seconds"] / limit,
+            "bound": "disk" if sweep > memory["forward"] else "compute",
+            "waiting": disk["waited"] / disk["seconds"],
+            "state_on_disk": disk["disk_peak"] / (STATE_BYTES * self.count)})
+
+    def measure_prefetch(self, tokens):
+        """Weights and gradients come from disk as well: prefetching against none."""
+        print(f"{tokens} tokens per step, prefetch", file=sys.stderr, flush=True)
+        row = next(row for row in self.rows if row["tokens"] == tokens)
+        device = row["disk"]["device_peak"] - 3 * self.count  # three quarters of both
+        sides = {word: [] for word in ("on", "off")}
+        for _ in range(2):
+            for word, runs in sides.items():
+                runs.append(self.on_disk(tokens, device, "--prefetch", word))
+        on, off = (min(runs, key=lambda run: run["seconds"]) for runs in sides.values())
+        self.fetch_rows.append({"tokens": tokens, "device_memory": device, "on": on, "off": off,
+                                "speed_up": off["seconds"] / on["seconds"]})
+
+    def print_tables(self):
+        print(f"{report.machine()}, {self.args.threads} threads, {SHAPE} ({self.count / 1e6:.0f}M "
+              f"parameters, bf16), sequences of {self.args.seq}, host memory "
+              f"{self.args.host_memory}\n")
+        heads = ["tokens", "forward", "backward", "sweep GB", "fio GB/s", "sweep / fio", "limit",
+                 "step", "step / limit", "bound", "exposed", "waiting", "in memory"]
+        print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
+        for row in self.rows:
+            memory, disk = row["memory"], row["disk"]
+            cells = [row["tokens"], f"{memory['forward']:.2f} s", f"{memory['backward']:.2f} s",
+                     f"{row['sweep_bytes'] * 1e-9:.2f}",
+                     f"{row['fio_bytes_per_second'] * 1e-9:.2f}", f"{row['sweep_seconds']:.2f} s",
+                     f"{row['limit_seconds']:.2f} s", f"{disk['seconds']:.2f} s",
+                     f"{row['of_limit']:.2f}", row["bound"], f"{disk['exposed']:.2f} s",
+                     f"{100 * row['waiting']:.0f}%", f"{memory['seconds']:.2f} s"]
+            print("| " + " | ".join(map(str, cells)) + " |")
+        worst = max(row["of_limit"] for row in self.rows)
+        print(f"\nworst {worst:.2f}, goal at most {GOAL:.2f}; of the optimizer's state "
+              f"{100 * min(row['state_on_disk'] for row in self.rows):.0f}% or more on disk")
+        if not self.fetch_rows:
+            return
+        print("\nWeights and gradients on disk as well:\n\n| tokens | device memory | prefetch on "
+              "| off | speed-up |\n|---|---|---|---|---|")
+        for row in self.fetch_rows:
+            print(f"| {row['tokens']} | {size(row['device_memory'])} | "
+                  f"{row['on']['seconds']:.2f} s | {row['off']['seconds']:.2f} s | "
+                  f"{row['speed_up']:.2f} |")
+
+    def save(self):
+        settings = {key: value for key, value in vars(self.args).items() if key != "disk"}
+        report.save({"parameters": self.count, **settings, "rows": self.rows,
+                     "prefetch": self.fetch_rows}, "disk-sweep")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="a step with the optimizer's state on disk")
+    parser.add_argument("--disk", default=os.path.join(ROOT, "build"), help="a folder on the drive")
+    parser.add_argument("--tokens", default="128,256,512,1024,2048")
+    parser.add_argument("--prefetch-tokens", default="128,512", help="of the second table")
+    parser.add_argument("--steps", type=int, default=4, help="timed steps of one run")
+    parser.add_argument("--seq", type=int, default=128)
+    parser.add_argument("--host-memory", default="192M")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--block", default="4M", help="of fio: a page of the swap file")
+    parser.add_argument("--depth", type=int, default=12, help="of fio: blocks in flight")
+    parser.add_argument("--engine", default="io_uring", help="of fio")
+    parser.add_argument("--fio-bytes", default="2G")
+    parser.add_argument("--read-share", type=float, default=0.5, help="of fio before a run")
+    parser.add_argument("--save", action="store_true")
+    args = parser.parse_args()
+    if not os.path.exists(HILBERT):
+        sys.exit("build/hilbert does not exist: run make first")
+    if not shutil.which("fio"):
+        sys.exit("fio is not installed")
+    with tempfile.TemporaryDirectory(prefix="disk-sweep-", dir=args.disk) as folder:
+        args.disk = folder
+        sweep = Sweep(args, folder)
+        for tokens in map(int, args.tokens.split(",")):
+            sweep.measure(tokens)
+        for tokens in map(int, filter(None, args.prefetch_tokens.split(","))):
+            sweep.measure_prefetch(tokens)
+        sweep.print_tables()
+        if args.save:
+            sweep.save()
+
+
+if __name__ == "__main__":
+    main()

@@ -50,6 +50,7 @@ bool hil_param_has(const hil_param *param, hil_state state)
 typedef struct view {
     char *base;    /* of the first element of the chunk or of the unit */
     int64_t first; /* that element */
+    bool staged;   /* in the ring */
     hil_disk_transfer page;
 } view;
 
@@ -76,6 +77,7 @@ static hil_status open_view(const span *s, hil_unit_state state, bool write, vie
     if (home->tier != HIL_DISK) return HIL_OK;
     hil_fence after; /* over: nothing else runs */
     HIL_TRY(hil_ring_take(s->store->ring, home->extent.page, (void **)&v->base, &after));
+    v->staged = true;
     int64_t chunk = s->at / s->store->plan->chunk;
     v->first = chunk * s->store->plan->chunk;
     v->page =
@@ -83,10 +85,11 @@ static hil_status open_view(const span *s, hil_unit_state state, bool write, vie
     return write && is_whole(s) ? HIL_OK : move_page(s->store, v, false);
 }
 
-static hil_status close_view(const span *s, hil_unit_state state, view *v, bool write)
+/* Nothing is written after a failure, which is forwarded. */
+static hil_status close_view(const span *s, view *v, bool write, hil_status status)
 {
-    if (s->unit->home[state].tier != HIL_DISK) return HIL_OK;
-    hil_status status = write ? move_page(s->store, v, true) : HIL_OK;
+    if (!v->staged) return status;
+    if (write && status == HIL_OK) status = move_page(s->store, v, true);
     hil_ring_give(s->store->ring, v->base, NULL);
     return status;
 }
@@ -192,8 +195,10 @@ static hil_status move_span(const span *s, conversion *c)
         state[0] = c->state == HIL_MOMENT1 ? HIL_STATE1 : HIL_STATE2;
         states = 1;
     }
-    view v[2];
-    for (int i = 0; i < states; ++i) HIL_TRY(open_view(s, state[i], c->in != NULL, &v[i]));
+    view v[2] = {0};
+    hil_status status = HIL_OK;
+    for (int i = 0; i < states && status == HIL_OK; ++i)
+        status = open_view(s, state[i], c->in != NULL, &v[i]);
     c->span = s;
     if (c->state != HIL_MASTER) {
         c->moment = v[0].base;
@@ -204,9 +209,9 @@ static hil_status move_span(const span *s, conversion *c)
         c->rest = states == 2 ? v[1].base : NULL;
         c->rest_first = states == 2 ? v[1].first : 0;
     }
-    run_conversion(c);
-    for (int i = 0; i < states; ++i) HIL_TRY(close_view(s, state[i], &v[i], c->in != NULL));
-    return HIL_OK;
+    if (status == HIL_OK) run_conversion(c);
+    for (int i = 0; i < states; ++i) status = close_view(s, &v[i], c->in != NULL, status);
+    return status;
 }
 
 static hil_status move(hil_store *store, hil_param *param, int64_t first, int64_t count,

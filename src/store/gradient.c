@@ -159,9 +159,9 @@ static void square_piece(hil_store *store, hil_unit *unit, int use, const void *
     }
 }
 
-/* One chunk of a rounded gradient leaves the device for its home. */
-static hil_status send_chunk(hil_store *store, hil_unit *unit, hil_use *use, const void *data,
-                             int64_t chunk)
+/* One chunk of a rounded gradient leaves the device for its home, where room is after `before`. */
+static hil_status send_chunk(hil_store *store, const hil_unit *unit, hil_use *use, const void *data,
+                             int64_t chunk, const hil_fence *before)
 {
     const hil_home *home = &use->home;
     size_t size = hil_dtype_size(unit->dtype);
@@ -171,32 +171,31 @@ static hil_status send_chunk(hil_store *store, hil_unit *unit, hil_use *use, con
     out.part[0] = (hil_part){.kind = HIL_PART_COPY, .from = data, .bytes = (size_t)count * size};
     if (home->tier == HIL_HOST) {
         out.part[0].to = home->memory + (size_t)first * size;
-        out.after = unit->swept;
+        out.after = *before;
         return hil_links_submit(store->links, &out, &use->left);
     }
     void *stage;
-    hil_fence copied = {0};
+    hil_fence moved = {0};
     HIL_TRY(hil_ring_take(store->ring, home->extent.page, &stage, &out.after));
     out.part[0].to = stage;
-    HIL_TRY(hil_links_submit(store->links, &out, &copied));
-    hil_job stash = {.link = HIL_LINK_STASH, .after = copied, .parts = 1, .name = "gradients"};
-    hil_fence_join(&stash.after, &unit->swept);
+    hil_status status = hil_links_submit(store->links, &out, &moved);
+    hil_job stash = {.link = HIL_LINK_STASH, .after = moved, .parts = 1, .name = "gradients"};
+    hil_fence_join(&stash.after, before);
     stash.part[0] = (hil_part){.kind = HIL_PART_WRITE,
                                .from = stage,
                                .bytes = (size_t)count * size,
                                .disk = &home->extent,
                                .first = chunk,
                                .count = 1};
-    hil_fence written = {0};
-    HIL_TRY(hil_links_submit(store->links, &stash, &written));
-    hil_ring_give(store->ring, stage, &written);
-    hil_fence_join(&use->left, &copied);
-    hil_fence_join(&use->left, &written);
-    return HIL_OK;
+    if (status == HIL_OK) status = hil_links_submit(store->links, &stash, &moved);
+    hil_ring_give(store->ring, stage, &moved);
+    hil_fence_join(&use->left, &moved);
+    return status;
 }
 
 /* Rounds a chunk of the sum, squares it, and sends it off. */
-static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t chunk)
+static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t chunk,
+                             const hil_fence *before)
 {
     hil_use *use = &unit->use[i];
     size_t size = hil_dtype_size(unit->dtype);
@@ -215,7 +214,7 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
     if (copy) run(store, round_task, &job);
     if (unit->uses == 1) square_piece(store, unit, i, job.out, first, count);
     if (home) return HIL_OK;
-    hil_status status = send_chunk(store, unit, use, job.out, chunk);
+    hil_status status = send_chunk(store, unit, use, job.out, chunk, before);
     if (copy) hil_buffers_give_after(store->window, job.out, &use->left);
     return status;
 }
@@ -231,16 +230,18 @@ static hil_status give(hil_store *store, hil_unit *unit, int i)
     if (use->home.tier == HIL_DEVICE)
         HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
     memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * 16 * sizeof *store->lanes);
+    hil_fence before = use->left; /* one that was given and forgotten may still be on its way */
+    hil_fence_join(&before, &unit->swept);
     use->left = (hil_fence){0};
     ++use->pins;
     hil_status status = HIL_OK;
     for (int64_t c = 0; c * store->plan->chunk < unit->elements && status == HIL_OK; ++c)
-        status = give_chunk(store, unit, i, c);
+        status = give_chunk(store, unit, i, c, &before);
     --use->pins;
+    hil_fence_join(&use->sum.ready, &use->left);
     HIL_TRY(status);
     if (unit->uses == 1) hil_gradient_squared(store, unit);
     hil_window_remove(store, entity);
-    hil_fence_join(&use->sum.ready, &use->left);
     hil_parcel_drop(store->spilled, &use->sum);
     use->sum = (hil_parcel){0};
     use->summing = false;

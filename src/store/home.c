@@ -100,8 +100,12 @@ void hil_homes_close(hil_store *store)
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
         for (int s = 0; s < HIL_GRADIENT; ++s) close_home(store, &unit->home[s]);
-        for (int i = 0; i < unit->uses; ++i) close_home(store, &unit->use[i].home);
+        for (int i = 0; i < unit->uses; ++i) {
+            close_home(store, &unit->use[i].home);
+            unit->use[i].left = (hil_fence){0};
+        }
         unit->ready = unit->reading = unit->swept = (hil_fence){0};
+        unit->pins = 0;
     }
     memset(store->resident, 0, sizeof store->resident);
 }

@@ -21,26 +21,26 @@ void hil_order_free(hil_order *order)
     *order = (hil_order){0};
 }
 
-/* For every entity the places where it is used: counted, then filled in order. */
-static hil_status index_known(hil_order *o)
+/* For every entity the places where it is used: counted, then filled in order. Without memory for
+   it there are no entities. */
+static hil_status index_known(hil_order *o, size_t entities)
 {
-    HIL_TRY(HIL_GROW(&o->begin, &o->begin_room, o->entities + 1));
+    o->entities = 0;
+    HIL_TRY(HIL_GROW(&o->begin, &o->begin_room, entities + 1));
     HIL_TRY(HIL_GROW(&o->place, &o->place_room, o->known.count + 1));
-    HIL_TRY(HIL_GROW(&o->cursor, &o->cursor_room, o->entities + 1));
-    memset(o->begin, 0, (o->entities + 1) * sizeof *o->begin);
+    HIL_TRY(HIL_GROW(&o->cursor, &o->cursor_room, entities + 1));
+    memset(o->begin, 0, (entities + 1) * sizeof *o->begin);
     for (size_t i = 0; i < o->known.count; ++i) ++o->begin[o->known.use[i] + 1];
-    for (size_t e = 0; e < o->entities; ++e) o->begin[e + 1] += o->begin[e];
-    memcpy(o->cursor, o->begin, o->entities * sizeof *o->cursor);
+    for (size_t e = 0; e < entities; ++e) o->begin[e + 1] += o->begin[e];
+    memcpy(o->cursor, o->begin, entities * sizeof *o->cursor);
     for (size_t i = 0; i < o->known.count; ++i) o->place[o->cursor[o->known.use[i]]++] = (int64_t)i;
+    o->entities = entities;
     return HIL_OK;
 }
 
 hil_status hil_order_begin(hil_order *o, size_t entities)
 {
-    if (o->entities != entities || !o->begin) {
-        o->entities = entities;
-        HIL_TRY(index_known(o));
-    }
+    if (o->entities != entities || !o->begin) HIL_TRY(index_known(o, entities));
     memcpy(o->cursor, o->begin, entities * sizeof *o->cursor);
     o->at = o->ahead = 0;
     o->mark = 0;
@@ -104,5 +104,5 @@ hil_status hil_order_end(hil_order *o)
     hil_uses_list seen = o->seen;
     o->seen = o->known;
     o->known = seen;
-    return index_known(o);
+    return index_known(o, o->entities);
 }

@@ -230,14 +230,15 @@ static hil_status sweep_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
     record *r = &s->record[index];
     *r = (record){.unit = unit, .chunk = chunk};
     if (locate(store, r).staged > 0) r->slot = next_slot(s);
-    hil_fence before = unit->reading, filled = {0}, done = {0};
+    hil_status status = HIL_OK;
+    hil_fence before = unit->reading, over = {0};
     for (int i = 0; i < unit->uses; ++i)
         if (unit->sweeping >> i & 1) hil_fence_join(&before, &unit->use[i].left);
     if (r->slot) {
         hil_job read = stage_job(store, HIL_LINK_READ, r, STATES | GRADIENTS);
         read.after = before;
         hil_fence_join(&read.after, &r->slot->free);
-        HIL_TRY(hil_links_submit(store->links, &read, &filled));
+        HIL_TRY_DONE(hil_links_submit(store->links, &read, &over));
     }
     hil_job update = {.link = HIL_LINK_UPDATE,
                       .after = before,
@@ -245,18 +246,20 @@ static hil_status sweep_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
                       .context = store,
                       .index = (int64_t)index,
                       .name = "update"};
-    hil_fence_join(&update.after, &filled);
+    hil_fence_join(&update.after, &over);
     int64_t count = chunk_count(store, unit, chunk);
     if (store->opening.speeds) update.seconds = (double)count / store->opening.speeds->update;
-    HIL_TRY(hil_links_submit(store->links, &update, &done));
+    HIL_TRY_DONE(hil_links_submit(store->links, &update, &over));
     if (r->slot) {
         hil_job write = stage_job(store, HIL_LINK_WRITE, r, STATES);
-        write.after = done;
-        if (write.parts) HIL_TRY(hil_links_submit(store->links, &write, &done));
-        r->slot->free = done;
+        write.after = over;
+        if (write.parts) HIL_TRY_DONE(hil_links_submit(store->links, &write, &over));
     }
-    hil_fence_join(&unit->swept, &done);
-    return HIL_OK;
+done:
+    if (r->slot) hil_fence_join(&r->slot->free, &over);
+    hil_fence_join(&unit->swept, &over);
+    hil_fence_join(&s->all, &over);
+    return status;
 }
 
 /* Remembers what this step gave: the step ends while the sweep goes on. */
@@ -275,7 +278,6 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
     hil_window_forget(store, unit);
     for (int64_t c = 0; c * store->plan->chunk < unit->elements; ++c)
         HIL_TRY(sweep_chunk(store, unit, c));
-    hil_fence_join(&store->stream->all, &unit->swept);
     unit->reading = (hil_fence){0};
     return HIL_OK;
 }

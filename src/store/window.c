@@ -62,19 +62,19 @@ static hil_status leave(hil_store *store, int32_t entity)
 {
     hil_unit *unit = unit_at(store, entity);
     hil_use *use = use_at(store, entity);
+    if (!use) {
+        hil_buffers_give_after(store->window, unit->copy, &unit->ready);
+        unit->copy = NULL;
+    } else if (use->summing) {
+        HIL_TRY(hil_parcel_send(store->spilled, &use->sum, (hil_tier)store->plan->spill));
+    } else {
+        hil_parcel_drop(store->spilled, &use->sum);
+    }
     hil_window_remove(store, entity);
     if (store->pass) {
         int64_t next = hil_order_next(store->pass, entity);
         if (next < store->pass->ahead) store->pass->ahead = next;
     }
-    if (!use) {
-        hil_buffers_give_after(store->window, unit->copy, &unit->ready);
-        unit->copy = NULL;
-        return HIL_OK;
-    }
-    if (use->summing)
-        return hil_parcel_send(store->spilled, &use->sum, (hil_tier)store->plan->spill);
-    hil_parcel_drop(store->spilled, &use->sum);
     return HIL_OK;
 }
 
@@ -128,51 +128,63 @@ hil_status hil_window_room(hil_store *store, size_t bytes)
                     hil_text_bytes(need, bytes), hil_text_bytes(have, store->plan->window));
 }
 
-/* From the host in one copy; from disk page by page through the ring. */
+/* One page of a weight through the ring; the copy has its memory after `room`. */
+static hil_status fetch_page(hil_store *store, hil_unit *unit, int64_t page, const hil_fence *room)
+{
+    const hil_home *home = &unit->home[HIL_WEIGHT];
+    size_t at = (size_t)page * home->extent.page, bytes = home->bytes - at;
+    if (bytes > home->extent.page) bytes = home->extent.page;
+    hil_job fetch = {.link = HIL_LINK_FETCH, .parts = 1, .name = "weights"};
+    hil_job in = {.link = HIL_LINK_IN, .after = *room, .parts = 1, .name = "weights"};
+    void *piece;
+    hil_fence moved = {0};
+    HIL_TRY(hil_ring_take(store->ring, home->extent.page, &piece, &fetch.after));
+    hil_fence_join(&fetch.after, &unit->swept);
+    fetch.part[0] = (hil_part){.kind = HIL_PART_READ,
+                               .to = piece,
+                               .bytes = bytes,
+                               .disk = &home->extent,
+                               .first = page,
+                               .count = 1};
+    in.part[0] =
+        (hil_part){.kind = HIL_PART_COPY, .to = unit->copy + at, .from = piece, .bytes = bytes};
+    hil_status status = hil_links_submit(store->links, &fetch, &moved);
+    hil_fence_join(&unit->reading, &moved);
+    hil_fence_join(&in.after, &moved);
+    if (status == HIL_OK) status = hil_links_submit(store->links, &in, &moved);
+    hil_ring_give(store->ring, piece, &moved);
+    hil_fence_join(&unit->ready, &moved);
+    return status;
+}
+
+static hil_status copy_weight(hil_store *store, hil_unit *unit, const hil_fence *room)
+{
+    const hil_home *home = &unit->home[HIL_WEIGHT];
+    hil_job in = {.link = HIL_LINK_IN, .after = *room, .parts = 1, .name = "weights"};
+    hil_fence_join(&in.after, &unit->swept);
+    in.part[0] = (hil_part){
+        .kind = HIL_PART_COPY, .to = unit->copy, .from = home->memory, .bytes = home->bytes};
+    HIL_TRY(hil_links_submit(store->links, &in, &unit->ready));
+    hil_fence_join(&unit->reading, &unit->ready);
+    return HIL_OK;
+}
+
+/* From the host in one copy; from disk page by page. */
 static hil_status fetch_weight(hil_store *store, hil_unit *unit)
 {
     const hil_home *home = &unit->home[HIL_WEIGHT];
-    hil_fence room, ready = {0};
+    hil_fence room;
+    hil_status status = HIL_OK;
     HIL_TRY(hil_buffers_take_after(store->window, home->bytes, (void **)&unit->copy, &room));
-    hil_job in = {.link = HIL_LINK_IN, .parts = 1, .name = "weights"};
-    in.part[0].kind = HIL_PART_COPY;
-    if (home->tier == HIL_HOST) {
-        in.after = room;
-        hil_fence_join(&in.after, &unit->swept);
-        in.part[0].to = unit->copy;
-        in.part[0].from = home->memory;
-        in.part[0].bytes = home->bytes;
-        HIL_TRY(hil_links_submit(store->links, &in, &ready));
-        unit->ready = ready;
-        hil_fence_join(&unit->reading, &ready);
-        return HIL_OK;
-    }
-    for (int64_t page = 0; page < home->extent.pages; ++page) {
-        size_t at = (size_t)page * home->extent.page, bytes = home->bytes - at;
-        if (bytes > home->extent.page) bytes = home->extent.page;
-        hil_job fetch = {.link = HIL_LINK_FETCH, .parts = 1, .name = "weights"};
-        void *piece;
-        hil_fence fetched = {0};
-        HIL_TRY(hil_ring_take(store->ring, home->extent.page, &piece, &fetch.after));
-        hil_fence_join(&fetch.after, &unit->swept);
-        fetch.part[0] = (hil_part){.kind = HIL_PART_READ,
-                                   .to = piece,
-                                   .bytes = bytes,
-                                   .disk = &home->extent,
-                                   .first = page,
-                                   .count = 1};
-        HIL_TRY(hil_links_submit(store->links, &fetch, &fetched));
-        in.after = fetched;
-        hil_fence_join(&in.after, &room);
-        in.part[0].to = unit->copy + at;
-        in.part[0].from = piece;
-        in.part[0].bytes = bytes;
-        HIL_TRY(hil_links_submit(store->links, &in, &ready));
-        hil_ring_give(store->ring, piece, &ready);
-        hil_fence_join(&unit->reading, &fetched);
-    }
-    unit->ready = ready;
-    return HIL_OK;
+    unit->ready = (hil_fence){0};
+    if (home->tier == HIL_HOST) status = copy_weight(store, unit, &room);
+    for (int64_t page = 0; page < home->extent.pages && status == HIL_OK; ++page)
+        status = fetch_page(store, unit, page, &room);
+    if (status == HIL_OK) return HIL_OK;
+    hil_fence_join(&unit->ready, &room);
+    hil_buffers_give_after(store->window, unit->copy, &unit->ready);
+    unit->copy = NULL;
+    return status;
 }
 
 /* Room is there. A sum that is new gets its memory only; its first user zeroes it. */

@@ -19,6 +19,7 @@ typedef struct rig {
     hil_tiers tiers;
     hil_plan plan;
     hil_drive drive[2];
+    bool dry; /* memory is only address space: nothing is computed */
 } rig;
 
 static inline void rig_square(const hil_block *b, double lane[16])
@@ -148,7 +149,7 @@ static inline hil_status rig_use(rig *r, int p, int segment, float factor)
         HIL_TRY(hil_store_acquire(r->store, param, t, &w));
         hil_status status = hil_store_sum_acquire(r->store, param, segment, t, &sum);
         int64_t count = elements - t * tile < tile ? elements - t * tile : tile;
-        for (int64_t i = 0; i < count && status == HIL_OK; ++i)
+        for (int64_t i = 0; i < count && status == HIL_OK && !r->dry; ++i)
             sum[i] += factor * (hil_param_dtype(param) == HIL_F32
                                     ? ((const float *)w)[i]
                                     : hil_bf16_load(((const uint16_t *)w)[i]));

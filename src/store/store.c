@@ -121,6 +121,11 @@ void hil_store_peaks(const hil_store *store, uint64_t peak[HIL_TIERS])
     if (store->tiers->disk) peak[HIL_DISK] = hil_disk_peak(store->tiers->disk);
 }
 
+size_t hil_store_spill_extent(const hil_store *store)
+{
+    return hil_parking_peak(store->spilled);
+}
+
 hil_status hil_store_pass_begin(hil_store *store, hil_pass pass)
 {
     HIL_TRY(hil_order_begin(&store->order[pass], store->units * HIL_ENTITIES));

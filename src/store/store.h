@@ -97,8 +97,7 @@ void hil_store_close(hil_store *store);
 hil_ring *hil_store_ring(const hil_store *store);
 /* The most bytes held on each tier since it was opened. */
 void hil_store_peaks(const hil_store *store, uint64_t peak[HIL_TIERS]);
-/* What the window and the spilled sums need to do again what they did. */
-size_t hil_store_window_extent(const hil_store *store);
+/* What spilled sums need on the host to do again what they did. */
 size_t hil_store_spill_extent(const hil_store *store);
 
 /* Units, for the planner. Bytes of a state; of HIL_GRADIENT for one use. */

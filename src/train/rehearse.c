@@ -1,0 +1,135 @@
+/* rehearse.c - the engine, the store and the tiers as in a real run, on a virtual clock. */
+#include "train/rehearse.h"
+
+#include "autograd/engine.h"
+#include "base/alloc.h"
+
+#include <string.h>
+
+/* Address space: nothing is touched. More than any machine has. */
+#define ENDLESS ((size_t)1 << 44)
+
+typedef struct stage {
+    const hil_rehearsal *r;
+    hil_plan *plan;
+    hil_tiers tiers;
+    hil_pool *pool;
+    hil_engine *engine;
+    hil_micro *micro;
+    int64_t micros;
+} stage;
+
+static hil_status open_stage(stage *s)
+{
+    const hil_rehearsal *r = s->r;
+    hil_plan *plan = s->plan;
+    s->micros = (r->sequences + r->micro_batch - 1) / r->micro_batch;
+    HIL_TRY(HIL_ALLOC(s->micros, &s->micro));
+    for (int64_t m = 0; m < s->micros; ++m) {
+        int64_t rest = r->sequences - m * r->micro_batch;
+        s->micro[m] = (hil_micro){.sequences = rest < r->micro_batch ? rest : r->micro_batch,
+                                  .length = r->length,
+                                  .sequence = m * r->micro_batch};
+    }
+    HIL_TRY(hil_pool_create_dry(&s->pool));
+    hil_tiers_options tiers = {.device_bytes = ENDLESS,
+                               .host_bytes = ENDLESS,
+                               .drives = r->drives,
+                               .drive_count = r->drive_count,
+                               .speeds = r->speeds};
+    HIL_TRY(hil_tiers_open(&s->tiers, &tiers));
+    plan->work = plan->parked = plan->spilled = ENDLESS / 8;
+    hil_store_opening opening = {
+        .tiers = &s->tiers, .plan = plan, .pool = s->pool, .update = s->pool, .speeds = r->speeds};
+    HIL_TRY(hil_store_open(r->model->store, &opening));
+    hil_engine_options engine = {.pool = s->pool,
+                                 .compute = r->compute,
+                                 .group = plan->group,
+                                 .segment = plan->segment,
+                                 .tiers = &s->tiers,
+                                 .work = plan->work,
+                                 .ring = hil_store_ring(r->model->store),
+                                 .parked = plan->parked,
+                                 .prefetch = plan->prefetch,
+                                 .speeds = r->speeds};
+    return hil_engine_create(&s->engine, r->model, &engine);
+}
+
+static void close_stage(stage *s)
+{
+    hil_engine_destroy(s->engine);
+    hil_store_close(s->r->model->store);
+    hil_tiers_close(&s->tiers);
+    hil_pool_destroy(s->pool);
+    hil_free(s->micro);
+}
+
+static void no_update(const void *rule, const hil_block *block)
+{
+    (void)rule;
+    (void)block;
+}
+
+static hil_status take_step(stage *s)
+{
+    double loss, norm;
+    hil_store *store = s->r->model->store;
+    if (!s->r->training) return hil_engine_loss(s->engine, &s->micro[0], &loss);
+    hil_step step = {.micro = s->micro, .count = s->micros, .scale = 1};
+    HIL_TRY(hil_engine_train(s->engine, &step, &loss));
+    HIL_TRY(hil_store_norm(store, &norm));
+    HIL_TRY(hil_store_update(store, no_update, "", 1));
+    hil_store_step_end(store);
+    return HIL_OK;
+}
+
+/* What the stage needed so far, and what its last step did. */
+static void note(stage *s, const hil_account *account, double seconds)
+{
+    hil_plan *plan = s->plan;
+    const hil_store *store = s->r->model->store;
+    plan->work = hil_engine_work(s->engine);
+    plan->parked = hil_engine_parked(s->engine);
+    plan->spilled = hil_store_spill_extent(store);
+    hil_store_peaks(store, plan->peak);
+    plan->peak[HIL_DEVICE] += plan->work;
+    plan->peak[HIL_HOST] += plan->parked;
+    memset(plan->drive_bytes, 0, sizeof plan->drive_bytes);
+    if (s->tiers.disk) hil_disk_extent(s->tiers.disk, plan->drive_bytes);
+    plan->disk_read = account->disk_read;
+    plan->disk_written = account->disk_written;
+    plan->to_device = account->to_device;
+    plan->to_host = account->to_host;
+    plan->step_seconds = seconds;
+    plan->compute_seconds = seconds;
+    for (int w = 0; w < HIL_WAITS; ++w) {
+        plan->wait[w] = account->wait[w];
+        plan->compute_seconds -= account->wait[w];
+    }
+    memcpy(plan->busy, account->busy, sizeof plan->busy);
+    plan->update_seconds = account->busy[HIL_LINK_UPDATE];
+}
+
+static hil_status run(const hil_rehearsal *r, hil_plan *plan, int steps)
+{
+    stage s = {.r = r, .plan = plan};
+    hil_account account = {0};
+    double began = 0;
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(open_stage(&s));
+    for (int i = 0; i < steps; ++i) {
+        began = hil_links_now(s.tiers.links);
+        HIL_TRY_DONE(take_step(&s));
+        hil_links_take_account(s.tiers.links, &account);
+    }
+    note(&s, &account, hil_links_now(s.tiers.links) - began);
+done:
+    close_stage(&s);
+    return status;
+}
+
+hil_status hil_rehearse(const hil_rehearsal *r, hil_plan *plan)
+{
+    HIL_TRY(run(r, plan, 1));
+    return run(r, plan, 3);
+}

@@ -21,6 +21,13 @@ typedef struct hil_probe_options {
 HIL_API hil_status hil_probe(const hil_probe_options *options, const hil_observer *observer,
                              FILE *out);
 
+/* Where everything of a run with these options would live, what moves per step, how long a step
+   takes and what would help; nothing is allocated and no data is read. As a JSON object it is what
+   `plan` of the options reads. A run that does not fit is a failure, after an object that says so.
+ */
+HIL_API hil_status hil_plan_show(const hil_train_options *options, const hil_observer *observer,
+                                 bool json, FILE *out);
+
 #ifdef __cplusplus
 }
 #endif

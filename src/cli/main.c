@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMMANDS = 7 };
+enum { COMMANDS = 8 };
 
 static const hil_command *const commands[COMMANDS] = {
     &hil_command_train,   &hil_command_eval,  &hil_command_generate, &hil_command_tokenize,
-    &hil_command_inspect, &hil_command_bench, &hil_command_probe,
+    &hil_command_inspect, &hil_command_bench, &hil_command_probe,    &hil_command_plan,
 };
 
 /* A closed standard descriptor would be taken by the next file that is opened, and messages would
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         return hil_command_fail(hil_fail(HIL_ERR_USAGE,
                                          "a command is missing: train, eval, generate, tokenize, "
-                                         "inspect, bench or probe; see hilbert --help"));
+                                         "inspect, bench, probe or plan; see hilbert --help"));
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
     if (strcmp(argv[1], "--version") == 0) {
         printf("hilbert %s\n", hil_version());

@@ -15,6 +15,14 @@
 #define LEVELS 16 /* shares of kept activations, from none to all */
 #define BETTER 1.0
 
+/* What tensors need, once it was learned. */
+typedef struct lesson {
+    bool known, works;
+    size_t work, parked;
+} lesson;
+
+enum { GROUPS = 2 }; /* one micro-batch at a time, or all */
+
 typedef struct choice {
     const hil_planner *planner;
     const hil_outline *outline;
@@ -24,6 +32,7 @@ typedef struct choice {
     uint64_t working; /* of these, tensors */
     uint64_t missing; /* bytes of states that found no place, of the candidate that lacked least */
     uint64_t states;  /* bytes of all */
+    lesson lessons[GROUPS][HIL_TIERS][LEVELS + 1];
 } choice;
 
 /* `level` of LEVELS of all (segment, micro-batch) pairs are kept: the last segments first, whose
@@ -50,16 +59,15 @@ static void begin(choice *c, int64_t group, hil_tier tier, int level)
     p->disk_budget = planner->budget.disk;
     p->spill = HIL_HOST;
     for (size_t i = 0; i < p->segments; ++i) p->segment[i].tier = (unsigned char)tier;
-    set_keep(p, level);
+    set_keep(p, planner->recompute ? 0 : level);
 }
 
-/* What tensors need, whatever states do: everything is on the device, without limit. */
-static hil_status learn(choice *c, int64_t group, hil_tier tier, int level)
+/* Everything is on the device, without limit. */
+static hil_status rehearse_tensors(choice *c, hil_tier tier)
 {
     hil_plan *p = &c->trial;
     size_t window[HIL_WINDOWS];
     uint64_t missing;
-    begin(c, group, tier, level);
     p->window = p->work = p->parked = p->spilled = 0;
     hil_budget endless = {SIZE_MAX / 2, SIZE_MAX / 2, 0};
     hil_plan_place(p, c->outline, &endless, &missing);
@@ -67,6 +75,22 @@ static hil_status learn(choice *c, int64_t group, hil_tier tier, int level)
     p->window = (size_t)hil_plan_sums(c->outline) + window[HIL_WINDOWS - 1];
     if (tier == HIL_DISK && !p->ring) p->ring = (size_t)p->chunk * 16;
     return c->planner->rehearse(c->planner->context, p);
+}
+
+/* What tensors need, whatever states do. *works is false when they cannot be. */
+static hil_status learn(choice *c, int64_t group, hil_tier tier, int level, bool *works)
+{
+    lesson *l = &c->lessons[group > 1][tier][level];
+    begin(c, group, tier, level);
+    if (!l->known) {
+        hil_status status = rehearse_tensors(c, tier);
+        if (status != HIL_ERR_MEMORY) HIL_TRY(status);
+        *l = (lesson){true, status == HIL_OK, c->trial.work, c->trial.parked};
+    }
+    c->trial.work = l->work;
+    c->trial.parked = l->parked;
+    *works = l->works;
+    return HIL_OK;
 }
 
 /* Sizes of the window to try, one after the other: one that leaves a fair part of the device, all
@@ -142,10 +166,9 @@ static hil_status try_places(choice *c, bool *ok)
 static hil_status try_level(choice *c, int64_t group, hil_tier tier, int level)
 {
     size_t window;
-    bool ok = false;
-    hil_status status = learn(c, group, tier, level);
-    if (status == HIL_ERR_MEMORY) return HIL_OK;
-    HIL_TRY(status);
+    bool ok = false, works;
+    HIL_TRY(learn(c, group, tier, level, &works));
+    if (!works) return HIL_OK;
     hil_plan *p = &c->trial;
     size_t work = p->work, parked = p->parked;
     for (int step = 0; step < STEPS && !ok; ++step) {
@@ -165,10 +188,8 @@ static hil_status try_level(choice *c, int64_t group, hil_tier tier, int level)
 static hil_status is_feasible(choice *c, int64_t group, hil_tier tier, int level, bool *out)
 {
     size_t window, windows[HIL_WINDOWS];
-    *out = false;
-    hil_status status = learn(c, group, tier, level);
-    if (status == HIL_ERR_MEMORY) return HIL_OK;
-    HIL_TRY(status);
+    HIL_TRY(learn(c, group, tier, level, out));
+    if (!*out) return HIL_OK;
     *out = choose_window(c, 0, &window) && c->trial.parked <= c->planner->budget.host;
     hil_plan_windows(c->outline, windows);
     uint64_t least = c->trial.work + windows[0];
@@ -189,7 +210,7 @@ static hil_status try_group(choice *c, int64_t group)
     if (!ok) return HIL_OK;
     hil_tier tier = waiting[t - 1];
     int low = 0, high = LEVELS + 1; /* low is feasible, high is not */
-    if (c->outline->training) {
+    if (c->outline->training && !c->planner->recompute) {
         HIL_TRY(is_feasible(c, group, tier, LEVELS, &ok));
         if (ok)
             low = LEVELS;
@@ -219,7 +240,7 @@ static bool is_all_on_device(const choice *c)
     hil_plan_count(c->outline, &c->best, &table);
     for (int s = 0; s < HIL_UNIT_STATES; ++s)
         if (table.bytes[s][HIL_HOST] || table.bytes[s][HIL_DISK]) return false;
-    for (size_t i = 0; i < c->best.segments; ++i)
+    for (size_t i = 0; i < c->best.segments && !c->planner->recompute; ++i)
         if (c->best.segment[i].keep < c->best.group) return false;
     return true;
 }

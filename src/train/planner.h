@@ -9,6 +9,7 @@ typedef struct hil_planner {
     const hil_outline *outline;
     hil_budget budget;
     bool prefetch;
+    bool recompute; /* keep nothing for backward */
     /* hil_rehearse (rehearse.h). HIL_ERR_MEMORY: this plan cannot work. */
     hil_status (*rehearse)(void *context, hil_plan *plan);
     void *context;

@@ -21,9 +21,11 @@ for command in $commands; do
     # Joins an option with its help when that is on the next line.
     sed -n '/^  --/{/(default: \|(required)\|this text/!{N;s/\n */ /};p}' "$work/out" >"$work/list"
     [ "$(wc -l <"$work/list")" -ge 2 ] || die "$command --help shows no options"
+    [ "$command" = train ] && cp "$work/list" "$work/train"
     while read -r line; do
         name=${line%% *}
         [ "$name" = --help ] && continue
+        [ "$command" = plan ] && grep -q -- "^ *$name " "$work/train" && continue
         default=$(sed -n 's/.*(default: \(.*\))$/\1/p' <<<"$line")
         row=$(grep -E -- "^\| \`$name( [^\`]*)?\` " "$work/options.md") ||
             die "docs/options.md lacks $command $name"

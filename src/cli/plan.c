@@ -1,0 +1,54 @@
+/* plan.c - hilbert plan. */
+#include "hilbert/plan.h"
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "cli/train_options.h"
+
+#include <string.h>
+
+static const hil_option json = HIL_ROW("json", ON, hil_train_values, json, NULL,
+                                       "print one JSON object, which train --plan follows");
+
+/* What train takes, of which a plan needs no data and no output. */
+static void collect(hil_option *row)
+{
+    memcpy(row, hil_train_rows, sizeof hil_train_rows);
+    for (int i = 0; i < HIL_TRAIN_ROWS; ++i)
+        if (row[i].required && strcmp(row[i].name, "model") != 0) {
+            row[i].required = false;
+            row[i].initial = "not needed";
+        }
+    row[HIL_TRAIN_ROWS] = json;
+}
+
+static int run(int argc, char **argv)
+{
+    hil_train_values values = {0};
+    hil_option rows[HIL_TRAIN_ROWS + 1];
+    hil_command command = hil_command_plan;
+    hil_parsed parsed;
+    int code = 0;
+    char path[HIL_PATH_MAX];
+    hil_train_defaults(&values.run);
+    collect(rows);
+    command.option = rows;
+    command.count = HIL_TRAIN_ROWS + 1;
+    if (!hil_command_begin(&command, argc, argv, &values, &parsed, &code)) return code;
+    values.run.probe_cache = hil_command_probe_cache(path);
+    hil_progress progress;
+    hil_progress_begin(&progress, stderr, values.quiet ? HIL_TALK_QUIET : HIL_TALK_NORMAL);
+    hil_status status = hil_plan_show(&values.run, &progress.hooks, values.json, stdout);
+    hil_progress_end(&progress);
+    int flushed = hil_command_flush();
+    code = status == HIL_OK ? flushed : hil_command_fail(status);
+    hil_parsed_free(&parsed);
+    return code;
+}
+
+const hil_command hil_command_plan = {
+    .name = "plan",
+    .summary = "Shows where everything would live, what moves and how long a step takes.",
+    .usage = "--model DIR|config.json [options of train] [--json]",
+    .example = "  hilbert plan --model gpt2 --batch 32 --device-memory 1G --host-memory 2G\n",
+    .run = run,
+};

@@ -1,0 +1,40 @@
+/* plan.h - from a model and options to a plan: budgets, measured speeds, the choice. */
+#ifndef HIL_TRAIN_PLAN_H
+#define HIL_TRAIN_PLAN_H
+
+#include "train/budget.h"
+#include "train/planner.h"
+#include "train/rehearse.h"
+
+/* Borrows everything. */
+typedef struct hil_plan_request {
+    hil_model *model; /* its store is arranged and closed */
+    hil_dtype compute;
+    bool training;
+    int64_t sequences, length, micro_batch; /* of a step */
+    hil_allowance allowance;
+    hil_io_kind io;
+    int threads;
+    bool prefetch, recompute;
+    const char *file;        /* a plan to follow; NULL: one is chosen */
+    const char *probe_cache; /* NULL: speeds are assumed, not measured */
+} hil_plan_request;
+
+/* A plan and what it was made from. */
+typedef struct hil_planned {
+    hil_plan plan;
+    hil_outline outline;
+    hil_outline_unit *unit;
+    const char **segment;
+    hil_budget budget;
+    hil_machine machine;
+    hil_drive drives[HIL_DRIVES];
+    int drive_count;
+} hil_planned;
+
+/* Call hil_planned_free after a failure as well. */
+hil_status hil_plan_make(const hil_plan_request *request, const hil_observer *observer,
+                         hil_planned *out);
+void hil_planned_free(hil_planned *planned);
+
+#endif

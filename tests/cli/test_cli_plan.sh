@@ -1,0 +1,64 @@
+# hilbert plan: the object, the tables, an edited plan, and what is said when nothing fits.
+set -u
+. "$TESTS/cli/lib.sh"
+
+export XDG_CACHE_HOME=$work/cache
+model=$TESTS/golden/models/llama
+mkdir "$work/drive"
+small="--model $model --seq 32 --batch 8 --micro-batch 2"
+
+# number KEY...: a value in the object, by path.
+number()
+{
+    python3 - "$work/out" "$@" <<'END' || die "no $* in the object"
+import json, sys
+value = json.load(open(sys.argv[1]))
+for key in sys.argv[2:]:
+    value = value[int(key) if isinstance(value, list) else key]
+print(value)
+END
+}
+less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 <= b + 0) }' || die "$3: $1 > $2"; }
+
+command -v python3 >/dev/null || { echo "no python3"; exit 77; }
+
+# Everything fits: nothing moves.
+run 0 plan $small --json
+grep -q measuring "$work/err" || die "speeds were not measured: $(cat "$work/err")"
+[ "$(number fits)" = True ] || die "a small model does not fit"
+[ "$(number bytes_per_step disk_read)" = 0 ] || die "reads from a disk that is not there"
+less 0.000001 "$(number step_seconds)" "a step takes no time"
+for key in device host disk; do number peak $key >/dev/null; done
+for key in disk_written to_device to_host; do number bytes_per_step $key >/dev/null; done
+[ "$(number units 0 weight)" = device ] || die "a weight is not on the device"
+[ -n "$(number limit)" ] || die "nothing is the limit"
+device=$(number peak device)
+run 0 plan $small
+grep -q measuring "$work/err" && die "speeds were measured twice"
+grep -q '^weights ' "$work/out" || die "no table: $(cat "$work/out")"
+grep -q 'for 50%' "$work/out" || die "no analysis"
+grep -q '^faster: ' "$work/out" || die "no advice"
+
+# Budgets hold.
+run 0 plan $small --json --device-memory 700K --host-memory 1M --disk "$work/drive"
+less "$(number peak device)" $((700 * 1024)) "device"
+less "$(number peak host)" $((1024 * 1024)) "host"
+less "$(number peak device)" "$device" "less memory needs more"
+cp "$work/out" "$work/plan.json"
+
+# The same plan, edited.
+sed '0,/"moment1": "[a-z]*"/s//"moment1": "disk"/' "$work/plan.json" >"$work/edited.json"
+run 0 plan $small --json --device-memory 700K --host-memory 1M --disk "$work/drive" \
+    --plan "$work/edited.json"
+[ "$(number units 0 moment1)" = disk ] || die "the edited plan was not followed"
+sed 's/"name": "/"name": "x/' "$work/plan.json" >"$work/edited.json"
+fails 1 'the model has no unit "x' plan $small --plan "$work/edited.json" \
+    --disk "$work/drive"
+
+# What does not fit is said with numbers, and in the object.
+fails 1 "of device memory" plan $small --device-memory 20K
+fails 1 "--disk PATH" plan $small --device-memory 300K --host-memory 64K
+run 1 plan $small --json --device-memory 20K
+[ "$(number fits)" = False ] || die "20K are enough"
+[ -n "$(number missing)" ] || die "nothing is missing"
+[ -z "$(ls -A "$work/drive")" ] || die "a file was left behind"

@@ -20,6 +20,8 @@ typedef struct rig {
     hil_plan plan;
     hil_drive drive[2];
     bool dry; /* memory is only address space: nothing is computed */
+    hil_square_fn *square;
+    hil_status (*sweep)(struct rig *r, double norm); /* the update of a step */
 } rig;
 
 static inline void rig_square(const hil_block *b, double lane[16])
@@ -64,9 +66,18 @@ static inline int rig_segment(int p)
     return p < MATRICES ? p % SEGMENTS : p - MATRICES;
 }
 
-static inline void rig_create(rig *r, hil_dtype dtype)
+static inline hil_status rig_sweep(rig *r, double norm)
+{
+    float scale = (float)(1 / (1 + norm));
+    return hil_store_update(r->store, rig_rule, &scale, sizeof scale);
+}
+
+/* Parameter `frozen` is one, when there is such a number. */
+static inline void rig_create_as(rig *r, const hil_store_options *options, int frozen)
 {
     memset(r, 0, sizeof *r);
+    r->square = rig_square;
+    r->sweep = rig_sweep;
     CHECK_OK(hil_pool_create(&r->pool, 2));
     CHECK_OK(hil_pool_create(&r->update, 2));
     CHECK_OK(hil_store_create(&r->store));
@@ -82,10 +93,9 @@ static inline void rig_create(rig *r, hil_dtype dtype)
                                .group = p % 2};
         if (p >= MATRICES) spec.shape = (hil_shape){1, {40 + p}};
         CHECK_OK(hil_store_add(r->store, &spec, &r->param[p]));
+        if (p == frozen) hil_param_freeze(r->param[p]);
     }
-    hil_store_options options = {
-        .compute = dtype, .training = true, .tile_size = 128 * 72 * 2, .moments = 2};
-    CHECK_OK(hil_store_arrange(r->store, &options));
+    CHECK_OK(hil_store_arrange(r->store, options));
     for (int p = 0; p < PARAMS; ++p)
         CHECK_OK(hil_store_declare_use(r->store, r->param[p], rig_segment(p)));
     CHECK_OK(hil_store_declare_use(r->store, r->param[0], 2));
@@ -102,6 +112,13 @@ static inline void rig_create(rig *r, hil_dtype dtype)
     r->drive[1] = (hil_drive){".", 64 << 20, 2};
 }
 
+static inline void rig_create(rig *r, hil_dtype dtype)
+{
+    hil_store_options options = {
+        .compute = dtype, .training = true, .tile_size = 128 * 72 * 2, .moments = 2};
+    rig_create_as(r, &options, -1);
+}
+
 static inline hil_status rig_open(rig *r, int drives, hil_io_kind io)
 {
     static const uint64_t bytes[HIL_DRIVES] = {32 << 20, 32 << 20};
@@ -116,7 +133,7 @@ static inline hil_status rig_open(rig *r, int drives, hil_io_kind io)
                                  .plan = &r->plan,
                                  .pool = r->pool,
                                  .update = r->update,
-                                 .square = rig_square};
+                                 .square = r->square};
     HIL_TRY(hil_store_open(r->store, &opening));
     return hil_store_initialise(r->store, 3);
 }
@@ -147,12 +164,17 @@ static inline hil_status rig_use(rig *r, int p, int segment, float factor)
         const void *w;
         float *sum;
         HIL_TRY(hil_store_acquire(r->store, param, t, &w));
+        if (!hil_param_trainable(param)) {
+            hil_store_release(r->store, param, t);
+            continue;
+        }
         hil_status status = hil_store_sum_acquire(r->store, param, segment, t, &sum);
         int64_t count = elements - t * tile < tile ? elements - t * tile : tile;
+        float full[128 * 72];
+        CHECK(count <= 128 * 72);
+        if (!r->dry) hil_to_f32(full, w, hil_param_dtype(param), count);
         for (int64_t i = 0; i < count && status == HIL_OK && !r->dry; ++i)
-            sum[i] += factor * (hil_param_dtype(param) == HIL_F32
-                                    ? ((const float *)w)[i]
-                                    : hil_bf16_load(((const uint16_t *)w)[i]));
+            sum[i] += factor * full[i];
         if (status == HIL_OK) hil_store_sum_release(r->store, param, segment, t);
         hil_store_release(r->store, param, t);
         HIL_TRY(status);
@@ -178,8 +200,7 @@ static inline hil_status rig_step(rig *r, int skip, double *norm)
     }
     HIL_TRY(hil_store_pass_end(r->store));
     HIL_TRY(hil_store_norm(r->store, norm));
-    float scale = (float)(1 / (1 + *norm));
-    hil_status status = hil_store_update(r->store, rig_rule, &scale, sizeof scale);
+    hil_status status = r->sweep(r, *norm);
     hil_store_step_end(r->store);
     return status;
 }

@@ -109,7 +109,7 @@ BEGIN {
     public_layer["status.h"] = public_layer["account.h"] = "base"
     public_layer["io.h"] = "io"
     public_layer["nn.h"] = "autograd"
-    public_layer["run.h"] = public_layer["plan.h"] = public_layer["trainer.h"] = public_layer["checkpoint.h"] = "train"
+    public_layer["store.h"] = public_layer["run.h"] = public_layer["plan.h"] = public_layer["trainer.h"] = public_layer["checkpoint.h"] = "train"
     marker = "TO" "DO|FIX" "ME|XX" "X|HA" "CK"
 }
 

@@ -1,0 +1,189 @@
+/* bank_plan.c - where a bank keeps everything: a window for what is in use, the rest by tiers. */
+#include "train/bank.h"
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+#define SPILL_PAGE ((size_t)1 << 20)
+
+/* Sizes that decide how large the window is. */
+typedef struct extents {
+    size_t least, wish; /* of the window */
+    uint64_t sums;      /* of all gradients in fp32 */
+    uint64_t states;    /* of everything that has a home */
+} extents;
+
+static hil_status outline(hil_bank *bank)
+{
+    size_t units = hil_store_units(bank->store);
+    HIL_TRY(HIL_ALLOC(units, &bank->unit));
+    for (size_t u = 0; u < units; ++u) {
+        hil_outline_unit *unit = &bank->unit[u];
+        unit->elements = hil_unit_elements(bank->store, u);
+        unit->uses = hil_unit_uses(bank->store, u);
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            unit->bytes[s] = hil_unit_bytes(bank->store, u, (hil_unit_state)s);
+    }
+    bank->outline =
+        (hil_outline){.unit = bank->unit, .units = units, .micros = 1, .training = true};
+    return HIL_OK;
+}
+
+static uint64_t round_up(uint64_t bytes)
+{
+    return (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
+}
+
+/* The weights and sums of a group, at most. */
+static uint64_t largest_group(const hil_bank *bank)
+{
+    uint64_t most = 0;
+    for (size_t g = 0; g < bank->groups; ++g) {
+        uint64_t bytes = 0;
+        for (size_t i = 0; i < bank->params; ++i)
+            if (bank->param[i]->group == g)
+                bytes += round_up((uint64_t)hil_param_elements(bank->param[i]->param) *
+                                  (hil_dtype_size(bank->dtype) + sizeof(float)));
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+/* At least a matrix and its sum, with the vectors of a group, can be in use at once; more lets
+   transfers run ahead and keeps a group's sums until they are given. */
+static extents measure(const hil_bank *bank)
+{
+    extents e = {.sums = hil_plan_sums(&bank->outline)};
+    size_t window[HIL_WINDOWS];
+    uint64_t weights = 0, most = 0;
+    hil_plan_windows(&bank->outline, window);
+    for (size_t u = 0; u < bank->outline.units; ++u) {
+        const hil_outline_unit *unit = &bank->unit[u];
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            e.states += unit->uses || s != HIL_GRADIENT ? round_up(unit->bytes[s]) : 0;
+        uint64_t sum = round_up((uint64_t)unit->elements * sizeof(float));
+        weights += round_up(unit->bytes[HIL_WEIGHT]);
+        if (sum > most) most = sum;
+    }
+    uint64_t all = weights + e.sums + most, wish = 2 * largest_group(bank);
+    if (wish < window[2]) wish = window[2];
+    e.wish = (size_t)(wish < all ? wish : all);
+    e.least = window[1] < all ? window[1] : (size_t)all;
+    if (e.wish < e.least) e.wish = e.least;
+    return e;
+}
+
+static hil_status choose_window(const hil_bank *bank, const extents *e, size_t *out)
+{
+    uint64_t device = bank->budget.device;
+    char have[32], need[32];
+    if (bank->window > device || (!bank->window && e->least > device))
+        return hil_fail(HIL_ERR_MEMORY,
+                        "device memory of %s is too little: tiles in use need a window of %s; "
+                        "give more, or a smaller tile_size",
+                        hil_text_bytes(have, device),
+                        hil_text_bytes(need, bank->window ? bank->window : e->least));
+    *out = bank->window;
+    if (*out) return HIL_OK;
+    /* Where everything is resident only sums come and go, and none has to leave. */
+    uint64_t sums = e->sums + e->least;
+    if (e->states + sums <= device)
+        *out = (size_t)sums;
+    else if (device / 2 > e->wish)
+        *out = e->wish;
+    else
+        *out = device / 2 < e->least ? e->least : (size_t)(device / 2);
+    return HIL_OK;
+}
+
+/* Whether nothing ever has to leave the window. */
+static bool is_roomy(const hil_bank *bank, const extents *e)
+{
+    uint64_t bytes = e->sums;
+    for (size_t u = 0; u < bank->outline.units; ++u)
+        if (bank->plan.unit[u].tier[HIL_WEIGHT] != HIL_DEVICE)
+            bytes += round_up(bank->unit[u].bytes[HIL_WEIGHT]);
+    return bytes + e->least <= bank->plan.window;
+}
+
+/* Sums that have to leave the window need room for all of them: in host memory where nothing is
+   pushed to disk by that, otherwise on disk. */
+static hil_status place(hil_bank *bank, const extents *e)
+{
+    hil_plan *plan = &bank->plan;
+    hil_budget budget = bank->budget;
+    uint64_t missing, need[HIL_TIERS];
+    plan->spill = HIL_HOST;
+    plan->spilled = 0;
+    hil_plan_place(plan, &bank->outline, &budget, &missing);
+    if (!missing && is_roomy(bank, e)) return HIL_OK;
+    plan->spilled = (size_t)e->sums;
+    hil_plan_place(plan, &bank->outline, &budget, &missing);
+    hil_plan_needs(plan, &bank->outline, need);
+    if (budget.disk && (missing || need[HIL_DISK])) {
+        plan->spilled = 0;
+        plan->spill = HIL_DISK;
+        budget.disk = budget.disk > e->sums ? budget.disk - e->sums : 1;
+        hil_plan_place(plan, &bank->outline, &budget, &missing);
+    }
+    if (!missing) return HIL_OK;
+    char lack[32], states[32], sums[32], device[32], host[32], disk[32];
+    return hil_fail(HIL_ERR_MEMORY,
+                    "%s are missing: %s of weights, gradients and optimizer states and %s of sums "
+                    "do not fit into %s of device memory, %s of host memory and %s of disk",
+                    hil_text_bytes(lack, missing), hil_text_bytes(states, e->states),
+                    hil_text_bytes(sums, e->sums), hil_text_bytes(device, budget.device),
+                    hil_text_bytes(host, budget.host), hil_text_bytes(disk, bank->budget.disk));
+}
+
+/* Opens the store on paper to see how much of each drive its homes take. */
+static hil_status measure_drives(hil_bank *bank, uint64_t sums, uint64_t drive_bytes[HIL_DRIVES])
+{
+    const hil_speeds any = {.disk_read = 1, .disk_write = 1, .disk_mixed = 1, .memory = 1};
+    hil_tiers_options options = {.device_bytes = bank->budget.device,
+                                 .host_bytes = bank->budget.host,
+                                 .drives = bank->drive,
+                                 .drive_count = bank->drive_count,
+                                 .speeds = &any};
+    hil_tiers tiers = {0};
+    hil_pool *dry = NULL;
+    hil_extent spilled = {0};
+    hil_fence after;
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_pool_create_dry(&dry));
+    HIL_TRY_DONE(hil_tiers_open(&tiers, &options));
+    hil_store_opening opening = {.tiers = &tiers,
+                                 .plan = &bank->plan,
+                                 .pool = dry,
+                                 .update = dry,
+                                 .square = hil_block_square,
+                                 .speeds = &any};
+    HIL_TRY_DONE(hil_store_open(bank->store, &opening));
+    if (sums) HIL_TRY_DONE(hil_disk_take(tiers.disk, (size_t)sums, SPILL_PAGE, &spilled, &after));
+    hil_disk_extent(tiers.disk, drive_bytes);
+done:
+    hil_store_close(bank->store);
+    if (tiers.disk) hil_disk_give(tiers.disk, &spilled, NULL);
+    hil_tiers_close(&tiers);
+    hil_pool_destroy(dry);
+    return status;
+}
+
+hil_status hil_bank_plan(hil_bank *bank, uint64_t drive_bytes[HIL_DRIVES])
+{
+    HIL_TRY(outline(bank));
+    HIL_TRY(hil_plan_create(&bank->plan, &bank->outline));
+    bank->plan.prefetch = true;
+    bank->plan.device_budget = bank->budget.device;
+    bank->plan.host_budget = bank->budget.host;
+    bank->plan.disk_budget = bank->budget.disk;
+    extents e = measure(bank);
+    HIL_TRY(choose_window(bank, &e, &bank->plan.window));
+    HIL_TRY(place(bank, &e));
+    uint64_t need[HIL_TIERS];
+    hil_plan_needs(&bank->plan, &bank->outline, need);
+    bool spilling = bank->plan.spill == HIL_DISK;
+    if (!need[HIL_DISK] && !spilling) bank->drive_count = 0;
+    if (!bank->drive_count) return HIL_OK;
+    return measure_drives(bank, spilling ? e.sums : 0, drive_bytes);
+}

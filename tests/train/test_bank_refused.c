@@ -1,0 +1,192 @@
+/* What cannot be is refused with a line that says why: budgets, forms, ranges, the order of calls.
+   After a refusal inside a step the bank goes on. */
+#include "bank_rig.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void check_budget(uint64_t device, uint64_t host, uint64_t disk, const char *words)
+{
+    rig r;
+    rig_options(&r, "bf16", device, host);
+    r.drive[0].bytes = disk;
+    r.options.drive_count = disk ? 1 : 0;
+    CHECK_OK(hil_bank_create(&r.bank, &r.options));
+    rig_add(&r);
+    CHECK_FAILS(hil_bank_place(r.bank), HIL_ERR_MEMORY, words);
+    CHECK_FAILS(hil_bank_begin(r.bank, HIL_BANK_TRAIN), HIL_ERR_USAGE, "hil_bank_place");
+    CHECK_FAILS(hil_bank_add(r.bank, "late", &rig_form[0], &r.param[0]), HIL_ERR_USAGE, "too late");
+    hil_bank_destroy(r.bank);
+}
+
+static void check_options(void)
+{
+    rig r;
+    rig_options(&r, "int4", 1 << 20, 0);
+    CHECK_FAILS(hil_bank_create(&r.bank, &r.options), HIL_ERR_USAGE, "int4");
+    rig_options(&r, "bf16", 1 << 20, 0);
+    r.options.optimizer = "sgd";
+    CHECK_FAILS(hil_bank_create(&r.bank, &r.options), HIL_ERR_USAGE, "sgd");
+    rig_options(&r, "bf16", 100 << 10, 1 << 20);
+    r.options.drive_count = 1;
+    r.drive[0] = (hil_bank_drive){.path = "/tmp"};
+    CHECK_FAILS(hil_bank_create(&r.bank, &r.options), HIL_ERR_USAGE, "drive 0");
+    r.drive[0] = (hil_bank_drive){.path = "/nowhere/at/all", .bytes = 4 << 20};
+    r.options.host_memory = 200 << 10;
+    CHECK_OK(hil_bank_create(&r.bank, &r.options));
+    rig_add(&r);
+    CHECK_FAILS(hil_bank_place(r.bank), HIL_ERR_IO, "/nowhere/at/all");
+    hil_bank_destroy(r.bank);
+    hil_bank_destroy(NULL);
+}
+
+static void check_forms(rig *r)
+{
+    hil_bank_param *p;
+    CHECK_FAILS(hil_bank_add(r->bank, "p0", &rig_form[0], &p), HIL_ERR_USAGE, "p0");
+    CHECK_FAILS(hil_bank_add(r->bank, "x", &(hil_bank_form){.rows = -1, .cols = 4}, &p),
+                HIL_ERR_USAGE, "x");
+    CHECK_FAILS(hil_bank_add(r->bank, "x", &(hil_bank_form){.rows = 4}, &p), HIL_ERR_USAGE, "x");
+    CHECK_FAILS(hil_bank_add(r->bank, "x", &(hil_bank_form){.cols = 4, .group = -1}, &p),
+                HIL_ERR_USAGE, "group");
+    const hil_bank_form huge = {.rows = INT64_MAX / 2, .cols = INT64_MAX / 2};
+    CHECK_FAILS(hil_bank_add(r->bank, "x", &huge, &p), HIL_ERR_INPUT, "too large");
+    CHECK(hil_bank_find(r->bank, "p3") == r->param[3]);
+    CHECK(hil_bank_find(r->bank, "x") == NULL);
+}
+
+static void check_ranges(rig *r)
+{
+    float x[8] = {0};
+    hil_bank_param *vector = r->param[1], *frozen = r->param[5];
+    CHECK_FAILS(hil_bank_read(r->bank, vector, HIL_BANK_WEIGHT, 60, 5, x), HIL_ERR_USAGE, "64");
+    CHECK_FAILS(hil_bank_write(r->bank, vector, HIL_BANK_WEIGHT, -1, 5, x), HIL_ERR_USAGE, "64");
+    CHECK_FAILS(hil_bank_write(r->bank, vector, HIL_BANK_WEIGHT, 0, INT64_MAX, x), HIL_ERR_USAGE,
+                "64");
+    CHECK_FAILS(hil_bank_read(r->bank, frozen, HIL_BANK_MOMENT1, 0, 1, x), HIL_ERR_USAGE, "state");
+    CHECK_FAILS(hil_bank_set_progress(r->bank, &(hil_bank_progress){-1, 1, 0}), HIL_ERR_INPUT,
+                "updates");
+    CHECK_FAILS(hil_bank_set_progress(r->bank, &(hil_bank_progress){1, 1024, 0}), HIL_ERR_INPUT,
+                "scale");
+}
+
+static void check_step(rig *r)
+{
+    const void *w;
+    float *sum, x;
+    double norm;
+    hil_bank *b = r->bank;
+    hil_bank_param *p = r->param[2];
+    CHECK_FAILS(hil_bank_end(b), HIL_ERR_USAGE, "begun");
+    CHECK_FAILS(hil_bank_acquire(b, p, 0, &w), HIL_ERR_USAGE, "p2");
+    CHECK_OK(hil_bank_begin(b, HIL_BANK_EVAL));
+    CHECK_FAILS(hil_bank_begin(b, HIL_BANK_TRAIN), HIL_ERR_USAGE, "not ended");
+    CHECK_FAILS(hil_bank_gradient_acquire(b, p, 0, &sum), HIL_ERR_USAGE, "only reads");
+    CHECK_FAILS(hil_bank_step(b, 0.1, &norm), HIL_ERR_USAGE, "training");
+    CHECK_OK(hil_bank_end(b));
+
+    CHECK_OK(hil_bank_begin(b, HIL_BANK_TRAIN));
+    CHECK_FAILS(hil_bank_read(b, p, HIL_BANK_WEIGHT, 0, 1, &x), HIL_ERR_USAGE, "between");
+    CHECK_FAILS(hil_bank_acquire(b, p, hil_bank_tiles(p), &w), HIL_ERR_USAGE, "tile");
+    CHECK_FAILS(hil_bank_acquire(b, p, -1, &w), HIL_ERR_USAGE, "tile");
+    CHECK_FAILS(hil_bank_gradient_acquire(b, r->param[5], 0, &sum), HIL_ERR_USAGE, "frozen");
+    CHECK_FAILS(hil_bank_give_gradients(b, 9), HIL_ERR_USAGE, "group 9");
+    CHECK_OK(hil_bank_gradient_acquire(b, p, 0, &sum));
+    sum[0] = 1;
+    CHECK_FAILS(hil_bank_give_gradients(b, 1), HIL_ERR_USAGE, "not released");
+    CHECK_FAILS(hil_bank_step(b, 0.1, &norm), HIL_ERR_USAGE, "not released");
+    CHECK_FAILS(hil_bank_end(b), HIL_ERR_USAGE, "not released");
+    hil_bank_gradient_release(b, p, 0);
+    CHECK_OK(hil_bank_give_gradients(b, 1));
+    CHECK_FAILS(hil_bank_give_gradients(b, 1), HIL_ERR_USAGE, "given");
+    CHECK_FAILS(hil_bank_gradient_acquire(b, p, 0, &sum), HIL_ERR_USAGE, "given");
+    CHECK_OK(hil_bank_step(b, 0.1, &norm));
+    CHECK_NEAR(norm, 1, 0);
+    CHECK_FAILS(hil_bank_step(b, 0.1, &norm), HIL_ERR_USAGE, "once");
+    CHECK_OK(hil_bank_end(b));
+}
+
+/* A gradient that is no number changes nothing, and the next step is as good as any. */
+static void check_numbers(rig *r)
+{
+    float *sum, before, after;
+    double norm;
+    hil_bank_param *p = r->param[0];
+    CHECK_OK(hil_bank_read(r->bank, p, HIL_BANK_WEIGHT, 5, 1, &before));
+    CHECK_OK(hil_bank_begin(r->bank, HIL_BANK_TRAIN));
+    CHECK_OK(hil_bank_gradient_acquire(r->bank, p, 0, &sum));
+    sum[5] = NAN;
+    hil_bank_gradient_release(r->bank, p, 0);
+    CHECK_FAILS(hil_bank_step(r->bank, 0.1, &norm), HIL_ERR_NUMERIC, "finite");
+    CHECK_OK(hil_bank_end(r->bank));
+    CHECK_OK(hil_bank_read(r->bank, p, HIL_BANK_WEIGHT, 5, 1, &after));
+    CHECK(before == after);
+    CHECK(isfinite(rig_step(r, RIG_GROUP_MAJOR)));
+    CHECK_OK(hil_bank_read(r->bank, p, HIL_BANK_WEIGHT, 5, 1, &after));
+    CHECK(before != after);
+}
+
+/* The window holds two tiles with their sums, not everything; releasing makes room again. */
+static void check_window(void)
+{
+    rig r;
+    const void *w;
+    rig_options(&r, "bf16", 72 << 10, 200 << 10);
+    r.options.drive_count = 1;
+    r.options.window = 56 << 10;
+    rig_open(&r);
+    CHECK_OK(hil_bank_begin(r.bank, HIL_BANK_TRAIN));
+    hil_status status = HIL_OK;
+    int held = 0;
+    static const int tile[][2] = {{0, 0}, {0, 1}, {0, 2}, {2, 0}, {2, 1}, {4, 0}, {4, 1}};
+    while (held < 7 && status == HIL_OK) {
+        status = hil_bank_acquire(r.bank, r.param[tile[held][0]], tile[held][1], &w);
+        held += status == HIL_OK;
+    }
+    CHECK_FAILS(status, HIL_ERR_MEMORY, "in use");
+    CHECK(held >= 2);
+    for (int i = 0; i < held; ++i) hil_bank_release(r.bank, r.param[tile[i][0]], tile[i][1]);
+    CHECK_OK(hil_bank_end(r.bank));
+    CHECK(isfinite(rig_step(&r, RIG_GROUP_MAJOR)));
+    hil_bank_destroy(r.bank);
+}
+
+/* A release without an acquire is the program's own mistake: it ends there. */
+static void check_release(rig *r)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK(freopen("/dev/null", "w", stderr) != NULL);
+        hil_bank_release(r->bank, r->param[0], 0);
+        _exit(0);
+    }
+    int end;
+    CHECK(waitpid(child, &end, 0) == child);
+    CHECK(WIFSIGNALED(end));
+}
+
+int main(void)
+{
+    check_budget(10 << 10, 8 << 20, 8 << 20, "device memory of 10.0 KiB is too little");
+    check_budget(200 << 10, 300 << 10, 0, "are missing");
+    check_budget(200 << 10, 300 << 10, 64 << 10, "are missing");
+    check_budget(200 << 10, 10 << 10, 8 << 20, "are missing");
+    check_options();
+    rig r;
+    rig_options(&r, "bf16", 200 << 10, 300 << 10);
+    r.options.drive_count = 1;
+    CHECK_OK(hil_bank_create(&r.bank, &r.options));
+    rig_add(&r);
+    check_forms(&r);
+    CHECK_OK(hil_bank_place(r.bank));
+    CHECK_FAILS(hil_bank_place(r.bank), HIL_ERR_USAGE, "already");
+    rig_fill(&r);
+    check_ranges(&r);
+    check_step(&r);
+    check_numbers(&r);
+    check_release(&r);
+    hil_bank_destroy(r.bank);
+    check_window();
+    return 0;
+}

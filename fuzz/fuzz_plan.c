@@ -7,10 +7,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static const hil_outline_unit units[] = {
-    {"embed[0]", 4096, {8192, 8192, 16384, 16384, 8192}, 2},
-    {"embed[1]", 256, {512, 512, 1024, 1024, 512}, 2},
-    {"norm and 1 more", 512, {2048, 0, 2048, 2048, 2048}, 1},
-    {"frozen", 1024, {2048, 0, 0, 0, 0}, 0},
+    {"embed[0]", 4096, {8192, 8192, 16384, 16384, 8192}, 2, 2, {0, 1}},
+    {"embed[1]", 256, {512, 512, 1024, 1024, 512}, 2, 2, {0, 1}},
+    {"norm and 1 more", 512, {2048, 0, 2048, 2048, 2048}, 1, 1, {1}},
+    {"frozen", 1024, {2048, 0, 0, 0, 0}, 0, 1, {1}},
 };
 static const char *const segments[] = {"embed", "block 0", "head"};
 

@@ -105,6 +105,7 @@ size_t hil_store_units(const hil_store *store);
 size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state);
 int64_t hil_unit_elements(const hil_store *store, size_t unit);
 int hil_unit_uses(const hil_store *store, size_t unit);
+int hil_unit_segment(const hil_store *store, size_t unit, int use);
 /* "name", "name[tile]" or "name..last" into `out`. */
 const char *hil_unit_name(const hil_store *store, size_t unit, char out[HIL_UNIT_NAME]);
 

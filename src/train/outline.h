@@ -7,12 +7,15 @@
 #include "tensor/tensor.h"
 
 #define HIL_OUTLINE_NAME 128
+#define HIL_OUTLINE_USES 4
 
 typedef struct hil_outline_unit {
     char name[HIL_OUTLINE_NAME];
     int64_t elements;
     size_t bytes[HIL_UNIT_STATES]; /* of a gradient: of one use */
     int uses;                      /* gradients */
+    int users;                     /* segments that use it, frozen or not */
+    int user[HIL_OUTLINE_USES];
 } hil_outline_unit;
 
 /* Borrows the units and names. */

@@ -202,22 +202,52 @@ uint64_t hil_plan_sums(const hil_outline *o)
     return bytes;
 }
 
-void hil_plan_windows(const hil_outline *o, size_t window[HIL_WINDOWS])
+/* Bytes of a unit in the window: its weight, and the sum of one use. */
+typedef struct visit {
+    uint64_t weight, sum;
+} visit;
+
+static visit visit_of(const hil_outline *o, const hil_outline_unit *unit, bool resident)
 {
-    uint64_t weight = 0, sum = 0, vectors = 0;
+    bool summed = o->training && unit->uses;
+    return (visit){resident ? 0 : round_up(unit->bytes[HIL_WEIGHT]),
+                   summed ? round_up((uint64_t)unit->elements * sizeof(float)) : 0};
+}
+
+static visit segment_visit(const hil_outline *o, size_t segment, bool resident)
+{
+    visit sum = {0};
+    for (size_t u = 0; u < o->units; ++u)
+        for (int i = 0; i < o->unit[u].users; ++i) {
+            if (o->unit[u].user[i] != (int)segment) continue;
+            visit one = visit_of(o, &o->unit[u], resident);
+            sum.weight += one.weight;
+            sum.sum += one.sum;
+        }
+    return sum;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+void hil_plan_windows(const hil_outline *o, bool resident, uint64_t window[HIL_WINDOWS])
+{
+    uint64_t least = 0, vectors = 0, both = 0, weights = 0;
     for (size_t u = 0; u < o->units; ++u) {
         const hil_outline_unit *unit = &o->unit[u];
-        uint64_t own = round_up(unit->bytes[HIL_WEIGHT]);
-        uint64_t fp32 = round_up((uint64_t)unit->elements * sizeof(float));
-        if (own > weight) weight = own;
-        if (o->training && unit->uses && fp32 > sum) sum = fp32;
-        /* Vectors are fp32: there is nothing that their weights lack. */
-        if (unit->bytes[HIL_WEIGHT] >= (uint64_t)unit->elements * sizeof(float) &&
-            2 * own > vectors)
-            vectors = 2 * own;
+        visit v = visit_of(o, unit, resident);
+        least = larger(least, larger(v.weight, v.sum));
+        /* What a linear layer adds, or a norm multiplies by, is used beside a matrix. */
+        if (unit->elements <= CHUNK_LEAST) vectors = larger(vectors, v.weight + v.sum);
     }
-    if (vectors > weight / 2) vectors = weight / 2; /* everything is fp32 */
-    window[0] = (size_t)((weight > sum ? weight : sum) + vectors);
-    window[1] = (size_t)(2 * weight + sum + 2 * vectors);
-    window[2] = (size_t)(4 * weight + 2 * sum + 4 * vectors);
+    for (size_t i = 0; i < o->segments; ++i) {
+        visit v = segment_visit(o, i, resident);
+        both = larger(both, v.weight + v.sum);
+        weights = larger(weights, v.weight);
+    }
+    window[HIL_WINDOW_LEAST] = least + vectors;
+    window[HIL_WINDOW_SEGMENT] = larger(both, least + vectors);
+    window[HIL_WINDOW_AHEAD] = window[HIL_WINDOW_SEGMENT] + weights;
 }

@@ -21,9 +21,11 @@ void hil_plan_place(hil_plan *plan, const hil_outline *outline, const hil_budget
 /* What the plan reserves on each tier. */
 void hil_plan_needs(const hil_plan *plan, const hil_outline *outline, uint64_t need[HIL_TIERS]);
 
-/* Sizes of the window on the device, from what just works to what lets transfers run ahead. */
-enum { HIL_WINDOWS = 3 };
-void hil_plan_windows(const hil_outline *outline, size_t window[HIL_WINDOWS]);
+/* Sizes of the window on the device: what just works; what holds all that a segment uses, so that
+   the next micro-batch finds it; and beside that the weights of the segment that follows.
+   `resident`: all weights live on the device, and only sums come and go. */
+enum { HIL_WINDOW_LEAST, HIL_WINDOW_SEGMENT, HIL_WINDOW_AHEAD, HIL_WINDOWS };
+void hil_plan_windows(const hil_outline *outline, bool resident, uint64_t window[HIL_WINDOWS]);
 /* Of the fp32 sums of all gradients together. */
 uint64_t hil_plan_sums(const hil_outline *outline);
 

@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+_Static_assert(HIL_OUTLINE_USES >= HIL_USES, "an outline has room for every use");
+
 static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
 {
     const hil_store *store = r->model->store;
@@ -21,7 +23,9 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
         unit->elements = hil_unit_elements(store, u);
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             unit->bytes[s] = hil_unit_bytes(store, u, (hil_unit_state)s);
-        if (unit->bytes[HIL_GRADIENT]) unit->uses = hil_unit_uses(store, u);
+        unit->users = hil_unit_uses(store, u);
+        for (int i = 0; i < unit->users; ++i) unit->user[i] = hil_unit_segment(store, u, i);
+        if (unit->bytes[HIL_GRADIENT]) unit->uses = unit->users;
     }
     for (size_t i = 0; i < segments; ++i) out->segment[i] = r->model->segments[i].name;
     out->outline = (hil_outline){

@@ -12,8 +12,8 @@
 
 #include <string.h>
 
+#define BUSY_COST 0.05
 #define LEVELS 16 /* shares of kept activations, from none to all */
-#define BETTER 1.0
 
 /* What tensors need, once it was learned. */
 typedef struct lesson {
@@ -23,10 +23,18 @@ typedef struct lesson {
 
 enum { GROUPS = 2 }; /* one micro-batch at a time, or all */
 
+/* What is tried: see the note above. */
+typedef struct candidate {
+    int64_t group;
+    hil_tier tier; /* where values between segments wait */
+    int level;     /* of LEVELS: kept activations */
+} candidate;
+
 typedef struct choice {
     const hil_planner *planner;
     const hil_outline *outline;
     hil_plan trial, best;
+    candidate at, best_at; /* of these */
     bool found;
     uint64_t least;   /* bytes of the device that computing needs at least */
     uint64_t working; /* of these, tensors */
@@ -48,42 +56,41 @@ static void set_keep(hil_plan *plan, int level)
     }
 }
 
-static void begin(choice *c, int64_t group, hil_tier tier, int level)
+static void begin(choice *c, candidate at)
 {
     hil_plan *p = &c->trial;
     const hil_planner *planner = c->planner;
-    p->group = group;
+    p->group = at.group;
     p->prefetch = planner->prefetch;
     p->device_budget = planner->budget.device;
     p->host_budget = planner->budget.host;
     p->disk_budget = planner->budget.disk;
     p->spill = HIL_HOST;
-    for (size_t i = 0; i < p->segments; ++i) p->segment[i].tier = (unsigned char)tier;
-    set_keep(p, planner->recompute ? 0 : level);
+    for (size_t i = 0; i < p->segments; ++i) p->segment[i].tier = (unsigned char)at.tier;
+    set_keep(p, planner->recompute ? 0 : at.level);
 }
 
 /* Everything is on the device, without limit. */
 static hil_status rehearse_tensors(choice *c, hil_tier tier)
 {
     hil_plan *p = &c->trial;
-    size_t window[HIL_WINDOWS];
-    uint64_t missing;
+    uint64_t missing, window[HIL_WINDOWS];
     p->window = p->work = p->parked = p->spilled = 0;
     hil_budget endless = {SIZE_MAX / 2, SIZE_MAX / 2, 0};
     hil_plan_place(p, c->outline, &endless, &missing);
-    hil_plan_windows(c->outline, window);
-    p->window = (size_t)hil_plan_sums(c->outline) + window[HIL_WINDOWS - 1];
+    hil_plan_windows(c->outline, false, window);
+    p->window = (size_t)(hil_plan_sums(c->outline) + window[HIL_WINDOW_AHEAD]);
     if (tier == HIL_DISK && !p->ring) p->ring = (size_t)p->chunk * 16;
     return c->planner->rehearse(c->planner->context, p);
 }
 
 /* What tensors need, whatever states do. *works is false when they cannot be. */
-static hil_status learn(choice *c, int64_t group, hil_tier tier, int level, bool *works)
+static hil_status learn(choice *c, candidate at, bool *works)
 {
-    lesson *l = &c->lessons[group > 1][tier][level];
-    begin(c, group, tier, level);
+    lesson *l = &c->lessons[at.group > 1][at.tier][at.level];
+    begin(c, at);
     if (!l->known) {
-        hil_status status = rehearse_tensors(c, tier);
+        hil_status status = rehearse_tensors(c, at.tier);
         if (status != HIL_ERR_MEMORY) HIL_TRY(status);
         *l = (lesson){true, status == HIL_OK, c->trial.work, c->trial.parked};
     }
@@ -93,24 +100,26 @@ static hil_status learn(choice *c, int64_t group, hil_tier tier, int level, bool
     return HIL_OK;
 }
 
-/* Sizes of the window to try, one after the other: one that leaves a fair part of the device, all
-   that there is up to what is useful, and the smallest. False: it does not fit. With micro-batches
-   one at a time all sums stay until the last one. */
-enum { STEPS = 3 };
-static bool choose_window(const choice *c, int step, size_t *out)
+/* Sizes of the window to try: one that leaves a fair part of the device, all that there is up to
+   what is useful, the smallest; and one for sums alone where all weights live on the device. */
+typedef enum step { STEP_FAIR, STEP_ALL, STEP_LEAST, STEP_RESIDENT, STEPS } step;
+
+/* False: it does not fit. With micro-batches one at a time all sums stay until the last one. */
+static bool choose_window(const choice *c, step how, size_t *out)
 {
     const hil_plan *p = &c->trial;
-    size_t window[HIL_WINDOWS];
-    uint64_t device = c->planner->budget.device, sums = 0;
-    hil_plan_windows(c->outline, window);
+    uint64_t device = c->planner->budget.device, sums = 0, w[HIL_WINDOWS];
+    hil_plan_windows(c->outline, how == STEP_RESIDENT, w);
     if (p->group < c->outline->micros) sums = hil_plan_sums(c->outline);
-    if (p->work + sums + window[0] > device) return false;
-    uint64_t room = device - p->work - sums, most = step == 1 ? room : room / 2;
-    int i = step == 2 ? 0 : HIL_WINDOWS - 1;
-    while (i > 0 && window[i] > most) --i;
-    uint64_t chosen = window[i];
-    if (step == 1 && i < HIL_WINDOWS - 1) chosen = room / 4096 * 4096;
-    *out = (size_t)(chosen + sums);
+    if (p->work + sums + w[HIL_WINDOW_LEAST] > device) return false;
+    uint64_t room = (device - p->work - sums) / 4096 * 4096, most = room,
+             want = w[HIL_WINDOW_AHEAD];
+    if (how == STEP_FAIR) most = room / 4 * 3;
+    if (how == STEP_LEAST) want = w[HIL_WINDOW_LEAST];
+    if (how == STEP_RESIDENT) want = sums ? w[HIL_WINDOW_LEAST] : w[HIL_WINDOW_SEGMENT];
+    if (want > most && w[HIL_WINDOW_SEGMENT] <= room) want = w[HIL_WINDOW_SEGMENT];
+    if (want > most) want = most > w[HIL_WINDOW_LEAST] ? most : w[HIL_WINDOW_LEAST];
+    *out = (size_t)(want + sums);
     return true;
 }
 
@@ -124,16 +133,34 @@ static bool within(const choice *c, const hil_plan *p)
            p->peak[HIL_HOST] <= b->host && p->peak[HIL_DISK] <= b->disk;
 }
 
+/* Of two plans that take the same time the one that moves less is better: transfers take memory
+   bandwidth from computing, which a rehearsal does not see. */
+static double cost(const hil_plan *plan)
+{
+    double busy = 0;
+    for (int i = 0; i < HIL_LINKS; ++i) busy += plan->busy[i];
+    return plan->step_seconds + BUSY_COST * busy;
+}
+
 static void take_if_better(choice *c)
 {
-    if (c->found && !(c->trial.step_seconds < BETTER * c->best.step_seconds)) return;
+    if (c->found && !(cost(&c->trial) < cost(&c->best))) return;
     hil_plan_copy(&c->best, &c->trial);
+    c->best_at = c->at;
     c->found = true;
 }
 
-/* The trial's tensors are learned: places its states and rehearses that, again while it turns out
-   to need more than was thought. *ok: it works within the budgets. */
-static hil_status try_places(choice *c, bool *ok)
+static bool weights_resident(const choice *c, const hil_plan *plan)
+{
+    for (size_t u = 0; u < plan->units; ++u)
+        if (c->outline->unit[u].bytes[HIL_WEIGHT] && plan->unit[u].tier[HIL_WEIGHT] != HIL_DEVICE)
+            return false;
+    return true;
+}
+
+/* The trial's tensors are learned and its window is chosen: places its states and rehearses that,
+   again while it turns out to need more than was thought. *ok: it works within the budgets. */
+static hil_status try_places(choice *c, step how, bool *ok)
 {
     const hil_planner *planner = c->planner;
     hil_plan *p = &c->trial;
@@ -146,10 +173,8 @@ static hil_status try_places(choice *c, bool *ok)
             p->spilled = 0;
             continue;
         }
-        if (missing) {
-            if (missing < c->missing) c->missing = missing;
-            return HIL_OK;
-        }
+        if (missing && missing < c->missing) c->missing = missing;
+        if (missing || (how == STEP_RESIDENT && !weights_resident(c, p))) return HIL_OK;
         hil_status status = planner->rehearse(planner->context, p);
         if (status == HIL_ERR_MEMORY) return HIL_OK;
         HIL_TRY(status);
@@ -163,36 +188,40 @@ static hil_status try_places(choice *c, bool *ok)
     return HIL_OK;
 }
 
-static hil_status try_level(choice *c, int64_t group, hil_tier tier, int level)
+static hil_status try_step(choice *c, candidate at, step how, bool *ok)
 {
     size_t window;
-    bool ok = false, works;
-    HIL_TRY(learn(c, group, tier, level, &works));
-    if (!works) return HIL_OK;
-    hil_plan *p = &c->trial;
-    size_t work = p->work, parked = p->parked;
-    for (int step = 0; step < STEPS && !ok; ++step) {
-        p->work = work;
-        p->parked = parked;
-        p->spilled = 0;
-        p->spill = HIL_HOST;
-        if (!choose_window(c, step, &window)) break;
-        if (step > 0 && window == p->window) continue;
-        p->window = window;
-        HIL_TRY(try_places(c, &ok));
+    *ok = false;
+    HIL_TRY(learn(c, at, ok));
+    c->at = at;
+    if (!*ok || !choose_window(c, how, &window)) {
+        *ok = false;
+        return HIL_OK;
     }
+    c->trial.window = window;
+    c->trial.spilled = 0;
+    return try_places(c, how, ok);
+}
+
+/* Sums alone where that is enough, otherwise a fair window, otherwise any that works. */
+static hil_status try_candidate(choice *c, candidate at)
+{
+    static const step steps[] = {STEP_RESIDENT, STEP_FAIR, STEP_LEAST, STEP_ALL};
+    bool ok = false;
+    for (int i = 0; i < STEPS && !ok; ++i) HIL_TRY(try_step(c, at, steps[i], &ok));
     return HIL_OK;
 }
 
 /* Whether tensors and the smallest window fit on the device. */
-static hil_status is_feasible(choice *c, int64_t group, hil_tier tier, int level, bool *out)
+static hil_status is_feasible(choice *c, candidate at, bool *out)
 {
-    size_t window, windows[HIL_WINDOWS];
-    HIL_TRY(learn(c, group, tier, level, out));
+    size_t window;
+    uint64_t windows[HIL_WINDOWS];
+    HIL_TRY(learn(c, at, out));
     if (!*out) return HIL_OK;
-    *out = choose_window(c, 0, &window) && c->trial.parked <= c->planner->budget.host;
-    hil_plan_windows(c->outline, windows);
-    uint64_t least = c->trial.work + windows[0];
+    *out = choose_window(c, STEP_LEAST, &window) && c->trial.parked <= c->planner->budget.host;
+    hil_plan_windows(c->outline, false, windows);
+    uint64_t least = c->trial.work + windows[HIL_WINDOW_LEAST];
     if (least < c->least) {
         c->least = least;
         c->working = c->trial.work;
@@ -200,37 +229,53 @@ static hil_status is_feasible(choice *c, int64_t group, hil_tier tier, int level
     return HIL_OK;
 }
 
+/* The largest feasible level, given that the lowest is. */
+static hil_status find_level(choice *c, candidate *at)
+{
+    int low = 0, high = LEVELS + 1; /* low is feasible, high is not */
+    if (!c->outline->training || c->planner->recompute) return HIL_OK;
+    while (high - low > 1) {
+        bool ok;
+        at->level = high > LEVELS ? LEVELS : (low + high) / 2;
+        HIL_TRY(is_feasible(c, *at, &ok));
+        if (ok)
+            low = at->level;
+        else
+            high = at->level;
+    }
+    at->level = low;
+    return HIL_OK;
+}
+
 /* All levels of one order of micro-batches. */
 static hil_status try_group(choice *c, int64_t group)
 {
-    static const hil_tier waiting[] = {HIL_DEVICE, HIL_HOST, HIL_DISK};
-    int tiers = c->planner->budget.disk ? 3 : c->planner->budget.host ? 2 : 1, t = 0;
+    int tiers = c->planner->budget.disk ? 3 : c->planner->budget.host ? 2 : 1;
+    candidate at = {.group = group};
     bool ok = false;
-    for (; t < tiers && !ok; ++t) HIL_TRY(is_feasible(c, group, waiting[t], 0, &ok));
+    for (int t = 0; t < tiers && !ok; ++t) {
+        at.tier = (hil_tier)t;
+        HIL_TRY(is_feasible(c, at, &ok));
+    }
     if (!ok) return HIL_OK;
-    hil_tier tier = waiting[t - 1];
-    int low = 0, high = LEVELS + 1; /* low is feasible, high is not */
-    if (c->outline->training && !c->planner->recompute) {
-        HIL_TRY(is_feasible(c, group, tier, LEVELS, &ok));
-        if (ok)
-            low = LEVELS;
-        else
-            high = LEVELS;
-    } else {
-        high = 1;
+    HIL_TRY(find_level(c, &at));
+    const int levels[] = {at.level, at.level / 2, 0};
+    for (int i = 0; i < 3; ++i) {
+        if (i > 0 && levels[i] == at.level) continue;
+        at.level = levels[i];
+        HIL_TRY(try_candidate(c, at));
     }
-    while (high - low > 1) {
-        int middle = (low + high) / 2;
-        HIL_TRY(is_feasible(c, group, tier, middle, &ok));
-        if (ok)
-            low = middle;
-        else
-            high = middle;
-    }
-    HIL_TRY(try_level(c, group, tier, low));
-    if (low > 1) HIL_TRY(try_level(c, group, tier, low / 2));
-    if (low > 0) HIL_TRY(try_level(c, group, tier, 0));
     return HIL_OK;
+}
+
+/* The winner again, with other windows. */
+static hil_status refine(choice *c)
+{
+    candidate at = c->best_at;
+    bool ok;
+    if (weights_resident(c, &c->best)) return HIL_OK;
+    HIL_TRY(try_step(c, at, STEP_LEAST, &ok));
+    return try_step(c, at, STEP_ALL, &ok);
 }
 
 static bool is_all_on_device(const choice *c)
@@ -275,15 +320,16 @@ static hil_status nothing_fits(const choice *c)
 
 static hil_status choose(choice *c)
 {
+    bool ok;
     for (size_t u = 0; u < c->outline->units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             c->states += hil_outline_bytes(&c->outline->unit[u], s);
     /* Everything on the device, micro-batches one by one: nothing can be faster. */
-    HIL_TRY(try_level(c, 1, HIL_DEVICE, LEVELS));
+    HIL_TRY(try_step(c, (candidate){1, HIL_DEVICE, LEVELS}, STEP_RESIDENT, &ok));
     if (is_all_on_device(c)) return HIL_OK;
     if (c->outline->micros > 1) HIL_TRY(try_group(c, c->outline->micros));
     HIL_TRY(try_group(c, 1));
-    return c->found ? HIL_OK : nothing_fits(c);
+    return c->found ? refine(c) : nothing_fits(c);
 }
 
 hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out)

@@ -4,8 +4,8 @@
 #include "train/plan_print.h"
 
 static const hil_outline_unit units[] = {
-    {"a", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 1},
-    {"b", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 2},
+    {"a", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 1, 1, {1}},
+    {"b", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 2, 2, {0, 1}},
 };
 static const char *const segments[] = {"embed", "block", "head"};
 static const hil_outline outline = {units, 2, segments, 3, 4, true};

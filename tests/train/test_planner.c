@@ -39,6 +39,20 @@ static hil_status check_window(const world *w, const hil_plan *p)
     return HIL_OK;
 }
 
+static uint64_t segment_needs(const world *w, const hil_plan *p)
+{
+    uint64_t need[SEGMENTS] = {0}, most = 0;
+    for (size_t u = 0; u < w->outline.units; ++u)
+        for (int i = 0; i < w->unit[u].users; ++i) {
+            uint64_t *n = &need[w->unit[u].user[i]];
+            *n += 4 * (uint64_t)w->unit[u].elements;
+            if (p->unit[u].tier[HIL_WEIGHT] != HIL_DEVICE) *n += w->unit[u].bytes[HIL_WEIGHT];
+        }
+    for (int i = 0; i < SEGMENTS; ++i)
+        if (need[i] > most) most = need[i];
+    return most;
+}
+
 static hil_status rehearse(void *context, hil_plan *p)
 {
     world *w = context;
@@ -59,20 +73,26 @@ static hil_status rehearse(void *context, hil_plan *p)
     double again = (double)(group * SEGMENTS - kept) * passes;
     p->compute_seconds = w->forward * (3 * (double)micros * SEGMENTS + again);
     uint64_t streamed = at(w, p, HIL_WEIGHT, HIL_HOST) + at(w, p, HIL_WEIGHT, HIL_DISK);
-    double link = 2 * passes * (double)(streamed + p->parked) / w->link, disk = 0;
+    /* What a segment uses does not stay in a small window until the next micro-batch. */
+    double repeats = p->window < segment_needs(w, p) ? (double)micros : passes;
+    double link = 2 * (repeats * (double)streamed + passes * (double)p->parked) / w->link, disk = 0;
     for (int s = 0; s < HIL_UNIT_STATES; ++s) disk += 2 * (double)at(w, p, s, HIL_DISK);
-    disk += 2 * passes * (double)at(w, p, HIL_WEIGHT, HIL_DISK);
+    disk += 2 * repeats * (double)at(w, p, HIL_WEIGHT, HIL_DISK);
     if (p->segment[0].tier == HIL_DISK) disk += 2 * (double)waiting;
     disk /= w->disk;
     p->step_seconds = fmax(p->compute_seconds, fmax(link, disk)) + 0.05 * (link + disk);
     return HIL_OK;
 }
 
-static void add_unit(world *w, int64_t elements, bool vector, int uses)
+static void add_unit(world *w, int64_t elements, bool vector, int segment)
 {
     hil_outline_unit *unit = &w->unit[w->outline.units++];
     uint64_t n = (uint64_t)elements, size = vector ? 4 : 2;
-    *unit = (hil_outline_unit){.elements = elements, .uses = uses};
+    int uses = segment < 0 ? 2 : 1; /* a table that the first and the last share */
+    *unit = (hil_outline_unit){.elements = elements,
+                               .uses = uses,
+                               .users = uses,
+                               .user = {segment < 0 ? 0 : segment, SEGMENTS - 1}};
     snprintf(unit->name, sizeof unit->name, "unit %zu", w->outline.units);
     unit->bytes[HIL_WEIGHT] = n * size;
     unit->bytes[HIL_GRADIENT] = n * size;
@@ -90,10 +110,10 @@ static void build(world *w, int64_t scale, bool even)
                                .segments = SEGMENTS,
                                .micros = 4,
                                .training = true};
-    if (!even) add_unit(w, 50000 * scale, false, 2);
+    if (!even) add_unit(w, 50000 * scale, false, -1);
     for (int i = 0; i < SEGMENTS; ++i) {
-        for (int64_t k = 1; k <= 4; ++k) add_unit(w, (even ? 4 : k) * 1024 * scale, false, 1);
-        if (!even) add_unit(w, 256, true, 1);
+        for (int64_t k = 1; k <= 4; ++k) add_unit(w, (even ? 4 : k) * 1024 * scale, false, i);
+        if (!even) add_unit(w, 256, true, i);
     }
     w->tape = (uint64_t)scale * 4000;
     w->boundary = (uint64_t)scale * 256;

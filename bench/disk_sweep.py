@@ -2,14 +2,15 @@
 """disk_sweep.py - a training step with the optimizer's state on disk, against what the disk and the
 arithmetic allow.
 
-    python bench/disk_sweep.py [--disk DIR] [--tokens N,N,...] [--steps N] [--save]
+    python bench/disk_sweep.py [--disk DIR] [--tokens N,N,...] [--rounds N] [--save]
 
 For each number of tokens per step, the same steps run with everything in memory (they give forward
 and backward), then with device and host memory so small that the optimizer's state lives on disk.
 The limit of a step is backward + max(forward, bytes of the sweep / fio's bandwidth), where fio
 reads and writes a file in the same folder in the same proportion, in blocks as large and as many
-in flight, past the page cache, right before and after. At most 1.10 times that is the goal. A
-second table has weights and gradients on disk as well, with prefetching and without.
+in flight, past the page cache, in turn with the runs. At most 1.10 times that is the goal. A
+second table has weights and gradients on disk as well, with prefetching and without. Medians of
+steps; the best of the rounds counts for each side, so that a busy machine spoils none.
 --save writes the numbers to bench/results/<date>-disk-sweep-<machine>.json.
 """
 import argparse
@@ -145,22 +146,28 @@ class Sweep:
                                               "disk_read_bytes", "disk_written_bytes")}}
 
     def measure(self, tokens):
-        """One row of the table of the sweep."""
-        print(f"{tokens} tokens per step", file=sys.stderr, flush=True)
-        memory = self.in_memory(tokens)
-        device = memory["device_peak"] - STATE_BYTES * self.count
-        if device <= 0:
-            sys.exit("the run in memory reports no device memory: the tiers are not in use")
-        before = self.fio(self.args.read_share)
-        disk = self.on_disk(tokens, device)
-        moved = disk["disk_read_bytes"] + disk["disk_written_bytes"]
-        share = disk["disk_read_bytes"] / moved if moved else 0.5
-        speed = (before + self.fio(share)) / 2
-        sweep = moved / speed
+        """One row of the table of the sweep: the best of each side over the rounds."""
+        memories, disks, speeds, share = [], [], [], 0.5
+        for n in range(self.args.rounds):
+            print(f"{tokens} tokens per step, round {n + 1} of {self.args.rounds}",
+                  file=sys.stderr, flush=True)
+            memories.append(self.in_memory(tokens))
+            device = memories[0]["device_peak"] - STATE_BYTES * self.count
+            if device <= 0:
+                sys.exit("the run in memory reports no device memory: the tiers are not in use")
+            if n:
+                speeds.append(self.fio(share))
+            disks.append(self.on_disk(tokens, device))
+            moved = disks[0]["disk_read_bytes"] + disks[0]["disk_written_bytes"]
+            share = disks[0]["disk_read_bytes"] / moved if moved else share
+            speeds.append(self.fio(share))
+        memory = {key: min(run[key] for run in memories) for key in memories[0]}
+        disk = min(disks, key=lambda run: run["seconds"])
+        sweep = moved / max(speeds)
         limit = memory["backward"] + max(memory["forward"], sweep)
         self.rows.append({
             "tokens": tokens, "memory": memory, "disk": disk, "sweep_bytes": moved,
-            "read_share": share, "fio_bytes_per_second": speed, "sweep_seconds": sweep,
+            "read_share": share, "fio_bytes_per_second": max(speeds), "sweep_seconds": sweep,
             "limit_seconds": limit, "of_limit": disk["seconds"] / limit,
             "bound": "disk" if sweep > memory["forward"] else "compute",
             "waiting": disk["waited"] / disk["seconds"],
@@ -172,7 +179,7 @@ class Sweep:
         row = next(row for row in self.rows if row["tokens"] == tokens)
         device = row["disk"]["device_peak"] - 3 * self.count  # three quarters of both
         sides = {word: [] for word in ("on", "off")}
-        for _ in range(2):
+        for _ in range(self.args.rounds):
             for word, runs in sides.items():
                 runs.append(self.on_disk(tokens, device, "--prefetch", word))
         on, off = (min(runs, key=lambda run: run["seconds"]) for runs in sides.values())
@@ -218,6 +225,7 @@ def main():
     parser.add_argument("--disk", default=os.path.join(ROOT, "build"), help="a folder on the drive")
     parser.add_argument("--tokens", default="128,256,512,1024,2048")
     parser.add_argument("--prefetch-tokens", default="128,512", help="of the second table")
+    parser.add_argument("--rounds", type=int, default=2, help="the best of so many counts")
     parser.add_argument("--steps", type=int, default=4, help="timed steps of one run")
     parser.add_argument("--seq", type=int, default=128)
     parser.add_argument("--host-memory", default="192M")
@@ -226,7 +234,6 @@ def main():
     parser.add_argument("--depth", type=int, default=12, help="of fio: blocks in flight")
     parser.add_argument("--engine", default="io_uring", help="of fio")
     parser.add_argument("--fio-bytes", default="2G")
-    parser.add_argument("--read-share", type=float, default=0.5, help="of fio before a run")
     parser.add_argument("--save", action="store_true")
     args = parser.parse_args()
     if not os.path.exists(HILBERT):

@@ -86,9 +86,10 @@ HIL_API hil_bank_bytes hil_bank_placed(const hil_bank *bank);
 HIL_API int64_t hil_bank_tiles(const hil_bank_param *param);
 HIL_API int64_t hil_bank_tile_rows(const hil_bank_param *param);
 
-/* Elements [first, first + count) as fp32, between steps; whoever moves a whole parameter may do it
-   in pieces of any size. Matrices in bf16 and fp16 have fp32 masters, which is what is read and
-   written. The moments are for saving and restoring; Lion has the first only. */
+/* Elements [first, first + count) as fp32, between steps. A large parameter is moved piece by
+   piece, best a tile at a time: on disk, a piece of a page costs as much as the page. Matrices in
+   bf16 and fp16 have fp32 masters, which is what is read and written. The moments are for saving
+   and restoring; Lion has the first only. */
 typedef enum hil_bank_state { HIL_BANK_WEIGHT, HIL_BANK_MOMENT1, HIL_BANK_MOMENT2 } hil_bank_state;
 HIL_API hil_status hil_bank_read(hil_bank *bank, hil_bank_param *param, hil_bank_state state,
                                  int64_t first, int64_t count, float *out);

@@ -34,42 +34,45 @@ static uint64_t round_up(uint64_t bytes)
     return (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
 }
 
-/* The weights and sums of a group, at most. */
-static uint64_t largest_group(const hil_bank *bank)
+/* Weights and sums together. */
+static uint64_t in_use(const hil_bank_param *p, int64_t elements)
 {
-    uint64_t most = 0;
-    for (size_t g = 0; g < bank->groups; ++g) {
-        uint64_t bytes = 0;
-        for (size_t i = 0; i < bank->params; ++i)
-            if (bank->param[i]->group == g)
-                bytes += round_up((uint64_t)hil_param_elements(bank->param[i]->param) *
-                                  (hil_dtype_size(bank->dtype) + sizeof(float)));
-        if (bytes > most) most = bytes;
-    }
-    return most;
+    size_t size = hil_dtype_size(hil_param_dtype(p->param));
+    return round_up((uint64_t)elements * size) + round_up((uint64_t)elements * sizeof(float));
 }
 
-/* At least a matrix and its sum, with the vectors of a group, can be in use at once; more lets
-   transfers run ahead and keeps a group's sums until they are given. */
+/* At least the largest tile of a matrix and the vectors of a group can be in use at once, with
+   their sums. More lets transfers run ahead and keeps the sums of a group until they are given. */
+static void measure_window(const hil_bank *bank, extents *e)
+{
+    uint64_t tile = 0, vectors = 0, group = 0;
+    for (size_t g = 0; g < bank->groups; ++g) {
+        uint64_t all = 0, small = 0;
+        for (size_t i = 0; i < bank->params; ++i) {
+            const hil_bank_param *p = bank->param[i];
+            const hil_shape *shape = &hil_param_spec_of(p->param)->shape;
+            uint64_t bytes = in_use(p, hil_param_elements(p->param));
+            if (p->group != g) continue;
+            all += bytes;
+            if (shape->ndim == 1) small += bytes;
+            uint64_t own = in_use(p, hil_param_tile_rows(p->param) * hil_shape_cols(shape));
+            if (shape->ndim == 2 && own > tile) tile = own;
+        }
+        if (all > group) group = all;
+        if (small > vectors) vectors = small;
+    }
+    uint64_t least = tile + vectors, wish = 2 * group > least + tile ? 2 * group : least + tile;
+    e->least = (size_t)least;
+    e->wish = (size_t)wish;
+}
+
 static extents measure(const hil_bank *bank)
 {
     extents e = {.sums = hil_plan_sums(&bank->outline)};
-    size_t window[HIL_WINDOWS];
-    uint64_t weights = 0, most = 0;
-    hil_plan_windows(&bank->outline, window);
-    for (size_t u = 0; u < bank->outline.units; ++u) {
-        const hil_outline_unit *unit = &bank->unit[u];
+    for (size_t u = 0; u < bank->outline.units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
-            e.states += unit->uses || s != HIL_GRADIENT ? round_up(unit->bytes[s]) : 0;
-        uint64_t sum = round_up((uint64_t)unit->elements * sizeof(float));
-        weights += round_up(unit->bytes[HIL_WEIGHT]);
-        if (sum > most) most = sum;
-    }
-    uint64_t all = weights + e.sums + most, wish = 2 * largest_group(bank);
-    if (wish < window[2]) wish = window[2];
-    e.wish = (size_t)(wish < all ? wish : all);
-    e.least = window[1] < all ? window[1] : (size_t)all;
-    if (e.wish < e.least) e.wish = e.least;
+            e.states += round_up(hil_outline_bytes(&bank->unit[u], s));
+    measure_window(bank, &e);
     return e;
 }
 

@@ -46,7 +46,7 @@ static void budgets(void)
 /* Resident bytes of this process. */
 static long resident(void)
 {
-    long all, pages;
+    long all, pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
     CHECK(file && fscanf(file, "%ld %ld", &all, &pages) == 2);
     fclose(file);

@@ -94,6 +94,7 @@ struct hil_store {
     size_t here_count, here_room;
     hil_order order[HIL_PASSES];
     hil_order *pass; /* NULL between passes */
+    int64_t misses;  /* see hil_store_misses */
     double *lanes;   /* 16 per block of the unit whose gradient is given */
     struct hil_stream *stream;
 };
@@ -107,9 +108,11 @@ static inline int64_t hil_member_blocks(const hil_member *member)
     return (member->count + HIL_BLOCK - 1) / HIL_BLOCK;
 }
 
-/* home.c */
-hil_status hil_home_open(hil_store *store, const hil_unit *unit, hil_unit_state state,
-                         hil_home *home);
+/* home.c: whether all states live on the device. */
+bool hil_unit_on_device(const hil_unit *unit);
+/* A use that nobody declared before the store was opened: the slots have no room for its gradient,
+   so it lives where it needs none. */
+hil_status hil_home_open_late(hil_store *store, const hil_unit *unit, hil_home *gradient);
 /* Bytes of `count` elements of a state. */
 size_t hil_chunk_bytes(const hil_store *store, const hil_unit *unit, hil_unit_state state,
                        int64_t count);

@@ -126,9 +126,18 @@ size_t hil_store_spill_extent(const hil_store *store)
     return hil_parking_peak(store->spilled);
 }
 
+/* Every training step begins with an empty window, whatever was there before: so all of them move
+   the same bytes through the same places, which are those of the rehearsal. */
+static hil_status start_afresh(hil_store *store)
+{
+    for (size_t u = 0; u < store->units; ++u) hil_window_forget(store, &store->unit[u]);
+    return hil_ring_rewind(store->ring);
+}
+
 hil_status hil_store_pass_begin(hil_store *store, hil_pass pass)
 {
     HIL_TRY(hil_order_begin(&store->order[pass], store->units * HIL_ENTITIES));
+    if (pass == HIL_PASS_TRAIN) HIL_TRY(start_afresh(store));
     store->pass = &store->order[pass];
     return hil_window_prefetch(store);
 }
@@ -156,6 +165,11 @@ int64_t hil_store_repairs(const hil_store *store)
     int64_t repairs = 0;
     for (int i = 0; i < HIL_PASSES; ++i) repairs += store->order[i].repairs;
     return repairs;
+}
+
+int64_t hil_store_misses(const hil_store *store)
+{
+    return store->misses;
 }
 
 size_t hil_store_count(const hil_store *store)

@@ -129,6 +129,8 @@ hil_status hil_store_pass_mark(hil_store *store);
 hil_status hil_store_pass_end(hil_store *store);
 /* How often the order was repaired so far, all kinds together. */
 int64_t hil_store_repairs(const hil_store *store);
+/* Weights and sums that were fetched when they were needed and not ahead, so far. */
+int64_t hil_store_misses(const hil_store *store);
 /* After a failure in the middle of a pass. */
 void hil_store_pass_drop(hil_store *store);
 

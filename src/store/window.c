@@ -35,8 +35,8 @@ static size_t bytes_of(const hil_store *store, int32_t entity)
     return use_at(store, entity) ? (size_t)unit->elements * 4 : unit->home[HIL_WEIGHT].bytes;
 }
 
-/* The place of the next use. A weight that the coming update will change is worth nothing after its
-   last use; others are used again in the next pass. */
+/* The place of the next use. After its last use in a training pass a weight is worth nothing;
+   others are used again in the next pass. */
 static int64_t next_use(const hil_store *store, int32_t entity)
 {
     hil_order *order = store->pass;
@@ -45,7 +45,7 @@ static int64_t next_use(const hil_store *store, int32_t entity)
     if (next != HIL_NEVER) return next;
     bool training = order == &store->order[HIL_PASS_TRAIN];
     int64_t first = hil_order_first(order, entity);
-    if ((training && unit_at(store, entity)->trainable) || first == HIL_NEVER) return HIL_NEVER;
+    if (training || first == HIL_NEVER) return HIL_NEVER;
     return (int64_t)order->known.count + first;
 }
 
@@ -209,6 +209,8 @@ hil_status hil_window_bring(hil_store *store, int32_t entity)
 {
     if (is_resident(store, entity) || is_here(store, entity)) return HIL_OK;
     HIL_TRY(hil_window_room(store, bytes_of(store, entity)));
+    const hil_use *use = use_at(store, entity);
+    if (!use || use->summing) ++store->misses; /* a new sum is only room */
     return start(store, entity);
 }
 

@@ -51,14 +51,14 @@ size_t hil_ring_bytes(const hil_ring *ring)
     return ring->bytes;
 }
 
+/* Twice what is needed, so that moving is rare, and whether it grows does not depend on when. */
 static hil_status make_room(hil_ring *ring, size_t more)
 {
+    HIL_TRY(HIL_GROW(&ring->queue, &ring->capacity, 2 * (ring->count + more)));
     if (ring->first + ring->count + more <= ring->capacity) return HIL_OK;
-    if (ring->count)
-        memmove(ring->queue, ring->queue + ring->first, ring->count * sizeof *ring->queue);
+    memmove(ring->queue, ring->queue + ring->first, ring->count * sizeof *ring->queue);
     ring->first = 0;
-    /* Twice what is needed, so that moving is rare. */
-    return HIL_GROW(&ring->queue, &ring->capacity, 2 * (ring->count + more));
+    return HIL_OK;
 }
 
 /* The next `bytes` of the circle; there is room in the queue. */
@@ -86,12 +86,24 @@ static piece *advance(hil_ring *ring, size_t bytes)
     return place;
 }
 
+static void skip_rest(hil_ring *ring)
+{
+    advance(ring, ring->bytes - ring->at)->given = true;
+}
+
+hil_status hil_ring_rewind(hil_ring *ring)
+{
+    HIL_TRY(make_room(ring, 1));
+    if (ring->at) skip_rest(ring);
+    return HIL_OK;
+}
+
 hil_status hil_ring_take(hil_ring *ring, size_t bytes, void **memory, hil_fence *after)
 {
     assert(bytes > 0 && bytes <= ring->bytes);
     bytes = (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
     HIL_TRY(make_room(ring, 2));
-    if (ring->at + bytes > ring->bytes) advance(ring, ring->bytes - ring->at)->given = true;
+    if (ring->at + bytes > ring->bytes) skip_rest(ring);
     const piece *new = advance(ring, bytes);
     *memory = ring->base + new->offset;
     *after = new->after;

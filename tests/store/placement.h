@@ -154,7 +154,7 @@ static inline int64_t rig_tiles(const hil_param *p)
     return (rows + tile - 1) / tile;
 }
 
-/* Adds to the sum of every tile something that depends on its weights. */
+/* Adds to the sum of every tile something that depends on its weights; segment -1: none. */
 static inline hil_status rig_use(rig *r, int p, int segment, float factor)
 {
     hil_param *param = r->param[p];
@@ -164,7 +164,7 @@ static inline hil_status rig_use(rig *r, int p, int segment, float factor)
         const void *w;
         float *sum;
         HIL_TRY(hil_store_acquire(r->store, param, t, &w));
-        if (!hil_param_trainable(param)) {
+        if (segment < 0 || !hil_param_trainable(param)) {
             hil_store_release(r->store, param, t);
             continue;
         }

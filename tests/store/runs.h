@@ -11,9 +11,11 @@
 enum { EVERYTHING_ON_DEVICE, EVERYTHING_ON_DISK, MIXED }; /* mixes go on from there */
 
 /* Small windows, rings and slots; sums spill to disk. */
-static inline void runs_create(rig *r, hil_dtype dtype, int placement)
+static inline void runs_create_frozen(rig *r, hil_dtype dtype, int placement, int frozen)
 {
-    rig_create(r, dtype);
+    hil_store_options options = {
+        .compute = dtype, .training = true, .tile_size = 128 * 72 * 2, .moments = 2};
+    rig_create_as(r, &options, frozen);
     r->drive[0].path = r->drive[1].path = folder;
     if (placement == EVERYTHING_ON_DEVICE) return;
     for (size_t u = 0; u < r->plan.units; ++u)
@@ -27,6 +29,11 @@ static inline void runs_create(rig *r, hil_dtype dtype, int placement)
     r->plan.chunk = 8192;
     r->plan.ring = (size_t)r->plan.chunk * 8;
     r->plan.spill = HIL_DISK;
+}
+
+static inline void runs_create(rig *r, hil_dtype dtype, int placement)
+{
+    runs_create_frozen(r, dtype, placement, -1);
 }
 
 static inline int64_t runs_count(const rig *r, int steps)

@@ -29,14 +29,18 @@ static hil_fence join(size_t begin, size_t end)
     return fence;
 }
 
-/* Where the next piece lies; a tail that is skipped counts as one piece. */
+/* A tail that is skipped counts as one piece. */
+static void skip(size_t *at)
+{
+    hil_fence tail = join(*at, UNITS);
+    for (size_t i = *at; i < UNITS; ++i) over[i] = tail;
+    *at = 0;
+}
+
+/* Where the next piece lies. */
 static size_t place(size_t *at, size_t units)
 {
-    if (*at + units > UNITS) {
-        hil_fence tail = join(*at, UNITS);
-        for (size_t i = *at; i < UNITS; ++i) over[i] = tail;
-        *at = 0;
-    }
+    if (*at + units > UNITS) skip(at);
     size_t place = *at;
     *at = (*at + units) % UNITS;
     return place;
@@ -86,6 +90,9 @@ static void check_circle(hil_tiers *tiers, uint64_t seed)
         if (count == 0 && dice(seed, &draw, 20) == 0) {
             held all = take(ring, UNITS * UNIT, &at, &base);
             give(ring, &all, &fence);
+        } else if (count == 0 && dice(seed, &draw, 20) == 0) {
+            CHECK_OK(hil_ring_rewind(ring));
+            if (at) skip(&at);
         } else if (count < HELD && dice(seed, &draw, 2)) {
             size_t bytes = 1 + dice(seed, &draw, (uint32_t)(MOST * UNIT));
             piece[count++] = take(ring, bytes, &at, &base);

@@ -1,0 +1,155 @@
+/* Once a step has been seen, every step does the same: no allocation, no new descriptor, the same
+   bytes on every link. And all of it, with the peaks, is what a rehearsal says beforehand. */
+#include "runs.h"
+
+enum { STEPS = 6 };
+
+/* What a run does that does not depend on time. */
+typedef struct doing {
+    uint64_t link[STEPS][HIL_LINKS];
+    uint64_t moved[STEPS][4]; /* read, written, to the device, to the host */
+    uint64_t peak[HIL_TIERS];
+    uint64_t drive[HIL_DRIVES];
+} doing;
+
+static const hil_speeds speeds = {.disk_read = 3e9,
+                                  .disk_write = 2e9,
+                                  .disk_mixed = 3e9,
+                                  .to_device = 1e10,
+                                  .to_host = 1e10,
+                                  .memory = 2e10,
+                                  .update = 1e9};
+
+/* A step, and a pass over the weights alone. */
+static hil_status step(rig *r)
+{
+    double norm;
+    HIL_TRY(rig_step(r, -1, &norm));
+    HIL_TRY(hil_store_pass_begin(r->store, HIL_PASS_LOSS));
+    for (int p = 0; p < PARAMS; ++p) {
+        if (p % 2 == 0) HIL_TRY(hil_store_pass_mark(r->store));
+        HIL_TRY(rig_use(r, p, -1, 0));
+    }
+    HIL_TRY(hil_store_pass_end(r->store));
+    return hil_store_settle(r->store);
+}
+
+static void note(rig *r, int s, doing *out)
+{
+    hil_account account;
+    hil_links_take_account(r->tiers.links, &account);
+    memcpy(out->link[s], account.bytes, sizeof account.bytes);
+    out->moved[s][0] = account.disk_read;
+    out->moved[s][1] = account.disk_written;
+    out->moved[s][2] = account.to_device;
+    out->moved[s][3] = account.to_host;
+}
+
+static void note_end(rig *r, doing *out)
+{
+    hil_store_peaks(r->store, out->peak);
+    hil_disk_extent(r->tiers.disk, out->drive);
+}
+
+/* The same calls with memory that faults when touched, and no files. */
+static void rehearse(rig *r, int steps, doing *out)
+{
+    hil_pool *dry;
+    CHECK_OK(hil_pool_create_dry(&dry));
+    hil_tiers_options tiers = {.device_bytes = (size_t)1 << 34,
+                               .host_bytes = (size_t)1 << 34,
+                               .drives = r->drive,
+                               .drive_count = 2,
+                               .speeds = &speeds};
+    hil_store_opening opening = {.tiers = &r->tiers,
+                                 .plan = &r->plan,
+                                 .pool = dry,
+                                 .update = dry,
+                                 .square = rig_square,
+                                 .speeds = &speeds};
+    CHECK_OK(hil_tiers_open(&r->tiers, &tiers));
+    CHECK_OK(hil_store_open(r->store, &opening));
+    r->dry = true;
+    for (int s = 0; s < steps; ++s) {
+        CHECK_OK(step(r));
+        note(r, s, out);
+    }
+    note_end(r, out);
+    r->dry = false;
+    hil_store_close(r->store);
+    hil_tiers_close(&r->tiers);
+    hil_pool_destroy(dry);
+}
+
+static hil_status open_real(rig *r, const doing *rehearsed)
+{
+    hil_tiers_options tiers = {.device_bytes = 8 << 20,
+                               .host_bytes = 16 << 20,
+                               .drives = r->drive,
+                               .drive_count = 2,
+                               .drive_bytes = rehearsed->drive};
+    hil_store_opening opening = {.tiers = &r->tiers,
+                                 .plan = &r->plan,
+                                 .pool = r->pool,
+                                 .update = r->update,
+                                 .square = rig_square};
+    HIL_TRY(hil_tiers_open(&r->tiers, &tiers));
+    HIL_TRY(hil_store_open(r->store, &opening));
+    return hil_store_initialise(r->store, 3);
+}
+
+static void check_same(const char *what, const uint64_t *a, const uint64_t *b, int count)
+{
+    for (int i = 0; i < count; ++i)
+        if (a[i] != b[i]) {
+            fprintf(stderr, "%s: number %d is %llu, expected %llu\n", what, i,
+                    (unsigned long long)a[i], (unsigned long long)b[i]);
+            exit(1);
+        }
+}
+
+static void check_run(int placement, int frozen, bool prefetch)
+{
+    static const doing none;
+    doing rehearsed = none, real = none;
+    rig r;
+    runs_create_frozen(&r, HIL_BF16, placement, frozen);
+    r.plan.prefetch = prefetch;
+    if (placement % 2) r.plan.spill = HIL_HOST;
+    rehearse(&r, 1, &rehearsed); /* learns the order */
+    rehearse(&r, STEPS, &rehearsed);
+    CHECK_OK(open_real(&r, &rehearsed));
+    hil_account before;
+    hil_links_take_account(r.tiers.links, &before);
+    int descriptors = open_descriptors();
+    long made = 0;
+    for (int s = 0; s < STEPS; ++s) {
+        CHECK_OK(step(&r));
+        note(&r, s, &real);
+        if (s == 1) made = hil_alloc_count();
+    }
+    CHECK_INT(hil_alloc_count(), made);
+    CHECK_INT(open_descriptors(), descriptors);
+    note_end(&r, &real);
+    for (int s = 0; s < STEPS; ++s) {
+        check_same("links of another step", real.link[s], real.link[0], HIL_LINKS);
+        check_same("links of the rehearsal", real.link[s], rehearsed.link[s], HIL_LINKS);
+        check_same("bytes of the rehearsal", real.moved[s], rehearsed.moved[s], 4);
+    }
+    check_same("peaks of the rehearsal", real.peak, rehearsed.peak, HIL_TIERS);
+    check_same("drives of the rehearsal", real.drive, rehearsed.drive, HIL_DRIVES);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    fixture_open();
+    for (int placement = EVERYTHING_ON_DEVICE; placement < MIXED + 3; ++placement)
+        for (int prefetch = 0; prefetch < 2; ++prefetch) {
+            check_run(placement, -1, prefetch);
+            check_run(placement, 0, prefetch);
+            check_run(placement, 3, prefetch);
+        }
+    fixture_close();
+    return 0;
+}

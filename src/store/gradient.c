@@ -224,7 +224,7 @@ static hil_status give(hil_store *store, hil_unit *unit, int i)
     hil_use *use = &unit->use[i];
     assert(!use->given && !use->pins);
     int32_t entity = hil_entity(store, unit, i);
-    if (!use->home.exists) HIL_TRY(hil_home_open(store, unit, HIL_GRADIENT, &use->home));
+    if (!use->home.exists) HIL_TRY(hil_home_open_late(store, unit, &use->home));
     HIL_TRY(hil_window_use(store, entity));
     HIL_TRY(hil_links_wait(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
     if (use->home.tier == HIL_DEVICE)

@@ -46,8 +46,17 @@ size_t hil_chunk_bytes(const hil_store *store, const hil_unit *unit, hil_unit_st
     }
 }
 
-hil_status hil_home_open(hil_store *store, const hil_unit *unit, hil_unit_state state,
-                         hil_home *home)
+bool hil_unit_on_device(const hil_unit *unit)
+{
+    for (int s = 0; s < HIL_GRADIENT; ++s)
+        if (unit->home[s].exists && unit->home[s].tier != HIL_DEVICE) return false;
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->use[i].home.exists && unit->use[i].home.tier != HIL_DEVICE) return false;
+    return true;
+}
+
+static hil_status open_home(hil_store *store, const hil_unit *unit, hil_unit_state state,
+                            hil_tier tier, hil_home *home)
 {
     static const char *const what[] = {"weights", "master weights", "first moments",
                                        "second moments", "gradients"};
@@ -57,7 +66,7 @@ hil_status hil_home_open(hil_store *store, const hil_unit *unit, hil_unit_state 
     if (!bytes) return HIL_OK;
     home->exists = true;
     home->bytes = bytes;
-    home->tier = (hil_tier)plan->unit[unit - store->unit].tier[state];
+    home->tier = tier;
     if (home->tier != HIL_DISK) {
         HIL_TRY(
             hil_tiers_take(store->tiers, home->tier, bytes, what[state], (void **)&home->memory));
@@ -76,6 +85,19 @@ hil_status hil_home_open(hil_store *store, const hil_unit *unit, hil_unit_state 
     return hil_disk_take(store->tiers->disk, all, page, &home->extent, &after);
 }
 
+static hil_status open_planned(hil_store *store, const hil_unit *unit, hil_unit_state state,
+                               hil_home *home)
+{
+    hil_tier tier = (hil_tier)store->plan->unit[unit - store->unit].tier[state];
+    return open_home(store, unit, state, tier, home);
+}
+
+hil_status hil_home_open_late(hil_store *store, const hil_unit *unit, hil_home *gradient)
+{
+    hil_tier tier = hil_unit_on_device(unit) ? HIL_DEVICE : HIL_HOST;
+    return open_home(store, unit, HIL_GRADIENT, tier, gradient);
+}
+
 static void close_home(hil_store *store, hil_home *home)
 {
     if (home->exists && home->tier == HIL_DISK && home->extent.at)
@@ -88,9 +110,9 @@ hil_status hil_homes_open(hil_store *store)
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
         for (int s = 0; s < HIL_GRADIENT; ++s)
-            HIL_TRY(hil_home_open(store, unit, (hil_unit_state)s, &unit->home[s]));
+            HIL_TRY(open_planned(store, unit, (hil_unit_state)s, &unit->home[s]));
         for (int i = 0; i < unit->uses; ++i)
-            HIL_TRY(hil_home_open(store, unit, HIL_GRADIENT, &unit->use[i].home));
+            HIL_TRY(open_planned(store, unit, HIL_GRADIENT, &unit->use[i].home));
     }
     return HIL_OK;
 }

@@ -52,15 +52,6 @@ static int64_t chunk_count(const hil_store *store, const hil_unit *unit, int64_t
     return rest < store->plan->chunk ? rest : store->plan->chunk;
 }
 
-static bool on_device(const hil_unit *unit)
-{
-    for (int s = 0; s < HIL_GRADIENT; ++s)
-        if (unit->home[s].exists && unit->home[s].tier != HIL_DEVICE) return false;
-    for (int i = 0; i < unit->uses; ++i)
-        if (unit->use[i].home.exists && unit->use[i].home.tier != HIL_DEVICE) return false;
-    return true;
-}
-
 /* A slot that is being filled; without memory only measured. */
 typedef struct staging {
     char *memory;
@@ -72,7 +63,7 @@ static char *place(const hil_store *store, const record *r, hil_unit_state state
 {
     if (!home->exists) return NULL;
     const hil_unit *unit = r->unit;
-    if (home->tier == HIL_HOST || (home->tier == HIL_DEVICE && on_device(unit)))
+    if (home->tier == HIL_HOST || (home->tier == HIL_DEVICE && hil_unit_on_device(unit)))
         return home->memory + hil_chunk_bytes(store, unit, state, r->chunk * store->plan->chunk);
     char *at = slot_used->memory ? slot_used->memory + slot_used->used : NULL;
     int64_t count = chunk_count(store, unit, r->chunk);
@@ -97,7 +88,7 @@ static places locate(const hil_store *store, const record *r)
 static bool is_staged(const hil_unit *unit, const hil_home *home)
 {
     return home->exists &&
-           (home->tier == HIL_DISK || (home->tier == HIL_DEVICE && !on_device(unit)));
+           (home->tier == HIL_DISK || (home->tier == HIL_DEVICE && !hil_unit_on_device(unit)));
 }
 
 static void add_part(const hil_store *store, hil_job *job, const hil_home *home,

@@ -1,0 +1,125 @@
+/* Steps whose path depends on what they compute: parameters left out, used twice, used where they
+   never were before. The bits are those of everything on the device, with prefetch and without, and
+   a detour costs what it touched: the rest is still fetched ahead. */
+#include "runs.h"
+
+/* soak: --full */
+
+enum { STEPS = 10 };
+
+static int64_t count;
+static float *expected, *got;
+
+typedef struct cost {
+    int64_t misses[STEPS];
+    int64_t touched[STEPS]; /* tiles left out, or used once more */
+    int64_t repairs;
+} cost;
+
+/* What a segment does with a parameter: a function of the last norm, which all placements share. */
+typedef enum way { STRAIGHT, OMITTED, TWICE, ELSEWHERE } way;
+static way way_of(int step, double norm, int micro, int p)
+{
+    uint32_t word[4];
+    uint64_t bits;
+    memcpy(&bits, &norm, sizeof bits);
+    if (step < 3 || step == STEPS - 1) return STRAIGHT;
+    hil_philox(bits, (uint64_t)step, (uint64_t)(micro * PARAMS + p), word);
+    if (word[0] % 4) return STRAIGHT;
+    return (way)(1 + word[1] % (step > 6 ? 3 : 2));
+}
+
+static hil_status wander(rig *r, int segment, int micro, const way *ways)
+{
+    float factor = (float)(micro + 1) * 0.25f;
+    HIL_TRY(hil_store_pass_mark(r->store));
+    for (int p = 0; p < PARAMS; ++p) {
+        if (rig_segment(p) != segment || ways[p] == OMITTED) continue;
+        HIL_TRY(rig_use(r, p, segment, factor));
+        if (ways[p] == TWICE) HIL_TRY(rig_use(r, p, segment, factor / 2));
+    }
+    for (int p = 1; p < PARAMS; ++p)
+        if (ways[p] == ELSEWHERE && (rig_segment(p) + 1) % SEGMENTS == segment)
+            HIL_TRY(rig_use(r, p, segment, factor / 4));
+    return segment == 2 ? rig_use(r, 0, 2, factor / 2) : HIL_OK;
+}
+
+static hil_status step(rig *r, int number, double *norm, cost *c)
+{
+    way ways[2][PARAMS];
+    for (int m = 0; m < 2; ++m)
+        for (int p = 0; p < PARAMS; ++p) {
+            ways[m][p] = way_of(number, *norm, m, p);
+            if (ways[m][p] != STRAIGHT) c->touched[number] += rig_tiles(r->param[p]);
+        }
+    int64_t misses = hil_store_misses(r->store);
+    HIL_TRY(hil_store_pass_begin(r->store, HIL_PASS_TRAIN));
+    for (int s = SEGMENTS - 1; s >= 0; --s) {
+        for (int m = 0; m < 2; ++m) HIL_TRY(wander(r, s, m, ways[m]));
+        HIL_TRY(hil_store_give_gradients(r->store, s));
+    }
+    HIL_TRY(hil_store_pass_end(r->store));
+    c->misses[number] = hil_store_misses(r->store) - misses;
+    HIL_TRY(hil_store_norm(r->store, norm));
+    float scale = (float)(1 / (1 + *norm));
+    hil_status status = HIL_OK;
+    /* Now and then the update is left out, as after an overflow. */
+    if (number != 5) status = hil_store_update(r->store, rig_rule, &scale, sizeof scale);
+    hil_store_step_end(r->store);
+    return status;
+}
+
+static void run(rig *r, int drives, hil_io_kind engine, float *out, cost *c)
+{
+    double norm = 0;
+    alarm(60);
+    *c = (cost){0};
+    CHECK_OK(rig_open(r, drives, engine));
+    for (int s = 0; s < STEPS; ++s) {
+        CHECK_OK(step(r, s, &norm, c));
+        out[s] = (float)norm;
+    }
+    CHECK_OK(runs_go(r, 0, out + STEPS));
+    c->repairs = hil_store_repairs(r->store);
+    rig_close(r);
+    alarm(0);
+}
+
+static void check(int placement, hil_dtype dtype, bool prefetch)
+{
+    rig r;
+    cost c;
+    runs_create(&r, dtype, placement);
+    r.plan.prefetch = prefetch;
+    r.plan.window = (size_t)(placement % 3 ? 300 : 150) << 10;
+    run(&r, 1 + placement % 2, placement % 2 ? HIL_IO_AUTO : HIL_IO_THREADS, got, &c);
+    runs_same(got, expected, count);
+    CHECK(c.repairs > 0);
+    /* A weight and a sum for each tile that was touched in this step, or in the one before, whose
+       order is the known one. */
+    for (int s = 1; s < STEPS && prefetch; ++s)
+        CHECK(c.misses[s] <= 2 * (c.touched[s] + c.touched[s - 1]));
+}
+
+int main(int argc, char **argv)
+{
+    bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
+    fixture_open();
+    for (int d = 0; d < 2; ++d) {
+        hil_dtype dtype = d ? HIL_BF16 : HIL_F32;
+        rig r;
+        cost c;
+        runs_create(&r, dtype, EVERYTHING_ON_DEVICE);
+        count = runs_count(&r, STEPS);
+        expected = malloc((size_t)count * sizeof *expected);
+        got = malloc((size_t)count * sizeof *got);
+        CHECK(expected && got);
+        run(&r, 0, HIL_IO_AUTO, expected, &c);
+        for (int placement = EVERYTHING_ON_DISK; placement < MIXED + (full ? 300 : 6); ++placement)
+            for (int prefetch = 0; prefetch < 2; ++prefetch) check(placement, dtype, prefetch);
+        free(expected);
+        free(got);
+    }
+    fixture_close();
+    return 0;
+}

@@ -63,9 +63,10 @@ static void placed_open(placed *out, hil_trainer *t, const placement *p, const p
     CHECK_OK(hil_tiers_open(&out->tiers, &options));
     CHECK_OK(hil_ring_create(&out->ring, &out->tiers, PLACED_RING));
     if (!need) CHECK_OK(hil_pool_create_dry(&out->dry));
-    hil_segment_place place[PLACED_SEGMENTS];
-    CHECK(t->model->count <= PLACED_SEGMENTS);
-    for (size_t s = 0; s < t->model->count; ++s)
+    hil_segment_place place[PLACED_SEGMENTS] = {{0}};
+    size_t segments = t->model->count;
+    CHECK(segments <= PLACED_SEGMENTS);
+    for (size_t s = 0; s < segments; ++s)
         place[s] = (hil_segment_place){p->keep[s % 3], (unsigned char)p->tier[s % 3]};
     hil_engine_options engine = {.pool = need ? t->pool : out->dry,
                                  .compute = t->dtype,

@@ -40,14 +40,6 @@ typedef struct hil_observer {
     void (*eval)(void *context, int64_t step, double loss);
 } hil_observer;
 
-/* A folder for what fits neither into the device's memory nor into the host's, and how many bytes
-   may be used there; 0: what is free, less a margin. */
-typedef struct hil_disk_budget {
-    const char *path;
-    uint64_t bytes;
-} hil_disk_budget;
-#define HIL_DISKS_MAX 16
-
 /* Every option of `hilbert train`. hil_train_defaults fills it; strings and lists are borrowed. */
 typedef struct hil_train_options {
     const char *model;       /* model folder or config.json */

@@ -19,7 +19,8 @@ typedef enum HIL_NODISCARD_TYPE hil_status {
     HIL_ERR_USAGE,       /* the caller asked for something that cannot be meant */
     HIL_ERR_INPUT,       /* a file or a value from outside is wrong */
     HIL_ERR_IO,          /* the system refused to read or write */
-    HIL_ERR_MEMORY,      /* no memory, or a budget is spent */
+    HIL_ERR_MEMORY,      /* the system has no memory left */
+    HIL_ERR_BUDGET,      /* it does not fit into what may be used */
     HIL_ERR_NUMERIC,     /* NaN or infinity where a number is needed */
     HIL_ERR_INTERRUPTED, /* the user asked to stop; everything is saved */
 } hil_status;

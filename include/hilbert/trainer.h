@@ -3,6 +3,7 @@
 #define HILBERT_TRAINER_H
 
 #include "hilbert/account.h"
+#include "hilbert/io.h"
 #include "hilbert/nn.h"
 
 #ifdef __cplusplus
@@ -23,6 +24,16 @@ typedef struct hil_trainer_options {
     bool recompute;
     uint64_t tile_size;
     bool training; /* false: weights only, for evaluation */
+    /* A plan of what lives where is made for steps of `sequences` rows of `length` tokens,
+       `micro_batch` at a time (0: small ones); steps may be others where there is room. */
+    int64_t sequences, length, micro_batch;
+    uint64_t device_memory, host_memory; /* hard budgets in bytes; 0: what is free, less a margin */
+    const hil_disk_budget *disks;
+    size_t disk_count;
+    hil_io_kind io;
+    bool prefetch;
+    const char *plan;        /* a file to follow instead of planning; may be NULL */
+    const char *probe_cache; /* where measured speeds are kept; NULL: they are assumed */
 } hil_trainer_options;
 
 /* `sequences` rows of `length` tokens. Missing arrays (NULL) get the obvious: targets are the next

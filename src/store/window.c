@@ -122,7 +122,7 @@ hil_status hil_window_room(hil_store *store, size_t bytes)
     HIL_TRY(make_room(store, bytes, -1, &made));
     if (made) return HIL_OK;
     char need[32], have[32];
-    return hil_fail(HIL_ERR_MEMORY,
+    return hil_fail(HIL_ERR_BUDGET,
                     "%s do not fit beside what is in use in the device's %s for weights: give more "
                     "--device-memory or a smaller --tile-size",
                     hil_text_bytes(need, bytes), hil_text_bytes(have, store->plan->window));

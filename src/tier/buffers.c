@@ -50,11 +50,11 @@ static hil_status no_room(const hil_buffers *buffers, size_t bytes)
     hil_text_bytes(all, buffers->bytes);
     hil_text_bytes(budget, buffers->budget);
     if (bytes <= left)
-        return hil_fail(HIL_ERR_MEMORY,
+        return hil_fail(HIL_ERR_BUDGET,
                         "out of device memory: no gap of %s in the %s for tensors, %s of it taken; "
                         "try a larger --device-memory (now %s) or a smaller --micro-batch",
                         want, all, taken, budget);
-    return hil_fail(HIL_ERR_MEMORY,
+    return hil_fail(HIL_ERR_BUDGET,
                     "out of device memory: %s missing for a tensor of %s, with %s taken of %s; "
                     "try a larger --device-memory (now %s) or a smaller --micro-batch",
                     hil_text_bytes(missing, bytes - left), want, taken, all, budget);

@@ -175,7 +175,7 @@ static hil_status drives_full(const hil_disk *disk, size_t bytes)
             at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", d ? ", " : "",
                                    disk->drive[d].path);
     }
-    return hil_fail(HIL_ERR_MEMORY,
+    return hil_fail(HIL_ERR_BUDGET,
                     "no room on disk for %s more: %s of %s are left in %s; give --disk a larger "
                     "size or another folder",
                     hil_text_bytes(want, bytes), hil_text_bytes(left, budget - used),

@@ -156,7 +156,7 @@ static hil_status send_to_host(hil_parking *p, hil_parcel *parcel, hil_fence *go
     if (!found) {
         char want[32], taken[32], all[32], budget[32];
         return hil_fail(
-            HIL_ERR_MEMORY,
+            HIL_ERR_BUDGET,
             "out of host memory: no room for a tensor of %s, with %s taken of the %s "
             "for activations; try a larger --host-memory (now %s)",
             hil_text_bytes(want, parcel->bytes), hil_text_bytes(taken, hil_region_used(p->host)),

@@ -91,7 +91,7 @@ hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const c
     if (!found) {
         char want[32], all[32], left[32];
         return hil_fail(
-            HIL_ERR_MEMORY, "%s memory of %s is too little: %s needs %s and %s are left",
+            HIL_ERR_BUDGET, "%s memory of %s is too little: %s needs %s and %s are left",
             device ? "device" : "host", hil_text_bytes(all, budget), what,
             hil_text_bytes(want, bytes), hil_text_bytes(left, budget - hil_region_used(region)));
     }

@@ -47,12 +47,19 @@ static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer 
     options.dtype = o->dtype;
     options.threads = o->threads;
     options.training = false;
-    HIL_TRY(hil_source_load(&j->source, &options, &j->model, &j->trainer));
-    j->batches = (hil_batches){.data = j->data, .observer = observer, .stop = o->stop, .seq = seq};
     int64_t sequences = o->batch > 0 ? o->batch : BATCH_TOKENS / seq;
+    if (sequences < 1) sequences = 1;
+    options.sequences = options.micro_batch = sequences;
+    options.length = seq;
+    options.device_memory = o->device_memory;
+    options.host_memory = o->host_memory;
+    options.disks = o->disks;
+    options.disk_count = o->disk_count;
+    options.io = o->io;
+    HIL_TRY(hil_source_load(&j->source, &options, observer, &j->model, &j->trainer));
+    j->batches = (hil_batches){.data = j->data, .observer = observer, .stop = o->stop, .seq = seq};
     hil_step_result loss;
-    HIL_TRY(
-        hil_batches_eval(&j->batches, j->trainer, sequences > 0 ? sequences : 1, &ready, &loss));
+    HIL_TRY(hil_batches_eval(&j->batches, j->trainer, sequences, &ready, &loss));
     *result = (hil_eval_result){loss.loss, exp(loss.loss), hil_clock_now() - began, ready - began,
                                 loss.tokens};
     return HIL_OK;

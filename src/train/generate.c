@@ -157,7 +157,13 @@ static hil_status run_job(job *j, hil_generate_result *result)
     options.dtype = o->dtype;
     options.threads = o->threads;
     options.training = false;
-    HIL_TRY(hil_source_load(&j->source, &options, &j->model, &j->trainer));
+    options.length = (int64_t)j->ids.size;
+    options.device_memory = o->device_memory;
+    options.host_memory = o->host_memory;
+    options.disks = o->disks;
+    options.disk_count = o->disk_count;
+    options.io = o->io;
+    HIL_TRY(hil_source_load(&j->source, &options, NULL, &j->model, &j->trainer));
     if (j->source.tokenizer) HIL_TRY(hil_decoder_create(&j->decoder, j->source.tokenizer));
     int64_t positions = (int64_t)j->ids.size + o->max_tokens;
     if (positions > j->source.config.max_positions) positions = j->source.config.max_positions;

@@ -142,7 +142,7 @@ static hil_status print_refusal(const show *s, FILE *out)
     json_object_set_new(budget, "disk", json_integer((json_int_t)b->disk));
     json_object_set_new(object, "budget", budget);
     HIL_TRY(print_object(object, out));
-    return hil_fail(HIL_ERR_MEMORY, "%s", line);
+    return hil_fail(HIL_ERR_BUDGET, "%s", line);
 }
 
 hil_status hil_plan_show(const hil_train_options *options, const hil_observer *observer, bool json,
@@ -152,7 +152,7 @@ hil_status hil_plan_show(const hil_train_options *options, const hil_observer *o
     hil_status status = HIL_OK;
     HIL_TRY_DONE(open_model(&s));
     status = make_plan(&s);
-    if (status == HIL_ERR_MEMORY && json) status = print_refusal(&s, out);
+    if (status == HIL_ERR_BUDGET && json) status = print_refusal(&s, out);
     HIL_TRY_DONE(status);
     HIL_TRY_DONE(json ? print_json(&s, out) : print_text(&s, out));
 done:

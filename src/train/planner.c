@@ -91,7 +91,7 @@ static hil_status learn(choice *c, candidate at, bool *works)
     begin(c, at);
     if (!l->known) {
         hil_status status = rehearse_tensors(c, at.tier);
-        if (status != HIL_ERR_MEMORY) HIL_TRY(status);
+        if (status != HIL_ERR_BUDGET) HIL_TRY(status);
         *l = (lesson){true, status == HIL_OK, c->trial.work, c->trial.parked};
     }
     c->trial.work = l->work;
@@ -176,7 +176,7 @@ static hil_status try_places(choice *c, step how, bool *ok)
         if (missing && missing < c->missing) c->missing = missing;
         if (missing || (how == STEP_RESIDENT && !weights_resident(c, p))) return HIL_OK;
         hil_status status = planner->rehearse(planner->context, p);
-        if (status == HIL_ERR_MEMORY) return HIL_OK;
+        if (status == HIL_ERR_BUDGET) return HIL_OK;
         HIL_TRY(status);
         if (within(c, p)) {
             *ok = true;
@@ -298,7 +298,7 @@ static hil_status nothing_fits(const choice *c)
     hil_text_bytes(host, b->host);
     if (c->least > b->device)
         return hil_fail(
-            HIL_ERR_MEMORY,
+            HIL_ERR_BUDGET,
             "computing needs at least %s of device memory (%s of it for the tensors of "
             "a micro-batch), but it may use %s: give more --device-memory, or a smaller "
             "--micro-batch, --seq or --tile-size",
@@ -306,12 +306,12 @@ static hil_status nothing_fits(const choice *c)
     hil_text_bytes(missing, c->missing == UINT64_MAX ? 0 : c->missing);
     hil_text_bytes(states, c->states);
     if (b->disk == 0)
-        return hil_fail(HIL_ERR_MEMORY,
+        return hil_fail(HIL_ERR_BUDGET,
                         "%s are missing: %s of weights and their states do not fit beside the "
                         "tensors into %s of device and %s of host memory: give more --host-memory, "
                         "or --disk PATH",
                         missing, states, device, host);
-    return hil_fail(HIL_ERR_MEMORY,
+    return hil_fail(HIL_ERR_BUDGET,
                     "%s are missing: %s of weights and their states do not fit beside the tensors "
                     "into %s of device memory, %s of host memory and %s of disk: give another "
                     "--disk, or more --host-memory",
@@ -365,7 +365,7 @@ hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
     for (int t = 0; t < HIL_TIERS; ++t) {
         if (plan->peak[t] > need[t]) need[t] = plan->peak[t];
         if (need[t] > budget[t])
-            return hil_fail(HIL_ERR_MEMORY, "this plan needs %s of %s, but it may use %s",
+            return hil_fail(HIL_ERR_BUDGET, "this plan needs %s of %s, but it may use %s",
                             hil_text_bytes(a, need[t]), names[t], hil_text_bytes(z, budget[t]));
     }
     return HIL_OK;

@@ -10,13 +10,13 @@ typedef struct hil_planner {
     hil_budget budget;
     bool prefetch;
     bool recompute; /* keep nothing for backward */
-    /* hil_rehearse (rehearse.h). HIL_ERR_MEMORY: this plan cannot work. */
+    /* hil_rehearse (rehearse.h). HIL_ERR_BUDGET: this plan cannot work. */
     hil_status (*rehearse)(void *context, hil_plan *plan);
     void *context;
 } hil_planner;
 
 /* The plan to follow, with what it needs and what it predicts; release it with hil_plan_free.
-   HIL_ERR_MEMORY: nothing fits; the message says what is missing where, and what would help. */
+   HIL_ERR_BUDGET: nothing fits; the message says what is missing where, and what would help. */
 hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out);
 
 /* An edited plan: rehearsed, and refused when it needs more than the budgets. */

@@ -110,12 +110,12 @@ static hil_status load_weights(const hil_source *s, hil_trainer *t)
 }
 
 hil_status hil_source_load(const hil_source *s, const hil_trainer_options *options,
-                           hil_model **model, hil_trainer **trainer)
+                           const hil_observer *observer, hil_model **model, hil_trainer **trainer)
 {
     *trainer = NULL;
     HIL_TRY(hil_model_build(model, &s->config));
     hil_status status = HIL_OK;
-    HIL_TRY_DONE(hil_trainer_open(trainer, *model, options));
+    HIL_TRY_DONE(hil_trainer_open(trainer, *model, options, observer));
     if (!s->bare)
         HIL_TRY_DONE(load_weights(s, *trainer));
     else

@@ -26,7 +26,7 @@ void hil_source_close(hil_source *source);
 
 /* The model with the folder's weights, or freshly initialised from a bare config. */
 hil_status hil_source_load(const hil_source *source, const hil_trainer_options *options,
-                           hil_model **model, hil_trainer **trainer);
+                           const hil_observer *observer, hil_model **model, hil_trainer **trainer);
 
 /* The length of sequences: what was asked for, or the model's own up to 1024; refuses more than the
    model has positions. */

@@ -3,9 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "train/account.h"
-#include "train/freeze.h"
 
 #include <math.h>
 
@@ -21,120 +19,19 @@ void hil_trainer_defaults(hil_trainer_options *options)
         .eps = 1e-8,
         .tile_size = (uint64_t)256 << 20,
         .training = true,
+        .prefetch = true,
     };
-}
-
-/* Everything on the device, which may have all the memory there is. */
-static hil_status plan_all(hil_trainer *t)
-{
-    hil_store *store = t->model->store;
-    uint64_t available = hil_memory_available();
-    size_t room = available == UINT64_MAX ? (size_t)1 << 40 : (size_t)available;
-    t->plan = (hil_plan){.device_budget = 4 * room,
-                         .host_budget = room,
-                         .prefetch = true,
-                         .group = 1,
-                         .window = room,
-                         .work = room,
-                         .ring = 64 << 10,
-                         .chunk = 1 << 20,
-                         .slots = 2,
-                         .units = hil_store_units(store),
-                         .segments = t->model->count};
-    HIL_TRY(HIL_ALLOC(t->plan.units, &t->plan.unit));
-    HIL_TRY(HIL_ALLOC(t->plan.segments, &t->plan.segment));
-    for (size_t s = 0; s < t->plan.segments; ++s)
-        t->plan.segment[s].keep = t->options.recompute ? 0 : INT64_MAX;
-    return HIL_OK;
-}
-
-static hil_status open_store(hil_trainer *t)
-{
-    hil_store_options store = {.compute = t->dtype,
-                               .training = t->options.training,
-                               .tile_size = t->options.tile_size,
-                               .moments = t->optimizer.rule->moments,
-                               .codec = t->optimizer.rule->codec};
-    HIL_TRY(hil_store_arrange(t->model->store, &store));
-    HIL_TRY(hil_engine_trace(t->model, t->dtype));
-    HIL_TRY(plan_all(t));
-    hil_tiers_options tiers = {.device_bytes = t->plan.device_budget,
-                               .host_bytes = t->plan.host_budget};
-    HIL_TRY(hil_tiers_open(&t->tiers, &tiers));
-    hil_store_opening opening = {.tiers = &t->tiers,
-                                 .plan = &t->plan,
-                                 .pool = t->pool,
-                                 .update = t->update,
-                                 .square = hil_block_square};
-    return hil_store_open(t->model->store, &opening);
-}
-
-hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options)
-{
-    *out = NULL;
-    hil_dtype dtype;
-    HIL_TRY(hil_dtype_parse(options->dtype, &dtype));
-    const hil_rule *rule;
-    HIL_TRY(hil_rule_find(options->optimizer, &rule));
-    if (options->training)
-        HIL_TRY(hil_freeze(model->store, options->freeze, options->freeze_count));
-    hil_trainer *t;
-    HIL_TRY(HIL_ALLOC(1, &t));
-    t->model = model;
-    t->options = *options;
-    t->dtype = dtype;
-    t->scaling = hil_scaling_begin(dtype);
-    t->optimizer = (hil_optimizer){.rule = rule,
-                                   .beta1 = options->beta1,
-                                   .beta2 = options->beta2 < 0 ? rule->beta2 : options->beta2,
-                                   .eps = options->eps,
-                                   .weight_decay = options->weight_decay,
-                                   .clip = options->clip};
-    hil_status status = HIL_OK;
-    HIL_TRY_DONE(hil_pool_create(&t->pool, options->threads));
-    HIL_TRY_DONE(hil_pool_create(&t->update, options->threads));
-    HIL_TRY_DONE(open_store(t));
-    hil_engine_options engine = {.pool = t->pool,
-                                 .compute = dtype,
-                                 .group = t->plan.group,
-                                 .segment = t->plan.segment,
-                                 .tiers = &t->tiers,
-                                 .work = t->plan.work,
-                                 .ring = hil_store_ring(model->store),
-                                 .parked = t->plan.parked,
-                                 .prefetch = t->plan.prefetch};
-    HIL_TRY_DONE(hil_engine_create(&t->engine, model, &engine));
-    *out = t;
-    t = NULL;
-done:
-    hil_trainer_destroy(t);
-    return status;
 }
 
 hil_status hil_trainer_create(hil_trainer **out, hil_model *model,
                               const hil_trainer_options *options)
 {
-    HIL_TRY(hil_trainer_open(out, model, options));
+    HIL_TRY(hil_trainer_open(out, model, options, NULL));
     hil_status status = hil_store_initialise(model->store, options->seed);
     if (status == HIL_OK) return HIL_OK;
     hil_trainer_destroy(*out);
     *out = NULL;
     return status;
-}
-
-void hil_trainer_destroy(hil_trainer *t)
-{
-    if (!t) return;
-    hil_engine_destroy(t->engine);
-    hil_store_close(t->model->store);
-    hil_tiers_close(&t->tiers);
-    hil_pool_destroy(t->pool);
-    hil_pool_destroy(t->update);
-    hil_free(t->plan.unit);
-    hil_free(t->plan.segment);
-    hil_free(t->micro);
-    hil_free(t->filled);
-    hil_free(t);
 }
 
 void hil_trainer_set_timeline(hil_trainer *t, hil_timeline *timeline)

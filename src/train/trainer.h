@@ -7,12 +7,12 @@
 #include "autograd/engine.h"
 #include "optim/scaling.h"
 #include "optim/sweep.h"
-#include "store/plan.h"
+#include "train/plan.h"
 
 struct hil_trainer {
     hil_model *model;
     hil_pool *pool, *update; /* for operations; for the sweep beside them */
-    hil_plan plan;
+    hil_planned planned;
     hil_tiers tiers;
     hil_engine *engine;
     hil_trainer_options options;
@@ -29,8 +29,8 @@ struct hil_trainer {
 };
 
 /* A trainer whose weights are still zero: the caller fills the store. */
-hil_status hil_trainer_open(hil_trainer **out, hil_model *model,
-                            const hil_trainer_options *options);
+hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options,
+                            const hil_observer *observer);
 
 /* Computing, transfers and waiting are written there from now on; NULL: nowhere. Borrowed. */
 void hil_trainer_set_timeline(hil_trainer *trainer, hil_timeline *timeline);

@@ -17,7 +17,7 @@ static void check_budget(void)
     void *memory[16], *more;
     hil_tiers_options options = {.device_bytes = 1024 * KIB};
     CHECK_OK(hil_tiers_open(&tiers, &options));
-    CHECK_FAILS(hil_buffers_create(&buffers, &tiers, 2048 * KIB), HIL_ERR_MEMORY, "device");
+    CHECK_FAILS(hil_buffers_create(&buffers, &tiers, 2048 * KIB), HIL_ERR_BUDGET, "device");
     CHECK_OK(hil_buffers_create(&buffers, &tiers, 512 * KIB));
     CHECK_OK(hil_buffers_take(buffers, 0, &memory[0]));
     CHECK(memory[0] != NULL && (uintptr_t)memory[0] % 64 == 0);
@@ -30,14 +30,14 @@ static void check_budget(void)
     }
     CHECK_INT(hil_buffers_bytes(buffers), 512 * KIB);
     CHECK_INT(hil_buffers_peak(buffers), 512 * KIB);
-    CHECK_FAILS(hil_buffers_take(buffers, 1, &more), HIL_ERR_MEMORY,
+    CHECK_FAILS(hil_buffers_take(buffers, 1, &more), HIL_ERR_BUDGET,
                 "--device-memory (now 1.0 MiB");
     CHECK(more == NULL);
-    CHECK_FAILS(hil_buffers_take(buffers, 1, &more), HIL_ERR_MEMORY, "--micro-batch");
+    CHECK_FAILS(hil_buffers_take(buffers, 1, &more), HIL_ERR_BUDGET, "--micro-batch");
     hil_buffers_give(buffers, memory[3]);
-    CHECK_FAILS(hil_buffers_take(buffers, 100 * KIB, &more), HIL_ERR_MEMORY, "68.0 KiB missing");
+    CHECK_FAILS(hil_buffers_take(buffers, 100 * KIB, &more), HIL_ERR_BUDGET, "68.0 KiB missing");
     hil_buffers_give(buffers, memory[5]);
-    CHECK_FAILS(hil_buffers_take(buffers, 64 * KIB, &more), HIL_ERR_MEMORY, "no gap of 64.0 KiB");
+    CHECK_FAILS(hil_buffers_take(buffers, 64 * KIB, &more), HIL_ERR_BUDGET, "no gap of 64.0 KiB");
     CHECK_OK(hil_buffers_take(buffers, 32 * KIB, &more));
     CHECK(more == memory[3]);
     hil_buffers_give(buffers, more);

@@ -114,7 +114,7 @@ static void proportion(void)
     take(disk, 18 * MIB, &rest);
     bytes_per_drive(&rest, rest_bytes);
     for (int i = 0; i < 3; ++i) CHECK_INT(bytes[i] + rest_bytes[i], (size_t)(i + 1) * 4 * MIB);
-    CHECK_FAILS(hil_disk_take(disk, 1, PAGE, &more, &after), HIL_ERR_MEMORY, "no room on disk");
+    CHECK_FAILS(hil_disk_take(disk, 1, PAGE, &more, &after), HIL_ERR_BUDGET, "no room on disk");
     CHECK(strstr(hil_status_message(), name[0]) && strstr(hil_status_message(), name[2]));
     CHECK_INT(hil_disk_used(disk), 24 * MIB);
     CHECK_INT(hil_disk_peak(disk), 24 * MIB);
@@ -147,7 +147,7 @@ static void pieces(void)
     }
     CHECK_OK(hil_disk_take(disk, 2 * MIB - 5, PAGE, &whole, &after));
     CHECK_INT(after.after[HIL_LINK_STASH], count - 2);
-    CHECK_FAILS(hil_disk_take(disk, 1, PAGE, &more, &after), HIL_ERR_MEMORY, "no room");
+    CHECK_FAILS(hil_disk_take(disk, 1, PAGE, &more, &after), HIL_ERR_BUDGET, "no room");
     CHECK(more.at == NULL);
     for (int i = 1; i < count; i += 2) hil_disk_give(disk, &part[i], NULL);
     hil_disk_give(disk, &whole, NULL);

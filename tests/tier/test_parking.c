@@ -86,7 +86,7 @@ static bool worked(world *w, hil_status status)
 {
     note(w, status == HIL_OK);
     if (status == HIL_OK) return true;
-    CHECK_INT(status, HIL_ERR_MEMORY);
+    CHECK_INT(status, HIL_ERR_BUDGET);
     if (strstr(hil_status_message(), "--device-memory"))
         ++w->out.refused_device;
     else if (strstr(hil_status_message(), "--host-memory"))

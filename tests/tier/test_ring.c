@@ -112,7 +112,7 @@ int main(void)
     CHECK_OK(hil_tiers_open(&tiers, &options));
     for (uint64_t seed = 1; seed <= 5; ++seed) check_circle(&tiers, seed);
     hil_ring *ring;
-    CHECK_FAILS(hil_ring_create(&ring, &tiers, 100 * UNIT), HIL_ERR_MEMORY, "host");
+    CHECK_FAILS(hil_ring_create(&ring, &tiers, 100 * UNIT), HIL_ERR_BUDGET, "host");
     hil_ring_destroy(NULL);
     hil_tiers_close(&tiers);
     return 0;

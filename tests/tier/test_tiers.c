@@ -30,12 +30,12 @@ static void budgets(void)
         CHECK(tiers.disk == NULL && tiers.io == NULL);
         CHECK_OK(hil_tiers_take(&tiers, HIL_HOST, 100, "a", &a));
         CHECK_OK(hil_tiers_take(&tiers, HIL_HOST, HIL_IO_ALIGN + 1, "b", &b));
-        CHECK_FAILS(hil_tiers_take(&tiers, HIL_HOST, 1, "the ring", &c), HIL_ERR_MEMORY,
+        CHECK_FAILS(hil_tiers_take(&tiers, HIL_HOST, 1, "the ring", &c), HIL_ERR_BUDGET,
                     "host memory of 12.1 KiB is too little: the ring needs 1 B and 100 B are left");
         CHECK_INT((uintptr_t)a % HIL_IO_ALIGN, 0);
         CHECK_INT((char *)b - (char *)a, HIL_IO_ALIGN);
         CHECK_OK(hil_tiers_take(&tiers, HIL_DEVICE, 90000, "c", &c));
-        CHECK_FAILS(hil_tiers_take(&tiers, HIL_DEVICE, 10000, "more", &a), HIL_ERR_MEMORY,
+        CHECK_FAILS(hil_tiers_take(&tiers, HIL_DEVICE, 10000, "more", &a), HIL_ERR_BUDGET,
                     "device memory of 97.7 KiB is too little: more needs 9.8 KiB");
         CHECK_INT(readable(b), !rehearse);
         CHECK_INT(readable(c), !rehearse);

@@ -143,7 +143,7 @@ static inline double job_logits_error(const char *folder, const char *golden, co
     options.training = false;
     options.threads = 1;
     CHECK_OK(hil_source_open(&source, folder));
-    CHECK_OK(hil_source_load(&source, &options, &model, &trainer));
+    CHECK_OK(hil_source_load(&source, &options, NULL, &model, &trainer));
     hil_safetensors *file = golden_open(golden);
     int64_t count, tokens_count;
     float *expected = golden_floats(file, key, &count), *logits;

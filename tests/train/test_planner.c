@@ -34,7 +34,7 @@ static hil_status check_window(const world *w, const hil_plan *p)
     for (size_t u = 0; u < w->outline.units; ++u) {
         uint64_t weight = w->unit[u].bytes[HIL_WEIGHT], sum = 4 * (uint64_t)w->unit[u].elements;
         if ((p->unit[u].tier[HIL_WEIGHT] != HIL_DEVICE && weight > p->window) || sum > p->window)
-            return hil_fail(HIL_ERR_MEMORY, "the window is too small");
+            return hil_fail(HIL_ERR_BUDGET, "the window is too small");
     }
     return HIL_OK;
 }
@@ -193,7 +193,7 @@ static void check_grid(bool even, double slack)
                 uint64_t device = (uint64_t)(part[d] * (double)states);
                 uint64_t host = (uint64_t)(part[h] * (double)states), disk = k ? 2 * states : 0;
                 hil_status status = plan_for(&w, device, host, disk, &p);
-                CHECK(status == HIL_OK || status == HIL_ERR_MEMORY);
+                CHECK(status == HIL_OK || status == HIL_ERR_BUDGET);
                 time[d][h][k] = status == HIL_OK ? p.step_seconds : INFINITY;
                 if (status != HIL_OK) continue;
                 if (w.rehearsals > most) most = w.rehearsals;
@@ -259,11 +259,11 @@ static void check_refusals(void)
     hil_plan p;
     build(&w, 64, false);
     uint64_t states = all_states(&w);
-    CHECK_FAILS(plan_for(&w, 1 << 16, states, states, &p), HIL_ERR_MEMORY, "of device memory (");
+    CHECK_FAILS(plan_for(&w, 1 << 16, states, states, &p), HIL_ERR_BUDGET, "of device memory (");
     CHECK(strstr(hil_status_message(), "--tile-size"));
-    CHECK_FAILS(plan_for(&w, states / 2, states / 4, 0, &p), HIL_ERR_MEMORY, "--disk PATH");
+    CHECK_FAILS(plan_for(&w, states / 2, states / 4, 0, &p), HIL_ERR_BUDGET, "--disk PATH");
     CHECK(strstr(hil_status_message(), " are missing"));
-    CHECK_FAILS(plan_for(&w, states / 3, states / 8, states / 8, &p), HIL_ERR_MEMORY,
+    CHECK_FAILS(plan_for(&w, states / 3, states / 8, states / 8, &p), HIL_ERR_BUDGET,
                 "of disk: give another --disk");
     /* What the message asks for is enough. */
     CHECK_OK(plan_for(&w, states / 2, states, 0, &p));
@@ -302,11 +302,11 @@ static void check_edited(void)
     CHECK_OK(hil_planner_choose(&planner, &p));
     CHECK_OK(hil_planner_check(&planner, &p));
     p.unit[0].tier[HIL_STATE1] = HIL_DISK;
-    CHECK_FAILS(hil_planner_check(&planner, &p), HIL_ERR_MEMORY, "of disk, but it may use 0");
+    CHECK_FAILS(hil_planner_check(&planner, &p), HIL_ERR_BUDGET, "of disk, but it may use 0");
     p.unit[0].tier[HIL_STATE1] = HIL_HOST;
     for (size_t u = 0; u < p.units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s) p.unit[u].tier[s] = HIL_DEVICE;
-    CHECK_FAILS(hil_planner_check(&planner, &p), HIL_ERR_MEMORY,
+    CHECK_FAILS(hil_planner_check(&planner, &p), HIL_ERR_BUDGET,
                 "of device memory, but it may use");
     hil_plan_free(&p);
 }

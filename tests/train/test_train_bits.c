@@ -58,8 +58,10 @@ static float *weights_of(const char *model, const char *dtype, int64_t group, in
     options.threads = 2;
     golden_run run = golden_start(model, &options);
     hil_trainer *t = run.trainer;
+    hil_tiers tiers;
+    CHECK_OK(hil_tiers_open(&tiers, &(hil_tiers_options){.device_bytes = 64 << 20}));
     hil_engine_options engine = {
-        .pool = t->pool, .compute = t->dtype, .group = group, .tiers = &t->tiers, .work = 64 << 20};
+        .pool = t->pool, .compute = t->dtype, .group = group, .tiers = &tiers, .work = 64 << 20};
     hil_engine_destroy(t->engine);
     CHECK_OK(hil_engine_create(&t->engine, run.model, &engine));
     int64_t total;
@@ -84,6 +86,7 @@ static float *weights_of(const char *model, const char *dtype, int64_t group, in
     all[at] = (float)result.loss;
     hil_free(tokens);
     golden_stop(&run);
+    hil_tiers_close(&tiers);
     return all;
 }
 

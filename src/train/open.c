@@ -1,0 +1,141 @@
+/* open.c - the parts of a trainer: pools, a plan, tiers, the store and the engine. */
+#include "train/trainer.h"
+
+#include "base/alloc.h"
+#include "train/freeze.h"
+
+/* Shapes that a plan is made for where the caller names none: several micro-batches. */
+#define SEQUENCES 2
+#define LENGTH 128
+
+static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
+{
+    const hil_trainer_options *o = &t->options;
+    bool limited = o->device_memory || o->host_memory || o->disk_count;
+    hil_plan_request request = {
+        .model = t->model,
+        .compute = t->dtype,
+        .training = o->training,
+        .recompute = o->recompute,
+        .sequences = o->sequences ? o->sequences : SEQUENCES,
+        .length = o->length ? o->length : LENGTH,
+        .micro_batch = o->micro_batch ? o->micro_batch : 1,
+        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count},
+        .io = o->io,
+        .threads = o->threads,
+        .prefetch = o->prefetch,
+        .file = o->plan,
+        .probe_cache = limited ? o->probe_cache : NULL,
+    };
+    return hil_plan_make(&request, observer, &t->planned);
+}
+
+/* What the plan leaves of the host is room for what it did not foresee: other paths, other steps.
+ */
+static void share_host(hil_planned *p)
+{
+    uint64_t need[HIL_TIERS];
+    hil_plan_needs(&p->plan, &p->outline, need);
+    if (need[HIL_HOST] >= p->budget.host) return;
+    size_t half = (size_t)((p->budget.host - need[HIL_HOST]) / 2) / HIL_IO_ALIGN * HIL_IO_ALIGN;
+    p->plan.parked += half;
+    p->plan.spilled += half;
+}
+
+static hil_status open_store(hil_trainer *t)
+{
+    hil_planned *p = &t->planned;
+    share_host(p);
+    hil_tiers_options tiers = {.device_bytes = p->budget.device,
+                               .host_bytes = p->budget.host,
+                               .drives = p->drives,
+                               .drive_count = p->drive_count,
+                               .drive_bytes = p->plan.drive_bytes,
+                               .io = t->options.io};
+    HIL_TRY(hil_tiers_open(&t->tiers, &tiers));
+    hil_store_opening opening = {.tiers = &t->tiers,
+                                 .plan = &p->plan,
+                                 .pool = t->pool,
+                                 .update = t->update,
+                                 .square = hil_block_square};
+    return hil_store_open(t->model->store, &opening);
+}
+
+/* What the plan leaves of the device is room for tensors of steps that it did not foresee. */
+static hil_status open_engine(hil_trainer *t)
+{
+    const hil_plan *plan = &t->planned.plan;
+    size_t taken = hil_region_used(t->tiers.device);
+    size_t rest = (t->tiers.device_bytes - taken) / HIL_IO_ALIGN * HIL_IO_ALIGN;
+    hil_engine_options engine = {.pool = t->pool,
+                                 .compute = t->dtype,
+                                 .group = plan->group,
+                                 .segment = plan->segment,
+                                 .tiers = &t->tiers,
+                                 .work = rest > plan->work ? rest : plan->work,
+                                 .ring = hil_store_ring(t->model->store),
+                                 .parked = plan->parked,
+                                 .prefetch = plan->prefetch};
+    return hil_engine_create(&t->engine, t->model, &engine);
+}
+
+static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
+{
+    const hil_trainer_options *o = &t->options;
+    hil_store_options store = {.compute = t->dtype,
+                               .training = o->training,
+                               .tile_size = o->tile_size,
+                               .moments = t->optimizer.rule->moments,
+                               .codec = t->optimizer.rule->codec};
+    HIL_TRY(hil_pool_create(&t->pool, o->threads));
+    HIL_TRY(hil_pool_create(&t->update, o->threads));
+    HIL_TRY(hil_store_arrange(t->model->store, &store));
+    HIL_TRY(hil_engine_trace(t->model, t->dtype));
+    HIL_TRY(make_plan(t, observer));
+    HIL_TRY(open_store(t));
+    return open_engine(t);
+}
+
+hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options,
+                            const hil_observer *observer)
+{
+    *out = NULL;
+    hil_dtype dtype;
+    HIL_TRY(hil_dtype_parse(options->dtype, &dtype));
+    const hil_rule *rule;
+    HIL_TRY(hil_rule_find(options->optimizer, &rule));
+    if (options->training)
+        HIL_TRY(hil_freeze(model->store, options->freeze, options->freeze_count));
+    hil_trainer *t;
+    HIL_TRY(HIL_ALLOC(1, &t));
+    t->model = model;
+    t->options = *options;
+    t->dtype = dtype;
+    t->scaling = hil_scaling_begin(dtype);
+    t->optimizer = (hil_optimizer){.rule = rule,
+                                   .beta1 = options->beta1,
+                                   .beta2 = options->beta2 < 0 ? rule->beta2 : options->beta2,
+                                   .eps = options->eps,
+                                   .weight_decay = options->weight_decay,
+                                   .clip = options->clip};
+    hil_status status = open_parts(t, observer);
+    if (status == HIL_OK)
+        *out = t;
+    else
+        hil_trainer_destroy(t);
+    return status;
+}
+
+void hil_trainer_destroy(hil_trainer *t)
+{
+    if (!t) return;
+    hil_engine_destroy(t->engine);
+    hil_store_close(t->model->store);
+    hil_tiers_close(&t->tiers);
+    hil_pool_destroy(t->pool);
+    hil_pool_destroy(t->update);
+    hil_planned_free(&t->planned);
+    hil_free(t->micro);
+    hil_free(t->filled);
+    hil_free(t);
+}

@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
-#define SECONDS_SHORT 0.05
+#define SECONDS_SHORT 0.08
 #define SECONDS_FULL 0.3
 #define DRIVE_SECONDS_SHORT 0.25
 #define DRIVE_SECONDS_FULL 1.0

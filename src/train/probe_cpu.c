@@ -13,7 +13,9 @@
 #define STREAM_LEAST ((size_t)2 << 20)
 #define PIECE_BYTES ((size_t)1 << 18)
 #define UPDATE_BYTES 14 /* of a parameter's states with bf16 */
-enum { RUNS = 16, STREAMS = 3 };
+enum { RUNS = 200, RUNS_LEAST = 5, STREAMS = 3, PIECES_LEAST = 8 };
+#define RUN_SECONDS 1e-3       /* products get larger until one takes so long */
+#define OPERATION_SECONDS 3e-6 /* of the tape, whatever the machine */
 
 /* Memory for everything that is measured, one after the other. */
 typedef struct probe {
@@ -21,17 +23,18 @@ typedef struct probe {
     double seconds;
     char *memory;
     size_t stream; /* bytes of each */
+    int64_t turn;  /* the next piece of what is too long for one run */
 } probe;
 
 typedef hil_status action(void *context);
 
-/* The fastest of a few runs, after one to warm up: others only make it slower. */
+/* The fastest of some short runs, after one to warm up: other processes only make it slower. */
 static hil_status time_of(action *act, void *context, double seconds, double *out)
 {
     double start = hil_clock_now();
     *out = INFINITY;
     HIL_TRY(act(context));
-    for (int i = 0; i < RUNS && (i < 3 || hil_clock_now() - start < seconds); ++i) {
+    for (int i = 0; i < RUNS && (i < RUNS_LEAST || hil_clock_now() - start < seconds); ++i) {
         double began = hil_clock_now();
         HIL_TRY(act(context));
         *out = fmin(*out, hil_clock_now() - began);
@@ -61,16 +64,15 @@ static void fill(char *memory, hil_dtype dtype, int64_t count)
 }
 
 /* The three products of a linear layer: y = x W^T, dx = dy W, dW += dy^T x. */
-static hil_status probe_gemm(const probe *p, hil_dtype dtype, double *speed)
+static hil_status probe_products(const probe *p, hil_dtype dtype, int64_t n, double *seconds)
 {
-    const int64_t n = p->stream >= (size_t)4 << 20 && p->seconds > 0.1 ? 1024 : 512;
     char *a = p->memory, *b = a + p->stream, *c = b + p->stream;
     fill(a, dtype, n * n);
     fill(b, dtype, n * n);
     memset(c, 0, (size_t)(n * n) * sizeof(float));
     hil_matrix x = hil_matrix_rows(a, dtype, n), y = hil_matrix_rows(b, dtype, n);
     hil_matrix form[3][2] = {{x, hil_matrix_transpose(y)}, {x, y}, {hil_matrix_transpose(x), y}};
-    double sum = 0;
+    *seconds = 0;
     for (int i = 0; i < 3; ++i) {
         product job = {p->pool,
                        {.m = n,
@@ -82,11 +84,23 @@ static hil_status probe_gemm(const probe *p, hil_dtype dtype, double *speed)
                         .c_dtype = i < 2 ? dtype : HIL_F32,
                         .c_stride = n,
                         .add = i == 2}};
-        double seconds;
-        HIL_TRY(time_of(multiply, &job, p->seconds / 3, &seconds));
-        sum += seconds;
+        double one;
+        HIL_TRY(time_of(multiply, &job, p->seconds / 3, &one));
+        *seconds += one;
     }
-    *speed = 3 * 2 * (double)n * (double)n * (double)n / sum;
+    return HIL_OK;
+}
+
+static hil_status probe_gemm(const probe *p, hil_dtype dtype, double *speed)
+{
+    double seconds;
+    int64_t n = 512;
+    HIL_TRY(probe_products(p, dtype, n, &seconds));
+    while (seconds < 3 * RUN_SECONDS && 4 * (size_t)(n * n) * sizeof(float) <= p->stream) {
+        n *= 2;
+        HIL_TRY(probe_products(p, dtype, n, &seconds));
+    }
+    *speed = 3 * 2 * (double)n * (double)n * (double)n / seconds;
     return HIL_OK;
 }
 
@@ -132,12 +146,25 @@ static hil_status probe_attention(const probe *p, hil_dtype dtype, double *speed
     return HIL_OK;
 }
 
+/* Tasks of one run: a few for every thread. */
+static int64_t tasks(const probe *p)
+{
+    int64_t count = 2 * hil_pool_threads(p->pool);
+    return count > PIECES_LEAST ? count : PIECES_LEAST;
+}
+
+/* The place of task i of this turn in a circle of pieces. */
+static size_t piece_at(const probe *p, int64_t i, size_t bytes, size_t all)
+{
+    return (size_t)(p->turn + i) % (all / bytes) * bytes;
+}
+
 /* c = a + b in pieces. */
 static void add_piece(void *context, int64_t i, int thread)
 {
     (void)thread;
     const probe *p = context;
-    char *memory = p->memory + (size_t)i * PIECE_BYTES;
+    char *memory = p->memory + piece_at(p, i, PIECE_BYTES, p->stream);
     const float *a = (const float *)(void *)memory;
     const float *b = (const float *)(void *)(memory + p->stream);
     float *c = (float *)(void *)(memory + 2 * p->stream);
@@ -147,14 +174,18 @@ static void add_piece(void *context, int64_t i, int thread)
 static hil_status stream(void *context)
 {
     probe *p = context;
-    hil_pool_run(p->pool, add_piece, p, (int64_t)(p->stream / PIECE_BYTES));
+    hil_pool_run(p->pool, add_piece, p, tasks(p));
+    p->turn += tasks(p);
     return HIL_OK;
 }
 
 static hil_status copy(void *context)
 {
-    const probe *p = context;
-    memcpy(p->memory + p->stream, p->memory, p->stream);
+    probe *p = context;
+    for (int i = 0; i < PIECES_LEAST; ++i, ++p->turn) {
+        size_t at = piece_at(p, 0, PIECE_BYTES, p->stream);
+        memcpy(p->memory + p->stream + at, p->memory + at, PIECE_BYTES);
+    }
     return HIL_OK;
 }
 
@@ -164,7 +195,7 @@ static void nothing(void *context, int64_t i, int thread)
 }
 
 /* An operation is a few calls of the pool. */
-enum { CALLS = 64, CALLS_PER_OPERATION = 2 };
+enum { CALLS = 16, CALLS_PER_OPERATION = 2 };
 static hil_status call_pool(void *context)
 {
     const probe *p = context;
@@ -178,7 +209,7 @@ static void update_block(void *context, int64_t i, int thread)
     (void)thread;
     static const hil_rule_step step = {0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1};
     const probe *p = context;
-    char *state = p->memory + (size_t)i * HIL_BLOCK * UPDATE_BYTES;
+    char *state = p->memory + piece_at(p, i, (size_t)HIL_BLOCK * UPDATE_BYTES, STREAMS * p->stream);
     hil_block block = {.count = HIL_BLOCK,
                        .dtype = HIL_BF16,
                        .weight = state,
@@ -189,15 +220,11 @@ static void update_block(void *context, int64_t i, int thread)
     hil_rule_update(&hil_rules[HIL_ADAMW], &step, &block);
 }
 
-static int64_t blocks(const probe *p)
-{
-    return (int64_t)(STREAMS * p->stream / UPDATE_BYTES / HIL_BLOCK);
-}
-
 static hil_status update(void *context)
 {
     probe *p = context;
-    hil_pool_run(p->pool, update_block, p, blocks(p));
+    hil_pool_run(p->pool, update_block, p, tasks(p));
+    p->turn += tasks(p);
     return HIL_OK;
 }
 
@@ -206,13 +233,13 @@ static hil_status probe_all(probe *p, hil_speeds *out)
     double seconds;
     memset(p->memory, 0, STREAMS * p->stream);
     HIL_TRY(time_of(update, p, p->seconds, &seconds));
-    out->update = (double)(blocks(p) * HIL_BLOCK) / seconds;
+    out->update = (double)(tasks(p) * HIL_BLOCK) / seconds;
     HIL_TRY(time_of(stream, p, p->seconds, &seconds));
-    out->memory = STREAMS * (double)p->stream / seconds;
+    out->memory = STREAMS * (double)tasks(p) * (double)PIECE_BYTES / seconds;
     HIL_TRY(time_of(copy, p, p->seconds, &seconds));
-    out->to_device = out->to_host = (double)p->stream / seconds;
+    out->to_device = out->to_host = PIECES_LEAST * (double)PIECE_BYTES / seconds;
     HIL_TRY(time_of(call_pool, p, p->seconds / 4, &seconds));
-    out->op_call = CALLS_PER_OPERATION * seconds / CALLS;
+    out->op_call = OPERATION_SECONDS + CALLS_PER_OPERATION * seconds / CALLS;
     for (int d = HIL_F32; d <= HIL_F16; ++d) {
         HIL_TRY(probe_gemm(p, (hil_dtype)d, &out->gemm[d]));
         HIL_TRY(probe_attention(p, (hil_dtype)d, &out->attention[d]));

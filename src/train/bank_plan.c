@@ -42,7 +42,8 @@ static uint64_t in_use(const hil_bank_param *p, int64_t elements)
 }
 
 /* At least the largest tile of a matrix and the vectors of a group can be in use at once, with
-   their sums. More lets transfers run ahead and keeps the sums of a group until they are given. */
+   their sums; twice that room, because what is in use may lie in the middle of it. More lets
+   transfers run ahead and keeps the sums of a group until they are given. */
 static void measure_window(const hil_bank *bank, extents *e)
 {
     uint64_t tile = 0, vectors = 0, group = 0;
@@ -61,7 +62,8 @@ static void measure_window(const hil_bank *bank, extents *e)
         if (all > group) group = all;
         if (small > vectors) vectors = small;
     }
-    uint64_t least = tile + vectors, wish = 2 * group > least + tile ? 2 * group : least + tile;
+    uint64_t least = 2 * (tile + vectors),
+             wish = 2 * group > least + tile ? 2 * group : least + tile;
     e->least = (size_t)least;
     e->wish = (size_t)wish;
 }

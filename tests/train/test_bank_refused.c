@@ -27,7 +27,7 @@ static void check_options(void)
     rig_options(&r, "bf16", 1 << 20, 0);
     r.options.optimizer = "sgd";
     CHECK_FAILS(hil_bank_create(&r.bank, &r.options), HIL_ERR_USAGE, "sgd");
-    rig_options(&r, "bf16", 100 << 10, 1 << 20);
+    rig_options(&r, "bf16", 120 << 10, 1 << 20);
     r.options.drive_count = 1;
     r.drive[0] = (hil_bank_drive){.path = "/tmp"};
     CHECK_FAILS(hil_bank_create(&r.bank, &r.options), HIL_ERR_USAGE, "drive 0");

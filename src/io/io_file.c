@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,8 +39,10 @@ static int open_direct(const char *path, int mode, const struct stat *first, int
     return -1;
 }
 
-/* Owns fd from here on, also when it fails. */
-static hil_status adopt(hil_io *io, const char *path, int access, int fd, hil_io_file **out)
+/* `again` opens the same file once more; `path` is for messages. Owns fd from here on, also when it
+   fails. */
+static hil_status adopt(hil_io *io, const char *path, const char *again, int access, int fd,
+                        hil_io_file **out)
 {
     hil_io_file *file = NULL;
     struct stat info;
@@ -55,7 +58,7 @@ static hil_status adopt(hil_io *io, const char *path, int access, int fd, hil_io
     file->size = (uint64_t)info.st_size;
     int flags = fcntl(file->fd, F_GETFL);
     fcntl(file->fd, F_SETFL, flags & ~O_NONBLOCK); /* which was for the open of a pipe */
-    file->direct_fd = open_direct(path, flags & O_ACCMODE, &info, file->fd);
+    file->direct_fd = open_direct(again, flags & O_ACCMODE, &info, file->fd);
     file->direct = file->direct_fd >= 0;
     HIL_TRY_DONE(hil_io_drive_find(io, (uint64_t)info.st_dev, &file->drive));
     const hil_io_drive *drive = file->drive;
@@ -83,7 +86,7 @@ hil_status hil_io_open(hil_io *io, const char *path, int access, hil_io_file **o
     int flags = mode[transfers] | O_CLOEXEC | O_NONBLOCK;
     int fd = open(path, flags | (access & HIL_IO_CREATE ? O_CREAT : 0), 0600);
     if (fd < 0) return cannot_open(path);
-    return adopt(io, path, access, fd, out);
+    return adopt(io, path, path, access, fd, out);
 }
 
 static hil_status reserve(int fd, const char *folder, uint64_t size)
@@ -97,21 +100,34 @@ static hil_status reserve(int fd, const char *folder, uint64_t size)
                     strerror(error));
 }
 
+/* Where the file system cannot make a file without a name, it has one for a moment. */
+static hil_status open_nameless(const char *folder, int *fd)
+{
+    char path[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(path, folder, ".hilbert-XXXXXX"));
+    *fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (*fd >= 0) return HIL_OK;
+    *fd = mkostemp(path, O_CLOEXEC);
+    if (*fd < 0)
+        return hil_fail(HIL_ERR_IO, "cannot create a file in %s: %s", folder, strerror(errno));
+    unlink(path);
+    return HIL_OK;
+}
+
 hil_status hil_io_open_scratch(hil_io *io, const char *folder, uint64_t size, hil_io_file **out)
 {
     *out = NULL;
-    char path[HIL_PATH_MAX];
-    HIL_TRY(hil_path_join(path, folder, ".hilbert-XXXXXX"));
-    int fd = mkostemp(path, O_CLOEXEC);
-    if (fd < 0)
-        return hil_fail(HIL_ERR_IO, "cannot create a file in %s: %s", folder, strerror(errno));
+    char words[HIL_PATH_MAX + 32], again[64];
+    int fd;
+    HIL_TRY(open_nameless(folder, &fd));
     hil_status status = reserve(fd, folder, size);
-    if (status == HIL_OK)
-        status = adopt(io, path, HIL_IO_READ | HIL_IO_WRITE, fd, out);
-    else
+    if (status != HIL_OK) {
         close(fd);
-    unlink(path);
-    return status;
+        return status;
+    }
+    snprintf(words, sizeof words, "the swap file in %s", folder);
+    snprintf(again, sizeof again, "/proc/self/fd/%d", fd);
+    return adopt(io, words, again, HIL_IO_READ | HIL_IO_WRITE, fd, out);
 }
 
 void hil_io_close(hil_io_file *file)

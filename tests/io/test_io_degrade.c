@@ -178,9 +178,12 @@ static void wrong_use(hil_io_kind engine)
 static void scratch_is_private(hil_io_kind engine)
 {
     hil_io *io = make_io(engine, 4, 64 * KIB);
-    hil_io_file *file;
+    hil_io_file *file, *named;
     struct stat info;
     CHECK_OK(hil_io_open_scratch(io, folder, 3 * MIB + 5, &file));
+    CHECK_OK(hil_io_open(io, path, HIL_IO_READ | HIL_IO_WRITE | HIL_IO_CREATE, &named));
+    CHECK_INT(hil_io_is_direct(file), hil_io_is_direct(named));
+    hil_io_close(named);
     CHECK_INT(fstat(hil_io_descriptor(file), &info), 0);
     CHECK_INT(info.st_nlink, 0);
     CHECK_INT(info.st_mode & 07777, 0600);

@@ -67,6 +67,8 @@ static int run(int argc, char **argv)
     hil_progress_begin(&progress, stderr, values.quiet ? HIL_TALK_QUIET : HIL_TALK_NORMAL);
     hil_command_catch_signals(progress.live ? "\n" STOP_WORDS : STOP_WORDS);
     values.run.stop = &hil_command_stop;
+    char cache[HIL_PATH_MAX];
+    values.run.probe_cache = hil_command_probe_cache(cache);
     hil_train_result result = {.eval_loss = NAN};
     hil_status status = hil_train(&values.run, &progress.hooks, &result);
     hil_progress_end(&progress);

@@ -11,7 +11,6 @@
 static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
 {
     const hil_trainer_options *o = &t->options;
-    bool limited = o->device_memory || o->host_memory || o->disk_count;
     hil_plan_request request = {
         .model = t->model,
         .compute = t->dtype,
@@ -25,7 +24,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .threads = o->threads,
         .prefetch = o->prefetch,
         .file = o->plan,
-        .probe_cache = limited ? o->probe_cache : NULL,
+        .probe_cache = o->probe_cache,
     };
     return hil_plan_make(&request, observer, &t->planned);
 }

@@ -39,17 +39,15 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
     return HIL_OK;
 }
 
-static hil_status find_machine(const hil_plan_request *r, const hil_observer *observer,
-                               hil_planned *out)
+static hil_status find_machine(const hil_plan_request *r, bool measure,
+                               const hil_observer *observer, hil_planned *out)
 {
     hil_probe_options probe = {.disks = r->allowance.disks,
                                .disk_count = r->allowance.disk_count,
                                .io = r->io,
                                .threads = r->threads,
                                .cache = r->probe_cache};
-    HIL_TRY(hil_budget_find(&r->allowance, &out->budget, out->drives));
-    out->drive_count = (int)r->allowance.disk_count;
-    if (r->probe_cache)
+    if (measure)
         HIL_TRY(hil_machine_find(&probe, HIL_EFFORT_SHORT, observer, &out->machine));
     else
         hil_machine_assume(&probe, &out->machine);
@@ -62,12 +60,8 @@ static hil_status rehearse(void *context, hil_plan *plan)
     return hil_rehearse(context, plan);
 }
 
-hil_status hil_plan_make(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)
+static hil_status choose(const hil_plan_request *r, hil_planned *out)
 {
-    *out = (hil_planned){0};
-    HIL_TRY(find_machine(r, observer, out));
-    HIL_TRY(hil_engine_trace(r->model, r->compute)); /* says how often each unit is used */
-    HIL_TRY(outline_model(r, out));
     hil_rehearsal rehearsal = {.model = r->model,
                                .compute = r->compute,
                                .training = r->training,
@@ -83,9 +77,32 @@ hil_status hil_plan_make(const hil_plan_request *r, const hil_observer *observer
                            .recompute = r->recompute,
                            .rehearse = rehearse,
                            .context = &rehearsal};
+    hil_plan_free(&out->plan);
     if (!r->file) return hil_planner_choose(&planner, &out->plan);
     HIL_TRY(hil_plan_read(&out->plan, &out->outline, r->file));
     return hil_planner_check(&planner, &out->plan);
+}
+
+/* Nothing moves, whatever the speeds are. */
+static bool is_settled(const hil_plan_request *r, const hil_plan *plan)
+{
+    for (size_t i = 0; i < plan->segments && r->training && !r->recompute; ++i)
+        if (plan->segment[i].keep < plan->group) return false;
+    return r->file || !(plan->to_device || plan->to_host || plan->disk_read || plan->disk_written);
+}
+
+hil_status hil_plan_make(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)
+{
+    *out = (hil_planned){0};
+    HIL_TRY(hil_budget_find(&r->allowance, &out->budget, out->drives));
+    out->drive_count = (int)r->allowance.disk_count;
+    HIL_TRY(hil_engine_trace(r->model, r->compute)); /* says how often each unit is used */
+    HIL_TRY(outline_model(r, out));
+    HIL_TRY(find_machine(r, r->measure && r->probe_cache, observer, out));
+    HIL_TRY(choose(r, out));
+    if (out->machine.measured || !r->probe_cache || is_settled(r, &out->plan)) return HIL_OK;
+    HIL_TRY(find_machine(r, true, observer, out));
+    return choose(r, out);
 }
 
 void hil_planned_free(hil_planned *planned)

@@ -18,6 +18,7 @@ typedef struct hil_plan_request {
     bool prefetch, recompute;
     const char *file;        /* a plan to follow; NULL: one is chosen */
     const char *probe_cache; /* NULL: speeds are assumed, not measured */
+    bool measure;            /* even where the choice does not depend on speeds */
 } hil_plan_request;
 
 /* A plan and what it was made from. */

@@ -219,6 +219,7 @@ hil_status hil_plan_print_short(const hil_plan_view *v, hil_text *out)
     for (int t = 0; t < HIL_TIERS; ++t)
         if (p->peak[t])
             HIL_TRY(hil_text_print(out, " %s %s", tiers[t], hil_text_bytes(text, p->peak[t])));
+    if (!v->machine->measured) return HIL_OK;
     return hil_text_print(out, "; a step takes about %.3g s, the limit is %s", p->step_seconds,
                           hil_plan_limit(p));
 }

@@ -56,7 +56,8 @@ static hil_status make_plan(show *s)
         .prefetch = o->prefetch,
         .recompute = o->recompute,
         .file = o->plan,
-        .probe_cache = o->probe_cache};
+        .probe_cache = o->probe_cache,
+        .measure = true};
     return hil_plan_make(&request, s->observer, &s->planned);
 }
 

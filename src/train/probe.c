@@ -253,7 +253,7 @@ hil_status hil_machine_find(const hil_probe_options *options, hil_effort effort,
 {
     search s = {.options = options, .observer = observer, .effort = effort, .machine = out};
     assert(options->disk_count <= HIL_DISKS_MAX);
-    *out = (hil_machine){0};
+    *out = (hil_machine){.measured = true};
     HIL_TRY(hil_probe_load(options->cache, &s.known));
     hil_status status = HIL_OK;
     HIL_TRY_DONE(find_cpu(&s));

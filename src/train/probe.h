@@ -19,9 +19,10 @@ typedef enum hil_effort { HIL_EFFORT_SHORT, HIL_EFFORT_FULL } hil_effort;
 
 typedef struct hil_machine {
     char name[256]; /* CPU, threads and instructions: what speeds belong to */
+    bool measured;  /* or assumed */
     hil_speeds speeds;
-    hil_drive_speed
-        drive[HIL_DISKS_MAX]; /* of each path, its share where several are on one drive */
+    /* Of each path: its share where several are on one drive. */
+    hil_drive_speed drive[HIL_DISKS_MAX];
 } hil_machine;
 
 /* The speeds that `options->cache` knows, and what is missing measured: with little effort when a

@@ -8,6 +8,7 @@
 #include "train/account.h"
 #include "train/batches.h"
 #include "train/metrics.h"
+#include "train/plan_print.h"
 #include "train/outline.h"
 #include "train/state.h"
 
@@ -168,6 +169,18 @@ static hil_status open_model(job *j)
     j->save_dtype = j->source.config.dtype;
     if (o->save_dtype) HIL_TRY(hil_dtype_parse(o->save_dtype, &j->save_dtype));
     return hil_folder_check_space(&j->folder, j->model->store, j->save_dtype, o->keep);
+}
+
+static hil_status tell_plan(const job *j)
+{
+    const hil_planned *planned = &j->trainer->planned;
+    hil_plan_view view = {
+        .outline = &planned->outline, .plan = &planned->plan, .machine = &planned->machine};
+    hil_text text = {0};
+    hil_status status = hil_plan_print_short(&view, &text);
+    if (status == HIL_OK) hil_note(j->observer, "%s", text.data);
+    hil_text_free(&text);
+    return status;
 }
 
 /* Other instructions sum in another order: still right, no longer the same bits. */
@@ -374,6 +387,7 @@ static hil_status run_job(job *j, hil_train_result *result)
              hil_arch_name(j->source.config.arch), parameters, o->dtype,
              (long long)j->run.data_tokens, (long long)j->steps, j->steps == 1 ? "" : "s",
              (long long)o->batch, (long long)j->run.seq);
+    HIL_TRY(tell_plan(j));
     HIL_TRY(loop(j, result));
     HIL_TRY(hil_folder_export(&j->folder, &j->source, j->model->store, j->save_dtype));
     result->steps = j->run.step;

@@ -17,6 +17,7 @@ static const char *shown(const hil_plan *plan,
 {
     hil_machine machine;
     hil_machine_assume(&(hil_probe_options){0}, &machine);
+    machine.measured = true;
     hil_plan_view view = {.outline = &outline, .plan = plan, .machine = &machine};
     view.dtype = HIL_BF16;
     view.dense = (hil_dense){.layers = 12,

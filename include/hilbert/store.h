@@ -72,7 +72,7 @@ HIL_API hil_status hil_bank_add(hil_bank *bank, const char *name, const hil_bank
 HIL_API hil_bank_param *hil_bank_find(const hil_bank *bank, const char *name);
 
 /* Ends the registration and finds a place for everything, or says what is missing
-   (HIL_ERR_MEMORY). All numbers are zero then. */
+   (HIL_ERR_BUDGET). All numbers are zero then. */
 HIL_API hil_status hil_bank_place(hil_bank *bank);
 
 /* Bytes of weights, gradients and optimizer states in each tier, after hil_bank_place. */

@@ -83,7 +83,7 @@ static hil_status choose_window(const hil_bank *bank, const extents *e, size_t *
     uint64_t device = bank->budget.device;
     char have[32], need[32];
     if (bank->window > device || (!bank->window && e->least > device))
-        return hil_fail(HIL_ERR_MEMORY,
+        return hil_fail(HIL_ERR_BUDGET,
                         "device memory of %s is too little: tiles in use need a window of %s; "
                         "give more, or a smaller tile_size",
                         hil_text_bytes(have, device),
@@ -133,7 +133,7 @@ static hil_status place(hil_bank *bank, const extents *e)
     }
     if (!missing) return HIL_OK;
     char lack[32], states[32], sums[32], device[32], host[32], disk[32];
-    return hil_fail(HIL_ERR_MEMORY,
+    return hil_fail(HIL_ERR_BUDGET,
                     "%s are missing: %s of weights, gradients and optimizer states and %s of sums "
                     "do not fit into %s of device memory, %s of host memory and %s of disk",
                     hil_text_bytes(lack, missing), hil_text_bytes(states, e->states),

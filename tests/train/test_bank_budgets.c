@@ -39,7 +39,7 @@ static bool try_budget(const char *dtype, const sizes *s, rig_order order, doubl
                 *out += (double)(i + p) * (double)value[i];
         }
     } else {
-        CHECK_INT(status, HIL_ERR_MEMORY);
+        CHECK_INT(status, HIL_ERR_BUDGET);
     }
     hil_bank_destroy(r.bank);
     return status == HIL_OK;

@@ -13,7 +13,7 @@ static void check_budget(uint64_t device, uint64_t host, uint64_t disk, const ch
     r.options.drive_count = disk ? 1 : 0;
     CHECK_OK(hil_bank_create(&r.bank, &r.options));
     rig_add(&r);
-    CHECK_FAILS(hil_bank_place(r.bank), HIL_ERR_MEMORY, words);
+    CHECK_FAILS(hil_bank_place(r.bank), HIL_ERR_BUDGET, words);
     CHECK_FAILS(hil_bank_begin(r.bank, HIL_BANK_TRAIN), HIL_ERR_USAGE, "hil_bank_place");
     CHECK_FAILS(hil_bank_add(r.bank, "late", &rig_form[0], &r.param[0]), HIL_ERR_USAGE, "too late");
     hil_bank_destroy(r.bank);
@@ -143,7 +143,7 @@ static void check_window(void)
         status = hil_bank_acquire(r.bank, r.param[tile[held][0]], tile[held][1], &w);
         held += status == HIL_OK;
     }
-    CHECK_FAILS(status, HIL_ERR_MEMORY, "in use");
+    CHECK_FAILS(status, HIL_ERR_BUDGET, "in use");
     CHECK(held >= 2);
     for (int i = 0; i < held; ++i) hil_bank_release(r.bank, r.param[tile[i][0]], tile[i][1]);
     CHECK_OK(hil_bank_end(r.bank));

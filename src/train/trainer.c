@@ -136,6 +136,7 @@ hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micr
         ++t->step;
         return HIL_OK;
     }
+    hil_account_skip(t->tiers.links, &t->spent);
     double scale = (double)t->scaling.scale;
     hil_step step = {t->micro, count, t->options.seed, t->step + 1,
                      (float)(scale / (double)tokens)};

@@ -1,0 +1,86 @@
+/* What a plan predicts is what happens: the peak of every tier in every step, and the bytes over
+   every link in every step after the second, to the byte; and never more than the budgets. */
+#include "plans.h"
+
+#define STEPS 6
+
+typedef struct budgets {
+    const char *model, *dtype;
+    int64_t micro_batch;
+    int64_t device, host; /* KiB */
+    uint64_t tile_size;
+    bool prefetch_off, between; /* evaluations and checkpoints between the steps */
+} budgets;
+
+static void check_every(const char *out, const char *key, int from, int64_t expected,
+                        const budgets *b)
+{
+    double got[STEPS];
+    CHECK_INT(job_metrics(out, key, got, STEPS), STEPS);
+    for (int s = from; s < STEPS; ++s)
+        if ((int64_t)got[s] != expected) {
+            printf("%s %s in %lldK and %lldK, step %d: %s is %.0f, planned %lld\n", b->model,
+                   b->dtype, (long long)b->device, (long long)b->host, s + 1, key, got[s],
+                   (long long)expected);
+            exit(1);
+        }
+}
+
+static void check_run(job_place *place, const budgets *b)
+{
+    char out[JOB_PATH], drive[JOB_PATH];
+    hil_train_options options = job_options(place, b->model, job_path(place, out, "run"));
+    hil_disk_budget disk = {job_path(place, drive, "drive"), 16 << 20};
+    options.overwrite = true;
+    options.steps = STEPS;
+    options.dtype = b->dtype;
+    options.micro_batch = b->micro_batch;
+    options.device_memory = (uint64_t)b->device * 1024;
+    options.host_memory = (uint64_t)b->host * 1024;
+    options.disks = &disk;
+    options.disk_count = 1;
+    options.prefetch = !b->prefetch_off;
+    if (b->tile_size) options.tile_size = b->tile_size;
+    if (b->between) {
+        options.eval_fraction = 0.3;
+        options.eval_every = 2;
+        options.save_every = 3;
+    }
+    json_t *plan = plan_of(&options);
+    job_train(&options);
+    CHECK(plan_number(plan, "peak", "device") <= b->device * 1024);
+    CHECK(plan_number(plan, "peak", "host") <= b->host * 1024);
+    check_every(out, "device_peak", 0, plan_number(plan, "peak", "device"), b);
+    check_every(out, "host_peak", 0, plan_number(plan, "peak", "host"), b);
+    check_every(out, "disk_peak", 0, plan_number(plan, "peak", "disk"), b);
+    static const char *const moved[][2] = {{"disk_read", "disk_read_bytes"},
+                                           {"disk_written", "disk_written_bytes"},
+                                           {"to_device", "to_device_bytes"},
+                                           {"to_host", "to_host_bytes"}};
+    for (int i = 0; i < 4; ++i)
+        check_every(out, moved[i][1], 2, plan_number(plan, "bytes_per_step", moved[i][0]), b);
+    json_decref(plan);
+}
+
+int main(void)
+{
+    static const budgets all[] = {
+        {"gpt2", "fp32", 1, 4096, 3072, 0, false, false},
+        {"gpt2", "fp32", 1, 400, 700, 0, false, false},
+        {"gpt2", "bf16", 1, 250, 500, 0, false, true},
+        {"gpt2", "fp16", 2, 250, 500, 0, true, false},
+        {"gpt2", "fp32", 1, 200, 400, 0, false, true},
+        {"gpt2", "bf16", 1, 200, 400, 2000, false, false},
+        {"llama", "fp32", 1, 300, 700, 0, false, true},
+        {"llama", "bf16", 1, 250, 300, 0, false, false},
+        {"llama", "bf16", 4, 400, 300, 2000, true, true},
+        {"llama", "fp32", 1, 200, 300, 2000, false, false},
+    };
+    job_place place;
+    char drive[JOB_PATH];
+    job_begin(&place);
+    CHECK_OK(hil_folder_create(job_path(&place, drive, "drive")));
+    for (size_t i = 0; i < sizeof all / sizeof *all; ++i) check_run(&place, &all[i]);
+    job_end(&place);
+    return 0;
+}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # demo.sh - trains a small Llama-style model, from a configuration alone, on hilbert's own sources
-# and documentation: tools/demo.sh BUILD. About two minutes on two cores.
+# and documentation, in budgets that are a quarter of its state: tools/demo.sh BUILD. About two
+# minutes on two cores.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -10,6 +11,19 @@ say() { printf '\n%s\n' "$*"; }
 show() { # show COMMAND...: the command as one would type it, then what it does
     printf '$ %s\n' "${*@Q}" | sed "s/'\([A-Za-z0-9_./=,-]*\)'/\1/g"
     "$@"
+}
+
+curve() { # curve METRICS: the mean loss of each tenth of the run as a bar
+    awk -F '[:,]' '/"loss"/ { step[++n] = $2; loss[n] = $4 }
+        END {
+            for (part = 0; part < 10 && n >= 10; ++part) {
+                first = int(n * part / 10) + 1; last = int(n * (part + 1) / 10); sum = 0
+                for (i = first; i <= last; ++i) sum += loss[i]
+                mean = sum / (last - first + 1); bar = ""
+                for (i = 0; i < mean * 10; ++i) bar = bar "#"
+                printf "%10d  %.3f  %s\n", step[last], mean, bar
+            }
+        }' "$1"
 }
 
 mkdir -p "$demo"
@@ -35,16 +49,29 @@ cat > "$demo/config.json" << 'END'
 }
 END
 
+memory=(--device-memory 2500K --host-memory 2500K --disk "$demo:64M")
+shape=(--seq 256 --batch 4)
+
 say "A Llama of 0.8 million parameters learns to write C from $(wc -c < "$demo/hilbert.txt") bytes:" \
-    "hilbert's own sources and documentation."
+    "hilbert's own sources and documentation. Its weights, gradients and optimizer state are 10.3 MiB;" \
+    "it may use 2.4 MiB of memory to compute in, 2.4 MiB to keep things in, and a drive. The plan:"
+show "$hilbert" plan --model "$demo/config.json" "${shape[@]}" "${memory[@]}" |
+    sed '/^by the formulas/,$d'
+
+say "And so it trains, with the same bits as if everything had fitted:"
 show "$hilbert" train --model "$demo/config.json" --data "$demo/hilbert.txt" --out "$demo/model" \
-    --steps 1400 --seq 256 --batch 4 --lr 4e-3 --warmup 50 --eval-fraction 0.02 --overwrite
+    --steps 600 --lr 4e-3 --warmup 50 --eval-fraction 0.02 --overwrite \
+    "${shape[@]}" "${memory[@]}" --trace "$demo/trace.json"
+
+say "The loss, from $demo/model/metrics.jsonl:"
+curve "$demo/model/metrics.jsonl"
 
 say "It began with every byte equally likely: a loss of ln 257 = 5.55. It now writes:"
 show "$hilbert" generate --model "$demo/model" --prompt 'static hil_status ' --max-tokens 400 \
     --temperature 0.5 --seed 3
 
-say "The result is a Hugging Face folder: $demo/model. Next:"
+say "What moved when is in $demo/trace.json; https://ui.perfetto.dev opens it." \
+    "The result is a Hugging Face folder: $demo/model. Next:"
 cat << END
   $hilbert train --model DIR --data TEXT --out OUT    fine-tune a model folder of your own
   $hilbert train --help                               every option

@@ -29,6 +29,7 @@ typedef struct hil_plan {
     size_t device_budget, host_budget;
     uint64_t disk_budget;
     bool prefetch;
+    bool apart; /* the CPU cannot reach the device's memory: the sweep stages what lives there */
     /* Decided. */
     int64_t group;       /* micro-batches that pass a segment together: 1, or all of a step */
     size_t window;       /* device bytes for weights and sums that come and go */

@@ -1,8 +1,8 @@
 /* stream.c - the sweep: chunks of states pass through a circle of slots (read, update, write), in
    the order of the next forward, beside whatever follows.
 
-   A unit whose states all live on the device, and every state that lives on the host, is updated in
-   place; other states of a unit are staged in a slot of host memory. */
+   States in memory that the CPU reaches are updated in place, and so is a unit whose states all
+   live on the device; the others are staged in a slot of host memory. */
 #include "base/alloc.h"
 #include "store/param.h"
 
@@ -52,6 +52,13 @@ static int64_t chunk_count(const hil_store *store, const hil_unit *unit, int64_t
     return rest < store->plan->chunk ? rest : store->plan->chunk;
 }
 
+/* Whether the state is worked on in a slot and not at home. */
+static bool is_staged(const hil_store *store, const hil_unit *unit, const hil_home *home)
+{
+    if (!home->exists || home->tier == HIL_HOST) return false;
+    return home->tier == HIL_DISK || (store->plan->apart && !hil_unit_on_device(unit));
+}
+
 /* A slot that is being filled; without memory only measured. */
 typedef struct staging {
     char *memory;
@@ -63,7 +70,7 @@ static char *place(const hil_store *store, const record *r, hil_unit_state state
 {
     if (!home->exists) return NULL;
     const hil_unit *unit = r->unit;
-    if (home->tier == HIL_HOST || (home->tier == HIL_DEVICE && hil_unit_on_device(unit)))
+    if (!is_staged(store, unit, home))
         return home->memory + hil_chunk_bytes(store, unit, state, r->chunk * store->plan->chunk);
     char *at = slot_used->memory ? slot_used->memory + slot_used->used : NULL;
     int64_t count = chunk_count(store, unit, r->chunk);
@@ -82,13 +89,6 @@ static places locate(const hil_store *store, const record *r)
         p.gradient[i] = place(store, r, HIL_GRADIENT, &unit->use[i].home, &s);
     p.staged = s.used;
     return p;
-}
-
-/* Whether the place of a state is in a slot and not at home. */
-static bool is_staged(const hil_unit *unit, const hil_home *home)
-{
-    return home->exists &&
-           (home->tier == HIL_DISK || (home->tier == HIL_DEVICE && !hil_unit_on_device(unit)));
 }
 
 static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
@@ -122,10 +122,10 @@ static hil_job stage_job(const hil_store *store, hil_link link, const record *r,
     const hil_unit *unit = r->unit;
     places p = locate(store, r);
     for (int s = 0; s < HIL_GRADIENT && (what & STATES); ++s)
-        if (is_staged(unit, &unit->home[s]))
+        if (is_staged(store, unit, &unit->home[s]))
             add_part(store, &job, &unit->home[s], (hil_unit_state)s, r, p.state[s]);
     for (int i = 0; i < unit->uses && (what & GRADIENTS); ++i)
-        if ((unit->sweeping >> i & 1) && is_staged(unit, &unit->use[i].home))
+        if ((unit->sweeping >> i & 1) && is_staged(store, unit, &unit->use[i].home))
             add_part(store, &job, &unit->use[i].home, HIL_GRADIENT, r, p.gradient[i]);
     return job;
 }

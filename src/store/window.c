@@ -58,6 +58,15 @@ void hil_window_remove(hil_store *store, int32_t entity)
         }
 }
 
+/* A sum leaves for where the plan has room, or for disk when a step needs more than was planned. */
+static hil_status spill(hil_store *store, hil_use *use)
+{
+    hil_status status = hil_parcel_send(store->spilled, &use->sum, (hil_tier)store->plan->spill);
+    if (status != HIL_ERR_BUDGET || store->plan->spill == HIL_DISK || !store->tiers->disk)
+        return status;
+    return hil_parcel_send(store->spilled, &use->sum, HIL_DISK);
+}
+
 static hil_status leave(hil_store *store, int32_t entity)
 {
     hil_unit *unit = unit_at(store, entity);
@@ -66,7 +75,7 @@ static hil_status leave(hil_store *store, int32_t entity)
         hil_buffers_give_after(store->window, unit->copy, &unit->ready);
         unit->copy = NULL;
     } else if (use->summing) {
-        HIL_TRY(hil_parcel_send(store->spilled, &use->sum, (hil_tier)store->plan->spill));
+        HIL_TRY(spill(store, use));
     } else {
         hil_parcel_drop(store->spilled, &use->sum);
     }

@@ -59,10 +59,12 @@ static uint64_t slot_bytes(const hil_plan *plan, const hil_outline *o, int64_t c
     uint64_t most = 0;
     for (size_t u = 0; u < o->units && o->training; ++u) {
         const hil_outline_unit *unit = &o->unit[u];
-        if (!unit->uses || all_on_device(unit, &plan->unit[u])) continue;
+        if (!unit->uses) continue;
+        bool device = plan->apart && !all_on_device(unit, &plan->unit[u]);
         uint64_t sum = 0;
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
-            if (unit->bytes[s] && plan->unit[u].tier[s] != HIL_HOST)
+            if (unit->bytes[s] && (plan->unit[u].tier[s] == HIL_DISK ||
+                                   (device && plan->unit[u].tier[s] == HIL_DEVICE)))
                 sum += chunk_bytes(unit, s, chunk);
         if (sum > most) most = sum;
     }

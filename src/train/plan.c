@@ -78,9 +78,13 @@ static hil_status choose(const hil_plan_request *r, hil_planned *out)
                            .rehearse = rehearse,
                            .context = &rehearsal};
     hil_plan_free(&out->plan);
-    if (!r->file) return hil_planner_choose(&planner, &out->plan);
-    HIL_TRY(hil_plan_read(&out->plan, &out->outline, r->file));
-    return hil_planner_check(&planner, &out->plan);
+    if (r->file) {
+        HIL_TRY(hil_plan_read(&out->plan, &out->outline, r->file));
+        return hil_planner_check(&planner, &out->plan);
+    }
+    HIL_TRY(hil_planner_choose(&planner, &out->plan));
+    /* Once more, so that the store knows the order of this plan and no other. */
+    return hil_rehearse(&rehearsal, &out->plan);
 }
 
 /* Nothing moves, whatever the speeds are. */

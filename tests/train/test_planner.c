@@ -314,7 +314,7 @@ static void check_edited(void)
 int main(void)
 {
     check_all_fits();
-    check_grid(true, 1.0);
+    check_grid(true, 1.02);
     check_grid(false, 1.05);
     check_determinism();
     check_gradual();

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define VERSION 1
+#define HASHED ((size_t)4 << 20) /* bytes of a file that are in memory at once */
 
 static const char *const state_file[HIL_STATES] = {"master.safetensors", "moment1.safetensors",
                                                    "moment2.safetensors"};
@@ -88,7 +89,13 @@ static hil_status file_hash(const char *path, char out[17])
 {
     hil_map map;
     HIL_TRY(open_part(&map, path));
-    snprintf(out, 17, "%016llx", (unsigned long long)hil_hash(map.size, map.data, map.size));
+    uint64_t hash = hil_hash_begin(map.size, map.size);
+    for (size_t at = 0, size; at < map.size; at += size) {
+        size = map.size - at < HASHED ? map.size - at : HASHED;
+        hash = hil_hash_add(hash, map.data + at, size);
+        hil_map_drop(&map);
+    }
+    snprintf(out, 17, "%016llx", (unsigned long long)hil_hash_end(hash));
     hil_map_close(&map);
     return HIL_OK;
 }
@@ -233,11 +240,12 @@ static bool fits(const hil_entry *entry, const hil_shape *shape)
     return same;
 }
 
-static hil_status load_param(const hil_entry *entry, hil_store *store, hil_param *param,
-                             hil_state state, float *range)
+static hil_status load_param(const hil_safetensors *file, const hil_entry *entry, hil_store *store,
+                             hil_param *param, hil_state state, float *range)
 {
     for (int64_t first = 0, count; (count = hil_param_range(param, first)); first += count) {
         memcpy(range, (const char *)entry->data + first * 4, (size_t)count * 4);
+        hil_safetensors_drop(file);
         HIL_TRY(hil_store_write(store, param, state, first, count, range));
     }
     return HIL_OK;
@@ -258,7 +266,7 @@ static hil_status load_state(const char *path, hil_store *store, hil_state state
             hil_safetensors_count(file) != count_state(store, state))
             HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s does not fit the model: tensor %s", path,
                                   hil_param_spec_of(p)->name));
-        HIL_TRY_DONE(load_param(entry, store, p, state, range));
+        HIL_TRY_DONE(load_param(file, entry, store, p, state, range));
     }
 done:
     hil_free(range);

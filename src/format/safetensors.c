@@ -280,6 +280,12 @@ void hil_safetensors_close(hil_safetensors *file)
     hil_free(file);
 }
 
+void hil_safetensors_drop(const hil_safetensors *file)
+{
+    for (size_t i = 0; i < file->shards; ++i) hil_safetensors_drop(file->shard[i]);
+    hil_map_drop(&file->map);
+}
+
 size_t hil_safetensors_count(const hil_safetensors *file)
 {
     return file->count;

@@ -27,6 +27,8 @@ hil_status hil_safetensors_open_folder(hil_safetensors **out, const char *folder
 hil_status hil_safetensors_parse(hil_safetensors **out, const char *bytes, size_t size,
                                  const char *what);
 void hil_safetensors_close(hil_safetensors *file);
+/* Gives back the memory of data that was read so far; it can be read again. */
+void hil_safetensors_drop(const hil_safetensors *file);
 
 size_t hil_safetensors_count(const hil_safetensors *file);
 /* In order of data; of a folder, shard after shard by file name. */

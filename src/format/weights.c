@@ -123,6 +123,7 @@ static hil_status load_param(loading *job, const hil_safetensors *file)
             hil_pool_run(job->pool, convert_turned, job, (job->cols + BAND - 1) / BAND);
         else
             hil_pool_run(job->pool, convert_piece, job, (job->count + PIECE - 1) / PIECE);
+        hil_safetensors_drop(file);
         HIL_TRY(hil_store_write(job->store, job->param, HIL_MASTER, job->first, job->count,
                                 job->range));
     }

@@ -47,6 +47,11 @@ void hil_map_close(hil_map *map)
     *map = (hil_map){.data = ""};
 }
 
+void hil_map_drop(const hil_map *map)
+{
+    if (map->size) (void)!madvise((void *)(uintptr_t)map->data, map->size, MADV_DONTNEED);
+}
+
 bool hil_file_exists(const char *path)
 {
     return access(path, F_OK) == 0;

@@ -13,6 +13,8 @@ typedef struct hil_map {
 
 hil_status hil_map_open(hil_map *map, const char *path);
 void hil_map_close(hil_map *map);
+/* Gives back the memory of what was read so far; what is touched again is read again. */
+void hil_map_drop(const hil_map *map);
 
 bool hil_file_exists(const char *path);
 

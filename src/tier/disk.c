@@ -316,6 +316,12 @@ hil_status hil_disk_open(hil_disk *disk, hil_io *io, const uint64_t *bytes)
     return HIL_OK;
 }
 
+bool hil_disk_is_direct(const hil_disk *disk, int drive)
+{
+    const hil_io_file *file = disk->drive[drive].file;
+    return !file || hil_io_is_direct(file);
+}
+
 void hil_disk_extent(const hil_disk *disk, uint64_t *bytes)
 {
     memset(bytes, 0, HIL_DRIVES * sizeof *bytes);

@@ -53,6 +53,8 @@ void hil_disk_release(hil_disk *disk, const hil_extent *extent);
    than it rehearsed makes them larger, within the budgets. Borrows `io`, which must have room for
    HIL_DISK_REQUESTS requests of each transfer that is started at once. */
 hil_status hil_disk_open(hil_disk *disk, hil_io *io, const uint64_t *bytes);
+/* Whether a drive's transfers go past the page cache; true while it has no file. */
+bool hil_disk_is_direct(const hil_disk *disk, int drive);
 /* Bytes of each drive up to the highest page ever taken; `bytes` has HIL_DRIVES places. */
 void hil_disk_extent(const hil_disk *disk, uint64_t *bytes);
 uint64_t hil_disk_used(const hil_disk *disk);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "train/freeze.h"
+#include "train/source.h"
 
 /* Shapes that a plan is made for where the caller names none: several micro-batches. */
 #define SEQUENCES 2
@@ -41,7 +42,17 @@ static void share_host(hil_planned *p)
     p->plan.spilled += half;
 }
 
-static hil_status open_store(hil_trainer *t)
+static void note_drives(const hil_trainer *t, const hil_observer *observer)
+{
+    for (int i = 0; i < t->planned.drive_count; ++i)
+        if (!hil_disk_is_direct(t->tiers.disk, i))
+            hil_note(observer,
+                     "%s refuses O_DIRECT: its swap file goes through the page cache, which takes "
+                     "memory beside the budgets",
+                     t->planned.drives[i].path);
+}
+
+static hil_status open_store(hil_trainer *t, const hil_observer *observer)
 {
     hil_planned *p = &t->planned;
     share_host(p);
@@ -52,6 +63,7 @@ static hil_status open_store(hil_trainer *t)
                                .drive_bytes = p->plan.drive_bytes,
                                .io = t->options.io};
     HIL_TRY(hil_tiers_open(&t->tiers, &tiers));
+    note_drives(t, observer);
     hil_store_opening opening = {.tiers = &t->tiers,
                                  .plan = &p->plan,
                                  .pool = t->pool,
@@ -91,7 +103,7 @@ static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
     HIL_TRY(hil_store_arrange(t->model->store, &store));
     HIL_TRY(hil_engine_trace(t->model, t->dtype));
     HIL_TRY(make_plan(t, observer));
-    HIL_TRY(open_store(t));
+    HIL_TRY(open_store(t, observer));
     return open_engine(t);
 }
 

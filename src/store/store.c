@@ -16,7 +16,7 @@ void hil_store_destroy(hil_store *store)
 {
     if (!store) return;
     hil_store_close(store);
-    for (int i = 0; i < HIL_PASSES; ++i) hil_order_free(&store->order[i]);
+    hil_store_forget(store);
     hil_units_free(store);
     for (size_t i = 0; i < store->count; ++i) {
         hil_free(store->params[i]->name);
@@ -111,6 +111,11 @@ void hil_store_close(hil_store *store)
 hil_ring *hil_store_ring(const hil_store *store)
 {
     return store->ring;
+}
+
+void hil_store_forget(hil_store *store)
+{
+    for (int i = 0; i < HIL_PASSES; ++i) hil_order_free(&store->order[i]);
 }
 
 void hil_store_peaks(const hil_store *store, uint64_t peak[HIL_TIERS])

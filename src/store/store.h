@@ -93,6 +93,8 @@ typedef struct hil_store_opening {
 } hil_store_opening;
 hil_status hil_store_open(hil_store *store, const hil_store_opening *opening);
 void hil_store_close(hil_store *store);
+/* Forgets the order of uses that earlier passes left. */
+void hil_store_forget(hil_store *store);
 /* Staging between disk and device, for whoever else moves tensors. */
 hil_ring *hil_store_ring(const hil_store *store);
 /* The most bytes held on each tier since it was opened. */

@@ -130,6 +130,7 @@ done:
 
 hil_status hil_rehearse(const hil_rehearsal *r, hil_plan *plan)
 {
+    hil_store_forget(r->model->store); /* other plans must not decide what this one does */
     HIL_TRY(run(r, plan, 1));
     return run(r, plan, 3);
 }

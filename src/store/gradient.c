@@ -18,6 +18,8 @@ hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment
         if (i == HIL_USES)
             return hil_fail(HIL_ERR_USAGE, "parameter %s is used in more than %d segments",
                             param->name, HIL_USES);
+        /* A sweep that still runs looks at the uses. */
+        if (store->open) HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
         unit->use[unit->uses++] = (hil_use){.segment = segment};
     }
     return HIL_OK;

@@ -61,18 +61,18 @@ show "$hilbert" plan --model "$demo/config.json" "${shape[@]}" "${memory[@]}" |
 say "And so it trains, with the same bits as if everything had fitted:"
 show "$hilbert" train --model "$demo/config.json" --data "$demo/hilbert.txt" --out "$demo/model" \
     --steps 600 --lr 4e-3 --warmup 50 --eval-fraction 0.02 --overwrite \
-    "${shape[@]}" "${memory[@]}" --trace "$demo/trace.json"
+    "${shape[@]}" "${memory[@]}"
 
 say "The loss, from $demo/model/metrics.jsonl:"
 curve "$demo/model/metrics.jsonl"
 
 say "It began with every byte equally likely: a loss of ln 257 = 5.55. It now writes:"
 show "$hilbert" generate --model "$demo/model" --prompt 'static hil_status ' --max-tokens 400 \
-    --temperature 0.5 --seed 3
+    --temperature 0.7 --seed 2
 
-say "What moved when is in $demo/trace.json; https://ui.perfetto.dev opens it." \
-    "The result is a Hugging Face folder: $demo/model. Next:"
+say "The result is a Hugging Face folder: $demo/model. Next:"
 cat << END
   $hilbert train --model DIR --data TEXT --out OUT    fine-tune a model folder of your own
+  $hilbert train --trace FILE ...                     a timeline of what moved when, for Perfetto
   $hilbert train --help                               every option
 END

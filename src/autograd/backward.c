@@ -108,6 +108,18 @@ static hil_status pass_gradient(hil_tape *tape, hil_value *output, hil_value *in
     return HIL_OK;
 }
 
+/* Whether the gradient of input i may take the place of the only output's, which nobody reads after
+   this operation. */
+static bool takes_over(const hil_node *node, int i)
+{
+    const hil_value *in = node->in[i]->root, *out = node->out[0]->root;
+    if (!(node->op->reuse >> i & 1) || !out->gradient || out->gradient->holders > 1) return false;
+    for (int k = 0; k < node->ins; ++k)
+        if (k != i && node->in[k]->root == in) return false;
+    return in->tensor.dtype == out->tensor.dtype &&
+           hil_tensor_bytes(&in->tensor) == hil_tensor_bytes(&out->tensor);
+}
+
 static hil_status prepare_input(hil_tape *tape, const hil_node *node, int i, hil_op_call *call)
 {
     hil_value *v = node->in[i]->root;
@@ -117,6 +129,9 @@ static hil_status prepare_input(hil_tape *tape, const hil_node *node, int i, hil
     if (v->gradient) {
         HIL_TRY(own_gradient(tape, v));
         call->din_add[i] = true;
+    } else if (takes_over(node, i)) {
+        v->gradient = node->out[0]->root->gradient;
+        ++v->gradient->holders;
     } else {
         void *data;
         HIL_TRY(hil_buffers_take(tape->context->buffers, hil_tensor_bytes(&v->tensor), &data));
@@ -158,15 +173,23 @@ static bool is_reached(const hil_node *node)
     return false;
 }
 
+static void drop_memory(hil_tape *tape, hil_value *value)
+{
+    if (!value->owned) return;
+    hil_buffers_give(tape->context->buffers, value->tensor.data);
+    value->owned = false;
+}
+
 static void finish_node(hil_tape *tape, hil_node *node)
 {
     hil_node_drop_saved(tape, node);
     for (int i = 0; i < node->outs; ++i) {
-        hil_value *v = node->out[i];
-        drop_gradient(tape, v);
-        if (!v->owned) continue;
-        hil_buffers_give(tape->context->buffers, v->tensor.data);
-        v->owned = false;
+        drop_gradient(tape, node->out[i]);
+        drop_memory(tape, node->out[i]);
+    }
+    for (int i = 0; i < node->ins && node->wants; ++i) {
+        hil_value *v = node->in[i]->root;
+        if ((node->op->keep_in >> i & 1) && --v->readers == 0) drop_memory(tape, v);
     }
 }
 

@@ -153,12 +153,18 @@ static bool wants_gradient(const hil_node *node)
 }
 
 /* Marks what backward will read, so that settle does not give it back. */
+static void keep_value(hil_value *value)
+{
+    value->kept = true;
+    ++value->readers;
+}
+
 static void keep_for_backward(hil_node *node)
 {
     for (int i = 0; i < node->ins; ++i)
-        if (node->op->keep_in >> i & 1) node->in[i]->root->kept = true;
+        if (node->op->keep_in >> i & 1) keep_value(node->in[i]->root);
     for (int i = 0; i < node->outs; ++i)
-        if (node->op->keep_out >> i & 1) node->out[i]->root->kept = true;
+        if (node->op->keep_out >> i & 1) keep_value(node->out[i]->root);
 }
 
 static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **out)

@@ -20,6 +20,7 @@ struct hil_value {
     hil_gradient *gradient;
     bool owned;      /* the tape gives the memory back */
     bool kept;       /* backward reads it */
+    int readers;     /* operations whose backward has still to read it */
     bool leaves;     /* the segment gives it out */
     bool wants;      /* a gradient is wanted for it */
     hil_value *next; /* of the tape's values */

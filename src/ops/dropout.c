@@ -64,6 +64,7 @@ static hil_status backward(hil_op_call *call)
 const hil_op hil_op_dropout = {
     .name = "dropout",
     .attr_size = sizeof(hil_dropout_attr),
+    .reuse = 1,
     .infer = infer,
     .forward = forward,
     .backward = backward,

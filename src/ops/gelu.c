@@ -66,6 +66,7 @@ const hil_op hil_op_gelu = {
     .name = "gelu",
     .attr_size = sizeof(hil_gelu_attr),
     .keep_in = 1,
+    .reuse = 1,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -77,7 +77,8 @@ struct hil_op {
     size_t attr_size;
     unsigned keep_in;  /* bit i: backward reads in[i] */
     unsigned keep_out; /* bit i: backward reads out[i] */
-    unsigned pass; /* bit i: the gradient of in[i] is dout[0] itself; backward leaves it alone */
+    unsigned pass;  /* bit i: the gradient of in[i] is dout[0] itself; backward leaves it alone */
+    unsigned reuse; /* bit i: backward may write din[i] over dout[0]; one bit at most */
     hil_status (*infer)(hil_op_call *call);
     hil_status (*forward)(hil_op_call *call);
     hil_status (*backward)(hil_op_call *call); /* NULL: nothing but `pass`, or no gradient */

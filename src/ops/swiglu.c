@@ -56,6 +56,7 @@ static hil_status backward(hil_op_call *call)
 const hil_op hil_op_swiglu = {
     .name = "swiglu",
     .keep_in = 3,
+    .reuse = 1,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -104,14 +104,16 @@ static hil_status learn(choice *c, candidate at, bool *works)
    what is useful, the smallest; and one for sums alone where all weights live on the device. */
 typedef enum step { STEP_FAIR, STEP_ALL, STEP_LEAST, STEP_RESIDENT, STEPS } step;
 
-/* False: it does not fit. With micro-batches one at a time all sums stay until the last one. */
+/* False: it does not fit. With micro-batches one at a time all sums stay until the last one, where
+   there is room for them; otherwise they leave the device and come back. */
 static bool choose_window(const choice *c, step how, size_t *out)
 {
     const hil_plan *p = &c->trial;
     uint64_t device = c->planner->budget.device, sums = 0, w[HIL_WINDOWS];
     hil_plan_windows(c->outline, how == STEP_RESIDENT, w);
     if (p->group < c->outline->micros) sums = hil_plan_sums(c->outline);
-    if (p->work + sums + w[HIL_WINDOW_LEAST] > device) return false;
+    if (p->work + sums + w[HIL_WINDOW_LEAST] > device) sums = 0;
+    if (p->work + w[HIL_WINDOW_LEAST] > device) return false;
     uint64_t room = (device - p->work - sums) / 4096 * 4096, most = room,
              want = w[HIL_WINDOW_AHEAD];
     if (how == STEP_FAIR) most = room / 4 * 3;

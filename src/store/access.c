@@ -82,7 +82,9 @@ static hil_status open_view(const span *s, hil_unit_state state, bool write, vie
     v->first = chunk * s->store->plan->chunk;
     v->page =
         (hil_disk_transfer){.extent = &home->extent, .first = chunk, .count = 1, .memory = v->base};
-    return write && is_whole(s) ? HIL_OK : move_page(s->store, v, false);
+    if (!write || !is_whole(s)) return move_page(s->store, v, false);
+    memset(v->base, 0, home->extent.page); /* what pads the last group counts in its scale */
+    return HIL_OK;
 }
 
 /* Nothing is written after a failure, which is forwarded. */
@@ -196,7 +198,7 @@ static hil_status move_span(const span *s, conversion *c)
         states = 1;
     }
     view v[2] = {0};
-    hil_status status = HIL_OK;
+    hil_status status = hil_ring_rewind(s->store->ring); /* two pieces fit from its start */
     for (int i = 0; i < states && status == HIL_OK; ++i)
         status = open_view(s, state[i], c->in != NULL, &v[i]);
     c->span = s;

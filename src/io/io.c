@@ -65,7 +65,7 @@ static hil_io_op *next_pieces(hil_io_drive *drive)
         drive->idle = op->next;
         size_t size = piece_size(drive->io, request);
         *op = (hil_io_op){.verb = request->verb,
-                          .bytes = request->bytes + request->issued,
+                          .bytes = request->bytes ? request->bytes + request->issued : NULL,
                           .offset = request->offset + request->issued,
                           .request = request,
                           .left = size};

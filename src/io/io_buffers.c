@@ -2,6 +2,7 @@
 #include "io/io.h"
 
 #include "base/text.h"
+#include "io/align.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static hil_status take(hil_io_buffers *buffers, size_t size, void **out)
 hil_status hil_io_buffer_alloc(hil_io *io, size_t size, void **out)
 {
     *out = NULL;
-    size_t aligned = (size + HIL_IO_ALIGN - 1) & ~(size_t)(HIL_IO_ALIGN - 1);
+    size_t aligned = hil_align_up(size);
     if (aligned < size || size == 0)
         return hil_fail(HIL_ERR_USAGE, "an I/O buffer cannot have %zu bytes", size);
     pthread_mutex_lock(&io->lock);

@@ -39,6 +39,14 @@ static int64_t chunk_rows(const hil_op_param *w, int64_t rows)
     return chunk < rows ? chunk : rows;
 }
 
+/* NULL while sizes are asked for and there is no scratch yet. */
+static void *part(const job *j, size_t *bytes, int64_t count, size_t size)
+{
+    size_t at = hil_scratch_add(bytes, count, size);
+    char *base = j->call->scratch;
+    return base ? base + at : NULL;
+}
+
 static size_t layout(job *j)
 {
     hil_op_call *call = j->call;
@@ -47,12 +55,10 @@ static size_t layout(job *j)
     j->vocab = call->param[0].rows;
     j->chunk = chunk_rows(&call->param[0], j->rows);
     size_t bytes = 0;
-    char *base = call->scratch;
-    j->active = (int32_t *)(base + hil_scratch_add(&bytes, j->chunk, sizeof(int32_t)));
-    j->x = base + hil_scratch_add(&bytes, j->chunk * j->cols, hil_dtype_size(call->in[0].dtype));
-    j->logits = (float *)(base + hil_scratch_add(&bytes, j->chunk * j->vocab, sizeof(float)));
-    j->dx = (float *)(base + bytes);
-    if (call->differentiate) hil_scratch_add(&bytes, j->chunk * j->cols, sizeof(float));
+    j->active = part(j, &bytes, j->chunk, sizeof(int32_t));
+    j->x = part(j, &bytes, j->chunk * j->cols, hil_dtype_size(call->in[0].dtype));
+    j->logits = part(j, &bytes, j->chunk * j->vocab, sizeof(float));
+    if (call->differentiate) j->dx = part(j, &bytes, j->chunk * j->cols, sizeof(float));
     return bytes;
 }
 

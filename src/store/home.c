@@ -1,4 +1,5 @@
 /* home.c - where each state of each unit lives, by the plan. */
+#include "io/align.h"
 #include "store/param.h"
 
 #include <string.h>
@@ -24,11 +25,6 @@ static size_t state_bytes(const hil_store *store, const hil_unit *unit, hil_unit
 size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state)
 {
     return state_bytes(store, &store->unit[unit], state);
-}
-
-static size_t round_up(size_t bytes)
-{
-    return (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
 }
 
 /* What a chunk of a state takes. */
@@ -70,7 +66,7 @@ static hil_status open_home(hil_store *store, const hil_unit *unit, hil_unit_sta
     if (home->tier != HIL_DISK) {
         HIL_TRY(
             hil_tiers_take(store->tiers, home->tier, bytes, what[state], (void **)&home->memory));
-        store->resident[home->tier] += round_up(bytes);
+        store->resident[home->tier] += hil_align_up(bytes);
         return HIL_OK;
     }
     if (!store->tiers->disk)
@@ -78,7 +74,7 @@ static hil_status open_home(hil_store *store, const hil_unit *unit, hil_unit_sta
                         what[state]);
     /* On disk every chunk is a page of whole blocks, so pages of 8-bit moments have a gap. */
     int64_t chunks = (unit->elements + plan->chunk - 1) / plan->chunk;
-    size_t page = round_up(hil_chunk_bytes(store, unit, state, plan->chunk));
+    size_t page = hil_align_up(hil_chunk_bytes(store, unit, state, plan->chunk));
     int64_t last = unit->elements - (chunks - 1) * plan->chunk;
     size_t all = (size_t)(chunks - 1) * page + hil_chunk_bytes(store, unit, state, last);
     hil_fence after; /* nothing was there before */

@@ -4,6 +4,7 @@
    States in memory that the CPU reaches are updated in place, and so is a unit whose states all
    live on the device; the others are staged in a slot of host memory. */
 #include "base/alloc.h"
+#include "io/align.h"
 #include "store/param.h"
 
 #include <math.h>
@@ -41,11 +42,6 @@ typedef struct places {
     size_t staged;            /* bytes of the slot */
 } places;
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
-}
-
 static int64_t chunk_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
 {
     int64_t rest = unit->elements - chunk * store->plan->chunk;
@@ -74,7 +70,7 @@ static char *place(const hil_store *store, const record *r, hil_unit_state state
         return home->memory + hil_chunk_bytes(store, unit, state, r->chunk * store->plan->chunk);
     char *at = slot_used->memory ? slot_used->memory + slot_used->used : NULL;
     int64_t count = chunk_count(store, unit, r->chunk);
-    slot_used->used += round_up(hil_chunk_bytes(store, unit, state, count));
+    slot_used->used += hil_align_up(hil_chunk_bytes(store, unit, state, count));
     return at;
 }
 

@@ -2,6 +2,7 @@
 #include "tier/disk_drives.h"
 
 #include "base/text.h"
+#include "io/align.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +15,6 @@
    follows from the order of calls. */
 #define SPARE_TABLES 8
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
-}
-
 size_t hil_extent_bytes(const hil_extent *extent, int64_t page)
 {
     return page + 1 < extent->pages ? extent->page : extent->bytes - (size_t)page * extent->page;
@@ -26,7 +22,7 @@ size_t hil_extent_bytes(const hil_extent *extent, int64_t page)
 
 size_t hil_extent_room(const hil_extent *extent, int64_t page)
 {
-    return round_up(hil_extent_bytes(extent, page));
+    return hil_align_up(hil_extent_bytes(extent, page));
 }
 
 static hil_disk_table *table_of(const hil_extent *extent)

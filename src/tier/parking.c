@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "io/align.h"
 
 #define ALIGN 64
 /* Pages of larger tensors: small enough to be spread over the drives. */
@@ -57,7 +58,7 @@ static size_t piece_room(const hil_parking *p)
 
 static size_t page_bytes(const hil_parking *p, size_t bytes)
 {
-    size_t page = (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
+    size_t page = hil_align_up(bytes);
     if (page > piece_room(p)) page = piece_room(p);
     return page < PAGE ? page : PAGE;
 }

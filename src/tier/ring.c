@@ -2,6 +2,7 @@
 #include "tier/ring.h"
 
 #include "base/alloc.h"
+#include "io/align.h"
 
 #include <string.h>
 
@@ -101,7 +102,7 @@ hil_status hil_ring_rewind(hil_ring *ring)
 hil_status hil_ring_take(hil_ring *ring, size_t bytes, void **memory, hil_fence *after)
 {
     assert(bytes > 0 && bytes <= ring->bytes);
-    bytes = (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
+    bytes = hil_align_up(bytes);
     HIL_TRY(make_room(ring, 2));
     if (ring->at + bytes > ring->bytes) skip_rest(ring);
     const piece *new = advance(ring, bytes);

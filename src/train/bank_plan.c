@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "io/align.h"
 
 #define SPILL_PAGE ((size_t)1 << 20)
 
@@ -29,16 +30,12 @@ static hil_status outline(hil_bank *bank)
     return HIL_OK;
 }
 
-static uint64_t round_up(uint64_t bytes)
-{
-    return (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
-}
-
 /* Weights and sums together. */
 static uint64_t in_use(const hil_bank_param *p, int64_t elements)
 {
     size_t size = hil_dtype_size(hil_param_dtype(p->param));
-    return round_up((uint64_t)elements * size) + round_up((uint64_t)elements * sizeof(float));
+    return hil_align_up((uint64_t)elements * size) +
+           hil_align_up((uint64_t)elements * sizeof(float));
 }
 
 /* At least the largest tile of a matrix and the vectors of a group can be in use at once, with
@@ -73,7 +70,7 @@ static extents measure(const hil_bank *bank)
     extents e = {.sums = hil_plan_sums(&bank->outline)};
     for (size_t u = 0; u < bank->outline.units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
-            e.states += round_up(hil_outline_bytes(&bank->unit[u], s));
+            e.states += hil_align_up(hil_outline_bytes(&bank->unit[u], s));
     measure_window(bank, &e);
     return e;
 }
@@ -107,7 +104,7 @@ static bool is_roomy(const hil_bank *bank, const extents *e)
     uint64_t bytes = e->sums;
     for (size_t u = 0; u < bank->outline.units; ++u)
         if (bank->plan.unit[u].tier[HIL_WEIGHT] != HIL_DEVICE)
-            bytes += round_up(bank->unit[u].bytes[HIL_WEIGHT]);
+            bytes += hil_align_up(bank->unit[u].bytes[HIL_WEIGHT]);
     return bytes + e->least <= bank->plan.window;
 }
 

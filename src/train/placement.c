@@ -1,7 +1,8 @@
 /* placement.c - filling tiers with states, one unit at a time. */
 #include "train/placement.h"
 
-#define ALIGN ((uint64_t)4096)
+#include "io/align.h"
+
 #define CHUNK_MOST ((int64_t)1 << 20)
 #define CHUNK_FEW ((int64_t)1 << 16) /* below this, fewer slots come before smaller chunks */
 #define CHUNK_LEAST ((int64_t)4096)
@@ -13,16 +14,11 @@
 #define ROUNDS 8
 #define UNPLACED HIL_TIERS
 
-static uint64_t round_up(uint64_t bytes)
-{
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 /* Bytes of a state in memory; each use of a gradient is a block of its own. */
 static uint64_t reserved(const hil_outline_unit *unit, int state)
 {
     uint64_t count = state == HIL_GRADIENT ? (uint64_t)unit->uses : 1;
-    return count * round_up(unit->bytes[state]);
+    return count * hil_align_up(unit->bytes[state]);
 }
 
 static int64_t chunks_of(const hil_outline_unit *unit, int64_t chunk)
@@ -37,7 +33,7 @@ static uint64_t chunk_bytes(const hil_outline_unit *unit, int state, int64_t chu
     int64_t count = chunk < unit->elements ? chunk : unit->elements;
     double each = (double)unit->bytes[state] / (double)unit->elements;
     uint64_t uses = state == HIL_GRADIENT ? (uint64_t)unit->uses : 1;
-    return uses * round_up((uint64_t)(each * (double)count + 0.999));
+    return uses * hil_align_up((uint64_t)(each * (double)count + 0.999));
 }
 
 /* On disk every chunk is a page. */
@@ -84,7 +80,7 @@ static bool uses_disk(const hil_plan *plan, const hil_outline *o)
 /* Pages of weights and gradients: at most four bytes an element. */
 static size_t ring_of(int64_t chunk, int pages)
 {
-    return (size_t)pages * (size_t)round_up((uint64_t)chunk * sizeof(float));
+    return (size_t)pages * (size_t)hil_align_up((uint64_t)chunk * sizeof(float));
 }
 
 static void size_staging(hil_plan *plan, const hil_outline *o, uint64_t share)
@@ -156,9 +152,10 @@ static void clear(hil_plan *plan, const hil_outline *o)
 
 void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HIL_TIERS])
 {
-    need[HIL_DEVICE] = round_up(plan->window) + round_up(plan->work);
+    need[HIL_DEVICE] = hil_align_up(plan->window) + hil_align_up(plan->work);
     need[HIL_HOST] = (uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) +
-                     round_up(plan->ring) + round_up(plan->parked) + round_up(plan->spilled);
+                     hil_align_up(plan->ring) + hil_align_up(plan->parked) +
+                     hil_align_up(plan->spilled);
     need[HIL_DISK] = 0;
     for (size_t u = 0; u < o->units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s) {
@@ -172,8 +169,8 @@ void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HI
 void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budget,
                     uint64_t *missing)
 {
-    uint64_t device = left(budget->device, round_up(plan->window) + round_up(plan->work));
-    uint64_t parked = round_up(plan->parked) + round_up(plan->spilled);
+    uint64_t device = left(budget->device, hil_align_up(plan->window) + hil_align_up(plan->work));
+    uint64_t parked = hil_align_up(plan->parked) + hil_align_up(plan->spilled);
     uint64_t staging = 0, need[HIL_TIERS], rest = 0;
     /* Staging takes room that decides how much is staged: the first guess is none. */
     for (int i = 0; i < ROUNDS; ++i) {
@@ -183,7 +180,7 @@ void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budg
         rest = fill_disk(plan, o);
         size_staging(plan, o, left(budget->host, parked) / STAGING_SHARE);
         uint64_t now =
-            (uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) + round_up(plan->ring);
+            (uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) + hil_align_up(plan->ring);
         if (now <= staging) break;
         staging = now;
     }
@@ -200,7 +197,7 @@ uint64_t hil_plan_sums(const hil_outline *o)
     uint64_t bytes = 0;
     for (size_t u = 0; u < o->units && o->training; ++u)
         bytes +=
-            (uint64_t)o->unit[u].uses * round_up((uint64_t)o->unit[u].elements * sizeof(float));
+            (uint64_t)o->unit[u].uses * hil_align_up((uint64_t)o->unit[u].elements * sizeof(float));
     return bytes;
 }
 
@@ -212,8 +209,8 @@ typedef struct visit {
 static visit visit_of(const hil_outline *o, const hil_outline_unit *unit, bool resident)
 {
     bool summed = o->training && unit->uses;
-    return (visit){resident ? 0 : round_up(unit->bytes[HIL_WEIGHT]),
-                   summed ? round_up((uint64_t)unit->elements * sizeof(float)) : 0};
+    return (visit){resident ? 0 : hil_align_up(unit->bytes[HIL_WEIGHT]),
+                   summed ? hil_align_up((uint64_t)unit->elements * sizeof(float)) : 0};
 }
 
 static visit segment_visit(const hil_outline *o, size_t segment, bool resident)

@@ -2,11 +2,7 @@
 #include "tier/buffers.h"
 
 #include "base/alloc.h"
-
-#include "check.h"
-
-#include <stdatomic.h>
-#include <time.h>
+#include "waiter.h"
 
 #define KIB ((size_t)1024)
 
@@ -64,7 +60,7 @@ static hil_status slow(void *context, int64_t index)
 {
     (void)context;
     (void)index;
-    nanosleep(&(struct timespec){.tv_nsec = 50 * 1000 * 1000}, NULL);
+    waiter_await();
     atomic_store(&done, 1);
     return HIL_OK;
 }
@@ -94,6 +90,7 @@ static void check_fences(void)
     CHECK(memcmp(&after, &fence, sizeof after) == 0);
     CHECK_INT(atomic_load(&done), 0);
     hil_buffers_give_after(buffers, second, &after);
+    atomic_store(&waiter_comes, 1);
     CHECK_OK(hil_buffers_take(buffers, 100, &second));
     CHECK_INT(atomic_load(&done), 1);
     hil_links_take_account(tiers.links, &account);

@@ -2,31 +2,43 @@
 #include "train/account.h"
 
 #include "base/alloc.h"
-#include "check.h"
+#include "../tier/waiter.h"
+#include "base/clock.h"
 #include "tier/tiers.h"
 #include "train/outline.h"
 
-#include <unistd.h>
-
 #define MIB ((size_t)1 << 20)
 
-static hil_status slow(void *context, int64_t index)
+static hil_status waited_for(void *context, int64_t index)
 {
     (void)context, (void)index;
-    usleep(20000);
+    waiter_await();
+    return HIL_OK;
+}
+
+/* Waited for longer than all that came before. */
+static hil_status slow(void *context, int64_t index)
+{
+    (void)index;
+    double before = hil_clock_now() - *(const double *)context;
+    waiter_await();
+    usleep((useconds_t)(before * 1e6));
     return HIL_OK;
 }
 
 static hil_extent extent;
 
-/* 3 MiB from disk, then to the device; 1 MiB back; an update of 20 ms that is waited for. */
+/* 3 MiB to disk, back, and to the device; 1 MiB from there; an update that is waited for. */
 static void move(hil_tiers *tiers)
 {
     char *device = tiers->device_base, *host = tiers->host_base;
     hil_fence fence = {0}, update = {0};
-    hil_job job = {.link = HIL_LINK_STASH,
-                   .parts = 1,
-                   .part = {{HIL_PART_WRITE, NULL, host, 3 * MIB, &extent, 0, 3}}};
+    double begin = hil_clock_now();
+    hil_job job = {.link = HIL_LINK_STASH, .run = waited_for};
+    CHECK_OK(hil_links_submit(tiers->links, &job, &fence));
+    job = (hil_job){.link = HIL_LINK_STASH,
+                    .parts = 1,
+                    .part = {{HIL_PART_WRITE, NULL, host, 3 * MIB, &extent, 0, 3}}};
     CHECK_OK(hil_links_submit(tiers->links, &job, &fence));
     job = (hil_job){.link = HIL_LINK_FETCH,
                     .after = fence,
@@ -44,9 +56,11 @@ static void move(hil_tiers *tiers)
                     .parts = 1,
                     .part = {{.kind = HIL_PART_COPY, .to = host, .from = device, .bytes = MIB}}};
     CHECK_OK(hil_links_submit(tiers->links, &job, &fence));
-    job = (hil_job){.link = HIL_LINK_UPDATE, .after = fence, .run = slow};
+    job = (hil_job){.link = HIL_LINK_UPDATE, .after = fence, .run = slow, .context = &begin};
     CHECK_OK(hil_links_submit(tiers->links, &job, &update));
+    atomic_store(&waiter_comes, 1);
     CHECK_OK(hil_links_wait(tiers->links, &fence, HIL_WAIT_GRADIENTS));
+    atomic_store(&waiter_comes, 1);
     CHECK_OK(hil_links_wait(tiers->links, &update, HIL_WAIT_UPDATE));
 }
 

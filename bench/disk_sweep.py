@@ -5,11 +5,12 @@ arithmetic allow.
     python bench/disk_sweep.py [--disk DIR] [--tokens N,N,...] [--rounds N] [--save]
 
 For each number of tokens per step, the same steps run with everything in memory (they give forward
-and backward), then with device and host memory so small that the optimizer's state lives on disk.
+and backward), then with device and host memory so small that the optimizer's state of the blocks
+lives on disk (that of the table stays: the next forward needs it first).
 The limit of a step is backward + max(forward, bytes of the sweep / fio's bandwidth), where fio
 reads and writes a file in the same folder in the same proportion, in blocks as large and as many
-in flight, past the page cache, in turn with the runs. At most 1.10 times that is the goal. A
-second table has weights and gradients on disk as well, with prefetching and without. Medians of
+in flight, past the page cache, in turn with the runs. At most 1.10 times that is the goal. In a
+second table the blocks are frozen and their weights come from disk, with prefetching and without. Medians of
 steps; the best of the rounds counts for each side, so that a busy machine spoils none.
 --save writes the numbers to bench/results/<date>-disk-sweep-<machine>.json.
 """
@@ -82,6 +83,7 @@ class Sweep:
         self.args, self.folder = args, folder
         self.config = shapes.SHAPES[SHAPE]
         self.count = parameters(self.config)
+        self.blocks = self.count - self.config["vocab_size"] * self.config["hidden_size"]
         self.rows, self.fetch_rows = [], []
         with open(self.path("config.json"), "w") as file:
             json.dump(self.config, file)
@@ -152,7 +154,7 @@ class Sweep:
             print(f"{tokens} tokens per step, round {n + 1} of {self.args.rounds}",
                   file=sys.stderr, flush=True)
             memories.append(self.in_memory(tokens))
-            device = memories[0]["device_peak"] - STATE_BYTES * self.count
+            device = memories[0]["device_peak"] - STATE_BYTES * self.blocks
             if device <= 0:
                 sys.exit("the run in memory reports no device memory: the tiers are not in use")
             if n:
@@ -171,20 +173,36 @@ class Sweep:
             "limit_seconds": limit, "of_limit": disk["seconds"] / limit,
             "bound": "disk" if sweep > memory["forward"] else "compute",
             "waiting": disk["waited"] / disk["seconds"],
-            "state_on_disk": disk["disk_peak"] / (STATE_BYTES * self.count)})
+            "state_on_disk": disk["disk_peak"] / (STATE_BYTES * self.blocks)})
 
     def measure_prefetch(self, tokens):
-        """Weights and gradients come from disk as well: prefetching against none."""
+        """The frozen blocks' weights come from disk twice a step: prefetching against none."""
         print(f"{tokens} tokens per step, prefetch", file=sys.stderr, flush=True)
-        row = next(row for row in self.rows if row["tokens"] == tokens)
-        device = row["disk"]["device_peak"] - 3 * self.count  # three quarters of both
-        sides = {word: [] for word in ("on", "off")}
+        given = ["--freeze", "model.layers.*", "--device-memory", size(40 * self.count),
+                 "--host-memory", self.args.host_memory, "--disk", self.args.disk]
+        shape = ["--seq", str(self.args.seq), "--batch", str(tokens // self.args.seq)]
+        done = subprocess.run([HILBERT, "plan", "--model", self.path("config.json"), "--json",
+                               "--threads", str(self.args.threads), *shape, *given],
+                              check=True, capture_output=True, text=True)
+        plan = json.loads(done.stdout)
+        for unit in plan["units"]:
+            if unit["name"].startswith("model.layers"):
+                unit["weight"] = "disk"
+        plan["window"] += 32 << 20
+        plan["ring"] = 32 << 20
+        with open(self.path("plan.json"), "w") as file:
+            json.dump(plan, file)
+        sides = {"memory": given[:4], "on": [*given, "--plan", self.path("plan.json")],
+                 "off": [*given, "--plan", self.path("plan.json"), "--prefetch", "off"]}
+        best = {}
         for _ in range(self.args.rounds):
-            for word, runs in sides.items():
-                runs.append(self.on_disk(tokens, device, "--prefetch", word))
-        on, off = (min(runs, key=lambda run: run["seconds"]) for runs in sides.values())
-        self.fetch_rows.append({"tokens": tokens, "device_memory": device, "on": on, "off": off,
-                                "speed_up": off["seconds"] / on["seconds"]})
+            for name, options in sides.items():
+                lines = self.train(tokens, *options)
+                seconds = statistics.median(line["seconds"] for line in lines)
+                if name not in best or seconds < best[name]["seconds"]:
+                    best[name] = {**lines[-1], "seconds": seconds}
+        self.fetch_rows.append({"tokens": tokens, **best,
+                                "speed_up": best["off"]["seconds"] / best["on"]["seconds"]})
 
     def print_tables(self):
         print(f"{report.machine()}, {self.args.threads} threads, {SHAPE} ({self.count / 1e6:.0f}M "
@@ -207,12 +225,12 @@ class Sweep:
               f"{100 * min(row['state_on_disk'] for row in self.rows):.0f}% or more on disk")
         if not self.fetch_rows:
             return
-        print("\nWeights and gradients on disk as well:\n\n| tokens | device memory | prefetch on "
-              "| off | speed-up |\n|---|---|---|---|---|")
+        print("\nBlocks frozen, their weights on disk:\n\n| tokens | read per step | in memory "
+              "| prefetch on | off | speed-up |\n|---|---|---|---|---|---|")
         for row in self.fetch_rows:
-            print(f"| {row['tokens']} | {size(row['device_memory'])} | "
-                  f"{row['on']['seconds']:.2f} s | {row['off']['seconds']:.2f} s | "
-                  f"{row['speed_up']:.2f} |")
+            print(f"| {row['tokens']} | {row['on']['disk_read_bytes'] * 1e-9:.2f} GB | "
+                  f"{row['memory']['seconds']:.2f} s | {row['on']['seconds']:.2f} s | "
+                  f"{row['off']['seconds']:.2f} s | {row['speed_up']:.2f} |")
 
     def save(self):
         settings = {key: value for key, value in vars(self.args).items() if key != "disk"}

@@ -80,6 +80,7 @@ static hil_status choose(const hil_plan_request *r, hil_planned *out)
     hil_plan_free(&out->plan);
     if (r->file) {
         HIL_TRY(hil_plan_read(&out->plan, &out->outline, r->file));
+        out->plan.prefetch &= r->prefetch;
         return hil_planner_check(&planner, &out->plan);
     }
     HIL_TRY(hil_planner_choose(&planner, &out->plan));

@@ -90,7 +90,8 @@ static hil_status open_planned(hil_store *store, const hil_unit *unit, hil_unit_
 
 hil_status hil_home_open_late(hil_store *store, const hil_unit *unit, hil_home *gradient)
 {
-    hil_tier tier = hil_unit_on_device(unit) ? HIL_DEVICE : HIL_HOST;
+    bool device = store->plan->apart && hil_unit_on_device(unit);
+    hil_tier tier = device ? HIL_DEVICE : HIL_HOST;
     return open_home(store, unit, HIL_GRADIENT, tier, gradient);
 }
 

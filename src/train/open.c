@@ -30,16 +30,16 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
     return hil_plan_make(&request, observer, &t->planned);
 }
 
-/* What the plan leaves of the host is room for what it did not foresee: other paths, other steps.
- */
+/* What the plan leaves of the host is room for what it did not foresee: tensors and sums of other
+   steps, and gradients of parameters that are used where they were not. */
 static void share_host(hil_planned *p)
 {
     uint64_t need[HIL_TIERS];
     hil_plan_needs(&p->plan, &p->outline, need);
     if (need[HIL_HOST] >= p->budget.host) return;
-    size_t half = (size_t)((p->budget.host - need[HIL_HOST]) / 2) / HIL_IO_ALIGN * HIL_IO_ALIGN;
-    p->plan.parked += half;
-    p->plan.spilled += half;
+    size_t third = (size_t)((p->budget.host - need[HIL_HOST]) / 3) / HIL_IO_ALIGN * HIL_IO_ALIGN;
+    p->plan.parked += third;
+    p->plan.spilled += third;
 }
 
 static void note_drives(const hil_trainer *t, const hil_observer *observer)

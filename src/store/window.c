@@ -58,12 +58,13 @@ void hil_window_remove(hil_store *store, int32_t entity)
         }
 }
 
-/* A sum leaves for where the plan has room, or for disk when a step needs more than was planned. */
+/* A sum leaves for where the plan has room, or for disk when a step needs more than was planned and
+   there is a way to it. */
 static hil_status spill(hil_store *store, hil_use *use)
 {
+    bool disk = store->tiers->disk && hil_ring_bytes(store->ring);
     hil_status status = hil_parcel_send(store->spilled, &use->sum, (hil_tier)store->plan->spill);
-    if (status != HIL_ERR_BUDGET || store->plan->spill == HIL_DISK || !store->tiers->disk)
-        return status;
+    if (status != HIL_ERR_BUDGET || store->plan->spill == HIL_DISK || !disk) return status;
     return hil_parcel_send(store->spilled, &use->sum, HIL_DISK);
 }
 

@@ -83,6 +83,11 @@ static size_t ring_of(int64_t chunk, int pages)
     return (size_t)pages * (size_t)hil_align_up((uint64_t)chunk * sizeof(float));
 }
 
+size_t hil_plan_ring(const hil_plan *plan, const hil_outline *o)
+{
+    return uses_disk(plan, o) ? ring_of(plan->chunk, PAGES_LEAST) : 0;
+}
+
 static void size_staging(hil_plan *plan, const hil_outline *o, uint64_t share)
 {
     int64_t most = CHUNK_LEAST;

@@ -21,6 +21,9 @@ void hil_plan_place(hil_plan *plan, const hil_outline *outline, const hil_budget
 /* What the plan reserves on each tier. */
 void hil_plan_needs(const hil_plan *plan, const hil_outline *outline, uint64_t need[HIL_TIERS]);
 
+/* Bytes that the ring must have at least: 0 where nothing of the plan is on disk. */
+size_t hil_plan_ring(const hil_plan *plan, const hil_outline *outline);
+
 /* Sizes of the window on the device: what just works; what holds all that a segment uses, so that
    the next micro-batch finds it; and beside that the weights of the segment that follows.
    `resident`: all weights live on the device, and only sums come and go. */

@@ -365,12 +365,7 @@ hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
     plan->disk_budget = b->disk;
     if (ring && !b->disk)
         return hil_fail(HIL_ERR_BUDGET, "this plan keeps something on disk: give --disk PATH");
-    if (plan->ring < ring)
-        return hil_fail(HIL_ERR_INPUT,
-                        "this plan's \"ring\" of %s is too small: with a \"chunk\" of %lld it "
-                        "must be %s at least",
-                        hil_text_bytes(a, plan->ring), (long long)plan->chunk,
-                        hil_text_bytes(z, ring));
+    if (plan->ring < ring) plan->ring = ring;
     HIL_TRY(planner->rehearse(planner->context, plan));
     hil_plan_needs(plan, planner->outline, need);
     for (int t = 0; t < HIL_TIERS; ++t) {

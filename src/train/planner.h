@@ -19,7 +19,8 @@ typedef struct hil_planner {
    HIL_ERR_BUDGET: nothing fits; the message says what is missing where, and what would help. */
 hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out);
 
-/* An edited plan: rehearsed, and refused when it needs more than the budgets. */
+/* An edited plan: given the ring that it needs at least, rehearsed, and refused when it needs more
+   than the budgets. */
 hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan);
 
 #endif

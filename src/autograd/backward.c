@@ -10,10 +10,15 @@ static void drop_gradient(hil_tape *tape, hil_value *value)
     if (g && --g->holders == 0) hil_buffers_give(tape->context->buffers, g->data);
 }
 
+/* Takes `data` over, also when it fails. */
 static hil_status new_gradient(hil_tape *tape, hil_value *value, void *data)
 {
     hil_gradient *g;
-    HIL_TRY(HIL_ARENA_NEW(&tape->arena, 1, &g));
+    hil_status status = HIL_ARENA_NEW(&tape->arena, 1, &g);
+    if (status != HIL_OK) {
+        hil_buffers_give(tape->context->buffers, data);
+        return status;
+    }
     g->data = data;
     g->holders = 1;
     value->gradient = g;
@@ -29,8 +34,9 @@ static hil_status own_gradient(hil_tape *tape, hil_value *value)
     size_t bytes = hil_tensor_bytes(&value->tensor);
     HIL_TRY(hil_buffers_take(tape->context->buffers, bytes, &copy));
     if (!hil_pool_is_dry(tape->context->pool)) memcpy(copy, shared->data, bytes);
+    HIL_TRY(new_gradient(tape, value, copy));
     --shared->holders;
-    return new_gradient(tape, value, copy);
+    return HIL_OK;
 }
 
 typedef struct conversion {
@@ -74,9 +80,8 @@ void hil_tape_add(hil_pool *pool, const hil_tensor *tensor, void *to, const void
 hil_status hil_tape_seed(hil_tape *tape, hil_value *value, void *data)
 {
     hil_value *root = value->root;
-    bool first = !root->gradient;
-    hil_status status = first ? new_gradient(tape, root, data) : own_gradient(tape, root);
-    if (first && status == HIL_OK) return HIL_OK;
+    if (!root->gradient) return new_gradient(tape, root, data);
+    hil_status status = own_gradient(tape, root);
     if (status == HIL_OK)
         hil_tape_add(tape->context->pool, &root->tensor, root->gradient->data, data);
     hil_buffers_give(tape->context->buffers, data);

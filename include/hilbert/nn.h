@@ -65,6 +65,9 @@ HIL_API hil_status hil_model_param(hil_model *model, const char *name, const hil
 /* The batch, as int32 values of shape (B, T). */
 HIL_API hil_value *hil_batch_tokens(hil_tape *tape);
 HIL_API hil_value *hil_batch_positions(hil_tape *tape);
+/* The numbers of one of these, for a path that depends on them; NULL while only shapes are known,
+   and then the path is the usual one. */
+HIL_API const int32_t *hil_value_ids(const hil_value *value);
 
 /* What an earlier segment gave out under `name`. */
 HIL_API hil_status hil_earlier(hil_tape *tape, const char *segment, const char *name,

@@ -32,6 +32,9 @@ typedef struct hil_trainer_options {
     size_t disk_count;
     hil_io_kind io;
     bool prefetch;
+    /* Percent of the device's and the host's memory that the plan leaves free: for a model whose
+       path depends on its data, which may need more than the path that was planned. */
+    int spare;
     const char *plan;        /* a file to follow instead of planning; may be NULL */
     const char *probe_cache; /* where measured speeds are kept; NULL: they are assumed */
 } hil_trainer_options;

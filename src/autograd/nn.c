@@ -14,6 +14,11 @@ hil_value *hil_batch_positions(hil_tape *tape)
     return tape->batch[2];
 }
 
+const int32_t *hil_value_ids(const hil_value *value)
+{
+    return value->tensor.dtype == HIL_I32 ? value->tensor.data : NULL;
+}
+
 int hil_value_dims(const hil_value *value)
 {
     return value->tensor.shape.ndim;

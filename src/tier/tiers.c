@@ -8,8 +8,7 @@
 #include <sys/mman.h>
 
 #define HUGE_FROM ((size_t)64 << 20) /* below, rounding to huge pages would count */
-#define DEVICE_ALIGN 256
-#define DISK_LINKS 4 /* FETCH, STASH, READ, WRITE */
+#define DISK_LINKS 4                 /* FETCH, STASH, READ, WRITE */
 
 static hil_status map(const char *tier, size_t bytes, bool rehearse, char **out)
 {
@@ -55,7 +54,7 @@ hil_status hil_tiers_open(hil_tiers *tiers, const hil_tiers_options *options)
     bool rehearse = tiers->rehearse;
     HIL_TRY_DONE(map("device", tiers->device_bytes, rehearse, &tiers->device_base));
     HIL_TRY_DONE(map("host", tiers->host_bytes, rehearse, &tiers->host_base));
-    HIL_TRY_DONE(hil_region_create(&tiers->device, tiers->device_bytes, DEVICE_ALIGN));
+    HIL_TRY_DONE(hil_region_create(&tiers->device, tiers->device_bytes, HIL_IO_ALIGN));
     HIL_TRY_DONE(hil_region_create(&tiers->host, tiers->host_bytes, HIL_IO_ALIGN));
     HIL_TRY_DONE(open_drives(tiers, options));
     HIL_TRY_DONE(hil_links_create(

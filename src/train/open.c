@@ -24,6 +24,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .io = o->io,
         .threads = o->threads,
         .prefetch = o->prefetch,
+        .spare = o->spare,
         .file = o->plan,
         .probe_cache = o->probe_cache,
     };

@@ -55,6 +55,13 @@ static hil_status find_machine(const hil_plan_request *r, bool measure,
     return HIL_OK;
 }
 
+static hil_budget less(hil_budget budget, int percent)
+{
+    budget.device -= budget.device / 100 * (size_t)percent;
+    budget.host -= budget.host / 100 * (size_t)percent;
+    return budget;
+}
+
 static hil_status rehearse(void *context, hil_plan *plan)
 {
     return hil_rehearse(context, plan);
@@ -72,7 +79,7 @@ static hil_status choose(const hil_plan_request *r, hil_planned *out)
                                .drives = out->drives,
                                .drive_count = out->drive_count};
     hil_planner planner = {.outline = &out->outline,
-                           .budget = out->budget,
+                           .budget = less(out->budget, r->spare),
                            .prefetch = r->prefetch,
                            .recompute = r->recompute,
                            .rehearse = rehearse,

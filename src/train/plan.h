@@ -16,6 +16,7 @@ typedef struct hil_plan_request {
     hil_io_kind io;
     int threads;
     bool prefetch, recompute;
+    int spare;               /* percent of memory that is left free */
     const char *file;        /* a plan to follow; NULL: one is chosen */
     const char *probe_cache; /* NULL: speeds are assumed, not measured */
     bool measure;            /* even where the choice does not depend on speeds */

@@ -27,6 +27,7 @@ typedef struct hil_trainer_options {
     /* A plan of what lives where is made for steps of `sequences` rows of `length` tokens,
        `micro_batch` at a time (0: small ones); steps may be others where there is room. */
     int64_t sequences, length, micro_batch;
+    int64_t cache; /* positions of a key/value cache that the plan leaves room for; 0: none */
     uint64_t device_memory, host_memory; /* hard budgets in bytes; 0: what is free, less a margin */
     const hil_disk_budget *disks;
     size_t disk_count;

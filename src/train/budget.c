@@ -4,6 +4,10 @@
 #include "base/memory.h"
 #include "io/file.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
 #define MARGIN_PERCENT 15 /* of what is free stays free */
 #define HOST_PERCENT 10
 #define LEAST ((uint64_t)16 << 20)
@@ -31,15 +35,38 @@ void hil_budget_split(uint64_t device, uint64_t host, uint64_t available, hil_bu
     out->host = (size_t)host;
 }
 
-static hil_status find_drive(const hil_disk_budget *disk, hil_drive *out)
+/* Folders of one file system share what is free there: those with a size get it, in their order,
+   and those without divide the rest. */
+static uint64_t share_room(const hil_allowance *allowance, size_t i, dev_t device, uint64_t room)
 {
+    const hil_disk_budget *disk = allowance->disks;
+    uint64_t heirs = 1;
+    for (size_t k = 0; k < allowance->disk_count; ++k) {
+        struct stat other;
+        if (k == i || stat(disk[k].path, &other) != 0 || other.st_dev != device) continue;
+        if (!disk[k].bytes)
+            ++heirs;
+        else if (k < i || !disk[i].bytes)
+            room = room > disk[k].bytes ? room - disk[k].bytes : 0;
+    }
+    if (!disk[i].bytes) return room / heirs;
+    return room < disk[i].bytes ? room : disk[i].bytes;
+}
+
+static hil_status find_drive(const hil_allowance *allowance, size_t i, hil_drive *out)
+{
+    const char *path = allowance->disks[i].path;
+    struct stat info;
     uint64_t room;
-    if (!hil_file_exists(disk->path))
-        return hil_fail(HIL_ERR_IO, "cannot use %s: there is no such folder", disk->path);
-    HIL_TRY(hil_folder_free_bytes(disk->path, &room));
-    room = percent(room, DISK_PERCENT);
-    if (disk->bytes && disk->bytes < room) room = disk->bytes;
-    *out = (hil_drive){.path = disk->path, .bytes = room / 4096 * 4096, .speed = 1};
+    if (stat(path, &info) != 0)
+        return hil_fail(HIL_ERR_IO, "cannot use %s: %s", path,
+                        errno == ENOENT ? "there is no such folder" : strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return hil_fail(HIL_ERR_USAGE, "cannot use %s: it is not a folder", path);
+    HIL_TRY(hil_folder_free_bytes(path, &room));
+    room = share_room(allowance, i, info.st_dev, percent(room, DISK_PERCENT));
+    if (room < 4096) return hil_fail(HIL_ERR_IO, "cannot use %s: nothing is free there", path);
+    *out = (hil_drive){.path = path, .bytes = room / 4096 * 4096, .speed = 1};
     return HIL_OK;
 }
 
@@ -50,7 +77,7 @@ hil_status hil_budget_find(const hil_allowance *allowance, hil_budget *out, hil_
         return hil_fail(HIL_ERR_USAGE, "at most %d drives", HIL_DRIVES);
     hil_budget_split(allowance->device_memory, allowance->host_memory, hil_memory_available(), out);
     for (size_t i = 0; i < allowance->disk_count; ++i) {
-        HIL_TRY(find_drive(&allowance->disks[i], &drives[i]));
+        HIL_TRY(find_drive(allowance, i, &drives[i]));
         out->disk += drives[i].bytes;
     }
     return HIL_OK;

@@ -25,6 +25,17 @@ typedef struct job {
     char cache[HIL_PATH_MAX];
 } job;
 
+/* Where the caller names no batch, the largest one that fits: the loss does not depend on it. */
+static hil_status load(job *j, hil_trainer_options *options, bool fixed,
+                       const hil_observer *observer)
+{
+    for (;;) {
+        hil_status status = hil_source_load(&j->source, options, observer, &j->model, &j->trainer);
+        if (status != HIL_ERR_BUDGET || fixed || options->sequences == 1) return status;
+        options->sequences = options->micro_batch = options->sequences / 2;
+    }
+}
+
 static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer *observer,
                           hil_eval_result *result)
 {
@@ -56,10 +67,10 @@ static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer 
     options.disks = o->disks;
     options.disk_count = o->disk_count;
     options.io = o->io;
-    HIL_TRY(hil_source_load(&j->source, &options, observer, &j->model, &j->trainer));
+    HIL_TRY(load(j, &options, o->batch > 0, observer));
     j->batches = (hil_batches){.data = j->data, .observer = observer, .stop = o->stop, .seq = seq};
     hil_step_result loss;
-    HIL_TRY(hil_batches_eval(&j->batches, j->trainer, sequences, &ready, &loss));
+    HIL_TRY(hil_batches_eval(&j->batches, j->trainer, options.sequences, &ready, &loss));
     *result = (hil_eval_result){loss.loss, exp(loss.loss), hil_clock_now() - began, ready - began,
                                 loss.tokens};
     return HIL_OK;

@@ -152,12 +152,15 @@ static hil_status run_job(job *j, hil_generate_result *result)
         return hil_fail(HIL_ERR_USAGE, "%s has no weights: generate needs a model folder",
                         o->model);
     HIL_TRY(encode_prompt(j));
+    int64_t room = j->source.config.max_positions - (int64_t)j->ids.size;
+    int64_t positions = (int64_t)j->ids.size + (o->max_tokens < room ? o->max_tokens : room);
     hil_trainer_options options;
     hil_trainer_defaults(&options);
     options.dtype = o->dtype;
     options.threads = o->threads;
     options.training = false;
     options.length = (int64_t)j->ids.size;
+    options.cache = positions;
     options.device_memory = o->device_memory;
     options.host_memory = o->host_memory;
     options.disks = o->disks;
@@ -165,8 +168,6 @@ static hil_status run_job(job *j, hil_generate_result *result)
     options.io = o->io;
     HIL_TRY(hil_source_load(&j->source, &options, NULL, &j->model, &j->trainer));
     if (j->source.tokenizer) HIL_TRY(hil_decoder_create(&j->decoder, j->source.tokenizer));
-    int64_t positions = (int64_t)j->ids.size + o->max_tokens;
-    if (positions > j->source.config.max_positions) positions = j->source.config.max_positions;
     HIL_TRY(hil_engine_cache_begin(j->trainer->engine, positions));
     HIL_TRY(HIL_ALLOC(j->source.config.vocab, &j->logits));
     HIL_TRY(HIL_ALLOC(j->source.config.vocab, &j->order));

@@ -20,6 +20,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .sequences = o->sequences ? o->sequences : SEQUENCES,
         .length = o->length ? o->length : LENGTH,
         .micro_batch = o->micro_batch ? o->micro_batch : 1,
+        .cache = o->cache,
         .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count},
         .io = o->io,
         .threads = o->threads,

@@ -75,6 +75,7 @@ static hil_status choose(const hil_plan_request *r, hil_planned *out)
                                .sequences = r->sequences,
                                .length = r->length,
                                .micro_batch = r->micro_batch,
+                               .cache = r->cache,
                                .speeds = &out->machine.speeds,
                                .drives = out->drives,
                                .drive_count = out->drive_count};

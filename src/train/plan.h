@@ -12,6 +12,7 @@ typedef struct hil_plan_request {
     hil_dtype compute;
     bool training;
     int64_t sequences, length, micro_batch; /* of a step */
+    int64_t cache;                          /* generation: positions of the key/value cache */
     hil_allowance allowance;
     hil_io_kind io;
     int threads;

@@ -79,17 +79,30 @@ static hil_status print_moves(const hil_plan *p, hil_text *out)
         return hil_text_print(out, "per step: nothing moves\n");
     return hil_text_print(
         out, "per step: %s to the device, %s to the host, %s read from disk, %s written\n",
-        size(a, p->to_device), size(b, p->to_host), size(c, p->disk_read),
-        size(d, p->disk_written));
+        hil_text_bytes(a, p->to_device), hil_text_bytes(b, p->to_host),
+        hil_text_bytes(c, p->disk_read), hil_text_bytes(d, p->disk_written));
+}
+
+/* "1.25 s", "13.9 ms" or "451 us". */
+static const char *duration(char out[32], double seconds)
+{
+    if (seconds >= 1)
+        snprintf(out, 32, "%.3g s", seconds);
+    else if (seconds >= 1e-3)
+        snprintf(out, 32, "%.3g ms", seconds * 1e3);
+    else
+        snprintf(out, 32, "%.0f us", seconds * 1e6);
+    return out;
 }
 
 static hil_status print_time(const hil_plan *p, hil_text *out)
 {
-    HIL_TRY(
-        hil_text_print(out, "step: %.3g s, computing %.3g s", p->step_seconds, p->compute_seconds));
-    if (p->update_seconds > 0)
-        HIL_TRY(hil_text_print(out, ", update %.3g s of which %.3g s are exposed",
-                               p->update_seconds, p->wait[HIL_WAIT_UPDATE]));
+    char a[32], b[32], c[32], d[32];
+    double waits = 0;
+    for (int w = 0; w < HIL_WAITS; ++w) waits += p->wait[w];
+    HIL_TRY(hil_text_print(out, "step: %s, of which computing %s, waiting %s (for the update %s)",
+                           duration(a, p->step_seconds), duration(b, p->compute_seconds),
+                           duration(c, waits), duration(d, p->wait[HIL_WAIT_UPDATE])));
     return hil_text_print(out, "; the limit is %s%s\n",
                           *hil_plan_limit(p) == 'c' || *hil_plan_limit(p) == 'm' ? "" : "the ",
                           hil_plan_limit(p));
@@ -220,6 +233,6 @@ hil_status hil_plan_print_short(const hil_plan_view *v, hil_text *out)
         if (p->peak[t])
             HIL_TRY(hil_text_print(out, " %s %s", tiers[t], hil_text_bytes(text, p->peak[t])));
     if (!v->machine->measured) return HIL_OK;
-    return hil_text_print(out, "; a step takes about %.3g s, the limit is %s", p->step_seconds,
-                          hil_plan_limit(p));
+    return hil_text_print(out, "; a step takes about %s, the limit is %s",
+                          duration(text, p->step_seconds), hil_plan_limit(p));
 }

@@ -9,6 +9,7 @@
 #include "train/planner.h"
 
 #include "base/text.h"
+#include "io/align.h"
 
 #include <string.h>
 
@@ -39,7 +40,8 @@ typedef struct choice {
     uint64_t least;   /* bytes of the device that computing needs at least */
     uint64_t working; /* of these, tensors */
     uint64_t missing; /* bytes of states that found no place, of the candidate that lacked least */
-    uint64_t states;  /* bytes of all */
+    uint64_t lacking_host; /* what it needs of the host where only that is too small; or 0 */
+    uint64_t states;       /* bytes of all */
     lesson lessons[GROUPS][HIL_TIERS][LEVELS + 1];
 } choice;
 
@@ -109,13 +111,13 @@ typedef enum step { STEP_FAIR, STEP_ALL, STEP_LEAST, STEP_RESIDENT, STEPS } step
 static bool choose_window(const choice *c, step how, size_t *out)
 {
     const hil_plan *p = &c->trial;
-    uint64_t device = c->planner->budget.device, sums = 0, w[HIL_WINDOWS];
+    uint64_t device = c->planner->budget.device, work = hil_align_up(p->work), sums = 0;
+    uint64_t w[HIL_WINDOWS];
     hil_plan_windows(c->outline, how == STEP_RESIDENT, w);
     if (p->group < c->outline->micros) sums = hil_plan_sums(c->outline);
-    if (p->work + sums + w[HIL_WINDOW_LEAST] > device) sums = 0;
-    if (p->work + w[HIL_WINDOW_LEAST] > device) return false;
-    uint64_t room = (device - p->work - sums) / 4096 * 4096, most = room,
-             want = w[HIL_WINDOW_AHEAD];
+    if (work + hil_align_up(sums + w[HIL_WINDOW_LEAST]) > device) sums = 0;
+    if (work + hil_align_up(w[HIL_WINDOW_LEAST]) > device) return false;
+    uint64_t room = (device - work - sums) / 4096 * 4096, most = room, want = w[HIL_WINDOW_AHEAD];
     if (how == STEP_FAIR) most = room / 4 * 3;
     if (how == STEP_LEAST) want = w[HIL_WINDOW_LEAST];
     if (how == STEP_RESIDENT) want = sums ? w[HIL_WINDOW_LEAST] : w[HIL_WINDOW_SEGMENT];
@@ -160,6 +162,16 @@ static bool weights_resident(const choice *c, const hil_plan *plan)
     return true;
 }
 
+static void note_missing(choice *c, uint64_t missing)
+{
+    uint64_t need[HIL_TIERS];
+    hil_plan_needs(&c->trial, c->outline, need);
+    c->missing = missing;
+    c->lacking_host = 0;
+    if (c->planner->budget.disk && need[HIL_DISK] <= c->planner->budget.disk)
+        c->lacking_host = need[HIL_HOST];
+}
+
 /* The trial's tensors are learned and its window is chosen: places its states and rehearses that,
    again while it turns out to need more than was thought. *ok: it works within the budgets. */
 static hil_status try_places(choice *c, step how, bool *ok)
@@ -175,7 +187,7 @@ static hil_status try_places(choice *c, step how, bool *ok)
             p->spilled = 0;
             continue;
         }
-        if (missing && missing < c->missing) c->missing = missing;
+        if (missing && missing < c->missing) note_missing(c, missing);
         if (missing || (how == STEP_RESIDENT && !weights_resident(c, p))) return HIL_OK;
         hil_status status = planner->rehearse(planner->context, p);
         if (status == HIL_ERR_BUDGET) return HIL_OK;
@@ -206,11 +218,11 @@ static hil_status try_step(choice *c, candidate at, step how, bool *ok)
 }
 
 /* Sums alone where that is enough, otherwise a fair window, otherwise any that works. */
-static hil_status try_candidate(choice *c, candidate at)
+static hil_status try_candidate(choice *c, candidate at, bool *ok)
 {
     static const step steps[] = {STEP_RESIDENT, STEP_FAIR, STEP_LEAST, STEP_ALL};
-    bool ok = false;
-    for (int i = 0; i < STEPS && !ok; ++i) HIL_TRY(try_step(c, at, steps[i], &ok));
+    *ok = false;
+    for (int i = 0; i < STEPS && !*ok; ++i) HIL_TRY(try_step(c, at, steps[i], ok));
     return HIL_OK;
 }
 
@@ -223,7 +235,7 @@ static hil_status is_feasible(choice *c, candidate at, bool *out)
     if (!*out) return HIL_OK;
     *out = choose_window(c, STEP_LEAST, &window) && c->trial.parked <= c->planner->budget.host;
     hil_plan_windows(c->outline, false, windows);
-    uint64_t least = c->trial.work + windows[HIL_WINDOW_LEAST];
+    uint64_t least = hil_align_up(c->trial.work) + hil_align_up(windows[HIL_WINDOW_LEAST]);
     if (least < c->least) {
         c->least = least;
         c->working = c->trial.work;
@@ -249,24 +261,31 @@ static hil_status find_level(choice *c, candidate *at)
     return HIL_OK;
 }
 
-/* All levels of one order of micro-batches. */
-static hil_status try_group(choice *c, int64_t group)
+/* All levels of one order of micro-batches, with values that wait on one tier. */
+static hil_status try_tier(choice *c, candidate at, bool *works)
 {
-    int tiers = c->planner->budget.disk ? 3 : c->planner->budget.host ? 2 : 1;
-    candidate at = {.group = group};
-    bool ok = false;
-    for (int t = 0; t < tiers && !ok; ++t) {
-        at.tier = (hil_tier)t;
-        HIL_TRY(is_feasible(c, at, &ok));
-    }
+    bool ok;
+    *works = false;
+    HIL_TRY(is_feasible(c, at, &ok));
     if (!ok) return HIL_OK;
     HIL_TRY(find_level(c, &at));
     const int levels[] = {at.level, at.level / 2, 0};
     for (int i = 0; i < 3; ++i) {
         if (i > 0 && levels[i] == at.level) continue;
         at.level = levels[i];
-        HIL_TRY(try_candidate(c, at));
+        HIL_TRY(try_candidate(c, at, &ok));
+        *works = *works || ok;
     }
+    return HIL_OK;
+}
+
+/* The first tier that works: tensors that fit may still leave a window that is too small. */
+static hil_status try_group(choice *c, int64_t group)
+{
+    int tiers = c->planner->budget.disk ? 3 : c->planner->budget.host ? 2 : 1;
+    bool works = false;
+    for (int t = 0; t < tiers && !works; ++t)
+        HIL_TRY(try_tier(c, (candidate){.group = group, .tier = (hil_tier)t}, &works));
     return HIL_OK;
 }
 
@@ -292,21 +311,37 @@ static bool is_all_on_device(const choice *c)
     return true;
 }
 
+/* All states have a place, but what comes and goes does not pass. */
+static hil_status device_too_small(const choice *c)
+{
+    bool training = c->outline->training, close = c->least <= c->planner->budget.device;
+    char least[32], working[32], device[32];
+    return hil_fail(HIL_ERR_BUDGET,
+                    "computing needs %s %s of device memory (%s of it for the tensors of %s), but "
+                    "it may use %s: give more --device-memory%s, or %s",
+                    close ? "more than" : "at least", hil_text_bytes(least, c->least),
+                    hil_text_bytes(working, c->working),
+                    training ? "a micro-batch" : "what is computed at once",
+                    hil_text_bytes(device, c->planner->budget.device),
+                    close && !c->planner->budget.disk ? " or --host-memory" : "",
+                    training ? "a smaller --micro-batch, --seq or --tile-size"
+                             : "compute fewer tokens at once");
+}
+
 static hil_status nothing_fits(const choice *c)
 {
     const hil_budget *b = &c->planner->budget;
-    char least[32], working[32], device[32], missing[32], states[32], host[32], disk[32];
+    char missing[32], states[32], device[32], host[32], disk[32];
+    if (c->least > b->device || c->missing == UINT64_MAX) return device_too_small(c);
+    hil_text_bytes(missing, c->missing);
+    hil_text_bytes(states, c->states);
     hil_text_bytes(device, b->device);
     hil_text_bytes(host, b->host);
-    if (c->least > b->device)
-        return hil_fail(
-            HIL_ERR_BUDGET,
-            "computing needs at least %s of device memory (%s of it for the tensors of "
-            "a micro-batch), but it may use %s: give more --device-memory, or a smaller "
-            "--micro-batch, --seq or --tile-size",
-            hil_text_bytes(least, c->least), hil_text_bytes(working, c->working), device);
-    hil_text_bytes(missing, c->missing == UINT64_MAX ? 0 : c->missing);
-    hil_text_bytes(states, c->states);
+    if (c->lacking_host)
+        return hil_fail(HIL_ERR_BUDGET,
+                        "what goes to disk and comes back needs at least %s of host memory, but it "
+                        "may use %s: give more --host-memory",
+                        hil_text_bytes(disk, c->lacking_host), host);
     if (b->disk == 0)
         return hil_fail(HIL_ERR_BUDGET,
                         "%s are missing: %s of weights and their states do not fit beside the "
@@ -352,27 +387,35 @@ done:
     return status;
 }
 
-hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
+static hil_status check_needs(const hil_budget *b, const uint64_t need[HIL_TIERS])
 {
     static const char *const names[HIL_TIERS] = {"device memory", "host memory", "disk"};
-    const hil_budget *b = &planner->budget;
     const uint64_t budget[HIL_TIERS] = {b->device, b->host, b->disk};
-    uint64_t need[HIL_TIERS];
     char a[32], z[32];
+    for (int t = 0; t < HIL_TIERS; ++t)
+        if (need[t] > budget[t])
+            return hil_fail(HIL_ERR_BUDGET, "this plan needs %s of %s, but it may use %s",
+                            hil_text_bytes(a, need[t]), names[t], hil_text_bytes(z, budget[t]));
+    return HIL_OK;
+}
+
+hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
+{
+    const hil_budget *b = &planner->budget;
+    uint64_t need[HIL_TIERS];
     size_t ring = hil_plan_ring(plan, planner->outline);
     plan->device_budget = b->device;
     plan->host_budget = b->host;
     plan->disk_budget = b->disk;
     if (ring && !b->disk)
         return hil_fail(HIL_ERR_BUDGET, "this plan keeps something on disk: give --disk PATH");
-    if (plan->ring < ring) plan->ring = ring;
+    if (plan->ring < ring) plan->ring = ring; /* an edit put something on disk */
+    plan->work = plan->parked = plan->spilled = 0;
+    hil_plan_needs(plan, planner->outline, need); /* before a rehearsal with absurd sizes */
+    HIL_TRY(check_needs(b, need));
     HIL_TRY(planner->rehearse(planner->context, plan));
     hil_plan_needs(plan, planner->outline, need);
-    for (int t = 0; t < HIL_TIERS; ++t) {
+    for (int t = 0; t < HIL_TIERS; ++t)
         if (plan->peak[t] > need[t]) need[t] = plan->peak[t];
-        if (need[t] > budget[t])
-            return hil_fail(HIL_ERR_BUDGET, "this plan needs %s of %s, but it may use %s",
-                            hil_text_bytes(a, need[t]), names[t], hil_text_bytes(z, budget[t]));
-    }
-    return HIL_OK;
+    return check_needs(b, need);
 }

@@ -70,10 +70,21 @@ static void no_update(const void *rule, const hil_block *block)
     (void)block;
 }
 
+/* A prompt, and a token after it. */
+static hil_status generate(stage *s)
+{
+    hil_micro micro = {.sequences = 1, .length = s->r->length};
+    HIL_TRY(hil_engine_cache_begin(s->engine, s->r->cache));
+    HIL_TRY(hil_engine_extend(s->engine, &micro, NULL));
+    micro.length = 1;
+    return s->r->cache > s->r->length ? hil_engine_extend(s->engine, &micro, NULL) : HIL_OK;
+}
+
 static hil_status take_step(stage *s)
 {
     double loss, norm;
     hil_store *store = s->r->model->store;
+    if (s->r->cache) return generate(s);
     if (!s->r->training) return hil_engine_loss(s->engine, &s->micro[0], &loss);
     hil_step step = {.micro = s->micro, .count = s->micros, .scale = 1};
     HIL_TRY(hil_engine_train(s->engine, &step, &loss));

@@ -11,6 +11,7 @@ typedef struct hil_rehearsal {
     hil_dtype compute;
     bool training;                          /* false: a forward pass only */
     int64_t sequences, length, micro_batch; /* of a step */
+    int64_t cache;                          /* generation: positions of the key/value cache */
     const hil_speeds *speeds;
     const hil_drive *drives;
     int drive_count;

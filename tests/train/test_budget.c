@@ -1,5 +1,6 @@
 /* What is not said is chosen so that both memories together leave a margin of what is free. */
 #include "check.h"
+#include "io/file.h"
 #include "train/budget.h"
 
 #include <unistd.h>
@@ -25,15 +26,20 @@ static void check_drives(void)
 {
     char folder[] = "/tmp/hilbert-budget-XXXXXX";
     CHECK(mkdtemp(folder) != NULL);
-    hil_disk_budget disks[] = {{folder, 0}, {folder, 12345678}, {folder, (uint64_t)1 << 60}};
+    hil_disk_budget disks[] = {{folder, 0}, {folder, 12345678}, {folder, 0}};
     hil_allowance allowance = {GIB, GIB, disks, 3};
     hil_budget b;
     hil_drive drives[HIL_DRIVES];
     CHECK_OK(hil_budget_find(&allowance, &b, drives));
     CHECK(drives[0].bytes > 0 && drives[0].bytes % 4096 == 0);
     CHECK_INT(drives[1].bytes, 12345678 / 4096 * 4096);
-    CHECK(drives[2].bytes < (uint64_t)1 << 60); /* no more than there is */
     CHECK(b.disk == drives[0].bytes + drives[1].bytes + drives[2].bytes);
+    uint64_t room;
+    CHECK_OK(hil_folder_free_bytes(folder, &room));
+    CHECK(b.disk < room / 2 * 3); /* they share one file system, on which others write */
+    allowance = (hil_allowance){GIB, GIB, &(hil_disk_budget){folder, (uint64_t)1 << 60}, 1};
+    CHECK_OK(hil_budget_find(&allowance, &b, drives + 2));
+    CHECK(drives[2].bytes < (uint64_t)1 << 60); /* no more than there is */
     CHECK_TEXT(drives[1].path, folder);
     CHECK(rmdir(folder) == 0);
     CHECK_FAILS(hil_budget_find(&allowance, &b, drives), HIL_ERR_IO, "there is no such folder");

@@ -87,8 +87,8 @@ int main(void)
     expect("first moments                 4.0 MiB            -      4.0 MiB");
     expect(
         "10 of 12 kept for backward, 2 computed again; what leaves 1 of 3 segments waits on host");
-    expect("4.0 MiB to the device, - to the host, 8.0 MiB read from disk, 8.0 MiB written");
-    expect("update 1.5 s of which 0.5 s are exposed; the limit is the disk");
+    expect("4.0 MiB to the device, 0 B to the host, 8.0 MiB read from disk, 8.0 MiB written");
+    expect("waiting 500 ms (for the update 500 ms); the limit is the disk");
     expect("8.0 MiB more of --host-memory need no disk");
     shown(&p, hil_plan_print_short);
     expect("plan: states on device 20.0 MiB host 2.0 MiB disk 8.0 MiB; peaks device 38.0 MiB disk");

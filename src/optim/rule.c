@@ -45,10 +45,3 @@ void hil_block_square(const hil_block *block, double lane[HIL_SQUARES])
 {
     kernel()->square(block, lane);
 }
-
-double hil_square_sum(const double lane[HIL_SQUARES])
-{
-    double sum = 0;
-    for (int k = 0; k < HIL_SQUARES; ++k) sum += lane[k];
-    return sum;
-}

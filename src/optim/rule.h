@@ -38,11 +38,7 @@ typedef struct hil_rule_step {
    AdamW with 8 bits is AdamW between decoding and encoding of m and v; see [Note: q8]. */
 void hil_rule_update(const hil_rule *rule, const hil_rule_step *step, const hil_block *block);
 
-/* Adds the squares of the block's summed gradient to lanes: element i to lane i modulo HIL_SQUARES.
-   Pieces of a block that follow each other, all but the last of whole groups of HIL_CODEC_GROUP,
-   give the same bits as the whole block. */
-#define HIL_SQUARES 16
+/* A hil_square_fn. */
 void hil_block_square(const hil_block *block, double lane[HIL_SQUARES]);
-double hil_square_sum(const double lane[HIL_SQUARES]);
 
 #endif

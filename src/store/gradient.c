@@ -121,7 +121,7 @@ static void square_task(void *context, int64_t i, int thread)
     for (int u = 0; u < block.gradients; ++u)
         block.gradient[u] = (const char *)block.gradient[u] + at;
     block.count = to - from;
-    job->store->opening.square(&block, job->lanes + 16 * number);
+    job->store->opening.square(&block, job->lanes + HIL_SQUARES * number);
 }
 
 void hil_gradient_square(hil_store *store, const hil_block *block, int64_t first, double *lanes)
@@ -138,7 +138,7 @@ void hil_gradient_squared(hil_store *store, hil_unit *unit)
     int64_t blocks = hil_unit_blocks(unit);
     for (int64_t b = 0; b < blocks; ++b) {
         unit->square[b] = 0;
-        for (int k = 0; k < 16; ++k) unit->square[b] += store->lanes[16 * b + k];
+        for (int k = 0; k < HIL_SQUARES; ++k) unit->square[b] += store->lanes[HIL_SQUARES * b + k];
     }
 }
 
@@ -157,7 +157,7 @@ static void square_piece(hil_store *store, hil_unit *unit, int use, const void *
                 (const char *)data + (size_t)(from - first) * hil_dtype_size(unit->dtype);
             hil_gradient_square(store, &block, from - member->offset, lanes);
         }
-        lanes += 16 * hil_member_blocks(member);
+        lanes += HIL_SQUARES * hil_member_blocks(member);
     }
 }
 
@@ -231,7 +231,7 @@ static hil_status give(hil_store *store, hil_unit *unit, int i)
     HIL_TRY(hil_links_wait(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
     if (use->home.tier == HIL_DEVICE)
         HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
-    memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * 16 * sizeof *store->lanes);
+    memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * HIL_SQUARES * sizeof *store->lanes);
     hil_fence before = use->left; /* one that was given and forgotten may still be on its way */
     hil_fence_join(&before, &unit->swept);
     use->left = (hil_fence){0};

@@ -95,7 +95,7 @@ struct hil_store {
     hil_order order[HIL_PASSES];
     hil_order *pass; /* NULL between passes */
     int64_t misses;  /* see hil_store_misses */
-    double *lanes;   /* 16 per block of the unit whose gradient is given */
+    double *lanes;   /* HIL_SQUARES per block of the unit whose gradient is given */
     struct hil_stream *stream;
 };
 

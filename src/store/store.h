@@ -77,9 +77,11 @@ typedef struct hil_block {
     int gradients;                  /* 0: no gradient was given in this step */
 } hil_block;
 
-/* Adds the squares of the block's summed gradient to 16 lanes: the store moves bytes and is lent
-   its arithmetic. */
-typedef void hil_square_fn(const hil_block *block, double lane[16]);
+/* Adds the squares of the block's summed gradient to lanes: element i to lane i modulo HIL_SQUARES.
+   Pieces of a block that follow each other, all but the last of whole groups of HIL_CODEC_GROUP,
+   give the same bits as the whole block. The store moves bytes and is lent its arithmetic. */
+#define HIL_SQUARES 16
+typedef void hil_square_fn(const hil_block *block, double lane[HIL_SQUARES]);
 
 /* Opening gives every state of every unit its home, by the plan. A store can be opened for a
    rehearsal, closed, and opened again; it remembers the order of uses. */
@@ -142,7 +144,7 @@ void hil_store_release(hil_store *store, hil_param *param, int64_t tile);
 
 /* [Note: uses] A parameter used in two segments (tied embeddings) has one gradient per segment that
    uses it: each is summed on its own over the micro-batches, given once, and the update adds them
-   in the order in which they were declared. So no order of execution changes the sum. */
+   in the order of the segments. So no order of execution changes the sum. */
 hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment);
 
 /* The fp32 sum of one tile's gradient for the use in `segment`: zero at the first call of a step.

@@ -327,7 +327,7 @@ static hil_status square_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
             hil_block block = make_block(&job, member, from, to);
             if (block.gradients) hil_gradient_square(store, &block, from - member->offset, lanes);
         }
-        lanes += 16 * hil_member_blocks(member);
+        lanes += HIL_SQUARES * hil_member_blocks(member);
     }
     return HIL_OK;
 }
@@ -336,7 +336,7 @@ static hil_status square_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
 static hil_status square_shared(hil_store *store, hil_unit *unit)
 {
     note_given(unit);
-    memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * 16 * sizeof *store->lanes);
+    memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * HIL_SQUARES * sizeof *store->lanes);
     for (int64_t c = 0; c * store->plan->chunk < unit->elements; ++c)
         HIL_TRY(square_chunk(store, unit, c));
     hil_gradient_squared(store, unit);

@@ -87,7 +87,7 @@ hil_status hil_units_arrange(hil_store *store)
         if (blocks > most) most = blocks;
         if (store->options.training && unit->trainable) HIL_TRY(HIL_ALLOC(blocks, &unit->square));
     }
-    return HIL_ALLOC(most * 16, &store->lanes);
+    return HIL_ALLOC(most * HIL_SQUARES, &store->lanes);
 }
 
 void hil_units_free(hil_store *store)

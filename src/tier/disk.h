@@ -79,12 +79,6 @@ typedef struct hil_disk_transfer {
 hil_status hil_disk_start(hil_disk *disk, hil_disk_transfer *transfer);
 hil_status hil_disk_wait(hil_disk *disk, hil_disk_transfer *transfer);
 
-/* Bytes that were moved, in whole blocks; pages never written are not read. */
-typedef struct hil_disk_counts {
-    uint64_t read_bytes, written_bytes;
-} hil_disk_counts;
-void hil_disk_count(hil_disk *disk, hil_disk_counts *out);
-
 /* For tests: flips one bit of what the drive has of a page. */
 hil_status hil_disk_damage(hil_disk *disk, const hil_extent *extent, int64_t page, size_t byte);
 

@@ -7,7 +7,6 @@
 #include "tier/region.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 typedef struct hil_disk_drive {
     const char *path;
@@ -45,7 +44,6 @@ struct hil_disk {
     hil_disk_table *newest;
     pthread_mutex_t lock; /* of readers */
     pthread_cond_t released;
-    atomic_uint_fast64_t read_bytes, written_bytes;
 };
 
 /* Bytes of a page that are data, and that it takes on its drive. */

@@ -48,19 +48,13 @@ static hil_status start_run(hil_disk *disk, const hil_disk_transfer *t, const ru
     char *memory = memory_of(t, r->first);
     *out = NULL;
     if (r->zeros) return HIL_OK;
-    if (!t->write) {
-        HIL_TRY(hil_io_read_start(drive->file, page->offset, memory, r->bytes, out));
-        atomic_fetch_add_explicit(&disk->read_bytes, r->bytes, memory_order_relaxed);
-        return HIL_OK;
-    }
+    if (!t->write) return hil_io_read_start(drive->file, page->offset, memory, r->bytes, out);
     for (int64_t i = 0; i < r->count; ++i) {
         page[i].sum =
             XXH3_64bits(memory_of(t, r->first + i), hil_extent_bytes(t->extent, r->first + i));
         page[i].written = true;
     }
-    HIL_TRY(hil_io_write_start(drive->file, page->offset, memory, r->bytes, out));
-    atomic_fetch_add_explicit(&disk->written_bytes, r->bytes, memory_order_relaxed);
-    return HIL_OK;
+    return hil_io_write_start(drive->file, page->offset, memory, r->bytes, out);
 }
 
 /* Starts what there is room for. */
@@ -133,12 +127,6 @@ hil_status hil_disk_wait(hil_disk *disk, hil_disk_transfer *t)
         if (status != HIL_OK) return abandon(disk, t, status);
     }
     return HIL_OK;
-}
-
-void hil_disk_count(hil_disk *disk, hil_disk_counts *out)
-{
-    *out = (hil_disk_counts){.read_bytes = atomic_load(&disk->read_bytes),
-                             .written_bytes = atomic_load(&disk->written_bytes)};
 }
 
 hil_status hil_disk_damage(hil_disk *disk, const hil_extent *extent, int64_t page, size_t byte)

@@ -1,5 +1,5 @@
 /* Masters come back bit for bit from weight and low half; gradients of several uses are kept apart,
-   rounded once and found in the declared order; tiles are whole groups of rows. */
+   rounded once and found in the order of segments; tiles are whole groups of rows. */
 #include "base/philox.h"
 #include "check.h"
 #include "store_open.h"

@@ -127,10 +127,11 @@ static hil_status print_advice(const hil_plan_view *v, hil_text *out)
     for (int s = 0; s < HIL_UNIT_STATES; ++s) disk += table.bytes[s][HIL_DISK];
     HIL_TRY(hil_text_print(out, "faster: "));
     if (*limit == 'd')
-        return hil_text_print(out,
-                              "a larger --batch hides the disk behind more computing; %s more of "
-                              "--host-memory need no disk; another --disk adds its bandwidth\n",
-                              hil_text_bytes(text, disk));
+        return hil_text_print(
+            out,
+            "a larger --batch hides the disk behind more computing; more "
+            "--host-memory keeps up to %s off it; another --disk adds its bandwidth\n",
+            hil_text_bytes(text, disk));
     if (*limit == 'h')
         return hil_text_print(out,
                               "%s more of --device-memory keep all weights there; a larger --batch "

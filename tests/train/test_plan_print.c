@@ -89,7 +89,7 @@ int main(void)
         "10 of 12 kept for backward, 2 computed again; what leaves 1 of 3 segments waits on host");
     expect("4.0 MiB to the device, 0 B to the host, 8.0 MiB read from disk, 8.0 MiB written");
     expect("waiting 500 ms (for the update 500 ms); the limit is the disk");
-    expect("8.0 MiB more of --host-memory need no disk");
+    expect("more --host-memory keeps up to 8.0 MiB off it");
     shown(&p, hil_plan_print_short);
     expect("plan: states on device 20.0 MiB host 2.0 MiB disk 8.0 MiB; peaks device 38.0 MiB disk");
     expect("a step takes about 2 s, the limit is disk");

@@ -15,7 +15,7 @@ typedef struct hil_tiers_options {
 } hil_tiers_options;
 
 /* Open data. Memory of a tier is reserved in one piece and touched only as it is used. In a
-   rehearsal the bases are address space without memory: offsets work, any access faults. */
+   rehearsal the bases are addresses that cannot be mapped: offsets work, any access faults. */
 typedef struct hil_tiers {
     bool rehearse;
     size_t device_bytes, host_bytes;

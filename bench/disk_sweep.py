@@ -179,7 +179,7 @@ class Sweep:
         """The frozen blocks' weights come from disk twice a step: prefetching against none."""
         print(f"{tokens} tokens per step, prefetch", file=sys.stderr, flush=True)
         given = ["--freeze", "model.layers.*", "--device-memory", size(40 * self.count),
-                 "--host-memory", self.args.host_memory, "--disk", self.args.disk]
+                 "--host-memory", "1G", "--disk", self.args.disk]
         shape = ["--seq", str(self.args.seq), "--batch", str(tokens // self.args.seq)]
         done = subprocess.run([HILBERT, "plan", "--model", self.path("config.json"), "--json",
                                "--threads", str(self.args.threads), *shape, *given],
@@ -204,7 +204,7 @@ class Sweep:
         self.fetch_rows.append({"tokens": tokens, **best,
                                 "speed_up": best["off"]["seconds"] / best["on"]["seconds"]})
 
-    def print_tables(self):
+    def print_sweep(self):
         print(f"{report.machine()}, {self.args.threads} threads, {SHAPE} ({self.count / 1e6:.0f}M "
               f"parameters, bf16), sequences of {self.args.seq}, host memory "
               f"{self.args.host_memory}\n")
@@ -223,6 +223,8 @@ class Sweep:
         worst = max(row["of_limit"] for row in self.rows)
         print(f"\nworst {worst:.2f}, goal at most {GOAL:.2f}; of the optimizer's state "
               f"{100 * min(row['state_on_disk'] for row in self.rows):.0f}% or more on disk")
+
+    def print_prefetch(self):
         if not self.fetch_rows:
             return
         print("\nBlocks frozen, their weights on disk:\n\n| tokens | read per step | in memory "
@@ -263,9 +265,10 @@ def main():
         sweep = Sweep(args, folder)
         for tokens in map(int, args.tokens.split(",")):
             sweep.measure(tokens)
+        sweep.print_sweep()
         for tokens in map(int, filter(None, args.prefetch_tokens.split(","))):
             sweep.measure_prefetch(tokens)
-        sweep.print_tables()
+        sweep.print_prefetch()
         if args.save:
             sweep.save()
 

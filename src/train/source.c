@@ -145,7 +145,7 @@ hil_status hil_source_seq(const hil_source *s, int64_t asked, int64_t *out)
 
 int64_t hil_source_micro_batch(const hil_source *source, int64_t seq, int64_t batch)
 {
-    int64_t tokens = 2 * source->config.hidden;
+    int64_t tokens = source->config.hidden;
     if (tokens < MICRO_TOKENS_LEAST) tokens = MICRO_TOKENS_LEAST;
     if (tokens > MICRO_TOKENS_MOST) tokens = MICRO_TOKENS_MOST;
     int64_t sequences = tokens / seq > 1 ? tokens / seq : 1;

@@ -5,8 +5,8 @@ arithmetic allow.
     python bench/disk_sweep.py [--disk DIR] [--tokens N,N,...] [--rounds N] [--save]
 
 For each number of tokens per step, the same steps run with everything in memory (they give forward
-and backward), then with device and host memory so small that the optimizer's state of the blocks
-lives on disk (that of the table stays: the next forward needs it first).
+and backward), then by the same plan but with the optimizer's state of the blocks on disk (that of
+the table stays in memory: the next forward needs it first).
 The limit of a step is backward + max(forward, bytes of the sweep / fio's bandwidth), where fio
 reads and writes a file in the same folder in the same proportion, in blocks as large and as many
 in flight, past the page cache, in turn with the runs. At most 1.10 times that is the goal. In a
@@ -128,18 +128,43 @@ class Sweep:
             sys.exit(f"fio: {error}")
 
     def in_memory(self, tokens):
-        """Forward, backward and the whole step without limits, and the device memory they need."""
+        """Forward, backward and the whole step without limits."""
         trace = self.path("trace.json")
         lines = self.train(tokens, "--device-memory", size(40 * self.count), "--trace", trace)
         phases = phases_of(trace, 1 + self.args.steps)[1:]
         median = {kind: statistics.median(p[kind] for p in phases)
                   for kind in ("forward", "backward")}
-        return {**median, "seconds": statistics.median(line["seconds"] for line in lines),
-                "device_peak": max(line["device_peak"] for line in lines)}
+        return {**median, "seconds": statistics.median(line["seconds"] for line in lines)}
 
-    def on_disk(self, tokens, device, *options):
-        lines = self.train(tokens, "--device-memory", size(device), "--host-memory",
-                           self.args.host_memory, "--disk", self.args.disk, *options)
+    def plan(self, tokens, edit, *options):
+        """The options of a run that follows the plan of one in memory, edited."""
+        given = ["--device-memory", size(40 * self.count), "--host-memory", "1G", "--disk",
+                 self.args.disk, *options]
+        done = subprocess.run([HILBERT, "plan", "--model", self.path("config.json"), "--json",
+                               "--threads", str(self.args.threads), "--seq", str(self.args.seq),
+                               "--batch", str(tokens // self.args.seq), *given],
+                              check=True, capture_output=True, text=True)
+        plan = json.loads(done.stdout)
+        for unit in plan["units"]:
+            if unit["name"].startswith("model.layers"):
+                edit(unit)
+        # Segment by segment, so that all of the forward hides the sweep.
+        sequences = tokens // self.args.seq
+        together = max(1, self.config["hidden_size"] // self.args.seq)
+        plan["group"] = -(-sequences // min(sequences, together))
+        for segment in plan["segments"]:
+            segment["keep"] = plan["group"]
+        plan["window"] += 32 << 20
+        plan["ring"] = 32 << 20
+        with open(self.path("plan.json"), "w") as file:
+            json.dump(plan, file)
+        return [*given, "--plan", self.path("plan.json")]
+
+    def on_disk(self, tokens):
+        """The same plan as in memory, but the optimizer's state of the blocks lives on disk."""
+        state = dict.fromkeys(("rest", "moment1", "moment2"), "disk")
+        lines = self.train(tokens, *self.plan(tokens, lambda unit: unit.update(
+            {key: tier for key, tier in state.items() if key in unit})))
         last = lines[-1]
         return {"seconds": statistics.median(line["seconds"] for line in lines),
                 "exposed": statistics.median(line["exposed_update_seconds"] for line in lines),
@@ -154,12 +179,9 @@ class Sweep:
             print(f"{tokens} tokens per step, round {n + 1} of {self.args.rounds}",
                   file=sys.stderr, flush=True)
             memories.append(self.in_memory(tokens))
-            device = memories[0]["device_peak"] - STATE_BYTES * self.blocks
-            if device <= 0:
-                sys.exit("the run in memory reports no device memory: the tiers are not in use")
             if n:
                 speeds.append(self.fio(share))
-            disks.append(self.on_disk(tokens, device))
+            disks.append(self.on_disk(tokens))
             moved = disks[0]["disk_read_bytes"] + disks[0]["disk_written_bytes"]
             share = disks[0]["disk_read_bytes"] / moved if moved else share
             speeds.append(self.fio(share))
@@ -178,22 +200,10 @@ class Sweep:
     def measure_prefetch(self, tokens):
         """The frozen blocks' weights come from disk twice a step: prefetching against none."""
         print(f"{tokens} tokens per step, prefetch", file=sys.stderr, flush=True)
-        given = ["--freeze", "model.layers.*", "--device-memory", size(40 * self.count),
-                 "--host-memory", "1G", "--disk", self.args.disk]
-        shape = ["--seq", str(self.args.seq), "--batch", str(tokens // self.args.seq)]
-        done = subprocess.run([HILBERT, "plan", "--model", self.path("config.json"), "--json",
-                               "--threads", str(self.args.threads), *shape, *given],
-                              check=True, capture_output=True, text=True)
-        plan = json.loads(done.stdout)
-        for unit in plan["units"]:
-            if unit["name"].startswith("model.layers"):
-                unit["weight"] = "disk"
-        plan["window"] += 32 << 20
-        plan["ring"] = 32 << 20
-        with open(self.path("plan.json"), "w") as file:
-            json.dump(plan, file)
-        sides = {"memory": given[:4], "on": [*given, "--plan", self.path("plan.json")],
-                 "off": [*given, "--plan", self.path("plan.json"), "--prefetch", "off"]}
+        frozen = ["--freeze", "model.layers.*"]
+        follow = self.plan(tokens, lambda unit: unit.update(weight="disk"), *frozen)
+        sides = {"memory": [*follow[:2], *frozen], "on": follow,
+                 "off": [*follow, "--prefetch", "off"]}
         best = {}
         for _ in range(self.args.rounds):
             for name, options in sides.items():
@@ -206,8 +216,7 @@ class Sweep:
 
     def print_sweep(self):
         print(f"{report.machine()}, {self.args.threads} threads, {SHAPE} ({self.count / 1e6:.0f}M "
-              f"parameters, bf16), sequences of {self.args.seq}, host memory "
-              f"{self.args.host_memory}\n")
+              f"parameters, bf16), sequences of {self.args.seq}\n")
         heads = ["tokens", "forward", "backward", "sweep GB", "fio GB/s", "sweep / fio", "limit",
                  "step", "step / limit", "bound", "exposed", "waiting", "in memory"]
         print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
@@ -248,7 +257,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=2, help="the best of so many counts")
     parser.add_argument("--steps", type=int, default=4, help="timed steps of one run")
     parser.add_argument("--seq", type=int, default=128)
-    parser.add_argument("--host-memory", default="192M")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--block", default="4M", help="of fio: a page of the swap file")
     parser.add_argument("--depth", type=int, default=12, help="of fio: blocks in flight")

@@ -45,7 +45,7 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 # Left out: the slowest, whose threads other tests cover.
 tsan: ## the tests of what runs on several threads under ThreadSanitizer
 	$(call build,build-tsan,-DHIL_SANITIZE=thread)
-	$(ctest) build-tsan -LE 'lint|install|cli|format' -E '^test_(attention_kernel|equality|gemm|norm|probe)$$'
+	$(ctest) build-tsan -LE 'lint|install|cli|format' -E '^test_(attention_kernel|equality|gemm|norm|probe|tiny)$$'
 
 fuzz: ## each fuzzer for FUZZ_SECONDS
 	@tools/deps.sh fuzz

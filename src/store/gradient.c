@@ -28,9 +28,9 @@ hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment
 static hil_status find_use(hil_store *store, hil_param *param, int segment, hil_unit *unit,
                            int *out)
 {
-    HIL_TRY(hil_store_declare_use(store, param, segment));
-    for (*out = 0; unit->use[*out].segment != segment; ++*out) continue;
-    return HIL_OK;
+    for (*out = 0; *out < unit->uses; ++*out)
+        if (unit->use[*out].segment == segment) return HIL_OK;
+    return hil_store_declare_use(store, param, segment);
 }
 
 /* Work of the pool on consecutive elements. */

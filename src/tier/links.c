@@ -176,11 +176,6 @@ double hil_links_now(const hil_links *links)
     return links->engine->now(links);
 }
 
-bool hil_links_rehearse(const hil_links *links)
-{
-    return links->engine == &hil_links_virtual;
-}
-
 void hil_links_take_account(hil_links *links, hil_account *out)
 {
     pthread_mutex_lock(&links->lock);

@@ -73,7 +73,6 @@ bool hil_links_over(hil_links *links, const hil_fence *fence);
 void hil_links_compute(hil_links *links, double seconds);
 /* Seconds: the rehearsal's clock, or the machine's. */
 double hil_links_now(const hil_links *links);
-bool hil_links_rehearse(const hil_links *links);
 
 /* Since the last call of hil_links_take_account. Copies of WRITE jobs count as to_device, of READ
    jobs as to_host. */

@@ -159,7 +159,7 @@ static hil_status send_to_host(hil_parking *p, hil_parcel *parcel, hil_fence *go
         return hil_fail(
             HIL_ERR_BUDGET,
             "out of host memory: no room for a tensor of %s, with %s taken of the %s "
-            "for activations; try a larger --host-memory (now %s)",
+            "for tensors that wait; try a larger --host-memory (now %s)",
             hil_text_bytes(want, parcel->bytes), hil_text_bytes(taken, hil_region_used(p->host)),
             hil_text_bytes(all, p->host_bytes), hil_text_bytes(budget, p->tiers->host_bytes));
     }

@@ -187,8 +187,3 @@ size_t hil_region_extent(const hil_region *region)
 {
     return region->extent;
 }
-
-void hil_region_reset_peak(hil_region *region)
-{
-    region->peak = region->used;
-}

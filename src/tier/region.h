@@ -22,11 +22,10 @@ bool hil_region_fits(const hil_region *region, size_t bytes);
 /* The block is free as soon as `after` (NULL: at once) is over. */
 void hil_region_give(hil_region *region, size_t offset, const hil_fence *after);
 
-/* Bytes taken now, and the most at any time since create or reset_peak. */
+/* Bytes taken now, and the most at any time so far. */
 size_t hil_region_used(const hil_region *region);
 size_t hil_region_peak(const hil_region *region);
 /* The end of the highest block ever taken: what the region needs to work as it did. */
 size_t hil_region_extent(const hil_region *region);
-void hil_region_reset_peak(hil_region *region);
 
 #endif

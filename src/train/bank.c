@@ -2,21 +2,24 @@
 #include "train/bank.h"
 
 #include "base/alloc.h"
+#include "hilbert/trainer.h"
 #include "train/account.h"
 
 #include <string.h>
 
 void hil_bank_defaults(hil_bank_options *options)
 {
+    hil_trainer_options trainer;
+    hil_trainer_defaults(&trainer);
     *options = (hil_bank_options){
-        .dtype = "bf16",
-        .optimizer = hil_rules[HIL_ADAMW].name,
-        .weight_decay = 0.1,
-        .clip = 1.0,
-        .beta1 = 0.9,
-        .beta2 = -1,
-        .eps = 1e-8,
-        .tile_size = (uint64_t)256 << 20,
+        .dtype = trainer.dtype,
+        .optimizer = trainer.optimizer,
+        .weight_decay = trainer.weight_decay,
+        .clip = trainer.clip,
+        .beta1 = trainer.beta1,
+        .beta2 = trainer.beta2,
+        .eps = trainer.eps,
+        .tile_size = trainer.tile_size,
     };
 }
 

@@ -108,6 +108,7 @@ BEGIN {
     rank["cli"] = 9
     public_layer["status.h"] = public_layer["account.h"] = "base"
     public_layer["io.h"] = "io"
+    public_layer["comm.h"] = "comm"
     public_layer["nn.h"] = "autograd"
     public_layer["store.h"] = public_layer["run.h"] = public_layer["plan.h"] = public_layer["trainer.h"] = public_layer["checkpoint.h"] = "train"
     marker = "TO" "DO|FIX" "ME|XX" "X|HA" "CK"

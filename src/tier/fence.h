@@ -15,6 +15,9 @@ typedef enum hil_link {
     HIL_LINK_READ,   /* the sweep: states to where they are updated */
     HIL_LINK_UPDATE, /* the sweep: arithmetic */
     HIL_LINK_WRITE,  /* the sweep: states back home */
+    HIL_LINK_GATHER, /* slices of weights from all ranks */
+    HIL_LINK_REDUCE, /* gradients to the ranks that own them, and their sum */
+    HIL_LINK_SAVE,   /* states to a checkpoint */
     HIL_LINKS
 } hil_link;
 

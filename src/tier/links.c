@@ -35,7 +35,7 @@ bool hil_links_ready(const hil_links *links, hil_link link)
 
 void hil_links_retire(hil_links *links, const hil_job *job, double start, double end)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = job->bytes;
     for (int i = 0; i < job->parts; ++i) bytes += job->part[i].bytes;
     ++links->queue[job->link].retired;
     links->account.busy[job->link] += end - start;
@@ -82,7 +82,7 @@ static void account_add(hil_account *account, const hil_job *job)
 {
     uint64_t copied = hil_job_bytes(job, HIL_PART_COPY);
     uint64_t read = hil_job_bytes(job, HIL_PART_READ), written = hil_job_bytes(job, HIL_PART_WRITE);
-    account->bytes[job->link] += copied + read + written;
+    account->bytes[job->link] += copied + read + written + job->bytes;
     account->disk_read += read;
     account->disk_written += written;
     if (hil_link_to_device(job->link))

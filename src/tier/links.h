@@ -39,10 +39,11 @@ typedef struct hil_job {
     hil_fence after; /* starts when this is over */
     int parts;
     hil_part part[HIL_JOB_PARTS];
-    /* HIL_LINK_UPDATE: runs on the link's thread. */
+    /* HIL_LINK_UPDATE, GATHER, REDUCE, SAVE: runs on the link's thread. */
     hil_status (*run)(void *context, int64_t index);
     void *context;
     int64_t index;
+    uint64_t bytes;   /* that `run` moves, for the account */
     double seconds;   /* what `run` takes, for the rehearsal */
     const char *name; /* for the timeline; borrowed for ever */
 } hil_job;

@@ -33,7 +33,7 @@ static running begin(const hil_links *links, const hil_job *job, double clock)
     r.read = (double)hil_job_bytes(job, HIL_PART_READ);
     r.write = (double)hil_job_bytes(job, HIL_PART_WRITE);
     r.seconds = divide((double)hil_job_bytes(job, HIL_PART_COPY), copy);
-    if (job->link == HIL_LINK_UPDATE) r.seconds += job->seconds;
+    r.seconds += job->seconds;
     if (!(speeds->disk_read > 0)) r.read = 0;
     if (!(speeds->disk_write > 0)) r.write = 0;
     return r;

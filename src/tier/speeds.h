@@ -6,6 +6,7 @@
 typedef struct hil_speeds {
     double disk_read, disk_write, disk_mixed; /* all drives together; mixed: both ways, summed */
     double to_device, to_host;                /* copies by one link */
+    double network;                           /* bytes that a rank receives when all gather */
     double memory;                            /* streaming reads and writes by all cores */
     double gemm[3];                           /* fp32, bf16, fp16: large products */
     double attention[3];

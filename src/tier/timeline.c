@@ -44,6 +44,9 @@ static const char *const track_names[HIL_TRACKS] = {
     [HIL_LINK_READ] = "update: read states",
     [HIL_LINK_UPDATE] = "update: arithmetic",
     [HIL_LINK_WRITE] = "update: write states",
+    [HIL_LINK_GATHER] = "gather: weights from all ranks",
+    [HIL_LINK_REDUCE] = "reduce: gradients over ranks",
+    [HIL_LINK_SAVE] = "save: states to a checkpoint",
     [HIL_TRACK_COMPUTE] = "compute",
     [HIL_TRACK_WAIT] = "waiting",
 };

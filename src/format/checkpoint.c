@@ -26,8 +26,9 @@ static hil_status step_path(char out[HIL_PATH_MAX], const char *folder, int64_t 
     return hil_path_join(out, folder, name);
 }
 
-uint64_t hil_checkpoint_bytes(const hil_store *store)
+uint64_t hil_checkpoint_bytes(const hil_store *store, const char *model)
 {
+    (void)model;
     uint64_t bytes = 65536;
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         const hil_param *p = hil_store_at(store, i);
@@ -148,9 +149,10 @@ static hil_status write_all(const char *temporary, hil_store *store, const json_
 }
 
 /* A new folder's own name must be durable as well. */
-hil_status hil_checkpoint_save(const char *folder, int64_t step, hil_store *store,
-                               const json_t *state)
+hil_status hil_checkpoint_save(const hil_checkpoint_options *options, const json_t *state)
 {
+    const char *folder = options->folder;
+    int64_t step = options->step;
     char final[HIL_PATH_MAX], temporary[HIL_PATH_MAX], name[80];
     HIL_TRY(hil_folder_create(folder));
     HIL_TRY(step_path(final, folder, step));
@@ -158,7 +160,7 @@ hil_status hil_checkpoint_save(const char *folder, int64_t step, hil_store *stor
     snprintf(name, sizeof name, "tmp-%ld-step-%lld", (long)getpid(), (long long)step);
     HIL_TRY(hil_path_join(temporary, folder, name));
     HIL_TRY(hil_folder_create(temporary));
-    hil_status status = write_all(temporary, store, state);
+    hil_status status = write_all(temporary, options->store, state);
     if (status == HIL_OK && rename(temporary, final) != 0)
         status = hil_fail(HIL_ERR_IO, "cannot rename %s: %s", temporary, strerror(errno));
     if (status != HIL_OK) {
@@ -212,8 +214,9 @@ hil_status hil_checkpoint_state(const char *folder, int64_t step, json_t **state
     return *state ? HIL_OK : hil_fail(HIL_ERR_INPUT, "step-%lld has no state", (long long)step);
 }
 
-hil_status hil_checkpoint_verify(const char *folder, int64_t step)
+hil_status hil_checkpoint_verify(const char *folder, int64_t step, hil_comm *comm)
 {
+    (void)comm;
     json_t *manifest;
     char dir[HIL_PATH_MAX], path[HIL_PATH_MAX], hash[17];
     HIL_TRY(open_manifest(folder, step, &manifest));
@@ -334,7 +337,7 @@ static hil_status list_steps(const char *folder, int64_t **steps, size_t *count)
     return status;
 }
 
-hil_status hil_checkpoint_find(const char *folder, hil_checkpoint_found *out)
+hil_status hil_checkpoint_find(const char *folder, hil_comm *comm, hil_checkpoint_found *out)
 {
     int64_t latest = read_latest(folder), *steps;
     size_t count;
@@ -343,7 +346,7 @@ hil_status hil_checkpoint_find(const char *folder, hil_checkpoint_found *out)
     for (size_t i = 0; status == HIL_OK && out->step < 0 && i <= count; ++i) {
         int64_t step = i == 0 ? latest : steps[i - 1];
         if (step < 0 || (i > 0 && step == latest)) continue;
-        hil_status whole = hil_checkpoint_verify(folder, step);
+        hil_status whole = hil_checkpoint_verify(folder, step, comm);
         if (whole == HIL_OK)
             out->step = step;
         else if (whole != HIL_ERR_INPUT) /* not damaged, only out of reach just now */

@@ -222,7 +222,7 @@ static hil_status resume(job *j)
 {
     hil_checkpoint_found found;
     j->saved = -1;
-    if (j->options->resume) HIL_TRY(hil_checkpoint_find(j->folder.checkpoints, &found));
+    if (j->options->resume) HIL_TRY(hil_checkpoint_find(j->folder.checkpoints, NULL, &found));
     if (!j->options->resume) {
         found.step = -1;
     } else if (found.warning[0]) {
@@ -244,8 +244,12 @@ static hil_status save(job *j)
     HIL_TRY(hil_metrics_sync(&j->metrics));
     j->run.scaling = j->trainer->scaling;
     HIL_TRY(hil_state_write(j->options, &j->run, &state));
-    hil_status status =
-        hil_checkpoint_save(j->folder.checkpoints, j->run.step, j->model->store, state);
+    hil_checkpoint_options options = {.folder = j->folder.checkpoints,
+                                      .step = j->run.step,
+                                      .store = j->model->store,
+                                      .model = j->source.folder,
+                                      .config = j->source.config_path};
+    hil_status status = hil_checkpoint_save(&options, state);
     json_decref(state);
     HIL_TRY(status);
     j->saved = j->run.step;

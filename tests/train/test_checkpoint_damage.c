@@ -26,7 +26,7 @@ static off_t size_of(const char *path)
 static void check_found(const char *checkpoints, int64_t step, bool warned)
 {
     hil_checkpoint_found found;
-    CHECK_OK(hil_checkpoint_find(checkpoints, &found));
+    CHECK_OK(hil_checkpoint_find(checkpoints, NULL, &found));
     CHECK_INT(found.step, step);
     CHECK_INT(found.warning[0] != 0, warned);
 }

@@ -1,0 +1,38 @@
+/* train.h - inside of hil_train: everything a run holds, opened and closed. */
+#ifndef HIL_TRAIN_TRAIN_H
+#define HIL_TRAIN_TRAIN_H
+
+#include "train/batches.h"
+#include "train/folder.h"
+#include "train/metrics.h"
+#include "train/state.h"
+
+/* Everything a run holds. */
+typedef struct hil_training {
+    const hil_train_options *options;
+    const hil_observer *observer;
+    hil_source source;
+    hil_folder folder;
+    hil_dataset *data, *held_out;
+    hil_batches batches, eval_batches;
+    hil_model *model;
+    hil_trainer *trainer;
+    hil_metrics metrics;
+    hil_timeline *timeline;
+    hil_tier_budgets budget;
+    hil_dtype save_dtype;
+    int64_t parameters;
+    hil_run_state run;
+    int64_t steps;   /* the last one */
+    int64_t *index;  /* of a batch's windows */
+    int64_t saved;   /* step of the newest checkpoint, -1: none */
+    double started;  /* of the loop */
+    int64_t resumed; /* steps that were there before */
+} hil_training;
+
+/* train_open.c: everything up to the first step. Call hil_training_close after a failure as well.
+ */
+hil_status hil_training_open(hil_training *training);
+void hil_training_close(hil_training *training);
+
+#endif

@@ -1,0 +1,252 @@
+/* train_open.c - what a run needs before its first step: checked, opened, resumed. */
+#include "train/train.h"
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "format/checkpoint.h"
+#include "train/outline.h"
+#include "train/plan_print.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef hil_training job;
+
+static hil_status check_range(const char *name, double value, double least, double most)
+{
+    if (value >= least && value <= most) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE, "--%s %g: expected %g to %g", name, value, least, most);
+}
+
+static hil_status check_options(const hil_train_options *o)
+{
+    if (!o->model || !o->out || !o->data_count)
+        return hil_fail(HIL_ERR_USAGE, "train needs a model, data and an output folder");
+    if (o->resume && o->overwrite)
+        return hil_fail(HIL_ERR_USAGE, "--resume and --overwrite contradict each other");
+    if (o->eval_data && o->eval_fraction > 0)
+        return hil_fail(HIL_ERR_USAGE, "--eval-data and --eval-fraction contradict each other");
+    if (o->steps > 0 && o->epochs > 0)
+        return hil_fail(HIL_ERR_USAGE, "--steps and --epochs contradict each other");
+    HIL_TRY(check_range("steps", (double)o->steps, 0, 1e15));
+    HIL_TRY(check_range("epochs", o->epochs, 0, 1e9));
+    HIL_TRY(check_range("batch", (double)o->batch, 1, 1e9));
+    HIL_TRY(check_range("micro-batch", (double)o->micro_batch, 0, (double)o->batch));
+    HIL_TRY(check_range("lr", o->lr, 0, 1e30));
+    HIL_TRY(check_range("weight-decay", o->weight_decay, 0, 1e6));
+    HIL_TRY(check_range("clip", o->clip, 0, 1e30));
+    HIL_TRY(check_range("beta1", o->beta1, 0, 0.9999999));
+    HIL_TRY(check_range("beta2", o->beta2 < 0 ? 0 : o->beta2, 0, 0.9999999));
+    HIL_TRY(check_range("eps", o->eps, 0, 1));
+    HIL_TRY(check_range("warmup", (double)o->warmup, 0, 1e15));
+    HIL_TRY(check_range("eval-fraction", o->eval_fraction, 0, 0.99));
+    HIL_TRY(check_range("eval-every", (double)o->eval_every, 0, 1e15));
+    HIL_TRY(check_range("save-every", (double)o->save_every, 0, 1e15));
+    HIL_TRY(check_range("keep", (double)o->keep, 1, 1e6));
+    return HIL_OK;
+}
+
+/* A wrong name is worth saying before a large model is read. */
+static hil_status check_files(const hil_train_options *o)
+{
+    for (size_t i = 0; i <= o->data_count; ++i) {
+        const char *path = i < o->data_count ? o->data[i] : o->eval_data;
+        if (path && access(path, R_OK) != 0)
+            return hil_fail(HIL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    }
+    return HIL_OK;
+}
+
+static hil_status open_data(job *j)
+{
+    const hil_train_options *o = j->options;
+    hil_source_files files = {o->data,         o->data_count, j->run.seq,
+                              j->folder.cache, j->observer,   o->stop};
+    HIL_TRY(hil_source_data(&j->source, &files, &j->data));
+    j->run.data_tokens = hil_dataset_tokens(j->data);
+    j->run.data_content = hil_dataset_content(j->data);
+    if (o->eval_data) {
+        files.path = &o->eval_data;
+        files.count = 1;
+        HIL_TRY(hil_source_data(&j->source, &files, &j->held_out));
+    } else if (o->eval_fraction > 0) {
+        HIL_TRY(hil_dataset_hold_out(j->data, o->eval_fraction, &j->held_out));
+    }
+    j->batches = (hil_batches){.data = j->data, .seq = j->run.seq};
+    j->eval_batches =
+        (hil_batches){.data = j->held_out, .observer = j->observer, .seq = j->run.seq};
+    j->steps = o->steps;
+    double epochs = o->epochs > 0 ? o->epochs : 1;
+    if (!j->steps)
+        j->steps = (int64_t)ceil(epochs * (double)hil_dataset_windows(j->data) / (double)o->batch);
+    return HIL_OK;
+}
+
+static hil_status open_model(job *j)
+{
+    const hil_train_options *o = j->options;
+    hil_trainer_options trainer;
+    hil_trainer_defaults(&trainer);
+    trainer.dtype = o->dtype;
+    trainer.optimizer = o->optimizer;
+    trainer.freeze = o->freeze;
+    trainer.freeze_count = o->freeze_count;
+    trainer.threads = o->threads;
+    trainer.seed = o->seed;
+    trainer.weight_decay = o->weight_decay;
+    trainer.clip = o->clip;
+    trainer.beta1 = o->beta1;
+    trainer.beta2 = o->beta2;
+    trainer.eps = o->eps;
+    trainer.recompute = o->recompute;
+    trainer.tile_size = o->tile_size;
+    trainer.sequences = o->batch;
+    trainer.length = j->run.seq;
+    trainer.micro_batch = j->run.micro_batch;
+    trainer.device_memory = o->device_memory;
+    trainer.host_memory = o->host_memory;
+    trainer.disks = o->disks;
+    trainer.disk_count = o->disk_count;
+    trainer.io = o->io;
+    trainer.prefetch = o->prefetch;
+    trainer.plan = o->plan;
+    trainer.probe_cache = o->probe_cache;
+    HIL_TRY(hil_source_load(&j->source, &trainer, j->observer, &j->model, &j->trainer));
+    hil_trainer_set_timeline(j->trainer, j->timeline);
+    j->run.beta2 = j->trainer->optimizer.beta2;
+    j->run.scaling = j->trainer->scaling;
+    j->save_dtype = j->source.config.dtype;
+    if (o->save_dtype) HIL_TRY(hil_dtype_parse(o->save_dtype, &j->save_dtype));
+    return hil_folder_check_space(&j->folder, j->model->store, j->save_dtype, o->keep);
+}
+
+static hil_status tell_plan(const job *j)
+{
+    const hil_planned *planned = &j->trainer->planned;
+    hil_plan_view view = {
+        .outline = &planned->outline, .plan = &planned->plan, .machine = &planned->machine};
+    hil_text text = {0};
+    hil_status status = hil_plan_print_short(&view, &text);
+    if (status == HIL_OK) hil_note(j->observer, "%s", text.data);
+    hil_text_free(&text);
+    return status;
+}
+
+/* Other instructions sum in another order: still right, no longer the same bits. */
+static hil_status compare_instructions(const job *j, const json_t *state)
+{
+    const char *before = j->run.isa;
+    HIL_TRY(hil_json_string(state, "instructions", "checkpoint", &before));
+    if (strcmp(before, j->run.isa) != 0)
+        hil_note(j->observer, "computed with %s before, with %s now: the last bits will differ",
+                 before, j->run.isa);
+    return HIL_OK;
+}
+
+static hil_status take_up(job *j, int64_t step)
+{
+    json_t *state;
+    HIL_TRY(hil_checkpoint_state(j->folder.checkpoints, step, &state));
+    hil_status status = hil_state_read(state, j->options, &j->run);
+    if (status == HIL_OK) status = compare_instructions(j, state);
+    json_decref(state);
+    HIL_TRY(status);
+    if (j->run.step != step || j->run.tokens < 0)
+        return hil_fail(HIL_ERR_INPUT, "%s/step-%lld holds the state of step %lld",
+                        j->folder.checkpoints, (long long)step, (long long)j->run.step);
+    if (j->run.step > j->steps)
+        return hil_fail(HIL_ERR_USAGE,
+                        "cannot resume: the run is at step %lld, beyond --steps %lld",
+                        (long long)j->run.step, (long long)j->steps);
+    HIL_TRY(hil_checkpoint_load(j->folder.checkpoints, step, j->model->store));
+    HIL_TRY(hil_checkpoint_return_to(j->folder.checkpoints, step));
+    j->trainer->scaling = j->run.scaling;
+    j->trainer->step = j->saved = j->resumed = j->run.step;
+    hil_note(j->observer, "resuming after step %lld", (long long)j->run.step);
+    return HIL_OK;
+}
+
+/* Takes up the newest whole checkpoint, if there is one. */
+static hil_status resume(job *j)
+{
+    hil_checkpoint_found found;
+    j->saved = -1;
+    if (j->options->resume) HIL_TRY(hil_checkpoint_find(j->folder.checkpoints, NULL, &found));
+    if (!j->options->resume) {
+        found.step = -1;
+    } else if (found.warning[0]) {
+        hil_note(j->observer, "%s: taking the one before", found.warning);
+    } else if (found.step < 0) {
+        hil_note(j->observer, "no checkpoint in %s: starting afresh", j->folder.path);
+    }
+    if (found.step >= 0) HIL_TRY(take_up(j, found.step));
+    HIL_TRY(hil_folder_begin(&j->folder, j->options));
+    HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep));
+    HIL_TRY(hil_metrics_open(&j->metrics, j->folder.metrics, j->run.step));
+    return hil_folder_sync(j->folder.path);
+}
+
+/* Drives whose size was left open set no limit. */
+static hil_tier_budgets budgets(const hil_train_options *o)
+{
+    hil_tier_budgets budget = {o->device_memory, o->host_memory, 0};
+    for (size_t i = 0; i < o->disk_count; ++i) budget.disk += o->disks[i].bytes;
+    for (size_t i = 0; i < o->disk_count; ++i)
+        if (!o->disks[i].bytes) budget.disk = 0;
+    return budget;
+}
+
+static void tell_job(job *j)
+{
+    const hil_train_options *o = j->options;
+    for (size_t i = 0; i < hil_store_count(j->model->store); ++i)
+        j->parameters += hil_param_elements(hil_store_at(j->model->store, i));
+    char parameters[32];
+    hil_text_count(parameters, (uint64_t)j->parameters);
+    hil_note(j->observer,
+             "%s with %s parameters in %s; %lld tokens of data; %lld step%s of %lld x %lld tokens",
+             hil_arch_name(j->source.config.arch), parameters, o->dtype,
+             (long long)j->run.data_tokens, (long long)j->steps, j->steps == 1 ? "" : "s",
+             (long long)o->batch, (long long)j->run.seq);
+}
+
+hil_status hil_training_open(job *j)
+{
+    const hil_train_options *o = j->options;
+    j->run.isa = hil_cpu_name(hil_cpu_best());
+    j->budget = budgets(o);
+    HIL_TRY(check_options(o));
+    HIL_TRY(hil_source_open(&j->source, o->model));
+    j->run.config_key = j->source.config_key;
+    HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));
+    j->run.micro_batch = o->micro_batch;
+    if (!j->run.micro_batch)
+        j->run.micro_batch = hil_source_micro_batch(&j->source, j->run.seq, o->batch);
+    HIL_TRY(check_files(o));
+    HIL_TRY(hil_folder_open(&j->folder, o, &j->source));
+    if (o->trace) HIL_TRY(hil_timeline_open(&j->timeline, o->trace));
+    HIL_TRY(open_model(j));
+    HIL_TRY(open_data(j));
+    HIL_TRY(hil_folder_check_space(&j->folder, j->model->store, j->save_dtype, o->keep));
+    HIL_TRY(HIL_ALLOC(o->batch, &j->index));
+    HIL_TRY(resume(j));
+    tell_job(j);
+    return tell_plan(j);
+}
+
+void hil_training_close(job *j)
+{
+    hil_metrics_close(&j->metrics);
+    hil_trainer_destroy(j->trainer);
+    hil_timeline_close(j->timeline);
+    hil_model_destroy(j->model);
+    hil_batches_free(&j->batches);
+    hil_batches_free(&j->eval_batches);
+    hil_dataset_close(j->held_out);
+    hil_dataset_close(j->data);
+    hil_source_close(&j->source);
+    hil_folder_close(&j->folder);
+    hil_free(j->index);
+}

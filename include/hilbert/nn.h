@@ -62,6 +62,11 @@ typedef struct hil_param_form {
 HIL_API hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,
                                    hil_param **out);
 
+/* The segment appended last may use this parameter, on a path that depends on data. What a segment
+   uses on its usual path (see hil_value_ids) needs no saying. Alone, what was not said is merely
+   slower; with several ranks it is an error, because all of them bring what any may use. */
+HIL_API hil_status hil_model_use(hil_model *model, hil_param *param);
+
 /* The batch, as int32 values of shape (B, T). */
 HIL_API hil_value *hil_batch_tokens(hil_tape *tape);
 HIL_API hil_value *hil_batch_positions(hil_tape *tape);

@@ -37,6 +37,14 @@ static hil_visit visit_at(const hil_engine *e, int64_t count, int64_t i)
     return (hil_visit){true, segments - 1 - (int)(i / count), i % count};
 }
 
+static hil_status enter(hil_engine *e, const hil_visit *v)
+{
+    const hil_stop stop = {.segment = v->segment,
+                           .way = v->back ? HIL_BACKWARD : HIL_FORWARD,
+                           .name = e->model->segments[v->segment].name};
+    return hil_store_pass_enter(e->model->store, &stop);
+}
+
 static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t count, bool last,
                               double *loss)
 {
@@ -47,13 +55,13 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
         int64_t m = v.slot;
         e->has_next = i + 1 < visits;
         if (e->has_next) e->next = visit_at(e, count, i + 1);
-        HIL_TRY(hil_store_pass_mark(store));
+        HIL_TRY(enter(e, &v));
         HIL_TRY(hil_visit_call(e, &v));
         if (e->has_next && e->options.prefetch) HIL_TRY(hil_visit_call(e, &e->next));
         if (v.back) {
             HIL_TRY(hil_visit_backward(e, &micro[m], &v, &loss[m]));
             if (m + 1 < count) continue;
-            HIL_TRY(hil_store_pass_mark(store));
+            HIL_TRY(hil_store_pass_leave(store));
             if (last) HIL_TRY(hil_store_give_gradients(store, v.segment));
         } else {
             hil_keep what = m < e->place[v.segment].keep ? HIL_KEEP_TAPE : HIL_KEEP_NOTHING;
@@ -121,9 +129,9 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
     hil_pass pass = mode == HIL_MODE_GENERATE ? HIL_PASS_GENERATE : HIL_PASS_LOSS;
     if (store) HIL_TRY_DONE(hil_store_pass_begin(store, pass));
     for (int s = 0; s < (int)e->model->count; ++s) {
-        if (store) HIL_TRY_DONE(hil_store_pass_mark(store));
-        HIL_TRY_DONE(
-            hil_visit_forward(e, micro, &(hil_visit){.segment = s}, HIL_KEEP_NOTHING, loss));
+        const hil_visit v = {.segment = s};
+        if (store) HIL_TRY_DONE(enter(e, &v));
+        HIL_TRY_DONE(hil_visit_forward(e, micro, &v, HIL_KEEP_NOTHING, loss));
         release_passed(e, s);
     }
     if (store) HIL_TRY_DONE(hil_store_pass_end(store));
@@ -230,6 +238,9 @@ hil_status hil_engine_trace(hil_model *model, hil_dtype compute)
     hil_micro shapes = {.sequences = 1, .length = 2};
     hil_status status = begin(&e, model, &(hil_engine_options){.compute = compute});
     if (status == HIL_OK) status = forward_only(e, &shapes, HIL_MODE_TRACE, &none);
+    for (size_t i = 0; i < model->extras && status == HIL_OK; ++i)
+        status =
+            hil_store_declare_use(model->store, model->extra[i].param, model->extra[i].segment);
     if (status == HIL_OK) {
         model->vocab = e->context.vocab;
         model->traced = true;

@@ -24,6 +24,7 @@ void hil_model_destroy(hil_model *model)
     hil_store_destroy(model->store);
     hil_arena_free(&model->arena);
     hil_free(model->segments);
+    hil_free(model->extra);
     hil_free(model);
 }
 
@@ -57,6 +58,19 @@ hil_status hil_model_param(hil_model *model, const char *name, const hil_param_f
     };
     if (matrix) spec.init = HIL_INIT_NORMAL;
     return hil_store_add(model->store, &spec, out);
+}
+
+hil_status hil_model_use(hil_model *model, hil_param *param)
+{
+    const char *name = hil_param_spec_of(param)->name;
+    if (!model->count)
+        return hil_fail(HIL_ERR_USAGE, "parameter %s: no segment was appended that may use it",
+                        name);
+    if (model->traced)
+        return hil_fail(HIL_ERR_USAGE, "parameter %s: the model has a trainer already", name);
+    HIL_TRY(HIL_GROW(&model->extra, &model->extras_room, model->extras + 1));
+    model->extra[model->extras++] = (hil_extra){(int)model->count - 1, param};
+    return HIL_OK;
 }
 
 hil_status hil_values_set(hil_values *values, const char *name, hil_value *value)

@@ -13,11 +13,19 @@ typedef struct hil_segment {
     void *layer;
 } hil_segment;
 
+/* What a segment may use besides what its usual path does. */
+typedef struct hil_extra {
+    int segment;
+    hil_param *param;
+} hil_extra;
+
 struct hil_model {
     hil_arena arena;
     hil_store *store;
     hil_segment *segments;
     size_t count, capacity;
+    hil_extra *extra;
+    size_t extras, extras_room;
     /* Known when it was traced. */
     bool traced;
     bool reads_earlier; /* some segment reads more than its predecessor's values */

@@ -221,8 +221,7 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
     }
     if (tape->context->mode == HIL_MODE_TRACE) {
         for (int i = 0; i < node->params; ++i)
-            if (hil_param_trainable(node->param[i]))
-                HIL_TRY(hil_store_declare_use(tape->context->store, node->param[i], tape->segment));
+            HIL_TRY(hil_store_declare_use(tape->context->store, node->param[i], tape->segment));
         return HIL_OK;
     }
     HIL_TRY(run_forward(tape, &call));

@@ -12,6 +12,8 @@ hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment
     int64_t tiles = tile ? (param->elements + tile - 1) / tile : 1;
     for (int64_t t = 0; t < tiles; ++t) {
         hil_unit *unit = hil_unit_of(store, param, t);
+        HIL_TRY(hil_segment_declare(store, segment, (size_t)(unit - store->unit)));
+        if (!unit->trainable) continue;
         int i = 0;
         while (i < unit->uses && unit->use[i].segment != segment) ++i;
         if (i < unit->uses) continue;
@@ -77,7 +79,7 @@ hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment
     int i;
     HIL_TRY(find_use(store, param, segment, unit, &i));
     hil_use *use = &unit->use[i];
-    HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
+    if (!use->held) HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
     HIL_TRY(hil_links_wait(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
     if (!use->summing) {
         run(store, zero_task, &(piece){.out = use->sum.data, .count = unit->elements});
@@ -87,7 +89,7 @@ hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment
     ++use->pins;
     member->summed |= 1u << i;
     *sum = (float *)use->sum.data + member->offset;
-    hil_status status = hil_window_prefetch(store);
+    hil_status status = use->held ? HIL_OK : hil_window_prefetch(store);
     if (status != HIL_OK) --use->pins;
     return status;
 }
@@ -221,6 +223,15 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
     return status;
 }
 
+static void drop_sum(hil_store *store, hil_unit *unit, int i)
+{
+    hil_use *use = &unit->use[i];
+    if (use->sum.data) hil_window_remove(store, hil_entity(store, unit, i));
+    hil_parcel_drop(store->spilled, &use->sum);
+    use->sum = (hil_parcel){0};
+    use->summing = false;
+}
+
 static hil_status give(hil_store *store, hil_unit *unit, int i)
 {
     hil_use *use = &unit->use[i];
@@ -243,11 +254,16 @@ static hil_status give(hil_store *store, hil_unit *unit, int i)
     hil_fence_join(&use->sum.ready, &use->left);
     HIL_TRY(status);
     if (unit->uses == 1) hil_gradient_squared(store, unit);
-    hil_window_remove(store, entity);
-    hil_parcel_drop(store->spilled, &use->sum);
-    use->sum = (hil_parcel){0};
-    use->summing = false;
+    drop_sum(store, unit, i);
     use->given = true;
+    return hil_window_prefetch(store);
+}
+
+/* Nobody added to it: the order goes on as if somebody had. */
+static hil_status skip(hil_store *store, hil_unit *unit, int i)
+{
+    HIL_TRY(hil_order_use(store->pass, hil_entity(store, unit, i)));
+    drop_sum(store, unit, i);
     return hil_window_prefetch(store);
 }
 
@@ -255,9 +271,13 @@ hil_status hil_store_give_gradients(hil_store *store, int segment)
 {
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
-        for (int i = 0; i < unit->uses; ++i)
-            if (unit->use[i].segment == segment && unit->use[i].summing)
+        for (int i = 0; i < unit->uses; ++i) {
+            if (unit->use[i].segment != segment) continue;
+            if (unit->use[i].summing)
                 HIL_TRY(give(store, unit, i));
+            else if (store->plan->by_segment)
+                HIL_TRY(skip(store, unit, i));
+        }
     }
     return HIL_OK;
 }
@@ -268,11 +288,10 @@ void hil_store_step_end(hil_store *store)
         hil_unit *unit = &store->unit[u];
         for (int i = 0; i < unit->uses; ++i) {
             hil_use *use = &unit->use[i];
-            if (use->sum.data) hil_window_remove(store, hil_entity(store, unit, i));
-            hil_parcel_drop(store->spilled, &use->sum);
-            use->sum = (hil_parcel){0};
-            use->summing = use->given = false;
+            drop_sum(store, unit, i);
+            use->given = false;
             use->pins = 0;
+            use->held = false;
         }
         for (int m = 0; m < unit->members; ++m) unit->member[m].summed = 0;
     }

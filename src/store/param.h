@@ -46,6 +46,7 @@ typedef struct hil_use {
     int segment;
     hil_parcel sum; /* fp32, in the window or where it was spilled */
     int pins;
+    bool held;    /* by the visit that runs */
     bool summing; /* the sum holds something of this step */
     bool given;   /* the gradient is at home, or on its way */
     hil_home home;
@@ -61,6 +62,7 @@ typedef struct hil_unit {
     hil_home home[HIL_GRADIENT]; /* by hil_unit_state */
     char *copy;                  /* the weight in the window; NULL: not there */
     int pins;
+    bool held;         /* by the visit that runs */
     hil_fence ready;   /* over: the copy may be read */
     hil_fence reading; /* over: nobody reads the weight at home any more */
     hil_fence swept;   /* over: the last update is at home */
@@ -69,6 +71,13 @@ typedef struct hil_unit {
     unsigned sweeping; /* bit per use: given in the step whose sweep runs */
     double *square;    /* of the gradient, per block */
 } hil_unit;
+
+/* What a segment may use. */
+typedef struct hil_declared {
+    int segment;
+    size_t *unit; /* ascending */
+    size_t count, room;
+} hil_declared;
 
 /* What the order of uses and the window number: the weight of a unit, or the sum of one use. */
 #define HIL_ENTITIES (1 + HIL_USES)
@@ -80,6 +89,8 @@ struct hil_store {
     size_t count, capacity;
     hil_unit *unit;
     size_t units, units_room;
+    hil_declared *declared;
+    size_t segments, segments_room;
 
     /* While open. */
     hil_store_opening opening;
@@ -94,6 +105,7 @@ struct hil_store {
     size_t here_count, here_room;
     hil_order order[HIL_PASSES];
     hil_order *pass; /* NULL between passes */
+    hil_stop stop;   /* where the pass is; HIL_NOWHERE between visits */
     int64_t misses;  /* see hil_store_misses */
     double *lanes;   /* HIL_SQUARES per block of the unit whose gradient is given */
     struct hil_stream *stream;
@@ -119,10 +131,19 @@ size_t hil_chunk_bytes(const hil_store *store, const hil_unit *unit, hil_unit_st
 hil_status hil_homes_open(hil_store *store);
 void hil_homes_close(hil_store *store);
 
+/* segment.c: the segment may use the unit; the visit is over; so it is after a failure. */
+hil_status hil_segment_declare(hil_store *store, int segment, size_t unit);
+void hil_segments_free(hil_store *store);
+hil_status hil_segment_leave(hil_store *store);
+void hil_segment_drop(hil_store *store);
+
 /* window.c: the weight or sum is on the device, or on its way, and pinned. */
 hil_status hil_window_room(hil_store *store, size_t bytes);
 hil_status hil_window_bring(hil_store *store, int32_t entity);
 hil_status hil_window_use(hil_store *store, int32_t entity);
+/* Whether it is there, or needs no window; everything that is not pinned leaves. */
+bool hil_window_has(const hil_store *store, int32_t entity);
+hil_status hil_window_clear(hil_store *store);
 void hil_window_remove(hil_store *store, int32_t entity);
 hil_status hil_window_prefetch(hil_store *store);
 void hil_window_forget(hil_store *store, hil_unit *unit);

@@ -30,8 +30,11 @@ typedef struct hil_plan {
     uint64_t disk_budget;
     bool prefetch;
     bool apart; /* the CPU cannot reach the device's memory: the sweep stages what lives there */
+    int ranks;  /* that divide every state among themselves; 0 and 1: alone */
+    int zero;   /* stage of ZeRO, 1 to 3: what the window holds at least */
     /* Decided. */
     int64_t group;       /* micro-batches that pass a segment together: 1, or all of a step */
+    bool by_segment;     /* a visit holds all that its segment may use: [Note: visits] in store.h */
     size_t window;       /* device bytes for weights and sums that come and go */
     size_t work;         /* device bytes for tensors */
     size_t ring;         /* host bytes: staging between disk and device */
@@ -48,6 +51,7 @@ typedef struct hil_plan {
     /* Predicted for one step. */
     uint64_t peak[HIL_TIERS];
     uint64_t disk_read, disk_written, to_device, to_host;
+    uint64_t gathered, reduced; /* received from other ranks: slices of weights, of gradients */
     double step_seconds, compute_seconds, update_seconds;
     double wait[HIL_WAITS];
     double busy[HIL_LINKS];

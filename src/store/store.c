@@ -18,6 +18,7 @@ void hil_store_destroy(hil_store *store)
     hil_store_close(store);
     hil_store_forget(store);
     hil_units_free(store);
+    hil_segments_free(store);
     for (size_t i = 0; i < store->count; ++i) {
         hil_free(store->params[i]->name);
         hil_free(store->params[i]);
@@ -144,6 +145,7 @@ hil_status hil_store_pass_begin(hil_store *store, hil_pass pass)
     HIL_TRY(hil_order_begin(&store->order[pass], store->units * HIL_ENTITIES));
     if (pass == HIL_PASS_TRAIN) HIL_TRY(start_afresh(store));
     store->pass = &store->order[pass];
+    store->stop = (hil_stop){.segment = HIL_NOWHERE};
     return hil_window_prefetch(store);
 }
 
@@ -154,6 +156,7 @@ hil_status hil_store_pass_mark(hil_store *store)
 
 hil_status hil_store_pass_end(hil_store *store)
 {
+    HIL_TRY(hil_segment_leave(store));
     hil_order *pass = store->pass;
     store->pass = NULL;
     return hil_order_end(pass);
@@ -161,7 +164,7 @@ hil_status hil_store_pass_end(hil_store *store)
 
 void hil_store_pass_drop(hil_store *store)
 {
-    for (size_t u = 0; u < store->units; ++u) store->unit[u].pins = 0;
+    hil_segment_drop(store);
     store->pass = NULL;
 }
 

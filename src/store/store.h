@@ -110,6 +110,8 @@ size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state)
 int64_t hil_unit_elements(const hil_store *store, size_t unit);
 int hil_unit_uses(const hil_store *store, size_t unit);
 int hil_unit_segment(const hil_store *store, size_t unit, int use);
+/* How many units a segment may use; *units are their numbers, ascending. */
+size_t hil_store_declared(const hil_store *store, int segment, const size_t **units);
 /* "name", "name[tile]" or "name..last" into `out`. */
 const char *hil_unit_name(const hil_store *store, size_t unit, char out[HIL_UNIT_NAME]);
 
@@ -128,8 +130,23 @@ bool hil_param_trainable(const hil_param *param);
 /* A pass is what the engine does in one go; each kind has its own order of uses. */
 typedef enum hil_pass { HIL_PASS_TRAIN, HIL_PASS_LOSS, HIL_PASS_GENERATE, HIL_PASSES } hil_pass;
 hil_status hil_store_pass_begin(hil_store *store, hil_pass pass);
-/* A segment is entered for a micro-batch, forward or backward: see [Note: repair] in order.h. */
+/* The pass is at a fixed point of its order: see [Note: repair] in order.h. */
 hil_status hil_store_pass_mark(hil_store *store);
+/* [Note: visits] A segment is visited for a micro-batch, forward or backward. Where the plan goes
+   by segment, entering it brings all weights that were declared for it, and in backward their sums,
+   and holds them until the next is entered or this one is left. What the model then asks for is
+   there, in any order, any number of times, or never: what moves follows from the sequence of
+   visits alone. Without, uses are brought one by one, and entering is a mark. */
+typedef enum hil_direction { HIL_FORWARD, HIL_BACKWARD } hil_direction;
+#define HIL_NOWHERE (-1)
+typedef struct hil_stop {
+    int segment;
+    hil_direction way;
+    const char *name; /* of the segment, for messages; borrowed until the pass ends */
+} hil_stop;
+hil_status hil_store_pass_enter(hil_store *store, const hil_stop *stop);
+/* Before the gradients of the segment are given. The end of a pass does it too. */
+hil_status hil_store_pass_leave(hil_store *store);
 hil_status hil_store_pass_end(hil_store *store);
 /* How often the order was repaired so far, all kinds together. */
 int64_t hil_store_repairs(const hil_store *store);
@@ -144,7 +161,8 @@ void hil_store_release(hil_store *store, hil_param *param, int64_t tile);
 
 /* [Note: uses] A parameter used in two segments (tied embeddings) has one gradient per segment that
    uses it: each is summed on its own over the micro-batches, given once, and the update adds them
-   in the order of the segments. So no order of execution changes the sum. */
+   in the order of the segments. So no order of execution changes the sum. A frozen parameter has
+   none and may be declared for any number of segments. */
 hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment);
 
 /* The fp32 sum of one tile's gradient for the use in `segment`: zero at the first call of a step.

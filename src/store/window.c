@@ -29,6 +29,11 @@ static bool is_resident(const hil_store *store, int32_t entity)
            unit_at(store, entity)->home[HIL_WEIGHT].tier == HIL_DEVICE;
 }
 
+bool hil_window_has(const hil_store *store, int32_t entity)
+{
+    return is_resident(store, entity) || is_here(store, entity);
+}
+
 static size_t bytes_of(const hil_store *store, int32_t entity)
 {
     const hil_unit *unit = unit_at(store, entity);
@@ -88,18 +93,25 @@ static hil_status leave(hil_store *store, int32_t entity)
     return HIL_OK;
 }
 
+static int pins_of(const hil_store *store, int32_t entity)
+{
+    const hil_use *use = use_at(store, entity);
+    return use ? use->pins : unit_at(store, entity)->pins;
+}
+
+hil_status hil_window_clear(hil_store *store)
+{
+    for (size_t i = store->here_count; i-- > 0;)
+        if (!pins_of(store, store->here[i])) HIL_TRY(leave(store, store->here[i]));
+    return HIL_OK;
+}
+
 void hil_window_forget(hil_store *store, hil_unit *unit)
 {
     if (!unit->copy) return;
     hil_window_remove(store, hil_entity(store, unit, HIL_OF_WEIGHT));
     hil_buffers_give_after(store->window, unit->copy, &unit->ready);
     unit->copy = NULL;
-}
-
-static int pins_of(const hil_store *store, int32_t entity)
-{
-    const hil_use *use = use_at(store, entity);
-    return use ? use->pins : unit_at(store, entity)->pins;
 }
 
 /* Makes room by letting go what is used after `horizon`, the last first. */
@@ -217,7 +229,7 @@ static hil_status start(hil_store *store, int32_t entity)
 
 hil_status hil_window_bring(hil_store *store, int32_t entity)
 {
-    if (is_resident(store, entity) || is_here(store, entity)) return HIL_OK;
+    if (hil_window_has(store, entity)) return HIL_OK;
     HIL_TRY(hil_window_room(store, bytes_of(store, entity)));
     const hil_use *use = use_at(store, entity);
     if (!use || use->summing) ++store->misses; /* a new sum is only room */
@@ -230,7 +242,7 @@ hil_status hil_window_prefetch(hil_store *store)
     if (!order || !store->plan->prefetch) return HIL_OK;
     for (; order->ahead < (int64_t)order->known.count; ++order->ahead) {
         int32_t entity = order->known.use[order->ahead];
-        if (is_resident(store, entity) || is_here(store, entity)) continue;
+        if (hil_window_has(store, entity)) continue;
         bool made;
         HIL_TRY(make_room(store, bytes_of(store, entity), order->ahead, &made));
         if (!made) return HIL_OK;
@@ -250,7 +262,7 @@ hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, c
     hil_unit *unit = hil_unit_of(store, param, tile);
     int64_t offset = unit->member[param->member].offset;
     size_t at = (size_t)offset * hil_dtype_size(unit->dtype);
-    HIL_TRY(hil_window_use(store, hil_entity(store, unit, HIL_OF_WEIGHT)));
+    if (!unit->held) HIL_TRY(hil_window_use(store, hil_entity(store, unit, HIL_OF_WEIGHT)));
     ++unit->pins;
     hil_status status = hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE);
     const char *memory = unit->home[HIL_WEIGHT].memory;
@@ -258,7 +270,7 @@ hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, c
         memory = unit->copy;
         if (status == HIL_OK) status = hil_links_wait(store->links, &unit->ready, HIL_WAIT_WEIGHTS);
     }
-    if (status == HIL_OK) status = hil_window_prefetch(store);
+    if (status == HIL_OK && !unit->held) status = hil_window_prefetch(store);
     if (status != HIL_OK) --unit->pins;
     *data = memory + at;
     return status;

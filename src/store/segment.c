@@ -1,0 +1,134 @@
+/* segment.c - which weights and sums a segment may use, and holding all of them while it is
+   visited; see [Note: visits]. */
+#include "base/alloc.h"
+#include "store/param.h"
+
+static hil_declared *find(const hil_store *store, int segment)
+{
+    for (size_t i = 0; i < store->segments; ++i)
+        if (store->declared[i].segment == segment) return &store->declared[i];
+    return NULL;
+}
+
+hil_status hil_segment_declare(hil_store *store, int segment, size_t unit)
+{
+    hil_declared *d = find(store, segment);
+    if (!d) {
+        HIL_TRY(HIL_GROW(&store->declared, &store->segments_room, store->segments + 1));
+        d = &store->declared[store->segments++];
+        *d = (hil_declared){.segment = segment};
+    }
+    size_t at = d->count;
+    while (at > 0 && d->unit[at - 1] > unit) --at;
+    if (at > 0 && d->unit[at - 1] == unit) return HIL_OK;
+    HIL_TRY(HIL_GROW(&d->unit, &d->room, d->count + 1));
+    for (size_t i = d->count++; i > at; --i) d->unit[i] = d->unit[i - 1];
+    d->unit[at] = unit;
+    return HIL_OK;
+}
+
+void hil_segments_free(hil_store *store)
+{
+    for (size_t i = 0; i < store->segments; ++i) hil_free(store->declared[i].unit);
+    hil_free(store->declared);
+}
+
+size_t hil_store_declared(const hil_store *store, int segment, const size_t **units)
+{
+    const hil_declared *d = find(store, segment);
+    *units = d ? d->unit : NULL;
+    return d ? d->count : 0;
+}
+
+/* Calls `act` for what a visit holds: weights in registered order, then the sums that backward adds
+   to. */
+typedef hil_status act(hil_store *store, int32_t entity, bool *held, int *pins);
+
+static hil_status each(hil_store *store, const hil_stop *stop, act *what)
+{
+    const hil_declared *d = find(store, stop->segment);
+    for (size_t k = 0; d && k < d->count; ++k) {
+        hil_unit *unit = &store->unit[d->unit[k]];
+        HIL_TRY(what(store, hil_entity(store, unit, HIL_OF_WEIGHT), &unit->held, &unit->pins));
+    }
+    for (size_t k = 0; d && k < d->count && stop->way == HIL_BACKWARD; ++k) {
+        hil_unit *unit = &store->unit[d->unit[k]];
+        for (int i = 0; i < unit->uses; ++i)
+            if (unit->use[i].segment == stop->segment)
+                HIL_TRY(what(store, hil_entity(store, unit, i), &unit->use[i].held,
+                             &unit->use[i].pins));
+    }
+    return HIL_OK;
+}
+
+static hil_status let_go(hil_store *store, int32_t entity, bool *held, int *pins)
+{
+    (void)store, (void)entity;
+    if (*held) --*pins;
+    *held = false;
+    return HIL_OK;
+}
+
+/* What is here stays, before room is made for the rest. */
+static hil_status expect(hil_store *store, int32_t entity, bool *held, int *pins)
+{
+    HIL_TRY(hil_order_use(store->pass, entity));
+    if (!hil_window_has(store, entity)) return HIL_OK;
+    *held = true;
+    ++*pins;
+    return HIL_OK;
+}
+
+static hil_status bring(hil_store *store, int32_t entity, bool *held, int *pins)
+{
+    if (*held) return HIL_OK;
+    HIL_TRY(hil_window_bring(store, entity));
+    *held = true;
+    ++*pins;
+    return HIL_OK;
+}
+
+static hil_status hold(hil_store *store)
+{
+    HIL_TRY(each(store, &store->stop, expect));
+    hil_status status = each(store, &store->stop, bring);
+    if (status != HIL_ERR_BUDGET) return status;
+    /* There may be room enough, but in pieces. */
+    HIL_TRY(each(store, &store->stop, let_go));
+    HIL_TRY(hil_window_clear(store));
+    return each(store, &store->stop, bring);
+}
+
+hil_status hil_segment_leave(hil_store *store)
+{
+    if (store->plan->by_segment) HIL_TRY(each(store, &store->stop, let_go));
+    store->stop = (hil_stop){.segment = HIL_NOWHERE};
+    return HIL_OK;
+}
+
+hil_status hil_store_pass_leave(hil_store *store)
+{
+    HIL_TRY(hil_segment_leave(store));
+    return hil_store_pass_mark(store);
+}
+
+hil_status hil_store_pass_enter(hil_store *store, const hil_stop *stop)
+{
+    HIL_TRY(hil_segment_leave(store));
+    store->stop = *stop;
+    HIL_TRY(hil_store_pass_mark(store));
+    if (!store->plan->by_segment) return HIL_OK;
+    HIL_TRY(hold(store));
+    return hil_window_prefetch(store);
+}
+
+void hil_segment_drop(hil_store *store)
+{
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_unit *unit = &store->unit[u];
+        unit->pins = 0;
+        unit->held = false;
+        for (int i = 0; i < unit->uses; ++i) unit->use[i].held = false;
+    }
+    store->stop = (hil_stop){.segment = HIL_NOWHERE};
+}

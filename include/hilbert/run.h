@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "hilbert/account.h"
+#include "hilbert/comm.h"
 #include "hilbert/io.h"
 #include "hilbert/status.h"
 
@@ -78,6 +79,7 @@ typedef struct hil_train_options {
     bool prefetch;            /* fetch ahead of use; false only to compare */
     const char *plan;         /* a file to follow instead of planning; may be NULL */
     const char *trace;        /* where a timeline of the run is written; may be NULL */
+    hil_comm *comm;           /* the ranks that share the run; NULL: one */
     const char *probe_cache;  /* where measured speeds are kept; NULL: nowhere */
     const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
 } hil_train_options;
@@ -109,6 +111,7 @@ typedef struct hil_eval_options {
     size_t disk_count;
     hil_io_kind io;
     const char *cache;        /* where tokens are kept while it runs; NULL: /tmp */
+    hil_comm *comm;           /* the ranks that share the work; NULL: one */
     const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
 } hil_eval_options;
 typedef struct hil_eval_result {

@@ -30,7 +30,7 @@ hil_status hil_comm_gather(hil_comm *comm, hil_channel channel, const void *slic
 /* Piece r of `out` (at r * bytes) goes to rank r; piece r of `in` came from there. */
 hil_status hil_comm_exchange(hil_comm *comm, hil_channel channel, const void *out, void *in,
                              size_t bytes);
-/* What rank 0 has, everywhere. */
+/* What rank 0 has, everywhere. For small things. */
 hil_status hil_comm_broadcast(hil_comm *comm, hil_channel channel, void *data, size_t bytes);
 
 /* Element by element, the same bits on every rank: added in the order of ranks; the least; OR. On

@@ -1,0 +1,15 @@
+/* comm_module.h - what the program and the module that speaks MPI know of each other. */
+#ifndef HIL_COMM_COMM_MODULE_H
+#define HIL_COMM_COMM_MODULE_H
+
+#include "comm/comm_engine.h"
+
+typedef hil_status (*hil_comm_module_fail)(hil_status code, const char *format, ...);
+
+/* The one function of the module. It makes `comm` a rank of its launcher's: engine, state, rank and
+   size. The module calls nothing of the program but `fail` (hil_fail), so it loads into any. `size`
+   is that of a hil_comm: a module of another build is noticed. */
+#define HIL_COMM_MODULE_OPEN "hil_comm_mpi_open"
+typedef hil_status (*hil_comm_module_open)(hil_comm *comm, size_t size, hil_comm_module_fail fail);
+
+#endif

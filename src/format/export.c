@@ -234,7 +234,7 @@ hil_status hil_export_bytes(const hil_export *export, uint64_t *out)
     return status;
 }
 
-hil_status hil_export_copy_files(const char *from, const char *to)
+const char *hil_export_file(size_t i)
 {
     static const char *const names[] = {
         "tokenizer.json",
@@ -247,11 +247,17 @@ hil_status hil_export_copy_files(const char *from, const char *to)
         "chat_template.jinja",
         "added_tokens.json",
     };
+    return i < sizeof names / sizeof *names ? names[i] : NULL;
+}
+
+hil_status hil_export_copy_files(const char *from, const char *to)
+{
     char source[HIL_PATH_MAX], target[HIL_PATH_MAX];
-    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
-        HIL_TRY(hil_path_join(source, from, names[i]));
-        HIL_TRY(hil_path_join(target, to, names[i]));
+    const char *name;
+    for (size_t i = 0; (name = hil_export_file(i)); ++i) {
+        HIL_TRY(hil_path_join(source, from, name));
+        HIL_TRY(hil_path_join(target, to, name));
         if (hil_file_exists(source)) HIL_TRY(hil_file_copy(source, target));
     }
-    return hil_folder_sync(to);
+    return HIL_OK;
 }

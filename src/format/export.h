@@ -31,8 +31,10 @@ hil_status hil_export_bytes(const hil_export *export, uint64_t *out);
    and removes weights of an earlier export. A reader never sees old and new weights mixed. */
 hil_status hil_export_write(const hil_export *export, const char *folder);
 
-/* Copies the tokenizer and the other small files of a model, those that are there, but neither
-   config.json nor weights. */
+/* The names of the small files that belong to a model, config.json and weights aside: the
+   tokenizer's and what is near it. NULL after the last. */
+const char *hil_export_file(size_t i);
+/* Copies those that are there. The caller makes their names durable. */
 hil_status hil_export_copy_files(const char *from, const char *to);
 
 #endif

@@ -66,4 +66,14 @@ void hil_writing_destroy(hil_writing *file);
 /* The size that the file will have, header included, with the tensors declared so far. */
 hil_status hil_writing_bytes(const hil_writing *file, uint64_t *out);
 
+/* Where everything will be, for who writes the file by other means: `header` is what it begins
+   with, `offset` (by declaration) where each tensor's data begins, `bytes` its size. Ends the
+   declarations. */
+typedef struct hil_writing_layout {
+    hil_text header; /* the caller frees it */
+    uint64_t *offset;
+    uint64_t bytes;
+} hil_writing_layout;
+hil_status hil_writing_place(hil_writing *file, hil_writing_layout *out);
+
 #endif

@@ -179,23 +179,49 @@ done:
     return status;
 }
 
-hil_status hil_writing_begin(hil_writing *file)
+/* The length, and the header after it. */
+static hil_status make_front(const hil_writing *file, hil_text *front, size_t *data)
 {
-    assert(!file->begun && file->writer);
     hil_text header = {0};
-    size_t data;
+    unsigned char length[8];
     hil_status status = HIL_OK;
     HIL_TRY_DONE(check_names(file));
-    HIL_TRY_DONE(make_header(file, &header, &data));
-    unsigned char length[8];
+    HIL_TRY_DONE(make_header(file, &header, data));
     for (int i = 0; i < 8; ++i) length[i] = (unsigned char)((uint64_t)header.size >> (8 * i));
-    HIL_TRY_DONE(hil_writer_add(file->writer, length, sizeof length));
-    HIL_TRY_DONE(hil_writer_add(file->writer, header.data, header.size));
-    file->begun = true;
-    skip_finished(file);
+    HIL_TRY_DONE(hil_text_add(front, length, sizeof length));
+    HIL_TRY_DONE(hil_text_add(front, header.data, header.size));
 done:
     hil_text_free(&header);
     return status;
+}
+
+hil_status hil_writing_begin(hil_writing *file)
+{
+    assert(!file->begun && file->writer);
+    hil_text front = {0};
+    size_t data;
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(make_front(file, &front, &data));
+    HIL_TRY_DONE(hil_writer_add(file->writer, front.data, front.size));
+    file->begun = true;
+    skip_finished(file);
+done:
+    hil_text_free(&front);
+    return status;
+}
+
+hil_status hil_writing_place(hil_writing *file, hil_writing_layout *out)
+{
+    assert(!file->begun);
+    size_t data;
+    HIL_TRY(make_front(file, &out->header, &data));
+    uint64_t at = out->header.size;
+    for (size_t i = 0; i < file->count; ++i) {
+        out->offset[file->tensor[i].index] = at;
+        at += file->tensor[i].bytes;
+    }
+    out->bytes = at;
+    return HIL_OK;
 }
 
 const char *hil_writing_next(const hil_writing *file)

@@ -71,10 +71,9 @@ static void spoil_pointer(const char *checkpoints)
     static const struct {
         const char *text;
         bool warned;
-    } spoilt[] = {{"", false},         {"step-", false},
-                  {"step-4x", false},  {"../step-4", false},
-                  {"step-9\n", true},  {"step-99999999999999999999", false},
-                  {"\xff\xfe", false}, {"step-4\nmore", false}};
+    } spoilt[] = {{"", true},        {"step-", true},   {"step-4", true},
+                  {"step-4\n", true}, {"step-4x", true}, {"../step-4", true},
+                  {"step-9\n", true}, {"\xff\xfe", true}, {"step-99999999999999999999", true}};
     char path[JOB_PATH];
     CHECK_OK(hil_path_join(path, checkpoints, "latest"));
     for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; ++i) {

@@ -41,8 +41,8 @@ for ((kill = 0; kill < kills; ++kill)); do
     wait "$pid" 2>/dev/null || code=$?
     grep -q 'damaged\|hilbert:' "$work/err" && die "after a kill: $(cat "$work/err")"
     latest=$work/run/checkpoints/latest
-    [ ! -e "$latest" ] || [ -s "$work/run/checkpoints/$(cat "$latest")/manifest.json" ] ||
-        die "latest names $(cat "$latest"), but there is $(ls "$work/run/checkpoints")"
+    [ ! -e "$latest" ] || [ -s "$work/run/checkpoints/$(head -n 1 "$latest")/manifest.json" ] ||
+        die "latest names $(head -n 1 "$latest"), but there is $(ls "$work/run/checkpoints")"
     [ "$code" = 0 ] || continue
     same "after $kill kills"
     finished=$((finished + 1))

@@ -26,7 +26,7 @@ for signal in INT TERM; do
     wait "$pid" || code=$?
     [ "$code" = $((128 + $(kill -l "$signal"))) ] || die "SIG$signal: exit code $code"
     step=$(tail -n 1 "$out/metrics.jsonl" | sed 's/^{"step": \([0-9]*\),.*/\1/')
-    [ "$(cat "$out/checkpoints/latest")" = "step-$step" ] || die "not saved at step $step"
+    [ "$(head -n 1 "$out/checkpoints/latest")" = "step-$step" ] || die "not saved at step $step"
     [ -z "$(find "$out" -name '*tmp*')" ] || die "left: $(find "$out" -name '*tmp*')"
     run 0 train "${options[@]}" --steps $((step + 3)) --resume
     cp "$out/model.safetensors" "$work/stopped"
@@ -74,7 +74,7 @@ limited() # limited ARGUMENTS...: train with files of at most 64 KiB
     [ -z "$(find "$out" -name '*tmp*')" ] || die "left: $(find "$out" -name '*tmp*')"
 }
 limited --steps 4 --resume --save-every 1
-[ "$(cat "$out/checkpoints/latest")" = step-2 ] || die "latest: $(cat "$out/checkpoints/latest")"
+[ "$(head -n 1 "$out/checkpoints/latest")" = step-2 ] || die "latest: $(head -n 1 "$out/checkpoints/latest")"
 run 0 train "${options[@]}" --steps 4 --resume
 cp "$out/model.safetensors" "$work/refused"
 limited --steps 4 --resume # only the export is left
@@ -87,7 +87,7 @@ rm -rf "$out"
 run 1 train "${options[@]}" --lr 1e30 --steps 5 --save-every 1
 grep -q '^hilbert: step 2: .*not a finite number.*step-1$' "$work/err" || die "$(cat "$work/err")"
 [ "$(wc -l <"$out/metrics.jsonl")" = 1 ] || die "metrics: $(cat "$out/metrics.jsonl")"
-[ "$(cat "$out/checkpoints/latest")" = step-1 ] || die "latest: $(cat "$out/checkpoints/latest")"
+[ "$(head -n 1 "$out/checkpoints/latest")" = step-1 ] || die "latest: $(head -n 1 "$out/checkpoints/latest")"
 [ ! -e "$out/model.safetensors" ] || die "a broken model was exported"
 rm -rf "$out"
 run 1 train "${options[@]}" --lr 1e30 --steps 5

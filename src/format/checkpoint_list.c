@@ -1,0 +1,279 @@
+/* checkpoint_list.c - the checkpoints of a run: which there are, the newest whole one, which go. */
+#include "format/checkpoint_manifest.h"
+
+#include "base/alloc.h"
+#include "io/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define LATEST_FILE "latest"
+#define LATEST_BYTES 80
+
+int64_t hil_step_parse(const char *name)
+{
+    if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') return -1;
+    char *end;
+    errno = 0;
+    long long step = strtoll(name + 5, &end, 10);
+    return errno == 0 && *end == 0 ? step : -1;
+}
+
+hil_status hil_step_path(char out[HIL_PATH_MAX], const char *folder, int64_t step)
+{
+    char name[HIL_STEP_NAME];
+    snprintf(name, sizeof name, "step-%lld", (long long)step);
+    return hil_path_join(out, folder, name);
+}
+
+hil_status hil_step_temporary(char out[HIL_PATH_MAX], const char *folder, int64_t step)
+{
+    struct {
+        char host[64];
+        struct timespec time;
+        pid_t process;
+        unsigned serial;
+    } who;
+    static unsigned serial;
+    char name[80];
+    memset(&who, 0, sizeof who);
+    (void)!gethostname(who.host, sizeof who.host);
+    clock_gettime(CLOCK_REALTIME, &who.time);
+    who.process = getpid();
+    who.serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
+    snprintf(name, sizeof name, "tmp-%016llx-step-%lld",
+             (unsigned long long)XXH3_64bits(&who, sizeof who), (long long)step);
+    return hil_path_join(out, folder, name);
+}
+
+/* The step's name, and a checksum of that: a pointer to the wrong one would look right. */
+static int latest_text(char out[LATEST_BYTES], int64_t step)
+{
+    int size = snprintf(out, LATEST_BYTES, "step-%lld\n", (long long)step);
+    unsigned long long hash = XXH3_64bits(out, (size_t)size);
+    return size + snprintf(out + size, (size_t)(LATEST_BYTES - size), "%016llx\n", hash);
+}
+
+hil_status hil_latest_write(const char *folder, int64_t step)
+{
+    char path[HIL_PATH_MAX], text[LATEST_BYTES];
+    int size = latest_text(text, step);
+    HIL_TRY(hil_path_join(path, folder, LATEST_FILE));
+    HIL_TRY(hil_file_write(path, text, (size_t)size));
+    return hil_folder_sync(folder);
+}
+
+hil_status hil_latest_remove(const char *folder)
+{
+    char path[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(path, folder, LATEST_FILE));
+    return hil_path_remove(path);
+}
+
+hil_status hil_latest_read(const char *folder, int64_t *step)
+{
+    char path[HIL_PATH_MAX], text[LATEST_BYTES], name[LATEST_BYTES] = "";
+    hil_map map;
+    *step = -1;
+    HIL_TRY(hil_path_join(path, folder, LATEST_FILE));
+    if (!hil_file_exists(path)) return HIL_OK;
+    HIL_TRY(hil_map_open(&map, path));
+    const char *end = memchr(map.data, '\n', map.size);
+    if (end && end - map.data < LATEST_BYTES) memcpy(name, map.data, (size_t)(end - map.data));
+    int64_t named = hil_step_parse(name);
+    int size = latest_text(text, named);
+    bool right = named >= 0 && map.size == (size_t)size && memcmp(map.data, text, map.size) == 0;
+    hil_map_close(&map);
+    if (!right) return hil_fail(HIL_ERR_INPUT, "%s is damaged: its checksum is wrong", path);
+    *step = named;
+    return HIL_OK;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+hil_status hil_steps_list(const char *folder, int64_t **steps, size_t *count)
+{
+    size_t capacity = 0;
+    *steps = NULL;
+    *count = 0;
+    DIR *dir = opendir(folder);
+    if (!dir && errno == ENOENT) return HIL_OK;
+    if (!dir) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
+    hil_status status = HIL_OK;
+    for (struct dirent *entry; status == HIL_OK && (entry = readdir(dir));) {
+        int64_t step = hil_step_parse(entry->d_name);
+        if (step < 0) continue;
+        status = HIL_GROW(steps, &capacity, *count + 1);
+        if (status == HIL_OK) (*steps)[(*count)++] = step;
+    }
+    closedir(dir);
+    if (*count) qsort(*steps, *count, sizeof **steps, newest_first);
+    return status;
+}
+
+/* Rank 0's list of candidates, in the order in which they are tried. */
+typedef struct candidates {
+    int64_t latest, *steps;
+    size_t count, next;
+} candidates;
+
+static hil_status open_candidates(candidates *c, const char *folder, hil_checkpoint_found *out)
+{
+    hil_status status = hil_latest_read(folder, &c->latest);
+    if (status == HIL_ERR_INPUT)
+        snprintf(out->warning, sizeof out->warning, "%s", hil_status_message());
+    else if (status != HIL_OK)
+        return status;
+    return hil_steps_list(folder, &c->steps, &c->count);
+}
+
+/* -1: no more. */
+static int64_t next_candidate(candidates *c)
+{
+    while (c->next <= c->count) {
+        size_t i = c->next++;
+        int64_t step = i == 0 ? c->latest : c->steps[i - 1];
+        if (step >= 0 && (i == 0 || step != c->latest)) return step;
+    }
+    return -1;
+}
+
+static hil_status verify_step(const char *folder, int64_t step, hil_comm *comm,
+                              hil_checkpoint_need need, const hil_checkpoint_watch *watch)
+{
+    char dir[HIL_PATH_MAX];
+    hil_manifest manifest = {0};
+    hil_status status = hil_step_path(dir, folder, step);
+    if (status == HIL_OK) status = hil_manifest_open(&manifest, dir);
+    if (status == HIL_OK && manifest.step != step)
+        status = hil_fail(HIL_ERR_INPUT, "%s is damaged: it holds step %lld", dir,
+                          (long long)manifest.step);
+    HIL_TRY_DONE(hil_comm_agree(comm, HIL_CHANNEL_CONTROL, status, NULL));
+    HIL_TRY_DONE(hil_manifest_verify(&manifest, dir, comm, need, watch));
+done:
+    hil_manifest_close(&manifest);
+    return status;
+}
+
+hil_status hil_checkpoint_verify(const char *folder, int64_t step, hil_comm *comm)
+{
+    return verify_step(folder, step, comm, HIL_NEED_ALL, NULL);
+}
+
+/* Damage leads to the next one; a disk that cannot be reached just now is no reason to go back. */
+static hil_status try_candidates(candidates *c, const char *folder, hil_comm *comm,
+                                 hil_checkpoint_need need, const hil_checkpoint_watch *watch,
+                                 hil_checkpoint_found *out)
+{
+    for (;;) {
+        int64_t step = hil_comm_rank(comm) == 0 ? next_candidate(c) : -1;
+        HIL_TRY(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, &step, sizeof step));
+        if (step < 0) return HIL_OK;
+        hil_status whole = verify_step(folder, step, comm, need, watch);
+        if (whole == HIL_OK) {
+            out->step = step;
+            return HIL_OK;
+        }
+        if (whole != HIL_ERR_INPUT) return whole;
+        if (!out->warning[0])
+            snprintf(out->warning, sizeof out->warning, "%s", hil_status_message());
+    }
+}
+
+hil_status hil_checkpoint_find_needed(const char *folder, hil_comm *comm, hil_checkpoint_need need,
+                                      const hil_checkpoint_watch *watch, hil_checkpoint_found *out)
+{
+    candidates c = {.latest = -1};
+    *out = (hil_checkpoint_found){.step = -1};
+    hil_status status = HIL_OK;
+    if (hil_comm_rank(comm) == 0) status = open_candidates(&c, folder, out);
+    HIL_TRY_DONE(hil_comm_agree(comm, HIL_CHANNEL_CONTROL, status, NULL));
+    HIL_TRY_DONE(try_candidates(&c, folder, comm, need, watch, out));
+    HIL_TRY_DONE(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, out, sizeof *out));
+    if (out->step < 0 && out->warning[0])
+        status = hil_fail(HIL_ERR_INPUT, "no whole checkpoint in %s: %.800s", folder, out->warning);
+done:
+    hil_free(c.steps);
+    return status;
+}
+
+hil_status hil_checkpoint_find(const char *folder, hil_comm *comm, hil_checkpoint_found *out)
+{
+    return hil_checkpoint_find_needed(folder, comm, HIL_NEED_ALL, NULL, out);
+}
+
+hil_status hil_checkpoint_count(const char *folder, int64_t *out)
+{
+    int64_t *steps;
+    size_t count;
+    hil_status status = hil_steps_list(folder, &steps, &count);
+    hil_free(steps);
+    *out = (int64_t)count;
+    return status;
+}
+
+/* Takes away the name first: what is left of it when this is cut short is no checkpoint. */
+static hil_status remove_step(const char *folder, int64_t step)
+{
+    char path[HIL_PATH_MAX], aside[HIL_PATH_MAX];
+    HIL_TRY(hil_step_path(path, folder, step));
+    HIL_TRY(hil_step_temporary(aside, folder, step));
+    if (rename(path, aside) != 0)
+        return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
+    return hil_path_remove(aside);
+}
+
+hil_status hil_checkpoint_return_to(const char *folder, int64_t step)
+{
+    int64_t *steps;
+    size_t count;
+    HIL_TRY(hil_latest_write(folder, step));
+    hil_status status = hil_steps_list(folder, &steps, &count);
+    for (size_t i = 0; status == HIL_OK && i < count && steps[i] > step; ++i)
+        status = remove_step(folder, steps[i]);
+    hil_free(steps);
+    return status;
+}
+
+static hil_status remove_unfinished(const char *folder)
+{
+    char path[HIL_PATH_MAX];
+    DIR *dir = opendir(folder);
+    if (!dir) return HIL_OK;
+    hil_status status = HIL_OK;
+    for (struct dirent *entry; status == HIL_OK && (entry = readdir(dir));) {
+        if (strncmp(entry->d_name, "tmp-", 4) != 0) continue;
+        status = hil_path_join(path, folder, entry->d_name);
+        if (status == HIL_OK) status = hil_path_remove(path);
+    }
+    closedir(dir);
+    return status;
+}
+
+hil_status hil_checkpoint_tidy(const char *folder, int64_t keep)
+{
+    int64_t latest, *steps;
+    size_t count;
+    HIL_TRY(remove_unfinished(folder));
+    HIL_TRY(hil_latest_read(folder, &latest));
+    hil_status status = hil_steps_list(folder, &steps, &count);
+    int64_t kept = 0;
+    for (size_t i = 0; status == HIL_OK && i < count; ++i) {
+        if (steps[i] == latest || kept < keep)
+            ++kept;
+        else
+            status = remove_step(folder, steps[i]);
+    }
+    hil_free(steps);
+    return status;
+}

@@ -1,0 +1,387 @@
+/* checkpoint_write.c - one checkpoint from all ranks to the disk, and its name when it is whole. */
+#include "format/checkpoint_manifest.h"
+
+#include "base/alloc.h"
+#include "format/checkpoint_pieces.h"
+#include "format/export.h"
+#include "format/safetensors.h"
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/* Where a parameter's states begin in their files. */
+typedef struct place {
+    const hil_param *param;
+    uint64_t offset[HIL_STATES];
+} place;
+
+/* One state's file. Without a parameter that has the state there is none, and `bytes` is 0. */
+typedef struct target {
+    int fd;
+    char path[HIL_PATH_MAX];
+    uint64_t bytes;
+    hil_text header;
+    hil_pieces pieces; /* that this rank wrote; all of them on rank 0 at the end */
+} target;
+
+struct hil_checkpoint_writer {
+    hil_store *store;
+    hil_comm *comm;
+    int64_t step;
+    char folder[HIL_PATH_MAX], temporary[HIL_PATH_MAX], final[HIL_PATH_MAX];
+    bool made; /* the temporary folder is there, and ours to remove */
+    place *place;
+    target file[HIL_STATES];
+    hil_manifest_text manifest; /* rank 0 */
+    hil_status status;          /* of the first put that failed */
+    char message[1024];
+};
+
+static hil_status fail_path(const char *verb, const char *path)
+{
+    return hil_fail(HIL_ERR_IO, "cannot %s %s: %s", verb, path, strerror(errno));
+}
+
+static void destroy(hil_checkpoint_writer *w)
+{
+    for (int s = 0; s < HIL_STATES; ++s) {
+        if (w->file[s].fd >= 0) close(w->file[s].fd);
+        hil_text_free(&w->file[s].header);
+        hil_pieces_free(&w->file[s].pieces);
+    }
+    if (w->made) (void)!hil_path_remove(w->temporary);
+    hil_text_free(&w->manifest.text);
+    hil_free(w->place);
+    hil_free(w);
+}
+
+/* The failure that led here stays the last one. */
+static hil_status destroy_failed(hil_checkpoint_writer *w, hil_status status)
+{
+    char kept[1024];
+    snprintf(kept, sizeof kept, "%s", hil_status_message());
+    destroy(w);
+    return hil_fail(status, "%s", kept);
+}
+
+void hil_checkpoint_abandon(hil_checkpoint_writer *w)
+{
+    if (w) destroy(w);
+}
+
+static int compare_param(const void *left, const void *right)
+{
+    uintptr_t a = (uintptr_t)((const place *)left)->param;
+    uintptr_t b = (uintptr_t)((const place *)right)->param;
+    return a < b ? -1 : a > b;
+}
+
+/* Lays out the file of one state: its header, its size, and where each parameter is in it. */
+static hil_status lay_out(hil_checkpoint_writer *w, hil_state state)
+{
+    hil_writing *file = NULL;
+    hil_writing_layout layout = {0};
+    size_t count = hil_store_count(w->store), declared = 0;
+    HIL_TRY(HIL_ALLOC(count, &layout.offset));
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_writing_create(&file, NULL));
+    for (size_t i = 0; i < count; ++i) {
+        const hil_param *p = hil_store_at(w->store, i);
+        const hil_param_spec *spec = hil_param_spec_of(p);
+        if (!hil_param_has(p, state)) continue;
+        HIL_TRY_DONE(hil_writing_declare(file, spec->name, HIL_F32, &spec->shape));
+        ++declared;
+    }
+    if (!declared) goto done;
+    HIL_TRY_DONE(hil_writing_place(file, &layout));
+    w->file[state].bytes = layout.bytes;
+    w->file[state].header = layout.header;
+    layout.header = (hil_text){0};
+    for (size_t i = 0, at = 0; i < count; ++i)
+        if (hil_param_has(hil_store_at(w->store, i), state))
+            w->place[i].offset[state] = layout.offset[at++];
+done:
+    hil_text_free(&layout.header);
+    hil_free(layout.offset);
+    hil_writing_destroy(file);
+    return status;
+}
+
+static hil_status lay_out_all(hil_checkpoint_writer *w)
+{
+    size_t count = hil_store_count(w->store);
+    HIL_TRY(hil_step_path(w->final, w->folder, w->step));
+    HIL_TRY(HIL_ALLOC(count, &w->place));
+    for (size_t i = 0; i < count; ++i) w->place[i].param = hil_store_at(w->store, i);
+    for (int s = 0; s < HIL_STATES; ++s) HIL_TRY(lay_out(w, (hil_state)s));
+    if (count) qsort(w->place, count, sizeof *w->place, compare_param);
+    return HIL_OK;
+}
+
+static hil_status write_at(target *file, const void *bytes, size_t size, uint64_t offset)
+{
+    const char *from = bytes;
+    hil_piece piece = {offset, size, XXH3_64bits(bytes, size)};
+    for (size_t done = 0; done < size;) {
+        ssize_t n = pwrite(file->fd, from + done, size - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_path("write", file->path);
+        done += (size_t)n;
+    }
+    /* On its way while more is computed, so that the sync at the end has little left to do. */
+    (void)!sync_file_range(file->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
+    return hil_pieces_add(&file->pieces, &piece);
+}
+
+/* A full disk is found here, before anything is computed for it. */
+static hil_status reserve(const target *file)
+{
+    if (fallocate(file->fd, 0, 0, (off_t)file->bytes) == 0) return HIL_OK;
+    if (errno != EOPNOTSUPP && errno != ENOSYS) return fail_path("write", file->path);
+    return ftruncate(file->fd, (off_t)file->bytes) == 0 ? HIL_OK : fail_path("write", file->path);
+}
+
+static hil_status open_file(hil_checkpoint_writer *w, int state, bool create)
+{
+    target *file = &w->file[state];
+    if (!file->bytes) return HIL_OK;
+    HIL_TRY(hil_path_join(file->path, w->temporary, hil_state_file[state]));
+    file->fd = open(file->path, O_WRONLY | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0), 0666);
+    if (file->fd < 0) return fail_path(create ? "create" : "open", file->path);
+    if (!create) return HIL_OK;
+    HIL_TRY(reserve(file));
+    return write_at(file, file->header.data, file->header.size, 0);
+}
+
+static hil_status copy_file(hil_checkpoint_writer *w, const char *from, const char *name)
+{
+    char to[HIL_PATH_MAX];
+    hil_map map;
+    HIL_TRY(hil_path_join(to, w->temporary, name));
+    HIL_TRY(hil_map_open(&map, from));
+    hil_piece piece = {0, map.size, XXH3_64bits(map.data, map.size)};
+    hil_status status = hil_file_write(to, map.data, map.size);
+    if (status == HIL_OK)
+        status = hil_manifest_add(&w->manifest, name, map.size, &piece, map.size ? 1 : 0);
+    hil_map_close(&map);
+    return status;
+}
+
+static hil_status copy_files(hil_checkpoint_writer *w, const hil_checkpoint_options *o)
+{
+    char from[HIL_PATH_MAX];
+    const char *name;
+    if (o->config) HIL_TRY(copy_file(w, o->config, HIL_CONFIG_FILE));
+    for (size_t i = 0; o->model && (name = hil_export_file(i)); ++i) {
+        HIL_TRY(hil_path_join(from, o->model, name));
+        if (hil_file_exists(from)) HIL_TRY(copy_file(w, from, name));
+    }
+    return HIL_OK;
+}
+
+/* Rank 0: the temporary folder with all files at full size. */
+static hil_status create_all(hil_checkpoint_writer *w, const hil_checkpoint_options *o)
+{
+    HIL_TRY(hil_folder_create(w->folder));
+    if (hil_file_exists(w->final))
+        return hil_fail(HIL_ERR_USAGE, "%s is there already: it is not written again", w->final);
+    do {
+        HIL_TRY(hil_step_temporary(w->temporary, w->folder, w->step));
+        w->made = mkdir(w->temporary, 0777) == 0;
+    } while (!w->made && errno == EEXIST);
+    if (!w->made) return fail_path("create folder", w->temporary);
+    for (int s = 0; s < HIL_STATES; ++s) HIL_TRY(open_file(w, s, true));
+    HIL_TRY(hil_manifest_begin(&w->manifest, w->step));
+    return copy_files(w, o);
+}
+
+/* The others open what rank 0 made; it tells them the name. */
+static hil_status open_all(hil_checkpoint_writer *w)
+{
+    char name[96] = "";
+    hil_status status = HIL_OK;
+    if (hil_comm_rank(w->comm) == 0)
+        snprintf(name, sizeof name, "%s", strrchr(w->temporary, '/') + 1);
+    HIL_TRY(hil_comm_broadcast(w->comm, HIL_CHANNEL_SAVE, name, sizeof name));
+    if (hil_comm_rank(w->comm) > 0) {
+        status = hil_path_join(w->temporary, w->folder, name);
+        for (int s = 0; status == HIL_OK && s < HIL_STATES; ++s) status = open_file(w, s, false);
+    }
+    return hil_comm_agree(w->comm, HIL_CHANNEL_SAVE, status, NULL);
+}
+
+hil_status hil_checkpoint_begin(hil_checkpoint_writer **out, const hil_checkpoint_options *o)
+{
+    *out = NULL;
+    hil_checkpoint_writer *w = NULL;
+    hil_status status = HIL_ALLOC(1, &w);
+    HIL_TRY(hil_comm_agree(o->comm, HIL_CHANNEL_SAVE, status, NULL));
+    w->store = o->store;
+    w->comm = o->comm;
+    w->step = o->step;
+    for (int s = 0; s < HIL_STATES; ++s) w->file[s].fd = -1;
+    snprintf(w->folder, sizeof w->folder, "%s", o->folder);
+    status = lay_out_all(w);
+    if (status == HIL_OK && hil_comm_rank(o->comm) == 0) status = create_all(w, o);
+    status = hil_comm_agree(o->comm, HIL_CHANNEL_SAVE, status, NULL);
+    if (status == HIL_OK) status = open_all(w);
+    if (status != HIL_OK) return destroy_failed(w, status);
+    *out = w;
+    return HIL_OK;
+}
+
+static hil_status remember(hil_checkpoint_writer *w, hil_status status)
+{
+    if (status != HIL_OK && w->status == HIL_OK) {
+        w->status = status;
+        snprintf(w->message, sizeof w->message, "%s", hil_status_message());
+    }
+    return status;
+}
+
+static hil_status recall(const hil_checkpoint_writer *w)
+{
+    return w->status == HIL_OK ? HIL_OK : hil_fail(w->status, "%s", w->message);
+}
+
+hil_status hil_checkpoint_put(void *writer, hil_param *param, hil_state state, int64_t first,
+                              int64_t count, const float *data)
+{
+    hil_checkpoint_writer *w = writer;
+    place key = {.param = param};
+    HIL_TRY(recall(w));
+    const place *at = bsearch(&key, w->place, hil_store_count(w->store), sizeof key, compare_param);
+    assert(at && at->offset[state] && first >= 0 && first + count <= hil_param_elements(param));
+    if (count == 0) return HIL_OK;
+    return remember(w, write_at(&w->file[state], data, (size_t)count * sizeof *data,
+                                at->offset[state] + (uint64_t)first * sizeof *data));
+}
+
+/* What this rank wrote is on the disk, and its files are closed. */
+static hil_status sync_files(hil_checkpoint_writer *w)
+{
+    HIL_TRY(recall(w));
+    for (int s = 0; s < HIL_STATES; ++s) {
+        target *file = &w->file[s];
+        if (!file->bytes) continue;
+        if (file->pieces.count && fsync(file->fd) != 0) return fail_path("sync", file->path);
+        int fd = file->fd;
+        file->fd = -1;
+        if (close(fd) != 0) return fail_path("close", file->path);
+    }
+    return HIL_OK;
+}
+
+static hil_status write_manifest(hil_checkpoint_writer *w, const json_t *state)
+{
+    char path[HIL_PATH_MAX];
+    hil_text *text = &w->manifest.text;
+    for (int s = 0; s < HIL_STATES; ++s) {
+        const target *file = &w->file[s];
+        if (!file->bytes) continue;
+        HIL_TRY(hil_pieces_check(&file->pieces, file->bytes, file->path));
+        HIL_TRY(hil_manifest_add(&w->manifest, hil_state_file[s], file->bytes, file->pieces.piece,
+                                 file->pieces.count));
+    }
+    HIL_TRY(hil_manifest_end(&w->manifest, w->store, state));
+    HIL_TRY(hil_path_join(path, w->temporary, HIL_MANIFEST_FILE));
+    return hil_file_write(path, text->data, text->size);
+}
+
+/* After a failure between the new name and the pointer to it: as before. Where even that fails the
+   new one stays, whole as it is. */
+static void take_back(hil_checkpoint_writer *w, int64_t before)
+{
+    int64_t latest;
+    bool moved = hil_latest_read(w->folder, &latest) != HIL_OK || latest == w->step;
+    if (moved && before >= 0 && hil_latest_write(w->folder, before) != HIL_OK) return;
+    if (moved && before < 0 && hil_latest_remove(w->folder) != HIL_OK) return;
+    w->made = rename(w->final, w->temporary) == 0;
+}
+
+/* Rank 0: names, each durable before the next one needs it. */
+static hil_status publish(hil_checkpoint_writer *w, const json_t *state)
+{
+    int64_t before;
+    char kept[1024];
+    HIL_TRY(write_manifest(w, state));
+    HIL_TRY(hil_folder_sync(w->temporary));
+    if (hil_latest_read(w->folder, &before) != HIL_OK) before = -1;
+    if (rename(w->temporary, w->final) != 0) return fail_path("rename to", w->final);
+    w->made = false;
+    hil_status status = hil_folder_sync(w->folder);
+    if (status == HIL_OK) status = hil_latest_write(w->folder, w->step);
+    if (status == HIL_OK) return HIL_OK;
+    snprintf(kept, sizeof kept, "%s", hil_status_message());
+    take_back(w, before);
+    return hil_fail(status, "%s", kept);
+}
+
+static hil_status finish(hil_checkpoint_writer *w, const json_t *state)
+{
+    hil_status status = sync_files(w);
+    HIL_TRY(hil_comm_agree(w->comm, HIL_CHANNEL_SAVE, status, NULL));
+    for (int s = 0; s < HIL_STATES; ++s)
+        if (w->file[s].bytes) HIL_TRY(hil_pieces_gather(&w->file[s].pieces, w->comm));
+    if (hil_comm_rank(w->comm) == 0) status = publish(w, state);
+    return hil_comm_agree(w->comm, HIL_CHANNEL_SAVE, status, NULL);
+}
+
+hil_status hil_checkpoint_finish(hil_checkpoint_writer *w, const json_t *state)
+{
+    hil_status status = finish(w, state);
+    if (status != HIL_OK) return destroy_failed(w, status);
+    destroy(w);
+    return HIL_OK;
+}
+
+static hil_status put_all(hil_checkpoint_writer *w, float *range)
+{
+    for (int s = 0; s < HIL_STATES; ++s)
+        for (size_t i = 0; i < hil_store_count(w->store); ++i) {
+            hil_param *p = hil_store_at(w->store, i);
+            if (!hil_param_has(p, (hil_state)s)) continue;
+            for (int64_t first = 0, count; (count = hil_param_range(p, first)); first += count) {
+                HIL_TRY(hil_store_read(w->store, p, (hil_state)s, first, count, range));
+                HIL_TRY(hil_checkpoint_put(w, p, (hil_state)s, first, count, range));
+            }
+        }
+    return HIL_OK;
+}
+
+hil_status hil_checkpoint_save(const hil_checkpoint_options *options, const json_t *state)
+{
+    hil_checkpoint_writer *w;
+    float *range;
+    HIL_TRY(hil_checkpoint_begin(&w, options));
+    hil_status status = HIL_ALLOC(hil_store_range(options->store), &range);
+    if (status == HIL_OK) status = put_all(w, range);
+    remember(w, status);
+    hil_free(range);
+    return hil_checkpoint_finish(w, state);
+}
+
+uint64_t hil_checkpoint_bytes(const hil_store *store, const char *model)
+{
+    uint64_t bytes = 65536;
+    char path[HIL_PATH_MAX];
+    const char *name;
+    struct stat info;
+    for (size_t i = 0; i < hil_store_count(store); ++i) {
+        const hil_param *p = hil_store_at(store, i);
+        uint64_t whole = (uint64_t)hil_param_elements(p) * 4;
+        for (int s = 0; s < HIL_STATES; ++s) /* the tensor, its header and pieces, its name */
+            if (hil_param_has(p, (hil_state)s)) bytes += whole + whole / 1024 + 512;
+    }
+    for (size_t i = 0; model && (name = hil_export_file(i)); ++i)
+        if (hil_path_join(path, model, name) == HIL_OK && stat(path, &info) == 0)
+            bytes += (uint64_t)info.st_size;
+    return bytes;
+}

@@ -1,0 +1,44 @@
+/* heart_link.h - short messages between two hearts over a stream socket; never blocks. */
+#ifndef HIL_COMM_HEART_LINK_H
+#define HIL_COMM_HEART_LINK_H
+
+#include "base/fail.h"
+
+#define HIL_BEAT_TEXT 1200 /* longer than the longest message of a status with a rank before it */
+
+typedef enum hil_beat_kind {
+    HIL_BEAT_ALIVE = 1, /* text: what the rank is doing */
+    HIL_BEAT_FAILED,    /* status and text: why */
+    HIL_BEAT_LOST,      /* a rank is lost, and somebody tells the user */
+    HIL_BEAT_LEAVING,   /* a normal end */
+} hil_beat_kind;
+
+typedef struct hil_beat {
+    uint32_t kind;
+    int32_t status;
+    uint32_t bytes; /* of the text that is sent, with its end */
+    char text[HIL_BEAT_TEXT];
+} hil_beat;
+
+/* Owns the socket. */
+typedef struct hil_heart_link {
+    int fd; /* -1: the other side is gone */
+    size_t in_bytes, out_bytes;
+    unsigned char in[sizeof(hil_beat)];
+    unsigned char out[3 * sizeof(hil_beat)];
+} hil_heart_link;
+
+/* Takes over a connected socket. */
+void hil_heart_link_open(hil_heart_link *link, int fd);
+void hil_heart_link_close(hil_heart_link *link);
+
+/* Sends what the socket takes and keeps the rest for hil_heart_link_flush. HIL_BEAT_ALIVE is left
+   out while an earlier message waits: it says nothing new. */
+void hil_heart_link_send(hil_heart_link *link, hil_beat_kind kind, int status, const char *text);
+void hil_heart_link_flush(hil_heart_link *link);
+
+/* The next message that has arrived, false when there is none yet. Closes the link when the other
+   side is gone: look at `fd`. */
+bool hil_heart_link_next(hil_heart_link *link, hil_beat *beat);
+
+#endif

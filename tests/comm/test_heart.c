@@ -1,0 +1,286 @@
+/* test_heart.c - ranks as processes that are killed, stopped, fail or end: who hears what, when. */
+/* soak: --full */
+#include "check.h"
+
+#include "base/clock.h"
+#include "comm/comm_engine.h"
+#include "comm/heart.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RANKS = 4, LOST = 7, FAILED = 8 };
+
+/* What the processes of one job share. */
+typedef struct job {
+    const char *name;
+    int rank;         /* that something happens to; -1: to all */
+    pid_t pid[RANKS]; /* the parent's */
+    double ended_at[RANKS];
+    int code[RANKS]; /* exit code, or 256 + signal; -1: runs */
+    pthread_barrier_t barrier;
+    unsigned char cards[RANKS][8192];
+    int messages[RANKS], silent[RANKS]; /* calls of `lost` with and without a message */
+    char text[RANKS][1200];
+    atomic_int go, up[RANKS];
+} job;
+
+static double begun_at;
+
+static double now(void)
+{
+    return hil_clock_now() - begun_at;
+}
+
+static void nap(double seconds)
+{
+    poll(NULL, 0, (int)(seconds * 1000));
+}
+
+static hil_status gather(hil_comm *comm, hil_channel channel, const void *slice, void *whole,
+                         size_t bytes)
+{
+    job *shared = comm->state;
+    (void)channel;
+    CHECK(bytes <= sizeof shared->cards[0]);
+    memcpy(shared->cards[comm->rank], slice, bytes);
+    pthread_barrier_wait(&shared->barrier);
+    for (int i = 0; i < RANKS; ++i)
+        memcpy((char *)whole + (size_t)i * bytes, shared->cards[i], bytes);
+    pthread_barrier_wait(&shared->barrier);
+    return HIL_OK;
+}
+
+static const hil_comm_engine engine = {.name = "shared", .gather = gather};
+
+typedef struct rank {
+    hil_comm comm;
+    hil_heart *heart;
+} rank;
+
+static void on_lost(void *context, const char *message)
+{
+    rank *me = context;
+    job *shared = me->comm.state;
+    int r = me->comm.rank;
+    if (message) {
+        ++shared->messages[r];
+        snprintf(shared->text[r], sizeof shared->text[r], "%s", message);
+    } else {
+        ++shared->silent[r];
+    }
+    _exit(LOST);
+}
+
+static atomic_int failed;
+
+static void on_failed(void *context, hil_status status, const char *message)
+{
+    rank *me = context;
+    job *shared = me->comm.state;
+    CHECK_INT(status, HIL_ERR_BUDGET);
+    snprintf(shared->text[me->comm.rank], sizeof shared->text[0], "%s", message);
+    failed = 1;
+}
+
+static _Noreturn void live(job *shared, int number)
+{
+    rank me = {.comm = {.engine = &engine,
+                        .state = shared,
+                        .rank = number,
+                        .size = RANKS,
+                        .local_rank = number,
+                        .local_size = RANKS}};
+    CHECK_OK(hil_heart_start(
+        &me.heart, &me.comm,
+        &(hil_heart_options){.lost = on_lost, .failed = on_failed, .context = &me}));
+    char doing[100];
+    snprintf(doing, sizeof doing, "step %d, forward", number + 10);
+    hil_heart_tell(me.heart, doing);
+    nap(0.6); /* so that everybody has heard it */
+    shared->up[number] = 1;
+    bool fails = strcmp(shared->name, "fail") == 0, late = strcmp(shared->name, "late") == 0;
+    while (!shared->go && !failed) nap(0.01);
+    if (fails && number == shared->rank)
+        hil_heart_fail(me.heart, HIL_ERR_BUDGET, "no room on disk");
+    while ((fails || shared->go == 1) && !failed) nap(0.01);
+    if (late && number == shared->rank) nap(1.5);
+    hil_heart_stop(me.heart);
+    _exit(failed ? FAILED : 0);
+}
+
+static job *start(const char *name, int number)
+{
+    job *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(shared != MAP_FAILED);
+    pthread_barrierattr_t across;
+    pthread_barrierattr_init(&across);
+    pthread_barrierattr_setpshared(&across, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&shared->barrier, &across, RANKS);
+    shared->name = name;
+    shared->rank = number;
+    for (int i = 0; i < RANKS; ++i) {
+        shared->code[i] = -1;
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0) live(shared, i);
+        shared->pid[i] = pid;
+    }
+    return shared;
+}
+
+static int running(job *shared)
+{
+    int count = 0;
+    for (int i = 0; i < RANKS; ++i) {
+        int status;
+        if (shared->code[i] < 0 && waitpid(shared->pid[i], &status, WNOHANG) == shared->pid[i]) {
+            shared->code[i] = WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+            shared->ended_at[i] = now();
+        }
+        count += shared->code[i] < 0;
+    }
+    return count;
+}
+
+/* Until `left` processes of the job run. */
+static void wait_for(job *shared, int left, double seconds)
+{
+    for (double until = now() + seconds; running(shared) > left; nap(0.005)) {
+        if (now() < until) continue;
+        for (int i = 0; i < RANKS; ++i)
+            if (shared->code[i] < 0) kill(shared->pid[i], SIGKILL);
+        fprintf(stderr, "%s of rank %d: ranks still run after %.0f s\n", shared->name, shared->rank,
+                seconds);
+        exit(1);
+    }
+}
+
+/* All others ended by `lost`, and one of them said the words. */
+static void check_lost(job *shared, const char *words)
+{
+    char name[40];
+    int messages = 0, speaker = -1;
+    for (int i = 0; i < RANKS; ++i) {
+        if (i != shared->rank) CHECK_INT(shared->code[i], LOST);
+        if (i != shared->rank) CHECK_INT(shared->messages[i] + shared->silent[i], 1);
+        messages += i != shared->rank && shared->messages[i];
+        if (i != shared->rank && shared->messages[i]) speaker = i;
+    }
+    CHECK_INT(messages, 1);
+    CHECK_INT(speaker, shared->rank == 0 ? 1 : 0);
+    snprintf(name, sizeof name, "rank %d on ", shared->rank);
+    CHECK(strstr(shared->text[speaker], name) == shared->text[speaker]);
+    CHECK(strstr(shared->text[speaker], words));
+    snprintf(name, sizeof name, "step %d, forward", shared->rank + 10);
+    CHECK(strstr(shared->text[speaker], name));
+}
+
+static void check_killed(job *shared)
+{
+    kill(shared->pid[shared->rank], SIGKILL);
+    wait_for(shared, 0, 2);
+    check_lost(shared, "is gone");
+}
+
+static void check_stopped(job *shared)
+{
+    double stopped_at = now();
+    kill(shared->pid[shared->rank], SIGSTOP);
+    wait_for(shared, 1, 7);
+    for (int i = 0; i < RANKS; ++i)
+        if (i != shared->rank) CHECK(shared->ended_at[i] - stopped_at > HIL_HEART_SILENCE - 1);
+    check_lost(shared, "has not answered for 5 s");
+    kill(shared->pid[shared->rank], SIGCONT);
+    wait_for(shared, 0, 2);
+    CHECK_INT(shared->code[shared->rank], LOST);
+}
+
+static void check_failed(job *shared)
+{
+    char words[100];
+    wait_for(shared, 0, 2);
+    for (int i = 0; i < RANKS; ++i) {
+        CHECK_INT(shared->code[i], FAILED);
+        CHECK_INT(shared->messages[i] + shared->silent[i], 0);
+        snprintf(words, sizeof words, "rank %d on ", shared->rank);
+        if (i != shared->rank) CHECK(strstr(shared->text[i], words) == shared->text[i]);
+        CHECK(strstr(shared->text[i], "no room on disk"));
+    }
+}
+
+/* Nobody is lost, and nobody goes before the last has come. */
+static void check_late(job *shared)
+{
+    double from = now();
+    shared->go = 2;
+    wait_for(shared, 0, 4);
+    for (int i = 0; i < RANKS; ++i) {
+        CHECK_INT(shared->code[i], 0);
+        CHECK(shared->ended_at[i] - from > 1.4);
+    }
+}
+
+/* A job that was stopped as a whole goes on. */
+static void check_paused(job *shared)
+{
+    for (int i = 0; i < RANKS; ++i) kill(shared->pid[i], SIGSTOP);
+    nap(HIL_HEART_SILENCE + 1);
+    for (int i = 0; i < RANKS; ++i) kill(shared->pid[i], SIGCONT);
+    nap(1);
+    CHECK_INT(running(shared), RANKS);
+    shared->go = 2;
+    wait_for(shared, 0, 2);
+    for (int i = 0; i < RANKS; ++i) CHECK_INT(shared->code[i], 0);
+}
+
+static void run(const char *name, int number, void (*check)(job *))
+{
+    job *shared = start(name, number);
+    for (int i = 0; i < RANKS; ++i)
+        while (!shared->up[i] && running(shared) == RANKS) nap(0.01);
+    shared->go = 1;
+    check(shared);
+    munmap(shared, sizeof *shared);
+}
+
+typedef struct scenario {
+    const char *name;
+    int rank;
+    void (*check)(job *);
+} scenario;
+
+int main(int argc, char **argv)
+{
+    static const scenario all[] = {
+        {"kill", 0, check_killed},  {"kill", 2, check_killed},   {"kill", 3, check_killed},
+        {"stop", 0, check_stopped}, {"stop", 1, check_stopped},  {"stop", 3, check_stopped},
+        {"fail", 0, check_failed},  {"fail", 2, check_failed},   {"late", 0, check_late},
+        {"late", 3, check_late},    {"pause", -1, check_paused},
+    };
+    enum { SCENARIOS = sizeof all / sizeof *all };
+    pid_t child[SCENARIOS];
+    int code = 0, rounds = argc > 1 && strcmp(argv[1], "--full") == 0 ? 5 : 1;
+    begun_at = hil_clock_now();
+    while (rounds--) { /* all at once: they mostly wait */
+        for (int i = 0; i < SCENARIOS; ++i)
+            if ((child[i] = fork()) == 0) {
+                run(all[i].name, all[i].rank, all[i].check);
+                exit(0);
+            }
+        for (int i = 0; i < SCENARIOS; ++i) {
+            int status = 0;
+            CHECK(child[i] > 0 && waitpid(child[i], &status, 0) == child[i]);
+            if (status == 0) continue;
+            fprintf(stderr, "%s of rank %d\n", all[i].name, all[i].rank);
+            code = 1;
+        }
+    }
+    return code;
+}

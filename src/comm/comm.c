@@ -2,6 +2,7 @@
 #include "comm/comm_engine.h"
 
 #include "base/alloc.h"
+#include "comm/heart.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,6 +50,7 @@ void hil_comm_close(hil_comm *comm)
 {
     if (!comm) return;
     if (comm->engine) comm->engine->destroy(comm);
+    hil_heart_stop(comm->heart); /* last: the engine's own end may wait for a rank that is lost */
     pthread_mutex_destroy(&comm->lock);
     hil_free(comm->scratch);
     hil_free(comm);
@@ -68,6 +70,20 @@ void hil_comm_break(hil_comm *comm, hil_status status, const char *message)
         atomic_store_explicit(&comm->broken, true, memory_order_release);
     }
     pthread_mutex_unlock(&comm->lock);
+}
+
+static void on_failed(void *comm, hil_status status, const char *message)
+{
+    hil_comm_break(comm, status, message);
+}
+
+hil_status hil_comm_watch(hil_comm *comm, const hil_comm_options *options)
+{
+    return hil_heart_start(&comm->heart, comm,
+                           &(hil_heart_options){.lost = options->lost,
+                                                .lost_context = options->context,
+                                                .failed = on_failed,
+                                                .failed_context = comm});
 }
 
 static hil_status fail_broken(const hil_comm *comm)
@@ -249,21 +265,22 @@ static bool is_agreed(hil_comm *comm)
 void hil_comm_fail(hil_comm *comm, hil_status status)
 {
     if (is_alone(comm) || status == HIL_OK || is_broken(comm) || is_agreed(comm)) return;
-    char text[HIL_COMM_TEXT];
-    snprintf(text, sizeof text, "rank %d: %s", comm->rank, hil_status_message());
-    if (comm->engine->fail)
+    if (comm->heart) {
+        hil_heart_fail(comm->heart, status, hil_status_message());
+    } else if (comm->engine->fail) {
+        char text[HIL_COMM_TEXT];
+        snprintf(text, sizeof text, "rank %d: %s", comm->rank, hil_status_message());
         comm->engine->fail(comm, status, text);
-    else
-        hil_comm_break(comm, status, text);
+    }
 }
 
 void hil_comm_tell(hil_comm *comm, const char *format, ...)
 {
-    if (is_alone(comm)) return;
+    if (!comm || !comm->heart) return;
+    char text[HIL_COMM_TEXT];
     va_list args;
     va_start(args, format);
-    pthread_mutex_lock(&comm->lock);
-    vsnprintf(comm->doing, sizeof comm->doing, format, args);
-    pthread_mutex_unlock(&comm->lock);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    hil_heart_tell(comm->heart, text);
 }

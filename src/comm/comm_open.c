@@ -31,8 +31,6 @@ hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options)
     hil_comm *comm = NULL;
     hil_status status;
     HIL_TRY_DONE(hil_comm_create(&comm));
-    comm->lost = options->lost;
-    comm->context = options->context;
     HIL_TRY_DONE(load(comm, options->module));
     HIL_TRY_DONE(hil_comm_prepare(comm));
     if (comm->size != options->expected)
@@ -41,6 +39,7 @@ hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options)
                               "launcher belongs to another MPI than the one hilbert was built "
                               "with; use the mpirun of that MPI",
                               options->expected, comm->size));
+    if (comm->size > 1) HIL_TRY_DONE(hil_comm_watch(comm, options));
     *out = comm;
     return HIL_OK;
 done:

@@ -16,27 +16,12 @@ typedef struct meeting {
     const void **from; /* by rank: what it brought */
 } meeting;
 
-enum { BOX = 64 }; /* messages on their way to one rank */
-
-typedef struct letter {
-    int from;
-    size_t size;
-    unsigned char bytes[HIL_COMM_POST];
-} letter;
-
-typedef struct box {
-    pthread_mutex_t lock;
-    size_t first, count;
-    letter letters[BOX];
-} box;
-
 typedef struct team {
     int size;
     pthread_mutex_t lock; /* for these two */
     int open;             /* comms, the last of which takes the team with it */
     hil_comm **comms;     /* NULL: closed */
     meeting meetings[HIL_CHANNELS];
-    box *boxes; /* by rank */
 } team;
 
 /* How long a rank sleeps before it looks whether the comm broke. */
@@ -115,42 +100,6 @@ static hil_status exchange(hil_comm *comm, hil_channel channel, const void *out,
     return HIL_OK;
 }
 
-static bool post(hil_comm *comm, int to, const void *message, size_t size)
-{
-    box *b = &((team *)comm->state)->boxes[to];
-    if (atomic_load(&comm->broken)) return false;
-    assert(size <= HIL_COMM_POST);
-    pthread_mutex_lock(&b->lock);
-    bool room = b->count < BOX;
-    if (room) {
-        letter *l = &b->letters[(b->first + b->count++) % BOX];
-        l->from = comm->rank;
-        l->size = size;
-        memcpy(l->bytes, message, size);
-    }
-    pthread_mutex_unlock(&b->lock);
-    return room;
-}
-
-static bool poll_box(hil_comm *comm, int *from, void *message, size_t *size)
-{
-    box *b = &((team *)comm->state)->boxes[comm->rank];
-    if (atomic_load(&comm->broken)) return false;
-    pthread_mutex_lock(&b->lock);
-    bool came = b->count > 0;
-    if (came) {
-        const letter *l = &b->letters[b->first];
-        assert(l->size <= *size);
-        *from = l->from;
-        *size = l->size;
-        memcpy(message, l->bytes, l->size);
-        b->first = (b->first + 1) % BOX;
-        --b->count;
-    }
-    pthread_mutex_unlock(&b->lock);
-    return came;
-}
-
 static void fail(hil_comm *comm, hil_status status, const char *message)
 {
     team *t = comm->state;
@@ -168,10 +117,7 @@ static void team_destroy(team *t)
         pthread_cond_destroy(&room->changed);
         hil_free(room->from);
     }
-    for (int rank = 0; t->boxes && rank < t->size; ++rank)
-        pthread_mutex_destroy(&t->boxes[rank].lock);
     pthread_mutex_destroy(&t->lock);
-    hil_free(t->boxes);
     hil_free(t->comms);
     hil_free(t);
 }
@@ -186,7 +132,7 @@ static void destroy(hil_comm *comm)
     if (last) team_destroy(t);
 }
 
-static const hil_comm_engine engine = {"threads", destroy, gather, exchange, post, poll_box, fail};
+static const hil_comm_engine engine = {"threads", destroy, gather, exchange, fail};
 
 static hil_status team_create(int size, team **out)
 {
@@ -206,8 +152,6 @@ static hil_status team_create(int size, team **out)
     for (int channel = 0; channel < (int)HIL_CHANNELS; ++channel)
         HIL_TRY(HIL_ALLOC(size, &t->meetings[channel].from));
     HIL_TRY(HIL_ALLOC(size, &t->comms));
-    HIL_TRY(HIL_ALLOC(size, &t->boxes));
-    for (int rank = 0; rank < size; ++rank) pthread_mutex_init(&t->boxes[rank].lock, NULL);
     return HIL_OK;
 }
 

@@ -42,7 +42,7 @@ struct hil_heart {
     pthread_mutex_t mutex; /* guards what follows */
     char doing[DOING];
     bool stopping;
-    hil_status failure; /* of this rank, HIL_OK: none */
+    hil_status failure; /* of this rank, not told yet; HIL_OK: none */
     char failure_text[HIL_BEAT_TEXT];
 
     /* The thread's own. */
@@ -76,15 +76,13 @@ static void say_the_rest(hil_heart *heart)
     }
 }
 
-/* All ranks learn of a failure, this one too; the first counts. */
-static void tell_failure(hil_heart *heart, hil_status status, const char *text)
+/* Ranks that do not know yet learn of a failure; the first counts. */
+static void spread(hil_heart *heart, hil_status status, const char *text)
 {
-    if (heart->told) return;
     heart->told = true;
     heart->told_at = hil_clock_now();
     snprintf(heart->told_text, HIL_BEAT_TEXT, "%s", text);
     say_all(heart, HIL_BEAT_FAILED, status, text);
-    heart->options.failed(heart->options.context, status, text);
 }
 
 /* The end: the user learns of it and the caller's process goes. Where it does not, its waits end.
@@ -96,8 +94,8 @@ static void lose(hil_heart *heart, const char *message)
         say_all(heart, HIL_BEAT_LOST, HIL_ERR_IO, message);
         say_the_rest(heart);
     }
-    if (heart->options.lost) heart->options.lost(heart->options.context, message);
-    heart->options.failed(heart->options.context, HIL_ERR_IO,
+    if (heart->options.lost) heart->options.lost(heart->options.lost_context, message);
+    heart->options.failed(heart->options.failed_context, HIL_ERR_IO,
                           message ? message : "another rank is lost");
 }
 
@@ -125,16 +123,11 @@ static void hear(hil_heart *heart, peer *from, const hil_beat *beat)
     case HIL_BEAT_ALIVE:
         snprintf(from->doing, DOING, "%.*s", DOING - 1, beat->text);
         break;
-    case HIL_BEAT_FAILED: {
-        char text[HIL_BEAT_TEXT];
-        if (heart->rank == 0)
-            snprintf(text, sizeof text, "rank %d on %s: %.1100s", from->rank,
-                     heart->host[from->rank], beat->text);
-        else
-            snprintf(text, sizeof text, "%s", beat->text);
-        tell_failure(heart, (hil_status)beat->status, text);
+    case HIL_BEAT_FAILED:
+        if (heart->told) break;
+        spread(heart, (hil_status)beat->status, beat->text);
+        heart->options.failed(heart->options.failed_context, (hil_status)beat->status, beat->text);
         break;
-    }
     case HIL_BEAT_LOST:
         lose(heart, NULL);
         break;
@@ -188,15 +181,7 @@ static void take_orders(hil_heart *heart)
     heart->failure = HIL_OK;
     snprintf(text, sizeof text, "%s", heart->failure_text);
     pthread_mutex_unlock(&heart->mutex);
-    if (failure != HIL_OK && !heart->told) {
-        if (heart->rank == 0) {
-            char named[HIL_BEAT_TEXT];
-            snprintf(named, sizeof named, "rank 0 on %s: %.1100s", heart->host[0], text);
-            tell_failure(heart, failure, named);
-        } else {
-            tell_failure(heart, failure, text);
-        }
-    }
+    if (failure != HIL_OK && !heart->told) spread(heart, failure, text);
     if (stopping) leave(heart);
     if (heart->told && !heart->over) lose_patience(heart, stopping);
 }
@@ -375,9 +360,13 @@ void hil_heart_tell(hil_heart *heart, const char *what)
 
 void hil_heart_fail(hil_heart *heart, hil_status status, const char *message)
 {
+    char text[HIL_BEAT_TEXT];
+    snprintf(text, sizeof text, "rank %d on %s: %s", heart->rank, heart->host[heart->rank],
+             message);
     pthread_mutex_lock(&heart->mutex);
     heart->failure = status;
-    snprintf(heart->failure_text, HIL_BEAT_TEXT, "%s", message);
+    memcpy(heart->failure_text, text, sizeof text);
     pthread_mutex_unlock(&heart->mutex);
     wake(heart);
+    heart->options.failed(heart->options.failed_context, status, text);
 }

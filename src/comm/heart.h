@@ -16,12 +16,13 @@
 typedef struct hil_heart hil_heart;
 
 typedef struct hil_heart_options {
-    /* Both are called on the heart's thread, each at most once. A rank is lost: message for the
-       user, NULL: another rank tells it. */
+    /* Both are called on the heart's thread, `lost` at most once and last. A rank is lost: message
+       for the user, NULL: another rank tells it. May be NULL. */
     void (*lost)(void *context, const char *message);
-    /* Every wait of this rank must end with this: another rank failed, or `lost` came back. */
+    void *lost_context;
+    /* Every wait of this rank must end with this: a rank failed, or `lost` came back. */
     void (*failed)(void *context, hil_status status, const char *message);
-    void *context;
+    void *failed_context;
 } hil_heart_options;
 
 /* Every rank calls it. Borrows `comm` during the call only. */
@@ -31,7 +32,8 @@ void hil_heart_stop(hil_heart *heart);
 
 /* What this rank does from now on. */
 void hil_heart_tell(hil_heart *heart, const char *what);
-/* This rank failed: `failed` is called on all others with "rank R on HOST: MESSAGE". */
+/* This rank failed: `failed` is called on all ranks with "rank R on HOST: MESSAGE"; here before
+   this returns. */
 void hil_heart_fail(hil_heart *heart, hil_status status, const char *message);
 
 #endif

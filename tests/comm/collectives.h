@@ -129,38 +129,6 @@ static inline void collectives_agree(hil_comm *comm)
     CHECK_OK(hil_comm_agree(comm, HIL_CHANNEL_CONTROL, HIL_OK, NULL));
 }
 
-/* Every rank writes to every other, several times, and reads everything in order. */
-static inline void collectives_post(hil_comm *comm)
-{
-    enum { EACH = 4, MOST = 16 };
-    int rank = hil_comm_rank(comm), size = hil_comm_size(comm);
-    if (size == 1) return;
-    int sent[MOST] = {0}, came[MOST] = {0}, left = 2 * EACH * (size - 1);
-    unsigned char message[HIL_COMM_POST];
-    while (left > 0) {
-        for (int r = 0; r < size; ++r) {
-            if (r == rank || sent[r] == EACH) continue;
-            size_t n = sent[r] % 2 ? HIL_COMM_POST : 3;
-            memset(message, rank * 16 + sent[r], n);
-            if (!comm->engine->post(comm, r, message, n)) continue;
-            ++sent[r];
-            --left;
-        }
-        int from = -1;
-        size_t n = sizeof message;
-        if (!comm->engine->poll(comm, &from, message, &n)) {
-            nanosleep(&(struct timespec){0, 100000}, NULL);
-            continue;
-        }
-        CHECK(from >= 0 && from < size && from != rank);
-        CHECK_INT(n, came[from] % 2 ? HIL_COMM_POST : 3);
-        for (size_t i = 0; i < n; ++i) CHECK_INT(message[i], from * 16 + came[from]);
-        ++came[from];
-        --left;
-    }
-    CHECK_OK(hil_comm_agree(comm, HIL_CHANNEL_CONTROL, HIL_OK, NULL));
-}
-
 static inline void collectives_all(hil_comm *comm)
 {
     static const size_t sizes[] = {0, 1, 17, 4096, 100003};
@@ -173,7 +141,6 @@ static inline void collectives_all(hil_comm *comm)
     for (size_t i = 0; i < 4; ++i) collectives_broadcast(comm, HIL_CHANNEL_SAVE, sizes[i] * 3);
     collectives_numbers(comm);
     collectives_agree(comm);
-    collectives_post(comm);
 }
 
 #endif

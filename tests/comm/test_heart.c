@@ -98,7 +98,8 @@ static _Noreturn void live(job *shared, int number)
                         .local_size = RANKS}};
     CHECK_OK(hil_heart_start(
         &me.heart, &me.comm,
-        &(hil_heart_options){.lost = on_lost, .failed = on_failed, .context = &me}));
+        &(hil_heart_options){
+            .lost = on_lost, .lost_context = &me, .failed = on_failed, .failed_context = &me}));
     char doing[100];
     snprintf(doing, sizeof doing, "step %d, forward", number + 10);
     hil_heart_tell(me.heart, doing);
@@ -210,7 +211,7 @@ static void check_failed(job *shared)
         CHECK_INT(shared->code[i], FAILED);
         CHECK_INT(shared->messages[i] + shared->silent[i], 0);
         snprintf(words, sizeof words, "rank %d on ", shared->rank);
-        if (i != shared->rank) CHECK(strstr(shared->text[i], words) == shared->text[i]);
+        CHECK(strstr(shared->text[i], words) == shared->text[i]);
         CHECK(strstr(shared->text[i], "no room on disk"));
     }
 }

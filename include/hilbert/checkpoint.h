@@ -28,15 +28,11 @@ typedef struct hil_export_result {
 HIL_API hil_status hil_checkpoint_export(const hil_export_options *options,
                                          const hil_observer *observer, hil_export_result *result);
 
-/* Reads every byte and checks every checksum. Of a folder of checkpoints, also what names the
-   newest and every other one. The failure names the file and the bytes that are damaged. */
-typedef struct hil_verify_result {
-    int64_t checkpoints, files, pieces;
-    int64_t step; /* the newest */
-    uint64_t bytes;
-} hil_verify_result;
+/* Reads every byte, checks every checksum and prints on `out` what was checked: one checkpoint, or
+   of a run's folder all of them and what names the newest. The failure names the file and the bytes
+   that are damaged. */
 HIL_API hil_status hil_checkpoint_verify_path(const char *path, const hil_observer *observer,
-                                              hil_verify_result *result);
+                                              FILE *out);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,8 @@
 /* folder.c - the output folder: may we use it, is there room, and the model at the end. */
 #include "train/folder.h"
 
-#include "format/checkpoint.h"
+#include "format/checkpoint_manifest.h"
+#include "train/checkpoints.h"
 #include "format/export.h"
 #include "format/weights.h"
 
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool same_folder(const char *a, const char *b)
+bool hil_folder_same(const char *a, const char *b)
 {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
@@ -33,7 +34,7 @@ static hil_status check_use(const hil_folder *f, const hil_train_options *o,
 {
     char config[HIL_PATH_MAX];
     HIL_TRY(hil_path_join(config, f->path, "config.json"));
-    if (same_folder(source->folder, f->path))
+    if (hil_folder_same(source->folder, f->path))
         return hil_fail(HIL_ERR_USAGE, "--out must not be the model's own folder %s", f->path);
     if (o->overwrite) return HIL_OK;
     bool run = hil_file_exists(f->metrics) || hil_file_exists(f->checkpoints);
@@ -111,40 +112,6 @@ void hil_folder_close(hil_folder *f)
     hil_lock_drop(&f->lock);
 }
 
-typedef struct exporting {
-    hil_store *store;
-    hil_dtype dtype;
-    float *piece; /* HIL_EXPORT_PIECE bytes of the smallest dtype, as fp32 */
-} exporting;
-
-/* Of at most `room` elements from `first` on: what is read from the store at once. */
-static int64_t piece_of(const hil_param *p, int64_t first, int64_t room)
-{
-    int64_t count = hil_param_range(p, first);
-    if (hil_param_spec_of(p)->transposed) {
-        int64_t line = hil_param_spec_of(p)->shape.dim[0];
-        count = room / line * line;
-    }
-    return count == 0 || count > room ? room : count;
-}
-
-static hil_status read_tensor(void *context, size_t i, size_t offset, size_t *size, void *out)
-{
-    const exporting *e = context;
-    hil_param *p = hil_store_at(e->store, i);
-    size_t each = hil_dtype_size(e->dtype);
-    int64_t first = (int64_t)(offset / each);
-    int64_t count = piece_of(p, first, (int64_t)(*size / each));
-    HIL_TRY(hil_weights_read(e->store, p, HIL_MASTER, first, count, e->piece));
-    uint16_t *half = out;
-    if (e->dtype == HIL_BF16) /* exactly the weights that were computed with */
-        for (int64_t k = 0; k < count; ++k) half[k] = hil_weight_high(e->piece[k]);
-    else
-        hil_from_f32(out, e->piece, e->dtype, count);
-    *size = (size_t)count * each;
-    return HIL_OK;
-}
-
 /* The list of tensors; the caller frees it. */
 static hil_status list_tensors(hil_store *store, hil_dtype dtype, hil_export_tensor **out)
 {
@@ -156,27 +123,19 @@ static hil_status list_tensors(hil_store *store, hil_dtype dtype, hil_export_ten
     return HIL_OK;
 }
 
-hil_status hil_folder_export(const hil_folder *f, const hil_source *source, hil_store *store,
-                             hil_dtype dtype)
+hil_status hil_folder_export(const hil_folder *f, int64_t step, hil_dtype dtype,
+                             const hil_observer *observer)
 {
-    hil_export_tensor *tensors;
-    char config[HIL_PATH_MAX];
-    HIL_TRY(hil_path_join(config, f->path, "config.json"));
-    HIL_TRY(list_tensors(store, dtype, &tensors));
-    exporting context = {store, dtype, NULL};
-    hil_export export = {tensors, hil_store_count(store), 0, read_tensor, &context};
-    hil_status status = HIL_ALLOC(HIL_EXPORT_PIECE / 2, &context.piece);
-    if (status == HIL_OK) status = hil_export_write(&export, f->path);
-    hil_free(context.piece);
-    hil_free(tensors);
-    HIL_TRY(status);
-    HIL_TRY(hil_export_copy_files(source->folder, f->path));
-    HIL_TRY(hil_config_write(source->config_path, config, dtype));
-    return hil_folder_sync(f->path);
+    char dir[HIL_PATH_MAX];
+    hil_export_result result;
+    HIL_TRY(hil_step_path(dir, f->checkpoints, step));
+    hil_export_options options = {
+        .checkpoint = dir, .out = f->path, .dtype = hil_dtype_name(dtype), .overwrite = true};
+    return hil_checkpoint_export(&options, observer, &result);
 }
 
-hil_status hil_folder_check_space(const hil_folder *f, hil_store *store, hil_dtype dtype,
-                                  int64_t checkpoints)
+hil_status hil_folder_check_space(const hil_folder *f, const hil_source *source, hil_store *store,
+                                  hil_dtype dtype, int64_t checkpoints)
 {
     hil_export_tensor *tensors;
     uint64_t model, free_bytes;
@@ -190,7 +149,7 @@ hil_status hil_folder_check_space(const hil_folder *f, hil_store *store, hil_dty
     int64_t there; /* their room is used again */
     HIL_TRY(hil_checkpoint_count(f->checkpoints, &there));
     int64_t more = there < checkpoints ? checkpoints + 1 - there : 1;
-    uint64_t need = model + (uint64_t)more * hil_checkpoint_bytes(store, NULL);
+    uint64_t need = model + (uint64_t)more * hil_checkpoint_bytes(store, source->folder);
     if (need <= free_bytes) return HIL_OK;
     return hil_fail(HIL_ERR_IO,
                     "%s has %s free, but the model and its checkpoints need %s: free some space, "

@@ -22,11 +22,14 @@ hil_status hil_folder_begin(hil_folder *folder, const hil_train_options *options
 /* A folder that was created for a run that did not begin goes away. */
 void hil_folder_close(hil_folder *folder);
 
-/* Writes weights, config.json and the tokenizer's files. */
-hil_status hil_folder_export(const hil_folder *folder, const hil_source *source, hil_store *store,
-                             hil_dtype dtype);
+/* Whether two paths are one folder. */
+bool hil_folder_same(const char *a, const char *b);
+
+/* Writes weights, config.json and the tokenizer's files of the checkpoint at `step`. */
+hil_status hil_folder_export(const hil_folder *folder, int64_t step, hil_dtype dtype,
+                             const hil_observer *observer);
 /* Fails when the disk has not the room for the model and for one more checkpoint than are kept. */
-hil_status hil_folder_check_space(const hil_folder *folder, hil_store *store, hil_dtype dtype,
-                                  int64_t checkpoints);
+hil_status hil_folder_check_space(const hil_folder *folder, const hil_source *source,
+                                  hil_store *store, hil_dtype dtype, int64_t checkpoints);
 
 #endif

@@ -168,7 +168,7 @@ static hil_status run_job(job *j, hil_train_result *result)
     HIL_TRY(hil_training_open(j));
     result->parameters = j->parameters;
     HIL_TRY(loop(j, result));
-    HIL_TRY(hil_folder_export(&j->folder, &j->source, j->model->store, j->save_dtype));
+    HIL_TRY(hil_folder_export(&j->folder, j->saved, j->save_dtype, j->observer));
     result->steps = j->run.step;
     result->tokens = j->run.tokens;
     int64_t done = (j->run.step - j->resumed) * o->batch * j->run.seq;

@@ -119,7 +119,7 @@ static hil_status open_model(job *j)
     j->run.scaling = j->trainer->scaling;
     j->save_dtype = j->source.config.dtype;
     if (o->save_dtype) HIL_TRY(hil_dtype_parse(o->save_dtype, &j->save_dtype));
-    return hil_folder_check_space(&j->folder, j->model->store, j->save_dtype, o->keep);
+    return hil_folder_check_space(&j->folder, &j->source, j->model->store, j->save_dtype, o->keep);
 }
 
 static hil_status tell_plan(const job *j)
@@ -177,7 +177,7 @@ static hil_status resume(job *j)
     if (!j->options->resume) {
         found.step = -1;
     } else if (found.warning[0]) {
-        hil_note(j->observer, "%s: taking the one before", found.warning);
+        hil_note(j->observer, "%s: taking step %lld", found.warning, (long long)found.step);
     } else if (found.step < 0) {
         hil_note(j->observer, "no checkpoint in %s: starting afresh", j->folder.path);
     }
@@ -229,7 +229,8 @@ hil_status hil_training_open(job *j)
     if (o->trace) HIL_TRY(hil_timeline_open(&j->timeline, o->trace));
     HIL_TRY(open_model(j));
     HIL_TRY(open_data(j));
-    HIL_TRY(hil_folder_check_space(&j->folder, j->model->store, j->save_dtype, o->keep));
+    HIL_TRY(
+        hil_folder_check_space(&j->folder, &j->source, j->model->store, j->save_dtype, o->keep));
     HIL_TRY(HIL_ALLOC(o->batch, &j->index));
     HIL_TRY(resume(j));
     tell_job(j);

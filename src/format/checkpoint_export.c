@@ -1,0 +1,191 @@
+/* checkpoint_export.c - a Hugging Face model folder from the files of a checkpoint alone. */
+#include "format/checkpoint_export.h"
+
+#include "base/alloc.h"
+#include "format/config.h"
+#include "format/export.h"
+#include "format/safetensors.h"
+#include "io/file.h"
+
+#include <string.h>
+
+#define BLOCK 16                    /* rows that are turned at once */
+#define RESIDENT ((size_t)16 << 20) /* bytes of the file that are in memory at once */
+
+struct hil_checkpoint_model {
+    char dir[HIL_PATH_MAX], config[HIL_PATH_MAX];
+    hil_dtype dtype;
+    hil_manifest manifest;
+    hil_safetensors *file;
+    hil_export_tensor *tensor; /* in the order of the model, as files hold them */
+    const hil_entry **entry;
+    bool *turned; /* files hold the transpose */
+    size_t count;
+    /* While it is written. */
+    const hil_checkpoint_watch *watch;
+    float *piece; /* HIL_EXPORT_PIECE bytes of the smallest dtype, as fp32 */
+};
+
+void hil_checkpoint_model_close(hil_checkpoint_model *m)
+{
+    if (!m) return;
+    hil_safetensors_close(m->file);
+    hil_manifest_close(&m->manifest);
+    hil_free(m->tensor);
+    hil_free(m->entry);
+    hil_free(m->turned);
+    hil_free(m->piece);
+    hil_free(m);
+}
+
+/* `turned` names some of `names`, in the same order. */
+static hil_status read_tensors(hil_checkpoint_model *m, const json_t *names, const json_t *turned)
+{
+    size_t next = 0;
+    for (size_t i = 0; i < m->count; ++i) {
+        const char *name = json_string_value(json_array_get(names, i));
+        const hil_entry *entry = name ? hil_safetensors_find(m->file, name) : NULL;
+        hil_dtype dtype;
+        if (!entry) return hil_fail(HIL_ERR_INPUT, "%s does not list its tensors", m->dir);
+        HIL_TRY(hil_entry_dtype(entry, &dtype));
+        HIL_TRY(hil_entry_shape(entry, &m->tensor[i].shape));
+        m->tensor[i].name = entry->name;
+        m->entry[i] = entry;
+        const char *other = json_string_value(json_array_get(turned, next));
+        m->turned[i] = other && strcmp(name, other) == 0;
+        hil_shape *shape = &m->tensor[i].shape;
+        if (dtype != HIL_F32 || (m->turned[i] && shape->ndim != 2))
+            return hil_fail(HIL_ERR_INPUT, "%s: tensor %s is not as checkpoints have it", m->dir,
+                            name);
+        if (!m->turned[i]) continue;
+        *shape = (hil_shape){2, {shape->dim[1], shape->dim[0]}};
+        ++next;
+    }
+    if (next != json_array_size(turned) || m->count != hil_safetensors_count(m->file))
+        return hil_fail(HIL_ERR_INPUT, "%s does not list its tensors", m->dir);
+    return HIL_OK;
+}
+
+static hil_status open_model(hil_checkpoint_model *m, const char *dir)
+{
+    char path[HIL_PATH_MAX];
+    hil_config *config;
+    HIL_TRY(hil_path_join(m->dir, dir, ""));
+    m->dir[strlen(dir)] = 0;
+    HIL_TRY(hil_manifest_open(&m->manifest, dir));
+    HIL_TRY(hil_path_join(path, dir, hil_state_file[HIL_MASTER]));
+    HIL_TRY(hil_safetensors_open(&m->file, path));
+    HIL_TRY(hil_path_join(m->config, dir, HIL_CONFIG_FILE));
+    if (!hil_manifest_find(&m->manifest, HIL_CONFIG_FILE))
+        return hil_fail(HIL_ERR_INPUT, "%s is missing: no model can be made of the checkpoint",
+                        m->config);
+    HIL_TRY(HIL_ALLOC(1, &config));
+    hil_status status = hil_config_open(config, m->config);
+    m->dtype = config->dtype;
+    hil_free(config);
+    HIL_TRY(status);
+    const json_t *names = json_object_get(m->manifest.root, "tensors");
+    m->count = json_array_size(names);
+    HIL_TRY(HIL_ALLOC(m->count, &m->tensor));
+    HIL_TRY(HIL_ALLOC(m->count, &m->entry));
+    HIL_TRY(HIL_ALLOC(m->count, &m->turned));
+    return read_tensors(m, names, json_object_get(m->manifest.root, "transposed"));
+}
+
+hil_status hil_checkpoint_model_open(hil_checkpoint_model **out, const char *dir)
+{
+    *out = NULL;
+    hil_checkpoint_model *m;
+    HIL_TRY(HIL_ALLOC(1, &m));
+    hil_status status = open_model(m, dir);
+    if (status == HIL_OK)
+        *out = m;
+    else
+        hil_checkpoint_model_close(m);
+    return status;
+}
+
+hil_dtype hil_checkpoint_model_dtype(const hil_checkpoint_model *m)
+{
+    return m->dtype;
+}
+
+int64_t hil_checkpoint_model_step(const hil_checkpoint_model *m)
+{
+    return m->manifest.step;
+}
+
+int64_t hil_checkpoint_model_tensors(const hil_checkpoint_model *m)
+{
+    return (int64_t)m->count;
+}
+
+/* Elements [first, first + count) of the transpose of a matrix (rows, cols): (r, c) is number
+   c * rows + r of it. */
+static void turn(const hil_checkpoint_model *m, const hil_entry *entry, int64_t first,
+                 int64_t count)
+{
+    int64_t rows = entry->dim[0], cols = entry->dim[1];
+    int64_t left = first / rows, right = (first + count - 1) / rows + 1;
+    size_t touched = 0;
+    for (int64_t row = 0; row < rows; row += BLOCK) {
+        int64_t height = rows - row < BLOCK ? rows - row : BLOCK;
+        for (int64_t c = left; c < right; ++c)
+            for (int64_t r = row; r < row + height; ++r) {
+                int64_t to = c * rows + r - first;
+                const char *from = (const char *)entry->data + (r * cols + c) * 4;
+                if (to >= 0 && to < count) memcpy(&m->piece[to], from, 4);
+            }
+        touched += (size_t)height * ((size_t)(right - left) * 4 + 4096);
+        if (touched < RESIDENT) continue;
+        hil_safetensors_drop(m->file);
+        touched = 0;
+    }
+}
+
+static hil_status read_tensor(void *context, size_t i, size_t offset, size_t *size, void *out)
+{
+    hil_checkpoint_model *m = context;
+    const hil_entry *entry = m->entry[i];
+    hil_dtype dtype = m->tensor[i].dtype;
+    size_t each = hil_dtype_size(dtype);
+    int64_t first = (int64_t)(offset / each), count = (int64_t)(*size / each);
+    if (m->turned[i])
+        turn(m, entry, first, count);
+    else
+        memcpy(m->piece, (const char *)entry->data + first * 4, (size_t)count * 4);
+    hil_safetensors_drop(m->file);
+    uint16_t *half = out;
+    if (dtype == HIL_BF16) /* exactly the weights that were computed with */
+        for (int64_t k = 0; k < count; ++k) half[k] = hil_weight_high(m->piece[k]);
+    else
+        hil_from_f32(out, m->piece, dtype, count);
+    return m->watch ? m->watch->read(m->watch->context, *size) : HIL_OK;
+}
+
+static hil_export as_export(hil_checkpoint_model *m, const hil_checkpoint_model_options *o)
+{
+    for (size_t i = 0; i < m->count; ++i) m->tensor[i].dtype = o->dtype;
+    return (hil_export){m->tensor, m->count, o->shard_bytes, read_tensor, m};
+}
+
+hil_status hil_checkpoint_model_bytes(hil_checkpoint_model *m,
+                                      const hil_checkpoint_model_options *o, uint64_t *out)
+{
+    hil_export export = as_export(m, o);
+    return hil_export_bytes(&export, out);
+}
+
+hil_status hil_checkpoint_model_write(hil_checkpoint_model *m,
+                                      const hil_checkpoint_model_options *o)
+{
+    char config[HIL_PATH_MAX];
+    hil_export export = as_export(m, o);
+    m->watch = o->watch;
+    if (!m->piece) HIL_TRY(HIL_ALLOC(HIL_EXPORT_PIECE / 2, &m->piece));
+    HIL_TRY(hil_path_join(config, o->out, HIL_CONFIG_FILE));
+    HIL_TRY(hil_export_write(&export, o->out));
+    HIL_TRY(hil_export_copy_files(m->dir, o->out));
+    HIL_TRY(hil_config_write(m->config, config, o->dtype));
+    return hil_folder_sync(o->out);
+}

@@ -1,0 +1,187 @@
+/* checkpoints.c - checkpoints seen from outside a run: find one by a path, check, export. */
+#include "train/checkpoints.h"
+
+#include "base/alloc.h"
+#include "format/checkpoint_export.h"
+#include "io/file.h"
+#include "train/folder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Progress of reading or writing, and whether the user wants to stop. */
+typedef struct watching {
+    const hil_observer *observer;
+    const volatile int *stop;
+    const char *what;
+    uint64_t done, total;
+} watching;
+
+static hil_status watch_bytes(void *context, uint64_t bytes)
+{
+    watching *w = context;
+    w->done += bytes;
+    if (w->observer && w->observer->progress)
+        w->observer->progress(w->observer->context, w->what, w->done, w->total);
+    if (!w->stop || !*w->stop) return HIL_OK;
+    return hil_fail(HIL_ERR_INTERRUPTED, "stopped while %s", w->what);
+}
+
+static bool holds(const char *folder, const char *name)
+{
+    char path[HIL_PATH_MAX];
+    return hil_path_join(path, folder, name) == HIL_OK && hil_file_exists(path);
+}
+
+hil_status hil_checkpoints_at(const char *path, char folder[HIL_PATH_MAX], bool *one)
+{
+    int64_t count = 0;
+    *one = holds(path, HIL_MANIFEST_FILE);
+    if (snprintf(folder, HIL_PATH_MAX, "%s", path) >= HIL_PATH_MAX)
+        return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
+    if (*one) return HIL_OK;
+    if (!hil_file_exists(path)) return hil_fail(HIL_ERR_INPUT, "%s: no such folder", path);
+    if (holds(path, "checkpoints")) HIL_TRY(hil_path_join(folder, path, "checkpoints"));
+    HIL_TRY(hil_checkpoint_count(folder, &count));
+    if (count) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT,
+                    "%s holds no checkpoint: give a run's folder or its "
+                    "checkpoints/step-N",
+                    path);
+}
+
+/* The checkpoint that `path` names, found whole as far as a model needs it. */
+static hil_status find_model(const char *path, watching *w, char dir[HIL_PATH_MAX])
+{
+    char folder[HIL_PATH_MAX];
+    bool one;
+    hil_checkpoint_found found;
+    hil_manifest manifest;
+    hil_checkpoint_watch watch = {watch_bytes, w};
+    HIL_TRY(hil_checkpoints_at(path, folder, &one));
+    if (!one) {
+        HIL_TRY(hil_checkpoint_find_needed(folder, NULL, HIL_NEED_MODEL, &watch, &found));
+        if (found.warning[0])
+            hil_note(w->observer, "%s: taking step %lld", found.warning, (long long)found.step);
+        return hil_step_path(dir, folder, found.step);
+    }
+    memcpy(dir, folder, HIL_PATH_MAX);
+    HIL_TRY(hil_manifest_open(&manifest, dir));
+    for (size_t i = 0; i < manifest.files; ++i)
+        if (hil_manifest_needs(&manifest.file[i], HIL_NEED_MODEL))
+            w->total += manifest.file[i].size;
+    hil_status status = hil_manifest_verify(&manifest, dir, NULL, HIL_NEED_MODEL, &watch);
+    hil_manifest_close(&manifest);
+    return status;
+}
+
+static hil_status check_room(const char *out, uint64_t need)
+{
+    uint64_t room;
+    char need_text[32], room_text[32];
+    HIL_TRY(hil_folder_free_bytes(out, &room));
+    if (need <= room) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "%s has %s free, but the model needs %s", out,
+                    hil_text_bytes(room_text, room), hil_text_bytes(need_text, need));
+}
+
+static hil_status check_out(const hil_export_options *o, const char *dir)
+{
+    static const char *const marks[] = {"config.json", "model.safetensors",
+                                        "model.safetensors.index.json", "metrics.jsonl"};
+    if (hil_folder_same(o->out, dir))
+        return hil_fail(HIL_ERR_USAGE, "%s is the checkpoint itself: choose another folder", dir);
+    for (size_t i = 0; !o->overwrite && i < sizeof marks / sizeof *marks; ++i)
+        if (holds(o->out, marks[i]))
+            return hil_fail(HIL_ERR_USAGE,
+                            "%s holds a model or a run: choose another folder or use --overwrite",
+                            o->out);
+    return HIL_OK;
+}
+
+static hil_status write_model(hil_checkpoint_model *model, const char *dir,
+                              const hil_export_options *o, watching *w, hil_export_result *result)
+{
+    hil_dtype dtype = hil_checkpoint_model_dtype(model);
+    hil_checkpoint_watch watch = {watch_bytes, w};
+    if (o->dtype) HIL_TRY(hil_dtype_parse(o->dtype, &dtype));
+    hil_checkpoint_model_options options = {o->out, dtype, o->shard_size, &watch};
+    HIL_TRY(check_out(o, dir));
+    HIL_TRY(hil_checkpoint_model_bytes(model, &options, &result->bytes));
+    HIL_TRY(check_room(o->out, result->bytes));
+    HIL_TRY(hil_folder_create(o->out));
+    *w = (watching){w->observer, w->stop, "writing the model", 0, result->bytes};
+    HIL_TRY(hil_checkpoint_model_write(model, &options));
+    result->tensors = hil_checkpoint_model_tensors(model);
+    result->dtype = hil_dtype_name(dtype);
+    return HIL_OK;
+}
+
+hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer *observer,
+                                 hil_export_result *result)
+{
+    char dir[HIL_PATH_MAX];
+    hil_checkpoint_model *model;
+    watching w = {observer, o->stop, "checking the checkpoint", 0, 0};
+    *result = (hil_export_result){0};
+    HIL_TRY(find_model(o->checkpoint, &w, dir));
+    HIL_TRY(hil_checkpoint_model_open(&model, dir));
+    hil_status status = write_model(model, dir, o, &w, result);
+    result->step = hil_checkpoint_model_step(model);
+    hil_checkpoint_model_close(model);
+    return status;
+}
+
+/* One checkpoint, every byte of it; prints what it found. */
+static hil_status verify_dir(const char *dir, int64_t step, watching *w, FILE *out)
+{
+    hil_manifest manifest;
+    hil_checkpoint_watch watch = {watch_bytes, w};
+    char bytes[32];
+    HIL_TRY(hil_manifest_open(&manifest, dir));
+    hil_status status = HIL_OK;
+    if (step >= 0 && manifest.step != step)
+        HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s is damaged: it holds step %lld", dir,
+                              (long long)manifest.step));
+    w->done = 0;
+    w->total = manifest.bytes;
+    HIL_TRY_DONE(hil_manifest_verify(&manifest, dir, NULL, HIL_NEED_ALL, &watch));
+    fprintf(out, "%s: step %lld, whole: %zu files, %s, %zu checksums\n", dir,
+            (long long)manifest.step, manifest.files + 1, hil_text_bytes(bytes, manifest.bytes),
+            manifest.pieces + 1);
+done:
+    hil_manifest_close(&manifest);
+    return status;
+}
+
+static hil_status verify_folder(const char *folder, watching *w, FILE *out)
+{
+    int64_t latest, *steps = NULL;
+    size_t count;
+    char dir[HIL_PATH_MAX];
+    bool named = false;
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_latest_read(folder, &latest));
+    HIL_TRY_DONE(hil_steps_list(folder, &steps, &count));
+    for (size_t i = 0; i < count; ++i) named = named || steps[i] == latest;
+    if (!named && latest >= 0)
+        HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s/latest names step-%lld, which is missing", folder,
+                              (long long)latest));
+    for (size_t i = 0; i < count; ++i) {
+        HIL_TRY_DONE(hil_step_path(dir, folder, steps[i]));
+        HIL_TRY_DONE(verify_dir(dir, steps[i], w, out));
+    }
+    if (named) fprintf(out, "%s/latest: step %lld\n", folder, (long long)latest);
+done:
+    hil_free(steps);
+    return status;
+}
+
+hil_status hil_checkpoint_verify_path(const char *path, const hil_observer *observer, FILE *out)
+{
+    char folder[HIL_PATH_MAX];
+    bool one;
+    watching w = {observer, NULL, "checking the checkpoint", 0, 0};
+    HIL_TRY(hil_checkpoints_at(path, folder, &one));
+    return one ? verify_dir(folder, -1, &w, out) : verify_folder(folder, &w, out);
+}

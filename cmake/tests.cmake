@@ -36,6 +36,15 @@ foreach(source ${scripts})
   hil_test(${name} ${source} bash ${source})
 endforeach()
 
+# Programs that scripts run as several ranks.
+file(GLOB programs CONFIGURE_DEPENDS tests/*/ranks_*.c)
+foreach(source ${programs})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${source})
+  target_include_directories(${name} PRIVATE tests)
+  target_link_libraries(${name} PRIVATE hil)
+endforeach()
+
 if(HIL_FUZZ)
   file(GLOB fuzzers CONFIGURE_DEPENDS fuzz/fuzz_*.c)
   add_custom_target(fuzzers)

@@ -40,6 +40,8 @@ for part; do
         need libjansson-dev pkg-config --exists jansson
         need libxxhash-dev pkg-config --exists libxxhash
         want liburing-dev pkg-config --exists liburing
+        want libopenmpi-dev have mpicc
+        want openmpi-bin have mpirun
         ;;
     lint)
         need clang have clang

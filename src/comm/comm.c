@@ -33,6 +33,11 @@ static bool is_alone(const hil_comm *comm)
     return hil_comm_size(comm) == 1;
 }
 
+static bool is_broken(hil_comm *comm)
+{
+    return atomic_load_explicit(&comm->broken, memory_order_acquire);
+}
+
 hil_status hil_comm_create(hil_comm **out)
 {
     HIL_TRY(HIL_ALLOC(1, out));
@@ -46,19 +51,24 @@ hil_status hil_comm_prepare(hil_comm *comm)
     return hil_alloc((size_t)comm->size * HIL_CHANNELS, HIL_COMM_PIECE, (void **)&comm->scratch);
 }
 
+/* A rank that closes its comm may be needed by another that still works: they leave together. */
+static void part(hil_comm *comm)
+{
+    unsigned char *here = comm->scratch + comm->rank;
+    hil_status status =
+        comm->engine->gather(comm, (hil_channel)HIL_CHANNEL_CLOSE, here, comm->scratch, 1);
+    if (status != HIL_OK) hil_comm_break(comm, status, hil_status_message());
+}
+
 void hil_comm_close(hil_comm *comm)
 {
     if (!comm) return;
+    if (comm->module && comm->scratch && !is_broken(comm)) part(comm);
     if (comm->engine) comm->engine->destroy(comm);
     hil_heart_stop(comm->heart); /* last: the engine's own end may wait for a rank that is lost */
     pthread_mutex_destroy(&comm->lock);
     hil_free(comm->scratch);
     hil_free(comm);
-}
-
-static bool is_broken(hil_comm *comm)
-{
-    return atomic_load_explicit(&comm->broken, memory_order_acquire);
 }
 
 void hil_comm_break(hil_comm *comm, hil_status status, const char *message)

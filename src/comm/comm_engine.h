@@ -11,6 +11,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* Beside those of comm.h, one that hil_comm_close uses: the last thing that ranks do together. */
+enum { HIL_CHANNEL_CLOSE = HIL_CHANNELS, HIL_CHANNEL_ALL };
+
 enum {
     HIL_COMM_TEXT = 1024, /* bytes of a message for the user */
     HIL_COMM_PIECE = 4096 /* bytes of each rank that small calls gather at once */

@@ -78,7 +78,7 @@ static inline void collectives_numbers(hil_comm *comm)
         least[i] = fabs((double)((i + rank * 3) % 7 - 3));
     }
     for (int i = 0; i < COUNT * 9; ++i)
-        bits[i] = i % (size + 1) == rank ? (unsigned char)(1 << rank % 8) : 0;
+        bits[i] = (unsigned char)((i % (size + 1) == rank) << rank % 8);
     CHECK_OK(hil_comm_sum(comm, value, COUNT));
     CHECK_OK(hil_comm_least(comm, least, COUNT));
     CHECK_OK(hil_comm_any(comm, bits, COUNT * 9));

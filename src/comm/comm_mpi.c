@@ -1,0 +1,315 @@
+/* comm_mpi.c - ranks over MPI. The only file that knows MPI, and a module of its own: the program
+   loads it when a launcher started it, see comm_module.h. */
+#include "comm/comm_module.h"
+
+#include <mpi.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SLOWEST 0.5e9 /* bytes per second that a transfer is expected to reach at least */
+
+enum {
+    PIECE = 1 << 24, /* bytes of each rank in one call: MPI counts in int */
+    LARGE = 1 << 18, /* bytes of each rank from which it is worth to wait for all ranks first */
+    SLOTS = 4,       /* posted messages on their way to one rank */
+    YIELDS = 20,     /* tests before the first nap */
+    NAP_LEAST = 10,  /* microseconds */
+    NAP_MOST = 200
+};
+
+typedef struct slot {
+    MPI_Request request;
+    unsigned char bytes[HIL_COMM_POST];
+} slot;
+
+typedef struct mpi {
+    bool ours; /* MPI was started here, so it is ended here */
+    MPI_Comm channel[HIL_CHANNEL_ALL];
+    MPI_Comm post;
+    atomic_int inside; /* threads that are in MPI */
+    slot *out;         /* [size][SLOTS] */
+    slot in;
+} mpi;
+
+static hil_comm_module_fail fail;
+
+static hil_status check(int code, const char *what)
+{
+    if (code == MPI_SUCCESS) return HIL_OK;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    MPI_Error_string(code, text, &length);
+    return fail(HIL_ERR_IO, "MPI cannot %s: %s", what, text);
+}
+
+static void nap(int *microseconds)
+{
+    nanosleep(&(struct timespec){0, *microseconds * 1000L}, NULL);
+    *microseconds += *microseconds / 4 + 1;
+    if (*microseconds > NAP_MOST) *microseconds = NAP_MOST;
+}
+
+/* Between these two a thread may use MPI. False: the comm is broken, and no thread is in MPI any
+   more, so nothing moves, see [Note: broken]. */
+static void leave(mpi *m)
+{
+    atomic_fetch_sub(&m->inside, 1);
+}
+
+static bool enter(const hil_comm *comm)
+{
+    mpi *m = comm->state;
+    atomic_fetch_add(&m->inside, 1);
+    if (!atomic_load(&comm->broken)) return true;
+    leave(m);
+    int pause = NAP_LEAST;
+    while (atomic_load(&m->inside) > 0) nap(&pause);
+    return false;
+}
+
+static double now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
+}
+
+/* Waits without holding a core, because many ranks may share one; but MPI moves bytes only while it
+   is called, so for `seconds` only others that could run come between. */
+static hil_status wait_for(const hil_comm *comm, MPI_Request *request, double seconds)
+{
+    mpi *m = comm->state;
+    int pause = NAP_LEAST, done = 0;
+    double until = seconds > 0 ? now() + seconds : 0;
+    for (int tests = 0;; ++tests) {
+        if (!enter(comm)) return fail(HIL_ERR_IO, "the ranks are no longer connected");
+        int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        leave(m);
+        if (code != MPI_SUCCESS || done) return check(code, "move data between ranks");
+        if (tests < YIELDS || (until > 0 && now() < until))
+            sched_yield();
+        else
+            nap(&pause);
+    }
+}
+
+/* `bytes` bytes, of which the next begin `stride` further on. */
+static int make_type(size_t bytes, size_t stride, MPI_Datatype *type)
+{
+    MPI_Datatype piece;
+    int code = MPI_Type_contiguous((int)bytes, MPI_BYTE, &piece);
+    if (code != MPI_SUCCESS) return code;
+    code = MPI_Type_create_resized(piece, 0, (MPI_Aint)stride, type);
+    MPI_Type_free(&piece);
+    return code == MPI_SUCCESS ? MPI_Type_commit(type) : code;
+}
+
+/* A gather or an exchange, or a piece of one: the bytes of the ranks are `stride` apart. */
+typedef struct movement {
+    enum { GATHER, EXCHANGE } kind;
+    MPI_Comm over;
+    const void *out;
+    void *in;
+    size_t bytes, stride;
+} movement;
+
+static int begin(const movement *p, MPI_Request *request)
+{
+    MPI_Datatype type = MPI_BYTE;
+    int count = (int)p->bytes;
+    if (p->bytes != p->stride) {
+        int code = make_type(p->bytes, p->stride, &type);
+        if (code != MPI_SUCCESS) return code;
+        count = 1;
+    }
+    int code = p->kind == GATHER
+                   ? MPI_Iallgather(p->out, count, type, p->in, count, type, p->over, request)
+                   : MPI_Ialltoall(p->out, count, type, p->in, count, type, p->over, request);
+    if (type != MPI_BYTE) MPI_Type_free(&type);
+    return code;
+}
+
+static hil_status move_piece(const hil_comm *comm, const movement *p)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (!enter(comm)) return fail(HIL_ERR_IO, "the ranks are no longer connected");
+    int code = begin(p, &request);
+    leave(comm->state);
+    if (code != MPI_SUCCESS) return check(code, "begin to move data between ranks");
+    double bytes = p->bytes < LARGE ? 0 : (double)p->bytes * (double)comm->size;
+    return wait_for(comm, &request, bytes / SLOWEST);
+}
+
+/* Until all ranks are here. */
+static hil_status assemble(const hil_comm *comm, MPI_Comm over)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (!enter(comm)) return fail(HIL_ERR_IO, "the ranks are no longer connected");
+    int code = MPI_Ibarrier(over, &request);
+    leave(comm->state);
+    if (code != MPI_SUCCESS) return check(code, "assemble the ranks");
+    return wait_for(comm, &request, 0);
+}
+
+static hil_status move_all(const hil_comm *comm, const movement *all)
+{
+    hil_status status = all->bytes < LARGE ? HIL_OK : assemble(comm, all->over);
+    for (size_t at = 0; status == HIL_OK && (at < all->bytes || at == 0); at += PIECE) {
+        movement p = *all;
+        p.bytes = all->bytes - at < PIECE ? all->bytes - at : PIECE;
+        if (p.out != MPI_IN_PLACE) p.out = (const unsigned char *)p.out + at;
+        p.in = (unsigned char *)p.in + at;
+        status = move_piece(comm, &p);
+    }
+    return status;
+}
+
+static hil_status gather(hil_comm *comm, hil_channel channel, const void *slice, void *whole,
+                         size_t bytes)
+{
+    const mpi *m = comm->state;
+    bool placed = slice == (unsigned char *)whole + (size_t)comm->rank * bytes;
+    return move_all(comm, &(movement){GATHER, m->channel[channel], placed ? MPI_IN_PLACE : slice,
+                                      whole, bytes, bytes});
+}
+
+static hil_status exchange(hil_comm *comm, hil_channel channel, const void *out, void *in,
+                           size_t bytes)
+{
+    const mpi *m = comm->state;
+    return move_all(comm, &(movement){EXCHANGE, m->channel[channel], out, in, bytes, bytes});
+}
+
+static bool post(hil_comm *comm, int to, const void *message, size_t size)
+{
+    mpi *m = comm->state;
+    assert(size <= HIL_COMM_POST);
+    if (!enter(comm)) return false;
+    bool sent = false;
+    for (int i = 0; i < SLOTS && !sent; ++i) {
+        slot *s = &m->out[(size_t)to * SLOTS + (size_t)i];
+        int free = 0;
+        if (MPI_Test(&s->request, &free, MPI_STATUS_IGNORE) != MPI_SUCCESS || !free) continue;
+        memcpy(s->bytes, message, size);
+        sent = MPI_Isend(s->bytes, (int)size, MPI_BYTE, to, 0, m->post, &s->request) == MPI_SUCCESS;
+    }
+    leave(m);
+    return sent;
+}
+
+/* Waits for the next message in the background. */
+static int listen_for(mpi *m)
+{
+    return MPI_Irecv(m->in.bytes, HIL_COMM_POST, MPI_BYTE, MPI_ANY_SOURCE, 0, m->post,
+                     &m->in.request);
+}
+
+static bool poll_post(hil_comm *comm, int *from, void *message, size_t *size)
+{
+    mpi *m = comm->state;
+    if (!enter(comm)) return false;
+    MPI_Status status;
+    int came = 0, bytes = 0;
+    if (MPI_Test(&m->in.request, &came, &status) != MPI_SUCCESS) came = 0;
+    if (came) {
+        MPI_Get_count(&status, MPI_BYTE, &bytes);
+        assert((size_t)bytes <= *size);
+        *from = status.MPI_SOURCE;
+        *size = (size_t)bytes;
+        memcpy(message, m->in.bytes, (size_t)bytes);
+        listen_for(m);
+    }
+    leave(m);
+    return came;
+}
+
+/* A broken comm leaves MPI as it is: to end it would wait for ranks that are gone. */
+static void destroy(hil_comm *comm)
+{
+    mpi *m = comm->state;
+    if (atomic_load(&comm->broken)) return;
+    if (m->in.request != MPI_REQUEST_NULL) {
+        MPI_Cancel(&m->in.request);
+        MPI_Wait(&m->in.request, MPI_STATUS_IGNORE);
+    }
+    for (int i = 0; m->out && i < comm->size * SLOTS; ++i)
+        if (m->out[i].request != MPI_REQUEST_NULL) MPI_Request_free(&m->out[i].request);
+    for (int i = 0; i < (int)HIL_CHANNEL_ALL; ++i)
+        if (m->channel[i] != MPI_COMM_NULL) MPI_Comm_free(&m->channel[i]);
+    if (m->post != MPI_COMM_NULL) MPI_Comm_free(&m->post);
+    if (m->ours) MPI_Finalize();
+    free(m->out);
+    free(m);
+}
+
+static const hil_comm_engine engine = {"mpi", destroy, gather, exchange, post, poll_post, NULL};
+
+static int find_place(hil_comm *comm)
+{
+    MPI_Comm local;
+    MPI_Comm_rank(MPI_COMM_WORLD, &comm->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &comm->size);
+    int code = MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
+    if (code != MPI_SUCCESS) return code;
+    MPI_Comm_rank(local, &comm->local_rank);
+    MPI_Comm_size(local, &comm->local_size);
+    return MPI_Comm_free(&local);
+}
+
+static int start_mpi(mpi *m, int *threads)
+{
+    int begun = 0;
+    MPI_Initialized(&begun);
+    if (begun) return MPI_Query_thread(threads);
+    m->ours = true;
+    return MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, threads);
+}
+
+static int connect_channels(const hil_comm *comm, mpi *m)
+{
+    int code = MPI_SUCCESS;
+    for (int i = 0; code == MPI_SUCCESS && i < (int)HIL_CHANNEL_ALL; ++i)
+        code = MPI_Comm_dup(MPI_COMM_WORLD, &m->channel[i]);
+    if (code == MPI_SUCCESS) code = MPI_Comm_dup(MPI_COMM_WORLD, &m->post);
+    for (int i = 0; i < comm->size * SLOTS; ++i) m->out[i].request = MPI_REQUEST_NULL;
+    return code == MPI_SUCCESS ? listen_for(m) : code;
+}
+
+HIL_API hil_status hil_comm_mpi_open(hil_comm *comm, size_t size, hil_comm_module_fail say)
+{
+    fail = say;
+    if (size != sizeof *comm)
+        return fail(HIL_ERR_INPUT, "hilbert_mpi.so is not of the same build as this program");
+    mpi *m = calloc(1, sizeof *m);
+    if (!m) return fail(HIL_ERR_MEMORY, "no memory is left for MPI");
+    for (int i = 0; i < (int)HIL_CHANNEL_ALL; ++i) m->channel[i] = MPI_COMM_NULL;
+    m->post = MPI_COMM_NULL;
+    m->in.request = MPI_REQUEST_NULL;
+    int threads = MPI_THREAD_SINGLE;
+    hil_status status = check(start_mpi(m, &threads), "start");
+    if (status != HIL_OK) {
+        free(m);
+        return status;
+    }
+    comm->state = m;
+    comm->engine = &engine;
+    if (threads < MPI_THREAD_MULTIPLE)
+        return fail(HIL_ERR_INPUT, "this MPI does not allow calls from several threads");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* its copies inherit it */
+    status = check(find_place(comm), "find the ranks of this machine");
+    if (status != HIL_OK) return status;
+    m->out = calloc((size_t)comm->size * SLOTS, sizeof *m->out);
+    if (!m->out) return fail(HIL_ERR_MEMORY, "no memory is left for MPI");
+    return check(connect_channels(comm, m), "connect the ranks");
+}
+
+HIL_API const char *hil_comm_mpi_version(void)
+{
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(text, &length);
+    text[strcspn(text, ",\n")] = '\0';
+    return text;
+}

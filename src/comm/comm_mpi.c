@@ -13,24 +13,15 @@
 enum {
     PIECE = 1 << 24, /* bytes of each rank in one call: MPI counts in int */
     LARGE = 1 << 18, /* bytes of each rank from which it is worth to wait for all ranks first */
-    SLOTS = 4,       /* posted messages on their way to one rank */
     YIELDS = 20,     /* tests before the first nap */
     NAP_LEAST = 10,  /* microseconds */
     NAP_MOST = 200
 };
 
-typedef struct slot {
-    MPI_Request request;
-    unsigned char bytes[HIL_COMM_POST];
-} slot;
-
 typedef struct mpi {
     bool ours; /* MPI was started here, so it is ended here */
     MPI_Comm channel[HIL_CHANNEL_ALL];
-    MPI_Comm post;
     atomic_int inside; /* threads that are in MPI */
-    slot *out;         /* [size][SLOTS] */
-    slot in;
 } mpi;
 
 static hil_comm_module_fail fail;
@@ -182,69 +173,18 @@ static hil_status exchange(hil_comm *comm, hil_channel channel, const void *out,
     return move_all(comm, &(movement){EXCHANGE, m->channel[channel], out, in, bytes, bytes});
 }
 
-static bool post(hil_comm *comm, int to, const void *message, size_t size)
-{
-    mpi *m = comm->state;
-    assert(size <= HIL_COMM_POST);
-    if (!enter(comm)) return false;
-    bool sent = false;
-    for (int i = 0; i < SLOTS && !sent; ++i) {
-        slot *s = &m->out[(size_t)to * SLOTS + (size_t)i];
-        int free = 0;
-        if (MPI_Test(&s->request, &free, MPI_STATUS_IGNORE) != MPI_SUCCESS || !free) continue;
-        memcpy(s->bytes, message, size);
-        sent = MPI_Isend(s->bytes, (int)size, MPI_BYTE, to, 0, m->post, &s->request) == MPI_SUCCESS;
-    }
-    leave(m);
-    return sent;
-}
-
-/* Waits for the next message in the background. */
-static int listen_for(mpi *m)
-{
-    return MPI_Irecv(m->in.bytes, HIL_COMM_POST, MPI_BYTE, MPI_ANY_SOURCE, 0, m->post,
-                     &m->in.request);
-}
-
-static bool poll_post(hil_comm *comm, int *from, void *message, size_t *size)
-{
-    mpi *m = comm->state;
-    if (!enter(comm)) return false;
-    MPI_Status status;
-    int came = 0, bytes = 0;
-    if (MPI_Test(&m->in.request, &came, &status) != MPI_SUCCESS) came = 0;
-    if (came) {
-        MPI_Get_count(&status, MPI_BYTE, &bytes);
-        assert((size_t)bytes <= *size);
-        *from = status.MPI_SOURCE;
-        *size = (size_t)bytes;
-        memcpy(message, m->in.bytes, (size_t)bytes);
-        listen_for(m);
-    }
-    leave(m);
-    return came;
-}
-
 /* A broken comm leaves MPI as it is: to end it would wait for ranks that are gone. */
 static void destroy(hil_comm *comm)
 {
     mpi *m = comm->state;
     if (atomic_load(&comm->broken)) return;
-    if (m->in.request != MPI_REQUEST_NULL) {
-        MPI_Cancel(&m->in.request);
-        MPI_Wait(&m->in.request, MPI_STATUS_IGNORE);
-    }
-    for (int i = 0; m->out && i < comm->size * SLOTS; ++i)
-        if (m->out[i].request != MPI_REQUEST_NULL) MPI_Request_free(&m->out[i].request);
     for (int i = 0; i < (int)HIL_CHANNEL_ALL; ++i)
         if (m->channel[i] != MPI_COMM_NULL) MPI_Comm_free(&m->channel[i]);
-    if (m->post != MPI_COMM_NULL) MPI_Comm_free(&m->post);
     if (m->ours) MPI_Finalize();
-    free(m->out);
     free(m);
 }
 
-static const hil_comm_engine engine = {"mpi", destroy, gather, exchange, post, poll_post, NULL};
+static const hil_comm_engine engine = {"mpi", destroy, gather, exchange, NULL};
 
 static int find_place(hil_comm *comm)
 {
@@ -267,14 +207,12 @@ static int start_mpi(mpi *m, int *threads)
     return MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, threads);
 }
 
-static int connect_channels(const hil_comm *comm, mpi *m)
+static int connect_channels(mpi *m)
 {
     int code = MPI_SUCCESS;
     for (int i = 0; code == MPI_SUCCESS && i < (int)HIL_CHANNEL_ALL; ++i)
         code = MPI_Comm_dup(MPI_COMM_WORLD, &m->channel[i]);
-    if (code == MPI_SUCCESS) code = MPI_Comm_dup(MPI_COMM_WORLD, &m->post);
-    for (int i = 0; i < comm->size * SLOTS; ++i) m->out[i].request = MPI_REQUEST_NULL;
-    return code == MPI_SUCCESS ? listen_for(m) : code;
+    return code;
 }
 
 HIL_API hil_status hil_comm_mpi_open(hil_comm *comm, size_t size, hil_comm_module_fail say)
@@ -285,8 +223,6 @@ HIL_API hil_status hil_comm_mpi_open(hil_comm *comm, size_t size, hil_comm_modul
     mpi *m = calloc(1, sizeof *m);
     if (!m) return fail(HIL_ERR_MEMORY, "no memory is left for MPI");
     for (int i = 0; i < (int)HIL_CHANNEL_ALL; ++i) m->channel[i] = MPI_COMM_NULL;
-    m->post = MPI_COMM_NULL;
-    m->in.request = MPI_REQUEST_NULL;
     int threads = MPI_THREAD_SINGLE;
     hil_status status = check(start_mpi(m, &threads), "start");
     if (status != HIL_OK) {
@@ -300,9 +236,7 @@ HIL_API hil_status hil_comm_mpi_open(hil_comm *comm, size_t size, hil_comm_modul
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* its copies inherit it */
     status = check(find_place(comm), "find the ranks of this machine");
     if (status != HIL_OK) return status;
-    m->out = calloc((size_t)comm->size * SLOTS, sizeof *m->out);
-    if (!m->out) return fail(HIL_ERR_MEMORY, "no memory is left for MPI");
-    return check(connect_channels(comm, m), "connect the ranks");
+    return check(connect_channels(m), "connect the ranks");
 }
 
 HIL_API const char *hil_comm_mpi_version(void)

@@ -7,16 +7,17 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static const hil_outline_unit units[] = {
-    {"embed[0]", 4096, {8192, 8192, 16384, 16384, 8192}, 2, 2, {0, 1}},
-    {"embed[1]", 256, {512, 512, 1024, 1024, 512}, 2, 2, {0, 1}},
-    {"norm and 1 more", 512, {2048, 0, 2048, 2048, 2048}, 1, 1, {1}},
-    {"frozen", 1024, {2048, 0, 0, 0, 0}, 0, 1, {1}},
+    {"embed[0]", 4096, {8192, 8192, 16384, 16384, 8192}, 2},
+    {"embed[1]", 256, {512, 512, 1024, 1024, 512}, 2},
+    {"norm and 1 more", 512, {2048, 0, 2048, 2048, 2048}, 1},
+    {"frozen", 1024, {2048, 0, 0, 0, 0}, 0},
 };
-static const char *const segments[] = {"embed", "block 0", "head"};
+static const hil_outline_segment segments[] = {
+    {.name = "embed"}, {.name = "block 0"}, {.name = "head"}};
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    hil_outline outline = {units, 4, segments, 3, 4, true};
+    hil_outline outline = {units, 4, segments, 3, 4, true, 1};
     hil_plan plan, again;
     if (hil_plan_parse(&plan, &outline, (const char *)bytes, size, "input") != HIL_OK) return 0;
     assert(plan.chunk >= 4096 && plan.chunk % 4096 == 0 && plan.slots >= 1 && plan.group >= 1);

@@ -109,7 +109,6 @@ size_t hil_store_units(const hil_store *store);
 size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state);
 int64_t hil_unit_elements(const hil_store *store, size_t unit);
 int hil_unit_uses(const hil_store *store, size_t unit);
-int hil_unit_segment(const hil_store *store, size_t unit, int use);
 /* How many units a segment may use; *units are their numbers, ascending. */
 size_t hil_store_declared(const hil_store *store, int segment, const size_t **units);
 /* "name", "name[tile]" or "name..last" into `out`. */

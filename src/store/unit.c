@@ -122,11 +122,6 @@ int hil_unit_uses(const hil_store *store, size_t unit)
     return store->unit[unit].uses;
 }
 
-int hil_unit_segment(const hil_store *store, size_t unit, int use)
-{
-    return store->unit[unit].use[use].segment;
-}
-
 const char *hil_unit_name(const hil_store *store, size_t unit, char out[HIL_UNIT_NAME])
 {
     const hil_unit *u = &store->unit[unit];

@@ -8,6 +8,8 @@
 hil_status hil_plan_create(hil_plan *plan, const hil_outline *outline)
 {
     *plan = (hil_plan){.prefetch = true, .group = 1, .units = outline->units};
+    plan->ranks = hil_outline_ranks(outline);
+    plan->zero = 3;
     plan->segments = outline->segments;
     HIL_TRY(HIL_ALLOC(plan->units, &plan->unit));
     return HIL_ALLOC(plan->segments, &plan->segment);
@@ -42,6 +44,9 @@ static const char *busiest(const hil_plan *p, bool update)
         p->busy[HIL_LINK_IN] > p->busy[HIL_LINK_OUT] ? p->busy[HIL_LINK_IN] : p->busy[HIL_LINK_OUT];
     double sweep = p->busy[HIL_LINK_READ] > p->busy[HIL_LINK_WRITE] ? p->busy[HIL_LINK_READ]
                                                                     : p->busy[HIL_LINK_WRITE];
+    double network = p->busy[HIL_LINK_GATHER] > p->busy[HIL_LINK_REDUCE] ? p->busy[HIL_LINK_GATHER]
+                                                                         : p->busy[HIL_LINK_REDUCE];
+    if (!update && network > disk && network > link) return "network";
     if (!update) return disk > link ? "disk" : "host link";
     if (p->busy[HIL_LINK_UPDATE] >= sweep) return "update";
     return p->disk_read + p->disk_written > 0 ? "disk" : "host link";

@@ -7,26 +7,35 @@
 #include "tensor/tensor.h"
 
 #define HIL_OUTLINE_NAME 128
-#define HIL_OUTLINE_USES 4
 
 typedef struct hil_outline_unit {
     char name[HIL_OUTLINE_NAME];
-    int64_t elements;
-    size_t bytes[HIL_UNIT_STATES]; /* of a gradient: of one use */
+    int64_t elements;              /* of the whole */
+    size_t bytes[HIL_UNIT_STATES]; /* of a rank's slice; of a gradient: of one use */
     int uses;                      /* gradients */
-    int users;                     /* segments that use it, frozen or not */
-    int user[HIL_OUTLINE_USES];
 } hil_outline_unit;
 
-/* Borrows the units and names. */
+typedef struct hil_outline_segment {
+    const char *name;
+    const size_t *unit; /* those that it may use, ascending */
+    size_t units;
+} hil_outline_segment;
+
+/* Borrows the units and segments. */
 typedef struct hil_outline {
     const hil_outline_unit *unit;
     size_t units;
-    const char *const *segment; /* names */
+    const hil_outline_segment *segment;
     size_t segments;
-    int64_t micros; /* of a step */
+    int64_t micros; /* of a step, on one rank */
     bool training;
+    int ranks; /* that divide every unit evenly; 0: 1 */
 } hil_outline;
+
+static inline int hil_outline_ranks(const hil_outline *outline)
+{
+    return outline->ranks > 1 ? outline->ranks : 1;
+}
 
 /* Bytes of a state, of all uses. */
 static inline uint64_t hil_outline_bytes(const hil_outline_unit *unit, int state)
@@ -42,7 +51,7 @@ void hil_plan_copy(hil_plan *to, const hil_plan *from);
 void hil_plan_free(hil_plan *plan);
 
 /* The link or the arithmetic that a step waits for most: "compute", "disk", "host link", "update",
-   "memory". */
+   "memory", "network". */
 const char *hil_plan_limit(const hil_plan *plan);
 
 /* Bytes of each class of state on each tier. */

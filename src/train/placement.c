@@ -6,6 +6,7 @@
 #define CHUNK_MOST ((int64_t)1 << 20)
 #define CHUNK_FEW ((int64_t)1 << 16) /* below this, fewer slots come before smaller chunks */
 #define CHUNK_LEAST ((int64_t)4096)
+#define PIECE_LEAST 256 /* elements that go to one rank at least */
 #define SLOTS_MOST 4
 #define SLOTS_LEAST 2
 #define PAGES_MOST 4 /* in the ring */
@@ -21,25 +22,28 @@ static uint64_t reserved(const hil_outline_unit *unit, int state)
     return count * hil_align_up(unit->bytes[state]);
 }
 
-static int64_t chunks_of(const hil_outline_unit *unit, int64_t chunk)
+/* Elements of a rank's slice. */
+static int64_t slice_of(const hil_outline *o, const hil_outline_unit *unit)
 {
-    return (unit->elements + chunk - 1) / chunk;
+    return unit->elements / hil_outline_ranks(o);
 }
 
 /* A chunk of a state, and of all uses of a gradient. */
-static uint64_t chunk_bytes(const hil_outline_unit *unit, int state, int64_t chunk)
+static uint64_t chunk_bytes(const hil_outline *o, size_t u, int state, int64_t chunk)
 {
-    if (unit->elements == 0) return 0;
-    int64_t count = chunk < unit->elements ? chunk : unit->elements;
-    double each = (double)unit->bytes[state] / (double)unit->elements;
+    const hil_outline_unit *unit = &o->unit[u];
+    int64_t slice = slice_of(o, unit), count = chunk < slice ? chunk : slice;
+    if (slice == 0) return 0;
+    double each = (double)unit->bytes[state] / (double)slice;
     uint64_t uses = state == HIL_GRADIENT ? (uint64_t)unit->uses : 1;
     return uses * hil_align_up((uint64_t)(each * (double)count + 0.999));
 }
 
 /* On disk every chunk is a page. */
-static uint64_t on_disk(const hil_outline_unit *unit, int state, int64_t chunk)
+static uint64_t on_disk(const hil_outline *o, size_t u, int state, int64_t chunk)
 {
-    return (uint64_t)chunks_of(unit, chunk) * chunk_bytes(unit, state, chunk);
+    int64_t chunks = (slice_of(o, &o->unit[u]) + chunk - 1) / chunk;
+    return (uint64_t)chunks * chunk_bytes(o, u, state, chunk);
 }
 
 static bool all_on_device(const hil_outline_unit *unit, const hil_unit_place *place)
@@ -61,7 +65,7 @@ static uint64_t slot_bytes(const hil_plan *plan, const hil_outline *o, int64_t c
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             if (unit->bytes[s] && (plan->unit[u].tier[s] == HIL_DISK ||
                                    (device && plan->unit[u].tier[s] == HIL_DEVICE)))
-                sum += chunk_bytes(unit, s, chunk);
+                sum += chunk_bytes(o, u, s, chunk);
         if (sum > most) most = sum;
     }
     return most;
@@ -88,13 +92,47 @@ size_t hil_plan_ring(const hil_plan *plan, const hil_outline *o)
     return uses_disk(plan, o) ? ring_of(plan->chunk, PAGES_LEAST) : 0;
 }
 
-static void size_staging(hil_plan *plan, const hil_outline *o, uint64_t share)
+static uint64_t sum_bytes(const hil_outline_unit *unit)
+{
+    return hil_align_up((uint64_t)unit->elements * sizeof(float));
+}
+
+/* [Note: exchange] Beside a sum that is given to other ranks lie about a chunk for them, one from
+   them, and a chunk of the result. */
+static uint64_t exchange_bytes(const hil_outline *o, int64_t chunk)
+{
+    int64_t pieces = (int64_t)hil_outline_ranks(o) * PIECE_LEAST;
+    if (hil_outline_ranks(o) == 1 || !o->training) return 0;
+    return 2 * hil_align_up((uint64_t)(pieces > chunk ? pieces : chunk) * sizeof(float)) +
+           hil_align_up((uint64_t)chunk * sizeof(float));
+}
+
+/* The largest chunk that the window has room for beside a sum. */
+static int64_t exchange_chunk(const hil_plan *plan, const hil_outline *o)
+{
+    uint64_t most = 0;
+    int64_t chunk = CHUNK_MOST;
+    if (!exchange_bytes(o, chunk)) return chunk;
+    for (size_t u = 0; u < o->units; ++u)
+        if (o->unit[u].uses && sum_bytes(&o->unit[u]) > most) most = sum_bytes(&o->unit[u]);
+    while (chunk > CHUNK_LEAST && most + exchange_bytes(o, chunk) > plan->window) chunk /= 2;
+    return chunk;
+}
+
+/* The largest chunk of use: all of a slice. */
+static int64_t chunk_most(const hil_outline *o)
 {
     int64_t most = CHUNK_LEAST;
     for (size_t u = 0; u < o->units; ++u)
-        if (o->unit[u].elements > most) most = o->unit[u].elements;
+        if (slice_of(o, &o->unit[u]) > most) most = slice_of(o, &o->unit[u]);
     most = (most + CHUNK_LEAST - 1) / CHUNK_LEAST * CHUNK_LEAST;
-    plan->chunk = most < CHUNK_MOST ? most : CHUNK_MOST;
+    return most < CHUNK_MOST ? most : CHUNK_MOST;
+}
+
+static void size_staging(hil_plan *plan, const hil_outline *o, uint64_t share)
+{
+    int64_t most = chunk_most(o), limit = exchange_chunk(plan, o);
+    plan->chunk = most < limit ? most : limit;
     plan->slots = SLOTS_MOST;
     bool disk = uses_disk(plan, o);
     for (;;) {
@@ -167,7 +205,7 @@ void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HI
             if (!hil_outline_bytes(&o->unit[u], s)) continue;
             int tier = plan->unit[u].tier[s];
             need[tier] +=
-                tier == HIL_DISK ? on_disk(&o->unit[u], s, plan->chunk) : reserved(&o->unit[u], s);
+                tier == HIL_DISK ? on_disk(o, u, s, plan->chunk) : reserved(&o->unit[u], s);
         }
 }
 
@@ -201,8 +239,7 @@ uint64_t hil_plan_sums(const hil_outline *o)
 {
     uint64_t bytes = 0;
     for (size_t u = 0; u < o->units && o->training; ++u)
-        bytes +=
-            (uint64_t)o->unit[u].uses * hil_align_up((uint64_t)o->unit[u].elements * sizeof(float));
+        bytes += (uint64_t)o->unit[u].uses * sum_bytes(&o->unit[u]);
     return bytes;
 }
 
@@ -213,21 +250,19 @@ typedef struct visit {
 
 static visit visit_of(const hil_outline *o, const hil_outline_unit *unit, bool resident)
 {
+    uint64_t weight = (uint64_t)unit->bytes[HIL_WEIGHT] * (uint64_t)hil_outline_ranks(o);
     bool summed = o->training && unit->uses;
-    return (visit){resident ? 0 : hil_align_up(unit->bytes[HIL_WEIGHT]),
-                   summed ? hil_align_up((uint64_t)unit->elements * sizeof(float)) : 0};
+    return (visit){resident ? 0 : hil_align_up(weight), summed ? sum_bytes(unit) : 0};
 }
 
-static visit segment_visit(const hil_outline *o, size_t segment, bool resident)
+static visit segment_visit(const hil_outline *o, const hil_outline_segment *segment, bool resident)
 {
     visit sum = {0};
-    for (size_t u = 0; u < o->units; ++u)
-        for (int i = 0; i < o->unit[u].users; ++i) {
-            if (o->unit[u].user[i] != (int)segment) continue;
-            visit one = visit_of(o, &o->unit[u], resident);
-            sum.weight += one.weight;
-            sum.sum += one.sum;
-        }
+    for (size_t i = 0; i < segment->units; ++i) {
+        visit one = visit_of(o, &o->unit[segment->unit[i]], resident);
+        sum.weight += one.weight;
+        sum.sum += one.sum;
+    }
     return sum;
 }
 
@@ -238,20 +273,25 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 void hil_plan_windows(const hil_outline *o, bool resident, uint64_t window[HIL_WINDOWS])
 {
-    uint64_t least = 0, vectors = 0, both = 0, weights = 0;
+    uint64_t least = 0, vectors = 0, both = 0, weights = 0, sums = 0, all = 0;
+    uint64_t exchange = exchange_bytes(o, CHUNK_LEAST);
     for (size_t u = 0; u < o->units; ++u) {
         const hil_outline_unit *unit = &o->unit[u];
         visit v = visit_of(o, unit, resident);
-        least = larger(least, larger(v.weight, v.sum));
+        all += v.weight;
+        least = larger(least, larger(v.weight, v.sum + exchange));
         /* What a linear layer adds, or a norm multiplies by, is used beside a matrix. */
         if (unit->elements <= CHUNK_LEAST) vectors = larger(vectors, v.weight + v.sum);
     }
     for (size_t i = 0; i < o->segments; ++i) {
-        visit v = segment_visit(o, i, resident);
+        visit v = segment_visit(o, &o->segment[i], resident);
         both = larger(both, v.weight + v.sum);
         weights = larger(weights, v.weight);
+        sums = larger(sums, v.sum);
     }
     window[HIL_WINDOW_LEAST] = least + vectors;
     window[HIL_WINDOW_SEGMENT] = larger(both, least + vectors);
     window[HIL_WINDOW_AHEAD] = window[HIL_WINDOW_SEGMENT] + weights;
+    window[HIL_WINDOW_WHOLE] =
+        larger(all + sums + exchange_bytes(o, chunk_most(o)), window[HIL_WINDOW_SEGMENT]);
 }

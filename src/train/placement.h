@@ -25,9 +25,10 @@ void hil_plan_needs(const hil_plan *plan, const hil_outline *outline, uint64_t n
 size_t hil_plan_ring(const hil_plan *plan, const hil_outline *outline);
 
 /* Sizes of the window on the device: what just works; what holds all that a segment uses, so that
-   the next micro-batch finds it; and beside that the weights of the segment that follows.
-   `resident`: all weights live on the device, and only sums come and go. */
-enum { HIL_WINDOW_LEAST, HIL_WINDOW_SEGMENT, HIL_WINDOW_AHEAD, HIL_WINDOWS };
+   the next micro-batch finds it; beside that the weights of the segment that follows; all weights,
+   with the sums of one segment. `resident`: all weights live on the device, and only sums come and
+   go. */
+enum { HIL_WINDOW_LEAST, HIL_WINDOW_SEGMENT, HIL_WINDOW_AHEAD, HIL_WINDOW_WHOLE, HIL_WINDOWS };
 void hil_plan_windows(const hil_outline *outline, bool resident, uint64_t window[HIL_WINDOWS]);
 /* Of the fp32 sums of all gradients together. */
 uint64_t hil_plan_sums(const hil_outline *outline);

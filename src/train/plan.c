@@ -8,8 +8,6 @@
 
 #include <stdio.h>
 
-_Static_assert(HIL_OUTLINE_USES >= HIL_USES, "an outline has room for every use");
-
 static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
 {
     const hil_store *store = r->model->store;
@@ -23,11 +21,13 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
         unit->elements = hil_unit_elements(store, u);
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             unit->bytes[s] = hil_unit_bytes(store, u, (hil_unit_state)s);
-        unit->users = hil_unit_uses(store, u);
-        for (int i = 0; i < unit->users; ++i) unit->user[i] = hil_unit_segment(store, u, i);
-        if (unit->bytes[HIL_GRADIENT]) unit->uses = unit->users;
+        if (unit->bytes[HIL_GRADIENT]) unit->uses = hil_unit_uses(store, u);
     }
-    for (size_t i = 0; i < segments; ++i) out->segment[i] = r->model->segments[i].name;
+    for (size_t i = 0; i < segments; ++i) {
+        hil_outline_segment *segment = &out->segment[i];
+        segment->name = r->model->segments[i].name;
+        segment->units = hil_store_declared(store, (int)i, &segment->unit);
+    }
     out->outline = (hil_outline){
         .unit = out->unit,
         .units = units,
@@ -83,6 +83,7 @@ static hil_status choose(const hil_plan_request *r, hil_planned *out)
                            .budget = less(out->budget, r->spare),
                            .prefetch = r->prefetch,
                            .recompute = r->recompute,
+                           .zero = r->zero,
                            .rehearse = rehearse,
                            .context = &rehearsal};
     hil_plan_free(&out->plan);
@@ -101,7 +102,8 @@ static bool is_settled(const hil_plan_request *r, const hil_plan *plan)
 {
     for (size_t i = 0; i < plan->segments && r->training && !r->recompute; ++i)
         if (plan->segment[i].keep < plan->group) return false;
-    return r->file || !(plan->to_device || plan->to_host || plan->disk_read || plan->disk_written);
+    return r->file || !(plan->to_device || plan->to_host || plan->disk_read || plan->disk_written ||
+                        plan->gathered || plan->reduced);
 }
 
 hil_status hil_plan_make(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)

@@ -17,6 +17,7 @@ typedef struct hil_plan_request {
     hil_io_kind io;
     int threads;
     bool prefetch, recompute;
+    int zero;                /* stage, for several ranks; 0: 3 */
     int spare;               /* percent of memory that is left free */
     const char *file;        /* a plan to follow; NULL: one is chosen */
     const char *probe_cache; /* NULL: speeds are assumed, not measured */
@@ -28,7 +29,7 @@ typedef struct hil_planned {
     hil_plan plan;
     hil_outline outline;
     hil_outline_unit *unit;
-    const char **segment;
+    hil_outline_segment *segment;
     hil_budget budget;
     hil_machine machine;
     hil_drive drives[HIL_DRIVES];

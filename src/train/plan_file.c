@@ -56,7 +56,7 @@ static void write_segments(json_t *array, const hil_outline *outline, const hil_
 {
     for (size_t i = 0; i < outline->segments; ++i) {
         json_t *object = json_object();
-        json_object_set_new(object, "name", json_string(outline->segment[i]));
+        json_object_set_new(object, "name", json_string(outline->segment[i].name));
         json_object_set_new(object, "keep", json_integer(plan->segment[i].keep));
         json_object_set_new(object, "activations", json_string(tiers[plan->segment[i].tier]));
         json_array_append_new(array, object);
@@ -67,6 +67,9 @@ static void write_decided(json_t *o, const hil_plan *p)
 {
     const uint64_t budget[HIL_TIERS] = {p->device_budget, p->host_budget, p->disk_budget};
     json_object_set_new(o, "budget", per_tier(budget));
+    json_object_set_new(o, "ranks", json_integer(p->ranks));
+    json_object_set_new(o, "zero", json_integer(p->zero));
+    json_object_set_new(o, "by_segment", json_boolean(p->by_segment));
     json_object_set_new(o, "prefetch", json_boolean(p->prefetch));
     json_object_set_new(o, "group", json_integer(p->group));
     json_object_set_new(o, "window", bytes(p->window));
@@ -86,6 +89,8 @@ static void write_predicted(json_t *o, const hil_plan *p)
     json_object_set_new(moved, "disk_written", bytes(p->disk_written));
     json_object_set_new(moved, "to_device", bytes(p->to_device));
     json_object_set_new(moved, "to_host", bytes(p->to_host));
+    json_object_set_new(moved, "gathered", bytes(p->gathered));
+    json_object_set_new(moved, "reduced", bytes(p->reduced));
     json_object_set_new(o, "fits", json_true());
     json_object_set_new(o, "peak", per_tier(p->peak));
     json_object_set_new(o, "bytes_per_step", moved);
@@ -146,6 +151,21 @@ static hil_status read_tier(const json_t *object, const char *key, const char *w
             return HIL_OK;
         }
     return wrong(what, key, "\"device\", \"host\" or \"disk\"");
+}
+
+/* What several ranks decide; a file that does not say is for one. */
+static hil_status read_ranks(const json_t *root, const char *what, hil_plan *p)
+{
+    int64_t ranks = 1, zero = 3;
+    HIL_TRY(hil_json_int(root, "ranks", what, &ranks));
+    if (ranks != p->ranks)
+        return hil_fail(HIL_ERR_INPUT, "%s: this plan is for %lld rank%s, but there %s %d", what,
+                        (long long)ranks, ranks == 1 ? "" : "s", p->ranks == 1 ? "is" : "are",
+                        p->ranks);
+    HIL_TRY(hil_json_int(root, "zero", what, &zero));
+    if (zero < 1 || zero > 3) return wrong(what, "zero", "1, 2 or 3");
+    p->zero = (int)zero;
+    return hil_json_bool(root, "by_segment", what, &p->by_segment);
 }
 
 static hil_status read_sizes(const json_t *root, const char *what, hil_plan *p)
@@ -244,9 +264,9 @@ static hil_status read_segments(const json_t *array, const hil_outline *outline,
         const char *name = NULL;
         if (!json_is_object(object)) return wrong(what, "segments", "an array of objects");
         HIL_TRY(hil_json_string(object, "name", what, &name));
-        if (!name || strcmp(name, outline->segment[i]) != 0)
+        if (!name || strcmp(name, outline->segment[i].name) != 0)
             return hil_fail(HIL_ERR_INPUT, "%s: segment %zu must be \"%s\", not \"%.120s\"", what,
-                            i, outline->segment[i], name ? name : "");
+                            i, outline->segment[i].name, name ? name : "");
         hil_segment_place *segment = &plan->segment[i];
         HIL_TRY(read_number(object, "keep", what, plan->group, &segment->keep));
         HIL_TRY(read_tier(object, "activations", what, &segment->tier));
@@ -266,6 +286,7 @@ hil_status hil_plan_parse(hil_plan *plan, const hil_outline *outline, const char
     if (json_is_false(json_object_get(root, "fits")))
         HIL_TRY_DONE(
             hil_fail(HIL_ERR_INPUT, "%s: this plan says itself that it does not fit", what));
+    HIL_TRY_DONE(read_ranks(root, what, plan));
     HIL_TRY_DONE(read_sizes(root, what, plan));
     HIL_TRY_DONE(read_units(json_object_get(root, "units"), outline, what, plan));
     HIL_TRY_DONE(read_segments(json_object_get(root, "segments"), outline, what, plan));

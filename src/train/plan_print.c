@@ -72,11 +72,38 @@ static hil_status print_order(const hil_plan_view *v, hil_text *out)
     return hil_text_print(out, "\n");
 }
 
+/* All weights that the window can hold whole. */
+static bool holds_all(const hil_plan_view *v)
+{
+    uint64_t window[HIL_WINDOWS];
+    hil_plan_windows(v->outline, false, window);
+    return v->plan->window >= window[HIL_WINDOW_WHOLE];
+}
+
+static hil_status print_ranks(const hil_plan_view *v, hil_text *out)
+{
+    const hil_plan *p = v->plan;
+    if (p->ranks == 1) return HIL_OK;
+    return hil_text_print(
+        out,
+        "ranks: %d, each with 1/%d of every state and all numbers here for one of them; --zero %d: "
+        "a window of %s\n",
+        p->ranks, p->ranks, p->zero,
+        p->zero == 1    ? "all weights and all sums of gradients"
+        : holds_all(v)  ? "all weights"
+        : p->by_segment ? "all that a segment may use"
+                        : "what is used at once, in the same order on every rank");
+}
+
 static hil_status print_moves(const hil_plan *p, hil_text *out)
 {
     char a[32], b[32], c[32], d[32];
+    if (p->ranks > 1)
+        HIL_TRY(hil_text_print(out, "per step: %s of weights gathered, %s of gradients reduced\n",
+                               hil_text_bytes(a, p->gathered), hil_text_bytes(b, p->reduced)));
     if (!p->to_device && !p->to_host && !p->disk_read && !p->disk_written)
-        return hil_text_print(out, "per step: nothing moves\n");
+        return hil_text_print(out, "per step: nothing moves%s\n",
+                              p->ranks > 1 ? " between tiers" : "");
     return hil_text_print(
         out, "per step: %s to the device, %s to the host, %s read from disk, %s written\n",
         hil_text_bytes(a, p->to_device), hil_text_bytes(b, p->to_host),
@@ -100,9 +127,12 @@ static hil_status print_time(const hil_plan *p, hil_text *out)
     char a[32], b[32], c[32], d[32];
     double waits = 0;
     for (int w = 0; w < HIL_WAITS; ++w) waits += p->wait[w];
+    double network = p->busy[HIL_LINK_GATHER] + p->busy[HIL_LINK_REDUCE];
     HIL_TRY(hil_text_print(out, "step: %s, of which computing %s, waiting %s (for the update %s)",
                            duration(a, p->step_seconds), duration(b, p->compute_seconds),
                            duration(c, waits), duration(d, p->wait[HIL_WAIT_UPDATE])));
+    if (p->ranks > 1)
+        HIL_TRY(hil_text_print(out, "; the network is busy for %s", duration(a, network)));
     return hil_text_print(out, "; the limit is %s%s\n",
                           *hil_plan_limit(p) == 'c' || *hil_plan_limit(p) == 'm' ? "" : "the ",
                           hil_plan_limit(p));
@@ -137,6 +167,11 @@ static hil_status print_advice(const hil_plan_view *v, hil_text *out)
                               "%s more of --device-memory keep all weights there; a larger --batch "
                               "uses each of them longer\n",
                               hil_text_bytes(text, off_device(&table, HIL_WEIGHT)));
+    if (*limit == 'n')
+        return hil_text_print(out,
+                              "a larger --batch uses each gathered weight longer; %sa faster "
+                              "network\n",
+                              holds_all(v) ? "" : "more --device-memory gathers each once; ");
     if (*limit == 'u')
         return hil_text_print(out, "a larger --batch hides the update behind more computing; "
                                    "--optimizer lion or adamw8bit touches fewer bytes\n");
@@ -209,6 +244,7 @@ hil_status hil_plan_print_all(const hil_plan_view *v, hil_text *out)
 {
     HIL_TRY(print_places(v, out));
     HIL_TRY(hil_text_print(out, "\n"));
+    HIL_TRY(print_ranks(v, out));
     HIL_TRY(print_order(v, out));
     HIL_TRY(print_moves(v->plan, out));
     HIL_TRY(print_time(v->plan, out));
@@ -226,7 +262,9 @@ hil_status hil_plan_print_short(const hil_plan_view *v, hil_text *out)
     hil_plan_count(v->outline, p, &table);
     for (int s = 0; s < HIL_UNIT_STATES; ++s)
         for (int t = 0; t < HIL_TIERS; ++t) on[t] += table.bytes[s][t];
-    HIL_TRY(hil_text_print(out, "plan: states on"));
+    HIL_TRY(hil_text_print(out, "plan"));
+    if (p->ranks > 1) HIL_TRY(hil_text_print(out, " for each of %d ranks", p->ranks));
+    HIL_TRY(hil_text_print(out, ": states on"));
     for (int t = 0; t < HIL_TIERS; ++t)
         if (on[t]) HIL_TRY(hil_text_print(out, " %s %s", tiers[t], hil_text_bytes(text, on[t])));
     HIL_TRY(hil_text_print(out, "; peaks"));

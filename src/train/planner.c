@@ -42,6 +42,8 @@ typedef struct choice {
     uint64_t missing; /* bytes of states that found no place, of the candidate that lacked least */
     uint64_t lacking_host; /* what it needs of the host where only that is too small; or 0 */
     uint64_t states;       /* bytes of all */
+    int zero;              /* stage, where there are several ranks; otherwise 3 */
+    bool by_segment;       /* windows hold all that a segment may use */
     lesson lessons[GROUPS][HIL_TIERS][LEVELS + 1];
 } choice;
 
@@ -64,6 +66,8 @@ static void begin(choice *c, candidate at)
     const hil_planner *planner = c->planner;
     p->group = at.group;
     p->prefetch = planner->prefetch;
+    p->zero = c->zero;
+    p->by_segment = c->by_segment;
     p->device_budget = planner->budget.device;
     p->host_budget = planner->budget.host;
     p->disk_budget = planner->budget.disk;
@@ -102,27 +106,48 @@ static hil_status learn(choice *c, candidate at, bool *works)
     return HIL_OK;
 }
 
+static bool is_alone(const choice *c)
+{
+    return hil_outline_ranks(c->outline) == 1;
+}
+
 /* Sizes of the window to try: one that leaves a fair part of the device, all that there is up to
-   what is useful, the smallest; and one for sums alone where all weights live on the device. */
-typedef enum step { STEP_FAIR, STEP_ALL, STEP_LEAST, STEP_RESIDENT, STEPS } step;
+   what is useful, the smallest; and one for sums alone where all weights live on the device, or for
+   all weights where they do not live anywhere as a whole. */
+typedef enum step { STEP_FAIR, STEP_ALL, STEP_LEAST, STEP_RESIDENT, STEP_WHOLE, STEPS } step;
+
+/* The smallest window, and what it needs besides for sums that must stay. */
+static uint64_t least_window(const choice *c, const uint64_t w[HIL_WINDOWS])
+{
+    if (c->zero < 3) return w[HIL_WINDOW_WHOLE];
+    return w[c->by_segment ? HIL_WINDOW_SEGMENT : HIL_WINDOW_LEAST];
+}
+static uint64_t least_sums(const choice *c)
+{
+    return c->zero == 1 ? hil_plan_sums(c->outline) : 0;
+}
 
 /* False: it does not fit. With micro-batches one at a time all sums stay until the last one, where
    there is room for them; otherwise they leave the device and come back. */
 static bool choose_window(const choice *c, step how, size_t *out)
 {
     const hil_plan *p = &c->trial;
-    uint64_t device = c->planner->budget.device, work = hil_align_up(p->work), sums = 0;
-    uint64_t w[HIL_WINDOWS];
+    uint64_t device = c->planner->budget.device, work = hil_align_up(p->work);
+    uint64_t w[HIL_WINDOWS], sums = least_sums(c);
     hil_plan_windows(c->outline, how == STEP_RESIDENT, w);
+    uint64_t least = least_window(c, w);
     if (p->group < c->outline->micros) sums = hil_plan_sums(c->outline);
-    if (work + hil_align_up(sums + w[HIL_WINDOW_LEAST]) > device) sums = 0;
-    if (work + hil_align_up(w[HIL_WINDOW_LEAST]) > device) return false;
+    if (work + hil_align_up(sums + least) > device) sums = least_sums(c);
+    if (work + hil_align_up(sums + least) > device) return false;
     uint64_t room = (device - work - sums) / 4096 * 4096, most = room, want = w[HIL_WINDOW_AHEAD];
     if (how == STEP_FAIR) most = room / 4 * 3;
-    if (how == STEP_LEAST) want = w[HIL_WINDOW_LEAST];
-    if (how == STEP_RESIDENT) want = sums ? w[HIL_WINDOW_LEAST] : w[HIL_WINDOW_SEGMENT];
+    if (how == STEP_LEAST) want = least;
+    if (how == STEP_RESIDENT) want = sums ? least : w[HIL_WINDOW_SEGMENT];
+    if (how == STEP_WHOLE) want = w[HIL_WINDOW_WHOLE];
+    if (how == STEP_WHOLE && want > room) return false;
     if (want > most && w[HIL_WINDOW_SEGMENT] <= room) want = w[HIL_WINDOW_SEGMENT];
-    if (want > most) want = most > w[HIL_WINDOW_LEAST] ? most : w[HIL_WINDOW_LEAST];
+    if (want > most) want = most;
+    if (want < least) want = least;
     *out = (size_t)(want + sums);
     return true;
 }
@@ -206,6 +231,7 @@ static hil_status try_step(choice *c, candidate at, step how, bool *ok)
 {
     size_t window;
     *ok = false;
+    if (how == (is_alone(c) ? STEP_WHOLE : STEP_RESIDENT)) return HIL_OK;
     HIL_TRY(learn(c, at, ok));
     c->at = at;
     if (!*ok || !choose_window(c, how, &window)) {
@@ -222,7 +248,8 @@ static hil_status try_candidate(choice *c, candidate at, bool *ok)
 {
     static const step steps[] = {STEP_RESIDENT, STEP_FAIR, STEP_LEAST, STEP_ALL};
     *ok = false;
-    for (int i = 0; i < STEPS && !*ok; ++i) HIL_TRY(try_step(c, at, steps[i], ok));
+    for (size_t i = 0; i < sizeof steps / sizeof *steps && !*ok; ++i)
+        HIL_TRY(try_step(c, at, steps[i], ok));
     return HIL_OK;
 }
 
@@ -235,7 +262,8 @@ static hil_status is_feasible(choice *c, candidate at, bool *out)
     if (!*out) return HIL_OK;
     *out = choose_window(c, STEP_LEAST, &window) && c->trial.parked <= c->planner->budget.host;
     hil_plan_windows(c->outline, false, windows);
-    uint64_t least = hil_align_up(c->trial.work) + hil_align_up(windows[HIL_WINDOW_LEAST]);
+    uint64_t least =
+        hil_align_up(c->trial.work) + hil_align_up(least_window(c, windows) + least_sums(c));
     if (least < c->least) {
         c->least = least;
         c->working = c->trial.work;
@@ -294,7 +322,8 @@ static hil_status refine(choice *c)
 {
     candidate at = c->best_at;
     bool ok;
-    if (weights_resident(c, &c->best)) return HIL_OK;
+    if (is_alone(c) && weights_resident(c, &c->best)) return HIL_OK;
+    HIL_TRY(try_step(c, at, STEP_WHOLE, &ok));
     HIL_TRY(try_step(c, at, STEP_LEAST, &ok));
     return try_step(c, at, STEP_ALL, &ok);
 }
@@ -309,6 +338,18 @@ static bool is_all_on_device(const choice *c)
     for (size_t i = 0; i < c->best.segments && !c->planner->recompute; ++i)
         if (c->best.segment[i].keep < c->best.group) return false;
     return true;
+}
+
+static hil_status stage_too_large(const choice *c)
+{
+    char least[32], device[32];
+    return hil_fail(HIL_ERR_BUDGET,
+                    "--zero %d keeps all weights%s in the device memory of every rank and needs at "
+                    "least %s of it, but a rank may use %s: take --zero 3, or give more "
+                    "--device-memory",
+                    c->zero, c->zero == 1 ? " and all sums of gradients" : "",
+                    hil_text_bytes(least, c->least),
+                    hil_text_bytes(device, c->planner->budget.device));
 }
 
 /* All states have a place, but what comes and goes does not pass. */
@@ -332,6 +373,7 @@ static hil_status nothing_fits(const choice *c)
 {
     const hil_budget *b = &c->planner->budget;
     char missing[32], states[32], device[32], host[32], disk[32];
+    if (c->least > b->device && c->zero < 3) return stage_too_large(c);
     if (c->least > b->device || c->missing == UINT64_MAX) return device_too_small(c);
     hil_text_bytes(missing, c->missing);
     hil_text_bytes(states, c->states);
@@ -355,27 +397,42 @@ static hil_status nothing_fits(const choice *c)
                     missing, states, device, host, hil_text_bytes(disk, b->disk));
 }
 
-static hil_status choose(choice *c)
+static hil_status try_all(choice *c)
 {
     bool ok;
+    step first = is_alone(c) ? STEP_RESIDENT : STEP_WHOLE;
+    /* Everything on the device, micro-batches one by one: nothing can be faster. */
+    HIL_TRY(try_step(c, (candidate){1, HIL_DEVICE, LEVELS}, first, &ok));
+    if (is_all_on_device(c)) return HIL_OK;
+    if (c->outline->micros > 1 && c->zero > 1) HIL_TRY(try_group(c, c->outline->micros));
+    HIL_TRY(try_group(c, 1));
+    return c->found ? refine(c) : HIL_OK;
+}
+
+static hil_status choose(choice *c)
+{
     for (size_t u = 0; u < c->outline->units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             c->states += hil_outline_bytes(&c->outline->unit[u], s);
-    /* Everything on the device, micro-batches one by one: nothing can be faster. */
-    HIL_TRY(try_step(c, (candidate){1, HIL_DEVICE, LEVELS}, STEP_RESIDENT, &ok));
-    if (is_all_on_device(c)) return HIL_OK;
-    if (c->outline->micros > 1) HIL_TRY(try_group(c, c->outline->micros));
-    HIL_TRY(try_group(c, 1));
-    return c->found ? refine(c) : nothing_fits(c);
+    /* Ranks may only take different paths where visits find all of their segment. */
+    c->by_segment = !is_alone(c);
+    HIL_TRY(try_all(c));
+    if (!c->found && c->by_segment && c->zero == 3) {
+        c->by_segment = false;
+        HIL_TRY(try_all(c));
+    }
+    return c->found ? HIL_OK : nothing_fits(c);
 }
 
 hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out)
 {
     choice c = {.planner = planner,
                 .outline = planner->outline,
+                .zero = 3,
                 .least = UINT64_MAX,
                 .missing = UINT64_MAX};
     hil_status status = HIL_OK;
+    if (!is_alone(&c) && planner->zero) c.zero = planner->zero;
     HIL_TRY_DONE(hil_plan_create(&c.trial, planner->outline));
     HIL_TRY_DONE(hil_plan_create(&c.best, planner->outline));
     HIL_TRY_DONE(choose(&c));

@@ -17,7 +17,7 @@
 #define DRIVE_SECONDS_SHORT 0.25
 #define DRIVE_SECONDS_FULL 1.0
 
-enum { SPEEDS = 14 };
+enum { SPEEDS = 15 };
 static const struct {
     const char *name;
     size_t offset;
@@ -27,6 +27,7 @@ static const struct {
     {"disk_mixed", offsetof(hil_speeds, disk_mixed)},
     {"to_device", offsetof(hil_speeds, to_device)},
     {"to_host", offsetof(hil_speeds, to_host)},
+    {"network", offsetof(hil_speeds, network)},
     {"memory", offsetof(hil_speeds, memory)},
     {"gemm_fp32", offsetof(hil_speeds, gemm[0])},
     {"gemm_bf16", offsetof(hil_speeds, gemm[1])},
@@ -59,12 +60,13 @@ bool hil_speeds_read(const json_t *object, hil_speeds *out)
     return true;
 }
 
-/* An ordinary machine: a few cores, one NVMe drive. */
+/* An ordinary machine: a few cores, one NVMe drive, ten gigabits a second to the others. */
 static const hil_speeds ordinary = {.disk_read = 2e9,
                                     .disk_write = 1e9,
                                     .disk_mixed = 2e9,
                                     .to_device = 5e9,
                                     .to_host = 5e9,
+                                    .network = 1e9,
                                     .memory = 2e10,
                                     .gemm = {1e11, 1e11, 1e11},
                                     .attention = {3e10, 3e10, 3e10},
@@ -149,7 +151,7 @@ static hil_status find_cpu(search *s)
     hil_status status = HIL_OK;
     if (!good_enough(s, entry) || !hil_speeds_read(entry, speeds)) {
         hil_note(s->observer, "measuring how fast this machine computes");
-        *speeds = ordinary; /* of drives that are not there */
+        *speeds = ordinary; /* of drives and ranks that are not there */
         status = hil_probe_cpu(pool, s->effort == HIL_EFFORT_FULL ? SECONDS_FULL : SECONDS_SHORT,
                                speeds);
         if (status == HIL_OK) remember(s, s->machine->name, hil_speeds_write(speeds));

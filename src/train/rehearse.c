@@ -111,6 +111,8 @@ static void note(stage *s, const hil_account *account, double seconds)
     plan->disk_written = account->disk_written;
     plan->to_device = account->to_device;
     plan->to_host = account->to_host;
+    plan->gathered = account->bytes[HIL_LINK_GATHER];
+    plan->reduced = account->bytes[HIL_LINK_REDUCE];
     plan->step_seconds = seconds;
     plan->compute_seconds = seconds;
     for (int w = 0; w < HIL_WAITS; ++w) {

@@ -3,13 +3,14 @@
 #include "train/plan_file.h"
 
 static const hil_outline_unit units[] = {
-    {"embed[0]", 4096, {8192, 8192, 16384, 16384, 8192}, 2, 2, {0, 1}},
-    {"embed[1]", 256, {512, 512, 1024, 1024, 512}, 2, 2, {0, 1}},
-    {"norm and 1 more", 512, {2048, 0, 2048, 2048, 2048}, 1, 1, {1}},
-    {"frozen", 1024, {2048, 0, 0, 0, 0}, 0, 1, {1}},
+    {"embed[0]", 4096, {8192, 8192, 16384, 16384, 8192}, 2},
+    {"embed[1]", 256, {512, 512, 1024, 1024, 512}, 2},
+    {"norm and 1 more", 512, {2048, 0, 2048, 2048, 2048}, 1},
+    {"frozen", 1024, {2048, 0, 0, 0, 0}, 0},
 };
-static const char *const segments[] = {"embed", "block 0", "head"};
-static const hil_outline outline = {units, 4, segments, 3, 4, true};
+static const hil_outline_segment segments[] = {
+    {.name = "embed"}, {.name = "block 0"}, {.name = "head"}};
+static const hil_outline outline = {units, 4, segments, 3, 4, true, 1};
 
 static void fill(hil_plan *p)
 {
@@ -18,6 +19,9 @@ static void fill(hil_plan *p)
     p->host_budget = 1 << 20;
     p->disk_budget = (uint64_t)3 << 40;
     p->prefetch = false;
+    p->zero = 2;
+    p->by_segment = true;
+    p->gathered = 4321;
     p->group = 4;
     p->window = 123456;
     p->ring = 65536;
@@ -55,7 +59,7 @@ static void check_round(void)
     CHECK(b.device_budget == a.device_budget && b.host_budget == a.host_budget);
     CHECK(b.disk_budget == a.disk_budget && b.prefetch == a.prefetch && b.group == a.group);
     CHECK(b.window == a.window && b.ring == a.ring && b.chunk == a.chunk && b.slots == a.slots);
-    CHECK(b.spill == a.spill);
+    CHECK(b.spill == a.spill && b.ranks == a.ranks && b.zero == 2 && b.by_segment);
     CHECK(memcmp(a.unit, b.unit, 4 * sizeof *a.unit) == 0);
     for (int i = 0; i < 3; ++i)
         CHECK(a.segment[i].keep == b.segment[i].keep && a.segment[i].tier == b.segment[i].tier);
@@ -67,6 +71,7 @@ static void check_round(void)
                                        "\"limit\": ",
                                        "\"exposed_update_seconds\": 0.25",
                                        "\"disk_read\": 5497558138880",
+                                       "\"gathered\": 4321",
                                        "\"moment1\": \"disk\"",
                                        "\"activations\": \"host\""};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i)
@@ -122,6 +127,9 @@ static void check_edited(void)
         {"\"elements\": 4096", "\"elements\": 4097", "unit \"embed[0]\" has 4097 elements"},
         {"\"name\": \"head\"", "\"name\": \"tail\"", "segment 2 must be \"head\", not \"tail\""},
         {"\"units\": [", "\"units\": [3, ", "\"units\" must be an array of objects"},
+        {"\"ranks\": 1", "\"ranks\": 4", "this plan is for 4 ranks, but there is 1"},
+        {"\"zero\": 2", "\"zero\": 4", "\"zero\" must be 1, 2 or 3"},
+        {"\"by_segment\": true", "\"by_segment\": 7", "\"by_segment\" must be"},
         {"\"fits\": true", "\"fits\": false", "does not fit"},
         {"\"units\"", "\"unites\"", "\"units\" must be an array"},
         {"{", "[", "not valid JSON"},

@@ -4,11 +4,12 @@
 #include "train/plan_print.h"
 
 static const hil_outline_unit units[] = {
-    {"a", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 1, 1, {1}},
-    {"b", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 2, 2, {0, 1}},
+    {"a", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 1},
+    {"b", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 2},
 };
-static const char *const segments[] = {"embed", "block", "head"};
-static const hil_outline outline = {units, 2, segments, 3, 4, true};
+static const hil_outline_segment segments[] = {
+    {.name = "embed"}, {.name = "block"}, {.name = "head"}};
+static const hil_outline outline = {units, 2, segments, 3, 4, true, 1};
 
 static hil_text text;
 
@@ -43,6 +44,27 @@ static void expect(const char *words)
     check_die(__FILE__, __LINE__, words);
 }
 
+static void check_ranks(hil_plan *p)
+{
+    p->ranks = 4;
+    p->by_segment = true;
+    p->gathered = 5 << 20;
+    p->reduced = 7 << 20;
+    p->busy[HIL_LINK_GATHER] = p->busy[HIL_LINK_REDUCE] = 0.5;
+    p->wait[HIL_WAIT_WEIGHTS] = 0.5;
+    shown(p, hil_plan_print_all);
+    expect("ranks: 4, each with 1/4 of every state");
+    expect("--zero 3: a window of all that a segment may use");
+    expect("5.0 MiB of weights gathered, 7.0 MiB of gradients reduced");
+    expect("per step: nothing moves between tiers");
+    expect("the network is busy for 1 s; the limit is the network");
+    expect("faster: a larger --batch uses each gathered weight longer; more --device-memory");
+    shown(p, hil_plan_print_short);
+    expect("plan for each of 4 ranks: states on");
+    p->ranks = 1;
+    p->busy[HIL_LINK_GATHER] = p->busy[HIL_LINK_REDUCE] = p->wait[HIL_WAIT_WEIGHTS] = 0;
+}
+
 int main(void)
 {
     hil_plan p;
@@ -73,6 +95,7 @@ int main(void)
     expect("optimizer states                 2521"); /* 8 * 8192 / (2 * 13) */
     expect("activation checkpoints          18432"); /* 24 hidden */
 
+    check_ranks(&p);
     p.unit[1].tier[HIL_STATE1] = p.unit[1].tier[HIL_STATE2] = HIL_DISK;
     p.unit[1].tier[HIL_WEIGHT] = HIL_HOST;
     p.segment[1] = (hil_segment_place){2, HIL_HOST};

@@ -9,10 +9,12 @@ enum { UNITS_MAX = 200, SEGMENTS = 12 };
 typedef struct world {
     hil_outline outline;
     hil_outline_unit unit[UNITS_MAX];
-    const char *segment[SEGMENTS];
+    hil_outline_segment segment[SEGMENTS];
+    size_t used[SEGMENTS][UNITS_MAX];
     uint64_t tape, boundary, base; /* bytes of tensors: of a kept segment, between two, at least */
     double forward;                /* seconds of a segment and a micro-batch */
-    double link, disk;             /* bytes per second */
+    double link, disk, network;    /* bytes per second */
+    int zero;
     int rehearsals;
 } world;
 
@@ -29,28 +31,43 @@ static uint64_t at(const world *w, const hil_plan *p, int state, int tier)
     return bytes;
 }
 
-static hil_status check_window(const world *w, const hil_plan *p)
+/* Bytes of a weight that come to the window as a whole. */
+static uint64_t coming(const world *w, const hil_plan *p, size_t u)
 {
-    for (size_t u = 0; u < w->outline.units; ++u) {
-        uint64_t weight = w->unit[u].bytes[HIL_WEIGHT], sum = 4 * (uint64_t)w->unit[u].elements;
-        if ((p->unit[u].tier[HIL_WEIGHT] != HIL_DEVICE && weight > p->window) || sum > p->window)
-            return hil_fail(HIL_ERR_BUDGET, "the window is too small");
-    }
-    return HIL_OK;
+    if (w->outline.ranks > 1) return w->unit[u].bytes[HIL_WEIGHT] * (uint64_t)w->outline.ranks;
+    return p->unit[u].tier[HIL_WEIGHT] == HIL_DEVICE ? 0 : w->unit[u].bytes[HIL_WEIGHT];
 }
 
 static uint64_t segment_needs(const world *w, const hil_plan *p)
 {
-    uint64_t need[SEGMENTS] = {0}, most = 0;
-    for (size_t u = 0; u < w->outline.units; ++u)
-        for (int i = 0; i < w->unit[u].users; ++i) {
-            uint64_t *n = &need[w->unit[u].user[i]];
-            *n += 4 * (uint64_t)w->unit[u].elements;
-            if (p->unit[u].tier[HIL_WEIGHT] != HIL_DEVICE) *n += w->unit[u].bytes[HIL_WEIGHT];
+    uint64_t most = 0;
+    for (int i = 0; i < SEGMENTS; ++i) {
+        uint64_t need = 0;
+        for (size_t k = 0; k < w->segment[i].units; ++k) {
+            size_t u = w->used[i][k];
+            need += 4 * (uint64_t)w->unit[u].elements;
+            need += coming(w, p, u);
         }
-    for (int i = 0; i < SEGMENTS; ++i)
-        if (need[i] > most) most = need[i];
+        if (need > most) most = need;
+    }
     return most;
+}
+
+static hil_status check_window(const world *w, const hil_plan *p)
+{
+    bool fits = !p->by_segment || segment_needs(w, p) <= p->window;
+    for (size_t u = 0; u < w->outline.units; ++u)
+        fits =
+            fits && coming(w, p, u) <= p->window && 4 * (uint64_t)w->unit[u].elements <= p->window;
+    return fits ? HIL_OK : hil_fail(HIL_ERR_BUDGET, "the window is too small");
+}
+
+/* Of all weights, as wholes. */
+static uint64_t all_weights(const world *w, const hil_plan *p)
+{
+    uint64_t bytes = 0;
+    for (size_t u = 0; u < w->outline.units; ++u) bytes += coming(w, p, u);
+    return bytes;
 }
 
 static hil_status rehearse(void *context, hil_plan *p)
@@ -80,8 +97,17 @@ static hil_status rehearse(void *context, hil_plan *p)
     disk += 2 * repeats * (double)at(w, p, HIL_WEIGHT, HIL_DISK);
     if (p->segment[0].tier == HIL_DISK) disk += 2 * (double)waiting;
     disk /= w->disk;
-    p->step_seconds = fmax(p->compute_seconds, fmax(link, disk)) + 0.05 * (link + disk);
+    double wire = 0, weights = (double)all_weights(w, p);
+    if (w->outline.ranks > 1) wire = weights * (weights < (double)p->window ? 1 : 2 * repeats);
+    wire /= w->network;
+    p->step_seconds = fmax(p->compute_seconds, fmax(wire, fmax(link, disk)));
+    p->step_seconds += 0.05 * (link + disk + wire);
     return HIL_OK;
+}
+
+static void add_use(world *w, int segment)
+{
+    w->used[segment][w->segment[segment].units++] = w->outline.units - 1;
 }
 
 static void add_unit(world *w, int64_t elements, bool vector, int segment)
@@ -89,10 +115,9 @@ static void add_unit(world *w, int64_t elements, bool vector, int segment)
     hil_outline_unit *unit = &w->unit[w->outline.units++];
     uint64_t n = (uint64_t)elements, size = vector ? 4 : 2;
     int uses = segment < 0 ? 2 : 1; /* a table that the first and the last share */
-    *unit = (hil_outline_unit){.elements = elements,
-                               .uses = uses,
-                               .users = uses,
-                               .user = {segment < 0 ? 0 : segment, SEGMENTS - 1}};
+    *unit = (hil_outline_unit){.elements = elements, .uses = uses};
+    add_use(w, segment < 0 ? 0 : segment);
+    if (uses > 1) add_use(w, SEGMENTS - 1);
     snprintf(unit->name, sizeof unit->name, "unit %zu", w->outline.units);
     unit->bytes[HIL_WEIGHT] = n * size;
     unit->bytes[HIL_GRADIENT] = n * size;
@@ -103,8 +128,9 @@ static void add_unit(world *w, int64_t elements, bool vector, int segment)
 /* `even`: all matrices are equal. */
 static void build(world *w, int64_t scale, bool even)
 {
-    *w = (world){.forward = 1e-3, .link = 5e9, .disk = 1e9};
-    for (int i = 0; i < SEGMENTS; ++i) w->segment[i] = "block";
+    *w = (world){.forward = 1e-3, .link = 5e9, .disk = 1e9, .network = 1e9};
+    for (int i = 0; i < SEGMENTS; ++i)
+        w->segment[i] = (hil_outline_segment){"block", w->used[i], 0};
     w->outline = (hil_outline){.unit = w->unit,
                                .segment = w->segment,
                                .segments = SEGMENTS,
@@ -133,6 +159,7 @@ static hil_status plan_for(world *w, uint64_t device, uint64_t host, uint64_t di
     hil_planner planner = {.outline = &w->outline,
                            .budget = {(size_t)device, (size_t)host, disk},
                            .prefetch = true,
+                           .zero = w->zero,
                            .rehearse = rehearse,
                            .context = w};
     w->rehearsals = 0;
@@ -323,6 +350,94 @@ static void check_edited(void)
     hil_plan_free(&p);
 }
 
+static void divide(world *w, int ranks)
+{
+    w->outline.ranks = ranks;
+    for (size_t u = 0; u < w->outline.units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s) w->unit[u].bytes[s] /= (size_t)ranks;
+}
+
+static uint64_t all_sums(const world *w)
+{
+    uint64_t bytes = 0;
+    for (size_t u = 0; u < w->outline.units; ++u)
+        bytes += 4 * (uint64_t)w->unit[u].elements * (uint64_t)w->unit[u].uses;
+    return bytes;
+}
+
+/* Several ranks: with room each weight comes once a step, with less a segment at a time, with least
+   one by one; always within the budgets. */
+static void check_ranks(void)
+{
+    world w;
+    hil_plan p;
+    build(&w, 64, false);
+    uint64_t alone = all_states(&w);
+    divide(&w, 4);
+    uint64_t states = all_states(&w), table = 4 * (uint64_t)w.unit[0].elements; /* its sum */
+    CHECK_INT(4 * states, alone);
+    CHECK_OK(plan_for(&w, (uint64_t)1 << 40, 1 << 20, 0, &p));
+    CHECK_INT(p.ranks, 4);
+    CHECK_INT(p.zero, 3);
+    CHECK(p.by_segment && p.window >= all_weights(&w, &p));
+    CHECK(w.rehearsals <= 3);
+    hil_plan_free(&p);
+    int by_segment = 0, one_by_one = 0, whole = 0;
+    for (uint64_t device = states / 8; device < 8 * states; device += states / 8)
+        for (uint64_t host = states / 8; host < 2 * states; host *= 3) {
+            hil_status status = plan_for(&w, device, host, 2 * states, &p);
+            CHECK(status == HIL_OK || status == HIL_ERR_BUDGET);
+            if (status != HIL_OK) continue;
+            check_budgets(&w, &p, device, host, 2 * states);
+            CHECK(!p.by_segment || p.window >= segment_needs(&w, &p));
+            if (p.window >= all_weights(&w, &p) + table)
+                ++whole;
+            else if (p.by_segment)
+                ++by_segment;
+            else
+                ++one_by_one;
+            hil_plan_free(&p);
+        }
+    CHECK(whole > 0 && by_segment > 0 && one_by_one > 0);
+}
+
+/* The stages are lower bounds of the window. Too little for one is said, and what would help does.
+ */
+static void check_stages(void)
+{
+    world w;
+    hil_plan p;
+    build(&w, 64, false);
+    divide(&w, 2);
+    uint64_t states = all_states(&w), weights = all_weights(&w, &(hil_plan){0});
+    uint64_t table = 4 * (uint64_t)w.unit[0].elements, little = weights + table / 2; /* its sum */
+    uint64_t host = 2 * states;
+    w.zero = 3;
+    CHECK_OK(plan_for(&w, little, host, 0, &p));
+    CHECK(p.by_segment && p.window < weights + table);
+    hil_plan_free(&p);
+    w.zero = 2;
+    CHECK_FAILS(plan_for(&w, little, host, 0, &p), HIL_ERR_BUDGET, "--zero 2 keeps all weights in");
+    CHECK(strstr(hil_status_message(), "take --zero 3, or give more --device-memory"));
+    CHECK_OK(plan_for(&w, 8 * weights, host, 0, &p));
+    CHECK_INT(p.zero, 2);
+    CHECK(p.by_segment && p.window >= weights + table);
+    hil_plan_free(&p);
+    w.zero = 1;
+    CHECK_FAILS(plan_for(&w, weights + all_sums(&w), host, 0, &p), HIL_ERR_BUDGET,
+                "--zero 1 keeps all weights and all sums of gradients in");
+    CHECK_OK(plan_for(&w, 4 * (weights + all_sums(&w)), host, 0, &p));
+    CHECK(p.window >= weights + all_sums(&w));
+    CHECK_INT(p.group, 1);
+    hil_plan_free(&p);
+    /* Alone there are no stages. */
+    build(&w, 64, false);
+    w.zero = 1;
+    CHECK_OK(plan_for(&w, weights, 4 * states, 0, &p));
+    CHECK(!p.by_segment);
+    hil_plan_free(&p);
+}
+
 int main(void)
 {
     check_all_fits();
@@ -333,5 +448,7 @@ int main(void)
     check_refusals();
     check_tiny();
     check_edited();
+    check_ranks();
+    check_stages();
     return 0;
 }

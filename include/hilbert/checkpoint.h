@@ -11,12 +11,14 @@ extern "C" {
 /* A checkpoint is named by its own folder (OUT/checkpoints/step-N), or by OUT/checkpoints or OUT:
    then it is the newest whole one. */
 
+#define HIL_SHARD_SIZE 5000000000u
+
 /* A Hugging Face model folder from the checkpoint's files alone. Strings are borrowed. */
 typedef struct hil_export_options {
     const char *checkpoint;
     const char *out;
     const char *dtype;        /* "fp32", "bf16", "fp16"; NULL: what the model's config.json says */
-    uint64_t shard_size;      /* the most bytes of weights in one file; 0: 5 GB */
+    uint64_t shard_size;      /* the most bytes of weights in one file; 0: HIL_SHARD_SIZE */
     bool overwrite;           /* `out` may hold a model, which is replaced */
     const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
 } hil_export_options;
@@ -31,8 +33,8 @@ HIL_API hil_status hil_checkpoint_export(const hil_export_options *options,
 /* Reads every byte, checks every checksum and prints on `out` what was checked: one checkpoint, or
    of a run's folder all of them and what names the newest. The failure names the file and the bytes
    that are damaged. */
-HIL_API hil_status hil_checkpoint_verify_path(const char *path, const hil_observer *observer,
-                                              FILE *out);
+HIL_API hil_status hil_checkpoint_verify_path(const char *path, bool json,
+                                              const hil_observer *observer, FILE *out);
 
 #ifdef __cplusplus
 }

@@ -6,11 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMMANDS = 8 };
+enum { COMMANDS = 10 };
 
 static const hil_command *const commands[COMMANDS] = {
-    &hil_command_train,   &hil_command_eval,  &hil_command_generate, &hil_command_tokenize,
-    &hil_command_inspect, &hil_command_bench, &hil_command_probe,    &hil_command_plan,
+    &hil_command_train,   &hil_command_eval,   &hil_command_generate, &hil_command_tokenize,
+    &hil_command_inspect, &hil_command_export, &hil_command_verify,   &hil_command_bench,
+    &hil_command_probe,   &hil_command_plan,
 };
 
 /* A closed standard descriptor would be taken by the next file that is opened, and messages would
@@ -64,9 +65,9 @@ int main(int argc, char **argv)
     if (!hold_standard_descriptors()) return 1;
     signal(SIGPIPE, SIG_DFL); /* a reader that goes away ends the program quietly */
     if (argc < 2)
-        return hil_command_fail(hil_fail(HIL_ERR_USAGE,
-                                         "a command is missing: train, eval, generate, tokenize, "
-                                         "inspect, bench, probe or plan; see hilbert --help"));
+        return hil_command_fail(hil_fail(
+            HIL_ERR_USAGE, "a command is missing: train, eval, generate, tokenize, "
+                           "inspect, export, verify, bench, probe or plan; see hilbert --help"));
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
     if (strcmp(argv[1], "--version") == 0) {
         printf("hilbert %s\n", hil_version());

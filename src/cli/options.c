@@ -292,19 +292,26 @@ static hil_status parse_option(hil_parsed *parsed, int argc, char **argv, int *u
     return hil_option_set_text(parsed, option, label, argv[1]);
 }
 
+static const char **operand_of(const hil_parsed *parsed, size_t i)
+{
+    return (const char **)((char *)parsed->values + parsed->command->operand[i].offset);
+}
+
 static hil_status parse_operand(hil_parsed *parsed, const char *text)
 {
     const hil_command *command = parsed->command;
-    if (!command->operand)
-        return hil_fail(HIL_ERR_USAGE, "unexpected argument '%s'; see hilbert %s --help", text,
-                        command->name);
-    const char **place = (const char **)((char *)parsed->values + command->operand_offset);
-    if (*place)
-        return hil_fail(HIL_ERR_USAGE, "one %s at a time: '%s' is one too many", command->operand,
-                        text);
-    if (!*text) return hil_fail(HIL_ERR_USAGE, "the %s must not be empty", command->operand);
-    *place = text;
-    return HIL_OK;
+    const char *last = NULL;
+    for (size_t i = 0; i < HIL_OPERANDS && command->operand[i].name; ++i) {
+        const char **place = operand_of(parsed, i);
+        last = command->operand[i].name;
+        if (*place) continue;
+        if (!*text) return hil_fail(HIL_ERR_USAGE, "the %s must not be empty", last);
+        *place = text;
+        return HIL_OK;
+    }
+    if (last) return hil_fail(HIL_ERR_USAGE, "one %s at a time: '%s' is one too many", last, text);
+    return hil_fail(HIL_ERR_USAGE, "unexpected argument '%s'; see hilbert %s --help", text,
+                    command->name);
 }
 
 static hil_status check_rivals(const hil_parsed *parsed)
@@ -337,8 +344,10 @@ static hil_status check_required(const hil_parsed *parsed)
                                  : i + 1 < count ? ", "
                                                  : " and ",
                                  missing[i]);
-    if (command->operand && !*(const char **)((char *)parsed->values + command->operand_offset))
-        snprintf(line + used, sizeof line - used, "%s%s", used ? " and " : "a ", command->operand);
+    for (size_t i = 0; i < HIL_OPERANDS && command->operand[i].name && used < sizeof line; ++i)
+        if (!*operand_of(parsed, i))
+            used += (size_t)snprintf(line + used, sizeof line - used, "%sa %s", used ? " and " : "",
+                                     command->operand[i].name);
     if (!*line) return HIL_OK;
     return hil_fail(HIL_ERR_USAGE, "%s needs %s; see hilbert %s --help", command->name, line,
                     command->name);

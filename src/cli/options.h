@@ -51,6 +51,8 @@ typedef struct hil_option {
         .width = sizeof(((type_ *)0)->field_), .value = value_, .help = help_, __VA_ARGS__         \
     }
 
+#define HIL_OPERANDS 2
+
 typedef struct hil_command {
     const char *name;
     const char *summary;
@@ -58,8 +60,10 @@ typedef struct hil_command {
     const char *example; /* whole lines */
     const hil_option *option;
     size_t count;
-    const char *operand; /* what the one argument without a name is; NULL: there is none */
-    size_t operand_offset;
+    struct hil_operand {
+        const char *name;    /* what it is; NULL: there is none */
+        size_t offset;       /* of the field in the command's struct */
+    } operand[HIL_OPERANDS]; /* arguments without a name, in their order; all are required */
     int (*run)(int argc, char **argv); /* arguments after the name; gives the exit code */
 } hil_command;
 

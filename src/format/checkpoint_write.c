@@ -363,7 +363,7 @@ hil_status hil_checkpoint_save(const hil_checkpoint_options *options, const json
     HIL_TRY(hil_checkpoint_begin(&w, options));
     hil_status status = HIL_ALLOC(hil_store_range(options->store), &range);
     if (status == HIL_OK) status = put_all(w, range);
-    remember(w, status);
+    (void)!remember(w, status);
     hil_free(range);
     return hil_checkpoint_finish(w, state);
 }

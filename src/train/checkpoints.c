@@ -132,12 +132,11 @@ hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer
     return status;
 }
 
-/* One checkpoint, every byte of it; prints what it found. */
-static hil_status verify_dir(const char *dir, int64_t step, watching *w, FILE *out)
+/* One checkpoint, every byte of it; adds what was checked to the list. */
+static hil_status verify_dir(const char *dir, int64_t step, watching *w, json_t *list)
 {
     hil_manifest manifest;
     hil_checkpoint_watch watch = {watch_bytes, w};
-    char bytes[32];
     HIL_TRY(hil_manifest_open(&manifest, dir));
     hil_status status = HIL_OK;
     if (step >= 0 && manifest.step != step)
@@ -146,15 +145,19 @@ static hil_status verify_dir(const char *dir, int64_t step, watching *w, FILE *o
     w->done = 0;
     w->total = manifest.bytes;
     HIL_TRY_DONE(hil_manifest_verify(&manifest, dir, NULL, HIL_NEED_ALL, &watch));
-    fprintf(out, "%s: step %lld, whole: %zu files, %s, %zu checksums\n", dir,
-            (long long)manifest.step, manifest.files + 1, hil_text_bytes(bytes, manifest.bytes),
-            manifest.pieces + 1);
+    json_t *item =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "path", dir, "step", (json_int_t)manifest.step,
+                  "files", (json_int_t)manifest.files + 1, "bytes", (json_int_t)manifest.bytes,
+                  "checksums", (json_int_t)manifest.pieces + 1);
+    if (json_array_append_new(list, item) != 0)
+        status = hil_fail(HIL_ERR_MEMORY, "out of memory: the list of checkpoints");
 done:
     hil_manifest_close(&manifest);
     return status;
 }
 
-static hil_status verify_folder(const char *folder, watching *w, FILE *out)
+/* `latest` has the name of one that is there, or there is no `latest`. */
+static hil_status verify_folder(const char *folder, watching *w, json_t *list)
 {
     int64_t latest, *steps = NULL;
     size_t count;
@@ -169,19 +172,48 @@ static hil_status verify_folder(const char *folder, watching *w, FILE *out)
                               (long long)latest));
     for (size_t i = 0; i < count; ++i) {
         HIL_TRY_DONE(hil_step_path(dir, folder, steps[i]));
-        HIL_TRY_DONE(verify_dir(dir, steps[i], w, out));
+        HIL_TRY_DONE(verify_dir(dir, steps[i], w, list));
     }
-    if (named) fprintf(out, "%s/latest: step %lld\n", folder, (long long)latest);
 done:
     hil_free(steps);
     return status;
 }
 
-hil_status hil_checkpoint_verify_path(const char *path, const hil_observer *observer, FILE *out)
+static void print_verified(const json_t *list, FILE *out)
+{
+    size_t i;
+    const json_t *item;
+    char bytes[32];
+    json_array_foreach(list, i, item)
+    {
+        const char *path;
+        json_int_t step, files, size, checksums;
+        if (json_unpack((json_t *)(uintptr_t)item, "{s:s, s:I, s:I, s:I, s:I}", "path", &path,
+                        "step", &step, "files", &files, "bytes", &size, "checksums",
+                        &checksums) == 0)
+            fprintf(out, "%s: whole: step %lld, %lld files, %s, %lld checksums\n", path,
+                    (long long)step, (long long)files, hil_text_bytes(bytes, (uint64_t)size),
+                    (long long)checksums);
+    }
+}
+
+hil_status hil_checkpoint_verify_path(const char *path, bool json, const hil_observer *observer,
+                                      FILE *out)
 {
     char folder[HIL_PATH_MAX];
     bool one;
     watching w = {observer, NULL, "checking the checkpoint", 0, 0};
     HIL_TRY(hil_checkpoints_at(path, folder, &one));
-    return one ? verify_dir(folder, -1, &w, out) : verify_folder(folder, &w, out);
+    json_t *list = json_array();
+    if (!list) return hil_fail(HIL_ERR_MEMORY, "out of memory: the list of checkpoints");
+    hil_status status = one ? verify_dir(folder, -1, &w, list) : verify_folder(folder, &w, list);
+    if (status == HIL_OK && json) {
+        fputs("{\"checkpoints\": ", out);
+        json_dumpf(list, out, JSON_COMPACT);
+        fputs("}\n", out);
+    } else if (status == HIL_OK) {
+        print_verified(list, out);
+    }
+    json_decref(list);
+    return status;
 }

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "format/config.h"
 #include "format/safetensors.h"
+#include "train/inspect.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,8 +15,8 @@
 
 /* One path, opened as one or several files. */
 struct source {
-    const char *path;
-    bool folder;
+    char path[HIL_PATH_MAX];
+    bool folder, checkpoint;
     hil_safetensors *file[FILES_MAX];
     int count;
     int listed; /* files whose tensors are listed: of a checkpoint only the master weights */
@@ -67,6 +68,7 @@ static hil_status open_checkpoint(struct source *source)
         source->count = i + 1;
     }
     source->listed = 1;
+    source->checkpoint = true;
     return HIL_OK;
 }
 
@@ -85,6 +87,16 @@ static long long newest_step(const char *folder)
     return newest;
 }
 
+/* The newest of a folder of checkpoints. */
+static hil_status open_step(struct source *source, long long step)
+{
+    char name[32], path[HIL_PATH_MAX];
+    snprintf(name, sizeof name, "step-%lld", step);
+    HIL_TRY(hil_path_join(path, source->path, name));
+    memcpy(source->path, path, sizeof path);
+    return open_checkpoint(source);
+}
+
 /* A folder without a model's file names, such as a checkpoint: every .safetensors file in it. */
 static hil_status open_all(struct source *source)
 {
@@ -93,10 +105,8 @@ static hil_status open_all(struct source *source)
     if (count < 0) return hil_fail(HIL_ERR_IO, "cannot list %s: %s", source->path, strerror(errno));
     hil_status status = HIL_OK;
     long long step = count == 0 ? newest_step(source->path) : -1;
-    if (step >= 0)
-        HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT,
-                              "%s holds checkpoints; look at the newest, %s/step-%lld",
-                              source->path, source->path, step));
+    if (step >= 0) HIL_TRY_DONE(open_step(source, step));
+    if (step >= 0) goto done;
     if (count == 0 || count > FILES_MAX)
         HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s holds %s .safetensors files", source->path,
                               count ? "too many" : "no"));
@@ -139,7 +149,8 @@ static hil_status open_source(struct source *source, const char *path)
 {
     char single[HIL_PATH_MAX], index[HIL_PATH_MAX];
     struct stat info = {0};
-    source->path = path;
+    if (snprintf(source->path, sizeof source->path, "%s", path) >= (int)sizeof source->path)
+        return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
     source->folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     if (source->folder) {
         if (is_checkpoint(path)) return open_checkpoint(source);
@@ -303,7 +314,7 @@ static hil_status add_entry(json_t *list, const hil_entry *entry)
 /* Of a checkpoint: the bytes of each of its files. */
 static hil_status add_states(const struct source *source, json_t *root)
 {
-    if (source->listed == source->count) return HIL_OK;
+    if (!source->checkpoint) return HIL_OK;
     json_t *object = json_object();
     for (int i = 0; i < source->count; ++i) {
         json_t *bytes = json_integer(bytes_of(source->file[i]));
@@ -329,6 +340,7 @@ static hil_status print_json(const struct source *source, FILE *out)
         }
     }
     HIL_TRY_DONE(add_states(source, root));
+    if (source->checkpoint) HIL_TRY_DONE(hil_inspect_manifest_add(source->path, root));
     json_t *sum = json_pack("{s:I, s:I, s:I}", "tensors", (json_int_t)totals.tensors, "parameters",
                             (json_int_t)totals.parameters, "bytes", (json_int_t)totals.bytes);
     if (json_object_set_new(root, "total", sum) != 0) HIL_TRY_DONE(no_memory());
@@ -349,11 +361,12 @@ static hil_status print_text(const struct source *source, FILE *out)
     fprintf(out, "%lld tensor%s, %lld parameters, %lld bytes (%s)\n", (long long)totals.tensors,
             totals.tensors == 1 ? "" : "s", (long long)totals.parameters, (long long)totals.bytes,
             hil_text_bytes(bytes, (uint64_t)totals.bytes));
-    for (int i = 0; source->listed < source->count && i < source->count; ++i) {
+    for (int i = 0; source->checkpoint && i < source->count; ++i) {
         uint64_t size = (uint64_t)bytes_of(source->file[i]);
         fprintf(out, "%s.safetensors: %s, %s\n", states[i].name, states[i].what,
                 hil_text_bytes(bytes, size));
     }
+    if (source->checkpoint) HIL_TRY(hil_inspect_manifest_print(source->path, out));
     return print_config(source, out);
 }
 

@@ -2,7 +2,7 @@
 [ -x "$HILBERT" ] || { echo "no program at '$HILBERT'"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-commands="train eval generate tokenize inspect bench probe plan"
+commands="train eval generate tokenize inspect export verify bench probe plan"
 
 die()
 {

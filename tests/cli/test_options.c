@@ -48,8 +48,7 @@ static const hil_command command = {.name = "try",
                                     .example = "  try\n",
                                     .option = rows,
                                     .count = sizeof rows / sizeof *rows,
-                                    .operand = "path",
-                                    .operand_offset = offsetof(values, path)};
+                                    .operand = {{"path", offsetof(values, path)}}};
 
 static char config_path[] = "/tmp/hilbert-options-XXXXXX";
 static values v;
@@ -199,7 +198,7 @@ static void check_bad_flags(void)
         {"--left 1 --right 2", "give --left or --right, not both"},
         {"y", "'y' is one too many"},
         {"- x --name n", "try needs --data-list; see hilbert try --help"},
-        {"- --wide 3", "try needs --name and --data-list and path"},
+        {"- --wide 3", "try needs --name and --data-list and a path"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i)
         CHECK_FAILS(parse(bad[i].line), HIL_ERR_USAGE, bad[i].words);

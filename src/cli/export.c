@@ -1,0 +1,54 @@
+/* export.c - hilbert export. */
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "hilbert/checkpoint.h"
+
+#define ROW(name, kind, field, ...) HIL_ROW(name, kind, hil_export_options, field, __VA_ARGS__)
+
+static const hil_option options[] = {
+    ROW("dtype", WORD, dtype, "fp32|bf16|fp16", "precision of the weights", .group = "Options",
+        .initial = "what the model's config.json says"),
+    ROW("shard-size", SIZE, shard_size, "SIZE", "the most bytes of weights in one file",
+        .range = &hil_range_budget),
+    ROW("overwrite", ON, overwrite, NULL, "replace a model that DIR holds"),
+};
+
+static int run(int argc, char **argv)
+{
+    hil_export_options values = {.shard_size = HIL_SHARD_SIZE};
+    hil_parsed parsed;
+    int code = 0;
+    if (!hil_command_begin(&hil_command_export, argc, argv, &values, &parsed, &code)) return code;
+    hil_progress progress;
+    hil_export_result result;
+    char bytes[32];
+    hil_command_catch_signals(NULL);
+    values.stop = &hil_command_stop;
+    hil_progress_begin(&progress, stderr, HIL_TALK_NORMAL);
+    hil_status status = hil_checkpoint_export(&values, &progress.hooks, &result);
+    hil_progress_end(&progress);
+    if (status == HIL_ERR_INTERRUPTED) {
+        code = 128 + hil_command_stop;
+    } else if (status != HIL_OK) {
+        code = hil_command_fail(status);
+    } else {
+        printf("%s: step %lld, %lld tensors in %s, %s\n", values.out, (long long)result.step,
+               (long long)result.tensors, result.dtype, hil_text_bytes(bytes, result.bytes));
+        code = hil_command_flush();
+    }
+    hil_parsed_free(&parsed);
+    return code;
+}
+
+const hil_command hil_command_export = {
+    .name = "export",
+    .summary = "Writes a Hugging Face model folder from a checkpoint.",
+    .usage = "CHECKPOINT DIR [options]",
+    .example = "  hilbert export run model --dtype bf16\n"
+               "  hilbert export run/checkpoints/step-2000 model-2000\n",
+    .option = options,
+    .count = sizeof options / sizeof *options,
+    .operand = {{"checkpoint", offsetof(hil_export_options, checkpoint)},
+                {"folder for the model", offsetof(hil_export_options, out)}},
+    .run = run,
+};

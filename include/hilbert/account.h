@@ -20,6 +20,8 @@ typedef struct hil_wait_seconds {
 typedef struct hil_step_account {
     uint64_t device_peak, host_peak, disk_peak; /* bytes held at most in each tier */
     uint64_t disk_read_bytes, disk_written_bytes, to_device_bytes, to_host_bytes;
+    uint64_t gathered_bytes; /* of weights, that came from other ranks */
+    uint64_t reduced_bytes;  /* of gradients */
     hil_wait_seconds wait_seconds;
     double exposed_update_seconds; /* of the optimizer's update, what computing did not hide */
 } hil_step_account;

@@ -30,8 +30,9 @@ typedef struct hil_step_report {
     double seconds, tokens_per_second, seconds_left;
     int64_t loss_scale; /* of this step's gradients; 0: none is needed */
     int64_t skipped;    /* updates that an overflow in fp16 took, so far */
-    hil_step_account account;
-    hil_tier_budgets budget; /* as the options set it */
+    int ranks;
+    hil_step_account account; /* of rank 0 */
+    hil_tier_budgets budget;  /* of rank 0, as the options set it */
 } hil_step_report;
 typedef struct hil_observer {
     void *context;
@@ -51,7 +52,7 @@ typedef struct hil_train_options {
     double epochs;             /* 0 with steps 0: one epoch */
     int64_t seq;               /* 0: the model's longest, at most 1024 */
     int64_t batch;             /* sequences per step */
-    int64_t micro_batch;       /* sequences computed at once; 0: chosen by rule */
+    int64_t micro_batch;       /* sequences a rank computes at once; 0: chosen by rule */
     const char *optimizer;     /* "adamw", "lion", "adamw8bit" */
     const char *const *freeze; /* shell patterns of parameter names that stay as they are */
     size_t freeze_count;
@@ -62,7 +63,7 @@ typedef struct hil_train_options {
     const char *dtype;      /* "bf16", "fp32", "fp16" */
     const char *save_dtype; /* NULL: the input's */
     uint64_t seed;
-    int threads; /* 0: all */
+    int threads; /* of each rank; 0: all, divided by the ranks of a machine */
     bool shuffle;
     bool recompute; /* keep only each segment's inputs and compute the rest again in backward */
     const char *eval_data;
@@ -72,13 +73,15 @@ typedef struct hil_train_options {
     int64_t keep;       /* checkpoints kept */
     bool resume, overwrite;
     uint64_t tile_size;
-    uint64_t device_memory, host_memory; /* hard budgets in bytes; 0: what is free, less a margin */
+    /* Hard budgets in bytes; 0: what is free, less a margin. device_memory is each rank's; the
+       others are a machine's, which its ranks divide. */
+    uint64_t device_memory, host_memory;
     const hil_disk_budget *disks;
     size_t disk_count;
     hil_io_kind io;
     bool prefetch;            /* fetch ahead of use; false only to compare */
     const char *plan;         /* a file to follow instead of planning; may be NULL */
-    const char *trace;        /* where a timeline of the run is written; may be NULL */
+    const char *trace;        /* where a timeline of rank 0 is written; may be NULL */
     hil_comm *comm;           /* the ranks that share the run; NULL: one */
     const char *probe_cache;  /* where measured speeds are kept; NULL: nowhere */
     const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
@@ -88,7 +91,8 @@ typedef struct hil_train_result {
     int64_t steps, tokens, parameters;
     double first_loss, last_loss, eval_loss; /* eval_loss is NaN without evaluation */
     double seconds, tokens_per_second;
-    uint64_t peak_bytes;      /* of the process */
+    int ranks;
+    uint64_t peak_bytes;      /* of the process; with several ranks that of rank 0, like the rest */
     hil_step_account account; /* the highest peaks; the rest summed over the steps */
     hil_tier_budgets budget;
     const char *limit; /* what steps waited for most: "compute", "disk", "host link", ... */

@@ -3,6 +3,7 @@
 #define HILBERT_TRAINER_H
 
 #include "hilbert/account.h"
+#include "hilbert/comm.h"
 #include "hilbert/io.h"
 #include "hilbert/nn.h"
 
@@ -24,11 +25,17 @@ typedef struct hil_trainer_options {
     bool recompute;
     uint64_t tile_size;
     bool training; /* false: weights only, for evaluation */
-    /* A plan of what lives where is made for steps of `sequences` rows of `length` tokens,
-       `micro_batch` at a time (0: small ones); steps may be others where there is room. */
+    /* The ranks that train together, borrowed; NULL: alone. All of them create the same model with
+       the same options and call the same functions in the same order; each holds a part of the
+       weights and states. Where one fails, all do. */
+    hil_comm *comm;
+    /* A plan of what lives where is made for steps of `sequences` rows of `length` tokens (on each
+       rank), `micro_batch` at a time (0: small ones); steps may be others where there is room. */
     int64_t sequences, length, micro_batch;
     int64_t cache; /* positions of a key/value cache that the plan leaves room for; 0: none */
-    uint64_t device_memory, host_memory; /* hard budgets in bytes; 0: what is free, less a margin */
+    /* Hard budgets in bytes; 0: what is free, less a margin. device_memory is each rank's; the
+       others are a machine's, which its ranks divide. */
+    uint64_t device_memory, host_memory;
     const hil_disk_budget *disks;
     size_t disk_count;
     hil_io_kind io;
@@ -48,10 +55,10 @@ typedef struct hil_batch {
 } hil_batch;
 
 typedef struct hil_step_result {
-    double loss;      /* mean over the step's predicted tokens */
-    double grad_norm; /* before clipping */
-    int64_t tokens;   /* predicted */
-    hil_step_account account;
+    double loss;              /* mean over the step's predicted tokens */
+    double grad_norm;         /* before clipping */
+    int64_t tokens;           /* predicted */
+    hil_step_account account; /* of this rank */
 } hil_step_result;
 
 HIL_API void hil_trainer_defaults(hil_trainer_options *options);
@@ -60,15 +67,18 @@ HIL_API hil_status hil_trainer_create(hil_trainer **out, hil_model *model,
                                       const hil_trainer_options *options);
 HIL_API void hil_trainer_destroy(hil_trainer *trainer);
 
-/* One optimizer step on `batch`, computed `micro_batch` sequences at a time. */
+/* One optimizer step on `batch`, computed `micro_batch` sequences at a time. With several ranks
+   `batch` is this rank's part, as many sequences as every other's; the result is that of all. */
 HIL_API hil_status hil_trainer_step(hil_trainer *trainer, const hil_batch *batch,
                                     int64_t micro_batch, double lr, hil_step_result *result);
+/* The loss of `batch`; with several ranks each has its own batch and gets that one's loss. */
 HIL_API hil_status hil_trainer_loss(hil_trainer *trainer, const hil_batch *batch,
                                     hil_step_result *result);
 /* Logits of every position of `batch`: (sequences, length, vocabulary), for small things. */
 HIL_API hil_status hil_trainer_logits(hil_trainer *trainer, const hil_batch *batch, float *logits);
 
-/* Weights by name as fp32. `count` is checked against the parameter. */
+/* Weights by name as fp32. `count` is checked against the parameter. With several ranks all of them
+   read, or write the same numbers. */
 HIL_API hil_status hil_trainer_read(hil_trainer *trainer, const char *name, float *out,
                                     int64_t count);
 HIL_API hil_status hil_trainer_write(hil_trainer *trainer, const char *name, const float *in,

@@ -97,6 +97,11 @@ void hil_cache_close(hil_cache *cache)
     hil_free(cache);
 }
 
+uint64_t hil_cache_key(const hil_cache *cache)
+{
+    return cache->key;
+}
+
 int64_t hil_cache_tokens(const hil_cache *cache)
 {
     return cache->tokens;

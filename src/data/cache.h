@@ -17,6 +17,7 @@ hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key);
 hil_cache *hil_cache_share(hil_cache *cache);
 void hil_cache_close(hil_cache *cache);
 
+uint64_t hil_cache_key(const hil_cache *cache);
 int64_t hil_cache_tokens(const hil_cache *cache);
 /* A checksum of all tokens and their marks, whatever files they came from. */
 uint64_t hil_cache_content(const hil_cache *cache);

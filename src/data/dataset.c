@@ -52,6 +52,11 @@ uint64_t hil_dataset_content(const hil_dataset *dataset)
     return hil_cache_content(dataset->cache);
 }
 
+uint64_t hil_dataset_key(const hil_dataset *dataset)
+{
+    return hil_cache_key(dataset->cache);
+}
+
 int64_t hil_dataset_windows(const hil_dataset *dataset)
 {
     return dataset->windows;

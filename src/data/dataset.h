@@ -16,8 +16,11 @@ typedef struct hil_dataset_options {
     const char *tokenizer_path;     /* its file: the content is part of the cache's key */
     int64_t vocab;                  /* of the model; every id is checked against it */
     int64_t seq;
-    int64_t eot;                    /* end-of-text id put between documents, -1: none */
-    const char *cache_dir;          /* token caches live here (created, 0700) */
+    int64_t eot;           /* end-of-text id put between documents, -1: none */
+    const char *cache_dir; /* token caches live here (created, 0700) */
+    /* hil_dataset_key of the same files where another process has them open: its cache is used as
+       it is, whatever the files look like from here. 0: none has. */
+    uint64_t prepared;
     hil_dataset_progress *progress; /* may be NULL */
     void *progress_context;
 } hil_dataset_options;
@@ -33,6 +36,8 @@ void hil_dataset_close(hil_dataset *dataset);
 int64_t hil_dataset_tokens(const hil_dataset *dataset);
 /* A checksum of the tokens of all files, held out or not. */
 uint64_t hil_dataset_content(const hil_dataset *dataset);
+/* Names the content of the files, for `prepared`. */
+uint64_t hil_dataset_key(const hil_dataset *dataset);
 /* Whole windows: tokens / seq. */
 int64_t hil_dataset_windows(const hil_dataset *dataset);
 /* Leaves the last `fraction` of the windows (at least one) out of `dataset` and gives them to

@@ -88,6 +88,8 @@ static hil_status find_cache(struct request *request)
     HIL_TRY(hash_request(request, &hash));
     snprintf(name, sizeof name, "tokens-%016llx.bin", (unsigned long long)hash);
     HIL_TRY(hil_path_join(request->cache_path, request->options->cache_dir, name));
+    request->key = request->options->prepared;
+    if (request->key) return HIL_OK;
     request->key = hash;
     return hash_files(request, &request->key);
 }
@@ -194,7 +196,7 @@ hil_status hil_cache_prepare(hil_cache **out, const char *const *paths, size_t c
     HIL_TRY(find_cache(&request));
     hil_cache *cache;
     HIL_TRY(hil_cache_open(&cache, request.cache_path, request.key));
-    if (!cache) {
+    if (!cache && !options->prepared) {
         HIL_TRY(build_cache(&request));
         HIL_TRY(hil_cache_open(&cache, request.cache_path, request.key));
     }

@@ -15,6 +15,8 @@ void hil_account_add(hil_step_account *all, const hil_step_account *step)
     all->disk_written_bytes += step->disk_written_bytes;
     all->to_device_bytes += step->to_device_bytes;
     all->to_host_bytes += step->to_host_bytes;
+    all->gathered_bytes += step->gathered_bytes;
+    all->reduced_bytes += step->reduced_bytes;
     all->wait_seconds.weights += step->wait_seconds.weights;
     all->wait_seconds.update += step->wait_seconds.update;
     all->wait_seconds.activations += step->wait_seconds.activations;
@@ -33,6 +35,8 @@ void hil_account_take(hil_links *links, hil_step_account *out, hil_plan *spent)
         .disk_written_bytes = account.disk_written,
         .to_device_bytes = account.to_device,
         .to_host_bytes = account.to_host,
+        .gathered_bytes = account.bytes[HIL_LINK_GATHER],
+        .reduced_bytes = account.bytes[HIL_LINK_REDUCE],
         .wait_seconds = {.weights = wait[HIL_WAIT_WEIGHTS],
                          .update = wait[HIL_WAIT_UPDATE],
                          .activations = wait[HIL_WAIT_ACTIVATIONS],

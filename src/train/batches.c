@@ -2,6 +2,7 @@
 #include "train/batches.h"
 
 #include "base/clock.h"
+#include "train/ranks.h"
 
 #include <math.h>
 
@@ -28,32 +29,71 @@ void hil_batches_free(hil_batches *b)
 
 #define MOST_SEQUENCES 64
 
+/* An evaluation on its way; `sum` and `tokens` are of this rank until the end. */
+typedef struct evaluation {
+    hil_batches *batches;
+    hil_trainer *trainer;
+    int64_t windows, sequences;
+    double sum, tokens;
+} evaluation;
+
+/* Computes windows [at, at + sequences). Every rank computes equally often: one that has no windows
+   left takes some that others count. */
+static hil_status one_batch(evaluation *e, int64_t at, double *first)
+{
+    int64_t index[MOST_SEQUENCES], from = at < e->windows ? at : 0;
+    int64_t count = e->windows - from < e->sequences ? e->windows - from : e->sequences;
+    hil_batch batch;
+    hil_step_result part;
+    for (int64_t i = 0; i < count; ++i) index[i] = from + i;
+    HIL_TRY(hil_batches_fill(e->batches, index, count, &batch));
+    if (first && *first == 0) *first = hil_clock_now();
+    HIL_TRY(hil_trainer_loss(e->trainer, &batch, &part));
+    if (at >= e->windows) return HIL_OK;
+    e->sum += part.loss * (double)part.tokens;
+    e->tokens += (double)part.tokens;
+    return HIL_OK;
+}
+
+static hil_status check_stop(const hil_batches *b, hil_comm *comm)
+{
+    int stop = b->stop && *b->stop;
+    if (b->stop) HIL_TRY(hil_comm_agree(comm, HIL_CHANNEL_CONTROL, HIL_OK, &stop));
+    return stop ? hil_ranks_agree(comm, hil_fail(HIL_ERR_INTERRUPTED, "stopped")) : HIL_OK;
+}
+
+static hil_status all_batches(evaluation *e, double *first)
+{
+    const hil_observer *o = e->batches->observer;
+    hil_comm *comm = e->trainer->options.comm;
+    int64_t round = e->sequences * hil_comm_size(comm), mine = e->sequences * hil_comm_rank(comm);
+    for (int64_t at = 0; at < e->windows; at += round) {
+        int64_t done = at + round < e->windows ? at + round : e->windows;
+        HIL_TRY(check_stop(e->batches, comm));
+        HIL_TRY(one_batch(e, at + mine, first));
+        if (o && o->progress)
+            o->progress(o->context, "evaluating", (uint64_t)done, (uint64_t)e->windows);
+    }
+    HIL_TRY(hil_comm_sum(comm, &e->sum, 1));
+    return hil_comm_sum(comm, &e->tokens, 1);
+}
+
 hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequences, double *first,
                             hil_step_result *result)
 {
-    int64_t windows = hil_dataset_windows(b->data), index[MOST_SEQUENCES];
-    if (sequences > MOST_SEQUENCES) sequences = MOST_SEQUENCES;
-    *result = (hil_step_result){0};
-    double sum = 0;
-    for (int64_t at = 0; at < windows; at += sequences) {
-        if (b->stop && *b->stop) return hil_fail(HIL_ERR_INTERRUPTED, "stopped");
-        int64_t count = windows - at < sequences ? windows - at : sequences;
-        for (int64_t i = 0; i < count; ++i) index[i] = at + i;
-        hil_batch batch;
-        hil_step_result part;
-        HIL_TRY(hil_batches_fill(b, index, count, &batch));
-        if (at == 0 && first) *first = hil_clock_now();
-        HIL_TRY(hil_trainer_loss(trainer, &batch, &part));
-        if (b->observer && b->observer->progress)
-            b->observer->progress(b->observer->context, "evaluating", (uint64_t)(at + count),
-                                  (uint64_t)windows);
-        sum += part.loss * (double)part.tokens;
-        result->tokens += part.tokens;
-    }
-    if (result->tokens == 0)
+    evaluation e = {.batches = b,
+                    .trainer = trainer,
+                    .windows = hil_dataset_windows(b->data),
+                    .sequences = sequences < MOST_SEQUENCES ? sequences : MOST_SEQUENCES};
+    if (first) *first = 0;
+    hil_comm_tell(trainer->options.comm, "evaluating after step %lld", (long long)trainer->step);
+    hil_status status = all_batches(&e, first);
+    if (status != HIL_OK) hil_comm_fail(trainer->options.comm, status);
+    HIL_TRY(status);
+    if (e.tokens == 0)
         return hil_fail(HIL_ERR_INPUT,
                         "no token is predicted: all of the data lies inside prompts");
-    result->loss = sum / (double)result->tokens;
+    *result = (hil_step_result){.loss = e.sum / e.tokens, .tokens = (int64_t)e.tokens};
     if (!isfinite(result->loss))
         return hil_fail(HIL_ERR_NUMERIC, "the loss of the evaluation is not a finite number");
     return HIL_OK;

@@ -4,7 +4,7 @@
 
 #include "data/dataset.h"
 #include "hilbert/run.h"
-#include "hilbert/trainer.h"
+#include "train/trainer.h"
 
 /* Owns its arrays; a batch filled from it is valid until the next fill. */
 typedef struct hil_batches {
@@ -22,7 +22,8 @@ hil_status hil_batches_fill(hil_batches *batches, const int64_t *index, int64_t 
 void hil_batches_free(hil_batches *batches);
 
 /* The mean loss over all windows in file order, `sequences` at a time. `first` (may be NULL) gets
-   the moment at which the first batch was ready to compute. */
+   the moment at which the first batch was ready to compute. The trainer's ranks take turns with the
+   batches; all get the loss of all. */
 hil_status hil_batches_eval(hil_batches *batches, hil_trainer *trainer, int64_t sequences,
                             double *first, hil_step_result *result);
 

@@ -53,6 +53,11 @@ static uint64_t share_room(const hil_allowance *allowance, size_t i, dev_t devic
     return room < disk[i].bytes ? room : disk[i].bytes;
 }
 
+static uint64_t sharers_of(const hil_allowance *allowance)
+{
+    return allowance->sharers > 1 ? (uint64_t)allowance->sharers : 1;
+}
+
 static hil_status find_drive(const hil_allowance *allowance, size_t i, hil_drive *out)
 {
     const char *path = allowance->disks[i].path;
@@ -65,6 +70,7 @@ static hil_status find_drive(const hil_allowance *allowance, size_t i, hil_drive
         return hil_fail(HIL_ERR_USAGE, "cannot use %s: it is not a folder", path);
     HIL_TRY(hil_folder_free_bytes(path, &room));
     room = share_room(allowance, i, info.st_dev, percent(room, DISK_PERCENT));
+    room /= sharers_of(allowance);
     if (room < 4096) return hil_fail(HIL_ERR_IO, "cannot use %s: nothing is free there", path);
     *out = (hil_drive){.path = path, .bytes = room / 4096 * 4096, .speed = 1};
     return HIL_OK;
@@ -75,7 +81,11 @@ hil_status hil_budget_find(const hil_allowance *allowance, hil_budget *out, hil_
     *out = (hil_budget){0};
     if (allowance->disk_count > HIL_DRIVES)
         return hil_fail(HIL_ERR_USAGE, "at most %d drives", HIL_DRIVES);
-    hil_budget_split(allowance->device_memory, allowance->host_memory, hil_memory_available(), out);
+    uint64_t sharers = sharers_of(allowance), available = hil_memory_available();
+    if (available != UINT64_MAX) available /= sharers;
+    uint64_t host = allowance->host_memory / sharers;
+    if (allowance->host_memory && !host) host = 1;
+    hil_budget_split(allowance->device_memory, host, available, out);
     for (size_t i = 0; i < allowance->disk_count; ++i) {
         HIL_TRY(find_drive(allowance, i, &drives[i]));
         out->disk += drives[i].bytes;

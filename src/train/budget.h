@@ -14,6 +14,7 @@ typedef struct hil_allowance {
     uint64_t device_memory, host_memory; /* 0: not said */
     const hil_disk_budget *disks;
     size_t disk_count;
+    int sharers; /* ranks on this machine, which divide everything but device_memory; 0: 1 */
 } hil_allowance;
 
 /* [Note: one RAM] Without a GPU both memories are the same RAM, of which `available` bytes are

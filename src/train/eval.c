@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "io/file.h"
 #include "train/batches.h"
+#include "train/ranks.h"
 #include "train/source.h"
 
 #include <errno.h>
@@ -17,6 +18,8 @@ void hil_eval_defaults(hil_eval_options *options)
 }
 
 typedef struct job {
+    const hil_observer *observer; /* NULL on all ranks but the first */
+    int64_t seq;
     hil_source source;
     hil_dataset *data;
     hil_batches batches;
@@ -26,49 +29,93 @@ typedef struct job {
 } job;
 
 /* Where the caller names no batch, the largest one that fits: the loss does not depend on it. */
-static hil_status load(job *j, hil_trainer_options *options, bool fixed,
-                       const hil_observer *observer)
+static hil_status load(job *j, hil_trainer_options *options, bool fixed)
 {
     for (;;) {
-        hil_status status = hil_source_load(&j->source, options, observer, &j->model, &j->trainer);
+        hil_status status =
+            hil_source_load(&j->source, options, j->observer, &j->model, &j->trainer);
         if (status != HIL_ERR_BUDGET || fixed || options->sequences == 1) return status;
         options->sequences = options->micro_batch = options->sequences / 2;
     }
 }
 
-static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer *observer,
-                          hil_eval_result *result)
+static hil_status make_cache(job *j, const hil_eval_options *o)
 {
-    double began = hil_clock_now(), ready = began;
-    int64_t seq;
+    HIL_TRY(hil_path_join(j->cache, o->cache ? o->cache : "/tmp", "hilbert-XXXXXX"));
+    if (mkdtemp(j->cache)) return HIL_OK;
+    hil_status status =
+        hil_fail(HIL_ERR_IO, "cannot create the folder %s: %s", j->cache, strerror(errno));
+    j->cache[0] = 0;
+    return status;
+}
+
+static hil_status read_data(job *j, const hil_eval_options *o)
+{
+    hil_source_files files = {o->data, o->data_count, j->seq, j->cache, j->observer, o->stop, 0};
+    HIL_TRY(make_cache(j, o));
+    return hil_source_data(&j->source, &files, &j->data);
+}
+
+/* What rank 0 prepared where this rank sees it, and otherwise, on another machine, its own. */
+typedef struct prepared {
+    char cache[HIL_PATH_MAX];
+    uint64_t key, content;
+} prepared;
+
+static hil_status join_data(job *j, const hil_eval_options *o, const prepared *p)
+{
+    hil_source_files files = {o->data, o->data_count, j->seq, p->cache, NULL, o->stop, p->key};
+    if (hil_source_data(&j->source, &files, &j->data) != HIL_OK) HIL_TRY(read_data(j, o));
+    if (hil_dataset_content(j->data) == p->content) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s is not the file here that rank 0 reads", o->data[0]);
+}
+
+static hil_status open_data(job *j, const hil_eval_options *o)
+{
+    prepared p = {0};
+    hil_comm_tell(o->comm, "reading the data");
+    int rank = hil_comm_rank(o->comm);
+    HIL_TRY(hil_ranks_follow(o->comm, rank ? HIL_OK : read_data(j, o)));
+    if (hil_comm_size(o->comm) == 1) return HIL_OK;
+    if (rank == 0) {
+        memcpy(p.cache, j->cache, sizeof p.cache);
+        p.key = hil_dataset_key(j->data);
+        p.content = hil_dataset_content(j->data);
+    }
+    HIL_TRY(hil_comm_broadcast(o->comm, HIL_CHANNEL_CONTROL, &p, sizeof p));
+    return hil_ranks_agree(o->comm, rank ? join_data(j, o, &p) : HIL_OK);
+}
+
+static hil_status open_source(job *j, const hil_eval_options *o)
+{
     if (!o->model || !o->data_count) return hil_fail(HIL_ERR_USAGE, "eval needs a model and data");
     HIL_TRY(hil_source_open(&j->source, o->model));
-    HIL_TRY(hil_source_seq(&j->source, o->seq, &seq));
-    HIL_TRY(hil_path_join(j->cache, o->cache ? o->cache : "/tmp", "hilbert-XXXXXX"));
-    if (!mkdtemp(j->cache)) {
-        hil_status status =
-            hil_fail(HIL_ERR_IO, "cannot create the folder %s: %s", j->cache, strerror(errno));
-        j->cache[0] = 0;
-        return status;
-    }
-    hil_source_files files = {o->data, o->data_count, seq, j->cache, observer, o->stop};
-    HIL_TRY(hil_source_data(&j->source, &files, &j->data));
+    return hil_source_seq(&j->source, o->seq, &j->seq);
+}
+
+static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *result)
+{
+    double began = hil_clock_now(), ready = began;
+    HIL_TRY(hil_ranks_agree(o->comm, open_source(j, o)));
+    HIL_TRY(open_data(j, o));
     hil_trainer_options options;
     hil_trainer_defaults(&options);
+    options.comm = o->comm;
     options.dtype = o->dtype;
     options.threads = o->threads;
     options.training = false;
-    int64_t sequences = o->batch > 0 ? o->batch : BATCH_TOKENS / seq;
+    int64_t sequences = o->batch > 0 ? o->batch : BATCH_TOKENS / j->seq;
     if (sequences < 1) sequences = 1;
     options.sequences = options.micro_batch = sequences;
-    options.length = seq;
+    options.length = j->seq;
     options.device_memory = o->device_memory;
     options.host_memory = o->host_memory;
     options.disks = o->disks;
     options.disk_count = o->disk_count;
     options.io = o->io;
-    HIL_TRY(load(j, &options, o->batch > 0, observer));
-    j->batches = (hil_batches){.data = j->data, .observer = observer, .stop = o->stop, .seq = seq};
+    HIL_TRY(load(j, &options, o->batch > 0));
+    j->batches =
+        (hil_batches){.data = j->data, .observer = j->observer, .stop = o->stop, .seq = j->seq};
     hil_step_result loss;
     HIL_TRY(hil_batches_eval(&j->batches, j->trainer, options.sequences, &ready, &loss));
     *result = (hil_eval_result){loss.loss, exp(loss.loss), hil_clock_now() - began, ready - began,
@@ -79,8 +126,9 @@ static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer 
 hil_status hil_eval(const hil_eval_options *options, const hil_observer *observer,
                     hil_eval_result *result)
 {
-    job j = {0};
-    hil_status status = run_job(&j, options, observer, result);
+    job j = {.observer = hil_comm_rank(options->comm) == 0 ? observer : NULL};
+    hil_status status = run_job(&j, options, result);
+    if (status != HIL_OK) hil_comm_fail(options->comm, status);
     hil_trainer_destroy(j.trainer);
     hil_model_destroy(j.model);
     hil_batches_free(&j.batches);

@@ -5,12 +5,14 @@
 #include "train/checkpoints.h"
 #include "format/export.h"
 #include "format/weights.h"
+#include "train/ranks.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 bool hil_folder_same(const char *a, const char *b)
@@ -59,6 +61,42 @@ hil_status hil_folder_open(hil_folder *f, const hil_train_options *o, const hil_
     HIL_TRY(hil_lock_take(&f->lock, f->path));
     f->created = created;
     return HIL_OK;
+}
+
+hil_status hil_folder_join(hil_folder *f, const char *path)
+{
+    *f = (hil_folder){0};
+    return fill_paths(f, path);
+}
+
+static hil_status look_for(const char *token, const char *folder)
+{
+    char host[64] = "";
+    if (hil_file_exists(token)) return HIL_OK;
+    gethostname(host, sizeof host - 1);
+    return hil_fail(HIL_ERR_USAGE,
+                    "%s on %s is not the folder that rank 0 writes to: --out must be on a file "
+                    "system that all machines share",
+                    folder, host);
+}
+
+/* Rank 0 leaves a file that the others look for. Should it be killed meanwhile, the name is one
+   that hil_folder_begin removes. */
+hil_status hil_folder_check_shared(const hil_folder *f, hil_comm *comm)
+{
+    char name[64], token[HIL_PATH_MAX];
+    if (hil_comm_size(comm) == 1) return HIL_OK;
+    snprintf(name, sizeof name, "ranks.tmp.%ld.%lld", (long)getpid(), (long long)time(NULL));
+    HIL_TRY(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, name, sizeof name));
+    hil_status status = hil_path_join(token, f->path, name);
+    bool leads = hil_comm_rank(comm) == 0;
+    if (leads && status == HIL_OK) status = hil_file_write(token, "", 0);
+    HIL_TRY(hil_ranks_follow(comm, status));
+    if (!leads) status = look_for(token, f->path);
+    status = hil_ranks_agree(comm, status);
+    if (leads && unlink(token) != 0 && status == HIL_OK)
+        status = hil_fail(HIL_ERR_IO, "cannot remove %s: %s", token, strerror(errno));
+    return hil_ranks_agree(comm, status);
 }
 
 /* "x.tmp.1.2": a file that a killed process was still writing. */

@@ -2,6 +2,7 @@
 #ifndef HIL_TRAIN_FOLDER_H
 #define HIL_TRAIN_FOLDER_H
 
+#include "comm/comm.h"
 #include "io/file.h"
 #include "train/source.h"
 
@@ -16,6 +17,10 @@ typedef struct hil_folder {
    without `resume` or `overwrite`. */
 hil_status hil_folder_open(hil_folder *folder, const hil_train_options *options,
                            const hil_source *source);
+/* The paths of a folder that rank 0 has opened; close does nothing then. */
+hil_status hil_folder_join(hil_folder *folder, const char *path);
+/* Whether all ranks see one folder; rank 0 has opened it and the others have joined. */
+hil_status hil_folder_check_shared(const hil_folder *folder, hil_comm *comm);
 /* The run begins. What killed runs left unfinished is removed; with `overwrite` the old run's own
    files as well. */
 hil_status hil_folder_begin(hil_folder *folder, const hil_train_options *options);

@@ -70,6 +70,7 @@ static int print_account(FILE *file, const hil_step_account *a)
                    ", \"device_peak\": %llu, \"host_peak\": %llu, \"disk_peak\": %llu, "
                    "\"disk_read_bytes\": %llu, \"disk_written_bytes\": %llu, "
                    "\"to_device_bytes\": %llu, \"to_host_bytes\": %llu, "
+                   "\"gathered_bytes\": %llu, \"reduced_bytes\": %llu, "
                    "\"wait_seconds\": {\"weights\": %.9g, \"update\": %.9g, "
                    "\"activations\": %.9g, \"gradients\": %.9g, \"memory\": %.9g}, "
                    "\"exposed_update_seconds\": %.9g}\n",
@@ -77,6 +78,7 @@ static int print_account(FILE *file, const hil_step_account *a)
                    (unsigned long long)a->disk_peak, (unsigned long long)a->disk_read_bytes,
                    (unsigned long long)a->disk_written_bytes,
                    (unsigned long long)a->to_device_bytes, (unsigned long long)a->to_host_bytes,
+                   (unsigned long long)a->gathered_bytes, (unsigned long long)a->reduced_bytes,
                    w->weights, w->update, w->activations, w->gradients, w->memory,
                    a->exposed_update_seconds);
 }
@@ -91,11 +93,13 @@ static const char *number(char out[32], double value)
 hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
 {
     char loss[32], norm[32];
+    if (!metrics->file) return HIL_OK;
     int printed = fprintf(metrics->file,
                           "{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %.17g, "
-                          "\"tokens\": %lld, \"seconds\": %.9g, \"tokens_per_second\": %.9g",
+                          "\"tokens\": %lld, \"seconds\": %.9g, \"tokens_per_second\": %.9g, "
+                          "\"ranks\": %d",
                           (long long)r->step, number(loss, r->loss), number(norm, r->grad_norm),
-                          r->lr, (long long)r->tokens, r->seconds, r->tokens_per_second);
+                          r->lr, (long long)r->tokens, r->seconds, r->tokens_per_second, r->ranks);
     if (printed >= 0 && r->loss_scale)
         printed = fprintf(metrics->file, ", \"loss_scale\": %lld, \"skipped\": %lld",
                           (long long)r->loss_scale, (long long)r->skipped);
@@ -107,13 +111,14 @@ hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss)
 {
     metrics->evaluated = step;
     metrics->eval_loss = loss;
+    if (!metrics->file) return HIL_OK;
     return check_line(metrics, fprintf(metrics->file, "{\"step\": %lld, \"eval_loss\": %.17g}\n",
                                        (long long)step, loss));
 }
 
 hil_status hil_metrics_sync(hil_metrics *metrics)
 {
-    if (fsync(fileno(metrics->file)) == 0) return HIL_OK;
+    if (!metrics->file || fsync(fileno(metrics->file)) == 0) return HIL_OK;
     return hil_fail(HIL_ERR_IO, "cannot sync metrics.jsonl: %s", strerror(errno));
 }
 

@@ -6,9 +6,9 @@
 
 #include "base/fail.h"
 
-/* Owns the file. */
+/* Owns the file. A rank that writes none knows all the same when the last evaluation was. */
 typedef struct hil_metrics {
-    FILE *file;
+    FILE *file;        /* NULL: lines go nowhere */
     int64_t evaluated; /* step of the last evaluation in the file, -1: none */
     double eval_loss;
 } hil_metrics;

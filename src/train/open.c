@@ -14,6 +14,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
     const hil_trainer_options *o = &t->options;
     hil_plan_request request = {
         .model = t->model,
+        .comm = o->comm,
         .compute = t->dtype,
         .training = o->training,
         .recompute = o->recompute,
@@ -21,7 +22,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .length = o->length ? o->length : LENGTH,
         .micro_batch = o->micro_batch ? o->micro_batch : 1,
         .cache = o->cache,
-        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count},
+        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, 1},
         .io = o->io,
         .threads = o->threads,
         .prefetch = o->prefetch,
@@ -92,7 +93,7 @@ static hil_status open_engine(hil_trainer *t)
     return hil_engine_create(&t->engine, t->model, &engine);
 }
 
-static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
+static hil_status prepare(hil_trainer *t)
 {
     const hil_trainer_options *o = &t->options;
     hil_store_options store = {.compute = t->dtype,
@@ -103,16 +104,26 @@ static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
     HIL_TRY(hil_pool_create(&t->pool, o->threads));
     HIL_TRY(hil_pool_create(&t->update, o->threads));
     HIL_TRY(hil_store_arrange(t->model->store, &store));
-    HIL_TRY(hil_engine_trace(t->model, t->dtype));
-    HIL_TRY(make_plan(t, observer));
+    return hil_engine_trace(t->model, t->dtype);
+}
+
+static hil_status open_memory(hil_trainer *t, const hil_observer *observer)
+{
     HIL_TRY(open_store(t, observer));
     return open_engine(t);
 }
 
-hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options,
-                            const hil_observer *observer)
+static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
 {
-    *out = NULL;
+    hil_comm *comm = t->options.comm;
+    HIL_TRY(hil_ranks_threads(comm, t->options.threads, &t->options.threads));
+    HIL_TRY(hil_ranks_agree(comm, prepare(t)));
+    HIL_TRY(make_plan(t, observer));
+    return hil_ranks_agree(comm, open_memory(t, observer));
+}
+
+static hil_status create(hil_trainer **out, hil_model *model, const hil_trainer_options *options)
+{
     hil_dtype dtype;
     HIL_TRY(hil_dtype_parse(options->dtype, &dtype));
     const hil_rule *rule;
@@ -131,7 +142,18 @@ hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_train
                                    .eps = options->eps,
                                    .weight_decay = options->weight_decay,
                                    .clip = options->clip};
-    hil_status status = open_parts(t, observer);
+    *out = t;
+    return HIL_OK;
+}
+
+hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options,
+                            const hil_observer *observer)
+{
+    hil_trainer *t = NULL;
+    *out = NULL;
+    hil_comm_tell(options->comm, "opening the model");
+    hil_status status = hil_ranks_agree(options->comm, create(&t, model, options));
+    if (status == HIL_OK) status = open_parts(t, observer);
     if (status == HIL_OK)
         *out = t;
     else

@@ -39,19 +39,38 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
     return HIL_OK;
 }
 
-static hil_status find_machine(const hil_plan_request *r, bool measure,
-                               const hil_observer *observer, hil_planned *out)
+/* Of the ranks of a machine one measures, while the others wait for it. */
+static hil_status find_speeds(const hil_plan_request *r, bool measure, const hil_observer *observer,
+                              hil_machine *out)
 {
     hil_probe_options probe = {.disks = r->allowance.disks,
                                .disk_count = r->allowance.disk_count,
                                .io = r->io,
                                .threads = r->threads,
                                .cache = r->probe_cache};
-    if (measure)
-        HIL_TRY(hil_machine_find(&probe, HIL_EFFORT_SHORT, observer, &out->machine));
-    else
-        hil_machine_assume(&probe, &out->machine);
+    if (measure && hil_comm_local_rank(r->comm) == 0)
+        return hil_machine_find(&probe, HIL_EFFORT_SHORT, observer, out);
+    hil_machine_assume(&probe, out);
+    out->measured = measure;
+    return HIL_OK;
+}
+
+static hil_status find_machine(const hil_plan_request *r, bool measure,
+                               const hil_observer *observer, hil_planned *out)
+{
+    hil_comm_tell(r->comm, "measuring the machine");
+    HIL_TRY(hil_ranks_agree(r->comm, find_speeds(r, measure, observer, &out->machine)));
+    HIL_TRY(hil_ranks_level_speeds(r->comm, &out->machine, out->drive_count));
     hil_budget_speeds(&out->machine, out->drives, r->allowance.disk_count);
+    return HIL_OK;
+}
+
+/* Whether speeds can be remembered here, and so everywhere. */
+static hil_status find_cache(const hil_plan_request *r, bool *out)
+{
+    double known = r->probe_cache != NULL;
+    HIL_TRY(hil_comm_least(r->comm, &known, 1));
+    *out = known > 0;
     return HIL_OK;
 }
 
@@ -106,18 +125,33 @@ static bool is_settled(const hil_plan_request *r, const hil_plan *plan)
                         plan->gathered || plan->reduced);
 }
 
+static hil_status prepare(const hil_plan_request *r, hil_planned *out)
+{
+    hil_allowance allowance = r->allowance;
+    allowance.sharers = hil_comm_local_size(r->comm);
+    HIL_TRY(hil_budget_find(&allowance, &out->budget, out->drives));
+    HIL_TRY(hil_engine_trace(r->model, r->compute)); /* says how often each unit is used */
+    return outline_model(r, out);
+}
+
+static hil_status choose_together(const hil_plan_request *r, hil_planned *out)
+{
+    hil_comm_tell(r->comm, "planning");
+    return hil_ranks_agree(r->comm, choose(r, out));
+}
+
 hil_status hil_plan_make(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)
 {
-    *out = (hil_planned){0};
-    HIL_TRY(hil_budget_find(&r->allowance, &out->budget, out->drives));
-    out->drive_count = (int)r->allowance.disk_count;
-    HIL_TRY(hil_engine_trace(r->model, r->compute)); /* says how often each unit is used */
-    HIL_TRY(outline_model(r, out));
-    HIL_TRY(find_machine(r, r->measure && r->probe_cache, observer, out));
-    HIL_TRY(choose(r, out));
-    if (out->machine.measured || !r->probe_cache || is_settled(r, &out->plan)) return HIL_OK;
+    bool cache;
+    *out = (hil_planned){.drive_count = (int)r->allowance.disk_count};
+    HIL_TRY(hil_ranks_agree(r->comm, prepare(r, out)));
+    HIL_TRY(hil_ranks_level_budget(r->comm, &out->budget, out->drives, out->drive_count));
+    HIL_TRY(find_cache(r, &cache));
+    HIL_TRY(find_machine(r, r->measure && cache, observer, out));
+    HIL_TRY(choose_together(r, out));
+    if (out->machine.measured || !cache || is_settled(r, &out->plan)) return HIL_OK;
     HIL_TRY(find_machine(r, true, observer, out));
-    return choose(r, out);
+    return choose_together(r, out);
 }
 
 void hil_planned_free(hil_planned *planned)

@@ -4,14 +4,16 @@
 
 #include "train/budget.h"
 #include "train/planner.h"
+#include "train/ranks.h"
 #include "train/rehearse.h"
 
 /* Borrows everything. */
 typedef struct hil_plan_request {
     hil_model *model; /* its store is arranged and closed */
+    hil_comm *comm;   /* NULL: alone. Otherwise all ranks plan at once, and get the same plan */
     hil_dtype compute;
     bool training;
-    int64_t sequences, length, micro_batch; /* of a step */
+    int64_t sequences, length, micro_batch; /* of a step, on one rank */
     int64_t cache;                          /* generation: positions of the key/value cache */
     hil_allowance allowance;
     hil_io_kind io;

@@ -50,7 +50,7 @@ static hil_status make_plan(show *s)
         .sequences = o->batch,
         .length = s->seq,
         .micro_batch = s->micro_batch,
-        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count},
+        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, 1},
         .io = o->io,
         .threads = o->threads,
         .prefetch = o->prefetch,

@@ -170,6 +170,7 @@ hil_status hil_source_data(const hil_source *s, const hil_source_files *files, h
         .seq = files->seq,
         .eot = s->eot,
         .cache_dir = files->cache,
+        .prepared = files->prepared,
         .progress = report_tokens,
         .progress_context = (void *)(uintptr_t)files,
     };

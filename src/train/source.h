@@ -44,6 +44,7 @@ typedef struct hil_source_files {
     const char *cache;
     const hil_observer *observer;
     const volatile int *stop;
+    uint64_t prepared; /* as in hil_dataset_options */
 } hil_source_files;
 hil_status hil_source_data(const hil_source *source, const hil_source_files *files,
                            hil_dataset **out);

@@ -15,6 +15,7 @@ typedef struct hil_run_state {
     uint64_t config_key;                   /* checksum of the model's config.json */
     const char *isa;                       /* instruction set that computed */
     double beta2;                          /* as it turned out */
+    int64_t ranks;                         /* that computed */
     hil_scaling scaling;
 } hil_run_state;
 
@@ -22,8 +23,8 @@ typedef struct hil_run_state {
 hil_status hil_state_write(const hil_train_options *options, const hil_run_state *run,
                            json_t **out);
 
-/* Reads step, tokens and loss scale, and refuses options that contradict those of the checkpoint.
- */
+/* Reads step, tokens, loss scale and ranks, and refuses options that contradict those of the
+   checkpoint. Another number of ranks may compute in other micro-batches. */
 hil_status hil_state_read(const json_t *state, const hil_train_options *options,
                           hil_run_state *run);
 

@@ -6,6 +6,7 @@
 #include "optim/schedule.h"
 #include "train/account.h"
 #include "train/outline.h"
+#include "train/ranks.h"
 
 #include <math.h>
 #include <sys/resource.h>
@@ -39,19 +40,22 @@ static hil_status save(job *j)
 {
     if (j->saved == j->run.step) return HIL_OK;
     json_t *state;
-    HIL_TRY(hil_metrics_sync(&j->metrics));
+    hil_comm_tell(j->comm, "step %lld, saving", (long long)j->run.step);
+    HIL_TRY(hil_ranks_follow(j->comm, hil_metrics_sync(&j->metrics)));
     j->run.scaling = j->trainer->scaling;
     HIL_TRY(hil_state_write(j->options, &j->run, &state));
     hil_checkpoint_options options = {.folder = j->folder.checkpoints,
                                       .step = j->run.step,
                                       .store = j->model->store,
+                                      .comm = j->comm,
                                       .model = j->source.folder,
                                       .config = j->source.config_path};
     hil_status status = hil_checkpoint_save(&options, state);
     json_decref(state);
     HIL_TRY(status);
     j->saved = j->run.step;
-    return hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep);
+    if (j->rank == 0) status = hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep);
+    return hil_ranks_follow(j->comm, status);
 }
 
 static hil_status evaluate(job *j, double *loss)
@@ -87,11 +91,12 @@ static hil_status one_step(job *j, hil_train_result *result)
     double began = hil_clock_now();
     int64_t step = j->run.step + 1;
     hil_order order = o->shuffle ? HIL_ORDER_SHUFFLE : HIL_ORDER_FILE;
-    for (int64_t i = 0; i < o->batch; ++i)
-        j->index[i] = hil_dataset_pick(j->data, order, o->seed, (step - 1) * o->batch + i);
+    int64_t first = (step - 1) * o->batch + j->rank * j->share;
+    for (int64_t i = 0; i < j->share; ++i)
+        j->index[i] = hil_dataset_pick(j->data, order, o->seed, first + i);
     hil_batch batch;
     hil_step_result done;
-    HIL_TRY(hil_batches_fill(&j->batches, j->index, o->batch, &batch));
+    HIL_TRY(hil_batches_fill(&j->batches, j->index, j->share, &batch));
     double lr = hil_schedule_rate((hil_schedule_kind)o->schedule, o->lr, o->warmup, j->steps, step);
     hil_scaling before = j->trainer->scaling;
     hil_status status = hil_trainer_step(j->trainer, &batch, j->run.micro_batch, lr, &done);
@@ -117,6 +122,7 @@ static hil_status one_step(job *j, hil_train_result *result)
             (now - j->started) / (double)(step - j->resumed) * (double)(j->steps - step),
         .loss_scale = before.window ? before.scale : 0,
         .skipped = j->trainer->scaling.skipped,
+        .ranks = hil_comm_size(j->comm),
         .account = done.account,
         .budget = j->budget,
     };
@@ -134,13 +140,22 @@ static bool every(int64_t n, int64_t step)
     return n > 0 && step % n == 0;
 }
 
+/* One rank was asked to stop: all do, after the same step. */
+static hil_status agree_to_stop(job *j)
+{
+    const volatile int *stop = j->options->stop;
+    if (stop && *stop) j->stop = 1;
+    return hil_comm_agree(j->comm, HIL_CHANNEL_CONTROL, HIL_OK, &j->stop);
+}
+
 static hil_status loop(job *j, hil_train_result *result)
 {
     const hil_train_options *o = j->options;
     j->started = hil_clock_now();
     while (j->run.step < j->steps) {
         HIL_TRY(one_step(j, result));
-        bool stop = o->stop && *o->stop && j->run.step < j->steps;
+        HIL_TRY(agree_to_stop(j));
+        bool stop = j->stop && j->run.step < j->steps;
         if (j->held_out && every(o->eval_every, j->run.step))
             HIL_TRY(evaluate(j, &result->eval_loss));
         if (stop || every(o->save_every, j->run.step) || j->run.step == j->steps) HIL_TRY(save(j));
@@ -153,6 +168,15 @@ static hil_status loop(job *j, hil_train_result *result)
     if (j->held_out) HIL_TRY(evaluate(j, &result->eval_loss));
     result->seconds = hil_clock_now() - j->started;
     return HIL_OK;
+}
+
+/* Rank 0 makes the model folder from the last checkpoint. */
+static hil_status export_model(job *j)
+{
+    hil_status status = HIL_OK;
+    hil_comm_tell(j->comm, j->rank ? "waiting for the model's files" : "writing the model");
+    if (j->rank == 0) status = hil_folder_export(&j->folder, j->saved, j->save_dtype, j->observer);
+    return hil_ranks_follow(j->comm, status);
 }
 
 /* The most memory that this process held at any time. */
@@ -168,7 +192,7 @@ static hil_status run_job(job *j, hil_train_result *result)
     HIL_TRY(hil_training_open(j));
     result->parameters = j->parameters;
     HIL_TRY(loop(j, result));
-    HIL_TRY(hil_folder_export(&j->folder, j->saved, j->save_dtype, j->observer));
+    HIL_TRY(export_model(j));
     result->steps = j->run.step;
     result->tokens = j->run.tokens;
     int64_t done = (j->run.step - j->resumed) * o->batch * j->run.seq;
@@ -182,9 +206,16 @@ static hil_status run_job(job *j, hil_train_result *result)
 hil_status hil_train(const hil_train_options *options, const hil_observer *observer,
                      hil_train_result *result)
 {
-    job j = {.options = options, .observer = observer, .folder.lock = {-1}, .saved = -1};
-    *result = (hil_train_result){.eval_loss = NAN};
+    int rank = hil_comm_rank(options->comm);
+    job j = {.options = options,
+             .observer = rank == 0 ? observer : NULL,
+             .comm = options->comm,
+             .rank = rank,
+             .folder.lock = {-1},
+             .saved = -1};
+    *result = (hil_train_result){.eval_loss = NAN, .ranks = hil_comm_size(options->comm)};
     hil_status status = run_job(&j, result);
+    if (status != HIL_OK) hil_comm_fail(options->comm, status);
     hil_training_close(&j);
     return status;
 }

@@ -10,7 +10,9 @@
 /* Everything a run holds. */
 typedef struct hil_training {
     const hil_train_options *options;
-    const hil_observer *observer;
+    const hil_observer *observer; /* NULL on all ranks but the first */
+    hil_comm *comm;
+    int rank;
     hil_source source;
     hil_folder folder;
     hil_dataset *data, *held_out;
@@ -24,7 +26,9 @@ typedef struct hil_training {
     int64_t parameters;
     hil_run_state run;
     int64_t steps;   /* the last one */
-    int64_t *index;  /* of a batch's windows */
+    int64_t share;   /* of a batch, the sequences of this rank */
+    int64_t *index;  /* of their windows */
+    int stop;        /* all ranks know that the run is to stop */
     int64_t saved;   /* step of the newest checkpoint, -1: none */
     double started;  /* of the loop */
     int64_t resumed; /* steps that were there before */

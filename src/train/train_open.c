@@ -6,6 +6,7 @@
 #include "format/checkpoint.h"
 #include "train/outline.h"
 #include "train/plan_print.h"
+#include "train/ranks.h"
 
 #include <errno.h>
 #include <math.h>
@@ -33,7 +34,6 @@ static hil_status check_options(const hil_train_options *o)
     HIL_TRY(check_range("steps", (double)o->steps, 0, 1e15));
     HIL_TRY(check_range("epochs", o->epochs, 0, 1e9));
     HIL_TRY(check_range("batch", (double)o->batch, 1, 1e9));
-    HIL_TRY(check_range("micro-batch", (double)o->micro_batch, 0, (double)o->batch));
     HIL_TRY(check_range("lr", o->lr, 0, 1e30));
     HIL_TRY(check_range("weight-decay", o->weight_decay, 0, 1e6));
     HIL_TRY(check_range("clip", o->clip, 0, 1e30));
@@ -59,21 +59,46 @@ static hil_status check_files(const hil_train_options *o)
     return HIL_OK;
 }
 
+/* Keys of the caches of --data and --eval-data. */
+typedef struct prepared {
+    uint64_t data, eval;
+} prepared;
+
+/* The files' tokens; with keys those that another rank has prepared. */
+static hil_status open_files(job *j, prepared *keys)
+{
+    const hil_train_options *o = j->options;
+    hil_source_files files = {o->data,     o->data_count, j->run.seq, j->folder.cache,
+                              j->observer, o->stop,       keys->data};
+    HIL_TRY(hil_source_data(&j->source, &files, &j->data));
+    keys->data = hil_dataset_key(j->data);
+    if (!o->eval_data) return HIL_OK;
+    files.path = &o->eval_data;
+    files.count = 1;
+    files.prepared = keys->eval;
+    HIL_TRY(hil_source_data(&j->source, &files, &j->held_out));
+    keys->eval = hil_dataset_key(j->held_out);
+    return HIL_OK;
+}
+
+/* Rank 0 prepares the caches, then the others open them. */
+static hil_status share_files(job *j)
+{
+    prepared keys = {0};
+    hil_comm_tell(j->comm, j->rank ? "waiting for the data" : "reading the data");
+    HIL_TRY(hil_ranks_follow(j->comm, j->rank ? HIL_OK : open_files(j, &keys)));
+    HIL_TRY(hil_comm_broadcast(j->comm, HIL_CHANNEL_CONTROL, &keys, sizeof keys));
+    return hil_ranks_agree(j->comm, j->rank ? open_files(j, &keys) : HIL_OK);
+}
+
 static hil_status open_data(job *j)
 {
     const hil_train_options *o = j->options;
-    hil_source_files files = {o->data,         o->data_count, j->run.seq,
-                              j->folder.cache, j->observer,   o->stop};
-    HIL_TRY(hil_source_data(&j->source, &files, &j->data));
+    HIL_TRY(share_files(j));
     j->run.data_tokens = hil_dataset_tokens(j->data);
     j->run.data_content = hil_dataset_content(j->data);
-    if (o->eval_data) {
-        files.path = &o->eval_data;
-        files.count = 1;
-        HIL_TRY(hil_source_data(&j->source, &files, &j->held_out));
-    } else if (o->eval_fraction > 0) {
+    if (o->eval_fraction > 0)
         HIL_TRY(hil_dataset_hold_out(j->data, o->eval_fraction, &j->held_out));
-    }
     j->batches = (hil_batches){.data = j->data, .seq = j->run.seq};
     j->eval_batches =
         (hil_batches){.data = j->held_out, .observer = j->observer, .seq = j->run.seq};
@@ -82,6 +107,15 @@ static hil_status open_data(job *j)
     if (!j->steps)
         j->steps = (int64_t)ceil(epochs * (double)hil_dataset_windows(j->data) / (double)o->batch);
     return HIL_OK;
+}
+
+static hil_status check_space(const job *j)
+{
+    hil_status status = HIL_OK;
+    if (j->rank == 0)
+        status = hil_folder_check_space(&j->folder, &j->source, j->model->store, j->save_dtype,
+                                        j->options->keep);
+    return hil_ranks_follow(j->comm, status);
 }
 
 static hil_status open_model(job *j)
@@ -102,7 +136,8 @@ static hil_status open_model(job *j)
     trainer.eps = o->eps;
     trainer.recompute = o->recompute;
     trainer.tile_size = o->tile_size;
-    trainer.sequences = o->batch;
+    trainer.comm = o->comm;
+    trainer.sequences = j->share;
     trainer.length = j->run.seq;
     trainer.micro_batch = j->run.micro_batch;
     trainer.device_memory = o->device_memory;
@@ -119,7 +154,7 @@ static hil_status open_model(job *j)
     j->run.scaling = j->trainer->scaling;
     j->save_dtype = j->source.config.dtype;
     if (o->save_dtype) HIL_TRY(hil_dtype_parse(o->save_dtype, &j->save_dtype));
-    return hil_folder_check_space(&j->folder, &j->source, j->model->store, j->save_dtype, o->keep);
+    return check_space(j);
 }
 
 static hil_status tell_plan(const job *j)
@@ -145,7 +180,17 @@ static hil_status compare_instructions(const job *j, const json_t *state)
     return HIL_OK;
 }
 
-static hil_status take_up(job *j, int64_t step)
+static void compare_ranks(job *j)
+{
+    int64_t ranks = hil_comm_size(j->comm), before = j->run.ranks;
+    if (ranks != before)
+        hil_note(j->observer,
+                 "computed by %lld rank%s before, by %lld now: the last bits will differ",
+                 (long long)before, before == 1 ? "" : "s", (long long)ranks);
+    j->run.ranks = ranks;
+}
+
+static hil_status load(job *j, int64_t step)
 {
     json_t *state;
     HIL_TRY(hil_checkpoint_state(j->folder.checkpoints, step, &state));
@@ -153,6 +198,7 @@ static hil_status take_up(job *j, int64_t step)
     if (status == HIL_OK) status = compare_instructions(j, state);
     json_decref(state);
     HIL_TRY(status);
+    compare_ranks(j);
     if (j->run.step != step || j->run.tokens < 0)
         return hil_fail(HIL_ERR_INPUT, "%s/step-%lld holds the state of step %lld",
                         j->folder.checkpoints, (long long)step, (long long)j->run.step);
@@ -161,38 +207,62 @@ static hil_status take_up(job *j, int64_t step)
                         "cannot resume: the run is at step %lld, beyond --steps %lld",
                         (long long)j->run.step, (long long)j->steps);
     HIL_TRY(hil_checkpoint_load(j->folder.checkpoints, step, j->model->store));
-    HIL_TRY(hil_checkpoint_return_to(j->folder.checkpoints, step));
     j->trainer->scaling = j->run.scaling;
     j->trainer->step = j->saved = j->resumed = j->run.step;
-    hil_note(j->observer, "resuming after step %lld", (long long)j->run.step);
     return HIL_OK;
 }
 
-/* Takes up the newest whole checkpoint, if there is one. */
-static hil_status resume(job *j)
+/* What rank 0 does with its folder before the first step. */
+static hil_status begin_folder(job *j)
 {
-    hil_checkpoint_found found;
-    j->saved = -1;
-    if (j->options->resume) HIL_TRY(hil_checkpoint_find(j->folder.checkpoints, NULL, &found));
-    if (!j->options->resume) {
-        found.step = -1;
-    } else if (found.warning[0]) {
-        hil_note(j->observer, "%s: taking step %lld", found.warning, (long long)found.step);
-    } else if (found.step < 0) {
-        hil_note(j->observer, "no checkpoint in %s: starting afresh", j->folder.path);
+    if (j->saved >= 0) {
+        HIL_TRY(hil_checkpoint_return_to(j->folder.checkpoints, j->saved));
+        hil_note(j->observer, "resuming after step %lld", (long long)j->saved);
     }
-    if (found.step >= 0) HIL_TRY(take_up(j, found.step));
     HIL_TRY(hil_folder_begin(&j->folder, j->options));
     HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep));
     HIL_TRY(hil_metrics_open(&j->metrics, j->folder.metrics, j->run.step));
     return hil_folder_sync(j->folder.path);
 }
 
-/* Drives whose size was left open set no limit. */
+/* All ranks know what rank 0 read in its metrics: whether there is something to evaluate. */
+static hil_status share_metrics(job *j)
+{
+    struct {
+        int64_t evaluated;
+        double loss;
+    } known = {j->metrics.evaluated, j->metrics.eval_loss};
+    HIL_TRY(hil_comm_broadcast(j->comm, HIL_CHANNEL_CONTROL, &known, sizeof known));
+    j->metrics.evaluated = known.evaluated;
+    j->metrics.eval_loss = known.loss;
+    return HIL_OK;
+}
+
+/* Takes up the newest whole checkpoint, if there is one. */
+static hil_status resume(job *j)
+{
+    hil_checkpoint_found found = {.step = -1};
+    j->saved = -1;
+    if (j->options->resume) {
+        hil_comm_tell(j->comm, "looking for a checkpoint");
+        HIL_TRY(hil_checkpoint_find(j->folder.checkpoints, j->comm, &found));
+        if (found.warning[0])
+            hil_note(j->observer, "%s: taking step %lld", found.warning, (long long)found.step);
+        else if (found.step < 0)
+            hil_note(j->observer, "no checkpoint in %s: starting afresh", j->folder.path);
+    }
+    hil_comm_tell(j->comm, "resuming");
+    HIL_TRY(hil_ranks_agree(j->comm, found.step >= 0 ? load(j, found.step) : HIL_OK));
+    HIL_TRY(hil_ranks_follow(j->comm, j->rank ? HIL_OK : begin_folder(j)));
+    return share_metrics(j);
+}
+
+/* Of one rank. Drives whose size was left open set no limit. */
 static hil_tier_budgets budgets(const hil_train_options *o)
 {
-    hil_tier_budgets budget = {o->device_memory, o->host_memory, 0};
-    for (size_t i = 0; i < o->disk_count; ++i) budget.disk += o->disks[i].bytes;
+    uint64_t sharers = (uint64_t)hil_comm_local_size(o->comm);
+    hil_tier_budgets budget = {o->device_memory, o->host_memory / sharers, 0};
+    for (size_t i = 0; i < o->disk_count; ++i) budget.disk += o->disks[i].bytes / sharers;
     for (size_t i = 0; i < o->disk_count; ++i)
         if (!o->disks[i].bytes) budget.disk = 0;
     return budget;
@@ -203,35 +273,65 @@ static void tell_job(job *j)
     const hil_train_options *o = j->options;
     for (size_t i = 0; i < hil_store_count(j->model->store); ++i)
         j->parameters += hil_param_elements(hil_store_at(j->model->store, i));
-    char parameters[32];
+    char parameters[32], ranks[32] = "";
+    if (j->run.ranks > 1) snprintf(ranks, sizeof ranks, " on %d ranks", (int)j->run.ranks);
     hil_text_count(parameters, (uint64_t)j->parameters);
-    hil_note(j->observer,
-             "%s with %s parameters in %s; %lld tokens of data; %lld step%s of %lld x %lld tokens",
-             hil_arch_name(j->source.config.arch), parameters, o->dtype,
-             (long long)j->run.data_tokens, (long long)j->steps, j->steps == 1 ? "" : "s",
-             (long long)o->batch, (long long)j->run.seq);
+    hil_note(
+        j->observer,
+        "%s with %s parameters in %s%s; %lld tokens of data; %lld step%s of %lld x %lld tokens",
+        hil_arch_name(j->source.config.arch), parameters, o->dtype, ranks,
+        (long long)j->run.data_tokens, (long long)j->steps, j->steps == 1 ? "" : "s",
+        (long long)o->batch, (long long)j->run.seq);
 }
 
-hil_status hil_training_open(job *j)
+/* A micro-batch is a part of what one rank computes. */
+static hil_status share_batch(job *j)
 {
     const hil_train_options *o = j->options;
-    j->run.isa = hil_cpu_name(hil_cpu_best());
-    j->budget = budgets(o);
+    int ranks = hil_comm_size(j->comm);
+    HIL_TRY(hil_ranks_share(j->comm, o->batch, &j->share));
+    j->run.micro_batch = o->micro_batch;
+    if (!o->micro_batch)
+        j->run.micro_batch = hil_source_micro_batch(&j->source, j->run.seq, j->share);
+    if (ranks > 1 && o->micro_batch > j->share)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--micro-batch %lld: of --batch %lld each of %d ranks computes %lld",
+                        (long long)o->micro_batch, (long long)o->batch, ranks, (long long)j->share);
+    return check_range("micro-batch", (double)o->micro_batch, 0, (double)o->batch);
+}
+
+static hil_status open_source(job *j)
+{
+    const hil_train_options *o = j->options;
     HIL_TRY(check_options(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
     j->run.config_key = j->source.config_key;
     HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));
-    j->run.micro_batch = o->micro_batch;
-    if (!j->run.micro_batch)
-        j->run.micro_batch = hil_source_micro_batch(&j->source, j->run.seq, o->batch);
-    HIL_TRY(check_files(o));
+    HIL_TRY(share_batch(j));
+    HIL_TRY(HIL_ALLOC(j->share, &j->index));
+    return check_files(o);
+}
+
+static hil_status open_folder(job *j)
+{
+    const hil_train_options *o = j->options;
+    if (j->rank) return hil_folder_join(&j->folder, o->out);
     HIL_TRY(hil_folder_open(&j->folder, o, &j->source));
-    if (o->trace) HIL_TRY(hil_timeline_open(&j->timeline, o->trace));
+    return o->trace ? hil_timeline_open(&j->timeline, o->trace) : HIL_OK;
+}
+
+hil_status hil_training_open(job *j)
+{
+    j->run.isa = hil_cpu_name(hil_cpu_best());
+    j->run.ranks = hil_comm_size(j->comm);
+    j->budget = budgets(j->options);
+    hil_comm_tell(j->comm, "opening the run");
+    HIL_TRY(hil_ranks_agree(j->comm, open_source(j)));
+    HIL_TRY(hil_ranks_follow(j->comm, open_folder(j)));
+    HIL_TRY(hil_folder_check_shared(&j->folder, j->comm));
     HIL_TRY(open_model(j));
     HIL_TRY(open_data(j));
-    HIL_TRY(
-        hil_folder_check_space(&j->folder, &j->source, j->model->store, j->save_dtype, o->keep));
-    HIL_TRY(HIL_ALLOC(o->batch, &j->index));
+    HIL_TRY(check_space(j));
     HIL_TRY(resume(j));
     tell_job(j);
     return tell_plan(j);

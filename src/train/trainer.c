@@ -84,11 +84,13 @@ static hil_status complete(hil_trainer *t, const hil_batch *b, hil_batch *out)
     return HIL_OK;
 }
 
-static hil_micro slice(const hil_batch *b, int64_t first, int64_t count)
+/* Sequences are numbered over all ranks: what depends on their number does not depend on ranks. */
+static hil_micro slice(const hil_trainer *t, const hil_batch *b, int64_t first, int64_t count)
 {
-    int64_t at = first * b->length;
-    return (hil_micro){count,         b->length, b->token + at, b->target + at, b->position + at,
-                       b->first + at, first};
+    int64_t at = first * b->length, before = hil_comm_rank(t->options.comm) * b->sequences;
+    return (hil_micro){count,          b->length,        b->token + at,
+                       b->target + at, b->position + at, b->first + at,
+                       before + first};
 }
 
 static int64_t predicted(const hil_batch *b)
@@ -117,55 +119,113 @@ static void take_account(hil_trainer *t, hil_step_account *out)
     hil_account_take(t->tiers.links, out, &t->spent);
 }
 
-hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micro_batch, double lr,
-                            hil_step_result *result)
+/* A step on its way. */
+typedef struct stepping {
+    double began;
+    hil_batch batch; /* complete */
+    int64_t micro_batch, micros;
+    int64_t tokens; /* predicted, by all ranks */
+    double loss;    /* summed over them */
+} stepping;
+
+/* All ranks have batches of one shape: their steps visit the same segments equally often. */
+static hil_status match_ranks(hil_comm *comm, stepping *s)
 {
-    double began = hil_clock_now();
-    hil_batch batch;
-    HIL_TRY(complete(t, given, &batch));
-    if (micro_batch < 1 || micro_batch > batch.sequences) micro_batch = batch.sequences;
-    int64_t count = (batch.sequences + micro_batch - 1) / micro_batch;
-    HIL_TRY(HIL_GROW(&t->micro, &t->micro_room, count));
-    for (int64_t m = 0; m < count; ++m) {
-        int64_t first = m * micro_batch, rest = batch.sequences - first;
-        t->micro[m] = slice(&batch, first, rest < micro_batch ? rest : micro_batch);
+    double shape[3] = {(double)s->batch.sequences, (double)s->batch.length, (double)s->micro_batch};
+    double bounds[6], tokens = (double)s->tokens;
+    if (hil_comm_size(comm) == 1) return HIL_OK;
+    for (int i = 0; i < 3; ++i) {
+        bounds[2 * i] = shape[i];
+        bounds[2 * i + 1] = -shape[i];
     }
-    int64_t tokens = predicted(&batch);
-    if (tokens == 0) { /* nothing to learn from: all of it lies inside prompts */
-        *result = (hil_step_result){0};
+    HIL_TRY(hil_comm_least(comm, bounds, 6));
+    for (int i = 0; i < 3; ++i)
+        if (bounds[2 * i] != -bounds[2 * i + 1])
+            return hil_ranks_agree(
+                comm,
+                hil_fail(HIL_ERR_USAGE, "a step's batches differ in shape from rank to rank"));
+    HIL_TRY(hil_comm_sum(comm, &tokens, 1));
+    s->tokens = (int64_t)tokens;
+    return HIL_OK;
+}
+
+static hil_status cut(hil_trainer *t, const hil_batch *given, int64_t micro_batch, stepping *s)
+{
+    hil_batch *b = &s->batch;
+    HIL_TRY(complete(t, given, b));
+    if (micro_batch < 1 || micro_batch > b->sequences) micro_batch = b->sequences;
+    s->micro_batch = micro_batch;
+    s->micros = (b->sequences + micro_batch - 1) / micro_batch;
+    HIL_TRY(HIL_GROW(&t->micro, &t->micro_room, s->micros));
+    for (int64_t m = 0; m < s->micros; ++m) {
+        int64_t first = m * micro_batch, rest = b->sequences - first;
+        t->micro[m] = slice(t, b, first, rest < micro_batch ? rest : micro_batch);
+    }
+    s->tokens = predicted(b);
+    return HIL_OK;
+}
+
+/* Forward and backward, and what came of them on all ranks: every decision after this is the same
+   everywhere. */
+static hil_status learn(hil_trainer *t, stepping *s, double *norm)
+{
+    hil_comm *comm = t->options.comm;
+    double scale = (double)t->scaling.scale;
+    hil_step step = {t->micro, s->micros, t->options.seed, t->step + 1,
+                     (float)(scale / (double)s->tokens)};
+    HIL_TRY(hil_engine_train(t->engine, &step, &s->loss));
+    hil_comm_tell(comm, "step %lld, gradients", (long long)t->step + 1);
+    HIL_TRY(hil_comm_sum(comm, &s->loss, 1));
+    HIL_TRY(hil_store_norm(t->model->store, norm));
+    *norm /= scale;
+    if ((isfinite(s->loss) && isfinite(*norm)) || scale > 1) return HIL_OK;
+    return hil_ranks_agree(comm, hil_fail(HIL_ERR_NUMERIC, "the %s is not a finite number",
+                                          isfinite(s->loss) ? "gradient" : "loss"));
+}
+
+static hil_status take_step(hil_trainer *t, stepping *s, double lr, hil_step_result *result)
+{
+    double norm = 0;
+    *result = (hil_step_result){.tokens = s->tokens};
+    if (s->tokens == 0) { /* nothing to learn from: all of it lies inside prompts */
         ++t->step;
         return HIL_OK;
     }
     hil_account_skip(t->tiers.links, &t->spent);
-    double scale = (double)t->scaling.scale;
-    hil_step step = {t->micro, count, t->options.seed, t->step + 1,
-                     (float)(scale / (double)tokens)};
-    hil_store *store = t->model->store;
-    double sum = 0, norm = 0;
     hil_status status = HIL_OK;
-    HIL_TRY_DONE(hil_engine_train(t->engine, &step, &sum));
-    HIL_TRY_DONE(hil_store_norm(store, &norm));
-    norm /= scale;
-    bool finite = isfinite(sum) && isfinite(norm);
-    if (!finite && scale <= 1)
-        HIL_TRY_DONE(hil_fail(HIL_ERR_NUMERIC, "the %s is not a finite number",
-                              isfinite(sum) ? "gradient" : "loss"));
-    *result = (hil_step_result){.loss = sum / (double)tokens, .grad_norm = norm, .tokens = tokens};
+    HIL_TRY_DONE(learn(t, s, &norm));
+    bool finite = isfinite(s->loss) && isfinite(norm);
+    result->loss = s->loss / (double)s->tokens;
+    result->grad_norm = norm;
+    hil_comm_tell(t->options.comm, "step %lld, update", (long long)t->step + 1);
     if (finite) HIL_TRY_DONE(update(t, lr, norm));
     hil_scaling_advance(&t->scaling, finite);
     ++t->step;
     take_account(t, &result->account);
-    t->spent.step_seconds += hil_clock_now() - began;
+    t->spent.step_seconds += hil_clock_now() - s->began;
 done:
-    hil_store_step_end(store);
+    hil_store_step_end(t->model->store);
     return status;
 }
 
-hil_status hil_trainer_loss(hil_trainer *t, const hil_batch *given, hil_step_result *result)
+hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micro_batch, double lr,
+                            hil_step_result *result)
+{
+    hil_comm *comm = t->options.comm;
+    stepping s = {.began = hil_clock_now()};
+    hil_comm_tell(comm, "step %lld, forward and backward", (long long)t->step + 1);
+    HIL_TRY(hil_ranks_agree(comm, cut(t, given, micro_batch, &s)));
+    HIL_TRY(match_ranks(comm, &s));
+    hil_status status = take_step(t, &s, lr, result);
+    if (status != HIL_OK) hil_comm_fail(comm, status);
+    return status;
+}
+
+static hil_status find_loss(hil_trainer *t, const hil_batch *given, hil_step_result *result)
 {
     hil_batch batch;
     HIL_TRY(complete(t, given, &batch));
-    hil_micro micro = slice(&batch, 0, batch.sequences);
+    hil_micro micro = slice(t, &batch, 0, batch.sequences);
     int64_t tokens = predicted(&batch);
     double sum;
     HIL_TRY(hil_engine_loss(t->engine, &micro, &sum));
@@ -173,12 +233,26 @@ hil_status hil_trainer_loss(hil_trainer *t, const hil_batch *given, hil_step_res
     return HIL_OK;
 }
 
-hil_status hil_trainer_logits(hil_trainer *t, const hil_batch *given, float *logits)
+hil_status hil_trainer_loss(hil_trainer *t, const hil_batch *given, hil_step_result *result)
+{
+    hil_status status = find_loss(t, given, result);
+    if (status != HIL_OK) hil_comm_fail(t->options.comm, status);
+    return status;
+}
+
+static hil_status find_logits(hil_trainer *t, const hil_batch *given, float *logits)
 {
     hil_batch batch;
     HIL_TRY(complete(t, given, &batch));
-    hil_micro micro = slice(&batch, 0, batch.sequences);
+    hil_micro micro = slice(t, &batch, 0, batch.sequences);
     return hil_engine_logits(t->engine, &micro, logits);
+}
+
+hil_status hil_trainer_logits(hil_trainer *t, const hil_batch *given, float *logits)
+{
+    hil_status status = find_logits(t, given, logits);
+    if (status != HIL_OK) hil_comm_fail(t->options.comm, status);
+    return status;
 }
 
 static hil_status find(hil_trainer *t, const char *name, int64_t count, hil_param **out)

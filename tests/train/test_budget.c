@@ -27,7 +27,7 @@ static void check_drives(void)
     char folder[] = "/tmp/hilbert-budget-XXXXXX";
     CHECK(mkdtemp(folder) != NULL);
     hil_disk_budget disks[] = {{folder, 0}, {folder, 12345678}, {folder, 0}};
-    hil_allowance allowance = {GIB, GIB, disks, 3};
+    hil_allowance allowance = {GIB, GIB, disks, 3, 0};
     hil_budget b;
     hil_drive drives[HIL_DRIVES];
     CHECK_OK(hil_budget_find(&allowance, &b, drives));
@@ -37,7 +37,7 @@ static void check_drives(void)
     uint64_t room;
     CHECK_OK(hil_folder_free_bytes(folder, &room));
     CHECK(b.disk < room / 2 * 3); /* they share one file system, on which others write */
-    allowance = (hil_allowance){GIB, GIB, &(hil_disk_budget){folder, (uint64_t)1 << 60}, 1};
+    allowance = (hil_allowance){GIB, GIB, &(hil_disk_budget){folder, (uint64_t)1 << 60}, 1, 0};
     CHECK_OK(hil_budget_find(&allowance, &b, drives + 2));
     CHECK(drives[2].bytes < (uint64_t)1 << 60); /* no more than there is */
     CHECK_TEXT(drives[1].path, folder);
@@ -46,6 +46,28 @@ static void check_drives(void)
     hil_machine machine = {.drive = {{1, 2, 3, true}, {4, 5, 6, true}}};
     hil_budget_speeds(&machine, drives, 2);
     CHECK(drives[0].speed == 3 && drives[1].speed == 6);
+}
+
+/* Device memory is each rank's; everything else is divided by the ranks of the machine. */
+static void check_sharers(void)
+{
+    char folder[] = "/tmp/hilbert-budget-XXXXXX";
+    CHECK(mkdtemp(folder) != NULL);
+    hil_disk_budget disk = {folder, 3 << 20};
+    hil_allowance allowance = {GIB, 6 << 20, &disk, 1, 4};
+    hil_budget b, alone;
+    hil_drive drive;
+    CHECK_OK(hil_budget_find(&allowance, &b, &drive));
+    CHECK_INT(b.device, GIB);
+    CHECK_INT(b.host, (6 << 20) / 4);
+    CHECK_INT(b.disk, (3 << 20) / 4 / 4096 * 4096);
+    allowance = (hil_allowance){0, 0, NULL, 0, 4};
+    CHECK_OK(hil_budget_find(&allowance, &b, &drive));
+    allowance.sharers = 1;
+    CHECK_OK(hil_budget_find(&allowance, &alone, &drive));
+    CHECK(b.device + b.host < alone.device + alone.host);
+    if (alone.host > 64 << 20) CHECK(4 * (b.device + b.host) < (alone.device + alone.host) / 2 * 3);
+    CHECK(rmdir(folder) == 0);
 }
 
 int main(void)
@@ -59,5 +81,6 @@ int main(void)
     hil_budget_split(0, 0, UINT64_MAX, &b);
     CHECK(b.device > 0 && b.host > 0);
     check_drives();
+    check_sharers();
     return 0;
 }

@@ -125,7 +125,7 @@ static bool fits(const hil_entry *entry, const hil_shape *shape)
 static hil_status load_param(const hil_safetensors *file, const hil_entry *entry, hil_store *store,
                              hil_param *param, hil_state state, float *range)
 {
-    for (int64_t first = 0, count; (count = hil_param_range(param, first)); first += count) {
+    for (int64_t first = 0, count; (count = hil_param_held(param, &first)); first += count) {
         memcpy(range, (const char *)entry->data + first * 4, (size_t)count * 4);
         hil_safetensors_drop(file);
         HIL_TRY(hil_store_write(store, param, state, first, count, range));

@@ -348,7 +348,7 @@ static hil_status put_all(hil_checkpoint_writer *w, float *range)
         for (size_t i = 0; i < hil_store_count(w->store); ++i) {
             hil_param *p = hil_store_at(w->store, i);
             if (!hil_param_has(p, (hil_state)s)) continue;
-            for (int64_t first = 0, count; (count = hil_param_range(p, first)); first += count) {
+            for (int64_t first = 0, count; (count = hil_param_held(p, &first)); first += count) {
                 HIL_TRY(hil_store_read(w->store, p, (hil_state)s, first, count, range));
                 HIL_TRY(hil_checkpoint_put(w, p, (hil_state)s, first, count, range));
             }

@@ -118,7 +118,7 @@ static hil_status load_param(loading *job, const hil_safetensors *file)
     job->rows = hil_shape_rows(&spec->shape);
     job->cols = hil_shape_cols(&spec->shape);
     job->first = 0;
-    for (; (job->count = hil_param_range(job->param, job->first)); job->first += job->count) {
+    for (; (job->count = hil_param_held(job->param, &job->first)); job->first += job->count) {
         if (spec->transposed)
             hil_pool_run(job->pool, convert_turned, job, (job->cols + BAND - 1) / BAND);
         else
@@ -174,7 +174,7 @@ static hil_status read_turned(hil_store *store, hil_param *param, hil_state stat
     HIL_TRY(HIL_ALLOC(hil_store_range(store), &range));
     hil_status status = HIL_OK;
     t->range = range;
-    for (; (t->count = hil_param_range(param, t->first)); t->first += t->count) {
+    for (; (t->count = hil_param_held(param, &t->first)); t->first += t->count) {
         HIL_TRY_DONE(hil_store_read(store, param, state, t->first, t->count, range));
         turn_range(t);
     }
@@ -195,10 +195,5 @@ hil_status hil_weights_read(hil_store *store, hil_param *param, hil_state state,
                      .out = out};
         return read_turned(store, param, state, &t);
     }
-    for (int64_t done = 0; done < count;) {
-        int64_t part = least(count - done, hil_param_range(param, first + done));
-        HIL_TRY(hil_store_read(store, param, state, first + done, part, out + done));
-        done += part;
-    }
-    return HIL_OK;
+    return hil_store_read(store, param, state, first, count, out);
 }

@@ -7,35 +7,45 @@
 
 #define TASK 16384 /* elements; a multiple of HIL_PAD */
 
-/* A piece of one chunk of a unit: elements [first, first + count) of the parameter, which are
-   [at, ...) of the unit. */
+/* A piece of one chunk of this rank's slice of a unit: elements [at, at + count) of the slice. */
 typedef struct span {
     hil_store *store;
     hil_unit *unit;
     int64_t at, count;
 } span;
 
-static span find_span(hil_store *store, const hil_param *p, int64_t first)
+/* The next span of a parameter, from its element *first on; count 0: there is none. */
+static span find_span(const hil_param *p, int64_t *first)
 {
-    int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape);
-    hil_unit *unit = hil_unit_of(store, p, tile ? first / tile : 0);
-    const hil_member *member = &unit->member[p->member];
-    int64_t at = member->offset + first - member->first;
-    int64_t end = (at / store->plan->chunk + 1) * store->plan->chunk;
-    if (end > member->offset + member->count) end = member->offset + member->count;
-    return (span){store, unit, at, end - at};
+    hil_store *store = p->store;
+    int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape), chunk = store->plan->chunk;
+    while (*first < p->elements) {
+        hil_unit *unit = hil_unit_of(store, p, tile ? *first / tile : 0);
+        const hil_member *member = &unit->member[p->member];
+        int64_t start = member->offset - hil_unit_begin(store, unit); /* in the slice */
+        int64_t at = start + *first - member->first, last = start + member->count;
+        if (at < 0) at = 0;
+        if (last > unit->slice) last = unit->slice;
+        if (at < last) {
+            int64_t end = (at / chunk + 1) * chunk;
+            *first = member->first + at - start;
+            return (span){store, unit, at, (end < last ? end : last) - at};
+        }
+        *first = member->first + member->count;
+    }
+    return (span){.store = store};
 }
 
-int64_t hil_param_range(const hil_param *param, int64_t first)
+int64_t hil_param_held(const hil_param *param, int64_t *first)
 {
-    return first < param->elements ? find_span(param->store, param, first).count : 0;
+    return find_span(param, first).count;
 }
 
 int64_t hil_store_range(const hil_store *store)
 {
     int64_t most = 1;
     for (size_t u = 0; u < store->units; ++u)
-        if (store->unit[u].elements > most) most = store->unit[u].elements;
+        if (store->unit[u].slice > most) most = store->unit[u].slice;
     return most < store->plan->chunk ? most : store->plan->chunk;
 }
 
@@ -48,7 +58,7 @@ bool hil_param_has(const hil_param *param, hil_state state)
 
 /* The bytes of a state around a span. From disk the whole page comes into a piece of the ring. */
 typedef struct view {
-    char *base;    /* of the first element of the chunk or of the unit */
+    char *base;    /* of the first element of the chunk or of the slice */
     int64_t first; /* that element */
     bool staged;   /* in the ring */
     hil_disk_transfer page;
@@ -61,13 +71,13 @@ static hil_status move_page(hil_store *store, view *v, bool write)
     return hil_disk_wait(store->tiers->disk, &v->page);
 }
 
-/* A page that will be written all over is not read. */
+/* A page that will be written all over is not read: behind the last member there is nothing. */
 static bool is_whole(const span *s)
 {
-    int64_t chunk = s->store->plan->chunk, begin = s->at / chunk * chunk;
-    int64_t end = begin + chunk < s->unit->elements ? begin + chunk : s->unit->elements;
-    int64_t last = s->unit->members == 1 ? s->at + s->count + HIL_PAD - 1 : s->at + s->count;
-    return s->at == begin && last >= end;
+    int64_t chunk = s->store->plan->chunk, begin = s->at / chunk * chunk, end = begin + chunk;
+    const hil_member *last = &s->unit->member[s->unit->members - 1];
+    int64_t filled = last->offset + last->count - hil_unit_begin(s->store, s->unit);
+    return s->at == begin && s->at + s->count >= (end < filled ? end : filled);
 }
 
 static hil_status open_view(const span *s, hil_unit_state state, bool write, view *v)
@@ -96,11 +106,11 @@ static hil_status close_view(const span *s, view *v, bool write, hil_status stat
     return status;
 }
 
-/* Conversion of a span, in tasks that start at multiples of HIL_PAD of the unit. */
+/* Conversion of a span, in tasks that start at multiples of HIL_PAD of the slice. */
 typedef struct conversion {
     const span *span;
     hil_state state;
-    char *weight, *rest, *moment; /* of element `first` of the unit */
+    char *weight, *rest, *moment; /* of element `first` of the slice */
     int64_t weight_first, rest_first, moment_first;
     const float *in;
     float *out;
@@ -216,22 +226,31 @@ static hil_status move_span(const span *s, conversion *c)
     return status;
 }
 
+static void forget_copies(hil_store *store, const hil_param *p, int64_t first, int64_t count)
+{
+    int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape);
+    for (int64_t at = first; at < first + count; at = (at / tile + 1) * tile)
+        hil_window_forget(store, hil_unit_of(store, p, at / tile));
+}
+
 static hil_status move(hil_store *store, hil_param *param, int64_t first, int64_t count,
                        conversion *c)
 {
     assert(first >= 0 && count >= 0 && first + count <= param->elements);
     HIL_TRY(hil_links_drain(store->links));
-    while (count > 0) {
-        span s = find_span(store, param, first);
-        if (s.count > count) s.count = count;
-        if (c->in && c->state == HIL_MASTER) hil_window_forget(store, s.unit);
+    if (c->in && c->state == HIL_MASTER) forget_copies(store, param, first, count);
+    const float *in = c->in;
+    float *out = c->out;
+    int64_t end = first + count;
+    for (int64_t at = first;;) {
+        span s = find_span(param, &at);
+        if (!s.count || at >= end) return HIL_OK;
+        if (s.count > end - at) s.count = end - at;
+        if (in) c->in = in + (at - first);
+        if (out) c->out = out + (at - first);
         HIL_TRY(move_span(&s, c));
-        first += s.count;
-        count -= s.count;
-        if (c->in) c->in += s.count;
-        if (c->out) c->out += s.count;
+        at += s.count;
     }
-    return HIL_OK;
 }
 
 hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
@@ -285,7 +304,7 @@ hil_status hil_store_initialise(hil_store *store, uint64_t seed)
     hil_status status = HIL_OK;
     for (size_t i = 0; i < store->count; ++i) {
         hil_param *p = store->params[i];
-        for (int64_t first = 0, count; (count = hil_param_range(p, first)); first += count) {
+        for (int64_t first = 0, count; (count = hil_param_held(p, &first)); first += count) {
             filling f = {p, seed, first, count, buffer};
             hil_pool_run(store->opening.pool, fill_task, &f, (count + TASK - 1) / TASK);
             HIL_TRY_DONE(hil_store_write(store, p, HIL_MASTER, first, count, buffer));

@@ -32,6 +32,11 @@ static hil_status find_use(hil_store *store, hil_param *param, int segment, hil_
 {
     for (*out = 0; *out < unit->uses; ++*out)
         if (unit->use[*out].segment == segment) return HIL_OK;
+    if (!hil_store_alone(store))
+        return hil_fail(HIL_ERR_USAGE,
+                        "parameter %s is used in segment %d, which did not say so: with several "
+                        "ranks declare it there with hil_model_use",
+                        param->name, segment);
     return hil_store_declare_use(store, param, segment);
 }
 
@@ -126,12 +131,16 @@ static void square_task(void *context, int64_t i, int thread)
     job->store->opening.square(&block, job->lanes + HIL_SQUARES * number);
 }
 
-void hil_gradient_square(hil_store *store, const hil_block *block, int64_t first, double *lanes)
+void hil_gradient_square(const hil_store *store, hil_pool *pool, const hil_block *block,
+                         int64_t first, double *lanes)
 {
     if (block->count <= 0) return;
     squaring job = {store, *block, first, lanes};
     int64_t tasks = (first + block->count - 1) / HIL_BLOCK - first / HIL_BLOCK + 1;
-    hil_pool_run(store->opening.pool, square_task, &job, tasks);
+    if (pool)
+        hil_pool_run(pool, square_task, &job, tasks);
+    else
+        for (int64_t i = 0; i < tasks; ++i) square_task(&job, i, 0);
 }
 
 /* The squares of a whole unit are complete. */
@@ -157,34 +166,36 @@ static void square_piece(hil_store *store, hil_unit *unit, int use, const void *
             hil_block block = {.count = to - from, .dtype = unit->dtype, .gradients = 1};
             block.gradient[0] =
                 (const char *)data + (size_t)(from - first) * hil_dtype_size(unit->dtype);
-            hil_gradient_square(store, &block, from - member->offset, lanes);
+            hil_gradient_square(store, store->opening.pool, &block, from - member->offset, lanes);
         }
         lanes += HIL_SQUARES * hil_member_blocks(member);
     }
 }
 
-/* One chunk of a rounded gradient leaves the device for its home, where room is after `before`. */
-static hil_status send_chunk(hil_store *store, const hil_unit *unit, hil_use *use, const void *data,
-                             int64_t chunk, const hil_fence *before)
+hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64_t chunk)
 {
+    hil_use *use = leaving->use;
     const hil_home *home = &use->home;
-    size_t size = hil_dtype_size(unit->dtype);
-    int64_t first = chunk * store->plan->chunk, count = unit->elements - first;
+    size_t size = hil_dtype_size(leaving->unit->dtype);
+    int64_t first = chunk * store->plan->chunk, count = leaving->unit->slice - first;
     if (count > store->plan->chunk) count = store->plan->chunk;
     hil_job out = {.link = HIL_LINK_OUT, .parts = 1, .name = "gradients"};
-    out.part[0] = (hil_part){.kind = HIL_PART_COPY, .from = data, .bytes = (size_t)count * size};
+    out.part[0] =
+        (hil_part){.kind = HIL_PART_COPY, .from = leaving->data, .bytes = (size_t)count * size};
     if (home->tier == HIL_HOST) {
         out.part[0].to = home->memory + (size_t)first * size;
-        out.after = *before;
+        out.after = leaving->before;
+        hil_fence_join(&out.after, &leaving->made);
         return hil_links_submit(store->links, &out, &use->left);
     }
     void *stage;
     hil_fence moved = {0};
     HIL_TRY(hil_ring_take(store->ring, home->extent.page, &stage, &out.after));
+    hil_fence_join(&out.after, &leaving->made);
     out.part[0].to = stage;
     hil_status status = hil_links_submit(store->links, &out, &moved);
     hil_job stash = {.link = HIL_LINK_STASH, .after = moved, .parts = 1, .name = "gradients"};
-    hil_fence_join(&stash.after, before);
+    hil_fence_join(&stash.after, &leaving->before);
     stash.part[0] = (hil_part){.kind = HIL_PART_WRITE,
                                .from = stage,
                                .bytes = (size_t)count * size,
@@ -218,12 +229,13 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
     if (copy) run(store, round_task, &job);
     if (unit->uses == 1) square_piece(store, unit, i, job.out, first, count);
     if (home) return HIL_OK;
-    hil_status status = send_chunk(store, unit, use, job.out, chunk, before);
+    hil_leaving leaving = {.unit = unit, .use = use, .data = job.out, .before = *before};
+    hil_status status = hil_gradient_send(store, &leaving, chunk);
     if (copy) hil_buffers_give_after(store->window, job.out, &use->left);
     return status;
 }
 
-static void drop_sum(hil_store *store, hil_unit *unit, int i)
+void hil_sum_drop(hil_store *store, hil_unit *unit, int i)
 {
     hil_use *use = &unit->use[i];
     if (use->sum.data) hil_window_remove(store, hil_entity(store, unit, i));
@@ -254,7 +266,7 @@ static hil_status give(hil_store *store, hil_unit *unit, int i)
     hil_fence_join(&use->sum.ready, &use->left);
     HIL_TRY(status);
     if (unit->uses == 1) hil_gradient_squared(store, unit);
-    drop_sum(store, unit, i);
+    hil_sum_drop(store, unit, i);
     use->given = true;
     return hil_window_prefetch(store);
 }
@@ -263,21 +275,25 @@ static hil_status give(hil_store *store, hil_unit *unit, int i)
 static hil_status skip(hil_store *store, hil_unit *unit, int i)
 {
     HIL_TRY(hil_order_use(store->pass, hil_entity(store, unit, i)));
-    drop_sum(store, unit, i);
+    hil_sum_drop(store, unit, i);
     return hil_window_prefetch(store);
+}
+
+/* With several ranks another one may have a sum where this one has none. */
+static hil_status give_use(hil_store *store, hil_unit *unit, int i)
+{
+    const hil_use *use = &unit->use[i];
+    if (!hil_store_alone(store)) return use->home.exists ? hil_reduce_give(store, unit, i) : HIL_OK;
+    if (use->summing) return give(store, unit, i);
+    return store->plan->by_segment ? skip(store, unit, i) : HIL_OK;
 }
 
 hil_status hil_store_give_gradients(hil_store *store, int segment)
 {
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
-        for (int i = 0; i < unit->uses; ++i) {
-            if (unit->use[i].segment != segment) continue;
-            if (unit->use[i].summing)
-                HIL_TRY(give(store, unit, i));
-            else if (store->plan->by_segment)
-                HIL_TRY(skip(store, unit, i));
-        }
+        for (int i = 0; i < unit->uses; ++i)
+            if (unit->use[i].segment == segment) HIL_TRY(give_use(store, unit, i));
     }
     return HIL_OK;
 }
@@ -288,11 +304,12 @@ void hil_store_step_end(hil_store *store)
         hil_unit *unit = &store->unit[u];
         for (int i = 0; i < unit->uses; ++i) {
             hil_use *use = &unit->use[i];
-            drop_sum(store, unit, i);
+            hil_sum_drop(store, unit, i);
             use->given = false;
             use->pins = 0;
             use->held = false;
         }
         for (int m = 0; m < unit->members; ++m) unit->member[m].summed = 0;
     }
+    hil_reduce_step_end(store);
 }

@@ -7,18 +7,18 @@
 static size_t state_bytes(const hil_store *store, const hil_unit *unit, hil_unit_state state)
 {
     const hil_store_options *o = &store->options;
-    size_t weight = (size_t)unit->elements * hil_dtype_size(unit->dtype);
+    size_t weight = (size_t)unit->slice * hil_dtype_size(unit->dtype);
     if (state == HIL_WEIGHT) return weight;
     if (!o->training || !unit->trainable) return 0;
     switch (state) {
     case HIL_GRADIENT:
         return weight;
     case HIL_REST:
-        return hil_rest_bytes(unit->dtype, unit->elements);
+        return hil_rest_bytes(unit->dtype, unit->slice);
     case HIL_STATE1:
-        return o->moments > 0 ? hil_codec_bytes(o->codec, unit->elements) : 0;
+        return o->moments > 0 ? hil_codec_bytes(o->codec, unit->slice) : 0;
     default:
-        return o->moments > 1 ? hil_codec_bytes(o->codec, unit->elements) : 0;
+        return o->moments > 1 ? hil_codec_bytes(o->codec, unit->slice) : 0;
     }
 }
 
@@ -73,9 +73,9 @@ static hil_status open_home(hil_store *store, const hil_unit *unit, hil_unit_sta
         return hil_fail(HIL_ERR_USAGE, "the plan keeps %s on disk, but there is no --disk",
                         what[state]);
     /* On disk every chunk is a page of whole blocks, so pages of 8-bit moments have a gap. */
-    int64_t chunks = (unit->elements + plan->chunk - 1) / plan->chunk;
+    int64_t chunks = (unit->slice + plan->chunk - 1) / plan->chunk;
     size_t page = hil_align_up(hil_chunk_bytes(store, unit, state, plan->chunk));
-    int64_t last = unit->elements - (chunks - 1) * plan->chunk;
+    int64_t last = unit->slice - (chunks - 1) * plan->chunk;
     size_t all = (size_t)(chunks - 1) * page + hil_chunk_bytes(store, unit, state, last);
     hil_fence after; /* nothing was there before */
     return hil_disk_take(store->tiers->disk, all, page, &home->extent, &after);

@@ -56,7 +56,8 @@ typedef struct hil_use {
 typedef struct hil_unit {
     hil_dtype dtype;
     bool trainable;
-    int64_t elements; /* padded */
+    int64_t elements; /* padded: ranks * slice */
+    int64_t slice;    /* elements of every home, from `rank * slice` of the unit on */
     int members, room;
     hil_member *member;
     hil_home home[HIL_GRADIENT]; /* by hil_unit_state */
@@ -109,7 +110,19 @@ struct hil_store {
     int64_t misses;  /* see hil_store_misses */
     double *lanes;   /* HIL_SQUARES per block of the unit whose gradient is given */
     struct hil_stream *stream;
+    struct hil_reduce *reduce; /* with several ranks */
 };
+
+static inline bool hil_store_alone(const hil_store *store)
+{
+    return store->options.ranks == 1;
+}
+
+/* The unit's element with which this rank's slice begins. */
+static inline int64_t hil_unit_begin(const hil_store *store, const hil_unit *unit)
+{
+    return store->options.rank * unit->slice;
+}
 
 /* unit.c */
 hil_status hil_units_arrange(hil_store *store);
@@ -137,6 +150,13 @@ void hil_segments_free(hil_store *store);
 hil_status hil_segment_leave(hil_store *store);
 void hil_segment_drop(hil_store *store);
 
+/* fetch.c: brings a weight into a copy of its own; room is there. Whether it needs none: alone, a
+   weight that lives on the device. */
+hil_status hil_weight_fetch(hil_store *store, hil_unit *unit);
+bool hil_weight_resident(const hil_store *store, const hil_unit *unit);
+/* Bytes of the whole weight. */
+size_t hil_weight_bytes(const hil_unit *unit);
+
 /* window.c: the weight or sum is on the device, or on its way, and pinned. */
 hil_status hil_window_room(hil_store *store, size_t bytes);
 hil_status hil_window_bring(hil_store *store, int32_t entity);
@@ -152,10 +172,30 @@ void hil_window_forget(hil_store *store, hil_unit *unit);
 hil_status hil_stream_open(hil_store *store);
 void hil_stream_close(hil_store *store);
 
-/* gradient.c: adds squares of elements [first, ...) of a member to the lanes of its blocks; then
-   the unit's blocks are complete. */
-void hil_gradient_square(hil_store *store, const hil_block *block, int64_t first, double *lanes);
+/* gradient.c: adds squares of elements [first, ...) of a member to the lanes of its blocks, on the
+   pool (NULL: this thread); then the unit's blocks are complete. */
+void hil_gradient_square(const hil_store *store, hil_pool *pool, const hil_block *block,
+                         int64_t first, double *lanes);
 void hil_gradient_squared(hil_store *store, hil_unit *unit);
+/* The sum of a use is no longer needed. */
+void hil_sum_drop(hil_store *store, hil_unit *unit, int use);
+/* A chunk of the slice of a rounded gradient that leaves the device for its home. */
+typedef struct hil_leaving {
+    const hil_unit *unit;
+    hil_use *use;
+    const void *data;
+    hil_fence made;   /* over: it is there */
+    hil_fence before; /* over: there is room at home */
+} hil_leaving;
+hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64_t chunk);
+
+/* reduce.c: gradients of several ranks. Gives one use's sum; all ranks give the same uses. */
+hil_status hil_reduce_open(hil_store *store);
+void hil_reduce_close(hil_store *store);
+hil_status hil_reduce_give(hil_store *store, hil_unit *unit, int use);
+/* Everything given in this step is summed, and all ranks know which gradients there are. */
+hil_status hil_reduce_agree(hil_store *store);
+void hil_reduce_step_end(hil_store *store);
 
 static inline int32_t hil_entity(const hil_store *store, const hil_unit *unit, int use)
 {

@@ -67,8 +67,16 @@ hil_status hil_store_arrange(hil_store *store, const hil_store_options *options)
 {
     if (store->arranged) return hil_fail(HIL_ERR_USAGE, "the model has a trainer already");
     store->options = *options;
+    if (!store->options.ranks) store->options.ranks = 1;
+    assert(options->rank >= 0 && options->rank < store->options.ranks);
     store->arranged = true;
     return hil_units_arrange(store);
+}
+
+/* A transfer failed: what the other ranks wait for does not come. */
+static void tell_ranks(void *comm, hil_status status)
+{
+    hil_comm_fail(comm, status);
 }
 
 hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
@@ -79,8 +87,10 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     store->tiers = opening->tiers;
     store->links = opening->tiers->links;
     store->plan = opening->plan;
+    hil_links_set_failed(store->links, opening->comm ? tell_ranks : NULL, opening->comm);
     HIL_TRY(hil_homes_open(store));
     HIL_TRY(hil_stream_open(store));
+    HIL_TRY(hil_reduce_open(store));
     HIL_TRY(hil_ring_create(&store->ring, store->tiers, store->plan->ring));
     HIL_TRY(hil_buffers_create(&store->window, store->tiers, store->plan->window));
     return hil_parking_create(&store->spilled, store->tiers, store->window, store->ring,
@@ -91,12 +101,14 @@ void hil_store_close(hil_store *store)
 {
     if (!store->open) return;
     (void)hil_links_drain(store->links); /* a failure has been told */
+    hil_links_set_failed(store->links, NULL, NULL);
     if (store->spilled) hil_store_step_end(store);
     for (size_t u = 0; u < store->units && store->window; ++u)
         hil_window_forget(store, &store->unit[u]);
     hil_parking_destroy(store->spilled);
     hil_buffers_destroy(store->window);
     hil_ring_destroy(store->ring);
+    hil_reduce_close(store);
     hil_stream_close(store);
     hil_homes_close(store);
     hil_free(store->here);

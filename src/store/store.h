@@ -3,6 +3,7 @@
 #define HIL_STORE_STORE_H
 
 #include "base/pool.h"
+#include "comm/comm.h"
 #include "store/plan.h"
 #include "tensor/q8.h"
 #include "tier/ring.h"
@@ -47,7 +48,16 @@ typedef struct hil_store_options {
     size_t tile_size; /* bytes of compute weights; larger matrices are cut by rows */
     int moments;      /* 0 to HIL_MOMENTS per trainable element */
     hil_codec codec;  /* of the moments */
+    int rank, ranks;  /* see [Note: slices]; 0 ranks are 1 */
 } hil_store_options;
+
+/* [Note: slices] Every unit is padded so that it divides into as many equal slices as there are
+   ranks, and rank r keeps slice r of every state of every unit. A use gathers the weight's slices
+   into one copy. Gradients are summed over micro-batches as a whole, rounded, and exchanged: each
+   rank adds what all gave for its slice, in the order of ranks. Which gathers and exchanges there
+   are, and in which order, follows from the order of uses alone and is the same on all ranks. Per
+   step a rank receives (ranks - 1) slices of a weight for every gather and of a gradient for every
+   use. With one rank nothing is gathered or exchanged. */
 
 hil_status hil_store_create(hil_store **out);
 void hil_store_destroy(hil_store *store);
@@ -92,6 +102,7 @@ typedef struct hil_store_opening {
     hil_pool *update;     /* for the sweep, which runs beside it */
     hil_square_fn *square;
     const hil_speeds *speeds; /* of a rehearsal */
+    hil_comm *comm;           /* NULL: alone, or a rehearsal of one of several ranks */
 } hil_store_opening;
 hil_status hil_store_open(hil_store *store, const hil_store_opening *opening);
 void hil_store_close(hil_store *store);
@@ -104,10 +115,12 @@ void hil_store_peaks(const hil_store *store, uint64_t peak[HIL_TIERS]);
 /* What spilled sums need on the host to do again what they did. */
 size_t hil_store_spill_extent(const hil_store *store);
 
-/* Units, for the planner. Bytes of a state; of HIL_GRADIENT for one use. */
+/* Units, for the planner. Bytes of this rank's slice of a state; of HIL_GRADIENT for one use. */
 size_t hil_store_units(const hil_store *store);
 size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state);
+/* Elements of the whole, padded, and of a slice of it. */
 int64_t hil_unit_elements(const hil_store *store, size_t unit);
+int64_t hil_unit_slice(const hil_store *store, size_t unit);
 int hil_unit_uses(const hil_store *store, size_t unit);
 /* How many units a segment may use; *units are their numbers, ascending. */
 size_t hil_store_declared(const hil_store *store, int segment, const size_t **units);
@@ -170,11 +183,12 @@ hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment
                                  float **sum);
 void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int64_t tile);
 /* The sums of all uses in `segment` are complete: each is rounded once to the parameter's dtype and
-   leaves for its home. A parameter that got no sum in this step has no gradient. */
+   leaves for its home. A parameter that got no sum in this step, on any rank, has no gradient. */
 hil_status hil_store_give_gradients(hil_store *store, int segment);
 
-/* States as fp32 numbers, for files: elements [first, first + count) in the parameter's own order.
- */
+/* States as fp32 numbers, for files: of elements [first, first + count) in the parameter's own
+   order those that this rank holds; the others are left alone. After passes every rank writes the
+   same parameters, so that all have the same weights in their windows. */
 typedef enum hil_state { HIL_MASTER, HIL_MOMENT1, HIL_MOMENT2, HIL_STATES } hil_state;
 /* Frozen parameters have no moments, and a rule may need fewer than HIL_MOMENTS. */
 bool hil_param_has(const hil_param *param, hil_state state);
@@ -183,14 +197,16 @@ hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, i
 hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
                            int64_t count, const float *in);
 /* [Note: ranges] Whoever reads or writes a whole state does so in order, one range at a time:
-   states may lie on disk in pages, and a range is what is left of the page (or of the tile) in
-   which its first element lies. How many elements the range that starts at `first` has; 0 at the
+   states may lie on disk in pages, and a range is what is left of the page (or of the tile, or of
+   this rank's slice of it) in which its first element lies. Moves *first to the first element at or
+   behind it that this rank holds; gives how many the range that starts there has, 0 at the
    parameter's end. */
-int64_t hil_param_range(const hil_param *param, int64_t first);
+int64_t hil_param_held(const hil_param *param, int64_t *first);
 /* At least as many as any range of any parameter has, for buffers. */
 int64_t hil_store_range(const hil_store *store);
 
-/* The norm of all gradients given in this step. */
+/* The norm of all gradients given in this step, of all ranks, which meet here: before the update.
+ */
 hil_status hil_store_norm(hil_store *store, double *norm);
 /* Starts the sweep: every unit with a gradient, in the order of the next forward, is read, updated
    by update(rule, block) and written, beside what follows; acquire waits for the unit it needs.

@@ -44,7 +44,7 @@ typedef struct places {
 
 static int64_t chunk_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
 {
-    int64_t rest = unit->elements - chunk * store->plan->chunk;
+    int64_t rest = unit->slice - chunk * store->plan->chunk;
     return rest < store->plan->chunk ? rest : store->plan->chunk;
 }
 
@@ -136,7 +136,8 @@ typedef struct updating {
 
 static updating work_on(hil_store *store, const record *r)
 {
-    return (updating){store, r->unit, locate(store, r), r->chunk * store->plan->chunk,
+    int64_t base = hil_unit_begin(store, r->unit) + r->chunk * store->plan->chunk;
+    return (updating){store, r->unit, locate(store, r), base,
                       chunk_count(store, r->unit, r->chunk)};
 }
 
@@ -263,7 +264,7 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
     note_given(unit);
     if (!unit->sweeping) return HIL_OK;
     hil_window_forget(store, unit);
-    for (int64_t c = 0; c * store->plan->chunk < unit->elements; ++c)
+    for (int64_t c = 0; c * store->plan->chunk < unit->slice; ++c)
         HIL_TRY(sweep_chunk(store, unit, c));
     unit->reading = (hil_fence){0};
     return HIL_OK;
@@ -325,7 +326,9 @@ static hil_status square_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
         int64_t from, to;
         if (overlap(member, job.base, job.base + job.count, &from, &to)) {
             hil_block block = make_block(&job, member, from, to);
-            if (block.gradients) hil_gradient_square(store, &block, from - member->offset, lanes);
+            if (block.gradients)
+                hil_gradient_square(store, store->opening.pool, &block, from - member->offset,
+                                    lanes);
         }
         lanes += HIL_SQUARES * hil_member_blocks(member);
     }
@@ -337,7 +340,7 @@ static hil_status square_shared(hil_store *store, hil_unit *unit)
 {
     note_given(unit);
     memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * HIL_SQUARES * sizeof *store->lanes);
-    for (int64_t c = 0; c * store->plan->chunk < unit->elements; ++c)
+    for (int64_t c = 0; c * store->plan->chunk < unit->slice; ++c)
         HIL_TRY(square_chunk(store, unit, c));
     hil_gradient_squared(store, unit);
     return HIL_OK;
@@ -346,6 +349,7 @@ static hil_status square_shared(hil_store *store, hil_unit *unit)
 hil_status hil_store_norm(hil_store *store, double *norm)
 {
     double sum = 0;
+    if (!hil_store_alone(store)) HIL_TRY(hil_reduce_agree(store));
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
         bool given = false;
@@ -355,6 +359,7 @@ hil_status hil_store_norm(hil_store *store, double *norm)
         int64_t blocks = hil_unit_blocks(unit);
         for (int64_t b = 0; b < blocks; ++b) sum += unit->square[b];
     }
+    HIL_TRY(hil_comm_sum(store->opening.comm, &sum, 1));
     *norm = sqrt(sum);
     return HIL_OK;
 }
@@ -372,7 +377,7 @@ hil_status hil_stream_open(hil_store *store)
         size_t staged = locate(store, &(record){.unit = &store->unit[u]}).staged;
         if (!store->unit[u].trainable) continue;
         if (staged > most) most = staged;
-        chunks += (store->unit[u].elements + store->plan->chunk - 1) / store->plan->chunk;
+        chunks += (store->unit[u].slice + store->plan->chunk - 1) / store->plan->chunk;
     }
     HIL_TRY(HIL_ALLOC(chunks, &s->record));
     if (!most) return HIL_OK;

@@ -1,5 +1,5 @@
 /* unit.c - the grid: which elements of which parameters move together. It follows from shapes,
-   dtype and tile size alone. */
+   dtype, tile size and the number of ranks alone. */
 #include "base/alloc.h"
 #include "store/param.h"
 
@@ -83,6 +83,8 @@ hil_status hil_units_arrange(hil_store *store)
     }
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
+        unit->slice = pad((unit->elements + store->options.ranks - 1) / store->options.ranks);
+        unit->elements = unit->slice * store->options.ranks;
         int64_t blocks = hil_unit_blocks(unit);
         if (blocks > most) most = blocks;
         if (store->options.training && unit->trainable) HIL_TRY(HIL_ALLOC(blocks, &unit->square));
@@ -115,6 +117,11 @@ size_t hil_store_units(const hil_store *store)
 int64_t hil_unit_elements(const hil_store *store, size_t unit)
 {
     return store->unit[unit].elements;
+}
+
+int64_t hil_unit_slice(const hil_store *store, size_t unit)
+{
+    return store->unit[unit].slice;
 }
 
 int hil_unit_uses(const hil_store *store, size_t unit)

@@ -22,11 +22,9 @@ static bool is_here(const hil_store *store, int32_t entity)
     return use ? use->sum.data != NULL : unit_at(store, entity)->copy != NULL;
 }
 
-/* A weight that lives on the device needs no copy. */
 static bool is_resident(const hil_store *store, int32_t entity)
 {
-    return entity % HIL_ENTITIES == 0 &&
-           unit_at(store, entity)->home[HIL_WEIGHT].tier == HIL_DEVICE;
+    return entity % HIL_ENTITIES == 0 && hil_weight_resident(store, unit_at(store, entity));
 }
 
 bool hil_window_has(const hil_store *store, int32_t entity)
@@ -37,7 +35,7 @@ bool hil_window_has(const hil_store *store, int32_t entity)
 static size_t bytes_of(const hil_store *store, int32_t entity)
 {
     const hil_unit *unit = unit_at(store, entity);
-    return use_at(store, entity) ? (size_t)unit->elements * 4 : unit->home[HIL_WEIGHT].bytes;
+    return use_at(store, entity) ? (size_t)unit->elements * 4 : hil_weight_bytes(unit);
 }
 
 /* The place of the next use. After its last use in a training pass a weight is worth nothing;
@@ -150,72 +148,13 @@ hil_status hil_window_room(hil_store *store, size_t bytes)
                     hil_text_bytes(need, bytes), hil_text_bytes(have, store->plan->window));
 }
 
-/* One page of a weight through the ring; the copy has its memory after `room`. */
-static hil_status fetch_page(hil_store *store, hil_unit *unit, int64_t page, const hil_fence *room)
-{
-    const hil_home *home = &unit->home[HIL_WEIGHT];
-    size_t at = (size_t)page * home->extent.page, bytes = home->bytes - at;
-    if (bytes > home->extent.page) bytes = home->extent.page;
-    hil_job fetch = {.link = HIL_LINK_FETCH, .parts = 1, .name = "weights"};
-    hil_job in = {.link = HIL_LINK_IN, .after = *room, .parts = 1, .name = "weights"};
-    void *piece;
-    hil_fence moved = {0};
-    HIL_TRY(hil_ring_take(store->ring, home->extent.page, &piece, &fetch.after));
-    hil_fence_join(&fetch.after, &unit->swept);
-    fetch.part[0] = (hil_part){.kind = HIL_PART_READ,
-                               .to = piece,
-                               .bytes = bytes,
-                               .disk = &home->extent,
-                               .first = page,
-                               .count = 1};
-    in.part[0] =
-        (hil_part){.kind = HIL_PART_COPY, .to = unit->copy + at, .from = piece, .bytes = bytes};
-    hil_status status = hil_links_submit(store->links, &fetch, &moved);
-    hil_fence_join(&unit->reading, &moved);
-    hil_fence_join(&in.after, &moved);
-    if (status == HIL_OK) status = hil_links_submit(store->links, &in, &moved);
-    hil_ring_give(store->ring, piece, &moved);
-    hil_fence_join(&unit->ready, &moved);
-    return status;
-}
-
-static hil_status copy_weight(hil_store *store, hil_unit *unit, const hil_fence *room)
-{
-    const hil_home *home = &unit->home[HIL_WEIGHT];
-    hil_job in = {.link = HIL_LINK_IN, .after = *room, .parts = 1, .name = "weights"};
-    hil_fence_join(&in.after, &unit->swept);
-    in.part[0] = (hil_part){
-        .kind = HIL_PART_COPY, .to = unit->copy, .from = home->memory, .bytes = home->bytes};
-    HIL_TRY(hil_links_submit(store->links, &in, &unit->ready));
-    hil_fence_join(&unit->reading, &unit->ready);
-    return HIL_OK;
-}
-
-/* From the host in one copy; from disk page by page. */
-static hil_status fetch_weight(hil_store *store, hil_unit *unit)
-{
-    const hil_home *home = &unit->home[HIL_WEIGHT];
-    hil_fence room;
-    hil_status status = HIL_OK;
-    HIL_TRY(hil_buffers_take_after(store->window, home->bytes, (void **)&unit->copy, &room));
-    unit->ready = (hil_fence){0};
-    if (home->tier == HIL_HOST) status = copy_weight(store, unit, &room);
-    for (int64_t page = 0; page < home->extent.pages && status == HIL_OK; ++page)
-        status = fetch_page(store, unit, page, &room);
-    if (status == HIL_OK) return HIL_OK;
-    hil_fence_join(&unit->ready, &room);
-    hil_buffers_give_after(store->window, unit->copy, &unit->ready);
-    unit->copy = NULL;
-    return status;
-}
-
 /* Room is there. A sum that is new gets its memory only; its first user zeroes it. */
 static hil_status start(hil_store *store, int32_t entity)
 {
     hil_use *use = use_at(store, entity);
     HIL_TRY(HIL_GROW(&store->here, &store->here_room, store->here_count + 1));
     if (!use) {
-        HIL_TRY(fetch_weight(store, unit_at(store, entity)));
+        HIL_TRY(hil_weight_fetch(store, unit_at(store, entity)));
     } else if (use->summing) {
         HIL_TRY(hil_parcel_call(store->spilled, &use->sum));
     } else {
@@ -266,7 +205,7 @@ hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, c
     ++unit->pins;
     hil_status status = hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE);
     const char *memory = unit->home[HIL_WEIGHT].memory;
-    if (unit->home[HIL_WEIGHT].tier != HIL_DEVICE) {
+    if (!hil_weight_resident(store, unit)) {
         memory = unit->copy;
         if (status == HIL_OK) status = hil_links_wait(store->links, &unit->ready, HIL_WAIT_WEIGHTS);
     }

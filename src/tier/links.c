@@ -156,6 +156,15 @@ hil_status hil_links_drain(hil_links *links)
     return status;
 }
 
+void hil_links_set_failed(hil_links *links, void (*failed)(void *context, hil_status status),
+                          void *context)
+{
+    pthread_mutex_lock(&links->lock);
+    links->failed = failed;
+    links->failed_context = context;
+    pthread_mutex_unlock(&links->lock);
+}
+
 bool hil_links_over(hil_links *links, const hil_fence *fence)
 {
     pthread_mutex_lock(&links->lock);

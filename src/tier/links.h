@@ -66,6 +66,10 @@ typedef enum hil_wait_reason {
 hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_reason reason);
 /* Waits for everything submitted so far, without a reason. */
 hil_status hil_links_drain(hil_links *links);
+/* `failed` (NULL: nobody) is called at the first failure of a job, at once, by the thread that has
+   its message: whoever other processes wait for tells them. */
+void hil_links_set_failed(hil_links *links, void (*failed)(void *context, hil_status status),
+                          void *context);
 /* Whether a wait would return at once. In a rehearsal: by its clock. Follows timing, so nothing may
    be decided by it that a rehearsal must predict. */
 bool hil_links_over(hil_links *links, const hil_fence *fence);

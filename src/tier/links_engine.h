@@ -47,6 +47,8 @@ struct hil_links {
     hil_account account;
     struct hil_timeline *timeline;
     hil_status status; /* the first failure */
+    void (*failed)(void *context, hil_status status);
+    void *failed_context;
     char message[1024];
 };
 

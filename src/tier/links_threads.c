@@ -52,11 +52,15 @@ typedef struct workers {
 static void keep_failure(hil_links *links, hil_status status)
 {
     pthread_mutex_lock(&links->lock);
-    if (links->status == HIL_OK) {
+    bool first = links->status == HIL_OK;
+    if (first) {
         links->status = status;
         snprintf(links->message, sizeof links->message, "%s", hil_status_message());
     }
+    void (*failed)(void *context, hil_status status) = first ? links->failed : NULL;
+    void *context = links->failed_context;
     pthread_mutex_unlock(&links->lock);
+    if (failed) failed(context, status);
 }
 
 static hil_status start_disk_parts(hil_links *links, flight *f)

@@ -40,7 +40,7 @@ static void go(rig *r, const hil_state *order, float *out)
     CHECK(values != NULL);
     for (int p = 0; p < PARAMS; ++p) {
         hil_param *param = r->param[p];
-        for (int64_t at = 0, n; (n = hil_param_range(param, at)); at += n)
+        for (int64_t at = 0, n; (n = hil_param_held(param, &at)); at += n)
             for (int s = 0; s < HIL_STATES; ++s) {
                 make_values(order[s], p, values, at + n);
                 CHECK_OK(hil_store_write(r->store, param, order[s], at, n, values + at));
@@ -49,7 +49,7 @@ static void go(rig *r, const hil_state *order, float *out)
     for (int p = 0; p < PARAMS; ++p) {
         hil_param *param = r->param[p];
         int64_t elements = hil_param_elements(param);
-        for (int64_t at = 0, n; (n = hil_param_range(param, at)); at += n)
+        for (int64_t at = 0, n; (n = hil_param_held(param, &at)); at += n)
             for (int s = 0; s < HIL_STATES; ++s)
                 CHECK_OK(hil_store_read(r->store, param, order[s], at, n, out + s * elements + at));
         out += HIL_STATES * elements;

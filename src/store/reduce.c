@@ -1,0 +1,257 @@
+/* reduce.c - gradients of several ranks: what all of them gave for a slice is added by the rank
+   that owns it, in the order of ranks, beside whatever follows. */
+#include "base/alloc.h"
+#include "store/param.h"
+
+#include <string.h>
+
+#define BLOCK 1024 /* elements that are added at once */
+
+/* One chunk of one use's slice. */
+typedef struct reduction {
+    hil_unit *unit;
+    int use;
+    int64_t chunk;
+    const float *sum; /* whole; NULL: this rank has none */
+    char *buffer;     /* in the unit's dtype: pieces for all ranks, then pieces from all ranks */
+    char *result;     /* the same: what they add up to */
+} reduction;
+
+struct hil_reduce {
+    reduction *reduction;
+    size_t next;
+    hil_fence all;        /* over: everything given so far is summed */
+    unsigned char *given; /* per member of every unit: bit per use */
+    size_t members;
+};
+
+/* Elements of a slice that are exchanged at once: pieces for all ranks together are about as large
+   as a chunk, however many ranks there are. */
+static int64_t piece_count(const hil_store *store, const hil_unit *unit)
+{
+    int64_t count = store->plan->chunk / store->options.ranks / HIL_PAD * HIL_PAD;
+    if (count < HIL_PAD) count = HIL_PAD;
+    return count < unit->slice ? count : unit->slice;
+}
+
+static int64_t chunk_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
+{
+    int64_t rest = unit->slice - chunk * store->plan->chunk;
+    return rest < store->plan->chunk ? rest : store->plan->chunk;
+}
+
+/* `count` elements of every rank's slice, `first` being the place in it: (ranks, count). */
+static void pack(const hil_store *store, const reduction *r, int64_t first, int64_t count)
+{
+    hil_dtype dtype = r->unit->dtype;
+    size_t bytes = (size_t)count * hil_dtype_size(dtype);
+    for (int rank = 0; rank < store->options.ranks; ++rank) {
+        char *piece = r->buffer + (size_t)rank * bytes;
+        if (r->sum)
+            hil_from_f32(piece, r->sum + rank * r->unit->slice + first, dtype, count);
+        else
+            memset(piece, 0, bytes);
+    }
+}
+
+static void add(const hil_store *store, hil_dtype dtype, const char *from, char *to, int64_t count)
+{
+    size_t size = hil_dtype_size(dtype);
+    float sum[BLOCK], more[BLOCK];
+    for (int64_t at = 0; at < count; at += BLOCK) {
+        int64_t n = count - at < BLOCK ? count - at : BLOCK;
+        hil_to_f32(sum, from + (size_t)at * size, dtype, n);
+        for (int rank = 1; rank < store->options.ranks; ++rank) {
+            hil_to_f32(more, from + (size_t)(rank * count + at) * size, dtype, n);
+            for (int64_t i = 0; i < n; ++i) sum[i] += more[i];
+        }
+        hil_from_f32(to + (size_t)at * size, sum, dtype, n);
+    }
+}
+
+/* What no rank summed is zero and adds nothing. */
+static void square(hil_store *store, const reduction *r)
+{
+    const hil_unit *unit = r->unit;
+    double *lanes = store->lanes;
+    int64_t first = hil_unit_begin(store, unit) + r->chunk * store->plan->chunk;
+    int64_t last = first + chunk_count(store, unit, r->chunk);
+    for (int m = 0; m < unit->members; ++m) {
+        const hil_member *member = &unit->member[m];
+        int64_t from = member->offset, to = from + member->count;
+        if (from < first) from = first;
+        if (to > last) to = last;
+        hil_block block = {.count = to - from, .dtype = unit->dtype, .gradients = 1};
+        block.gradient[0] = r->result + (from - first) * (int64_t)hil_dtype_size(unit->dtype);
+        hil_gradient_square(store, NULL, &block, from - member->offset, lanes);
+        lanes += HIL_SQUARES * hil_member_blocks(member);
+    }
+}
+
+static hil_status reduce(void *context, int64_t index)
+{
+    hil_store *store = context;
+    const reduction *r = &store->reduce->reduction[index];
+    hil_unit *unit = r->unit;
+    size_t size = hil_dtype_size(unit->dtype);
+    int64_t most = piece_count(store, unit), count = chunk_count(store, unit, r->chunk);
+    char *in = r->buffer + (size_t)(store->options.ranks * most) * size;
+    for (int64_t done = 0; done < count; done += most) {
+        int64_t n = count - done < most ? count - done : most;
+        pack(store, r, r->chunk * store->plan->chunk + done, n);
+        HIL_TRY(hil_comm_exchange(store->opening.comm, HIL_CHANNEL_REDUCE, r->buffer, in,
+                                  (size_t)n * size));
+        add(store, unit->dtype, in, r->result + (size_t)done * size, n);
+    }
+    if (unit->uses > 1) return HIL_OK; /* squared when all are there */
+    if (r->chunk == 0)
+        memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * HIL_SQUARES * sizeof *store->lanes);
+    square(store, r);
+    if (r->chunk * store->plan->chunk + count == unit->slice) hil_gradient_squared(store, unit);
+    return HIL_OK;
+}
+
+/* Rounding reads fp32 and writes the dtype; adding reads that. */
+static double seconds_of(const hil_store *store, const hil_unit *unit, uint64_t bytes,
+                         int64_t count)
+{
+    const hil_speeds *speeds = store->opening.speeds;
+    if (!speeds) return 0;
+    double size = (double)hil_dtype_size(unit->dtype);
+    double moved = (double)(count * store->options.ranks) * (4 + 2 * size);
+    double wire = speeds->network > 0 ? (double)bytes / speeds->network : 0;
+    return wire + moved / speeds->memory;
+}
+
+/* Submits the reduction of a chunk and sends the result home. `after`: the sum is complete, and
+   there is room in the buffer; `before`: there is room at home. */
+static hil_status give_chunk(hil_store *store, const reduction *given, const hil_fence *after,
+                             const hil_fence *before, hil_fence *reduced)
+{
+    struct hil_reduce *s = store->reduce;
+    hil_unit *unit = given->unit;
+    hil_use *use = &unit->use[given->use];
+    size_t size = hil_dtype_size(unit->dtype), index = s->next++;
+    int64_t count = chunk_count(store, unit, given->chunk);
+    bool home = use->home.tier == HIL_DEVICE;
+    reduction *r = &s->reduction[index];
+    hil_fence room = *before;
+    *r = *given;
+    if (home) {
+        r->result = use->home.memory + (size_t)(r->chunk * store->plan->chunk) * size;
+    } else {
+        HIL_TRY(hil_window_room(store, (size_t)count * size));
+        HIL_TRY(hil_buffers_take_after(store->window, (size_t)count * size, (void **)&r->result,
+                                       &room));
+    }
+    hil_job job = {.link = HIL_LINK_REDUCE,
+                   .after = *after,
+                   .run = reduce,
+                   .context = store,
+                   .index = (int64_t)index,
+                   .bytes = (uint64_t)(store->options.ranks - 1) * (uint64_t)count * size,
+                   .name = "reduce"};
+    hil_fence_join(&job.after, &room);
+    job.seconds = seconds_of(store, unit, job.bytes, count);
+    hil_leaving leaving = {.unit = unit, .use = use, .data = r->result, .before = *before};
+    hil_status status = hil_links_submit(store->links, &job, &leaving.made);
+    hil_fence_join(reduced, &leaving.made);
+    hil_fence_join(&use->left, &leaving.made);
+    if (home) return status;
+    if (status == HIL_OK) status = hil_gradient_send(store, &leaving, r->chunk);
+    hil_fence_join(&room, &use->left);
+    hil_buffers_give_after(store->window, r->result, &room);
+    return status;
+}
+
+static hil_status give_chunks(hil_store *store, hil_unit *unit, int i, hil_fence *reduced)
+{
+    hil_use *use = &unit->use[i];
+    size_t bytes =
+        (size_t)(2 * store->options.ranks * piece_count(store, unit)) * hil_dtype_size(unit->dtype);
+    hil_fence before = use->left, after;
+    hil_fence_join(&before, &unit->swept);
+    use->left = (hil_fence){0};
+    reduction r = {.unit = unit, .use = i, .sum = use->summing ? use->sum.data : NULL};
+    HIL_TRY(hil_window_room(store, bytes));
+    HIL_TRY(hil_buffers_take_after(store->window, bytes, (void **)&r.buffer, &after));
+    hil_fence used = after;
+    hil_fence_join(&after, &use->sum.ready);
+    hil_status status = HIL_OK;
+    for (; r.chunk * store->plan->chunk < unit->slice && status == HIL_OK; ++r.chunk)
+        status = give_chunk(store, &r, &after, &before, reduced);
+    hil_fence_join(&used, reduced);
+    hil_buffers_give_after(store->window, r.buffer, &used);
+    return status;
+}
+
+hil_status hil_reduce_give(hil_store *store, hil_unit *unit, int i)
+{
+    struct hil_reduce *s = store->reduce;
+    hil_use *use = &unit->use[i];
+    assert(!use->given && !use->pins);
+    /* What was given and forgotten may still be on its way. */
+    if (s->next == 0) HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_GRADIENTS));
+    HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
+    hil_fence reduced = {0};
+    ++use->pins;
+    hil_status status = give_chunks(store, unit, i, &reduced);
+    --use->pins;
+    hil_fence_join(&s->all, &reduced);
+    hil_fence_join(&use->sum.ready, &reduced);
+    HIL_TRY(status);
+    hil_sum_drop(store, unit, i);
+    use->given = true;
+    return hil_window_prefetch(store);
+}
+
+hil_status hil_reduce_agree(hil_store *store)
+{
+    struct hil_reduce *s = store->reduce;
+    HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_GRADIENTS));
+    unsigned char *bits = s->given;
+    for (size_t u = 0; u < store->units; ++u)
+        for (int m = 0; m < store->unit[u].members; ++m)
+            *bits++ = (unsigned char)store->unit[u].member[m].summed;
+    HIL_TRY(hil_comm_any(store->opening.comm, s->given, s->members));
+    bits = s->given;
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_unit *unit = &store->unit[u];
+        unsigned any = 0;
+        for (int m = 0; m < unit->members; ++m) any |= unit->member[m].summed = *bits++;
+        for (int i = 0; i < unit->uses; ++i) unit->use[i].given &= any >> i & 1;
+    }
+    return HIL_OK;
+}
+
+void hil_reduce_step_end(hil_store *store)
+{
+    if (store->reduce) store->reduce->next = 0;
+}
+
+hil_status hil_reduce_open(hil_store *store)
+{
+    _Static_assert(HIL_USES <= 8, "a byte has a bit for every use");
+    if (hil_store_alone(store)) return HIL_OK;
+    struct hil_reduce *s;
+    HIL_TRY(HIL_ALLOC(1, &s));
+    store->reduce = s;
+    int64_t chunks = 0, chunk = store->plan->chunk;
+    for (size_t u = 0; u < store->units; ++u) {
+        const hil_unit *unit = &store->unit[u];
+        s->members += (size_t)unit->members;
+        for (int i = 0; i < unit->uses; ++i)
+            if (unit->use[i].home.exists) chunks += (unit->slice + chunk - 1) / chunk;
+    }
+    HIL_TRY(HIL_ALLOC(chunks, &s->reduction));
+    return HIL_ALLOC(s->members, &s->given);
+}
+
+void hil_reduce_close(hil_store *store)
+{
+    if (!store->reduce) return;
+    hil_free(store->reduce->reduction);
+    hil_free(store->reduce->given);
+    hil_free(store->reduce);
+    store->reduce = NULL;
+}

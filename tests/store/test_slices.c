@@ -1,0 +1,140 @@
+/* Several ranks keep a slice each of every state and train together: weights, moments and norms are
+   those of one machine that adds what all ranks gave in their order, to the bit, for any placement
+   of the slices; every element is held by one rank; what is received is what the formula says. */
+#include "slices.h"
+
+/* soak: --full */
+
+static void *train(void *argument)
+{
+    mate *m = argument;
+    m->status = mate_open(m);
+    for (int s = 0; s < STEPS && m->status == HIL_OK; ++s) {
+        hil_account account;
+        m->status = hil_store_settle(m->store);
+        hil_links_take_account(m->tiers.links, &account);
+        if (m->status == HIL_OK) m->status = mate_step(m, s, &m->norm[s]);
+        hil_links_take_account(m->tiers.links, &account);
+        memcpy(m->link[s], account.bytes, sizeof account.bytes);
+    }
+    if (m->status == HIL_OK) m->status = mate_read(m);
+    if (m->status != HIL_OK) snprintf(m->message, sizeof m->message, "%s", hil_status_message());
+    hil_comm_fail(m->comm, m->status);
+    mate_close(m);
+    return NULL;
+}
+
+/* Bytes of the slices of everything that is gathered or given once in a step. */
+static void check_bytes(const mate *m)
+{
+    const setting *s = m->setting;
+    uint64_t weights = 0, gradients = 0, others = (uint64_t)s->ranks - 1;
+    for (size_t u = 0; u < hil_store_units(m->store); ++u) {
+        size_t weight = hil_unit_bytes(m->store, u, HIL_WEIGHT);
+        size_t gradient = hil_unit_bytes(m->store, u, HIL_GRADIENT);
+        CHECK_INT(hil_unit_slice(m->store, u) * s->ranks, hil_unit_elements(m->store, u));
+        CHECK_INT(hil_unit_slice(m->store, u) % HIL_CODEC_GROUP, 0);
+        weights += weight;
+        gradients += gradient * (uint64_t)hil_unit_uses(m->store, u);
+    }
+    for (int step = 0; step < STEPS; ++step) {
+        CHECK_INT(m->link[step][HIL_LINK_REDUCE], others * gradients);
+        if (s->by_segment) CHECK_INT(m->link[step][HIL_LINK_GATHER], others * weights);
+        if (s->ranks > 1) CHECK(m->link[step][HIL_LINK_GATHER] > 0);
+    }
+}
+
+static void check_states(const mate *mates, const oracle *o)
+{
+    const setting *s = mates->setting;
+    for (int p = 0; p < PARAMS; ++p) {
+        hil_param *param = mates->param[p];
+        int64_t n = hil_param_elements(param);
+        float *expected = malloc((size_t)n * 4);
+        CHECK(expected != NULL);
+        for (int k = 0; k < HIL_STATES; ++k) {
+            if (!hil_param_has(param, (hil_state)k)) continue;
+            oracle_read(o, param, p, (hil_state)k, expected);
+            for (int64_t i = 0; i < n; ++i) {
+                int holders = 0, holder = 0;
+                for (int r = 0; r < s->ranks; ++r)
+                    if (mates[r].held[p][i]) ++holders, holder = r;
+                CHECK_INT(holders, 1);
+                if (memcmp(&mates[holder].state[p][k][i], &expected[i], 4) == 0) continue;
+                fprintf(stderr,
+                        "%d ranks, dtype %d, rule %d, tiers %d: state %d of %s, element %lld of "
+                        "rank %d is %.9g, expected %.9g\n",
+                        s->ranks, (int)s->dtype, (int)s->rule, s->tiers, k, specs[p].name,
+                        (long long)i, holder, (double)mates[holder].state[p][k][i],
+                        (double)expected[i]);
+                exit(1);
+            }
+        }
+        free(expected);
+    }
+}
+
+/* The norms are those of `expected`, when there are any, and go to `norm`. */
+static void check_run(const setting *s, const oracle *o, const double *expected, double *norm)
+{
+    mate mates[MATES];
+    hil_comm *comms[MATES] = {NULL};
+    if (s->ranks > 1) CHECK_OK(hil_comm_threads_create(s->ranks, comms));
+    for (int r = 0; r < s->ranks; ++r) mate_create(&mates[r], s, r, comms[r]);
+    mates_run(mates, s->ranks, train);
+    for (int r = 0; r < s->ranks; ++r) {
+        if (mates[r].status != HIL_OK) fprintf(stderr, "rank %d: %s\n", r, mates[r].message);
+        CHECK_INT(mates[r].status, HIL_OK);
+        check_bytes(&mates[r]);
+        for (int step = 0; step < STEPS; ++step) {
+            CHECK(mates[r].norm[step] == mates[0].norm[step]);
+            CHECK(fabs(mates[r].norm[step] - o->norm[step]) <= 1e-9 * o->norm[step]);
+            if (expected) CHECK(mates[r].norm[step] == expected[step]);
+        }
+    }
+    memcpy(norm, mates[0].norm, sizeof mates[0].norm);
+    check_states(mates, o);
+    for (int r = 0; r < s->ranks; ++r) mate_destroy(&mates[r]);
+    for (int r = 0; r < s->ranks; ++r) hil_comm_close(comms[r]);
+}
+
+static void check_ranks(int ranks, hil_dtype dtype, hil_rule_kind rule, bool full)
+{
+    static const int quick[2][3] = {{HIL_HOST, HIL_DISK, 6}, {HIL_DEVICE, 7, 8}};
+    for (int by_segment = 0; by_segment < 2; ++by_segment) {
+        setting s = {.ranks = ranks, .dtype = dtype, .rule = rule, .by_segment = by_segment};
+        mate shapes;
+        oracle o;
+        oracle_create(&o, &s);
+        mate_create(&shapes, &s, 0, NULL);
+        for (int step = 0; step < STEPS; ++step) oracle_step(&o, shapes.param, step);
+        mate_destroy(&shapes);
+        double norm[STEPS];
+        for (int i = 0; i < (full ? 40 : 3); ++i) {
+            s.tiers = full ? i : quick[by_segment][i];
+            s.prefetch = s.tiers % 4 != 3;
+            s.apart = s.tiers % 2;
+            s.window = by_segment ? 1 << 20 : (size_t)(150 + 37 * (s.tiers % 4)) << 10;
+            s.chunk = 4096 << (s.tiers % 2);
+            check_run(&s, &o, i ? norm : NULL, norm);
+        }
+        oracle_destroy(&o);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
+    fixture_open();
+    alarm(full ? 3600 : 120);
+    for (int ranks = 1; ranks <= MATES; ++ranks) {
+        if (!full && ranks > 3 && ranks < MATES) continue;
+        check_ranks(ranks, HIL_F32, HIL_ADAMW, full);
+        check_ranks(ranks, HIL_BF16, HIL_ADAMW8BIT, full);
+        if (!full) continue;
+        check_ranks(ranks, HIL_F32, HIL_ADAMW8BIT, full);
+        check_ranks(ranks, HIL_BF16, HIL_LION, full);
+    }
+    fixture_close();
+    return 0;
+}

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <float.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,4 +66,22 @@ void hil_command_catch_signals(const char *say)
     sigaddset(&action.sa_mask, SIGTERM);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+}
+
+/* One write, past stdio: another thread may hold its lock for ever. A live line stays above. */
+static void print_lost(const char *message)
+{
+    char line[1600];
+    int size = snprintf(line, sizeof line, "%shilbert: %.1500s\n",
+                        isatty(STDERR_FILENO) == 1 ? "\n" : "", message);
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    /* Where nobody reads, as from a full pipe, the end does not wait. */
+    if (poll(&out, 1, 500) <= 0 || write(STDERR_FILENO, line, (size_t)size) < 0) return;
+}
+
+void hil_command_lost(void *context, const char *message)
+{
+    (void)context;
+    if (message) print_lost(message);
+    _exit(HIL_COMMAND_LOST);
 }

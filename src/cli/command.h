@@ -24,6 +24,11 @@ int hil_command_flush(void);
 extern volatile int hil_command_stop;
 void hil_command_catch_signals(const char *say);
 
+/* For hil_comm_options.lost: prints the message, if this rank has it, and ends the process with
+   HIL_COMMAND_LOST. Its main thread may hang, so nothing is waited for and nothing is saved. */
+enum { HIL_COMMAND_LOST = 3 };
+void hil_command_lost(void *context, const char *message);
+
 /* Where measured speeds are remembered: in the user's cache folder; NULL where there is none. */
 const char *hil_command_probe_cache(char path[HIL_PATH_MAX]);
 

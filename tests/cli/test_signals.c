@@ -1,7 +1,9 @@
-/* The first signal asks to stop, the second ends the program with its own number. */
+/* The first signal asks to stop, the second ends the program with its own number. A lost rank ends
+   it at once, whoever reads what it says. */
 #include "cli/command.h"
 #include "check.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,8 +29,36 @@ static void check(int first, int second)
     CHECK_INT(WEXITSTATUS(status), 128 + second);
 }
 
+/* A child that lost a rank, with `full` into a pipe that nobody reads: what it printed. */
+static void check_lost(const char *message, bool full, const char *printed)
+{
+    int status, ends[2];
+    char line[200] = "", fill[4096] = "";
+    CHECK(pipe2(ends, O_NONBLOCK) == 0);
+    while (full && write(ends[1], fill, sizeof fill) > 0) continue;
+    CHECK(fcntl(ends[1], F_SETFL, 0) == 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        flockfile(stderr);
+        alarm(5);
+        hil_command_lost(NULL, message);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status));
+    CHECK_INT(WEXITSTATUS(status), 3);
+    if (!full && read(ends[0], line, sizeof line - 1) < 0) line[0] = 0;
+    CHECK_TEXT(line, printed);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
+    check_lost("rank 1 is gone", false, "hilbert: rank 1 is gone\n");
+    check_lost(NULL, false, "");
+    check_lost("rank 1 is gone", true, "");
     check(SIGINT, SIGINT);
     check(SIGINT, SIGTERM);
     check(SIGTERM, SIGINT);

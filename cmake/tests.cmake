@@ -42,7 +42,7 @@ foreach(source ${programs})
   get_filename_component(name ${source} NAME_WE)
   add_executable(${name} ${source})
   target_include_directories(${name} PRIVATE tests)
-  target_link_libraries(${name} PRIVATE hil)
+  target_link_libraries(${name} PRIVATE hil_cli)
 endforeach()
 
 if(HIL_FUZZ)

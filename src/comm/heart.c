@@ -18,6 +18,7 @@
 
 enum { DOING = 96 };
 #define LAST_WORDS_SECONDS 0.3 /* for the sockets to take what is said before the end */
+#define SPEAKER_SECONDS 0.5    /* by which the rank that tells the user is ahead of the others */
 #define PATIENCE_SECONDS 10.0  /* from the news of a failure to the end of this process */
 
 typedef struct peer {
@@ -31,7 +32,7 @@ typedef struct peer {
 struct hil_heart {
     hil_heart_options options;
     int rank, size;
-    bool speaks;                 /* tells the user when rank 0 is lost */
+    bool speaks;                 /* tells the user what it notices itself */
     char (*host)[HIL_HOST_NAME]; /* [size] */
     peer *peer;                  /* rank 0: all others; others: rank 0 */
     struct pollfd *poll;         /* [peers + 1], the last is `wake` */
@@ -46,9 +47,10 @@ struct hil_heart {
     char failure_text[HIL_BEAT_TEXT];
 
     /* The thread's own. */
-    double watched_at;
-    bool told;      /* everybody knows of a failure; ends are normal from now on */
-    double told_at; /* when */
+    double awake_at;  /* when it last ran */
+    double paused_at; /* when it last ran again after a long pause */
+    bool told;        /* everybody knows of a failure; ends are normal from now on */
+    double told_at;   /* when */
     char told_text[HIL_BEAT_TEXT];
     bool leaving; /* this rank's end is announced */
     bool over;    /* the thread may end */
@@ -86,14 +88,16 @@ static void spread(hil_heart *heart, hil_status status, const char *text)
 }
 
 /* The end: the user learns of it and the caller's process goes. Where it does not, its waits end.
-   `message` is NULL where another rank tells the user. */
+   `message` is NULL where another rank tells the user: that one goes first, because a launcher ends
+   all others once one has gone. */
 static void lose(hil_heart *heart, const char *message)
 {
     heart->told = heart->over = true;
     if (heart->rank == 0) {
-        say_all(heart, HIL_BEAT_LOST, HIL_ERR_IO, message);
+        say_all(heart, HIL_BEAT_LOST, HIL_ERR_IO, "");
         say_the_rest(heart);
     }
+    if (!message) poll(NULL, 0, (int)(SPEAKER_SECONDS * 1000));
     if (heart->options.lost) heart->options.lost(heart->options.lost_context, message);
     heart->options.failed(heart->options.failed_context, HIL_ERR_IO,
                           message ? message : "another rank is lost");
@@ -113,7 +117,9 @@ static void lose_peer(hil_heart *heart, const peer *lost, int others)
                  "rank %d on %s has not answered for %.0f s%s: it was stopped, or its machine or "
                  "its network is down; its last word: %s",
                  lost->rank, heart->host[lost->rank], silence, more, lost->doing);
-    lose(heart, heart->rank == 0 || heart->speaks ? message : NULL);
+    /* After a long pause it is this rank that the others have lost. */
+    bool lost_itself = hil_clock_now() - heart->paused_at < HIL_HEART_SILENCE;
+    lose(heart, heart->speaks && !lost_itself ? message : NULL);
 }
 
 static void hear(hil_heart *heart, peer *from, const hil_beat *beat)
@@ -201,17 +207,26 @@ static void listen_to_all(hil_heart *heart)
     }
 }
 
+/* Time in which this process did not run is not the silence of others. */
+static void notice_pause(hil_heart *heart)
+{
+    double now = hil_clock_now(), gap = now - heart->awake_at;
+    heart->awake_at = now;
+    if (gap < 2 * HIL_HEART_SECONDS) return;
+    for (int i = 0; i < heart->peers; ++i)
+        heart->peer[i].heard_at = fmin(now, heart->peer[i].heard_at + gap);
+    if (gap > HIL_HEART_SILENCE - 2 * HIL_HEART_SECONDS) heart->paused_at = now;
+}
+
 static void watch(hil_heart *heart)
 {
-    double now = hil_clock_now(), gap = now - heart->watched_at;
+    double now = hil_clock_now();
+    double silence = HIL_HEART_SILENCE + (heart->speaks ? 0 : SPEAKER_SECONDS);
     const peer *first = NULL;
     int silent = 0;
-    heart->watched_at = now;
     for (int i = 0; i < heart->peers; ++i) {
         peer *each = &heart->peer[i];
-        /* This process did not run. */
-        if (gap > 2 * HIL_HEART_SECONDS) each->heard_at = fmin(now, each->heard_at + gap);
-        if (each->left || now - each->heard_at < HIL_HEART_SILENCE) continue;
+        if (each->left || now - each->heard_at < silence) continue;
         if (!first) first = each;
         ++silent;
         if (heart->told) each->left = true;
@@ -247,7 +262,8 @@ static void sleep_until(hil_heart *heart, double next)
 static void *live(void *context)
 {
     hil_heart *heart = context;
-    double next = heart->watched_at = hil_clock_now();
+    double next = heart->awake_at = hil_clock_now();
+    heart->paused_at = -INFINITY;
     while (!heart->over) {
         take_orders(heart);
         double now = hil_clock_now();
@@ -256,6 +272,7 @@ static void *live(void *context)
             next = now + HIL_HEART_SECONDS;
         }
         sleep_until(heart, next);
+        notice_pause(heart);
         for (int i = 0; i < heart->peers; ++i) hil_heart_link_flush(&heart->peer[i].link);
         listen_to_all(heart);
         if (!heart->over) watch(heart);
@@ -286,13 +303,13 @@ static void destroy(hil_heart *heart)
     hil_free(heart);
 }
 
-/* The rank that speaks for its machine when rank 0 is lost is the lowest that is left there. */
+/* Rank 0 speaks. When it is lost itself, so does the lowest rank that is left on each machine. */
 static bool speaks_here(const hil_heart *heart)
 {
     const char *mine = heart->host[heart->rank];
     for (int rank = 1; rank < heart->rank; ++rank)
         if (strcmp(heart->host[rank], mine) == 0) return false;
-    return heart->rank != 0;
+    return true;
 }
 
 hil_status hil_heart_start(hil_heart **out, hil_comm *comm, const hil_heart_options *options)

@@ -32,11 +32,10 @@ static hil_status find_use(hil_store *store, hil_param *param, int segment, hil_
 {
     for (*out = 0; *out < unit->uses; ++*out)
         if (unit->use[*out].segment == segment) return HIL_OK;
+    HIL_TRY(hil_segment_admit(store, param, hil_entity(store, unit, HIL_OF_WEIGHT)));
     if (!hil_store_alone(store))
-        return hil_fail(HIL_ERR_USAGE,
-                        "parameter %s is used in segment %d, which did not say so: with several "
-                        "ranks declare it there with hil_model_use",
-                        param->name, segment);
+        return hil_fail(HIL_ERR_USAGE, "parameter %s was not declared for segment %d", param->name,
+                        segment);
     return hil_store_declare_use(store, param, segment);
 }
 
@@ -84,7 +83,10 @@ hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment
     int i;
     HIL_TRY(find_use(store, param, segment, unit, &i));
     hil_use *use = &unit->use[i];
-    if (!use->held) HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
+    if (!use->held) {
+        HIL_TRY(hil_segment_admit(store, param, hil_entity(store, unit, i)));
+        HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
+    }
     HIL_TRY(hil_links_wait(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
     if (!use->summing) {
         run(store, zero_task, &(piece){.out = use->sum.data, .count = unit->elements});

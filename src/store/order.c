@@ -67,6 +67,16 @@ static void move_to(hil_order *o, int64_t place)
     if (o->ahead < place) o->ahead = place;
 }
 
+bool hil_order_expects(const hil_order *o, int32_t entity)
+{
+    return o->at < (int64_t)o->known.count && o->known.use[o->at] == entity;
+}
+
+bool hil_order_expects_mark(const hil_order *o)
+{
+    return o->mark < o->known.marks && o->known.mark[o->mark] == o->at;
+}
+
 hil_status hil_order_mark(hil_order *o)
 {
     HIL_TRY(HIL_GROW(&o->seen.mark, &o->seen.marks_room, o->seen.marks + 1));
@@ -86,7 +96,7 @@ hil_status hil_order_use(hil_order *o, int32_t entity)
     HIL_TRY(HIL_GROW(&o->seen.use, &o->seen.room, o->seen.count + 1));
     o->seen.use[o->seen.count++] = entity;
     int64_t count = (int64_t)o->known.count;
-    if (o->at < count && o->known.use[o->at] == entity) {
+    if (hil_order_expects(o, entity)) {
         move_to(o, o->at + 1);
         return HIL_OK;
     }

@@ -38,6 +38,9 @@ void hil_order_free(hil_order *order);
 hil_status hil_order_begin(hil_order *order, size_t entities);
 hil_status hil_order_mark(hil_order *order);
 hil_status hil_order_use(hil_order *order, int32_t entity);
+/* Whether a use of `entity` is the next one known; whether the next mark comes here. */
+bool hil_order_expects(const hil_order *order, int32_t entity);
+bool hil_order_expects_mark(const hil_order *order);
 /* Adopts what was seen when it is not what was known. */
 hil_status hil_order_end(hil_order *order);
 

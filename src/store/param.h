@@ -144,10 +144,13 @@ size_t hil_chunk_bytes(const hil_store *store, const hil_unit *unit, hil_unit_st
 hil_status hil_homes_open(hil_store *store);
 void hil_homes_close(hil_store *store);
 
-/* segment.c: the segment may use the unit; the visit is over; so it is after a failure. */
+/* segment.c: the segment may use the unit; the visit is over; everything is, after a failure. */
 hil_status hil_segment_declare(hil_store *store, int segment, size_t unit);
 void hil_segments_free(hil_store *store);
 hil_status hil_segment_leave(hil_store *store);
+/* [Note: same order] With several ranks, what the visit does not hold must be used in the known
+   order of a training pass, which is everybody's: anything else is an error. */
+hil_status hil_segment_admit(const hil_store *store, const hil_param *param, int32_t entity);
 void hil_segment_drop(hil_store *store);
 
 /* fetch.c: brings a weight into a copy of its own; room is there. Whether it needs none: alone, a

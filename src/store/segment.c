@@ -99,8 +99,60 @@ static hil_status hold(hil_store *store)
     return each(store, &store->stop, bring);
 }
 
+/* Where [Note: same order] holds. */
+static bool is_bound(const hil_store *store)
+{
+    return !hil_store_alone(store) && !store->opening.speeds && store->stop.segment != HIL_NOWHERE;
+}
+
+/* Whether there is an order to follow: the rehearsal's. */
+static bool follows(const hil_store *store)
+{
+    return store->pass == &store->order[HIL_PASS_TRAIN] && store->pass->known.count > 0;
+}
+
+static bool is_declared(const hil_store *store, int32_t entity)
+{
+    const hil_declared *d = find(store, store->stop.segment);
+    for (size_t i = 0; d && i < d->count; ++i)
+        if (d->unit[i] == (size_t)(entity / HIL_ENTITIES)) return true;
+    return false;
+}
+
+static hil_status out_of_order(const hil_store *store, const char *name, const char *what)
+{
+    return hil_fail(HIL_ERR_USAGE,
+                    "parameter %s is %s in segment %s for some data: several ranks allow that only "
+                    "where all that a segment may use fits on the device; give more "
+                    "--device-memory",
+                    name, what, store->stop.name);
+}
+
+hil_status hil_segment_admit(const hil_store *store, const hil_param *param, int32_t entity)
+{
+    if (!is_bound(store)) return HIL_OK;
+    if (!is_declared(store, entity))
+        return hil_fail(HIL_ERR_USAGE,
+                        "parameter %s is used in segment %s, which did not say so: with several "
+                        "ranks declare it there with hil_model_use",
+                        param->name, store->stop.name);
+    if (!follows(store) || hil_order_expects(store->pass, entity)) return HIL_OK;
+    return out_of_order(store, param->name, "used in another order");
+}
+
+/* Whether the visit that ends left something out. */
+static hil_status check_end(const hil_store *store)
+{
+    const hil_order *order = store->pass;
+    if (store->plan->by_segment || !is_bound(store) || !follows(store)) return HIL_OK;
+    if (hil_order_expects_mark(order) || order->at >= (int64_t)order->known.count) return HIL_OK;
+    const hil_unit *unit = &store->unit[order->known.use[order->at] / HIL_ENTITIES];
+    return out_of_order(store, unit->member[0].param->name, "left out");
+}
+
 hil_status hil_segment_leave(hil_store *store)
 {
+    HIL_TRY(check_end(store));
     if (store->plan->by_segment) HIL_TRY(each(store, &store->stop, let_go));
     store->stop = (hil_stop){.segment = HIL_NOWHERE};
     return HIL_OK;

@@ -201,7 +201,11 @@ hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, c
     hil_unit *unit = hil_unit_of(store, param, tile);
     int64_t offset = unit->member[param->member].offset;
     size_t at = (size_t)offset * hil_dtype_size(unit->dtype);
-    if (!unit->held) HIL_TRY(hil_window_use(store, hil_entity(store, unit, HIL_OF_WEIGHT)));
+    if (!unit->held) {
+        int32_t entity = hil_entity(store, unit, HIL_OF_WEIGHT);
+        HIL_TRY(hil_segment_admit(store, param, entity));
+        HIL_TRY(hil_window_use(store, entity));
+    }
     ++unit->pins;
     hil_status status = hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE);
     const char *memory = unit->home[HIL_WEIGHT].memory;

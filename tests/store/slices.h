@@ -43,12 +43,13 @@ typedef struct setting {
     int64_t chunk;
 } setting;
 
-/* Whether a rank uses a parameter for a micro-batch: ranks may differ only where a plan goes by
-   segment. */
+/* Whether a rank uses a parameter for a micro-batch: paths may differ, also from step to step, only
+   where a plan goes by segment. */
 static inline bool uses(const setting *s, int step, int rank, int micro, int p)
 {
-    if (p == IDLE || (step == 1 && p == 1)) return false;
+    if (p == IDLE) return false;
     if (!s->by_segment || step == 0) return true;
+    if (step == 1 && p == 1) return false;
     uint32_t word[4];
     hil_philox(5, (uint64_t)(step * PARAMS + p), (uint64_t)(rank * MICROS + micro), word);
     return word[0] % 3 != 0;

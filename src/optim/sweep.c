@@ -35,10 +35,10 @@ hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *
 }
 
 hil_status hil_sweep_update(hil_store *store, const hil_optimizer *optimizer,
-                            const hil_update *update)
+                            const hil_update *update, const hil_saving *saving)
 {
     sweep s = {.rule = optimizer->rule};
     for (int decay = 0; decay < 2; ++decay)
         s.step[decay] = hil_update_numbers(update, optimizer, decay);
-    return hil_store_update(store, update_block, &s, sizeof s);
+    return hil_store_update(store, update_block, &s, sizeof s, saving);
 }

@@ -19,7 +19,7 @@ typedef struct hil_update {
 
 /* Starts the update of every parameter that has a gradient; see hil_store_update. */
 hil_status hil_sweep_update(hil_store *store, const hil_optimizer *optimizer,
-                            const hil_update *update);
+                            const hil_update *update, const hil_saving *saving);
 /* What the update of one parameter works with, with or without weight decay. */
 hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *optimizer,
                                  bool decay);

@@ -131,20 +131,25 @@ static void put_master(const conversion *c, int64_t at, int64_t count, const flo
     for (int64_t i = 0; low && i < count; ++i) low[i] = hil_weight_low(in[i]);
 }
 
+void hil_master_join(float *out, hil_dtype dtype, const void *weight, const void *rest,
+                     int64_t count)
+{
+    if (!rest) {
+        hil_to_f32(out, weight, dtype, count);
+    } else if (dtype == HIL_BF16) {
+        const uint16_t *high = weight, *low = rest;
+        for (int64_t i = 0; i < count; ++i) out[i] = hil_weight_join(high[i], low[i]);
+    } else {
+        memcpy(out, rest, (size_t)count * 4);
+    }
+}
+
 static void get_master(const conversion *c, int64_t at, int64_t count, float *out)
 {
     hil_dtype dtype = c->span->unit->dtype;
     const char *weight = c->weight + (size_t)(at - c->weight_first) * hil_dtype_size(dtype);
     const char *rest = c->rest ? c->rest + hil_rest_bytes(dtype, at - c->rest_first) : NULL;
-    if (!rest) {
-        hil_to_f32(out, weight, dtype, count);
-    } else if (dtype == HIL_BF16) {
-        const uint16_t *high = (const uint16_t *)(const void *)weight;
-        const uint16_t *low = (const uint16_t *)(const void *)rest;
-        for (int64_t i = 0; i < count; ++i) out[i] = hil_weight_join(high[i], low[i]);
-    } else {
-        memcpy(out, rest, (size_t)count * 4);
-    }
+    hil_master_join(out, dtype, weight, rest, count);
 }
 
 /* Moments are coded in groups: the groups around [at, at + count) as fp32, changed, and back. */

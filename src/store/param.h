@@ -111,6 +111,7 @@ struct hil_store {
     double *lanes;   /* HIL_SQUARES per block of the unit whose gradient is given */
     struct hil_stream *stream;
     struct hil_reduce *reduce; /* with several ranks */
+    struct hil_saver *saver;
 };
 
 static inline bool hil_store_alone(const hil_store *store)
@@ -131,6 +132,15 @@ int64_t hil_unit_blocks(const hil_unit *unit);
 static inline int64_t hil_member_blocks(const hil_member *member)
 {
     return (member->count + HIL_BLOCK - 1) / HIL_BLOCK;
+}
+
+/* The part of a member inside elements [first, last) of the unit; false: none. */
+static inline bool hil_member_overlap(const hil_member *member, int64_t first, int64_t last,
+                                      int64_t *from, int64_t *to)
+{
+    *from = member->offset > first ? member->offset : first;
+    *to = member->offset + member->count < last ? member->offset + member->count : last;
+    return *from < *to;
 }
 
 /* home.c: whether all states live on the device. */
@@ -174,6 +184,25 @@ void hil_window_forget(hil_store *store, hil_unit *unit);
 /* stream.c */
 hil_status hil_stream_open(hil_store *store);
 void hil_stream_close(hil_store *store);
+
+/* A chunk that is saved: elements [base, base + count) of the unit, and where each of its states
+   is until that is over. */
+typedef struct hil_chunk {
+    const hil_unit *unit;
+    int64_t base, count;
+    const char *state[HIL_GRADIENT]; /* NULL: it has none */
+} hil_chunk;
+
+/* save.c: a save begins when the last one is over; the chunk (copied) is saved after `after`. */
+hil_status hil_save_open(hil_store *store);
+void hil_save_close(hil_store *store);
+hil_status hil_save_begin(hil_store *store, const hil_saving *saving);
+hil_status hil_save_chunk(hil_store *store, const hil_chunk *chunk, const hil_fence *after,
+                          hil_fence *over);
+
+/* access.c: fp32 masters of weights and what they lack; `rest` is NULL where nothing is kept. */
+void hil_master_join(float *out, hil_dtype dtype, const void *weight, const void *rest,
+                     int64_t count);
 
 /* gradient.c: adds squares of elements [first, ...) of a member to the lanes of its blocks, on the
    pool (NULL: this thread); then the unit's blocks are complete. */

@@ -29,6 +29,7 @@ typedef struct hil_plan {
     size_t device_budget, host_budget;
     uint64_t disk_budget;
     bool prefetch;
+    bool saves; /* with a sweep that saves: a chunk of fp32 numbers on the host */
     bool apart; /* the CPU cannot reach the device's memory: the sweep stages what lives there */
     int ranks;  /* that divide every state among themselves; 0 and 1: alone */
     int zero;   /* stage of ZeRO, 1 to 3: what the window holds at least */

@@ -91,6 +91,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     HIL_TRY(hil_homes_open(store));
     HIL_TRY(hil_stream_open(store));
     HIL_TRY(hil_reduce_open(store));
+    HIL_TRY(hil_save_open(store));
     HIL_TRY(hil_ring_create(&store->ring, store->tiers, store->plan->ring));
     HIL_TRY(hil_buffers_create(&store->window, store->tiers, store->plan->window));
     return hil_parking_create(&store->spilled, store->tiers, store->window, store->ring,
@@ -108,6 +109,7 @@ void hil_store_close(hil_store *store)
     hil_parking_destroy(store->spilled);
     hil_buffers_destroy(store->window);
     hil_ring_destroy(store->ring);
+    hil_save_close(store);
     hil_reduce_close(store);
     hil_stream_close(store);
     hil_homes_close(store);

@@ -1,5 +1,5 @@
-/* stream.c - the sweep: chunks of states pass through a circle of slots (read, update, write), in
-   the order of the next forward, beside whatever follows.
+/* stream.c - the sweep: chunks of states pass through a circle of slots (read, update, write and
+   save), in the order of the next forward, beside whatever follows.
 
    States in memory that the CPU reaches are updated in place, and so is a unit whose states all
    live on the device; the others are staged in a slot of host memory. */
@@ -32,6 +32,7 @@ struct hil_stream {
     bool *listed;
     hil_update_fn *update;
     _Alignas(16) char rule[HIL_RULE_BYTES];
+    bool saving;   /* this sweep does, too */
     hil_fence all; /* over: the last sweep is done */
 };
 
@@ -173,15 +174,6 @@ static hil_block make_block(const updating *job, const hil_member *member, int64
     return b;
 }
 
-/* The part of a member inside [first, last); false: none. */
-static bool overlap(const hil_member *member, int64_t first, int64_t last, int64_t *from,
-                    int64_t *to)
-{
-    *from = member->offset > first ? member->offset : first;
-    *to = member->offset + member->count < last ? member->offset + member->count : last;
-    return *from < *to;
-}
-
 static void update_task(void *context, int64_t i, int thread)
 {
     (void)thread;
@@ -189,7 +181,7 @@ static void update_task(void *context, int64_t i, int thread)
     int64_t first = job->base + i * TASK, last = job->base + job->count, from, to;
     if (last > first + TASK) last = first + TASK;
     for (int m = 0; m < job->unit->members; ++m) {
-        if (!overlap(&job->unit->member[m], first, last, &from, &to)) continue;
+        if (!hil_member_overlap(&job->unit->member[m], first, last, &from, &to)) continue;
         hil_block block = make_block(job, &job->unit->member[m], from, to);
         if (block.gradients) job->store->stream->update(job->store->stream->rule, &block);
     }
@@ -210,8 +202,34 @@ static slot *next_slot(struct hil_stream *s)
     return next;
 }
 
-/* Read, update, write one chunk. */
-static hil_status sweep_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
+/* Updates the chunk after `before`. */
+static hil_status update_job(hil_store *store, size_t index, const hil_fence *before,
+                             hil_fence *over)
+{
+    const record *r = &store->stream->record[index];
+    hil_job update = {.link = HIL_LINK_UPDATE,
+                      .after = *before,
+                      .run = update_chunk,
+                      .context = store,
+                      .index = (int64_t)index,
+                      .name = "update"};
+    int64_t count = chunk_count(store, r->unit, r->chunk);
+    if (store->opening.speeds) update.seconds = (double)count / store->opening.speeds->update;
+    return hil_links_submit(store->links, &update, over);
+}
+
+static hil_status save_job(hil_store *store, const record *r, const hil_fence *after,
+                           hil_fence *over)
+{
+    updating at = work_on(store, r);
+    hil_chunk chunk = {.unit = r->unit, .base = at.base, .count = at.count};
+    memcpy(chunk.state, at.places.state, sizeof chunk.state);
+    return hil_save_chunk(store, &chunk, after, over);
+}
+
+/* Read; update; write and save one chunk. What has no gradient is not updated and not written.
+   The end of saving is joined to *saved. */
+static hil_status sweep_chunk(hil_store *store, hil_unit *unit, int64_t chunk, hil_fence *saved)
 {
     struct hil_stream *s = store->stream;
     size_t index = s->records++;
@@ -219,32 +237,30 @@ static hil_status sweep_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
     *r = (record){.unit = unit, .chunk = chunk};
     if (locate(store, r).staged > 0) r->slot = next_slot(s);
     hil_status status = HIL_OK;
-    hil_fence before = unit->reading, over = {0};
+    hil_fence ready = {0}, over = {0}, copied = {0};
+    if (unit->sweeping) ready = unit->reading;
     for (int i = 0; i < unit->uses; ++i)
-        if (unit->sweeping >> i & 1) hil_fence_join(&before, &unit->use[i].left);
+        if (unit->sweeping >> i & 1) hil_fence_join(&ready, &unit->use[i].left);
     if (r->slot) {
         hil_job read = stage_job(store, HIL_LINK_READ, r, STATES | GRADIENTS);
-        read.after = before;
+        read.after = ready;
         hil_fence_join(&read.after, &r->slot->free);
-        HIL_TRY_DONE(hil_links_submit(store->links, &read, &over));
+        if (read.parts) HIL_TRY_DONE(hil_links_submit(store->links, &read, &over));
+        hil_fence_join(&ready, &over);
     }
-    hil_job update = {.link = HIL_LINK_UPDATE,
-                      .after = before,
-                      .run = update_chunk,
-                      .context = store,
-                      .index = (int64_t)index,
-                      .name = "update"};
-    hil_fence_join(&update.after, &over);
-    int64_t count = chunk_count(store, unit, chunk);
-    if (store->opening.speeds) update.seconds = (double)count / store->opening.speeds->update;
-    HIL_TRY_DONE(hil_links_submit(store->links, &update, &over));
-    if (r->slot) {
+    if (unit->sweeping) HIL_TRY_DONE(update_job(store, index, &ready, &over));
+    hil_fence_join(&ready, &over);
+    if (s->saving) HIL_TRY_DONE(save_job(store, r, &ready, &copied));
+    if (r->slot && unit->sweeping) {
         hil_job write = stage_job(store, HIL_LINK_WRITE, r, STATES);
-        write.after = over;
+        write.after = ready;
         if (write.parts) HIL_TRY_DONE(hil_links_submit(store->links, &write, &over));
     }
 done:
     if (r->slot) hil_fence_join(&r->slot->free, &over);
+    if (r->slot) hil_fence_join(&r->slot->free, &copied);
+    hil_fence_join(saved, &copied);
+    if (!unit->sweeping) return status;
     hil_fence_join(&unit->swept, &over);
     hil_fence_join(&s->all, &over);
     return status;
@@ -259,15 +275,17 @@ static void note_given(hil_unit *unit)
     for (int m = 0; m < unit->members; ++m) unit->member[m].sweeping = unit->member[m].summed;
 }
 
+/* A unit that is saved is read at home until that is over. */
 static hil_status sweep_unit(hil_store *store, hil_unit *unit)
 {
-    note_given(unit);
-    if (!unit->sweeping) return HIL_OK;
-    hil_window_forget(store, unit);
-    for (int64_t c = 0; c * store->plan->chunk < unit->slice; ++c)
-        HIL_TRY(sweep_chunk(store, unit, c));
-    unit->reading = (hil_fence){0};
-    return HIL_OK;
+    hil_fence saved = {0};
+    hil_status status = HIL_OK;
+    if (unit->sweeping) hil_window_forget(store, unit);
+    for (int64_t c = 0; c * store->plan->chunk < unit->slice && status == HIL_OK; ++c)
+        status = sweep_chunk(store, unit, c, &saved);
+    if (unit->sweeping && status == HIL_OK) unit->reading = (hil_fence){0};
+    hil_fence_join(&unit->reading, &saved);
+    return status;
 }
 
 /* The units in the order in which the next forward uses them. */
@@ -285,17 +303,40 @@ static void sort_units(hil_store *store)
     }
 }
 
+static hil_status begin_sweep(hil_store *store, const hil_saving *saving)
+{
+    struct hil_stream *s = store->stream;
+    HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_UPDATE));
+    if (saving) HIL_TRY(hil_save_begin(store, saving));
+    s->saving = saving != NULL;
+    s->records = 0;
+    sort_units(store);
+    return HIL_OK;
+}
+
 hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,
-                            size_t rule_bytes)
+                            size_t rule_bytes, const hil_saving *saving)
 {
     struct hil_stream *s = store->stream;
     assert(rule_bytes <= sizeof s->rule);
-    HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_UPDATE));
+    HIL_TRY(begin_sweep(store, saving));
     s->update = update;
     memcpy(s->rule, rule, rule_bytes);
-    s->records = 0;
-    sort_units(store);
-    for (size_t u = 0; u < store->units; ++u) HIL_TRY(sweep_unit(store, s->order[u]));
+    for (size_t u = 0; u < store->units; ++u) {
+        note_given(s->order[u]);
+        if (saving || s->order[u]->sweeping) HIL_TRY(sweep_unit(store, s->order[u]));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_store_save(hil_store *store, const hil_saving *saving)
+{
+    struct hil_stream *s = store->stream;
+    HIL_TRY(begin_sweep(store, saving));
+    for (size_t u = 0; u < store->units; ++u) {
+        s->order[u]->sweeping = 0;
+        HIL_TRY(sweep_unit(store, s->order[u]));
+    }
     return HIL_OK;
 }
 
@@ -324,7 +365,7 @@ static hil_status square_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
     for (int m = 0; m < unit->members; ++m) {
         const hil_member *member = &unit->member[m];
         int64_t from, to;
-        if (overlap(member, job.base, job.base + job.count, &from, &to)) {
+        if (hil_member_overlap(member, job.base, job.base + job.count, &from, &to)) {
             hil_block block = make_block(&job, member, from, to);
             if (block.gradients)
                 hil_gradient_square(store, store->opening.pool, &block, from - member->offset,
@@ -375,7 +416,6 @@ hil_status hil_stream_open(hil_store *store)
     int64_t chunks = 0;
     for (size_t u = 0; u < store->units && store->options.training; ++u) {
         size_t staged = locate(store, &(record){.unit = &store->unit[u]}).staged;
-        if (!store->unit[u].trainable) continue;
         if (staged > most) most = staged;
         chunks += (store->unit[u].slice + store->plan->chunk - 1) / store->plan->chunk;
     }

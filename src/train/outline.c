@@ -10,6 +10,7 @@ hil_status hil_plan_create(hil_plan *plan, const hil_outline *outline)
     *plan = (hil_plan){.prefetch = true, .group = 1, .units = outline->units};
     plan->ranks = hil_outline_ranks(outline);
     plan->zero = 3;
+    plan->saves = outline->saves;
     plan->segments = outline->segments;
     HIL_TRY(HIL_ALLOC(plan->units, &plan->unit));
     return HIL_ALLOC(plan->segments, &plan->segment);

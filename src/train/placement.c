@@ -59,7 +59,6 @@ static uint64_t slot_bytes(const hil_plan *plan, const hil_outline *o, int64_t c
     uint64_t most = 0;
     for (size_t u = 0; u < o->units && o->training; ++u) {
         const hil_outline_unit *unit = &o->unit[u];
-        if (!unit->uses) continue;
         bool device = plan->apart && !all_on_device(unit, &plan->unit[u]);
         uint64_t sum = 0;
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
@@ -69,6 +68,18 @@ static uint64_t slot_bytes(const hil_plan *plan, const hil_outline *o, int64_t c
         if (sum > most) most = sum;
     }
     return most;
+}
+
+/* Where states become numbers for a checkpoint. */
+static uint64_t saving_bytes(const hil_plan *plan)
+{
+    return plan->saves ? hil_align_up((uint64_t)plan->chunk * sizeof(float)) : 0;
+}
+
+static uint64_t staging_bytes(const hil_plan *plan, const hil_outline *o)
+{
+    return (uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) + saving_bytes(plan) +
+           hil_align_up(plan->ring);
 }
 
 static bool uses_disk(const hil_plan *plan, const hil_outline *o)
@@ -138,7 +149,7 @@ static void size_staging(hil_plan *plan, const hil_outline *o, uint64_t share)
     for (;;) {
         int pages = plan->chunk > CHUNK_FEW ? PAGES_MOST : PAGES_LEAST;
         plan->ring = disk ? ring_of(plan->chunk, pages) : 0;
-        if ((uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) + plan->ring <= share) return;
+        if (staging_bytes(plan, o) <= share) return;
         if (plan->chunk <= CHUNK_FEW && plan->slots > SLOTS_LEAST) {
             --plan->slots;
         } else if (plan->chunk > CHUNK_LEAST) {
@@ -196,9 +207,8 @@ static void clear(hil_plan *plan, const hil_outline *o)
 void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HIL_TIERS])
 {
     need[HIL_DEVICE] = hil_align_up(plan->window) + hil_align_up(plan->work);
-    need[HIL_HOST] = (uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) +
-                     hil_align_up(plan->ring) + hil_align_up(plan->parked) +
-                     hil_align_up(plan->spilled);
+    need[HIL_HOST] =
+        staging_bytes(plan, o) + hil_align_up(plan->parked) + hil_align_up(plan->spilled);
     need[HIL_DISK] = 0;
     for (size_t u = 0; u < o->units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s) {
@@ -222,8 +232,7 @@ void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budg
         fill(plan, o, HIL_HOST, left(budget->host, parked + staging));
         rest = fill_disk(plan, o);
         size_staging(plan, o, left(budget->host, parked) / STAGING_SHARE);
-        uint64_t now =
-            (uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) + hil_align_up(plan->ring);
+        uint64_t now = staging_bytes(plan, o);
         if (now <= staging) break;
         staging = now;
     }

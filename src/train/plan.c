@@ -35,6 +35,7 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
         .segments = segments,
         .micros = (r->sequences + r->micro_batch - 1) / r->micro_batch,
         .training = r->training,
+        .saves = r->training,
     };
     return HIL_OK;
 }

@@ -89,7 +89,7 @@ static hil_status take_step(stage *s)
     hil_step step = {.micro = s->micro, .count = s->micros, .scale = 1};
     HIL_TRY(hil_engine_train(s->engine, &step, &loss));
     HIL_TRY(hil_store_norm(store, &norm));
-    HIL_TRY(hil_store_update(store, no_update, "", 1));
+    HIL_TRY(hil_store_update(store, no_update, "", 1, NULL));
     hil_store_step_end(store);
     return HIL_OK;
 }

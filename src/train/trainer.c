@@ -106,7 +106,7 @@ static hil_status update(hil_trainer *t, double lr, double norm)
                        .norm = norm,
                        .loss_scale = (double)t->scaling.scale,
                        .updates = t->step + 1 - t->scaling.skipped};
-    return hil_sweep_update(t->model->store, &t->optimizer, &step);
+    return hil_sweep_update(t->model->store, &t->optimizer, &step, NULL);
 }
 
 static void take_account(hil_trainer *t, hil_step_account *out)

@@ -13,7 +13,7 @@ static hil_status sweep(rig *r, double norm)
 {
     hil_optimizer optimizer = {rule, 0.9, rule->beta2, 1e-8, 0.1, 1};
     hil_update update = {.lr = 0.01, .norm = norm, .loss_scale = 1, .updates = ++updates};
-    return hil_sweep_update(r->store, &optimizer, &update);
+    return hil_sweep_update(r->store, &optimizer, &update, NULL);
 }
 
 typedef struct kind {

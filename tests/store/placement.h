@@ -21,6 +21,7 @@ typedef struct rig {
     hil_drive drive[2];
     bool dry; /* memory is only address space: nothing is computed */
     hil_square_fn *square;
+    const hil_saving *saving;                        /* of the next sweeps; NULL: none */
     hil_status (*sweep)(struct rig *r, double norm); /* the update of a step */
 } rig;
 
@@ -69,7 +70,7 @@ static inline int rig_segment(int p)
 static inline hil_status rig_sweep(rig *r, double norm)
 {
     float scale = (float)(1 / (1 + norm));
-    return hil_store_update(r->store, rig_rule, &scale, sizeof scale);
+    return hil_store_update(r->store, rig_rule, &scale, sizeof scale, r->saving);
 }
 
 /* Parameter `frozen` is one, when there is such a number. */
@@ -100,6 +101,7 @@ static inline void rig_create_as(rig *r, const hil_store_options *options, int f
         CHECK_OK(hil_store_declare_use(r->store, r->param[p], rig_segment(p)));
     CHECK_OK(hil_store_declare_use(r->store, r->param[0], 2));
     r->plan = (hil_plan){.prefetch = true,
+                         .saves = true,
                          .window = 1 << 20,
                          .ring = 256 << 10,
                          .spilled = 4 << 20,

@@ -11,11 +11,10 @@
 enum { EVERYTHING_ON_DEVICE, EVERYTHING_ON_DISK, MIXED }; /* mixes go on from there */
 
 /* Small windows, rings and slots; sums spill to disk. */
-static inline void runs_create_frozen(rig *r, hil_dtype dtype, int placement, int frozen)
+static inline void runs_create_as(rig *r, const hil_store_options *options, int placement,
+                                  int frozen)
 {
-    hil_store_options options = {
-        .compute = dtype, .training = true, .tile_size = 128 * 72 * 2, .moments = 2};
-    rig_create_as(r, &options, frozen);
+    rig_create_as(r, options, frozen);
     r->drive[0].path = r->drive[1].path = folder;
     if (placement == EVERYTHING_ON_DEVICE) return;
     for (size_t u = 0; u < r->plan.units; ++u)
@@ -29,6 +28,13 @@ static inline void runs_create_frozen(rig *r, hil_dtype dtype, int placement, in
     r->plan.chunk = 8192;
     r->plan.ring = (size_t)r->plan.chunk * 8;
     r->plan.spill = HIL_DISK;
+}
+
+static inline void runs_create_frozen(rig *r, hil_dtype dtype, int placement, int frozen)
+{
+    hil_store_options options = {
+        .compute = dtype, .training = true, .tile_size = 128 * 72 * 2, .moments = 2};
+    runs_create_as(r, &options, placement, frozen);
 }
 
 static inline void runs_create(rig *r, hil_dtype dtype, int placement)

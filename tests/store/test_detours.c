@@ -64,7 +64,7 @@ static hil_status step(rig *r, int number, double *norm, cost *c)
     float scale = (float)(1 / (1 + *norm));
     hil_status status = HIL_OK;
     /* Now and then the update is left out, as after an overflow. */
-    if (number != 5) status = hil_store_update(r->store, rig_rule, &scale, sizeof scale);
+    if (number != 5) status = hil_store_update(r->store, rig_rule, &scale, sizeof scale, NULL);
     hil_store_step_end(r->store);
     return status;
 }

@@ -74,7 +74,7 @@ static hil_status struck_step(rig *r, hit *h, bool *last, float *out)
     HIL_TRY(hil_store_norm(r->store, &norm));
     *out = (float)norm;
     float scale = (float)(1 / (1 + norm));
-    hil_status status = hil_store_update(r->store, rig_rule, &scale, sizeof scale);
+    hil_status status = hil_store_update(r->store, rig_rule, &scale, sizeof scale, NULL);
     hil_store_step_end(r->store);
     return status;
 }

@@ -42,10 +42,10 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call build,build-asan,-DHIL_SANITIZE=address$(comma)undefined)
 	$(ctest) build-asan -LE 'lint|install'
 
-# Left out: the slowest, whose threads other tests cover.
+# Left out: the slowest, whose threads other tests cover; and MPI, whose own threads are not for TSan.
 tsan: ## the tests of what runs on several threads under ThreadSanitizer
 	$(call build,build-tsan,-DHIL_SANITIZE=thread)
-	$(ctest) build-tsan -LE 'lint|install|cli|format' -E '^test_(attention_kernel|equality|gemm|norm|probe|tiny)$$'
+	$(ctest) build-tsan -LE 'lint|install|cli|format|mpi' -E '^test_(attention_kernel|equality|gemm|norm|probe|tiny)$$'
 
 fuzz: ## each fuzzer for FUZZ_SECONDS
 	@tools/deps.sh fuzz

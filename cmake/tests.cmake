@@ -1,5 +1,6 @@
 # tests/*/test_*.c are programs, tests/*/test_*.sh run with bash; exit 77 means skipped. A source
-# with a comment line "soak: --full" has a long version as well, which only `make soak` runs.
+# with a comment line "soak: --full" has a long version as well, which only `make soak` runs. Scripts
+# that start several ranks use tests/mpi.sh and are labelled mpi.
 function(hil_test name source)
   get_filename_component(folder ${source} DIRECTORY)
   get_filename_component(folder ${folder} NAME)
@@ -9,6 +10,10 @@ function(hil_test name source)
   set_tests_properties(${name} PROPERTIES LABELS ${folder} TIMEOUT 1800 SKIP_RETURN_CODE 77
     ENVIRONMENT "${environment}")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+  file(STRINGS ${source} ranks REGEX "/mpi\\.sh")
+  if(ranks) # of its own: several processes
+    set_tests_properties(${name} PROPERTIES LABELS "${folder};mpi" PROCESSORS 2)
+  endif()
   file(STRINGS ${source} long REGEX "^(/\\*|#) soak: --full")
   if(long)
     add_test(NAME ${name}_full CONFIGURATIONS soak COMMAND ${ARGN} --full)

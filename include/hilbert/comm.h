@@ -13,7 +13,7 @@ extern "C" {
 typedef struct hil_comm hil_comm;
 
 typedef struct hil_comm_options {
-    int expected; /* ranks that the launcher started, as its environment says; 0: no launcher */
+    int expected; /* ranks that the launcher started, as its environment says; 0 or 1: alone */
     const char *module; /* the file that speaks MPI; NULL: there is none */
     /* A rank is gone or does not answer. Called once, on a thread of its own, while others may wait
        for that rank for ever: it should tell the user `message` (NULL: another rank tells it) and
@@ -22,12 +22,19 @@ typedef struct hil_comm_options {
     void *context;
 } hil_comm_options;
 
-/* Connects to the other ranks. *out is NULL where there is no launcher. */
+/* Connects to the other ranks. *out is NULL for a process that is alone. */
 HIL_API hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options);
+/* Waits until every rank is here, unless one failed. */
 HIL_API void hil_comm_close(hil_comm *comm);
+/* This rank failed with the thread's current message and will not come to meet the others: what
+   they wait for ends with that message. Does nothing when the failure came from another rank, or
+   when all agreed on it. */
+HIL_API void hil_comm_fail(hil_comm *comm, hil_status status);
 /* Without a comm (NULL) there is one rank. */
 HIL_API int hil_comm_rank(const hil_comm *comm);
 HIL_API int hil_comm_size(const hil_comm *comm);
+/* The name and the version of the MPI that the module uses; fails where that is not installed. */
+HIL_API hil_status hil_comm_version(const char *module, const char **out);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 /* command.c - what the commands share: first steps, failures, output, signals. */
 #include "cli/command.h"
+#include "cli/ranks.h"
 
 #include <errno.h>
 #include <float.h>
@@ -19,7 +20,7 @@ const hil_range hil_range_up_to_one = {DBL_TRUE_MIN, 1, "more than 0 and at most
 
 int hil_command_fail(hil_status status)
 {
-    fprintf(stderr, "hilbert: %s\n", hil_status_message());
+    if (hil_ranks_first()) fprintf(stderr, "hilbert: %s\n", hil_status_message());
     return status == HIL_ERR_USAGE ? 2 : 1;
 }
 
@@ -64,8 +65,15 @@ void hil_command_catch_signals(const char *say)
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, SIGINT);
     sigaddset(&action.sa_mask, SIGTERM);
+    sigaddset(&action.sa_mask, SIGUSR1);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL); /* the one that mpirun hands on to its ranks */
+}
+
+int hil_command_stopped(void)
+{
+    return 128 + (hil_command_stop ? hil_command_stop : SIGTERM);
 }
 
 /* One write, past stdio: another thread may hold its lock for ever. A live line stays above. */

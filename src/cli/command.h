@@ -13,16 +13,18 @@ extern const hil_command hil_command_train, hil_command_eval, hil_command_genera
 bool hil_command_begin(const hil_command *command, int argc, char **argv, void *values,
                        hil_parsed *parsed, int *code);
 
-/* Prints the last failure as one line and gives its exit code. */
+/* Prints the last failure as one line, for all ranks, and gives its exit code. */
 int hil_command_fail(hil_status status);
 
 /* Pushes out what was written to the standard output; 0, or the exit code of the failure. */
 int hil_command_flush(void);
 
-/* The first SIGINT or SIGTERM from here on stores its number in hil_command_stop, which is zero
-   before; the second ends the program. `say` is printed at the first; may be NULL. */
+/* The first SIGINT, SIGTERM or SIGUSR1 from here on stores its number in hil_command_stop, which is
+   zero before; the second ends the program. `say` is printed at the first; may be NULL. */
 extern volatile int hil_command_stop;
 void hil_command_catch_signals(const char *say);
+/* The exit code of a command that stopped for a signal, of this rank or another. */
+int hil_command_stopped(void);
 
 /* For hil_comm_options.lost: prints the message, if this rank has it, and ends the process with
    HIL_COMMAND_LOST. Its main thread may hang, so nothing is waited for and nothing is saved. */

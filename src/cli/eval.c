@@ -1,6 +1,7 @@
 /* eval.c - hilbert eval. */
 #include "cli/command.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 
 #include <stdlib.h>
 
@@ -26,6 +27,36 @@ static const hil_option options[] = {
     ROW("json", ON, json, NULL, "print one JSON object"),
 };
 
+static int print_result(const hil_eval_result *result, bool json)
+{
+    if (json)
+        printf("{\"loss\": %.17g, \"perplexity\": %.17g, \"tokens\": %lld, "
+               "\"seconds\": %.6f, \"seconds_to_first_batch\": %.6f}\n",
+               result->loss, result->perplexity, (long long)result->tokens, result->seconds,
+               result->seconds_to_first_batch);
+    else
+        printf("loss %.6f, perplexity %.4f, %lld tokens, first batch after %.2f s\n", result->loss,
+               result->perplexity, (long long)result->tokens, result->seconds_to_first_batch);
+    return hil_command_flush();
+}
+
+static int evaluate(eval_values *values)
+{
+    hil_status status = hil_ranks_open(&values->run.comm);
+    if (status != HIL_OK) return hil_ranks_fail(status);
+    hil_progress progress;
+    hil_eval_result result;
+    hil_command_catch_signals(NULL);
+    values->run.stop = &hil_command_stop;
+    hil_progress_begin(&progress, stderr, hil_ranks_first() ? HIL_TALK_NORMAL : HIL_TALK_QUIET);
+    status = hil_eval(&values->run, &progress.hooks, &result);
+    hil_progress_end(&progress);
+    int code = status == HIL_OK                ? print_result(&result, values->json)
+               : status == HIL_ERR_INTERRUPTED ? hil_command_stopped()
+                                               : hil_command_fail(status);
+    return hil_ranks_close(values->run.comm, code);
+}
+
 static int run(int argc, char **argv)
 {
     eval_values values = {0};
@@ -34,29 +65,7 @@ static int run(int argc, char **argv)
     hil_parsed parsed;
     int code = 0;
     if (!hil_command_begin(&hil_command_eval, argc, argv, &values, &parsed, &code)) return code;
-    hil_progress progress;
-    hil_eval_result result;
-    hil_command_catch_signals(NULL);
-    values.run.stop = &hil_command_stop;
-    hil_progress_begin(&progress, stderr, HIL_TALK_NORMAL);
-    hil_status status = hil_eval(&values.run, &progress.hooks, &result);
-    hil_progress_end(&progress);
-    if (status == HIL_ERR_INTERRUPTED) {
-        code = 128 + hil_command_stop;
-    } else if (status != HIL_OK) {
-        code = hil_command_fail(status);
-    } else {
-        if (values.json)
-            printf("{\"loss\": %.17g, \"perplexity\": %.17g, \"tokens\": %lld, "
-                   "\"seconds\": %.6f, \"seconds_to_first_batch\": %.6f}\n",
-                   result.loss, result.perplexity, (long long)result.tokens, result.seconds,
-                   result.seconds_to_first_batch);
-        else
-            printf("loss %.6f, perplexity %.4f, %lld tokens, first batch after %.2f s\n",
-                   result.loss, result.perplexity, (long long)result.tokens,
-                   result.seconds_to_first_batch);
-        code = hil_command_flush();
-    }
+    code = evaluate(&values);
     hil_parsed_free(&parsed);
     return code;
 }
@@ -68,5 +77,6 @@ const hil_command hil_command_eval = {
     .example = "  hilbert eval --model tuned --data held-out.txt --seq 512\n",
     .option = options,
     .count = sizeof options / sizeof *options,
+    .ranks = true,
     .run = run,
 };

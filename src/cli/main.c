@@ -1,5 +1,6 @@
 /* main.c - hilbert COMMAND: finds the command and runs it. */
 #include "cli/command.h"
+#include "cli/ranks.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -33,7 +34,7 @@ static int print_help(void)
         printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
     printf("\nhilbert COMMAND --help   the options of a command with their defaults\n"
            "hilbert help COMMAND     the same\n"
-           "hilbert --version        the version\n\nExample:\n%s",
+           "hilbert --version        the version, and which MPI there is\n\nExample:\n%s",
            hil_command_train.example);
     return hil_command_flush();
 }
@@ -60,21 +61,44 @@ static int help(const char *name)
     return unknown(name);
 }
 
-int main(int argc, char **argv)
+static int print_version(void)
 {
-    if (!hold_standard_descriptors()) return 1;
-    signal(SIGPIPE, SIG_DFL); /* a reader that goes away ends the program quietly */
+    char mpi[1024];
+    hil_ranks_describe(mpi, sizeof mpi);
+    printf("hilbert %s\n%s\n", hil_version(), mpi);
+    return hil_command_flush();
+}
+
+static int run(const hil_command *command, int argc, char **argv)
+{
+    int ranks = hil_ranks_started();
+    if (ranks > 1 && !command->ranks)
+        return hil_command_fail(hil_fail(HIL_ERR_USAGE,
+                                         "%s runs in one process, but %d were started; start it "
+                                         "without mpirun or srun",
+                                         command->name, ranks));
+    return command->run(argc, argv);
+}
+
+static int choose(int argc, char **argv)
+{
     if (argc < 2)
         return hil_command_fail(hil_fail(
             HIL_ERR_USAGE, "a command is missing: train, eval, generate, tokenize, "
                            "inspect, export, verify, bench, probe or plan; see hilbert --help"));
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("hilbert %s\n", hil_version());
-        return hil_command_flush();
-    }
+    if (strcmp(argv[1], "--version") == 0) return print_version();
     if (strcmp(argv[1], "help") == 0) return help(argv[2]);
     for (size_t i = 0; i < COMMANDS; ++i)
-        if (strcmp(argv[1], commands[i]->name) == 0) return commands[i]->run(argc - 2, argv + 2);
+        if (strcmp(argv[1], commands[i]->name) == 0) return run(commands[i], argc - 2, argv + 2);
     return unknown(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    if (!hold_standard_descriptors()) return 1;
+    signal(SIGPIPE, SIG_DFL); /* a reader that goes away ends the program quietly */
+    hil_status status = hil_ranks_begin();
+    if (status != HIL_OK) return hil_command_fail(status);
+    return hil_ranks_end(choose(argc, argv));
 }

@@ -64,6 +64,7 @@ typedef struct hil_command {
         const char *name;    /* what it is; NULL: there is none */
         size_t offset;       /* of the field in the command's struct */
     } operand[HIL_OPERANDS]; /* arguments without a name, in their order; all are required */
+    bool ranks;              /* several processes share the work */
     int (*run)(int argc, char **argv); /* arguments after the name; gives the exit code */
 } hil_command;
 

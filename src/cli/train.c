@@ -1,6 +1,7 @@
 /* train.c - hilbert train. */
 #include "cli/command.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/train_options.h"
 
 #include <math.h>
@@ -55,6 +56,32 @@ static void print_summary(const hil_progress *progress, const char *model,
     fputs(" --prompt \"Once upon a time\"\n", out);
 }
 
+static int train(hil_train_values *values)
+{
+    hil_status status = hil_ranks_open(&values->run.comm);
+    if (status != HIL_OK) return hil_ranks_fail(status);
+    signal(SIGPIPE, SIG_IGN); /* a reader of the log that goes away is no reason to stop */
+    bool quiet = values->quiet || !hil_ranks_first();
+    hil_progress progress;
+    hil_progress_begin(&progress, stderr, quiet ? HIL_TALK_QUIET : HIL_TALK_NORMAL);
+    hil_command_catch_signals(!hil_ranks_first() ? NULL
+                              : progress.live    ? "\n" STOP_WORDS
+                                                 : STOP_WORDS);
+    values->run.stop = &hil_command_stop;
+    char cache[HIL_PATH_MAX];
+    values->run.probe_cache = hil_command_probe_cache(cache);
+    hil_train_result result = {.eval_loss = NAN};
+    status = hil_train(&values->run, &progress.hooks, &result);
+    hil_progress_end(&progress);
+    int code = 0;
+    if (status != HIL_OK)
+        code = hil_command_fail(status);
+    else if (!quiet)
+        print_summary(&progress, values->run.out, &result);
+    if (status == HIL_ERR_INTERRUPTED) code = hil_command_stopped();
+    return hil_ranks_close(values->run.comm, code);
+}
+
 static int run(int argc, char **argv)
 {
     hil_train_values values = {0};
@@ -62,24 +89,7 @@ static int run(int argc, char **argv)
     hil_parsed parsed;
     int code = 0;
     if (!hil_command_begin(&hil_command_train, argc, argv, &values, &parsed, &code)) return code;
-    signal(SIGPIPE, SIG_IGN); /* a reader of the log that goes away is no reason to stop */
-    hil_progress progress;
-    hil_progress_begin(&progress, stderr, values.quiet ? HIL_TALK_QUIET : HIL_TALK_NORMAL);
-    hil_command_catch_signals(progress.live ? "\n" STOP_WORDS : STOP_WORDS);
-    values.run.stop = &hil_command_stop;
-    char cache[HIL_PATH_MAX];
-    values.run.probe_cache = hil_command_probe_cache(cache);
-    hil_train_result result = {.eval_loss = NAN};
-    hil_status status = hil_train(&values.run, &progress.hooks, &result);
-    hil_progress_end(&progress);
-    if (status == HIL_ERR_INTERRUPTED) {
-        hil_command_fail(status);
-        code = 128 + hil_command_stop;
-    } else if (status != HIL_OK) {
-        code = hil_command_fail(status);
-    } else if (!values.quiet) {
-        print_summary(&progress, values.run.out, &result);
-    }
+    code = train(&values);
     hil_parsed_free(&parsed);
     return code;
 }
@@ -91,5 +101,6 @@ const hil_command hil_command_train = {
     .example = "  hilbert train --model gpt2 --data book.txt --out tuned --epochs 2 --lr 1e-5\n",
     .option = hil_train_rows,
     .count = HIL_TRAIN_ROWS,
+    .ranks = true,
     .run = run,
 };

@@ -63,7 +63,7 @@ static void part(hil_comm *comm)
 void hil_comm_close(hil_comm *comm)
 {
     if (!comm) return;
-    if (comm->module && comm->scratch && !is_broken(comm)) part(comm);
+    if (comm->scratch && comm->engine->together && !is_broken(comm)) part(comm);
     if (comm->engine) comm->engine->destroy(comm);
     hil_heart_stop(comm->heart); /* last: the engine's own end may wait for a rank that is lost */
     pthread_mutex_destroy(&comm->lock);

@@ -43,9 +43,6 @@ hil_status hil_comm_any(hil_comm *comm, unsigned char *bits, size_t bytes);
    the first that did. `flag` (may be NULL) becomes non-zero where it was for any rank. Also a
    barrier. */
 hil_status hil_comm_agree(hil_comm *comm, hil_channel channel, hil_status mine, int *flag);
-/* This rank failed with the thread's current message and will not come to meet the others: their
-   calls end. Does nothing when the failure came from another rank, or when all agreed on it. */
-void hil_comm_fail(hil_comm *comm, hil_status status);
 
 /* What this rank does from now on, for the message when it is lost. */
 void hil_comm_tell(hil_comm *comm, const char *format, ...) HIL_PRINTF(2, 3);

@@ -21,6 +21,7 @@ enum {
 
 typedef struct hil_comm_engine {
     const char *name;
+    bool together; /* ranks close their comms at the same time, because they end MPI there */
     void (*destroy)(hil_comm *comm);
     /* These block, see [Note: channels]; when the comm breaks, they fail with any message. */
     hil_status (*gather)(hil_comm *comm, hil_channel channel, const void *slice, void *whole,
@@ -34,7 +35,6 @@ typedef struct hil_comm_engine {
 struct hil_comm {
     const hil_comm_engine *engine; /* NULL: a comm of one rank needs none */
     void *state;                   /* the engine's */
-    void *module;                  /* the library that holds the engine, or NULL */
     int rank, size, local_rank, local_size;
     unsigned char *scratch;  /* [HIL_CHANNELS][size][HIL_COMM_PIECE] */
     struct hil_heart *heart; /* of an engine with several processes, see heart.h */

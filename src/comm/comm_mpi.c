@@ -184,7 +184,7 @@ static void destroy(hil_comm *comm)
     free(m);
 }
 
-static const hil_comm_engine engine = {"mpi", destroy, gather, exchange, NULL};
+static const hil_comm_engine engine = {"mpi", true, destroy, gather, exchange, NULL};
 
 static int find_place(hil_comm *comm)
 {

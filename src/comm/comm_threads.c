@@ -132,7 +132,7 @@ static void destroy(hil_comm *comm)
     if (last) team_destroy(t);
 }
 
-static const hil_comm_engine engine = {"threads", destroy, gather, exchange, fail};
+static const hil_comm_engine engine = {"threads", false, destroy, gather, exchange, fail};
 
 static hil_status team_create(int size, team **out)
 {

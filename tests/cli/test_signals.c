@@ -62,6 +62,7 @@ int main(void)
     check(SIGINT, SIGINT);
     check(SIGINT, SIGTERM);
     check(SIGTERM, SIGINT);
+    check(SIGUSR1, SIGTERM);
     signal(SIGINT, SIG_IGN); /* as a shell does for what it runs in the background */
     check(SIGINT, SIGINT);
     return 0;

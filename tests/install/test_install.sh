@@ -20,7 +20,7 @@ fi
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 version=$(pkg-config --modversion hilbert)
-[ "$("$prefix/bin/hilbert" --version)" = "hilbert $version" ] ||
+[ "$("$prefix/bin/hilbert" --version | head -n 1)" = "hilbert $version" ] ||
     die "the installed program does not say that it is hilbert $version"
 read -ra flags <<< "$(pkg-config --cflags hilbert)"
 read -ra libs <<< "$(pkg-config --libs hilbert)" # without --static: libhilbert.a is all there is

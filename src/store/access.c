@@ -264,6 +264,15 @@ hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, i
     return move(store, param, first, count, &(conversion){.state = state, .out = out});
 }
 
+/* What a rank does not hold are zero bits there. */
+hil_status hil_store_read_whole(hil_store *store, hil_param *param, hil_state state, float *out)
+{
+    size_t bytes = (size_t)param->elements * sizeof *out;
+    memset(out, 0, bytes);
+    HIL_TRY(hil_store_read(store, param, state, 0, param->elements, out));
+    return hil_comm_any(store->opening.comm, (unsigned char *)out, bytes);
+}
+
 hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
                            int64_t count, const float *in)
 {

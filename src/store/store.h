@@ -196,6 +196,8 @@ hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, i
                           int64_t count, float *out);
 hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
                            int64_t count, const float *in);
+/* All of a state, on every rank: all ranks meet here. */
+hil_status hil_store_read_whole(hil_store *store, hil_param *param, hil_state state, float *out);
 /* [Note: ranges] Whoever reads or writes a whole state does so in order, one range at a time:
    states may lie on disk in pages, and a range is what is left of the page (or of the tile, or of
    this rank's slice of it) in which its first element lies. Moves *first to the first element at or

@@ -269,7 +269,7 @@ hil_status hil_trainer_read(hil_trainer *t, const char *name, float *out, int64_
 {
     hil_param *p;
     HIL_TRY(find(t, name, count, &p));
-    return hil_store_read(t->model->store, p, HIL_MASTER, 0, count, out);
+    return hil_store_read_whole(t->model->store, p, HIL_MASTER, out);
 }
 
 hil_status hil_trainer_write(hil_trainer *t, const char *name, const float *in, int64_t count)

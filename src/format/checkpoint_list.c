@@ -252,7 +252,9 @@ static hil_status remove_unfinished(const char *folder)
     if (!dir) return HIL_OK;
     hil_status status = HIL_OK;
     for (struct dirent *entry; status == HIL_OK && (entry = readdir(dir));) {
-        if (strncmp(entry->d_name, "tmp-", 4) != 0) continue;
+        if (strncmp(entry->d_name, "tmp-", 4) != 0 &&
+            strncmp(entry->d_name, LATEST_FILE ".tmp.", sizeof LATEST_FILE ".tmp." - 1) != 0)
+            continue;
         status = hil_path_join(path, folder, entry->d_name);
         if (status == HIL_OK) status = hil_path_remove(path);
     }

@@ -313,10 +313,11 @@ static hil_status publish(hil_checkpoint_writer *w, const json_t *state)
     char kept[1024];
     HIL_TRY(write_manifest(w, state));
     HIL_TRY(hil_folder_sync(w->temporary));
-    if (hil_latest_read(w->folder, &before) != HIL_OK) before = -1;
+    hil_status status = hil_latest_read(w->folder, &before);
+    if (status != HIL_OK && status != HIL_ERR_INPUT) return status;
     if (rename(w->temporary, w->final) != 0) return fail_path("rename to", w->final);
     w->made = false;
-    hil_status status = hil_folder_sync(w->folder);
+    status = hil_folder_sync(w->folder);
     if (status == HIL_OK) status = hil_latest_write(w->folder, w->step);
     if (status == HIL_OK) return HIL_OK;
     snprintf(kept, sizeof kept, "%s", hil_status_message());

@@ -106,7 +106,7 @@ static void lose(hil_heart *heart, const char *message)
 static void lose_peer(hil_heart *heart, const peer *lost, int others)
 {
     char message[HIL_BEAT_TEXT], more[64] = "";
-    double silence = hil_clock_now() - lost->heard_at;
+    double silence = fmax(HIL_HEART_SILENCE, hil_clock_now() - lost->heard_at);
     if (others) snprintf(more, sizeof more, ", nor %d other rank%s", others, others > 1 ? "s" : "");
     if (lost->link.fd < 0)
         snprintf(message, sizeof message,
@@ -218,20 +218,25 @@ static void notice_pause(hil_heart *heart)
     if (gap > HIL_HEART_SILENCE - 2 * HIL_HEART_SECONDS) heart->paused_at = now;
 }
 
+/* Ranks behind one cut fall silent within a beat of each other: they are named together. */
 static void watch(hil_heart *heart)
 {
     double now = hil_clock_now();
-    double silence = HIL_HEART_SILENCE + (heart->speaks ? 0 : SPEAKER_SECONDS);
+    double limit = HIL_HEART_SILENCE + (heart->speaks ? 0 : SPEAKER_SECONDS);
     const peer *first = NULL;
     int silent = 0;
+    bool lost = false;
     for (int i = 0; i < heart->peers; ++i) {
         peer *each = &heart->peer[i];
-        if (each->left || now - each->heard_at < silence) continue;
+        double silence = now - each->heard_at;
+        if (each->left || silence < limit - 2 * HIL_HEART_SECONDS) continue;
         if (!first) first = each;
         ++silent;
+        if (silence < limit) continue;
+        lost = true;
         if (heart->told) each->left = true;
     }
-    if (first && !heart->told) lose_peer(heart, first, silent - 1);
+    if (lost && !heart->told) lose_peer(heart, first, silent - 1);
 }
 
 static void beat_once(hil_heart *heart)

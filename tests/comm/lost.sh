@@ -23,6 +23,7 @@ begin()
         done
         pids+=("$(cat "$work/job/pid.$rank")")
     done
+    sleep 0.6 # the hearts have told of a step
 }
 
 running() # running PID...: those that have not ended

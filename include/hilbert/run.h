@@ -79,6 +79,7 @@ typedef struct hil_train_options {
     const hil_disk_budget *disks;
     size_t disk_count;
     hil_io_kind io;
+    int zero;                 /* stage of ZeRO, with several ranks: 1, 2 or 3; 0: 3 */
     bool prefetch;            /* fetch ahead of use; false only to compare */
     const char *plan;         /* a file to follow instead of planning; may be NULL */
     const char *trace;        /* where a timeline of rank 0 is written; may be NULL */

@@ -29,6 +29,7 @@ typedef struct hil_trainer_options {
        the same options and call the same functions in the same order; each holds a part of the
        weights and states. Where one fails, all do. */
     hil_comm *comm;
+    int zero; /* stage of ZeRO, with several ranks: 1, 2 or 3; 0: 3 */
     /* A plan of what lives where is made for steps of `sequences` rows of `length` tokens (on each
        rank), `micro_batch` at a time (0: small ones); steps may be others where there is room. */
     int64_t sequences, length, micro_batch;

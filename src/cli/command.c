@@ -13,6 +13,7 @@ const hil_range hil_range_count = {1, 0x1p53, "a whole number of 1 or more"};
 const hil_range hil_range_index = {0, 0x1p53, "a whole number of 0 or more"};
 const hil_range hil_range_budget = {1, 0x1p63, "1 byte or more"};
 const hil_range hil_range_threads = {0, 4096, "0 (all) to 4096"};
+const hil_range hil_range_stage = {1, 3, "1, 2 or 3"};
 const hil_range hil_range_positive = {DBL_TRUE_MIN, DBL_MAX, "more than 0"};
 const hil_range hil_range_amount = {0, DBL_MAX, "0 or more"};
 const hil_range hil_range_below_one = {0, 1 - DBL_EPSILON / 2, "at least 0 and less than 1"};

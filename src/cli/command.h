@@ -38,6 +38,7 @@ extern const hil_range hil_range_count;     /* whole numbers from 1 */
 extern const hil_range hil_range_index;     /* whole numbers from 0 */
 extern const hil_range hil_range_budget;    /* bytes from 1 */
 extern const hil_range hil_range_threads;   /* a sane number of threads, 0 for all */
+extern const hil_range hil_range_stage;     /* 1 to 3 */
 extern const hil_range hil_range_positive;  /* numbers above 0 */
 extern const hil_range hil_range_amount;    /* numbers from 0 */
 extern const hil_range hil_range_below_one; /* [0, 1) */

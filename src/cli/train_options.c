@@ -59,6 +59,8 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
     ROW("tile-size", SIZE, run.tile_size, "SIZE",
         "larger matrices are split; K, M, G, T are powers of 1024"),
     HIL_MEMORY_ROWS(hil_train_values, run., .group = "Memory"),
+    ROW("zero", WHOLE, run.zero, "1|2|3", "stage of ZeRO: what several ranks divide",
+        .range = &hil_range_stage),
     ROW("prefetch", CHOICE, run.prefetch, "off|on", "fetch ahead of use; off only to compare"),
     ROW("plan", TEXT, run.plan, "FILE", "follow this plan (of hilbert plan --json)",
         .initial = "chosen"),

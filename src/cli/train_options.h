@@ -10,7 +10,7 @@ typedef struct hil_train_values {
     bool quiet, json;
 } hil_train_values;
 
-enum { HIL_TRAIN_ROWS = 41 };
+enum { HIL_TRAIN_ROWS = 42 };
 extern const hil_option hil_train_rows[HIL_TRAIN_ROWS];
 
 #endif

@@ -24,6 +24,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .cache = o->cache,
         .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, 1},
         .io = o->io,
+        .zero = o->zero,
         .threads = o->threads,
         .prefetch = o->prefetch,
         .spare = o->spare,
@@ -71,7 +72,8 @@ static hil_status open_store(hil_trainer *t, const hil_observer *observer)
                                  .plan = &p->plan,
                                  .pool = t->pool,
                                  .update = t->update,
-                                 .square = hil_block_square};
+                                 .square = hil_block_square,
+                                 .comm = t->options.comm};
     return hil_store_open(t->model->store, &opening);
 }
 
@@ -100,7 +102,9 @@ static hil_status prepare(hil_trainer *t)
                                .training = o->training,
                                .tile_size = o->tile_size,
                                .moments = t->optimizer.rule->moments,
-                               .codec = t->optimizer.rule->codec};
+                               .codec = t->optimizer.rule->codec,
+                               .rank = hil_comm_rank(o->comm),
+                               .ranks = hil_comm_size(o->comm)};
     HIL_TRY(hil_pool_create(&t->pool, o->threads));
     HIL_TRY(hil_pool_create(&t->update, o->threads));
     HIL_TRY(hil_store_arrange(t->model->store, &store));

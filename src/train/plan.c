@@ -36,6 +36,7 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
         .micros = (r->sequences + r->micro_batch - 1) / r->micro_batch,
         .training = r->training,
         .saves = r->training,
+        .ranks = hil_comm_size(r->comm),
     };
     return HIL_OK;
 }

@@ -32,6 +32,7 @@ void hil_train_defaults(hil_train_options *options)
         .shuffle = true,
         .keep = 2,
         .tile_size = trainer.tile_size,
+        .zero = 3,
         .prefetch = true,
     };
 }

@@ -44,6 +44,7 @@ static hil_status check_options(const hil_train_options *o)
     HIL_TRY(check_range("eval-fraction", o->eval_fraction, 0, 0.99));
     HIL_TRY(check_range("eval-every", (double)o->eval_every, 0, 1e15));
     HIL_TRY(check_range("save-every", (double)o->save_every, 0, 1e15));
+    HIL_TRY(check_range("zero", (double)o->zero, 0, 3));
     HIL_TRY(check_range("keep", (double)o->keep, 1, 1e6));
     return HIL_OK;
 }
@@ -137,6 +138,7 @@ static hil_status open_model(job *j)
     trainer.recompute = o->recompute;
     trainer.tile_size = o->tile_size;
     trainer.comm = o->comm;
+    trainer.zero = o->zero;
     trainer.sequences = j->share;
     trainer.length = j->run.seq;
     trainer.micro_batch = j->run.micro_batch;

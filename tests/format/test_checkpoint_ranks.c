@@ -1,0 +1,182 @@
+/* A checkpoint that any number of ranks wrote, wherever their states lay, is the same files, and
+   any other number takes back the same bits. */
+#include "store/slices.h"
+
+#include "format/checkpoint_manifest.h"
+#include "io/file.h"
+
+static const int counts[] = {1, 2, 3, 4, 8};
+enum { COUNTS = 5 };
+
+static float *expected[PARAMS][HIL_STATES]; /* what one rank reads back */
+static char place[HIL_PATH_MAX];
+
+typedef enum task { WRITE, SAVE, LOAD } task;
+
+/* One rank's work, on its thread. */
+typedef struct worker {
+    mate mate;
+    task task;
+    int64_t step;
+    char path[HIL_PATH_MAX]; /* the checkpoints */
+    pthread_t thread;
+} worker;
+
+/* Any number will do; these have all their bits in use. */
+static float value_of(int p, int state, int64_t element)
+{
+    uint32_t word[4];
+    hil_philox(9, (uint64_t)(p * HIL_STATES + state), (uint64_t)element, word);
+    float value = (float)(int32_t)word[0] * 0x1p-31f;
+    return state == HIL_MOMENT2 ? value * value : value; /* second moments have no sign */
+}
+
+static hil_status fill_states(mate *m)
+{
+    float *range;
+    HIL_TRY(HIL_ALLOC(hil_store_range(m->store), &range));
+    for (int p = 0; p < PARAMS; ++p)
+        for (int s = 0; s < HIL_STATES; ++s) {
+            hil_param *param = m->param[p];
+            if (!hil_param_has(param, (hil_state)s)) continue;
+            for (int64_t at = 0, n; (n = hil_param_held(param, &at)); at += n) {
+                for (int64_t k = 0; k < n; ++k) range[k] = value_of(p, s, at + k);
+                CHECK_OK(hil_store_write(m->store, param, (hil_state)s, at, n, range));
+            }
+        }
+    hil_free(range);
+    return HIL_OK;
+}
+
+/* Every element that this rank holds, against what one rank had. */
+static hil_status compare(mate *m, bool take)
+{
+    float *range;
+    HIL_TRY(HIL_ALLOC(hil_store_range(m->store), &range));
+    for (int p = 0; p < PARAMS; ++p)
+        for (int s = 0; s < HIL_STATES; ++s) {
+            hil_param *param = m->param[p];
+            if (!hil_param_has(param, (hil_state)s)) continue;
+            for (int64_t at = 0, n; (n = hil_param_held(param, &at)); at += n) {
+                CHECK_OK(hil_store_read(m->store, param, (hil_state)s, at, n, range));
+                if (take) memcpy(expected[p][s] + at, range, (size_t)n * 4);
+                CHECK(memcmp(expected[p][s] + at, range, (size_t)n * 4) == 0);
+            }
+        }
+    hil_free(range);
+    return HIL_OK;
+}
+
+static hil_status do_task(worker *w)
+{
+    mate *m = &w->mate;
+    hil_checkpoint_found found;
+    HIL_TRY(mate_open(m));
+    if (w->task == LOAD) {
+        HIL_TRY(hil_checkpoint_find(w->path, m->comm, &found));
+        CHECK_INT(found.step, w->step);
+        CHECK_TEXT(found.warning, "");
+        HIL_TRY(hil_checkpoint_load(w->path, found.step, m->store));
+        return compare(m, false);
+    }
+    HIL_TRY(fill_states(m));
+    if (w->task == WRITE) return compare(m, true);
+    json_t *state = json_pack("{s:I}", "step", (json_int_t)w->step);
+    hil_checkpoint_options options = {
+        .folder = w->path, .step = w->step, .store = m->store, .comm = m->comm};
+    hil_status status = hil_checkpoint_save(&options, state);
+    json_decref(state);
+    return status;
+}
+
+static void *work(void *argument)
+{
+    worker *w = argument;
+    CHECK_OK(do_task(w));
+    mate_close(&w->mate);
+    return NULL;
+}
+
+static void run_ranks(const setting *s, task what, int64_t step, const char *at)
+{
+    static worker worker_of[MATES];
+    hil_comm *comm[MATES] = {NULL};
+    if (s->ranks > 1) CHECK_OK(hil_comm_threads_create(s->ranks, comm));
+    for (int r = 0; r < s->ranks; ++r) {
+        worker *w = &worker_of[r];
+        *w = (worker){.task = what, .step = step};
+        snprintf(w->path, sizeof w->path, "%s", at);
+        mate_create(&w->mate, s, r, comm[r]);
+        CHECK(pthread_create(&w->thread, NULL, work, w) == 0);
+    }
+    for (int r = 0; r < s->ranks; ++r) CHECK(pthread_join(worker_of[r].thread, NULL) == 0);
+    for (int r = 0; r < s->ranks; ++r) {
+        mate_destroy(&worker_of[r].mate);
+        hil_comm_close(comm[r]);
+    }
+}
+
+static setting setting_of(int ranks, hil_dtype dtype, hil_rule_kind rule, int tiers)
+{
+    return (setting){.ranks = ranks,
+                     .dtype = dtype,
+                     .rule = rule,
+                     .prefetch = true,
+                     .tiers = tiers,
+                     .window = 1 << 20,
+                     .chunk = 4096};
+}
+
+static void check_same_file(const char *a, const char *b, const char *name)
+{
+    char x[HIL_PATH_MAX], y[HIL_PATH_MAX];
+    hil_map of_a, of_b;
+    CHECK_OK(hil_path_join(x, a, name));
+    CHECK_OK(hil_path_join(y, b, name));
+    CHECK_INT(hil_file_exists(x), hil_file_exists(y));
+    if (!hil_file_exists(x)) return;
+    CHECK_OK(hil_map_open(&of_a, x));
+    CHECK_OK(hil_map_open(&of_b, y));
+    CHECK_INT(of_a.size, of_b.size);
+    CHECK(memcmp(of_a.data, of_b.data, of_a.size) == 0);
+    hil_map_close(&of_a);
+    hil_map_close(&of_b);
+}
+
+static void check_rule(hil_dtype dtype, hil_rule_kind rule)
+{
+    char by[COUNTS][HIL_PATH_MAX], name[64], first[HIL_PATH_MAX], other[HIL_PATH_MAX];
+    setting alone = setting_of(1, dtype, rule, HIL_DEVICE);
+    run_ranks(&alone, WRITE, 0, "");
+    for (int i = 0; i < COUNTS; ++i) {
+        snprintf(name, sizeof name, "by-%d", counts[i]);
+        CHECK_OK(hil_path_join(by[i], place, name));
+        setting s = setting_of(counts[i], dtype, rule, HIL_TIERS + i);
+        run_ranks(&s, SAVE, 7, by[i]);
+        CHECK_OK(hil_step_path(first, by[0], 7));
+        CHECK_OK(hil_step_path(other, by[i], 7));
+        for (int k = 0; k < HIL_STATES; ++k) check_same_file(first, other, hil_state_file[k]);
+    }
+    for (int i = 0; i < COUNTS; ++i)
+        for (int k = 0; k < COUNTS; ++k) {
+            setting s = setting_of(counts[k], dtype, rule, HIL_TIERS + 5 + i);
+            run_ranks(&s, LOAD, 7, by[i]);
+        }
+    CHECK_OK(hil_path_remove(place));
+}
+
+int main(void)
+{
+    fixture_open();
+    CHECK_OK(hil_path_join(place, folder, "checkpoints"));
+    for (int p = 0; p < PARAMS; ++p)
+        for (int s = 0; s < HIL_STATES; ++s)
+            CHECK_OK(HIL_ALLOC(hil_shape_count(&specs[p].shape), &expected[p][s]));
+    check_rule(HIL_BF16, HIL_ADAMW);
+    check_rule(HIL_F32, HIL_LION);
+    check_rule(HIL_F16, HIL_ADAMW8BIT);
+    for (int p = 0; p < PARAMS; ++p)
+        for (int s = 0; s < HIL_STATES; ++s) hil_free(expected[p][s]);
+    fixture_close();
+    return 0;
+}

@@ -37,26 +37,28 @@ void hil_train_defaults(hil_train_options *options)
     };
 }
 
-static hil_status save(job *j)
+/* The checkpoint that the last sweep fills is of this moment, and becomes whole. */
+static hil_status end_save(job *j)
 {
-    if (j->saved == j->run.step) return HIL_OK;
     json_t *state;
-    hil_comm_tell(j->comm, "step %lld, saving", (long long)j->run.step);
-    HIL_TRY(hil_ranks_follow(j->comm, hil_metrics_sync(&j->metrics)));
     j->run.scaling = j->trainer->scaling;
     HIL_TRY(hil_state_write(j->options, &j->run, &state));
-    hil_checkpoint_options options = {.folder = j->folder.checkpoints,
-                                      .step = j->run.step,
-                                      .store = j->model->store,
-                                      .comm = j->comm,
-                                      .model = j->source.folder,
-                                      .config = j->source.config_path};
-    hil_status status = hil_checkpoint_save(&options, state);
-    json_decref(state);
-    HIL_TRY(status);
-    j->saved = j->run.step;
-    if (j->rank == 0) status = hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep);
-    return hil_ranks_follow(j->comm, status);
+    return hil_saver_end(&j->saver, state);
+}
+
+/* What no sweep has saved. */
+static hil_status save_now(job *j)
+{
+    const hil_saving *saving;
+    HIL_TRY(hil_saver_begin(&j->saver, j->run.step, &saving));
+    HIL_TRY(hil_store_save(j->model->store, saving));
+    return end_save(j);
+}
+
+static hil_status wait_saved(job *j)
+{
+    hil_comm_tell(j->comm, "step %lld, saving", (long long)j->run.step);
+    return hil_saver_wait(&j->saver);
 }
 
 static hil_status evaluate(job *j, double *loss)
@@ -73,15 +75,16 @@ static hil_status evaluate(job *j, double *loss)
 }
 
 /* Says which step broke and what is left to go on from. */
-static hil_status name_step(const job *j, hil_status status)
+static hil_status name_step(job *j, hil_status status)
 {
     char line[800];
     if (status != HIL_ERR_NUMERIC) return status;
     snprintf(line, sizeof line, "%s", hil_status_message());
-    if (j->saved >= 0)
+    hil_saver_close(&j->saver);
+    if (j->saver.saved >= 0)
         return hil_fail(status, "step %lld: %s; the last good checkpoint is %s/step-%lld",
                         (long long)j->run.step + 1, line, j->folder.checkpoints,
-                        (long long)j->saved);
+                        (long long)j->saver.saved);
     return hil_fail(status, "step %lld: %s; there is no checkpoint yet (try a smaller --lr)",
                     (long long)j->run.step + 1, line);
 }
@@ -141,12 +144,12 @@ static bool every(int64_t n, int64_t step)
     return n > 0 && step % n == 0;
 }
 
-/* One rank was asked to stop: all do, after the same step. */
+/* One rank was asked to stop, or could not save: all stop, after the same step. */
 static hil_status agree_to_stop(job *j)
 {
     const volatile int *stop = j->options->stop;
     if (stop && *stop) j->stop = 1;
-    return hil_comm_agree(j->comm, HIL_CHANNEL_CONTROL, HIL_OK, &j->stop);
+    return hil_comm_agree(j->comm, HIL_CHANNEL_CONTROL, hil_saver_check(&j->saver), &j->stop);
 }
 
 static hil_status loop(job *j, hil_train_result *result)
@@ -154,18 +157,23 @@ static hil_status loop(job *j, hil_train_result *result)
     const hil_train_options *o = j->options;
     j->started = hil_clock_now();
     while (j->run.step < j->steps) {
+        int64_t step = j->run.step + 1;
+        bool save = every(o->save_every, step) || step == j->steps;
+        j->trainer->saving = NULL;
+        if (save) HIL_TRY(hil_saver_begin(&j->saver, step, &j->trainer->saving));
         HIL_TRY(one_step(j, result));
         HIL_TRY(agree_to_stop(j));
-        bool stop = j->stop && j->run.step < j->steps;
-        if (j->held_out && every(o->eval_every, j->run.step))
-            HIL_TRY(evaluate(j, &result->eval_loss));
-        if (stop || every(o->save_every, j->run.step) || j->run.step == j->steps) HIL_TRY(save(j));
-        if (stop)
-            return hil_fail(
-                HIL_ERR_INTERRUPTED,
-                "stopped after step %lld, saved; go on with the same command and --resume",
-                (long long)j->run.step);
+        if (j->held_out && every(o->eval_every, step)) HIL_TRY(evaluate(j, &result->eval_loss));
+        bool stop = j->stop && step < j->steps;
+        if (save) HIL_TRY(end_save(j));
+        if (stop && !save) HIL_TRY(save_now(j));
+        if (!stop) continue;
+        HIL_TRY(wait_saved(j));
+        return hil_fail(HIL_ERR_INTERRUPTED,
+                        "stopped after step %lld, saved; go on with the same command and --resume",
+                        (long long)step);
     }
+    HIL_TRY(wait_saved(j));
     if (j->held_out) HIL_TRY(evaluate(j, &result->eval_loss));
     result->seconds = hil_clock_now() - j->started;
     return HIL_OK;
@@ -176,7 +184,8 @@ static hil_status export_model(job *j)
 {
     hil_status status = HIL_OK;
     hil_comm_tell(j->comm, j->rank ? "waiting for the model's files" : "writing the model");
-    if (j->rank == 0) status = hil_folder_export(&j->folder, j->saved, j->save_dtype, j->observer);
+    if (j->rank == 0)
+        status = hil_folder_export(&j->folder, j->saver.saved, j->save_dtype, j->observer);
     return hil_ranks_follow(j->comm, status);
 }
 
@@ -213,7 +222,7 @@ hil_status hil_train(const hil_train_options *options, const hil_observer *obser
              .comm = options->comm,
              .rank = rank,
              .folder.lock = {-1},
-             .saved = -1};
+             .saver.saved = -1};
     *result = (hil_train_result){.eval_loss = NAN, .ranks = hil_comm_size(options->comm)};
     hil_status status = run_job(&j, result);
     if (status != HIL_OK) hil_comm_fail(options->comm, status);

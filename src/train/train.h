@@ -5,6 +5,7 @@
 #include "train/batches.h"
 #include "train/folder.h"
 #include "train/metrics.h"
+#include "train/saver.h"
 #include "train/state.h"
 
 /* Everything a run holds. */
@@ -25,11 +26,11 @@ typedef struct hil_training {
     hil_dtype save_dtype;
     int64_t parameters;
     hil_run_state run;
+    hil_saver saver;
     int64_t steps;   /* the last one */
     int64_t share;   /* of a batch, the sequences of this rank */
     int64_t *index;  /* of their windows */
     int stop;        /* all ranks know that the run is to stop */
-    int64_t saved;   /* step of the newest checkpoint, -1: none */
     double started;  /* of the loop */
     int64_t resumed; /* steps that were there before */
 } hil_training;

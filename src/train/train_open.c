@@ -210,16 +210,16 @@ static hil_status load(job *j, int64_t step)
                         (long long)j->run.step, (long long)j->steps);
     HIL_TRY(hil_checkpoint_load(j->folder.checkpoints, step, j->model->store));
     j->trainer->scaling = j->run.scaling;
-    j->trainer->step = j->saved = j->resumed = j->run.step;
+    j->trainer->step = j->saver.saved = j->resumed = j->run.step;
     return HIL_OK;
 }
 
 /* What rank 0 does with its folder before the first step. */
 static hil_status begin_folder(job *j)
 {
-    if (j->saved >= 0) {
-        HIL_TRY(hil_checkpoint_return_to(j->folder.checkpoints, j->saved));
-        hil_note(j->observer, "resuming after step %lld", (long long)j->saved);
+    if (j->saver.saved >= 0) {
+        HIL_TRY(hil_checkpoint_return_to(j->folder.checkpoints, j->saver.saved));
+        hil_note(j->observer, "resuming after step %lld", (long long)j->saver.saved);
     }
     HIL_TRY(hil_folder_begin(&j->folder, j->options));
     HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep));
@@ -240,11 +240,21 @@ static hil_status share_metrics(job *j)
     return HIL_OK;
 }
 
+static void open_saver(job *j)
+{
+    j->saver.options = (hil_checkpoint_options){.folder = j->folder.checkpoints,
+                                                .store = j->model->store,
+                                                .comm = j->comm,
+                                                .model = j->source.folder,
+                                                .config = j->source.config_path};
+    j->saver.metrics = &j->metrics;
+    j->saver.keep = j->options->keep;
+}
+
 /* Takes up the newest whole checkpoint, if there is one. */
 static hil_status resume(job *j)
 {
     hil_checkpoint_found found = {.step = -1};
-    j->saved = -1;
     if (j->options->resume) {
         hil_comm_tell(j->comm, "looking for a checkpoint");
         HIL_TRY(hil_checkpoint_find(j->folder.checkpoints, j->comm, &found));
@@ -334,6 +344,7 @@ hil_status hil_training_open(job *j)
     HIL_TRY(open_model(j));
     HIL_TRY(open_data(j));
     HIL_TRY(check_space(j));
+    open_saver(j);
     HIL_TRY(resume(j));
     tell_job(j);
     return tell_plan(j);
@@ -341,6 +352,7 @@ hil_status hil_training_open(job *j)
 
 void hil_training_close(job *j)
 {
+    hil_saver_close(&j->saver);
     hil_metrics_close(&j->metrics);
     hil_trainer_destroy(j->trainer);
     hil_timeline_close(j->timeline);

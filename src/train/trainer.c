@@ -106,7 +106,13 @@ static hil_status update(hil_trainer *t, double lr, double norm)
                        .norm = norm,
                        .loss_scale = (double)t->scaling.scale,
                        .updates = t->step + 1 - t->scaling.skipped};
-    return hil_sweep_update(t->model->store, &t->optimizer, &step, NULL);
+    return hil_sweep_update(t->model->store, &t->optimizer, &step, t->saving);
+}
+
+/* A step without an update. */
+static hil_status save_unchanged(hil_trainer *t)
+{
+    return t->saving ? hil_store_save(t->model->store, t->saving) : HIL_OK;
 }
 
 static void take_account(hil_trainer *t, hil_step_account *out)
@@ -189,7 +195,7 @@ static hil_status take_step(hil_trainer *t, stepping *s, double lr, hil_step_res
     *result = (hil_step_result){.tokens = s->tokens};
     if (s->tokens == 0) { /* nothing to learn from: all of it lies inside prompts */
         ++t->step;
-        return HIL_OK;
+        return save_unchanged(t);
     }
     hil_account_skip(t->tiers.links, &t->spent);
     hil_status status = HIL_OK;
@@ -198,7 +204,7 @@ static hil_status take_step(hil_trainer *t, stepping *s, double lr, hil_step_res
     result->loss = s->loss / (double)s->tokens;
     result->grad_norm = norm;
     hil_comm_tell(t->options.comm, "step %lld, update", (long long)t->step + 1);
-    if (finite) HIL_TRY_DONE(update(t, lr, norm));
+    HIL_TRY_DONE(finite ? update(t, lr, norm) : save_unchanged(t));
     hil_scaling_advance(&t->scaling, finite);
     ++t->step;
     take_account(t, &result->account);

@@ -1,5 +1,7 @@
 /* A damaged checkpoint is noticed, whichever byte is wrong, and the whole one before it is used. */
+/* soak: --full */
 #include "format/checkpoint.h"
+#include "hilbert/checkpoint.h"
 #include "job.h"
 
 #include <fcntl.h>
@@ -31,17 +33,32 @@ static void check_found(const char *checkpoints, int64_t step, bool warned)
     CHECK_INT(found.warning[0] != 0, warned);
 }
 
-/* `stride` 1: every byte. */
-static void flip_each(const char *checkpoints, const char *path, off_t stride)
+/* What `hilbert verify` says of the run. */
+static hil_status verify(const char *checkpoints)
+{
+    FILE *out = fopen("/dev/null", "w");
+    CHECK(out != NULL);
+    hil_status status = hil_checkpoint_verify_path(checkpoints, false, NULL, out);
+    fclose(out);
+    return status;
+}
+
+/* Flips a bit of every byte in turn, or of `most` of them by chance and of the outermost; `step` is
+   what is found then. */
+static void flip_each(const char *checkpoints, const char *path, off_t most, int64_t step)
 {
     off_t size = size_of(path);
-    for (off_t i = 0; i * stride < size + stride; ++i) {
-        off_t at = i * stride < size ? i * stride : size - 1;
+    unsigned seed = (unsigned)size;
+    for (off_t at = 0; at < size; ++at) {
+        if (at > 0 && at < size - 1 && (off_t)rand_r(&seed) % size >= most) continue;
         flip(path, at);
-        check_found(checkpoints, 2, true);
+        CHECK_FAILS(verify(checkpoints), HIL_ERR_INPUT, "is damaged");
+        CHECK(strstr(hil_status_message(), path));
+        check_found(checkpoints, step, true);
         flip(path, at);
     }
     check_found(checkpoints, 4, false);
+    CHECK_OK(verify(checkpoints));
 }
 
 static void cut_each(const char *checkpoints, const char *path)
@@ -53,7 +70,7 @@ static void cut_each(const char *checkpoints, const char *path)
     memcpy(bytes, map.data, map.size);
     size_t size = map.size;
     hil_map_close(&map);
-    size_t cuts[] = {0, 1, 8, size / 2, size - 1};
+    size_t cuts[] = {0, 1, 2, size / 2, size - 1};
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; ++i) {
         CHECK_OK(hil_file_write(path, bytes, cuts[i]));
         check_found(checkpoints, 2, true);
@@ -71,8 +88,8 @@ static void spoil_pointer(const char *checkpoints)
     static const struct {
         const char *text;
         bool warned;
-    } spoilt[] = {{"", true},        {"step-", true},   {"step-4", true},
-                  {"step-4\n", true}, {"step-4x", true}, {"../step-4", true},
+    } spoilt[] = {{"", true},         {"step-", true},    {"step-4", true},
+                  {"step-4\n", true}, {"step-4x", true},  {"../step-4", true},
                   {"step-9\n", true}, {"\xff\xfe", true}, {"step-99999999999999999999", true}};
     char path[JOB_PATH];
     CHECK_OK(hil_path_join(path, checkpoints, "latest"));
@@ -82,7 +99,7 @@ static void spoil_pointer(const char *checkpoints)
     }
     CHECK(unlink(path) == 0);
     check_found(checkpoints, 4, false);
-    CHECK_OK(hil_file_write(path, "step-4\n", 7));
+    CHECK_OK(hil_checkpoint_return_to(checkpoints, 4));
 }
 
 static void take_note(void *context, const char *line)
@@ -120,25 +137,50 @@ static void check_run(job_place *place, hil_train_options *options, const char *
     CHECK(hil_file_exists(path));
 }
 
-int main(void)
+/* The golden model and a file of its tokenizer. */
+static void copy_model(job_place *place, hil_train_options *options)
 {
-    static const char *const files[] = {"manifest.json", "master.safetensors",
-                                        "moment1.safetensors", "moment2.safetensors"};
+    static const char *const files[] = {"config.json", "generation_config.json",
+                                        "model.safetensors"};
+    static char model[JOB_PATH];
+    char from[JOB_PATH], to[JOB_PATH];
+    CHECK_OK(hil_folder_create(job_path(place, model, "model")));
+    for (int i = 0; i < 3; ++i) {
+        CHECK_OK(hil_path_join(from, options->model, files[i]));
+        CHECK_OK(hil_path_join(to, model, files[i]));
+        CHECK_OK(hil_file_copy(from, to));
+    }
+    CHECK_OK(hil_path_join(to, model, "special_tokens_map.json"));
+    CHECK_OK(hil_file_write(to, "{\"eos_token\": \"<|endoftext|>\"}\n", 32));
+    options->model = model;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const files[] = {"manifest.json",          "config.json",
+                                        "generation_config.json", "master.safetensors",
+                                        "moment1.safetensors",    "moment2.safetensors",
+                                        "special_tokens_map.json"};
+    bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
+    off_t most = full ? (off_t)1 << 40 : 60;
     job_place place;
     char out[JOB_PATH], checkpoints[JOB_PATH], path[JOB_PATH], name[64];
     job_begin(&place);
     hil_train_options options = job_options(&place, "gpt2_untied", job_path(&place, out, "run"));
+    copy_model(&place, &options);
     options.steps = 4;
     options.save_every = 2;
     job_train(&options);
     job_path(&place, checkpoints, "run/checkpoints");
     check_found(checkpoints, 4, false);
-    for (int i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
         snprintf(name, sizeof name, "step-4/%s", files[i]);
         CHECK_OK(hil_path_join(path, checkpoints, name));
-        flip_each(checkpoints, path, i == 0 ? 1 : 977);
+        flip_each(checkpoints, path, most, 2);
         cut_each(checkpoints, path);
     }
+    CHECK_OK(hil_path_join(path, checkpoints, "latest"));
+    flip_each(checkpoints, path, size_of(path), 4);
     spoil_pointer(checkpoints);
     check_run(&place, &options, checkpoints);
     job_end(&place);

@@ -258,12 +258,18 @@ void hil_progress_account(const hil_progress *progress, const hil_train_result *
     uint64_t steps = (uint64_t)progress->steps;
     char line[200] = "", bytes[4][32];
     add_tiers(line, sizeof line, a, &result->budget);
-    fprintf(progress->out, "peaks%s\n", line);
+    fprintf(progress->out, "peaks%s", line);
+    if (result->ranks > 1) fprintf(progress->out, " (rank 0 of %d)", result->ranks);
+    fputc('\n', progress->out);
     fprintf(progress->out, "moved per step: disk read %s, written %s; to the device %s, back %s\n",
             hil_progress_bytes(bytes[0], a->disk_read_bytes / steps),
             hil_progress_bytes(bytes[1], a->disk_written_bytes / steps),
             hil_progress_bytes(bytes[2], a->to_device_bytes / steps),
             hil_progress_bytes(bytes[3], a->to_host_bytes / steps));
+    if (result->ranks > 1)
+        fprintf(progress->out, "from other ranks per step: weights %s, gradients %s\n",
+                hil_progress_bytes(bytes[0], a->gathered_bytes / steps),
+                hil_progress_bytes(bytes[1], a->reduced_bytes / steps));
     print_waiting(progress->out, &a->wait_seconds, progress->seconds);
     fprintf(progress->out, "; limited by: %s\n", result->limit);
 }

@@ -45,10 +45,12 @@ static void print_summary(const hil_progress *progress, const char *model,
             fprintf(out, " (%s in all)", hil_progress_count(a, result->steps));
         fprintf(out, ", loss %.4f -> %.4f", result->first_loss, result->last_loss);
         if (!isnan(result->eval_loss)) fprintf(out, ", eval loss %.4f", result->eval_loss);
-        fprintf(out, "\n%s tokens in %s, %s tokens/s, peak memory %s\n",
+        fprintf(out, "\n%s tokens in %s, %s tokens/s, peak memory %s",
                 hil_progress_count(a, tokens), hil_progress_time(b, result->seconds),
                 hil_progress_count(c, llround(result->tokens_per_second)),
                 hil_text_bytes(d, result->peak_bytes));
+        if (result->ranks > 1) fprintf(out, " in the first of %d ranks", result->ranks);
+        fputc('\n', out);
         hil_progress_account(progress, result);
     }
     fprintf(out, "model in %s; try it:\n  hilbert generate --model ", model);

@@ -1,0 +1,116 @@
+# Real ranks: mpirun -n N hilbert train, eval and resume. One rank under mpirun is no mpirun at all;
+# mistakes end with one message.
+. "$TESTS/mpi.sh"
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+die() { echo "FAILED: $*"; exit 1; }
+
+model=$TESTS/golden/models/llama
+common="--model $model --data $model/tokens.npy --seq 16 --dtype fp32 --threads 1 --lr 1e-3 --schedule constant"
+export XDG_CACHE_HOME=$work/cache
+
+# train RANKS OUT OPTIONS...; 0 ranks: without mpirun
+train() {
+    local ranks=$1 out=$2
+    shift 2
+    if [ "$ranks" = 0 ]; then
+        "$HILBERT" train $common --out "$work/$out" "$@" 2> "$work/$out.log"
+    else
+        mpi "$ranks" "$HILBERT" train $common --out "$work/$out" "$@" 2> "$work/$out.log"
+    fi || { cat "$work/$out.log"; die "train on $ranks ranks: $*"; }
+}
+
+losses() { sed -n 's/.*"loss": \([0-9.e+-]*\),.*/\1/p' "$1/metrics.jsonl"; }
+
+# same A B STEPS TOLERANCE: losses of both runs
+same() {
+    paste <(losses "$work/$1") <(losses "$work/$2") | awk -v n="$3" -v most="$4" '
+        { d = ($1 - $2) / $2; if (d < 0) d = -d; if (d > most) exit 1; ++lines }
+        END { exit lines == n ? 0 : 1 }' || die "$1 and $2 differ: $(losses "$work/$1" | tr "\n" " ") / $(losses "$work/$2" | tr "\n" " ")"
+}
+
+# One rank under mpirun: the same files.
+train 0 alone --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --save-every 3 --keep 9
+train 1 one --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --save-every 3 --keep 9
+cmp "$work/alone/model.safetensors" "$work/one/model.safetensors" || die "one rank differs"
+for file in master moment1 moment2; do
+    cmp "$work/alone/checkpoints/step-3/$file.safetensors" \
+        "$work/one/checkpoints/step-3/$file.safetensors" || die "$file of one rank differs"
+done
+
+# 2 to 4 ranks agree with one.
+for ranks in 2 3 4; do
+    train $ranks r$ranks --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --save-every 3 --keep 9
+    same r$ranks alone 6 1e-5
+    grep -q "on $ranks ranks" "$work/r$ranks.log" || die "the log does not say how many ranks"
+    [ "$(grep -c "loss .* -> " "$work/r$ranks.log")" = 1 ] || die "several ranks talk"
+    grep -q "\"ranks\": $ranks, " "$work/r$ranks/metrics.jsonl" || die "metrics do not say ranks"
+    [ "$(grep -c eval_loss "$work/r$ranks/metrics.jsonl")" = 1 ] || die "evaluated more than once"
+    a=$(sed -n 's/.*eval_loss": //p' "$work/r$ranks/metrics.jsonl")
+    b=$(sed -n 's/.*eval_loss": //p' "$work/alone/metrics.jsonl")
+    awk -v a="${a%?}" -v b="${b%?}" 'BEGIN { d = (a - b) / b; exit d < 1e-5 && d > -1e-5 ? 0 : 1 }' ||
+        die "eval loss $a of $ranks ranks, $b of one"
+done
+
+# hilbert eval: the same loss whoever computes which windows.
+"$HILBERT" eval --model "$work/alone" --data "$model/tokens.npy" --seq 16 --batch 3 --json > "$work/eval0"
+for ranks in 2 3; do
+    mpi $ranks "$HILBERT" eval --model "$work/alone" --data "$model/tokens.npy" --seq 16 --batch 3 \
+        --json --threads 1 > "$work/eval$ranks"
+    [ "$(wc -l < "$work/eval$ranks")" = 1 ] || die "eval on $ranks ranks printed $(cat "$work/eval$ranks")"
+    for key in loss tokens; do
+        a=$(sed "s/.*\"$key\": \([0-9.e+-]*\),.*/\1/" "$work/eval$ranks")
+        b=$(sed "s/.*\"$key\": \([0-9.e+-]*\),.*/\1/" "$work/eval0")
+        awk -v a="$a" -v b="$b" 'BEGIN { d = (a - b) / b; exit d < 1e-6 && d > -1e-6 ? 0 : 1 }' ||
+            die "eval: $key $a on $ranks ranks, $b on one"
+    done
+done
+
+# Small budgets and drives: a machine's, divided; the bits do not change.
+mkdir "$work/drive"
+train 2 small --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --save-every 3 --keep 9 \
+    --device-memory 400K --host-memory 800K --disk "$work/drive:64M"
+cmp "$work/r2/model.safetensors" "$work/small/model.safetensors" || die "budgets change the bits"
+[ -z "$(ls -A "$work/drive")" ] || die "something is left on the drive"
+for zero in 1 2; do
+    train 2 zero$zero --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --zero $zero
+    cmp "$work/r2/model.safetensors" "$work/zero$zero/model.safetensors" || die "stage $zero differs"
+done
+
+# Resuming with fewer: 4 -> 2 -> 1, then the same number bit for bit.
+train 4 resumed --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --save-every 3 --keep 9
+train 2 resumed --batch 12 --steps 9 --eval-fraction 0.2 --save-every 3 --keep 9 --resume
+grep -q "computed by 4 ranks before, by 2 now" "$work/resumed.log" || die "no note about ranks"
+train 0 resumed --batch 12 --steps 12 --eval-fraction 0.2 --save-every 3 --keep 9 --resume
+grep -q "computed by 2 ranks before, by 1 now" "$work/resumed.log" || die "no note about ranks"
+train 0 straight --batch 12 --steps 12 --micro-batch 1 --eval-fraction 0.2
+same resumed straight 12 2e-5
+rm -r "$work/r2/checkpoints/step-6"
+echo step-3 > "$work/r2/checkpoints/latest"
+train 2 r2 --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --save-every 3 --keep 9 --resume
+cmp "$work/r2/model.safetensors" "$work/small/model.safetensors" || die "going on changed the bits"
+
+# Mistakes: one message, on one line, and a failure.
+# refused RANKS WORDS OPTIONS...
+refused() {
+    local ranks=$1 words=$2
+    shift 2
+    if mpi "$ranks" "$HILBERT" train $common --out "$work/refused" "$@" > "$work/said" 2>&1; then
+        die "accepted: $*"
+    fi
+    [ "$(grep -c "^hilbert: " "$work/said")" = 1 ] || die "not one message: $(cat "$work/said")"
+    grep -qF -- "$words" "$work/said" || die "said $(cat "$work/said"), expected: $words"
+    [ ! -e "$work/refused" ] || die "left a folder behind: $*"
+}
+refused 4 "--batch 10 does not divide over 4 ranks: use 8 or 12" --batch 10 --steps 1
+refused 4 "--batch 3 does not divide over 4 ranks: use 4" --batch 3 --steps 1
+refused 2 "--micro-batch 3: of --batch 4 each of 2 ranks computes 2" --batch 4 --micro-batch 3
+refused 2 "/nowhere" --batch 4 --eval-data /nowhere/text
+refused 2 "give more --host-memory" --batch 4 --device-memory 200K --host-memory 40K
+refused 2 "there is no such folder" --batch 4 --disk "$work/nodrive"
+mkdir "$work/held" && touch "$work/held/config.json"
+if mpi 2 "$HILBERT" train $common --out "$work/held" --batch 4 > "$work/said" 2>&1; then die "overwrote"; fi
+[ "$(grep "^hilbert: " "$work/said")" = \
+    "hilbert: $work/held holds a model: choose another folder or use --overwrite" ] ||
+    die "said $(cat "$work/said")"

@@ -27,8 +27,8 @@
 
 enum { ADDRESSES = 12, SECRET = 16 };
 #define ANSWER_SECONDS 2.0
-#define CONNECT_SECONDS 15.0
-#define ACCEPT_SECONDS 20.0
+#define CONNECT_SECONDS 30.0 /* longer than all addresses take once */
+#define ACCEPT_SECONDS 35.0
 
 typedef struct card { /* what every rank tells all others */
     char host[HIL_HOST_NAME];

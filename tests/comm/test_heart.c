@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,6 +89,17 @@ static void on_failed(void *context, hil_status status, const char *message)
     failed = 1;
 }
 
+/* A rank that may open no socket: all ranks fail with its message. */
+static _Noreturn void refuse(job *shared, rank *me)
+{
+    struct rlimit none = {3, 3};
+    if (me->comm.rank == shared->rank) CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    hil_heart_options options = {.failed = on_failed};
+    CHECK(hil_heart_start(&me->heart, &me->comm, &options) != HIL_OK);
+    snprintf(shared->text[me->comm.rank], sizeof shared->text[0], "%s", hil_status_message());
+    _exit(FAILED);
+}
+
 static _Noreturn void live(job *shared, int number)
 {
     rank me = {.comm = {.engine = &engine,
@@ -96,6 +108,7 @@ static _Noreturn void live(job *shared, int number)
                         .size = RANKS,
                         .local_rank = number,
                         .local_size = RANKS}};
+    if (strcmp(shared->name, "refuse") == 0) refuse(shared, &me);
     CHECK_OK(hil_heart_start(
         &me.heart, &me.comm,
         &(hil_heart_options){
@@ -197,7 +210,7 @@ static void check_stopped(job *shared)
     wait_for(shared, 1, 7);
     for (int i = 0; i < RANKS; ++i)
         if (i != shared->rank) CHECK(shared->ended_at[i] - stopped_at > HIL_HEART_SILENCE - 1);
-    check_lost(shared, "has not answered for 5 s");
+    check_lost(shared, "has not answered for ");
     kill(shared->pid[shared->rank], SIGCONT);
     wait_for(shared, 0, 2);
     CHECK_INT(shared->code[shared->rank], LOST);
@@ -213,6 +226,18 @@ static void check_failed(job *shared)
         snprintf(words, sizeof words, "rank %d on ", shared->rank);
         CHECK(strstr(shared->text[i], words) == shared->text[i]);
         CHECK(strstr(shared->text[i], "no room on disk"));
+    }
+}
+
+static void check_refused(job *shared)
+{
+    char words[100];
+    wait_for(shared, 0, 50);
+    for (int i = 0; i < RANKS; ++i) {
+        CHECK_INT(shared->code[i], FAILED);
+        snprintf(words, sizeof words, "rank %d on ", shared->rank);
+        if (shared->rank != 0) CHECK(strstr(shared->text[i], words) == shared->text[i]);
+        CHECK(strstr(shared->text[i], "Too many open files"));
     }
 }
 
@@ -267,9 +292,12 @@ int main(int argc, char **argv)
     };
     enum { SCENARIOS = sizeof all / sizeof *all };
     pid_t child[SCENARIOS];
-    int code = 0, rounds = argc > 1 && strcmp(argv[1], "--full") == 0 ? 5 : 1;
+    bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
+    int code = 0, rounds = full ? 5 : 1;
     begun_at = hil_clock_now();
-    while (rounds--) { /* all at once: they mostly wait */
+    run("refuse", 0, check_refused);
+    if (full) run("refuse", 2, check_refused); /* it takes as long as ranks try */
+    while (rounds--) {                         /* all at once: they mostly wait */
         for (int i = 0; i < SCENARIOS; ++i)
             if ((child[i] = fork()) == 0) {
                 run(all[i].name, all[i].rank, all[i].check);

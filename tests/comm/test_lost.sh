@@ -52,7 +52,7 @@ crowd()
 }
 
 kill_one() { lose KILL "$1" 'is gone'; }
-stop_one() { lose STOP "$1" 'has not answered for 5 s'; }
+stop_one() { lose STOP "$1" 'has not answered for [5-8] s'; }
 
 if [ "${1:-}" = --full ]; then
     for rank in 0 1 2 3; do

@@ -26,7 +26,7 @@ cut() # cut NAMESPACE
     since=$(now)
     ip -n "$1" link set link0 down
     ends "link cut at $1" 10000 "${pids[@]}"
-    check_line "link cut at $1" 2 'has not answered for 5 s, nor 1 other rank'
+    check_line "link cut at $1" 2 'has not answered for [5-8] s, nor 1 other rank'
     hosts_down
 }
 
@@ -57,7 +57,7 @@ lose() # lose SIGNAL RANK WORDS
 }
 
 kill_one() { lose KILL "$1" 'is gone'; }
-stop_one() { lose STOP "$1" 'has not answered for 5 s'; }
+stop_one() { lose STOP "$1" 'has not answered for [5-8] s'; }
 
 if [ "${1:-}" = --full ]; then
     cut "$hosts_a"

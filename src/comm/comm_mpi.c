@@ -12,7 +12,7 @@
 
 enum {
     PIECE = 1 << 24, /* bytes of each rank in one call: MPI counts in int */
-    LARGE = 1 << 18, /* bytes of each rank from which it is worth to wait for all ranks first */
+    LARGE = 1 << 16, /* bytes of each rank from which it is worth to wait for all ranks first */
     YIELDS = 20,     /* tests before the first nap */
     NAP_LEAST = 10,  /* microseconds */
     NAP_MOST = 200

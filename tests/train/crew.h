@@ -28,6 +28,13 @@ static const char *const crew_models[] = {
 };
 enum { CREW_MODELS = 4 };
 
+/* Large enough that padding does not count. */
+static const char *const crew_large =
+    "{\"model_type\": \"llama\", \"vocab_size\": 1000, \"hidden_size\": 128,"
+    " \"intermediate_size\": 352, \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
+    " \"num_hidden_layers\": 3, \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-5,"
+    " \"tie_word_embeddings\": false}";
+
 /* What a run is; all ranks have the same. */
 typedef struct crew {
     const char *config;
@@ -164,6 +171,27 @@ static inline void crew_free(crew *c)
 {
     hil_free(c->weights);
     c->weights = NULL;
+}
+
+/* The plan of a run, on rank 0. */
+static inline void crew_look_at_plan(hil_trainer *t, void *context)
+{
+    if (hil_comm_rank(t->options.comm)) return;
+    CHECK_OK(hil_plan_write(&t->planned.outline, &t->planned.plan, NULL, context));
+}
+
+/* The plan that a run of these ranks would follow, to be edited; released with json_decref. */
+static inline json_t *crew_plan(const crew *c)
+{
+    json_t *plan = NULL;
+    crew trial = *c;
+    trial.steps = 0;
+    trial.look = crew_look_at_plan;
+    trial.context = &plan;
+    crew_run(&trial);
+    crew_free(&trial);
+    CHECK(plan != NULL);
+    return plan;
 }
 
 /* Bit for bit. */

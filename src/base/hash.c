@@ -11,15 +11,10 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash * 0xD6E8FEB86659FD93u;
 }
 
-uint64_t hil_hash_begin(uint64_t seed, size_t size)
-{
-    return mix(seed, size);
-}
-
-uint64_t hil_hash_add(uint64_t hash, const void *bytes, size_t size)
+uint64_t hil_hash(uint64_t seed, const void *bytes, size_t size)
 {
     const unsigned char *from = bytes;
-    uint64_t word;
+    uint64_t hash = mix(seed, size), word;
     for (; size >= 8; size -= 8, from += 8) {
         memcpy(&word, from, 8);
         hash = mix(hash, word);
@@ -29,17 +24,7 @@ uint64_t hil_hash_add(uint64_t hash, const void *bytes, size_t size)
         memcpy(&word, from, size);
         hash = mix(hash, word);
     }
-    return hash;
-}
-
-uint64_t hil_hash_end(uint64_t hash)
-{
     hash = (hash ^ (hash >> 32)) * 0xD6E8FEB86659FD93u;
     hash = (hash ^ (hash >> 32)) * 0xD6E8FEB86659FD93u;
     return hash ^ (hash >> 32);
-}
-
-uint64_t hil_hash(uint64_t seed, const void *bytes, size_t size)
-{
-    return hil_hash_end(hil_hash_add(hil_hash_begin(seed, size), bytes, size));
 }

@@ -9,10 +9,4 @@
    aligned group of 8 only never collide. */
 uint64_t hil_hash(uint64_t seed, const void *bytes, size_t size);
 
-/* The same in pieces: begin with the size of all, add pieces whose sizes but the last are multiples
-   of 8, end. */
-uint64_t hil_hash_begin(uint64_t seed, size_t size);
-uint64_t hil_hash_add(uint64_t hash, const void *bytes, size_t size);
-uint64_t hil_hash_end(uint64_t hash);
-
 #endif

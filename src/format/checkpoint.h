@@ -41,9 +41,6 @@ hil_status hil_checkpoint_finish(hil_checkpoint_writer *writer, const json_t *st
    them. NULL is fine. */
 void hil_checkpoint_abandon(hil_checkpoint_writer *writer);
 
-/* The calls above for a store at rest: begin, every range that this rank holds, finish. */
-hil_status hil_checkpoint_save(const hil_checkpoint_options *options, const json_t *state);
-
 /* The newest whole checkpoint: the one `latest` names, or an older one when that is damaged (then
    `warning` says what is wrong with it). *step is -1 where there is none. Ranks share the reading.
  */
@@ -58,15 +55,12 @@ hil_status hil_checkpoint_find(const char *folder, hil_comm *comm, hil_checkpoin
 hil_status hil_checkpoint_state(const char *folder, int64_t step, json_t **state);
 /* Fills what this rank holds of the store. The checksums were checked by hil_checkpoint_find. */
 hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *store);
-/* Reads every byte and checks every checksum; the ranks share the reading. */
-hil_status hil_checkpoint_verify(const char *folder, int64_t step, hil_comm *comm);
-
 /* The rest is for one rank. */
 
 /* Makes step N, a whole one, the newest: `latest` names it and those after it are removed. */
 hil_status hil_checkpoint_return_to(const char *folder, int64_t step);
 /* Removes what killed runs left unfinished, and all but the `keep` newest whole checkpoints. The
-   one that `latest` names always stays. */
+   one that `latest` names always stays. Not while one is being written. */
 hil_status hil_checkpoint_tidy(const char *folder, int64_t keep);
 /* How many checkpoints the folder holds. */
 hil_status hil_checkpoint_count(const char *folder, int64_t *out);

@@ -165,11 +165,6 @@ done:
     return status;
 }
 
-hil_status hil_checkpoint_verify(const char *folder, int64_t step, hil_comm *comm)
-{
-    return verify_step(folder, step, comm, HIL_NEED_ALL, NULL);
-}
-
 /* Damage leads to the next one; a disk that cannot be reached just now is no reason to go back. */
 static hil_status try_candidates(candidates *c, const char *folder, hil_comm *comm,
                                  hil_checkpoint_need need, const hil_checkpoint_watch *watch,

@@ -74,7 +74,8 @@ typedef enum hil_checkpoint_need {
 } hil_checkpoint_need;
 bool hil_manifest_needs(const hil_manifest_file *file, hil_checkpoint_need need);
 
-/* checkpoint_read.c: the checksums of one folder; see hil_checkpoint_verify. `watch` may be NULL.
+/* checkpoint_read.c: reads every byte that is needed and checks every checksum; ranks share the
+   reading and agree. `watch` may be NULL.
  */
 hil_status hil_manifest_verify(const hil_manifest *manifest, const char *dir, hil_comm *comm,
                                hil_checkpoint_need need, const hil_checkpoint_watch *watch);

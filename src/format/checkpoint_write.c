@@ -343,32 +343,6 @@ hil_status hil_checkpoint_finish(hil_checkpoint_writer *w, const json_t *state)
     return HIL_OK;
 }
 
-static hil_status put_all(hil_checkpoint_writer *w, float *range)
-{
-    for (int s = 0; s < HIL_STATES; ++s)
-        for (size_t i = 0; i < hil_store_count(w->store); ++i) {
-            hil_param *p = hil_store_at(w->store, i);
-            if (!hil_param_has(p, (hil_state)s)) continue;
-            for (int64_t first = 0, count; (count = hil_param_held(p, &first)); first += count) {
-                HIL_TRY(hil_store_read(w->store, p, (hil_state)s, first, count, range));
-                HIL_TRY(hil_checkpoint_put(w, p, (hil_state)s, first, count, range));
-            }
-        }
-    return HIL_OK;
-}
-
-hil_status hil_checkpoint_save(const hil_checkpoint_options *options, const json_t *state)
-{
-    hil_checkpoint_writer *w;
-    float *range;
-    HIL_TRY(hil_checkpoint_begin(&w, options));
-    hil_status status = HIL_ALLOC(hil_store_range(options->store), &range);
-    if (status == HIL_OK) status = put_all(w, range);
-    (void)!remember(w, status);
-    hil_free(range);
-    return hil_checkpoint_finish(w, state);
-}
-
 uint64_t hil_checkpoint_bytes(const hil_store *store, const char *model)
 {
     uint64_t bytes = 65536;

@@ -1,4 +1,4 @@
-/* weights.c - tensors of files to parameters of the store and back. */
+/* weights.c - tensors of files to parameters of the store. */
 #include "format/weights.h"
 
 #include "base/alloc.h"
@@ -141,59 +141,4 @@ hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetens
     }
     hil_free(job.range);
     return status;
-}
-
-/* What elements [first, first + count) of a parameter in its own order are among elements
-   [from, from + room) of the file's order: element (r, c) is number c * rows + r there. */
-typedef struct turning {
-    int64_t rows, cols;
-    int64_t first, count;
-    const float *range;
-    int64_t from, room;
-    float *out;
-} turning;
-
-static void turn_range(const turning *t)
-{
-    int64_t left = t->from / t->rows, right = (t->from + t->room - 1) / t->rows + 1;
-    int64_t row = t->first / t->cols, end = (t->first + t->count - 1) / t->cols + 1;
-    for (; row < end; ++row) {
-        int64_t at = row * t->cols - t->first;
-        int64_t c = at + left < 0 ? -at : left;
-        int64_t stop = least(right, t->count - at);
-        for (; c < stop; ++c) {
-            int64_t to = c * t->rows + row - t->from;
-            if (to >= 0 && to < t->room) t->out[to] = t->range[at + c];
-        }
-    }
-}
-
-static hil_status read_turned(hil_store *store, hil_param *param, hil_state state, turning *t)
-{
-    float *range;
-    HIL_TRY(HIL_ALLOC(hil_store_range(store), &range));
-    hil_status status = HIL_OK;
-    t->range = range;
-    for (; (t->count = hil_param_held(param, &t->first)); t->first += t->count) {
-        HIL_TRY_DONE(hil_store_read(store, param, state, t->first, t->count, range));
-        turn_range(t);
-    }
-done:
-    hil_free(range);
-    return status;
-}
-
-hil_status hil_weights_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
-                            int64_t count, float *out)
-{
-    const hil_param_spec *spec = hil_param_spec_of(param);
-    if (spec->transposed) {
-        turning t = {.rows = spec->shape.dim[0],
-                     .cols = spec->shape.dim[1],
-                     .from = first,
-                     .room = count,
-                     .out = out};
-        return read_turned(store, param, state, &t);
-    }
-    return hil_store_read(store, param, state, first, count, out);
 }

@@ -67,6 +67,23 @@ static hil_status compare(mate *m, bool take)
     return HIL_OK;
 }
 
+static hil_status put_held(mate *m, hil_checkpoint_writer *writer)
+{
+    float *range;
+    HIL_TRY(HIL_ALLOC(hil_store_range(m->store), &range));
+    for (int p = 0; p < PARAMS; ++p)
+        for (int s = 0; s < HIL_STATES; ++s) {
+            hil_param *param = m->param[p];
+            if (!hil_param_has(param, (hil_state)s)) continue;
+            for (int64_t at = 0, n; (n = hil_param_held(param, &at)); at += n) {
+                CHECK_OK(hil_store_read(m->store, param, (hil_state)s, at, n, range));
+                CHECK_OK(hil_checkpoint_put(writer, param, (hil_state)s, at, n, range));
+            }
+        }
+    hil_free(range);
+    return HIL_OK;
+}
+
 static hil_status do_task(worker *w)
 {
     mate *m = &w->mate;
@@ -84,7 +101,10 @@ static hil_status do_task(worker *w)
     json_t *state = json_pack("{s:I}", "step", (json_int_t)w->step);
     hil_checkpoint_options options = {
         .folder = w->path, .step = w->step, .store = m->store, .comm = m->comm};
-    hil_status status = hil_checkpoint_save(&options, state);
+    hil_checkpoint_writer *writer;
+    CHECK_OK(hil_checkpoint_begin(&writer, &options));
+    HIL_TRY(put_held(m, writer));
+    hil_status status = hil_checkpoint_finish(writer, state);
     json_decref(state);
     return status;
 }

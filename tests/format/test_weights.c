@@ -64,24 +64,6 @@ static void check_param(hil_store *store, hil_param *p, int64_t rows, int64_t co
     hil_free(all);
 }
 
-/* Pieces of the file's order, of any length. */
-static void check_pieces(hil_store *store, hil_param *p, bool turn)
-{
-    static const int64_t length[] = {1, 901, 1200007, 2500, 5000, 700001, 77};
-    float *piece;
-    CHECK_OK(HIL_ALLOC(1200007, &piece));
-    int64_t first = 0;
-    for (size_t i = 0; i < sizeof length / sizeof *length; first += length[i++]) {
-        CHECK_OK(hil_weights_read(store, p, HIL_MASTER, first, length[i], piece));
-        for (int64_t k = 0; k < length[i]; ++k) {
-            int64_t at = first + k;
-            float expected = turn ? value(at % ROWS, at / ROWS) : value(at / COLS, at % COLS);
-            CHECK_NEAR((double)piece[k], (double)expected, 0);
-        }
-    }
-    hil_free(piece);
-}
-
 static void check_model(hil_pool *pool, const hil_safetensors *file, hil_dtype dtype, size_t tile)
 {
     static const hil_param_spec spec[] = {
@@ -100,8 +82,6 @@ static void check_model(hil_pool *pool, const hil_safetensors *file, hil_dtype d
     check_param(store, p[0], ROWS, COLS);
     check_param(store, p[1], ROWS, COLS);
     check_param(store, p[2], 1, LONG);
-    check_pieces(store, p[0], false);
-    check_pieces(store, p[1], true);
     store_rig_close(&rig);
 }
 

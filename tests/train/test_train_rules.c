@@ -123,7 +123,7 @@ static float *state_of(golden_run *run, size_t i, hil_state state)
     hil_param *p = hil_store_at(run->model->store, i);
     float *out;
     CHECK_OK(HIL_ALLOC(hil_param_elements(p), &out));
-    CHECK_OK(hil_weights_read(run->model->store, p, state, 0, hil_param_elements(p), out));
+    CHECK_OK(hil_store_read(run->model->store, p, state, 0, hil_param_elements(p), out));
     return out;
 }
 

@@ -64,7 +64,9 @@ check_tidy() { # bugs that compilers do not warn about
     cmake -S . -B "$build" -DCMAKE_C_COMPILER=clang > "$found.cmake" 2>&1 ||
         { cat "$found.cmake" >&2; return 1; }
     rm -f "$found.cmake"
-    find src -name '*.c' | sort | xargs -r -n 8 -P "$(nproc)" clang-tidy -p "$build" --quiet \
+    # Files that this machine leaves out, as for want of MPI, have headers that are not here.
+    sed -n 's|^ *"file": ".*/\(src/[^"]*\.c\)".*|\1|p' "$build/compile_commands.json" | sort -u |
+        xargs -r -n 8 -P "$(nproc)" clang-tidy -p "$build" --quiet \
         --checks="$checks" 2>/dev/null |
         sed -n "s|^$PWD/\([^:]*:[0-9]*\):[0-9]*: warning: \(.*\)|\1: \2|p;/: error: /p" || true
 }

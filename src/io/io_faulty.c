@@ -1,18 +1,24 @@
-/* io_faulty.c - an engine around another one that makes chosen operations go wrong. */
+/* io_faulty.c - an engine around another one that makes chosen operations go wrong, or all slow. */
 #include "io/io_faulty.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 static atomic_long fail_at, seen;
 static atomic_int fail_error;
+static _Atomic double speed;
 
 typedef struct faulty {
     const hil_io_backend *inner;
     void *engine;
     hil_io_setup setup;
+    pthread_mutex_t lock;
+    double busy_until;
 } faulty;
 
 void hil_io_fail_at(long n, int error)
@@ -22,9 +28,33 @@ void hil_io_fail_at(long n, int error)
     atomic_store(&fail_at, n);
 }
 
+void hil_io_throttle(double bytes_per_second)
+{
+    atomic_store(&speed, bytes_per_second);
+}
+
 long hil_io_fail_count(void)
 {
     return atomic_load(&seen);
+}
+
+/* Operations are over when a drive of this speed would have moved them one after the other. */
+static void complete_late(void *context, hil_io_op *list)
+{
+    faulty *f = context;
+    double bytes = 0, rate = atomic_load(&speed), now = hil_clock_now();
+    for (const hil_io_op *op = list; op; op = op->next)
+        if (op->result > 0) bytes += (double)op->result;
+    if (rate > 0) {
+        pthread_mutex_lock(&f->lock);
+        if (f->busy_until < now) f->busy_until = now;
+        f->busy_until += bytes / rate;
+        double wait = f->busy_until - now;
+        pthread_mutex_unlock(&f->lock);
+        struct timespec rest = {(time_t)wait, (long)((wait - (double)(time_t)wait) * 1e9)};
+        nanosleep(&rest, NULL);
+    }
+    f->setup.complete(f->setup.context, list);
 }
 
 static hil_status create(void **out, const hil_io_backend *inner, const hil_io_setup *setup)
@@ -33,7 +63,11 @@ static hil_status create(void **out, const hil_io_backend *inner, const hil_io_s
     faulty *f;
     HIL_TRY(HIL_ALLOC(1, &f));
     *f = (faulty){.inner = inner, .setup = *setup};
-    hil_status status = inner->create(&f->engine, setup);
+    pthread_mutex_init(&f->lock, NULL);
+    hil_io_setup around = *setup;
+    around.complete = complete_late;
+    around.context = f;
+    hil_status status = inner->create(&f->engine, &around);
     if (status != HIL_OK) {
         hil_free(f);
         return status;
@@ -56,6 +90,7 @@ static void destroy(void *engine)
 {
     faulty *f = engine;
     f->inner->destroy(f->engine);
+    pthread_mutex_destroy(&f->lock);
     hil_free(f);
 }
 
@@ -128,6 +163,6 @@ static const hil_io_backend on_threads = {
 
 const hil_io_backend *hil_io_faulty_around(const hil_io_backend *backend)
 {
-    if (atomic_load(&fail_at) == 0) return backend;
+    if (atomic_load(&fail_at) == 0 && atomic_load(&speed) <= 0) return backend;
     return backend == &hil_io_backend_uring ? &on_uring : &on_threads;
 }

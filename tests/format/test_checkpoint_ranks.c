@@ -11,7 +11,7 @@ enum { COUNTS = 5 };
 static float *expected[PARAMS][HIL_STATES]; /* what one rank reads back */
 static char place[HIL_PATH_MAX];
 
-typedef enum task { WRITE, SAVE, LOAD } task;
+typedef enum task { WRITE, SAVE, LOAD, FIND } task;
 
 /* One rank's work, on its thread. */
 typedef struct worker {
@@ -19,6 +19,7 @@ typedef struct worker {
     task task;
     int64_t step;
     char path[HIL_PATH_MAX]; /* the checkpoints */
+    char warning[1024];      /* of FIND */
     pthread_t thread;
 } worker;
 
@@ -89,6 +90,12 @@ static hil_status do_task(worker *w)
     mate *m = &w->mate;
     hil_checkpoint_found found;
     HIL_TRY(mate_open(m));
+    if (w->task == FIND) {
+        HIL_TRY(hil_checkpoint_find(w->path, m->comm, &found));
+        CHECK_INT(found.step, w->step);
+        memcpy(w->warning, found.warning, sizeof w->warning);
+        return HIL_OK;
+    }
     if (w->task == LOAD) {
         HIL_TRY(hil_checkpoint_find(w->path, m->comm, &found));
         CHECK_INT(found.step, w->step);
@@ -131,6 +138,8 @@ static void run_ranks(const setting *s, task what, int64_t step, const char *at)
     }
     for (int r = 0; r < s->ranks; ++r) CHECK(pthread_join(worker_of[r].thread, NULL) == 0);
     for (int r = 0; r < s->ranks; ++r) {
+        CHECK_TEXT(worker_of[r].warning, worker_of[0].warning);
+        CHECK_INT(worker_of[r].warning[0] != 0, what == FIND);
         mate_destroy(&worker_of[r].mate);
         hil_comm_close(comm[r]);
     }
@@ -185,6 +194,33 @@ static void check_rule(hil_dtype dtype, hil_rule_kind rule)
     CHECK_OK(hil_path_remove(place));
 }
 
+static void flip(const char *file, off_t at)
+{
+    char byte;
+    int fd = open(file, O_RDWR);
+    CHECK(fd >= 0 && pread(fd, &byte, 1, at) == 1);
+    byte = (char)(byte ^ 16);
+    CHECK(pwrite(fd, &byte, 1, at) == 1 && close(fd) == 0);
+}
+
+/* Whichever rank reads the damaged piece, all take the checkpoint before and say the same. */
+static void check_damage(void)
+{
+    char dir[HIL_PATH_MAX], file[HIL_PATH_MAX];
+    setting s = setting_of(3, HIL_BF16, HIL_ADAMW, HIL_HOST);
+    run_ranks(&s, SAVE, 7, place);
+    run_ranks(&s, SAVE, 8, place);
+    CHECK_OK(hil_step_path(dir, place, 8));
+    CHECK_OK(hil_path_join(file, dir, hil_state_file[HIL_MOMENT1]));
+    for (off_t at = 3; at < 200000; at += 31111) {
+        flip(file, at);
+        run_ranks(&s, FIND, 7, place);
+        flip(file, at);
+    }
+    run_ranks(&s, LOAD, 8, place);
+    CHECK_OK(hil_path_remove(place));
+}
+
 int main(void)
 {
     fixture_open();
@@ -193,6 +229,7 @@ int main(void)
         for (int s = 0; s < HIL_STATES; ++s)
             CHECK_OK(HIL_ALLOC(hil_shape_count(&specs[p].shape), &expected[p][s]));
     check_rule(HIL_BF16, HIL_ADAMW);
+    check_damage();
     check_rule(HIL_F32, HIL_LION);
     check_rule(HIL_F16, HIL_ADAMW8BIT);
     for (int p = 0; p < PARAMS; ++p)

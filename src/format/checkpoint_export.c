@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define BLOCK 16                    /* rows that are turned at once */
+#define AROUND 65536                /* bytes that Linux maps with the one that is read */
 #define RESIDENT ((size_t)16 << 20) /* bytes of the file that are in memory at once */
 
 struct hil_checkpoint_model {
@@ -136,7 +137,7 @@ static void turn(const hil_checkpoint_model *m, const hil_entry *entry, int64_t 
                 const char *from = (const char *)entry->data + (r * cols + c) * 4;
                 if (to >= 0 && to < count) memcpy(&m->piece[to], from, 4);
             }
-        touched += (size_t)height * ((size_t)(right - left) * 4 + 4096);
+        touched += (size_t)height * ((size_t)(right - left) * 4 + AROUND);
         if (touched < RESIDENT) continue;
         hil_safetensors_drop(m->file);
         touched = 0;

@@ -1,5 +1,6 @@
 /* rule_body.h - the loops of rule.h, compiled once for each instruction set: the including file
    defines RULE_KERNEL. */
+#include "optim/rule_element.h"
 #include "optim/rule_kernel.h"
 
 #include "tensor/f16_rows.h"
@@ -74,19 +75,10 @@ static inline void store_master(const chunk *c, const float *w)
     for (int64_t i = 0; i < c->count; ++i) low[i] = hil_weight_low(w[i]);
 }
 
-static inline float adamw_element(const hil_rule_step *s, float w, float *m, float *v, float g)
-{
-    float grad = g * s->factor;
-    *m = fmaf(s->beta1_rest, grad - *m, *m);
-    *v = fmaf(s->beta2_rest * grad, grad, s->beta2 * *v);
-    float divisor = fmaf(sqrtf(*v), s->root, s->eps);
-    return fmaf(-s->rate, *m / divisor, s->shrink * w);
-}
-
 static inline void adamw_chunk(const hil_rule_step *s, float *restrict w, float *restrict m,
                                float *restrict v, const float *restrict g, int64_t count)
 {
-    for (int64_t i = 0; i < count; ++i) w[i] = adamw_element(s, w[i], &m[i], &v[i], g[i]);
+    for (int64_t i = 0; i < count; ++i) w[i] = hil_adamw_element(s, w[i], &m[i], &v[i], g[i]);
 }
 
 /* [Note: one pass] Blocks with one gradient are updated without steps in between: all arrays
@@ -103,7 +95,7 @@ static void adamw_bf16_pass(const hil_rule_step *s, const hil_block *b)
     const uint16_t *restrict g = b->gradient[0];
     for (int64_t i = 0; i < b->count; ++i) {
         float w = hil_weight_join(high[i], low[i]);
-        w = adamw_element(s, w, &m[i], &v[i], hil_bf16_load(g[i]));
+        w = hil_adamw_element(s, w, &m[i], &v[i], hil_bf16_load(g[i]));
         high[i] = hil_weight_high(w);
         low[i] = hil_weight_low(w);
     }
@@ -132,13 +124,7 @@ static void adamw(const hil_rule_step *step, const hil_block *b)
 static inline void lion_chunk(const hil_rule_step *s, float *restrict w, float *restrict m,
                               const float *restrict g, int64_t count)
 {
-    for (int64_t i = 0; i < count; ++i) {
-        float step = g[i] * s->factor - m[i];
-        float u = fmaf(s->beta1_rest, step, m[i]);
-        float sign = (u > 0 ? 1.0f : 0.0f) - (u < 0 ? 1.0f : 0.0f);
-        w[i] = fmaf(-s->rate, sign, s->shrink * w[i]);
-        m[i] = fmaf(s->beta2_rest, step, m[i]);
-    }
+    for (int64_t i = 0; i < count; ++i) w[i] = hil_lion_element(s, w[i], &m[i], g[i]);
 }
 
 static void lion(const hil_rule_step *step, const hil_block *b)

@@ -4,26 +4,16 @@
 #include <pthread.h>
 #include <string.h>
 
-#define DECADES 7
-
 static float signed_values[256], unsigned_values[256];
 static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
 static void fill_values(void)
 {
-    static const double end[DECADES + 1] = {0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1};
-    int plus = 0, plain = 0;
-    for (int d = 0; d < DECADES; ++d) {
-        double width = end[d + 1] - end[d];
-        for (int k = 1; k <= 1 << d; ++k) {
-            float value = k == 1 << d ? (float)end[d + 1] : (float)(end[d] + width * k / (1 << d));
-            signed_values[++plus] = value;
-            signed_values[256 - plus] = -value;
-        }
-        for (int k = 1; k <= 2 << d; ++k)
-            unsigned_values[++plain] =
-                k == 2 << d ? (float)end[d + 1] : (float)(end[d] + width * k / (2 << d));
+    for (int i = 1; i < 128; ++i) {
+        signed_values[i] = hil_q8_value(i, 1);
+        signed_values[256 - i] = -signed_values[i];
     }
+    for (int i = 1; i < 255; ++i) unsigned_values[i] = hil_q8_value(i, 2);
 }
 
 const float *hil_q8_values(hil_q8_kind kind)

@@ -34,9 +34,20 @@ static inline void hil_q8_decode_group(float out[HIL_Q8_GROUP], const unsigned c
     for (int i = 0; i < HIL_Q8_GROUP; ++i) out[i] = values[in[4 + i]] * scale;
 }
 
+/* Value number `rank` (1, 2, ...) of those above zero; the lowest decade has `width` of them. */
+static inline HIL_BOTH float hil_q8_value(int rank, int width)
+{
+    const double end[] = {0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1};
+    int d = 0;
+    while (rank > width << d) rank -= width << d++;
+    int count = width << d;
+    return rank == count ? (float)end[d + 1]
+                         : (float)(end[d] + (end[d + 1] - end[d]) * rank / count);
+}
+
 /* The nearest of the values 0, 1, 2, ... (without their sign) to a number of 0 to 1. `width` is how
    many the lowest decade has. */
-static inline uint32_t hil_q8_nearest(float x, float width)
+static inline HIL_BOTH uint32_t hil_q8_nearest(float x, float width)
 {
 #define HIL_Q8_DECADE(below, above, count)                                                         \
     low = x > below ? below : low;                                                                 \
@@ -55,6 +66,19 @@ static inline uint32_t hil_q8_nearest(float x, float width)
     return hil_bits(at + 0x1.8p23f) - 0x4b400000u;
 }
 
+/* The byte of a number in a group of this scale, whose inverse is 0 where the scale is. */
+static inline HIL_BOTH unsigned char hil_q8_code(float number, float scale, float inverse,
+                                                 hil_q8_kind kind)
+{
+    float x = hil_float(hil_bits(number) & 0x7fffffffu) * inverse;
+    if (kind == HIL_Q8_SIGNED) {
+        uint32_t code = hil_q8_nearest(x, 1);
+        return (unsigned char)(hil_bits(number) >> 31 ? 0u - code : code);
+    }
+    uint32_t code = hil_q8_nearest(x, 2);
+    return (unsigned char)(code == 0 && number > 0 && scale > 0 ? 1 : code);
+}
+
 static inline void hil_q8_encode_group(unsigned char *out, const float in[HIL_Q8_GROUP],
                                        hil_q8_kind kind)
 {
@@ -66,17 +90,7 @@ static inline void hil_q8_encode_group(unsigned char *out, const float in[HIL_Q8
     float scale = hil_float(most) < HIL_Q8_LEAST ? 0 : hil_float(most);
     float inverse = scale > 0 ? 1 / scale : 0;
     __builtin_memcpy(out, &scale, 4);
-    for (int i = 0; i < HIL_Q8_GROUP; ++i) {
-        uint32_t sign = hil_bits(in[i]) >> 31;
-        float x = hil_float(hil_bits(in[i]) & 0x7fffffffu) * inverse;
-        if (kind == HIL_Q8_SIGNED) {
-            uint32_t code = hil_q8_nearest(x, 1);
-            out[4 + i] = (unsigned char)(sign ? 0u - code : code);
-        } else {
-            uint32_t code = hil_q8_nearest(x, 2);
-            out[4 + i] = (unsigned char)(code == 0 && in[i] > 0 && scale > 0 ? 1 : code);
-        }
-    }
+    for (int i = 0; i < HIL_Q8_GROUP; ++i) out[4 + i] = hil_q8_code(in[i], scale, inverse, kind);
 }
 
 #endif

@@ -31,40 +31,47 @@ int64_t hil_shape_rows(const hil_shape *shape);
 bool hil_shape_equal(const hil_shape *a, const hil_shape *b);
 size_t hil_tensor_bytes(const hil_tensor *tensor);
 
+/* Formulas that GPU kernels share. */
+#ifdef __CUDACC__
+#define HIL_BOTH __host__ __device__
+#else
+#define HIL_BOTH
+#endif
+
 /* [Note: rounding to bf16] Weights are rounded with ties away from zero, so that the 16 bits that
    were cut off (`low`) give the fp32 number back exactly. Activations and gradients are rounded to
    nearest even like everywhere else; only weights need the inverse. */
-static inline uint32_t hil_bits(float x)
+static inline HIL_BOTH uint32_t hil_bits(float x)
 {
     uint32_t u;
     __builtin_memcpy(&u, &x, 4);
     return u;
 }
-static inline float hil_float(uint32_t u)
+static inline HIL_BOTH float hil_float(uint32_t u)
 {
     float x;
     __builtin_memcpy(&x, &u, 4);
     return x;
 }
-static inline float hil_bf16_load(uint16_t h)
+static inline HIL_BOTH float hil_bf16_load(uint16_t h)
 {
     return hil_float((uint32_t)h << 16);
 }
-static inline uint16_t hil_bf16_round(float x)
+static inline HIL_BOTH uint16_t hil_bf16_round(float x)
 {
     uint32_t u = hil_bits(x);
     if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 0x40u);
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
-static inline uint16_t hil_weight_high(float master)
+static inline HIL_BOTH uint16_t hil_weight_high(float master)
 {
     return (uint16_t)((hil_bits(master) + 0x8000u) >> 16);
 }
-static inline uint16_t hil_weight_low(float master)
+static inline HIL_BOTH uint16_t hil_weight_low(float master)
 {
     return (uint16_t)hil_bits(master);
 }
-static inline float hil_weight_join(uint16_t high, uint16_t low)
+static inline HIL_BOTH float hil_weight_join(uint16_t high, uint16_t low)
 {
     return hil_float(((uint32_t)(uint16_t)(high - (low >> 15)) << 16) | low);
 }

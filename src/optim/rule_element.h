@@ -1,0 +1,29 @@
+/* rule_element.h - the formulas of rule.h for one element, on every machine. */
+#ifndef HIL_OPTIM_RULE_ELEMENT_H
+#define HIL_OPTIM_RULE_ELEMENT_H
+
+#include "optim/rule.h"
+
+#include <math.h>
+
+/* The new weight. Fused multiply-adds are those that are written here. */
+static inline HIL_BOTH float hil_adamw_element(const hil_rule_step *s, float w, float *m, float *v,
+                                               float g)
+{
+    float grad = g * s->factor;
+    *m = fmaf(s->beta1_rest, grad - *m, *m);
+    *v = fmaf(s->beta2_rest * grad, grad, s->beta2 * *v);
+    float divisor = fmaf(sqrtf(*v), s->root, s->eps);
+    return fmaf(-s->rate, *m / divisor, s->shrink * w);
+}
+
+static inline HIL_BOTH float hil_lion_element(const hil_rule_step *s, float w, float *m, float g)
+{
+    float step = g * s->factor - *m;
+    float u = fmaf(s->beta1_rest, step, *m);
+    float sign = (u > 0 ? 1.0f : 0.0f) - (u < 0 ? 1.0f : 0.0f);
+    *m = fmaf(s->beta2_rest, step, *m);
+    return fmaf(-s->rate, sign, s->shrink * w);
+}
+
+#endif

@@ -36,7 +36,7 @@ lint: ## layering, sizes, banned calls, format, clang-tidy
 
 format: ## clang-format everything
 	@tools/deps.sh lint && find src include tests fuzz bench examples \
-	    -name '*.[ch]' -not -path '*/golden/*' 2> /dev/null | xargs clang-format -i
+	    \( -name '*.[ch]' -o -name '*.cu' \) -not -path '*/golden/*' 2> /dev/null | xargs clang-format -i
 
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call build,build-asan,-DHIL_SANITIZE=address$(comma)undefined)

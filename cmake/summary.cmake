@@ -7,11 +7,3 @@ endif()
 foreach(line ${lines})
   message(STATUS "  ${line}")
 endforeach()
-
-# Parts that hilbert will have and has not: what is on this machine, and why it is not used.
-find_program(HIL_NVCC nvcc PATHS /usr/local/cuda/bin)
-set(where "nvcc was not found")
-if(HIL_NVCC)
-  set(where "nvcc is here, but hilbert does not use it yet")
-endif()
-message(STATUS "  CUDA: left out, ${where}")

@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-#if defined(__clang__)
+#if defined(__clang__) && !defined(__CUDACC__)
 #define HIL_NODISCARD_TYPE __attribute__((warn_unused_result))
 #else
 #define HIL_NODISCARD_TYPE

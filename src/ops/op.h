@@ -55,6 +55,8 @@ typedef struct hil_op_call {
     bool differentiate; /* backward follows (the fused head uses it) */
     float loss_scale;   /* gradient of the step's loss with respect to one token's loss */
     hil_op_random random;
+    struct hil_device *device; /* whose kernels run and whose memory `data` is; NULL: the CPU's */
+    bool whole;                /* every sequence is one document: attention's `first` is all 0 */
 
     int ins, outs, saveds, params;
     hil_tensor in[HIL_OP_TENSORS];

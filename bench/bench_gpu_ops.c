@@ -1,0 +1,428 @@
+/* bench_gpu_ops.c - each operation on a GPU against its floor: the bytes that it must move at the
+   speed of a copy, or its operations at the speed of the best large product, whichever is longer.
+   All speeds are measured in this run. */
+#include "device/cuda.h"
+#include "ops/cuda.h"
+#include "ops/ops.h"
+#include "optim/cuda.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS 5
+#define RANDOM_BYTES ((size_t)32 << 20)
+
+static hil_device *gpu;
+static hil_pool *pool;
+static void *random_half, *random_float; /* RANDOM_BYTES each, numbers of -1 to 1 */
+static double copy_rate, product_rate;   /* bytes and operations per second */
+static bool quick;
+
+static void must(hil_status status)
+{
+    if (status == HIL_OK) return;
+    printf("%s\n", hil_status_message());
+    exit(1);
+}
+
+static void *device_memory(size_t bytes)
+{
+    void *out;
+    must(hil_cuda_alloc(gpu, bytes, &out));
+    return out;
+}
+
+static void *upload(const void *host, size_t bytes)
+{
+    void *out = device_memory(bytes);
+    must(hil_cuda_copy_in(gpu, out, host, bytes));
+    must(hil_cuda_wait(gpu));
+    return out;
+}
+
+static void make_random(void)
+{
+    size_t count = RANDOM_BYTES / 2;
+    float *numbers = malloc(count * 4);
+    uint16_t *half = malloc(count * 2);
+    uint64_t seed = 1;
+    for (size_t i = 0; i < count; ++i) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        numbers[i] = (float)(seed >> 40) * 0x1p-23f - 1;
+    }
+    hil_from_f32(half, numbers, HIL_BF16, (int64_t)count);
+    random_half = upload(half, RANDOM_BYTES);
+    random_float = upload(numbers, RANDOM_BYTES);
+    free(numbers);
+    free(half);
+}
+
+static void fill(hil_tensor *t, int64_t ids)
+{
+    size_t bytes = hil_tensor_bytes(t);
+    if (t->dtype == HIL_I32) {
+        int64_t count = hil_shape_count(&t->shape);
+        int32_t *host = malloc(bytes);
+        for (int64_t i = 0; i < count; ++i)
+            host[i] = ids ? (int32_t)(i * 7919 % ids) : (int32_t)(i % t->shape.dim[1]);
+        t->data = upload(host, bytes);
+        free(host);
+        return;
+    }
+    t->data = device_memory(bytes);
+    const void *from = t->dtype == HIL_F32 ? random_float : random_half;
+    for (size_t at = 0; at < bytes; at += RANDOM_BYTES)
+        must(hil_cuda_copy(gpu, (char *)t->data + at, from,
+                           bytes - at < RANDOM_BYTES ? bytes - at : RANDOM_BYTES));
+}
+
+typedef struct params {
+    void *weight[HIL_OP_PARAMS];
+    float *sum[HIL_OP_PARAMS];
+} params;
+
+static hil_status weight_begin(void *owner, int param, int64_t tile, const void **data)
+{
+    (void)tile;
+    *data = ((params *)owner)->weight[param];
+    return HIL_OK;
+}
+static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum)
+{
+    (void)tile;
+    *sum = ((params *)owner)->sum[param];
+    return HIL_OK;
+}
+static void end(void *owner, int param, int64_t tile)
+{
+    (void)owner, (void)param, (void)tile;
+}
+static const hil_op_source source = {weight_begin, end, gradient_begin, end};
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of several rounds, each of as many calls as take about 10 ms. */
+static double measure(hil_status (*run)(void *context), void *context)
+{
+    double seconds, round[ROUNDS];
+    must(run(context));
+    must(hil_cuda_timer_begin(gpu));
+    must(run(context));
+    must(hil_cuda_timer_end(gpu, &seconds));
+    int calls = (int)((quick ? 2e-3 : 1e-2) / seconds);
+    calls = calls < 1 ? 1 : calls > 200 ? 200 : calls;
+    for (int r = 0; r < ROUNDS; ++r) {
+        must(hil_cuda_timer_begin(gpu));
+        for (int i = 0; i < calls; ++i) must(run(context));
+        must(hil_cuda_timer_end(gpu, &seconds));
+        round[r] = seconds / calls;
+    }
+    qsort(round, ROUNDS, sizeof *round, compare);
+    return round[ROUNDS / 2];
+}
+
+static void report(const char *name, const char *pass, double seconds, double bytes, double flops)
+{
+    double by_bytes = bytes / copy_rate, by_flops = product_rate > 0 ? flops / product_rate : 0;
+    double floor = fmax(by_bytes, by_flops);
+    printf("  %-22s %-8s %9.3f ms  floor %9.3f ms  %4.0f%%  %7.2f TB/s %7.1f TFLOP/s\n", name, pass,
+           seconds * 1e3, floor * 1e3, 100 * floor / seconds, bytes / seconds * 1e-12,
+           flops / seconds * 1e-12);
+}
+
+static double tensor_bytes(const hil_op_call *call, bool backward)
+{
+    double bytes = 0;
+    for (int i = 0; i < call->ins; ++i) {
+        if (!backward || call->op->keep_in >> i & 1)
+            bytes += (double)hil_tensor_bytes(&call->in[i]);
+        if (backward && call->din[i].data) bytes += (double)hil_tensor_bytes(&call->din[i]);
+    }
+    for (int i = 0; i < call->outs; ++i) bytes += (double)hil_tensor_bytes(&call->out[i]);
+    return bytes;
+}
+
+static hil_status run_forward(void *context)
+{
+    return hil_cuda_forward(context);
+}
+static hil_status run_backward(void *context)
+{
+    return hil_cuda_backward(context);
+}
+
+/* flops: of forward and of backward. */
+static void bench(const char *name, hil_op_call call, const double flops[2])
+{
+    params p = {0};
+    call.device = gpu;
+    call.pool = pool;
+    call.source = &source;
+    call.owner = &p;
+    call.differentiate = true;
+    call.loss_scale = 1e-4f;
+    for (int i = 0; i < call.ins; ++i) fill(&call.in[i], call.params ? call.param[0].rows : 0);
+    if (call.op == &hil_op_attention)
+        must(hil_cuda_fill(gpu, call.in[3].data, 0, hil_tensor_bytes(&call.in[3])));
+    double weights = 0;
+    for (int i = 0; i < call.params; ++i) {
+        hil_op_param *q = &call.param[i];
+        q->dtype = q->rows == 1 ? HIL_F32 : call.compute;
+        q->tile_rows = q->rows;
+        q->trainable = true;
+        hil_tensor w = {q->dtype, {2, {q->rows, q->cols}}, NULL}, sum = w;
+        sum.dtype = HIL_F32;
+        fill(&w, 0);
+        fill(&sum, 0);
+        p.weight[i] = w.data;
+        p.sum[i] = sum.data;
+        if (call.op != &hil_op_embedding) weights += (double)hil_tensor_bytes(&w);
+    }
+    must(hil_cuda_infer(&call));
+    for (int i = 0; i < call.outs; ++i) {
+        call.dout[i] = call.out[i];
+        fill(&call.out[i], 0);
+        fill(&call.dout[i], 0);
+    }
+    for (int i = 0; i < call.saveds; ++i) fill(&call.saved[i], 0);
+    for (int i = 0; i < call.ins; ++i)
+        if (call.in[i].dtype != HIL_I32) {
+            call.din[i] = call.in[i];
+            fill(&call.din[i], 0);
+        }
+    size_t most =
+        call.forward_scratch > call.backward_scratch ? call.forward_scratch : call.backward_scratch;
+    call.scratch = device_memory(most);
+    double seconds = measure(run_forward, &call);
+    double bytes = tensor_bytes(&call, false) + weights;
+    if (call.op == &hil_op_embedding) bytes += (double)hil_tensor_bytes(&call.out[0]);
+    if (call.op == &hil_op_head) bytes += 5 * weights; /* again, and the sums read and written */
+    report(name, "forward", seconds, bytes, flops ? flops[0] : 0);
+    if (call.op->backward && call.op != &hil_op_head) {
+        seconds = measure(run_backward, &call);
+        bytes = tensor_bytes(&call, true) + weights + (call.op == &hil_op_linear ? 4 * weights : 0);
+        if (call.op == &hil_op_embedding) bytes += 4 * (double)hil_tensor_bytes(&call.out[0]);
+        report(name, "backward", seconds, bytes, flops ? flops[1] : 0);
+    }
+    must(hil_cuda_wait(gpu));
+    for (int i = 0; i < HIL_OP_TENSORS; ++i) {
+        hil_cuda_free(gpu, call.in[i].data);
+        hil_cuda_free(gpu, call.out[i].data);
+        hil_cuda_free(gpu, call.dout[i].data);
+        hil_cuda_free(gpu, call.din[i].data);
+        hil_cuda_free(gpu, call.saved[i].data);
+    }
+    for (int i = 0; i < HIL_OP_PARAMS; ++i) {
+        hil_cuda_free(gpu, p.weight[i]);
+        hil_cuda_free(gpu, p.sum[i]);
+    }
+    hil_cuda_free(gpu, call.scratch);
+}
+
+typedef struct shape {
+    const char *name;
+    int64_t batch, length, hidden, heads, groups, dim, inner, vocab;
+} shape;
+
+static hil_op_call call_of(const hil_op *op, const hil_tensor *x)
+{
+    return (hil_op_call){.op = op, .compute = x->dtype, .ins = 1, .in = {*x}};
+}
+
+static void bench_linear(const char *name, const shape *s, int64_t n, int64_t k)
+{
+    hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, k}}, NULL};
+    hil_op_call call = call_of(&hil_op_linear, &x);
+    double product = 2 * (double)(s->batch * s->length) * (double)n * (double)k;
+    call.params = 1;
+    call.param[0] = (hil_op_param){.rows = n, .cols = k};
+    bench(name, call, (double[]){product, 2 * product});
+}
+
+static void bench_attention(const char *name, const shape *s, bool whole)
+{
+    hil_attention_attr attr = {.scale = 1 / sqrt((double)s->dim)};
+    hil_tensor q = {HIL_BF16, {4, {s->batch, s->length, s->heads, s->dim}}, NULL}, k = q;
+    hil_tensor first = {HIL_I32, {2, {s->batch, s->length}}, NULL};
+    k.shape.dim[2] = s->groups;
+    hil_op_call call = call_of(&hil_op_attention, &q);
+    call.attr = &attr, call.ins = 4, call.whole = whole;
+    call.in[1] = call.in[2] = k, call.in[3] = first;
+    double pairs = (double)s->length * (double)(s->length + 1) / 2;
+    double two = 4 * (double)(s->batch * s->heads * s->dim) * pairs;
+    bench(name, call, (double[]){two, 2.5 * two});
+}
+
+static void bench_rows(const shape *s)
+{
+    static float frequency[128];
+    for (int i = 0; i < s->dim / 2; ++i)
+        frequency[i] = powf(500000, -(float)i / (float)(s->dim / 2));
+    hil_norm_attr norm = {1e-5};
+    hil_rope_attr rope = {frequency};
+    hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, s->hidden}}, NULL}, inner = x, q = x, k;
+    hil_tensor ids = {HIL_I32, {2, {s->batch, s->length}}, NULL};
+    inner.shape.dim[2] = s->inner;
+    q.shape = (hil_shape){4, {s->batch, s->length, s->heads, s->dim}};
+    k = q, k.shape.dim[2] = s->groups;
+    hil_op_call call = call_of(&hil_op_rmsnorm, &x);
+    call.attr = &norm, call.params = 1;
+    call.param[0] = (hil_op_param){.rows = 1, .cols = s->hidden};
+    bench("rmsnorm", call, NULL);
+    call = call_of(&hil_op_rope, &q), call.attr = &rope, call.ins = 2, call.in[1] = ids;
+    bench("rope of q", call, NULL);
+    call.in[0] = k;
+    bench("rope of k", call, NULL);
+    call = call_of(&hil_op_swiglu, &inner), call.ins = 2, call.in[1] = inner;
+    bench("swiglu", call, NULL);
+    call = call_of(&hil_op_add, &x), call.ins = 2, call.in[1] = x;
+    bench("add", call, NULL);
+    call = call_of(&hil_op_embedding, &ids), call.compute = HIL_BF16, call.params = 1;
+    call.param[0] = (hil_op_param){.rows = s->vocab, .cols = s->hidden};
+    bench("embedding", call, NULL);
+}
+
+static void bench_head(const shape *s)
+{
+    hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, s->hidden}}, NULL};
+    hil_op_call call = call_of(&hil_op_head, &x);
+    double product = 2 * (double)(s->batch * s->length) * (double)s->vocab * (double)s->hidden;
+    call.ins = 2, call.params = 1;
+    call.in[1] = (hil_tensor){HIL_I32, {2, {s->batch, s->length}}, NULL};
+    call.param[0] = (hil_op_param){.rows = s->vocab, .cols = s->hidden};
+    bench("head with gradients", call, (double[]){3 * product, 0});
+}
+
+static void bench_model(const shape *s)
+{
+    printf("%s, %lld x %lld tokens, bf16\n", s->name, (long long)s->batch, (long long)s->length);
+    bench_linear("linear q", s, s->heads * s->dim, s->hidden);
+    bench_linear("linear k", s, s->groups * s->dim, s->hidden);
+    bench_linear("linear gate", s, s->inner, s->hidden);
+    bench_linear("linear down", s, s->hidden, s->inner);
+    bench_attention("attention", s, true);
+    bench_rows(s);
+    bench_head(s);
+    if (!quick) bench_attention("attention, documents", s, false);
+}
+
+typedef struct update {
+    const hil_rule *rule;
+    hil_block block;
+    double *lane;
+} update;
+
+static hil_status run_update(void *context)
+{
+    const update *u = context;
+    hil_rule_step step = {1, 0.1f, 0.95f, 0.05f, 1e-3f, 1, 1e-8f, 1};
+    return hil_cuda_update(gpu, u->rule, &step, &u->block);
+}
+
+static hil_status run_square(void *context)
+{
+    const update *u = context;
+    return hil_cuda_square(gpu, &u->block, u->lane);
+}
+
+static void bench_rules(void)
+{
+    int64_t count = (int64_t)1 << 28;
+    hil_tensor part[5];
+    for (int i = 0; i < 5; ++i) {
+        part[i] = (hil_tensor){i == 2 || i == 3 ? HIL_F32 : HIL_BF16, {1, {count}}, NULL};
+        fill(&part[i], 0);
+    }
+    update u = {.block = {.count = count,
+                          .dtype = HIL_BF16,
+                          .weight = part[0].data,
+                          .rest = part[1].data,
+                          .moment = {part[2].data, part[3].data},
+                          .gradient = {part[4].data},
+                          .gradients = 1}};
+    printf("update of %lld elements, bf16\n", (long long)count);
+    u.lane = device_memory((size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double));
+    must(hil_cuda_fill(gpu, u.lane, 0, (size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double)));
+    report("squares", "", measure(run_square, &u), (double)count * 2, 0);
+    const double bytes[HIL_RULES] = {26, 18, 10 + 4 * 260.0 / 256};
+    for (int i = 0; i < HIL_RULES; ++i) {
+        u.rule = &hil_rules[i];
+        report(u.rule->name, "", measure(run_update, &u), (double)count * bytes[i], 0);
+    }
+    must(hil_cuda_wait(gpu));
+    for (int i = 0; i < 5; ++i) hil_cuda_free(gpu, part[i].data);
+    hil_cuda_free(gpu, u.lane);
+}
+
+typedef struct copying {
+    void *from, *to;
+    size_t bytes;
+} copying;
+
+static hil_status run_copy(void *context)
+{
+    const copying *c = context;
+    return hil_cuda_copy(gpu, c->to, c->from, c->bytes);
+}
+
+static void measure_limits(void)
+{
+    hil_tensor a = {HIL_BF16, {1, {(int64_t)1 << 30}}, NULL}, b = a;
+    fill(&a, 0);
+    fill(&b, 0);
+    copying c = {a.data, b.data, (size_t)1 << 31};
+    copy_rate = 2 * (double)c.bytes / measure(run_copy, &c);
+    must(hil_cuda_wait(gpu));
+    hil_cuda_free(gpu, a.data);
+    hil_cuda_free(gpu, b.data);
+    static params p;
+    enum { N = 8192 };
+    hil_tensor x = {HIL_BF16, {2, {N, N}}, NULL}, w = x;
+    hil_op_call call = call_of(&hil_op_linear, &x);
+    fill(&w, 0);
+    fill(&call.in[0], 0);
+    p.weight[0] = w.data;
+    call.params = 1, call.device = gpu, call.pool = pool, call.source = &source, call.owner = &p;
+    call.param[0] = (hil_op_param){.dtype = HIL_BF16, .rows = N, .cols = N, .tile_rows = N};
+    must(hil_cuda_infer(&call));
+    fill(&call.out[0], 0);
+    product_rate = 2 * (double)N * N * N / measure(run_forward, &call);
+    must(hil_cuda_wait(gpu));
+    hil_cuda_free(gpu, w.data);
+    hil_cuda_free(gpu, call.in[0].data);
+    hil_cuda_free(gpu, call.out[0].data);
+    printf("%s: copy %.2f TB/s (read and written), product of 8192 x 8192 bf16 %.0f TFLOP/s\n",
+           hil_cuda_name(gpu), copy_rate * 1e-12, product_rate * 1e-12);
+}
+
+int main(int argc, char **argv)
+{
+    static const shape shapes[] = {
+        {"1B", 8, 4096, 2048, 32, 8, 64, 8192, 128256},
+        {"3B", 4, 4096, 3072, 24, 8, 128, 8192, 128256},
+        {"8B", 4, 4096, 4096, 32, 8, 128, 14336, 128256},
+    };
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
+    if (hil_cuda_count() == 0) {
+        printf("no GPU here\n");
+        return 0;
+    }
+    must(hil_pool_create(&pool, 1));
+    must(hil_cuda_open(&gpu, 0));
+    make_random();
+    measure_limits();
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) bench_model(&shapes[i]);
+    bench_rules();
+    hil_cuda_free(gpu, random_half);
+    hil_cuda_free(gpu, random_float);
+    hil_cuda_close(gpu);
+    hil_pool_destroy(pool);
+    return 0;
+}

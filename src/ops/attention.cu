@@ -1,0 +1,160 @@
+/* attention.cu - causal attention with grouped heads: which way it takes on a GPU. */
+#include "ops/attention_cuda.h"
+
+static hil_cuda_attention describe(const hil_op_call *call)
+{
+    const int64_t *q = call->in[0].shape.dim;
+    return {.batch = q[0],
+            .queries = q[1],
+            .heads = q[2],
+            .groups = call->in[1].shape.dim[2],
+            .dim = q[3],
+            .capacity = q[1],
+            .q = hil_view_of(&call->in[0]),
+            .k = hil_view_of(&call->in[1]),
+            .v = hil_view_of(&call->in[2]),
+            .out = hil_view_of(&call->out[0])};
+}
+
+static hil_cuda_attention describe_training(const hil_op_call *call)
+{
+    const hil_attention_attr *attr = (const hil_attention_attr *)call->attr;
+    hil_cuda_attention a = describe(call);
+    a.first = call->whole ? NULL : (const int32_t *)call->in[3].data;
+    a.window = attr->window;
+    a.scale = (float)attr->scale;
+    a.lse = (float *)call->saved[0].data;
+    a.drops = attr->dropout > 0;
+    if (a.drops) a.mask = hil_mask_create(&call->random, attr->dropout);
+    return a;
+}
+
+/* Whether cuDNN computes this call: the same answer for infer, forward and backward. */
+static bool uses_dnn(const hil_op_call *call, bool backward, size_t *workspace)
+{
+    *workspace = 0;
+    if (!call->whole) return false;
+    hil_cuda_attention a = describe_training(call);
+    if (a.q.dtype != a.k.dtype || a.q.dtype != a.v.dtype || a.q.dtype != call->compute)
+        return false;
+    return hil_attention_dnn_plan(call->device, &a, backward, workspace);
+}
+
+static hil_status check_dim(const hil_op_call *call)
+{
+    int64_t dim = call->in[0].shape.dim[3];
+    if (dim <= HIL_PLAIN_DIM) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE, "attention: heads of %lld numbers, a GPU takes at most %d",
+                    (long long)dim, HIL_PLAIN_DIM);
+}
+
+static size_t whole_lines(size_t bytes)
+{
+    return (bytes + 255) & ~(size_t)255;
+}
+
+/* Scratch. cuDNN: its workspace; backward also room for gradients that are not wanted or must be
+   added. Plain: delta (B, H, T). */
+static hil_status infer(hil_op_call *call)
+{
+    HIL_TRY(check_dim(call));
+    size_t workspace;
+    uses_dnn(call, false, &call->forward_scratch);
+    if (uses_dnn(call, true, &workspace)) {
+        call->backward_scratch = whole_lines(workspace);
+        for (int i = 0; i < 3; ++i)
+            call->backward_scratch += whole_lines(hil_tensor_bytes(&call->in[i]));
+    } else {
+        hil_scratch_add(&call->backward_scratch, hil_shape_count(&call->saved[0].shape),
+                        sizeof(float));
+    }
+    return HIL_OK;
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    hil_cuda_attention a = describe_training(call);
+    size_t workspace;
+    if (uses_dnn(call, false, &workspace))
+        return hil_attention_dnn_forward(call->device, &a, call->scratch);
+    return hil_attention_plain_forward(call->device, &a);
+}
+
+/* cuDNN overwrites all three gradients: those that must be added to, or that nobody wants, go to
+   scratch first. */
+static hil_status backward_dnn(hil_op_call *call, hil_cuda_attention *a, size_t workspace)
+{
+    hil_view *gradient[] = {&a->dq, &a->dk, &a->dv};
+    hil_tensor made[3];
+    char *room = (char *)call->scratch + whole_lines(workspace);
+    for (int i = 0; i < 3; ++i) {
+        made[i] = call->in[i];
+        made[i].data = room;
+        room += whole_lines(hil_tensor_bytes(&made[i]));
+        if (!call->din[i].data || call->din_add[i]) *gradient[i] = hil_view_of(&made[i]);
+    }
+    HIL_TRY(hil_attention_dnn_backward(call->device, a, call->scratch));
+    for (int i = 0; i < 3; ++i)
+        if (call->din[i].data && call->din_add[i])
+            HIL_TRY(hil_cuda_convert(call->device, &call->din[i], &made[i], true));
+    return HIL_OK;
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    hil_cuda_attention a = describe_training(call);
+    size_t workspace;
+    a.dout = hil_view_of(&call->dout[0]);
+    a.dq = hil_view_of(&call->din[0]);
+    a.dk = hil_view_of(&call->din[1]);
+    a.dv = hil_view_of(&call->din[2]);
+    if (!a.dq.data && !a.dk.data && !a.dv.data) return HIL_OK;
+    if (uses_dnn(call, true, &workspace)) return backward_dnn(call, &a, workspace);
+    a.add_dq = call->din_add[0], a.add_dk = call->din_add[1], a.add_dv = call->din_add[2];
+    a.delta = (float *)call->scratch;
+    return hil_attention_plain_backward(call->device, &a);
+}
+
+const hil_op_kernel hil_cuda_attention_op = {
+    .op = &hil_op_attention, .infer = infer, .forward = forward, .backward = backward};
+
+/* Rows [length, length + T) of the cache. */
+static hil_status extend(const hil_op_call *call, const hil_tensor *x, void *cache)
+{
+    const hil_cached_attr *attr = (const hil_cached_attr *)call->attr;
+    const int64_t *dim = x->shape.dim;
+    size_t row = (size_t)(dim[2] * dim[3]) * hil_dtype_size(x->dtype), part = (size_t)dim[1] * row;
+    return hil_cuda_check(call->device,
+                          cudaMemcpy2DAsync((char *)cache + (size_t)attr->length * row,
+                                            (size_t)attr->capacity * row, x->data, part, part,
+                                            (size_t)dim[0], cudaMemcpyDeviceToDevice,
+                                            call->device->stream),
+                          "extend the cache");
+}
+
+static hil_status infer_cached(hil_op_call *call)
+{
+    HIL_TRY(check_dim(call));
+    if (call->in[1].dtype == call->compute && call->in[2].dtype == call->compute) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE,
+                    "attention: keys are %s, the cache is %s; a GPU wants both alike",
+                    hil_dtype_name(call->in[1].dtype), hil_dtype_name(call->compute));
+}
+
+static hil_status forward_cached(hil_op_call *call)
+{
+    const hil_cached_attr *attr = (const hil_cached_attr *)call->attr;
+    hil_cuda_attention a = describe(call);
+    HIL_TRY(extend(call, &call->in[1], attr->k));
+    HIL_TRY(extend(call, &call->in[2], attr->v));
+    a.k = {attr->k, call->compute};
+    a.v = {attr->v, call->compute};
+    a.past = attr->length;
+    a.capacity = attr->capacity;
+    a.window = attr->window;
+    a.scale = (float)attr->scale;
+    return hil_attention_plain_forward(call->device, &a);
+}
+
+const hil_op_kernel hil_cuda_attention_cached = {
+    .op = &hil_op_attention_cached, .infer = infer_cached, .forward = forward_cached};

@@ -1,0 +1,42 @@
+/* attention_cuda.h - the ways to compute attention on a GPU: a plain kernel that takes everything,
+   and cuDNN for what it knows. */
+#ifndef HIL_OPS_ATTENTION_CUDA_H
+#define HIL_OPS_ATTENTION_CUDA_H
+
+#include "ops/cuda_kernel.h"
+#include "ops/cuda_mask.h"
+
+/* Sizes and tensors as in attention_kernel.h. */
+typedef struct hil_cuda_attention {
+    int64_t batch, queries, heads, groups, dim;
+    int64_t past, capacity;
+    hil_view q, k, v;
+    const int32_t *first; /* NULL: zeros */
+    int64_t window;
+    float scale;
+    bool drops;
+    hil_mask mask;
+    hil_view out;
+    float *lse; /* NULL: not wanted */
+    /* backward */
+    hil_view dout, dq, dk, dv;
+    bool add_dq, add_dk, add_dv;
+    float *delta; /* (B, H, T) */
+} hil_cuda_attention;
+
+/* Heads of up to HIL_PLAIN_DIM numbers. */
+#define HIL_PLAIN_DIM 256
+hil_status hil_attention_plain_forward(hil_device *device, const hil_cuda_attention *a);
+hil_status hil_attention_plain_backward(hil_device *device, const hil_cuda_attention *a);
+
+/* cuDNN's attention: 16 bits, whole sequences, no dropout. Plans are made once per shape and kept
+   with the device; deterministic. *workspace: the bytes that a call needs; false: cuDNN cannot. */
+bool hil_attention_dnn_plan(hil_device *device, const hil_cuda_attention *a, bool backward,
+                            size_t *workspace);
+hil_status hil_attention_dnn_forward(hil_device *device, const hil_cuda_attention *a,
+                                     void *workspace);
+/* Overwrites dq, dk and dv, which are all there. */
+hil_status hil_attention_dnn_backward(hil_device *device, const hil_cuda_attention *a,
+                                      void *workspace);
+
+#endif

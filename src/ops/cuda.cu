@@ -1,0 +1,84 @@
+/* cuda.cu - the table of operations on a GPU, and sums of partial results. */
+#include "ops/cuda_kernel.h"
+
+static const hil_op_kernel *const kernels[] = {
+    &hil_cuda_add,
+    &hil_cuda_dropout,
+    &hil_cuda_embedding,
+    &hil_cuda_gelu,
+    &hil_cuda_head,
+    &hil_cuda_linear,
+    &hil_cuda_rope,
+    &hil_cuda_split,
+    &hil_cuda_layernorm,
+    &hil_cuda_rmsnorm,
+    &hil_cuda_swiglu,
+    &hil_cuda_attention_op,
+    &hil_cuda_attention_cached,
+};
+
+static hil_status find(const hil_op_call *call, const hil_op_kernel **out)
+{
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; ++i)
+        if (kernels[i]->op == call->op) {
+            *out = kernels[i];
+            return HIL_OK;
+        }
+    return hil_fail(HIL_ERR_USAGE, "%s does not run on a GPU yet", call->op->name);
+}
+
+hil_status hil_cuda_infer(hil_op_call *call)
+{
+    const hil_op_kernel *kernel;
+    HIL_TRY(find(call, &kernel));
+    HIL_TRY(call->op->infer(call));
+    call->forward_scratch = call->backward_scratch = 0;
+    return kernel->infer ? kernel->infer(call) : HIL_OK;
+}
+
+hil_status hil_cuda_forward(hil_op_call *call)
+{
+    const hil_op_kernel *kernel;
+    HIL_TRY(find(call, &kernel));
+    if (!kernel->rehearses && hil_pool_is_dry(call->pool)) return call->op->forward(call);
+    return kernel->forward(call);
+}
+
+hil_status hil_cuda_backward(hil_op_call *call)
+{
+    const hil_op_kernel *kernel;
+    HIL_TRY(find(call, &kernel));
+    if (!kernel->backward) return HIL_OK;
+    return hil_pool_is_dry(call->pool) ? call->op->backward(call) : kernel->backward(call);
+}
+
+#define GATHER_COLS 32
+#define GATHER_PARTS 8
+
+/* Each of GATHER_PARTS threads of a column adds a run of blocks in order; then these are added. */
+static __global__ void gather(float *sum, const float *partial, int64_t blocks, int64_t cols)
+{
+    __shared__ float part[GATHER_PARTS][GATHER_COLS];
+    int64_t col = (int64_t)blockIdx.x * GATHER_COLS + threadIdx.x;
+    int64_t each = (blocks + GATHER_PARTS - 1) / GATHER_PARTS;
+    int64_t first = threadIdx.y * each, last = first + each < blocks ? first + each : blocks;
+    float total = 0;
+    if (col < cols) {
+#pragma unroll 8
+        for (int64_t b = first; b < last; ++b) total += partial[b * cols + col];
+    }
+    part[threadIdx.y][threadIdx.x] = total;
+    __syncthreads();
+    if (threadIdx.y || col >= cols) return;
+    for (int i = 1; i < GATHER_PARTS; ++i) total += part[i][threadIdx.x];
+    sum[col] += total;
+}
+
+hil_status hil_cuda_gather(hil_device *device, float *sum, const float *partial, int64_t blocks,
+                           int64_t cols)
+{
+    if (cols == 0 || blocks == 0) return HIL_OK;
+    gather<<<hil_blocks(cols, GATHER_COLS), dim3(GATHER_COLS, GATHER_PARTS), 0, device->stream>>>(
+        sum, partial, blocks, cols);
+    return hil_cuda_launched(device, "sum blocks");
+}

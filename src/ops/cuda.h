@@ -1,0 +1,27 @@
+/* cuda.h - the operations of ops.h on a GPU. They ask for the same tiles in the same order as on
+   the CPU (the head has larger chunks), queue kernels on the device's stream and return. The
+   numbers differ by rounding. */
+#ifndef HIL_OPS_CUDA_H
+#define HIL_OPS_CUDA_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "device/cuda.h"
+#include "ops/op.h"
+
+/* Like op->infer, forward and backward, for calls with a device. Shapes of results are those of the
+   CPU; the sizes of scratch are the GPU's. With a dry pool no kernel is queued. */
+hil_status hil_cuda_infer(hil_op_call *call);
+hil_status hil_cuda_forward(hil_op_call *call);
+hil_status hil_cuda_backward(hil_op_call *call);
+
+/* to = from, or to += from, converted and rounded once. Both have `count` elements. */
+hil_status hil_cuda_convert(hil_device *device, const hil_tensor *to, const hil_tensor *from,
+                            bool add);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

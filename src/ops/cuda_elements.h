@@ -1,0 +1,48 @@
+/* cuda_elements.h - operations that treat every element alike: the kernel around their formula. */
+#ifndef HIL_OPS_CUDA_ELEMENTS_H
+#define HIL_OPS_CUDA_ELEMENTS_H
+
+#include "ops/cuda_kernel.h"
+
+#define HIL_ELEMENT_THREADS 256
+
+/* Tensors of `count` elements each; an output without data is not stored, and one may be an input's
+   memory where the dtypes are equal. */
+template <int INS, int OUTS> struct hil_cuda_elements {
+    int64_t count;
+    hil_view in[INS], out[OUTS];
+    bool add[OUTS];
+};
+
+/* formula(at, x, y) makes y[output][HIL_WIDE] from x[input][HIL_WIDE], elements at, at + 1, ... */
+template <int INS, int OUTS, typename FORMULA>
+__global__ void __launch_bounds__(HIL_ELEMENT_THREADS)
+    hil_elements_kernel(const hil_cuda_elements<INS, OUTS> job, const FORMULA formula)
+{
+    int64_t at = ((int64_t)blockIdx.x * HIL_ELEMENT_THREADS + threadIdx.x) * HIL_WIDE;
+    int n = hil_wide_count(job.count - at);
+    if (n == 0) return;
+    hil_wide raw[INS];
+    float x[INS][HIL_WIDE], y[OUTS][HIL_WIDE];
+#pragma unroll
+    for (int i = 0; i < INS; ++i) raw[i] = hil_wide_load(job.in[i], at, n);
+#pragma unroll
+    for (int i = 0; i < INS; ++i) hil_wide_read(raw[i], job.in[i].dtype, x[i]);
+    formula(at, x, y);
+#pragma unroll
+    for (int i = 0; i < OUTS; ++i)
+        if (job.out[i].data) hil_wide_write(job.out[i], at, n, y[i], job.add[i]);
+}
+
+template <int INS, int OUTS, typename FORMULA>
+hil_status hil_elements_run(const hil_device *device, const char *name,
+                            const hil_cuda_elements<INS, OUTS> &job, const FORMULA &formula)
+{
+    if (job.count == 0) return HIL_OK;
+    unsigned blocks = hil_blocks(job.count, HIL_ELEMENT_THREADS * HIL_WIDE);
+    hil_elements_kernel<INS, OUTS, FORMULA>
+        <<<blocks, HIL_ELEMENT_THREADS, 0, device->stream>>>(job, formula);
+    return hil_cuda_launched(device, name);
+}
+
+#endif

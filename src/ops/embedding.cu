@@ -1,0 +1,151 @@
+/* embedding.cu - rows of a table by id.
+
+   [Note: sums by id] Backward first orders positions by their id, and positions of the same id by
+   themselves: the place of each is the number of positions that come before it, which is counted.
+   Then the rows of one id are added in that order, with no atomics. Scratch: the order (B * T). */
+#include "ops/cuda_kernel.h"
+
+#define THREADS 256
+
+/* One tile of the table: rows [first, last). */
+typedef struct gather {
+    const int32_t *ids;
+    int64_t count, cols, runs; /* runs of HIL_WIDE in a row */
+    int64_t first, last, rows;
+    hil_view table, out;
+    hil_cuda_fault *fault;
+} gather;
+
+static __global__ void __launch_bounds__(THREADS) copy_rows(const gather g)
+{
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= g.count * g.runs) return;
+    int64_t r = i / g.runs, col = i % g.runs * HIL_WIDE, id = g.ids[r];
+    if (id < g.first || id >= g.last) {
+        if (id < 0 || id >= g.rows) hil_fault_report(g.fault, id, g.rows);
+        return;
+    }
+    float x[HIL_WIDE];
+    int n = hil_wide_count(g.cols - col);
+    hil_wide_read(hil_wide_load(g.table, (id - g.first) * g.cols + col, n), g.table.dtype, x);
+    hil_wide_store(g.out, r * g.cols + col, n, x);
+}
+
+static hil_status infer(hil_op_call *call)
+{
+    hil_scratch_add(&call->backward_scratch, hil_shape_count(&call->in[0].shape), sizeof(int32_t));
+    return HIL_OK;
+}
+
+static gather describe(const hil_op_call *call)
+{
+    const hil_op_param *p = &call->param[0];
+    return {.ids = (const int32_t *)call->in[0].data,
+            .count = hil_shape_count(&call->in[0].shape),
+            .cols = p->cols,
+            .runs = (p->cols + HIL_WIDE - 1) / HIL_WIDE,
+            .rows = p->rows,
+            .fault = call->device->fault};
+}
+
+static void choose_tile(gather *g, const hil_op_param *p, int64_t tile)
+{
+    g->first = tile * p->tile_rows;
+    g->last = g->first + p->tile_rows < p->rows ? g->first + p->tile_rows : p->rows;
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    gather g = describe(call);
+    g.out = hil_view_of(&call->out[0]);
+    for (int64_t tile = 0; tile < hil_op_tiles(&call->param[0]); ++tile) {
+        const void *data;
+        choose_tile(&g, &call->param[0], tile);
+        HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &data));
+        g.table = {(void *)(uintptr_t)data, call->param[0].dtype};
+        if (g.count * g.runs > 0)
+            copy_rows<<<hil_blocks(g.count * g.runs, THREADS), THREADS, 0, call->device->stream>>>(
+                g);
+        call->source->weight_end(call->owner, 0, tile);
+        HIL_TRY(hil_cuda_launched(call->device, "embedding"));
+    }
+    return HIL_OK;
+}
+
+/* order[number of positions before r] = r. */
+static __global__ void __launch_bounds__(THREADS)
+    order_positions(int32_t *order, const int32_t *ids, int64_t count)
+{
+    __shared__ int32_t other[THREADS];
+    int64_t r = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    int32_t id = r < count ? ids[r] : 0, before = 0;
+    for (int64_t first = 0; first < count; first += THREADS) {
+        __syncthreads();
+        other[threadIdx.x] = first + threadIdx.x < count ? ids[first + threadIdx.x] : INT32_MAX;
+        __syncthreads();
+        int left = r - first < THREADS ? (int)(r - first) : THREADS; /* equal ids count up to r */
+#pragma unroll 16
+        for (int i = 0; i < THREADS; ++i) before += other[i] < id || (other[i] == id && i < left);
+    }
+    if (r < count) order[before] = (int32_t)r;
+}
+
+/* A block adds the rows of the id whose first place in the order is the block's. */
+static __global__ void __launch_bounds__(THREADS)
+    add_rows(float *sum, const int32_t *order, const hil_view dy, const gather g)
+{
+    int64_t place = blockIdx.x;
+    int32_t id = g.ids[order[place]];
+    if (id < g.first || id >= g.last) return;
+    if (place > 0 && g.ids[order[place - 1]] == id) return;
+    int64_t end = place + 1, after = g.count; /* ids ascend: the first place of another one */
+    while (end < after) {
+        int64_t middle = (end + after) / 2;
+        if (g.ids[order[middle]] == id)
+            end = middle + 1;
+        else
+            after = middle;
+    }
+    for (int64_t col = threadIdx.x * HIL_WIDE; col < g.cols; col += THREADS * HIL_WIDE) {
+        int n = hil_wide_count(g.cols - col);
+        hil_view to = {sum, HIL_F32};
+        int64_t at = (id - g.first) * g.cols + col;
+        float total[HIL_WIDE];
+        hil_wide_read(hil_wide_load(to, at, n), HIL_F32, total);
+#pragma unroll 8
+        for (int64_t i = place; i < end; ++i) {
+            float x[HIL_WIDE];
+            hil_wide_read(hil_wide_load(dy, order[i] * g.cols + col, n), dy.dtype, x);
+#pragma unroll
+            for (int k = 0; k < HIL_WIDE; ++k) total[k] += x[k];
+        }
+        hil_wide_store(to, at, n, total);
+    }
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    if (!call->param[0].trainable) return HIL_OK;
+    gather g = describe(call);
+    int32_t *order = (int32_t *)call->scratch;
+    cudaStream_t stream = call->device->stream;
+    if (g.count) {
+        order_positions<<<hil_blocks(g.count, THREADS), THREADS, 0, stream>>>(order, g.ids,
+                                                                              g.count);
+        HIL_TRY(hil_cuda_launched(call->device, "embedding backward"));
+    }
+    for (int64_t tile = 0; tile < hil_op_tiles(&call->param[0]); ++tile) {
+        float *sum;
+        choose_tile(&g, &call->param[0], tile);
+        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum));
+        if (g.count)
+            add_rows<<<(unsigned)g.count, THREADS, 0, stream>>>(sum, order,
+                                                                hil_view_of(&call->dout[0]), g);
+        call->source->gradient_end(call->owner, 0, tile);
+        HIL_TRY(hil_cuda_launched(call->device, "embedding backward"));
+    }
+    return HIL_OK;
+}
+
+const hil_op_kernel hil_cuda_embedding = {
+    .op = &hil_op_embedding, .infer = infer, .forward = forward, .backward = backward};

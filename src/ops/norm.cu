@@ -1,0 +1,333 @@
+/* norm.cu - LayerNorm and RMSNorm: a row stays in registers between its sums and its use.
+
+   [Note: rows of a norm] A row belongs to as many threads as it has runs of HIL_WIDE numbers: up to
+   32 of them inside a warp (rows of heads), otherwise all threads of a block. Rows beyond 8192
+   numbers have up to RUNS runs per thread. The sums follow from the row's length alone. */
+#include "ops/cuda_kernel.h"
+
+#define SMALL_THREADS 256
+#define BLOCK_MOST 1024
+#define RUNS 4
+#define GRADIENT_BLOCKS 512 /* bounds the memory of partial sums; enough to fill a GPU */
+
+typedef struct norm_job {
+    int64_t rows, cols;
+    float eps;
+    hil_view x, y; /* y: the output */
+    hil_view weight, bias;
+    float *saved; /* (rows, mean and 1/deviation) or (rows, 1/deviation) */
+    hil_view dy, dx;
+    bool add;
+    int64_t block_rows;     /* of a block in backward */
+    float *dweight, *dbias; /* (blocks, cols); NULL where not wanted */
+} norm_job;
+
+/* How many threads a row has, and how many rows a block has at once. */
+typedef struct team {
+    int threads, rows;
+} team;
+
+static team team_of(int64_t cols)
+{
+    int64_t runs = (cols + HIL_WIDE - 1) / HIL_WIDE;
+    if (runs <= 32) {
+        int threads = 1;
+        while (threads < runs) threads *= 2;
+        return {threads, SMALL_THREADS / threads};
+    }
+    int64_t threads = (runs + 31) / 32 * 32;
+    return {(int)(threads < BLOCK_MOST ? threads : BLOCK_MOST), 1};
+}
+
+/* The sum of x over the threads of a row; every one of them gets it. */
+static __device__ inline float row_sum(float x, int threads, float *shared)
+{
+    int width = threads < 32 ? threads : 32;
+    for (int step = width / 2; step; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+    if (threads <= 32) return x;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < threads / 32; ++i) sum += shared[i];
+    return sum;
+}
+
+/* Elements of its row that a thread holds: run k begins at column (k * threads + lane) * HIL_WIDE.
+ */
+template <int KEPT> struct piece {
+    hil_wide raw[KEPT];
+};
+
+template <int KEPT>
+static __device__ inline void load_piece(piece<KEPT> &p, hil_view x, int64_t row, int64_t cols,
+                                         int lane, int threads)
+{
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) {
+        int64_t col = ((int64_t)k * threads + lane) * HIL_WIDE;
+        p.raw[k] = hil_wide_load(x, row * cols + col, hil_wide_count(cols - col));
+    }
+}
+
+template <int KEPT, bool CENTERED>
+static __global__ void __launch_bounds__(BLOCK_MOST) normalize(const norm_job j, const team t)
+{
+    __shared__ float shared[32];
+    int lane = (int)threadIdx.x % t.threads;
+    int64_t row = (int64_t)blockIdx.x * t.rows + threadIdx.x / t.threads;
+    bool mine = row < j.rows;
+    if (!mine) row = j.rows - 1; /* keeps a warp together; nothing is stored */
+    piece<KEPT> p;
+    load_piece(p, j.x, row, j.cols, lane, t.threads);
+    float x[KEPT][HIL_WIDE], sum = 0, mean = 0, squares = 0;
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) {
+        hil_wide_read(p.raw[k], j.x.dtype, x[k]);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) sum += x[k][i];
+    }
+    if (CENTERED) mean = row_sum(sum, t.threads, shared) / (float)j.cols;
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) {
+        int n = hil_wide_count(j.cols - ((int64_t)k * t.threads + lane) * HIL_WIDE);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) {
+            x[k][i] -= mean;
+            if (i < n) squares = fmaf(x[k][i], x[k][i], squares);
+        }
+    }
+    squares = row_sum(squares, t.threads, shared);
+    if (!mine) return;
+    float scale = 1.0f / sqrtf(squares / (float)j.cols + j.eps);
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) {
+        int64_t col = ((int64_t)k * t.threads + lane) * HIL_WIDE;
+        int n = hil_wide_count(j.cols - col);
+        if (n == 0) continue;
+        float w[HIL_WIDE], b[HIL_WIDE] = {};
+        hil_wide_read(hil_wide_load(j.weight, col, n), j.weight.dtype, w);
+        if (CENTERED) hil_wide_read(hil_wide_load(j.bias, col, n), j.bias.dtype, b);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) x[k][i] = x[k][i] * scale * w[i] + b[i];
+        hil_wide_store(j.y, row * j.cols + col, n, x[k]);
+    }
+    if (lane) return;
+    if (CENTERED) j.saved[2 * row] = mean;
+    j.saved[CENTERED ? 2 * row + 1 : row] = scale;
+}
+
+/* The sums of a block's rows: each team's, added in order of the teams. */
+static __device__ inline void add_teams(float *out, const float *mine, int64_t cols, int col, int n,
+                                        const team &t)
+{
+    extern __shared__ float sums[]; /* (rows, cols) */
+    if (t.rows == 1) {
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i)
+            if (i < n) out[col + i] = mine[i];
+        return;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i)
+        if (i < n) sums[(int)threadIdx.x / t.threads * cols + col + i] = mine[i];
+    __syncthreads();
+    for (int c = threadIdx.x; c < cols; c += blockDim.x) {
+        float sum = 0;
+        for (int r = 0; r < t.rows; ++r) sum += sums[r * cols + c];
+        out[c] = sum;
+    }
+}
+
+/* dx = scale * (g - mean of g - xhat * mean of (g xhat)) with g = dy * weight; the first mean only
+   where the norm is centered. */
+template <int KEPT, bool CENTERED>
+static __global__ void __launch_bounds__(BLOCK_MOST) differentiate(const norm_job j, const team t)
+{
+    __shared__ float shared[32];
+    int lane = (int)threadIdx.x % t.threads;
+    int64_t first = (int64_t)blockIdx.x * j.block_rows, end = first + j.block_rows;
+    if (end > j.rows) end = j.rows;
+    float w[KEPT][HIL_WIDE], dw[KEPT][HIL_WIDE] = {}, db[KEPT][HIL_WIDE] = {};
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) {
+        int64_t col = ((int64_t)k * t.threads + lane) * HIL_WIDE;
+        hil_wide_read(hil_wide_load(j.weight, col, hil_wide_count(j.cols - col)), j.weight.dtype,
+                      w[k]);
+    }
+    /* All teams of a warp take the same number of turns. */
+    for (int64_t turn = first; turn < end; turn += t.rows) {
+        int64_t row = turn + threadIdx.x / t.threads;
+        bool mine = row < end;
+        if (!mine) row = end - 1;
+        piece<KEPT> px, pdy;
+        load_piece(px, j.x, row, j.cols, lane, t.threads);
+        load_piece(pdy, j.dy, row, j.cols, lane, t.threads);
+        float mean = CENTERED ? j.saved[2 * row] : 0;
+        float scale = j.saved[CENTERED ? 2 * row + 1 : row];
+        float x[KEPT][HIL_WIDE], dy[KEPT][HIL_WIDE], plain = 0, along = 0;
+#pragma unroll
+        for (int k = 0; k < KEPT; ++k) {
+            hil_wide_read(px.raw[k], j.x.dtype, x[k]);
+            hil_wide_read(pdy.raw[k], j.dy.dtype, dy[k]);
+#pragma unroll
+            for (int i = 0; i < HIL_WIDE; ++i) {
+                x[k][i] = (x[k][i] - mean) * scale;
+                if (mine) dw[k][i] = fmaf(dy[k][i], x[k][i], dw[k][i]);
+                if (CENTERED && mine) db[k][i] += dy[k][i];
+                dy[k][i] *= w[k][i];
+                if (CENTERED) plain += dy[k][i];
+                along = fmaf(dy[k][i], x[k][i], along);
+            }
+        }
+        if (!j.dx.data) continue;
+        if (CENTERED) plain = row_sum(plain, t.threads, shared) / (float)j.cols;
+        along = row_sum(along, t.threads, shared) / (float)j.cols;
+        if (!mine) continue;
+#pragma unroll
+        for (int k = 0; k < KEPT; ++k) {
+            int64_t col = ((int64_t)k * t.threads + lane) * HIL_WIDE;
+            int n = hil_wide_count(j.cols - col);
+            if (n == 0) continue;
+#pragma unroll
+            for (int i = 0; i < HIL_WIDE; ++i)
+                dy[k][i] = scale * (dy[k][i] - plain - x[k][i] * along);
+            hil_wide_write(j.dx, row * j.cols + col, n, dy[k], j.add);
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) {
+        int col = (k * t.threads + lane) * HIL_WIDE, n = hil_wide_count(j.cols - col);
+        if (j.dweight) add_teams(j.dweight + blockIdx.x * j.cols, dw[k], j.cols, col, n, t);
+        if (CENTERED && j.dbias) add_teams(j.dbias + blockIdx.x * j.cols, db[k], j.cols, col, n, t);
+    }
+}
+
+static int64_t block_rows(int64_t rows, const team &t)
+{
+    int64_t each = (rows + GRADIENT_BLOCKS - 1) / GRADIENT_BLOCKS;
+    return (each + t.rows - 1) / t.rows * t.rows;
+}
+
+/* Scratch. Both: weight and bias as fp32 where there are both. Backward: the gradients of each
+   block of rows. */
+static hil_status infer(hil_op_call *call)
+{
+    int64_t rows = hil_shape_rows(&call->in[0].shape), cols = hil_shape_cols(&call->in[0].shape);
+    if (cols > BLOCK_MOST * RUNS * HIL_WIDE)
+        return hil_fail(HIL_ERR_USAGE, "%s: rows of %lld numbers, a GPU takes at most %d",
+                        call->op->name, (long long)cols, BLOCK_MOST * RUNS * HIL_WIDE);
+    if (call->params == 2) hil_scratch_add(&call->forward_scratch, 2 * cols, sizeof(float));
+    call->backward_scratch = call->forward_scratch;
+    int64_t each = block_rows(rows, team_of(cols)), blocks = each ? (rows + each - 1) / each : 0;
+    for (int i = 0; i < call->params; ++i)
+        hil_scratch_add(&call->backward_scratch, blocks * cols, sizeof(float));
+    return HIL_OK;
+}
+
+static norm_job describe(const hil_op_call *call)
+{
+    return {.rows = hil_shape_rows(&call->in[0].shape),
+            .cols = hil_shape_cols(&call->in[0].shape),
+            .eps = (float)((const hil_norm_attr *)call->attr)->eps,
+            .x = hil_view_of(&call->in[0]),
+            .saved = (float *)call->saved[0].data};
+}
+
+/* LayerNorm: copies of both vectors, which are lent one at a time. */
+static hil_status copy_vectors(const hil_op_call *call, norm_job *j)
+{
+    for (int i = 0; i < 2; ++i) {
+        const void *data;
+        hil_tensor to = {HIL_F32, {1, {j->cols}}, (float *)call->scratch + i * j->cols};
+        HIL_TRY(call->source->weight_begin(call->owner, i, 0, &data));
+        hil_tensor from = {call->param[i].dtype, to.shape, (void *)(uintptr_t)data};
+        hil_status status = hil_cuda_convert(call->device, &to, &from, false);
+        call->source->weight_end(call->owner, i, 0);
+        HIL_TRY(status);
+        (i ? j->bias : j->weight) = hil_view_of(&to);
+    }
+    return HIL_OK;
+}
+
+template <bool CENTERED>
+static hil_status launch(const hil_op_call *call, const norm_job &j, bool back)
+{
+    team t = team_of(j.cols);
+    cudaStream_t stream = call->device->stream;
+    int threads = t.threads * t.rows;
+    bool wide = (int64_t)threads * HIL_WIDE < j.cols;
+    if (!back) {
+        unsigned blocks = hil_blocks(j.rows, t.rows);
+        if (wide)
+            normalize<RUNS, CENTERED><<<blocks, threads, 0, stream>>>(j, t);
+        else
+            normalize<1, CENTERED><<<blocks, threads, 0, stream>>>(j, t);
+        return hil_cuda_launched(call->device, call->op->name);
+    }
+    unsigned blocks = hil_blocks(j.rows, j.block_rows);
+    size_t shared = t.rows > 1 ? (size_t)(t.rows * j.cols) * sizeof(float) : 0;
+    if (wide)
+        differentiate<RUNS, CENTERED><<<blocks, threads, shared, stream>>>(j, t);
+    else
+        differentiate<1, CENTERED><<<blocks, threads, shared, stream>>>(j, t);
+    return hil_cuda_launched(call->device, call->op->name);
+}
+
+/* RMSNorm's only vector is read where it lies. */
+static hil_status run(const hil_op_call *call, norm_job *j, bool back)
+{
+    bool empty = j->rows * j->cols == 0;
+    if (call->params == 2) {
+        HIL_TRY(copy_vectors(call, j));
+        return empty ? HIL_OK : launch<true>(call, *j, back);
+    }
+    const void *weight;
+    HIL_TRY(call->source->weight_begin(call->owner, 0, 0, &weight));
+    j->weight = {(void *)(uintptr_t)weight, call->param[0].dtype};
+    hil_status status = empty ? HIL_OK : launch<false>(call, *j, back);
+    call->source->weight_end(call->owner, 0, 0);
+    return status;
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    norm_job j = describe(call);
+    j.y = hil_view_of(&call->out[0]);
+    return run(call, &j, false);
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    norm_job j = describe(call);
+    j.dy = hil_view_of(&call->dout[0]);
+    j.dx = hil_view_of(&call->din[0]);
+    j.add = call->din_add[0];
+    j.block_rows = block_rows(j.rows, team_of(j.cols));
+    int64_t blocks = j.block_rows ? (j.rows + j.block_rows - 1) / j.block_rows : 0;
+    size_t at = 0;
+    if (call->params == 2) hil_scratch_add(&at, 2 * j.cols, sizeof(float));
+    float *partial[2] = {};
+    for (int i = 0; i < call->params; ++i) {
+        size_t place = hil_scratch_add(&at, blocks * j.cols, sizeof(float));
+        if (call->param[i].trainable) partial[i] = (float *)hil_scratch_at(call, place);
+    }
+    j.dweight = partial[0];
+    j.dbias = partial[1];
+    HIL_TRY(run(call, &j, true));
+    for (int i = 0; i < call->params; ++i) {
+        if (!partial[i]) continue;
+        float *sum;
+        HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum));
+        hil_status status = hil_cuda_gather(call->device, sum, partial[i], blocks, j.cols);
+        call->source->gradient_end(call->owner, i, 0);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
+const hil_op_kernel hil_cuda_layernorm = {
+    .op = &hil_op_layernorm, .infer = infer, .forward = forward, .backward = backward};
+const hil_op_kernel hil_cuda_rmsnorm = {
+    .op = &hil_op_rmsnorm, .infer = infer, .forward = forward, .backward = backward};

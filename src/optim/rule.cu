@@ -1,0 +1,210 @@
+/* rule.cu - the update rules on a GPU: the formulas of rule_element.h, the same bits. */
+#include "ops/cuda_kernel.h"
+#include "optim/cuda.h"
+extern "C" {
+#include "optim/rule_element.h"
+#include "tensor/q8.h"
+}
+
+#define THREADS 256
+#define WARPS (THREADS / 32)
+
+/* A thread has HIL_WIDE elements from `at`; n of them exist. */
+static __device__ inline void sum_gradients(const hil_block &b, int64_t at, int n,
+                                            float g[HIL_WIDE])
+{
+    hil_wide raw[HIL_USES];
+#pragma unroll
+    for (int u = 0; u < HIL_USES; ++u)
+        if (u < b.gradients)
+            raw[u] = hil_wide_load({(void *)(uintptr_t)b.gradient[u], b.dtype}, at, n);
+    hil_wide_read(raw[0], b.dtype, g);
+#pragma unroll
+    for (int u = 1; u < HIL_USES; ++u) {
+        if (u >= b.gradients) break;
+        float more[HIL_WIDE];
+        hil_wide_read(raw[u], b.dtype, more);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) g[i] += more[i];
+    }
+}
+
+static __device__ inline void load_masters(const hil_block &b, int64_t at, int n, float w[HIL_WIDE])
+{
+    if (b.dtype != HIL_BF16) {
+        hil_wide_read(hil_wide_load({b.dtype == HIL_F32 ? b.weight : b.rest, HIL_F32}, at, n),
+                      HIL_F32, w);
+        return;
+    }
+    hil_wide high = hil_wide_load({b.weight, HIL_BF16}, at, n);
+    hil_wide low = hil_wide_load({b.rest, HIL_BF16}, at, n);
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i)
+        w[i] = hil_weight_join((uint16_t)(high.word[i / 2] >> 16 * (i % 2)),
+                               (uint16_t)(low.word[i / 2] >> 16 * (i % 2)));
+}
+
+static __device__ inline void store_halves(void *to, int64_t at, int n, const uint16_t bits[])
+{
+    uint16_t *place = (uint16_t *)to + at;
+    if (n == HIL_WIDE && ((uintptr_t)place & 15) == 0) {
+        *(uint4 *)place =
+            make_uint4(bits[0] | (uint32_t)bits[1] << 16, //
+                       bits[2] | (uint32_t)bits[3] << 16, bits[4] | (uint32_t)bits[5] << 16,
+                       bits[6] | (uint32_t)bits[7] << 16);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i)
+        if (i < n) place[i] = bits[i];
+}
+
+static __device__ inline void store_masters(const hil_block &b, int64_t at, int n,
+                                            const float w[HIL_WIDE])
+{
+    hil_wide_store({b.weight, b.dtype == HIL_BF16 ? HIL_F32 : b.dtype}, at,
+                   b.dtype == HIL_BF16 ? 0 : n, w);
+    if (b.dtype == HIL_F16) hil_wide_store({b.rest, HIL_F32}, at, n, w);
+    if (b.dtype != HIL_BF16) return;
+    uint16_t high[HIL_WIDE], low[HIL_WIDE];
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) {
+        high[i] = hil_weight_high(w[i]);
+        low[i] = hil_weight_low(w[i]);
+    }
+    store_halves(b.weight, at, n, high);
+    store_halves(b.rest, at, n, low);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    update_plain(const hil_block b, const hil_rule_step step, const bool lion)
+{
+    int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * HIL_WIDE;
+    int n = hil_wide_count(b.count - at);
+    if (n == 0) return;
+    float g[HIL_WIDE], w[HIL_WIDE], m[HIL_WIDE], v[HIL_WIDE] = {};
+    hil_wide raw_m = hil_wide_load({b.moment[0], HIL_F32}, at, n), raw_v = {};
+    if (!lion) raw_v = hil_wide_load({b.moment[1], HIL_F32}, at, n);
+    sum_gradients(b, at, n, g);
+    load_masters(b, at, n, w);
+    hil_wide_read(raw_m, HIL_F32, m);
+    hil_wide_read(raw_v, HIL_F32, v);
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i)
+        w[i] = lion ? hil_lion_element(&step, w[i], &m[i], g[i])
+                    : hil_adamw_element(&step, w[i], &m[i], &v[i], g[i]);
+    store_masters(b, at, n, w);
+    hil_wide_store({b.moment[0], HIL_F32}, at, n, m);
+    if (!lion) hil_wide_store({b.moment[1], HIL_F32}, at, n, v);
+}
+
+/* A lane's eight bytes of a group, which begin after its scale. */
+static __device__ inline void decode(const unsigned char *group, const float *values,
+                                     float out[HIL_WIDE])
+{
+    float scale = *(const float *)group;
+    const uint32_t *from = (const uint32_t *)(group + 4) + threadIdx.x % 32 * 2;
+    uint32_t word[2] = {from[0], from[1]};
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) out[i] = values[word[i / 4] >> 8 * (i % 4) & 255] * scale;
+}
+
+static __device__ inline void encode(unsigned char *group, const float in[HIL_WIDE],
+                                     hil_q8_kind kind)
+{
+    uint32_t most = 0;
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) most = max(most, hil_bits(in[i]) & 0x7fffffffu);
+    most = __reduce_max_sync(0xffffffffu, most);
+    float scale = hil_float(most) < HIL_Q8_LEAST ? 0 : hil_float(most);
+    float inverse = scale > 0 ? 1 / scale : 0;
+    uint32_t word[2] = {};
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i)
+        word[i / 4] |= (uint32_t)hil_q8_code(in[i], scale, inverse, kind) << 8 * (i % 4);
+    uint32_t *to = (uint32_t *)(group + 4) + threadIdx.x % 32 * 2;
+    to[0] = word[0], to[1] = word[1];
+    if (threadIdx.x % 32 == 0) *(float *)group = scale;
+}
+
+/* A warp has a group of HIL_Q8_GROUP elements at a time. */
+static __global__ void __launch_bounds__(THREADS)
+    update_8bit(const hil_block b, const hil_rule_step step, const int64_t groups)
+{
+    __shared__ float values[2][256];
+    for (int i = threadIdx.x; i < 256; i += THREADS) {
+        int rank = i < 128 ? i : 256 - i;
+        float value = i == 0 || i == 128 ? 0 : hil_q8_value(rank, 1);
+        values[0][i] = i < 128 ? value : -value;
+        values[1][i] = i == 0 || i == 255 ? 0 : hil_q8_value(i, 2);
+    }
+    __syncthreads();
+    int64_t group = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    for (; group < groups; group += (int64_t)gridDim.x * WARPS) {
+        int64_t at = group * HIL_Q8_GROUP + threadIdx.x % 32 * HIL_WIDE;
+        int n = hil_wide_count(b.count - at);
+        unsigned char *m8 = (unsigned char *)b.moment[0] + group * HIL_Q8_GROUP_BYTES;
+        unsigned char *v8 = (unsigned char *)b.moment[1] + group * HIL_Q8_GROUP_BYTES;
+        float g[HIL_WIDE], w[HIL_WIDE], m[HIL_WIDE], v[HIL_WIDE];
+        decode(m8, values[0], m);
+        decode(v8, values[1], v);
+        sum_gradients(b, at, n, g);
+        load_masters(b, at, n, w);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i)
+            if (i < n) w[i] = hil_adamw_element(&step, w[i], &m[i], &v[i], g[i]);
+        store_masters(b, at, n, w);
+        encode(m8, m, HIL_Q8_SIGNED);
+        encode(v8, v, HIL_Q8_UNSIGNED);
+    }
+}
+
+#define GROUP_BLOCKS 1056 /* eight for each multiprocessor of the largest GPUs */
+
+hil_status hil_cuda_update(hil_device *device, const hil_rule *rule, const hil_rule_step *step,
+                           const hil_block *block)
+{
+    if (block->count == 0 || block->gradients == 0) return HIL_OK;
+    if (rule->kind == HIL_ADAMW8BIT) {
+        int64_t groups = (block->count + HIL_Q8_GROUP - 1) / HIL_Q8_GROUP;
+        unsigned blocks = hil_blocks(groups, WARPS);
+        if (blocks > GROUP_BLOCKS) blocks = GROUP_BLOCKS;
+        update_8bit<<<blocks, THREADS, 0, device->stream>>>(*block, *step, groups);
+    } else {
+        unsigned blocks = hil_blocks(block->count, THREADS * HIL_WIDE);
+        update_plain<<<blocks, THREADS, 0, device->stream>>>(*block, *step, rule->kind == HIL_LION);
+    }
+    return hil_cuda_launched(device, rule->name);
+}
+
+/* A thread adds its lane of one block in order, as the CPU does. */
+static __global__ void __launch_bounds__(THREADS)
+    square(const hil_block b, double *lane, const int64_t blocks)
+{
+    int64_t block = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / HIL_SQUARES;
+    if (block >= blocks) return;
+    int64_t at = block * HIL_BLOCK + threadIdx.x % HIL_SQUARES, end = (block + 1) * HIL_BLOCK;
+    if (end > b.count) end = b.count;
+    double *to = lane + block * HIL_SQUARES + threadIdx.x % HIL_SQUARES, sum = *to;
+#pragma unroll 8
+    for (; at < end; at += HIL_SQUARES) {
+        float g = 0;
+        for (int u = 0; u < b.gradients; ++u) {
+            float x = b.dtype == HIL_F32    ? ((const float *)b.gradient[u])[at]
+                      : b.dtype == HIL_BF16 ? hil_bf16_load(((const uint16_t *)b.gradient[u])[at])
+                                            : __half2float(((const __half *)b.gradient[u])[at]);
+            g = u ? g + x : x;
+        }
+        sum += (double)g * (double)g;
+    }
+    *to = sum;
+}
+
+hil_status hil_cuda_square(hil_device *device, const hil_block *block, double *lane)
+{
+    if (block->count == 0 || block->gradients == 0) return HIL_OK;
+    int64_t blocks = (block->count + HIL_BLOCK - 1) / HIL_BLOCK;
+    square<<<hil_blocks(blocks * HIL_SQUARES, THREADS), THREADS, 0, device->stream>>>(*block, lane,
+                                                                                      blocks);
+    return hil_cuda_launched(device, "square gradients");
+}

@@ -1,0 +1,110 @@
+/* test_gpu_linear.c - matrix products, embedding and the loss head on a GPU. */
+#include "gpu/gpu_check.h"
+
+static void check_linear(int64_t rows, int64_t n, int64_t k, int64_t tile_rows)
+{
+    gpu_case c = {.name = "linear",
+                  .op = &hil_op_linear,
+                  .ins = 1,
+                  .outs = 1,
+                  .params = 1,
+                  .in = {{2, {rows, k}}},
+                  .rows = {n, 1},
+                  .cols = {k, n},
+                  .tile_rows = {tile_rows}};
+    gpu_check_dtypes(c);
+    c.name = "linear with bias", c.params = 2;
+    gpu_check_dtypes(c);
+    c.name = "linear frozen", c.frozen[0] = c.frozen[1] = true;
+    gpu_check_dtypes(c);
+    c.name = "linear no din", c.frozen[0] = c.frozen[1] = false, c.no_din = 1;
+    gpu_check_dtypes(c);
+}
+
+static void check_embedding(int64_t batch, int64_t length, int64_t rows, int64_t cols,
+                            int64_t tile_rows)
+{
+    int32_t *ids = malloc((size_t)(batch * length) * sizeof *ids);
+    for (int64_t i = 0; i < batch * length; ++i)
+        ids[i] = i % 3 == 0 ? 1 : (int32_t)(i * 7919 % rows);
+    gpu_check_dtypes((gpu_case){.name = "embedding",
+                                .op = &hil_op_embedding,
+                                .ins = 1,
+                                .outs = 1,
+                                .params = 1,
+                                .in = {{2, {batch, length}}},
+                                .ids = {ids},
+                                .rows = {rows},
+                                .cols = {cols},
+                                .tile_rows = {tile_rows}});
+    free(ids);
+}
+
+static void check_head(int64_t batch, int64_t length, int64_t rows, int64_t cols, int64_t tile_rows)
+{
+    int32_t *target = malloc((size_t)(batch * length) * sizeof *target);
+    for (int64_t i = 0; i < batch * length; ++i)
+        target[i] = i % 5 == 2 ? -1 : (int32_t)(i * 31 % rows);
+    gpu_case c = {.name = "head",
+                  .op = &hil_op_head,
+                  .ins = 2,
+                  .outs = 1,
+                  .params = 1,
+                  .in = {{3, {batch, length, cols}}, {2, {batch, length}}},
+                  .ids = {NULL, target},
+                  .rows = {rows},
+                  .cols = {cols},
+                  .tile_rows = {tile_rows},
+                  .fused = true,
+                  .other_grid = batch * length > 64};
+    gpu_check_dtypes(c);
+    c.name = "head frozen", c.frozen[0] = true;
+    gpu_check_dtypes(c);
+    free(target);
+}
+
+/* An id outside the table is reported by the next wait, once. */
+static void check_fault(void)
+{
+    int32_t ids[] = {3, 7, -5, 2};
+    gpu_side s = {.device = gpu};
+    gpu_case c = {.name = "fault",
+                  .op = &hil_op_embedding,
+                  .ins = 1,
+                  .outs = 1,
+                  .params = 1,
+                  .in = {{2, {1, 4}}},
+                  .ids = {ids},
+                  .rows = {8},
+                  .cols = {16}};
+    gpu_make(&c, &s);
+    CHECK_OK(hil_cuda_infer(&s.call));
+    s.call.out[0].data = gpu_memory(&s, NULL, hil_tensor_bytes(&s.call.out[0]));
+    const void *weight = s.weight[0];
+    CHECK(weight);
+    s.quiet = true;
+    CHECK_OK(hil_cuda_forward(&s.call));
+    CHECK_FAILS(hil_cuda_wait(gpu), HIL_ERR_INPUT, "id -5 is outside the table of 8 rows");
+    CHECK_OK(hil_cuda_wait(gpu));
+    gpu_release(&s, s.lent);
+    s.lent = NULL;
+    gpu_free(&s);
+}
+
+int main(void)
+{
+    gpu_begin();
+    check_linear(96, 128, 64, 0);
+    check_linear(300, 256, 192, 100);
+    check_linear(7, 13, 5, 4);
+    check_linear(1, 64, 32, 0);
+    check_embedding(2, 50, 97, 64, 0);
+    check_embedding(3, 400, 1000, 40, 300);
+    check_embedding(1, 7, 11, 5, 4);
+    check_head(2, 24, 500, 64, 0);
+    check_head(1, 60, 777, 32, 256);
+    check_head(2, 150, 3001, 48, 1000);
+    check_fault();
+    gpu_end();
+    return 0;
+}

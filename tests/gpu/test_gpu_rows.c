@@ -1,0 +1,152 @@
+/* test_gpu_rows.c - element-wise operations, norms, rope, split and dropout on a GPU. */
+#include "gpu/gpu_check.h"
+
+static void check_elements(hil_shape shape)
+{
+    hil_gelu_attr tanh_form = {true}, erf_form = {false};
+    gpu_check_dtypes(
+        (gpu_case){.name = "add", .op = &hil_op_add, .ins = 2, .outs = 1, .in = {shape, shape}});
+    gpu_case gelu = {.name = "gelu tanh",
+                     .op = &hil_op_gelu,
+                     .attr = &tanh_form,
+                     .ins = 1,
+                     .outs = 1,
+                     .in = {shape},
+                     .spread = 6};
+    gpu_check_dtypes(gelu);
+    gelu.over = true;
+    gpu_check_dtypes(gelu);
+    gelu.name = "gelu erf", gelu.attr = &erf_form;
+    gpu_check_dtypes(gelu);
+    gpu_case swiglu = {.name = "swiglu",
+                       .op = &hil_op_swiglu,
+                       .ins = 2,
+                       .outs = 1,
+                       .in = {shape, shape},
+                       .spread = 8};
+    gpu_check_dtypes(swiglu);
+    swiglu.over = true;
+    gpu_check_dtypes(swiglu);
+    swiglu.over = false, swiglu.no_din = 2;
+    gpu_check_dtypes(swiglu);
+}
+
+static void check_norms(int64_t rows, int64_t cols)
+{
+    hil_norm_attr attr = {1e-5};
+    gpu_case c = {.name = "layernorm",
+                  .op = &hil_op_layernorm,
+                  .attr = &attr,
+                  .ins = 1,
+                  .outs = 1,
+                  .params = 2,
+                  .in = {{2, {rows, cols}}},
+                  .rows = {1, 1},
+                  .cols = {cols, cols}};
+    gpu_check_dtypes(c);
+    c.name = "rmsnorm", c.op = &hil_op_rmsnorm, c.params = 1;
+    gpu_check_dtypes(c);
+    c.name = "rmsnorm frozen", c.frozen[0] = true;
+    gpu_check_dtypes(c);
+    c.name = "rmsnorm no din", c.frozen[0] = false, c.no_din = 1;
+    gpu_check_dtypes(c);
+}
+
+static void check_rope(int64_t length, int64_t heads, int64_t dim)
+{
+    enum { B = 2 };
+    static float frequency[128];
+    static int32_t position[B * 4096];
+    for (int i = 0; i < dim / 2; ++i) frequency[i] = powf(500000, -(float)i / (float)(dim / 2));
+    for (int i = 0; i < B * length; ++i) position[i] = (int32_t)(i * 37 % 100000);
+    hil_rope_attr attr = {frequency};
+    gpu_check_dtypes((gpu_case){.name = "rope",
+                                .op = &hil_op_rope,
+                                .attr = &attr,
+                                .ins = 2,
+                                .outs = 1,
+                                .in = {{4, {B, length, heads, dim}}, {2, {B, length}}},
+                                .ids = {NULL, position}});
+}
+
+static void check_split(hil_shape shape, int parts)
+{
+    gpu_case c = {.name = "split", .op = &hil_op_split, .ins = 1, .outs = parts, .in = {shape}};
+    gpu_check_dtypes(c);
+    c.no_dout = 2;
+    gpu_check_dtypes(c);
+}
+
+static void check_dropout(hil_shape shape)
+{
+    hil_dropout_attr attr = {0.3};
+    gpu_case c = {.name = "dropout",
+                  .op = &hil_op_dropout,
+                  .attr = &attr,
+                  .ins = 1,
+                  .outs = 1,
+                  .in = {shape},
+                  .random = {0x123456789abcdef, 17, 5, 99}};
+    gpu_check_dtypes(c);
+    c.over = true;
+    gpu_check_dtypes(c);
+}
+
+static void check_convert(void)
+{
+    enum { N = 1003 };
+    for (int from = HIL_F32; from <= HIL_F16; ++from)
+        for (int to = HIL_F32; to <= HIL_F16; ++to)
+            for (int add = 0; add < 2; ++add) {
+                gpu_side s = {.device = gpu};
+                hil_tensor a = {(hil_dtype)from, {1, {N}}, NULL},
+                           b = {(hil_dtype)to, {1, {N}}, NULL};
+                gpu_seed = 3;
+                a.data = gpu_filled(&s, &a, 2);
+                b.data = gpu_filled(&s, &b, 2);
+                char *x = gpu_read(&s, a.data, hil_tensor_bytes(&a));
+                char *before = gpu_read(&s, b.data, hil_tensor_bytes(&b));
+                CHECK_OK(hil_cuda_convert(gpu, &b, &a, add));
+                char *y = gpu_read(&s, b.data, hil_tensor_bytes(&b));
+                for (int i = 0; i < N; ++i) {
+                    float in, old, want;
+                    hil_to_f32(&in, x + (size_t)i * hil_dtype_size(a.dtype), a.dtype, 1);
+                    hil_to_f32(&old, before + (size_t)i * hil_dtype_size(b.dtype), b.dtype, 1);
+                    want = add ? in + old : in;
+                    char rounded[4];
+                    hil_from_f32(rounded, &want, b.dtype, 1);
+                    CHECK(memcmp(rounded, y + (size_t)i * hil_dtype_size(b.dtype),
+                                 hil_dtype_size(b.dtype)) == 0);
+                }
+                free(x);
+                free(before);
+                free(y);
+                gpu_release(&s, a.data);
+                gpu_release(&s, b.data);
+            }
+}
+
+int main(void)
+{
+    gpu_begin();
+    check_elements((hil_shape){3, {2, 33, 48}});
+    check_elements((hil_shape){2, {3, 7}});
+    check_norms(37, 64);
+    check_norms(5000, 128);
+    check_norms(20, 100);
+    check_norms(9, 7);
+    check_norms(70, 768);
+    check_norms(1500, 2048);
+    check_norms(33, 4096);
+    check_norms(5, 12288);
+    check_rope(19, 4, 64);
+    check_rope(300, 32, 128);
+    check_rope(5, 3, 10);
+    check_split((hil_shape){3, {2, 9, 96}}, 3);
+    check_split((hil_shape){2, {5, 15}}, 3);
+    check_dropout((hil_shape){3, {3, 17, 64}});
+    check_dropout((hil_shape){2, {4, 31}});
+    check_convert();
+    gpu_end();
+    return 0;
+}

@@ -1,0 +1,159 @@
+/* test_gpu_rules.c - update rules and sums of squares on a GPU: the same bits as on the CPU. */
+#include "gpu/gpu_check.h"
+
+#include "optim/cuda.h"
+
+/* The arrays of a block, on one side. */
+typedef struct state {
+    void *array[4 + HIL_USES]; /* weight, rest, moments, gradients */
+    size_t bytes[4 + HIL_USES];
+} state;
+
+static hil_block block_of(const state *s, int64_t count, hil_dtype dtype, int gradients)
+{
+    hil_block b = {.count = count,
+                   .dtype = dtype,
+                   .weight = s->array[0],
+                   .rest = s->array[1],
+                   .moment = {s->array[2], s->array[3]},
+                   .gradients = gradients};
+    for (int i = 0; i < gradients; ++i) b.gradient[i] = s->array[4 + i];
+    return b;
+}
+
+static float random_number(void)
+{
+    return (float)(gpu_random() * exp(6 * gpu_random()));
+}
+
+/* Masters, moments and gradients over many magnitudes. */
+static void make_state(state *s, const hil_rule *rule, int64_t count, hil_dtype dtype)
+{
+    size_t each = hil_dtype_size(dtype);
+    s->bytes[0] = (size_t)count * each;
+    s->bytes[1] = hil_rest_bytes(dtype, count);
+    for (int i = 0; i < rule->moments; ++i) s->bytes[2 + i] = hil_codec_bytes(rule->codec, count);
+    for (int i = 0; i < HIL_USES; ++i) s->bytes[4 + i] = (size_t)count * each;
+    for (int i = 0; i < 4 + HIL_USES; ++i) s->array[i] = calloc(1, s->bytes[i] + 1);
+    float *numbers = malloc((size_t)count * sizeof(float));
+    for (int64_t i = 0; i < count; ++i) {
+        float w = random_number();
+        if (dtype == HIL_F32) ((float *)s->array[0])[i] = w;
+        if (dtype == HIL_F16) {
+            ((float *)s->array[1])[i] = w;
+            ((uint16_t *)s->array[0])[i] = hil_f16_round(w);
+        }
+        if (dtype == HIL_BF16) {
+            ((uint16_t *)s->array[0])[i] = hil_weight_high(w);
+            ((uint16_t *)s->array[1])[i] = hil_weight_low(w);
+        }
+    }
+    for (int k = 0; k < rule->moments; ++k) {
+        for (int64_t i = 0; i < count; ++i) {
+            float m = random_number() * 1e-3f;
+            numbers[i] = i % 1000 < 300 ? 0 : k ? m * m : m;
+        }
+        if (rule->codec == HIL_CODEC_Q8)
+            hil_q8_encode(s->array[2 + k], numbers, k ? HIL_Q8_UNSIGNED : HIL_Q8_SIGNED, count);
+        else
+            memcpy(s->array[2 + k], numbers, (size_t)count * sizeof(float));
+    }
+    for (int k = 0; k < HIL_USES; ++k) {
+        for (int64_t i = 0; i < count; ++i) numbers[i] = i % 512 < 256 ? random_number() : 0;
+        hil_from_f32(s->array[4 + k], numbers, dtype, count);
+    }
+    free(numbers);
+}
+
+static void check_rule(const hil_rule *rule, hil_dtype dtype, int64_t count, int gradients)
+{
+    gpu_side side = {.device = gpu};
+    state cpu = {0}, there;
+    gpu_seed = 11;
+    make_state(&cpu, rule, count, dtype);
+    there = cpu;
+    for (int i = 0; i < 4 + HIL_USES; ++i)
+        there.array[i] = gpu_memory(&side, cpu.array[i], cpu.bytes[i]);
+    hil_block at_cpu = block_of(&cpu, count, dtype, gradients);
+    hil_block at_gpu = block_of(&there, count, dtype, gradients);
+    for (int step = 1; step <= 3; ++step) {
+        hil_rule_step numbers = {.shrink = 1 - 1e-4f,
+                                 .beta1_rest = 0.1f,
+                                 .beta2 = 0.95f,
+                                 .beta2_rest = 0.05f,
+                                 .rate = 3e-3f / (float)step,
+                                 .root = 1.7f,
+                                 .eps = 1e-8f,
+                                 .factor = 0.37f};
+        hil_rule_update(rule, &numbers, &at_cpu);
+        CHECK_OK(hil_cuda_update(gpu, rule, &numbers, &at_gpu));
+    }
+    for (int i = 0; i < 4; ++i) {
+        char *got = gpu_read(&side, there.array[i], there.bytes[i]);
+        for (size_t b = 0; b < cpu.bytes[i]; ++b) {
+            if (got[b] == ((char *)cpu.array[i])[b]) continue;
+            fprintf(stderr, "%s %s, %lld elements, %d gradients: array %d differs at byte %zu\n",
+                    rule->name, hil_dtype_name(dtype), (long long)count, gradients, i, b);
+            exit(1);
+        }
+        free(got);
+    }
+    for (int i = 0; i < 4 + HIL_USES; ++i) {
+        free(cpu.array[i]);
+        gpu_release(&side, there.array[i]);
+    }
+}
+
+static void check_squares(hil_dtype dtype, int64_t count, int gradients)
+{
+    gpu_side side = {.device = gpu};
+    state cpu = {0}, there;
+    gpu_seed = 13;
+    make_state(&cpu, &hil_rules[HIL_ADAMW], count, dtype);
+    there = cpu;
+    for (int i = 4; i < 4 + HIL_USES; ++i)
+        there.array[i] = gpu_memory(&side, cpu.array[i], cpu.bytes[i]);
+    int64_t blocks = (count + HIL_BLOCK - 1) / HIL_BLOCK;
+    size_t bytes = (size_t)blocks * HIL_SQUARES * sizeof(double);
+    double *want = malloc(bytes);
+    for (int64_t i = 0; i < blocks * HIL_SQUARES; ++i) want[i] = gpu_random();
+    double *lane = gpu_memory(&side, want, bytes);
+    hil_block at_gpu = block_of(&there, count, dtype, gradients);
+    CHECK_OK(hil_cuda_square(gpu, &at_gpu, lane));
+    for (int64_t b = 0; b < blocks; ++b) {
+        hil_block part = block_of(&cpu, count, dtype, gradients);
+        part.count = count - b * HIL_BLOCK < HIL_BLOCK ? count - b * HIL_BLOCK : HIL_BLOCK;
+        for (int u = 0; u < gradients; ++u)
+            part.gradient[u] =
+                (const char *)part.gradient[u] + (size_t)(b * HIL_BLOCK) * hil_dtype_size(dtype);
+        hil_block_square(&part, want + b * HIL_SQUARES);
+    }
+    double *got = gpu_read(&side, lane, bytes);
+    for (int64_t i = 0; i < blocks * HIL_SQUARES; ++i) CHECK(got[i] == want[i]);
+    free(got);
+    free(want);
+    gpu_release(&side, lane);
+    for (int i = 0; i < 4 + HIL_USES; ++i) {
+        free(cpu.array[i]);
+        if (i >= 4) gpu_release(&side, there.array[i]);
+    }
+}
+
+int main(void)
+{
+    gpu_begin();
+    for (int r = 0; r < HIL_RULES; ++r)
+        for (int d = HIL_F32; d <= HIL_F16; ++d)
+            for (int gradients = 1; gradients <= HIL_USES; gradients += 2) {
+                check_rule(&hil_rules[r], (hil_dtype)d, 5 * 256, gradients);
+                check_rule(&hil_rules[r], (hil_dtype)d, 300001, gradients);
+                check_rule(&hil_rules[r], (hil_dtype)d, 13, gradients);
+            }
+    for (int d = HIL_F32; d <= HIL_F16; ++d)
+        for (int gradients = 1; gradients <= HIL_USES; gradients += 3) {
+            check_squares((hil_dtype)d, 200003, gradients);
+            check_squares((hil_dtype)d, 100, gradients);
+        }
+    gpu_end();
+    return 0;
+}

@@ -4,13 +4,14 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 WERROR ?= OFF
+CUDA ?= OFF
 comma := ,
 unexport MAKEFLAGS MFLAGS
 
 # $(call build,FOLDER,OPTIONS,TARGET): configures once, then builds what changed.
 build = @tools/deps.sh build && \
 	{ [ -f $(1)/CTestTestfile.cmake ] || cmake -S . -B $(1) \
-	    $$(if command -v ninja > /dev/null; then echo -G Ninja; fi) -DHIL_WERROR=$(WERROR) $(2); } && \
+	    $$(if command -v ninja > /dev/null; then echo -G Ninja; fi) -DHIL_WERROR=$(WERROR) -DHIL_CUDA=$(CUDA) $(2); } && \
 	MAKEFLAGS=--no-print-directory cmake --build $(1) -j $(JOBS) $(3)
 ctest = @ctest --output-on-failure --no-label-summary -j $(JOBS) --test-dir
 

@@ -1,7 +1,8 @@
 # The CUDA backend: src/*/*.cu as the library hil_cuda, where nvcc, cuBLASLt and cuDNN are here.
 # HIL_CUDA_ARCHITECTURES names the GPUs; the newest also comes as PTX for what follows it.
 # Multiply-adds are fused only where they are written so: CPU and GPU then give the same bits.
-option(HIL_CUDA "Build the CUDA backend where its compiler and libraries are found" ON)
+# Off while the program does not use it: it takes longer to build than everything else.
+option(HIL_CUDA "Build the CUDA backend where its compiler and libraries are found" OFF)
 set(architectures 80 86 89 90)
 if(DEFINED ENV{CUDAARCHS})
   set(architectures $ENV{CUDAARCHS})

@@ -25,8 +25,12 @@ HIL_API hil_status hil_probe(const hil_probe_options *options, const hil_observe
    takes and what would help; nothing is allocated and no data is read. As a JSON object it is what
    `plan` of the options reads. A run that does not fit is a failure, after an object that says so.
  */
-HIL_API hil_status hil_plan_show(const hil_train_options *options, const hil_observer *observer,
-                                 bool json, FILE *out);
+typedef struct hil_plan_form {
+    bool json;
+    int ranks; /* as if there were so many, all on this machine; 0: 1 */
+} hil_plan_form;
+HIL_API hil_status hil_plan_show(const hil_train_options *options, const hil_plan_form *form,
+                                 const hil_observer *observer, FILE *out);
 
 #ifdef __cplusplus
 }

@@ -95,7 +95,7 @@ static void announce(hil_pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-static int usable_cpus(void)
+int hil_pool_cpus(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
@@ -110,7 +110,7 @@ hil_status hil_pool_create(hil_pool **out, int threads)
         return hil_fail(HIL_ERR_USAGE, "%d threads: expected 0 to 4096", threads);
     hil_pool *pool;
     HIL_TRY(HIL_ALLOC(1, &pool));
-    pool->threads = threads ? threads : usable_cpus();
+    pool->threads = threads ? threads : hil_pool_cpus();
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pthread_cond_init(&pool->idle, NULL);

@@ -15,6 +15,8 @@ bool hil_pool_is_dry(const hil_pool *pool);
 void hil_pool_destroy(hil_pool *pool);
 
 int hil_pool_threads(const hil_pool *pool);
+/* CPUs that this process may run on. */
+int hil_pool_cpus(void);
 
 /* Runs task(context, i, thread) for every i in [0, tasks) and returns when all are done. Which
    thread runs which task is not fixed: the result of a task may depend on i only. `thread` is in

@@ -6,8 +6,14 @@
 
 #include <string.h>
 
-static const hil_option json = HIL_ROW("json", ON, hil_train_values, json, NULL,
-                                       "print one JSON object, which train --plan follows");
+enum { OWN = 2 };
+static const hil_option own[OWN] = {
+    HIL_ROW("ranks", WHOLE, hil_train_values, ranks, "N",
+            "plan for so many ranks on this machine, without starting them", .initial = "1",
+            .range = &hil_range_count),
+    HIL_ROW("json", ON, hil_train_values, json, NULL,
+            "print one JSON object, which train --plan follows"),
+};
 
 /* What train takes, of which a plan needs no data and no output. */
 static void collect(hil_option *row)
@@ -18,13 +24,13 @@ static void collect(hil_option *row)
             row[i].required = false;
             row[i].initial = "not needed";
         }
-    row[HIL_TRAIN_ROWS] = json;
+    memcpy(row + HIL_TRAIN_ROWS, own, sizeof own);
 }
 
 static int run(int argc, char **argv)
 {
     hil_train_values values = {0};
-    hil_option rows[HIL_TRAIN_ROWS + 1];
+    hil_option rows[HIL_TRAIN_ROWS + OWN];
     hil_command command = hil_command_plan;
     hil_parsed parsed;
     int code = 0;
@@ -32,12 +38,13 @@ static int run(int argc, char **argv)
     hil_train_defaults(&values.run);
     collect(rows);
     command.option = rows;
-    command.count = HIL_TRAIN_ROWS + 1;
+    command.count = HIL_TRAIN_ROWS + OWN;
     if (!hil_command_begin(&command, argc, argv, &values, &parsed, &code)) return code;
     values.run.probe_cache = hil_command_probe_cache(path);
+    hil_plan_form form = {.json = values.json, .ranks = values.ranks};
     hil_progress progress;
     hil_progress_begin(&progress, stderr, values.quiet ? HIL_TALK_QUIET : HIL_TALK_NORMAL);
-    hil_status status = hil_plan_show(&values.run, &progress.hooks, values.json, stdout);
+    hil_status status = hil_plan_show(&values.run, &form, &progress.hooks, stdout);
     hil_progress_end(&progress);
     int flushed = hil_command_flush();
     code = status == HIL_OK ? flushed : hil_command_fail(status);
@@ -48,7 +55,7 @@ static int run(int argc, char **argv)
 const hil_command hil_command_plan = {
     .name = "plan",
     .summary = "Shows where everything would live, what moves and how long a step takes.",
-    .usage = "--model DIR|config.json [options of train] [--json]",
+    .usage = "--model DIR|config.json [options of train] [--ranks N] [--json]",
     .example = "  hilbert plan --model gpt2 --batch 32 --device-memory 1G --host-memory 2G\n",
     .run = run,
 };

@@ -8,6 +8,7 @@ typedef struct hil_train_values {
     hil_train_options run;
     const char *config;
     bool quiet, json;
+    int ranks; /* of plan */
 } hil_train_values;
 
 enum { HIL_TRAIN_ROWS = 42 };

@@ -34,8 +34,10 @@ static hil_status find_use(hil_store *store, hil_param *param, int segment, hil_
         if (unit->use[*out].segment == segment) return HIL_OK;
     HIL_TRY(hil_segment_admit(store, param, hil_entity(store, unit, HIL_OF_WEIGHT)));
     if (!hil_store_alone(store))
-        return hil_fail(HIL_ERR_USAGE, "parameter %s was not declared for segment %d", param->name,
-                        segment);
+        return hil_fail(HIL_ERR_USAGE,
+                        "parameter %s is used in segment %d, which did not say so: with several "
+                        "ranks declare it there with hil_model_use",
+                        param->name, segment);
     return hil_store_declare_use(store, param, segment);
 }
 
@@ -243,7 +245,7 @@ void hil_sum_drop(hil_store *store, hil_unit *unit, int i)
     if (use->sum.data) hil_window_remove(store, hil_entity(store, unit, i));
     hil_parcel_drop(store->spilled, &use->sum);
     use->sum = (hil_parcel){0};
-    use->summing = false;
+    use->summing = use->visited = false;
 }
 
 static hil_status give(hil_store *store, hil_unit *unit, int i)

@@ -47,6 +47,7 @@ typedef struct hil_use {
     hil_parcel sum; /* fp32, in the window or where it was spilled */
     int pins;
     bool held;    /* by the visit that runs */
+    bool visited; /* by one that may add to it, in this step */
     bool summing; /* the sum holds something of this step */
     bool given;   /* the gradient is at home, or on its way */
     hil_home home;

@@ -150,6 +150,16 @@ static hil_status check_end(const hil_store *store)
     return out_of_order(store, unit->member[0].param->name, "left out");
 }
 
+static void note_visited(hil_store *store)
+{
+    const hil_declared *d = find(store, store->stop.segment);
+    for (size_t k = 0; d && k < d->count && store->stop.way == HIL_BACKWARD; ++k) {
+        hil_unit *unit = &store->unit[d->unit[k]];
+        for (int i = 0; i < unit->uses; ++i)
+            unit->use[i].visited |= unit->use[i].segment == store->stop.segment;
+    }
+}
+
 hil_status hil_segment_leave(hil_store *store)
 {
     HIL_TRY(check_end(store));
@@ -171,6 +181,7 @@ hil_status hil_store_pass_enter(hil_store *store, const hil_stop *stop)
     HIL_TRY(hil_store_pass_mark(store));
     if (!store->plan->by_segment) return HIL_OK;
     HIL_TRY(hold(store));
+    note_visited(store);
     return hil_window_prefetch(store);
 }
 

@@ -116,6 +116,7 @@ void hil_store_peaks(const hil_store *store, uint64_t peak[HIL_TIERS]);
 size_t hil_store_spill_extent(const hil_store *store);
 
 /* Units, for the planner. Bytes of this rank's slice of a state; of HIL_GRADIENT for one use. */
+int hil_store_ranks(const hil_store *store);
 size_t hil_store_units(const hil_store *store);
 size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state);
 /* Elements of the whole, padded, and of a slice of it. */

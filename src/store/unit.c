@@ -109,6 +109,11 @@ int64_t hil_unit_blocks(const hil_unit *unit)
     return blocks;
 }
 
+int hil_store_ranks(const hil_store *store)
+{
+    return store->options.ranks;
+}
+
 size_t hil_store_units(const hil_store *store)
 {
     return store->units;

@@ -112,7 +112,16 @@ void hil_window_forget(hil_store *store, hil_unit *unit)
     unit->copy = NULL;
 }
 
-/* Makes room by letting go what is used after `horizon`, the last first. */
+/* A sum that was brought for a visit to come. Whether one that was visited holds something depends
+   on the path that data took, and what leaves must not: it is the same on all ranks. */
+static bool is_empty(const hil_store *store, int32_t entity)
+{
+    const hil_use *use = use_at(store, entity);
+    return store->plan->by_segment && use && !use->visited;
+}
+
+/* Makes room by letting go what is used after `horizon`, the last first; before that what costs
+   nothing to bring back. */
 static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, bool *made)
 {
     *made = true;
@@ -123,6 +132,7 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
             int32_t entity = store->here[i];
             if (pins_of(store, entity)) continue;
             int64_t next = next_use(store, entity);
+            if (next > horizon && is_empty(store, entity)) next = HIL_NEVER;
             if (next < latest || next == horizon || (next == latest && entity < last)) continue;
             last = entity;
             latest = next;
@@ -175,6 +185,13 @@ hil_status hil_window_bring(hil_store *store, int32_t entity)
     return start(store, entity);
 }
 
+/* What may leave for a prefetch: what is used after that. For a new sum, which a visit needs no
+   sooner than it begins, nothing that would have to come back. */
+static int64_t horizon_of(const hil_store *store, int32_t entity)
+{
+    return is_empty(store, entity) ? HIL_NEVER - 1 : store->pass->ahead;
+}
+
 hil_status hil_window_prefetch(hil_store *store)
 {
     hil_order *order = store->pass;
@@ -183,7 +200,7 @@ hil_status hil_window_prefetch(hil_store *store)
         int32_t entity = order->known.use[order->ahead];
         if (hil_window_has(store, entity)) continue;
         bool made;
-        HIL_TRY(make_room(store, bytes_of(store, entity), order->ahead, &made));
+        HIL_TRY(make_room(store, bytes_of(store, entity), horizon_of(store, entity), &made));
         if (!made) return HIL_OK;
         HIL_TRY(start(store, entity));
     }

@@ -36,7 +36,7 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
         .micros = (r->sequences + r->micro_batch - 1) / r->micro_batch,
         .training = r->training,
         .saves = r->training,
-        .ranks = hil_comm_size(r->comm),
+        .ranks = hil_store_ranks(store),
     };
     return HIL_OK;
 }
@@ -57,12 +57,24 @@ static hil_status find_speeds(const hil_plan_request *r, bool measure, const hil
     return HIL_OK;
 }
 
+/* Among ranks that are not there. */
+static void divide_drives(hil_machine *machine, int sharers, int drives)
+{
+    hil_speeds *s = &machine->speeds;
+    if (sharers < 2) return;
+    s->disk_read /= sharers;
+    s->disk_write /= sharers;
+    s->disk_mixed /= sharers;
+    for (int i = 0; i < drives; ++i) machine->drive[i].mixed /= sharers;
+}
+
 static hil_status find_machine(const hil_plan_request *r, bool measure,
                                const hil_observer *observer, hil_planned *out)
 {
     hil_comm_tell(r->comm, "measuring the machine");
     HIL_TRY(hil_ranks_agree(r->comm, find_speeds(r, measure, observer, &out->machine)));
     HIL_TRY(hil_ranks_level_speeds(r->comm, &out->machine, out->drive_count));
+    if (!r->comm) divide_drives(&out->machine, r->allowance.sharers, out->drive_count);
     hil_budget_speeds(&out->machine, out->drives, r->allowance.disk_count);
     return HIL_OK;
 }
@@ -130,7 +142,7 @@ static bool is_settled(const hil_plan_request *r, const hil_plan *plan)
 static hil_status prepare(const hil_plan_request *r, hil_planned *out)
 {
     hil_allowance allowance = r->allowance;
-    allowance.sharers = hil_comm_local_size(r->comm);
+    if (r->comm) allowance.sharers = hil_comm_local_size(r->comm);
     HIL_TRY(hil_budget_find(&allowance, &out->budget, out->drives));
     HIL_TRY(hil_engine_trace(r->model, r->compute)); /* says how often each unit is used */
     return outline_model(r, out);

@@ -16,7 +16,8 @@ typedef struct show {
     hil_model *model;
     hil_dtype dtype;
     const hil_rule *rule;
-    int64_t seq, micro_batch;
+    int ranks;
+    int64_t seq, share, micro_batch; /* share: sequences of each rank */
     hil_planned planned;
 } show;
 
@@ -28,31 +29,37 @@ static hil_status open_model(show *s)
     HIL_TRY(hil_rule_find(o->optimizer, &s->rule));
     HIL_TRY(hil_source_open(&s->source, o->model));
     HIL_TRY(hil_source_seq(&s->source, o->seq, &s->seq));
+    HIL_TRY(hil_ranks_share(s->ranks, o->batch, &s->share));
     s->micro_batch = o->micro_batch;
-    if (!s->micro_batch) s->micro_batch = hil_source_micro_batch(&s->source, s->seq, o->batch);
+    if (!s->micro_batch) s->micro_batch = hil_source_micro_batch(&s->source, s->seq, s->share);
     HIL_TRY(hil_model_build(&s->model, &s->source.config));
     HIL_TRY(hil_freeze(s->model->store, o->freeze, o->freeze_count));
     hil_store_options store = {.compute = s->dtype,
                                .training = true,
                                .tile_size = o->tile_size,
                                .moments = s->rule->moments,
-                               .codec = s->rule->codec};
+                               .codec = s->rule->codec,
+                               .ranks = s->ranks};
     return hil_store_arrange(s->model->store, &store);
 }
 
 static hil_status make_plan(show *s)
 {
     const hil_train_options *o = s->options;
+    int threads = o->threads;
+    if (!threads && s->ranks > 1) threads = hil_pool_cpus() / s->ranks;
+    if (!threads && s->ranks > 1) threads = 1;
     hil_plan_request request = {
         .model = s->model,
         .compute = s->dtype,
         .training = true,
-        .sequences = o->batch,
+        .sequences = s->share,
         .length = s->seq,
         .micro_batch = s->micro_batch,
-        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, 1},
+        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, s->ranks},
         .io = o->io,
-        .threads = o->threads,
+        .threads = threads,
+        .zero = o->zero,
         .prefetch = o->prefetch,
         .recompute = o->recompute,
         .file = o->plan,
@@ -69,14 +76,14 @@ static hil_dense describe(const show *s)
     for (size_t u = 0; u < s->planned.outline.units; ++u) {
         const hil_outline_unit *unit = &s->planned.unit[u];
         elements += (double)unit->elements;
-        gradients += (double)unit->bytes[HIL_GRADIENT];
-        for (int i = 0; i < HIL_UNIT_STATES; ++i) states += (double)unit->bytes[i];
+        gradients += (double)unit->bytes[HIL_GRADIENT] * s->ranks;
+        for (int i = 0; i < HIL_UNIT_STATES; ++i) states += (double)unit->bytes[i] * s->ranks;
     }
     double size = (double)hil_dtype_size(s->dtype);
     return (hil_dense){.layers = (double)c->layers,
                        .hidden = (double)c->hidden,
                        .heads = (double)c->heads,
-                       .batch = (double)s->options->batch,
+                       .batch = (double)s->share,
                        .seq = (double)s->seq,
                        .interval = 1,
                        .parameters = elements,
@@ -146,16 +153,16 @@ static hil_status print_refusal(const show *s, FILE *out)
     return hil_fail(HIL_ERR_BUDGET, "%s", line);
 }
 
-hil_status hil_plan_show(const hil_train_options *options, const hil_observer *observer, bool json,
-                         FILE *out)
+hil_status hil_plan_show(const hil_train_options *options, const hil_plan_form *form,
+                         const hil_observer *observer, FILE *out)
 {
-    show s = {.options = options, .observer = observer};
+    show s = {.options = options, .observer = observer, .ranks = form->ranks > 1 ? form->ranks : 1};
     hil_status status = HIL_OK;
     HIL_TRY_DONE(open_model(&s));
     status = make_plan(&s);
-    if (status == HIL_ERR_BUDGET && json) status = print_refusal(&s, out);
+    if (status == HIL_ERR_BUDGET && form->json) status = print_refusal(&s, out);
     HIL_TRY_DONE(status);
-    HIL_TRY_DONE(json ? print_json(&s, out) : print_text(&s, out));
+    HIL_TRY_DONE(form->json ? print_json(&s, out) : print_text(&s, out));
 done:
     hil_planned_free(&s.planned);
     hil_model_destroy(s.model);

@@ -25,9 +25,9 @@ hil_status hil_ranks_follow(hil_comm *comm, hil_status mine)
     return hil_ranks_agree(comm, hil_fail((hil_status)fate.status, "%s", fate.text));
 }
 
-hil_status hil_ranks_share(const hil_comm *comm, int64_t batch, int64_t *share)
+hil_status hil_ranks_share(int64_t ranks, int64_t batch, int64_t *share)
 {
-    int64_t ranks = hil_comm_size(comm), below = batch / ranks * ranks;
+    int64_t below = batch / ranks * ranks;
     *share = batch / ranks;
     if (below == batch) return HIL_OK;
     if (below == 0)

@@ -18,7 +18,7 @@ static inline hil_status hil_ranks_agree(hil_comm *comm, hil_status mine)
 hil_status hil_ranks_follow(hil_comm *comm, hil_status mine);
 
 /* Of a batch, the sequences of each rank; one that does not divide is refused. */
-hil_status hil_ranks_share(const hil_comm *comm, int64_t batch, int64_t *share);
+hil_status hil_ranks_share(int64_t ranks, int64_t batch, int64_t *share);
 /* CPU threads of this rank: those asked for, or its part of the machine's CPUs. */
 hil_status hil_ranks_threads(hil_comm *comm, int asked, int *out);
 

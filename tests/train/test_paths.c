@@ -1,0 +1,269 @@
+/* A model whose path depends on its tokens, trained by several ranks whose data takes different
+   paths: blocks that are skipped, passed twice, or borrow another block's weights. Losses agree
+   with one rank's in roomy and in small budgets, and no rank waits for another for ever. What a
+   segment did not declare, or a device too small for different paths, is said on all ranks. */
+#include "../comm/ranks.h"
+#include "job.h"
+
+#include <hilbert/nn.h>
+
+enum { V = 64, C = 32, F = 96, BLOCKS = 4, SEQ = 16, BATCH = 12, STEPS = 20, MOST = 4 };
+
+typedef struct layer {
+    const struct layer *other; /* whose weights it may borrow; NULL: nobody's */
+    int number;
+    hil_param *norm, *up, *down;
+} layer;
+
+typedef struct net {
+    hil_param *table, *last;
+    layer block[BLOCKS];
+} net;
+
+static hil_status embed(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    const net *n = state;
+    (void)in;
+    hil_value *x;
+    HIL_TRY(hil_embedding(t, hil_batch_tokens(t), n->table, &x));
+    return hil_values_set(out, "x", x);
+}
+
+static hil_status pass(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
+{
+    hil_value *h;
+    HIL_TRY(hil_rmsnorm(t, x, l->norm, 1e-5, &h));
+    HIL_TRY(hil_linear(t, h, l->up, NULL, &h));
+    HIL_TRY(hil_gelu(t, h, HIL_GELU_EXACT, &h));
+    HIL_TRY(hil_linear(t, h, l->down, NULL, &h));
+    return hil_add(t, x, h, y);
+}
+
+typedef enum way { SKIP, TWICE, BORROW, SWAP, USUAL } way;
+
+static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    const layer *l = state;
+    const int32_t *ids = hil_value_ids(hil_batch_tokens(t));
+    way how = ids ? (way)((ids[0] / 4 + l->number) % 5) : USUAL;
+    hil_value *x;
+    HIL_TRY(hil_values_get(in, "x", &x));
+    if (how == SWAP && l->other) HIL_TRY(pass(t, l->other, x, &x));
+    if (how != SKIP) HIL_TRY(pass(t, l, x, &x));
+    if (how == TWICE) HIL_TRY(pass(t, l, x, &x));
+    if (how == BORROW && l->other) HIL_TRY(pass(t, l->other, x, &x));
+    return hil_values_set(out, "x", x);
+}
+
+static hil_status head(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    const net *n = state;
+    (void)out;
+    hil_value *x;
+    HIL_TRY(hil_values_get(in, "x", &x));
+    HIL_TRY(hil_rmsnorm(t, x, n->last, 1e-5, &x));
+    return hil_head_loss(t, x, n->table);
+}
+
+static void build(hil_model *m, net *n, bool declare)
+{
+    static const hil_param_form scale = {HIL_SCALE, 1, C, 0};
+    char name[32];
+    CHECK_OK(hil_model_param(m, "table", &(hil_param_form){HIL_MATRIX, V, C, 0.2}, &n->table));
+    CHECK_OK(hil_model_segment(m, "embedding", embed, n));
+    for (int i = 0; i < BLOCKS; ++i) {
+        layer *l = &n->block[i];
+        *l = (layer){.other = i > 1 ? l - 2 : NULL, .number = i};
+        snprintf(name, sizeof name, "%d.norm", i);
+        CHECK_OK(hil_model_param(m, name, &scale, &l->norm));
+        snprintf(name, sizeof name, "%d.up", i);
+        CHECK_OK(hil_model_param(m, name, &(hil_param_form){HIL_MATRIX, F, C, 0.2}, &l->up));
+        snprintf(name, sizeof name, "%d.down", i);
+        CHECK_OK(hil_model_param(m, name, &(hil_param_form){HIL_MATRIX, C, F, 0.2}, &l->down));
+        snprintf(name, sizeof name, "block %d", i);
+        CHECK_OK(hil_model_segment(m, name, block, l));
+        if (!l->other || !declare) continue;
+        CHECK_OK(hil_model_use(m, l->other->norm));
+        CHECK_OK(hil_model_use(m, l->other->up));
+        CHECK_OK(hil_model_use(m, l->other->down));
+    }
+    CHECK_OK(hil_model_param(m, "last", &scale, &n->last));
+    CHECK_OK(hil_model_segment(m, "head", head, n));
+}
+
+static void fill(int32_t tokens[BATCH * SEQ], int step)
+{
+    for (int i = 0; i < BATCH * SEQ; ++i) {
+        unsigned mixed = (unsigned)(step * 977 + i * 131 + i / SEQ * 17) * 2654435761u;
+        tokens[i] = (int32_t)(mixed >> 20) % V;
+    }
+}
+
+/* A run, and what comes out of it on rank 0. */
+typedef struct run {
+    const char *dtype, *folder; /* folder: for the disk, or NULL */
+    uint64_t device, host;      /* host: of each rank */
+    int zero;
+    bool declare, by_segment;
+    double loss[STEPS], sum; /* sum: of the losses that evaluating gives */
+    uint64_t gathered;       /* bytes, in the last step */
+    hil_status made[MOST], status[MOST];
+    char message[MOST][512];
+} run;
+
+static hil_trainer_options options_of(const run *r, const hil_disk_budget *disk, hil_comm *comm)
+{
+    hil_trainer_options o;
+    int ranks = hil_comm_size(comm);
+    hil_trainer_defaults(&o);
+    o.comm = comm;
+    o.dtype = r->dtype;
+    o.threads = 1;
+    o.sequences = BATCH / ranks;
+    o.length = SEQ;
+    o.micro_batch = 1;
+    o.zero = r->zero;
+    o.spare = 50; /* some paths need more than the usual one */
+    o.device_memory = r->device;
+    o.host_memory = r->host * (uint64_t)ranks;
+    o.disks = disk;
+    o.disk_count = r->folder ? 1 : 0;
+    return o;
+}
+
+static hil_status train(run *r, hil_comm *comm, hil_trainer *trainer)
+{
+    int32_t tokens[BATCH * SEQ];
+    int rank = hil_comm_rank(comm), share = BATCH / hil_comm_size(comm);
+    hil_step_result result = {0};
+    const hil_batch mine = {share, SEQ, tokens + rank * share * SEQ, NULL, NULL, NULL};
+    for (int s = 0; s < STEPS; ++s) {
+        fill(tokens, s);
+        HIL_TRY(hil_trainer_step(trainer, &mine, 1, 1e-2, &result));
+        CHECK(result.account.device_peak <= r->device && result.account.host_peak <= r->host);
+        if (rank == 0) r->loss[s] = result.loss;
+        if (rank == 0) r->gathered = result.account.gathered_bytes;
+    }
+    double sum = 0;
+    for (int i = 0; i < share; ++i) { /* one at a time, each by its own path */
+        hil_batch one = {1, SEQ, mine.token + i * SEQ, NULL, NULL, NULL};
+        HIL_TRY(hil_trainer_loss(trainer, &one, &result));
+        sum += result.loss;
+    }
+    HIL_TRY(hil_comm_sum(comm, &sum, 1));
+    if (rank == 0) r->sum = sum;
+    return HIL_OK;
+}
+
+static void work(hil_comm *comm, void *context)
+{
+    run *r = context;
+    int rank = hil_comm_rank(comm);
+    hil_disk_budget disk = {r->folder, 64 << 20};
+    hil_trainer_options options = options_of(r, &disk, comm);
+    hil_model *model;
+    hil_trainer *trainer;
+    net n;
+    CHECK_OK(hil_model_create(&model));
+    build(model, &n, r->declare);
+    hil_status status = r->made[rank] = hil_trainer_create(&trainer, model, &options);
+    if (status == HIL_OK) {
+        if (rank == 0) r->by_segment = trainer->planned.plan.by_segment;
+        status = train(r, comm, trainer);
+    }
+    if (status != HIL_OK)
+        snprintf(r->message[rank], sizeof r->message[rank], "%s", hil_status_message());
+    r->status[rank] = status;
+    hil_trainer_destroy(trainer);
+    hil_model_destroy(model);
+}
+
+static void go(run *r, int ranks)
+{
+    alarm(60);
+    if (ranks > 1)
+        ranks_run(ranks, work, r);
+    else
+        work(NULL, r);
+    alarm(0);
+}
+
+static void check_close(const char *folder)
+{
+    static const struct {
+        int ranks, zero;
+        uint64_t device, host; /* KiB, of each rank */
+        bool disk;
+    } all[] = {{2, 3, 16384, 16384, false}, {3, 3, 16384, 16384, false}, {4, 3, 450, 800, false},
+               {4, 2, 16384, 16384, false}, {2, 1, 16384, 16384, false}, {2, 3, 450, 250, true},
+               {3, 3, 450, 200, true}};
+    run one = {.dtype = "fp32", .device = 64 << 20, .host = 64 << 20, .declare = true};
+    go(&one, 1);
+    CHECK_OK(one.status[0]);
+    CHECK(one.loss[STEPS - 1] < one.loss[0]);
+    for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
+        run r = {.dtype = "fp32",
+                 .folder = all[i].disk ? folder : NULL,
+                 .device = all[i].device << 10,
+                 .host = all[i].host << 10,
+                 .zero = all[i].zero,
+                 .declare = true};
+        double worst = 0;
+        go(&r, all[i].ranks);
+        for (int k = 0; k < all[i].ranks; ++k)
+            if (r.status[k] != HIL_OK) check_die(__FILE__, __LINE__, r.message[k]);
+        CHECK(r.by_segment);
+        for (int s = 0; s < STEPS; ++s) {
+            double error = fabs(r.loss[s] - one.loss[s]) / one.loss[s];
+            worst = error > worst ? error : worst;
+            if (s == 0) CHECK(error <= 1e-6);
+        }
+        printf("%d ranks, --zero %d, %d and %d KiB: off by %.1e at most, %llu bytes gathered\n",
+               all[i].ranks, all[i].zero, (int)all[i].device, (int)all[i].host, worst,
+               (unsigned long long)r.gathered);
+        CHECK(worst <= 1e-5);
+        CHECK(fabs(r.sum - one.sum) <= 1e-5 * one.sum);
+    }
+}
+
+static void check_undeclared(void)
+{
+    run r = {.dtype = "bf16", .device = 16 << 20, .host = 16 << 20};
+    go(&r, 3);
+    for (int k = 0; k < 3; ++k) {
+        CHECK_INT(r.status[k], HIL_ERR_USAGE);
+        CHECK(strstr(r.message[k], "which did not say so") && strstr(r.message[k], "block "));
+    }
+}
+
+/* The least device that a plan is found for streams tiles one by one, and then all ranks must take
+   the same path. */
+static void check_too_small(void)
+{
+    run r = {.dtype = "fp32", .host = 16 << 20, .declare = true};
+    for (r.device = 40 << 10;; r.device += 4 << 10) {
+        go(&r, 2);
+        if (r.made[0] == HIL_OK) break;
+        CHECK_INT(r.made[0], HIL_ERR_BUDGET);
+        CHECK_INT(r.made[1], HIL_ERR_BUDGET);
+    }
+    CHECK(!r.by_segment);
+    for (int k = 0; k < 2; ++k) {
+        CHECK_INT(r.status[k], HIL_ERR_USAGE);
+        CHECK(strstr(r.message[k], "give more --device-memory"));
+    }
+    for (; !r.by_segment; r.device += 4 << 10) go(&r, 2);
+    CHECK_OK(r.status[0]);
+    CHECK_OK(r.status[1]);
+}
+
+int main(void)
+{
+    job_place place;
+    job_begin(&place);
+    check_close(place.folder);
+    check_undeclared();
+    check_too_small();
+    job_end(&place);
+    return 0;
+}

@@ -56,3 +56,41 @@ ends()
     done
     echo "$what: over after $(($(now) - since)) ms"
 }
+
+# A training run in $out, for the same.
+model=$TESTS/golden/models/llama3
+out=$work/run
+options=(--model "$model" --data "$model/tokens.npy" --seq 32 --batch 12 --lr 1e-3 --threads 1
+    --schedule constant --save-every 10 --keep 2 --out "$out")
+
+steps() { wc -l < "$out/metrics.jsonl" 2> /dev/null || echo 0; }
+
+begin_train() # begin_train LAUNCHER: a run in the background that has saved; sets $launcher and $pids
+{
+    rm -rf "$out"
+    "$1" "$ranks" "$HILBERT" train "${options[@]}" --steps 1000000 > "$work/out" 2> "$work/err" &
+    launcher=$!
+    local until=$(($(now) + 30000)) pid rank
+    until [ -s "$out/checkpoints/latest" ] && [ "$(steps)" -ge 25 ]; do
+        [ "$(now)" -lt "$until" ] || die "the run does not begin"
+        kill -0 "$launcher" 2> /dev/null || die "the run ended early"
+        sleep 0.02
+    done
+    pids=()
+    for pid in $(pgrep -f "hilbert train .*$out"); do
+        rank=$(tr '\0' '\n' < "/proc/$pid/environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')
+        [ -z "$rank" ] || pids[rank]=$pid
+    done
+    [ "${#pids[@]}" = "$ranks" ] || die "${#pids[@]} ranks run"
+}
+
+go_on() # go_on RANKS: so many take the run up and finish it
+{
+    local steps
+    steps=$(($(steps) + 5))
+    mpi "$1" "$HILBERT" train "${options[@]}" --steps "$steps" --resume 2> "$work/err" ||
+        die "$1 ranks do not go on"
+    [ "$(steps)" = "$steps" ] || die "$(steps) of $steps steps are in the metrics"
+    [ -z "$(find "$out" -name '*tmp*')" ] || die "left: $(find "$out" -name '*tmp*')"
+    "$HILBERT" verify "$out/checkpoints/step-$steps" > "$work/out" || die "the checkpoint is damaged"
+}

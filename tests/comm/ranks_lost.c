@@ -97,7 +97,8 @@ int main(int argc, char **argv)
         CHECK(strstr(g.text, "disk full"));
         code = rank == 0 ? hil_command_fail(status) : 1;
     }
+    if (rank == 0 && code == 0)
+        printf("done, %d of %d here\n", hil_comm_local_size(g.comm), hil_comm_size(g.comm));
     hil_comm_close(g.comm);
-    if (rank == 0 && code == 0) puts("done");
     return code;
 }

@@ -30,6 +30,20 @@ cut() # cut NAMESPACE
     hosts_down
 }
 
+# The same in a training run, which goes on on the machine that is left.
+cut_train() # cut_train NAMESPACE
+{
+    hosts_up
+    begin_train hosts
+    since=$(now)
+    ip -n "$1" link set link0 down
+    ends "link of a training run cut at $1" 10000 "${pids[@]}"
+    grep -q '^hilbert: rank 2 on hilbert-b has not answered for [5-8] s, nor 1 other' "$work/err" ||
+        die "link of a training run: nobody says so"
+    hosts_down
+    go_on 2
+}
+
 # With keepalives mpirun sees the cut as well, and nothing stays; it may be the first to say so.
 cut_alive()
 {
@@ -51,7 +65,8 @@ lose() # lose SIGNAL RANK WORDS
     begin job 60
     since=$(now)
     kill "-$1" "${pids[$2]}"
-    ends "SIG$1 of rank $2" 10000 "$launcher" "${pids[@]}" $(hosts_inside)
+    ends "SIG$1 of rank $2" 10000 "${pids[@]}"
+    ends "SIG$1 of rank $2, launchers" 20000 "$launcher" $(hosts_inside) # mpirun takes its time
     check_line "SIG$1 of rank $2" "$2" "$3"
     hosts_down
 }
@@ -62,6 +77,8 @@ stop_one() { lose STOP "$1" 'has not answered for [5-8] s'; }
 if [ "${1:-}" = --full ]; then
     cut "$hosts_a"
     cut "$hosts_b"
+    cut_train "$hosts_a"
+    cut_train "$hosts_b"
     cut_alive "$hosts_a"
     for rank in 2 3; do
         kill_one "$rank"

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# test_lost_train.sh - a training run of several ranks of which one is killed or stopped: it ends in
+# time with one line that names the rank, and goes on with fewer.
+# soak: --full
+set -euo pipefail
+. "$TESTS/mpi.sh"
+work=$(mktemp -d)
+trap clean EXIT
+. "$TESTS/comm/lost.sh"
+ranks=4
+
+lose() # lose SIGNAL RANK WORDS LEFT: LEFT ranks go on
+{
+    begin_train mpi
+    since=$(now)
+    kill "-$1" "${pids[$2]}"
+    ends "SIG$1 of rank $2" 10000 "$launcher" "${pids[@]}"
+    grep '^hilbert: rank ' "$work/err" > "$work/lines" || die "SIG$1 of rank $2: nobody says so"
+    [ "$(wc -l < "$work/lines")" = 1 ] || die "SIG$1 of rank $2: not one line"
+    grep -q "^hilbert: rank $2 on $(hostname) $3.*; its last word: " "$work/lines" ||
+        die "SIG$1 of rank $2: another one is named"
+    go_on "$4"
+}
+
+if [ "${1:-}" = --full ]; then
+    for rank in 0 2 3; do
+        lose KILL "$rank" 'is gone' 3
+        lose STOP "$rank" 'has not answered for [5-8] s' 2
+    done
+else
+    lose KILL $((seed % ranks)) 'is gone' 3
+    lose STOP $(((seed + 1) % ranks)) 'has not answered for [5-8] s' 1
+fi

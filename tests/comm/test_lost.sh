@@ -51,6 +51,14 @@ crowd()
     wait "${busy[@]}" || true
 }
 
+kill_launcher()
+{
+    begin job 60
+    since=$(now)
+    kill -KILL "$(ps -o ppid= -p "${pids[0]}")"
+    ends "SIGKILL of mpirun" 10000 "$launcher" "${pids[@]}"
+}
+
 kill_one() { lose KILL "$1" 'is gone'; }
 stop_one() { lose STOP "$1" 'has not answered for [5-8] s'; }
 
@@ -61,6 +69,7 @@ if [ "${1:-}" = --full ]; then
     done
     for ((i = 0; i < 20; ++i)); do kill_one $((i % ranks)); done
     for rank in 0 2 3; do fail_one "$rank"; done
+    kill_launcher
     crowd
 else
     kill_one $((seed % ranks))

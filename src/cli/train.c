@@ -74,6 +74,7 @@ static int train(hil_train_values *values)
     values->run.probe_cache = hil_command_probe_cache(cache);
     hil_train_result result = {.eval_loss = NAN};
     status = hil_train(&values->run, &progress.hooks, &result);
+    hil_command_catch_signals(NULL); /* nothing is left to finish: mpirun ends ranks that end */
     hil_progress_end(&progress);
     int code = 0;
     if (status != HIL_OK)

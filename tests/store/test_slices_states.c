@@ -1,0 +1,105 @@
+/* Numbers written by all ranks are read back whole by each, from any placement, and are what every
+   rank then computes with, also where a copy of the old ones was in the window. */
+#include "slices.h"
+
+static float *written[PARAMS];
+
+static float number(int p, int64_t i)
+{
+    return (float)(p + 1) / (float)(i + 3);
+}
+
+/* Every tile of every parameter, as a pass sees it. */
+static hil_status compare(mate *m, bool fresh)
+{
+    static _Thread_local float full[128 * 72];
+    HIL_TRY(hil_store_pass_begin(m->store, HIL_PASS_LOSS));
+    for (int p = 0; p < PARAMS; ++p) {
+        int64_t first, count;
+        for (int64_t t = 0; (count = tile_count(m->param[p], t, &first)); ++t) {
+            const void *w;
+            HIL_TRY(hil_store_acquire(m->store, m->param[p], t, &w));
+            hil_to_f32(full, w, hil_param_dtype(m->param[p]), count);
+            for (int64_t i = 0; i < count && fresh; ++i) {
+                float x = written[p][first + i];
+                if (hil_param_dtype(m->param[p]) == HIL_BF16) x = hil_bf16_load(hil_weight_high(x));
+                CHECK(full[i] == x);
+            }
+            hil_store_release(m->store, m->param[p], t);
+        }
+    }
+    return hil_store_pass_end(m->store);
+}
+
+static hil_status go(mate *m)
+{
+    HIL_TRY(mate_open(m));
+    HIL_TRY(compare(m, false));
+    for (int p = 0; p < PARAMS; ++p)
+        for (int k = 0; k < HIL_STATES; ++k) {
+            int64_t n = hil_param_elements(m->param[p]);
+            if (!hil_param_has(m->param[p], (hil_state)k)) continue;
+            HIL_TRY(hil_store_write(m->store, m->param[p], (hil_state)k, 0, n, written[p]));
+            float *got = malloc((size_t)n * sizeof *got);
+            CHECK(got != NULL);
+            hil_status status = hil_store_read_whole(m->store, m->param[p], (hil_state)k, got);
+            for (int64_t i = 0; i < n && status == HIL_OK; ++i) {
+                float x = written[p][i];
+                if (p == FROZEN && hil_param_dtype(m->param[p]) == HIL_BF16)
+                    x = hil_bf16_load(hil_weight_high(x)); /* the weight is all that it has */
+                CHECK(memcmp(&got[i], &x, sizeof x) == 0);
+            }
+            free(got);
+            HIL_TRY(status);
+        }
+    return compare(m, true);
+}
+
+static void *run(void *argument)
+{
+    mate *m = argument;
+    m->status = go(m);
+    if (m->status != HIL_OK) snprintf(m->message, sizeof m->message, "%s", hil_status_message());
+    hil_comm_fail(m->comm, m->status);
+    mate_close(m);
+    return NULL;
+}
+
+static void check(const setting *s)
+{
+    mate mates[MATES];
+    hil_comm *comms[MATES] = {NULL};
+    if (s->ranks > 1) CHECK_OK(hil_comm_threads_create(s->ranks, comms));
+    for (int r = 0; r < s->ranks; ++r) mate_create(&mates[r], s, r, comms[r]);
+    mates_run(mates, s->ranks, run);
+    for (int r = 0; r < s->ranks; ++r) {
+        if (mates[r].status != HIL_OK) fprintf(stderr, "rank %d: %s\n", r, mates[r].message);
+        CHECK_INT(mates[r].status, HIL_OK);
+    }
+    for (int r = 0; r < s->ranks; ++r) mate_destroy(&mates[r]);
+    for (int r = 0; r < s->ranks; ++r) hil_comm_close(comms[r]);
+}
+
+int main(void)
+{
+    fixture_open();
+    alarm(120);
+    for (int p = 0; p < PARAMS; ++p) {
+        int64_t n = hil_shape_count(&specs[p].shape);
+        CHECK((written[p] = malloc((size_t)n * sizeof(float))) != NULL);
+        for (int64_t i = 0; i < n; ++i) written[p][i] = number(p, i);
+    }
+    for (int tiers = HIL_DEVICE; tiers < HIL_TIERS + 3; ++tiers) {
+        setting s = {.ranks = 1 + (tiers * 3 + 1) % MATES,
+                     .dtype = tiers % 2 ? HIL_F32 : HIL_BF16,
+                     .rule = HIL_ADAMW,
+                     .prefetch = true,
+                     .tiers = tiers,
+                     .window = 1 << 20,
+                     .chunk = 4096};
+        check(&s);
+    }
+    for (int p = 0; p < PARAMS; ++p) free(written[p]);
+    fixture_close();
+    return 0;
+}

@@ -26,6 +26,8 @@ compiles() { # compiles COMPILER FLAGS...: a program of one function, on standar
 }
 hello() { echo '#include <stdio.h>
 int main(void) { return puts("") < 0; }' | compiles "${CC:-cc}"; }
+ranks() { echo '#include <mpi.h>
+int main(void) { return MPI_Finalize(); }' | compiles mpicc; }
 fuzzer() { echo '#include <stdint.h>
 int LLVMFuzzerTestOneInput(const uint8_t *d, unsigned long n) { return d[n] != 0; }' |
     compiles clang -fsanitize=fuzzer,address,undefined; }
@@ -40,7 +42,7 @@ for part; do
         need libjansson-dev pkg-config --exists jansson
         need libxxhash-dev pkg-config --exists libxxhash
         want liburing-dev pkg-config --exists liburing
-        want libopenmpi-dev have mpicc
+        want libopenmpi-dev ranks
         want openmpi-bin have mpirun
         ;;
     lint)

@@ -22,6 +22,10 @@ export PKG_CONFIG_PATH=$libdir/pkgconfig
 version=$(pkg-config --modversion hilbert)
 [ "$("$prefix/bin/hilbert" --version | head -n 1)" = "hilbert $version" ] ||
     die "the installed program does not say that it is hilbert $version"
+if [ -f "$BUILD/hilbert_mpi.so" ]; then
+    "$prefix/bin/hilbert" --version | grep -q '^MPI: [A-Z]' ||
+        die "the installed program does not find its MPI: $("$prefix/bin/hilbert" --version)"
+fi
 read -ra flags <<< "$(pkg-config --cflags hilbert)"
 read -ra libs <<< "$(pkg-config --libs hilbert)" # without --static: libhilbert.a is all there is
 strict=(-std=c11 -Wall -Wextra -Wpedantic -Werror)

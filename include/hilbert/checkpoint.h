@@ -11,14 +11,12 @@ extern "C" {
 /* A checkpoint is named by its own folder (OUT/checkpoints/step-N), or by OUT/checkpoints or OUT:
    then it is the newest whole one. */
 
-#define HIL_SHARD_SIZE 5000000000u
-
 /* A Hugging Face model folder from the checkpoint's files alone. Strings are borrowed. */
 typedef struct hil_export_options {
     const char *checkpoint;
     const char *out;
     const char *dtype;        /* "fp32", "bf16", "fp16"; NULL: what the model's config.json says */
-    uint64_t shard_size;      /* the most bytes of weights in one file; 0: HIL_SHARD_SIZE */
+    uint64_t shard_size;      /* the most bytes of weights in one file; 0: 5 GB */
     bool overwrite;           /* `out` may hold a model, which is replaced */
     const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
 } hil_export_options;

@@ -9,13 +9,13 @@ static const hil_option options[] = {
     ROW("dtype", WORD, dtype, "fp32|bf16|fp16", "precision of the weights", .group = "Options",
         .initial = "what the model's config.json says"),
     ROW("shard-size", SIZE, shard_size, "SIZE", "the most bytes of weights in one file",
-        .range = &hil_range_budget),
+        .initial = "5 GB", .range = &hil_range_budget),
     ROW("overwrite", ON, overwrite, NULL, "replace a model that DIR holds"),
 };
 
 static int run(int argc, char **argv)
 {
-    hil_export_options values = {.shard_size = HIL_SHARD_SIZE};
+    hil_export_options values = {0};
     hil_parsed parsed;
     int code = 0;
     if (!hil_command_begin(&hil_command_export, argc, argv, &values, &parsed, &code)) return code;

@@ -222,7 +222,11 @@ hil_status hil_checkpoint_begin(hil_checkpoint_writer **out, const hil_checkpoin
     *out = NULL;
     hil_checkpoint_writer *w = NULL;
     hil_status status = HIL_ALLOC(1, &w);
-    HIL_TRY(hil_comm_agree(o->comm, HIL_CHANNEL_SAVE, status, NULL));
+    status = hil_comm_agree(o->comm, HIL_CHANNEL_SAVE, status, NULL);
+    if (status != HIL_OK) {
+        hil_free(w);
+        return status;
+    }
     w->store = o->store;
     w->comm = o->comm;
     w->step = o->step;

@@ -1,6 +1,7 @@
 /* Whatever call fails while a checkpoint is saved, on whatever rank: the one before is whole and
    still the newest, the message says what and why, nothing is left, and the next save works. */
 /* soak: --full */
+#include "base/alloc.h"
 #include "interpose.h"
 #include "save_rig.h"
 
@@ -126,6 +127,22 @@ static int inject_all(int ranks, int64_t *step, int most, unsigned *seed)
     return done;
 }
 
+/* The n-th allocation fails, for every n. */
+static void fail_allocations(int64_t *step)
+{
+    CHECK_OK(hil_checkpoint_tidy(folder, 1));
+    for (long n = 1;; ++n) {
+        hil_alloc_fail_at(n);
+        hil_status status = save(*step + 1, 1, NULL);
+        hil_alloc_fail_at(0);
+        if (status == HIL_OK) break;
+        CHECK_INT(status, HIL_ERR_MEMORY);
+        check_folder(*step, 1);
+        CHECK(n < 1000);
+    }
+    check_folder(++*step, 2);
+}
+
 int main(int argc, char **argv)
 {
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
@@ -139,6 +156,7 @@ int main(int argc, char **argv)
     CHECK_OK(save(++step, 1, NULL)); /* creates the folder */
     for (int i = 0; i < 3; ++i) done += inject_all(ranks[i], &step, full ? 1 << 20 : 20, &seed);
     CHECK(done >= (full ? 200 : 30));
+    fail_allocations(&step);
     printf("%d faults\n", done);
     hil_store_destroy(store);
     CHECK_OK(hil_path_remove(root));

@@ -76,7 +76,6 @@ static int train(hil_train_values *values)
     status = hil_train(&values->run, &progress.hooks, &result);
     hil_command_catch_signals(NULL); /* nothing is left to finish: mpirun ends ranks that end */
     hil_progress_end(&progress);
-    hil_command_catch_signals(NULL); /* there is no step left to finish */
     int code = 0;
     if (status != HIL_OK)
         code = hil_command_fail(status);

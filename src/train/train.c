@@ -169,9 +169,11 @@ static hil_status loop(job *j, hil_train_result *result)
         if (stop && !save) HIL_TRY(save_now(j));
         if (!stop) continue;
         HIL_TRY(wait_saved(j));
-        return hil_fail(HIL_ERR_INTERRUPTED,
-                        "stopped after step %lld, saved; go on with the same command and --resume",
-                        (long long)step);
+        return hil_ranks_agree(
+            j->comm, hil_fail(HIL_ERR_INTERRUPTED,
+                              "stopped after step %lld, saved; go on with the same command and "
+                              "--resume",
+                              (long long)step));
     }
     HIL_TRY(wait_saved(j));
     if (j->held_out) HIL_TRY(evaluate(j, &result->eval_loss));

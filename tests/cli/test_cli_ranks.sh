@@ -47,6 +47,23 @@ says "no such model folder"
 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_JOB_ID=1 run 1 "${job[@]}"
 grep -q "no such model folder" "$work/err" || die "an allocation is not a launch: $(cat "$work/err")"
 
+# mpirun hands SIGUSR1 on: all finish the step, save together and end normally.
+cat "$SOURCE"/src/cli/*.c > "$work/data.txt"
+mpirun -n 2 "$HILBERT" train --model "$TESTS/golden/models/gpt2" --data "$work/data.txt" --seq 16 \
+    --batch 2 --threads 1 --steps 1000000 --out "$work/stopped" > "$work/out" 2> "$work/err" < /dev/null &
+job_id=$!
+for ((i = 0; i < 300; ++i)); do
+    if grep -q '^step' "$work/err"; then break; fi
+    sleep 0.1
+done
+kill -USR1 "$job_id"
+got=0
+wait "$job_id" || got=$?
+[ "$got" = 138 ] || die "SIGUSR1 to mpirun: exit code $got: $(cat "$work/err")"
+[ "$(grep -c 'finishing this step' "$work/err")" = 1 ] || die "stopping: $(cat "$work/err")"
+grep -q '^hilbert: stopped after step [0-9]*, saved' "$work/err" || die "$(cat "$work/err")"
+[ -f "$work/stopped/checkpoints/latest" ] || die "SIGUSR1 did not save"
+
 # Copies that nobody connects.
 for size in "PMI_SIZE=4 PMI_RANK=0" "SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0"; do
     (export ${size?} && fails 1 "4 copies were started, but MPI connects only 1" "${job[@]}")

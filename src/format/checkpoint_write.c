@@ -16,6 +16,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#define BLOCK ((size_t)4096)             /* offsets past the page cache are multiples */
+#define SECTOR 512                       /* and so is memory, of this */
+#define DIRECT_LEAST ((size_t)128 << 10) /* less goes through the page cache */
+
 /* Where a parameter's states begin in their files. */
 typedef struct place {
     const hil_param *param;
@@ -25,6 +29,7 @@ typedef struct place {
 /* One state's file. Without a parameter that has the state there is none, and `bytes` is 0. */
 typedef struct target {
     int fd;
+    int direct; /* the same file, past the page cache; -1: not on this file system */
     char path[HIL_PATH_MAX];
     uint64_t bytes;
     hil_text header;
@@ -53,6 +58,7 @@ static void destroy(hil_checkpoint_writer *w)
 {
     for (int s = 0; s < HIL_STATES; ++s) {
         if (w->file[s].fd >= 0) close(w->file[s].fd);
+        if (w->file[s].direct >= 0) close(w->file[s].direct);
         hil_text_free(&w->file[s].header);
         hil_pieces_free(&w->file[s].pieces);
     }
@@ -87,7 +93,7 @@ static int compare_param(const void *left, const void *right)
 static hil_status lay_out(hil_checkpoint_writer *w, hil_state state)
 {
     hil_writing *file = NULL;
-    hil_writing_layout layout = {0};
+    hil_writing_layout layout = {.block = BLOCK};
     size_t count = hil_store_count(w->store), declared = 0;
     HIL_TRY(HIL_ALLOC(count, &layout.offset));
     hil_status status = HIL_OK;
@@ -125,10 +131,9 @@ static hil_status lay_out_all(hil_checkpoint_writer *w)
     return HIL_OK;
 }
 
-static hil_status write_at(target *file, const void *bytes, size_t size, uint64_t offset)
+/* Through the page cache. */
+static hil_status write_some(const target *file, const char *from, size_t size, uint64_t offset)
 {
-    const char *from = bytes;
-    hil_piece piece = {offset, size, XXH3_64bits(bytes, size)};
     for (size_t done = 0; done < size;) {
         ssize_t n = pwrite(file->fd, from + done, size - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR) continue;
@@ -136,7 +141,42 @@ static hil_status write_at(target *file, const void *bytes, size_t size, uint64_
         done += (size_t)n;
     }
     /* On its way while more is computed, so that the sync at the end has little left to do. */
-    (void)!sync_file_range(file->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
+    if (size) (void)!sync_file_range(file->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
+    return HIL_OK;
+}
+
+/* Whole blocks past it, as many as go: copying them costs more of the processor than all the rest
+   of saving. */
+static hil_status write_blocks(target *file, const char *from, size_t size, uint64_t offset,
+                               size_t *done)
+{
+    *done = 0;
+    if (file->direct < 0 || (uintptr_t)from % SECTOR || offset % BLOCK) return HIL_OK;
+    while (size - *done >= BLOCK) {
+        size_t whole = (size - *done) / BLOCK * BLOCK;
+        ssize_t n = pwrite(file->direct, from + *done, whole, (off_t)(offset + *done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno != EINVAL) return fail_path("write", file->path);
+        if (n > 0) *done += (size_t)n;
+        if (n == (ssize_t)whole) continue;
+        close(file->direct); /* this drive wants something else */
+        file->direct = -1;
+        return HIL_OK;
+    }
+    return HIL_OK;
+}
+
+static hil_status write_at(target *file, const void *bytes, size_t size, uint64_t offset)
+{
+    const char *from = bytes;
+    hil_piece piece = {offset, size, XXH3_64bits(bytes, size)};
+    size_t head = (BLOCK - offset % BLOCK) % BLOCK, done = 0;
+    if (size >= DIRECT_LEAST) {
+        HIL_TRY(write_some(file, from, head, offset));
+        HIL_TRY(write_blocks(file, from + head, size - head, offset + head, &done));
+        done += head;
+    }
+    HIL_TRY(write_some(file, from + done, size - done, offset + done));
     return hil_pieces_add(&file->pieces, &piece);
 }
 
@@ -155,6 +195,8 @@ static hil_status open_file(hil_checkpoint_writer *w, int state, bool create)
     HIL_TRY(hil_path_join(file->path, w->temporary, hil_state_file[state]));
     file->fd = open(file->path, O_WRONLY | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0), 0666);
     if (file->fd < 0) return fail_path(create ? "create" : "open", file->path);
+    file->direct = open(file->path, O_WRONLY | O_CLOEXEC | O_DIRECT);
+    if (file->direct < 0 && errno != EINVAL) return fail_path("open", file->path);
     if (!create) return HIL_OK;
     HIL_TRY(reserve(file));
     return write_at(file, file->header.data, file->header.size, 0);
@@ -230,7 +272,7 @@ hil_status hil_checkpoint_begin(hil_checkpoint_writer **out, const hil_checkpoin
     w->store = o->store;
     w->comm = o->comm;
     w->step = o->step;
-    for (int s = 0; s < HIL_STATES; ++s) w->file[s].fd = -1;
+    for (int s = 0; s < HIL_STATES; ++s) w->file[s].fd = w->file[s].direct = -1;
     snprintf(w->folder, sizeof w->folder, "%s", o->folder);
     status = lay_out_all(w);
     if (status == HIL_OK && hil_comm_rank(o->comm) == 0) status = create_all(w, o);

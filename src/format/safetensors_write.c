@@ -23,6 +23,7 @@ typedef struct declared {
     hil_shape shape;
     size_t bytes;
     size_t index;
+    bool ragged; /* not of whole blocks */
 } declared;
 
 struct hil_writing {
@@ -32,8 +33,9 @@ struct hil_writing {
     size_t count, capacity;
     hil_text metadata; /* "key":"value",... */
     bool begun;
-    size_t next; /* the tensor whose data comes next, */
-    size_t done; /* and how much of it is written */
+    size_t next;  /* the tensor whose data comes next, */
+    size_t done;  /* and how much of it is written */
+    size_t block; /* in which the data begins; 0: of 8 bytes */
 };
 
 hil_status hil_writing_create(hil_writing **out, const char *path)
@@ -103,6 +105,7 @@ static int compare_place(const void *left, const void *right)
 {
     const declared *a = left, *b = right;
     if (a->dtype != b->dtype) return kinds[a->dtype].rank < kinds[b->dtype].rank ? -1 : 1;
+    if (a->ragged != b->ragged) return a->ragged ? 1 : -1;
     return strcmp(a->name, b->name);
 }
 
@@ -133,7 +136,8 @@ static hil_status make_header(const hil_writing *file, hil_text *header, size_t 
         at = end;
     }
     HIL_TRY(hil_text_add(header, "}", 1));
-    while (header->size % 8) HIL_TRY(hil_text_add(header, " ", 1));
+    size_t block = file->block ? file->block : 8;
+    while ((8 + header->size) % block) HIL_TRY(hil_text_add(header, " ", 1));
     if (header->size > 100000000)
         return hil_fail(HIL_ERR_USAGE, "%s: too many tensors for one file", file->path);
     *data = at;
@@ -214,6 +218,9 @@ hil_status hil_writing_place(hil_writing *file, hil_writing_layout *out)
 {
     assert(!file->begun);
     size_t data;
+    file->block = out->block;
+    for (size_t i = 0; i < file->count; ++i)
+        file->tensor[i].ragged = file->tensor[i].bytes % out->block != 0;
     HIL_TRY(make_front(file, &out->header, &data));
     uint64_t at = out->header.size;
     for (size_t i = 0; i < file->count; ++i) {

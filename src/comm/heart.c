@@ -93,10 +93,8 @@ static void spread(hil_heart *heart, hil_status status, const char *text)
 static void lose(hil_heart *heart, const char *message)
 {
     heart->told = heart->over = true;
-    if (heart->rank == 0) {
-        say_all(heart, HIL_BEAT_LOST, HIL_ERR_IO, "");
-        say_the_rest(heart);
-    }
+    say_all(heart, HIL_BEAT_LOST, HIL_ERR_IO, "");
+    say_the_rest(heart);
     if (!message) poll(NULL, 0, (int)(SPEAKER_SECONDS * 1000));
     if (heart->options.lost) heart->options.lost(heart->options.lost_context, message);
     heart->options.failed(heart->options.failed_context, HIL_ERR_IO,
@@ -117,9 +115,20 @@ static void lose_peer(hil_heart *heart, const peer *lost, int others)
                  "rank %d on %s has not answered for %.0f s%s: it was stopped, or its machine or "
                  "its network is down; its last word: %s",
                  lost->rank, heart->host[lost->rank], silence, more, lost->doing);
-    /* After a long pause it is this rank that the others have lost. */
-    bool lost_itself = hil_clock_now() - heart->paused_at < HIL_HEART_SILENCE;
-    lose(heart, heart->speaks && !lost_itself ? message : NULL);
+    lose(heart, heart->speaks ? message : NULL);
+}
+
+/* Somebody lost a rank. Others than rank 0 can lose only rank 0, and after a long pause that is
+   right: they tell the user. */
+static void hear_of_loss(hil_heart *heart, const peer *from)
+{
+    char message[HIL_BEAT_TEXT];
+    bool paused = hil_clock_now() - heart->paused_at < HIL_HEART_SILENCE;
+    snprintf(message, sizeof message,
+             "rank %d on %s hears nothing of rank 0 on %s: the network between them is down; its "
+             "last word: %s",
+             from->rank, heart->host[from->rank], heart->host[0], from->doing);
+    lose(heart, heart->rank == 0 && !paused ? message : NULL);
 }
 
 static void hear(hil_heart *heart, peer *from, const hil_beat *beat)
@@ -135,7 +144,10 @@ static void hear(hil_heart *heart, peer *from, const hil_beat *beat)
         heart->options.failed(heart->options.failed_context, (hil_status)beat->status, beat->text);
         break;
     case HIL_BEAT_LOST:
-        lose(heart, NULL);
+        if (heart->rank == 0 && heart->told)
+            from->left = true;
+        else
+            hear_of_loss(heart, from);
         break;
     case HIL_BEAT_LEAVING:
         from->left = true;
@@ -192,14 +204,17 @@ static void take_orders(hil_heart *heart)
     if (heart->told && !heart->over) lose_patience(heart, stopping);
 }
 
+/* Everybody's last words come before anybody's end. */
 static void listen_to_all(hil_heart *heart)
 {
     hil_beat beat;
+    for (int i = 0; i < heart->peers; ++i)
+        while (!heart->over && heart->poll[i].revents &&
+               hil_heart_link_next(&heart->peer[i].link, &beat))
+            hear(heart, &heart->peer[i], &beat);
     for (int i = 0; i < heart->peers && !heart->over; ++i) {
         peer *from = &heart->peer[i];
-        if (!heart->poll[i].revents) continue;
-        while (!heart->over && hil_heart_link_next(&from->link, &beat)) hear(heart, from, &beat);
-        if (from->link.fd >= 0 || from->left || heart->over) continue;
+        if (from->link.fd >= 0 || from->left) continue;
         if (heart->told)
             from->left = true;
         else

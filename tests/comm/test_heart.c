@@ -118,11 +118,13 @@ static _Noreturn void live(job *shared, int number)
     hil_heart_tell(me.heart, doing);
     nap(0.6); /* so that everybody has heard it */
     shared->up[number] = 1;
-    bool fails = strcmp(shared->name, "fail") == 0, late = strcmp(shared->name, "late") == 0;
+    bool stuck = strcmp(shared->name, "stuck") == 0, late = strcmp(shared->name, "late") == 0;
+    bool fails = strcmp(shared->name, "fail") == 0 || stuck;
     while (!shared->go && !failed) nap(0.01);
-    if (fails && number == shared->rank)
+    if (fails && number == (stuck ? RANKS - 1 : shared->rank))
         hil_heart_fail(me.heart, HIL_ERR_BUDGET, "no room on disk");
     while ((fails || shared->go == 1) && !failed) nap(0.01);
+    while (stuck && number == shared->rank) nap(1);
     if (late && number == shared->rank) nap(1.5);
     hil_heart_stop(me.heart);
     _exit(failed ? FAILED : 0);
@@ -199,7 +201,7 @@ static void check_lost(job *shared, const char *words)
 static void check_killed(job *shared)
 {
     kill(shared->pid[shared->rank], SIGKILL);
-    wait_for(shared, 0, 2);
+    wait_for(shared, 0, 4);
     check_lost(shared, "is gone");
 }
 
@@ -207,19 +209,20 @@ static void check_stopped(job *shared)
 {
     double stopped_at = now();
     kill(shared->pid[shared->rank], SIGSTOP);
-    wait_for(shared, 1, 7);
+    wait_for(shared, 1, 9);
     for (int i = 0; i < RANKS; ++i)
         if (i != shared->rank) CHECK(shared->ended_at[i] - stopped_at > HIL_HEART_SILENCE - 1);
     check_lost(shared, "has not answered for ");
     kill(shared->pid[shared->rank], SIGCONT);
-    wait_for(shared, 0, 2);
+    wait_for(shared, 0, 4);
     CHECK_INT(shared->code[shared->rank], LOST);
+    CHECK_INT(shared->messages[shared->rank], 0); /* it knows that the others have spoken */
 }
 
 static void check_failed(job *shared)
 {
     char words[100];
-    wait_for(shared, 0, 2);
+    wait_for(shared, 0, 4);
     for (int i = 0; i < RANKS; ++i) {
         CHECK_INT(shared->code[i], FAILED);
         CHECK_INT(shared->messages[i] + shared->silent[i], 0);
@@ -227,6 +230,19 @@ static void check_failed(job *shared)
         CHECK(strstr(shared->text[i], words) == shared->text[i]);
         CHECK(strstr(shared->text[i], "no room on disk"));
     }
+}
+
+/* A rank that does not come to its end after the failure of another is ended. */
+static void check_stuck(job *shared)
+{
+    wait_for(shared, 0, 15);
+    for (int i = 1; i < RANKS; ++i) {
+        CHECK_INT(shared->code[i], i == shared->rank || shared->rank == 0 ? LOST : FAILED);
+        CHECK_INT(shared->messages[i], 0);
+    }
+    CHECK_INT(shared->code[0], shared->rank == 0 ? LOST : FAILED);
+    CHECK_INT(shared->messages[0], shared->rank == 0);
+    CHECK(strstr(shared->text[0], "no room on disk"));
 }
 
 static void check_refused(job *shared)
@@ -262,7 +278,7 @@ static void check_paused(job *shared)
     nap(1);
     CHECK_INT(running(shared), RANKS);
     shared->go = 2;
-    wait_for(shared, 0, 2);
+    wait_for(shared, 0, 4);
     for (int i = 0; i < RANKS; ++i) CHECK_INT(shared->code[i], 0);
 }
 
@@ -288,22 +304,24 @@ int main(int argc, char **argv)
         {"kill", 0, check_killed},  {"kill", 2, check_killed},   {"kill", 3, check_killed},
         {"stop", 0, check_stopped}, {"stop", 1, check_stopped},  {"stop", 3, check_stopped},
         {"fail", 0, check_failed},  {"fail", 2, check_failed},   {"late", 0, check_late},
-        {"late", 3, check_late},    {"pause", -1, check_paused},
+        {"late", 3, check_late},    {"pause", -1, check_paused}, {"stuck", 0, check_stuck},
+        {"stuck", 1, check_stuck},
     };
-    enum { SCENARIOS = sizeof all / sizeof *all };
-    pid_t child[SCENARIOS];
+    enum { MOST = sizeof all / sizeof *all, LONG = 2 };
+    pid_t child[MOST];
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
+    int scenarios = full ? MOST : MOST - LONG;
     int code = 0, rounds = full ? 5 : 1;
     begun_at = hil_clock_now();
     run("refuse", 0, check_refused);
     if (full) run("refuse", 2, check_refused); /* it takes as long as ranks try */
     while (rounds--) {                         /* all at once: they mostly wait */
-        for (int i = 0; i < SCENARIOS; ++i)
+        for (int i = 0; i < scenarios; ++i)
             if ((child[i] = fork()) == 0) {
                 run(all[i].name, all[i].rank, all[i].check);
                 exit(0);
             }
-        for (int i = 0; i < SCENARIOS; ++i) {
+        for (int i = 0; i < scenarios; ++i) {
             int status = 0;
             CHECK(child[i] > 0 && waitpid(child[i], &status, 0) == child[i]);
             if (status == 0) continue;

@@ -27,7 +27,8 @@ if [ "${1:-}" = --full ]; then
         lose KILL "$rank" 'is gone' 3
         lose STOP "$rank" 'has not answered for [5-8] s' 2
     done
+elif [ $((seed % 2)) = 0 ]; then
+    lose KILL $((seed / 2 % ranks)) 'is gone' 3
 else
-    lose KILL $((seed % ranks)) 'is gone' 3
-    lose STOP $(((seed + 1) % ranks)) 'has not answered for [5-8] s' 1
+    lose STOP $((seed / 2 % ranks)) 'has not answered for [5-8] s' 1
 fi

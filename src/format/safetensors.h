@@ -68,7 +68,8 @@ hil_status hil_writing_bytes(const hil_writing *file, uint64_t *out);
 
 /* Where everything will be, for who writes the file by other means: `header` is what it begins
    with, `offset` (by declaration) where each tensor's data begins, `bytes` its size. Ends the
-   declarations. Tensors of whole blocks come first, so that each begins with a block. */
+   declarations. Tensors of whole blocks come first, so that each begins with a block,
+   and the largest of the others, which does, too. */
 typedef struct hil_writing_layout {
     size_t block;    /* given: bytes, a multiple of 8 */
     hil_text header; /* the caller frees it */

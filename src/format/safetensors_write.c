@@ -106,6 +106,7 @@ static int compare_place(const void *left, const void *right)
     const declared *a = left, *b = right;
     if (a->dtype != b->dtype) return kinds[a->dtype].rank < kinds[b->dtype].rank ? -1 : 1;
     if (a->ragged != b->ragged) return a->ragged ? 1 : -1;
+    if (a->ragged && a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
     return strcmp(a->name, b->name);
 }
 

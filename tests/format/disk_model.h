@@ -269,7 +269,7 @@ static inline void disk_restore(int node, const char *path, disk_loss loss, unsi
         disk_write_image(&data, &size, &whole);
         for (int i = 0; i < f->pending; ++i)
             if (disk_survives(loss, false, seed)) disk_write_image(&data, &size, &f->write[i]);
-        CHECK_OK(hil_file_write(path, data, size));
+        CHECK_OK(hil_file_write(path, size ? data : "", size));
         free(data);
         return;
     }

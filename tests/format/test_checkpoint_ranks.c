@@ -196,7 +196,7 @@ static void check_rule(hil_dtype dtype, hil_rule_kind rule)
 
 static void flip(const char *file, off_t at)
 {
-    char byte;
+    char byte = 0;
     int fd = open(file, O_RDWR);
     CHECK(fd >= 0 && pread(fd, &byte, 1, at) == 1);
     byte = (char)(byte ^ 16);

@@ -46,7 +46,7 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 # Left out: the slowest, whose threads other tests cover; and MPI, whose own threads are not for TSan.
 tsan: ## the tests of what runs on several threads under ThreadSanitizer
 	$(call build,build-tsan,-DHIL_SANITIZE=thread)
-	$(ctest) build-tsan -LE 'lint|install|cli|format|mpi' -E '^test_(attention_kernel|equality|gemm|norm|probe|tiny)$$'
+	$(ctest) build-tsan -LE 'lint|install|cli|format|mpi' -E '^test_(attention_kernel|drives|equality|gemm|norm|probe|ranks|tiny)$$'
 
 fuzz: ## each fuzzer for FUZZ_SECONDS
 	@tools/deps.sh fuzz

@@ -42,6 +42,9 @@ static hil_status enter(hil_engine *e, const hil_visit *v)
     const hil_stop stop = {.segment = v->segment,
                            .way = v->back ? HIL_BACKWARD : HIL_FORWARD,
                            .name = e->model->segments[v->segment].name};
+    if (e->context.training)
+        hil_comm_tell(e->options.comm, "step %lld, %s through %s", (long long)e->context.step,
+                      v->back ? "backward" : "forward", stop.name);
     return hil_store_pass_enter(e->model->store, &stop);
 }
 

@@ -19,6 +19,7 @@ typedef struct hil_engine_options {
     hil_ring *ring;                   /* for segments whose values wait on disk; NULL: none do */
     size_t parked;                    /* host bytes for values that wait there */
     bool prefetch;                    /* of what the next micro-batch or segment reads */
+    hil_comm *comm;                   /* borrowed; told where this rank is. NULL: alone */
     const hil_speeds *speeds;         /* borrowed; of a rehearsal */
 } hil_engine_options;
 

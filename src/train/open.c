@@ -91,7 +91,8 @@ static hil_status open_engine(hil_trainer *t)
                                  .work = rest > plan->work ? rest : plan->work,
                                  .ring = hil_store_ring(t->model->store),
                                  .parked = plan->parked,
-                                 .prefetch = plan->prefetch};
+                                 .prefetch = plan->prefetch,
+                                 .comm = t->options.comm};
     return hil_engine_create(&t->engine, t->model, &engine);
 }
 

@@ -180,7 +180,7 @@ static hil_status learn(hil_trainer *t, stepping *s, double *norm)
     hil_step step = {t->micro, s->micros, t->options.seed, t->step + 1,
                      (float)(scale / (double)s->tokens)};
     HIL_TRY(hil_engine_train(t->engine, &step, &s->loss));
-    hil_comm_tell(comm, "step %lld, gradients", (long long)t->step + 1);
+    hil_comm_tell(comm, "step %lld, loss and norm", (long long)t->step + 1);
     HIL_TRY(hil_comm_sum(comm, &s->loss, 1));
     HIL_TRY(hil_store_norm(t->model->store, norm));
     *norm /= scale;
@@ -219,7 +219,7 @@ hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micr
 {
     hil_comm *comm = t->options.comm;
     stepping s = {.began = hil_clock_now()};
-    hil_comm_tell(comm, "step %lld, forward and backward", (long long)t->step + 1);
+    hil_comm_tell(comm, "step %lld, its batch", (long long)t->step + 1);
     HIL_TRY(hil_ranks_agree(comm, cut(t, given, micro_batch, &s)));
     HIL_TRY(match_ranks(comm, &s));
     hil_status status = take_step(t, &s, lr, result);

@@ -1,6 +1,6 @@
 /* command.c - what the commands share: first steps, failures, output, signals. */
 #include "cli/command.h"
-#include "cli/ranks.h"
+#include "cli/launch.h"
 
 #include <errno.h>
 #include <float.h>
@@ -21,7 +21,7 @@ const hil_range hil_range_up_to_one = {DBL_TRUE_MIN, 1, "more than 0 and at most
 
 int hil_command_fail(hil_status status)
 {
-    if (hil_ranks_first()) fprintf(stderr, "hilbert: %s\n", hil_status_message());
+    if (hil_launch_first()) fprintf(stderr, "hilbert: %s\n", hil_status_message());
     return status == HIL_ERR_USAGE ? 2 : 1;
 }
 

@@ -1,7 +1,7 @@
 /* eval.c - hilbert eval. */
 #include "cli/command.h"
 #include "cli/progress.h"
-#include "cli/ranks.h"
+#include "cli/launch.h"
 
 #include <stdlib.h>
 
@@ -42,19 +42,19 @@ static int print_result(const hil_eval_result *result, bool json)
 
 static int evaluate(eval_values *values)
 {
-    hil_status status = hil_ranks_open(&values->run.comm);
-    if (status != HIL_OK) return hil_ranks_fail(status);
+    hil_status status = hil_launch_open(&values->run.comm);
+    if (status != HIL_OK) return hil_launch_fail(status);
     hil_progress progress;
     hil_eval_result result;
     hil_command_catch_signals(NULL);
     values->run.stop = &hil_command_stop;
-    hil_progress_begin(&progress, stderr, hil_ranks_first() ? HIL_TALK_NORMAL : HIL_TALK_QUIET);
+    hil_progress_begin(&progress, stderr, hil_launch_first() ? HIL_TALK_NORMAL : HIL_TALK_QUIET);
     status = hil_eval(&values->run, &progress.hooks, &result);
     hil_progress_end(&progress);
     int code = status == HIL_OK                ? print_result(&result, values->json)
                : status == HIL_ERR_INTERRUPTED ? hil_command_stopped()
                                                : hil_command_fail(status);
-    return hil_ranks_close(values->run.comm, code);
+    return hil_launch_close(values->run.comm, code);
 }
 
 static int run(int argc, char **argv)

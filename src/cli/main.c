@@ -1,6 +1,6 @@
 /* main.c - hilbert COMMAND: finds the command and runs it. */
 #include "cli/command.h"
-#include "cli/ranks.h"
+#include "cli/launch.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -64,14 +64,14 @@ static int help(const char *name)
 static int print_version(void)
 {
     char mpi[1024];
-    hil_ranks_describe(mpi, sizeof mpi);
+    hil_launch_describe(mpi, sizeof mpi);
     printf("hilbert %s\n%s\n", hil_version(), mpi);
     return hil_command_flush();
 }
 
 static int run(const hil_command *command, int argc, char **argv)
 {
-    int ranks = hil_ranks_started();
+    int ranks = hil_launch_ranks();
     if (ranks > 1 && !command->ranks)
         return hil_command_fail(hil_fail(HIL_ERR_USAGE,
                                          "%s runs in one process, but %d were started; start it "
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 {
     if (!hold_standard_descriptors()) return 1;
     signal(SIGPIPE, SIG_DFL); /* a reader that goes away ends the program quietly */
-    hil_status status = hil_ranks_begin();
+    hil_status status = hil_launch_begin();
     if (status != HIL_OK) return hil_command_fail(status);
-    return hil_ranks_end(choose(argc, argv));
+    return hil_launch_end(choose(argc, argv));
 }

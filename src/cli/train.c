@@ -1,7 +1,7 @@
 /* train.c - hilbert train. */
 #include "cli/command.h"
 #include "cli/progress.h"
-#include "cli/ranks.h"
+#include "cli/launch.h"
 #include "cli/train_options.h"
 
 #include <math.h>
@@ -60,15 +60,15 @@ static void print_summary(const hil_progress *progress, const char *model,
 
 static int train(hil_train_values *values)
 {
-    hil_status status = hil_ranks_open(&values->run.comm);
-    if (status != HIL_OK) return hil_ranks_fail(status);
+    hil_status status = hil_launch_open(&values->run.comm);
+    if (status != HIL_OK) return hil_launch_fail(status);
     signal(SIGPIPE, SIG_IGN); /* a reader of the log that goes away is no reason to stop */
-    bool quiet = values->quiet || !hil_ranks_first();
+    bool quiet = values->quiet || !hil_launch_first();
     hil_progress progress;
     hil_progress_begin(&progress, stderr, quiet ? HIL_TALK_QUIET : HIL_TALK_NORMAL);
-    hil_command_catch_signals(!hil_ranks_first() ? NULL
-                              : progress.live    ? "\n" STOP_WORDS
-                                                 : STOP_WORDS);
+    hil_command_catch_signals(!hil_launch_first() ? NULL
+                              : progress.live     ? "\n" STOP_WORDS
+                                                  : STOP_WORDS);
     values->run.stop = &hil_command_stop;
     char cache[HIL_PATH_MAX];
     values->run.probe_cache = hil_command_probe_cache(cache);
@@ -82,7 +82,7 @@ static int train(hil_train_values *values)
     else if (!quiet)
         print_summary(&progress, values->run.out, &result);
     if (status == HIL_ERR_INTERRUPTED) code = hil_command_stopped();
-    return hil_ranks_close(values->run.comm, code);
+    return hil_launch_close(values->run.comm, code);
 }
 
 static int run(int argc, char **argv)

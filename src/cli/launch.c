@@ -1,5 +1,5 @@
-/* ranks.c - whether a launcher (mpirun, srun) started this process as one of several ranks. */
-#include "cli/ranks.h"
+/* launch.c - whether a launcher (mpirun, srun) started this process as one of several ranks. */
+#include "cli/launch.h"
 #include "cli/command.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static int number(const char *name)
     return *end || value > 1 << 24 ? -1 : (int)value;
 }
 
-hil_status hil_ranks_begin(void)
+hil_status hil_launch_begin(void)
 {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; ++i) {
         int size = number(launchers[i].size), rank = number(launchers[i].rank);
@@ -45,12 +45,12 @@ hil_status hil_ranks_begin(void)
     return HIL_OK;
 }
 
-int hil_ranks_started(void)
+int hil_launch_ranks(void)
 {
     return started;
 }
 
-bool hil_ranks_first(void)
+bool hil_launch_first(void)
 {
     return own == 0;
 }
@@ -70,7 +70,7 @@ static const char *find_module(char path[HIL_PATH_MAX])
     return NULL;
 }
 
-hil_status hil_ranks_open(hil_comm **out)
+hil_status hil_launch_open(hil_comm **out)
 {
     char path[HIL_PATH_MAX];
     hil_comm_options options = {
@@ -80,7 +80,7 @@ hil_status hil_ranks_open(hil_comm **out)
     return status;
 }
 
-int hil_ranks_fail(hil_status status)
+int hil_launch_fail(hil_status status)
 {
     if (own > 0) {
         /* The first rank failed as well, as a rule. It speaks, and its end ends the job. */
@@ -90,19 +90,19 @@ int hil_ranks_fail(hil_status status)
     return hil_command_fail(status);
 }
 
-int hil_ranks_close(hil_comm *comm, int code)
+int hil_launch_close(hil_comm *comm, int code)
 {
     if (code == 1 || code == 2) hil_comm_fail(comm, code == 2 ? HIL_ERR_USAGE : HIL_ERR_IO);
     hil_comm_close(comm);
     return code;
 }
 
-int hil_ranks_end(int code)
+int hil_launch_end(int code)
 {
     return own > 0 && !connected && code == 2 ? 0 : code;
 }
 
-void hil_ranks_describe(char *out, size_t size)
+void hil_launch_describe(char *out, size_t size)
 {
     char path[HIL_PATH_MAX];
     const char *module = find_module(path), *version;

@@ -1,13 +1,19 @@
-/* memory.c - mappings; /proc/meminfo and the limits of control groups (version 2 and 1). */
+/* memory.c - mappings; /proc/meminfo, the limits of control groups (version 2 and 1) and of the
+   process. */
 #include "base/memory.h"
 
 #include "base/alloc.h"
 #include "base/text.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
+#define THREADS ((uint64_t)64 << 20) /* address space of the program's own */
+#define EACH_THREAD ((uint64_t)10 << 20)
 
 /* The number after `format` in the first line of the file that has it; UINT64_MAX where none has.
  */
@@ -24,25 +30,90 @@ static uint64_t read_number(const char *path, const char *format)
     return found;
 }
 
-static uint64_t group_left(const char *limit_path, const char *used_path)
+static uint64_t lesser(uint64_t a, uint64_t b)
 {
-    uint64_t limit = read_number(limit_path, "%llu"), used = read_number(used_path, "%llu");
+    return a < b ? a : b;
+}
+
+/* One version of control groups. */
+typedef struct version {
+    const char *mount, *limit, *used, *cache; /* `cache` as in memory.stat */
+    const char *self;                         /* as in /proc/self/cgroup */
+} version;
+
+/* What files left in memory can be taken back. */
+static uint64_t left_in(const version *v, const char *group)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s%s/%s", v->mount, group, v->limit);
+    uint64_t limit = read_number(path, "%llu");
+    snprintf(path, sizeof path, "%s%s/%s", v->mount, group, v->used);
+    uint64_t used = read_number(path, "%llu");
+    snprintf(path, sizeof path, "%s%s/memory.stat", v->mount, group);
+    uint64_t cache = read_number(path, v->cache);
     if (limit == UINT64_MAX || used == UINT64_MAX) return UINT64_MAX;
+    if (cache != UINT64_MAX) used = used > cache ? used - cache : 0;
     return limit > used ? limit - used : 0;
+}
+
+/* Of this process's group and of all above it; the topmost may be that of a container. */
+static uint64_t group_left(const version *v)
+{
+    char line[4096], group[3072] = "";
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *name = strstr(line, v->self);
+        if (name)
+            snprintf(group, sizeof group, "%.*s", (int)strcspn(name + strlen(v->self), "\n"),
+                     name + strlen(v->self));
+    }
+    if (file) fclose(file);
+    uint64_t least = left_in(v, "");
+    for (char *end; (end = strrchr(group, '/')); *end = 0) least = lesser(least, left_in(v, group));
+    return least;
+}
+
+/* Of the limits on address space and on data (ulimit -v, -d), without what threads take of it. */
+static uint64_t process_left(void)
+{
+    unsigned long long whole = 0, skip, data = 0;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), cpus = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t threads = THREADS + cpus * EACH_THREAD, least = UINT64_MAX;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file && fscanf(file, "%llu %llu %llu %llu %llu %llu", &whole, &skip, &skip, &skip, &skip,
+                       &data) != 6)
+        whole = data = 0;
+    if (file) fclose(file);
+    const struct {
+        __rlimit_resource_t kind;
+        uint64_t used;
+    } limits[] = {{RLIMIT_AS, whole * page}, {RLIMIT_DATA, data * page}};
+    for (int i = 0; i < 2; ++i) {
+        struct rlimit limit;
+        if (getrlimit(limits[i].kind, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;
+        uint64_t used = limits[i].used + threads;
+        least = lesser(least, limit.rlim_cur > used ? limit.rlim_cur - used : 0);
+    }
+    return least;
+}
+
+uint64_t hil_memory_left(int sharers)
+{
+    static const version versions[] = {
+        {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file %llu", "0::"},
+        {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+         "total_inactive_file %llu", ":memory:"},
+    };
+    uint64_t groups = lesser(group_left(&versions[0]), group_left(&versions[1]));
+    if (groups != UINT64_MAX) groups /= (uint64_t)sharers;
+    return lesser(groups, process_left());
 }
 
 uint64_t hil_memory_available(void)
 {
-    uint64_t least = read_number("/proc/meminfo", "MemAvailable: %llu kB");
-    if (least != UINT64_MAX) least *= 1024;
-    const uint64_t group[] = {
-        group_left("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        group_left("/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                   "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    };
-    for (int i = 0; i < 2; ++i)
-        if (group[i] < least) least = group[i];
-    return least;
+    uint64_t machine = read_number("/proc/meminfo", "MemAvailable: %llu kB");
+    if (machine != UINT64_MAX) machine *= 1024;
+    return lesser(machine, hil_memory_left(1));
 }
 
 hil_status hil_memory_map(size_t bytes, void **out)

@@ -4,8 +4,11 @@
 
 #include "base/fail.h"
 
+/* Bytes that are left of the limits on this process: those of its control groups, divided by the
+   processes that share them, and of ulimit -v and -d. UINT64_MAX: there is none. */
+uint64_t hil_memory_left(int sharers);
 /* Bytes that can be had without swapping: what the machine has available, and no more than is left
-   of the control group's limit. UINT64_MAX where the system does not say. */
+   of the limits. UINT64_MAX where the system does not say. */
 uint64_t hil_memory_available(void);
 
 /* Large zeroed memory, in huge pages where it can be had. */

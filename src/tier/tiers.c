@@ -21,8 +21,10 @@ static hil_status map(const char *tier, size_t bytes, char **out)
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) {
         char text[32];
-        return hil_fail(HIL_ERR_MEMORY, "out of memory: cannot get %s of %s memory",
-                        hil_text_bytes(text, bytes), tier);
+        return hil_fail(HIL_ERR_MEMORY,
+                        "out of memory: cannot get %s of %s memory: give less --%s-memory, or "
+                        "raise the limits on this process (ulimit -v)",
+                        hil_text_bytes(text, bytes), tier, tier);
     }
     (void)madvise(base, bytes, bytes >= HUGE_FROM ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     *out = base;

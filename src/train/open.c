@@ -2,6 +2,8 @@
 #include "train/trainer.h"
 
 #include "base/alloc.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "train/freeze.h"
 #include "train/source.h"
 
@@ -56,9 +58,24 @@ static void note_drives(const hil_trainer *t, const hil_observer *observer)
                      t->planned.drives[i].path);
 }
 
+/* A limit on the process would end it in the middle of a step: said before the first one. */
+static hil_status check_limits(const hil_trainer *t)
+{
+    const hil_plan *plan = &t->planned.plan;
+    uint64_t need = plan->peak[HIL_DEVICE] + plan->peak[HIL_HOST];
+    uint64_t left = hil_memory_left(hil_comm_local_size(t->options.comm));
+    char needs[32], has[32];
+    if (need <= left) return HIL_OK;
+    return hil_fail(HIL_ERR_BUDGET,
+                    "the plan needs %s of memory, but the limits on this process (its control "
+                    "group or ulimit) leave %s: raise them, or give less --device-memory",
+                    hil_text_bytes(needs, need), hil_text_bytes(has, left));
+}
+
 static hil_status open_store(hil_trainer *t, const hil_observer *observer)
 {
     hil_planned *p = &t->planned;
+    HIL_TRY(check_limits(t));
     share_host(p);
     hil_tiers_options tiers = {.device_bytes = p->budget.device,
                                .host_bytes = p->budget.host,

@@ -84,12 +84,25 @@ while read -r line; do
     done
 done <"$work/steps"
 
+# Budgets that nobody named follow from the group's limit; those that are beyond it are refused.
+confined train --model "$work/config.json" "${options[@]}" --disk "$work" --steps 1 \
+    --out "$work/unnamed"
+code=0
+(
+    echo "$BASHPID" >"$group/cgroup.procs"
+    exec "$HILBERT" train --model "$work/config.json" "${options[@]}" --device-memory 4G \
+        --out "$work/refused" >"$work/out" 2>"$work/err" </dev/null
+) || code=$?
+[ "$code" = 1 ] && grep -q 'the limits on this process .* leave' "$work/err" ||
+    die "budgets beyond the limit: exit $code: $(cat "$work/err")"
+
 # Weights from a folder; a checkpoint to go on from.
 confined train --model "$work/first" "${options[@]}" "${budgets[@]}" --steps 2 --out "$work/second"
 confined train --model "$work/first" "${options[@]}" "${budgets[@]}" --steps 3 --out "$work/second" \
     --resume
 
-# Past the page cache: all that was read came from the drive although it had just been written.
+# Past the page cache: all that was read came from the drive although it had just been written. In
+# the first step moments were not.
 if grep -q 'O_DIRECT\|page cache' "$work/err"; then
     echo "this file system has no O_DIRECT"
     exit 0
@@ -100,7 +113,8 @@ fi
     cat "/proc/$BASHPID/io" >"$work/io"
 ) || die "a third run: $(cat "$work/err")"
 read=0
-for bytes in $(grep -o '"disk_read_bytes": *[0-9]*' "$work/third/metrics.jsonl" | grep -o '[0-9]*$'); do
+for bytes in $(grep -o '"disk_read_bytes": *[0-9]*' "$work/third/metrics.jsonl" | grep -o '[0-9]*$' |
+    tail -n +2); do
     read=$((read + bytes))
 done
 from=$(sed -n 's/^read_bytes: //p' "$work/io")

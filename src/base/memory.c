@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
+#define OWN ((uint64_t)16 << 20)     /* what the program takes beside what it asks for */
 #define THREADS ((uint64_t)64 << 20) /* address space of the program's own */
 #define EACH_THREAD ((uint64_t)10 << 20)
 
@@ -113,7 +114,9 @@ uint64_t hil_memory_available(void)
 {
     uint64_t machine = read_number("/proc/meminfo", "MemAvailable: %llu kB");
     if (machine != UINT64_MAX) machine *= 1024;
-    return lesser(machine, hil_memory_left(1));
+    uint64_t left = hil_memory_left(1);
+    if (left != UINT64_MAX) left = left > OWN ? left - OWN : 0;
+    return lesser(machine, left);
 }
 
 hil_status hil_memory_map(size_t bytes, void **out)

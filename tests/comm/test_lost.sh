@@ -30,8 +30,10 @@ fail_one() # fail_one RANK
     begin job 60 "$1"
     wait "$launcher" || code=$?
     [ "$code" = 1 ] || die "rank $1 failed: exit code $code"
-    [ "$(grep '^hilbert: ' "$work/err")" = \
-        "hilbert: rank $1 on $(hostname): cannot write swap.0: disk full" ] || die "rank $1 failed"
+    local name=''
+    [ "$1" = 0 ] || name="rank $1 on $(hostname): " # rank 0 speaks of itself
+    [ "$(grep '^hilbert: ' "$work/err")" = "hilbert: ${name}cannot write swap.0: disk full" ] ||
+        die "rank $1 failed"
 }
 
 # More ranks than cores, and others that want the cores too: nobody is lost.

@@ -122,9 +122,12 @@ static uint64_t least_window(const choice *c, const uint64_t w[HIL_WINDOWS])
     if (c->zero < 3) return w[HIL_WINDOW_WHOLE];
     return w[c->by_segment ? HIL_WINDOW_SEGMENT : HIL_WINDOW_LEAST];
 }
+/* Between micro-batches that come one at a time sums would push out weights, which stage 2 keeps.
+ */
 static uint64_t least_sums(const choice *c)
 {
-    return c->zero == 1 ? hil_plan_sums(c->outline) : 0;
+    bool stay = c->zero == 1 || (c->zero == 2 && c->trial.group < c->outline->micros);
+    return stay ? hil_plan_sums(c->outline) : 0;
 }
 
 /* False: it does not fit. With micro-batches one at a time all sums stay until the last one, where

@@ -37,16 +37,20 @@ typedef struct evaluation {
     double sum, tokens;
 } evaluation;
 
-/* Computes windows [at, at + sequences). Every rank computes equally often: one that has no windows
-   left takes some that others count. */
+/* Computes windows [at, at + sequences). Every rank computes equally often, and equally many: one
+   that has too few windows left takes some that others count. */
 static hil_status one_batch(evaluation *e, int64_t at, double *first)
 {
-    int64_t index[MOST_SEQUENCES], from = at < e->windows ? at : 0;
-    int64_t count = e->windows - from < e->sequences ? e->windows - from : e->sequences;
+    int64_t index[MOST_SEQUENCES], rest = at < e->windows ? e->windows - at : 0;
+    int64_t mine = rest < e->sequences ? rest : e->sequences, count = mine;
+    if (hil_comm_size(e->trainer->options.comm) > 1) count = e->sequences;
     hil_batch batch;
     hil_step_result part;
-    for (int64_t i = 0; i < count; ++i) index[i] = from + i;
+    for (int64_t i = 0; i < count; ++i) index[i] = i < mine ? at + i : i % e->windows;
     HIL_TRY(hil_batches_fill(e->batches, index, count, &batch));
+    int32_t *target = e->batches->memory + count * e->batches->seq; /* as hil_batches_fill has it */
+    for (int64_t i = mine * e->batches->seq; i < count * e->batches->seq && mine > 0; ++i)
+        target[i] = -1;
     if (first && *first == 0) *first = hil_clock_now();
     HIL_TRY(hil_trainer_loss(e->trainer, &batch, &part));
     if (at >= e->windows) return HIL_OK;

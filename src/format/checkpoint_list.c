@@ -197,6 +197,7 @@ hil_status hil_checkpoint_find_needed(const char *folder, hil_comm *comm, hil_ch
     HIL_TRY_DONE(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, out, sizeof *out));
     if (out->step < 0 && out->warning[0])
         status = hil_fail(HIL_ERR_INPUT, "no whole checkpoint in %s: %.800s", folder, out->warning);
+    status = hil_comm_agree(comm, HIL_CHANNEL_CONTROL, status, NULL);
 done:
     hil_free(c.steps);
     return status;

@@ -95,10 +95,11 @@ hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequen
     if (status != HIL_OK) hil_comm_fail(trainer->options.comm, status);
     HIL_TRY(status);
     if (e.tokens == 0)
-        return hil_fail(HIL_ERR_INPUT,
-                        "no token is predicted: all of the data lies inside prompts");
+        status =
+            hil_fail(HIL_ERR_INPUT, "no token is predicted: all of the data lies inside prompts");
+    else if (!isfinite(e.sum))
+        status = hil_fail(HIL_ERR_NUMERIC, "the loss of the evaluation is not a finite number");
+    HIL_TRY(hil_ranks_agree(trainer->options.comm, status));
     *result = (hil_step_result){.loss = e.sum / e.tokens, .tokens = (int64_t)e.tokens};
-    if (!isfinite(result->loss))
-        return hil_fail(HIL_ERR_NUMERIC, "the loss of the evaluation is not a finite number");
     return HIL_OK;
 }

@@ -116,10 +116,11 @@ hil_status hil_source_load(const hil_source *s, const hil_trainer_options *optio
     HIL_TRY(hil_model_build(model, &s->config));
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_trainer_open(trainer, *model, options, observer));
-    if (!s->bare)
-        HIL_TRY_DONE(load_weights(s, *trainer));
+    if (s->bare)
+        status = hil_store_initialise((*model)->store, options->seed);
     else
-        HIL_TRY_DONE(hil_store_initialise((*model)->store, options->seed));
+        status = load_weights(s, *trainer);
+    HIL_TRY_DONE(hil_ranks_agree(options->comm, status));
     return HIL_OK;
 done:
     hil_trainer_destroy(*trainer);

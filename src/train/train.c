@@ -74,7 +74,7 @@ static hil_status evaluate(job *j, double *loss)
     return HIL_OK;
 }
 
-/* Says which step broke and what is left to go on from. */
+/* Says which step broke and what is left to go on from. All ranks come here, or none. */
 static hil_status name_step(job *j, hil_status status)
 {
     char line[800];
@@ -82,11 +82,13 @@ static hil_status name_step(job *j, hil_status status)
     snprintf(line, sizeof line, "%s", hil_status_message());
     hil_saver_close(&j->saver);
     if (j->saver.saved >= 0)
-        return hil_fail(status, "step %lld: %s; the last good checkpoint is %s/step-%lld",
+        (void)!hil_fail(status, "step %lld: %s; the last good checkpoint is %s/step-%lld",
                         (long long)j->run.step + 1, line, j->folder.checkpoints,
                         (long long)j->saver.saved);
-    return hil_fail(status, "step %lld: %s; there is no checkpoint yet (try a smaller --lr)",
-                    (long long)j->run.step + 1, line);
+    else
+        (void)!hil_fail(status, "step %lld: %s; there is no checkpoint yet (try a smaller --lr)",
+                        (long long)j->run.step + 1, line);
+    return hil_ranks_agree(j->comm, status);
 }
 
 static hil_status one_step(job *j, hil_train_result *result)

@@ -27,7 +27,8 @@ hil_status hil_trainer_create(hil_trainer **out, hil_model *model,
                               const hil_trainer_options *options)
 {
     HIL_TRY(hil_trainer_open(out, model, options, NULL));
-    hil_status status = hil_store_initialise(model->store, options->seed);
+    hil_status status =
+        hil_ranks_agree(options->comm, hil_store_initialise(model->store, options->seed));
     if (status == HIL_OK) return HIL_OK;
     hil_trainer_destroy(*out);
     *out = NULL;
@@ -274,13 +275,17 @@ static hil_status find(hil_trainer *t, const char *name, int64_t count, hil_para
 hil_status hil_trainer_read(hil_trainer *t, const char *name, float *out, int64_t count)
 {
     hil_param *p;
-    HIL_TRY(find(t, name, count, &p));
-    return hil_store_read_whole(t->model->store, p, HIL_MASTER, out);
+    hil_status status = find(t, name, count, &p);
+    if (status == HIL_OK) status = hil_store_read_whole(t->model->store, p, HIL_MASTER, out);
+    if (status != HIL_OK) hil_comm_fail(t->options.comm, status);
+    return status;
 }
 
 hil_status hil_trainer_write(hil_trainer *t, const char *name, const float *in, int64_t count)
 {
     hil_param *p;
-    HIL_TRY(find(t, name, count, &p));
-    return hil_store_write(t->model->store, p, HIL_MASTER, 0, count, in);
+    hil_status status = find(t, name, count, &p);
+    if (status == HIL_OK) status = hil_store_write(t->model->store, p, HIL_MASTER, 0, count, in);
+    if (status != HIL_OK) hil_comm_fail(t->options.comm, status);
+    return status;
 }

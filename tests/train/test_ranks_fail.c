@@ -2,8 +2,10 @@
    ever. What all notice before anything moved does no harm: they go on. */
 #include "crew.h"
 #include "io/file.h"
+#include "io/io_faulty.h"
 #include "store/param.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 enum { RANKS = 3 };
@@ -123,6 +125,38 @@ static void damaged_drive(hil_trainer *t, batch *b)
         CHECK_FAILS(status, HIL_ERR_IO, "checksum error");
 }
 
+/* The same where a parameter is read by its name. */
+static void damaged_read(hil_trainer *t, batch *b)
+{
+    (void)b;
+    int rank = hil_comm_rank(t->options.comm);
+    hil_param *p = hil_store_at(t->model->store, 0);
+    float *weights;
+    CHECK_OK(HIL_ALLOC(hil_param_elements(p), &weights));
+    const hil_home *home = &t->model->store->unit[p->unit].home[HIL_WEIGHT];
+    if (rank == 2) CHECK_OK(hil_disk_damage(t->tiers.disk, &home->extent, 0, 17));
+    CHECK_FAILS(hil_trainer_read(t, p->name, weights, hil_param_elements(p)), HIL_ERR_IO,
+                rank == 2 ? "checksum error" : "rank 2: checksum error");
+    hil_free(weights);
+}
+
+/* The first weights do not reach the drive of one rank. */
+static void open_full_drive(hil_comm *comm, void *context)
+{
+    hil_config config;
+    hil_model *model;
+    hil_trainer *t;
+    crew *c = context;
+    CHECK_OK(hil_config_parse(&config, c->config, strlen(c->config), "crew"));
+    CHECK_OK(hil_model_build(&model, &config));
+    hil_trainer_options options = crew_options(c, comm);
+    CHECK_FAILS(hil_trainer_create(&t, model, &options), HIL_ERR_IO, "No space left on device");
+    CHECK(t == NULL);
+    double one = 1;
+    CHECK_OK(hil_comm_sum(comm, &one, 1));
+    hil_model_destroy(model);
+}
+
 /* One rank cannot even open. */
 static void open_without_drive(hil_comm *comm, void *context)
 {
@@ -170,6 +204,11 @@ int main(void)
     CHECK(json_dump_file(plan, file, JSON_INDENT(1)) == 0);
     json_decref(plan);
     try_all(damaged_drive, &disk, file);
+    try_all(damaged_read, &disk, file);
+    c.plan = file;
+    hil_io_fail_at(5, ENOSPC);
+    ranks_run(RANKS, open_full_drive, &c);
+    hil_io_fail_at(0, 0);
     CHECK(unlink(file) == 0 && rmdir(folder) == 0);
     return 0;
 }

@@ -1,0 +1,85 @@
+/* A run that ends with a failure all ranks know of: each returns the same message, and the comm is
+   as good as before. */
+#include "job.h"
+#include "../comm/ranks.h"
+
+enum { RANKS = 2 };
+
+static job_place place;
+static char out[JOB_PATH];
+static hil_train_options options;
+static char message[RANKS][1024];
+
+static void note(hil_comm *comm)
+{
+    int rank = hil_comm_rank(comm);
+    snprintf(message[rank], sizeof message[rank], "%s", hil_status_message());
+    double one = 1;
+    CHECK_OK(hil_comm_sum(comm, &one, 1));
+    CHECK(one == RANKS);
+    CHECK(strcmp(message[0], message[1]) == 0);
+}
+
+static void train(hil_comm *comm, void *context)
+{
+    const hil_status *expected = context;
+    hil_train_options mine = options;
+    hil_train_result result;
+    mine.comm = comm;
+    CHECK_INT(hil_train(&mine, NULL, &result), *expected);
+    note(comm);
+}
+
+static void evaluate(hil_comm *comm, void *context)
+{
+    hil_eval_options mine;
+    hil_eval_result result;
+    hil_eval_defaults(&mine);
+    mine.comm = comm;
+    mine.model = place.model;
+    mine.data = context;
+    mine.data_count = 1;
+    mine.seq = GOLDEN_SEQ;
+    mine.threads = 1;
+    CHECK_INT(hil_eval(&mine, NULL, &result), HIL_ERR_INPUT);
+    note(comm);
+}
+
+static void expect(hil_status status, const char *text)
+{
+    ranks_run(RANKS, train, &status);
+    CHECK(strstr(message[0], text));
+}
+
+/* One long prompt: what follows it lies behind the last whole window. */
+static void check_prompts(void)
+{
+    char path[JOB_PATH];
+    const char *data[1] = {job_path(&place, path, "prompts.jsonl")};
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    fprintf(file, "{\"prompt\": \"%01000d\", \"completion\": \"\"}\n", 7);
+    CHECK(fclose(file) == 0);
+    ranks_run(RANKS, evaluate, data);
+    CHECK(strstr(message[0], "no token is predicted"));
+}
+
+int main(void)
+{
+    char path[JOB_PATH];
+    job_begin(&place);
+    options = job_options(&place, "llama", job_path(&place, out, "run"));
+    options.save_every = 1;
+    options.keep = 1;
+    options.steps = 3;
+    options.lr = 1e30;
+    expect(HIL_ERR_NUMERIC, "the last good checkpoint is");
+    CHECK_OK(hil_path_join(path, out, "checkpoints/step-1/moment1.safetensors"));
+    CHECK(truncate(path, 100) == 0);
+    options.lr = 1e-3;
+    options.resume = true;
+    expect(HIL_ERR_INPUT, "no whole checkpoint in");
+    check_prompts();
+    job_end(&place);
+    return 0;
+}

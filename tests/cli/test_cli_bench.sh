@@ -45,7 +45,7 @@ grep -q -- '--rw=write --bs=4194304 --iodepth=32 --ioengine=libaio --size=104857
     die "fio was not asked for the same: $(head -1 "$work/asked")"
 
 [ -z "$(ls -A "$work/drive")" ] || die "a file was left behind"
-fails 2 "bench needs --path and thing to measure (io)" bench
+fails 2 "bench needs --path and a thing to measure (io)" bench
 fails 2 "bench measures io, not 'gpu'" bench gpu --path "$work/drive"
 fails 2 "--size must be a size of 1M or more, not 5" bench io --path "$work/drive" --size 5
 fails 2 "--io must be one of auto|uring|threads, not 'aio'" bench io --path "$work/drive" --io aio

@@ -55,16 +55,14 @@ done
 
 # hilbert eval: the same loss whoever computes which windows.
 "$HILBERT" eval --model "$work/alone" --data "$model/tokens.npy" --seq 16 --batch 3 --json > "$work/eval0"
-for ranks in 2 3; do
-    mpi $ranks "$HILBERT" eval --model "$work/alone" --data "$model/tokens.npy" --seq 16 --batch 3 \
-        --json --threads 1 > "$work/eval$ranks"
-    [ "$(wc -l < "$work/eval$ranks")" = 1 ] || die "eval on $ranks ranks printed $(cat "$work/eval$ranks")"
-    for key in loss tokens; do
-        a=$(sed "s/.*\"$key\": \([0-9.e+-]*\),.*/\1/" "$work/eval$ranks")
-        b=$(sed "s/.*\"$key\": \([0-9.e+-]*\),.*/\1/" "$work/eval0")
-        awk -v a="$a" -v b="$b" 'BEGIN { d = (a - b) / b; exit d < 1e-6 && d > -1e-6 ? 0 : 1 }' ||
-            die "eval: $key $a on $ranks ranks, $b on one"
-    done
+mpi 3 "$HILBERT" eval --model "$work/alone" --data "$model/tokens.npy" --seq 16 --batch 3 --json \
+    --threads 1 > "$work/eval3"
+[ "$(wc -l < "$work/eval3")" = 1 ] || die "eval on 3 ranks printed $(cat "$work/eval3")"
+for key in loss tokens; do
+    a=$(sed "s/.*\"$key\": \([0-9.e+-]*\),.*/\1/" "$work/eval3")
+    b=$(sed "s/.*\"$key\": \([0-9.e+-]*\),.*/\1/" "$work/eval0")
+    awk -v a="$a" -v b="$b" 'BEGIN { d = (a - b) / b; exit d < 1e-6 && d > -1e-6 ? 0 : 1 }' ||
+        die "eval: $key $a on 3 ranks, $b on one"
 done
 
 # Small budgets and drives: a machine's, divided; the bits do not change.
@@ -73,10 +71,8 @@ train 2 small --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --save-ev
     --device-memory 400K --host-memory 800K --disk "$work/drive:64M"
 cmp "$work/r2/model.safetensors" "$work/small/model.safetensors" || die "budgets change the bits"
 [ -z "$(ls -A "$work/drive")" ] || die "something is left on the drive"
-for zero in 1 2; do
-    train 2 zero$zero --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --zero $zero
-    cmp "$work/r2/model.safetensors" "$work/zero$zero/model.safetensors" || die "stage $zero differs"
-done
+train 2 zero1 --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --zero 1
+cmp "$work/r2/model.safetensors" "$work/zero1/model.safetensors" || die "stage 1 differs"
 
 # Resuming with fewer: 4 -> 2 -> 1, then the same number bit for bit.
 train 4 resumed --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --save-every 3 --keep 9
@@ -104,7 +100,6 @@ refused() {
     [ ! -e "$work/refused" ] || die "left a folder behind: $*"
 }
 refused 4 "--batch 10 does not divide over 4 ranks: use 8 or 12" --batch 10 --steps 1
-refused 4 "--batch 3 does not divide over 4 ranks: use 4" --batch 3 --steps 1
 refused 2 "--micro-batch 3: of --batch 4 each of 2 ranks computes 2" --batch 4 --micro-batch 3
 refused 2 "/nowhere" --batch 4 --eval-data /nowhere/text
 refused 2 "give more --host-memory" --batch 4 --device-memory 200K --host-memory 40K

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 const hil_range hil_range_count = {1, 0x1p53, "a whole number of 1 or more"};
@@ -91,6 +92,9 @@ static void print_lost(const char *message)
 void hil_command_lost(void *context, const char *message)
 {
     (void)context;
+    /* A launcher that ends a job kills one rank after the other: in a moment this one as well. Whom
+       it killed first is not worth a word. */
+    if (hil_command_stop) nanosleep(&(struct timespec){2, 0}, NULL);
     if (message) print_lost(message);
     _exit(HIL_COMMAND_LOST);
 }

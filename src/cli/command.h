@@ -27,7 +27,8 @@ void hil_command_catch_signals(const char *say);
 int hil_command_stopped(void);
 
 /* For hil_comm_options.lost: prints the message, if this rank has it, and ends the process with
-   HIL_COMMAND_LOST. Its main thread may hang, so nothing is waited for and nothing is saved. */
+   HIL_COMMAND_LOST. Its main thread may hang, so nothing is waited for and nothing is saved. After
+   a signal it is two seconds later: mpirun may be ending the job. */
 enum { HIL_COMMAND_LOST = 3 };
 void hil_command_lost(void *context, const char *message);
 

@@ -54,8 +54,32 @@ static void check_lost(const char *message, bool full, const char *printed)
     close(ends[1]);
 }
 
+/* After a signal the launcher has a moment to kill this process too, before it says anything. */
+static void check_ended(void)
+{
+    int status, ends[2];
+    char line[200] = "";
+    CHECK(pipe(ends) == 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        hil_command_catch_signals(NULL);
+        raise(SIGTERM);
+        hil_command_lost(NULL, "rank 0 is gone");
+    }
+    usleep(500000);
+    kill(pid, SIGKILL);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFSIGNALED(status));
+    close(ends[1]);
+    CHECK(read(ends[0], line, sizeof line - 1) == 0);
+    close(ends[0]);
+}
+
 int main(void)
 {
+    check_ended();
     check_lost("rank 1 is gone", false, "hilbert: rank 1 is gone\n");
     check_lost(NULL, false, "");
     check_lost("rank 1 is gone", true, "");

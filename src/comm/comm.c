@@ -233,8 +233,10 @@ static hil_status fail_together(hil_comm *comm, hil_channel channel, hil_status 
     bool same = true;
     for (int rank = 0; rank < comm->size; ++rank)
         if (strcmp((const char *)all + (size_t)rank * HIL_COMM_TEXT, reason) != 0) same = false;
-    hil_status status =
-        same ? hil_fail(code, "%s", reason) : hil_fail(code, "rank %d: %s", first, reason);
+    const char *host = comm->heart ? hil_heart_host(comm->heart, first) : NULL;
+    hil_status status = same ? hil_fail(code, "%s", reason)
+                             : hil_fail(code, "rank %d%s%s: %s", first, host ? " on " : "",
+                                        host ? host : "", reason);
     remember(comm, channel, hil_status_message());
     return status;
 }

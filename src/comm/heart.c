@@ -395,6 +395,11 @@ void hil_heart_tell(hil_heart *heart, const char *what)
     pthread_mutex_unlock(&heart->mutex);
 }
 
+const char *hil_heart_host(const hil_heart *heart, int rank)
+{
+    return heart->host[rank];
+}
+
 void hil_heart_fail(hil_heart *heart, hil_status status, const char *message)
 {
     char text[HIL_BEAT_TEXT];

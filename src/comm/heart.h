@@ -32,6 +32,8 @@ void hil_heart_stop(hil_heart *heart);
 
 /* What this rank does from now on. */
 void hil_heart_tell(hil_heart *heart, const char *what);
+/* The machine of a rank. */
+const char *hil_heart_host(const hil_heart *heart, int rank);
 /* This rank failed: `failed` is called on all ranks with "rank R on HOST: MESSAGE"; here before
    this returns. */
 void hil_heart_fail(hil_heart *heart, hil_status status, const char *message);

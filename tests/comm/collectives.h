@@ -115,11 +115,12 @@ static inline void collectives_agree(hil_comm *comm)
     if (rank > 0 || size == 1)
         mine = hil_fail(rank == last ? HIL_ERR_IO : HIL_ERR_BUDGET, "the disk of %d is full", rank);
     char words[64];
-    snprintf(words, sizeof words, "%sthe disk of %d is full", size > 1 ? "rank 1: " : "",
-             size > 1 ? 1 : 0);
+    snprintf(words, sizeof words, "%sthe disk of %d is full", size > 1 ? ": " : "",
+             size > 1 ? 1 : 0); /* after "rank 1", and its machine where that is known */
     flag = rank == 0;
     CHECK_FAILS(hil_comm_agree(comm, HIL_CHANNEL_CONTROL, mine, &flag),
                 size > 2 ? HIL_ERR_BUDGET : HIL_ERR_IO, words);
+    CHECK(size == 1 || strncmp(hil_status_message(), "rank 1", 6) == 0);
     CHECK(flag != 0);
     hil_comm_fail(comm, HIL_ERR_IO); /* they agreed: nothing breaks */
     mine = hil_fail(HIL_ERR_INPUT, "no model there");

@@ -97,6 +97,17 @@ static hil_status open_step(struct source *source, long long step)
     return open_checkpoint(source);
 }
 
+/* The newest checkpoint in the folder, or in that of a run that has not written its model yet; -1:
+   there is none. */
+static hil_status find_step(struct source *source, long long *step)
+{
+    char inner[HIL_PATH_MAX];
+    if ((*step = newest_step(source->path)) >= 0) return HIL_OK;
+    HIL_TRY(hil_path_join(inner, source->path, "checkpoints"));
+    if ((*step = newest_step(inner)) >= 0) memcpy(source->path, inner, sizeof inner);
+    return HIL_OK;
+}
+
 /* A folder without a model's file names, such as a checkpoint: every .safetensors file in it. */
 static hil_status open_all(struct source *source)
 {
@@ -104,7 +115,8 @@ static hil_status open_all(struct source *source)
     int count = scandir(source->path, &names, is_safetensors, alphasort);
     if (count < 0) return hil_fail(HIL_ERR_IO, "cannot list %s: %s", source->path, strerror(errno));
     hil_status status = HIL_OK;
-    long long step = count == 0 ? newest_step(source->path) : -1;
+    long long step = -1;
+    if (count == 0) HIL_TRY_DONE(find_step(source, &step));
     if (step >= 0) HIL_TRY_DONE(open_step(source, step));
     if (step >= 0) goto done;
     if (count == 0 || count > FILES_MAX)

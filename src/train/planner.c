@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "io/align.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define BUSY_COST 0.05
@@ -22,6 +23,7 @@ typedef struct lesson {
     size_t work, parked;
 } lesson;
 
+enum { WHOM = 40 };  /* bytes of "each of N ranks" */
 enum { GROUPS = 2 }; /* one micro-batch at a time, or all */
 
 /* What is tried: see the note above. */
@@ -355,18 +357,26 @@ static hil_status stage_too_large(const choice *c)
                     hil_text_bytes(device, c->planner->budget.device));
 }
 
+/* Who is short of something: budgets in messages are those of one rank. */
+static const char *whom_of(const choice *c, char text[WHOM], const char *alone, const char *before)
+{
+    if (is_alone(c)) return alone;
+    snprintf(text, WHOM, "%seach of %d ranks", before, hil_outline_ranks(c->outline));
+    return text;
+}
+
 /* All states have a place, but what comes and goes does not pass. */
 static hil_status device_too_small(const choice *c)
 {
     bool training = c->outline->training, close = c->least <= c->planner->budget.device;
-    char least[32], working[32], device[32];
+    char least[32], working[32], device[32], whom[WHOM];
     return hil_fail(HIL_ERR_BUDGET,
                     "computing needs %s %s of device memory (%s of it for the tensors of %s), but "
-                    "it may use %s: give more --device-memory%s, or %s",
+                    "%s may use %s: give more --device-memory%s, or %s",
                     close ? "more than" : "at least", hil_text_bytes(least, c->least),
                     hil_text_bytes(working, c->working),
                     training ? "a micro-batch" : "what is computed at once",
-                    hil_text_bytes(device, c->planner->budget.device),
+                    whom_of(c, whom, "it", ""), hil_text_bytes(device, c->planner->budget.device),
                     close && !c->planner->budget.disk ? " or --host-memory" : "",
                     training ? "a smaller --micro-batch, --seq or --tile-size"
                              : "compute fewer tokens at once");
@@ -375,6 +385,8 @@ static hil_status device_too_small(const choice *c)
 static hil_status nothing_fits(const choice *c)
 {
     const hil_budget *b = &c->planner->budget;
+    const char *share = is_alone(c) ? "" : " (a machine's, which its ranks divide)";
+    char whom[WHOM];
     char missing[32], states[32], device[32], host[32], disk[32];
     if (c->least > b->device && c->zero < 3) return stage_too_large(c);
     if (c->least > b->device || c->missing == UINT64_MAX) return device_too_small(c);
@@ -384,20 +396,24 @@ static hil_status nothing_fits(const choice *c)
     hil_text_bytes(host, b->host);
     if (c->lacking_host)
         return hil_fail(HIL_ERR_BUDGET,
-                        "what goes to disk and comes back needs at least %s of host memory, but it "
-                        "may use %s: give more --host-memory",
-                        hil_text_bytes(disk, c->lacking_host), host);
+                        "what goes to disk and comes back needs at least %s of host memory, but %s "
+                        "may use %s: give more --host-memory%s",
+                        hil_text_bytes(disk, c->lacking_host), whom_of(c, whom, "it", ""), host,
+                        share);
     if (b->disk == 0)
-        return hil_fail(HIL_ERR_BUDGET,
-                        "%s are missing: %s of weights and their states do not fit beside the "
-                        "tensors into %s of device and %s of host memory: give more --host-memory, "
-                        "or --disk PATH",
-                        missing, states, device, host);
-    return hil_fail(HIL_ERR_BUDGET,
-                    "%s are missing: %s of weights and their states do not fit beside the tensors "
-                    "into %s of device memory, %s of host memory and %s of disk: give another "
-                    "--disk, or more --host-memory",
-                    missing, states, device, host, hil_text_bytes(disk, b->disk));
+        return hil_fail(
+            HIL_ERR_BUDGET,
+            "%s are missing%s: %s of weights and their states do not fit beside the "
+            "tensors into %s of device and %s of host memory: give more --host-memory%s, "
+            "or --disk PATH",
+            missing, whom_of(c, whom, "", " on "), states, device, host, share);
+    return hil_fail(
+        HIL_ERR_BUDGET,
+        "%s are missing%s: %s of weights and their states do not fit beside the tensors "
+        "into %s of device memory, %s of host memory and %s of disk: give another "
+        "--disk, or more --host-memory%s",
+        missing, whom_of(c, whom, "", " on "), states, device, host, hil_text_bytes(disk, b->disk),
+        share);
 }
 
 static hil_status try_all(choice *c)

@@ -307,7 +307,8 @@ static hil_status share_batch(job *j)
         j->run.micro_batch = hil_source_micro_batch(&j->source, j->run.seq, j->share);
     if (ranks > 1 && o->micro_batch > j->share)
         return hil_fail(HIL_ERR_USAGE,
-                        "--micro-batch %lld: of --batch %lld each of %d ranks computes %lld",
+                        "--micro-batch %lld: of --batch %lld each of %d ranks computes %lld; use "
+                        "that or less",
                         (long long)o->micro_batch, (long long)o->batch, ranks, (long long)j->share);
     return check_range("micro-batch", (double)o->micro_batch, 0, (double)o->batch);
 }

@@ -100,9 +100,9 @@ refused() {
     [ ! -e "$work/refused" ] || die "left a folder behind: $*"
 }
 refused 4 "--batch 10 does not divide over 4 ranks: use 8 or 12" --batch 10 --steps 1
-refused 2 "--micro-batch 3: of --batch 4 each of 2 ranks computes 2" --batch 4 --micro-batch 3
+refused 2 "--micro-batch 3: of --batch 4 each of 2 ranks computes 2; use that or less" --batch 4 --micro-batch 3
 refused 2 "/nowhere" --batch 4 --eval-data /nowhere/text
-refused 2 "give more --host-memory" --batch 4 --device-memory 200K --host-memory 40K
+refused 2 "are missing on each of 2 ranks" --batch 4 --device-memory 200K --host-memory 40K
 refused 2 "there is no such folder" --batch 4 --disk "$work/nodrive"
 mkdir "$work/held" && touch "$work/held/config.json"
 if mpi 2 "$HILBERT" train $common --out "$work/held" --batch 4 > "$work/said" 2>&1; then die "overwrote"; fi

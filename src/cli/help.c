@@ -100,6 +100,13 @@ void hil_options_help(const hil_command *command, const void *values, FILE *out)
         print_option(out, option, values);
     }
     fprintf(out, "  --help%*sthis text\n", HELP_COLUMN - 8, "");
+    if (command->ranks)
+        fprintf(
+            out,
+            "\nWith several ranks (mpirun -n N hilbert %s ...), --threads and --device-memory are "
+            "for "
+            "each\nof them; --host-memory and --disk are for a machine, whose ranks divide them.\n",
+            command->name);
     fprintf(out, "\n%s:\n%s", strchr(command->example, '\n')[1] ? "Examples" : "Example",
             command->example);
 }

@@ -34,7 +34,7 @@ static int print_help(void)
         printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
     printf("\nhilbert COMMAND --help   the options of a command with their defaults\n"
            "hilbert help COMMAND     the same\n"
-           "hilbert --version        the version, and which MPI there is\n\nExample:\n%s",
+           "hilbert --version        the version, and which MPI there is\n\nExamples:\n%s",
            hil_command_train.example);
     return hil_command_flush();
 }

@@ -101,7 +101,8 @@ const hil_command hil_command_train = {
     .name = "train",
     .summary = "Trains a Hugging Face model on text and writes a Hugging Face model folder.",
     .usage = "--model DIR|config.json --data PATH[,PATH...] --out DIR [options]",
-    .example = "  hilbert train --model gpt2 --data book.txt --out tuned --epochs 2 --lr 1e-5\n",
+    .example = "  hilbert train --model gpt2 --data book.txt --out tuned --epochs 2 --lr 1e-5\n"
+               "  mpirun -n 4 hilbert train --model gpt2 --data book.txt --out tuned --batch 32\n",
     .option = hil_train_rows,
     .count = HIL_TRAIN_ROWS,
     .ranks = true,

@@ -5,8 +5,9 @@
    (chunk, C). The gradient takes the place of the logits, in the compute dtype. */
 #include "ops/matmul_cuda.h"
 
-#define LOGIT_BYTES ((int64_t)1 << 30) /* of one chunk: the weight's sums are read once for each   \
-                                        */
+#define LOGIT_BYTES                                                                                \
+    ((int64_t)1 << 30) /* of one chunk: the weight's sums are read once for each                   \
+                        */
 #define CHUNK_UNIT 128
 #define STRIDE_UNIT 64 /* rows of logits begin aligned */
 #define THREADS 1024

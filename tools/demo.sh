@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # demo.sh - trains a small Llama-style model, from a configuration alone, on hilbert's own sources
-# and documentation, in budgets that are a quarter of its state: tools/demo.sh BUILD. About two
+# and documentation, in half of the memory that its state needs: tools/demo.sh BUILD. About two
 # minutes on two cores.
 set -euo pipefail
 

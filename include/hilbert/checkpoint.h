@@ -29,8 +29,8 @@ HIL_API hil_status hil_checkpoint_export(const hil_export_options *options,
                                          const hil_observer *observer, hil_export_result *result);
 
 /* Reads every byte, checks every checksum and prints on `out` what was checked: one checkpoint, or
-   of a run's folder all of them and what names the newest. The failure names the file and the bytes
-   that are damaged. */
+   of a run's folder all of them and what names the newest, also when some are damaged. The failure
+   names the file and the bytes of the newest damage; the observer is told of any other. */
 HIL_API hil_status hil_checkpoint_verify_path(const char *path, bool json,
                                               const hil_observer *observer, FILE *out);
 

@@ -132,8 +132,21 @@ hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer
     return status;
 }
 
-/* One checkpoint, every byte of it; adds what was checked to the list. */
-static hil_status verify_dir(const char *dir, int64_t step, watching *w, json_t *list)
+/* What was checked: objects of those that are whole, and a line for all that is damaged. */
+typedef struct verified {
+    json_t *whole, *damaged;
+} verified;
+
+/* Damage is a result and no reason to stop. */
+static hil_status note_damage(verified *v, hil_status status)
+{
+    if (status != HIL_ERR_INPUT) return status;
+    if (json_array_append_new(v->damaged, json_string(hil_status_message())) == 0) return HIL_OK;
+    return hil_fail(HIL_ERR_MEMORY, "out of memory: the list of damage");
+}
+
+/* One checkpoint, every byte of it. */
+static hil_status verify_dir(const char *dir, int64_t step, watching *w, verified *v)
 {
     hil_manifest manifest;
     hil_checkpoint_watch watch = {watch_bytes, w};
@@ -149,7 +162,7 @@ static hil_status verify_dir(const char *dir, int64_t step, watching *w, json_t 
         json_pack("{s:s, s:I, s:I, s:I, s:I}", "path", dir, "step", (json_int_t)manifest.step,
                   "files", (json_int_t)manifest.files + 1, "bytes", (json_int_t)manifest.bytes,
                   "checksums", (json_int_t)manifest.pieces + 1);
-    if (json_array_append_new(list, item) != 0)
+    if (json_array_append_new(v->whole, item) != 0)
         status = hil_fail(HIL_ERR_MEMORY, "out of memory: the list of checkpoints");
 done:
     hil_manifest_close(&manifest);
@@ -157,22 +170,28 @@ done:
 }
 
 /* `latest` has the name of one that is there, or there is no `latest`. */
-static hil_status verify_folder(const char *folder, watching *w, json_t *list)
+static hil_status verify_latest(const char *folder, const int64_t *steps, size_t count)
 {
-    int64_t latest, *steps = NULL;
+    int64_t latest;
+    HIL_TRY(hil_latest_read(folder, &latest));
+    for (size_t i = 0; i < count; ++i)
+        if (steps[i] == latest) return HIL_OK;
+    if (latest < 0) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s/latest names step-%lld, which is missing", folder,
+                    (long long)latest);
+}
+
+static hil_status verify_folder(const char *folder, watching *w, verified *v)
+{
+    int64_t *steps = NULL;
     size_t count;
     char dir[HIL_PATH_MAX];
-    bool named = false;
     hil_status status = HIL_OK;
-    HIL_TRY_DONE(hil_latest_read(folder, &latest));
     HIL_TRY_DONE(hil_steps_list(folder, &steps, &count));
-    for (size_t i = 0; i < count; ++i) named = named || steps[i] == latest;
-    if (!named && latest >= 0)
-        HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s/latest names step-%lld, which is missing", folder,
-                              (long long)latest));
+    HIL_TRY_DONE(note_damage(v, verify_latest(folder, steps, count)));
     for (size_t i = 0; i < count; ++i) {
         HIL_TRY_DONE(hil_step_path(dir, folder, steps[i]));
-        HIL_TRY_DONE(verify_dir(dir, steps[i], w, list));
+        HIL_TRY_DONE(note_damage(v, verify_dir(dir, steps[i], w, v)));
     }
 done:
     hil_free(steps);
@@ -197,6 +216,15 @@ static void print_verified(const json_t *list, FILE *out)
     }
 }
 
+static void print_json(const verified *v, FILE *out)
+{
+    fputs("{\"checkpoints\": ", out);
+    json_dumpf(v->whole, out, JSON_COMPACT);
+    fputs(", \"damaged\": ", out);
+    json_dumpf(v->damaged, out, JSON_COMPACT);
+    fputs("}\n", out);
+}
+
 hil_status hil_checkpoint_verify_path(const char *path, bool json, const hil_observer *observer,
                                       FILE *out)
 {
@@ -204,16 +232,24 @@ hil_status hil_checkpoint_verify_path(const char *path, bool json, const hil_obs
     bool one;
     watching w = {observer, NULL, "checking the checkpoint", 0, 0};
     HIL_TRY(hil_checkpoints_at(path, folder, &one));
-    json_t *list = json_array();
-    if (!list) return hil_fail(HIL_ERR_MEMORY, "out of memory: the list of checkpoints");
-    hil_status status = one ? verify_dir(folder, -1, &w, list) : verify_folder(folder, &w, list);
-    if (status == HIL_OK && json) {
-        fputs("{\"checkpoints\": ", out);
-        json_dumpf(list, out, JSON_COMPACT);
-        fputs("}\n", out);
-    } else if (status == HIL_OK) {
-        print_verified(list, out);
-    }
-    json_decref(list);
+    verified v = {json_array(), json_array()};
+    hil_status status = HIL_OK;
+    if (!v.whole || !v.damaged)
+        HIL_TRY_DONE(hil_fail(HIL_ERR_MEMORY, "out of memory: the list of checkpoints"));
+    if (one)
+        HIL_TRY_DONE(note_damage(&v, verify_dir(folder, -1, &w, &v)));
+    else
+        HIL_TRY_DONE(verify_folder(folder, &w, &v));
+    if (json)
+        print_json(&v, out);
+    else
+        print_verified(v.whole, out);
+    for (size_t i = 1; i < json_array_size(v.damaged); ++i)
+        hil_note(observer, "%s", json_string_value(json_array_get(v.damaged, i)));
+    if (json_array_size(v.damaged))
+        status = hil_fail(HIL_ERR_INPUT, "%s", json_string_value(json_array_get(v.damaged, 0)));
+done:
+    json_decref(v.whole);
+    json_decref(v.damaged);
     return status;
 }

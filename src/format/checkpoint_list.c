@@ -22,7 +22,8 @@ int64_t hil_step_parse(const char *name)
     char *end;
     errno = 0;
     long long step = strtoll(name + 5, &end, 10);
-    return errno == 0 && *end == 0 ? step : -1;
+    bool plain = name[5] != '0' || !name[6]; /* hil_step_path makes no other name of it */
+    return errno == 0 && *end == 0 && plain ? step : -1;
 }
 
 hil_status hil_step_path(char out[HIL_PATH_MAX], const char *folder, int64_t step)
@@ -241,28 +242,17 @@ hil_status hil_checkpoint_return_to(const char *folder, int64_t step)
     return status;
 }
 
-static hil_status remove_unfinished(const char *folder)
+static bool is_unfinished(const char *name)
 {
-    char path[HIL_PATH_MAX];
-    DIR *dir = opendir(folder);
-    if (!dir) return HIL_OK;
-    hil_status status = HIL_OK;
-    for (struct dirent *entry; status == HIL_OK && (entry = readdir(dir));) {
-        if (strncmp(entry->d_name, "tmp-", 4) != 0 &&
-            strncmp(entry->d_name, LATEST_FILE ".tmp.", sizeof LATEST_FILE ".tmp." - 1) != 0)
-            continue;
-        status = hil_path_join(path, folder, entry->d_name);
-        if (status == HIL_OK) status = hil_path_remove(path);
-    }
-    closedir(dir);
-    return status;
+    return strncmp(name, "tmp-", 4) == 0 ||
+           strncmp(name, LATEST_FILE ".tmp.", sizeof LATEST_FILE ".tmp." - 1) == 0;
 }
 
 hil_status hil_checkpoint_tidy(const char *folder, int64_t keep)
 {
     int64_t latest, *steps;
     size_t count;
-    HIL_TRY(remove_unfinished(folder));
+    HIL_TRY(hil_folder_weed(folder, is_unfinished));
     HIL_TRY(hil_latest_read(folder, &latest));
     hil_status status = hil_steps_list(folder, &steps, &count);
     int64_t kept = 0;

@@ -1,6 +1,7 @@
 /* file.c - whole files on POSIX calls. */
 #include "io/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -107,6 +108,22 @@ hil_status hil_path_remove(const char *path)
 {
     if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT) return HIL_OK;
     return fail_path("remove", path);
+}
+
+hil_status hil_folder_weed(const char *path, bool (*goes)(const char *name))
+{
+    char each[HIL_PATH_MAX];
+    DIR *dir = opendir(path);
+    if (!dir && errno == ENOENT) return HIL_OK;
+    if (!dir) return fail_path("open", path);
+    hil_status status = HIL_OK;
+    for (struct dirent *entry; status == HIL_OK && (entry = readdir(dir));) {
+        if (!goes(entry->d_name)) continue;
+        status = hil_path_join(each, path, entry->d_name);
+        if (status == HIL_OK) status = hil_path_remove(each);
+    }
+    closedir(dir);
+    return status;
 }
 
 hil_status hil_folder_free_bytes(const char *path, uint64_t *out)

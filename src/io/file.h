@@ -24,6 +24,8 @@ hil_status hil_folder_create(const char *path);
 hil_status hil_folder_sync(const char *path);
 /* Removes a file or a folder with everything in it; a missing one is fine. */
 hil_status hil_path_remove(const char *path);
+/* Removes those in a folder that `goes` chooses by their names; a missing folder is fine. */
+hil_status hil_folder_weed(const char *path, bool (*goes)(const char *name));
 /* Bytes that an ordinary user can still write under `path` (the nearest existing parent counts). */
 hil_status hil_folder_free_bytes(const char *path, uint64_t *out);
 

@@ -2,12 +2,11 @@
 #include "train/folder.h"
 
 #include "format/checkpoint_manifest.h"
-#include "train/checkpoints.h"
 #include "format/export.h"
 #include "format/weights.h"
+#include "train/checkpoints.h"
 #include "train/ranks.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,21 +105,6 @@ static bool is_unfinished(const char *name)
     return mark && mark[5] && strspn(mark + 5, "0123456789.") == strlen(mark + 5);
 }
 
-static hil_status remove_unfinished(const char *folder)
-{
-    char path[HIL_PATH_MAX];
-    DIR *dir = opendir(folder);
-    if (!dir) return HIL_OK;
-    hil_status status = HIL_OK;
-    for (struct dirent *entry; status == HIL_OK && (entry = readdir(dir));) {
-        if (!is_unfinished(entry->d_name)) continue;
-        status = hil_path_join(path, folder, entry->d_name);
-        if (status == HIL_OK) status = hil_path_remove(path);
-    }
-    closedir(dir);
-    return status;
-}
-
 /* Removes a folder all or not at all: where its name cannot go, nothing in it goes. */
 static hil_status remove_whole(const char *path)
 {
@@ -136,9 +120,9 @@ static hil_status remove_whole(const char *path)
 hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
 {
     f->created = false;
-    HIL_TRY(remove_unfinished(f->path));
-    HIL_TRY(remove_unfinished(f->checkpoints));
-    HIL_TRY(remove_unfinished(f->cache));
+    HIL_TRY(hil_folder_weed(f->path, is_unfinished));
+    HIL_TRY(hil_folder_weed(f->checkpoints, is_unfinished));
+    HIL_TRY(hil_folder_weed(f->cache, is_unfinished));
     if (!o->overwrite) return HIL_OK;
     HIL_TRY(remove_whole(f->checkpoints));
     return hil_path_remove(f->metrics);

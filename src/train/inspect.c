@@ -1,6 +1,8 @@
 /* inspect.c - what is in a model folder, a checkpoint folder or a .safetensors file. */
 #include "hilbert/run.h"
+#include "base/alloc.h"
 #include "base/json.h"
+#include "format/checkpoint_manifest.h"
 #include "format/config.h"
 #include "format/safetensors.h"
 #include "train/inspect.h"
@@ -72,39 +74,36 @@ static hil_status open_checkpoint(struct source *source)
     return HIL_OK;
 }
 
-/* The number of the newest step-N in `folder`, or -1. */
-static long long newest_step(const char *folder)
+/* The number of the newest checkpoint in `folder`, or -1. */
+static hil_status newest_step(const char *folder, int64_t *step)
 {
-    long long newest = -1;
-    DIR *dir = opendir(folder);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        char *end;
-        if (strncmp(entry->d_name, "step-", 5) != 0) continue;
-        long long step = strtoll(entry->d_name + 5, &end, 10);
-        if (!*end && step > newest) newest = step;
-    }
-    if (dir) closedir(dir);
-    return newest;
+    int64_t *steps;
+    size_t count;
+    hil_status status = hil_steps_list(folder, &steps, &count);
+    *step = status == HIL_OK && count ? steps[0] : -1;
+    hil_free(steps);
+    return status;
 }
 
 /* The newest of a folder of checkpoints. */
-static hil_status open_step(struct source *source, long long step)
+static hil_status open_step(struct source *source, int64_t step)
 {
-    char name[32], path[HIL_PATH_MAX];
-    snprintf(name, sizeof name, "step-%lld", step);
-    HIL_TRY(hil_path_join(path, source->path, name));
+    char path[HIL_PATH_MAX];
+    HIL_TRY(hil_step_path(path, source->path, step));
     memcpy(source->path, path, sizeof path);
     return open_checkpoint(source);
 }
 
 /* The newest checkpoint in the folder, or in that of a run that has not written its model yet; -1:
    there is none. */
-static hil_status find_step(struct source *source, long long *step)
+static hil_status find_step(struct source *source, int64_t *step)
 {
     char inner[HIL_PATH_MAX];
-    if ((*step = newest_step(source->path)) >= 0) return HIL_OK;
+    HIL_TRY(newest_step(source->path, step));
+    if (*step >= 0) return HIL_OK;
     HIL_TRY(hil_path_join(inner, source->path, "checkpoints"));
-    if ((*step = newest_step(inner)) >= 0) memcpy(source->path, inner, sizeof inner);
+    HIL_TRY(newest_step(inner, step));
+    if (*step >= 0) memcpy(source->path, inner, sizeof inner);
     return HIL_OK;
 }
 
@@ -115,7 +114,7 @@ static hil_status open_all(struct source *source)
     int count = scandir(source->path, &names, is_safetensors, alphasort);
     if (count < 0) return hil_fail(HIL_ERR_IO, "cannot list %s: %s", source->path, strerror(errno));
     hil_status status = HIL_OK;
-    long long step = -1;
+    int64_t step = -1;
     if (count == 0) HIL_TRY_DONE(find_step(source, &step));
     if (step >= 0) HIL_TRY_DONE(open_step(source, step));
     if (step >= 0) goto done;

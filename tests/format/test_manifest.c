@@ -64,8 +64,26 @@ static const struct {
     {"", ""},
 };
 
+/* A folder that no step's path leads to is nobody's checkpoint: it must not be counted or removed.
+ */
+static void check_names(void)
+{
+    CHECK_INT(hil_step_parse("step-0"), 0);
+    CHECK_INT(hil_step_parse("step-9223372036854775807"), INT64_MAX);
+    static const char *const others[] = {"step-",
+                                         "step-007",
+                                         "step-00",
+                                         "step-+7",
+                                         "step-7a",
+                                         "step--1",
+                                         "step-9223372036854775808"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; ++i)
+        CHECK_INT(hil_step_parse(others[i]), -1);
+}
+
 int main(void)
 {
+    check_names();
     hil_manifest m;
     CHECK_OK(parse(&m, "{\"version\": 2, " STEP FILES_AND("\"e\": {\"size\": 0, \"pieces\": []}")
                            STATE));

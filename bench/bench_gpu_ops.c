@@ -1,6 +1,7 @@
 /* bench_gpu_ops.c - each operation on a GPU against its floor: the bytes that it must move at the
    speed of a copy, or its operations at the speed of the best large product, whichever is longer.
-   All speeds are measured in this run. */
+   All speeds are measured in this run.
+   bench_gpu_ops [--quick] [NAME]: only operations whose name contains NAME. */
 #include "device/cuda.h"
 #include "ops/cuda.h"
 #include "ops/ops.h"
@@ -19,6 +20,7 @@ static hil_pool *pool;
 static void *random_half, *random_float; /* RANDOM_BYTES each, numbers of -1 to 1 */
 static double copy_rate, product_rate;   /* bytes and operations per second */
 static bool quick;
+static const char *only = "";
 
 static void must(hil_status status)
 {
@@ -76,6 +78,18 @@ static void fill(hil_tensor *t, int64_t ids)
     for (size_t at = 0; at < bytes; at += RANDOM_BYTES)
         must(hil_cuda_copy(gpu, (char *)t->data + at, from,
                            bytes - at < RANDOM_BYTES ? bytes - at : RANDOM_BYTES));
+}
+
+static int64_t document; /* length of those that attention sees */
+
+static void fill_documents(const hil_tensor *first)
+{
+    int64_t count = hil_shape_count(&first->shape), length = first->shape.dim[1];
+    int32_t *host = malloc(hil_tensor_bytes(first));
+    for (int64_t i = 0; i < count; ++i) host[i] = (int32_t)(i % length / document * document);
+    must(hil_cuda_copy_in(gpu, first->data, host, hil_tensor_bytes(first)));
+    must(hil_cuda_wait(gpu));
+    free(host);
 }
 
 typedef struct params {
@@ -161,6 +175,7 @@ static hil_status run_backward(void *context)
 static void bench(const char *name, hil_op_call call, const double flops[2])
 {
     params p = {0};
+    if (!strstr(name, only)) return;
     call.device = gpu;
     call.pool = pool;
     call.source = &source;
@@ -168,8 +183,7 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
     call.differentiate = true;
     call.loss_scale = 1e-4f;
     for (int i = 0; i < call.ins; ++i) fill(&call.in[i], call.params ? call.param[0].rows : 0);
-    if (call.op == &hil_op_attention)
-        must(hil_cuda_fill(gpu, call.in[3].data, 0, hil_tensor_bytes(&call.in[3])));
+    if (call.op == &hil_op_attention) fill_documents(&call.in[3]);
     double weights = 0;
     for (int i = 0; i < call.params; ++i) {
         hil_op_param *q = &call.param[i];
@@ -245,7 +259,8 @@ static void bench_linear(const char *name, const shape *s, int64_t n, int64_t k)
     bench(name, call, (double[]){product, 2 * product});
 }
 
-static void bench_attention(const char *name, const shape *s, bool whole)
+/* Sequences of documents of `length` tokens each; `whole`: of one document, and said to be. */
+static void bench_attention(const char *name, const shape *s, int64_t length, bool whole)
 {
     hil_attention_attr attr = {.scale = 1 / sqrt((double)s->dim)};
     hil_tensor q = {HIL_BF16, {4, {s->batch, s->length, s->heads, s->dim}}, NULL}, k = q;
@@ -254,7 +269,8 @@ static void bench_attention(const char *name, const shape *s, bool whole)
     hil_op_call call = call_of(&hil_op_attention, &q);
     call.attr = &attr, call.ins = 4, call.whole = whole;
     call.in[1] = call.in[2] = k, call.in[3] = first;
-    double pairs = (double)s->length * (double)(s->length + 1) / 2;
+    document = length;
+    double pairs = (double)s->length * (double)(length + 1) / 2;
     double two = 4 * (double)(s->batch * s->heads * s->dim) * pairs;
     bench(name, call, (double[]){two, 2.5 * two});
 }
@@ -306,10 +322,11 @@ static void bench_model(const shape *s)
     bench_linear("linear k", s, s->groups * s->dim, s->hidden);
     bench_linear("linear gate", s, s->inner, s->hidden);
     bench_linear("linear down", s, s->hidden, s->inner);
-    bench_attention("attention", s, true);
+    bench_attention("attention", s, s->length, true);
+    bench_attention("attention in tiles", s, s->length, false);
+    bench_attention("attention, documents", s, 1024, false);
     bench_rows(s);
     bench_head(s);
-    if (!quick) bench_attention("attention, documents", s, false);
 }
 
 typedef struct update {
@@ -409,7 +426,12 @@ int main(int argc, char **argv)
         {"8B", 4, 4096, 4096, 32, 8, 128, 14336, 128256},
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
-    quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
+    for (int i = 1; i < argc; ++i) {
+        if (strcmp(argv[i], "--quick") == 0)
+            quick = true;
+        else
+            only = argv[i];
+    }
     if (hil_cuda_count() == 0) {
         printf("no GPU here\n");
         return 0;
@@ -419,7 +441,7 @@ int main(int argc, char **argv)
     make_random();
     measure_limits();
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) bench_model(&shapes[i]);
-    bench_rules();
+    if (!*only) bench_rules();
     hil_cuda_free(gpu, random_half);
     hil_cuda_free(gpu, random_float);
     hil_cuda_close(gpu);

@@ -20,7 +20,8 @@ static hil_cuda_attention describe_training(const hil_op_call *call)
 {
     const hil_attention_attr *attr = (const hil_attention_attr *)call->attr;
     hil_cuda_attention a = describe(call);
-    a.first = call->whole ? NULL : (const int32_t *)call->in[3].data;
+    a.documents = !call->whole;
+    a.first = (const int32_t *)call->in[3].data;
     a.window = attr->window;
     a.scale = (float)attr->scale;
     a.lse = (float *)call->saved[0].data;
@@ -29,15 +30,17 @@ static hil_cuda_attention describe_training(const hil_op_call *call)
     return a;
 }
 
-/* Whether cuDNN computes this call: the same answer for infer, forward and backward. */
-static bool uses_dnn(const hil_op_call *call, bool backward, size_t *workspace)
+typedef enum way { PLAIN, TILES, DNN } way;
+
+/* Which way a call takes: the same answer for infer, forward and backward. */
+static way choose(const hil_op_call *call, bool backward, size_t *workspace)
 {
     *workspace = 0;
-    if (!call->whole) return false;
     hil_cuda_attention a = describe_training(call);
     if (a.q.dtype != a.k.dtype || a.q.dtype != a.v.dtype || a.q.dtype != call->compute)
-        return false;
-    return hil_attention_dnn_plan(call->device, &a, backward, workspace);
+        return PLAIN;
+    if (call->whole && hil_attention_dnn_plan(call->device, &a, backward, workspace)) return DNN;
+    return hil_attention_tiles_can(&a) ? TILES : PLAIN;
 }
 
 static hil_status check_dim(const hil_op_call *call)
@@ -54,13 +57,13 @@ static size_t whole_lines(size_t bytes)
 }
 
 /* Scratch. cuDNN: its workspace; backward also room for gradients that are not wanted or must be
-   added. Plain: delta (B, H, T). */
+   added. Otherwise: delta (B, H, T). */
 static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(check_dim(call));
     size_t workspace;
-    uses_dnn(call, false, &call->forward_scratch);
-    if (uses_dnn(call, true, &workspace)) {
+    choose(call, false, &call->forward_scratch);
+    if (choose(call, true, &workspace) == DNN) {
         call->backward_scratch = whole_lines(workspace);
         for (int i = 0; i < 3; ++i)
             call->backward_scratch += whole_lines(hil_tensor_bytes(&call->in[i]));
@@ -75,9 +78,14 @@ static hil_status forward(hil_op_call *call)
 {
     hil_cuda_attention a = describe_training(call);
     size_t workspace;
-    if (uses_dnn(call, false, &workspace))
+    switch (choose(call, false, &workspace)) {
+    case DNN:
         return hil_attention_dnn_forward(call->device, &a, call->scratch);
-    return hil_attention_plain_forward(call->device, &a);
+    case TILES:
+        return hil_attention_tiles_forward(call->device, &a);
+    default:
+        return hil_attention_plain_forward(call->device, &a);
+    }
 }
 
 /* cuDNN overwrites all three gradients: those that must be added to, or that nobody wants, go to
@@ -109,10 +117,12 @@ static hil_status backward(hil_op_call *call)
     a.dk = hil_view_of(&call->din[1]);
     a.dv = hil_view_of(&call->din[2]);
     if (!a.dq.data && !a.dk.data && !a.dv.data) return HIL_OK;
-    if (uses_dnn(call, true, &workspace)) return backward_dnn(call, &a, workspace);
+    way chosen = choose(call, true, &workspace);
+    if (chosen == DNN) return backward_dnn(call, &a, workspace);
     a.add_dq = call->din_add[0], a.add_dk = call->din_add[1], a.add_dv = call->din_add[2];
     a.delta = (float *)call->scratch;
-    return hil_attention_plain_backward(call->device, &a);
+    return chosen == TILES ? hil_attention_tiles_backward(call->device, &a)
+                           : hil_attention_plain_backward(call->device, &a);
 }
 
 const hil_op_kernel hil_cuda_attention_op = {

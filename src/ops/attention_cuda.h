@@ -1,5 +1,5 @@
 /* attention_cuda.h - the ways to compute attention on a GPU: a plain kernel that takes everything,
-   and cuDNN for what it knows. */
+   one on matrix units for documents and windows, and cuDNN for whole sequences. */
 #ifndef HIL_OPS_ATTENTION_CUDA_H
 #define HIL_OPS_ATTENTION_CUDA_H
 
@@ -11,7 +11,8 @@ typedef struct hil_cuda_attention {
     int64_t batch, queries, heads, groups, dim;
     int64_t past, capacity;
     hil_view q, k, v;
-    const int32_t *first; /* NULL: zeros */
+    bool documents;       /* `first` is not all zeros */
+    const int32_t *first; /* read where there are documents */
     int64_t window;
     float scale;
     bool drops;
@@ -24,13 +25,22 @@ typedef struct hil_cuda_attention {
     float *delta; /* (B, H, T) */
 } hil_cuda_attention;
 
+/* delta = dout . out */
+hil_status hil_attention_delta(hil_device *device, const hil_cuda_attention *a);
+
 /* Heads of up to HIL_PLAIN_DIM numbers. */
 #define HIL_PLAIN_DIM 256
 hil_status hil_attention_plain_forward(hil_device *device, const hil_cuda_attention *a);
 hil_status hil_attention_plain_backward(hil_device *device, const hil_cuda_attention *a);
 
-/* cuDNN's attention: 16 bits, whole sequences, no dropout. Plans are made once per shape and kept
-   with the device; deterministic. *workspace: the bytes that a call needs; false: cuDNN cannot. */
+/* 16 bits, heads of up to 128 numbers in eights, no dropout; documents cost what they contain. */
+bool hil_attention_tiles_can(const hil_cuda_attention *a);
+hil_status hil_attention_tiles_forward(hil_device *device, const hil_cuda_attention *a);
+hil_status hil_attention_tiles_backward(hil_device *device, const hil_cuda_attention *a);
+
+/* cuDNN's attention: 16 bits, whole sequences, no dropout. Plans
+   are made once per shape and kept with the device; deterministic. *workspace: the bytes that a
+   call needs; false: cuDNN cannot. */
 bool hil_attention_dnn_plan(hil_device *device, const hil_cuda_attention *a, bool backward,
                             size_t *workspace);
 hil_status hil_attention_dnn_forward(hil_device *device, const hil_cuda_attention *a,

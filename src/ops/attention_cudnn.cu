@@ -11,7 +11,7 @@
 #include <float.h>
 #include <string.h>
 
-#define PART_BYTES ((int64_t)1 << 30)
+#define PART_BYTES ((int64_t)2 << 30) /* smaller parts end with idle multiprocessors */
 
 /* What a plan depends on. Zeroed before it is filled: compared as bytes. */
 typedef struct key {
@@ -281,8 +281,10 @@ static hil_status find_plan(hil_device *device, const hil_cuda_attention *a, boo
     return HIL_OK;
 }
 
+/* delta lies before cuDNN's own workspace. */
 static size_t delta_bytes(const key *k)
 {
+    if (!k->backward) return 0;
     return ((size_t)(k->batch * k->heads * k->queries) * sizeof(float) + 255) & ~(size_t)255;
 }
 
@@ -291,11 +293,11 @@ bool hil_attention_dnn_plan(hil_device *device, const hil_cuda_attention *a, boo
 {
     plan *p;
     *workspace = 0;
-    if (a->q.dtype == HIL_F32 || a->drops || a->first || a->past || a->dim % 8 || a->dim > 128 ||
-        a->batch * a->queries * a->heads == 0)
+    if (a->q.dtype == HIL_F32 || a->drops || a->documents || a->past || a->dim % 8 ||
+        a->dim > 128 || a->batch * a->queries * a->heads == 0)
         return false;
     if (find_plan(device, a, backward, &p) != HIL_OK || !p->graph.plan) return false;
-    *workspace = (size_t)p->graph.workspace + (backward ? delta_bytes(&p->key) : 0);
+    *workspace = (size_t)p->graph.workspace + delta_bytes(&p->key);
     return true;
 }
 
@@ -314,7 +316,7 @@ static hil_status run_part(hil_device *device, const hil_cuda_attention *a, cons
     int64_t kv = (b * a->queries * a->groups + group) * a->dim;
     float scale = a->scale, lowest = -FLT_MAX, far_away = -0x1p30f, one = 1;
     float window = (float)a->window;
-    void *memory = k->backward ? (char *)workspace + delta_bytes(k) : workspace;
+    void *memory = (char *)workspace + delta_bytes(k);
     void *data[PLACES] = {};
     data[Q] = offset(&a->q, q), data[K] = offset(&a->k, kv), data[V] = offset(&a->v, kv);
     data[OUT] = offset(&a->out, q), data[LSE] = a->lse + (b * a->heads + head) * a->queries;

@@ -61,7 +61,7 @@ static __device__ inline void store_number(const hil_view x, int64_t at, float v
 /* The first key that the query at position past + t sees. */
 static __device__ inline int64_t first_key(const hil_cuda_attention &a, int64_t b, int64_t t)
 {
-    int64_t from = a.first ? a.first[b * a.queries + t] : 0, at = a.past + t;
+    int64_t from = a.documents ? a.first[b * a.queries + t] : 0, at = a.past + t;
     return a.window > 0 && at - a.window + 1 > from ? at - a.window + 1 : from;
 }
 
@@ -353,12 +353,17 @@ hil_status hil_attention_plain_forward(hil_device *device, const hil_cuda_attent
     return launch(device, run, *a, a->heads, 1);
 }
 
+hil_status hil_attention_delta(hil_device *device, const hil_cuda_attention *a)
+{
+    project<<<hil_blocks(a->batch * a->queries * a->heads, WARPS), THREADS, 0, device->stream>>>(
+        *a);
+    return hil_cuda_launched(device, "attention backward");
+}
+
 hil_status hil_attention_plain_backward(hil_device *device, const hil_cuda_attention *a)
 {
     if (is_empty(a)) return HIL_OK;
-    project<<<hil_blocks(a->batch * a->queries * a->heads, WARPS), THREADS, 0, device->stream>>>(
-        *a);
-    HIL_TRY(hil_cuda_launched(device, "attention backward"));
+    HIL_TRY(hil_attention_delta(device, a));
     kernel *queries = a->dim <= 64    ? back_queries<2>
                       : a->dim <= 128 ? back_queries<4>
                                       : back_queries<8>;

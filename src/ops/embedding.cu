@@ -72,20 +72,34 @@ static hil_status forward(hil_op_call *call)
     return HIL_OK;
 }
 
+/* How many of a tile of ids come before `id`: smaller ones, and equal ones where they count. */
+static __device__ inline int32_t count_before(const int4 *ids, int32_t id, bool equal)
+{
+    int32_t limit = equal ? id : id - 1, before = 0;
+#pragma unroll 16
+    for (int i = 0; i < THREADS / 4; ++i) {
+        int4 four = ids[i];
+        before += (four.x <= limit) + (four.y <= limit) + (four.z <= limit) + (four.w <= limit);
+    }
+    return before;
+}
+
 /* order[number of positions before r] = r. */
 static __global__ void __launch_bounds__(THREADS)
     order_positions(int32_t *order, const int32_t *ids, int64_t count)
 {
-    __shared__ int32_t other[THREADS];
-    int64_t r = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    __shared__ int4 tile[THREADS / 4];
+    int32_t *other = (int32_t *)tile;
+    int64_t own = blockIdx.x; /* the tile in which positions are compared as well */
+    int64_t r = own * THREADS + threadIdx.x;
     int32_t id = r < count ? ids[r] : 0, before = 0;
-    for (int64_t first = 0; first < count; first += THREADS) {
+    for (int64_t t = 0; t * THREADS < count; ++t) {
+        int64_t at = t * THREADS + threadIdx.x;
         __syncthreads();
-        other[threadIdx.x] = first + threadIdx.x < count ? ids[first + threadIdx.x] : INT32_MAX;
+        other[threadIdx.x] = at < count ? ids[at] : INT32_MAX;
         __syncthreads();
-        int left = r - first < THREADS ? (int)(r - first) : THREADS; /* equal ids count up to r */
-#pragma unroll 16
-        for (int i = 0; i < THREADS; ++i) before += other[i] < id || (other[i] == id && i < left);
+        before += count_before(tile, id, t < own);
+        for (int i = 0; t == own && i < (int)threadIdx.x; ++i) before += other[i] == id;
     }
     if (r < count) order[before] = (int32_t)r;
 }

@@ -2,7 +2,9 @@
 
    [Note: rows of a norm] A row belongs to as many threads as it has runs of HIL_WIDE numbers: up to
    32 of them inside a warp (rows of heads), otherwise all threads of a block. Rows beyond 8192
-   numbers have up to RUNS runs per thread. The sums follow from the row's length alone. */
+   numbers have up to RUNS runs per thread. Forward gives rows of up to 2048 numbers to a warp, for
+   many loads at once and no barriers; backward keeps the weight's gradients in registers and could
+   not. The sums follow from the row's length alone. */
 #include "ops/cuda_kernel.h"
 
 #define SMALL_THREADS 256
@@ -39,13 +41,13 @@ static team team_of(int64_t cols)
     return {(int)(threads < BLOCK_MOST ? threads : BLOCK_MOST), 1};
 }
 
-/* The sum of x over the threads of a row; every one of them gets it. */
-static __device__ inline float row_sum(float x, int threads, float *shared)
+/* The sum of x over the threads of a row; every one of them gets it. Callers alternate between two
+   places in shared memory, so that one barrier is enough. */
+static __device__ inline float row_sum(float x, int threads, float shared[32])
 {
     int width = threads < 32 ? threads : 32;
     for (int step = width / 2; step; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
     if (threads <= 32) return x;
-    __syncthreads();
     if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
     __syncthreads();
     float sum = 0;
@@ -70,10 +72,10 @@ static __device__ inline void load_piece(piece<KEPT> &p, hil_view x, int64_t row
     }
 }
 
-template <int KEPT, bool CENTERED>
-static __global__ void __launch_bounds__(BLOCK_MOST) normalize(const norm_job j, const team t)
+template <int KEPT, bool CENTERED, int MOST>
+static __global__ void __launch_bounds__(MOST) normalize(const norm_job j, const team t)
 {
-    __shared__ float shared[32];
+    __shared__ float shared[2][32];
     int lane = (int)threadIdx.x % t.threads;
     int64_t row = (int64_t)blockIdx.x * t.rows + threadIdx.x / t.threads;
     bool mine = row < j.rows;
@@ -87,7 +89,7 @@ static __global__ void __launch_bounds__(BLOCK_MOST) normalize(const norm_job j,
 #pragma unroll
         for (int i = 0; i < HIL_WIDE; ++i) sum += x[k][i];
     }
-    if (CENTERED) mean = row_sum(sum, t.threads, shared) / (float)j.cols;
+    if (CENTERED) mean = row_sum(sum, t.threads, shared[0]) / (float)j.cols;
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) {
         int n = hil_wide_count(j.cols - ((int64_t)k * t.threads + lane) * HIL_WIDE);
@@ -97,7 +99,7 @@ static __global__ void __launch_bounds__(BLOCK_MOST) normalize(const norm_job j,
             if (i < n) squares = fmaf(x[k][i], x[k][i], squares);
         }
     }
-    squares = row_sum(squares, t.threads, shared);
+    squares = row_sum(squares, t.threads, shared[1]);
     if (!mine) return;
     float scale = 1.0f / sqrtf(squares / (float)j.cols + j.eps);
 #pragma unroll
@@ -140,12 +142,30 @@ static __device__ inline void add_teams(float *out, const float *mine, int64_t c
     }
 }
 
+/* What backward reads of a row. */
+template <int KEPT> struct gradient_row {
+    piece<KEPT> x, dy;
+    float mean, scale;
+};
+
+template <int KEPT, bool CENTERED>
+static __device__ inline gradient_row<KEPT> load_row(const norm_job &j, int64_t row, int lane,
+                                                     const team &t)
+{
+    gradient_row<KEPT> r;
+    load_piece(r.x, j.x, row, j.cols, lane, t.threads);
+    load_piece(r.dy, j.dy, row, j.cols, lane, t.threads);
+    r.mean = CENTERED ? j.saved[2 * row] : 0;
+    r.scale = j.saved[CENTERED ? 2 * row + 1 : row];
+    return r;
+}
+
 /* dx = scale * (g - mean of g - xhat * mean of (g xhat)) with g = dy * weight; the first mean only
    where the norm is centered. */
 template <int KEPT, bool CENTERED>
 static __global__ void __launch_bounds__(BLOCK_MOST) differentiate(const norm_job j, const team t)
 {
-    __shared__ float shared[32];
+    __shared__ float shared[2][2][32];
     int lane = (int)threadIdx.x % t.threads;
     int64_t first = (int64_t)blockIdx.x * j.block_rows, end = first + j.block_rows;
     if (end > j.rows) end = j.rows;
@@ -156,24 +176,22 @@ static __global__ void __launch_bounds__(BLOCK_MOST) differentiate(const norm_jo
         hil_wide_read(hil_wide_load(j.weight, col, hil_wide_count(j.cols - col)), j.weight.dtype,
                       w[k]);
     }
-    /* All teams of a warp take the same number of turns. */
-    for (int64_t turn = first; turn < end; turn += t.rows) {
-        int64_t row = turn + threadIdx.x / t.threads;
+    /* All teams of a warp take the same number of turns; the next row is on its way in each. */
+    int64_t row = first + threadIdx.x / t.threads;
+    gradient_row<KEPT> now = load_row<KEPT, CENTERED>(j, row < end ? row : end - 1, lane, t);
+    int turns = (int)((end - first + t.rows - 1) / t.rows);
+    for (int turn = 0; turn < turns; ++turn, row += t.rows) {
         bool mine = row < end;
-        if (!mine) row = end - 1;
-        piece<KEPT> px, pdy;
-        load_piece(px, j.x, row, j.cols, lane, t.threads);
-        load_piece(pdy, j.dy, row, j.cols, lane, t.threads);
-        float mean = CENTERED ? j.saved[2 * row] : 0;
-        float scale = j.saved[CENTERED ? 2 * row + 1 : row];
-        float x[KEPT][HIL_WIDE], dy[KEPT][HIL_WIDE], plain = 0, along = 0;
+        int64_t following = row + t.rows < end ? row + t.rows : end - 1;
+        gradient_row<KEPT> next = load_row<KEPT, CENTERED>(j, following, lane, t);
+        float x[KEPT][HIL_WIDE], dy[KEPT][HIL_WIDE], plain = 0, along = 0, scale = now.scale;
 #pragma unroll
         for (int k = 0; k < KEPT; ++k) {
-            hil_wide_read(px.raw[k], j.x.dtype, x[k]);
-            hil_wide_read(pdy.raw[k], j.dy.dtype, dy[k]);
+            hil_wide_read(now.x.raw[k], j.x.dtype, x[k]);
+            hil_wide_read(now.dy.raw[k], j.dy.dtype, dy[k]);
 #pragma unroll
             for (int i = 0; i < HIL_WIDE; ++i) {
-                x[k][i] = (x[k][i] - mean) * scale;
+                x[k][i] = (x[k][i] - now.mean) * scale;
                 if (mine) dw[k][i] = fmaf(dy[k][i], x[k][i], dw[k][i]);
                 if (CENTERED && mine) db[k][i] += dy[k][i];
                 dy[k][i] *= w[k][i];
@@ -181,9 +199,10 @@ static __global__ void __launch_bounds__(BLOCK_MOST) differentiate(const norm_jo
                 along = fmaf(dy[k][i], x[k][i], along);
             }
         }
+        now = next;
         if (!j.dx.data) continue;
-        if (CENTERED) plain = row_sum(plain, t.threads, shared) / (float)j.cols;
-        along = row_sum(along, t.threads, shared) / (float)j.cols;
+        if (CENTERED) plain = row_sum(plain, t.threads, shared[turn % 2][0]) / (float)j.cols;
+        along = row_sum(along, t.threads, shared[turn % 2][1]) / (float)j.cols;
         if (!mine) continue;
 #pragma unroll
         for (int k = 0; k < KEPT; ++k) {
@@ -251,27 +270,42 @@ static hil_status copy_vectors(const hil_op_call *call, norm_job *j)
     return HIL_OK;
 }
 
-template <bool CENTERED>
-static hil_status launch(const hil_op_call *call, const norm_job &j, bool back)
+#define WARP_COLS (32 * HIL_WIDE) /* of one run in every lane */
+
+template <bool CENTERED> static void launch_forward(const norm_job &j, cudaStream_t stream)
+{
+    team t = team_of(j.cols), warps = {32, SMALL_THREADS / 32};
+    unsigned blocks = hil_blocks(j.rows, t.rows), warp_blocks = hil_blocks(j.rows, warps.rows);
+    int threads = t.threads * t.rows;
+    if (j.cols <= WARP_COLS)
+        normalize<1, CENTERED, BLOCK_MOST><<<blocks, threads, 0, stream>>>(j, t);
+    else if (j.cols <= 8 * WARP_COLS)
+        normalize<8, CENTERED, 256><<<warp_blocks, SMALL_THREADS, 0, stream>>>(j, warps);
+    else if (j.cols <= BLOCK_MOST * HIL_WIDE)
+        normalize<1, CENTERED, BLOCK_MOST><<<blocks, threads, 0, stream>>>(j, t);
+    else
+        normalize<RUNS, CENTERED, BLOCK_MOST><<<blocks, threads, 0, stream>>>(j, t);
+}
+
+template <bool CENTERED> static void launch_backward(const norm_job &j, cudaStream_t stream)
 {
     team t = team_of(j.cols);
-    cudaStream_t stream = call->device->stream;
     int threads = t.threads * t.rows;
-    bool wide = (int64_t)threads * HIL_WIDE < j.cols;
-    if (!back) {
-        unsigned blocks = hil_blocks(j.rows, t.rows);
-        if (wide)
-            normalize<RUNS, CENTERED><<<blocks, threads, 0, stream>>>(j, t);
-        else
-            normalize<1, CENTERED><<<blocks, threads, 0, stream>>>(j, t);
-        return hil_cuda_launched(call->device, call->op->name);
-    }
     unsigned blocks = hil_blocks(j.rows, j.block_rows);
     size_t shared = t.rows > 1 ? (size_t)(t.rows * j.cols) * sizeof(float) : 0;
-    if (wide)
+    if ((int64_t)threads * HIL_WIDE < j.cols)
         differentiate<RUNS, CENTERED><<<blocks, threads, shared, stream>>>(j, t);
     else
         differentiate<1, CENTERED><<<blocks, threads, shared, stream>>>(j, t);
+}
+
+template <bool CENTERED>
+static hil_status launch(const hil_op_call *call, const norm_job &j, bool back)
+{
+    if (back)
+        launch_backward<CENTERED>(j, call->device->stream);
+    else
+        launch_forward<CENTERED>(j, call->device->stream);
     return hil_cuda_launched(call->device, call->op->name);
 }
 

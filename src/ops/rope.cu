@@ -17,37 +17,64 @@ typedef struct rotation {
     float frequency[HALF_MOST];
 } rotation;
 
+/* A thread's part of a head: HIL_WIDE numbers of each half, on their way. */
+typedef struct pairs {
+    int row, k, n;
+    int64_t low_at, high_at;
+    hil_wide low, high;
+} pairs;
+
+static __device__ inline pairs load_pairs(const rotation &r, int64_t first, int i)
+{
+    int head = i / r.runs;
+    pairs p = {.row = head / r.heads, .k = i % r.runs * HIL_WIDE};
+    p.n = hil_wide_count(r.half - p.k);
+    p.low_at = (first * r.heads + head) * 2 * r.half + p.k;
+    p.high_at = p.low_at + r.half;
+    p.low = hil_wide_load(r.from, p.low_at, p.n);
+    p.high = hil_wide_load(r.from, p.high_at, p.n);
+    return p;
+}
+
+static __device__ inline void rotate_pairs(const rotation &r, const pairs &p, const float *angle)
+{
+    float a[HIL_WIDE], b[HIL_WIDE], low[HIL_WIDE], high[HIL_WIDE];
+    hil_wide_read(p.low, r.from.dtype, a);
+    hil_wide_read(p.high, r.from.dtype, b);
+    const float *cosine = angle + 2 * p.row * r.half + p.k, *sine = cosine + r.half;
+#pragma unroll
+    for (int j = 0; j < HIL_WIDE; ++j) {
+        float c = j < p.n ? cosine[j] : 0, s = j < p.n ? sine[j] : 0;
+        low[j] = a[j] * c - b[j] * s;
+        high[j] = b[j] * c + a[j] * s;
+    }
+    hil_wide_write(r.to, p.low_at, p.n, low, r.add);
+    hil_wide_write(r.to, p.high_at, p.n, high, r.add);
+}
+
+/* The first numbers are on their way while the angles are made. */
 static __global__ void __launch_bounds__(THREADS) rotate(const __grid_constant__ rotation r)
 {
     extern __shared__ float angle[]; /* (group, 2, half) */
     int64_t first = (int64_t)blockIdx.x * r.group;
     int rows = r.rows - first < r.group ? (int)(r.rows - first) : r.group;
-    for (int i = threadIdx.x; i < rows * r.half; i += THREADS) {
-        int row = i / r.half, k = i % r.half;
+    int count = rows * r.heads * r.runs, i = threadIdx.x;
+    pairs p = {};
+    if (i < count) p = load_pairs(r, first, i);
+    for (int at = threadIdx.x; at < rows * r.half; at += THREADS) {
+        int row = at / r.half, k = at % r.half;
         float sine, cosine;
         sincosf((float)r.position[first + row] * r.frequency[k], &sine, &cosine);
-        angle[(2 * row) * r.half + k] = cosine;
+        angle[2 * row * r.half + k] = cosine;
         angle[(2 * row + 1) * r.half + k] = sine * r.sign;
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < rows * r.heads * r.runs; i += THREADS) {
-        int k = i % r.runs * HIL_WIDE, head = i / r.runs, row = head / r.heads;
-        int n = hil_wide_count(r.half - k);
-        int64_t low_at = (first * r.heads + head) * 2 * r.half + k, high_at = low_at + r.half;
-        hil_wide raw_low = hil_wide_load(r.from, low_at, n);
-        hil_wide raw_high = hil_wide_load(r.from, high_at, n);
-        float a[HIL_WIDE], b[HIL_WIDE], low[HIL_WIDE], high[HIL_WIDE];
-        hil_wide_read(raw_low, r.from.dtype, a);
-        hil_wide_read(raw_high, r.from.dtype, b);
-        const float *cosine = angle + 2 * row * r.half + k, *sine = cosine + r.half;
-#pragma unroll
-        for (int j = 0; j < HIL_WIDE; ++j) {
-            float c = j < n ? cosine[j] : 0, s = j < n ? sine[j] : 0;
-            low[j] = a[j] * c - b[j] * s;
-            high[j] = b[j] * c + a[j] * s;
-        }
-        hil_wide_write(r.to, low_at, n, low, r.add);
-        hil_wide_write(r.to, high_at, n, high, r.add);
+    while (i < count) {
+        pairs next = {};
+        if (i + THREADS < count) next = load_pairs(r, first, i + THREADS);
+        rotate_pairs(r, p, angle);
+        p = next;
+        i += THREADS;
     }
 }
 
@@ -66,7 +93,7 @@ static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil
                   .add = sign < 0 && call->din_add[0]};
     if (r.rows * r.heads * r.half == 0) return HIL_OK;
     r.runs = (r.half + HIL_WIDE - 1) / HIL_WIDE;
-    r.group = THREADS / (r.heads * r.runs);
+    r.group = 2 * THREADS / (r.heads * r.runs);
     if (r.group < 1) r.group = 1;
     for (int i = 0; i < r.half; ++i) r.frequency[i] = attr->frequency[i];
     size_t shared = (size_t)(r.group * 2 * r.half) * sizeof(float);

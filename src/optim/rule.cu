@@ -177,27 +177,35 @@ hil_status hil_cuda_update(hil_device *device, const hil_rule *rule, const hil_r
     return hil_cuda_launched(device, rule->name);
 }
 
-/* A thread adds its lane of one block in order, as the CPU does. */
+#define RUN (HIL_SQUARES * HIL_WIDE) /* elements that the threads of a block load at once */
+
+/* A thread adds its lane of one block in order, as the CPU does. It loads HIL_WIDE neighbours,
+   which go to their lanes through shared memory. */
 static __global__ void __launch_bounds__(THREADS)
     square(const hil_block b, double *lane, const int64_t blocks)
 {
+    __shared__ float4 shared[THREADS / HIL_SQUARES][RUN / 4];
+    float *run = (float *)shared[threadIdx.x / HIL_SQUARES];
     int64_t block = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / HIL_SQUARES;
-    if (block >= blocks) return;
-    int64_t at = block * HIL_BLOCK + threadIdx.x % HIL_SQUARES, end = (block + 1) * HIL_BLOCK;
+    int mine = threadIdx.x % HIL_SQUARES;
+    bool exists = block < blocks;
+    int64_t end = exists ? (block + 1) * HIL_BLOCK : 0, at = block * HIL_BLOCK + mine * HIL_WIDE;
     if (end > b.count) end = b.count;
-    double *to = lane + block * HIL_SQUARES + threadIdx.x % HIL_SQUARES, sum = *to;
-#pragma unroll 8
-    for (; at < end; at += HIL_SQUARES) {
-        float g = 0;
-        for (int u = 0; u < b.gradients; ++u) {
-            float x = b.dtype == HIL_F32    ? ((const float *)b.gradient[u])[at]
-                      : b.dtype == HIL_BF16 ? hil_bf16_load(((const uint16_t *)b.gradient[u])[at])
-                                            : __half2float(((const __half *)b.gradient[u])[at]);
-            g = u ? g + x : x;
+    double sum = exists ? lane[block * HIL_SQUARES + mine] : 0;
+    for (int turn = 0; turn < HIL_BLOCK / RUN; ++turn, at += RUN) {
+        float g[HIL_WIDE];
+        sum_gradients(b, at, hil_wide_count(end - at), g); /* zeros beyond the end */
+        __syncwarp();
+        ((float4 *)run)[2 * mine] = make_float4(g[0], g[1], g[2], g[3]);
+        ((float4 *)run)[2 * mine + 1] = make_float4(g[4], g[5], g[6], g[7]);
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) {
+            double x = run[i * HIL_SQUARES + mine];
+            sum += x * x;
         }
-        sum += (double)g * (double)g;
     }
-    *to = sum;
+    if (exists) lane[block * HIL_SQUARES + mine] = sum;
 }
 
 hil_status hil_cuda_square(hil_device *device, const hil_block *block, double *lane)

@@ -113,6 +113,8 @@ int main(void)
     check_shape((hil_shape){4, {2, 64, 4, 64}}, 4);
     check_shape((hil_shape){4, {2, 200, 8, 64}}, 2);
     check_shape((hil_shape){4, {1, 130, 4, 128}}, 2);
+    check_shape((hil_shape){4, {1, 150, 4, 96}}, 4);
+    check_shape((hil_shape){4, {2, 70, 2, 40}}, 1);
     check_shape((hil_shape){4, {2, 37, 3, 20}}, 1);
     check_shape((hil_shape){4, {1, 40, 2, 256}}, 1);
     check_cached(HIL_F32);

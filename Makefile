@@ -15,12 +15,15 @@ build = @tools/deps.sh build && \
 	MAKEFLAGS=--no-print-directory cmake --build $(1) -j $(JOBS) $(3)
 ctest = @ctest --output-on-failure --no-label-summary -j $(JOBS) --test-dir
 
-.PHONY: all demo test soak bench lint format asan tsan fuzz install clean help
+.PHONY: hilbert all demo test soak bench lint format asan tsan fuzz install clean help
 
-all: ## the program: build/hilbert
+hilbert: ## the program and the library: build/hilbert (what make alone does)
+	$(call build,$(BUILD),,--target hilbert)
+
+all: ## these and everything that tests them
 	$(call build,$(BUILD))
 
-demo: all ## train a small model on hilbert's own sources, about two minutes
+demo: hilbert ## train a small model on hilbert's own sources, about two minutes
 	@tools/demo.sh $(BUILD)
 
 test: all ## every test
@@ -53,7 +56,7 @@ fuzz: ## each fuzzer for FUZZ_SECONDS
 	$(call build,build-fuzz,-DCMAKE_C_COMPILER=clang -DHIL_FUZZ=ON -DHIL_SANITIZE=address$(comma)undefined,--target fuzzers)
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
-install: all ## program, library, headers, pkg-config file, manual page (PREFIX, DESTDIR)
+install: hilbert ## program, library, headers, pkg-config file, manual page (PREFIX, DESTDIR)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 clean: ## remove what was built

@@ -45,7 +45,7 @@ hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options)
         HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT,
                               "%d copies were started, but MPI connects only %d of them: the "
                               "launcher belongs to another MPI than the one hilbert was built "
-                              "with; use the mpirun of that MPI",
+                              "with; use the mpirun of that MPI, or another --mpi= of srun",
                               options->expected, comm->size));
     HIL_TRY_DONE(hil_comm_watch(comm, options));
     *out = comm;

@@ -140,6 +140,7 @@ static hil_status listen_here(card *mine, bool one_machine, int size, int *out)
         return hil_fail(HIL_ERR_IO, "rank 0 cannot listen for the other ranks: %s",
                         strerror(error));
     }
+    fcntl(fd, F_SETFL, O_NONBLOCK); /* who knocked may be gone by the time it is let in */
     mine->port = address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
                                               : ((struct sockaddr_in6 *)&address)->sin6_port;
     *out = fd;
@@ -203,7 +204,7 @@ static hil_status accept_all(hil_star *star, const card *mine, int listener, int
 {
     double until = hil_clock_now() + ACCEPT_SECONDS;
     while (first_missing(star->socket, size) < size) {
-        if (!ready(listener, POLLIN, until)) {
+        if (hil_clock_now() > until || !ready(listener, POLLIN, until)) {
             int rank = first_missing(star->socket, size);
             return hil_fail(HIL_ERR_IO, "rank %d on %s did not reach rank 0 on %s in %.0f s", rank,
                             star->host[rank], star->host[0], ACCEPT_SECONDS);

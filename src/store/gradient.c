@@ -138,7 +138,6 @@ static void square_task(void *context, int64_t i, int thread)
 void hil_gradient_square(const hil_store *store, hil_pool *pool, const hil_block *block,
                          int64_t first, double *lanes)
 {
-    if (block->count <= 0) return;
     squaring job = {store, *block, first, lanes};
     int64_t tasks = (first + block->count - 1) / HIL_BLOCK - first / HIL_BLOCK + 1;
     if (pool)
@@ -163,10 +162,9 @@ static void square_piece(hil_store *store, hil_unit *unit, int use, const void *
     double *lanes = store->lanes;
     for (int m = 0; m < unit->members; ++m) {
         const hil_member *member = &unit->member[m];
-        int64_t from = member->offset, to = from + member->count;
-        if (from < first) from = first;
-        if (to > first + count) to = first + count;
-        if (from < to && (member->summed >> use & 1)) {
+        int64_t from, to;
+        if (hil_member_overlap(member, first, first + count, &from, &to) &&
+            (member->summed >> use & 1)) {
             hil_block block = {.count = to - from, .dtype = unit->dtype, .gradients = 1};
             block.gradient[0] =
                 (const char *)data + (size_t)(from - first) * hil_dtype_size(unit->dtype);
@@ -181,8 +179,8 @@ hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64
     hil_use *use = leaving->use;
     const hil_home *home = &use->home;
     size_t size = hil_dtype_size(leaving->unit->dtype);
-    int64_t first = chunk * store->plan->chunk, count = leaving->unit->slice - first;
-    if (count > store->plan->chunk) count = store->plan->chunk;
+    int64_t first = chunk * store->plan->chunk;
+    int64_t count = hil_chunk_count(store, leaving->unit, chunk);
     hil_job out = {.link = HIL_LINK_OUT, .parts = 1, .name = "gradients"};
     out.part[0] =
         (hil_part){.kind = HIL_PART_COPY, .from = leaving->data, .bytes = (size_t)count * size};
@@ -218,8 +216,7 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
 {
     hil_use *use = &unit->use[i];
     size_t size = hil_dtype_size(unit->dtype);
-    int64_t first = chunk * store->plan->chunk, count = unit->elements - first;
-    if (count > store->plan->chunk) count = store->plan->chunk;
+    int64_t first = chunk * store->plan->chunk, count = hil_chunk_count(store, unit, chunk);
     piece job = {.sum = (const float *)use->sum.data + first, .dtype = unit->dtype, .count = count};
     bool home = use->home.tier == HIL_DEVICE, copy = home || unit->dtype != HIL_F32;
     if (home) {

@@ -126,6 +126,13 @@ static inline int64_t hil_unit_begin(const hil_store *store, const hil_unit *uni
     return store->options.rank * unit->slice;
 }
 
+/* Elements of a chunk of the slice: all chunks but the last are whole. */
+static inline int64_t hil_chunk_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
+{
+    int64_t rest = unit->slice - chunk * store->plan->chunk;
+    return rest < store->plan->chunk ? rest : store->plan->chunk;
+}
+
 /* unit.c */
 hil_status hil_units_arrange(hil_store *store);
 void hil_units_free(hil_store *store);

@@ -34,12 +34,6 @@ static int64_t piece_count(const hil_store *store, const hil_unit *unit)
     return count < unit->slice ? count : unit->slice;
 }
 
-static int64_t chunk_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
-{
-    int64_t rest = unit->slice - chunk * store->plan->chunk;
-    return rest < store->plan->chunk ? rest : store->plan->chunk;
-}
-
 /* `count` elements of every rank's slice, `first` being the place in it: (ranks, count). */
 static void pack(const hil_store *store, const reduction *r, int64_t first, int64_t count)
 {
@@ -75,15 +69,15 @@ static void square(hil_store *store, const reduction *r)
     const hil_unit *unit = r->unit;
     double *lanes = store->lanes;
     int64_t first = hil_unit_begin(store, unit) + r->chunk * store->plan->chunk;
-    int64_t last = first + chunk_count(store, unit, r->chunk);
+    int64_t last = first + hil_chunk_count(store, unit, r->chunk);
     for (int m = 0; m < unit->members; ++m) {
         const hil_member *member = &unit->member[m];
-        int64_t from = member->offset, to = from + member->count;
-        if (from < first) from = first;
-        if (to > last) to = last;
-        hil_block block = {.count = to - from, .dtype = unit->dtype, .gradients = 1};
-        block.gradient[0] = r->result + (from - first) * (int64_t)hil_dtype_size(unit->dtype);
-        hil_gradient_square(store, NULL, &block, from - member->offset, lanes);
+        int64_t from, to;
+        if (hil_member_overlap(member, first, last, &from, &to)) {
+            hil_block block = {.count = to - from, .dtype = unit->dtype, .gradients = 1};
+            block.gradient[0] = r->result + (from - first) * (int64_t)hil_dtype_size(unit->dtype);
+            hil_gradient_square(store, NULL, &block, from - member->offset, lanes);
+        }
         lanes += HIL_SQUARES * hil_member_blocks(member);
     }
 }
@@ -94,7 +88,7 @@ static hil_status reduce(void *context, int64_t index)
     const reduction *r = &store->reduce->reduction[index];
     hil_unit *unit = r->unit;
     size_t size = hil_dtype_size(unit->dtype);
-    int64_t most = piece_count(store, unit), count = chunk_count(store, unit, r->chunk);
+    int64_t most = piece_count(store, unit), count = hil_chunk_count(store, unit, r->chunk);
     char *in = r->buffer + (size_t)(store->options.ranks * most) * size;
     for (int64_t done = 0; done < count; done += most) {
         int64_t n = count - done < most ? count - done : most;
@@ -132,7 +126,7 @@ static hil_status give_chunk(hil_store *store, const reduction *given, const hil
     hil_unit *unit = given->unit;
     hil_use *use = &unit->use[given->use];
     size_t size = hil_dtype_size(unit->dtype), index = s->next++;
-    int64_t count = chunk_count(store, unit, given->chunk);
+    int64_t count = hil_chunk_count(store, unit, given->chunk);
     bool home = use->home.tier == HIL_DEVICE;
     reduction *r = &s->reduction[index];
     hil_fence room = *before;

@@ -43,12 +43,6 @@ typedef struct places {
     size_t staged;            /* bytes of the slot */
 } places;
 
-static int64_t chunk_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
-{
-    int64_t rest = unit->slice - chunk * store->plan->chunk;
-    return rest < store->plan->chunk ? rest : store->plan->chunk;
-}
-
 /* Whether the state is worked on in a slot and not at home. */
 static bool is_staged(const hil_store *store, const hil_unit *unit, const hil_home *home)
 {
@@ -70,7 +64,7 @@ static char *place(const hil_store *store, const record *r, hil_unit_state state
     if (!is_staged(store, unit, home))
         return home->memory + hil_chunk_bytes(store, unit, state, r->chunk * store->plan->chunk);
     char *at = slot_used->memory ? slot_used->memory + slot_used->used : NULL;
-    int64_t count = chunk_count(store, unit, r->chunk);
+    int64_t count = hil_chunk_count(store, unit, r->chunk);
     slot_used->used += hil_align_up(hil_chunk_bytes(store, unit, state, count));
     return at;
 }
@@ -92,7 +86,8 @@ static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
                      hil_unit_state state, const record *r, char *at)
 {
     bool in = job->link == HIL_LINK_READ;
-    size_t bytes = hil_chunk_bytes(store, r->unit, state, chunk_count(store, r->unit, r->chunk));
+    size_t bytes =
+        hil_chunk_bytes(store, r->unit, state, hil_chunk_count(store, r->unit, r->chunk));
     hil_part *part = &job->part[job->parts++];
     if (home->tier == HIL_DISK) {
         *part = (hil_part){.kind = in ? HIL_PART_READ : HIL_PART_WRITE,
@@ -139,7 +134,7 @@ static updating work_on(hil_store *store, const record *r)
 {
     int64_t base = hil_unit_begin(store, r->unit) + r->chunk * store->plan->chunk;
     return (updating){store, r->unit, locate(store, r), base,
-                      chunk_count(store, r->unit, r->chunk)};
+                      hil_chunk_count(store, r->unit, r->chunk)};
 }
 
 /* The use of the lowest segment above `last`. */
@@ -213,7 +208,7 @@ static hil_status update_job(hil_store *store, size_t index, const hil_fence *be
                       .context = store,
                       .index = (int64_t)index,
                       .name = "update"};
-    int64_t count = chunk_count(store, r->unit, r->chunk);
+    int64_t count = hil_chunk_count(store, r->unit, r->chunk);
     if (store->opening.speeds) update.seconds = (double)count / store->opening.speeds->update;
     return hil_links_submit(store->links, &update, over);
 }

@@ -301,7 +301,7 @@ static hil_status share_batch(job *j)
 {
     const hil_train_options *o = j->options;
     int ranks = hil_comm_size(j->comm);
-    HIL_TRY(hil_ranks_share(hil_comm_size(j->comm), o->batch, &j->share));
+    HIL_TRY(hil_ranks_share(ranks, o->batch, &j->share));
     j->run.micro_batch = o->micro_batch;
     if (!o->micro_batch)
         j->run.micro_batch = hil_source_micro_batch(&j->source, j->run.seq, j->share);

@@ -5,6 +5,7 @@ command -v mpirun > /dev/null || { echo "mpirun is not installed"; exit 77; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_btl_vader_single_copy_mechanism=none # containers refuse the others with a warning
+export PMIX_MCA_gds=hash # in the other store a killed rank may hold a lock that mpirun then waits for
 export OMPI_MCA_plm_rsh_agent=false                  # ranks on this machine need no ssh
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" # MPI's own
 

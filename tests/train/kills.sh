@@ -84,9 +84,22 @@ whole() # what a kill left: latest names a checkpoint that is, nothing is on the
         die "after a kill: $(cat "$work/verified")"
 }
 
+end_all() # all processes of the job are gone in time
+{
+    local end=$((SECONDS + 10)) left
+    while left=$(running "${all[@]}") && [ -n "$left" ]; do
+        [ "$SECONDS" -lt "$end" ] || {
+            ps -o pid,stat,args -p "$(paste -sd, <<<"$left")" >&2
+            kill -9 $left
+            die "still there after 10 s, kill $kills (SEED=$seed)"
+        }
+        sleep 0.02
+    done
+}
+
 kill_once()
 {
-    local placement=() pid code=0 end
+    local placement=() pid code=0
     [ $((kills % 2)) = 0 ] || placement=("${spilled[@]}")
     (launch train "${options[@]}" --save-every $((1 + RANDOM % 2)) "${placement[@]}" \
         --out "$work/run" --resume) >"$work/out" 2>"$work/err" </dev/null &
@@ -94,12 +107,8 @@ kill_once()
     wait_to_kill
     local all=("$pid" $(children "$pid"))
     kill -9 $(victims) 2>/dev/null
+    end_all
     wait "$pid" 2>/dev/null || code=$?
-    end=$((SECONDS + 10))
-    while [ -n "$(running "${all[@]}")" ]; do
-        [ "$SECONDS" -lt "$end" ] || die "still there: $(ps -o args= -p "$(running "${all[@]}")")"
-        sleep 0.02
-    done
     ! grep '^hilbert: ' "$work/err" | grep -v ' is gone\| has not answered' ||
         die "kill $kills: $(cat "$work/err")"
     whole

@@ -72,7 +72,8 @@ HIL_API void hil_trainer_destroy(hil_trainer *trainer);
    `batch` is this rank's part, as many sequences as every other's; the result is that of all. */
 HIL_API hil_status hil_trainer_step(hil_trainer *trainer, const hil_batch *batch,
                                     int64_t micro_batch, double lr, hil_step_result *result);
-/* The loss of `batch`; with several ranks each has its own batch and gets that one's loss. */
+/* The loss of `batch`. With several ranks each has its own batch, of the same shape as the others',
+   and gets that one's loss. */
 HIL_API hil_status hil_trainer_loss(hil_trainer *trainer, const hil_batch *batch,
                                     hil_step_result *result);
 /* Logits of every position of `batch`: (sequences, length, vocabulary), for small things. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # deps.sh - what a part of the build needs from the distribution, installed if it may be.
-#   tools/deps.sh build|lint|fuzz|bench...
+#   tools/deps.sh build|test|lint|fuzz|bench...
 # Says nothing when all is there. Without the right to install, prints the command and exits 1.
 set -euo pipefail
 
@@ -45,6 +45,9 @@ for part; do
         want libopenmpi-dev ranks
         want openmpi-bin have mpirun
         ;;
+    test) # two machines are played by network namespaces
+        want iproute2 have ip
+        ;;
     lint)
         need clang have clang
         need clang-format have clang-format
@@ -59,7 +62,7 @@ for part; do
         need python3-venv python3 -c 'import ensurepip'
         ;;
     *)
-        echo "usage: tools/deps.sh build|lint|fuzz|bench..." >&2
+        echo "usage: tools/deps.sh build|test|lint|fuzz|bench..." >&2
         exit 2
         ;;
     esac

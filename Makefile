@@ -42,10 +42,10 @@ format: ## clang-format everything
 	@tools/deps.sh lint && find src include tests fuzz bench examples \
 	    \( -name '*.[ch]' -o -name '*.cu' \) -not -path '*/golden/*' 2> /dev/null | xargs clang-format -i
 
-# Left out: jobs that are killed and cut off, which run for their timing.
+# Left out: jobs that are killed or cut off, and the slowest, whose code other tests cover.
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call build,build-asan,-DHIL_SANITIZE=address$(comma)undefined)
-	$(ctest) build-asan -LE 'lint|install' -E '^test_(cli_ranks|kill|kill_ranks|lost|lost_link|lost_train|two_hosts)$$'
+	$(ctest) build-asan -LE 'lint|install' -E '^test_(cli_ranks|kill|kill_ranks|lost|lost_link|lost_train|probe|ranks|tiny|two_hosts)$$'
 
 # Left out: the slowest, whose threads other tests cover; and MPI, whose own threads are not for TSan.
 tsan: ## the tests of what runs on several threads under ThreadSanitizer

@@ -47,10 +47,12 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call build,build-asan,-DHIL_SANITIZE=address$(comma)undefined)
 	$(ctest) build-asan -LE 'lint|install' -E '^test_(cli_ranks|kill|kill_ranks|lost|lost_link|lost_train|probe|ranks|tiny|two_hosts)$$'
 
-# Left out: the slowest, whose threads other tests cover; and MPI, whose own threads are not for TSan.
+# The layers that start threads, without the slowest; of training what saves and what ranks do. MPI's own threads
+# are not for TSan.
 tsan: ## the tests of what runs on several threads under ThreadSanitizer
 	$(call build,build-tsan,-DHIL_SANITIZE=thread)
-	$(ctest) build-tsan -LE 'lint|install|cli|format|mpi' -E '^test_(attention_kernel|drives|equality|gemm|norm|probe|ranks|tiny)$$'
+	$(ctest) build-tsan -L '^(base|comm|io|store|tier)$$' -LE mpi -E '^test_(detours|store_damage|visits)$$'
+	$(ctest) build-tsan -R '^test_(ranks_agree|ranks_fail|saving|train_bits)$$'
 
 fuzz: ## each fuzzer for FUZZ_SECONDS
 	@tools/deps.sh fuzz

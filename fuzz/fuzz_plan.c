@@ -17,7 +17,13 @@ static const hil_outline_segment segments[] = {
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    hil_outline outline = {units, 4, segments, 3, 4, true, 1};
+    hil_outline outline = {.unit = units,
+                           .units = 4,
+                           .segment = segments,
+                           .segments = 3,
+                           .micros = 4,
+                           .training = true,
+                           .ranks = 1};
     hil_plan plan, again;
     if (hil_plan_parse(&plan, &outline, (const char *)bytes, size, "input") != HIL_OK) return 0;
     assert(plan.chunk >= 4096 && plan.chunk % 4096 == 0 && plan.slots >= 1 && plan.group >= 1);

@@ -162,7 +162,7 @@ static hil_status run_backward(hil_tape *tape, hil_node *node)
     for (int i = 0; i < node->ins; ++i) HIL_TRY(prepare_input(tape, node, i, &call));
     if (node->backward_scratch)
         HIL_TRY(hil_buffers_take(buffers, node->backward_scratch, &call.scratch));
-    hil_status status = node->op->backward(&call);
+    hil_status status = hil_op_backward(&call);
     hil_tape_spend(tape, &call, true);
     hil_buffers_give(buffers, call.scratch);
     return status;

@@ -137,7 +137,7 @@ static hil_status run_forward(const hil_tape *tape, hil_op_call *call)
     hil_buffers *buffers = tape->context->buffers;
     if (call->forward_scratch)
         HIL_TRY(hil_buffers_take(buffers, call->forward_scratch, &call->scratch));
-    hil_status status = call->op->forward(call);
+    hil_status status = hil_op_forward(call);
     hil_tape_spend(tape, call, false);
     hil_buffers_give(buffers, call->scratch);
     return status;
@@ -198,7 +198,7 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
     hil_request request = {tape, node};
     hil_op_call call;
     hil_tape_prepare(&request, &call);
-    HIL_TRY(node->op->infer(&call));
+    HIL_TRY(hil_op_infer(&call));
     for (int i = 0; i < node->outs; ++i) {
         HIL_TRY(give_memory(tape, &call.out[i]));
         hil_status status = new_value(tape, &call.out[i], &node->out[i]);

@@ -66,6 +66,7 @@ typedef struct hil_micro {
 /* What all tapes of a pass share. Borrowed by the tapes. */
 typedef struct hil_context {
     hil_pool *pool;
+    hil_device *device; /* that computes; NULL: the CPU */
     hil_store *store;
     hil_buffers *buffers;
     hil_dtype compute;

@@ -4,6 +4,7 @@
 #define HIL_OPS_OP_H
 
 #include "base/pool.h"
+#include "device/device.h"
 #include "tensor/tensor.h"
 
 #define HIL_OP_TENSORS 4
@@ -55,8 +56,8 @@ typedef struct hil_op_call {
     bool differentiate; /* backward follows (the fused head uses it) */
     float loss_scale;   /* gradient of the step's loss with respect to one token's loss */
     hil_op_random random;
-    struct hil_device *device; /* whose kernels run and whose memory `data` is; NULL: the CPU's */
-    bool whole;                /* every sequence is one document: attention's `first` is all 0 */
+    hil_device *device; /* whose kernels run and whose memory `data` is; NULL: the CPU's */
+    bool whole;         /* every sequence is one document: attention's `first` is all 0 */
 
     int ins, outs, saveds, params;
     hil_tensor in[HIL_OP_TENSORS];
@@ -85,5 +86,24 @@ struct hil_op {
     hil_status (*forward)(hil_op_call *call);
     hil_status (*backward)(hil_op_call *call); /* NULL: nothing but `pass`, or no gradient */
 };
+
+/* Operations on a device: they ask for tiles like those of the CPU, queue on the compute stream and
+   return. Shapes of results are those of the CPU, sizes of scratch may differ. With a dry pool
+   nothing is queued. */
+typedef struct hil_device_ops {
+    hil_status (*infer)(hil_op_call *call);
+    hil_status (*forward)(hil_op_call *call);
+    hil_status (*backward)(hil_op_call *call);
+    /* to = from, or to += from, converted and rounded once; as many elements in both. */
+    hil_status (*convert)(hil_device *device, const hil_tensor *to, const hil_tensor *from,
+                          bool add);
+    /* *out += the fp32 numbers of x, added in a fixed order. `out` is shared memory. */
+    hil_status (*sum)(hil_device *device, const hil_tensor *x, double *out);
+} hil_device_ops;
+
+/* run.c: on the call's device, or on the CPU. */
+hil_status hil_op_infer(hil_op_call *call);
+hil_status hil_op_forward(hil_op_call *call);
+hil_status hil_op_backward(hil_op_call *call);
 
 #endif

@@ -110,7 +110,7 @@ struct hil_store {
     hil_stop stop;   /* where the pass is; HIL_NOWHERE between visits */
     int64_t misses;  /* see hil_store_misses */
     double *lanes;   /* HIL_SQUARES per block of the unit whose gradient is given */
-    struct hil_stream *stream;
+    struct hil_sweep *stream;
     struct hil_reduce *reduce; /* with several ranks */
     struct hil_saver *saver;
 };

@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "store/plan.h"
 #include "tensor/q8.h"
+#include "tensor/tensor.h"
 #include "tier/ring.h"
 
 typedef struct hil_store hil_store;
@@ -92,6 +93,27 @@ typedef struct hil_block {
    give the same bits as the whole block. The store moves bytes and is lent its arithmetic. */
 #define HIL_SQUARES 16
 typedef void hil_square_fn(const hil_block *block, double lane[HIL_SQUARES]);
+
+/* The same arithmetic on a device, with the same bits; queued. All memory is the device's but for
+   `shared`. */
+typedef struct hil_device_math {
+    /* out = sum, rounded to the dtype. */
+    hil_status (*round)(hil_device *device, hil_stream stream, const hil_tensor *out,
+                        const float *sum);
+    /* Adds the squares of a block that begins at element `first` (a multiple of HIL_CODEC_GROUP) of
+       its member: element i to lane[i / HIL_BLOCK][i % HIL_SQUARES]. */
+    hil_status (*square)(hil_device *device, hil_stream stream, const hil_block *block,
+                         int64_t first, double *lanes);
+    /* shared[b] = the lanes of block b, added in order. */
+    hil_status (*squared)(hil_device *device, hil_stream stream, const double *lanes,
+                          int64_t blocks, double *shared);
+    /* The rule of hil_store_update on one block of any length. */
+    hil_status (*update)(hil_device *device, hil_stream stream, const void *rule,
+                         const hil_block *block);
+    /* out = the sum over ranks of parts (ranks, out's elements), in fp32 in the order of ranks. */
+    hil_status (*reduce)(hil_device *device, hil_stream stream, const hil_tensor *out,
+                         const void *parts, int ranks);
+} hil_device_math;
 
 /* Opening gives every state of every unit its home, by the plan. A store can be opened for a
    rehearsal, closed, and opened again; it remembers the order of uses. */

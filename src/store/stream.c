@@ -23,7 +23,7 @@ typedef struct record {
     slot *slot;
 } record;
 
-struct hil_stream {
+struct hil_sweep {
     slot *slot;
     int slots, next;
     record *record;
@@ -190,7 +190,7 @@ static hil_status update_chunk(void *context, int64_t index)
     return HIL_OK;
 }
 
-static slot *next_slot(struct hil_stream *s)
+static slot *next_slot(struct hil_sweep *s)
 {
     slot *next = &s->slot[s->next];
     s->next = (s->next + 1) % s->slots;
@@ -226,7 +226,7 @@ static hil_status save_job(hil_store *store, const record *r, const hil_fence *a
    The end of saving is joined to *saved. */
 static hil_status sweep_chunk(hil_store *store, hil_unit *unit, int64_t chunk, hil_fence *saved)
 {
-    struct hil_stream *s = store->stream;
+    struct hil_sweep *s = store->stream;
     size_t index = s->records++;
     record *r = &s->record[index];
     *r = (record){.unit = unit, .chunk = chunk};
@@ -286,7 +286,7 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
 /* The units in the order in which the next forward uses them. */
 static void sort_units(hil_store *store)
 {
-    struct hil_stream *s = store->stream;
+    struct hil_sweep *s = store->stream;
     const hil_uses_list *known = &store->order[HIL_PASS_TRAIN].known;
     size_t count = 0;
     memset(s->listed, 0, store->units * sizeof *s->listed);
@@ -300,7 +300,7 @@ static void sort_units(hil_store *store)
 
 static hil_status begin_sweep(hil_store *store, const hil_saving *saving)
 {
-    struct hil_stream *s = store->stream;
+    struct hil_sweep *s = store->stream;
     HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_UPDATE));
     if (saving) HIL_TRY(hil_save_begin(store, saving));
     s->saving = saving != NULL;
@@ -312,7 +312,7 @@ static hil_status begin_sweep(hil_store *store, const hil_saving *saving)
 hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,
                             size_t rule_bytes, const hil_saving *saving)
 {
-    struct hil_stream *s = store->stream;
+    struct hil_sweep *s = store->stream;
     assert(rule_bytes <= sizeof s->rule);
     HIL_TRY(begin_sweep(store, saving));
     s->update = update;
@@ -326,7 +326,7 @@ hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void 
 
 hil_status hil_store_save(hil_store *store, const hil_saving *saving)
 {
-    struct hil_stream *s = store->stream;
+    struct hil_sweep *s = store->stream;
     HIL_TRY(begin_sweep(store, saving));
     for (size_t u = 0; u < store->units; ++u) {
         s->order[u]->sweeping = 0;
@@ -342,7 +342,7 @@ hil_status hil_store_settle(hil_store *store)
 
 static hil_status square_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
 {
-    struct hil_stream *s = store->stream;
+    struct hil_sweep *s = store->stream;
     record r = {.unit = unit, .chunk = chunk};
     hil_fence ready = {0};
     for (int i = 0; i < unit->uses; ++i)
@@ -402,7 +402,7 @@ hil_status hil_store_norm(hil_store *store, double *norm)
 
 hil_status hil_stream_open(hil_store *store)
 {
-    struct hil_stream *s;
+    struct hil_sweep *s;
     HIL_TRY(HIL_ALLOC(1, &s));
     store->stream = s;
     HIL_TRY(HIL_ALLOC(store->units, &s->order));
@@ -428,7 +428,7 @@ hil_status hil_stream_open(hil_store *store)
 
 void hil_stream_close(hil_store *store)
 {
-    struct hil_stream *s = store->stream;
+    struct hil_sweep *s = store->stream;
     if (!s) return;
     hil_free(s->slot);
     hil_free(s->record);

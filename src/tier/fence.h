@@ -8,16 +8,17 @@
 typedef enum hil_tier { HIL_DEVICE, HIL_HOST, HIL_DISK, HIL_TIERS } hil_tier;
 
 typedef enum hil_link {
-    HIL_LINK_FETCH,  /* disk -> host: weights and activations that compute will need */
-    HIL_LINK_STASH,  /* host -> disk: gradients and activations */
-    HIL_LINK_IN,     /* host -> device */
-    HIL_LINK_OUT,    /* device -> host */
-    HIL_LINK_READ,   /* the sweep: states to where they are updated */
-    HIL_LINK_UPDATE, /* the sweep: arithmetic */
-    HIL_LINK_WRITE,  /* the sweep: states back home */
-    HIL_LINK_GATHER, /* slices of weights from all ranks */
-    HIL_LINK_REDUCE, /* gradients to the ranks that own them, and their sum */
-    HIL_LINK_SAVE,   /* states to a checkpoint */
+    HIL_LINK_FETCH,   /* disk -> host: weights and activations that compute will need */
+    HIL_LINK_STASH,   /* host -> disk: gradients and activations */
+    HIL_LINK_IN,      /* host -> device */
+    HIL_LINK_OUT,     /* device -> host */
+    HIL_LINK_READ,    /* the sweep: states to where they are updated */
+    HIL_LINK_UPDATE,  /* the sweep: arithmetic */
+    HIL_LINK_WRITE,   /* the sweep: states back home */
+    HIL_LINK_GATHER,  /* slices of weights from all ranks */
+    HIL_LINK_REDUCE,  /* gradients to the ranks that own them, and their sum */
+    HIL_LINK_SAVE,    /* states to a checkpoint */
+    HIL_LINK_COMPUTE, /* no transfers: marks in what a device was given to compute */
     HIL_LINKS
 } hil_link;
 

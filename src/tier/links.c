@@ -145,6 +145,11 @@ hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_rea
     return status;
 }
 
+hil_status hil_links_follow(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
+{
+    return hil_links_wait(links, fence, reason);
+}
+
 hil_status hil_links_drain(hil_links *links)
 {
     hil_fence all;

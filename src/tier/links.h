@@ -6,14 +6,26 @@
 #ifndef HIL_TIER_LINKS_H
 #define HIL_TIER_LINKS_H
 
+#include "device/device.h"
 #include "tier/disk.h"
 #include "tier/speeds.h"
+
+/* [Note: streams] A device computes behind the thread that tells it what to compute. Time then has
+   two meanings, and calls say which they mean. In the order of what was told ("computing"):
+   hil_links_submit: the job begins after all computing told so far; hil_links_follow: computing
+   told from now on begins after the fence. On the clock: hil_links_wait, for whoever reads memory
+   himself. With the CPU both are the same.
+
+   Copies to and from the device, and `run` of jobs with `queues`, go to the link's stream and
+   follow one another there by events; jobs that need the CPU or a drive wait on the clock. The
+   rehearsal's clock is that of computing, so it needs to know nothing of this. */
 
 typedef struct hil_links hil_links; /* owns its threads and queues; borrows the disk */
 
 typedef struct hil_links_options {
     hil_disk *disk;           /* NULL: none; otherwise open, unless it rehearses */
     const hil_speeds *speeds; /* not NULL: a rehearsal by these speeds, which are copied */
+    hil_device *device;       /* borrowed; NULL: the CPU computes. See [Note: streams] */
 } hil_links_options;
 hil_status hil_links_create(hil_links **out, const hil_links_options *options);
 /* Ends at once what can be ended; waits for what is in flight. */
@@ -41,6 +53,7 @@ typedef struct hil_job {
     hil_part part[HIL_JOB_PARTS];
     /* HIL_LINK_UPDATE, GATHER, REDUCE, SAVE: runs on the link's thread. */
     hil_status (*run)(void *context, int64_t index);
+    bool queues; /* `run` only queues work on the link's stream of the device */
     void *context;
     int64_t index;
     uint64_t bytes;   /* that `run` moves, for the account */
@@ -61,10 +74,13 @@ typedef enum hil_wait_reason {
     HIL_WAITS
 } hil_wait_reason;
 
-/* Waits; the first failure of any job since create is everybody's. Jobs that have not begun by then
+/* What is computed from now on begins when this is over: the CPU waits, a device's compute stream
+   will. The first failure of any job since create is everybody's. Jobs that have not begun by then
    never do, but count as over. */
+hil_status hil_links_follow(hil_links *links, const hil_fence *fence, hil_wait_reason reason);
+/* The caller waits until it is over. */
 hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_reason reason);
-/* Waits for everything submitted so far, without a reason. */
+/* Waits for everything submitted and computed so far, without a reason. */
 hil_status hil_links_drain(hil_links *links);
 /* `failed` (NULL: nobody) is called at the first failure of a job, at once, by the thread that has
    its message: whoever other processes wait for tells them. */

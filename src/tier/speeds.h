@@ -10,8 +10,9 @@ typedef struct hil_speeds {
     double memory;                            /* streaming reads and writes by all cores */
     double gemm[3];                           /* fp32, bf16, fp16: large products */
     double attention[3];
-    double update;  /* parameters per second through AdamW, in memory */
-    double op_call; /* seconds that an operation costs besides its work */
+    double update;        /* parameters per second through AdamW on the CPU, in memory */
+    double update_device; /* the same on the device; 0: there is none but the CPU */
+    double op_call;       /* seconds that an operation costs besides its work */
 } hil_speeds;
 
 #endif

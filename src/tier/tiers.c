@@ -53,6 +53,7 @@ hil_status hil_tiers_open(hil_tiers *tiers, const hil_tiers_options *options)
 {
     hil_status status = HIL_OK;
     *tiers = (hil_tiers){.rehearse = options->speeds != NULL,
+                         .device = options->device,
                          .device_bytes = options->device_bytes,
                          .host_bytes = options->host_bytes};
     if (tiers->rehearse) {
@@ -63,8 +64,8 @@ hil_status hil_tiers_open(hil_tiers *tiers, const hil_tiers_options *options)
         HIL_TRY_DONE(map("device", tiers->device_bytes, &tiers->device_base));
         HIL_TRY_DONE(map("host", tiers->host_bytes, &tiers->host_base));
     }
-    HIL_TRY_DONE(hil_region_create(&tiers->device, tiers->device_bytes, HIL_IO_ALIGN));
-    HIL_TRY_DONE(hil_region_create(&tiers->host, tiers->host_bytes, HIL_IO_ALIGN));
+    HIL_TRY_DONE(hil_region_create(&tiers->device_region, tiers->device_bytes, HIL_IO_ALIGN));
+    HIL_TRY_DONE(hil_region_create(&tiers->host_region, tiers->host_bytes, HIL_IO_ALIGN));
     HIL_TRY_DONE(open_drives(tiers, options));
     HIL_TRY_DONE(hil_links_create(
         &tiers->links, &(hil_links_options){.disk = tiers->disk, .speeds = options->speeds}));
@@ -78,8 +79,8 @@ void hil_tiers_close(hil_tiers *tiers)
     hil_links_destroy(tiers->links);
     hil_disk_destroy(tiers->disk);
     hil_io_destroy(tiers->io);
-    hil_region_destroy(tiers->host);
-    hil_region_destroy(tiers->device);
+    hil_region_destroy(tiers->host_region);
+    hil_region_destroy(tiers->device_region);
     if (!tiers->rehearse) {
         unmap(tiers->host_base, tiers->host_bytes);
         unmap(tiers->device_base, tiers->device_bytes);
@@ -92,7 +93,7 @@ hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const c
 {
     assert(tier == HIL_DEVICE || tier == HIL_HOST);
     bool device = tier == HIL_DEVICE;
-    hil_region *region = device ? tiers->device : tiers->host;
+    hil_region *region = device ? tiers->device_region : tiers->host_region;
     size_t budget = device ? tiers->device_bytes : tiers->host_bytes, offset;
     hil_fence after;
     bool found;

@@ -12,14 +12,16 @@ typedef struct hil_tiers_options {
     const uint64_t *drive_bytes; /* of each drive, what the rehearsal needed; NULL in a rehearsal */
     hil_io_kind io;
     const hil_speeds *speeds; /* not NULL: a rehearsal. No memory, no files, no threads */
+    hil_device *device;       /* borrowed; NULL: the CPU, whose device tier is memory like any */
 } hil_tiers_options;
 
 /* Open data. Memory of a tier is reserved in one piece and touched only as it is used. In a
    rehearsal the bases are addresses that cannot be mapped: offsets work, any access faults. */
 typedef struct hil_tiers {
     bool rehearse;
+    hil_device *device; /* NULL: the CPU. A rehearsal asks it for sizes only */
     size_t device_bytes, host_bytes;
-    hil_region *device, *host;
+    hil_region *device_region, *host_region;
     char *device_base, *host_base;
     hil_disk *disk; /* NULL: no drives */
     hil_io *io;
@@ -33,4 +35,9 @@ void hil_tiers_close(hil_tiers *tiers);
    that names the tier, its budget and `what`. */
 hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const char *what,
                           void **memory);
+/* The device copies from and to this block of the host tier: it is pinned by hil_tiers_pin_all,
+   once for all blocks that were named so far. Nothing without a device. */
+hil_status hil_tiers_pin(hil_tiers *tiers, void *memory, size_t bytes);
+hil_status hil_tiers_pin_all(hil_tiers *tiers);
+
 #endif

@@ -80,7 +80,7 @@ static void add_span(hil_timeline *t, const span *s)
     long long start = llround((s->start - t->origin) * 1e9);
     long long length = llround((s->end - t->origin) * 1e9) - start;
     char bytes[48] = "";
-    if (s->track < HIL_LINKS)
+    if (s->track < HIL_LINK_COMPUTE)
         snprintf(bytes, sizeof bytes, ", \"args\": {\"bytes\": %llu}",
                  (unsigned long long)s->bytes);
     if (start < 0) start = 0;

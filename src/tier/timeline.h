@@ -5,7 +5,7 @@
 #include "tier/fence.h"
 
 /* One row of the picture each: the links, then these. */
-enum { HIL_TRACK_COMPUTE = HIL_LINKS, HIL_TRACK_WAIT, HIL_TRACKS };
+enum { HIL_TRACK_COMPUTE = HIL_LINK_COMPUTE, HIL_TRACK_WAIT, HIL_TRACKS };
 
 /* Owns the file and a fixed buffer: nothing is allocated after open. */
 typedef struct hil_timeline hil_timeline;

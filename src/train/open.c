@@ -98,7 +98,7 @@ static hil_status open_store(hil_trainer *t, const hil_observer *observer)
 static hil_status open_engine(hil_trainer *t)
 {
     const hil_plan *plan = &t->planned.plan;
-    size_t taken = hil_region_used(t->tiers.device);
+    size_t taken = hil_region_used(t->tiers.device_region);
     size_t rest = (t->tiers.device_bytes - taken) / HIL_IO_ALIGN * HIL_IO_ALIGN;
     hil_engine_options engine = {.pool = t->pool,
                                  .compute = t->dtype,

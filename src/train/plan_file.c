@@ -16,8 +16,8 @@ static const char *const states[HIL_UNIT_STATES] = {"weight", "rest", "moment1",
                                                     "gradient"};
 static const char *const waits[HIL_WAITS] = {"weights", "update", "activations", "gradients",
                                              "memory"};
-static const char *const links[HIL_LINKS] = {"fetch",  "stash", "in",     "out",    "read",
-                                             "update", "write", "gather", "reduce", "save"};
+static const char *const links[HIL_LINK_COMPUTE] = {"fetch",  "stash", "in",     "out",    "read",
+                                                    "update", "write", "gather", "reduce", "save"};
 
 static json_t *bytes(uint64_t number)
 {
@@ -100,7 +100,7 @@ static void write_predicted(json_t *o, const hil_plan *p)
     json_object_set_new(o, "exposed_update_seconds", json_real(p->wait[HIL_WAIT_UPDATE]));
     json_object_set_new(o, "limit", json_string(hil_plan_limit(p)));
     json_object_set_new(o, "wait_seconds", times(p->wait, waits, HIL_WAITS));
-    json_object_set_new(o, "busy_seconds", times(p->busy, links, HIL_LINKS));
+    json_object_set_new(o, "busy_seconds", times(p->busy, links, HIL_LINK_COMPUTE));
 }
 
 hil_status hil_plan_write(const hil_outline *outline, const hil_plan *plan,

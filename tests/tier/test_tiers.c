@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-static const hil_speeds speeds = {1, 1, 1, 1, 1, 1, 1, {1, 1, 1}, {1, 1, 1}, 1, 1};
+static const hil_speeds speeds = {1, 1, 1, 1, 1, 1, 1, {1, 1, 1}, {1, 1, 1}, 1, 1, 1};
 
 /* Whether the kernel can read there. */
 static bool readable(const char *memory)

@@ -3,16 +3,9 @@
 
 #include <math.h>
 
-/* What the sweep needs of a step; it runs on while the next step begins. */
-typedef struct sweep {
-    const hil_rule *rule;
-    hil_rule_step step[2]; /* without and with weight decay */
-} sweep;
-_Static_assert(sizeof(sweep) <= HIL_RULE_BYTES, "the store keeps a copy");
-
 static void update_block(const void *rule, const hil_block *block)
 {
-    const sweep *s = rule;
+    const hil_sweep_rule *s = rule;
     hil_rule_update(s->rule, &s->step[block->decay], block);
 }
 
@@ -37,7 +30,7 @@ hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *
 hil_status hil_sweep_update(hil_store *store, const hil_optimizer *optimizer,
                             const hil_update *update, const hil_saving *saving)
 {
-    sweep s = {.rule = optimizer->rule};
+    hil_sweep_rule s = {.rule = optimizer->rule};
     for (int decay = 0; decay < 2; ++decay)
         s.step[decay] = hil_update_numbers(update, optimizer, decay);
     return hil_store_update(store, update_block, &s, sizeof s, saving);

@@ -51,8 +51,8 @@ static hil_status find_speeds(const hil_plan_request *r, bool measure, const hil
                                .threads = r->threads,
                                .cache = r->probe_cache};
     if (measure && hil_comm_local_rank(r->comm) == 0)
-        return hil_machine_find(&probe, HIL_EFFORT_SHORT, observer, out);
-    hil_machine_assume(&probe, out);
+        return hil_machine_find(&probe, r->device, HIL_EFFORT_SHORT, observer, out);
+    hil_machine_assume(&probe, r->device, out);
     out->measured = measure;
     return HIL_OK;
 }
@@ -103,6 +103,7 @@ static hil_status rehearse(void *context, hil_plan *plan)
 static hil_status choose(const hil_plan_request *r, hil_planned *out)
 {
     hil_rehearsal rehearsal = {.model = r->model,
+                               .device = r->device,
                                .compute = r->compute,
                                .training = r->training,
                                .sequences = r->sequences,
@@ -114,6 +115,7 @@ static hil_status choose(const hil_plan_request *r, hil_planned *out)
                                .drive_count = out->drive_count};
     hil_planner planner = {.outline = &out->outline,
                            .budget = less(out->budget, r->spare),
+                           .apart = r->device != NULL,
                            .prefetch = r->prefetch,
                            .recompute = r->recompute,
                            .zero = r->zero,

@@ -9,9 +9,10 @@
 
 /* Borrows everything. */
 typedef struct hil_plan_request {
-    hil_model *model; /* its store is arranged and closed */
-    hil_comm *comm;   /* all ranks plan at once, and get the same plan. NULL: alone, for as many as
-                         the store is divided into and the allowance has sharers */
+    hil_model *model;   /* its store is arranged and closed */
+    hil_device *device; /* that computes; NULL: the CPU */
+    hil_comm *comm; /* all ranks plan at once, and get the same plan. NULL: alone, for as many as
+                       the store is divided into and the allowance has sharers */
     hil_dtype compute;
     bool training;
     int64_t sequences, length, micro_batch; /* of a step, on one rank */

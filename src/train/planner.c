@@ -67,6 +67,7 @@ static void begin(choice *c, candidate at)
     hil_plan *p = &c->trial;
     const hil_planner *planner = c->planner;
     p->group = at.group;
+    p->apart = planner->apart;
     p->prefetch = planner->prefetch;
     p->zero = c->zero;
     p->by_segment = c->by_segment;
@@ -480,6 +481,7 @@ hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
     const hil_budget *b = &planner->budget;
     uint64_t need[HIL_TIERS];
     size_t ring = hil_plan_ring(plan, planner->outline);
+    plan->apart = planner->apart;
     plan->device_budget = b->device;
     plan->host_budget = b->host;
     plan->disk_budget = b->disk;

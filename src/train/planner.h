@@ -12,6 +12,7 @@
 typedef struct hil_planner {
     const hil_outline *outline;
     hil_budget budget;
+    bool apart; /* the device has memory of its own: see hil_plan */
     bool prefetch;
     bool recompute; /* keep nothing for backward */
     int zero;       /* see [Note: stages]; 0: 3 */

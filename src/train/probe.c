@@ -17,26 +17,28 @@
 #define DRIVE_SECONDS_SHORT 0.25
 #define DRIVE_SECONDS_FULL 1.0
 
-enum { SPEEDS = 15 };
+enum { SPEEDS = 16 };
 static const struct {
     const char *name;
     size_t offset;
+    bool optional; /* 0 means that there is none */
 } fields[SPEEDS] = {
-    {"disk_read", offsetof(hil_speeds, disk_read)},
-    {"disk_write", offsetof(hil_speeds, disk_write)},
-    {"disk_mixed", offsetof(hil_speeds, disk_mixed)},
-    {"to_device", offsetof(hil_speeds, to_device)},
-    {"to_host", offsetof(hil_speeds, to_host)},
-    {"network", offsetof(hil_speeds, network)},
-    {"memory", offsetof(hil_speeds, memory)},
-    {"gemm_fp32", offsetof(hil_speeds, gemm[0])},
-    {"gemm_bf16", offsetof(hil_speeds, gemm[1])},
-    {"gemm_fp16", offsetof(hil_speeds, gemm[2])},
-    {"attention_fp32", offsetof(hil_speeds, attention[0])},
-    {"attention_bf16", offsetof(hil_speeds, attention[1])},
-    {"attention_fp16", offsetof(hil_speeds, attention[2])},
-    {"update", offsetof(hil_speeds, update)},
-    {"op_call", offsetof(hil_speeds, op_call)},
+    {"disk_read", offsetof(hil_speeds, disk_read), false},
+    {"disk_write", offsetof(hil_speeds, disk_write), false},
+    {"disk_mixed", offsetof(hil_speeds, disk_mixed), false},
+    {"to_device", offsetof(hil_speeds, to_device), false},
+    {"to_host", offsetof(hil_speeds, to_host), false},
+    {"network", offsetof(hil_speeds, network), false},
+    {"memory", offsetof(hil_speeds, memory), false},
+    {"gemm_fp32", offsetof(hil_speeds, gemm[0]), false},
+    {"gemm_bf16", offsetof(hil_speeds, gemm[1]), false},
+    {"gemm_fp16", offsetof(hil_speeds, gemm[2]), false},
+    {"attention_fp32", offsetof(hil_speeds, attention[0]), false},
+    {"attention_bf16", offsetof(hil_speeds, attention[1]), false},
+    {"attention_fp16", offsetof(hil_speeds, attention[2]), false},
+    {"update", offsetof(hil_speeds, update), false},
+    {"update_device", offsetof(hil_speeds, update_device), true},
+    {"op_call", offsetof(hil_speeds, op_call), false},
 };
 
 json_t *hil_speeds_write(const hil_speeds *speeds)
@@ -54,7 +56,9 @@ bool hil_speeds_read(const json_t *object, hil_speeds *out)
     for (int i = 0; i < SPEEDS; ++i) {
         const json_t *value = json_object_get(object, fields[i].name);
         double number = json_is_number(value) ? json_number_value(value) : 0;
-        if (!(number > 0 && number < 1e30)) return false;
+        bool none = !value && fields[i].optional;
+        if (!none && !(number >= 0 && number < 1e30)) return false;
+        if (number == 0 && !fields[i].optional) return false;
         *(double *)(void *)((char *)out + fields[i].offset) = number;
     }
     return true;
@@ -73,15 +77,30 @@ static const hil_speeds ordinary = {.disk_read = 2e9,
                                     .update = 5e8,
                                     .op_call = 2e-5};
 
-/* "Intel Xeon ..., 8 threads, avx512". */
-static void name_machine(char name[256], int threads)
+/* The same with an ordinary GPU. */
+static void assume_device(hil_speeds *speeds)
 {
-    char line[256], model[160] = "unknown CPU";
+    *speeds = ordinary;
+    speeds->to_device = speeds->to_host = 2e10;
+    speeds->memory = 1e12;
+    speeds->gemm[HIL_F32] = 2e13;
+    speeds->gemm[HIL_BF16] = speeds->gemm[HIL_F16] = 1e14;
+    speeds->attention[HIL_F32] = 1e13;
+    speeds->attention[HIL_BF16] = speeds->attention[HIL_F16] = 5e13;
+    speeds->update_device = 4e10;
+    speeds->op_call = 5e-6;
+}
+
+/* "Intel Xeon ..., 8 threads, avx512", behind the device's name where there is one. */
+static void name_machine(char name[256], const hil_device *device, int threads)
+{
+    char line[256], model[128] = "unknown CPU";
     FILE *file = fopen("/proc/cpuinfo", "re");
     while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "model name : %159[^\n]", model) == 1) break;
+        if (sscanf(line, "model name : %127[^\n]", model) == 1) break;
     if (file) fclose(file);
-    snprintf(name, 256, "%s, %d thread%s, %s", model, threads, threads == 1 ? "" : "s",
+    snprintf(name, 256, "%s%s%s, %d thread%s, %s", device ? device->name : "",
+             device ? " with " : "", model, threads, threads == 1 ? "" : "s",
              hil_cpu_name(hil_cpu_best()));
 }
 
@@ -120,12 +139,13 @@ hil_status hil_probe_save(const char *path, const json_t *known)
 /* One search: what is known, and whether that changed. */
 typedef struct search {
     const hil_probe_options *options;
+    hil_device *device;
     const hil_observer *observer;
     hil_effort effort;
     hil_machine *machine;
     json_t *known;
     bool changed;
-    uint64_t device[HIL_DISKS_MAX];
+    uint64_t drive[HIL_DISKS_MAX]; /* numbers of the devices that they are on */
 } search;
 
 static bool good_enough(const search *s, const json_t *entry)
@@ -141,19 +161,28 @@ static void remember(search *s, const char *key, json_t *entry)
     s->changed = true;
 }
 
-static hil_status find_cpu(search *s)
+static hil_status measure(const search *s, hil_pool *pool)
+{
+    double seconds = s->effort == HIL_EFFORT_FULL ? SECONDS_FULL : SECONDS_SHORT;
+    hil_speeds *speeds = &s->machine->speeds;
+    *speeds = ordinary; /* of drives and ranks that are not there */
+    if (!s->device) return hil_probe_cpu(pool, seconds, speeds);
+    assume_device(speeds);
+    HIL_TRY(hil_probe_update(pool, seconds, &speeds->update));
+    return hil_probe_device(s->device, pool, seconds, speeds);
+}
+
+static hil_status find_computer(search *s)
 {
     hil_speeds *speeds = &s->machine->speeds;
     hil_pool *pool;
     HIL_TRY(hil_pool_create(&pool, s->options->threads));
-    name_machine(s->machine->name, hil_pool_threads(pool));
+    name_machine(s->machine->name, s->device, hil_pool_threads(pool));
     const json_t *entry = json_object_get(s->known, s->machine->name);
     hil_status status = HIL_OK;
     if (!good_enough(s, entry) || !hil_speeds_read(entry, speeds)) {
         hil_note(s->observer, "measuring how fast this machine computes");
-        *speeds = ordinary; /* of drives and ranks that are not there */
-        status = hil_probe_cpu(pool, s->effort == HIL_EFFORT_FULL ? SECONDS_FULL : SECONDS_SHORT,
-                               speeds);
+        status = measure(s, pool);
         if (status == HIL_OK) remember(s, s->machine->name, hil_speeds_write(speeds));
     }
     hil_pool_destroy(pool);
@@ -200,11 +229,11 @@ static hil_status find_drive(search *s, size_t i)
     hil_drive_speed *speed = &s->machine->drive[i];
     hil_text key = {0};
     hil_status status = HIL_OK;
-    HIL_TRY_DONE(identify(path, &s->device[i], &key));
+    HIL_TRY_DONE(identify(path, &s->drive[i], &key));
     HIL_TRY_DONE(hil_text_print(&key, "%s on %s", engine[s->options->io], s->machine->name));
     const json_t *entry = json_object_get(s->known, key.data);
     bool twice = false; /* measured a moment ago, by another path */
-    for (size_t j = 0; j < i; ++j) twice = twice || s->device[j] == s->device[i];
+    for (size_t j = 0; j < i; ++j) twice = twice || s->drive[j] == s->drive[i];
     if ((twice || good_enough(s, entry)) && read_drive(entry, speed)) goto done;
     hil_note(s->observer, "measuring how fast the drive of %s is", path);
     HIL_TRY_DONE(hil_probe_drive(
@@ -240,9 +269,11 @@ void hil_machine_join_drives(hil_machine *machine, const uint64_t *device, size_
     }
 }
 
-void hil_machine_assume(const hil_probe_options *options, hil_machine *out)
+void hil_machine_assume(const hil_probe_options *options, const hil_device *device,
+                        hil_machine *out)
 {
     *out = (hil_machine){.name = "an ordinary machine (nothing was measured)", .speeds = ordinary};
+    if (device) assume_device(&out->speeds);
     for (size_t i = 0; i < options->disk_count; ++i) {
         double n = (double)options->disk_count;
         out->drive[i] = (hil_drive_speed){ordinary.disk_read / n, ordinary.disk_write / n,
@@ -250,17 +281,21 @@ void hil_machine_assume(const hil_probe_options *options, hil_machine *out)
     }
 }
 
-hil_status hil_machine_find(const hil_probe_options *options, hil_effort effort,
+hil_status hil_machine_find(const hil_probe_options *options, hil_device *device, hil_effort effort,
                             const hil_observer *observer, hil_machine *out)
 {
-    search s = {.options = options, .observer = observer, .effort = effort, .machine = out};
+    search s = {.options = options,
+                .device = device,
+                .observer = observer,
+                .effort = effort,
+                .machine = out};
     assert(options->disk_count <= HIL_DISKS_MAX);
     *out = (hil_machine){.measured = true};
     HIL_TRY(hil_probe_load(options->cache, &s.known));
     hil_status status = HIL_OK;
-    HIL_TRY_DONE(find_cpu(&s));
+    HIL_TRY_DONE(find_computer(&s));
     for (size_t i = 0; i < options->disk_count; ++i) HIL_TRY_DONE(find_drive(&s, i));
-    hil_machine_join_drives(out, s.device, options->disk_count);
+    hil_machine_join_drives(out, s.drive, options->disk_count);
     if (s.changed && options->cache && hil_probe_save(options->cache, s.known) != HIL_OK)
         hil_note(observer, "the speeds are not remembered: %s", hil_status_message());
 done:

@@ -228,12 +228,19 @@ static hil_status update(void *context)
     return HIL_OK;
 }
 
-static hil_status probe_all(probe *p, hil_speeds *out)
+static hil_status probe_update(probe *p, double *speed)
 {
     double seconds;
     memset(p->memory, 0, STREAMS * p->stream);
     HIL_TRY(time_of(update, p, p->seconds, &seconds));
-    out->update = (double)(tasks(p) * HIL_BLOCK) / seconds;
+    *speed = (double)(tasks(p) * HIL_BLOCK) / seconds;
+    return HIL_OK;
+}
+
+static hil_status probe_all(probe *p, hil_speeds *out)
+{
+    double seconds;
+    HIL_TRY(probe_update(p, &out->update));
     HIL_TRY(time_of(stream, p, p->seconds, &seconds));
     out->memory = STREAMS * (double)tasks(p) * (double)PIECE_BYTES / seconds;
     HIL_TRY(time_of(copy, p, p->seconds, &seconds));
@@ -247,12 +254,27 @@ static hil_status probe_all(probe *p, hil_speeds *out)
     return HIL_OK;
 }
 
+static hil_status begin(probe *p, hil_pool *pool, double seconds)
+{
+    *p = (probe){.pool = pool, .seconds = seconds, .stream = STREAM_MOST};
+    uint64_t available = hil_memory_available(); /* of a small control group: little */
+    while (p->stream > STREAM_LEAST && p->stream > available / 16) p->stream /= 2;
+    return HIL_ALLOC(STREAMS * p->stream, &p->memory);
+}
+
+hil_status hil_probe_update(hil_pool *pool, double seconds, double *out)
+{
+    probe p;
+    HIL_TRY(begin(&p, pool, seconds));
+    hil_status status = probe_update(&p, out);
+    hil_free(p.memory);
+    return status;
+}
+
 hil_status hil_probe_cpu(hil_pool *pool, double seconds, hil_speeds *out)
 {
-    probe p = {.pool = pool, .seconds = seconds, .stream = STREAM_MOST};
-    uint64_t available = hil_memory_available(); /* of a small control group: little */
-    while (p.stream > STREAM_LEAST && p.stream > available / 16) p.stream /= 2;
-    HIL_TRY(HIL_ALLOC(STREAMS * p.stream, &p.memory));
+    probe p;
+    HIL_TRY(begin(&p, pool, seconds));
     hil_status status = probe_all(&p, out);
     hil_free(p.memory);
     return status;

@@ -54,7 +54,7 @@ hil_status hil_probe(const hil_probe_options *options, const hil_observer *obser
     hil_machine machine;
     if (options->disk_count > HIL_DISKS_MAX)
         return hil_fail(HIL_ERR_USAGE, "at most %d drives", HIL_DISKS_MAX);
-    HIL_TRY(hil_machine_find(options, HIL_EFFORT_FULL, observer, &machine));
+    HIL_TRY(hil_machine_find(options, NULL, HIL_EFFORT_FULL, observer, &machine));
     if (options->json) return print_json(options, &machine, out);
     print_table(options, &machine, out);
     return HIL_OK;

@@ -36,7 +36,8 @@ static hil_status open_stage(stage *s)
                                .host_bytes = ENDLESS,
                                .drives = r->drives,
                                .drive_count = r->drive_count,
-                               .speeds = r->speeds};
+                               .speeds = r->speeds,
+                               .device = r->device};
     HIL_TRY(hil_tiers_open(&s->tiers, &tiers));
     plan->work = plan->parked = plan->spilled = ENDLESS / 8;
     hil_store_opening opening = {

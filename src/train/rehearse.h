@@ -8,6 +8,7 @@
 /* What is rehearsed. The model's store is arranged and closed. */
 typedef struct hil_rehearsal {
     hil_model *model;
+    hil_device *device; /* asked for sizes; NULL: the CPU */
     hil_dtype compute;
     bool training;                          /* false: a forward pass only */
     int64_t sequences, length, micro_batch; /* of a step */

@@ -17,7 +17,7 @@ static const char *shown(const hil_plan *plan,
                          hil_status (*print)(const hil_plan_view *, hil_text *))
 {
     hil_machine machine;
-    hil_machine_assume(&(hil_probe_options){0}, &machine);
+    hil_machine_assume(&(hil_probe_options){0}, NULL, &machine);
     machine.measured = true;
     hil_plan_view view = {.outline = &outline, .plan = plan, .machine = &machine};
     view.dtype = HIL_BF16;

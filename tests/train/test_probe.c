@@ -42,18 +42,18 @@ static void check_memory(const char *folder)
     hil_disk_budget one = {folder, 0};
     hil_probe_options options = {.disks = &one, .disk_count = 1, .threads = 2, .cache = cache};
     hil_machine first, second, third;
-    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &first));
+    CHECK_OK(hil_machine_find(&options, NULL, HIL_EFFORT_SHORT, &observer, &first));
     CHECK_INT(measured, 2); /* the machine and the drive */
     check_plausible(&first.speeds);
-    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &second));
+    CHECK_OK(hil_machine_find(&options, NULL, HIL_EFFORT_SHORT, &observer, &second));
     CHECK_INT(measured, 2);
     CHECK(same(&first, &second));
     CHECK_TEXT(first.name, second.name);
     options.threads = 1; /* other threads, other speeds */
-    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &second));
+    CHECK_OK(hil_machine_find(&options, NULL, HIL_EFFORT_SHORT, &observer, &second));
     CHECK_INT(measured, 4);
     options.threads = 2;
-    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &third));
+    CHECK_OK(hil_machine_find(&options, NULL, HIL_EFFORT_SHORT, &observer, &third));
     CHECK_INT(measured, 4);
     CHECK(same(&first, &third));
     /* A file that is no such file is measured over. */
@@ -62,14 +62,14 @@ static void check_memory(const char *folder)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
         CHECK_OK(hil_file_write(cache, bad[i], strlen(bad[i])));
         measured = 0;
-        CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &third));
+        CHECK_OK(hil_machine_find(&options, NULL, HIL_EFFORT_SHORT, &observer, &third));
         CHECK_INT(measured, 1);
     }
-    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &second));
+    CHECK_OK(hil_machine_find(&options, NULL, HIL_EFFORT_SHORT, &observer, &second));
     CHECK(same(&second, &third));
     CHECK_INT(measured, 1);
     options.again = true;
-    CHECK_OK(hil_machine_find(&options, HIL_EFFORT_SHORT, &observer, &second));
+    CHECK_OK(hil_machine_find(&options, NULL, HIL_EFFORT_SHORT, &observer, &second));
     CHECK_INT(measured, 2);
 }
 
@@ -86,7 +86,7 @@ static void check_drives(void)
     CHECK_NEAR(m.drive[2].read, 1e9, 1);
     hil_disk_budget none = {"/nonexistent/folder", 0};
     hil_probe_options options = {.disks = &none, .disk_count = 1, .threads = 1};
-    hil_machine_assume(&options, &m);
+    hil_machine_assume(&options, NULL, &m);
     check_plausible(&m.speeds);
     hil_drive_speed speed;
     CHECK_FAILS(hil_probe_drive("/nonexistent/folder", HIL_IO_THREADS, 0.01, &speed), HIL_ERR_IO,
@@ -97,7 +97,7 @@ static void check_json(void)
 {
     hil_machine m;
     hil_speeds back = {0};
-    hil_machine_assume(&(hil_probe_options){0}, &m);
+    hil_machine_assume(&(hil_probe_options){0}, NULL, &m);
     json_t *object = hil_speeds_write(&m.speeds);
     CHECK(hil_speeds_read(object, &back));
     CHECK(memcmp(&back, &m.speeds, sizeof back) == 0);

@@ -70,7 +70,7 @@ typedef struct hil_train_options {
     double eval_fraction;
     int64_t eval_every; /* 0: at the end, when there is something to evaluate on */
     int64_t save_every; /* 0: only at the end */
-    int64_t keep;       /* checkpoints kept */
+    int64_t keep;       /* checkpoints kept; 0: none are written, and no model at the end */
     bool resume, overwrite;
     uint64_t tile_size;
     /* Hard budgets in bytes; 0: what is free, less a margin. device_memory is each rank's; the

@@ -30,9 +30,10 @@ static void print_quoted(FILE *out, const char *text)
 }
 
 /* What this start did; after --resume that is less than the whole run. */
-static void print_summary(const hil_progress *progress, const char *model,
+static void print_summary(const hil_progress *progress, const hil_train_options *run,
                           const hil_train_result *result)
 {
+    const char *model = run->out;
     FILE *out = progress->out;
     char a[32], b[32], c[32], d[32];
     int64_t tokens = result->steps ? result->tokens / result->steps * progress->steps : 0;
@@ -52,6 +53,10 @@ static void print_summary(const hil_progress *progress, const char *model,
         if (result->ranks > 1) fprintf(out, " in the first of %d ranks", result->ranks);
         fputc('\n', out);
         hil_progress_account(progress, result);
+    }
+    if (!run->keep) {
+        fputs("nothing is saved: --keep 0\n", out);
+        return;
     }
     fprintf(out, "model in %s; try it:\n  hilbert generate --model ", model);
     print_quoted(out, model);
@@ -80,7 +85,7 @@ static int train(hil_train_values *values)
     if (status != HIL_OK)
         code = hil_command_fail(status);
     else if (!quiet)
-        print_summary(&progress, values->run.out, &result);
+        print_summary(&progress, &values->run, &result);
     if (status == HIL_ERR_INTERRUPTED) code = hil_command_stopped();
     return hil_launch_close(values->run.comm, code);
 }

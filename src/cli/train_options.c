@@ -74,5 +74,6 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
         .initial = "at the end", .range = &hil_range_index),
     ROW("save-every", WHOLE, run.save_every, "N", "steps between checkpoints",
         .initial = "at the end", .range = &hil_range_index),
-    ROW("keep", WHOLE, run.keep, "N", "checkpoints kept", .range = &hil_range_count),
+    ROW("keep", WHOLE, run.keep, "N", "checkpoints kept; 0: save nothing, the model neither",
+        .range = &hil_range_index),
 };

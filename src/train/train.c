@@ -160,7 +160,7 @@ static hil_status loop(job *j, hil_train_result *result)
     j->started = hil_clock_now();
     while (j->run.step < j->steps) {
         int64_t step = j->run.step + 1;
-        bool save = every(o->save_every, step) || step == j->steps;
+        bool save = o->keep && (every(o->save_every, step) || step == j->steps);
         j->trainer->saving = NULL;
         if (save) HIL_TRY(hil_saver_begin(&j->saver, step, &j->trainer->saving));
         HIL_TRY(one_step(j, result));
@@ -168,14 +168,14 @@ static hil_status loop(job *j, hil_train_result *result)
         if (j->held_out && every(o->eval_every, step)) HIL_TRY(evaluate(j, &result->eval_loss));
         bool stop = j->stop && step < j->steps;
         if (save) HIL_TRY(end_save(j));
-        if (stop && !save) HIL_TRY(save_now(j));
+        if (stop && !save && o->keep) HIL_TRY(save_now(j));
         if (!stop) continue;
         HIL_TRY(wait_saved(j));
-        return hil_ranks_agree(
-            j->comm, hil_fail(HIL_ERR_INTERRUPTED,
-                              "stopped after step %lld, saved; go on with the same command and "
-                              "--resume",
-                              (long long)step));
+        return hil_ranks_agree(j->comm, hil_fail(HIL_ERR_INTERRUPTED, "stopped after step %lld, %s",
+                                                 (long long)step,
+                                                 o->keep ? "saved; go on with the same command "
+                                                           "and --resume"
+                                                         : "and by --keep 0 nothing is saved"));
     }
     HIL_TRY(wait_saved(j));
     if (j->held_out) HIL_TRY(evaluate(j, &result->eval_loss));
@@ -206,7 +206,7 @@ static hil_status run_job(job *j, hil_train_result *result)
     HIL_TRY(hil_training_open(j));
     result->parameters = j->parameters;
     HIL_TRY(loop(j, result));
-    HIL_TRY(export_model(j));
+    if (o->keep) HIL_TRY(export_model(j));
     result->steps = j->run.step;
     result->tokens = j->run.tokens;
     int64_t done = (j->run.step - j->resumed) * o->batch * j->run.seq;

@@ -27,6 +27,8 @@ static hil_status check_options(const hil_train_options *o)
         return hil_fail(HIL_ERR_USAGE, "train needs a model, data and an output folder");
     if (o->resume && o->overwrite)
         return hil_fail(HIL_ERR_USAGE, "--resume and --overwrite contradict each other");
+    if (o->resume && !o->keep)
+        return hil_fail(HIL_ERR_USAGE, "--resume and --keep 0 contradict each other");
     if (o->eval_data && o->eval_fraction > 0)
         return hil_fail(HIL_ERR_USAGE, "--eval-data and --eval-fraction contradict each other");
     if (o->steps > 0 && o->epochs > 0)
@@ -45,7 +47,7 @@ static hil_status check_options(const hil_train_options *o)
     HIL_TRY(check_range("eval-every", (double)o->eval_every, 0, 1e15));
     HIL_TRY(check_range("save-every", (double)o->save_every, 0, 1e15));
     HIL_TRY(check_range("zero", (double)o->zero, 0, 3));
-    HIL_TRY(check_range("keep", (double)o->keep, 1, 1e6));
+    HIL_TRY(check_range("keep", (double)o->keep, 0, 1e6));
     return HIL_OK;
 }
 
@@ -113,7 +115,7 @@ static hil_status open_data(job *j)
 static hil_status check_space(const job *j)
 {
     hil_status status = HIL_OK;
-    if (j->rank == 0)
+    if (j->rank == 0 && j->options->keep)
         status = hil_folder_check_space(&j->folder, &j->source, j->model->store, j->save_dtype,
                                         j->options->keep);
     return hil_ranks_follow(j->comm, status);

@@ -28,6 +28,14 @@ grep -q '^1 step (8 in all), loss ' "$work/err" || die "$(cat "$work/err")"
 run 0 train "${common[@]}" --out "$out" --steps 2 --overwrite --quiet
 [ ! -s "$work/err" ] || die "--quiet said: $(cat "$work/err")"
 
+# Nothing is saved where nothing is kept, and nobody goes on from it.
+run 0 train "${common[@]}" --out "$work/trial" --steps 3 --save-every 1 --keep 0
+grep -q '^nothing is saved: --keep 0$' "$work/err" || die "$(cat "$work/err")"
+[ "$(wc -l <"$work/trial/metrics.jsonl")" = 3 ] || die "metrics: $(cat "$work/trial/metrics.jsonl")"
+[ ! -e "$work/trial/checkpoints" ] && [ ! -e "$work/trial/model.safetensors" ] ||
+    die "saved in spite of --keep 0: $(ls "$work/trial")"
+fails 2 "--resume and --keep 0" train "${common[@]}" --out "$work/trial" --resume --keep 0
+
 # Options from a file; flags win. The rate of step 1 is in the metrics.
 cat >"$work/c.json" <<END
 {"model": "$model", "data": ["$work/data.txt"], "out": "$out", "steps": 9, "seq": 16, "batch": 2,

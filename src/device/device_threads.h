@@ -1,0 +1,26 @@
+/* device_threads.h - a device whose streams are threads of this process: real asynchrony and memory
+   of its own without a GPU, for tests. */
+#ifndef HIL_DEVICE_THREADS_H
+#define HIL_DEVICE_THREADS_H
+
+#include "device/device.h"
+
+/* Without operations and arithmetic: whoever opens it sets device->ops and device->math. Closed by
+   its engine. It is strict where a GPU would be slow or silent: pin takes whole pages once, copies
+   of more than HIL_DEVICE_THREADS_SMALL bytes need pinned memory, and a small arena faults when it
+   is touched by other threads than the streams' while those have nothing to do. */
+#define HIL_DEVICE_THREADS_SMALL ((size_t)64 << 10)
+hil_status hil_device_threads_open(hil_device **out);
+
+/* From now on half of what streams are given waits for up to so many microseconds before it
+   begins, at random. */
+void hil_device_threads_delay(hil_device *device, uint64_t seed, unsigned microseconds);
+
+/* Queues a function with a copy of `args` (at most HIL_DEVICE_THREADS_ARGS bytes, 64-byte aligned).
+   The first failure of any is kept: nothing is called after it, and wait and finish report it. */
+#define HIL_DEVICE_THREADS_ARGS ((size_t)64 << 10)
+hil_status hil_device_threads_call(hil_device *device, hil_stream stream,
+                                   hil_status (*function)(void *args), const void *args,
+                                   size_t bytes);
+
+#endif

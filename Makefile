@@ -15,7 +15,7 @@ build = @tools/deps.sh build && \
 	MAKEFLAGS=--no-print-directory cmake --build $(1) -j $(JOBS) $(3)
 ctest = @ctest --output-on-failure --no-label-summary -j $(JOBS) --test-dir
 
-.PHONY: hilbert all demo test soak bench lint format asan tsan fuzz install clean help
+.PHONY: hilbert all demo test soak bench lint format asan tsan fuzz install bundle clean help
 
 hilbert: ## the program and the library: build/hilbert (what make alone does)
 	$(call build,$(BUILD),,--target hilbert)
@@ -61,6 +61,11 @@ fuzz: ## each fuzzer for FUZZ_SECONDS
 
 install: hilbert ## program, library, headers, pkg-config file, manual page (PREFIX, DESTDIR)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+bundle: ## an archive that runs on other machines, from any folder; with CUDA where nvcc is
+	@tools/deps.sh bundle
+	$(call build,build-bundle,-DHIL_CUDA=ON,--target hilbert)
+	@tools/bundle.sh build-bundle build-bundle
 
 clean: ## remove what was built
 	rm -rf build build-*

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # deps.sh - what a part of the build needs from the distribution, installed if it may be.
-#   tools/deps.sh build|test|lint|fuzz|bench...
+#   tools/deps.sh build|test|lint|fuzz|bench|bundle...
 # Says nothing when all is there. Without the right to install, prints the command and exits 1.
 set -euo pipefail
 
@@ -61,8 +61,13 @@ for part; do
         need python3 have python3
         need python3-venv python3 -c 'import ensurepip'
         ;;
+    bundle)
+        need binutils have objcopy
+        need liburing-dev pkg-config --exists liburing
+        need xz-utils have xz
+        ;;
     *)
-        echo "usage: tools/deps.sh build|test|lint|fuzz|bench..." >&2
+        echo "usage: tools/deps.sh build|test|lint|fuzz|bench|bundle..." >&2
         exit 2
         ;;
     esac

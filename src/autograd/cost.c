@@ -1,8 +1,14 @@
 /* cost.c - work divided by speed. */
 #include "autograd/cost.h"
 
+#include <math.h>
+
 double hil_work_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute)
 {
-    return speeds->op_call + work->gemm / speeds->gemm[compute] +
-           work->attention / speeds->attention[compute] + work->bytes / speeds->memory;
+    double multiply =
+        work->gemm / speeds->gemm[compute] + work->attention / speeds->attention[compute];
+    /* A device of its own reads and writes while it multiplies. */
+    if (speeds->update_device > 0)
+        return speeds->op_call + fmax(multiply, work->bytes / speeds->memory);
+    return speeds->op_call + multiply + (work->bytes + work->extra) / speeds->memory;
 }

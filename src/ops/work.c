@@ -38,7 +38,8 @@ static void add_product(hil_work *w, const double mnk[3], size_t in, size_t out,
 {
     double m = mnk[0], n = mnk[1], k = mnk[2];
     w->gemm += 2 * m * n * k;
-    w->bytes += PACK_PASSES * n * k * (double)in + m * k * (double)in;
+    w->bytes += (n * k + m * k) * (double)in;
+    w->extra += (PACK_PASSES - 1) * n * k * (double)in;
     w->bytes += m * n * (double)out * (add ? 2 : 1);
 }
 
@@ -72,7 +73,7 @@ static void head(const hil_op_call *call, bool backward, hil_work *w)
         return;
     }
     add_product(w, (double[]){rows, n, k}, size, sizeof(float), false);
-    w->bytes += SOFTMAX_PASSES * rows * n * sizeof(float);
+    w->extra += SOFTMAX_PASSES * rows * n * sizeof(float);
     if (!call->differentiate) return;
     add_product(w, (double[]){rows, k, n}, size, sizeof(float), true);
     if (p->trainable) add_product(w, (double[]){n, k, rows}, size, sizeof(float), true);
@@ -130,7 +131,8 @@ void hil_op_work(const hil_op_call *call, bool backward, hil_work *out)
     } else if (call->op == &hil_op_attention || call->op == &hil_op_attention_cached) {
         attention(call, backward, out);
     } else {
-        out->bytes = passes(call, backward) * touched(call, backward);
+        out->bytes = touched(call, backward);
+        out->extra = (passes(call, backward) - 1) * out->bytes;
         if (call->op == &hil_op_embedding) /* rows of the table, or their fp32 sums */
             out->bytes += backward ? 8 * count(&call->out[0]) : bytes(&call->out[0]);
     }

@@ -7,7 +7,9 @@
 typedef struct hil_work {
     double gemm;      /* floating-point operations of matrix products */
     double attention; /* of attention */
-    double bytes; /* of memory that pass after pass over rows touches; slow functions count more */
+    double bytes;     /* of memory that it reads or writes at least */
+    double
+        extra; /* further bytes of the CPU's kernels: packing, passes, what slow functions cost */
 } hil_work;
 
 /* Of one forward or backward call. After infer; `din` counts where its data is not NULL. */

@@ -209,7 +209,9 @@ static hil_status update_job(hil_store *store, size_t index, const hil_fence *be
                       .index = (int64_t)index,
                       .name = "update"};
     int64_t count = hil_chunk_count(store, r->unit, r->chunk);
-    if (store->opening.speeds) update.seconds = (double)count / store->opening.speeds->update;
+    const hil_speeds *speeds = store->opening.speeds;
+    bool device = store->plan->apart && hil_unit_on_device(r->unit);
+    if (speeds) update.seconds = (double)count / (device ? speeds->update_device : speeds->update);
     return hil_links_submit(store->links, &update, over);
 }
 

@@ -1,8 +1,6 @@
 /* backward.c - replaying a tape in reverse. */
 #include "autograd/tape.h"
 
-#include <string.h>
-
 static void drop_gradient(hil_tape *tape, hil_value *value)
 {
     hil_gradient *g = value->gradient;
@@ -33,48 +31,20 @@ static hil_status own_gradient(hil_tape *tape, hil_value *value)
     void *copy;
     size_t bytes = hil_tensor_bytes(&value->tensor);
     HIL_TRY(hil_buffers_take(tape->context->buffers, bytes, &copy));
-    if (!hil_pool_is_dry(tape->context->pool)) memcpy(copy, shared->data, bytes);
     HIL_TRY(new_gradient(tape, value, copy));
     --shared->holders;
-    return HIL_OK;
+    hil_tensor from = value->tensor, to = value->tensor;
+    from.data = shared->data;
+    to.data = copy;
+    return hil_op_convert(tape->context->device, tape->context->pool, &to, &from, false);
 }
 
-typedef struct conversion {
-    const void *from;
-    void *to;
-    hil_dtype from_dtype, to_dtype;
-    int64_t count;
-    bool add;
-} conversion;
-
-#define CHUNK 8192
-
-static void convert_chunk(void *context, int64_t i, int thread)
+hil_status hil_tape_add(const hil_context *context, const hil_tensor *tensor, void *to, void *from)
 {
-    (void)thread;
-    const conversion *job = context;
-    int64_t first = i * CHUNK;
-    int64_t count = job->count - first < CHUNK ? job->count - first : CHUNK;
-    float in[CHUNK], held[CHUNK];
-    char *to = (char *)job->to + (size_t)first * hil_dtype_size(job->to_dtype);
-    hil_to_f32(in, (const char *)job->from + (size_t)first * hil_dtype_size(job->from_dtype),
-               job->from_dtype, count);
-    if (job->add) {
-        hil_to_f32(held, to, job->to_dtype, count);
-        for (int64_t k = 0; k < count; ++k) in[k] += held[k];
-    }
-    hil_from_f32(to, in, job->to_dtype, count);
-}
-
-static void run_conversion(hil_pool *pool, conversion *job)
-{
-    hil_pool_run(pool, convert_chunk, job, (job->count + CHUNK - 1) / CHUNK);
-}
-
-void hil_tape_add(hil_pool *pool, const hil_tensor *tensor, void *to, const void *from)
-{
-    run_conversion(pool, &(conversion){from, to, tensor->dtype, tensor->dtype,
-                                       hil_shape_count(&tensor->shape), true});
+    hil_tensor sum = *tensor, more = *tensor;
+    sum.data = to;
+    more.data = from;
+    return hil_op_convert(context->device, context->pool, &sum, &more, true);
 }
 
 hil_status hil_tape_seed(hil_tape *tape, hil_value *value, void *data)
@@ -83,7 +53,7 @@ hil_status hil_tape_seed(hil_tape *tape, hil_value *value, void *data)
     if (!root->gradient) return new_gradient(tape, root, data);
     hil_status status = own_gradient(tape, root);
     if (status == HIL_OK)
-        hil_tape_add(tape->context->pool, &root->tensor, root->gradient->data, data);
+        status = hil_tape_add(tape->context, &root->tensor, root->gradient->data, data);
     hil_buffers_give(tape->context->buffers, data);
     return status;
 }
@@ -106,11 +76,10 @@ static hil_status pass_gradient(hil_tape *tape, hil_value *output, hil_value *in
         HIL_TRY(hil_buffers_take(tape->context->buffers, hil_tensor_bytes(to), &data));
         HIL_TRY(new_gradient(tape, input, data));
     }
-    conversion job = {output->gradient->data,      input->gradient->data,
-                      output->tensor.dtype,        to->dtype,
-                      hil_shape_count(&to->shape), add};
-    run_conversion(tape->context->pool, &job);
-    return HIL_OK;
+    hil_tensor arrived = output->tensor, sum = input->tensor;
+    arrived.data = output->gradient->data;
+    sum.data = input->gradient->data;
+    return hil_op_convert(tape->context->device, tape->context->pool, &sum, &arrived, add);
 }
 
 /* Whether the gradient of input i may take the place of the only output's, which nobody reads after

@@ -46,6 +46,7 @@ hil_status hil_bounds_keep(hil_bounds *bounds, const hil_tape *tape, const hil_v
         hil_boundary *b = &kept->value[i];
         *b = (hil_boundary){.name = out->name[i],
                             .tensor = v->tensor,
+                            .ids = v->ids,
                             .root = root_of(bounds, tape, out, i),
                             .wants = v->root->wants && v->tensor.dtype != HIL_I32};
         b->memory.bytes = hil_tensor_bytes(&v->root->tensor);
@@ -117,8 +118,8 @@ void hil_bounds_drop(hil_bounds *bounds, int64_t slot, int number)
     drop(bounds, &hil_bounds_find(bounds, slot, number)->memory);
 }
 
-hil_status hil_bounds_gradient_add(hil_bounds *bounds, int64_t slot, int number, hil_pool *pool,
-                                   void *data)
+hil_status hil_bounds_gradient_add(hil_bounds *bounds, int64_t slot, int number,
+                                   const hil_context *context, void *data)
 {
     hil_boundary *b = hil_bounds_find(bounds, slot, number);
     if (!exists(&b->gradient)) {
@@ -129,7 +130,7 @@ hil_status hil_bounds_gradient_add(hil_bounds *bounds, int64_t slot, int number,
     hil_status status = wait(bounds, &b->gradient, &sum);
     if (status == HIL_OK) {
         hil_parcel_touch(bounds->parking, &b->gradient);
-        hil_tape_add(pool, &b->tensor, sum, data);
+        status = hil_tape_add(context, &b->tensor, sum, data);
     }
     hil_buffers_give(bounds->buffers, data);
     return status;

@@ -14,6 +14,7 @@
 typedef struct hil_boundary {
     const char *name;
     hil_tensor tensor;   /* data: right while nobody has sent the memory away */
+    const int32_t *ids;  /* see hil_value */
     int root;            /* number of the value whose memory it shows; -1: the batch's */
     bool wants;          /* a gradient */
     hil_parcel memory;   /* where it is its own root */
@@ -62,8 +63,8 @@ hil_status hil_bounds_take(hil_bounds *bounds, int64_t slot, int number, void **
 void hil_bounds_drop(hil_bounds *bounds, int64_t slot, int number);
 
 /* The same for the gradient of `number`. Adding takes `data` over. */
-hil_status hil_bounds_gradient_add(hil_bounds *bounds, int64_t slot, int number, hil_pool *pool,
-                                   void *data);
+hil_status hil_bounds_gradient_add(hil_bounds *bounds, int64_t slot, int number,
+                                   const hil_context *context, void *data);
 hil_status hil_bounds_gradient_call(hil_bounds *bounds, int64_t slot, int number);
 hil_status hil_bounds_gradient_send(hil_bounds *bounds, int64_t slot, int number);
 hil_status hil_bounds_gradient_take(hil_bounds *bounds, int64_t slot, int number, void **data);

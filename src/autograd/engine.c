@@ -4,8 +4,6 @@
 #include "autograd/visit.h"
 #include "base/alloc.h"
 
-#include <string.h>
-
 static hil_status make_room(hil_engine *e, int64_t slots)
 {
     if (slots <= e->held_slots) return HIL_OK;
@@ -84,19 +82,20 @@ hil_status hil_engine_train(hil_engine *e, const hil_step *step, double *loss)
     e->context.step = step->step;
     e->context.loss_scale = step->scale;
     HIL_TRY(make_room(e, group));
-    HIL_TRY(HIL_GROW(&e->losses, &e->losses_room, step->count));
-    memset(e->losses, 0, (size_t)step->count * sizeof *e->losses);
     hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_feed_begin(&e->feed, step->micro, step->count));
     HIL_TRY_DONE(hil_store_pass_begin(e->model->store, HIL_PASS_TRAIN));
     for (int64_t at = 0; at < step->count; at += group) {
         int64_t count = step->count - at < group ? step->count - at : group;
         bool last = at + count == step->count;
-        HIL_TRY_DONE(train_group(e, step->micro + at, count, last, e->losses + at));
+        HIL_TRY_DONE(train_group(e, e->feed.micro + at, count, last, e->feed.loss + at));
     }
     HIL_TRY_DONE(hil_store_pass_end(e->model->store));
+    HIL_TRY_DONE(hil_feed_wait(&e->feed));
     *loss = 0;
-    for (int64_t m = 0; m < step->count; ++m) *loss += e->losses[m];
+    for (int64_t m = 0; m < step->count; ++m) *loss += e->feed.loss[m];
 done:
+    hil_feed_end(&e->feed);
     if (status != HIL_OK) clear(e);
     if (status != HIL_OK) hil_store_pass_drop(e->model->store);
     return status;
@@ -130,15 +129,19 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
     hil_store *store = mode == HIL_MODE_TRACE ? NULL : e->model->store; /* uses are only declared */
     hil_status status = HIL_OK;
     hil_pass pass = mode == HIL_MODE_GENERATE ? HIL_PASS_GENERATE : HIL_PASS_LOSS;
+    HIL_TRY_DONE(hil_feed_begin(&e->feed, micro, 1));
     if (store) HIL_TRY_DONE(hil_store_pass_begin(store, pass));
     for (int s = 0; s < (int)e->model->count; ++s) {
         const hil_visit v = {.segment = s};
         if (store) HIL_TRY_DONE(enter(e, &v));
-        HIL_TRY_DONE(hil_visit_forward(e, micro, &v, HIL_KEEP_NOTHING, loss));
+        HIL_TRY_DONE(hil_visit_forward(e, e->feed.micro, &v, HIL_KEEP_NOTHING, e->feed.loss));
         release_passed(e, s);
     }
     if (store) HIL_TRY_DONE(hil_store_pass_end(store));
+    HIL_TRY_DONE(hil_feed_wait(&e->feed));
+    *loss = e->feed.loss[0];
 done:
+    hil_feed_end(&e->feed);
     if (status != HIL_OK && store) hil_store_pass_drop(store);
     clear(e);
     return status;
@@ -223,7 +226,9 @@ static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_opt
                                .store = model->store,
                                .compute = options->compute,
                                .speeds = options->speeds,
+                               .feed = &e->feed,
                                .earlier = hil_visit_earlier};
+    e->feed.pool = options->pool;
     HIL_TRY(HIL_ALLOC(model->count, &e->place));
     for (size_t s = 0; s < model->count; ++s)
         e->place[s] =
@@ -264,6 +269,8 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
                                     options->parked));
     e->context.buffers = e->bounds.buffers = e->buffers;
     e->context.links = options->tiers->links;
+    e->context.device = e->feed.device = options->tiers->device;
+    e->feed.buffers = e->buffers;
     e->bounds.parking = e->parking;
     *out = e;
     e = NULL;
@@ -288,7 +295,7 @@ void hil_engine_destroy(hil_engine *e)
     hil_buffers_destroy(e->buffers);
     hil_free(e->place);
     hil_free(e->held);
-    hil_free(e->losses);
+    hil_feed_free(&e->feed);
     hil_free(e->reads);
     hil_free(e);
 }

@@ -1,5 +1,5 @@
 /* nn.c - the operations of nn.h: each names its inputs and lets the tape run it. */
-#include "autograd/tape.h"
+#include "autograd/feed.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,7 +16,7 @@ hil_value *hil_batch_positions(hil_tape *tape)
 
 const int32_t *hil_value_ids(const hil_value *value)
 {
-    return value->tensor.dtype == HIL_I32 ? value->tensor.data : NULL;
+    return value->ids;
 }
 
 int hil_value_dims(const hil_value *value)
@@ -179,10 +179,7 @@ static hil_status leave_logits(hil_tape *t, hil_value *x, hil_param *weight)
     hil_value *last, *logits;
     HIL_TRY(hil_tape_borrow(t, &rows, false, &last));
     HIL_TRY(hil_linear(t, last, weight, NULL, &logits));
-    if (!hil_pool_is_dry(c->pool))
-        hil_to_f32(c->logits, logits->tensor.data, logits->tensor.dtype,
-                   hil_shape_count(&logits->tensor.shape));
-    return HIL_OK;
+    return hil_feed_read(c->feed, &logits->tensor, c->logits);
 }
 
 hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight)
@@ -196,9 +193,6 @@ hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight)
     hil_value *loss;
     HIL_TRY(hil_tape_apply(t, &(hil_apply){&hil_op_head, NULL, 2, 1, 1, {x, t->batch[1]}, {weight}},
                            &loss));
-    if (c->mode == HIL_MODE_TRACE || hil_pool_is_dry(c->pool)) return HIL_OK;
-    const float *each = loss->tensor.data;
-    int64_t count = hil_shape_count(&loss->tensor.shape);
-    for (int64_t i = 0; i < count; ++i) t->loss += each[i];
-    return HIL_OK;
+    if (c->mode == HIL_MODE_TRACE || !t->loss) return HIL_OK;
+    return hil_op_sum(c->device, c->pool, &loss->tensor, t->loss);
 }

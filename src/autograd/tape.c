@@ -27,12 +27,15 @@ hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro 
     tape->differentiate = differentiate;
     tape->sites = 0;
     tape->wants = false;
-    tape->loss = 0;
-    const int32_t *const data[4] = {micro->token, micro->target, micro->position, micro->first};
+    tape->loss = NULL;
+    const int32_t *const host[4] = {micro->token, micro->target, micro->position, micro->first};
     for (int i = 0; i < 4; ++i) {
+        const int32_t *data = host[i];
+        if (micro->on_device) data = micro->on_device + i * micro->sequences * micro->length;
         hil_tensor tensor = {
-            HIL_I32, {2, {micro->sequences, micro->length}}, (void *)(uintptr_t)data[i]};
+            HIL_I32, {2, {micro->sequences, micro->length}}, (void *)(uintptr_t)data};
         HIL_TRY(hil_tape_borrow(tape, &tensor, false, &tape->batch[i]));
+        tape->batch[i]->ids = host[i];
     }
     return HIL_OK;
 }
@@ -85,6 +88,8 @@ void hil_tape_prepare(const hil_request *request, hil_op_call *call)
         .compute = c->compute,
         .differentiate = node->wants,
         .loss_scale = c->loss_scale,
+        .device = c->device,
+        .whole = tape->micro->whole,
         .random = {c->seed, c->step, tape->micro->sequence, node->site},
         .ins = node->ins,
         .outs = node->outs,
@@ -234,6 +239,7 @@ hil_status hil_tape_reshape(hil_tape *tape, hil_value *x, const hil_shape *shape
     hil_tensor tensor = {x->tensor.dtype, *shape, x->tensor.data};
     HIL_TRY(new_value(tape, &tensor, out));
     (*out)->root = x->root;
+    (*out)->ids = x->ids;
     return HIL_OK;
 }
 

@@ -18,13 +18,14 @@ struct hil_value {
     hil_tensor tensor;
     hil_value *root; /* the value whose memory this one shows in another shape; itself otherwise */
     hil_gradient *gradient;
-    bool owned;      /* the tape gives the memory back */
-    bool kept;       /* backward reads it */
-    int readers;     /* operations whose backward has still to read it */
-    bool leaves;     /* the segment gives it out */
-    bool wants;      /* a gradient is wanted for it */
-    hil_value *next; /* of the tape's values */
-    int boundary;    /* for inputs: which value of an earlier segment it is; -1 otherwise */
+    bool owned;         /* the tape gives the memory back */
+    bool kept;          /* backward reads it */
+    int readers;        /* operations whose backward has still to read it */
+    bool leaves;        /* the segment gives it out */
+    bool wants;         /* a gradient is wanted for it */
+    hil_value *next;    /* of the tape's values */
+    int boundary;       /* for inputs: which value of an earlier segment it is; -1 otherwise */
+    const int32_t *ids; /* of the batch's arrays: the same numbers where the host reads them */
 };
 
 typedef struct hil_node {
@@ -61,7 +62,12 @@ typedef struct hil_micro {
     int64_t sequences, length;
     const int32_t *token, *target, *position, *first; /* (sequences, length) each */
     int64_t sequence; /* number of the first sequence within the step, over all ranks */
+    /* Set by the engine where a device computes. */
+    const int32_t *on_device; /* the four arrays there, one after the other; NULL: the CPU */
+    bool whole;               /* `first` is all 0 */
 } hil_micro;
+
+typedef struct hil_feed hil_feed; /* feed.h */
 
 /* What all tapes of a pass share. Borrowed by the tapes. */
 typedef struct hil_context {
@@ -78,6 +84,7 @@ typedef struct hil_context {
     hil_links *links;         /* whose clock a rehearsal advances */
     const hil_speeds *speeds; /* NULL: it does not */
     hil_cache *cache;         /* HIL_MODE_GENERATE */
+    hil_feed *feed;           /* brings the batch, and logits back */
     float *logits;            /* HIL_MODE_LOGITS and GENERATE: where head_loss leaves them, fp32 */
     int64_t vocab;            /* set by the trace: columns of the logits */
     /* How a tape reaches the outputs of an earlier segment; the engine implements it. */
@@ -95,7 +102,7 @@ struct hil_tape {
     hil_node *last;
     uint32_t sites;
     bool wants;                     /* some operation takes part in backward */
-    double loss;                    /* sum over this segment's positions */
+    double *loss;                   /* head_loss adds to it; NULL: it did so before */
     hil_value *batch[4];            /* token, target, position, first */
     hil_value *out[HIL_VALUES_MAX]; /* what the segment gave out, for backward */
     hil_tape *next;                 /* of the engine's lists */
@@ -134,7 +141,7 @@ hil_status hil_tape_backward(hil_tape *tape);
 /* Takes the gradient that remained on an input, alone and in the input's dtype, or NULL. */
 hil_status hil_tape_take_gradient(hil_tape *tape, hil_value *value, void **data);
 /* to += from, both gradients of a value like `tensor`. */
-void hil_tape_add(hil_pool *pool, const hil_tensor *tensor, void *to, const void *from);
+hil_status hil_tape_add(const hil_context *context, const hil_tensor *tensor, void *to, void *from);
 /* Gives all memory back; the tape can begin again. */
 void hil_tape_reset(hil_tape *tape);
 void hil_tape_free(hil_tape *tape);

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Ends a span of computing on the timeline. */
+/* Ends a span of computing on the timeline. What a device does when is not known here. */
 static void mark(hil_engine *e, int segment, const char *what, double began)
 {
     char name[64];
-    if (!e->timeline) return;
+    if (!e->timeline || e->context.device) return;
     snprintf(name, sizeof name, "%s %s", e->model->segments[segment].name, what);
     hil_timeline_add(e->timeline, HIL_TRACK_COMPUTE, name, began, hil_clock_now(), 0);
 }
@@ -57,6 +57,7 @@ static hil_status borrow_boundary(hil_tape *tape, int segment, int place, hil_va
     if (b->root >= 0) HIL_TRY(hil_bounds_wait(&e->bounds, slot, b->root, &tensor.data));
     HIL_TRY(hil_tape_borrow(tape, &tensor, b->wants, out));
     (*out)->boundary = number;
+    (*out)->ids = b->ids;
     return HIL_OK;
 }
 
@@ -147,9 +148,10 @@ static hil_status leave(hil_engine *e, const hil_tape *tape)
     return HIL_OK;
 }
 
-/* Runs a segment for a micro-batch; `out` are its values on the tape, which is held. */
+/* Runs a segment for a micro-batch; `out` are its values on the tape, which is held. Its losses
+   are added to *loss, unless that is NULL. */
 static hil_status run_segment(hil_engine *e, const hil_micro *micro, const hil_visit *v,
-                              bool differentiate, hil_values *out)
+                              bool differentiate, double *loss, hil_values *out)
 {
     int s = v->segment;
     hil_tape *tape;
@@ -157,6 +159,7 @@ static hil_status run_segment(hil_engine *e, const hil_micro *micro, const hil_v
     *held_at(e, v->slot, s) = tape;
     HIL_TRY(hil_tape_begin(tape, &e->context, micro, s, differentiate));
     tape->micro_index = (int)v->slot;
+    tape->loss = loss;
     hil_values in = {0};
     *out = (hil_values){0};
     if (s > 0) {
@@ -183,11 +186,10 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
 {
     hil_values out;
     double began = hil_clock_now();
-    HIL_TRY(run_segment(e, micro, v, what == HIL_KEEP_TAPE, &out));
+    HIL_TRY(run_segment(e, micro, v, what == HIL_KEEP_TAPE, loss, &out));
     mark(e, v->segment, "forward", began);
     hil_tape *tape = *held_at(e, v->slot, v->segment);
     hil_tape_settle(tape, &out);
-    *loss += tape->loss;
     HIL_TRY(hil_bounds_keep(&e->bounds, tape, &out));
     HIL_TRY(leave(e, tape));
     if (what == HIL_KEEP_NOTHING || !tape->wants) drop_tape(e, v);
@@ -212,8 +214,8 @@ static hil_status send_back(hil_engine *e, hil_tape *tape)
         void *data;
         HIL_TRY(hil_tape_take_gradient(tape, v, &data));
         if (data)
-            HIL_TRY(hil_bounds_gradient_add(&e->bounds, tape->micro_index, v->boundary,
-                                            e->context.pool, data));
+            HIL_TRY(hil_bounds_gradient_add(&e->bounds, tape->micro_index, v->boundary, &e->context,
+                                            data));
     }
     return HIL_OK;
 }
@@ -250,11 +252,9 @@ static hil_status ready_tape(hil_engine *e, const hil_micro *micro, const hil_vi
     if (*held_at(e, v->slot, v->segment)) return refresh_tape(e, *held_at(e, v->slot, v->segment));
     hil_values none;
     double began = hil_clock_now();
-    HIL_TRY(run_segment(e, micro, v, true, &none));
+    HIL_TRY(run_segment(e, micro, v, true, last ? loss : NULL, &none));
     mark(e, v->segment, last ? "forward" : "recompute", began);
-    hil_tape *tape = *held_at(e, v->slot, v->segment);
-    hil_tape_settle(tape, NULL);
-    if (last) *loss += tape->loss;
+    hil_tape_settle(*held_at(e, v->slot, v->segment), NULL);
     return HIL_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "autograd/bounds.h"
 #include "autograd/engine.h"
+#include "autograd/feed.h"
 
 typedef struct hil_visit {
     bool back;
@@ -23,8 +24,7 @@ struct hil_engine {
     hil_tape **held; /* [slot][segment]: tapes that wait for their backward */
     int64_t held_slots;
     hil_tape *idle;
-    double *losses; /* of the step's micro-batches */
-    size_t losses_room;
+    hil_feed feed;
     hil_visit next; /* what comes after the visit that runs */
     bool has_next;
     int *reads; /* roots that a visit reads */
@@ -35,7 +35,8 @@ struct hil_engine {
 /* Starts the way in of what a visit is known to read. */
 hil_status hil_visit_call(hil_engine *e, const hil_visit *v);
 
-/* Forward keeps the segment's outputs and, on demand, what backward will need. */
+/* Forward keeps the segment's outputs and, on demand, what backward will need. Losses are added to
+ *loss. */
 typedef enum hil_keep { HIL_KEEP_NOTHING, HIL_KEEP_TAPE } hil_keep;
 hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
                              hil_keep what, double *loss);

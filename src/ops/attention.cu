@@ -58,19 +58,30 @@ static size_t whole_lines(size_t bytes)
 
 /* Scratch. cuDNN: its workspace; backward also room for gradients that are not wanted or must be
    added. Otherwise: delta (B, H, T). */
+static void add_scratch(hil_op_call *call)
+{
+    size_t workspace, most[2] = {call->forward_scratch, call->backward_scratch}, need[2] = {0, 0};
+    choose(call, false, &need[0]);
+    if (choose(call, true, &workspace) == DNN) {
+        need[1] = whole_lines(workspace);
+        for (int i = 0; i < 3; ++i) need[1] += whole_lines(hil_tensor_bytes(&call->in[i]));
+    } else {
+        hil_scratch_add(&need[1], hil_shape_count(&call->saved[0].shape), sizeof(float));
+    }
+    call->forward_scratch = need[0] > most[0] ? need[0] : most[0];
+    call->backward_scratch = need[1] > most[1] ? need[1] : most[1];
+}
+
+/* Which documents there are is not known to a rehearsal: enough for both. */
 static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(check_dim(call));
-    size_t workspace;
-    choose(call, false, &call->forward_scratch);
-    if (choose(call, true, &workspace) == DNN) {
-        call->backward_scratch = whole_lines(workspace);
-        for (int i = 0; i < 3; ++i)
-            call->backward_scratch += whole_lines(hil_tensor_bytes(&call->in[i]));
-    } else {
-        hil_scratch_add(&call->backward_scratch, hil_shape_count(&call->saved[0].shape),
-                        sizeof(float));
+    bool whole = call->whole;
+    for (int i = 0; i < 2; ++i) {
+        call->whole = i == 1;
+        add_scratch(call);
     }
+    call->whole = whole;
     return HIL_OK;
 }
 

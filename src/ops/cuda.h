@@ -20,6 +20,8 @@ hil_status hil_cuda_backward(hil_op_call *call);
 /* to = from, or to += from, converted and rounded once. Both have `count` elements. */
 hil_status hil_cuda_convert(hil_device *device, const hil_tensor *to, const hil_tensor *from,
                             bool add);
+/* *out += the fp32 numbers of x, in a fixed order. `out` is memory that the host shares. */
+hil_status hil_cuda_sum(hil_device *device, const hil_tensor *x, double *out);
 
 #ifdef __cplusplus
 }

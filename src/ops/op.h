@@ -105,5 +105,10 @@ typedef struct hil_device_ops {
 hil_status hil_op_infer(hil_op_call *call);
 hil_status hil_op_forward(hil_op_call *call);
 hil_status hil_op_backward(hil_op_call *call);
+/* hil_device_ops.convert and sum there, or the same on the CPU, at once. Nothing with a dry pool.
+ */
+hil_status hil_op_convert(hil_device *device, hil_pool *pool, const hil_tensor *to,
+                          const hil_tensor *from, bool add);
+hil_status hil_op_sum(hil_device *device, hil_pool *pool, const hil_tensor *x, double *out);
 
 #endif

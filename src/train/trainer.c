@@ -89,9 +89,13 @@ static hil_status complete(hil_trainer *t, const hil_batch *b, hil_batch *out)
 static hil_micro slice(const hil_trainer *t, const hil_batch *b, int64_t first, int64_t count)
 {
     int64_t at = first * b->length, before = hil_comm_rank(t->options.comm) * b->sequences;
-    return (hil_micro){count,          b->length,        b->token + at,
-                       b->target + at, b->position + at, b->first + at,
-                       before + first};
+    return (hil_micro){.sequences = count,
+                       .length = b->length,
+                       .token = b->token + at,
+                       .target = b->target + at,
+                       .position = b->position + at,
+                       .first = b->first + at,
+                       .sequence = before + first};
 }
 
 static int64_t predicted(const hil_batch *b)

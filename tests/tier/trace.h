@@ -59,7 +59,7 @@ static inline void trace_add(trace *t, const json_t *event)
     }
     k->end = start + length;
     k->seconds += length * 1e-6;
-    if (tid - 1 < HIL_LINKS)
+    if (tid - 1 < HIL_LINK_COMPUTE)
         k->bytes += (uint64_t)trace_number(json_object_get(event, "args"), "bytes");
     if (tid - 1 == HIL_TRACK_WAIT) trace_add_wait(t, name, length * 1e-6);
     k->forward += strstr(name, " forward") != NULL;

@@ -32,15 +32,15 @@ static void must(hil_status status)
 static void *device_memory(size_t bytes)
 {
     void *out;
-    must(hil_cuda_alloc(gpu, bytes, &out));
+    must(gpu->engine->alloc(gpu, bytes, &out));
     return out;
 }
 
 static void *upload(const void *host, size_t bytes)
 {
     void *out = device_memory(bytes);
-    must(hil_cuda_copy_in(gpu, out, host, bytes));
-    must(hil_cuda_wait(gpu));
+    must(gpu->engine->copy(gpu, HIL_STREAM_COMPUTE, out, host, bytes));
+    must(gpu->engine->finish(gpu));
     return out;
 }
 
@@ -76,8 +76,8 @@ static void fill(hil_tensor *t, int64_t ids)
     t->data = device_memory(bytes);
     const void *from = t->dtype == HIL_F32 ? random_float : random_half;
     for (size_t at = 0; at < bytes; at += RANDOM_BYTES)
-        must(hil_cuda_copy(gpu, (char *)t->data + at, from,
-                           bytes - at < RANDOM_BYTES ? bytes - at : RANDOM_BYTES));
+        must(gpu->engine->copy(gpu, HIL_STREAM_COMPUTE, (char *)t->data + at, from,
+                               bytes - at < RANDOM_BYTES ? bytes - at : RANDOM_BYTES));
 }
 
 static int64_t document; /* length of those that attention sees */
@@ -87,8 +87,8 @@ static void fill_documents(const hil_tensor *first)
     int64_t count = hil_shape_count(&first->shape), length = first->shape.dim[1];
     int32_t *host = malloc(hil_tensor_bytes(first));
     for (int64_t i = 0; i < count; ++i) host[i] = (int32_t)(i % length / document * document);
-    must(hil_cuda_copy_in(gpu, first->data, host, hil_tensor_bytes(first)));
-    must(hil_cuda_wait(gpu));
+    must(gpu->engine->copy(gpu, HIL_STREAM_COMPUTE, first->data, host, hil_tensor_bytes(first)));
+    must(gpu->engine->finish(gpu));
     free(host);
 }
 
@@ -224,19 +224,19 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
         if (call.op == &hil_op_embedding) bytes += 4 * (double)hil_tensor_bytes(&call.out[0]);
         report(name, "backward", seconds, bytes, flops ? flops[1] : 0);
     }
-    must(hil_cuda_wait(gpu));
+    must(gpu->engine->finish(gpu));
     for (int i = 0; i < HIL_OP_TENSORS; ++i) {
-        hil_cuda_free(gpu, call.in[i].data);
-        hil_cuda_free(gpu, call.out[i].data);
-        hil_cuda_free(gpu, call.dout[i].data);
-        hil_cuda_free(gpu, call.din[i].data);
-        hil_cuda_free(gpu, call.saved[i].data);
+        gpu->engine->free(gpu, call.in[i].data);
+        gpu->engine->free(gpu, call.out[i].data);
+        gpu->engine->free(gpu, call.dout[i].data);
+        gpu->engine->free(gpu, call.din[i].data);
+        gpu->engine->free(gpu, call.saved[i].data);
     }
     for (int i = 0; i < HIL_OP_PARAMS; ++i) {
-        hil_cuda_free(gpu, p.weight[i]);
-        hil_cuda_free(gpu, p.sum[i]);
+        gpu->engine->free(gpu, p.weight[i]);
+        gpu->engine->free(gpu, p.sum[i]);
     }
-    hil_cuda_free(gpu, call.scratch);
+    gpu->engine->free(gpu, call.scratch);
 }
 
 typedef struct shape {
@@ -339,13 +339,13 @@ static hil_status run_update(void *context)
 {
     const update *u = context;
     hil_rule_step step = {1, 0.1f, 0.95f, 0.05f, 1e-3f, 1, 1e-8f, 1};
-    return hil_cuda_update(gpu, u->rule, &step, &u->block);
+    return hil_cuda_update(gpu, HIL_STREAM_COMPUTE, u->rule, &step, &u->block);
 }
 
 static hil_status run_square(void *context)
 {
     const update *u = context;
-    return hil_cuda_square(gpu, &u->block, u->lane);
+    return hil_cuda_square(gpu, HIL_STREAM_COMPUTE, &u->block, 0, u->lane);
 }
 
 static void bench_rules(void)
@@ -365,16 +365,17 @@ static void bench_rules(void)
                           .gradients = 1}};
     printf("update of %lld elements, bf16\n", (long long)count);
     u.lane = device_memory((size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double));
-    must(hil_cuda_fill(gpu, u.lane, 0, (size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double)));
+    must(gpu->engine->zero(gpu, HIL_STREAM_COMPUTE, u.lane,
+                           (size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double)));
     report("squares", "", measure(run_square, &u), (double)count * 2, 0);
     const double bytes[HIL_RULES] = {26, 18, 10 + 4 * 260.0 / 256};
     for (int i = 0; i < HIL_RULES; ++i) {
         u.rule = &hil_rules[i];
         report(u.rule->name, "", measure(run_update, &u), (double)count * bytes[i], 0);
     }
-    must(hil_cuda_wait(gpu));
-    for (int i = 0; i < 5; ++i) hil_cuda_free(gpu, part[i].data);
-    hil_cuda_free(gpu, u.lane);
+    must(gpu->engine->finish(gpu));
+    for (int i = 0; i < 5; ++i) gpu->engine->free(gpu, part[i].data);
+    gpu->engine->free(gpu, u.lane);
 }
 
 typedef struct copying {
@@ -385,7 +386,7 @@ typedef struct copying {
 static hil_status run_copy(void *context)
 {
     const copying *c = context;
-    return hil_cuda_copy(gpu, c->to, c->from, c->bytes);
+    return gpu->engine->copy(gpu, HIL_STREAM_COMPUTE, c->to, c->from, c->bytes);
 }
 
 static void measure_limits(void)
@@ -395,9 +396,9 @@ static void measure_limits(void)
     fill(&b, 0);
     copying c = {a.data, b.data, (size_t)1 << 31};
     copy_rate = 2 * (double)c.bytes / measure(run_copy, &c);
-    must(hil_cuda_wait(gpu));
-    hil_cuda_free(gpu, a.data);
-    hil_cuda_free(gpu, b.data);
+    must(gpu->engine->finish(gpu));
+    gpu->engine->free(gpu, a.data);
+    gpu->engine->free(gpu, b.data);
     static params p;
     enum { N = 8192 };
     hil_tensor x = {HIL_BF16, {2, {N, N}}, NULL}, w = x;
@@ -410,12 +411,12 @@ static void measure_limits(void)
     must(hil_cuda_infer(&call));
     fill(&call.out[0], 0);
     product_rate = 2 * (double)N * N * N / measure(run_forward, &call);
-    must(hil_cuda_wait(gpu));
-    hil_cuda_free(gpu, w.data);
-    hil_cuda_free(gpu, call.in[0].data);
-    hil_cuda_free(gpu, call.out[0].data);
+    must(gpu->engine->finish(gpu));
+    gpu->engine->free(gpu, w.data);
+    gpu->engine->free(gpu, call.in[0].data);
+    gpu->engine->free(gpu, call.out[0].data);
     printf("%s: copy %.2f TB/s (read and written), product of 8192 x 8192 bf16 %.0f TFLOP/s\n",
-           hil_cuda_name(gpu), copy_rate * 1e-12, product_rate * 1e-12);
+           gpu->name, copy_rate * 1e-12, product_rate * 1e-12);
 }
 
 int main(int argc, char **argv)
@@ -442,8 +443,8 @@ int main(int argc, char **argv)
     measure_limits();
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) bench_model(&shapes[i]);
     if (!*only) bench_rules();
-    hil_cuda_free(gpu, random_half);
-    hil_cuda_free(gpu, random_float);
+    gpu->engine->free(gpu, random_half);
+    gpu->engine->free(gpu, random_float);
     hil_cuda_close(gpu);
     hil_pool_destroy(pool);
     return 0;

@@ -1,4 +1,4 @@
-/* cuda_device.h - the inside of a GPU's handle, for what is compiled by nvcc. */
+/* cuda_device.h - the inside of a GPU, for what is compiled by nvcc. */
 #ifndef HIL_DEVICE_CUDA_DEVICE_H
 #define HIL_DEVICE_CUDA_DEVICE_H
 
@@ -28,17 +28,39 @@ typedef struct hil_cuda_plans {
 
 #define HIL_CUDA_WORKSPACE ((size_t)64 << 20)
 
-struct hil_device {
+typedef struct hil_cuda {
+    hil_device device; /* first: a hil_device is one of these */
     int index;
-    cudaDeviceProp about;
-    cudaStream_t stream;
+    cudaStream_t streams[HIL_STREAMS];
+    cudaStream_t stream; /* that of computing */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
     void *workspace; /* of HIL_CUDA_WORKSPACE bytes, for cuBLASLt */
     hil_cuda_fault *fault;
     hil_cuda_plans matmul, attention;
     cudaEvent_t timer[2];
-};
+} hil_cuda;
+
+static inline hil_cuda *hil_cuda_of(const hil_device *device)
+{
+    return (hil_cuda *)device;
+}
+
+/* The stream, for whichever thread asks. */
+static inline cudaStream_t hil_cuda_stream(const hil_device *device, hil_stream stream)
+{
+    cudaSetDevice(hil_cuda_of(device)->index);
+    return hil_cuda_of(device)->streams[stream];
+}
+
+extern const hil_device_engine hil_cuda_engine;
+/* Memory that the driver shows as free without a context of ours; 0: it does not say. */
+uint64_t hil_cuda_free_bytes(int domain, int bus, int slot);
+hil_status hil_cuda_pin(hil_device *device, void *memory, size_t bytes);
+void hil_cuda_unpin(hil_device *device, void *memory, size_t bytes);
+/* What is pinned is known to CUDA in pieces that end at multiples of this address: a copy must not
+   cross them. */
+#define HIL_CUDA_PIECE ((uintptr_t)1 << 30)
 
 /* `what` was being done: "cannot `what` on GPU 0: out of memory". */
 hil_status hil_cuda_check(const hil_device *device, cudaError_t error, const char *what);

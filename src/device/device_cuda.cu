@@ -1,11 +1,12 @@
-/* device_cuda.cu - opening and closing a GPU, memory, copies, and its errors in our words. */
+/* device_cuda.cu - opening and closing a GPU, and its errors in our words. */
 #include "device/cuda_device.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static hil_status fail(const hil_device *device, hil_status code, const char *what, const char *why)
 {
-    return hil_fail(code, "cannot %s on GPU %d: %s", what, device->index, why);
+    return hil_fail(code, "cannot %s on GPU %d: %s", what, hil_cuda_of(device)->index, why);
 }
 
 hil_status hil_cuda_check(const hil_device *device, cudaError_t error, const char *what)
@@ -34,20 +35,71 @@ int hil_cuda_count(void)
     return count;
 }
 
-static hil_status open_parts(hil_device *d)
+static __global__ void nothing()
 {
-    HIL_TRY(hil_cuda_check(d, cudaSetDevice(d->index), "start"));
-    HIL_TRY(hil_cuda_check(d, cudaGetDeviceProperties(&d->about, d->index), "ask for properties"));
-    HIL_TRY(hil_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking),
-                           "create a stream"));
-    HIL_TRY(hil_cuda_check(d, cudaEventCreate(&d->timer[0]), "create an event"));
-    HIL_TRY(hil_cuda_check(d, cudaEventCreate(&d->timer[1]), "create an event"));
-    HIL_TRY(hil_cuda_check(d, cudaMalloc(&d->workspace, HIL_CUDA_WORKSPACE), "allocate"));
-    HIL_TRY(hil_cuda_check(d, cudaMallocHost((void **)&d->fault, sizeof *d->fault), "pin memory"));
+}
+
+static hil_status check_age(const hil_cuda *d, const cudaDeviceProp *about)
+{
+    cudaFuncAttributes attributes;
+    cudaError_t error = cudaFuncGetAttributes(&attributes, nothing);
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
+        return hil_fail(HIL_ERR_USAGE,
+                        "GPU %d (%s) has compute capability %d.%d, which this hilbert was not "
+                        "built for; build it with CUDAARCHS=%d%d, or use --device cpu",
+                        d->index, about->name, about->major, about->minor, about->major,
+                        about->minor);
+    return hil_cuda_check(&d->device, error, "load a kernel");
+}
+
+static hil_status open_streams(hil_cuda *d)
+{
+    int least, most; /* copies and updates begin before what computes: they are short */
+    HIL_TRY(hil_cuda_check(&d->device, cudaDeviceGetStreamPriorityRange(&least, &most),
+                           "ask for priorities"));
+    for (int i = 0; i < HIL_STREAMS; ++i) {
+        int priority = i == HIL_STREAM_COMPUTE ? least : most;
+        cudaError_t error =
+            cudaStreamCreateWithPriority(&d->streams[i], cudaStreamNonBlocking, priority);
+        HIL_TRY(hil_cuda_check(&d->device, error, "create a stream"));
+    }
+    d->stream = d->streams[HIL_STREAM_COMPUTE];
+    return HIL_OK;
+}
+
+static hil_status open_libraries(hil_cuda *d)
+{
+    const hil_device *device = &d->device;
+    if (cudnnGetCudartVersion() / 1000 != CUDART_VERSION / 1000)
+        return hil_fail(HIL_ERR_INPUT,
+                        "libcudnn.so.9 is that of CUDA %d; hilbert needs the one of CUDA %d",
+                        (int)(cudnnGetCudartVersion() / 1000), CUDART_VERSION / 1000);
+    HIL_TRY(hil_cublas_check(device, cublasLtCreate(&d->blas), "start cuBLASLt"));
+    HIL_TRY(hil_cudnn_check(device, cudnnCreate(&d->dnn), "start cuDNN"));
+    return hil_cudnn_check(device, cudnnSetStream(d->dnn, d->stream), "start cuDNN");
+}
+
+static hil_status open_parts(hil_cuda *d)
+{
+    hil_device *device = &d->device;
+    cudaDeviceProp about;
+    HIL_TRY(hil_cuda_check(device, cudaGetDeviceProperties(&about, d->index), "ask for its name"));
+    uint64_t before = hil_cuda_free_bytes(about.pciDomainID, about.pciBusID, about.pciDeviceID);
+    HIL_TRY(hil_cuda_check(device, cudaSetDevice(d->index), "start"));
+    HIL_TRY(check_age(d, &about));
+    HIL_TRY(open_streams(d));
+    HIL_TRY(hil_cuda_check(device, cudaEventCreate(&d->timer[0]), "create an event"));
+    HIL_TRY(hil_cuda_check(device, cudaEventCreate(&d->timer[1]), "create an event"));
+    HIL_TRY(hil_cuda_check(device, cudaMalloc(&d->workspace, HIL_CUDA_WORKSPACE), "allocate"));
+    HIL_TRY(
+        hil_cuda_check(device, cudaMallocHost((void **)&d->fault, sizeof *d->fault), "pin memory"));
     memset(d->fault, 0, sizeof *d->fault);
-    HIL_TRY(hil_cublas_check(d, cublasLtCreate(&d->blas), "start cuBLASLt"));
-    HIL_TRY(hil_cudnn_check(d, cudnnCreate(&d->dnn), "start cuDNN"));
-    return hil_cudnn_check(d, cudnnSetStream(d->dnn, d->stream), "start cuDNN");
+    HIL_TRY(open_libraries(d));
+    HIL_TRY(hil_cuda_check(device, cudaMemGetInfo(&device->available, &device->memory),
+                           "ask for its memory"));
+    device->outside = before > device->available ? before - device->available : HIL_CUDA_WORKSPACE;
+    snprintf(device->name, sizeof device->name, "%.63s", about.name);
+    return HIL_OK;
 }
 
 hil_status hil_cuda_open(hil_device **out, int index)
@@ -56,96 +108,52 @@ hil_status hil_cuda_open(hil_device **out, int index)
     int count = hil_cuda_count();
     if (index < 0 || index >= count)
         return hil_fail(HIL_ERR_USAGE, "there is no GPU %d: the driver shows %d", index, count);
-    hil_device *device;
-    HIL_TRY(HIL_ALLOC(1, &device));
-    device->index = index;
-    hil_status status = open_parts(device);
+    hil_cuda *d;
+    HIL_TRY(HIL_ALLOC(1, &d));
+    d->index = index;
+    d->device.engine = &hil_cuda_engine;
+    hil_status status = open_parts(d);
     if (status != HIL_OK)
-        hil_cuda_close(device);
+        hil_cuda_close(&d->device);
     else
-        *out = device;
+        *out = &d->device;
     return status;
 }
 
 void hil_cuda_close(hil_device *device)
 {
     if (!device) return;
-    if (device->stream) cudaStreamSynchronize(device->stream);
-    if (device->matmul.free) device->matmul.free(device->matmul.data);
-    if (device->attention.free) device->attention.free(device->attention.data);
-    if (device->dnn) cudnnDestroy(device->dnn);
-    if (device->blas) cublasLtDestroy(device->blas);
-    cudaFreeHost(device->fault);
-    cudaFree(device->workspace);
+    hil_cuda *d = hil_cuda_of(device);
+    cudaSetDevice(d->index);
+    for (int i = 0; i < HIL_STREAMS; ++i)
+        if (d->streams[i]) cudaStreamSynchronize(d->streams[i]);
+    if (d->matmul.free) d->matmul.free(d->matmul.data);
+    if (d->attention.free) d->attention.free(d->attention.data);
+    if (d->dnn) cudnnDestroy(d->dnn);
+    if (d->blas) cublasLtDestroy(d->blas);
+    cudaFreeHost(d->fault);
+    cudaFree(d->workspace);
     for (int i = 0; i < 2; ++i)
-        if (device->timer[i]) cudaEventDestroy(device->timer[i]);
-    if (device->stream) cudaStreamDestroy(device->stream);
-    hil_free(device);
-}
-
-const char *hil_cuda_name(const hil_device *device)
-{
-    return device->about.name;
-}
-
-hil_status hil_cuda_wait(hil_device *device)
-{
-    HIL_TRY(hil_cuda_check(device, cudaStreamSynchronize(device->stream), "finish the work"));
-    hil_cuda_fault fault = *device->fault;
-    if (!fault.set) return HIL_OK;
-    memset(device->fault, 0, sizeof *device->fault);
-    return hil_fail(HIL_ERR_INPUT, "id %d is outside the table of %lld rows", fault.id, fault.rows);
-}
-
-hil_status hil_cuda_alloc(hil_device *device, size_t bytes, void **out)
-{
-    return hil_cuda_check(device, cudaMalloc(out, bytes ? bytes : 1), "allocate");
-}
-
-void hil_cuda_free(hil_device *device, void *memory)
-{
-    (void)device;
-    cudaFree(memory);
-}
-
-static hil_status copy(hil_device *device, void *to, const void *from, size_t bytes)
-{
-    return hil_cuda_check(
-        device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, device->stream), "copy");
-}
-
-hil_status hil_cuda_copy_in(hil_device *device, void *to, const void *host, size_t bytes)
-{
-    return copy(device, to, host, bytes);
-}
-
-hil_status hil_cuda_copy_out(hil_device *device, void *host, const void *from, size_t bytes)
-{
-    return copy(device, host, from, bytes);
-}
-
-hil_status hil_cuda_copy(hil_device *device, void *to, const void *from, size_t bytes)
-{
-    return copy(device, to, from, bytes);
-}
-
-hil_status hil_cuda_fill(hil_device *device, void *to, int byte, size_t bytes)
-{
-    return hil_cuda_check(device, cudaMemsetAsync(to, byte, bytes, device->stream), "fill memory");
+        if (d->timer[i]) cudaEventDestroy(d->timer[i]);
+    for (int i = 0; i < HIL_STREAMS; ++i)
+        if (d->streams[i]) cudaStreamDestroy(d->streams[i]);
+    hil_free(d);
 }
 
 hil_status hil_cuda_timer_begin(hil_device *device)
 {
-    return hil_cuda_check(device, cudaEventRecord(device->timer[0], device->stream), "time");
+    hil_cuda *d = hil_cuda_of(device);
+    return hil_cuda_check(device, cudaEventRecord(d->timer[0], d->stream), "time");
 }
 
 hil_status hil_cuda_timer_end(hil_device *device, double *seconds)
 {
+    hil_cuda *d = hil_cuda_of(device);
     float milliseconds = 0;
-    HIL_TRY(hil_cuda_check(device, cudaEventRecord(device->timer[1], device->stream), "time"));
-    HIL_TRY(hil_cuda_check(device, cudaEventSynchronize(device->timer[1]), "finish the work"));
-    HIL_TRY(hil_cuda_check(
-        device, cudaEventElapsedTime(&milliseconds, device->timer[0], device->timer[1]), "time"));
+    HIL_TRY(hil_cuda_check(device, cudaEventRecord(d->timer[1], d->stream), "time"));
+    HIL_TRY(hil_cuda_check(device, cudaEventSynchronize(d->timer[1]), "finish the work"));
+    HIL_TRY(hil_cuda_check(device, cudaEventElapsedTime(&milliseconds, d->timer[0], d->timer[1]),
+                           "time"));
     *seconds = milliseconds * 1e-3;
     return HIL_OK;
 }

@@ -149,7 +149,7 @@ static hil_status extend(const hil_op_call *call, const hil_tensor *x, void *cac
                           cudaMemcpy2DAsync((char *)cache + (size_t)attr->length * row,
                                             (size_t)attr->capacity * row, x->data, part, part,
                                             (size_t)dim[0], cudaMemcpyDeviceToDevice,
-                                            call->device->stream),
+                                            hil_cuda_of(call->device)->stream),
                           "extend the cache");
 }
 

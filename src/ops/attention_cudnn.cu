@@ -253,10 +253,10 @@ static void make_backward(maker *m)
 static hil_status find_plan(hil_device *device, const hil_cuda_attention *a, bool backward,
                             plan **out)
 {
-    plans *all = (plans *)device->attention.data;
+    plans *all = (plans *)hil_cuda_of(device)->attention.data;
     if (!all) {
         HIL_TRY(HIL_ALLOC(1, &all));
-        device->attention = {all, free_plans};
+        hil_cuda_of(device)->attention = {all, free_plans};
     }
     key k = key_of(a, backward);
     for (size_t i = 0; i < all->count; ++i)
@@ -276,7 +276,7 @@ static hil_status find_plan(hil_device *device, const hil_cuda_attention *a, boo
         make_backward(&m);
     else
         make_forward(&m);
-    hil_graph_finish(&p->graph, device->dnn);
+    hil_graph_finish(&p->graph, hil_cuda_of(device)->dnn);
     *out = p;
     return HIL_OK;
 }
@@ -334,9 +334,9 @@ static hil_status run_part(hil_device *device, const hil_cuda_attention *a, cons
         number[count] = p->number[i];
         pointer[count++] = data[i];
     }
-    return hil_cudnn_check(device,
-                           hil_graph_run(&p->graph, device->dnn, number, pointer, count, memory),
-                           "run cuDNN's attention");
+    return hil_cudnn_check(
+        device, hil_graph_run(&p->graph, hil_cuda_of(device)->dnn, number, pointer, count, memory),
+        "run cuDNN's attention");
 }
 
 static hil_status run(hil_device *device, const hil_cuda_attention *a, bool backward,

@@ -337,7 +337,7 @@ static hil_status launch(hil_device *device, kernel *run, const hil_cuda_attenti
                                                 (int)shared),
                            "reserve shared memory"));
     dim3 grid(hil_blocks(a.queries, BLOCK_ROWS), (unsigned)(a.batch * heads));
-    run<<<grid, THREADS, shared, device->stream>>>(a);
+    run<<<grid, THREADS, shared, hil_cuda_of(device)->stream>>>(a);
     return hil_cuda_launched(device, "attention");
 }
 
@@ -355,8 +355,8 @@ hil_status hil_attention_plain_forward(hil_device *device, const hil_cuda_attent
 
 hil_status hil_attention_delta(hil_device *device, const hil_cuda_attention *a)
 {
-    project<<<hil_blocks(a->batch * a->queries * a->heads, WARPS), THREADS, 0, device->stream>>>(
-        *a);
+    project<<<hil_blocks(a->batch * a->queries * a->heads, WARPS), THREADS, 0,
+              hil_cuda_of(device)->stream>>>(*a);
     return hil_cuda_launched(device, "attention backward");
 }
 

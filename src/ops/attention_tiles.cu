@@ -402,7 +402,7 @@ static hil_status launch(hil_device *device, kernel *run, const hil_cuda_attenti
                                                 (int)shared),
                            "reserve shared memory"));
     dim3 grid(hil_blocks(a->queries, TILE), (unsigned)(a->batch * heads));
-    run<<<grid, THREADS, shared, device->stream>>>(*a);
+    run<<<grid, THREADS, shared, hil_cuda_of(device)->stream>>>(*a);
     return hil_cuda_launched(device, "attention");
 }
 

@@ -1,6 +1,8 @@
 /* cuda.cu - the table of operations on a GPU, and sums of partial results. */
 #include "ops/cuda_kernel.h"
 
+#include <string.h>
+
 static const hil_op_kernel *const kernels[] = {
     &hil_cuda_add,
     &hil_cuda_dropout,
@@ -17,10 +19,11 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_attention_cached,
 };
 
+/* By name: a module of the program has operations of its own. */
 static hil_status find(const hil_op_call *call, const hil_op_kernel **out)
 {
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; ++i)
-        if (kernels[i]->op == call->op) {
+        if (strcmp(kernels[i]->op->name, call->op->name) == 0) {
             *out = kernels[i];
             return HIL_OK;
         }
@@ -78,7 +81,13 @@ hil_status hil_cuda_gather(hil_device *device, float *sum, const float *partial,
                            int64_t cols)
 {
     if (cols == 0 || blocks == 0) return HIL_OK;
-    gather<<<hil_blocks(cols, GATHER_COLS), dim3(GATHER_COLS, GATHER_PARTS), 0, device->stream>>>(
-        sum, partial, blocks, cols);
+    gather<<<hil_blocks(cols, GATHER_COLS), dim3(GATHER_COLS, GATHER_PARTS), 0,
+             hil_cuda_of(device)->stream>>>(sum, partial, blocks, cols);
     return hil_cuda_launched(device, "sum blocks");
 }
+
+const hil_device_ops hil_cuda_ops = {.infer = hil_cuda_infer,
+                                     .forward = hil_cuda_forward,
+                                     .backward = hil_cuda_backward,
+                                     .convert = hil_cuda_convert,
+                                     .sum = hil_cuda_sum};

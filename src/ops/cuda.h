@@ -17,6 +17,8 @@ hil_status hil_cuda_infer(hil_op_call *call);
 hil_status hil_cuda_forward(hil_op_call *call);
 hil_status hil_cuda_backward(hil_op_call *call);
 
+extern const hil_device_ops hil_cuda_ops;
+
 /* to = from, or to += from, converted and rounded once. Both have `count` elements. */
 hil_status hil_cuda_convert(hil_device *device, const hil_tensor *to, const hil_tensor *from,
                             bool add);

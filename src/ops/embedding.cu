@@ -45,7 +45,7 @@ static gather describe(const hil_op_call *call)
             .cols = p->cols,
             .runs = (p->cols + HIL_WIDE - 1) / HIL_WIDE,
             .rows = p->rows,
-            .fault = call->device->fault};
+            .fault = hil_cuda_of(call->device)->fault};
 }
 
 static void choose_tile(gather *g, const hil_op_param *p, int64_t tile)
@@ -64,8 +64,8 @@ static hil_status forward(hil_op_call *call)
         HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &data));
         g.table = {(void *)(uintptr_t)data, call->param[0].dtype};
         if (g.count * g.runs > 0)
-            copy_rows<<<hil_blocks(g.count * g.runs, THREADS), THREADS, 0, call->device->stream>>>(
-                g);
+            copy_rows<<<hil_blocks(g.count * g.runs, THREADS), THREADS, 0,
+                        hil_cuda_of(call->device)->stream>>>(g);
         call->source->weight_end(call->owner, 0, tile);
         HIL_TRY(hil_cuda_launched(call->device, "embedding"));
     }
@@ -142,7 +142,7 @@ static hil_status backward(hil_op_call *call)
     if (!call->param[0].trainable) return HIL_OK;
     gather g = describe(call);
     int32_t *order = (int32_t *)call->scratch;
-    cudaStream_t stream = call->device->stream;
+    cudaStream_t stream = hil_cuda_of(call->device)->stream;
     if (g.count) {
         order_positions<<<hil_blocks(g.count, THREADS), THREADS, 0, stream>>>(order, g.ids,
                                                                               g.count);

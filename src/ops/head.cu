@@ -192,8 +192,8 @@ static hil_status finish_chunk(const head *h)
                  .loss_scale = call->loss_scale,
                  .compute = call->compute,
                  .differentiate = call->differentiate,
-                 .fault = call->device->fault};
-    finish_rows<<<(unsigned)h->count, THREADS, 0, call->device->stream>>>(s);
+                 .fault = hil_cuda_of(call->device)->fault};
+    finish_rows<<<(unsigned)h->count, THREADS, 0, hil_cuda_of(call->device)->stream>>>(s);
     return hil_cuda_launched(call->device, "head");
 }
 

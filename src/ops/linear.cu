@@ -176,8 +176,8 @@ static hil_status back_bias(hil_op_call *call, const sizes *s, float *partial)
 {
     if (s->rows * s->n > 0) {
         dim3 grid(hil_blocks(s->n, BIAS_COLS), (unsigned)s->blocks);
-        sum_rows<<<grid, LANES * WARPS, 0, call->device->stream>>>(partial,
-                                                                   hil_view_of(&call->dout[0]), *s);
+        sum_rows<<<grid, LANES * WARPS, 0, hil_cuda_of(call->device)->stream>>>(
+            partial, hil_view_of(&call->dout[0]), *s);
         HIL_TRY(hil_cuda_launched(call->device, "linear bias"));
     }
     float *sum;

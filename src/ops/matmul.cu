@@ -127,8 +127,9 @@ static cublasStatus_t choose(const hil_device *device, plan *p)
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
     if (!bad)
-        bad = cublasLtMatmulAlgoGetHeuristic(device->blas, p->operation, p->first, p->second,
-                                             p->result, p->result, preference, 1, &found, &count);
+        bad = cublasLtMatmulAlgoGetHeuristic(hil_cuda_of(device)->blas, p->operation, p->first,
+                                             p->second, p->result, p->result, preference, 1, &found,
+                                             &count);
     cublasLtMatmulPreferenceDestroy(preference);
     if (!bad && count == 0) bad = CUBLAS_STATUS_NOT_SUPPORTED;
     if (!bad) p->algorithm = found.algo;
@@ -137,10 +138,10 @@ static cublasStatus_t choose(const hil_device *device, plan *p)
 
 static hil_status find_plan(hil_device *device, const hil_cuda_matmul *m, plan **out)
 {
-    plans *all = (plans *)device->matmul.data;
+    plans *all = (plans *)hil_cuda_of(device)->matmul.data;
     if (!all) {
         HIL_TRY(HIL_ALLOC(1, &all));
-        device->matmul = {all, free_plans};
+        hil_cuda_of(device)->matmul = {all, free_plans};
     }
     key k = key_of(m);
     for (size_t i = 0; i < all->count; ++i)
@@ -170,7 +171,8 @@ static hil_status run_empty(hil_device *device, const hil_cuda_matmul *m)
     size_t size = hil_dtype_size(m->c_dtype);
     return hil_cuda_check(device,
                           cudaMemset2DAsync(m->c, (size_t)m->c_stride * size, 0,
-                                            (size_t)m->n * size, (size_t)m->m, device->stream),
+                                            (size_t)m->n * size, (size_t)m->m,
+                                            hil_cuda_of(device)->stream),
                           "clear a matrix");
 }
 
@@ -187,9 +189,10 @@ hil_status hil_cuda_matmul_run(hil_device *device, const hil_cuda_matmul *m)
                                  "add a bias"));
     float one = 1, beta = m->add ? 1 : 0;
     return hil_cublas_check(device,
-                            cublasLtMatmul(device->blas, p->operation, &one, m->b.data, p->first,
-                                           m->a.data, p->second, &beta, m->c, p->result, m->c,
-                                           p->result, &p->algorithm, device->workspace,
-                                           HIL_CUDA_WORKSPACE, device->stream),
+                            cublasLtMatmul(hil_cuda_of(device)->blas, p->operation, &one, m->b.data,
+                                           p->first, m->a.data, p->second, &beta, m->c, p->result,
+                                           m->c, p->result, &p->algorithm,
+                                           hil_cuda_of(device)->workspace, HIL_CUDA_WORKSPACE,
+                                           hil_cuda_of(device)->stream),
                             "multiply matrices");
 }

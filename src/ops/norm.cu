@@ -303,9 +303,9 @@ template <bool CENTERED>
 static hil_status launch(const hil_op_call *call, const norm_job &j, bool back)
 {
     if (back)
-        launch_backward<CENTERED>(j, call->device->stream);
+        launch_backward<CENTERED>(j, hil_cuda_of(call->device)->stream);
     else
-        launch_forward<CENTERED>(j, call->device->stream);
+        launch_forward<CENTERED>(j, hil_cuda_of(call->device)->stream);
     return hil_cuda_launched(call->device, call->op->name);
 }
 

@@ -97,7 +97,7 @@ static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil
     if (r.group < 1) r.group = 1;
     for (int i = 0; i < r.half; ++i) r.frequency[i] = attr->frequency[i];
     size_t shared = (size_t)(r.group * 2 * r.half) * sizeof(float);
-    rotate<<<hil_blocks(r.rows, r.group), THREADS, shared, call->device->stream>>>(r);
+    rotate<<<hil_blocks(r.rows, r.group), THREADS, shared, hil_cuda_of(call->device)->stream>>>(r);
     return hil_cuda_launched(call->device, "rope");
 }
 

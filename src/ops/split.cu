@@ -44,7 +44,7 @@ static hil_status run(const hil_op_call *call, const hil_tensor *whole, const hi
     for (int i = 0; i < call->outs; ++i) s.part[i] = hil_view_of(&part[i]);
     int64_t threads = s.rows * s.parts * s.runs;
     if (threads == 0) return HIL_OK;
-    copy_runs<<<hil_blocks(threads, THREADS), THREADS, 0, call->device->stream>>>(s);
+    copy_runs<<<hil_blocks(threads, THREADS), THREADS, 0, hil_cuda_of(call->device)->stream>>>(s);
     return hil_cuda_launched(call->device, "split");
 }
 

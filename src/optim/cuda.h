@@ -9,14 +9,16 @@ extern "C" {
 #include "device/cuda.h"
 #include "optim/rule.h"
 
+/* `rule` of its update is a hil_sweep_rule. */
+extern const hil_device_math hil_cuda_math;
+
 /* Like hil_rule_update, for a block of any length in the GPU's memory that begins at a multiple of
    HIL_CODEC_GROUP; queued. */
-hil_status hil_cuda_update(hil_device *device, const hil_rule *rule, const hil_rule_step *step,
-                           const hil_block *block);
-
-/* Like hil_block_square for each HIL_BLOCK elements of `block` in turn: lane (blocks, HIL_SQUARES)
-   lies on the GPU and is added to. */
-hil_status hil_cuda_square(hil_device *device, const hil_block *block, double *lane);
+hil_status hil_cuda_update(hil_device *device, hil_stream stream, const hil_rule *rule,
+                           const hil_rule_step *step, const hil_block *block);
+/* See hil_device_math. */
+hil_status hil_cuda_square(hil_device *device, hil_stream stream, const hil_block *block,
+                           int64_t first, double *lanes);
 
 #ifdef __cplusplus
 }

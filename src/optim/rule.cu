@@ -161,18 +161,19 @@ static __global__ void __launch_bounds__(THREADS)
 
 #define GROUP_BLOCKS 1056 /* eight for each multiprocessor of the largest GPUs */
 
-hil_status hil_cuda_update(hil_device *device, const hil_rule *rule, const hil_rule_step *step,
-                           const hil_block *block)
+hil_status hil_cuda_update(hil_device *device, hil_stream stream, const hil_rule *rule,
+                           const hil_rule_step *step, const hil_block *block)
 {
     if (block->count == 0 || block->gradients == 0) return HIL_OK;
+    cudaStream_t on = hil_cuda_stream(device, stream);
     if (rule->kind == HIL_ADAMW8BIT) {
         int64_t groups = (block->count + HIL_Q8_GROUP - 1) / HIL_Q8_GROUP;
         unsigned blocks = hil_blocks(groups, WARPS);
         if (blocks > GROUP_BLOCKS) blocks = GROUP_BLOCKS;
-        update_8bit<<<blocks, THREADS, 0, device->stream>>>(*block, *step, groups);
+        update_8bit<<<blocks, THREADS, 0, on>>>(*block, *step, groups);
     } else {
         unsigned blocks = hil_blocks(block->count, THREADS * HIL_WIDE);
-        update_plain<<<blocks, THREADS, 0, device->stream>>>(*block, *step, rule->kind == HIL_LION);
+        update_plain<<<blocks, THREADS, 0, on>>>(*block, *step, rule->kind == HIL_LION);
     }
     return hil_cuda_launched(device, rule->name);
 }
@@ -180,18 +181,22 @@ hil_status hil_cuda_update(hil_device *device, const hil_rule *rule, const hil_r
 #define RUN (HIL_SQUARES * HIL_WIDE) /* elements that the threads of a block load at once */
 
 /* A thread adds its lane of one block in order, as the CPU does. It loads HIL_WIDE neighbours,
-   which go to their lanes through shared memory. */
+   which go to their lanes through shared memory. Blocks are those of the member, of which `b` has
+   the elements from `first` on. */
 static __global__ void __launch_bounds__(THREADS)
-    square(const hil_block b, double *lane, const int64_t blocks)
+    square(const hil_block b, const int64_t first, double *lanes, const int64_t blocks)
 {
     __shared__ float4 shared[THREADS / HIL_SQUARES][RUN / 4];
     float *run = (float *)shared[threadIdx.x / HIL_SQUARES];
     int64_t block = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / HIL_SQUARES;
     int mine = threadIdx.x % HIL_SQUARES;
     bool exists = block < blocks;
-    int64_t end = exists ? (block + 1) * HIL_BLOCK : 0, at = block * HIL_BLOCK + mine * HIL_WIDE;
+    int64_t number = first / HIL_BLOCK + block;
+    int64_t at = number * HIL_BLOCK - first, end = exists ? at + HIL_BLOCK : 0;
+    if (at < 0) at = 0;
     if (end > b.count) end = b.count;
-    double sum = exists ? lane[block * HIL_SQUARES + mine] : 0;
+    at += mine * HIL_WIDE;
+    double *lane = &lanes[number * HIL_SQUARES + mine], sum = exists ? *lane : 0;
     for (int turn = 0; turn < HIL_BLOCK / RUN; ++turn, at += RUN) {
         float g[HIL_WIDE];
         sum_gradients(b, at, hil_wide_count(end - at), g); /* zeros beyond the end */
@@ -205,14 +210,15 @@ static __global__ void __launch_bounds__(THREADS)
             sum += x * x;
         }
     }
-    if (exists) lane[block * HIL_SQUARES + mine] = sum;
+    if (exists) *lane = sum;
 }
 
-hil_status hil_cuda_square(hil_device *device, const hil_block *block, double *lane)
+hil_status hil_cuda_square(hil_device *device, hil_stream stream, const hil_block *block,
+                           int64_t first, double *lanes)
 {
     if (block->count == 0 || block->gradients == 0) return HIL_OK;
-    int64_t blocks = (block->count + HIL_BLOCK - 1) / HIL_BLOCK;
-    square<<<hil_blocks(blocks * HIL_SQUARES, THREADS), THREADS, 0, device->stream>>>(*block, lane,
-                                                                                      blocks);
+    int64_t blocks = (first + block->count - 1) / HIL_BLOCK - first / HIL_BLOCK + 1;
+    square<<<hil_blocks(blocks * HIL_SQUARES, THREADS), THREADS, 0,
+             hil_cuda_stream(device, stream)>>>(*block, first, lanes, blocks);
     return hil_cuda_launched(device, "square gradients");
 }

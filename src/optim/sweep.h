@@ -22,7 +22,7 @@ typedef struct hil_sweep_rule {
     const hil_rule *rule;
     hil_rule_step step[2]; /* without and with weight decay */
 } hil_sweep_rule;
-_Static_assert(sizeof(hil_sweep_rule) <= HIL_RULE_BYTES, "the store keeps a copy");
+static_assert(sizeof(hil_sweep_rule) <= HIL_RULE_BYTES, "the store keeps a copy");
 
 /* Starts the update of every parameter that has a gradient; see hil_store_update. */
 hil_status hil_sweep_update(hil_store *store, const hil_optimizer *optimizer,

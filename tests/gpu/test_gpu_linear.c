@@ -84,8 +84,8 @@ static void check_fault(void)
     CHECK(weight);
     s.quiet = true;
     CHECK_OK(hil_cuda_forward(&s.call));
-    CHECK_FAILS(hil_cuda_wait(gpu), HIL_ERR_INPUT, "id -5 is outside the table of 8 rows");
-    CHECK_OK(hil_cuda_wait(gpu));
+    CHECK_FAILS(gpu->engine->finish(gpu), HIL_ERR_INPUT, "id -5 is outside the table of 8 rows");
+    CHECK_OK(gpu->engine->finish(gpu));
     gpu_release(&s, s.lent);
     s.lent = NULL;
     gpu_free(&s);

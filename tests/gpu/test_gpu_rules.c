@@ -86,8 +86,13 @@ static void check_rule(const hil_rule *rule, hil_dtype dtype, int64_t count, int
                                  .eps = 1e-8f,
                                  .factor = 0.37f};
         hil_rule_update(rule, &numbers, &at_cpu);
-        CHECK_OK(hil_cuda_update(gpu, rule, &numbers, &at_gpu));
+        CHECK_OK(hil_cuda_update(gpu, HIL_STREAM_UPDATE, rule, &numbers, &at_gpu));
     }
+    hil_event *updated;
+    CHECK_OK(gpu->engine->create_event(gpu, &updated));
+    CHECK_OK(gpu->engine->record(gpu, HIL_STREAM_UPDATE, updated));
+    CHECK_OK(gpu->engine->follow(gpu, HIL_STREAM_COMPUTE, updated));
+    gpu->engine->destroy_event(gpu, updated);
     for (int i = 0; i < 4; ++i) {
         char *got = gpu_read(&side, there.array[i], there.bytes[i]);
         for (size_t b = 0; b < cpu.bytes[i]; ++b) {
@@ -104,7 +109,32 @@ static void check_rule(const hil_rule *rule, hil_dtype dtype, int64_t count, int
     }
 }
 
-static void check_squares(hil_dtype dtype, int64_t count, int gradients)
+/* In pieces that end where the budgets of a run would have them. */
+static void square_on_gpu(const hil_block *whole, int64_t piece, double *lanes)
+{
+    for (int64_t first = 0; first < whole->count; first += piece) {
+        hil_block part = *whole;
+        part.count = whole->count - first < piece ? whole->count - first : piece;
+        for (int u = 0; u < part.gradients; ++u)
+            part.gradient[u] =
+                (const char *)part.gradient[u] + (size_t)first * hil_dtype_size(part.dtype);
+        CHECK_OK(gpu->math->square(gpu, HIL_STREAM_COMPUTE, &part, first, lanes));
+    }
+}
+
+static void square_on_cpu(const hil_block *whole, double *lanes)
+{
+    for (int64_t first = 0; first < whole->count; first += HIL_BLOCK) {
+        hil_block part = *whole;
+        part.count = whole->count - first < HIL_BLOCK ? whole->count - first : HIL_BLOCK;
+        for (int u = 0; u < part.gradients; ++u)
+            part.gradient[u] =
+                (const char *)part.gradient[u] + (size_t)first * hil_dtype_size(part.dtype);
+        hil_block_square(&part, lanes + first / HIL_BLOCK * HIL_SQUARES);
+    }
+}
+
+static void check_squares(hil_dtype dtype, int64_t count, int gradients, int64_t piece)
 {
     gpu_side side = {.device = gpu};
     state cpu = {0}, there;
@@ -115,33 +145,75 @@ static void check_squares(hil_dtype dtype, int64_t count, int gradients)
         there.array[i] = gpu_memory(&side, cpu.array[i], cpu.bytes[i]);
     int64_t blocks = (count + HIL_BLOCK - 1) / HIL_BLOCK;
     size_t bytes = (size_t)blocks * HIL_SQUARES * sizeof(double);
-    double *want = malloc(bytes);
+    double *want = malloc(bytes), *shared;
     for (int64_t i = 0; i < blocks * HIL_SQUARES; ++i) want[i] = gpu_random();
-    double *lane = gpu_memory(&side, want, bytes);
+    double *lanes = gpu_memory(&side, want, bytes);
     hil_block at_gpu = block_of(&there, count, dtype, gradients);
-    CHECK_OK(hil_cuda_square(gpu, &at_gpu, lane));
-    for (int64_t b = 0; b < blocks; ++b) {
-        hil_block part = block_of(&cpu, count, dtype, gradients);
-        part.count = count - b * HIL_BLOCK < HIL_BLOCK ? count - b * HIL_BLOCK : HIL_BLOCK;
-        for (int u = 0; u < gradients; ++u)
-            part.gradient[u] =
-                (const char *)part.gradient[u] + (size_t)(b * HIL_BLOCK) * hil_dtype_size(dtype);
-        hil_block_square(&part, want + b * HIL_SQUARES);
-    }
-    double *got = gpu_read(&side, lane, bytes);
+    hil_block at_cpu = block_of(&cpu, count, dtype, gradients);
+    square_on_gpu(&at_gpu, piece, lanes);
+    square_on_cpu(&at_cpu, want);
+    double *got = gpu_read(&side, lanes, bytes);
     for (int64_t i = 0; i < blocks * HIL_SQUARES; ++i) CHECK(got[i] == want[i]);
+    CHECK_OK(gpu->engine->share(gpu, (size_t)blocks * sizeof(double), (void **)&shared));
+    CHECK_OK(gpu->math->squared(gpu, HIL_STREAM_COMPUTE, lanes, blocks, shared));
+    CHECK_OK(gpu->engine->finish(gpu));
+    for (int64_t b = 0; b < blocks; ++b) {
+        double sum = 0;
+        for (int i = 0; i < HIL_SQUARES; ++i) sum += want[b * HIL_SQUARES + i];
+        CHECK(shared[b] == sum);
+    }
+    gpu->engine->unshare(gpu, shared);
     free(got);
     free(want);
-    gpu_release(&side, lane);
+    gpu_release(&side, lanes);
     for (int i = 0; i < 4 + HIL_USES; ++i) {
         free(cpu.array[i]);
         if (i >= 4) gpu_release(&side, there.array[i]);
     }
 }
 
+/* Sums rounded to a dtype, and parts of several ranks added: what the CPU's conversions give. */
+static void check_sums(hil_dtype dtype, int64_t count, int ranks)
+{
+    gpu_side side = {.device = gpu};
+    size_t size = hil_dtype_size(dtype), bytes = (size_t)count * size;
+    float *sum = malloc((size_t)count * 4 * (size_t)ranks), *one = malloc((size_t)count * 4);
+    char *parts = malloc(bytes * (size_t)ranks), *want = malloc(bytes);
+    for (int64_t i = 0; i < count * ranks; ++i) sum[i] = random_number();
+    hil_from_f32(parts, sum, dtype, count * ranks);
+    void *out = gpu_memory(&side, NULL, bytes);
+    hil_tensor tensor = {dtype, {1, {count}}, out};
+    float *sum_there = gpu_memory(&side, sum, (size_t)count * 4);
+    void *parts_there = gpu_memory(&side, parts, bytes * (size_t)ranks);
+
+    CHECK_OK(gpu->math->round(gpu, HIL_STREAM_COMPUTE, &tensor, sum_there));
+    char *got = gpu_read(&side, out, bytes);
+    CHECK(memcmp(got, parts, bytes) == 0);
+    free(got);
+
+    hil_to_f32(sum, parts, dtype, count);
+    for (int r = 1; r < ranks; ++r) {
+        hil_to_f32(one, parts + (size_t)r * bytes, dtype, count);
+        for (int64_t i = 0; i < count; ++i) sum[i] += one[i];
+    }
+    hil_from_f32(want, sum, dtype, count);
+    CHECK_OK(gpu->math->reduce(gpu, HIL_STREAM_COMPUTE, &tensor, parts_there, ranks));
+    got = gpu_read(&side, out, bytes);
+    CHECK(memcmp(got, want, bytes) == 0);
+    free(got);
+    gpu_release(&side, out);
+    gpu_release(&side, sum_there);
+    gpu_release(&side, parts_there);
+    free(sum);
+    free(one);
+    free(parts);
+    free(want);
+}
+
 int main(void)
 {
     gpu_begin();
+    gpu->math = &hil_cuda_math;
     for (int r = 0; r < HIL_RULES; ++r)
         for (int d = HIL_F32; d <= HIL_F16; ++d)
             for (int gradients = 1; gradients <= HIL_USES; gradients += 2) {
@@ -151,8 +223,10 @@ int main(void)
             }
     for (int d = HIL_F32; d <= HIL_F16; ++d)
         for (int gradients = 1; gradients <= HIL_USES; gradients += 3) {
-            check_squares((hil_dtype)d, 200003, gradients);
-            check_squares((hil_dtype)d, 100, gradients);
+            check_squares((hil_dtype)d, 200003, gradients, 200003);
+            check_squares((hil_dtype)d, 200003, gradients, 256 * 100);
+            check_squares((hil_dtype)d, 100, gradients, 256);
+            check_sums((hil_dtype)d, 10001, gradients);
         }
     gpu_end();
     return 0;

@@ -5,6 +5,7 @@
 #include "base/text.h"
 
 #define ALIGN 64
+#define DEVICE_ALIGN 256 /* what kernels read fastest */
 
 struct hil_buffers {
     hil_links *links;
@@ -22,10 +23,10 @@ hil_status hil_buffers_create(hil_buffers **out, hil_tiers *tiers, size_t bytes)
     buffers->links = tiers->links;
     buffers->bytes = bytes;
     buffers->budget = tiers->device_bytes;
-    HIL_TRY_DONE(hil_region_create(&buffers->region, bytes, ALIGN));
+    HIL_TRY_DONE(hil_region_create(&buffers->region, bytes, tiers->device ? DEVICE_ALIGN : ALIGN));
     if (bytes)
         HIL_TRY_DONE(hil_tiers_take(tiers, HIL_DEVICE, bytes, "tensors", (void **)&buffers->base));
-    assert((uintptr_t)buffers->base % ALIGN == 0);
+    assert((uintptr_t)buffers->base % DEVICE_ALIGN == 0);
     *out = buffers;
     buffers = NULL;
 done:
@@ -75,7 +76,7 @@ hil_status hil_buffers_take(hil_buffers *buffers, size_t bytes, void **out)
 {
     hil_fence after;
     HIL_TRY(hil_buffers_take_after(buffers, bytes, out, &after));
-    hil_status status = hil_links_wait(buffers->links, &after, HIL_WAIT_MEMORY);
+    hil_status status = hil_links_follow(buffers->links, &after, HIL_WAIT_MEMORY);
     if (status == HIL_OK) return HIL_OK;
     hil_buffers_give_after(buffers, *out, &after);
     *out = NULL;

@@ -26,13 +26,6 @@ bool hil_links_retired(const hil_links *links, const hil_fence *fence)
     return true;
 }
 
-bool hil_links_ready(const hil_links *links, hil_link link)
-{
-    const hil_queue *queue = &links->queue[link];
-    if (queue->started == queue->submitted) return false;
-    return hil_links_retired(links, &hil_queue_at(queue, queue->started + 1)->job.after);
-}
-
 void hil_links_retire(hil_links *links, const hil_job *job, double start, double end)
 {
     uint64_t bytes = job->bytes;
@@ -91,17 +84,41 @@ static void account_add(hil_account *account, const hil_job *job)
         account->to_host += copied;
 }
 
+/* The mark behind what a device was told so far covers all that it was told to follow. */
+static hil_status mark(hil_links *links, uint64_t *number)
+{
+    hil_queue *queue = &links->queue[HIL_LINK_COMPUTE];
+    HIL_TRY(queue_reserve(queue));
+    HIL_TRY(hil_links_record(links));
+    hil_queued *queued = hil_queue_at(queue, ++queue->submitted);
+    for (int i = 0; i < HIL_LINKS; ++i) queued->covers.after[i] = links->queue[i].known;
+    queued->covers.after[HIL_LINK_COMPUTE] = *number = ++queue->started;
+    links->engine->submitted(links, HIL_LINK_COMPUTE);
+    return HIL_OK;
+}
+
+/* Whether computing and the job can touch the same memory of the device. */
+static bool meets_computing(const hil_job *job)
+{
+    for (int i = 0; i < job->parts; ++i)
+        if (job->part[i].kind == HIL_PART_COPY) return true;
+    return job->run != NULL;
+}
+
 static hil_status submit(hil_links *links, const hil_job *job, hil_fence *fence)
 {
     hil_queue *queue = &links->queue[job->link];
+    hil_fence before = job->after, covers = {0};
     HIL_TRY(queue_reserve(queue));
+    if (links->device && meets_computing(job))
+        HIL_TRY(mark(links, &before.after[HIL_LINK_COMPUTE]));
     uint64_t n = queue->submitted + 1;
     hil_queued *queued = hil_queue_at(queue, n);
-    hil_fence before = job->after, covers = {0};
+    queued->job = *job;
+    queued->job.after = before;
     if (before.after[job->link] < queue->submitted) before.after[job->link] = queue->submitted;
     join_covers(links, &before, &covers);
     covers.after[job->link] = n;
-    queued->job = *job;
     queued->covers = covers;
     for (int i = 0; i < job->parts; ++i)
         if (job->part[i].kind != HIL_PART_COPY) queued->extent[i] = *job->part[i].disk;
@@ -129,36 +146,57 @@ static hil_status wait_for(hil_links *links, const hil_fence *fence, double *sec
     return links->status == HIL_OK ? HIL_OK : hil_fail(links->status, "%s", links->message);
 }
 
-hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
+/* With the lock held. */
+static hil_status follow(hil_links *links, const hil_fence *fence, double *seconds)
+{
+    hil_status status = hil_links_follow_streams(links, fence, seconds);
+    set_known(links, fence);
+    if (links->status != HIL_OK) return hil_fail(links->status, "%s", links->message);
+    return status;
+}
+
+static void account_wait(hil_links *links, hil_wait_reason reason, double seconds)
 {
     static const char *const name[HIL_WAITS] = {"weights", "update", "activations", "gradients",
                                                 "memory"};
+    links->account.wait[reason] += seconds;
+    if (!links->timeline || seconds <= 0) return;
+    double now = links->engine->now(links);
+    hil_timeline_add(links->timeline, HIL_TRACK_WAIT, name[reason], now - seconds, now, 0);
+}
+
+hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
+{
     double seconds;
     pthread_mutex_lock(&links->lock);
     hil_status status = wait_for(links, fence, &seconds);
-    links->account.wait[reason] += seconds;
-    if (links->timeline && seconds > 0) {
-        double now = links->engine->now(links);
-        hil_timeline_add(links->timeline, HIL_TRACK_WAIT, name[reason], now - seconds, now, 0);
-    }
+    account_wait(links, reason, seconds);
     pthread_mutex_unlock(&links->lock);
     return status;
 }
 
 hil_status hil_links_follow(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
 {
-    return hil_links_wait(links, fence, reason);
+    if (!links->device) return hil_links_wait(links, fence, reason);
+    double seconds;
+    pthread_mutex_lock(&links->lock);
+    hil_status status = follow(links, fence, &seconds);
+    account_wait(links, reason, seconds);
+    pthread_mutex_unlock(&links->lock);
+    return status;
 }
 
 hil_status hil_links_drain(hil_links *links)
 {
     hil_fence all;
     double seconds;
+    uint64_t number;
     pthread_mutex_lock(&links->lock);
+    hil_status marked = links->device ? mark(links, &number) : HIL_OK;
     for (int i = 0; i < HIL_LINKS; ++i) all.after[i] = links->queue[i].submitted;
     hil_status status = wait_for(links, &all, &seconds);
     pthread_mutex_unlock(&links->lock);
-    return status;
+    return status == HIL_OK ? marked : status;
 }
 
 void hil_links_set_failed(hil_links *links, void (*failed)(void *context, hil_status status),
@@ -213,6 +251,9 @@ hil_status hil_links_create(hil_links **out, const hil_links_options *options)
     links->disk = options->disk;
     links->engine = options->speeds ? &hil_links_virtual : &hil_links_threads;
     if (options->speeds) links->speeds = *options->speeds;
+    if (!options->speeds) links->device = options->device;
+    links->device_base = options->device_base;
+    links->device_bytes = options->device_bytes;
     pthread_mutex_init(&links->lock, NULL);
     hil_status status = links->engine->create(links);
     if (status == HIL_OK)

@@ -17,8 +17,9 @@
    himself. With the CPU both are the same.
 
    Copies to and from the device, and `run` of jobs with `queues`, go to the link's stream and
-   follow one another there by events; jobs that need the CPU or a drive wait on the clock. The
-   rehearsal's clock is that of computing, so it needs to know nothing of this. */
+   follow one another there by events; jobs that need the CPU or a drive wait on the clock. Jobs
+   that only use host memory and drives need not wait for what was told, since only copies connect
+   them with it. The rehearsal's clock is that of computing, so it needs to know nothing of this. */
 
 typedef struct hil_links hil_links; /* owns its threads and queues; borrows the disk */
 
@@ -26,6 +27,8 @@ typedef struct hil_links_options {
     hil_disk *disk;           /* NULL: none; otherwise open, unless it rehearses */
     const hil_speeds *speeds; /* not NULL: a rehearsal by these speeds, which are copied */
     hil_device *device;       /* borrowed; NULL: the CPU computes. See [Note: streams] */
+    const void *device_base;  /* its arena: which copies are the device's */
+    size_t device_bytes;
 } hil_links_options;
 hil_status hil_links_create(hil_links **out, const hil_links_options *options);
 /* Ends at once what can be ended; waits for what is in flight. */

@@ -13,12 +13,14 @@ typedef struct hil_queued {
     hil_job job;                      /* part[i].disk points nowhere */
     hil_extent extent[HIL_JOB_PARTS]; /* of the parts that have one */
     hil_fence covers;                 /* what is certainly over when this job is */
+    bool streams;                     /* goes to the link's stream of the device as a whole */
 } hil_queued;
 
 /* [Note: known]
-   A queue keeps a job until the caller has waited for something that implies its end, even though
-   the job may be long over. So how long queues get, and with it every allocation, follows from the
-   order of calls and not from timing. */
+   A queue keeps a job until the caller has waited for or followed something that implies its end,
+   even though the job may be long over. So how long queues get, and with it every allocation,
+   follows from the order of calls and not from timing. By then the job was started, at least: a
+   follow waits until what it follows is on a stream, and that is after what it covers. */
 typedef struct hil_queue {
     hil_queued *ring; /* job n at n % capacity, for n in (known, submitted] */
     uint64_t capacity;
@@ -41,6 +43,9 @@ struct hil_links {
     const hil_links_engine *engine;
     void *state; /* the engine's */
     hil_disk *disk;
+    hil_device *device; /* NULL: the CPU, or a rehearsal */
+    const char *device_base;
+    size_t device_bytes;
     hil_speeds speeds;
     pthread_mutex_t lock; /* of everything below */
     hil_queue queue[HIL_LINKS];
@@ -59,10 +64,15 @@ static inline hil_queued *hil_queue_at(const hil_queue *queue, uint64_t n)
 
 /* With the lock held. */
 bool hil_links_retired(const hil_links *links, const hil_fence *fence);
-/* Whether the next job of the link can start. */
-bool hil_links_ready(const hil_links *links, hil_link link);
 /* A job of the link is over: books it. Its time on the link began at `start`. */
 void hil_links_retire(hil_links *links, const hil_job *job, double start, double end);
+
+/* links_streams.c, with a device and the lock held, which they may let go for a while. */
+/* A mark behind all computing told so far, when there is room for it in the queue. */
+hil_status hil_links_record(hil_links *links);
+/* Computing told from now on begins after the fence; *seconds: how long it took until it could be
+   told so. */
+hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence, double *seconds);
 
 /* Bytes of a job. */
 uint64_t hil_job_bytes(const hil_job *job, hil_part_kind kind);

@@ -1,6 +1,7 @@
 /* links_threads.c - a thread for each link executes its jobs; a second one of links that use the
-   disk waits for the drives and checks what they gave, so that the next job starts when it can. */
-#include "tier/links_engine.h"
+   disk or a device waits for those and checks what drives gave, so that the next job starts when it
+   can. */
+#include "tier/links_threads.h"
 
 #include "base/clock.h"
 
@@ -13,43 +14,8 @@
    busy, and not so much that what another link needs soon waits for long. */
 #define FLIGHT_BYTES ((uint64_t)48 << 20)
 
-/* A job that was started and is not retired. */
-typedef struct flight {
-    hil_queued queued;
-    int transfers;
-    hil_disk_transfer transfer[HIL_JOB_PARTS];
-    double start;
-} flight;
-
-typedef struct worker {
-    hil_links *links;
-    hil_link link;
-    int threads;
-    pthread_t thread[2]; /* starts, retires */
-    bool alone;          /* the first one does both */
-    bool ended;          /* the first one has */
-    pthread_cond_t wake, issue;
-    uint64_t issued; /* jobs whose transfers are on their way */
-    flight flight[HIL_LINK_FLIGHTS];
-    uint64_t disk_bytes; /* of jobs in flight */
-    double marked;       /* busy until here is booked */
-} worker;
-
-/* Somebody in hil_links_wait. */
-typedef struct waiter {
-    const hil_fence *fence;
-    pthread_cond_t wake;
-    struct waiter *next;
-} waiter;
-
-typedef struct workers {
-    worker worker[HIL_LINKS];
-    waiter *waiters;
-    bool stopping;
-} workers;
-
-/* The first failure of all, from any thread; the lock is not held. */
-static void keep_failure(hil_links *links, hil_status status)
+/* The first failure of all, from any thread. */
+void hil_links_keep_failure(hil_links *links, hil_status status)
 {
     pthread_mutex_lock(&links->lock);
     bool first = links->status == HIL_OK;
@@ -63,7 +29,7 @@ static void keep_failure(hil_links *links, hil_status status)
     if (failed) failed(context, status);
 }
 
-static hil_status start_disk_parts(hil_links *links, flight *f)
+static hil_status start_disk_parts(hil_links *links, hil_flight *f)
 {
     for (int i = 0; i < f->queued.job.parts; ++i) {
         const hil_part *part = &f->queued.job.part[i];
@@ -81,37 +47,73 @@ static hil_status start_disk_parts(hil_links *links, flight *f)
     return HIL_OK;
 }
 
-/* The disk's part goes on while the thread does the rest. */
-static hil_status start_job(hil_links *links, flight *f)
+/* The disk's part goes on while the thread does the rest; so do copies of the device. */
+static hil_status start_job(hil_worker *w, hil_flight *f)
 {
+    hil_links *links = w->links;
+    hil_device *device = links->device;
     const hil_job *job = &f->queued.job;
-    f->transfers = 0;
+    bool streams = false;
     HIL_TRY(start_disk_parts(links, f));
-    for (int i = 0; i < job->parts; ++i)
-        if (job->part[i].kind == HIL_PART_COPY)
+    for (int i = 0; i < job->parts; ++i) {
+        if (hil_part_streams(links, &job->part[i]))
+            streams = true;
+        else if (job->part[i].kind == HIL_PART_COPY)
             memcpy(job->part[i].to, job->part[i].from, job->part[i].bytes);
-    return job->run ? job->run(job->context, job->index) : HIL_OK;
+    }
+    if (streams) {
+        HIL_TRY(hil_flight_queue(w, f, &(hil_follows){0}));
+        if (job->run && !job->queues) HIL_TRY(device->engine->wait(device, f->end.event));
+    }
+    return job->run && !(streams && job->queues) ? job->run(job->context, job->index) : HIL_OK;
 }
 
-static void finish_job(hil_links *links, flight *f)
+static void finish_job(hil_links *links, hil_flight *f)
 {
     for (int i = 0; i < f->transfers; ++i) {
         hil_status status = hil_disk_wait(links->disk, &f->transfer[i]);
-        if (status != HIL_OK) keep_failure(links, status);
+        if (status != HIL_OK) hil_links_keep_failure(links, status);
+    }
+    if (f->recorded) {
+        hil_status status = links->device->engine->wait(links->device, f->end.event);
+        if (status != HIL_OK) hil_links_keep_failure(links, status);
     }
     for (int i = 0; i < f->queued.job.parts; ++i)
         if (f->queued.job.part[i].kind != HIL_PART_COPY)
             hil_disk_release(links->disk, &f->queued.extent[i]);
 }
 
-/* After a job retired: those who waited for it. */
-static void wake_others(hil_links *links)
+static bool satisfied(const hil_links *links, const hil_fence *fence, bool follows)
 {
-    workers *all = links->state;
-    for (waiter *w = all->waiters; w; w = w->next)
-        if (hil_links_retired(links, w->fence)) pthread_cond_signal(&w->wake);
+    return follows ? hil_fence_given(links, fence) : hil_links_retired(links, fence);
+}
+
+static bool uses_disk(hil_link link)
+{
+    return link == HIL_LINK_FETCH || link == HIL_LINK_STASH || link == HIL_LINK_READ ||
+           link == HIL_LINK_WRITE;
+}
+
+/* Whether the next job of the link can start. What runs on the thread comes after all earlier jobs
+   of its link, unless the link uses the disk. */
+static bool ready(const hil_worker *w)
+{
+    const hil_links *links = w->links;
+    const hil_queue *queue = &links->queue[w->link];
+    if (queue->started == queue->submitted) return false;
+    const hil_queued *next = hil_queue_at(queue, queue->started + 1);
+    if (next->streams) return hil_fence_given(links, &next->job.after);
+    if (queue->started > queue->retired && !uses_disk(w->link)) return false;
+    return hil_links_retired(links, &next->job.after);
+}
+
+void hil_links_wake(hil_links *links)
+{
+    hil_workers *all = links->state;
+    for (hil_waiter *w = all->waiters; w; w = w->next)
+        if (satisfied(links, w->fence, w->follows)) pthread_cond_signal(&w->wake);
     for (int i = 0; i < HIL_LINKS; ++i)
-        if (hil_links_ready(links, (hil_link)i)) pthread_cond_signal(&all->worker[i].wake);
+        if (ready(&all->worker[i])) pthread_cond_signal(&all->worker[i].wake);
 }
 
 static uint64_t disk_bytes(const hil_job *job)
@@ -119,52 +121,68 @@ static uint64_t disk_bytes(const hil_job *job)
     return hil_job_bytes(job, HIL_PART_READ) + hil_job_bytes(job, HIL_PART_WRITE);
 }
 
-static bool may_start(const worker *w)
+static bool may_start(const hil_worker *w)
 {
     const hil_queue *queue = &w->links->queue[w->link];
     return queue->started - queue->retired < HIL_LINK_FLIGHTS && w->disk_bytes < FLIGHT_BYTES &&
-           hil_links_ready(w->links, w->link);
+           ready(w);
 }
 
 /* The next job begins; the lock is held before and after. */
-static void take_job(worker *w)
+static void take_job(hil_worker *w)
 {
     hil_links *links = w->links;
-    const workers *all = links->state;
+    const hil_workers *all = links->state;
     hil_queue *queue = &links->queue[w->link];
-    flight *f = &w->flight[queue->started % HIL_LINK_FLIGHTS];
+    hil_flight *f = &w->flight[queue->started % HIL_LINK_FLIGHTS];
     f->queued = *hil_queue_at(queue, ++queue->started);
     f->transfers = 0;
+    f->recorded = false;
     w->disk_bytes += disk_bytes(&f->queued.job);
-    bool skip = links->status != HIL_OK || all->stopping;
+    bool skip = links->status != HIL_OK || all->stopping, streams = f->queued.streams && !skip;
+    hil_follows follows = {0};
+    if (streams) hil_follows_begin(links, &f->queued.job.after, &w->followed, &follows);
     pthread_mutex_unlock(&links->lock);
     f->start = hil_clock_now();
-    hil_status status = skip ? HIL_OK : start_job(links, f);
-    if (status != HIL_OK) keep_failure(links, status);
+    hil_status status = HIL_OK;
+    if (streams)
+        status = hil_flight_queue(w, f, &follows);
+    else if (!skip)
+        status = start_job(w, f);
+    if (status != HIL_OK) hil_links_keep_failure(links, status);
     pthread_mutex_lock(&links->lock);
+    hil_follows_end(links, &follows);
     ++w->issued;
+    if (!f->queued.streams) return;
+    w->followed.after[w->link] = w->issued;
+    hil_links_wake(links);
 }
 
 /* Waits for the oldest job that began; the lock is held before and after. */
-static void retire_job(worker *w)
+static void retire_job(hil_worker *w)
 {
     hil_links *links = w->links;
-    flight *f = &w->flight[links->queue[w->link].retired % HIL_LINK_FLIGHTS];
+    hil_flight *f = &w->flight[links->queue[w->link].retired % HIL_LINK_FLIGHTS];
     pthread_mutex_unlock(&links->lock);
     finish_job(links, f);
     double end = hil_clock_now();
     pthread_mutex_lock(&links->lock);
-    hil_links_retire(links, &f->queued.job, f->start > w->marked ? f->start : w->marked, end);
+    while (f->end.users) pthread_cond_wait(&w->issue, &links->lock);
+    double start = f->start > w->marked ? f->start : w->marked;
+    double free = f->queued.streams ? hil_flight_free(links, f) : 0;
+    if (start < free) start = free < end ? free : end;
+    f->end.over = end;
+    hil_links_retire(links, &f->queued.job, start, end);
     w->marked = end;
     w->disk_bytes -= disk_bytes(&f->queued.job);
-    wake_others(links);
+    hil_links_wake(links);
 }
 
 static void *start_jobs(void *argument)
 {
-    worker *w = argument;
+    hil_worker *w = argument;
     hil_links *links = w->links;
-    const workers *all = links->state;
+    const hil_workers *all = links->state;
     const hil_queue *queue = &links->queue[w->link];
     pthread_mutex_lock(&links->lock);
     while (!all->stopping || queue->started < queue->submitted) {
@@ -186,7 +204,7 @@ static void *start_jobs(void *argument)
 
 static void *retire_jobs(void *argument)
 {
-    worker *w = argument;
+    hil_worker *w = argument;
     hil_links *links = w->links;
     const hil_queue *queue = &links->queue[w->link];
     pthread_mutex_lock(&links->lock);
@@ -202,28 +220,38 @@ static void *retire_jobs(void *argument)
 
 static void submitted(hil_links *links, hil_link link)
 {
-    workers *all = links->state;
+    hil_workers *all = links->state;
     const hil_queue *queue = &links->queue[link];
-    const hil_queued *queued = hil_queue_at(queue, queue->submitted);
+    if (link == HIL_LINK_COMPUTE) {
+        pthread_cond_signal(&all->worker[link].issue);
+        return;
+    }
+    hil_queued *queued = hil_queue_at(queue, queue->submitted);
+    queued->streams = hil_job_streams(links, &queued->job);
     for (int i = 0; i < queued->job.parts; ++i)
         if (queued->job.part[i].kind != HIL_PART_COPY)
             hil_disk_acquire(links->disk, &queued->extent[i]);
     pthread_cond_signal(&all->worker[link].wake);
 }
 
-static double wait_for(hil_links *links, const hil_fence *fence)
+double hil_links_sleep(hil_links *links, const hil_fence *fence, bool follows)
 {
-    workers *all = links->state;
+    hil_workers *all = links->state;
     double start = hil_clock_now();
-    waiter self = {.fence = fence, .next = all->waiters};
+    hil_waiter self = {.fence = fence, .follows = follows, .next = all->waiters};
     pthread_cond_init(&self.wake, NULL);
     all->waiters = &self;
-    while (!hil_links_retired(links, fence)) pthread_cond_wait(&self.wake, &links->lock);
-    waiter **at = &all->waiters;
+    while (!satisfied(links, fence, follows)) pthread_cond_wait(&self.wake, &links->lock);
+    hil_waiter **at = &all->waiters;
     while (*at != &self) at = &(*at)->next;
     *at = self.next;
     pthread_cond_destroy(&self.wake);
     return hil_clock_now() - start;
+}
+
+static double wait_for(hil_links *links, const hil_fence *fence)
+{
+    return hil_links_sleep(links, fence, false);
 }
 
 static void compute(hil_links *links, double seconds)
@@ -238,7 +266,7 @@ static double now(const hil_links *links)
 }
 
 /* Signals stay with the threads of the program. */
-static hil_status start_thread(worker *w, void *(*body)(void *))
+static hil_status start_thread(hil_worker *w, void *(*body)(void *))
 {
     pthread_attr_t attributes;
     sigset_t every, before;
@@ -255,27 +283,26 @@ static hil_status start_thread(worker *w, void *(*body)(void *))
     return HIL_OK;
 }
 
-static bool uses_disk(hil_link link)
-{
-    return link == HIL_LINK_FETCH || link == HIL_LINK_STASH || link == HIL_LINK_READ ||
-           link == HIL_LINK_WRITE;
-}
-
 static hil_status create(hil_links *links)
 {
-    workers *all;
+    hil_workers *all;
     HIL_TRY(HIL_ALLOC(1, &all));
     links->state = all;
     for (int i = 0; i < HIL_LINKS; ++i) {
-        worker *w = &all->worker[i];
+        hil_worker *w = &all->worker[i];
         w->links = links;
         w->link = (hil_link)i;
-        w->alone = !links->disk || !uses_disk(w->link);
+        w->stream = links->device ? hil_stream_of(w->link) : HIL_STREAMS;
+        w->alone = w->stream == HIL_STREAMS && (!links->disk || !uses_disk(w->link));
         pthread_cond_init(&w->wake, NULL);
         pthread_cond_init(&w->issue, NULL);
     }
-    for (int i = 0; i < HIL_LINKS; ++i) {
-        worker *w = &all->worker[i];
+    if (links->device) {
+        HIL_TRY(hil_streams_create(links));
+        HIL_TRY(start_thread(&all->worker[HIL_LINK_COMPUTE], hil_streams_retire_marks));
+    }
+    for (int i = 0; i < HIL_LINK_COMPUTE; ++i) {
+        hil_worker *w = &all->worker[i];
         HIL_TRY(start_thread(w, start_jobs));
         if (!w->alone) HIL_TRY(start_thread(w, retire_jobs));
     }
@@ -284,11 +311,14 @@ static hil_status create(hil_links *links)
 
 static void destroy(hil_links *links)
 {
-    workers *all = links->state;
+    hil_workers *all = links->state;
     if (!all) return;
     pthread_mutex_lock(&links->lock);
     all->stopping = true;
-    for (int i = 0; i < HIL_LINKS; ++i) pthread_cond_signal(&all->worker[i].wake);
+    for (int i = 0; i < HIL_LINKS; ++i) {
+        pthread_cond_signal(&all->worker[i].wake);
+        pthread_cond_signal(&all->worker[i].issue);
+    }
     pthread_mutex_unlock(&links->lock);
     for (int i = 0; i < HIL_LINKS; ++i)
         for (int t = 0; t < all->worker[i].threads; ++t)
@@ -297,6 +327,7 @@ static void destroy(hil_links *links)
         pthread_cond_destroy(&all->worker[i].wake);
         pthread_cond_destroy(&all->worker[i].issue);
     }
+    if (links->device) hil_streams_destroy(links);
     hil_free(all);
 }
 

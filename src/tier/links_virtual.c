@@ -39,6 +39,13 @@ static running begin(const hil_links *links, const hil_job *job, double clock)
     return r;
 }
 
+/* Whether the next job of the link can start. */
+static bool ready(const hil_links *links, const hil_queue *queue)
+{
+    if (queue->started == queue->submitted) return false;
+    return hil_links_retired(links, &hil_queue_at(queue, queue->started + 1)->job.after);
+}
+
 /* Starts what can start and retires what is done, until nothing changes. */
 static void settle(hil_links *links)
 {
@@ -48,7 +55,7 @@ static void settle(hil_links *links)
         for (int i = 0; i < HIL_LINKS; ++i) {
             running *r = &m->job[i];
             hil_queue *queue = &links->queue[i];
-            if (!r->active && hil_links_ready(links, (hil_link)i)) {
+            if (!r->active && ready(links, queue)) {
                 ++queue->started;
                 *r = begin(links, &hil_queue_at(queue, queue->started)->job, m->clock);
             }

@@ -33,6 +33,7 @@ hil_status hil_parking_create(hil_parking **out, hil_tiers *tiers, hil_buffers *
     if (host_bytes)
         HIL_TRY_DONE(
             hil_tiers_take(tiers, HIL_HOST, host_bytes, "parked tensors", (void **)&p->host_base));
+    HIL_TRY_DONE(hil_tiers_pin(tiers, p->host_base, host_bytes));
     *out = p;
     p = NULL;
 done:
@@ -238,7 +239,7 @@ hil_status hil_parcel_call(hil_parking *p, hil_parcel *parcel)
 hil_status hil_parcel_wait(hil_parking *p, hil_parcel *parcel, hil_wait_reason reason)
 {
     HIL_TRY(hil_parcel_call(p, parcel));
-    return hil_links_wait(p->tiers->links, &parcel->ready, reason);
+    return hil_links_follow(p->tiers->links, &parcel->ready, reason);
 }
 
 static void leave_home(hil_parking *p, hil_parcel *parcel)

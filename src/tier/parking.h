@@ -31,7 +31,7 @@ typedef struct hil_parcel {
 hil_status hil_parcel_send(hil_parking *parking, hil_parcel *parcel, hil_tier home);
 /* Starts the way in; nothing when it is here. The copy at home stays. */
 hil_status hil_parcel_call(hil_parking *parking, hil_parcel *parcel);
-/* Calls it if nobody did, and waits: data may be read. */
+/* Calls it if nobody did: what is computed from now on may read data. */
 hil_status hil_parcel_wait(hil_parking *parking, hil_parcel *parcel, hil_wait_reason reason);
 /* The device's copy was or will be changed: the one at home is forgotten. */
 void hil_parcel_touch(hil_parking *parking, hil_parcel *parcel);

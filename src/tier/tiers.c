@@ -3,7 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "io/align.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -49,6 +51,22 @@ static hil_status open_drives(hil_tiers *tiers, const hil_tiers_options *options
     return hil_disk_open(tiers->disk, tiers->io, options->drive_bytes);
 }
 
+/* The device's arena, or memory like any where the CPU is the device. */
+static hil_status take_arena(hil_tiers *tiers)
+{
+    hil_device *device = tiers->device;
+    if (!device) return map("device", tiers->device_bytes, &tiers->device_base);
+    hil_status status =
+        device->engine->alloc(device, tiers->device_bytes, (void **)&tiers->device_base);
+    if (status != HIL_ERR_MEMORY) return status;
+    char text[32], free[32];
+    return hil_fail(HIL_ERR_MEMORY,
+                    "out of memory: the plan takes %s of %s, which had %s free at the start: give "
+                    "less --device-memory, or end what else uses it",
+                    hil_text_bytes(text, tiers->device_bytes), device->name,
+                    hil_text_bytes(free, device->available));
+}
+
 hil_status hil_tiers_open(hil_tiers *tiers, const hil_tiers_options *options)
 {
     hil_status status = HIL_OK;
@@ -61,17 +79,35 @@ hil_status hil_tiers_open(hil_tiers *tiers, const hil_tiers_options *options)
         tiers->device_base = (char *)NOWHERE;
         tiers->host_base = (char *)(2 * NOWHERE);
     } else {
-        HIL_TRY_DONE(map("device", tiers->device_bytes, &tiers->device_base));
+        HIL_TRY_DONE(take_arena(tiers));
         HIL_TRY_DONE(map("host", tiers->host_bytes, &tiers->host_base));
     }
     HIL_TRY_DONE(hil_region_create(&tiers->device_region, tiers->device_bytes, HIL_IO_ALIGN));
     HIL_TRY_DONE(hil_region_create(&tiers->host_region, tiers->host_bytes, HIL_IO_ALIGN));
     HIL_TRY_DONE(open_drives(tiers, options));
-    HIL_TRY_DONE(hil_links_create(
-        &tiers->links, &(hil_links_options){.disk = tiers->disk, .speeds = options->speeds}));
+    HIL_TRY_DONE(
+        hil_links_create(&tiers->links, &(hil_links_options){.disk = tiers->disk,
+                                                             .speeds = options->speeds,
+                                                             .device = tiers->device,
+                                                             .device_base = tiers->device_base,
+                                                             .device_bytes = tiers->device_bytes}));
 done:
     if (status != HIL_OK) hil_tiers_close(tiers);
     return status;
+}
+
+static void close_memory(hil_tiers *tiers)
+{
+    hil_device *device = tiers->device;
+    if (device && tiers->device_base) {
+        (void)device->engine->finish(device); /* whatever it computes is nobody's */
+        for (size_t i = 0; i < tiers->pinned; ++i)
+            device->engine->unpin(device, tiers->pins[i].memory, tiers->pins[i].bytes);
+        device->engine->free(device, tiers->device_base);
+    } else {
+        unmap(tiers->device_base, tiers->device_bytes);
+    }
+    unmap(tiers->host_base, tiers->host_bytes);
 }
 
 void hil_tiers_close(hil_tiers *tiers)
@@ -81,10 +117,8 @@ void hil_tiers_close(hil_tiers *tiers)
     hil_io_destroy(tiers->io);
     hil_region_destroy(tiers->host_region);
     hil_region_destroy(tiers->device_region);
-    if (!tiers->rehearse) {
-        unmap(tiers->host_base, tiers->host_bytes);
-        unmap(tiers->device_base, tiers->device_bytes);
-    }
+    if (!tiers->rehearse) close_memory(tiers);
+    hil_free(tiers->pins);
     *tiers = (hil_tiers){0};
 }
 
@@ -107,5 +141,49 @@ hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const c
             hil_text_bytes(want, bytes), hil_text_bytes(left, budget - hil_region_used(region)));
     }
     *memory = (device ? tiers->device_base : tiers->host_base) + offset;
+    return HIL_OK;
+}
+
+hil_status hil_tiers_pin(hil_tiers *tiers, void *memory, size_t bytes)
+{
+    if (!tiers->device || tiers->rehearse || bytes == 0) return HIL_OK;
+    uintptr_t offset = (uintptr_t)memory % HIL_IO_ALIGN;
+    hil_pin pin = {.memory = (char *)memory - offset, .bytes = hil_align_up(bytes + offset)};
+    assert(pin.memory >= tiers->host_base &&
+           pin.memory + pin.bytes <= tiers->host_base + hil_align_up(tiers->host_bytes));
+    for (size_t i = 0; i < tiers->pinned; ++i) {
+        const hil_pin *old = &tiers->pins[i];
+        if (pin.memory >= old->memory && pin.memory + pin.bytes <= old->memory + old->bytes)
+            return HIL_OK;
+    }
+    HIL_TRY(HIL_GROW(&tiers->pins, &tiers->pin_capacity, tiers->pin_count + 1));
+    tiers->pins[tiers->pin_count++] = pin;
+    return HIL_OK;
+}
+
+static int by_memory(const void *a, const void *b)
+{
+    const hil_pin *x = a, *y = b;
+    return x->memory < y->memory ? -1 : x->memory > y->memory;
+}
+
+hil_status hil_tiers_pin_all(hil_tiers *tiers)
+{
+    if (tiers->pinned == tiers->pin_count) return HIL_OK;
+    hil_pin *named = tiers->pins + tiers->pinned;
+    size_t count = tiers->pin_count - tiers->pinned, merged = 0;
+    qsort(named, count, sizeof *named, by_memory);
+    for (size_t i = 1; i < count; ++i) {
+        char *end = named[merged].memory + named[merged].bytes;
+        if (named[i].memory > end)
+            named[++merged] = named[i];
+        else if (named[i].memory + named[i].bytes > end)
+            named[merged].bytes += (size_t)(named[i].memory + named[i].bytes - end);
+    }
+    tiers->pin_count = tiers->pinned + merged + 1;
+    for (; tiers->pinned < tiers->pin_count; ++tiers->pinned) {
+        const hil_pin *pin = &tiers->pins[tiers->pinned];
+        HIL_TRY(tiers->device->engine->pin(tiers->device, pin->memory, pin->bytes));
+    }
     return HIL_OK;
 }

@@ -15,6 +15,11 @@ typedef struct hil_tiers_options {
     hil_device *device;       /* borrowed; NULL: the CPU, whose device tier is memory like any */
 } hil_tiers_options;
 
+typedef struct hil_pin {
+    char *memory;
+    size_t bytes;
+} hil_pin;
+
 /* Open data. Memory of a tier is reserved in one piece and touched only as it is used. In a
    rehearsal the bases are addresses that cannot be mapped: offsets work, any access faults. */
 typedef struct hil_tiers {
@@ -26,6 +31,8 @@ typedef struct hil_tiers {
     hil_disk *disk; /* NULL: no drives */
     hil_io *io;
     hil_links *links;
+    hil_pin *pins; /* of the host tier: those that are pinned, then those that were named */
+    size_t pin_count, pin_capacity, pinned;
 } hil_tiers;
 
 hil_status hil_tiers_open(hil_tiers *tiers, const hil_tiers_options *options);
@@ -36,7 +43,8 @@ void hil_tiers_close(hil_tiers *tiers);
 hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const char *what,
                           void **memory);
 /* The device copies from and to this block of the host tier: it is pinned by hil_tiers_pin_all,
-   once for all blocks that were named so far. Nothing without a device. */
+   once for all blocks that were named so far. Naming one again is fine. Nothing without a device.
+ */
 hil_status hil_tiers_pin(hil_tiers *tiers, void *memory, size_t bytes);
 hil_status hil_tiers_pin_all(hil_tiers *tiers);
 

@@ -1,0 +1,222 @@
+/* links_streams.c - jobs on the streams of a device: what follows what by events, and marks in what
+   it was told to compute. */
+#include "tier/links_threads.h"
+
+#include "base/clock.h"
+
+hil_stream hil_stream_of(hil_link link)
+{
+    switch (link) {
+    case HIL_LINK_IN:
+        return HIL_STREAM_IN;
+    case HIL_LINK_OUT:
+        return HIL_STREAM_OUT;
+    case HIL_LINK_READ:
+        return HIL_STREAM_READ;
+    case HIL_LINK_UPDATE:
+        return HIL_STREAM_UPDATE;
+    case HIL_LINK_WRITE:
+        return HIL_STREAM_WRITE;
+    case HIL_LINK_GATHER:
+        return HIL_STREAM_GATHER;
+    case HIL_LINK_REDUCE:
+        return HIL_STREAM_REDUCE;
+    default:
+        return HIL_STREAMS;
+    }
+}
+
+static bool in_arena(const hil_links *links, const void *memory)
+{
+    uintptr_t offset = (uintptr_t)memory - (uintptr_t)links->device_base;
+    return offset < links->device_bytes;
+}
+
+bool hil_part_streams(const hil_links *links, const hil_part *part)
+{
+    return part->kind == HIL_PART_COPY && links->device &&
+           (in_arena(links, part->to) || in_arena(links, part->from));
+}
+
+bool hil_job_streams(const hil_links *links, const hil_job *job)
+{
+    if (!links->device || hil_stream_of(job->link) == HIL_STREAMS) return false;
+    for (int i = 0; i < job->parts; ++i)
+        if (!hil_part_streams(links, &job->part[i])) return false;
+    return job->run ? job->queues : job->parts > 0;
+}
+
+/* Where the end of job or mark n of a link is; NULL: long over, its place is another's. */
+static hil_place *place_of(const hil_links *links, hil_link link, uint64_t n)
+{
+    hil_workers *all = links->state;
+    const hil_queue *queue = &links->queue[link];
+    uint64_t places = link == HIL_LINK_COMPUTE ? HIL_MARKS : HIL_LINK_FLIGHTS;
+    if (n == 0 || queue->started >= n + places) return NULL;
+    if (link == HIL_LINK_COMPUTE) return &all->mark[(n - 1) % HIL_MARKS];
+    return &all->worker[link].flight[(n - 1) % HIL_LINK_FLIGHTS].end;
+}
+
+bool hil_fence_given(const hil_links *links, const hil_fence *fence)
+{
+    const hil_workers *all = links->state;
+    for (int i = 0; i < HIL_LINKS; ++i) {
+        const hil_worker *w = &all->worker[i];
+        uint64_t n = fence->after[i], retired = links->queue[i].retired;
+        if (n <= retired || i == HIL_LINK_COMPUTE) continue;
+        if (n > w->issued) return false;
+        for (uint64_t m = retired; m < n; ++m)
+            if (!w->flight[m % HIL_LINK_FLIGHTS].queued.streams) return false;
+    }
+    return true;
+}
+
+void hil_follows_begin(hil_links *links, const hil_fence *fence, hil_fence *followed,
+                       hil_follows *out)
+{
+    out->count = 0;
+    for (int i = 0; i < HIL_LINKS; ++i) {
+        uint64_t n = fence->after[i];
+        if (n <= followed->after[i]) continue;
+        followed->after[i] = n;
+        if (n <= links->queue[i].retired) continue;
+        hil_place *place = place_of(links, (hil_link)i, n);
+        ++place->users;
+        out->place[out->count++] = place;
+    }
+}
+
+void hil_follows_end(hil_links *links, const hil_follows *follows)
+{
+    hil_workers *all = links->state;
+    bool last = false;
+    for (int i = 0; i < follows->count; ++i) last |= --follows->place[i]->users == 0;
+    for (int i = 0; i < HIL_LINKS && last; ++i) pthread_cond_signal(&all->worker[i].issue);
+}
+
+static hil_status follow_all(const hil_links *links, hil_stream stream, const hil_follows *follows)
+{
+    hil_device *device = links->device;
+    for (int i = 0; i < follows->count; ++i)
+        HIL_TRY(device->engine->follow(device, stream, follows->place[i]->event));
+    return HIL_OK;
+}
+
+static hil_status queue_parts(const hil_worker *w, const hil_job *job)
+{
+    hil_device *device = w->links->device;
+    for (int i = 0; i < job->parts; ++i) {
+        const hil_part *part = &job->part[i];
+        if (hil_part_streams(w->links, part))
+            HIL_TRY(device->engine->copy(device, w->stream, part->to, part->from, part->bytes));
+    }
+    return job->run && job->queues ? job->run(job->context, job->index) : HIL_OK;
+}
+
+hil_status hil_flight_queue(hil_worker *w, hil_flight *flight, const hil_follows *follows)
+{
+    hil_device *device = w->links->device;
+    HIL_TRY(follow_all(w->links, w->stream, follows));
+    hil_status queued = queue_parts(w, &flight->queued.job);
+    /* Also behind what failed in the middle: the rest of it still uses memory. */
+    hil_status status = device->engine->record(device, w->stream, flight->end.event);
+    flight->recorded = status == HIL_OK;
+    return queued == HIL_OK ? status : queued;
+}
+
+double hil_flight_free(const hil_links *links, const hil_flight *flight)
+{
+    double last = 0;
+    for (int i = 0; i < HIL_LINKS; ++i) {
+        const hil_place *place = place_of(links, (hil_link)i, flight->queued.job.after.after[i]);
+        if (place && place->over > last) last = place->over;
+    }
+    return last;
+}
+
+hil_status hil_links_record(hil_links *links)
+{
+    hil_workers *all = links->state;
+    hil_device *device = links->device;
+    uint64_t marks = links->queue[HIL_LINK_COMPUTE].submitted;
+    hil_fence room = {0};
+    if (marks >= HIL_MARKS) room.after[HIL_LINK_COMPUTE] = marks + 1 - HIL_MARKS;
+    if (!hil_links_retired(links, &room)) (void)hil_links_sleep(links, &room, false);
+    hil_event *event = all->mark[marks % HIL_MARKS].event;
+    pthread_mutex_unlock(&links->lock);
+    hil_status status = device->engine->record(device, HIL_STREAM_COMPUTE, event);
+    pthread_mutex_lock(&links->lock);
+    return status;
+}
+
+hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence, double *seconds)
+{
+    hil_workers *all = links->state;
+    hil_follows follows;
+    *seconds = hil_fence_given(links, fence) ? 0 : hil_links_sleep(links, fence, true);
+    hil_fence before = *fence;
+    before.after[HIL_LINK_COMPUTE] = 0; /* computing follows itself */
+    hil_follows_begin(links, &before, &all->worker[HIL_LINK_COMPUTE].followed, &follows);
+    if (!follows.count) return HIL_OK;
+    pthread_mutex_unlock(&links->lock);
+    hil_status status = follow_all(links, HIL_STREAM_COMPUTE, &follows);
+    pthread_mutex_lock(&links->lock);
+    hil_follows_end(links, &follows);
+    return status;
+}
+
+void *hil_streams_retire_marks(void *argument)
+{
+    hil_worker *w = argument;
+    hil_links *links = w->links;
+    hil_workers *all = links->state;
+    hil_device *device = links->device;
+    hil_queue *queue = &links->queue[HIL_LINK_COMPUTE];
+    pthread_mutex_lock(&links->lock);
+    while (!all->stopping || queue->retired < queue->submitted) {
+        if (queue->retired == queue->submitted) {
+            pthread_cond_wait(&w->issue, &links->lock);
+            continue;
+        }
+        hil_place *place = &all->mark[queue->retired % HIL_MARKS];
+        pthread_mutex_unlock(&links->lock);
+        hil_status status = device->engine->wait(device, place->event);
+        if (status != HIL_OK) hil_links_keep_failure(links, status);
+        double end = hil_clock_now();
+        pthread_mutex_lock(&links->lock);
+        while (place->users) pthread_cond_wait(&w->issue, &links->lock);
+        place->over = end;
+        ++queue->retired;
+        hil_links_wake(links);
+    }
+    pthread_mutex_unlock(&links->lock);
+    return NULL;
+}
+
+hil_status hil_streams_create(hil_links *links)
+{
+    hil_workers *all = links->state;
+    hil_device *device = links->device;
+    for (int i = 0; i < HIL_LINKS; ++i) {
+        hil_worker *w = &all->worker[i];
+        for (int f = 0; f < HIL_LINK_FLIGHTS && w->stream != HIL_STREAMS; ++f)
+            HIL_TRY(device->engine->create_event(device, &w->flight[f].end.event));
+    }
+    for (int m = 0; m < HIL_MARKS; ++m)
+        HIL_TRY(device->engine->create_event(device, &all->mark[m].event));
+    return HIL_OK;
+}
+
+static void destroy_place(hil_device *device, hil_place *place)
+{
+    if (place->event) device->engine->destroy_event(device, place->event);
+}
+
+void hil_streams_destroy(hil_links *links)
+{
+    hil_workers *all = links->state;
+    for (int i = 0; i < HIL_LINKS; ++i)
+        for (int f = 0; f < HIL_LINK_FLIGHTS; ++f)
+            destroy_place(links->device, &all->worker[i].flight[f].end);
+    for (int m = 0; m < HIL_MARKS; ++m) destroy_place(links->device, &all->mark[m]);
+}

@@ -7,10 +7,9 @@
    Everything is summed by its owner in order of the tiles. */
 #include "ops/attention_cuda.h"
 
-#define ROWS 4 /* of a warp */
-#define WARPS 8
+#define ROWS 4  /* of a warp */
+#define WARPS 8 /* of a block, at most */
 #define THREADS (32 * WARPS)
-#define BLOCK_ROWS (ROWS * WARPS)
 
 /* `rows` consecutive vectors of one head, from `row` of x (rows, heads, D). */
 typedef struct strip {
@@ -32,7 +31,7 @@ static __device__ inline float strip_number(const strip &s, int r, int d)
 template <int DIMS> static __device__ inline void load_tile(float *tile, const strip &s)
 {
     constexpr int WHOLE = 32 * DIMS;
-    for (int i = threadIdx.x; i < 32 * WHOLE; i += THREADS)
+    for (int i = threadIdx.x; i < 32 * WHOLE; i += blockDim.x)
         tile[i / WHOLE * (WHOLE + 1) + i % WHOLE] = strip_number(s, i / WHOLE, i % WHOLE);
 }
 
@@ -117,13 +116,19 @@ static __device__ inline float warp_max(float x)
 
 /* What a block works on: queries (or keys) of one head (or group) of one sequence. */
 typedef struct place {
-    int64_t b, head, first, row, rows; /* row, rows: the warp's own */
+    int64_t b, head, first, end, row, rows; /* row, rows: the warp's own */
 } place;
+
+static __device__ inline int block_rows(void)
+{
+    return (int)blockDim.x / 32 * ROWS;
+}
 
 static __device__ inline place find_place(int64_t heads, int64_t length)
 {
     place p = {.b = blockIdx.y / heads, .head = blockIdx.y % heads};
-    p.first = (int64_t)blockIdx.x * BLOCK_ROWS;
+    p.first = (int64_t)blockIdx.x * block_rows();
+    p.end = p.first + block_rows();
     p.row = p.first + threadIdx.x / 32 * ROWS;
     p.rows = length - p.row < ROWS ? length - p.row : ROWS;
     if (p.rows < 0) p.rows = 0;
@@ -135,7 +140,7 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
 {
     constexpr int WHOLE = 32 * DIMS, PITCH = WHOLE + 1;
     extern __shared__ float4 shared4[];
-    float *keys = (float *)shared4 + BLOCK_ROWS * WHOLE, *values = keys + 32 * PITCH;
+    float *keys = (float *)shared4 + block_rows() * WHOLE, *values = keys + 32 * PITCH;
     float *own = (float *)shared4 + threadIdx.x / 32 * ROWS * WHOLE;
     int lane = threadIdx.x % 32;
     place p = find_place(a.heads, a.queries);
@@ -148,7 +153,7 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
         most[r] = -INFINITY;
         from[r] = r < p.rows ? first_key(a, p.b, p.row + r) : 0;
     }
-    int64_t last = p.first + BLOCK_ROWS < a.queries ? p.first + BLOCK_ROWS : a.queries;
+    int64_t last = p.end < a.queries ? p.end : a.queries;
     int64_t key = first_key(a, p.b, p.first) / 32 * 32, end = a.past + last;
     for (; key < end; key += 32) {
         int64_t count = end - key < 32 ? end - key : 32;
@@ -231,7 +236,7 @@ static __global__ void __launch_bounds__(THREADS) back_queries(const hil_cuda_at
 {
     constexpr int WHOLE = 32 * DIMS, PITCH = WHOLE + 1;
     extern __shared__ float4 shared4[];
-    float *keys = (float *)shared4 + 2 * BLOCK_ROWS * WHOLE, *values = keys + 32 * PITCH;
+    float *keys = (float *)shared4 + 2 * block_rows() * WHOLE, *values = keys + 32 * PITCH;
     float *own_q = (float *)shared4 + threadIdx.x / 32 * 2 * ROWS * WHOLE;
     float *own_dout = own_q + ROWS * WHOLE;
     int lane = threadIdx.x % 32;
@@ -240,7 +245,7 @@ static __global__ void __launch_bounds__(THREADS) back_queries(const hil_cuda_at
     load_own<DIMS>(own_q, {a.q, row, p.rows, a.heads, p.head, a.dim}, a.scale);
     load_own<DIMS>(own_dout, {a.dout, row, p.rows, a.heads, p.head, a.dim}, 1);
     float dq[ROWS][DIMS] = {};
-    int64_t last = p.first + BLOCK_ROWS < a.queries ? p.first + BLOCK_ROWS : a.queries;
+    int64_t last = p.end < a.queries ? p.end : a.queries;
     for (int64_t key = first_key(a, p.b, p.first) / 32 * 32; key < last; key += 32) {
         int64_t count = last - key < 32 ? last - key : 32;
         __syncthreads();
@@ -277,7 +282,7 @@ static __global__ void __launch_bounds__(THREADS) back_keys(const hil_cuda_atten
 {
     constexpr int WHOLE = 32 * DIMS, PITCH = WHOLE + 1;
     extern __shared__ float4 shared4[];
-    float *queries = (float *)shared4 + 2 * BLOCK_ROWS * WHOLE, *douts = queries + 32 * PITCH;
+    float *queries = (float *)shared4 + 2 * block_rows() * WHOLE, *douts = queries + 32 * PITCH;
     float *own_k = (float *)shared4 + threadIdx.x / 32 * 2 * ROWS * WHOLE;
     float *own_v = own_k + ROWS * WHOLE;
     int lane = threadIdx.x % 32;
@@ -288,7 +293,7 @@ static __global__ void __launch_bounds__(THREADS) back_keys(const hil_cuda_atten
     float dk[ROWS][DIMS] = {}, dv[ROWS][DIMS] = {};
     for (int64_t head = p.head * share; head < (p.head + 1) * share; ++head)
         for (int64_t query = p.first; query < a.queries; query += 32) {
-            if (first_key(a, p.b, query) >= p.first + BLOCK_ROWS) break;
+            if (first_key(a, p.b, query) >= p.end) break;
             int64_t count = a.queries - query < 32 ? a.queries - query : 32;
             __syncthreads();
             load_tile<DIMS>(queries, {a.q, p.b * a.queries + query, count, a.heads, head, a.dim});
@@ -324,20 +329,22 @@ static __global__ void __launch_bounds__(THREADS) back_keys(const hil_cuda_atten
 
 typedef void kernel(hil_cuda_attention a);
 
-/* A kernel over blocks of rows of all heads, with `own` vectors of each row and two tiles. */
+/* A kernel over blocks of rows of all heads, with `own` vectors of each row and two tiles: in the
+   shared memory that every GPU has, 99 KiB, long heads leave room for fewer rows. */
 static hil_status launch(hil_device *device, kernel *run, const hil_cuda_attention &a,
                          int64_t heads, int own)
 {
     int64_t whole = (a.dim + 63) / 64 * 64;
     if (whole > 128) whole = HIL_PLAIN_DIM;
-    size_t shared = (size_t)(own * BLOCK_ROWS * whole + 64 * (whole + 1)) * sizeof(float);
+    int rows = ROWS * (own * whole > HIL_PLAIN_DIM ? WARPS / 2 : WARPS);
+    size_t shared = (size_t)(own * rows * whole + 64 * (whole + 1)) * sizeof(float);
     HIL_TRY(hil_cuda_check(device,
                            cudaFuncSetAttribute((const void *)run,
                                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                 (int)shared),
                            "reserve shared memory"));
-    dim3 grid(hil_blocks(a.queries, BLOCK_ROWS), (unsigned)(a.batch * heads));
-    run<<<grid, THREADS, shared, hil_cuda_of(device)->stream>>>(a);
+    dim3 grid(hil_blocks(a.queries, rows), (unsigned)(a.batch * heads));
+    run<<<grid, rows / ROWS * 32, shared, hil_cuda_of(device)->stream>>>(a);
     return hil_cuda_launched(device, "attention");
 }
 

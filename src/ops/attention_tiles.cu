@@ -327,6 +327,7 @@ static __global__ void __launch_bounds__(THREADS) differentiate(const hil_cuda_a
     extern __shared__ uint4 shared[];
     __shared__ query columns[TILE];
     constexpr uint32_t BYTES = TILE * D * 2;
+    static_assert(6 * BYTES + sizeof columns <= 99 << 10, "what a block of sm_86 has");
     uint32_t own = (uint32_t)__cvta_generic_to_shared(shared), tiles = own + 2 * BYTES;
     walk w = begin_walk<KEYS>(a);
     int64_t T = a.queries, heads = KEYS ? a.groups : a.heads, head = KEYS ? w.group : w.head;

@@ -210,6 +210,17 @@ hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64
     return status;
 }
 
+/* [Note: rounding in place] Rounded numbers that leave need no room where the device is apart:
+   those of a chunk go where the sum of an earlier one was, which is free when they have left. Only
+   the first chunk has none before it. NULL: it needs room of its own. */
+static void *place_rounded(const hil_store *store, const hil_unit *unit, const hil_use *use,
+                           int64_t chunk)
+{
+    if (!store->plan->apart || chunk == 0) return NULL;
+    size_t bytes = (size_t)store->plan->chunk * hil_dtype_size(unit->dtype);
+    return (char *)use->sum.data + (size_t)(chunk - 1) * bytes;
+}
+
 /* Rounds a chunk of the sum, squares it, and sends it off. */
 static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t chunk,
                              const hil_fence *before)
@@ -219,11 +230,13 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
     int64_t first = chunk * store->plan->chunk, count = hil_chunk_count(store, unit, chunk);
     piece job = {.sum = (const float *)use->sum.data + first, .dtype = unit->dtype, .count = count};
     bool home = use->home.tier == HIL_DEVICE, copy = home || unit->dtype != HIL_F32;
+    bool own = false; /* room of its own */
     if (home) {
         job.out = use->home.memory + (size_t)first * size;
     } else if (copy) {
-        HIL_TRY(hil_window_room(store, (size_t)count * size));
-        HIL_TRY(hil_buffers_take(store->window, (size_t)count * size, &job.out));
+        job.out = place_rounded(store, unit, use, chunk);
+        own = !job.out;
+        if (own) HIL_TRY(hil_window_take_leaver(store, (size_t)count * size, &job.out));
     } else {
         job.out = (void *)(uintptr_t)job.sum;
     }
@@ -232,7 +245,7 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
     if (home) return HIL_OK;
     hil_leaving leaving = {.unit = unit, .use = use, .data = job.out, .before = *before};
     hil_status status = hil_gradient_send(store, &leaving, chunk);
-    if (copy) hil_buffers_give_after(store->window, job.out, &use->left);
+    if (own) hil_window_give_leaver(store, job.out, (size_t)count * size, &use->left);
     return status;
 }
 

@@ -15,7 +15,7 @@ build = @tools/deps.sh build && \
 	MAKEFLAGS=--no-print-directory cmake --build $(1) -j $(JOBS) $(3)
 ctest = @ctest --output-on-failure --no-label-summary -j $(JOBS) --test-dir
 
-.PHONY: hilbert all demo test soak bench lint format asan tsan fuzz install bundle clean help
+.PHONY: hilbert all demo test soak bench bench-gpu lint format asan tsan fuzz install bundle clean help
 
 hilbert: ## the program and the library: build/hilbert (what make alone does)
 	$(call build,$(BUILD),,--target hilbert)
@@ -34,6 +34,9 @@ soak: all ## the long versions of the long tests
 
 bench: all ## speed against PyTorch on the same cores in the same run
 	@tools/deps.sh bench && cmake --build $(BUILD) -j $(JOBS) --target benches && python3 bench/run.py
+
+bench-gpu: hilbert ## all of bench/gpu.py: one GPU against PyTorch on it, about 17 minutes (ONLY, HILBERT)
+	@python3 bench/gpu.py $(if $(HILBERT),--hilbert $(HILBERT)) $(if $(ONLY),--only $(ONLY) --append)
 
 lint: ## layering, sizes, banned calls, format, clang-tidy
 	@tools/deps.sh build lint && tools/lint.sh
@@ -71,4 +74,4 @@ clean: ## remove what was built
 	rm -rf build build-*
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile

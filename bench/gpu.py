@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""gpu.py - hilbert on one GPU against PyTorch and against what the machine allows, as one table.
+
+    python3 bench/gpu.py [--hilbert PROGRAM] [--only PART,PART...] [--append] [--disk DIR] [--tiny]
+
+Every part measures its peer or its limit in the same run. Parts are named below (--list) and can
+run one at a time: what was measured is kept in WORK/gpu.json, and --append adds to what is there,
+so that several short commands make one table. The table is printed and written, with date, commit,
+machine and versions, to bench/results/<date>-gpu-<machine>.md. Works in an unpacked bundle as well.
+
+Model FLOPs per token: 6 for each parameter that is multiplied with, and 6 x layers x hidden x
+sequence for causal attention; recomputation does not count. Medians of steps after a warm-up.
+"""
+import argparse
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+import gpu_disk
+import gpu_shapes
+import gpu_table
+import report
+from gpu_hilbert import GIB, Failed, Hilbert, free_memory, median_seconds, summary, write_tokens
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+# Seconds that a part may take; about half of it is expected.
+PARTS = {"ceiling": 60, "memory-125m": 150, "memory-1b": 180, "memory-3b": 210, "torch-8b": 180,
+         "offload-3b": 240, "offload-8b": 360, "disk-3b": 240, "capacity-16g": 120,
+         "capacity-fp32": 400, "capacity-8bit": 400, "start-8b": 120, "losses": 90}
+SEQ = 4096
+
+
+class Bench:
+    def __init__(self, args):
+        self.args, self.tiny = args, args.tiny
+        os.makedirs(args.work, exist_ok=True)
+        self.unit = 1 << 20 if args.tiny else GIB
+        self.device = "cpu" if args.tiny else args.device
+        self.values, self.deadline = {}, 0.0
+        self.kept = os.path.join(args.work, "gpu.json")
+        if args.append and os.path.exists(self.kept):
+            with open(self.kept) as file:
+                self.values = json.load(file)
+        self.hilbert = Hilbert(args.hilbert, args.work, self.device, args.disk)
+        write_tokens(self.hilbert.path("data.npy"), 256 if args.tiny else 1 << 15,
+                     1 << (14 if args.tiny else 20))
+
+    def left(self):
+        return max(1.0, self.deadline - time.monotonic())
+
+    def torch(self, *arguments):
+        """The results that gpu_torch.py prints."""
+        command = [self.args.python, "-W", "ignore", os.path.join(HERE, "gpu_torch.py"),
+                   *map(str, arguments), *(["--tiny"] if self.tiny else [])]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=self.left())
+        except subprocess.TimeoutExpired:
+            raise Failed("time is over: PyTorch") from None
+        if done.returncode:
+            raise Failed("PyTorch: " + (done.stderr.strip().splitlines() or ["no message"])[-1])
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+    def torch_train(self, shape, *options):
+        steps = (1, 2) if self.tiny else (3, 7)
+        modes = "eager" if self.tiny else "eager,compiled"
+        return self.torch("train", shape, "--modes", modes, "--warmup", steps[0], "--steps",
+                          steps[1], "--since", time.time(), *options)
+
+    def train(self, config, batch, seq, warmup, steps, *options, **more):
+        run = self.hilbert.train(config, batch, seq, warmup + steps, self.left(), options, **more)
+        return summary(run, warmup, gpu_shapes.token_flops(config, seq) * batch * seq)
+
+    def host(self):
+        return 64 * self.unit if self.tiny else free_memory() - 5 * GIB
+
+    def whole_device(self):
+        if self.tiny:
+            return 64 * self.unit
+        versions = self.values["machine"]
+        return versions.get("gpu_bytes", 140 * GIB) - 6 * GIB
+
+    # Parts.
+
+    def measure_ceiling(self):
+        return {r["shape"]: r for r in self.torch("ceiling", ",".join(gpu_shapes.SHAPES))}
+
+    def memory(self, shape):
+        """Everything on the GPU; PyTorch on the same GPU, fp32 masters on both sides."""
+        config, batch, seq = gpu_shapes.shape_of(shape, self.tiny)
+        steps = (1, 2) if self.tiny else (3, 10)
+        found = {"parameters": gpu_shapes.parameters(config), "tokens": batch * seq}
+        self.attempt(found, "hilbert", lambda: self.train(config, batch, seq, *steps,
+                                                          "--micro-batch", batch))
+        self.attempt(found, "torch", lambda: self.torch_train(shape))
+        return found
+
+    def measure_torch_8b(self):
+        """The 8B shape fits PyTorch only with recomputation and without masters."""
+        return {"torch": self.torch_train("8b", "--pure", "--recompute")}
+
+    def offload(self, shape):
+        """All states in RAM; 64k and 16k tokens; the whole GPU or a part of it for the rest."""
+        config, _, seq = gpu_shapes.shape_of(shape, self.tiny)
+        found, part = {}, (4 if self.tiny else 24) * self.unit
+        for budget, device, micro in (("whole", self.whole_device(), 4), ("part", part, 2)):
+            for batch, warmup, steps in ((16, 1, 3), (4, 2, 5)):
+                name = f"{budget} {batch}"
+                self.attempt(found, name, lambda: self.offloaded(
+                    config, batch, seq, micro, device, warmup, steps))
+        return found
+
+    def offloaded(self, config, batch, seq, micro, device, warmup, steps):
+        options, kept = self.hilbert.offloaded(config, batch, seq, micro, device, self.host())
+        return {**self.train(config, batch, seq, warmup, steps, *options), "budget": device,
+                "activations_kept": kept, "tokens": batch * seq}
+
+    def measure_disk(self):
+        """The optimizer's state on disk; what the disk can do is measured before and after."""
+        config, batch, seq = gpu_shapes.shape_of("3b", self.tiny)
+        size, seconds = (16 << 20, 0.2) if self.tiny else (4 << 30, 4.0)
+        rates = [gpu_disk.mixed_rate(self.args.disk, size, seconds)]
+        options = self.hilbert.states_on_disk(config, batch, seq, self.whole_device(),
+                                              8 * self.unit)
+        found = self.train(config, batch, seq, 2, 2, *options)
+        rates.append(gpu_disk.mixed_rate(self.args.disk, size, seconds))
+        return {**found, "disk_rates": rates}
+
+    def capacity(self, optimizer):
+        """The most layers that have a plan, then two real steps of them."""
+        batch, seq = (2, 64) if self.tiny else (4, 2048)
+        options = ["--optimizer", optimizer, "--micro-batch", 1, "--disk", self.args.disk]
+        if self.tiny:
+            options[-1] += ":2M"
+            options += ["--device-memory", "4M", "--host-memory", "2M"]
+
+        def fits(layers):
+            return self.hilbert.plan(gpu_shapes.capacity(layers, self.tiny), batch, seq, options)
+
+        low, high = 0, 16
+        while fits(high) and high < 1024:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        failures = []
+        for layers in (low, low - max(1, low // 16)):
+            config = gpu_shapes.capacity(layers, self.tiny)
+            try:
+                return {**self.train(config, batch, seq, 1, 1, *options, ends=True),
+                        "layers": layers, "parameters": gpu_shapes.parameters(config),
+                        "failures": failures}
+            except Failed as error:
+                failures.append(f"{layers} layers: {error}")
+        raise Failed("; ".join(failures))
+
+    def measure_capacity_16g(self):
+        config, batch, seq = gpu_shapes.shape_of("8b", self.tiny)
+        budget = (2 if self.tiny else 16) * self.unit
+        found = self.train(config, batch, seq, 1, 1, "--micro-batch", 1, "--device-memory", budget,
+                           "--disk", self.args.disk, ends=True)
+        return {**found, "budget": budget, "parameters": gpu_shapes.parameters(config)}
+
+    def measure_start(self):
+        """The 8B shape as it starts without any option; PyTorch's is in torch-8b."""
+        config, batch, seq = gpu_shapes.shape_of("8b", self.tiny)
+        return self.train(config, batch, seq, 0, 1, "--micro-batch", 1 if self.tiny else 2)
+
+    def measure_losses(self):
+        """50 steps of a small model: on the GPU, with little of it, and on the CPU."""
+        config = gpu_shapes.llama(64, 128, 2, 4, 2, True, 512) if self.tiny else \
+            gpu_shapes.llama(512, 1408, 4, 8, 4, True, 32768)
+        batch, seq, steps = (2, 64, 5) if self.tiny else (8, 256, 50)
+        places = {"gpu": ["--micro-batch", 2], "cpu": ["--micro-batch", 2],
+                  "little": ["--micro-batch", 2, "--device-memory",
+                             "2M" if self.tiny else "160M", "--host-memory",
+                             "8M" if self.tiny else "1G"]}
+        found = {}
+        for name, options in places.items():
+            run = self.hilbert.train(config, batch, seq, steps, self.left(), options,
+                                     device="cpu" if name == "cpu" else None)
+            found[name] = {"losses": [line["loss"] for line in run["lines"]],
+                           "norms": [line["grad_norm"] for line in run["lines"]],
+                           "seconds": median_seconds(run, 1)}
+        return found
+
+    # What runs them.
+
+    def attempt(self, found, name, work):
+        """Its result under that name, or the line that says why there is none."""
+        try:
+            found[name] = work()
+        except (Failed, OSError, KeyError, subprocess.SubprocessError) as error:
+            found[name] = {"error": str(error) or repr(error)}
+            print(f"  {name}: {found[name]['error']}", file=sys.stderr, flush=True)
+
+    def measure(self, part):
+        kind, _, shape = part.partition("-")
+        work = {"ceiling": self.measure_ceiling, "torch-8b": self.measure_torch_8b,
+                "disk-3b": self.measure_disk, "capacity-16g": self.measure_capacity_16g,
+                "capacity-fp32": lambda: self.capacity("adamw"),
+                "capacity-8bit": lambda: self.capacity("adamw8bit"),
+                "start-8b": self.measure_start, "losses": self.measure_losses}.get(part)
+        if not work:
+            work = {"memory": lambda: self.memory(shape), "offload": lambda: self.offload(shape)}[
+                kind]
+        began = time.monotonic()
+        self.deadline = began + PARTS[part] * self.args.patience
+        print(f"{part} ...", file=sys.stderr, flush=True)
+        self.attempt(self.values, part, work)
+        took = time.monotonic() - began
+        self.values.setdefault("took", {})[part] = took
+        print(f"{part}: {took:.0f} s", file=sys.stderr, flush=True)
+        self.keep()
+
+    def keep(self):
+        with open(self.kept + ".tmp", "w") as file:
+            json.dump(self.values, file, indent=1)
+        os.replace(self.kept + ".tmp", self.kept)
+
+    def describe(self):
+        """Machine and versions; PyTorch's libraries are read from the disk here, for both sides."""
+        self.deadline = time.monotonic() + 120
+        found = {"cpu": report.machine(), "date": str(datetime.date.today()), "commit": commit(),
+                 "hilbert": first_line([self.args.hilbert, "--version"])}
+        driver = first_line(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
+        if driver:
+            found["driver"] = driver
+        with open("/proc/meminfo") as file:
+            found["ram"] = int(file.readline().split()[1]) * 1024
+        try:
+            found.update(self.torch("versions")[0])
+        except Failed as error:
+            print(f"without PyTorch: {error}", file=sys.stderr, flush=True)
+        self.values["machine"] = found
+        probe = [self.args.hilbert, "probe", "--disk", self.args.disk, *self.hilbert.device]
+        began = time.monotonic()
+        subprocess.run(probe, capture_output=True, timeout=300)
+        found["probe_seconds"] = time.monotonic() - began
+        self.keep()
+
+
+def first_line(command):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return (done.stdout.splitlines() or [""])[0]
+    except OSError:
+        return ""
+
+
+def commit():
+    """Of the checkout, or of the build that a bundle comes from."""
+    built = os.path.join(ROOT, "share", "doc", "hilbert", "build.txt")
+    if os.path.exists(built):
+        with open(built) as file:
+            return file.readline().strip().partition("commit ")[2]
+    return first_line(["git", "-C", HERE, "describe", "--always", "--dirty", "--abbrev=40"])
+
+
+def find_hilbert():
+    for place in ("build/hilbert", "bin/hilbert"):
+        path = os.path.join(ROOT, place)
+        if os.path.exists(path):
+            return path
+    return None
+
+
+def parse():
+    parser = argparse.ArgumentParser(description="hilbert on one GPU, against PyTorch")
+    parser.add_argument("--hilbert", default=find_hilbert(), help="the program")
+    parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas")
+    parser.add_argument("--list", action="store_true", help="show the parts and their time limits")
+    parser.add_argument("--append", action="store_true", help="add to what WORK/gpu.json holds")
+    parser.add_argument("--work", default=os.path.join(ROOT, "build", "gpu-bench"))
+    parser.add_argument("--disk", help="a folder on the drive to use (default: WORK)")
+    parser.add_argument("--device", default="cuda", help="hilbert's --device")
+    parser.add_argument("--patience", type=float, default=1.0, help="times every time limit")
+    parser.add_argument("--out", help="the table's file (default: in bench/results)")
+    parser.add_argument("--tiny", action="store_true", help="tests the script, on any processor")
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    parts = [part for part in args.only.split(",") if part]
+    wrong = [part for part in parts if part not in PARTS]
+    if args.list or wrong:
+        print("\n".join(f"{part:15} {limit:4} s" for part, limit in PARTS.items()))
+        sys.exit(f"no such part: {', '.join(wrong)}" if wrong else 0)
+    if not args.hilbert:
+        sys.exit("no program: run make first, or give --hilbert")
+    args.disk = args.disk or args.work
+    try:
+        bench = Bench(args)
+        if "machine" not in bench.values:
+            bench.describe()
+    except Failed as error:
+        sys.exit(f"gpu.py: {error}")
+    for part in parts:
+        bench.measure(part)
+    name = bench.values["machine"].get("gpu", bench.values["machine"]["cpu"])
+    name = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+    path = args.out or os.path.join(HERE, "results",
+                                    f"{bench.values['machine']['date']}-gpu-{name}.md")
+    text = gpu_table.markdown(bench.values)
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text)
+    print(text)
+    print(f"saved to {path}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+/* math_threads.c - what the CPU computes with, queued on the threads of a device. */
+#include "optim/math_threads.h"
+
+#include "device/device_threads.h"
+#include "optim/sweep.h"
+
+#define PIECE 1024 /* elements that are added at once */
+
+typedef struct rounding {
+    hil_tensor out;
+    const float *sum;
+} rounding;
+
+static hil_status run_round(void *args)
+{
+    const rounding *r = args;
+    hil_from_f32(r->out.data, r->sum, r->out.dtype, hil_shape_count(&r->out.shape));
+    return HIL_OK;
+}
+
+static hil_status queue_round(hil_device *device, hil_stream stream, const hil_tensor *out,
+                              const float *sum)
+{
+    rounding r = {*out, sum};
+    return hil_device_threads_call(device, stream, run_round, &r, sizeof r);
+}
+
+typedef struct squaring {
+    hil_block block;
+    int64_t first;
+    double *lanes;
+} squaring;
+
+static hil_status run_square(void *args)
+{
+    const squaring *s = args;
+    size_t size = hil_dtype_size(s->block.dtype);
+    for (int64_t done = 0; done < s->block.count;) {
+        int64_t at = s->first + done, room = HIL_BLOCK - at % HIL_BLOCK;
+        hil_block piece = s->block;
+        piece.count = room < s->block.count - done ? room : s->block.count - done;
+        for (int u = 0; u < piece.gradients; ++u)
+            piece.gradient[u] = (const char *)piece.gradient[u] + (size_t)done * size;
+        hil_block_square(&piece, s->lanes + HIL_SQUARES * (at / HIL_BLOCK));
+        done += piece.count;
+    }
+    return HIL_OK;
+}
+
+static hil_status queue_square(hil_device *device, hil_stream stream, const hil_block *block,
+                               int64_t first, double *lanes)
+{
+    squaring s = {*block, first, lanes};
+    return hil_device_threads_call(device, stream, run_square, &s, sizeof s);
+}
+
+typedef struct adding {
+    const double *lanes;
+    int64_t blocks;
+    double *shared;
+} adding;
+
+static hil_status run_squared(void *args)
+{
+    const adding *a = args;
+    for (int64_t b = 0; b < a->blocks; ++b) {
+        double sum = 0;
+        for (int k = 0; k < HIL_SQUARES; ++k) sum += a->lanes[HIL_SQUARES * b + k];
+        a->shared[b] = sum;
+    }
+    return HIL_OK;
+}
+
+static hil_status queue_squared(hil_device *device, hil_stream stream, const double *lanes,
+                                int64_t blocks, double *shared)
+{
+    adding a = {lanes, blocks, shared};
+    return hil_device_threads_call(device, stream, run_squared, &a, sizeof a);
+}
+
+typedef struct updating {
+    hil_sweep_rule rule;
+    hil_block block;
+} updating;
+
+static hil_status run_update(void *args)
+{
+    const updating *u = args;
+    hil_rule_update(u->rule.rule, &u->rule.step[u->block.decay], &u->block);
+    return HIL_OK;
+}
+
+static hil_status queue_update(hil_device *device, hil_stream stream, const void *rule,
+                               const hil_block *block)
+{
+    updating u = {*(const hil_sweep_rule *)rule, *block};
+    return hil_device_threads_call(device, stream, run_update, &u, sizeof u);
+}
+
+typedef struct reducing {
+    hil_tensor out;
+    const void *parts;
+    int ranks;
+} reducing;
+
+static hil_status run_reduce(void *args)
+{
+    const reducing *r = args;
+    hil_dtype dtype = r->out.dtype;
+    size_t size = hil_dtype_size(dtype);
+    int64_t count = hil_shape_count(&r->out.shape);
+    float sum[PIECE], more[PIECE];
+    for (int64_t at = 0; at < count; at += PIECE) {
+        int64_t n = count - at < PIECE ? count - at : PIECE;
+        const char *from = (const char *)r->parts + (size_t)at * size;
+        hil_to_f32(sum, from, dtype, n);
+        for (int rank = 1; rank < r->ranks; ++rank) {
+            hil_to_f32(more, from + (size_t)(rank * count) * size, dtype, n);
+            for (int64_t i = 0; i < n; ++i) sum[i] += more[i];
+        }
+        hil_from_f32((char *)r->out.data + (size_t)at * size, sum, dtype, n);
+    }
+    return HIL_OK;
+}
+
+static hil_status queue_reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
+                               const void *parts, int ranks)
+{
+    reducing r = {*out, parts, ranks};
+    return hil_device_threads_call(device, stream, run_reduce, &r, sizeof r);
+}
+
+const hil_device_math hil_math_threads = {
+    .round = queue_round,
+    .square = queue_square,
+    .squared = queue_squared,
+    .update = queue_update,
+    .reduce = queue_reduce,
+};

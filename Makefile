@@ -12,6 +12,7 @@ unexport MAKEFLAGS MFLAGS
 build = @tools/deps.sh build && \
 	{ [ -f $(1)/CTestTestfile.cmake ] || cmake -S . -B $(1) \
 	    $$(if command -v ninja > /dev/null; then echo -G Ninja; fi) -DHIL_WERROR=$(WERROR) -DHIL_CUDA=$(CUDA) $(2); } && \
+	$(if $(filter file,$(origin CUDA)),,cmake -DHIL_CUDA=$(CUDA) $(1) > /dev/null &&) \
 	MAKEFLAGS=--no-print-directory cmake --build $(1) -j $(JOBS) $(3)
 ctest = @ctest --output-on-failure --no-label-summary -j $(JOBS) --test-dir
 

@@ -1,7 +1,8 @@
-# The CUDA backend: src/*/*.cu as the library hil_cuda, where nvcc, cuBLASLt and cuDNN are here.
+# The CUDA backend: src/*/*.cu as the library hil_cuda and the module hilbert_cuda.so, where nvcc,
+# cuBLASLt and cuDNN are here.
 # HIL_CUDA_ARCHITECTURES names the GPUs; the newest also comes as PTX for what follows it.
 # Multiply-adds are fused only where they are written so: CPU and GPU then give the same bits.
-# Off while the program does not use it: it takes longer to build than everything else.
+# Off unless asked for: it takes longer to build than everything else.
 option(HIL_CUDA "Build the CUDA backend where its compiler and libraries are found" OFF)
 set(architectures 80 86 89 90)
 if(DEFINED ENV{CUDAARCHS})
@@ -12,7 +13,7 @@ set(HIL_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "GPU architectures to
 set(HIL_HAS_CUDA OFF)
 set(why)
 if(NOT HIL_CUDA)
-  set(why "HIL_CUDA is off")
+  set(why "it takes minutes to build and was not asked for (make CUDA=ON)")
 elseif(HIL_SANITIZE OR HIL_FUZZ)
   set(why "sanitizers do not see into it")
 else()
@@ -56,7 +57,8 @@ set(HIL_HAS_CUDA ON)
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS src/*/*.cu)
 add_library(hil_cuda STATIC ${cuda_sources})
-set_target_properties(hil_cuda PROPERTIES OUTPUT_NAME hilbert_cuda POSITION_INDEPENDENT_CODE ON)
+set_target_properties(hil_cuda PROPERTIES OUTPUT_NAME hilbert_cuda POSITION_INDEPENDENT_CODE ON
+  CUDA_VISIBILITY_PRESET hidden)
 target_include_directories(hil_cuda SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS} ${HIL_CUDNN_INCLUDE})
 # nvcc hands headers over as part of the file, so that their unused functions look like its own.
 set(host -Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers,-Wno-unused-function,-ffp-contract=off)
@@ -68,6 +70,14 @@ if(HIL_WERROR)
   target_compile_options(hil_cuda PRIVATE -Werror all-warnings -Xcompiler=-Werror)
 endif()
 target_link_libraries(hil_cuda PUBLIC hil CUDA::cudart_static ${HIL_CUBLASLT} ${HIL_CUDNN})
+
+# The module that the program loads where a GPU computes, with its own copies of what it needs.
+add_library(hilbert_cuda MODULE src/train/cuda_module.c $<TARGET_OBJECTS:hil_cuda>)
+set_target_properties(hilbert_cuda PROPERTIES PREFIX "" LINKER_LANGUAGE C)
+target_link_libraries(hilbert_cuda PRIVATE hil CUDA::cudart_static ${HIL_CUBLASLT} ${HIL_CUDNN})
+target_link_options(hilbert_cuda PRIVATE -Wl,--as-needed -Wl,--exclude-libs,ALL -Wl,--no-undefined)
+add_dependencies(hilbert hilbert_cuda)
+install(TARGETS hilbert_cuda LIBRARY DESTINATION lib/hilbert)
 string(REPLACE ";" " " names "${HIL_CUDA_ARCHITECTURES}")
 set_property(GLOBAL APPEND PROPERTY HIL_SUMMARY
   "CUDA: yes, ${CUDAToolkit_VERSION} for ${names} and PTX")

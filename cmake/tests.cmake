@@ -6,6 +6,9 @@ function(hil_test name source)
   get_filename_component(folder ${folder} NAME)
   set(environment HILBERT=${CMAKE_BINARY_DIR}/hilbert TESTS=${CMAKE_SOURCE_DIR}/tests
     SOURCE=${CMAKE_SOURCE_DIR} BUILD=${CMAKE_BINARY_DIR} CC=${CMAKE_C_COMPILER})
+  if(NOT folder STREQUAL gpu) # the others are about the CPU, whatever is here
+    list(APPEND environment CUDA_VISIBLE_DEVICES=)
+  endif()
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES LABELS ${folder} TIMEOUT 1800 SKIP_RETURN_CODE 77
     ENVIRONMENT "${environment}")

@@ -106,7 +106,7 @@ BEGIN {
     rank["model"] = 7
     rank["train"] = 8
     rank["cli"] = 9
-    public_layer["status.h"] = public_layer["account.h"] = "base"
+    public_layer["status.h"] = public_layer["account.h"] = public_layer["device.h"] = "base"
     public_layer["io.h"] = "io"
     public_layer["comm.h"] = "comm"
     public_layer["nn.h"] = "autograd"

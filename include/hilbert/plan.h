@@ -13,7 +13,8 @@ typedef struct hil_probe_options {
     const hil_disk_budget *disks;
     size_t disk_count;
     hil_io_kind io;
-    int threads;       /* 0: all */
+    int threads; /* 0: all */
+    hil_device_choice device;
     const char *cache; /* a file that keeps speeds from one run to the next; NULL: none */
     bool again;        /* measure what is known already */
     bool json;

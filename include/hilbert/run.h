@@ -9,6 +9,7 @@
 
 #include "hilbert/account.h"
 #include "hilbert/comm.h"
+#include "hilbert/device.h"
 #include "hilbert/io.h"
 #include "hilbert/status.h"
 
@@ -73,6 +74,7 @@ typedef struct hil_train_options {
     int64_t keep;       /* checkpoints kept; 0: none are written, and no model at the end */
     bool resume, overwrite;
     uint64_t tile_size;
+    hil_device_choice device;
     /* Hard budgets in bytes; 0: what is free, less a margin. device_memory is each rank's; the
        others are a machine's, which its ranks divide. */
     uint64_t device_memory, host_memory;
@@ -111,6 +113,7 @@ typedef struct hil_eval_options {
     int64_t seq, batch; /* 0: as in training */
     const char *dtype;  /* "fp32" by default */
     int threads;
+    hil_device_choice device;
     uint64_t device_memory, host_memory; /* as in training */
     const hil_disk_budget *disks;
     size_t disk_count;
@@ -137,6 +140,7 @@ typedef struct hil_generate_options {
     uint64_t seed;
     const char *dtype;
     int threads;
+    hil_device_choice device;
     uint64_t device_memory, host_memory; /* as in training */
     const hil_disk_budget *disks;
     size_t disk_count;

@@ -4,6 +4,7 @@
 
 #include "hilbert/account.h"
 #include "hilbert/comm.h"
+#include "hilbert/device.h"
 #include "hilbert/io.h"
 #include "hilbert/nn.h"
 
@@ -34,6 +35,7 @@ typedef struct hil_trainer_options {
        rank), `micro_batch` at a time (0: small ones); steps may be others where there is room. */
     int64_t sequences, length, micro_batch;
     int64_t cache; /* positions of a key/value cache that the plan leaves room for; 0: none */
+    hil_device_choice device;
     /* Hard budgets in bytes; 0: what is free, less a margin. device_memory is each rank's; the
        others are a machine's, which its ranks divide. */
     uint64_t device_memory, host_memory;

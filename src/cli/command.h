@@ -35,6 +35,9 @@ void hil_command_lost(void *context, const char *message);
 /* Where measured speeds are remembered: in the user's cache folder; NULL where there is none. */
 const char *hil_command_probe_cache(char path[HIL_PATH_MAX]);
 
+/* Python environments of this user, where NVIDIA's libraries may be, separated by colons. */
+const char *hil_command_prefixes(char list[HIL_PATH_MAX]);
+
 extern const hil_range hil_range_count;     /* whole numbers from 1 */
 extern const hil_range hil_range_index;     /* whole numbers from 0 */
 extern const hil_range hil_range_budget;    /* bytes from 1 */

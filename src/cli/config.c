@@ -91,6 +91,7 @@ static hil_status set_json(hil_parsed *parsed, const hil_option *option, const c
         return hil_option_set_real(parsed, option, label, json_number_value(value));
     case HIL_OPTION_SIZE:
     case HIL_OPTION_MEMORY:
+    case HIL_OPTION_DEVICE:
         if (json_is_string(value)) break;
         return set_json_whole(parsed, option, label, value);
     case HIL_OPTION_WHOLE:

@@ -61,6 +61,8 @@ static int run(int argc, char **argv)
 {
     eval_values values = {0};
     hil_eval_defaults(&values.run);
+    char prefixes[HIL_PATH_MAX];
+    values.run.device.prefixes = hil_command_prefixes(prefixes);
     values.run.cache = getenv("TMPDIR");
     hil_parsed parsed;
     int code = 0;

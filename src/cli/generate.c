@@ -33,7 +33,9 @@ static int write_text(void *context, const char *text, size_t size)
 static int run(int argc, char **argv)
 {
     hil_generate_options values = {0};
+    char prefixes[HIL_PATH_MAX];
     hil_generate_defaults(&values);
+    values.device.prefixes = hil_command_prefixes(prefixes);
     hil_parsed parsed;
     int code = 0;
     if (!hil_command_begin(&hil_command_generate, argc, argv, &values, &parsed, &code)) return code;

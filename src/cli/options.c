@@ -165,11 +165,13 @@ static hil_status set_unsigned(hil_parsed *parsed, const hil_option *option, con
         HIL_TRY(parse_unsigned(label, text, &number, &rest));
         if (*rest) return hil_fail(HIL_ERR_USAGE, "%s: '%s' is not a whole number", label, text);
     } else {
-        bool *may = option->kind == HIL_OPTION_MEMORY ? &percent : NULL;
+        bool *may = option->kind == HIL_OPTION_SIZE ? NULL : &percent;
         HIL_TRY(hil_size_parse(label, text, &number, may));
     }
     HIL_TRY(check_range(option, label, (double)number));
-    if (percent) {
+    if (percent && option->kind == HIL_OPTION_DEVICE) {
+        number = HIL_PERCENT(number);
+    } else if (percent) {
         uint64_t available = hil_memory_available();
         if (available == UINT64_MAX)
             return hil_fail(HIL_ERR_USAGE, "%s: the system does not say how much memory is free",
@@ -234,6 +236,7 @@ hil_status hil_option_set_text(hil_parsed *parsed, const hil_option *option, con
     case HIL_OPTION_SEED:
     case HIL_OPTION_SIZE:
     case HIL_OPTION_MEMORY:
+    case HIL_OPTION_DEVICE:
         return set_unsigned(parsed, option, label, text);
     case HIL_OPTION_LIST:
         return set_list(parsed, option, label, text);

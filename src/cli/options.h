@@ -15,6 +15,7 @@ typedef enum hil_option_kind {
     HIL_OPTION_SEED,   /* uint64_t */
     HIL_OPTION_SIZE,   /* uint64_t, with K, M, G or T behind it */
     HIL_OPTION_MEMORY, /* uint64_t, a size or a percentage of the memory that is free */
+    HIL_OPTION_DEVICE, /* uint64_t, a size or a HIL_PERCENT of what is free on the device */
     HIL_OPTION_DISK,   /* const hil_disk_budget *, the count is the field after it */
     HIL_OPTION_REAL,   /* double */
     HIL_OPTION_WORD,   /* const char *, one of the words in `value` */
@@ -117,9 +118,11 @@ hil_status hil_disk_parse(const char *label, const char *text, char *path, uint6
 /* The options that say how much memory a command may use; `type` is its struct, `prefix` what
    leads to the fields there. */
 #define HIL_MEMORY_ROWS(type, prefix, ...)                                                         \
-    HIL_ROW("device-memory", MEMORY, type, prefix device_memory, "SIZE",                           \
-            "for computing: 64M, 2G, 50% ...", .initial = "what is free, less a margin",           \
-            .range = &hil_range_budget, __VA_ARGS__),                                              \
+    HIL_ROW("device", TEXT, type, prefix device.name, "auto|cpu|cuda|cuda:N",                      \
+            "what computes; auto: a GPU where there is one", __VA_ARGS__),                         \
+        HIL_ROW("device-memory", DEVICE, type, prefix device_memory, "SIZE",                       \
+                "for computing: 64M, 2G, 50% ...", .initial = "what is free, less a margin",       \
+                .range = &hil_range_budget),                                                       \
         HIL_ROW("host-memory", MEMORY, type, prefix host_memory, "SIZE",                           \
                 "for what waits: 64M, 2G, 50% ...", .initial = "what is free, less a margin",      \
                 .range = &hil_range_budget),                                                       \

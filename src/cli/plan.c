@@ -34,12 +34,13 @@ static int run(int argc, char **argv)
     hil_command command = hil_command_plan;
     hil_parsed parsed;
     int code = 0;
-    char path[HIL_PATH_MAX];
+    char path[HIL_PATH_MAX], prefixes[HIL_PATH_MAX];
     hil_train_defaults(&values.run);
     collect(rows);
     command.option = rows;
     command.count = HIL_TRAIN_ROWS + OWN;
     if (!hil_command_begin(&command, argc, argv, &values, &parsed, &code)) return code;
+    values.run.device.prefixes = hil_command_prefixes(prefixes);
     values.run.probe_cache = hil_command_probe_cache(path);
     hil_plan_form form = {.json = values.json, .ranks = values.ranks};
     hil_progress progress;

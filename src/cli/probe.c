@@ -13,6 +13,8 @@ static const hil_option options[] = {
     ROW("io", CHOICE, io, "auto|uring|threads", "the I/O engine"),
     ROW("threads", WHOLE, threads, "N", "CPU threads", .initial = "all",
         .range = &hil_range_threads),
+    ROW("device", TEXT, device.name, "auto|cpu|cuda|cuda:N",
+        "what to measure; auto: a GPU where there is one"),
     ROW("again", ON, again, NULL, "measure what is known already"),
     ROW("json", ON, json, NULL, "print one JSON object"),
 };
@@ -32,12 +34,13 @@ const char *hil_command_probe_cache(char path[HIL_PATH_MAX])
 
 static int run(int argc, char **argv)
 {
-    hil_probe_options values = {0};
+    hil_probe_options values = {.device = {.name = "auto"}};
     hil_parsed parsed;
     int code = 0;
-    char path[HIL_PATH_MAX];
+    char path[HIL_PATH_MAX], prefixes[HIL_PATH_MAX];
     if (!hil_command_begin(&hil_command_probe, argc, argv, &values, &parsed, &code)) return code;
     values.cache = hil_command_probe_cache(path);
+    values.device.prefixes = hil_command_prefixes(prefixes);
     hil_progress progress;
     hil_progress_begin(&progress, stderr, HIL_TALK_NORMAL);
     hil_status status = hil_probe(&values, &progress.hooks, stdout);

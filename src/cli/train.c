@@ -75,7 +75,8 @@ static int train(hil_train_values *values)
                               : progress.live     ? "\n" STOP_WORDS
                                                   : STOP_WORDS);
     values->run.stop = &hil_command_stop;
-    char cache[HIL_PATH_MAX];
+    char cache[HIL_PATH_MAX], prefixes[HIL_PATH_MAX];
+    values->run.device.prefixes = hil_command_prefixes(prefixes);
     values->run.probe_cache = hil_command_probe_cache(cache);
     hil_train_result result = {.eval_loss = NAN};
     status = hil_train(&values->run, &progress.hooks, &result);

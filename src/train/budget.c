@@ -76,16 +76,39 @@ static hil_status find_drive(const hil_allowance *allowance, size_t i, hil_drive
     return HIL_OK;
 }
 
+/* A device with memory of its own leaves the RAM to the host. */
+static void divide_apart(uint64_t device, uint64_t host, uint64_t available, hil_budget *out)
+{
+    if (available == UINT64_MAX) available = UNKNOWN;
+    if (!host) host = at_least(percent(available, 100 - MARGIN_PERCENT));
+    out->device = (size_t)device;
+    out->host = (size_t)host;
+}
+
+/* What HIL_PERCENT stands for, where it is one. */
+static uint64_t resolve(uint64_t bytes, uint64_t of)
+{
+    return bytes >= HIL_PERCENT(1) ? percent(of, bytes - HIL_PERCENT(0)) : bytes;
+}
+
 hil_status hil_budget_find(const hil_allowance *allowance, hil_budget *out, hil_drive *drives)
 {
     *out = (hil_budget){0};
     if (allowance->disk_count > HIL_DRIVES)
         return hil_fail(HIL_ERR_USAGE, "at most %d drives", HIL_DRIVES);
     uint64_t sharers = sharers_of(allowance), available = hil_memory_available();
+    uint64_t room = allowance->room ? allowance->room : available;
+    if (allowance->device_memory >= HIL_PERCENT(1) && room == UINT64_MAX)
+        return hil_fail(HIL_ERR_USAGE, "--device-memory: the system does not say how much memory "
+                                       "is free; name a size");
+    uint64_t device = resolve(allowance->device_memory, room);
     if (available != UINT64_MAX) available /= sharers;
     uint64_t host = allowance->host_memory / sharers;
     if (allowance->host_memory && !host) host = 1;
-    hil_budget_split(allowance->device_memory, host, available, out);
+    if (allowance->room)
+        divide_apart(device ? device : room, host, available, out);
+    else
+        hil_budget_split(device, host, available, out);
     for (size_t i = 0; i < allowance->disk_count; ++i) {
         HIL_TRY(find_drive(allowance, i, &drives[i]));
         out->disk += drives[i].bytes;

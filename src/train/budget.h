@@ -11,10 +11,11 @@
 
 /* What the options of a command say about memory. */
 typedef struct hil_allowance {
-    uint64_t device_memory, host_memory; /* 0: not said */
+    uint64_t device_memory, host_memory; /* 0: not said; device_memory may be a HIL_PERCENT */
     const hil_disk_budget *disks;
     size_t disk_count;
-    int sharers; /* ranks on this machine, which divide everything but device_memory; 0: 1 */
+    int sharers;   /* ranks on this machine, which divide everything but device_memory; 0: 1 */
+    uint64_t room; /* of a device with memory of its own; 0: both memories are the same RAM */
 } hil_allowance;
 
 /* [Note: one RAM] Without a GPU both memories are the same RAM, of which `available` bytes are

@@ -14,7 +14,7 @@
 
 void hil_eval_defaults(hil_eval_options *options)
 {
-    *options = (hil_eval_options){.dtype = "fp32"};
+    *options = (hil_eval_options){.dtype = "fp32", .device = {.name = "auto"}};
 }
 
 typedef struct job {
@@ -108,6 +108,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
     if (sequences < 1) sequences = 1;
     options.sequences = options.micro_batch = sequences;
     options.length = j->seq;
+    options.device = o->device;
     options.device_memory = o->device_memory;
     options.host_memory = o->host_memory;
     options.disks = o->disks;

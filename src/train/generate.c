@@ -16,6 +16,7 @@ void hil_generate_defaults(hil_generate_options *options)
         .top_p = 1,
         .seed = 42,
         .dtype = "fp32",
+        .device = {.name = "auto"},
     };
 }
 
@@ -161,6 +162,7 @@ static hil_status run_job(job *j, hil_generate_result *result)
     options.training = false;
     options.length = (int64_t)j->ids.size;
     options.cache = positions;
+    options.device = o->device;
     options.device_memory = o->device_memory;
     options.host_memory = o->host_memory;
     options.disks = o->disks;

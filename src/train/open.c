@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "train/devices.h"
 #include "train/freeze.h"
 #include "train/source.h"
 
@@ -16,6 +17,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
     const hil_trainer_options *o = &t->options;
     hil_plan_request request = {
         .model = t->model,
+        .device = t->device,
         .comm = o->comm,
         .compute = t->dtype,
         .training = o->training,
@@ -24,7 +26,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .length = o->length ? o->length : LENGTH,
         .micro_batch = o->micro_batch ? o->micro_batch : 1,
         .cache = o->cache,
-        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, 1},
+        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, 1, 0},
         .io = o->io,
         .zero = o->zero,
         .threads = o->threads,
@@ -62,14 +64,15 @@ static void note_drives(const hil_trainer *t, const hil_observer *observer)
 static hil_status check_limits(const hil_trainer *t)
 {
     const hil_plan *plan = &t->planned.plan;
-    uint64_t need = plan->peak[HIL_DEVICE] + plan->peak[HIL_HOST];
+    uint64_t need = plan->peak[HIL_HOST] + (t->device ? 0 : plan->peak[HIL_DEVICE]);
     uint64_t left = hil_memory_left(hil_comm_local_size(t->options.comm));
     char needs[32], has[32];
     if (need <= left) return HIL_OK;
     return hil_fail(HIL_ERR_BUDGET,
                     "the plan needs %s of memory, but the limits on this process (its control "
-                    "group or ulimit) leave %s: raise them, or give less --device-memory",
-                    hil_text_bytes(needs, need), hil_text_bytes(has, left));
+                    "group or ulimit) leave %s: raise them, or give less --%s-memory",
+                    hil_text_bytes(needs, need), hil_text_bytes(has, left),
+                    t->device ? "host" : "device");
 }
 
 static hil_status open_store(hil_trainer *t, const hil_observer *observer)
@@ -82,7 +85,8 @@ static hil_status open_store(hil_trainer *t, const hil_observer *observer)
                                .drives = p->drives,
                                .drive_count = p->drive_count,
                                .drive_bytes = p->plan.drive_bytes,
-                               .io = t->options.io};
+                               .io = t->options.io,
+                               .device = t->device};
     HIL_TRY(hil_tiers_open(&t->tiers, &tiers));
     note_drives(t, observer);
     hil_store_opening opening = {.tiers = &t->tiers,
@@ -138,6 +142,8 @@ static hil_status open_memory(hil_trainer *t, const hil_observer *observer)
 static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
 {
     hil_comm *comm = t->options.comm;
+    HIL_TRY(
+        hil_ranks_agree(comm, hil_devices_open(&t->options.device, comm, observer, &t->device)));
     HIL_TRY(hil_ranks_threads(comm, t->options.threads, &t->options.threads));
     HIL_TRY(hil_ranks_agree(comm, prepare(t)));
     HIL_TRY(make_plan(t, observer));
@@ -189,6 +195,7 @@ void hil_trainer_destroy(hil_trainer *t)
     hil_engine_destroy(t->engine);
     hil_store_close(t->model->store);
     hil_tiers_close(&t->tiers);
+    hil_devices_close(t->device);
     hil_pool_destroy(t->pool);
     hil_pool_destroy(t->update);
     hil_planned_free(&t->planned);

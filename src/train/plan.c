@@ -4,6 +4,7 @@
 #include "autograd/engine.h"
 #include "base/alloc.h"
 #include "store/store.h"
+#include "train/devices.h"
 #include "train/plan_file.h"
 
 #include <stdio.h>
@@ -37,7 +38,6 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
         .training = r->training,
         .saves = r->training,
         .ranks = hil_store_ranks(store),
-        .lanes = hil_store_lanes(store),
     };
     return HIL_OK;
 }
@@ -146,6 +146,7 @@ static hil_status prepare(const hil_plan_request *r, hil_planned *out)
 {
     hil_allowance allowance = r->allowance;
     if (r->comm) allowance.sharers = hil_comm_local_size(r->comm);
+    if (r->device) allowance.room = hil_devices_room(r->device);
     HIL_TRY(hil_budget_find(&allowance, &out->budget, out->drives));
     HIL_TRY(hil_engine_trace(r->model, r->compute)); /* says how often each unit is used */
     return outline_model(r, out);

@@ -1,5 +1,6 @@
 /* plan_show.c - hilbert plan: the plan that train would follow, shown. */
 #include "base/alloc.h"
+#include "train/devices.h"
 #include "train/freeze.h"
 #include "train/plan.h"
 #include "train/plan_file.h"
@@ -14,6 +15,7 @@ typedef struct show {
     const hil_observer *observer;
     hil_source source;
     hil_model *model;
+    hil_device *device; /* NULL: the CPU */
     hil_dtype dtype;
     const hil_rule *rule;
     int ranks;
@@ -51,12 +53,13 @@ static hil_status make_plan(show *s)
     if (!threads && s->ranks > 1) threads = 1;
     hil_plan_request request = {
         .model = s->model,
+        .device = s->device,
         .compute = s->dtype,
         .training = true,
         .sequences = s->share,
         .length = s->seq,
         .micro_batch = s->micro_batch,
-        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, s->ranks},
+        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, s->ranks, 0},
         .io = o->io,
         .threads = threads,
         .zero = o->zero,
@@ -112,6 +115,10 @@ static hil_status print_text(const show *s, FILE *out)
             hil_arch_name(s->source.config.arch), hil_text_count(parameters, (uint64_t)count),
             s->options->dtype, s->rule->name, (long long)s->options->batch, (long long)s->seq,
             s->planned.machine.name, text.data);
+    if (s->device && s->device->outside)
+        fprintf(out,
+                "beside the budget %s of the device's memory are taken: CUDA and its libraries\n",
+                hil_text_bytes(parameters, s->device->outside));
 done:
     hil_text_free(&text);
     return status;
@@ -159,12 +166,14 @@ hil_status hil_plan_show(const hil_train_options *options, const hil_plan_form *
     show s = {.options = options, .observer = observer, .ranks = form->ranks > 1 ? form->ranks : 1};
     hil_status status = HIL_OK;
     HIL_TRY_DONE(open_model(&s));
+    HIL_TRY_DONE(hil_devices_open(&options->device, NULL, observer, &s.device));
     status = make_plan(&s);
     if (status == HIL_ERR_BUDGET && form->json) status = print_refusal(&s, out);
     HIL_TRY_DONE(status);
     HIL_TRY_DONE(form->json ? print_json(&s, out) : print_text(&s, out));
 done:
     hil_planned_free(&s.planned);
+    hil_devices_close(s.device);
     hil_model_destroy(s.model);
     hil_source_close(&s.source);
     return status;

@@ -1,4 +1,5 @@
 /* probe_print.c - hilbert probe: the speeds of this machine as a table or an object. */
+#include "train/devices.h"
 #include "train/probe.h"
 
 #include <string.h>
@@ -52,9 +53,13 @@ static void print_table(const hil_probe_options *options, const hil_machine *mac
 hil_status hil_probe(const hil_probe_options *options, const hil_observer *observer, FILE *out)
 {
     hil_machine machine;
+    hil_device *device;
     if (options->disk_count > HIL_DISKS_MAX)
         return hil_fail(HIL_ERR_USAGE, "at most %d drives", HIL_DISKS_MAX);
-    HIL_TRY(hil_machine_find(options, NULL, HIL_EFFORT_FULL, observer, &machine));
+    HIL_TRY(hil_devices_open(&options->device, NULL, observer, &device));
+    hil_status status = hil_machine_find(options, device, HIL_EFFORT_FULL, observer, &machine);
+    hil_devices_close(device);
+    if (status != HIL_OK) return status;
     if (options->json) return print_json(options, &machine, out);
     print_table(options, &machine, out);
     return HIL_OK;

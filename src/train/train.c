@@ -18,6 +18,7 @@ void hil_train_defaults(hil_train_options *options)
     hil_trainer_options trainer;
     hil_trainer_defaults(&trainer);
     *options = (hil_train_options){
+        .device = trainer.device,
         .batch = 8,
         .lr = 1e-4,
         .weight_decay = trainer.weight_decay,

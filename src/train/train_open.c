@@ -144,6 +144,7 @@ static hil_status open_model(job *j)
     trainer.sequences = j->share;
     trainer.length = j->run.seq;
     trainer.micro_batch = j->run.micro_batch;
+    trainer.device = o->device;
     trainer.device_memory = o->device_memory;
     trainer.host_memory = o->host_memory;
     trainer.disks = o->disks;
@@ -159,6 +160,16 @@ static hil_status open_model(job *j)
     j->save_dtype = j->source.config.dtype;
     if (o->save_dtype) HIL_TRY(hil_dtype_parse(o->save_dtype, &j->save_dtype));
     return check_space(j);
+}
+
+static void tell_device(const job *j)
+{
+    const hil_device *device = j->trainer->device;
+    char memory[32], free[32], outside[32];
+    if (!device) return;
+    hil_note(j->observer, "%s with %s, of which %s are free; %s are taken beside the budget",
+             device->name, hil_text_bytes(memory, device->memory),
+             hil_text_bytes(free, device->available), hil_text_bytes(outside, device->outside));
 }
 
 static hil_status tell_plan(const job *j)
@@ -271,11 +282,13 @@ static hil_status resume(job *j)
     return share_metrics(j);
 }
 
-/* Of one rank. Drives whose size was left open set no limit. */
-static hil_tier_budgets budgets(const hil_train_options *o)
+/* Of one rank. What was left open sets no limit. */
+static hil_tier_budgets budgets(const job *j)
 {
+    const hil_train_options *o = j->options;
+    uint64_t device = o->device_memory ? j->trainer->planned.budget.device : 0;
     uint64_t sharers = (uint64_t)hil_comm_local_size(o->comm);
-    hil_tier_budgets budget = {o->device_memory, o->host_memory / sharers, 0};
+    hil_tier_budgets budget = {device, o->host_memory / sharers, 0};
     for (size_t i = 0; i < o->disk_count; ++i) budget.disk += o->disks[i].bytes / sharers;
     for (size_t i = 0; i < o->disk_count; ++i)
         if (!o->disks[i].bytes) budget.disk = 0;
@@ -339,17 +352,18 @@ hil_status hil_training_open(job *j)
 {
     j->run.isa = hil_cpu_name(hil_cpu_best());
     j->run.ranks = hil_comm_size(j->comm);
-    j->budget = budgets(j->options);
     hil_comm_tell(j->comm, "opening the run");
     HIL_TRY(hil_ranks_agree(j->comm, open_source(j)));
     HIL_TRY(hil_ranks_follow(j->comm, open_folder(j)));
     HIL_TRY(hil_folder_check_shared(&j->folder, j->comm));
     HIL_TRY(open_model(j));
+    j->budget = budgets(j);
     HIL_TRY(open_data(j));
     HIL_TRY(check_space(j));
     open_saver(j);
     HIL_TRY(resume(j));
     tell_job(j);
+    tell_device(j);
     return tell_plan(j);
 }
 

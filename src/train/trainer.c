@@ -10,6 +10,7 @@
 void hil_trainer_defaults(hil_trainer_options *options)
 {
     *options = (hil_trainer_options){
+        .device = {.name = "auto"},
         .dtype = "bf16",
         .optimizer = hil_rules[HIL_ADAMW].name,
         .weight_decay = 0.1,

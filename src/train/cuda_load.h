@@ -1,0 +1,13 @@
+/* cuda_load.h - finds the module that computes on GPUs, and the libraries that it needs. */
+#ifndef HIL_TRAIN_CUDA_LOAD_H
+#define HIL_TRAIN_CUDA_LOAD_H
+
+#include "train/cuda_module.h"
+
+/* GPUs that the driver shows, without starting any; 0 where there is no driver. */
+int hil_cuda_visible(void);
+/* `prefixes`: folders, separated by colons, under which Python's environments may have NVIDIA's
+   libraries; NULL: none. Everything stays loaded. */
+hil_status hil_cuda_load(const char *prefixes, hil_cuda_module_open *out);
+
+#endif

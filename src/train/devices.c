@@ -1,0 +1,89 @@
+/* devices.c - opens what --device names. */
+#include "train/devices.h"
+
+#include "comm/comm.h"
+#include "device/device_threads.h"
+#include "ops/ops_threads.h"
+#include "optim/math_threads.h"
+#include "train/cuda_load.h"
+#include "train/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RESERVE                                                                                    \
+    ((uint64_t)256 << 20) /* and a part of all: kernels are loaded at their first use              \
+                           */
+#define RESERVE_PART 50
+
+static hil_status open_threads(hil_device **out)
+{
+    HIL_TRY(hil_device_threads_open(out));
+    (*out)->ops = &hil_ops_threads;
+    (*out)->math = &hil_math_threads;
+    return HIL_OK;
+}
+
+static hil_status open_gpu(const char *prefixes, int index, hil_device **out)
+{
+    hil_cuda_module_open open;
+    hil_cuda_host host = hil_cuda_host_of();
+    HIL_TRY(hil_cuda_load(prefixes, &open));
+    return open(out, index, &host);
+}
+
+/* "cuda", "cuda:N" */
+static hil_status parse_index(const char *name, int rank, int count, int *out)
+{
+    const char *number = name + strlen("cuda");
+    char *end = NULL;
+    *out = count ? rank % count : 0;
+    if (!*number) return HIL_OK;
+    if (*number == ':' && number[1] >= '0' && number[1] <= '9')
+        *out = (int)strtol(number + 1, &end, 10);
+    if (!end || *end || *out < 0 || *out > 1 << 16)
+        return hil_fail(HIL_ERR_USAGE, "--device %s: expected auto, cpu, cuda or cuda:N", name);
+    return HIL_OK;
+}
+
+static hil_status open_named(const hil_device_choice *choice, const char *name, int rank,
+                             hil_device **out)
+{
+    int index, count = hil_cuda_visible();
+    if (strcmp(name, "cpu") == 0) return HIL_OK;
+    if (strcmp(name, "threads") == 0) return open_threads(out);
+    if (strncmp(name, "cuda", 4) != 0)
+        return hil_fail(HIL_ERR_USAGE, "--device %s: expected auto, cpu, cuda or cuda:N", name);
+    HIL_TRY(parse_index(name, rank, count, &index));
+    if (count == 0)
+        return hil_fail(HIL_ERR_INPUT,
+                        "--device %s: there is no GPU here that NVIDIA's driver "
+                        "shows (see nvidia-smi, CUDA_VISIBLE_DEVICES)",
+                        name);
+    return open_gpu(choice->prefixes, index, out);
+}
+
+hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *comm,
+                            const hil_observer *observer, hil_device **out)
+{
+    int rank = hil_comm_local_rank(comm);
+    *out = NULL;
+    if (choice->name && strcmp(choice->name, "auto") != 0)
+        return open_named(choice, choice->name, rank, out);
+    int count = hil_cuda_visible();
+    if (count == 0 || open_gpu(choice->prefixes, rank % count, out) == HIL_OK) return HIL_OK;
+    hil_note(observer, "the GPU is not used: %s", hil_status_message());
+    return HIL_OK;
+}
+
+void hil_devices_close(hil_device *device)
+{
+    if (device) device->engine->close(device);
+}
+
+uint64_t hil_devices_room(const hil_device *device)
+{
+    if (!device->available) return 0;
+    uint64_t reserve = RESERVE + device->memory / RESERVE_PART, least = device->available / 2;
+    return device->available > reserve + least ? device->available - reserve : least;
+}

@@ -1,0 +1,21 @@
+/* devices.h - which device computes: a GPU, the CPU, or threads that play one. */
+#ifndef HIL_TRAIN_DEVICES_H
+#define HIL_TRAIN_DEVICES_H
+
+#include "hilbert/run.h"
+
+#include "device/device.h"
+
+/* `choice->name`: "auto" (or NULL) is a GPU where there is one that works and the CPU otherwise,
+   which the observer learns; "cuda" is the first GPU, or that of the process's number among those
+   of its machine (`comm`, may be NULL); "cuda:N", "cpu"; "threads" is for tests. *out is NULL for
+   the CPU. */
+hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *comm,
+                            const hil_observer *observer, hil_device **out);
+/* NULL is fine. */
+void hil_devices_close(hil_device *device);
+/* What may be used where no budget is given: what was free, less what its libraries load later.
+   0: its memory is the host's. */
+uint64_t hil_devices_room(const hil_device *device);
+
+#endif

@@ -1,0 +1,127 @@
+# device.sh - what tests of a device share: whole runs on it against runs on the CPU. Needs
+# cli/lib.sh, `device` (what --device gets) and `exact` (1: the same bits as on the CPU).
+
+cat "$SOURCE"/src/cli/*.c >"$work/data.txt"
+mkdir -p "$work/swap"
+cat >"$work/llama.json" <<END
+{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 300,
+ "hidden_size": 128, "intermediate_size": 344, "num_hidden_layers": 3, "num_attention_heads": 2,
+ "num_key_value_heads": 1, "max_position_embeddings": 128, "rms_norm_eps": 1e-5,
+ "hidden_act": "silu", "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 0}
+END
+cat >"$work/gpt2.json" <<END
+{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 300, "n_positions": 128,
+ "n_embd": 128, "n_layer": 3, "n_head": 2, "resid_pdrop": 0.1, "attn_pdrop": 0.0,
+ "embd_pdrop": 0.1, "bos_token_id": 0, "eos_token_id": 0}
+END
+
+# train MODEL OUT OPTIONS...
+train()
+{
+    local model=$1 out=$2
+    shift 2
+    run 0 train --model "$work/$model.json" --data "$work/data.txt" --out "$work/$out" \
+        --overwrite --seq 128 --batch 4 --micro-batch 2 --steps 20 --schedule constant --lr 3e-3 \
+        --threads 2 "$@"
+}
+
+# values OUT KEY: that number of every step.
+values()
+{
+    grep -o "\"$2\": [0-9.e+-]*" "$work/$1/metrics.jsonl" | cut -d ' ' -f 2
+}
+
+# near OUT OUT LIMIT: the losses of two runs differ by no more.
+near()
+{
+    paste <(values "$1" loss) <(values "$2" loss) | awk -v most="$3" '
+        { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d; ++n }
+        END { printf "%d losses, %g apart at most\n", n, worst; exit !(n > 0 && worst <= most) }' ||
+        die "$1 and $2 are no nearer than that"
+}
+
+# same OUT OUT: two runs have the same bits.
+same()
+{
+    cmp "$work/$1/model.safetensors" "$work/$2/model.safetensors" || die "$1 is not $2"
+    [ "$(values "$1" loss)" = "$(values "$2" loss)" ] || die "the losses of $1 are not those of $2"
+}
+
+# As little of the device as the plan allows, so that all states are elsewhere, step by step.
+check_placements()
+{
+    local model=$1 dtype=$2 room peak part moved=0
+    train "$model" roomy --dtype "$dtype" --device "$device"
+    peak=$(values roomy device_peak | sort -n | tail -n 1)
+    for part in 80 60 45 35; do
+        for room in "--host-memory 64M" "--host-memory 3M --disk $work/swap"; do
+            # shellcheck disable=SC2086
+            "$HILBERT" plan --model "$work/$model.json" --seq 128 --batch 4 --micro-batch 2 \
+                --dtype "$dtype" --device "$device" --device-memory $((peak * part / 100)) $room \
+                >"$work/plan" 2>&1 || { tail -n 1 "$work/plan"; continue; }
+            # shellcheck disable=SC2086
+            train "$model" tight --dtype "$dtype" --device "$device" \
+                --device-memory $((peak * part / 100)) $room
+            same roomy tight
+            [ "$(values tight device_peak | sort -n | tail -n 1)" -le $((peak * part / 100)) ] ||
+                die "$model: more device memory than allowed"
+            moved=$((moved + $(values tight to_device_bytes | tail -n 1)))
+        done
+    done
+    [ "$moved" -gt 0 ] || die "$model $dtype: nothing was ever moved"
+}
+
+# Killed at any moment, a run goes on with the same bits; and a finished one goes on, too.
+check_resume()
+{
+    local model=$1 dtype=$2 seconds
+    for seconds in 0.5 1 2; do
+        rm -rf "$work/killed"
+        "$HILBERT" train --model "$work/$model.json" --data "$work/data.txt" --out "$work/killed" \
+            --seq 128 --batch 4 --micro-batch 2 --steps 20 --schedule constant --lr 3e-3 \
+            --threads 2 --dtype "$dtype" --device "$device" --save-every 3 --quiet &
+        local pid=$!
+        sleep "$seconds"
+        kill -9 "$pid" 2>/dev/null
+        wait "$pid" 2>/dev/null
+        [ -d "$work/killed" ] || continue
+        run 0 train --model "$work/$model.json" --data "$work/data.txt" --out "$work/killed" \
+            --resume --seq 128 --batch 4 --micro-batch 2 --steps 20 --schedule constant --lr 3e-3 \
+            --threads 2 --dtype "$dtype" --device "$device" --save-every 3
+        same roomy killed
+    done
+}
+
+# loss OUT OPTIONS...: what eval says
+loss()
+{
+    local out=$1
+    shift
+    run 0 eval --model "$work/$out" --data "$SOURCE/src/cli/main.c" --seq 128 --json "$@"
+    sed 's/^{"loss": \([0-9.e+-]*\),.*/\1/' "$work/out"
+}
+
+check_use()
+{
+    local a b
+    a=$(loss roomy --device cpu) b=$(loss roomy --device "$device")
+    awk "BEGIN { d = $a - $b; exit !(d * d < 1e-8) }" || die "eval: $a on the CPU, $b on $device"
+    run 0 generate --model "$work/roomy" --prompt "static int " --max-tokens 40 --temperature 0 \
+        --device cpu
+    cp "$work/out" "$work/greedy"
+    run 0 generate --model "$work/roomy" --prompt "static int " --max-tokens 40 --temperature 0 \
+        --device "$device"
+    cmp "$work/out" "$work/greedy" || die "generate: another text on $device"
+}
+
+# check_model MODEL DTYPE LIMIT
+check_model()
+{
+    train "$1" cpu --dtype "$2" --device cpu
+    check_placements "$1" "$2"
+    near cpu roomy "$3"
+    [ "$exact" = 0 ] || same cpu roomy
+    check_resume "$1" "$2"
+    check_use
+    echo "$1 $2: ok"
+}

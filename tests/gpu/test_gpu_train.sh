@@ -1,0 +1,16 @@
+# Training, evaluation and generation on a GPU: the CPU's losses within rounding, the same bits
+# wherever states live, after kill -9 and after --resume.
+set -u
+. "$TESTS/cli/lib.sh"
+device=cuda exact=0
+. "$TESTS/gpu/device.sh"
+"$HILBERT" plan --model "$work/gpt2.json" --device cuda >"$work/plan" 2>&1 || {
+    grep -q 'there is no GPU here\|built without CUDA' "$work/plan" || die "$(cat "$work/plan")"
+    echo "skipped: $(cat "$work/plan")"
+    exit 77
+}
+cat "$work/plan"
+for model in llama gpt2; do
+    check_model "$model" fp32 0.001
+    check_model "$model" bf16 0.05
+done

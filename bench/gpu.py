@@ -116,7 +116,9 @@ class Bench:
 
     def offloaded(self, config, batch, seq, micro, device, warmup, steps):
         options, kept = self.hilbert.offloaded(config, batch, seq, micro, device, self.host())
-        return {**self.train(config, batch, seq, warmup, steps, *options), "budget": device,
+        run = self.train(config, batch, seq, warmup, steps, *options,
+                         watch=device < self.whole_device())
+        return {**run, "budget": device,
                 "activations_kept": kept, "tokens": batch * seq}
 
     def measure_disk(self):
@@ -151,7 +153,7 @@ class Bench:
         for layers in (low, low - max(1, low // 16)):
             config = gpu_shapes.capacity(layers, self.tiny)
             try:
-                return {**self.train(config, batch, seq, 1, 1, *options, ends=True),
+                return {**self.train(config, batch, seq, 1, 1, *options, ends=True, watch=True),
                         "layers": layers, "parameters": gpu_shapes.parameters(config),
                         "failures": failures}
             except Failed as error:
@@ -162,7 +164,7 @@ class Bench:
         config, batch, seq = gpu_shapes.shape_of("8b", self.tiny)
         budget = (2 if self.tiny else 16) * self.unit
         found = self.train(config, batch, seq, 1, 1, "--micro-batch", 1, "--device-memory", budget,
-                           "--disk", self.args.disk, ends=True)
+                           "--disk", self.args.disk, ends=True, watch=True)
         return {**found, "budget": budget, "parameters": gpu_shapes.parameters(config)}
 
     def measure_start(self):

@@ -59,6 +59,27 @@ class Watch(threading.Thread):
             self.most = max(self.most, (gpu_memory() or 0) - self.before)
 
 
+class Child:
+    """A process, its exit code, and the most RAM that it held."""
+
+    def __init__(self, command, output):
+        self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        self.code = self.resident = None
+
+    def over(self, flags=os.WNOHANG):
+        if self.code is None:
+            pid, status, usage = os.wait4(self.process.pid, flags)
+            if pid:
+                self.code = self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.resident = usage.ru_maxrss * 1024
+        return self.code is not None
+
+    def end(self):
+        if not self.over():
+            os.kill(self.process.pid, signal.SIGKILL)
+            self.over(0)
+
+
 class Hilbert:
     def __init__(self, program, folder, device, disk):
         self.program, self.folder, self.disk = program, folder, disk
@@ -82,9 +103,11 @@ class Hilbert:
             lines = [line for line in file.read().splitlines() if line.strip()]
         return lines[-1] if lines else "no message"
 
-    def train(self, config, batch, seq, steps, limit, options=(), device=None, ends=False):
+    def train(self, config, batch, seq, steps, limit, options=(), device=None, ends=False,
+              watch=False):
         """Runs that many steps. With `ends` the program must end by itself and well; otherwise it
-        is stopped when the last step is written. Nothing is saved."""
+        is stopped when the last step is written. Nothing is saved. With `watch` the driver is asked
+        each second what the GPU holds."""
         out, log = self.path("out"), self.path("log")
         shutil.rmtree(out, ignore_errors=True)
         command = [self.program, "train", "--model", self.config(config), "--data",
@@ -92,27 +115,28 @@ class Hilbert:
                    "1e-4", "--schedule", "constant", "--seq", seq, "--batch", batch, "--steps",
                    steps, *(["--device", device] if device and self.device else self.device),
                    *options]
-        watch = Watch()
+        watch = Watch() if watch else None
         with open(log, "w") as file:
             began = time.monotonic()
-            child = subprocess.Popen([*map(str, command)], stdout=file, stderr=file)
-            watch.start()
+            child = Child([*map(str, command)], file)
+            if watch:
+                watch.start()
             try:
                 first = self.follow(child, os.path.join(out, "metrics.jsonl"), steps,
                                     began + limit, ends)
             finally:
-                watch.over.set()
-                if child.poll() is None:
-                    child.send_signal(signal.SIGKILL)
-                usage = os.wait4(child.pid, 0)[2] if child.returncode is None else None
+                if watch:
+                    watch.over.set()
+                child.end()
         self.runs += 1
         lines = self.metrics(out)
-        if len(lines) < steps or (ends and child.returncode):
+        if len(lines) < steps or (ends and child.code):
             words = self.last_words(log)
             late = time.monotonic() - began > limit
             raise Failed(f"{'time is over: ' if late else ''}{words}")
-        return {"first_step": first - began, "lines": lines, "gpu_bytes": watch.most,
-                "resident": usage.ru_maxrss * 1024 if usage else None,
+        return {"first_step": first - began, "lines": lines,
+                "gpu_bytes": watch.most if watch else None,
+                "resident": child.resident,
                 "wall": time.monotonic() - began, "command": " ".join(map(str, command[1:]))}
 
     def metrics(self, out):
@@ -126,7 +150,7 @@ class Hilbert:
         """When the first line was there; returns when the last one is, or the child is over."""
         first = 0.0
         while time.monotonic() < deadline:
-            over = child.poll() is not None
+            over = child.over()
             try:
                 with open(path) as file:
                     count = file.read().count("\n")

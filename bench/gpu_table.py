@@ -148,7 +148,10 @@ class Table:
             count = value["parameters"]
             self.row(name, f"{count * 1e-9:.1f}B, {value['layers']} layers", f"{aim * 1e-9:.0f}B",
                      count / aim, aim=1)
-            self.notes.append(f"{name}: steps of {', '.join(map(seconds, value['all_seconds']))}; "
+            self.notes.append(f"{name}: {gib(value['device_peak'])} of the GPU, "
+                              f"{gib(value['host_peak'])} of RAM, {gib(value['disk_peak'])} of "
+                              f"disk held; steps of "
+                              f"{', '.join(f'{s:.1f} s' for s in value['all_seconds'])}; "
                               f"losses {value['losses']}"
                               + "".join(f"; {line}" for line in value["failures"]))
         value, name = self.values.get("capacity-16g"), "8B in 16 GiB of the GPU"
@@ -169,9 +172,10 @@ class Table:
                 continue
             if run["device_peak"] > run["budget"]:
                 self.missing(f"budget of {name}", "exceeded by hilbert's own account")
-            self.notes.append(f"GPU memory, {name}: budget {gib(run['budget'])}, held by its own "
-                              f"account {gib(run['device_peak'])}, by the driver's with the "
-                              f"context {gib(run['gpu_bytes'])}")
+            if run["gpu_bytes"]:
+                self.notes.append(f"GPU memory, {name}: budget {gib(run['budget'])}, held by its "
+                                  f"own account {gib(run['device_peak'])}, by the driver's with "
+                                  f"the context {gib(run['gpu_bytes'])}")
 
     def start(self):
         runs = {"1b": (self.values.get("memory-1b", {}).get("hilbert"), "memory-1b", 4),
@@ -206,10 +210,6 @@ class Table:
                  "the same bits", float(same), 1)
 
 
-def seconds(value):
-    return f"{value:.1f} s"
-
-
 def gib(count):
     return f"{(count or 0) / 2**30:.1f} GiB"
 
@@ -230,8 +230,9 @@ def markdown(values):
     lines = [f"# hilbert on one {title}, {machine['date']}", "",
              f"`bench/gpu.py`, commit {machine['commit'] or 'unknown'}, {machine['hilbert']}.",
              f"{machine['cpu']}, {gib(machine['ram'])} RAM, driver "
-             f"{machine.get('driver', 'none')}, PyTorch {machine.get('torch', 'none')}, CUDA {machine.get('cuda', 'none')}, cuDNN "
-             f"{machine.get('cudnn', 'none')}. Ratios of times are hilbert's over the limit.", "",
+             f"{machine.get('driver', 'none')}, PyTorch {machine.get('torch', 'none')}, CUDA "
+             f"{machine.get('cuda', 'none')}, cuDNN {machine.get('cudnn', 'none')}. "
+             "Ratios of times are hilbert's over the limit.", "",
              "| what | hilbert | peer or limit | ratio | wanted |", "|---|---|---|---|---|"]
     lines += ["| " + " | ".join(row) + " |" for row in table.rows]
     if table.ceilings:

@@ -9,8 +9,8 @@ kernels alone. Prints one line of JSON for each result.
 What a good user would write: weights and gradients in bf16, masters and moments in fp32 with fused
 AdamW, gradients clipped to 1, SDPA through cuDNN where it takes the shape, fused norms. Eager, the
 head and its cross-entropy go in chunks that compute their gradient at once; compiled, blocks and
-head are compiled one by one (as fast as the whole, and compiled in a fraction of the time). GPT-2's
-vocabulary is padded to a multiple of 64. --pure is AdamW in bf16 without masters.
+head are compiled one by one ("compiled"), or all at once ("whole"). GPT-2's vocabulary is padded
+to a multiple of 64. --pure is AdamW in bf16 without masters.
 """
 import argparse
 import json
@@ -32,6 +32,7 @@ import gpu_shapes
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
 IDS = 1 << 15  # token ids below, as in gpu.py
+REPEAT_HEADS = False  # where cuDNN refuses grouped heads: still faster than FlashAttention-2
 CHUNK = 4096   # tokens of the head at once, eager
 GROUP = 400_000_000  # parameters whose fp32 gradients exist at once
 
@@ -48,9 +49,22 @@ def padded(vocab):
 def attend(q, k, v):
     """Causal, of (batch, tokens, heads, width), grouped heads; (batch, tokens, heads * width)."""
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    if REPEAT_HEADS and q.shape[1] != k.shape[1]:
+        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True,
                                          enable_gqa=q.shape[1] != k.shape[1])
     return out.transpose(1, 2).flatten(2)
+
+
+def cudnn_takes_groups():
+    q, k, v = (torch.randn(1, 128, n, 64, device=DEVICE, dtype=torch.bfloat16,
+                           requires_grad=True) for n in (4, 2, 2))
+    try:
+        with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
+            attend(q, k, v).sum().backward()
+        return True
+    except RuntimeError:
+        return False
 
 
 class Linear(torch.nn.Linear):
@@ -208,6 +222,9 @@ class Masters:
 def measure(args, model, optimizer, mode, batch, seq):
     """Seconds of each step after the warm-up; wall time of the first step's end."""
     blocks, loss = model.blocks, model.loss_eager
+    step = model
+    if mode == "whole":
+        step, loss = torch.compile(model), model.loss_plain
     if mode == "compiled":
         blocks = [torch.compile(b) for b in model.blocks]
         loss = torch.compile(model.loss_plain)
@@ -218,7 +235,7 @@ def measure(args, model, optimizer, mode, batch, seq):
         synchronize()
         begin = time.perf_counter()
         ids = ids.to(DEVICE, non_blocking=True)
-        value = model(ids[:, :-1], ids[:, 1:], blocks, loss, args.recompute)
+        value = step(ids[:, :-1], ids[:, 1:], blocks, loss, args.recompute)
         value.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0, foreach=True)
         optimizer.step()
@@ -319,6 +336,7 @@ def versions():
 
 
 def main():
+    global REPEAT_HEADS
     parser = argparse.ArgumentParser(description="training steps in PyTorch")
     parser.add_argument("what", choices=["train", "ceiling", "versions"])
     parser.add_argument("shapes", nargs="?", default="")
@@ -334,6 +352,8 @@ def main():
     if not CUDA and not args.tiny and args.what != "versions":
         sys.exit("no GPU that PyTorch can use; --tiny runs on any processor")
     kernels = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+    if CUDA and args.what != "versions":
+        REPEAT_HEADS = not cudnn_takes_groups()
     with sdpa_kernel(kernels, set_priority=True):
         if args.what == "versions":
             versions()

@@ -1,8 +1,7 @@
-/* philox.c - Philox4x32-10 and what is made of its words. */
+/* philox.c - Philox4x32-10 and permutations made of its words. */
 #include "base/philox.h"
 
 #include <assert.h>
-#include <math.h>
 
 void hil_philox(uint64_t key, uint64_t low, uint64_t high, uint32_t out[4])
 {
@@ -25,15 +24,6 @@ void hil_philox(uint64_t key, uint64_t low, uint64_t high, uint32_t out[4])
     out[1] = c1;
     out[2] = c2;
     out[3] = c3;
-}
-
-void hil_philox_normal(uint32_t a, uint32_t b, float out[2])
-{
-    double u = ((double)a + 1.0) * 0x1p-32;
-    double radius = sqrt(-2.0 * log(u));
-    double angle = 6.283185307179586 * ((double)b * 0x1p-32);
-    out[0] = (float)(radius * cos(angle));
-    out[1] = (float)(radius * sin(angle));
 }
 
 /* A four-round Feistel network over the next even power of two, walked until it lands inside. */

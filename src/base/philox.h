@@ -19,9 +19,6 @@ static inline float hil_philox_unit(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* Two standard normal numbers from two words (Box-Muller). */
-void hil_philox_normal(uint32_t a, uint32_t b, float out[2]);
-
 /* The place of `index` in a pseudo-random permutation of [0, count). */
 uint64_t hil_philox_permute(uint64_t key, uint64_t count, uint64_t index);
 

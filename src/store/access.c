@@ -1,6 +1,7 @@
 /* access.c - states as fp32 numbers, for files and initialisation: blocking, piece by piece. */
 #include "base/alloc.h"
-#include "base/philox.h"
+#include "base/normal.h"
+#include "io/align.h"
 #include "store/param.h"
 
 #include <string.h>
@@ -11,6 +12,7 @@
 typedef struct span {
     hil_store *store;
     hil_unit *unit;
+    const hil_member *member;
     int64_t at, count;
 } span;
 
@@ -29,7 +31,7 @@ static span find_span(const hil_param *p, int64_t *first)
         if (at < last) {
             int64_t end = (at / chunk + 1) * chunk;
             *first = member->first + at - start;
-            return (span){store, unit, at, (end < last ? end : last) - at};
+            return (span){store, unit, member, at, (end < last ? end : last) - at};
         }
         *first = member->first + member->count;
     }
@@ -56,12 +58,15 @@ bool hil_param_has(const hil_param *param, hil_state state)
     return hil_unit_bytes(param->store, (size_t)(unit - param->store->unit), states[state]) > 0;
 }
 
-/* The bytes of a state around a span. From disk the whole page comes into a piece of the ring. */
+/* The bytes of a state around a span. From disk the whole page comes into a piece of the ring; from
+   a device that is apart the groups of HIL_PAD elements come into a stage. */
 typedef struct view {
-    char *base;    /* of the first element of the chunk or of the slice */
-    int64_t first; /* that element */
+    char *base;    /* of element `first` of the slice */
+    int64_t first; /* that of the chunk, of the group, or 0 */
     bool staged;   /* in the ring */
     hil_disk_transfer page;
+    char *device; /* where it goes to; NULL: not on one that is apart */
+    size_t bytes;
 } view;
 
 static hil_status move_page(hil_store *store, view *v, bool write)
@@ -80,14 +85,12 @@ static bool is_whole(const span *s)
     return s->at == begin && s->at + s->count >= (end < filled ? end : filled);
 }
 
-static hil_status open_view(const span *s, hil_unit_state state, bool write, view *v)
+static hil_status open_page(const span *s, const hil_home *home, bool write, view *v)
 {
-    const hil_home *home = &s->unit->home[state];
-    *v = (view){.base = home->memory};
-    if (home->tier != HIL_DISK) return HIL_OK;
-    hil_fence after; /* over: nothing else runs */
+    hil_fence after;
     HIL_TRY(hil_ring_take(s->store->ring, home->extent.page, (void **)&v->base, &after));
     v->staged = true;
+    HIL_TRY(hil_links_wait(s->store->links, &after, HIL_WAIT_MEMORY));
     int64_t chunk = s->at / s->store->plan->chunk;
     v->first = chunk * s->store->plan->chunk;
     v->page =
@@ -97,9 +100,52 @@ static hil_status open_view(const span *s, hil_unit_state state, bool write, vie
     return HIL_OK;
 }
 
-/* Nothing is written after a failure, which is forwarded. */
+/* Whether all elements of the groups around the span are written: behind a member are zeros. */
+static bool fills_groups(const span *s)
+{
+    int64_t end = s->at + s->count, first = hil_unit_begin(s->store, s->unit);
+    bool last = end + first == s->member->offset + s->member->count;
+    return s->at % HIL_PAD == 0 && (last || end % HIL_PAD == 0);
+}
+
+/* `memory`: of the stage, from *used on. */
+static hil_status open_stage(const span *s, hil_unit_state state, bool write, view *v,
+                             hil_stage *stage)
+{
+    hil_device *device = s->store->device;
+    int64_t end = (s->at + s->count + HIL_PAD - 1) / HIL_PAD * HIL_PAD;
+    v->first = s->at / HIL_PAD * HIL_PAD;
+    v->base = stage->memory;
+    v->bytes = hil_chunk_bytes(s->store, s->unit, state, end - v->first);
+    v->device = s->unit->home[state].memory + hil_chunk_bytes(s->store, s->unit, state, v->first);
+    stage->memory += hil_align_up(v->bytes);
+    if (write && fills_groups(s)) {
+        size_t last = hil_chunk_bytes(s->store, s->unit, state, HIL_PAD);
+        memset(v->base + v->bytes - last, 0, last);
+        return HIL_OK;
+    }
+    HIL_TRY(device->engine->copy(device, HIL_STREAM_COMPUTE, v->base, v->device, v->bytes));
+    HIL_TRY(hil_stage_end(s->store, stage));
+    return device->engine->wait(device, stage->used);
+}
+
+static hil_status open_view(const span *s, hil_unit_state state, bool write, view *v,
+                            hil_stage *stage)
+{
+    const hil_home *home = &s->unit->home[state];
+    *v = (view){.base = home->memory};
+    if (home->tier == HIL_DISK) return open_page(s, home, write, v);
+    if (home->tier == HIL_HOST || !s->store->device) return HIL_OK;
+    if (!stage->memory) HIL_TRY(hil_stage_begin(s->store, stage));
+    return open_stage(s, state, write, v, stage);
+}
+
+/* Nothing is written after a failure, which is forwarded. What goes to a device only begins to. */
 static hil_status close_view(const span *s, view *v, bool write, hil_status status)
 {
+    hil_device *device = s->store->device;
+    if (v->device && write && status == HIL_OK)
+        status = device->engine->copy(device, HIL_STREAM_COMPUTE, v->device, v->base, v->bytes);
     if (!v->staged) return status;
     if (write && status == HIL_OK) status = move_page(s->store, v, true);
     hil_ring_give(s->store->ring, v->base, NULL);
@@ -213,9 +259,10 @@ static hil_status move_span(const span *s, conversion *c)
         states = 1;
     }
     view v[2] = {0};
+    hil_stage stage = {0};
     hil_status status = hil_ring_rewind(s->store->ring); /* two pieces fit from its start */
     for (int i = 0; i < states && status == HIL_OK; ++i)
-        status = open_view(s, state[i], c->in != NULL, &v[i]);
+        status = open_view(s, state[i], c->in != NULL, &v[i], &stage);
     c->span = s;
     if (c->state != HIL_MASTER) {
         c->moment = v[0].base;
@@ -228,22 +275,31 @@ static hil_status move_span(const span *s, conversion *c)
     }
     if (status == HIL_OK) run_conversion(c);
     for (int i = 0; i < states; ++i) status = close_view(s, &v[i], c->in != NULL, status);
+    if (status == HIL_OK && stage.memory) status = hil_stage_end(s->store, &stage);
     return status;
 }
 
-static void forget_copies(hil_store *store, const hil_param *p, int64_t first, int64_t count)
+/* Nobody writes the states any more, or reads them either, who would be in the way on the clock.
+   What a device still computes with them comes before what it is given now. */
+static hil_status claim(hil_store *store, const hil_param *p, int64_t first, int64_t count,
+                        const conversion *c)
 {
     int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape);
-    for (int64_t at = first; at < first + count; at = (at / tile + 1) * tile)
-        hil_window_forget(store, hil_unit_of(store, p, at / tile));
+    for (int64_t at = first; at < first + count; at = (at / tile + 1) * tile) {
+        hil_unit *unit = hil_unit_of(store, p, at / tile);
+        HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
+        if (!c->in) continue;
+        if (c->state == HIL_MASTER) hil_window_forget(store, unit);
+        HIL_TRY(hil_links_wait(store->links, &unit->reading, HIL_WAIT_WEIGHTS));
+    }
+    return HIL_OK;
 }
 
 static hil_status move(hil_store *store, hil_param *param, int64_t first, int64_t count,
                        conversion *c)
 {
     assert(first >= 0 && count >= 0 && first + count <= param->elements);
-    HIL_TRY(hil_links_drain(store->links));
-    if (c->in && c->state == HIL_MASTER) forget_copies(store, param, first, count);
+    HIL_TRY(claim(store, param, first, count, c));
     const float *in = c->in;
     float *out = c->out;
     int64_t end = first + count;
@@ -279,8 +335,7 @@ hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, 
     return move(store, param, first, count, &(conversion){.state = state, .in = in});
 }
 
-/* Elements 4g .. 4g+3 of parameter p are the two normal pairs of group g of the stream (seed, p).
- */
+/* Element i of parameter p is number i of the stream (seed, p). */
 typedef struct filling {
     const hil_param *param;
     uint64_t seed;
@@ -300,15 +355,8 @@ static void fill_task(void *context, int64_t task, int thread)
         for (int64_t i = from; i < end; ++i) out[i] = spec->init == HIL_INIT_ONE ? 1.0f : 0.0f;
         return;
     }
-    for (int64_t group = from / 4; group * 4 < end; ++group) {
-        uint32_t word[4];
-        float four[4];
-        hil_philox(f->seed, (uint64_t)group, (uint64_t)f->param->index, word);
-        hil_philox_normal(word[0], word[1], four);
-        hil_philox_normal(word[2], word[3], four + 2);
-        for (int64_t i = group * 4; i < group * 4 + 4; ++i)
-            if (i >= from && i < end) out[i] = (float)spec->std * four[i % 4];
-    }
+    hil_normal_fill(f->seed, (uint64_t)f->param->index, from, end - from, (float)spec->std,
+                    out + from);
 }
 
 hil_status hil_store_initialise(hil_store *store, uint64_t seed)

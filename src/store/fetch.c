@@ -72,7 +72,7 @@ static hil_status gather_slices(void *context, int64_t copy)
     const hil_home *home = &unit->home[HIL_WEIGHT];
     char *whole = (char *)(intptr_t)copy;
     const char *slice = home->tier == HIL_DEVICE ? home->memory : slice_of(store, unit, whole);
-    return hil_comm_gather(store->opening.comm, HIL_CHANNEL_GATHER, slice, whole, home->bytes);
+    return hil_cross_gather(store, slice, whole, home->bytes);
 }
 
 /* From the device, the slice is read at home. */

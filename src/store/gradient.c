@@ -1,11 +1,6 @@
 /* gradient.c - sums of gradients while micro-batches add to them, and their way home. */
 #include "store/param.h"
 
-#include <math.h>
-#include <string.h>
-
-#define TASK 65536 /* elements */
-
 hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment)
 {
     int64_t cols = hil_shape_cols(&param->spec.shape), tile = param->tile_rows * cols;
@@ -41,40 +36,11 @@ static hil_status find_use(hil_store *store, hil_param *param, int segment, hil_
     return hil_store_declare_use(store, param, segment);
 }
 
-/* Work of the pool on consecutive elements. */
-typedef struct piece {
-    const hil_store *store;
-    const float *sum;
-    void *out;
-    hil_dtype dtype;
-    int64_t count;
-} piece;
-
-static int64_t task_count(const piece *job, int64_t i)
+/* The rehearsal's time of work on so many elements. */
+static void pass_time(hil_store *store, int64_t count)
 {
-    return job->count - i * TASK < TASK ? job->count - i * TASK : TASK;
-}
-
-static void zero_task(void *context, int64_t i, int thread)
-{
-    (void)thread;
-    const piece *job = context;
-    memset((float *)job->out + i * TASK, 0, (size_t)task_count(job, i) * 4);
-}
-
-static void round_task(void *context, int64_t i, int thread)
-{
-    (void)thread;
-    const piece *job = context;
-    char *out = (char *)job->out + (size_t)(i * TASK) * hil_dtype_size(job->dtype);
-    hil_from_f32(out, job->sum + i * TASK, job->dtype, task_count(job, i));
-}
-
-static void run(hil_store *store, hil_task *task, piece *job)
-{
-    hil_pool_run(store->opening.pool, task, job, (job->count + TASK - 1) / TASK);
     if (store->opening.speeds)
-        hil_links_compute(store->links, (double)job->count * 6 / store->opening.speeds->memory);
+        hil_links_compute(store->links, (double)count * 6 / store->opening.speeds->memory);
 }
 
 hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
@@ -89,9 +55,11 @@ hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment
         HIL_TRY(hil_segment_admit(store, param, hil_entity(store, unit, i)));
         HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
     }
-    HIL_TRY(hil_links_wait(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
+    HIL_TRY(hil_links_follow(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
     if (!use->summing) {
-        run(store, zero_task, &(piece){.out = use->sum.data, .count = unit->elements});
+        hil_worker worker = hil_worker_compute(store);
+        HIL_TRY(hil_work_zero(&worker, use->sum.data, unit->elements));
+        pass_time(store, unit->elements);
         use->summing = true;
     }
     hil_parcel_touch(store->spilled, &use->sum);
@@ -110,68 +78,22 @@ void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int6
         if (unit->use[i].segment == segment) --unit->use[i].pins;
 }
 
-/* Squares of elements [first, first + count) of a member's gradient, which lie at `gradient`: whole
-   blocks side by side, or a part of one. */
-typedef struct squaring {
-    const hil_store *store;
-    hil_block block; /* all of it */
-    int64_t first;   /* in the member */
-    double *lanes;   /* of the member's first block */
-} squaring;
-
-static void square_task(void *context, int64_t i, int thread)
+/* Squares of elements [first, first + count) of the unit, which lie at `data`. */
+static hil_status square_piece(hil_store *store, hil_unit *unit, int use, const void *data,
+                               int64_t first, int64_t count)
 {
-    (void)thread;
-    const squaring *job = context;
-    int64_t number = job->first / HIL_BLOCK + i;
-    int64_t from = number * HIL_BLOCK, to = from + HIL_BLOCK, end = job->first + job->block.count;
-    if (from < job->first) from = job->first;
-    if (to > end) to = end;
-    hil_block block = job->block;
-    size_t at = (size_t)(from - job->first) * hil_dtype_size(block.dtype);
-    for (int u = 0; u < block.gradients; ++u)
-        block.gradient[u] = (const char *)block.gradient[u] + at;
-    block.count = to - from;
-    job->store->opening.square(&block, job->lanes + HIL_SQUARES * number);
-}
-
-void hil_gradient_square(const hil_store *store, hil_pool *pool, const hil_block *block,
-                         int64_t first, double *lanes)
-{
-    squaring job = {store, *block, first, lanes};
-    int64_t tasks = (first + block->count - 1) / HIL_BLOCK - first / HIL_BLOCK + 1;
-    if (pool)
-        hil_pool_run(pool, square_task, &job, tasks);
-    else
-        for (int64_t i = 0; i < tasks; ++i) square_task(&job, i, 0);
-}
-
-/* The squares of a whole unit are complete. */
-void hil_gradient_squared(hil_store *store, hil_unit *unit)
-{
-    int64_t blocks = hil_unit_blocks(unit);
-    for (int64_t b = 0; b < blocks; ++b) {
-        unit->square[b] = 0;
-        for (int k = 0; k < HIL_SQUARES; ++k) unit->square[b] += store->lanes[HIL_SQUARES * b + k];
-    }
-}
-
-static void square_piece(hil_store *store, hil_unit *unit, int use, const void *data, int64_t first,
-                         int64_t count)
-{
-    double *lanes = store->lanes;
+    hil_worker worker = hil_worker_compute(store);
     for (int m = 0; m < unit->members; ++m) {
         const hil_member *member = &unit->member[m];
         int64_t from, to;
-        if (hil_member_overlap(member, first, first + count, &from, &to) &&
-            (member->summed >> use & 1)) {
-            hil_block block = {.count = to - from, .dtype = unit->dtype, .gradients = 1};
-            block.gradient[0] =
-                (const char *)data + (size_t)(from - first) * hil_dtype_size(unit->dtype);
-            hil_gradient_square(store, store->opening.pool, &block, from - member->offset, lanes);
-        }
-        lanes += HIL_SQUARES * hil_member_blocks(member);
+        if (!(member->summed >> use & 1)) continue;
+        if (!hil_member_overlap(member, first, first + count, &from, &to)) continue;
+        hil_block block = {.count = to - from, .dtype = unit->dtype, .gradients = 1};
+        block.gradient[0] =
+            (const char *)data + (size_t)(from - first) * hil_dtype_size(unit->dtype);
+        HIL_TRY(hil_squares_add(store, &worker, unit, m, &block, from - member->offset));
     }
+    return HIL_OK;
 }
 
 hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64_t chunk)
@@ -210,15 +132,23 @@ hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64
     return status;
 }
 
-/* [Note: rounding in place] Rounded numbers that leave need no room where the device is apart:
-   those of a chunk go where the sum of an earlier one was, which is free when they have left. Only
-   the first chunk has none before it. NULL: it needs room of its own. */
-static void *place_rounded(const hil_store *store, const hil_unit *unit, const hil_use *use,
-                           int64_t chunk)
+/* Rounds elements [first, first + count) of the sum and squares what becomes of them. */
+static hil_status make_gradient(hil_store *store, hil_unit *unit, int i, void *out, int64_t first,
+                                int64_t count)
 {
-    if (!store->plan->apart || chunk == 0) return NULL;
-    size_t bytes = (size_t)store->plan->chunk * hil_dtype_size(unit->dtype);
-    return (char *)use->sum.data + (size_t)(chunk - 1) * bytes;
+    const float *sum = (const float *)unit->use[i].sum.data + first;
+    hil_worker worker = hil_worker_compute(store);
+    if (out != sum) {
+        HIL_TRY(hil_work_round(&worker, out, unit->dtype, sum, count));
+        pass_time(store, count);
+    }
+    return unit->uses == 1 ? square_piece(store, unit, i, out, first, count) : HIL_OK;
+}
+
+/* All of a gradient that stays on the device. */
+static hil_status give_here(hil_store *store, hil_unit *unit, int i)
+{
+    return make_gradient(store, unit, i, unit->use[i].home.memory, 0, unit->elements);
 }
 
 /* Rounds a chunk of the sum, squares it, and sends it off. */
@@ -226,26 +156,18 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
                              const hil_fence *before)
 {
     hil_use *use = &unit->use[i];
-    size_t size = hil_dtype_size(unit->dtype);
     int64_t first = chunk * store->plan->chunk, count = hil_chunk_count(store, unit, chunk);
-    piece job = {.sum = (const float *)use->sum.data + first, .dtype = unit->dtype, .count = count};
-    bool home = use->home.tier == HIL_DEVICE, copy = home || unit->dtype != HIL_F32;
-    bool own = false; /* room of its own */
-    if (home) {
-        job.out = use->home.memory + (size_t)first * size;
-    } else if (copy) {
-        job.out = place_rounded(store, unit, use, chunk);
-        own = !job.out;
-        if (own) HIL_TRY(hil_window_take_leaver(store, (size_t)count * size, &job.out));
-    } else {
-        job.out = (void *)(uintptr_t)job.sum;
+    size_t bytes = (size_t)count * hil_dtype_size(unit->dtype);
+    void *out = (float *)use->sum.data + first;
+    bool copy = unit->dtype != HIL_F32;
+    if (copy) {
+        HIL_TRY(hil_window_room(store, bytes));
+        HIL_TRY(hil_buffers_take(store->window, bytes, &out));
     }
-    if (copy) run(store, round_task, &job);
-    if (unit->uses == 1) square_piece(store, unit, i, job.out, first, count);
-    if (home) return HIL_OK;
-    hil_leaving leaving = {.unit = unit, .use = use, .data = job.out, .before = *before};
-    hil_status status = hil_gradient_send(store, &leaving, chunk);
-    if (own) hil_window_give_leaver(store, job.out, (size_t)count * size, &use->left);
+    hil_leaving leaving = {.unit = unit, .use = use, .data = out, .before = *before};
+    hil_status status = make_gradient(store, unit, i, out, first, count);
+    if (status == HIL_OK) status = hil_gradient_send(store, &leaving, chunk);
+    if (copy) hil_buffers_give_after(store->window, out, &use->left);
     return status;
 }
 
@@ -265,21 +187,25 @@ static hil_status give(hil_store *store, hil_unit *unit, int i)
     int32_t entity = hil_entity(store, unit, i);
     if (!use->home.exists) HIL_TRY(hil_home_open_late(store, unit, &use->home));
     HIL_TRY(hil_window_use(store, entity));
-    HIL_TRY(hil_links_wait(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
+    HIL_TRY(hil_links_follow(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
     if (use->home.tier == HIL_DEVICE)
-        HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
-    memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * HIL_SQUARES * sizeof *store->lanes);
+        HIL_TRY(hil_links_follow(store->links, &unit->swept, HIL_WAIT_UPDATE));
+    hil_worker worker = hil_worker_compute(store);
+    if (unit->uses == 1) HIL_TRY(hil_squares_begin(store, &worker, unit));
     hil_fence before = use->left; /* one that was given and forgotten may still be on its way */
     hil_fence_join(&before, &unit->swept);
     use->left = (hil_fence){0};
     ++use->pins;
     hil_status status = HIL_OK;
-    for (int64_t c = 0; c * store->plan->chunk < unit->elements && status == HIL_OK; ++c)
-        status = give_chunk(store, unit, i, c, &before);
+    if (use->home.tier == HIL_DEVICE)
+        status = give_here(store, unit, i);
+    else
+        for (int64_t c = 0; c * store->plan->chunk < unit->elements && status == HIL_OK; ++c)
+            status = give_chunk(store, unit, i, c, &before);
     --use->pins;
     hil_fence_join(&use->sum.ready, &use->left);
     HIL_TRY(status);
-    if (unit->uses == 1) hil_gradient_squared(store, unit);
+    if (unit->uses == 1) HIL_TRY(hil_squares_end(store, &worker, unit));
     hil_sum_drop(store, unit, i);
     use->given = true;
     return hil_window_prefetch(store);

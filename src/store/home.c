@@ -51,6 +51,21 @@ bool hil_unit_on_device(const hil_unit *unit)
     return true;
 }
 
+/* The host's memory is zero as it comes. */
+static hil_status clear(hil_store *store, const hil_home *home)
+{
+    hil_device *device = store->device;
+    if (!device) return HIL_OK;
+    return device->engine->zero(device, HIL_STREAM_COMPUTE, home->memory, home->bytes);
+}
+
+/* What goes to the device and comes from there; the rest is staged, or stays. */
+static hil_status pin(hil_store *store, hil_unit_state state, const hil_home *home)
+{
+    if (state != HIL_WEIGHT && state != HIL_GRADIENT) return HIL_OK;
+    return hil_tiers_pin(store->tiers, home->memory, hil_align_up(home->bytes));
+}
+
 static hil_status open_home(hil_store *store, const hil_unit *unit, hil_unit_state state,
                             hil_tier tier, hil_home *home)
 {
@@ -67,7 +82,7 @@ static hil_status open_home(hil_store *store, const hil_unit *unit, hil_unit_sta
         HIL_TRY(
             hil_tiers_take(store->tiers, home->tier, bytes, what[state], (void **)&home->memory));
         store->resident[home->tier] += hil_align_up(bytes);
-        return HIL_OK;
+        return home->tier == HIL_DEVICE ? clear(store, home) : pin(store, state, home);
     }
     if (!store->tiers->disk)
         return hil_fail(HIL_ERR_USAGE, "the plan keeps %s on disk, but there is no --disk",
@@ -90,9 +105,10 @@ static hil_status open_planned(hil_store *store, const hil_unit *unit, hil_unit_
 
 hil_status hil_home_open_late(hil_store *store, const hil_unit *unit, hil_home *gradient)
 {
-    bool device = store->plan->apart && hil_unit_on_device(unit);
+    bool device = store->apart && hil_unit_on_device(unit);
     hil_tier tier = device ? HIL_DEVICE : HIL_HOST;
-    return open_home(store, unit, HIL_GRADIENT, tier, gradient);
+    HIL_TRY(open_home(store, unit, HIL_GRADIENT, tier, gradient));
+    return hil_tiers_pin_all(store->tiers);
 }
 
 static void close_home(hil_store *store, hil_home *home)

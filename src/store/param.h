@@ -71,7 +71,7 @@ typedef struct hil_unit {
     int uses;
     hil_use use[HIL_USES];
     unsigned sweeping; /* bit per use: given in the step whose sweep runs */
-    double *square;    /* of the gradient, per block */
+    double *square;    /* of the gradient, per block; of store->squares */
 } hil_unit;
 
 /* What a segment may use. */
@@ -80,16 +80,6 @@ typedef struct hil_declared {
     size_t *unit; /* ascending */
     size_t count, room;
 } hil_declared;
-
-/* [Note: leavers] Room in the window that gradients still leave. It is used again for others in
-   turn, or goes back when there is no other room. Otherwise the next gradient would get just the
-   room that was left last, and computing would wait for the way out each time. */
-#define HIL_LEAVERS 8
-typedef struct hil_leaver {
-    void *memory;
-    size_t bytes;
-    hil_fence after;
-} hil_leaver;
 
 /* What the order of uses and the window number: the weight of a unit, or the sum of one use. */
 #define HIL_ENTITIES (1 + HIL_USES)
@@ -109,21 +99,24 @@ struct hil_store {
     hil_tiers *tiers;
     hil_links *links;
     const hil_plan *plan;
+    hil_device *device; /* that computes; NULL: the CPU, or nobody in a rehearsal */
+    bool apart;         /* the CPU cannot reach the device's memory: see hil_plan */
     hil_buffers *window;
-    hil_leaver leaver[HIL_LEAVERS]; /* the oldest first */
-    int leavers;
     hil_ring *ring;
     hil_parking *spilled;
     size_t resident[HIL_TIERS]; /* bytes of homes and slots */
     int32_t *here;              /* entities in the window */
     size_t here_count, here_room;
     hil_order order[HIL_PASSES];
-    hil_order *pass; /* NULL between passes */
-    hil_stop stop;   /* where the pass is; HIL_NOWHERE between visits */
-    int64_t misses;  /* see hil_store_misses */
-    double *lanes;   /* HIL_SQUARES per block of the unit whose gradient is given */
+    hil_order *pass;      /* NULL between passes */
+    hil_stop stop;        /* where the pass is; HIL_NOWHERE between visits */
+    int64_t misses;       /* see hil_store_misses */
+    double *lanes;        /* HIL_SQUARES per block of the unit whose gradient is given */
+    double *device_lanes; /* the same on the device */
+    double *squares;      /* of all units */
     struct hil_sweep *stream;
     struct hil_reduce *reduce; /* with several ranks */
+    struct hil_cross *cross;   /* with several ranks, apart */
     struct hil_saver *saver;
 };
 
@@ -200,14 +193,19 @@ hil_status hil_window_clear(hil_store *store);
 void hil_window_remove(hil_store *store, int32_t entity);
 hil_status hil_window_prefetch(hil_store *store);
 void hil_window_forget(hil_store *store, hil_unit *unit);
-/* See [Note: leavers]; and all of it goes back. */
-hil_status hil_window_take_leaver(hil_store *store, size_t bytes, void **out);
-void hil_window_give_leaver(hil_store *store, void *memory, size_t bytes, const hil_fence *after);
-void hil_window_settle(hil_store *store);
 
 /* stream.c */
 hil_status hil_stream_open(hil_store *store);
 void hil_stream_close(hil_store *store);
+/* [Note: stage] States of a chunk on their way between the CPU and a device that it does not reach:
+   a slot of the sweep, pinned, that nobody uses any more; until what is queued on the compute
+   stream before hil_stage_end is over. */
+typedef struct hil_stage {
+    char *memory;
+    hil_event *used;
+} hil_stage;
+hil_status hil_stage_begin(hil_store *store, hil_stage *stage);
+hil_status hil_stage_end(hil_store *store, const hil_stage *stage);
 
 /* A chunk that is saved: elements [base, base + count) of the unit, and where each of its states
    is until that is over. */
@@ -228,12 +226,35 @@ hil_status hil_save_chunk(hil_store *store, const hil_chunk *chunk, const hil_fe
 void hil_master_join(float *out, hil_dtype dtype, const void *weight, const void *rest,
                      int64_t count);
 
-/* gradient.c: adds squares of elements [first, ...) of a member to the lanes of its blocks, on the
-   pool (NULL: this thread); then the unit's blocks are complete. */
-void hil_gradient_square(const hil_store *store, hil_pool *pool, const hil_block *block,
-                         int64_t first, double *lanes);
-void hil_gradient_squared(hil_store *store, hil_unit *unit);
-/* The sum of a use is no longer needed. */
+/* work.c: who does arithmetic, and where. */
+typedef struct hil_worker {
+    hil_device *device; /* NULL: the CPU, at once */
+    hil_stream stream;
+    hil_pool *pool; /* of the CPU; NULL: this thread */
+} hil_worker;
+/* Whoever computes, between uses. */
+hil_worker hil_worker_compute(const hil_store *store);
+hil_status hil_work_zero(const hil_worker *w, float *out, int64_t count);
+hil_status hil_work_round(const hil_worker *w, void *out, hil_dtype dtype, const float *sum,
+                          int64_t count);
+/* The squares of a unit: begun; those of elements [first, ...) of a member; all. One unit at a
+   time. */
+hil_status hil_squares_begin(hil_store *store, const hil_worker *w, const hil_unit *unit);
+hil_status hil_squares_add(const hil_store *store, const hil_worker *w, const hil_unit *unit,
+                           int member, const hil_block *block, int64_t first);
+hil_status hil_squares_end(hil_store *store, const hil_worker *w, hil_unit *unit);
+hil_status hil_work_open(hil_store *store);
+void hil_work_close(hil_store *store);
+
+/* cross.c: what hil_comm does, with memory of the device tier, on the link's thread. */
+hil_status hil_cross_gather(const hil_store *store, const char *slice, char *whole, size_t bytes);
+hil_status hil_cross_exchange(const hil_store *store, const char *out, char *in, size_t bytes);
+/* Waits for what the reduction queued on its stream. */
+hil_status hil_cross_settle(const hil_store *store);
+hil_status hil_cross_open(hil_store *store);
+void hil_cross_close(hil_store *store);
+
+/* gradient.c: the sum of a use is no longer needed. */
 void hil_sum_drop(hil_store *store, hil_unit *unit, int use);
 /* A chunk of the slice of a rounded gradient that leaves the device for its home. */
 typedef struct hil_leaving {

@@ -2,6 +2,7 @@
 #ifndef HIL_STORE_PLAN_H
 #define HIL_STORE_PLAN_H
 
+#include "io/align.h"
 #include "tier/links.h"
 
 /* States of a unit that have a home of their own. */
@@ -57,5 +58,22 @@ typedef struct hil_plan {
     double wait[HIL_WAITS];
     double busy[HIL_LINKS];
 } hil_plan;
+
+/* Host bytes through which ranks exchange what lives on a device that is apart: see cross.c. Pieces
+   for all ranks together are about as large as a chunk, however many ranks there are. */
+#define HIL_PIECE_LEAST 256 /* elements that go to one rank at least */
+static inline size_t hil_plan_pieces_bytes(int64_t chunk, int ranks)
+{
+    int64_t least = (int64_t)ranks * HIL_PIECE_LEAST;
+    return hil_align_up((size_t)(chunk > least ? chunk : least) * sizeof(float));
+}
+static inline size_t hil_plan_gather_bytes(int64_t chunk, int ranks)
+{
+    return hil_plan_pieces_bytes(chunk, ranks);
+}
+static inline size_t hil_plan_exchange_bytes(int64_t chunk, int ranks)
+{
+    return 2 * hil_plan_pieces_bytes(chunk, ranks);
+}
 
 #endif

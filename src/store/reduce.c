@@ -30,28 +30,46 @@ struct hil_reduce {
 static int64_t piece_count(const hil_store *store, const hil_unit *unit)
 {
     int64_t count = store->plan->chunk / store->options.ranks / HIL_PAD * HIL_PAD;
-    if (count < HIL_PAD) count = HIL_PAD;
+    if (count < HIL_PIECE_LEAST) count = HIL_PIECE_LEAST;
     return count < unit->slice ? count : unit->slice;
 }
 
-/* `count` elements of every rank's slice, `first` being the place in it: (ranks, count). */
-static void pack(const hil_store *store, const reduction *r, int64_t first, int64_t count)
+/* On the link's thread, or on its stream. */
+static hil_worker worker_of(const hil_store *store)
 {
-    hil_dtype dtype = r->unit->dtype;
-    size_t bytes = (size_t)count * hil_dtype_size(dtype);
-    for (int rank = 0; rank < store->options.ranks; ++rank) {
-        char *piece = r->buffer + (size_t)rank * bytes;
-        if (r->sum)
-            hil_from_f32(piece, r->sum + rank * r->unit->slice + first, dtype, count);
-        else
-            memset(piece, 0, bytes);
-    }
+    return (hil_worker){.device = store->device, .stream = HIL_STREAM_REDUCE};
 }
 
-static void add(const hil_store *store, hil_dtype dtype, const char *from, char *to, int64_t count)
+static hil_status zero(const hil_worker *w, void *to, size_t bytes)
 {
+    if (w->device) return w->device->engine->zero(w->device, w->stream, to, bytes);
+    memset(to, 0, bytes);
+    return HIL_OK;
+}
+
+/* `count` elements of every rank's slice, `first` being the place in it: (ranks, count). */
+static hil_status pack(const hil_store *store, const reduction *r, int64_t first, int64_t count)
+{
+    hil_worker worker = worker_of(store);
+    hil_dtype dtype = r->unit->dtype;
+    size_t bytes = (size_t)count * hil_dtype_size(dtype);
+    if (!r->sum) return zero(&worker, r->buffer, (size_t)store->options.ranks * bytes);
+    for (int rank = 0; rank < store->options.ranks; ++rank)
+        HIL_TRY(hil_work_round(&worker, r->buffer + (size_t)rank * bytes, dtype,
+                               r->sum + rank * r->unit->slice + first, count));
+    return HIL_OK;
+}
+
+static hil_status add(const hil_store *store, hil_dtype dtype, const char *from, char *to,
+                      int64_t count)
+{
+    hil_device *device = store->device;
     size_t size = hil_dtype_size(dtype);
     float sum[BLOCK], more[BLOCK];
+    if (device) {
+        hil_tensor out = {dtype, {1, {count}}, to};
+        return device->math->reduce(device, HIL_STREAM_REDUCE, &out, from, store->options.ranks);
+    }
     for (int64_t at = 0; at < count; at += BLOCK) {
         int64_t n = count - at < BLOCK ? count - at : BLOCK;
         hil_to_f32(sum, from + (size_t)at * size, dtype, n);
@@ -61,25 +79,27 @@ static void add(const hil_store *store, hil_dtype dtype, const char *from, char 
         }
         hil_from_f32(to + (size_t)at * size, sum, dtype, n);
     }
+    return HIL_OK;
 }
 
 /* What no rank summed is zero and adds nothing. */
-static void square(hil_store *store, const reduction *r)
+static hil_status square(hil_store *store, const reduction *r)
 {
-    const hil_unit *unit = r->unit;
-    double *lanes = store->lanes;
+    hil_unit *unit = r->unit;
+    hil_worker worker = worker_of(store);
     int64_t first = hil_unit_begin(store, unit) + r->chunk * store->plan->chunk;
-    int64_t last = first + hil_chunk_count(store, unit, r->chunk);
+    int64_t count = hil_chunk_count(store, unit, r->chunk), last = first + count;
+    if (r->chunk == 0) HIL_TRY(hil_squares_begin(store, &worker, unit));
     for (int m = 0; m < unit->members; ++m) {
         const hil_member *member = &unit->member[m];
         int64_t from, to;
-        if (hil_member_overlap(member, first, last, &from, &to)) {
-            hil_block block = {.count = to - from, .dtype = unit->dtype, .gradients = 1};
-            block.gradient[0] = r->result + (from - first) * (int64_t)hil_dtype_size(unit->dtype);
-            hil_gradient_square(store, NULL, &block, from - member->offset, lanes);
-        }
-        lanes += HIL_SQUARES * hil_member_blocks(member);
+        if (!hil_member_overlap(member, first, last, &from, &to)) continue;
+        hil_block block = {.count = to - from, .dtype = unit->dtype, .gradients = 1};
+        block.gradient[0] = r->result + (from - first) * (int64_t)hil_dtype_size(unit->dtype);
+        HIL_TRY(hil_squares_add(store, &worker, unit, m, &block, from - member->offset));
     }
+    bool end = r->chunk * store->plan->chunk + count == unit->slice;
+    return end ? hil_squares_end(store, &worker, unit) : HIL_OK;
 }
 
 static hil_status reduce(void *context, int64_t index)
@@ -92,17 +112,12 @@ static hil_status reduce(void *context, int64_t index)
     char *in = r->buffer + (size_t)(store->options.ranks * most) * size;
     for (int64_t done = 0; done < count; done += most) {
         int64_t n = count - done < most ? count - done : most;
-        pack(store, r, r->chunk * store->plan->chunk + done, n);
-        HIL_TRY(hil_comm_exchange(store->opening.comm, HIL_CHANNEL_REDUCE, r->buffer, in,
-                                  (size_t)n * size));
-        add(store, unit->dtype, in, r->result + (size_t)done * size, n);
+        HIL_TRY(pack(store, r, r->chunk * store->plan->chunk + done, n));
+        HIL_TRY(hil_cross_exchange(store, r->buffer, in, (size_t)n * size));
+        HIL_TRY(add(store, unit->dtype, in, r->result + (size_t)done * size, n));
     }
-    if (unit->uses > 1) return HIL_OK; /* squared when all are there */
-    if (r->chunk == 0)
-        memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * HIL_SQUARES * sizeof *store->lanes);
-    square(store, r);
-    if (r->chunk * store->plan->chunk + count == unit->slice) hil_gradient_squared(store, unit);
-    return HIL_OK;
+    if (unit->uses == 1) HIL_TRY(square(store, r)); /* others when all are there */
+    return hil_cross_settle(store);
 }
 
 /* Rounding reads fp32 and writes the dtype; adding reads that. */

@@ -87,15 +87,20 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     store->tiers = opening->tiers;
     store->links = opening->tiers->links;
     store->plan = opening->plan;
+    store->device = opening->tiers->rehearse ? NULL : opening->tiers->device;
+    store->apart = opening->plan->apart || opening->tiers->device;
     hil_links_set_failed(store->links, opening->comm ? tell_ranks : NULL, opening->comm);
     HIL_TRY(hil_homes_open(store));
+    HIL_TRY(hil_work_open(store));
     HIL_TRY(hil_stream_open(store));
     HIL_TRY(hil_reduce_open(store));
+    HIL_TRY(hil_cross_open(store));
     HIL_TRY(hil_save_open(store));
     HIL_TRY(hil_ring_create(&store->ring, store->tiers, store->plan->ring));
     HIL_TRY(hil_buffers_create(&store->window, store->tiers, store->plan->window));
-    return hil_parking_create(&store->spilled, store->tiers, store->window, store->ring,
-                              store->plan->spilled);
+    HIL_TRY(hil_parking_create(&store->spilled, store->tiers, store->window, store->ring,
+                               store->plan->spilled));
+    return hil_tiers_pin_all(store->tiers);
 }
 
 void hil_store_close(hil_store *store)
@@ -106,13 +111,14 @@ void hil_store_close(hil_store *store)
     if (store->spilled) hil_store_step_end(store);
     for (size_t u = 0; u < store->units && store->window; ++u)
         hil_window_forget(store, &store->unit[u]);
-    hil_window_settle(store);
     hil_parking_destroy(store->spilled);
     hil_buffers_destroy(store->window);
     hil_ring_destroy(store->ring);
     hil_save_close(store);
+    hil_cross_close(store);
     hil_reduce_close(store);
     hil_stream_close(store);
+    hil_work_close(store);
     hil_homes_close(store);
     hil_free(store->here);
     store->here = NULL;
@@ -174,7 +180,6 @@ hil_status hil_store_pass_end(hil_store *store)
     HIL_TRY(hil_segment_leave(store));
     hil_order *pass = store->pass;
     store->pass = NULL;
-    hil_window_settle(store);
     return hil_order_end(pass);
 }
 

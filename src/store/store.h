@@ -145,6 +145,8 @@ size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state)
 int64_t hil_unit_elements(const hil_store *store, size_t unit);
 int64_t hil_unit_slice(const hil_store *store, size_t unit);
 int hil_unit_uses(const hil_store *store, size_t unit);
+/* Bytes of the device for sums of squares, where it is apart (see hil_plan). */
+size_t hil_store_lanes(const hil_store *store);
 /* How many units a segment may use; *units are their numbers, ascending. */
 size_t hil_store_declared(const hil_store *store, int segment, const size_t **units);
 /* "name", "name[tile]" or "name..last" into `out`. */

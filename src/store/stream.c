@@ -1,8 +1,9 @@
 /* stream.c - the sweep: chunks of states pass through a circle of slots (read, update, write and
    save), in the order of the next forward, beside whatever follows.
 
-   States in memory that the CPU reaches are updated in place, and so is a unit whose states all
-   live on the device; the others are staged in a slot of host memory. */
+   States in memory that the CPU reaches are updated in place by chunks; the others are staged in a
+   slot of host memory. Where the device is apart, a unit whose states all live there is updated
+   there, whole, and its chunks are staged only to be saved. */
 #include "base/alloc.h"
 #include "io/align.h"
 #include "store/param.h"
@@ -15,11 +16,15 @@
 typedef struct slot {
     char *memory;
     hil_fence free;
+    hil_event *used; /* by a stage */
 } slot;
 
+/* Elements [first, first + count) of the slice that are worked on together. */
 typedef struct record {
     hil_unit *unit;
-    int64_t chunk;
+    int64_t first, count;
+    bool copy; /* of states that live on the device, to save them */
+    bool here; /* what lives on the device is worked on there */
     slot *slot;
 } record;
 
@@ -44,10 +49,23 @@ typedef struct places {
 } places;
 
 /* Whether the state is worked on in a slot and not at home. */
-static bool is_staged(const hil_store *store, const hil_unit *unit, const hil_home *home)
+static bool is_staged(const hil_store *store, const record *r, const hil_home *home)
 {
     if (!home->exists || home->tier == HIL_HOST) return false;
-    return home->tier == HIL_DISK || (store->plan->apart && !hil_unit_on_device(unit));
+    return home->tier == HIL_DISK || (store->apart && !r->here);
+}
+
+/* Whether the device itself updates the unit. */
+static bool stays(const hil_store *store, const hil_unit *unit)
+{
+    return store->apart && hil_unit_on_device(unit);
+}
+
+static record chunk_of(const hil_store *store, hil_unit *unit, int64_t chunk)
+{
+    return (record){.unit = unit,
+                    .first = chunk * store->plan->chunk,
+                    .count = hil_chunk_count(store, unit, chunk)};
 }
 
 /* A slot that is being filled; without memory only measured. */
@@ -60,12 +78,10 @@ static char *place(const hil_store *store, const record *r, hil_unit_state state
                    const hil_home *home, staging *slot_used)
 {
     if (!home->exists) return NULL;
-    const hil_unit *unit = r->unit;
-    if (!is_staged(store, unit, home))
-        return home->memory + hil_chunk_bytes(store, unit, state, r->chunk * store->plan->chunk);
+    if (!is_staged(store, r, home))
+        return home->memory + hil_chunk_bytes(store, r->unit, state, r->first);
     char *at = slot_used->memory ? slot_used->memory + slot_used->used : NULL;
-    int64_t count = hil_chunk_count(store, unit, r->chunk);
-    slot_used->used += hil_align_up(hil_chunk_bytes(store, unit, state, count));
+    slot_used->used += hil_align_up(hil_chunk_bytes(store, r->unit, state, r->count));
     return at;
 }
 
@@ -76,7 +92,7 @@ static places locate(const hil_store *store, const record *r)
     hil_unit *unit = r->unit;
     for (int i = 0; i < HIL_GRADIENT; ++i)
         p.state[i] = place(store, r, (hil_unit_state)i, &unit->home[i], &s);
-    for (int i = 0; i < unit->uses; ++i)
+    for (int i = 0; i < unit->uses && !r->copy; ++i)
         p.gradient[i] = place(store, r, HIL_GRADIENT, &unit->use[i].home, &s);
     p.staged = s.used;
     return p;
@@ -86,8 +102,7 @@ static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
                      hil_unit_state state, const record *r, char *at)
 {
     bool in = job->link == HIL_LINK_READ;
-    size_t bytes =
-        hil_chunk_bytes(store, r->unit, state, hil_chunk_count(store, r->unit, r->chunk));
+    size_t bytes = hil_chunk_bytes(store, r->unit, state, r->count);
     hil_part *part = &job->part[job->parts++];
     if (home->tier == HIL_DISK) {
         *part = (hil_part){.kind = in ? HIL_PART_READ : HIL_PART_WRITE,
@@ -95,12 +110,11 @@ static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
                            .from = in ? NULL : at,
                            .bytes = bytes,
                            .disk = &home->extent,
-                           .first = r->chunk,
+                           .first = r->first / store->plan->chunk,
                            .count = 1};
         return;
     }
-    char *memory =
-        home->memory + hil_chunk_bytes(store, r->unit, state, r->chunk * store->plan->chunk);
+    char *memory = home->memory + hil_chunk_bytes(store, r->unit, state, r->first);
     *part = (hil_part){
         .kind = HIL_PART_COPY, .to = in ? at : memory, .from = in ? memory : at, .bytes = bytes};
 }
@@ -114,10 +128,10 @@ static hil_job stage_job(const hil_store *store, hil_link link, const record *r,
     const hil_unit *unit = r->unit;
     places p = locate(store, r);
     for (int s = 0; s < HIL_GRADIENT && (what & STATES); ++s)
-        if (is_staged(store, unit, &unit->home[s]))
+        if (is_staged(store, r, &unit->home[s]))
             add_part(store, &job, &unit->home[s], (hil_unit_state)s, r, p.state[s]);
     for (int i = 0; i < unit->uses && (what & GRADIENTS); ++i)
-        if ((unit->sweeping >> i & 1) && is_staged(store, unit, &unit->use[i].home))
+        if ((unit->sweeping >> i & 1) && is_staged(store, r, &unit->use[i].home))
             add_part(store, &job, &unit->use[i].home, HIL_GRADIENT, r, p.gradient[i]);
     return job;
 }
@@ -132,9 +146,8 @@ typedef struct updating {
 
 static updating work_on(hil_store *store, const record *r)
 {
-    int64_t base = hil_unit_begin(store, r->unit) + r->chunk * store->plan->chunk;
-    return (updating){store, r->unit, locate(store, r), base,
-                      hil_chunk_count(store, r->unit, r->chunk)};
+    int64_t base = hil_unit_begin(store, r->unit) + r->first;
+    return (updating){store, r->unit, locate(store, r), base, r->count};
 }
 
 /* The use of the lowest segment above `last`. */
@@ -190,6 +203,24 @@ static hil_status update_chunk(void *context, int64_t index)
     return HIL_OK;
 }
 
+/* The same, queued on the device where the chunk is. */
+static hil_status queue_update(void *context, int64_t index)
+{
+    hil_store *store = context;
+    hil_device *device = store->device;
+    const struct hil_sweep *s = store->stream;
+    updating job = work_on(store, &s->record[index]);
+    for (int m = 0; m < job.unit->members; ++m) {
+        int64_t from, to;
+        const hil_member *member = &job.unit->member[m];
+        if (!hil_member_overlap(member, job.base, job.base + job.count, &from, &to)) continue;
+        hil_block block = make_block(&job, member, from, to);
+        if (block.gradients)
+            HIL_TRY(device->math->update(device, HIL_STREAM_UPDATE, s->rule, &block));
+    }
+    return HIL_OK;
+}
+
 static slot *next_slot(struct hil_sweep *s)
 {
     slot *next = &s->slot[s->next];
@@ -197,21 +228,29 @@ static slot *next_slot(struct hil_sweep *s)
     return next;
 }
 
+/* Seconds of an update in the rehearsal. */
+static double seconds_of(const hil_store *store, const record *r)
+{
+    const hil_speeds *speeds = store->opening.speeds;
+    if (!speeds) return 0;
+    bool device = r->here && speeds->update_device > 0;
+    return (double)r->count / (device ? speeds->update_device : speeds->update);
+}
+
 /* Updates the chunk after `before`. */
 static hil_status update_job(hil_store *store, size_t index, const hil_fence *before,
                              hil_fence *over)
 {
     const record *r = &store->stream->record[index];
+    bool queues = r->here && store->device;
     hil_job update = {.link = HIL_LINK_UPDATE,
                       .after = *before,
-                      .run = update_chunk,
+                      .run = queues ? queue_update : update_chunk,
+                      .queues = queues,
                       .context = store,
                       .index = (int64_t)index,
+                      .seconds = seconds_of(store, r),
                       .name = "update"};
-    int64_t count = hil_chunk_count(store, r->unit, r->chunk);
-    const hil_speeds *speeds = store->opening.speeds;
-    bool device = store->plan->apart && hil_unit_on_device(r->unit);
-    if (speeds) update.seconds = (double)count / (device ? speeds->update_device : speeds->update);
     return hil_links_submit(store->links, &update, over);
 }
 
@@ -224,31 +263,41 @@ static hil_status save_job(hil_store *store, const record *r, const hil_fence *a
     return hil_save_chunk(store, &chunk, after, over);
 }
 
+/* Fills the slot of a chunk that needs one. *ready: what it waits for, then when it is there. */
+static hil_status fill_slot(hil_store *store, record *r, unsigned what, hil_fence *ready)
+{
+    hil_job read = stage_job(store, HIL_LINK_READ, r, what);
+    if (!read.parts) return HIL_OK;
+    r->slot = next_slot(store->stream);
+    read = stage_job(store, HIL_LINK_READ, r, what); /* now with its memory */
+    read.after = *ready;
+    hil_fence_join(&read.after, &r->slot->free);
+    return hil_links_submit(store->links, &read, ready);
+}
+
 /* Read; update; write and save one chunk. What has no gradient is not updated and not written.
-   The end of saving is joined to *saved. */
-static hil_status sweep_chunk(hil_store *store, hil_unit *unit, int64_t chunk, hil_fence *saved)
+ *saved is joined: nothing at home is read any more to be saved. */
+static hil_status sweep_chunk(hil_store *store, const record *chunk, hil_fence *saved)
 {
     struct hil_sweep *s = store->stream;
     size_t index = s->records++;
     record *r = &s->record[index];
-    *r = (record){.unit = unit, .chunk = chunk};
-    if (locate(store, r).staged > 0) r->slot = next_slot(s);
+    hil_unit *unit = chunk->unit;
+    bool updates = unit->sweeping && !chunk->copy, saves = s->saving && !chunk->here;
     hil_status status = HIL_OK;
     hil_fence ready = {0}, over = {0}, copied = {0};
-    if (unit->sweeping) ready = unit->reading;
-    for (int i = 0; i < unit->uses; ++i)
+    *r = *chunk;
+    if (updates) ready = unit->reading;
+    if (r->copy) ready = unit->swept;
+    for (int i = 0; i < unit->uses && updates; ++i)
         if (unit->sweeping >> i & 1) hil_fence_join(&ready, &unit->use[i].left);
-    if (r->slot) {
-        hil_job read = stage_job(store, HIL_LINK_READ, r, STATES | GRADIENTS);
-        read.after = ready;
-        hil_fence_join(&read.after, &r->slot->free);
-        if (read.parts) HIL_TRY_DONE(hil_links_submit(store->links, &read, &over));
-        hil_fence_join(&ready, &over);
-    }
-    if (unit->sweeping) HIL_TRY_DONE(update_job(store, index, &ready, &over));
+    HIL_TRY_DONE(fill_slot(store, r, r->copy ? STATES : STATES | GRADIENTS, &ready));
+    over = ready;
+    if (updates) HIL_TRY_DONE(update_job(store, index, &ready, &over));
     hil_fence_join(&ready, &over);
-    if (s->saving) HIL_TRY_DONE(save_job(store, r, &ready, &copied));
-    if (r->slot && unit->sweeping) {
+    if (r->copy) hil_fence_join(saved, &ready);
+    if (saves) HIL_TRY_DONE(save_job(store, r, &ready, &copied));
+    if (r->slot && updates) {
         hil_job write = stage_job(store, HIL_LINK_WRITE, r, STATES);
         write.after = ready;
         if (write.parts) HIL_TRY_DONE(hil_links_submit(store->links, &write, &over));
@@ -256,8 +305,8 @@ static hil_status sweep_chunk(hil_store *store, hil_unit *unit, int64_t chunk, h
 done:
     if (r->slot) hil_fence_join(&r->slot->free, &over);
     if (r->slot) hil_fence_join(&r->slot->free, &copied);
-    hil_fence_join(saved, &copied);
-    if (!unit->sweeping) return status;
+    if (!r->copy) hil_fence_join(saved, &copied);
+    if (!updates) return status;
     hil_fence_join(&unit->swept, &over);
     hil_fence_join(&s->all, &over);
     return status;
@@ -277,9 +326,16 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
 {
     hil_fence saved = {0};
     hil_status status = HIL_OK;
+    bool here = stays(store, unit);
     if (unit->sweeping) hil_window_forget(store, unit);
-    for (int64_t c = 0; c * store->plan->chunk < unit->slice && status == HIL_OK; ++c)
-        status = sweep_chunk(store, unit, c, &saved);
+    record whole = {.unit = unit, .count = unit->slice, .here = true};
+    if (here && unit->sweeping) status = sweep_chunk(store, &whole, &saved);
+    bool chunks = !here || store->stream->saving;
+    for (int64_t c = 0; chunks && c * store->plan->chunk < unit->slice && status == HIL_OK; ++c) {
+        record chunk = chunk_of(store, unit, c);
+        chunk.copy = here;
+        status = sweep_chunk(store, &chunk, &saved);
+    }
     if (unit->sweeping && status == HIL_OK) unit->reading = (hil_fence){0};
     hil_fence_join(&unit->reading, &saved);
     return status;
@@ -342,64 +398,98 @@ hil_status hil_store_settle(hil_store *store)
     return hil_links_wait(store->links, &store->stream->all, HIL_WAIT_UPDATE);
 }
 
-static hil_status square_chunk(hil_store *store, hil_unit *unit, int64_t chunk)
+/* Squares a piece of gradients on the device, or where the CPU reaches them. */
+static hil_status square_chunk(hil_store *store, record *r)
 {
-    struct hil_sweep *s = store->stream;
-    record r = {.unit = unit, .chunk = chunk};
+    hil_unit *unit = r->unit;
+    hil_worker worker = hil_worker_compute(store);
     hil_fence ready = {0};
     for (int i = 0; i < unit->uses; ++i)
         if (unit->sweeping >> i & 1) hil_fence_join(&ready, &unit->use[i].left);
-    if (locate(store, &r).staged) {
-        r.slot = next_slot(s);
-        hil_job read = stage_job(store, HIL_LINK_READ, &r, GRADIENTS);
-        read.after = ready;
-        hil_fence_join(&read.after, &r.slot->free);
-        if (read.parts) HIL_TRY(hil_links_submit(store->links, &read, &ready));
+    if (r->here) {
+        HIL_TRY(hil_links_follow(store->links, &ready, HIL_WAIT_GRADIENTS));
+    } else {
+        HIL_TRY(fill_slot(store, r, GRADIENTS, &ready));
+        HIL_TRY(hil_links_wait(store->links, &ready, HIL_WAIT_GRADIENTS));
+        worker.device = NULL;
     }
-    HIL_TRY(hil_links_wait(store->links, &ready, HIL_WAIT_GRADIENTS));
-    updating job = work_on(store, &r);
-    double *lanes = store->lanes;
+    updating job = work_on(store, r);
+    if (r->first == 0) HIL_TRY(hil_squares_begin(store, &worker, unit));
     for (int m = 0; m < unit->members; ++m) {
         const hil_member *member = &unit->member[m];
         int64_t from, to;
-        if (hil_member_overlap(member, job.base, job.base + job.count, &from, &to)) {
-            hil_block block = make_block(&job, member, from, to);
-            if (block.gradients)
-                hil_gradient_square(store, store->opening.pool, &block, from - member->offset,
-                                    lanes);
-        }
-        lanes += HIL_SQUARES * hil_member_blocks(member);
+        if (!hil_member_overlap(member, job.base, job.base + job.count, &from, &to)) continue;
+        hil_block block = make_block(&job, member, from, to);
+        if (block.gradients)
+            HIL_TRY(hil_squares_add(store, &worker, unit, m, &block, from - member->offset));
     }
-    return HIL_OK;
+    return r->first + r->count == unit->slice ? hil_squares_end(store, &worker, unit) : HIL_OK;
 }
 
 /* A unit that is used in several segments: its gradients are added before they are squared. */
 static hil_status square_shared(hil_store *store, hil_unit *unit)
 {
+    bool here = store->apart;
     note_given(unit);
-    memset(store->lanes, 0, (size_t)hil_unit_blocks(unit) * HIL_SQUARES * sizeof *store->lanes);
-    for (int64_t c = 0; c * store->plan->chunk < unit->slice; ++c)
-        HIL_TRY(square_chunk(store, unit, c));
-    hil_gradient_squared(store, unit);
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->sweeping >> i & 1) here &= unit->use[i].home.tier == HIL_DEVICE;
+    record whole = {.unit = unit, .count = unit->slice, .here = true};
+    if (here) return square_chunk(store, &whole);
+    for (int64_t c = 0; c * store->plan->chunk < unit->slice; ++c) {
+        record chunk = chunk_of(store, unit, c);
+        HIL_TRY(square_chunk(store, &chunk));
+    }
     return HIL_OK;
+}
+
+static bool is_given(const hil_unit *unit)
+{
+    bool given = false;
+    for (int i = 0; i < unit->uses; ++i) given |= unit->use[i].given;
+    return given;
 }
 
 hil_status hil_store_norm(hil_store *store, double *norm)
 {
     double sum = 0;
     if (!hil_store_alone(store)) HIL_TRY(hil_reduce_agree(store));
+    for (size_t u = 0; u < store->units; ++u)
+        if (store->unit[u].uses > 1 && is_given(&store->unit[u]))
+            HIL_TRY(square_shared(store, &store->unit[u]));
+    if (store->device) HIL_TRY(store->device->engine->finish(store->device));
     for (size_t u = 0; u < store->units; ++u) {
-        hil_unit *unit = &store->unit[u];
-        bool given = false;
-        for (int i = 0; i < unit->uses; ++i) given |= unit->use[i].given;
-        if (!given) continue;
-        if (unit->uses > 1) HIL_TRY(square_shared(store, unit));
-        int64_t blocks = hil_unit_blocks(unit);
+        const hil_unit *unit = &store->unit[u];
+        int64_t blocks = is_given(unit) ? hil_unit_blocks(unit) : 0;
         for (int64_t b = 0; b < blocks; ++b) sum += unit->square[b];
     }
     HIL_TRY(hil_comm_sum(store->opening.comm, &sum, 1));
     *norm = sqrt(sum);
     return HIL_OK;
+}
+
+/* A slot is waited for by the clock: what filled or emptied it may have been the CPU or a drive. */
+hil_status hil_stage_begin(hil_store *store, hil_stage *stage)
+{
+    const slot *next = next_slot(store->stream);
+    *stage = (hil_stage){next->memory, next->used};
+    HIL_TRY(hil_links_wait(store->links, &next->free, HIL_WAIT_MEMORY));
+    return store->device->engine->wait(store->device, next->used);
+}
+
+hil_status hil_stage_end(hil_store *store, const hil_stage *stage)
+{
+    return store->device->engine->record(store->device, HIL_STREAM_COMPUTE, stage->used);
+}
+
+static hil_status open_slot(hil_store *store, slot *s, size_t bytes)
+{
+    HIL_TRY(
+        hil_tiers_take(store->tiers, HIL_HOST, bytes, "staging of states", (void **)&s->memory));
+    store->resident[HIL_HOST] += bytes;
+    HIL_TRY(hil_tiers_pin(store->tiers, s->memory, bytes));
+    if (!store->device) return HIL_OK;
+    HIL_TRY(store->device->engine->create_event(store->device, &s->used));
+    return store->device->engine->record(store->device, HIL_STREAM_COMPUTE, s->used);
 }
 
 hil_status hil_stream_open(hil_store *store)
@@ -411,20 +501,18 @@ hil_status hil_stream_open(hil_store *store)
     HIL_TRY(HIL_ALLOC(store->units, &s->listed));
     size_t most = 0;
     int64_t chunks = 0;
-    for (size_t u = 0; u < store->units && store->options.training; ++u) {
-        size_t staged = locate(store, &(record){.unit = &store->unit[u]}).staged;
+    for (size_t u = 0; u < store->units && (store->options.training || store->apart); ++u) {
+        record first = chunk_of(store, &store->unit[u], 0);
+        first.copy = stays(store, first.unit);
+        size_t staged = locate(store, &first).staged;
         if (staged > most) most = staged;
-        chunks += (store->unit[u].slice + store->plan->chunk - 1) / store->plan->chunk;
+        chunks += 1 + (store->unit[u].slice + store->plan->chunk - 1) / store->plan->chunk;
     }
     HIL_TRY(HIL_ALLOC(chunks, &s->record));
     if (!most) return HIL_OK;
     HIL_TRY(HIL_ALLOC(store->plan->slots, &s->slot));
-    s->slots = store->plan->slots;
-    for (int i = 0; i < s->slots; ++i) {
-        HIL_TRY(hil_tiers_take(store->tiers, HIL_HOST, most, "staging of states",
-                               (void **)&s->slot[i].memory));
-        store->resident[HIL_HOST] += most;
-    }
+    for (; s->slots < store->plan->slots; ++s->slots)
+        HIL_TRY(open_slot(store, &s->slot[s->slots], most));
     return HIL_OK;
 }
 
@@ -432,6 +520,8 @@ void hil_stream_close(hil_store *store)
 {
     struct hil_sweep *s = store->stream;
     if (!s) return;
+    for (int i = 0; s->slot && i < store->plan->slots; ++i)
+        if (s->slot[i].used) store->device->engine->destroy_event(store->device, s->slot[i].used);
     hil_free(s->slot);
     hil_free(s->record);
     hil_free(s->order);

@@ -74,7 +74,6 @@ static hil_status join_vector(hil_store *store, hil_param *p)
 
 hil_status hil_units_arrange(hil_store *store)
 {
-    int64_t most = 1;
     for (size_t i = 0; i < store->count; ++i) {
         hil_param *p = store->params[i];
         p->dtype = p->spec.shape.ndim == 1 ? HIL_F32 : store->options.compute;
@@ -85,21 +84,14 @@ hil_status hil_units_arrange(hil_store *store)
         hil_unit *unit = &store->unit[u];
         unit->slice = pad((unit->elements + store->options.ranks - 1) / store->options.ranks);
         unit->elements = unit->slice * store->options.ranks;
-        int64_t blocks = hil_unit_blocks(unit);
-        if (blocks > most) most = blocks;
-        if (store->options.training && unit->trainable) HIL_TRY(HIL_ALLOC(blocks, &unit->square));
     }
-    return HIL_ALLOC(most * HIL_SQUARES, &store->lanes);
+    return HIL_OK;
 }
 
 void hil_units_free(hil_store *store)
 {
-    for (size_t u = 0; u < store->units; ++u) {
-        hil_free(store->unit[u].member);
-        hil_free(store->unit[u].square);
-    }
+    for (size_t u = 0; u < store->units; ++u) hil_free(store->unit[u].member);
     hil_free(store->unit);
-    hil_free(store->lanes);
 }
 
 int64_t hil_unit_blocks(const hil_unit *unit)

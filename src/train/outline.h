@@ -29,8 +29,9 @@ typedef struct hil_outline {
     size_t segments;
     int64_t micros; /* of a step, on one rank */
     bool training;
-    int ranks;  /* that divide every unit evenly; 0: 1 */
-    bool saves; /* states go to checkpoints */
+    int ranks;    /* that divide every unit evenly; 0: 1 */
+    bool saves;   /* states go to checkpoints */
+    size_t lanes; /* bytes of hil_store_lanes */
 } hil_outline;
 
 static inline int hil_outline_ranks(const hil_outline *outline)

@@ -4,10 +4,8 @@
 #include "io/align.h"
 
 #define CHUNK_MOST ((int64_t)1 << 20)
-#define CHUNK_APART ((int64_t)1 << 23) /* copies between memories want to be larger */
-#define CHUNK_FEW ((int64_t)1 << 16)   /* below this, fewer slots come before smaller chunks */
+#define CHUNK_FEW ((int64_t)1 << 16) /* below this, fewer slots come before smaller chunks */
 #define CHUNK_LEAST ((int64_t)4096)
-#define PIECE_LEAST 256 /* elements that go to one rank at least */
 #define SLOTS_MOST 4
 #define SLOTS_LEAST 2
 #define PAGES_MOST 4 /* in the ring */
@@ -54,17 +52,18 @@ static bool all_on_device(const hil_outline_unit *unit, const hil_unit_place *pl
     return true;
 }
 
-/* What one slot of the sweep holds of a unit: states that cannot be updated where they live. */
+/* What one slot of the sweep holds of a unit: states that the CPU cannot reach where they live. The
+   gradient of a unit that stays on a device stays with it. */
 static uint64_t slot_bytes(const hil_plan *plan, const hil_outline *o, int64_t chunk)
 {
     uint64_t most = 0;
-    for (size_t u = 0; u < o->units && o->training; ++u) {
+    for (size_t u = 0; u < o->units && (o->training || plan->apart); ++u) {
         const hil_outline_unit *unit = &o->unit[u];
-        bool device = plan->apart && !all_on_device(unit, &plan->unit[u]);
+        int states = all_on_device(unit, &plan->unit[u]) ? HIL_GRADIENT : HIL_UNIT_STATES;
         uint64_t sum = 0;
-        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+        for (int s = 0; s < states; ++s)
             if (unit->bytes[s] && (plan->unit[u].tier[s] == HIL_DISK ||
-                                   (device && plan->unit[u].tier[s] == HIL_DEVICE)))
+                                   (plan->apart && plan->unit[u].tier[s] == HIL_DEVICE)))
                 sum += chunk_bytes(o, u, s, chunk);
         if (sum > most) most = sum;
     }
@@ -77,10 +76,26 @@ static uint64_t saving_bytes(const hil_plan *plan)
     return plan->saves ? hil_align_up((uint64_t)plan->chunk * sizeof(float)) : 0;
 }
 
+/* Where what ranks send each other crosses the host. */
+static uint64_t crossing_bytes(const hil_plan *plan, const hil_outline *o)
+{
+    int ranks = hil_outline_ranks(o);
+    if (!plan->apart || ranks == 1) return 0;
+    uint64_t bytes = hil_plan_gather_bytes(plan->chunk, ranks);
+    return bytes + (o->training ? hil_plan_exchange_bytes(plan->chunk, ranks) : 0);
+}
+
 static uint64_t staging_bytes(const hil_plan *plan, const hil_outline *o)
 {
     return (uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) + saving_bytes(plan) +
-           hil_align_up(plan->ring);
+           crossing_bytes(plan, o) + hil_align_up(plan->ring);
+}
+
+/* Device bytes besides states. */
+static uint64_t device_bytes(const hil_plan *plan, const hil_outline *o)
+{
+    return hil_align_up(plan->window) + hil_align_up(plan->work) +
+           (plan->apart ? hil_align_up(o->lanes) : 0);
 }
 
 static bool uses_disk(const hil_plan *plan, const hil_outline *o)
@@ -113,9 +128,8 @@ static uint64_t sum_bytes(const hil_outline_unit *unit)
    them, and a chunk of the result. */
 static uint64_t exchange_bytes(const hil_outline *o, int64_t chunk)
 {
-    int64_t pieces = (int64_t)hil_outline_ranks(o) * PIECE_LEAST;
     if (hil_outline_ranks(o) == 1 || !o->training) return 0;
-    return 2 * hil_align_up((uint64_t)(pieces > chunk ? pieces : chunk) * sizeof(float)) +
+    return hil_plan_exchange_bytes(chunk, hil_outline_ranks(o)) +
            hil_align_up((uint64_t)chunk * sizeof(float));
 }
 
@@ -131,20 +145,20 @@ static int64_t exchange_chunk(const hil_plan *plan, const hil_outline *o)
     return chunk;
 }
 
-/* The largest chunk of use: all of a slice, up to `limit`. */
-static int64_t chunk_most(const hil_outline *o, int64_t limit)
+/* The largest chunk of use: all of a slice. */
+static int64_t chunk_most(const hil_outline *o)
 {
     int64_t most = CHUNK_LEAST;
     for (size_t u = 0; u < o->units; ++u)
         if (slice_of(o, &o->unit[u]) > most) most = slice_of(o, &o->unit[u]);
     most = (most + CHUNK_LEAST - 1) / CHUNK_LEAST * CHUNK_LEAST;
-    return most < limit ? most : limit;
+    return most < CHUNK_MOST ? most : CHUNK_MOST;
 }
 
 static void size_staging(hil_plan *plan, const hil_outline *o, uint64_t share)
 {
-    bool large = plan->apart && hil_outline_ranks(o) == 1;
-    plan->chunk = chunk_most(o, large ? CHUNK_APART : exchange_chunk(plan, o));
+    int64_t most = chunk_most(o), limit = exchange_chunk(plan, o);
+    plan->chunk = most < limit ? most : limit;
     plan->slots = SLOTS_MOST;
     bool disk = uses_disk(plan, o);
     for (;;) {
@@ -168,18 +182,6 @@ static void put(hil_plan *plan, const hil_outline *o, size_t u, int state, int t
     if (*at != UNPLACED || bytes > *room) return;
     *at = (unsigned char)tier;
     *room -= bytes;
-}
-
-/* All states of a unit, or none: a device that the CPU cannot reach updates only what lives there
-   as a whole, and then nothing of it moves. */
-static void fill_whole(hil_plan *plan, const hil_outline *o, uint64_t room)
-{
-    for (size_t u = 0; u < o->units; ++u) {
-        uint64_t bytes = 0;
-        for (int s = 0; s < HIL_UNIT_STATES; ++s) bytes += reserved(&o->unit[u], s);
-        if (bytes > room) continue;
-        for (int s = 0; s < HIL_UNIT_STATES; ++s) put(plan, o, u, s, HIL_DEVICE, &room);
-    }
 }
 
 /* Weights, gradients, then the optimizer's states of one unit after the other. */
@@ -219,7 +221,7 @@ static void clear(hil_plan *plan, const hil_outline *o)
 
 void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HIL_TIERS])
 {
-    need[HIL_DEVICE] = hil_align_up(plan->window) + hil_align_up(plan->work);
+    need[HIL_DEVICE] = device_bytes(plan, o);
     need[HIL_HOST] =
         staging_bytes(plan, o) + hil_align_up(plan->parked) + hil_align_up(plan->spilled);
     need[HIL_DISK] = 0;
@@ -235,16 +237,13 @@ void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HI
 void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budget,
                     uint64_t *missing)
 {
-    uint64_t device = left(budget->device, hil_align_up(plan->window) + hil_align_up(plan->work));
+    uint64_t device = left(budget->device, device_bytes(plan, o));
     uint64_t parked = hil_align_up(plan->parked) + hil_align_up(plan->spilled);
     uint64_t staging = 0, need[HIL_TIERS], rest = 0;
     /* Staging takes room that decides how much is staged: the first guess is none. */
     for (int i = 0; i < ROUNDS; ++i) {
         clear(plan, o);
-        if (plan->apart)
-            fill_whole(plan, o, device);
-        else
-            fill(plan, o, HIL_DEVICE, device);
+        fill(plan, o, HIL_DEVICE, device);
         fill(plan, o, HIL_HOST, left(budget->host, parked + staging));
         rest = fill_disk(plan, o);
         size_staging(plan, o, left(budget->host, parked) / STAGING_SHARE);
@@ -317,6 +316,6 @@ void hil_plan_windows(const hil_outline *o, bool resident, uint64_t window[HIL_W
     window[HIL_WINDOW_LEAST] = least + vectors;
     window[HIL_WINDOW_SEGMENT] = larger(both, least + vectors);
     window[HIL_WINDOW_AHEAD] = window[HIL_WINDOW_SEGMENT] + weights;
-    window[HIL_WINDOW_WHOLE] = larger(all + sums + exchange_bytes(o, chunk_most(o, CHUNK_MOST)),
-                                      window[HIL_WINDOW_SEGMENT]);
+    window[HIL_WINDOW_WHOLE] =
+        larger(all + sums + exchange_bytes(o, chunk_most(o)), window[HIL_WINDOW_SEGMENT]);
 }

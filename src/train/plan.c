@@ -38,6 +38,7 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
         .training = r->training,
         .saves = r->training,
         .ranks = hil_store_ranks(store),
+        .lanes = hil_store_lanes(store),
     };
     return HIL_OK;
 }

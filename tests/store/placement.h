@@ -3,6 +3,7 @@
 #define TESTS_STORE_PLACEMENT_H
 
 #include "base/alloc.h"
+#include "adding.h"
 #include "check.h"
 #include "store/store.h"
 
@@ -17,6 +18,7 @@ typedef struct rig {
     hil_param *param[PARAMS];
     hil_pool *pool, *update;
     hil_tiers tiers;
+    hil_device *device; /* the test's; NULL: the CPU */
     hil_plan plan;
     hil_drive drive[2];
     bool dry; /* memory is only address space: nothing is computed */
@@ -129,7 +131,8 @@ static inline hil_status rig_open(rig *r, int drives, hil_io_kind io)
                                .drives = r->drive,
                                .drive_count = drives,
                                .drive_bytes = bytes,
-                               .io = io};
+                               .io = io,
+                               .device = r->device};
     HIL_TRY(hil_tiers_open(&r->tiers, &tiers));
     hil_store_opening opening = {.tiers = &r->tiers,
                                  .plan = &r->plan,
@@ -172,11 +175,8 @@ static inline hil_status rig_use(rig *r, int p, int segment, float factor)
         }
         hil_status status = hil_store_sum_acquire(r->store, param, segment, t, &sum);
         int64_t count = elements - t * tile < tile ? elements - t * tile : tile;
-        float full[128 * 72];
-        CHECK(count <= 128 * 72);
-        if (!r->dry) hil_to_f32(full, w, hil_param_dtype(param), count);
-        for (int64_t i = 0; i < count && status == HIL_OK && !r->dry; ++i)
-            sum[i] += factor * full[i];
+        adding a = {w, hil_param_dtype(param), sum, count, factor};
+        if (status == HIL_OK && !r->dry) CHECK_OK(adding_do(r->device, &a));
         if (status == HIL_OK) hil_store_sum_release(r->store, param, segment, t);
         hil_store_release(r->store, param, t);
         HIL_TRY(status);

@@ -4,6 +4,7 @@
 #define TESTS_STORE_SLICES_H
 
 #include "base/alloc.h"
+#include "adding.h"
 #include "base/philox.h"
 #include "comm/comm_threads.h"
 #include "io/io_fixture.h"
@@ -38,7 +39,8 @@ typedef struct setting {
     hil_rule_kind rule;
     bool by_segment;
     bool prefetch, apart;
-    int tiers; /* of the states: one hil_tier for all, or HIL_TIERS and more: mixes */
+    bool device; /* every rank has one of threads */
+    int tiers;   /* of the states: one hil_tier for all, or HIL_TIERS and more: mixes */
     size_t window;
     int64_t chunk;
 } setting;
@@ -81,6 +83,7 @@ typedef struct mate {
     hil_param *param[PARAMS];
     hil_pool *pool, *update;
     hil_tiers tiers;
+    hil_device *device;
     hil_plan plan;
     hil_drive drive;
     double norm[STEPS];
@@ -136,6 +139,7 @@ static inline void mate_create(mate *m, const setting *s, int rank, hil_comm *co
                 (unsigned char)(s->tiers < HIL_TIERS ? (uint32_t)s->tiers : word[0] % 3);
         }
     m->drive = (hil_drive){folder, 64 << 20, 1};
+    if (s->device) m->device = adding_device((uint64_t)(s->tiers * MATES + rank), 100);
 }
 
 static inline hil_status mate_open(mate *m)
@@ -145,7 +149,8 @@ static inline hil_status mate_open(mate *m)
                                .host_bytes = 16 << 20,
                                .drives = &m->drive,
                                .drive_count = 1,
-                               .drive_bytes = bytes};
+                               .drive_bytes = bytes,
+                               .device = m->device};
     HIL_TRY(hil_tiers_open(&m->tiers, &tiers));
     hil_store_opening opening = {.tiers = &m->tiers,
                                  .plan = &m->plan,
@@ -169,6 +174,7 @@ static inline void mate_destroy(mate *m)
     hil_pool_destroy(m->pool);
     hil_pool_destroy(m->update);
     hil_free(m->plan.unit);
+    if (m->device) m->device->engine->close(m->device);
     for (int p = 0; p < PARAMS; ++p) {
         for (int k = 0; k < HIL_STATES; ++k) free(m->state[p][k]);
         free(m->held[p]);
@@ -187,20 +193,16 @@ static inline int64_t tile_count(const hil_param *p, int64_t tile, int64_t *firs
 /* Adds to every tile's sum what depends on its weights. */
 static inline hil_status mate_use(mate *m, int p, int segment, float factor, bool back)
 {
-    static _Thread_local float full[128 * 72];
     int64_t first, count;
     for (int64_t t = 0; (count = tile_count(m->param[p], t, &first)); ++t) {
         const void *w;
-        float *sum;
+        float *sum = NULL;
         HIL_TRY(hil_store_acquire(m->store, m->param[p], t, &w));
         hil_status status = HIL_OK;
         if (back && hil_param_trainable(m->param[p])) {
             status = hil_store_sum_acquire(m->store, m->param[p], segment, t, &sum);
-            CHECK(count <= 128 * 72);
-            if (status == HIL_OK && !m->dry) {
-                hil_to_f32(full, w, hil_param_dtype(m->param[p]), count);
-                for (int64_t i = 0; i < count; ++i) sum[i] += factor * full[i];
-            }
+            adding a = {w, hil_param_dtype(m->param[p]), sum, count, factor};
+            if (status == HIL_OK && !m->dry) CHECK_OK(adding_do(m->device, &a));
             if (status == HIL_OK) hil_store_sum_release(m->store, m->param[p], segment, t);
         }
         hil_store_release(m->store, m->param[p], t);
@@ -283,6 +285,7 @@ static inline void oracle_create(oracle *o, const setting *s)
     alone.tiers = HIL_DEVICE;
     alone.window = 4 << 20;
     alone.chunk = 4096;
+    alone.device = false;
     mate m;
     mate_create(&m, &alone, 0, NULL);
     CHECK_OK(mate_open(&m));

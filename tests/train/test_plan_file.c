@@ -10,7 +10,7 @@ static const hil_outline_unit units[] = {
 };
 static const hil_outline_segment segments[] = {
     {.name = "embed"}, {.name = "block 0"}, {.name = "head"}};
-static const hil_outline outline = {units, 4, segments, 3, 4, true, 1, false};
+static const hil_outline outline = {units, 4, segments, 3, 4, true, 1, false, 0};
 
 static void fill(hil_plan *p)
 {

@@ -9,7 +9,7 @@ static const hil_outline_unit units[] = {
 };
 static const hil_outline_segment segments[] = {
     {.name = "embed"}, {.name = "block"}, {.name = "head"}};
-static const hil_outline outline = {units, 2, segments, 3, 4, true, 1, false};
+static const hil_outline outline = {units, 2, segments, 3, 4, true, 1, false, 0};
 
 static hil_text text;
 

@@ -1,0 +1,181 @@
+/* work.c - the store's arithmetic on memory of the device tier: at once on the CPU's pool, or
+   queued on a device. */
+#include "base/alloc.h"
+#include "io/align.h"
+#include "store/param.h"
+
+#include <string.h>
+
+#define TASK 65536 /* elements */
+
+/* Work of the pool on consecutive elements. */
+typedef struct piece {
+    const float *sum;
+    void *out;
+    hil_dtype dtype;
+    int64_t count;
+} piece;
+
+static int64_t task_count(const piece *job, int64_t i)
+{
+    return job->count - i * TASK < TASK ? job->count - i * TASK : TASK;
+}
+
+static void zero_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const piece *job = context;
+    memset((float *)job->out + i * TASK, 0, (size_t)task_count(job, i) * 4);
+}
+
+static void round_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const piece *job = context;
+    char *out = (char *)job->out + (size_t)(i * TASK) * hil_dtype_size(job->dtype);
+    hil_from_f32(out, job->sum + i * TASK, job->dtype, task_count(job, i));
+}
+
+static void run(hil_pool *pool, hil_task *task, void *job, int64_t tasks)
+{
+    if (pool)
+        hil_pool_run(pool, task, job, tasks);
+    else
+        for (int64_t i = 0; i < tasks; ++i) task(job, i, 0);
+}
+
+hil_worker hil_worker_compute(const hil_store *store)
+{
+    return (hil_worker){store->device, HIL_STREAM_COMPUTE, store->opening.pool};
+}
+
+hil_status hil_work_zero(const hil_worker *w, float *out, int64_t count)
+{
+    if (w->device) return w->device->engine->zero(w->device, w->stream, out, (size_t)count * 4);
+    run(w->pool, zero_task, &(piece){.out = out, .count = count}, (count + TASK - 1) / TASK);
+    return HIL_OK;
+}
+
+hil_status hil_work_round(const hil_worker *w, void *out, hil_dtype dtype, const float *sum,
+                          int64_t count)
+{
+    if (w->device) {
+        hil_tensor rounded = {dtype, {1, {count}}, out};
+        return w->device->math->round(w->device, w->stream, &rounded, sum);
+    }
+    piece job = {.sum = sum, .out = out, .dtype = dtype, .count = count};
+    run(w->pool, round_task, &job, (count + TASK - 1) / TASK);
+    return HIL_OK;
+}
+
+/* Whole blocks side by side, or a part of one. */
+typedef struct squaring {
+    hil_square_fn *square;
+    hil_block block; /* all of it */
+    int64_t first;   /* in the member */
+    double *lanes;   /* of the member's first block */
+} squaring;
+
+static void square_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const squaring *job = context;
+    int64_t number = job->first / HIL_BLOCK + i;
+    int64_t from = number * HIL_BLOCK, to = from + HIL_BLOCK, end = job->first + job->block.count;
+    if (from < job->first) from = job->first;
+    if (to > end) to = end;
+    hil_block block = job->block;
+    size_t at = (size_t)(from - job->first) * hil_dtype_size(block.dtype);
+    for (int u = 0; u < block.gradients; ++u)
+        block.gradient[u] = (const char *)block.gradient[u] + at;
+    block.count = to - from;
+    job->square(&block, job->lanes + HIL_SQUARES * number);
+}
+
+static size_t lanes_bytes(const hil_unit *unit)
+{
+    return (size_t)hil_unit_blocks(unit) * HIL_SQUARES * sizeof(double);
+}
+
+static double *lanes_of(const hil_store *store, const hil_worker *w)
+{
+    return w->device ? store->device_lanes : store->lanes;
+}
+
+hil_status hil_squares_begin(hil_store *store, const hil_worker *w, const hil_unit *unit)
+{
+    if (w->device)
+        return w->device->engine->zero(w->device, w->stream, store->device_lanes,
+                                       lanes_bytes(unit));
+    memset(store->lanes, 0, lanes_bytes(unit));
+    return HIL_OK;
+}
+
+hil_status hil_squares_add(const hil_store *store, const hil_worker *w, const hil_unit *unit,
+                           int member, const hil_block *block, int64_t first)
+{
+    double *lanes = lanes_of(store, w);
+    for (int m = 0; m < member; ++m) lanes += HIL_SQUARES * hil_member_blocks(&unit->member[m]);
+    if (w->device) return w->device->math->square(w->device, w->stream, block, first, lanes);
+    squaring job = {store->opening.square, *block, first, lanes};
+    int64_t tasks = (first + block->count - 1) / HIL_BLOCK - first / HIL_BLOCK + 1;
+    run(w->pool, square_task, &job, tasks);
+    return HIL_OK;
+}
+
+hil_status hil_squares_end(hil_store *store, const hil_worker *w, hil_unit *unit)
+{
+    int64_t blocks = hil_unit_blocks(unit);
+    if (w->device)
+        return w->device->math->squared(w->device, w->stream, store->device_lanes, blocks,
+                                        unit->square);
+    for (int64_t b = 0; b < blocks; ++b) {
+        unit->square[b] = 0;
+        for (int k = 0; k < HIL_SQUARES; ++k) unit->square[b] += store->lanes[HIL_SQUARES * b + k];
+    }
+    return HIL_OK;
+}
+
+size_t hil_store_lanes(const hil_store *store)
+{
+    size_t most = 0;
+    for (size_t u = 0; u < store->units; ++u) {
+        size_t bytes = store->unit[u].trainable ? lanes_bytes(&store->unit[u]) : 0;
+        if (bytes > most) most = bytes;
+    }
+    return store->options.training ? most : 0;
+}
+
+/* Squares are read by the host when it has waited, so they lie where a device writes for it. */
+hil_status hil_work_open(hil_store *store)
+{
+    int64_t blocks = 0;
+    for (size_t u = 0; u < store->units; ++u) blocks += hil_unit_blocks(&store->unit[u]);
+    size_t lanes = hil_store_lanes(store), bytes = (size_t)(blocks + 1) * sizeof(double);
+    if (!lanes) return HIL_OK;
+    HIL_TRY(HIL_ALLOC(lanes / sizeof(double), &store->lanes));
+    if (store->device)
+        HIL_TRY(store->device->engine->share(store->device, bytes, (void **)&store->squares));
+    else
+        HIL_TRY(HIL_ALLOC(blocks + 1, &store->squares));
+    double *square = store->squares;
+    for (size_t u = 0; u < store->units; ++u) {
+        store->unit[u].square = square;
+        square += hil_unit_blocks(&store->unit[u]);
+    }
+    if (!store->apart) return HIL_OK;
+    store->resident[HIL_DEVICE] += hil_align_up(lanes);
+    return hil_tiers_take(store->tiers, HIL_DEVICE, lanes, "sums of squares",
+                          (void **)&store->device_lanes);
+}
+
+void hil_work_close(hil_store *store)
+{
+    if (store->device && store->squares)
+        store->device->engine->unshare(store->device, store->squares);
+    else
+        hil_free(store->squares);
+    hil_free(store->lanes);
+    for (size_t u = 0; u < store->units; ++u) store->unit[u].square = NULL;
+    store->squares = store->lanes = store->device_lanes = NULL;
+}

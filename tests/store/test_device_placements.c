@@ -1,0 +1,157 @@
+/* On a device with memory of its own, which computes behind the thread that tells it what, any
+   placement of any state gives the CPU's bits: every rule, dtype, frozen and shared parameters,
+   windows of any size, sweeps that save; with streams that are slow at random. */
+#include "base/philox.h"
+#include "optim/sweep.h"
+#include "runs.h"
+
+#include <pthread.h>
+
+/* soak: --full */
+
+enum { STEPS = 4, SAVED = 2 };
+
+typedef struct kind {
+    hil_rule_kind rule;
+    hil_dtype dtype;
+    int frozen;
+} kind;
+
+static const hil_rule *rule;
+static int64_t updates;
+
+static hil_status sweep(rig *r, double norm)
+{
+    hil_optimizer optimizer = {rule, 0.9, rule->beta2, 1e-8, 0.1, 1};
+    hil_update update = {.lr = 0.01, .norm = norm, .loss_scale = 1, .updates = ++updates};
+    return hil_sweep_update(r->store, &optimizer, &update, r->saving);
+}
+
+static void create(rig *r, const kind *k)
+{
+    rule = &hil_rules[k->rule];
+    updates = 0;
+    hil_store_options options = {.compute = k->dtype,
+                                 .training = true,
+                                 .tile_size = 128 * 72 * 2,
+                                 .moments = rule->moments,
+                                 .codec = rule->codec};
+    rig_create_as(r, &options, k->frozen);
+    r->square = hil_block_square;
+    r->sweep = sweep;
+    r->drive[0].path = r->drive[1].path = folder;
+}
+
+/* What was saved: number by number, in places of runs_go's. */
+typedef struct copy {
+    const rig *rig;
+    float *out;
+    pthread_mutex_t lock;
+} copy;
+
+static hil_status put(void *context, hil_param *param, hil_state state, int64_t first,
+                      int64_t count, const float *data)
+{
+    copy *c = context;
+    float *at = c->out;
+    for (int p = 0; c->rig->param[p] != param; ++p)
+        at += HIL_STATES * hil_param_elements(c->rig->param[p]);
+    at += (int)state * hil_param_elements(param);
+    pthread_mutex_lock(&c->lock);
+    memcpy(at + first, data, (size_t)count * sizeof *data);
+    pthread_mutex_unlock(&c->lock);
+    return HIL_OK;
+}
+
+static int64_t states_count(const rig *r)
+{
+    return runs_count(r, 0);
+}
+
+static void read_states(rig *r, float *out)
+{
+    for (int p = 0; p < PARAMS; ++p)
+        for (int state = 0; state < HIL_STATES; ++state) {
+            int64_t n = hil_param_elements(r->param[p]);
+            if (hil_param_has(r->param[p], (hil_state)state))
+                CHECK_OK(hil_store_read(r->store, r->param[p], (hil_state)state, 0, n, out));
+            out += n;
+        }
+}
+
+/* Norms, the states that a step saves, and those at the end. */
+static float *run(rig *r, int drives, int64_t *count)
+{
+    int64_t states = states_count(r);
+    *count = STEPS + 2 * states;
+    float *out = calloc((size_t)*count, sizeof *out);
+    CHECK(out != NULL);
+    CHECK_OK(rig_open(r, drives, HIL_IO_AUTO));
+    copy c = {.rig = r, .out = out + STEPS, .lock = PTHREAD_MUTEX_INITIALIZER};
+    for (int s = 0; s < STEPS; ++s) {
+        double norm;
+        r->saving = s == SAVED ? &(hil_saving){put, &c} : NULL;
+        CHECK_OK(rig_step(r, s == 2 ? 1 : -1, &norm));
+        out[s] = (float)norm;
+    }
+    CHECK_OK(hil_store_saved(r->store));
+    read_states(r, out + STEPS + states);
+    hil_device *device = r->device;
+    rig_close(r);
+    if (device) device->engine->close(device);
+    return out;
+}
+
+static void check_plan(uint64_t number, const kind *k, const float *expected)
+{
+    uint32_t word[4];
+    rig r;
+    create(&r, k);
+    for (size_t u = 0; u < r.plan.units; ++u) {
+        hil_philox(number, u, 99, word);
+        uint32_t whole = word[0] % 2; /* some units live on the device as a whole */
+        for (int s = 0; s < HIL_UNIT_STATES; ++s) {
+            hil_philox(number, u, (uint64_t)s, word);
+            uint32_t uniform = number % 4; /* 1 to 3: everything on one tier */
+            uint32_t tier = uniform ? uniform - 1 : whole ? (uint32_t)HIL_DEVICE : word[0] % 3;
+            r.plan.unit[u].tier[s] = (unsigned char)tier;
+        }
+    }
+    hil_philox(number, 1u << 30, 0, word);
+    r.device = adding_device(number, word[0] % 200);
+    r.plan.apart = true;
+    r.plan.prefetch = word[0] % 4 != 0;
+    r.plan.window = ((size_t)130 + word[1] % 200) << 10;
+    r.plan.chunk = 4096 << word[2] % 3;
+    r.plan.ring = (size_t)r.plan.chunk * 4 * (2 + word[3] % 2);
+    r.plan.slots = 2 + (int)(word[3] % 3);
+    r.plan.spill = word[2] % 2 ? HIL_HOST : HIL_DISK;
+    int64_t count;
+    float *got = run(&r, 1 + (int)(number % 2), &count);
+    if (memcmp(got, expected, (size_t)count * sizeof *got) != 0)
+        fprintf(stderr, "plan %d: %s in dtype %d\n", (int)number, rule->name, (int)k->dtype);
+    runs_same(got, expected, count);
+    free(got);
+}
+
+int main(int argc, char **argv)
+{
+    static const kind kinds[] = {
+        {HIL_ADAMW, HIL_BF16, -1},     {HIL_ADAMW, HIL_F32, 0}, {HIL_ADAMW, HIL_F16, -1},
+        {HIL_ADAMW8BIT, HIL_BF16, -1}, {HIL_LION, HIL_F32, 3},
+    };
+    bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
+    fixture_open();
+    alarm(full ? 3600 : 120);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+        rig r;
+        int64_t count;
+        create(&r, &kinds[i]);
+        float *expected = run(&r, 0, &count);
+        CHECK(expected[0] > 0 && isfinite(expected[STEPS - 1]));
+        for (uint64_t n = 1; n <= (full ? 400 : 8); ++n) check_plan(n, &kinds[i], expected);
+        free(expected);
+    }
+    fixture_close();
+    return 0;
+}

@@ -6,7 +6,6 @@
 #include <float.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -47,15 +46,6 @@ bool hil_command_begin(const hil_command *command, int argc, char **argv, void *
     }
     hil_parsed_free(parsed);
     return false;
-}
-
-const char *hil_command_prefixes(char list[HIL_PATH_MAX])
-{
-    const char *venv = getenv("VIRTUAL_ENV"), *conda = getenv("CONDA_PREFIX");
-    const char *home = getenv("HOME");
-    int size = snprintf(list, HIL_PATH_MAX, "%s:%s:%s/.local", venv ? venv : "", conda ? conda : "",
-                        home ? home : "");
-    return size < HIL_PATH_MAX ? list : NULL;
 }
 
 volatile int hil_command_stop;

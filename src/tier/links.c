@@ -84,15 +84,16 @@ static void account_add(hil_account *account, const hil_job *job)
         account->to_host += copied;
 }
 
-/* The mark behind what a device was told so far covers all that it was told to follow. */
+/* Behind what a device was told so far. What it was told to follow is known already. */
 static hil_status mark(hil_links *links, uint64_t *number)
 {
     hil_queue *queue = &links->queue[HIL_LINK_COMPUTE];
     HIL_TRY(queue_reserve(queue));
     HIL_TRY(hil_links_record(links));
     hil_queued *queued = hil_queue_at(queue, ++queue->submitted);
-    for (int i = 0; i < HIL_LINKS; ++i) queued->covers.after[i] = links->queue[i].known;
-    queued->covers.after[HIL_LINK_COMPUTE] = *number = ++queue->started;
+    *number = ++queue->started;
+    queued->covers = (hil_fence){0};
+    queued->covers.after[HIL_LINK_COMPUTE] = *number;
     links->engine->submitted(links, HIL_LINK_COMPUTE);
     return HIL_OK;
 }

@@ -1,0 +1,477 @@
+/* Random jobs and random computing on a device whose streams are late at random leave what the same
+   calls leave one after the other; who follows does not wait on the clock; failures and early ends
+   are clean. */
+/* soak: --full */
+#include "base/alloc.h"
+#include "device/device_threads.h"
+#include "io/io_fixture.h"
+#include "tier/buffers.h"
+
+#include <semaphore.h>
+
+#define WORDS 10240 /* of a block: more than may be copied without being pinned */
+#define BLOCK (WORDS * sizeof(uint64_t))
+#define PAGE ((size_t)32768) /* so that a block has two and a half */
+#define BLOCKS 6             /* of each tier */
+
+/* `words` are what the block must hold when all that was told so far is over. */
+typedef struct block {
+    uint64_t *at; /* device, host */
+    hil_extent extent;
+    hil_fence written, used; /* by the last job that wrote it; by all jobs since */
+    uint64_t words[WORDS];
+} block;
+
+typedef struct world {
+    hil_device *device;
+    hil_tiers tiers;
+    block block[HIL_TIERS][BLOCKS];
+    uint64_t *seen;  /* shared memory: what computing found */
+    uint64_t *looks; /* what it must find */
+    uint64_t count;
+    uint64_t state; /* of the random numbers */
+} world;
+
+static hil_device *the_device; /* of the world that is open */
+static int rounds = 3, steps = 700;
+
+static uint64_t draw(world *w, uint64_t below)
+{
+    w->state = w->state * 6364136223846793005u + 1442695040888963407u;
+    return (w->state >> 33) % below;
+}
+
+static void open_world(world *w, unsigned delay, uint64_t seed)
+{
+    memset(w, 0, sizeof *w);
+    w->state = seed;
+    hil_drive drive = {folder, 3 * BLOCKS * BLOCK, 1};
+    uint64_t bytes[HIL_DRIVES] = {2 * BLOCKS * BLOCK};
+    CHECK_OK(hil_device_threads_open(&w->device));
+    hil_device_threads_delay(w->device, seed, delay);
+    the_device = w->device;
+    hil_tiers_options options = {.device_bytes = BLOCKS * BLOCK,
+                                 .host_bytes = BLOCKS * BLOCK,
+                                 .drives = &drive,
+                                 .drive_count = 1,
+                                 .drive_bytes = bytes,
+                                 .io = HIL_IO_THREADS,
+                                 .device = w->device};
+    CHECK_OK(hil_tiers_open(&w->tiers, &options));
+    CHECK_OK(w->device->engine->share(w->device, MIB, (void **)&w->seen));
+    CHECK_OK(hil_alloc(MIB, 1, (void **)&w->looks));
+    for (int i = 0; i < BLOCKS; ++i) {
+        for (int t = HIL_DEVICE; t <= HIL_HOST; ++t)
+            CHECK_OK(hil_tiers_take(&w->tiers, (hil_tier)t, BLOCK, "a block",
+                                    (void **)&w->block[t][i].at));
+        CHECK_OK(hil_tiers_pin(&w->tiers, w->block[HIL_HOST][i].at, BLOCK));
+        block *disk = &w->block[HIL_DISK][i];
+        CHECK_OK(hil_disk_take(w->tiers.disk, BLOCK, PAGE, &disk->extent, &disk->written));
+    }
+    CHECK_OK(hil_tiers_pin_all(&w->tiers));
+    CHECK_OK(hil_tiers_pin(&w->tiers, w->block[HIL_HOST][1].at, 9));
+    CHECK_OK(hil_tiers_pin_all(&w->tiers));
+}
+
+static void close_world(world *w)
+{
+    hil_tiers_close(&w->tiers);
+    w->device->engine->unshare(w->device, w->seen);
+    w->device->engine->close(w->device);
+    hil_free(w->looks);
+}
+
+/* to = to * 3 + from + index; what is found in the end of `to` before goes to *seen. */
+typedef struct change {
+    uint64_t *to;
+    const uint64_t *from;
+    uint64_t index, *seen;
+} change;
+
+static hil_status apply(void *args)
+{
+    const change *c = args;
+    if (c->seen) *c->seen = c->to[WORDS - 1];
+    for (int i = 0; i < WORDS; ++i) c->to[i] = c->to[i] * 3 + c->from[i] + c->index;
+    return HIL_OK;
+}
+
+/* Computing on two blocks of the device; needs no fence towards jobs that come later. */
+static void compute(world *w, uint64_t index)
+{
+    block *to = &w->block[HIL_DEVICE][draw(w, BLOCKS)];
+    block *from = &w->block[HIL_DEVICE][draw(w, BLOCKS)];
+    CHECK_OK(hil_links_follow(w->tiers.links, &to->used, HIL_WAIT_WEIGHTS));
+    CHECK_OK(hil_links_follow(w->tiers.links, &from->written, HIL_WAIT_WEIGHTS));
+    change c = {to->at, from->at, index, &w->seen[w->count]};
+    CHECK_OK(hil_device_threads_call(w->device, HIL_STREAM_COMPUTE, apply, &c, sizeof c));
+    c = (change){to->words, from->words, index, &w->looks[w->count++]};
+    CHECK_OK(apply(&c));
+}
+
+static hil_status run_here(void *context, int64_t index)
+{
+    return apply(&(change){context, context, (uint64_t)index, NULL});
+}
+
+static hil_status run_there(void *context, int64_t index)
+{
+    change c = {context, context, (uint64_t)index, NULL};
+    return hil_device_threads_call(the_device, HIL_STREAM_UPDATE, apply, &c, sizeof c);
+}
+
+/* Arithmetic beside computing: on the CPU, or on the device's stream. */
+static void update(world *w, int64_t index)
+{
+    bool queues = draw(w, 2);
+    block *b = &w->block[queues ? HIL_DEVICE : HIL_HOST][draw(w, BLOCKS)];
+    hil_job job = {.link = HIL_LINK_UPDATE,
+                   .after = b->used,
+                   .run = queues ? run_there : run_here,
+                   .queues = queues,
+                   .context = b->at,
+                   .index = index};
+    CHECK_OK(hil_links_submit(w->tiers.links, &job, &b->used));
+    b->written = b->used;
+    CHECK_OK(run_here(b->words, index));
+}
+
+/* Adds a part from one block to another; a block is in a job once. */
+static void add_part(world *w, hil_job *job, hil_tier from, hil_tier to, uint64_t *taken)
+{
+    int a, b;
+    do a = (int)draw(w, BLOCKS);
+    while (taken[from] >> a & 1);
+    taken[from] |= (uint64_t)1 << a;
+    do b = (int)draw(w, BLOCKS);
+    while (taken[to] >> b & 1);
+    taken[to] |= (uint64_t)1 << b;
+    block *source = &w->block[from][a], *target = &w->block[to][b];
+    hil_fence_join(&job->after, &source->written);
+    hil_fence_join(&job->after, &target->used);
+    hil_part *part = &job->part[job->parts++];
+    *part = (hil_part){.to = target->at, .from = source->at, .bytes = BLOCK};
+    if (from == HIL_DISK) *part = (hil_part){HIL_PART_READ, target->at, NULL, BLOCK, NULL, 0, 3};
+    if (to == HIL_DISK) *part = (hil_part){HIL_PART_WRITE, NULL, source->at, BLOCK, NULL, 0, 3};
+    if (from == HIL_DISK) part->disk = &source->extent;
+    if (to == HIL_DISK) part->disk = &target->extent;
+    memcpy(target->words, source->words, BLOCK);
+}
+
+/* The ways of each link; some jobs have parts of both, some copy within the host. */
+static void transfer(world *w)
+{
+    static const struct {
+        hil_link link;
+        hil_tier from, to;
+    } way[] = {{HIL_LINK_FETCH, HIL_DISK, HIL_HOST},  {HIL_LINK_STASH, HIL_HOST, HIL_DISK},
+               {HIL_LINK_IN, HIL_HOST, HIL_DEVICE},   {HIL_LINK_OUT, HIL_DEVICE, HIL_HOST},
+               {HIL_LINK_READ, HIL_DISK, HIL_HOST},   {HIL_LINK_READ, HIL_DEVICE, HIL_HOST},
+               {HIL_LINK_READ, HIL_HOST, HIL_HOST},   {HIL_LINK_WRITE, HIL_HOST, HIL_DISK},
+               {HIL_LINK_WRITE, HIL_HOST, HIL_DEVICE}};
+    uint64_t taken[HIL_TIERS] = {0}, one = draw(w, 9), other = draw(w, 9);
+    hil_job job = {.link = way[one].link};
+    hil_fence fence = {0};
+    add_part(w, &job, way[one].from, way[one].to, taken);
+    if (way[other].link == job.link) add_part(w, &job, way[other].from, way[other].to, taken);
+    CHECK_OK(hil_links_submit(w->tiers.links, &job, &fence));
+    for (int t = 0; t < HIL_TIERS; ++t)
+        for (int i = 0; i < BLOCKS; ++i) {
+            block *b = &w->block[t][i];
+            if (!(taken[t] >> i & 1)) continue;
+            hil_fence_join(&b->used, &fence);
+            b->written = b->used; /* as far as the others are concerned */
+        }
+}
+
+/* The host looks at its own memory, and changes it. */
+static void touch(world *w)
+{
+    block *b = &w->block[HIL_HOST][draw(w, BLOCKS)];
+    CHECK_OK(hil_links_wait(w->tiers.links, &b->used, HIL_WAIT_MEMORY));
+    CHECK(hil_links_over(w->tiers.links, &b->used));
+    CHECK(memcmp(b->at, b->words, BLOCK) == 0);
+    CHECK_OK(run_here(b->at, 1));
+    CHECK_OK(run_here(b->words, 1));
+}
+
+static void check_all(world *w)
+{
+    static uint64_t memory[3 * PAGE / 8] __attribute__((aligned(HIL_IO_ALIGN)));
+    hil_device *d = w->device;
+    CHECK_OK(hil_links_drain(w->tiers.links));
+    CHECK(memcmp(w->seen, w->looks, w->count * sizeof(uint64_t)) == 0);
+    for (int i = 0; i < BLOCKS; ++i) {
+        block *disk = &w->block[HIL_DISK][i], *host = &w->block[HIL_HOST][i];
+        hil_disk_transfer read = {.extent = &disk->extent, .count = 3, .memory = (char *)memory};
+        CHECK(memcmp(host->at, host->words, BLOCK) == 0);
+        CHECK_OK(hil_disk_start(w->tiers.disk, &read));
+        CHECK_OK(hil_disk_wait(w->tiers.disk, &read));
+        CHECK(memcmp(memory, disk->words, BLOCK) == 0);
+    }
+    for (int i = 0; i < BLOCKS; ++i) {
+        block *device = &w->block[HIL_DEVICE][i], *host = &w->block[HIL_HOST][i];
+        CHECK_OK(d->engine->copy(d, HIL_STREAM_COMPUTE, host->at, device->at, BLOCK));
+        CHECK_OK(d->engine->finish(d));
+        CHECK(memcmp(host->at, device->words, BLOCK) == 0);
+        memcpy(host->words, device->words, BLOCK);
+    }
+    w->count = 0;
+}
+
+static void random_steps(world *w, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        uint64_t what = draw(w, 100);
+        if (what < 40)
+            compute(w, (uint64_t)i);
+        else if (what < 55)
+            update(w, i);
+        else if (what < 98)
+            transfer(w);
+        else
+            touch(w);
+    }
+}
+
+static void check_contents(void)
+{
+    static world w;
+    static const unsigned delay[] = {0, 100, 700};
+    for (int round = 0; round < rounds; ++round) {
+        open_world(&w, delay[round % 3], (uint64_t)round + 1);
+        for (int i = 0; i < 2; ++i) {
+            random_steps(&w, steps / 2);
+            check_all(&w);
+        }
+        close_world(&w);
+    }
+}
+
+/* However late the streams are, the same calls allocate nothing more from the third round on. */
+static void check_steady(void)
+{
+    static world w;
+    long made = 0;
+    open_world(&w, 0, 5);
+    for (int round = 0; round < 6; ++round) {
+        if (round == 2) made = hil_alloc_count();
+        hil_device_threads_delay(w.device, (uint64_t)round, (unsigned)round % 3 * 100);
+        w.state = 77;
+        random_steps(&w, 200);
+        check_all(&w);
+    }
+    CHECK_INT(hil_alloc_count(), made);
+    close_world(&w);
+}
+
+static sem_t gate;
+
+static hil_status pass_gate(void *args)
+{
+    (void)args;
+    while (sem_wait(&gate) != 0) continue;
+    return HIL_OK;
+}
+
+static void copy_job(world *w, hil_link link, int number, hil_fence *fence)
+{
+    bool in = link == HIL_LINK_IN;
+    uint64_t *device = w->block[HIL_DEVICE][number].at, *host = w->block[HIL_HOST][number].at;
+    hil_job job = {.link = link, .after = *fence, .parts = 1};
+    job.part[0].to = in ? device : host;
+    job.part[0].from = in ? host : device;
+    job.part[0].bytes = BLOCK;
+    CHECK_OK(hil_links_submit(w->tiers.links, &job, fence));
+}
+
+/* While computing stands still: copies in both directions that depend on it and on each other are
+   told to computing without waiting, disks do what does not depend on it, the rest waits. */
+static void check_ahead(void)
+{
+    static world w;
+    open_world(&w, 0, 1);
+    hil_links *links = w.tiers.links;
+    hil_device *d = w.device;
+    hil_fence fence = {0}, stashed = {0}, fetched = {0};
+    CHECK_OK(hil_device_threads_call(d, HIL_STREAM_COMPUTE, pass_gate, NULL, 0));
+    for (int i = 0; i < 20; ++i) {
+        copy_job(&w, i % 2 ? HIL_LINK_OUT : HIL_LINK_IN, 0, &fence);
+        CHECK_OK(hil_links_follow(links, &fence, HIL_WAIT_WEIGHTS));
+        CHECK_OK(d->engine->zero(d, HIL_STREAM_COMPUTE, w.block[HIL_DEVICE][1].at, BLOCK));
+    }
+    hil_job job = {.link = HIL_LINK_STASH, .parts = 1};
+    block *disk = &w.block[HIL_DISK][0];
+    job.part[0] =
+        (hil_part){HIL_PART_WRITE, NULL, w.block[HIL_HOST][1].at, BLOCK, &disk->extent, 0, 3};
+    CHECK_OK(hil_links_submit(links, &job, &stashed));
+    CHECK_OK(hil_links_wait(links, &stashed, HIL_WAIT_MEMORY));
+    job = (hil_job){.link = HIL_LINK_FETCH, .after = fence, .parts = 1};
+    job.part[0] =
+        (hil_part){HIL_PART_READ, w.block[HIL_HOST][0].at, NULL, BLOCK, &disk->extent, 0, 3};
+    CHECK_OK(hil_links_submit(links, &job, &fetched));
+    usleep(20000);
+    CHECK(!hil_links_over(links, &fence) && !hil_links_over(links, &fetched));
+    hil_account account;
+    hil_links_take_account(links, &account);
+    CHECK(account.wait[HIL_WAIT_WEIGHTS] < 1);
+    CHECK_INT(account.to_device, 10 * BLOCK);
+    CHECK_INT(account.to_host, 10 * BLOCK);
+    sem_post(&gate);
+    CHECK_OK(hil_links_drain(links));
+    CHECK(hil_links_over(links, &fetched));
+    close_world(&w);
+}
+
+static hil_status linger(void *args)
+{
+    usleep(*(useconds_t *)args);
+    return HIL_OK;
+}
+
+static hil_status read_shared(void *context, int64_t index)
+{
+    const world *w = context;
+    w->looks[0] = w->seen[0] + (uint64_t)index;
+    return HIL_OK;
+}
+
+static hil_status write_shared(void *args)
+{
+    usleep(50000);
+    **(uint64_t **)args = 41;
+    return HIL_OK;
+}
+
+static hil_status write_there(void *context, int64_t index)
+{
+    const world *w = context;
+    (void)index;
+    return hil_device_threads_call(w->device, HIL_STREAM_UPDATE, write_shared, &w->seen,
+                                   sizeof w->seen);
+}
+
+/* On a link without disks what the CPU does comes after what was queued before, without a fence. */
+static void check_link_order(void)
+{
+    static world w;
+    open_world(&w, 0, 1);
+    hil_fence fence = {0};
+    hil_job there = {.link = HIL_LINK_UPDATE, .run = write_there, .queues = true, .context = &w};
+    hil_job here = {.link = HIL_LINK_UPDATE, .run = read_shared, .context = &w, .index = 1};
+    CHECK_OK(hil_links_submit(w.tiers.links, &there, NULL));
+    CHECK_OK(hil_links_submit(w.tiers.links, &here, &fence));
+    CHECK_OK(hil_links_wait(w.tiers.links, &fence, HIL_WAIT_UPDATE));
+    CHECK_INT(w.looks[0], 42);
+    close_world(&w);
+}
+
+/* A device's thread is ahead by as many marks as there are, and then waits for the first. */
+static void check_many_marks(void)
+{
+    static world w;
+    open_world(&w, 0, 1);
+    hil_fence fence = {0};
+    useconds_t pause = 100000;
+    CHECK_OK(hil_device_threads_call(w.device, HIL_STREAM_COMPUTE, linger, &pause, sizeof pause));
+    for (int i = 0; i < 4000; ++i) {
+        bool queues = i % 50 > 0;
+        hil_job job = {.link = HIL_LINK_UPDATE,
+                       .run = queues ? run_there : run_here,
+                       .queues = queues,
+                       .context = w.block[queues ? HIL_DEVICE : HIL_HOST][0].at,
+                       .index = i};
+        CHECK_OK(hil_links_submit(w.tiers.links, &job, &fence));
+    }
+    CHECK_OK(hil_links_drain(w.tiers.links));
+    close_world(&w);
+}
+
+static hil_status refuse(void *args)
+{
+    return hil_fail(HIL_ERR_INPUT, "number %d will not", *(int *)args);
+}
+
+/* What computing, a copy or a queued update finds wrong is everybody's; nobody hangs. */
+static void check_failures(void)
+{
+    static world w;
+    static char pageable[BLOCK];
+    int number = 7;
+    for (int kind = 0; kind < 3; ++kind) {
+        open_world(&w, 200, 3);
+        hil_links *links = w.tiers.links;
+        hil_fence fence = {0};
+        copy_job(&w, HIL_LINK_IN, 0, &fence);
+        if (kind < 2) {
+            hil_stream stream = kind ? HIL_STREAM_COMPUTE : HIL_STREAM_OUT;
+            CHECK_OK(hil_device_threads_call(w.device, stream, refuse, &number, sizeof number));
+        } else {
+            hil_job job = {.link = HIL_LINK_IN, .parts = 1};
+            job.part[0].to = w.block[HIL_DEVICE][0].at;
+            job.part[0].from = pageable;
+            job.part[0].bytes = BLOCK;
+            CHECK_OK(hil_links_submit(links, &job, &fence));
+        }
+        for (int i = 0; i < 40; ++i) copy_job(&w, i % 2 ? HIL_LINK_OUT : HIL_LINK_IN, 1, &fence);
+        (void)!hil_links_follow(links, &fence, HIL_WAIT_WEIGHTS);
+        const char *words = kind < 2 ? "number 7 will not" : "not pinned";
+        hil_status status = kind < 2 ? HIL_ERR_INPUT : HIL_ERR_USAGE;
+        CHECK_FAILS(hil_links_drain(links), status, words);
+        CHECK_FAILS(hil_links_follow(links, &fence, HIL_WAIT_WEIGHTS), status, words);
+        close_world(&w);
+    }
+}
+
+/* Ends with everything queued and nothing waited for. */
+static void check_early_end(void)
+{
+    static world w;
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+        open_world(&w, 300, seed);
+        random_steps(&w, (int)(15 * seed));
+        close_world(&w);
+    }
+}
+
+/* The n-th allocation fails, for n from 1 until none does. */
+static void check_memory(void)
+{
+    hil_device *d;
+    CHECK_OK(hil_device_threads_open(&d));
+    for (long n = 1;; ++n) {
+        hil_tiers tiers;
+        hil_tiers_options options = {.device_bytes = MIB, .host_bytes = MIB, .device = d};
+        hil_alloc_fail_at(n);
+        hil_status status = hil_tiers_open(&tiers, &options);
+        hil_alloc_fail_at(0);
+        CHECK(status == HIL_OK || status == HIL_ERR_MEMORY);
+        if (status != HIL_OK) {
+            n += n > 20 ? 250 : 0; /* events, mostly */
+            continue;
+        }
+        hil_tiers_close(&tiers);
+        break;
+    }
+    d->engine->close(d);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--full") == 0) {
+        rounds = 60;
+        steps = 3000;
+    }
+    fixture_open();
+    CHECK(sem_init(&gate, 0, 0) == 0);
+    check_ahead();
+    check_contents();
+    check_steady();
+    check_link_order();
+    check_many_marks();
+    check_failures();
+    check_early_end();
+    check_memory();
+    fixture_close();
+    return 0;
+}

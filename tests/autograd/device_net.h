@@ -1,0 +1,193 @@
+/* device_net.h - a small model with its store and its engine, on the CPU or on a device of threads:
+   rehearsed first, and the engine gets exactly the memory that the rehearsal needed. */
+#ifndef HIL_TESTS_DEVICE_NET_H
+#define HIL_TESTS_DEVICE_NET_H
+
+#include "autograd/engine.h"
+#include "base/alloc.h"
+#include "device/device_threads.h"
+#include "golden.h"
+#include "model/build.h"
+#include "ops/ops_threads.h"
+#include "optim/math_threads.h"
+#include "optim/sweep.h"
+#include "shared_net.h"
+#include "train/rehearse.h"
+
+enum { NET_SEQ = 24, NET_BATCH = 5, NET_MICRO = 2, NET_MICROS = 3, NET_CACHE = 40 };
+
+/* What is computed, and what must not matter. */
+typedef struct net_how {
+    const char *model; /* golden, or "shared" */
+    hil_dtype dtype;
+    bool training;
+    bool documents; /* sequences of several documents */
+    bool generates; /* instead of training or evaluating */
+    bool logits;    /* of all positions: more memory than the rehearsal said */
+    uint64_t delay; /* not 0: on a device, with delays by this seed; 1: none */
+    int64_t group, keep[3];
+    hil_tier values[3], weights, states; /* places of segments 0, 1, 2, 0, ... and of units */
+} net_how;
+
+typedef struct net_rig {
+    net_how how;
+    hil_device *device;
+    hil_model *model;
+    hil_pool *pool;
+    hil_plan plan;
+    hil_tiers tiers;
+    hil_engine *engine;
+    int64_t steps;
+    int32_t token[NET_BATCH * NET_SEQ], target[NET_BATCH * NET_SEQ];
+    int32_t position[NET_BATCH * NET_SEQ], first[NET_BATCH * NET_SEQ];
+    hil_micro micro[NET_MICROS];
+} net_rig;
+
+static const hil_speeds net_speeds = {.disk_read = 1e9,
+                                      .disk_write = 1e9,
+                                      .disk_mixed = 1e9,
+                                      .to_device = 1e10,
+                                      .to_host = 1e10,
+                                      .memory = 1e10,
+                                      .gemm = {1e10, 1e10, 1e10},
+                                      .attention = {1e10, 1e10, 1e10},
+                                      .update = 1e9,
+                                      .update_device = 1e9,
+                                      .op_call = 1e-6};
+
+static inline void net_build(net_rig *r)
+{
+    hil_config config;
+    if (strcmp(r->how.model, "shared") == 0) {
+        shared_net_build(&r->model);
+        return;
+    }
+    char *folder = golden_path(r->how.model, NULL);
+    CHECK_OK(hil_config_open(&config, folder));
+    hil_free(folder);
+    config.layers = 3;
+    config.dropout_residual = config.dropout_attention = config.arch == HIL_GPT2 ? 0.1 : 0;
+    CHECK_OK(hil_model_build(&r->model, &config));
+}
+
+/* Sequences of one document, or of three. */
+static inline void net_fill(net_rig *r)
+{
+    for (int i = 0; i < NET_BATCH * NET_SEQ; ++i) {
+        int at = i % NET_SEQ, begin = r->how.documents ? at / 8 * 8 : 0;
+        r->token[i] = (i * i * 7 + i / 3) % V;
+        r->target[i] = at % 7 == 6 ? -1 : (i * 5 + 2) % V;
+        r->position[i] = at - begin;
+        r->first[i] = begin;
+    }
+    for (int m = 0; m < NET_MICROS; ++m) {
+        int from = m * NET_MICRO, count = m + 1 < NET_MICROS ? NET_MICRO : NET_BATCH - from;
+        r->micro[m] = (hil_micro){.sequences = count,
+                                  .length = NET_SEQ,
+                                  .token = r->token + from * NET_SEQ,
+                                  .target = r->target + from * NET_SEQ,
+                                  .position = r->position + from * NET_SEQ,
+                                  .first = r->first + from * NET_SEQ,
+                                  .sequence = from};
+    }
+}
+
+static inline void net_plan(net_rig *r)
+{
+    const net_how *how = &r->how;
+    hil_plan *plan = &r->plan;
+    *plan = (hil_plan){.prefetch = true,
+                       .apart = r->device != NULL,
+                       .group = how->group,
+                       .window = 2 << 20,
+                       .ring = 128 << 10,
+                       .chunk = 8192,
+                       .slots = 2,
+                       .spill = HIL_HOST,
+                       .units = hil_store_units(r->model->store),
+                       .segments = r->model->count};
+    CHECK_OK(HIL_ALLOC(plan->units, &plan->unit));
+    CHECK_OK(HIL_ALLOC(plan->segments, &plan->segment));
+    for (size_t u = 0; u < plan->units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            plan->unit[u].tier[s] = (unsigned char)(s == HIL_WEIGHT ? how->weights : how->states);
+    for (size_t s = 0; s < plan->segments; ++s)
+        plan->segment[s] = (hil_segment_place){how->keep[s % 3], (unsigned char)how->values[s % 3]};
+    hil_rehearsal rehearsal = {.model = r->model,
+                               .device = r->device,
+                               .compute = how->dtype,
+                               .training = how->training,
+                               .sequences = how->generates ? 1 : NET_BATCH,
+                               .length = NET_SEQ,
+                               .micro_batch = how->training ? NET_MICRO : NET_BATCH,
+                               .cache = how->generates ? NET_CACHE : 0,
+                               .speeds = &net_speeds};
+    CHECK_OK(hil_rehearse(&rehearsal, plan));
+}
+
+static inline void net_open(net_rig *r, const net_how *how)
+{
+    *r = (net_rig){.how = *how};
+    if (how->delay) {
+        CHECK_OK(hil_device_threads_open(&r->device));
+        r->device->ops = &hil_ops_threads;
+        r->device->math = &hil_math_threads;
+        if (how->delay > 1) hil_device_threads_delay(r->device, how->delay, 100);
+    }
+    net_build(r);
+    net_fill(r);
+    hil_store_options options = {
+        .compute = how->dtype, .training = how->training, .tile_size = 16 << 10, .moments = 2};
+    CHECK_OK(hil_store_arrange(r->model->store, &options));
+    CHECK_OK(hil_engine_trace(r->model, how->dtype));
+    net_plan(r);
+    hil_tiers_options tiers = {
+        .device_bytes = 32 << 20, .host_bytes = 32 << 20, .device = r->device};
+    CHECK_OK(hil_pool_create(&r->pool, 2));
+    CHECK_OK(hil_tiers_open(&r->tiers, &tiers));
+    hil_store_opening opening = {.tiers = &r->tiers,
+                                 .plan = &r->plan,
+                                 .pool = r->pool,
+                                 .update = r->pool,
+                                 .square = hil_block_square};
+    CHECK_OK(hil_store_open(r->model->store, &opening));
+    hil_engine_options engine = {.pool = r->pool,
+                                 .compute = how->dtype,
+                                 .group = how->group,
+                                 .segment = r->plan.segment,
+                                 .tiers = &r->tiers,
+                                 .work = r->plan.work + (how->logits ? (size_t)8 << 20 : 0),
+                                 .ring = hil_store_ring(r->model->store),
+                                 .parked = r->plan.parked,
+                                 .prefetch = true};
+    CHECK_OK(hil_engine_create(&r->engine, r->model, &engine));
+    CHECK_OK(hil_tiers_pin_all(&r->tiers));
+    CHECK_OK(hil_store_initialise(r->model->store, 5));
+}
+
+static inline void net_close(net_rig *r)
+{
+    hil_engine_destroy(r->engine);
+    hil_store_close(r->model->store);
+    hil_tiers_close(&r->tiers);
+    hil_model_destroy(r->model);
+    hil_pool_destroy(r->pool);
+    hil_free(r->plan.unit);
+    hil_free(r->plan.segment);
+    if (r->device) r->device->engine->close(r->device);
+}
+
+static inline void net_step(net_rig *r, double *loss, double *norm)
+{
+    const hil_optimizer adamw = {
+        .rule = &hil_rules[HIL_ADAMW], .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .clip = 1};
+    hil_store *store = r->model->store;
+    hil_step step = {r->micro, NET_MICROS, 9, ++r->steps, 4.0f / (NET_BATCH * NET_SEQ)};
+    CHECK_OK(hil_engine_train(r->engine, &step, loss));
+    CHECK_OK(hil_store_norm(store, norm));
+    hil_update update = {.lr = 1e-2, .norm = *norm / 4, .loss_scale = 4, .updates = r->steps};
+    CHECK_OK(hil_sweep_update(store, &adamw, &update, NULL));
+    hil_store_step_end(store);
+}
+
+#endif

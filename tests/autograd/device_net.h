@@ -16,6 +16,8 @@
 
 enum { NET_SEQ = 24, NET_BATCH = 5, NET_MICRO = 2, NET_MICROS = 3, NET_CACHE = 40 };
 
+#define NET_LOGITS ((size_t)8 << 20) /* room for them */
+
 /* What is computed, and what must not matter. */
 typedef struct net_how {
     const char *model; /* golden, or "shared" */
@@ -54,6 +56,8 @@ static const hil_speeds net_speeds = {.disk_read = 1e9,
                                       .update = 1e9,
                                       .update_device = 1e9,
                                       .op_call = 1e-6};
+
+static const hil_drive net_drive = {.path = ".", .bytes = 64 << 20, .speed = 1};
 
 static inline void net_build(net_rig *r)
 {
@@ -121,7 +125,9 @@ static inline void net_plan(net_rig *r)
                                .length = NET_SEQ,
                                .micro_batch = how->training ? NET_MICRO : NET_BATCH,
                                .cache = how->generates ? NET_CACHE : 0,
-                               .speeds = &net_speeds};
+                               .speeds = &net_speeds,
+                               .drives = &net_drive,
+                               .drive_count = 1};
     CHECK_OK(hil_rehearse(&rehearsal, plan));
 }
 
@@ -141,8 +147,12 @@ static inline void net_open(net_rig *r, const net_how *how)
     CHECK_OK(hil_store_arrange(r->model->store, &options));
     CHECK_OK(hil_engine_trace(r->model, how->dtype));
     net_plan(r);
-    hil_tiers_options tiers = {
-        .device_bytes = 32 << 20, .host_bytes = 32 << 20, .device = r->device};
+    hil_tiers_options tiers = {.device_bytes = 32 << 20,
+                               .host_bytes = 32 << 20,
+                               .drives = &net_drive,
+                               .drive_count = 1,
+                               .drive_bytes = r->plan.drive_bytes,
+                               .device = r->device};
     CHECK_OK(hil_pool_create(&r->pool, 2));
     CHECK_OK(hil_tiers_open(&r->tiers, &tiers));
     hil_store_opening opening = {.tiers = &r->tiers,
@@ -156,7 +166,7 @@ static inline void net_open(net_rig *r, const net_how *how)
                                  .group = how->group,
                                  .segment = r->plan.segment,
                                  .tiers = &r->tiers,
-                                 .work = r->plan.work + (how->logits ? (size_t)8 << 20 : 0),
+                                 .work = r->plan.work + (how->logits ? NET_LOGITS : 0),
                                  .ring = hil_store_ring(r->model->store),
                                  .parked = r->plan.parked,
                                  .prefetch = true};

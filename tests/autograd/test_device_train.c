@@ -1,0 +1,109 @@
+/* A device that computes behind the host gives the bits of the CPU: losses,
+   norms, weights and moments of several steps, for every order of
+   micro-batches, wherever values and units live, with streams that dawdle at
+   random; and needs the memory that the rehearsal said. */
+#include "device_net.h"
+
+enum { STEPS = 3 };
+
+typedef struct numbers {
+    double loss[STEPS], norm[STEPS];
+    float *all; /* masters and first moments */
+    int64_t count;
+} numbers;
+
+static void read_all(hil_store *store, numbers *out)
+{
+    for (size_t i = 0; i < hil_store_count(store); ++i)
+        out->count += 2 * hil_param_elements(hil_store_at(store, i));
+    CHECK_OK(HIL_ALLOC(out->count, &out->all));
+    float *at = out->all;
+    for (size_t i = 0; i < hil_store_count(store); ++i) {
+        hil_param *p = hil_store_at(store, i);
+        int64_t n = hil_param_elements(p);
+        CHECK_OK(hil_store_read(store, p, HIL_MASTER, 0, n, at));
+        CHECK_OK(hil_store_read(store, p, HIL_MOMENT1, 0, n, at + n));
+        at += 2 * n;
+    }
+}
+
+static numbers train(const net_how *how)
+{
+    net_rig r;
+    numbers out = {0};
+    net_open(&r, how);
+    for (int s = 0; s < STEPS; ++s) net_step(&r, &out.loss[s], &out.norm[s]);
+    CHECK_INT(hil_engine_work(r.engine), r.plan.work);
+    CHECK_INT(hil_engine_parked(r.engine), r.plan.parked);
+    read_all(r.model->store, &out);
+    net_close(&r);
+    return out;
+}
+
+static void compare(const numbers *got, const numbers *expected)
+{
+    CHECK(expected->loss[0] > 0 && expected->norm[0] > 0);
+    CHECK(memcmp(got->loss, expected->loss, sizeof got->loss) == 0);
+    CHECK(memcmp(got->norm, expected->norm, sizeof got->norm) == 0);
+    CHECK_INT(got->count, expected->count);
+    CHECK(memcmp(got->all, expected->all, (size_t)got->count * sizeof *got->all) == 0);
+}
+
+#define DEVICE                                                                                     \
+    {                                                                                              \
+        HIL_DEVICE, HIL_DEVICE, HIL_DEVICE                                                         \
+    }
+#define HOST                                                                                       \
+    {                                                                                              \
+        HIL_HOST, HIL_HOST, HIL_HOST                                                               \
+    }
+
+static const net_how hows[] = {
+    {.delay = 1, .group = 0, .keep = {9, 9, 9}, .values = DEVICE},
+    {.delay = 2, .group = 1, .keep = {0, 0, 0}, .values = DEVICE},
+    {.delay = 3, .group = 0, .keep = {1, 0, 2}, .values = HOST},
+    {.delay = 4, .group = 2, .keep = {9, 0, 1}, .values = HOST, .weights = HIL_HOST},
+    {.delay = 5,
+     .group = 0,
+     .keep = {0, 0, 0},
+     .values = HOST,
+     .weights = HIL_HOST,
+     .states = HIL_HOST},
+    {.delay = 6,
+     .group = 0,
+     .keep = {2, 0, 1},
+     .values = {HIL_DISK, HIL_HOST, HIL_DISK},
+     .weights = HIL_DISK,
+     .states = HIL_DISK},
+};
+
+static void check(const char *model, hil_dtype dtype, bool documents)
+{
+    net_how how = {.group = 1, .keep = {9, 9, 9}, .values = DEVICE};
+    how.model = model;
+    how.dtype = dtype;
+    how.training = true;
+    how.documents = documents;
+    numbers expected = train(&how);
+    for (size_t i = 0; i < sizeof hows / sizeof *hows; ++i) {
+        how = hows[i];
+        how.model = model;
+        how.dtype = dtype;
+        how.training = true;
+        how.documents = documents;
+        numbers got = train(&how);
+        compare(&got, &expected);
+        hil_free(got.all);
+    }
+    hil_free(expected.all);
+}
+
+int main(void)
+{
+    check("gpt2", HIL_F32, false);
+    check("gpt2", HIL_BF16, true);
+    check("llama", HIL_BF16, false);
+    check("llama", HIL_F16, true);
+    check("shared", HIL_F32, false);
+    return 0;
+}

@@ -134,7 +134,8 @@ static uint64_t least_sums(const choice *c)
 }
 
 /* False: it does not fit. With micro-batches one at a time all sums stay until the last one, where
-   there is room for them; otherwise they leave the device and come back. */
+   there is room for them; otherwise they leave the device and come back, which over a bus is never
+   worth it where all micro-batches can pass together. */
 static bool choose_window(const choice *c, step how, size_t *out)
 {
     const hil_plan *p = &c->trial;
@@ -143,15 +144,19 @@ static bool choose_window(const choice *c, step how, size_t *out)
     hil_plan_windows(c->outline, how == STEP_RESIDENT, w);
     uint64_t least = least_window(c, w);
     if (p->group < c->outline->micros) sums = hil_plan_sums(c->outline);
-    if (work + hil_align_up(sums + least) > device) sums = least_sums(c);
+    if (work + hil_align_up(sums + least) > device) {
+        if (p->apart && c->found) return false;
+        sums = least_sums(c);
+    }
     if (work + hil_align_up(sums + least) > device) return false;
     uint64_t room = (device - work - sums) / 4096 * 4096, most = room, want = w[HIL_WINDOW_AHEAD];
-    if (how == STEP_FAIR) most = room / 4 * 3;
-    if (how == STEP_LEAST) want = least;
+    if (how == STEP_FAIR && !p->apart) most = room / 4 * 3;
     if (how == STEP_RESIDENT) want = sums ? least : w[HIL_WINDOW_SEGMENT];
+    if (p->apart) want += w[HIL_WINDOW_LEAST]; /* gaps must not make sums cross the bus */
+    if (how == STEP_LEAST) want = least;
     if (how == STEP_WHOLE) want = w[HIL_WINDOW_WHOLE];
     if (how == STEP_WHOLE && want > room) return false;
-    if (want > most && w[HIL_WINDOW_SEGMENT] <= room) want = w[HIL_WINDOW_SEGMENT];
+    if (want > most && w[HIL_WINDOW_SEGMENT] <= room && !p->apart) want = w[HIL_WINDOW_SEGMENT];
     if (want > most) want = most;
     if (want < least) want = least;
     *out = (size_t)(want + sums);
@@ -277,6 +282,21 @@ static hil_status is_feasible(choice *c, candidate at, bool *out)
     return HIL_OK;
 }
 
+/* A level between two whose needs are known: where these reach what there is, if they grow evenly.
+ */
+static int guess_level(const choice *c, const candidate *at, int low, int high)
+{
+    const lesson *l = c->lessons[at->group > 1][at->tier];
+    uint64_t windows[HIL_WINDOWS], device = c->planner->budget.device;
+    int middle = (low + high) / 2;
+    hil_plan_windows(c->outline, false, windows);
+    uint64_t need = least_window(c, windows) + least_sums(c);
+    if (!l[high].works || l[high].work <= l[low].work || device < need + l[low].work) return middle;
+    double part = (double)(device - need - l[low].work) / (double)(l[high].work - l[low].work);
+    int guess = low + (int)(part * (high - low));
+    return guess <= low ? low + 1 : guess >= high ? high - 1 : guess;
+}
+
 /* The largest feasible level, given that the lowest is. */
 static hil_status find_level(choice *c, candidate *at)
 {
@@ -284,7 +304,7 @@ static hil_status find_level(choice *c, candidate *at)
     if (!c->outline->training || c->planner->recompute) return HIL_OK;
     while (high - low > 1) {
         bool ok;
-        at->level = high > LEVELS ? LEVELS : (low + high) / 2;
+        at->level = high > LEVELS ? LEVELS : guess_level(c, at, low, high);
         HIL_TRY(is_feasible(c, *at, &ok));
         if (ok)
             low = at->level;

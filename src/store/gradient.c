@@ -151,6 +151,17 @@ static hil_status give_here(hil_store *store, hil_unit *unit, int i)
     return make_gradient(store, unit, i, unit->use[i].home.memory, 0, unit->elements);
 }
 
+/* [Note: rounding in place] Rounded numbers that leave need no room where the device is apart:
+   those of a chunk go where the sum of an earlier one was, which is free when they have left. Only
+   the first chunk has none before it. NULL: it needs room of its own. */
+static void *place_rounded(const hil_store *store, const hil_unit *unit, const hil_use *use,
+                           int64_t chunk)
+{
+    if (!store->plan->apart || chunk == 0) return NULL;
+    size_t bytes = (size_t)store->plan->chunk * hil_dtype_size(unit->dtype);
+    return (char *)use->sum.data + (size_t)(chunk - 1) * bytes;
+}
+
 /* Rounds a chunk of the sum, squares it, and sends it off. */
 static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t chunk,
                              const hil_fence *before)
@@ -159,15 +170,16 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
     int64_t first = chunk * store->plan->chunk, count = hil_chunk_count(store, unit, chunk);
     size_t bytes = (size_t)count * hil_dtype_size(unit->dtype);
     void *out = (float *)use->sum.data + first;
-    bool copy = unit->dtype != HIL_F32;
-    if (copy) {
-        HIL_TRY(hil_window_room(store, bytes));
-        HIL_TRY(hil_buffers_take(store->window, bytes, &out));
+    bool own = false; /* room of its own */
+    if (unit->dtype != HIL_F32) {
+        out = place_rounded(store, unit, use, chunk);
+        own = !out;
+        if (own) HIL_TRY(hil_window_take_leaver(store, bytes, &out));
     }
     hil_leaving leaving = {.unit = unit, .use = use, .data = out, .before = *before};
     hil_status status = make_gradient(store, unit, i, out, first, count);
     if (status == HIL_OK) status = hil_gradient_send(store, &leaving, chunk);
-    if (copy) hil_buffers_give_after(store->window, out, &use->left);
+    if (own) hil_window_give_leaver(store, out, bytes, &use->left);
     return status;
 }
 

@@ -81,6 +81,16 @@ typedef struct hil_declared {
     size_t count, room;
 } hil_declared;
 
+/* [Note: leavers] Room in the window that gradients still leave. It is used again for others in
+   turn, or goes back when there is no other room. Otherwise the next gradient would get just the
+   room that was left last, and computing would wait for the way out each time. */
+#define HIL_LEAVERS 8
+typedef struct hil_leaver {
+    void *memory;
+    size_t bytes;
+    hil_fence after;
+} hil_leaver;
+
 /* What the order of uses and the window number: the weight of a unit, or the sum of one use. */
 #define HIL_ENTITIES (1 + HIL_USES)
 
@@ -102,6 +112,8 @@ struct hil_store {
     hil_device *device; /* that computes; NULL: the CPU, or nobody in a rehearsal */
     bool apart;         /* the CPU cannot reach the device's memory: see hil_plan */
     hil_buffers *window;
+    hil_leaver leaver[HIL_LEAVERS]; /* the oldest first */
+    int leavers;
     hil_ring *ring;
     hil_parking *spilled;
     size_t resident[HIL_TIERS]; /* bytes of homes and slots */
@@ -193,6 +205,10 @@ hil_status hil_window_clear(hil_store *store);
 void hil_window_remove(hil_store *store, int32_t entity);
 hil_status hil_window_prefetch(hil_store *store);
 void hil_window_forget(hil_store *store, hil_unit *unit);
+/* See [Note: leavers]; and all of it goes back. */
+hil_status hil_window_take_leaver(hil_store *store, size_t bytes, void **out);
+void hil_window_give_leaver(hil_store *store, void *memory, size_t bytes, const hil_fence *after);
+void hil_window_settle(hil_store *store);
 
 /* stream.c */
 hil_status hil_stream_open(hil_store *store);

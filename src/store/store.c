@@ -111,6 +111,7 @@ void hil_store_close(hil_store *store)
     if (store->spilled) hil_store_step_end(store);
     for (size_t u = 0; u < store->units && store->window; ++u)
         hil_window_forget(store, &store->unit[u]);
+    hil_window_settle(store);
     hil_parking_destroy(store->spilled);
     hil_buffers_destroy(store->window);
     hil_ring_destroy(store->ring);
@@ -180,6 +181,7 @@ hil_status hil_store_pass_end(hil_store *store)
     HIL_TRY(hil_segment_leave(store));
     hil_order *pass = store->pass;
     store->pass = NULL;
+    hil_window_settle(store);
     return hil_order_end(pass);
 }
 

@@ -4,6 +4,8 @@
 #include "base/text.h"
 #include "store/param.h"
 
+#include <string.h>
+
 static hil_unit *unit_at(const hil_store *store, int32_t entity)
 {
     return &store->unit[entity / HIL_ENTITIES];
@@ -120,12 +122,58 @@ static bool is_empty(const hil_store *store, int32_t entity)
     return store->plan->by_segment && use && !use->visited;
 }
 
+/* The oldest of what leaves. */
+static hil_leaver remove_first(hil_store *store)
+{
+    hil_leaver first = store->leaver[0];
+    memmove(store->leaver, store->leaver + 1, (size_t)--store->leavers * sizeof first);
+    return first;
+}
+
+static void give_first(hil_store *store)
+{
+    hil_leaver first = remove_first(store);
+    hil_buffers_give_after(store->window, first.memory, &first.after);
+}
+
+hil_status hil_window_take_leaver(hil_store *store, size_t bytes, void **out)
+{
+    if (store->leavers < HIL_LEAVERS || store->leaver[0].bytes < bytes) {
+        HIL_TRY(hil_window_room(store, bytes));
+        return hil_buffers_take(store->window, bytes, out);
+    }
+    hil_leaver first = remove_first(store);
+    hil_status status = hil_links_follow(store->links, &first.after, HIL_WAIT_MEMORY);
+    if (status != HIL_OK) hil_buffers_give_after(store->window, first.memory, &first.after);
+    *out = status == HIL_OK ? first.memory : NULL;
+    return status;
+}
+
+void hil_window_give_leaver(hil_store *store, void *memory, size_t bytes, const hil_fence *after)
+{
+    if (!store->plan->apart) {
+        hil_buffers_give_after(store->window, memory, after);
+        return;
+    }
+    if (store->leavers == HIL_LEAVERS) give_first(store);
+    store->leaver[store->leavers++] = (hil_leaver){memory, bytes, *after};
+}
+
+void hil_window_settle(hil_store *store)
+{
+    while (store->leavers) give_first(store);
+}
+
 /* Makes room by letting go what is used after `horizon`, the last first; before that what costs
    nothing to bring back. */
 static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, bool *made)
 {
     *made = true;
     while (!hil_buffers_fits(store->window, bytes)) {
+        if (store->leavers && horizon < 0) {
+            give_first(store);
+            continue;
+        }
         int32_t last = -1;
         int64_t latest = horizon;
         for (size_t i = 0; i < store->here_count; ++i) {

@@ -4,7 +4,8 @@
 #include "io/align.h"
 
 #define CHUNK_MOST ((int64_t)1 << 20)
-#define CHUNK_FEW ((int64_t)1 << 16) /* below this, fewer slots come before smaller chunks */
+#define CHUNK_APART ((int64_t)1 << 23) /* copies between memories want to be larger */
+#define CHUNK_FEW ((int64_t)1 << 16)   /* below this, fewer slots come before smaller chunks */
 #define CHUNK_LEAST ((int64_t)4096)
 #define SLOTS_MOST 4
 #define SLOTS_LEAST 2
@@ -145,20 +146,20 @@ static int64_t exchange_chunk(const hil_plan *plan, const hil_outline *o)
     return chunk;
 }
 
-/* The largest chunk of use: all of a slice. */
-static int64_t chunk_most(const hil_outline *o)
+/* The largest chunk of use: all of a slice, up to `limit`. */
+static int64_t chunk_most(const hil_outline *o, int64_t limit)
 {
     int64_t most = CHUNK_LEAST;
     for (size_t u = 0; u < o->units; ++u)
         if (slice_of(o, &o->unit[u]) > most) most = slice_of(o, &o->unit[u]);
     most = (most + CHUNK_LEAST - 1) / CHUNK_LEAST * CHUNK_LEAST;
-    return most < CHUNK_MOST ? most : CHUNK_MOST;
+    return most < limit ? most : limit;
 }
 
 static void size_staging(hil_plan *plan, const hil_outline *o, uint64_t share)
 {
-    int64_t most = chunk_most(o), limit = exchange_chunk(plan, o);
-    plan->chunk = most < limit ? most : limit;
+    bool large = plan->apart && hil_outline_ranks(o) == 1;
+    plan->chunk = chunk_most(o, large ? CHUNK_APART : exchange_chunk(plan, o));
     plan->slots = SLOTS_MOST;
     bool disk = uses_disk(plan, o);
     for (;;) {
@@ -182,6 +183,18 @@ static void put(hil_plan *plan, const hil_outline *o, size_t u, int state, int t
     if (*at != UNPLACED || bytes > *room) return;
     *at = (unsigned char)tier;
     *room -= bytes;
+}
+
+/* All states of a unit, or none: a device that the CPU cannot reach updates only what lives there
+   as a whole, and then nothing of it moves. */
+static void fill_whole(hil_plan *plan, const hil_outline *o, uint64_t room)
+{
+    for (size_t u = 0; u < o->units; ++u) {
+        uint64_t bytes = 0;
+        for (int s = 0; s < HIL_UNIT_STATES; ++s) bytes += reserved(&o->unit[u], s);
+        if (bytes > room) continue;
+        for (int s = 0; s < HIL_UNIT_STATES; ++s) put(plan, o, u, s, HIL_DEVICE, &room);
+    }
 }
 
 /* Weights, gradients, then the optimizer's states of one unit after the other. */
@@ -243,7 +256,10 @@ void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budg
     /* Staging takes room that decides how much is staged: the first guess is none. */
     for (int i = 0; i < ROUNDS; ++i) {
         clear(plan, o);
-        fill(plan, o, HIL_DEVICE, device);
+        if (plan->apart)
+            fill_whole(plan, o, device);
+        else
+            fill(plan, o, HIL_DEVICE, device);
         fill(plan, o, HIL_HOST, left(budget->host, parked + staging));
         rest = fill_disk(plan, o);
         size_staging(plan, o, left(budget->host, parked) / STAGING_SHARE);
@@ -316,6 +332,6 @@ void hil_plan_windows(const hil_outline *o, bool resident, uint64_t window[HIL_W
     window[HIL_WINDOW_LEAST] = least + vectors;
     window[HIL_WINDOW_SEGMENT] = larger(both, least + vectors);
     window[HIL_WINDOW_AHEAD] = window[HIL_WINDOW_SEGMENT] + weights;
-    window[HIL_WINDOW_WHOLE] =
-        larger(all + sums + exchange_bytes(o, chunk_most(o)), window[HIL_WINDOW_SEGMENT]);
+    window[HIL_WINDOW_WHOLE] = larger(all + sums + exchange_bytes(o, chunk_most(o, CHUNK_MOST)),
+                                      window[HIL_WINDOW_SEGMENT]);
 }

@@ -24,7 +24,8 @@ import gpu_disk
 import gpu_shapes
 import gpu_table
 import report
-from gpu_hilbert import GIB, Failed, Hilbert, free_memory, median_seconds, summary, write_tokens
+from gpu_hilbert import (GIB, Failed, Hilbert, free_memory, median_seconds, summary, write_tokens,
+                         write_walk)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -32,7 +33,7 @@ ROOT = os.path.dirname(HERE)
 PARTS = {"ceiling": 60, "memory-125m": 150, "memory-1b": 180, "memory-3b": 210, "torch-8b": 180,
          "offload-3b": 240, "offload-8b": 360, "disk-3b": 240, "capacity-16g": 120,
          "capacity-fp32": 400, "capacity-8bit": 400, "start-8b": 120, "losses": 90}
-SEQ = 4096
+MODES = {"125m": "eager,whole"}  # where compiling all at once is faster and does not take long
 
 
 class Bench:
@@ -67,7 +68,7 @@ class Bench:
 
     def torch_train(self, shape, *options):
         steps = (1, 2) if self.tiny else (3, 7)
-        modes = "eager" if self.tiny else "eager,compiled"
+        modes = "eager" if self.tiny else MODES.get(shape, "eager,compiled")
         return self.torch("train", shape, "--modes", modes, "--warmup", steps[0], "--steps",
                           steps[1], "--since", time.time(), *options)
 
@@ -136,19 +137,23 @@ class Bench:
         """The most layers that have a plan, then two real steps of them."""
         batch, seq = (2, 64) if self.tiny else (4, 2048)
         options = ["--optimizer", optimizer, "--micro-batch", 1, "--disk", self.args.disk]
+        disk = os.statvfs(self.args.disk)
+        room = self.whole_device() + self.host() + disk.f_bavail * disk.f_frsize
         if self.tiny:
             options[-1] += ":2M"
             options += ["--device-memory", "4M", "--host-memory", "2M"]
+            room = 8 << 20
 
         def fits(layers):
             return self.hilbert.plan(gpu_shapes.capacity(layers, self.tiny), batch, seq, options)
 
-        low, high = 0, 16
-        while fits(high) and high < 1024:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
+        per_parameter = 14 if optimizer == "adamw" else 8.03
+        layer, rest = (gpu_shapes.parameters(gpu_shapes.capacity(n, self.tiny)) for n in (1, 0))
+        low, high = 0, int((room / per_parameter - rest) / (layer - rest)) + 1
+        middle = high * 7 // 8
+        while high - low > max(1, low // 32):
             low, high = (middle, high) if fits(middle) else (low, middle)
+            middle = (low + high) // 2
         failures = []
         for layers in (low, low - max(1, low // 16)):
             config = gpu_shapes.capacity(layers, self.tiny)
@@ -175,19 +180,24 @@ class Bench:
     def measure_losses(self):
         """50 steps of a small model: on the GPU, with little of it, and on the CPU."""
         config = gpu_shapes.llama(64, 128, 2, 4, 2, True, 512) if self.tiny else \
-            gpu_shapes.llama(512, 1408, 4, 8, 4, True, 32768)
+            gpu_shapes.llama(512, 1408, 6, 8, 4, True, 1024)
         batch, seq, steps = (2, 64, 5) if self.tiny else (8, 256, 50)
-        places = {"gpu": ["--micro-batch", 2], "cpu": ["--micro-batch", 2],
-                  "little": ["--micro-batch", 2, "--device-memory",
-                             "2M" if self.tiny else "160M", "--host-memory",
-                             "8M" if self.tiny else "1G"]}
+        write_walk(self.hilbert.path("walk.npy"), 256, batch * seq * steps)
+        common = ["--micro-batch", 2, "--lr", "1e-3"]
+        little = ["2M", "8M"] if self.tiny else ["192M", "1G"]
+        places = {"gpu": common, "cpu": common, "little": [
+            *common, "--device-memory", little[0], "--host-memory", little[1]]}
         found = {}
-        for name, options in places.items():
-            run = self.hilbert.train(config, batch, seq, steps, self.left(), options,
-                                     device="cpu" if name == "cpu" else None)
-            found[name] = {"losses": [line["loss"] for line in run["lines"]],
-                           "norms": [line["grad_norm"] for line in run["lines"]],
-                           "seconds": median_seconds(run, 1)}
+
+        def curve(name):
+            run = self.hilbert.train(config, batch, seq, steps, self.left(), places[name],
+                                     device="cpu" if name == "cpu" else None, data="walk.npy")
+            return {"losses": [line["loss"] for line in run["lines"]],
+                    "norms": [line["grad_norm"] for line in run["lines"]],
+                    "seconds": median_seconds(run, 1)}
+
+        for name in places:
+            self.attempt(found, name, lambda: curve(name))
         return found
 
     # What runs them.

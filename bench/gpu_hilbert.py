@@ -21,15 +21,29 @@ class Failed(Exception):
     """One line that says why there is no number."""
 
 
-def write_tokens(path, ids, count):
-    """A one-dimensional .npy array of random uint16 ids below `ids`, a power of two."""
-    header = "{'descr': '<u2', 'fortran_order': False, 'shape': (%d,), }" % count
+def write_array(path, words):
+    """A one-dimensional .npy array of uint16 ids, given as their bytes."""
+    header = "{'descr': '<u2', 'fortran_order': False, 'shape': (%d,), }" % (len(words) // 2)
     header = header.ljust(117) + "\n"
-    mask = int.from_bytes(struct.pack("<H", ids - 1) * count, "little")
-    words = int.from_bytes(random.Random(1).randbytes(2 * count), "little") & mask
     with open(path, "wb") as file:
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
-        file.write(words.to_bytes(2 * count, "little"))
+        file.write(words)
+
+
+def write_tokens(path, ids, count):
+    """Random ids below `ids`, a power of two: nothing to learn, for speeds."""
+    mask = int.from_bytes(struct.pack("<H", ids - 1) * count, "little")
+    words = int.from_bytes(random.Random(1).randbytes(2 * count), "little") & mask
+    write_array(path, words.to_bytes(2 * count, "little"))
+
+
+def write_walk(path, ids, count):
+    """Ids that can be learned: each allows four others after it."""
+    at, walk = 1, []
+    for step in random.Random(1).choices(range(4), k=count):
+        at = (5 * at + 7 + step) % ids
+        walk.append(at)
+    write_array(path, struct.pack(f"<{count}H", *walk))
 
 
 def gpu_memory():
@@ -104,14 +118,14 @@ class Hilbert:
         return lines[-1] if lines else "no message"
 
     def train(self, config, batch, seq, steps, limit, options=(), device=None, ends=False,
-              watch=False):
+              watch=False, data="data.npy"):
         """Runs that many steps. With `ends` the program must end by itself and well; otherwise it
         is stopped when the last step is written. Nothing is saved. With `watch` the driver is asked
         each second what the GPU holds."""
         out, log = self.path("out"), self.path("log")
         shutil.rmtree(out, ignore_errors=True)
         command = [self.program, "train", "--model", self.config(config), "--data",
-                   self.path("data.npy"), "--out", out, "--keep", 0, "--no-shuffle", "--lr",
+                   self.path(data), "--out", out, "--keep", 0, "--no-shuffle", "--lr",
                    "1e-4", "--schedule", "constant", "--seq", seq, "--batch", batch, "--steps",
                    steps, *(["--device", device] if device and self.device else self.device),
                    *options]

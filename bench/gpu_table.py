@@ -202,9 +202,16 @@ class Table:
         if failed(value):
             return self.missing("losses, GPU and CPU", value["error"])
         gpu, cpu, little = (value[key] for key in ("gpu", "cpu", "little"))
+        for name, run in value.items():
+            if failed(run):
+                self.missing(f"losses: {name}", run["error"])
+        if failed(gpu) or failed(cpu) or failed(little):
+            return
         worst = max(abs(a - b) / abs(b) for a, b in zip(gpu["losses"], cpu["losses"]))
         self.row(f"losses of {len(gpu['losses'])} steps, GPU and CPU, largest difference",
                  f"{100 * worst:.3f}%", "1% (bf16 keeps 0.4%)", worst / 0.01, most=1)
+        self.notes.append(f"losses: {gpu['losses'][0]:.3f} at first, {gpu['losses'][-1]:.3f} at "
+                          f"last on the GPU, {cpu['losses'][-1]:.3f} on the CPU")
         same = gpu["losses"] == little["losses"] and gpu["norms"] == little["norms"]
         self.row("losses and norms of two placements", "the same bits" if same else "DIFFERENT",
                  "the same bits", float(same), 1)

@@ -84,9 +84,9 @@ Cflags: -I\${prefix}/include
 END
 cp -r "$source"/{README.md,LICENSE,docs,examples} "$tree"
 mkdir "$tree/bench"
-cp "$source"/bench/*.py "$tree/bench"
+cp "$source"/bench/{README.md,gpu*.py,report.py} "$tree/bench"
 {
-    echo "hilbert $version, commit $(git -C "$source" describe --always --dirty 2> /dev/null || echo unknown)"
+    echo "hilbert $version, commit $(git -C "$source" describe --always --dirty --abbrev=40 2> /dev/null || echo unknown)"
     sed -nE 's/^PRETTY_NAME="(.*)"/built on \1/p' /etc/os-release
     "$cc" --version | head -n 1
     [ ! -f "$tree/lib/hilbert/hilbert_cuda.so" ] || echo "CUDA for $(cached HIL_CUDA_ARCHITECTURES) and PTX"

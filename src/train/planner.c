@@ -119,6 +119,14 @@ static bool is_alone(const choice *c)
    all weights where they do not live anywhere as a whole. */
 typedef enum step { STEP_FAIR, STEP_ALL, STEP_LEAST, STEP_RESIDENT, STEP_WHOLE, STEPS } step;
 
+/* Bytes of the device for tensors, window and states. */
+static uint64_t device_room(const choice *c)
+{
+    uint64_t device = c->planner->budget.device;
+    uint64_t lanes = c->planner->apart ? hil_align_up(c->outline->lanes) : 0;
+    return device > lanes ? device - lanes : 0;
+}
+
 /* The smallest window, and what it needs besides for sums that must stay. */
 static uint64_t least_window(const choice *c, const uint64_t w[HIL_WINDOWS])
 {
@@ -139,7 +147,7 @@ static uint64_t least_sums(const choice *c)
 static bool choose_window(const choice *c, step how, size_t *out)
 {
     const hil_plan *p = &c->trial;
-    uint64_t device = c->planner->budget.device, work = hil_align_up(p->work);
+    uint64_t device = device_room(c), work = hil_align_up(p->work);
     uint64_t w[HIL_WINDOWS], sums = least_sums(c);
     hil_plan_windows(c->outline, how == STEP_RESIDENT, w);
     uint64_t least = least_window(c, w);
@@ -233,7 +241,7 @@ static hil_status try_places(choice *c, step how, bool *ok)
             take_if_better(c);
             return HIL_OK;
         }
-        if (p->window + p->work > planner->budget.device) return HIL_OK;
+        if (p->window + p->work > device_room(c)) return HIL_OK;
     }
     return HIL_OK;
 }
@@ -287,7 +295,7 @@ static hil_status is_feasible(choice *c, candidate at, bool *out)
 static int guess_level(const choice *c, const candidate *at, int low, int high)
 {
     const lesson *l = c->lessons[at->group > 1][at->tier];
-    uint64_t windows[HIL_WINDOWS], device = c->planner->budget.device;
+    uint64_t windows[HIL_WINDOWS], device = device_room(c);
     int middle = (low + high) / 2;
     hil_plan_windows(c->outline, false, windows);
     uint64_t need = least_window(c, windows) + least_sums(c);

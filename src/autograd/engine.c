@@ -92,6 +92,7 @@ hil_status hil_engine_train(hil_engine *e, const hil_step *step, double *loss)
     }
     HIL_TRY_DONE(hil_store_pass_end(e->model->store));
     HIL_TRY_DONE(hil_feed_wait(&e->feed));
+    hil_spans_flush(&e->spans);
     *loss = 0;
     for (int64_t m = 0; m < step->count; ++m) *loss += e->feed.loss[m];
 done:
@@ -139,6 +140,7 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
     }
     if (store) HIL_TRY_DONE(hil_store_pass_end(store));
     HIL_TRY_DONE(hil_feed_wait(&e->feed));
+    hil_spans_flush(&e->spans);
     *loss = e->feed.loss[0];
 done:
     hil_feed_end(&e->feed);
@@ -195,7 +197,7 @@ void hil_engine_cache_end(hil_engine *e)
 
 void hil_engine_set_timeline(hil_engine *e, hil_timeline *timeline)
 {
-    e->timeline = timeline;
+    e->spans.timeline = timeline;
 }
 
 size_t hil_engine_work(const hil_engine *e)
@@ -271,6 +273,7 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
     e->context.links = options->tiers->links;
     e->context.device = e->feed.device = options->tiers->device;
     e->feed.buffers = e->buffers;
+    if (!hil_pool_is_dry(options->pool)) e->spans.device = e->context.device;
     e->bounds.parking = e->parking;
     *out = e;
     e = NULL;
@@ -296,6 +299,7 @@ void hil_engine_destroy(hil_engine *e)
     hil_free(e->place);
     hil_free(e->held);
     hil_feed_free(&e->feed);
+    hil_spans_free(&e->spans);
     hil_free(e->reads);
     hil_free(e);
 }

@@ -2,18 +2,12 @@
 #include "autograd/visit.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 
-#include <stdio.h>
 #include <string.h>
 
-/* Ends a span of computing on the timeline. What a device does when is not known here. */
-static void mark(hil_engine *e, int segment, const char *what, double began)
+static hil_status end_span(hil_engine *e, int segment, const char *what)
 {
-    char name[64];
-    if (!e->timeline || e->context.device) return;
-    snprintf(name, sizeof name, "%s %s", e->model->segments[segment].name, what);
-    hil_timeline_add(e->timeline, HIL_TRACK_COMPUTE, name, began, hil_clock_now(), 0);
+    return hil_spans_end(&e->spans, e->model->segments[segment].name, what);
 }
 
 static hil_tape **held_at(hil_engine *e, int64_t slot, int segment)
@@ -185,9 +179,9 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
                              hil_keep what, double *loss)
 {
     hil_values out;
-    double began = hil_clock_now();
+    HIL_TRY(hil_spans_begin(&e->spans));
     HIL_TRY(run_segment(e, micro, v, what == HIL_KEEP_TAPE, loss, &out));
-    mark(e, v->segment, "forward", began);
+    HIL_TRY(end_span(e, v->segment, "forward"));
     hil_tape *tape = *held_at(e, v->slot, v->segment);
     hil_tape_settle(tape, &out);
     HIL_TRY(hil_bounds_keep(&e->bounds, tape, &out));
@@ -251,9 +245,9 @@ static hil_status ready_tape(hil_engine *e, const hil_micro *micro, const hil_vi
     bool last = is_last(e, v->segment);
     if (*held_at(e, v->slot, v->segment)) return refresh_tape(e, *held_at(e, v->slot, v->segment));
     hil_values none;
-    double began = hil_clock_now();
+    HIL_TRY(hil_spans_begin(&e->spans));
     HIL_TRY(run_segment(e, micro, v, true, last ? loss : NULL, &none));
-    mark(e, v->segment, last ? "forward" : "recompute", began);
+    HIL_TRY(end_span(e, v->segment, last ? "forward" : "recompute"));
     hil_tape_settle(*held_at(e, v->slot, v->segment), NULL);
     return HIL_OK;
 }
@@ -280,10 +274,10 @@ hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_v
         HIL_TRY(ready_tape(e, micro, v, loss));
         tape = *held_at(e, v->slot, s);
         HIL_TRY(seed_tape(e, tape));
-        double began = hil_clock_now();
+        HIL_TRY(hil_spans_begin(&e->spans));
         HIL_TRY(hil_tape_backward(tape));
         HIL_TRY(send_back(e, tape));
-        mark(e, s, "backward", began);
+        HIL_TRY(end_span(e, s, "backward"));
     }
     hil_bounds_clear(&e->bounds, v->slot, s);
     if (s > 0) drop_read(e, v->slot, s - 1);

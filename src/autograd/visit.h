@@ -5,6 +5,7 @@
 #include "autograd/bounds.h"
 #include "autograd/engine.h"
 #include "autograd/feed.h"
+#include "autograd/spans.h"
 
 typedef struct hil_visit {
     bool back;
@@ -29,7 +30,7 @@ struct hil_engine {
     bool has_next;
     int *reads; /* roots that a visit reads */
     size_t reads_count, reads_room;
-    hil_timeline *timeline;
+    hil_spans spans;
 };
 
 /* Starts the way in of what a visit is known to read. */

@@ -53,6 +53,8 @@ typedef struct hil_device_engine {
     hil_status (*copy)(hil_device *device, hil_stream stream, void *to, const void *from,
                        size_t bytes);
     hil_status (*zero)(hil_device *device, hil_stream stream, void *to, size_t bytes);
+    /* *when, in shared memory, becomes the time (hil_clock_now) at which the stream is there. */
+    hil_status (*stamp)(hil_device *device, hil_stream stream, double *when);
     /* The host waits for the compute stream, and learns what failed in it. */
     hil_status (*finish)(hil_device *device);
 } hil_device_engine;

@@ -2,6 +2,7 @@
 #include "device/device_threads.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/philox.h"
 
@@ -390,6 +391,17 @@ static hil_status zero(hil_device *device, hil_stream id, void *to, size_t bytes
                                    sizeof(movement));
 }
 
+static hil_status note_time(void *argument)
+{
+    **(double **)argument = hil_clock_now();
+    return HIL_OK;
+}
+
+static hil_status stamp(hil_device *device, hil_stream id, double *when)
+{
+    return hil_device_threads_call(device, id, note_time, &when, sizeof(when));
+}
+
 static void close_device(hil_device *device)
 {
     threads *d = threads_of(device);
@@ -421,6 +433,7 @@ static const hil_device_engine engine = {
     .wait = wait_for,
     .copy = copy,
     .zero = zero,
+    .stamp = stamp,
     .finish = finish,
 };
 

@@ -1,6 +1,10 @@
 /* engine_cuda.cu - a GPU's memory, streams, events and copies. */
 #include "device/cuda_device.h"
 
+extern "C" {
+#include "base/clock.h"
+}
+
 #include <string.h>
 
 static hil_status enter(const hil_device *device)
@@ -93,6 +97,17 @@ static hil_status zero(hil_device *device, hil_stream stream, void *to, size_t b
     return hil_cuda_check(device, cudaMemsetAsync(to, 0, bytes, on), "fill memory");
 }
 
+static void CUDART_CB note_time(void *when)
+{
+    *(double *)when = hil_clock_now();
+}
+
+static hil_status stamp(hil_device *device, hil_stream stream, double *when)
+{
+    cudaStream_t on = hil_cuda_stream(device, stream);
+    return hil_cuda_check(device, cudaLaunchHostFunc(on, note_time, when), "note the time");
+}
+
 static hil_status finish(hil_device *device)
 {
     hil_cuda *d = hil_cuda_of(device);
@@ -118,4 +133,5 @@ const hil_device_engine hil_cuda_engine = {.close = hil_cuda_close,
                                            .wait = wait,
                                            .copy = copy,
                                            .zero = zero,
+                                           .stamp = stamp,
                                            .finish = finish};

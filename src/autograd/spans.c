@@ -1,0 +1,65 @@
+/* spans.c - spans of computing: read off the clock, or written by the device. */
+#include "autograd/spans.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+
+/* Of a pass on a device; later ones are left out. */
+#define SPANS_MOST 8192
+
+static void add(const hil_spans *s, const hil_span *span, double began, double ended)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s %s", span->segment, span->what);
+    hil_timeline_add(s->timeline, HIL_TRACK_COMPUTE, name, began, ended, 0);
+}
+
+static hil_status stamp(hil_spans *s, int i)
+{
+    return s->device->engine->stamp(s->device, HIL_STREAM_COMPUTE, &s->stamp[2 * s->count + i]);
+}
+
+hil_status hil_spans_begin(hil_spans *s)
+{
+    if (!s->timeline) return HIL_OK;
+    if (!s->device) {
+        s->began = hil_clock_now();
+        return HIL_OK;
+    }
+    if (!s->span) HIL_TRY(HIL_ALLOC(SPANS_MOST, &s->span));
+    if (!s->stamp)
+        HIL_TRY(s->device->engine->share(s->device, 2 * SPANS_MOST * sizeof *s->stamp,
+                                         (void **)&s->stamp));
+    return s->count < SPANS_MOST ? stamp(s, 0) : HIL_OK;
+}
+
+hil_status hil_spans_end(hil_spans *s, const char *segment, const char *what)
+{
+    const hil_span span = {segment, what};
+    if (!s->timeline) return HIL_OK;
+    if (!s->device) {
+        add(s, &span, s->began, hil_clock_now());
+        return HIL_OK;
+    }
+    if (s->count == SPANS_MOST) return HIL_OK;
+    HIL_TRY(stamp(s, 1));
+    s->span[s->count++] = span;
+    return HIL_OK;
+}
+
+void hil_spans_flush(hil_spans *s)
+{
+    for (int i = 0; i < s->count && s->timeline; ++i)
+        add(s, &s->span[i], s->stamp[2 * i], s->stamp[2 * i + 1]);
+    s->count = 0;
+}
+
+void hil_spans_free(hil_spans *s)
+{
+    if (s->stamp) s->device->engine->unshare(s->device, s->stamp);
+    hil_free(s->span);
+    s->stamp = NULL;
+    s->span = NULL;
+}

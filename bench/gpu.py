@@ -67,7 +67,7 @@ class Bench:
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
     def torch_train(self, shape, *options):
-        steps = (1, 2) if self.tiny else (3, 7)
+        steps = (1, 2) if self.tiny else (2, 5)
         modes = "eager" if self.tiny else MODES.get(shape, "eager,compiled")
         return self.torch("train", shape, "--modes", modes, "--warmup", steps[0], "--steps",
                           steps[1], "--since", time.time(), *options)
@@ -93,7 +93,7 @@ class Bench:
     def memory(self, shape):
         """Everything on the GPU; PyTorch on the same GPU, fp32 masters on both sides."""
         config, batch, seq = gpu_shapes.shape_of(shape, self.tiny)
-        steps = (1, 2) if self.tiny else (3, 10)
+        steps = (1, 2) if self.tiny else (3, 7)
         found = {"parameters": gpu_shapes.parameters(config), "tokens": batch * seq}
         self.attempt(found, "hilbert", lambda: self.train(config, batch, seq, *steps,
                                                           "--micro-batch", batch))
@@ -129,12 +129,13 @@ class Bench:
         rates = [gpu_disk.mixed_rate(self.args.disk, size, seconds)]
         options = self.hilbert.states_on_disk(config, batch, seq, self.whole_device(),
                                               8 * self.unit)
-        found = self.train(config, batch, seq, 2, 2, *options)
+        found = self.train(config, batch, seq, 1, 2, *options)
         rates.append(gpu_disk.mixed_rate(self.args.disk, size, seconds))
         return {**found, "disk_rates": rates}
 
     def capacity(self, optimizer):
-        """The most layers that have a plan, then two real steps of them."""
+        """The most layers that have a plan, then two real steps of them: the second one has waited
+        for all of the first one's update."""
         batch, seq = (2, 64) if self.tiny else (4, 2048)
         options = ["--optimizer", optimizer, "--micro-batch", 1, "--disk", self.args.disk]
         disk = os.statvfs(self.args.disk)
@@ -158,7 +159,7 @@ class Bench:
         for layers in (low, low - max(1, low // 16)):
             config = gpu_shapes.capacity(layers, self.tiny)
             try:
-                return {**self.train(config, batch, seq, 1, 1, *options, ends=True, watch=True),
+                return {**self.train(config, batch, seq, 1, 1, *options, watch=True),
                         "layers": layers, "parameters": gpu_shapes.parameters(config),
                         "failures": failures}
             except Failed as error:

@@ -1,6 +1,7 @@
 /* Several ranks keep a slice each of every state and train together: weights, moments and norms are
    those of one machine that adds what all ranks gave in their order, to the bit, for any placement
-   of the slices; every element is held by one rank; what is received is what the formula says. */
+   of the slices; every element is held by one rank; what is received is what the formula says. Also
+   where every rank has a device with memory of its own. */
 #include "slices.h"
 
 /* soak: --full */
@@ -117,6 +118,10 @@ static void check_ranks(int ranks, hil_dtype dtype, hil_rule_kind rule, bool ful
             s.window = by_segment ? 1 << 20 : (size_t)(150 + 37 * (s.tiers % 4)) << 10;
             s.chunk = 4096 << (s.tiers % 2);
             check_run(&s, &o, i ? norm : NULL, norm);
+            if (ranks > 3) continue;
+            s.apart = s.device = true;
+            check_run(&s, &o, norm, norm);
+            s.device = false;
         }
         oracle_destroy(&o);
     }

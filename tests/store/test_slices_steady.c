@@ -1,6 +1,6 @@
 /* Several ranks: once a step has been seen every step does the same, on every rank, without any
    allocation, and all of it is what a rehearsal of one rank says beforehand. What a rank keeps
-   falls with their number. */
+   falls with their number. The same where ranks have devices. */
 #include "slices.h"
 
 static const hil_speeds speeds = {.disk_read = 3e9,
@@ -10,7 +10,8 @@ static const hil_speeds speeds = {.disk_read = 3e9,
                                   .to_host = 1e10,
                                   .network = 5e9,
                                   .memory = 2e10,
-                                  .update = 1e9};
+                                  .update = 1e9,
+                                  .update_device = 1e10};
 
 /* A step in which every rank does what it does in step 0, and a pass over the weights. */
 static hil_status step(mate *m)
@@ -40,7 +41,8 @@ static void rehearse(mate *m, int steps)
                                .host_bytes = (size_t)1 << 34,
                                .drives = &m->drive,
                                .drive_count = 1,
-                               .speeds = &speeds};
+                               .speeds = &speeds,
+                               .device = m->device};
     hil_store_opening opening = {.tiers = &m->tiers,
                                  .plan = &m->plan,
                                  .pool = dry,
@@ -173,6 +175,8 @@ int main(void)
                          .tiers = tiers,
                          .window = by_segment ? 1 << 20 : 190 << 10,
                          .chunk = 4096};
+            check_run(&s);
+            s.apart = s.device = true;
             check_run(&s);
         }
     fixture_close();

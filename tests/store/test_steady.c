@@ -1,5 +1,7 @@
 /* Once a step has been seen, every step does the same: no allocation, no new descriptor, the same
-   bytes on every link. And all of it, with the peaks, is what a rehearsal says beforehand. */
+   bytes on every link. And all of it, with the peaks, is what a rehearsal says beforehand. The same
+   with a device that has memory of its own. */
+#include "optim/sweep.h"
 #include "runs.h"
 
 enum { STEPS = 6 };
@@ -18,7 +20,16 @@ static const hil_speeds speeds = {.disk_read = 3e9,
                                   .to_device = 1e10,
                                   .to_host = 1e10,
                                   .memory = 2e10,
-                                  .update = 1e9};
+                                  .update = 1e9,
+                                  .update_device = 1e10};
+
+/* Devices know real rules only. */
+static hil_status sweep(rig *r, double norm)
+{
+    hil_optimizer optimizer = {&hil_rules[HIL_ADAMW], 0.9, 0.99, 1e-8, 0.1, 1};
+    hil_update update = {.lr = 0.01, .norm = norm, .loss_scale = 1, .updates = 1};
+    return hil_sweep_update(r->store, &optimizer, &update, r->saving);
+}
 
 /* A step, and a pass over the weights alone. */
 static hil_status step(rig *r)
@@ -60,12 +71,13 @@ static void rehearse(rig *r, int steps, doing *out)
                                .host_bytes = (size_t)1 << 34,
                                .drives = r->drive,
                                .drive_count = 2,
-                               .speeds = &speeds};
+                               .speeds = &speeds,
+                               .device = r->device};
     hil_store_opening opening = {.tiers = &r->tiers,
                                  .plan = &r->plan,
                                  .pool = dry,
                                  .update = dry,
-                                 .square = rig_square,
+                                 .square = r->square,
                                  .speeds = &speeds};
     CHECK_OK(hil_tiers_open(&r->tiers, &tiers));
     CHECK_OK(hil_store_open(r->store, &opening));
@@ -87,12 +99,13 @@ static hil_status open_real(rig *r, const doing *rehearsed)
                                .host_bytes = 16 << 20,
                                .drives = r->drive,
                                .drive_count = 2,
-                               .drive_bytes = rehearsed->drive};
+                               .drive_bytes = rehearsed->drive,
+                               .device = r->device};
     hil_store_opening opening = {.tiers = &r->tiers,
                                  .plan = &r->plan,
                                  .pool = r->pool,
                                  .update = r->update,
-                                 .square = rig_square};
+                                 .square = r->square};
     HIL_TRY(hil_tiers_open(&r->tiers, &tiers));
     HIL_TRY(hil_store_open(r->store, &opening));
     return hil_store_initialise(r->store, 3);
@@ -108,13 +121,19 @@ static void check_same(const char *what, const uint64_t *a, const uint64_t *b, i
         }
 }
 
-static void check_run(int placement, int frozen, bool prefetch)
+static void check_run(int placement, int frozen, bool prefetch, hil_device *device)
 {
     static const doing none;
     doing rehearsed = none, real = none;
     rig r;
     runs_create_frozen(&r, HIL_BF16, placement, frozen);
     r.plan.prefetch = prefetch;
+    if (device) {
+        r.device = device;
+        r.plan.apart = true;
+        r.sweep = sweep;
+        r.square = hil_block_square;
+    }
     if (placement % 2) r.plan.spill = HIL_HOST;
     rehearse(&r, 1, &rehearsed); /* learns the order */
     rehearse(&r, STEPS, &rehearsed);
@@ -144,12 +163,15 @@ static void check_run(int placement, int frozen, bool prefetch)
 int main(void)
 {
     fixture_open();
+    hil_device *device = adding_device(1, 50);
     for (int placement = EVERYTHING_ON_DEVICE; placement < MIXED + 3; ++placement)
         for (int prefetch = 0; prefetch < 2; ++prefetch) {
-            check_run(placement, -1, prefetch);
-            check_run(placement, 0, prefetch);
-            check_run(placement, 3, prefetch);
+            check_run(placement, -1, prefetch, NULL);
+            check_run(placement, 0, prefetch, NULL);
+            check_run(placement, 3, prefetch, NULL);
+            check_run(placement, placement % 4, prefetch, device);
         }
+    device->engine->close(device);
     fixture_close();
     return 0;
 }

@@ -19,6 +19,7 @@
 #define ALIGN ((size_t)64)
 /* Larger arenas are not guarded: changing their protection takes too long. */
 #define GUARD_BYTES ((size_t)64 << 20)
+#define ANYTHING 0xa5 /* what they hold at first: not zeros */
 
 typedef enum range_kind { ARENA, PINNED, SHARED } range_kind;
 typedef struct range {
@@ -126,6 +127,7 @@ static hil_status take_memory(threads *d, range_kind kind, size_t bytes, void **
 {
     bytes = round_up(bytes ? bytes : 1, PAGE);
     HIL_TRY(hil_memory_map(bytes, out));
+    if (kind == ARENA && bytes <= GUARD_BYTES) memset(*out, ANYTHING, bytes);
     hil_status status = add_range(d, kind, *out, bytes);
     if (status == HIL_OK) return HIL_OK;
     hil_memory_unmap(*out, bytes);

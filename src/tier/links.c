@@ -98,12 +98,10 @@ static hil_status mark(hil_links *links, uint64_t *number)
     return HIL_OK;
 }
 
-/* Whether computing and the job can touch the same memory of the device. */
-static bool meets_computing(const hil_job *job)
+/* What FETCH and STASH use, only copies of other links connect with a device. */
+static bool meets_computing(hil_link link)
 {
-    for (int i = 0; i < job->parts; ++i)
-        if (job->part[i].kind == HIL_PART_COPY) return true;
-    return job->run != NULL;
+    return link != HIL_LINK_FETCH && link != HIL_LINK_STASH;
 }
 
 static hil_status submit(hil_links *links, const hil_job *job, hil_fence *fence)
@@ -111,7 +109,7 @@ static hil_status submit(hil_links *links, const hil_job *job, hil_fence *fence)
     hil_queue *queue = &links->queue[job->link];
     hil_fence before = job->after, covers = {0};
     HIL_TRY(queue_reserve(queue));
-    if (links->device && meets_computing(job))
+    if (links->device && meets_computing(job->link))
         HIL_TRY(mark(links, &before.after[HIL_LINK_COMPUTE]));
     uint64_t n = queue->submitted + 1;
     hil_queued *queued = hil_queue_at(queue, n);

@@ -17,9 +17,9 @@
    himself. With the CPU both are the same.
 
    Copies to and from the device, and `run` of jobs with `queues`, go to the link's stream and
-   follow one another there by events; jobs that need the CPU or a drive wait on the clock. Jobs
-   that only use host memory and drives need not wait for what was told, since only copies connect
-   them with it. The rehearsal's clock is that of computing, so it needs to know nothing of this. */
+   follow one another there by events; jobs that need the CPU or a drive wait on the clock. FETCH
+   and STASH do not wait for what was told: their memory, the ring, is none that is computed with.
+   The rehearsal's clock is that of computing, so it needs to know nothing of this. */
 
 typedef struct hil_links hil_links; /* owns its threads and queues; borrows the disk */
 

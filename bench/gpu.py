@@ -42,7 +42,7 @@ class Bench:
         os.makedirs(args.work, exist_ok=True)
         self.unit = 1 << 20 if args.tiny else GIB
         self.device = "cpu" if args.tiny else args.device
-        self.values, self.deadline = {}, 0.0
+        self.values, self.deadline, self.allowed = {}, 0.0, 0.0  # of the part under way
         self.kept = os.path.join(args.work, "gpu.json")
         if args.append and os.path.exists(self.kept):
             with open(self.kept) as file:
@@ -60,11 +60,14 @@ class Bench:
                    *map(str, arguments), *(["--tiny"] if self.tiny else [])]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=self.left())
-        except subprocess.TimeoutExpired:
-            raise Failed("time is over: PyTorch") from None
-        if done.returncode:
-            raise Failed("PyTorch: " + (done.stderr.strip().splitlines() or ["no message"])[-1])
-        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+            text, words = done.stdout, (done.stderr.strip().splitlines() or ["no message"])[-1]
+        except subprocess.TimeoutExpired as late:
+            text, words = late.stdout or "", "time is over"
+            text = text if isinstance(text, str) else text.decode()
+        results = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+        if not results:
+            raise Failed(f"PyTorch: {words}")
+        return results
 
     def torch_train(self, shape, *options):
         steps = (1, 2) if self.tiny else (2, 5)
@@ -73,7 +76,8 @@ class Bench:
                           steps[1], "--since", time.time(), *options)
 
     def train(self, config, batch, seq, warmup, steps, *options, **more):
-        run = self.hilbert.train(config, batch, seq, warmup + steps, self.left(), options, **more)
+        limit = max(1.0, min(self.left(), 0.6 * self.allowed))  # one that hangs leaves time
+        run = self.hilbert.train(config, batch, seq, warmup + steps, limit, options, **more)
         return summary(run, warmup, gpu_shapes.token_flops(config, seq) * batch * seq)
 
     def host(self):
@@ -222,7 +226,8 @@ class Bench:
             work = {"memory": lambda: self.memory(shape), "offload": lambda: self.offload(shape)}[
                 kind]
         began = time.monotonic()
-        self.deadline = began + PARTS[part] * self.args.patience
+        self.allowed = PARTS[part] * self.args.patience
+        self.deadline = began + self.allowed
         print(f"{part} ...", file=sys.stderr, flush=True)
         self.attempt(self.values, part, work)
         took = time.monotonic() - began
@@ -318,8 +323,8 @@ def main():
         bench.measure(part)
     name = bench.values["machine"].get("gpu", bench.values["machine"]["cpu"])
     name = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
-    path = args.out or os.path.join(HERE, "results",
-                                    f"{bench.values['machine']['date']}-gpu-{name}.md")
+    folder = args.work if args.tiny else os.path.join(HERE, "results")
+    path = args.out or os.path.join(folder, f"{bench.values['machine']['date']}-gpu-{name}.md")
     text = gpu_table.markdown(bench.values)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path, "w") as file:

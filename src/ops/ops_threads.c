@@ -15,7 +15,7 @@
 typedef struct later {
     hil_op_call call;
     bool backward;
-    unsigned char attr[ATTR_MOST];
+    _Alignas(16) unsigned char attr[ATTR_MOST];
     size_t next, count;
     void *tile[]; /* weights and sums, in the order in which they are asked for */
 } later;

@@ -15,8 +15,13 @@
 
 int hil_cuda_visible(void)
 {
+    /* where the system looks, where containers have it, where WSL does */
+    static const char *const places[] = {"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1",
+                                         "/usr/lib/wsl/lib/libcuda.so.1"};
     int count = 0;
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *driver = NULL;
+    for (size_t i = 0; i < sizeof places / sizeof *places && !driver; ++i)
+        driver = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
     if (!driver) return 0;
     int (*begin)(unsigned flags), (*tell)(int *count);
     *(void **)&begin = dlsym(driver, "cuInit");

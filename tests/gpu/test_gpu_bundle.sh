@@ -16,7 +16,9 @@ mkdir "$temporary/my models"
 tar xf "$BUNDLE" -C "$temporary/my models"
 cd "$temporary/my models"
 hilbert=$(echo "$PWD"/hilbert-*/bin/hilbert)
-bare() { env -i HOME="$PWD" PATH="$PATH" "$@"; } # python3 on PATH leads to its packages
+bare() { # python3 on PATH leads to its packages
+    env -i HOME="$PWD" PATH="$PATH" ${LD_LIBRARY_PATH:+LD_LIBRARY_PATH="$LD_LIBRARY_PATH"} "$@"
+}
 
 ldd --version | head -n 1
 bare "$hilbert" --version

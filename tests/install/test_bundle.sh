@@ -40,6 +40,15 @@ bare "$bundle/bin/hilbert" generate --model model --prompt a --max-tokens 4 > lo
 "$HILBERT" "${run[@]}" --out same > log 2>&1
 cmp model/model.safetensors same/model.safetensors || die "it trains to other bits than the build"
 
+# A driver that shows a GPU, and nothing behind it: the CPU computes, and it says why.
+mkdir driver
+echo 'int cuInit(unsigned f) { return (int)f; } int cuDeviceGetCount(int *n) { *n = 1; return 0; }' |
+    "$CC" -shared -fPIC -x c - -o driver/libcuda.so.1
+bare LD_LIBRARY_PATH="$PWD/driver" "$bundle/bin/hilbert" "${run[@]}" --out shown > log 2>&1 ||
+    { cat log >&2; die "it does not train where a GPU cannot be used"; }
+grep -q '^the GPU is not used: ' log || { cat log >&2; die "it does not say why the GPU is not used"; }
+cmp model/model.safetensors shown/model.safetensors || die "it trains to other bits then"
+
 # A root with nothing but libc in it.
 mkdir -p root/{lib64,tmp,lib}
 ln -s ../lib64 root/lib/x86_64-linux-gnu # where Debian's loader looks

@@ -51,6 +51,17 @@ bool hil_unit_on_device(const hil_unit *unit)
     return true;
 }
 
+bool hil_unit_visits(const hil_store *store, const hil_unit *unit)
+{
+    if (!store->plan->guests || !store->plan->unit[unit - store->unit].visits) return false;
+    if (!store->device && !store->opening.speeds) return false;
+    for (int s = 0; s < HIL_GRADIENT; ++s)
+        if (unit->home[s].exists && unit->home[s].tier != HIL_HOST) return false;
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->use[i].home.exists && unit->use[i].home.tier == HIL_DISK) return false;
+    return true;
+}
+
 /* The host's memory is zero as it comes. */
 static hil_status clear(hil_store *store, const hil_home *home)
 {
@@ -60,9 +71,11 @@ static hil_status clear(hil_store *store, const hil_home *home)
 }
 
 /* What goes to the device and comes from there; the rest is staged, or stays. */
-static hil_status pin(hil_store *store, hil_unit_state state, const hil_home *home)
+static hil_status pin(hil_store *store, const hil_unit *unit, hil_unit_state state,
+                      const hil_home *home)
 {
-    if (state != HIL_WEIGHT && state != HIL_GRADIENT) return HIL_OK;
+    bool visits = store->plan->unit[unit - store->unit].visits;
+    if (state != HIL_WEIGHT && state != HIL_GRADIENT && !visits) return HIL_OK;
     return hil_tiers_pin(store->tiers, home->memory, hil_align_up(home->bytes));
 }
 
@@ -82,7 +95,7 @@ static hil_status open_home(hil_store *store, const hil_unit *unit, hil_unit_sta
         HIL_TRY(
             hil_tiers_take(store->tiers, home->tier, bytes, what[state], (void **)&home->memory));
         store->resident[home->tier] += hil_align_up(bytes);
-        return home->tier == HIL_DEVICE ? clear(store, home) : pin(store, state, home);
+        return home->tier == HIL_DEVICE ? clear(store, home) : pin(store, unit, state, home);
     }
     if (!store->tiers->disk)
         return hil_fail(HIL_ERR_USAGE, "the plan keeps %s on disk, but there is no --disk",

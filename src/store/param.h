@@ -170,6 +170,8 @@ static inline bool hil_member_overlap(const hil_member *member, int64_t first, i
 
 /* home.c: whether all states live on the device. */
 bool hil_unit_on_device(const hil_unit *unit);
+/* Whether they visit it to be updated: [Note: visits] in plan.h. */
+bool hil_unit_visits(const hil_store *store, const hil_unit *unit);
 /* A use that nobody declared before the store was opened: the slots have no room for its gradient,
    so it lives where it needs none. */
 hil_status hil_home_open_late(hil_store *store, const hil_unit *unit, hil_home *gradient);

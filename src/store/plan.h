@@ -15,8 +15,11 @@ typedef enum hil_unit_state {
     HIL_UNIT_STATES
 } hil_unit_state;
 
+/* [Note: visits] A device that is apart can also update what lives on the host: its states visit
+   the device chunk by chunk, while the CPU updates other units where they are. */
 typedef struct hil_unit_place {
     unsigned char tier[HIL_UNIT_STATES]; /* hil_tier */
+    bool visits;                         /* follows from hil_plan.visiting */
 } hil_unit_place;
 
 typedef struct hil_segment_place {
@@ -44,6 +47,8 @@ typedef struct hil_plan {
     size_t spilled;      /* host bytes: sums of gradients that left the window */
     int64_t chunk;       /* elements of a state that the sweep moves at once; multiple of 4096 */
     int slots;           /* chunks in flight in the sweep */
+    double visiting;     /* part of the elements on the host that visit the device; see above */
+    int guests;          /* chunks on the device that do so at once */
     unsigned char spill; /* hil_tier of sums that leave the device: HIL_HOST or HIL_DISK */
     size_t units;
     hil_unit_place *unit;

@@ -3,7 +3,8 @@
 
    States in memory that the CPU reaches are updated in place by chunks; the others are staged in a
    slot of host memory. Where the device is apart, a unit whose states all live there is updated
-   there, whole, and its chunks are staged only to be saved. */
+   there, whole, and its chunks are staged only to be saved; states on the host that visit the
+   device pass through slots there. */
 #include "base/alloc.h"
 #include "io/align.h"
 #include "store/param.h"
@@ -23,14 +24,21 @@ typedef struct slot {
 typedef struct record {
     hil_unit *unit;
     int64_t first, count;
-    bool copy; /* of states that live on the device, to save them */
-    bool here; /* what lives on the device is worked on there */
+    bool copy;   /* of states that live on the device, to save them */
+    bool here;   /* what lives on the device is worked on there */
+    bool visits; /* and what lives on the host comes there: [Note: visits] in plan.h */
     slot *slot;
 } record;
 
-struct hil_sweep {
+/* Used in turn. */
+typedef struct circle {
     slot *slot;
     int slots, next;
+} circle;
+
+struct hil_sweep {
+    circle host, device; /* device: for what visits it */
+    size_t guest;        /* bytes of a slot there */
     record *record;
     size_t records;
     hil_unit **order;
@@ -51,6 +59,7 @@ typedef struct places {
 /* Whether the state is worked on in a slot and not at home. */
 static bool is_staged(const hil_store *store, const record *r, const hil_home *home)
 {
+    if (r->visits) return home->exists && home->tier == HIL_HOST;
     if (!home->exists || home->tier == HIL_HOST) return false;
     return home->tier == HIL_DISK || (store->apart && !r->here);
 }
@@ -124,7 +133,7 @@ enum { STATES = 1, GRADIENTS = 2 };
 /* The job that fills or empties the slot; without parts there is nothing to do. */
 static hil_job stage_job(const hil_store *store, hil_link link, const record *r, unsigned what)
 {
-    hil_job job = {.link = link, .name = "states"};
+    hil_job job = {.link = link, .turned = r->visits, .name = "states"};
     const hil_unit *unit = r->unit;
     places p = locate(store, r);
     for (int s = 0; s < HIL_GRADIENT && (what & STATES); ++s)
@@ -210,21 +219,21 @@ static hil_status queue_update(void *context, int64_t index)
     hil_device *device = store->device;
     const struct hil_sweep *s = store->stream;
     updating job = work_on(store, &s->record[index]);
+    hil_stream stream = s->record[index].visits ? HIL_STREAM_READ : HIL_STREAM_UPDATE;
     for (int m = 0; m < job.unit->members; ++m) {
         int64_t from, to;
         const hil_member *member = &job.unit->member[m];
         if (!hil_member_overlap(member, job.base, job.base + job.count, &from, &to)) continue;
         hil_block block = make_block(&job, member, from, to);
-        if (block.gradients)
-            HIL_TRY(device->math->update(device, HIL_STREAM_UPDATE, s->rule, &block));
+        if (block.gradients) HIL_TRY(device->math->update(device, stream, s->rule, &block));
     }
     return HIL_OK;
 }
 
-static slot *next_slot(struct hil_sweep *s)
+static slot *next_slot(circle *c)
 {
-    slot *next = &s->slot[s->next];
-    s->next = (s->next + 1) % s->slots;
+    slot *next = &c->slot[c->next];
+    c->next = (c->next + 1) % c->slots;
     return next;
 }
 
@@ -263,13 +272,22 @@ static hil_status save_job(hil_store *store, const record *r, const hil_fence *a
     return hil_save_chunk(store, &chunk, after, over);
 }
 
-/* Fills the slot of a chunk that needs one. *ready: what it waits for, then when it is there. */
+/* Fills the slot of a chunk that needs one. *ready: what it waits for, then when it is there. What
+   visits the device is also updated there at once. */
 static hil_status fill_slot(hil_store *store, record *r, unsigned what, hil_fence *ready)
 {
+    struct hil_sweep *s = store->stream;
     hil_job read = stage_job(store, HIL_LINK_READ, r, what);
     if (!read.parts) return HIL_OK;
-    r->slot = next_slot(store->stream);
+    r->slot = next_slot(r->visits ? &s->device : &s->host);
     read = stage_job(store, HIL_LINK_READ, r, what); /* now with its memory */
+    if (r->visits) {
+        read.run = queue_update;
+        read.queues = true;
+        read.context = store;
+        read.index = r - s->record;
+        read.seconds = seconds_of(store, r);
+    }
     read.after = *ready;
     hil_fence_join(&read.after, &r->slot->free);
     return hil_links_submit(store->links, &read, ready);
@@ -293,7 +311,7 @@ static hil_status sweep_chunk(hil_store *store, const record *chunk, hil_fence *
         if (unit->sweeping >> i & 1) hil_fence_join(&ready, &unit->use[i].left);
     HIL_TRY_DONE(fill_slot(store, r, r->copy ? STATES : STATES | GRADIENTS, &ready));
     over = ready;
-    if (updates) HIL_TRY_DONE(update_job(store, index, &ready, &over));
+    if (updates && !r->visits) HIL_TRY_DONE(update_job(store, index, &ready, &over));
     hil_fence_join(&ready, &over);
     if (r->copy) hil_fence_join(saved, &ready);
     if (saves) HIL_TRY_DONE(save_job(store, r, &ready, &copied));
@@ -301,6 +319,10 @@ static hil_status sweep_chunk(hil_store *store, const record *chunk, hil_fence *
         hil_job write = stage_job(store, HIL_LINK_WRITE, r, STATES);
         write.after = ready;
         if (write.parts) HIL_TRY_DONE(hil_links_submit(store->links, &write, &over));
+    }
+    if (r->visits && s->saving) { /* from home, where it is again */
+        record home = {.unit = unit, .first = r->first, .count = r->count};
+        HIL_TRY_DONE(save_job(store, &home, &over, &copied));
     }
 done:
     if (r->slot) hil_fence_join(&r->slot->free, &over);
@@ -321,12 +343,21 @@ static void note_given(hil_unit *unit)
     for (int m = 0; m < unit->members; ++m) unit->member[m].sweeping = unit->member[m].summed;
 }
 
+/* A gradient that came late may be too much for a slot. */
+static bool may_visit(const hil_store *store, hil_unit *unit)
+{
+    record first = chunk_of(store, unit, 0);
+    first.visits = true;
+    return unit->sweeping && hil_unit_visits(store, unit) &&
+           locate(store, &first).staged <= store->stream->guest;
+}
+
 /* A unit that is saved is read at home until that is over. */
 static hil_status sweep_unit(hil_store *store, hil_unit *unit)
 {
     hil_fence saved = {0};
     hil_status status = HIL_OK;
-    bool here = stays(store, unit);
+    bool here = stays(store, unit), visits = may_visit(store, unit);
     if (unit->sweeping) hil_window_forget(store, unit);
     record whole = {.unit = unit, .count = unit->slice, .here = true};
     if (here && unit->sweeping) status = sweep_chunk(store, &whole, &saved);
@@ -334,6 +365,7 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
     for (int64_t c = 0; chunks && c * store->plan->chunk < unit->slice && status == HIL_OK; ++c) {
         record chunk = chunk_of(store, unit, c);
         chunk.copy = here;
+        chunk.here = chunk.visits = visits;
         status = sweep_chunk(store, &chunk, &saved);
     }
     if (unit->sweeping && status == HIL_OK) unit->reading = (hil_fence){0};
@@ -470,7 +502,7 @@ hil_status hil_store_norm(hil_store *store, double *norm)
 /* A slot is waited for by the clock: what filled or emptied it may have been the CPU or a drive. */
 hil_status hil_stage_begin(hil_store *store, hil_stage *stage)
 {
-    const slot *next = next_slot(store->stream);
+    const slot *next = next_slot(&store->stream->host);
     *stage = (hil_stage){next->memory, next->used};
     HIL_TRY(hil_links_wait(store->links, &next->free, HIL_WAIT_MEMORY));
     return store->device->engine->wait(store->device, next->used);
@@ -492,6 +524,26 @@ static hil_status open_slot(hil_store *store, slot *s, size_t bytes)
     return store->device->engine->record(store->device, HIL_STREAM_COMPUTE, s->used);
 }
 
+/* Slots on the device. */
+static hil_status open_guests(hil_store *store)
+{
+    struct hil_sweep *s = store->stream;
+    for (size_t u = 0; u < store->units && store->options.training; ++u) {
+        record first = chunk_of(store, &store->unit[u], 0);
+        first.visits = hil_unit_visits(store, first.unit);
+        size_t staged = first.visits ? locate(store, &first).staged : 0;
+        if (staged > s->guest) s->guest = staged;
+    }
+    if (!s->guest) return HIL_OK;
+    HIL_TRY(HIL_ALLOC(store->plan->guests, &s->device.slot));
+    for (; s->device.slots < store->plan->guests; ++s->device.slots) {
+        void **memory = (void **)&s->device.slot[s->device.slots].memory;
+        HIL_TRY(hil_tiers_take(store->tiers, HIL_DEVICE, s->guest, "states that visit", memory));
+        store->resident[HIL_DEVICE] += s->guest;
+    }
+    return HIL_OK;
+}
+
 hil_status hil_stream_open(hil_store *store)
 {
     struct hil_sweep *s;
@@ -509,10 +561,11 @@ hil_status hil_stream_open(hil_store *store)
         chunks += 1 + (store->unit[u].slice + store->plan->chunk - 1) / store->plan->chunk;
     }
     HIL_TRY(HIL_ALLOC(chunks, &s->record));
+    HIL_TRY(open_guests(store));
     if (!most) return HIL_OK;
-    HIL_TRY(HIL_ALLOC(store->plan->slots, &s->slot));
-    for (; s->slots < store->plan->slots; ++s->slots)
-        HIL_TRY(open_slot(store, &s->slot[s->slots], most));
+    HIL_TRY(HIL_ALLOC(store->plan->slots, &s->host.slot));
+    for (; s->host.slots < store->plan->slots; ++s->host.slots)
+        HIL_TRY(open_slot(store, &s->host.slot[s->host.slots], most));
     return HIL_OK;
 }
 
@@ -520,9 +573,11 @@ void hil_stream_close(hil_store *store)
 {
     struct hil_sweep *s = store->stream;
     if (!s) return;
-    for (int i = 0; s->slot && i < store->plan->slots; ++i)
-        if (s->slot[i].used) store->device->engine->destroy_event(store->device, s->slot[i].used);
-    hil_free(s->slot);
+    for (int i = 0; s->host.slot && i < store->plan->slots; ++i)
+        if (s->host.slot[i].used)
+            store->device->engine->destroy_event(store->device, s->host.slot[i].used);
+    hil_free(s->host.slot);
+    hil_free(s->device.slot);
     hil_free(s->record);
     hil_free(s->order);
     hil_free(s->listed);

@@ -14,9 +14,9 @@ uint64_t hil_job_bytes(const hil_job *job, hil_part_kind kind)
     return bytes;
 }
 
-bool hil_link_to_device(hil_link link)
+bool hil_job_to_device(const hil_job *job)
 {
-    return link == HIL_LINK_IN || link == HIL_LINK_WRITE;
+    return (job->link == HIL_LINK_IN || job->link == HIL_LINK_WRITE) != job->turned;
 }
 
 bool hil_links_retired(const hil_links *links, const hil_fence *fence)
@@ -78,7 +78,7 @@ static void account_add(hil_account *account, const hil_job *job)
     account->bytes[job->link] += copied + read + written + job->bytes;
     account->disk_read += read;
     account->disk_written += written;
-    if (hil_link_to_device(job->link))
+    if (hil_job_to_device(job))
         account->to_device += copied;
     else
         account->to_host += copied;

@@ -57,6 +57,7 @@ typedef struct hil_job {
     /* HIL_LINK_UPDATE, GATHER, REDUCE, SAVE: runs on the link's thread. */
     hil_status (*run)(void *context, int64_t index);
     bool queues; /* `run` only queues work on the link's stream of the device */
+    bool turned; /* copies go the other way: READ to the device, WRITE to the host */
     void *context;
     int64_t index;
     uint64_t bytes;   /* that `run` moves, for the account */

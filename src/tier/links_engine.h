@@ -76,7 +76,7 @@ hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence, do
 
 /* Bytes of a job. */
 uint64_t hil_job_bytes(const hil_job *job, hil_part_kind kind);
-/* Which way a copy on this link goes. */
-bool hil_link_to_device(hil_link link);
+/* Which way the job's copies go. */
+bool hil_job_to_device(const hil_job *job);
 
 #endif

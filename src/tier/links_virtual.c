@@ -4,7 +4,8 @@
    The clock is the caller's. When it advances, by computing or by waiting, the links advance with
    it, event by event: each works on its oldest job as soon as that job's fence is over. Links that
    use the disk share it: equally among those of one direction, and when both directions are busy
-   each gets half of the mixed speed. */
+   each gets half of the mixed speed. Copies to a device of its own share the bus, those of each
+   direction. */
 #include "tier/links_engine.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@ typedef struct running {
     bool active;
     double start;
     double read, write, seconds; /* left: bytes, bytes, time of the link alone */
+    double in, out;              /* bytes over the bus */
 } running;
 
 typedef struct machine {
@@ -28,11 +30,16 @@ static double divide(double bytes, double speed)
 static running begin(const hil_links *links, const hil_job *job, double clock)
 {
     const hil_speeds *speeds = &links->speeds;
-    double copy = hil_link_to_device(job->link) ? speeds->to_device : speeds->to_host;
+    bool in = hil_job_to_device(job), bus = speeds->update_device > 0;
+    double copy = in ? speeds->to_device : speeds->to_host;
+    double copied = (double)hil_job_bytes(job, HIL_PART_COPY);
     running r = {.active = true, .start = clock};
     r.read = (double)hil_job_bytes(job, HIL_PART_READ);
     r.write = (double)hil_job_bytes(job, HIL_PART_WRITE);
-    r.seconds = divide((double)hil_job_bytes(job, HIL_PART_COPY), copy);
+    if (bus && copy > 0)
+        *(in ? &r.in : &r.out) = copied;
+    else
+        r.seconds = divide(copied, copy);
     r.seconds += job->seconds;
     if (!(speeds->disk_read > 0)) r.read = 0;
     if (!(speeds->disk_write > 0)) r.write = 0;
@@ -44,6 +51,11 @@ static bool ready(const hil_links *links, const hil_queue *queue)
 {
     if (queue->started == queue->submitted) return false;
     return hil_links_retired(links, &hil_queue_at(queue, queue->started + 1)->job.after);
+}
+
+static bool is_busy(const running *r)
+{
+    return r->read > 0 || r->write > 0 || r->seconds > 0 || r->in > 0 || r->out > 0;
 }
 
 /* Starts what can start and retires what is done, until nothing changes. */
@@ -59,7 +71,7 @@ static void settle(hil_links *links)
                 ++queue->started;
                 *r = begin(links, &hil_queue_at(queue, queue->started)->job, m->clock);
             }
-            if (!r->active || r->read > 0 || r->write > 0 || r->seconds > 0) continue;
+            if (!r->active || is_busy(r)) continue;
             r->active = false;
             hil_links_retire(links, &hil_queue_at(queue, queue->started)->job, r->start, m->clock);
             changed = true;
@@ -67,21 +79,33 @@ static void settle(hil_links *links)
     }
 }
 
-/* Bytes per second of one reading and of one writing link. */
-static void share_disk(const hil_links *links, double *read, double *write)
+/* Bytes per second of one link that reads, writes, or copies in either direction. */
+typedef struct rates {
+    double read, write, in, out;
+} rates;
+
+static rates share(const hil_links *links)
 {
     const machine *m = links->state;
     const hil_speeds *speeds = &links->speeds;
-    int readers = 0, writers = 0;
+    int readers = 0, writers = 0, in = 0, out = 0;
     for (int i = 0; i < HIL_LINKS; ++i) {
-        readers += m->job[i].active && m->job[i].read > 0;
-        writers += m->job[i].active && m->job[i].write > 0;
+        const running *r = &m->job[i];
+        readers += r->active && r->read > 0;
+        writers += r->active && r->write > 0;
+        in += r->active && r->in > 0;
+        out += r->active && r->out > 0;
     }
     double half = speeds->disk_mixed > 0 ? speeds->disk_mixed / 2 : INFINITY;
-    *read = readers && writers ? fmin(speeds->disk_read, half) : speeds->disk_read;
-    *write = readers && writers ? fmin(speeds->disk_write, half) : speeds->disk_write;
-    if (readers) *read /= readers;
-    if (writers) *write /= writers;
+    rates one = {.read = speeds->disk_read,
+                 .write = speeds->disk_write,
+                 .in = in ? speeds->to_device / in : speeds->to_device,
+                 .out = out ? speeds->to_host / out : speeds->to_host};
+    if (readers && writers) one.read = fmin(one.read, half);
+    if (readers && writers) one.write = fmin(one.write, half);
+    if (readers) one.read /= readers;
+    if (writers) one.write /= writers;
+    return one;
 }
 
 static double sooner(double least, double left, double rate)
@@ -99,20 +123,24 @@ static double reduce(double amount, double rate, double step)
 static double advance(hil_links *links, double most)
 {
     machine *m = links->state;
-    double read, write, step = most;
-    share_disk(links, &read, &write);
+    double step = most;
+    rates one = share(links);
     for (int i = 0; i < HIL_LINKS; ++i) {
         const running *r = &m->job[i];
         if (!r->active) continue;
-        step = sooner(step, r->read, read);
-        step = sooner(step, r->write, write);
+        step = sooner(step, r->read, one.read);
+        step = sooner(step, r->write, one.write);
+        step = sooner(step, r->in, one.in);
+        step = sooner(step, r->out, one.out);
         step = sooner(step, r->seconds, 1);
     }
     for (int i = 0; i < HIL_LINKS; ++i) {
         running *r = &m->job[i];
         if (!r->active) continue;
-        r->read = reduce(r->read, read, step);
-        r->write = reduce(r->write, write, step);
+        r->read = reduce(r->read, one.read, step);
+        r->write = reduce(r->write, one.write, step);
+        if (r->in > 0) r->in = reduce(r->in, one.in, step);
+        if (r->out > 0) r->out = reduce(r->out, one.out, step);
         r->seconds = reduce(r->seconds, 1, step);
     }
     m->clock += step;

@@ -13,6 +13,7 @@
 #define PAGES_LEAST 2
 #define STAGING_SHARE 4 /* of the host budget: one part in so many */
 #define ROUNDS 8
+#define VISIT_LEAST ((int64_t)1 << 16) /* elements of a unit that is worth its way */
 #define UNPLACED HIL_TIERS
 
 /* Bytes of a state in memory; each use of a gradient is a block of its own. */
@@ -92,11 +93,25 @@ static uint64_t staging_bytes(const hil_plan *plan, const hil_outline *o)
            crossing_bytes(plan, o) + hil_align_up(plan->ring);
 }
 
+/* A chunk of all states of any unit. */
+static uint64_t whole_chunk(const hil_outline *o, int64_t chunk)
+{
+    uint64_t most = 0;
+    for (size_t u = 0; u < o->units && o->training; ++u) {
+        uint64_t sum = 0;
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            if (o->unit[u].bytes[s]) sum += chunk_bytes(o, u, s, chunk);
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
 /* Device bytes besides states. */
 static uint64_t device_bytes(const hil_plan *plan, const hil_outline *o)
 {
     return hil_align_up(plan->window) + hil_align_up(plan->work) +
-           (plan->apart ? hil_align_up(o->lanes) : 0);
+           (plan->apart ? hil_align_up(o->lanes) : 0) +
+           (uint64_t)plan->guests * whole_chunk(o, plan->chunk);
 }
 
 static bool uses_disk(const hil_plan *plan, const hil_outline *o)
@@ -154,6 +169,13 @@ static int64_t chunk_most(const hil_outline *o, int64_t limit)
         if (slice_of(o, &o->unit[u]) > most) most = slice_of(o, &o->unit[u]);
     most = (most + CHUNK_LEAST - 1) / CHUNK_LEAST * CHUNK_LEAST;
     return most < limit ? most : limit;
+}
+
+uint64_t hil_plan_besides(const hil_plan *plan, const hil_outline *o)
+{
+    if (!plan->apart) return 0;
+    return hil_align_up(o->lanes) +
+           (uint64_t)plan->guests * whole_chunk(o, chunk_most(o, CHUNK_APART));
 }
 
 static void size_staging(hil_plan *plan, const hil_outline *o, uint64_t share)
@@ -224,6 +246,30 @@ static uint64_t fill_disk(hil_plan *plan, const hil_outline *o)
     return bytes;
 }
 
+static bool all_on_host(const hil_outline_unit *unit, const hil_unit_place *place)
+{
+    for (int s = 0; s < HIL_UNIT_STATES; ++s)
+        if (unit->bytes[s] && place->tier[s] != HIL_HOST) return false;
+    return true;
+}
+
+void hil_plan_visits(hil_plan *plan, const hil_outline *o)
+{
+    double seen = 0, visiting = 0;
+    for (size_t u = 0; u < o->units; ++u) {
+        const hil_outline_unit *unit = &o->unit[u];
+        double elements = (double)unit->elements;
+        plan->unit[u].visits = false;
+        if (!plan->apart || !plan->guests || !unit->uses || unit->elements < VISIT_LEAST ||
+            !all_on_host(unit, &plan->unit[u]))
+            continue;
+        seen += elements;
+        if (visiting + elements / 2 > plan->visiting * seen) continue;
+        plan->unit[u].visits = true;
+        visiting += elements;
+    }
+}
+
 static void clear(hil_plan *plan, const hil_outline *o)
 {
     for (size_t u = 0; u < o->units; ++u)
@@ -250,6 +296,7 @@ void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HI
 void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budget,
                     uint64_t *missing)
 {
+    plan->chunk = chunk_most(o, plan->apart ? CHUNK_APART : CHUNK_MOST);
     uint64_t device = left(budget->device, device_bytes(plan, o));
     uint64_t parked = hil_align_up(plan->parked) + hil_align_up(plan->spilled);
     uint64_t staging = 0, need[HIL_TIERS], rest = 0;
@@ -267,6 +314,7 @@ void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budg
         if (now <= staging) break;
         staging = now;
     }
+    hil_plan_visits(plan, o);
     hil_plan_needs(plan, o, need);
     *missing = left(need[HIL_HOST], budget->host);
     if (budget->disk == 0)

@@ -18,6 +18,13 @@ typedef struct hil_budget {
 void hil_plan_place(hil_plan *plan, const hil_outline *outline, const hil_budget *budget,
                     uint64_t *missing);
 
+/* Chooses which units visit the device to be updated: every so many, in order, of those that live
+   on the host with all of their states, until plan->visiting of their elements do. */
+void hil_plan_visits(hil_plan *plan, const hil_outline *outline);
+
+/* Bytes at most of the device besides window, tensors and states. */
+uint64_t hil_plan_besides(const hil_plan *plan, const hil_outline *outline);
+
 /* What the plan reserves on each tier. */
 void hil_plan_needs(const hil_plan *plan, const hil_outline *outline, uint64_t need[HIL_TIERS]);
 

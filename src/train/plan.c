@@ -102,6 +102,24 @@ static hil_status rehearse(void *context, hil_plan *plan)
     return hil_rehearse(context, plan);
 }
 
+/* A parameter's states cross the bus to the device and back, beside its weight for the forward:
+   what comes to the device is the most. */
+static double visiting(const hil_planned *planned)
+{
+    const hil_speeds *s = &planned->machine.speeds;
+    double elements = 0, bytes = 0;
+    for (size_t u = 0; u < planned->outline.units; ++u) {
+        const hil_outline_unit *unit = &planned->unit[u];
+        if (!unit->uses) continue;
+        elements += (double)unit->elements;
+        for (int i = 0; i < HIL_UNIT_STATES; ++i) bytes += (double)hil_outline_bytes(unit, i);
+        bytes += (double)unit->bytes[HIL_WEIGHT];
+    }
+    if (planned->outline.ranks > 1 || !(s->update_device > 0) || !(bytes > 0)) return 0;
+    double device = s->to_device * elements / bytes;
+    return device / (device + s->update);
+}
+
 static hil_status choose(const hil_plan_request *r, hil_planned *out)
 {
     hil_rehearsal rehearsal = {.model = r->model,
@@ -118,6 +136,7 @@ static hil_status choose(const hil_plan_request *r, hil_planned *out)
     hil_planner planner = {.outline = &out->outline,
                            .budget = less(out->budget, r->spare),
                            .apart = r->device != NULL,
+                           .visiting = r->device ? visiting(out) : 0,
                            .prefetch = r->prefetch,
                            .recompute = r->recompute,
                            .zero = r->zero,

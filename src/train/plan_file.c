@@ -79,6 +79,10 @@ static void write_decided(json_t *o, const hil_plan *p)
     json_object_set_new(o, "spilled", bytes(p->spilled));
     json_object_set_new(o, "chunk", json_integer(p->chunk));
     json_object_set_new(o, "slots", json_integer(p->slots));
+    if (p->guests) {
+        json_object_set_new(o, "guests", json_integer(p->guests));
+        json_object_set_new(o, "visiting", json_real(p->visiting));
+    }
     json_object_set_new(o, "spill", json_string(tiers[p->spill]));
 }
 
@@ -166,6 +170,20 @@ static hil_status read_ranks(const json_t *root, const char *what, hil_plan *p)
     if (zero < 1 || zero > 3) return wrong(what, "zero", "1, 2 or 3");
     p->zero = (int)zero;
     return hil_json_bool(root, "by_segment", what, &p->by_segment);
+}
+
+/* What visits the device; a file that does not say lets nothing. */
+static hil_status read_visits(const json_t *root, const char *what, hil_plan *p)
+{
+    const json_t *visiting = json_object_get(root, "visiting");
+    int64_t guests = 0;
+    HIL_TRY(hil_json_int(root, "guests", what, &guests));
+    if (guests < 0 || guests > SLOTS_MAX) return wrong(what, "guests", "0 to 64");
+    p->guests = (int)guests;
+    p->visiting = json_number_value(visiting);
+    if (visiting && (!json_is_number(visiting) || p->visiting < 0 || p->visiting > 1))
+        return wrong(what, "visiting", "a number from 0 to 1");
+    return HIL_OK;
 }
 
 static hil_status read_sizes(const json_t *root, const char *what, hil_plan *p)
@@ -288,6 +306,7 @@ hil_status hil_plan_parse(hil_plan *plan, const hil_outline *outline, const char
             hil_fail(HIL_ERR_INPUT, "%s: this plan says itself that it does not fit", what));
     HIL_TRY_DONE(read_ranks(root, what, plan));
     HIL_TRY_DONE(read_sizes(root, what, plan));
+    HIL_TRY_DONE(read_visits(root, what, plan));
     HIL_TRY_DONE(read_units(json_object_get(root, "units"), outline, what, plan));
     HIL_TRY_DONE(read_segments(json_object_get(root, "segments"), outline, what, plan));
 done:

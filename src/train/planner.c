@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define BUSY_COST 0.05
+#define GUESTS 4  /* chunks that visit the device at once: in, at work, out, and one to spare */
 #define LEVELS 16 /* shares of kept activations, from none to all */
 
 /* What tensors need, once it was learned. */
@@ -46,6 +47,7 @@ typedef struct choice {
     uint64_t states;       /* bytes of all */
     int zero;              /* stage, where there are several ranks; otherwise 3 */
     bool by_segment;       /* windows hold all that a segment may use */
+    double visiting;       /* what is tried: see hil_planner */
     lesson lessons[GROUPS][HIL_TIERS][LEVELS + 1];
 } choice;
 
@@ -68,6 +70,8 @@ static void begin(choice *c, candidate at)
     const hil_planner *planner = c->planner;
     p->group = at.group;
     p->apart = planner->apart;
+    p->visiting = c->visiting;
+    p->guests = c->visiting > 0 ? GUESTS : 0;
     p->prefetch = planner->prefetch;
     p->zero = c->zero;
     p->by_segment = c->by_segment;
@@ -123,8 +127,8 @@ typedef enum step { STEP_FAIR, STEP_ALL, STEP_LEAST, STEP_RESIDENT, STEP_WHOLE, 
 static uint64_t device_room(const choice *c)
 {
     uint64_t device = c->planner->budget.device;
-    uint64_t lanes = c->planner->apart ? hil_align_up(c->outline->lanes) : 0;
-    return device > lanes ? device - lanes : 0;
+    uint64_t besides = hil_plan_besides(&c->trial, c->outline);
+    return device > besides ? device - besides : 0;
 }
 
 /* The smallest window, and what it needs besides for sums that must stay. */
@@ -359,7 +363,13 @@ static hil_status refine(choice *c)
     if (is_alone(c) && weights_resident(c, &c->best)) return HIL_OK;
     HIL_TRY(try_step(c, at, STEP_WHOLE, &ok));
     HIL_TRY(try_step(c, at, STEP_LEAST, &ok));
-    return try_step(c, at, STEP_ALL, &ok);
+    HIL_TRY(try_step(c, at, STEP_ALL, &ok));
+    if (!(c->visiting > 0)) return HIL_OK;
+    for (int i = 0; i < 2; ++i) {
+        c->visiting = i ? 0 : c->planner->visiting / 2;
+        HIL_TRY(try_step(c, at, STEP_FAIR, &ok));
+    }
+    return HIL_OK;
 }
 
 static bool is_all_on_device(const choice *c)
@@ -452,6 +462,7 @@ static hil_status try_all(choice *c)
     /* Everything on the device, micro-batches one by one: nothing can be faster. */
     HIL_TRY(try_step(c, (candidate){1, HIL_DEVICE, LEVELS}, first, &ok));
     if (is_all_on_device(c)) return HIL_OK;
+    c->visiting = c->planner->visiting;
     if (c->outline->micros > 1 && c->zero > 1) HIL_TRY(try_group(c, c->outline->micros));
     HIL_TRY(try_group(c, 1));
     return c->found ? refine(c) : HIL_OK;
@@ -510,6 +521,7 @@ hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
     uint64_t need[HIL_TIERS];
     size_t ring = hil_plan_ring(plan, planner->outline);
     plan->apart = planner->apart;
+    hil_plan_visits(plan, planner->outline);
     plan->device_budget = b->device;
     plan->host_budget = b->host;
     plan->disk_budget = b->disk;

@@ -12,7 +12,9 @@
 typedef struct hil_planner {
     const hil_outline *outline;
     hil_budget budget;
-    bool apart; /* the device has memory of its own: see hil_plan */
+    bool apart;      /* the device has memory of its own: see hil_plan */
+    double visiting; /* part of the updates of what is on the host that it would do in the time in
+                        which the CPU does the rest */
     bool prefetch;
     bool recompute; /* keep nothing for backward */
     int zero;       /* see [Note: stages]; 0: 3 */

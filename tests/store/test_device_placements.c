@@ -1,6 +1,7 @@
 /* On a device with memory of its own, which computes behind the thread that tells it what, any
    placement of any state gives the CPU's bits: every rule, dtype, frozen and shared parameters,
-   windows of any size, sweeps that save; with streams that are slow at random. */
+   windows of any size, sweeps that save, states that visit it; on streams that are slow at times.
+ */
 #include "base/philox.h"
 #include "optim/sweep.h"
 #include "runs.h"
@@ -109,11 +110,13 @@ static void check_plan(uint64_t number, const kind *k, const float *expected)
     create(&r, k);
     for (size_t u = 0; u < r.plan.units; ++u) {
         hil_philox(number, u, 99, word);
-        uint32_t whole = word[0] % 2; /* some units live on the device as a whole */
+        /* Some units live on the device as a whole; some of those on the host visit it. */
+        uint32_t whole = word[0] % 4;
+        r.plan.unit[u].visits = word[1] % 3 != 0;
         for (int s = 0; s < HIL_UNIT_STATES; ++s) {
             hil_philox(number, u, (uint64_t)s, word);
             uint32_t uniform = number % 4; /* 1 to 3: everything on one tier */
-            uint32_t tier = uniform ? uniform - 1 : whole ? (uint32_t)HIL_DEVICE : word[0] % 3;
+            uint32_t tier = uniform ? uniform - 1 : whole < 2 ? whole : word[0] % 3;
             r.plan.unit[u].tier[s] = (unsigned char)tier;
         }
     }
@@ -125,6 +128,7 @@ static void check_plan(uint64_t number, const kind *k, const float *expected)
     r.plan.chunk = 4096 << word[2] % 3;
     r.plan.ring = (size_t)r.plan.chunk * 4 * (2 + word[3] % 2);
     r.plan.slots = 2 + (int)(word[3] % 3);
+    r.plan.guests = (int)(word[0] >> 8 & 3);
     r.plan.spill = word[2] % 2 ? HIL_HOST : HIL_DISK;
     int64_t count;
     float *got = run(&r, 1 + (int)(number % 2), &count);
@@ -149,7 +153,7 @@ int main(int argc, char **argv)
         create(&r, &kinds[i]);
         float *expected = run(&r, 0, &count);
         CHECK(expected[0] > 0 && isfinite(expected[STEPS - 1]));
-        for (uint64_t n = 1; n <= (full ? 400 : 8); ++n) check_plan(n, &kinds[i], expected);
+        for (uint64_t n = 1; n <= (full ? 400 : 10); ++n) check_plan(n, &kinds[i], expected);
         free(expected);
     }
     fixture_close();

@@ -1,78 +1,92 @@
-/* ops_threads.c - operations that run later, on the thread of a stream.
+/* ops_threads.c - operations that run later, beside the thread of a stream.
 
-   The operation first runs with a dry pool: that asks for its tiles. What it was given is queued
-   with a copy of the call, and there the same operation asks again and gets the same answers. */
+   [Note: steps] The operation runs twice: at once with a dry pool, which asks for its tiles, and
+   later for real, on a thread of its own. Of the later one a step is queued for each tile that was
+   given: the stream's thread lets it run with that tile until it asks for the next one. So a tile
+   is used in the stream between the moments at which it was begun and ended, as kernels would: its
+   memory may be another's in the same operation. */
 #include "ops/ops_threads.h"
 
 #include "base/alloc.h"
 #include "device/device_threads.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ATTR_MOST 64
 
-/* A call on its way to the stream's thread. */
+/* Who goes on: the stream's thread waits while the operation runs, and the other way round. */
+typedef enum turn { TURN_STREAM, TURN_OPERATION, TURN_OVER } turn;
+
 typedef struct later {
     hil_op_call call;
     bool backward;
     _Alignas(16) unsigned char attr[ATTR_MOST];
-    size_t next, count;
-    void *tile[]; /* weights and sums, in the order in which they are asked for */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    turn turn;
+    void *tile;   /* that the operation goes on with */
+    bool dropped; /* nothing more is given */
+    hil_status status;
+    char message[512];
+    struct later *next;
 } later;
 
-/* A call that is being asked for its tiles. */
-typedef struct asking {
-    const hil_op_source *source;
-    void *owner;
-    later *later;
-    size_t bytes;
-} asking;
+/* Those that are not over. Where a device fails the rest is never called, and stays here. */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static later *list;
 
-static hil_status note_tile(asking *a, void *data)
+static hil_status create_later(const hil_op_call *call, bool backward, later **out)
 {
-    size_t need = sizeof *a->later + (a->later->count + 1) * sizeof *a->later->tile;
-    HIL_TRY(hil_grow((void **)&a->later, &a->bytes, need, 1));
-    a->later->tile[a->later->count++] = data;
+    later *l;
+    HIL_TRY(HIL_ALLOC(1, &l));
+    l->call = *call;
+    l->backward = backward;
+    assert(call->op->attr_size <= ATTR_MOST);
+    if (call->attr) memcpy(l->attr, call->attr, call->op->attr_size);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    pthread_mutex_lock(&list_lock);
+    l->next = list;
+    list = l;
+    pthread_mutex_unlock(&list_lock);
+    *out = l;
     return HIL_OK;
 }
 
-static hil_status ask_weight(void *owner, int param, int64_t tile, const void **data)
+static void destroy_later(later *l)
 {
-    asking *a = owner;
-    HIL_TRY(a->source->weight_begin(a->owner, param, tile, data));
-    return note_tile(a, (void *)(uintptr_t)*data);
+    pthread_mutex_lock(&list_lock);
+    later **at = &list;
+    while (*at != l) at = &(*at)->next;
+    *at = l->next;
+    pthread_mutex_unlock(&list_lock);
+    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->changed);
+    hil_free(l);
 }
 
-static void end_weight(void *owner, int param, int64_t tile)
+/* The operation's thread: waits until it is given a tile. */
+static hil_status next_tile(later *l, void **out)
 {
-    asking *a = owner;
-    a->source->weight_end(a->owner, param, tile);
-}
-
-static hil_status ask_gradient(void *owner, int param, int64_t tile, float **sum)
-{
-    asking *a = owner;
-    HIL_TRY(a->source->gradient_begin(a->owner, param, tile, sum));
-    return note_tile(a, *sum);
-}
-
-static void end_gradient(void *owner, int param, int64_t tile)
-{
-    asking *a = owner;
-    a->source->gradient_end(a->owner, param, tile);
-}
-
-static void *next_tile(later *l)
-{
-    assert(l->next < l->count);
-    return l->tile[l->next++];
+    pthread_mutex_lock(&l->lock);
+    l->turn = TURN_STREAM;
+    pthread_cond_signal(&l->changed);
+    while (l->turn != TURN_OPERATION) pthread_cond_wait(&l->changed, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    *out = l->tile;
+    return l->dropped ? hil_fail(HIL_ERR_INTERRUPTED, "given up") : HIL_OK;
 }
 
 static hil_status find_weight(void *owner, int param, int64_t tile, const void **data)
 {
     (void)param;
     (void)tile;
-    *data = next_tile(owner);
+    void *found;
+    HIL_TRY(next_tile(owner, &found));
+    *data = found;
     return HIL_OK;
 }
 
@@ -80,7 +94,9 @@ static hil_status find_gradient(void *owner, int param, int64_t tile, float **su
 {
     (void)param;
     (void)tile;
-    *sum = next_tile(owner);
+    void *found;
+    HIL_TRY(next_tile(owner, &found));
+    *sum = found;
     return HIL_OK;
 }
 
@@ -96,10 +112,9 @@ static hil_status run_op(hil_op_call *call, bool backward)
     return backward ? call->op->backward(call) : call->op->forward(call);
 }
 
-static hil_status run_later(void *args)
+static hil_status run_call(later *l)
 {
     static const hil_op_source source = {find_weight, end_nothing, find_gradient, end_nothing};
-    later *l = args;
     HIL_TRY(hil_pool_create(&l->call.pool, 1));
     l->call.device = NULL;
     if (l->call.attr) l->call.attr = l->attr;
@@ -110,27 +125,106 @@ static hil_status run_later(void *args)
     return status;
 }
 
-/* Asks for the tiles, then queues. */
+static void *run_later(void *argument)
+{
+    later *l = argument;
+    l->status = run_call(l);
+    if (l->status != HIL_OK) snprintf(l->message, sizeof l->message, "%s", hil_status_message());
+    pthread_mutex_lock(&l->lock);
+    l->turn = TURN_OVER;
+    pthread_cond_signal(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+typedef struct step {
+    later *later;
+    void *tile;
+    bool first, dropped;
+} step;
+
+/* The stream's thread: waits until the operation wants another tile, or is over. */
+static bool let_run(later *l, const step *s)
+{
+    bool begun = true;
+    pthread_mutex_lock(&l->lock);
+    l->tile = s->tile;
+    l->dropped = s->dropped;
+    l->turn = TURN_OPERATION;
+    if (s->first) begun = pthread_create(&l->thread, NULL, run_later, l) == 0;
+    pthread_cond_signal(&l->changed);
+    while (begun && l->turn == TURN_OPERATION) pthread_cond_wait(&l->changed, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    return begun;
+}
+
+static hil_status run_step(void *args)
+{
+    const step *s = args;
+    later *l = s->later;
+    if (!let_run(l, s)) return hil_fail(HIL_ERR_MEMORY, "cannot start a thread for an operation");
+    if (l->turn != TURN_OVER) return HIL_OK;
+    pthread_join(l->thread, NULL);
+    hil_status status = l->dropped ? HIL_OK : l->status;
+    if (status != HIL_OK) status = hil_fail(status, "%s", l->message);
+    destroy_later(l);
+    return status;
+}
+
+/* A call that is being asked for its tiles. */
+typedef struct asking {
+    const hil_op_source *source;
+    void *owner;
+    hil_device *device;
+    later *later;
+} asking;
+
+static hil_status queue_step(const asking *a, step s)
+{
+    s.later = a->later;
+    return hil_device_threads_call(a->device, HIL_STREAM_COMPUTE, run_step, &s, sizeof s);
+}
+
+static hil_status ask_weight(void *owner, int param, int64_t tile, const void **data)
+{
+    asking *a = owner;
+    HIL_TRY(a->source->weight_begin(a->owner, param, tile, data));
+    return queue_step(a, (step){.tile = (void *)(uintptr_t)*data});
+}
+
+static void end_weight(void *owner, int param, int64_t tile)
+{
+    asking *a = owner;
+    a->source->weight_end(a->owner, param, tile);
+}
+
+static hil_status ask_gradient(void *owner, int param, int64_t tile, float **sum)
+{
+    asking *a = owner;
+    HIL_TRY(a->source->gradient_begin(a->owner, param, tile, sum));
+    return queue_step(a, (step){.tile = *sum});
+}
+
+static void end_gradient(void *owner, int param, int64_t tile)
+{
+    asking *a = owner;
+    a->source->gradient_end(a->owner, param, tile);
+}
+
+/* Asks for the tiles, and queues a step with each. */
 static hil_status queue(hil_op_call *call, bool backward)
 {
     static const hil_op_source source = {ask_weight, end_weight, ask_gradient, end_gradient};
-    hil_status status = HIL_OK;
     hil_op_call dry = *call;
-    asking a = {.source = call->source, .owner = call->owner};
-    dry.pool = NULL;
+    asking a = {.source = call->source, .owner = call->owner, .device = call->device};
+    HIL_TRY(hil_pool_create_dry(&dry.pool));
     dry.source = &source;
     dry.owner = &a;
-    HIL_TRY_DONE(hil_grow((void **)&a.later, &a.bytes, sizeof *a.later, 1));
-    *a.later = (later){.call = *call, .backward = backward};
-    HIL_TRY_DONE(hil_pool_create_dry(&dry.pool));
-    HIL_TRY_DONE(run_op(&dry, backward));
-    assert(call->op->attr_size <= ATTR_MOST);
-    if (call->attr) memcpy(a.later->attr, call->attr, call->op->attr_size);
-    HIL_TRY_DONE(hil_device_threads_call(call->device, HIL_STREAM_COMPUTE, run_later, a.later,
-                                         sizeof *a.later + a.later->count * sizeof *a.later->tile));
-done:
+    hil_status status = create_later(call, backward, &a.later);
+    if (status == HIL_OK) status = queue_step(&a, (step){.first = true});
+    if (status == HIL_OK) status = run_op(&dry, backward);
+    if (status != HIL_OK && a.later) (void)!queue_step(&a, (step){.dropped = true});
     hil_pool_destroy(dry.pool);
-    hil_free(a.later);
     return status;
 }
 

@@ -1,5 +1,6 @@
 # device.sh - what tests of a device share: whole runs on it against runs on the CPU. Needs
-# cli/lib.sh, `device` (what --device gets) and `exact` (1: the same bits as on the CPU).
+# cli/lib.sh, `device` (what --device gets), `exact` (1: the same bits as on the CPU), `steps`,
+# `parts` (percent of the memory that a run would use) and `kills` (seconds after the start).
 
 cat "$SOURCE"/src/cli/*.c >"$work/data.txt"
 mkdir -p "$work/swap"
@@ -21,7 +22,7 @@ train()
     local model=$1 out=$2
     shift 2
     run 0 train --model "$work/$model.json" --data "$work/data.txt" --out "$work/$out" \
-        --overwrite --seq 128 --batch 4 --micro-batch 2 --steps 20 --schedule constant --lr 3e-3 \
+        --overwrite --seq 128 --batch 4 --micro-batch 2 --steps "$steps" --schedule constant --lr 3e-3 \
         --threads 2 "$@"
 }
 
@@ -53,7 +54,7 @@ check_placements()
     local model=$1 dtype=$2 room peak part moved=0
     train "$model" roomy --dtype "$dtype" --device "$device"
     peak=$(values roomy device_peak | sort -n | tail -n 1)
-    for part in 80 60 45 35; do
+    for part in $parts; do
         for room in "--host-memory 64M" "--host-memory 3M --disk $work/swap"; do
             # shellcheck disable=SC2086
             "$HILBERT" plan --model "$work/$model.json" --seq 128 --batch 4 --micro-batch 2 \
@@ -75,10 +76,10 @@ check_placements()
 check_resume()
 {
     local model=$1 dtype=$2 seconds
-    for seconds in 0.5 1 2; do
+    for seconds in $kills; do
         rm -rf "$work/killed"
         "$HILBERT" train --model "$work/$model.json" --data "$work/data.txt" --out "$work/killed" \
-            --seq 128 --batch 4 --micro-batch 2 --steps 20 --schedule constant --lr 3e-3 \
+            --seq 128 --batch 4 --micro-batch 2 --steps "$steps" --schedule constant --lr 3e-3 \
             --threads 2 --dtype "$dtype" --device "$device" --save-every 3 --quiet &
         local pid=$!
         sleep "$seconds"
@@ -86,7 +87,7 @@ check_resume()
         wait "$pid" 2>/dev/null
         [ -d "$work/killed" ] || continue
         run 0 train --model "$work/$model.json" --data "$work/data.txt" --out "$work/killed" \
-            --resume --seq 128 --batch 4 --micro-batch 2 --steps 20 --schedule constant --lr 3e-3 \
+            --resume --seq 128 --batch 4 --micro-batch 2 --steps "$steps" --schedule constant --lr 3e-3 \
             --threads 2 --dtype "$dtype" --device "$device" --save-every 3
         same roomy killed
     done

@@ -1,0 +1,10 @@
+# Whole runs on a device, played by threads of this process: the bits of the CPU wherever states
+# live, after kill -9 and after --resume.
+# soak: --full
+set -u
+. "$TESTS/cli/lib.sh"
+device=threads exact=1 steps=6 parts="60 35" kills=0.7
+[ "${1:-}" = --full ] && steps=20 parts="80 60 45 35" kills="0.5 1 2"
+. "$TESTS/gpu/device.sh"
+check_model llama bf16 0
+check_model gpt2 fp32 0

@@ -28,6 +28,7 @@ typedef struct net_how {
     bool logits;    /* of all positions: more memory than the rehearsal said */
     uint64_t delay; /* not 0: on a device, with delays by this seed; 1: none */
     int64_t group, keep[3];
+    size_t window;                       /* 0: room for everything */
     hil_tier values[3], weights, states; /* places of segments 0, 1, 2, 0, ... and of units */
 } net_how;
 
@@ -103,7 +104,7 @@ static inline void net_plan(net_rig *r)
     *plan = (hil_plan){.prefetch = true,
                        .apart = r->device != NULL,
                        .group = how->group,
-                       .window = 2 << 20,
+                       .window = how->window ? how->window : 2 << 20,
                        .ring = 128 << 10,
                        .chunk = 8192,
                        .slots = 2,
@@ -138,7 +139,7 @@ static inline void net_open(net_rig *r, const net_how *how)
         CHECK_OK(hil_device_threads_open(&r->device));
         r->device->ops = &hil_ops_threads;
         r->device->math = &hil_math_threads;
-        if (how->delay > 1) hil_device_threads_delay(r->device, how->delay, 100);
+        if (how->delay > 1) hil_device_threads_delay(r->device, how->delay, 40);
     }
     net_build(r);
     net_fill(r);

@@ -75,6 +75,9 @@ static const net_how hows[] = {
      .values = {HIL_DISK, HIL_HOST, HIL_DISK},
      .weights = HIL_DISK,
      .states = HIL_DISK},
+    /* Tiles of one operation take turns in the same memory. */
+    {.delay = 7, .keep = {9, 9, 9}, .window = 160 << 10, .weights = HIL_HOST, .states = HIL_HOST},
+    {.delay = 1, .keep = {0, 0, 0}, .window = 160 << 10, .weights = HIL_HOST, .states = HIL_HOST},
 };
 
 static void check(const char *model, hil_dtype dtype, bool documents)

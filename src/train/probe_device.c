@@ -12,9 +12,10 @@
 #include <sys/mman.h>
 
 #define ROOM_MOST ((size_t)1536 << 20) /* of the device's memory */
-#define ROOM_SHARE 8                   /* one part in so many of what is free, at most */
-#define COPY_MOST ((size_t)64 << 20)   /* pinned, for each direction */
-#define ROUND_SECONDS 2e-3             /* a round is so long that its end does not count */
+#define ROOM_LEAST ((size_t)64 << 20)
+#define ROOM_SHARE 8                 /* one part in so many of what is free, at most */
+#define COPY_MOST ((size_t)64 << 20) /* pinned, for each direction */
+#define ROUND_SECONDS 2e-3           /* a round is so long that its end does not count */
 enum { ROUNDS_LEAST = 3, SIDE_LEAST = 512, SIDE_MOST = 8192, HEADS = 16, WIDTH = 128 };
 enum { QUERIES_LEAST = 128, QUERIES_MOST = 4096, TINY = 64, UPDATE_BYTES = 14 };
 
@@ -295,7 +296,7 @@ hil_status hil_probe_device(hil_device *device, hil_pool *pool, double seconds, 
 {
     const hil_device_engine *engine = device->engine;
     probe p = {.device = device, .pool = pool, .seconds = seconds, .room = ROOM_MOST};
-    while (p.room > device->available / ROOM_SHARE) p.room /= 2;
+    while (p.room > ROOM_LEAST && p.room > device->available / ROOM_SHARE) p.room /= 2;
     p.half = p.room / 4 < COPY_MOST ? p.room / 4 : COPY_MOST;
     void *host = mmap(NULL, 2 * p.half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (host == MAP_FAILED) return hil_fail(HIL_ERR_MEMORY, "no memory to measure the device with");

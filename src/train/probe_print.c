@@ -41,6 +41,9 @@ static void print_table(const hil_probe_options *options, const hil_machine *mac
     fprintf(out, "%-28s %9.2f GB/s\n", "host to device", s->to_device * 1e-9);
     fprintf(out, "%-28s %9.2f GB/s\n", "device to host", s->to_host * 1e-9);
     fprintf(out, "%-28s %9.2f G parameters/s\n", "AdamW in memory", s->update * 1e-9);
+    if (s->update_device > 0)
+        fprintf(out, "%-28s %9.2f G parameters/s\n", "AdamW on the device",
+                s->update_device * 1e-9);
     fprintf(out, "%-28s %9.2f microseconds\n", "an operation, at least", s->op_call * 1e6);
     for (size_t i = 0; i < options->disk_count; ++i) {
         const hil_drive_speed *d = &machine->drive[i];

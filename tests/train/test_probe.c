@@ -1,6 +1,7 @@
 /* Speeds are measured once, remembered, and shared by paths on one drive. */
 #include "check.h"
 #include "io/file.h"
+#include "train/devices.h"
 #include "train/probe.h"
 
 #include <sys/stat.h>
@@ -73,6 +74,30 @@ static void check_memory(const char *folder)
     CHECK_INT(measured, 2);
 }
 
+/* The speeds of a device belong to it and to the machine that it is in. */
+static void check_device(const char *folder)
+{
+    char cache[HIL_PATH_MAX];
+    hil_device *device;
+    hil_machine first, second;
+    CHECK_OK(hil_path_join(cache, folder, "devices.json"));
+    CHECK_OK(hil_devices_open(&(hil_device_choice){.name = "threads"}, NULL, NULL, &device));
+    hil_probe_options options = {.threads = 1, .cache = cache};
+    CHECK_OK(hil_machine_find(&options, device, HIL_EFFORT_SHORT, NULL, &first));
+    check_plausible(&first.speeds);
+    CHECK(first.speeds.update_device > 1e5 && first.speeds.update_device < 1e13);
+    CHECK(strstr(first.name, device->name) == first.name);
+    CHECK_OK(hil_machine_find(&options, device, HIL_EFFORT_SHORT, NULL, &second));
+    CHECK(same(&first, &second));
+    hil_machine_assume(&options, device, &second);
+    check_plausible(&second.speeds);
+    CHECK(second.speeds.update_device > 0);
+    hil_devices_close(device);
+    CHECK_OK(hil_machine_find(&options, NULL, HIL_EFFORT_SHORT, NULL, &second));
+    CHECK(second.speeds.update_device == 0);
+    CHECK(strcmp(first.name, second.name) != 0);
+}
+
 static void check_drives(void)
 {
     hil_machine m = {0};
@@ -117,6 +142,7 @@ int main(void)
     check_json();
     check_drives();
     check_memory(folder);
+    check_device(folder);
     CHECK_OK(hil_path_remove(folder));
     return 0;
 }

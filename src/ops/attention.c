@@ -145,7 +145,7 @@ static hil_status forward_cached(hil_op_call *call)
 }
 
 const hil_op hil_op_attention_cached = {
-    .name = "attention",
+    .name = "cached attention",
     .attr_size = sizeof(hil_cached_attr),
     .infer = infer_cached,
     .forward = forward_cached,

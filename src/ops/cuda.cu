@@ -32,7 +32,7 @@ static hil_status find(const hil_op_call *call, const hil_op_kernel **out)
 
 hil_status hil_cuda_infer(hil_op_call *call)
 {
-    const hil_op_kernel *kernel;
+    const hil_op_kernel *kernel = NULL;
     HIL_TRY(find(call, &kernel));
     HIL_TRY(call->op->infer(call));
     call->forward_scratch = call->backward_scratch = 0;
@@ -41,7 +41,7 @@ hil_status hil_cuda_infer(hil_op_call *call)
 
 hil_status hil_cuda_forward(hil_op_call *call)
 {
-    const hil_op_kernel *kernel;
+    const hil_op_kernel *kernel = NULL;
     HIL_TRY(find(call, &kernel));
     if (!kernel->rehearses && hil_pool_is_dry(call->pool)) return call->op->forward(call);
     return kernel->forward(call);
@@ -49,7 +49,7 @@ hil_status hil_cuda_forward(hil_op_call *call)
 
 hil_status hil_cuda_backward(hil_op_call *call)
 {
-    const hil_op_kernel *kernel;
+    const hil_op_kernel *kernel = NULL;
     HIL_TRY(find(call, &kernel));
     if (!kernel->backward) return HIL_OK;
     return hil_pool_is_dry(call->pool) ? call->op->backward(call) : kernel->backward(call);

@@ -56,7 +56,7 @@ hil_status hil_cuda_backward(hil_op_call *call)
 }
 
 #define GATHER_COLS 32
-#define GATHER_PARTS 8
+#define GATHER_PARTS 32
 
 /* Each of GATHER_PARTS threads of a column adds a run of blocks in order; then these are added. */
 static __global__ void gather(float *sum, const float *partial, int64_t blocks, int64_t cols)

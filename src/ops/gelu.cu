@@ -7,7 +7,7 @@
 /* (1 + tanh(u)) / 2 as the logistic function of 2u. */
 static __device__ inline float gate(float x)
 {
-    return __fdividef(1.0f, 1.0f + expf(-GELU_C * (x + GELU_A * x * x * x)));
+    return __fdividef(1.0f, 1.0f + __expf(-GELU_C * x * fmaf(GELU_A * x, x, 1.0f)));
 }
 
 struct forward_formula {

@@ -2,15 +2,22 @@
 
    [Note: rows of a norm] A row belongs to as many threads as it has runs of HIL_WIDE numbers: up to
    32 of them inside a warp (rows of heads), otherwise all threads of a block. Rows beyond 8192
-   numbers have up to RUNS runs per thread. Forward gives rows of up to 2048 numbers to a warp, for
-   many loads at once and no barriers; backward keeps the weight's gradients in registers and could
-   not. The sums follow from the row's length alone. */
+   numbers have up to RUNS runs per thread. Forward gives rows of up to 4096 bf16 numbers to a warp,
+   for many loads at once and no barriers; backward keeps the weight's gradients in registers and
+   could not: it has the next rows on their way instead. The sums follow from the row's length and
+   dtype alone. */
 #include "ops/cuda_kernel.h"
+
+#include <cuda_pipeline.h>
 
 #define SMALL_THREADS 256
 #define BLOCK_MOST 1024
 #define RUNS 4
-#define GRADIENT_BLOCKS 512 /* bounds the memory of partial sums; enough to fill a GPU */
+/* Blocks of backward: enough to fill a GPU, more of them where rows are short; they bound the
+   memory of partial sums. */
+#define BLOCKS_LEAST 512
+#define BLOCKS_MOST 2048
+#define BLOCK_NUMBERS (1 << 20)
 
 typedef struct norm_job {
     int64_t rows, cols;
@@ -113,6 +120,73 @@ static __global__ void __launch_bounds__(MOST) normalize(const norm_job j, const
 #pragma unroll
         for (int i = 0; i < HIL_WIDE; ++i) x[k][i] = x[k][i] * scale * w[i] + b[i];
         hil_wide_store(j.y, row * j.cols + col, n, x[k]);
+    }
+    if (lane) return;
+    if (CENTERED) j.saved[2 * row] = mean;
+    j.saved[CENTERED ? 2 * row + 1 : row] = scale;
+}
+
+/* HIL_WIDE numbers of an aligned vector of fp32. */
+static __device__ inline void read_vector(const void *data, int col, float out[HIL_WIDE])
+{
+    const float4 *from = (const float4 *)((const float *)data + col);
+    float4 low = from[0], high = from[1];
+    out[0] = low.x, out[1] = low.y, out[2] = low.z, out[3] = low.w;
+    out[4] = high.x, out[5] = high.y, out[6] = high.z, out[7] = high.w;
+}
+
+static __device__ inline void read_bf16(const uint4 &raw, float out[HIL_WIDE])
+{
+    hil_wide_read({raw.x, raw.y, raw.z, raw.w}, HIL_BF16, out);
+}
+
+/* A warp has a row of bf16 numbers. */
+template <int KEPT, bool CENTERED>
+static __global__ void __launch_bounds__(SMALL_THREADS, KEPT <= 4   ? 4
+                                                        : KEPT <= 8 ? 3
+                                                                    : 2)
+    normalize_bf16(const norm_job j)
+{
+    int lane = (int)threadIdx.x % 32, cols = (int)j.cols;
+    int64_t row = ((int64_t)blockIdx.x * SMALL_THREADS + threadIdx.x) / 32;
+    if (row >= j.rows) return;
+    const uint16_t *from = (const uint16_t *)j.x.data + row * cols;
+    uint4 raw[KEPT];
+    float x[HIL_WIDE], sum = 0, mean = 0, squares = 0;
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) {
+        int col = (k * 32 + lane) * HIL_WIDE;
+        raw[k] = col < cols ? *(const uint4 *)(from + col) : uint4{};
+    }
+#pragma unroll
+    for (int k = 0; k < KEPT && CENTERED; ++k) {
+        read_bf16(raw[k], x);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) sum += x[i];
+    }
+    if (CENTERED) mean = row_sum(sum, 32, NULL) / (float)cols;
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) {
+        if (CENTERED && (k * 32 + lane) * HIL_WIDE >= cols) continue;
+        read_bf16(raw[k], x);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) squares = fmaf(x[i] - mean, x[i] - mean, squares);
+    }
+    float scale = 1.0f / sqrtf(row_sum(squares, 32, NULL) / (float)cols + j.eps);
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) {
+        int col = (k * 32 + lane) * HIL_WIDE;
+        if (col >= cols) continue;
+        float w[HIL_WIDE], b[HIL_WIDE] = {};
+        read_bf16(raw[k], x);
+        read_vector(j.weight.data, col, w);
+        if (CENTERED) read_vector(j.bias.data, col, b);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) x[i] = (x[i] - mean) * scale * w[i] + b[i];
+        uint32_t word[HIL_WIDE / 2];
+        hil_wide_round(x, HIL_BF16, word);
+        *(uint4 *)((uint16_t *)j.y.data + row * cols + col) =
+            make_uint4(word[0], word[1], word[2], word[3]);
     }
     if (lane) return;
     if (CENTERED) j.saved[2 * row] = mean;
@@ -223,9 +297,120 @@ static __global__ void __launch_bounds__(BLOCK_MOST) differentiate(const norm_jo
     }
 }
 
-static int64_t block_rows(int64_t rows, const team &t)
+/* Two sums over the threads of a block. */
+static __device__ inline float2 block_sums(float2 x, float2 shared[32])
 {
-    int64_t each = (rows + GRADIENT_BLOCKS - 1) / GRADIENT_BLOCKS;
+    for (int step = 16; step; step /= 2) {
+        x.x += __shfl_xor_sync(0xffffffffu, x.x, step);
+        x.y += __shfl_xor_sync(0xffffffffu, x.y, step);
+    }
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
+    __syncthreads();
+    float2 sum = {};
+    for (int i = 0; i < (int)blockDim.x / 32; ++i) sum.x += shared[i].x, sum.y += shared[i].y;
+    return sum;
+}
+
+/* The same for rows of bf16, a thread having HIL_WIDE numbers of each and DEPTH - 1 further rows
+   on their way to its own places in shared memory. */
+template <int DEPTH, bool CENTERED>
+static __global__ void __launch_bounds__(BLOCK_MOST) differentiate_bf16(const norm_job j)
+{
+    extern __shared__ uint4 ring[]; /* (DEPTH, x dy dx, threads) */
+    __shared__ float2 shared[2][32];
+    uint4 *mine = ring + threadIdx.x;
+    int64_t first = (int64_t)blockIdx.x * j.block_rows, end = first + j.block_rows;
+    if (end > j.rows) end = j.rows;
+    int col = (int)threadIdx.x * HIL_WIDE, n = col < j.cols ? HIL_WIDE : 0;
+    auto fetch = [&](int64_t row) {
+        uint4 *to = mine + (row - first) % DEPTH * 3 * blockDim.x;
+        if (row < end && n) {
+            int64_t at = row * j.cols + col;
+            __pipeline_memcpy_async(to, (uint16_t *)j.x.data + at, 16);
+            __pipeline_memcpy_async(to + blockDim.x, (uint16_t *)j.dy.data + at, 16);
+            if (j.add) __pipeline_memcpy_async(to + 2 * blockDim.x, (uint16_t *)j.dx.data + at, 16);
+        }
+        __pipeline_commit();
+    };
+    auto arrived = [&](int64_t row, int which, float out[HIL_WIDE]) {
+        read_bf16(mine[((row - first) % DEPTH * 3 + which) * blockDim.x], out);
+    };
+    for (int i = 0; i < DEPTH; ++i) mine[i * 3 * blockDim.x] = mine[(i * 3 + 1) * blockDim.x] = {};
+    for (int i = 0; i < DEPTH - 1; ++i) fetch(first + i);
+    float w[HIL_WIDE] = {}, dw[HIL_WIDE] = {}, db[HIL_WIDE] = {};
+    if (n) read_vector(j.weight.data, col, w);
+    const float *saved = j.saved + (CENTERED ? 2 * first : first);
+    float mean = CENTERED ? saved[0] : 0, scale = saved[CENTERED];
+    for (int64_t row = first; row < end; ++row) {
+        fetch(row + DEPTH - 1);
+        if (row + 1 < end) saved += CENTERED ? 2 : 1;
+        float next_mean = CENTERED ? saved[0] : 0, next_scale = saved[CENTERED];
+        __pipeline_wait_prior(DEPTH - 1);
+        float x[HIL_WIDE], dy[HIL_WIDE], plain = 0, along = 0;
+        arrived(row, 0, x);
+        arrived(row, 1, dy);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) {
+            x[i] = (x[i] - mean) * scale;
+            dw[i] = fmaf(dy[i], x[i], dw[i]);
+            if (CENTERED) db[i] += dy[i];
+            dy[i] *= w[i];
+            if (CENTERED) plain += dy[i];
+            along = fmaf(dy[i], x[i], along);
+        }
+        if (j.dx.data) {
+            float2 sums = block_sums({plain, along}, shared[(row - first) % 2]);
+            plain = sums.x / (float)j.cols, along = sums.y / (float)j.cols;
+            float held[HIL_WIDE] = {};
+            if (j.add) arrived(row, 2, held);
+#pragma unroll
+            for (int i = 0; i < HIL_WIDE; ++i)
+                dy[i] = held[i] + scale * (dy[i] - plain - x[i] * along);
+            if (n) hil_wide_store({j.dx.data, HIL_BF16}, row * j.cols + col, HIL_WIDE, dy);
+        }
+        mean = next_mean, scale = next_scale;
+    }
+    int64_t at = blockIdx.x * j.cols + col;
+    if (j.dweight && n) hil_wide_store({j.dweight, HIL_F32}, at, HIL_WIDE, dw);
+    if (CENTERED && j.dbias && n) hil_wide_store({j.dbias, HIL_F32}, at, HIL_WIDE, db);
+}
+
+/* Rows of bf16 in pieces of 16 bytes, none of which is missing or cut. */
+static bool is_bf16(const hil_view &x)
+{
+    return !x.data || (x.dtype == HIL_BF16 && (uintptr_t)x.data % 16 == 0);
+}
+
+static bool is_vector(const hil_view &x)
+{
+    return !x.data || (x.dtype == HIL_F32 && (uintptr_t)x.data % 16 == 0);
+}
+
+static bool is_plain(const norm_job &j)
+{
+    return is_bf16(j.x) && is_bf16(j.y) && is_bf16(j.dy) && is_bf16(j.dx) && is_vector(j.weight) &&
+           is_vector(j.bias) && j.cols % HIL_WIDE == 0 && j.cols > 32 * HIL_WIDE &&
+           j.cols <= BLOCK_MOST * HIL_WIDE;
+}
+
+/* As deep as 96 KiB of shared memory allow. */
+template <bool CENTERED> static void launch_bf16(const norm_job &j, cudaStream_t stream)
+{
+    unsigned blocks = hil_blocks(j.rows, j.block_rows);
+    int threads = team_of(j.cols).threads, deep = threads <= BLOCK_MOST / 2;
+    void (*kernel)(norm_job) =
+        deep ? differentiate_bf16<4, CENTERED> : differentiate_bf16<2, CENTERED>;
+    size_t shared = (size_t)(threads * (deep ? 4 : 2) * 3) * sizeof(uint4);
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    kernel<<<blocks, threads, shared, stream>>>(j);
+}
+
+static int64_t block_rows(int64_t rows, int64_t cols)
+{
+    team t = team_of(cols);
+    int64_t blocks = cols ? BLOCK_NUMBERS / cols : 0;
+    blocks = blocks < BLOCKS_LEAST ? BLOCKS_LEAST : blocks > BLOCKS_MOST ? BLOCKS_MOST : blocks;
+    int64_t each = (rows + blocks - 1) / blocks;
     return (each + t.rows - 1) / t.rows * t.rows;
 }
 
@@ -239,7 +424,7 @@ static hil_status infer(hil_op_call *call)
                         call->op->name, (long long)cols, BLOCK_MOST * RUNS * HIL_WIDE);
     if (call->params == 2) hil_scratch_add(&call->forward_scratch, 2 * cols, sizeof(float));
     call->backward_scratch = call->forward_scratch;
-    int64_t each = block_rows(rows, team_of(cols)), blocks = each ? (rows + each - 1) / each : 0;
+    int64_t each = block_rows(rows, cols), blocks = each ? (rows + each - 1) / each : 0;
     for (int i = 0; i < call->params; ++i)
         hil_scratch_add(&call->backward_scratch, blocks * cols, sizeof(float));
     return HIL_OK;
@@ -277,7 +462,16 @@ template <bool CENTERED> static void launch_forward(const norm_job &j, cudaStrea
     team t = team_of(j.cols), warps = {32, SMALL_THREADS / 32};
     unsigned blocks = hil_blocks(j.rows, t.rows), warp_blocks = hil_blocks(j.rows, warps.rows);
     int threads = t.threads * t.rows;
-    if (j.cols <= WARP_COLS)
+    bool plain = is_plain(j);
+    if (plain && j.cols <= 4 * WARP_COLS)
+        normalize_bf16<4, CENTERED><<<warp_blocks, SMALL_THREADS, 0, stream>>>(j);
+    else if (plain && j.cols <= 8 * WARP_COLS)
+        normalize_bf16<8, CENTERED><<<warp_blocks, SMALL_THREADS, 0, stream>>>(j);
+    else if (plain && j.cols <= 12 * WARP_COLS)
+        normalize_bf16<12, CENTERED><<<warp_blocks, SMALL_THREADS, 0, stream>>>(j);
+    else if (plain && j.cols <= 16 * WARP_COLS)
+        normalize_bf16<16, CENTERED><<<warp_blocks, SMALL_THREADS, 0, stream>>>(j);
+    else if (j.cols <= WARP_COLS)
         normalize<1, CENTERED, BLOCK_MOST><<<blocks, threads, 0, stream>>>(j, t);
     else if (j.cols <= 8 * WARP_COLS)
         normalize<8, CENTERED, 256><<<warp_blocks, SMALL_THREADS, 0, stream>>>(j, warps);
@@ -289,6 +483,10 @@ template <bool CENTERED> static void launch_forward(const norm_job &j, cudaStrea
 
 template <bool CENTERED> static void launch_backward(const norm_job &j, cudaStream_t stream)
 {
+    if (is_plain(j)) {
+        launch_bf16<CENTERED>(j, stream);
+        return;
+    }
     team t = team_of(j.cols);
     int threads = t.threads * t.rows;
     unsigned blocks = hil_blocks(j.rows, j.block_rows);
@@ -338,7 +536,7 @@ static hil_status backward(hil_op_call *call)
     j.dy = hil_view_of(&call->dout[0]);
     j.dx = hil_view_of(&call->din[0]);
     j.add = call->din_add[0];
-    j.block_rows = block_rows(j.rows, team_of(j.cols));
+    j.block_rows = block_rows(j.rows, j.cols);
     int64_t blocks = j.block_rows ? (j.rows + j.block_rows - 1) / j.block_rows : 0;
     size_t at = 0;
     if (call->params == 2) hil_scratch_add(&at, 2 * j.cols, sizeof(float));

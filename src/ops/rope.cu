@@ -3,6 +3,8 @@
 
 #define THREADS 256
 #define HALF_MOST 128
+#define SMALL_PARTS (2 << 20) /* fewer parts of heads are spread over more blocks */
+#define ITEMS 4               /* parts of heads that a thread has on their way at once */
 
 /* Numbers of a whole block of positions, with the frequencies by value: they lie on the host. */
 typedef struct rotation {
@@ -19,48 +21,60 @@ typedef struct rotation {
 
 /* A thread's part of a head: HIL_WIDE numbers of each half, on their way. */
 typedef struct pairs {
-    int row, k, n;
-    int64_t low_at, high_at;
     hil_wide low, high;
 } pairs;
 
-static __device__ inline pairs load_pairs(const rotation &r, int64_t first, int i)
+/* Where part i of a block lies: numbers [k, k + n) of a head of the block's row. */
+typedef struct place {
+    int row, k, n;
+    int64_t at;
+} place;
+
+static __device__ inline place find_place(const rotation &r, int64_t first, int i)
 {
-    int head = i / r.runs;
-    pairs p = {.row = head / r.heads, .k = i % r.runs * HIL_WIDE};
-    p.n = hil_wide_count(r.half - p.k);
-    p.low_at = (first * r.heads + head) * 2 * r.half + p.k;
-    p.high_at = p.low_at + r.half;
-    p.low = hil_wide_load(r.from, p.low_at, p.n);
-    p.high = hil_wide_load(r.from, p.high_at, p.n);
-    return p;
+    int head = i / r.runs, k = i % r.runs * HIL_WIDE;
+    return {head / r.heads, k, hil_wide_count(r.half - k),
+            (first * r.heads + head) * 2 * r.half + k};
 }
 
-static __device__ inline void rotate_pairs(const rotation &r, const pairs &p, const float *angle)
+static __device__ inline void rotate_pairs(const rotation &r, hil_view to, hil_dtype dtype,
+                                           const place &at, const pairs &p, const float *angle)
 {
     float a[HIL_WIDE], b[HIL_WIDE], low[HIL_WIDE], high[HIL_WIDE];
-    hil_wide_read(p.low, r.from.dtype, a);
-    hil_wide_read(p.high, r.from.dtype, b);
-    const float *cosine = angle + 2 * p.row * r.half + p.k, *sine = cosine + r.half;
+    hil_wide_read(p.low, dtype, a);
+    hil_wide_read(p.high, dtype, b);
+    const float *cosine = angle + 2 * at.row * r.half + at.k, *sine = cosine + r.half;
 #pragma unroll
     for (int j = 0; j < HIL_WIDE; ++j) {
-        float c = j < p.n ? cosine[j] : 0, s = j < p.n ? sine[j] : 0;
+        float c = j < at.n ? cosine[j] : 0, s = j < at.n ? sine[j] : 0;
         low[j] = a[j] * c - b[j] * s;
         high[j] = b[j] * c + a[j] * s;
     }
-    hil_wide_write(r.to, p.low_at, p.n, low, r.add);
-    hil_wide_write(r.to, p.high_at, p.n, high, r.add);
+    hil_wide_write(to, at.at, at.n, low, r.add);
+    hil_wide_write(to, at.at + r.half, at.n, high, r.add);
 }
 
-/* The first numbers are on their way while the angles are made. */
+/* The first numbers are on their way while the angles are made. HALF: they are known to be bf16. */
+template <bool HALF>
 static __global__ void __launch_bounds__(THREADS) rotate(const __grid_constant__ rotation r)
 {
     extern __shared__ float angle[]; /* (group, 2, half) */
+    const hil_view from = {r.from.data, HALF ? HIL_BF16 : r.from.dtype};
+    const hil_view to = {r.to.data, HALF ? HIL_BF16 : r.to.dtype};
     int64_t first = (int64_t)blockIdx.x * r.group;
     int rows = r.rows - first < r.group ? (int)(r.rows - first) : r.group;
-    int count = rows * r.heads * r.runs, i = threadIdx.x;
-    pairs p = {};
-    if (i < count) p = load_pairs(r, first, i);
+    int count = rows * r.heads * r.runs;
+    pairs p[ITEMS];
+    auto load = [&](int begin) {
+#pragma unroll
+        for (int k = 0; k < ITEMS; ++k)
+            if (begin + k * THREADS < count) {
+                place at = find_place(r, first, begin + k * THREADS);
+                p[k].low = hil_wide_load(from, at.at, at.n);
+                p[k].high = hil_wide_load(from, at.at + r.half, at.n);
+            }
+    };
+    load(threadIdx.x);
     for (int at = threadIdx.x; at < rows * r.half; at += THREADS) {
         int row = at / r.half, k = at % r.half;
         float sine, cosine;
@@ -69,12 +83,12 @@ static __global__ void __launch_bounds__(THREADS) rotate(const __grid_constant__
         angle[(2 * row + 1) * r.half + k] = sine * r.sign;
     }
     __syncthreads();
-    while (i < count) {
-        pairs next = {};
-        if (i + THREADS < count) next = load_pairs(r, first, i + THREADS);
-        rotate_pairs(r, p, angle);
-        p = next;
-        i += THREADS;
+    for (int i = threadIdx.x; i < count; i += ITEMS * THREADS) {
+        if (i >= ITEMS * THREADS) load(i);
+#pragma unroll
+        for (int k = 0; k < ITEMS; ++k)
+            if (i + k * THREADS < count)
+                rotate_pairs(r, to, from.dtype, find_place(r, first, i + k * THREADS), p[k], angle);
     }
 }
 
@@ -93,11 +107,14 @@ static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil
                   .add = sign < 0 && call->din_add[0]};
     if (r.rows * r.heads * r.half == 0) return HIL_OK;
     r.runs = (r.half + HIL_WIDE - 1) / HIL_WIDE;
-    r.group = 2 * THREADS / (r.heads * r.runs);
+    bool small = r.rows * r.heads * r.runs < SMALL_PARTS;
+    r.group = (small ? 2 : ITEMS) * THREADS / (r.heads * r.runs);
     if (r.group < 1) r.group = 1;
     for (int i = 0; i < r.half; ++i) r.frequency[i] = attr->frequency[i];
     size_t shared = (size_t)(r.group * 2 * r.half) * sizeof(float);
-    rotate<<<hil_blocks(r.rows, r.group), THREADS, shared, hil_cuda_of(call->device)->stream>>>(r);
+    void (*kernel)(rotation) =
+        from->dtype == HIL_BF16 && to->dtype == HIL_BF16 ? rotate<true> : rotate<false>;
+    kernel<<<hil_blocks(r.rows, r.group), THREADS, shared, hil_cuda_of(call->device)->stream>>>(r);
     return hil_cuda_launched(call->device, "rope");
 }
 

@@ -138,6 +138,9 @@ int main(void)
     check_norms(70, 768);
     check_norms(1500, 2048);
     check_norms(33, 4096);
+    check_norms(300, 3072);
+    check_norms(700, 1000);
+    check_norms(20, 5120);
     check_norms(5, 12288);
     check_rope(19, 4, 64);
     check_rope(300, 32, 128);

@@ -2,10 +2,13 @@
 
    [Note: sums by id] Backward first orders positions by their id, and positions of the same id by
    themselves: the place of each is the number of positions that come before it, which is counted.
-   Then the rows of one id are added in that order, with no atomics. Scratch: the order (B * T). */
+   Many blocks count for the same position; their counts are whole numbers, whose sum does not
+   depend on an order. Then the rows of one id are added in that order. Scratch: the places of
+   positions, their order, and the ids in that order (3, B * T). */
 #include "ops/cuda_kernel.h"
 
 #define THREADS 256
+#define COUNTERS 8 /* blocks that count for the same positions */
 
 /* One tile of the table: rows [first, last). */
 typedef struct gather {
@@ -33,7 +36,8 @@ static __global__ void __launch_bounds__(THREADS) copy_rows(const gather g)
 
 static hil_status infer(hil_op_call *call)
 {
-    hil_scratch_add(&call->backward_scratch, hil_shape_count(&call->in[0].shape), sizeof(int32_t));
+    hil_scratch_add(&call->backward_scratch, 3 * hil_shape_count(&call->in[0].shape),
+                    sizeof(int32_t));
     return HIL_OK;
 }
 
@@ -84,16 +88,16 @@ static __device__ inline int32_t count_before(const int4 *ids, int32_t id, bool 
     return before;
 }
 
-/* order[number of positions before r] = r. */
+/* place[r] += the number of positions before r in every COUNTERS-th tile. */
 static __global__ void __launch_bounds__(THREADS)
-    order_positions(int32_t *order, const int32_t *ids, int64_t count)
+    count_positions(int32_t *place, const int32_t *ids, int64_t count)
 {
     __shared__ int4 tile[THREADS / 4];
     int32_t *other = (int32_t *)tile;
     int64_t own = blockIdx.x; /* the tile in which positions are compared as well */
     int64_t r = own * THREADS + threadIdx.x;
     int32_t id = r < count ? ids[r] : 0, before = 0;
-    for (int64_t t = 0; t * THREADS < count; ++t) {
+    for (int64_t t = blockIdx.y; t * THREADS < count; t += COUNTERS) {
         int64_t at = t * THREADS + threadIdx.x;
         __syncthreads();
         other[threadIdx.x] = at < count ? ids[at] : INT32_MAX;
@@ -101,25 +105,53 @@ static __global__ void __launch_bounds__(THREADS)
         before += count_before(tile, id, t < own);
         for (int i = 0; t == own && i < (int)threadIdx.x; ++i) before += other[i] == id;
     }
-    if (r < count) order[before] = (int32_t)r;
+    if (r < count) atomicAdd(&place[r], before);
 }
 
-/* A block adds the rows of the id whose first place in the order is the block's. */
+/* Positions by place; `sorted` are their ids. */
+typedef struct ordering {
+    int32_t *place, *order, *sorted;
+} ordering;
+
 static __global__ void __launch_bounds__(THREADS)
-    add_rows(float *sum, const int32_t *order, const hil_view dy, const gather g)
+    order_positions(const ordering o, const int32_t *ids, int64_t count)
 {
-    int64_t place = blockIdx.x;
-    int32_t id = g.ids[order[place]];
-    if (id < g.first || id >= g.last) return;
-    if (place > 0 && g.ids[order[place - 1]] == id) return;
-    int64_t end = place + 1, after = g.count; /* ids ascend: the first place of another one */
+    int64_t r = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (r >= count) return;
+    o.order[o.place[r]] = (int32_t)r;
+    o.sorted[o.place[r]] = ids[r];
+}
+
+/* The first place behind `place` that has another id: ids ascend. Most have few places. */
+static __device__ inline int64_t find_end(const int32_t *sorted, int64_t place, int64_t count)
+{
+    int64_t end = place + 1, after = place + 1, step = 1;
+    int32_t id = sorted[place];
+    while (after < count && sorted[after] == id) {
+        end = after + 1;
+        after += step;
+        step *= 2;
+    }
+    if (after > count) after = count;
     while (end < after) {
         int64_t middle = (end + after) / 2;
-        if (g.ids[order[middle]] == id)
+        if (sorted[middle] == id)
             end = middle + 1;
         else
             after = middle;
     }
+    return end;
+}
+
+/* A block adds the rows of the id whose first place in the order is the block's. */
+static __global__ void __launch_bounds__(THREADS)
+    add_rows(float *sum, const ordering o, const hil_view dy, const gather g)
+{
+    int64_t place = blockIdx.x;
+    int32_t id = o.sorted[place];
+    if (id < g.first || id >= g.last) return;
+    if (place > 0 && o.sorted[place - 1] == id) return;
+    int64_t end = find_end(o.sorted, place, g.count);
     for (int64_t col = threadIdx.x * HIL_WIDE; col < g.cols; col += THREADS * HIL_WIDE) {
         int n = hil_wide_count(g.cols - col);
         hil_view to = {sum, HIL_F32};
@@ -129,7 +161,7 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll 8
         for (int64_t i = place; i < end; ++i) {
             float x[HIL_WIDE];
-            hil_wide_read(hil_wide_load(dy, order[i] * g.cols + col, n), dy.dtype, x);
+            hil_wide_read(hil_wide_load(dy, o.order[i] * g.cols + col, n), dy.dtype, x);
 #pragma unroll
             for (int k = 0; k < HIL_WIDE; ++k) total[k] += x[k];
         }
@@ -141,11 +173,16 @@ static hil_status backward(hil_op_call *call)
 {
     if (!call->param[0].trainable) return HIL_OK;
     gather g = describe(call);
-    int32_t *order = (int32_t *)call->scratch;
+    int32_t *place = (int32_t *)call->scratch;
+    ordering o = {place, place + g.count, place + 2 * g.count};
     cudaStream_t stream = hil_cuda_of(call->device)->stream;
     if (g.count) {
-        order_positions<<<hil_blocks(g.count, THREADS), THREADS, 0, stream>>>(order, g.ids,
-                                                                              g.count);
+        unsigned tiles = hil_blocks(g.count, THREADS);
+        HIL_TRY(hil_cuda_check(call->device,
+                               cudaMemsetAsync(place, 0, (size_t)g.count * sizeof *place, stream),
+                               "clear counts"));
+        count_positions<<<dim3(tiles, COUNTERS), THREADS, 0, stream>>>(place, g.ids, g.count);
+        order_positions<<<tiles, THREADS, 0, stream>>>(o, g.ids, g.count);
         HIL_TRY(hil_cuda_launched(call->device, "embedding backward"));
     }
     for (int64_t tile = 0; tile < hil_op_tiles(&call->param[0]); ++tile) {
@@ -153,8 +190,8 @@ static hil_status backward(hil_op_call *call)
         choose_tile(&g, &call->param[0], tile);
         HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum));
         if (g.count)
-            add_rows<<<(unsigned)g.count, THREADS, 0, stream>>>(sum, order,
-                                                                hil_view_of(&call->dout[0]), g);
+            add_rows<<<(unsigned)g.count, THREADS, 0, stream>>>(sum, o, hil_view_of(&call->dout[0]),
+                                                                g);
         call->source->gradient_end(call->owner, 0, tile);
         HIL_TRY(hil_cuda_launched(call->device, "embedding backward"));
     }

@@ -104,6 +104,8 @@ int main(void)
     check_head(2, 24, 500, 64, 0);
     check_head(1, 60, 777, 32, 256);
     check_head(2, 150, 3001, 48, 1000);
+    check_head(1, 30, 20003, 32, 0);
+    check_head(1, 20, 70001, 16, 0);
     check_fault();
     gpu_end();
     return 0;

@@ -118,21 +118,54 @@ static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, cons
     return CUBLAS_STATUS_SUCCESS;
 }
 
+#define CHOICES 8
+#define WAVES 7        /* of blocks over all multiprocessors */
+#define SHORT_SUM 6144 /* products of a sum */
+
+static bool is_small_tile(const cublasLtMatmulAlgo_t *algorithm)
+{
+    uint32_t tile = 0, parts = 0;
+    size_t written;
+    if (cublasLtMatmulAlgoConfigGetAttribute(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID, &tile,
+                                             sizeof tile, &written) ||
+        cublasLtMatmulAlgoConfigGetAttribute(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts,
+                                             sizeof parts, &written))
+        return false;
+    return parts == 1 &&
+           (tile == CUBLASLT_MATMUL_TILE_128x128 || tile == CUBLASLT_MATMUL_TILE_128x160 ||
+            tile == CUBLASLT_MATMUL_TILE_160x128 || tile == CUBLASLT_MATMUL_TILE_168x128 ||
+            tile == CUBLASLT_MATMUL_TILE_176x128);
+}
+
+/* See [Note: algorithms by rule]. */
+static int pick(const hil_device *device, const key *k,
+                const cublasLtMatmulHeuristicResult_t *found, int count)
+{
+    int major = 0;
+    if (k->k > SHORT_SUM) return 0;
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, hil_cuda_of(device)->index);
+    for (int i = 0; i < count && major == 9; ++i)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].wavesCount >= WAVES &&
+            is_small_tile(&found[i].algo))
+            return i;
+    return 0;
+}
+
 static cublasStatus_t choose(const hil_device *device, plan *p)
 {
     cublasLtMatmulPreference_t preference;
     cublasStatus_t bad = cublasLtMatmulPreferenceCreate(&preference);
     if (bad) return bad;
     bad = set_preference(preference, &p->key);
-    cublasLtMatmulHeuristicResult_t found;
+    cublasLtMatmulHeuristicResult_t found[CHOICES];
     int count = 0;
     if (!bad)
         bad = cublasLtMatmulAlgoGetHeuristic(hil_cuda_of(device)->blas, p->operation, p->first,
-                                             p->second, p->result, p->result, preference, 1, &found,
-                                             &count);
+                                             p->second, p->result, p->result, preference, CHOICES,
+                                             found, &count);
     cublasLtMatmulPreferenceDestroy(preference);
     if (!bad && count == 0) bad = CUBLAS_STATUS_NOT_SUPPORTED;
-    if (!bad) p->algorithm = found.algo;
+    if (!bad) p->algorithm = found[pick(device, &p->key, found, count)].algo;
     return bad;
 }
 
@@ -179,7 +212,7 @@ static hil_status run_empty(hil_device *device, const hil_cuda_matmul *m)
 hil_status hil_cuda_matmul_run(hil_device *device, const hil_cuda_matmul *m)
 {
     if (m->m == 0 || m->n == 0 || m->k == 0) return run_empty(device, m);
-    plan *p;
+    plan *p = NULL;
     HIL_TRY(find_plan(device, m, &p));
     if (m->bias)
         HIL_TRY(hil_cublas_check(device,

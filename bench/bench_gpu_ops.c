@@ -210,6 +210,8 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
             call.din[i] = call.in[i];
             fill(&call.din[i], 0);
         }
+    /* What goes into a norm also goes around it: a gradient is there already. */
+    call.din_add[0] = call.op == &hil_op_rmsnorm || call.op == &hil_op_layernorm;
     size_t most =
         call.forward_scratch > call.backward_scratch ? call.forward_scratch : call.backward_scratch;
     call.scratch = device_memory(most);
@@ -222,6 +224,7 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
         seconds = measure(run_backward, &call);
         bytes = tensor_bytes(&call, true) + weights + (call.op == &hil_op_linear ? 4 * weights : 0);
         if (call.op == &hil_op_embedding) bytes += 4 * (double)hil_tensor_bytes(&call.out[0]);
+        if (call.din_add[0]) bytes += (double)hil_tensor_bytes(&call.din[0]);
         report(name, "backward", seconds, bytes, flops ? flops[1] : 0);
     }
     must(gpu->engine->finish(gpu));
@@ -249,13 +252,14 @@ static hil_op_call call_of(const hil_op *op, const hil_tensor *x)
     return (hil_op_call){.op = op, .compute = x->dtype, .ins = 1, .in = {*x}};
 }
 
-static void bench_linear(const char *name, const shape *s, int64_t n, int64_t k)
+static void bench_linear(const char *name, const shape *s, int64_t n, int64_t k, bool bias)
 {
     hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, k}}, NULL};
     hil_op_call call = call_of(&hil_op_linear, &x);
     double product = 2 * (double)(s->batch * s->length) * (double)n * (double)k;
-    call.params = 1;
+    call.params = bias ? 2 : 1;
     call.param[0] = (hil_op_param){.rows = n, .cols = k};
+    call.param[1] = (hil_op_param){.rows = 1, .cols = n};
     bench(name, call, (double[]){product, 2 * product});
 }
 
@@ -318,14 +322,44 @@ static void bench_head(const shape *s)
 static void bench_model(const shape *s)
 {
     printf("%s, %lld x %lld tokens, bf16\n", s->name, (long long)s->batch, (long long)s->length);
-    bench_linear("linear q", s, s->heads * s->dim, s->hidden);
-    bench_linear("linear k", s, s->groups * s->dim, s->hidden);
-    bench_linear("linear gate", s, s->inner, s->hidden);
-    bench_linear("linear down", s, s->hidden, s->inner);
+    bench_linear("linear q", s, s->heads * s->dim, s->hidden, false);
+    bench_linear("linear k", s, s->groups * s->dim, s->hidden, false);
+    bench_linear("linear gate", s, s->inner, s->hidden, false);
+    bench_linear("linear down", s, s->hidden, s->inner, false);
     bench_attention("attention", s, s->length, true);
     bench_attention("attention in tiles", s, s->length, false);
     bench_attention("attention, documents", s, 1024, false);
     bench_rows(s);
+    bench_head(s);
+}
+
+/* GPT-2: linear layers with bias, one for q, k and v. */
+static void bench_gpt(const shape *s)
+{
+    hil_norm_attr norm = {1e-5};
+    hil_gelu_attr gelu = {.tanh = true};
+    hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, s->hidden}}, NULL}, inner = x, qkv = x;
+    hil_tensor ids = {HIL_I32, {2, {s->batch, s->length}}, NULL};
+    inner.shape.dim[2] = s->inner, qkv.shape.dim[2] = 3 * s->hidden;
+    printf("%s, %lld x %lld tokens, bf16\n", s->name, (long long)s->batch, (long long)s->length);
+    bench_linear("linear qkv", s, 3 * s->hidden, s->hidden, true);
+    bench_linear("linear out", s, s->hidden, s->hidden, true);
+    bench_linear("linear up", s, s->inner, s->hidden, true);
+    bench_linear("linear down", s, s->hidden, s->inner, true);
+    bench_attention("attention", s, s->length, true);
+    hil_op_call call = call_of(&hil_op_layernorm, &x);
+    call.attr = &norm, call.params = 2;
+    call.param[0] = call.param[1] = (hil_op_param){.rows = 1, .cols = s->hidden};
+    bench("layernorm", call, NULL);
+    call = call_of(&hil_op_gelu, &inner), call.attr = &gelu;
+    bench("gelu", call, NULL);
+    call = call_of(&hil_op_split, &qkv), call.outs = 3;
+    bench("split", call, NULL);
+    call = call_of(&hil_op_add, &x), call.ins = 2, call.in[1] = x;
+    bench("add", call, NULL);
+    call = call_of(&hil_op_embedding, &ids), call.compute = HIL_BF16, call.params = 1;
+    call.param[0] = (hil_op_param){.rows = s->vocab, .cols = s->hidden};
+    bench("embedding", call, NULL);
     bench_head(s);
 }
 
@@ -368,6 +402,9 @@ static void bench_rules(void)
     must(gpu->engine->zero(gpu, HIL_STREAM_COMPUTE, u.lane,
                            (size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double)));
     report("squares", "", measure(run_square, &u), (double)count * 2, 0);
+    u.block.count = 1 << 22; /* a matrix of a layer */
+    report("squares of 4M", "", measure(run_square, &u), (double)u.block.count * 2, 0);
+    u.block.count = count;
     const double bytes[HIL_RULES] = {26, 18, 10 + 4 * 260.0 / 256};
     for (int i = 0; i < HIL_RULES; ++i) {
         u.rule = &hil_rules[i];
@@ -422,6 +459,7 @@ static void measure_limits(void)
 int main(int argc, char **argv)
 {
     static const shape shapes[] = {
+        {"125M", 32, 1024, 768, 12, 12, 64, 3072, 50257},
         {"1B", 8, 4096, 2048, 32, 8, 64, 8192, 128256},
         {"3B", 4, 4096, 3072, 24, 8, 128, 8192, 128256},
         {"8B", 4, 4096, 4096, 32, 8, 128, 14336, 128256},
@@ -441,7 +479,8 @@ int main(int argc, char **argv)
     must(hil_cuda_open(&gpu, 0));
     make_random();
     measure_limits();
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) bench_model(&shapes[i]);
+    bench_gpt(&shapes[0]);
+    for (size_t i = 1; i < sizeof shapes / sizeof *shapes; ++i) bench_model(&shapes[i]);
     if (!*only) bench_rules();
     gpu->engine->free(gpu, random_half);
     gpu->engine->free(gpu, random_float);

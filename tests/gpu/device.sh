@@ -1,6 +1,8 @@
+# shellcheck disable=SC2086,SC2154
 # device.sh - what tests of a device share: whole runs on it against runs on the CPU. Needs
 # cli/lib.sh, `device` (what --device gets), `exact` (1: the same bits as on the CPU), `steps`,
-# `parts` (percent of the memory that a run would use) and `kills` (seconds after the start).
+# `parts` (percent of the memory that a run would use), `kills` (seconds after the start) and
+# `limit` (options of runs that may use as much as they like).
 
 cat "$SOURCE"/src/cli/*.c >"$work/data.txt"
 mkdir -p "$work/swap"
@@ -52,16 +54,14 @@ same()
 check_placements()
 {
     local model=$1 dtype=$2 room peak part moved=0
-    train "$model" roomy --dtype "$dtype" --device "$device"
+    train "$model" roomy --dtype "$dtype" --device "$device" $limit
     peak=$(values roomy device_peak | sort -n | tail -n 1)
     for part in $parts; do
         for room in "--host-memory 64M" "--host-memory 3M --disk $work/swap"; do
-            # shellcheck disable=SC2086
-            "$HILBERT" plan --model "$work/$model.json" --seq 128 --batch 4 --micro-batch 2 \
+                    "$HILBERT" plan --model "$work/$model.json" --seq 128 --batch 4 --micro-batch 2 \
                 --dtype "$dtype" --device "$device" --device-memory $((peak * part / 100)) $room \
                 >"$work/plan" 2>&1 || { tail -n 1 "$work/plan"; continue; }
-            # shellcheck disable=SC2086
-            train "$model" tight --dtype "$dtype" --device "$device" \
+                    train "$model" tight --dtype "$dtype" --device "$device" \
                 --device-memory $((peak * part / 100)) $room
             same roomy tight
             [ "$(values tight device_peak | sort -n | tail -n 1)" -le $((peak * part / 100)) ] ||
@@ -80,7 +80,7 @@ check_resume()
         rm -rf "$work/killed"
         "$HILBERT" train --model "$work/$model.json" --data "$work/data.txt" --out "$work/killed" \
             --seq 128 --batch 4 --micro-batch 2 --steps "$steps" --schedule constant --lr 3e-3 \
-            --threads 2 --dtype "$dtype" --device "$device" --save-every 3 --quiet &
+            --threads 2 --dtype "$dtype" --device "$device" $limit --save-every 3 --quiet &
         local pid=$!
         sleep "$seconds"
         kill -9 "$pid" 2>/dev/null
@@ -88,7 +88,7 @@ check_resume()
         [ -d "$work/killed" ] || continue
         run 0 train --model "$work/$model.json" --data "$work/data.txt" --out "$work/killed" \
             --resume --seq 128 --batch 4 --micro-batch 2 --steps "$steps" --schedule constant --lr 3e-3 \
-            --threads 2 --dtype "$dtype" --device "$device" --save-every 3
+            --threads 2 --dtype "$dtype" --device "$device" $limit --save-every 3
         same roomy killed
     done
 }
@@ -105,13 +105,13 @@ loss()
 check_use()
 {
     local a b
-    a=$(loss roomy --device cpu) b=$(loss roomy --device "$device")
+    a=$(loss roomy --device cpu) b=$(loss roomy --device "$device" $limit)
     awk "BEGIN { d = $a - $b; exit !(d * d < 1e-8) }" || die "eval: $a on the CPU, $b on $device"
     run 0 generate --model "$work/roomy" --prompt "static int " --max-tokens 40 --temperature 0 \
         --device cpu
     cp "$work/out" "$work/greedy"
     run 0 generate --model "$work/roomy" --prompt "static int " --max-tokens 40 --temperature 0 \
-        --device "$device"
+        --device "$device" $limit
     cmp "$work/out" "$work/greedy" || die "generate: another text on $device"
 }
 

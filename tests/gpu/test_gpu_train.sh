@@ -2,7 +2,7 @@
 # wherever states live, after kill -9 and after --resume.
 set -u
 . "$TESTS/cli/lib.sh"
-device=cuda exact=0 steps=20 parts="80 60 45 35" kills="1 2 3"
+device=cuda exact=0 steps=20 parts="80 60 45 35" kills="1 2 3" limit=
 . "$TESTS/gpu/device.sh"
 "$HILBERT" plan --model "$work/gpt2.json" --device cuda >"$work/plan" 2>&1 || {
     grep -q 'there is no GPU here\|built without CUDA' "$work/plan" || die "$(cat "$work/plan")"

@@ -3,7 +3,7 @@
 # soak: --full
 set -u
 . "$TESTS/cli/lib.sh"
-device=threads exact=1 steps=6 parts="60 35" kills=0.7
+device=threads exact=1 steps=6 parts="60 35" kills=0.7 limit=
 [ "${1:-}" = --full ] && steps=20 parts="80 60 45 35" kills="0.5 1 2"
 . "$TESTS/gpu/device.sh"
 check_model llama bf16 0

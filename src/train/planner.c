@@ -455,6 +455,12 @@ static hil_status nothing_fits(const choice *c)
         share);
 }
 
+static hil_status try_groups(choice *c)
+{
+    if (c->outline->micros > 1 && c->zero > 1) HIL_TRY(try_group(c, c->outline->micros));
+    return try_group(c, 1);
+}
+
 static hil_status try_all(choice *c)
 {
     bool ok;
@@ -463,8 +469,11 @@ static hil_status try_all(choice *c)
     HIL_TRY(try_step(c, (candidate){1, HIL_DEVICE, LEVELS}, first, &ok));
     if (is_all_on_device(c)) return HIL_OK;
     c->visiting = c->planner->visiting;
-    if (c->outline->micros > 1 && c->zero > 1) HIL_TRY(try_group(c, c->outline->micros));
-    HIL_TRY(try_group(c, 1));
+    HIL_TRY(try_groups(c));
+    if (!c->found && c->visiting > 0) { /* guests take room that tensors may need */
+        c->visiting = 0;
+        HIL_TRY(try_groups(c));
+    }
     return c->found ? refine(c) : HIL_OK;
 }
 

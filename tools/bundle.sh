@@ -94,5 +94,6 @@ cp "$source"/bench/{README.md,gpu*.py,report.py} "$tree/bench"
 
 "$source/tools/bundle_check.sh" "$tree" || die "it would not run elsewhere"
 archive=$out/${tree##*/}.tar.xz
-XZ_OPT=${XZ_OPT:--6 -T0} tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cJf "$archive" "${tree##*/}"
+XZ_OPT=${XZ_OPT:--6 -T0} tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mode=a+rX,u+w \
+    -cJf "$archive" "${tree##*/}"
 echo "$archive: $(du -h "$archive" | cut -f 1), unpacked $(du -sh "$tree" | cut -f 1)"

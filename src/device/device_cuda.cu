@@ -102,12 +102,26 @@ static hil_status open_parts(hil_cuda *d)
     return HIL_OK;
 }
 
+static hil_status check_index(int index)
+{
+    int count = 0, driver = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess)
+        return hil_fail(HIL_ERR_INPUT,
+                        "NVIDIA's driver is one for CUDA %d.%d; hilbert needs one for CUDA %d or "
+                        "newer; update the driver, or use --device cpu",
+                        driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000);
+    if (error != cudaSuccess)
+        return hil_fail(HIL_ERR_INPUT, "cannot use NVIDIA's driver: %s", cudaGetErrorString(error));
+    if (index < 0 || index >= count)
+        return hil_fail(HIL_ERR_USAGE, "there is no GPU %d: the driver shows %d", index, count);
+    return HIL_OK;
+}
+
 hil_status hil_cuda_open(hil_device **out, int index)
 {
     *out = NULL;
-    int count = hil_cuda_count();
-    if (index < 0 || index >= count)
-        return hil_fail(HIL_ERR_USAGE, "there is no GPU %d: the driver shows %d", index, count);
+    HIL_TRY(check_index(index));
     hil_cuda *d;
     HIL_TRY(HIL_ALLOC(1, &d));
     d->index = index;

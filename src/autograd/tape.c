@@ -25,6 +25,7 @@ hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro 
     tape->micro = micro;
     tape->segment = segment;
     tape->differentiate = differentiate;
+    tape->again = false;
     tape->sites = 0;
     tape->wants = false;
     tape->loss = NULL;
@@ -196,6 +197,60 @@ static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **ou
     return HIL_OK;
 }
 
+static hil_status run_late(hil_tape *tape, hil_node *node);
+
+/* What is read now, or will be by backward, has to be there. */
+static hil_status make_input(hil_tape *tape, const hil_node *node, int i)
+{
+    hil_node *maker = node->in[i]->root->maker;
+    return maker ? run_late(tape, maker) : HIL_OK;
+}
+
+/* Gives results and what is saved their memory, and runs the operation. */
+static hil_status run_node(hil_tape *tape, hil_node *node, hil_op_call *call)
+{
+    for (int i = 0; i < node->ins; ++i) {
+        HIL_TRY(make_input(tape, node, i));
+        call->in[i].data = node->in[i]->tensor.data;
+    }
+    for (int i = 0; i < node->outs; ++i) {
+        hil_value *v = node->out[i];
+        HIL_TRY(give_memory(tape, &call->out[i]));
+        v->owned = call->out[i].data != NULL;
+        v->tensor.data = call->out[i].data;
+        if (v->maker) hil_tape_show(tape, v, v->tensor.data);
+        v->maker = NULL;
+    }
+    for (int i = 0; i < call->saveds; ++i) {
+        HIL_TRY(give_memory(tape, &call->saved[i]));
+        node->saved[i] = call->saved[i];
+        node->saveds = i + 1;
+    }
+    if (tape->context->mode == HIL_MODE_TRACE) {
+        for (int i = 0; i < node->params; ++i)
+            HIL_TRY(hil_store_declare_use(tape->context->store, node->param[i], tape->segment));
+        return HIL_OK;
+    }
+    HIL_TRY(run_forward(tape, call));
+    if (!node->wants) hil_node_drop_saved(tape, node);
+    return HIL_OK;
+}
+
+static hil_status run_late(hil_tape *tape, hil_node *node)
+{
+    hil_request request = {tape, node};
+    hil_op_call call;
+    hil_tape_prepare(&request, &call);
+    HIL_TRY(hil_op_infer(&call));
+    return run_node(tape, node, &call);
+}
+
+/* Whether it is enough to run the operation when its results are read; see [Note: again]. */
+static bool can_wait(const hil_tape *tape, const hil_op_call *call)
+{
+    return tape->again && !call->saveds && !call->op->keep_out;
+}
+
 hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **out)
 {
     hil_node *node;
@@ -204,33 +259,21 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
     hil_op_call call;
     hil_tape_prepare(&request, &call);
     HIL_TRY(hil_op_infer(&call));
+    bool waits = can_wait(tape, &call);
     for (int i = 0; i < node->outs; ++i) {
-        HIL_TRY(give_memory(tape, &call.out[i]));
-        hil_status status = new_value(tape, &call.out[i], &node->out[i]);
-        if (status != HIL_OK) {
-            hil_buffers_give(tape->context->buffers, call.out[i].data);
-            return status;
-        }
-        node->out[i]->owned = call.out[i].data != NULL;
+        call.out[i].data = NULL;
+        HIL_TRY(new_value(tape, &call.out[i], &node->out[i]));
         node->out[i]->wants = wants_gradient(node);
+        node->out[i]->maker = waits ? node : NULL;
         out[i] = node->out[i];
     }
     node->previous = tape->last;
     tape->last = node;
     if (node->wants) keep_for_backward(node);
     node->backward_scratch = call.backward_scratch;
-    for (int i = 0; i < call.saveds; ++i) {
-        HIL_TRY(give_memory(tape, &call.saved[i]));
-        node->saved[i] = call.saved[i];
-        node->saveds = i + 1;
-    }
-    if (tape->context->mode == HIL_MODE_TRACE) {
-        for (int i = 0; i < node->params; ++i)
-            HIL_TRY(hil_store_declare_use(tape->context->store, node->param[i], tape->segment));
-        return HIL_OK;
-    }
-    HIL_TRY(run_forward(tape, &call));
-    if (!node->wants) hil_node_drop_saved(tape, node);
+    if (!waits) return run_node(tape, node, &call);
+    for (int i = 0; i < node->ins && node->wants; ++i)
+        if (node->op->keep_in >> i & 1) HIL_TRY(make_input(tape, node, i));
     return HIL_OK;
 }
 

@@ -18,14 +18,15 @@ struct hil_value {
     hil_tensor tensor;
     hil_value *root; /* the value whose memory this one shows in another shape; itself otherwise */
     hil_gradient *gradient;
-    bool owned;         /* the tape gives the memory back */
-    bool kept;          /* backward reads it */
-    int readers;        /* operations whose backward has still to read it */
-    bool leaves;        /* the segment gives it out */
-    bool wants;         /* a gradient is wanted for it */
-    hil_value *next;    /* of the tape's values */
-    int boundary;       /* for inputs: which value of an earlier segment it is; -1 otherwise */
-    const int32_t *ids; /* of the batch's arrays: the same numbers where the host reads them */
+    bool owned;             /* the tape gives the memory back */
+    bool kept;              /* backward reads it */
+    int readers;            /* operations whose backward has still to read it */
+    bool leaves;            /* the segment gives it out */
+    bool wants;             /* a gradient is wanted for it */
+    hil_value *next;        /* of the tape's values */
+    int boundary;           /* for inputs: which value of an earlier segment it is; -1 otherwise */
+    const int32_t *ids;     /* of the batch's arrays: the same numbers where the host reads them */
+    struct hil_node *maker; /* has yet to run, and memory to be given; NULL: it is there */
 };
 
 typedef struct hil_node {
@@ -91,12 +92,16 @@ typedef struct hil_context {
     hil_status (*earlier)(hil_tape *tape, const char *segment, const char *name, hil_value **out);
 } hil_context;
 
+/* [Note: again] A tape that is made again for its backward runs an operation only when something
+   reads what it makes: nobody reads what the segment gives out, so a block's last product and
+   whatever else only leads there are not computed a second time. */
 struct hil_tape {
     hil_context *context;
     void *owner; /* the engine's */
     const hil_micro *micro;
     int segment;
     bool differentiate;
+    bool again; /* [Note: again]; set after hil_tape_begin */
     hil_arena arena;
     hil_value *values;
     hil_node *last;

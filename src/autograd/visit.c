@@ -154,6 +154,7 @@ static hil_status run_segment(hil_engine *e, const hil_micro *micro, const hil_v
     HIL_TRY(hil_tape_begin(tape, &e->context, micro, s, differentiate));
     tape->micro_index = (int)v->slot;
     tape->loss = loss;
+    tape->again = v->back && !is_last(e, s);
     hil_values in = {0};
     *out = (hil_values){0};
     if (s > 0) {

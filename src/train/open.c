@@ -11,6 +11,7 @@
 /* Shapes that a plan is made for where the caller names none: several micro-batches. */
 #define SEQUENCES 2
 #define LENGTH 128
+#define PINNED_ROOM ((size_t)64 << 20)
 
 static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
 {
@@ -39,13 +40,18 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
 }
 
 /* What the plan leaves of the host is room for what it did not foresee: tensors and sums of other
-   steps, and gradients of parameters that are used where they were not. */
-static void share_host(hil_planned *p)
+   steps, and gradients of parameters that are used where they were not. A device's copies want
+   memory that is pinned, all of it at once: there it is as much again as was foreseen, or some. */
+static void share_host(hil_planned *p, const hil_device *device)
 {
     uint64_t need[HIL_TIERS];
     hil_plan_needs(&p->plan, &p->outline, need);
     if (need[HIL_HOST] >= p->budget.host) return;
-    size_t third = (size_t)((p->budget.host - need[HIL_HOST]) / 3) / HIL_IO_ALIGN * HIL_IO_ALIGN;
+    size_t third = (size_t)((p->budget.host - need[HIL_HOST]) / 3);
+    size_t foreseen = p->plan.parked + p->plan.spilled;
+    size_t most = foreseen > PINNED_ROOM ? foreseen : PINNED_ROOM;
+    if (device && third > most) third = most;
+    third = third / HIL_IO_ALIGN * HIL_IO_ALIGN;
     p->plan.parked += third;
     p->plan.spilled += third;
 }
@@ -79,7 +85,7 @@ static hil_status open_store(hil_trainer *t, const hil_observer *observer)
 {
     hil_planned *p = &t->planned;
     HIL_TRY(check_limits(t));
-    share_host(p);
+    share_host(p, t->device);
     hil_tiers_options tiers = {.device_bytes = p->budget.device,
                                .host_bytes = p->budget.host,
                                .drives = p->drives,

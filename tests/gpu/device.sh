@@ -24,8 +24,8 @@ train()
     local model=$1 out=$2
     shift 2
     run 0 train --model "$work/$model.json" --data "$work/data.txt" --out "$work/$out" \
-        --overwrite --seq 128 --batch 4 --micro-batch 2 --steps "$steps" --schedule constant --lr 3e-3 \
-        --threads 2 "$@"
+        --overwrite --seq 128 --batch 4 --micro-batch 2 --steps "$steps" --schedule constant \
+        --lr 5e-4 --threads 2 "$@"
 }
 
 # values OUT KEY: that number of every step.
@@ -40,7 +40,7 @@ near()
     paste <(values "$1" loss) <(values "$2" loss) | awk -v most="$3" '
         { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d; ++n }
         END { printf "%d losses, %g apart at most\n", n, worst; exit !(n > 0 && worst <= most) }' ||
-        die "$1 and $2 are no nearer than that"
+        die "no nearer: $(values "$1" loss | tr '\n' ' ')and $(values "$2" loss | tr '\n' ' ')"
 }
 
 # same OUT OUT: two runs have the same bits.
@@ -58,7 +58,7 @@ check_placements()
     peak=$(values roomy device_peak | sort -n | tail -n 1)
     for part in $parts; do
         for room in "--host-memory 64M" "--host-memory 3M --disk $work/swap"; do
-                    "$HILBERT" plan --model "$work/$model.json" --seq 128 --batch 4 --micro-batch 2 \
+            "$HILBERT" plan --model "$work/$model.json" --seq 128 --batch 4 --micro-batch 2 \
                 --dtype "$dtype" --device "$device" --device-memory $((peak * part / 100)) $room \
                 >"$work/plan" 2>&1 || { tail -n 1 "$work/plan"; continue; }
                     train "$model" tight --dtype "$dtype" --device "$device" \
@@ -79,16 +79,16 @@ check_resume()
     for seconds in $kills; do
         rm -rf "$work/killed"
         "$HILBERT" train --model "$work/$model.json" --data "$work/data.txt" --out "$work/killed" \
-            --seq 128 --batch 4 --micro-batch 2 --steps "$steps" --schedule constant --lr 3e-3 \
-            --threads 2 --dtype "$dtype" --device "$device" $limit --save-every 3 --quiet &
+            --seq 128 --batch 4 --micro-batch 2 --steps "$steps" --schedule constant \
+            --lr 5e-4 --threads 2 --dtype "$dtype" --device "$device" $limit --save-every 3 --quiet &
         local pid=$!
         sleep "$seconds"
         kill -9 "$pid" 2>/dev/null
         wait "$pid" 2>/dev/null
         [ -d "$work/killed" ] || continue
         run 0 train --model "$work/$model.json" --data "$work/data.txt" --out "$work/killed" \
-            --resume --seq 128 --batch 4 --micro-batch 2 --steps "$steps" --schedule constant --lr 3e-3 \
-            --threads 2 --dtype "$dtype" --device "$device" $limit --save-every 3
+            --resume --seq 128 --batch 4 --micro-batch 2 --steps "$steps" --schedule constant \
+            --lr 5e-4 --threads 2 --dtype "$dtype" --device "$device" $limit --save-every 3
         same roomy killed
     done
 }

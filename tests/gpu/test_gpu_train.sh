@@ -12,5 +12,5 @@ device=cuda exact=0 steps=20 parts="80 60 45 35" kills="1 2 3" limit=
 cat "$work/plan"
 for model in llama gpt2; do
     check_model "$model" fp32 0.001
-    check_model "$model" bf16 0.05
+    check_model "$model" bf16 0.01
 done

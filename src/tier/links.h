@@ -2,7 +2,8 @@
    The same calls drive a rehearsal, where jobs take no memory and only a clock advances.
 
    Several jobs of a link that use the disk are in flight at once: one that needs what an earlier
-   one does (writes a page again, reads it back) says so in its fence, also on its own link. */
+   one does (writes a page again, reads it back) says so in its fence, also on its own link. So are
+   updates by a device and by the CPU. */
 #ifndef HIL_TIER_LINKS_H
 #define HIL_TIER_LINKS_H
 

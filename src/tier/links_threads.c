@@ -94,8 +94,13 @@ static bool uses_disk(hil_link link)
            link == HIL_LINK_WRITE;
 }
 
-/* Whether the next job of the link can start. What runs on the thread comes after all earlier jobs
-   of its link, unless the link uses the disk. */
+/* See links.h: the others run one after the other. */
+static bool runs_beside(hil_link link)
+{
+    return uses_disk(link) || link == HIL_LINK_UPDATE;
+}
+
+/* Whether the next job of the link can start. */
 static bool ready(const hil_worker *w)
 {
     const hil_links *links = w->links;
@@ -103,7 +108,7 @@ static bool ready(const hil_worker *w)
     if (queue->started == queue->submitted) return false;
     const hil_queued *next = hil_queue_at(queue, queue->started + 1);
     if (next->streams) return hil_fence_given(links, &next->job.after);
-    if (queue->started > queue->retired && !uses_disk(w->link)) return false;
+    if (queue->started > queue->retired && !runs_beside(w->link)) return false;
     return hil_links_retired(links, &next->job.after);
 }
 

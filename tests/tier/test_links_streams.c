@@ -64,6 +64,8 @@ static void open_world(world *w, unsigned delay, uint64_t seed)
         for (int t = HIL_DEVICE; t <= HIL_HOST; ++t)
             CHECK_OK(hil_tiers_take(&w->tiers, (hil_tier)t, BLOCK, "a block",
                                     (void **)&w->block[t][i].at));
+        CHECK_OK(w->device->engine->zero(w->device, HIL_STREAM_COMPUTE, w->block[HIL_DEVICE][i].at,
+                                         BLOCK));
         CHECK_OK(hil_tiers_pin(&w->tiers, w->block[HIL_HOST][i].at, BLOCK));
         block *disk = &w->block[HIL_DISK][i];
         CHECK_OK(hil_disk_take(w->tiers.disk, BLOCK, PAGE, &disk->extent, &disk->written));
@@ -347,18 +349,52 @@ static hil_status write_there(void *context, int64_t index)
 {
     const world *w = context;
     (void)index;
-    return hil_device_threads_call(w->device, HIL_STREAM_UPDATE, write_shared, &w->seen,
+    return hil_device_threads_call(w->device, HIL_STREAM_REDUCE, write_shared, &w->seen,
                                    sizeof w->seen);
 }
 
-/* On a link without disks what the CPU does comes after what was queued before, without a fence. */
+static hil_status note_run(void *context, int64_t index)
+{
+    (void)index;
+    sem_post(context);
+    return HIL_OK;
+}
+
+static hil_status pass_there(void *context, int64_t index)
+{
+    (void)index;
+    return hil_device_threads_call(context, HIL_STREAM_UPDATE, pass_gate, NULL, 0);
+}
+
+/* The CPU updates while the device does. */
+static void check_updates_beside(void)
+{
+    static world w;
+    sem_t ran;
+    open_world(&w, 0, 1);
+    CHECK(sem_init(&ran, 0, 0) == 0);
+    hil_fence fence = {0};
+    hil_job there = {
+        .link = HIL_LINK_UPDATE, .run = pass_there, .queues = true, .context = w.device};
+    hil_job here = {.link = HIL_LINK_UPDATE, .run = note_run, .context = &ran};
+    CHECK_OK(hil_links_submit(w.tiers.links, &there, &fence));
+    CHECK_OK(hil_links_submit(w.tiers.links, &here, &fence));
+    while (sem_wait(&ran) != 0) continue;
+    CHECK(!hil_links_over(w.tiers.links, &fence));
+    sem_post(&gate);
+    CHECK_OK(hil_links_wait(w.tiers.links, &fence, HIL_WAIT_UPDATE));
+    sem_destroy(&ran);
+    close_world(&w);
+}
+
+/* What the CPU exchanges comes after what was queued to be exchanged before, without a fence. */
 static void check_link_order(void)
 {
     static world w;
     open_world(&w, 0, 1);
     hil_fence fence = {0};
-    hil_job there = {.link = HIL_LINK_UPDATE, .run = write_there, .queues = true, .context = &w};
-    hil_job here = {.link = HIL_LINK_UPDATE, .run = read_shared, .context = &w, .index = 1};
+    hil_job there = {.link = HIL_LINK_REDUCE, .run = write_there, .queues = true, .context = &w};
+    hil_job here = {.link = HIL_LINK_REDUCE, .run = read_shared, .context = &w, .index = 1};
     CHECK_OK(hil_links_submit(w.tiers.links, &there, NULL));
     CHECK_OK(hil_links_submit(w.tiers.links, &here, &fence));
     CHECK_OK(hil_links_wait(w.tiers.links, &fence, HIL_WAIT_UPDATE));
@@ -467,6 +503,7 @@ int main(int argc, char **argv)
     check_ahead();
     check_contents();
     check_steady();
+    check_updates_beside();
     check_link_order();
     check_many_marks();
     check_failures();

@@ -46,22 +46,23 @@ static hil_status reduce(hil_device *device, hil_stream stream, const hil_tensor
     return add(hil_cuda_stream(device, stream), device, out, {(void *)parts, out->dtype}, ranks);
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    add_lanes(const double *lanes, const int64_t blocks, double *shared)
+static __global__ void __launch_bounds__(HIL_SQUARES) add_lanes(const double *lanes, double *shared)
 {
-    int64_t b = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (b >= blocks) return;
+    __shared__ double lane[HIL_SQUARES];
+    lane[threadIdx.x] = lanes[(int64_t)blockIdx.x * HIL_SQUARES + threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x) return;
     double sum = 0;
-    for (int i = 0; i < HIL_SQUARES; ++i) sum += lanes[b * HIL_SQUARES + i];
-    shared[b] = sum;
+#pragma unroll 16
+    for (int i = 0; i < HIL_SQUARES; ++i) sum += lane[i];
+    shared[blockIdx.x] = sum;
 }
 
 static hil_status squared(hil_device *device, hil_stream stream, const double *lanes,
                           int64_t blocks, double *shared)
 {
     if (blocks == 0) return HIL_OK;
-    add_lanes<<<hil_blocks(blocks, THREADS), THREADS, 0, hil_cuda_stream(device, stream)>>>(
-        lanes, blocks, shared);
+    add_lanes<<<(unsigned)blocks, HIL_SQUARES, 0, hil_cuda_stream(device, stream)>>>(lanes, shared);
     return hil_cuda_launched(device, "add squares");
 }
 

@@ -178,107 +178,32 @@ hil_status hil_cuda_update(hil_device *device, hil_stream stream, const hil_rule
     return hil_cuda_launched(device, rule->name);
 }
 
-#define RUN (HIL_SQUARES * HIL_WIDE) /* elements that the threads of a block load at once */
+static_assert(HIL_SQUARES == 32 * HIL_WIDE, "a warp has a block's lanes");
 
-/* A thread adds its lane of one block in order, as the CPU does. It loads HIL_WIDE neighbours,
-   which go to their lanes through shared memory. Blocks are those of the member, of which `b` has
-   the elements from `first` on. */
+/* A warp has one block of the member, of which `b` has the elements from `first` on; a thread has
+   HIL_WIDE neighbouring lanes and adds each of them in order, as the CPU does. */
 static __global__ void __launch_bounds__(THREADS)
     square(const hil_block b, const int64_t first, double *lanes, const int64_t blocks)
 {
-    __shared__ float4 shared[THREADS / HIL_SQUARES][RUN / 4];
-    float *run = (float *)shared[threadIdx.x / HIL_SQUARES];
-    int64_t block = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / HIL_SQUARES;
-    int mine = threadIdx.x % HIL_SQUARES;
-    bool exists = block < blocks;
+    int64_t block = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    if (block >= blocks) return;
     int64_t number = first / HIL_BLOCK + block;
-    int64_t at = number * HIL_BLOCK - first, end = exists ? at + HIL_BLOCK : 0;
+    int64_t at = number * HIL_BLOCK - first, end = at + HIL_BLOCK;
+    int mine = threadIdx.x % 32 * HIL_WIDE;
     if (at < 0) at = 0;
     if (end > b.count) end = b.count;
-    at += mine * HIL_WIDE;
-    double *lane = &lanes[number * HIL_SQUARES + mine], sum = exists ? *lane : 0;
-    for (int turn = 0; turn < HIL_BLOCK / RUN; ++turn, at += RUN) {
+    double *lane = &lanes[number * HIL_SQUARES + mine], sum[HIL_WIDE];
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) sum[i] = lane[i];
+#pragma unroll 4
+    for (at += mine; at < end; at += HIL_SQUARES) {
         float g[HIL_WIDE];
         sum_gradients(b, at, hil_wide_count(end - at), g); /* zeros beyond the end */
-        __syncwarp();
-        ((float4 *)run)[2 * mine] = make_float4(g[0], g[1], g[2], g[3]);
-        ((float4 *)run)[2 * mine + 1] = make_float4(g[4], g[5], g[6], g[7]);
-        __syncwarp();
 #pragma unroll
-        for (int i = 0; i < HIL_WIDE; ++i) {
-            double x = run[i * HIL_SQUARES + mine];
-            sum += x * x;
-        }
+        for (int i = 0; i < HIL_WIDE; ++i) sum[i] += (double)g[i] * (double)g[i];
     }
-    if (exists) *lane = sum;
-}
-
-#define STAGE 512     /* elements of each of the two blocks that threads of a GPU's block have */
-#define AHEAD 4       /* stages on their way */
-#define PRODUCERS 128 /* a thread for HIL_WIDE elements of a stage */
-#define SQUARERS (32 + PRODUCERS)
-
-/* The squares of a thread's numbers, to the lanes that add them; neighbours begin at different
-   banks. */
-static __device__ inline void store_squares(double *to, const hil_wide &raw, int thread)
-{
 #pragma unroll
-    for (int i = 0; i < HIL_WIDE / 2; ++i) {
-        int at = (i + thread / 2) % 4;
-        uint32_t word = at == 0   ? raw.word[0]
-                        : at == 1 ? raw.word[1]
-                        : at == 2 ? raw.word[2]
-                                  : raw.word[3];
-        double x = __uint_as_float(word << 16), y = __uint_as_float(word & 0xffff0000u);
-        ((double2 *)to)[at] = make_double2(x * x, y * y);
-    }
-}
-
-/* [Note: squares of bf16] Sums in order are chains of additions, and a warp waits where its chain
-   does. So the first warp does nothing but add, for two blocks, and the others make the squares
-   that it adds next. */
-static __global__ void __launch_bounds__(SQUARERS)
-    square_bf16(const uint16_t *g, const int64_t count, const int64_t first, double *lanes)
-{
-    __shared__ double2 shared[2][2][STAGE / 2]; /* (stages, blocks, elements) */
-    bool adds = threadIdx.x < 32;
-    int thread = (int)threadIdx.x - 32; /* of those that make squares */
-    int half = adds ? (int)threadIdx.x / HIL_SQUARES : thread / (PRODUCERS / 2);
-    int mine = adds ? (int)threadIdx.x % HIL_SQUARES : thread % (PRODUCERS / 2) * HIL_WIDE;
-    int64_t block = first / HIL_BLOCK + blockIdx.x * 2, last = (first + count - 1) / HIL_BLOCK;
-    int64_t begin = (block + half) * HIL_BLOCK - first, end = begin + HIL_BLOCK;
-    int64_t most = block < last ? HIL_BLOCK : count; /* of both blocks; zeros follow the end */
-    if (begin < 0) begin = 0;
-    if (end > count) end = count;
-    if (most > HIL_BLOCK) most = HIL_BLOCK;
-    int stages = (int)((most + STAGE - 1) / STAGE);
-    auto load = [&](int stage) {
-        int64_t from = begin + (int64_t)stage * STAGE + mine;
-        return hil_wide_load({(void *)(uintptr_t)g, HIL_BF16}, from, hil_wide_count(end - from));
-    };
-    bool exists = begin < end;
-    double *lane = &lanes[(block + half) * HIL_SQUARES + mine], sum = adds && exists ? *lane : 0;
-    hil_wide raw[AHEAD];
-#pragma unroll
-    for (int i = 0; i < AHEAD && !adds; ++i) raw[i] = load(i);
-    for (int now = 0; now <= stages; now += AHEAD) {
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
-            int stage = now + i;
-            if (!adds && stage < stages) {
-                double *to = (double *)shared[stage % 2][half] + mine;
-                store_squares(to, raw[i], thread);
-                raw[i] = load(stage + AHEAD);
-            }
-            if (adds && stage > 0 && stage <= stages) {
-                const double *from = (const double *)shared[(stage - 1) % 2][half] + mine;
-#pragma unroll
-                for (int k = 0; k < STAGE / HIL_SQUARES; ++k) sum += from[k * HIL_SQUARES];
-            }
-            __syncthreads();
-        }
-    }
-    if (adds && exists) *lane = sum;
+    for (int i = 0; i < HIL_WIDE; ++i) lane[i] = sum[i];
 }
 
 hil_status hil_cuda_square(hil_device *device, hil_stream stream, const hil_block *block,
@@ -287,11 +212,6 @@ hil_status hil_cuda_square(hil_device *device, hil_stream stream, const hil_bloc
     if (block->count == 0 || block->gradients == 0) return HIL_OK;
     cudaStream_t on = hil_cuda_stream(device, stream);
     int64_t blocks = (first + block->count - 1) / HIL_BLOCK - first / HIL_BLOCK + 1;
-    if (block->dtype == HIL_BF16 && block->gradients == 1)
-        square_bf16<<<hil_blocks(blocks, 2), SQUARERS, 0, on>>>(
-            (const uint16_t *)block->gradient[0], block->count, first, lanes);
-    else
-        square<<<hil_blocks(blocks * HIL_SQUARES, THREADS), THREADS, 0, on>>>(*block, first, lanes,
-                                                                              blocks);
+    square<<<hil_blocks(blocks, WARPS), THREADS, 0, on>>>(*block, first, lanes, blocks);
     return hil_cuda_launched(device, "square gradients");
 }

@@ -91,7 +91,7 @@ typedef struct hil_block {
 /* Adds the squares of the block's summed gradient to lanes: element i to lane i modulo HIL_SQUARES.
    Pieces of a block that follow each other, all but the last of whole groups of HIL_CODEC_GROUP,
    give the same bits as the whole block. The store moves bytes and is lent its arithmetic. */
-#define HIL_SQUARES 16
+#define HIL_SQUARES 256
 typedef void hil_square_fn(const hil_block *block, double lane[HIL_SQUARES]);
 
 /* The same arithmetic on a device, with the same bits; queued. All memory is the device's but for

@@ -49,11 +49,12 @@ static hil_status parse_index(const char *name, int rank, int count, int *out)
 static hil_status open_named(const hil_device_choice *choice, const char *name, int rank,
                              hil_device **out)
 {
-    int index, count = hil_cuda_visible();
+    int index;
     if (strcmp(name, "cpu") == 0) return HIL_OK;
     if (strcmp(name, "threads") == 0) return open_threads(out);
     if (strncmp(name, "cuda", 4) != 0)
         return hil_fail(HIL_ERR_USAGE, "--device %s: expected auto, cpu, cuda or cuda:N", name);
+    int count = hil_cuda_visible();
     HIL_TRY(parse_index(name, rank, count, &index));
     if (count == 0)
         return hil_fail(HIL_ERR_INPUT,

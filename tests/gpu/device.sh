@@ -61,7 +61,7 @@ check_placements()
             "$HILBERT" plan --model "$work/$model.json" --seq 128 --batch 4 --micro-batch 2 \
                 --dtype "$dtype" --device "$device" --device-memory $((peak * part / 100)) $room \
                 >"$work/plan" 2>&1 || { tail -n 1 "$work/plan"; continue; }
-                    train "$model" tight --dtype "$dtype" --device "$device" \
+            train "$model" tight --dtype "$dtype" --device "$device" \
                 --device-memory $((peak * part / 100)) $room
             same roomy tight
             [ "$(values tight device_peak | sort -n | tail -n 1)" -le $((peak * part / 100)) ] ||

@@ -1,0 +1,39 @@
+# shellcheck disable=SC2086
+# --device: what there is, what there is not, and why.
+set -u
+. "$TESTS/cli/lib.sh"
+cat >"$work/config.json" <<END
+{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 300, "n_positions": 32,
+ "n_embd": 16, "n_layer": 1, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0}
+END
+plan="plan --model $work/config.json --seq 32 --threads 1"
+
+# Tests see no GPU: auto is the CPU.
+run 0 $plan
+cp "$work/out" "$work/auto"
+run 0 $plan --device cpu
+cmp "$work/auto" "$work/out" || die "auto is not the CPU where there is no GPU"
+for name in gpu cuda: cuda:x cuda:-1 cuda1 CUDA; do
+    fails 2 "--device $name: expected auto, cpu, cuda or cuda:N" $plan --device $name
+done
+for command in "$plan" "probe" "train --model $work/config.json --data $TESTS/cli/lib.sh --out $work/o"; do
+    fails 1 "there is no GPU here" $command --device cuda
+done
+fails 1 "there is no GPU here" $plan --device cuda:3
+
+# A driver that shows a GPU, and a program without the module, or beside one that is none.
+mkdir "$work/driver" "$work/bin"
+echo 'int cuInit(unsigned f) { return f; } int cuDeviceGetCount(int *n) { *n = 1; return 0; }' |
+    "$CC" -shared -fPIC -x c - -o "$work/driver/libcuda.so.1" || exit 77
+cp "$HILBERT" "$work/bin/hilbert"
+HILBERT=$work/bin/hilbert
+export LD_LIBRARY_PATH="$work/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+fails 1 "this hilbert was built without CUDA" $plan --device cuda
+run 0 $plan
+grep -q "the GPU is not used: this hilbert was built without CUDA" "$work/err" ||
+    die "auto does not say why it takes the CPU: $(cat "$work/err")"
+grep -q "GPU" "$work/out" && die "a plan for a GPU that is not used"
+echo 'int nothing;' | "$CC" -shared -fPIC -x c - -o "$work/bin/hilbert_cuda.so"
+run 1 $plan --device cuda
+grep -q "cannot find lib\|is not hilbert's module for GPUs" "$work/err" ||
+    die "a module that is none: $(cat "$work/err")"

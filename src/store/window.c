@@ -164,10 +164,19 @@ void hil_window_settle(hil_store *store)
     while (store->leavers) give_first(store);
 }
 
+/* A sum that holds something crosses the bus twice when it leaves, a weight once: what is only
+   fetched ahead is not worth that. */
+static bool is_dear(const hil_store *store, int32_t entity)
+{
+    const hil_use *use = use_at(store, entity);
+    return store->plan->apart && use && use->summing;
+}
+
 /* Makes room by letting go what is used after `horizon`, the last first; before that what costs
    nothing to bring back. */
 static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, bool *made)
 {
+    bool ahead = horizon >= 0;
     *made = true;
     while (!hil_buffers_fits(store->window, bytes)) {
         if (store->leavers && horizon < 0) {
@@ -178,7 +187,7 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
         int64_t latest = horizon;
         for (size_t i = 0; i < store->here_count; ++i) {
             int32_t entity = store->here[i];
-            if (pins_of(store, entity)) continue;
+            if (pins_of(store, entity) || (ahead && is_dear(store, entity))) continue;
             int64_t next = next_use(store, entity);
             if (next > horizon && is_empty(store, entity)) next = HIL_NEVER;
             if (next < latest || next == horizon || (next == latest && entity < last)) continue;

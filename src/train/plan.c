@@ -102,22 +102,23 @@ static hil_status rehearse(void *context, hil_plan *plan)
     return hil_rehearse(context, plan);
 }
 
-/* A parameter's states cross the bus to the device and back, beside its weight for the forward:
-   what comes to the device is the most. */
+/* States that visit the device cross the bus beside the weights that the forward needs, while the
+   CPU updates the rest: the part with which both take as long. */
 static double visiting(const hil_planned *planned)
 {
     const hil_speeds *s = &planned->machine.speeds;
-    double elements = 0, bytes = 0;
+    double elements = 0, states = 0, weights = 0;
     for (size_t u = 0; u < planned->outline.units; ++u) {
         const hil_outline_unit *unit = &planned->unit[u];
         if (!unit->uses) continue;
         elements += (double)unit->elements;
-        for (int i = 0; i < HIL_UNIT_STATES; ++i) bytes += (double)hil_outline_bytes(unit, i);
-        bytes += (double)unit->bytes[HIL_WEIGHT];
+        weights += (double)unit->bytes[HIL_WEIGHT];
+        for (int i = 0; i < HIL_UNIT_STATES; ++i) states += (double)hil_outline_bytes(unit, i);
     }
-    if (planned->outline.ranks > 1 || !(s->update_device > 0) || !(bytes > 0)) return 0;
-    double device = s->to_device * elements / bytes;
-    return device / (device + s->update);
+    if (planned->outline.ranks > 1 || !(s->update_device > 0) || !(states > 0)) return 0;
+    double meanwhile = s->to_device / s->update * elements; /* bytes while the CPU updates all */
+    double part = (meanwhile - weights) / (meanwhile + states);
+    return part > 0 ? part : 0;
 }
 
 static hil_status choose(const hil_plan_request *r, hil_planned *out)

@@ -15,8 +15,9 @@
 #include <string.h>
 
 #define BUSY_COST 0.05
-#define GUESTS 4  /* chunks that visit the device at once: in, at work, out, and one to spare */
-#define LEVELS 16 /* shares of kept activations, from none to all */
+#define BUS_COST 0.01 /* of a bus, which takes little of a device's own memory */
+#define GUESTS 4      /* chunks that visit the device at once: in, at work, out, and one to spare */
+#define LEVELS 16     /* shares of kept activations, from none to all */
 
 /* What tensors need, once it was learned. */
 typedef struct lesson {
@@ -191,7 +192,7 @@ static double cost(const hil_plan *plan)
 {
     double busy = 0;
     for (int i = 0; i < HIL_LINKS; ++i) busy += plan->busy[i];
-    return plan->step_seconds + BUSY_COST * busy;
+    return plan->step_seconds + (plan->apart ? BUS_COST : BUSY_COST) * busy;
 }
 
 static void take_if_better(choice *c)

@@ -77,6 +77,12 @@ hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *com
     return HIL_OK;
 }
 
+bool hil_devices_expect_gpu(const hil_device_choice *choice)
+{
+    if (!choice->name || strcmp(choice->name, "auto") == 0) return hil_cuda_visible() > 0;
+    return strncmp(choice->name, "cuda", 4) == 0;
+}
+
 void hil_devices_close(hil_device *device)
 {
     if (device) device->engine->close(device);

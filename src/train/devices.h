@@ -12,6 +12,8 @@
    the CPU. */
 hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *comm,
                             const hil_observer *observer, hil_device **out);
+/* Whether opening it should give a GPU; nothing is loaded. */
+bool hil_devices_expect_gpu(const hil_device_choice *choice);
 /* NULL is fine. */
 void hil_devices_close(hil_device *device);
 /* What may be used where no budget is given: what was free, less what its libraries load later.

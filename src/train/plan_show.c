@@ -33,7 +33,9 @@ static hil_status open_model(show *s)
     HIL_TRY(hil_source_seq(&s->source, o->seq, &s->seq));
     HIL_TRY(hil_ranks_share(s->ranks, o->batch, &s->share));
     s->micro_batch = o->micro_batch;
-    if (!s->micro_batch) s->micro_batch = hil_source_micro_batch(&s->source, s->seq, s->share);
+    if (!s->micro_batch)
+        s->micro_batch = hil_source_micro_batch(&s->source, s->seq, s->share,
+                                                hil_devices_expect_gpu(&o->device));
     HIL_TRY(hil_model_build(&s->model, &s->source.config));
     HIL_TRY(hil_freeze(s->model->store, o->freeze, o->freeze_count));
     hil_store_options store = {.compute = s->dtype,

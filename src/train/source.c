@@ -15,6 +15,7 @@
 #define DEFAULT_SEQ 1024
 #define MICRO_TOKENS_LEAST 64
 #define MICRO_TOKENS_MOST 4096
+#define MICRO_TOKENS_GPU 8192 /* fewer leave a GPU idle between kernels */
 
 void hil_note(const hil_observer *observer, const char *format, ...)
 {
@@ -144,11 +145,12 @@ hil_status hil_source_seq(const hil_source *s, int64_t asked, int64_t *out)
     return HIL_OK;
 }
 
-int64_t hil_source_micro_batch(const hil_source *source, int64_t seq, int64_t batch)
+int64_t hil_source_micro_batch(const hil_source *source, int64_t seq, int64_t batch, bool gpu)
 {
     int64_t tokens = source->config.hidden;
     if (tokens < MICRO_TOKENS_LEAST) tokens = MICRO_TOKENS_LEAST;
     if (tokens > MICRO_TOKENS_MOST) tokens = MICRO_TOKENS_MOST;
+    if (gpu) tokens = MICRO_TOKENS_GPU;
     int64_t sequences = tokens / seq > 1 ? tokens / seq : 1;
     return sequences < batch ? sequences : batch;
 }

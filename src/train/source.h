@@ -34,7 +34,7 @@ hil_status hil_source_seq(const hil_source *source, int64_t asked, int64_t *out)
 
 /* Sequences of a micro-batch where the user names none: by rule, memory is never asked. As many
    tokens as two rows of a matrix hold keep products efficient; more would only take more memory. */
-int64_t hil_source_micro_batch(const hil_source *source, int64_t seq, int64_t batch);
+int64_t hil_source_micro_batch(const hil_source *source, int64_t seq, int64_t batch, bool gpu);
 
 /* The token stream of some files, cached in `cache`. */
 typedef struct hil_source_files {

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "format/checkpoint.h"
+#include "train/devices.h"
 #include "train/outline.h"
 #include "train/plan_print.h"
 #include "train/ranks.h"
@@ -319,7 +320,8 @@ static hil_status share_batch(job *j)
     HIL_TRY(hil_ranks_share(ranks, o->batch, &j->share));
     j->run.micro_batch = o->micro_batch;
     if (!o->micro_batch)
-        j->run.micro_batch = hil_source_micro_batch(&j->source, j->run.seq, j->share);
+        j->run.micro_batch = hil_source_micro_batch(&j->source, j->run.seq, j->share,
+                                                    hil_devices_expect_gpu(&o->device));
     if (ranks > 1 && o->micro_batch > j->share)
         return hil_fail(HIL_ERR_USAGE,
                         "--micro-batch %lld: of --batch %lld each of %d ranks computes %lld; use "

@@ -104,18 +104,27 @@ static hil_status open_store(hil_trainer *t, const hil_observer *observer)
     return hil_store_open(t->model->store, &opening);
 }
 
-/* What the plan leaves of the device is room for tensors of steps that it did not foresee. */
+/* What the plan leaves of the device is room for tensors of steps that it did not foresee; and with
+   memory of its own, for gradients of uses that nobody declared: see hil_home_open_late. */
+static size_t work_bytes(const hil_trainer *t)
+{
+    size_t rest = t->tiers.device_bytes - hil_region_used(t->tiers.device_region);
+    size_t work = t->planned.plan.work;
+    if (rest <= work) return work;
+    if (t->device) rest -= (rest - work) / 4;
+    rest = rest / HIL_IO_ALIGN * HIL_IO_ALIGN;
+    return rest > work ? rest : work;
+}
+
 static hil_status open_engine(hil_trainer *t)
 {
     const hil_plan *plan = &t->planned.plan;
-    size_t taken = hil_region_used(t->tiers.device_region);
-    size_t rest = (t->tiers.device_bytes - taken) / HIL_IO_ALIGN * HIL_IO_ALIGN;
     hil_engine_options engine = {.pool = t->pool,
                                  .compute = t->dtype,
                                  .group = plan->group,
                                  .segment = plan->segment,
                                  .tiers = &t->tiers,
-                                 .work = rest > plan->work ? rest : plan->work,
+                                 .work = work_bytes(t),
                                  .ring = hil_store_ring(t->model->store),
                                  .parked = plan->parked,
                                  .prefetch = plan->prefetch,

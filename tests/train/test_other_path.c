@@ -41,13 +41,14 @@ static hil_status head(hil_tape *t, void *layer, const hil_values *in, hil_value
     return hil_head_loss(t, x, n.table);
 }
 
-static void run(uint64_t device, uint64_t host, double loss[STEPS])
+static void run(const char *where, uint64_t device, uint64_t host, double loss[STEPS])
 {
     hil_model *model;
     hil_trainer *trainer;
     hil_trainer_options options;
     hil_trainer_defaults(&options);
     options.threads = 2;
+    options.device.name = where;
     options.device_memory = device;
     options.host_memory = host;
     options.sequences = BATCH;
@@ -80,11 +81,12 @@ int main(void)
 {
     static const uint64_t budgets[][2] = {{0, 0}, {64 << 20, 1 << 20}, {100 << 10, 260 << 10}};
     double expected[STEPS], loss[STEPS];
-    run(0, 0, expected);
+    run("cpu", 0, 0, expected);
     CHECK(expected[STEPS - 1] < expected[0]);
-    for (size_t b = 0; b < sizeof budgets / sizeof *budgets; ++b) {
-        run(budgets[b][0], budgets[b][1], loss);
-        for (int s = 0; s < STEPS; ++s) CHECK(loss[s] == expected[s]);
-    }
+    for (size_t b = 0; b < sizeof budgets / sizeof *budgets; ++b)
+        for (int device = 0; device < 2; ++device) {
+            run(device ? "threads" : "cpu", budgets[b][0], budgets[b][1], loss);
+            for (int s = 0; s < STEPS; ++s) CHECK(loss[s] == expected[s]);
+        }
     return 0;
 }

@@ -107,7 +107,7 @@ hil_status hil_squares_begin(hil_store *store, const hil_worker *w, const hil_un
     if (w->device)
         return w->device->engine->zero(w->device, w->stream, store->device_lanes,
                                        lanes_bytes(unit));
-    memset(store->lanes, 0, lanes_bytes(unit));
+    if (!store->tiers->rehearse) memset(store->lanes, 0, lanes_bytes(unit));
     return HIL_OK;
 }
 
@@ -129,7 +129,7 @@ hil_status hil_squares_end(hil_store *store, const hil_worker *w, hil_unit *unit
     if (w->device)
         return w->device->math->squared(w->device, w->stream, store->device_lanes, blocks,
                                         unit->square);
-    for (int64_t b = 0; b < blocks; ++b) {
+    for (int64_t b = 0; b < blocks && !store->tiers->rehearse; ++b) {
         unit->square[b] = 0;
         for (int k = 0; k < HIL_SQUARES; ++k) unit->square[b] += store->lanes[HIL_SQUARES * b + k];
     }

@@ -84,12 +84,13 @@ static void account_add(hil_account *account, const hil_job *job)
         account->to_host += copied;
 }
 
-/* Behind what a device was told so far. What it was told to follow is known already. */
-static hil_status mark(hil_links *links, uint64_t *number)
+/* Behind what a device was told so far. What it was told to follow is known already. `reason` as
+   in hil_links_record. */
+static hil_status mark(hil_links *links, int reason, uint64_t *number)
 {
     hil_queue *queue = &links->queue[HIL_LINK_COMPUTE];
     HIL_TRY(queue_reserve(queue));
-    HIL_TRY(hil_links_record(links));
+    HIL_TRY(hil_links_record(links, reason));
     hil_queued *queued = hil_queue_at(queue, ++queue->submitted);
     *number = ++queue->started;
     queued->covers = (hil_fence){0};
@@ -110,7 +111,7 @@ static hil_status submit(hil_links *links, const hil_job *job, hil_fence *fence)
     hil_fence before = job->after, covers = {0};
     HIL_TRY(queue_reserve(queue));
     if (links->device && meets_computing(job->link))
-        HIL_TRY(mark(links, &before.after[HIL_LINK_COMPUTE]));
+        HIL_TRY(mark(links, -1, &before.after[HIL_LINK_COMPUTE]));
     uint64_t n = queue->submitted + 1;
     hil_queued *queued = hil_queue_at(queue, n);
     queued->job = *job;
@@ -145,23 +146,27 @@ static hil_status wait_for(hil_links *links, const hil_fence *fence, double *sec
     return links->status == HIL_OK ? HIL_OK : hil_fail(links->status, "%s", links->message);
 }
 
-/* With the lock held. */
-static hil_status follow(hil_links *links, const hil_fence *fence, double *seconds)
+/* With the lock held. How long computing stands still is seen between two marks. */
+static hil_status follow(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
 {
-    hil_status status = hil_links_follow_streams(links, fence, seconds);
+    bool new = false;
+    uint64_t number;
+    for (int i = 0; i < HIL_LINKS; ++i) new |= fence->after[i] > links->queue[i].known;
+    if (new) HIL_TRY(mark(links, -1, &number));
+    hil_status status = hil_links_follow_streams(links, fence);
+    if (status == HIL_OK && new) status = mark(links, (int)reason, &number);
     set_known(links, fence);
     if (links->status != HIL_OK) return hil_fail(links->status, "%s", links->message);
     return status;
 }
 
-static void account_wait(hil_links *links, hil_wait_reason reason, double seconds)
+void hil_links_account_wait(hil_links *links, hil_wait_reason reason, double seconds, double end)
 {
     static const char *const name[HIL_WAITS] = {"weights", "update", "activations", "gradients",
                                                 "memory"};
     links->account.wait[reason] += seconds;
-    if (!links->timeline || seconds <= 0) return;
-    double now = links->engine->now(links);
-    hil_timeline_add(links->timeline, HIL_TRACK_WAIT, name[reason], now - seconds, now, 0);
+    if (links->timeline && seconds > 0)
+        hil_timeline_add(links->timeline, HIL_TRACK_WAIT, name[reason], end - seconds, end, 0);
 }
 
 hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
@@ -169,7 +174,7 @@ hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_rea
     double seconds;
     pthread_mutex_lock(&links->lock);
     hil_status status = wait_for(links, fence, &seconds);
-    account_wait(links, reason, seconds);
+    hil_links_account_wait(links, reason, seconds, links->engine->now(links));
     pthread_mutex_unlock(&links->lock);
     return status;
 }
@@ -177,10 +182,8 @@ hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_rea
 hil_status hil_links_follow(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
 {
     if (!links->device) return hil_links_wait(links, fence, reason);
-    double seconds;
     pthread_mutex_lock(&links->lock);
-    hil_status status = follow(links, fence, &seconds);
-    account_wait(links, reason, seconds);
+    hil_status status = follow(links, fence, reason);
     pthread_mutex_unlock(&links->lock);
     return status;
 }
@@ -191,7 +194,7 @@ hil_status hil_links_drain(hil_links *links)
     double seconds;
     uint64_t number;
     pthread_mutex_lock(&links->lock);
-    hil_status marked = links->device ? mark(links, &number) : HIL_OK;
+    hil_status marked = links->device ? mark(links, -1, &number) : HIL_OK;
     for (int i = 0; i < HIL_LINKS; ++i) all.after[i] = links->queue[i].submitted;
     hil_status status = wait_for(links, &all, &seconds);
     pthread_mutex_unlock(&links->lock);

@@ -64,15 +64,17 @@ static inline hil_queued *hil_queue_at(const hil_queue *queue, uint64_t n)
 
 /* With the lock held. */
 bool hil_links_retired(const hil_links *links, const hil_fence *fence);
+/* Computing waited for so many seconds until `end`. */
+void hil_links_account_wait(hil_links *links, hil_wait_reason reason, double seconds, double end);
 /* A job of the link is over: books it. Its time on the link began at `start`. */
 void hil_links_retire(hil_links *links, const hil_job *job, double start, double end);
 
 /* links_streams.c, with a device and the lock held, which they may let go for a while. */
-/* A mark behind all computing told so far, when there is room for it in the queue. */
-hil_status hil_links_record(hil_links *links);
-/* Computing told from now on begins after the fence; *seconds: how long it took until it could be
-   told so. */
-hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence, double *seconds);
+/* A mark behind all computing told so far, when there is room for it in the queue. `reason`: why
+   computing waits since the mark before, or -1. */
+hil_status hil_links_record(hil_links *links, int reason);
+/* Computing told from now on begins after the fence. */
+hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence);
 
 /* Bytes of a job. */
 uint64_t hil_job_bytes(const hil_job *job, hil_part_kind kind);

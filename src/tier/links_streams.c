@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 
+#define NOTICED 5e-5 /* seconds between marks that are more than the way of a thread */
+
 hil_stream hil_stream_of(hil_link link)
 {
     switch (link) {
@@ -134,7 +136,7 @@ double hil_flight_free(const hil_links *links, const hil_flight *flight)
     return last;
 }
 
-hil_status hil_links_record(hil_links *links)
+hil_status hil_links_record(hil_links *links, int reason)
 {
     hil_workers *all = links->state;
     hil_device *device = links->device;
@@ -143,17 +145,18 @@ hil_status hil_links_record(hil_links *links)
     if (marks >= HIL_MARKS) room.after[HIL_LINK_COMPUTE] = marks + 1 - HIL_MARKS;
     if (!hil_links_retired(links, &room)) (void)hil_links_sleep(links, &room, false);
     hil_event *event = all->mark[marks % HIL_MARKS].event;
+    all->mark[marks % HIL_MARKS].reason = reason;
     pthread_mutex_unlock(&links->lock);
     hil_status status = device->engine->record(device, HIL_STREAM_COMPUTE, event);
     pthread_mutex_lock(&links->lock);
     return status;
 }
 
-hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence, double *seconds)
+hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence)
 {
     hil_workers *all = links->state;
     hil_follows follows;
-    *seconds = hil_fence_given(links, fence) ? 0 : hil_links_sleep(links, fence, true);
+    if (!hil_fence_given(links, fence)) (void)hil_links_sleep(links, fence, true);
     hil_fence before = *fence;
     before.after[HIL_LINK_COMPUTE] = 0; /* computing follows itself */
     hil_follows_begin(links, &before, &all->worker[HIL_LINK_COMPUTE].followed, &follows);
@@ -172,6 +175,7 @@ void *hil_streams_retire_marks(void *argument)
     hil_workers *all = links->state;
     hil_device *device = links->device;
     hil_queue *queue = &links->queue[HIL_LINK_COMPUTE];
+    double before = 0; /* when the mark before was over */
     pthread_mutex_lock(&links->lock);
     while (!all->stopping || queue->retired < queue->submitted) {
         if (queue->retired == queue->submitted) {
@@ -185,7 +189,9 @@ void *hil_streams_retire_marks(void *argument)
         double end = hil_clock_now();
         pthread_mutex_lock(&links->lock);
         while (place->users) pthread_cond_wait(&w->issue, &links->lock);
-        place->over = end;
+        if (place->reason >= 0 && end - before > NOTICED)
+            hil_links_account_wait(links, (hil_wait_reason)place->reason, end - before, end);
+        place->over = before = end;
         ++queue->retired;
         hil_links_wake(links);
     }

@@ -9,6 +9,7 @@ typedef struct hil_place {
     hil_event *event; /* NULL: no device */
     int users;        /* threads that make a stream follow it: until then it must stay */
     double over;      /* when it was seen to be over */
+    int reason;       /* of a mark: why computing waited since the one before; -1: it did not */
 } hil_place;
 
 /* A job that was started and is not retired. Job n of a link has flight n - 1. */

@@ -366,6 +366,35 @@ static hil_status pass_there(void *context, int64_t index)
     return hil_device_threads_call(context, HIL_STREAM_UPDATE, pass_gate, NULL, 0);
 }
 
+/* Computing that a copy holds up is booked, and who tells it what to do is not held up by it. */
+static void check_waits(void)
+{
+    static world w;
+    open_world(&w, 0, 1);
+    hil_links *links = w.tiers.links;
+    hil_fence fence = {0};
+    hil_account account;
+    useconds_t pause = 60000;
+    CHECK_OK(hil_links_drain(links));
+    hil_links_take_account(links, &account);
+    CHECK_OK(hil_device_threads_call(w.device, HIL_STREAM_IN, linger, &pause, sizeof pause));
+    copy_job(&w, HIL_LINK_IN, 0, &fence);
+    CHECK_OK(hil_links_follow(links, &fence, HIL_WAIT_ACTIVATIONS));
+    CHECK(!hil_links_over(links, &fence));
+    CHECK_OK(hil_links_drain(links));
+    hil_links_take_account(links, &account);
+    CHECK(account.wait[HIL_WAIT_ACTIVATIONS] > 0.03);
+    CHECK(account.wait[HIL_WAIT_WEIGHTS] < 0.001);
+    pause = 60000; /* what computing does itself is no wait */
+    CHECK_OK(hil_device_threads_call(w.device, HIL_STREAM_COMPUTE, linger, &pause, sizeof pause));
+    copy_job(&w, HIL_LINK_IN, 0, &fence);
+    CHECK_OK(hil_links_follow(links, &fence, HIL_WAIT_GRADIENTS));
+    CHECK_OK(hil_links_drain(links));
+    hil_links_take_account(links, &account);
+    CHECK(account.wait[HIL_WAIT_GRADIENTS] < 0.05);
+    close_world(&w);
+}
+
 /* The CPU updates while the device does. */
 static void check_updates_beside(void)
 {
@@ -503,6 +532,7 @@ int main(int argc, char **argv)
     check_ahead();
     check_contents();
     check_steady();
+    check_waits();
     check_updates_beside();
     check_link_order();
     check_many_marks();

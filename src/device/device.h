@@ -64,6 +64,7 @@ struct hil_device {
     const struct hil_device_ops *ops;   /* operations: ops/op.h */
     const struct hil_device_math *math; /* the store's arithmetic: store/store.h */
     char name[64];                      /* "NVIDIA H200" */
+    unsigned char id[16];               /* the same in every process that has it, and only there */
     size_t memory;                      /* bytes in all */
     size_t available;                   /* that were free when it was opened, context taken */
     size_t outside;                     /* taken by it beside the arena: context, libraries */

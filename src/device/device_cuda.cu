@@ -99,6 +99,7 @@ static hil_status open_parts(hil_cuda *d)
                            "ask for its memory"));
     device->outside = before > device->available ? before - device->available : HIL_CUDA_WORKSPACE;
     snprintf(device->name, sizeof device->name, "%.63s", about.name);
+    memcpy(device->id, about.uuid.bytes, sizeof device->id);
     return HIL_OK;
 }
 

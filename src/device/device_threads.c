@@ -462,6 +462,7 @@ hil_status hil_device_threads_open(hil_device **out)
     d->device.engine = &engine;
     d->device.memory = d->device.available = (size_t)hil_memory_available();
     snprintf(d->device.name, sizeof d->device.name, "threads");
+    memcpy(d->device.id, "a machine's RAM", sizeof d->device.id);
     pthread_mutex_init(&d->lock, NULL);
     for (int i = 0; i < HIL_STREAMS; ++i) {
         d->stream[i].device = d;

@@ -98,6 +98,7 @@ hil_status hil_budget_find(const hil_allowance *allowance, hil_budget *out, hil_
         return hil_fail(HIL_ERR_USAGE, "at most %d drives", HIL_DRIVES);
     uint64_t sharers = sharers_of(allowance), available = hil_memory_available();
     uint64_t room = allowance->room ? allowance->room : available;
+    uint64_t room_sharers = allowance->room_sharers > 1 ? (uint64_t)allowance->room_sharers : 1;
     if (allowance->device_memory >= HIL_PERCENT(1) && room == UINT64_MAX)
         return hil_fail(HIL_ERR_USAGE, "--device-memory: the system does not say how much memory "
                                        "is free; name a size");
@@ -106,7 +107,7 @@ hil_status hil_budget_find(const hil_allowance *allowance, hil_budget *out, hil_
     uint64_t host = allowance->host_memory / sharers;
     if (allowance->host_memory && !host) host = 1;
     if (allowance->room)
-        divide_apart(device ? device : room, host, available, out);
+        divide_apart(device ? device : room / room_sharers, host, available, out);
     else
         hil_budget_split(device, host, available, out);
     for (size_t i = 0; i < allowance->disk_count; ++i) {

@@ -1,6 +1,7 @@
 /* devices.c - opens what --device names. */
 #include "train/devices.h"
 
+#include "base/alloc.h"
 #include "comm/comm.h"
 #include "device/device_threads.h"
 #include "ops/ops_threads.h"
@@ -88,9 +89,56 @@ void hil_devices_close(hil_device *device)
     if (device) device->engine->close(device);
 }
 
-uint64_t hil_devices_room(const hil_device *device)
+typedef struct holder {
+    int holds; /* has a device */
+    unsigned char id[sizeof((hil_device *)0)->id];
+} holder;
+
+/* Ids of GPUs are unique in the world; threads have the same one on every machine. */
+static int count_sharers(const hil_comm *comm, const holder *all, const holder *mine)
+{
+    int same = 0, local = hil_comm_local_size(comm);
+    for (int rank = 0; rank < hil_comm_size(comm); ++rank)
+        same += memcmp(all[rank].id, mine->id, sizeof mine->id) == 0;
+    return same < local ? same : local;
+}
+
+hil_status hil_devices_share(hil_comm *comm, const hil_observer *observer, hil_device **device,
+                             int *sharers)
+{
+    int ranks = hil_comm_size(comm), without = -1;
+    holder mine = {.holds = *device != NULL}, *all = NULL;
+    *sharers = 1;
+    if (ranks == 1) return HIL_OK;
+    if (*device) memcpy(mine.id, (*device)->id, sizeof mine.id);
+    hil_status status = hil_comm_agree(comm, HIL_CHANNEL_CONTROL, HIL_ALLOC(ranks, &all), NULL);
+    if (status == HIL_OK)
+        status = hil_comm_gather(comm, HIL_CHANNEL_CONTROL, &mine, all, sizeof mine);
+    for (int rank = 0; rank < ranks && status == HIL_OK; ++rank)
+        if (!all[rank].holds) without = rank;
+    if (status == HIL_OK && *device && without < 0) *sharers = count_sharers(comm, all, &mine);
+    hil_free(all);
+    if (!*device || without < 0) return status;
+    hil_note(observer, "the GPU is not used: rank %d has none, and all ranks compute alike",
+             without);
+    hil_devices_close(*device);
+    *device = NULL;
+    return status;
+}
+
+int hil_devices_crowd(const hil_device_choice *choice, int ranks)
+{
+    const char *name = choice->name ? choice->name : "auto";
+    bool each = strcmp(name, "auto") == 0 || strcmp(name, "cuda") == 0;
+    int count = each ? hil_cuda_visible() : 1;
+    return count > 1 ? (ranks + count - 1) / count : ranks;
+}
+
+uint64_t hil_devices_room(const hil_device *device, int sharers)
 {
     if (!device->available) return 0;
-    uint64_t reserve = RESERVE + device->memory / RESERVE_PART, least = device->available / 2;
+    uint64_t processes = sharers > 1 ? (uint64_t)sharers : 1;
+    uint64_t reserve = processes * RESERVE + device->memory / RESERVE_PART;
+    uint64_t least = device->available / 2;
     return device->available > reserve + least ? device->available - reserve : least;
 }

@@ -16,8 +16,15 @@ hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *com
 bool hil_devices_expect_gpu(const hil_device_choice *choice);
 /* NULL is fine. */
 void hil_devices_close(hil_device *device);
-/* What may be used where no budget is given: what was free, less what its libraries load later.
-   0: its memory is the host's. */
-uint64_t hil_devices_room(const hil_device *device);
+/* Every rank calls it with what it opened. *sharers: ranks that have the same device, this one
+   among them. Ranks compute alike: where one has no device, all give theirs back and *device
+   becomes NULL, which the observer learns. */
+hil_status hil_devices_share(hil_comm *comm, const hil_observer *observer, hil_device **device,
+                             int *sharers);
+/* The same for ranks that are not there: so many, on one machine. */
+int hil_devices_crowd(const hil_device_choice *choice, int ranks);
+/* What may be used of it where no budget is given, by all its sharers together: what was free, less
+   what their libraries load later. 0: its memory is the host's. */
+uint64_t hil_devices_room(const hil_device *device, int sharers);
 
 #endif

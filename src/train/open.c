@@ -27,7 +27,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .length = o->length ? o->length : LENGTH,
         .micro_batch = o->micro_batch ? o->micro_batch : 1,
         .cache = o->cache,
-        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, 1, 0},
+        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, 1, 0, t->sharers},
         .io = o->io,
         .zero = o->zero,
         .threads = o->threads,
@@ -159,6 +159,7 @@ static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
     hil_comm *comm = t->options.comm;
     HIL_TRY(
         hil_ranks_agree(comm, hil_devices_open(&t->options.device, comm, observer, &t->device)));
+    HIL_TRY(hil_devices_share(comm, observer, &t->device, &t->sharers));
     HIL_TRY(hil_ranks_threads(comm, t->options.threads, &t->options.threads));
     HIL_TRY(hil_ranks_agree(comm, prepare(t)));
     HIL_TRY(make_plan(t, observer));

@@ -167,7 +167,7 @@ static hil_status prepare(const hil_plan_request *r, hil_planned *out)
 {
     hil_allowance allowance = r->allowance;
     if (r->comm) allowance.sharers = hil_comm_local_size(r->comm);
-    if (r->device) allowance.room = hil_devices_room(r->device);
+    if (r->device) allowance.room = hil_devices_room(r->device, allowance.room_sharers);
     HIL_TRY(hil_budget_find(&allowance, &out->budget, out->drives));
     HIL_TRY(hil_engine_trace(r->model, r->compute)); /* says how often each unit is used */
     return outline_model(r, out);

@@ -53,23 +53,24 @@ static hil_status make_plan(show *s)
     int threads = o->threads;
     if (!threads && s->ranks > 1) threads = hil_pool_cpus() / s->ranks;
     if (!threads && s->ranks > 1) threads = 1;
-    hil_plan_request request = {
-        .model = s->model,
-        .device = s->device,
-        .compute = s->dtype,
-        .training = true,
-        .sequences = s->share,
-        .length = s->seq,
-        .micro_batch = s->micro_batch,
-        .allowance = {o->device_memory, o->host_memory, o->disks, o->disk_count, s->ranks, 0},
-        .io = o->io,
-        .threads = threads,
-        .zero = o->zero,
-        .prefetch = o->prefetch,
-        .recompute = o->recompute,
-        .file = o->plan,
-        .probe_cache = o->probe_cache,
-        .measure = true};
+    hil_plan_request request = {.model = s->model,
+                                .device = s->device,
+                                .compute = s->dtype,
+                                .training = true,
+                                .sequences = s->share,
+                                .length = s->seq,
+                                .micro_batch = s->micro_batch,
+                                .allowance = {o->device_memory, o->host_memory, o->disks,
+                                              o->disk_count, s->ranks, 0,
+                                              hil_devices_crowd(&o->device, s->ranks)},
+                                .io = o->io,
+                                .threads = threads,
+                                .zero = o->zero,
+                                .prefetch = o->prefetch,
+                                .recompute = o->recompute,
+                                .file = o->plan,
+                                .probe_cache = o->probe_cache,
+                                .measure = true};
     return hil_plan_make(&request, s->observer, &s->planned);
 }
 

@@ -166,11 +166,14 @@ static hil_status open_model(job *j)
 static void tell_device(const job *j)
 {
     const hil_device *device = j->trainer->device;
-    char memory[32], free[32], outside[32];
+    char memory[32], free[32], outside[32], shared[64] = "";
     if (!device) return;
-    hil_note(j->observer, "%s with %s, of which %s are free; %s are taken beside the budget",
+    if (j->trainer->sharers > 1)
+        snprintf(shared, sizeof shared, ", shared by %d ranks", j->trainer->sharers);
+    hil_note(j->observer, "%s with %s, of which %s are free%s; %s are taken beside the budget",
              device->name, hil_text_bytes(memory, device->memory),
-             hil_text_bytes(free, device->available), hil_text_bytes(outside, device->outside));
+             hil_text_bytes(free, device->available), shared,
+             hil_text_bytes(outside, device->outside));
 }
 
 static hil_status tell_plan(const job *j)

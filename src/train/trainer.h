@@ -12,6 +12,7 @@
 struct hil_trainer {
     hil_model *model;
     hil_device *device;      /* that computes; NULL: the CPU */
+    int sharers;             /* ranks that have this very device */
     hil_pool *pool, *update; /* for operations; for the sweep beside them */
     hil_planned planned;
     hil_tiers tiers;

@@ -73,7 +73,7 @@ hil_status hil_store_arrange(hil_store *store, const hil_store_options *options)
 /* What an update rule works on: consecutive elements of one parameter, from a multiple of
    HIL_CODEC_GROUP on. The sums of the norm run over blocks of HIL_BLOCK elements, counted from the
    start of each tile: they are the same for every placement. */
-#define HIL_BLOCK 65536
+#define HIL_BLOCK 16384
 #define HIL_USES 4
 #define HIL_MOMENTS 2
 typedef struct hil_block {

@@ -92,11 +92,11 @@ hil_status hil_engine_train(hil_engine *e, const hil_step *step, double *loss)
     }
     HIL_TRY_DONE(hil_store_pass_end(e->model->store));
     HIL_TRY_DONE(hil_feed_wait(&e->feed));
-    hil_spans_flush(&e->spans);
     *loss = 0;
     for (int64_t m = 0; m < step->count; ++m) *loss += e->feed.loss[m];
 done:
     hil_feed_end(&e->feed);
+    hil_spans_flush(&e->spans);
     if (status != HIL_OK) clear(e);
     if (status != HIL_OK) hil_store_pass_drop(e->model->store);
     return status;
@@ -140,10 +140,10 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
     }
     if (store) HIL_TRY_DONE(hil_store_pass_end(store));
     HIL_TRY_DONE(hil_feed_wait(&e->feed));
-    hil_spans_flush(&e->spans);
     *loss = e->feed.loss[0];
 done:
     hil_feed_end(&e->feed);
+    hil_spans_flush(&e->spans);
     if (status != HIL_OK && store) hil_store_pass_drop(store);
     clear(e);
     return status;
@@ -269,6 +269,7 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
     HIL_TRY_DONE(hil_buffers_create(&e->buffers, options->tiers, options->work));
     HIL_TRY_DONE(hil_parking_create(&e->parking, options->tiers, e->buffers, options->ring,
                                     options->parked));
+    HIL_TRY_DONE(hil_tiers_pin_all(options->tiers));
     e->context.buffers = e->bounds.buffers = e->buffers;
     e->context.links = options->tiers->links;
     e->context.device = e->feed.device = options->tiers->device;

@@ -9,7 +9,7 @@
    its engine. It is strict where a GPU would be slow or silent: pin takes whole pages once, copies
    of more than HIL_DEVICE_THREADS_SMALL bytes need pinned memory, and a small arena faults when it
    is touched by other threads than the streams' while those have nothing to do. */
-#define HIL_DEVICE_THREADS_SMALL ((size_t)64 << 10)
+#define HIL_DEVICE_THREADS_SMALL ((size_t)1 << 10)
 hil_status hil_device_threads_open(hil_device **out);
 
 /* From now on half of what streams are given waits for up to so many microseconds before it

@@ -172,7 +172,6 @@ static inline void net_open(net_rig *r, const net_how *how)
                                  .parked = r->plan.parked,
                                  .prefetch = true};
     CHECK_OK(hil_engine_create(&r->engine, r->model, &engine));
-    CHECK_OK(hil_tiers_pin_all(&r->tiers));
     CHECK_OK(hil_store_initialise(r->model->store, 5));
 }
 

@@ -12,6 +12,7 @@ static hil_status fail(const hil_device *device, hil_status code, const char *wh
 hil_status hil_cuda_check(const hil_device *device, cudaError_t error, const char *what)
 {
     if (error == cudaSuccess) return HIL_OK;
+    (void)cudaGetLastError(); /* said here: the next launch has not failed */
     hil_status code = error == cudaErrorMemoryAllocation ? HIL_ERR_MEMORY : HIL_ERR_IO;
     return fail(device, code, what, cudaGetErrorString(error));
 }

@@ -19,9 +19,12 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_attention_cached,
 };
 
-/* By name: a module of the program has operations of its own. */
-static hil_status find(const hil_op_call *call, const hil_op_kernel **out)
+/* By name: a module of the program has operations of its own. CUDA's current device is the
+   thread's: from here on it is the call's. */
+static hil_status begin(const hil_op_call *call, const hil_op_kernel **out)
 {
+    int index = hil_cuda_of(call->device)->index;
+    HIL_TRY(hil_cuda_check(call->device, cudaSetDevice(index), "start"));
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; ++i)
         if (strcmp(kernels[i]->op->name, call->op->name) == 0) {
             *out = kernels[i];
@@ -33,7 +36,7 @@ static hil_status find(const hil_op_call *call, const hil_op_kernel **out)
 hil_status hil_cuda_infer(hil_op_call *call)
 {
     const hil_op_kernel *kernel = NULL;
-    HIL_TRY(find(call, &kernel));
+    HIL_TRY(begin(call, &kernel));
     HIL_TRY(call->op->infer(call));
     call->forward_scratch = call->backward_scratch = 0;
     return kernel->infer ? kernel->infer(call) : HIL_OK;
@@ -42,7 +45,7 @@ hil_status hil_cuda_infer(hil_op_call *call)
 hil_status hil_cuda_forward(hil_op_call *call)
 {
     const hil_op_kernel *kernel = NULL;
-    HIL_TRY(find(call, &kernel));
+    HIL_TRY(begin(call, &kernel));
     if (!kernel->rehearses && hil_pool_is_dry(call->pool)) return call->op->forward(call);
     return kernel->forward(call);
 }
@@ -50,7 +53,7 @@ hil_status hil_cuda_forward(hil_op_call *call)
 hil_status hil_cuda_backward(hil_op_call *call)
 {
     const hil_op_kernel *kernel = NULL;
-    HIL_TRY(find(call, &kernel));
+    HIL_TRY(begin(call, &kernel));
     if (!kernel->backward) return HIL_OK;
     return hil_pool_is_dry(call->pool) ? call->op->backward(call) : kernel->backward(call);
 }

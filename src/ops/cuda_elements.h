@@ -41,7 +41,8 @@ hil_status hil_elements_run(const hil_device *device, const char *name,
     if (job.count == 0) return HIL_OK;
     unsigned blocks = hil_blocks(job.count, HIL_ELEMENT_THREADS * HIL_WIDE);
     hil_elements_kernel<INS, OUTS, FORMULA>
-        <<<blocks, HIL_ELEMENT_THREADS, 0, hil_cuda_of(device)->stream>>>(job, formula);
+        <<<blocks, HIL_ELEMENT_THREADS, 0, hil_cuda_stream(device, HIL_STREAM_COMPUTE)>>>(job,
+                                                                                          formula);
     return hil_cuda_launched(device, name);
 }
 

@@ -21,6 +21,7 @@ static __global__ void __launch_bounds__(THREADS)
 hil_status hil_cuda_sum(hil_device *device, const hil_tensor *x, double *out)
 {
     int64_t count = hil_shape_count(&x->shape);
-    add_all<<<1, THREADS, 0, hil_cuda_of(device)->stream>>>((const float *)x->data, count, out);
+    cudaStream_t on = hil_cuda_stream(device, HIL_STREAM_COMPUTE);
+    add_all<<<1, THREADS, 0, on>>>((const float *)x->data, count, out);
     return hil_cuda_launched(device, "sum");
 }

@@ -51,24 +51,24 @@ bool hil_job_streams(const hil_links *links, const hil_job *job)
 /* Where the end of job or mark n of a link is; NULL: long over, its place is another's. */
 static hil_place *place_of(const hil_links *links, hil_link link, uint64_t n)
 {
-    hil_workers *all = links->state;
+    hil_carriers *all = links->state;
     const hil_queue *queue = &links->queue[link];
     uint64_t places = link == HIL_LINK_COMPUTE ? HIL_MARKS : HIL_LINK_FLIGHTS;
     if (n == 0 || queue->started >= n + places) return NULL;
     if (link == HIL_LINK_COMPUTE) return &all->mark[(n - 1) % HIL_MARKS];
-    return &all->worker[link].flight[(n - 1) % HIL_LINK_FLIGHTS].end;
+    return &all->carrier[link].flight[(n - 1) % HIL_LINK_FLIGHTS].end;
 }
 
 bool hil_fence_given(const hil_links *links, const hil_fence *fence)
 {
-    const hil_workers *all = links->state;
+    const hil_carriers *all = links->state;
     for (int i = 0; i < HIL_LINKS; ++i) {
-        const hil_worker *w = &all->worker[i];
+        const hil_carrier *c = &all->carrier[i];
         uint64_t n = fence->after[i], retired = links->queue[i].retired;
         if (n <= retired || i == HIL_LINK_COMPUTE) continue;
-        if (n > w->issued) return false;
+        if (n > c->issued) return false;
         for (uint64_t m = retired; m < n; ++m)
-            if (!w->flight[m % HIL_LINK_FLIGHTS].queued.streams) return false;
+            if (!c->flight[m % HIL_LINK_FLIGHTS].queued.streams) return false;
     }
     return true;
 }
@@ -90,10 +90,10 @@ void hil_follows_begin(hil_links *links, const hil_fence *fence, hil_fence *foll
 
 void hil_follows_end(hil_links *links, const hil_follows *follows)
 {
-    hil_workers *all = links->state;
+    hil_carriers *all = links->state;
     bool last = false;
     for (int i = 0; i < follows->count; ++i) last |= --follows->place[i]->users == 0;
-    for (int i = 0; i < HIL_LINKS && last; ++i) pthread_cond_signal(&all->worker[i].issue);
+    for (int i = 0; i < HIL_LINKS && last; ++i) pthread_cond_signal(&all->carrier[i].issue);
 }
 
 static hil_status follow_all(const hil_links *links, hil_stream stream, const hil_follows *follows)
@@ -104,24 +104,24 @@ static hil_status follow_all(const hil_links *links, hil_stream stream, const hi
     return HIL_OK;
 }
 
-static hil_status queue_parts(const hil_worker *w, const hil_job *job)
+static hil_status queue_parts(const hil_carrier *c, const hil_job *job)
 {
-    hil_device *device = w->links->device;
+    hil_device *device = c->links->device;
     for (int i = 0; i < job->parts; ++i) {
         const hil_part *part = &job->part[i];
-        if (hil_part_streams(w->links, part))
-            HIL_TRY(device->engine->copy(device, w->stream, part->to, part->from, part->bytes));
+        if (hil_part_streams(c->links, part))
+            HIL_TRY(device->engine->copy(device, c->stream, part->to, part->from, part->bytes));
     }
     return job->run && job->queues ? job->run(job->context, job->index) : HIL_OK;
 }
 
-hil_status hil_flight_queue(hil_worker *w, hil_flight *flight, const hil_follows *follows)
+hil_status hil_flight_queue(hil_carrier *c, hil_flight *flight, const hil_follows *follows)
 {
-    hil_device *device = w->links->device;
-    HIL_TRY(follow_all(w->links, w->stream, follows));
-    hil_status queued = queue_parts(w, &flight->queued.job);
+    hil_device *device = c->links->device;
+    HIL_TRY(follow_all(c->links, c->stream, follows));
+    hil_status queued = queue_parts(c, &flight->queued.job);
     /* Also behind what failed in the middle: the rest of it still uses memory. */
-    hil_status status = device->engine->record(device, w->stream, flight->end.event);
+    hil_status status = device->engine->record(device, c->stream, flight->end.event);
     flight->recorded = status == HIL_OK;
     return queued == HIL_OK ? status : queued;
 }
@@ -138,7 +138,7 @@ double hil_flight_free(const hil_links *links, const hil_flight *flight)
 
 hil_status hil_links_record(hil_links *links, int reason)
 {
-    hil_workers *all = links->state;
+    hil_carriers *all = links->state;
     hil_device *device = links->device;
     uint64_t marks = links->queue[HIL_LINK_COMPUTE].submitted;
     hil_fence room = {0};
@@ -154,12 +154,12 @@ hil_status hil_links_record(hil_links *links, int reason)
 
 hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence)
 {
-    hil_workers *all = links->state;
+    hil_carriers *all = links->state;
     hil_follows follows;
     if (!hil_fence_given(links, fence)) (void)hil_links_sleep(links, fence, true);
     hil_fence before = *fence;
     before.after[HIL_LINK_COMPUTE] = 0; /* computing follows itself */
-    hil_follows_begin(links, &before, &all->worker[HIL_LINK_COMPUTE].followed, &follows);
+    hil_follows_begin(links, &before, &all->carrier[HIL_LINK_COMPUTE].followed, &follows);
     if (!follows.count) return HIL_OK;
     pthread_mutex_unlock(&links->lock);
     hil_status status = follow_all(links, HIL_STREAM_COMPUTE, &follows);
@@ -170,16 +170,16 @@ hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence)
 
 void *hil_streams_retire_marks(void *argument)
 {
-    hil_worker *w = argument;
-    hil_links *links = w->links;
-    hil_workers *all = links->state;
+    hil_carrier *c = argument;
+    hil_links *links = c->links;
+    hil_carriers *all = links->state;
     hil_device *device = links->device;
     hil_queue *queue = &links->queue[HIL_LINK_COMPUTE];
     double before = 0; /* when the mark before was over */
     pthread_mutex_lock(&links->lock);
     while (!all->stopping || queue->retired < queue->submitted) {
         if (queue->retired == queue->submitted) {
-            pthread_cond_wait(&w->issue, &links->lock);
+            pthread_cond_wait(&c->issue, &links->lock);
             continue;
         }
         hil_place *place = &all->mark[queue->retired % HIL_MARKS];
@@ -188,7 +188,7 @@ void *hil_streams_retire_marks(void *argument)
         if (status != HIL_OK) hil_links_keep_failure(links, status);
         double end = hil_clock_now();
         pthread_mutex_lock(&links->lock);
-        while (place->users) pthread_cond_wait(&w->issue, &links->lock);
+        while (place->users) pthread_cond_wait(&c->issue, &links->lock);
         if (place->reason >= 0 && end - before > NOTICED)
             hil_links_account_wait(links, (hil_wait_reason)place->reason, end - before, end);
         place->over = before = end;
@@ -201,12 +201,12 @@ void *hil_streams_retire_marks(void *argument)
 
 hil_status hil_streams_create(hil_links *links)
 {
-    hil_workers *all = links->state;
+    hil_carriers *all = links->state;
     hil_device *device = links->device;
     for (int i = 0; i < HIL_LINKS; ++i) {
-        hil_worker *w = &all->worker[i];
-        for (int f = 0; f < HIL_LINK_FLIGHTS && w->stream != HIL_STREAMS; ++f)
-            HIL_TRY(device->engine->create_event(device, &w->flight[f].end.event));
+        hil_carrier *c = &all->carrier[i];
+        for (int f = 0; f < HIL_LINK_FLIGHTS && c->stream != HIL_STREAMS; ++f)
+            HIL_TRY(device->engine->create_event(device, &c->flight[f].end.event));
     }
     for (int m = 0; m < HIL_MARKS; ++m)
         HIL_TRY(device->engine->create_event(device, &all->mark[m].event));
@@ -220,9 +220,9 @@ static void destroy_place(hil_device *device, hil_place *place)
 
 void hil_streams_destroy(hil_links *links)
 {
-    hil_workers *all = links->state;
+    hil_carriers *all = links->state;
     for (int i = 0; i < HIL_LINKS; ++i)
         for (int f = 0; f < HIL_LINK_FLIGHTS; ++f)
-            destroy_place(links->device, &all->worker[i].flight[f].end);
+            destroy_place(links->device, &all->carrier[i].flight[f].end);
     for (int m = 0; m < HIL_MARKS; ++m) destroy_place(links->device, &all->mark[m]);
 }

@@ -48,9 +48,9 @@ static hil_status start_disk_parts(hil_links *links, hil_flight *f)
 }
 
 /* The disk's part goes on while the thread does the rest; so do copies of the device. */
-static hil_status start_job(hil_worker *w, hil_flight *f)
+static hil_status start_job(hil_carrier *c, hil_flight *f)
 {
-    hil_links *links = w->links;
+    hil_links *links = c->links;
     hil_device *device = links->device;
     const hil_job *job = &f->queued.job;
     bool streams = false;
@@ -62,7 +62,7 @@ static hil_status start_job(hil_worker *w, hil_flight *f)
             memcpy(job->part[i].to, job->part[i].from, job->part[i].bytes);
     }
     if (streams) {
-        HIL_TRY(hil_flight_queue(w, f, &(hil_follows){0}));
+        HIL_TRY(hil_flight_queue(c, f, &(hil_follows){0}));
         if (job->run && !job->queues) HIL_TRY(device->engine->wait(device, f->end.event));
     }
     return job->run && !(streams && job->queues) ? job->run(job->context, job->index) : HIL_OK;
@@ -101,24 +101,24 @@ static bool runs_beside(hil_link link)
 }
 
 /* Whether the next job of the link can start. */
-static bool ready(const hil_worker *w)
+static bool ready(const hil_carrier *c)
 {
-    const hil_links *links = w->links;
-    const hil_queue *queue = &links->queue[w->link];
+    const hil_links *links = c->links;
+    const hil_queue *queue = &links->queue[c->link];
     if (queue->started == queue->submitted) return false;
     const hil_queued *next = hil_queue_at(queue, queue->started + 1);
     if (next->streams) return hil_fence_given(links, &next->job.after);
-    if (queue->started > queue->retired && !runs_beside(w->link)) return false;
+    if (queue->started > queue->retired && !runs_beside(c->link)) return false;
     return hil_links_retired(links, &next->job.after);
 }
 
 void hil_links_wake(hil_links *links)
 {
-    hil_workers *all = links->state;
+    hil_carriers *all = links->state;
     for (hil_waiter *w = all->waiters; w; w = w->next)
         if (satisfied(links, w->fence, w->follows)) pthread_cond_signal(&w->wake);
     for (int i = 0; i < HIL_LINKS; ++i)
-        if (ready(&all->worker[i])) pthread_cond_signal(&all->worker[i].wake);
+        if (ready(&all->carrier[i])) pthread_cond_signal(&all->carrier[i].wake);
 }
 
 static uint64_t disk_bytes(const hil_job *job)
@@ -126,98 +126,98 @@ static uint64_t disk_bytes(const hil_job *job)
     return hil_job_bytes(job, HIL_PART_READ) + hil_job_bytes(job, HIL_PART_WRITE);
 }
 
-static bool may_start(const hil_worker *w)
+static bool may_start(const hil_carrier *c)
 {
-    const hil_queue *queue = &w->links->queue[w->link];
-    return queue->started - queue->retired < HIL_LINK_FLIGHTS && w->disk_bytes < FLIGHT_BYTES &&
-           ready(w);
+    const hil_queue *queue = &c->links->queue[c->link];
+    return queue->started - queue->retired < HIL_LINK_FLIGHTS && c->disk_bytes < FLIGHT_BYTES &&
+           ready(c);
 }
 
 /* The next job begins; the lock is held before and after. */
-static void take_job(hil_worker *w)
+static void take_job(hil_carrier *c)
 {
-    hil_links *links = w->links;
-    const hil_workers *all = links->state;
-    hil_queue *queue = &links->queue[w->link];
-    hil_flight *f = &w->flight[queue->started % HIL_LINK_FLIGHTS];
+    hil_links *links = c->links;
+    const hil_carriers *all = links->state;
+    hil_queue *queue = &links->queue[c->link];
+    hil_flight *f = &c->flight[queue->started % HIL_LINK_FLIGHTS];
     f->queued = *hil_queue_at(queue, ++queue->started);
     f->transfers = 0;
     f->recorded = false;
-    w->disk_bytes += disk_bytes(&f->queued.job);
+    c->disk_bytes += disk_bytes(&f->queued.job);
     bool skip = links->status != HIL_OK || all->stopping, streams = f->queued.streams && !skip;
     hil_follows follows = {0};
-    if (streams) hil_follows_begin(links, &f->queued.job.after, &w->followed, &follows);
+    if (streams) hil_follows_begin(links, &f->queued.job.after, &c->followed, &follows);
     pthread_mutex_unlock(&links->lock);
     f->start = hil_clock_now();
     hil_status status = HIL_OK;
     if (streams)
-        status = hil_flight_queue(w, f, &follows);
+        status = hil_flight_queue(c, f, &follows);
     else if (!skip)
-        status = start_job(w, f);
+        status = start_job(c, f);
     if (status != HIL_OK) hil_links_keep_failure(links, status);
     pthread_mutex_lock(&links->lock);
     hil_follows_end(links, &follows);
-    ++w->issued;
+    ++c->issued;
     if (!f->queued.streams) return;
-    w->followed.after[w->link] = w->issued;
+    c->followed.after[c->link] = c->issued;
     hil_links_wake(links);
 }
 
 /* Waits for the oldest job that began; the lock is held before and after. */
-static void retire_job(hil_worker *w)
+static void retire_job(hil_carrier *c)
 {
-    hil_links *links = w->links;
-    hil_flight *f = &w->flight[links->queue[w->link].retired % HIL_LINK_FLIGHTS];
+    hil_links *links = c->links;
+    hil_flight *f = &c->flight[links->queue[c->link].retired % HIL_LINK_FLIGHTS];
     pthread_mutex_unlock(&links->lock);
     finish_job(links, f);
     double end = hil_clock_now();
     pthread_mutex_lock(&links->lock);
-    while (f->end.users) pthread_cond_wait(&w->issue, &links->lock);
-    double start = f->start > w->marked ? f->start : w->marked;
+    while (f->end.users) pthread_cond_wait(&c->issue, &links->lock);
+    double start = f->start > c->marked ? f->start : c->marked;
     double free = f->queued.streams ? hil_flight_free(links, f) : 0;
     if (start < free) start = free < end ? free : end;
     f->end.over = end;
     hil_links_retire(links, &f->queued.job, start, end);
-    w->marked = end;
-    w->disk_bytes -= disk_bytes(&f->queued.job);
+    c->marked = end;
+    c->disk_bytes -= disk_bytes(&f->queued.job);
     hil_links_wake(links);
 }
 
 static void *start_jobs(void *argument)
 {
-    hil_worker *w = argument;
-    hil_links *links = w->links;
-    const hil_workers *all = links->state;
-    const hil_queue *queue = &links->queue[w->link];
+    hil_carrier *c = argument;
+    hil_links *links = c->links;
+    const hil_carriers *all = links->state;
+    const hil_queue *queue = &links->queue[c->link];
     pthread_mutex_lock(&links->lock);
     while (!all->stopping || queue->started < queue->submitted) {
-        if (!may_start(w)) {
-            pthread_cond_wait(&w->wake, &links->lock);
+        if (!may_start(c)) {
+            pthread_cond_wait(&c->wake, &links->lock);
             continue;
         }
-        take_job(w);
-        if (w->alone)
-            retire_job(w);
+        take_job(c);
+        if (c->alone)
+            retire_job(c);
         else
-            pthread_cond_signal(&w->issue);
+            pthread_cond_signal(&c->issue);
     }
-    w->ended = true;
-    pthread_cond_signal(&w->issue);
+    c->ended = true;
+    pthread_cond_signal(&c->issue);
     pthread_mutex_unlock(&links->lock);
     return NULL;
 }
 
 static void *retire_jobs(void *argument)
 {
-    hil_worker *w = argument;
-    hil_links *links = w->links;
-    const hil_queue *queue = &links->queue[w->link];
+    hil_carrier *c = argument;
+    hil_links *links = c->links;
+    const hil_queue *queue = &links->queue[c->link];
     pthread_mutex_lock(&links->lock);
-    while (!w->ended || queue->retired < w->issued) {
-        if (queue->retired < w->issued)
-            retire_job(w);
+    while (!c->ended || queue->retired < c->issued) {
+        if (queue->retired < c->issued)
+            retire_job(c);
         else
-            pthread_cond_wait(&w->issue, &links->lock);
+            pthread_cond_wait(&c->issue, &links->lock);
     }
     pthread_mutex_unlock(&links->lock);
     return NULL;
@@ -225,10 +225,10 @@ static void *retire_jobs(void *argument)
 
 static void submitted(hil_links *links, hil_link link)
 {
-    hil_workers *all = links->state;
+    hil_carriers *all = links->state;
     const hil_queue *queue = &links->queue[link];
     if (link == HIL_LINK_COMPUTE) {
-        pthread_cond_signal(&all->worker[link].issue);
+        pthread_cond_signal(&all->carrier[link].issue);
         return;
     }
     hil_queued *queued = hil_queue_at(queue, queue->submitted);
@@ -236,12 +236,12 @@ static void submitted(hil_links *links, hil_link link)
     for (int i = 0; i < queued->job.parts; ++i)
         if (queued->job.part[i].kind != HIL_PART_COPY)
             hil_disk_acquire(links->disk, &queued->extent[i]);
-    pthread_cond_signal(&all->worker[link].wake);
+    pthread_cond_signal(&all->carrier[link].wake);
 }
 
 double hil_links_sleep(hil_links *links, const hil_fence *fence, bool follows)
 {
-    hil_workers *all = links->state;
+    hil_carriers *all = links->state;
     double start = hil_clock_now();
     hil_waiter self = {.fence = fence, .follows = follows, .next = all->waiters};
     pthread_cond_init(&self.wake, NULL);
@@ -271,7 +271,7 @@ static double now(const hil_links *links)
 }
 
 /* Signals stay with the threads of the program. */
-static hil_status start_thread(hil_worker *w, void *(*body)(void *))
+static hil_status start_thread(hil_carrier *c, void *(*body)(void *))
 {
     pthread_attr_t attributes;
     sigset_t every, before;
@@ -279,58 +279,58 @@ static hil_status start_thread(hil_worker *w, void *(*body)(void *))
     pthread_sigmask(SIG_SETMASK, &every, &before);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    int error = pthread_create(&w->thread[w->threads], &attributes, body, w);
+    int error = pthread_create(&c->thread[c->threads], &attributes, body, c);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
         return hil_fail(HIL_ERR_MEMORY, "cannot start a thread for transfers: %s", strerror(error));
-    ++w->threads;
+    ++c->threads;
     return HIL_OK;
 }
 
 static hil_status create(hil_links *links)
 {
-    hil_workers *all;
+    hil_carriers *all;
     HIL_TRY(HIL_ALLOC(1, &all));
     links->state = all;
     for (int i = 0; i < HIL_LINKS; ++i) {
-        hil_worker *w = &all->worker[i];
-        w->links = links;
-        w->link = (hil_link)i;
-        w->stream = links->device ? hil_stream_of(w->link) : HIL_STREAMS;
-        w->alone = w->stream == HIL_STREAMS && (!links->disk || !uses_disk(w->link));
-        pthread_cond_init(&w->wake, NULL);
-        pthread_cond_init(&w->issue, NULL);
+        hil_carrier *c = &all->carrier[i];
+        c->links = links;
+        c->link = (hil_link)i;
+        c->stream = links->device ? hil_stream_of(c->link) : HIL_STREAMS;
+        c->alone = c->stream == HIL_STREAMS && (!links->disk || !uses_disk(c->link));
+        pthread_cond_init(&c->wake, NULL);
+        pthread_cond_init(&c->issue, NULL);
     }
     if (links->device) {
         HIL_TRY(hil_streams_create(links));
-        HIL_TRY(start_thread(&all->worker[HIL_LINK_COMPUTE], hil_streams_retire_marks));
+        HIL_TRY(start_thread(&all->carrier[HIL_LINK_COMPUTE], hil_streams_retire_marks));
     }
     for (int i = 0; i < HIL_LINK_COMPUTE; ++i) {
-        hil_worker *w = &all->worker[i];
-        HIL_TRY(start_thread(w, start_jobs));
-        if (!w->alone) HIL_TRY(start_thread(w, retire_jobs));
+        hil_carrier *c = &all->carrier[i];
+        HIL_TRY(start_thread(c, start_jobs));
+        if (!c->alone) HIL_TRY(start_thread(c, retire_jobs));
     }
     return HIL_OK;
 }
 
 static void destroy(hil_links *links)
 {
-    hil_workers *all = links->state;
+    hil_carriers *all = links->state;
     if (!all) return;
     pthread_mutex_lock(&links->lock);
     all->stopping = true;
     for (int i = 0; i < HIL_LINKS; ++i) {
-        pthread_cond_signal(&all->worker[i].wake);
-        pthread_cond_signal(&all->worker[i].issue);
+        pthread_cond_signal(&all->carrier[i].wake);
+        pthread_cond_signal(&all->carrier[i].issue);
     }
     pthread_mutex_unlock(&links->lock);
     for (int i = 0; i < HIL_LINKS; ++i)
-        for (int t = 0; t < all->worker[i].threads; ++t)
-            pthread_join(all->worker[i].thread[t], NULL);
+        for (int t = 0; t < all->carrier[i].threads; ++t)
+            pthread_join(all->carrier[i].thread[t], NULL);
     for (int i = 0; i < HIL_LINKS; ++i) {
-        pthread_cond_destroy(&all->worker[i].wake);
-        pthread_cond_destroy(&all->worker[i].issue);
+        pthread_cond_destroy(&all->carrier[i].wake);
+        pthread_cond_destroy(&all->carrier[i].issue);
     }
     if (links->device) hil_streams_destroy(links);
     hil_free(all);

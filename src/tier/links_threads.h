@@ -22,7 +22,8 @@ typedef struct hil_flight {
     bool recorded; /* the event of `end` is behind what the job gave to the stream */
 } hil_flight;
 
-typedef struct hil_worker {
+/* The threads of a link. */
+typedef struct hil_carrier {
     hil_links *links;
     hil_link link;
     hil_stream stream; /* HIL_STREAMS: none */
@@ -36,7 +37,7 @@ typedef struct hil_worker {
     uint64_t disk_bytes; /* of jobs in flight */
     double marked;       /* busy until here is booked */
     hil_fence followed;  /* by the stream so far; on COMPUTE: by computing */
-} hil_worker;
+} hil_carrier;
 
 /* Somebody in hil_links_wait or hil_links_follow. */
 typedef struct hil_waiter {
@@ -49,12 +50,12 @@ typedef struct hil_waiter {
 /* How many marks computing may be behind; then the caller waits. */
 #define HIL_MARKS 1024
 
-typedef struct hil_workers {
-    hil_worker worker[HIL_LINKS];
+typedef struct hil_carriers {
+    hil_carrier carrier[HIL_LINKS];
     hil_waiter *waiters;
     bool stopping;
     hil_place mark[HIL_MARKS]; /* mark n has place n - 1 */
-} hil_workers;
+} hil_carriers;
 
 /* links_threads.c */
 void hil_links_keep_failure(hil_links *links, hil_status status); /* the lock is not held */
@@ -65,8 +66,8 @@ void hil_links_wake(hil_links *links); /* those who waited for what happened */
 /* links_streams.c: events and marks of a device. */
 hil_status hil_streams_create(hil_links *links);
 void hil_streams_destroy(hil_links *links);
-void *hil_streams_retire_marks(void *worker); /* a thread's body */
-hil_stream hil_stream_of(hil_link link);      /* HIL_STREAMS: none */
+void *hil_streams_retire_marks(void *carrier); /* a thread's body */
+hil_stream hil_stream_of(hil_link link);       /* HIL_STREAMS: none */
 bool hil_job_streams(const hil_links *links, const hil_job *job);
 
 /* Whether streams can be told to follow the fence: what is not over is on a stream. */
@@ -81,7 +82,7 @@ void hil_follows_begin(hil_links *links, const hil_fence *fence, hil_fence *foll
 void hil_follows_end(hil_links *links, const hil_follows *follows);
 
 /* Queues copies of the device and what `run` queues; the lock is not held. */
-hil_status hil_flight_queue(hil_worker *w, hil_flight *flight, const hil_follows *follows);
+hil_status hil_flight_queue(hil_carrier *c, hil_flight *flight, const hil_follows *follows);
 /* A copy has an end in the device's memory. */
 bool hil_part_streams(const hil_links *links, const hil_part *part);
 /* When the last of what the flight's job waited for was over, as far as it is known. */

@@ -38,12 +38,14 @@ static hil_status parse_index(const char *name, int rank, int count, int *out)
 {
     const char *number = name + strlen("cuda");
     char *end = NULL;
+    long index = 0;
     *out = count ? rank % count : 0;
     if (!*number) return HIL_OK;
     if (*number == ':' && number[1] >= '0' && number[1] <= '9')
-        *out = (int)strtol(number + 1, &end, 10);
-    if (!end || *end || *out < 0 || *out > 1 << 16)
+        index = strtol(number + 1, &end, 10);
+    if (!end || *end || index > 1 << 16)
         return hil_fail(HIL_ERR_USAGE, "--device %s: expected auto, cpu, cuda or cuda:N", name);
+    *out = (int)index;
     return HIL_OK;
 }
 
@@ -80,7 +82,8 @@ hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *com
 
 bool hil_devices_expect_gpu(const hil_device_choice *choice)
 {
-    if (!choice->name || strcmp(choice->name, "auto") == 0) return hil_cuda_visible() > 0;
+    if (!choice->name || strcmp(choice->name, "auto") == 0)
+        return hil_cuda_built() && hil_cuda_visible() > 0;
     return strncmp(choice->name, "cuda", 4) == 0;
 }
 

@@ -34,6 +34,7 @@ typedef struct hil_trainer_options {
     /* A plan of what lives where is made for steps of `sequences` rows of `length` tokens (on each
        rank), `micro_batch` at a time (0: small ones); steps may be others where there is room. */
     int64_t sequences, length, micro_batch;
+    int64_t micro_batch_gpu; /* instead of micro_batch where a GPU computes; 0: the same */
     int64_t cache; /* positions of a key/value cache that the plan leaves room for; 0: none */
     hil_device_choice device;
     /* Hard budgets in bytes; 0: what is free, less a margin. device_memory is each rank's; the

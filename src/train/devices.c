@@ -80,11 +80,9 @@ hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *com
     return HIL_OK;
 }
 
-bool hil_devices_expect_gpu(const hil_device_choice *choice)
+bool hil_devices_gpu(const hil_device *device)
 {
-    if (!choice->name || strcmp(choice->name, "auto") == 0)
-        return hil_cuda_built() && hil_cuda_visible() > 0;
-    return strncmp(choice->name, "cuda", 4) == 0;
+    return device && device->ops != &hil_ops_threads;
 }
 
 void hil_devices_close(hil_device *device)

@@ -12,8 +12,8 @@
    the CPU. */
 hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *comm,
                             const hil_observer *observer, hil_device **out);
-/* Whether opening it should give a GPU; nothing is loaded. */
-bool hil_devices_expect_gpu(const hil_device_choice *choice);
+/* NULL, the CPU, is none; nor is the device of threads. */
+bool hil_devices_gpu(const hil_device *device);
 /* NULL is fine. */
 void hil_devices_close(hil_device *device);
 /* Every rank calls it with what it opened. *sharers: ranks that have the same device, this one

@@ -160,6 +160,8 @@ static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
     HIL_TRY(
         hil_ranks_agree(comm, hil_devices_open(&t->options.device, comm, observer, &t->device)));
     HIL_TRY(hil_devices_share(comm, observer, &t->device, &t->sharers));
+    if (hil_devices_gpu(t->device) && t->options.micro_batch_gpu)
+        t->options.micro_batch = t->options.micro_batch_gpu;
     HIL_TRY(hil_ranks_threads(comm, t->options.threads, &t->options.threads));
     HIL_TRY(hil_ranks_agree(comm, prepare(t)));
     HIL_TRY(make_plan(t, observer));

@@ -32,10 +32,6 @@ static hil_status open_model(show *s)
     HIL_TRY(hil_source_open(&s->source, o->model));
     HIL_TRY(hil_source_seq(&s->source, o->seq, &s->seq));
     HIL_TRY(hil_ranks_share(s->ranks, o->batch, &s->share));
-    s->micro_batch = o->micro_batch;
-    if (!s->micro_batch)
-        s->micro_batch = hil_source_micro_batch(&s->source, s->seq, s->share,
-                                                hil_devices_expect_gpu(&o->device));
     HIL_TRY(hil_model_build(&s->model, &s->source.config));
     HIL_TRY(hil_freeze(s->model->store, o->freeze, o->freeze_count));
     hil_store_options store = {.compute = s->dtype,
@@ -50,6 +46,9 @@ static hil_status open_model(show *s)
 static hil_status make_plan(show *s)
 {
     const hil_train_options *o = s->options;
+    bool gpu = hil_devices_gpu(s->device);
+    s->micro_batch = o->micro_batch;
+    if (!s->micro_batch) s->micro_batch = hil_source_micro_batch(&s->source, s->seq, s->share, gpu);
     int threads = o->threads;
     if (!threads && s->ranks > 1) threads = hil_pool_cpus() / s->ranks;
     if (!threads && s->ranks > 1) threads = 1;

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "format/checkpoint.h"
-#include "train/devices.h"
 #include "train/outline.h"
 #include "train/plan_print.h"
 #include "train/ranks.h"
@@ -144,7 +143,11 @@ static hil_status open_model(job *j)
     trainer.zero = o->zero;
     trainer.sequences = j->share;
     trainer.length = j->run.seq;
-    trainer.micro_batch = j->run.micro_batch;
+    trainer.micro_batch = trainer.micro_batch_gpu = o->micro_batch;
+    if (!o->micro_batch) {
+        trainer.micro_batch = hil_source_micro_batch(&j->source, j->run.seq, j->share, false);
+        trainer.micro_batch_gpu = hil_source_micro_batch(&j->source, j->run.seq, j->share, true);
+    }
     trainer.device = o->device;
     trainer.device_memory = o->device_memory;
     trainer.host_memory = o->host_memory;
@@ -156,6 +159,7 @@ static hil_status open_model(job *j)
     trainer.probe_cache = o->probe_cache;
     HIL_TRY(hil_source_load(&j->source, &trainer, j->observer, &j->model, &j->trainer));
     hil_trainer_set_timeline(j->trainer, j->timeline);
+    j->run.micro_batch = j->trainer->options.micro_batch;
     j->run.beta2 = j->trainer->optimizer.beta2;
     j->run.scaling = j->trainer->scaling;
     j->save_dtype = j->source.config.dtype;
@@ -321,10 +325,6 @@ static hil_status share_batch(job *j)
     const hil_train_options *o = j->options;
     int ranks = hil_comm_size(j->comm);
     HIL_TRY(hil_ranks_share(ranks, o->batch, &j->share));
-    j->run.micro_batch = o->micro_batch;
-    if (!o->micro_batch)
-        j->run.micro_batch = hil_source_micro_batch(&j->source, j->run.seq, j->share,
-                                                    hil_devices_expect_gpu(&o->device));
     if (ranks > 1 && o->micro_batch > j->share)
         return hil_fail(HIL_ERR_USAGE,
                         "--micro-batch %lld: of --batch %lld each of %d ranks computes %lld; use "

@@ -64,12 +64,6 @@ static bool find_module(char path[HIL_PATH_MAX], char folder[HIL_PATH_MAX])
     return false;
 }
 
-bool hil_cuda_built(void)
-{
-    char path[HIL_PATH_MAX], folder[HIL_PATH_MAX];
-    return find_module(path, folder);
-}
-
 /* Loads the newest file that the pattern matches. */
 static bool load_match(const char *pattern)
 {

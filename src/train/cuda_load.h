@@ -6,8 +6,6 @@
 
 /* GPUs that the driver shows, without starting any; 0 where there is no driver. */
 int hil_cuda_visible(void);
-/* Whether the module is there; nothing is loaded. */
-bool hil_cuda_built(void);
 /* `prefixes`: folders, separated by colons, under which Python's environments may have NVIDIA's
    libraries; NULL: none. Everything stays loaded. */
 hil_status hil_cuda_load(const char *prefixes, hil_cuda_module_open *out);

@@ -43,25 +43,28 @@ void hil_trainer_set_timeline(hil_trainer *t, hil_timeline *timeline)
     hil_links_set_timeline(t->tiers.links, timeline);
 }
 
+/* Place i of the batch is place `at` of its sequence. */
+static hil_status check_place(const hil_batch *b, int64_t i, int64_t at, int64_t vocab)
+{
+    if (b->token[i] < 0 || b->token[i] >= vocab)
+        return hil_fail(HIL_ERR_INPUT,
+                        "token id %d at place %lld is outside the vocabulary of %lld",
+                        (int)b->token[i], (long long)i, (long long)vocab);
+    if (b->first && (b->first[i] < (at ? b->first[i - 1] : 0) || b->first[i] > at))
+        return hil_fail(HIL_ERR_INPUT, "first[%lld] is %d: it must not decrease nor be beyond %lld",
+                        (long long)i, (int)b->first[i], (long long)at);
+    if (b->target && b->target[i] >= vocab)
+        return hil_fail(HIL_ERR_INPUT, "target id %d is outside the vocabulary", (int)b->target[i]);
+    return HIL_OK;
+}
+
 static hil_status check_batch(const hil_trainer *t, const hil_batch *b)
 {
     if (b->sequences < 1 || b->length < 1 || !b->token)
         return hil_fail(HIL_ERR_USAGE, "an empty batch");
-    int64_t vocab = hil_engine_vocab(t->engine);
-    for (int64_t i = 0; i < b->sequences * b->length; ++i) {
-        if (b->token[i] < 0 || b->token[i] >= vocab)
-            return hil_fail(HIL_ERR_INPUT,
-                            "token id %d at place %lld is outside the vocabulary of %lld",
-                            (int)b->token[i], (long long)i, (long long)vocab);
-        int64_t at = i % b->length;
-        if (b->first && (b->first[i] < (at ? b->first[i - 1] : 0) || b->first[i] > at))
-            return hil_fail(HIL_ERR_INPUT,
-                            "first[%lld] is %d: it must not decrease nor be beyond %lld",
-                            (long long)i, (int)b->first[i], (long long)at);
-        if (b->target && b->target[i] >= vocab)
-            return hil_fail(HIL_ERR_INPUT, "target id %d is outside the vocabulary",
-                            (int)b->target[i]);
-    }
+    int64_t vocab = hil_engine_vocab(t->engine), i = 0;
+    for (int64_t s = 0; s < b->sequences; ++s)
+        for (int64_t at = 0; at < b->length; ++at) HIL_TRY(check_place(b, i++, at, vocab));
     return HIL_OK;
 }
 
@@ -69,6 +72,8 @@ static hil_status check_batch(const hil_trainer *t, const hil_batch *b)
 static hil_status complete(hil_trainer *t, const hil_batch *b, hil_batch *out)
 {
     HIL_TRY(check_batch(t, b));
+    *out = *b;
+    if (b->target && b->position && b->first) return HIL_OK;
     int64_t n = b->sequences * b->length, length = b->length;
     HIL_TRY(HIL_GROW(&t->filled, &t->filled_room, 3 * n));
     int32_t *target = t->filled, *position = target + n, *first = position + n;
@@ -77,12 +82,9 @@ static hil_status complete(hil_trainer *t, const hil_batch *b, hil_batch *out)
         position[i] = (int32_t)(i % length);
         first[i] = 0;
     }
-    *out = (hil_batch){b->sequences,
-                       length,
-                       b->token,
-                       b->target ? b->target : target,
-                       b->position ? b->position : position,
-                       b->first ? b->first : first};
+    if (!b->target) out->target = target;
+    if (!b->position) out->position = position;
+    if (!b->first) out->first = first;
     return HIL_OK;
 }
 

@@ -51,12 +51,12 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call build,build-asan,-DHIL_SANITIZE=address$(comma)undefined)
 	$(ctest) build-asan -LE 'lint|install' -E '^test_(cli_ranks|kill|kill_ranks|lost|lost_link|lost_train|probe|ranks|tiny|two_hosts)$$'
 
-# The layers that start threads, without the slowest; of training what saves and what ranks do. MPI's own threads
-# are not for TSan.
+# The layers that start threads, without the slowest; what a device of threads computes; of training what saves and
+# what ranks do. MPI's own threads are not for TSan.
 tsan: ## the tests of what runs on several threads under ThreadSanitizer
 	$(call build,build-tsan,-DHIL_SANITIZE=thread)
-	$(ctest) build-tsan -L '^(base|comm|io|store|tier)$$' -LE mpi -E '^test_(detours|store_damage|visits)$$'
-	$(ctest) build-tsan -R '^test_(ranks_agree|ranks_fail|saving|train_bits)$$'
+	$(ctest) build-tsan -L '^(base|comm|device|io|store|tier)$$' -LE mpi -E '^test_(detours|store_damage|visits)$$'
+	$(ctest) build-tsan -R '^test_(device_train|ops_threads|ranks_agree|ranks_fail|saving|train_bits)$$'
 
 fuzz: ## each fuzzer for FUZZ_SECONDS
 	@tools/deps.sh fuzz

@@ -2,6 +2,7 @@
    norms, weights and moments of several steps, for every order of
    micro-batches, wherever values and units live, with streams that dawdle at
    random; and needs the memory that the rehearsal said. */
+/* soak: --full */
 #include "device_net.h"
 
 enum { STEPS = 3 };
@@ -80,7 +81,9 @@ static const net_how hows[] = {
     {.delay = 1, .keep = {0, 0, 0}, .window = 160 << 10, .weights = HIL_HOST, .states = HIL_HOST},
 };
 
-static void check(const char *model, hil_dtype dtype, bool documents)
+static size_t stride = 3; /* 1: every way for every model */
+
+static void check(const char *model, hil_dtype dtype, bool documents, size_t from)
 {
     net_how how = {.group = 1, .keep = {9, 9, 9}, .values = DEVICE};
     how.model = model;
@@ -88,7 +91,7 @@ static void check(const char *model, hil_dtype dtype, bool documents)
     how.training = true;
     how.documents = documents;
     numbers expected = train(&how);
-    for (size_t i = 0; i < sizeof hows / sizeof *hows; ++i) {
+    for (size_t i = from % stride; i < sizeof hows / sizeof *hows; i += stride) {
         how = hows[i];
         how.model = model;
         how.dtype = dtype;
@@ -101,12 +104,13 @@ static void check(const char *model, hil_dtype dtype, bool documents)
     hil_free(expected.all);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check("gpt2", HIL_F32, false);
-    check("gpt2", HIL_BF16, true);
-    check("llama", HIL_BF16, false);
-    check("llama", HIL_F16, true);
-    check("shared", HIL_F32, false);
+    if (argc > 1 && strcmp(argv[1], "--full") == 0) stride = 1;
+    check("gpt2", HIL_F32, false, 0);
+    check("gpt2", HIL_BF16, true, 1);
+    check("llama", HIL_BF16, false, 2);
+    check("llama", HIL_F16, true, 0);
+    check("shared", HIL_F32, false, 1);
     return 0;
 }

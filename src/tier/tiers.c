@@ -167,6 +167,17 @@ static int by_memory(const void *a, const void *b)
     return x->memory < y->memory ? -1 : x->memory > y->memory;
 }
 
+static hil_status pin_one(hil_device *device, const hil_pin *pin)
+{
+    char text[32];
+    hil_status status = device->engine->pin(device, pin->memory, pin->bytes);
+    if (status != HIL_ERR_MEMORY) return status;
+    return hil_fail(HIL_ERR_MEMORY,
+                    "out of memory: cannot pin %s for copies to and from %s: give less "
+                    "--host-memory, or raise the limits on this process (ulimit -l)",
+                    hil_text_bytes(text, pin->bytes), device->name);
+}
+
 hil_status hil_tiers_pin_all(hil_tiers *tiers)
 {
     if (tiers->pinned == tiers->pin_count) return HIL_OK;
@@ -182,8 +193,7 @@ hil_status hil_tiers_pin_all(hil_tiers *tiers)
     }
     tiers->pin_count = tiers->pinned + merged + 1;
     for (; tiers->pinned < tiers->pin_count; ++tiers->pinned) {
-        const hil_pin *pin = &tiers->pins[tiers->pinned];
-        HIL_TRY(tiers->device->engine->pin(tiers->device, pin->memory, pin->bytes));
+        HIL_TRY(pin_one(tiers->device, &tiers->pins[tiers->pinned]));
     }
     return HIL_OK;
 }

@@ -1,5 +1,6 @@
 /* Budgets are hard, rehearsals have no memory, and every failure at opening is clean. */
 #include "base/alloc.h"
+#include "device/device_threads.h"
 #include "io/io_fixture.h"
 #include "tier/tiers.h"
 
@@ -99,10 +100,34 @@ static void failures(hil_io_kind engine)
     CHECK_INT(open_descriptors(), before);
 }
 
+/* Who may not pin as much learns what to do, and goes on. */
+static void pins(void)
+{
+    hil_tiers tiers;
+    hil_device *device;
+    void *memory;
+    CHECK_OK(hil_device_threads_open(&device));
+    hil_tiers_options options = {.device_bytes = 1 << 20, .host_bytes = 1 << 20, .device = device};
+    CHECK_OK(hil_tiers_open(&tiers, &options));
+    for (int i = 0; i < 8; ++i) { /* apart from each other: the device's list of them grows */
+        CHECK_OK(hil_tiers_take(&tiers, HIL_HOST, 1, "a test", &memory));
+        CHECK_OK(hil_tiers_take(&tiers, HIL_HOST, 2 * HIL_IO_ALIGN, "a test", &memory));
+        CHECK_OK(hil_tiers_pin(&tiers, memory, 2 * HIL_IO_ALIGN));
+    }
+    hil_alloc_fail_at(1);
+    CHECK_FAILS(hil_tiers_pin_all(&tiers), HIL_ERR_MEMORY,
+                "cannot pin 8.0 KiB for copies to and from threads: give less --host-memory");
+    hil_alloc_fail_at(0);
+    CHECK_OK(hil_tiers_pin_all(&tiers));
+    hil_tiers_close(&tiers);
+    device->engine->close(device);
+}
+
 int main(void)
 {
     fixture_open();
     budgets();
+    pins();
     lazy();
     with_engines(failures);
     fixture_close();

@@ -286,8 +286,9 @@ static hil_status is_feasible(choice *c, candidate at, bool *out)
     if (!*out) return HIL_OK;
     *out = choose_window(c, STEP_LEAST, &window) && c->trial.parked <= c->planner->budget.host;
     hil_plan_windows(c->outline, false, windows);
-    uint64_t least =
-        hil_align_up(c->trial.work) + hil_align_up(least_window(c, windows) + least_sums(c));
+    uint64_t least = hil_align_up(c->trial.work) +
+                     hil_align_up(least_window(c, windows) + least_sums(c)) +
+                     hil_plan_besides(&c->trial, c->outline);
     if (least < c->least) {
         c->least = least;
         c->working = c->trial.work;
@@ -408,18 +409,25 @@ static const char *whom_of(const choice *c, char text[WHOM], const char *alone, 
 /* All states have a place, but what comes and goes does not pass. */
 static hil_status device_too_small(const choice *c)
 {
-    bool training = c->outline->training, close = c->least <= c->planner->budget.device;
+    const hil_budget *b = &c->planner->budget;
+    bool training = c->outline->training;
     char least[32], working[32], device[32], whom[WHOM];
+    const char *what = training ? "a micro-batch" : "what is computed at once";
+    const char *less =
+        training ? "a smaller --micro-batch, --seq or --tile-size" : "compute fewer tokens at once";
+    hil_text_bytes(working, c->working);
+    hil_text_bytes(device, b->device);
+    if (c->least <= b->device)
+        return hil_fail(HIL_ERR_BUDGET,
+                        "computing needs a little more device memory than the %s that %s may use "
+                        "(%s for the tensors of %s): give more --device-memory%s, or %s",
+                        device, whom_of(c, whom, "it", ""), working, what,
+                        b->disk ? "" : " or --host-memory", less);
     return hil_fail(HIL_ERR_BUDGET,
-                    "computing needs %s %s of device memory (%s of it for the tensors of %s), but "
-                    "%s may use %s: give more --device-memory%s, or %s",
-                    close ? "more than" : "at least", hil_text_bytes(least, c->least),
-                    hil_text_bytes(working, c->working),
-                    training ? "a micro-batch" : "what is computed at once",
-                    whom_of(c, whom, "it", ""), hil_text_bytes(device, c->planner->budget.device),
-                    close && !c->planner->budget.disk ? " or --host-memory" : "",
-                    training ? "a smaller --micro-batch, --seq or --tile-size"
-                             : "compute fewer tokens at once");
+                    "computing needs at least %s of device memory (%s of it for the tensors of "
+                    "%s), but %s may use %s: give more --device-memory, or %s",
+                    hil_text_bytes(least, c->least), working, what, whom_of(c, whom, "it", ""),
+                    device, less);
 }
 
 static hil_status nothing_fits(const choice *c)

@@ -101,6 +101,11 @@ static hil_status fail_broken(const hil_comm *comm)
     return hil_fail(comm->broken_status, "%s", comm->broken_text);
 }
 
+hil_status hil_comm_check(hil_comm *comm)
+{
+    return comm && is_broken(comm) ? fail_broken(comm) : HIL_OK;
+}
+
 hil_status hil_comm_gather(hil_comm *comm, hil_channel channel, const void *slice, void *whole,
                            size_t bytes)
 {

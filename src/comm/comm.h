@@ -44,6 +44,9 @@ hil_status hil_comm_any(hil_comm *comm, unsigned char *bits, size_t bytes);
    barrier. */
 hil_status hil_comm_agree(hil_comm *comm, hil_channel channel, hil_status mine, int *flag);
 
+/* Fails once a rank has failed, with its message, as all calls do from then on. Any thread. */
+hil_status hil_comm_check(hil_comm *comm);
+
 /* What this rank does from now on, for the message when it is lost. */
 void hil_comm_tell(hil_comm *comm, const char *format, ...) HIL_PRINTF(2, 3);
 

@@ -12,6 +12,8 @@ extern "C" {
 int hil_cuda_count(void);
 /* With its engine; whoever opens it adds operations and arithmetic. */
 hil_status hil_cuda_open(hil_device **out, int index);
+/* Its cudaStream_t, for whoever queues on it by himself; the GPU becomes the thread's. */
+void *hil_cuda_stream_for(const hil_device *device, hil_stream stream);
 /* Waits for what is queued. NULL is fine. */
 void hil_cuda_close(hil_device *device);
 

@@ -156,6 +156,11 @@ void hil_cuda_close(hil_device *device)
     hil_free(d);
 }
 
+void *hil_cuda_stream_for(const hil_device *device, hil_stream stream)
+{
+    return hil_cuda_stream(device, stream);
+}
+
 hil_status hil_cuda_timer_begin(hil_device *device)
 {
     hil_cuda *d = hil_cuda_of(device);

@@ -1,6 +1,6 @@
-/* cross.c - what ranks send each other when it lies on a device that their comm does not reach: it
-   crosses pinned memory of the host on both sides, piece by piece. A comm that takes memory of the
-   device needs none of this: it would be called with the very same pointers. */
+/* cross.c - what ranks send each other when it lies on a device that their comm does not reach: a
+   wire takes it from device to device, on the streams of the links; or it crosses pinned memory of
+   the host on both sides, piece by piece. */
 #include "base/alloc.h"
 #include "io/align.h"
 #include "store/param.h"
@@ -28,7 +28,25 @@ static hil_status settle(const hil_store *store, hil_stream stream, const lane *
 
 hil_status hil_cross_settle(const hil_store *store)
 {
-    return store->device ? settle(store, HIL_STREAM_REDUCE, &store->cross->reduce) : HIL_OK;
+    if (!store->device || store->plan->wired) return HIL_OK;
+    return settle(store, HIL_STREAM_REDUCE, &store->cross->reduce);
+}
+
+hil_status hil_cross_submit(hil_store *store, hil_job *job, hil_fence *fence)
+{
+    if (!store->plan->wired) return hil_links_submit(store->links, job, fence);
+    job->queues = true;
+    hil_fence_join(&job->after, &store->turn);
+    hil_status status = hil_links_submit(store->links, job, &store->turn);
+    hil_fence_join(fence, &store->turn);
+    return status;
+}
+
+/* A wire that was abandoned does not know why. */
+static hil_status by_wire(const hil_store *store, hil_status status)
+{
+    if (status != HIL_OK) HIL_TRY(hil_comm_check(store->opening.comm));
+    return status;
 }
 
 hil_status hil_cross_gather(const hil_store *store, const char *slice, char *whole, size_t bytes)
@@ -36,7 +54,10 @@ hil_status hil_cross_gather(const hil_store *store, const char *slice, char *who
     const struct hil_cross *c = store->cross;
     hil_comm *comm = store->opening.comm;
     hil_device *device = store->device;
+    hil_wire *wire = store->opening.wire;
     if (!device) return hil_comm_gather(comm, HIL_CHANNEL_GATHER, slice, whole, bytes);
+    if (wire)
+        return by_wire(store, wire->engine->gather(wire, HIL_STREAM_GATHER, slice, whole, bytes));
     for (size_t at = 0; at < bytes; at += c->piece) {
         size_t n = bytes - at < c->piece ? bytes - at : c->piece;
         char *mine = c->gather.memory, *all = mine + c->piece;
@@ -54,7 +75,10 @@ hil_status hil_cross_exchange(const hil_store *store, const char *out, char *in,
 {
     hil_comm *comm = store->opening.comm;
     hil_device *device = store->device;
+    hil_wire *wire = store->opening.wire;
     if (!device) return hil_comm_exchange(comm, HIL_CHANNEL_REDUCE, out, in, bytes);
+    if (wire)
+        return by_wire(store, wire->engine->exchange(wire, HIL_STREAM_REDUCE, out, in, bytes));
     const lane *l = &store->cross->reduce;
     size_t all = (size_t)store->options.ranks * bytes;
     HIL_TRY(device->engine->copy(device, HIL_STREAM_REDUCE, l->memory, out, all));
@@ -75,7 +99,7 @@ static hil_status open_lane(hil_store *store, lane *l, size_t bytes)
 
 hil_status hil_cross_open(hil_store *store)
 {
-    if (hil_store_alone(store) || !store->apart) return HIL_OK;
+    if (hil_store_alone(store) || !store->apart || store->plan->wired) return HIL_OK;
     struct hil_cross *c;
     int ranks = store->options.ranks;
     size_t gather = hil_plan_gather_bytes(store->plan->chunk, ranks);

@@ -90,7 +90,7 @@ static hil_status gather(hil_store *store, hil_unit *unit, const hil_fence *room
     hil_fence_join(&job.after, &unit->ready);
     if (store->opening.speeds && store->opening.speeds->network > 0)
         job.seconds = (double)job.bytes / store->opening.speeds->network;
-    HIL_TRY(hil_links_submit(store->links, &job, &unit->ready));
+    HIL_TRY(hil_cross_submit(store, &job, &unit->ready));
     if (home->tier == HIL_DEVICE) hil_fence_join(&unit->reading, &unit->ready);
     return HIL_OK;
 }

@@ -128,7 +128,8 @@ struct hil_store {
     double *squares;      /* of all units */
     struct hil_sweep *stream;
     struct hil_reduce *reduce; /* with several ranks */
-    struct hil_cross *cross;   /* with several ranks, apart */
+    struct hil_cross *cross;   /* with several ranks, apart and not wired */
+    hil_fence turn;            /* the last gather or exchange by wire: [Note: turns] in wire.h */
     struct hil_saver *saver;
 };
 
@@ -264,10 +265,12 @@ hil_status hil_squares_end(hil_store *store, const hil_worker *w, hil_unit *unit
 hil_status hil_work_open(hil_store *store);
 void hil_work_close(hil_store *store);
 
-/* cross.c: what hil_comm does, with memory of the device tier, on the link's thread. */
+/* cross.c: what hil_comm does, with memory of the device tier: on the link's thread, or queued on
+   its stream by a job that hil_cross_submit has submitted. */
+hil_status hil_cross_submit(hil_store *store, hil_job *job, hil_fence *fence);
 hil_status hil_cross_gather(const hil_store *store, const char *slice, char *whole, size_t bytes);
 hil_status hil_cross_exchange(const hil_store *store, const char *out, char *in, size_t bytes);
-/* Waits for what the reduction queued on its stream. */
+/* Waits for what the reduction queued on its stream, unless its end is the job's. */
 hil_status hil_cross_settle(const hil_store *store);
 hil_status hil_cross_open(hil_store *store);
 void hil_cross_close(hil_store *store);

@@ -35,6 +35,7 @@ typedef struct hil_plan {
     bool prefetch;
     bool saves; /* with a sweep that saves: a chunk of fp32 numbers on the host */
     bool apart; /* the CPU cannot reach the device's memory: the sweep stages what lives there */
+    bool wired; /* what ranks exchange goes from device to device: see hil_store_opening.wire */
     int ranks;  /* that divide every state among themselves; 0 and 1: alone */
     int zero;   /* stage of ZeRO, 1 to 3: what the window holds at least */
     /* Decided. */

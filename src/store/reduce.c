@@ -163,7 +163,7 @@ static hil_status give_chunk(hil_store *store, const reduction *given, const hil
     hil_fence_join(&job.after, &room);
     job.seconds = seconds_of(store, unit, job.bytes, count);
     hil_leaving leaving = {.unit = unit, .use = use, .data = r->result, .before = *before};
-    hil_status status = hil_links_submit(store->links, &job, &leaving.made);
+    hil_status status = hil_cross_submit(store, &job, &leaving.made);
     hil_fence_join(reduced, &leaving.made);
     hil_fence_join(&use->left, &leaving.made);
     if (home) return status;

@@ -89,6 +89,8 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     store->plan = opening->plan;
     store->device = opening->tiers->rehearse ? NULL : opening->tiers->device;
     store->apart = opening->plan->apart || opening->tiers->device;
+    store->turn = (hil_fence){0};
+    assert(!opening->plan->wired || opening->tiers->rehearse || opening->wire);
     hil_links_set_failed(store->links, opening->comm ? tell_ranks : NULL, opening->comm);
     HIL_TRY(hil_homes_open(store));
     HIL_TRY(hil_work_open(store));

@@ -4,6 +4,7 @@
 
 #include "base/pool.h"
 #include "comm/comm.h"
+#include "comm/wire.h"
 #include "store/plan.h"
 #include "tensor/q8.h"
 #include "tensor/tensor.h"
@@ -125,6 +126,7 @@ typedef struct hil_store_opening {
     hil_square_fn *square;
     const hil_speeds *speeds; /* of a rehearsal */
     hil_comm *comm;           /* NULL: alone, or a rehearsal of one of several ranks */
+    hil_wire *wire;           /* where the plan is wired, unless it is rehearsed */
 } hil_store_opening;
 hil_status hil_store_open(hil_store *store, const hil_store_opening *opening);
 void hil_store_close(hil_store *store);

@@ -129,6 +129,19 @@ static hil_status load_libraries(const char *folder, const char *prefixes)
     return HIL_OK;
 }
 
+hil_status hil_cuda_load_wires(const char *prefixes, const hil_wire_maker **out)
+{
+    char path[HIL_PATH_MAX], folder[HIL_PATH_MAX];
+    hil_cuda_module_wires find = NULL;
+    void *module = find_module(path, folder) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (module) *(void **)&find = dlsym(module, HIL_CUDA_MODULE_WIRES);
+    if (!find) return hil_fail(HIL_ERR_INPUT, "this hilbert was built without NCCL");
+    if (!load_library("libnccl.so.2", folder, prefixes))
+        return hil_fail(HIL_ERR_INPUT, "cannot find NCCL (libnccl.so.2; pip install "
+                                       "nvidia-nccl-cu13 is one way to have it)");
+    return find(out);
+}
+
 hil_status hil_cuda_load(const char *prefixes, hil_cuda_module_open *out)
 {
     char path[HIL_PATH_MAX], folder[HIL_PATH_MAX];

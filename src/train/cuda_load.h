@@ -9,5 +9,7 @@ int hil_cuda_visible(void);
 /* `prefixes`: folders, separated by colons, under which Python's environments may have NVIDIA's
    libraries; NULL: none. Everything stays loaded. */
 hil_status hil_cuda_load(const char *prefixes, hil_cuda_module_open *out);
+/* What connects GPUs of several ranks, once one is open. */
+hil_status hil_cuda_load_wires(const char *prefixes, const hil_wire_maker **out);
 
 #endif

@@ -1,6 +1,7 @@
-/* cuda_module.c - the first function of the module that computes on GPUs, see cuda_module.h. */
+/* cuda_module.c - the functions of the module that computes on GPUs, see cuda_module.h. */
 #include "train/cuda_module.h"
 
+#include "comm/wire_nccl.h"
 #include "ops/cuda.h"
 #include "optim/cuda.h"
 
@@ -36,3 +37,12 @@ hil_status hil_cuda_open_device(hil_device **out, int index, const hil_cuda_host
     (*out)->math = &hil_cuda_math;
     return HIL_OK;
 }
+
+#ifdef HIL_HAS_NCCL
+__attribute__((visibility("default"))) hil_status hil_cuda_find_wires(const hil_wire_maker **out);
+
+hil_status hil_cuda_find_wires(const hil_wire_maker **out)
+{
+    return hil_wire_nccl_find(out);
+}
+#endif

@@ -12,14 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define THREADS_EACH "threads:each"
+
 #define RESERVE                                                                                    \
     ((uint64_t)256 << 20) /* and a part of all: kernels are loaded at their first use              \
                            */
 #define RESERVE_PART 50
+#define RESERVE_WIRED ((uint64_t)1 << 30) /* NCCL's buffers come with its first calls */
 
-static hil_status open_threads(hil_device **out)
+/* "threads": shared by the ranks of a machine; "threads:each": every rank has its own. */
+static hil_status open_threads(bool each, const hil_comm *comm, hil_device **out)
 {
     HIL_TRY(hil_device_threads_open(out));
+    if (each) (*out)->id[0] = (unsigned char)(hil_comm_rank(comm) + 128);
     (*out)->ops = &hil_ops_threads;
     (*out)->math = &hil_math_threads;
     return HIL_OK;
@@ -49,16 +54,18 @@ static hil_status parse_index(const char *name, int rank, int count, int *out)
     return HIL_OK;
 }
 
-static hil_status open_named(const hil_device_choice *choice, const char *name, int rank,
+static hil_status open_named(const hil_device_choice *choice, const hil_comm *comm,
                              hil_device **out)
 {
+    const char *name = choice->name;
     int index;
     if (strcmp(name, "cpu") == 0) return HIL_OK;
-    if (strcmp(name, "threads") == 0) return open_threads(out);
+    if (strcmp(name, "threads") == 0) return open_threads(false, comm, out);
+    if (strcmp(name, THREADS_EACH) == 0) return open_threads(true, comm, out);
     if (strncmp(name, "cuda", 4) != 0)
         return hil_fail(HIL_ERR_USAGE, "--device %s: expected auto, cpu, cuda or cuda:N", name);
     int count = hil_cuda_visible();
-    HIL_TRY(parse_index(name, rank, count, &index));
+    HIL_TRY(parse_index(name, hil_comm_local_rank(comm), count, &index));
     if (count == 0)
         return hil_fail(HIL_ERR_INPUT,
                         "--device %s: there is no GPU here that NVIDIA's driver "
@@ -72,8 +79,7 @@ hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *com
 {
     int rank = hil_comm_local_rank(comm);
     *out = NULL;
-    if (choice->name && strcmp(choice->name, "auto") != 0)
-        return open_named(choice, choice->name, rank, out);
+    if (choice->name && strcmp(choice->name, "auto") != 0) return open_named(choice, comm, out);
     int count = hil_cuda_visible();
     if (count == 0 || open_gpu(choice->prefixes, rank % count, out) == HIL_OK) return HIL_OK;
     hil_note(observer, "the GPU is not used: %s", hil_status_message());
@@ -132,14 +138,16 @@ int hil_devices_crowd(const hil_device_choice *choice, int ranks)
     const char *name = choice->name ? choice->name : "auto";
     bool each = strcmp(name, "auto") == 0 || strcmp(name, "cuda") == 0;
     int count = each ? hil_cuda_visible() : 1;
+    if (strcmp(name, THREADS_EACH) == 0) return 1;
     return count > 1 ? (ranks + count - 1) / count : ranks;
 }
 
-uint64_t hil_devices_room(const hil_device *device, int sharers)
+uint64_t hil_devices_room(const hil_device *device, int sharers, bool wired)
 {
     if (!device->available) return 0;
     uint64_t processes = sharers > 1 ? (uint64_t)sharers : 1;
     uint64_t reserve = processes * RESERVE + device->memory / RESERVE_PART;
     uint64_t least = device->available / 2;
+    if (wired) reserve += RESERVE_WIRED;
     return device->available > reserve + least ? device->available - reserve : least;
 }

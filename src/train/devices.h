@@ -8,8 +8,8 @@
 
 /* `choice->name`: "auto" (or NULL) is a GPU where there is one that works and the CPU otherwise,
    which the observer learns; "cuda" is the first GPU, or that of the process's number among those
-   of its machine (`comm`, may be NULL); "cuda:N", "cpu"; "threads" is for tests. *out is NULL for
-   the CPU. */
+   of its machine (`comm`, may be NULL); "cuda:N", "cpu"; "threads" and "threads:each" (not one for
+   all ranks) are for tests. *out is NULL for the CPU. */
 hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *comm,
                             const hil_observer *observer, hil_device **out);
 /* NULL, the CPU, is none; nor is the device of threads. */
@@ -24,7 +24,7 @@ hil_status hil_devices_share(hil_comm *comm, const hil_observer *observer, hil_d
 /* The same for ranks that are not there: so many, on one machine. */
 int hil_devices_crowd(const hil_device_choice *choice, int ranks);
 /* What may be used of it where no budget is given, by all its sharers together: what was free, less
-   what their libraries load later. 0: its memory is the host's. */
-uint64_t hil_devices_room(const hil_device *device, int sharers);
+   what their libraries load later, or what wires will take. 0: its memory is the host's. */
+uint64_t hil_devices_room(const hil_device *device, int sharers, bool wired);
 
 #endif

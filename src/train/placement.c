@@ -82,7 +82,7 @@ static uint64_t saving_bytes(const hil_plan *plan)
 static uint64_t crossing_bytes(const hil_plan *plan, const hil_outline *o)
 {
     int ranks = hil_outline_ranks(o);
-    if (!plan->apart || ranks == 1) return 0;
+    if (!plan->apart || plan->wired || ranks == 1) return 0;
     uint64_t bytes = hil_plan_gather_bytes(plan->chunk, ranks);
     return bytes + (o->training ? hil_plan_exchange_bytes(plan->chunk, ranks) : 0);
 }

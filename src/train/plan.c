@@ -75,7 +75,7 @@ static hil_status find_machine(const hil_plan_request *r, bool measure,
 {
     hil_comm_tell(r->comm, "measuring the machine");
     HIL_TRY(hil_ranks_agree(r->comm, find_speeds(r, measure, observer, &out->machine)));
-    HIL_TRY(hil_ranks_level_speeds(r->comm, &out->machine, out->drive_count));
+    HIL_TRY(hil_ranks_level_speeds(r->comm, &out->machine, out->drive_count, r->network));
     if (!r->comm) divide_drives(&out->machine, r->allowance.sharers, out->drive_count);
     hil_budget_speeds(&out->machine, out->drives, r->allowance.disk_count);
     return HIL_OK;
@@ -137,6 +137,7 @@ static hil_status choose(const hil_plan_request *r, hil_planned *out)
     hil_planner planner = {.outline = &out->outline,
                            .budget = less(out->budget, r->spare),
                            .apart = r->device != NULL,
+                           .wired = r->wired,
                            .visiting = r->device ? visiting(out) : 0,
                            .prefetch = r->prefetch,
                            .recompute = r->recompute,
@@ -167,7 +168,7 @@ static hil_status prepare(const hil_plan_request *r, hil_planned *out)
 {
     hil_allowance allowance = r->allowance;
     if (r->comm) allowance.sharers = hil_comm_local_size(r->comm);
-    if (r->device) allowance.room = hil_devices_room(r->device, allowance.room_sharers);
+    if (r->device) allowance.room = hil_devices_room(r->device, allowance.room_sharers, r->wired);
     HIL_TRY(hil_budget_find(&allowance, &out->budget, out->drives));
     HIL_TRY(hil_engine_trace(r->model, r->compute)); /* says how often each unit is used */
     return outline_model(r, out);

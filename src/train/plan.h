@@ -13,6 +13,8 @@ typedef struct hil_plan_request {
     hil_device *device; /* that computes; NULL: the CPU */
     hil_comm *comm; /* all ranks plan at once, and get the same plan. NULL: alone, for as many as
                        the store is divided into and the allowance has sharers */
+    bool wired; /* what ranks exchange goes from device to device, at `network` bytes per second */
+    double network; /* 0: unknown, or through `comm`, where it is measured */
     hil_dtype compute;
     bool training;
     int64_t sequences, length, micro_batch; /* of a step, on one rank */

@@ -52,16 +52,17 @@ static hil_status make_plan(show *s)
     int threads = o->threads;
     if (!threads && s->ranks > 1) threads = hil_pool_cpus() / s->ranks;
     if (!threads && s->ranks > 1) threads = 1;
+    int sharers = hil_devices_crowd(&o->device, s->ranks);
     hil_plan_request request = {.model = s->model,
                                 .device = s->device,
+                                .wired = s->device && s->ranks > 1 && sharers == 1,
                                 .compute = s->dtype,
                                 .training = true,
                                 .sequences = s->share,
                                 .length = s->seq,
                                 .micro_batch = s->micro_batch,
                                 .allowance = {o->device_memory, o->host_memory, o->disks,
-                                              o->disk_count, s->ranks, 0,
-                                              hil_devices_crowd(&o->device, s->ranks)},
+                                              o->disk_count, s->ranks, 0, sharers},
                                 .io = o->io,
                                 .threads = threads,
                                 .zero = o->zero,

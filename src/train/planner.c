@@ -71,6 +71,7 @@ static void begin(choice *c, candidate at)
     const hil_planner *planner = c->planner;
     p->group = at.group;
     p->apart = planner->apart;
+    p->wired = planner->wired;
     p->visiting = c->visiting;
     p->guests = c->visiting > 0 ? GUESTS : 0;
     p->prefetch = planner->prefetch;
@@ -539,6 +540,7 @@ hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
     uint64_t need[HIL_TIERS];
     size_t ring = hil_plan_ring(plan, planner->outline);
     plan->apart = planner->apart;
+    plan->wired = planner->wired;
     hil_plan_visits(plan, planner->outline);
     plan->device_budget = b->device;
     plan->host_budget = b->host;

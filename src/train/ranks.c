@@ -90,13 +90,16 @@ static hil_status measure_network(hil_comm *comm, double *out)
 enum { SPEEDS = sizeof(hil_speeds) / sizeof(double), DRIVE_SPEEDS = 3 };
 _Static_assert(sizeof(hil_speeds) == SPEEDS * sizeof(double), "speeds are numbers");
 
-hil_status hil_ranks_level_speeds(hil_comm *comm, hil_machine *machine, int drives)
+hil_status hil_ranks_level_speeds(hil_comm *comm, hil_machine *machine, int drives, double network)
 {
     hil_speeds *s = &machine->speeds;
     double sharers = hil_comm_local_size(comm);
     double least[SPEEDS + DRIVE_SPEEDS * HIL_DISKS_MAX];
     if (hil_comm_size(comm) == 1) return HIL_OK;
-    if (machine->measured) HIL_TRY(measure_network(comm, &s->network));
+    if (network > 0)
+        s->network = network;
+    else if (machine->measured)
+        HIL_TRY(measure_network(comm, &s->network));
     s->op_call = 1 / s->op_call;
     s->disk_read /= sharers;
     s->disk_write /= sharers;

@@ -25,7 +25,8 @@ hil_status hil_ranks_threads(hil_comm *comm, int asked, int *out);
 /* [Note: one plan] */
 hil_status hil_ranks_level_budget(hil_comm *comm, hil_budget *budget, hil_drive *drives, int count);
 /* The speeds of `machine` count on the first rank of each machine, which measured them alone; its
-   ranks share the drives. Bytes that a rank receives are measured where the other speeds were. */
-hil_status hil_ranks_level_speeds(hil_comm *comm, hil_machine *machine, int drives);
+   ranks share the drives. Bytes per second that a rank receives are `network`; 0: measured where
+   the other speeds were. */
+hil_status hil_ranks_level_speeds(hil_comm *comm, hil_machine *machine, int drives, double network);
 
 #endif

@@ -8,11 +8,13 @@
 #include "optim/scaling.h"
 #include "optim/sweep.h"
 #include "train/plan.h"
+#include "train/wires.h"
 
 struct hil_trainer {
     hil_model *model;
     hil_device *device;      /* that computes; NULL: the CPU */
     int sharers;             /* ranks that have this very device */
+    hil_wires wires;         /* to those of other ranks */
     hil_pool *pool, *update; /* for operations; for the sweep beside them */
     hil_planned planned;
     hil_tiers tiers;

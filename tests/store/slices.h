@@ -7,6 +7,7 @@
 #include "adding.h"
 #include "base/philox.h"
 #include "comm/comm_threads.h"
+#include "comm/wire_threads.h"
 #include "io/io_fixture.h"
 #include "optim/sweep.h"
 
@@ -40,6 +41,7 @@ typedef struct setting {
     bool by_segment;
     bool prefetch, apart;
     bool device; /* every rank has one of threads */
+    bool wired;  /* and these are connected */
     int tiers;   /* of the states: one hil_tier for all, or HIL_TIERS and more: mixes */
     size_t window;
     int64_t chunk;
@@ -84,6 +86,8 @@ typedef struct mate {
     hil_pool *pool, *update;
     hil_tiers tiers;
     hil_device *device;
+    hil_wire *wire;
+    hil_wire_watch *watch;
     hil_plan plan;
     hil_drive drive;
     double norm[STEPS];
@@ -121,6 +125,7 @@ static inline void mate_create(mate *m, const setting *s, int rank, hil_comm *co
     CHECK_OK(hil_store_declare_use(m->store, m->param[TIED], 2));
     m->plan = (hil_plan){.prefetch = s->prefetch,
                          .apart = s->apart,
+                         .wired = s->wired,
                          .by_segment = s->by_segment,
                          .ranks = s->ranks,
                          .window = s->window,
@@ -140,6 +145,9 @@ static inline void mate_create(mate *m, const setting *s, int rank, hil_comm *co
         }
     m->drive = (hil_drive){folder, 64 << 20, 1};
     if (s->device) m->device = adding_device((uint64_t)(s->tiers * MATES + rank), 100);
+    if (!s->wired) return;
+    CHECK_OK(hil_wire_threads_open(&m->wire, m->device, comm));
+    CHECK_OK(hil_wire_watch_start(&m->watch, m->wire, comm));
 }
 
 static inline hil_status mate_open(mate *m)
@@ -157,7 +165,8 @@ static inline hil_status mate_open(mate *m)
                                  .pool = m->pool,
                                  .update = m->update,
                                  .square = hil_block_square,
-                                 .comm = m->comm};
+                                 .comm = m->comm,
+                                 .wire = m->wire};
     HIL_TRY(hil_store_open(m->store, &opening));
     return hil_store_initialise(m->store, 3);
 }
@@ -174,6 +183,8 @@ static inline void mate_destroy(mate *m)
     hil_pool_destroy(m->pool);
     hil_pool_destroy(m->update);
     hil_free(m->plan.unit);
+    hil_wire_watch_stop(m->watch);
+    if (m->wire) m->wire->engine->close(m->wire);
     if (m->device) m->device->engine->close(m->device);
     for (int p = 0; p < PARAMS; ++p) {
         for (int k = 0; k < HIL_STATES; ++k) free(m->state[p][k]);
@@ -285,7 +296,7 @@ static inline void oracle_create(oracle *o, const setting *s)
     alone.tiers = HIL_DEVICE;
     alone.window = 4 << 20;
     alone.chunk = 4096;
-    alone.device = false;
+    alone.device = alone.wired = false;
     mate m;
     mate_create(&m, &alone, 0, NULL);
     CHECK_OK(mate_open(&m));

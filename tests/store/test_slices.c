@@ -1,7 +1,7 @@
 /* Several ranks keep a slice each of every state and train together: weights, moments and norms are
    those of one machine that adds what all ranks gave in their order, to the bit, for any placement
    of the slices; every element is held by one rank; what is received is what the formula says. Also
-   where every rank has a device with memory of its own. */
+   where every rank has a device with memory of its own, and where these are connected. */
 #include "slices.h"
 
 /* soak: --full */
@@ -118,10 +118,11 @@ static void check_ranks(int ranks, hil_dtype dtype, hil_rule_kind rule, bool ful
             s.window = by_segment ? 1 << 20 : (size_t)(150 + 37 * (s.tiers % 4)) << 10;
             s.chunk = 4096 << (s.tiers % 2);
             check_run(&s, &o, i ? norm : NULL, norm);
-            if (!full && (ranks > 2 || i == 2)) continue;
             s.apart = s.device = true;
-            check_run(&s, &o, norm, norm);
-            s.device = false;
+            if (full || (ranks <= 2 && i < 2)) check_run(&s, &o, norm, norm);
+            s.wired = ranks > 1;
+            if (s.wired && (full || i == (ranks + 1) % 3)) check_run(&s, &o, norm, norm);
+            s.device = s.wired = false;
         }
         oracle_destroy(&o);
     }

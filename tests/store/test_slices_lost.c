@@ -1,6 +1,6 @@
 /* A rank that fails in the middle of a step, on a thread of its transfers or in the model, ends the
    step on all ranks with its message, and all of them close: nobody waits for what will not come.
- */
+   Also where their devices wait for each other. */
 #include "slices.h"
 #include "store/param.h"
 
@@ -91,6 +91,8 @@ int main(void)
                          .tiers = HIL_DISK,
                          .window = by_segment ? 1 << 20 : 190 << 10,
                          .chunk = 4096};
+            check(&s);
+            s.apart = s.device = s.wired = true;
             check(&s);
         }
     fixture_close();

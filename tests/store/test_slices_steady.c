@@ -1,6 +1,6 @@
 /* Several ranks: once a step has been seen every step does the same, on every rank, without any
    allocation, and all of it is what a rehearsal of one rank says beforehand. What a rank keeps
-   falls with their number. The same where ranks have devices. */
+   falls with their number. The same where ranks have devices, also ones that are connected. */
 #include "slices.h"
 
 static const hil_speeds speeds = {.disk_read = 3e9,
@@ -177,6 +177,7 @@ int main(void)
                          .chunk = 4096};
             check_run(&s);
             s.apart = s.device = true;
+            s.wired = tiers % 2 == by_segment;
             check_run(&s);
         }
     fixture_close();

@@ -1,5 +1,5 @@
 # Ranks that compute on a device: the bits of as many ranks on the CPU, wherever states live. Threads
-# play the device, all ranks of a machine share its memory.
+# play the device: one that ranks share, or one for each of them, connected past the host.
 # shellcheck disable=SC2086
 . "$TESTS/mpi.sh"
 set -eu
@@ -25,11 +25,12 @@ train() {
 # values OUT KEY
 values() { grep -o "\"$2\": [0-9.e+-]*" "$work/$1/metrics.jsonl" | cut -d ' ' -f 2; }
 
-# same RANKS DTYPE NAME OPTIONS...: on the device with these options, as on the CPU
+# same RANKS DTYPE NAME OPTIONS...: on $device with these options, as on the CPU
+device=threads
 same() {
     local ranks=$1 dtype=$2 name=$3$1$2 cpu=cpu$1$2
     shift 3
-    train "$ranks" "$name" --dtype "$dtype" --device threads "$@"
+    train "$ranks" "$name" --dtype "$dtype" --device $device "$@"
     cmp "$work/$cpu/model.safetensors" "$work/$name/model.safetensors" || die "$name is not $cpu"
     for key in loss grad_norm eval_loss; do
         [ "$(values "$cpu" $key)" = "$(values "$name" $key)" ] || die "$key of $name is not $cpu's"
@@ -43,14 +44,24 @@ for ranks in 1 2 3; do
 done
 train 2 cpu2fp32 --dtype fp32 --device cpu
 same 2 fp32 disk --device-memory 800K --host-memory 500K --disk "$work/drive:64M"
+device=threads:each
+same 3 bf16 wired
+same 2 fp32 wired --device-memory 800K --host-memory 500K --disk "$work/drive:64M"
+device=threads
 [ "$(values host2bf16 to_device_bytes | tail -n 1)" -gt 0 ] || die "nothing was ever moved"
 [ "$(values disk2fp32 disk_read_bytes | tail -n 1)" -gt 0 ] || die "nothing was ever read"
-for run in host2bf16:563200 disk2fp32:819200; do
+for run in host2bf16:563200 disk2fp32:819200 wired2fp32:819200; do
     [ "$(values ${run%:*} device_peak | sort -n | tail -n 1)" -le ${run#*:} ] ||
         die "${run%:*}: more device memory than allowed"
 done
 grep -q "threads with .* are free, shared by 3 ranks; " "$work/roomy3bf16.log" ||
     die "nobody says that ranks share a device: $(cat "$work/roomy3bf16.log")"
+grep -q "shared by" "$work/wired3bf16.log" && die "a device of its own is shared"
+
+# What ranks exchange takes no memory of the host where devices are connected.
+peak() { sed -n 's/^plan for each of .* host \([0-9.]*\) KiB.*/\1/p' "$work/$1.log"; }
+awk "BEGIN { exit !($(peak wired3bf16) < $(peak roomy3bf16)) }" ||
+    die "host peaks: $(peak wired3bf16) KiB connected, $(peak roomy3bf16) KiB through the host"
 
 # eval divides its windows, and says the same.
 for device in cpu threads; do

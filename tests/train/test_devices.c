@@ -49,9 +49,10 @@ int main(void)
 
     /* What libraries load later is every process's. */
     hil_device gpu = {.memory = 80 * GIB, .available = 78 * GIB};
-    CHECK(hil_devices_room(&gpu, 1) < gpu.available);
-    CHECK(hil_devices_room(&gpu, 8) < hil_devices_room(&gpu, 1));
-    CHECK(hil_devices_room(&gpu, 1000) >= gpu.available / 2);
+    CHECK(hil_devices_room(&gpu, 1, false) < gpu.available);
+    CHECK(hil_devices_room(&gpu, 8, false) < hil_devices_room(&gpu, 1, false));
+    CHECK(hil_devices_room(&gpu, 1000, false) >= gpu.available / 2);
+    CHECK(hil_devices_room(&gpu, 1, true) < hil_devices_room(&gpu, 1, false));
     CHECK_INT(hil_devices_crowd(&(hil_device_choice){.name = "cuda:1"}, 3), 3);
     CHECK_INT(hil_devices_crowd(&(hil_device_choice){.name = "threads"}, 3), 3);
     return 0;

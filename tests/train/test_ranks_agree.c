@@ -65,7 +65,7 @@ static void check_level(hil_comm *comm, void *context)
     CHECK_OK(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, &update, sizeof update));
     CHECK_OK(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, &read, sizeof read));
     CHECK_OK(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, &call, sizeof call));
-    CHECK_OK(hil_ranks_level_speeds(comm, &machine, 1));
+    CHECK_OK(hil_ranks_level_speeds(comm, &machine, 1, 0));
     CHECK(machine.speeds.update == update);
     CHECK(machine.speeds.disk_read == read / RANKS);
     CHECK_NEAR(machine.speeds.op_call, call, 1e-12 * call);

@@ -1,0 +1,82 @@
+/* NCCL as the program loads it, with one rank: it is found, connects, gathers and exchanges on the
+   streams of a GPU, in order, and ends, also abandoned. Several ranks need as many GPUs. */
+#include "check.h"
+#include "train/cuda_load.h"
+#include "train/devices.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { COUNT = 100003, ROUNDS = 10 };
+
+static hil_device *device;
+
+static hil_wire *connect_alone(const hil_wire_maker *maker)
+{
+    unsigned char name[HIL_WIRE_NAME];
+    hil_wire *wire;
+    bool ready = false;
+    CHECK_OK(maker->name(name));
+    CHECK_OK(maker->open(&wire, device, name, 0, 1));
+    for (int i = 0; i < 60000 && !ready; ++i) {
+        CHECK_OK(wire->engine->look(wire, &ready));
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    CHECK(ready);
+    return wire;
+}
+
+/* Numbers go in, by a gather on one stream and an exchange on another, and out again. */
+static void check_moves(hil_wire *wire)
+{
+    const hil_device_engine *e = device->engine;
+    size_t bytes = COUNT * sizeof(uint32_t);
+    uint32_t *host;
+    char *memory;
+    hil_event *gathered, *exchanged;
+    CHECK_OK(e->share(device, 2 * bytes, (void **)&host));
+    CHECK_OK(e->alloc(device, 3 * bytes, (void **)&memory));
+    CHECK_OK(e->create_event(device, &gathered));
+    CHECK_OK(e->create_event(device, &exchanged));
+    for (uint32_t round = 1; round <= ROUNDS; ++round) {
+        for (uint32_t i = 0; i < COUNT; ++i) host[i] = i * 2654435761u + round;
+        CHECK_OK(e->copy(device, HIL_STREAM_GATHER, memory, host, bytes));
+        CHECK_OK(wire->engine->gather(wire, HIL_STREAM_GATHER, memory, memory + bytes, bytes));
+        CHECK_OK(e->record(device, HIL_STREAM_GATHER, gathered));
+        CHECK_OK(e->follow(device, HIL_STREAM_REDUCE, gathered));
+        CHECK_OK(wire->engine->exchange(wire, HIL_STREAM_REDUCE, memory + bytes, memory + 2 * bytes,
+                                        bytes));
+        CHECK_OK(e->copy(device, HIL_STREAM_REDUCE, host + COUNT, memory + 2 * bytes, bytes));
+        CHECK_OK(e->record(device, HIL_STREAM_REDUCE, exchanged));
+        CHECK_OK(e->wait(device, exchanged));
+        CHECK(memcmp(host, host + COUNT, bytes) == 0);
+    }
+    e->destroy_event(device, gathered);
+    e->destroy_event(device, exchanged);
+    e->free(device, memory);
+    e->unshare(device, host);
+}
+
+int main(void)
+{
+    const char *prefixes = getenv("VIRTUAL_ENV");
+    const hil_wire_maker *maker;
+    hil_device_choice choice = {.name = "cuda", .prefixes = prefixes};
+    if (hil_devices_open(&choice, NULL, NULL, &device) != HIL_OK ||
+        hil_cuda_load_wires(prefixes, &maker) != HIL_OK) {
+        printf("skipped: %s\n", hil_status_message());
+        return CHECK_SKIP;
+    }
+    hil_wire *wire = connect_alone(maker);
+    check_moves(wire);
+    wire->engine->close(wire);
+    wire = connect_alone(maker);
+    check_moves(wire);
+    wire->engine->abandon(wire);
+    CHECK_FAILS(wire->engine->gather(wire, HIL_STREAM_GATHER, NULL, NULL, 0), HIL_ERR_IO,
+                "no longer connected");
+    wire->engine->close(wire);
+    hil_devices_close(device);
+    return 0;
+}

@@ -3,7 +3,6 @@
 #include "store/param.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 static size_t state_bytes(const hil_store *store, const hil_unit *unit, hil_unit_state state)
 {
@@ -132,34 +131,6 @@ static void close_home(hil_store *store, hil_home *home)
     *home = (hil_home){0};
 }
 
-#define PIECE ((size_t)64 << 20)
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* of Linux 5.14; older ones refuse it */
-#endif
-
-typedef struct range {
-    char *memory;
-    size_t bytes;
-} range;
-
-static void populate(void *context, int64_t i, int thread)
-{
-    (void)thread;
-    const range *r = context;
-    size_t at = (size_t)i * PIECE, rest = r->bytes - at;
-    (void)madvise(r->memory + at, rest < PIECE ? rest : PIECE, MADV_POPULATE_WRITE);
-}
-
-/* Pages of the host's states come on all threads at once, before the first update would wait for
-   them one by one. Where the system refuses, it does. */
-static void populate_host(const hil_store *store)
-{
-    if (store->tiers->rehearse) return;
-    range all = {store->tiers->host_base, hil_region_extent(store->tiers->host_region)};
-    if (all.bytes < PIECE) return;
-    hil_pool_run(store->opening.pool, populate, &all, (int64_t)((all.bytes + PIECE - 1) / PIECE));
-}
-
 hil_status hil_homes_open(hil_store *store)
 {
     for (size_t u = 0; u < store->units; ++u) {
@@ -169,7 +140,7 @@ hil_status hil_homes_open(hil_store *store)
         for (int i = 0; i < unit->uses; ++i)
             HIL_TRY(open_planned(store, unit, HIL_GRADIENT, &unit->use[i].home));
     }
-    populate_host(store);
+    hil_tiers_populate(store->tiers, store->opening.pool);
     return HIL_OK;
 }
 

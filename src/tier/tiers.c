@@ -144,6 +144,32 @@ hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const c
     return HIL_OK;
 }
 
+#define PIECE ((size_t)64 << 20)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* of Linux 5.14; older ones refuse it */
+#endif
+
+typedef struct range {
+    char *memory;
+    size_t bytes;
+} range;
+
+/* Where the system refuses, pages come when they are used. */
+static void populate(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const range *r = context;
+    size_t at = (size_t)i * PIECE, rest = r->bytes - at;
+    (void)madvise(r->memory + at, rest < PIECE ? rest : PIECE, MADV_POPULATE_WRITE);
+}
+
+void hil_tiers_populate(const hil_tiers *tiers, hil_pool *pool)
+{
+    range taken = {tiers->host_base, hil_region_extent(tiers->host_region)};
+    if (tiers->rehearse || taken.bytes < PIECE) return;
+    hil_pool_run(pool, populate, &taken, (int64_t)((taken.bytes + PIECE - 1) / PIECE));
+}
+
 hil_status hil_tiers_pin(hil_tiers *tiers, void *memory, size_t bytes)
 {
     if (!tiers->device || tiers->rehearse || bytes == 0) return HIL_OK;

@@ -2,6 +2,7 @@
 #ifndef HIL_TIER_TIERS_H
 #define HIL_TIER_TIERS_H
 
+#include "base/pool.h"
 #include "tier/links.h"
 #include "tier/region.h"
 
@@ -42,6 +43,9 @@ void hil_tiers_close(hil_tiers *tiers);
    that names the tier, its budget and `what`. */
 hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const char *what,
                           void **memory);
+/* What was taken of the host so far gets its pages now, on all threads of the pool, and not one by
+   one when it is first used. */
+void hil_tiers_populate(const hil_tiers *tiers, hil_pool *pool);
 /* The device copies from and to this block of the host tier: it is pinned by hil_tiers_pin_all,
    once for all blocks that were named so far. Naming one again is fine. Nothing without a device.
  */

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,6 +92,24 @@ static bool load_under(const char *prefix, size_t length, const char *name)
     return false;
 }
 
+/* Beside a library that is there already, or in a neighbouring package of Python's: what was
+   installed together fits together, and a libcudnn.so.9 elsewhere may be that of another CUDA. */
+static bool load_near(const char *loaded, const char *name)
+{
+    static const char *const places[] = {"", "/../../*/lib"};
+    void *handle = loaded ? dlopen(loaded, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    struct link_map *map;
+    if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return false;
+    const char *slash = strrchr(map->l_name, '/');
+    char pattern[HIL_PATH_MAX];
+    for (size_t i = 0; slash && i < sizeof places / sizeof *places; ++i) {
+        int size = snprintf(pattern, sizeof pattern, "%.*s%s/%s", (int)(slash - map->l_name),
+                            map->l_name, places[i], name);
+        if (size < (int)sizeof pattern && load_match(pattern)) return true;
+    }
+    return false;
+}
+
 /* A library that the module or another library is linked against: once it is there, under its own
    name, nobody looks for it any more. */
 static bool load_library(const char *name, const char *folder, const char *prefixes)
@@ -120,7 +139,8 @@ static hil_status load_libraries(const char *folder, const char *prefixes)
     } needed[] = {{"libcublasLt.so.13", "nvidia-cublas"}, {"libcudnn.so.9", "nvidia-cudnn-cu13"}};
     load_library("libnvrtc.so.13", folder, prefixes); /* some of cuDNN's plans want it */
     for (size_t i = 0; i < sizeof needed / sizeof *needed; ++i)
-        if (!load_library(needed[i].name, folder, prefixes))
+        if (!load_near(i ? needed[i - 1].name : NULL, needed[i].name) &&
+            !load_library(needed[i].name, folder, prefixes))
             return hil_fail(HIL_ERR_INPUT,
                             "cannot find %s, which GPUs need: looked where the system looks, in "
                             "%s, in CUDA's usual folders and in Python's (nvidia/*/lib of "

@@ -6,7 +6,8 @@ cat >"$work/config.json" <<END
 {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 300, "n_positions": 32,
  "n_embd": 16, "n_layer": 1, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0}
 END
-plan="plan --model $work/config.json --seq 32 --threads 1"
+# With budgets: what is free is another amount at every call.
+plan="plan --model $work/config.json --seq 32 --threads 1 --device-memory 64M --host-memory 64M"
 
 # Tests see no GPU: auto is the CPU.
 run 0 $plan

@@ -120,6 +120,8 @@ static hil_status run_backward(hil_tape *tape, hil_node *node)
     hil_buffers *buffers = tape->context->buffers;
     hil_request request = {tape, node};
     hil_op_call call;
+    for (int i = 0; i < node->ins; ++i)
+        if (node->op->keep_in >> i & 1) HIL_TRY(hil_node_make_input(tape, node, i));
     hil_tape_prepare(&request, &call);
     call.saveds = node->saveds;
     for (int i = 0; i < node->saveds; ++i) call.saved[i] = node->saved[i];
@@ -147,23 +149,16 @@ static bool is_reached(const hil_node *node)
     return false;
 }
 
-static void drop_memory(hil_tape *tape, hil_value *value)
-{
-    if (!value->owned) return;
-    hil_buffers_give(tape->context->buffers, value->tensor.data);
-    value->owned = false;
-}
-
 static void finish_node(hil_tape *tape, hil_node *node)
 {
     hil_node_drop_saved(tape, node);
     for (int i = 0; i < node->outs; ++i) {
         drop_gradient(tape, node->out[i]);
-        drop_memory(tape, node->out[i]);
+        hil_value_drop(tape, node->out[i]);
     }
     for (int i = 0; i < node->ins && node->wants; ++i) {
         hil_value *v = node->in[i]->root;
-        if ((node->op->keep_in >> i & 1) && --v->readers == 0) drop_memory(tape, v);
+        if ((node->op->keep_in >> i & 1) && --v->readers == 0) hil_value_drop(tape, v);
     }
 }
 

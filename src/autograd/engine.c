@@ -46,6 +46,13 @@ static hil_status enter(hil_engine *e, const hil_visit *v)
     return hil_store_pass_enter(e->model->store, &stop);
 }
 
+static hil_keep keep_of(const hil_engine *e, const hil_visit *v)
+{
+    const hil_segment_place *place = &e->place[v->segment];
+    if (v->slot < place->keep) return HIL_KEEP_TAPE;
+    return v->slot - place->keep < place->lean ? HIL_KEEP_LEAN : HIL_KEEP_NOTHING;
+}
+
 static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t count, bool last,
                               double *loss)
 {
@@ -65,8 +72,7 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
             HIL_TRY(hil_store_pass_leave(store));
             if (last) HIL_TRY(hil_store_give_gradients(store, v.segment));
         } else {
-            hil_keep what = m < e->place[v.segment].keep ? HIL_KEEP_TAPE : HIL_KEEP_NOTHING;
-            HIL_TRY(hil_visit_forward(e, &micro[m], &v, what, &loss[m]));
+            HIL_TRY(hil_visit_forward(e, &micro[m], &v, keep_of(e, &v), &loss[m]));
         }
     }
     return HIL_OK;
@@ -234,7 +240,7 @@ static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_opt
     HIL_TRY(HIL_ALLOC(model->count, &e->place));
     for (size_t s = 0; s < model->count; ++s)
         e->place[s] =
-            options->segment ? options->segment[s] : (hil_segment_place){INT64_MAX, HIL_DEVICE};
+            options->segment ? options->segment[s] : (hil_segment_place){INT64_MAX, 0, HIL_DEVICE};
     e->bounds.segments = (int)model->count;
     e->bounds.place = e->place;
     return HIL_OK;

@@ -25,7 +25,7 @@ hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro 
     tape->micro = micro;
     tape->segment = segment;
     tape->differentiate = differentiate;
-    tape->again = false;
+    tape->again = tape->lean = false;
     tape->sites = 0;
     tape->wants = false;
     tape->loss = NULL;
@@ -199,8 +199,7 @@ static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **ou
 
 static hil_status run_late(hil_tape *tape, hil_node *node);
 
-/* What is read now, or will be by backward, has to be there. */
-static hil_status make_input(hil_tape *tape, const hil_node *node, int i)
+hil_status hil_node_make_input(hil_tape *tape, const hil_node *node, int i)
 {
     hil_node *maker = node->in[i]->root->maker;
     return maker ? run_late(tape, maker) : HIL_OK;
@@ -210,7 +209,7 @@ static hil_status make_input(hil_tape *tape, const hil_node *node, int i)
 static hil_status run_node(hil_tape *tape, hil_node *node, hil_op_call *call)
 {
     for (int i = 0; i < node->ins; ++i) {
-        HIL_TRY(make_input(tape, node, i));
+        HIL_TRY(hil_node_make_input(tape, node, i));
         call->in[i].data = node->in[i]->tensor.data;
     }
     for (int i = 0; i < node->outs; ++i) {
@@ -222,6 +221,10 @@ static hil_status run_node(hil_tape *tape, hil_node *node, hil_op_call *call)
         v->maker = NULL;
     }
     for (int i = 0; i < call->saveds; ++i) {
+        if (node->saved[i].data) { /* a second time */
+            call->saved[i] = node->saved[i];
+            continue;
+        }
         HIL_TRY(give_memory(tape, &call->saved[i]));
         node->saved[i] = call->saved[i];
         node->saveds = i + 1;
@@ -273,7 +276,7 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
     node->backward_scratch = call.backward_scratch;
     if (!waits) return run_node(tape, node, &call);
     for (int i = 0; i < node->ins && node->wants; ++i)
-        if (node->op->keep_in >> i & 1) HIL_TRY(make_input(tape, node, i));
+        if (node->op->keep_in >> i & 1) HIL_TRY(hil_node_make_input(tape, node, i));
     return HIL_OK;
 }
 
@@ -286,15 +289,32 @@ hil_status hil_tape_reshape(hil_tape *tape, hil_value *x, const hil_shape *shape
     return HIL_OK;
 }
 
+void hil_value_drop(hil_tape *tape, hil_value *value)
+{
+    if (!value->owned) return;
+    hil_buffers_give(tape->context->buffers, value->tensor.data);
+    value->tensor.data = NULL;
+    value->owned = false;
+}
+
+/* See [Note: lean]. */
+static void settle_cheap(hil_tape *tape, hil_node *node)
+{
+    for (int i = 0; i < node->outs; ++i) {
+        hil_value *v = node->out[i];
+        if (!v->owned || !v->kept || v->leaves) continue;
+        hil_value_drop(tape, v);
+        v->maker = node;
+    }
+}
+
 void hil_tape_settle(hil_tape *tape, const hil_values *out)
 {
     for (int i = 0; out && i < out->count; ++i) out->value[i]->root->leaves = true;
-    for (hil_value *v = tape->values; v; v = v->next) {
-        if (!v->owned || v->kept || v->leaves) continue;
-        hil_buffers_give(tape->context->buffers, v->tensor.data);
-        v->tensor.data = NULL;
-        v->owned = false;
-    }
+    for (hil_value *v = tape->values; v; v = v->next)
+        if (!v->kept && !v->leaves) hil_value_drop(tape, v);
+    for (hil_node *node = tape->last; node && tape->lean; node = node->previous)
+        if (node->wants && node->op->cheap) settle_cheap(tape, node);
 }
 
 void *hil_tape_take_memory(hil_value *value)

@@ -94,7 +94,11 @@ typedef struct hil_context {
 
 /* [Note: again] A tape that is made again for its backward runs an operation only when something
    reads what it makes: nobody reads what the segment gives out, so a block's last product and
-   whatever else only leads there are not computed a second time. */
+   whatever else only leads there are not computed a second time.
+
+   [Note: lean] A lean tape gives back what cheap operations made as soon as its segment is done,
+   though backward reads it: the same operation makes it once more before its first reader, from
+   inputs that stay for the operation's own backward, and it goes with its last. */
 struct hil_tape {
     hil_context *context;
     void *owner; /* the engine's */
@@ -102,6 +106,7 @@ struct hil_tape {
     int segment;
     bool differentiate;
     bool again; /* [Note: again]; set after hil_tape_begin */
+    bool lean;  /* [Note: lean]; set before hil_tape_settle */
     hil_arena arena;
     hil_value *values;
     hil_node *last;
@@ -151,6 +156,10 @@ hil_status hil_tape_add(const hil_context *context, const hil_tensor *tensor, vo
 void hil_tape_reset(hil_tape *tape);
 void hil_tape_free(hil_tape *tape);
 
+/* Gives back the memory of a value where it is the tape's. */
+void hil_value_drop(hil_tape *tape, hil_value *value);
+/* What the node reads at i has to be there: runs the operation that has yet to make it. */
+hil_status hil_node_make_input(hil_tape *tape, const hil_node *node, int i);
 /* Gives back what forward saved for backward. */
 void hil_node_drop_saved(hil_tape *tape, hil_node *node);
 

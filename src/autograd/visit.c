@@ -181,9 +181,10 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
 {
     hil_values out;
     HIL_TRY(hil_spans_begin(&e->spans));
-    HIL_TRY(run_segment(e, micro, v, what == HIL_KEEP_TAPE, loss, &out));
+    HIL_TRY(run_segment(e, micro, v, what != HIL_KEEP_NOTHING, loss, &out));
     HIL_TRY(end_span(e, v->segment, "forward"));
     hil_tape *tape = *held_at(e, v->slot, v->segment);
+    tape->lean = what == HIL_KEEP_LEAN;
     hil_tape_settle(tape, &out);
     HIL_TRY(hil_bounds_keep(&e->bounds, tape, &out));
     HIL_TRY(leave(e, tape));

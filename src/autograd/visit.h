@@ -36,9 +36,9 @@ struct hil_engine {
 /* Starts the way in of what a visit is known to read. */
 hil_status hil_visit_call(hil_engine *e, const hil_visit *v);
 
-/* Forward keeps the segment's outputs and, on demand, what backward will need. Losses are added to
- *loss. */
-typedef enum hil_keep { HIL_KEEP_NOTHING, HIL_KEEP_TAPE } hil_keep;
+/* Forward keeps the segment's outputs and, on demand, what backward will need, or all of that but
+   what is cheap. Losses are added to *loss. */
+typedef enum hil_keep { HIL_KEEP_NOTHING, HIL_KEEP_LEAN, HIL_KEEP_TAPE } hil_keep;
 hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
                              hil_keep what, double *loss);
 /* Backward computes again what was not kept; the last segment's loss comes from here. */

@@ -67,6 +67,7 @@ const hil_op hil_op_gelu = {
     .attr_size = sizeof(hil_gelu_attr),
     .keep_in = 1,
     .reuse = 1,
+    .cheap = true,
     .infer = infer,
     .forward = forward,
     .backward = backward,

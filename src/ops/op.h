@@ -82,6 +82,8 @@ struct hil_op {
     unsigned keep_out; /* bit i: backward reads out[i] */
     unsigned pass;  /* bit i: the gradient of in[i] is dout[0] itself; backward leaves it alone */
     unsigned reuse; /* bit i: backward may write din[i] over dout[0]; one bit at most */
+    bool cheap;     /* forward costs little and reads only what backward reads as well: out[] may be
+                       made again as long as backward has not run */
     hil_status (*infer)(hil_op_call *call);
     hil_status (*forward)(hil_op_call *call);
     hil_status (*backward)(hil_op_call *call); /* NULL: nothing but `pass`, or no gradient */

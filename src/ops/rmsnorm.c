@@ -21,6 +21,7 @@ const hil_op hil_op_rmsnorm = {
     .name = "rmsnorm",
     .attr_size = sizeof(hil_norm_attr),
     .keep_in = 1,
+    .cheap = true,
     .infer = infer,
     .forward = forward,
     .backward = backward,

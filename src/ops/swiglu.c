@@ -57,6 +57,7 @@ const hil_op hil_op_swiglu = {
     .name = "swiglu",
     .keep_in = 3,
     .reuse = 1,
+    .cheap = true,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -22,9 +22,10 @@ typedef struct hil_unit_place {
     bool visits;                         /* follows from hil_plan.visiting */
 } hil_unit_place;
 
+/* The first `keep` micro-batches of a group keep all that backward needs, the next `lean` all but
+   what is cheap to make again; the rest keep only the segment's inputs and compute again. */
 typedef struct hil_segment_place {
-    int64_t keep; /* so many micro-batches of a group keep what backward needs; the rest keep only
-                     the segment's inputs and compute again */
+    int64_t keep, lean;
     unsigned char tier; /* hil_tier: where the values that leave the segment wait */
 } hil_segment_place;
 

@@ -58,6 +58,7 @@ static void write_segments(json_t *array, const hil_outline *outline, const hil_
         json_t *object = json_object();
         json_object_set_new(object, "name", json_string(outline->segment[i].name));
         json_object_set_new(object, "keep", json_integer(plan->segment[i].keep));
+        json_object_set_new(object, "lean", json_integer(plan->segment[i].lean));
         json_object_set_new(object, "activations", json_string(tiers[plan->segment[i].tier]));
         json_array_append_new(array, object);
     }
@@ -287,6 +288,8 @@ static hil_status read_segments(const json_t *array, const hil_outline *outline,
                             i, outline->segment[i].name, name ? name : "");
         hil_segment_place *segment = &plan->segment[i];
         HIL_TRY(read_number(object, "keep", what, plan->group, &segment->keep));
+        if (json_object_get(object, "lean"))
+            HIL_TRY(read_number(object, "lean", what, plan->group, &segment->lean));
         HIL_TRY(read_tier(object, "activations", what, &segment->tier));
     }
     return HIL_OK;

@@ -45,26 +45,38 @@ static hil_status print_places(const hil_plan_view *v, hil_text *out)
     return row(out, "budget", (uint64_t[]){p->device_budget, p->host_budget, p->disk_budget});
 }
 
-static void count_kept(const hil_plan *p, int64_t *kept, int64_t *all)
+/* Pairs of a segment and a micro-batch. */
+typedef struct pairs {
+    int64_t kept, lean, again, all;
+} pairs;
+
+static pairs count_pairs(const hil_plan *p)
 {
-    *kept = 0;
-    for (size_t i = 0; i < p->segments; ++i)
-        *kept += p->segment[i].keep < p->group ? p->segment[i].keep : p->group;
-    *all = p->group * (int64_t)p->segments;
+    pairs n = {.all = p->group * (int64_t)p->segments};
+    for (size_t i = 0; i < p->segments; ++i) {
+        const hil_segment_place *place = &p->segment[i];
+        int64_t keep = place->keep < p->group ? place->keep : p->group, rest = p->group - keep;
+        n.kept += keep;
+        n.lean += place->lean < rest ? place->lean : rest;
+    }
+    n.again = n.all - n.kept - n.lean;
+    return n;
 }
 
 static hil_status print_order(const hil_plan_view *v, hil_text *out)
 {
     const hil_plan *p = v->plan;
-    int64_t kept, all, waiting[HIL_TIERS] = {0};
+    int64_t waiting[HIL_TIERS] = {0};
     if (!v->outline->training) return HIL_OK;
-    count_kept(p, &kept, &all);
+    pairs n = count_pairs(p);
     for (size_t i = 0; i < p->segments; ++i) ++waiting[p->segment[i].tier];
     HIL_TRY(hil_text_print(out, "micro-batches: %lld, %s\n", (long long)v->outline->micros,
                            p->group > 1 ? "all pass a segment before the next (segment-major)"
                                         : "one after the other"));
-    HIL_TRY(hil_text_print(out, "activations: %lld of %lld kept for backward, %lld computed again",
-                           (long long)kept, (long long)all, (long long)(all - kept)));
+    HIL_TRY(hil_text_print(out, "activations: %lld of %lld kept for backward", (long long)n.kept,
+                           (long long)n.all));
+    if (n.lean) HIL_TRY(hil_text_print(out, ", %lld without what is cheap", (long long)n.lean));
+    HIL_TRY(hil_text_print(out, ", %lld computed again", (long long)n.again));
     for (int t = HIL_HOST; t < HIL_TIERS; ++t)
         if (waiting[t])
             HIL_TRY(hil_text_print(out, "; what leaves %lld of %zu segments waits on %s",
@@ -151,9 +163,8 @@ static hil_status print_advice(const hil_plan_view *v, hil_text *out)
     hil_plan_table table;
     char text[32];
     uint64_t disk = 0;
-    int64_t kept, all;
+    pairs n = count_pairs(p);
     hil_plan_count(v->outline, p, &table);
-    count_kept(p, &kept, &all);
     for (int s = 0; s < HIL_UNIT_STATES; ++s) disk += table.bytes[s][HIL_DISK];
     HIL_TRY(hil_text_print(out, "faster: "));
     if (*limit == 'd')
@@ -177,11 +188,11 @@ static hil_status print_advice(const hil_plan_view *v, hil_text *out)
                                    "--optimizer lion or adamw8bit touches fewer bytes\n");
     if (*limit == 'm')
         return hil_text_print(out, "more --device-memory: transfers wait for room\n");
-    if (kept < all && v->outline->training)
+    if (n.again && v->outline->training)
         return hil_text_print(out,
                               "more --device-memory keeps more activations: %.0f%% of them are "
                               "computed again\n",
-                              100. * (double)(all - kept) / (double)all);
+                              100. * (double)n.again / (double)n.all);
     return hil_text_print(out, "only a faster processor: computing is the limit\n");
 }
 

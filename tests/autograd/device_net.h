@@ -27,7 +27,7 @@ typedef struct net_how {
     bool generates; /* instead of training or evaluating */
     bool logits;    /* of all positions: more memory than the rehearsal said */
     uint64_t delay; /* not 0: on a device, with delays by this seed; 1: none */
-    int64_t group, keep[3];
+    int64_t group, keep[3], lean[3];
     size_t window;                       /* 0: room for everything */
     hil_tier values[3], weights, states; /* places of segments 0, 1, 2, 0, ... and of units */
 } net_how;
@@ -117,7 +117,8 @@ static inline void net_plan(net_rig *r)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             plan->unit[u].tier[s] = (unsigned char)(s == HIL_WEIGHT ? how->weights : how->states);
     for (size_t s = 0; s < plan->segments; ++s)
-        plan->segment[s] = (hil_segment_place){how->keep[s % 3], (unsigned char)how->values[s % 3]};
+        plan->segment[s] = (hil_segment_place){how->keep[s % 3], how->lean[s % 3],
+                                               (unsigned char)how->values[s % 3]};
     hil_rehearsal rehearsal = {.model = r->model,
                                .device = r->device,
                                .compute = how->dtype,

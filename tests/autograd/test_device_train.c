@@ -77,6 +77,8 @@ static const net_how hows[] = {
      .weights = HIL_DISK,
      .states = HIL_DISK},
     /* Tiles of one operation take turns in the same memory. */
+    {.delay = 2, .group = 0, .lean = {9, 9, 9}, .values = DEVICE},
+    {.delay = 3, .group = 2, .keep = {1, 0, 0}, .lean = {0, 1, 9}, .values = HOST},
     {.delay = 7, .keep = {9, 9, 9}, .window = 160 << 10, .weights = HIL_HOST, .states = HIL_HOST},
     {.delay = 1, .keep = {0, 0, 0}, .window = 160 << 10, .weights = HIL_HOST, .states = HIL_HOST},
 };

@@ -24,13 +24,20 @@ enum { SEQ = 24, BATCH = 5, MICRO = 2, STEPS = 2 }; /* micro-batches of 2, 2 and
     }
 
 static const placement placements[] = {
-    {1, {9, 9, 9}, DEVICE, true}, {1, {0, 0, 0}, DEVICE, true}, {1, {1, 0, 1}, DEVICE, true},
-    {2, {1, 2, 0}, DEVICE, true}, {0, {9, 9, 9}, DEVICE, true}, {0, {0, 0, 0}, DEVICE, true},
-    {0, {1, 1, 1}, DEVICE, true}, {0, {3, 0, 2}, DEVICE, true}, {3, {2, 1, 3}, DEVICE, true},
-    {1, {9, 9, 9}, HOST, true},   {1, {0, 0, 0}, HOST, false},  {0, {0, 0, 0}, HOST, true},
-    {0, {9, 9, 9}, HOST, true},   {0, {1, 0, 2}, HOST, false},  {1, {0, 0, 0}, DISK, true},
-    {0, {0, 0, 0}, DISK, true},   {0, {9, 9, 9}, DISK, false},  {2, {1, 2, 0}, DISK, true},
-    {0, {0, 1, 2}, MIXED, true},  {1, {1, 0, 1}, MIXED, true},  {2, {2, 0, 1}, MIXED, false},
+    {1, {9, 9, 9}, {0, 0, 0}, DEVICE, true}, {1, {0, 0, 0}, {0, 0, 0}, DEVICE, true},
+    {1, {1, 0, 1}, {0, 0, 0}, DEVICE, true}, {2, {1, 2, 0}, {0, 0, 0}, DEVICE, true},
+    {0, {9, 9, 9}, {0, 0, 0}, DEVICE, true}, {0, {0, 0, 0}, {0, 0, 0}, DEVICE, true},
+    {0, {1, 1, 1}, {0, 0, 0}, DEVICE, true}, {0, {3, 0, 2}, {0, 0, 0}, DEVICE, true},
+    {3, {2, 1, 3}, {0, 0, 0}, DEVICE, true}, {1, {9, 9, 9}, {0, 0, 0}, HOST, true},
+    {1, {0, 0, 0}, {0, 0, 0}, HOST, false},  {0, {0, 0, 0}, {0, 0, 0}, HOST, true},
+    {0, {9, 9, 9}, {0, 0, 0}, HOST, true},   {0, {1, 0, 2}, {0, 0, 0}, HOST, false},
+    {1, {0, 0, 0}, {0, 0, 0}, DISK, true},   {0, {0, 0, 0}, {0, 0, 0}, DISK, true},
+    {0, {9, 9, 9}, {0, 0, 0}, DISK, false},  {2, {1, 2, 0}, {0, 0, 0}, DISK, true},
+    {0, {0, 1, 2}, {0, 0, 0}, MIXED, true},  {1, {1, 0, 1}, {0, 0, 0}, MIXED, true},
+    {2, {2, 0, 1}, {0, 0, 0}, MIXED, false}, {1, {0, 0, 0}, {9, 9, 9}, DEVICE, true},
+    {0, {0, 0, 0}, {9, 9, 9}, DEVICE, true}, {0, {1, 0, 0}, {1, 2, 3}, DEVICE, true},
+    {2, {0, 1, 9}, {1, 0, 9}, HOST, true},   {0, {0, 0, 1}, {9, 1, 9}, DISK, false},
+    {0, {0, 1, 0}, {2, 1, 1}, MIXED, true},
 };
 
 static const hil_micro shapes[] = {{.sequences = 2, .length = SEQ},
@@ -121,21 +128,22 @@ static void compare(const char *name, const char *dtype)
 /* Less is kept, or more of it elsewhere: less is needed on the device. */
 static void compare_needs(void)
 {
-    static const placement less[] = {{0, {9, 9, 9}, DEVICE, true},
-                                     {0, {1, 1, 1}, DEVICE, true},
-                                     {0, {0, 0, 0}, DEVICE, true},
-                                     {0, {0, 0, 0}, HOST, true},
-                                     {0, {0, 0, 0}, DISK, false}};
+    static const placement less[] = {
+        {0, {9, 9, 9}, {0, 0, 0}, DEVICE, true}, {0, {1, 1, 1}, {9, 9, 9}, DEVICE, true},
+        {0, {0, 0, 0}, {9, 9, 9}, DEVICE, true}, {0, {1, 1, 1}, {0, 0, 0}, DEVICE, true},
+        {0, {0, 0, 0}, {0, 0, 0}, DEVICE, true}, {0, {0, 0, 0}, {0, 0, 0}, HOST, true},
+        {0, {0, 0, 0}, {0, 0, 0}, DISK, false}};
+    enum { COUNT = sizeof less / sizeof *less };
     hil_model *model;
     hil_trainer *t = start("llama", "fp32", &model);
-    placed_need need[5];
-    for (int i = 0; i < 5; ++i) need[i] = placed_rehearse(t, &less[i], shapes, 3, STEPS);
-    for (int i = 1; i < 5; ++i) CHECK(need[i].work < need[i - 1].work);
-    for (int i = 0; i < 5; ++i) CHECK((need[i].parked > 0) == (i == 3));
-    for (int i = 0; i < 5; ++i) CHECK((need[i].account.disk_read > 0) == (i == 4));
-    for (int i = 0; i < 5; ++i) CHECK(need[i].seconds > 0);
-    CHECK(need[2].seconds > need[0].seconds); /* computes again */
-    CHECK(need[4].seconds > need[3].seconds); /* waits for the disk */
+    placed_need need[COUNT];
+    for (int i = 0; i < COUNT; ++i) need[i] = placed_rehearse(t, &less[i], shapes, 3, STEPS);
+    for (int i = 1; i < COUNT; ++i) CHECK(need[i].work < need[i - 1].work);
+    for (int i = 0; i < COUNT; ++i) CHECK((need[i].parked > 0) == (i == 5));
+    for (int i = 0; i < COUNT; ++i) CHECK((need[i].account.disk_read > 0) == (i == 6));
+    CHECK(need[0].seconds > 0);
+    for (int i = 1; i < 5; ++i) CHECK(need[i].seconds > need[i - 1].seconds); /* computes again */
+    CHECK(need[6].seconds > need[5].seconds); /* waits for the disk */
     hil_trainer_destroy(t);
     hil_model_destroy(model);
 }

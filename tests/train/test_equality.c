@@ -14,7 +14,7 @@ static const char *const tiers[3] = {"device", "host", "disk"};
 
 enum { DEVICE, HOST, DISK };
 enum { WEIGHT };
-enum { KEEP_NONE, KEEP_HALF, KEEP_ALL };
+enum { KEEP_NONE, KEEP_HALF, KEEP_ALL, KEEP_LEAN, KEEP_MIXED };
 typedef enum spread {
     SAME,    /* every state of every unit in its class's tier */
     HALVES,  /* the units take turns between the class's tier and the next one */
@@ -69,10 +69,14 @@ static const placement placements[] = {
      .keep = KEEP_ALL},
     {.name = "kept-host", .tier = ALL(HOST), .group = 4, .keep = KEEP_ALL, .activations = HOST},
     {.name = "kept-disk", .tier = ALL(DEVICE), .group = 4, .keep = KEEP_HALF, .activations = DISK},
+    {.name = "lean-device", .tier = ALL(DEVICE), .group = 1, .keep = KEEP_LEAN},
+    {.name = "lean-host", .tier = ALL(HOST), .group = 4, .keep = KEEP_MIXED, .activations = HOST},
+    {.name = "lean-disk", .tier = ALL(DISK), .group = 4, .keep = KEEP_LEAN, .activations = DISK},
+    {.name = "lean-tight", .tier = ALL(DISK), .group = 4, .keep = KEEP_LEAN, .window = 96},
     {.name = "again-device", .tier = ALL(DEVICE), .group = 1, .keep = KEEP_NONE},
     {.name = "again-host", .tier = ALL(DEVICE), .group = 4, .activations = HOST},
     {.name = "again-disk", .tier = ALL(DISK), .group = 4, .activations = DISK},
-    {.name = "budget-400K", .device = 400, .host = 700},
+    {.name = "budget-350K", .device = 350, .host = 700},
     {.name = "budget-250K", .device = 250, .host = 500, .drives = 2},
 };
 enum { PLACEMENTS = sizeof placements / sizeof *placements };
@@ -96,11 +100,13 @@ static void edit(const placement *p, json_t *plan)
             if (json_object_get(unit, states[s]))
                 plan_set_text(unit, states[s], tiers[tier_of(p, name, i, s)]);
     }
-    static const int64_t quarters[] = {[KEEP_NONE] = 0, [KEEP_HALF] = 2, [KEEP_ALL] = 4};
+    static const int64_t quarters[] = {[KEEP_HALF] = 2, [KEEP_ALL] = 4, [KEEP_MIXED] = 1};
+    int64_t lean = p->keep == KEEP_LEAN ? p->group : p->keep == KEEP_MIXED ? 2 : 0;
     json_array_foreach(json_object_get(plan, "segments"), i, segment)
     {
         int64_t keep = (p->group * quarters[p->keep] + (int64_t)i % 2 * 2) / 4;
         plan_set(segment, "keep", p->keep == KEEP_HALF ? keep : p->group * quarters[p->keep] / 4);
+        plan_set(segment, "lean", lean);
         plan_set_text(segment, "activations", tiers[p->activations]);
     }
     plan_set(plan, "group", p->group);

@@ -98,7 +98,7 @@ int main(void)
     check_ranks(&p);
     p.unit[1].tier[HIL_STATE1] = p.unit[1].tier[HIL_STATE2] = HIL_DISK;
     p.unit[1].tier[HIL_WEIGHT] = HIL_HOST;
-    p.segment[1] = (hil_segment_place){2, HIL_HOST};
+    p.segment[1] = (hil_segment_place){2, 0, HIL_HOST};
     p.to_device = 4 << 20;
     p.disk_read = p.disk_written = 8 << 20;
     p.update_seconds = 1.5;
@@ -128,6 +128,14 @@ int main(void)
     p.wait[HIL_WAIT_WEIGHTS] = 0;
     shown(&p, hil_plan_print_all);
     expect("faster: more --device-memory keeps more activations: 17% of them");
+    p.segment[1].lean = 1;
+    shown(&p, hil_plan_print_all);
+    expect("10 of 12 kept for backward, 1 without what is cheap, 1 computed again;");
+    expect("activations: 8% of them");
+    p.segment[1].lean = 4;
+    shown(&p, hil_plan_print_all);
+    expect("10 of 12 kept for backward, 2 without what is cheap, 0 computed again;");
+    expect("faster: only a faster processor");
     hil_text_free(&text);
     hil_plan_free(&p);
     return 0;

@@ -146,7 +146,10 @@ static void edit(const placement *p, json_t *plan)
         if (json_object_get(unit, states[s])) set(unit, states[s], json_string(tiers[tier]));
     }
     json_array_foreach(json_object_get(plan, "segments"), i, unit)
+    {
         set(unit, "keep", json_integer(p->group * (int64_t)(i % 3) / 2));
+        set(unit, "lean", json_integer((int64_t)(i % 2)));
+    }
     set(plan, "group", json_integer(p->group));
     set(plan, "by_segment", json_boolean(!p->streams));
     set(plan, "window", json_integer(p->window));

@@ -383,3 +383,29 @@ void hil_plan_windows(const hil_outline *o, bool resident, uint64_t window[HIL_W
     window[HIL_WINDOW_WHOLE] = larger(all + sums + exchange_bytes(o, chunk_most(o, CHUNK_MOST)),
                                       window[HIL_WINDOW_SEGMENT]);
 }
+
+/* How many of `pairs` are `level` of HIL_LEVEL_LEAN; levels outside count as none and all. */
+static int64_t share(int64_t pairs, int level)
+{
+    int64_t most = HIL_LEVEL_LEAN, part = level < 0 ? 0 : level < most ? level : most;
+    return pairs / most * part + pairs % most * part / most;
+}
+
+/* Takes up to `most` from *rest. */
+static int64_t take(int64_t *rest, int64_t most)
+{
+    int64_t some = *rest < most ? *rest : most;
+    *rest -= some;
+    return some;
+}
+
+void hil_plan_keep(hil_plan *plan, int level)
+{
+    int64_t pairs = plan->group * (int64_t)plan->segments;
+    int64_t all = share(pairs, level - HIL_LEVEL_LEAN), some = share(pairs, level);
+    for (size_t i = plan->segments; i-- > 0;) {
+        hil_segment_place *place = &plan->segment[i];
+        place->keep = take(&all, plan->group);
+        place->lean = take(&some, plan->group) - place->keep;
+    }
+}

@@ -1,4 +1,5 @@
-/* placement.h - which state of which unit lives where, for given room. Pure functions. */
+/* placement.h - which state of which unit lives where and what is kept, for given room. Pure
+   functions. */
 #ifndef HIL_TRAIN_PLACEMENT_H
 #define HIL_TRAIN_PLACEMENT_H
 
@@ -21,6 +22,12 @@ void hil_plan_place(hil_plan *plan, const hil_outline *outline, const hil_budget
 /* Chooses which units visit the device to be updated: every so many, in order, of those that live
    on the host with all of their states, until plan->visiting of their elements do. */
 void hil_plan_visits(hil_plan *plan, const hil_outline *outline);
+
+/* Chooses what backward finds. Up to HIL_LEVEL_LEAN a growing part of all (segment, micro-batch)
+   pairs keeps its activations without what is cheap, above that a growing part keeps all of them:
+   the last segments first, whose backward comes first. */
+enum { HIL_LEVEL_LEAN = 16, HIL_LEVEL_ALL = 2 * HIL_LEVEL_LEAN };
+void hil_plan_keep(hil_plan *plan, int level);
 
 /* Bytes at most of the device besides window, tensors and states. */
 uint64_t hil_plan_besides(const hil_plan *plan, const hil_outline *outline);

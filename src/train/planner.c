@@ -2,9 +2,11 @@
    kept, where the values between segments wait.
 
    [Note: candidates] For each order of micro-batches (one at a time, or all of them through a
-   segment) the memory of tensors is learned by rehearsals that place everything on the device. The
-   largest share of kept activations that leaves room for a window is found by bisection; that
-   share, half of it and none compete, because room that is not taken by activations holds weights.
+   segment) the memory of tensors is learned by rehearsals that place everything on the device. Of
+   the activations nothing is kept, or all but what is cheap, or all: that is the order in which
+   room buys time. The highest level of it that leaves room for a window is found by bisection; that
+   level, half of it and none compete, because room that is not taken by activations holds weights;
+   then levels beside the winner.
  */
 #include "train/planner.h"
 
@@ -17,7 +19,6 @@
 #define BUSY_COST 0.05
 #define BUS_COST 0.01 /* of a bus, which takes little of a device's own memory */
 #define GUESTS 4      /* chunks that visit the device at once: in, at work, out, and one to spare */
-#define LEVELS 16     /* shares of kept activations, from none to all */
 
 /* What tensors need, once it was learned. */
 typedef struct lesson {
@@ -32,7 +33,8 @@ enum { GROUPS = 2 }; /* one micro-batch at a time, or all */
 typedef struct candidate {
     int64_t group;
     hil_tier tier; /* where values between segments wait */
-    int level;     /* of LEVELS: kept activations */
+    int level;     /* up to HIL_LEVEL_ALL: kept activations */
+    int most;      /* the highest that works */
 } candidate;
 
 typedef struct choice {
@@ -49,21 +51,8 @@ typedef struct choice {
     int zero;              /* stage, where there are several ranks; otherwise 3 */
     bool by_segment;       /* windows hold all that a segment may use */
     double visiting;       /* what is tried: see hil_planner */
-    lesson lessons[GROUPS][HIL_TIERS][LEVELS + 1];
+    lesson lessons[GROUPS][HIL_TIERS][HIL_LEVEL_ALL + 1];
 } choice;
-
-/* `level` of LEVELS of all (segment, micro-batch) pairs are kept: the last segments first, whose
-   backward comes first. */
-static void set_keep(hil_plan *plan, int level)
-{
-    int64_t pairs = plan->group * (int64_t)plan->segments;
-    int64_t keep = pairs / LEVELS * level + pairs % LEVELS * level / LEVELS;
-    for (size_t i = plan->segments; i-- > 0;) {
-        int64_t here = keep < plan->group ? keep : plan->group;
-        plan->segment[i].keep = here;
-        keep -= here;
-    }
-}
 
 static void begin(choice *c, candidate at)
 {
@@ -82,7 +71,7 @@ static void begin(choice *c, candidate at)
     p->disk_budget = planner->budget.disk;
     p->spill = HIL_HOST;
     for (size_t i = 0; i < p->segments; ++i) p->segment[i].tier = (unsigned char)at.tier;
-    set_keep(p, planner->recompute ? 0 : at.level);
+    hil_plan_keep(p, planner->recompute ? 0 : at.level);
 }
 
 /* Everything is on the device, without limit. */
@@ -147,17 +136,22 @@ static uint64_t least_sums(const choice *c)
     return stay ? hil_plan_sums(c->outline) : 0;
 }
 
-/* False: it does not fit. With micro-batches one at a time all sums stay until the last one, where
-   there is room for them; otherwise they leave the device and come back, which over a bus is never
-   worth it where all micro-batches can pass together. */
+/* With micro-batches one at a time all sums stay until the last one, where there is room for them;
+   otherwise they leave the device and come back, which over a bus is never worth it where all
+   micro-batches can pass together. */
+static uint64_t wanted_sums(const choice *c)
+{
+    return c->trial.group < c->outline->micros ? hil_plan_sums(c->outline) : least_sums(c);
+}
+
+/* False: it does not fit. */
 static bool choose_window(const choice *c, step how, size_t *out)
 {
     const hil_plan *p = &c->trial;
     uint64_t device = device_room(c), work = hil_align_up(p->work);
-    uint64_t w[HIL_WINDOWS], sums = least_sums(c);
+    uint64_t w[HIL_WINDOWS], sums = wanted_sums(c);
     hil_plan_windows(c->outline, how == STEP_RESIDENT, w);
     uint64_t least = least_window(c, w);
-    if (p->group < c->outline->micros) sums = hil_plan_sums(c->outline);
     if (work + hil_align_up(sums + least) > device) {
         if (p->apart && c->found) return false;
         sums = least_sums(c);
@@ -297,29 +291,38 @@ static hil_status is_feasible(choice *c, candidate at, bool *out)
     return HIL_OK;
 }
 
-/* A level between two whose needs are known: where these reach what there is, if they grow evenly.
- */
+/* Room that a level takes, roughly: what is cheap is a third of all. */
+static int room_of(int level)
+{
+    return level < HIL_LEVEL_LEAN ? 2 * level : level + HIL_LEVEL_LEAN;
+}
+
+/* A level between two whose needs are known: where these reach what there is, if they grow as
+   they should. */
 static int guess_level(const choice *c, const candidate *at, int low, int high)
 {
     const lesson *l = c->lessons[at->group > 1][at->tier];
     uint64_t windows[HIL_WINDOWS], device = device_room(c);
     int middle = (low + high) / 2;
     hil_plan_windows(c->outline, false, windows);
-    uint64_t need = least_window(c, windows) + least_sums(c);
+    uint64_t need = least_window(c, windows);
+    need += c->trial.apart && c->found ? wanted_sums(c) : least_sums(c);
     if (!l[high].works || l[high].work <= l[low].work || device < need + l[low].work) return middle;
     double part = (double)(device - need - l[low].work) / (double)(l[high].work - l[low].work);
-    int guess = low + (int)(part * (high - low));
-    return guess <= low ? low + 1 : guess >= high ? high - 1 : guess;
+    double room = room_of(low) + part * (room_of(high) - room_of(low));
+    int guess = low + 1;
+    while (guess + 1 < high && room_of(guess + 1) <= room) ++guess;
+    return guess;
 }
 
 /* The largest feasible level, given that the lowest is. */
 static hil_status find_level(choice *c, candidate *at)
 {
-    int low = 0, high = LEVELS + 1; /* low is feasible, high is not */
+    int low = 0, high = HIL_LEVEL_ALL + 1; /* low is feasible, high is not */
     if (!c->outline->training || c->planner->recompute) return HIL_OK;
     while (high - low > 1) {
         bool ok;
-        at->level = high > LEVELS ? LEVELS : guess_level(c, at, low, high);
+        at->level = high > HIL_LEVEL_ALL ? HIL_LEVEL_ALL : guess_level(c, at, low, high);
         HIL_TRY(is_feasible(c, *at, &ok));
         if (ok)
             low = at->level;
@@ -338,6 +341,7 @@ static hil_status try_tier(choice *c, candidate at, bool *works)
     HIL_TRY(is_feasible(c, at, &ok));
     if (!ok) return HIL_OK;
     HIL_TRY(find_level(c, &at));
+    at.most = at.level;
     const int levels[] = {at.level, at.level / 2, 0};
     for (int i = 0; i < 3; ++i) {
         if (i > 0 && levels[i] == at.level) continue;
@@ -358,11 +362,26 @@ static hil_status try_group(choice *c, int64_t group)
     return HIL_OK;
 }
 
-/* The winner again, with other windows. */
+/* Levels between the winner's and its neighbours'. */
+static hil_status refine_level(choice *c)
+{
+    const candidate winner = c->best_at;
+    int reach = winner.most / 4;
+    for (int side = -1; side <= 1 && reach; side += 2) {
+        candidate at = winner;
+        bool ok;
+        at.level += side * reach;
+        if (at.level > 0 && at.level < at.most) HIL_TRY(try_candidate(c, at, &ok));
+    }
+    return HIL_OK;
+}
+
+/* The winner again, with other levels and windows. */
 static hil_status refine(choice *c)
 {
-    candidate at = c->best_at;
     bool ok;
+    HIL_TRY(refine_level(c));
+    candidate at = c->best_at;
     if (is_alone(c) && weights_resident(c, &c->best)) return HIL_OK;
     HIL_TRY(try_step(c, at, STEP_WHOLE, &ok));
     HIL_TRY(try_step(c, at, STEP_LEAST, &ok));
@@ -476,7 +495,7 @@ static hil_status try_all(choice *c)
     bool ok;
     step first = is_alone(c) ? STEP_RESIDENT : STEP_WHOLE;
     /* Everything on the device, micro-batches one by one: nothing can be faster. */
-    HIL_TRY(try_step(c, (candidate){1, HIL_DEVICE, LEVELS}, first, &ok));
+    HIL_TRY(try_step(c, (candidate){1, HIL_DEVICE, HIL_LEVEL_ALL, HIL_LEVEL_ALL}, first, &ok));
     if (is_all_on_device(c)) return HIL_OK;
     c->visiting = c->planner->visiting;
     HIL_TRY(try_groups(c));

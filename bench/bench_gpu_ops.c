@@ -183,7 +183,7 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
     call.differentiate = true;
     call.loss_scale = 1e-4f;
     for (int i = 0; i < call.ins; ++i) fill(&call.in[i], call.params ? call.param[0].rows : 0);
-    if (call.op == &hil_op_attention) fill_documents(&call.in[3]);
+    if (call.op == &hil_op_attention) fill_documents(&call.in[call.ins - 1]);
     double weights = 0;
     for (int i = 0; i < call.params; ++i) {
         hil_op_param *q = &call.param[i];
@@ -263,20 +263,35 @@ static void bench_linear(const char *name, const shape *s, int64_t n, int64_t k,
     bench(name, call, (double[]){product, 2 * product});
 }
 
-/* Sequences of documents of `length` tokens each; `whole`: of one document, and said to be. */
-static void bench_attention(const char *name, const shape *s, int64_t length, bool whole)
+/* Attention in `call`, whose first input holds q, k and v, or q alone. */
+static void bench_heads(const char *name, hil_op_call call, const shape *s, int64_t length)
 {
     hil_attention_attr attr = {.scale = 1 / sqrt((double)s->dim)};
-    hil_tensor q = {HIL_BF16, {4, {s->batch, s->length, s->heads, s->dim}}, NULL}, k = q;
-    hil_tensor first = {HIL_I32, {2, {s->batch, s->length}}, NULL};
-    k.shape.dim[2] = s->groups;
-    hil_op_call call = call_of(&hil_op_attention, &q);
-    call.attr = &attr, call.ins = 4, call.whole = whole;
-    call.in[1] = call.in[2] = k, call.in[3] = first;
+    call.attr = &attr;
+    call.in[call.ins++] = (hil_tensor){HIL_I32, {2, {s->batch, s->length}}, NULL};
     document = length;
     double pairs = (double)s->length * (double)(length + 1) / 2;
     double two = 4 * (double)(s->batch * s->heads * s->dim) * pairs;
     bench(name, call, (double[]){two, 2.5 * two});
+}
+
+/* Sequences of documents of `length` tokens each; `whole`: of one document, and said to be. */
+static void bench_attention(const char *name, const shape *s, int64_t length, bool whole)
+{
+    hil_tensor q = {HIL_BF16, {4, {s->batch, s->length, s->heads, s->dim}}, NULL}, k = q;
+    k.shape.dim[2] = s->groups;
+    hil_op_call call = call_of(&hil_op_attention, &q);
+    call.ins = 3, call.in[1] = call.in[2] = k, call.whole = whole;
+    bench_heads(name, call, s, length);
+}
+
+/* The same with q, k and v side by side, as one linear layer leaves them. */
+static void bench_packed(const char *name, const shape *s, int64_t length, bool whole)
+{
+    hil_tensor x = {HIL_BF16, {4, {s->batch, s->length, 3 * s->heads, s->dim}}, NULL};
+    hil_op_call call = call_of(&hil_op_attention, &x);
+    call.whole = whole;
+    bench_heads(name, call, s, length);
 }
 
 static void bench_rows(const shape *s)
@@ -338,23 +353,23 @@ static void bench_gpt(const shape *s)
 {
     hil_norm_attr norm = {1e-5};
     hil_gelu_attr gelu = {.tanh = true};
-    hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, s->hidden}}, NULL}, inner = x, qkv = x;
+    hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, s->hidden}}, NULL}, inner = x;
     hil_tensor ids = {HIL_I32, {2, {s->batch, s->length}}, NULL};
-    inner.shape.dim[2] = s->inner, qkv.shape.dim[2] = 3 * s->hidden;
+    inner.shape.dim[2] = s->inner;
     printf("%s, %lld x %lld tokens, bf16\n", s->name, (long long)s->batch, (long long)s->length);
     bench_linear("linear qkv", s, 3 * s->hidden, s->hidden, true);
     bench_linear("linear out", s, s->hidden, s->hidden, true);
     bench_linear("linear up", s, s->inner, s->hidden, true);
     bench_linear("linear down", s, s->hidden, s->inner, true);
     bench_attention("attention", s, s->length, true);
+    bench_packed("attention, packed", s, s->length, true);
+    bench_packed("the same in tiles", s, s->length, false);
     hil_op_call call = call_of(&hil_op_layernorm, &x);
     call.attr = &norm, call.params = 2;
     call.param[0] = call.param[1] = (hil_op_param){.rows = 1, .cols = s->hidden};
     bench("layernorm", call, NULL);
     call = call_of(&hil_op_gelu, &inner), call.attr = &gelu;
     bench("gelu", call, NULL);
-    call = call_of(&hil_op_split, &qkv), call.outs = 3;
-    bench("split", call, NULL);
     call = call_of(&hil_op_add, &x), call.ins = 2, call.in[1] = x;
     bench("add", call, NULL);
     call = call_of(&hil_op_embedding, &ids), call.compute = HIL_BF16, call.params = 1;

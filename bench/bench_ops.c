@@ -176,7 +176,7 @@ static void run_all(hil_dtype compute)
     hil_gelu_attr tanh_form = {true}, erf_form = {false};
     hil_rope_attr rope = {frequency};
     hil_dropout_attr dropout = {0.1};
-    hil_shape narrow = {3, {B, T, C}}, wide = {3, {B, T, WIDE}}, triple = {3, {B, T, 3 * C}};
+    hil_shape narrow = {3, {B, T, C}}, wide = {3, {B, T, WIDE}};
     hil_shape heads = {4, {B, T, H, C / H}}, ids = {2, {B, T}};
     hil_tensor x = {compute, narrow, NULL}, y = {compute, narrow, NULL};
     hil_tensor inner = {compute, wide, NULL}, index = {HIL_I32, ids, NULL};
@@ -197,8 +197,6 @@ static void run_all(hil_dtype compute)
     call = base, call.op = &hil_op_add, call.ins = 2, call.in[1] = y;
     run(call);
     call = base, call.op = &hil_op_dropout, call.attr = &dropout;
-    run(call);
-    call = base, call.op = &hil_op_split, call.outs = 3, call.in[0] = y, call.in[0].shape = triple;
     run(call);
     call = base, call.op = &hil_op_rope, call.attr = &rope, call.ins = 2, call.in[0] = y;
     call.in[0].shape = heads, call.in[1] = index;

@@ -99,13 +99,14 @@ typedef struct hil_attention_options {
 /* q (B, T, H, D), k and v (B, T, KV, D): causal, inside each document. */
 HIL_API hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
                                  const hil_attention_options *options, hil_value **y);
+/* The same of one product: qkv (B, T, 3 H, D) holds the heads of q, then of k, then of v. */
+HIL_API hil_status hil_attention_packed(hil_tape *t, hil_value *qkv,
+                                        const hil_attention_options *options, hil_value **y);
 typedef enum hil_gelu_kind { HIL_GELU_EXACT, HIL_GELU_APPROXIMATE } hil_gelu_kind;
 HIL_API hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y);
 HIL_API hil_status hil_swiglu(hil_tape *t, hil_value *gate, hil_value *up, hil_value **y);
 HIL_API hil_status hil_add(hil_tape *t, hil_value *x, hil_value *y, hil_value **sum);
 HIL_API hil_status hil_dropout(hil_tape *t, hil_value *x, double rate, hil_value **y);
-/* `n` equal parts of the last dimension. */
-HIL_API hil_status hil_split(hil_tape *t, hil_value *x, int n, hil_value **parts);
 /* The same elements seen with another shape; -1 at most once. */
 HIL_API hil_status hil_reshape(hil_tape *t, hil_value *x, int dims, const int64_t *shape,
                                hil_value **y);

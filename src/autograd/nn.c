@@ -69,11 +69,11 @@ hil_status hil_rope(hil_tape *t, hil_value *x, const float *frequency, hil_value
                           y);
 }
 
-/* The cache of this attention call; a slot is made when the first pass reaches it. */
-static hil_status cache_slot(hil_tape *t, const hil_value *k, hil_cached_attr *attr)
+/* The cache of the next attention call, whose keys have this shape; a slot is made when the first
+   pass reaches it. */
+static hil_status cache_slot(hil_tape *t, const hil_shape *shape, hil_cached_attr *attr)
 {
     hil_cache *cache = t->context->cache;
-    const hil_shape *shape = &k->tensor.shape;
     if (shape->dim[1] > cache->positions - cache->length)
         return hil_fail(HIL_ERR_USAGE, "the key/value cache holds %lld positions, no more",
                         (long long)cache->positions);
@@ -93,21 +93,40 @@ static hil_status cache_slot(hil_tape *t, const hil_value *k, hil_cached_attr *a
     return HIL_OK;
 }
 
-hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
+/* `apply` holds what q, k and v are in; keys have this shape. */
+static hil_status attend(hil_tape *t, hil_apply *apply, const hil_shape *keys,
                          const hil_attention_options *options, hil_value **y)
 {
     hil_attention_options none = {0};
     if (!options) options = &none;
-    double scale = options->scale > 0 ? options->scale : 1 / sqrt((double)hil_value_dim(q, -1));
-    if (t->context->mode == HIL_MODE_GENERATE) {
-        hil_cached_attr attr = {.scale = scale, .window = options->window};
-        HIL_TRY(cache_slot(t, k, &attr));
-        return hil_tape_apply(
-            t, &(hil_apply){&hil_op_attention_cached, &attr, 3, 1, 0, {q, k, v}, {NULL}}, y);
-    }
+    double scale = options->scale > 0 ? options->scale : 1 / sqrt((double)keys->dim[3]);
+    hil_cached_attr cached = {.scale = scale, .window = options->window};
     hil_attention_attr attr = {scale, options->window, t->context->training ? options->dropout : 0};
-    return hil_tape_apply(
-        t, &(hil_apply){&hil_op_attention, &attr, 4, 1, 0, {q, k, v, t->batch[3]}, {NULL}}, y);
+    apply->outs = 1;
+    if (t->context->mode == HIL_MODE_GENERATE) {
+        HIL_TRY(cache_slot(t, keys, &cached));
+        apply->op = &hil_op_attention_cached;
+        apply->attr = &cached;
+    } else {
+        apply->op = &hil_op_attention;
+        apply->attr = &attr;
+        apply->in[apply->ins++] = t->batch[3];
+    }
+    return hil_tape_apply(t, apply, y);
+}
+
+hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
+                         const hil_attention_options *options, hil_value **y)
+{
+    return attend(t, &(hil_apply){.ins = 3, .in = {q, k, v}}, &k->tensor.shape, options, y);
+}
+
+hil_status hil_attention_packed(hil_tape *t, hil_value *qkv, const hil_attention_options *options,
+                                hil_value **y)
+{
+    hil_shape keys = qkv->tensor.shape;
+    keys.dim[2] /= 3;
+    return attend(t, &(hil_apply){.ins = 1, .in = {qkv}}, &keys, options, y);
 }
 
 hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y)
@@ -134,13 +153,6 @@ hil_status hil_dropout(hil_tape *t, hil_value *x, double rate, hil_value **y)
     }
     hil_dropout_attr attr = {rate};
     return hil_tape_apply(t, &(hil_apply){&hil_op_dropout, &attr, 1, 1, 0, {x}, {NULL}}, y);
-}
-
-hil_status hil_split(hil_tape *t, hil_value *x, int n, hil_value **parts)
-{
-    if (n < 1 || n > HIL_OP_TENSORS)
-        return hil_fail(HIL_ERR_USAGE, "split: %d parts, expected 1 to %d", n, HIL_OP_TENSORS);
-    return hil_tape_apply(t, &(hil_apply){&hil_op_split, NULL, 1, n, 0, {x}, {NULL}}, parts);
 }
 
 hil_status hil_reshape(hil_tape *t, hil_value *x, int dims, const int64_t *shape, hil_value **y)

@@ -34,13 +34,10 @@ static hil_status embed(hil_tape *t, void *state, const hil_values *in, hil_valu
 
 static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
 {
-    hil_value *part[3];
     int64_t b = hil_value_dim(x, 0), n = hil_value_dim(x, 1);
     HIL_TRY(hil_linear(t, x, l->qkv, l->qkv_bias, y));
-    HIL_TRY(hil_split(t, *y, 3, part));
-    for (int i = 0; i < 3; ++i)
-        HIL_TRY(hil_reshape(t, part[i], 4, (int64_t[]){b, n, l->heads, -1}, &part[i]));
-    HIL_TRY(hil_attention(t, part[0], part[1], part[2], &l->attention, y));
+    HIL_TRY(hil_reshape(t, *y, 4, (int64_t[]){b, n, 3 * l->heads, -1}, y));
+    HIL_TRY(hil_attention_packed(t, *y, &l->attention, y));
     HIL_TRY(hil_reshape(t, *y, 3, (int64_t[]){b, n, -1}, y));
     HIL_TRY(hil_linear(t, *y, l->out, l->out_bias, y));
     return hil_dropout(t, *y, l->dropout, y);

@@ -1,20 +1,22 @@
 /* attention.c - causal attention with grouped heads, and its form for generation. */
 #include "ops/attention_kernel.h"
+#include "ops/attention_parts.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
 
-typedef struct sizes {
-    int64_t batch, queries, heads, groups, dim; /* B, T, H, KV, D */
-} sizes;
-
-static sizes measure(const hil_op_call *call)
+static hil_status infer_packed(const hil_op_call *call)
 {
-    const hil_shape *q = &call->in[0].shape, *k = &call->in[1].shape;
-    return (sizes){q->dim[0], q->dim[1], q->dim[2], k->dim[2], q->dim[3]};
+    HIL_TRY(hil_infer_float(call, 0, 4));
+    const hil_shape *x = &call->in[0].shape;
+    if (x->dim[2] < 3 || x->dim[2] % 3)
+        return hil_fail(HIL_ERR_USAGE,
+                        "%s: %s does not hold as many heads of queries, keys and values",
+                        call->op->name, hil_shape_print(x).text);
+    return HIL_OK;
 }
 
-static hil_status infer_heads(hil_op_call *call)
+static hil_status infer_apart(const hil_op_call *call)
 {
     for (int i = 0; i < 3; ++i) HIL_TRY(hil_infer_float(call, i, 4));
     const hil_shape *q = &call->in[0].shape, *k = &call->in[1].shape, *v = &call->in[2].shape;
@@ -25,15 +27,22 @@ static hil_status infer_heads(hil_op_call *call)
     if (!hil_shape_equal(k, v))
         return hil_fail(HIL_ERR_USAGE, "%s: keys %s do not fit values %s", call->op->name,
                         hil_shape_print(k).text, hil_shape_print(v).text);
-    hil_infer_out(call, call->compute, q);
+    return HIL_OK;
+}
+
+static hil_status infer_heads(hil_op_call *call)
+{
+    HIL_TRY(hil_attention_is_packed(call) ? infer_packed(call) : infer_apart(call));
+    hil_attention_parts parts = hil_attention_parts_of(call, call->in);
+    hil_infer_out(call, call->compute, &parts.q.shape);
     return HIL_OK;
 }
 
 static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(infer_heads(call));
-    const hil_shape *q = &call->in[0].shape;
-    HIL_TRY(hil_infer_ids(call, 3, q));
+    const hil_shape *q = &call->out[0].shape;
+    HIL_TRY(hil_infer_ids(call, call->ins - 1, q));
     const hil_attention_attr *attr = call->attr;
     if (!(attr->dropout >= 0 && attr->dropout < 1))
         return hil_fail(HIL_ERR_USAGE, "attention: dropout %g, expected 0 or more and less than 1",
@@ -46,16 +55,19 @@ static hil_status infer(hil_op_call *call)
 
 static hil_attention describe(const hil_op_call *call)
 {
-    sizes z = measure(call);
-    return (hil_attention){.batch = z.batch,
-                           .queries = z.queries,
-                           .heads = z.heads,
-                           .groups = z.groups,
-                           .dim = z.dim,
-                           .capacity = z.queries,
-                           .q = call->in[0],
-                           .k = call->in[1],
-                           .v = call->in[2],
+    hil_attention_parts parts = hil_attention_parts_of(call, call->in);
+    const int64_t *q = parts.q.shape.dim;
+    return (hil_attention){.batch = q[0],
+                           .queries = q[1],
+                           .heads = q[2],
+                           .groups = parts.k.shape.dim[2],
+                           .dim = q[3],
+                           .capacity = q[1],
+                           .q = parts.q,
+                           .k = parts.k,
+                           .v = parts.v,
+                           .q_stride = parts.q_stride,
+                           .kv_stride = parts.kv_stride,
                            .out = call->out[0]};
 }
 
@@ -64,7 +76,7 @@ static void describe_training(const hil_op_call *call, hil_mask *mask, hil_atten
 {
     const hil_attention_attr *attr = call->attr;
     *a = describe(call);
-    a->first = call->in[3].data;
+    a->first = call->in[call->ins - 1].data;
     a->window = attr->window;
     a->scale = (float)attr->scale;
     a->lse = call->saved[0].data;
@@ -85,14 +97,17 @@ static hil_status backward(hil_op_call *call)
     hil_mask mask;
     hil_attention a;
     describe_training(call, &mask, &a);
-    return hil_attention_backward(call->pool, &a,
-                                  &(hil_attention_gradients){.dout = call->dout[0],
-                                                             .dq = call->din[0],
-                                                             .dk = call->din[1],
-                                                             .dv = call->din[2],
-                                                             .add_dq = call->din_add[0],
-                                                             .add_dk = call->din_add[1],
-                                                             .add_dv = call->din_add[2]});
+    hil_attention_parts parts = hil_attention_parts_of(call, call->din);
+    bool packed = hil_attention_is_packed(call);
+    return hil_attention_backward(
+        call->pool, &a,
+        &(hil_attention_gradients){.dout = call->dout[0],
+                                   .dq = parts.q,
+                                   .dk = parts.k,
+                                   .dv = parts.v,
+                                   .add_dq = call->din_add[0],
+                                   .add_dk = call->din_add[packed ? 0 : 1],
+                                   .add_dv = call->din_add[packed ? 0 : 2]});
 }
 
 const hil_op hil_op_attention = {
@@ -117,26 +132,29 @@ static hil_status infer_cached(hil_op_call *call)
 }
 
 /* Rows [length, length + T) of the cache. */
-static void extend(const hil_op_call *call, const hil_tensor *x, void *cache)
+static void extend(const hil_op_call *call, const hil_tensor *x, int64_t stride, void *cache)
 {
     const hil_cached_attr *attr = call->attr;
-    sizes z = measure(call);
-    int64_t row = z.groups * z.dim, count = z.queries * row;
+    int64_t batch = x->shape.dim[0], queries = x->shape.dim[1];
+    int64_t row = x->shape.dim[2] * x->shape.dim[3];
     hil_tensor to = {.dtype = call->compute, .data = cache};
-    for (int64_t b = 0; b < z.batch; ++b)
-        hil_row_copy(&to, (b * attr->capacity + attr->length) * row, x, b * count, count, false);
+    for (int64_t b = 0; b < batch; ++b)
+        for (int64_t t = 0; t < queries; ++t)
+            hil_row_copy(&to, (b * attr->capacity + attr->length + t) * row, x,
+                         (b * queries + t) * stride, row, false);
 }
 
 static hil_status forward_cached(hil_op_call *call)
 {
     const hil_cached_attr *attr = call->attr;
-    if (!hil_pool_is_dry(call->pool)) {
-        extend(call, &call->in[1], attr->k);
-        extend(call, &call->in[2], attr->v);
-    }
     hil_attention a = describe(call);
+    if (!hil_pool_is_dry(call->pool)) {
+        extend(call, &a.k, a.kv_stride, attr->k);
+        extend(call, &a.v, a.kv_stride, attr->v);
+    }
     a.k = (hil_tensor){.dtype = call->compute, .data = attr->k};
     a.v = (hil_tensor){.dtype = call->compute, .data = attr->v};
+    a.kv_stride = a.groups * a.dim;
     a.past = attr->length;
     a.capacity = attr->capacity;
     a.window = attr->window;

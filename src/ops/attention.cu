@@ -1,18 +1,24 @@
 /* attention.cu - causal attention with grouped heads: which way it takes on a GPU. */
 #include "ops/attention_cuda.h"
+extern "C" {
+#include "ops/attention_parts.h"
+}
 
 static hil_cuda_attention describe(const hil_op_call *call)
 {
-    const int64_t *q = call->in[0].shape.dim;
+    hil_attention_parts parts = hil_attention_parts_of(call, call->in);
+    const int64_t *q = parts.q.shape.dim;
     return {.batch = q[0],
             .queries = q[1],
             .heads = q[2],
-            .groups = call->in[1].shape.dim[2],
+            .groups = parts.k.shape.dim[2],
             .dim = q[3],
             .capacity = q[1],
-            .q = hil_view_of(&call->in[0]),
-            .k = hil_view_of(&call->in[1]),
-            .v = hil_view_of(&call->in[2]),
+            .q = hil_view_of(&parts.q),
+            .k = hil_view_of(&parts.k),
+            .v = hil_view_of(&parts.v),
+            .q_stride = parts.q_stride,
+            .kv_stride = parts.kv_stride,
             .out = hil_view_of(&call->out[0])};
 }
 
@@ -21,7 +27,7 @@ static hil_cuda_attention describe_training(const hil_op_call *call)
     const hil_attention_attr *attr = (const hil_attention_attr *)call->attr;
     hil_cuda_attention a = describe(call);
     a.documents = !call->whole;
-    a.first = (const int32_t *)call->in[3].data;
+    a.first = (const int32_t *)call->in[call->ins - 1].data;
     a.window = attr->window;
     a.scale = (float)attr->scale;
     a.lse = (float *)call->saved[0].data;
@@ -64,7 +70,8 @@ static void add_scratch(hil_op_call *call)
     choose(call, false, &need[0]);
     if (choose(call, true, &workspace) == DNN) {
         need[1] = whole_lines(workspace);
-        for (int i = 0; i < 3; ++i) need[1] += whole_lines(hil_tensor_bytes(&call->in[i]));
+        for (int i = 0; i < call->ins - 1; ++i)
+            need[1] += whole_lines(hil_tensor_bytes(&call->in[i]));
     } else {
         hil_scratch_add(&need[1], hil_shape_count(&call->saved[0].shape), sizeof(float));
     }
@@ -99,21 +106,30 @@ static hil_status forward(hil_op_call *call)
     }
 }
 
-/* cuDNN overwrites all three gradients: those that must be added to, or that nobody wants, go to
-   scratch first. */
+static void set_gradients(const hil_op_call *call, const hil_tensor *x, hil_cuda_attention *a)
+{
+    hil_attention_parts parts = hil_attention_parts_of(call, x);
+    a->dq = hil_view_of(&parts.q);
+    a->dk = hil_view_of(&parts.k);
+    a->dv = hil_view_of(&parts.v);
+}
+
+/* cuDNN overwrites all gradients: those that must be added to, or that nobody wants, go to scratch
+   first. */
 static hil_status backward_dnn(hil_op_call *call, hil_cuda_attention *a, size_t workspace)
 {
-    hil_view *gradient[] = {&a->dq, &a->dk, &a->dv};
     hil_tensor made[3];
     char *room = (char *)call->scratch + whole_lines(workspace);
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < call->ins - 1; ++i) {
+        made[i] = call->din[i];
+        if (made[i].data && !call->din_add[i]) continue;
         made[i] = call->in[i];
         made[i].data = room;
         room += whole_lines(hil_tensor_bytes(&made[i]));
-        if (!call->din[i].data || call->din_add[i]) *gradient[i] = hil_view_of(&made[i]);
     }
+    set_gradients(call, made, a);
     HIL_TRY(hil_attention_dnn_backward(call->device, a, call->scratch));
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < call->ins - 1; ++i)
         if (call->din[i].data && call->din_add[i])
             HIL_TRY(hil_cuda_convert(call->device, &call->din[i], &made[i], true));
     return HIL_OK;
@@ -124,13 +140,13 @@ static hil_status backward(hil_op_call *call)
     hil_cuda_attention a = describe_training(call);
     size_t workspace;
     a.dout = hil_view_of(&call->dout[0]);
-    a.dq = hil_view_of(&call->din[0]);
-    a.dk = hil_view_of(&call->din[1]);
-    a.dv = hil_view_of(&call->din[2]);
+    set_gradients(call, call->din, &a);
     if (!a.dq.data && !a.dk.data && !a.dv.data) return HIL_OK;
     way chosen = choose(call, true, &workspace);
     if (chosen == DNN) return backward_dnn(call, &a, workspace);
-    a.add_dq = call->din_add[0], a.add_dk = call->din_add[1], a.add_dv = call->din_add[2];
+    bool packed = hil_attention_is_packed(call);
+    a.add_dq = call->din_add[0];
+    a.add_dk = call->din_add[packed ? 0 : 1], a.add_dv = call->din_add[packed ? 0 : 2];
     a.delta = (float *)call->scratch;
     return chosen == TILES ? hil_attention_tiles_backward(call->device, &a)
                            : hil_attention_plain_backward(call->device, &a);
@@ -140,36 +156,43 @@ const hil_op_kernel hil_cuda_attention_op = {
     .op = &hil_op_attention, .infer = infer, .forward = forward, .backward = backward};
 
 /* Rows [length, length + T) of the cache. */
-static hil_status extend(const hil_op_call *call, const hil_tensor *x, void *cache)
+static hil_status extend(const hil_op_call *call, const hil_tensor *x, int64_t stride, void *cache)
 {
     const hil_cached_attr *attr = (const hil_cached_attr *)call->attr;
     const int64_t *dim = x->shape.dim;
-    size_t row = (size_t)(dim[2] * dim[3]) * hil_dtype_size(x->dtype), part = (size_t)dim[1] * row;
-    return hil_cuda_check(call->device,
-                          cudaMemcpy2DAsync((char *)cache + (size_t)attr->length * row,
-                                            (size_t)attr->capacity * row, x->data, part, part,
-                                            (size_t)dim[0], cudaMemcpyDeviceToDevice,
-                                            hil_cuda_of(call->device)->stream),
-                          "extend the cache");
+    size_t size = hil_dtype_size(x->dtype), row = (size_t)(dim[2] * dim[3]) * size;
+    size_t pitch = (size_t)stride * size;
+    for (int64_t b = 0; b < dim[0]; ++b)
+        HIL_TRY(hil_cuda_check(
+            call->device,
+            cudaMemcpy2DAsync((char *)cache + (size_t)(b * attr->capacity + attr->length) * row,
+                              row, (const char *)x->data + (size_t)(b * dim[1]) * pitch, pitch, row,
+                              (size_t)dim[1], cudaMemcpyDeviceToDevice,
+                              hil_cuda_of(call->device)->stream),
+            "extend the cache"));
+    return HIL_OK;
 }
 
 static hil_status infer_cached(hil_op_call *call)
 {
     HIL_TRY(check_dim(call));
-    if (call->in[1].dtype == call->compute && call->in[2].dtype == call->compute) return HIL_OK;
+    hil_attention_parts parts = hil_attention_parts_of(call, call->in);
+    if (parts.k.dtype == call->compute && parts.v.dtype == call->compute) return HIL_OK;
     return hil_fail(HIL_ERR_USAGE,
                     "attention: keys are %s, the cache is %s; a GPU wants both alike",
-                    hil_dtype_name(call->in[1].dtype), hil_dtype_name(call->compute));
+                    hil_dtype_name(parts.k.dtype), hil_dtype_name(call->compute));
 }
 
 static hil_status forward_cached(hil_op_call *call)
 {
     const hil_cached_attr *attr = (const hil_cached_attr *)call->attr;
     hil_cuda_attention a = describe(call);
-    HIL_TRY(extend(call, &call->in[1], attr->k));
-    HIL_TRY(extend(call, &call->in[2], attr->v));
+    hil_attention_parts parts = hil_attention_parts_of(call, call->in);
+    HIL_TRY(extend(call, &parts.k, parts.kv_stride, attr->k));
+    HIL_TRY(extend(call, &parts.v, parts.kv_stride, attr->v));
     a.k = {attr->k, call->compute};
     a.v = {attr->v, call->compute};
+    a.kv_stride = a.groups * a.dim;
     a.past = attr->length;
     a.capacity = attr->capacity;
     a.window = attr->window;

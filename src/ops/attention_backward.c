@@ -79,7 +79,8 @@ static void begin_head(const job *j, const work *w)
     const hil_attention *a = j->a;
     memset(w->dq, 0, (size_t)(a->queries * a->dim) * sizeof(float));
     for (int64_t t = 0; t < a->queries; ++t) {
-        int64_t at = hil_attention_at(a, a->heads, w->b * a->queries + t, w->head);
+        int64_t row = w->b * a->queries + t;
+        int64_t at = hil_attention_at(a, hil_attention_out_stride(a), row, w->head);
         hil_attention_read(a, &a->out, at, 1, w->q);
         hil_attention_read(a, &j->g->dout, at, 1, w->dout);
         w->delta[t] = dot(w->q, w->dout, a->dim);
@@ -89,7 +90,7 @@ static void begin_head(const job *j, const work *w)
 static void begin_keys(const job *j, const work *w)
 {
     const hil_attention *a = j->a;
-    int64_t at = hil_attention_at(a, a->groups, w->b * a->capacity + w->key, w->group);
+    int64_t at = hil_attention_at(a, a->kv_stride, w->b * a->capacity + w->key, w->group);
     hil_strip k_scores = hil_attention_scores_strip(a, &a->k, at, w->keys);
     hil_strip v_scores = hil_attention_scores_strip(a, &a->v, at, w->keys);
     hil_strip k_back = hil_attention_sums_strip(a, &a->k, at, w->keys);
@@ -105,9 +106,10 @@ static void begin_queries(const job *j, const work *w)
     const hil_attention *a = j->a;
     for (int64_t r = 0; r < w->queries; ++r) {
         int64_t row = w->b * a->queries + w->query + r;
-        int64_t at = hil_attention_at(a, a->heads, row, w->head);
-        hil_attention_read(a, &a->q, at, a->scale, w->q + r * a->dim);
-        hil_attention_read(a, &j->g->dout, at, 1, w->dout + r * a->dim);
+        int64_t q = hil_attention_at(a, a->q_stride, row, w->head);
+        int64_t dout = hil_attention_at(a, hil_attention_out_stride(a), row, w->head);
+        hil_attention_read(a, &a->q, q, a->scale, w->q + r * a->dim);
+        hil_attention_read(a, &j->g->dout, dout, 1, w->dout + r * a->dim);
     }
     hil_strip rows = {w->q, HIL_F32, a->dim, 1, w->queries, a->dim};
     hil_strip columns = {w->q, HIL_F32, 1, a->dim, a->dim, w->queries};
@@ -221,7 +223,7 @@ static void run_head(const job *j, work *w)
 
 typedef struct result {
     const hil_tensor *tensor; /* (B, T, heads, D) */
-    int64_t heads, head;
+    int64_t stride, head;
     float factor;
     bool add;
 } result;
@@ -231,7 +233,7 @@ static void write(const hil_attention *a, int64_t b, const result *to, float *fr
     if (!to->tensor->data) return;
     for (int64_t t = 0; t < a->queries; ++t, from += a->dim) {
         if (to->factor != 1) hil_rows()->scale(from, from, to->factor, a->dim);
-        hil_row_write(to->tensor, hil_attention_at(a, to->heads, b * a->queries + t, to->head),
+        hil_row_write(to->tensor, hil_attention_at(a, to->stride, b * a->queries + t, to->head),
                       a->dim, from, to->add);
     }
 }
@@ -248,10 +250,10 @@ static void differentiate(void *context, int64_t task, int thread)
     memset(w.dv, 0, (size_t)(a->queries * a->dim) * sizeof(float));
     for (w.head = w.group * share; w.head < (w.group + 1) * share; ++w.head) {
         run_head(j, &w);
-        write(a, w.b, &(result){&g->dq, a->heads, w.head, a->scale, g->add_dq}, w.dq);
+        write(a, w.b, &(result){&g->dq, a->q_stride, w.head, a->scale, g->add_dq}, w.dq);
     }
-    write(a, w.b, &(result){&g->dk, a->groups, w.group, 1, g->add_dk}, w.dk);
-    write(a, w.b, &(result){&g->dv, a->groups, w.group, 1, g->add_dv}, w.dv);
+    write(a, w.b, &(result){&g->dk, a->kv_stride, w.group, 1, g->add_dk}, w.dk);
+    write(a, w.b, &(result){&g->dv, a->kv_stride, w.group, 1, g->add_dv}, w.dv);
 }
 
 hil_status hil_attention_backward(hil_pool *pool, const hil_attention *a,

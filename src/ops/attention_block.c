@@ -46,11 +46,11 @@ static const void *element(const hil_tensor *x, int64_t at)
 hil_strip hil_attention_scores_strip(const hil_attention *a, const hil_tensor *x, int64_t at,
                                      int64_t keys)
 {
-    return (hil_strip){element(x, at), x->dtype, a->groups * a->dim, 1, keys, a->dim};
+    return (hil_strip){element(x, at), x->dtype, a->kv_stride, 1, keys, a->dim};
 }
 
 hil_strip hil_attention_sums_strip(const hil_attention *a, const hil_tensor *x, int64_t at,
                                    int64_t keys)
 {
-    return (hil_strip){element(x, at), x->dtype, 1, a->groups * a->dim, a->dim, keys};
+    return (hil_strip){element(x, at), x->dtype, 1, a->kv_stride, a->dim, keys};
 }

@@ -26,11 +26,17 @@ void hil_block_multiply(const hil_block *block);
 /* count filled up to whole tiles. */
 int64_t hil_block_whole(int64_t count, int width);
 
-/* Element 0 of a head's row t in x (B, T, heads, D). */
-static inline int64_t hil_attention_at(const hil_attention *a, int64_t heads, int64_t row,
+/* Element 0 of a head's row in x (B, T, heads, D) whose rows are `stride` numbers apart. */
+static inline int64_t hil_attention_at(const hil_attention *a, int64_t stride, int64_t row,
                                        int64_t head)
 {
-    return (row * heads + head) * a->dim;
+    return row * stride + head * a->dim;
+}
+
+/* The stride of out and dout. */
+static inline int64_t hil_attention_out_stride(const hil_attention *a)
+{
+    return a->heads * a->dim;
 }
 
 /* The first key that query t of sequence b sees. */

@@ -11,6 +11,7 @@ typedef struct hil_cuda_attention {
     int64_t batch, queries, heads, groups, dim;
     int64_t past, capacity;
     hil_view q, k, v;
+    int64_t q_stride, kv_stride;
     bool documents;       /* `first` is not all zeros */
     const int32_t *first; /* read where there are documents */
     int64_t window;

@@ -16,7 +16,7 @@
 /* What a plan depends on. Zeroed before it is filled: compared as bytes. */
 typedef struct key {
     int64_t batch, queries, heads, groups, dim; /* of one call */
-    int64_t all_heads, all_groups;              /* of the tensors */
+    int64_t all_heads, q_stride, kv_stride;     /* of the tensors */
     int32_t dtype;
     bool windowed, backward;
 } key;
@@ -74,7 +74,7 @@ static key key_of(const hil_cuda_attention *a, bool backward)
     memset(&k, 0, sizeof k);
     k.batch = p.batch, k.queries = a->queries, k.dim = a->dim;
     k.heads = a->heads / a->groups * p.groups, k.groups = p.groups;
-    k.all_heads = a->heads, k.all_groups = a->groups;
+    k.all_heads = a->heads, k.q_stride = a->q_stride, k.kv_stride = a->kv_stride;
     k.dtype = a->q.dtype;
     k.windowed = a->window > 0 && a->window < a->queries;
     k.backward = backward;
@@ -89,11 +89,11 @@ typedef struct maker {
     hil_graph_tensor place[PLACES];
 } maker;
 
-/* (B, heads, T, D) where memory has (B, T, all, D). */
-static hil_graph_shape vectors(const key *k, int64_t heads, int64_t all)
+/* (B, heads, T, D) where memory has (B, T, heads, D) with `stride` numbers from one T to the next.
+ */
+static hil_graph_shape vectors(const key *k, int64_t heads, int64_t stride)
 {
-    return {{k->batch, heads, k->queries, k->dim},
-            {k->queries * all * k->dim, k->dim, all * k->dim, 1}};
+    return {{k->batch, heads, k->queries, k->dim}, {k->queries * stride, k->dim, stride, 1}};
 }
 
 static hil_graph_shape transposed(const hil_graph_shape *s)
@@ -124,14 +124,15 @@ static void place_scalar(maker *m, int at)
 static void place_inputs(maker *m)
 {
     const key *k = &m->p->key;
-    hil_graph_shape q = vectors(k, k->heads, k->all_heads);
-    hil_graph_shape kv = vectors(k, k->groups, k->all_groups), turned = transposed(&kv);
+    hil_graph_shape q = vectors(k, k->heads, k->q_stride);
+    hil_graph_shape kv = vectors(k, k->groups, k->kv_stride), turned = transposed(&kv);
+    hil_graph_shape out = vectors(k, k->heads, k->all_heads * k->dim);
     hil_graph_shape row = {{k->batch, k->heads, k->queries, 1},
                            {k->all_heads * k->queries, k->queries, 1, 1}};
     place(m, Q, m->type, &q);
     place(m, K, m->type, &turned);
     place(m, V, m->type, k->backward ? &turned : &kv);
-    place(m, OUT, m->type, &q);
+    place(m, OUT, m->type, &out);
     place(m, LSE, CUDNN_DATA_FLOAT, &row);
     place_scalar(m, SCALE);
     place_scalar(m, LOWEST);
@@ -222,11 +223,11 @@ static void make_backward(maker *m)
 {
     const key *k = &m->p->key;
     hil_graph *g = m->g;
-    hil_graph_shape q = vectors(k, k->heads, k->all_heads);
-    hil_graph_shape kv = vectors(k, k->groups, k->all_groups);
+    hil_graph_shape q = vectors(k, k->heads, k->q_stride);
+    hil_graph_shape kv = vectors(k, k->groups, k->kv_stride);
     hil_graph_shape row = packed(k, k->queries, 1), square = packed(k, k->queries, k->queries);
     place_inputs(m);
-    place(m, DOUT, m->type, &q);
+    place(m, DOUT, m->type, &m->place[OUT].shape);
     place(m, DQ, m->type, &q);
     place(m, DK, m->type, &kv);
     place(m, DV, m->type, &kv);
@@ -312,18 +313,19 @@ static hil_status run_part(hil_device *device, const hil_cuda_attention *a, cons
 {
     const key *k = &p->key;
     int64_t head = group * (a->heads / a->groups);
-    int64_t q = (b * a->queries * a->heads + head) * a->dim;
-    int64_t kv = (b * a->queries * a->groups + group) * a->dim;
+    int64_t q = b * a->queries * a->q_stride + head * a->dim;
+    int64_t kv = b * a->queries * a->kv_stride + group * a->dim;
+    int64_t out = (b * a->queries * a->heads + head) * a->dim;
     float scale = a->scale, lowest = -FLT_MAX, far_away = -0x1p30f, one = 1;
     float window = (float)a->window;
     void *memory = (char *)workspace + delta_bytes(k);
     void *data[PLACES] = {};
     data[Q] = offset(&a->q, q), data[K] = offset(&a->k, kv), data[V] = offset(&a->v, kv);
-    data[OUT] = offset(&a->out, q), data[LSE] = a->lse + (b * a->heads + head) * a->queries;
+    data[OUT] = offset(&a->out, out), data[LSE] = a->lse + (b * a->heads + head) * a->queries;
     data[SCALE] = &scale, data[LOWEST] = &lowest, data[FAR] = &far_away, data[WINDOW] = &window;
     data[ONE] = &one, data[DELTA] = workspace;
     if (k->backward) {
-        data[DOUT] = offset(&a->dout, q), data[DQ] = offset(&a->dq, q);
+        data[DOUT] = offset(&a->dout, out), data[DQ] = offset(&a->dq, q);
         data[DK] = offset(&a->dk, kv), data[DV] = offset(&a->dv, kv);
     }
     int64_t number[PLACES];

@@ -63,8 +63,8 @@ static void begin(const job *j, work *w)
     const hil_attention *a = j->a;
     for (int64_t r = 0; r < w->rows; ++r) {
         int64_t row = w->b * a->queries + query_of(w, r);
-        hil_attention_read(a, &a->q, hil_attention_at(a, a->heads, row, head_of(j, w, r)), a->scale,
-                           w->q + r * a->dim);
+        hil_attention_read(a, &a->q, hil_attention_at(a, a->q_stride, row, head_of(j, w, r)),
+                           a->scale, w->q + r * a->dim);
         w->most[r] = -INFINITY;
         w->sum[r] = 0;
     }
@@ -77,7 +77,7 @@ static void begin(const job *j, work *w)
 static void score_block(const job *j, const work *w, int64_t key, int64_t count)
 {
     const hil_attention *a = j->a;
-    int64_t at = hil_attention_at(a, a->groups, w->b * a->capacity + key, w->group);
+    int64_t at = hil_attention_at(a, a->kv_stride, w->b * a->capacity + key, w->group);
     hil_strip v = hil_attention_sums_strip(a, &a->v, at, count);
     j->kernel->pack_b(w->v, &v);
     hil_strip k = hil_attention_scores_strip(a, &a->k, at, count);
@@ -143,7 +143,8 @@ static void end(const job *j, const work *w)
         int64_t t = query_of(w, r), head = head_of(j, w, r);
         float *from = w->out + r * j->columns;
         hil_rows()->scale(from, from, 1 / w->sum[r], a->dim);
-        hil_row_write(&a->out, hil_attention_at(a, a->heads, w->b * a->queries + t, head), a->dim,
+        int64_t row = w->b * a->queries + t;
+        hil_row_write(&a->out, hil_attention_at(a, hil_attention_out_stride(a), row, head), a->dim,
                       from, false);
         if (a->lse)
             a->lse[(w->b * a->heads + head) * a->queries + t] = w->most[r] + logf(w->sum[r]);

@@ -21,6 +21,7 @@ typedef struct hil_attention {
     int64_t capacity;                           /* rows of k and v for each sequence */
     hil_tensor q;                               /* (B, T, H, D) */
     hil_tensor k, v;                            /* (B, capacity, KV, D) */
+    int64_t q_stride, kv_stride;                /* numbers from one position to the next */
     const int32_t *first;                       /* (B, T), or NULL for zeros */
     int64_t window;
     float scale;
@@ -29,7 +30,8 @@ typedef struct hil_attention {
     float *lse;           /* (B, H, T): likewise; NULL if no backward follows */
 } hil_attention;
 
-/* Gradients, overwritten or added to; data is NULL where one is not wanted. For past = 0. */
+/* Gradients, overwritten or added to, which lie as q, k and v do; data is NULL where one is not
+   wanted. For past = 0. */
 typedef struct hil_attention_gradients {
     hil_tensor dout;
     hil_tensor dq, dk, dv;

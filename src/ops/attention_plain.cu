@@ -11,17 +11,18 @@
 #define WARPS 8 /* of a block, at most */
 #define THREADS (32 * WARPS)
 
-/* `rows` consecutive vectors of one head, from `row` of x (rows, heads, D). */
+/* `rows` consecutive vectors of one head, from `row` of x, whose rows are `stride` numbers apart.
+ */
 typedef struct strip {
     hil_view x;
-    int64_t row, rows, heads, head, dim;
+    int64_t row, rows, stride, head, dim;
 } strip;
 
 /* Number d of vector r; zero where there is none. */
 static __device__ inline float strip_number(const strip &s, int r, int d)
 {
     if (r >= s.rows || d >= s.dim) return 0;
-    int64_t at = ((s.row + r) * s.heads + s.head) * s.dim + d;
+    int64_t at = (s.row + r) * s.stride + s.head * s.dim + d;
     if (s.x.dtype == HIL_F32) return ((const float *)s.x.data)[at];
     if (s.x.dtype == HIL_BF16) return hil_bf16_load(((const uint16_t *)s.x.data)[at]);
     return __half2float(((const __half *)s.x.data)[at]);
@@ -145,7 +146,7 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
     int lane = threadIdx.x % 32;
     place p = find_place(a.heads, a.queries);
     int64_t group = p.head / (a.heads / a.groups);
-    load_own<DIMS>(own, {a.q, p.b * a.queries + p.row, p.rows, a.heads, p.head, a.dim}, a.scale);
+    load_own<DIMS>(own, {a.q, p.b * a.queries + p.row, p.rows, a.q_stride, p.head, a.dim}, a.scale);
     float most[ROWS], sum[ROWS] = {}, out[ROWS][DIMS] = {};
     int64_t from[ROWS];
 #pragma unroll
@@ -158,8 +159,8 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
     for (; key < end; key += 32) {
         int64_t count = end - key < 32 ? end - key : 32;
         __syncthreads();
-        load_tile<DIMS>(keys, {a.k, p.b * a.capacity + key, count, a.groups, group, a.dim});
-        load_tile<DIMS>(values, {a.v, p.b * a.capacity + key, count, a.groups, group, a.dim});
+        load_tile<DIMS>(keys, {a.k, p.b * a.capacity + key, count, a.kv_stride, group, a.dim});
+        load_tile<DIMS>(values, {a.v, p.b * a.capacity + key, count, a.kv_stride, group, a.dim});
         __syncthreads();
         float score[ROWS];
         multiply<DIMS>(score, own, keys);
@@ -242,15 +243,15 @@ static __global__ void __launch_bounds__(THREADS) back_queries(const hil_cuda_at
     int lane = threadIdx.x % 32;
     place p = find_place(a.heads, a.queries);
     int64_t group = p.head / (a.heads / a.groups), row = p.b * a.queries + p.row;
-    load_own<DIMS>(own_q, {a.q, row, p.rows, a.heads, p.head, a.dim}, a.scale);
-    load_own<DIMS>(own_dout, {a.dout, row, p.rows, a.heads, p.head, a.dim}, 1);
+    load_own<DIMS>(own_q, {a.q, row, p.rows, a.q_stride, p.head, a.dim}, a.scale);
+    load_own<DIMS>(own_dout, {a.dout, row, p.rows, a.heads * a.dim, p.head, a.dim}, 1);
     float dq[ROWS][DIMS] = {};
     int64_t last = p.end < a.queries ? p.end : a.queries;
     for (int64_t key = first_key(a, p.b, p.first) / 32 * 32; key < last; key += 32) {
         int64_t count = last - key < 32 ? last - key : 32;
         __syncthreads();
-        load_tile<DIMS>(keys, {a.k, p.b * a.queries + key, count, a.groups, group, a.dim});
-        load_tile<DIMS>(values, {a.v, p.b * a.queries + key, count, a.groups, group, a.dim});
+        load_tile<DIMS>(keys, {a.k, p.b * a.queries + key, count, a.kv_stride, group, a.dim});
+        load_tile<DIMS>(values, {a.v, p.b * a.queries + key, count, a.kv_stride, group, a.dim});
         __syncthreads();
         float score[ROWS], ds[ROWS];
         multiply<DIMS>(score, own_q, keys);
@@ -268,7 +269,7 @@ static __global__ void __launch_bounds__(THREADS) back_queries(const hil_cuda_at
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         if (r >= p.rows) break;
-        int64_t at = ((row + r) * a.heads + p.head) * a.dim;
+        int64_t at = (row + r) * a.q_stride + p.head * a.dim;
 #pragma unroll
         for (int i = 0; i < DIMS; ++i)
             if (lane + 32 * i < a.dim)
@@ -288,16 +289,18 @@ static __global__ void __launch_bounds__(THREADS) back_keys(const hil_cuda_atten
     int lane = threadIdx.x % 32;
     place p = find_place(a.groups, a.queries);
     int64_t share = a.heads / a.groups, row = p.b * a.queries + p.row;
-    load_own<DIMS>(own_k, {a.k, row, p.rows, a.groups, p.head, a.dim}, a.scale);
-    load_own<DIMS>(own_v, {a.v, row, p.rows, a.groups, p.head, a.dim}, 1);
+    load_own<DIMS>(own_k, {a.k, row, p.rows, a.kv_stride, p.head, a.dim}, a.scale);
+    load_own<DIMS>(own_v, {a.v, row, p.rows, a.kv_stride, p.head, a.dim}, 1);
     float dk[ROWS][DIMS] = {}, dv[ROWS][DIMS] = {};
     for (int64_t head = p.head * share; head < (p.head + 1) * share; ++head)
         for (int64_t query = p.first; query < a.queries; query += 32) {
             if (first_key(a, p.b, query) >= p.end) break;
             int64_t count = a.queries - query < 32 ? a.queries - query : 32;
             __syncthreads();
-            load_tile<DIMS>(queries, {a.q, p.b * a.queries + query, count, a.heads, head, a.dim});
-            load_tile<DIMS>(douts, {a.dout, p.b * a.queries + query, count, a.heads, head, a.dim});
+            load_tile<DIMS>(queries,
+                            {a.q, p.b * a.queries + query, count, a.q_stride, head, a.dim});
+            load_tile<DIMS>(douts,
+                            {a.dout, p.b * a.queries + query, count, a.heads * a.dim, head, a.dim});
             __syncthreads();
             float score[ROWS], ds[ROWS];
             multiply<DIMS>(score, own_k, queries);
@@ -317,7 +320,7 @@ static __global__ void __launch_bounds__(THREADS) back_keys(const hil_cuda_atten
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         if (r >= p.rows) break;
-        int64_t at = ((row + r) * a.groups + p.head) * a.dim;
+        int64_t at = (row + r) * a.kv_stride + p.head * a.dim;
 #pragma unroll
         for (int i = 0; i < DIMS; ++i) {
             if (lane + 32 * i >= a.dim) continue;

@@ -15,11 +15,11 @@
 
 static_assert(TILE == 16 * WARPS, "a warp owns 16 rows");
 
-/* Rows [row, row + TILE) of one head of x (B, T, heads, dim); those from `end` on are zeros, and so
-   are numbers between dim and D, the size of heads in a kernel. */
+/* Rows [row, row + TILE) of one head of x, `stride` numbers apart; those from `end` on are zeros,
+   and so are numbers between dim and D, the size of heads in a kernel. */
 typedef struct strip {
     const void *x;
-    int64_t row, end, heads, head, dim;
+    int64_t row, end, stride, head, dim;
 } strip;
 
 template <int D> static __device__ inline uint32_t swizzled(int row, int run)
@@ -33,7 +33,7 @@ template <int D> static __device__ inline void load_tile(uint32_t tile, const st
     for (int i = 0; i < TILE * D / 8 / THREADS; ++i) {
         int at = i * THREADS + (int)threadIdx.x, row = at / (D / 8), run = at % (D / 8);
         int bytes = s.row + row < s.end && run * 8 < s.dim ? 16 : 0;
-        int64_t from = bytes ? ((s.row + row) * s.heads + s.head) * s.dim + run * 8 : 0;
+        int64_t from = bytes ? (s.row + row) * s.stride + s.head * s.dim + run * 8 : 0;
         asm volatile(
             "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(tile + swizzled<D>(row, run)),
             "l"((const uint16_t *)s.x + from), "r"(bytes));
@@ -195,9 +195,9 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
     int64_t start = (int64_t)(gridDim.x - 1 - blockIdx.x) * TILE;
     int64_t last = start + TILE < T ? start + TILE : T;
     int64_t key = first_key(a, b, start) / TILE * TILE;
-    load_tile<D>(own, {a.q.data, b * T + start, b * T + T, a.heads, head, a.dim});
-    load_tile<D>(tiles, {a.k.data, b * T + key, b * T + T, a.groups, group, a.dim});
-    load_tile<D>(tiles + BYTES, {a.v.data, b * T + key, b * T + T, a.groups, group, a.dim});
+    load_tile<D>(own, {a.q.data, b * T + start, b * T + T, a.q_stride, head, a.dim});
+    load_tile<D>(tiles, {a.k.data, b * T + key, b * T + T, a.kv_stride, group, a.dim});
+    load_tile<D>(tiles + BYTES, {a.v.data, b * T + key, b * T + T, a.kv_stride, group, a.dim});
     commit_tiles();
     int lane = threadIdx.x % 32;
     int64_t row[2] = {start + threadIdx.x / 32 * 16 + lane / 4, 0}, from[2];
@@ -209,9 +209,10 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
         uint32_t k = tiles + turn * 2 * BYTES, v = k + BYTES;
         if (key + TILE < last) {
             uint32_t next = tiles + (turn ^ 1) * 2 * BYTES;
-            load_tile<D>(next, {a.k.data, b * T + key + TILE, b * T + T, a.groups, group, a.dim});
+            load_tile<D>(next,
+                         {a.k.data, b * T + key + TILE, b * T + T, a.kv_stride, group, a.dim});
             load_tile<D>(next + BYTES,
-                         {a.v.data, b * T + key + TILE, b * T + T, a.groups, group, a.dim});
+                         {a.v.data, b * T + key + TILE, b * T + T, a.kv_stride, group, a.dim});
         }
         commit_tiles();
         wait_tiles<1>();
@@ -312,10 +313,10 @@ static __device__ inline void load_turn(uint32_t tile, const hil_cuda_attention 
                                         int turn)
 {
     int64_t T = a.queries, row = w.b * T + w.first + turn % w.tiles * TILE, end = w.b * T + T;
-    int64_t heads = KEYS ? a.heads : a.groups, head = KEYS ? w.head + turn / w.tiles : w.group;
-    load_tile<D>(tile, {KEYS ? a.q.data : a.k.data, row, end, heads, head, a.dim});
-    load_tile<D>(tile + TILE * D * 2,
-                 {KEYS ? a.dout.data : a.v.data, row, end, heads, head, a.dim});
+    int64_t head = KEYS ? w.head + turn / w.tiles : w.group;
+    int64_t x = KEYS ? a.q_stride : a.kv_stride, y = KEYS ? a.heads * a.dim : a.kv_stride;
+    load_tile<D>(tile, {KEYS ? a.q.data : a.k.data, row, end, x, head, a.dim});
+    load_tile<D>(tile + TILE * D * 2, {KEYS ? a.dout.data : a.v.data, row, end, y, head, a.dim});
 }
 
 /* Gradients of queries, or of keys and values: with x = q (or k), y = dout (or v) the own rows and
@@ -330,11 +331,11 @@ static __global__ void __launch_bounds__(THREADS) differentiate(const hil_cuda_a
     static_assert(6 * BYTES + sizeof columns <= 99 << 10, "what a block of sm_86 has");
     uint32_t own = (uint32_t)__cvta_generic_to_shared(shared), tiles = own + 2 * BYTES;
     walk w = begin_walk<KEYS>(a);
-    int64_t T = a.queries, heads = KEYS ? a.groups : a.heads, head = KEYS ? w.group : w.head;
-    int64_t place = w.b * T + w.start;
-    load_tile<D>(own, {KEYS ? a.k.data : a.q.data, place, w.b * T + T, heads, head, a.dim});
+    int64_t T = a.queries, head = KEYS ? w.group : w.head, place = w.b * T + w.start;
+    int64_t stride = KEYS ? a.kv_stride : a.q_stride, other = KEYS ? stride : a.heads * a.dim;
+    load_tile<D>(own, {KEYS ? a.k.data : a.q.data, place, w.b * T + T, stride, head, a.dim});
     load_tile<D>(own + BYTES,
-                 {KEYS ? a.v.data : a.dout.data, place, w.b * T + T, heads, head, a.dim});
+                 {KEYS ? a.v.data : a.dout.data, place, w.b * T + T, other, head, a.dim});
     load_turn<D, KEYS>(tiles, a, w, 0);
     commit_tiles();
     int lane = threadIdx.x % 32;
@@ -377,7 +378,7 @@ static __global__ void __launch_bounds__(THREADS) differentiate(const hil_cuda_a
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         if (row[i] >= T) continue;
-        int64_t at = ((w.b * T + row[i]) * heads + head) * a.dim + lane % 4 * 2;
+        int64_t at = (w.b * T + row[i]) * stride + head * a.dim + lane % 4 * 2;
         const hil_view to = KEYS ? a.dk : a.dq;
 #pragma unroll
         for (int n = 0; n < D / 8; ++n) {

@@ -24,7 +24,7 @@ typedef struct hil_op_kernel {
 
 extern const hil_op_kernel hil_cuda_add, hil_cuda_attention_op, hil_cuda_attention_cached,
     hil_cuda_dropout, hil_cuda_embedding, hil_cuda_gelu, hil_cuda_head, hil_cuda_layernorm,
-    hil_cuda_linear, hil_cuda_rmsnorm, hil_cuda_rope, hil_cuda_split, hil_cuda_swiglu;
+    hil_cuda_linear, hil_cuda_rmsnorm, hil_cuda_rope, hil_cuda_swiglu;
 
 #define HIL_WIDE 8 /* numbers that a thread takes at once */
 

@@ -25,8 +25,9 @@ typedef struct hil_rope_attr {
 } hil_rope_attr;
 extern const hil_op hil_op_rope;
 
-/* in: q (B, T, H, D), k and v (B, T, KV, D), first (B, T) int32; out: (B, T, H, D); saved: lse
-   (B, H, T). Query t sees keys first[t]..t, and only the last `window` of them when window > 0. */
+/* in: q (B, T, H, D), k and v (B, T, KV, D), first (B, T) int32; or packed (B, T, 3 H, D), which
+   holds the heads of q, of k and of v, and first; out: (B, T, H, D); saved: lse (B, H, T). Query t
+   sees keys first[t]..t, and only the last `window` of them when window > 0. */
 typedef struct hil_attention_attr {
     double scale;
     int64_t window;
@@ -63,9 +64,6 @@ typedef struct hil_dropout_attr {
     double rate;
 } hil_dropout_attr;
 extern const hil_op hil_op_dropout;
-
-/* in: x (..., C); outs: equal parts of the last dimension (call->outs is set by the caller). */
-extern const hil_op hil_op_split;
 
 /* in: x (B, T, C), targets (B, T) int32 (-1: no loss); param 0: weight (V, C); out: loss per
    position (B, T) fp32, 0 where there is none. With call->differentiate the forward also computes

@@ -1,6 +1,7 @@
 /* work.c - the work of each operation. */
 #include "ops/work.h"
 
+#include "ops/attention_parts.h"
 #include "ops/ops.h"
 
 /* What an element costs besides its bytes, in passes over them: measured with bench_ops. */
@@ -94,7 +95,8 @@ static double pairs(double queries, double past, double window)
 
 static void attention(const hil_op_call *call, bool backward, hil_work *w)
 {
-    const int64_t *q = call->in[0].shape.dim; /* B, T, H, D */
+    hil_attention_parts parts = hil_attention_parts_of(call, call->in);
+    const int64_t *q = parts.q.shape.dim; /* B, T, H, D */
     bool cached = call->op == &hil_op_attention_cached;
     const hil_cached_attr *cache = call->attr;
     const hil_attention_attr *attr = call->attr;
@@ -105,7 +107,7 @@ static void attention(const hil_op_call *call, bool backward, hil_work *w)
     w->attention = (backward ? 10 : 4) * (double)q[0] * (double)q[2] * (double)q[3] * each;
     w->bytes = touched(call, backward);
     if (cached)
-        w->bytes += 2 * past * (double)(call->in[1].shape.dim[2] * q[3]) *
+        w->bytes += 2 * past * (double)(parts.k.shape.dim[2] * q[3]) *
                     (double)hil_dtype_size(call->compute);
 }
 

@@ -1,5 +1,5 @@
-/* test_gpu_attention.c - attention on a GPU: cuDNN's and the plain kernel, masks, groups, dropout.
- */
+/* test_gpu_attention.c - attention on a GPU: cuDNN's and our own kernels, masks, groups, dropout,
+   q, k and v side by side. */
 #include "gpu/gpu_check.h"
 
 static int32_t zeros[8192], documents[8192];
@@ -16,14 +16,51 @@ static gpu_case attention(const hil_attention_attr *attr, hil_shape q, int64_t g
                       .ids = {NULL, NULL, NULL, zeros}};
 }
 
+static gpu_case packed_attention(const hil_attention_attr *attr, hil_shape q)
+{
+    hil_shape x = q;
+    x.dim[2] *= 3;
+    return (gpu_case){.name = "packed attention",
+                      .op = &hil_op_attention,
+                      .attr = attr,
+                      .ins = 2,
+                      .outs = 1,
+                      .in = {x, {2, {q.dim[0], q.dim[1]}}},
+                      .ids = {NULL, zeros}};
+}
+
 /* Probabilities are rounded on the way, and out enters the gradient rounded. */
 static void check_both(gpu_case c)
 {
     c.slack = 1e-2;
     gpu_check_dtypes(c);
-    if (c.ids[3] == documents) return;
-    c.name = "attention, whole", c.whole = true;
+    if (c.ids[c.ins - 1] == documents) return;
+    c.name = c.ins == 4 ? "attention, whole" : "packed attention, whole", c.whole = true;
     gpu_check_dtypes(c);
+}
+
+static void make_documents(hil_shape q)
+{
+    for (int64_t i = 0, first = 0; i < q.dim[0] * q.dim[1]; ++i) {
+        int64_t t = i % q.dim[1];
+        if (t == 0 || i * 7919 % 23 == 0) first = t;
+        documents[i] = (int32_t)first;
+    }
+}
+
+static void check_packed(hil_shape q)
+{
+    hil_attention_attr plain = {.scale = 0.125}, windowed = {.scale = 0.125, .window = 19};
+    hil_attention_attr dropping = {.scale = 0.125, .dropout = 0.2};
+    check_both(packed_attention(&plain, q));
+    check_both(packed_attention(&windowed, q));
+    gpu_case c = packed_attention(&dropping, q);
+    c.name = "packed attention, dropout", c.random = (hil_op_random){77, 3, 11, 5};
+    check_both(c);
+    make_documents(q);
+    c = packed_attention(&plain, q);
+    c.name = "packed attention, documents", c.ids[1] = documents;
+    check_both(c);
 }
 
 static void check_shape(hil_shape q, int64_t groups)
@@ -38,11 +75,7 @@ static void check_shape(hil_shape q, int64_t groups)
     c = attention(&dropping, q, groups);
     c.name = "attention, dropout", c.random = (hil_op_random){77, 3, 11, 5};
     check_both(c);
-    for (int64_t i = 0, first = 0; i < q.dim[0] * q.dim[1]; ++i) {
-        int64_t t = i % q.dim[1];
-        if (t == 0 || i * 7919 % 23 == 0) first = t;
-        documents[i] = (int32_t)first;
-    }
+    make_documents(q);
     c = attention(&plain, q, groups);
     c.name = "attention, documents", c.ids[3] = documents;
     check_both(c);
@@ -50,12 +83,21 @@ static void check_shape(hil_shape q, int64_t groups)
     check_both(c);
 }
 
-/* Position by position against a cache, what one call over all positions gives. */
-static void check_cached(hil_dtype dtype)
+/* Rows of three parts side by side. */
+static char *join(char *const part[3], size_t rows, size_t row)
 {
-    enum { B = 2, T = 9, H = 4, G = 2, D = 32, ROOM = T + 3 };
+    char *all = malloc(3 * rows * row);
+    for (size_t r = 0; r < 3 * rows; ++r) memcpy(all + r * row, part[r % 3] + r / 3 * row, row);
+    return all;
+}
+
+/* Position by position against a cache, what one call over all positions gives. */
+static void check_cached(hil_dtype dtype, bool packed)
+{
+    enum { B = 2, T = 9, H = 4, D = 32, ROOM = T + 3 };
+    size_t G = packed ? H : 2;
     hil_attention_attr attr = {.scale = 0.3, .window = 5};
-    gpu_case c = attention(&attr, (hil_shape){4, {B, T, H, D}}, G);
+    gpu_case c = attention(&attr, (hil_shape){4, {B, T, H, D}}, (int64_t)G);
     c.compute = dtype;
     gpu_side whole = {.device = gpu};
     gpu_make(&c, &whole);
@@ -74,16 +116,25 @@ static void check_cached(hil_dtype dtype)
                             .compute = dtype,
                             .device = gpu,
                             .pool = whole.call.pool,
-                            .ins = 3};
+                            .ins = packed ? 1 : 3};
+        char *part[3];
         for (int i = 0; i < 3; ++i) {
             size_t bytes = row[i > 0], count = (size_t)step * bytes;
-            char *part = malloc(B * count);
+            part[i] = malloc(B * count);
             for (size_t b = 0; b < B; ++b)
-                memcpy(part + b * count, all[i] + (b * T + (size_t)cached.length) * bytes, count);
-            call.in[i] = (hil_tensor){dtype, {4, {B, step, i ? G : H, D}}, NULL};
-            call.in[i].data = gpu_memory(&whole, part, B * count);
-            free(part);
+                memcpy(part[i] + b * count, all[i] + (b * T + (size_t)cached.length) * bytes,
+                       count);
+            if (packed) continue;
+            call.in[i] = (hil_tensor){dtype, {4, {B, step, i ? (int64_t)G : H, D}}, NULL};
+            call.in[i].data = gpu_memory(&whole, part[i], B * count);
         }
+        if (packed) {
+            char *joined = join(part, B * (size_t)step, row[0]);
+            call.in[0] = (hil_tensor){dtype, {4, {B, step, 3 * H, D}}, NULL};
+            call.in[0].data = gpu_memory(&whole, joined, 3 * B * (size_t)step * row[0]);
+            free(joined);
+        }
+        for (int i = 0; i < 3; ++i) free(part[i]);
         CHECK_OK(hil_cuda_infer(&call));
         call.out[0].data = gpu_memory(&whole, NULL, hil_tensor_bytes(&call.out[0]));
         CHECK_OK(hil_cuda_forward(&call));
@@ -97,7 +148,7 @@ static void check_cached(hil_dtype dtype)
                 CHECK_NEAR(y, x, dtype == HIL_F32 ? 1e-5 : 1e-2);
             }
         free(got);
-        for (int i = 0; i < 3; ++i) gpu_release(&whole, call.in[i].data);
+        for (int i = 0; i < call.ins; ++i) gpu_release(&whole, call.in[i].data);
         gpu_release(&whole, call.out[0].data);
     }
     for (int i = 0; i < 3; ++i) free(all[i]);
@@ -117,8 +168,13 @@ int main(void)
     check_shape((hil_shape){4, {2, 70, 2, 40}}, 1);
     check_shape((hil_shape){4, {2, 37, 3, 20}}, 1);
     check_shape((hil_shape){4, {1, 40, 2, 256}}, 1);
-    check_cached(HIL_F32);
-    check_cached(HIL_BF16);
+    check_packed((hil_shape){4, {2, 200, 4, 64}});
+    check_packed((hil_shape){4, {1, 130, 3, 128}});
+    check_packed((hil_shape){4, {2, 37, 3, 20}});
+    for (int packed = 0; packed < 2; ++packed) {
+        check_cached(HIL_F32, packed);
+        check_cached(HIL_BF16, packed);
+    }
     gpu_end();
     return 0;
 }

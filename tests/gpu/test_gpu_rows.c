@@ -1,4 +1,4 @@
-/* test_gpu_rows.c - element-wise operations, norms, rope, split and dropout on a GPU. */
+/* test_gpu_rows.c - element-wise operations, norms, rope and dropout on a GPU. */
 #include "gpu/gpu_check.h"
 
 static void check_elements(hil_shape shape)
@@ -69,14 +69,6 @@ static void check_rope(int64_t length, int64_t heads, int64_t dim)
                                 .ids = {NULL, position}});
 }
 
-static void check_split(hil_shape shape, int parts)
-{
-    gpu_case c = {.name = "split", .op = &hil_op_split, .ins = 1, .outs = parts, .in = {shape}};
-    gpu_check_dtypes(c);
-    c.no_dout = 2;
-    gpu_check_dtypes(c);
-}
-
 static void check_dropout(hil_shape shape)
 {
     hil_dropout_attr attr = {0.3};
@@ -145,8 +137,6 @@ int main(void)
     check_rope(19, 4, 64);
     check_rope(300, 32, 128);
     check_rope(5, 3, 10);
-    check_split((hil_shape){3, {2, 9, 96}}, 3);
-    check_split((hil_shape){2, {5, 15}}, 3);
     check_dropout((hil_shape){3, {3, 17, 64}});
     check_dropout((hil_shape){2, {4, 31}});
     check_convert();

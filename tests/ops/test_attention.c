@@ -1,4 +1,5 @@
-/* test_attention.c - causal attention, grouped heads, windows, documents, and the cache. */
+/* test_attention.c - causal attention, grouped heads, windows, documents, packed inputs and the
+   cache. */
 #include "ops/op_check.h"
 
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
@@ -32,6 +33,25 @@ static void reference(const op_case *c, double *const *in, double *const *param,
     free(p);
 }
 
+/* The same of q, k and v side by side. */
+static void packed_reference(const op_case *c, double *const *in, double *const *param,
+                             double *const *out)
+{
+    const int64_t *x = c->in_shape[0].dim;
+    int64_t rows = x[0] * x[1], row = x[2] / 3 * x[3];
+    double *part[4];
+    op_case apart = *c;
+    for (int i = 0; i < 3; ++i) {
+        part[i] = malloc(sizeof(double) * (size_t)(rows * row) + 1);
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t j = 0; j < row; ++j) part[i][r * row + j] = in[0][(3 * r + i) * row + j];
+        apart.in_shape[i] = (hil_shape){4, {x[0], x[1], x[2] / 3, x[3]}};
+    }
+    part[3] = in[1];
+    reference(&apart, part, param, out);
+    for (int i = 0; i < 3; ++i) free(part[i]);
+}
+
 static const int32_t zeros[64];
 static const int32_t documents[] = {0, 0, 0, 3, 3, 3, 3, 0, 1, 1, 3, 3, 5, 6};
 
@@ -45,6 +65,20 @@ static op_case attention(const hil_attention_attr *attr, hil_shape q, int64_t gr
                      .outs = 1,
                      .in_shape = {q, k, k, {2, {q.dim[0], q.dim[1]}}},
                      .ids = {NULL, NULL, NULL, zeros},
+                     .slack = 3e-6};
+}
+
+static op_case packed_attention(const hil_attention_attr *attr, hil_shape q)
+{
+    hil_shape x = q;
+    x.dim[2] *= 3;
+    return (op_case){.op = &hil_op_attention,
+                     .attr = attr,
+                     .reference = packed_reference,
+                     .ins = 2,
+                     .outs = 1,
+                     .in_shape = {x, {2, {q.dim[0], q.dim[1]}}},
+                     .ids = {NULL, zeros},
                      .slack = 3e-6};
 }
 
@@ -110,6 +144,42 @@ static void check_cached(hil_dtype dtype, int64_t window)
     op_free(&whole);
 }
 
+/* One input that holds q, k and v gives the bits of three, in the results and in the cache. */
+static void check_cached_packed(hil_dtype dtype, int64_t window)
+{
+    enum { B = 2, T = 5, H = 3, D = 6, ROW = H * D, ROOM = T + 2 };
+    size_t size = hil_dtype_size(dtype), row = ROW * size;
+    char *x = malloc(B * T * 3 * row), *part[3], *cache[2][2], *out[2];
+    for (int64_t i = 0; i < B * T * 3 * ROW; ++i) {
+        float number = (float)(i * 37 % 101) * 0.02f - 1;
+        hil_from_f32(x + (size_t)i * size, &number, dtype, 1);
+    }
+    for (size_t i = 0; i < 3; ++i) {
+        part[i] = malloc(B * T * row);
+        for (size_t r = 0; r < B * T; ++r) memcpy(part[i] + r * row, x + (3 * r + i) * row, row);
+    }
+    hil_op_call call = {.op = &hil_op_attention_cached, .compute = dtype};
+    CHECK_OK(hil_pool_create(&call.pool, 2));
+    for (int i = 0; i < 2; ++i) {
+        cache[i][0] = op_poisoned(B * ROOM * row), cache[i][1] = op_poisoned(B * ROOM * row);
+        hil_cached_attr attr = {0.4, window, cache[i][0], cache[i][1], ROOM, 0};
+        call.attr = &attr;
+        call.ins = i ? 1 : 3;
+        for (int k = 0; k < 3; ++k) call.in[k] = (hil_tensor){dtype, {4, {B, T, H, D}}, part[k]};
+        if (i) call.in[0] = (hil_tensor){dtype, {4, {B, T, 3 * H, D}}, x};
+        CHECK_OK(hil_op_attention_cached.infer(&call));
+        CHECK_INT(hil_tensor_bytes(&call.out[0]), B * T * row);
+        call.out[0].data = out[i] = op_poisoned(B * T * row);
+        CHECK_OK(hil_op_attention_cached.forward(&call));
+    }
+    CHECK(memcmp(out[0], out[1], B * T * row) == 0);
+    for (int k = 0; k < 2; ++k) CHECK(memcmp(cache[0][k], cache[1][k], B * ROOM * row) == 0);
+    hil_pool_destroy(call.pool);
+    for (int i = 0; i < 2; ++i) free(cache[i][0]), free(cache[i][1]), free(out[i]);
+    for (int i = 0; i < 3; ++i) free(part[i]);
+    free(x);
+}
+
 int main(void)
 {
     static const hil_attention_attr plain = {.scale = 0.5}, window = {.scale = 0.7, .window = 3};
@@ -131,14 +201,24 @@ int main(void)
             op_check_attention(c);
         }
     }
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+        op_case c = packed_attention(i % 2 ? &window : &plain, shapes[i].q);
+        if (shapes[i].q.dim[1] == 7) c.ids[1] = documents;
+        op_check_attention(c);
+    }
     for (int w = 0; w < 2; ++w) {
         check_cached(HIL_F32, w * 2);
         check_cached(HIL_BF16, w * 2);
+        check_cached_packed(HIL_F32, w * 2);
+        check_cached_packed(HIL_BF16, w * 2);
     }
     op_case wrong = attention(&plain, (hil_shape){4, {2, 3, 4, 6}}, 3);
     OP_REFUSED(&wrong, "attention: queries (2, 3, 4, 6) do not fit keys (2, 3, 3, 6)");
     wrong = attention(&plain, (hil_shape){4, {2, 3, 4, 6}}, 2);
     wrong.in_shape[2].dim[1] = 2;
     OP_REFUSED(&wrong, "attention: keys (2, 3, 2, 6) do not fit values (2, 2, 2, 6)");
+    wrong = packed_attention(&plain, (hil_shape){4, {2, 3, 4, 6}});
+    wrong.in_shape[0].dim[2] = 7;
+    OP_REFUSED(&wrong, "attention: (2, 3, 7, 6) does not hold as many heads of");
     return 0;
 }

@@ -1,6 +1,6 @@
 /* Attention over many blocks against the formulas in double: groups, windows, documents, dropout,
-   dtypes, every instruction set; the same bits for any number of threads; and queries that follow a
-   past give what all queries at once give. */
+   dtypes, every instruction set; the same bits for any number of threads, and with q, k and v side
+   by side in memory; and queries that follow a past give what all queries at once give. */
 #include "base/cpu.h"
 #include "ops/attention_kernel.h"
 #include "check.h"
@@ -61,6 +61,8 @@ static void make(problem *p, const shape *s, hil_dtype dtype)
                            .q = numbers(dtype, q),
                            .k = numbers(dtype, k),
                            .v = numbers(dtype, k),
+                           .q_stride = s->heads * s->dim,
+                           .kv_stride = s->groups * s->dim,
                            .first = p->first,
                            .window = s->window,
                            .scale = 0.3f,
@@ -198,6 +200,58 @@ static void check_threads(hil_pool *one, hil_pool *three, const shape *s)
     discard(&other);
 }
 
+/* Row by row between x (rows, `row`) and its place in `all` (rows, `stride`). */
+static void move(const hil_tensor *x, int64_t rows, int64_t row, const hil_tensor *all,
+                 int64_t stride, bool back)
+{
+    size_t size = hil_dtype_size(x->dtype);
+    for (int64_t r = 0; r < rows; ++r) {
+        char *here = (char *)x->data + (size_t)(r * row) * size;
+        char *there = (char *)all->data + (size_t)(r * stride) * size;
+        memcpy(back ? here : there, back ? there : here, (size_t)row * size);
+    }
+}
+
+/* q, k and v side by side, and their gradients: the same bits. */
+static void check_packed(hil_pool *pool, const shape *s, hil_dtype dtype)
+{
+    problem p, other;
+    uint64_t before = seed;
+    make(&p, s, dtype);
+    seed = before;
+    make(&other, s, dtype);
+    other.a.mask = p.a.mask;
+    int64_t rows = s->batch * s->queries, q = s->heads * s->dim, k = s->groups * s->dim;
+    int64_t width[3] = {q, k, k}, at[3] = {0, q, q + k}, stride = q + 2 * k;
+    size_t size = hil_dtype_size(dtype);
+    hil_tensor all = numbers(dtype, rows * stride), gradient = numbers(dtype, rows * stride);
+    hil_attention a = other.a;
+    hil_attention_gradients g = other.g;
+    hil_tensor *x[3] = {&a.q, &a.k, &a.v}, *dx[3] = {&g.dq, &g.dk, &g.dv};
+    for (int i = 0; i < 3; ++i) {
+        hil_tensor from = *x[i];
+        x[i]->data = (char *)all.data + (size_t)at[i] * size;
+        dx[i]->data = (char *)gradient.data + (size_t)at[i] * size;
+        move(&from, rows, width[i], x[i], stride, false);
+    }
+    a.q_stride = a.kv_stride = stride;
+    CHECK_OK(hil_attention_forward(pool, &p.a));
+    CHECK_OK(hil_attention_backward(pool, &p.a, &p.g));
+    CHECK_OK(hil_attention_forward(pool, &a));
+    CHECK_OK(hil_attention_backward(pool, &a, &g));
+    CHECK(memcmp(p.a.out.data, a.out.data, (size_t)(rows * q) * size) == 0);
+    hil_tensor *want[3] = {&p.g.dq, &p.g.dk, &p.g.dv};
+    hil_tensor *got[3] = {&other.g.dq, &other.g.dk, &other.g.dv};
+    for (int i = 0; i < 3; ++i) {
+        move(got[i], rows, width[i], dx[i], stride, true);
+        CHECK(memcmp(want[i]->data, got[i]->data, (size_t)(rows * width[i]) * size) == 0);
+    }
+    free(all.data);
+    free(gradient.data);
+    discard(&p);
+    discard(&other);
+}
+
 /* The last queries alone, against keys that were there before. */
 static void check_past(hil_pool *pool, const shape *s, hil_dtype dtype, int64_t last)
 {
@@ -256,6 +310,7 @@ int main(void)
             check_formulas(three, &shapes[i], HIL_F32);
             if (i % 2) check_formulas(three, &shapes[i], HIL_BF16);
             check_threads(one, three, &shapes[i]);
+            check_packed(three, &shapes[i], i % 2 ? HIL_BF16 : HIL_F32);
         }
         for (int64_t last = 1; last < 20; last = last * 3 + 1) {
             check_past(three, &shapes[3], HIL_F32, last);

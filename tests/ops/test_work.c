@@ -64,6 +64,10 @@ static void check_attention(void)
         double pairs = count_pairs(T, 0, window) * B * H;
         CHECK_NEAR(work_of(&call, false).attention, 2. * 2 * D * pairs, 0);
         CHECK_NEAR(work_of(&call, true).attention, 5. * 2 * D * pairs, 0);
+        hil_op_call packed = call_of(&hil_op_attention, &attr, (hil_shape){4, {B, T, 3 * H, D}});
+        packed.ins = 2;
+        packed.in[1] = call.in[3];
+        CHECK_NEAR(work_of(&packed, false).attention, 2. * 2 * D * pairs, 0);
         for (int64_t past = 0; past < 15; past += 7) {
             hil_cached_attr cached = {1, window, NULL, NULL, 100, past};
             call.op = &hil_op_attention_cached;

@@ -4,17 +4,12 @@
    Scratch, per chunk: logits (chunk, stride) and, where parts must be summed, the gradient of x
    (chunk, C). The gradient takes the place of the logits, in the compute dtype. */
 #include "ops/matmul_cuda.h"
-
-#include <cooperative_groups.h>
+#include "ops/softmax_cuda.h"
 
 #define LOGIT_BYTES                                                                                \
     ((int64_t)1 << 30) /* of one chunk: the weight's sums are read once for each                   \
                         */
 #define CHUNK_UNIT 128
-#define STRIDE_UNIT 64 /* rows of logits begin aligned */
-#define THREADS 1024
-#define HELD 4         /* runs of a row that a thread holds */
-#define CLUSTER_MOST 8 /* blocks of a row */
 
 typedef struct head {
     hil_op_call *call;
@@ -59,7 +54,7 @@ static size_t layout(head *h)
     h->rows = hil_shape_rows(&call->in[0].shape);
     h->cols = w->cols;
     h->vocab = w->rows;
-    h->stride = (w->rows + STRIDE_UNIT - 1) / STRIDE_UNIT * STRIDE_UNIT;
+    h->stride = (w->rows + HIL_LOGIT_UNIT - 1) / HIL_LOGIT_UNIT * HIL_LOGIT_UNIT;
     h->chunk = h->stride ? LOGIT_BYTES / (int64_t)sizeof(float) / h->stride : h->rows;
     h->chunk = h->chunk < CHUNK_UNIT ? CHUNK_UNIT : h->chunk - h->chunk % CHUNK_UNIT;
     if (h->chunk > h->rows) h->chunk = h->rows;
@@ -127,220 +122,20 @@ static hil_status multiply_logits(const head *h)
     return HIL_OK;
 }
 
-typedef struct softmax {
-    float *logits;
-    int64_t stride, vocab;
-    const int32_t *target;
-    float *loss;
-    float loss_scale;
-    hil_dtype compute;
-    bool differentiate;
-    hil_cuda_fault *fault;
-} softmax;
-
-/* The largest of some numbers, and the sum of exp(number - largest). */
-typedef struct total {
-    float most, sum;
-} total;
-
-static __device__ inline total merge(total a, total b)
-{
-    float most = fmaxf(a.most, b.most);
-    if (most == -INFINITY) return {most, 0};
-    return {most, a.sum * __expf(a.most - most) + b.sum * __expf(b.most - most)};
-}
-
-/* The total of a block's threads; every one of them gets it. */
-static __device__ inline total block_total(total mine)
-{
-    __shared__ total part[THREADS / 32];
-    for (int step = 16; step; step /= 2) {
-        total other = {__shfl_xor_sync(0xffffffffu, mine.most, step),
-                       __shfl_xor_sync(0xffffffffu, mine.sum, step)};
-        mine = merge(mine, other);
-    }
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = mine;
-    __syncthreads();
-    total all = part[0];
-    for (int i = 1; i < (int)blockDim.x / 32; ++i) all = merge(all, part[i]);
-    return all;
-}
-
-/* A run of a row joins a thread's total; n of its numbers exist. */
-static __device__ inline total add_run(total mine, const float x[HIL_WIDE], int n)
-{
-    float most = mine.most;
-#pragma unroll
-    for (int i = 0; i < HIL_WIDE; ++i)
-        if (i < n) most = fmaxf(most, x[i]);
-    float sum = most == -INFINITY ? 0 : mine.sum * __expf(mine.most - most);
-#pragma unroll
-    for (int i = 0; i < HIL_WIDE; ++i)
-        if (i < n && most > -INFINITY) sum += __expf(x[i] - most);
-    return {most, sum};
-}
-
-static __device__ inline total row_total(const float *row, int64_t vocab)
-{
-    total mine = {-INFINITY, 0};
-    for (int64_t at = threadIdx.x * HIL_WIDE; at < vocab; at += THREADS * HIL_WIDE) {
-        int n = hil_wide_count(vocab - at);
-        float x[HIL_WIDE];
-        hil_wide_read(hil_wide_load({(void *)(uintptr_t)row, HIL_F32}, at, n), HIL_F32, x);
-        mine = add_run(mine, x, n);
-    }
-    return block_total(mine);
-}
-
-/* loss = log(sum of exp) - logit of the target; the gradient replaces the logits. Row by row a
-   block first reads a piece, then writes it: in 16 bits it ends before what is still to be read. */
-static __global__ void __launch_bounds__(THREADS) finish_rows(const softmax s)
-{
-    float *row = s.logits + blockIdx.x * s.stride;
-    int64_t target = s.target[blockIdx.x];
-    if (target >= s.vocab) {
-        if (threadIdx.x == 0) hil_fault_report(s.fault, target, s.vocab);
-        target = -1;
-    }
-    total all = {0, 1};
-    float of_target = 0;
-    if (target >= 0) {
-        of_target = row[target];
-        all = row_total(row, s.vocab);
-    }
-    if (threadIdx.x == 0)
-        s.loss[blockIdx.x] = target < 0 ? 0 : logf(all.sum) + (all.most - of_target);
-    if (!s.differentiate) return;
-    float factor = target < 0 ? 0 : s.loss_scale / all.sum;
-    __syncthreads();
-    for (int64_t first = 0; first < s.vocab; first += THREADS * HIL_WIDE) {
-        int64_t at = first + threadIdx.x * HIL_WIDE;
-        int n = hil_wide_count(s.vocab - at);
-        float x[HIL_WIDE] = {};
-        if (target >= 0 && n) {
-            hil_wide_read(hil_wide_load({row, HIL_F32}, at, n), HIL_F32, x);
-#pragma unroll
-            for (int i = 0; i < HIL_WIDE; ++i) {
-                x[i] = __expf(x[i] - all.most) * factor;
-                if (at + i == target) x[i] -= s.loss_scale;
-            }
-        }
-        __syncthreads();
-        if (n) hil_wide_store({row, s.compute}, at, n, x);
-    }
-}
-
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-/* The totals of all blocks of a row, merged in their order; none reads its row after that. */
-static __device__ inline total cluster_total(total mine)
-{
-    __shared__ total shown;
-    cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
-    if (threadIdx.x == 0) shown = mine;
-    cluster.sync();
-    total all = *cluster.map_shared_rank(&shown, 0);
-    for (unsigned i = 1; i < cluster.num_blocks(); ++i)
-        all = merge(all, *cluster.map_shared_rank(&shown, i));
-    cluster.sync();
-    return all;
-}
-#else
-static __device__ inline total cluster_total(total mine)
-{
-    return mine;
-}
-#endif
-
-/* The same for rows that fit into the registers of `blocks` blocks, which make a cluster: logits
-   are read once. */
-static __global__ void __launch_bounds__(THREADS)
-    finish_held_rows(const softmax s, const int blocks)
-{
-    float *row = s.logits + blockIdx.x / blocks * s.stride, x[HELD][HIL_WIDE];
-    int first = (int)(blockIdx.x % blocks * blockDim.x + threadIdx.x) * HIL_WIDE;
-    int step = blocks * (int)blockDim.x * HIL_WIDE, vocab = (int)s.vocab;
-    int target = s.target[blockIdx.x / blocks];
-    if (target >= vocab) {
-        if (threadIdx.x == 0) hil_fault_report(s.fault, target, s.vocab);
-        target = -1;
-    }
-#pragma unroll
-    for (int k = 0; k < HELD; ++k) {
-        int at = first + k * step;
-        hil_wide_read(hil_wide_load({row, HIL_F32}, at, hil_wide_count(vocab - at)), HIL_F32, x[k]);
-    }
-    float of_target = target < 0 ? 0 : row[target];
-    total all = {-INFINITY, 0};
-#pragma unroll
-    for (int k = 0; k < HELD; ++k)
-        all = add_run(all, x[k], hil_wide_count(vocab - first - k * step));
-    all = block_total(all);
-    if (blocks > 1) all = cluster_total(all);
-    if (threadIdx.x == 0 && blockIdx.x % blocks == 0)
-        s.loss[blockIdx.x / blocks] = target < 0 ? 0 : logf(all.sum) + (all.most - of_target);
-    if (!s.differentiate) return;
-    float factor = s.loss_scale / all.sum;
-#pragma unroll
-    for (int k = 0; k < HELD; ++k) {
-        int at = first + k * step, n = hil_wide_count(vocab - at);
-#pragma unroll
-        for (int i = 0; i < HIL_WIDE; ++i) {
-            x[k][i] = target < 0 ? 0 : __expf(x[k][i] - all.most) * factor;
-            if (at + i == target) x[k][i] -= s.loss_scale;
-        }
-        if (n) hil_wide_store({row, s.compute}, at, n, x[k]);
-    }
-}
-
-/* How a row is held: small blocks, of which others work while one waits. No blocks: it cannot be.
-   Clusters came with compute capability 9. */
-typedef struct holding {
-    int blocks, threads;
-} holding;
-
-static holding hold_row(const hil_device *device, int64_t vocab)
-{
-    int major = 0;
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, hil_cuda_of(device)->index);
-    int most = major >= 9 ? CLUSTER_MOST : 1;
-    for (int threads = THREADS / 4; threads <= THREADS; threads *= 2) {
-        int64_t blocks = (vocab + threads * HELD * HIL_WIDE - 1) / (threads * HELD * HIL_WIDE);
-        if (blocks <= most) return {(int)blocks, threads};
-    }
-    return {};
-}
-
-static hil_status launch_held(const hil_device *device, const softmax &s, int64_t rows,
-                              const holding &held)
-{
-    cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension};
-    cluster.val.clusterDim = {(unsigned)held.blocks, 1, 1};
-    cudaLaunchConfig_t config = {.gridDim = dim3((unsigned)(rows * held.blocks)),
-                                 .blockDim = dim3((unsigned)held.threads),
-                                 .stream = hil_cuda_of(device)->stream,
-                                 .attrs = &cluster,
-                                 .numAttrs = held.blocks > 1};
-    return hil_cuda_check(device, cudaLaunchKernelEx(&config, finish_held_rows, s, held.blocks),
-                          "head");
-}
-
 static hil_status finish_chunk(const head *h)
 {
     const hil_op_call *call = h->call;
-    if (h->dry || h->count == 0) return HIL_OK;
-    softmax s = {.logits = h->logits,
-                 .stride = h->stride,
-                 .vocab = h->vocab,
-                 .target = (const int32_t *)call->in[1].data + h->first,
-                 .loss = (float *)call->out[0].data + h->first,
-                 .loss_scale = call->loss_scale,
-                 .compute = call->compute,
-                 .differentiate = call->differentiate,
-                 .fault = hil_cuda_of(call->device)->fault};
-    holding held = hold_row(call->device, h->vocab);
-    if (held.blocks) return launch_held(call->device, s, h->count, held);
-    finish_rows<<<(unsigned)h->count, THREADS, 0, hil_cuda_of(call->device)->stream>>>(s);
-    return hil_cuda_launched(call->device, "head");
+    if (h->dry) return HIL_OK;
+    hil_softmax job = {.logits = h->logits,
+                       .rows = h->count,
+                       .stride = h->stride,
+                       .vocab = h->vocab,
+                       .target = (const int32_t *)call->in[1].data + h->first,
+                       .loss = (float *)call->out[0].data + h->first,
+                       .loss_scale = call->loss_scale,
+                       .compute = call->compute,
+                       .differentiate = call->differentiate};
+    return hil_cuda_softmax(call->device, &job);
 }
 
 /* The gradient of logits, from column `first` of a tile on. */

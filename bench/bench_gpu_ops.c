@@ -397,6 +397,19 @@ static hil_status run_square(void *context)
     return hil_cuda_square(gpu, HIL_STREAM_COMPUTE, &u->block, 0, u->lane);
 }
 
+/* Of a sum where a moment would be, over the gradient. */
+static hil_status run_round(void *context)
+{
+    const update *u = context;
+    hil_stretch whole = {.count = u->block.count, .lanes = u->lane};
+    hil_rounding rounding = {.out = (void *)(uintptr_t)u->block.gradient[0],
+                             .dtype = u->block.dtype,
+                             .sum = u->block.moment[0],
+                             .stretch = &whole,
+                             .stretches = 1};
+    return hil_cuda_math.round(gpu, HIL_STREAM_COMPUTE, &rounding);
+}
+
 static void bench_rules(void)
 {
     int64_t count = (int64_t)1 << 28;
@@ -417,8 +430,10 @@ static void bench_rules(void)
     must(gpu->engine->zero(gpu, HIL_STREAM_COMPUTE, u.lane,
                            (size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double)));
     report("squares", "", measure(run_square, &u), (double)count * 2, 0);
+    report("round, squares", "", measure(run_round, &u), (double)count * 6, 0);
     u.block.count = 1 << 22; /* a matrix of a layer */
     report("squares of 4M", "", measure(run_square, &u), (double)u.block.count * 2, 0);
+    report("round, squares of 4M", "", measure(run_round, &u), (double)u.block.count * 6, 0);
     u.block.count = count;
     const double bytes[HIL_RULES] = {26, 18, 10 + 4 * 260.0 / 256};
     for (int i = 0; i < HIL_RULES; ++i) {

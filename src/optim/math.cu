@@ -5,6 +5,8 @@ extern "C" {
 }
 #include "optim/cuda.h"
 
+#include <string.h>
+
 #define THREADS 256
 
 /* Adds parts (ranks, count) in their order. */
@@ -24,26 +26,96 @@ static __global__ void __launch_bounds__(THREADS)
     hil_wide_store(out, at, n, sum);
 }
 
-static hil_status add(cudaStream_t stream, const hil_device *device, const hil_tensor *out,
-                      hil_view parts, int ranks)
-{
-    int64_t count = hil_shape_count(&out->shape);
-    if (count == 0) return HIL_OK;
-    add_parts<<<hil_blocks(count, THREADS * HIL_WIDE), THREADS, 0, stream>>>(hil_view_of(out),
-                                                                             parts, ranks, count);
-    return hil_cuda_launched(device, "add gradients");
-}
-
-static hil_status round_sum(hil_device *device, hil_stream stream, const hil_tensor *out,
-                            const float *sum)
-{
-    return add(hil_cuda_stream(device, stream), device, out, {(void *)sum, HIL_F32}, 1);
-}
-
 static hil_status reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
                          const void *parts, int ranks)
 {
-    return add(hil_cuda_stream(device, stream), device, out, {(void *)parts, out->dtype}, ranks);
+    int64_t count = hil_shape_count(&out->shape);
+    if (count == 0) return HIL_OK;
+    hil_view from = {(void *)(uintptr_t)parts, out->dtype};
+    add_parts<<<hil_blocks(count, THREADS * HIL_WIDE), THREADS, 0,
+                hil_cuda_stream(device, stream)>>>(hil_view_of(out), from, ranks, count);
+    return hil_cuda_launched(device, "add gradients");
+}
+
+#define ROUND_WIDE 4 /* lanes of a thread */
+#define ROUND_THREADS (HIL_SQUARES / ROUND_WIDE)
+#define AHEAD 16 /* loads on their way: the sums are chains, and a warp waits for each link */
+static_assert(HIL_CODEC_GROUP == HIL_SQUARES, "stretches are whole rows of lanes");
+
+typedef struct rounding {
+    hil_rounding what;
+    hil_stretch stretch[HIL_STRETCHES];
+} rounding;
+
+/* Rounds a thread's numbers into elements [at, at + ROUND_WIDE), and gives what became of them. */
+static __device__ inline float4 round_wide(const hil_rounding &what, int64_t at, float4 x)
+{
+    if (what.dtype == HIL_F32) {
+        if (what.out != what.sum) *(float4 *)((float *)what.out + at) = x;
+        return x;
+    }
+    uint2 bits;
+    float2 low, high;
+    if (what.dtype == HIL_BF16) {
+        __nv_bfloat162 a = __floats2bfloat162_rn(x.x, x.y), b = __floats2bfloat162_rn(x.z, x.w);
+        low = __bfloat1622float2(a), high = __bfloat1622float2(b);
+        bits = {*(uint32_t *)&a, *(uint32_t *)&b};
+    } else {
+        __half2 a = __floats2half2_rn(x.x, x.y), b = __floats2half2_rn(x.z, x.w);
+        low = __half22float2(a), high = __half22float2(b);
+        bits = {*(uint32_t *)&a, *(uint32_t *)&b};
+    }
+    *(uint2 *)((uint16_t *)what.out + at) = bits;
+    return {low.x, low.y, high.x, high.y};
+}
+
+/* One block of a member; a thread has ROUND_WIDE neighbouring lanes and adds each of them in order,
+   as the CPU does. */
+static __global__ void __launch_bounds__(ROUND_THREADS)
+    round_blocks(const __grid_constant__ rounding r)
+{
+    const hil_stretch *stretch = r.stretch;
+    int64_t block = blockIdx.x;
+    for (; block >= hil_stretch_blocks(stretch); ++stretch) block -= hil_stretch_blocks(stretch);
+    int64_t number = stretch->first / HIL_BLOCK + block;
+    int64_t first = number * HIL_BLOCK - stretch->first, end = first + HIL_BLOCK;
+    bool begins = first >= 0;
+    if (!begins) first = 0;
+    if (end > stretch->count) end = stretch->count;
+    double *lane = NULL, sum[ROUND_WIDE] = {};
+    if (stretch->lanes) lane = stretch->lanes + number * HIL_SQUARES + threadIdx.x * ROUND_WIDE;
+#pragma unroll
+    for (int k = 0; k < ROUND_WIDE; ++k)
+        if (lane && !begins) sum[k] = lane[k];
+    int64_t at = stretch->at + first + threadIdx.x * ROUND_WIDE;
+    for (end += stretch->at; at < end; at += AHEAD * HIL_SQUARES) {
+        float4 x[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i)
+            if (at + i * HIL_SQUARES < end) x[i] = *(float4 *)(r.what.sum + at + i * HIL_SQUARES);
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) {
+            if (at + i * HIL_SQUARES >= end) break;
+            float4 g = round_wide(r.what, at + i * HIL_SQUARES, x[i]);
+            sum[0] += (double)g.x * (double)g.x;
+            sum[1] += (double)g.y * (double)g.y;
+            sum[2] += (double)g.z * (double)g.z;
+            sum[3] += (double)g.w * (double)g.w;
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < ROUND_WIDE; ++k)
+        if (lane) lane[k] = sum[k];
+}
+
+static hil_status round_sums(hil_device *device, hil_stream stream, const hil_rounding *what)
+{
+    rounding r = {.what = *what};
+    memcpy(r.stretch, what->stretch, (size_t)what->stretches * sizeof *r.stretch);
+    int64_t blocks = hil_rounding_blocks(what);
+    if (blocks == 0) return HIL_OK;
+    round_blocks<<<(unsigned)blocks, ROUND_THREADS, 0, hil_cuda_stream(device, stream)>>>(r);
+    return hil_cuda_launched(device, "round gradients");
 }
 
 static __global__ void __launch_bounds__(HIL_SQUARES) add_lanes(const double *lanes, double *shared)
@@ -73,7 +145,7 @@ static hil_status update(hil_device *device, hil_stream stream, const void *rule
     return hil_cuda_update(device, stream, sweep->rule, &sweep->step[block->decay], block);
 }
 
-const hil_device_math hil_cuda_math = {.round = round_sum,
+const hil_device_math hil_cuda_math = {.round = round_sums,
                                        .square = hil_cuda_square,
                                        .squared = squared,
                                        .update = update,

@@ -4,24 +4,28 @@
 #include "device/device_threads.h"
 #include "optim/sweep.h"
 
+#include <string.h>
+
 #define PIECE 1024 /* elements that are added at once */
 
 typedef struct rounding {
-    hil_tensor out;
-    const float *sum;
+    hil_rounding what;
+    hil_stretch stretch[HIL_STRETCHES];
 } rounding;
 
 static hil_status run_round(void *args)
 {
-    const rounding *r = args;
-    hil_from_f32(r->out.data, r->sum, r->out.dtype, hil_shape_count(&r->out.shape));
+    rounding *r = args;
+    r->what.stretch = r->stretch;
+    int64_t blocks = hil_rounding_blocks(&r->what);
+    for (int64_t b = 0; b < blocks; ++b) hil_rounding_run(&r->what, hil_block_square, b);
     return HIL_OK;
 }
 
-static hil_status queue_round(hil_device *device, hil_stream stream, const hil_tensor *out,
-                              const float *sum)
+static hil_status queue_round(hil_device *device, hil_stream stream, const hil_rounding *what)
 {
-    rounding r = {*out, sum};
+    rounding r = {.what = *what};
+    memcpy(r.stretch, what->stretch, (size_t)what->stretches * sizeof *r.stretch);
     return hil_device_threads_call(device, stream, run_round, &r, sizeof r);
 }
 

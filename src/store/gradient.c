@@ -36,11 +36,11 @@ static hil_status find_use(hil_store *store, hil_param *param, int segment, hil_
     return hil_store_declare_use(store, param, segment);
 }
 
-/* The rehearsal's time of work on so many elements. */
-static void pass_time(hil_store *store, int64_t count)
+/* The rehearsal's time of work that reads and writes so many bytes. */
+static void pass_time(hil_store *store, int64_t bytes)
 {
     if (store->opening.speeds)
-        hil_links_compute(store->links, (double)count * 6 / store->opening.speeds->memory);
+        hil_links_compute(store->links, (double)bytes / store->opening.speeds->memory);
 }
 
 hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
@@ -59,7 +59,7 @@ hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment
     if (!use->summing) {
         hil_worker worker = hil_worker_compute(store);
         HIL_TRY(hil_work_zero(&worker, use->sum.data, unit->elements));
-        pass_time(store, unit->elements);
+        pass_time(store, unit->elements * 4);
         use->summing = true;
     }
     hil_parcel_touch(store->spilled, &use->sum);
@@ -76,24 +76,6 @@ void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int6
     hil_unit *unit = hil_unit_of(store, param, tile);
     for (int i = 0; i < unit->uses; ++i)
         if (unit->use[i].segment == segment) --unit->use[i].pins;
-}
-
-/* Squares of elements [first, first + count) of the unit, which lie at `data`. */
-static hil_status square_piece(hil_store *store, hil_unit *unit, int use, const void *data,
-                               int64_t first, int64_t count)
-{
-    hil_worker worker = hil_worker_compute(store);
-    for (int m = 0; m < unit->members; ++m) {
-        const hil_member *member = &unit->member[m];
-        int64_t from, to;
-        if (!(member->summed >> use & 1)) continue;
-        if (!hil_member_overlap(member, first, first + count, &from, &to)) continue;
-        hil_block block = {.count = to - from, .dtype = unit->dtype, .gradients = 1};
-        block.gradient[0] =
-            (const char *)data + (size_t)(from - first) * hil_dtype_size(unit->dtype);
-        HIL_TRY(hil_squares_add(store, &worker, unit, m, &block, from - member->offset));
-    }
-    return HIL_OK;
 }
 
 hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64_t chunk)
@@ -132,17 +114,34 @@ hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64
     return status;
 }
 
-/* Rounds elements [first, first + count) of the sum and squares what becomes of them. */
+/* Rounds elements [first, first + count) of the sum and squares what becomes of them. Members
+   follow each other, with zeros up to the next one that are theirs: nothing is between stretches.
+ */
 static hil_status make_gradient(hil_store *store, hil_unit *unit, int i, void *out, int64_t first,
                                 int64_t count)
 {
-    const float *sum = (const float *)unit->use[i].sum.data + first;
     hil_worker worker = hil_worker_compute(store);
-    if (out != sum) {
-        HIL_TRY(hil_work_round(&worker, out, unit->dtype, sum, count));
-        pass_time(store, count);
+    const float *sum = (const float *)unit->use[i].sum.data + first;
+    double *lanes = unit->uses == 1 ? hil_squares_lanes(store, &worker) : NULL;
+    hil_stretch stretch[HIL_STRETCHES];
+    hil_rounding rounding = {.out = out, .dtype = unit->dtype, .sum = sum, .stretch = stretch};
+    for (int m = 0; m < unit->members; ++m) {
+        const hil_member *member = &unit->member[m];
+        hil_member whole = {.offset = member->offset, .count = hil_pad(member->count)};
+        int64_t from, to;
+        if (hil_member_overlap(&whole, first, first + count, &from, &to))
+            stretch[rounding.stretches++] = (hil_stretch){.at = from - first,
+                                                          .first = from - member->offset,
+                                                          .count = to - from,
+                                                          .lanes = lanes};
+        if (lanes) lanes += HIL_SQUARES * hil_member_blocks(member);
+        if (rounding.stretches < HIL_STRETCHES && m + 1 < unit->members) continue;
+        HIL_TRY(hil_work_round(store, &worker, &rounding));
+        rounding.stretches = 0;
     }
-    return unit->uses == 1 ? square_piece(store, unit, i, out, first, count) : HIL_OK;
+    size_t written = out == sum ? 0 : hil_dtype_size(unit->dtype);
+    pass_time(store, count * (int64_t)(4 + written));
+    return HIL_OK;
 }
 
 /* All of a gradient that stays on the device. */
@@ -203,7 +202,6 @@ static hil_status give(hil_store *store, hil_unit *unit, int i)
     if (use->home.tier == HIL_DEVICE)
         HIL_TRY(hil_links_follow(store->links, &unit->swept, HIL_WAIT_UPDATE));
     hil_worker worker = hil_worker_compute(store);
-    if (unit->uses == 1) HIL_TRY(hil_squares_begin(store, &worker, unit));
     hil_fence before = use->left; /* one that was given and forgotten may still be on its way */
     hil_fence_join(&before, &unit->swept);
     use->left = (hil_fence){0};

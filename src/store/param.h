@@ -10,6 +10,10 @@
 #define HIL_TILE_MULTIPLE 64
 /* Elements: every member of a unit starts at a multiple, so groups of 8-bit moments never mix. */
 #define HIL_PAD 256
+static inline int64_t hil_pad(int64_t count)
+{
+    return (count + HIL_PAD - 1) / HIL_PAD * HIL_PAD;
+}
 
 struct hil_param {
     hil_store *store;
@@ -254,10 +258,11 @@ typedef struct hil_worker {
 /* Whoever computes, between uses. */
 hil_worker hil_worker_compute(const hil_store *store);
 hil_status hil_work_zero(const hil_worker *w, float *out, int64_t count);
-hil_status hil_work_round(const hil_worker *w, void *out, hil_dtype dtype, const float *sum,
-                          int64_t count);
-/* The squares of a unit: begun; those of elements [first, ...) of a member; all. One unit at a
-   time. */
+hil_status hil_work_round(const hil_store *store, const hil_worker *w,
+                          const hil_rounding *rounding);
+/* The squares of a unit, one unit at a time: begun; those of elements [first, ...) of a member;
+   all. Rounding may begin them, too, and add to the lanes of the unit's first block. */
+double *hil_squares_lanes(const hil_store *store, const hil_worker *w);
 hil_status hil_squares_begin(hil_store *store, const hil_worker *w, const hil_unit *unit);
 hil_status hil_squares_add(const hil_store *store, const hil_worker *w, const hil_unit *unit,
                            int member, const hil_block *block, int64_t first);

@@ -54,9 +54,15 @@ static hil_status pack(const hil_store *store, const reduction *r, int64_t first
     hil_dtype dtype = r->unit->dtype;
     size_t bytes = (size_t)count * hil_dtype_size(dtype);
     if (!r->sum) return zero(&worker, r->buffer, (size_t)store->options.ranks * bytes);
-    for (int rank = 0; rank < store->options.ranks; ++rank)
-        HIL_TRY(hil_work_round(&worker, r->buffer + (size_t)rank * bytes, dtype,
-                               r->sum + rank * r->unit->slice + first, count));
+    hil_stretch stretch = {.count = count};
+    for (int rank = 0; rank < store->options.ranks; ++rank) {
+        hil_rounding rounding = {.out = r->buffer + (size_t)rank * bytes,
+                                 .dtype = dtype,
+                                 .sum = r->sum + rank * r->unit->slice + first,
+                                 .stretch = &stretch,
+                                 .stretches = 1};
+        HIL_TRY(hil_work_round(store, &worker, &rounding));
+    }
     return HIL_OK;
 }
 

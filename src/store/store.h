@@ -95,12 +95,45 @@ typedef struct hil_block {
 #define HIL_SQUARES 256
 typedef void hil_square_fn(const hil_block *block, double lane[HIL_SQUARES]);
 
+/* Elements of a member of a unit: `count` from `first` on, which are those from `at` on of what is
+   rounded. All three are multiples of HIL_CODEC_GROUP: the zeros behind a member may belong to it.
+ */
+typedef struct hil_stretch {
+    int64_t at, first, count;
+    double *lanes; /* of the member's first block; NULL: nothing is squared */
+} hil_stretch;
+/* How many blocks of the member it has a part of. */
+static inline HIL_BOTH int64_t hil_stretch_blocks(const hil_stretch *stretch)
+{
+    return (stretch->first + stretch->count + HIL_BLOCK - 1) / HIL_BLOCK -
+           stretch->first / HIL_BLOCK;
+}
+
+/* out = sum, rounded to the dtype, where there are stretches. What was rounded is squared as by a
+   hil_square_fn, block by block; the stretch that has the first element of a block begins its
+   lanes. In fp32 `out` may be `sum`. Both are aligned to 16 bytes. */
+#define HIL_STRETCHES 64
+typedef struct hil_rounding {
+    void *out;
+    hil_dtype dtype;
+    const float *sum;
+    const hil_stretch *stretch;
+    int stretches; /* at most HIL_STRETCHES */
+} hil_rounding;
+static inline int64_t hil_rounding_blocks(const hil_rounding *rounding)
+{
+    int64_t blocks = 0;
+    for (int i = 0; i < rounding->stretches; ++i)
+        blocks += hil_stretch_blocks(&rounding->stretch[i]);
+    return blocks;
+}
+/* One of its blocks, on the CPU. */
+void hil_rounding_run(const hil_rounding *rounding, hil_square_fn *square, int64_t block);
+
 /* The same arithmetic on a device, with the same bits; queued. All memory is the device's but for
-   `shared`. */
+   `shared`, and for the stretches, which are copied. */
 typedef struct hil_device_math {
-    /* out = sum, rounded to the dtype. */
-    hil_status (*round)(hil_device *device, hil_stream stream, const hil_tensor *out,
-                        const float *sum);
+    hil_status (*round)(hil_device *device, hil_stream stream, const hil_rounding *rounding);
     /* Adds the squares of a block that begins at element `first` (a multiple of HIL_CODEC_GROUP) of
        its member: element i to lane[i / HIL_BLOCK][i % HIL_SQUARES]. */
     hil_status (*square)(hil_device *device, hil_stream stream, const hil_block *block,

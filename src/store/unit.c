@@ -16,11 +16,6 @@ static int64_t tile_rows(const hil_param *p, size_t tile_size)
     return fit < rows ? fit : rows;
 }
 
-static int64_t pad(int64_t count)
-{
-    return (count + HIL_PAD - 1) / HIL_PAD * HIL_PAD;
-}
-
 static hil_status add_unit(hil_store *store, const hil_param *p, hil_unit **out)
 {
     HIL_TRY(HIL_GROW(&store->unit, &store->units_room, store->units + 1));
@@ -36,7 +31,7 @@ static hil_status add_member(hil_unit *unit, hil_param *p, int64_t first, int64_
     unit->room = (int)room;
     unit->member[unit->members++] =
         (hil_member){.param = p, .offset = unit->elements, .first = first, .count = count};
-    unit->elements += pad(count);
+    unit->elements += hil_pad(count);
     return HIL_OK;
 }
 
@@ -82,7 +77,7 @@ hil_status hil_units_arrange(hil_store *store)
     }
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
-        unit->slice = pad((unit->elements + store->options.ranks - 1) / store->options.ranks);
+        unit->slice = hil_pad((unit->elements + store->options.ranks - 1) / store->options.ranks);
         unit->elements = unit->slice * store->options.ranks;
     }
     return HIL_OK;

@@ -8,32 +8,17 @@
 
 #define TASK 65536 /* elements */
 
-/* Work of the pool on consecutive elements. */
-typedef struct piece {
-    const float *sum;
-    void *out;
-    hil_dtype dtype;
+typedef struct zeroing {
+    float *out;
     int64_t count;
-} piece;
-
-static int64_t task_count(const piece *job, int64_t i)
-{
-    return job->count - i * TASK < TASK ? job->count - i * TASK : TASK;
-}
+} zeroing;
 
 static void zero_task(void *context, int64_t i, int thread)
 {
     (void)thread;
-    const piece *job = context;
-    memset((float *)job->out + i * TASK, 0, (size_t)task_count(job, i) * 4);
-}
-
-static void round_task(void *context, int64_t i, int thread)
-{
-    (void)thread;
-    const piece *job = context;
-    char *out = (char *)job->out + (size_t)(i * TASK) * hil_dtype_size(job->dtype);
-    hil_from_f32(out, job->sum + i * TASK, job->dtype, task_count(job, i));
+    const zeroing *job = context;
+    int64_t rest = job->count - i * TASK;
+    memset(job->out + i * TASK, 0, (size_t)(rest < TASK ? rest : TASK) * 4);
 }
 
 static void run(hil_pool *pool, hil_task *task, void *job, int64_t tasks)
@@ -52,19 +37,44 @@ hil_worker hil_worker_compute(const hil_store *store)
 hil_status hil_work_zero(const hil_worker *w, float *out, int64_t count)
 {
     if (w->device) return w->device->engine->zero(w->device, w->stream, out, (size_t)count * 4);
-    run(w->pool, zero_task, &(piece){.out = out, .count = count}, (count + TASK - 1) / TASK);
+    run(w->pool, zero_task, &(zeroing){out, count}, (count + TASK - 1) / TASK);
     return HIL_OK;
 }
 
-hil_status hil_work_round(const hil_worker *w, void *out, hil_dtype dtype, const float *sum,
-                          int64_t count)
+void hil_rounding_run(const hil_rounding *r, hil_square_fn *square, int64_t block)
 {
-    if (w->device) {
-        hil_tensor rounded = {dtype, {1, {count}}, out};
-        return w->device->math->round(w->device, w->stream, &rounded, sum);
-    }
-    piece job = {.sum = sum, .out = out, .dtype = dtype, .count = count};
-    run(w->pool, round_task, &job, (count + TASK - 1) / TASK);
+    const hil_stretch *stretch = r->stretch;
+    for (; block >= hil_stretch_blocks(stretch); ++stretch) block -= hil_stretch_blocks(stretch);
+    int64_t number = stretch->first / HIL_BLOCK + block, end = stretch->first + stretch->count;
+    int64_t from = number * HIL_BLOCK, to = from + HIL_BLOCK;
+    if (from < stretch->first) from = stretch->first;
+    if (to > end) to = end;
+    const float *sum = r->sum + stretch->at + from - stretch->first;
+    char *out = (char *)r->out + (size_t)(sum - r->sum) * hil_dtype_size(r->dtype);
+    if ((const void *)out != sum) hil_from_f32(out, sum, r->dtype, to - from);
+    if (!stretch->lanes) return;
+    double *lanes = stretch->lanes + HIL_SQUARES * number;
+    if (from % HIL_BLOCK == 0) memset(lanes, 0, HIL_SQUARES * sizeof *lanes);
+    square(&(hil_block){.count = to - from, .dtype = r->dtype, .gradient = {out}, .gradients = 1},
+           lanes);
+}
+
+typedef struct rounding {
+    const hil_rounding *what;
+    hil_square_fn *square;
+} rounding;
+
+static void round_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const rounding *job = context;
+    hil_rounding_run(job->what, job->square, i);
+}
+
+hil_status hil_work_round(const hil_store *store, const hil_worker *w, const hil_rounding *what)
+{
+    if (w->device) return w->device->math->round(w->device, w->stream, what);
+    run(w->pool, round_task, &(rounding){what, store->opening.square}, hil_rounding_blocks(what));
     return HIL_OK;
 }
 
@@ -97,7 +107,7 @@ static size_t lanes_bytes(const hil_unit *unit)
     return (size_t)hil_unit_blocks(unit) * HIL_SQUARES * sizeof(double);
 }
 
-static double *lanes_of(const hil_store *store, const hil_worker *w)
+double *hil_squares_lanes(const hil_store *store, const hil_worker *w)
 {
     return w->device ? store->device_lanes : store->lanes;
 }
@@ -114,7 +124,7 @@ hil_status hil_squares_begin(hil_store *store, const hil_worker *w, const hil_un
 hil_status hil_squares_add(const hil_store *store, const hil_worker *w, const hil_unit *unit,
                            int member, const hil_block *block, int64_t first)
 {
-    double *lanes = lanes_of(store, w);
+    double *lanes = hil_squares_lanes(store, w);
     for (int m = 0; m < member; ++m) lanes += HIL_SQUARES * hil_member_blocks(&unit->member[m]);
     if (w->device) return w->device->math->square(w->device, w->stream, block, first, lanes);
     squaring job = {store->opening.square, *block, first, lanes};

@@ -2,6 +2,7 @@
 #include "gpu/gpu_check.h"
 
 #include "optim/cuda.h"
+#include "optim/rounding.h"
 
 /* The arrays of a block, on one side. */
 typedef struct state {
@@ -172,7 +173,33 @@ static void check_squares(hil_dtype dtype, int64_t count, int gradients, int64_t
     }
 }
 
-/* Sums rounded to a dtype, and parts of several ranks added: what the CPU's conversions give. */
+static void round_on_gpu(const hil_rounding *rounding)
+{
+    CHECK_OK(gpu->math->round(gpu, HIL_STREAM_COMPUTE, rounding));
+}
+
+static void check_rounding(hil_dtype dtype, int64_t piece, bool squares, bool in_place)
+{
+    gpu_side side = {.device = gpu};
+    rounding_case c = rounding_make(dtype);
+    size_t bytes = (size_t)c.count * hil_dtype_size(dtype);
+    size_t lane_bytes = (size_t)(c.blocks * HIL_SQUARES) * sizeof(double);
+    float *sum = gpu_memory(&side, c.sum, (size_t)c.count * sizeof *sum);
+    void *out = in_place ? sum : gpu_memory(&side, NULL, bytes);
+    double *lanes = gpu_memory(&side, NULL, lane_bytes);
+    rounding_run(&c, piece, sum, out, squares ? lanes : NULL, round_on_gpu);
+    char *got = gpu_read(&side, out, bytes), *got_lanes = gpu_read(&side, lanes, lane_bytes);
+    CHECK(memcmp(got, c.out, bytes) == 0);
+    if (squares) CHECK(memcmp(got_lanes, c.lane, lane_bytes) == 0);
+    free(got);
+    free(got_lanes);
+    gpu_release(&side, sum);
+    if (!in_place) gpu_release(&side, out);
+    gpu_release(&side, lanes);
+    rounding_free(&c);
+}
+
+/* Parts of several ranks added: what the CPU's conversions give. */
 static void check_sums(hil_dtype dtype, int64_t count, int ranks)
 {
     gpu_side side = {.device = gpu};
@@ -183,13 +210,7 @@ static void check_sums(hil_dtype dtype, int64_t count, int ranks)
     hil_from_f32(parts, sum, dtype, count * ranks);
     void *out = gpu_memory(&side, NULL, bytes);
     hil_tensor tensor = {dtype, {1, {count}}, out};
-    float *sum_there = gpu_memory(&side, sum, (size_t)count * 4);
     void *parts_there = gpu_memory(&side, parts, bytes * (size_t)ranks);
-
-    CHECK_OK(gpu->math->round(gpu, HIL_STREAM_COMPUTE, &tensor, sum_there));
-    char *got = gpu_read(&side, out, bytes);
-    CHECK(memcmp(got, parts, bytes) == 0);
-    free(got);
 
     hil_to_f32(sum, parts, dtype, count);
     for (int r = 1; r < ranks; ++r) {
@@ -198,11 +219,10 @@ static void check_sums(hil_dtype dtype, int64_t count, int ranks)
     }
     hil_from_f32(want, sum, dtype, count);
     CHECK_OK(gpu->math->reduce(gpu, HIL_STREAM_COMPUTE, &tensor, parts_there, ranks));
-    got = gpu_read(&side, out, bytes);
+    char *got = gpu_read(&side, out, bytes);
     CHECK(memcmp(got, want, bytes) == 0);
     free(got);
     gpu_release(&side, out);
-    gpu_release(&side, sum_there);
     gpu_release(&side, parts_there);
     free(sum);
     free(one);
@@ -227,6 +247,13 @@ int main(void)
             check_squares((hil_dtype)d, 200003, gradients, 256 * 100);
             check_squares((hil_dtype)d, 100, gradients, 256);
             check_sums((hil_dtype)d, 10001, gradients);
+        }
+    const int64_t pieces[] = {4096, 5 * 4096, 1 << 20};
+    for (int d = HIL_F32; d <= HIL_F16; ++d)
+        for (int p = 0; p < 3; ++p) {
+            check_rounding((hil_dtype)d, pieces[p], true, false);
+            check_rounding((hil_dtype)d, pieces[p], false, false);
+            if (d == HIL_F32) check_rounding((hil_dtype)d, pieces[p], true, true);
         }
     gpu_end();
     return 0;

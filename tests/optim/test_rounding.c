@@ -1,0 +1,40 @@
+/* test_rounding.c - sums become gradients and their squares in one pass, the same in any pieces. */
+#include "optim/rounding.h"
+
+#include "optim/rule.h"
+
+static void run(const hil_rounding *rounding)
+{
+    int64_t blocks = hil_rounding_blocks(rounding);
+    while (blocks--) hil_rounding_run(rounding, hil_block_square, blocks);
+}
+
+static void check(hil_dtype dtype, int64_t piece, bool squares, bool in_place)
+{
+    rounding_case c = rounding_make(dtype);
+    size_t bytes = (size_t)c.count * hil_dtype_size(dtype);
+    size_t lane_bytes = (size_t)(c.blocks * HIL_SQUARES) * sizeof(double);
+    char *out = in_place ? (char *)c.sum : malloc(bytes);
+    double *lanes = malloc(lane_bytes);
+    CHECK(out && lanes);
+    if (!in_place) memset(out, 0xff, bytes);
+    memset(lanes, 0xff, lane_bytes);
+    rounding_run(&c, piece, c.sum, out, squares ? lanes : NULL, run);
+    CHECK(memcmp(out, c.out, bytes) == 0);
+    if (squares) CHECK(memcmp(lanes, c.lane, lane_bytes) == 0);
+    if (!in_place) free(out);
+    free(lanes);
+    rounding_free(&c);
+}
+
+int main(void)
+{
+    const int64_t pieces[] = {4096, 5 * 4096, 1 << 20};
+    for (int d = HIL_F32; d <= HIL_F16; ++d)
+        for (int p = 0; p < 3; ++p) {
+            check((hil_dtype)d, pieces[p], true, false);
+            check((hil_dtype)d, pieces[p], false, false);
+            if (d == HIL_F32) check((hil_dtype)d, pieces[p], true, true);
+        }
+    return 0;
+}

@@ -244,28 +244,30 @@ class Hilbert:
         return given
 
     def filled(self, base, tier, run, name):
-        """As many activations kept as fit; what leaves a segment waits in `tier`, or in both."""
+        """As many activations kept as fit, all but what is cheap before any whole; what leaves a
+        segment waits in `tier`, or in both."""
         config, batch, seq, given = run
         group, whole = base["group"], base["group"] * len(base["segments"])
 
-        def attempt(keep):
-            left = keep
+        def attempt(count, how):
+            left = count
             for i, segment in enumerate(reversed(base["segments"])):
-                segment["keep"] = min(left, group)
+                segment.update(keep=0, lean=0)
+                segment[how] = min(left, group)
                 segment["activations"] = tier if tier != "both" else ("device", "host")[i % 2]
-                left -= segment["keep"]
+                left -= segment[how]
             with open(name, "w") as file:
                 json.dump(base, file)
             plan = self.plan(config, batch, seq, [*given, "--plan", name])
             if plan:
-                plan["kept"] = keep / whole
+                plan["kept"] = count / whole
             return plan
 
-        best = attempt(whole) or attempt(0)
+        best = attempt(whole, "keep") or attempt(whole, "lean") or attempt(0, "lean")
         low, high = 0, whole
         while best and best["kept"] < 1 and high - low > max(1, whole // 16):
             middle = (low + high) // 2
-            plan = attempt(middle)
+            plan = attempt(middle, "lean")
             low, high = (middle, high) if plan else (low, middle)
             best = plan or best
         return best

@@ -91,6 +91,50 @@ static char *join(char *const part[3], size_t rows, size_t row)
     return all;
 }
 
+static void check_joined(gpu_side *apart, const hil_tensor *x, gpu_side *packed,
+                         const hil_tensor *all)
+{
+    size_t rows = (size_t)(x->shape.dim[0] * x->shape.dim[1]), bytes = hil_tensor_bytes(x);
+    char *part[3];
+    for (int i = 0; i < 3; ++i) part[i] = gpu_read(apart, x[i].data, bytes);
+    char *want = join(part, rows, bytes / rows), *got = gpu_read(packed, all->data, 3 * bytes);
+    CHECK(memcmp(got, want, 3 * bytes) == 0);
+    for (int i = 0; i < 3; ++i) free(part[i]);
+    free(want);
+    free(got);
+}
+
+/* The same way and the same bits as with three inputs. */
+static void check_same_bits(hil_shape q, hil_dtype dtype, bool whole)
+{
+    hil_attention_attr attr = {.scale = 0.125};
+    gpu_case c[2] = {attention(&attr, q, q.dim[2]), packed_attention(&attr, q)};
+    gpu_side side[2] = {{.device = gpu}, {.device = gpu}};
+    for (int i = 0; i < 2; ++i) {
+        c[i].compute = dtype;
+        c[i].whole = whole;
+        gpu_make(&c[i], &side[i]);
+    }
+    hil_op_call *apart = &side[0].call, *packed = &side[1].call;
+    size_t bytes = hil_tensor_bytes(&apart->in[0]), rows = (size_t)(q.dim[0] * q.dim[1]);
+    char *part[3];
+    for (int i = 0; i < 3; ++i) part[i] = gpu_read(&side[0], apart->in[i].data, bytes);
+    char *all = join(part, rows, bytes / rows);
+    gpu_release(&side[1], packed->in[0].data);
+    packed->in[0].data = gpu_memory(&side[1], all, 3 * bytes);
+    for (int i = 0; i < 2; ++i) {
+        gpu_seed = 9;
+        gpu_run_forward(&side[i]);
+        gpu_run_backward(&c[i], &side[i]);
+    }
+    gpu_same(&c[1], "out", &side[0], &side[1],
+             (const void *[]){apart->out[0].data, packed->out[0].data}, bytes);
+    check_joined(&side[0], apart->din, &side[1], packed->din);
+    for (int i = 0; i < 3; ++i) free(part[i]);
+    free(all);
+    for (int i = 0; i < 2; ++i) gpu_free(&side[i]);
+}
+
 /* Position by position against a cache, what one call over all positions gives. */
 static void check_cached(hil_dtype dtype, bool packed)
 {
@@ -171,6 +215,9 @@ int main(void)
     check_packed((hil_shape){4, {2, 200, 4, 64}});
     check_packed((hil_shape){4, {1, 130, 3, 128}});
     check_packed((hil_shape){4, {2, 37, 3, 20}});
+    for (int d = HIL_F32; d <= HIL_F16; ++d)
+        for (int whole = 0; whole < 2; ++whole)
+            check_same_bits((hil_shape){4, {2, 130, 12, 64}}, (hil_dtype)d, whole);
     for (int packed = 0; packed < 2; ++packed) {
         check_cached(HIL_F32, packed);
         check_cached(HIL_BF16, packed);

@@ -78,7 +78,17 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
     return HIL_OK;
 }
 
-hil_status hil_engine_train(hil_engine *e, const hil_step *step, double *loss)
+/* What began is over, well or not. */
+static void end_training(hil_engine *e, hil_status status)
+{
+    hil_feed_end(&e->feed);
+    hil_spans_flush(&e->spans);
+    if (status == HIL_OK) return;
+    clear(e);
+    hil_store_pass_drop(e->model->store);
+}
+
+hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
 {
     int64_t group = e->options.group ? e->options.group : step->count;
     if (group > step->count) group = step->count;
@@ -97,15 +107,24 @@ hil_status hil_engine_train(hil_engine *e, const hil_step *step, double *loss)
         HIL_TRY_DONE(train_group(e, e->feed.micro + at, count, last, e->feed.loss + at));
     }
     HIL_TRY_DONE(hil_store_pass_end(e->model->store));
-    HIL_TRY_DONE(hil_feed_wait(&e->feed));
-    *loss = 0;
-    for (int64_t m = 0; m < step->count; ++m) *loss += e->feed.loss[m];
 done:
-    hil_feed_end(&e->feed);
-    hil_spans_flush(&e->spans);
-    if (status != HIL_OK) clear(e);
-    if (status != HIL_OK) hil_store_pass_drop(e->model->store);
+    if (status != HIL_OK) end_training(e, status);
     return status;
+}
+
+hil_status hil_engine_wait(hil_engine *e, double *loss)
+{
+    hil_status status = hil_feed_wait(&e->feed);
+    *loss = 0;
+    for (int64_t m = 0; m < e->feed.count && status == HIL_OK; ++m) *loss += e->feed.loss[m];
+    end_training(e, status);
+    return status;
+}
+
+hil_status hil_engine_train(hil_engine *e, const hil_step *step, double *loss)
+{
+    HIL_TRY(hil_engine_begin(e, step));
+    return hil_engine_wait(e, loss);
 }
 
 static bool is_shown(const hil_engine *e, int s, int root)

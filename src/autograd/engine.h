@@ -36,8 +36,8 @@ hil_status hil_engine_trace(hil_model *model, hil_dtype compute);
 hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engine_options *options);
 void hil_engine_destroy(hil_engine *engine);
 
-/* Forward and backward of all micro-batches of a step: the loss summed over their positions, and
-   every gradient given to the store. `scale` is what one position's loss weighs in the step's. */
+/* Forward and backward of all micro-batches of a step: every gradient is given to the store.
+   `scale` is what one position's loss weighs in the step's. */
 typedef struct hil_step {
     const hil_micro *micro;
     int64_t count;
@@ -45,6 +45,11 @@ typedef struct hil_step {
     int64_t step;
     float scale;
 } hil_step;
+/* Returns when a device was told all of it; the micro-batches' arrays are the caller's again. */
+hil_status hil_engine_begin(hil_engine *engine, const hil_step *step);
+/* Waits for it: the loss summed over all positions. */
+hil_status hil_engine_wait(hil_engine *engine, double *loss);
+/* Both. */
 hil_status hil_engine_train(hil_engine *engine, const hil_step *step, double *loss);
 
 /* The loss summed over one micro-batch's positions, without gradients. */

@@ -63,15 +63,15 @@ static void pack(const hil_micro *micro, int32_t *to)
     }
 }
 
-static hil_status send_ids(hil_feed *feed, int64_t count, size_t losses)
+static hil_status send_ids(hil_feed *feed, size_t losses)
 {
     size_t bytes = 0;
-    for (int64_t m = 0; m < count; ++m)
+    for (int64_t m = 0; m < feed->count; ++m)
         bytes += 4 * (size_t)positions(&feed->micro[m]) * sizeof(int32_t);
     if (is_live(feed)) HIL_TRY(reserve(feed, losses + bytes));
     HIL_TRY(hil_buffers_take(feed->buffers, bytes, &feed->ids));
     size_t at = 0;
-    for (int64_t m = 0; m < count; ++m) {
+    for (int64_t m = 0; m < feed->count; ++m) {
         hil_micro *micro = &feed->micro[m];
         micro->on_device = (const int32_t *)((char *)feed->ids + at);
         micro->whole = is_whole(micro);
@@ -89,8 +89,9 @@ hil_status hil_feed_begin(hil_feed *feed, const hil_micro *micro, int64_t count)
     size_t losses = (size_t)count * sizeof *feed->loss;
     HIL_TRY(HIL_GROW(&feed->micro, &feed->micro_room, count));
     memcpy(feed->micro, micro, (size_t)count * sizeof *micro);
+    feed->count = count;
     HIL_TRY(reserve(feed, losses));
-    if (feed->device) HIL_TRY(send_ids(feed, count, losses));
+    if (feed->device) HIL_TRY(send_ids(feed, losses));
     feed->loss = (double *)(void *)feed->memory;
     memset(feed->loss, 0, losses);
     return HIL_OK;

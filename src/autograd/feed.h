@@ -14,6 +14,7 @@ struct hil_feed {
     hil_pool *pool;
     hil_buffers *buffers;
     hil_micro *micro; /* of the pass that runs */
+    int64_t count;
     size_t micro_room;
     double *loss; /* of each of them: the beginning of `memory` */
     char *memory; /* the host's; shared with the device */

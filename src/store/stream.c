@@ -45,8 +45,9 @@ struct hil_sweep {
     bool *listed;
     hil_update_fn *update;
     _Alignas(16) char rule[HIL_RULE_BYTES];
-    bool saving;   /* this sweep does, too */
-    hil_fence all; /* over: the last sweep is done */
+    hil_fence told; /* computing that all jobs follow */
+    bool saving;    /* this sweep does, too */
+    hil_fence all;  /* over: the last sweep is done */
 };
 
 /* Where the states of a chunk are while they are worked on. */
@@ -230,6 +231,13 @@ static hil_status queue_update(void *context, int64_t index)
     return HIL_OK;
 }
 
+static hil_status submit(hil_store *store, hil_job *job, hil_fence *over)
+{
+    job->told = true;
+    hil_fence_join(&job->after, &store->stream->told);
+    return hil_links_submit(store->links, job, over);
+}
+
 static slot *next_slot(circle *c)
 {
     slot *next = &c->slot[c->next];
@@ -260,7 +268,7 @@ static hil_status update_job(hil_store *store, size_t index, const hil_fence *be
                       .index = (int64_t)index,
                       .seconds = seconds_of(store, r),
                       .name = "update"};
-    return hil_links_submit(store->links, &update, over);
+    return submit(store, &update, over);
 }
 
 static hil_status save_job(hil_store *store, const record *r, const hil_fence *after,
@@ -290,7 +298,7 @@ static hil_status fill_slot(hil_store *store, record *r, unsigned what, hil_fenc
     }
     read.after = *ready;
     hil_fence_join(&read.after, &r->slot->free);
-    return hil_links_submit(store->links, &read, ready);
+    return submit(store, &read, ready);
 }
 
 /* Read; update; write and save one chunk. What has no gradient is not updated and not written.
@@ -318,7 +326,7 @@ static hil_status sweep_chunk(hil_store *store, const record *chunk, hil_fence *
     if (r->slot && updates) {
         hil_job write = stage_job(store, HIL_LINK_WRITE, r, STATES);
         write.after = ready;
-        if (write.parts) HIL_TRY_DONE(hil_links_submit(store->links, &write, &over));
+        if (write.parts) HIL_TRY_DONE(submit(store, &write, &over));
     }
     if (r->visits && s->saving) { /* from home, where it is again */
         record home = {.unit = unit, .first = r->first, .count = r->count};
@@ -396,7 +404,7 @@ static hil_status begin_sweep(hil_store *store, const hil_saving *saving)
     s->saving = saving != NULL;
     s->records = 0;
     sort_units(store);
-    return HIL_OK;
+    return hil_links_told(store->links, &s->told);
 }
 
 hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,
@@ -463,6 +471,7 @@ static hil_status square_shared(hil_store *store, hil_unit *unit)
 {
     bool here = store->apart;
     note_given(unit);
+    HIL_TRY(hil_links_told(store->links, &store->stream->told));
     for (int i = 0; i < unit->uses; ++i)
         if (unit->sweeping >> i & 1) here &= unit->use[i].home.tier == HIL_DEVICE;
     record whole = {.unit = unit, .count = unit->slice, .here = true};

@@ -110,7 +110,7 @@ static hil_status submit(hil_links *links, const hil_job *job, hil_fence *fence)
     hil_queue *queue = &links->queue[job->link];
     hil_fence before = job->after, covers = {0};
     HIL_TRY(queue_reserve(queue));
-    if (links->device && meets_computing(job->link))
+    if (links->device && !job->told && meets_computing(job->link))
         HIL_TRY(mark(links, -1, &before.after[HIL_LINK_COMPUTE]));
     uint64_t n = queue->submitted + 1;
     hil_queued *queued = hil_queue_at(queue, n);
@@ -134,6 +134,15 @@ hil_status hil_links_submit(hil_links *links, const hil_job *job, hil_fence *fen
     assert(job->parts >= 0 && job->parts <= HIL_JOB_PARTS);
     pthread_mutex_lock(&links->lock);
     hil_status status = submit(links, job, fence);
+    pthread_mutex_unlock(&links->lock);
+    return status;
+}
+
+hil_status hil_links_told(hil_links *links, hil_fence *fence)
+{
+    if (!links->device) return HIL_OK;
+    pthread_mutex_lock(&links->lock);
+    hil_status status = mark(links, -1, &fence->after[HIL_LINK_COMPUTE]);
     pthread_mutex_unlock(&links->lock);
     return status;
 }

@@ -58,6 +58,7 @@ typedef struct hil_job {
     /* HIL_LINK_UPDATE, GATHER, REDUCE, SAVE: runs on the link's thread. */
     hil_status (*run)(void *context, int64_t index);
     bool queues; /* `run` only queues work on the link's stream of the device */
+    bool told;   /* `after` has the computing it follows, of hil_links_told */
     bool turned; /* copies go the other way: READ to the device, WRITE to the host */
     void *context;
     int64_t index;
@@ -69,6 +70,10 @@ typedef struct hil_job {
 /* Queues a job (copied) and returns at once. *fence (may be NULL) becomes: when this job is over,
    joined to what it was. Jobs only wait for earlier jobs, so nothing can hang. */
 hil_status hil_links_submit(hil_links *links, const hil_job *job, hil_fence *fence);
+
+/* Joins to *fence all computing told so far: many jobs between which nothing is told need one mark
+   in it, and not one each. */
+hil_status hil_links_told(hil_links *links, hil_fence *fence);
 
 typedef enum hil_wait_reason {
     HIL_WAIT_WEIGHTS,     /* on their way to the device */

@@ -92,22 +92,39 @@ static hil_status name_step(job *j, hil_status status)
     return hil_ranks_agree(j->comm, status);
 }
 
+static hil_status prepare_batch(job *j, int64_t step)
+{
+    const hil_train_options *o = j->options;
+    hil_order order = o->shuffle ? HIL_ORDER_SHUFFLE : HIL_ORDER_FILE;
+    int64_t first = (step - 1) * o->batch + j->rank * j->share;
+    if (j->batch_ready == step) return HIL_OK;
+    j->batch_ready = 0;
+    for (int64_t i = 0; i < j->share; ++i)
+        j->index[i] = hil_dataset_pick(j->data, order, o->seed, first + i);
+    HIL_TRY(hil_batches_fill(&j->batches, j->index, j->share, &j->batch));
+    HIL_TRY(hil_trainer_check(j->trainer, &j->batch));
+    j->batch_ready = step;
+    return HIL_OK;
+}
+
+/* The next batch is prepared while a device computes. */
+static hil_status compute_step(job *j, int64_t step, double lr, hil_step_result *result)
+{
+    HIL_TRY(hil_trainer_begin(j->trainer, &j->batch, j->run.micro_batch));
+    if (step < j->steps) (void)!prepare_batch(j, step + 1); /* a failure is that step's, again */
+    return hil_trainer_end(j->trainer, lr, result);
+}
+
 static hil_status one_step(job *j, hil_train_result *result)
 {
     const hil_train_options *o = j->options;
     double began = hil_clock_now();
     int64_t step = j->run.step + 1;
-    hil_order order = o->shuffle ? HIL_ORDER_SHUFFLE : HIL_ORDER_FILE;
-    int64_t first = (step - 1) * o->batch + j->rank * j->share;
-    for (int64_t i = 0; i < j->share; ++i)
-        j->index[i] = hil_dataset_pick(j->data, order, o->seed, first + i);
-    hil_batch batch;
     hil_step_result done;
-    HIL_TRY(hil_batches_fill(&j->batches, j->index, j->share, &batch));
+    HIL_TRY(prepare_batch(j, step));
     double lr = hil_schedule_rate((hil_schedule_kind)o->schedule, o->lr, o->warmup, j->steps, step);
     hil_scaling before = j->trainer->scaling;
-    hil_status status = hil_trainer_step(j->trainer, &batch, j->run.micro_batch, lr, &done);
-    HIL_TRY(name_step(j, status));
+    HIL_TRY(name_step(j, compute_step(j, step, lr, &done)));
     if (j->trainer->scaling.skipped > before.skipped)
         hil_note(
             j->observer,

@@ -18,6 +18,8 @@ typedef struct hil_training {
     hil_folder folder;
     hil_dataset *data, *held_out;
     hil_batches batches, eval_batches;
+    hil_batch batch;     /* of the step that is next */
+    int64_t batch_ready; /* that step, when it has its batch */
     hil_model *model;
     hil_trainer *trainer;
     hil_metrics metrics;

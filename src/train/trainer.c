@@ -58,7 +58,7 @@ static hil_status check_place(const hil_batch *b, int64_t i, int64_t at, int64_t
     return HIL_OK;
 }
 
-static hil_status check_batch(const hil_trainer *t, const hil_batch *b)
+hil_status hil_trainer_check(const hil_trainer *t, const hil_batch *b)
 {
     if (b->sequences < 1 || b->length < 1 || !b->token)
         return hil_fail(HIL_ERR_USAGE, "an empty batch");
@@ -71,7 +71,6 @@ static hil_status check_batch(const hil_trainer *t, const hil_batch *b)
 /* The batch with every array present. */
 static hil_status complete(hil_trainer *t, const hil_batch *b, hil_batch *out)
 {
-    HIL_TRY(check_batch(t, b));
     *out = *b;
     if (b->target && b->position && b->first) return HIL_OK;
     int64_t n = b->sequences * b->length, length = b->length;
@@ -133,17 +132,8 @@ static void take_account(hil_trainer *t, hil_step_account *out)
     hil_account_take(t->tiers.links, out, &t->spent);
 }
 
-/* A step on its way. */
-typedef struct stepping {
-    double began;
-    hil_batch batch; /* complete */
-    int64_t micro_batch, micros;
-    int64_t tokens; /* predicted, by all ranks */
-    double loss;    /* summed over them */
-} stepping;
-
 /* All ranks have batches of one shape: their steps visit the same segments equally often. */
-static hil_status match_ranks(hil_comm *comm, stepping *s)
+static hil_status match_ranks(hil_comm *comm, hil_stepping *s)
 {
     double shape[3] = {(double)s->batch.sequences, (double)s->batch.length, (double)s->micro_batch};
     double bounds[6], tokens = (double)s->tokens;
@@ -163,8 +153,9 @@ static hil_status match_ranks(hil_comm *comm, stepping *s)
     return HIL_OK;
 }
 
-static hil_status cut(hil_trainer *t, const hil_batch *given, int64_t micro_batch, stepping *s)
+static hil_status cut(hil_trainer *t, const hil_batch *given, int64_t micro_batch)
 {
+    hil_stepping *s = &t->now;
     hil_batch *b = &s->batch;
     HIL_TRY(complete(t, given, b));
     if (micro_batch < 1 || micro_batch > b->sequences) micro_batch = b->sequences;
@@ -179,15 +170,46 @@ static hil_status cut(hil_trainer *t, const hil_batch *given, int64_t micro_batc
     return HIL_OK;
 }
 
-/* Forward and backward, and what came of them on all ranks: every decision after this is the same
-   everywhere. */
-static hil_status learn(hil_trainer *t, stepping *s, double *norm)
+/* Forward and backward of a batch that was `checked`. */
+static hil_status compute(hil_trainer *t, const hil_batch *given, int64_t micro_batch,
+                          hil_status checked)
 {
     hil_comm *comm = t->options.comm;
+    hil_comm_tell(comm, "step %lld, its batch", (long long)t->step + 1);
+    if (checked == HIL_OK) checked = cut(t, given, micro_batch);
+    HIL_TRY(hil_ranks_agree(comm, checked));
+    HIL_TRY(match_ranks(comm, &t->now));
+    if (t->now.tokens == 0) return HIL_OK;
+    hil_account_skip(t->tiers.links, &t->spent);
     double scale = (double)t->scaling.scale;
-    hil_step step = {t->micro, s->micros, t->options.seed, t->step + 1,
-                     (float)(scale / (double)s->tokens)};
-    HIL_TRY(hil_engine_train(t->engine, &step, &s->loss));
+    hil_step step = {t->micro, t->now.micros, t->options.seed, t->step + 1,
+                     (float)(scale / (double)t->now.tokens)};
+    hil_status status = hil_engine_begin(t->engine, &step);
+    if (status != HIL_OK) hil_store_step_end(t->model->store);
+    return status;
+}
+
+static hil_status begin(hil_trainer *t, const hil_batch *given, int64_t micro_batch,
+                        hil_status checked)
+{
+    t->now = (hil_stepping){.began = hil_clock_now()};
+    hil_status status = compute(t, given, micro_batch, checked);
+    if (status != HIL_OK) hil_comm_fail(t->options.comm, status);
+    return status;
+}
+
+hil_status hil_trainer_begin(hil_trainer *t, const hil_batch *batch, int64_t micro_batch)
+{
+    return begin(t, batch, micro_batch, HIL_OK);
+}
+
+/* What came of it on all ranks: every decision after this is the same everywhere. */
+static hil_status wait_learned(hil_trainer *t, double *norm)
+{
+    hil_comm *comm = t->options.comm;
+    hil_stepping *s = &t->now;
+    double scale = (double)t->scaling.scale;
+    HIL_TRY(hil_engine_wait(t->engine, &s->loss));
     hil_comm_tell(comm, "step %lld, loss and norm", (long long)t->step + 1);
     HIL_TRY(hil_comm_sum(comm, &s->loss, 1));
     HIL_TRY(hil_store_norm(t->model->store, norm));
@@ -197,17 +219,17 @@ static hil_status learn(hil_trainer *t, stepping *s, double *norm)
                                           isfinite(s->loss) ? "gradient" : "loss"));
 }
 
-static hil_status take_step(hil_trainer *t, stepping *s, double lr, hil_step_result *result)
+static hil_status end(hil_trainer *t, double lr, hil_step_result *result)
 {
+    const hil_stepping *s = &t->now;
     double norm = 0;
     *result = (hil_step_result){.tokens = s->tokens};
     if (s->tokens == 0) { /* nothing to learn from: all of it lies inside prompts */
         ++t->step;
         return save_unchanged(t);
     }
-    hil_account_skip(t->tiers.links, &t->spent);
     hil_status status = HIL_OK;
-    HIL_TRY_DONE(learn(t, s, &norm));
+    HIL_TRY_DONE(wait_learned(t, &norm));
     bool finite = isfinite(s->loss) && isfinite(norm);
     result->loss = s->loss / (double)s->tokens;
     result->grad_norm = norm;
@@ -222,22 +244,24 @@ done:
     return status;
 }
 
+hil_status hil_trainer_end(hil_trainer *t, double lr, hil_step_result *result)
+{
+    hil_status status = end(t, lr, result);
+    if (status != HIL_OK) hil_comm_fail(t->options.comm, status);
+    return status;
+}
+
 hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micro_batch, double lr,
                             hil_step_result *result)
 {
-    hil_comm *comm = t->options.comm;
-    stepping s = {.began = hil_clock_now()};
-    hil_comm_tell(comm, "step %lld, its batch", (long long)t->step + 1);
-    HIL_TRY(hil_ranks_agree(comm, cut(t, given, micro_batch, &s)));
-    HIL_TRY(match_ranks(comm, &s));
-    hil_status status = take_step(t, &s, lr, result);
-    if (status != HIL_OK) hil_comm_fail(comm, status);
-    return status;
+    HIL_TRY(begin(t, given, micro_batch, hil_trainer_check(t, given)));
+    return hil_trainer_end(t, lr, result);
 }
 
 static hil_status find_loss(hil_trainer *t, const hil_batch *given, hil_step_result *result)
 {
     hil_batch batch;
+    HIL_TRY(hil_trainer_check(t, given));
     HIL_TRY(complete(t, given, &batch));
     hil_micro micro = slice(t, &batch, 0, batch.sequences);
     int64_t tokens = predicted(&batch);
@@ -257,6 +281,7 @@ hil_status hil_trainer_loss(hil_trainer *t, const hil_batch *given, hil_step_res
 static hil_status find_logits(hil_trainer *t, const hil_batch *given, float *logits)
 {
     hil_batch batch;
+    HIL_TRY(hil_trainer_check(t, given));
     HIL_TRY(complete(t, given, &batch));
     hil_micro micro = slice(t, &batch, 0, batch.sequences);
     return hil_engine_logits(t->engine, &micro, logits);

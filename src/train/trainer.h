@@ -10,6 +10,15 @@
 #include "train/plan.h"
 #include "train/wires.h"
 
+/* A step on its way. */
+typedef struct hil_stepping {
+    double began;
+    hil_batch batch; /* complete; borrowed until the step has begun */
+    int64_t micro_batch, micros;
+    int64_t tokens; /* predicted, by all ranks */
+    double loss;    /* summed over them */
+} hil_stepping;
+
 struct hil_trainer {
     hil_model *model;
     hil_device *device;      /* that computes; NULL: the CPU */
@@ -24,6 +33,7 @@ struct hil_trainer {
     hil_optimizer optimizer;
     hil_scaling scaling;
     int64_t step; /* steps done */
+    hil_stepping now;
     hil_micro *micro;
     size_t micro_room;
     int32_t *filled; /* the parts of a batch that the caller left out */
@@ -36,6 +46,14 @@ struct hil_trainer {
 /* A trainer whose weights are still zero: the caller fills the store. */
 hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options,
                             const hil_observer *observer);
+
+/* Whether the model can read the batch. */
+hil_status hil_trainer_check(const hil_trainer *trainer, const hil_batch *batch);
+/* hil_trainer_step in two halves, for a batch that was checked. The first returns when a device was
+   told forward and backward: what is done until the second takes no time of it. A second follows
+   every first that was well. */
+hil_status hil_trainer_begin(hil_trainer *trainer, const hil_batch *batch, int64_t micro_batch);
+hil_status hil_trainer_end(hil_trainer *trainer, double lr, hil_step_result *result);
 
 /* Computing, transfers and waiting are written there from now on; NULL: nowhere. Borrowed. */
 void hil_trainer_set_timeline(hil_trainer *trainer, hil_timeline *timeline);

@@ -29,6 +29,8 @@ typedef struct world {
     uint64_t *seen;  /* shared memory: what computing found */
     uint64_t *looks; /* what it must find */
     uint64_t count;
+    hil_fence told; /* computing, up to some moment */
+    bool computed;  /* since then */
     uint64_t state; /* of the random numbers */
 } world;
 
@@ -109,6 +111,19 @@ static void compute(world *w, uint64_t index)
     CHECK_OK(hil_device_threads_call(w->device, HIL_STREAM_COMPUTE, apply, &c, sizeof c));
     c = (change){to->words, from->words, index, &w->looks[w->count++]};
     CHECK_OK(apply(&c));
+    w->computed = true;
+}
+
+/* Behind all computing: by a mark of its own, or by one that several share. */
+static void submit(world *w, hil_job *job, hil_fence *fence)
+{
+    job->told = draw(w, 2);
+    if (job->told && w->computed) {
+        CHECK_OK(hil_links_told(w->tiers.links, &w->told));
+        w->computed = false;
+    }
+    if (job->told) hil_fence_join(&job->after, &w->told);
+    CHECK_OK(hil_links_submit(w->tiers.links, job, fence));
 }
 
 static hil_status run_here(void *context, int64_t index)
@@ -133,7 +148,7 @@ static void update(world *w, int64_t index)
                    .queues = queues,
                    .context = b->at,
                    .index = index};
-    CHECK_OK(hil_links_submit(w->tiers.links, &job, &b->used));
+    submit(w, &job, &b->used);
     b->written = b->used;
     CHECK_OK(run_here(b->words, index));
 }
@@ -176,7 +191,7 @@ static void transfer(world *w)
     hil_fence fence = {0};
     add_part(w, &job, way[one].from, way[one].to, taken);
     if (way[other].link == job.link) add_part(w, &job, way[other].from, way[other].to, taken);
-    CHECK_OK(hil_links_submit(w->tiers.links, &job, &fence));
+    submit(w, &job, &fence);
     for (int t = 0; t < HIL_TIERS; ++t)
         for (int i = 0; i < BLOCKS; ++i) {
             block *b = &w->block[t][i];

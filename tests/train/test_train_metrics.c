@@ -1,6 +1,8 @@
 /* metrics.jsonl has the documented keys and numbers; windows in file order; evaluation is the mean
-   over all windows. */
+   over all windows; lost data ends a run cleanly. */
 #include "job.h"
+
+#include <dirent.h>
 
 /* The n-th line; NULL after the last. The caller releases it. */
 static json_t *line_at(const char *text, int n)
@@ -185,12 +187,42 @@ static void check_windows(job_place *place)
     golden_stop(&run);
 }
 
+/* Empties the token cache of the run in the folder. */
+static void lose_data(void *folder, const hil_step_report *report)
+{
+    char path[JOB_PATH], cache[JOB_PATH];
+    if (report->step > 1) return;
+    CHECK_OK(hil_path_join(path, folder, "cache"));
+    DIR *listing = opendir(path);
+    CHECK(listing != NULL);
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        if (entry->d_name[0] == '.') continue;
+        CHECK_OK(hil_path_join(cache, path, entry->d_name));
+        CHECK(truncate(cache, 0) == 0);
+    }
+    closedir(listing);
+}
+
+/* Data that is lost ends the step that needs it. A step that has its batch already is whole. */
+static void check_lost_data(job_place *place)
+{
+    char out[JOB_PATH];
+    double step[5];
+    hil_observer observer = {.context = out, .step = lose_data};
+    hil_train_options options = job_options(place, "gpt2", job_path(place, out, "lost"));
+    hil_train_result result;
+    options.steps = 5;
+    CHECK_FAILS(hil_train(&options, &observer, &result), HIL_ERR_IO, "token cache");
+    CHECK_INT(job_metrics(out, "step", step, 5), 2);
+}
+
 int main(void)
 {
     job_place place;
     job_begin(&place);
     check_file(&place);
     check_windows(&place);
+    check_lost_data(&place);
     job_end(&place);
     return 0;
 }

@@ -43,11 +43,11 @@ static int64_t positions(const hil_micro *micro)
     return micro->sequences * micro->length;
 }
 
-static bool is_whole(const hil_micro *micro)
+static double share_of(const hil_micro *micro)
 {
-    for (int64_t i = 0; micro->first && i < positions(micro); ++i)
-        if (micro->first[i] != 0) return false;
-    return true;
+    int64_t length = micro->length, pairs = micro->sequences * length * (length + 1) / 2, lost = 0;
+    for (int64_t i = 0; micro->first && i < positions(micro); ++i) lost += micro->first[i];
+    return pairs ? (double)(pairs - lost) / (double)pairs : 1;
 }
 
 /* The arrays of one micro-batch, one after the other. */
@@ -74,7 +74,7 @@ static hil_status send_ids(hil_feed *feed, size_t losses)
     for (int64_t m = 0; m < feed->count; ++m) {
         hil_micro *micro = &feed->micro[m];
         micro->on_device = (const int32_t *)((char *)feed->ids + at);
-        micro->whole = is_whole(micro);
+        micro->share = share_of(micro);
         if (is_live(feed)) pack(micro, (int32_t *)(feed->memory + losses + at));
         at += 4 * (size_t)positions(micro) * sizeof(int32_t);
     }

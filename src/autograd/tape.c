@@ -62,11 +62,11 @@ static void weight_end(void *owner, int param, int64_t tile)
     hil_store_release(r->tape->context->store, r->node->param[param], tile);
 }
 
-static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)
+static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum)
 {
     const hil_request *r = owner;
     return hil_store_sum_acquire(r->tape->context->store, r->node->param[param], r->tape->segment,
-                                 tile, sum, add);
+                                 tile, sum);
 }
 
 static void gradient_end(void *owner, int param, int64_t tile)
@@ -90,7 +90,7 @@ void hil_tape_prepare(const hil_request *request, hil_op_call *call)
         .differentiate = node->wants,
         .loss_scale = c->loss_scale,
         .device = c->device,
-        .whole = tape->micro->whole,
+        .share = tape->micro->share,
         .random = {c->seed, c->step, tape->micro->sequence, node->site},
         .ins = node->ins,
         .outs = node->outs,

@@ -65,7 +65,7 @@ typedef struct hil_micro {
     int64_t sequence; /* number of the first sequence within the step, over all ranks */
     /* Set by the engine where a device computes. */
     const int32_t *on_device; /* the four arrays there, one after the other; NULL: the CPU */
-    bool whole;               /* `first` is all 0 */
+    double share;             /* as hil_op_call.share, what `first` leaves */
 } hil_micro;
 
 typedef struct hil_feed hil_feed; /* feed.h */

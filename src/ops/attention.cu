@@ -26,7 +26,7 @@ static hil_cuda_attention describe_training(const hil_op_call *call)
 {
     const hil_attention_attr *attr = (const hil_attention_attr *)call->attr;
     hil_cuda_attention a = describe(call);
-    a.documents = !call->whole;
+    a.documents = call->share < 1;
     a.first = (const int32_t *)call->in[call->ins - 1].data;
     a.window = attr->window;
     a.scale = (float)attr->scale;
@@ -38,15 +38,37 @@ static hil_cuda_attention describe_training(const hil_op_call *call)
 
 typedef enum way { PLAIN, TILES, DNN } way;
 
-/* Which way a call takes: the same answer for infer, forward and backward. */
+/* cuDNN is faster by this factor, but also computes what documents leave out. */
+#define SHARE_LEAST 0.5
+
+/* Whether so much is left that cuDNN takes less time. Of a window's pairs documents leave about
+   what they do when all have one length. */
+static bool is_dense(const hil_cuda_attention *a, double share)
+{
+    if (a->window > 0 && a->window < a->queries) share *= (double)a->queries / (double)a->window;
+    return share >= SHARE_LEAST;
+}
+
+/* Which way a call takes: follows from shapes and documents, so that forward, backward and a
+   forward that is done again agree. *workspace: what cuDNN takes. */
 static way choose(const hil_op_call *call, bool backward, size_t *workspace)
 {
     *workspace = 0;
     hil_cuda_attention a = describe_training(call);
     if (a.q.dtype != a.k.dtype || a.q.dtype != a.v.dtype || a.q.dtype != call->compute)
         return PLAIN;
-    if (call->whole && hil_attention_dnn_plan(call->device, &a, backward, workspace)) return DNN;
+    if (is_dense(&a, call->share) && hil_attention_dnn_plan(call->device, &a, backward, workspace))
+        return DNN;
     return hil_attention_tiles_can(&a) ? TILES : PLAIN;
+}
+
+/* The same when it is to run: builds the plan. Tiles do what cuDNN does, in less scratch. */
+static way choose_ready(const hil_op_call *call, bool backward, size_t *workspace)
+{
+    way chosen = choose(call, backward, workspace);
+    hil_cuda_attention a = describe_training(call);
+    if (chosen == DNN && !hil_attention_dnn_build(call->device, &a, backward)) return TILES;
+    return chosen;
 }
 
 static hil_status check_dim(const hil_op_call *call)
@@ -79,16 +101,17 @@ static void add_scratch(hil_op_call *call)
     call->backward_scratch = need[1] > most[1] ? need[1] : most[1];
 }
 
-/* Which documents there are is not known to a rehearsal: enough for both. */
+/* Which documents there are is not known to a rehearsal: enough for all. */
 static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(check_dim(call));
-    bool whole = call->whole;
-    for (int i = 0; i < 2; ++i) {
-        call->whole = i == 1;
+    const double share[] = {0, SHARE_LEAST, 1};
+    double own = call->share;
+    for (int i = 0; i < 3; ++i) {
+        call->share = share[i];
         add_scratch(call);
     }
-    call->whole = whole;
+    call->share = own;
     return HIL_OK;
 }
 
@@ -96,7 +119,7 @@ static hil_status forward(hil_op_call *call)
 {
     hil_cuda_attention a = describe_training(call);
     size_t workspace;
-    switch (choose(call, false, &workspace)) {
+    switch (choose_ready(call, false, &workspace)) {
     case DNN:
         return hil_attention_dnn_forward(call->device, &a, call->scratch);
     case TILES:
@@ -142,7 +165,7 @@ static hil_status backward(hil_op_call *call)
     a.dout = hil_view_of(&call->dout[0]);
     set_gradients(call, call->din, &a);
     if (!a.dq.data && !a.dk.data && !a.dv.data) return HIL_OK;
-    way chosen = choose(call, true, &workspace);
+    way chosen = choose_ready(call, true, &workspace);
     if (chosen == DNN) return backward_dnn(call, &a, workspace);
     bool packed = hil_attention_is_packed(call);
     a.add_dq = call->din_add[0];

@@ -1,5 +1,5 @@
 /* attention_cuda.h - the ways to compute attention on a GPU: a plain kernel that takes everything,
-   one on matrix units for documents and windows, and cuDNN for whole sequences. */
+   one on matrix units whose work is what documents and windows leave, and cuDNN's. */
 #ifndef HIL_OPS_ATTENTION_CUDA_H
 #define HIL_OPS_ATTENTION_CUDA_H
 
@@ -39,11 +39,13 @@ bool hil_attention_tiles_can(const hil_cuda_attention *a);
 hil_status hil_attention_tiles_forward(hil_device *device, const hil_cuda_attention *a);
 hil_status hil_attention_tiles_backward(hil_device *device, const hil_cuda_attention *a);
 
-/* cuDNN's attention: 16 bits, whole sequences, no dropout. Plans
-   are made once per shape and kept with the device; deterministic. *workspace: the bytes that a
-   call needs; false: cuDNN cannot. */
+/* cuDNN's attention: 16 bits, no dropout; documents cost what a whole sequence does. Plans are made
+   once per shape and kept with the device; deterministic. *workspace: the bytes that a call needs;
+   false: cuDNN cannot. */
 bool hil_attention_dnn_plan(hil_device *device, const hil_cuda_attention *a, bool backward,
                             size_t *workspace);
+/* Compiles the plan, before it first runs; false: cuDNN cannot after all. */
+bool hil_attention_dnn_build(hil_device *device, const hil_cuda_attention *a, bool backward);
 hil_status hil_attention_dnn_forward(hil_device *device, const hil_cuda_attention *a,
                                      void *workspace);
 /* Overwrites dq, dk and dv, which are all there. */

@@ -18,11 +18,11 @@ typedef struct key {
     int64_t batch, queries, heads, groups, dim; /* of one call */
     int64_t all_heads, q_stride, kv_stride;     /* of the tensors */
     int32_t dtype;
-    bool windowed, backward;
+    bool windowed, documents, backward;
 } key;
 
 /* Real tensors and scalars of a graph, by place. */
-enum { Q, K, V, OUT, LSE, DOUT, DQ, DK, DV, DELTA, SCALE, LOWEST, FAR, WINDOW, ONE, PLACES };
+enum { Q, K, V, OUT, LSE, DOUT, DQ, DK, DV, DELTA, SCALE, LOWEST, FAR, WINDOW, FIRST, ONE, PLACES };
 
 typedef struct plan {
     key key;
@@ -77,6 +77,7 @@ static key key_of(const hil_cuda_attention *a, bool backward)
     k.all_heads = a->heads, k.q_stride = a->q_stride, k.kv_stride = a->kv_stride;
     k.dtype = a->q.dtype;
     k.windowed = a->window > 0 && a->window < a->queries;
+    k.documents = a->documents;
     k.backward = backward;
     return k;
 }
@@ -136,19 +137,26 @@ static void place_inputs(maker *m)
     place(m, LSE, CUDNN_DATA_FLOAT, &row);
     place_scalar(m, SCALE);
     place_scalar(m, LOWEST);
-    if (k->windowed) {
-        place_scalar(m, FAR);
-        place_scalar(m, WINDOW);
-    }
+    if (k->windowed || k->documents) place_scalar(m, FAR);
+    if (k->windowed) place_scalar(m, WINDOW);
+    if (!k->documents) return;
+    hil_graph_shape first = {{k->batch, 1, k->queries, 1}, {k->queries, k->queries, 1, 1}};
+    place(m, FIRST, CUDNN_DATA_INT32, &first);
 }
 
 /* Scores of keys that a query does not see become very low. */
 static hil_graph_tensor mask(maker *m, hil_graph_tensor x)
 {
     hil_graph *g = m->g;
-    hil_graph_tensor row = hil_graph_index(g, &x, 2, CUDNN_DATA_INT32);
-    hil_graph_tensor col = hil_graph_index(g, &x, 3, CUDNN_DATA_INT32);
-    hil_graph_tensor seen = hil_graph_pointwise(g, CUDNN_POINTWISE_CMP_GE, &row, &col, NULL);
+    hil_graph_tensor row, col, seen;
+    if (m->p->key.documents) { /* forward is slower with the causal mask before this one */
+        col = hil_graph_index(g, &x, 3, CUDNN_DATA_INT32);
+        seen = hil_graph_pointwise(g, CUDNN_POINTWISE_CMP_GE, &col, &m->place[FIRST], NULL);
+        x = hil_graph_select(g, &x, &m->place[FAR], &seen);
+    }
+    row = hil_graph_index(g, &x, 2, CUDNN_DATA_INT32);
+    col = hil_graph_index(g, &x, 3, CUDNN_DATA_INT32);
+    seen = hil_graph_pointwise(g, CUDNN_POINTWISE_CMP_GE, &row, &col, NULL);
     x = hil_graph_select(g, &x, &m->place[LOWEST], &seen);
     if (!m->p->key.windowed) return x;
     row = hil_graph_index(g, &x, 2, CUDNN_DATA_FLOAT);
@@ -250,7 +258,7 @@ static void make_backward(maker *m)
     hil_graph_multiply(g, &ds, &keys, &m->place[DQ]);
 }
 
-/* A plan that could not be made stays as well: its graph has no plan. */
+/* A plan that cannot be made stays as well: its graph has no configs. */
 static hil_status find_plan(hil_device *device, const hil_cuda_attention *a, bool backward,
                             plan **out)
 {
@@ -294,12 +302,19 @@ bool hil_attention_dnn_plan(hil_device *device, const hil_cuda_attention *a, boo
 {
     plan *p;
     *workspace = 0;
-    if (a->q.dtype == HIL_F32 || a->drops || a->documents || a->past || a->dim % 8 ||
-        a->dim > 128 || a->batch * a->queries * a->heads == 0)
+    if (a->q.dtype == HIL_F32 || a->drops || a->past || a->dim % 8 || a->dim > 128 ||
+        a->batch * a->queries * a->heads == 0)
         return false;
-    if (find_plan(device, a, backward, &p) != HIL_OK || !p->graph.plan) return false;
+    if (find_plan(device, a, backward, &p) != HIL_OK || !p->graph.configs) return false;
     *workspace = (size_t)p->graph.workspace + delta_bytes(&p->key);
     return true;
+}
+
+bool hil_attention_dnn_build(hil_device *device, const hil_cuda_attention *a, bool backward)
+{
+    plan *p;
+    return find_plan(device, a, backward, &p) == HIL_OK &&
+           hil_graph_build(&p->graph, hil_cuda_of(device)->dnn);
 }
 
 static void *offset(const hil_view *x, int64_t elements)
@@ -324,6 +339,7 @@ static hil_status run_part(hil_device *device, const hil_cuda_attention *a, cons
     data[OUT] = offset(&a->out, out), data[LSE] = a->lse + (b * a->heads + head) * a->queries;
     data[SCALE] = &scale, data[LOWEST] = &lowest, data[FAR] = &far_away, data[WINDOW] = &window;
     data[ONE] = &one, data[DELTA] = workspace;
+    data[FIRST] = (void *)(a->first + b * a->queries);
     if (k->backward) {
         data[DOUT] = offset(&a->dout, out), data[DQ] = offset(&a->dq, q);
         data[DK] = offset(&a->dk, kv), data[DV] = offset(&a->dv, kv);

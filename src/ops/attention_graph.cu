@@ -37,7 +37,7 @@ hil_graph_tensor hil_graph_add(hil_graph *g, hil_graph_kind kind, cudnnDataType_
                                const hil_graph_shape *shape)
 {
     hil_graph_tensor out = {create(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR), ++g->tensors, *shape};
-    int64_t align = 16;
+    int64_t align = type == CUDNN_DATA_INT32 ? 4 : 16;
     bool inside = kind == HIL_GRAPH_INSIDE, scalar = kind == HIL_GRAPH_SCALAR;
     cudnnBackendDescriptor_t d = out.descriptor;
     set(g, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &out.number);
@@ -144,24 +144,37 @@ void hil_graph_reshape(hil_graph *g, const hil_graph_tensor *x, const hil_graph_
 
 /* The plan of one engine's configuration; NULL where it cannot be built. */
 static cudnnBackendDescriptor_t try_plan(cudnnHandle_t handle, cudnnBackendDescriptor_t config,
-                                         int64_t *workspace)
+                                         int64_t most)
 {
     cudnnBackendDescriptor_t plan = NULL;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan)) return NULL;
-    int64_t count = 0;
+    int64_t count = 0, workspace = 0;
     if (!cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
                                   &handle) &&
         !cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
                                   CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config) &&
         !cudnnBackendFinalize(plan) &&
         !cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
-                                  1, &count, workspace))
+                                  1, &count, &workspace) &&
+        workspace <= most)
         return plan;
     cudnnBackendDestroyDescriptor(plan);
     return NULL;
 }
 
-#define CONFIGS 8
+/* Those whose workspace is no larger than the first one's. */
+static void keep_configs(hil_graph *g, const cudnnBackendDescriptor_t *config, int64_t count)
+{
+    for (int64_t i = 0; i < count && i < HIL_GRAPH_CONFIGS; ++i) {
+        int64_t got = 0, bytes = 0;
+        if (cudnnBackendGetAttribute(config[i], CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE,
+                                     CUDNN_TYPE_INT64, 1, &got, &bytes) ||
+            (g->configs && bytes > g->workspace))
+            continue;
+        if (!g->configs) g->workspace = bytes;
+        g->config[g->configs++] = config[i];
+    }
+}
 
 void hil_graph_finish(hil_graph *g, cudnnHandle_t handle)
 {
@@ -176,16 +189,23 @@ void hil_graph_finish(hil_graph *g, cudnnHandle_t handle)
         &graph);
     set(g, heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     finalize(g, heuristic);
-    cudnnBackendDescriptor_t config[CONFIGS] = {};
-    for (int i = 0; i < CONFIGS; ++i) config[i] = create(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    cudnnBackendDescriptor_t config[HIL_GRAPH_CONFIGS] = {};
+    for (int i = 0; i < HIL_GRAPH_CONFIGS; ++i)
+        config[i] = create(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     int64_t count = 0;
     if (!g->bad)
         g->bad = cudnnBackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, CONFIGS, &count, config);
-    if (g->bad) return;
-    for (int64_t i = 0; i < count && i < CONFIGS && !g->plan; ++i)
-        g->plan = try_plan(handle, config[i], &g->workspace);
-    if (!g->plan) g->bad = CUDNN_STATUS_NOT_SUPPORTED;
+                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, HIL_GRAPH_CONFIGS, &count,
+                                          config);
+    if (!g->bad) keep_configs(g, config, count);
+}
+
+bool hil_graph_build(hil_graph *g, cudnnHandle_t handle)
+{
+    for (int i = 0; i < g->configs && !g->plan; ++i)
+        g->plan = try_plan(handle, g->config[i], g->workspace);
+    if (!g->plan) g->configs = 0;
+    return g->plan != NULL;
 }
 
 void hil_graph_free(hil_graph *g)

@@ -7,15 +7,18 @@
 
 #define HIL_GRAPH_NODES 128
 #define HIL_GRAPH_BOUND 16
+#define HIL_GRAPH_CONFIGS 8
 
 /* Owns its descriptors. Zero it to begin. */
 typedef struct hil_graph {
     cudnnStatus_t bad;
     cudnnBackendDescriptor_t owned[HIL_GRAPH_NODES], operation[HIL_GRAPH_NODES];
     int owns, operations;
-    int64_t tensors; /* numbers that were given out */
-    cudnnBackendDescriptor_t plan;
-    int64_t workspace;
+    int64_t tensors;                                    /* numbers that were given out */
+    cudnnBackendDescriptor_t config[HIL_GRAPH_CONFIGS]; /* that can run it, best first */
+    int configs;
+    int64_t workspace;             /* enough for each of them */
+    cudnnBackendDescriptor_t plan; /* NULL until built */
 } hil_graph;
 
 /* Four dimensions and their strides. */
@@ -52,8 +55,10 @@ void hil_graph_multiply(hil_graph *g, const hil_graph_tensor *a, const hil_graph
                         const hil_graph_tensor *out);
 void hil_graph_reshape(hil_graph *g, const hil_graph_tensor *x, const hil_graph_tensor *out);
 
-/* Chooses the first engine that cuDNN's heuristics name and that can be built. */
+/* Asks for the engines that can run the graph, which takes little time: workspace is set. */
 void hil_graph_finish(hil_graph *g, cudnnHandle_t handle);
+/* Compiles the plan of the first engine that can be built, once; false: none can. */
+bool hil_graph_build(hil_graph *g, cudnnHandle_t handle);
 void hil_graph_free(hil_graph *g);
 
 /* Runs the plan on `count` (at most HIL_GRAPH_BOUND) real tensors and scalars. */

@@ -29,9 +29,8 @@ typedef struct hil_op_source {
     /* Weights of one tile, tile rows x cols, read-only until weight_end. */
     hil_status (*weight_begin)(void *owner, int param, int64_t tile, const void **data);
     void (*weight_end)(void *owner, int param, int64_t tile);
-    /* The fp32 sum of the tile's gradient: the operation adds to it. Where `add` is false nobody
-       has, it holds anything, and the operation writes all of it. */
-    hil_status (*gradient_begin)(void *owner, int param, int64_t tile, float **sum, bool *add);
+    /* The fp32 sum of the tile's gradient: the operation adds to it. */
+    hil_status (*gradient_begin)(void *owner, int param, int64_t tile, float **sum);
     void (*gradient_end)(void *owner, int param, int64_t tile);
 } hil_op_source;
 
@@ -58,7 +57,9 @@ typedef struct hil_op_call {
     float loss_scale;   /* gradient of the step's loss with respect to one token's loss */
     hil_op_random random;
     hil_device *device; /* whose kernels run and whose memory `data` is; NULL: the CPU's */
-    bool whole;         /* every sequence is one document: attention's `first` is all 0 */
+    /* Of the pairs of positions that attention has where each sequence is one document, the share
+       that its documents leave. 1: `first` is all 0. */
+    double share;
 
     int ins, outs, saveds, params;
     hil_tensor in[HIL_OP_TENSORS];

@@ -35,7 +35,7 @@ static void check_both(gpu_case c)
     c.slack = 1e-2;
     gpu_check_dtypes(c);
     if (c.ids[c.ins - 1] == documents) return;
-    c.name = c.ins == 4 ? "attention, whole" : "packed attention, whole", c.whole = true;
+    c.name = c.ins == 4 ? "attention, whole" : "packed attention, whole", c.share = 1;
     gpu_check_dtypes(c);
 }
 
@@ -83,6 +83,30 @@ static void check_shape(hil_shape q, int64_t groups)
     check_both(c);
 }
 
+/* Documents of every kind, by tiles and by cuDNN: sequence 0 has them begin at edges of tiles and
+   holds some of one token, sequence 1 is one document, the others have them begin anywhere. */
+static void check_documents(gpu_case c)
+{
+    static const int64_t edge[] = {0, 1, 63, 64, 65, 128, 129, 192, 256, 257};
+    int64_t length = c.in[0].dim[1];
+    gpu_seed = 99;
+    for (int64_t b = 0; b < c.in[0].dim[0]; ++b)
+        for (int64_t t = 0, first = 0; t < length; ++t) {
+            bool begins = b > 1 && gpu_random() > 1 - 4.0 / (double)length;
+            for (size_t i = 0; b == 0 && i < sizeof edge / sizeof *edge; ++i)
+                if (t == edge[i]) begins = true;
+            if (begins) first = t;
+            documents[b * length + t] = (int32_t)first;
+        }
+    c.ids[c.ins - 1] = documents, c.slack = 1e-2;
+    for (int d = HIL_BF16; d <= HIL_F16; ++d)
+        for (int dense = 0; dense < 2; ++dense) {
+            c.name = dense ? "attention, documents, dense" : "attention, documents, sparse";
+            c.compute = (hil_dtype)d, c.share = dense ? 0.9 : 0.01, c.add = d == HIL_F16;
+            gpu_check(c);
+        }
+}
+
 /* Rows of three parts side by side. */
 static char *join(char *const part[3], size_t rows, size_t row)
 {
@@ -112,7 +136,7 @@ static void check_same_bits(hil_shape q, hil_dtype dtype, bool whole)
     gpu_side side[2] = {{.device = gpu}, {.device = gpu}};
     for (int i = 0; i < 2; ++i) {
         c[i].compute = dtype;
-        c[i].whole = whole;
+        c[i].share = whole;
         gpu_make(&c[i], &side[i]);
     }
     hil_op_call *apart = &side[0].call, *packed = &side[1].call;
@@ -218,6 +242,12 @@ int main(void)
     for (int d = HIL_F32; d <= HIL_F16; ++d)
         for (int whole = 0; whole < 2; ++whole)
             check_same_bits((hil_shape){4, {2, 130, 12, 64}}, (hil_dtype)d, whole);
+    hil_attention_attr plain = {.scale = 0.125}, windowed = {.scale = 0.125, .window = 19};
+    check_documents(attention(&plain, (hil_shape){4, {3, 300, 8, 64}}, 2));
+    check_documents(attention(&plain, (hil_shape){4, {3, 257, 4, 80}}, 4));
+    check_documents(attention(&plain, (hil_shape){4, {3, 320, 4, 128}}, 1));
+    check_documents(attention(&windowed, (hil_shape){4, {3, 130, 4, 128}}, 2));
+    check_documents(packed_attention(&plain, (hil_shape){4, {3, 300, 4, 64}}));
     for (int packed = 0; packed < 2; ++packed) {
         check_cached(HIL_F32, packed);
         check_cached(HIL_BF16, packed);

@@ -1,0 +1,49 @@
+/* test_feed_share.c - what a feed says that documents leave of attention, counted pair by pair. */
+#include "autograd/feed.h"
+#include "base/pool.h"
+#include "check.h"
+#include "device/device_threads.h"
+
+enum { B = 3, T = 37, MICROS = 4 };
+
+static double count(const int32_t *first)
+{
+    double seen = 0, all = 0;
+    for (int64_t row = 0; row < B * T; ++row)
+        for (int64_t key = 0; key <= row % T; ++key, ++all) seen += !first || key >= first[row];
+    return seen / all;
+}
+
+/* None, all in one, cut at places that differ, tokens that are documents. */
+static void fill(int32_t first[MICROS][B * T])
+{
+    static const int64_t cut[MICROS][B] = {{T, T, T}, {T, T, T}, {5, T, 11}, {1, 1, 1}};
+    for (int m = 0; m < MICROS; ++m)
+        for (int64_t i = 0; i < B * T; ++i)
+            first[m][i] = (int32_t)(i % T / cut[m][i / T] * cut[m][i / T]);
+}
+
+int main(void)
+{
+    int32_t first[MICROS][B * T];
+    hil_micro micro[MICROS] = {{.sequences = B, .length = T}};
+    fill(first);
+    for (int m = 0; m < MICROS; ++m)
+        micro[m] = (hil_micro){.sequences = B, .length = T, .first = m ? first[m] : NULL};
+    hil_tiers tiers;
+    hil_feed feed = {0};
+    CHECK_OK(hil_device_threads_open(&feed.device));
+    CHECK_OK(hil_pool_create_dry(&feed.pool));
+    CHECK_OK(hil_tiers_open(&tiers, &(hil_tiers_options){.device_bytes = 1 << 20}));
+    CHECK_OK(hil_buffers_create(&feed.buffers, &tiers, 1 << 19));
+    CHECK_OK(hil_feed_begin(&feed, micro, MICROS));
+    for (int m = 0; m < MICROS; ++m) CHECK_NEAR(feed.micro[m].share, count(micro[m].first), 1e-12);
+    CHECK(feed.micro[0].share == 1 && feed.micro[1].share == 1 && feed.micro[2].share < 1);
+    hil_feed_end(&feed);
+    hil_feed_free(&feed);
+    hil_buffers_destroy(feed.buffers);
+    hil_tiers_close(&tiers);
+    hil_pool_destroy(feed.pool);
+    feed.device->engine->close(feed.device);
+    return 0;
+}

@@ -26,10 +26,18 @@ static hil_status settle(const hil_store *store, hil_stream stream, const lane *
     return device->engine->wait(device, l->moved);
 }
 
-hil_status hil_cross_settle(const hil_store *store)
+/* Also behind what failed in the middle: the rest of it still uses memory. */
+static hil_status settle_after(hil_status status, const hil_store *store, hil_stream stream,
+                               const lane *l)
 {
-    if (!store->device || store->plan->wired) return HIL_OK;
-    return settle(store, HIL_STREAM_REDUCE, &store->cross->reduce);
+    hil_status settled = settle(store, stream, l);
+    return status == HIL_OK ? settled : status;
+}
+
+hil_status hil_cross_settle(const hil_store *store, hil_status status)
+{
+    if (!store->device || store->plan->wired) return status;
+    return settle_after(status, store, HIL_STREAM_REDUCE, &store->cross->reduce);
 }
 
 hil_status hil_cross_submit(hil_store *store, hil_job *job, hil_fence *fence)
@@ -49,26 +57,33 @@ static hil_status by_wire(const hil_store *store, hil_status status)
     return status;
 }
 
-hil_status hil_cross_gather(const hil_store *store, const char *slice, char *whole, size_t bytes)
+static hil_status gather_pieces(const hil_store *store, const char *slice, char *whole,
+                                size_t bytes)
 {
     const struct hil_cross *c = store->cross;
-    hil_comm *comm = store->opening.comm;
     hil_device *device = store->device;
-    hil_wire *wire = store->opening.wire;
-    if (!device) return hil_comm_gather(comm, HIL_CHANNEL_GATHER, slice, whole, bytes);
-    if (wire)
-        return by_wire(store, wire->engine->gather(wire, HIL_STREAM_GATHER, slice, whole, bytes));
     for (size_t at = 0; at < bytes; at += c->piece) {
         size_t n = bytes - at < c->piece ? bytes - at : c->piece;
         char *mine = c->gather.memory, *all = mine + c->piece;
         HIL_TRY(device->engine->copy(device, HIL_STREAM_GATHER, mine, slice + at, n));
         HIL_TRY(settle(store, HIL_STREAM_GATHER, &c->gather));
-        HIL_TRY(hil_comm_gather(comm, HIL_CHANNEL_GATHER, mine, all, n));
+        HIL_TRY(hil_comm_gather(store->opening.comm, HIL_CHANNEL_GATHER, mine, all, n));
         for (int r = 0; r < store->options.ranks; ++r)
             HIL_TRY(device->engine->copy(device, HIL_STREAM_GATHER, whole + (size_t)r * bytes + at,
                                          all + (size_t)r * n, n));
     }
-    return settle(store, HIL_STREAM_GATHER, &c->gather);
+    return HIL_OK;
+}
+
+hil_status hil_cross_gather(const hil_store *store, const char *slice, char *whole, size_t bytes)
+{
+    hil_wire *wire = store->opening.wire;
+    if (!store->device)
+        return hil_comm_gather(store->opening.comm, HIL_CHANNEL_GATHER, slice, whole, bytes);
+    if (wire)
+        return by_wire(store, wire->engine->gather(wire, HIL_STREAM_GATHER, slice, whole, bytes));
+    hil_status status = gather_pieces(store, slice, whole, bytes);
+    return settle_after(status, store, HIL_STREAM_GATHER, &store->cross->gather);
 }
 
 hil_status hil_cross_exchange(const hil_store *store, const char *out, char *in, size_t bytes)

@@ -275,8 +275,9 @@ void hil_work_close(hil_store *store);
 hil_status hil_cross_submit(hil_store *store, hil_job *job, hil_fence *fence);
 hil_status hil_cross_gather(const hil_store *store, const char *slice, char *whole, size_t bytes);
 hil_status hil_cross_exchange(const hil_store *store, const char *out, char *in, size_t bytes);
-/* Waits for what the reduction queued on its stream, unless its end is the job's. */
-hil_status hil_cross_settle(const hil_store *store);
+/* Waits for what the reduction queued on its stream, unless its end is the job's; also when that
+   failed, by `status`, which is then returned. */
+hil_status hil_cross_settle(const hil_store *store, hil_status status);
 hil_status hil_cross_open(hil_store *store);
 void hil_cross_close(hil_store *store);
 

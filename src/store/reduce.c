@@ -108,11 +108,9 @@ static hil_status square(hil_store *store, const reduction *r)
     return end ? hil_squares_end(store, &worker, unit) : HIL_OK;
 }
 
-static hil_status reduce(void *context, int64_t index)
+static hil_status reduce_pieces(hil_store *store, const reduction *r)
 {
-    hil_store *store = context;
-    const reduction *r = &store->reduce->reduction[index];
-    hil_unit *unit = r->unit;
+    const hil_unit *unit = r->unit;
     size_t size = hil_dtype_size(unit->dtype);
     int64_t most = piece_count(store, unit), count = hil_chunk_count(store, unit, r->chunk);
     char *in = r->buffer + (size_t)(store->options.ranks * most) * size;
@@ -122,8 +120,13 @@ static hil_status reduce(void *context, int64_t index)
         HIL_TRY(hil_cross_exchange(store, r->buffer, in, (size_t)n * size));
         HIL_TRY(add(store, unit->dtype, in, r->result + (size_t)done * size, n));
     }
-    if (unit->uses == 1) HIL_TRY(square(store, r)); /* others when all are there */
-    return hil_cross_settle(store);
+    return unit->uses == 1 ? square(store, r) : HIL_OK; /* others when all are there */
+}
+
+static hil_status reduce(void *context, int64_t index)
+{
+    hil_store *store = context;
+    return hil_cross_settle(store, reduce_pieces(store, &store->reduce->reduction[index]));
 }
 
 /* Rounding reads fp32 and writes the dtype; adding reads that. */

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#define PIECE 1024 /* elements that are added at once */
-
 typedef struct rounding {
     hil_rounding what;
     hil_stretch stretch[HIL_STRETCHES];
@@ -110,20 +108,7 @@ typedef struct reducing {
 static hil_status run_reduce(void *args)
 {
     const reducing *r = args;
-    hil_dtype dtype = r->out.dtype;
-    size_t size = hil_dtype_size(dtype);
-    int64_t count = hil_shape_count(&r->out.shape);
-    float sum[PIECE], more[PIECE];
-    for (int64_t at = 0; at < count; at += PIECE) {
-        int64_t n = count - at < PIECE ? count - at : PIECE;
-        const char *from = (const char *)r->parts + (size_t)at * size;
-        hil_to_f32(sum, from, dtype, n);
-        for (int rank = 1; rank < r->ranks; ++rank) {
-            hil_to_f32(more, from + (size_t)(rank * count) * size, dtype, n);
-            for (int64_t i = 0; i < n; ++i) sum[i] += more[i];
-        }
-        hil_from_f32((char *)r->out.data + (size_t)at * size, sum, dtype, n);
-    }
+    hil_reduce_run(&r->out, r->parts, r->ranks);
     return HIL_OK;
 }
 

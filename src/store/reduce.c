@@ -66,25 +66,29 @@ static hil_status pack(const hil_store *store, const reduction *r, int64_t first
     return HIL_OK;
 }
 
-static hil_status add(const hil_store *store, hil_dtype dtype, const char *from, char *to,
-                      int64_t count)
+void hil_reduce_run(const hil_tensor *out, const void *parts, int ranks)
 {
-    hil_device *device = store->device;
-    size_t size = hil_dtype_size(dtype);
+    size_t size = hil_dtype_size(out->dtype);
+    int64_t count = hil_shape_count(&out->shape);
     float sum[BLOCK], more[BLOCK];
-    if (device) {
-        hil_tensor out = {dtype, {1, {count}}, to};
-        return device->math->reduce(device, HIL_STREAM_REDUCE, &out, from, store->options.ranks);
-    }
     for (int64_t at = 0; at < count; at += BLOCK) {
         int64_t n = count - at < BLOCK ? count - at : BLOCK;
-        hil_to_f32(sum, from + (size_t)at * size, dtype, n);
-        for (int rank = 1; rank < store->options.ranks; ++rank) {
-            hil_to_f32(more, from + (size_t)(rank * count + at) * size, dtype, n);
+        const char *from = (const char *)parts + (size_t)at * size;
+        hil_to_f32(sum, from, out->dtype, n);
+        for (int rank = 1; rank < ranks; ++rank) {
+            hil_to_f32(more, from + (size_t)(rank * count) * size, out->dtype, n);
             for (int64_t i = 0; i < n; ++i) sum[i] += more[i];
         }
-        hil_from_f32(to + (size_t)at * size, sum, dtype, n);
+        hil_from_f32((char *)out->data + (size_t)at * size, sum, out->dtype, n);
     }
+}
+
+static hil_status add(const hil_store *store, const hil_tensor *out, const void *parts)
+{
+    hil_device *device = store->device;
+    int ranks = store->options.ranks;
+    if (device) return device->math->reduce(device, HIL_STREAM_REDUCE, out, parts, ranks);
+    hil_reduce_run(out, parts, ranks);
     return HIL_OK;
 }
 
@@ -118,7 +122,8 @@ static hil_status reduce_pieces(hil_store *store, const reduction *r)
         int64_t n = count - done < most ? count - done : most;
         HIL_TRY(pack(store, r, r->chunk * store->plan->chunk + done, n));
         HIL_TRY(hil_cross_exchange(store, r->buffer, in, (size_t)n * size));
-        HIL_TRY(add(store, unit->dtype, in, r->result + (size_t)done * size, n));
+        hil_tensor out = {unit->dtype, {1, {n}}, r->result + (size_t)done * size};
+        HIL_TRY(add(store, &out, in));
     }
     return unit->uses == 1 ? square(store, r) : HIL_OK; /* others when all are there */
 }

@@ -148,6 +148,8 @@ typedef struct hil_device_math {
     hil_status (*reduce)(hil_device *device, hil_stream stream, const hil_tensor *out,
                          const void *parts, int ranks);
 } hil_device_math;
+/* The last of them, on the CPU. */
+void hil_reduce_run(const hil_tensor *out, const void *parts, int ranks);
 
 /* Opening gives every state of every unit its home, by the plan. A store can be opened for a
    rehearsal, closed, and opened again; it remembers the order of uses. */

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "io/file.h"
+#include "train/interface.h"
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -162,6 +163,16 @@ hil_status hil_cuda_load_wires(const char *prefixes, const hil_wire_maker **out)
     return find(out);
 }
 
+static hil_status check_interface(void *module, const char *path)
+{
+    const char *interface = dlsym(module, HIL_CUDA_MODULE_INTERFACE);
+    if (interface && strcmp(interface, HIL_INTERFACE) == 0) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT,
+                    "%s was built from other sources than this program (interface %.16s, not %s); "
+                    "build or install both together, or use --device cpu",
+                    path, interface ? interface : "unknown", HIL_INTERFACE);
+}
+
 hil_status hil_cuda_load(const char *prefixes, hil_cuda_module_open *out)
 {
     char path[HIL_PATH_MAX], folder[HIL_PATH_MAX];
@@ -174,5 +185,5 @@ hil_status hil_cuda_load(const char *prefixes, hil_cuda_module_open *out)
     if (!module) return hil_fail(HIL_ERR_INPUT, "cannot load %s: %s", path, dlerror());
     *(void **)out = dlsym(module, HIL_CUDA_MODULE_OPEN);
     if (!*out) return hil_fail(HIL_ERR_INPUT, "%s is not hilbert's module for GPUs", path);
-    return HIL_OK;
+    return check_interface(module, path);
 }

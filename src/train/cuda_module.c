@@ -4,12 +4,15 @@
 #include "comm/wire_nccl.h"
 #include "ops/cuda.h"
 #include "optim/cuda.h"
+#include "train/interface.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-static hil_cuda_host program;
+extern const char hil_cuda_interface[];
+__attribute__((visibility("default"))) const char hil_cuda_interface[] = HIL_INTERFACE;
+
+static hil_cuda_module_fail *program_fail;
 
 /* The module's own: the message belongs to the program. */
 hil_status hil_fail(hil_status code, const char *format, ...)
@@ -19,19 +22,15 @@ hil_status hil_fail(hil_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return program.fail(code, "%s", text);
+    return program_fail(code, "%s", text);
 }
 
 __attribute__((visibility("default"))) hil_status hil_cuda_open_device(hil_device **out, int index,
-                                                                       const hil_cuda_host *host);
+                                                                       hil_cuda_module_fail *fail);
 
-hil_status hil_cuda_open_device(hil_device **out, int index, const hil_cuda_host *host)
+hil_status hil_cuda_open_device(hil_device **out, int index, hil_cuda_module_fail *fail)
 {
-    hil_cuda_host own = hil_cuda_host_of();
-    program = *host;
-    own.fail = host->fail;
-    if (memcmp(&own, host, sizeof own) != 0)
-        return hil_fail(HIL_ERR_INPUT, "hilbert_cuda.so is of another build than the program");
+    program_fail = fail;
     HIL_TRY(hil_cuda_open(out, index));
     (*out)->ops = &hil_cuda_ops;
     (*out)->math = &hil_cuda_math;

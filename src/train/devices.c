@@ -33,9 +33,8 @@ static hil_status open_threads(bool each, const hil_comm *comm, hil_device **out
 static hil_status open_gpu(const char *prefixes, int index, hil_device **out)
 {
     hil_cuda_module_open open;
-    hil_cuda_host host = hil_cuda_host_of();
     HIL_TRY(hil_cuda_load(prefixes, &open));
-    return open(out, index, &host);
+    return open(out, index, hil_fail);
 }
 
 /* "cuda", "cuda:N" */

@@ -34,7 +34,14 @@ run 0 $plan
 grep -q "the GPU is not used: this hilbert was built without CUDA" "$work/err" ||
     die "auto does not say why it takes the CPU: $(cat "$work/err")"
 cmp "$work/auto" "$work/out" || die "a plan for a GPU that is not used"
-echo 'int nothing;' | "$CC" -shared -fPIC -x c - -o "$work/bin/hilbert_cuda.so"
-run 1 $plan --device cuda
-grep -q "cannot find lib\|is not hilbert's module for GPUs" "$work/err" ||
-    die "a module that is none: $(cat "$work/err")"
+make() { # make FILE CODE: a library
+    echo "$2" | "$CC" -shared -fPIC -x c - -o "$1"
+}
+make "$work/bin/hilbert_cuda.so" 'int nothing;'
+for library in libcublasLt.so.13 libcudnn.so.9; do make "$work/driver/$library" 'int nothing;'; done
+fails 1 "is not hilbert's module for GPUs" $plan --device cuda
+make "$work/bin/hilbert_cuda.so" 'int hil_cuda_open_device(void) { return 0; }'
+fails 1 "was built from other sources than this program" $plan --device cuda
+make "$work/bin/hilbert_cuda.so" 'int hil_cuda_open_device(void) { return 0; }
+    const char hil_cuda_interface[] = "0123456789abcdef";'
+fails 1 "was built from other sources than this program (interface 0123456789abcdef" $plan --device cuda

@@ -4,6 +4,12 @@
 
 #include "base/fail.h"
 
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* of Linux 5.14; older ones refuse it */
+#endif
+
 /* Bytes that are left of the limits on this process: those of its control groups, divided by the
    processes that share them, and of ulimit -v and -d. UINT64_MAX: there is none. */
 uint64_t hil_memory_left(int sharers);

@@ -2,13 +2,12 @@
    them: both take one thread seconds for each ten gigabytes, so several threads do it. */
 #include "device/cuda_device.h"
 
-#include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
+extern "C" {
+#include "base/memory.h"
+}
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* of Linux 5.14; older ones refuse it */
-#endif
+#include <pthread.h>
+#include <unistd.h>
 
 #define PIN_THREADS 16
 

@@ -2,12 +2,12 @@
 #include "tier/tiers.h"
 
 #include "base/alloc.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "io/align.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define HUGE_FROM ((size_t)64 << 20) /* below, rounding to huge pages would count */
 #define DISK_LINKS 4                 /* FETCH, STASH, READ, WRITE */
@@ -145,9 +145,6 @@ hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const c
 }
 
 #define PIECE ((size_t)64 << 20)
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* of Linux 5.14; older ones refuse it */
-#endif
 
 typedef struct range {
     char *memory;

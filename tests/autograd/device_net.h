@@ -8,6 +8,7 @@
 #include "device/device_threads.h"
 #include "golden.h"
 #include "model/build.h"
+#include "numbers.h"
 #include "ops/ops_threads.h"
 #include "optim/math_threads.h"
 #include "optim/sweep.h"
@@ -45,18 +46,6 @@ typedef struct net_rig {
     int32_t position[NET_BATCH * NET_SEQ], first[NET_BATCH * NET_SEQ];
     hil_micro micro[NET_MICROS];
 } net_rig;
-
-static const hil_speeds net_speeds = {.disk_read = 1e9,
-                                      .disk_write = 1e9,
-                                      .disk_mixed = 1e9,
-                                      .to_device = 1e10,
-                                      .to_host = 1e10,
-                                      .memory = 1e10,
-                                      .gemm = {1e10, 1e10, 1e10},
-                                      .attention = {1e10, 1e10, 1e10},
-                                      .update = 1e9,
-                                      .update_device = 1e9,
-                                      .op_call = 1e-6};
 
 static const hil_drive net_drive = {.path = ".", .bytes = 64 << 20, .speed = 1};
 
@@ -127,7 +116,7 @@ static inline void net_plan(net_rig *r)
                                .length = NET_SEQ,
                                .micro_batch = how->training ? NET_MICRO : NET_BATCH,
                                .cache = how->generates ? NET_CACHE : 0,
-                               .speeds = &net_speeds,
+                               .speeds = &any_speeds,
                                .drives = &net_drive,
                                .drive_count = 1};
     CHECK_OK(hil_rehearse(&rehearsal, plan));

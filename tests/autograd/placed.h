@@ -4,6 +4,7 @@
 #define HIL_TESTS_PLACED_H
 
 #include "check.h"
+#include "numbers.h"
 #include "train/trainer.h"
 
 #define PLACED_RING ((size_t)32 << 10) /* less than a tensor */
@@ -32,17 +33,6 @@ typedef struct placed {
     hil_engine *engine;
 } placed;
 
-static const hil_speeds placed_speeds = {.disk_read = 1e9,
-                                         .disk_write = 1e9,
-                                         .disk_mixed = 1e9,
-                                         .to_device = 1e10,
-                                         .to_host = 1e10,
-                                         .memory = 1e10,
-                                         .gemm = {1e10, 1e10, 1e10},
-                                         .attention = {1e10, 1e10, 1e10},
-                                         .update = 1e9,
-                                         .op_call = 1e-6};
-
 /* Tiers hand out whole pages. */
 static size_t placed_pages(size_t bytes)
 {
@@ -59,7 +49,7 @@ static void placed_open(placed *out, hil_trainer *t, const placement *p, const p
                                  .drives = &drive,
                                  .drive_count = 1,
                                  .drive_bytes = need ? need->drive : NULL,
-                                 .speeds = need ? NULL : &placed_speeds};
+                                 .speeds = need ? NULL : &any_speeds};
     *out = (placed){0};
     CHECK_OK(hil_tiers_open(&out->tiers, &options));
     CHECK_OK(hil_ring_create(&out->ring, &out->tiers, PLACED_RING));

@@ -13,21 +13,6 @@ typedef struct numbers {
     int64_t count;
 } numbers;
 
-static void read_all(hil_store *store, numbers *out)
-{
-    for (size_t i = 0; i < hil_store_count(store); ++i)
-        out->count += 2 * hil_param_elements(hil_store_at(store, i));
-    CHECK_OK(HIL_ALLOC(out->count, &out->all));
-    float *at = out->all;
-    for (size_t i = 0; i < hil_store_count(store); ++i) {
-        hil_param *p = hil_store_at(store, i);
-        int64_t n = hil_param_elements(p);
-        CHECK_OK(hil_store_read(store, p, HIL_MASTER, 0, n, at));
-        CHECK_OK(hil_store_read(store, p, HIL_MOMENT1, 0, n, at + n));
-        at += 2 * n;
-    }
-}
-
 static numbers train(const net_how *how)
 {
     net_rig r;
@@ -36,7 +21,7 @@ static numbers train(const net_how *how)
     for (int s = 0; s < STEPS; ++s) net_step(&r, &out.loss[s], &out.norm[s]);
     CHECK_INT(hil_engine_work(r.engine), r.plan.work);
     CHECK_INT(hil_engine_parked(r.engine), r.plan.parked);
-    read_all(r.model->store, &out);
+    out.all = read_numbers(r.model->store, &out.count);
     net_close(&r);
     return out;
 }

@@ -69,21 +69,6 @@ static hil_trainer *start(const char *name, const char *dtype, hil_model **model
     return trainer;
 }
 
-static void read_all(hil_store *store, numbers *out)
-{
-    for (size_t i = 0; i < hil_store_count(store); ++i)
-        out->count += 2 * hil_param_elements(hil_store_at(store, i));
-    CHECK_OK(HIL_ALLOC(out->count, &out->all));
-    float *at = out->all;
-    for (size_t i = 0; i < hil_store_count(store); ++i) {
-        hil_param *p = hil_store_at(store, i);
-        int64_t n = hil_param_elements(p);
-        CHECK_OK(hil_store_read(store, p, HIL_MASTER, 0, n, at));
-        CHECK_OK(hil_store_read(store, p, HIL_MOMENT1, 0, n, at + n));
-        at += 2 * n;
-    }
-}
-
 static numbers train(const char *name, const char *dtype, const placement *p)
 {
     hil_model *model;
@@ -105,7 +90,7 @@ static numbers train(const char *name, const char *dtype, const placement *p)
         out.loss[s] = result.loss;
     }
     placed_check(&run, &need);
-    read_all(model->store, &out);
+    out.all = read_numbers(model->store, &out.count);
     t->engine = own;
     placed_close(&run);
     hil_trainer_destroy(t);

@@ -3,7 +3,7 @@
    windows of any size, sweeps that save, states that visit it; on streams that are slow at times.
  */
 #include "base/philox.h"
-#include "optim/sweep.h"
+#include "rules.h"
 #include "runs.h"
 
 #include <pthread.h>
@@ -12,34 +12,9 @@
 
 enum { STEPS = 4, SAVED = 2 };
 
-typedef struct kind {
-    hil_rule_kind rule;
-    hil_dtype dtype;
-    int frozen;
-} kind;
-
-static const hil_rule *rule;
-static int64_t updates;
-
-static hil_status sweep(rig *r, double norm)
+static void create(rig *r, const rules_kind *k)
 {
-    hil_optimizer optimizer = {rule, 0.9, rule->beta2, 1e-8, 0.1, 1};
-    hil_update update = {.lr = 0.01, .norm = norm, .loss_scale = 1, .updates = ++updates};
-    return hil_sweep_update(r->store, &optimizer, &update, r->saving);
-}
-
-static void create(rig *r, const kind *k)
-{
-    rule = &hil_rules[k->rule];
-    updates = 0;
-    hil_store_options options = {.compute = k->dtype,
-                                 .training = true,
-                                 .tile_size = 128 * 72 * 2,
-                                 .moments = rule->moments,
-                                 .codec = rule->codec};
-    rig_create_as(r, &options, k->frozen);
-    r->square = hil_block_square;
-    r->sweep = sweep;
+    rules_create(r, k);
     r->drive[0].path = r->drive[1].path = folder;
 }
 
@@ -64,26 +39,10 @@ static hil_status put(void *context, hil_param *param, hil_state state, int64_t 
     return HIL_OK;
 }
 
-static int64_t states_count(const rig *r)
-{
-    return runs_count(r, 0);
-}
-
-static void read_states(rig *r, float *out)
-{
-    for (int p = 0; p < PARAMS; ++p)
-        for (int state = 0; state < HIL_STATES; ++state) {
-            int64_t n = hil_param_elements(r->param[p]);
-            if (hil_param_has(r->param[p], (hil_state)state))
-                CHECK_OK(hil_store_read(r->store, r->param[p], (hil_state)state, 0, n, out));
-            out += n;
-        }
-}
-
 /* Norms, the states that a step saves, and those at the end. */
 static float *run(rig *r, int drives, int64_t *count)
 {
-    int64_t states = states_count(r);
+    int64_t states = rules_count(r);
     *count = STEPS + 2 * states;
     float *out = calloc((size_t)*count, sizeof *out);
     CHECK(out != NULL);
@@ -96,14 +55,14 @@ static float *run(rig *r, int drives, int64_t *count)
         out[s] = (float)norm;
     }
     CHECK_OK(hil_store_saved(r->store));
-    read_states(r, out + STEPS + states);
+    rules_read(r, out + STEPS + states);
     hil_device *device = r->device;
     rig_close(r);
     if (device) device->engine->close(device);
     return out;
 }
 
-static void check_plan(uint64_t number, const kind *k, const float *expected)
+static void check_plan(uint64_t number, const rules_kind *k, const float *expected)
 {
     uint32_t word[4];
     rig r;
@@ -133,14 +92,14 @@ static void check_plan(uint64_t number, const kind *k, const float *expected)
     int64_t count;
     float *got = run(&r, 1 + (int)(number % 2), &count);
     if (memcmp(got, expected, (size_t)count * sizeof *got) != 0)
-        fprintf(stderr, "plan %d: %s in dtype %d\n", (int)number, rule->name, (int)k->dtype);
+        fprintf(stderr, "plan %d: %s in dtype %d\n", (int)number, rules_now->name, (int)k->dtype);
     runs_same(got, expected, count);
     free(got);
 }
 
 int main(int argc, char **argv)
 {
-    static const kind kinds[] = {
+    static const rules_kind kinds[] = {
         {HIL_ADAMW, HIL_BF16, -1},     {HIL_ADAMW, HIL_F32, 0}, {HIL_ADAMW, HIL_F16, -1},
         {HIL_ADAMW8BIT, HIL_BF16, -1}, {HIL_LION, HIL_F32, 3},
     };

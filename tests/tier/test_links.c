@@ -3,40 +3,28 @@
 /* soak: --full */
 #include "base/alloc.h"
 #include "io/io_fixture.h"
-#include "tier/tiers.h"
 
 #include <stdatomic.h>
 
-#define WORDS 2560 /* of a block */
-#define BLOCK (WORDS * sizeof(uint64_t))
-#define PAGE ((size_t)8192) /* so that a block has two and a half */
-#define BLOCKS 6            /* of each tier */
-
-/* A block and who uses it; `words` are what it must hold when all jobs so far are over. */
-typedef struct block {
-    uint64_t *at; /* device, host */
-    hil_extent extent;
-    hil_fence written, used; /* by the last writer; by everybody since */
-    uint64_t words[WORDS];
-} block;
+#define WORDS 2560
+#define PAGE ((size_t)8192)
+#include "blocks.h"
 
 typedef struct world {
     hil_tiers tiers;
-    block block[HIL_TIERS][BLOCKS];
-    uint64_t state; /* of the random numbers */
+    blocks all;
     hil_account account;
 } world;
 
 static uint64_t draw(world *w, uint64_t below)
 {
-    w->state = w->state * 6364136223846793005u + 1442695040888963407u;
-    return (w->state >> 33) % below;
+    return blocks_draw(&w->all, below);
 }
 
 static void open_world(world *w, hil_io_kind engine, uint64_t seed)
 {
     memset(w, 0, sizeof *w);
-    w->state = seed;
+    w->all.state = seed;
     hil_drive drive[2] = {{folder, 3 * BLOCKS * PAGE, 1}, {folder, 3 * BLOCKS * PAGE, 1}};
     uint64_t bytes[HIL_DRIVES] = {2 * BLOCKS * PAGE, 2 * BLOCKS * PAGE};
     hil_tiers_options options = {.device_bytes = BLOCKS * 24 * KIB,
@@ -49,33 +37,15 @@ static void open_world(world *w, hil_io_kind engine, uint64_t seed)
     for (int i = 0; i < BLOCKS; ++i) {
         for (int t = HIL_DEVICE; t <= HIL_HOST; ++t)
             CHECK_OK(hil_tiers_take(&w->tiers, (hil_tier)t, 24 * KIB, "a block",
-                                    (void **)&w->block[t][i].at));
-        block *disk = &w->block[HIL_DISK][i];
+                                    (void **)&w->all.block[t][i].at));
+        block *disk = &w->all.block[HIL_DISK][i];
         CHECK_OK(hil_disk_take(w->tiers.disk, BLOCK, PAGE, &disk->extent, &disk->written));
     }
 }
 
-/* Adds a part from one block to another; a block is in a job once. */
 static void add_part(world *w, hil_job *job, hil_tier from, hil_tier to, uint64_t *taken)
 {
-    int a, b;
-    do a = (int)draw(w, BLOCKS);
-    while (taken[from] >> a & 1);
-    taken[from] |= (uint64_t)1 << a;
-    do b = (int)draw(w, BLOCKS);
-    while (taken[to] >> b & 1);
-    taken[to] |= (uint64_t)1 << b;
-    block *source = &w->block[from][a], *target = &w->block[to][b];
-    hil_fence_join(&job->after, &source->written);
-    hil_fence_join(&job->after, &target->written);
-    hil_fence_join(&job->after, &target->used);
-    hil_part *part = &job->part[job->parts++];
-    *part = (hil_part){.to = target->at, .from = source->at, .bytes = BLOCK};
-    if (from == HIL_DISK) *part = (hil_part){HIL_PART_READ, target->at, NULL, BLOCK, NULL, 0, 3};
-    if (to == HIL_DISK) *part = (hil_part){HIL_PART_WRITE, NULL, source->at, BLOCK, NULL, 0, 3};
-    if (from == HIL_DISK) part->disk = &source->extent;
-    if (to == HIL_DISK) part->disk = &target->extent;
-    memcpy(target->words, source->words, BLOCK);
+    blocks_add(&w->all, job, from, to, taken);
     w->account.bytes[job->link] += BLOCK;
     if (from == HIL_DISK) w->account.disk_read += BLOCK;
     if (to == HIL_DISK) w->account.disk_written += BLOCK;
@@ -88,7 +58,7 @@ static void note_use(world *w, const uint64_t *taken, const hil_fence *fence, ui
 {
     for (int t = 0; t < HIL_TIERS; ++t)
         for (int i = 0; i < BLOCKS; ++i) {
-            block *b = &w->block[t][i];
+            block *b = &w->all.block[t][i];
             if (!(taken[t] >> i & 1)) continue;
             hil_fence_join(&b->used, fence);
             if (writes >> t & 1) b->written = b->used;
@@ -104,7 +74,7 @@ static hil_status change(void *context, int64_t index)
 
 static void random_update(world *w, int64_t index)
 {
-    block *b = &w->block[HIL_HOST][draw(w, BLOCKS)];
+    block *b = &w->all.block[HIL_HOST][draw(w, BLOCKS)];
     hil_job job = {.link = HIL_LINK_UPDATE, .run = change, .context = b->at, .index = index};
     job.after = b->written;
     hil_fence_join(&job.after, &b->used);
@@ -138,7 +108,7 @@ static void random_transfer(world *w)
 /* Gives an extent back while transfers still use it, and takes another. */
 static void replace_extent(world *w)
 {
-    block *b = &w->block[HIL_DISK][draw(w, BLOCKS)];
+    block *b = &w->all.block[HIL_DISK][draw(w, BLOCKS)];
     hil_fence fence = b->used;
     hil_fence_join(&fence, &b->written);
     hil_disk_give(w->tiers.disk, &b->extent, &fence);
@@ -149,7 +119,7 @@ static void replace_extent(world *w)
 
 static void check_memory(world *w)
 {
-    block *b = &w->block[draw(w, 2)][draw(w, BLOCKS)];
+    block *b = &w->all.block[draw(w, 2)][draw(w, BLOCKS)];
     hil_fence fence = b->written;
     CHECK_OK(hil_links_wait(w->tiers.links, &fence, HIL_WAIT_MEMORY));
     CHECK(hil_links_over(w->tiers.links, &fence));
@@ -161,11 +131,11 @@ static void check_all(world *w)
     static uint64_t memory[3 * PAGE / 8] __attribute__((aligned(HIL_IO_ALIGN)));
     CHECK_OK(hil_links_drain(w->tiers.links));
     for (int i = 0; i < BLOCKS; ++i) {
-        block *disk = &w->block[HIL_DISK][i];
+        block *disk = &w->all.block[HIL_DISK][i];
         hil_disk_transfer transfer = {
             .extent = &disk->extent, .count = 3, .memory = (char *)memory};
         for (int t = HIL_DEVICE; t <= HIL_HOST; ++t)
-            CHECK(memcmp(w->block[t][i].at, w->block[t][i].words, BLOCK) == 0);
+            CHECK(memcmp(w->all.block[t][i].at, w->all.block[t][i].words, BLOCK) == 0);
         CHECK_OK(hil_disk_start(w->tiers.disk, &transfer));
         CHECK_OK(hil_disk_wait(w->tiers.disk, &transfer));
         CHECK(memcmp(memory, disk->words, BLOCK) == 0);
@@ -208,7 +178,7 @@ static void steady_state(hil_io_kind engine)
     long made = 0;
     for (int round = 0; round < 6; ++round) {
         if (round == 2) made = hil_alloc_count();
-        w.state = 77;
+        w.all.state = 77;
         for (int i = 0; i < 300; ++i) {
             random_transfer(&w);
             random_update(&w, i);
@@ -230,13 +200,13 @@ static void known_chain(hil_io_kind engine)
     long made = 0;
     for (int i = 0; i < 500; ++i) {
         if (i == 50) made = hil_alloc_count();
-        block *disk = &w.block[HIL_DISK][0], *host = &w.block[HIL_HOST][0];
+        block *disk = &w.all.block[HIL_DISK][0], *host = &w.all.block[HIL_HOST][0];
         hil_fence fetched = {0}, here = {0};
         hil_job job = {.link = HIL_LINK_FETCH, .parts = 1};
         job.part[0] = (hil_part){HIL_PART_READ, host->at, NULL, BLOCK, &disk->extent, 0, 3};
         CHECK_OK(hil_links_submit(w.tiers.links, &job, &fetched));
         job = (hil_job){.link = HIL_LINK_IN, .after = fetched, .parts = 1};
-        job.part[0].to = w.block[HIL_DEVICE][0].at;
+        job.part[0].to = w.all.block[HIL_DEVICE][0].at;
         job.part[0].from = host->at;
         job.part[0].bytes = BLOCK;
         CHECK_OK(hil_links_submit(w.tiers.links, &job, &here));
@@ -327,7 +297,7 @@ static void failed_update(hil_io_kind engine)
         hil_job job = {.link = HIL_LINK_UPDATE, .run = fail_at_three, .index = i};
         CHECK_OK(hil_links_submit(w.tiers.links, &job, &fence));
     }
-    block *from = &w.block[HIL_HOST][0], *to = &w.block[HIL_DEVICE][0];
+    block *from = &w.all.block[HIL_HOST][0], *to = &w.all.block[HIL_DEVICE][0];
     memset(from->at, 5, BLOCK);
     hil_job copy = {.link = HIL_LINK_IN, .after = fence, .parts = 1};
     copy.part[0] = (hil_part){.to = to->at, .from = from->at, .bytes = BLOCK};

@@ -9,29 +9,19 @@
 
 #include <semaphore.h>
 
-#define WORDS 10240 /* of a block: more than may be copied without being pinned */
-#define BLOCK (WORDS * sizeof(uint64_t))
-#define PAGE ((size_t)32768) /* so that a block has two and a half */
-#define BLOCKS 6             /* of each tier */
-
-/* `words` are what the block must hold when all that was told so far is over. */
-typedef struct block {
-    uint64_t *at; /* device, host */
-    hil_extent extent;
-    hil_fence written, used; /* by the last job that wrote it; by all jobs since */
-    uint64_t words[WORDS];
-} block;
+#define WORDS 10240 /* more than may be copied without being pinned */
+#define PAGE ((size_t)32768)
+#include "blocks.h"
 
 typedef struct world {
     hil_device *device;
     hil_tiers tiers;
-    block block[HIL_TIERS][BLOCKS];
+    blocks all;
     uint64_t *seen;  /* shared memory: what computing found */
     uint64_t *looks; /* what it must find */
     uint64_t count;
     hil_fence told; /* computing, up to some moment */
     bool computed;  /* since then */
-    uint64_t state; /* of the random numbers */
 } world;
 
 static hil_device *the_device; /* of the world that is open */
@@ -39,14 +29,13 @@ static int rounds = 3, steps = 700;
 
 static uint64_t draw(world *w, uint64_t below)
 {
-    w->state = w->state * 6364136223846793005u + 1442695040888963407u;
-    return (w->state >> 33) % below;
+    return blocks_draw(&w->all, below);
 }
 
 static void open_world(world *w, unsigned delay, uint64_t seed)
 {
     memset(w, 0, sizeof *w);
-    w->state = seed;
+    w->all.state = seed;
     hil_drive drive = {folder, 3 * BLOCKS * BLOCK, 1};
     uint64_t bytes[HIL_DRIVES] = {2 * BLOCKS * BLOCK};
     CHECK_OK(hil_device_threads_open(&w->device));
@@ -65,15 +54,15 @@ static void open_world(world *w, unsigned delay, uint64_t seed)
     for (int i = 0; i < BLOCKS; ++i) {
         for (int t = HIL_DEVICE; t <= HIL_HOST; ++t)
             CHECK_OK(hil_tiers_take(&w->tiers, (hil_tier)t, BLOCK, "a block",
-                                    (void **)&w->block[t][i].at));
-        CHECK_OK(w->device->engine->zero(w->device, HIL_STREAM_COMPUTE, w->block[HIL_DEVICE][i].at,
-                                         BLOCK));
-        CHECK_OK(hil_tiers_pin(&w->tiers, w->block[HIL_HOST][i].at, BLOCK));
-        block *disk = &w->block[HIL_DISK][i];
+                                    (void **)&w->all.block[t][i].at));
+        CHECK_OK(w->device->engine->zero(w->device, HIL_STREAM_COMPUTE,
+                                         w->all.block[HIL_DEVICE][i].at, BLOCK));
+        CHECK_OK(hil_tiers_pin(&w->tiers, w->all.block[HIL_HOST][i].at, BLOCK));
+        block *disk = &w->all.block[HIL_DISK][i];
         CHECK_OK(hil_disk_take(w->tiers.disk, BLOCK, PAGE, &disk->extent, &disk->written));
     }
     CHECK_OK(hil_tiers_pin_all(&w->tiers));
-    CHECK_OK(hil_tiers_pin(&w->tiers, w->block[HIL_HOST][1].at, 9));
+    CHECK_OK(hil_tiers_pin(&w->tiers, w->all.block[HIL_HOST][1].at, 9));
     CHECK_OK(hil_tiers_pin_all(&w->tiers));
 }
 
@@ -103,8 +92,8 @@ static hil_status apply(void *args)
 /* Computing on two blocks of the device; needs no fence towards jobs that come later. */
 static void compute(world *w, uint64_t index)
 {
-    block *to = &w->block[HIL_DEVICE][draw(w, BLOCKS)];
-    block *from = &w->block[HIL_DEVICE][draw(w, BLOCKS)];
+    block *to = &w->all.block[HIL_DEVICE][draw(w, BLOCKS)];
+    block *from = &w->all.block[HIL_DEVICE][draw(w, BLOCKS)];
     CHECK_OK(hil_links_follow(w->tiers.links, &to->used, HIL_WAIT_WEIGHTS));
     CHECK_OK(hil_links_follow(w->tiers.links, &from->written, HIL_WAIT_WEIGHTS));
     change c = {to->at, from->at, index, &w->seen[w->count]};
@@ -141,7 +130,7 @@ static hil_status run_there(void *context, int64_t index)
 static void update(world *w, int64_t index)
 {
     bool queues = draw(w, 2);
-    block *b = &w->block[queues ? HIL_DEVICE : HIL_HOST][draw(w, BLOCKS)];
+    block *b = &w->all.block[queues ? HIL_DEVICE : HIL_HOST][draw(w, BLOCKS)];
     hil_job job = {.link = HIL_LINK_UPDATE,
                    .after = b->used,
                    .run = queues ? run_there : run_here,
@@ -151,28 +140,6 @@ static void update(world *w, int64_t index)
     submit(w, &job, &b->used);
     b->written = b->used;
     CHECK_OK(run_here(b->words, index));
-}
-
-/* Adds a part from one block to another; a block is in a job once. */
-static void add_part(world *w, hil_job *job, hil_tier from, hil_tier to, uint64_t *taken)
-{
-    int a, b;
-    do a = (int)draw(w, BLOCKS);
-    while (taken[from] >> a & 1);
-    taken[from] |= (uint64_t)1 << a;
-    do b = (int)draw(w, BLOCKS);
-    while (taken[to] >> b & 1);
-    taken[to] |= (uint64_t)1 << b;
-    block *source = &w->block[from][a], *target = &w->block[to][b];
-    hil_fence_join(&job->after, &source->written);
-    hil_fence_join(&job->after, &target->used);
-    hil_part *part = &job->part[job->parts++];
-    *part = (hil_part){.to = target->at, .from = source->at, .bytes = BLOCK};
-    if (from == HIL_DISK) *part = (hil_part){HIL_PART_READ, target->at, NULL, BLOCK, NULL, 0, 3};
-    if (to == HIL_DISK) *part = (hil_part){HIL_PART_WRITE, NULL, source->at, BLOCK, NULL, 0, 3};
-    if (from == HIL_DISK) part->disk = &source->extent;
-    if (to == HIL_DISK) part->disk = &target->extent;
-    memcpy(target->words, source->words, BLOCK);
 }
 
 /* The ways of each link; some jobs have parts of both, some copy within the host. */
@@ -189,12 +156,13 @@ static void transfer(world *w)
     uint64_t taken[HIL_TIERS] = {0}, one = draw(w, 9), other = draw(w, 9);
     hil_job job = {.link = way[one].link};
     hil_fence fence = {0};
-    add_part(w, &job, way[one].from, way[one].to, taken);
-    if (way[other].link == job.link) add_part(w, &job, way[other].from, way[other].to, taken);
+    blocks_add(&w->all, &job, way[one].from, way[one].to, taken);
+    if (way[other].link == job.link)
+        blocks_add(&w->all, &job, way[other].from, way[other].to, taken);
     submit(w, &job, &fence);
     for (int t = 0; t < HIL_TIERS; ++t)
         for (int i = 0; i < BLOCKS; ++i) {
-            block *b = &w->block[t][i];
+            block *b = &w->all.block[t][i];
             if (!(taken[t] >> i & 1)) continue;
             hil_fence_join(&b->used, &fence);
             b->written = b->used; /* as far as the others are concerned */
@@ -204,7 +172,7 @@ static void transfer(world *w)
 /* The host looks at its own memory, and changes it. */
 static void touch(world *w)
 {
-    block *b = &w->block[HIL_HOST][draw(w, BLOCKS)];
+    block *b = &w->all.block[HIL_HOST][draw(w, BLOCKS)];
     CHECK_OK(hil_links_wait(w->tiers.links, &b->used, HIL_WAIT_MEMORY));
     CHECK(hil_links_over(w->tiers.links, &b->used));
     CHECK(memcmp(b->at, b->words, BLOCK) == 0);
@@ -219,7 +187,7 @@ static void check_all(world *w)
     CHECK_OK(hil_links_drain(w->tiers.links));
     CHECK(memcmp(w->seen, w->looks, w->count * sizeof(uint64_t)) == 0);
     for (int i = 0; i < BLOCKS; ++i) {
-        block *disk = &w->block[HIL_DISK][i], *host = &w->block[HIL_HOST][i];
+        block *disk = &w->all.block[HIL_DISK][i], *host = &w->all.block[HIL_HOST][i];
         hil_disk_transfer read = {.extent = &disk->extent, .count = 3, .memory = (char *)memory};
         CHECK(memcmp(host->at, host->words, BLOCK) == 0);
         CHECK_OK(hil_disk_start(w->tiers.disk, &read));
@@ -227,7 +195,7 @@ static void check_all(world *w)
         CHECK(memcmp(memory, disk->words, BLOCK) == 0);
     }
     for (int i = 0; i < BLOCKS; ++i) {
-        block *device = &w->block[HIL_DEVICE][i], *host = &w->block[HIL_HOST][i];
+        block *device = &w->all.block[HIL_DEVICE][i], *host = &w->all.block[HIL_HOST][i];
         CHECK_OK(d->engine->copy(d, HIL_STREAM_COMPUTE, host->at, device->at, BLOCK));
         CHECK_OK(d->engine->finish(d));
         CHECK(memcmp(host->at, device->words, BLOCK) == 0);
@@ -274,7 +242,7 @@ static void check_steady(void)
     for (int round = 0; round < 6; ++round) {
         if (round == 2) made = hil_alloc_count();
         hil_device_threads_delay(w.device, (uint64_t)round, (unsigned)round % 3 * 100);
-        w.state = 77;
+        w.all.state = 77;
         random_steps(&w, 200);
         check_all(&w);
     }
@@ -294,7 +262,8 @@ static hil_status pass_gate(void *args)
 static void copy_job(world *w, hil_link link, int number, hil_fence *fence)
 {
     bool in = link == HIL_LINK_IN;
-    uint64_t *device = w->block[HIL_DEVICE][number].at, *host = w->block[HIL_HOST][number].at;
+    uint64_t *device = w->all.block[HIL_DEVICE][number].at,
+             *host = w->all.block[HIL_HOST][number].at;
     hil_job job = {.link = link, .after = *fence, .parts = 1};
     job.part[0].to = in ? device : host;
     job.part[0].from = in ? host : device;
@@ -315,17 +284,17 @@ static void check_ahead(void)
     for (int i = 0; i < 20; ++i) {
         copy_job(&w, i % 2 ? HIL_LINK_OUT : HIL_LINK_IN, 0, &fence);
         CHECK_OK(hil_links_follow(links, &fence, HIL_WAIT_WEIGHTS));
-        CHECK_OK(d->engine->zero(d, HIL_STREAM_COMPUTE, w.block[HIL_DEVICE][1].at, BLOCK));
+        CHECK_OK(d->engine->zero(d, HIL_STREAM_COMPUTE, w.all.block[HIL_DEVICE][1].at, BLOCK));
     }
     hil_job job = {.link = HIL_LINK_STASH, .parts = 1};
-    block *disk = &w.block[HIL_DISK][0];
+    block *disk = &w.all.block[HIL_DISK][0];
     job.part[0] =
-        (hil_part){HIL_PART_WRITE, NULL, w.block[HIL_HOST][1].at, BLOCK, &disk->extent, 0, 3};
+        (hil_part){HIL_PART_WRITE, NULL, w.all.block[HIL_HOST][1].at, BLOCK, &disk->extent, 0, 3};
     CHECK_OK(hil_links_submit(links, &job, &stashed));
     CHECK_OK(hil_links_wait(links, &stashed, HIL_WAIT_MEMORY));
     job = (hil_job){.link = HIL_LINK_FETCH, .after = fence, .parts = 1};
     job.part[0] =
-        (hil_part){HIL_PART_READ, w.block[HIL_HOST][0].at, NULL, BLOCK, &disk->extent, 0, 3};
+        (hil_part){HIL_PART_READ, w.all.block[HIL_HOST][0].at, NULL, BLOCK, &disk->extent, 0, 3};
     CHECK_OK(hil_links_submit(links, &job, &fetched));
     usleep(20000);
     CHECK(!hil_links_over(links, &fence) && !hil_links_over(links, &fetched));
@@ -459,7 +428,7 @@ static void check_many_marks(void)
         hil_job job = {.link = HIL_LINK_UPDATE,
                        .run = queues ? run_there : run_here,
                        .queues = queues,
-                       .context = w.block[queues ? HIL_DEVICE : HIL_HOST][0].at,
+                       .context = w.all.block[queues ? HIL_DEVICE : HIL_HOST][0].at,
                        .index = i};
         CHECK_OK(hil_links_submit(w.tiers.links, &job, &fence));
     }
@@ -488,7 +457,7 @@ static void check_failures(void)
             CHECK_OK(hil_device_threads_call(w.device, stream, refuse, &number, sizeof number));
         } else {
             hil_job job = {.link = HIL_LINK_IN, .parts = 1};
-            job.part[0].to = w.block[HIL_DEVICE][0].at;
+            job.part[0].to = w.all.block[HIL_DEVICE][0].at;
             job.part[0].from = pageable;
             job.part[0].bytes = BLOCK;
             CHECK_OK(hil_links_submit(links, &job, &fence));

@@ -1,0 +1,40 @@
+/* numbers.h - what a model has learned, to be compared bit by bit, and the speeds of rehearsals. */
+#ifndef TESTS_AUTOGRAD_NUMBERS_H
+#define TESTS_AUTOGRAD_NUMBERS_H
+
+#include "base/alloc.h"
+#include "check.h"
+#include "store/store.h"
+
+static const hil_speeds any_speeds = {.disk_read = 1e9,
+                                      .disk_write = 1e9,
+                                      .disk_mixed = 1e9,
+                                      .to_device = 1e10,
+                                      .to_host = 1e10,
+                                      .memory = 1e10,
+                                      .gemm = {1e10, 1e10, 1e10},
+                                      .attention = {1e10, 1e10, 1e10},
+                                      .update = 1e9,
+                                      .update_device = 1e9,
+                                      .op_call = 1e-6};
+
+/* Master and first moment of every parameter: *count numbers, to be freed. */
+static inline float *read_numbers(hil_store *store, int64_t *count)
+{
+    float *all;
+    *count = 0;
+    for (size_t i = 0; i < hil_store_count(store); ++i)
+        *count += 2 * hil_param_elements(hil_store_at(store, i));
+    CHECK_OK(HIL_ALLOC(*count, &all));
+    float *at = all;
+    for (size_t i = 0; i < hil_store_count(store); ++i) {
+        hil_param *p = hil_store_at(store, i);
+        int64_t n = hil_param_elements(p);
+        CHECK_OK(hil_store_read(store, p, HIL_MASTER, 0, n, at));
+        CHECK_OK(hil_store_read(store, p, HIL_MOMENT1, 0, n, at + n));
+        at += 2 * n;
+    }
+    return all;
+}
+
+#endif

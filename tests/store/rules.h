@@ -1,0 +1,58 @@
+/* rules.h - the rig with one of the update rules, and every state that its parameters have. */
+#ifndef TESTS_STORE_RULES_H
+#define TESTS_STORE_RULES_H
+
+#include "optim/sweep.h"
+#include "placement.h"
+
+typedef struct rules_kind {
+    hil_rule_kind rule;
+    hil_dtype dtype;
+    int frozen;
+} rules_kind;
+
+static const hil_rule *rules_now; /* of the rig that was created last */
+static int64_t rules_updates;
+
+static inline hil_status rules_sweep(rig *r, double norm)
+{
+    hil_optimizer optimizer = {rules_now, 0.9, rules_now->beta2, 1e-8, 0.1, 1};
+    hil_update update = {.lr = 0.01, .norm = norm, .loss_scale = 1, .updates = ++rules_updates};
+    return hil_sweep_update(r->store, &optimizer, &update, r->saving);
+}
+
+static inline void rules_create(rig *r, const rules_kind *k)
+{
+    rules_now = &hil_rules[k->rule];
+    rules_updates = 0;
+    hil_store_options options = {.compute = k->dtype,
+                                 .training = true,
+                                 .tile_size = 128 * 72 * 2,
+                                 .moments = rules_now->moments,
+                                 .codec = rules_now->codec};
+    rig_create_as(r, &options, k->frozen);
+    r->square = hil_block_square;
+    r->sweep = rules_sweep;
+}
+
+/* Numbers that rules_read writes. */
+static inline int64_t rules_count(const rig *r)
+{
+    int64_t count = 0;
+    for (int p = 0; p < PARAMS; ++p) count += HIL_STATES * hil_param_elements(r->param[p]);
+    return count;
+}
+
+/* States that a parameter does not have are left alone. */
+static inline void rules_read(rig *r, float *out)
+{
+    for (int p = 0; p < PARAMS; ++p)
+        for (int state = 0; state < HIL_STATES; ++state) {
+            int64_t n = hil_param_elements(r->param[p]);
+            if (hil_param_has(r->param[p], (hil_state)state))
+                CHECK_OK(hil_store_read(r->store, r->param[p], (hil_state)state, 0, n, out));
+            out += n;
+        }
+}
+
+#endif

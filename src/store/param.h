@@ -217,7 +217,7 @@ hil_status hil_window_take_leaver(hil_store *store, size_t bytes, void **out);
 void hil_window_give_leaver(hil_store *store, void *memory, size_t bytes, const hil_fence *after);
 void hil_window_settle(hil_store *store);
 
-/* stream.c */
+/* stage.c */
 hil_status hil_stream_open(hil_store *store);
 void hil_stream_close(hil_store *store);
 /* [Note: stage] States of a chunk on their way between the CPU and a device that it does not reach:

@@ -1,0 +1,75 @@
+/* norm.c - the norm of all gradients of a step. Those of units with one use are squared when they
+   are given; the others here, when all are there. */
+#include "store/stream.h"
+
+#include <math.h>
+
+/* Squares a piece of gradients on the device, or where the CPU reaches them. */
+static hil_status square_chunk(hil_store *store, hil_record *r)
+{
+    hil_unit *unit = r->unit;
+    hil_worker worker = hil_worker_compute(store);
+    hil_fence ready = {0};
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->sweeping >> i & 1) hil_fence_join(&ready, &unit->use[i].left);
+    if (r->here) {
+        HIL_TRY(hil_links_follow(store->links, &ready, HIL_WAIT_GRADIENTS));
+    } else {
+        HIL_TRY(hil_record_fill(store, r, HIL_STAGE_GRADIENTS, NULL, &ready));
+        HIL_TRY(hil_links_wait(store->links, &ready, HIL_WAIT_GRADIENTS));
+        worker.device = NULL;
+    }
+    hil_working job = hil_record_work(store, r);
+    if (r->first == 0) HIL_TRY(hil_squares_begin(store, &worker, unit));
+    for (int m = 0; m < unit->members; ++m) {
+        const hil_member *member = &unit->member[m];
+        int64_t from, to;
+        if (!hil_member_overlap(member, job.base, job.base + job.count, &from, &to)) continue;
+        hil_block block = hil_working_block(&job, member, from, to);
+        if (block.gradients)
+            HIL_TRY(hil_squares_add(store, &worker, unit, m, &block, from - member->offset));
+    }
+    return r->first + r->count == unit->slice ? hil_squares_end(store, &worker, unit) : HIL_OK;
+}
+
+/* A unit that is used in several segments: its gradients are added before they are squared. */
+static hil_status square_shared(hil_store *store, hil_unit *unit)
+{
+    bool here = store->apart;
+    hil_unit_note_given(unit);
+    HIL_TRY(hil_links_told(store->links, &store->stream->told));
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->sweeping >> i & 1) here &= unit->use[i].home.tier == HIL_DEVICE;
+    hil_record whole = {.unit = unit, .count = unit->slice, .here = true};
+    if (here) return square_chunk(store, &whole);
+    for (int64_t c = 0; c * store->plan->chunk < unit->slice; ++c) {
+        hil_record chunk = hil_record_of(store, unit, c);
+        HIL_TRY(square_chunk(store, &chunk));
+    }
+    return HIL_OK;
+}
+
+static bool is_given(const hil_unit *unit)
+{
+    bool given = false;
+    for (int i = 0; i < unit->uses; ++i) given |= unit->use[i].given;
+    return given;
+}
+
+hil_status hil_store_norm(hil_store *store, double *norm)
+{
+    double sum = 0;
+    if (!hil_store_alone(store)) HIL_TRY(hil_reduce_agree(store));
+    for (size_t u = 0; u < store->units; ++u)
+        if (store->unit[u].uses > 1 && is_given(&store->unit[u]))
+            HIL_TRY(square_shared(store, &store->unit[u]));
+    if (store->device) HIL_TRY(store->device->engine->finish(store->device));
+    for (size_t u = 0; u < store->units; ++u) {
+        const hil_unit *unit = &store->unit[u];
+        int64_t blocks = is_given(unit) ? hil_unit_blocks(unit) : 0;
+        for (int64_t b = 0; b < blocks; ++b) sum += unit->square[b];
+    }
+    HIL_TRY(hil_comm_sum(store->opening.comm, &sum, 1));
+    *norm = sqrt(sum);
+    return HIL_OK;
+}

@@ -1,0 +1,255 @@
+/* stage.c - where the states of a chunk are while they are worked on: at home, or in one of a
+   circle of slots that are filled and emptied. */
+#include "base/alloc.h"
+#include "io/align.h"
+#include "store/stream.h"
+
+/* Whether the state is worked on in a slot and not at home. */
+static bool is_staged(const hil_store *store, const hil_record *r, const hil_home *home)
+{
+    if (r->visits) return home->exists && home->tier == HIL_HOST;
+    if (!home->exists || home->tier == HIL_HOST) return false;
+    return home->tier == HIL_DISK || (store->apart && !r->here);
+}
+
+bool hil_unit_stays(const hil_store *store, const hil_unit *unit)
+{
+    return store->apart && hil_unit_on_device(unit);
+}
+
+hil_record hil_record_of(const hil_store *store, hil_unit *unit, int64_t chunk)
+{
+    return (hil_record){.unit = unit,
+                        .first = chunk * store->plan->chunk,
+                        .count = hil_chunk_count(store, unit, chunk)};
+}
+
+/* A slot that is being filled; without memory only measured. */
+typedef struct staging {
+    char *memory;
+    size_t used;
+} staging;
+
+static char *place(const hil_store *store, const hil_record *r, hil_unit_state state,
+                   const hil_home *home, staging *slot_used)
+{
+    if (!home->exists) return NULL;
+    if (!is_staged(store, r, home))
+        return home->memory + hil_chunk_bytes(store, r->unit, state, r->first);
+    char *at = slot_used->memory ? slot_used->memory + slot_used->used : NULL;
+    slot_used->used += hil_align_up(hil_chunk_bytes(store, r->unit, state, r->count));
+    return at;
+}
+
+static hil_places locate(const hil_store *store, const hil_record *r)
+{
+    hil_places p = {0};
+    staging s = {.memory = r->slot ? r->slot->memory : NULL};
+    hil_unit *unit = r->unit;
+    for (int i = 0; i < HIL_GRADIENT; ++i)
+        p.state[i] = place(store, r, (hil_unit_state)i, &unit->home[i], &s);
+    for (int i = 0; i < unit->uses && !r->copy; ++i)
+        p.gradient[i] = place(store, r, HIL_GRADIENT, &unit->use[i].home, &s);
+    p.staged = s.used;
+    return p;
+}
+
+size_t hil_record_staged(const hil_store *store, const hil_record *r)
+{
+    return locate(store, r).staged;
+}
+
+static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
+                     hil_unit_state state, const hil_record *r, char *at)
+{
+    bool in = job->link == HIL_LINK_READ;
+    size_t bytes = hil_chunk_bytes(store, r->unit, state, r->count);
+    hil_part *part = &job->part[job->parts++];
+    if (home->tier == HIL_DISK) {
+        *part = (hil_part){.kind = in ? HIL_PART_READ : HIL_PART_WRITE,
+                           .to = in ? at : NULL,
+                           .from = in ? NULL : at,
+                           .bytes = bytes,
+                           .disk = &home->extent,
+                           .first = r->first / store->plan->chunk,
+                           .count = 1};
+        return;
+    }
+    char *memory = home->memory + hil_chunk_bytes(store, r->unit, state, r->first);
+    *part = (hil_part){
+        .kind = HIL_PART_COPY, .to = in ? at : memory, .from = in ? memory : at, .bytes = bytes};
+}
+
+/* The job that fills or empties the slot; without parts there is nothing to do. */
+static hil_job stage_job(const hil_store *store, hil_link link, const hil_record *r, unsigned what)
+{
+    hil_job job = {.link = link, .turned = r->visits, .name = "states"};
+    const hil_unit *unit = r->unit;
+    hil_places p = locate(store, r);
+    for (int s = 0; s < HIL_GRADIENT && (what & HIL_STAGE_STATES); ++s)
+        if (is_staged(store, r, &unit->home[s]))
+            add_part(store, &job, &unit->home[s], (hil_unit_state)s, r, p.state[s]);
+    for (int i = 0; i < unit->uses && (what & HIL_STAGE_GRADIENTS); ++i)
+        if ((unit->sweeping >> i & 1) && is_staged(store, r, &unit->use[i].home))
+            add_part(store, &job, &unit->use[i].home, HIL_GRADIENT, r, p.gradient[i]);
+    return job;
+}
+
+hil_working hil_record_work(hil_store *store, const hil_record *r)
+{
+    int64_t base = hil_unit_begin(store, r->unit) + r->first;
+    return (hil_working){store, r->unit, locate(store, r), base, r->count};
+}
+
+/* The use of the lowest segment above `last`. */
+static int following_use(const hil_unit *unit, int last)
+{
+    int best = -1;
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->use[i].segment > last &&
+            (best < 0 || unit->use[i].segment < unit->use[best].segment))
+            best = i;
+    return best;
+}
+
+hil_block hil_working_block(const hil_working *job, const hil_member *member, int64_t from,
+                            int64_t to)
+{
+    const hil_unit *unit = job->unit;
+    hil_block b = {
+        .count = to - from, .dtype = unit->dtype, .decay = !member->param->spec.no_decay};
+    char *state[HIL_GRADIENT];
+    for (int s = 0; s < HIL_GRADIENT; ++s) {
+        size_t at = hil_chunk_bytes(job->store, unit, (hil_unit_state)s, from - job->base);
+        state[s] = job->places.state[s] ? job->places.state[s] + at : NULL;
+    }
+    b.weight = state[HIL_WEIGHT];
+    b.rest = state[HIL_REST];
+    b.moment[0] = state[HIL_STATE1];
+    b.moment[1] = state[HIL_STATE2];
+    size_t at = (size_t)(from - job->base) * hil_dtype_size(unit->dtype);
+    for (int i = following_use(unit, -1); i >= 0; i = following_use(unit, unit->use[i].segment))
+        if (member->sweeping >> i & 1) b.gradient[b.gradients++] = job->places.gradient[i] + at;
+    return b;
+}
+
+static hil_slot *next_slot(hil_circle *c)
+{
+    hil_slot *next = &c->slot[c->next];
+    c->next = (c->next + 1) % c->slots;
+    return next;
+}
+
+hil_status hil_record_fill(hil_store *store, hil_record *r, unsigned what, const hil_job *then,
+                           hil_fence *ready)
+{
+    struct hil_sweep *s = store->stream;
+    hil_job read = stage_job(store, HIL_LINK_READ, r, what);
+    if (!read.parts) return HIL_OK;
+    r->slot = next_slot(r->visits ? &s->device : &s->host);
+    read = stage_job(store, HIL_LINK_READ, r, what); /* now with its memory */
+    if (then) {
+        read.run = then->run;
+        read.queues = then->queues;
+        read.context = then->context;
+        read.index = then->index;
+        read.seconds = then->seconds;
+    }
+    read.after = *ready;
+    hil_fence_join(&read.after, &r->slot->free);
+    return hil_sweep_submit(store, &read, ready);
+}
+
+hil_status hil_record_empty(hil_store *store, const hil_record *r, const hil_fence *after,
+                            hil_fence *over)
+{
+    hil_job write = stage_job(store, HIL_LINK_WRITE, r, HIL_STAGE_STATES);
+    write.after = *after;
+    return write.parts ? hil_sweep_submit(store, &write, over) : HIL_OK;
+}
+
+/* A slot is waited for by the clock: what filled or emptied it may have been the CPU or a drive. */
+hil_status hil_stage_begin(hil_store *store, hil_stage *stage)
+{
+    const hil_slot *next = next_slot(&store->stream->host);
+    *stage = (hil_stage){next->memory, next->used};
+    HIL_TRY(hil_links_wait(store->links, &next->free, HIL_WAIT_MEMORY));
+    return store->device->engine->wait(store->device, next->used);
+}
+
+hil_status hil_stage_end(hil_store *store, const hil_stage *stage)
+{
+    return store->device->engine->record(store->device, HIL_STREAM_COMPUTE, stage->used);
+}
+
+static hil_status open_slot(hil_store *store, hil_slot *s, size_t bytes)
+{
+    HIL_TRY(
+        hil_tiers_take(store->tiers, HIL_HOST, bytes, "staging of states", (void **)&s->memory));
+    store->resident[HIL_HOST] += bytes;
+    HIL_TRY(hil_tiers_pin(store->tiers, s->memory, bytes));
+    if (!store->device) return HIL_OK;
+    HIL_TRY(store->device->engine->create_event(store->device, &s->used));
+    return store->device->engine->record(store->device, HIL_STREAM_COMPUTE, s->used);
+}
+
+/* Slots on the device. */
+static hil_status open_guests(hil_store *store)
+{
+    struct hil_sweep *s = store->stream;
+    for (size_t u = 0; u < store->units && store->options.training; ++u) {
+        hil_record first = hil_record_of(store, &store->unit[u], 0);
+        first.visits = hil_unit_visits(store, first.unit);
+        size_t staged = first.visits ? hil_record_staged(store, &first) : 0;
+        if (staged > s->guest) s->guest = staged;
+    }
+    if (!s->guest) return HIL_OK;
+    HIL_TRY(HIL_ALLOC(store->plan->guests, &s->device.slot));
+    for (; s->device.slots < store->plan->guests; ++s->device.slots) {
+        void **memory = (void **)&s->device.slot[s->device.slots].memory;
+        HIL_TRY(hil_tiers_take(store->tiers, HIL_DEVICE, s->guest, "states that visit", memory));
+        store->resident[HIL_DEVICE] += s->guest;
+    }
+    return HIL_OK;
+}
+
+hil_status hil_stream_open(hil_store *store)
+{
+    struct hil_sweep *s;
+    HIL_TRY(HIL_ALLOC(1, &s));
+    store->stream = s;
+    HIL_TRY(HIL_ALLOC(store->units, &s->order));
+    HIL_TRY(HIL_ALLOC(store->units, &s->listed));
+    size_t most = 0;
+    int64_t chunks = 0;
+    for (size_t u = 0; u < store->units && (store->options.training || store->apart); ++u) {
+        hil_record first = hil_record_of(store, &store->unit[u], 0);
+        first.copy = hil_unit_stays(store, first.unit);
+        size_t staged = hil_record_staged(store, &first);
+        if (staged > most) most = staged;
+        chunks += 1 + (store->unit[u].slice + store->plan->chunk - 1) / store->plan->chunk;
+    }
+    HIL_TRY(HIL_ALLOC(chunks, &s->record));
+    HIL_TRY(open_guests(store));
+    if (!most) return HIL_OK;
+    HIL_TRY(HIL_ALLOC(store->plan->slots, &s->host.slot));
+    for (; s->host.slots < store->plan->slots; ++s->host.slots)
+        HIL_TRY(open_slot(store, &s->host.slot[s->host.slots], most));
+    return HIL_OK;
+}
+
+void hil_stream_close(hil_store *store)
+{
+    struct hil_sweep *s = store->stream;
+    if (!s) return;
+    for (int i = 0; s->host.slot && i < store->plan->slots; ++i)
+        if (s->host.slot[i].used)
+            store->device->engine->destroy_event(store->device, s->host.slot[i].used);
+    hil_free(s->host.slot);
+    hil_free(s->device.slot);
+    hil_free(s->record);
+    hil_free(s->order);
+    hil_free(s->listed);
+    hil_free(s);
+    store->stream = NULL;
+}

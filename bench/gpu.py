@@ -9,7 +9,8 @@ so that several short commands make one table. The table is printed and written,
 machine and versions, to bench/results/<date>-gpu-<machine>.md. Works in an unpacked bundle as well.
 
 Model FLOPs per token: 6 for each parameter that is multiplied with, and 6 x layers x hidden x
-sequence for causal attention; recomputation does not count. Medians of steps after a warm-up.
+sequence for causal attention; recomputation does not count. Medians of steps after a warm-up of
+seconds: what a GPU does in its first moments it does not do for hours.
 """
 import argparse
 import datetime
@@ -34,6 +35,9 @@ PARTS = {"ceiling": 60, "memory-125m": 150, "memory-1b": 180, "memory-3b": 210, 
          "offload-3b": 240, "offload-8b": 360, "disk-3b": 240, "capacity-16g": 120,
          "capacity-fp32": 400, "capacity-8bit": 400, "start-8b": 120, "losses": 90}
 MODES = {"125m": "eager,whole"}  # where compiling all at once is faster and does not take long
+# Steps of warm-up and steps that count, alike for both sides: some seconds of each, since a GPU
+# lowers its clocks when the load lasts.
+STEPS = {"125m": (60, 60), "1b": (8, 8), "3b": (6, 8), "8b": (4, 4)}
 
 
 class Bench:
@@ -69,8 +73,11 @@ class Bench:
             raise Failed(f"PyTorch: {words}")
         return results
 
+    def steps(self, shape):
+        return (1, 2) if self.tiny else STEPS[shape]
+
     def torch_train(self, shape, *options):
-        steps = (1, 2) if self.tiny else (2, 5)
+        steps = self.steps(shape)
         modes = "eager" if self.tiny else MODES.get(shape, "eager,compiled")
         return self.torch("train", shape, "--modes", modes, "--warmup", steps[0], "--steps",
                           steps[1], "--since", time.time(), *options)
@@ -97,10 +104,9 @@ class Bench:
     def memory(self, shape):
         """Everything on the GPU; PyTorch on the same GPU, fp32 masters on both sides."""
         config, batch, seq = gpu_shapes.shape_of(shape, self.tiny)
-        steps = (1, 2) if self.tiny else (3, 7)
         found = {"parameters": gpu_shapes.parameters(config), "tokens": batch * seq}
-        self.attempt(found, "hilbert", lambda: self.train(config, batch, seq, *steps,
-                                                          "--micro-batch", batch))
+        self.attempt(found, "hilbert", lambda: self.train(
+            config, batch, seq, *self.steps(shape), "--micro-batch", batch))
         self.attempt(found, "torch", lambda: self.torch_train(shape))
         return found
 

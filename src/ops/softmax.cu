@@ -2,8 +2,8 @@
 
    [Note: rows in flight] A row is shared by the blocks of a cluster, each of which holds a slice in
    registers from its total to its gradient, so that logits are read once. Blocks stay and take row
-   after row; while they work on one, the slices of those that follow come into shared memory. What
-   is held is exp(logit - the thread's largest): the gradient is that times one number. */
+   after row; while they work on one, the slice of the next comes into shared memory. What is held
+   is exp(logit - the thread's largest): the gradient is that times one number. */
 #include "ops/softmax_cuda.h"
 
 #include <cooperative_groups.h>
@@ -13,7 +13,6 @@
 #define RUN 4          /* numbers that a thread takes at once */
 #define HELD 8         /* runs that a thread holds */
 #define CLUSTER 8      /* blocks of a row at most */
-#define STAGES 1       /* slices on their way to a block at most: another works meanwhile */
 #define OWN_BYTES 8192 /* of shared memory, for what is not fetched */
 #define LOG2_E 1.44269504f
 #define LN_2 0.69314718f
@@ -131,10 +130,9 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* How rows are shared: `blocks` to a cluster, `slice` numbers to a block, `stages` slices on their
-   way to it. */
+/* How rows are shared: `blocks` to a cluster, `slice` numbers to a block. */
 typedef struct sharing {
-    int blocks, threads, slice, stages;
+    int blocks, threads, slice;
 } sharing;
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -202,14 +200,11 @@ static __device__ inline void hold(float x[HELD][RUN], const float *slice, int c
 #pragma unroll
     for (int k = 0; k < HELD; ++k) {
         int at = (k * (int)blockDim.x + (int)threadIdx.x) * RUN;
-        float4 run = make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
-        if (at < count) run = *(const float4 *)(slice + at);
-        if (at < count && at + RUN > count) {
-            run.y = at + 1 < count ? run.y : -INFINITY;
-            run.z = at + 2 < count ? run.z : -INFINITY;
-            run.w = -INFINITY;
-        }
+        float4 run = *(const float4 *)(slice + at);
         x[k][0] = run.x, x[k][1] = run.y, x[k][2] = run.z, x[k][3] = run.w;
+        if (at + RUN <= count) continue;
+#pragma unroll
+        for (int i = 0; i < RUN; ++i) x[k][i] = at + i < count ? x[k][i] : -INFINITY;
     }
 }
 
@@ -232,42 +227,42 @@ static __device__ inline total hold_exp(float x[HELD][RUN])
     return {most, (sum[0] + sum[1]) + (sum[2] + sum[3])};
 }
 
-/* Rounds a run once; the last one of a row may go beyond it. */
-static __device__ inline void store_run(hil_view to, int64_t at, const float y[RUN])
-{
-    if (to.dtype == HIL_F32) {
-        *(float4 *)((float *)to.data + at) = make_float4(y[0], y[1], y[2], y[3]);
-    } else if (to.dtype == HIL_BF16) {
-        __nv_bfloat162 pair[] = {__floats2bfloat162_rn(y[0], y[1]),
-                                 __floats2bfloat162_rn(y[2], y[3])};
-        *(uint2 *)((uint16_t *)to.data + at) = *(const uint2 *)pair;
-    } else {
-        __half2 pair[] = {__floats2half2_rn(y[0], y[1]), __floats2half2_rn(y[2], y[3])};
-        *(uint2 *)((uint16_t *)to.data + at) = *(const uint2 *)pair;
-    }
-}
-
 /* The numbers of a row that a block has. */
 typedef struct slice {
     int first, count;
 } slice;
 
-/* The gradient is what is held times `factor`, and less by `scale` at the target. */
-static __device__ inline void store(hil_view to, slice mine, const float x[HELD][RUN], float factor,
-                                    int target, float scale)
+/* The gradient but for its target: what is held, times `factor`. The last run of a row may go
+   beyond it. */
+template <hil_dtype DTYPE>
+static __device__ inline void store(float *row, slice mine, const float x[HELD][RUN], float factor)
 {
 #pragma unroll
     for (int k = 0; k < HELD; ++k) {
-        int at = (k * (int)blockDim.x + (int)threadIdx.x) * RUN, away = target - mine.first - at;
-        float y[RUN];
-#pragma unroll
-        for (int i = 0; i < RUN; ++i) y[i] = x[k][i] * factor;
-        if (away >= 0 && away < RUN) {
-#pragma unroll
-            for (int i = 0; i < RUN; ++i) y[i] = i == away ? y[i] - scale : y[i];
+        int at = (k * (int)blockDim.x + (int)threadIdx.x) * RUN;
+        float y[] = {x[k][0] * factor, x[k][1] * factor, x[k][2] * factor, x[k][3] * factor};
+        if (at >= mine.count) break;
+        at += mine.first;
+        if (DTYPE == HIL_F32) {
+            *(float4 *)(row + at) = make_float4(y[0], y[1], y[2], y[3]);
+        } else if (DTYPE == HIL_BF16) {
+            __nv_bfloat162 two[] = {__floats2bfloat162_rn(y[0], y[1]),
+                                    __floats2bfloat162_rn(y[2], y[3])};
+            *(uint2 *)((uint16_t *)row + at) = *(const uint2 *)two;
+        } else {
+            __half2 two[] = {__floats2half2_rn(y[0], y[1]), __floats2half2_rn(y[2], y[3])};
+            *(uint2 *)((uint16_t *)row + at) = *(const uint2 *)two;
         }
-        if (at < mine.count) store_run(to, mine.first + at, y);
     }
+}
+
+/* The thread that stored a run with the target puts its number right. */
+static __device__ inline void store_target(const hil_softmax &s, float *row, slice mine, int target,
+                                           float probability)
+{
+    if ((target - mine.first) / RUN % (int)blockDim.x != (int)threadIdx.x) return;
+    float y[HIL_WIDE] = {(probability - 1) * s.loss_scale};
+    hil_wide_store({row, s.compute}, target, 1, y);
 }
 
 /* See [Note: rows in flight]. The last row comes first: it was written last and may still be in the
@@ -277,55 +272,59 @@ static __global__ void __launch_bounds__(THREADS)
     finish_shared_rows(const hil_softmax s, const sharing how, hil_cuda_fault *fault)
 {
     extern __shared__ __align__(128) float fetched[];
-    __shared__ uint64_t arrived[STAGES], told[2];
+    __shared__ uint64_t arrived, told[2];
     __shared__ total part[2][CLUSTER * THREADS / LANES];
     int warps = (int)blockDim.x / LANES, warp = (int)threadIdx.x / LANES;
     int lane = (int)threadIdx.x % LANES, rank = (int)blockIdx.x % how.blocks;
     int clusters = (int)gridDim.x / how.blocks, left = (int)s.vocab - rank * how.slice;
     slice mine = {rank * how.slice, left < 0 ? 0 : left < how.slice ? left : how.slice};
     int padded = (mine.count + RUN - 1) / RUN * RUN;
+    int64_t row = s.rows - 1 - blockIdx.x / how.blocks;
+    float *numbers = s.logits + row * s.stride;
     if (threadIdx.x == 0) {
-        for (int i = 0; i < how.stages; ++i) prepare(&arrived[i]);
-        prepare(&told[0]), prepare(&told[1]);
+        prepare(&arrived), prepare(&told[0]), prepare(&told[1]);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     cooperative_groups::this_cluster().sync();
-    int64_t row = s.rows - 1 - blockIdx.x / how.blocks;
-    if (threadIdx.x == 0)
-        for (int i = 0; i < how.stages && row - i * clusters >= 0; ++i)
-            fetch(fetched + i * how.slice, s.logits + (row - i * clusters) * s.stride + mine.first,
-                  padded, &arrived[i]);
-    int target = row < 0 ? -1 : s.target[row];
-    for (int n = 0, stage = 0, turn = 0; row >= 0; ++n, row -= clusters) {
-        float x[HELD][RUN], *numbers = fetched + stage * how.slice, of_target = 0;
+    if (threadIdx.x == 0) fetch(fetched, numbers + mine.first, padded, &arrived);
+    int target = s.target[row];
+    for (int n = 0; row >= 0; ++n, row -= clusters, numbers -= clusters * s.stride) {
+        float x[HELD][RUN], of_target = 0;
         int next = row < clusters ? -1 : s.target[row - clusters];
         if (target >= s.vocab) {
             if (threadIdx.x == 0) hil_fault_report(fault, target, s.vocab);
             target = -1;
         }
         bool here = target >= mine.first && target < mine.first + mine.count;
-        await(&arrived[stage], turn);
-        hold(x, numbers, target < 0 ? 0 : mine.count);
-        if (here) of_target = numbers[target - mine.first];
+        await(&arrived, n);
+        hold(x, fetched, target < 0 ? 0 : mine.count);
+        if (here) of_target = fetched[target - mine.first];
         __syncthreads();
         if (threadIdx.x == 0) {
             expect(&told[n % 2], how.blocks * warps * (int)sizeof(total));
-            if (row >= how.stages * clusters)
-                fetch(numbers, s.logits + (row - how.stages * clusters) * s.stride + mine.first,
-                      padded, &arrived[stage]);
+            if (row >= clusters)
+                fetch(fetched, numbers - clusters * s.stride + mine.first, padded, &arrived);
         }
         total own = hold_exp(x), of_warp = warp_total(own);
         if (lane < how.blocks) send(&part[n % 2][rank * warps + warp], &told[n % 2], of_warp, lane);
         await(&told[n % 2], n / 2);
         total all = merge(part[n % 2], how.blocks * warps);
+        float base = base_of(all.most), over = 1 / all.sum;
         if (threadIdx.x == 0 && (here || (target < 0 && rank == 0)))
             s.loss[row] = here ? loss_of(all, of_target) : 0;
-        float factor = s.loss_scale / all.sum * power_of_2(own.most - base_of(all.most));
-        if (s.differentiate)
-            store({s.logits + row * s.stride, s.compute}, mine, x, target < 0 ? 0 : factor, target,
-                  s.loss_scale);
+        if (s.differentiate) {
+            float factor = target < 0 ? 0 : s.loss_scale * over * power_of_2(own.most - base);
+            if (s.compute == HIL_BF16)
+                store<HIL_BF16>(numbers, mine, x, factor);
+            else if (s.compute == HIL_F16)
+                store<HIL_F16>(numbers, mine, x, factor);
+            else
+                store<HIL_F32>(numbers, mine, x, factor);
+            if (here)
+                store_target(s, numbers, mine, target,
+                             power_of_2(__fmaf_rn(of_target, LOG2_E, -base)) * over);
+        }
         target = next;
-        if (++stage == how.stages) stage = 0, ++turn;
     }
 }
 #else
@@ -334,19 +333,25 @@ static __global__ void finish_shared_rows(const hil_softmax, const sharing, hil_
 }
 #endif
 
-/* The fewest blocks that hold a row, so that few wait for one another; none: it cannot be held. */
+static size_t fetched_bytes(const sharing &how)
+{
+    return (size_t)(how.threads * HELD * RUN) * sizeof(float);
+}
+
+/* The fewest blocks that hold a row and of which two fit on a multiprocessor: one works while the
+   other waits. Rows may need larger ones. None: it cannot be held, or not on this GPU. */
 static sharing share(const hil_device *device, int64_t vocab)
 {
     int major = 0, bytes = 0, index = hil_cuda_of(device)->index;
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
     cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, index);
     for (int blocks = 1; major >= 9 && blocks <= CLUSTER; blocks *= 2) {
-        int64_t size = (vocab + blocks * HIL_LOGIT_UNIT - 1) / (blocks * HIL_LOGIT_UNIT);
-        size *= HIL_LOGIT_UNIT;
-        int64_t threads = (size + HELD * RUN * LANES - 1) / (HELD * RUN * LANES) * LANES;
-        int64_t stages = size ? (bytes - OWN_BYTES) / (int64_t)sizeof(float) / size : 0;
-        if (stages <= 0 || threads > (blocks < CLUSTER ? THREADS / 2 : THREADS)) continue;
-        return {blocks, (int)threads, (int)size, (int)(stages < STAGES ? stages : STAGES)};
+        int64_t unit = blocks * HIL_LOGIT_UNIT, runs = LANES * HELD * RUN;
+        int64_t size = (vocab + unit - 1) / unit * HIL_LOGIT_UNIT;
+        int64_t threads = (size + runs - 1) / runs * LANES;
+        if (threads == 0 || threads > (blocks < CLUSTER ? THREADS / 2 : THREADS)) continue;
+        sharing how = {blocks, (int)threads, (int)size};
+        if (fetched_bytes(how) + OWN_BYTES <= (size_t)bytes) return how;
     }
     return {};
 }
@@ -356,16 +361,15 @@ static hil_status launch_shared(const hil_device *device, const hil_softmax &s, 
 {
     cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension};
     cluster.val.clusterDim = {(unsigned)how.blocks, 1, 1};
-    size_t bytes = (size_t)(how.stages * how.slice) * sizeof(float);
     cudaLaunchConfig_t config = {.gridDim = dim3((unsigned)how.blocks),
                                  .blockDim = dim3((unsigned)how.threads),
-                                 .dynamicSmemBytes = bytes,
+                                 .dynamicSmemBytes = fetched_bytes(how),
                                  .stream = hil_cuda_of(device)->stream,
                                  .attrs = &cluster,
                                  .numAttrs = 1};
     int clusters = 0;
-    cudaError_t bad = cudaFuncSetAttribute(finish_shared_rows,
-                                           cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    cudaError_t bad = cudaFuncSetAttribute(
+        finish_shared_rows, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)fetched_bytes(how));
     if (!bad) bad = cudaOccupancyMaxActiveClusters(&clusters, finish_shared_rows, &config);
     if (!bad) {
         config.gridDim.x *= (unsigned)(clusters < s.rows ? clusters : s.rows);

@@ -275,22 +275,22 @@ static void bench_heads(const char *name, hil_op_call call, const shape *s, int6
     bench(name, call, (double[]){two, 2.5 * two});
 }
 
-/* Sequences of documents of `length` tokens each; `whole`: of one document, and said to be. */
-static void bench_attention(const char *name, const shape *s, int64_t length, bool whole)
+/* Sequences of documents of `length` tokens each; `share`: of all pairs, as attention is told. */
+static void bench_attention(const char *name, const shape *s, int64_t length, double share)
 {
     hil_tensor q = {HIL_BF16, {4, {s->batch, s->length, s->heads, s->dim}}, NULL}, k = q;
     k.shape.dim[2] = s->groups;
     hil_op_call call = call_of(&hil_op_attention, &q);
-    call.ins = 3, call.in[1] = call.in[2] = k, call.whole = whole;
+    call.ins = 3, call.in[1] = call.in[2] = k, call.share = share;
     bench_heads(name, call, s, length);
 }
 
 /* The same with q, k and v side by side, as one linear layer leaves them. */
-static void bench_packed(const char *name, const shape *s, int64_t length, bool whole)
+static void bench_packed(const char *name, const shape *s, int64_t length, double share)
 {
     hil_tensor x = {HIL_BF16, {4, {s->batch, s->length, 3 * s->heads, s->dim}}, NULL};
     hil_op_call call = call_of(&hil_op_attention, &x);
-    call.whole = whole;
+    call.share = share;
     bench_heads(name, call, s, length);
 }
 
@@ -341,9 +341,10 @@ static void bench_model(const shape *s)
     bench_linear("linear k", s, s->groups * s->dim, s->hidden, false);
     bench_linear("linear gate", s, s->inner, s->hidden, false);
     bench_linear("linear down", s, s->hidden, s->inner, false);
-    bench_attention("attention", s, s->length, true);
-    bench_attention("attention in tiles", s, s->length, false);
-    bench_attention("attention, documents", s, 1024, false);
+    bench_attention("attention", s, s->length, 1);
+    bench_attention("attention in tiles", s, s->length, 0);
+    bench_attention("attention, documents", s, 1024, 0);
+    bench_attention("attention, documents by mask", s, 1024, 0.99);
     bench_rows(s);
     bench_head(s);
 }
@@ -361,9 +362,9 @@ static void bench_gpt(const shape *s)
     bench_linear("linear out", s, s->hidden, s->hidden, true);
     bench_linear("linear up", s, s->inner, s->hidden, true);
     bench_linear("linear down", s, s->hidden, s->inner, true);
-    bench_attention("attention", s, s->length, true);
-    bench_packed("attention, packed", s, s->length, true);
-    bench_packed("the same in tiles", s, s->length, false);
+    bench_attention("attention", s, s->length, 1);
+    bench_packed("attention, packed", s, s->length, 1);
+    bench_packed("the same in tiles", s, s->length, 0);
     hil_op_call call = call_of(&hil_op_layernorm, &x);
     call.attr = &norm, call.params = 2;
     call.param[0] = call.param[1] = (hil_op_param){.rows = 1, .cols = s->hidden};

@@ -31,10 +31,11 @@ static hil_status weight_begin(void *owner, int param, int64_t tile, const void 
     *data = ((params *)owner)->weight[param];
     return HIL_OK;
 }
-static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum)
+static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
     (void)tile;
     *sum = ((params *)owner)->sum[param];
+    *add = false; /* as in the first micro-batch of a step */
     return HIL_OK;
 }
 static void end(void *owner, int param, int64_t tile)

@@ -62,11 +62,11 @@ static void weight_end(void *owner, int param, int64_t tile)
     hil_store_release(r->tape->context->store, r->node->param[param], tile);
 }
 
-static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum)
+static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
     const hil_request *r = owner;
     return hil_store_sum_acquire(r->tape->context->store, r->node->param[param], r->tape->segment,
-                                 tile, sum);
+                                 tile, sum, add);
 }
 
 static void gradient_end(void *owner, int param, int64_t tile)

@@ -19,7 +19,7 @@
 #define ALIGN ((size_t)64)
 /* Larger arenas are not guarded: changing their protection takes too long. */
 #define GUARD_BYTES ((size_t)64 << 20)
-#define ANYTHING 0xa5 /* what they hold at first: not zeros */
+#define ANYTHING 0xff /* what they hold at first: no numbers, in any dtype */
 
 typedef enum range_kind { ARENA, PINNED, SHARED } range_kind;
 typedef struct range {

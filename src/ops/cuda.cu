@@ -52,30 +52,29 @@ hil_status hil_cuda_backward(hil_op_call *call)
 #define GATHER_PARTS 32
 
 /* Each of GATHER_PARTS threads of a column adds a run of blocks in order; then these are added. */
-static __global__ void gather(float *sum, const float *partial, int64_t blocks, int64_t cols)
+static __global__ void gather(const hil_gather g)
 {
     __shared__ float part[GATHER_PARTS][GATHER_COLS];
     int64_t col = (int64_t)blockIdx.x * GATHER_COLS + threadIdx.x;
-    int64_t each = (blocks + GATHER_PARTS - 1) / GATHER_PARTS;
-    int64_t first = threadIdx.y * each, last = first + each < blocks ? first + each : blocks;
+    int64_t each = (g.blocks + GATHER_PARTS - 1) / GATHER_PARTS;
+    int64_t first = threadIdx.y * each, last = first + each < g.blocks ? first + each : g.blocks;
     float total = 0;
-    if (col < cols) {
+    if (col < g.cols) {
 #pragma unroll 8
-        for (int64_t b = first; b < last; ++b) total += partial[b * cols + col];
+        for (int64_t b = first; b < last; ++b) total += g.partial[b * g.cols + col];
     }
     part[threadIdx.y][threadIdx.x] = total;
     __syncthreads();
-    if (threadIdx.y || col >= cols) return;
+    if (threadIdx.y || col >= g.cols) return;
     for (int i = 1; i < GATHER_PARTS; ++i) total += part[i][threadIdx.x];
-    sum[col] += total;
+    g.sum[col] = g.add ? g.sum[col] + total : total;
 }
 
-hil_status hil_cuda_gather(hil_device *device, float *sum, const float *partial, int64_t blocks,
-                           int64_t cols)
+hil_status hil_cuda_gather(hil_device *device, const hil_gather &g)
 {
-    if (cols == 0 || blocks == 0) return HIL_OK;
-    gather<<<hil_blocks(cols, GATHER_COLS), dim3(GATHER_COLS, GATHER_PARTS), 0,
-             hil_cuda_of(device)->stream>>>(sum, partial, blocks, cols);
+    if (g.cols == 0) return HIL_OK;
+    gather<<<hil_blocks(g.cols, GATHER_COLS), dim3(GATHER_COLS, GATHER_PARTS), 0,
+             hil_cuda_of(device)->stream>>>(g);
     return hil_cuda_launched(device, "sum blocks");
 }
 

@@ -6,6 +6,7 @@
 extern "C" {
 #include "ops/infer.h"
 #include "ops/ops.h"
+#include "ops/rows.h"
 }
 #include "device/cuda_device.h"
 #include "ops/cuda.h"
@@ -166,9 +167,8 @@ static inline unsigned hil_blocks(int64_t count, int64_t each)
     return (unsigned)((count + each - 1) / each);
 }
 
-/* sum[cols] += partial[0] + partial[1] + ... (blocks x cols), in a fixed order. */
-hil_status hil_cuda_gather(hil_device *device, float *sum, const float *partial, int64_t blocks,
-                           int64_t cols);
+/* Like hil_row_gather, in another fixed order. */
+hil_status hil_cuda_gather(hil_device *device, const hil_gather &gather);
 
 /* The pointer of part `at` of the call's scratch. */
 static inline void *hil_scratch_at(const hil_op_call *call, size_t at)

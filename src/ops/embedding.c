@@ -3,6 +3,8 @@
 #include "ops/ops.h"
 #include "ops/rows.h"
 
+#include <string.h>
+
 #define TASK_ROWS 16
 #define TASK_COLS 64
 
@@ -73,6 +75,15 @@ static hil_status forward(hil_op_call *call)
     return HIL_OK;
 }
 
+static void zero_rows(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const job *j = context;
+    int64_t cols = j->call->param[0].cols, left = j->last - j->first - task * TASK_ROWS;
+    if (left > TASK_ROWS) left = TASK_ROWS;
+    memset(j->sum + task * TASK_ROWS * cols, 0, (size_t)(left * cols) * sizeof *j->sum);
+}
+
 /* A task owns some columns of all rows, so a row's gradients are added in order of position. */
 static void add_columns(void *context, int64_t task, int thread)
 {
@@ -96,7 +107,10 @@ static hil_status backward(hil_op_call *call)
     if (!call->param[0].trainable) return HIL_OK;
     for (int64_t tile = 0; tile < hil_op_tiles(&call->param[0]); ++tile) {
         job j = tile_job(call, tile);
-        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &j.sum));
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &j.sum, &add));
+        if (!add)
+            hil_pool_run(call->pool, zero_rows, &j, (j.last - j.first + TASK_ROWS - 1) / TASK_ROWS);
         hil_pool_run(call->pool, add_columns, &j,
                      (call->param[0].cols + TASK_COLS - 1) / TASK_COLS);
         call->source->gradient_end(call->owner, 0, tile);

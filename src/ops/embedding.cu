@@ -187,12 +187,17 @@ static hil_status backward(hil_op_call *call)
     }
     for (int64_t tile = 0; tile < hil_op_tiles(&call->param[0]); ++tile) {
         float *sum;
+        bool add;
         choose_tile(&g, &call->param[0], tile);
-        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum));
-        if (g.count)
+        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum, &add));
+        size_t bytes = add ? 0 : (size_t)((g.last - g.first) * g.cols) * sizeof *sum;
+        hil_status status = hil_cuda_check(call->device, cudaMemsetAsync(sum, 0, bytes, stream),
+                                           "clear a gradient");
+        if (g.count && status == HIL_OK)
             add_rows<<<(unsigned)g.count, THREADS, 0, stream>>>(sum, o, hil_view_of(&call->dout[0]),
                                                                 g);
         call->source->gradient_end(call->owner, 0, tile);
+        HIL_TRY(status);
         HIL_TRY(hil_cuda_launched(call->device, "embedding backward"));
     }
     return HIL_OK;

@@ -187,8 +187,9 @@ static hil_status multiply_gradients(const job *j, const hil_matrix *x)
         HIL_TRY(status);
         if (!w->trainable) continue;
         float *sum;
-        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum));
-        if (j->count)
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum, &add));
+        if (j->count || !add)
             status = hil_gemm_run(call->pool, &(hil_gemm){.m = tile_rows(w, tile),
                                                           .n = j->cols,
                                                           .k = j->count,
@@ -197,7 +198,7 @@ static hil_status multiply_gradients(const job *j, const hil_matrix *x)
                                                           .c = sum,
                                                           .c_dtype = HIL_F32,
                                                           .c_stride = j->cols,
-                                                          .add = true});
+                                                          .add = add});
         call->source->gradient_end(call->owner, 0, tile);
         HIL_TRY(status);
     }

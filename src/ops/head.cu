@@ -180,7 +180,8 @@ static hil_status multiply_weight(const head *h, int64_t tile)
     hil_op_call *call = h->call;
     const hil_op_param *w = &call->param[0];
     float *sum;
-    HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum));
+    bool add;
+    HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum, &add));
     hil_status status = HIL_OK;
     for (int i = 0; i < 2 && status == HIL_OK; ++i) {
         part p = tile_part(w, tile, i);
@@ -193,7 +194,7 @@ static hil_status multiply_weight(const head *h, int64_t tile)
                               .c = sum + p.first * h->cols,
                               .c_dtype = HIL_F32,
                               .c_stride = h->cols,
-                              .add = true});
+                              .add = add});
     }
     call->source->gradient_end(call->owner, 0, tile);
     return status;

@@ -117,7 +117,8 @@ static hil_status back_weight(hil_op_call *call, const sizes *s)
     for (int64_t tile = 0; tile < s->tiles; ++tile) {
         part p = tile_part(&call->param[0], tile);
         float *sum;
-        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum));
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum, &add));
         hil_status status =
             hil_gemm_run(call->pool, &(hil_gemm){.m = p.count,
                                                  .n = s->k,
@@ -127,7 +128,7 @@ static hil_status back_weight(hil_op_call *call, const sizes *s)
                                                  .c = sum,
                                                  .c_dtype = HIL_F32,
                                                  .c_stride = s->k,
-                                                 .add = true});
+                                                 .add = add});
         call->source->gradient_end(call->owner, 0, tile);
         HIL_TRY(status);
     }
@@ -162,8 +163,9 @@ static hil_status back_bias(hil_op_call *call, const sizes *s, float *partial)
     bias_job j = {&call->dout[0], s, partial};
     hil_pool_run(call->pool, sum_block, &j, s->grid.blocks);
     float *sum;
-    HIL_TRY(call->source->gradient_begin(call->owner, 1, 0, &sum));
-    hil_row_gather(call->pool, sum, partial, &s->grid, s->n);
+    bool add;
+    HIL_TRY(call->source->gradient_begin(call->owner, 1, 0, &sum, &add));
+    hil_row_gather(call->pool, &(hil_gather){sum, partial, s->grid.blocks, s->n, add});
     call->source->gradient_end(call->owner, 1, 0);
     return HIL_OK;
 }

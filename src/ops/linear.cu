@@ -124,7 +124,8 @@ static hil_status back_weight(hil_op_call *call, const sizes *s)
     for (int64_t tile = 0; tile < s->tiles; ++tile) {
         part p = tile_part(&call->param[0], tile);
         float *sum;
-        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum));
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum, &add));
         hil_cuda_matmul product = {.m = p.count,
                                    .n = s->k,
                                    .k = s->rows,
@@ -134,7 +135,7 @@ static hil_status back_weight(hil_op_call *call, const sizes *s)
                                    .c = sum,
                                    .c_dtype = HIL_F32,
                                    .c_stride = s->k,
-                                   .add = true};
+                                   .add = add};
         hil_status status = hil_cuda_matmul_run(call->device, &product);
         call->source->gradient_end(call->owner, 0, tile);
         HIL_TRY(status);
@@ -181,8 +182,9 @@ static hil_status back_bias(hil_op_call *call, const sizes *s, float *partial)
         HIL_TRY(hil_cuda_launched(call->device, "linear bias"));
     }
     float *sum;
-    HIL_TRY(call->source->gradient_begin(call->owner, 1, 0, &sum));
-    hil_status status = hil_cuda_gather(call->device, sum, partial, s->blocks, s->n);
+    bool add;
+    HIL_TRY(call->source->gradient_begin(call->owner, 1, 0, &sum, &add));
+    hil_status status = hil_cuda_gather(call->device, {sum, partial, s->blocks, s->n, add});
     call->source->gradient_end(call->owner, 1, 0);
     return status;
 }

@@ -130,8 +130,9 @@ hil_status hil_norm_backward(hil_op_call *call, bool centered)
     for (int i = 0; i < call->params; ++i) {
         if (!j.partial[i]) continue;
         float *sum;
-        HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum));
-        hil_row_gather(call->pool, sum, j.partial[i], &j.grid, j.cols);
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum, &add));
+        hil_row_gather(call->pool, &(hil_gather){sum, j.partial[i], j.grid.blocks, j.cols, add});
         call->source->gradient_end(call->owner, i, 0);
     }
     return HIL_OK;

@@ -551,8 +551,9 @@ static hil_status backward(hil_op_call *call)
     for (int i = 0; i < call->params; ++i) {
         if (!partial[i]) continue;
         float *sum;
-        HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum));
-        hil_status status = hil_cuda_gather(call->device, sum, partial[i], blocks, j.cols);
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum, &add));
+        hil_status status = hil_cuda_gather(call->device, {sum, partial[i], blocks, j.cols, add});
         call->source->gradient_end(call->owner, i, 0);
         HIL_TRY(status);
     }

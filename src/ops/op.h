@@ -29,8 +29,9 @@ typedef struct hil_op_source {
     /* Weights of one tile, tile rows x cols, read-only until weight_end. */
     hil_status (*weight_begin)(void *owner, int param, int64_t tile, const void **data);
     void (*weight_end)(void *owner, int param, int64_t tile);
-    /* The fp32 sum of the tile's gradient: the operation adds to it. */
-    hil_status (*gradient_begin)(void *owner, int param, int64_t tile, float **sum);
+    /* The fp32 sum of the tile's gradient: the operation adds to it. Where `add` is false nobody
+       has, it holds anything, and the operation writes all of it. */
+    hil_status (*gradient_begin)(void *owner, int param, int64_t tile, float **sum, bool *add);
     void (*gradient_end)(void *owner, int param, int64_t tile);
 } hil_op_source;
 

@@ -28,6 +28,7 @@ typedef struct later {
     pthread_cond_t changed;
     turn turn;
     void *tile;   /* that the operation goes on with */
+    bool add;     /* to it */
     bool dropped; /* nothing more is given */
     hil_status status;
     char message[512];
@@ -90,13 +91,14 @@ static hil_status find_weight(void *owner, int param, int64_t tile, const void *
     return HIL_OK;
 }
 
-static hil_status find_gradient(void *owner, int param, int64_t tile, float **sum)
+static hil_status find_gradient(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
     (void)param;
     (void)tile;
     void *found;
     HIL_TRY(next_tile(owner, &found));
     *sum = found;
+    *add = ((later *)owner)->add;
     return HIL_OK;
 }
 
@@ -140,7 +142,7 @@ static void *run_later(void *argument)
 typedef struct step {
     later *later;
     void *tile;
-    bool first, dropped;
+    bool add, first, dropped;
 } step;
 
 /* The stream's thread: waits until the operation wants another tile, or is over. */
@@ -149,6 +151,7 @@ static bool let_run(later *l, const step *s)
     bool begun = true;
     pthread_mutex_lock(&l->lock);
     l->tile = s->tile;
+    l->add = s->add;
     l->dropped = s->dropped;
     l->turn = TURN_OPERATION;
     if (s->first) begun = pthread_create(&l->thread, NULL, run_later, l) == 0;
@@ -198,11 +201,11 @@ static void end_weight(void *owner, int param, int64_t tile)
     a->source->weight_end(a->owner, param, tile);
 }
 
-static hil_status ask_gradient(void *owner, int param, int64_t tile, float **sum)
+static hil_status ask_gradient(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
     asking *a = owner;
-    HIL_TRY(a->source->gradient_begin(a->owner, param, tile, sum));
-    return queue_step(a, (step){.tile = *sum});
+    HIL_TRY(a->source->gradient_begin(a->owner, param, tile, sum, add));
+    return queue_step(a, (step){.tile = *sum, .add = *add});
 }
 
 static void end_gradient(void *owner, int param, int64_t tile)

@@ -117,28 +117,24 @@ hil_grid hil_row_grid(int64_t rows)
     return grid;
 }
 
-typedef struct gather {
-    float *sum;
-    const float *partial;
-    int64_t blocks, cols;
-} gather;
-
 static void gather_columns(void *context, int64_t task, int thread)
 {
     (void)thread;
-    const gather *g = context;
+    const hil_gather *g = context;
     int64_t at = task * GATHER_COLS;
     int64_t n = g->cols - at < GATHER_COLS ? g->cols - at : GATHER_COLS;
     float total[GATHER_COLS];
     memset(total, 0, sizeof total);
     for (int64_t b = 0; b < g->blocks; ++b)
         hil_rows()->add(total, total, g->partial + b * g->cols + at, n);
-    hil_rows()->add(g->sum + at, g->sum + at, total, n);
+    if (g->add)
+        hil_rows()->add(g->sum + at, g->sum + at, total, n);
+    else
+        memcpy(g->sum + at, total, (size_t)n * sizeof *total);
 }
 
-void hil_row_gather(hil_pool *pool, float *sum, const float *partial, const hil_grid *grid,
-                    int64_t cols)
+void hil_row_gather(hil_pool *pool, const hil_gather *gather)
 {
-    gather g = {sum, partial, grid->blocks, cols};
-    hil_pool_run(pool, gather_columns, &g, (cols + GATHER_COLS - 1) / GATHER_COLS);
+    hil_gather g = *gather;
+    hil_pool_run(pool, gather_columns, &g, (g.cols + GATHER_COLS - 1) / GATHER_COLS);
 }

@@ -89,8 +89,13 @@ static inline int64_t hil_grid_end(const hil_grid *grid, int64_t block)
     return end < grid->rows ? end : grid->rows;
 }
 
-/* sum[cols] += partial[0] + partial[1] + ... (blocks x cols). */
-void hil_row_gather(hil_pool *pool, float *sum, const float *partial, const hil_grid *grid,
-                    int64_t cols);
+/* sum[cols] = partial[0] + partial[1] + ... (blocks x cols), or added to what it holds. */
+typedef struct hil_gather {
+    float *sum;
+    const float *partial;
+    int64_t blocks, cols;
+    bool add;
+} hil_gather;
+void hil_row_gather(hil_pool *pool, const hil_gather *gather);
 
 #endif

@@ -43,8 +43,33 @@ static void pass_time(hil_store *store, int64_t bytes)
         hil_links_compute(store->links, (double)bytes / store->opening.speeds->memory);
 }
 
+static hil_status zero(hil_store *store, const hil_use *use, int64_t first, int64_t count)
+{
+    hil_worker worker = hil_worker_compute(store);
+    HIL_TRY(hil_work_zero(&worker, (float *)use->sum.data + first, count));
+    pass_time(store, count * 4);
+    return HIL_OK;
+}
+
+hil_status hil_sum_fill(hil_store *store, hil_unit *unit, int i)
+{
+    const hil_use *use = &unit->use[i];
+    int64_t end = 0;
+    for (int m = 0; m <= unit->members; ++m) {
+        const hil_member *member = m < unit->members ? &unit->member[m] : NULL;
+        if (member && !(member->summed >> i & 1)) continue;
+        int64_t next = member ? member->offset : unit->elements;
+        if (next > end) {
+            HIL_TRY(hil_links_follow(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
+            HIL_TRY(zero(store, use, end, next - end));
+        }
+        if (member) end = next + member->count;
+    }
+    return HIL_OK;
+}
+
 hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
-                                 float **sum)
+                                 float **sum, bool *add)
 {
     hil_unit *unit = hil_unit_of(store, param, tile);
     hil_member *member = &unit->member[param->member];
@@ -56,12 +81,10 @@ hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment
         HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
     }
     HIL_TRY(hil_links_follow(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
-    if (!use->summing) {
-        hil_worker worker = hil_worker_compute(store);
-        HIL_TRY(hil_work_zero(&worker, use->sum.data, unit->elements));
-        pass_time(store, unit->elements * 4);
-        use->summing = true;
-    }
+    bool written = member->summed >> i & 1;
+    if (!written && !add) HIL_TRY(zero(store, use, member->offset, member->count));
+    if (add) *add = written;
+    use->summing = true;
     hil_parcel_touch(store->spilled, &use->sum);
     ++use->pins;
     member->summed |= 1u << i;
@@ -199,6 +222,7 @@ static hil_status give(hil_store *store, hil_unit *unit, int i)
     if (!use->home.exists) HIL_TRY(hil_home_open_late(store, unit, &use->home));
     HIL_TRY(hil_window_use(store, entity));
     HIL_TRY(hil_links_follow(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
+    HIL_TRY(hil_sum_fill(store, unit, i));
     if (use->home.tier == HIL_DEVICE)
         HIL_TRY(hil_links_follow(store->links, &unit->swept, HIL_WAIT_UPDATE));
     hil_worker worker = hil_worker_compute(store);

@@ -281,7 +281,10 @@ hil_status hil_cross_settle(const hil_store *store, hil_status status);
 hil_status hil_cross_open(hil_store *store);
 void hil_cross_close(hil_store *store);
 
-/* gradient.c: the sum of a use is no longer needed. */
+/* gradient.c: what nobody wrote of a sum becomes zero: members that got none in this step, and
+   what is behind a member. */
+hil_status hil_sum_fill(hil_store *store, hil_unit *unit, int use);
+/* The sum of a use is no longer needed. */
 void hil_sum_drop(hil_store *store, hil_unit *unit, int use);
 /* A chunk of the slice of a rounded gradient that leaves the device for its home. */
 typedef struct hil_leaving {

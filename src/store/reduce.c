@@ -218,7 +218,8 @@ hil_status hil_reduce_give(hil_store *store, hil_unit *unit, int i)
     HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
     hil_fence reduced = {0};
     ++use->pins;
-    hil_status status = give_chunks(store, unit, i, &reduced);
+    hil_status status = use->summing ? hil_sum_fill(store, unit, i) : HIL_OK;
+    if (status == HIL_OK) status = give_chunks(store, unit, i, &reduced);
     --use->pins;
     hil_fence_join(&s->all, &reduced);
     hil_fence_join(&use->sum.ready, &reduced);

@@ -239,10 +239,11 @@ void hil_store_release(hil_store *store, hil_param *param, int64_t tile);
    none and may be declared for any number of segments. */
 hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment);
 
-/* The fp32 sum of one tile's gradient for the use in `segment`: zero at the first call of a step.
- */
+/* The fp32 sum of one tile's gradient for the use in `segment`, to be added to. At the first call
+   of a step `add` is false: the sum holds anything, and all of it must be written. With NULL for
+   `add` it is zeroed then. */
 hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
-                                 float **sum);
+                                 float **sum, bool *add);
 void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int64_t tile);
 /* The sums of all uses in `segment` are complete: each is rounded once to the parameter's dtype and
    leaves for its home. A parameter that got no sum in this step, on any rank, has no gradient. */

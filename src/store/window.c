@@ -215,7 +215,7 @@ hil_status hil_window_room(hil_store *store, size_t bytes)
                     hil_text_bytes(need, bytes), hil_text_bytes(have, store->plan->window));
 }
 
-/* Room is there. A sum that is new gets its memory only; its first user zeroes it. */
+/* Room is there. A sum that is new gets its memory only; its users write it. */
 static hil_status start(hil_store *store, int32_t entity)
 {
     hil_use *use = use_at(store, entity);

@@ -72,7 +72,7 @@ hil_status hil_bank_gradient_acquire(hil_bank *bank, hil_bank_param *param, int6
     if (group->given)
         return hil_fail(HIL_ERR_USAGE, "gradients of %s, in group %d, were given in this step",
                         name, group->number);
-    HIL_TRY(hil_store_sum_acquire(bank->store, param->param, group->number, tile, sum));
+    HIL_TRY(hil_store_sum_acquire(bank->store, param->param, group->number, tile, sum, NULL));
     group->summing = true;
     ++group->pins;
     ++param->sum_pins[tile];

@@ -84,10 +84,11 @@ static hil_status lend_weight(void *owner, int param, int64_t tile, const void *
     return HIL_OK;
 }
 
-static hil_status lend_sum(void *owner, int param, int64_t tile, float **sum)
+static hil_status lend_sum(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
     (void)param, (void)tile;
     *sum = ((const lent *)owner)->sum;
+    *add = false;
     return HIL_OK;
 }
 

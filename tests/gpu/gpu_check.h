@@ -39,6 +39,7 @@ typedef struct gpu_side {
     hil_op_call call;
     void *weight[HIL_OP_PARAMS];
     float *sum[HIL_OP_PARAMS];
+    bool add; /* to sums */
     int held;
     bool quiet; /* tiles stay lent: nothing waits */
     void *lent;
@@ -129,6 +130,14 @@ static void gpu_note(gpu_side *s, char what, int param, int64_t tile)
     s->asked[s->asks++] = (char)('A' + tile);
 }
 
+static bool gpu_has_asked(const gpu_side *s, char what, int param, int64_t tile)
+{
+    for (int i = 0; i < s->asks; i += 3)
+        if (s->asked[i] == what && s->asked[i + 1] == '0' + param && s->asked[i + 2] == 'A' + tile)
+            return true;
+    return false;
+}
+
 static int64_t gpu_tile_rows(const hil_op_param *p, int64_t tile)
 {
     int64_t left = p->rows - tile * p->tile_rows;
@@ -171,10 +180,11 @@ static void gpu_weight_end(void *owner, int param, int64_t tile)
     gpu_release(s, s->lent);
 }
 
-static hil_status gpu_gradient_begin(void *owner, int param, int64_t tile, float **sum)
+static hil_status gpu_gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
     gpu_side *s = owner;
     const hil_op_param *p = &s->call.param[param];
+    *add = s->add || gpu_has_asked(s, 'g', param, tile);
     gpu_note(s, 'g', param, tile);
     CHECK_INT(s->held, 0);
     CHECK(p->trainable);
@@ -213,6 +223,7 @@ static void gpu_make(const gpu_case *c, gpu_side *s)
 {
     double spread = c->spread > 0 ? c->spread : 1;
     hil_op_call *call = &s->call;
+    s->add = c->add;
     *call = (hil_op_call){.op = c->op,
                           .attr = c->attr,
                           .compute = c->compute,
@@ -244,7 +255,8 @@ static void gpu_make(const gpu_case *c, gpu_side *s)
         hil_tensor w = {p->dtype, {2, {p->rows, p->cols}}, NULL}, sum = w;
         sum.dtype = HIL_F32;
         s->weight[i] = gpu_filled(s, &w, spread);
-        s->sum[i] = gpu_filled(s, &sum, 0.1);
+        s->sum[i] = c->add || c->frozen[i] ? gpu_filled(s, &sum, 0.1)
+                                           : gpu_memory(s, NULL, hil_tensor_bytes(&sum));
     }
 }
 
@@ -377,6 +389,7 @@ static void gpu_compare_all(const gpu_case *c, gpu_side *cpu, gpu_side *there)
     }
     for (int i = 0; i < c->params; ++i) {
         const hil_op_param *p = &cpu->call.param[i];
+        if (!c->add && !gpu_has_asked(cpu, 'g', i, 0)) continue; /* nothing was computed */
         hil_tensor sums[2] = {{HIL_F32, {2, {p->rows, p->cols}}, cpu->sum[i]},
                               {HIL_F32, {2, {p->rows, p->cols}}, there->sum[i]}};
         snprintf(what, sizeof what, "sum %d", i);

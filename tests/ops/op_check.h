@@ -43,7 +43,7 @@ struct op_case {
     /* varied by op_check */
     int threads;
     int64_t tiles;
-    bool add;
+    bool add; /* gradients to what is there */
 };
 
 #define OP_ASKED 256
@@ -56,6 +56,8 @@ typedef struct op_result {
     float *before[HIL_OP_PARAMS], *gradient[HIL_OP_PARAMS];
     int outs;
     /* of the source */
+    bool add;
+    unsigned begun[HIL_OP_PARAMS]; /* bit per tile: somebody added to its sum */
     int held;
     void *lent;
     struct op_asked {
@@ -70,6 +72,14 @@ static void op_note(op_result *r, char what, int param, int64_t tile)
 {
     CHECK(r->asks < OP_ASKED);
     r->asked[r->asks++] = (struct op_asked){what, param, tile};
+}
+
+/* Whether the tile's sum holds something already. */
+static bool op_begin_sum(op_result *r, int param, int64_t tile)
+{
+    bool holds = r->begun[param] >> tile & 1;
+    r->begun[param] |= 1u << tile;
+    return r->add || holds;
 }
 
 static const hil_op_source op_dry_source;
@@ -144,10 +154,11 @@ static void op_weight_end(void *owner, int param, int64_t tile)
     r->held = 0;
 }
 
-static hil_status op_gradient_begin(void *owner, int param, int64_t tile, float **sum)
+static hil_status op_gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
     op_result *r = owner;
     const hil_op_param *p = &r->param[param];
+    *add = op_begin_sum(r, param, tile);
     op_note(r, 'g', param, tile);
     CHECK_INT(r->held, 0);
     CHECK(p->trainable);
@@ -180,8 +191,10 @@ static void op_dry_weight_end(void *owner, int param, int64_t tile)
     op_note(owner, 'W', param, tile);
 }
 
-static hil_status op_dry_gradient_begin(void *owner, int param, int64_t tile, float **sum)
+static hil_status op_dry_gradient_begin(void *owner, int param, int64_t tile, float **sum,
+                                        bool *add)
 {
+    *add = op_begin_sum(owner, param, tile);
     op_note(owner, 'g', param, tile);
     *sum = ((op_result *)owner)->lent;
     return HIL_OK;
@@ -253,10 +266,11 @@ static void op_make_inputs(const op_case *c, hil_op_call *call, op_result *r)
         w.data = r->weight[i] = op_poisoned(hil_tensor_bytes(&w));
         op_fill(&w, spread);
         size_t bytes = (size_t)(p->rows * p->cols) * sizeof(float);
-        hil_tensor sum = {HIL_F32, w.shape, r->gradient[i] = op_poisoned(bytes)};
+        hil_tensor sum = {HIL_F32, w.shape, r->before[i] = op_poisoned(bytes)};
         op_fill(&sum, 0.1);
-        r->before[i] = op_poisoned(bytes);
-        memcpy(r->before[i], r->gradient[i], bytes);
+        r->gradient[i] = op_poisoned(bytes);
+        if (!c->add) memset(r->before[i], 0, bytes);
+        if (c->add) memcpy(r->gradient[i], r->before[i], bytes);
         call->param[i] = *p;
     }
 }
@@ -303,6 +317,7 @@ static void op_run(const op_case *c, op_result *r)
 {
     memset(r, 0, sizeof *r);
     op_seed = 1;
+    r->add = c->add;
     hil_op_call call = {.op = c->op,
                         .attr = c->attr,
                         .compute = c->compute,
@@ -445,7 +460,7 @@ static void op_check_gradients(const op_case *c, const op_result *r, double *con
             int64_t at = j * (count / samples);
             want[j] = (double)r->before[i][at];
             if (!c->frozen[i]) want[j] += op_slope(c, r, in, param, dout, &param[i][at]);
-            got[j] = (double)r->gradient[i][at];
+            got[j] = (double)(r->begun[i] ? r->gradient : r->before)[i][at];
         }
         op_compare(c, "gradient", &(op_numbers){got, want, samples}, HIL_F32, slack);
         free(want);

@@ -17,6 +17,7 @@ typedef struct memory {
 
 typedef struct side {
     memory *at; /* where the call's tensors are */
+    bool add;
     char asked[256];
     int asks;
 } side;
@@ -37,11 +38,12 @@ static hil_status begin_weight(void *owner, int param, int64_t tile, const void 
     return HIL_OK;
 }
 
-static hil_status begin_gradient(void *owner, int param, int64_t tile, float **sum)
+static hil_status begin_gradient(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
     side *s = owner;
     note(s, 'g', param, tile);
     *sum = param ? s->at->dbias : s->at->dw + tile * TILE * IN;
+    *add = s->add;
     return HIL_OK;
 }
 
@@ -78,12 +80,13 @@ static hil_op_call linear(side *s, hil_device *device, hil_pool *pool)
     return call;
 }
 
-/* y, then from dy everything else; twice, so that sums are added to. */
+/* y, then from dy everything else; twice: sums hold no numbers at first, then they are added to. */
 static void compute(side *s, hil_device *device, hil_pool *pool)
 {
     for (int i = 0; i < 2; ++i) {
         hil_op_call call = linear(s, device, pool);
         s->asks = 0;
+        s->add = i > 0;
         CHECK_OK(hil_op_forward(&call));
         CHECK_OK(hil_op_backward(&call));
         memset(&call, 0xff, sizeof call);
@@ -96,6 +99,8 @@ static void fill(memory *m)
     memset(m, 0, sizeof *m);
     for (size_t i = 0; i < offsetof(memory, dx) / sizeof *all; ++i)
         all[i] = (float)((int)(i * i * 37 % 101) - 50) / 16;
+    for (int i = 0; i < W; ++i) m->dw[i] = NAN;
+    for (int i = 0; i < OUT; ++i) m->dbias[i] = NAN;
     for (int i = 0; i < ROWS; ++i) m->ids[i] = i * 5 % OUT;
 }
 

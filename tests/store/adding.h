@@ -8,13 +8,14 @@
 
 enum { ADDING_MOST = 128 * 72 };
 
-/* sum += factor * weight. */
+/* sum = factor * weight, or added to what it holds. */
 typedef struct adding {
     const void *weight;
     hil_dtype dtype;
     float *sum;
     int64_t count;
     float factor;
+    bool add;
 } adding;
 
 static inline hil_status adding_run(void *args)
@@ -23,7 +24,8 @@ static inline hil_status adding_run(void *args)
     float full[ADDING_MOST];
     CHECK(a->count <= ADDING_MOST);
     hil_to_f32(full, a->weight, a->dtype, a->count);
-    for (int64_t i = 0; i < a->count; ++i) a->sum[i] += a->factor * full[i];
+    for (int64_t i = 0; i < a->count; ++i)
+        a->sum[i] = (a->add ? a->sum[i] : 0) + a->factor * full[i];
     return HIL_OK;
 }
 

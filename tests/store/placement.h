@@ -168,14 +168,15 @@ static inline hil_status rig_use(rig *r, int p, int segment, float factor)
     for (int64_t t = 0; t < rig_tiles(param); ++t) {
         const void *w;
         float *sum;
+        bool add;
         HIL_TRY(hil_store_acquire(r->store, param, t, &w));
         if (segment < 0 || !hil_param_trainable(param)) {
             hil_store_release(r->store, param, t);
             continue;
         }
-        hil_status status = hil_store_sum_acquire(r->store, param, segment, t, &sum);
+        hil_status status = hil_store_sum_acquire(r->store, param, segment, t, &sum, &add);
         int64_t count = elements - t * tile < tile ? elements - t * tile : tile;
-        adding a = {w, hil_param_dtype(param), sum, count, factor};
+        adding a = {w, hil_param_dtype(param), sum, count, factor, add};
         if (status == HIL_OK && !r->dry) CHECK_OK(adding_do(r->device, &a));
         if (status == HIL_OK) hil_store_sum_release(r->store, param, segment, t);
         hil_store_release(r->store, param, t);

@@ -208,11 +208,12 @@ static inline hil_status mate_use(mate *m, int p, int segment, float factor, boo
     for (int64_t t = 0; (count = tile_count(m->param[p], t, &first)); ++t) {
         const void *w;
         float *sum = NULL;
+        bool add = false;
         HIL_TRY(hil_store_acquire(m->store, m->param[p], t, &w));
         hil_status status = HIL_OK;
         if (back && hil_param_trainable(m->param[p])) {
-            status = hil_store_sum_acquire(m->store, m->param[p], segment, t, &sum);
-            adding a = {w, hil_param_dtype(m->param[p]), sum, count, factor};
+            status = hil_store_sum_acquire(m->store, m->param[p], segment, t, &sum, &add);
+            adding a = {w, hil_param_dtype(m->param[p]), sum, count, factor, add};
             if (status == HIL_OK && !m->dry) CHECK_OK(adding_do(m->device, &a));
             if (status == HIL_OK) hil_store_sum_release(m->store, m->param[p], segment, t);
         }

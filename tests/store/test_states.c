@@ -32,9 +32,10 @@ static hil_param *add(hil_store *store, const char *name, int64_t rows, int64_t 
 static void add_to(hil_store *store, hil_param *p, int segment, float value)
 {
     float *sum;
+    bool add;
     for (int64_t tile = 0; tile < 2; ++tile) {
-        CHECK_OK(hil_store_sum_acquire(store, p, segment, tile, &sum));
-        for (int64_t i = 0; i < 64 * 100; ++i) sum[i] += value;
+        CHECK_OK(hil_store_sum_acquire(store, p, segment, tile, &sum, &add));
+        for (int64_t i = 0; i < 64 * 100; ++i) sum[i] = (add ? sum[i] : 0) + value;
         hil_store_sum_release(store, p, segment, tile);
     }
 }

@@ -339,13 +339,16 @@ static size_t fetched_bytes(const sharing &how)
 }
 
 /* The fewest blocks that hold a row and of which two fit on a multiprocessor: one works while the
-   other waits. Rows may need larger ones. None: it cannot be held, or not on this GPU. */
+   other waits. Rows may need larger ones. None: it cannot be held, or not on this GPU. A GPU that
+   has clusters may still run what was compiled for older ones, which have none. */
 static sharing share(const hil_device *device, int64_t vocab)
 {
-    int major = 0, bytes = 0, index = hil_cuda_of(device)->index;
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
-    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, index);
-    for (int blocks = 1; major >= 9 && blocks <= CLUSTER; blocks *= 2) {
+    int bytes = 0;
+    cudaFuncAttributes made = {};
+    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                           hil_cuda_of(device)->index);
+    cudaFuncGetAttributes(&made, finish_shared_rows);
+    for (int blocks = 1; made.ptxVersion >= 90 && blocks <= CLUSTER; blocks *= 2) {
         int64_t unit = blocks * HIL_LOGIT_UNIT, runs = LANES * HELD * RUN;
         int64_t size = (vocab + unit - 1) / unit * HIL_LOGIT_UNIT;
         int64_t threads = (size + runs - 1) / runs * LANES;

@@ -1,5 +1,6 @@
 /* Masters come back bit for bit from weight and low half; gradients of several uses are kept apart,
-   rounded once and found in the order of segments; tiles are whole groups of rows. */
+   rounded once and found in the order of segments; many vectors share a unit; tiles are whole
+   groups of rows. */
 #include "base/philox.h"
 #include "check.h"
 #include "store_open.h"
@@ -94,6 +95,49 @@ static void check_uses(hil_pool *pool)
     store_rig_close(&rig);
 }
 
+enum { VECTORS = 150, LONGEST = 700 };
+
+static int64_t vector_length(int i)
+{
+    return 1 + i * 97 % LONGEST;
+}
+
+/* One unit with more members than are rounded at once, of which some get no gradient. */
+static void check_vectors(hil_pool *pool)
+{
+    hil_store *store;
+    hil_param *p[VECTORS];
+    CHECK_OK(hil_store_create(&store));
+    for (int i = 0; i < VECTORS; ++i) {
+        char name[16];
+        snprintf(name, sizeof name, "v%d", i);
+        hil_param_spec spec = {.name = name, .shape = {1, {vector_length(i)}}};
+        CHECK_OK(hil_store_add(store, &spec, &p[i]));
+    }
+    hil_store_options options = {
+        .compute = HIL_BF16, .training = true, .tile_size = 1 << 20, .moments = 2};
+    store_rig rig;
+    store_rig_open(&rig, store, pool, &options);
+    CHECK_INT(hil_store_units(store), 1);
+    CHECK_OK(hil_store_initialise(store, 5));
+    double expected = 0, norm;
+    CHECK_OK(hil_store_pass_begin(store, HIL_PASS_TRAIN));
+    for (int i = 0; i < VECTORS; ++i) {
+        float *sum;
+        if (i % 7 == 3) continue;
+        CHECK_OK(hil_store_sum_acquire(store, p[i], 0, 0, &sum));
+        for (int64_t k = 0; k < vector_length(i); ++k) sum[k] = (float)(i + 1);
+        hil_store_sum_release(store, p[i], 0, 0);
+        expected += (double)vector_length(i) * (i + 1) * (i + 1);
+    }
+    CHECK_OK(hil_store_give_gradients(store, 0));
+    CHECK_OK(hil_store_pass_end(store));
+    CHECK_OK(hil_store_norm(store, &norm));
+    CHECK_NEAR(norm, sqrt(expected), 1e-9);
+    hil_store_step_end(store);
+    store_rig_close(&rig);
+}
+
 /* What a parameter starts with depends on the seed, its number and the element alone. */
 static void check_initialisation(hil_pool *one, hil_pool *three)
 {
@@ -123,6 +167,7 @@ int main(void)
     CHECK_OK(hil_pool_create(&three, 3));
     check_halves();
     check_uses(three);
+    check_vectors(three);
     check_initialisation(one, three);
     hil_pool_destroy(one);
     hil_pool_destroy(three);

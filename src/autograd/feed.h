@@ -23,7 +23,8 @@ struct hil_feed {
     bool busy;    /* the device was given work since the last wait */
 };
 
-/* Copies `micro` and, for a device, the arrays in it, which are borrowed until the end. */
+/* Copies `micro` and, for a device, the arrays in it. Otherwise the host reads them until all of
+   the pass was told. */
 hil_status hil_feed_begin(hil_feed *feed, const hil_micro *micro, int64_t count);
 /* Waits for all that was told so far: losses may be read. What failed in it is reported. */
 hil_status hil_feed_wait(hil_feed *feed);

@@ -6,9 +6,8 @@
 #include "ops/matmul_cuda.h"
 #include "ops/softmax_cuda.h"
 
-#define LOGIT_BYTES                                                                                \
-    ((int64_t)1 << 30) /* of one chunk: the weight's sums are read once for each                   \
-                        */
+/* Of one chunk: the weight's sums are read once for each. */
+#define LOGIT_BYTES ((int64_t)1 << 30)
 #define CHUNK_UNIT 128
 
 typedef struct head {

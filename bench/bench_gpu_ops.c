@@ -383,7 +383,7 @@ static void bench_gpt(const shape *s)
 typedef struct update {
     const hil_rule *rule;
     hil_block block;
-    double *lane;
+    double *lane, *square;
 } update;
 
 static hil_status run_update(void *context)
@@ -403,12 +403,13 @@ static hil_status run_square(void *context)
 static hil_status run_round(void *context)
 {
     const update *u = context;
-    hil_stretch whole = {.count = u->block.count, .lanes = u->lane};
-    hil_rounding rounding = {.out = (void *)(uintptr_t)u->block.gradient[0],
-                             .dtype = u->block.dtype,
-                             .sum = u->block.moment[0],
-                             .stretch = &whole,
-                             .stretches = 1};
+    hil_rounding rounding = {.dtype = u->block.dtype, .stretches = 1};
+    rounding.stretch[0] = (hil_stretch){.count = u->block.count,
+                                        .sum = u->block.moment[0],
+                                        .out = (void *)(uintptr_t)u->block.gradient[0],
+                                        .lanes = u->lane,
+                                        .square = u->square,
+                                        .last = true};
     return hil_cuda_math.round(gpu, HIL_STREAM_COMPUTE, &rounding);
 }
 
@@ -428,6 +429,7 @@ static void bench_rules(void)
                           .gradient = {part[4].data},
                           .gradients = 1}};
     printf("update of %lld elements, bf16\n", (long long)count);
+    must(gpu->engine->share(gpu, (size_t)(count / HIL_BLOCK) * sizeof(double), (void **)&u.square));
     u.lane = device_memory((size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double));
     must(gpu->engine->zero(gpu, HIL_STREAM_COMPUTE, u.lane,
                            (size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double)));
@@ -444,6 +446,7 @@ static void bench_rules(void)
     }
     must(gpu->engine->finish(gpu));
     for (int i = 0; i < 5; ++i) gpu->engine->free(gpu, part[i].data);
+    gpu->engine->unshare(gpu, u.square);
     gpu->engine->free(gpu, u.lane);
 }
 

@@ -5,8 +5,6 @@ extern "C" {
 }
 #include "optim/cuda.h"
 
-#include <string.h>
-
 #define THREADS 256
 
 /* Adds parts (ranks, count) in their order. */
@@ -42,21 +40,19 @@ static hil_status reduce(hil_device *device, hil_stream stream, const hil_tensor
 #define AHEAD 16 /* loads on their way: the sums are chains, and a warp waits for each link */
 static_assert(HIL_CODEC_GROUP == HIL_SQUARES, "stretches are whole rows of lanes");
 
-typedef struct rounding {
-    hil_rounding what;
-    hil_stretch stretch[HIL_STRETCHES];
-} rounding;
+static_assert(sizeof(hil_rounding) <= 4096, "a kernel's arguments");
 
 /* Rounds a thread's numbers into elements [at, at + ROUND_WIDE), and gives what became of them. */
-static __device__ inline float4 round_wide(const hil_rounding &what, int64_t at, float4 x)
+static __device__ inline float4 round_wide(const hil_stretch *s, hil_dtype dtype, int64_t at,
+                                           float4 x)
 {
-    if (what.dtype == HIL_F32) {
-        if (what.out != what.sum) *(float4 *)((float *)what.out + at) = x;
+    if (dtype == HIL_F32) {
+        if (s->out != s->sum) *(float4 *)((float *)s->out + at) = x;
         return x;
     }
     uint2 bits;
     float2 low, high;
-    if (what.dtype == HIL_BF16) {
+    if (dtype == HIL_BF16) {
         __nv_bfloat162 a = __floats2bfloat162_rn(x.x, x.y), b = __floats2bfloat162_rn(x.z, x.w);
         low = __bfloat1622float2(a), high = __bfloat1622float2(b);
         bits = {*(uint32_t *)&a, *(uint32_t *)&b};
@@ -65,21 +61,35 @@ static __device__ inline float4 round_wide(const hil_rounding &what, int64_t at,
         low = __half22float2(a), high = __half22float2(b);
         bits = {*(uint32_t *)&a, *(uint32_t *)&b};
     }
-    *(uint2 *)((uint16_t *)what.out + at) = bits;
+    *(uint2 *)((uint16_t *)s->out + at) = bits;
     return {low.x, low.y, high.x, high.y};
+}
+
+/* Lanes of a block of threads, added in their order. */
+static __device__ inline void add_own_lanes(const double sum[ROUND_WIDE], double *square)
+{
+    __shared__ double lane[HIL_SQUARES];
+#pragma unroll
+    for (int k = 0; k < ROUND_WIDE; ++k) lane[threadIdx.x * ROUND_WIDE + k] = sum[k];
+    __syncthreads();
+    if (threadIdx.x) return;
+    double all = 0;
+#pragma unroll 16
+    for (int k = 0; k < HIL_SQUARES; ++k) all += lane[k];
+    *square = all;
 }
 
 /* One block of a member; a thread has ROUND_WIDE neighbouring lanes and adds each of them in order,
    as the CPU does. */
 static __global__ void __launch_bounds__(ROUND_THREADS)
-    round_blocks(const __grid_constant__ rounding r)
+    round_blocks(const __grid_constant__ hil_rounding r)
 {
     const hil_stretch *stretch = r.stretch;
     int64_t block = blockIdx.x;
     for (; block >= hil_stretch_blocks(stretch); ++stretch) block -= hil_stretch_blocks(stretch);
     int64_t number = stretch->first / HIL_BLOCK + block;
     int64_t first = number * HIL_BLOCK - stretch->first, end = first + HIL_BLOCK;
-    bool begins = first >= 0;
+    bool begins = first >= 0, ends = end <= stretch->count || stretch->last;
     if (!begins) first = 0;
     if (end > stretch->count) end = stretch->count;
     double *lane = NULL, sum[ROUND_WIDE] = {};
@@ -87,34 +97,35 @@ static __global__ void __launch_bounds__(ROUND_THREADS)
 #pragma unroll
     for (int k = 0; k < ROUND_WIDE; ++k)
         if (lane && !begins) sum[k] = lane[k];
-    int64_t at = stretch->at + first + threadIdx.x * ROUND_WIDE;
-    for (end += stretch->at; at < end; at += AHEAD * HIL_SQUARES) {
+    for (int64_t at = first + threadIdx.x * ROUND_WIDE; at < end; at += AHEAD * HIL_SQUARES) {
         float4 x[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i)
-            if (at + i * HIL_SQUARES < end) x[i] = *(float4 *)(r.what.sum + at + i * HIL_SQUARES);
+            if (at + i * HIL_SQUARES < end) x[i] = *(float4 *)(stretch->sum + at + i * HIL_SQUARES);
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
             if (at + i * HIL_SQUARES >= end) break;
-            float4 g = round_wide(r.what, at + i * HIL_SQUARES, x[i]);
+            float4 g = round_wide(stretch, r.dtype, at + i * HIL_SQUARES, x[i]);
             sum[0] += (double)g.x * (double)g.x;
             sum[1] += (double)g.y * (double)g.y;
             sum[2] += (double)g.z * (double)g.z;
             sum[3] += (double)g.w * (double)g.w;
         }
     }
+    if (!stretch->square) return;
+    if (ends) {
+        add_own_lanes(sum, stretch->square + number);
+        return;
+    }
 #pragma unroll
-    for (int k = 0; k < ROUND_WIDE; ++k)
-        if (lane) lane[k] = sum[k];
+    for (int k = 0; k < ROUND_WIDE; ++k) lane[k] = sum[k];
 }
 
 static hil_status round_sums(hil_device *device, hil_stream stream, const hil_rounding *what)
 {
-    rounding r = {.what = *what};
-    memcpy(r.stretch, what->stretch, (size_t)what->stretches * sizeof *r.stretch);
     int64_t blocks = hil_rounding_blocks(what);
     if (blocks == 0) return HIL_OK;
-    round_blocks<<<(unsigned)blocks, ROUND_THREADS, 0, hil_cuda_stream(device, stream)>>>(r);
+    round_blocks<<<(unsigned)blocks, ROUND_THREADS, 0, hil_cuda_stream(device, stream)>>>(*what);
     return hil_cuda_launched(device, "round gradients");
 }
 

@@ -6,25 +6,17 @@
 
 #include <string.h>
 
-typedef struct rounding {
-    hil_rounding what;
-    hil_stretch stretch[HIL_STRETCHES];
-} rounding;
-
 static hil_status run_round(void *args)
 {
-    rounding *r = args;
-    r->what.stretch = r->stretch;
-    int64_t blocks = hil_rounding_blocks(&r->what);
-    for (int64_t b = 0; b < blocks; ++b) hil_rounding_run(&r->what, hil_block_square, b);
+    const hil_rounding *what = args;
+    int64_t blocks = hil_rounding_blocks(what);
+    for (int64_t b = 0; b < blocks; ++b) hil_rounding_run(what, hil_block_square, b);
     return HIL_OK;
 }
 
 static hil_status queue_round(hil_device *device, hil_stream stream, const hil_rounding *what)
 {
-    rounding r = {.what = *what};
-    memcpy(r.stretch, what->stretch, (size_t)what->stretches * sizeof *r.stretch);
-    return hil_device_threads_call(device, stream, run_round, &r, sizeof r);
+    return hil_device_threads_call(device, stream, run_round, what, sizeof *what);
 }
 
 typedef struct squaring {

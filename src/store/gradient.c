@@ -137,40 +137,51 @@ hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64
     return status;
 }
 
-/* Rounds elements [first, first + count) of the sum and squares what becomes of them. Members
-   follow each other, with zeros up to the next one that are theirs: nothing is between stretches.
- */
-static hil_status make_gradient(hil_store *store, hil_unit *unit, int i, void *out, int64_t first,
-                                int64_t count)
+static hil_status round_all(hil_store *store, hil_rounding *rounding)
 {
     hil_worker worker = hil_worker_compute(store);
-    const float *sum = (const float *)unit->use[i].sum.data + first;
-    double *lanes = unit->uses == 1 ? hil_squares_lanes(store, &worker) : NULL;
-    hil_stretch stretch[HIL_STRETCHES];
-    hil_rounding rounding = {.out = out, .dtype = unit->dtype, .sum = sum, .stretch = stretch};
+    if (rounding->stretches) HIL_TRY(hil_work_round(store, &worker, rounding));
+    rounding->stretches = 0;
+    return HIL_OK;
+}
+
+/* Elements of a unit. */
+typedef struct range {
+    int64_t first, count;
+} range;
+
+/* These elements of a sum are to be rounded, and what becomes of them squared. Members follow each
+   other, with zeros up to the next one that are theirs: nothing is between stretches. */
+static hil_status add_stretches(hil_store *store, hil_unit *unit, int i, char *out, range part,
+                                hil_rounding *rounding)
+{
+    hil_worker worker = hil_worker_compute(store);
+    const float *sum = (const float *)unit->use[i].sum.data + part.first;
+    size_t size = hil_dtype_size(unit->dtype);
+    int64_t block = 0, first = part.first, last = first + part.count;
+    if (rounding->dtype != unit->dtype) HIL_TRY(round_all(store, rounding));
+    rounding->dtype = unit->dtype;
     for (int m = 0; m < unit->members; ++m) {
         const hil_member *member = &unit->member[m];
         hil_member whole = {.offset = member->offset, .count = hil_pad(member->count)};
         int64_t from, to;
-        if (hil_member_overlap(&whole, first, first + count, &from, &to))
-            stretch[rounding.stretches++] = (hil_stretch){.at = from - first,
-                                                          .first = from - member->offset,
-                                                          .count = to - from,
-                                                          .lanes = lanes};
-        if (lanes) lanes += HIL_SQUARES * hil_member_blocks(member);
-        if (rounding.stretches < HIL_STRETCHES && m + 1 < unit->members) continue;
-        HIL_TRY(hil_work_round(store, &worker, &rounding));
-        rounding.stretches = 0;
+        if (hil_member_overlap(&whole, first, last, &from, &to)) {
+            if (rounding->stretches == HIL_STRETCHES) HIL_TRY(round_all(store, rounding));
+            hil_stretch *s = &rounding->stretch[rounding->stretches++];
+            *s = (hil_stretch){.first = from - member->offset,
+                               .count = to - from,
+                               .sum = sum + (from - first),
+                               .out = out + (size_t)(from - first) * size,
+                               .last = to == whole.offset + whole.count};
+            if (unit->uses == 1) {
+                s->lanes = hil_squares_lanes(store, &worker) + HIL_SQUARES * block;
+                s->square = unit->square + block;
+            }
+        }
+        block += hil_member_blocks(member);
     }
-    size_t written = out == sum ? 0 : hil_dtype_size(unit->dtype);
-    pass_time(store, count * (int64_t)(4 + written));
+    pass_time(store, part.count * (int64_t)(4 + ((const void *)out == sum ? 0 : size)));
     return HIL_OK;
-}
-
-/* All of a gradient that stays on the device. */
-static hil_status give_here(hil_store *store, hil_unit *unit, int i)
-{
-    return make_gradient(store, unit, i, unit->use[i].home.memory, 0, unit->elements);
 }
 
 /* [Note: rounding in place] Rounded numbers that leave need no room where the device is apart:
@@ -199,7 +210,9 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
         if (own) HIL_TRY(hil_window_take_leaver(store, bytes, &out));
     }
     hil_leaving leaving = {.unit = unit, .use = use, .data = out, .before = *before};
-    hil_status status = make_gradient(store, unit, i, out, first, count);
+    hil_rounding rounding = {0};
+    hil_status status = add_stretches(store, unit, i, out, (range){first, count}, &rounding);
+    if (status == HIL_OK) status = round_all(store, &rounding);
     if (status == HIL_OK) status = hil_gradient_send(store, &leaving, chunk);
     if (own) hil_window_give_leaver(store, out, bytes, &use->left);
     return status;
@@ -214,35 +227,53 @@ void hil_sum_drop(hil_store *store, hil_unit *unit, int i)
     use->summing = use->visited = false;
 }
 
-static hil_status give(hil_store *store, hil_unit *unit, int i)
+static hil_status end_giving(hil_store *store, hil_unit *unit, int i)
 {
     hil_use *use = &unit->use[i];
-    assert(!use->given && !use->pins);
-    int32_t entity = hil_entity(store, unit, i);
-    if (!use->home.exists) HIL_TRY(hil_home_open_late(store, unit, &use->home));
-    HIL_TRY(hil_window_use(store, entity));
-    HIL_TRY(hil_links_follow(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
-    HIL_TRY(hil_sum_fill(store, unit, i));
-    if (use->home.tier == HIL_DEVICE)
-        HIL_TRY(hil_links_follow(store->links, &unit->swept, HIL_WAIT_UPDATE));
-    hil_worker worker = hil_worker_compute(store);
-    hil_fence before = use->left; /* one that was given and forgotten may still be on its way */
-    hil_fence_join(&before, &unit->swept);
-    use->left = (hil_fence){0};
-    ++use->pins;
-    hil_status status = HIL_OK;
-    if (use->home.tier == HIL_DEVICE)
-        status = give_here(store, unit, i);
-    else
-        for (int64_t c = 0; c * store->plan->chunk < unit->elements && status == HIL_OK; ++c)
-            status = give_chunk(store, unit, i, c, &before);
     --use->pins;
-    hil_fence_join(&use->sum.ready, &use->left);
-    HIL_TRY(status);
-    if (unit->uses == 1) HIL_TRY(hil_squares_end(store, &worker, unit));
     hil_sum_drop(store, unit, i);
     use->given = true;
     return hil_window_prefetch(store);
+}
+
+/* Gradients of a segment that stay on the device are rounded all at once: until then their sums are
+   pinned. */
+static hil_status settle(hil_store *store, int segment, hil_rounding *rounding)
+{
+    HIL_TRY(round_all(store, rounding));
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_unit *unit = &store->unit[u];
+        for (int i = 0; i < unit->uses; ++i)
+            if (unit->use[i].segment == segment && unit->use[i].pins)
+                HIL_TRY(end_giving(store, unit, i));
+    }
+    return HIL_OK;
+}
+
+static hil_status give(hil_store *store, hil_unit *unit, int i, hil_rounding *rounding)
+{
+    hil_use *use = &unit->use[i];
+    assert(!use->given && !use->pins);
+    if (!use->home.exists) HIL_TRY(hil_home_open_late(store, unit, &use->home));
+    bool stays = use->home.tier == HIL_DEVICE;
+    /* One that must come first, or needs room to leave, may need that of those that wait. */
+    if (!use->sum.data || !stays) HIL_TRY(settle(store, use->segment, rounding));
+    HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
+    HIL_TRY(hil_links_follow(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
+    HIL_TRY(hil_sum_fill(store, unit, i));
+    hil_fence before = use->left; /* one that was given and forgotten may still be on its way */
+    hil_fence_join(&before, &unit->swept);
+    use->left = (hil_fence){0};
+    if (stays) HIL_TRY(hil_links_follow(store->links, &unit->swept, HIL_WAIT_UPDATE));
+    ++use->pins;
+    if (stays)
+        return add_stretches(store, unit, i, use->home.memory, (range){0, unit->elements},
+                             rounding);
+    hil_status status = HIL_OK;
+    for (int64_t c = 0; c * store->plan->chunk < unit->elements && status == HIL_OK; ++c)
+        status = give_chunk(store, unit, i, c, &before);
+    hil_fence_join(&use->sum.ready, &use->left);
+    return status == HIL_OK ? end_giving(store, unit, i) : status;
 }
 
 /* Nobody added to it: the order goes on as if somebody had. */
@@ -254,22 +285,23 @@ static hil_status skip(hil_store *store, hil_unit *unit, int i)
 }
 
 /* With several ranks another one may have a sum where this one has none. */
-static hil_status give_use(hil_store *store, hil_unit *unit, int i)
+static hil_status give_use(hil_store *store, hil_unit *unit, int i, hil_rounding *rounding)
 {
     const hil_use *use = &unit->use[i];
     if (!hil_store_alone(store)) return use->home.exists ? hil_reduce_give(store, unit, i) : HIL_OK;
-    if (use->summing) return give(store, unit, i);
+    if (use->summing) return give(store, unit, i, rounding);
     return store->plan->by_segment ? skip(store, unit, i) : HIL_OK;
 }
 
 hil_status hil_store_give_gradients(hil_store *store, int segment)
 {
+    hil_rounding rounding = {0};
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
         for (int i = 0; i < unit->uses; ++i)
-            if (unit->use[i].segment == segment) HIL_TRY(give_use(store, unit, i));
+            if (unit->use[i].segment == segment) HIL_TRY(give_use(store, unit, i, &rounding));
     }
-    return HIL_OK;
+    return settle(store, segment, &rounding);
 }
 
 void hil_store_step_end(hil_store *store)

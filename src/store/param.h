@@ -261,7 +261,7 @@ hil_status hil_work_zero(const hil_worker *w, float *out, int64_t count);
 hil_status hil_work_round(const hil_store *store, const hil_worker *w,
                           const hil_rounding *rounding);
 /* The squares of a unit, one unit at a time: begun; those of elements [first, ...) of a member;
-   all. Rounding may begin them, too, and add to the lanes of the unit's first block. */
+   all. Rounding does all of that at once, and has the lanes for blocks that come in parts. */
 double *hil_squares_lanes(const hil_store *store, const hil_worker *w);
 hil_status hil_squares_begin(hil_store *store, const hil_worker *w, const hil_unit *unit);
 hil_status hil_squares_add(const hil_store *store, const hil_worker *w, const hil_unit *unit,

@@ -54,14 +54,15 @@ static hil_status pack(const hil_store *store, const reduction *r, int64_t first
     hil_dtype dtype = r->unit->dtype;
     size_t bytes = (size_t)count * hil_dtype_size(dtype);
     if (!r->sum) return zero(&worker, r->buffer, (size_t)store->options.ranks * bytes);
-    hil_stretch stretch = {.count = count};
+    hil_rounding rounding = {.dtype = dtype};
     for (int rank = 0; rank < store->options.ranks; ++rank) {
-        hil_rounding rounding = {.out = r->buffer + (size_t)rank * bytes,
-                                 .dtype = dtype,
-                                 .sum = r->sum + rank * r->unit->slice + first,
-                                 .stretch = &stretch,
-                                 .stretches = 1};
+        rounding.stretch[rounding.stretches++] =
+            (hil_stretch){.count = count,
+                          .sum = r->sum + rank * r->unit->slice + first,
+                          .out = r->buffer + (size_t)rank * bytes};
+        if (rounding.stretches < HIL_STRETCHES && rank + 1 < store->options.ranks) continue;
         HIL_TRY(hil_work_round(store, &worker, &rounding));
+        rounding.stretches = 0;
     }
     return HIL_OK;
 }

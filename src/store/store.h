@@ -95,12 +95,16 @@ typedef struct hil_block {
 #define HIL_SQUARES 256
 typedef void hil_square_fn(const hil_block *block, double lane[HIL_SQUARES]);
 
-/* Elements of a member of a unit: `count` from `first` on, which are those from `at` on of what is
-   rounded. All three are multiples of HIL_CODEC_GROUP: the zeros behind a member may belong to it.
- */
+/* Elements of a member of a unit: `count` from `first` on, both multiples of HIL_CODEC_GROUP: the
+   zeros behind a member may belong to it. `sum` and `out` are of the first of them, aligned to 16
+   bytes. `lanes` and `square` are of the member's first block: what is there of a block that other
+   stretches begin or end, and the sum of its lanes, in order, when all of it is there. */
 typedef struct hil_stretch {
-    int64_t at, first, count;
-    double *lanes; /* of the member's first block; NULL: nothing is squared */
+    int64_t first, count;
+    const float *sum;
+    void *out;
+    double *lanes, *square; /* NULL: nothing is squared */
+    bool last;              /* it has the member's last element */
 } hil_stretch;
 /* How many blocks of the member it has a part of. */
 static inline HIL_BOTH int64_t hil_stretch_blocks(const hil_stretch *stretch)
@@ -109,16 +113,13 @@ static inline HIL_BOTH int64_t hil_stretch_blocks(const hil_stretch *stretch)
            stretch->first / HIL_BLOCK;
 }
 
-/* out = sum, rounded to the dtype, where there are stretches. What was rounded is squared as by a
-   hil_square_fn, block by block; the stretch that has the first element of a block begins its
-   lanes. In fp32 `out` may be `sum`. Both are aligned to 16 bytes. */
+/* out = sum, rounded to the dtype, of every stretch. What was rounded is squared as by a
+   hil_square_fn, block by block. In fp32 `out` may be `sum`. */
 #define HIL_STRETCHES 64
 typedef struct hil_rounding {
-    void *out;
     hil_dtype dtype;
-    const float *sum;
-    const hil_stretch *stretch;
-    int stretches; /* at most HIL_STRETCHES */
+    int stretches;
+    hil_stretch stretch[HIL_STRETCHES];
 } hil_rounding;
 static inline int64_t hil_rounding_blocks(const hil_rounding *rounding)
 {
@@ -131,7 +132,7 @@ static inline int64_t hil_rounding_blocks(const hil_rounding *rounding)
 void hil_rounding_run(const hil_rounding *rounding, hil_square_fn *square, int64_t block);
 
 /* The same arithmetic on a device, with the same bits; queued. All memory is the device's but for
-   `shared`, and for the stretches, which are copied. */
+   `shared` and `square`, which it shares with the host, and for what describes the work. */
 typedef struct hil_device_math {
     hil_status (*round)(hil_device *device, hil_stream stream, const hil_rounding *rounding);
     /* Adds the squares of a block that begins at element `first` (a multiple of HIL_CODEC_GROUP) of

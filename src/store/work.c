@@ -41,22 +41,32 @@ hil_status hil_work_zero(const hil_worker *w, float *out, int64_t count)
     return HIL_OK;
 }
 
+static double add_lanes(const double lane[HIL_SQUARES])
+{
+    double sum = 0;
+    for (int k = 0; k < HIL_SQUARES; ++k) sum += lane[k];
+    return sum;
+}
+
 void hil_rounding_run(const hil_rounding *r, hil_square_fn *square, int64_t block)
 {
     const hil_stretch *stretch = r->stretch;
     for (; block >= hil_stretch_blocks(stretch); ++stretch) block -= hil_stretch_blocks(stretch);
     int64_t number = stretch->first / HIL_BLOCK + block, end = stretch->first + stretch->count;
     int64_t from = number * HIL_BLOCK, to = from + HIL_BLOCK;
-    if (from < stretch->first) from = stretch->first;
+    bool begins = from >= stretch->first, ends = to <= end || stretch->last;
+    if (!begins) from = stretch->first;
     if (to > end) to = end;
-    const float *sum = r->sum + stretch->at + from - stretch->first;
-    char *out = (char *)r->out + (size_t)(sum - r->sum) * hil_dtype_size(r->dtype);
+    const float *sum = stretch->sum + from - stretch->first;
+    char *out = (char *)stretch->out + (size_t)(sum - stretch->sum) * hil_dtype_size(r->dtype);
     if ((const void *)out != sum) hil_from_f32(out, sum, r->dtype, to - from);
-    if (!stretch->lanes) return;
-    double *lanes = stretch->lanes + HIL_SQUARES * number;
-    if (from % HIL_BLOCK == 0) memset(lanes, 0, HIL_SQUARES * sizeof *lanes);
+    if (!stretch->square) return;
+    double whole[HIL_SQUARES];
+    double *lanes = begins && ends ? whole : stretch->lanes + HIL_SQUARES * number;
+    if (begins) memset(lanes, 0, HIL_SQUARES * sizeof *lanes);
     square(&(hil_block){.count = to - from, .dtype = r->dtype, .gradient = {out}, .gradients = 1},
            lanes);
+    if (ends) stretch->square[number] = add_lanes(lanes);
 }
 
 typedef struct rounding {
@@ -139,10 +149,8 @@ hil_status hil_squares_end(hil_store *store, const hil_worker *w, hil_unit *unit
     if (w->device)
         return w->device->math->squared(w->device, w->stream, store->device_lanes, blocks,
                                         unit->square);
-    for (int64_t b = 0; b < blocks && !store->tiers->rehearse; ++b) {
-        unit->square[b] = 0;
-        for (int k = 0; k < HIL_SQUARES; ++k) unit->square[b] += store->lanes[HIL_SQUARES * b + k];
-    }
+    for (int64_t b = 0; b < blocks && !store->tiers->rehearse; ++b)
+        unit->square[b] = add_lanes(&store->lanes[HIL_SQUARES * b]);
     return HIL_OK;
 }
 

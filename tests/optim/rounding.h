@@ -17,8 +17,8 @@ typedef struct rounding_case {
     hil_dtype dtype;
     int64_t count, blocks;
     float *sum;
-    char *out;    /* of the sum */
-    double *lane; /* of what was rounded */
+    char *out;      /* of the sum */
+    double *square; /* of every block of what was rounded */
 } rounding_case;
 
 static rounding_case rounding_make(hil_dtype dtype)
@@ -31,8 +31,9 @@ static rounding_case rounding_make(hil_dtype dtype)
     size_t size = hil_dtype_size(dtype);
     c.sum = malloc((size_t)c.count * sizeof *c.sum);
     c.out = malloc((size_t)c.count * size);
-    c.lane = calloc((size_t)(c.blocks * HIL_SQUARES), sizeof *c.lane);
-    CHECK(c.sum && c.out && c.lane);
+    c.square = calloc((size_t)c.blocks, sizeof *c.square);
+    double *lane = calloc((size_t)(c.blocks * HIL_SQUARES), sizeof *lane);
+    CHECK(c.sum && c.out && c.square && lane);
     hil_normal_fill(3, 1, 0, c.count, 1, c.sum);
     int64_t at = 0, block = 0;
     for (int m = 0; m < ROUNDING_MEMBERS; ++m) {
@@ -41,36 +42,47 @@ static rounding_case rounding_make(hil_dtype dtype)
             c.sum[at] *= (float)exp2((double)(at % 13) - 9);
             hil_from_f32(c.out + (size_t)at * size, &c.sum[at], dtype, 1);
             hil_to_f32(&rounded, c.out + (size_t)at * size, dtype, 1);
-            c.lane[(block + i / HIL_BLOCK) * HIL_SQUARES + i % HIL_SQUARES] +=
+            lane[(block + i / HIL_BLOCK) * HIL_SQUARES + i % HIL_SQUARES] +=
                 (double)rounded * (double)rounded;
         }
         block += (rounding_member[m] + HIL_BLOCK - 1) / HIL_BLOCK;
     }
+    for (int64_t i = 0; i < c.blocks * HIL_SQUARES; ++i) c.square[i / HIL_SQUARES] += lane[i];
+    free(lane);
     return c;
 }
 
-/* From `sum` to `out` and `lanes`, which may lie anywhere, `piece` elements at a time. Without
-   lanes nothing is squared. */
-static void rounding_run(const rounding_case *c, int64_t piece, const float *sum, void *out,
-                         double *lanes, void run(const hil_rounding *rounding))
+/* Where it comes from and goes to, which may be anywhere. Without squares nothing is squared. */
+typedef struct rounding_place {
+    const float *sum;
+    void *out;
+    double *lanes, *square;
+} rounding_place;
+
+/* `piece` elements at a time. */
+static void rounding_run(const rounding_case *c, int64_t piece, const rounding_place *place,
+                         void run(const hil_rounding *rounding))
 {
     for (int64_t first = 0; first < c->count; first += piece) {
         int64_t last = first + piece < c->count ? first + piece : c->count, at = 0, block = 0;
-        hil_stretch stretch[ROUNDING_MEMBERS];
-        hil_rounding r = {.out = (char *)out + (size_t)first * hil_dtype_size(c->dtype),
-                          .dtype = c->dtype,
-                          .sum = sum + first,
-                          .stretch = stretch};
+        hil_rounding r = {.dtype = c->dtype};
         for (int m = 0; m < ROUNDING_MEMBERS; ++m) {
-            int64_t from = at > first ? at : first, to = at + rounding_member[m];
-            if (to > last) to = last;
-            if (from < to)
-                stretch[r.stretches++] =
-                    (hil_stretch){.at = from - first,
-                                  .first = from - at,
-                                  .count = to - from,
-                                  .lanes = lanes ? lanes + block * HIL_SQUARES : NULL};
-            at += rounding_member[m];
+            int64_t from = at > first ? at : first, end = at + rounding_member[m];
+            int64_t to = end < last ? end : last;
+            if (from < to) {
+                hil_stretch *s = &r.stretch[r.stretches++];
+                *s = (hil_stretch){.first = from - at,
+                                   .count = to - from,
+                                   .sum = place->sum + from,
+                                   .out =
+                                       (char *)place->out + (size_t)from * hil_dtype_size(c->dtype),
+                                   .last = to == end};
+                if (place->square) {
+                    s->lanes = place->lanes + block * HIL_SQUARES;
+                    s->square = place->square + block;
+                }
+            }
+            at = end;
             block += (rounding_member[m] + HIL_BLOCK - 1) / HIL_BLOCK;
         }
         run(&r);
@@ -81,7 +93,7 @@ static void rounding_free(rounding_case *c)
 {
     free(c->sum);
     free(c->out);
-    free(c->lane);
+    free(c->square);
 }
 
 #endif

@@ -12,6 +12,13 @@
 
 #define CHECK_SKIP 77
 
+/* Under a sanitizer everything is slow, and what it finds does not need all of many like cases. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CHECK_SLOW 1
+#else
+#define CHECK_SLOW 0
+#endif
+
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) check_die(__FILE__, __LINE__, #condition);                               \

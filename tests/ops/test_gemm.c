@@ -161,7 +161,8 @@ static void check_cuts(hil_pool *pool, hil_pool *other, const form *f, int64_t m
 
 static void check_bits(hil_pool *pool, hil_pool *other)
 {
-    for (unsigned bits = 0; bits < 32; ++bits) {
+    unsigned step = CHECK_SLOW ? 5 : 1; /* by 5: still each bit both ways */
+    for (unsigned bits = 0; bits < 32; bits += step) {
         hil_dtype dtype = bits & 8 ? HIL_BF16 : HIL_F32;
         form f = {.a = dtype,
                   .b = dtype,

@@ -27,14 +27,14 @@ typedef struct rig {
     hil_status (*sweep)(struct rig *r, double norm); /* the update of a step */
 } rig;
 
-static inline void rig_square(const hil_block *b, double lane[HIL_SQUARES])
+static inline void rig_square(const hil_block *b, double lane[16])
 {
     for (int64_t i = 0; i < b->count; ++i) {
         float g = 0;
         for (int u = 0; u < b->gradients; ++u)
             g += b->dtype == HIL_F32 ? ((const float *)b->gradient[u])[i]
                                      : hil_bf16_load(((const uint16_t *)b->gradient[u])[i]);
-        lane[i % HIL_SQUARES] += (double)g * (double)g;
+        lane[i % 16] += (double)g * (double)g;
     }
 }
 

@@ -250,7 +250,8 @@ class Bench:
     def describe(self):
         """Machine and versions; PyTorch's libraries are read from the disk here, for both sides."""
         self.deadline = time.monotonic() + 120
-        found = {"cpu": report.machine(), "date": str(datetime.date.today()), "commit": commit(),
+        found = {"cpu": report.machine(), "date": str(datetime.date.today()),
+                 "commit": commit(self.args.hilbert),
                  "hilbert": first_line([self.args.hilbert, "--version"])}
         driver = first_line(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
         if driver:
@@ -277,9 +278,10 @@ def first_line(command):
         return ""
 
 
-def commit():
-    """Of the checkout, or of the build that a bundle comes from."""
-    built = os.path.join(ROOT, "share", "doc", "hilbert", "build.txt")
+def commit(program):
+    """Of the build that a bundle's program comes from, or of the checkout."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(program)))
+    built = os.path.join(folder, "share", "doc", "hilbert", "build.txt")
     if os.path.exists(built):
         with open(built) as file:
             return file.readline().strip().partition("commit ")[2]

@@ -339,8 +339,9 @@ static size_t fetched_bytes(const sharing &how)
 }
 
 /* The fewest blocks that hold a row and of which two fit on a multiprocessor: one works while the
-   other waits. Rows may need larger ones. None: it cannot be held, or not on this GPU. A GPU that
-   has clusters may still run what was compiled for older ones, which have none. */
+   other waits. Rows may need larger ones. None: it cannot be held, or not on this GPU, or one block
+   would hold it, which is no cluster. A GPU that has clusters may still run what was compiled for
+   older ones, which have none. */
 static sharing share(const hil_device *device, int64_t vocab)
 {
     int bytes = 0;
@@ -354,7 +355,7 @@ static sharing share(const hil_device *device, int64_t vocab)
         int64_t threads = (size + runs - 1) / runs * LANES;
         if (threads == 0 || threads > (blocks < CLUSTER ? THREADS / 2 : THREADS)) continue;
         sharing how = {blocks, (int)threads, (int)size};
-        if (fetched_bytes(how) + OWN_BYTES <= (size_t)bytes) return how;
+        if (fetched_bytes(how) + OWN_BYTES <= (size_t)bytes) return blocks > 1 ? how : sharing{};
     }
     return {};
 }

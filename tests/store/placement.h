@@ -167,8 +167,8 @@ static inline hil_status rig_use(rig *r, int p, int segment, float factor)
     int64_t tile = hil_param_tile_rows(param) * cols, elements = hil_param_elements(param);
     for (int64_t t = 0; t < rig_tiles(param); ++t) {
         const void *w;
-        float *sum;
-        bool add;
+        float *sum = NULL;
+        bool add = false;
         HIL_TRY(hil_store_acquire(r->store, param, t, &w));
         if (segment < 0 || !hil_param_trainable(param)) {
             hil_store_release(r->store, param, t);

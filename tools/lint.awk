@@ -91,7 +91,7 @@ function parameters(text,    i, c, depth, count) {
 }
 
 function end_file() {
-    if (file != "" && lines > 600 && file !~ /_tables\.[ch]$/)
+    if (file != "" && lines > 600)
         say_at(lines, "the file has " lines " lines, more than 600: split it by noun")
 }
 

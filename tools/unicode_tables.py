@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes src/format/unicode_tables.c.
+"""Writes the tables behind src/format/unicode.c: unicode_classes.c, _splits.c and _joins.c.
 
 The tables hold what the Hugging Face `tokenizers` library does, not what one Unicode version says:
 its regular expressions know Unicode 16 while its NFC is older. So every set is measured on the
-library itself. Usage: tools/unicode_tables.py > src/format/unicode_tables.c
+library itself. Usage: tools/unicode_tables.py src/format
 """
 import json
+import os
 import sys
 import unicodedata
 
@@ -89,15 +90,32 @@ def unstable(classes, joined):
     return found
 
 
-def emit(kind, name, items):
-    print(f"\nconst {kind} {name}[] = {{")
-    line = "   "
+COUNTED = ("ranks", "splits", "joins")  # the others end by what they hold
+
+
+def table(kind, name, items):
+    lines, line = [f"\nconst {kind} hil_unicode_{name}[] = {{"], "   "
     for item in items:
         if len(line) + len(item) + 2 > 100:
-            print(line)
+            lines.append(line)
             line = "   "
         line += f" {item},"
-    print(line + "\n};")
+    lines += [line, "};"]
+    if name in COUNTED:
+        lines += [f"const size_t hil_unicode_{name}_count =",
+                  f"    sizeof hil_unicode_{name} / sizeof *hil_unicode_{name};"]
+    return lines
+
+
+def write(noun, tables):
+    """One file, of tables (type, name, items)."""
+    lines = [f"/* unicode_{noun}.c - written by tools/unicode_tables.py; do not edit. */",
+             "/* clang-format off */", f"/* As tokenizers {tokenizers.__version__} behaves. */",
+             '#include "format/unicode_tables.h"']
+    for each in tables:
+        lines += table(*each)
+    with open(os.path.join(sys.argv[1], f"unicode_{noun}.c"), "w") as file:
+        file.write("\n".join(lines) + "\n")
 
 
 def main():
@@ -123,20 +141,14 @@ def main():
         else:
             ranks.append([c, c, ccc])
 
-    print("/* unicode_tables.c - written by tools/unicode_tables.py; do not edit. */")
-    print("/* clang-format off */")
-    print(f"/* As tokenizers {tokenizers.__version__} behaves. */")
-    print('#include "format/unicode_tables.h"')
-    emit("uint32_t", "hil_unicode_runs", [f"0x{c << 8 | f:X}" for c, f in runs])
-    emit("uint16_t", "hil_unicode_blocks", [str(b) for b in block])
-    emit("hil_unicode_rank", "hil_unicode_ranks", [f"{{0x{a:X}, 0x{b:X}, {k}}}" for a, b, k in ranks])
-    emit("hil_unicode_pair", "hil_unicode_splits",
-         [f"{{0x{c:X}, 0x{a:X}, 0x{b:X}}}" for c, a, b in split])
-    emit("hil_unicode_pair", "hil_unicode_joins",
-         [f"{{0x{c:X}, 0x{a:X}, 0x{b:X}}}" for a, b, c in joined])
-    for name in ("ranks", "splits", "joins"):
-        print(f"const size_t hil_unicode_{name}_count =")
-        print(f"    sizeof hil_unicode_{name} / sizeof *hil_unicode_{name};")
+    write("classes", (
+        ("uint32_t", "runs", [f"0x{c << 8 | f:X}" for c, f in runs]),
+        ("uint16_t", "blocks", [str(b) for b in block])))
+    write("splits", (
+        ("hil_unicode_pair", "splits", [f"{{0x{c:X}, 0x{a:X}, 0x{b:X}}}" for c, a, b in split]),))
+    write("joins", (
+        ("hil_unicode_rank", "ranks", [f"{{0x{a:X}, 0x{b:X}, {k}}}" for a, b, k in ranks]),
+        ("hil_unicode_pair", "joins", [f"{{0x{c:X}, 0x{a:X}, 0x{b:X}}}" for a, b, c in joined])))
     print(f"runs {len(runs)} ranks {len(ranks)} splits {len(split)} joins {len(joined)}",
           file=sys.stderr)
 

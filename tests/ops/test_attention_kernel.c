@@ -178,14 +178,19 @@ static void check_formulas(hil_pool *pool, const shape *s, hil_dtype dtype)
     discard(&p);
 }
 
+static void make_twice(problem *p, problem *other, const shape *s, hil_dtype dtype)
+{
+    uint64_t before = seed;
+    make(p, s, dtype);
+    seed = before;
+    make(other, s, dtype);
+    other->a.mask = p->a.mask;
+}
+
 static void check_threads(hil_pool *one, hil_pool *three, const shape *s)
 {
     problem p, other;
-    uint64_t before = seed;
-    make(&p, s, HIL_F32);
-    seed = before;
-    make(&other, s, HIL_F32);
-    other.a.mask = p.a.mask;
+    make_twice(&p, &other, s, HIL_F32);
     CHECK_OK(hil_attention_forward(one, &p.a));
     CHECK_OK(hil_attention_backward(one, &p.a, &p.g));
     CHECK_OK(hil_attention_forward(three, &other.a));
@@ -216,11 +221,7 @@ static void move(const hil_tensor *x, int64_t rows, int64_t row, const hil_tenso
 static void check_packed(hil_pool *pool, const shape *s, hil_dtype dtype)
 {
     problem p, other;
-    uint64_t before = seed;
-    make(&p, s, dtype);
-    seed = before;
-    make(&other, s, dtype);
-    other.a.mask = p.a.mask;
+    make_twice(&p, &other, s, dtype);
     int64_t rows = s->batch * s->queries, q = s->heads * s->dim, k = s->groups * s->dim;
     int64_t width[3] = {q, k, k}, at[3] = {0, q, q + k}, stride = q + 2 * k;
     size_t size = hil_dtype_size(dtype);

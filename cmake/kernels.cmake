@@ -7,6 +7,10 @@ set(flags_avx2 -mavx2 -mfma -mf16c)
 set(flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq ${flags_avx2})
 set(flags_amx -mamx-tile -mamx-bf16 ${flags_avx512})
 
+if(HIL_SANITIZE AND NOT HIL_FUZZ)
+  file(GLOB portable CONFIGURE_DEPENDS src/*/*_portable.c)
+  set_source_files_properties(${portable} PROPERTIES COMPILE_OPTIONS -O3)
+endif()
 foreach(set avx2 avx512 amx)
   set(files ${sources})
   list(FILTER files INCLUDE REGEX "_${set}\\.c$")
@@ -25,6 +29,11 @@ foreach(set avx2 avx512 amx)
   if(HIL_CC_HAS_${name})
     if(HIL_FUZZ) # no fuzzer reaches a kernel
       list(APPEND flags_${set} -fno-sanitize=all)
+    elseif(HIL_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL GNU)
+      # Sums in arrays must become registers, or kernels take most of the time of all tests. An
+      # index that leaves such an array is still found.
+      list(APPEND flags_${set} -O2 --param=asan-stack=0
+        -fno-sanitize=alignment,null,object-size,pointer-overflow)
     endif()
     set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${flags_${set}}")
     add_compile_definitions(HIL_WITH_${name}=1)

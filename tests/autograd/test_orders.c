@@ -98,10 +98,10 @@ static numbers train(const char *name, const char *dtype, const placement *p)
     return out;
 }
 
-static void compare(const char *name, const char *dtype)
+static void compare(const char *name, const char *dtype, size_t from)
 {
     numbers first = train(name, dtype, &placements[0]);
-    for (size_t i = 1; i < sizeof placements / sizeof *placements; ++i) {
+    for (size_t i = from; i < sizeof placements / sizeof *placements; i += CHECK_SLOW + 1) {
         numbers now = train(name, dtype, &placements[i]);
         CHECK(memcmp(first.loss, now.loss, sizeof now.loss) == 0);
         CHECK(memcmp(first.all, now.all, (size_t)now.count * sizeof(float)) == 0);
@@ -135,10 +135,10 @@ static void compare_needs(void)
 
 int main(void)
 {
-    compare("gpt2", "bf16");
-    compare("llama", "fp32");
-    if (!CHECK_SLOW) compare("gpt2", "fp32");
-    if (!CHECK_SLOW) compare("llama", "bf16");
+    compare("gpt2", "bf16", 1);
+    compare("llama", "fp32", 1 + CHECK_SLOW);
+    if (!CHECK_SLOW) compare("gpt2", "fp32", 1);
+    if (!CHECK_SLOW) compare("llama", "bf16", 1);
     compare_needs();
     return 0;
 }

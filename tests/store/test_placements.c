@@ -72,7 +72,8 @@ int main(int argc, char **argv)
         rig_create(&r, dtype);
         float *expected = run(&r, 0, HIL_IO_AUTO, &count);
         CHECK(expected[0] > 0 && isfinite(expected[STEPS - 1]));
-        for (uint64_t i = 1; i <= (full ? 1000 : 24); ++i) check_plan(i, dtype, expected);
+        for (uint64_t i = 1; i <= (full ? 1000 : CHECK_SLOW ? 8 : 24); ++i)
+            check_plan(i, dtype, expected);
         free(expected);
     }
     return 0;

@@ -7,7 +7,9 @@
 
 #include <hilbert/nn.h>
 
-enum { V = 64, C = 32, F = 96, BLOCKS = 4, SEQ = 16, BATCH = 12, STEPS = 20, MOST = 4 };
+#define STEPS (CHECK_SLOW ? 8 : 20)
+
+enum { V = 64, C = 32, F = 96, BLOCKS = 4, SEQ = 16, BATCH = 12, MOST = 4 };
 
 typedef struct layer {
     const struct layer *other; /* whose weights it may borrow; NULL: nobody's */
@@ -240,8 +242,9 @@ static void check_undeclared(void)
    the same path. */
 static void check_too_small(void)
 {
+    uint64_t more = CHECK_SLOW ? 12 << 10 : 4 << 10;
     run r = {.dtype = "fp32", .host = 16 << 20, .declare = true};
-    for (r.device = 40 << 10;; r.device += 4 << 10) {
+    for (r.device = 40 << 10;; r.device += more) {
         go(&r, 2);
         if (r.made[0] == HIL_OK) break;
         CHECK_INT(r.made[0], HIL_ERR_BUDGET);
@@ -252,7 +255,7 @@ static void check_too_small(void)
         CHECK_INT(r.status[k], HIL_ERR_USAGE);
         CHECK(strstr(r.message[k], "give more --device-memory"));
     }
-    for (; !r.by_segment; r.device += 4 << 10) go(&r, 2);
+    for (; !r.by_segment; r.device += more) go(&r, 2);
     CHECK_OK(r.status[0]);
     CHECK_OK(r.status[1]);
 }

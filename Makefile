@@ -14,7 +14,8 @@ build = @tools/deps.sh build && \
 	    $$(if command -v ninja > /dev/null; then echo -G Ninja; fi) -DHIL_WERROR=$(WERROR) -DHIL_CUDA=$(CUDA) $(2); } && \
 	$(if $(filter file,$(origin CUDA)),,cmake -DHIL_CUDA=$(CUDA) $(1) > /dev/null &&) \
 	MAKEFLAGS=--no-print-directory cmake --build $(1) -j $(JOBS) $(3)
-ctest = @ctest --output-on-failure --no-label-summary -j $(JOBS) --test-dir
+# Tests wait for disks and for one another: two for each core keep it busy.
+ctest = @ctest --output-on-failure --no-label-summary -j $$((2 * $(JOBS))) --test-dir
 
 .PHONY: hilbert all demo test soak bench bench-gpu lint format asan tsan fuzz install bundle clean help
 

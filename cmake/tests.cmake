@@ -14,8 +14,8 @@ function(hil_test name source)
     ENVIRONMENT "${environment}")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   file(STRINGS ${source} ranks REGEX "/mpi\\.sh")
-  if(ranks) # of its own: several processes
-    set_tests_properties(${name} PROPERTIES LABELS "${folder};mpi" PROCESSORS 2)
+  if(ranks) # of its own: several processes; first, so that no core waits for the last of them
+    set_tests_properties(${name} PROPERTIES LABELS "${folder};mpi" PROCESSORS 2 COST 60)
   endif()
   file(STRINGS ${source} long REGEX "^(/\\*|#) soak: --full")
   if(long)

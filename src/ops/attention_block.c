@@ -14,14 +14,16 @@ void hil_block_multiply(const hil_block *block)
     int mr = kernel->mr, nr = kernel->nr;
     int64_t depth = hil_block_whole(block->depth, kernel->k_unit);
     for (int64_t j = 0; j < block->columns; j += nr)
-        for (int64_t i = 0; i < block->rows; i += mr)
+        for (int64_t i = 0; i < block->rows; i += mr) {
+            float *c = block->c + i * block->stride + j;
             kernel->tile(&(hil_tile){.a = block->a + i * depth,
                                      .b = block->b + j * depth,
                                      .a_by_rows = block->a_by_rows,
                                      .depth = depth,
-                                     .c = block->c + i * block->stride + j,
+                                     .c = c,
                                      .c_stride = block->stride,
-                                     .add = block->add});
+                                     .base = block->add ? c : NULL});
+        }
 }
 
 int64_t hil_attention_from(const hil_attention *a, int64_t b, int64_t t)

@@ -45,6 +45,12 @@ static const void *at(const hil_matrix *m, int64_t i, int64_t j)
     return (const char *)m->data + (size_t)offset * hil_dtype_size(m->dtype);
 }
 
+/* What the product is added to. */
+static const void *base_of(const hil_gemm *g)
+{
+    return g->add ? g->c : g->base;
+}
+
 static void pack_columns(void *context, int64_t i, int thread)
 {
     (void)thread;
@@ -81,7 +87,7 @@ static void edge_tile(const hil_gemm_kernel *kernel, const hil_tile *tile, int64
     inner.c = whole;
     inner.c_stride = kernel->nr;
     inner.bias = NULL;
-    inner.add = false;
+    inner.base = NULL;
     kernel->tile(&inner);
     for (int64_t i = 0; i < rows; ++i)
         kernel->store(&(hil_store){.from = whole + i * kernel->nr,
@@ -89,12 +95,13 @@ static void edge_tile(const hil_gemm_kernel *kernel, const hil_tile *tile, int64
                                    .to = tile->c + i * tile->c_stride,
                                    .dtype = HIL_F32,
                                    .count = columns,
-                                   .add = tile->add});
+                                   .base = tile->base ? tile->base + i * tile->c_stride : NULL});
 }
 
 /* Where a task's results are summed: c itself when it is fp32, otherwise whole tiles of scratch. */
 typedef struct target {
     float *c;
+    const float *base; /* what the first block of k is added to; with c's stride; or NULL */
     int64_t stride;
     int64_t first_column; /* in the pass */
     int64_t rows, columns;
@@ -111,16 +118,17 @@ static void multiply_block(const product *job, const char *a, int64_t k0, const 
     const char *b =
         job->b + (size_t)(to->first_column / nr) * b_bytes + (size_t)(k0 * nr) * kernel->element;
     bool last = k0 + job->depth >= job->g->k;
+    const float *base = k0 > 0 ? to->c : to->base;
     for (int64_t j = 0; j < to->columns; j += nr) {
         hil_tile tile = {.b = b + (size_t)(j / nr) * b_bytes,
                          .a_by_rows = job->g->a.col_stride == 1,
                          .depth = depth,
-                         .c_stride = to->stride,
-                         .add = k0 > 0 || (job->g->add && !to->whole_tiles)};
+                         .c_stride = to->stride};
         if (last && job->bias && !to->whole_tiles) tile.bias = job->bias + to->first_column + j;
         for (int64_t i = 0; i < to->rows; i += mr) {
             tile.a = a + (size_t)(i / mr) * a_bytes;
             tile.c = to->c + i * to->stride + j;
+            tile.base = base ? base + i * to->stride + j : NULL;
             if (to->whole_tiles || (i + mr <= to->rows && j + nr <= to->columns))
                 kernel->tile(&tile);
             else
@@ -134,14 +142,16 @@ static void store_rows(const product *job, const target *from, int64_t m0)
     const hil_gemm *g = job->g;
     size_t size = hil_dtype_size(g->c_dtype);
     int64_t column = job->n0 + from->first_column;
-    for (int64_t i = 0; i < from->rows; ++i)
-        job->kernel->store(
-            &(hil_store){.from = from->c + i * from->stride,
-                         .bias = job->bias ? job->bias + from->first_column : NULL,
-                         .to = (char *)g->c + (size_t)((m0 + i) * g->c_stride + column) * size,
-                         .dtype = g->c_dtype,
-                         .count = from->columns,
-                         .add = g->add});
+    const char *base = base_of(g);
+    for (int64_t i = 0; i < from->rows; ++i) {
+        size_t at = (size_t)((m0 + i) * g->c_stride + column) * size;
+        job->kernel->store(&(hil_store){.from = from->c + i * from->stride,
+                                        .bias = job->bias ? job->bias + from->first_column : NULL,
+                                        .to = (char *)g->c + at,
+                                        .dtype = g->c_dtype,
+                                        .count = from->columns,
+                                        .base = base ? base + at : NULL});
+    }
 }
 
 /* The i-th of `parts` even cuts of the panels that cover `count`, in rows or columns. */
@@ -164,7 +174,10 @@ static void multiply(void *context, int64_t i, int thread)
     char *a = hil_pool_scratch(job->pool, thread);
     target to = {.rows = m1 - m0, .columns = n1 - n0, .first_column = n0};
     if (g->c_dtype == HIL_F32) {
-        to.c = (float *)g->c + m0 * g->c_stride + job->n0 + n0;
+        const float *base = base_of(g);
+        int64_t first = m0 * g->c_stride + job->n0 + n0;
+        to.c = (float *)g->c + first;
+        to.base = base ? base + first : NULL;
         to.stride = g->c_stride;
     } else {
         to.c = (float *)(void *)(a + job->a_bytes);
@@ -297,6 +310,7 @@ hil_status hil_gemm_run(hil_pool *pool, const hil_gemm *g)
 {
     assert(g->a.row_stride == 1 || g->a.col_stride == 1);
     assert(g->b.row_stride == 1 || g->b.col_stride == 1);
+    assert(!g->add || !g->base);
     if (g->m == 0 || g->n == 0 || hil_pool_is_dry(pool)) return HIL_OK;
     const hil_gemm_kernel *kernel = hil_gemm_choose(g->a.dtype, g->b.dtype);
     if (g->m <= HIL_GEMM_FEW && g->b.row_stride == 1) return run_few(pool, g, kernel);

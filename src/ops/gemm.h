@@ -15,7 +15,8 @@ typedef struct hil_matrix {
 } hil_matrix;
 
 /* c (m x n, row-major, rows c_stride apart) = a (m x k) * b (k x n) + bias, summed in fp32 and
-   rounded once. With `add` the product is added to what c holds. c does not overlap the inputs.
+   rounded once. With `add` the product is added to what c holds, with `base` to that matrix. c does
+   not overlap the inputs.
 
    [Note: order of the sums] Every element of c is made by the same operations in the same order,
    whatever m, n, the threads and the addresses: k is cut into blocks by its length alone, a block
@@ -32,6 +33,7 @@ typedef struct hil_gemm {
     const void *bias; /* n numbers, added to every row; NULL for none */
     hil_dtype bias_dtype;
     bool add;
+    const void *base; /* m x n, of c's dtype and stride; NULL for none, or with `add` */
 } hil_gemm;
 
 /* Fails only when the pool's scratch memory must grow and cannot. */

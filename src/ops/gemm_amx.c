@@ -145,7 +145,10 @@ static void tile(const hil_tile *t)
     _tile_release();
     for (int i = 0; i < MR; ++i)
         store_row_f32(t->c + i * t->c_stride,
-                      &(hil_store){.from = sum[i], .bias = t->bias, .count = NR, .add = t->add});
+                      &(hil_store){.from = sum[i],
+                                   .bias = t->bias,
+                                   .count = NR,
+                                   .base = t->base ? t->base + i * t->c_stride : NULL});
 }
 
 static void few(const hil_few *f)

@@ -23,7 +23,7 @@ typedef struct hil_strip {
     int64_t depth;
 } hil_strip;
 
-/* c[mr][nr] = bias + (add ? c : 0) + panel a * panel b. */
+/* c[mr][nr] = bias + base + panel a * panel b. */
 typedef struct hil_tile {
     const void *a;
     const void *b;
@@ -32,7 +32,7 @@ typedef struct hil_tile {
     float *c;
     int64_t c_stride;
     const float *bias; /* nr numbers or NULL */
-    bool add;
+    const float *base; /* with c's stride, perhaps c itself; or NULL */
 } hil_tile;
 
 /* Few rows: c[m][columns] for contiguous fp32 rows of A and columns of B with contiguous k. */
@@ -54,7 +54,7 @@ typedef struct hil_store {
     void *to;
     hil_dtype dtype;
     int64_t count;
-    bool add;
+    const void *base; /* like `to`, perhaps `to` itself; or NULL */
 } hil_store;
 
 typedef struct hil_gemm_kernel {

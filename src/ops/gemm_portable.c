@@ -24,7 +24,10 @@ static void tile(const hil_tile *t)
             for (int j = 0; j < NR; ++j) sum[i][j] += a[i] * b[j];
     for (int i = 0; i < MR; ++i)
         store_row_f32(t->c + i * t->c_stride,
-                      &(hil_store){.from = sum[i], .bias = t->bias, .count = NR, .add = t->add});
+                      &(hil_store){.from = sum[i],
+                                   .bias = t->bias,
+                                   .count = NR,
+                                   .base = t->base ? t->base + i * t->c_stride : NULL});
 }
 
 /* One column at a time, as LANES partial sums. */

@@ -21,14 +21,23 @@ static inline void pack_any(float *panel, const hil_strip *s, int width)
                 panel[i] = first + i < s->count ? strip_load(s, first + i, k) : 0;
 }
 
-static inline void store_row_f32(float *to, const hil_store *s)
+/* Of each dtype: where `base` is `to`, the caller says so, or the loop is not vectorised. */
+static inline void store_f32(float *to, const float *base, const hil_store *s)
 {
     for (int64_t i = 0; i < s->count; ++i) {
         float x = s->from[i];
-        if (s->add) x = to[i] + x;
+        if (base) x = base[i] + x;
         if (s->bias) x += s->bias[i];
         to[i] = x;
     }
+}
+
+static inline void store_row_f32(float *to, const hil_store *s)
+{
+    if (s->base == to)
+        store_f32(to, to, s);
+    else
+        store_f32(to, s->base, s);
 }
 
 /* hil_bf16_round without its branch. */
@@ -40,24 +49,40 @@ static inline uint16_t bf16_round(float x)
     return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : number);
 }
 
-static inline void store_row_bf16(uint16_t *to, const hil_store *s)
+static inline void store_bf16(uint16_t *to, const uint16_t *base, const hil_store *s)
 {
     for (int64_t i = 0; i < s->count; ++i) {
         float x = s->from[i];
-        if (s->add) x = hil_bf16_load(to[i]) + x;
+        if (base) x = hil_bf16_load(base[i]) + x;
         if (s->bias) x += s->bias[i];
         to[i] = bf16_round(x);
     }
 }
 
-static inline void store_row_f16(uint16_t *to, const hil_store *s)
+static inline void store_row_bf16(uint16_t *to, const hil_store *s)
+{
+    if (s->base == to)
+        store_bf16(to, to, s);
+    else
+        store_bf16(to, s->base, s);
+}
+
+static inline void store_f16(uint16_t *to, const uint16_t *base, const hil_store *s)
 {
     for (int64_t i = 0; i < s->count; ++i) {
         float x = s->from[i];
-        if (s->add) x = hil_f16_load(to[i]) + x;
+        if (base) x = hil_f16_load(base[i]) + x;
         if (s->bias) x += s->bias[i];
         to[i] = hil_f16_round(x);
     }
+}
+
+static inline void store_row_f16(uint16_t *to, const hil_store *s)
+{
+    if (s->base == to)
+        store_f16(to, to, s);
+    else
+        store_f16(to, s->base, s);
 }
 
 static inline void store_row(const hil_store *s)

@@ -163,10 +163,11 @@ static void tile(const hil_tile *t)
 #pragma GCC unroll 32
     for (int i = 0; i < MR; ++i) {
         float *c = t->c + i * t->c_stride;
+        const float *base = t->base ? t->base + i * t->c_stride : NULL;
 #pragma GCC unroll 4
         for (int j = 0; j < VECTORS; ++j) {
             vec v = sum.of[i][j];
-            if (t->add) v = vec_add(vec_load(c + j * LANES), v);
+            if (base) v = vec_add(vec_load(base + j * LANES), v);
             if (t->bias) v = vec_add(v, vec_load(t->bias + j * LANES));
             vec_store(c + j * LANES, v);
         }

@@ -7,7 +7,7 @@
 typedef struct key {
     int64_t m, n, k, a_stride, b_stride, c_stride;
     int32_t dtype, c_dtype;
-    uint32_t a_align, b_align, c_align;
+    uint32_t a_align, b_align, base_align, c_align;
     bool a_transposed, b_transposed, bias, add;
 } key;
 
@@ -50,6 +50,12 @@ static uint32_t alignment(const void *data)
     return low == 0 ? 16 : (uint32_t)(low & -low);
 }
 
+/* What the product is added to, where it is. */
+static const void *base_of(const hil_cuda_matmul *m)
+{
+    return m->base ? m->base : m->c;
+}
+
 static key key_of(const hil_cuda_matmul *m)
 {
     key k;
@@ -58,9 +64,9 @@ static key key_of(const hil_cuda_matmul *m)
     k.a_stride = m->a.stride, k.b_stride = m->b.stride, k.c_stride = m->c_stride;
     k.dtype = m->dtype, k.c_dtype = m->c_dtype;
     k.a_align = alignment(m->a.data), k.b_align = alignment(m->b.data);
-    k.c_align = alignment(m->c);
+    k.base_align = alignment(base_of(m)), k.c_align = alignment(m->c);
     k.a_transposed = m->a.transposed, k.b_transposed = m->b.transposed;
-    k.bias = m->bias != NULL, k.add = m->add;
+    k.bias = m->bias != NULL, k.add = m->add || m->base;
     return k;
 }
 
@@ -107,7 +113,7 @@ static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, cons
         {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &k->b_align, sizeof k->b_align},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &k->a_align, sizeof k->a_align},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &k->c_align, sizeof k->c_align},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &k->base_align, sizeof k->base_align},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &k->c_align, sizeof k->c_align},
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; ++i) {
@@ -197,16 +203,17 @@ static hil_status find_plan(hil_device *device, const hil_cuda_matmul *m, plan *
     return HIL_OK;
 }
 
-/* No products to sum: c stays or becomes zero. */
+/* No products to sum: c stays, or becomes the base or zero. */
 static hil_status run_empty(hil_device *device, const hil_cuda_matmul *m)
 {
     if (m->m == 0 || m->n == 0 || m->add) return HIL_OK;
-    size_t size = hil_dtype_size(m->c_dtype);
-    return hil_cuda_check(device,
-                          cudaMemset2DAsync(m->c, (size_t)m->c_stride * size, 0,
-                                            (size_t)m->n * size, (size_t)m->m,
-                                            hil_cuda_of(device)->stream),
-                          "clear a matrix");
+    size_t size = hil_dtype_size(m->c_dtype), stride = (size_t)m->c_stride * size;
+    size_t width = (size_t)m->n * size, height = (size_t)m->m;
+    cudaStream_t stream = hil_cuda_of(device)->stream;
+    cudaError_t bad = m->base ? cudaMemcpy2DAsync(m->c, stride, m->base, stride, width, height,
+                                                  cudaMemcpyDeviceToDevice, stream)
+                              : cudaMemset2DAsync(m->c, stride, 0, width, height, stream);
+    return hil_cuda_check(device, bad, "write a matrix");
 }
 
 hil_status hil_cuda_matmul_run(hil_device *device, const hil_cuda_matmul *m)
@@ -220,11 +227,11 @@ hil_status hil_cuda_matmul_run(hil_device *device, const hil_cuda_matmul *m)
                                                                 CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                                 &m->bias, sizeof m->bias),
                                  "add a bias"));
-    float one = 1, beta = m->add ? 1 : 0;
+    float one = 1, beta = p->key.add ? 1 : 0;
     return hil_cublas_check(device,
                             cublasLtMatmul(hil_cuda_of(device)->blas, p->operation, &one, m->b.data,
-                                           p->first, m->a.data, p->second, &beta, m->c, p->result,
-                                           m->c, p->result, &p->algorithm,
+                                           p->first, m->a.data, p->second, &beta, base_of(m),
+                                           p->result, m->c, p->result, &p->algorithm,
                                            hil_cuda_of(device)->workspace, HIL_CUDA_WORKSPACE,
                                            hil_cuda_of(device)->stream),
                             "multiply matrices");

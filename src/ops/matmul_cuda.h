@@ -12,7 +12,8 @@ typedef struct hil_cuda_matrix {
 } hil_cuda_matrix;
 
 /* c (m x n, row-major) = a (m x k) * b (k x n) + bias, summed in fp32 and rounded once; with `add`
-   the product is added to what c holds. a and b have the same dtype; fp32 is fp32, never TF32.
+   the product is added to what c holds, with `base` to that matrix. a and b have the same dtype;
+   fp32 is fp32, never TF32.
 
    [Note: algorithms by rule] The first algorithm that cuBLASLt's heuristics name for the shape, the
    dtypes and alignments of up to 16 bytes, in a workspace of fixed size and without sums in 16
@@ -29,6 +30,7 @@ typedef struct hil_cuda_matmul {
     int64_t c_stride;
     const void *bias; /* n numbers of c_dtype, added to every row; NULL for none */
     bool add;
+    const void *base; /* m x n, of c's dtype and stride; NULL for none, or with `add` */
 } hil_cuda_matmul;
 
 hil_status hil_cuda_matmul_run(hil_device *device, const hil_cuda_matmul *matmul);

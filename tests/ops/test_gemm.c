@@ -31,15 +31,19 @@ static void *numbers(random_state *r, hil_dtype dtype, int64_t count)
     return out;
 }
 
+typedef enum target { ALONE, TO_C, TO_BASE, TARGETS } target; /* what the product is added to */
+
 typedef struct form {
     hil_dtype a, b, c;
-    bool a_transposed, b_transposed, add, bias;
+    bool a_transposed, b_transposed, bias;
+    target target;
 } form;
 
 static hil_gemm make(random_state *r, const form *f, int64_t m, int64_t n, int64_t k)
 {
     int64_t pad = 3;
-    hil_gemm g = {.m = m, .n = n, .k = k, .add = f->add, .c_dtype = f->c, .c_stride = n + pad};
+    hil_gemm g = {.m = m, .n = n, .k = k, .c_dtype = f->c, .c_stride = n + pad};
+    g.add = f->target == TO_C;
     int64_t a_stride = (f->a_transposed ? m : k) + pad, b_stride = (f->b_transposed ? k : n) + pad;
     g.a = hil_matrix_rows(numbers(r, f->a, (m + k) * a_stride), f->a, a_stride);
     g.b = hil_matrix_rows(numbers(r, f->b, (n + k) * b_stride), f->b, b_stride);
@@ -48,6 +52,7 @@ static hil_gemm make(random_state *r, const form *f, int64_t m, int64_t n, int64
     g.c = numbers(r, f->c, m * g.c_stride);
     g.bias_dtype = f->b;
     if (f->bias) g.bias = numbers(r, f->b, n);
+    if (f->target == TO_BASE) g.base = numbers(r, f->c, m * g.c_stride);
     return g;
 }
 
@@ -56,6 +61,7 @@ static void discard(const hil_gemm *g)
     free((void *)g->a.data);
     free((void *)g->b.data);
     free((void *)g->bias);
+    free((void *)g->base);
     free(g->c);
 }
 
@@ -91,6 +97,7 @@ static void check_against_loop(hil_pool *pool, const hil_gemm *g)
                 size += fabs(term);
             }
             if (g->add) sum += old;
+            if (g->base) sum += get(g->base, g->c_dtype, i * g->c_stride + j);
             if (g->bias) sum += get(g->bias, g->bias_dtype, j);
             double rounding = g->c_dtype == HIL_F32    ? 0
                               : g->c_dtype == HIL_BF16 ? fabs(sum) * 0x1p-8
@@ -109,7 +116,7 @@ static void check_forms(hil_pool *pool)
                                        {16, 48, 8}, {33, 50, 70}, {61, 97, 40}, {15, 31, 800}};
     static const hil_dtype dtypes[] = {HIL_F32, HIL_BF16, HIL_F16};
     random_state r = {1};
-    for (unsigned bits = 0; bits < 16; ++bits)
+    for (unsigned bits = 0; bits < 8 * TARGETS; ++bits)
         for (unsigned d = 0; d < 27; ++d)
             for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; ++s) {
                 bool mixed = d % 13 != 0;
@@ -119,8 +126,8 @@ static void check_forms(hil_pool *pool)
                           .c = dtypes[d / 9],
                           .a_transposed = bits & 1,
                           .b_transposed = bits & 2,
-                          .add = bits & 4,
-                          .bias = bits & 8};
+                          .bias = bits & 4,
+                          .target = (target)(bits / 8)};
                 hil_gemm g = make(&r, &f, sizes[s][0], sizes[s][1], sizes[s][2]);
                 check_against_loop(pool, &g);
                 discard(&g);
@@ -150,6 +157,7 @@ static void check_cuts(hil_pool *pool, hil_pool *other, const form *f, int64_t m
             part.b.data =
                 (const char *)g.b.data + (size_t)(j * g.b.col_stride) * hil_dtype_size(g.b.dtype);
             part.c = (char *)g.c + (size_t)(i * g.c_stride + j) * size;
+            if (g.base) part.base = (const char *)g.base + (size_t)(i * g.c_stride + j) * size;
             if (g.bias) part.bias = (const char *)g.bias + (size_t)j * hil_dtype_size(g.bias_dtype);
             CHECK_OK(hil_gemm_run(other, &part));
         }
@@ -161,16 +169,16 @@ static void check_cuts(hil_pool *pool, hil_pool *other, const form *f, int64_t m
 
 static void check_bits(hil_pool *pool, hil_pool *other)
 {
-    unsigned step = CHECK_SLOW ? 5 : 1; /* by 5: still each bit both ways */
-    for (unsigned bits = 0; bits < 32; bits += step) {
-        hil_dtype dtype = bits & 8 ? HIL_BF16 : HIL_F32;
+    unsigned step = CHECK_SLOW ? 5 : 1; /* by 5: still each bit both ways, and every target */
+    for (unsigned bits = 0; bits < 16 * TARGETS; bits += step) {
+        hil_dtype dtype = bits & 4 ? HIL_BF16 : HIL_F32;
         form f = {.a = dtype,
                   .b = dtype,
-                  .c = bits & 16 ? HIL_BF16 : HIL_F32,
+                  .c = bits & 8 ? HIL_BF16 : HIL_F32,
                   .a_transposed = bits & 1,
                   .b_transposed = bits & 2,
-                  .add = bits & 4,
-                  .bias = bits & 1};
+                  .bias = bits & 1,
+                  .target = (target)(bits / 16)};
         check_cuts(pool, other, &f, 145, 145, 64);
         check_cuts(pool, other, &f, 145, 34, 128);
         check_cuts(pool, other, &f, 3, 3, 64);

@@ -207,7 +207,7 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
     }
     for (int i = 0; i < call.saveds; ++i) fill(&call.saved[i], 0);
     for (int i = 0; i < call.ins; ++i)
-        if (call.in[i].dtype != HIL_I32) {
+        if (call.in[i].dtype != HIL_I32 && !(call.op->pass >> i & 1)) {
             call.din[i] = call.in[i];
             fill(&call.din[i], 0);
         }
@@ -253,12 +253,17 @@ static hil_op_call call_of(const hil_op *op, const hil_tensor *x)
     return (hil_op_call){.op = op, .compute = x->dtype, .ins = 1, .in = {*x}};
 }
 
-static void bench_linear(const char *name, const shape *s, int64_t n, int64_t k, bool bias)
+/* What a product is made with. */
+enum { BIAS = 1, RESIDUAL = 2 };
+
+static void bench_linear(const char *name, const shape *s, int64_t n, int64_t k, unsigned with)
 {
-    hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, k}}, NULL};
+    hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, k}}, NULL}, y = x;
     hil_op_call call = call_of(&hil_op_linear, &x);
     double product = 2 * (double)(s->batch * s->length) * (double)n * (double)k;
-    call.params = bias ? 2 : 1;
+    y.shape.dim[2] = n;
+    if (with & RESIDUAL) call.ins = 2, call.in[1] = y;
+    call.params = with & BIAS ? 2 : 1;
     call.param[0] = (hil_op_param){.rows = n, .cols = k};
     call.param[1] = (hil_op_param){.rows = 1, .cols = n};
     bench(name, call, (double[]){product, 2 * product});
@@ -338,10 +343,12 @@ static void bench_head(const shape *s)
 static void bench_model(const shape *s)
 {
     printf("%s, %lld x %lld tokens, bf16\n", s->name, (long long)s->batch, (long long)s->length);
-    bench_linear("linear q", s, s->heads * s->dim, s->hidden, false);
-    bench_linear("linear k", s, s->groups * s->dim, s->hidden, false);
-    bench_linear("linear gate", s, s->inner, s->hidden, false);
-    bench_linear("linear down", s, s->hidden, s->inner, false);
+    bench_linear("linear q", s, s->heads * s->dim, s->hidden, 0);
+    bench_linear("linear k", s, s->groups * s->dim, s->hidden, 0);
+    bench_linear("linear o + x", s, s->hidden, s->heads * s->dim, RESIDUAL);
+    bench_linear("linear gate", s, s->inner, s->hidden, 0);
+    bench_linear("linear down", s, s->hidden, s->inner, 0);
+    bench_linear("linear down + x", s, s->hidden, s->inner, RESIDUAL);
     bench_attention("attention", s, s->length, 1);
     bench_attention("attention in tiles", s, s->length, 0);
     bench_attention("attention, documents", s, 1024, 0);
@@ -359,10 +366,12 @@ static void bench_gpt(const shape *s)
     hil_tensor ids = {HIL_I32, {2, {s->batch, s->length}}, NULL};
     inner.shape.dim[2] = s->inner;
     printf("%s, %lld x %lld tokens, bf16\n", s->name, (long long)s->batch, (long long)s->length);
-    bench_linear("linear qkv", s, 3 * s->hidden, s->hidden, true);
-    bench_linear("linear out", s, s->hidden, s->hidden, true);
-    bench_linear("linear up", s, s->inner, s->hidden, true);
-    bench_linear("linear down", s, s->hidden, s->inner, true);
+    bench_linear("linear qkv", s, 3 * s->hidden, s->hidden, BIAS);
+    bench_linear("linear out", s, s->hidden, s->hidden, BIAS);
+    bench_linear("linear out + x", s, s->hidden, s->hidden, BIAS | RESIDUAL);
+    bench_linear("linear up", s, s->inner, s->hidden, BIAS);
+    bench_linear("linear down", s, s->hidden, s->inner, BIAS);
+    bench_linear("linear down + x", s, s->hidden, s->inner, BIAS | RESIDUAL);
     bench_attention("attention", s, s->length, 1);
     bench_packed("attention, packed", s, s->length, 1);
     bench_packed("the same in tiles", s, s->length, 0);

@@ -47,13 +47,11 @@ static hil_status pass(hil_tape *t, const net *n, hil_value *x, hil_value **y)
     }
     TRY(hil_attention(t, part[0], part[1], part[2], NULL, y));
     TRY(hil_reshape(t, *y, 3, (int64_t[]){heads[0], heads[1], HIDDEN}, y));
-    TRY(hil_linear(t, *y, n->out, NULL, y));
+    TRY(hil_linear_add(t, *y, n->out, NULL, x, y));
     TRY(hil_linear(t, h, n->gate, NULL, &gate));
     TRY(hil_linear(t, h, n->up, NULL, &up));
     TRY(hil_swiglu(t, gate, up, &up));
-    TRY(hil_linear(t, up, n->down, NULL, &up));
-    TRY(hil_add(t, x, *y, y));
-    return hil_add(t, *y, up, y);
+    return hil_linear_add(t, up, n->down, NULL, *y, y);
 }
 
 /* The same weights twice in one segment: gradients of both uses add up by themselves. */

@@ -85,6 +85,9 @@ HIL_API int64_t hil_value_dim(const hil_value *value, int i); /* negative i coun
 HIL_API hil_status hil_embedding(hil_tape *t, hil_value *ids, hil_param *table, hil_value **y);
 HIL_API hil_status hil_linear(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
                               hil_value **y); /* bias may be NULL */
+/* residual + linear, rounded once: cheaper than linear and add. */
+HIL_API hil_status hil_linear_add(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
+                                  hil_value *residual, hil_value **y);
 HIL_API hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
                                  double eps, hil_value **y);
 HIL_API hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps,

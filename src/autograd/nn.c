@@ -48,6 +48,14 @@ hil_status hil_linear(hil_tape *t, hil_value *x, hil_param *weight, hil_param *b
         t, &(hil_apply){&hil_op_linear, NULL, 1, 1, bias ? 2 : 1, {x}, {weight, bias}}, y);
 }
 
+hil_status hil_linear_add(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
+                          hil_value *residual, hil_value **y)
+{
+    return hil_tape_apply(
+        t, &(hil_apply){&hil_op_linear, NULL, 2, 1, bias ? 2 : 1, {x, residual}, {weight, bias}},
+        y);
+}
+
 hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias, double eps,
                          hil_value **y)
 {

@@ -32,15 +32,26 @@ static hil_status embed(hil_tape *t, void *state, const hil_values *in, hil_valu
     return hil_values_set(out, "x", x);
 }
 
-static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
+/* residual + a layer's last product, which dropout may thin out. */
+static hil_status join(hil_tape *t, const layer *l, hil_value *x, hil_param *const part[2],
+                       hil_value *residual, hil_value **y)
+{
+    if (!(l->dropout > 0)) return hil_linear_add(t, x, part[0], part[1], residual, y);
+    HIL_TRY(hil_linear(t, x, part[0], part[1], &x));
+    HIL_TRY(hil_dropout(t, x, l->dropout, &x));
+    return hil_add(t, residual, x, y);
+}
+
+/* residual + attention over x. */
+static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value *residual,
+                         hil_value **y)
 {
     int64_t b = hil_value_dim(x, 0), n = hil_value_dim(x, 1);
     HIL_TRY(hil_linear(t, x, l->qkv, l->qkv_bias, y));
     HIL_TRY(hil_reshape(t, *y, 4, (int64_t[]){b, n, 3 * l->heads, -1}, y));
     HIL_TRY(hil_attention_packed(t, *y, &l->attention, y));
     HIL_TRY(hil_reshape(t, *y, 3, (int64_t[]){b, n, -1}, y));
-    HIL_TRY(hil_linear(t, *y, l->out, l->out_bias, y));
-    return hil_dropout(t, *y, l->dropout, y);
+    return join(t, l, *y, (hil_param *[]){l->out, l->out_bias}, residual, y);
 }
 
 static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_values *out)
@@ -49,14 +60,11 @@ static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_valu
     hil_value *x, *h;
     HIL_TRY(hil_values_get(in, "x", &x));
     HIL_TRY(hil_layernorm(t, x, l->norm1, l->norm1_bias, l->eps, &h));
-    HIL_TRY(attend(t, l, h, &h));
-    HIL_TRY(hil_add(t, x, h, &x));
+    HIL_TRY(attend(t, l, h, x, &x));
     HIL_TRY(hil_layernorm(t, x, l->norm2, l->norm2_bias, l->eps, &h));
     HIL_TRY(hil_linear(t, h, l->up, l->up_bias, &h));
     HIL_TRY(hil_gelu(t, h, l->gelu, &h));
-    HIL_TRY(hil_linear(t, h, l->down, l->down_bias, &h));
-    HIL_TRY(hil_dropout(t, h, l->dropout, &h));
-    HIL_TRY(hil_add(t, x, h, &x));
+    HIL_TRY(join(t, l, h, (hil_param *[]){l->down, l->down_bias}, x, &x));
     return hil_values_set(out, "x", x);
 }
 

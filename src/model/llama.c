@@ -47,7 +47,9 @@ static hil_status rotated(hil_tape *t, const layer *l, hil_value *x, hil_param *
     return hil_rope(t, *y, l->frequency, y);
 }
 
-static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
+/* residual + attention over x. */
+static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value *residual,
+                         hil_value **y)
 {
     hil_value *q, *k, *v;
     HIL_TRY(rotated(t, l, x, (hil_param *[]){l->q, l->q_bias, l->q_norm}, l->heads, &q));
@@ -57,7 +59,7 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
     HIL_TRY(hil_attention(t, q, k, v, &l->attention, y));
     int64_t shape[3] = {hil_value_dim(x, 0), hil_value_dim(x, 1), -1};
     HIL_TRY(hil_reshape(t, *y, 3, shape, y));
-    return hil_linear(t, *y, l->o, l->o_bias, y);
+    return hil_linear_add(t, *y, l->o, l->o_bias, residual, y);
 }
 
 static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_values *out)
@@ -66,14 +68,12 @@ static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_valu
     hil_value *x, *h, *gate, *up;
     HIL_TRY(hil_values_get(in, "x", &x));
     HIL_TRY(hil_rmsnorm(t, x, l->attention_norm, l->eps, &h));
-    HIL_TRY(attend(t, l, h, &h));
-    HIL_TRY(hil_add(t, x, h, &x));
+    HIL_TRY(attend(t, l, h, x, &x));
     HIL_TRY(hil_rmsnorm(t, x, l->mlp_norm, l->eps, &h));
     HIL_TRY(hil_linear(t, h, l->gate, l->gate_bias, &gate));
     HIL_TRY(hil_linear(t, h, l->up, l->up_bias, &up));
     HIL_TRY(hil_swiglu(t, gate, up, &h));
-    HIL_TRY(hil_linear(t, h, l->down, l->down_bias, &h));
-    HIL_TRY(hil_add(t, x, h, &x));
+    HIL_TRY(hil_linear_add(t, h, l->down, l->down_bias, x, &x));
     return hil_values_set(out, "x", x);
 }
 

@@ -1,4 +1,5 @@
-/* linear.c - x times the transposed weight, plus bias, one tile of the weight's rows at a time. */
+/* linear.c - x times the transposed weight, plus bias, one tile of the weight's rows at a time. A
+   residual is added before the one rounding; its gradient is dout itself. */
 #include "ops/gemm.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
@@ -20,6 +21,16 @@ static sizes measure(const hil_op_call *call)
     return (sizes){rows, w->rows, w->cols, hil_op_tiles(w), hil_row_grid(rows)};
 }
 
+static hil_status infer_residual(const hil_op_call *call, const hil_shape *out)
+{
+    const hil_tensor *r = &call->in[1];
+    if (r->dtype != call->compute || !hil_shape_equal(&r->shape, out))
+        return hil_fail(HIL_ERR_USAGE, "linear: residual is %s %s, expected %s %s",
+                        hil_dtype_name(r->dtype), hil_shape_print(&r->shape).text,
+                        hil_dtype_name(call->compute), hil_shape_print(out).text);
+    return HIL_OK;
+}
+
 static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(hil_infer_float(call, 0, 0));
@@ -32,6 +43,7 @@ static hil_status infer(hil_op_call *call)
                         hil_shape_print(&shape).text, hil_param_print(w).text);
     if (call->params == 2) HIL_TRY(hil_infer_vector(call, 1, w->rows));
     shape.dim[shape.ndim - 1] = w->rows;
+    if (call->ins == 2) HIL_TRY(infer_residual(call, &shape));
     hil_infer_out(call, call->compute, &shape);
     sizes s = measure(call);
     if (call->params == 2) hil_scratch_add(&call->forward_scratch, s.n, sizeof(float));
@@ -78,7 +90,8 @@ static hil_status forward(hil_op_call *call)
                         .c_dtype = y->dtype,
                         .c_stride = s.n,
                         .bias = bias ? bias + p.first : NULL,
-                        .bias_dtype = HIL_F32});
+                        .bias_dtype = HIL_F32,
+                        .base = call->ins == 2 ? element(&call->in[1], p.first) : NULL});
         call->source->weight_end(call->owner, 0, tile);
         HIL_TRY(status);
     }
@@ -189,6 +202,7 @@ static hil_status backward(hil_op_call *call)
 const hil_op hil_op_linear = {
     .name = "linear",
     .keep_in = 1,
+    .pass = 2,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -1,4 +1,5 @@
-/* linear.cu - x times the transposed weight, plus bias, one tile of the weight's rows at a time. */
+/* linear.cu - x times the transposed weight, plus bias and residual, one tile of the weight's rows
+   at a time. */
 #include "ops/matmul_cuda.h"
 
 #define LANES 32
@@ -82,7 +83,8 @@ static hil_status forward(hil_op_call *call)
                                    .c = element(y, p.first),
                                    .c_dtype = y->dtype,
                                    .c_stride = s.n,
-                                   .bias = call->params == 2 ? element(&bias, p.first) : NULL};
+                                   .bias = call->params == 2 ? element(&bias, p.first) : NULL,
+                                   .base = call->ins == 2 ? element(&call->in[1], p.first) : NULL};
         hil_status status = hil_cuda_matmul_run(call->device, &product);
         call->source->weight_end(call->owner, 0, tile);
         HIL_TRY(status);

@@ -7,7 +7,8 @@
 /* in: ids (B, T) int32; param 0: table (V, C); out: (B, T, C). */
 extern const hil_op hil_op_embedding;
 
-/* in: x (..., K); param 0: weight (N, K), param 1 (optional): bias (N); out: (..., N). */
+/* in: x (..., K), optional residual (..., N); param 0: weight (N, K), param 1 (optional): bias (N);
+   out: (..., N), with the residual added before it is rounded. */
 extern const hil_op hil_op_linear;
 
 /* in: x (..., C); params: weight (C), bias (C); out: (..., C); saved: mean and 1/std per row. */

@@ -51,7 +51,7 @@ static void linear(const hil_op_call *call, bool backward, hil_work *w)
     double n = (double)p->rows, k = (double)p->cols;
     size_t size = hil_dtype_size(call->compute);
     if (!backward) {
-        add_product(w, (double[]){rows, n, k}, size, size, false);
+        add_product(w, (double[]){rows, n, k}, size, size, call->ins == 2);
         return;
     }
     if (call->din[0].data) {

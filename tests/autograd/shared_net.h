@@ -34,6 +34,7 @@ static hil_status block(hil_tape *t, void *layer, const hil_values *in, hil_valu
         HIL_TRY(hil_gelu(t, h, HIL_GELU_EXACT, &h));
         HIL_TRY(hil_add(t, x, h, &x));
     }
+    HIL_TRY(hil_linear_add(t, h, n->inner, NULL, x, &x));
     HIL_TRY(hil_values_set(out, "copy", copy));
     return hil_values_set(out, "x", x);
 }
@@ -53,6 +54,7 @@ static hil_status head(hil_tape *t, void *layer, const hil_values *in, hil_value
     HIL_TRY(hil_gelu(t, inside, HIL_GELU_EXACT, &inside));
     HIL_TRY(hil_add(t, x, inside, &x));
     HIL_TRY(hil_add(t, x, start, &x));
+    HIL_TRY(hil_linear_add(t, x, n->inner, NULL, x, &x)); /* what it multiplies, too */
     HIL_TRY(hil_rmsnorm(t, x, n->norm, 1e-5, &x));
     return hil_head_loss(t, x, n->table);
 }

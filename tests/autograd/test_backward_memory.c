@@ -28,6 +28,10 @@ static hil_status head(hil_tape *t, void *layer, const hil_values *in, hil_value
     hil_value *x, *h;
     HIL_TRY(hil_values_get(in, "x", &x));
     for (int i = 0; i < n->layers; ++i) {
+        if (i % 2) {
+            HIL_TRY(hil_linear_add(t, x, n->inner, NULL, x, &x));
+            continue;
+        }
         HIL_TRY(hil_linear(t, x, n->inner, NULL, &h));
         HIL_TRY(hil_add(t, x, h, &x));
     }

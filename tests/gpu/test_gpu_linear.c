@@ -13,7 +13,11 @@ static void check_linear(int64_t rows, int64_t n, int64_t k, int64_t tile_rows)
                   .cols = {k, n},
                   .tile_rows = {tile_rows}};
     gpu_check_dtypes(c);
-    c.name = "linear with bias", c.params = 2;
+    c.name = "linear with residual", c.ins = 2, c.in[1] = (hil_shape){2, {rows, n}};
+    gpu_check_dtypes(c);
+    c.name = "linear with bias and residual", c.params = 2;
+    gpu_check_dtypes(c);
+    c.name = "linear with bias", c.ins = 1;
     gpu_check_dtypes(c);
     c.name = "linear frozen", c.frozen[0] = c.frozen[1] = true;
     gpu_check_dtypes(c);

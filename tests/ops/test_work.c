@@ -28,6 +28,12 @@ static void check_products(void)
     call.param[0] = (hil_op_param){HIL_BF16, 11, 7, 11, true};
     CHECK_NEAR(work_of(&call, false).gemm, 2. * 10 * 11 * 7, 0);
     CHECK_NEAR(work_of(&call, true).gemm, 2. * 10 * 11 * 7, 0); /* no gradient of the input */
+    hil_op_call residual = call;
+    residual.ins = 2;
+    residual.in[1] = (hil_tensor){HIL_BF16, {3, {2, 5, 11}}, NULL};
+    CHECK_NEAR(work_of(&residual, false).gemm, work_of(&call, false).gemm, 0);
+    CHECK_NEAR(work_of(&residual, false).bytes - work_of(&call, false).bytes, 2. * 10 * 11, 0);
+    CHECK_NEAR(work_of(&residual, true).bytes, work_of(&call, true).bytes, 0);
     call.din[0].data = &somewhere;
     CHECK_NEAR(work_of(&call, true).gemm, 4. * 10 * 11 * 7, 0);
     call.param[0].trainable = false;

@@ -46,12 +46,22 @@ static hil_status enter(hil_engine *e, const hil_visit *v)
     return hil_store_pass_enter(e->model->store, &stop);
 }
 
-static hil_keep keep_of(const hil_engine *e, const hil_visit *v)
+/* Of a group of `count` micro-batches. Tapes that wait elsewhere are spread over all of them, so
+   that they come and go while others compute: `at` is how many lie before this one. */
+static hil_keep keep_of(const hil_engine *e, const hil_visit *v, int64_t count)
 {
     const hil_segment_place *place = &e->place[v->segment];
-    if (v->slot < place->keep) return HIL_KEEP_TAPE;
-    return v->slot - place->keep < place->lean ? HIL_KEEP_LEAN : HIL_KEEP_NOTHING;
+    int64_t at = v->slot, keep = place->keep < count ? place->keep : count;
+    int64_t lean = place->lean < count - keep ? place->lean : count - keep;
+    if (place->tapes != HIL_DEVICE) {
+        at = v->slot * (keep + lean) / count;
+        if ((v->slot + 1) * (keep + lean) / count == at) return HIL_KEEP_NOTHING;
+    }
+    if (at < keep) return HIL_KEEP_TAPE;
+    return at < keep + lean ? HIL_KEEP_LEAN : HIL_KEEP_NOTHING;
 }
+
+#define AHEAD 2 /* visits for which tapes are called that wait elsewhere */
 
 static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t count, bool last,
                               double *loss)
@@ -66,13 +76,17 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
         HIL_TRY(enter(e, &v));
         HIL_TRY(hil_visit_call(e, &v));
         if (e->has_next && e->options.prefetch) HIL_TRY(hil_visit_call(e, &e->next));
+        for (int64_t k = i + 2; k <= i + AHEAD && k < visits && e->options.prefetch; ++k) {
+            hil_visit later = visit_at(e, count, k);
+            HIL_TRY(hil_visit_call_tape(e, &later));
+        }
         if (v.back) {
             HIL_TRY(hil_visit_backward(e, &micro[m], &v, &loss[m]));
             if (m + 1 < count) continue;
             HIL_TRY(hil_store_pass_leave(store));
             if (last) HIL_TRY(hil_store_give_gradients(store, v.segment));
         } else {
-            HIL_TRY(hil_visit_forward(e, &micro[m], &v, keep_of(e, &v), &loss[m]));
+            HIL_TRY(hil_visit_forward(e, &micro[m], &v, keep_of(e, &v, count), &loss[m]));
         }
     }
     return HIL_OK;
@@ -259,7 +273,7 @@ static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_opt
     HIL_TRY(HIL_ALLOC(model->count, &e->place));
     for (size_t s = 0; s < model->count; ++s)
         e->place[s] =
-            options->segment ? options->segment[s] : (hil_segment_place){INT64_MAX, 0, HIL_DEVICE};
+            options->segment ? options->segment[s] : (hil_segment_place){.keep = INT64_MAX};
     e->bounds.segments = (int)model->count;
     e->bounds.place = e->place;
     return HIL_OK;
@@ -300,7 +314,7 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
     e->context.device = e->feed.device = options->tiers->device;
     e->feed.buffers = e->buffers;
     if (!hil_pool_is_dry(options->pool)) e->spans.device = e->context.device;
-    e->bounds.parking = e->parking;
+    e->bounds.parking = e->context.parking = e->parking;
     *out = e;
     e = NULL;
 done:

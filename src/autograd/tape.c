@@ -340,6 +340,7 @@ void hil_tape_show(hil_tape *tape, hil_value *root, void *memory)
 
 void hil_tape_reset(hil_tape *tape)
 {
+    hil_tape_forget(tape);
     for (hil_value *v = tape->values; v; v = v->next) {
         hil_buffers *buffers = tape->context->buffers;
         if (v->owned) hil_buffers_give(buffers, v->tensor.data);

@@ -5,7 +5,7 @@
 #include "autograd/model.h"
 #include "base/arena.h"
 #include "ops/ops.h"
-#include "tier/buffers.h"
+#include "tier/parking.h"
 
 /* A gradient, shared by the values it flows to unchanged (through add) until somebody adds to it.
  */
@@ -69,6 +69,7 @@ typedef struct hil_micro {
 } hil_micro;
 
 typedef struct hil_feed hil_feed; /* feed.h */
+typedef struct hil_away hil_away; /* away.c */
 
 /* What all tapes of a pass share. Borrowed by the tapes. */
 typedef struct hil_context {
@@ -76,6 +77,7 @@ typedef struct hil_context {
     hil_device *device; /* that computes; NULL: the CPU */
     hil_store *store;
     hil_buffers *buffers;
+    hil_parking *parking; /* of tapes that wait elsewhere */
     hil_dtype compute;
     hil_mode mode;
     bool training; /* dropout is on */
@@ -110,6 +112,7 @@ struct hil_tape {
     hil_arena arena;
     hil_value *values;
     hil_node *last;
+    hil_away *away; /* what hil_tape_store sent */
     uint32_t sites;
     bool wants;                     /* some operation takes part in backward */
     double *loss;                   /* head_loss adds to it; NULL: it did so before */
@@ -152,6 +155,13 @@ hil_status hil_tape_backward(hil_tape *tape);
 hil_status hil_tape_take_gradient(hil_tape *tape, hil_value *value, void **data);
 /* to += from, both gradients of a value like `tensor`. */
 hil_status hil_tape_add(const hil_context *context, const hil_tensor *tensor, void *to, void *from);
+/* What the tape keeps, but for what leaves the segment: starts its way to `tier`; gives its memory
+   on the device back; starts its way back; is the tape's again, where it is now; is given up. */
+hil_status hil_tape_store(hil_tape *tape, hil_tier tier);
+hil_status hil_tape_leave(hil_tape *tape);
+hil_status hil_tape_call(hil_tape *tape);
+hil_status hil_tape_return(hil_tape *tape);
+void hil_tape_forget(hil_tape *tape);
 /* Gives all memory back; the tape can begin again. */
 void hil_tape_reset(hil_tape *tape);
 void hil_tape_free(hil_tape *tape);

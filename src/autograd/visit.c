@@ -104,12 +104,19 @@ static hil_status list_reads(hil_engine *e, const hil_visit *v)
     return HIL_OK;
 }
 
+hil_status hil_visit_call_tape(hil_engine *e, const hil_visit *v)
+{
+    hil_tape *tape = v->back ? *held_at(e, v->slot, v->segment) : NULL;
+    return tape ? hil_tape_call(tape) : HIL_OK;
+}
+
 hil_status hil_visit_call(hil_engine *e, const hil_visit *v)
 {
     HIL_TRY(list_reads(e, v));
     for (size_t i = 0; i < e->reads_count; ++i)
         HIL_TRY(hil_bounds_call(&e->bounds, v->slot, e->reads[i]));
     if (!v->back) return HIL_OK;
+    HIL_TRY(hil_visit_call_tape(e, v));
     const hil_outputs *out = hil_bounds_at(&e->bounds, v->slot, v->segment);
     for (int i = 0; i < out->count; ++i)
         HIL_TRY(hil_bounds_gradient_call(&e->bounds, v->slot, v->segment * HIL_VALUES_MAX + i));
@@ -170,8 +177,27 @@ static hil_status run_segment(hil_engine *e, const hil_micro *micro, const hil_v
     return HIL_OK;
 }
 
+/* [Note: leaving] The memory of tapes on their way out is still theirs until others follow them:
+   what is computed next would have to wait for it. */
+static hil_status send_tape(hil_engine *e, hil_tape *tape, hil_tier tier)
+{
+    hil_tape *first = e->leaving[0];
+    if (first) HIL_TRY(hil_tape_leave(first));
+    memmove(e->leaving, e->leaving + 1, sizeof e->leaving - sizeof *e->leaving);
+    e->leaving[HIL_LEAVING - 1] = tape;
+    return hil_tape_store(tape, tier);
+}
+
+/* Nothing of it leaves any more. */
+static void stay(hil_engine *e, const hil_tape *tape)
+{
+    for (int i = 0; i < HIL_LEAVING; ++i)
+        if (e->leaving[i] == tape) e->leaving[i] = NULL;
+}
+
 static void drop_tape(hil_engine *e, const hil_visit *v)
 {
+    stay(e, *held_at(e, v->slot, v->segment));
     give_tape(e, *held_at(e, v->slot, v->segment));
     *held_at(e, v->slot, v->segment) = NULL;
 }
@@ -188,7 +214,11 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
     hil_tape_settle(tape, &out);
     HIL_TRY(hil_bounds_keep(&e->bounds, tape, &out));
     HIL_TRY(leave(e, tape));
-    if (what == HIL_KEEP_NOTHING || !tape->wants) drop_tape(e, v);
+    hil_tier waits = e->place[v->segment].tapes;
+    if (what == HIL_KEEP_NOTHING || !tape->wants)
+        drop_tape(e, v);
+    else if (waits != HIL_DEVICE)
+        HIL_TRY(send_tape(e, tape, waits));
     return HIL_OK;
 }
 
@@ -220,6 +250,7 @@ static hil_status send_back(hil_engine *e, hil_tape *tape)
 static hil_status refresh_tape(hil_engine *e, hil_tape *tape)
 {
     int64_t slot = tape->micro_index;
+    HIL_TRY(hil_tape_return(tape));
     for (hil_value *v = tape->values; v; v = v->next) {
         if (v->boundary < 0 || !v->kept) continue;
         int root = hil_bounds_find(&e->bounds, slot, v->boundary)->root;

@@ -23,10 +23,12 @@ typedef struct hil_unit_place {
 } hil_unit_place;
 
 /* The first `keep` micro-batches of a group keep all that backward needs, the next `lean` all but
-   what is cheap to make again; the rest keep only the segment's inputs and compute again. */
+   what is cheap to make again; the rest keep only the segment's inputs and compute again. Where
+   what they keep waits elsewhere, these micro-batches are spread over the group. */
 typedef struct hil_segment_place {
     int64_t keep, lean;
-    unsigned char tier; /* hil_tier: where the values that leave the segment wait */
+    unsigned char tier;  /* hil_tier: where the values that leave the segment wait */
+    unsigned char tapes; /* hil_tier: where all else waits that is kept */
 } hil_segment_place;
 
 typedef struct hil_plan {

@@ -176,18 +176,23 @@ static hil_status send_to_host(hil_parking *p, hil_parcel *parcel, hil_fence *go
     return HIL_OK;
 }
 
-hil_status hil_parcel_send(hil_parking *p, hil_parcel *parcel, hil_tier home)
+hil_status hil_parcel_store(hil_parking *p, hil_parcel *parcel, hil_tier home)
 {
     assert(parcel->data && parcel->bytes && (home == HIL_HOST || home == HIL_DISK));
-    hil_status status = HIL_OK;
-    if (!parcel->stored) {
-        hil_fence gone = {0};
-        status = home == HIL_HOST ? send_to_host(p, parcel, &gone) : send_to_disk(p, parcel, &gone);
-        hil_fence_join(&parcel->ready, &gone);
-        if (status != HIL_OK) return status;
-        parcel->home = home;
-        parcel->stored = true;
-    }
+    if (parcel->stored) return HIL_OK;
+    hil_fence gone = {0};
+    hil_status status =
+        home == HIL_HOST ? send_to_host(p, parcel, &gone) : send_to_disk(p, parcel, &gone);
+    hil_fence_join(&parcel->ready, &gone);
+    if (status != HIL_OK) return status;
+    parcel->home = home;
+    parcel->stored = true;
+    return HIL_OK;
+}
+
+hil_status hil_parcel_send(hil_parking *p, hil_parcel *parcel, hil_tier home)
+{
+    HIL_TRY(hil_parcel_store(p, parcel, home));
     hil_buffers_give_after(p->buffers, parcel->data, &parcel->ready);
     parcel->data = NULL;
     return HIL_OK;

@@ -26,8 +26,10 @@ typedef struct hil_parcel {
     hil_fence left;    /* the way out: the copy at home is whole */
 } hil_parcel;
 
-/* Starts the way out to `home` (HIL_HOST or HIL_DISK) and gives the device memory back. A parcel
-   that is stored already and was not changed since just gives the memory back. */
+/* Starts the way out to `home` (HIL_HOST or HIL_DISK); the device's copy stays. Nothing when it is
+   stored already and was not changed since. */
+hil_status hil_parcel_store(hil_parking *parking, hil_parcel *parcel, hil_tier home);
+/* The same, and gives the device memory back. */
 hil_status hil_parcel_send(hil_parking *parking, hil_parcel *parcel, hil_tier home);
 /* Starts the way in; nothing when it is here. The copy at home stays. */
 hil_status hil_parcel_call(hil_parking *parking, hil_parcel *parcel);

@@ -120,7 +120,7 @@ static bool uses_disk(const hil_plan *plan, const hil_outline *o)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             if (o->unit[u].bytes[s] && plan->unit[u].tier[s] == HIL_DISK) return true;
     for (size_t i = 0; i < plan->segments; ++i)
-        if (plan->segment[i].tier == HIL_DISK) return true;
+        if (plan->segment[i].tier == HIL_DISK || plan->segment[i].tapes == HIL_DISK) return true;
     return plan->spill == HIL_DISK;
 }
 

@@ -48,6 +48,7 @@ static hil_status print_places(const hil_plan_view *v, hil_text *out)
 /* Pairs of a segment and a micro-batch. */
 typedef struct pairs {
     int64_t kept, lean, again, all;
+    int64_t away[HIL_TIERS]; /* kept, and where it waits */
 } pairs;
 
 static pairs count_pairs(const hil_plan *p)
@@ -56,8 +57,10 @@ static pairs count_pairs(const hil_plan *p)
     for (size_t i = 0; i < p->segments; ++i) {
         const hil_segment_place *place = &p->segment[i];
         int64_t keep = place->keep < p->group ? place->keep : p->group, rest = p->group - keep;
+        int64_t lean = place->lean < rest ? place->lean : rest;
         n.kept += keep;
-        n.lean += place->lean < rest ? place->lean : rest;
+        n.lean += lean;
+        n.away[place->tapes] += keep + lean;
     }
     n.again = n.all - n.kept - n.lean;
     return n;
@@ -77,6 +80,10 @@ static hil_status print_order(const hil_plan_view *v, hil_text *out)
                            (long long)n.all));
     if (n.lean) HIL_TRY(hil_text_print(out, ", %lld without what is cheap", (long long)n.lean));
     HIL_TRY(hil_text_print(out, ", %lld computed again", (long long)n.again));
+    for (int t = HIL_HOST; t < HIL_TIERS; ++t)
+        if (n.away[t])
+            HIL_TRY(
+                hil_text_print(out, "; %lld of these wait on %s", (long long)n.away[t], tiers[t]));
     for (int t = HIL_HOST; t < HIL_TIERS; ++t)
         if (waiting[t])
             HIL_TRY(hil_text_print(out, "; what leaves %lld of %zu segments waits on %s",

@@ -31,6 +31,8 @@ typedef struct net_how {
     int64_t group, keep[3], lean[3];
     size_t window;                       /* 0: room for everything */
     hil_tier values[3], weights, states; /* places of segments 0, 1, 2, 0, ... and of units */
+    hil_tier tapes[3];
+    bool late; /* nothing is fetched ahead */
 } net_how;
 
 typedef struct net_rig {
@@ -90,7 +92,7 @@ static inline void net_plan(net_rig *r)
 {
     const net_how *how = &r->how;
     hil_plan *plan = &r->plan;
-    *plan = (hil_plan){.prefetch = true,
+    *plan = (hil_plan){.prefetch = !how->late,
                        .apart = r->device != NULL,
                        .group = how->group,
                        .window = how->window ? how->window : 2 << 20,
@@ -107,7 +109,8 @@ static inline void net_plan(net_rig *r)
             plan->unit[u].tier[s] = (unsigned char)(s == HIL_WEIGHT ? how->weights : how->states);
     for (size_t s = 0; s < plan->segments; ++s)
         plan->segment[s] = (hil_segment_place){how->keep[s % 3], how->lean[s % 3],
-                                               (unsigned char)how->values[s % 3]};
+                                               (unsigned char)how->values[s % 3],
+                                               (unsigned char)how->tapes[s % 3]};
     hil_rehearsal rehearsal = {.model = r->model,
                                .device = r->device,
                                .compute = how->dtype,
@@ -160,7 +163,7 @@ static inline void net_open(net_rig *r, const net_how *how)
                                  .work = r->plan.work + (how->logits ? NET_LOGITS : 0),
                                  .ring = hil_store_ring(r->model->store),
                                  .parked = r->plan.parked,
-                                 .prefetch = true};
+                                 .prefetch = !r->how.late};
     CHECK_OK(hil_engine_create(&r->engine, r->model, &engine));
     CHECK_OK(hil_store_initialise(r->model->store, 5));
 }

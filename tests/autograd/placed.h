@@ -17,6 +17,7 @@ typedef struct placement {
     int64_t lean[3];  /* likewise */
     hil_tier tier[3]; /* likewise */
     bool prefetch;
+    hil_tier tapes[3]; /* likewise */
 } placement;
 
 typedef struct placed_need {
@@ -59,7 +60,8 @@ static void placed_open(placed *out, hil_trainer *t, const placement *p, const p
     CHECK(segments <= PLACED_SEGMENTS);
     for (size_t s = 0; s < segments; ++s)
         place[s] =
-            (hil_segment_place){p->keep[s % 3], p->lean[s % 3], (unsigned char)p->tier[s % 3]};
+            (hil_segment_place){p->keep[s % 3], p->lean[s % 3], (unsigned char)p->tier[s % 3],
+                                (unsigned char)p->tapes[s % 3]};
     hil_engine_options engine = {.pool = need ? t->pool : out->dry,
                                  .compute = t->dtype,
                                  .group = p->group,

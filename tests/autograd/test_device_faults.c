@@ -34,17 +34,21 @@ static bool fail_at(const net_how *how, long n)
 int main(int argc, char **argv)
 {
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
-    const net_how how = {.model = "llama",
-                         .dtype = HIL_BF16,
-                         .training = true,
-                         .delay = 2,
-                         .weights = HIL_HOST,
-                         .states = HIL_DISK,
-                         .keep = {0, 1, 2},
-                         .values = {HIL_HOST, HIL_DISK, HIL_DEVICE}};
-    long n = 1, faults = 0;
-    for (; fail_at(&how, n); n += full ? 1 : n / 3 + 1) ++faults;
-    CHECK(faults > 20);
-    printf("%ld of fewer than %ld allocations failed\n", faults, n);
+    net_how how = {.model = "llama",
+                   .dtype = HIL_BF16,
+                   .training = true,
+                   .delay = 2,
+                   .weights = HIL_HOST,
+                   .states = HIL_DISK,
+                   .keep = {0, 1, 2},
+                   .values = {HIL_HOST, HIL_DISK, HIL_DEVICE}};
+    for (int away = 0; away < 2; ++away) {
+        long n = 1, faults = 0;
+        for (int i = 0; i < 3 && away; ++i) how.tapes[i] = i ? HIL_HOST : HIL_DISK;
+        how.lean[0] = away;
+        for (; fail_at(&how, n); n += full ? 1 : n / 3 + 1) ++faults;
+        CHECK(faults > 20);
+        printf("%ld of fewer than %ld allocations failed\n", faults, n);
+    }
     return 0;
 }

@@ -99,6 +99,7 @@ static void check_orders(void)
                 placement p = {.group = group, .prefetch = (group + k + t) % 3 > 0};
                 memcpy(p.keep, keeps[k], sizeof p.keep);
                 memcpy(p.tier, tiers[t], sizeof p.tier);
+                memcpy(p.tapes, tiers[(2 * t + k) % 5], sizeof p.tapes);
                 run(&p, first ? expected : got);
                 if (!first) CHECK(memcmp(got, expected, sizeof got) == 0);
                 first = false;

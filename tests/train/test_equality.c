@@ -27,7 +27,7 @@ typedef struct placement {
     spread spread;
     int tier[STATES];
     int64_t group; /* micro-batches */
-    int keep, activations, spill;
+    int keep, activations, tapes, spill;
     int64_t window; /* KiB */
     hil_io_kind io;
     size_t drives;
@@ -72,6 +72,15 @@ static const placement placements[] = {
     {.name = "lean-device", .tier = ALL(DEVICE), .group = 1, .keep = KEEP_LEAN},
     {.name = "lean-host", .tier = ALL(HOST), .group = 4, .keep = KEEP_MIXED, .activations = HOST},
     {.name = "lean-disk", .tier = ALL(DISK), .group = 4, .keep = KEEP_LEAN, .activations = DISK},
+    {.name = "tapes-host", .tier = ALL(HOST), .group = 4, .keep = KEEP_MIXED, .tapes = HOST},
+    {.name = "tapes-disk", .tier = ALL(DEVICE), .group = 4, .keep = KEEP_LEAN, .tapes = DISK},
+    {.name = "tapes-tight",
+     .tier = ALL(HOST),
+     .group = 4,
+     .keep = KEEP_HALF,
+     .activations = HOST,
+     .tapes = HOST,
+     .window = 96},
     {.name = "lean-tight", .tier = ALL(DISK), .group = 4, .keep = KEEP_LEAN, .window = 96},
     {.name = "again-device", .tier = ALL(DEVICE), .group = 1, .keep = KEEP_NONE},
     {.name = "again-host", .tier = ALL(DEVICE), .group = 4, .activations = HOST},
@@ -108,6 +117,7 @@ static void edit(const placement *p, json_t *plan)
         plan_set(segment, "keep", p->keep == KEEP_HALF ? keep : p->group * quarters[p->keep] / 4);
         plan_set(segment, "lean", lean);
         plan_set_text(segment, "activations", tiers[p->activations]);
+        plan_set_text(segment, "tapes", tiers[p->tapes]);
     }
     plan_set(plan, "group", p->group);
     plan_set(plan, "window", (p->window ? p->window : 4096) * 1024);
@@ -152,7 +162,8 @@ static void check_moved(const placement *p, const char *name, const char *out)
     double read[STEPS], device[STEPS];
     CHECK_INT(job_metrics(out, "disk_read_bytes", read, STEPS), STEPS);
     CHECK_INT(job_metrics(out, "to_device_bytes", device, STEPS), STEPS);
-    bool disk = p->activations == DISK, moves = p->activations != DEVICE || p->device;
+    bool disk = p->activations == DISK || p->tapes == DISK;
+    bool moves = p->activations != DEVICE || p->tapes != DEVICE || p->device;
     for (int s = 0; s < STATES; ++s)
         for (size_t u = 0; u < 2; ++u) {
             disk = disk || tier_of(p, ".0.", u, s) == DISK;

@@ -10,6 +10,7 @@ typedef struct budgets {
     int64_t device, host; /* KiB */
     uint64_t tile_size;
     bool prefetch_off, between; /* evaluations and checkpoints between the steps */
+    const char *tapes;          /* not NULL: all lean, and waiting there */
 } budgets;
 
 static void check_every(const char *out, const char *key, int from, int64_t expected,
@@ -37,9 +38,21 @@ static int64_t count_lean(const json_t *plan)
     return lean;
 }
 
+static void set_tapes(json_t *plan, const char *tier)
+{
+    json_t *segment;
+    size_t i;
+    json_array_foreach(json_object_get(plan, "segments"), i, segment)
+    {
+        plan_set(segment, "keep", 0);
+        plan_set(segment, "lean", plan_number(plan, "", "group"));
+        plan_set_text(segment, "tapes", tier);
+    }
+}
+
 static int64_t check_run(job_place *place, const budgets *b)
 {
-    char out[JOB_PATH], drive[JOB_PATH];
+    char out[JOB_PATH], drive[JOB_PATH], file[JOB_PATH];
     hil_train_options options = job_options(place, b->model, job_path(place, out, "run"));
     hil_disk_budget disk = {job_path(place, drive, "drive"), 16 << 20};
     options.overwrite = true;
@@ -58,6 +71,13 @@ static int64_t check_run(job_place *place, const budgets *b)
         options.save_every = 3;
     }
     json_t *plan = plan_of(&options);
+    if (b->tapes) {
+        set_tapes(plan, b->tapes);
+        CHECK(json_dump_file(plan, job_path(place, file, "plan.json"), 0) == 0);
+        json_decref(plan);
+        options.plan = file;
+        plan = plan_of(&options);
+    }
     job_train(&options);
     CHECK(plan_number(plan, "peak", "device") <= b->device * 1024);
     CHECK(plan_number(plan, "peak", "host") <= b->host * 1024);
@@ -78,16 +98,19 @@ static int64_t check_run(job_place *place, const budgets *b)
 int main(void)
 {
     static const budgets all[] = {
-        {"gpt2", "fp32", 1, 4096, 3072, 0, false, false},
-        {"gpt2", "fp32", 1, 400, 700, 0, false, false},
-        {"gpt2", "bf16", 1, 250, 500, 0, false, true},
-        {"gpt2", "fp16", 2, 250, 500, 0, true, false},
-        {"gpt2", "fp32", 1, 200, 400, 0, false, true},
-        {"gpt2", "bf16", 1, 200, 400, 2000, false, false},
-        {"llama", "fp32", 1, 300, 700, 0, false, true},
-        {"llama", "bf16", 1, 250, 300, 0, false, false},
-        {"llama", "bf16", 4, 400, 300, 2000, true, true},
-        {"llama", "fp32", 1, 200, 300, 2000, false, false},
+        {"gpt2", "fp32", 1, 4096, 3072, 0, false, false, NULL},
+        {"gpt2", "fp32", 1, 400, 700, 0, false, false, NULL},
+        {"gpt2", "bf16", 1, 250, 500, 0, false, true, NULL},
+        {"gpt2", "fp16", 2, 250, 500, 0, true, false, NULL},
+        {"gpt2", "fp32", 1, 200, 400, 0, false, true, NULL},
+        {"gpt2", "bf16", 1, 200, 400, 2000, false, false, NULL},
+        {"llama", "fp32", 1, 300, 700, 0, false, true, NULL},
+        {"llama", "bf16", 1, 250, 300, 0, false, false, NULL},
+        {"llama", "bf16", 4, 400, 300, 2000, true, true, NULL},
+        {"llama", "fp32", 1, 200, 300, 2000, false, false, NULL},
+        {"gpt2", "bf16", 1, 250, 3072, 0, false, true, "host"},
+        {"llama", "fp32", 1, 400, 3072, 0, false, false, "host"},
+        {"llama", "bf16", 2, 400, 700, 2000, true, false, "disk"},
     };
     job_place place;
     char drive[JOB_PATH];

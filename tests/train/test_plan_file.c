@@ -32,8 +32,8 @@ static void fill(hil_plan *p)
         for (unsigned s = 0; s < HIL_UNIT_STATES; ++s)
             if (hil_outline_bytes(&units[u], (int)s))
                 p->unit[u].tier[s] = (unsigned char)((u + s) % HIL_TIERS);
-    p->segment[1] = (hil_segment_place){2, 1, HIL_DISK};
-    p->segment[2] = (hil_segment_place){4, 0, HIL_HOST};
+    p->segment[1] = (hil_segment_place){2, 1, HIL_DISK, HIL_HOST};
+    p->segment[2] = (hil_segment_place){4, 0, HIL_HOST, HIL_DISK};
     p->peak[HIL_HOST] = 999;
     p->disk_read = (uint64_t)5 << 40;
     p->step_seconds = 1.5;
@@ -63,7 +63,7 @@ static void check_round(void)
     CHECK(memcmp(a.unit, b.unit, 4 * sizeof *a.unit) == 0);
     for (int i = 0; i < 3; ++i)
         CHECK(a.segment[i].keep == b.segment[i].keep && a.segment[i].lean == b.segment[i].lean &&
-              a.segment[i].tier == b.segment[i].tier);
+              a.segment[i].tier == b.segment[i].tier && a.segment[i].tapes == b.segment[i].tapes);
     /* What `plan --json` promises. */
     static const char *const keys[] = {"\"fits\": true",
                                        "\"peak\": {",
@@ -74,7 +74,8 @@ static void check_round(void)
                                        "\"disk_read\": 5497558138880",
                                        "\"gathered\": 4321",
                                        "\"moment1\": \"disk\"",
-                                       "\"activations\": \"host\""};
+                                       "\"activations\": \"host\"",
+                                       "\"tapes\": \"disk\""};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i)
         if (!strstr(text, keys[i])) check_die(__FILE__, __LINE__, keys[i]);
     free(text);
@@ -120,6 +121,8 @@ static void check_edited(void)
         {"\"group\": 4", "\"group\": 0", "\"group\" must be 1 or more"},
         {"\"group\": 4", "\"group\": 3", "\"keep\" must be a whole number from 0 to 3"},
         {"\"lean\": 1", "\"lean\": 5", "\"lean\" must be a whole number from 0 to 4"},
+        {"\"tapes\": \"disk\"", "\"tapes\": \"ram\"",
+         "\"tapes\" must be \"device\", \"host\" or \"disk\""},
         {"\"window\": 123456", "\"window\": \"big\"", "\"window\" must be a whole number"},
         {"\"spill\": \"disk\"", "\"spill\": \"device\"", "\"spill\" must be \"host\" or \"disk\""},
         {"\"weight\": \"device\"", "\"weight\": \"gpu\"",

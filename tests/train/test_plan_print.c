@@ -98,7 +98,7 @@ int main(void)
     check_ranks(&p);
     p.unit[1].tier[HIL_STATE1] = p.unit[1].tier[HIL_STATE2] = HIL_DISK;
     p.unit[1].tier[HIL_WEIGHT] = HIL_HOST;
-    p.segment[1] = (hil_segment_place){2, 0, HIL_HOST};
+    p.segment[1] = (hil_segment_place){2, 0, HIL_HOST, HIL_DEVICE};
     p.to_device = 4 << 20;
     p.disk_read = p.disk_written = 8 << 20;
     p.update_seconds = 1.5;
@@ -136,6 +136,9 @@ int main(void)
     shown(&p, hil_plan_print_all);
     expect("10 of 12 kept for backward, 2 without what is cheap, 0 computed again;");
     expect("faster: only a faster processor");
+    p.segment[1].tapes = HIL_HOST;
+    shown(&p, hil_plan_print_all);
+    expect("2 without what is cheap, 0 computed again; 4 of these wait on host; what leaves 1 of");
     hil_text_free(&text);
     hil_plan_free(&p);
     return 0;

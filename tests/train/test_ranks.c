@@ -149,6 +149,7 @@ static void edit(const placement *p, json_t *plan)
     {
         set(unit, "keep", json_integer(p->group * (int64_t)(i % 3) / 2));
         set(unit, "lean", json_integer((int64_t)(i % 2)));
+        set(unit, "tapes", json_string(tiers[i % 2 ? HOST : DEVICE]));
     }
     set(plan, "group", json_integer(p->group));
     set(plan, "by_segment", json_boolean(!p->streams));

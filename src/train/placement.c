@@ -409,3 +409,30 @@ void hil_plan_keep(hil_plan *plan, int level)
         place->lean = take(&some, plan->group) - place->keep;
     }
 }
+
+/* The last segment's forward is part of its backward. */
+static bool can_park(const hil_plan *plan, size_t i)
+{
+    const hil_segment_place *place = &plan->segment[i];
+    return i + 1 < plan->segments && !place->keep && !place->lean;
+}
+
+int64_t hil_plan_again(const hil_plan *plan)
+{
+    int64_t pairs = 0;
+    for (size_t i = 0; i < plan->segments; ++i)
+        if (can_park(plan, i)) pairs += plan->group;
+    return pairs;
+}
+
+void hil_plan_park(hil_plan *plan, int64_t pairs)
+{
+    int64_t segments = hil_plan_again(plan) / plan->group, at = 0;
+    for (size_t i = 0; i < plan->segments; ++i) {
+        hil_segment_place *place = &plan->segment[i];
+        if (!can_park(plan, i)) continue;
+        place->lean = (at + 1) * pairs / segments - at * pairs / segments;
+        place->tapes = place->lean ? HIL_HOST : HIL_DEVICE;
+        ++at;
+    }
+}

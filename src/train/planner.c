@@ -6,9 +6,10 @@
    the activations nothing is kept, or all but what is cheap, or all: that is the order in which
    room buys time. The highest level of it that leaves room for a window is found by bisection; that
    level, half of it and none compete, because room that is not taken by activations holds weights;
-   then levels beside the winner.
+   then levels beside the winner. Of what the winner computes again, a part may be kept on the host
+   instead: about as much as leaves the device while forward computes.
  */
-#include "train/planner.h"
+#include "train/choice.h"
 
 #include "base/text.h"
 #include "io/align.h"
@@ -18,43 +19,10 @@
 
 #define BUSY_COST 0.05
 #define BUS_COST 0.01 /* of a bus, which takes little of a device's own memory */
-#define GUESTS 4      /* chunks that visit the device at once: in, at work, out, and one to spare */
+#define PARKED_STEPS 3
+#define GUESTS 4 /* chunks that visit the device at once: in, at work, out, and one to spare */
 
-/* What tensors need, once it was learned. */
-typedef struct lesson {
-    bool known, works;
-    size_t work, parked;
-} lesson;
-
-enum { WHOM = 40 };  /* bytes of "each of N ranks" */
-enum { GROUPS = 2 }; /* one micro-batch at a time, or all */
-
-/* What is tried: see the note above. */
-typedef struct candidate {
-    int64_t group;
-    hil_tier tier; /* where values between segments wait */
-    int level;     /* up to HIL_LEVEL_ALL: kept activations */
-    int most;      /* the highest that works */
-} candidate;
-
-typedef struct choice {
-    const hil_planner *planner;
-    const hil_outline *outline;
-    hil_plan trial, best;
-    candidate at, best_at; /* of these */
-    bool found;
-    uint64_t least;   /* bytes of the device that computing needs at least */
-    uint64_t working; /* of these, tensors */
-    uint64_t missing; /* bytes of states that found no place, of the candidate that lacked least */
-    uint64_t lacking_host; /* what it needs of the host where only that is too small; or 0 */
-    uint64_t states;       /* bytes of all */
-    int zero;              /* stage, where there are several ranks; otherwise 3 */
-    bool by_segment;       /* windows hold all that a segment may use */
-    double visiting;       /* what is tried: see hil_planner */
-    lesson lessons[GROUPS][HIL_TIERS][HIL_LEVEL_ALL + 1];
-} choice;
-
-static void begin(choice *c, candidate at)
+static void begin(hil_choice *c, hil_candidate at)
 {
     hil_plan *p = &c->trial;
     const hil_planner *planner = c->planner;
@@ -70,12 +38,13 @@ static void begin(choice *c, candidate at)
     p->host_budget = planner->budget.host;
     p->disk_budget = planner->budget.disk;
     p->spill = HIL_HOST;
-    for (size_t i = 0; i < p->segments; ++i) p->segment[i].tier = (unsigned char)at.tier;
+    for (size_t i = 0; i < p->segments; ++i)
+        p->segment[i] = (hil_segment_place){.tier = (unsigned char)at.tier};
     hil_plan_keep(p, planner->recompute ? 0 : at.level);
 }
 
 /* Everything is on the device, without limit. */
-static hil_status rehearse_tensors(choice *c, hil_tier tier)
+static hil_status rehearse_tensors(hil_choice *c, hil_tier tier)
 {
     hil_plan *p = &c->trial;
     uint64_t missing, window[HIL_WINDOWS];
@@ -89,24 +58,19 @@ static hil_status rehearse_tensors(choice *c, hil_tier tier)
 }
 
 /* What tensors need, whatever states do. *works is false when they cannot be. */
-static hil_status learn(choice *c, candidate at, bool *works)
+static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
 {
-    lesson *l = &c->lessons[at.group > 1][at.tier][at.level];
+    hil_lesson *l = &c->lessons[at.group > 1][at.tier][at.level];
     begin(c, at);
     if (!l->known) {
         hil_status status = rehearse_tensors(c, at.tier);
         if (status != HIL_ERR_BUDGET) HIL_TRY(status);
-        *l = (lesson){true, status == HIL_OK, c->trial.work, c->trial.parked};
+        *l = (hil_lesson){true, status == HIL_OK, c->trial.work, c->trial.parked};
     }
     c->trial.work = l->work;
     c->trial.parked = l->parked;
     *works = l->works;
     return HIL_OK;
-}
-
-static bool is_alone(const choice *c)
-{
-    return hil_outline_ranks(c->outline) == 1;
 }
 
 /* Sizes of the window to try: one that leaves a fair part of the device, all that there is up to
@@ -115,7 +79,7 @@ static bool is_alone(const choice *c)
 typedef enum step { STEP_FAIR, STEP_ALL, STEP_LEAST, STEP_RESIDENT, STEP_WHOLE, STEPS } step;
 
 /* Bytes of the device for tensors, window and states. */
-static uint64_t device_room(const choice *c)
+static uint64_t device_room(const hil_choice *c)
 {
     uint64_t device = c->planner->budget.device;
     uint64_t besides = hil_plan_besides(&c->trial, c->outline);
@@ -123,14 +87,14 @@ static uint64_t device_room(const choice *c)
 }
 
 /* The smallest window, and what it needs besides for sums that must stay. */
-static uint64_t least_window(const choice *c, const uint64_t w[HIL_WINDOWS])
+static uint64_t least_window(const hil_choice *c, const uint64_t w[HIL_WINDOWS])
 {
     if (c->zero < 3) return w[HIL_WINDOW_WHOLE];
     return w[c->by_segment ? HIL_WINDOW_SEGMENT : HIL_WINDOW_LEAST];
 }
 /* Between micro-batches that come one at a time sums would push out weights, which stage 2 keeps.
  */
-static uint64_t least_sums(const choice *c)
+static uint64_t least_sums(const hil_choice *c)
 {
     bool stay = c->zero == 1 || (c->zero == 2 && c->trial.group < c->outline->micros);
     return stay ? hil_plan_sums(c->outline) : 0;
@@ -139,13 +103,13 @@ static uint64_t least_sums(const choice *c)
 /* With micro-batches one at a time all sums stay until the last one, where there is room for them;
    otherwise they leave the device and come back, which over a bus is never worth it where all
    micro-batches can pass together. */
-static uint64_t wanted_sums(const choice *c)
+static uint64_t wanted_sums(const hil_choice *c)
 {
     return c->trial.group < c->outline->micros ? hil_plan_sums(c->outline) : least_sums(c);
 }
 
 /* False: it does not fit. */
-static bool choose_window(const choice *c, step how, size_t *out)
+static bool choose_window(const hil_choice *c, step how, size_t *out)
 {
     const hil_plan *p = &c->trial;
     uint64_t device = device_room(c), work = hil_align_up(p->work);
@@ -171,7 +135,7 @@ static bool choose_window(const choice *c, step how, size_t *out)
     return true;
 }
 
-static bool within(const choice *c, const hil_plan *p)
+static bool within(const hil_choice *c, const hil_plan *p)
 {
     const hil_budget *b = &c->planner->budget;
     uint64_t need[HIL_TIERS];
@@ -190,7 +154,7 @@ static double cost(const hil_plan *plan)
     return plan->step_seconds + (plan->apart ? BUS_COST : BUSY_COST) * busy;
 }
 
-static void take_if_better(choice *c)
+static void take_if_better(hil_choice *c)
 {
     if (c->found && !(cost(&c->trial) < cost(&c->best))) return;
     hil_plan_copy(&c->best, &c->trial);
@@ -198,7 +162,7 @@ static void take_if_better(choice *c)
     c->found = true;
 }
 
-static bool weights_resident(const choice *c, const hil_plan *plan)
+static bool weights_resident(const hil_choice *c, const hil_plan *plan)
 {
     for (size_t u = 0; u < plan->units; ++u)
         if (c->outline->unit[u].bytes[HIL_WEIGHT] && plan->unit[u].tier[HIL_WEIGHT] != HIL_DEVICE)
@@ -206,7 +170,7 @@ static bool weights_resident(const choice *c, const hil_plan *plan)
     return true;
 }
 
-static void note_missing(choice *c, uint64_t missing)
+static void note_missing(hil_choice *c, uint64_t missing)
 {
     uint64_t need[HIL_TIERS];
     hil_plan_needs(&c->trial, c->outline, need);
@@ -218,7 +182,7 @@ static void note_missing(choice *c, uint64_t missing)
 
 /* The trial's tensors are learned and its window is chosen: places its states and rehearses that,
    again while it turns out to need more than was thought. *ok: it works within the budgets. */
-static hil_status try_places(choice *c, step how, bool *ok)
+static hil_status try_places(hil_choice *c, step how, bool *ok)
 {
     const hil_planner *planner = c->planner;
     hil_plan *p = &c->trial;
@@ -246,11 +210,11 @@ static hil_status try_places(choice *c, step how, bool *ok)
     return HIL_OK;
 }
 
-static hil_status try_step(choice *c, candidate at, step how, bool *ok)
+static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)
 {
     size_t window;
     *ok = false;
-    if (how == (is_alone(c) ? STEP_WHOLE : STEP_RESIDENT)) return HIL_OK;
+    if (how == (hil_choice_alone(c) ? STEP_WHOLE : STEP_RESIDENT)) return HIL_OK;
     HIL_TRY(learn(c, at, ok));
     c->at = at;
     if (!*ok || !choose_window(c, how, &window)) {
@@ -263,7 +227,7 @@ static hil_status try_step(choice *c, candidate at, step how, bool *ok)
 }
 
 /* Sums alone where that is enough, otherwise a fair window, otherwise any that works. */
-static hil_status try_candidate(choice *c, candidate at, bool *ok)
+static hil_status try_candidate(hil_choice *c, hil_candidate at, bool *ok)
 {
     static const step steps[] = {STEP_RESIDENT, STEP_FAIR, STEP_LEAST, STEP_ALL};
     *ok = false;
@@ -273,7 +237,7 @@ static hil_status try_candidate(choice *c, candidate at, bool *ok)
 }
 
 /* Whether tensors and the smallest window fit on the device. */
-static hil_status is_feasible(choice *c, candidate at, bool *out)
+static hil_status is_feasible(hil_choice *c, hil_candidate at, bool *out)
 {
     size_t window;
     uint64_t windows[HIL_WINDOWS];
@@ -299,9 +263,9 @@ static int room_of(int level)
 
 /* A level between two whose needs are known: where these reach what there is, if they grow as
    they should. */
-static int guess_level(const choice *c, const candidate *at, int low, int high)
+static int guess_level(const hil_choice *c, const hil_candidate *at, int low, int high)
 {
-    const lesson *l = c->lessons[at->group > 1][at->tier];
+    const hil_lesson *l = c->lessons[at->group > 1][at->tier];
     uint64_t windows[HIL_WINDOWS], device = device_room(c);
     int middle = (low + high) / 2;
     hil_plan_windows(c->outline, false, windows);
@@ -316,7 +280,7 @@ static int guess_level(const choice *c, const candidate *at, int low, int high)
 }
 
 /* The largest feasible level, given that the lowest is. */
-static hil_status find_level(choice *c, candidate *at)
+static hil_status find_level(hil_choice *c, hil_candidate *at)
 {
     int low = 0, high = HIL_LEVEL_ALL + 1; /* low is feasible, high is not */
     if (!c->outline->training || c->planner->recompute) return HIL_OK;
@@ -334,7 +298,7 @@ static hil_status find_level(choice *c, candidate *at)
 }
 
 /* All levels of one order of micro-batches, with values that wait on one tier. */
-static hil_status try_tier(choice *c, candidate at, bool *works)
+static hil_status try_tier(hil_choice *c, hil_candidate at, bool *works)
 {
     bool ok;
     *works = false;
@@ -353,22 +317,22 @@ static hil_status try_tier(choice *c, candidate at, bool *works)
 }
 
 /* The first tier that works: tensors that fit may still leave a window that is too small. */
-static hil_status try_group(choice *c, int64_t group)
+static hil_status try_group(hil_choice *c, int64_t group)
 {
     int tiers = c->planner->budget.disk ? 3 : c->planner->budget.host ? 2 : 1;
     bool works = false;
     for (int t = 0; t < tiers && !works; ++t)
-        HIL_TRY(try_tier(c, (candidate){.group = group, .tier = (hil_tier)t}, &works));
+        HIL_TRY(try_tier(c, (hil_candidate){.group = group, .tier = (hil_tier)t}, &works));
     return HIL_OK;
 }
 
 /* Levels between the winner's and its neighbours'. */
-static hil_status refine_level(choice *c)
+static hil_status refine_level(hil_choice *c)
 {
-    const candidate winner = c->best_at;
+    const hil_candidate winner = c->best_at;
     int reach = winner.most / 4;
     for (int side = -1; side <= 1 && reach; side += 2) {
-        candidate at = winner;
+        hil_candidate at = winner;
         bool ok;
         at.level += side * reach;
         if (at.level > 0 && at.level < at.most) HIL_TRY(try_candidate(c, at, &ok));
@@ -377,12 +341,12 @@ static hil_status refine_level(choice *c)
 }
 
 /* The winner again, with other levels and windows. */
-static hil_status refine(choice *c)
+static hil_status refine(hil_choice *c)
 {
     bool ok;
     HIL_TRY(refine_level(c));
-    candidate at = c->best_at;
-    if (is_alone(c) && weights_resident(c, &c->best)) return HIL_OK;
+    hil_candidate at = c->best_at;
+    if (hil_choice_alone(c) && weights_resident(c, &c->best)) return HIL_OK;
     HIL_TRY(try_step(c, at, STEP_WHOLE, &ok));
     HIL_TRY(try_step(c, at, STEP_LEAST, &ok));
     HIL_TRY(try_step(c, at, STEP_ALL, &ok));
@@ -394,7 +358,101 @@ static hil_status refine(choice *c)
     return HIL_OK;
 }
 
-static bool is_all_on_device(const choice *c)
+/* What is known about activations that wait on the host. */
+typedef struct parked {
+    hil_candidate at;
+    const hil_plan *winner;
+    size_t work;
+    double bytes, bus, saved; /* of one pair: on the host, seconds of the bus, of computing */
+    bool tight;               /* the device lacks room for what crosses the bus */
+} parked;
+
+/* Pairs that compute again. */
+static int64_t again(const hil_plan *p)
+{
+    int64_t pairs = 0;
+    for (size_t i = 0; i < p->segments; ++i)
+        pairs += p->group - p->segment[i].keep - p->segment[i].lean;
+    return pairs;
+}
+
+/* `pairs` of the winner keep on the host what backward needs, and do not compute it again. *ok: it
+   works, and the bus has time for it. */
+static hil_status try_parked(hil_choice *c, parked *known, int64_t pairs, bool *ok)
+{
+    const hil_plan *winner = known->winner;
+    hil_plan *p = &c->trial;
+    size_t window;
+    *ok = false;
+    begin(c, known->at);
+    hil_plan_park(p, pairs);
+    c->at = known->at;
+    p->work = known->work;
+    p->parked = winner->parked + (size_t)(known->bytes * (double)pairs);
+    p->spilled = 0;
+    p->step_seconds = 0;
+    known->tight = !choose_window(c, STEP_FAIR, &window);
+    if (known->tight) return HIL_OK;
+    p->window = window;
+    HIL_TRY(try_places(c, STEP_FAIR, ok));
+    known->tight = !*ok && p->window + p->work > device_room(c);
+    if (!(p->step_seconds > 0)) return HIL_OK;
+    int64_t fewer = again(winner) - again(p);
+    if (fewer) known->saved = (winner->compute_seconds - p->compute_seconds) / (double)fewer;
+    double waits = p->wait[HIL_WAIT_MEMORY] + p->wait[HIL_WAIT_ACTIVATIONS] -
+                   winner->wait[HIL_WAIT_MEMORY] - winner->wait[HIL_WAIT_ACTIVATIONS];
+    *ok = *ok && waits < known->saved * (double)pairs / 2;
+    known->work = p->work;
+    known->bytes = ((double)p->parked - (double)winner->parked) / (double)pairs;
+    known->bus = (p->busy[HIL_LINK_OUT] - winner->busy[HIL_LINK_OUT]) / (double)pairs;
+    return HIL_OK;
+}
+
+/* Pairs that the bus can carry while forward computes, a quarter longer than computing again; no
+   more than the host has room for. */
+static int64_t guess_parked(const hil_choice *c, const parked *known, int64_t most)
+{
+    const hil_plan *winner = known->winner;
+    double forward = known->saved * (double)winner->group * (double)winner->segments * 5 / 4;
+    double carried = known->bus > 0 ? forward / known->bus : (double)most;
+    double host = (double)c->planner->budget.host * 0.99 - (double)winner->peak[HIL_HOST];
+    host -= (double)known->work - (double)winner->work; /* states that leave the device for it */
+    if (known->bytes > 0 && carried > host / known->bytes) carried = host / known->bytes;
+    return carried < 1 ? 0 : carried < (double)most ? (int64_t)carried : most;
+}
+
+/* The winner again, with activations that cross the bus: about as many as it can carry. */
+static hil_status refine_parked(hil_choice *c, hil_plan *winner)
+{
+    const hil_planner *planner = c->planner;
+    hil_plan_copy(winner, &c->best);
+    parked known = {.at = c->best_at, .winner = winner, .work = winner->work + winner->work / 8};
+    int64_t low = 0, most = hil_plan_again(winner), pairs = (most + 3) / 4;
+    bool guessed = false;
+    if (planner->recompute || !c->outline->training || !planner->budget.host) return HIL_OK;
+    c->visiting = 0; /* that would cross it as well */
+    for (int i = 0; i < PARKED_STEPS && pairs > low; ++i) {
+        bool ok;
+        HIL_TRY(try_parked(c, &known, pairs, &ok));
+        if (known.tight && i == 0) { /* with less on the device */
+            known.at.level /= 2;
+            known.work = winner->work;
+            begin(c, known.at);
+            most = hil_plan_again(&c->trial);
+            continue;
+        }
+        int64_t guess = guess_parked(c, &known, most);
+        if (ok)
+            low = pairs;
+        else
+            most = pairs - 1;
+        pairs = !guessed && guess <= most ? guess : ok ? low : (low + most) / 2;
+        guessed = true;
+    }
+    return HIL_OK;
+}
+
+static bool is_all_on_device(const hil_choice *c)
 {
     hil_plan_table table;
     if (!c->found) return false;
@@ -406,96 +464,18 @@ static bool is_all_on_device(const choice *c)
     return true;
 }
 
-static hil_status stage_too_large(const choice *c)
-{
-    char least[32], device[32];
-    return hil_fail(HIL_ERR_BUDGET,
-                    "--zero %d keeps all weights%s in the device memory of every rank and needs at "
-                    "least %s of it, but a rank may use %s: take --zero 3, or give more "
-                    "--device-memory",
-                    c->zero, c->zero == 1 ? " and all sums of gradients" : "",
-                    hil_text_bytes(least, c->least),
-                    hil_text_bytes(device, c->planner->budget.device));
-}
-
-/* Who is short of something: budgets in messages are those of one rank. */
-static const char *whom_of(const choice *c, char text[WHOM], const char *alone, const char *before)
-{
-    if (is_alone(c)) return alone;
-    snprintf(text, WHOM, "%seach of %d ranks", before, hil_outline_ranks(c->outline));
-    return text;
-}
-
-/* All states have a place, but what comes and goes does not pass. */
-static hil_status device_too_small(const choice *c)
-{
-    const hil_budget *b = &c->planner->budget;
-    bool training = c->outline->training;
-    char least[32], working[32], device[32], whom[WHOM];
-    const char *what = training ? "a micro-batch" : "what is computed at once";
-    const char *less =
-        training ? "a smaller --micro-batch, --seq or --tile-size" : "compute fewer tokens at once";
-    hil_text_bytes(working, c->working);
-    hil_text_bytes(device, b->device);
-    if (c->least <= b->device)
-        return hil_fail(HIL_ERR_BUDGET,
-                        "computing needs a little more device memory than the %s that %s may use "
-                        "(%s for the tensors of %s): give more --device-memory%s, or %s",
-                        device, whom_of(c, whom, "it", ""), working, what,
-                        b->disk ? "" : " or --host-memory", less);
-    return hil_fail(HIL_ERR_BUDGET,
-                    "computing needs at least %s of device memory (%s of it for the tensors of "
-                    "%s), but %s may use %s: give more --device-memory, or %s",
-                    hil_text_bytes(least, c->least), working, what, whom_of(c, whom, "it", ""),
-                    device, less);
-}
-
-static hil_status nothing_fits(const choice *c)
-{
-    const hil_budget *b = &c->planner->budget;
-    const char *share = is_alone(c) ? "" : " (a machine's, which its ranks divide)";
-    char whom[WHOM];
-    char missing[32], states[32], device[32], host[32], disk[32];
-    if (c->least > b->device && c->zero < 3) return stage_too_large(c);
-    if (c->least > b->device || c->missing == UINT64_MAX) return device_too_small(c);
-    hil_text_bytes(missing, c->missing);
-    hil_text_bytes(states, c->states);
-    hil_text_bytes(device, b->device);
-    hil_text_bytes(host, b->host);
-    if (c->lacking_host)
-        return hil_fail(HIL_ERR_BUDGET,
-                        "what goes to disk and comes back needs at least %s of host memory, but %s "
-                        "may use %s: give more --host-memory%s",
-                        hil_text_bytes(disk, c->lacking_host), whom_of(c, whom, "it", ""), host,
-                        share);
-    if (b->disk == 0)
-        return hil_fail(
-            HIL_ERR_BUDGET,
-            "%s are missing%s: %s of weights and their states do not fit beside the "
-            "tensors into %s of device and %s of host memory: give more --host-memory%s, "
-            "or --disk PATH",
-            missing, whom_of(c, whom, "", " on "), states, device, host, share);
-    return hil_fail(
-        HIL_ERR_BUDGET,
-        "%s are missing%s: %s of weights and their states do not fit beside the tensors "
-        "into %s of device memory, %s of host memory and %s of disk: give another "
-        "--disk, or more --host-memory%s",
-        missing, whom_of(c, whom, "", " on "), states, device, host, hil_text_bytes(disk, b->disk),
-        share);
-}
-
-static hil_status try_groups(choice *c)
+static hil_status try_groups(hil_choice *c)
 {
     if (c->outline->micros > 1 && c->zero > 1) HIL_TRY(try_group(c, c->outline->micros));
     return try_group(c, 1);
 }
 
-static hil_status try_all(choice *c)
+static hil_status try_all(hil_choice *c)
 {
     bool ok;
-    step first = is_alone(c) ? STEP_RESIDENT : STEP_WHOLE;
+    step first = hil_choice_alone(c) ? STEP_RESIDENT : STEP_WHOLE;
     /* Everything on the device, micro-batches one by one: nothing can be faster. */
-    HIL_TRY(try_step(c, (candidate){1, HIL_DEVICE, HIL_LEVEL_ALL, HIL_LEVEL_ALL}, first, &ok));
+    HIL_TRY(try_step(c, (hil_candidate){1, HIL_DEVICE, HIL_LEVEL_ALL, HIL_LEVEL_ALL}, first, &ok));
     if (is_all_on_device(c)) return HIL_OK;
     c->visiting = c->planner->visiting;
     HIL_TRY(try_groups(c));
@@ -503,33 +483,39 @@ static hil_status try_all(choice *c)
         c->visiting = 0;
         HIL_TRY(try_groups(c));
     }
-    return c->found ? refine(c) : HIL_OK;
+    if (!c->found) return HIL_OK;
+    HIL_TRY(refine(c));
+    hil_plan winner;
+    HIL_TRY(hil_plan_create(&winner, c->outline));
+    hil_status status = refine_parked(c, &winner);
+    hil_plan_free(&winner);
+    return status;
 }
 
-static hil_status choose(choice *c)
+static hil_status choose(hil_choice *c)
 {
     for (size_t u = 0; u < c->outline->units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             c->states += hil_outline_bytes(&c->outline->unit[u], s);
     /* Ranks may only take different paths where visits find all of their segment. */
-    c->by_segment = !is_alone(c);
+    c->by_segment = !hil_choice_alone(c);
     HIL_TRY(try_all(c));
     if (!c->found && c->by_segment && c->zero == 3) {
         c->by_segment = false;
         HIL_TRY(try_all(c));
     }
-    return c->found ? HIL_OK : nothing_fits(c);
+    return c->found ? HIL_OK : hil_choice_refuse(c);
 }
 
 hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out)
 {
-    choice c = {.planner = planner,
-                .outline = planner->outline,
-                .zero = 3,
-                .least = UINT64_MAX,
-                .missing = UINT64_MAX};
+    hil_choice c = {.planner = planner,
+                    .outline = planner->outline,
+                    .zero = 3,
+                    .least = UINT64_MAX,
+                    .missing = UINT64_MAX};
     hil_status status = HIL_OK;
-    if (!is_alone(&c) && planner->zero) c.zero = planner->zero;
+    if (!hil_choice_alone(&c) && planner->zero) c.zero = planner->zero;
     HIL_TRY_DONE(hil_plan_create(&c.trial, planner->outline));
     HIL_TRY_DONE(hil_plan_create(&c.best, planner->outline));
     HIL_TRY_DONE(choose(&c));

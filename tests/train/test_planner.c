@@ -70,21 +70,30 @@ static uint64_t all_weights(const world *w, const hil_plan *p)
     return bytes;
 }
 
+static uint64_t count_away(const hil_plan *p)
+{
+    uint64_t pairs = 0;
+    for (size_t i = 0; i < p->segments; ++i)
+        if (p->segment[i].tapes == HIL_HOST) pairs += (uint64_t)p->segment[i].lean;
+    return pairs;
+}
+
 static hil_status rehearse(void *context, hil_plan *p)
 {
     world *w = context;
     ++w->rehearsals;
     HIL_TRY(check_window(w, p));
     uint64_t micros = (uint64_t)w->outline.micros, group = (uint64_t)p->group, kept = 0, lean = 0;
+    uint64_t away = count_away(p), crossing = away < 2 ? away : 2; /* on the host, on their way */
     bool here = p->segment[0].tier == HIL_DEVICE;
     for (size_t i = 0; i < p->segments; ++i) {
         kept += (uint64_t)p->segment[i].keep;
         lean += (uint64_t)p->segment[i].lean;
     }
     uint64_t waiting = group * SEGMENTS * w->boundary;
-    p->work =
-        w->base + kept * w->tape + lean * w->tape * 2 / 3 + (here ? waiting : 2 * w->boundary);
-    p->parked = p->segment[0].tier == HIL_HOST ? waiting : 0;
+    p->work = w->base + kept * w->tape + (lean - away + crossing) * w->tape * 2 / 3 +
+              (here ? waiting : 2 * w->boundary);
+    p->parked = (p->segment[0].tier == HIL_HOST ? waiting : 0) + away * w->tape * 2 / 3;
     uint64_t need[HIL_TIERS];
     p->spilled = 0;
     hil_plan_needs(p, &w->outline, need);
@@ -104,6 +113,7 @@ static hil_status rehearse(void *context, hil_plan *p)
     double wire = 0, weights = (double)all_weights(w, p);
     if (w->outline.ranks > 1) wire = weights * (weights < (double)p->window ? 1 : 2 * repeats);
     wire /= w->network;
+    p->busy[HIL_LINK_OUT] = passes * (double)p->parked / w->link;
     p->step_seconds = fmax(p->compute_seconds, fmax(wire, fmax(link, disk)));
     p->step_seconds += 0.05 * (link + disk + wire);
     return HIL_OK;
@@ -248,6 +258,38 @@ static void check_grid(bool even, double slack)
                 if (h) CHECK(now <= slack * time[d][h - 1][k]);
                 if (k) CHECK(now <= slack * time[d][h][0]);
             }
+}
+
+/* Where the device is small, as many activations wait on the host as the bus can carry and the host
+   has room for; none where it is too slow. */
+static void check_away(void)
+{
+    world w;
+    hil_plan none, some, more;
+    build(&w, 64, true);
+    uint64_t states = all_states(&w), tight = states / 4;
+    w.tape = states / 16;
+    w.link = 1e6;
+    CHECK_OK(plan_for(&w, tight, 8 * states, 0, &none));
+    CHECK_INT(count_away(&none), 0);
+    w.link = 50e9;
+    CHECK_OK(plan_for(&w, tight, 8 * states, 0, &more));
+    CHECK_OK(plan_for(&w, tight, states + 4 * w.tape, 0, &some));
+    CHECK(count_away(&more) > count_away(&some));
+    CHECK(more.step_seconds < some.step_seconds);
+    check_budgets(&w, &more, tight, 8 * states, 0);
+    uint64_t least = UINT64_MAX, most = 0;
+    for (int i = 0; i + 1 < SEGMENTS; ++i) {
+        uint64_t pairs = (uint64_t)more.segment[i].lean;
+        if (more.segment[i].tapes != HIL_HOST) continue;
+        least = pairs < least ? pairs : least;
+        most = pairs > most ? pairs : most;
+    }
+    CHECK(most - least <= 1);
+    CHECK_INT(more.segment[SEGMENTS - 1].tapes, HIL_DEVICE); /* its forward is in its backward */
+    hil_plan_free(&none);
+    hil_plan_free(&some);
+    hil_plan_free(&more);
 }
 
 static void check_determinism(void)
@@ -454,6 +496,7 @@ int main(void)
     check_grid(true, 1.02);
     check_grid(false, 1.05);
     check_determinism();
+    check_away();
     check_gradual();
     check_refusals();
     check_tiny();

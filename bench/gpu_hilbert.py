@@ -193,8 +193,10 @@ class Hilbert:
         """The options of a run with all states in host memory and the rest of the device for
         activations: the fastest plan of those that fit, by hilbert's own rehearsals."""
         given = ["--micro-batch", micro, "--device-memory", device, "--host-memory", host]
-        small = [*given[:3], device // 4, *given[4:]]
-        base = self.plan(config, batch, seq, small) or self.plan(config, batch, seq, given)
+        base = None
+        for room in (device // 4, device):
+            base = base or self.plan(config, batch, seq,
+                                     [*given[:3], room, *given[4:], "--recompute", "all"])
         if not base:
             raise Failed(f"no plan: {self.message}")
         best, name, parts = None, self.path("plan.json"), {}
@@ -245,32 +247,51 @@ class Hilbert:
 
     def filled(self, base, tier, run, name):
         """As many activations kept as fit, all but what is cheap before any whole; what leaves a
-        segment waits in `tier`, or in both."""
+        segment waits in `tier`, or in both. Of the rest, as many wait in RAM as make it faster."""
         config, batch, seq, given = run
         group, whole = base["group"], base["group"] * len(base["segments"])
+        guests = {key: base[key] for key in ("guests", "visiting") if key in base}
 
-        def attempt(count, how):
+        def attempt(count, how, away=0):
             left = count
             for i, segment in enumerate(reversed(base["segments"])):
-                segment.update(keep=0, lean=0)
+                segment.update(keep=0, lean=0, tapes="device")
                 segment[how] = min(left, group)
                 segment["activations"] = tier if tier != "both" else ("device", "host")[i % 2]
                 left -= segment[how]
+            rest = [s for s in base["segments"][:-1] if not s[how]]
+            for i, segment in enumerate(rest):
+                pairs = (i + 1) * away // len(rest) - i * away // len(rest)
+                segment.update(lean=pairs, tapes="host" if pairs else "device")
+            base.update(guests if not away else {key: 0 for key in guests})
             with open(name, "w") as file:
                 json.dump(base, file)
             plan = self.plan(config, batch, seq, [*given, "--plan", name])
             if plan:
-                plan["kept"] = count / whole
+                plan["kept"] = (count + away) / whole
             return plan
+
+        def parked(best, count):
+            """More and more, while that is faster; each takes room for what crosses the bus."""
+            step = whole // 8
+            for here in sorted({count, count // 2, 0}, reverse=True):
+                away, stride = 0, step
+                while stride > whole // 64:
+                    plan = attempt(here, "lean", away + stride)
+                    if plan and plan["step_seconds"] < best["step_seconds"]:
+                        best, away = plan, away + stride
+                    else:
+                        stride //= 2
+            return best
 
         best = attempt(whole, "keep") or attempt(whole, "lean") or attempt(0, "lean")
         low, high = 0, whole
-        while best and best["kept"] < 1 and high - low > max(1, whole // 16):
+        while best and best["kept"] < 1 and high - low > max(1, whole // 64):
             middle = (low + high) // 2
             plan = attempt(middle, "lean")
             low, high = (middle, high) if plan else (low, middle)
             best = plan or best
-        return best
+        return parked(best, low) if best and best["kept"] < 1 else best
 
 
 def median_seconds(run, warmup):

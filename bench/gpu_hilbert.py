@@ -210,13 +210,13 @@ class Hilbert:
         block = max(count for part, count in parts.items() if part[0] == ".")
         base["window"] = max(base["window"], 6 * table + 12 * block)
         base["group"] = batch // micro
+        forced = Forced(self, base, (config, batch, seq, given), name)
         for tier in ("device", "host"):
-            plan = self.filled(base, tier, (config, batch, seq, given), name)
-            if plan and (not best or plan["step_seconds"] < best["step_seconds"]):
-                best = plan
-            if best and best["kept"] == 1:
-                break
-        best = best or self.filled(base, "both", (config, batch, seq, given), name)
+            if not best or best["kept"] < 1:
+                best = faster(best, forced.filled(tier))
+        best = best or forced.filled("both")
+        if best and best["kept"] < 1:
+            best = forced.parked(best)
         if not best:
             raise Failed(f"no plan with all states in RAM: {self.message}")
         with open(name, "w") as file:
@@ -245,53 +245,72 @@ class Hilbert:
             raise Failed(f"no plan with the optimizer's state on disk: {self.message}")
         return given
 
-    def filled(self, base, tier, run, name):
-        """As many activations kept as fit, all but what is cheap before any whole; what leaves a
-        segment waits in `tier`, or in both. Of the rest, as many wait in RAM as make it faster."""
-        config, batch, seq, given = run
-        group, whole = base["group"], base["group"] * len(base["segments"])
-        guests = {key: base[key] for key in ("guests", "visiting") if key in base}
 
-        def attempt(count, how, away=0):
-            left = count
-            for i, segment in enumerate(reversed(base["segments"])):
-                segment.update(keep=0, lean=0, tapes="device")
-                segment[how] = min(left, group)
-                segment["activations"] = tier if tier != "both" else ("device", "host")[i % 2]
-                left -= segment[how]
-            rest = [s for s in base["segments"][:-1] if not s[how]]
-            for i, segment in enumerate(rest):
-                pairs = (i + 1) * away // len(rest) - i * away // len(rest)
-                segment.update(lean=pairs, tapes="host" if pairs else "device")
-            base.update(guests if not away else {key: 0 for key in guests})
-            with open(name, "w") as file:
-                json.dump(base, file)
-            plan = self.plan(config, batch, seq, [*given, "--plan", name])
-            if plan:
-                plan["kept"] = (count + away) / whole
-            return plan
+def faster(best, plan):
+    return plan if plan and (not best or plan["step_seconds"] < best["step_seconds"]) else best
 
-        def parked(best, count):
-            """More and more, while that is faster; each takes room for what crosses the bus."""
-            step = whole // 8
-            for here in sorted({count, count // 2, 0}, reverse=True):
-                away, stride = 0, step
-                while stride > whole // 64:
-                    plan = attempt(here, "lean", away + stride)
-                    if plan and plan["step_seconds"] < best["step_seconds"]:
-                        best, away = plan, away + stride
-                    else:
-                        stride //= 2
-            return best
 
-        best = attempt(whole, "keep") or attempt(whole, "lean") or attempt(0, "lean")
-        low, high = 0, whole
-        while best and best["kept"] < 1 and high - low > max(1, whole // 64):
+class Forced:
+    """Plans with the states of `base` where they are, and activations where they are told."""
+
+    def __init__(self, hilbert, base, run, name):
+        self.hilbert, self.base, self.name = hilbert, base, name
+        self.config, self.batch, self.seq, self.given = run
+        self.whole = base["group"] * len(base["segments"])
+        self.guests = {key: base[key] for key in ("guests", "visiting") if key in base}
+
+    def attempt(self, count, how, tier, away=0):
+        """The last `count` visits of segments keep activations; of the others `away`, spread over
+        all, let them wait in RAM. What leaves a segment waits in `tier`, or in both."""
+        base, left = self.base, count
+        for i, segment in enumerate(reversed(base["segments"])):
+            segment.update(keep=0, lean=0, tapes="device")
+            segment[how] = min(left, base["group"])
+            segment["activations"] = tier if tier != "both" else ("device", "host")[i % 2]
+            left -= segment[how]
+        rest = [s for s in base["segments"][:-1] if not s[how]]
+        for i, segment in enumerate(rest):
+            pairs = (i + 1) * away // len(rest) - i * away // len(rest)
+            segment.update(lean=pairs, tapes="host" if pairs else "device")
+        base.update(self.guests if not away else {key: 0 for key in self.guests})
+        with open(self.name, "w") as file:
+            json.dump(base, file)
+        plan = self.hilbert.plan(self.config, self.batch, self.seq,
+                                 [*self.given, "--plan", self.name])
+        if plan:
+            plan["kept"] = (count + away) / self.whole
+        return plan
+
+    def filled(self, tier):
+        """As many activations kept as fit, all but what is cheap before any whole."""
+        best = (self.attempt(self.whole, "keep", tier) or self.attempt(self.whole, "lean", tier) or
+                self.attempt(0, "lean", tier))
+        low, high = 0, self.whole
+        while best and best["kept"] < 1 and high - low > max(1, self.whole // 32):
             middle = (low + high) // 2
-            plan = attempt(middle, "lean")
+            plan = self.attempt(middle, "lean", tier)
             low, high = (middle, high) if plan else (low, middle)
             best = plan or best
-        return parked(best, low) if best and best["kept"] < 1 else best
+        return best
+
+    def parked(self, best):
+        """More and more wait in RAM, while that is faster; then as many are kept as still fit."""
+        for tier in ("device", "host"):
+            away, stride, found = 0, self.whole // 4, self.attempt(0, "lean", tier)
+            while found and stride > self.whole // 32:
+                plan = self.attempt(0, "lean", tier, away + stride)
+                if faster(found, plan) is plan:
+                    found, away = plan, away + stride
+                else:
+                    stride //= 2
+            low, high = 0, self.whole - away
+            while found and away and high - low > max(1, self.whole // 32):
+                middle = (low + high) // 2
+                plan = self.attempt(middle, "lean", tier, away)
+                low, high = (middle, high) if plan else (low, middle)
+                found = faster(found, plan)
+            best = faster(best, found)
+        return best
 
 
 def median_seconds(run, warmup):

@@ -24,23 +24,16 @@ static hil_status store(hil_tape *tape, hil_tensor *tensor, hil_value *value, hi
     tape->away = away;
     tensor->data = NULL;
     if (value) value->owned = false;
-    return hil_parcel_store(tape->context->parking, &away->parcel, tier);
+    return hil_parcel_leave(tape->context->parking, &away->parcel, tier);
 }
 
-hil_status hil_tape_store(hil_tape *tape, hil_tier tier)
+hil_status hil_tape_leave(hil_tape *tape, hil_tier tier)
 {
     for (hil_value *v = tape->values; v; v = v->next)
         if (v->owned) HIL_TRY(store(tape, &v->tensor, v, tier));
     for (hil_node *node = tape->last; node; node = node->previous)
         for (int i = 0; i < node->saveds; ++i) HIL_TRY(store(tape, &node->saved[i], NULL, tier));
     show_all(tape);
-    return HIL_OK;
-}
-
-hil_status hil_tape_leave(hil_tape *tape)
-{
-    for (hil_away *a = tape->away; a; a = a->next)
-        HIL_TRY(hil_parcel_send(tape->context->parking, &a->parcel, a->parcel.home));
     return HIL_OK;
 }
 

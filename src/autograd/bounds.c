@@ -76,7 +76,7 @@ static hil_status send(hil_bounds *bounds, hil_parcel *parcel, int number)
 {
     hil_tier tier = bounds->place[number / HIL_VALUES_MAX].tier;
     if (tier == HIL_DEVICE || !parcel->data || !parcel->bytes) return HIL_OK;
-    return hil_parcel_send(bounds->parking, parcel, tier);
+    return hil_parcel_leave(bounds->parking, parcel, tier);
 }
 
 /* The device's memory leaves the parcel, which ends. */

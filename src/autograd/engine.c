@@ -22,6 +22,7 @@ static void clear(hil_engine *e)
     e->has_next = false;
     for (int64_t slot = 0; slot < e->held_slots; ++slot)
         for (int s = 0; s < (int)e->model->count; ++s) hil_visit_clear(e, slot, s);
+    if (e->parking) hil_parking_settle(e->parking);
 }
 
 /* The order of a group of `count` micro-batches. The last segment runs once, in backward: nothing
@@ -61,7 +62,7 @@ static hil_keep keep_of(const hil_engine *e, const hil_visit *v, int64_t count)
     return at < keep + lean ? HIL_KEEP_LEAN : HIL_KEEP_NOTHING;
 }
 
-#define AHEAD 2 /* visits for which tapes are called that wait elsewhere */
+#define AHEAD 2 /* visits whose reads are on their way while another computes */
 
 static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t count, bool last,
                               double *loss)
@@ -73,12 +74,12 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
         int64_t m = v.slot;
         e->has_next = i + 1 < visits;
         if (e->has_next) e->next = visit_at(e, count, i + 1);
+        hil_parking_turn(e->parking);
         HIL_TRY(enter(e, &v));
         HIL_TRY(hil_visit_call(e, &v));
-        if (e->has_next && e->options.prefetch) HIL_TRY(hil_visit_call(e, &e->next));
-        for (int64_t k = i + 2; k <= i + AHEAD && k < visits && e->options.prefetch; ++k) {
+        for (int64_t k = i + 1; k <= i + AHEAD && k < visits && e->options.prefetch; ++k) {
             hil_visit later = visit_at(e, count, k);
-            HIL_TRY(hil_visit_call_tape(e, &later));
+            HIL_TRY(hil_visit_call(e, &later));
         }
         if (v.back) {
             HIL_TRY(hil_visit_backward(e, &micro[m], &v, &loss[m]));
@@ -89,6 +90,7 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
             HIL_TRY(hil_visit_forward(e, &micro[m], &v, keep_of(e, &v, count), &loss[m]));
         }
     }
+    hil_parking_settle(e->parking);
     return HIL_OK;
 }
 

@@ -112,7 +112,7 @@ struct hil_tape {
     hil_arena arena;
     hil_value *values;
     hil_node *last;
-    hil_away *away; /* what hil_tape_store sent */
+    hil_away *away; /* what hil_tape_leave sent */
     uint32_t sites;
     bool wants;                     /* some operation takes part in backward */
     double *loss;                   /* head_loss adds to it; NULL: it did so before */
@@ -155,10 +155,9 @@ hil_status hil_tape_backward(hil_tape *tape);
 hil_status hil_tape_take_gradient(hil_tape *tape, hil_value *value, void **data);
 /* to += from, both gradients of a value like `tensor`. */
 hil_status hil_tape_add(const hil_context *context, const hil_tensor *tensor, void *to, void *from);
-/* What the tape keeps, but for what leaves the segment: starts its way to `tier`; gives its memory
-   on the device back; starts its way back; is the tape's again, where it is now; is given up. */
-hil_status hil_tape_store(hil_tape *tape, hil_tier tier);
-hil_status hil_tape_leave(hil_tape *tape);
+/* What the tape keeps, but for what leaves the segment: leaves for `tier`; starts its way back; is
+   the tape's again, where it is now; is given up. */
+hil_status hil_tape_leave(hil_tape *tape, hil_tier tier);
 hil_status hil_tape_call(hil_tape *tape);
 hil_status hil_tape_return(hil_tape *tape);
 void hil_tape_forget(hil_tape *tape);

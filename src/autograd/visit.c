@@ -104,19 +104,14 @@ static hil_status list_reads(hil_engine *e, const hil_visit *v)
     return HIL_OK;
 }
 
-hil_status hil_visit_call_tape(hil_engine *e, const hil_visit *v)
-{
-    hil_tape *tape = v->back ? *held_at(e, v->slot, v->segment) : NULL;
-    return tape ? hil_tape_call(tape) : HIL_OK;
-}
-
 hil_status hil_visit_call(hil_engine *e, const hil_visit *v)
 {
     HIL_TRY(list_reads(e, v));
     for (size_t i = 0; i < e->reads_count; ++i)
         HIL_TRY(hil_bounds_call(&e->bounds, v->slot, e->reads[i]));
     if (!v->back) return HIL_OK;
-    HIL_TRY(hil_visit_call_tape(e, v));
+    hil_tape *tape = *held_at(e, v->slot, v->segment);
+    if (tape) HIL_TRY(hil_tape_call(tape));
     const hil_outputs *out = hil_bounds_at(&e->bounds, v->slot, v->segment);
     for (int i = 0; i < out->count; ++i)
         HIL_TRY(hil_bounds_gradient_call(&e->bounds, v->slot, v->segment * HIL_VALUES_MAX + i));
@@ -177,27 +172,8 @@ static hil_status run_segment(hil_engine *e, const hil_micro *micro, const hil_v
     return HIL_OK;
 }
 
-/* [Note: leaving] The memory of tapes on their way out is still theirs until others follow them:
-   what is computed next would have to wait for it. */
-static hil_status send_tape(hil_engine *e, hil_tape *tape, hil_tier tier)
-{
-    hil_tape *first = e->leaving[0];
-    if (first) HIL_TRY(hil_tape_leave(first));
-    memmove(e->leaving, e->leaving + 1, sizeof e->leaving - sizeof *e->leaving);
-    e->leaving[HIL_LEAVING - 1] = tape;
-    return hil_tape_store(tape, tier);
-}
-
-/* Nothing of it leaves any more. */
-static void stay(hil_engine *e, const hil_tape *tape)
-{
-    for (int i = 0; i < HIL_LEAVING; ++i)
-        if (e->leaving[i] == tape) e->leaving[i] = NULL;
-}
-
 static void drop_tape(hil_engine *e, const hil_visit *v)
 {
-    stay(e, *held_at(e, v->slot, v->segment));
     give_tape(e, *held_at(e, v->slot, v->segment));
     *held_at(e, v->slot, v->segment) = NULL;
 }
@@ -218,7 +194,7 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
     if (what == HIL_KEEP_NOTHING || !tape->wants)
         drop_tape(e, v);
     else if (waits != HIL_DEVICE)
-        HIL_TRY(send_tape(e, tape, waits));
+        HIL_TRY(hil_tape_leave(tape, waits));
     return HIL_OK;
 }
 

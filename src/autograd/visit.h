@@ -7,8 +7,6 @@
 #include "autograd/feed.h"
 #include "autograd/spans.h"
 
-#define HIL_LEAVING 2
-
 typedef struct hil_visit {
     bool back;
     int segment;
@@ -26,7 +24,6 @@ struct hil_engine {
     hil_bounds bounds;
     hil_tape **held; /* [slot][segment]: tapes that wait for their backward */
     int64_t held_slots;
-    hil_tape *leaving[HIL_LEAVING]; /* [Note: leaving] in visit.c: the last ones sent, or NULL */
     hil_tape *idle;
     hil_feed feed;
     hil_visit next; /* what comes after the visit that runs */
@@ -38,8 +35,6 @@ struct hil_engine {
 
 /* Starts the way in of what a visit is known to read. */
 hil_status hil_visit_call(hil_engine *e, const hil_visit *v);
-/* Of that only what forward kept, which is large and wants more time. */
-hil_status hil_visit_call_tape(hil_engine *e, const hil_visit *v);
 
 /* Forward keeps the segment's outputs and, on demand, what backward will need, or all of that but
    what is cheap. Losses are added to *loss. */

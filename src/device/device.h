@@ -17,6 +17,7 @@ typedef struct hil_event hil_event; /* a point in a stream's work */
 typedef enum hil_stream {
     HIL_STREAM_COMPUTE, /* operations, and what the store computes between them */
     HIL_STREAM_IN,      /* these move and update states beside it: one for each link */
+    HIL_STREAM_BACK,
     HIL_STREAM_OUT,
     HIL_STREAM_READ,
     HIL_STREAM_UPDATE,

@@ -10,7 +10,8 @@ typedef enum hil_tier { HIL_DEVICE, HIL_HOST, HIL_DISK, HIL_TIERS } hil_tier;
 typedef enum hil_link {
     HIL_LINK_FETCH,   /* disk -> host: weights and activations that compute will need */
     HIL_LINK_STASH,   /* host -> disk: gradients and activations */
-    HIL_LINK_IN,      /* host -> device */
+    HIL_LINK_IN,      /* host -> device: weights, in turn, each after its update */
+    HIL_LINK_BACK,    /* host -> device: what left it, which waits for no update */
     HIL_LINK_OUT,     /* device -> host */
     HIL_LINK_READ,    /* the sweep: states to where they are updated */
     HIL_LINK_UPDATE,  /* the sweep: arithmetic */

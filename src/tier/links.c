@@ -16,7 +16,8 @@ uint64_t hil_job_bytes(const hil_job *job, hil_part_kind kind)
 
 bool hil_job_to_device(const hil_job *job)
 {
-    return (job->link == HIL_LINK_IN || job->link == HIL_LINK_WRITE) != job->turned;
+    bool in = job->link == HIL_LINK_IN || job->link == HIL_LINK_BACK || job->link == HIL_LINK_WRITE;
+    return in != job->turned;
 }
 
 bool hil_links_retired(const hil_links *links, const hil_fence *fence)

@@ -11,6 +11,8 @@ hil_stream hil_stream_of(hil_link link)
     switch (link) {
     case HIL_LINK_IN:
         return HIL_STREAM_IN;
+    case HIL_LINK_BACK:
+        return HIL_STREAM_BACK;
     case HIL_LINK_OUT:
         return HIL_STREAM_OUT;
     case HIL_LINK_READ:

@@ -9,6 +9,17 @@
 /* Pages of larger tensors: small enough to be spread over the drives. */
 #define PAGE ((size_t)4 << 20)
 
+/* [Note: leaving] Memory that parcels left goes back when two turns have left as much as any did:
+   the copies are over by then, unless the bus is the limit. */
+#define TURNS 2
+
+typedef struct leaving {
+    void *memory;
+    size_t bytes;
+    hil_fence free;
+    uint64_t number; /* of the call */
+} leaving;
+
 struct hil_parking {
     hil_tiers *tiers;
     hil_buffers *buffers;
@@ -16,6 +27,10 @@ struct hil_parking {
     hil_region *host;
     char *host_base;
     size_t host_bytes;
+    leaving *leaving; /* in order */
+    size_t leaving_count, leaving_room;
+    size_t left, held, most; /* bytes: in this turn, of all that leave, in the largest turn */
+    uint64_t leaves;
 };
 
 hil_status hil_parking_create(hil_parking **out, hil_tiers *tiers, hil_buffers *buffers,
@@ -45,7 +60,9 @@ void hil_parking_destroy(hil_parking *p)
 {
     if (!p) return;
     assert(!p->host || hil_region_used(p->host) == 0);
+    assert(p->leaving_count == 0);
     hil_region_destroy(p->host);
+    hil_free(p->leaving);
     hil_free(p);
 }
 
@@ -176,7 +193,7 @@ static hil_status send_to_host(hil_parking *p, hil_parcel *parcel, hil_fence *go
     return HIL_OK;
 }
 
-hil_status hil_parcel_store(hil_parking *p, hil_parcel *parcel, hil_tier home)
+static hil_status store(hil_parking *p, hil_parcel *parcel, hil_tier home)
 {
     assert(parcel->data && parcel->bytes && (home == HIL_HOST || home == HIL_DISK));
     if (parcel->stored) return HIL_OK;
@@ -192,10 +209,64 @@ hil_status hil_parcel_store(hil_parking *p, hil_parcel *parcel, hil_tier home)
 
 hil_status hil_parcel_send(hil_parking *p, hil_parcel *parcel, hil_tier home)
 {
-    HIL_TRY(hil_parcel_store(p, parcel, home));
+    HIL_TRY(store(p, parcel, home));
     hil_buffers_give_after(p->buffers, parcel->data, &parcel->ready);
     parcel->data = NULL;
     return HIL_OK;
+}
+
+hil_status hil_parcel_leave(hil_parking *p, hil_parcel *parcel, hil_tier home)
+{
+    HIL_TRY(HIL_GROW(&p->leaving, &p->leaving_room, p->leaving_count + 1));
+    HIL_TRY(store(p, parcel, home));
+    parcel->leave = ++p->leaves;
+    p->leaving[p->leaving_count++] =
+        (leaving){parcel->data, parcel->bytes, parcel->ready, parcel->leave};
+    p->left += parcel->bytes;
+    p->held += parcel->bytes;
+    parcel->data = NULL;
+    return HIL_OK;
+}
+
+static leaving remove_leaving(hil_parking *p, size_t i)
+{
+    leaving l = p->leaving[i];
+    p->held -= l.bytes;
+    for (--p->leaving_count; i < p->leaving_count; ++i) p->leaving[i] = p->leaving[i + 1];
+    return l;
+}
+
+static void give_above(hil_parking *p, size_t bytes)
+{
+    while (p->leaving_count && p->held > bytes) {
+        leaving l = remove_leaving(p, 0);
+        hil_buffers_give_after(p->buffers, l.memory, &l.free);
+    }
+}
+
+void hil_parking_turn(hil_parking *p)
+{
+    if (p->left > p->most) p->most = p->left;
+    p->left = 0;
+    give_above(p, TURNS * p->most);
+}
+
+void hil_parking_settle(hil_parking *p)
+{
+    p->left = 0;
+    give_above(p, 0);
+}
+
+/* Its memory, if that is still the parcel's. */
+static bool stay(hil_parking *p, hil_parcel *parcel)
+{
+    size_t i = 0;
+    while (i < p->leaving_count && p->leaving[i].number != parcel->leave) ++i;
+    if (i == p->leaving_count) return false;
+    leaving l = remove_leaving(p, i);
+    parcel->data = l.memory;
+    parcel->ready = l.free;
+    return true;
 }
 
 /* The device's memory is free for the transfer after `room`. */
@@ -210,8 +281,8 @@ static hil_status call_from_disk(hil_parking *p, hil_parcel *parcel, const hil_f
         status = transfer(p, HIL_LINK_FETCH, extent, &l);
         hil_fence_join(&l.fence, room);
         if (status == HIL_OK)
-            status =
-                copy(p, HIL_LINK_IN, (char *)parcel->data + l.offset, l.memory, l.bytes, &l.fence);
+            status = copy(p, HIL_LINK_BACK, (char *)parcel->data + l.offset, l.memory, l.bytes,
+                          &l.fence);
         hil_ring_give(p->ring, l.memory, &l.fence);
         hil_fence_join(&parcel->ready, &l.fence);
     }
@@ -220,7 +291,7 @@ static hil_status call_from_disk(hil_parking *p, hil_parcel *parcel, const hil_f
 
 hil_status hil_parcel_call(hil_parking *p, hil_parcel *parcel)
 {
-    if (parcel->data) return HIL_OK;
+    if (parcel->data || stay(p, parcel)) return HIL_OK;
     assert(parcel->stored);
     hil_fence room;
     HIL_TRY(hil_buffers_take_after(p->buffers, parcel->bytes, &parcel->data, &room));
@@ -231,7 +302,7 @@ hil_status hil_parcel_call(hil_parking *p, hil_parcel *parcel)
     } else {
         hil_fence_join(&parcel->ready, &room);
         hil_fence_join(&parcel->ready, &parcel->left);
-        status = copy(p, HIL_LINK_IN, parcel->data, p->host_base + parcel->host, parcel->bytes,
+        status = copy(p, HIL_LINK_BACK, parcel->data, p->host_base + parcel->host, parcel->bytes,
                       &parcel->ready);
     }
     if (status == HIL_OK) return HIL_OK;

@@ -24,13 +24,17 @@ typedef struct hil_parcel {
     hil_extent extent; /* on disk */
     hil_fence ready;   /* the way in: data may be read */
     hil_fence left;    /* the way out: the copy at home is whole */
+    uint64_t leave;    /* number of its last hil_parcel_leave */
 } hil_parcel;
 
-/* Starts the way out to `home` (HIL_HOST or HIL_DISK); the device's copy stays. Nothing when it is
-   stored already and was not changed since. */
-hil_status hil_parcel_store(hil_parking *parking, hil_parcel *parcel, hil_tier home);
-/* The same, and gives the device memory back. */
+/* Starts the way out to `home` (HIL_HOST or HIL_DISK) and gives the device memory back. A parcel
+   that is stored already and was not changed since just gives the memory back. */
 hil_status hil_parcel_send(hil_parking *parking, hil_parcel *parcel, hil_tier home);
+/* The same, but the memory goes back some turns later, when nobody who takes it has to wait. A
+   parcel that is called before then is still here. */
+hil_status hil_parcel_leave(hil_parking *parking, hil_parcel *parcel, hil_tier home);
+void hil_parking_turn(hil_parking *parking);
+void hil_parking_settle(hil_parking *parking); /* all memory that leaves goes back now */
 /* Starts the way in; nothing when it is here. The copy at home stays. */
 hil_status hil_parcel_call(hil_parking *parking, hil_parcel *parcel);
 /* Calls it if nobody did: what is computed from now on may read data. */

@@ -40,6 +40,7 @@ static const char *const track_names[HIL_TRACKS] = {
     [HIL_LINK_FETCH] = "fetch: disk to host",
     [HIL_LINK_STASH] = "stash: host to disk",
     [HIL_LINK_IN] = "in: host to device",
+    [HIL_LINK_BACK] = "back: host to device",
     [HIL_LINK_OUT] = "out: device to host",
     [HIL_LINK_READ] = "update: read states",
     [HIL_LINK_UPDATE] = "update: arithmetic",

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 
+#include <math.h>
 #include <string.h>
 
 hil_status hil_plan_create(hil_plan *plan, const hil_outline *outline)
@@ -39,17 +40,14 @@ void hil_plan_free(hil_plan *plan)
 /* The busiest of some links. */
 static const char *busiest(const hil_plan *p, bool update)
 {
-    double disk = p->busy[HIL_LINK_FETCH] > p->busy[HIL_LINK_STASH] ? p->busy[HIL_LINK_FETCH]
-                                                                    : p->busy[HIL_LINK_STASH];
-    double link =
-        p->busy[HIL_LINK_IN] > p->busy[HIL_LINK_OUT] ? p->busy[HIL_LINK_IN] : p->busy[HIL_LINK_OUT];
-    double sweep = p->busy[HIL_LINK_READ] > p->busy[HIL_LINK_WRITE] ? p->busy[HIL_LINK_READ]
-                                                                    : p->busy[HIL_LINK_WRITE];
-    double network = p->busy[HIL_LINK_GATHER] > p->busy[HIL_LINK_REDUCE] ? p->busy[HIL_LINK_GATHER]
-                                                                         : p->busy[HIL_LINK_REDUCE];
+    const double *busy = p->busy;
+    double disk = fmax(busy[HIL_LINK_FETCH], busy[HIL_LINK_STASH]);
+    double link = fmax(fmax(busy[HIL_LINK_IN], busy[HIL_LINK_BACK]), busy[HIL_LINK_OUT]);
+    double sweep = fmax(busy[HIL_LINK_READ], busy[HIL_LINK_WRITE]);
+    double network = fmax(busy[HIL_LINK_GATHER], busy[HIL_LINK_REDUCE]);
     if (!update && network > disk && network > link) return "network";
     if (!update) return disk > link ? "disk" : "host link";
-    if (p->busy[HIL_LINK_UPDATE] >= sweep) return "update";
+    if (busy[HIL_LINK_UPDATE] >= sweep) return "update";
     return p->disk_read + p->disk_written > 0 ? "disk" : "host link";
 }
 

@@ -16,8 +16,8 @@ static const char *const states[HIL_UNIT_STATES] = {"weight", "rest", "moment1",
                                                     "gradient"};
 static const char *const waits[HIL_WAITS] = {"weights", "update", "activations", "gradients",
                                              "memory"};
-static const char *const links[HIL_LINK_COMPUTE] = {"fetch",  "stash", "in",     "out",    "read",
-                                                    "update", "write", "gather", "reduce", "save"};
+static const char *const links[HIL_LINK_COMPUTE] = {
+    "fetch", "stash", "in", "back", "out", "read", "update", "write", "gather", "reduce", "save"};
 
 static json_t *bytes(uint64_t number)
 {

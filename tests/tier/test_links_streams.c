@@ -51,6 +51,7 @@ static void open_world(world *w, unsigned delay, uint64_t seed)
     CHECK_OK(hil_tiers_open(&w->tiers, &options));
     CHECK_OK(w->device->engine->share(w->device, MIB, (void **)&w->seen));
     CHECK_OK(hil_alloc(MIB, 1, (void **)&w->looks));
+    w->computed = true; /* zeros */
     for (int i = 0; i < BLOCKS; ++i) {
         for (int t = HIL_DEVICE; t <= HIL_HOST; ++t)
             CHECK_OK(hil_tiers_take(&w->tiers, (hil_tier)t, BLOCK, "a block",
@@ -150,10 +151,10 @@ static void transfer(world *w)
         hil_tier from, to;
     } way[] = {{HIL_LINK_FETCH, HIL_DISK, HIL_HOST},  {HIL_LINK_STASH, HIL_HOST, HIL_DISK},
                {HIL_LINK_IN, HIL_HOST, HIL_DEVICE},   {HIL_LINK_OUT, HIL_DEVICE, HIL_HOST},
-               {HIL_LINK_READ, HIL_DISK, HIL_HOST},   {HIL_LINK_READ, HIL_DEVICE, HIL_HOST},
-               {HIL_LINK_READ, HIL_HOST, HIL_HOST},   {HIL_LINK_WRITE, HIL_HOST, HIL_DISK},
-               {HIL_LINK_WRITE, HIL_HOST, HIL_DEVICE}};
-    uint64_t taken[HIL_TIERS] = {0}, one = draw(w, 9), other = draw(w, 9);
+               {HIL_LINK_BACK, HIL_HOST, HIL_DEVICE}, {HIL_LINK_READ, HIL_DISK, HIL_HOST},
+               {HIL_LINK_READ, HIL_DEVICE, HIL_HOST}, {HIL_LINK_READ, HIL_HOST, HIL_HOST},
+               {HIL_LINK_WRITE, HIL_HOST, HIL_DISK},  {HIL_LINK_WRITE, HIL_HOST, HIL_DEVICE}};
+    uint64_t taken[HIL_TIERS] = {0}, one = draw(w, 10), other = draw(w, 10);
     hil_job job = {.link = way[one].link};
     hil_fence fence = {0};
     blocks_add(&w->all, &job, way[one].from, way[one].to, taken);

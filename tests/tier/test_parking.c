@@ -117,7 +117,11 @@ static void leave(world *w, int i)
     hil_parcel *p = &w->parcel[i];
     if (!p->data) return;
     if (!p->stored) CHECK(w->changed[i]);
-    if (worked(w, hil_parcel_send(w->parking, p, dice(w, 2) ? HIL_HOST : HIL_DISK))) {
+    hil_tier home = dice(w, 2) ? HIL_HOST : HIL_DISK;
+    bool late = dice(w, 2);
+    hil_status status =
+        late ? hil_parcel_leave(w->parking, p, home) : hil_parcel_send(w->parking, p, home);
+    if (worked(w, status)) {
         CHECK(p->data == NULL && p->stored);
         w->changed[i] = false;
     } else {
@@ -136,8 +140,10 @@ static void act(world *w)
         make(w, i);
     } else if (what < 45) {
         leave(w, i);
-    } else if (what < 65) {
+    } else if (what < 60) {
         worked(w, hil_parcel_call(w->parking, p));
+    } else if (what < 65) {
+        hil_parking_turn(w->parking);
     } else if (what < 90) {
         if (worked(w, hil_parcel_wait(w->parking, p, HIL_WAIT_ACTIVATIONS))) {
             verify(w, i);
@@ -198,6 +204,7 @@ static outcome run(const setting *set, uint64_t seed, const uint64_t *needed)
     CHECK_OK(hil_ring_create(&w.ring, &w.tiers, set->ring));
     CHECK_OK(hil_parking_create(&w.parking, &w.tiers, w.buffers, w.ring, set->host));
     for (int step = 0; step < set->steps; ++step) act(&w);
+    hil_parking_settle(w.parking);
     for (int i = 0; i < PARCELS; ++i) {
         if (w.version[i] &&
             worked(&w, hil_parcel_wait(w.parking, &w.parcel[i], HIL_WAIT_ACTIVATIONS)))

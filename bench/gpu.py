@@ -51,6 +51,8 @@ class Bench:
         if args.append and os.path.exists(self.kept):
             with open(self.kept) as file:
                 self.values = json.load(file)
+            before = self.values.get("machine", {}).get("commit")
+            self.values.setdefault("commits", {part: before for part in self.values["took"]})
         self.hilbert = Hilbert(args.hilbert, args.work, self.device, args.disk)
         write_tokens(self.hilbert.path("data.npy"), 256 if args.tiny else 1 << 15,
                      1 << (14 if args.tiny else 20))
@@ -118,8 +120,8 @@ class Bench:
         """All states in RAM; 64k and 16k tokens; the whole GPU or a part of it for the rest."""
         config, _, seq = gpu_shapes.shape_of(shape, self.tiny)
         found, part = {}, (4 if self.tiny else 24) * self.unit
-        for budget, device, micro in (("whole", self.whole_device(), 4), ("part", part, 2)):
-            for batch, warmup, steps in ((16, 1, 3), (4, 2, 5)):
+        for budget, device, small in (("whole", self.whole_device(), 4), ("part", part, 2)):
+            for batch, micro, warmup, steps in ((16, 4, 1, 3), (4, small, 2, 5)):
                 name = f"{budget} {batch}"
                 self.attempt(found, name, lambda: self.offloaded(
                     config, batch, seq, micro, device, warmup, steps))
@@ -239,6 +241,7 @@ class Bench:
         self.attempt(self.values, part, work)
         took = time.monotonic() - began
         self.values.setdefault("took", {})[part] = took
+        self.values.setdefault("commits", {})[part] = self.values["machine"]["commit"]
         print(f"{part}: {took:.0f} s", file=sys.stderr, flush=True)
         self.keep()
 

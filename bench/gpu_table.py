@@ -248,6 +248,12 @@ def markdown(values):
                       f"{NAMES[s]} {c['tflops']:.0f} and {c['tflops_recompute']:.0f}"
                       for s, c in table.ceilings.items()) + "."]
     lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
+    others = {}
+    for part, known in values.get("commits", {}).items():
+        if known != machine["commit"]:
+            others.setdefault(known or "unknown", []).append(part)
+    lines += [f"- measured with commit {known}: {', '.join(parts)}"
+              for known, parts in others.items()]
     took = values.get("took", {})
     lines += ["", f"Took {sum(took.values()):.0f} s: " + ", ".join(
         f"{part} {t:.0f}" for part, t in took.items()) + "; probing the machine before "

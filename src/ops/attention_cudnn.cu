@@ -11,7 +11,7 @@
 #include <float.h>
 #include <string.h>
 
-#define PART_BYTES ((int64_t)4 << 30) /* smaller parts end with idle multiprocessors */
+#define PART_BYTES ((int64_t)8 << 30) /* smaller parts end with idle multiprocessors */
 
 /* What a plan depends on. Zeroed before it is filled: compared as bytes. */
 typedef struct key {

@@ -9,10 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-#define STREAM_MOST ((size_t)32 << 20) /* bytes of one of three streams, more than caches hold */
+#define STREAM_MOST ((size_t)512 << 20) /* bytes of one of three streams, more than caches hold */
 #define STREAM_LEAST ((size_t)2 << 20)
 #define PIECE_BYTES ((size_t)1 << 18)
-#define UPDATE_BYTES 14 /* of a parameter's states with bf16 */
+#define UPDATE_PIECE ((size_t)HIL_BLOCK * 14) /* states of a block with bf16 */
 enum { RUNS = 200, RUNS_LEAST = 5, STREAMS = 3, PIECES_LEAST = 8 };
 #define RUN_SECONDS 1e-3       /* products get larger until one takes so long */
 #define OPERATION_SECONDS 3e-6 /* of the tape, whatever the machine */
@@ -146,10 +146,12 @@ static hil_status probe_attention(const probe *p, hil_dtype dtype, double *speed
     return HIL_OK;
 }
 
-/* Tasks of one run: a few for every thread. */
-static int64_t tasks(const probe *p)
+/* Tasks of one run through part of a circle: a few for every thread, and so many that what caches
+   still have to write is little beside them. */
+static int64_t tasks(const probe *p, size_t bytes, size_t all)
 {
-    int64_t count = 2 * hil_pool_threads(p->pool);
+    int64_t count = 2 * hil_pool_threads(p->pool), part = (int64_t)(all / bytes / 4);
+    if (count < part) count = part;
     return count > PIECES_LEAST ? count : PIECES_LEAST;
 }
 
@@ -174,8 +176,9 @@ static void add_piece(void *context, int64_t i, int thread)
 static hil_status stream(void *context)
 {
     probe *p = context;
-    hil_pool_run(p->pool, add_piece, p, tasks(p));
-    p->turn += tasks(p);
+    int64_t count = tasks(p, PIECE_BYTES, p->stream);
+    hil_pool_run(p->pool, add_piece, p, count);
+    p->turn += count;
     return HIL_OK;
 }
 
@@ -204,12 +207,24 @@ static hil_status call_pool(void *context)
     return HIL_OK;
 }
 
+static int64_t updates(const probe *p)
+{
+    return tasks(p, UPDATE_PIECE, STREAMS * p->stream);
+}
+
+static void zero_piece(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const probe *p = context;
+    memset(p->memory + (size_t)i * PIECE_BYTES, 0, PIECE_BYTES);
+}
+
 static void update_block(void *context, int64_t i, int thread)
 {
     (void)thread;
     static const hil_rule_step step = {0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1};
     const probe *p = context;
-    char *state = p->memory + piece_at(p, i, (size_t)HIL_BLOCK * UPDATE_BYTES, STREAMS * p->stream);
+    char *state = p->memory + piece_at(p, i, UPDATE_PIECE, STREAMS * p->stream);
     hil_block block = {.count = HIL_BLOCK,
                        .dtype = HIL_BF16,
                        .weight = state,
@@ -223,17 +238,17 @@ static void update_block(void *context, int64_t i, int thread)
 static hil_status update(void *context)
 {
     probe *p = context;
-    hil_pool_run(p->pool, update_block, p, tasks(p));
-    p->turn += tasks(p);
+    hil_pool_run(p->pool, update_block, p, updates(p));
+    p->turn += updates(p);
     return HIL_OK;
 }
 
 static hil_status probe_update(probe *p, double *speed)
 {
     double seconds;
-    memset(p->memory, 0, STREAMS * p->stream);
+    hil_pool_run(p->pool, zero_piece, p, (int64_t)(STREAMS * p->stream / PIECE_BYTES));
     HIL_TRY(time_of(update, p, p->seconds, &seconds));
-    *speed = (double)(tasks(p) * HIL_BLOCK) / seconds;
+    *speed = (double)(updates(p) * HIL_BLOCK) / seconds;
     return HIL_OK;
 }
 
@@ -242,7 +257,8 @@ static hil_status probe_all(probe *p, hil_speeds *out)
     double seconds;
     HIL_TRY(probe_update(p, &out->update));
     HIL_TRY(time_of(stream, p, p->seconds, &seconds));
-    out->memory = STREAMS * (double)tasks(p) * (double)PIECE_BYTES / seconds;
+    out->memory =
+        STREAMS * (double)tasks(p, PIECE_BYTES, p->stream) * (double)PIECE_BYTES / seconds;
     HIL_TRY(time_of(copy, p, p->seconds, &seconds));
     out->to_device = out->to_host = PIECES_LEAST * (double)PIECE_BYTES / seconds;
     HIL_TRY(time_of(call_pool, p, p->seconds / 4, &seconds));
@@ -258,8 +274,8 @@ static hil_status begin(probe *p, hil_pool *pool, double seconds)
 {
     *p = (probe){.pool = pool, .seconds = seconds, .stream = STREAM_MOST};
     uint64_t available = hil_memory_available(); /* of a small control group: little */
-    while (p->stream > STREAM_LEAST && p->stream > available / 16) p->stream /= 2;
-    return HIL_ALLOC(STREAMS * p->stream, &p->memory);
+    while (p->stream > STREAM_LEAST && p->stream > available / 64) p->stream /= 2;
+    return hil_memory_map(STREAMS * p->stream, (void **)&p->memory);
 }
 
 hil_status hil_probe_update(hil_pool *pool, double seconds, double *out)
@@ -267,7 +283,7 @@ hil_status hil_probe_update(hil_pool *pool, double seconds, double *out)
     probe p;
     HIL_TRY(begin(&p, pool, seconds));
     hil_status status = probe_update(&p, out);
-    hil_free(p.memory);
+    hil_memory_unmap(p.memory, STREAMS * p.stream);
     return status;
 }
 
@@ -276,6 +292,6 @@ hil_status hil_probe_cpu(hil_pool *pool, double seconds, hil_speeds *out)
     probe p;
     HIL_TRY(begin(&p, pool, seconds));
     hil_status status = probe_all(&p, out);
-    hil_free(p.memory);
+    hil_memory_unmap(p.memory, STREAMS * p.stream);
     return status;
 }

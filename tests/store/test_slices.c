@@ -133,10 +133,10 @@ int main(int argc, char **argv)
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
     fixture_open();
     alarm(full ? 3600 : 600);
-    for (int ranks = 1; ranks <= MATES; ++ranks) {
-        if (!full && ranks > 3 && ranks < MATES) continue;
-        if (CHECK_SLOW && ranks > 2 && ranks < MATES) continue;
-        if (!CHECK_SLOW || ranks < 3) check_ranks(ranks, HIL_F32, HIL_ADAMW, full);
+    const int most = CHECK_SLOW ? 4 : MATES, few = CHECK_SLOW ? 2 : 3;
+    for (int ranks = 1; ranks <= most; ++ranks) {
+        if (!full && ranks > few && ranks < most) continue;
+        if (!CHECK_SLOW || ranks <= few) check_ranks(ranks, HIL_F32, HIL_ADAMW, full);
         if (!CHECK_SLOW || ranks > 1) check_ranks(ranks, HIL_BF16, HIL_ADAMW8BIT, full);
         if (!full) continue;
         check_ranks(ranks, HIL_F32, HIL_ADAMW8BIT, full);

@@ -329,6 +329,7 @@ def main():
         bench = Bench(args)
         if "machine" not in bench.values:
             bench.describe()
+        bench.values["machine"]["commit"] = commit(args.hilbert)
     except Failed as error:
         sys.exit(f"gpu.py: {error}")
     for part in parts:

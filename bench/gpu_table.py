@@ -104,9 +104,14 @@ class Table:
             ours = run["tflops"]
             self.row(name, f"{ours:.0f} TFLOP/s", f"{peer:.0f} {what}" if peer else "not measured",
                      ours / peer if peer else None, least, aim=aim)
-            waited = sum(run["waits"].values()) / run["seconds"]
-            self.notes.append(f"{name}: {100 * run['activations_kept']:.0f}% of activations kept, "
-                              f"{100 * waited:.0f}% waiting, {run['seconds']:.2f} s per step")
+            waited, kept = sum(run["waits"].values()) / run["seconds"], run["activations_kept"]
+            note = (f"{name}: {100 * kept:.0f}% of activations kept, {100 * waited:.0f}% waiting, "
+                    f"{run['seconds']:.2f} s per step")
+            if kept < 1 and shape in self.ceilings:
+                top = self.ceilings[shape]
+                limit = 1 / (kept / top["tflops"] + (1 - kept) / top["tflops_recompute"])
+                note += f"; library kernels alone that compute the rest again {limit:.0f} TFLOP/s"
+            self.notes.append(note)
         if shape == "8b" and "whole 16" in value and not failed(value["whole 16"]):
             peer, mode = self.best_torch("torch-8b")
             if peer is not None:

@@ -65,8 +65,8 @@ static way choose_ready(const hil_op_call *call, bool backward, size_t *workspac
 {
     way chosen = choose(call, backward, workspace);
     hil_cuda_attention a = describe_training(call);
-    if (chosen == DNN && !hil_attention_dnn_build(call->device, &a, backward)) return TILES;
-    return chosen;
+    if (chosen != DNN || hil_attention_dnn_build(call->device, &a, backward)) return chosen;
+    return hil_attention_tiles_can(&a) ? TILES : PLAIN;
 }
 
 static hil_status check_dim(const hil_op_call *call)

@@ -52,7 +52,7 @@ class Bench:
             with open(self.kept) as file:
                 self.values = json.load(file)
             before = self.values.get("machine", {}).get("commit")
-            self.values.setdefault("commits", {part: before for part in self.values["took"]})
+            self.values.setdefault("commits", {part: before for part in self.values.get("took", {})})
         self.hilbert = Hilbert(args.hilbert, args.work, self.device, args.disk)
         write_tokens(self.hilbert.path("data.npy"), 256 if args.tiny else 1 << 15,
                      1 << (14 if args.tiny else 20))

@@ -16,9 +16,9 @@ typedef struct hil_engine_options {
     const hil_segment_place *segment; /* one for each, copied; NULL: backward finds everything */
     hil_tiers *tiers;                 /* borrowed, like the ring */
     size_t work;                      /* device bytes for tensors */
-    hil_ring *ring;                   /* for segments whose values wait on disk; NULL: none do */
+    hil_ring *ring;                   /* for what waits on disk; NULL: nothing does */
     size_t parked;                    /* host bytes for values that wait there */
-    bool prefetch;                    /* of what the next micro-batch or segment reads */
+    bool prefetch;                    /* of what the next visits read */
     hil_comm *comm;                   /* borrowed; told where this rank is. NULL: alone */
     const hil_speeds *speeds;         /* borrowed; of a rehearsal */
 } hil_engine_options;

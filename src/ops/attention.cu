@@ -60,7 +60,7 @@ static way choose(const hil_op_call *call, bool backward, size_t *workspace)
     return hil_attention_tiles_can(&a) ? TILES : PLAIN;
 }
 
-/* The same when it is to run: builds the plan. Tiles do what cuDNN does, in less scratch. */
+/* The same when it is to run: builds the plan. The others do what cuDNN does, in less scratch. */
 static way choose_ready(const hil_op_call *call, bool backward, size_t *workspace)
 {
     way chosen = choose(call, backward, workspace);

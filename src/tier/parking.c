@@ -9,8 +9,9 @@
 /* Pages of larger tensors: small enough to be spread over the drives. */
 #define PAGE ((size_t)4 << 20)
 
-/* [Note: leaving] Memory that parcels left goes back when two turns have left as much as any did:
-   the copies are over by then, unless the bus is the limit. */
+/* [Note: leaving] Who took memory that is still being copied would wait. So what parcels left goes
+   back when two turns have left as much as any did: the copies are over by then, unless the bus is
+   the limit. */
 #define TURNS 2
 
 typedef struct leaving {

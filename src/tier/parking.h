@@ -30,11 +30,13 @@ typedef struct hil_parcel {
 /* Starts the way out to `home` (HIL_HOST or HIL_DISK) and gives the device memory back. A parcel
    that is stored already and was not changed since just gives the memory back. */
 hil_status hil_parcel_send(hil_parking *parking, hil_parcel *parcel, hil_tier home);
-/* The same, but the memory goes back some turns later, when nobody who takes it has to wait. A
-   parcel that is called before then is still here. */
+/* The same, but the memory goes back some turns later: see [Note: leaving] in parking.c. A parcel
+   that is called before then is still here. */
 hil_status hil_parcel_leave(hil_parking *parking, hil_parcel *parcel, hil_tier home);
+/* A turn begins: who uses hil_parcel_leave says so, once for each visit of a segment. */
 void hil_parking_turn(hil_parking *parking);
-void hil_parking_settle(hil_parking *parking); /* all memory that leaves goes back now */
+/* All memory that leaves goes back now; at the latest before destroy. */
+void hil_parking_settle(hil_parking *parking);
 /* Starts the way in; nothing when it is here. The copy at home stays. */
 hil_status hil_parcel_call(hil_parking *parking, hil_parcel *parcel);
 /* Calls it if nobody did: what is computed from now on may read data. */

@@ -417,7 +417,7 @@ static bool can_park(const hil_plan *plan, size_t i)
     return i + 1 < plan->segments && !place->keep && !place->lean;
 }
 
-int64_t hil_plan_again(const hil_plan *plan)
+int64_t hil_plan_parkable(const hil_plan *plan)
 {
     int64_t pairs = 0;
     for (size_t i = 0; i < plan->segments; ++i)
@@ -427,7 +427,7 @@ int64_t hil_plan_again(const hil_plan *plan)
 
 void hil_plan_park(hil_plan *plan, int64_t pairs)
 {
-    int64_t segments = hil_plan_again(plan) / plan->group, at = 0;
+    int64_t segments = hil_plan_parkable(plan) / plan->group, at = 0;
     for (size_t i = 0; i < plan->segments; ++i) {
         hil_segment_place *place = &plan->segment[i];
         if (!can_park(plan, i)) continue;

@@ -29,9 +29,10 @@ void hil_plan_visits(hil_plan *plan, const hil_outline *outline);
 enum { HIL_LEVEL_LEAN = 16, HIL_LEVEL_ALL = 2 * HIL_LEVEL_LEAN };
 void hil_plan_keep(hil_plan *plan, int level);
 
-/* Of the pairs for which that leaves nothing, lets `pairs` keep their activations without what is
-   cheap on the host, spread over all segments that can: the bus is used all the time. */
-int64_t hil_plan_again(const hil_plan *plan); /* how many could */
+/* Of the pairs of segments for which that leaves nothing, lets `pairs` keep their activations
+   without what is cheap on the host, spread over all segments that can: the bus is used all the
+   time. */
+int64_t hil_plan_parkable(const hil_plan *plan); /* how many could */
 void hil_plan_park(hil_plan *plan, int64_t pairs);
 
 /* Bytes at most of the device besides window, tensors and states. */

@@ -79,11 +79,9 @@ static hil_status print_order(const hil_plan_view *v, hil_text *out)
     HIL_TRY(hil_text_print(out, "activations: %lld of %lld kept for backward", (long long)n.kept,
                            (long long)n.all));
     if (n.lean) HIL_TRY(hil_text_print(out, ", %lld without what is cheap", (long long)n.lean));
-    HIL_TRY(hil_text_print(out, ", %lld computed again", (long long)n.again));
     for (int t = HIL_HOST; t < HIL_TIERS; ++t)
-        if (n.away[t])
-            HIL_TRY(
-                hil_text_print(out, "; %lld of these wait on %s", (long long)n.away[t], tiers[t]));
+        if (n.away[t]) HIL_TRY(hil_text_print(out, ", %lld on %s", (long long)n.away[t], tiers[t]));
+    HIL_TRY(hil_text_print(out, ", %lld computed again", (long long)n.again));
     for (int t = HIL_HOST; t < HIL_TIERS; ++t)
         if (waiting[t])
             HIL_TRY(hil_text_print(out, "; what leaves %lld of %zu segments waits on %s",

@@ -395,8 +395,8 @@ static hil_status try_parked(hil_choice *c, parked *known, int64_t pairs, bool *
     if (known->tight) return HIL_OK;
     p->window = window;
     HIL_TRY(try_places(c, STEP_FAIR, ok));
-    known->tight = !*ok && p->window + p->work > device_room(c);
     if (!(p->step_seconds > 0)) return HIL_OK;
+    known->tight = !*ok && p->window + p->work > device_room(c);
     int64_t fewer = again(winner) - again(p);
     if (fewer) known->saved = (winner->compute_seconds - p->compute_seconds) / (double)fewer;
     double waits = p->wait[HIL_WAIT_MEMORY] + p->wait[HIL_WAIT_ACTIVATIONS] -
@@ -427,7 +427,7 @@ static hil_status refine_parked(hil_choice *c, hil_plan *winner)
     const hil_planner *planner = c->planner;
     hil_plan_copy(winner, &c->best);
     parked known = {.at = c->best_at, .winner = winner, .work = winner->work + winner->work / 8};
-    int64_t low = 0, most = hil_plan_again(winner), pairs = (most + 3) / 4;
+    int64_t low = 0, most = hil_plan_parkable(winner), pairs = (most + 3) / 4;
     bool guessed = false;
     if (planner->recompute || !c->outline->training || !planner->budget.host) return HIL_OK;
     c->visiting = 0; /* that would cross it as well */
@@ -438,7 +438,7 @@ static hil_status refine_parked(hil_choice *c, hil_plan *winner)
             known.at.level /= 2;
             known.work = winner->work;
             begin(c, known.at);
-            most = hil_plan_again(&c->trial);
+            most = hil_plan_parkable(&c->trial);
             continue;
         }
         int64_t guess = guess_parked(c, &known, most);
@@ -447,7 +447,7 @@ static hil_status refine_parked(hil_choice *c, hil_plan *winner)
         else
             most = pairs - 1;
         pairs = !guessed && guess <= most ? guess : ok ? low : (low + most) / 2;
-        guessed = true;
+        guessed = guessed || known.bytes > 0;
     }
     return HIL_OK;
 }

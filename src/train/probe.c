@@ -148,14 +148,18 @@ typedef struct search {
     uint64_t drive[HIL_DISKS_MAX]; /* numbers of the devices that they are on */
 } search;
 
+#define METHOD 2 /* of measuring: what an older one found is measured again */
+
 static bool good_enough(const search *s, const json_t *entry)
 {
     return json_is_object(entry) && !s->options->again &&
+           json_integer_value(json_object_get(entry, "method")) == METHOD &&
            (s->effort == HIL_EFFORT_SHORT || json_is_true(json_object_get(entry, "thorough")));
 }
 
 static void remember(search *s, const char *key, json_t *entry)
 {
+    json_object_set_new(entry, "method", json_integer(METHOD));
     json_object_set_new(entry, "thorough", json_boolean(s->effort == HIL_EFFORT_FULL));
     json_object_set_new(s->known, key, entry);
     s->changed = true;

@@ -20,6 +20,12 @@
 enum { ROUNDS_LEAST = 3, SIDE_LEAST = 512, SIDE_MOST = 8192, HEADS = 16, WIDTH = 128 };
 enum { QUERIES_LEAST = 128, QUERIES_MOST = 4096, TINY = 64, UPDATE_BYTES = 14 };
 
+/* A product's parameter. */
+typedef struct lent {
+    const void *weight;
+    float *sum;
+} lent;
+
 typedef struct probe {
     hil_device *device;
     hil_pool *pool;
@@ -30,6 +36,7 @@ typedef struct probe {
     size_t half;
     hil_event *event[2];
     hil_op_call call;
+    lent lent; /* to it */
     hil_block block;
 } probe;
 
@@ -86,12 +93,6 @@ static hil_status lasting_time_of(probe *p, action *act, double once, double *ou
     *out = all / rounds / count;
     return HIL_OK;
 }
-
-/* Matrices of parameters lie where they are said to be. */
-typedef struct lent {
-    const void *weight;
-    float *sum;
-} lent;
 
 static hil_status lend_weight(void *owner, int param, int64_t tile, const void **data)
 {
@@ -165,14 +166,13 @@ static hil_status complete_call(probe *p, bool backward)
 
 static hil_status probe_product(probe *p, hil_dtype dtype, int64_t n, double *seconds)
 {
-    lent weight;
     begin_call(p, &hil_op_linear, dtype);
     p->call.ins = p->call.params = 1;
-    p->call.owner = &weight;
+    p->call.owner = &p->lent;
     p->call.param[0] = (hil_op_param){dtype, n, n, n, true};
     p->call.in[0] = new_tensor(p, dtype, (hil_shape){2, {n, n}});
-    weight.weight = take(p, (size_t)(n * n) * hil_dtype_size(dtype));
-    weight.sum = take(p, (size_t)(n * n) * sizeof(float));
+    p->lent.weight = take(p, (size_t)(n * n) * hil_dtype_size(dtype));
+    p->lent.sum = take(p, (size_t)(n * n) * sizeof(float));
     HIL_TRY(complete_call(p, true));
     return time_of(p, both_ways, seconds);
 }

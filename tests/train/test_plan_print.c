@@ -138,7 +138,7 @@ int main(void)
     expect("faster: only a faster processor");
     p.segment[1].tapes = HIL_HOST;
     shown(&p, hil_plan_print_all);
-    expect("2 without what is cheap, 0 computed again; 4 of these wait on host; what leaves 1 of");
+    expect("2 without what is cheap, 4 on host, 0 computed again; what leaves 1 of");
     hil_text_free(&text);
     hil_plan_free(&p);
     return 0;

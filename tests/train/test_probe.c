@@ -72,6 +72,16 @@ static void check_memory(const char *folder)
     options.again = true;
     CHECK_OK(hil_machine_find(&options, NULL, HIL_EFFORT_SHORT, &observer, &second));
     CHECK_INT(measured, 2);
+    /* So is what was measured in another way. */
+    json_t *known;
+    CHECK_OK(hil_probe_load(cache, &known));
+    json_t *entry = json_object_get(known, first.name);
+    CHECK(entry && json_object_del(entry, "method") == 0);
+    CHECK_OK(hil_probe_save(cache, known));
+    json_decref(known);
+    options.again = false;
+    CHECK_OK(hil_machine_find(&options, NULL, HIL_EFFORT_SHORT, &observer, &second));
+    CHECK_INT(measured, 3);
 }
 
 /* The speeds of a device belong to it and to the machine that it is in. */

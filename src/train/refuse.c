@@ -1,4 +1,4 @@
-/* choice.c - why nothing fits, in words. */
+/* refuse.c - why nothing fits, in words. */
 #include "train/choice.h"
 
 #include "base/text.h"

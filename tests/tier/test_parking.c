@@ -333,6 +333,44 @@ static void check_refused(void)
     }
 }
 
+/* By the rehearsal's clock: what comes back does not wait for weights that wait for their update,
+   and who takes memory after a parcel left does not wait for the copy, as after one that was sent.
+ */
+static void check_waits(bool late)
+{
+    hil_tiers tiers;
+    hil_buffers *buffers;
+    hil_parking *parking;
+    hil_fence updated = {0};
+    hil_speeds speeds = {.to_device = 1e9, .to_host = 1e6, .memory = 1e10, .update = 1e9};
+    hil_tiers_options options = {.device_bytes = MIB, .host_bytes = MIB, .speeds = &speeds};
+    hil_parcel parcel = {.bytes = 100 * KIB};
+    void *next;
+    CHECK_OK(hil_tiers_open(&tiers, &options));
+    CHECK_OK(hil_buffers_create(&buffers, &tiers, MIB));
+    CHECK_OK(hil_parking_create(&parking, &tiers, buffers, NULL, MIB / 2));
+    CHECK_OK(hil_buffers_take(buffers, parcel.bytes, &parcel.data));
+    CHECK_OK((late ? hil_parcel_leave : hil_parcel_send)(parking, &parcel, HIL_HOST));
+    double began = hil_links_now(tiers.links); /* the copy takes 0.1 s */
+    CHECK_OK(hil_buffers_take(buffers, parcel.bytes, &next));
+    CHECK((hil_links_now(tiers.links) - began > 0.05) == !late);
+    hil_links_compute(tiers.links, 1);
+    hil_parking_settle(parking);
+    hil_job update = {.link = HIL_LINK_UPDATE, .seconds = 5, .name = "update"};
+    CHECK_OK(hil_links_submit(tiers.links, &update, &updated));
+    hil_job weights = {.link = HIL_LINK_IN, .after = updated, .name = "weights"};
+    CHECK_OK(hil_links_submit(tiers.links, &weights, NULL));
+    began = hil_links_now(tiers.links);
+    CHECK_OK(hil_parcel_wait(parking, &parcel, HIL_WAIT_ACTIVATIONS));
+    double waited = hil_links_now(tiers.links) - began;
+    CHECK(waited > 0 && waited < 0.01);
+    hil_parcel_drop(parking, &parcel);
+    hil_buffers_give(buffers, next);
+    hil_parking_destroy(parking);
+    hil_buffers_destroy(buffers);
+    hil_tiers_close(&tiers);
+}
+
 static void check_settings(const setting *set, int seeds, outcome *total)
 {
     for (uint64_t seed = 1; seed <= (uint64_t)seeds; ++seed) {
@@ -391,6 +429,8 @@ int main(void)
     check_settings(&large, 1, &total);
     check_dropped();
     check_refused();
+    check_waits(false);
+    check_waits(true);
     CHECK(total.disk_read > 0 && total.disk_written > 0);
     CHECK(total.refused_device > 0 && total.refused_host > 0 && total.refused_disk > 0);
     return 0;

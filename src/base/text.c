@@ -52,6 +52,12 @@ void hil_text_free(hil_text *text)
     *text = (hil_text){0};
 }
 
+bool hil_text_ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), tail = strlen(end);
+    return size >= tail && strcmp(text + size - tail, end) == 0;
+}
+
 hil_status hil_path_join(char out[HIL_PATH_MAX], const char *dir, const char *name)
 {
     int size = snprintf(out, HIL_PATH_MAX, "%s/%s", dir, name);

@@ -17,6 +17,8 @@ hil_status hil_text_print(hil_text *text, const char *format, ...) HIL_PRINTF(2,
 hil_status hil_text_quote(hil_text *text, const char *string);
 void hil_text_free(hil_text *text);
 
+bool hil_text_ends_with(const char *text, const char *end);
+
 /* "dir/name" into a fixed buffer; fails when it does not fit. */
 #define HIL_PATH_MAX 4096
 hil_status hil_path_join(char out[HIL_PATH_MAX], const char *dir, const char *name);

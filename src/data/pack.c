@@ -25,12 +25,6 @@ struct pack {
     uint64_t bytes_before, bytes_total;
 };
 
-static bool ends_with(const char *path, const char *suffix)
-{
-    size_t size = strlen(path), tail = strlen(suffix);
-    return size >= tail && strcmp(path + size - tail, suffix) == 0;
-}
-
 static hil_status report(const struct pack *pack, uint64_t bytes)
 {
     const hil_dataset_options *options = pack->options;
@@ -206,9 +200,9 @@ hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, si
         uint64_t bytes = file_size(paths[i]);
         pack.path = paths[i];
         pack.position = 0;
-        if (ends_with(paths[i], ".npy"))
+        if (hil_text_ends_with(paths[i], ".npy"))
             HIL_TRY_DONE(pack_npy(&pack, bytes));
-        else if (ends_with(paths[i], ".jsonl"))
+        else if (hil_text_ends_with(paths[i], ".jsonl"))
             HIL_TRY_DONE(pack_jsonl(&pack));
         else
             HIL_TRY_DONE(pack_text(&pack));

@@ -39,15 +39,9 @@ struct totals {
     int64_t bytes;               /* of all */
 };
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t size = strlen(text), tail = strlen(end);
-    return size > tail && strcmp(text + size - tail, end) == 0;
-}
-
 static int is_safetensors(const struct dirent *entry)
 {
-    return ends_with(entry->d_name, ".safetensors");
+    return hil_text_ends_with(entry->d_name, ".safetensors");
 }
 
 static bool is_checkpoint(const char *folder)
@@ -150,8 +144,9 @@ static hil_status open_file(struct source *source, off_t size)
 {
     const char *path = source->path;
     hil_status status = hil_safetensors_open(&source->file[0], path);
-    if (status != HIL_ERR_INPUT || ends_with(path, ".safetensors")) return status;
-    if (!ends_with(path, ".json") && !ends_with(path, ".txt") && has_header(path, size))
+    if (status != HIL_ERR_INPUT || hil_text_ends_with(path, ".safetensors")) return status;
+    if (!hil_text_ends_with(path, ".json") && !hil_text_ends_with(path, ".txt") &&
+        has_header(path, size))
         return status;
     return hil_fail(status, "%s is not a safetensors file; give one, or a model folder", path);
 }

@@ -116,7 +116,8 @@ class Bench:
     def generate_hilbert(self, model, dtype):
         """As in peer_generate.py: the rate of all tokens after the first."""
         def seconds(tokens):
-            return self.run([HILBERT, "generate", "--model", model, "--prompt", PROMPT,
+            return self.run([HILBERT, "generate", "--model", model, "--tokenizer", "bytes",
+                             "--prompt", PROMPT,
                              "--max-tokens", str(tokens), "--temperature", "0", "--dtype", dtype,
                              "--threads", str(self.args.threads)])[1]
         rates = [(NEW_TOKENS - 1) / (seconds(NEW_TOKENS) - seconds(1)) for _ in range(3)]

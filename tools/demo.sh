@@ -67,7 +67,7 @@ say "The loss, from $demo/model/metrics.jsonl:"
 curve "$demo/model/metrics.jsonl"
 
 say "It began with every byte equally likely: a loss of ln 257 = 5.55. It now writes:"
-show "$hilbert" generate --model "$demo/model" --prompt 'static hil_status ' --max-tokens 400 \
+show "$hilbert" generate --model "$demo/model" --tokenizer bytes --prompt 'static hil_status ' --max-tokens 400 \
     --temperature 0.6 --seed 1
 
 say "The result is a Hugging Face folder: $demo/model. Next:"

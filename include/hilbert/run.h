@@ -48,6 +48,7 @@ typedef struct hil_train_options {
     const char *model;       /* model folder or config.json */
     const char *const *data; /* files */
     size_t data_count;
+    const char *tokenizer; /* "bytes": the bytes of a text are its tokens; NULL: tokenizer.json */
     const char *out;
     int64_t steps;             /* 0: from epochs */
     double epochs;             /* 0 with steps 0: one epoch */
@@ -95,6 +96,8 @@ typedef struct hil_train_result {
     double first_loss, last_loss, eval_loss; /* eval_loss is NaN without evaluation */
     double seconds, tokens_per_second;
     int ranks;
+    /* What made the tokens: "tokenizer.json" or "bytes"; NULL: the data were ids already. */
+    const char *tokenizer;
     uint64_t peak_bytes;      /* of the process; with several ranks that of rank 0, like the rest */
     hil_step_account account; /* the highest peaks; the rest summed over the steps */
     hil_tier_budgets budget;
@@ -110,8 +113,9 @@ typedef struct hil_eval_options {
     const char *model;
     const char *const *data;
     size_t data_count;
-    int64_t seq, batch; /* 0: as in training */
-    const char *dtype;  /* "fp32" by default */
+    const char *tokenizer; /* as in training */
+    int64_t seq, batch;    /* 0: as in training */
+    const char *dtype;     /* "fp32" by default */
     int threads;
     hil_device_choice device;
     uint64_t device_memory, host_memory; /* as in training */
@@ -133,6 +137,7 @@ HIL_API hil_status hil_eval(const hil_eval_options *options, const hil_observer 
 typedef struct hil_generate_options {
     const char *model;
     const char *prompt;
+    const char *tokenizer; /* as in training */
     int64_t max_tokens;
     double temperature; /* 0: greedy */
     int64_t top_k;      /* 0: all */

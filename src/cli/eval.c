@@ -16,6 +16,7 @@ static const hil_option options[] = {
     ROW("model", TEXT, run.model, "DIR", "model folder", .group = "Options", .required = true),
     ROW("data", LIST, run.data, "PATH[,PATH...]", "text, .jsonl or .npy files; may be repeated",
         .required = true),
+    HIL_TOKENIZER_ROW(eval_values, run.tokenizer),
     ROW("seq", WHOLE, run.seq, "N", "tokens per window",
         .initial = "the model's longest, at most 1024", .range = &hil_range_count),
     ROW("batch", WHOLE, run.batch, "N", "windows computed at once", .initial = "chosen by rule",

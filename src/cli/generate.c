@@ -10,6 +10,7 @@ static const hil_option options[] = {
     ROW("model", TEXT, model, "DIR", "model folder", .group = "Options", .required = true),
     ROW("prompt", TEXT, prompt, "TEXT", "text to continue; may be empty", .required = true,
         .empty = true),
+    HIL_TOKENIZER_ROW(hil_generate_options, tokenizer),
     ROW("max-tokens", WHOLE, max_tokens, "N", "longest continuation", .range = &hil_range_index),
     ROW("temperature", REAL, temperature, "X", "0 always takes the likeliest token",
         .range = &hil_range_amount),

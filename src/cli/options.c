@@ -246,8 +246,8 @@ hil_status hil_option_set_text(hil_parsed *parsed, const hil_option *option, con
     case HIL_OPTION_CHOICE:
         word = find_word(option->value, text);
         if (word < 0)
-            return hil_fail(HIL_ERR_USAGE, "%s must be one of %s, not '%s'", label, option->value,
-                            text);
+            return hil_fail(HIL_ERR_USAGE, "%s must be %s%s, not '%s'", label,
+                            strchr(option->value, '|') ? "one of " : "", option->value, text);
         if (option->kind == HIL_OPTION_WORD)
             *(const char **)field(parsed, option) = text;
         else if (option->width == sizeof(bool))

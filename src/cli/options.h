@@ -115,6 +115,10 @@ hil_status hil_size_parse(const char *label, const char *text, uint64_t *out, bo
    path. `path` has room for strlen(text) + 1 bytes. */
 hil_status hil_disk_parse(const char *label, const char *text, char *path, uint64_t *bytes);
 
+#define HIL_TOKENIZER_ROW(type, field)                                                             \
+    HIL_ROW("tokenizer", WORD, type, field, "bytes", "the bytes of the text are its tokens",       \
+            .initial = "the model's tokenizer.json")
+
 /* The options that say how much memory a command may use; `type` is its struct, `prefix` what
    leads to the fields there. */
 #define HIL_MEMORY_ROWS(type, prefix, ...)                                                         \

@@ -58,8 +58,13 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
         fputs("nothing is saved: --keep 0\n", out);
         return;
     }
+    if (!result->tokenizer) { /* trained on ids: no text can be given to it */
+        fprintf(out, "model in %s\n", model);
+        return;
+    }
     fprintf(out, "model in %s; try it:\n  hilbert generate --model ", model);
     print_quoted(out, model);
+    if (strcmp(result->tokenizer, "bytes") == 0) fputs(" --tokenizer bytes", out);
     fputs(" --prompt \"Once upon a time\"\n", out);
 }
 

@@ -11,6 +11,7 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
         .required = true),
     ROW("data", LIST, run.data, "PATH[,PATH...]", "text, .jsonl or .npy files; may be repeated",
         .required = true),
+    HIL_TOKENIZER_ROW(hil_train_values, run.tokenizer),
     ROW("out", TEXT, run.out, "DIR", "becomes the trained model folder", .required = true),
     ROW("resume", ON, run.resume, NULL, "continue from the newest checkpoint in --out",
         .rival = "overwrite"),
@@ -74,6 +75,6 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
         .initial = "at the end", .range = &hil_range_index),
     ROW("save-every", WHOLE, run.save_every, "N", "steps between checkpoints",
         .initial = "at the end", .range = &hil_range_index),
-    ROW("keep", WHOLE, run.keep, "N", "checkpoints kept; 0: save nothing, the model neither",
+    ROW("keep", WHOLE, run.keep, "N", "checkpoints kept; 0: save neither checkpoints nor the model",
         .range = &hil_range_index),
 };

@@ -11,7 +11,7 @@ typedef struct hil_train_values {
     int ranks; /* of plan */
 } hil_train_values;
 
-enum { HIL_TRAIN_ROWS = 43 };
+enum { HIL_TRAIN_ROWS = 44 };
 extern const hil_option hil_train_rows[HIL_TRAIN_ROWS];
 
 #endif

@@ -149,9 +149,8 @@ static hil_status run_job(job *j, hil_generate_result *result)
     const hil_generate_options *o = j->options;
     HIL_TRY(check_options(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
-    if (j->source.bare)
-        return hil_fail(HIL_ERR_USAGE, "%s has no weights: generate needs a model folder",
-                        o->model);
+    HIL_TRY(hil_source_need_weights(&j->source, "generate"));
+    HIL_TRY(hil_source_need_tokenizer(&j->source, o->tokenizer));
     HIL_TRY(encode_prompt(j));
     int64_t room = j->source.config.max_positions - (int64_t)j->ids.size;
     int64_t positions = (int64_t)j->ids.size + (o->max_tokens < room ? o->max_tokens : room);

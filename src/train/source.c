@@ -28,24 +28,6 @@ void hil_note(const hil_observer *observer, const char *format, ...)
     observer->note(observer->context, line);
 }
 
-static hil_status open_tokenizer(hil_source *s)
-{
-    s->eot = s->config.vocab > 256 ? 256 : -1;
-    HIL_TRY(hil_path_join(s->tokenizer_path, s->folder, "tokenizer.json"));
-    if (!hil_file_exists(s->tokenizer_path)) {
-        s->tokenizer_path[0] = 0;
-        return HIL_OK;
-    }
-    HIL_TRY(hil_tokenizer_open(&s->tokenizer, s->tokenizer_path));
-    s->eot = s->config.eos;
-    int64_t vocab = hil_tokenizer_vocab(s->tokenizer);
-    if (vocab > s->config.vocab)
-        return hil_fail(HIL_ERR_INPUT,
-                        "%s has %lld tokens, but the model's vocabulary (config.json) has %lld",
-                        s->tokenizer_path, (long long)vocab, (long long)s->config.vocab);
-    return HIL_OK;
-}
-
 /* The folder of a file, or the path itself without slashes at its end. */
 static hil_status set_folder(hil_source *s, const char *path)
 {
@@ -78,12 +60,35 @@ static hil_status key_config(hil_source *s)
     return HIL_OK;
 }
 
+/* "gpt2" or "Qwen/Qwen3-0.6B": a model on the Hub, not a file of this machine. */
+static bool is_hub_name(const char *path)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789._-/";
+    const char *slash = strchr(path, '/');
+    if (!*path || strspn(path, plain) != strlen(path) || strchr("./-", path[0])) return false;
+    if (slash && (!slash[1] || slash != strrchr(path, '/'))) return false;
+    return !hil_text_ends_with(path, ".json") && !hil_text_ends_with(path, ".safetensors");
+}
+
+static hil_status no_model(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    if (!is_hub_name(path))
+        return hil_fail(HIL_ERR_INPUT, "%s: no such model folder or config.json", path);
+    name = name ? name + 1 : path;
+    return hil_fail(HIL_ERR_INPUT,
+                    "%s: no such model folder or config.json; to download it from the Hugging Face "
+                    "Hub (pip install huggingface_hub): hf download %s --local-dir %s, then "
+                    "--model %s",
+                    path, path, name, name);
+}
+
 hil_status hil_source_open(hil_source *s, const char *path)
 {
     *s = (hil_source){.eot = -1};
     struct stat info;
-    if (stat(path, &info) != 0)
-        return hil_fail(HIL_ERR_INPUT, "%s: no such model folder or config.json", path);
+    if (stat(path, &info) != 0) return no_model(path);
     s->bare = !S_ISDIR(info.st_mode);
     HIL_TRY(set_folder(s, path));
     if (s->bare)
@@ -92,7 +97,30 @@ hil_status hil_source_open(hil_source *s, const char *path)
         HIL_TRY(hil_path_join(s->config_path, s->folder, "config.json"));
     HIL_TRY(hil_config_open(&s->config, path));
     HIL_TRY(key_config(s));
-    return open_tokenizer(s);
+    return hil_source_open_tokenizer(s);
+}
+
+bool hil_source_has_weights(const hil_source *s)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+    char path[HIL_PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        if (hil_path_join(path, s->folder, names[i]) == HIL_OK && hil_file_exists(path))
+            return true;
+    return false;
+}
+
+hil_status hil_source_need_weights(const hil_source *s, const char *command)
+{
+    if (!s->bare) return HIL_OK;
+    if (hil_source_has_weights(s))
+        return hil_fail(HIL_ERR_USAGE,
+                        "%s is a config alone, without weights: %s needs the folder: --model %s",
+                        s->config_path, command, s->folder);
+    return hil_fail(HIL_ERR_USAGE,
+                    "%s is a config alone, without weights: %s needs a model folder, such as the "
+                    "--out of train",
+                    s->config_path, command);
 }
 
 void hil_source_close(hil_source *s)

@@ -24,6 +24,23 @@ typedef struct hil_source {
 hil_status hil_source_open(hil_source *source, const char *path);
 void hil_source_close(hil_source *source);
 
+/* Opens the tokenizer.json of the folder, if there is one. A part of hil_source_open. */
+hil_status hil_source_open_tokenizer(hil_source *source);
+/* Text is about to become tokens: refuses a folder without a tokenizer.json, unless `asked` (the
+   option --tokenizer, or NULL) is "bytes". A bare config that has no tokenizer takes bytes. */
+hil_status hil_source_need_tokenizer(const hil_source *source, const char *asked);
+/* The same for files of data: token ids (.npy) need no tokenizer. *bytes: there is text, and its
+   bytes will be the tokens. */
+hil_status hil_source_check_data(const hil_source *source, const char *asked,
+                                 const char *const *path, size_t count, bool *bytes);
+/* Fails: `folder` has no tokenizer.json; says how to get one, `otherwise` at the end. */
+hil_status hil_source_no_tokenizer(const char *folder, const char *otherwise);
+
+/* Whether weights lie beside the config, also where a bare config does not use them. */
+bool hil_source_has_weights(const hil_source *source);
+/* Refuses a bare config for a command that only reads weights. */
+hil_status hil_source_need_weights(const hil_source *source, const char *command);
+
 /* The model with the folder's weights, or freshly initialised from a bare config. */
 hil_status hil_source_load(const hil_source *source, const hil_trainer_options *options,
                            const hil_observer *observer, hil_model **model, hil_trainer **trainer);

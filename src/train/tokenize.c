@@ -1,6 +1,7 @@
 /* tokenize.c - text to a JSON array of token ids and back, through a model's tokenizer. */
 #include "hilbert/run.h"
-#include "format/tokenizer.h"
+#include "io/file.h"
+#include "train/source.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,6 +16,7 @@ static hil_status open_tokenizer(hil_tokenizer **out, const char *path)
     *out = NULL;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
         HIL_TRY(hil_path_join(joined, path, "tokenizer.json"));
+        if (!hil_file_exists(joined)) return hil_source_no_tokenizer(path, "");
         path = joined;
     }
     return hil_tokenizer_open(out, path);

@@ -230,6 +230,7 @@ static hil_status run_job(job *j, hil_train_result *result)
     int64_t done = (j->run.step - j->resumed) * o->batch * j->run.seq;
     if (done > 0) result->tokens_per_second = (double)done / result->seconds;
     result->peak_bytes = peak_resident();
+    result->tokenizer = j->source.tokenizer ? "tokenizer.json" : j->bytes ? "bytes" : NULL;
     result->budget = j->budget;
     result->limit = hil_plan_limit(&j->trainer->spent);
     return HIL_OK;

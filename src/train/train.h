@@ -15,6 +15,7 @@ typedef struct hil_training {
     hil_comm *comm;
     int rank;
     hil_source source;
+    bool bytes; /* the bytes of a text are its tokens, and there is text */
     hil_folder folder;
     hil_dataset *data, *held_out;
     hil_batches batches, eval_batches;

@@ -306,17 +306,23 @@ static hil_tier_budgets budgets(const job *j)
 static void tell_job(job *j)
 {
     const hil_train_options *o = j->options;
+    const hil_source *source = &j->source;
     for (size_t i = 0; i < hil_store_count(j->model->store); ++i)
         j->parameters += hil_param_elements(hil_store_at(j->model->store, i));
+    bool random = source->bare && j->saver.saved < 0;
     char parameters[32], ranks[32] = "";
     if (j->run.ranks > 1) snprintf(ranks, sizeof ranks, " on %d ranks", (int)j->run.ranks);
     hil_text_count(parameters, (uint64_t)j->parameters);
-    hil_note(
-        j->observer,
-        "%s with %s parameters in %s%s; %lld tokens of data; %lld step%s of %lld x %lld tokens",
-        hil_arch_name(j->source.config.arch), parameters, o->dtype, ranks,
-        (long long)j->run.data_tokens, (long long)j->steps, j->steps == 1 ? "" : "s",
-        (long long)o->batch, (long long)j->run.seq);
+    hil_note(j->observer,
+             "%s with %s parameters in %s%s%s; %lld tokens of data%s; %lld step%s of %lld x %lld "
+             "tokens",
+             hil_arch_name(source->config.arch), parameters, o->dtype, ranks,
+             random ? ", random weights (from config.json alone)" : "",
+             (long long)j->run.data_tokens, j->bytes ? " (bytes)" : "", (long long)j->steps,
+             j->steps == 1 ? "" : "s", (long long)o->batch, (long long)j->run.seq);
+    if (random && hil_source_has_weights(source))
+        hil_note(j->observer, "the weights in %s are not used; to start from them: --model %s",
+                 source->folder, source->folder);
 }
 
 /* A micro-batch is a part of what one rank computes. */
@@ -342,7 +348,11 @@ static hil_status open_source(job *j)
     HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));
     HIL_TRY(share_batch(j));
     HIL_TRY(HIL_ALLOC(j->share, &j->index));
-    return check_files(o);
+    HIL_TRY(check_files(o));
+    bool eval = false;
+    HIL_TRY(hil_source_check_data(&j->source, o->tokenizer, o->data, o->data_count, &j->bytes));
+    return hil_source_check_data(&j->source, o->tokenizer, &o->eval_data, o->eval_data != NULL,
+                                 &eval);
 }
 
 static hil_status open_folder(job *j)

@@ -7,7 +7,7 @@ model=$TESTS/golden/models/llama
 mkdir "$work/drive"
 drive="--disk $work/drive"
 head -c 3000 "$TESTS/cli/lib.sh" >"$work/text"
-small="--model $model --seq 32 --batch 8 --micro-batch 2"
+small="--model $model --tokenizer bytes --seq 32 --batch 8 --micro-batch 2"
 train="train $small --data $work/text --steps 2 --overwrite --quiet --device-memory 700K"
 
 # One state more on disk, in a plan that had nothing there: states are loaded, saved and restored.
@@ -22,7 +22,7 @@ least()
 {
     sed 's/.*at least \([0-9.]*\) KiB of device.*/\1/; s/[.].*//' "$work/err"
 }
-generate="generate --model $work/free --prompt Once --max-tokens 25 --temperature 0"
+generate="generate --model $work/free --tokenizer bytes --prompt Once --max-tokens 25 --temperature 0"
 run 0 $generate
 cp "$work/out" "$work/expected"
 run 1 $generate --device-memory 8K --host-memory 64K $drive
@@ -30,7 +30,7 @@ run 0 $generate --device-memory "$(($(least) + 1))K" --host-memory 64K $drive
 cmp "$work/out" "$work/expected" || die "another text"
 
 # An evaluation computes as many windows at once as there is room for.
-eval="eval --model $work/free --data $work/text --seq 32"
+eval="eval --model $work/free --tokenizer bytes --data $work/text --seq 32"
 run 0 $eval
 sed 's/, first.*//' "$work/out" >"$work/expected"
 run 1 $eval --device-memory 8K --host-memory 64K $drive

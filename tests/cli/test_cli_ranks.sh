@@ -49,7 +49,7 @@ grep -q "no such model folder" "$work/err" || die "an allocation is not a launch
 
 # mpirun hands SIGUSR1 on: all finish the step, save together and end normally.
 cat "$SOURCE"/src/cli/*.c > "$work/data.txt"
-mpirun -n 2 "$HILBERT" train --model "$TESTS/golden/models/gpt2" --data "$work/data.txt" --seq 16 \
+mpirun -n 2 "$HILBERT" train --model "$TESTS/golden/models/gpt2" --data "$work/data.txt" --tokenizer bytes --seq 16 \
     --batch 2 --threads 1 --steps 1000000 --out "$work/stopped" > "$work/out" 2> "$work/err" < /dev/null &
 job_id=$!
 for ((i = 0; i < 300; ++i)); do

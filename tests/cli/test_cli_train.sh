@@ -4,14 +4,14 @@ set -u
 out=$work/model
 cat "$SOURCE"/src/cli/*.c >"$work/data.txt"
 model=$TESTS/golden/models/gpt2
-common=(--model "$model" --data "$work/data.txt" --seq 16 --batch 2 --threads 1)
+common=(--model "$model" --data "$work/data.txt" --tokenizer bytes --seq 16 --batch 2 --threads 1)
 
 # Plain lines on stderr, nothing on stdout, a summary that says what to do next.
 run 0 train "${common[@]}" --out "$out" --steps 4
 [ ! -s "$work/out" ] || die "train wrote to stdout"
 grep -q '^step 1/4  loss [0-9.]*  [0-9,]* tokens/s  ' "$work/err" || die "$(cat "$work/err")"
 grep -q '^4 steps, loss [0-9.]* -> [0-9.]*$' "$work/err" || die "no summary: $(cat "$work/err")"
-grep -q "hilbert generate --model $out --prompt" "$work/err" || die "no hint"
+grep -q "hilbert generate --model $out --tokenizer bytes --prompt" "$work/err" || die "no hint"
 grep -q $'[\r\033]' "$work/err" && die "control characters in a log"
 [ "$(wc -l <"$out/metrics.jsonl")" = 4 ] || die "metrics: $(cat "$out/metrics.jsonl")"
 fails 2 "holds a run" train "${common[@]}" --out "$out" --steps 4
@@ -39,7 +39,7 @@ fails 2 "--resume and --keep 0" train "${common[@]}" --out "$work/trial" --resum
 # Options from a file; flags win. The rate of step 1 is in the metrics.
 cat >"$work/c.json" <<END
 {"model": "$model", "data": ["$work/data.txt"], "out": "$out", "steps": 9, "seq": 16, "batch": 2,
- "lr": 0.5, "schedule": "constant", "threads": 1, "overwrite": true}
+ "lr": 0.5, "tokenizer": "bytes", "schedule": "constant", "threads": 1, "overwrite": true}
 END
 run 0 train --config "$work/c.json" --lr 0.001953125 --steps=3
 grep -q '^{"step": 3,.*"lr": 0.001953125,' "$out/metrics.jsonl" || die "$(cat "$out/metrics.jsonl")"
@@ -52,16 +52,16 @@ rm -rf "$out"
     die "messages in the metrics: $(cat "$out/metrics.jsonl")"
 
 # eval and generate: data on stdout only.
-run 0 eval --model "$out" --data "$work/data.txt" --seq 16 --threads 1 --json
+run 0 eval --model "$out" --tokenizer bytes --data "$work/data.txt" --seq 16 --threads 1 --json
 for key in loss perplexity tokens seconds_to_first_batch; do
     grep -q "^{.*\"$key\": [0-9.e+-]*[,}]" "$work/out" || die "eval --json: $(cat "$work/out")"
 done
-run 0 eval --model "$out" --data "$work/data.txt" --seq 16 --threads 1
+run 0 eval --model "$out" --tokenizer bytes --data "$work/data.txt" --seq 16 --threads 1
 grep -q '^loss [0-9.]*, perplexity [0-9.]*, [0-9]* tokens, ' "$work/out" || die "$(cat "$work/out")"
-run 0 generate --model "$out" --prompt "static int" --max-tokens 5 --temperature 0 --threads 1
+run 0 generate --model "$out" --tokenizer bytes --prompt "static int" --max-tokens 5 --temperature 0 --threads 1
 [ "$(tail -c 1 "$work/out" | od -An -tx1)" = " 0a" ] || die "generate ends without a newline"
 [ ! -s "$work/err" ] || die "generate said: $(cat "$work/err")"
-run 0 generate --model "$out" --prompt "x" --max-tokens 0
+run 0 generate --model "$out" --tokenizer bytes --prompt "x" --max-tokens 0
 [ "$(wc -c <"$work/out")" = 1 ] || die "no tokens, but $(wc -c <"$work/out") bytes"
 
 # stop SIGNAL CODE: a run that gets the signal ends with the code.

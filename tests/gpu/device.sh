@@ -98,7 +98,7 @@ loss()
 {
     local out=$1
     shift
-    run 0 eval --model "$work/$out" --data "$SOURCE/src/cli/main.c" --seq 128 --json "$@"
+    run 0 eval --model "$work/$out" --tokenizer bytes --data "$SOURCE/src/cli/main.c" --seq 128 --json "$@"
     sed 's/^{"loss": \([0-9.e+-]*\),.*/\1/' "$work/out"
 }
 
@@ -107,10 +107,10 @@ check_use()
     local a b
     a=$(loss roomy --device cpu) b=$(loss roomy --device "$device" $limit)
     awk "BEGIN { d = $a - $b; exit !(d * d < 1e-8) }" || die "eval: $a on the CPU, $b on $device"
-    run 0 generate --model "$work/roomy" --prompt "static int " --max-tokens 40 --temperature 0 \
+    run 0 generate --model "$work/roomy" --tokenizer bytes --prompt "static int " --max-tokens 40 --temperature 0 \
         --device cpu
     cp "$work/out" "$work/greedy"
-    run 0 generate --model "$work/roomy" --prompt "static int " --max-tokens 40 --temperature 0 \
+    run 0 generate --model "$work/roomy" --tokenizer bytes --prompt "static int " --max-tokens 40 --temperature 0 \
         --device "$device" $limit
     cmp "$work/out" "$work/greedy" || die "generate: another text on $device"
 }

@@ -35,7 +35,7 @@ END
 cp "$SOURCE/docs/memory.md" text
 run=(train --model config.json --data text --steps 3 --seq 64 --batch 4 --lr 1e-3)
 bare "$bundle/bin/hilbert" "${run[@]}" --out model > log 2>&1 || { cat log >&2; die "it does not train"; }
-bare "$bundle/bin/hilbert" generate --model model --prompt a --max-tokens 4 > log 2>&1 ||
+bare "$bundle/bin/hilbert" generate --model model --tokenizer bytes --prompt a --max-tokens 4 > log 2>&1 ||
     { cat log >&2; die "it does not generate"; }
 "$HILBERT" "${run[@]}" --out same > log 2>&1
 cmp model/model.safetensors same/model.safetensors || die "it trains to other bits than the build"

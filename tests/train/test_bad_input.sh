@@ -20,7 +20,7 @@ weights()
 {
     refused 1 "$1" --model "$work/model" --data "$own"
     fails 1 "$1" eval --model "$work/model" --data "$own" --seq 16
-    fails 1 "$1" generate --model "$work/model" --prompt "!"
+    fails 1 "$1" generate --model "$work/model" --tokenizer bytes --prompt "!"
 }
 
 # little SIZE: an eight-byte number, lowest byte first.
@@ -123,7 +123,7 @@ weights config.json
 refused 1 "$work/nothing" --model "$work/nothing" --data "$tokens"
 
 # Data.
-llama=(--model "$models/llama")
+llama=(--model "$models/llama" --tokenizer bytes)
 refused 1 "$work/none.txt" "${llama[@]}" --data "$work/none.txt"
 : >"$work/empty.txt"
 refused 1 empty.txt "${llama[@]}" --data "$work/empty.txt"

@@ -58,7 +58,7 @@ cat >"$work/config.json" <<END
 END
 cat "$SOURCE"/src/*/*.c >"$work/data.txt"
 budgets=(--device-memory "$device" --host-memory "$host" --disk "$work")
-options=(--data "$work/data.txt" --seq 64 --batch 4 --micro-batch 2 --steps 3 --save-every 2
+options=(--data "$work/data.txt" --tokenizer bytes --seq 64 --batch 4 --micro-batch 2 --steps 3 --save-every 2
     --eval-fraction 0.001 --threads 2)
 
 run 0 plan --model "$work/config.json" "${options[@]}" "${budgets[@]}" --json

@@ -24,6 +24,7 @@ static hil_generate_options generating(const char *folder, stream *all)
     hil_generate_defaults(&options);
     options.model = folder;
     options.prompt = prompt;
+    options.tokenizer = "bytes";
     options.max_tokens = 24;
     options.temperature = 0;
     options.dtype = "fp32";

@@ -39,6 +39,7 @@ static void evaluate(hil_comm *comm, void *context)
     mine.model = place.model;
     mine.data = context;
     mine.data_count = 1;
+    mine.tokenizer = "bytes";
     mine.seq = GOLDEN_SEQ;
     mine.threads = 1;
     CHECK_INT(hil_eval(&mine, NULL, &result), HIL_ERR_INPUT);

@@ -23,13 +23,13 @@ train --model "$work/model/config.json" --out "$work/model" --steps 1 --overwrit
 [ "$before" = "$(cksum <"$work/model/model.safetensors")" ] || die "the model's weights are gone"
 
 printf '{"prompt": "%s", "completion": ""}\n' aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa >"$work/empty.jsonl"
-"$HILBERT" eval --model "$model" --data "$work/empty.jsonl" --seq 8 >"$work/said" 2>"$work/err" &&
+"$HILBERT" eval --model "$model" --tokenizer bytes --data "$work/empty.jsonl" --seq 8 >"$work/said" 2>"$work/err" &&
     die "a loss of nothing: $(cat "$work/said")"
 grep -q 'no token is predicted' "$work/err" || die "$(cat "$work/err")"
 
 mkdir "$work/tmp"
 head -c 4000000 /dev/zero | tr '\0' 'a' >"$work/long.txt"
-TMPDIR=$work/tmp "$HILBERT" eval --model "$model" --data "$work/long.txt" --seq 32 --threads 1 \
+TMPDIR=$work/tmp "$HILBERT" eval --model "$model" --tokenizer bytes --data "$work/long.txt" --seq 32 --threads 1 \
     >"$work/said" 2>&1 &
 pid=$!
 until [ -n "$(ls "$work/tmp")" ]; do kill -0 $pid || die "$(cat "$work/said")"; sleep 0.02; done

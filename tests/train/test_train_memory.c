@@ -69,6 +69,7 @@ static void fail_each_in_reading(job_place *place, long stride)
     hil_generate_defaults(&generate);
     generate.model = model.model;
     generate.prompt = "\x01\x02";
+    generate.tokenizer = "bytes";
     generate.max_tokens = 4;
     generate.threads = 1;
     generate.write = ignore;

@@ -1,0 +1,81 @@
+# The first mistakes of a newcomer: each is answered by one line that says what to do next, and none
+# gives a result that looks right.
+set -u
+. "$TESTS/cli/lib.sh"
+models=$TESTS/golden/models
+mkdir "$work/here" && cd "$work/here" || exit 1
+cat "$SOURCE"/src/cli/*.c >data.txt
+head -c 400 data.txt >short.txt
+printf '{"text": "one document"}\n' >data.jsonl
+cp -r "$models/llama" model # weights, but no tokenizer.json
+cp -r "$models/llama" spm && : >spm/tokenizer.model
+cp -r "$models/gpt2" bpe && echo '{}' >bpe/vocab.json && : >bpe/merges.txt
+mkdir bare spm-bare
+cp model/config.json bare
+cp spm/config.json spm/tokenizer.model spm-bare
+train=(--out tuned --seq 16 --batch 2 --steps 2 --threads 1)
+
+# No tokenizer: text is refused wherever it would become tokens, and the line says how to get one.
+make="AutoTokenizer.from_pretrained('spm').save_pretrained('spm')"
+fails 1 "$make" train --model spm --data data.txt "${train[@]}"
+fails 1 "$make" train --model spm --data data.jsonl "${train[@]}"
+fails 1 "$make" train --model spm --data spm/tokens.npy --eval-data data.txt "${train[@]}"
+fails 1 "$make" train --model spm --data spm/tokens.npy,data.txt "${train[@]}"
+fails 1 "$make" eval --model spm --data data.txt --seq 16
+fails 1 "$make" generate --model spm --prompt a
+fails 1 "$make" tokenize --model spm
+fails 1 "AutoTokenizer.from_pretrained('bpe').save_pretrained('bpe')" eval --model bpe --data data.txt
+for command in "train --model model --data data.txt ${train[*]}" "eval --model model --data data.txt" \
+    "generate --model model --prompt a"; do
+    fails 1 "model has no tokenizer.json; copy there the one of the model" $command
+    grep -q -- '--tokenizer bytes' "$work/err" || die "$command: $(cat "$work/err")"
+done
+fails 1 "AutoTokenizer" train --model spm-bare/config.json --data data.txt "${train[@]}"
+fails 2 "--tokenizer must be bytes, not 'gpt2'" train --model model --data data.txt --tokenizer gpt2
+[ ! -e tuned ] || die "a refused run left its folder"
+
+# Bytes on request; ids need no tokenizer.
+run 0 train --model model --data data.txt --tokenizer bytes "${train[@]}"
+grep -q 'tokens of data (bytes); ' "$work/err" || die "$(cat "$work/err")"
+grep -q 'hilbert generate --model tuned --tokenizer bytes --prompt' "$work/err" || die "$(cat "$work/err")"
+run 0 eval --model tuned --data short.txt --tokenizer bytes --seq 16
+run 0 generate --model tuned --tokenizer bytes --prompt a --max-tokens 2
+fails 1 "--tokenizer bytes" generate --model tuned --prompt a
+run 0 train --model spm --data spm/tokens.npy --overwrite "${train[@]}"
+grep -q 'generate' "$work/err" && die "a hint that cannot work: $(cat "$work/err")"
+run 0 eval --model tuned --data spm/tokens.npy --seq 16
+cat >model/tokenizer.json <<'JSON'
+{"version": "1.0", "added_tokens": [], "normalizer": null, "post_processor": null,
+ "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+ "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE", "merges": [], "vocab": {"a": 0}}}
+JSON
+fails 2 "is for models without a tokenizer, but there is model/tokenizer.json" \
+    generate --model model --tokenizer bytes --prompt a
+rm model/tokenizer.json
+
+# A config alone has no weights, whatever lies beside it: the first line says so.
+run 0 train --model model/config.json --data data.txt --overwrite "${train[@]}"
+head -n 1 "$work/err" | grep -q '^llama with .* parameters in bf16, random weights (from config.json alone); ' ||
+    die "$(head -n 1 "$work/err")"
+grep -qx 'the weights in model are not used; to start from them: --model model' "$work/err" || die "$(cat "$work/err")"
+run 0 train --model bare/config.json --data data.txt --overwrite "${train[@]}"
+head -n 1 "$work/err" | grep -q 'random weights' || die "$(head -n 1 "$work/err")"
+grep -q 'not used' "$work/err" && die "$(cat "$work/err")"
+run 0 train --model bare/config.json --data data.txt --resume "${train[@]}" --steps 3
+grep -q 'random weights' "$work/err" && die "resumed with random weights: $(cat "$work/err")"
+run 0 train --model model --data data.txt --tokenizer bytes --overwrite "${train[@]}"
+grep -q 'random' "$work/err" && die "$(cat "$work/err")"
+fails 2 "eval needs the folder: --model model" eval --model model/config.json --data data.txt
+fails 2 "generate needs the folder: --model model" generate --model model/config.json --prompt a
+fails 2 "eval needs a model folder" eval --model bare/config.json --data data.txt
+fails 2 "generate needs a model folder" generate --model bare/config.json --prompt a
+
+# A name on the Hub is not a folder.
+fails 1 "hf download gpt2 --local-dir gpt2, then --model gpt2" plan --model gpt2
+fails 1 "hf download Qwen/Qwen3-0.6B --local-dir Qwen3-0.6B, then --model Qwen3-0.6B" \
+    train --model Qwen/Qwen3-0.6B --data data.txt "${train[@]}"
+for path in ./gpt2 /no/where a/b/c none/config.json config.json "two words"; do
+    fails 1 "$path: no such model folder or config.json" plan --model "$path"
+    grep -q 'hf download' "$work/err" && die "$path is no name on the Hub: $(cat "$work/err")"
+done
+true

@@ -22,12 +22,21 @@ def gpt2(hidden, layers, heads, positions=1024, vocab=50257):
         bos_token_id=None, eos_token_id=None, dtype="bfloat16")
 
 
-# Name: config, sequences and their length of a step in memory.
+def qwen2(*sizes, tied, vocab):
+    """A Llama with biases on queries, keys and values."""
+    return {**llama(*sizes, tied, vocab), "model_type": "qwen2",
+            "architectures": ["Qwen2ForCausalLM"], "use_sliding_window": False}
+
+
+# Name: config, sequences and their length of a step in memory. The Qwen2.5 shapes have the steps
+# that LLMQ's own measurements have.
 SHAPES = {
     "125m": (gpt2(768, 12, 12), 32, 1024),
     "1b": (llama(2048, 8192, 16, 32, 8, True), 8, 4096),
     "3b": (llama(3072, 8192, 28, 24, 8, True), 4, 4096),
     "8b": (llama(4096, 14336, 32, 32, 8, False), 4, 4096),
+    "qwen-1.5b": (qwen2(1536, 8960, 28, 12, 2, tied=True, vocab=151936), 64, 1024),
+    "qwen-7b": (qwen2(3584, 18944, 28, 28, 4, tied=False, vocab=152064), 64, 1024),
 }
 # The same code on any processor in seconds: for tests of the script, not for numbers.
 TINY = {
@@ -35,6 +44,8 @@ TINY = {
     "1b": (llama(64, 128, TINY_LAYERS, 4, 2, True, 512), 4, 64),
     "3b": (llama(96, 128, TINY_LAYERS, 6, 2, True, 512), 4, 64),
     "8b": (llama(128, 256, TINY_LAYERS, 4, 2, False, 512), 4, 64),
+    "qwen-1.5b": (qwen2(64, 128, TINY_LAYERS, 4, 2, tied=True, vocab=512), 4, 64),
+    "qwen-7b": (qwen2(64, 128, TINY_LAYERS, 4, 2, tied=False, vocab=512), 4, 64),
 }
 
 
@@ -72,6 +83,9 @@ def parameters(config):
     gpt = config["model_type"] == "gpt2"
     block = sum(k * n * count for k, n, count in block_products(config))
     block += 13 * c if gpt else 2 * c  # norms, and GPT-2's biases
+    if config["model_type"] == "qwen2":
+        block += (config["num_attention_heads"] + 2 * config["num_key_value_heads"]) * \
+            config["head_dim"]
     tables = 1 if config["tie_word_embeddings"] else 2
     rest = (2 + config["n_positions"]) * c if gpt else c
     return layers * block + tables * config["vocab_size"] * c + rest

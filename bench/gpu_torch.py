@@ -327,6 +327,7 @@ def ceiling(args):
         config, batch, seq = gpu_shapes.shape_of(name, args.tiny)
         layers, c = gpu_shapes.sizes(config)
         blocks = [layers * n for n in attention(config, batch, seq, repeats)]
+        attending = sum(blocks)
         for inputs, outputs, count in gpu_shapes.block_products(config):
             for i, each in enumerate(product(batch * seq, inputs, outputs, repeats)):
                 blocks[i] += layers * count * each
@@ -334,7 +335,8 @@ def ceiling(args):
         forward, backward = (a + b for a, b in zip(blocks, head))
         flops = gpu_shapes.token_flops(config, seq) * batch * seq * 1e-12
         print(json.dumps(dict(shape=name, tokens=batch * seq, forward=forward, backward=backward,
-                              again=blocks[0], tflops=flops / (forward + backward),
+                              attention=attending, again=blocks[0],
+                              tflops=flops / (forward + backward),
                               tflops_recompute=flops / (forward + backward + blocks[0]))),
               flush=True)
 

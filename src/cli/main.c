@@ -98,6 +98,7 @@ int main(int argc, char **argv)
 {
     if (!hold_standard_descriptors()) return 1;
     signal(SIGPIPE, SIG_DFL); /* a reader that goes away ends the program quietly */
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is a failed write, with its line */
     hil_status status = hil_launch_begin();
     if (status != HIL_OK) return hil_command_fail(status);
     return hil_launch_end(choose(argc, argv));

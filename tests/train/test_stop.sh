@@ -68,7 +68,7 @@ step-2" ] || die "old checkpoints are still there: $(ls "$out/checkpoints")"
 limited() # limited ARGUMENTS...: train with files of at most 64 KiB
 {
     code=0
-    (trap '' XFSZ; ulimit -f 64; exec "$HILBERT" train "${options[@]}" "$@" 2>"$work/err") || code=$?
+    (ulimit -f 64; exec "$HILBERT" train "${options[@]}" "$@" 2>"$work/err") || code=$?
     [ "$code" = 1 ] || die "a refused write gave exit code $code: $(cat "$work/err")"
     grep -q '^hilbert: cannot write .*: File too large$' "$work/err" || die "$(cat "$work/err")"
     [ -z "$(find "$out" -name '*tmp*')" ] || die "left: $(find "$out" -name '*tmp*')"

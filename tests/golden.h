@@ -43,7 +43,7 @@ static inline void *golden_copy(const hil_safetensors *file, const char *name, c
     CHECK_TEXT(entry->dtype, dtype);
     void *copy;
     CHECK_OK(hil_alloc(entry->bytes / 4, 4, &copy));
-    memcpy(copy, entry->data, entry->bytes);
+    CHECK_OK(hil_entry_read(entry, 0, copy, entry->bytes));
     *count = (int64_t)(entry->bytes / 4);
     return copy;
 }

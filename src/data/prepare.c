@@ -45,10 +45,10 @@ static hil_status check_options(const hil_dataset_options *options, size_t count
 
 static hil_status hash_file(uint64_t *hash, const char *path)
 {
-    hil_map map;
-    HIL_TRY(hil_map_open(&map, path));
-    *hash = hil_hash(*hash, map.data, map.size);
-    hil_map_close(&map);
+    hil_bytes content;
+    HIL_TRY(hil_bytes_read(&content, path));
+    *hash = hil_hash(*hash, content.data, content.size);
+    hil_bytes_free(&content);
     return HIL_OK;
 }
 

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#define BLOCK 16                    /* rows that are turned at once */
-#define AROUND 65536                /* bytes that Linux maps with the one that is read */
-#define RESIDENT ((size_t)16 << 20) /* bytes of the file that are in memory at once */
+/* Rows and columns that are turned at once: a cache line of the target, some of the source. */
+#define BAND 16
+#define LINE 256
 
 struct hil_checkpoint_model {
     char dir[HIL_PATH_MAX], config[HIL_PATH_MAX];
@@ -123,25 +123,26 @@ int64_t hil_checkpoint_model_tensors(const hil_checkpoint_model *m)
 
 /* Elements [first, first + count) of the transpose of a matrix (rows, cols): (r, c) is number
    c * rows + r of it. */
-static void turn(const hil_checkpoint_model *m, const hil_entry *entry, int64_t first,
-                 int64_t count)
+static hil_status turn(const hil_checkpoint_model *m, const hil_entry *entry, int64_t first,
+                       int64_t count)
 {
     int64_t rows = entry->dim[0], cols = entry->dim[1];
     int64_t left = first / rows, right = (first + count - 1) / rows + 1;
-    size_t touched = 0;
-    for (int64_t row = 0; row < rows; row += BLOCK) {
-        int64_t height = rows - row < BLOCK ? rows - row : BLOCK;
-        for (int64_t c = left; c < right; ++c)
-            for (int64_t r = row; r < row + height; ++r) {
-                int64_t to = c * rows + r - first;
-                const char *from = (const char *)entry->data + (r * cols + c) * 4;
-                if (to >= 0 && to < count) memcpy(&m->piece[to], from, 4);
+    float line[BAND][LINE];
+    for (int64_t row = 0; row < rows; row += BAND)
+        for (int64_t column = left; column < right; column += LINE) {
+            int64_t height = rows - row < BAND ? rows - row : BAND;
+            int64_t width = right - column < LINE ? right - column : LINE;
+            for (int64_t r = 0; r < height; ++r)
+                HIL_TRY(hil_entry_read(entry, (size_t)((row + r) * cols + column) * 4, line[r],
+                                       (size_t)width * 4));
+            for (int64_t c = 0; c < width; ++c) {
+                int64_t to = (column + c) * rows + row - first;
+                for (int64_t r = 0; r < height; ++r)
+                    if (to + r >= 0 && to + r < count) m->piece[to + r] = line[r][c];
             }
-        touched += (size_t)height * ((size_t)(right - left) * 4 + AROUND);
-        if (touched < RESIDENT) continue;
-        hil_safetensors_drop(m->file);
-        touched = 0;
-    }
+        }
+    return HIL_OK;
 }
 
 static hil_status read_tensor(void *context, size_t i, size_t offset, size_t *size, void *out)
@@ -152,10 +153,9 @@ static hil_status read_tensor(void *context, size_t i, size_t offset, size_t *si
     size_t each = hil_dtype_size(dtype);
     int64_t first = (int64_t)(offset / each), count = (int64_t)(*size / each);
     if (m->turned[i])
-        turn(m, entry, first, count);
+        HIL_TRY(turn(m, entry, first, count));
     else
-        memcpy(m->piece, (const char *)entry->data + first * 4, (size_t)count * 4);
-    hil_safetensors_drop(m->file);
+        HIL_TRY(hil_entry_read(entry, (size_t)first * 4, m->piece, (size_t)count * 4));
     uint16_t *half = out;
     if (dtype == HIL_BF16) /* exactly the weights that were computed with */
         for (int64_t k = 0; k < count; ++k) half[k] = hil_weight_high(m->piece[k]);

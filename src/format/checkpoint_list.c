@@ -80,17 +80,19 @@ hil_status hil_latest_remove(const char *folder)
 hil_status hil_latest_read(const char *folder, int64_t *step)
 {
     char path[HIL_PATH_MAX], text[LATEST_BYTES], name[LATEST_BYTES] = "";
-    hil_map map;
+    hil_bytes content;
     *step = -1;
     HIL_TRY(hil_path_join(path, folder, LATEST_FILE));
     if (!hil_file_exists(path)) return HIL_OK;
-    HIL_TRY(hil_map_open(&map, path));
-    const char *end = memchr(map.data, '\n', map.size);
-    if (end && end - map.data < LATEST_BYTES) memcpy(name, map.data, (size_t)(end - map.data));
+    HIL_TRY(hil_bytes_read(&content, path));
+    const char *end = memchr(content.data, '\n', content.size);
+    if (end && end - content.data < LATEST_BYTES)
+        memcpy(name, content.data, (size_t)(end - content.data));
     int64_t named = hil_step_parse(name);
     int size = latest_text(text, named);
-    bool right = named >= 0 && map.size == (size_t)size && memcmp(map.data, text, map.size) == 0;
-    hil_map_close(&map);
+    bool right =
+        named >= 0 && content.size == (size_t)size && memcmp(content.data, text, content.size) == 0;
+    hil_bytes_free(&content);
     if (!right) return hil_fail(HIL_ERR_INPUT, "%s is damaged: its checksum is wrong", path);
     *step = named;
     return HIL_OK;

@@ -176,13 +176,13 @@ hil_status hil_manifest_parse(hil_manifest *out, const char *text, size_t size, 
 hil_status hil_manifest_open(hil_manifest *out, const char *dir)
 {
     char path[HIL_PATH_MAX];
-    hil_map map;
+    hil_bytes content;
     *out = (hil_manifest){0};
     HIL_TRY(hil_path_join(path, dir, HIL_MANIFEST_FILE));
     if (!hil_file_exists(path)) return hil_fail(HIL_ERR_INPUT, "%s is missing", path);
-    HIL_TRY(hil_map_open(&map, path));
-    hil_status status = hil_manifest_parse(out, map.data, map.size, path);
-    hil_map_close(&map);
+    HIL_TRY(hil_bytes_read(&content, path));
+    hil_status status = hil_manifest_parse(out, content.data, content.size, path);
+    hil_bytes_free(&content);
     return status;
 }
 

@@ -122,12 +122,11 @@ static bool fits(const hil_entry *entry, const hil_shape *shape)
     return same;
 }
 
-static hil_status load_param(const hil_safetensors *file, const hil_entry *entry, hil_store *store,
-                             hil_param *param, hil_state state, float *range)
+static hil_status load_param(const hil_entry *entry, hil_store *store, hil_param *param,
+                             hil_state state, float *range)
 {
     for (int64_t first = 0, count; (count = hil_param_held(param, &first)); first += count) {
-        memcpy(range, (const char *)entry->data + first * 4, (size_t)count * 4);
-        hil_safetensors_drop(file);
+        HIL_TRY(hil_entry_read(entry, (size_t)first * 4, range, (size_t)count * 4));
         HIL_TRY(hil_store_write(store, param, state, first, count, range));
     }
     return HIL_OK;
@@ -148,7 +147,7 @@ static hil_status load_state(const char *path, hil_store *store, hil_state state
             hil_safetensors_count(file) != count_state(store, state))
             HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s does not fit the model: tensor %s", path,
                                   hil_param_spec_of(p)->name));
-        HIL_TRY_DONE(load_param(file, entry, store, p, state, range));
+        HIL_TRY_DONE(load_param(entry, store, p, state, range));
     }
 done:
     hil_free(range);

@@ -205,14 +205,14 @@ static hil_status open_file(hil_checkpoint_writer *w, int state, bool create)
 static hil_status copy_file(hil_checkpoint_writer *w, const char *from, const char *name)
 {
     char to[HIL_PATH_MAX];
-    hil_map map;
+    hil_bytes content;
     HIL_TRY(hil_path_join(to, w->temporary, name));
-    HIL_TRY(hil_map_open(&map, from));
-    hil_piece piece = {0, map.size, XXH3_64bits(map.data, map.size)};
-    hil_status status = hil_file_write(to, map.data, map.size);
+    HIL_TRY(hil_bytes_read(&content, from));
+    hil_piece piece = {0, content.size, XXH3_64bits(content.data, content.size)};
+    hil_status status = hil_file_write(to, content.data, content.size);
     if (status == HIL_OK)
-        status = hil_manifest_add(&w->manifest, name, map.size, &piece, map.size ? 1 : 0);
-    hil_map_close(&map);
+        status = hil_manifest_add(&w->manifest, name, content.size, &piece, content.size ? 1 : 0);
+    hil_bytes_free(&content);
     return status;
 }
 

@@ -116,12 +116,12 @@ done:
 
 hil_status hil_config_write(const char *source, const char *target, hil_dtype dtype)
 {
-    hil_map map;
+    hil_bytes content;
     hil_text text = {0};
-    HIL_TRY(hil_map_open(&map, source));
-    hil_status status = hil_config_edit(&text, map.data, map.size, dtype);
+    HIL_TRY(hil_bytes_read(&content, source));
+    hil_status status = hil_config_edit(&text, content.data, content.size, dtype);
     if (status == HIL_OK) status = hil_file_write(target, text.data, text.size);
     hil_text_free(&text);
-    hil_map_close(&map);
+    hil_bytes_free(&content);
     return status;
 }

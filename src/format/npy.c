@@ -2,9 +2,14 @@
 #include "format/npy.h"
 
 #include "base/alloc.h"
-#include "io/file.h"
+#include "base/text.h"
+#include "io/reader.h"
 
 #include <string.h>
+
+#define PIECE 4096 /* elements that are read at once */
+#define HEADER_MAX ((size_t)1 << 20)
+#define FRONT_LEAST ((size_t)12) /* bytes that say how long the header is */
 
 typedef enum npy_kind { NPY_U16, NPY_U32, NPY_I32, NPY_I64 } npy_kind;
 
@@ -14,9 +19,10 @@ static const struct {
 } kinds[] = {{"<u2", 2}, {"<u4", 4}, {"<i4", 4}, {"<i8", 8}};
 
 struct hil_npy {
-    hil_map map;
+    hil_reader *reader; /* NULL: the content is in memory */
+    const char *memory;
     char *what;
-    const char *data; /* may be unaligned */
+    uint64_t data; /* where the elements begin in the file */
     int64_t count;
     npy_kind kind;
 };
@@ -155,6 +161,19 @@ static hil_status parse_header(cursor *c, hil_npy *npy)
     return c->at == c->end && seen == (DESCR | ORDER | SHAPE) ? HIL_OK : damaged(c);
 }
 
+static size_t header_start(const unsigned char *u)
+{
+    return u[6] == 1 ? 10 : 12;
+}
+
+static size_t header_bytes(const unsigned char *u)
+{
+    size_t header = (size_t)u[8] | (size_t)u[9] << 8;
+    if (u[6] > 1) header |= (size_t)u[10] << 16 | (size_t)u[11] << 24;
+    return header;
+}
+
+/* `bytes` are the first of a file of `size`: all of its header, where that is one. */
 static hil_status parse_bytes(hil_npy *npy, const char *bytes, size_t size)
 {
     const unsigned char *u = (const unsigned char *)bytes;
@@ -163,12 +182,13 @@ static hil_status parse_bytes(hil_npy *npy, const char *bytes, size_t size)
     if (u[6] < 1 || u[6] > 3)
         return hil_fail(HIL_ERR_INPUT, "%s: .npy version %d.%d is not known (1 to 3 are)",
                         npy->what, u[6], u[7]);
-    size_t start = u[6] == 1 ? 10 : 12;
-    size_t header = (size_t)u[8] | (size_t)u[9] << 8;
-    if (u[6] > 1) header |= (size_t)u[10] << 16 | (size_t)u[11] << 24;
+    size_t start = header_start(u), header = header_bytes(u);
     if (header > size - start)
         return hil_fail(HIL_ERR_INPUT, "%s: truncated: the .npy header of %zu bytes is not whole",
                         npy->what, header);
+    if (header > HEADER_MAX)
+        return hil_fail(HIL_ERR_INPUT, "%s: damaged: a .npy header of %zu bytes", npy->what,
+                        header);
     cursor c = {bytes + start, bytes + start + header, npy->what};
     HIL_TRY(parse_header(&c, npy));
     size_t left = size - start - header, need;
@@ -180,7 +200,7 @@ static hil_status parse_bytes(hil_npy *npy, const char *bytes, size_t size)
         return hil_fail(HIL_ERR_INPUT,
                         "%s: %zu bytes follow the array; a file must hold exactly one array",
                         npy->what, left - need);
-    npy->data = bytes + start + header;
+    npy->data = start + header;
     return HIL_OK;
 }
 
@@ -191,6 +211,7 @@ hil_status hil_npy_parse(hil_npy **out, const char *bytes, size_t size, const ch
     HIL_TRY(HIL_ALLOC(1, &npy));
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_text_copy(what, &npy->what));
+    npy->memory = bytes;
     HIL_TRY_DONE(parse_bytes(npy, bytes, size));
     *out = npy;
     npy = NULL;
@@ -199,23 +220,53 @@ done:
     return status;
 }
 
+static hil_status cut_short(const hil_npy *npy)
+{
+    return hil_fail(HIL_ERR_IO, "%s was cut short while it was being read", npy->what);
+}
+
+/* The first bytes of a file, up to the end of its header, for parse_bytes; the caller frees them.
+ */
+static hil_status read_front(const hil_npy *npy, char **out)
+{
+    uint64_t size = hil_reader_size(npy->reader);
+    size_t need = size < FRONT_LEAST ? (size_t)size : FRONT_LEAST, got;
+    HIL_TRY(HIL_ALLOC(FRONT_LEAST, out));
+    HIL_TRY(hil_reader_read(npy->reader, 0, *out, need, &got));
+    const unsigned char *u = (const unsigned char *)*out;
+    uint64_t whole = (uint64_t)header_start(u) + header_bytes(u);
+    if (got == FRONT_LEAST && whole <= size && header_bytes(u) <= HEADER_MAX) {
+        hil_free(*out);
+        need = (size_t)whole;
+        HIL_TRY(HIL_ALLOC(need, out));
+        HIL_TRY(hil_reader_read(npy->reader, 0, *out, need, &got));
+    }
+    return got == need ? HIL_OK : cut_short(npy);
+}
+
 hil_status hil_npy_open(hil_npy **out, const char *path)
 {
     *out = NULL;
-    hil_map map;
-    HIL_TRY(hil_map_open(&map, path));
-    hil_status status = hil_npy_parse(out, map.data, map.size, path);
-    if (status == HIL_OK)
-        (*out)->map = map;
-    else
-        hil_map_close(&map);
+    hil_npy *npy;
+    char *front = NULL;
+    HIL_TRY(HIL_ALLOC(1, &npy));
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_text_copy(path, &npy->what));
+    HIL_TRY_DONE(hil_reader_open(&npy->reader, path));
+    HIL_TRY_DONE(read_front(npy, &front));
+    HIL_TRY_DONE(parse_bytes(npy, front, (size_t)hil_reader_size(npy->reader)));
+    *out = npy;
+    npy = NULL;
+done:
+    hil_free(front);
+    hil_npy_close(npy);
     return status;
 }
 
 void hil_npy_close(hil_npy *npy)
 {
     if (!npy) return;
-    hil_map_close(&npy->map);
+    hil_reader_close(npy->reader);
     hil_free(npy->what);
     hil_free(npy);
 }
@@ -225,14 +276,13 @@ int64_t hil_npy_count(const hil_npy *npy)
     return npy->count;
 }
 
-static int64_t element(const hil_npy *npy, int64_t i)
+static int64_t element(npy_kind kind, const char *at)
 {
-    const char *at = npy->data + (size_t)i * kinds[npy->kind].bytes;
     uint16_t u16;
     uint32_t u32;
     int32_t i32;
     int64_t i64;
-    switch (npy->kind) {
+    switch (kind) {
     case NPY_U16:
         return memcpy(&u16, at, 2), u16;
     case NPY_U32:
@@ -245,13 +295,29 @@ static int64_t element(const hil_npy *npy, int64_t i)
     return memcpy(&i64, at, 8), i64;
 }
 
+/* Elements [begin, begin + count), at most PIECE, as the file has them. */
+static hil_status read_piece(const hil_npy *npy, int64_t begin, int64_t count, char *out)
+{
+    size_t each = kinds[npy->kind].bytes, size = (size_t)count * each, got;
+    uint64_t offset = npy->data + (uint64_t)begin * each;
+    if (!npy->reader) {
+        memcpy(out, npy->memory + offset, size);
+        return HIL_OK;
+    }
+    HIL_TRY(hil_reader_read(npy->reader, offset, out, size, &got));
+    return got == size ? HIL_OK : cut_short(npy);
+}
+
 hil_status hil_npy_read(const hil_npy *npy, int64_t begin, int64_t count, int64_t vocab,
                         int32_t *out)
 {
+    char piece[PIECE * 8];
     assert(begin >= 0 && count >= 0 && begin <= npy->count - count);
     int64_t limit = vocab < INT32_MAX ? vocab : INT32_MAX;
     for (int64_t i = 0; i < count; ++i) {
-        int64_t id = element(npy, begin + i);
+        int64_t at = i % PIECE, left = count - i;
+        if (at == 0) HIL_TRY(read_piece(npy, begin + i, left < PIECE ? left : PIECE, piece));
+        int64_t id = element(npy->kind, piece + (size_t)at * kinds[npy->kind].bytes);
         if (id < 0 || id >= limit)
             return hil_fail(HIL_ERR_INPUT,
                             "%s: token id %lld at index %lld is outside the vocabulary of %lld",

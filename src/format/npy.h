@@ -4,7 +4,7 @@
 
 #include "base/fail.h"
 
-/* Owns the mapping of its file. Immutable: several threads may read at once. */
+/* Owns the descriptor of its file. Immutable: several threads may read at once. */
 typedef struct hil_npy hil_npy;
 
 /* Versions 1 to 3; uint16, uint32, int32 or int64, little-endian; exactly one array in the file. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define HEADER_MAX ((uint64_t)100000000)
+#define FRONT_LEAST ((size_t)64) /* shows what a file is */
 
 static const struct {
     const char *name;
@@ -24,7 +25,7 @@ static const struct {
 typedef struct reading {
     hil_safetensors *file;
     const char *what;
-    const char *data;
+    uint64_t data; /* where it begins in the file */
     size_t data_bytes;
     size_t names_used, dims_used;
 } reading;
@@ -87,8 +88,9 @@ static hil_status read_offsets(const reading *r, const char *name, const json_t 
                         "%s: tensor \"%.200s\" ends at byte %lld of the data, but the file holds "
                         "only %zu (truncated or damaged)",
                         r->what, name, (long long)end, r->data_bytes);
-    e->data = r->data + begin;
+    e->offset = r->data + (uint64_t)begin;
     e->bytes = (size_t)(end - begin);
+    e->file = r->file;
     return HIL_OK;
 }
 
@@ -127,11 +129,10 @@ static hil_status check_metadata(const reading *r, json_t *value)
     return HIL_OK;
 }
 
-static int compare_data(const void *left, const void *right)
+static int compare_offset(const void *left, const void *right)
 {
     const hil_entry *a = left, *b = right;
-    uintptr_t p = (uintptr_t)a->data, q = (uintptr_t)b->data;
-    if (p != q) return p < q ? -1 : 1;
+    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
     return strcmp(a->name, b->name);
 }
@@ -141,10 +142,10 @@ static hil_status check_layout(const reading *r)
 {
     size_t at = 0;
     hil_safetensors *file = r->file;
-    if (file->count) qsort(file->entry, file->count, sizeof *file->entry, compare_data);
+    if (file->count) qsort(file->entry, file->count, sizeof *file->entry, compare_offset);
     for (size_t i = 0; i < file->count; ++i) {
         const hil_entry *e = &file->entry[i];
-        size_t begin = (size_t)((const char *)e->data - r->data);
+        size_t begin = (size_t)(e->offset - r->data);
         if (begin < at)
             return hil_fail(HIL_ERR_INPUT, "%s: tensors \"%.200s\" and \"%.200s\" overlap", r->what,
                             file->entry[i - 1].name, e->name);
@@ -196,16 +197,23 @@ static hil_status read_header(reading *r, json_t *header)
     return hil_safetensors_index(r->file);
 }
 
+static uint64_t header_length(const char *bytes)
+{
+    uint64_t length = 0;
+    for (int i = 7; i >= 0; --i) length = length << 8 | (unsigned char)bytes[i];
+    return length;
+}
+
+/* `bytes` are the first of a file of `size`: all of its header, where that is one. */
 static hil_status read_file(hil_safetensors *file, const char *bytes, size_t size, const char *what)
 {
     static const char pointer[] = "version https://git-lfs";
-    uint64_t length = 0;
     if (size >= sizeof pointer && memcmp(bytes, pointer, sizeof pointer - 1) == 0)
         return hil_fail(HIL_ERR_INPUT,
                         "%s: a Git LFS pointer, not the weights; fetch them with git lfs pull",
                         what);
     if (size < 8) return hil_fail(HIL_ERR_INPUT, "%s: truncated: only %zu bytes", what, size);
-    for (int i = 7; i >= 0; --i) length = length << 8 | (unsigned char)bytes[i];
+    uint64_t length = header_length(bytes);
     if (length > HEADER_MAX)
         return hil_fail(HIL_ERR_INPUT,
                         "%s: not a safetensors file: its header would be %llu bytes long", what,
@@ -219,7 +227,7 @@ static hil_status read_file(hil_safetensors *file, const char *bytes, size_t siz
     snprintf(place, sizeof place, "%s: damaged header", what);
     HIL_TRY(hil_json_parse(bytes + 8, (size_t)length, place, &header));
     reading r = {.file = file, .what = what};
-    r.data = bytes + 8 + length;
+    r.data = 8 + length;
     r.data_bytes = size - 8 - (size_t)length;
     hil_status status = read_header(&r, header);
     json_decref(header);
@@ -246,6 +254,7 @@ hil_status hil_safetensors_parse(hil_safetensors **out, const char *bytes, size_
     *out = NULL;
     hil_safetensors *file;
     HIL_TRY(HIL_ALLOC(1, &file));
+    file->memory = bytes;
     hil_status status = read_file(file, bytes, size, what);
     if (status == HIL_OK)
         *out = file;
@@ -254,16 +263,45 @@ hil_status hil_safetensors_parse(hil_safetensors **out, const char *bytes, size_
     return status;
 }
 
+static hil_status cut_short(const hil_reader *reader)
+{
+    return hil_fail(HIL_ERR_IO, "%s was cut short while it was being read",
+                    hil_reader_path(reader));
+}
+
+/* The first bytes of a file, up to the end of its header, for read_file; the caller frees them. */
+static hil_status read_front(const hil_reader *reader, char **out)
+{
+    uint64_t size = hil_reader_size(reader), length = 0;
+    size_t need = size < FRONT_LEAST ? (size_t)size : FRONT_LEAST, got;
+    HIL_TRY(HIL_ALLOC(FRONT_LEAST, out));
+    HIL_TRY(hil_reader_read(reader, 0, *out, need, &got));
+    if (got == FRONT_LEAST) length = header_length(*out);
+    if (got == need && length <= HEADER_MAX && length <= size && 8 + length > need &&
+        8 + length <= size) {
+        hil_free(*out);
+        need = 8 + (size_t)length;
+        HIL_TRY(HIL_ALLOC(need, out));
+        HIL_TRY(hil_reader_read(reader, 0, *out, need, &got));
+    }
+    return got == need ? HIL_OK : cut_short(reader);
+}
+
 hil_status hil_safetensors_open(hil_safetensors **out, const char *path)
 {
     *out = NULL;
-    hil_map map;
-    HIL_TRY(hil_map_open(&map, path));
-    hil_status status = hil_safetensors_parse(out, map.data, map.size, path);
-    if (status == HIL_OK)
-        (*out)->map = map;
-    else
-        hil_map_close(&map);
+    char *front = NULL;
+    hil_safetensors *file;
+    HIL_TRY(HIL_ALLOC(1, &file));
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_reader_open(&file->reader, path));
+    HIL_TRY_DONE(read_front(file->reader, &front));
+    HIL_TRY_DONE(read_file(file, front, (size_t)hil_reader_size(file->reader), path));
+    *out = file;
+    file = NULL;
+done:
+    hil_free(front);
+    hil_safetensors_close(file);
     return status;
 }
 
@@ -276,14 +314,8 @@ void hil_safetensors_close(hil_safetensors *file)
     hil_free(file->entry);
     hil_free(file->dims);
     hil_free(file->names);
-    hil_map_close(&file->map);
+    hil_reader_close(file->reader);
     hil_free(file);
-}
-
-void hil_safetensors_drop(const hil_safetensors *file)
-{
-    for (size_t i = 0; i < file->shards; ++i) hil_safetensors_drop(file->shard[i]);
-    hil_map_drop(&file->map);
 }
 
 size_t hil_safetensors_count(const hil_safetensors *file)
@@ -304,6 +336,19 @@ const hil_entry *hil_safetensors_find(const hil_safetensors *file, const char *n
     if (file->count)
         found = bsearch(&wanted, file->by_name, file->count, sizeof *found, compare_name);
     return found ? *found : NULL;
+}
+
+hil_status hil_entry_read(const hil_entry *entry, size_t first, void *out, size_t size)
+{
+    assert(first <= entry->bytes && size <= entry->bytes - first);
+    const hil_safetensors *file = entry->file;
+    size_t got;
+    if (!file->reader) {
+        memcpy(out, file->memory + entry->offset + first, size);
+        return HIL_OK;
+    }
+    HIL_TRY(hil_reader_read(file->reader, entry->offset + first, out, size, &got));
+    return got == size ? HIL_OK : cut_short(file->reader);
 }
 
 hil_status hil_entry_dtype(const hil_entry *entry, hil_dtype *out)

@@ -5,18 +5,20 @@
 #include "io/file.h"
 #include "tensor/tensor.h"
 
-/* One tensor of an open file. Borrows from the file. `data` may be unaligned. */
+/* A parsed file, or all shards of a model folder seen as one. Owns its descriptors; immutable, so
+   several threads may read at once. */
+typedef struct hil_safetensors hil_safetensors;
+
+/* One tensor of an open file. Borrows from the file. */
 typedef struct hil_entry {
     const char *name;
     const char *dtype; /* as written: "F32", "BF16", ... */
     int ndim;
     const int64_t *dim;
-    const void *data;
+    uint64_t offset; /* of its data in the file */
     size_t bytes;
+    const hil_safetensors *file; /* that holds the data: of a folder, the shard */
 } hil_entry;
-
-/* A parsed file, or all shards of a model folder seen as one. Owns the mappings; immutable. */
-typedef struct hil_safetensors hil_safetensors;
 
 /* `path` is a .safetensors file. The whole header is checked: see format/safetensors.c. */
 hil_status hil_safetensors_open(hil_safetensors **out, const char *path);
@@ -27,14 +29,15 @@ hil_status hil_safetensors_open_folder(hil_safetensors **out, const char *folder
 hil_status hil_safetensors_parse(hil_safetensors **out, const char *bytes, size_t size,
                                  const char *what);
 void hil_safetensors_close(hil_safetensors *file);
-/* Gives back the memory of data that was read so far; it can be read again. */
-void hil_safetensors_drop(const hil_safetensors *file);
 
 size_t hil_safetensors_count(const hil_safetensors *file);
 /* In order of data; of a folder, shard after shard by file name. */
 const hil_entry *hil_safetensors_at(const hil_safetensors *file, size_t i);
 const hil_entry *hil_safetensors_find(const hil_safetensors *file, const char *name);
 
+/* Bytes [first, first + size) of an entry's data. A file that was cut short since it was opened is
+   an error that names it. */
+hil_status hil_entry_read(const hil_entry *entry, size_t first, void *out, size_t size);
 /* The float dtype of an entry, or a failure that names the tensor. */
 hil_status hil_entry_dtype(const hil_entry *entry, hil_dtype *out);
 /* The shape of an entry, or a failure that names the tensor when it has too many dimensions. */

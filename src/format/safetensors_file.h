@@ -3,11 +3,13 @@
 #define HIL_FORMAT_SAFETENSORS_FILE_H
 
 #include "format/safetensors.h"
+#include "io/reader.h"
 
 /* Owns everything it points to; the entries' names and dims lie in `names` and `dims`, or in a
  * shard. */
 struct hil_safetensors {
-    hil_map map;
+    hil_reader *reader; /* of one file; NULL: its content is in memory */
+    const char *memory;
     char *names;
     int64_t *dims;
     hil_entry *entry;

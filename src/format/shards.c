@@ -15,7 +15,7 @@ static int compare_text(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* The distinct file names of the map, sorted, borrowed from it. */
+/* The distinct file names of the weight map, sorted, borrowed from it. */
 static hil_status list_files(json_t *weights, const char *what, const char **name, size_t *count)
 {
     const char *tensor;
@@ -57,15 +57,14 @@ static hil_status open_shards(hil_safetensors *all, const char *folder, const ch
     return HIL_OK;
 }
 
-static int compare_data(const void *left, const void *right)
+static int compare_offset(const void *left, const void *right)
 {
     const hil_entry *a = left, *b = right;
-    uintptr_t p = (uintptr_t)a->data, q = (uintptr_t)b->data;
-    if (p != q) return p < q ? -1 : 1;
+    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
     return strcmp(a->name, b->name);
 }
 
-/* Copies the entries that the map names, shard after shard. */
+/* Copies the entries that the weight map names, shard after shard. */
 static hil_status collect(hil_safetensors *all, json_t *weights, const char **name,
                           const char *what)
 {
@@ -94,7 +93,7 @@ static hil_status collect(hil_safetensors *all, json_t *weights, const char **na
     }
     all->count = json_object_size(weights);
     for (size_t i = 0, begin = 0; i < all->shards; begin = start[i++])
-        qsort(all->entry + begin, start[i] - begin, sizeof *all->entry, compare_data);
+        qsort(all->entry + begin, start[i] - begin, sizeof *all->entry, compare_offset);
     status = hil_safetensors_index(all);
 done:
     hil_free(start);
@@ -119,11 +118,11 @@ static hil_status read_index(hil_safetensors *all, const char *folder, json_t *i
 
 static hil_status open_index(hil_safetensors **out, const char *folder, const char *path)
 {
-    hil_map map;
+    hil_bytes content;
     json_t *index = NULL;
     hil_safetensors *all = NULL;
-    HIL_TRY(hil_map_open(&map, path));
-    hil_status status = hil_json_parse(map.data, map.size, path, &index);
+    HIL_TRY(hil_bytes_read(&content, path));
+    hil_status status = hil_json_parse(content.data, content.size, path, &index);
     if (status == HIL_OK) status = HIL_ALLOC(1, &all);
     if (status == HIL_OK) status = read_index(all, folder, index, path);
     if (status == HIL_OK)
@@ -131,7 +130,7 @@ static hil_status open_index(hil_safetensors **out, const char *folder, const ch
     else
         hil_safetensors_close(all);
     json_decref(index);
-    hil_map_close(&map);
+    hil_bytes_free(&content);
     return status;
 }
 

@@ -130,10 +130,10 @@ hil_status hil_tokenizer_parse(hil_tokenizer **out, const char *json, size_t siz
 hil_status hil_tokenizer_open(hil_tokenizer **out, const char *path)
 {
     *out = NULL;
-    hil_map map;
-    HIL_TRY(hil_map_open(&map, path));
-    hil_status status = hil_tokenizer_parse(out, map.data, map.size, path);
-    hil_map_close(&map);
+    hil_bytes content;
+    HIL_TRY(hil_bytes_read(&content, path));
+    hil_status status = hil_tokenizer_parse(out, content.data, content.size, path);
+    hil_bytes_free(&content);
     return status;
 }
 

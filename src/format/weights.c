@@ -3,13 +3,14 @@
 
 #include "base/alloc.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#define PIECE 4096
+#define PIECE 16384
 /* Columns and rows that are turned at once: a cache line of the target, some of the source. */
 #define BAND 16
-#define LINE 64
+#define LINE 256
 
 hil_shape hil_weights_shape(const hil_param *param)
 {
@@ -53,11 +54,14 @@ typedef struct loading {
     hil_store *store;
     hil_pool *pool;
     hil_param *param;
-    const char *data;
+    const hil_entry *entry;
     hil_dtype dtype;
     int64_t rows, cols; /* of the parameter */
     int64_t first, count;
     float *range; /* `count` elements from `first` on */
+    /* Of the first task that could not read. */
+    atomic_int failed; /* hil_status */
+    char message[1024];
 } loading;
 
 static int64_t least(int64_t a, int64_t b)
@@ -65,24 +69,28 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Numbers in files may lie at any address. */
-static void fetch(const loading *job, int64_t first, int64_t count, float *out)
+static void keep_failure(loading *job, hil_status status)
 {
-    size_t size = hil_dtype_size(job->dtype);
+    int none = HIL_OK;
+    if (status != HIL_OK && atomic_compare_exchange_strong(&job->failed, &none, (int)status))
+        snprintf(job->message, sizeof job->message, "%s", hil_status_message());
+}
+
+/* At most PIECE elements. */
+static void fetch(loading *job, int64_t first, int64_t count, float *out)
+{
+    size_t size = hil_dtype_size(job->dtype), at = (size_t)first * size;
     uint16_t half[PIECE];
-    const char *from = job->data + (size_t)first * size;
-    if (size == 4) {
-        memcpy(out, from, (size_t)count * 4);
-        return;
-    }
-    memcpy(half, from, (size_t)count * 2);
-    hil_to_f32(out, half, job->dtype, count);
+    bool whole = size == 4;
+    keep_failure(job,
+                 hil_entry_read(job->entry, at, whole ? (void *)out : half, (size_t)count * size));
+    if (!whole) hil_to_f32(out, half, job->dtype, count);
 }
 
 static void convert_piece(void *context, int64_t i, int thread)
 {
     (void)thread;
-    const loading *job = context;
+    loading *job = context;
     int64_t at = i * PIECE;
     fetch(job, job->first + at, least(PIECE, job->count - at), job->range + at);
 }
@@ -91,7 +99,7 @@ static void convert_piece(void *context, int64_t i, int thread)
 static void convert_turned(void *context, int64_t i, int thread)
 {
     (void)thread;
-    const loading *job = context;
+    loading *job = context;
     float line[BAND][LINE];
     int64_t column = i * BAND, width = least(BAND, job->cols - column);
     int64_t row = job->first / job->cols, end = (job->first + job->count - 1) / job->cols + 1;
@@ -114,7 +122,7 @@ static hil_status load_param(loading *job, const hil_safetensors *file)
     if (!entry) return hil_fail(HIL_ERR_INPUT, "the model folder has no tensor %s", spec->name);
     HIL_TRY(hil_entry_dtype(entry, &job->dtype));
     HIL_TRY(check_shape(job->param, entry));
-    job->data = entry->data;
+    job->entry = entry;
     job->rows = hil_shape_rows(&spec->shape);
     job->cols = hil_shape_cols(&spec->shape);
     job->first = 0;
@@ -123,7 +131,8 @@ static hil_status load_param(loading *job, const hil_safetensors *file)
             hil_pool_run(job->pool, convert_turned, job, (job->cols + BAND - 1) / BAND);
         else
             hil_pool_run(job->pool, convert_piece, job, (job->count + PIECE - 1) / PIECE);
-        hil_safetensors_drop(file);
+        hil_status failed = (hil_status)atomic_load(&job->failed);
+        if (failed != HIL_OK) return hil_fail(failed, "%s", job->message);
         HIL_TRY(hil_store_write(job->store, job->param, HIL_MASTER, job->first, job->count,
                                 job->range));
     }

@@ -1,6 +1,8 @@
 /* file.c - whole files on POSIX calls. */
 #include "io/file.h"
 
+#include "io/reader.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -20,37 +21,29 @@ static hil_status fail_path(const char *verb, const char *path)
     return hil_fail(HIL_ERR_IO, "cannot %s %s: %s", verb, path, strerror(errno));
 }
 
-hil_status hil_map_open(hil_map *map, const char *path)
+hil_status hil_bytes_read(hil_bytes *bytes, const char *path)
 {
-    *map = (hil_map){.data = ""};
+    *bytes = (hil_bytes){0};
+    hil_reader *reader;
+    size_t got;
+    HIL_TRY(hil_reader_open(&reader, path));
     hil_status status = HIL_OK;
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not stop us here */
-    if (fd < 0) return fail_path("open", path);
-    if (fstat(fd, &info) != 0) {
-        status = fail_path("inspect", path);
-    } else if (!S_ISREG(info.st_mode)) {
-        status = hil_fail(HIL_ERR_INPUT, "cannot read %s: not a regular file", path);
-    } else if (info.st_size > 0) {
-        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED)
-            status = fail_path("map", path);
-        else
-            *map = (hil_map){data, (size_t)info.st_size};
-    }
-    close(fd);
+    size_t size = (size_t)hil_reader_size(reader);
+    HIL_TRY_DONE(HIL_ALLOC(size + 1, &bytes->data));
+    HIL_TRY_DONE(hil_reader_read(reader, 0, bytes->data, size, &got));
+    if (got < size)
+        HIL_TRY_DONE(hil_fail(HIL_ERR_IO, "%s was cut short while it was being read", path));
+    bytes->size = size;
+done:
+    hil_reader_close(reader);
+    if (status != HIL_OK) hil_bytes_free(bytes);
     return status;
 }
 
-void hil_map_close(hil_map *map)
+void hil_bytes_free(hil_bytes *bytes)
 {
-    if (map->size) munmap((void *)(uintptr_t)map->data, map->size);
-    *map = (hil_map){.data = ""};
-}
-
-void hil_map_drop(const hil_map *map)
-{
-    if (map->size) (void)!madvise((void *)(uintptr_t)map->data, map->size, MADV_DONTNEED);
+    hil_free(bytes->data);
+    *bytes = (hil_bytes){0};
 }
 
 bool hil_file_exists(const char *path)
@@ -244,9 +237,9 @@ hil_status hil_file_write(const char *path, const void *bytes, size_t size)
 
 hil_status hil_file_copy(const char *from, const char *to)
 {
-    hil_map map;
-    HIL_TRY(hil_map_open(&map, from));
-    hil_status status = hil_file_write(to, map.data, map.size);
-    hil_map_close(&map);
+    hil_bytes content;
+    HIL_TRY(hil_bytes_read(&content, from));
+    hil_status status = hil_file_write(to, content.data, content.size);
+    hil_bytes_free(&content);
     return status;
 }

@@ -1,20 +1,18 @@
-/* file.h - whole files: map them to read, and write them so that they appear complete or not at
- * all. */
+/* file.h - whole files: read them, and write them so that they appear complete or not at all. */
 #ifndef HIL_IO_FILE_H
 #define HIL_IO_FILE_H
 
 #include "base/text.h"
 
-/* A file's bytes, mapped read-only. Owns the mapping. An empty file has data "" and size 0. */
-typedef struct hil_map {
-    const char *data;
+/* A file's bytes, followed by a NUL. Owns the memory. Files that others can change are read, never
+   mapped: one that is cut short under a mapping ends the process with SIGBUS. */
+typedef struct hil_bytes {
+    char *data;
     size_t size;
-} hil_map;
+} hil_bytes;
 
-hil_status hil_map_open(hil_map *map, const char *path);
-void hil_map_close(hil_map *map);
-/* Gives back the memory of what was read so far; what is touched again is read again. */
-void hil_map_drop(const hil_map *map);
+hil_status hil_bytes_read(hil_bytes *bytes, const char *path);
+void hil_bytes_free(hil_bytes *bytes);
 
 bool hil_file_exists(const char *path);
 

@@ -29,21 +29,21 @@ static bool take_line(hil_metrics *metrics, const char *line, size_t size, int64
 /* Keeps the whole lines of steps up to `step`. */
 static hil_status cut_back(hil_metrics *metrics, const char *path, int64_t step)
 {
-    hil_map map;
+    hil_bytes content;
     hil_text kept = {0};
     if (!hil_file_exists(path)) return HIL_OK;
-    HIL_TRY(hil_map_open(&map, path));
+    HIL_TRY(hil_bytes_read(&content, path));
     hil_status status = HIL_OK;
-    for (size_t at = 0; at < map.size && status == HIL_OK;) {
-        const char *end = memchr(map.data + at, '\n', map.size - at);
+    for (size_t at = 0; at < content.size && status == HIL_OK;) {
+        const char *end = memchr(content.data + at, '\n', content.size - at);
         if (!end) break;
-        size_t size = (size_t)(end - (map.data + at)) + 1;
-        if (take_line(metrics, map.data + at, size, step))
-            status = hil_text_add(&kept, map.data + at, size);
+        size_t size = (size_t)(end - (content.data + at)) + 1;
+        if (take_line(metrics, content.data + at, size, step))
+            status = hil_text_add(&kept, content.data + at, size);
         at += size;
     }
     if (status == HIL_OK) status = hil_file_write(path, kept.data ? kept.data : "", kept.size);
-    hil_map_close(&map);
+    hil_bytes_free(&content);
     hil_text_free(&kept);
     return status;
 }

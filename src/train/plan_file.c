@@ -323,9 +323,9 @@ done:
 
 hil_status hil_plan_read(hil_plan *plan, const hil_outline *outline, const char *path)
 {
-    hil_map map;
-    HIL_TRY(hil_map_open(&map, path));
-    hil_status status = hil_plan_parse(plan, outline, map.data, map.size, path);
-    hil_map_close(&map);
+    hil_bytes content;
+    HIL_TRY(hil_bytes_read(&content, path));
+    hil_status status = hil_plan_parse(plan, outline, content.data, content.size, path);
+    hil_bytes_free(&content);
     return status;
 }

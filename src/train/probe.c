@@ -106,11 +106,11 @@ static void name_machine(char name[256], const hil_device *device, int threads)
 
 hil_status hil_probe_load(const char *path, json_t **out)
 {
-    hil_map map;
+    hil_bytes content;
     *out = NULL;
-    if (path && hil_file_exists(path) && hil_map_open(&map, path) == HIL_OK) {
-        if (hil_json_parse(map.data, map.size, path, out) != HIL_OK) *out = NULL;
-        hil_map_close(&map);
+    if (path && hil_file_exists(path) && hil_bytes_read(&content, path) == HIL_OK) {
+        if (hil_json_parse(content.data, content.size, path, out) != HIL_OK) *out = NULL;
+        hil_bytes_free(&content);
     }
     if (*out && !json_is_object(*out)) {
         json_decref(*out);

@@ -45,11 +45,11 @@ static hil_status key_config(hil_source *s)
 {
     static const char *const notes[] = {"dtype", "torch_dtype", "transformers_version",
                                         "_name_or_path", "architectures"};
-    hil_map map;
+    hil_bytes content;
     json_t *config;
-    HIL_TRY(hil_map_open(&map, s->config_path));
-    hil_status status = hil_json_parse(map.data, map.size, s->config_path, &config);
-    hil_map_close(&map);
+    HIL_TRY(hil_bytes_read(&content, s->config_path));
+    hil_status status = hil_json_parse(content.data, content.size, s->config_path, &config);
+    hil_bytes_free(&content);
     HIL_TRY(status);
     for (size_t i = 0; i < sizeof notes / sizeof *notes; ++i) json_object_del(config, notes[i]);
     char *text = json_dumps(config, JSON_SORT_KEYS | JSON_COMPACT);

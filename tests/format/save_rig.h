@@ -141,7 +141,7 @@ static inline void rig_check_content(const hil_store *store, const char *folder,
             CHECK(entry && entry->bytes == (size_t)hil_param_elements(p) * 4);
             for (int64_t k = 0; k < hil_param_elements(p); ++k) {
                 float value;
-                memcpy(&value, (const char *)entry->data + k * 4, 4);
+                CHECK_OK(hil_entry_read(entry, (size_t)k * 4, &value, 4));
                 CHECK(value == rig_value(i, s, k, step));
             }
         }

@@ -76,7 +76,7 @@ static void check_tensor(const hil_safetensors *file, int p, hil_dtype expected)
     CHECK_OK(HIL_ALLOC(rows * cols, &all));
     void *aligned;
     CHECK_OK(hil_alloc(entry->bytes, 1, &aligned));
-    memcpy(aligned, entry->data, entry->bytes);
+    CHECK_OK(hil_entry_read(entry, 0, aligned, entry->bytes));
     hil_to_f32(all, aligned, dtype, rows * cols);
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < cols; ++c)

@@ -159,17 +159,17 @@ static setting setting_of(int ranks, hil_dtype dtype, hil_rule_kind rule, int ti
 static void check_same_file(const char *a, const char *b, const char *name)
 {
     char x[HIL_PATH_MAX], y[HIL_PATH_MAX];
-    hil_map of_a, of_b;
+    hil_bytes of_a, of_b;
     CHECK_OK(hil_path_join(x, a, name));
     CHECK_OK(hil_path_join(y, b, name));
     CHECK_INT(hil_file_exists(x), hil_file_exists(y));
     if (!hil_file_exists(x)) return;
-    CHECK_OK(hil_map_open(&of_a, x));
-    CHECK_OK(hil_map_open(&of_b, y));
+    CHECK_OK(hil_bytes_read(&of_a, x));
+    CHECK_OK(hil_bytes_read(&of_b, y));
     CHECK_INT(of_a.size, of_b.size);
     CHECK(memcmp(of_a.data, of_b.data, of_a.size) == 0);
-    hil_map_close(&of_a);
-    hil_map_close(&of_b);
+    hil_bytes_free(&of_a);
+    hil_bytes_free(&of_b);
 }
 
 static void check_rule(hil_dtype dtype, hil_rule_kind rule)

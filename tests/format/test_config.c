@@ -84,10 +84,10 @@ static void check_lists(const hil_config *c)
 /* Every case that tools/golden_formats.py resolved with transformers. */
 static void check_golden(void)
 {
-    hil_map map;
+    hil_bytes map;
     json_t *cases;
     hil_config config;
-    CHECK_OK(hil_map_open(&map, HIL_TESTS "/golden/formats/configs.json"));
+    CHECK_OK(hil_bytes_read(&map, HIL_TESTS "/golden/formats/configs.json"));
     CHECK_OK(hil_json_parse(map.data, map.size, "configs.json", &cases));
     CHECK(json_array_size(cases) > 20);
     for (size_t i = 0; i < json_array_size(cases); ++i) {
@@ -102,7 +102,7 @@ static void check_golden(void)
         free(json);
     }
     json_decref(cases);
-    hil_map_close(&map);
+    hil_bytes_free(&map);
 }
 
 #define LLAMA_SIZES                                                                                \
@@ -221,11 +221,11 @@ static void check_numbers_refused(void)
 
 static char *slurp(const char *path)
 {
-    hil_map map;
-    CHECK_OK(hil_map_open(&map, path));
+    hil_bytes map;
+    CHECK_OK(hil_bytes_read(&map, path));
     char *copy = calloc(map.size + 1, 1);
     memcpy(copy, map.data, map.size);
-    hil_map_close(&map);
+    hil_bytes_free(&map);
     return copy;
 }
 

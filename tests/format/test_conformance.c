@@ -17,10 +17,10 @@ static bool is_stricter(const char *name)
 static void check_verdicts(const char *folder, const char *verdict)
 {
     char path[HIL_PATH_MAX];
-    hil_map map;
+    hil_bytes map;
     json_t *list;
     CHECK_OK(hil_path_join(path, folder, "manifest.json"));
-    CHECK_OK(hil_map_open(&map, path));
+    CHECK_OK(hil_bytes_read(&map, path));
     CHECK_OK(hil_json_parse(map.data, map.size, path, &list));
     CHECK(json_array_size(list) >= 20);
     for (size_t i = 0; i < json_array_size(list); ++i) {
@@ -36,7 +36,7 @@ static void check_verdicts(const char *folder, const char *verdict)
         hil_safetensors_close(file);
     }
     json_decref(list);
-    hil_map_close(&map);
+    hil_bytes_free(&map);
 }
 
 /* A real folder without its weights: its config, and the first shard that its index names. */
@@ -76,7 +76,7 @@ static void check_stories(void)
     hil_config config;
     hil_safetensors *file;
     hil_text text = {0};
-    hil_map map;
+    hil_bytes map;
     CHECK_OK(hil_config_open(&config, SHARED "stories260K/hf"));
     CHECK_INT(config.kv_heads, 4);
     CHECK_OK(hil_safetensors_open_folder(&file, SHARED "stories260K/hf"));
@@ -84,12 +84,12 @@ static void check_stories(void)
     CHECK_INT(entry->dim[0], config.vocab);
     CHECK_INT(entry->dim[1], config.hidden);
     hil_safetensors_close(file);
-    CHECK_OK(hil_map_open(&map, SHARED "stories260K/hf/config.json"));
+    CHECK_OK(hil_bytes_read(&map, SHARED "stories260K/hf/config.json"));
     CHECK_OK(hil_config_edit(&text, map.data, map.size, HIL_F32));
     CHECK_INT(text.size, map.size);
     CHECK(memcmp(text.data, map.data, map.size) == 0); /* the same dtype: the same bytes */
     hil_text_free(&text);
-    hil_map_close(&map);
+    hil_bytes_free(&map);
 }
 
 int main(void)

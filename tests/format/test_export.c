@@ -42,11 +42,11 @@ static hil_status read_bytes(void *context, size_t i, size_t offset, size_t *siz
 
 static uint64_t file_size(const char *name)
 {
-    hil_map map;
+    hil_bytes map;
     if (!hil_file_exists(in_folder(name))) return 0;
-    CHECK_OK(hil_map_open(&map, in_folder(name)));
+    CHECK_OK(hil_bytes_read(&map, in_folder(name)));
     uint64_t size = map.size;
-    hil_map_close(&map);
+    hil_bytes_free(&map);
     return size;
 }
 
@@ -75,8 +75,11 @@ static void check_content(void)
         CHECK_OK(hil_entry_shape(entry, &shape));
         CHECK_INT(dtype, tensors[i].dtype);
         CHECK(hil_shape_equal(&shape, &tensors[i].shape));
-        for (size_t k = 0; k < entry->bytes; ++k)
-            CHECK_INT(((const unsigned char *)entry->data)[k], byte_of(i, k));
+        for (size_t k = 0; k < entry->bytes; ++k) {
+            unsigned char byte;
+            CHECK_OK(hil_entry_read(entry, k, &byte, 1));
+            CHECK_INT(byte, byte_of(i, k));
+        }
     }
     hil_safetensors_close(file);
 }
@@ -132,10 +135,10 @@ static void check_copy(void)
     CHECK_OK(hil_file_write(in_folder("config.json"), "{}", 2));
     CHECK_OK(hil_export_copy_files(folder, other));
     CHECK_OK(hil_path_join(path, other, "tokenizer.json"));
-    hil_map map;
-    CHECK_OK(hil_map_open(&map, path));
+    hil_bytes map;
+    CHECK_OK(hil_bytes_read(&map, path));
     CHECK_INT(map.size, 3);
-    hil_map_close(&map);
+    hil_bytes_free(&map);
     CHECK_OK(hil_path_join(path, other, "merges.txt"));
     CHECK(hil_file_exists(path));
     CHECK_OK(hil_path_join(path, other, "config.json"));
@@ -148,8 +151,7 @@ static void check_copy(void)
 static hil_status read_golden(void *context, size_t i, size_t offset, size_t *size, void *out)
 {
     const hil_export_tensor *tensor = &((hil_export_tensor *)context)[i];
-    memcpy(out, (const char *)hil_safetensors_find(golden, tensor->name)->data + offset, *size);
-    return HIL_OK;
+    return hil_entry_read(hil_safetensors_find(golden, tensor->name), offset, out, *size);
 }
 
 static void check_index(void)
@@ -178,15 +180,15 @@ static void check_index(void)
         "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors"};
     for (int i = 0; i < 4; ++i) {
         char ours[HIL_PATH_MAX], theirs[HIL_PATH_MAX];
-        hil_map a, b;
+        hil_bytes a, b;
         CHECK_OK(hil_path_join(ours, other, files[i]));
         CHECK_OK(hil_path_join(theirs, GOLDEN, files[i]));
-        CHECK_OK(hil_map_open(&a, ours));
-        CHECK_OK(hil_map_open(&b, theirs));
+        CHECK_OK(hil_bytes_read(&a, ours));
+        CHECK_OK(hil_bytes_read(&b, theirs));
         CHECK_INT(a.size, b.size);
         CHECK(memcmp(a.data, b.data, a.size) == 0);
-        hil_map_close(&a);
-        hil_map_close(&b);
+        hil_bytes_free(&a);
+        hil_bytes_free(&b);
     }
     hil_safetensors_close(golden);
 }

@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "check.h"
 
+#include <unistd.h>
+
 #define GOLDEN HIL_TESTS "/golden/formats/"
 
 static void check_ids(const char *path)
@@ -115,11 +117,20 @@ int main(void)
     char bytes[128] = "\x93NUMPY\x01\x00\x36\x00";
     memcpy(bytes + 10, "{'descr':'<i8','fortran_order':False,'shape':(2,)}    ", 54);
     memcpy(bytes + 64, negative, 16);
-    int32_t id;
+    int32_t id, ids[2];
     CHECK_OK(hil_npy_parse(&npy, bytes, 80, "t"));
     CHECK_FAILS(hil_npy_read(npy, 0, 1, 100, &id), HIL_ERR_INPUT, "token id -1 at index 0");
     CHECK_FAILS(hil_npy_read(npy, 1, 1, 100, &id), HIL_ERR_INPUT, "1099511627776 at index 1");
     hil_npy_close(npy);
+
+    char cut[] = "/tmp/hil-npy-XXXXXX";
+    int fd = mkstemp(cut);
+    CHECK(fd >= 0 && write(fd, bytes, 80) == 80 && close(fd) == 0);
+    CHECK_OK(hil_npy_open(&npy, cut));
+    CHECK(truncate(cut, 70) == 0);
+    CHECK_FAILS(hil_npy_read(npy, 0, 2, 100, ids), HIL_ERR_IO, "cut short");
+    hil_npy_close(npy);
+    unlink(cut);
 
     for (long n = 1;; ++n) {
         hil_alloc_fail_at(n);

@@ -55,8 +55,8 @@ static void check_vector(hil_tokenizer *const *tokenizers, const json_t *vector)
 
 static void test_vectors(hil_tokenizer *const *tokenizers, const char *path)
 {
-    hil_map map;
-    CHECK_OK(hil_map_open(&map, path));
+    hil_bytes map;
+    CHECK_OK(hil_bytes_read(&map, path));
     int count = 0;
     for (const char *line = map.data, *end; line < map.data + map.size; line = end + 1) {
         end = memchr(line, '\n', (size_t)(map.data + map.size - line));
@@ -68,18 +68,18 @@ static void test_vectors(hil_tokenizer *const *tokenizers, const char *path)
         ++count;
     }
     CHECK(count > 0);
-    hil_map_close(&map);
+    hil_bytes_free(&map);
 }
 
 /* A whole corpus at once and in pieces of an odd size. */
 static void test_corpus(const hil_tokenizer *tokenizer, const char *path)
 {
     enum { PIECE = 4093 };
-    hil_map map;
+    hil_bytes map;
     hil_ids whole = {0}, pieces = {0};
     hil_encoder *encoder;
     hil_text decoded = {0};
-    CHECK_OK(hil_map_open(&map, path));
+    CHECK_OK(hil_bytes_read(&map, path));
     CHECK_OK(hil_tokenizer_encode(tokenizer, map.data, map.size, HIL_SPECIAL_NONE, &whole));
     CHECK_OK(hil_encoder_create(&encoder, tokenizer));
     for (size_t at = 0; at < map.size; at += PIECE) {
@@ -96,7 +96,7 @@ static void test_corpus(const hil_tokenizer *tokenizer, const char *path)
     hil_encoder_destroy(encoder);
     hil_ids_free(&whole);
     hil_ids_free(&pieces);
-    hil_map_close(&map);
+    hil_bytes_free(&map);
 }
 
 int main(int argc, char **argv)

@@ -6,6 +6,8 @@
 
 #include "base/alloc.h"
 
+#include <unistd.h>
+
 enum { ROWS = 2500, COLS = 901, LONG = 1100000 };
 
 static char folder[] = "/tmp/hil-weights-XXXXXX";
@@ -85,6 +87,28 @@ static void check_model(hil_pool *pool, const hil_safetensors *file, hil_dtype d
     store_rig_close(&rig);
 }
 
+/* A file that is cut short while it is loaded is an error with its name, and no signal. */
+static void check_cut(hil_pool *pool, const char *path, const char *name, bool turned)
+{
+    const hil_param_spec spec = {.name = name, .shape = {2, {ROWS, COLS}}, .transposed = turned};
+    hil_store *store;
+    hil_param *p;
+    hil_safetensors *file;
+    store_rig rig;
+    write_model(path);
+    CHECK_OK(hil_store_create(&store));
+    CHECK_OK(hil_store_add(store, &spec, &p));
+    hil_store_options options = {
+        .compute = HIL_F32, .training = true, .tile_size = 1 << 20, .moments = 2};
+    store_rig_open(&rig, store, pool, &options);
+    CHECK_OK(hil_safetensors_open(&file, path));
+    CHECK(truncate(path, 4096) == 0);
+    CHECK_FAILS(hil_weights_load(store, pool, file), HIL_ERR_IO,
+                "model.safetensors was cut short while it was being read");
+    hil_safetensors_close(file);
+    store_rig_close(&rig);
+}
+
 int main(void)
 {
     char path[HIL_PATH_MAX];
@@ -98,6 +122,8 @@ int main(void)
     check_model(pool, file, HIL_F32, (size_t)1 << 30);
     check_model(pool, file, HIL_BF16, 1280 * COLS * 2);
     hil_safetensors_close(file);
+    check_cut(pool, path, "plain", false);
+    check_cut(pool, path, "transformer.turned", true);
     hil_pool_destroy(pool);
     CHECK_OK(hil_path_remove(folder));
     return 0;

@@ -16,10 +16,10 @@ int main(void)
     }
     CHECK_OK(hil_file_write(path, "new", 3));
     for (int i = 0; i < 8; ++i) CHECK(hil_file_exists(left[i]));
-    hil_map map;
-    CHECK_OK(hil_map_open(&map, path));
+    hil_bytes map;
+    CHECK_OK(hil_bytes_read(&map, path));
     CHECK(map.size == 3 && memcmp(map.data, "new", 3) == 0);
-    hil_map_close(&map);
+    hil_bytes_free(&map);
     CHECK_OK(hil_path_remove(folder));
     return 0;
 }

@@ -18,16 +18,16 @@ static char path[] = "/tmp/hilbert-timeline-XXXXXX";
 /* The file as it is now, with `end` behind it. */
 static json_t *load(const char *end)
 {
-    hil_map map;
+    hil_bytes map;
     hil_text text = {0};
     json_t *list;
-    CHECK_OK(hil_map_open(&map, path));
+    CHECK_OK(hil_bytes_read(&map, path));
     CHECK_OK(hil_text_add(&text, map.data, map.size));
     CHECK_OK(hil_text_add(&text, end, strlen(end)));
     CHECK_OK(hil_json_parse(text.data, text.size, path, &list));
     CHECK(json_is_array(list));
     hil_text_free(&text);
-    hil_map_close(&map);
+    hil_bytes_free(&map);
     return list;
 }
 

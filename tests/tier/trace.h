@@ -72,11 +72,11 @@ static inline void trace_add(trace *t, const json_t *event)
 static inline trace trace_read(const char *path)
 {
     trace t = {0};
-    hil_map map;
+    hil_bytes map;
     json_t *list, **event;
-    CHECK_OK(hil_map_open(&map, path));
+    CHECK_OK(hil_bytes_read(&map, path));
     CHECK_OK(hil_json_parse(map.data, map.size, path, &list));
-    hil_map_close(&map);
+    hil_bytes_free(&map);
     size_t size = json_array_size(list), count = 0;
     CHECK_OK(HIL_ALLOC(size, &event));
     for (size_t i = 0; i < size; ++i) {

@@ -82,10 +82,10 @@ static inline hil_train_result job_train(const hil_train_options *options)
 static inline int job_metrics(const char *out, const char *key, double *values, int room)
 {
     char path[JOB_PATH];
-    hil_map map;
+    hil_bytes map;
     int count = 0;
     CHECK_OK(hil_path_join(path, out, "metrics.jsonl"));
-    CHECK_OK(hil_map_open(&map, path));
+    CHECK_OK(hil_bytes_read(&map, path));
     for (size_t at = 0; at < map.size;) {
         const char *end = memchr(map.data + at, '\n', map.size - at);
         CHECK(end != NULL);
@@ -99,18 +99,18 @@ static inline int job_metrics(const char *out, const char *key, double *values, 
         json_decref(line);
         at = (size_t)(end - map.data) + 1;
     }
-    hil_map_close(&map);
+    hil_bytes_free(&map);
     return count;
 }
 
 static inline bool job_same_file(const char *a, const char *b)
 {
-    hil_map x, y;
-    CHECK_OK(hil_map_open(&x, a));
-    CHECK_OK(hil_map_open(&y, b));
+    hil_bytes x, y;
+    CHECK_OK(hil_bytes_read(&x, a));
+    CHECK_OK(hil_bytes_read(&y, b));
     bool same = x.size == y.size && memcmp(x.data, y.data, x.size) == 0;
-    hil_map_close(&x);
-    hil_map_close(&y);
+    hil_bytes_free(&x);
+    hil_bytes_free(&y);
     return same;
 }
 

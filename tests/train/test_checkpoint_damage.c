@@ -63,13 +63,13 @@ static void flip_each(const char *checkpoints, const char *path, off_t most, int
 
 static void cut_each(const char *checkpoints, const char *path)
 {
-    hil_map map;
-    CHECK_OK(hil_map_open(&map, path));
+    hil_bytes map;
+    CHECK_OK(hil_bytes_read(&map, path));
     char *bytes;
     CHECK_OK(HIL_ALLOC(map.size, &bytes));
     memcpy(bytes, map.data, map.size);
     size_t size = map.size;
-    hil_map_close(&map);
+    hil_bytes_free(&map);
     size_t cuts[] = {0, 1, 2, size / 2, size - 1};
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; ++i) {
         CHECK_OK(hil_file_write(path, bytes, cuts[i]));

@@ -203,21 +203,13 @@ static void check_end_of_text(job_place *place)
     const hil_entry *bias = hil_safetensors_find(file, "transformer.ln_f.bias");
     const hil_entry *head = hil_safetensors_find(file, "lm_head.weight");
     CHECK(bias && head);
-    hil_map map;
-    CHECK_OK(hil_map_open(&map, weights));
-    char *bytes;
-    CHECK_OK(HIL_ALLOC(map.size, &bytes));
-    memcpy(bytes, map.data, map.size);
-    /* The file ends with its data, so offsets count from the end of the last tensor. */
-    const hil_entry *last = hil_safetensors_at(file, hil_safetensors_count(file) - 1);
-    const char *end = (const char *)last->data + last->bytes;
+    hil_bytes map;
+    CHECK_OK(hil_bytes_read(&map, weights));
     float one = 1000;
-    memcpy(bytes + map.size - (size_t)(end - (const char *)bias->data), &one, 4);
-    memcpy(bytes + map.size - (size_t)(end - (const char *)head->data) + (size_t)256 * 4 * 4, &one,
-           4);
-    CHECK_OK(hil_file_write(weights, bytes, map.size));
-    hil_map_close(&map);
-    hil_free(bytes);
+    memcpy(map.data + bias->offset, &one, 4);
+    memcpy(map.data + head->offset + (size_t)256 * 4 * 4, &one, 4);
+    CHECK_OK(hil_file_write(weights, map.data, map.size));
+    hil_bytes_free(&map);
     hil_safetensors_close(file);
     hil_generate_options generate = generating(folder, &got);
     CHECK_OK(hil_generate(&generate, &result));

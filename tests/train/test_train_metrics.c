@@ -21,12 +21,12 @@ static json_t *line_at(const char *text, int n)
 static char *read_text(const char *out)
 {
     char path[JOB_PATH], *text;
-    hil_map map;
+    hil_bytes map;
     CHECK_OK(hil_path_join(path, out, "metrics.jsonl"));
-    CHECK_OK(hil_map_open(&map, path));
+    CHECK_OK(hil_bytes_read(&map, path));
     CHECK_OK(HIL_ALLOC(map.size + 1, &text));
     memcpy(text, map.data, map.size);
-    hil_map_close(&map);
+    hil_bytes_free(&map);
     return text;
 }
 

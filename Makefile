@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 WERROR ?= OFF
-CUDA ?= OFF
+CUDA ?= AUTO
 comma := ,
 unexport MAKEFLAGS MFLAGS
 

@@ -2,9 +2,24 @@
 # cuBLASLt and cuDNN are here.
 # HIL_CUDA_ARCHITECTURES names the GPUs; the newest also comes as PTX for what follows it.
 # Multiply-adds are fused only where they are written so: CPU and GPU then give the same bits.
-# Off unless asked for: it takes longer to build than everything else.
-option(HIL_CUDA "Build the CUDA backend where its compiler and libraries are found" OFF)
+# HIL_CUDA: AUTO builds it where a GPU is as well, for that GPU alone; ON builds it for all, OFF not.
+set(HIL_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where a GPU is), ON or OFF")
+set_property(CACHE HIL_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(architectures 80 86 89 90)
+set(gpus)
+if(HIL_CUDA STREQUAL "AUTO") # "9.0", a line for each GPU
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE gpus ERROR_QUIET RESULT_VARIABLE failed)
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]" gpus "${gpus}")
+  list(TRANSFORM gpus REPLACE "\\." "")
+  list(REMOVE_DUPLICATES gpus)
+  if(failed)
+    set(gpus)
+  endif()
+  if(gpus)
+    set(architectures ${gpus})
+  endif()
+endif()
 if(DEFINED ENV{CUDAARCHS})
   set(architectures $ENV{CUDAARCHS})
 endif()
@@ -12,10 +27,10 @@ set(HIL_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "GPU architectures to
 
 set(HIL_HAS_CUDA OFF)
 set(why)
-if(NOT HIL_CUDA)
-  set(why "it takes minutes to build and was not asked for (make CUDA=ON)")
-elseif(HIL_SANITIZE OR HIL_FUZZ)
+if(HIL_SANITIZE OR HIL_FUZZ)
   set(why "sanitizers do not see into it")
+elseif(NOT HIL_CUDA)
+  set(why "by request (CUDA=OFF)")
 else()
   find_program(HIL_NVCC nvcc PATHS /usr/local/cuda/bin)
   find_path(HIL_CUDNN_INCLUDE cudnn_graph.h PATHS /usr/local/cuda/include)
@@ -29,6 +44,14 @@ else()
       set(why "${name} was not found")
     endif()
   endforeach()
+  if(why AND gpus)
+    string(APPEND why ": to use this machine's GPU, install the CUDA 13 toolkit with cuBLAS and"
+      " cuDNN 9, then make clean and make (or use the bundle: docs/install.md)")
+  elseif(NOT why AND HIL_CUDA STREQUAL "AUTO" AND NOT gpus)
+    set(why "no GPU here (nvidia-smi names none): make CUDA=ON builds it all the same")
+  elseif(why)
+    string(APPEND why ", and no GPU")
+  endif()
 endif()
 
 if(why)

@@ -48,6 +48,12 @@ bool hil_command_begin(const hil_command *command, int argc, char **argv, void *
     return false;
 }
 
+void hil_command_tell_sizes(const hil_parsed *parsed, const hil_observer *observer)
+{
+    if (parsed->understood.size && observer->note)
+        observer->note(observer->context, parsed->understood.data);
+}
+
 volatile int hil_command_stop;
 static const char *stop_words;
 

@@ -13,6 +13,9 @@ extern const hil_command hil_command_train, hil_command_eval, hil_command_genera
 bool hil_command_begin(const hil_command *command, int argc, char **argv, void *values,
                        hil_parsed *parsed, int *code);
 
+/* Says what sizes with units of 1000 were understood as, if there are any. */
+void hil_command_tell_sizes(const hil_parsed *parsed, const hil_observer *observer);
+
 /* Prints the last failure as one line, for all ranks, and gives its exit code. */
 int hil_command_fail(hil_status status);
 

@@ -41,7 +41,7 @@ static int print_result(const hil_eval_result *result, bool json)
     return hil_command_flush();
 }
 
-static int evaluate(eval_values *values)
+static int evaluate(eval_values *values, const hil_parsed *parsed)
 {
     hil_status status = hil_launch_open(&values->run.comm);
     if (status != HIL_OK) return hil_launch_fail(status);
@@ -50,6 +50,7 @@ static int evaluate(eval_values *values)
     hil_command_catch_signals(NULL);
     values->run.stop = &hil_command_stop;
     hil_progress_begin(&progress, stderr, hil_launch_first() ? HIL_TALK_NORMAL : HIL_TALK_QUIET);
+    hil_command_tell_sizes(parsed, &progress.hooks);
     status = hil_eval(&values->run, &progress.hooks, &result);
     hil_progress_end(&progress);
     int code = status == HIL_OK                ? print_result(&result, values->json)
@@ -68,7 +69,7 @@ static int run(int argc, char **argv)
     hil_parsed parsed;
     int code = 0;
     if (!hil_command_begin(&hil_command_eval, argc, argv, &values, &parsed, &code)) return code;
-    code = evaluate(&values);
+    code = evaluate(&values, &parsed);
     hil_parsed_free(&parsed);
     return code;
 }

@@ -155,6 +155,16 @@ static hil_status parse_unsigned(const char *label, const char *text, uint64_t *
     return HIL_OK;
 }
 
+/* "24GB" is less than "24G": says how much. */
+static hil_status note_size(hil_parsed *parsed, const char *label, const char *text, uint64_t bytes)
+{
+    char amount[32];
+    const char *size = strrchr(text, ':');
+    if (!bytes || !hil_size_is_decimal(size ? size + 1 : text)) return HIL_OK;
+    return hil_text_print(&parsed->understood, "%s%s %s is %s", parsed->understood.size ? ", " : "",
+                          label, text, hil_text_bytes(amount, bytes));
+}
+
 static hil_status set_unsigned(hil_parsed *parsed, const hil_option *option, const char *label,
                                const char *text)
 {
@@ -167,6 +177,7 @@ static hil_status set_unsigned(hil_parsed *parsed, const hil_option *option, con
     } else {
         bool *may = option->kind == HIL_OPTION_SIZE ? NULL : &percent;
         HIL_TRY(hil_size_parse(label, text, &number, may));
+        HIL_TRY(note_size(parsed, label, text, number));
     }
     HIL_TRY(check_range(option, label, (double)number));
     if (percent && option->kind == HIL_OPTION_DEVICE) {
@@ -194,6 +205,7 @@ static hil_status set_disk(hil_parsed *parsed, const hil_option *option, const c
     HIL_TRY(HIL_ALLOC(strlen(text) + 1, path));
     ++list->count;
     HIL_TRY(hil_disk_parse(label, text, *path, &bytes));
+    HIL_TRY(note_size(parsed, label, text, bytes));
     parsed->disk[parsed->disks++] = (hil_disk_budget){*path, bytes};
     const hil_disk_budget *disk = parsed->disk;
     char *place = field(parsed, option);
@@ -389,6 +401,7 @@ hil_status hil_options_parse(hil_parsed *parsed, const hil_command *command, int
 void hil_parsed_free(hil_parsed *parsed)
 {
     json_decref(parsed->config);
+    hil_text_free(&parsed->understood);
     for (size_t i = 0; i < HIL_OPTIONS_MAX; ++i) {
         for (size_t j = 0; j < parsed->list[i].count; ++j) hil_free(parsed->list[i].item[j]);
         hil_free(parsed->list[i].item);

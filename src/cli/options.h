@@ -13,7 +13,7 @@ typedef enum hil_option_kind {
     HIL_OPTION_LIST,   /* const char *const *, the count is the field after it */
     HIL_OPTION_WHOLE,  /* int or int64_t */
     HIL_OPTION_SEED,   /* uint64_t */
-    HIL_OPTION_SIZE,   /* uint64_t, with K, M, G or T behind it */
+    HIL_OPTION_SIZE,   /* uint64_t, a number of bytes with a unit or not */
     HIL_OPTION_MEMORY, /* uint64_t, a size or a percentage of the memory that is free */
     HIL_OPTION_DEVICE, /* uint64_t, a size or a HIL_PERCENT of what is free on the device */
     HIL_OPTION_DISK,   /* const hil_disk_budget *, the count is the field after it */
@@ -84,6 +84,7 @@ typedef struct hil_parsed {
     } list[HIL_OPTIONS_MAX];
     hil_disk_budget disk[HIL_DISKS_MAX];
     size_t disks;
+    hil_text understood; /* what sizes with units of 1000 mean; no data: there are none */
 } hil_parsed;
 
 /* Parses the arguments into `values`. Options on the command line win over those of a --config
@@ -108,11 +109,15 @@ void hil_option_set_flag(hil_parsed *parsed, const hil_option *option);
 hil_status hil_option_add_item(hil_parsed *parsed, const hil_option *option, const char *item,
                                size_t size);
 
-/* A number of bytes, with K, M, G or T (powers of 1024) behind it or not; or, where `percent` is
-   not NULL and becomes true, a percentage from 1 to 100. */
+/* A number of bytes, with a unit or not: K, KiB, M, ... are powers of 1024, KB, MB, ... powers of
+   1000, in any case and with a fraction or not; or, where `percent` is not NULL and becomes true, a
+   percentage from 1 to 100. */
 hil_status hil_size_parse(const char *label, const char *text, uint64_t *out, bool *percent);
-/* PATH, PATH:SIZE or PATH:N% (of what is free there). A colon that no size follows is part of the
-   path. `path` has room for strlen(text) + 1 bytes. */
+/* Whether a size has a unit of 1000, such as GB. */
+bool hil_size_is_decimal(const char *text);
+/* PATH, PATH:SIZE or PATH:N% (of what is free there). A colon that no digit follows is part of the
+   path, and so is one in the name of a folder that is there. `path` has room for strlen(text) + 1
+   bytes. */
 hil_status hil_disk_parse(const char *label, const char *text, char *path, uint64_t *bytes);
 
 #define HIL_TOKENIZER_ROW(type, field)                                                             \
@@ -125,13 +130,13 @@ hil_status hil_disk_parse(const char *label, const char *text, char *path, uint6
     HIL_ROW("device", TEXT, type, prefix device.name, "auto|cpu|cuda|cuda:N",                      \
             "what computes; auto: a GPU where there is one", __VA_ARGS__),                         \
         HIL_ROW("device-memory", DEVICE, type, prefix device_memory, "SIZE",                       \
-                "for computing: 64M, 2G, 50% ...", .initial = "what is free, less a margin",       \
+                "to compute in: 1.5G, 24GB, 50%", .initial = "what is free, less a margin",        \
                 .range = &hil_range_budget),                                                       \
         HIL_ROW("host-memory", MEMORY, type, prefix host_memory, "SIZE",                           \
-                "for what waits: 64M, 2G, 50% ...", .initial = "what is free, less a margin",      \
+                "to keep things in: 1.5G, 24GB, 50%", .initial = "what is free, less a margin",    \
                 .range = &hil_range_budget),                                                       \
         HIL_ROW("disk", DISK, type, prefix disks, "PATH[:SIZE]",                                   \
-                "a folder for what memory cannot hold; may be repeated"),                          \
+                "for what does not fit into memory; may be repeated"),                             \
         HIL_ROW("io", CHOICE, type, prefix io, "auto|uring|threads", "the I/O engine")
 
 /* Prints what the command does and every option; `values` holds the defaults. */

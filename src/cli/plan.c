@@ -45,6 +45,7 @@ static int run(int argc, char **argv)
     hil_plan_form form = {.json = values.json, .ranks = values.ranks};
     hil_progress progress;
     hil_progress_begin(&progress, stderr, values.quiet ? HIL_TALK_QUIET : HIL_TALK_NORMAL);
+    hil_command_tell_sizes(&parsed, &progress.hooks);
     hil_status status = hil_plan_show(&values.run, &form, &progress.hooks, stdout);
     hil_progress_end(&progress);
     int flushed = hil_command_flush();

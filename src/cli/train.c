@@ -68,7 +68,7 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
     fputs(" --prompt \"Once upon a time\"\n", out);
 }
 
-static int train(hil_train_values *values)
+static int train(hil_train_values *values, const hil_parsed *parsed)
 {
     hil_status status = hil_launch_open(&values->run.comm);
     if (status != HIL_OK) return hil_launch_fail(status);
@@ -83,6 +83,7 @@ static int train(hil_train_values *values)
     char cache[HIL_PATH_MAX], prefixes[HIL_PATH_MAX];
     values->run.device.prefixes = hil_command_prefixes(prefixes);
     values->run.probe_cache = hil_command_probe_cache(cache);
+    hil_command_tell_sizes(parsed, &progress.hooks);
     hil_train_result result = {.eval_loss = NAN};
     status = hil_train(&values->run, &progress.hooks, &result);
     hil_command_catch_signals(NULL); /* nothing is left to finish: mpirun ends ranks that end */
@@ -103,7 +104,7 @@ static int run(int argc, char **argv)
     hil_parsed parsed;
     int code = 0;
     if (!hil_command_begin(&hil_command_train, argc, argv, &values, &parsed, &code)) return code;
-    code = train(&values);
+    code = train(&values, &parsed);
     hil_parsed_free(&parsed);
     return code;
 }

@@ -58,7 +58,7 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
     ROW("recompute", CHOICE, run.recompute, "none|all",
         "compute activations again instead of keeping them"),
     ROW("tile-size", SIZE, run.tile_size, "SIZE",
-        "larger matrices are split; K, M, G, T are powers of 1024"),
+        "larger matrices are split into pieces of this size"),
     HIL_MEMORY_ROWS(hil_train_values, run., .group = "Memory"),
     ROW("zero", WHOLE, run.zero, "1|2|3",
         "stage of ZeRO: a lower one sends less, needs more memory", .range = &hil_range_stage),

@@ -223,7 +223,8 @@ static hil_status read_rope_kind(const reading *r, const json_t *rope, const cha
     bool llama3 = strcmp(type, "llama3") == 0;
     if (!llama3 && strcmp(type, "linear") != 0)
         return hil_fail(HIL_ERR_INPUT,
-                        "%s: \"%s\" has type \"%.40s\"; supported are default, linear and llama3",
+                        "%s: \"%s\" has type \"%.40s\"; supported are default, linear and llama3 "
+                        "(docs/models.md)",
                         r->what, key, type);
     c->rope.kind = llama3 ? HIL_ROPE_LLAMA3 : HIL_ROPE_LINEAR;
     c->rope.factor = NAN;
@@ -405,14 +406,16 @@ static hil_status read_config(const reading *r)
         return hil_fail(HIL_ERR_INPUT, "%s: not a JSON object", r->what);
     HIL_TRY(hil_json_string(r->object, "model_type", r->what, &type));
     if (!type)
-        return hil_fail(HIL_ERR_INPUT, "%s: \"model_type\" is missing; supported are %s", r->what,
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: \"model_type\" is missing; supported are %s (docs/models.md)", r->what,
                         hil_config_supported());
     size_t arch = 0;
     while (arch < sizeof names / sizeof *names && strcmp(type, names[arch]) != 0) ++arch;
     if (arch == sizeof names / sizeof *names)
-        return hil_fail(HIL_ERR_INPUT,
-                        "%s: model_type \"%.60s\" is not supported; supported are %s", r->what,
-                        type, hil_config_supported());
+        return hil_fail(
+            HIL_ERR_INPUT,
+            "%s: model_type \"%.60s\" is not supported; supported are %s (docs/models.md)", r->what,
+            type, hil_config_supported());
     *r->config = defaults[arch];
     r->config->arch = (hil_arch)arch;
     r->config->init_std = 0.02;

@@ -5,7 +5,7 @@
 #include "train/plan.h"
 #include "train/plan_file.h"
 #include "train/plan_print.h"
-#include "train/source.h"
+#include "train/train.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +27,7 @@ static hil_status open_model(show *s)
 {
     const hil_train_options *o = s->options;
     if (!o->model) return hil_fail(HIL_ERR_USAGE, "a plan needs a model");
+    HIL_TRY(hil_training_check(o));
     HIL_TRY(hil_dtype_parse(o->dtype, &s->dtype));
     HIL_TRY(hil_rule_find(o->optimizer, &s->rule));
     HIL_TRY(hil_source_open(&s->source, o->model));

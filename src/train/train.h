@@ -38,6 +38,9 @@ typedef struct hil_training {
     int64_t resumed; /* steps that were there before */
 } hil_training;
 
+/* Refuses options that contradict each other or are out of range, before anything is opened. */
+hil_status hil_training_check(const hil_train_options *options);
+
 /* train_open.c: everything up to the first step. Call hil_training_close after a failure as well.
  */
 hil_status hil_training_open(hil_training *training);

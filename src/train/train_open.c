@@ -21,16 +21,19 @@ static hil_status check_range(const char *name, double value, double least, doub
     return hil_fail(HIL_ERR_USAGE, "--%s %g: expected %g to %g", name, value, least, most);
 }
 
-static hil_status check_options(const hil_train_options *o)
+hil_status hil_training_check(const hil_train_options *o)
 {
-    if (!o->model || !o->out || !o->data_count)
-        return hil_fail(HIL_ERR_USAGE, "train needs a model, data and an output folder");
     if (o->resume && o->overwrite)
         return hil_fail(HIL_ERR_USAGE, "--resume and --overwrite contradict each other");
     if (o->resume && !o->keep)
         return hil_fail(HIL_ERR_USAGE, "--resume and --keep 0 contradict each other");
     if (o->eval_data && o->eval_fraction > 0)
         return hil_fail(HIL_ERR_USAGE, "--eval-data and --eval-fraction contradict each other");
+    if (o->eval_every && !o->eval_data && !(o->eval_fraction > 0))
+        return hil_fail(HIL_ERR_USAGE,
+                        "--eval-every %lld: there is nothing to evaluate on; give --eval-data PATH "
+                        "or --eval-fraction 0.05",
+                        (long long)o->eval_every);
     if (o->steps > 0 && o->epochs > 0)
         return hil_fail(HIL_ERR_USAGE, "--steps and --epochs contradict each other");
     HIL_TRY(check_range("steps", (double)o->steps, 0, 1e15));
@@ -342,7 +345,9 @@ static hil_status share_batch(job *j)
 static hil_status open_source(job *j)
 {
     const hil_train_options *o = j->options;
-    HIL_TRY(check_options(o));
+    if (!o->model || !o->out || !o->data_count)
+        return hil_fail(HIL_ERR_USAGE, "train needs a model, data and an output folder");
+    HIL_TRY(hil_training_check(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
     j->run.config_key = j->source.config_key;
     HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));

@@ -78,4 +78,29 @@ for path in ./gpt2 /no/where a/b/c none/config.json config.json "two words"; do
     fails 1 "$path: no such model folder or config.json" plan --model "$path"
     grep -q 'hf download' "$work/err" && die "$path is no name on the Hub: $(cat "$work/err")"
 done
-true
+
+# An architecture that is not there: the line has the list, and the file it names has it as well.
+mkdir bloom && echo '{"model_type": "bloom"}' >bloom/config.json
+fails 1 "supported are gpt2, llama, mistral, qwen2, qwen3 (docs/models.md)" plan --model bloom
+for name in gpt2 llama mistral qwen2 qwen3; do
+    grep -q "^| \`$name\` |" "$SOURCE/docs/models.md" || die "docs/models.md lacks $name"
+done
+
+# Sizes as people write them.
+plan=(plan --model model --threads 1 --seq 16 --batch 2)
+run 0 "${plan[@]}" --host-memory 64MB --device-memory 0.05GB
+grep -q -- '^--host-memory 64MB is 61.0 MiB, --device-memory 0.05GB is 47.7 MiB$' "$work/err" ||
+    die "$(cat "$work/err")"
+run 0 "${plan[@]}" --device-memory 1.5g --host-memory 64MiB
+grep -q ' is ' "$work/err" && die "$(cat "$work/err")"
+fails 2 "--disk: '2TBs' is not a size" "${plan[@]}" --disk nvme:2TBs
+
+# What cannot do anything is refused, by plan as by train.
+for command in "train --data data.txt --out new --tokenizer bytes" plan; do
+    set -- $command
+    fails 2 "--eval-every 5: there is nothing to evaluate on; give --eval-data PATH or --eval-fraction" \
+        "$@" --model model --eval-every 5
+    fails 2 "--epochs 1e+20: expected 0 to 1e+09" "$@" --model model --epochs 1e20
+done
+run 0 train --model model --data data.txt --tokenizer bytes --overwrite "${train[@]}" \
+    --eval-fraction 0.1 --eval-every 1

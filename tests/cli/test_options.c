@@ -2,6 +2,8 @@
 #include "cli/options.h"
 #include "check.h"
 
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct values {
@@ -128,13 +130,13 @@ static void check_memory(void)
     uint64_t half = v.memory;
     CHECK_OK(parse("--memory 100%"));
     CHECK(half > 0 && v.memory > half && v.memory < 4 * half);
-    CHECK_OK(parse("--disk /a --disk /b:3G --disk=/c:d --disk /e:f:4096 --disk /g:5Q --disk /h:"));
+    CHECK_OK(parse("--disk /a --disk /b:3G --disk=/c:d --disk /e:f:4096 --disk /g:q5 --disk /h:"));
     CHECK_INT(v.disk_count, 6);
     check_disk(0, "/a", 0);
     check_disk(1, "/b", (uint64_t)3 << 30);
     check_disk(2, "/c:d", 0);
     check_disk(3, "/e:f", 4096);
-    check_disk(4, "/g:5Q", 0);
+    check_disk(4, "/g:q5", 0);
     check_disk(5, "/h:", 0);
     CHECK_OK(parse("--disk /:10% --disk /:100%"));
     CHECK(v.disks[0].bytes > 0 && v.disks[1].bytes > v.disks[0].bytes);
@@ -146,6 +148,67 @@ static void check_memory(void)
     CHECK_OK(parse_file("{\"disk\": \"/a:2K\", \"memory\": 12345}", ""));
     check_disk(0, "/a", 2048);
     CHECK_INT(v.memory, 12345);
+}
+
+/* Units as people write them: K is 1024, KB is 1000. */
+static void check_units(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+        const char *said;
+    } size[] = {
+        {"24GB", 24000000000, "--memory 24GB is 22.4 GiB"},
+        {"24gb", 24000000000, "--memory 24gb is 22.4 GiB"},
+        {"24GiB", (uint64_t)24 << 30, NULL},
+        {"24gib", (uint64_t)24 << 30, NULL},
+        {"24G", (uint64_t)24 << 30, NULL},
+        {"1.5G", (uint64_t)3 << 29, NULL},
+        {"0.25MiB", 1 << 18, NULL},
+        {"1.5kB", 1500, "--memory 1.5kB is 1.5 KiB"},
+        {"2.000TB", 2000000000000, "--memory 2.000TB is 1.8 TiB"},
+        {"1P", (uint64_t)1 << 50, NULL},
+        {"700B", 700, NULL},
+    };
+    char line[64];
+    for (size_t i = 0; i < sizeof size / sizeof *size; ++i) {
+        snprintf(line, sizeof line, "--memory %s", size[i].text);
+        CHECK_OK(parse(line));
+        CHECK(v.memory == size[i].bytes);
+        if (size[i].said)
+            CHECK_TEXT(parsed.understood.data, size[i].said);
+        else
+            CHECK(!parsed.understood.data);
+    }
+    CHECK_OK(parse("--disk nvme:2TB --disk /a:b:1.5TiB --memory 1GB --disk c:7gb"));
+    check_disk(0, "nvme", 2000000000000);
+    check_disk(1, "/a:b", (uint64_t)3 << 39);
+    check_disk(2, "c", 7000000000);
+    CHECK_TEXT(parsed.understood.data, "--disk nvme:2TB is 1.8 TiB, --memory 1GB is 953.7 MiB, "
+                                       "--disk c:7gb is 6.5 GiB");
+}
+
+/* A folder whose name ends like a size is that folder, unless the one before the colon is there. */
+static void check_colons(void)
+{
+    char folder[64] = "/tmp/hilbert-colon-XXXXXX", odd[80], line[120];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(odd, sizeof odd, "%s/a:5X", folder);
+    snprintf(line, sizeof line, "--disk %s", odd);
+    CHECK_FAILS(parse(line), HIL_ERR_USAGE, "'5X' is not a size");
+    CHECK(mkdir(odd, 0700) == 0);
+    CHECK_OK(parse(line));
+    check_disk(0, odd, 0);
+    snprintf(line, sizeof line, "--disk %s:5G", odd);
+    CHECK_OK(parse(line));
+    check_disk(0, odd, (uint64_t)5 << 30);
+    CHECK(rmdir(odd) == 0);
+    snprintf(odd, sizeof odd, "%s/a:5G", folder);
+    snprintf(line, sizeof line, "--disk %s", odd);
+    CHECK(mkdir(odd, 0700) == 0);
+    CHECK_OK(parse(line));
+    check_disk(0, odd, 0);
+    CHECK(rmdir(odd) == 0 && rmdir(folder) == 0);
 }
 
 static void check_bad_flags(void)
@@ -173,10 +236,19 @@ static void check_bad_flags(void)
         {"--size 5Q", "'5Q' is not a size"},
         {"--size 5MM", "'5MM' is not a size"},
         {"--size 16777216T", "too large"},
-        {"--size 50%", "'50%' is not a size such as 4096, 64M or 2G"},
+        {"--size 50%", "'50%' is not a size; write bytes, or 64M, 1.5G or 2T (powers of 1024)"},
         {"--memory 0%", "--memory must be from 1% to 100%, not 0%"},
         {"--memory 101%", "--memory must be from 1% to 100%"},
-        {"--memory %", "'%' is not a size such as 4096, 64M, 50% or 2G"},
+        {"--memory %", "'%' is not a size; write bytes, or"},
+        {"--memory 1.5", "'1.5' is not a size"},
+        {"--memory 1.G", "'1.G' is not a size"},
+        {"--memory .5G", "'.5G' is not a size"},
+        {"--memory 1.5.5G", "'1.5.5G' is not a size"},
+        {"--memory 5GBs", "'5GBs' is not a size"},
+        {"--memory 5GI", "'5GI' is not a size"},
+        {"--memory 1e9", "'1e9' is not a size"},
+        {"--memory 12.5%", "12.5% must be a whole percentage"},
+        {"--disk /nowhere:2TBs", "'2TBs' is not a size"},
         {"--memory 5%%", "'5%%' is not a size"},
         {"--memory -5", "'-5' is not a size"},
         {"--memory 99999999999999999999", "too large"},
@@ -278,6 +350,8 @@ int main(void)
     close(fd);
     check_flags();
     check_memory();
+    check_units();
+    check_colons();
     check_bad_flags();
     check_file();
     check_bad_file();

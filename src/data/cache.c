@@ -23,15 +23,17 @@ struct footer {
     uint64_t key;
     int64_t tokens;
     uint64_t content;
+    hil_packing packing;
     uint64_t sum;
 };
 
-static const char magic[8] = "HILTOK2";
+static const char magic[8] = "HILTOK3";
 
 struct hil_cache {
     hil_reader *reader;
     uint64_t key, content;
     int64_t tokens;
+    hil_packing packing;
     atomic_int users;
 };
 
@@ -58,7 +60,7 @@ static bool is_whole(const struct footer *footer, uint64_t size, uint64_t key)
            size == (uint64_t)blocks_for(footer->tokens) * sizeof(struct block) + sizeof *footer;
 }
 
-hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key)
+hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key, int64_t seq)
 {
     *out = NULL;
     if (!hil_file_exists(path)) return HIL_OK;
@@ -74,9 +76,11 @@ hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key)
     HIL_TRY_DONE(
         hil_reader_read(cache->reader, size - sizeof footer, &footer, sizeof footer, &got));
     if (got < sizeof footer || !is_whole(&footer, size, key)) goto done;
+    if (footer.packing.seq && footer.packing.seq != seq) goto done;
     cache->key = key;
     cache->tokens = footer.tokens;
     cache->content = footer.content;
+    cache->packing = footer.packing;
     *out = cache;
     cache = NULL;
 done:
@@ -105,6 +109,11 @@ uint64_t hil_cache_key(const hil_cache *cache)
 int64_t hil_cache_tokens(const hil_cache *cache)
 {
     return cache->tokens;
+}
+
+const hil_packing *hil_cache_packing(const hil_cache *cache)
+{
+    return &cache->packing;
 }
 
 uint64_t hil_cache_content(const hil_cache *cache)
@@ -190,11 +199,13 @@ int64_t hil_cache_writer_tokens(const hil_cache_writer *writer)
     return writer->tokens;
 }
 
-hil_status hil_cache_writer_commit(hil_cache_writer *writer)
+hil_status hil_cache_writer_commit(hil_cache_writer *writer, const hil_packing *packing)
 {
     if (writer->tokens % BLOCK_TOKENS) HIL_TRY(add_block(writer));
-    struct footer footer = {
-        .key = writer->key, .tokens = writer->tokens, .content = writer->content};
+    struct footer footer = {.key = writer->key,
+                            .tokens = writer->tokens,
+                            .content = writer->content,
+                            .packing = *packing};
     memcpy(footer.magic, magic, sizeof magic);
     footer.sum = footer_sum(&footer);
     HIL_TRY(hil_writer_add(writer->file, &footer, sizeof footer));

@@ -9,16 +9,29 @@
 #define HIL_MARK_SILENT 0x40000000u /* is not trained on */
 #define HIL_MARK_ID 0x3fffffffu
 
+/* The examples among the tokens, and the windows that they were packed into. */
+typedef struct hil_packing {
+    int64_t seq; /* length of those windows; 0: no examples, so the tokens fit any length */
+    int64_t windows;
+    int64_t examples;        /* in the files */
+    int64_t cut, cut_tokens; /* examples longer than a window, and the tokens that they lost */
+    int64_t left_out;        /* examples without a learned token in a window */
+    int64_t padding;         /* tokens that fill up windows */
+    int64_t learned;         /* tokens of examples that are predicted */
+} hil_packing;
+
 /* Immutable and counted: several datasets may share one. */
 typedef struct hil_cache hil_cache;
 
-/* *out is NULL when there is no whole cache with this key at `path`. */
-hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key);
+/* *out is NULL when there is no whole cache with this key for windows of `seq` at `path`. */
+hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key, int64_t seq);
 hil_cache *hil_cache_share(hil_cache *cache);
 void hil_cache_close(hil_cache *cache);
 
 uint64_t hil_cache_key(const hil_cache *cache);
+/* Padding included. */
 int64_t hil_cache_tokens(const hil_cache *cache);
+const hil_packing *hil_cache_packing(const hil_cache *cache);
 /* A checksum of all tokens and their marks, whatever files they came from. */
 uint64_t hil_cache_content(const hil_cache *cache);
 
@@ -34,7 +47,7 @@ typedef struct hil_cache_writer hil_cache_writer;
 hil_status hil_cache_writer_open(hil_cache_writer **out, const char *path, uint64_t key);
 hil_status hil_cache_writer_add(hil_cache_writer *writer, uint32_t token);
 int64_t hil_cache_writer_tokens(const hil_cache_writer *writer);
-hil_status hil_cache_writer_commit(hil_cache_writer *writer);
+hil_status hil_cache_writer_commit(hil_cache_writer *writer, const hil_packing *packing);
 void hil_cache_writer_close(hil_cache_writer *writer);
 
 #endif

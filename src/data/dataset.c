@@ -24,8 +24,8 @@ hil_status hil_dataset_open(hil_dataset **out, const char *const *paths, size_t 
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_cache_prepare(&dataset->cache, paths, count, options));
     dataset->seq = options->seq;
-    dataset->tokens = hil_cache_tokens(dataset->cache);
-    dataset->windows = dataset->tokens / dataset->seq;
+    dataset->windows = hil_cache_tokens(dataset->cache) / dataset->seq;
+    dataset->tokens = hil_cache_tokens(dataset->cache) - hil_cache_packing(dataset->cache)->padding;
     HIL_TRY_DONE(HIL_ALLOC(hil_cache_scratch(dataset->seq), &dataset->scratch));
     *out = dataset;
     dataset = NULL;
@@ -45,6 +45,18 @@ void hil_dataset_close(hil_dataset *dataset)
 int64_t hil_dataset_tokens(const hil_dataset *dataset)
 {
     return dataset->tokens;
+}
+
+const hil_packing *hil_dataset_packing(const hil_dataset *dataset)
+{
+    return hil_cache_packing(dataset->cache);
+}
+
+int64_t hil_dataset_learned(const hil_dataset *dataset)
+{
+    const hil_packing *packing = hil_cache_packing(dataset->cache);
+    int64_t windows = hil_cache_tokens(dataset->cache) / dataset->seq;
+    return packing->learned + (windows - packing->windows) * (dataset->seq - 1);
 }
 
 uint64_t hil_dataset_content(const hil_dataset *dataset)

@@ -2,6 +2,7 @@
 #ifndef HIL_DATA_DATASET_H
 #define HIL_DATA_DATASET_H
 
+#include "data/cache.h"
 #include "format/tokenizer.h"
 
 /* Owns its token cache on disk while open; used by one thread at a time. */
@@ -16,7 +17,11 @@ typedef struct hil_dataset_options {
     const char *tokenizer_path;     /* its file: the content is part of the cache's key */
     int64_t vocab;                  /* of the model; every id is checked against it */
     int64_t seq;
-    int64_t eot;           /* end-of-text id put between documents, -1: none */
+    int64_t eot; /* end-of-text id put between documents and after examples, -1: none */
+    int64_t bos; /* as in hil_prompter */
+    /* Ids that end a generated text, then -1: an example that ends in one needs no end-of-text.
+       NULL: only end-of-text does. */
+    const int64_t *stops;
     const char *cache_dir; /* token caches live here (created, 0700) */
     /* hil_dataset_key of the same files where another process has them open: its cache is used as
        it is, whatever the files look like from here. 0: none has. */
@@ -25,29 +30,34 @@ typedef struct hil_dataset_options {
     void *progress_context;
 } hil_dataset_options;
 
-/* `paths` are files: .jsonl is one document per line ({"text": ...}, or {"prompt": ...,
-   "completion": ...} with loss on the completion only), .npy is token ids as they are, anything
-   else is plain text and one document. The tokens of all files in the given order form one stream,
-   with end-of-text between documents but not beside .npy. */
+/* `paths` are files: .jsonl is one document per line ({"text": ...}), or one example ({"prompt":
+   ..., "completion": ...} with loss on the completion only), .npy is token ids as they are,
+   anything else is plain text and one document. The documents of all files in the given order form
+   one stream, with end-of-text between them but not beside .npy, which is cut into windows.
+   Examples are packed into windows of their own. */
 hil_status hil_dataset_open(hil_dataset **out, const char *const *paths, size_t count,
                             const hil_dataset_options *options);
 void hil_dataset_close(hil_dataset *dataset);
 
+/* Of the files; once something is held out, of the windows. */
 int64_t hil_dataset_tokens(const hil_dataset *dataset);
+/* How the examples of all files were packed, held out or not. */
+const hil_packing *hil_dataset_packing(const hil_dataset *dataset);
+/* Tokens that all windows, held out or not, predict. */
+int64_t hil_dataset_learned(const hil_dataset *dataset);
 /* A checksum of the tokens of all files, held out or not. */
 uint64_t hil_dataset_content(const hil_dataset *dataset);
 /* Names the content of the files, for `prepared`. */
 uint64_t hil_dataset_key(const hil_dataset *dataset);
-/* Whole windows: tokens / seq. */
 int64_t hil_dataset_windows(const hil_dataset *dataset);
 /* Leaves the last `fraction` of the windows (at least one) out of `dataset` and gives them to
  *held, which lives on its own. */
 hil_status hil_dataset_hold_out(hil_dataset *dataset, double fraction, hil_dataset **held);
 
 /* One window: `seq` entries each. `target[t]` is the token that position t must predict, or -1
-   where no loss is taken (the last position; before tokens of a prompt). `position` counts from the
-   beginning of the token's document or window; `first[t]` is the first place in the window that t
-   may attend to. */
+   where no loss is taken (the last position; before tokens of a prompt and padding). `position`
+   counts from the beginning of the token's document or window; `first[t]` is the first place in the
+   window that t may attend to. */
 typedef struct hil_window {
     int32_t *token, *target, *position, *first;
 } hil_window;

@@ -54,6 +54,7 @@ static hil_status take_object(const hil_jsonl *jsonl, const json_t *object)
     if (text) {
         HIL_TRY(get_string(jsonl, text, "text", &record.text, &record.text_size));
     } else {
+        record.kind = HIL_RECORD_EXAMPLE;
         HIL_TRY(get_string(jsonl, prompt, "prompt", &record.prompt, &record.prompt_size));
         HIL_TRY(get_string(jsonl, completion, "completion", &record.text, &record.text_size));
     }

@@ -4,8 +4,12 @@
 
 #include "base/text.h"
 
-/* One document; `prompt` is empty for {"text": ...}. Valid during the call that receives it. */
+/* What a line holds: {"text": ...}, or {"prompt": ..., "completion": ...}. */
+typedef enum hil_record_kind { HIL_RECORD_TEXT, HIL_RECORD_EXAMPLE } hil_record_kind;
+
+/* One document; `text` is the completion of an example. Valid during the call that receives it. */
 typedef struct hil_record {
+    hil_record_kind kind;
     const char *prompt, *text;
     size_t prompt_size, text_size;
 } hil_record;

@@ -2,6 +2,8 @@
 #include "data/pack.h"
 
 #include "data/jsonl.h"
+#include "data/prompt.h"
+#include "data/windows.h"
 #include "format/npy.h"
 #include "io/reader.h"
 
@@ -14,14 +16,16 @@ enum kind { KIND_TEXT, KIND_TOKENS };
 
 struct pack {
     const hil_dataset_options *options;
-    hil_cache_writer *writer;
+    hil_windows *windows;
     hil_encoder *encoder; /* NULL: bytes are ids */
     hil_ids ids, prompt;
+    uint32_t *example; /* its marked tokens */
+    size_t example_size, example_room;
     char *piece;
     const char *path;
     int64_t position; /* of the next token in its file */
     bool starting;    /* the next token begins a document */
-    enum kind before; /* what the stream ends with; nothing counts as tokens */
+    enum kind before; /* what the text ends with; nothing counts as tokens */
     uint64_t bytes_before, bytes_total;
 };
 
@@ -33,31 +37,31 @@ static hil_status report(const struct pack *pack, uint64_t bytes)
                              pack->bytes_total);
 }
 
-static hil_status add_tokens(struct pack *pack, const int32_t *ids, size_t count, enum kind kind,
-                             uint32_t mark)
+static hil_status check_id(struct pack *pack, int32_t id)
 {
-    if (count && pack->starting && kind == KIND_TEXT && pack->before == KIND_TEXT &&
-        pack->options->eot >= 0)
-        HIL_TRY(hil_cache_writer_add(pack->writer, (uint32_t)pack->options->eot));
-    for (size_t i = 0; i < count; ++i) {
-        if (ids[i] < 0 || ids[i] >= pack->options->vocab)
-            return hil_fail(
-                HIL_ERR_INPUT, "%s: token id %d at position %lld is outside the vocabulary of %lld",
-                pack->path, ids[i], (long long)pack->position, (long long)pack->options->vocab);
-        uint32_t start = pack->starting ? HIL_MARK_START : 0;
-        HIL_TRY(hil_cache_writer_add(pack->writer, (uint32_t)ids[i] | mark | start));
-        pack->starting = false;
-        pack->before = kind;
-        ++pack->position;
-    }
+    if (id < 0 || id >= pack->options->vocab)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: token id %d at position %lld is outside the vocabulary of %lld",
+                        pack->path, id, (long long)pack->position, (long long)pack->options->vocab);
+    ++pack->position;
     return HIL_OK;
 }
 
 /* Appends pack->ids and empties it. */
 static hil_status flush_ids(struct pack *pack, enum kind kind)
 {
-    HIL_TRY(add_tokens(pack, pack->ids.data, pack->ids.size, kind, 0));
-    pack->ids.size = 0;
+    hil_ids *ids = &pack->ids;
+    if (ids->size && pack->starting && kind == KIND_TEXT && pack->before == KIND_TEXT &&
+        pack->options->eot >= 0)
+        HIL_TRY(hil_windows_text(pack->windows, (uint32_t)pack->options->eot));
+    for (size_t i = 0; i < ids->size; ++i) {
+        uint32_t start = pack->starting ? HIL_MARK_START : 0;
+        HIL_TRY(check_id(pack, ids->data[i]));
+        HIL_TRY(hil_windows_text(pack->windows, (uint32_t)ids->data[i] | start));
+        pack->starting = false;
+        pack->before = kind;
+    }
+    ids->size = 0;
     return HIL_OK;
 }
 
@@ -109,33 +113,73 @@ static hil_status pack_string(struct pack *pack, const char *text, size_t size)
     return flush_ids(pack, KIND_TEXT);
 }
 
-/* The prompt's tokens are always those of the prompt alone: that is what generation starts from.
-   Where the ids of both texts in one begin with them, the rest is the completion (no prefix space
-   in the middle); where a token would reach over the border, the completion is encoded alone. */
-static hil_status pack_pair(struct pack *pack, const hil_record *record)
+static hil_status add_marked(struct pack *pack, const int32_t *ids, size_t count, uint32_t mark)
 {
-    hil_ids *prompt = &pack->prompt, *both = &pack->ids;
-    prompt->size = 0;
-    HIL_TRY(encode(pack, record->prompt, record->prompt_size, prompt));
-    HIL_TRY(encode_end(pack, prompt));
-    HIL_TRY(encode(pack, record->prompt, record->prompt_size, both));
-    HIL_TRY(encode(pack, record->text, record->text_size, both));
-    HIL_TRY(encode_end(pack, both));
-    bool begins = both->size >= prompt->size &&
-                  (!prompt->size || memcmp(both->data, prompt->data, prompt->size * 4) == 0);
-    HIL_TRY(add_tokens(pack, prompt->data, prompt->size, KIND_TEXT, HIL_MARK_SILENT));
-    if (begins)
-        HIL_TRY(
-            add_tokens(pack, both->data + prompt->size, both->size - prompt->size, KIND_TEXT, 0));
-    both->size = 0;
-    return begins ? HIL_OK : pack_string(pack, record->text, record->text_size);
+    HIL_TRY(HIL_GROW(&pack->example, &pack->example_room, pack->example_size + count));
+    for (size_t i = 0; i < count; ++i) {
+        HIL_TRY(check_id(pack, ids[i]));
+        pack->example[pack->example_size++] = (uint32_t)ids[i] | mark;
+    }
+    return HIL_OK;
+}
+
+static bool is_stop(const hil_dataset_options *options, int32_t id)
+{
+    for (const int64_t *stop = options->stops; stop && *stop >= 0; ++stop)
+        if (id == *stop) return true;
+    return id == options->eot;
+}
+
+/* The ids of a completion in pack->ids, those of its prompt before them in pack->prompt. Where the
+   ids of both texts in one begin with the prompt's, the rest is the completion (no prefix space in
+   the middle); where a token would reach over the border, the completion is encoded alone. */
+static hil_status encode_example(struct pack *pack, const hil_record *record)
+{
+    const hil_dataset_options *o = pack->options;
+    hil_prompter prompter = {o->tokenizer, pack->encoder, o->bos, o->eot};
+    hil_ids *prompt = &pack->prompt, *completion = &pack->ids;
+    size_t at;
+    prompt->size = completion->size = 0;
+    HIL_TRY(hil_prompt_encode(&prompter, record->prompt, record->prompt_size, prompt, &at));
+    HIL_TRY(encode(pack, record->prompt, record->prompt_size, completion));
+    HIL_TRY(encode(pack, record->text, record->text_size, completion));
+    HIL_TRY(encode_end(pack, completion));
+    size_t size = prompt->size - at;
+    if (size == 0) return HIL_OK;
+    if (completion->size >= size && memcmp(completion->data, prompt->data + at, size * 4) == 0) {
+        completion->size -= size;
+        memmove(completion->data, completion->data + size, completion->size * 4);
+        return HIL_OK;
+    }
+    completion->size = 0;
+    return hil_prompter_text(&prompter, record->text, record->text_size, completion);
+}
+
+/* The completion ends in one end-of-text: its own, or one that is added. The first token has
+   nothing before it that could predict it. */
+static hil_status pack_example(struct pack *pack, const hil_record *record)
+{
+    const hil_dataset_options *o = pack->options;
+    hil_ids *prompt = &pack->prompt, *completion = &pack->ids;
+    pack->example_size = 0;
+    if (record->prompt_size || record->text_size) {
+        HIL_TRY(encode_example(pack, record));
+        size_t size = completion->size;
+        if (o->eot >= 0 && (!size || !is_stop(o, completion->data[size - 1])))
+            HIL_TRY(hil_ids_add(completion, (int32_t)o->eot));
+        HIL_TRY(add_marked(pack, prompt->data, prompt->size, HIL_MARK_SILENT));
+        HIL_TRY(add_marked(pack, completion->data, completion->size, 0));
+        if (pack->example_size) pack->example[0] |= HIL_MARK_START | HIL_MARK_SILENT;
+    }
+    completion->size = 0;
+    return hil_windows_example(pack->windows, pack->example, pack->example_size);
 }
 
 static hil_status pack_record(void *context, const hil_record *record)
 {
     struct pack *pack = context;
+    if (record->kind == HIL_RECORD_EXAMPLE) return pack_example(pack, record);
     pack->starting = true;
-    if (record->prompt_size) return pack_pair(pack, record);
     return pack_string(pack, record->text, record->text_size);
 }
 
@@ -189,10 +233,11 @@ static uint64_t file_size(const char *path)
 }
 
 hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, size_t count,
-                          const hil_dataset_options *options)
+                          const hil_dataset_options *options, hil_packing *packing)
 {
-    struct pack pack = {.options = options, .writer = writer, .before = KIND_TOKENS};
+    struct pack pack = {.options = options, .before = KIND_TOKENS};
     hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_windows_create(&pack.windows, writer, options->seq, options->eot));
     HIL_TRY_DONE(HIL_ALLOC(PIECE, &pack.piece));
     if (options->tokenizer) HIL_TRY_DONE(hil_encoder_create(&pack.encoder, options->tokenizer));
     for (size_t i = 0; i < count; ++i) pack.bytes_total += file_size(paths[i]);
@@ -208,10 +253,13 @@ hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, si
             HIL_TRY_DONE(pack_text(&pack));
         pack.bytes_before += bytes;
     }
+    HIL_TRY_DONE(hil_windows_end(pack.windows, packing));
 done:
+    hil_windows_destroy(pack.windows);
     hil_encoder_destroy(pack.encoder);
     hil_ids_free(&pack.ids);
     hil_ids_free(&pack.prompt);
+    hil_free(pack.example);
     hil_free(pack.piece);
     return status;
 }

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CACHE_VERSION 1
+#define CACHE_VERSION 2
 #define LEFTOVER_SECONDS 3600
 
 /* What is asked for, and where its cache lies. */
@@ -56,10 +56,12 @@ static hil_status hash_file(uint64_t *hash, const char *path)
 static hil_status hash_request(const struct request *request, uint64_t *hash)
 {
     const hil_dataset_options *options = request->options;
-    const int64_t numbers[] = {CACHE_VERSION, options->vocab, options->eot,
+    const int64_t numbers[] = {CACHE_VERSION, options->vocab, options->eot, options->bos,
                                options->tokenizer != NULL};
     *hash = hil_hash(0, hil_version(), strlen(hil_version()));
     *hash = hil_hash(*hash, numbers, sizeof numbers);
+    for (const int64_t *stop = options->stops; stop && *stop >= 0; ++stop)
+        *hash = hil_hash(*hash, stop, sizeof *stop);
     if (options->tokenizer) HIL_TRY(hash_file(hash, options->tokenizer_path));
     for (size_t i = 0; i < request->count; ++i)
         *hash = hil_hash(*hash, request->paths[i], strlen(request->paths[i]));
@@ -94,13 +96,19 @@ static hil_status find_cache(struct request *request)
     return hash_files(request, &request->key);
 }
 
-static hil_status check_size(const struct request *request, int64_t tokens)
+static hil_status check_size(const struct request *request, int64_t tokens,
+                             const hil_packing *packing)
 {
     int64_t seq = request->options->seq;
     if (tokens >= seq) return HIL_OK;
     char more[48] = "";
     if (request->count > 1)
         snprintf(more, sizeof more, " (with %zu more files)", request->count - 1);
+    if (packing->examples)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s%s has no token to learn: in all %lld examples the prompt fills a "
+                        "window of %lld tokens, or the completion is empty; try a longer --seq",
+                        request->paths[0], more, (long long)packing->examples, (long long)seq);
     if (tokens == 0)
         return hil_fail(HIL_ERR_INPUT, "%s%s is empty: no tokens to train on", request->paths[0],
                         more);
@@ -111,17 +119,19 @@ static hil_status check_size(const struct request *request, int64_t tokens)
 static hil_status write_cache(const struct request *request)
 {
     hil_cache_writer *writer;
+    hil_packing packing;
     HIL_TRY(hil_cache_writer_open(&writer, request->cache_path, request->key));
     hil_status status = HIL_OK;
-    HIL_TRY_DONE(hil_pack_files(writer, request->paths, request->count, request->options));
-    HIL_TRY_DONE(check_size(request, hil_cache_writer_tokens(writer)));
+    HIL_TRY_DONE(
+        hil_pack_files(writer, request->paths, request->count, request->options, &packing));
+    HIL_TRY_DONE(check_size(request, hil_cache_writer_tokens(writer), &packing));
     uint64_t key;
     HIL_TRY_DONE(hash_request(request, &key));
     HIL_TRY_DONE(hash_files(request, &key));
     if (key != request->key)
         HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s changed while it was being read",
                               request->count > 1 ? "a data file" : request->paths[0]));
-    HIL_TRY_DONE(hil_cache_writer_commit(writer));
+    HIL_TRY_DONE(hil_cache_writer_commit(writer, &packing));
 done:
     hil_cache_writer_close(writer);
     return status;
@@ -195,15 +205,15 @@ hil_status hil_cache_prepare(hil_cache **out, const char *const *paths, size_t c
     struct request request = {.paths = paths, .count = count, .options = options};
     HIL_TRY(find_cache(&request));
     hil_cache *cache;
-    HIL_TRY(hil_cache_open(&cache, request.cache_path, request.key));
+    HIL_TRY(hil_cache_open(&cache, request.cache_path, request.key, options->seq));
     if (!cache && !options->prepared) {
         HIL_TRY(build_cache(&request));
-        HIL_TRY(hil_cache_open(&cache, request.cache_path, request.key));
+        HIL_TRY(hil_cache_open(&cache, request.cache_path, request.key, options->seq));
     }
     if (!cache)
         return hil_fail(HIL_ERR_IO, "token cache %s vanished as soon as it was written",
                         request.cache_path);
-    hil_status status = check_size(&request, hil_cache_tokens(cache));
+    hil_status status = check_size(&request, hil_cache_tokens(cache), hil_cache_packing(cache));
     if (status == HIL_OK)
         *out = cache;
     else

@@ -230,13 +230,18 @@ static hil_status add_list(hil_ids *ids, const hil_ids *list)
     return HIL_OK;
 }
 
+hil_status hil_tokenizer_prefix(const hil_tokenizer *tokenizer, hil_ids *ids)
+{
+    return add_list(ids, &tokenizer->frame.before);
+}
+
 hil_status hil_tokenizer_encode(const hil_tokenizer *tokenizer, const char *text, size_t size,
                                 hil_special special, hil_ids *ids)
 {
     hil_encoder *encoder;
     HIL_TRY(hil_encoder_create(&encoder, tokenizer));
     hil_status status = HIL_OK;
-    if (special == HIL_SPECIAL_ADD) HIL_TRY_DONE(add_list(ids, &tokenizer->frame.before));
+    if (special == HIL_SPECIAL_ADD) HIL_TRY_DONE(hil_tokenizer_prefix(tokenizer, ids));
     HIL_TRY_DONE(hil_encoder_add(encoder, text, size, ids));
     HIL_TRY_DONE(hil_encoder_end(encoder, ids));
     if (special == HIL_SPECIAL_ADD) HIL_TRY_DONE(add_list(ids, &tokenizer->frame.after));

@@ -33,6 +33,8 @@ typedef enum hil_special { HIL_SPECIAL_NONE, HIL_SPECIAL_ADD } hil_special;
    post-processor (BOS and the like). */
 hil_status hil_tokenizer_encode(const hil_tokenizer *tokenizer, const char *text, size_t size,
                                 hil_special special, hil_ids *ids);
+/* Appends what the post-processor puts before a text. */
+hil_status hil_tokenizer_prefix(const hil_tokenizer *tokenizer, hil_ids *ids);
 
 /* Encodes a document that arrives in pieces, without holding it whole: the concatenated ids equal
    those of one encode call on the concatenated bytes (without the post-processor). */

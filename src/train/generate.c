@@ -1,6 +1,7 @@
 /* generate.c - continuing a prompt, one token at a time, with a key/value cache. */
 #include "base/clock.h"
 #include "base/philox.h"
+#include "data/prompt.h"
 #include "train/sample.h"
 #include "train/source.h"
 
@@ -44,20 +45,15 @@ static hil_status check_options(const hil_generate_options *o)
     return HIL_OK;
 }
 
-/* The prompt's ids; an empty prompt starts from BOS, or from end-of-text. */
 static hil_status encode_prompt(job *j)
 {
     const char *prompt = j->options->prompt ? j->options->prompt : "";
     const hil_config *config = &j->source.config;
-    size_t size = strlen(prompt);
-    if (j->source.tokenizer) {
-        HIL_TRY(hil_tokenizer_encode(j->source.tokenizer, prompt, size, HIL_SPECIAL_ADD, &j->ids));
-    } else {
-        for (size_t i = 0; i < size; ++i) HIL_TRY(hil_ids_add(&j->ids, (unsigned char)prompt[i]));
-    }
-    if (!j->ids.size && j->source.tokenizer && config->bos >= 0)
-        return hil_ids_add(&j->ids, (int32_t)config->bos);
-    if (!j->ids.size && j->source.eot >= 0) return hil_ids_add(&j->ids, (int32_t)j->source.eot);
+    hil_prompter prompter = {j->source.tokenizer, NULL, config->bos, j->source.eot};
+    if (prompter.tokenizer) HIL_TRY(hil_encoder_create(&prompter.encoder, prompter.tokenizer));
+    hil_status status = hil_prompt_encode(&prompter, prompt, strlen(prompt), &j->ids, NULL);
+    hil_encoder_destroy(prompter.encoder);
+    HIL_TRY(status);
     if (!j->ids.size)
         return hil_fail(HIL_ERR_USAGE, "the model has no beginning-of-text token: give a --prompt");
     for (size_t i = 0; i < j->ids.size; ++i)

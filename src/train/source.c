@@ -200,6 +200,8 @@ hil_status hil_source_data(const hil_source *s, const hil_source_files *files, h
         .vocab = s->config.vocab,
         .seq = files->seq,
         .eot = s->eot,
+        .bos = s->config.bos,
+        .stops = s->tokenizer ? s->config.eos_all : NULL,
         .cache_dir = files->cache,
         .prepared = files->prepared,
         .progress = report_tokens,

@@ -62,7 +62,8 @@ static inline hil_dataset_options fixture_options(int64_t seq)
 {
     static char cache[128];
     snprintf(cache, sizeof cache, "%s/cache", fixture_folder);
-    return (hil_dataset_options){.vocab = 257, .seq = seq, .eot = 256, .cache_dir = cache};
+    return (hil_dataset_options){
+        .vocab = 257, .seq = seq, .eot = 256, .bos = -1, .cache_dir = cache};
 }
 
 /* "token>target@position/first" for each place; valid until the next call. */

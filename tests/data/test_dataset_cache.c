@@ -88,6 +88,27 @@ static void check_reuse(void)
     CHECK_FAILS(hil_dataset_open(&dataset, paths, 2, &options), HIL_ERR_INPUT, "position 2");
 }
 
+/* Windows of examples depend on their length. */
+static void check_examples(void)
+{
+    bool built;
+    CHECK_OK(hil_path_remove(fixture_path("cache")));
+    const char *path = fixture_text(
+        "e.jsonl", "{\"text\": \"xyz\"}\n{\"prompt\": \"b\", \"completion\": \"c\"}\n");
+    hil_dataset_options options = fixture_options(3);
+    CHECK_TEXT(tokens(&path, 1, options, &built), "120 121 122 98 99 256");
+    CHECK(built);
+    CHECK_TEXT(tokens(&path, 1, options, &built), "120 121 122 98 99 256");
+    CHECK(!built);
+    options.seq = 4;
+    CHECK_TEXT(tokens(&path, 1, options, &built), "98 99 256 256");
+    CHECK(built);
+    options.stops = (int64_t[]){99, -1};
+    CHECK_TEXT(tokens(&path, 1, options, &built), "98 99 256 256");
+    CHECK(built);
+    CHECK_INT(files_in(options.cache_dir, NULL), 2);
+}
+
 static void flip(const char *path, long place)
 {
     FILE *file = fopen(path, "r+b");
@@ -222,8 +243,8 @@ static void check_allocations(void)
         hil_alloc_fail_at(++n);
         status = hil_dataset_open(&dataset, paths, 3, &options);
         if (status == HIL_OK) {
-            status = hil_dataset_hold_out(dataset, 0.5, &held);
-            CHECK_INT(hil_dataset_windows(dataset), status == HIL_OK ? 1 : 2);
+            status = hil_dataset_hold_out(dataset, 0.6, &held);
+            CHECK_INT(hil_dataset_windows(dataset), status == HIL_OK ? 1 : 3);
         }
         hil_alloc_fail_at(0);
         if (status != HIL_OK) CHECK_FAILS(status, HIL_ERR_MEMORY, "out of memory");
@@ -295,6 +316,7 @@ int main(void)
 {
     fixture_create();
     check_reuse();
+    check_examples();
     check_damage();
     check_missing_block();
     check_moved_block();

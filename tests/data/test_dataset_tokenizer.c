@@ -37,37 +37,36 @@ static void check_documents(void)
     hil_tokenizer *tokenizer;
     hil_dataset_options options = open_tokenizer(&tokenizer, 5);
     const char *paths[] = {fixture_text("a.txt", "abc ab"),
-                           fixture_text("b.jsonl", "{\"prompt\": \"ca\", \"completion\": \"ba\"}\n"
-                                                   "{\"text\": \"ab<eot>\"}")};
+                           fixture_text("b.jsonl", "{\"text\": \"ab<eot>\"}")};
     hil_dataset *dataset;
     CHECK_OK(hil_dataset_open(&dataset, paths, 2, &options));
-    CHECK_INT(hil_dataset_tokens(dataset), 12);
+    CHECK_INT(hil_dataset_tokens(dataset), 7);
     CHECK_TEXT(fixture_window(dataset, 5, 0), "4>2@0/0 2>3@1/0 3>4@2/0 4>5@3/0 5>-1@4/0");
-    CHECK_TEXT(fixture_window(dataset, 5, 1), "2>-1@0/0 0>1@1/0 1>0@2/0 0>5@3/0 5>-1@4/0");
     hil_dataset_close(dataset);
-    options.seq = 12;
-    CHECK_TEXT(fixture_tokens(paths, 2, &options), "4 2 3 4 5 2 0 1 0 5 4 5");
+    options.seq = 7;
+    CHECK_TEXT(fixture_tokens(paths, 2, &options), "4 2 3 4 5 4 5");
     options.vocab = 5;
     options.eot = -1;
     CHECK_FAILS(hil_dataset_open(&dataset, paths + 1, 1, &options), HIL_ERR_INPUT,
-                "b.jsonl: token id 5 at position 5 is outside the vocabulary of 5");
+                "b.jsonl: token id 5 at position 1 is outside the vocabulary of 5");
     hil_tokenizer_close(tokenizer);
 }
 
-/* "c" and " ab" give the ids of "c ab"; "ca" and "ba" do not give those of "caba" (2 4 0). */
+/* The post-processor's <eot> (5) begins each example, another one ends it, and both are there once.
+   "c" and " ab" give the ids of "c ab"; "ca" and "ba" do not give those of "caba" (2 4 0). */
 static void check_pairs(void)
 {
     hil_tokenizer *tokenizer;
-    hil_dataset_options options = open_tokenizer(&tokenizer, 10);
+    hil_dataset_options options = open_tokenizer(&tokenizer, 14);
     const char *path =
         fixture_text("pairs.jsonl", "{\"prompt\": \"c\", \"completion\": \" ab\"}\n"
                                     "{\"prompt\": \"\", \"completion\": \"c\"}\n"
                                     "{\"prompt\": \"ca\", \"completion\": \"ba\"}\n");
     hil_dataset *dataset;
     CHECK_OK(hil_dataset_open(&dataset, &path, 1, &options));
-    CHECK_TEXT(
-        fixture_window(dataset, 10, 0),
-        "2>3@0/0 3>4@1/0 4>5@2/0 5>2@3/0 2>5@0/4 5>-1@1/4 2>-1@0/6 0>1@1/6 1>0@2/6 0>-1@3/6");
+    CHECK_TEXT(fixture_window(dataset, 14, 0),
+               "5>-1@0/0 2>3@1/0 3>4@2/0 4>5@3/0 5>-1@4/0 5>2@0/5 2>5@1/5 5>-1@2/5 "
+               "5>-1@0/8 2>-1@1/8 0>1@2/8 1>0@3/8 0>5@4/8 5>-1@5/8");
     hil_dataset_close(dataset);
     hil_tokenizer_close(tokenizer);
 }
@@ -79,15 +78,15 @@ static void check_prefix_space(void)
     memcpy(strstr(spaced, "prefix_space\": false"), "prefix_space\": true ", 20);
     fixture_text("tokenizer.json", spaced);
     hil_tokenizer *tokenizer;
-    hil_dataset_options options = open_tokenizer(&tokenizer, 4);
+    hil_dataset_options options = open_tokenizer(&tokenizer, 6);
     const char *path = fixture_text("s.jsonl", "{\"prompt\": \"b\", \"completion\": \" c\"}");
     hil_dataset *dataset;
     CHECK_OK(hil_dataset_open(&dataset, &path, 1, &options));
-    CHECK_TEXT(fixture_window(dataset, 4, 0), "3>-1@0/0 1>3@1/0 3>2@2/0 2>-1@3/0");
+    CHECK_TEXT(fixture_window(dataset, 6, 0), "5>-1@0/0 3>-1@1/0 1>3@2/0 3>2@3/0 2>5@4/0 5>-1@5/0");
     hil_dataset_close(dataset);
     path = fixture_text("t.jsonl", "{\"prompt\": \"c\", \"completion\": \"c\"}");
-    options.seq = 3;
-    CHECK_TEXT(fixture_tokens(&path, 1, &options), "3 2 2");
+    options.seq = 5;
+    CHECK_TEXT(fixture_tokens(&path, 1, &options), "5 3 2 2 5");
     hil_tokenizer_close(tokenizer);
 }
 
@@ -134,7 +133,7 @@ static void check_other_tokenizer(void)
 static void check_allocations(void)
 {
     hil_tokenizer *tokenizer;
-    hil_dataset_options options = open_tokenizer(&tokenizer, 1);
+    hil_dataset_options options = open_tokenizer(&tokenizer, 9);
     const char *path = fixture_text("d.jsonl", "{\"prompt\": \"ca b\", \"completion\": \"ab a\"}");
     long n = 0;
     for (hil_status status = HIL_ERR_MEMORY; status != HIL_OK;) {
@@ -145,7 +144,7 @@ static void check_allocations(void)
         if (status != HIL_OK) CHECK_FAILS(status, HIL_ERR_MEMORY, "out of memory");
         hil_dataset_close(dataset);
     }
-    CHECK_TEXT(fixture_tokens(&path, 1, &options), "2 0 3 1 4 3 0");
+    CHECK_TEXT(fixture_tokens(&path, 1, &options), "5 2 0 3 1 4 3 0 5");
     hil_tokenizer_close(tokenizer);
 }
 

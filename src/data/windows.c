@@ -1,0 +1,134 @@
+/* windows.c - text cut into windows, examples packed into them by best fit. */
+#include "data/windows.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+/* More open windows leave less padding. */
+#define OPEN_WINDOWS 64
+#define OPEN_TOKENS ((int64_t)1 << 22) /* in all of them: 16 MiB */
+
+/* Tokens of one window that is not full yet. */
+struct open {
+    uint32_t *token;
+    size_t room; /* of `token` */
+    int64_t size;
+};
+
+struct hil_windows {
+    hil_cache_writer *writer;
+    int64_t seq;
+    uint32_t pad;
+    struct open text;
+    struct open open[OPEN_WINDOWS]; /* with examples; the oldest first */
+    int count, most;
+    hil_packing packing;
+};
+
+hil_status hil_windows_create(hil_windows **out, hil_cache_writer *writer, int64_t seq, int64_t pad)
+{
+    hil_windows *w;
+    HIL_TRY(HIL_ALLOC(1, &w));
+    w->writer = writer;
+    w->seq = seq;
+    w->pad = pad >= 0 ? (uint32_t)pad : 0;
+    int64_t most = OPEN_TOKENS / seq;
+    w->most = most < 1 ? 1 : most < OPEN_WINDOWS ? (int)most : OPEN_WINDOWS;
+    *out = w;
+    return HIL_OK;
+}
+
+void hil_windows_destroy(hil_windows *w)
+{
+    if (!w) return;
+    for (int i = 0; i < OPEN_WINDOWS; ++i) hil_free(w->open[i].token);
+    hil_free(w->text.token);
+    hil_free(w);
+}
+
+static hil_status write_tokens(hil_windows *w, const struct open *from)
+{
+    for (int64_t i = 0; i < from->size; ++i)
+        HIL_TRY(hil_cache_writer_add(w->writer, from->token[i]));
+    return HIL_OK;
+}
+
+hil_status hil_windows_text(hil_windows *w, uint32_t token)
+{
+    struct open *text = &w->text;
+    HIL_TRY(HIL_GROW(&text->token, &text->room, text->size + 1));
+    text->token[text->size++] = token;
+    if (text->size < w->seq) return HIL_OK;
+    HIL_TRY(write_tokens(w, text));
+    text->size = 0;
+    return HIL_OK;
+}
+
+/* Writes an open window. Its padding is a document of its own, which nothing learns from. */
+static hil_status close_window(hil_windows *w, int at)
+{
+    struct open closed = w->open[at];
+    HIL_TRY(write_tokens(w, &closed));
+    for (int64_t i = closed.size; i < w->seq; ++i) {
+        uint32_t mark = HIL_MARK_SILENT | (i == closed.size ? HIL_MARK_START : 0);
+        HIL_TRY(hil_cache_writer_add(w->writer, w->pad | mark));
+    }
+    w->packing.padding += w->seq - closed.size;
+    ++w->packing.windows;
+    --w->count;
+    memmove(&w->open[at], &w->open[at + 1], (size_t)(w->count - at) * sizeof closed);
+    closed.size = 0;
+    w->open[w->count] = closed; /* the next one to open uses its memory */
+    return HIL_OK;
+}
+
+/* The fullest of the open windows with room for `size` tokens; -1: none. */
+static int fullest(const hil_windows *w, int64_t size)
+{
+    int best = -1;
+    for (int i = 0; i < w->count; ++i) {
+        if (w->open[i].size > w->seq - size) continue;
+        if (best < 0 || w->open[i].size > w->open[best].size) best = i;
+    }
+    return best;
+}
+
+static hil_status place(hil_windows *w, const uint32_t *token, int64_t size)
+{
+    int at = fullest(w, size);
+    if (at < 0) {
+        if (w->count == w->most) HIL_TRY(close_window(w, fullest(w, 0)));
+        at = w->count++;
+    }
+    struct open *to = &w->open[at];
+    HIL_TRY(HIL_GROW(&to->token, &to->room, to->size + size));
+    memcpy(to->token + to->size, token, (size_t)size * sizeof *token);
+    to->size += size;
+    return to->size == w->seq ? close_window(w, at) : HIL_OK;
+}
+
+hil_status hil_windows_example(hil_windows *w, const uint32_t *token, size_t size)
+{
+    hil_packing *p = &w->packing;
+    int64_t kept = (int64_t)size < w->seq ? (int64_t)size : w->seq, learned = 0;
+    p->seq = w->seq;
+    ++p->examples;
+    for (int64_t i = 0; i < kept; ++i) learned += !(token[i] & HIL_MARK_SILENT);
+    if (!learned) {
+        ++p->left_out;
+        return HIL_OK;
+    }
+    p->learned += learned;
+    p->cut += (int64_t)size > kept;
+    p->cut_tokens += (int64_t)size - kept;
+    return place(w, token, kept);
+}
+
+hil_status hil_windows_end(hil_windows *w, hil_packing *packing)
+{
+    while (w->count) HIL_TRY(close_window(w, 0));
+    HIL_TRY(write_tokens(w, &w->text));
+    *packing = w->packing;
+    return HIL_OK;
+}

@@ -27,7 +27,8 @@ typedef enum hil_schedule {
 typedef struct hil_step_report {
     int64_t step, steps; /* this one (from 1) and the last */
     double loss, grad_norm, lr;
-    int64_t tokens; /* so far */
+    int64_t tokens;  /* so far */
+    int64_t learned; /* predicted in this step */
     double seconds, tokens_per_second, seconds_left;
     int64_t loss_scale; /* of this step's gradients; 0: none is needed */
     int64_t skipped;    /* updates that an overflow in fp16 took, so far */
@@ -42,6 +43,13 @@ typedef struct hil_observer {
     void (*step)(void *context, const hil_step_report *report);
     void (*eval)(void *context, int64_t step, double loss);
 } hil_observer;
+
+/* Records of prompt and completion in the data. */
+typedef struct hil_examples {
+    int64_t count;
+    int64_t cut, cut_tokens; /* longer than a window, and the tokens that they lost */
+    int64_t left_out;        /* nothing of them could be learned */
+} hil_examples;
 
 /* Every option of `hilbert train`. hil_train_defaults fills it; strings and lists are borrowed. */
 typedef struct hil_train_options {
@@ -93,6 +101,8 @@ typedef struct hil_train_options {
 
 typedef struct hil_train_result {
     int64_t steps, tokens, parameters;
+    int64_t learned; /* tokens that the steps of this start predicted */
+    hil_examples examples;
     double first_loss, last_loss, eval_loss; /* eval_loss is NaN without evaluation */
     double seconds, tokens_per_second;
     int ranks;
@@ -128,7 +138,9 @@ typedef struct hil_eval_options {
 } hil_eval_options;
 typedef struct hil_eval_result {
     double loss, perplexity, seconds, seconds_to_first_batch;
-    int64_t tokens;
+    int64_t tokens;       /* predicted */
+    double learned_share; /* of the data's tokens, those predicted */
+    hil_examples examples;
 } hil_eval_result;
 HIL_API void hil_eval_defaults(hil_eval_options *options);
 HIL_API hil_status hil_eval(const hil_eval_options *options, const hil_observer *observer,

@@ -72,11 +72,12 @@ HIL_API hil_status hil_trainer_create(hil_trainer **out, hil_model *model,
 HIL_API void hil_trainer_destroy(hil_trainer *trainer);
 
 /* One optimizer step on `batch`, computed `micro_batch` sequences at a time. With several ranks
-   `batch` is this rank's part, as many sequences as every other's; the result is that of all. */
+   `batch` is this rank's part, as many sequences as every other's; the result is that of all. A
+   batch that predicts no token on any rank is refused with HIL_ERR_INPUT, and changes nothing. */
 HIL_API hil_status hil_trainer_step(hil_trainer *trainer, const hil_batch *batch,
                                     int64_t micro_batch, double lr, hil_step_result *result);
 /* The loss of `batch`. With several ranks each has its own batch, of the same shape as the others',
-   and gets that one's loss. */
+   and gets that one's loss: NaN when it predicts no token. */
 HIL_API hil_status hil_trainer_loss(hil_trainer *trainer, const hil_batch *batch,
                                     hil_step_result *result);
 /* Logits of every position of `batch`: (sequences, length, vocabulary), for small things. */

@@ -32,12 +32,18 @@ static int print_result(const hil_eval_result *result, bool json)
 {
     if (json)
         printf("{\"loss\": %.17g, \"perplexity\": %.17g, \"tokens\": %lld, "
-               "\"seconds\": %.6f, \"seconds_to_first_batch\": %.6f}\n",
-               result->loss, result->perplexity, (long long)result->tokens, result->seconds,
+               "\"learned_share\": %.6g, \"examples\": %lld, \"examples_cut\": %lld, "
+               "\"examples_left_out\": %lld, \"seconds\": %.6f, "
+               "\"seconds_to_first_batch\": %.6f}\n",
+               result->loss, result->perplexity, (long long)result->tokens, result->learned_share,
+               (long long)result->examples.count, (long long)result->examples.cut,
+               (long long)result->examples.left_out, result->seconds,
                result->seconds_to_first_batch);
     else
-        printf("loss %.6f, perplexity %.4f, %lld tokens, first batch after %.2f s\n", result->loss,
-               result->perplexity, (long long)result->tokens, result->seconds_to_first_batch);
+        printf("loss %.6f, perplexity %.4f, %lld tokens (%.3g%% of the data), first batch after "
+               "%.2f s\n",
+               result->loss, result->perplexity, (long long)result->tokens,
+               100 * result->learned_share, result->seconds_to_first_batch);
     return hil_command_flush();
 }
 

@@ -29,6 +29,18 @@ static void print_quoted(FILE *out, const char *text)
     fputc('\'', out);
 }
 
+/* What of the examples was not trained on. */
+static void print_examples(FILE *out, const hil_examples *e)
+{
+    char a[32], b[32];
+    if (e->cut)
+        fprintf(out, "%s of %s examples longer than a window: their ends were cut off\n",
+                hil_progress_count(a, e->cut), hil_progress_count(b, e->count));
+    if (e->left_out)
+        fprintf(out, "%s of %s examples without a token to learn: left out\n",
+                hil_progress_count(a, e->left_out), hil_progress_count(b, e->count));
+}
+
 /* What this start did; after --resume that is less than the whole run. */
 static void print_summary(const hil_progress *progress, const hil_train_options *run,
                           const hil_train_result *result)
@@ -46,12 +58,14 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
             fprintf(out, " (%s in all)", hil_progress_count(a, result->steps));
         fprintf(out, ", loss %.4f -> %.4f", result->first_loss, result->last_loss);
         if (!isnan(result->eval_loss)) fprintf(out, ", eval loss %.4f", result->eval_loss);
-        fprintf(out, "\n%s tokens in %s, %s tokens/s, peak memory %s",
-                hil_progress_count(a, tokens), hil_progress_time(b, result->seconds),
+        fprintf(out, "\n%s tokens (%.3g%% learned) in %s, %s tokens/s, peak memory %s",
+                hil_progress_count(a, tokens), 100 * (double)result->learned / (double)tokens,
+                hil_progress_time(b, result->seconds),
                 hil_progress_count(c, llround(result->tokens_per_second)),
                 hil_text_bytes(d, result->peak_bytes));
         if (result->ranks > 1) fprintf(out, " in the first of %d ranks", result->ranks);
         fputc('\n', out);
+        print_examples(out, &result->examples);
         hil_progress_account(progress, result);
     }
     if (!run->keep) {

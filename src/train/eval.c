@@ -101,6 +101,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
     double began = hil_clock_now(), ready = began;
     HIL_TRY(hil_ranks_agree(o->comm, open_source(j, o)));
     HIL_TRY(open_data(j, o));
+    hil_source_tell_examples(j->data, "data", j->observer);
     hil_trainer_options options;
     hil_trainer_defaults(&options);
     options.comm = o->comm;
@@ -122,8 +123,15 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
         (hil_batches){.data = j->data, .observer = j->observer, .stop = o->stop, .seq = j->seq};
     hil_step_result loss;
     HIL_TRY(hil_batches_eval(&j->batches, j->trainer, options.sequences, &ready, &loss));
-    *result = (hil_eval_result){loss.loss, exp(loss.loss), hil_clock_now() - began, ready - began,
-                                loss.tokens};
+    *result = (hil_eval_result){
+        .loss = loss.loss,
+        .perplexity = exp(loss.loss),
+        .seconds = hil_clock_now() - began,
+        .seconds_to_first_batch = ready - began,
+        .tokens = loss.tokens,
+        .learned_share = (double)loss.tokens / (double)hil_dataset_tokens(j->data),
+        .examples = hil_source_examples(j->data),
+    };
     return HIL_OK;
 }
 

@@ -96,10 +96,11 @@ hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
     if (!metrics->file) return HIL_OK;
     int printed = fprintf(metrics->file,
                           "{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %.17g, "
-                          "\"tokens\": %lld, \"seconds\": %.9g, \"tokens_per_second\": %.9g, "
-                          "\"ranks\": %d",
+                          "\"tokens\": %lld, \"learned\": %lld, \"seconds\": %.9g, "
+                          "\"tokens_per_second\": %.9g, \"ranks\": %d",
                           (long long)r->step, number(loss, r->loss), number(norm, r->grad_norm),
-                          r->lr, (long long)r->tokens, r->seconds, r->tokens_per_second, r->ranks);
+                          r->lr, (long long)r->tokens, (long long)r->learned, r->seconds,
+                          r->tokens_per_second, r->ranks);
     if (printed >= 0 && r->loss_scale)
         printed = fprintf(metrics->file, ", \"loss_scale\": %lld, \"skipped\": %lld",
                           (long long)r->loss_scale, (long long)r->skipped);

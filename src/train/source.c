@@ -209,3 +209,32 @@ hil_status hil_source_data(const hil_source *s, const hil_source_files *files, h
     };
     return hil_dataset_open(out, files->path, files->count, &options);
 }
+
+hil_examples hil_source_examples(const hil_dataset *data)
+{
+    const hil_packing *p = hil_dataset_packing(data);
+    return (hil_examples){p->examples, p->cut, p->cut_tokens, p->left_out};
+}
+
+void hil_source_tell_examples(const hil_dataset *data, const char *what,
+                              const hil_observer *observer)
+{
+    const hil_packing *p = hil_dataset_packing(data);
+    if (!p->examples) return;
+    double all = (double)p->windows * (double)p->seq;
+    hil_note(observer, "%s: %lld example%s in %lld window%s, %.3g%% learned, %.2g%% padding", what,
+             (long long)p->examples, p->examples == 1 ? "" : "s", (long long)p->windows,
+             p->windows == 1 ? "" : "s", 100 * (double)p->learned / all,
+             100 * (double)p->padding / all);
+    if (p->cut)
+        hil_note(observer,
+                 "%s: %lld of %lld examples longer than a window of %lld tokens: cut off at its "
+                 "end, %lld tokens lost (a longer --seq keeps them)",
+                 what, (long long)p->cut, (long long)p->examples, (long long)p->seq,
+                 (long long)p->cut_tokens);
+    if (p->left_out)
+        hil_note(observer,
+                 "%s: %lld of %lld examples left out, without a token to learn: the prompt fills a "
+                 "window of %lld tokens, or there is no completion",
+                 what, (long long)p->left_out, (long long)p->examples, (long long)p->seq);
+}

@@ -66,6 +66,11 @@ typedef struct hil_source_files {
 hil_status hil_source_data(const hil_source *source, const hil_source_files *files,
                            hil_dataset **out);
 
+/* Tells how the examples of some data became windows, where it has any; `what` names it. */
+void hil_source_tell_examples(const hil_dataset *data, const char *what,
+                              const hil_observer *observer);
+hil_examples hil_source_examples(const hil_dataset *data);
+
 /* Tells the user one sentence. */
 void hil_note(const hil_observer *observer, const char *format, ...) HIL_PRINTF(2, 3);
 

@@ -140,6 +140,7 @@ static hil_status one_step(job *j, hil_train_result *result)
         .grad_norm = done.grad_norm,
         .lr = lr,
         .tokens = j->run.tokens,
+        .learned = done.tokens,
         .seconds = seconds,
         .tokens_per_second = (double)(o->batch * j->run.seq) / seconds,
         .seconds_left =
@@ -152,6 +153,7 @@ static hil_status one_step(job *j, hil_train_result *result)
     };
     if (step == j->resumed + 1) result->first_loss = done.loss;
     result->last_loss = done.loss;
+    result->learned += done.tokens;
     hil_account_add(&result->account, &done.account);
     HIL_TRY(hil_metrics_step(&j->metrics, &report));
     if (j->timeline) HIL_TRY(hil_timeline_flush(j->timeline));
@@ -223,6 +225,7 @@ static hil_status run_job(job *j, hil_train_result *result)
     const hil_train_options *o = j->options;
     HIL_TRY(hil_training_open(j));
     result->parameters = j->parameters;
+    result->examples = hil_source_examples(j->data);
     HIL_TRY(loop(j, result));
     if (o->keep) HIL_TRY(export_model(j));
     result->steps = j->run.step;

@@ -326,6 +326,8 @@ static void tell_job(job *j)
     if (random && hil_source_has_weights(source))
         hil_note(j->observer, "the weights in %s are not used; to start from them: --model %s",
                  source->folder, source->folder);
+    hil_source_tell_examples(j->data, "data", j->observer);
+    if (o->eval_data) hil_source_tell_examples(j->held_out, "evaluation data", j->observer);
 }
 
 /* A micro-batch is a part of what one rank computes. */

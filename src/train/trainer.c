@@ -179,7 +179,10 @@ static hil_status compute(hil_trainer *t, const hil_batch *given, int64_t micro_
     if (checked == HIL_OK) checked = cut(t, given, micro_batch);
     HIL_TRY(hil_ranks_agree(comm, checked));
     HIL_TRY(match_ranks(comm, &t->now));
-    if (t->now.tokens == 0) return HIL_OK;
+    if (t->now.tokens == 0)
+        return hil_ranks_agree(comm, hil_fail(HIL_ERR_INPUT,
+                                              "no position of the batch has a token to predict: "
+                                              "there is nothing to learn"));
     hil_account_skip(t->tiers.links, &t->spent);
     double scale = (double)t->scaling.scale;
     hil_step step = {t->micro, t->now.micros, t->options.seed, t->step + 1,
@@ -224,10 +227,6 @@ static hil_status end(hil_trainer *t, double lr, hil_step_result *result)
     const hil_stepping *s = &t->now;
     double norm = 0;
     *result = (hil_step_result){.tokens = s->tokens};
-    if (s->tokens == 0) { /* nothing to learn from: all of it lies inside prompts */
-        ++t->step;
-        return save_unchanged(t);
-    }
     hil_status status = HIL_OK;
     HIL_TRY_DONE(wait_learned(t, &norm));
     bool finite = isfinite(s->loss) && isfinite(norm);
@@ -267,7 +266,7 @@ static hil_status find_loss(hil_trainer *t, const hil_batch *given, hil_step_res
     int64_t tokens = predicted(&batch);
     double sum;
     HIL_TRY(hil_engine_loss(t->engine, &micro, &sum));
-    *result = (hil_step_result){.loss = tokens ? sum / (double)tokens : 0, .tokens = tokens};
+    *result = (hil_step_result){.loss = tokens ? sum / (double)tokens : NAN, .tokens = tokens};
     return HIL_OK;
 }
 

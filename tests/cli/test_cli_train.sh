@@ -22,7 +22,7 @@ run 0 train "${common[@]}" --out "$out" --steps 7 --resume
 first=$(sed -n 's/^{"step": 5, "loss": \([0-9.]*\),.*/\1/p' "$out/metrics.jsonl")
 grep -q "^3 steps (7 in all), loss $(printf %.4f "$first") -> [0-9.]*$" "$work/err" ||
     die "$(cat "$work/err")"
-grep -q '^96 tokens in ' "$work/err" || die "tokens: $(cat "$work/err")"
+grep -q '^96 tokens (93.8% learned) in ' "$work/err" || die "tokens: $(cat "$work/err")"
 run 0 train "${common[@]}" --out "$out" --steps 8 --resume
 grep -q '^1 step (8 in all), loss ' "$work/err" || die "$(cat "$work/err")"
 run 0 train "${common[@]}" --out "$out" --steps 2 --overwrite --quiet
@@ -53,16 +53,40 @@ rm -rf "$out"
 
 # eval and generate: data on stdout only.
 run 0 eval --model "$out" --tokenizer bytes --data "$work/data.txt" --seq 16 --threads 1 --json
-for key in loss perplexity tokens seconds_to_first_batch; do
+for key in loss perplexity tokens learned_share examples seconds_to_first_batch; do
     grep -q "^{.*\"$key\": [0-9.e+-]*[,}]" "$work/out" || die "eval --json: $(cat "$work/out")"
 done
 run 0 eval --model "$out" --tokenizer bytes --data "$work/data.txt" --seq 16 --threads 1
-grep -q '^loss [0-9.]*, perplexity [0-9.]*, [0-9]* tokens, ' "$work/out" || die "$(cat "$work/out")"
+grep -q '^loss [0-9.]*, perplexity [0-9.]*, [0-9]* tokens (93.[0-9]% of the data), ' "$work/out" || die "$(cat "$work/out")"
 run 0 generate --model "$out" --tokenizer bytes --prompt "static int" --max-tokens 5 --temperature 0 --threads 1
 [ "$(tail -c 1 "$work/out" | od -An -tx1)" = " 0a" ] || die "generate ends without a newline"
 [ ! -s "$work/err" ] || die "generate said: $(cat "$work/err")"
 run 0 generate --model "$out" --tokenizer bytes --prompt "x" --max-tokens 0
 [ "$(wc -c <"$work/out")" = 1 ] || die "no tokens, but $(wc -c <"$work/out") bytes"
+
+# Examples: what is learned, what is padding, and what did not fit is said, at the start and at the end.
+cat >"$work/examples.jsonl" <<END
+{"prompt": "2+2=", "completion": "4"}
+{"prompt": "a prompt that is longer than sixteen bytes", "completion": "lost"}
+{"prompt": "say ", "completion": "something longer"}
+END
+pairs=(--model "$model" --tokenizer bytes --seq 16 --threads 1)
+run 0 train "${pairs[@]}" --data "$work/examples.jsonl" --out "$work/pairs" --batch 1 --no-shuffle --steps 2
+for line in '^data: 3 examples in 2 windows, 43.8% learned, 31% padding$' \
+    '^data: 1 of 3 examples longer than a window of 16 tokens: cut off at its end, 5 tokens lost' \
+    '^data: 1 of 3 examples left out, without a token to learn: ' \
+    '^32 tokens (43.8% learned) in ' '^1 of 3 examples longer than a window: ' \
+    '^1 of 3 examples without a token to learn: left out$'; do
+    grep -q "$line" "$work/err" || die "no line $line: $(cat "$work/err")"
+done
+[ "$(sed 's/.*"learned": \([0-9]*\),.*/\1/' "$work/pairs/metrics.jsonl" | tr '\n' ' ')" = "12 2 " ] ||
+    die "learned: $(cat "$work/pairs/metrics.jsonl")"
+run 0 eval "${pairs[@]}" --data "$work/examples.jsonl" --json
+grep -q '"tokens": 14, "learned_share": 0.636364, "examples": 3, "examples_cut": 1, "examples_left_out": 1,' \
+    "$work/out" || die "eval --json: $(cat "$work/out")"
+grep '"completion": "lost"' "$work/examples.jsonl" >"$work/lost.jsonl"
+fails 1 "has no token to learn" train "${pairs[@]}" --data "$work/lost.jsonl" --out "$work/lost" --steps 1
+[ ! -e "$work/lost" ] || die "a failed start left $work/lost"
 
 # stop SIGNAL CODE: a run that gets the signal ends with the code.
 stop()

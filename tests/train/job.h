@@ -71,6 +71,19 @@ static inline hil_train_options job_options(job_place *place, const char *model,
     return options;
 }
 
+/* Trains on prompts and completions instead: some share a window, some are longer than one. */
+static inline void job_examples(job_place *place, hil_train_options *options)
+{
+    job_path(place, place->tokens, "examples.jsonl");
+    FILE *file = fopen(place->tokens, "w");
+    CHECK(file != NULL);
+    for (int i = 0; i < 60; ++i)
+        fprintf(file, "{\"prompt\": \"%0*d\", \"completion\": \"%0*d\"}\n", 1 + i * 7 % 13, i,
+                i * 5 % 23, i * i);
+    CHECK(fclose(file) == 0);
+    options->tokenizer = "bytes";
+}
+
 static inline hil_train_result job_train(const hil_train_options *options)
 {
     hil_train_result result;

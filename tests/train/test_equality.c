@@ -130,6 +130,7 @@ static void edit(const placement *p, json_t *plan)
 typedef struct arrangement {
     const char *model, *dtype;
     uint64_t tile_size;
+    bool examples; /* prompts and completions as data */
 } arrangement;
 
 static hil_train_options options_of(job_place *place, const arrangement *a, const char *out)
@@ -142,13 +143,14 @@ static hil_train_options options_of(job_place *place, const arrangement *a, cons
     options.threads = 2;
     options.save_every = 0;
     if (a->tile_size) options.tile_size = a->tile_size;
+    if (a->examples) job_examples(place, &options);
     return options;
 }
 
 static void reference(job_place *place, const arrangement *a, char out[JOB_PATH])
 {
     char name[96];
-    snprintf(name, sizeof name, "%s-%s-%d", a->model, a->dtype, (int)a->tile_size);
+    snprintf(name, sizeof name, "%s-%s-%d-%d", a->model, a->dtype, (int)a->tile_size, a->examples);
     job_path(place, out, name);
     if (hil_file_exists(out)) return;
     hil_train_options options = options_of(place, a, out);
@@ -193,8 +195,8 @@ static hil_io_kind io_of(const placement *p)
 static void compare(job_place *place, const arrangement *a, const placement *p)
 {
     char expected[JOB_PATH], out[JOB_PATH], file[JOB_PATH], drive[2][JOB_PATH], name[160];
-    snprintf(name, sizeof name, "%s %s, tiles of %d: %s", a->model, a->dtype, (int)a->tile_size,
-             p->name);
+    snprintf(name, sizeof name, "%s %s, tiles of %d%s: %s", a->model, a->dtype, (int)a->tile_size,
+             a->examples ? ", examples" : "", p->name);
     reference(place, a, expected);
     hil_train_options options = options_of(place, a, job_path(place, out, "run"));
     hil_disk_budget disks[2] = {{job_path(place, drive[0], "drive0"), 64 << 20},
@@ -233,7 +235,7 @@ int main(int count, char **arguments)
     CHECK_OK(hil_folder_create(job_path(&place, drive, "drive1")));
     for (int i = 0; i < PLACEMENTS; i += CHECK_SLOW && !full ? 2 : 1)
         for (int k = 0; k < 12; ++k) {
-            arrangement a = {models[k % 2], dtypes[k / 2 % 3], k / 6 ? 2000 : 0};
+            arrangement a = {models[k % 2], dtypes[k / 2 % 3], k / 6 ? 2000 : 0, (i + k) % 4 == 0};
             if (!full && hil_philox_permute(SEED, 12 * 64, (uint64_t)i) % 12 != (uint64_t)k)
                 continue;
             compare(&place, &a, &placements[i]);

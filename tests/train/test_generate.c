@@ -216,6 +216,36 @@ static void check_end_of_text(job_place *place)
     CHECK(result.tokens == 0 && got.size == 0);
 }
 
+/* A prompt begins with the template's BOS; its EOS would end the text before it is continued. */
+static void check_template(job_place *place)
+{
+    static const char config[] =
+        "{\"model_type\": \"gpt2\", \"vocab_size\": 1000, \"n_positions\": 16, \"n_embd\": 4, "
+        "\"n_layer\": 1, \"n_head\": 1}";
+    char source[JOB_PATH], folder[JOB_PATH], path[JOB_PATH];
+    stream got;
+    hil_generate_result result;
+    CHECK_OK(hil_folder_create(job_path(place, source, "source")));
+    CHECK_OK(
+        hil_file_write(job_path(place, path, "source/config.json"), config, sizeof config - 1));
+    hil_train_options options = job_options(place, "gpt2", job_path(place, folder, "template"));
+    options.model = path;
+    options.seq = 8;
+    options.steps = 1;
+    job_train(&options);
+    CHECK_OK(hil_file_copy(HIL_TESTS "/golden/tokenizers/llama2/tokenizer.json",
+                           job_path(place, path, "template/tokenizer.json")));
+    hil_generate_options generate = generating(folder, &got);
+    generate.tokenizer = NULL;
+    generate.max_tokens = 1;
+    generate.prompt = "\n\n";
+    CHECK_OK(hil_generate(&generate, &result));
+    CHECK_INT(result.prompt_tokens, 4); /* 1 325 13 13; Hugging Face's template adds 2 */
+    generate.prompt = "";
+    CHECK_OK(hil_generate(&generate, &result));
+    CHECK_INT(result.prompt_tokens, 1);
+}
+
 int main(void)
 {
     static const char *const models[] = {GOLDEN_MODELS};
@@ -227,6 +257,7 @@ int main(void)
     check_sampling();
     job_place place;
     job_begin(&place);
+    check_template(&place);
     check_end_of_text(&place);
     job_end(&place);
     return 0;

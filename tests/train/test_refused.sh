@@ -25,7 +25,7 @@ train --model "$work/model/config.json" --out "$work/model" --steps 1 --overwrit
 printf '{"prompt": "%s", "completion": ""}\n' aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa >"$work/empty.jsonl"
 "$HILBERT" eval --model "$model" --tokenizer bytes --data "$work/empty.jsonl" --seq 8 >"$work/said" 2>"$work/err" &&
     die "a loss of nothing: $(cat "$work/said")"
-grep -q 'no token is predicted' "$work/err" || die "$(cat "$work/err")"
+grep -q 'has no token to learn' "$work/err" || die "$(cat "$work/err")"
 
 mkdir "$work/tmp"
 head -c 4000000 /dev/zero | tr '\0' 'a' >"$work/long.txt"

@@ -110,13 +110,14 @@ static void check_file(job_place *place)
             CHECK(number(line, "eval_loss") == all.eval[eval++]);
         } else {
             const hil_step_report *r = &all.report[step++];
-            CHECK_INT(json_object_size(line), 19);
+            CHECK_INT(json_object_size(line), 20);
             CHECK_INT(json_integer_value(json_object_get(line, "step")), step);
             CHECK(number(line, "loss") == r->loss);
             CHECK(number(line, "grad_norm") == r->grad_norm);
             CHECK(number(line, "lr") == r->lr);
             CHECK_NEAR(r->lr, step < 4 ? 1e-3 * step / 4 : 1e-3, 1e-12);
             CHECK_INT(json_integer_value(json_object_get(line, "tokens")), step * 128);
+            CHECK_INT(json_integer_value(json_object_get(line, "learned")), 4 * 31);
             CHECK(number(line, "seconds") > 0);
             CHECK_NEAR(number(line, "tokens_per_second") * number(line, "seconds"), 128, 1e-3);
             check_account(line, &r->account);

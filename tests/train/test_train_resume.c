@@ -35,12 +35,13 @@ static hil_train_options shuffled(job_place *place, const char *model, const cha
     return options;
 }
 
-static void check_split(job_place *place, const char *model, const char *dtype)
+static void check_split(job_place *place, const char *model, const char *dtype, bool examples)
 {
     char whole[JOB_PATH], parts[JOB_PATH], name[64];
     snprintf(name, sizeof name, "whole-%s-%s", model, dtype);
     hil_train_options options = shuffled(place, model, job_path(place, whole, name));
     options.dtype = dtype;
+    if (examples) job_examples(place, &options);
     run(&options);
     snprintf(name, sizeof name, "parts-%s-%s", model, dtype);
     options.out = job_path(place, parts, name);
@@ -139,8 +140,9 @@ int main(void)
 {
     job_place place;
     job_begin(&place);
-    check_split(&place, "qwen3", "fp32");
-    check_split(&place, "gpt2", "bf16");
+    check_split(&place, "qwen3", "fp32", false);
+    check_split(&place, "gpt2", "bf16", false);
+    check_split(&place, "llama", "bf16", true);
     check_extended(&place);
     check_contradictions(&place);
     job_end(&place);

@@ -2,6 +2,7 @@
 #include "cli/progress.h"
 #include "base/clock.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -169,14 +170,43 @@ static void add_tiers(char *line, size_t room, const hil_step_account *account,
     add_tier(line, room, "disk", account->disk_peak, budget->disk);
 }
 
-/* What a step held against what it may hold, and how much of its time it waited. */
-static void add_account(char *line, size_t room, const hil_step_report *report)
+/* The parts of a step's line, in the order in which they stand there. */
+enum part { STEP, LOSS, SPEED, LEFT, DEVICE, HOST, DISK, WAITING, PARTS };
+
+static void fill_parts(char part[PARTS][64], const hil_step_report *r)
 {
-    if (!has_budget(&report->budget, &report->account)) return;
-    add_tiers(line, room, &report->account, &report->budget);
-    double share = waited(&report->account.wait_seconds) / report->seconds;
-    size_t size = strlen(line);
-    snprintf(line + size, room - size, "  waiting %.0f%%", 100 * share);
+    char text[32];
+    memset(part, 0, PARTS * sizeof *part);
+    snprintf(part[STEP], 64, "step %lld/%lld", (long long)r->step, (long long)r->steps);
+    snprintf(part[LOSS], 64, "  loss %.4f", r->loss);
+    snprintf(part[SPEED], 64, "  %s tokens/s",
+             hil_progress_count(text, llround(r->tokens_per_second)));
+    snprintf(part[LEFT], 64, "  %s left", hil_progress_time(text, r->seconds_left));
+    if (!has_budget(&r->budget, &r->account)) return;
+    add_tier(part[DEVICE], 64, "device", r->account.device_peak, r->budget.device);
+    add_tier(part[HOST], 64, "host", r->account.host_peak, r->budget.host);
+    add_tier(part[DISK], 64, "disk", r->account.disk_peak, r->budget.disk);
+    snprintf(part[WAITING], 64, "  waiting %.0f%%",
+             100 * waited(&r->account.wait_seconds) / r->seconds);
+}
+
+/* As many whole parts as fit into `width` columns, those that matter most first. */
+static void compose_step(char *line, size_t room, int width, const hil_step_report *report)
+{
+    static const enum part by_weight[PARTS] = {STEP,    LOSS,   LEFT, SPEED,
+                                               WAITING, DEVICE, HOST, DISK};
+    char part[PARTS][64];
+    bool fits[PARTS];
+    int used = 0;
+    fill_parts(part, report);
+    for (int i = 0; i < PARTS; ++i) {
+        int size = (int)strlen(part[by_weight[i]]);
+        fits[by_weight[i]] = used + size <= width;
+        if (fits[by_weight[i]]) used += size;
+    }
+    line[0] = 0;
+    for (int i = 0; i < PARTS; ++i)
+        if (fits[i]) snprintf(line + strlen(line), room - strlen(line), "%s", part[i]);
 }
 
 static void on_step(void *context, const hil_step_report *report)
@@ -189,12 +219,8 @@ static void on_step(void *context, const hil_step_report *report)
                        : !plain_due(progress, report, now))
         return;
     progress->shown_at = now;
-    char line[320], speed[32], left[32];
-    snprintf(line, sizeof line, "step %lld/%lld  loss %.4f  %s tokens/s  %s left",
-             (long long)report->step, (long long)report->steps, report->loss,
-             hil_progress_count(speed, llround(report->tokens_per_second)),
-             hil_progress_time(left, report->seconds_left));
-    add_account(line, sizeof line, report);
+    char line[PARTS * 64];
+    compose_step(line, sizeof line, progress->live ? columns(progress->out) : INT_MAX, report);
     if (progress->live)
         draw(progress, line);
     else

@@ -145,21 +145,41 @@ static void check_long_work(void)
     }
 }
 
-/* A terminal 40 columns wide, whose other end we read. */
-static void check_live(void)
+/* A terminal so many columns wide, whose other end we read; NULL: this machine has none. */
+static FILE *open_terminal(unsigned short width, int *master)
 {
-    int master = posix_openpt(O_RDWR | O_NOCTTY);
     char name[64];
-    if (master < 0 || grantpt(master) || unlockpt(master) || ptsname_r(master, name, sizeof name))
-        return;
+    *master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (*master < 0 || grantpt(*master) || unlockpt(*master) ||
+        ptsname_r(*master, name, sizeof name))
+        return NULL;
     int slave = open(name, O_RDWR | O_NOCTTY);
     CHECK(slave >= 0);
     struct termios mode;
     CHECK(tcgetattr(slave, &mode) == 0);
     cfmakeraw(&mode);
     CHECK(tcsetattr(slave, TCSANOW, &mode) == 0);
-    CHECK(ioctl(slave, TIOCSWINSZ, &(struct winsize){.ws_row = 24, .ws_col = 40}) == 0);
-    FILE *out = fdopen(slave, "w");
+    CHECK(ioctl(slave, TIOCSWINSZ, &(struct winsize){.ws_row = 24, .ws_col = width}) == 0);
+    return fdopen(slave, "w");
+}
+
+/* What the terminal has got, in `seen`. */
+static void close_terminal(FILE *out, int master)
+{
+    fflush(out);
+    size_t size = 0;
+    for (struct pollfd ready = {master, POLLIN, 0}; poll(&ready, 1, 200) == 1;)
+        size += (size_t)read(master, seen + size, sizeof seen - 1 - size);
+    seen[size] = 0;
+    fclose(out);
+    close(master);
+}
+
+static void check_live(void)
+{
+    int master;
+    FILE *out = open_terminal(40, &master);
+    if (!out) return;
     hil_progress progress;
     hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
     CHECK(progress.live);
@@ -168,17 +188,49 @@ static void check_live(void)
     usleep(110000);
     report(&progress, 1000, 1000, 1e-6);
     hil_progress_end(&progress);
-    fflush(out);
-    size_t size = 0;
-    for (struct pollfd ready = {master, POLLIN, 0}; poll(&ready, 1, 200) == 1;)
-        size += (size_t)read(master, seen + size, sizeof seen - 1 - size);
-    seen[size] = 0;
-    CHECK_TEXT(seen, "\rstep 1/1000  loss 2.5000  12,345 tokens"
-                     "\r                                       \rsaid\n"
-                     "\rstep 1000/1000  loss 2.5000  12,345 tok"
-                     "\r                                       \r");
-    fclose(out);
-    close(master);
+    close_terminal(out, master);
+    CHECK_TEXT(seen, "\rstep 1/1000  loss 2.5000  1:05 left"
+                     "\r                                   \rsaid\n"
+                     "\rstep 1000/1000  loss 2.5000  1:05 left"
+                     "\r                                      \r");
+}
+
+/* With all budgets: what matters fits 80 columns, and nothing is cut in the middle. */
+static void check_width(void)
+{
+    static const struct {
+        unsigned short width;
+        const char *line;
+    } terminal[] = {
+        {60, "\rstep 9000/10000  loss 2.5000  25:01:01 left  waiting 15%"},
+        {80, "\rstep 9000/10000  loss 2.5000  12,345 tokens/s  25:01:01 left  waiting 15%"},
+        {100, "\rstep 9000/10000  loss 2.5000  12,345 tokens/s  25:01:01 left  device 23G/24G"
+              "  waiting 15%"},
+        {200, "\rstep 9000/10000  loss 2.5000  12,345 tokens/s  25:01:01 left  device 23G/24G"
+              "  host 10G/80G  disk 900G/1T  waiting 15%"},
+    };
+    const uint64_t giga = 1 << 30;
+    const hil_step_report line = {.step = 9000,
+                                  .steps = 10000,
+                                  .loss = 2.5,
+                                  .seconds = 2,
+                                  .tokens_per_second = 12345.4,
+                                  .seconds_left = 90061,
+                                  .account = {.device_peak = 23 * giga,
+                                              .host_peak = 10 * giga,
+                                              .disk_peak = 900 * giga,
+                                              .wait_seconds = {.weights = 0.3}},
+                                  .budget = {24 * giga, 80 * giga, 1024 * giga}};
+    for (size_t i = 0; i < sizeof terminal / sizeof *terminal; ++i) {
+        int master;
+        hil_progress progress;
+        FILE *out = open_terminal(terminal[i].width, &master);
+        if (!out) return;
+        hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+        progress.hooks.step(progress.hooks.context, &line);
+        close_terminal(out, master);
+        CHECK_TEXT(seen, terminal[i].line);
+    }
 }
 
 static void check_words(void)
@@ -211,6 +263,7 @@ int main(void)
     check_budgets();
     check_long_work();
     check_live();
+    check_width();
     check_words();
     hil_progress quiet;
     hil_progress_begin(&quiet, stderr, HIL_TALK_QUIET);

@@ -8,8 +8,11 @@ cd "$(dirname "$0")/.."
 hilbert=$1/hilbert
 demo=$1/demo
 say() { printf '\n%s\n' "$*"; }
-show() { # show COMMAND...: the command as one would type it, then what it does
-    printf '$ %s\n' "${*@Q}" | sed "s/'\([A-Za-z0-9_./=,-]*\)'/\1/g"
+type_out() { # type_out COMMAND...: the command as one would type it
+    printf '$ %s\n' "${*@Q}" | sed "s/'\([A-Za-z0-9_./:=,-]*\)'/\1/g"
+}
+show() { # show COMMAND...: the same, and then what it does
+    type_out "$@"
     "$@"
 }
 
@@ -58,17 +61,29 @@ say "A Llama of 0.8 million parameters learns to write C from $(wc -c < "$demo/h
 show "$hilbert" plan --model "$demo/config.json" "${shape[@]}" "${memory[@]}" |
     sed '/^by the formulas/,$d'
 
-say "And so it trains, with the same bits as if everything had fitted:"
-show "$hilbert" train --model "$demo/config.json" --data "$demo/hilbert.txt" --out "$demo/model" \
-    --steps 600 --lr 4e-3 --warmup 50 --eval-fraction 0.02 --overwrite \
-    "${shape[@]}" "${memory[@]}"
+train=(train --model "$demo/config.json" --data "$demo/hilbert.txt" --lr 4e-3 --warmup 50
+    --overwrite "${shape[@]}")
+say "And so it trains:"
+show "$hilbert" "${train[@]}" --out "$demo/model" --steps 500 --eval-fraction 0.02 "${memory[@]}"
 
 say "The loss, from $demo/model/metrics.jsonl:"
 curve "$demo/model/metrics.jsonl"
 
-say "It began with every byte equally likely: a loss of ln 257 = 5.55. It now writes:"
-show "$hilbert" generate --model "$demo/model" --tokenizer bytes --prompt 'static hil_status ' --max-tokens 400 \
-    --temperature 0.6 --seed 1
+say "It began with every byte equally likely: a loss of ln 257 = 5.55. It now goes on from a prompt:"
+prompt='static hil_status '
+command=("$hilbert" generate --model "$demo/model" --tokenizer bytes --prompt "$prompt" --max-tokens 400
+    --temperature 0.6 --seed 1)
+type_out "${command[@]}"
+printf '%s' "$prompt"
+"${command[@]}"
+
+say "Where things live changes no bit. 30 steps inside these budgets, and 30 without any:"
+show "$hilbert" "${train[@]}" --out "$demo/tight" --steps 30 --quiet "${memory[@]}"
+show "$hilbert" "${train[@]}" --out "$demo/roomy" --steps 30 --quiet
+(cd "$demo" && show cksum tight/model.safetensors roomy/model.safetensors)
+cmp "$demo/tight/model.safetensors" "$demo/roomy/model.safetensors" ||
+    { say "These should be the same: please report it."; exit 1; }
+echo "The weights are the same, byte for byte."
 
 say "The result is a Hugging Face folder: $demo/model. Next:"
 cat << END

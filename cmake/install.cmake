@@ -9,8 +9,8 @@ if(BUILD_SHARED_LIBS)
   set_target_properties(hil_shared PROPERTIES OUTPUT_NAME hilbert LINKER_LANGUAGE C EXPORT_NAME shared
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   target_include_directories(hil_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(hil_shared PRIVATE PkgConfig::JANSSON PkgConfig::XXHASH ${uring_target}
-    Threads::Threads m ${CMAKE_DL_LIBS})
+  target_link_libraries(hil_shared PRIVATE PkgConfig::JANSSON PkgConfig::XXHASH PkgConfig::ZLIB PkgConfig::ZSTD
+    ${uring_target} Threads::Threads m ${CMAKE_DL_LIBS})
   install(TARGETS hil_shared EXPORT hilbert LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(TARGETS hilbert RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # bundle.sh - packs what BUILD holds for other machines: tools/bundle.sh BUILD OUT gives
-# OUT/hilbert-VERSION-linux-x86_64.tar.xz. jansson, xxHash and liburing are linked in; MPI and CUDA
-# stay outside, in modules that are loaded where they are of use. docs/install.md describes it.
+# OUT/hilbert-VERSION-linux-x86_64.tar.xz. jansson, xxHash, zlib, zstd and liburing are linked in; MPI and
+# CUDA stay outside, in modules that are loaded where they are of use. docs/install.md describes it.
 set -euo pipefail
 
 [ $# = 2 ] || { echo "usage: tools/bundle.sh BUILD OUT" >&2; exit 2; }
@@ -34,6 +34,8 @@ link_in() { # link_in LIBRARY PACKAGE
 }
 link_in libjansson libjansson-dev
 link_in libxxhash libxxhash-dev
+link_in libz zlib1g-dev
+link_in libzstd libzstd-dev
 [ "$(cached URING_FOUND)" = 1 ] || die "the library was built without liburing; install liburing-dev and build again"
 link_in liburing liburing-dev
 

@@ -41,6 +41,8 @@ for part; do
         need pkg-config have pkg-config
         need libjansson-dev pkg-config --exists jansson
         need libxxhash-dev pkg-config --exists libxxhash
+        need zlib1g-dev pkg-config --exists zlib
+        need libzstd-dev pkg-config --exists libzstd
         want liburing-dev pkg-config --exists liburing
         want libopenmpi-dev ranks
         want openmpi-bin have mpirun

@@ -14,7 +14,7 @@ typedef struct eval_values {
 
 static const hil_option options[] = {
     ROW("model", TEXT, run.model, "DIR", "model folder", .group = "Options", .required = true),
-    ROW("data", LIST, run.data, "PATH[,PATH...]", "text, .jsonl or .npy files; may be repeated",
+    ROW("data", LIST, run.data, "PATH[,PATH...]", "text, .jsonl or .npy files, folders, patterns",
         .required = true),
     HIL_TOKENIZER_ROW(eval_values, run.tokenizer),
     ROW("seq", WHOLE, run.seq, "N", "tokens per window",

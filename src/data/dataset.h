@@ -26,15 +26,17 @@ typedef struct hil_dataset_options {
     /* hil_dataset_key of the same files where another process has them open: its cache is used as
        it is, whatever the files look like from here. 0: none has. */
     uint64_t prepared;
-    hil_dataset_progress *progress; /* may be NULL */
-    void *progress_context;
+    hil_dataset_progress *progress;                /* may be NULL */
+    void (*note)(void *context, const char *line); /* a sentence for the user; may be NULL */
+    void *context;                                 /* of both */
 } hil_dataset_options;
 
-/* `paths` are files: .jsonl is one document per line ({"text": ...}), or one example ({"prompt":
-   ..., "completion": ...} with loss on the completion only), .npy is token ids as they are,
-   anything else is plain text and one document. The documents of all files in the given order form
-   one stream, with end-of-text between them but not beside .npy, which is cut into windows.
-   Examples are packed into windows of their own. */
+/* `paths` are files, folders of them, or patterns (data/files.h). .jsonl is one document per line
+   ({"text": ...}), or one example ({"prompt": ..., "completion": ...} with loss on the completion
+   only), .npy is token ids as they are, anything else is plain text and one document, where its
+   name (data/name.h) and its content (data/content.h) allow; text and JSONL may be .gz or .zst. The
+   documents of all files in the given order form one stream, with end-of-text between them but not
+   beside .npy, which is cut into windows. Examples are packed into windows of their own. */
 hil_status hil_dataset_open(hil_dataset **out, const char *const *paths, size_t count,
                             const hil_dataset_options *options);
 void hil_dataset_close(hil_dataset *dataset);

@@ -76,6 +76,9 @@ static hil_status take_line(hil_jsonl *jsonl, const char *line, size_t size)
         size -= 3;
     }
     if (is_blank(line, size)) return HIL_OK;
+    if (line[strspn(line, " \t")] == '[')
+        return fail_line(jsonl, "not a JSON object; a file that is one JSON array becomes JSONL "
+                                "with jq -c '.[]' FILE > NEW.jsonl");
     json_error_t error;
     json_t *object = json_loadb(line, size,
                                 JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL |

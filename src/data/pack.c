@@ -1,11 +1,12 @@
 /* pack.c - documents to tokens: read a piece, encode, mark, append. */
 #include "data/pack.h"
 
+#include "data/input.h"
 #include "data/jsonl.h"
+#include "data/name.h"
 #include "data/prompt.h"
 #include "data/windows.h"
 #include "format/npy.h"
-#include "io/reader.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -33,8 +34,7 @@ static hil_status report(const struct pack *pack, uint64_t bytes)
 {
     const hil_dataset_options *options = pack->options;
     if (!options->progress) return HIL_OK;
-    return options->progress(options->progress_context, pack->bytes_before + bytes,
-                             pack->bytes_total);
+    return options->progress(options->context, pack->bytes_before + bytes, pack->bytes_total);
 }
 
 static hil_status check_id(struct pack *pack, int32_t id)
@@ -80,23 +80,21 @@ static hil_status encode_end(struct pack *pack, hil_ids *ids)
 
 static hil_status pack_text(struct pack *pack)
 {
-    hil_reader *reader;
-    HIL_TRY(hil_reader_open(&reader, pack->path));
+    hil_input *input;
+    HIL_TRY(hil_input_open(&input, pack->path));
     hil_status status = HIL_OK;
     pack->starting = true;
-    uint64_t offset = 0;
     size_t got;
     do {
-        HIL_TRY_DONE(hil_reader_read(reader, offset, pack->piece, PIECE, &got));
+        HIL_TRY_DONE(hil_input_read(input, pack->piece, PIECE, &got));
         HIL_TRY_DONE(encode(pack, pack->piece, got, &pack->ids));
         HIL_TRY_DONE(flush_ids(pack, KIND_TEXT));
-        offset += got;
-        HIL_TRY_DONE(report(pack, offset));
+        HIL_TRY_DONE(report(pack, hil_input_position(input)));
     } while (got == PIECE);
     HIL_TRY_DONE(encode_end(pack, &pack->ids));
     HIL_TRY_DONE(flush_ids(pack, KIND_TEXT));
 done:
-    hil_reader_close(reader);
+    hil_input_close(input);
     return status;
 }
 
@@ -185,22 +183,20 @@ static hil_status pack_record(void *context, const hil_record *record)
 
 static hil_status pack_jsonl(struct pack *pack)
 {
-    hil_reader *reader;
-    HIL_TRY(hil_reader_open(&reader, pack->path));
+    hil_input *input;
+    HIL_TRY(hil_input_open(&input, pack->path));
     hil_jsonl jsonl = {pack->path, HIL_JSONL_LINE_MAX, pack_record, pack, 0, {0}};
     hil_status status = HIL_OK;
-    uint64_t offset = 0;
     size_t got;
     do {
-        HIL_TRY_DONE(hil_reader_read(reader, offset, pack->piece, PIECE, &got));
+        HIL_TRY_DONE(hil_input_read(input, pack->piece, PIECE, &got));
         HIL_TRY_DONE(hil_jsonl_add(&jsonl, pack->piece, got));
-        offset += got;
-        HIL_TRY_DONE(report(pack, offset));
+        HIL_TRY_DONE(report(pack, hil_input_position(input)));
     } while (got == PIECE);
     HIL_TRY_DONE(hil_jsonl_end(&jsonl));
 done:
     hil_jsonl_free(&jsonl);
-    hil_reader_close(reader);
+    hil_input_close(input);
     return status;
 }
 
@@ -243,11 +239,13 @@ hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, si
     for (size_t i = 0; i < count; ++i) pack.bytes_total += file_size(paths[i]);
     for (size_t i = 0; i < count; ++i) {
         uint64_t bytes = file_size(paths[i]);
+        hil_data_name name;
+        HIL_TRY_DONE(hil_data_name_read(&name, paths[i]));
         pack.path = paths[i];
         pack.position = 0;
-        if (hil_text_ends_with(paths[i], ".npy"))
+        if (name.kind == HIL_DATA_TOKENS)
             HIL_TRY_DONE(pack_npy(&pack, bytes));
-        else if (hil_text_ends_with(paths[i], ".jsonl"))
+        else if (name.kind == HIL_DATA_JSONL)
             HIL_TRY_DONE(pack_jsonl(&pack));
         else
             HIL_TRY_DONE(pack_text(&pack));

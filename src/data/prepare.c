@@ -2,6 +2,7 @@
 #include "data/prepare.h"
 
 #include "base/hash.h"
+#include "data/files.h"
 #include "data/pack.h"
 #include "io/file.h"
 
@@ -18,8 +19,9 @@
 
 /* What is asked for, and where its cache lies. */
 struct request {
-    const char *const *paths;
-    size_t count;
+    const char *const *given; /* files, folders and patterns */
+    size_t given_count;
+    hil_files files; /* what they mean; none where another process has prepared the cache */
     const hil_dataset_options *options;
     char cache_path[HIL_PATH_MAX];
     uint64_t key;
@@ -52,7 +54,7 @@ static hil_status hash_file(uint64_t *hash, const char *path)
     return HIL_OK;
 }
 
-/* The options and paths name the cache file. */
+/* The options and what was given name the cache file. */
 static hil_status hash_request(const struct request *request, uint64_t *hash)
 {
     const hil_dataset_options *options = request->options;
@@ -63,18 +65,20 @@ static hil_status hash_request(const struct request *request, uint64_t *hash)
     for (const int64_t *stop = options->stops; stop && *stop >= 0; ++stop)
         *hash = hil_hash(*hash, stop, sizeof *stop);
     if (options->tokenizer) HIL_TRY(hash_file(hash, options->tokenizer_path));
-    for (size_t i = 0; i < request->count; ++i)
-        *hash = hil_hash(*hash, request->paths[i], strlen(request->paths[i]));
+    for (size_t i = 0; i < request->given_count; ++i)
+        *hash = hil_hash(*hash, request->given[i], strlen(request->given[i]));
     return HIL_OK;
 }
 
-/* The state of the files says whether its content is still theirs. */
+/* Which files they are and their state say whether its content is still theirs. */
 static hil_status hash_files(const struct request *request, uint64_t *hash)
 {
-    for (size_t i = 0; i < request->count; ++i) {
+    for (size_t i = 0; i < request->files.count; ++i) {
         struct stat info;
-        if (stat(request->paths[i], &info) != 0)
-            return hil_fail(HIL_ERR_IO, "cannot open %s: %s", request->paths[i], strerror(errno));
+        const char *path = request->files.path[i];
+        if (stat(path, &info) != 0)
+            return hil_fail(HIL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+        *hash = hil_hash(*hash, path, strlen(path));
         const int64_t numbers[] = {
             (int64_t)info.st_dev, (int64_t)info.st_ino, (int64_t)info.st_size, info.st_mtim.tv_sec,
             info.st_mtim.tv_nsec, info.st_ctim.tv_sec,  info.st_ctim.tv_nsec};
@@ -102,18 +106,18 @@ static hil_status check_size(const struct request *request, int64_t tokens,
     int64_t seq = request->options->seq;
     if (tokens >= seq) return HIL_OK;
     char more[48] = "";
-    if (request->count > 1)
-        snprintf(more, sizeof more, " (with %zu more files)", request->count - 1);
+    size_t count = request->files.count;
+    const char *first = count ? request->files.path[0] : request->given[0];
+    if (count > 1) snprintf(more, sizeof more, " (with %zu more files)", count - 1);
     if (packing->examples)
         return hil_fail(HIL_ERR_INPUT,
                         "%s%s has no token to learn: in all %lld examples the prompt fills a "
                         "window of %lld tokens, or the completion is empty; try a longer --seq",
-                        request->paths[0], more, (long long)packing->examples, (long long)seq);
+                        first, more, (long long)packing->examples, (long long)seq);
     if (tokens == 0)
-        return hil_fail(HIL_ERR_INPUT, "%s%s is empty: no tokens to train on", request->paths[0],
-                        more);
-    return hil_fail(HIL_ERR_INPUT, "%s%s has %lld tokens, fewer than one sequence of %lld",
-                    request->paths[0], more, (long long)tokens, (long long)seq);
+        return hil_fail(HIL_ERR_INPUT, "%s%s is empty: no tokens to train on", first, more);
+    return hil_fail(HIL_ERR_INPUT, "%s%s has %lld tokens, fewer than one sequence of %lld", first,
+                    more, (long long)tokens, (long long)seq);
 }
 
 static hil_status write_cache(const struct request *request)
@@ -122,15 +126,15 @@ static hil_status write_cache(const struct request *request)
     hil_packing packing;
     HIL_TRY(hil_cache_writer_open(&writer, request->cache_path, request->key));
     hil_status status = HIL_OK;
-    HIL_TRY_DONE(
-        hil_pack_files(writer, request->paths, request->count, request->options, &packing));
+    HIL_TRY_DONE(hil_pack_files(writer, (const char *const *)request->files.path,
+                                request->files.count, request->options, &packing));
     HIL_TRY_DONE(check_size(request, hil_cache_writer_tokens(writer), &packing));
     uint64_t key;
     HIL_TRY_DONE(hash_request(request, &key));
     HIL_TRY_DONE(hash_files(request, &key));
     if (key != request->key)
         HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s changed while it was being read",
-                              request->count > 1 ? "a data file" : request->paths[0]));
+                              request->files.count > 1 ? "a data file" : request->files.path[0]));
     HIL_TRY_DONE(hil_cache_writer_commit(writer, &packing));
 done:
     hil_cache_writer_close(writer);
@@ -197,26 +201,47 @@ static hil_status build_cache(const struct request *request)
     return status;
 }
 
+static hil_status find_files(struct request *request)
+{
+    const hil_dataset_options *options = request->options;
+    if (options->prepared) return HIL_OK;
+    HIL_TRY(hil_files_find(&request->files, request->given, request->given_count));
+    if (!options->note || !request->files.skipped) return HIL_OK;
+    char line[512];
+    snprintf(line, sizeof line, "%zu file%s of the data folders skipped, not data by name (%s%s)",
+             request->files.skipped, request->files.skipped > 1 ? "s" : "", request->files.example,
+             request->files.skipped > 1 ? ", ..." : "");
+    options->note(options->context, line);
+    return HIL_OK;
+}
+
+static hil_status open_or_build(struct request *request, hil_cache **cache)
+{
+    HIL_TRY(find_files(request));
+    HIL_TRY(find_cache(request));
+    HIL_TRY(hil_cache_open(cache, request->cache_path, request->key, request->options->seq));
+    if (!*cache && !request->options->prepared) {
+        HIL_TRY(build_cache(request));
+        HIL_TRY(hil_cache_open(cache, request->cache_path, request->key, request->options->seq));
+    }
+    if (!*cache)
+        return hil_fail(HIL_ERR_IO, "token cache %s vanished as soon as it was written",
+                        request->cache_path);
+    return check_size(request, hil_cache_tokens(*cache), hil_cache_packing(*cache));
+}
+
 hil_status hil_cache_prepare(hil_cache **out, const char *const *paths, size_t count,
                              const hil_dataset_options *options)
 {
     *out = NULL;
     HIL_TRY(check_options(options, count));
-    struct request request = {.paths = paths, .count = count, .options = options};
-    HIL_TRY(find_cache(&request));
-    hil_cache *cache;
-    HIL_TRY(hil_cache_open(&cache, request.cache_path, request.key, options->seq));
-    if (!cache && !options->prepared) {
-        HIL_TRY(build_cache(&request));
-        HIL_TRY(hil_cache_open(&cache, request.cache_path, request.key, options->seq));
-    }
-    if (!cache)
-        return hil_fail(HIL_ERR_IO, "token cache %s vanished as soon as it was written",
-                        request.cache_path);
-    hil_status status = check_size(&request, hil_cache_tokens(cache), hil_cache_packing(cache));
+    struct request request = {.given = paths, .given_count = count, .options = options};
+    hil_cache *cache = NULL;
+    hil_status status = open_or_build(&request, &cache);
     if (status == HIL_OK)
         *out = cache;
     else
         hil_cache_close(cache);
+    hil_files_free(&request.files);
     return status;
 }

@@ -192,6 +192,12 @@ static hil_status report_tokens(void *context, uint64_t done, uint64_t total)
     return HIL_OK;
 }
 
+static void note_files(void *context, const char *line)
+{
+    const hil_source_files *files = context;
+    hil_note(files->observer, "%s", line);
+}
+
 hil_status hil_source_data(const hil_source *s, const hil_source_files *files, hil_dataset **out)
 {
     hil_dataset_options options = {
@@ -205,7 +211,8 @@ hil_status hil_source_data(const hil_source *s, const hil_source_files *files, h
         .cache_dir = files->cache,
         .prepared = files->prepared,
         .progress = report_tokens,
-        .progress_context = (void *)(uintptr_t)files,
+        .note = note_files,
+        .context = (void *)(uintptr_t)files,
     };
     return hil_dataset_open(out, files->path, files->count, &options);
 }

@@ -1,6 +1,7 @@
 /* source_tokenizer.c - which tokenizer a model folder has, and what is refused without one. */
 #include "train/source.h"
 
+#include "data/files.h"
 #include "io/file.h"
 
 #include <string.h>
@@ -69,8 +70,8 @@ hil_status hil_source_need_tokenizer(const hil_source *s, const char *asked)
 hil_status hil_source_check_data(const hil_source *s, const char *asked, const char *const *path,
                                  size_t count, bool *bytes)
 {
-    bool text = false;
-    for (size_t i = 0; i < count; ++i) text |= !hil_text_ends_with(path[i], ".npy");
+    bool text;
+    HIL_TRY(hil_files_check(path, count, &text));
     *bytes = text && !s->tokenizer;
     return text || asked ? hil_source_need_tokenizer(s, asked) : HIL_OK;
 }

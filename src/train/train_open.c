@@ -8,10 +8,8 @@
 #include "train/plan_print.h"
 #include "train/ranks.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef hil_training job;
 
@@ -51,17 +49,6 @@ hil_status hil_training_check(const hil_train_options *o)
     HIL_TRY(check_range("save-every", (double)o->save_every, 0, 1e15));
     HIL_TRY(check_range("zero", (double)o->zero, 0, 3));
     HIL_TRY(check_range("keep", (double)o->keep, 0, 1e6));
-    return HIL_OK;
-}
-
-/* A wrong name is worth saying before a large model is read. */
-static hil_status check_files(const hil_train_options *o)
-{
-    for (size_t i = 0; i <= o->data_count; ++i) {
-        const char *path = i < o->data_count ? o->data[i] : o->eval_data;
-        if (path && access(path, R_OK) != 0)
-            return hil_fail(HIL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    }
     return HIL_OK;
 }
 
@@ -355,7 +342,6 @@ static hil_status open_source(job *j)
     HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));
     HIL_TRY(share_batch(j));
     HIL_TRY(HIL_ALLOC(j->share, &j->index));
-    HIL_TRY(check_files(o));
     bool eval = false;
     HIL_TRY(hil_source_check_data(&j->source, o->tokenizer, o->data, o->data_count, &j->bytes));
     return hil_source_check_data(&j->source, o->tokenizer, &o->eval_data, o->eval_data != NULL,

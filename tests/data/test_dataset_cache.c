@@ -50,7 +50,7 @@ static const char *tokens(const char *const *paths, size_t count, hil_dataset_op
 {
     struct progress progress = {0};
     options.progress = note;
-    options.progress_context = &progress;
+    options.context = &progress;
     const char *text = fixture_tokens(paths, count, &options);
     *built = progress.calls > 0;
     if (*built) CHECK_INT(progress.done, progress.total);
@@ -196,7 +196,7 @@ static void check_stops(void)
     struct progress progress = {.give = HIL_ERR_INTERRUPTED};
     hil_dataset_options options = fixture_options(1);
     options.progress = note;
-    options.progress_context = &progress;
+    options.context = &progress;
     hil_dataset *dataset;
     const char *path = fixture_text("s.txt", "stop");
     CHECK_FAILS(hil_dataset_open(&dataset, &path, 1, &options), HIL_ERR_INTERRUPTED, "stopped");

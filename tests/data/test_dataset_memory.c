@@ -3,6 +3,7 @@
 #include "data/fixture.h"
 
 #include <sys/resource.h>
+#include <zlib.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -31,17 +32,30 @@ static const char *generate(const char *name, size_t size, const char *line)
     return path;
 }
 
+static const char *generate_gzip(const char *name, size_t size, const char *line)
+{
+    const char *path = fixture_path(name);
+    gzFile file = gzopen(path, "wb1");
+    CHECK(file != NULL);
+    size_t length = strlen(line);
+    for (size_t written = 0; written < size; written += length)
+        CHECK(gzwrite(file, line, (unsigned)length) == (int)length);
+    CHECK(gzclose(file) == Z_OK);
+    return path;
+}
+
 int main(int argc, char **argv)
 {
     fixture_create();
     size_t size = (argc > 1 && strcmp(argv[1], "--full") == 0 ? (size_t)200 : (size_t)20) << 20;
     const char *paths[] = {
         generate("a.txt", size, "All work and no play makes a long file.\n"),
-        generate("b.jsonl", size, "{\"prompt\": \"Why?\", \"completion\": \"Because.\"}\n")};
+        generate("b.jsonl", size, "{\"prompt\": \"Why?\", \"completion\": \"Because.\"}\n"),
+        generate_gzip("c.txt.gz", size, "All work and no play makes a long file.\n")};
     hil_dataset_options options = fixture_options(1000);
     long before = peak_bytes();
     hil_dataset *dataset;
-    CHECK_OK(hil_dataset_open(&dataset, paths, 2, &options));
+    CHECK_OK(hil_dataset_open(&dataset, paths, 3, &options));
     CHECK(hil_dataset_tokens(dataset) > (int64_t)size);
     int32_t token[1000], other[1000];
     for (int64_t n = 0; n < hil_dataset_windows(dataset); ++n) {
@@ -53,6 +67,6 @@ int main(int argc, char **argv)
 #ifndef SANITIZED
     CHECK(used < 12 << 20);
 #endif
-    printf("%zu MiB of text took %.1f MiB of memory\n", 2 * size >> 20, (double)used / 0x1p20);
+    printf("%zu MiB of text took %.1f MiB of memory\n", 3 * size >> 20, (double)used / 0x1p20);
     return 0;
 }

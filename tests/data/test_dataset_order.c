@@ -4,7 +4,9 @@
 static hil_dataset *open_windows(int64_t windows)
 {
     char text[4096];
-    for (int64_t i = 0; i < 2 * windows; ++i) text[i] = (char)(i % 2 ? i / 2 / 16 : i / 2 % 16);
+    for (int64_t i = 0; i < 2 * windows; ++i)
+        text[i] = (char)('0' + (i % 2 ? i / 2 / 16 : i / 2 % 16));
+    text[2 * windows] = '\n';
     const char *path = fixture_bytes("windows.txt", text, (size_t)(2 * windows + 1));
     hil_dataset_options options = fixture_options(2);
     hil_dataset *dataset;
@@ -18,7 +20,7 @@ static int number_of(hil_dataset *dataset, int64_t index)
 {
     int32_t token[2], other[2];
     CHECK_OK(hil_dataset_window(dataset, index, &(hil_window){token, other, other, other}));
-    return token[0] + 16 * token[1];
+    return token[0] - '0' + 16 * (token[1] - '0');
 }
 
 static void check_epochs(int64_t windows)

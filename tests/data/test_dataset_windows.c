@@ -103,7 +103,7 @@ static void check_refusals(void)
     path = fixture_path("absent.txt");
     CHECK_FAILS(hil_dataset_open(&dataset, &path, 1, &options), HIL_ERR_IO,
                 "absent.txt: No such file");
-    path = fixture_folder;
+    path = "/dev/null";
     CHECK_FAILS(hil_dataset_open(&dataset, &path, 1, &options), HIL_ERR_INPUT, "regular");
     options.seq = 0;
     CHECK_FAILS(hil_dataset_open(&dataset, &path, 1, &options), HIL_ERR_USAGE, "sequence");

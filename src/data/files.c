@@ -1,0 +1,146 @@
+/* files.c - folders and patterns to a sorted list of files. */
+#include "data/files.h"
+
+#include "data/name.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEEPEST 32 /* a loop of symbolic links ends here */
+
+static hil_status add_path(hil_files *files, const char *path)
+{
+    HIL_TRY(HIL_GROW(&files->path, &files->capacity, files->count + 1));
+    HIL_TRY(hil_text_copy(path, &files->path[files->count]));
+    ++files->count;
+    return HIL_OK;
+}
+
+static hil_status fail_open(const char *path)
+{
+    return hil_fail(HIL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+}
+
+static hil_status add_folder(hil_files *files, const char *folder, int depth);
+
+static hil_status add_entry(hil_files *files, const char *folder, const char *name, int depth)
+{
+    char path[HIL_PATH_MAX];
+    struct stat info;
+    HIL_TRY(hil_path_join(path, folder, name));
+    if (stat(path, &info) != 0) return fail_open(path);
+    if (S_ISDIR(info.st_mode)) return add_folder(files, path, depth + 1);
+    if (S_ISREG(info.st_mode) && hil_data_name_known(name)) return add_path(files, path);
+    if (files->skipped++ == 0) snprintf(files->example, sizeof files->example, "%s", name);
+    return HIL_OK;
+}
+
+static hil_status add_folder(hil_files *files, const char *folder, int depth)
+{
+    if (depth > DEEPEST)
+        return hil_fail(HIL_ERR_INPUT, "%s: folders inside of more than %d others are not read",
+                        folder, DEEPEST);
+    DIR *listing = opendir(folder);
+    if (!listing) return fail_open(folder);
+    hil_status status = HIL_OK;
+    for (struct dirent *entry; status == HIL_OK && (entry = readdir(listing));)
+        if (entry->d_name[0] != '.') status = add_entry(files, folder, entry->d_name, depth);
+    closedir(listing);
+    return status;
+}
+
+static int by_bytes(const void *left, const void *right)
+{
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+static void sort_from(hil_files *files, size_t begin)
+{
+    if (files->count > begin)
+        qsort(files->path + begin, files->count - begin, sizeof *files->path, by_bytes);
+}
+
+/* A file, whatever its name, or the data files of a folder. */
+static hil_status add_existing(hil_files *files, const char *path, bool is_folder)
+{
+    if (!is_folder) return add_path(files, path);
+    size_t begin = files->count, skipped = files->skipped;
+    HIL_TRY(add_folder(files, path, 0));
+    skipped = files->skipped - skipped;
+    if (files->count == begin)
+        return hil_fail(HIL_ERR_INPUT,
+                        "no data in the folder %s: no .txt, .jsonl or .npy file (also .txt.gz, "
+                        ".jsonl.zst, ...), %zu others",
+                        path, skipped);
+    sort_from(files, begin);
+    return HIL_OK;
+}
+
+static hil_status add_matches(hil_files *files, const char *pattern)
+{
+    glob_t found;
+    int code = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found);
+    if (code == GLOB_NOMATCH) return hil_fail(HIL_ERR_INPUT, "no file matches %s", pattern);
+    if (code != 0)
+        return hil_fail(HIL_ERR_IO, "cannot look for %s: %s", pattern,
+                        code == GLOB_NOSPACE ? "out of memory" : strerror(errno));
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);
+    hil_status status = HIL_OK;
+    for (size_t i = 0; status == HIL_OK && i < found.gl_pathc; ++i) {
+        struct stat info;
+        if (stat(found.gl_pathv[i], &info) != 0)
+            status = fail_open(found.gl_pathv[i]);
+        else
+            status = add_existing(files, found.gl_pathv[i], S_ISDIR(info.st_mode));
+    }
+    globfree(&found);
+    return status;
+}
+
+static hil_status add_given(hil_files *files, const char *given)
+{
+    struct stat info;
+    if (stat(given, &info) == 0) return add_existing(files, given, S_ISDIR(info.st_mode));
+    int error = errno;
+    if (error == ENOENT && strpbrk(given, "*?[")) return add_matches(files, given);
+    errno = error;
+    return fail_open(given);
+}
+
+hil_status hil_files_find(hil_files *files, const char *const *given, size_t count)
+{
+    *files = (hil_files){0};
+    hil_status status = HIL_OK;
+    for (size_t i = 0; status == HIL_OK && i < count; ++i) status = add_given(files, given[i]);
+    if (status != HIL_OK) hil_files_free(files);
+    return status;
+}
+
+void hil_files_free(hil_files *files)
+{
+    for (size_t i = 0; i < files->count; ++i) hil_free(files->path[i]);
+    hil_free(files->path);
+    *files = (hil_files){0};
+}
+
+hil_status hil_files_check(const char *const *given, size_t count, bool *text)
+{
+    *text = false;
+    hil_files files;
+    HIL_TRY(hil_files_find(&files, given, count));
+    hil_status status = HIL_OK;
+    for (size_t i = 0; status == HIL_OK && i < files.count; ++i) {
+        hil_data_name name;
+        status = hil_data_name_read(&name, files.path[i]);
+        *text |= name.kind != HIL_DATA_TOKENS;
+        if (status == HIL_OK && access(files.path[i], R_OK) != 0) status = fail_open(files.path[i]);
+    }
+    hil_files_free(&files);
+    return status;
+}

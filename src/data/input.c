@@ -1,0 +1,98 @@
+/* input.c - reader, decompressor, check of the content. */
+#include "data/input.h"
+
+#include "data/content.h"
+#include "data/decompress.h"
+#include "data/name.h"
+#include "io/reader.h"
+
+#define BUFFER ((size_t)1 << 18)
+
+struct hil_input {
+    hil_reader *reader;
+    const hil_decompressor *format; /* NULL: as it is */
+    void *engine;
+    char *buffer; /* compressed bytes */
+    hil_flow flow;
+    bool whole;    /* what was decompressed ends with a whole stream */
+    bool is_lines; /* of JSON, whose parser names the line that is not UTF-8 */
+    hil_content content;
+};
+
+hil_status hil_input_open(hil_input **out, const char *path)
+{
+    static const hil_decompressor *const formats[] = {
+        [HIL_GZIP] = &hil_decompress_gzip, [HIL_ZSTD] = &hil_decompress_zstd};
+    *out = NULL;
+    hil_data_name name;
+    HIL_TRY(hil_data_name_read(&name, path));
+    hil_input *input;
+    HIL_TRY(HIL_ALLOC(1, &input));
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_reader_open(&input->reader, path));
+    input->content.path = hil_reader_path(input->reader);
+    input->is_lines = name.kind == HIL_DATA_JSONL;
+    input->format = formats[name.compression];
+    if (input->format) {
+        HIL_TRY_DONE(HIL_ALLOC(BUFFER, &input->buffer));
+        HIL_TRY_DONE(input->format->open(&input->engine));
+    } else if (!input->is_lines) {
+        input->content.most_bad = hil_reader_size(input->reader) / 100;
+    }
+    *out = input;
+    input = NULL;
+done:
+    hil_input_close(input);
+    return status;
+}
+
+void hil_input_close(hil_input *input)
+{
+    if (!input) return;
+    if (input->engine) input->format->close(input->engine);
+    hil_reader_close(input->reader);
+    hil_free(input->buffer);
+    hil_free(input);
+}
+
+/* Fills `flow->out` as far as the file goes. */
+static hil_status decompress(hil_input *input)
+{
+    hil_flow *flow = &input->flow;
+    const char *path = input->content.path;
+    while (flow->out_left) {
+        if (flow->in_left == 0) {
+            HIL_TRY(
+                hil_reader_read(input->reader, flow->at, input->buffer, BUFFER, &flow->in_left));
+            flow->in = input->buffer;
+        }
+        size_t in = flow->in_left, out = flow->out_left;
+        HIL_TRY(input->format->run(input->engine, path, flow, &input->whole));
+        if (in == 0 && flow->out_left == out) break;
+    }
+    if (flow->out_left && !input->whole)
+        return hil_fail(HIL_ERR_INPUT, "%s: %s data ends in the middle: the file is cut off", path,
+                        input->format->name);
+    return HIL_OK;
+}
+
+hil_status hil_input_read(hil_input *input, char *bytes, size_t size, size_t *got)
+{
+    hil_flow *flow = &input->flow;
+    if (input->format) {
+        flow->out = bytes;
+        flow->out_left = size;
+        HIL_TRY(decompress(input));
+        *got = size - flow->out_left;
+    } else {
+        HIL_TRY(hil_reader_read(input->reader, flow->at, bytes, size, got));
+        flow->at += *got;
+    }
+    HIL_TRY(hil_content_add(&input->content, bytes, *got));
+    return *got < size && !input->is_lines ? hil_content_end(&input->content) : HIL_OK;
+}
+
+uint64_t hil_input_position(const hil_input *input)
+{
+    return input->flow.at;
+}

@@ -1,0 +1,86 @@
+/* name.c - suffixes of data files, and what to do with those that are not read. */
+#include "data/name.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define UNPACK(command) "decompress it first (" command "); .gz and .zst are read as they are"
+#define WEIGHTS "it holds weights or Python objects, not text; name text, JSONL or .npy files"
+#define DOCUMENT "export its text first, and name the .txt file"
+
+static const struct refused {
+    const char *suffix, *what, *advice;
+} refused[] = {
+    {".csv", "CSV", HIL_DATA_TO_JSONL("read_csv('FILE.csv')")},
+    {".tsv", "TSV", HIL_DATA_TO_JSONL("read_csv('FILE.tsv', sep='\\t')")},
+    {".json", "JSON",
+     "if it has one object per line, name it .jsonl; an array becomes JSONL with "
+     "jq -c '.[]' FILE.json > FILE.jsonl"},
+    {".parquet", "Parquet", HIL_DATA_TO_JSONL("read_parquet('FILE.parquet')")},
+    {".arrow", "Arrow", HIL_DATA_TO_JSONL("read_feather('FILE.arrow')")},
+    {".feather", "Arrow", HIL_DATA_TO_JSONL("read_feather('FILE.feather')")},
+    {".xlsx", "Excel", HIL_DATA_TO_JSONL("read_excel('FILE.xlsx')")},
+    {".npz", "an archive of arrays", "save one array of token ids with numpy.save as FILE.npy"},
+    {".xz", "xz", UNPACK("xz -d")},
+    {".bz2", "bzip2", UNPACK("bzip2 -d")},
+    {".lz4", "LZ4", UNPACK("lz4 -d")},
+    {".7z", "7-Zip", UNPACK("7z x")},
+    {".zip", "zip", UNPACK("unzip")},
+    {".tar", "tar", "unpack it (tar xf) and name the folder"},
+    {".tgz", "tar", "unpack it (tar xf) and name the folder"},
+    {".safetensors", "safetensors", WEIGHTS},
+    {".gguf", "GGUF", WEIGHTS},
+    {".bin", "a binary format", WEIGHTS},
+    {".pt", "a PyTorch file", WEIGHTS},
+    {".pth", "a PyTorch file", WEIGHTS},
+    {".ckpt", "a checkpoint", WEIGHTS},
+    {".pkl", "a pickle", WEIGHTS},
+    {".pickle", "a pickle", WEIGHTS},
+    {".pdf", "PDF", DOCUMENT},
+    {".docx", "Word", DOCUMENT},
+    {".epub", "EPUB", DOCUMENT},
+};
+
+/* Whether the first `size` characters end with `suffix` and have something before it. */
+static bool ends_with(const char *path, size_t size, const char *suffix)
+{
+    size_t tail = strlen(suffix);
+    return size > tail && path[size - tail - 1] != '/' &&
+           strncasecmp(path + size - tail, suffix, tail) == 0;
+}
+
+/* Takes the suffix of a compression off. */
+static hil_compression strip(const char *path, size_t *size)
+{
+    hil_compression found = ends_with(path, *size, ".gz")    ? HIL_GZIP
+                            : ends_with(path, *size, ".zst") ? HIL_ZSTD
+                                                             : HIL_COMPRESSION_NONE;
+    if (found != HIL_COMPRESSION_NONE) *size -= found == HIL_GZIP ? 3 : 4;
+    return found;
+}
+
+hil_status hil_data_name_read(hil_data_name *name, const char *path)
+{
+    size_t size = strlen(path);
+    *name = (hil_data_name){.compression = strip(path, &size)};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)
+        if (ends_with(path, size, refused[i].suffix))
+            return hil_fail(HIL_ERR_INPUT, "%s is %s by its name, which is not read: %s", path,
+                            refused[i].what, refused[i].advice);
+    if (ends_with(path, size, ".jsonl") || ends_with(path, size, ".ndjson"))
+        name->kind = HIL_DATA_JSONL;
+    if (ends_with(path, size, ".npy")) name->kind = HIL_DATA_TOKENS;
+    if (name->kind == HIL_DATA_TOKENS && name->compression != HIL_COMPRESSION_NONE)
+        return hil_fail(HIL_ERR_INPUT, "%s: token ids are not read compressed; decompress it first",
+                        path);
+    return HIL_OK;
+}
+
+bool hil_data_name_known(const char *path)
+{
+    size_t size = strlen(path);
+    bool compressed = strip(path, &size) != HIL_COMPRESSION_NONE;
+    if (ends_with(path, size, ".npy")) return !compressed;
+    return ends_with(path, size, ".txt") || ends_with(path, size, ".jsonl") ||
+           ends_with(path, size, ".ndjson");
+}

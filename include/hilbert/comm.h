@@ -3,6 +3,7 @@
 #define HILBERT_COMM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "hilbert/status.h"
 
@@ -30,6 +31,15 @@ HIL_API void hil_comm_close(hil_comm *comm);
    they wait for ends with that message. Does nothing when the failure came from another rank, or
    when all agreed on it. */
 HIL_API void hil_comm_fail(hil_comm *comm, hil_status status);
+/* Something that must be the same on all ranks, such as an option: "--seed" and "42". */
+typedef struct hil_fact {
+    const char *name, *value;
+} hil_fact;
+/* Every rank comes here, with its facts or with the failure that `mine` tells. Where one failed,
+   all fail with the message of the first that did. Where one has other facts than rank 0, all fail
+   with one line: the rank, its first fact that differs, both values, and `advice`. */
+HIL_API hil_status hil_comm_compare(hil_comm *comm, hil_status mine, const hil_fact *facts,
+                                    size_t count, const char *advice);
 /* Without a comm (NULL) there is one rank. */
 HIL_API int hil_comm_rank(const hil_comm *comm);
 HIL_API int hil_comm_size(const hil_comm *comm);

@@ -22,7 +22,7 @@ const hil_range hil_range_up_to_one = {DBL_TRUE_MIN, 1, "more than 0 and at most
 
 int hil_command_fail(hil_status status)
 {
-    if (hil_launch_first()) fprintf(stderr, "hilbert: %s\n", hil_status_message());
+    hil_launch_report(status);
     return status == HIL_ERR_USAGE ? 2 : 1;
 }
 

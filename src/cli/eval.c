@@ -13,7 +13,8 @@ typedef struct eval_values {
 #define ROW(name, kind, field, ...) HIL_ROW(name, kind, eval_values, field, __VA_ARGS__)
 
 static const hil_option options[] = {
-    ROW("model", TEXT, run.model, "DIR", "model folder", .group = "Options", .required = true),
+    ROW("model", TEXT, run.model, "DIR", "model folder", .group = "Options", .required = true,
+        .per_rank = true),
     ROW("data", LIST, run.data, "PATH[,PATH...]", "text, .jsonl or .npy files, folders, patterns",
         .required = true),
     HIL_TOKENIZER_ROW(eval_values, run.tokenizer),
@@ -23,9 +24,9 @@ static const hil_option options[] = {
         .range = &hil_range_count),
     ROW("dtype", WORD, run.dtype, "bf16|fp32|fp16", "precision of the computation"),
     ROW("threads", WHOLE, run.threads, "N", "CPU threads", .initial = "all",
-        .range = &hil_range_threads),
+        .range = &hil_range_threads, .per_rank = true),
     HIL_MEMORY_ROWS(eval_values, run., .group = NULL),
-    ROW("json", ON, json, NULL, "print one JSON object"),
+    ROW("json", ON, json, NULL, "print one JSON object", .per_rank = true),
 };
 
 static int print_result(const hil_eval_result *result, bool json)
@@ -49,8 +50,8 @@ static int print_result(const hil_eval_result *result, bool json)
 
 static int evaluate(eval_values *values, const hil_parsed *parsed)
 {
-    hil_status status = hil_launch_open(&values->run.comm);
-    if (status != HIL_OK) return hil_launch_fail(status);
+    hil_status status = hil_launch_open(&values->run.comm, &hil_command_eval, values);
+    if (status != HIL_OK) return hil_launch_close(values->run.comm, hil_command_fail(status));
     hil_progress progress;
     hil_eval_result result;
     hil_command_catch_signals(NULL);

@@ -33,14 +33,34 @@ static void print_real(FILE *out, double number)
     fputs(text, out);
 }
 
-static void print_default(FILE *out, const hil_option *option, const void *values)
+static void print_list(FILE *out, const void *field)
+{
+    char *const *item;
+    size_t count;
+    memcpy(&item, field, sizeof item);
+    memcpy(&count, (const char *)field + sizeof item, sizeof count);
+    if (count == 0) fputs("none", out);
+    for (size_t i = 0; i < count; ++i) fprintf(out, "%s%s", i ? "," : "", item[i]);
+}
+
+static void print_disks(FILE *out, const void *field)
+{
+    size_t count;
+    memcpy(&count, (const char *)field + sizeof(hil_disk_budget *), sizeof count);
+    if (count == 0)
+        fputs("none", out);
+    else
+        fprintf(out, "%zu folder%s", count, count == 1 ? "" : "s");
+}
+
+void hil_option_print(FILE *out, const hil_option *option, const void *values)
 {
     const void *field = (const char *)values + option->offset;
     const char *text = NULL;
     switch (option->kind) {
     case HIL_OPTION_ON:
     case HIL_OPTION_OFF:
-        fputs("off", out);
+        fputs(*(const bool *)field == (option->kind == HIL_OPTION_ON) ? "on" : "off", out);
         return;
     case HIL_OPTION_WHOLE:
         fprintf(out, "%lld",
@@ -51,6 +71,8 @@ static void print_default(FILE *out, const hil_option *option, const void *value
         fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)field);
         return;
     case HIL_OPTION_SIZE:
+    case HIL_OPTION_MEMORY:
+    case HIL_OPTION_DEVICE:
         print_size(out, *(const uint64_t *)field);
         return;
     case HIL_OPTION_REAL:
@@ -61,8 +83,11 @@ static void print_default(FILE *out, const hil_option *option, const void *value
                      option->width == sizeof(bool) ? *(const bool *)field
                                                    : *(const unsigned *)field);
         return;
+    case HIL_OPTION_LIST:
+        print_list(out, field);
+        return;
     case HIL_OPTION_DISK:
-        fputs("none", out);
+        print_disks(out, field);
         return;
     default:
         memcpy(&text, field, sizeof text);
@@ -87,7 +112,7 @@ static void print_option(FILE *out, const hil_option *option, const void *values
     if (option->initial)
         fputs(option->initial, out);
     else
-        print_default(out, option, values);
+        hil_option_print(out, option, values);
     fputs(")\n", out);
 }
 

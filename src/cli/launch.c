@@ -2,6 +2,7 @@
 #include "cli/launch.h"
 #include "cli/command.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,7 +20,8 @@ static const struct {
 };
 
 static int started = 1, own; /* ranks, and the number of this one */
-static bool connected;
+static bool tried;           /* to connect to the others */
+static atomic_bool connected;
 
 /* A whole number from 0, or -1. */
 static int number(const char *name)
@@ -70,24 +72,61 @@ static const char *find_module(char path[HIL_PATH_MAX])
     return NULL;
 }
 
-hil_status hil_launch_open(hil_comm **out)
+/* The others notice the same: the first rank speaks before them, as its end ends the job. */
+static void let_first_speak(void)
+{
+    if (own > 0) nanosleep(&(struct timespec){2, 0}, NULL);
+}
+
+static void lose(void *context, const char *message)
+{
+    if (!connected) let_first_speak();
+    hil_command_lost(context, message);
+}
+
+static hil_status connect_ranks(hil_comm **out)
 {
     char path[HIL_PATH_MAX];
-    hil_comm_options options = {
-        .expected = started, .module = find_module(path), .lost = hil_command_lost};
-    hil_status status = hil_comm_open(out, &options);
-    connected = status == HIL_OK && started > 1;
+    hil_comm_options options = {.expected = started, .module = find_module(path), .lost = lose};
+    tried = true;
+    HIL_TRY(hil_comm_open(out, &options));
+    connected = true;
+    return HIL_OK;
+}
+
+/* Where options differ. */
+#define ADVICE "start all ranks with the same options"
+
+hil_status hil_launch_open(hil_comm **out, const hil_command *command, const void *values)
+{
+    hil_fact fact[HIL_FACTS_MAX];
+    size_t count = 0;
+    char *text = NULL;
+    *out = NULL;
+    if (started == 1) return HIL_OK;
+    HIL_TRY(connect_ranks(out));
+    hil_status status = hil_options_facts(command, values, fact, &count, &text);
+    status = hil_comm_compare(*out, status, fact, count, ADVICE);
+    free(text);
     return status;
 }
 
-int hil_launch_fail(hil_status status)
+void hil_launch_report(hil_status status)
 {
-    if (own > 0) {
-        /* The first rank failed as well, as a rule. It speaks, and its end ends the job. */
-        nanosleep(&(struct timespec){2, 0}, NULL);
-        fprintf(stderr, "hilbert: rank %d: %s\n", own, hil_status_message());
+    char message[1024];
+    hil_comm *comm = NULL;
+    snprintf(message, sizeof message, "%s", hil_status_message());
+    if (started > 1 && !tried && connect_ranks(&comm) == HIL_OK) {
+        (void)!hil_comm_compare(comm, hil_fail(status, "%s", message), NULL, 0, ADVICE);
+        snprintf(message, sizeof message, "%s", hil_status_message());
     }
-    return hil_command_fail(status);
+    bool alone = started > 1 && !connected;
+    if (alone) let_first_speak();
+    if (own == 0)
+        fprintf(stderr, "hilbert: %s\n", message);
+    else if (alone)
+        fprintf(stderr, "hilbert: rank %d: %s\n", own, message);
+    hil_comm_close(comm);
 }
 
 int hil_launch_close(hil_comm *comm, int code)
@@ -95,11 +134,6 @@ int hil_launch_close(hil_comm *comm, int code)
     if (code == 1 || code == 2) hil_comm_fail(comm, code == 2 ? HIL_ERR_USAGE : HIL_ERR_IO);
     hil_comm_close(comm);
     return code;
-}
-
-int hil_launch_end(int code)
-{
-    return own > 0 && !connected && code == 2 ? 0 : code;
 }
 
 void hil_launch_describe(char *out, size_t size)

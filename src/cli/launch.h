@@ -2,8 +2,7 @@
 #ifndef HIL_CLI_LAUNCH_H
 #define HIL_CLI_LAUNCH_H
 
-#include "base/fail.h"
-#include "hilbert/comm.h"
+#include "cli/options.h"
 
 /* Once, before anything else. Where this is not the first rank, nothing is written to the standard
    output from here on. */
@@ -13,17 +12,18 @@ int hil_launch_ranks(void);
 /* Whether this rank speaks for all. */
 bool hil_launch_first(void);
 
-/* Connects to the others; NULL for a process that is alone. */
-hil_status hil_launch_open(hil_comm **out);
-/* Prints why that failed, and gives the exit code. */
-int hil_launch_fail(hil_status status);
+/* Connects to the others and compares what they were started with: the program, the command, and
+   every option that is not of each rank. `*out` is NULL for a process that is alone, and stays to
+   be closed where the ranks are connected but differ. */
+hil_status hil_launch_open(hil_comm **out, const hil_command *command, const void *values);
 /* The end of a command with exit code `code`; other ranks learn of a failure that they do not know
    of. Gives the exit code. */
 int hil_launch_close(hil_comm *comm, int code);
 
-/* The exit code of the program: wrong usage is the same for all ranks, and a launcher ends the
-   others at the first code but 0; so the first rank alone has it. */
-int hil_launch_end(int code);
+/* Prints the last failure as one line, for all ranks. Before they are connected, others may wait
+   for this rank to connect: it does so, to tell them. Where it cannot, it speaks for itself, a
+   moment after the first rank, which failed as well, as a rule, and whose end ends the job. */
+void hil_launch_report(hil_status status);
 
 /* Which MPI the program would use, as one line. */
 void hil_launch_describe(char *out, size_t size);

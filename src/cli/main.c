@@ -101,5 +101,5 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is a failed write, with its line */
     hil_status status = hil_launch_begin();
     if (status != HIL_OK) return hil_command_fail(status);
-    return hil_launch_end(choose(argc, argv));
+    return choose(argc, argv);
 }

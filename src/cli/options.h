@@ -42,7 +42,9 @@ typedef struct hil_option {
     const hil_range *range;
     const char *rival; /* an option that excludes this one */
     bool required;
-    bool empty; /* a text may be empty */
+    bool empty;    /* a text may be empty */
+    bool per_rank; /* ranks may have different values: it decides neither numbers nor what they do
+                      together, or that is compared by other means; all others must be the same */
 } hil_option;
 
 /* One row: HIL_ROW("lr", REAL, train_values, run.lr, "X", "help", .range = ...). */
@@ -128,16 +130,26 @@ hil_status hil_disk_parse(const char *label, const char *text, char *path, uint6
    leads to the fields there. */
 #define HIL_MEMORY_ROWS(type, prefix, ...)                                                         \
     HIL_ROW("device", TEXT, type, prefix device.name, "auto|cpu|cuda|cuda:N",                      \
-            "what computes; auto: a GPU where there is one", __VA_ARGS__),                         \
+            "what computes; auto: a GPU where there is one", .per_rank = true, __VA_ARGS__),       \
         HIL_ROW("device-memory", DEVICE, type, prefix device_memory, "SIZE",                       \
                 "to compute in: 1.5G, 24GB, 50%", .initial = "what is free, less a margin",        \
-                .range = &hil_range_budget),                                                       \
+                .range = &hil_range_budget, .per_rank = true),                                     \
         HIL_ROW("host-memory", MEMORY, type, prefix host_memory, "SIZE",                           \
                 "to keep things in: 1.5G, 24GB, 50%", .initial = "what is free, less a margin",    \
-                .range = &hil_range_budget),                                                       \
+                .range = &hil_range_budget, .per_rank = true),                                     \
         HIL_ROW("disk", DISK, type, prefix disks, "PATH[:SIZE]",                                   \
                 "for what does not fit into memory; may be repeated"),                             \
-        HIL_ROW("io", CHOICE, type, prefix io, "auto|uring|threads", "the I/O engine")
+        HIL_ROW("io", CHOICE, type, prefix io, "auto|uring|threads", "the I/O engine",             \
+                .per_rank = true)
+
+/* The value that an option has in `values`; of --disk only how many folders there are. */
+void hil_option_print(FILE *out, const hil_option *option, const void *values);
+
+/* What must be the same on all ranks: the version, the command, and every option that is not
+   `per_rank`. *text, which the caller frees, has names and values. */
+#define HIL_FACTS_MAX (2 + HIL_OPTIONS_MAX)
+hil_status hil_options_facts(const hil_command *command, const void *values,
+                             hil_fact fact[HIL_FACTS_MAX], size_t *count, char **text);
 
 /* Prints what the command does and every option; `values` holds the defaults. */
 void hil_options_help(const hil_command *command, const void *values, FILE *out);

@@ -84,8 +84,8 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
 
 static int train(hil_train_values *values, const hil_parsed *parsed)
 {
-    hil_status status = hil_launch_open(&values->run.comm);
-    if (status != HIL_OK) return hil_launch_fail(status);
+    hil_status status = hil_launch_open(&values->run.comm, &hil_command_train, values);
+    if (status != HIL_OK) return hil_launch_close(values->run.comm, hil_command_fail(status));
     signal(SIGPIPE, SIG_IGN); /* a reader of the log that goes away is no reason to stop */
     bool quiet = values->quiet || !hil_launch_first();
     hil_progress progress;

@@ -2,6 +2,14 @@
 #include "comm/comm_module.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define CONNECT_SECONDS 60
 
 /* A function of the module at `path`, which stays loaded: MPI cannot be taken out again. */
 static hil_status load(const char *path, const char *name, void **function)
@@ -25,6 +33,73 @@ hil_status hil_comm_version(const char *module, const char **out)
     return HIL_OK;
 }
 
+/* MPI waits for ever for a rank that does not come, and no heart beats yet: this thread ends the
+   wait for all. */
+typedef struct start_watch {
+    const hil_comm_options *options;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool over; /* guarded by `mutex` */
+} start_watch;
+
+/* Up to a second. Time in which this process is stopped as well counts as one at most. */
+static void wait_second(start_watch *w)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    ++until.tv_sec;
+    int error = 0;
+    while (!w->over && error != ETIMEDOUT)
+        error = pthread_cond_timedwait(&w->changed, &w->mutex, &until);
+}
+
+static void *watch_start(void *context)
+{
+    start_watch *w = context;
+    char message[160];
+    pthread_mutex_lock(&w->mutex);
+    for (int seconds = 0; seconds < CONNECT_SECONDS && !w->over; ++seconds) wait_second(w);
+    bool over = w->over;
+    pthread_mutex_unlock(&w->mutex);
+    if (over) return NULL;
+    snprintf(
+        message, sizeof message,
+        "the %d ranks are not connected after %d s: one of them did not start, was stopped, or "
+        "cannot be reached",
+        w->options->expected, CONNECT_SECONDS);
+    w->options->lost(w->options->context, message);
+    return NULL;
+}
+
+static hil_status watch_begin(start_watch *w, const hil_comm_options *options)
+{
+    sigset_t all, before;
+    *w = (start_watch){.options = options, .over = !options->lost};
+    if (w->over) return HIL_OK;
+    pthread_mutex_init(&w->mutex, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    sigfillset(&all); /* signals are for the threads of the program */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&w->thread, NULL, watch_start, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error) return HIL_OK;
+    w->over = true;
+    return hil_fail(HIL_ERR_MEMORY, "cannot start a thread: %s", strerror(error));
+}
+
+static void watch_end(start_watch *w)
+{
+    if (w->over) return;
+    pthread_mutex_lock(&w->mutex);
+    w->over = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->mutex);
+    pthread_join(w->thread, NULL);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->mutex);
+}
+
 hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options)
 {
     *out = NULL;
@@ -36,7 +111,9 @@ hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options)
                         options->expected);
     hil_comm *comm = NULL;
     hil_comm_module_open open;
-    hil_status status;
+    start_watch watch;
+    hil_status status = watch_begin(&watch, options);
+    if (status != HIL_OK) return status;
     HIL_TRY_DONE(load(options->module, HIL_COMM_MODULE_OPEN, (void **)&open));
     HIL_TRY_DONE(hil_comm_create(&comm));
     HIL_TRY_DONE(open(comm, sizeof *comm, hil_fail));
@@ -49,8 +126,8 @@ hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options)
                               options->expected, comm->size));
     HIL_TRY_DONE(hil_comm_watch(comm, options));
     *out = comm;
-    return HIL_OK;
 done:
-    hil_comm_close(comm);
+    watch_end(&watch);
+    if (status != HIL_OK) hil_comm_close(comm);
     return status;
 }

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "io/file.h"
 #include "train/batches.h"
-#include "train/ranks.h"
+#include "train/rank_facts.h"
 #include "train/source.h"
 
 #include <errno.h>
@@ -100,6 +100,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
 {
     double began = hil_clock_now(), ready = began;
     HIL_TRY(hil_ranks_agree(o->comm, open_source(j, o)));
+    HIL_TRY(hil_ranks_compare_model(o->comm, &j->source));
     HIL_TRY(open_data(j, o));
     hil_source_tell_examples(j->data, "data", j->observer);
     hil_trainer_options options;

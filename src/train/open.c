@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "train/devices.h"
 #include "train/freeze.h"
+#include "train/rank_facts.h"
 #include "train/source.h"
 
 /* Shapes that a plan is made for where the caller names none: several micro-batches. */
@@ -38,7 +39,8 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .file = o->plan,
         .probe_cache = o->probe_cache,
     };
-    return hil_plan_make(&request, observer, &t->planned);
+    HIL_TRY(hil_plan_make(&request, observer, &t->planned));
+    return hil_ranks_compare_plan(o->comm, &t->planned);
 }
 
 /* What the plan leaves of the host is room for what it did not foresee: tensors and sums of other

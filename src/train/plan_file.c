@@ -109,23 +109,35 @@ static void write_predicted(json_t *o, const hil_plan *p)
     json_object_set_new(o, "busy_seconds", times(p->busy, links, HIL_LINK_COMPUTE));
 }
 
-hil_status hil_plan_write(const hil_outline *outline, const hil_plan *plan,
-                          const hil_speeds *speeds, json_t **out)
+hil_status hil_plan_write_decided(const hil_outline *outline, const hil_plan *plan, json_t **out)
 {
     json_t *units = json_array(), *segments = json_array();
     *out = json_object();
-    write_predicted(*out, plan);
     write_decided(*out, plan);
     write_units(units, outline, plan);
     write_segments(segments, outline, plan);
     json_object_set_new(*out, "units", units);
     json_object_set_new(*out, "segments", segments);
-    if (speeds) json_object_set_new(*out, "speeds", hil_speeds_write(speeds));
     /* What could not be had is missing: jansson takes NULL and adds nothing. */
     if (json_array_size(units) == outline->units && json_array_size(segments) == outline->segments)
         return HIL_OK;
     json_decref(*out);
     *out = NULL;
+    return hil_fail(HIL_ERR_MEMORY, "no memory for a plan of %zu units", outline->units);
+}
+
+hil_status hil_plan_write(const hil_outline *outline, const hil_plan *plan,
+                          const hil_speeds *speeds, json_t **out)
+{
+    json_t *decided;
+    *out = NULL;
+    HIL_TRY(hil_plan_write_decided(outline, plan, &decided));
+    *out = json_object();
+    write_predicted(*out, plan);
+    json_object_update(*out, decided);
+    json_decref(decided);
+    if (speeds) json_object_set_new(*out, "speeds", hil_speeds_write(speeds));
+    if (*out) return HIL_OK;
     return hil_fail(HIL_ERR_MEMORY, "no memory for a plan of %zu units", outline->units);
 }
 

@@ -47,6 +47,40 @@ hil_status hil_state_write(const hil_train_options *options, const hil_run_state
     return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "out of memory: the run's state");
 }
 
+static hil_status add_whole(hil_facts *facts, const char *name, int64_t value)
+{
+    return hil_facts_add(facts, name, "%lld", (long long)value);
+}
+
+hil_status hil_state_facts(const hil_train_options *o, const hil_run_state *run, int64_t steps,
+                           uint64_t held_out, hil_facts *facts)
+{
+    json_t *options = decisive_options(o, run), *value;
+    hil_status status = HIL_OK;
+    char label[64];
+    const char *name;
+    if (!options) HIL_TRY_DONE(hil_fail(HIL_ERR_MEMORY, "out of memory: the run's options"));
+    json_object_foreach(options, name, value)
+    {
+        char *text = json_dumps(value, JSON_ENCODE_ANY);
+        snprintf(label, sizeof label, "%s%s", strchr(name, ' ') ? "" : "--", name);
+        status = text ? hil_facts_add(facts, label, "%s", text)
+                      : hil_fail(HIL_ERR_MEMORY, "out of memory: the run's options");
+        free(text);
+        HIL_TRY_DONE(status);
+    }
+    HIL_TRY_DONE(add_whole(facts, "steps", steps));
+    HIL_TRY_DONE(add_whole(facts, "--save-every", o->save_every));
+    HIL_TRY_DONE(add_whole(facts, "--eval-every", o->eval_every));
+    HIL_TRY_DONE(add_whole(facts, "--keep", o->keep));
+    HIL_TRY_DONE(add_whole(facts, "--resume", o->resume));
+    HIL_TRY_DONE(hil_facts_add(facts, "evaluation data of checksum", "%016llx",
+                               (unsigned long long)held_out));
+done:
+    json_decref(options);
+    return status;
+}
+
 static hil_status contradiction(const char *name, const json_t *saved, const json_t *now)
 {
     size_t how = JSON_ENCODE_ANY | JSON_REAL_PRECISION(15); /* 0.1, not 0.10000000000000001 */

@@ -5,6 +5,7 @@
 #include "hilbert/run.h"
 
 #include "base/json.h"
+#include "comm/facts.h"
 #include "optim/scaling.h"
 
 /* The run as a checkpoint's state: where it is, and every option that decides its numbers. */
@@ -27,5 +28,10 @@ hil_status hil_state_write(const hil_train_options *options, const hil_run_state
    checkpoint. Another number of ranks may compute in other micro-batches. */
 hil_status hil_state_read(const json_t *state, const hil_train_options *options,
                           hil_run_state *run);
+
+/* Every option that decides the numbers, or what ranks do together, and the data as it turned out.
+   `steps` is the last one, `held_out` a checksum of --eval-data. */
+hil_status hil_state_facts(const hil_train_options *options, const hil_run_state *run,
+                           int64_t steps, uint64_t held_out, hil_facts *facts);
 
 #endif

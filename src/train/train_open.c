@@ -6,7 +6,7 @@
 #include "format/checkpoint.h"
 #include "train/outline.h"
 #include "train/plan_print.h"
-#include "train/ranks.h"
+#include "train/rank_facts.h"
 
 #include <math.h>
 #include <string.h>
@@ -100,6 +100,19 @@ static hil_status open_data(job *j)
     if (!j->steps)
         j->steps = (int64_t)ceil(epochs * (double)hil_dataset_windows(j->data) / (double)o->batch);
     return HIL_OK;
+}
+
+/* Everything that decides the numbers is known now. */
+static hil_status compare_runs(const job *j)
+{
+    hil_facts facts = {0};
+    if (hil_comm_size(j->comm) == 1) return HIL_OK;
+    uint64_t held_out = j->held_out ? hil_dataset_content(j->held_out) : 0;
+    hil_status mine = hil_state_facts(j->options, &j->run, j->steps, held_out, &facts);
+    hil_status status =
+        hil_facts_compare(j->comm, &facts, mine, "all ranks must have the same options and data");
+    hil_facts_free(&facts);
+    return status;
 }
 
 static hil_status check_space(const job *j)
@@ -362,11 +375,13 @@ hil_status hil_training_open(job *j)
     j->run.ranks = hil_comm_size(j->comm);
     hil_comm_tell(j->comm, "opening the run");
     HIL_TRY(hil_ranks_agree(j->comm, open_source(j)));
+    HIL_TRY(hil_ranks_compare_model(j->comm, &j->source));
     HIL_TRY(hil_ranks_follow(j->comm, open_folder(j)));
     HIL_TRY(hil_folder_check_shared(&j->folder, j->comm));
     HIL_TRY(open_model(j));
     j->budget = budgets(j);
     HIL_TRY(open_data(j));
+    HIL_TRY(compare_runs(j));
     HIL_TRY(check_space(j));
     open_saver(j);
     HIL_TRY(resume(j));

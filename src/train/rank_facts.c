@@ -1,0 +1,128 @@
+/* rank_facts.c - the model and the plan of each rank as facts that must be those of rank 0. */
+#include "train/rank_facts.h"
+
+#include "base/hash.h"
+#include "format/safetensors.h"
+#include "train/interface.h"
+#include "train/plan_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 4, SAMPLE_BYTES = 4096 };
+
+static hil_status add_sum(hil_facts *facts, const char *name, uint64_t sum)
+{
+    return hil_facts_add(facts, name, "%016llx", (unsigned long long)sum);
+}
+
+static hil_status add_file(hil_facts *facts, const char *name, const char *path)
+{
+    hil_bytes file;
+    if (!path[0]) return hil_facts_add(facts, name, "(none)");
+    HIL_TRY(hil_bytes_read(&file, path));
+    hil_status status = add_sum(facts, name, hil_hash(0, file.data, file.size));
+    hil_bytes_free(&file);
+    return status;
+}
+
+static hil_status sample(const hil_entry *entry, uint64_t *hash)
+{
+    char block[SAMPLES * SAMPLE_BYTES];
+    size_t size = entry->bytes;
+    if (size <= sizeof block) {
+        HIL_TRY(hil_entry_read(entry, 0, block, size));
+    } else {
+        for (size_t i = 0; i < SAMPLES; ++i)
+            HIL_TRY(hil_entry_read(entry, (size - SAMPLE_BYTES) * i / (SAMPLES - 1),
+                                   block + i * SAMPLE_BYTES, SAMPLE_BYTES));
+        size = sizeof block;
+    }
+    *hash = hil_hash(0, block, size);
+    return HIL_OK;
+}
+
+static hil_status add_tensor(hil_facts *facts, const hil_entry *entry)
+{
+    char name[256], shape[64];
+    uint64_t hash;
+    HIL_TRY(sample(entry, &hash));
+    snprintf(name, sizeof name, "the tensor %s of checksum", entry->name);
+    return hil_facts_add(facts, name, "%016llx (%s %s)", (unsigned long long)hash, entry->dtype,
+                         hil_entry_shape_text(entry, shape));
+}
+
+/* [Note: samples] */
+static hil_status add_weights(hil_facts *facts, const hil_source *source)
+{
+    hil_safetensors *file;
+    HIL_TRY(hil_safetensors_open_folder(&file, source->folder));
+    hil_status status = HIL_OK;
+    for (size_t i = 0; i < hil_safetensors_count(file) && status == HIL_OK; ++i)
+        status = add_tensor(facts, hil_safetensors_at(file, i));
+    hil_safetensors_close(file);
+    return status;
+}
+
+static hil_status add_model(hil_facts *facts, const hil_source *source)
+{
+    HIL_TRY(
+        hil_facts_add(facts, "a build of hilbert with headers of checksum", "%s", HIL_INTERFACE));
+    HIL_TRY(hil_facts_add(facts, "weights from", "%s", source->bare ? "the seed" : "files"));
+    HIL_TRY(add_sum(facts, "a config.json of checksum", source->config_key));
+    HIL_TRY(add_file(facts, "a tokenizer.json of checksum", source->tokenizer_path));
+    return source->bare ? HIL_OK : add_weights(facts, source);
+}
+
+hil_status hil_ranks_compare_model(hil_comm *comm, const hil_source *source)
+{
+    hil_facts facts = {0};
+    hil_text advice = {0};
+    if (hil_comm_size(comm) == 1) return HIL_OK;
+    hil_status mine = add_model(&facts, source);
+    if (mine == HIL_OK)
+        mine = hil_text_print(&advice, "%s must be the same model on all machines",
+                              source->bare ? source->config_path : source->folder);
+    hil_status status = hil_facts_compare(comm, &facts, mine, advice.data);
+    hil_text_free(&advice);
+    hil_facts_free(&facts);
+    return status;
+}
+
+static hil_status add_json(hil_facts *facts, const char *name, const json_t *value)
+{
+    char label[64], *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+    if (!text) return hil_fail(HIL_ERR_MEMORY, "no memory is left to compare plans");
+    snprintf(label, sizeof label, "the plan's %s", name);
+    hil_status status = hil_facts_add(facts, label, "%s", text);
+    free(text);
+    return status;
+}
+
+/* Units and segments one by one, so that the first that differs is named. */
+static hil_status add_plan(hil_facts *facts, const json_t *plan)
+{
+    const char *key;
+    json_t *value, *item;
+    size_t i;
+    json_object_foreach((json_t *)(uintptr_t)plan, key, value)
+    {
+        if (!json_is_array(value)) HIL_TRY(add_json(facts, key, value));
+        json_array_foreach(value, i, item) HIL_TRY(add_json(facts, key, item));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_ranks_compare_plan(hil_comm *comm, const hil_planned *planned)
+{
+    hil_facts facts = {0};
+    json_t *plan = NULL;
+    if (hil_comm_size(comm) == 1) return HIL_OK;
+    hil_status mine = hil_plan_write_decided(&planned->outline, &planned->plan, &plan);
+    if (mine == HIL_OK) mine = add_plan(&facts, plan);
+    hil_status status =
+        hil_facts_compare(comm, &facts, mine, "give all ranks the same options and plan file");
+    json_decref(plan);
+    hil_facts_free(&facts);
+    return status;
+}

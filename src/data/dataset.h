@@ -14,7 +14,7 @@ typedef hil_status hil_dataset_progress(void *context, uint64_t bytes_done, uint
 
 typedef struct hil_dataset_options {
     const hil_tokenizer *tokenizer; /* NULL: bytes are ids; borrowed during open */
-    const char *tokenizer_path;     /* its file: the content is part of the cache's key */
+    uint64_t tokenizer_key;         /* a hash of its file: part of the cache's key */
     int64_t vocab;                  /* of the model; every id is checked against it */
     int64_t seq;
     int64_t eot; /* end-of-text id put between documents and after examples, -1: none */

@@ -40,34 +40,26 @@ static hil_status check_options(const hil_dataset_options *options, size_t count
     if (options->eot >= options->vocab)
         return hil_fail(HIL_ERR_INPUT, "end-of-text id %lld is outside the vocabulary of %lld",
                         (long long)options->eot, (long long)options->vocab);
-    if (options->tokenizer && !options->tokenizer_path)
-        return hil_fail(HIL_ERR_USAGE, "a tokenizer needs the path of its file");
-    return HIL_OK;
-}
-
-static hil_status hash_file(uint64_t *hash, const char *path)
-{
-    hil_bytes content;
-    HIL_TRY(hil_bytes_read(&content, path));
-    *hash = hil_hash(*hash, content.data, content.size);
-    hil_bytes_free(&content);
     return HIL_OK;
 }
 
 /* The options and what was given name the cache file. */
-static hil_status hash_request(const struct request *request, uint64_t *hash)
+static uint64_t hash_request(const struct request *request)
 {
     const hil_dataset_options *options = request->options;
-    const int64_t numbers[] = {CACHE_VERSION, options->vocab, options->eot, options->bos,
-                               options->tokenizer != NULL};
-    *hash = hil_hash(0, hil_version(), strlen(hil_version()));
-    *hash = hil_hash(*hash, numbers, sizeof numbers);
+    const int64_t numbers[] = {CACHE_VERSION,
+                               options->vocab,
+                               options->eot,
+                               options->bos,
+                               options->tokenizer != NULL,
+                               (int64_t)options->tokenizer_key};
+    uint64_t hash = hil_hash(0, hil_version(), strlen(hil_version()));
+    hash = hil_hash(hash, numbers, sizeof numbers);
     for (const int64_t *stop = options->stops; stop && *stop >= 0; ++stop)
-        *hash = hil_hash(*hash, stop, sizeof *stop);
-    if (options->tokenizer) HIL_TRY(hash_file(hash, options->tokenizer_path));
+        hash = hil_hash(hash, stop, sizeof *stop);
     for (size_t i = 0; i < request->given_count; ++i)
-        *hash = hil_hash(*hash, request->given[i], strlen(request->given[i]));
-    return HIL_OK;
+        hash = hil_hash(hash, request->given[i], strlen(request->given[i]));
+    return hash;
 }
 
 /* Which files they are and their state say whether its content is still theirs. */
@@ -89,9 +81,8 @@ static hil_status hash_files(const struct request *request, uint64_t *hash)
 
 static hil_status find_cache(struct request *request)
 {
-    uint64_t hash;
+    uint64_t hash = hash_request(request);
     char name[64];
-    HIL_TRY(hash_request(request, &hash));
     snprintf(name, sizeof name, "tokens-%016llx.bin", (unsigned long long)hash);
     HIL_TRY(hil_path_join(request->cache_path, request->options->cache_dir, name));
     request->key = request->options->prepared;
@@ -129,8 +120,7 @@ static hil_status write_cache(const struct request *request)
     HIL_TRY_DONE(hil_pack_files(writer, (const char *const *)request->files.path,
                                 request->files.count, request->options, &packing));
     HIL_TRY_DONE(check_size(request, hil_cache_writer_tokens(writer), &packing));
-    uint64_t key;
-    HIL_TRY_DONE(hash_request(request, &key));
+    uint64_t key = hash_request(request);
     HIL_TRY_DONE(hash_files(request, &key));
     if (key != request->key)
         HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s changed while it was being read",

@@ -12,15 +12,15 @@
 
 #include "base/json.h"
 #include "comm/comm.h"
+#include "format/model_files.h"
 #include "store/store.h"
 
 typedef struct hil_checkpoint_options {
     const char *folder; /* of all checkpoints */
     int64_t step;
-    hil_store *store;   /* borrowed until finish or abandon, like the comm */
-    hil_comm *comm;     /* NULL: alone */
-    const char *model;  /* folder whose tokenizer files are copied; NULL: none */
-    const char *config; /* the model's config.json; NULL: none */
+    hil_store *store;             /* borrowed until finish or abandon, like the comm */
+    hil_comm *comm;               /* NULL: alone */
+    const hil_model_files *files; /* of the model, borrowed as well; rank 0's; NULL: none */
 } hil_checkpoint_options;
 
 /* One checkpoint on its way to the disk. begin and finish talk on HIL_CHANNEL_SAVE. */
@@ -53,6 +53,8 @@ hil_status hil_checkpoint_find(const char *folder, hil_comm *comm, hil_checkpoin
 /* The state of a checkpoint; the caller releases it with json_decref. Its own checksum is checked.
  */
 hil_status hil_checkpoint_state(const char *folder, int64_t step, json_t **state);
+/* Reads the model's files that a checkpoint holds, as far as `files` has none of them. */
+hil_status hil_checkpoint_files(const char *folder, int64_t step, hil_model_files *files);
 /* Fills what this rank holds of the store. The checksums were checked by hil_checkpoint_find. */
 hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *store);
 /* The rest is for one rank. */
@@ -64,7 +66,7 @@ hil_status hil_checkpoint_return_to(const char *folder, int64_t step);
 hil_status hil_checkpoint_tidy(const char *folder, int64_t keep);
 /* How many checkpoints the folder holds. */
 hil_status hil_checkpoint_count(const char *folder, int64_t *out);
-/* The bytes of one checkpoint; `model` is the folder whose files it will hold, or NULL. */
-uint64_t hil_checkpoint_bytes(const hil_store *store, const char *model);
+/* The bytes of one checkpoint; `files` are those of the model that it will hold, or NULL. */
+uint64_t hil_checkpoint_bytes(const hil_store *store, const hil_model_files *files);
 
 #endif

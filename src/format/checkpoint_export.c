@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "format/config.h"
 #include "format/export.h"
+#include "format/model_files.h"
 #include "format/safetensors.h"
 #include "io/file.h"
 
@@ -14,7 +15,8 @@
 #define LINE 256
 
 struct hil_checkpoint_model {
-    char dir[HIL_PATH_MAX], config[HIL_PATH_MAX];
+    char dir[HIL_PATH_MAX];
+    hil_model_files files;
     hil_dtype dtype;
     hil_manifest manifest;
     hil_safetensors *file;
@@ -32,6 +34,7 @@ void hil_checkpoint_model_close(hil_checkpoint_model *m)
     if (!m) return;
     hil_safetensors_close(m->file);
     hil_manifest_close(&m->manifest);
+    hil_model_files_free(&m->files);
     hil_free(m->tensor);
     hil_free(m->entry);
     hil_free(m->turned);
@@ -76,12 +79,14 @@ static hil_status open_model(hil_checkpoint_model *m, const char *dir)
     HIL_TRY(hil_manifest_open(&m->manifest, dir));
     HIL_TRY(hil_path_join(path, dir, hil_state_file[HIL_MASTER]));
     HIL_TRY(hil_safetensors_open(&m->file, path));
-    HIL_TRY(hil_path_join(m->config, dir, HIL_CONFIG_FILE));
-    if (!hil_manifest_find(&m->manifest, HIL_CONFIG_FILE))
+    HIL_TRY(hil_model_files_read(&m->files, dir));
+    const hil_bytes *file = &m->files.file[HIL_FILE_CONFIG];
+    HIL_TRY(hil_path_join(path, dir, hil_model_file_name(HIL_FILE_CONFIG)));
+    if (!file->data || !hil_manifest_find(&m->manifest, hil_model_file_name(HIL_FILE_CONFIG)))
         return hil_fail(HIL_ERR_INPUT, "%s is missing: no model can be made of the checkpoint",
-                        m->config);
+                        path);
     HIL_TRY(HIL_ALLOC(1, &config));
-    hil_status status = hil_config_open(config, m->config);
+    hil_status status = hil_config_parse(config, file->data, file->size, path);
     m->dtype = config->dtype;
     hil_free(config);
     HIL_TRY(status);
@@ -180,13 +185,11 @@ hil_status hil_checkpoint_model_bytes(hil_checkpoint_model *m,
 hil_status hil_checkpoint_model_write(hil_checkpoint_model *m,
                                       const hil_checkpoint_model_options *o)
 {
-    char config[HIL_PATH_MAX];
     hil_export export = as_export(m, o);
     m->watch = o->watch;
     if (!m->piece) HIL_TRY(HIL_ALLOC(HIL_EXPORT_PIECE / 2, &m->piece));
-    HIL_TRY(hil_path_join(config, o->out, HIL_CONFIG_FILE));
     HIL_TRY(hil_export_write(&export, o->out));
-    HIL_TRY(hil_export_copy_files(m->dir, o->out));
-    HIL_TRY(hil_config_write(m->config, config, o->dtype));
+    HIL_TRY(hil_model_files_write(&m->files, o->out));
+    HIL_TRY(hil_model_files_write_config(&m->files, o->out, o->dtype));
     return hil_folder_sync(o->out);
 }

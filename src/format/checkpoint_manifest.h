@@ -12,7 +12,6 @@
 
 #define HIL_MANIFEST_VERSION 2
 #define HIL_MANIFEST_FILE "manifest.json"
-#define HIL_CONFIG_FILE "config.json"
 #define HIL_STEP_NAME 40
 
 extern const char *const hil_state_file[HIL_STATES];

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "format/checkpoint_pieces.h"
-#include "format/export.h"
 #include "format/safetensors.h"
 #include "io/file.h"
 
@@ -202,29 +201,20 @@ static hil_status open_file(hil_checkpoint_writer *w, int state, bool create)
     return write_at(file, file->header.data, file->header.size, 0);
 }
 
-static hil_status copy_file(hil_checkpoint_writer *w, const char *from, const char *name)
+static hil_status write_file(hil_checkpoint_writer *w, const hil_bytes *file, const char *name)
 {
     char to[HIL_PATH_MAX];
-    hil_bytes content;
+    hil_piece piece = {0, file->size, XXH3_64bits(file->data, file->size)};
     HIL_TRY(hil_path_join(to, w->temporary, name));
-    HIL_TRY(hil_bytes_read(&content, from));
-    hil_piece piece = {0, content.size, XXH3_64bits(content.data, content.size)};
-    hil_status status = hil_file_write(to, content.data, content.size);
-    if (status == HIL_OK)
-        status = hil_manifest_add(&w->manifest, name, content.size, &piece, content.size ? 1 : 0);
-    hil_bytes_free(&content);
-    return status;
+    HIL_TRY(hil_file_write(to, file->data, file->size));
+    return hil_manifest_add(&w->manifest, name, file->size, &piece, file->size ? 1 : 0);
 }
 
-static hil_status copy_files(hil_checkpoint_writer *w, const hil_checkpoint_options *o)
+static hil_status write_files(hil_checkpoint_writer *w, const hil_model_files *files)
 {
-    char from[HIL_PATH_MAX];
-    const char *name;
-    if (o->config) HIL_TRY(copy_file(w, o->config, HIL_CONFIG_FILE));
-    for (size_t i = 0; o->model && (name = hil_export_file(i)); ++i) {
-        HIL_TRY(hil_path_join(from, o->model, name));
-        if (hil_file_exists(from)) HIL_TRY(copy_file(w, from, name));
-    }
+    for (int i = 0; files && i < HIL_MODEL_FILES; ++i)
+        if (files->file[i].data)
+            HIL_TRY(write_file(w, &files->file[i], hil_model_file_name((hil_model_file)i)));
     return HIL_OK;
 }
 
@@ -241,7 +231,7 @@ static hil_status create_all(hil_checkpoint_writer *w, const hil_checkpoint_opti
     if (!w->made) return fail_path("create folder", w->temporary);
     for (int s = 0; s < HIL_STATES; ++s) HIL_TRY(open_file(w, s, true));
     HIL_TRY(hil_manifest_begin(&w->manifest, w->step));
-    return copy_files(w, o);
+    return write_files(w, o->files);
 }
 
 /* The others open what rank 0 made; it tells them the name. */
@@ -389,20 +379,14 @@ hil_status hil_checkpoint_finish(hil_checkpoint_writer *w, const json_t *state)
     return HIL_OK;
 }
 
-uint64_t hil_checkpoint_bytes(const hil_store *store, const char *model)
+uint64_t hil_checkpoint_bytes(const hil_store *store, const hil_model_files *files)
 {
-    uint64_t bytes = 65536;
-    char path[HIL_PATH_MAX];
-    const char *name;
-    struct stat info;
+    uint64_t bytes = 65536 + (files ? hil_model_files_bytes(files) : 0);
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         const hil_param *p = hil_store_at(store, i);
         uint64_t whole = (uint64_t)hil_param_elements(p) * 4;
         for (int s = 0; s < HIL_STATES; ++s) /* the tensor, its header and pieces, its name */
             if (hil_param_has(p, (hil_state)s)) bytes += whole + whole / 1024 + 512;
     }
-    for (size_t i = 0; model && (name = hil_export_file(i)); ++i)
-        if (hil_path_join(path, model, name) == HIL_OK && stat(path, &info) == 0)
-            bytes += (uint64_t)info.st_size;
     return bytes;
 }

@@ -442,27 +442,25 @@ hil_status hil_config_parse(hil_config *out, const char *json, size_t size, cons
 }
 
 /* The ids that end a text, where generation_config.json beside the config has its own. */
-static hil_status read_generation(hil_config *config, const char *path)
+static hil_status read_generation(hil_config *config, const char *path, hil_bytes *content)
 {
-    hil_bytes content;
     json_t *object = NULL;
     if (!hil_file_exists(path)) return HIL_OK;
-    HIL_TRY(hil_bytes_read(&content, path));
-    hil_status status = hil_json_parse(content.data, content.size, path, &object);
+    HIL_TRY(hil_bytes_read(content, path));
+    hil_status status = hil_json_parse(content->data, content->size, path, &object);
     const json_t *eos = json_object_get(object, "eos_token_id");
     if (status == HIL_OK && eos && !json_is_null(eos)) {
         reading r = {object, path, config};
         status = read_eos(&r, eos);
     }
     json_decref(object);
-    hil_bytes_free(&content);
     return status;
 }
 
-hil_status hil_config_open(hil_config *out, const char *path)
+hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
+                           hil_bytes *generation)
 {
     char file[HIL_PATH_MAX], beside[HIL_PATH_MAX];
-    hil_bytes content;
     HIL_TRY(hil_path_join(file, path, "."));
     if (hil_file_exists(file)) {
         HIL_TRY(hil_path_join(file, path, "config.json"));
@@ -476,9 +474,16 @@ hil_status hil_config_open(hil_config *out, const char *path)
                  slash ? path : ".");
         strncat(beside, "/generation_config.json", sizeof beside - strlen(beside) - 1);
     }
-    HIL_TRY(hil_bytes_read(&content, file));
-    hil_status status = hil_config_parse(out, content.data, content.size, file);
-    hil_bytes_free(&content);
-    if (status == HIL_OK) status = read_generation(out, beside);
+    HIL_TRY(hil_bytes_read(config, file));
+    HIL_TRY(hil_config_parse(out, config->data, config->size, file));
+    return read_generation(out, beside, generation);
+}
+
+hil_status hil_config_open(hil_config *out, const char *path)
+{
+    hil_bytes config = {0}, generation = {0};
+    hil_status status = hil_config_read(out, path, &config, &generation);
+    hil_bytes_free(&config);
+    hil_bytes_free(&generation);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef HIL_FORMAT_CONFIG_H
 #define HIL_FORMAT_CONFIG_H
 
-#include "base/text.h"
+#include "io/file.h"
 #include "tensor/tensor.h"
 
 typedef enum hil_arch { HIL_GPT2, HIL_LLAMA, HIL_MISTRAL, HIL_QWEN2, HIL_QWEN3 } hil_arch;
@@ -45,17 +45,18 @@ const char *hil_arch_name(hil_arch arch);
 
 /* `path` is a config.json, or a folder that holds one. */
 hil_status hil_config_open(hil_config *out, const char *path);
+/* The same, and gives the bytes that were read of it, and of the generation_config.json beside it
+   if there is one; the caller frees them, after a failure as well. */
+hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
+                           hil_bytes *generation);
 /* config.json alone, from memory; `what` names the source in errors. */
 hil_status hil_config_parse(hil_config *out, const char *json, size_t size, const char *what);
 
 /* How many positions, itself included, a position of this layer sees backward; 0: all. */
 int64_t hil_config_window(const hil_config *config, int64_t layer);
 
-/* Writes the config.json `source` to the file `target` with the dtype that the weights were saved
-   in. Every other byte stays as it was, except that "architectures" is added where it is missing.
- */
-hil_status hil_config_write(const char *source, const char *target, hil_dtype dtype);
-/* The same from memory, appended to `out`. */
+/* Appends a config.json with the dtype that the weights were saved in to `out`. Every other byte
+   stays as it was, except that "architectures" is added where it is missing. */
 hil_status hil_config_edit(hil_text *out, const char *json, size_t size, hil_dtype dtype);
 
 #endif

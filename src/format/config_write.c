@@ -2,7 +2,6 @@
 #include "format/config.h"
 
 #include "base/json.h"
-#include "io/file.h"
 
 #include <string.h>
 
@@ -111,17 +110,5 @@ hil_status hil_config_edit(hil_text *out, const char *json, size_t size, hil_dty
 done:
     hil_text_free(&copy);
     json_decref(object);
-    return status;
-}
-
-hil_status hil_config_write(const char *source, const char *target, hil_dtype dtype)
-{
-    hil_bytes content;
-    hil_text text = {0};
-    HIL_TRY(hil_bytes_read(&content, source));
-    hil_status status = hil_config_edit(&text, content.data, content.size, dtype);
-    if (status == HIL_OK) status = hil_file_write(target, text.data, text.size);
-    hil_text_free(&text);
-    hil_bytes_free(&content);
     return status;
 }

@@ -1,4 +1,4 @@
-/* export.c - a model folder's weights, in one file or in shards, and the files beside them. */
+/* export.c - a model folder's weights, in one file or in shards. */
 #include "format/export.h"
 
 #include <dirent.h>
@@ -232,32 +232,4 @@ hil_status hil_export_bytes(const hil_export *export, uint64_t *out)
     *out += text.size;
     hil_text_free(&text);
     return status;
-}
-
-const char *hil_export_file(size_t i)
-{
-    static const char *const names[] = {
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "special_tokens_map.json",
-        "tokenizer.model",
-        "vocab.json",
-        "merges.txt",
-        "generation_config.json",
-        "chat_template.jinja",
-        "added_tokens.json",
-    };
-    return i < sizeof names / sizeof *names ? names[i] : NULL;
-}
-
-hil_status hil_export_copy_files(const char *from, const char *to)
-{
-    char source[HIL_PATH_MAX], target[HIL_PATH_MAX];
-    const char *name;
-    for (size_t i = 0; (name = hil_export_file(i)); ++i) {
-        HIL_TRY(hil_path_join(source, from, name));
-        HIL_TRY(hil_path_join(target, to, name));
-        if (hil_file_exists(source)) HIL_TRY(hil_file_copy(source, target));
-    }
-    return HIL_OK;
 }

@@ -1,4 +1,4 @@
-/* export.h - a model folder's weights, in one file or in shards, and the files beside them. */
+/* export.h - a model folder's weights, in one file or in shards. */
 #ifndef HIL_FORMAT_EXPORT_H
 #define HIL_FORMAT_EXPORT_H
 
@@ -30,11 +30,5 @@ hil_status hil_export_bytes(const hil_export *export, uint64_t *out);
 /* Writes model.safetensors, or model-00001-of-0000N.safetensors ... and their index, into `folder`,
    and removes weights of an earlier export. A reader never sees old and new weights mixed. */
 hil_status hil_export_write(const hil_export *export, const char *folder);
-
-/* The names of the small files that belong to a model, config.json and weights aside: the
-   tokenizer's and what is near it. NULL after the last. */
-const char *hil_export_file(size_t i);
-/* Copies those that are there. The caller makes their names durable. */
-hil_status hil_export_copy_files(const char *from, const char *to);
 
 #endif

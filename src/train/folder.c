@@ -171,7 +171,7 @@ hil_status hil_folder_check_space(const hil_folder *f, const hil_source *source,
     int64_t there; /* their room is used again */
     HIL_TRY(hil_checkpoint_count(f->checkpoints, &there));
     int64_t more = there < checkpoints ? checkpoints + 1 - there : 1;
-    uint64_t need = model + (uint64_t)more * hil_checkpoint_bytes(store, source->folder);
+    uint64_t need = model + (uint64_t)more * hil_checkpoint_bytes(store, &source->files);
     if (need <= free_bytes) return HIL_OK;
     return hil_fail(HIL_ERR_IO,
                     "%s has %s free, but the model and its checkpoints need %s: free some space, "

@@ -6,15 +6,18 @@
 
 #include "data/dataset.h"
 #include "format/config.h"
+#include "format/model_files.h"
 #include "model/build.h"
 #include "train/trainer.h"
 
-/* Owns the tokenizer. */
+/* Owns the tokenizer and the bytes of the files. What was read of the folder is never read again.
+ */
 typedef struct hil_source {
     char folder[HIL_PATH_MAX]; /* where config.json and the tokenizer are */
     bool bare;                 /* only config.json was named: no weights are read */
     char config_path[HIL_PATH_MAX];
     char tokenizer_path[HIL_PATH_MAX];
+    hil_model_files files; /* config.json, tokenizer.json and generation_config.json; see keep */
     hil_config config;
     uint64_t config_key;      /* of everything in config.json that decides what is computed */
     hil_tokenizer *tokenizer; /* NULL: bytes are ids */
@@ -23,6 +26,8 @@ typedef struct hil_source {
 
 hil_status hil_source_open(hil_source *source, const char *path);
 void hil_source_close(hil_source *source);
+/* Reads the other small files of the model as well: those that its checkpoints will hold. */
+hil_status hil_source_keep(hil_source *source);
 
 /* Opens the tokenizer.json of the folder, if there is one. A part of hil_source_open. */
 hil_status hil_source_open_tokenizer(hil_source *source);

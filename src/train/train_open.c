@@ -238,12 +238,37 @@ static hil_status load(job *j, int64_t step)
     return HIL_OK;
 }
 
+static bool same_bytes(const hil_bytes *a, const hil_bytes *b)
+{
+    bool both = a->data && b->data;
+    return both ? a->size == b->size && memcmp(a->data, b->data, a->size) == 0 : a->data == b->data;
+}
+
+/* Rank 0: a run goes on with the files of the model that it began with. */
+static hil_status resume_files(job *j)
+{
+    hil_model_files saved = {0};
+    hil_status status = hil_checkpoint_files(j->folder.checkpoints, j->saver.saved, &saved);
+    if (status != HIL_OK) {
+        hil_model_files_free(&saved);
+        return status;
+    }
+    for (int i = 0; i < HIL_MODEL_FILES; ++i)
+        if (!same_bytes(&saved.file[i], &j->source.files.file[i]))
+            hil_note(j->observer, "%s/%s is not as it was: the run keeps what it began with",
+                     j->source.folder, hil_model_file_name((hil_model_file)i));
+    hil_model_files_free(&j->source.files);
+    j->source.files = saved;
+    return HIL_OK;
+}
+
 /* What rank 0 does with its folder before the first step. */
 static hil_status begin_folder(job *j)
 {
     if (j->saver.saved >= 0) {
         HIL_TRY(hil_checkpoint_return_to(j->folder.checkpoints, j->saver.saved));
         hil_note(j->observer, "resuming after step %lld", (long long)j->saver.saved);
+        HIL_TRY(resume_files(j));
     }
     HIL_TRY(hil_folder_begin(&j->folder, j->options));
     HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep));
@@ -269,8 +294,7 @@ static void open_saver(job *j)
     j->saver.options = (hil_checkpoint_options){.folder = j->folder.checkpoints,
                                                 .store = j->model->store,
                                                 .comm = j->comm,
-                                                .model = j->source.folder,
-                                                .config = j->source.config_path};
+                                                .files = &j->source.files};
     j->saver.metrics = &j->metrics;
     j->saver.keep = j->options->keep;
 }
@@ -351,6 +375,7 @@ static hil_status open_source(job *j)
         return hil_fail(HIL_ERR_USAGE, "train needs a model, data and an output folder");
     HIL_TRY(hil_training_check(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
+    if (j->rank == 0) HIL_TRY(hil_source_keep(&j->source));
     j->run.config_key = j->source.config_key;
     HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));
     HIL_TRY(share_batch(j));

@@ -1,5 +1,6 @@
 /* Examples in windows: whole where they fit, where the least room is left, cut and counted where
    they are longer, and begun as generation begins. */
+#include "base/hash.h"
 #include "data/fixture.h"
 
 #include "base/philox.h"
@@ -183,7 +184,7 @@ static void check_golden(const char *family, const char *end, size_t suffix)
     CHECK_OK(hil_tokenizer_open(&tokenizer, path));
     hil_dataset_options options = fixture_options(512);
     options.tokenizer = tokenizer;
-    options.tokenizer_path = path;
+    options.tokenizer_key = hil_hash(0, family, strlen(family));
     options.vocab = hil_tokenizer_vocab(tokenizer);
     options.eot = hil_tokenizer_id(tokenizer, end);
     CHECK(options.eot >= 0);

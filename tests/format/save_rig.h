@@ -17,6 +17,8 @@
 #define RIG_PIECE 40 /* elements that are put at once */
 #endif
 
+static hil_model_files rig_files; /* of RIG_MODEL */
+
 /* Parameters smaller than the number of ranks, sizes that divide by none, a frozen one, one that
    files hold transposed. Only registered and arranged: nobody asks it for numbers. */
 static inline hil_store *rig_store(void)
@@ -38,6 +40,7 @@ static inline hil_store *rig_store(void)
     hil_store_options options = {
         .compute = HIL_F32, .training = true, .tile_size = 1 << 20, .moments = 2};
     CHECK_OK(hil_store_arrange(store, &options));
+    CHECK_OK(hil_model_files_read(&rig_files, RIG_MODEL));
     return store;
 }
 
@@ -89,8 +92,7 @@ static inline void *rig_save_rank(void *context)
                                       .step = r->step,
                                       .store = r->store,
                                       .comm = r->comm,
-                                      .model = RIG_MODEL,
-                                      .config = RIG_MODEL "/config.json"};
+                                      .files = &rig_files};
     r->status = hil_checkpoint_begin(&writer, &options);
     if (r->status == HIL_OK) {
         json_t *state = json_pack("{s:I}", "step", (json_int_t)r->step);

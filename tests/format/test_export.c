@@ -1,5 +1,6 @@
 /* Weights are written in as many files as their size asks for, and replace earlier ones cleanly. */
 #include "format/export.h"
+#include "format/model_files.h"
 #include "check.h"
 
 static char folder[] = "/tmp/hil-export-XXXXXX", other[] = "/tmp/hil-export-XXXXXX";
@@ -133,7 +134,13 @@ static void check_copy(void)
     CHECK_OK(hil_file_write(in_folder("tokenizer.json"), "one", 3));
     CHECK_OK(hil_file_write(in_folder("merges.txt"), "", 0));
     CHECK_OK(hil_file_write(in_folder("config.json"), "{}", 2));
-    CHECK_OK(hil_export_copy_files(folder, other));
+    hil_model_files files = {0};
+    CHECK_OK(hil_model_files_read(&files, folder));
+    CHECK_INT(hil_model_files_bytes(&files), 5);
+    CHECK_OK(hil_file_write(in_folder("tokenizer.json"), "another", 7)); /* too late */
+    CHECK_OK(hil_path_remove(in_folder("merges.txt")));
+    CHECK_OK(hil_model_files_write(&files, other));
+    hil_model_files_free(&files);
     CHECK_OK(hil_path_join(path, other, "tokenizer.json"));
     hil_bytes map;
     CHECK_OK(hil_bytes_read(&map, path));

@@ -1,0 +1,42 @@
+/* model_files.h - the small files of a model folder: its config and what belongs to its tokenizer.
+ */
+#ifndef HIL_FORMAT_MODEL_FILES_H
+#define HIL_FORMAT_MODEL_FILES_H
+
+#include "io/file.h"
+#include "tensor/tensor.h"
+
+typedef enum hil_model_file {
+    HIL_FILE_CONFIG,
+    HIL_FILE_TOKENIZER,
+    HIL_FILE_TOKENIZER_CONFIG,
+    HIL_FILE_SPECIAL_TOKENS,
+    HIL_FILE_SENTENCEPIECE,
+    HIL_FILE_VOCAB,
+    HIL_FILE_MERGES,
+    HIL_FILE_GENERATION,
+    HIL_FILE_CHAT_TEMPLATE,
+    HIL_FILE_ADDED_TOKENS,
+    HIL_MODEL_FILES
+} hil_model_file;
+
+/* "config.json", ... */
+const char *hil_model_file_name(hil_model_file which);
+
+/* Their content, read once: what happens to the folder afterwards changes nothing. Owns it. */
+typedef struct hil_model_files {
+    hil_bytes file[HIL_MODEL_FILES]; /* data is NULL where there is no such file */
+} hil_model_files;
+
+/* Reads those of `folder` that are there and not read yet. Free it after a failure as well. */
+hil_status hil_model_files_read(hil_model_files *files, const char *folder);
+void hil_model_files_free(hil_model_files *files);
+uint64_t hil_model_files_bytes(const hil_model_files *files);
+
+/* Writes all but config.json into `folder`. The caller makes their names durable. */
+hil_status hil_model_files_write(const hil_model_files *files, const char *folder);
+/* Writes config.json with the dtype that the weights were saved in; see hil_config_edit. */
+hil_status hil_model_files_write_config(const hil_model_files *files, const char *folder,
+                                        hil_dtype dtype);
+
+#endif

@@ -34,10 +34,10 @@ static void print_examples(FILE *out, const hil_examples *e)
 {
     char a[32], b[32];
     if (e->cut)
-        fprintf(out, "%s of %s examples longer than a window: their ends were cut off\n",
+        fprintf(out, "%s of %s examples were longer than a window: their ends were cut off\n",
                 hil_progress_count(a, e->cut), hil_progress_count(b, e->count));
     if (e->left_out)
-        fprintf(out, "%s of %s examples without a token to learn: left out\n",
+        fprintf(out, "%s of %s examples were left out, with nothing to learn\n",
                 hil_progress_count(a, e->left_out), hil_progress_count(b, e->count));
 }
 

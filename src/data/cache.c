@@ -188,10 +188,18 @@ static hil_status add_block(hil_cache_writer *writer)
     return HIL_OK;
 }
 
-hil_status hil_cache_writer_add(hil_cache_writer *writer, uint32_t token)
+hil_status hil_cache_writer_add(hil_cache_writer *writer, const uint32_t *token, int64_t count)
 {
-    writer->block.token[writer->tokens++ % BLOCK_TOKENS] = token;
-    return writer->tokens % BLOCK_TOKENS ? HIL_OK : add_block(writer);
+    while (count) {
+        int64_t at = writer->tokens % BLOCK_TOKENS;
+        int64_t part = count < BLOCK_TOKENS - at ? count : BLOCK_TOKENS - at;
+        memcpy(writer->block.token + at, token, (size_t)part * sizeof *token);
+        writer->tokens += part;
+        if (at + part == BLOCK_TOKENS) HIL_TRY(add_block(writer));
+        token += part;
+        count -= part;
+    }
+    return HIL_OK;
 }
 
 int64_t hil_cache_writer_tokens(const hil_cache_writer *writer)

@@ -45,7 +45,7 @@ hil_status hil_cache_read(const hil_cache *cache, int64_t begin, int64_t count, 
 /* A cache being written; it appears whole at commit or not at all. */
 typedef struct hil_cache_writer hil_cache_writer;
 hil_status hil_cache_writer_open(hil_cache_writer **out, const char *path, uint64_t key);
-hil_status hil_cache_writer_add(hil_cache_writer *writer, uint32_t token);
+hil_status hil_cache_writer_add(hil_cache_writer *writer, const uint32_t *token, int64_t count);
 int64_t hil_cache_writer_tokens(const hil_cache_writer *writer);
 hil_status hil_cache_writer_commit(hil_cache_writer *writer, const hil_packing *packing);
 void hil_cache_writer_close(hil_cache_writer *writer);

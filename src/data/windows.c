@@ -47,33 +47,25 @@ void hil_windows_destroy(hil_windows *w)
     hil_free(w);
 }
 
-static hil_status write_tokens(hil_windows *w, const struct open *from)
-{
-    for (int64_t i = 0; i < from->size; ++i)
-        HIL_TRY(hil_cache_writer_add(w->writer, from->token[i]));
-    return HIL_OK;
-}
-
 hil_status hil_windows_text(hil_windows *w, uint32_t token)
 {
     struct open *text = &w->text;
-    HIL_TRY(HIL_GROW(&text->token, &text->room, text->size + 1));
+    if ((size_t)text->size == text->room)
+        HIL_TRY(HIL_GROW(&text->token, &text->room, text->size + 1));
     text->token[text->size++] = token;
     if (text->size < w->seq) return HIL_OK;
-    HIL_TRY(write_tokens(w, text));
     text->size = 0;
-    return HIL_OK;
+    return hil_cache_writer_add(w->writer, text->token, w->seq);
 }
 
 /* Writes an open window. Its padding is a document of its own, which nothing learns from. */
 static hil_status close_window(hil_windows *w, int at)
 {
+    HIL_TRY(HIL_GROW(&w->open[at].token, &w->open[at].room, w->seq));
     struct open closed = w->open[at];
-    HIL_TRY(write_tokens(w, &closed));
-    for (int64_t i = closed.size; i < w->seq; ++i) {
-        uint32_t mark = HIL_MARK_SILENT | (i == closed.size ? HIL_MARK_START : 0);
-        HIL_TRY(hil_cache_writer_add(w->writer, w->pad | mark));
-    }
+    for (int64_t i = closed.size; i < w->seq; ++i)
+        closed.token[i] = w->pad | HIL_MARK_SILENT | (i == closed.size ? HIL_MARK_START : 0);
+    HIL_TRY(hil_cache_writer_add(w->writer, closed.token, w->seq));
     w->packing.padding += w->seq - closed.size;
     ++w->packing.windows;
     --w->count;
@@ -128,7 +120,7 @@ hil_status hil_windows_example(hil_windows *w, const uint32_t *token, size_t siz
 hil_status hil_windows_end(hil_windows *w, hil_packing *packing)
 {
     while (w->count) HIL_TRY(close_window(w, 0));
-    HIL_TRY(write_tokens(w, &w->text));
+    HIL_TRY(hil_cache_writer_add(w->writer, w->text.token, w->text.size));
     *packing = w->packing;
     return HIL_OK;
 }

@@ -239,14 +239,16 @@ void hil_source_tell_examples(const hil_dataset *data, const char *what,
              p->windows == 1 ? "" : "s", 100 * (double)p->learned / all,
              100 * (double)p->padding / all);
     if (p->cut)
-        hil_note(observer,
-                 "%s: %lld of %lld examples longer than a window of %lld tokens: cut off at its "
-                 "end, %lld tokens lost (a longer --seq keeps them)",
-                 what, (long long)p->cut, (long long)p->examples, (long long)p->seq,
-                 (long long)p->cut_tokens);
+        hil_note(
+            observer,
+            "%s: %lld of %lld examples are longer than a window of %lld tokens: their ends are "
+            "cut off, %lld tokens lost (a longer --seq keeps them)",
+            what, (long long)p->cut, (long long)p->examples, (long long)p->seq,
+            (long long)p->cut_tokens);
     if (p->left_out)
-        hil_note(observer,
-                 "%s: %lld of %lld examples left out, without a token to learn: the prompt fills a "
-                 "window of %lld tokens, or there is no completion",
-                 what, (long long)p->left_out, (long long)p->examples, (long long)p->seq);
+        hil_note(
+            observer,
+            "%s: %lld of %lld examples are left out, with nothing to learn: the prompt fills a "
+            "window of %lld tokens, or there is no completion",
+            what, (long long)p->left_out, (long long)p->examples, (long long)p->seq);
 }

@@ -73,10 +73,10 @@ END
 pairs=(--model "$model" --tokenizer bytes --seq 16 --threads 1)
 run 0 train "${pairs[@]}" --data "$work/examples.jsonl" --out "$work/pairs" --batch 1 --no-shuffle --steps 2
 for line in '^data: 3 examples in 2 windows, 43.8% learned, 31% padding$' \
-    '^data: 1 of 3 examples longer than a window of 16 tokens: cut off at its end, 5 tokens lost' \
-    '^data: 1 of 3 examples left out, without a token to learn: ' \
-    '^32 tokens (43.8% learned) in ' '^1 of 3 examples longer than a window: ' \
-    '^1 of 3 examples without a token to learn: left out$'; do
+    '^data: 1 of 3 examples are longer than a window of 16 tokens: their ends are cut off, 5 tokens lost' \
+    '^data: 1 of 3 examples are left out, with nothing to learn: ' \
+    '^32 tokens (43.8% learned) in ' '^1 of 3 examples were longer than a window: ' \
+    '^1 of 3 examples were left out, with nothing to learn$'; do
     grep -q "$line" "$work/err" || die "no line $line: $(cat "$work/err")"
 done
 [ "$(sed 's/.*"learned": \([0-9]*\),.*/\1/' "$work/pairs/metrics.jsonl" | tr '\n' ' ')" = "12 2 " ] ||

@@ -65,6 +65,21 @@ for key in loss tokens; do
         die "eval: $key $a on 3 ranks, $b on one"
 done
 
+# Examples: windows with padding, and sequences that learn much less than others.
+for ((i = 0; i < 40; ++i)); do
+    printf '{"prompt": "%0*d", "completion": "%0*d"}\n' $((1 + i * 7 % 11)) $i $((i * 5 % 17)) $((i * i))
+done > "$work/examples.jsonl"
+pairs="--data $work/examples.jsonl --tokenizer bytes --batch 6 --steps 4 --micro-batch 1 --eval-fraction 0.2"
+common=${common/--data $model\/tokens.npy/}
+train 0 pairs1 $pairs
+train 2 pairs2 $pairs
+train 3 pairs3 $pairs
+same pairs2 pairs1 4 1e-5
+same pairs3 pairs1 4 1e-5
+learned() { sed -n 's/.*"learned": \([0-9]*\),.*/\1/p' "$work/$1/metrics.jsonl"; }
+[ "$(learned pairs1)" = "$(learned pairs3)" ] || die "ranks learn other tokens"
+common="$common --data $model/tokens.npy"
+
 # Small budgets and drives: a machine's, divided; the bits do not change.
 mkdir "$work/drive"
 train 2 small --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --save-every 3 --keep 9 \

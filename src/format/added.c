@@ -15,6 +15,22 @@ static int by_content(const void *left, const void *right)
     return order ? order : (a->size > b->size) - (a->size < b->size);
 }
 
+static int by_id(const void *left, const void *right, void *context)
+{
+    const hil_added *added = context;
+    int32_t a = added->tokens[*(const uint32_t *)left].id;
+    int32_t b = added->tokens[*(const uint32_t *)right].id;
+    return (a > b) - (a < b);
+}
+
+static hil_status index_ids(hil_added *added)
+{
+    HIL_TRY(HIL_ALLOC(added->count, &added->by_id));
+    for (uint32_t i = 0; i < added->count; ++i) added->by_id[i] = i;
+    if (added->count) qsort_r(added->by_id, added->count, sizeof *added->by_id, by_id, added);
+    return HIL_OK;
+}
+
 static hil_status index_tokens(hil_added *added, const char *what)
 {
     if (added->count) qsort(added->tokens, added->count, sizeof *added->tokens, by_content);
@@ -28,7 +44,7 @@ static hil_status index_tokens(hil_added *added, const char *what)
         ++added->first[(unsigned char)token->content.data[0] + 1];
     }
     for (size_t b = 0; b < 256; ++b) added->first[b + 1] += added->first[b];
-    return HIL_OK;
+    return index_ids(added);
 }
 
 /* The id that Hugging Face tokenizers gives, whatever the file says: that of the model's piece, or
@@ -117,14 +133,38 @@ void hil_added_free(hil_added *added)
 {
     for (size_t i = 0; i < added->count; ++i) hil_text_free(&added->tokens[i].content);
     hil_free(added->tokens);
+    hil_free(added->by_id);
     *added = (hil_added){0};
 }
 
 const hil_text *hil_added_content(const hil_added *added, int32_t id)
 {
-    for (size_t i = 0; i < added->count; ++i)
-        if (added->tokens[i].id == id) return &added->tokens[i].content;
-    return NULL;
+    size_t low = 0, high = added->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (added->tokens[added->by_id[middle]].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == added->count) return NULL;
+    const hil_added_token *token = &added->tokens[added->by_id[low]];
+    return token->id == id ? &token->content : NULL;
+}
+
+/* The first of tokens [low, high), which agree up to `depth`, whose byte there is not below `byte`.
+ */
+static size_t first_from(const hil_added *added, size_t low, size_t high, size_t depth,
+                         unsigned byte)
+{
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((unsigned char)added->tokens[middle].content.data[depth] < byte)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 /* The longest token that `text` begins with, or NULL. */
@@ -137,9 +177,8 @@ static const hil_added_token *longest_at(const hil_added *added, const char *tex
         if (added->tokens[low].content.size == depth) best = &added->tokens[low++];
         if (depth == size) break;
         unsigned char next = (unsigned char)text[depth];
-        while (low < high && (unsigned char)added->tokens[low].content.data[depth] < next) ++low;
-        while (low < high && (unsigned char)added->tokens[high - 1].content.data[depth] > next)
-            --high;
+        low = first_from(added, low, high, depth, next);
+        high = first_from(added, low, high, depth, next + 1u);
     }
     return best;
 }

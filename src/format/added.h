@@ -18,6 +18,7 @@ typedef struct hil_added {
     size_t longest; /* bytes */
     bool any_lstrip;
     uint32_t first[257]; /* tokens[first[b]..first[b + 1]) begin with byte b */
+    uint32_t *by_id;     /* places in `tokens`, sorted by id */
 } hil_added;
 
 /* Reads "added_tokens": those found in raw text and those found in normalized text. New ones get

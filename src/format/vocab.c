@@ -46,7 +46,6 @@ void hil_vocab_free(hil_vocab *vocab)
     hil_text_free(&vocab->text);
     hil_free(vocab->pieces);
     hil_free(vocab->slots);
-    hil_free(vocab->extra);
     *vocab = (hil_vocab){0};
 }
 
@@ -80,30 +79,50 @@ hil_status hil_vocab_add(hil_vocab *vocab, const char *text, size_t size, int32_
     if (!*fresh) return HIL_OK;
     HIL_TRY(set_piece(vocab, text, size, id));
     *slot = (uint32_t)id + 1;
+    ++vocab->used;
     ++vocab->entries;
+    return HIL_OK;
+}
+
+/* Makes the table larger where another text would fill more than half of it. */
+static hil_status reserve_slot(hil_vocab *vocab)
+{
+    if (2 * (vocab->used + 1) <= vocab->mask + 1) return HIL_OK;
+    uint32_t *old = vocab->slots;
+    size_t slots = hil_hash_slots(2 * (vocab->used + 1)), count = vocab->mask + 1;
+    vocab->slots = NULL;
+    hil_status status = HIL_ALLOC(slots, &vocab->slots);
+    if (status != HIL_OK) {
+        vocab->slots = old;
+        return status;
+    }
+    vocab->mask = slots - 1;
+    for (size_t i = 0; i < count; ++i) {
+        if (old[i] == 0) continue;
+        const hil_piece *piece = &vocab->pieces[old[i] - 1];
+        *slot_of(vocab, vocab->text.data + piece->offset, piece->size) = old[i];
+    }
+    hil_free(old);
     return HIL_OK;
 }
 
 hil_status hil_vocab_name(hil_vocab *vocab, const char *text, size_t size, int32_t id)
 {
-    HIL_TRY(HIL_GROW(&vocab->extra, &vocab->extra_capacity, vocab->extra_count + 1));
+    HIL_TRY(reserve_slot(vocab));
     HIL_TRY(set_piece(vocab, text, size, id));
-    vocab->extra[vocab->extra_count++] = id;
+    vocab->pieces[id].foreign = true;
+    *slot_of(vocab, text, size) = (uint32_t)id + 1;
+    ++vocab->used;
     return HIL_OK;
 }
 
 int32_t hil_vocab_find(const hil_vocab *vocab, const char *text, size_t size)
 {
-    return (int32_t)*slot_of(vocab, text, size) - 1;
+    int32_t id = hil_vocab_id(vocab, text, size);
+    return id >= 0 && vocab->pieces[id].foreign ? -1 : id;
 }
 
 int32_t hil_vocab_id(const hil_vocab *vocab, const char *text, size_t size)
 {
-    int32_t id = hil_vocab_find(vocab, text, size);
-    for (size_t i = 0; id < 0 && i < vocab->extra_count; ++i) {
-        const hil_piece *piece = &vocab->pieces[vocab->extra[i]];
-        if (piece->size == size && memcmp(vocab->text.data + piece->offset, text, size) == 0)
-            id = vocab->extra[i];
-    }
-    return id;
+    return (int32_t)*slot_of(vocab, text, size) - 1;
 }

@@ -12,18 +12,17 @@ typedef struct hil_piece {
     uint32_t offset, size;
     bool present, special, added;
     bool renamed; /* an added token that decodes to its normalized text */
+    bool foreign; /* not of the model: named by hil_vocab_name */
 } hil_piece;
 
-/* Owns its arrays. The model's own pieces are found by text; added ones only by id. */
+/* Owns its arrays. */
 typedef struct hil_vocab {
     hil_text text;
     hil_piece *pieces;
     size_t count, capacity; /* count is one more than the largest id */
     size_t entries;         /* of the model */
     uint32_t *slots;        /* id + 1, or 0 */
-    size_t mask;
-    int32_t *extra; /* ids of the names that are not in the model */
-    size_t extra_count, extra_capacity;
+    size_t mask, used;
 } hil_vocab;
 
 /* Room for `entries` model pieces of `bytes` bytes together with ids below `ids`. */
@@ -32,7 +31,7 @@ void hil_vocab_free(hil_vocab *vocab);
 
 /* Adds a piece of the model; false in *fresh when the id or the text is taken. */
 hil_status hil_vocab_add(hil_vocab *vocab, const char *text, size_t size, int32_t id, bool *fresh);
-/* Gives an id beyond the model's a text. */
+/* Gives an id beyond the model's a text that no other has. */
 hil_status hil_vocab_name(hil_vocab *vocab, const char *text, size_t size, int32_t id);
 
 /* The id of a model piece, or -1. */

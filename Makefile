@@ -17,7 +17,7 @@ build = @tools/deps.sh build && \
 # Tests wait for disks and for one another: two for each core keep it busy.
 ctest = @ctest --output-on-failure --no-label-summary -j $$((2 * $(JOBS))) --test-dir
 
-.PHONY: hilbert all demo test soak bench bench-gpu lint format asan tsan fuzz install bundle clean help
+.PHONY: hilbert all demo transcripts test soak bench bench-gpu lint format asan tsan fuzz install bundle clean help
 
 hilbert: ## the program and the library: build/hilbert (what make alone does)
 	$(call build,$(BUILD),,--target hilbert)
@@ -27,6 +27,9 @@ all: ## these and everything that tests them
 
 demo: hilbert ## train a small model on hilbert's own sources, about two minutes
 	@tools/demo.sh $(BUILD)
+
+transcripts: hilbert ## the outputs in README.md and docs/ anew (DATA: stories260K and tinyshakespeare.txt)
+	@tools/transcripts.sh write $(BUILD)/hilbert $(DATA)
 
 test: all ## every test
 	$(ctest) $(BUILD)
@@ -76,4 +79,4 @@ clean: ## remove what was built
 	rm -rf build build-*
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile

@@ -1,7 +1,9 @@
 /* fuzz_config.c - any text as config.json: refused, or sane numbers; an edit stays readable. */
 #include "format/config.h"
+#include "mutate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+FUZZ_MUTATOR(mutate_json)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {

@@ -1,11 +1,13 @@
 /* fuzz_jsonl.c - any bytes as a JSONL file: the same documents or refusal however they are cut. */
 #include "base/hash.h"
 #include "data/jsonl.h"
+#include "mutate.h"
 
 #include <stdio.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+FUZZ_MUTATOR(mutate_jsonl)
 
 static hil_status add_record(void *context, const hil_record *record)
 {

@@ -1,10 +1,12 @@
 /* fuzz_manifest.c - any text as a checkpoint's manifest: refused, or files whose pieces cover them.
  */
 #include "format/checkpoint_manifest.h"
+#include "mutate.h"
 
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+FUZZ_MUTATOR(mutate_json)
 
 static void check(const hil_manifest *m)
 {

@@ -1,7 +1,9 @@
 /* fuzz_npy.c - any bytes as a .npy file: parsed or refused, and every element readable. */
 #include "format/npy.h"
+#include "mutate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+FUZZ_MUTATOR(mutate_npy)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {

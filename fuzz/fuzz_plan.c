@@ -1,10 +1,12 @@
 /* fuzz_plan.c - any text as a plan: refused, or places that exist and a plan that reads back. */
 #include "train/plan_file.h"
+#include "mutate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+FUZZ_MUTATOR(mutate_json)
 
 static const hil_outline_unit units[] = {
     {"embed[0]", 4096, {8192, 8192, 16384, 16384, 8192}, 2},

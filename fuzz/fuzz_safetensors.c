@@ -1,9 +1,11 @@
 /* fuzz_safetensors.c - any bytes as a file: refused, or every tensor lies inside them. */
 #include "format/safetensors.h"
+#include "mutate.h"
 
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+FUZZ_MUTATOR(mutate_safetensors)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {

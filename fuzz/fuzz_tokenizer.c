@@ -1,9 +1,11 @@
 /* fuzz_tokenizer.c - any text as tokenizer.json: refused, or pieces and whole give the same. */
 #include "format/tokenizer.h"
+#include "mutate.h"
 
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+FUZZ_MUTATOR(mutate_json)
 
 static const char text[] =
     "ab  the mill\r\n\n\tturns 1234 we'll 'S <s>ba</s> _\xE2\x96\x81 e\xCC\x81\xCC\xA3 "

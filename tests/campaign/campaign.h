@@ -47,6 +47,8 @@ uint64_t campaign_random(campaign_case *c, uint64_t below);
 typedef struct campaign_command {
     char *argument[CAMPAIGN_ARGUMENTS];
     size_t count;
+    bool
+        limited; /* files of at most 64 MiB, and 8 GiB of addresses where no sanitizer needs more */
 } campaign_command;
 
 void command_begin(campaign_command *command, const char *name);
@@ -64,6 +66,10 @@ int campaign_end(campaign_case *c, pid_t pid, double seconds);
 /* Waits at most so long; -1: still running. */
 int campaign_wait(pid_t pid, double seconds);
 int campaign_run(campaign_case *c, const campaign_command *command, double seconds);
+/* The same, but what runs longer than `seconds` is interrupted as by Ctrl-C, and then must end
+ *soon. interrupted says so. */
+int campaign_try(campaign_case *c, const campaign_command *command, double seconds,
+                 bool *interrupted);
 /* In the child, between fork and exec: descriptors, folder and environment of the program. */
 void campaign_become(campaign_case *c, const campaign_command *command);
 int campaign_code(int status); /* of waitpid */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -52,6 +53,13 @@ const char *command_text(const campaign_command *command, char *text, size_t siz
     return text;
 }
 
+static void limit(void)
+{
+    struct rlimit files = {64 << 20, 64 << 20}, memory = {(rlim_t)8 << 30, (rlim_t)8 << 30};
+    if (setrlimit(RLIMIT_FSIZE, &files) != 0) _exit(126);
+    if (!CHECK_SLOW && setrlimit(RLIMIT_AS, &memory) != 0) _exit(126);
+}
+
 void campaign_become(campaign_case *c, const campaign_command *command)
 {
     char out[CAMPAIGN_PATH], err[CAMPAIGN_PATH];
@@ -64,6 +72,7 @@ void campaign_become(campaign_case *c, const campaign_command *command)
     if (in > 2) close(in);
     if (to > 2) close(to);
     if (also > 2) close(also);
+    if (command->limited) limit();
     execv(command->argument[0], command->argument);
     _exit(127);
 }
@@ -107,6 +116,21 @@ int campaign_end(campaign_case *c, pid_t pid, double seconds)
 int campaign_run(campaign_case *c, const campaign_command *command, double seconds)
 {
     return campaign_end(c, campaign_start(c, command), seconds);
+}
+
+int campaign_try(campaign_case *c, const campaign_command *command, double seconds,
+                 bool *interrupted)
+{
+    pid_t pid = campaign_start(c, command);
+    int code = campaign_wait(pid, seconds);
+    *interrupted = code < 0;
+    if (code < 0) {
+        kill(pid, SIGINT);
+        code = campaign_end(c, pid, 60);
+        if (code == CAMPAIGN_SIGNALLED + SIGINT) code = 128 + SIGINT;
+    }
+    campaign_check_end(c, code);
+    return code;
 }
 
 char *campaign_path(const char *folder, const char *name, char path[CAMPAIGN_PATH])

@@ -100,20 +100,13 @@ static void exchange(campaign_case *c, const char *path, int other, bool both)
 /* Something that is no file in the place of one. */
 static void replace(campaign_case *c, const char *path)
 {
-    unlink(path);
-    switch (campaign_random(c, 4)) {
-    case 0:
-        mkdir(path, 0755);
-        break;
-    case 1:
-        CHECK(symlink("nothing", path) == 0);
-        break;
-    case 2:
-        CHECK(mkfifo(path, 0644) == 0);
-        break;
-    default:
-        break; /* missing */
-    }
+    uint64_t what = campaign_random(c, 4);
+    if (remove(path) != 0) return;
+    int failed = 0; /* else it is missing */
+    if (what == 0) failed = mkdir(path, 0755);
+    if (what == 1) failed = symlink("nothing", path);
+    if (what == 2) failed = mkfifo(path, 0644);
+    CHECK(!failed);
 }
 
 /* The folder itself: renamed, gone, a copy under another number. */

@@ -19,24 +19,26 @@ static char *slice_of(const hil_store *store, const hil_unit *unit, char *copy)
     return copy + (size_t)hil_unit_begin(store, unit) * hil_dtype_size(unit->dtype);
 }
 
-/* One page of the slice through the ring; the copy has its memory after `room`. */
-static hil_status fetch_page(hil_store *store, hil_unit *unit, int64_t page, const hil_fence *room)
+/* The pages of one job through the ring; the copy has its memory after `room`. */
+static hil_status fetch_pages(hil_store *store, hil_unit *unit, int64_t page, const hil_fence *room)
 {
     const hil_home *home = &unit->home[HIL_WEIGHT];
     size_t at = (size_t)page * home->extent.page, bytes = home->bytes - at;
-    if (bytes > home->extent.page) bytes = home->extent.page;
+    size_t most = (size_t)store->merge * home->extent.page;
+    if (bytes > most) bytes = most;
     hil_job fetch = {.link = HIL_LINK_FETCH, .parts = 1, .name = "weights"};
     hil_job in = {.link = HIL_LINK_IN, .after = *room, .parts = 1, .name = "weights"};
     void *piece;
     hil_fence moved = {0};
     HIL_TRY(hil_ring_take(store->ring, home->extent.page, &piece, &fetch.after));
     hil_fence_join(&fetch.after, &unit->swept);
-    fetch.part[0] = (hil_part){.kind = HIL_PART_READ,
-                               .to = piece,
-                               .bytes = bytes,
-                               .disk = &home->extent,
-                               .first = page,
-                               .count = 1};
+    fetch.part[0] =
+        (hil_part){.kind = HIL_PART_READ,
+                   .to = piece,
+                   .bytes = bytes,
+                   .disk = &home->extent,
+                   .first = page,
+                   .count = (int64_t)((bytes + home->extent.page - 1) / home->extent.page)};
     in.part[0] = (hil_part){.kind = HIL_PART_COPY,
                             .to = slice_of(store, unit, unit->copy) + at,
                             .from = piece,
@@ -105,8 +107,8 @@ hil_status hil_weight_fetch(hil_store *store, hil_unit *unit)
         hil_buffers_take_after(store->window, hil_weight_bytes(unit), (void **)&unit->copy, &room));
     unit->ready = (hil_fence){0};
     if (home->tier == HIL_HOST) status = copy_slice(store, unit, &room);
-    for (int64_t page = 0; page < home->extent.pages && status == HIL_OK; ++page)
-        status = fetch_page(store, unit, page, &room);
+    for (int64_t page = 0; page < home->extent.pages && status == HIL_OK; page += store->merge)
+        status = fetch_pages(store, unit, page, &room);
     if (status == HIL_OK && !hil_store_alone(store)) status = gather(store, unit, &room);
     if (status == HIL_OK) return HIL_OK;
     hil_fence_join(&unit->ready, &room);

@@ -107,7 +107,7 @@ hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64
     const hil_home *home = &use->home;
     size_t size = hil_dtype_size(leaving->unit->dtype);
     int64_t first = chunk * store->plan->chunk;
-    int64_t count = hil_chunk_count(store, leaving->unit, chunk);
+    int64_t count = hil_merged_count(store, leaving->unit, chunk);
     hil_job out = {.link = HIL_LINK_OUT, .parts = 1, .name = "gradients"};
     out.part[0] =
         (hil_part){.kind = HIL_PART_COPY, .from = leaving->data, .bytes = (size_t)count * size};
@@ -130,7 +130,7 @@ hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64
                                .bytes = (size_t)count * size,
                                .disk = &home->extent,
                                .first = chunk,
-                               .count = 1};
+                               .count = hil_pages_of(store, count)};
     if (status == HIL_OK) status = hil_links_submit(store->links, &stash, &moved);
     hil_ring_give(store->ring, stage, &moved);
     hil_fence_join(&use->left, &moved);
@@ -200,8 +200,8 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
                              const hil_fence *before)
 {
     hil_use *use = &unit->use[i];
-    int64_t first = chunk * store->plan->chunk, count = hil_chunk_count(store, unit, chunk);
-    size_t bytes = (size_t)count * hil_dtype_size(unit->dtype);
+    int64_t first = chunk * store->plan->chunk, count = hil_merged_count(store, unit, chunk);
+    size_t bytes = (size_t)hil_chunk_count(store, unit, chunk) * hil_dtype_size(unit->dtype);
     void *out = (float *)use->sum.data + first;
     bool own = false; /* room of its own */
     if (unit->dtype != HIL_F32) {
@@ -270,7 +270,8 @@ static hil_status give(hil_store *store, hil_unit *unit, int i, hil_rounding *ro
         return add_stretches(store, unit, i, use->home.memory, (range){0, unit->elements},
                              rounding);
     hil_status status = HIL_OK;
-    for (int64_t c = 0; c * store->plan->chunk < unit->elements && status == HIL_OK; ++c)
+    for (int64_t c = 0; c * store->plan->chunk < unit->elements && status == HIL_OK;
+         c += store->merge)
         status = give_chunk(store, unit, i, c, &before);
     hil_fence_join(&use->sum.ready, &use->left);
     return status == HIL_OK ? end_giving(store, unit, i) : status;

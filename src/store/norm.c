@@ -42,8 +42,9 @@ static hil_status square_shared(hil_store *store, hil_unit *unit)
         if (unit->sweeping >> i & 1) here &= unit->use[i].home.tier == HIL_DEVICE;
     hil_record whole = {.unit = unit, .count = unit->slice, .here = true};
     if (here) return square_chunk(store, &whole);
-    for (int64_t c = 0; c * store->plan->chunk < unit->slice; ++c) {
+    for (int64_t c = 0; c * store->plan->chunk < unit->slice; c += store->merge) {
         hil_record chunk = hil_record_of(store, unit, c);
+        chunk.count = hil_merged_count(store, unit, c);
         HIL_TRY(square_chunk(store, &chunk));
     }
     return HIL_OK;
@@ -59,6 +60,7 @@ static bool is_given(const hil_unit *unit)
 hil_status hil_store_norm(hil_store *store, double *norm)
 {
     double sum = 0;
+    bool squared = !hil_pool_is_dry(store->opening.pool);
     if (!hil_store_alone(store)) HIL_TRY(hil_reduce_agree(store));
     for (size_t u = 0; u < store->units; ++u)
         if (store->unit[u].uses > 1 && is_given(&store->unit[u]))
@@ -66,7 +68,7 @@ hil_status hil_store_norm(hil_store *store, double *norm)
     if (store->device) HIL_TRY(store->device->engine->finish(store->device));
     for (size_t u = 0; u < store->units; ++u) {
         const hil_unit *unit = &store->unit[u];
-        int64_t blocks = is_given(unit) ? hil_unit_blocks(unit) : 0;
+        int64_t blocks = squared && is_given(unit) ? hil_unit_blocks(unit) : 0;
         for (int64_t b = 0; b < blocks; ++b) sum += unit->square[b];
     }
     HIL_TRY(hil_comm_sum(store->opening.comm, &sum, 1));

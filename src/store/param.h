@@ -113,6 +113,7 @@ struct hil_store {
     hil_tiers *tiers;
     hil_links *links;
     const hil_plan *plan;
+    int64_t merge;      /* chunks that one job moves: [Note: merged chunks] */
     hil_device *device; /* that computes; NULL: the CPU, or nobody in a rehearsal */
     bool apart;         /* the CPU cannot reach the device's memory: see hil_plan */
     hil_buffers *window;
@@ -153,6 +154,25 @@ static inline int64_t hil_chunk_count(const hil_store *store, const hil_unit *un
 {
     int64_t rest = unit->slice - chunk * store->plan->chunk;
     return rest < store->plan->chunk ? rest : store->plan->chunk;
+}
+
+/* [Note: merged chunks] A run moves states, gradients and weights from disk chunk by chunk. In the
+   rehearsal of a large model one job stands for several neighbouring chunks of a unit: the bytes
+   are the same, the memory stays that of one chunk, and times differ by a small part of one in
+   HIL_REHEARSED_CHUNKS. Loops over chunks step by store->merge, which is 1 in a run. */
+#define HIL_REHEARSED_CHUNKS 4096
+/* Elements of the job that begins with this chunk. */
+static inline int64_t hil_merged_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
+{
+    int64_t rest = unit->slice - chunk * store->plan->chunk;
+    int64_t most = store->merge * store->plan->chunk;
+    return rest < most ? rest : most;
+}
+
+/* Pages on disk of so many elements, from the start of a chunk on. */
+static inline int64_t hil_pages_of(const hil_store *store, int64_t count)
+{
+    return (count + store->plan->chunk - 1) / store->plan->chunk;
 }
 
 /* unit.c */

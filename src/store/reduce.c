@@ -156,7 +156,8 @@ static hil_status give_chunk(hil_store *store, const reduction *given, const hil
     hil_unit *unit = given->unit;
     hil_use *use = &unit->use[given->use];
     size_t size = hil_dtype_size(unit->dtype), index = s->next++;
-    int64_t count = hil_chunk_count(store, unit, given->chunk);
+    int64_t count = hil_merged_count(store, unit, given->chunk);
+    size_t bytes = (size_t)hil_chunk_count(store, unit, given->chunk) * size;
     bool home = use->home.tier == HIL_DEVICE;
     reduction *r = &s->reduction[index];
     hil_fence room = *before;
@@ -164,9 +165,8 @@ static hil_status give_chunk(hil_store *store, const reduction *given, const hil
     if (home) {
         r->result = use->home.memory + (size_t)(r->chunk * store->plan->chunk) * size;
     } else {
-        HIL_TRY(hil_window_room(store, (size_t)count * size));
-        HIL_TRY(hil_buffers_take_after(store->window, (size_t)count * size, (void **)&r->result,
-                                       &room));
+        HIL_TRY(hil_window_room(store, bytes));
+        HIL_TRY(hil_buffers_take_after(store->window, bytes, (void **)&r->result, &room));
     }
     hil_job job = {.link = HIL_LINK_REDUCE,
                    .after = *after,
@@ -202,7 +202,7 @@ static hil_status give_chunks(hil_store *store, hil_unit *unit, int i, hil_fence
     hil_fence used = after;
     hil_fence_join(&after, &use->sum.ready);
     hil_status status = HIL_OK;
-    for (; r.chunk * store->plan->chunk < unit->slice && status == HIL_OK; ++r.chunk)
+    for (; r.chunk * store->plan->chunk < unit->slice && status == HIL_OK; r.chunk += store->merge)
         status = give_chunk(store, &r, &after, &before, reduced);
     hil_fence_join(&used, reduced);
     hil_buffers_give_after(store->window, r.buffer, &used);

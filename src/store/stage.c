@@ -72,7 +72,7 @@ static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
                            .bytes = bytes,
                            .disk = &home->extent,
                            .first = r->first / store->plan->chunk,
-                           .count = 1};
+                           .count = hil_pages_of(store, r->count)};
         return;
     }
     char *memory = home->memory + hil_chunk_bytes(store, r->unit, state, r->first);

@@ -79,6 +79,15 @@ static void tell_ranks(void *comm, hil_status status)
     hil_comm_fail(comm, status);
 }
 
+/* See [Note: merged chunks]. */
+static int64_t merged_chunks(const hil_store *store)
+{
+    int64_t chunks = 0, chunk = store->plan->chunk;
+    for (size_t u = 0; u < store->units && store->opening.speeds; ++u)
+        chunks += (store->unit[u].slice + chunk - 1) / chunk;
+    return 1 + chunks / HIL_REHEARSED_CHUNKS;
+}
+
 hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
 {
     assert(!store->open && opening->plan->units == store->units);
@@ -90,6 +99,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     store->device = opening->tiers->rehearse ? NULL : opening->tiers->device;
     store->apart = opening->plan->apart || opening->tiers->device;
     store->turn = (hil_fence){0};
+    store->merge = merged_chunks(store);
     assert(!opening->plan->wired || opening->tiers->rehearse || opening->wire);
     hil_links_set_failed(store->links, opening->comm ? tell_ranks : NULL, opening->comm);
     HIL_TRY(hil_homes_open(store));

@@ -154,8 +154,10 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
     hil_record whole = {.unit = unit, .count = unit->slice, .here = true};
     if (here && unit->sweeping) status = sweep_chunk(store, &whole, &saved);
     bool chunks = !here || store->stream->saving;
-    for (int64_t c = 0; chunks && c * store->plan->chunk < unit->slice && status == HIL_OK; ++c) {
+    for (int64_t c = 0; chunks && c * store->plan->chunk < unit->slice && status == HIL_OK;
+         c += store->merge) {
         hil_record chunk = hil_record_of(store, unit, c);
+        chunk.count = hil_merged_count(store, unit, c);
         chunk.copy = here;
         chunk.here = chunk.visits = visits;
         status = sweep_chunk(store, &chunk, &saved);

@@ -60,15 +60,15 @@ static bool is_whole(const struct footer *footer, uint64_t size, uint64_t key)
            size == (uint64_t)blocks_for(footer->tokens) * sizeof(struct block) + sizeof *footer;
 }
 
-hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key, int64_t seq)
+/* Owns the reader, also when it fails. */
+static hil_status adopt(hil_cache **out, hil_reader *reader, uint64_t key, int64_t seq)
 {
-    *out = NULL;
-    if (!hil_file_exists(path)) return HIL_OK;
-    hil_cache *cache;
-    HIL_TRY(HIL_ALLOC(1, &cache));
-    cache->users = 1;
+    hil_cache *cache = NULL;
     hil_status status = HIL_OK;
-    HIL_TRY_DONE(hil_reader_open(&cache->reader, path));
+    HIL_TRY_DONE(HIL_ALLOC(1, &cache));
+    cache->users = 1;
+    cache->reader = reader;
+    reader = NULL;
     uint64_t size = hil_reader_size(cache->reader);
     struct footer footer;
     size_t got;
@@ -84,8 +84,23 @@ hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key, int64
     *out = cache;
     cache = NULL;
 done:
+    hil_reader_close(reader);
     hil_cache_close(cache);
     return status;
+}
+
+hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key, int64_t seq)
+{
+    *out = NULL;
+    if (!hil_file_exists(path)) return HIL_OK;
+    hil_reader *reader;
+    HIL_TRY(hil_reader_open(&reader, path));
+    return adopt(out, reader, key, seq);
+}
+
+const char *hil_cache_path(const hil_cache *cache)
+{
+    return hil_reader_path(cache->reader);
 }
 
 hil_cache *hil_cache_share(hil_cache *cache)
@@ -164,18 +179,29 @@ struct hil_cache_writer {
     struct block block;
 };
 
-hil_status hil_cache_writer_open(hil_cache_writer **out, const char *path, uint64_t key)
+static hil_status open_writer(hil_cache_writer **out, uint64_t key, const char *where,
+                              hil_status (*open)(hil_writer **, const char *))
 {
     *out = NULL;
     hil_cache_writer *writer;
     HIL_TRY(HIL_ALLOC(1, &writer));
     writer->key = key;
-    hil_status status = hil_writer_open(&writer->file, path);
+    hil_status status = open(&writer->file, where);
     if (status == HIL_OK)
         *out = writer;
     else
         hil_free(writer);
     return status;
+}
+
+hil_status hil_cache_writer_open(hil_cache_writer **out, const char *path, uint64_t key)
+{
+    return open_writer(out, key, path, hil_writer_open);
+}
+
+hil_status hil_cache_writer_open_nameless(hil_cache_writer **out, const char *folder, uint64_t key)
+{
+    return open_writer(out, key, folder, hil_writer_open_nameless);
 }
 
 static hil_status add_block(hil_cache_writer *writer)
@@ -207,7 +233,7 @@ int64_t hil_cache_writer_tokens(const hil_cache_writer *writer)
     return writer->tokens;
 }
 
-hil_status hil_cache_writer_commit(hil_cache_writer *writer, const hil_packing *packing)
+static hil_status add_footer(hil_cache_writer *writer, const hil_packing *packing)
 {
     if (writer->tokens % BLOCK_TOKENS) HIL_TRY(add_block(writer));
     struct footer footer = {.key = writer->key,
@@ -216,8 +242,25 @@ hil_status hil_cache_writer_commit(hil_cache_writer *writer, const hil_packing *
                             .packing = *packing};
     memcpy(footer.magic, magic, sizeof magic);
     footer.sum = footer_sum(&footer);
-    HIL_TRY(hil_writer_add(writer->file, &footer, sizeof footer));
+    return hil_writer_add(writer->file, &footer, sizeof footer);
+}
+
+hil_status hil_cache_writer_commit(hil_cache_writer *writer, const hil_packing *packing)
+{
+    HIL_TRY(add_footer(writer, packing));
     return hil_writer_commit(writer->file);
+}
+
+hil_status hil_cache_writer_take(hil_cache_writer *writer, const hil_packing *packing,
+                                 hil_cache **out)
+{
+    int fd;
+    hil_reader *reader;
+    *out = NULL;
+    HIL_TRY(add_footer(writer, packing));
+    HIL_TRY(hil_writer_take(writer->file, &fd));
+    HIL_TRY(hil_reader_adopt(&reader, fd));
+    return adopt(out, reader, writer->key, packing->seq);
 }
 
 void hil_cache_writer_close(hil_cache_writer *writer)

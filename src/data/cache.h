@@ -25,6 +25,8 @@ typedef struct hil_cache hil_cache;
 
 /* *out is NULL when there is no whole cache with this key for windows of `seq` at `path`. */
 hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key, int64_t seq);
+/* Where it lies: a path in /proc for one without a name. */
+const char *hil_cache_path(const hil_cache *cache);
 hil_cache *hil_cache_share(hil_cache *cache);
 void hil_cache_close(hil_cache *cache);
 
@@ -45,9 +47,14 @@ hil_status hil_cache_read(const hil_cache *cache, int64_t begin, int64_t count, 
 /* A cache being written; it appears whole at commit or not at all. */
 typedef struct hil_cache_writer hil_cache_writer;
 hil_status hil_cache_writer_open(hil_cache_writer **out, const char *path, uint64_t key);
+/* One without a name in `folder`, which is gone when it is closed or the process ends, however. */
+hil_status hil_cache_writer_open_nameless(hil_cache_writer **out, const char *folder, uint64_t key);
 hil_status hil_cache_writer_add(hil_cache_writer *writer, const uint32_t *token, int64_t count);
 int64_t hil_cache_writer_tokens(const hil_cache_writer *writer);
 hil_status hil_cache_writer_commit(hil_cache_writer *writer, const hil_packing *packing);
+/* Instead of a commit where there is no name. */
+hil_status hil_cache_writer_take(hil_cache_writer *writer, const hil_packing *packing,
+                                 hil_cache **out);
 void hil_cache_writer_close(hil_cache_writer *writer);
 
 #endif

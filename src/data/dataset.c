@@ -64,6 +64,11 @@ uint64_t hil_dataset_content(const hil_dataset *dataset)
     return hil_cache_content(dataset->cache);
 }
 
+const char *hil_dataset_path(const hil_dataset *dataset)
+{
+    return hil_cache_path(dataset->cache);
+}
+
 uint64_t hil_dataset_key(const hil_dataset *dataset)
 {
     return hil_cache_key(dataset->cache);

@@ -26,6 +26,8 @@ typedef struct hil_dataset_options {
     /* hil_dataset_key of the same files where another process has them open: its cache is used as
        it is, whatever the files look like from here. 0: none has. */
     uint64_t prepared;
+    const char *prepared_path; /* hil_dataset_path there; NULL: in cache_dir, by its name */
+    bool nameless; /* the cache has no name in cache_dir, and is gone when it is closed */
     hil_dataset_progress *progress;                /* may be NULL */
     void (*note)(void *context, const char *line); /* a sentence for the user; may be NULL */
     void *context;                                 /* of both */
@@ -51,6 +53,8 @@ int64_t hil_dataset_learned(const hil_dataset *dataset);
 uint64_t hil_dataset_content(const hil_dataset *dataset);
 /* Names the content of the files, for `prepared`. */
 uint64_t hil_dataset_key(const hil_dataset *dataset);
+/* Where its cache lies, for other processes of this machine. */
+const char *hil_dataset_path(const hil_dataset *dataset);
 int64_t hil_dataset_windows(const hil_dataset *dataset);
 /* Leaves the last `fraction` of the windows (at least one) out of `dataset` and gives them to
  *held, which lives on its own. */

@@ -84,8 +84,12 @@ static hil_status find_cache(struct request *request)
     uint64_t hash = hash_request(request);
     char name[64];
     snprintf(name, sizeof name, "tokens-%016llx.bin", (unsigned long long)hash);
-    HIL_TRY(hil_path_join(request->cache_path, request->options->cache_dir, name));
-    request->key = request->options->prepared;
+    const hil_dataset_options *options = request->options;
+    if (options->prepared_path)
+        snprintf(request->cache_path, HIL_PATH_MAX, "%s", options->prepared_path);
+    else
+        HIL_TRY(hil_path_join(request->cache_path, options->cache_dir, name));
+    request->key = options->prepared;
     if (request->key) return HIL_OK;
     request->key = hash;
     return hash_files(request, &request->key);
@@ -111,11 +115,15 @@ static hil_status check_size(const struct request *request, int64_t tokens,
                     more, (long long)tokens, (long long)seq);
 }
 
-static hil_status write_cache(const struct request *request)
+/* A cache without a name is in *nameless; NULL: one with a name is wanted. */
+static hil_status write_cache(const struct request *request, hil_cache **nameless)
 {
     hil_cache_writer *writer;
     hil_packing packing;
-    HIL_TRY(hil_cache_writer_open(&writer, request->cache_path, request->key));
+    if (nameless)
+        HIL_TRY(hil_cache_writer_open_nameless(&writer, request->options->cache_dir, request->key));
+    else
+        HIL_TRY(hil_cache_writer_open(&writer, request->cache_path, request->key));
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_pack_files(writer, (const char *const *)request->files.path,
                                 request->files.count, request->options, &packing));
@@ -125,7 +133,10 @@ static hil_status write_cache(const struct request *request)
     if (key != request->key)
         HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s changed while it was being read",
                               request->files.count > 1 ? "a data file" : request->files.path[0]));
-    HIL_TRY_DONE(hil_cache_writer_commit(writer, &packing));
+    if (nameless)
+        HIL_TRY_DONE(hil_cache_writer_take(writer, &packing, nameless));
+    else
+        HIL_TRY_DONE(hil_cache_writer_commit(writer, &packing));
 done:
     hil_cache_writer_close(writer);
     return status;
@@ -186,7 +197,7 @@ static hil_status build_cache(const struct request *request)
     if (status == HIL_OK && existed < strlen(folder) && chmod(folder, 0700) != 0)
         status = hil_fail(HIL_ERR_IO, "cannot protect %s: %s", folder, strerror(errno));
     remove_leftovers(request);
-    if (status == HIL_OK) status = write_cache(request);
+    if (status == HIL_OK) status = write_cache(request, NULL);
     if (status != HIL_OK) remove_created(folder, existed);
     return status;
 }
@@ -209,10 +220,14 @@ static hil_status open_or_build(struct request *request, hil_cache **cache)
 {
     HIL_TRY(find_files(request));
     HIL_TRY(find_cache(request));
-    HIL_TRY(hil_cache_open(cache, request->cache_path, request->key, request->options->seq));
-    if (!*cache && !request->options->prepared) {
+    const hil_dataset_options *options = request->options;
+    if (options->nameless)
+        HIL_TRY(write_cache(request, cache));
+    else
+        HIL_TRY(hil_cache_open(cache, request->cache_path, request->key, options->seq));
+    if (!*cache && !options->prepared) {
         HIL_TRY(build_cache(request));
-        HIL_TRY(hil_cache_open(cache, request->cache_path, request->key, request->options->seq));
+        HIL_TRY(hil_cache_open(cache, request->cache_path, request->key, options->seq));
     }
     if (!*cache)
         return hil_fail(HIL_ERR_IO, "token cache %s vanished as soon as it was written",

@@ -9,6 +9,7 @@
 #include <ftw.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -140,6 +141,20 @@ hil_status hil_folder_free_bytes(const char *path, uint64_t *out)
     return HIL_OK;
 }
 
+/* Where the file system cannot make a file without a name, it has one for a moment. */
+hil_status hil_file_open_nameless(const char *folder, int *fd)
+{
+    char path[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(path, folder, ".hilbert-XXXXXX"));
+    *fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (*fd >= 0) return HIL_OK;
+    *fd = mkostemp(path, O_CLOEXEC);
+    if (*fd < 0)
+        return hil_fail(HIL_ERR_IO, "cannot create a file in %s: %s", folder, strerror(errno));
+    unlink(path);
+    return HIL_OK;
+}
+
 struct hil_writer {
     char path[HIL_PATH_MAX];
     char temporary[HIL_PATH_MAX];
@@ -176,6 +191,23 @@ done:
     return status;
 }
 
+hil_status hil_writer_open_nameless(hil_writer **out, const char *folder)
+{
+    *out = NULL;
+    hil_writer *writer;
+    HIL_TRY(HIL_ALLOC(1, &writer));
+    writer->fd = -1;
+    hil_status status = HIL_OK;
+    snprintf(writer->path, sizeof writer->path, "a file in %s", folder);
+    HIL_TRY_DONE(HIL_ALLOC(BUFFER_BYTES, &writer->buffer));
+    HIL_TRY_DONE(hil_file_open_nameless(folder, &writer->fd));
+    *out = writer;
+    writer = NULL;
+done:
+    hil_writer_close(writer);
+    return status;
+}
+
 static hil_status write_fully(hil_writer *writer, const char *bytes, size_t size)
 {
     while (size > 0) {
@@ -192,6 +224,15 @@ static hil_status flush_buffer(hil_writer *writer)
 {
     HIL_TRY(write_fully(writer, writer->buffer, writer->used));
     writer->used = 0;
+    return HIL_OK;
+}
+
+hil_status hil_writer_take(hil_writer *writer, int *fd)
+{
+    assert(!writer->temporary[0]);
+    HIL_TRY(flush_buffer(writer));
+    *fd = writer->fd;
+    writer->fd = -1;
     return HIL_OK;
 }
 

@@ -15,6 +15,8 @@ hil_status hil_bytes_read(hil_bytes *bytes, const char *path);
 void hil_bytes_free(hil_bytes *bytes);
 
 bool hil_file_exists(const char *path);
+/* For reading and writing, by this user only; *fd is the caller's. */
+hil_status hil_file_open_nameless(const char *folder, int *fd);
 
 /* Creates `path` and missing parents, durably. Existing folders are fine. */
 hil_status hil_folder_create(const char *path);
@@ -33,6 +35,10 @@ typedef struct hil_writer hil_writer;
 hil_status hil_writer_open(hil_writer **out, const char *path);
 hil_status hil_writer_add(hil_writer *writer, const void *bytes, size_t size);
 hil_status hil_writer_commit(hil_writer *writer);
+/* A file without a name in `folder`, which is gone with its last descriptor, however the process
+   ends. Instead of a commit, take hands what was written over: *fd is the caller's. */
+hil_status hil_writer_open_nameless(hil_writer **out, const char *folder);
+hil_status hil_writer_take(hil_writer *writer, int *fd);
 void hil_writer_close(hil_writer *writer);
 
 /* The three calls above for bytes that are already whole. */

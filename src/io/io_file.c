@@ -2,6 +2,7 @@
 #include "io/io.h"
 
 #include "base/text.h"
+#include "io/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -100,26 +101,12 @@ static hil_status reserve(int fd, const char *folder, uint64_t size)
                     strerror(error));
 }
 
-/* Where the file system cannot make a file without a name, it has one for a moment. */
-static hil_status open_nameless(const char *folder, int *fd)
-{
-    char path[HIL_PATH_MAX];
-    HIL_TRY(hil_path_join(path, folder, ".hilbert-XXXXXX"));
-    *fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (*fd >= 0) return HIL_OK;
-    *fd = mkostemp(path, O_CLOEXEC);
-    if (*fd < 0)
-        return hil_fail(HIL_ERR_IO, "cannot create a file in %s: %s", folder, strerror(errno));
-    unlink(path);
-    return HIL_OK;
-}
-
 hil_status hil_io_open_scratch(hil_io *io, const char *folder, uint64_t size, hil_io_file **out)
 {
     *out = NULL;
     char words[HIL_PATH_MAX + 32], again[64];
     int fd;
-    HIL_TRY(open_nameless(folder, &fd));
+    HIL_TRY(hil_file_open_nameless(folder, &fd));
     hil_status status = reserve(fd, folder, size);
     if (status != HIL_OK) {
         close(fd);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,17 +16,18 @@ struct hil_reader {
     int fd;
 };
 
-hil_status hil_reader_open(hil_reader **out, const char *path)
+/* Owns fd from here on, also when it fails. */
+static hil_status adopt(hil_reader **out, int fd, const char *path)
 {
     *out = NULL;
-    hil_reader *reader;
-    HIL_TRY(HIL_ALLOC(1, &reader));
-    reader->fd = -1;
+    hil_reader *reader = NULL;
     hil_status status = HIL_OK;
     struct stat info;
+    HIL_TRY_DONE(HIL_ALLOC(1, &reader));
+    reader->fd = fd;
+    fd = -1;
     HIL_TRY_DONE(hil_text_copy(path, &reader->path));
-    reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (reader->fd < 0 || fstat(reader->fd, &info) != 0)
+    if (fstat(reader->fd, &info) != 0)
         HIL_TRY_DONE(hil_fail(HIL_ERR_IO, "cannot open %s: %s", path, strerror(errno)));
     if (!S_ISREG(info.st_mode))
         HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "cannot read %s: not a regular file", path));
@@ -33,8 +35,24 @@ hil_status hil_reader_open(hil_reader **out, const char *path)
     *out = reader;
     reader = NULL;
 done:
+    if (fd >= 0) close(fd);
     hil_reader_close(reader);
     return status;
+}
+
+hil_status hil_reader_open(hil_reader **out, const char *path)
+{
+    *out = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    return adopt(out, fd, path);
+}
+
+hil_status hil_reader_adopt(hil_reader **out, int fd)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), fd);
+    return adopt(out, fd, path);
 }
 
 void hil_reader_close(hil_reader *reader)

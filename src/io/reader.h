@@ -8,6 +8,9 @@
 typedef struct hil_reader hil_reader;
 
 hil_status hil_reader_open(hil_reader **out, const char *path);
+/* The same for an open file, whose path in /proc other processes of the machine can open as long as
+   this reader is open. Owns fd from here on, also when it fails. */
+hil_status hil_reader_adopt(hil_reader **out, int fd);
 void hil_reader_close(hil_reader *reader);
 
 /* Bytes in the file when it was opened. */

@@ -1,14 +1,11 @@
 /* eval.c - loss and perplexity of a model folder on some files. */
 #include "base/clock.h"
-#include "io/file.h"
 #include "train/batches.h"
 #include "train/rank_facts.h"
 #include "train/source.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 #define BATCH_TOKENS 4096 /* computed at once where the caller does not say */
 
@@ -25,7 +22,6 @@ typedef struct job {
     hil_batches batches;
     hil_model *model;
     hil_trainer *trainer;
-    char cache[HIL_PATH_MAX];
 } job;
 
 /* Where the caller names no batch, the largest one that fits: the loss does not depend on it. */
@@ -39,32 +35,34 @@ static hil_status load(job *j, hil_trainer_options *options, bool fixed)
     }
 }
 
-static hil_status make_cache(job *j, const hil_eval_options *o)
-{
-    HIL_TRY(hil_path_join(j->cache, o->cache ? o->cache : "/tmp", "hilbert-XXXXXX"));
-    if (mkdtemp(j->cache)) return HIL_OK;
-    hil_status status =
-        hil_fail(HIL_ERR_IO, "cannot create the folder %s: %s", j->cache, strerror(errno));
-    j->cache[0] = 0;
-    return status;
-}
-
+/* The tokens lie in a file without a name: nothing of the data stays, however this ends. */
 static hil_status read_data(job *j, const hil_eval_options *o)
 {
-    hil_source_files files = {o->data, o->data_count, j->seq, j->cache, j->observer, o->stop, 0};
-    HIL_TRY(make_cache(j, o));
+    hil_source_files files = {.path = o->data,
+                              .count = o->data_count,
+                              .seq = j->seq,
+                              .cache = o->cache ? o->cache : "/tmp",
+                              .observer = j->observer,
+                              .stop = o->stop,
+                              .nameless = true};
     return hil_source_data(&j->source, &files, &j->data);
 }
 
 /* What rank 0 prepared where this rank sees it, and otherwise, on another machine, its own. */
 typedef struct prepared {
-    char cache[HIL_PATH_MAX];
+    char path[64];
     uint64_t key, content;
 } prepared;
 
 static hil_status join_data(job *j, const hil_eval_options *o, const prepared *p)
 {
-    hil_source_files files = {o->data, o->data_count, j->seq, p->cache, NULL, o->stop, p->key};
+    hil_source_files files = {.path = o->data,
+                              .count = o->data_count,
+                              .seq = j->seq,
+                              .cache = "",
+                              .stop = o->stop,
+                              .prepared = p->key,
+                              .prepared_path = p->path};
     if (hil_source_data(&j->source, &files, &j->data) != HIL_OK) HIL_TRY(read_data(j, o));
     if (hil_dataset_content(j->data) == p->content) return HIL_OK;
     return hil_fail(HIL_ERR_INPUT, "%s is not the file here that rank 0 reads", o->data[0]);
@@ -78,7 +76,7 @@ static hil_status open_data(job *j, const hil_eval_options *o)
     HIL_TRY(hil_ranks_follow(o->comm, rank ? HIL_OK : read_data(j, o)));
     if (hil_comm_size(o->comm) == 1) return HIL_OK;
     if (rank == 0) {
-        memcpy(p.cache, j->cache, sizeof p.cache);
+        snprintf(p.path, sizeof p.path, "%s", hil_dataset_path(j->data));
         p.key = hil_dataset_key(j->data);
         p.content = hil_dataset_content(j->data);
     }
@@ -147,6 +145,5 @@ hil_status hil_eval(const hil_eval_options *options, const hil_observer *observe
     hil_batches_free(&j.batches);
     hil_dataset_close(j.data);
     hil_source_close(&j.source);
-    if (j.cache[0]) (void)!hil_path_remove(j.cache);
     return status;
 }

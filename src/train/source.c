@@ -215,6 +215,8 @@ hil_status hil_source_data(const hil_source *s, const hil_source_files *files, h
         .stops = s->tokenizer ? s->config.eos_all : NULL,
         .cache_dir = files->cache,
         .prepared = files->prepared,
+        .prepared_path = files->prepared_path,
+        .nameless = files->nameless,
         .progress = report_tokens,
         .note = note_files,
         .context = (void *)(uintptr_t)files,

@@ -66,7 +66,9 @@ typedef struct hil_source_files {
     const char *cache;
     const hil_observer *observer;
     const volatile int *stop;
-    uint64_t prepared; /* as in hil_dataset_options */
+    uint64_t prepared; /* this and the next two as in hil_dataset_options */
+    const char *prepared_path;
+    bool nameless;
 } hil_source_files;
 hil_status hil_source_data(const hil_source *source, const hil_source_files *files,
                            hil_dataset **out);

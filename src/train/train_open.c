@@ -61,8 +61,13 @@ typedef struct prepared {
 static hil_status open_files(job *j, prepared *keys)
 {
     const hil_train_options *o = j->options;
-    hil_source_files files = {o->data,     o->data_count, j->run.seq, j->folder.cache,
-                              j->observer, o->stop,       keys->data};
+    hil_source_files files = {.path = o->data,
+                              .count = o->data_count,
+                              .seq = j->run.seq,
+                              .cache = j->folder.cache,
+                              .observer = j->observer,
+                              .stop = o->stop,
+                              .prepared = keys->data};
     HIL_TRY(hil_source_data(&j->source, &files, &j->data));
     keys->data = hil_dataset_key(j->data);
     if (!o->eval_data) return HIL_OK;

@@ -222,21 +222,35 @@ static void remember(hil_comm *comm, hil_channel channel, const char *text)
     pthread_mutex_unlock(&comm->lock);
 }
 
+/* Whether all ranks have already met over the failure that this thread's message tells. */
+static bool is_agreed(hil_comm *comm)
+{
+    bool found = false;
+    pthread_mutex_lock(&comm->lock);
+    for (int channel = 0; channel < (int)HIL_CHANNELS; ++channel)
+        if (comm->agreed[channel][0] && strcmp(comm->agreed[channel], hil_status_message()) == 0)
+            found = true;
+    pthread_mutex_unlock(&comm->lock);
+    return found;
+}
+
 typedef struct fate {
     int status, flag;
+    int agreed; /* on another channel all ranks have met over this failure: it says whose it is */
 } fate;
 
-/* Fails with the message of rank `first`, whose status is `code`. */
+/* Fails with the message of rank `first`, which fared as `theirs` says. */
 static hil_status fail_together(hil_comm *comm, hil_channel channel, hil_status mine, int first,
-                                hil_status code)
+                                const fate *theirs)
 {
+    hil_status code = (hil_status)theirs->status;
     char text[HIL_COMM_TEXT] = "";
     if (mine != HIL_OK) snprintf(text, sizeof text, "%s", hil_status_message());
     const unsigned char *all;
     HIL_TRY(gather_small(comm, channel, text, sizeof text, &all));
     const char *reason = (const char *)all + (size_t)first * HIL_COMM_TEXT;
     bool same = true;
-    for (int rank = 0; rank < comm->size; ++rank)
+    for (int rank = 0; rank < comm->size && !theirs->agreed; ++rank)
         if (strcmp((const char *)all + (size_t)rank * HIL_COMM_TEXT, reason) != 0) same = false;
     const char *host = comm->heart ? hil_heart_host(comm->heart, first) : NULL;
     hil_status status = same ? hil_fail(code, "%s", reason)
@@ -249,34 +263,21 @@ static hil_status fail_together(hil_comm *comm, hil_channel channel, hil_status 
 hil_status hil_comm_agree(hil_comm *comm, hil_channel channel, hil_status mine, int *flag)
 {
     if (is_alone(comm)) return mine;
-    fate own = {(int)mine, flag && *flag}, theirs = {0, 0};
+    fate own = {(int)mine, flag && *flag, mine != HIL_OK && is_agreed(comm)}, theirs, failed = {0};
     const unsigned char *all;
     HIL_TRY(gather_small(comm, channel, &own, sizeof own, &all));
     int first = -1, any = 0;
-    hil_status code = HIL_OK;
     for (int rank = 0; rank < comm->size; ++rank) {
         memcpy(&theirs, all + (size_t)rank * sizeof theirs, sizeof theirs);
         any |= theirs.flag;
         if (first >= 0 || theirs.status == (int)HIL_OK) continue;
         first = rank;
-        code = (hil_status)theirs.status;
+        failed = theirs;
     }
     if (flag && any) *flag = 1;
-    if (first >= 0) return fail_together(comm, channel, mine, first, code);
+    if (first >= 0) return fail_together(comm, channel, mine, first, &failed);
     remember(comm, channel, "");
     return HIL_OK;
-}
-
-/* Whether all ranks have already met over the failure that this thread's message tells. */
-static bool is_agreed(hil_comm *comm)
-{
-    bool found = false;
-    pthread_mutex_lock(&comm->lock);
-    for (int channel = 0; channel < (int)HIL_CHANNELS; ++channel)
-        if (comm->agreed[channel][0] && strcmp(comm->agreed[channel], hil_status_message()) == 0)
-            found = true;
-    pthread_mutex_unlock(&comm->lock);
-    return found;
 }
 
 void hil_comm_fail(hil_comm *comm, hil_status status)

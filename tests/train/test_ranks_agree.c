@@ -90,6 +90,22 @@ static void check_follow(hil_comm *comm, void *context)
     CHECK_OK(hil_ranks_agree(comm, HIL_OK));
 }
 
+/* What all have met over once names its rank, whoever comes with it the next time. */
+static void check_named(hil_comm *comm, void *context)
+{
+    (void)context;
+    int rank = hil_comm_rank(comm);
+    hil_status mine = rank == 3 ? hil_fail(HIL_ERR_IO, "no room") : HIL_OK;
+    mine = hil_comm_agree(comm, HIL_CHANNEL_SAVE, mine, NULL);
+    CHECK_FAILS(mine, HIL_ERR_IO, "rank 3: no room");
+    CHECK_FAILS(hil_ranks_agree(comm, rank == 1 ? mine : HIL_OK), HIL_ERR_IO, "");
+    CHECK_TEXT(hil_status_message(), "rank 3: no room");
+    mine = rank == 1 ? hil_fail(HIL_ERR_IO, "torn") : HIL_OK;
+    CHECK_FAILS(hil_ranks_agree(comm, mine), HIL_ERR_IO, "rank 1: torn");
+    CHECK_OK(hil_comm_agree(comm, HIL_CHANNEL_SAVE, HIL_OK, NULL));
+    CHECK_OK(hil_ranks_agree(comm, HIL_OK));
+}
+
 /* Rank 2 sees another folder under that name in the second run. */
 static void check_folder(hil_comm *comm, void *context)
 {
@@ -117,6 +133,7 @@ int main(void)
     ranks_run(RANKS, check_threads, NULL);
     ranks_run(RANKS, check_level, NULL);
     ranks_run(RANKS, check_follow, NULL);
+    ranks_run(RANKS, check_named, NULL);
     ranks_run(RANKS, check_folder, place);
     CHECK(rmdir(path) == 0); /* nothing is left there */
     CHECK(rmdir(place) == 0);

@@ -3,32 +3,12 @@
 set -euo pipefail
 . "$TESTS/cli/lib.sh"
 . "$TESTS/mpi.sh"
+. "$TESTS/rank_args.sh"
 export XDG_CACHE_HOME=$work/cache
 
 model=$TESTS/golden/models/llama3
 base=(--model "$model" --data "$model/tokens.npy" --seq 16 --batch 6 --micro-batch 1 --steps 4
     --dtype fp32 --lr 1e-3 --threads 1 --save-every 2 --keep 9)
-
-# The arguments of rank N are in args.N, one per line; those of the others in args.
-cat >"$work/rank" <<'END'
-#!/usr/bin/env bash
-folder=$(dirname "$0")
-file=$folder/args.$OMPI_COMM_WORLD_RANK
-[ -e "$file" ] || file=$folder/args
-mapfile -t args <"$file"
-program=$HILBERT
-[ ! -e "$file.program" ] || program=$(cat "$file.program")
-exec "$program" "${args[@]}"
-END
-chmod +x "$work/rank"
-
-args() # args RANK|all ARGUMENTS...
-{
-    local file=$work/args.$1
-    [ "$1" != all ] || { rm -f "$work"/args.* && file=$work/args; }
-    shift
-    printf '%s\n' "$@" >"$file"
-}
 
 # ends CODE RANKS WORDS: the job ends within ten seconds, with one line that has WORDS.
 ends()
@@ -97,11 +77,11 @@ mkdir "$work/bin"
 cp "$HILBERT" "$work/bin/hilbert" # without the module
 args all "${train[@]}"
 args 1 "${train[@]}"
-echo "$work/bin/hilbert" >"$work/args.1.program"
+before 1 "program=$work/bin/hilbert"
 ends 1 2 "rank 1: 2 ranks were started, but this hilbert was built without MPI"
 args all "${train[@]}"
 args 1 "${train[@]}" --no-such-option
-echo "$work/bin/hilbert" >"$work/args.1.program"
+before 1 "program=$work/bin/hilbert"
 ends 2 2 "rank 1: unknown option --no-such-option"
 args all "${train[@]}"
 

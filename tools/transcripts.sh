@@ -26,7 +26,7 @@ write_config() {
     sed -n '/^cat > "$demo\/config.json"/,/^END/p' "$top/tools/demo.sh" | sed '1d;$d'
 }
 
-# What the commands find in their folder: the same names for stand-ins and for the real things.
+# furnish DOCUMENT: what its commands find in their folder, stand-ins and real things by the same names.
 furnish() {
     mkdir -p nvme
     write_config > config.json
@@ -36,6 +36,7 @@ furnish() {
         ln -s "$data/tinyshakespeare.txt" tinyshakespeare.txt
         return
     fi
+    grep -q stories260K "$1" || return 0
     cp notes.txt tinyshakespeare.txt
     mkdir seed
     cp "$top/tests/golden/tokenizers/llama2/tokenizer.json" seed
@@ -110,7 +111,7 @@ document() {
     local line number=0 fence='' before='' marked=''
     rm -rf "$work/here"
     mkdir "$work/here"
-    (cd "$work/here" && furnish)
+    (cd "$work/here" && furnish "$1")
     while IFS= read -r line; do
         number=$((number + 1))
         if [ -n "$fence" ] && [ "$line" = '```' ]; then

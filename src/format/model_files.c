@@ -39,6 +39,12 @@ void hil_model_files_free(hil_model_files *files)
     for (int i = 0; i < HIL_MODEL_FILES; ++i) hil_bytes_free(&files->file[i]);
 }
 
+void hil_model_files_drop_tokenizer(hil_model_files *files)
+{
+    for (size_t i = 0; i < HIL_MODEL_FILES; ++i)
+        if (i != HIL_FILE_CONFIG && i != HIL_FILE_GENERATION) hil_bytes_free(&files->file[i]);
+}
+
 uint64_t hil_model_files_bytes(const hil_model_files *files)
 {
     uint64_t bytes = 0;

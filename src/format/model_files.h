@@ -31,6 +31,8 @@ typedef struct hil_model_files {
 /* Reads those of `folder` that are there and not read yet. Free it after a failure as well. */
 hil_status hil_model_files_read(hil_model_files *files, const char *folder);
 void hil_model_files_free(hil_model_files *files);
+/* Forgets what belongs to the tokenizer: the model is trained without one. */
+void hil_model_files_drop_tokenizer(hil_model_files *files);
 uint64_t hil_model_files_bytes(const hil_model_files *files);
 
 /* Writes all but config.json into `folder`. The caller makes their names durable. */

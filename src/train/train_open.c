@@ -387,6 +387,7 @@ static hil_status open_source(job *j)
     HIL_TRY(HIL_ALLOC(j->share, &j->index));
     bool eval = false;
     HIL_TRY(hil_source_check_data(&j->source, o->tokenizer, o->data, o->data_count, &j->bytes));
+    if (j->bytes) hil_model_files_drop_tokenizer(&j->source.files);
     return hil_source_check_data(&j->source, o->tokenizer, &o->eval_data, o->eval_data != NULL,
                                  &eval);
 }

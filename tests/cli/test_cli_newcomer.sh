@@ -41,7 +41,10 @@ grep -q 'hilbert generate --model tuned --tokenizer bytes --prompt' "$work/err" 
 run 0 eval --model tuned --data short.txt --tokenizer bytes --seq 16
 run 0 generate --model tuned --tokenizer bytes --prompt a --max-tokens 2
 fails 1 "--tokenizer bytes" generate --model tuned --prompt a
+run 0 train --model spm --data data.txt --tokenizer bytes --overwrite "${train[@]}"
+[ ! -e tuned/tokenizer.model ] || die "a model of bytes has a tokenizer"
 run 0 train --model spm --data spm/tokens.npy --overwrite "${train[@]}"
+[ -e tuned/tokenizer.model ] || die "the tokenizer's files are gone"
 grep -q 'generate' "$work/err" && die "a hint that cannot work: $(cat "$work/err")"
 run 0 eval --model tuned --data spm/tokens.npy --seq 16
 cat >model/tokenizer.json <<'JSON'

@@ -98,6 +98,25 @@ run 0 "${plan[@]}" --device-memory 1.5g --host-memory 64MiB
 grep -q ' is ' "$work/err" && die "$(cat "$work/err")"
 fails 2 "--disk: '2TBs' is not a size" "${plan[@]}" --disk nvme:2TBs
 
+# Files that are no text: the line says what to make of them.
+bytes=(train --model model --tokenizer bytes --out new --seq 16)
+printf 'a,b\n1,2\n' >table.csv
+printf '[{"text": "a"}]\n' >list.json
+printf 'PAR1\0\0' >table.parquet
+cp model/model.safetensors weights.txt
+gzip -c data.txt >hidden.txt
+printf 'a\0b\0' >utf16.txt
+mkdir empty
+fails 1 "read_csv" "${bytes[@]}" --data table.csv
+fails 1 "jq -c '.[]'" "${bytes[@]}" --data list.json
+fails 1 "read_parquet" "${bytes[@]}" --data table.parquet
+fails 1 "weights.txt holds safetensors, not text" "${bytes[@]}" --data weights.txt
+fails 1 "hidden.txt holds" "${bytes[@]}" --data hidden.txt
+fails 1 "iconv -f UTF-16" "${bytes[@]}" --data utf16.txt
+fails 1 "no data in the folder empty" "${bytes[@]}" --data empty
+fails 1 "no file matches none*.txt" "${bytes[@]}" --data 'none*.txt'
+[ ! -e new ] || die "a refused run left its folder"
+
 # What cannot do anything is refused, by plan as by train.
 for command in "train --data data.txt --out new --tokenizer bytes" plan; do
     set -- $command

@@ -52,13 +52,6 @@ const hil_packing *hil_dataset_packing(const hil_dataset *dataset)
     return hil_cache_packing(dataset->cache);
 }
 
-int64_t hil_dataset_learned(const hil_dataset *dataset)
-{
-    const hil_packing *packing = hil_cache_packing(dataset->cache);
-    int64_t windows = hil_cache_tokens(dataset->cache) / dataset->seq;
-    return packing->learned + (windows - packing->windows) * (dataset->seq - 1);
-}
-
 uint64_t hil_dataset_content(const hil_dataset *dataset)
 {
     return hil_cache_content(dataset->cache);

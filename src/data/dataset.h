@@ -47,8 +47,6 @@ void hil_dataset_close(hil_dataset *dataset);
 int64_t hil_dataset_tokens(const hil_dataset *dataset);
 /* How the examples of all files were packed, held out or not. */
 const hil_packing *hil_dataset_packing(const hil_dataset *dataset);
-/* Tokens that all windows, held out or not, predict. */
-int64_t hil_dataset_learned(const hil_dataset *dataset);
 /* A checksum of the tokens of all files, held out or not. */
 uint64_t hil_dataset_content(const hil_dataset *dataset);
 /* Names the content of the files, for `prepared`. */

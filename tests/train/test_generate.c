@@ -216,14 +216,50 @@ static void check_end_of_text(job_place *place)
     CHECK(result.tokens == 0 && got.size == 0);
 }
 
+/* The text that logits of `ids`, extended greedily, say. */
+static void expect_text(const char *folder, const int32_t *ids, int64_t count, hil_text *text)
+{
+    hil_source source;
+    hil_model *model;
+    hil_trainer *trainer;
+    hil_trainer_options options;
+    int32_t token[16];
+    float *logits;
+    hil_trainer_defaults(&options);
+    options.dtype = "fp32";
+    options.training = false;
+    options.sequences = 1;
+    options.length = 16;
+    CHECK_OK(hil_source_open(&source, folder));
+    CHECK_OK(hil_source_load(&source, &options, NULL, &model, &trainer));
+    int64_t vocab = source.config.vocab, length = count;
+    CHECK_OK(HIL_ALLOC(16 * vocab, &logits));
+    memcpy(token, ids, (size_t)count * sizeof *ids);
+    for (; length < 16; ++length) {
+        hil_batch batch = {1, length, token, NULL, NULL, NULL};
+        CHECK_OK(hil_trainer_logits(trainer, &batch, logits));
+        const float *last = logits + (length - 1) * vocab;
+        token[length] = 0;
+        for (int32_t i = 1; i < vocab; ++i)
+            if (last[i] > last[token[length]]) token[length] = i;
+    }
+    CHECK_OK(hil_tokenizer_decode(source.tokenizer, token + count, (size_t)(16 - count),
+                                  HIL_SPECIAL_NONE, text));
+    hil_free(logits);
+    hil_trainer_destroy(trainer);
+    hil_model_destroy(model);
+    hil_source_close(&source);
+}
+
 /* A prompt begins with the template's BOS; its EOS would end the text before it is continued. */
 static void check_template(job_place *place)
 {
     static const char config[] =
-        "{\"model_type\": \"gpt2\", \"vocab_size\": 1000, \"n_positions\": 16, \"n_embd\": 4, "
-        "\"n_layer\": 1, \"n_head\": 1}";
+        "{\"model_type\": \"gpt2\", \"vocab_size\": 1000, \"n_positions\": 16, \"n_embd\": 32, "
+        "\"n_layer\": 1, \"n_head\": 1, \"initializer_range\": 0.5}";
     char source[JOB_PATH], folder[JOB_PATH], path[JOB_PATH];
     stream got;
+    hil_text expected = {0};
     hil_generate_result result;
     CHECK_OK(hil_folder_create(job_path(place, source, "source")));
     CHECK_OK(
@@ -237,10 +273,14 @@ static void check_template(job_place *place)
                            job_path(place, path, "template/tokenizer.json")));
     hil_generate_options generate = generating(folder, &got);
     generate.tokenizer = NULL;
-    generate.max_tokens = 1;
     generate.prompt = "\n\n";
     CHECK_OK(hil_generate(&generate, &result));
-    CHECK_INT(result.prompt_tokens, 4); /* 1 325 13 13; Hugging Face's template adds 2 */
+    CHECK_INT(result.prompt_tokens, 4);
+    CHECK_INT(result.tokens, 12);
+    /* Hugging Face gives these ids for the prompt, and a 2 after them. */
+    expect_text(folder, (int32_t[]){1, 325, 13, 13}, 4, &expected);
+    CHECK(got.size == expected.size && memcmp(got.byte, expected.data, got.size) == 0);
+    hil_text_free(&expected);
     generate.prompt = "";
     CHECK_OK(hil_generate(&generate, &result));
     CHECK_INT(result.prompt_tokens, 1);

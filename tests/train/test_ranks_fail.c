@@ -86,6 +86,8 @@ static void few_targets(hil_trainer *t, batch *b)
     for (int i = 0; i < CREW_BATCH * CREW_SEQ; ++i) b->target[i] = -1;
     CHECK_FAILS(step(t, b, &result), HIL_ERR_INPUT, "nothing to learn");
     CHECK_INT(t->step, 1);
+    CHECK_OK(hil_trainer_loss(t, &b->part, &result));
+    CHECK(isnan(result.loss) && result.tokens == 0);
     fill(b, comm, 1);
     CHECK_OK(step(t, b, &result));
     CHECK_INT(t->step, 2);

@@ -1,6 +1,7 @@
-/* text.c - growable bytes, paths, edit distance. */
+/* text.c - growable bytes, paths, edit distance, numbers as people read them. */
 #include "base/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -143,4 +144,32 @@ const char *hil_text_bytes(char out[32], uint64_t bytes)
 {
     static const char *const unit[6] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB"};
     return scaled(out, (double)bytes, 1024, unit);
+}
+
+const char *hil_text_seconds(char out[32], double seconds)
+{
+    static const struct {
+        double from, unit; /* seconds */
+        int digits;
+        const char *name;
+    } forms[] = {
+        {730 * 86400., 365.25 * 86400, 1, "years"},
+        {48 * 3600., 86400, 1, "days"},
+        {3599.5, 3600, 1, "h"},
+        {9.95, 1, 1, "s"},
+        {0.0995, 1, 2, "s"},
+        {0.00995, 1e-3, 0, "ms"},
+        {0.000995, 1e-3, 1, "ms"},
+        {0, 1e-6, 0, "us"},
+    };
+    size_t i = 0;
+    long long whole = seconds < 3600 ? llround(seconds) : 3600;
+    while (seconds < forms[i].from && i + 1 < sizeof forms / sizeof *forms) ++i;
+    if (!(seconds >= 0 && isfinite(seconds)))
+        snprintf(out, 32, "?");
+    else if (seconds >= 59.95 && whole < 3600)
+        snprintf(out, 32, "%lld min %lld s", whole / 60, whole % 60);
+    else
+        snprintf(out, 32, "%.*f %s", forms[i].digits, seconds / forms[i].unit, forms[i].name);
+    return out;
 }

@@ -1,4 +1,4 @@
-/* text.h - growable bytes, paths, edit distance. */
+/* text.h - growable bytes, paths, edit distance, numbers as people read them. */
 #ifndef HIL_BASE_TEXT_H
 #define HIL_BASE_TEXT_H
 
@@ -35,5 +35,7 @@ const char *hil_text_nearest(const char *word, const char *const *candidates, si
 const char *hil_text_count(char out[32], uint64_t count);
 /* Bytes as "12.0 GiB" into `out`. Returns out. */
 const char *hil_text_bytes(char out[32], uint64_t bytes);
+/* A duration as "17.5 h", "3 min 20 s", "0.42 s" or "1.4 ms" into `out`. Returns out. */
+const char *hil_text_seconds(char out[32], double seconds);
 
 #endif

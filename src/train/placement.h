@@ -38,6 +38,10 @@ void hil_plan_park(hil_plan *plan, int64_t pairs);
 /* Bytes at most of the device besides window, tensors and states. */
 uint64_t hil_plan_besides(const hil_plan *plan, const hil_outline *outline);
 
+/* Bytes that each class of state takes on each tier: whole pages, in memory as on disk. */
+void hil_plan_occupied(const hil_plan *plan, const hil_outline *outline,
+                       uint64_t bytes[HIL_UNIT_STATES][HIL_TIERS]);
+
 /* What the plan reserves on each tier. */
 void hil_plan_needs(const hil_plan *plan, const hil_outline *outline, uint64_t need[HIL_TIERS]);
 

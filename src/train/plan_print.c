@@ -15,32 +15,69 @@ static hil_status row(hil_text *out, const char *name, const uint64_t bytes[HIL_
 {
     char text[HIL_TIERS][32];
     if (!bytes[HIL_DEVICE] && !bytes[HIL_HOST] && !bytes[HIL_DISK]) return HIL_OK;
-    return hil_text_print(out, "%-24s %12s %12s %12s\n", name, size(text[0], bytes[HIL_DEVICE]),
+    return hil_text_print(out, "%-32s %12s %12s %12s\n", name, size(text[0], bytes[HIL_DEVICE]),
                           size(text[1], bytes[HIL_HOST]), size(text[2], bytes[HIL_DISK]));
 }
 
-/* Chunks in flight: what the host needs besides everything that has a name. */
-static uint64_t slots_of(const hil_plan_view *v, const hil_plan_table *table)
+static uint64_t take_off(uint64_t bytes, uint64_t part)
 {
-    uint64_t need[HIL_TIERS], named = v->plan->ring + v->plan->parked + v->plan->spilled;
+    return bytes > part ? bytes - part : 0;
+}
+
+/* Device memory besides states, window and tensors: sums of squares, states that are updated. */
+static uint64_t updating_bytes(const hil_plan_view *v, uint64_t states)
+{
+    uint64_t need[HIL_TIERS];
     hil_plan_needs(v->plan, v->outline, need);
-    for (int s = 0; s < HIL_UNIT_STATES; ++s) named += table->bytes[s][HIL_HOST];
-    return need[HIL_HOST] > named ? need[HIL_HOST] - named : 0;
+    return take_off(need[HIL_DEVICE],
+                    states + hil_align_up(v->plan->window) + hil_align_up(v->plan->work));
+}
+
+static bool activations_on_disk(const hil_plan *p)
+{
+    for (size_t i = 0; i < p->segments; ++i)
+        if (p->segment[i].tier == HIL_DISK || p->segment[i].tapes == HIL_DISK) return true;
+    return false;
+}
+
+/* What fills a tier beside the states and all that the plan has a number for: on the device weights
+   and sums in use, on the host staging buffers, on disk what was offloaded. */
+static hil_status print_rest(const hil_plan_view *v, const uint64_t states[HIL_TIERS],
+                             hil_text *out)
+{
+    const hil_plan *p = v->plan;
+    uint64_t device = take_off(p->peak[HIL_DEVICE], states[HIL_DEVICE] + p->work);
+    uint64_t host = take_off(p->peak[HIL_HOST], states[HIL_HOST] + p->parked + p->spilled);
+    uint64_t disk = take_off(p->peak[HIL_DISK], states[HIL_DISK]);
+    uint64_t updating = p->apart ? updating_bytes(v, states[HIL_DEVICE]) : 0;
+    bool sums = p->spill == HIL_DISK, activations = activations_on_disk(p);
+    if (updating > device) updating = device;
+    HIL_TRY(row(out, "weights and gradients in use", (uint64_t[]){device - updating, 0, 0}));
+    HIL_TRY(row(out, "states being updated", (uint64_t[]){updating, 0, 0}));
+    HIL_TRY(row(out, "activations and work buffers",
+                (uint64_t[]){p->work, p->parked, sums ? 0 : disk}));
+    HIL_TRY(row(out, "fp32 gradient sums (offloaded)",
+                (uint64_t[]){0, p->spilled, sums && !activations ? disk : 0}));
+    if (sums && activations)
+        HIL_TRY(row(out, "gradient sums and activations", (uint64_t[]){0, 0, disk}));
+    HIL_TRY(row(out, "tokens of the batch", (uint64_t[]){0, v->tokens, 0}));
+    return row(out, "staging buffers", (uint64_t[]){0, take_off(host, v->tokens), 0});
 }
 
 static hil_status print_places(const hil_plan_view *v, hil_text *out)
 {
-    static const char *const names[HIL_UNIT_STATES] = {
-        "weights", "rest of the masters", "first moments", "second moments", "gradients"};
+    const char *const names[HIL_UNIT_STATES] = {
+        "weights", v->dtype == HIL_BF16 ? "master weights (low 16 bits)" : "master weights (fp32)",
+        "first moments", "second moments", "gradients"};
     const hil_plan *p = v->plan;
-    hil_plan_table table;
-    hil_plan_count(v->outline, p, &table);
-    HIL_TRY(hil_text_print(out, "%-24s %12s %12s %12s\n", "", tiers[0], tiers[1], tiers[2]));
-    for (int s = 0; s < HIL_UNIT_STATES; ++s) HIL_TRY(row(out, names[s], table.bytes[s]));
-    HIL_TRY(row(out, "window (come and go)", (uint64_t[]){p->window, 0, 0}));
-    HIL_TRY(row(out, "tensors", (uint64_t[]){p->work, p->parked, 0}));
-    HIL_TRY(row(out, "sums that left", (uint64_t[]){0, p->spilled, 0}));
-    HIL_TRY(row(out, "staging", (uint64_t[]){0, slots_of(v, &table) + p->ring, 0}));
+    uint64_t bytes[HIL_UNIT_STATES][HIL_TIERS], states[HIL_TIERS] = {0};
+    hil_plan_occupied(p, v->outline, bytes);
+    HIL_TRY(hil_text_print(out, "%-32s %12s %12s %12s\n", "", tiers[0], tiers[1], tiers[2]));
+    for (int s = 0; s < HIL_UNIT_STATES; ++s) {
+        HIL_TRY(row(out, names[s], bytes[s]));
+        for (int t = 0; t < HIL_TIERS; ++t) states[t] += bytes[s][t];
+    }
+    HIL_TRY(print_rest(v, states, out));
     HIL_TRY(row(out, "peak", p->peak));
     return row(out, "budget", (uint64_t[]){p->device_budget, p->host_budget, p->disk_budget});
 }
@@ -66,27 +103,34 @@ static pairs count_pairs(const hil_plan *p)
     return n;
 }
 
-static hil_status print_order(const hil_plan_view *v, hil_text *out)
+static hil_status print_activations(const hil_plan *p, hil_text *out)
 {
-    const hil_plan *p = v->plan;
     int64_t waiting[HIL_TIERS] = {0};
-    if (!v->outline->training) return HIL_OK;
     pairs n = count_pairs(p);
     for (size_t i = 0; i < p->segments; ++i) ++waiting[p->segment[i].tier];
-    HIL_TRY(hil_text_print(out, "micro-batches: %lld, %s\n", (long long)v->outline->micros,
-                           p->group > 1 ? "all pass a segment before the next (segment-major)"
-                                        : "one after the other"));
-    HIL_TRY(hil_text_print(out, "activations: %lld of %lld kept for backward", (long long)n.kept,
-                           (long long)n.all));
-    if (n.lean) HIL_TRY(hil_text_print(out, ", %lld without what is cheap", (long long)n.lean));
+    HIL_TRY(hil_text_print(out, "activations: of %zu layers", p->segments));
+    if (p->group > 1) HIL_TRY(hil_text_print(out, " x %lld micro-batches", (long long)p->group));
+    HIL_TRY(hil_text_print(out,
+                           ": %lld keep all activations, %lld recompute the cheap ones, %lld "
+                           "recompute everything",
+                           (long long)n.kept, (long long)n.lean, (long long)n.again));
     for (int t = HIL_HOST; t < HIL_TIERS; ++t)
-        if (n.away[t]) HIL_TRY(hil_text_print(out, ", %lld on %s", (long long)n.away[t], tiers[t]));
-    HIL_TRY(hil_text_print(out, ", %lld computed again", (long long)n.again));
+        if (n.away[t])
+            HIL_TRY(hil_text_print(out, "; %lld keep them on %s", (long long)n.away[t], tiers[t]));
     for (int t = HIL_HOST; t < HIL_TIERS; ++t)
         if (waiting[t])
-            HIL_TRY(hil_text_print(out, "; what leaves %lld of %zu segments waits on %s",
-                                   (long long)waiting[t], p->segments, tiers[t]));
+            HIL_TRY(hil_text_print(out, "; outputs of %lld layers are offloaded to %s",
+                                   (long long)waiting[t], tiers[t]));
     return hil_text_print(out, "\n");
+}
+
+static hil_status print_order(const hil_plan_view *v, hil_text *out)
+{
+    if (!v->outline->training) return HIL_OK;
+    HIL_TRY(hil_text_print(out, "micro-batches: %lld, %s\n", (long long)v->outline->micros,
+                           v->plan->group > 1 ? "all of them through a layer before the next layer"
+                                              : "one after the other"));
+    return print_activations(v->plan, out);
 }
 
 /* All weights that the window can hold whole. */
@@ -103,40 +147,30 @@ static hil_status print_ranks(const hil_plan_view *v, hil_text *out)
     if (p->ranks == 1) return HIL_OK;
     return hil_text_print(
         out,
-        "ranks: %d, each with 1/%d of every state and all numbers here for one of them; --zero %d: "
-        "a window of %s\n",
+        "ranks: %d; each holds 1/%d of every state, and all numbers here are for one rank; "
+        "--zero %d: a rank's device holds %s\n",
         p->ranks, p->ranks, p->zero,
-        p->zero == 1    ? "all weights and all sums of gradients"
+        p->zero == 1    ? "all weights and all gradient sums"
         : holds_all(v)  ? "all weights"
-        : p->by_segment ? "all that a segment may use"
-                        : "what is used at once, in the same order on every rank");
+        : p->by_segment ? "the weights and gradients of one layer"
+                        : "the weights and gradients in use");
 }
 
 static hil_status print_moves(const hil_plan *p, hil_text *out)
 {
     char a[32], b[32], c[32], d[32];
     if (p->ranks > 1)
-        HIL_TRY(hil_text_print(out, "per step: %s of weights gathered, %s of gradients reduced\n",
+        HIL_TRY(hil_text_print(out,
+                               "between ranks per step: %s of weights gathered, %s of gradients "
+                               "reduced\n",
                                hil_text_bytes(a, p->gathered), hil_text_bytes(b, p->reduced)));
     if (!p->to_device && !p->to_host && !p->disk_read && !p->disk_written)
-        return hil_text_print(out, "per step: nothing moves%s\n",
-                              p->ranks > 1 ? " between tiers" : "");
-    return hil_text_print(
-        out, "per step: %s to the device, %s to the host, %s read from disk, %s written\n",
-        hil_text_bytes(a, p->to_device), hil_text_bytes(b, p->to_host),
-        hil_text_bytes(c, p->disk_read), hil_text_bytes(d, p->disk_written));
-}
-
-/* "1.25 s", "13.9 ms" or "451 us". */
-static const char *duration(char out[32], double seconds)
-{
-    if (seconds >= 1)
-        snprintf(out, 32, "%.3g s", seconds);
-    else if (seconds >= 1e-3)
-        snprintf(out, 32, "%.3g ms", seconds * 1e3);
-    else
-        snprintf(out, 32, "%.0f us", seconds * 1e6);
-    return out;
+        return hil_text_print(out, "moved per step: nothing\n");
+    return hil_text_print(out,
+                          "moved per step: %s host to device, %s device to host, %s read from "
+                          "disk, %s written to disk\n",
+                          hil_text_bytes(a, p->to_device), hil_text_bytes(b, p->to_host),
+                          hil_text_bytes(c, p->disk_read), hil_text_bytes(d, p->disk_written));
 }
 
 static hil_status print_time(const hil_plan *p, hil_text *out)
@@ -145,14 +179,13 @@ static hil_status print_time(const hil_plan *p, hil_text *out)
     double waits = 0;
     for (int w = 0; w < HIL_WAITS; ++w) waits += p->wait[w];
     double network = p->busy[HIL_LINK_GATHER] + p->busy[HIL_LINK_REDUCE];
-    HIL_TRY(hil_text_print(out, "step: %s, of which computing %s, waiting %s (for the update %s)",
-                           duration(a, p->step_seconds), duration(b, p->compute_seconds),
-                           duration(c, waits), duration(d, p->wait[HIL_WAIT_UPDATE])));
+    HIL_TRY(hil_text_print(
+        out, "a step takes about %s: computing %s, waiting %s (%s for the update)",
+        hil_text_seconds(a, p->step_seconds), hil_text_seconds(b, p->compute_seconds),
+        hil_text_seconds(c, waits), hil_text_seconds(d, p->wait[HIL_WAIT_UPDATE])));
     if (p->ranks > 1)
-        HIL_TRY(hil_text_print(out, "; the network is busy for %s", duration(a, network)));
-    return hil_text_print(out, "; the limit is %s%s\n",
-                          *hil_plan_limit(p) == 'c' || *hil_plan_limit(p) == 'm' ? "" : "the ",
-                          hil_plan_limit(p));
+        HIL_TRY(hil_text_print(out, "; the network is busy for %s", hil_text_seconds(a, network)));
+    return hil_text_print(out, "; limited by: %s\n", hil_plan_limit(p));
 }
 
 static uint64_t off_device(const hil_plan_table *table, int state)
@@ -195,10 +228,10 @@ static hil_status print_advice(const hil_plan_view *v, hil_text *out)
         return hil_text_print(out, "more --device-memory: transfers wait for room\n");
     if (n.again && v->outline->training)
         return hil_text_print(out,
-                              "more --device-memory keeps more activations: %.0f%% of them are "
-                              "computed again\n",
+                              "more --device-memory keeps more activations: %.0f%% of the layers "
+                              "recompute them\n",
                               100. * (double)n.again / (double)n.all);
-    return hil_text_print(out, "only a faster processor: computing is the limit\n");
+    return hil_text_print(out, "only a faster processor\n");
 }
 
 static hil_status print_class(hil_text *out, const char *name, double intensity, double peak,
@@ -237,23 +270,23 @@ hil_status hil_plan_print_analysis(const hil_plan_view *v, hil_text *out)
     }
     HIL_TRY(hil_text_print(
         out,
-        "by the formulas of ZeRO-Infinity (%g bytes per parameter, recomputation included): "
-        "%s of states, %s of activations or %s of checkpoints, at work %s of states and %s of "
-        "activations\n",
+        "by the formulas of ZeRO-Infinity (%g bytes per parameter): model states %s; activations "
+        "%s, with checkpointing %s; working memory for one layer's weights and gradients %s, for "
+        "its activations %s\n",
         v->dense.state_bytes, hil_text_bytes(a, (uint64_t)memory.states),
         hil_text_bytes(b, (uint64_t)memory.activations),
         hil_text_bytes(c, (uint64_t)memory.checkpoints),
         hil_text_bytes(d, (uint64_t)memory.working_states),
         hil_text_bytes((char[32]){0}, (uint64_t)memory.working_activations)));
-    HIL_TRY(hil_text_print(out, "%-24s %12s %12s %12s %12s %12s\n", "peak and bandwidth, GB/s",
-                           "flop/byte", "for 50%", "for 90%", "here", "efficiency"));
+    HIL_TRY(hil_text_print(out, "%-24s %12s %12s %12s %12s %12s\n", "bandwidth, GB/s", "flop/byte",
+                           "for 50%", "for 90%", "here", "efficiency"));
     HIL_TRY(print_class(out, "weights and gradients", ait.weights, peak,
                         bandwidth_of(v, &table, HIL_WEIGHT)));
     HIL_TRY(print_class(out, "optimizer states", ait.optimizer, peak,
                         bandwidth_of(v, &table, HIL_STATE1)));
     HIL_TRY(print_class(out, "activation checkpoints", ait.checkpoints, peak, waiting));
-    return hil_text_print(out, "(peak %.4g GFLOP/s %s; without overlap)\n", peak * 1e-9,
-                          hil_dtype_name(v->dtype));
+    return hil_text_print(out, "(at %.4g GFLOP/s %s, if transfers and computing did not overlap)\n",
+                          peak * 1e-9, hil_dtype_name(v->dtype));
 }
 
 hil_status hil_plan_print_all(const hil_plan_view *v, hil_text *out)
@@ -280,14 +313,13 @@ hil_status hil_plan_print_short(const hil_plan_view *v, hil_text *out)
         for (int t = 0; t < HIL_TIERS; ++t) on[t] += table.bytes[s][t];
     HIL_TRY(hil_text_print(out, "plan"));
     if (p->ranks > 1) HIL_TRY(hil_text_print(out, " for each of %d ranks", p->ranks));
-    HIL_TRY(hil_text_print(out, ": states on"));
+    HIL_TRY(hil_text_print(out, ": weights and optimizer states"));
     for (int t = 0; t < HIL_TIERS; ++t)
         if (on[t]) HIL_TRY(hil_text_print(out, " %s %s", tiers[t], hil_text_bytes(text, on[t])));
-    HIL_TRY(hil_text_print(out, "; peaks"));
+    HIL_TRY(hil_text_print(out, "; peak memory"));
     for (int t = 0; t < HIL_TIERS; ++t)
         if (p->peak[t])
             HIL_TRY(hil_text_print(out, " %s %s", tiers[t], hil_text_bytes(text, p->peak[t])));
     if (!v->machine->measured) return HIL_OK;
-    return hil_text_print(out, "; a step takes about %s, the limit is %s",
-                          duration(text, p->step_seconds), hil_plan_limit(p));
+    return hil_text_print(out, "; a step takes about %s", hil_text_seconds(text, p->step_seconds));
 }

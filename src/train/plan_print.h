@@ -14,6 +14,7 @@ typedef struct hil_plan_view {
     const hil_machine *machine;
     hil_dense dense; /* for the paper's analysis */
     hil_dtype dtype;
+    uint64_t tokens; /* host bytes of a batch's tokens, part of the peak */
 } hil_plan_view;
 
 /* Tables: what lives where, peaks against budgets, what moves, how long a step takes, what would

@@ -39,6 +39,43 @@ grep -q '^weights ' "$work/out" || die "no table: $(cat "$work/out")"
 grep -q 'for 50%' "$work/out" || die "no analysis"
 grep -q '^faster: ' "$work/out" || die "no advice"
 
+# rows: of each tier the rows of the table add up to its peak, as far as printed digits go.
+rows()
+{
+    python3 - "$work/out" <<'END' || die "rows do not add up: $(cat "$work/out")"
+import re, sys
+unit = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+sums, slack, peak = [0] * 3, [0] * 3, None
+for line in open(sys.argv[1]):
+    cells = re.findall(r" (-|[0-9.]+ [KMGT]?i?B)(?= |$)", line.rstrip()[32:])
+    if len(cells) != 3:
+        continue
+    if line.startswith("budget"):
+        break
+    values = [0 if c == "-" else float(c.split()[0]) * unit[c.split()[1]] for c in cells]
+    step = [0 if c == "-" else 0.051 * unit[c.split()[1]] for c in cells]
+    slack = [a + b for a, b in zip(slack, step)]
+    if line.startswith("peak"):
+        peak = values
+    else:
+        sums = [a + b for a, b in zip(sums, values)]
+sys.exit(not peak or any(abs(a - b) > c for a, b, c in zip(sums, peak, slack)))
+END
+}
+one="--model $model --seq 32 --batch 8 --micro-batch 1"
+for memory in "1G 1G" "700K 200K" "180K 1M" "180K 200K" "1M 120K"; do
+    run 0 plan $one --device-memory ${memory% *} --host-memory ${memory#* } --disk "$work/drive:16M"
+    rows
+    run 0 plan $one --device-memory ${memory% *} --host-memory ${memory#* } --disk "$work/drive:16M" \
+        --dtype fp16 --optimizer lion --device threads
+    rows
+done
+run 0 plan $one --device-memory 180K --host-memory 200K --disk "$work/drive:16M"
+grep -q '^fp32 gradient sums (offloaded) .* KiB$' "$work/out" || die "no sums: $(cat "$work/out")"
+# Durations as people read them, and one verdict.
+grep -qE '[0-9]e[+-]?[0-9]' "$work/out" && die "scientific notation: $(cat "$work/out")"
+[ "$(grep -c 'limit' "$work/out")" = 1 ] || die "not one verdict: $(cat "$work/out")"
+
 # Budgets hold.
 run 0 plan $small --json --device-memory 700K --host-memory 1M --disk "$work/drive"
 less "$(number peak device)" $((700 * 1024)) "device"

@@ -53,14 +53,14 @@ static void check_ranks(hil_plan *p)
     p->busy[HIL_LINK_GATHER] = p->busy[HIL_LINK_REDUCE] = 0.5;
     p->wait[HIL_WAIT_WEIGHTS] = 0.5;
     shown(p, hil_plan_print_all);
-    expect("ranks: 4, each with 1/4 of every state");
-    expect("--zero 3: a window of all that a segment may use");
+    expect("ranks: 4; each holds 1/4 of every state");
+    expect("--zero 3: a rank's device holds the weights and gradients of one layer");
     expect("5.0 MiB of weights gathered, 7.0 MiB of gradients reduced");
-    expect("per step: nothing moves between tiers");
-    expect("the network is busy for 1 s; the limit is the network");
+    expect("moved per step: nothing\n");
+    expect("the network is busy for 1.00 s; limited by: network\n");
     expect("faster: a larger --batch uses each gathered weight longer; more --device-memory");
     shown(p, hil_plan_print_short);
-    expect("plan for each of 4 ranks: states on");
+    expect("plan for each of 4 ranks: weights and optimizer states device");
     p->ranks = 1;
     p->busy[HIL_LINK_GATHER] = p->busy[HIL_LINK_REDUCE] = p->wait[HIL_WAIT_WEIGHTS] = 0;
 }
@@ -82,13 +82,13 @@ int main(void)
     for (int i = 0; i < 3; ++i) p.segment[i].keep = 4;
     p.peak[HIL_DEVICE] = 38 << 20;
     shown(&p, hil_plan_print_all);
-    expect("weights                       4.0 MiB            -            -");
-    expect("gradients                     6.0 MiB            -            -");
-    expect("peak                         38.0 MiB            -            -");
-    expect("budget                       64.0 MiB     32.0 MiB            -");
-    expect("12 of 12 kept for backward, 0 computed again");
-    expect("per step: nothing moves");
-    expect("the limit is compute\n");
+    expect("weights                               4.0 MiB            -            -");
+    expect("gradients                             6.0 MiB            -            -");
+    expect("peak                                 38.0 MiB            -            -");
+    expect("budget                               64.0 MiB     32.0 MiB            -");
+    expect("activations: of 3 layers x 4 micro-batches: 12 keep all activations, 0 recompute");
+    expect("moved per step: nothing\n");
+    expect("limited by: compute\n");
     expect("faster: only a faster processor");
     expect("14 bytes per parameter");
     expect("weights and gradients            8192"); /* seq * batch */
@@ -106,16 +106,18 @@ int main(void)
     p.busy[HIL_LINK_READ] = 1.2;
     p.peak[HIL_DISK] = 8 << 20;
     shown(&p, hil_plan_print_all);
-    expect("weights                       2.0 MiB      2.0 MiB            -");
-    expect("first moments                 4.0 MiB            -      4.0 MiB");
-    expect(
-        "10 of 12 kept for backward, 2 computed again; what leaves 1 of 3 segments waits on host");
-    expect("4.0 MiB to the device, 0 B to the host, 8.0 MiB read from disk, 8.0 MiB written");
-    expect("waiting 500 ms (for the update 500 ms); the limit is the disk");
+    expect("weights                               2.0 MiB      2.0 MiB            -");
+    expect("first moments                         4.0 MiB            -      4.0 MiB");
+    expect("10 keep all activations, 0 recompute the cheap ones, 2 recompute everything; outputs "
+           "of 1 layers are offloaded to host\n");
+    expect("4.0 MiB host to device, 0 B device to host, 8.0 MiB read from disk, 8.0 MiB written");
+    expect("waiting 0.50 s (0.50 s for the update); limited by: disk\n");
     expect("more --host-memory keeps up to 8.0 MiB off it");
     shown(&p, hil_plan_print_short);
-    expect("plan: states on device 20.0 MiB host 2.0 MiB disk 8.0 MiB; peaks device 38.0 MiB disk");
-    expect("a step takes about 2 s, the limit is disk");
+    expect(
+        "plan: weights and optimizer states device 20.0 MiB host 2.0 MiB disk 8.0 MiB; peak memory "
+        "device 38.0 MiB disk");
+    expect("; a step takes about 2.00 s");
 
     p.busy[HIL_LINK_UPDATE] = 1.4;
     shown(&p, hil_plan_print_all);
@@ -127,18 +129,18 @@ int main(void)
     expect("faster: 2.0 MiB more of --device-memory keep all weights there");
     p.wait[HIL_WAIT_WEIGHTS] = 0;
     shown(&p, hil_plan_print_all);
-    expect("faster: more --device-memory keeps more activations: 17% of them");
+    expect("faster: more --device-memory keeps more activations: 17% of the layers recompute them");
     p.segment[1].lean = 1;
     shown(&p, hil_plan_print_all);
-    expect("10 of 12 kept for backward, 1 without what is cheap, 1 computed again;");
-    expect("activations: 8% of them");
+    expect("10 keep all activations, 1 recompute the cheap ones, 1 recompute everything;");
+    expect("activations: 8% of the layers");
     p.segment[1].lean = 4;
     shown(&p, hil_plan_print_all);
-    expect("10 of 12 kept for backward, 2 without what is cheap, 0 computed again;");
+    expect("10 keep all activations, 2 recompute the cheap ones, 0 recompute everything;");
     expect("faster: only a faster processor");
     p.segment[1].tapes = HIL_HOST;
     shown(&p, hil_plan_print_all);
-    expect("2 without what is cheap, 4 on host, 0 computed again; what leaves 1 of");
+    expect("0 recompute everything; 4 keep them on host; outputs of 1 layers");
     hil_text_free(&text);
     hil_plan_free(&p);
     return 0;

@@ -23,12 +23,14 @@ HIL_API hil_status hil_probe(const hil_probe_options *options, const hil_observe
                              FILE *out);
 
 /* Where everything of a run with these options would live, what moves per step, how long a step
-   takes and what would help; nothing is allocated and no data is read. As a JSON object it is what
-   `plan` of the options reads. A run that does not fit is a failure, after an object that says so.
+   takes and what would help. Nothing of the run is allocated, no data is read and no disk is
+   written to; sizes of memory and disks are believed. As a JSON object it is what `plan` of the
+   options reads. A run that does not fit is a failure, after an object that says so.
  */
 typedef struct hil_plan_form {
     bool json;
-    int ranks; /* as if there were so many, all on this machine; 0: 1 */
+    int ranks;       /* as if there were so many, all on this machine; 0: 1 */
+    const char *gpu; /* as if this one computed: "RTX 4090"; NULL: what `device` names */
 } hil_plan_form;
 HIL_API hil_status hil_plan_show(const hil_train_options *options, const hil_plan_form *form,
                                  const hil_observer *observer, FILE *out);

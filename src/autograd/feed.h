@@ -9,6 +9,7 @@
    before anything else, and losses are added up in memory that it shares with the host. The host
    touches the shared memory only while the device is idle: before a pass, and when it has waited.
    So a pass waits once, at its end. */
+#define HIL_TOKEN_BYTES 16 /* of the four arrays of a micro-batch */
 struct hil_feed {
     hil_device *device; /* borrowed, like the next two; NULL: the CPU */
     hil_pool *pool;

@@ -119,6 +119,15 @@ uint64_t hil_memory_available(void)
     return lesser(machine, left);
 }
 
+uint64_t hil_memory_most(bool *limited)
+{
+    uint64_t machine = read_number("/proc/meminfo", "MemTotal: %llu kB");
+    if (machine != UINT64_MAX) machine *= 1024;
+    uint64_t left = hil_memory_left(1);
+    *limited = left < machine;
+    return lesser(machine, left);
+}
+
 hil_status hil_memory_map(size_t bytes, void **out)
 {
     int how = MAP_PRIVATE | MAP_ANONYMOUS;

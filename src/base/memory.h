@@ -17,6 +17,10 @@ uint64_t hil_memory_left(int sharers);
    of the limits. UINT64_MAX where the system does not say. */
 uint64_t hil_memory_available(void);
 
+/* Bytes that this process can ever have: the machine's RAM, and no more than is left of the limits.
+ *limited: those are less than the RAM. UINT64_MAX where the system does not say. */
+uint64_t hil_memory_most(bool *limited);
+
 /* Large zeroed memory, in huge pages where it can be had. */
 hil_status hil_memory_map(size_t bytes, void **out);
 void hil_memory_unmap(void *memory, size_t bytes);

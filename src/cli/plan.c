@@ -6,11 +6,14 @@
 
 #include <string.h>
 
-enum { OWN = 2 };
+enum { OWN = 3 };
 static const hil_option own[OWN] = {
     HIL_ROW("ranks", WHOLE, hil_train_values, ranks, "N",
             "plan for so many ranks on this machine, without starting them", .initial = "1",
             .range = &hil_range_count),
+    HIL_ROW("gpu", TEXT, hil_train_values, gpu, "NAME",
+            "plan for this GPU, here or not: H100, \"RTX 4090\"", .initial = "as --device",
+            .rival = "device"),
     HIL_ROW("json", ON, hil_train_values, json, NULL,
             "print one JSON object, which train --plan follows"),
 };
@@ -42,7 +45,7 @@ static int run(int argc, char **argv)
     if (!hil_command_begin(&command, argc, argv, &values, &parsed, &code)) return code;
     values.run.device.prefixes = hil_command_prefixes(prefixes);
     values.run.probe_cache = hil_command_probe_cache(path);
-    hil_plan_form form = {.json = values.json, .ranks = values.ranks};
+    hil_plan_form form = {.json = values.json, .ranks = values.ranks, .gpu = values.gpu};
     hil_progress progress;
     hil_progress_begin(&progress, stderr, values.quiet ? HIL_TALK_QUIET : HIL_TALK_NORMAL);
     hil_command_tell_sizes(&parsed, &progress.hooks);
@@ -57,7 +60,7 @@ static int run(int argc, char **argv)
 const hil_command hil_command_plan = {
     .name = "plan",
     .summary = "Shows where everything would live, what moves and how long a step takes.",
-    .usage = "--model DIR|config.json [options of train] [--ranks N] [--json]",
+    .usage = "--model DIR|config.json [options of train] [--gpu NAME] [--ranks N] [--json]",
     .example = "  hilbert plan --model gpt2 --batch 32 --device-memory 1G --host-memory 2G\n",
     .run = run,
 };

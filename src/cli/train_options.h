@@ -8,7 +8,8 @@ typedef struct hil_train_values {
     hil_train_options run;
     const char *config;
     bool quiet, json;
-    int ranks; /* of plan */
+    int ranks;       /* of plan */
+    const char *gpu; /* of plan */
 } hil_train_values;
 
 enum { HIL_TRAIN_ROWS = 44 };

@@ -27,6 +27,15 @@ void hil_batches_free(hil_batches *b)
     b->room = 0;
 }
 
+void hil_batches_move(hil_batches *from, hil_batches *to)
+{
+    assert(!to->memory);
+    to->memory = from->memory;
+    to->room = from->room;
+    from->memory = NULL;
+    from->room = 0;
+}
+
 #define MOST_SEQUENCES 64
 
 /* An evaluation on its way; `sum` and `tokens` are of this rank until the end. */

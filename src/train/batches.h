@@ -20,6 +20,8 @@ typedef struct hil_batches {
 hil_status hil_batches_fill(hil_batches *batches, const int64_t *index, int64_t count,
                             hil_batch *out);
 void hil_batches_free(hil_batches *batches);
+/* The arrays of `from` become those of `to`, which has none: what was filled from them is lost. */
+void hil_batches_move(hil_batches *from, hil_batches *to);
 
 /* The mean loss over all windows in file order, `sequences` at a time. `first` (may be NULL) gets
    the moment at which the first batch was ready to compute. The trainer's ranks take turns with the

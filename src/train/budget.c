@@ -2,9 +2,11 @@
 #include "train/budget.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "io/file.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -58,11 +60,26 @@ static uint64_t sharers_of(const hil_allowance *allowance)
     return allowance->sharers > 1 ? (uint64_t)allowance->sharers : 1;
 }
 
+/* `room` bytes of a folder for all ranks of this machine. */
+static hil_status give_drive(const hil_allowance *allowance, const char *path, uint64_t room,
+                             hil_drive *out)
+{
+    room /= sharers_of(allowance);
+    if (room < 4096) return hil_fail(HIL_ERR_IO, "cannot use %s: nothing is free there", path);
+    *out = (hil_drive){.path = path, .bytes = room / 4096 * 4096, .speed = 1};
+    return HIL_OK;
+}
+
 static hil_status find_drive(const hil_allowance *allowance, size_t i, hil_drive *out)
 {
     const char *path = allowance->disks[i].path;
     struct stat info;
     uint64_t room;
+    if (allowance->hypothetical && allowance->disks[i].bytes)
+        return give_drive(allowance, path, allowance->disks[i].bytes, out);
+    if (allowance->hypothetical && stat(path, &info) != 0 && errno == ENOENT)
+        return hil_fail(HIL_ERR_IO, "there is no folder %s here: name its size, --disk %s:2T", path,
+                        path);
     if (stat(path, &info) != 0)
         return hil_fail(HIL_ERR_IO, "cannot use %s: %s", path,
                         errno == ENOENT ? "there is no such folder" : strerror(errno));
@@ -70,10 +87,7 @@ static hil_status find_drive(const hil_allowance *allowance, size_t i, hil_drive
         return hil_fail(HIL_ERR_USAGE, "cannot use %s: it is not a folder", path);
     HIL_TRY(hil_folder_free_bytes(path, &room));
     room = share_room(allowance, i, info.st_dev, percent(room, DISK_PERCENT));
-    room /= sharers_of(allowance);
-    if (room < 4096) return hil_fail(HIL_ERR_IO, "cannot use %s: nothing is free there", path);
-    *out = (hil_drive){.path = path, .bytes = room / 4096 * 4096, .speed = 1};
-    return HIL_OK;
+    return give_drive(allowance, path, room, out);
 }
 
 /* A device with memory of its own leaves the RAM to the host. */
@@ -115,6 +129,60 @@ hil_status hil_budget_find(const hil_allowance *allowance, hil_budget *out, hil_
         out->disk += drives[i].bytes;
     }
     return HIL_OK;
+}
+
+/* "--device-memory 8.0 GiB on each of 4 ranks and --host-memory 2.0 GiB": what was said. */
+static void name_asked(char out[160], uint64_t device, uint64_t sharers, uint64_t host)
+{
+    char size[32], ranks[40] = "";
+    out[0] = 0;
+    if (sharers > 1)
+        snprintf(ranks, sizeof ranks, " on each of %llu ranks", (unsigned long long)sharers);
+    if (device)
+        snprintf(out, 160, "--device-memory %s%s%s", hil_text_bytes(size, device), ranks,
+                 host ? " and " : "");
+    size_t used = strlen(out);
+    if (host) snprintf(out + used, 160 - used, "--host-memory %s", hil_text_bytes(size, host));
+}
+
+static hil_status check_ram(uint64_t device, uint64_t sharers, uint64_t host)
+{
+    char asked[160], there[32], most[32];
+    bool limited, both = device && host;
+    uint64_t bytes = hil_memory_most(&limited), sum = host;
+    if (device > (UINT64_MAX - host) / sharers)
+        sum = UINT64_MAX;
+    else
+        sum += device * sharers;
+    if (sum <= bytes) return HIL_OK;
+    name_asked(asked, device, sharers, host);
+    return hil_fail(HIL_ERR_BUDGET,
+                    "%s: more than the %s%s: give less --%s-memory%s, at most %s in all, or leave "
+                    "%s out",
+                    asked, hil_text_bytes(there, bytes),
+                    limited ? " that the limits on this process (its control group or ulimit) leave"
+                    : both  ? " of RAM here, which is both without a GPU"
+                            : " of RAM here",
+                    device ? "device" : "host", both ? " or --host-memory" : "",
+                    hil_text_bytes(most, percent(hil_memory_available(), 100 - MARGIN_PERCENT)),
+                    both ? "both" : "it");
+}
+
+hil_status hil_budget_check(const hil_allowance *allowance, const hil_device *device,
+                            const hil_budget *budget)
+{
+    uint64_t sharers = sharers_of(allowance), host = allowance->host_memory;
+    uint64_t asked = allowance->device_memory ? budget->device : 0;
+    char size[32], free[32], room[32];
+    if (!device || !device->available) return check_ram(asked, sharers, host);
+    if (asked > device->available)
+        return hil_fail(HIL_ERR_BUDGET,
+                        "--device-memory %s: %s has %s free: give less --device-memory, at most "
+                        "%s, or leave it out",
+                        hil_text_bytes(size, asked), device->name,
+                        hil_text_bytes(free, device->available),
+                        hil_text_bytes(room, allowance->room));
+    return check_ram(0, 1, host);
 }
 
 void hil_budget_speeds(const hil_machine *machine, hil_drive *drives, size_t count)

@@ -2,12 +2,16 @@
 #include "train/plan.h"
 
 #include "autograd/engine.h"
+#include "autograd/feed.h"
 #include "base/alloc.h"
+#include "base/text.h"
 #include "store/store.h"
 #include "train/devices.h"
 #include "train/plan_file.h"
 
 #include <stdio.h>
+
+#define PLAN_MEMORY ((uint64_t)64 << 20) /* that a plan without a run measures in, at most */
 
 static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
 {
@@ -43,19 +47,35 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
     return HIL_OK;
 }
 
+/* What measuring may take: no more than the run. */
+static hil_effort effort_of(const hil_plan_request *r, const hil_budget *budget)
+{
+    uint64_t memory = budget->host;
+    if (!r->device) memory += budget->device;
+    if (r->hypothetical && memory > PLAN_MEMORY) memory = PLAN_MEMORY;
+    return (hil_effort){
+        .drives = !r->hypothetical, .memory = memory, .device_memory = budget->device};
+}
+
 /* Of the ranks of a machine one measures, while the others wait for it. */
 static hil_status find_speeds(const hil_plan_request *r, bool measure, const hil_observer *observer,
-                              hil_machine *out)
+                              hil_planned *planned)
 {
+    hil_machine *out = &planned->machine;
+    hil_device *device = r->gpu ? NULL : r->device;
+    hil_effort effort = effort_of(r, &planned->budget);
     hil_probe_options probe = {.disks = r->allowance.disks,
                                .disk_count = r->allowance.disk_count,
                                .io = r->io,
                                .threads = r->threads,
                                .cache = r->probe_cache};
-    if (measure && hil_comm_local_rank(r->comm) == 0)
-        return hil_machine_find(&probe, r->device, HIL_EFFORT_SHORT, observer, out);
-    hil_machine_assume(&probe, r->device, out);
-    out->measured = measure;
+    if (measure && hil_comm_local_rank(r->comm) == 0) {
+        HIL_TRY(hil_machine_find(&probe, device, &effort, observer, out));
+    } else {
+        hil_machine_assume(&probe, device, out);
+        out->measured = measure;
+    }
+    if (r->gpu) hil_gpu_speeds(r->gpu, &out->speeds);
     return HIL_OK;
 }
 
@@ -74,7 +94,7 @@ static hil_status find_machine(const hil_plan_request *r, bool measure,
                                const hil_observer *observer, hil_planned *out)
 {
     hil_comm_tell(r->comm, "measuring the machine");
-    HIL_TRY(hil_ranks_agree(r->comm, find_speeds(r, measure, observer, &out->machine)));
+    HIL_TRY(hil_ranks_agree(r->comm, find_speeds(r, measure, observer, out)));
     HIL_TRY(hil_ranks_level_speeds(r->comm, &out->machine, out->drive_count, r->network));
     if (!r->comm) divide_drives(&out->machine, r->allowance.sharers, out->drive_count);
     hil_budget_speeds(&out->machine, out->drives, r->allowance.disk_count);
@@ -136,6 +156,7 @@ static hil_status choose(const hil_plan_request *r, hil_planned *out)
                                .drive_count = out->drive_count};
     hil_planner planner = {.outline = &out->outline,
                            .budget = less(out->budget, r->spare),
+                           .tokens = out->tokens,
                            .apart = r->device != NULL,
                            .wired = r->wired,
                            .visiting = r->device ? visiting(out) : 0,
@@ -169,7 +190,9 @@ static hil_status prepare(const hil_plan_request *r, hil_planned *out)
     hil_allowance allowance = r->allowance;
     if (r->comm) allowance.sharers = hil_comm_local_size(r->comm);
     if (r->device) allowance.room = hil_devices_room(r->device, allowance.room_sharers, r->wired);
+    allowance.hypothetical = r->hypothetical;
     HIL_TRY(hil_budget_find(&allowance, &out->budget, out->drives));
+    if (!r->hypothetical) HIL_TRY(hil_budget_check(&allowance, r->device, &out->budget));
     HIL_TRY(hil_engine_trace(r->model, r->compute)); /* says how often each unit is used */
     return outline_model(r, out);
 }
@@ -177,7 +200,28 @@ static hil_status prepare(const hil_plan_request *r, hil_planned *out)
 static hil_status choose_together(const hil_plan_request *r, hil_planned *out)
 {
     hil_comm_tell(r->comm, "planning");
-    return hil_ranks_agree(r->comm, choose(r, out));
+    HIL_TRY(hil_ranks_agree(r->comm, choose(r, out)));
+    out->plan.host_budget += out->tokens;
+    out->plan.peak[HIL_HOST] += out->tokens;
+    return HIL_OK;
+}
+
+/* The arrays of a step's tokens wait on the host; for a device once more, in memory that it reaches
+   at full speed. */
+static hil_status reserve_tokens(const hil_plan_request *r, hil_planned *out)
+{
+    uint64_t bytes = (uint64_t)(r->sequences * r->length) * HIL_TOKEN_BYTES * (r->device ? 2 : 1);
+    char need[32], have[32];
+    if (bytes >= out->budget.host)
+        return hil_fail(HIL_ERR_BUDGET,
+                        "the tokens of a batch take %s of host memory (%lld x %lld tokens of %d "
+                        "bytes), but it may use %s: give more --host-memory, or a smaller --batch",
+                        hil_text_bytes(need, bytes), (long long)r->sequences, (long long)r->length,
+                        HIL_TOKEN_BYTES * (r->device ? 2 : 1),
+                        hil_text_bytes(have, out->budget.host));
+    out->tokens = (size_t)bytes;
+    out->budget.host -= (size_t)bytes;
+    return HIL_OK;
 }
 
 hil_status hil_plan_make(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)
@@ -186,8 +230,9 @@ hil_status hil_plan_make(const hil_plan_request *r, const hil_observer *observer
     *out = (hil_planned){.drive_count = (int)r->allowance.disk_count};
     HIL_TRY(hil_ranks_agree(r->comm, prepare(r, out)));
     HIL_TRY(hil_ranks_level_budget(r->comm, &out->budget, out->drives, out->drive_count));
+    HIL_TRY(hil_ranks_agree(r->comm, reserve_tokens(r, out)));
     HIL_TRY(find_cache(r, &cache));
-    HIL_TRY(find_machine(r, r->measure && cache, observer, out));
+    HIL_TRY(find_machine(r, r->hypothetical && cache, observer, out));
     HIL_TRY(choose_together(r, out));
     if (out->machine.measured || !cache || is_settled(r, &out->plan)) return HIL_OK;
     HIL_TRY(find_machine(r, true, observer, out));

@@ -3,6 +3,7 @@
 #define HIL_TRAIN_PLAN_H
 
 #include "train/budget.h"
+#include "train/gpus.h"
 #include "train/planner.h"
 #include "train/ranks.h"
 #include "train/rehearse.h"
@@ -27,7 +28,10 @@ typedef struct hil_plan_request {
     int spare;               /* percent of memory that is left free */
     const char *file;        /* a plan to follow; NULL: one is chosen */
     const char *probe_cache; /* NULL: speeds are assumed, not measured */
-    bool measure;            /* even where the choice does not depend on speeds */
+    /* hilbert plan: sizes are believed, folders need not exist and are not written to; speeds are
+       found even where the choice does not depend on them. */
+    bool hypothetical;
+    const hil_gpu *gpu; /* that `device` stands for, which is not here; NULL: none */
 } hil_plan_request;
 
 /* A plan and what it was made from. */
@@ -36,7 +40,8 @@ typedef struct hil_planned {
     hil_outline outline;
     hil_outline_unit *unit;
     hil_outline_segment *segment;
-    hil_budget budget;
+    hil_budget budget; /* without `tokens` */
+    size_t tokens;     /* host bytes of a batch's tokens */
     hil_machine machine;
     hil_drive drives[HIL_DRIVES];
     int drive_count;

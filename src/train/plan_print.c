@@ -234,13 +234,23 @@ static hil_status print_advice(const hil_plan_view *v, hil_text *out)
     return hil_text_print(out, "only a faster processor\n");
 }
 
+/* GB/s, without an exponent however many. */
+static const char *rate(char out[32], double bandwidth)
+{
+    double number = bandwidth * 1e-9;
+    int digits = number < 0.995 ? 3 : number < 9.95 ? 2 : number < 99.5 ? 1 : 0;
+    snprintf(out, 32, "%.*f", digits, number);
+    return out;
+}
+
 static hil_status print_class(hil_text *out, const char *name, double intensity, double peak,
                               double bandwidth)
 {
-    return hil_text_print(out, "%-24s %12.0f %12.3g %12.3g %12.3g %11.0f%%\n", name, intensity,
-                          hil_bandwidth_needed(intensity, 0.5, peak) * 1e-9,
-                          hil_bandwidth_needed(intensity, 0.9, peak) * 1e-9, bandwidth * 1e-9,
-                          100 * hil_efficiency(intensity, bandwidth, peak));
+    char half[32], most[32], here[32];
+    return hil_text_print(out, "%-24s %12.0f %12s %12s %12s %11.0f%%\n", name, intensity,
+                          rate(half, hil_bandwidth_needed(intensity, 0.5, peak)),
+                          rate(most, hil_bandwidth_needed(intensity, 0.9, peak)),
+                          rate(here, bandwidth), 100 * hil_efficiency(intensity, bandwidth, peak));
 }
 
 /* The slowest link that a class of states on its tiers passes. */
@@ -285,8 +295,8 @@ hil_status hil_plan_print_analysis(const hil_plan_view *v, hil_text *out)
     HIL_TRY(print_class(out, "optimizer states", ait.optimizer, peak,
                         bandwidth_of(v, &table, HIL_STATE1)));
     HIL_TRY(print_class(out, "activation checkpoints", ait.checkpoints, peak, waiting));
-    return hil_text_print(out, "(at %.4g GFLOP/s %s, if transfers and computing did not overlap)\n",
-                          peak * 1e-9, hil_dtype_name(v->dtype));
+    return hil_text_print(out, "(at %.4g TFLOP/s %s, if transfers and computing did not overlap)\n",
+                          peak * 1e-12, hil_dtype_name(v->dtype));
 }
 
 hil_status hil_plan_print_all(const hil_plan_view *v, hil_text *out)

@@ -16,6 +16,7 @@ typedef struct show {
     hil_source source;
     hil_model *model;
     hil_device *device; /* NULL: the CPU */
+    const hil_gpu *gpu; /* that it stands for; NULL: it is what it is */
     hil_dtype dtype;
     const hil_rule *rule;
     int ranks;
@@ -47,13 +48,13 @@ static hil_status open_model(show *s)
 static hil_status make_plan(show *s)
 {
     const hil_train_options *o = s->options;
-    bool gpu = hil_devices_gpu(s->device);
+    bool gpu = s->gpu || hil_devices_gpu(s->device);
     s->micro_batch = o->micro_batch;
     if (!s->micro_batch) s->micro_batch = hil_source_micro_batch(&s->source, s->seq, s->share, gpu);
     int threads = o->threads;
     if (!threads && s->ranks > 1) threads = hil_pool_cpus() / s->ranks;
     if (!threads && s->ranks > 1) threads = 1;
-    int sharers = hil_devices_crowd(&o->device, s->ranks);
+    int sharers = s->gpu ? 1 : hil_devices_crowd(&o->device, s->ranks);
     hil_plan_request request = {.model = s->model,
                                 .device = s->device,
                                 .wired = s->device && s->ranks > 1 && sharers == 1,
@@ -62,8 +63,12 @@ static hil_status make_plan(show *s)
                                 .sequences = s->share,
                                 .length = s->seq,
                                 .micro_batch = s->micro_batch,
-                                .allowance = {o->device_memory, o->host_memory, o->disks,
-                                              o->disk_count, s->ranks, 0, sharers},
+                                .allowance = {.device_memory = o->device_memory,
+                                              .host_memory = o->host_memory,
+                                              .disks = o->disks,
+                                              .disk_count = o->disk_count,
+                                              .sharers = s->ranks,
+                                              .room_sharers = sharers},
                                 .io = o->io,
                                 .threads = threads,
                                 .zero = o->zero,
@@ -71,7 +76,8 @@ static hil_status make_plan(show *s)
                                 .recompute = o->recompute,
                                 .file = o->plan,
                                 .probe_cache = o->probe_cache,
-                                .measure = true};
+                                .hypothetical = true,
+                                .gpu = s->gpu};
     return hil_plan_make(&request, s->observer, &s->planned);
 }
 
@@ -101,6 +107,29 @@ static hil_dense describe(const show *s)
                        .activation_bytes = size};
 }
 
+/* Which speeds were measured, and which are assumed. */
+static void print_speeds(const show *s, FILE *out)
+{
+    const hil_machine *machine = &s->planned.machine;
+    if (s->gpu)
+        fprintf(out, "speeds: assumed for %s, host %s (%s)\n", s->gpu->name,
+                machine->measured ? "as measured here" : "assumed as well", machine->name);
+    else if (machine->measured)
+        fprintf(out, "speeds: as measured here (%s)\n", machine->name);
+    else
+        fprintf(out, "speeds: assumed, of %s\n", machine->name);
+    for (size_t i = 0; i < s->options->disk_count; ++i) {
+        const hil_drive_speed *speed = &machine->drive[i];
+        const char *path = s->options->disks[i].path;
+        fprintf(out, "disk %s: %.2f GB/s read, %.2f GB/s written, ", path, speed->read * 1e-9,
+                speed->write * 1e-9);
+        if (machine->drive_known[i])
+            fprintf(out, "as measured here\n");
+        else
+            fprintf(out, "assumed (hilbert probe --disk %s measures it)\n", path);
+    }
+}
+
 static hil_status print_text(const show *s, FILE *out)
 {
     hil_text text = {0};
@@ -112,16 +141,18 @@ static hil_status print_text(const show *s, FILE *out)
                           .plan = &s->planned.plan,
                           .machine = &s->planned.machine,
                           .dense = describe(s),
-                          .dtype = s->dtype};
+                          .dtype = s->dtype,
+                          .tokens = s->planned.tokens};
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_plan_print_all(&view, &text));
-    fprintf(out, "%s with %s parameters in %s, %s; a step of %lld x %lld tokens\n%s\n\n%s",
+    fprintf(out, "%s with %s parameters in %s, %s; a step of %lld x %lld tokens\n",
             hil_arch_name(s->source.config.arch), hil_text_count(parameters, (uint64_t)count),
-            s->options->dtype, s->rule->name, (long long)s->options->batch, (long long)s->seq,
-            s->planned.machine.name, text.data);
+            s->options->dtype, s->rule->name, (long long)s->options->batch, (long long)s->seq);
+    print_speeds(s, out);
+    fprintf(out, "\n%s", text.data);
     if (s->device && s->device->outside)
         fprintf(out,
-                "beside the budget %s of the device's memory are taken: CUDA and its libraries\n",
+                "outside the budget, CUDA and its libraries take about %s of the GPU's memory\n",
                 hil_text_bytes(parameters, s->device->outside));
 done:
     hil_text_free(&text);
@@ -144,6 +175,13 @@ static hil_status print_json(const show *s, FILE *out)
     HIL_TRY(
         hil_plan_write(&s->planned.outline, &s->planned.plan, &s->planned.machine.speeds, &object));
     json_object_set_new(object, "machine", json_string(s->planned.machine.name));
+    json_t *assumed = json_array(); /* speeds that nobody measured */
+    if (s->gpu) json_array_append_new(assumed, json_string(s->gpu->name));
+    if (!s->planned.machine.measured) json_array_append_new(assumed, json_string("host"));
+    for (size_t i = 0; i < s->options->disk_count; ++i)
+        if (!s->planned.machine.drive_known[i])
+            json_array_append_new(assumed, json_string(s->options->disks[i].path));
+    json_object_set_new(object, "assumed_speeds", assumed);
     return print_object(object, out);
 }
 
@@ -157,11 +195,22 @@ static hil_status print_refusal(const show *s, FILE *out)
     json_object_set_new(object, "fits", json_false());
     json_object_set_new(object, "missing", json_string(line));
     json_object_set_new(budget, "device", json_integer((json_int_t)b->device));
-    json_object_set_new(budget, "host", json_integer((json_int_t)b->host));
+    json_object_set_new(budget, "host", json_integer((json_int_t)(b->host + s->planned.tokens)));
     json_object_set_new(budget, "disk", json_integer((json_int_t)b->disk));
     json_object_set_new(object, "budget", budget);
     HIL_TRY(print_object(object, out));
     return hil_fail(HIL_ERR_BUDGET, "%s", line);
+}
+
+/* What computes: a GPU that is not here is played by a device of threads. */
+static hil_status open_device(show *s, const char *gpu)
+{
+    hil_device_choice played = {.name = "threads:each"};
+    if (!gpu) return hil_devices_open(&s->options->device, NULL, s->observer, &s->device);
+    HIL_TRY(hil_gpu_find(gpu, &s->gpu));
+    HIL_TRY(hil_devices_open(&played, NULL, s->observer, &s->device));
+    hil_gpu_describe(s->gpu, s->device);
+    return HIL_OK;
 }
 
 hil_status hil_plan_show(const hil_train_options *options, const hil_plan_form *form,
@@ -170,7 +219,7 @@ hil_status hil_plan_show(const hil_train_options *options, const hil_plan_form *
     show s = {.options = options, .observer = observer, .ranks = form->ranks > 1 ? form->ranks : 1};
     hil_status status = HIL_OK;
     HIL_TRY_DONE(open_model(&s));
-    HIL_TRY_DONE(hil_devices_open(&options->device, NULL, observer, &s.device));
+    HIL_TRY_DONE(open_device(&s, form->gpu));
     status = make_plan(&s);
     if (status == HIL_ERR_BUDGET && form->json) status = print_refusal(&s, out);
     HIL_TRY_DONE(status);

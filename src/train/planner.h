@@ -12,6 +12,7 @@
 typedef struct hil_planner {
     const hil_outline *outline;
     hil_budget budget;
+    size_t tokens;   /* host bytes of a batch, which are not part of it: messages count them */
     bool apart;      /* the device has memory of its own: see hil_plan */
     bool wired;      /* and ranks reach each other's */
     double visiting; /* part of the updates of what is on the host that it would do in the time in

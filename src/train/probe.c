@@ -16,6 +16,7 @@
 #define SECONDS_FULL 0.3
 #define DRIVE_SECONDS_SHORT 0.25
 #define DRIVE_SECONDS_FULL 1.0
+#define MUCH_LESS 4 /* measured with so many times less than is allowed: measured again */
 
 enum { SPEEDS = 16 };
 static const struct {
@@ -141,53 +142,69 @@ typedef struct search {
     const hil_probe_options *options;
     hil_device *device;
     const hil_observer *observer;
-    hil_effort effort;
+    const hil_effort *effort;
     hil_machine *machine;
     json_t *known;
     bool changed;
     uint64_t drive[HIL_DISKS_MAX]; /* numbers of the devices that they are on */
 } search;
 
-#define METHOD 2 /* of measuring: what an older one found is measured again */
+#define METHOD 3 /* of measuring: what an older one found is measured again */
 
 static bool good_enough(const search *s, const json_t *entry)
 {
     return json_is_object(entry) && !s->options->again &&
            json_integer_value(json_object_get(entry, "method")) == METHOD &&
-           (s->effort == HIL_EFFORT_SHORT || json_is_true(json_object_get(entry, "thorough")));
+           (!s->effort->thorough || json_is_true(json_object_get(entry, "thorough")));
+}
+
+/* Whether the entry was measured with bytes enough, where these many are allowed now. */
+static bool had_enough(const json_t *entry, const char *name, uint64_t bytes)
+{
+    json_int_t had = json_integer_value(json_object_get(entry, name));
+    return had >= 0 && (uint64_t)had >= bytes / MUCH_LESS;
 }
 
 static void remember(search *s, const char *key, json_t *entry)
 {
     json_object_set_new(entry, "method", json_integer(METHOD));
-    json_object_set_new(entry, "thorough", json_boolean(s->effort == HIL_EFFORT_FULL));
+    json_object_set_new(entry, "thorough", json_boolean(s->effort->thorough));
     json_object_set_new(s->known, key, entry);
     s->changed = true;
 }
 
-static hil_status measure(const search *s, hil_pool *pool)
+static hil_status measure(const search *s, hil_pool *pool, const hil_probe_room *room)
 {
-    double seconds = s->effort == HIL_EFFORT_FULL ? SECONDS_FULL : SECONDS_SHORT;
     hil_speeds *speeds = &s->machine->speeds;
     *speeds = ordinary; /* of drives and ranks that are not there */
-    if (!s->device) return hil_probe_cpu(pool, seconds, speeds);
+    if (!s->device) return hil_probe_cpu(pool, room, speeds);
     assume_device(speeds);
-    HIL_TRY(hil_probe_update(pool, seconds, &speeds->update));
-    return hil_probe_device(s->device, pool, seconds, speeds);
+    HIL_TRY(hil_probe_update(pool, room, &speeds->update));
+    return hil_probe_device(s->device, pool, room, speeds);
 }
 
 static hil_status find_computer(search *s)
 {
     hil_speeds *speeds = &s->machine->speeds;
+    hil_probe_room room = {.memory = hil_probe_cpu_room(s->effort->memory),
+                           .seconds = s->effort->thorough ? SECONDS_FULL : SECONDS_SHORT};
     hil_pool *pool;
+    if (s->device) room.device = hil_probe_device_room(s->device, s->effort->device_memory);
     HIL_TRY(hil_pool_create(&pool, s->options->threads));
     name_machine(s->machine->name, s->device, hil_pool_threads(pool));
     const json_t *entry = json_object_get(s->known, s->machine->name);
     hil_status status = HIL_OK;
-    if (!good_enough(s, entry) || !hil_speeds_read(entry, speeds)) {
+    if (!good_enough(s, entry) || !had_enough(entry, "memory_bytes", room.memory) ||
+        !had_enough(entry, "device_memory_bytes", room.device) || !hil_speeds_read(entry, speeds)) {
         hil_note(s->observer, "measuring how fast this machine computes");
-        status = measure(s, pool);
-        if (status == HIL_OK) remember(s, s->machine->name, hil_speeds_write(speeds));
+        status = measure(s, pool, &room);
+        json_t *found = hil_speeds_write(speeds);
+        json_object_set_new(found, "memory_bytes", json_integer((json_int_t)room.memory));
+        json_object_set_new(found, "device_memory_bytes", json_integer((json_int_t)room.device));
+        if (status == HIL_OK)
+            remember(s, s->machine->name, found);
+        else
+            json_decref(found);
     }
     hil_pool_destroy(pool);
     return status;
@@ -226,30 +243,62 @@ static hil_status identify(const char *path, uint64_t *device, hil_text *key)
                           minor(info.st_dev), system.f_fsid);
 }
 
+static void assume_drive(search *s, size_t i)
+{
+    s->machine->drive[i] =
+        (hil_drive_speed){ordinary.disk_read, ordinary.disk_write, ordinary.disk_mixed, true};
+}
+
+static hil_status measure_drive(search *s, size_t i, const hil_drive_room *room, const char *key)
+{
+    const char *path = s->options->disks[i].path;
+    hil_drive_speed *speed = &s->machine->drive[i];
+    hil_note(s->observer, "measuring how fast the drive of %s is", path);
+    HIL_TRY(hil_probe_drive(path, s->options->io, room, speed));
+    json_t *found = write_drive(speed);
+    json_object_set_new(found, "file_bytes", json_integer((json_int_t)room->bytes));
+    json_object_set_new(found, "request_bytes", json_integer((json_int_t)room->request));
+    remember(s, key, found);
+    s->machine->drive_known[i] = true;
+    return HIL_OK;
+}
+
+/* What is known of a drive that `key` names, or a measurement. */
+static hil_status find_known_drive(search *s, size_t i, const char *key)
+{
+    const char *path = s->options->disks[i].path;
+    const json_t *entry = json_object_get(s->known, key);
+    bool known = good_enough(s, entry), twice = false; /* measured a moment ago, by another path */
+    hil_drive_room room = {0};
+    for (size_t j = 0; j < i; ++j) twice = twice || s->drive[j] == s->drive[i];
+    if (s->effort->drives)
+        HIL_TRY(hil_probe_drive_room(path, s->options->disks[i].bytes, s->effort->memory, &room));
+    known = known && had_enough(entry, "file_bytes", room.bytes) &&
+            had_enough(entry, "request_bytes", room.bytes ? room.request : 0);
+    s->machine->drive_known[i] = (twice || known) && read_drive(entry, &s->machine->drive[i]);
+    if (s->machine->drive_known[i]) return HIL_OK;
+    assume_drive(s, i);
+    if (!s->effort->drives) return HIL_OK;
+    room.seconds = s->effort->thorough ? DRIVE_SECONDS_FULL : DRIVE_SECONDS_SHORT;
+    if (room.bytes) return measure_drive(s, i, &room, key);
+    hil_note(s->observer, "%s has too little room to be measured: its speed is assumed", path);
+    return HIL_OK;
+}
+
 static hil_status find_drive(search *s, size_t i)
 {
     static const char *const engine[] = {"", ", uring", ", threads"};
-    const char *path = s->options->disks[i].path;
-    hil_drive_speed *speed = &s->machine->drive[i];
     hil_text key = {0};
-    hil_status status = HIL_OK;
-    HIL_TRY_DONE(identify(path, &s->drive[i], &key));
-    HIL_TRY_DONE(hil_text_print(&key, "%s on %s", engine[s->options->io], s->machine->name));
-    const json_t *entry = json_object_get(s->known, key.data);
-    bool twice = false; /* measured a moment ago, by another path */
-    for (size_t j = 0; j < i; ++j) twice = twice || s->drive[j] == s->drive[i];
-    if ((twice || good_enough(s, entry)) && read_drive(entry, speed)) goto done;
-    hil_note(s->observer, "measuring how fast the drive of %s is", path);
-    HIL_TRY_DONE(hil_probe_drive(
-        path, s->options->io,
-        s->effort == HIL_EFFORT_FULL ? DRIVE_SECONDS_FULL : DRIVE_SECONDS_SHORT, speed));
-    if (speed->read > 0) {
-        remember(s, key.data, write_drive(speed));
-    } else {
-        *speed =
-            (hil_drive_speed){ordinary.disk_read, ordinary.disk_write, ordinary.disk_mixed, true};
-        hil_note(s->observer, "%s has too little room to be measured: its speed is assumed", path);
+    hil_status status = identify(s->options->disks[i].path, &s->drive[i], &key);
+    if (status != HIL_OK && !s->effort->drives) { /* it need not exist, or not here */
+        s->drive[i] = UINT64_MAX - i;
+        assume_drive(s, i);
+        status = HIL_OK;
+        goto done;
     }
+    HIL_TRY_DONE(status);
+    HIL_TRY_DONE(hil_text_print(&key, "%s on %s", engine[s->options->io], s->machine->name));
+    HIL_TRY_DONE(find_known_drive(s, i, key.data));
 done:
     hil_text_free(&key);
     return status;
@@ -285,8 +334,9 @@ void hil_machine_assume(const hil_probe_options *options, const hil_device *devi
     }
 }
 
-hil_status hil_machine_find(const hil_probe_options *options, hil_device *device, hil_effort effort,
-                            const hil_observer *observer, hil_machine *out)
+hil_status hil_machine_find(const hil_probe_options *options, hil_device *device,
+                            const hil_effort *effort, const hil_observer *observer,
+                            hil_machine *out)
 {
     search s = {.options = options,
                 .device = device,

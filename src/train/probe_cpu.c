@@ -270,27 +270,35 @@ static hil_status probe_all(probe *p, hil_speeds *out)
     return HIL_OK;
 }
 
-static hil_status begin(probe *p, hil_pool *pool, double seconds)
+size_t hil_probe_cpu_room(uint64_t limit)
 {
-    *p = (probe){.pool = pool, .seconds = seconds, .stream = STREAM_MOST};
+    size_t stream = STREAM_MOST;
     uint64_t available = hil_memory_available(); /* of a small control group: little */
-    while (p->stream > STREAM_LEAST && p->stream > available / 64) p->stream /= 2;
+    if (!limit) limit = UINT64_MAX;
+    while (stream > STREAM_LEAST && (stream > available / 64 || STREAMS * stream > limit))
+        stream /= 2;
+    return STREAMS * stream;
+}
+
+static hil_status begin(probe *p, hil_pool *pool, const hil_probe_room *room)
+{
+    *p = (probe){.pool = pool, .seconds = room->seconds, .stream = room->memory / STREAMS};
     return hil_memory_map(STREAMS * p->stream, (void **)&p->memory);
 }
 
-hil_status hil_probe_update(hil_pool *pool, double seconds, double *out)
+hil_status hil_probe_update(hil_pool *pool, const hil_probe_room *room, double *out)
 {
     probe p;
-    HIL_TRY(begin(&p, pool, seconds));
+    HIL_TRY(begin(&p, pool, room));
     hil_status status = probe_update(&p, out);
     hil_memory_unmap(p.memory, STREAMS * p.stream);
     return status;
 }
 
-hil_status hil_probe_cpu(hil_pool *pool, double seconds, hil_speeds *out)
+hil_status hil_probe_cpu(hil_pool *pool, const hil_probe_room *room, hil_speeds *out)
 {
     probe p;
-    HIL_TRY(begin(&p, pool, seconds));
+    HIL_TRY(begin(&p, pool, room));
     hil_status status = probe_all(&p, out);
     hil_memory_unmap(p.memory, STREAMS * p.stream);
     return status;

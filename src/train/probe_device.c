@@ -15,8 +15,9 @@
 #define ROOM_LEAST ((size_t)64 << 20)
 #define ROOM_SHARE 8                 /* one part in so many of what is free, at most */
 #define COPY_MOST ((size_t)64 << 20) /* pinned, for each direction */
-#define ROUND_SECONDS 2e-3           /* a round is so long that its end does not count */
-#define LASTING 4                    /* times as long: until the clock falls to what power allows */
+#define COPY_LEAST ((size_t)1 << 20)
+#define ROUND_SECONDS 2e-3 /* a round is so long that its end does not count */
+#define LASTING 4          /* times as long: until the clock falls to what power allows */
 enum { ROUNDS_LEAST = 3, SIDE_LEAST = 512, SIDE_MOST = 8192, HEADS = 16, WIDTH = 128 };
 enum { QUERIES_LEAST = 128, QUERIES_MOST = 4096, TINY = 64, UPDATE_BYTES = 14 };
 
@@ -311,12 +312,21 @@ static hil_status run(probe *p, hil_speeds *out)
     return probe_all(p, out);
 }
 
-hil_status hil_probe_device(hil_device *device, hil_pool *pool, double seconds, hil_speeds *out)
+size_t hil_probe_device_room(const hil_device *device, uint64_t limit)
+{
+    size_t room = ROOM_MOST;
+    if (!limit) limit = UINT64_MAX;
+    while (room > ROOM_LEAST && (room > device->available / ROOM_SHARE || room > limit)) room /= 2;
+    return room;
+}
+
+hil_status hil_probe_device(hil_device *device, hil_pool *pool, const hil_probe_room *room,
+                            hil_speeds *out)
 {
     const hil_device_engine *engine = device->engine;
-    probe p = {.device = device, .pool = pool, .seconds = seconds, .room = ROOM_MOST};
-    while (p.room > ROOM_LEAST && p.room > device->available / ROOM_SHARE) p.room /= 2;
+    probe p = {.device = device, .pool = pool, .seconds = room->seconds, .room = room->device};
     p.half = p.room / 4 < COPY_MOST ? p.room / 4 : COPY_MOST;
+    while (p.half > COPY_LEAST && 2 * p.half > room->memory) p.half /= 2;
     void *host = mmap(NULL, 2 * p.half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (host == MAP_FAILED) return hil_fail(HIL_ERR_MEMORY, "no memory to measure the device with");
     p.host = host;

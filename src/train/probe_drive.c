@@ -5,6 +5,9 @@
 #include "train/probe.h"
 
 #define FILE_BYTES ((uint64_t)512 << 20)
+#define REQUEST_MOST ((size_t)4 << 20)
+#define REQUEST_SMALL ((size_t)1 << 20) /* where memory is little */
+#define REQUEST_LEAST ((size_t)64 << 10)
 enum { IN_FLIGHT = 8, REQUESTS = 4 }; /* REQUESTS: the file is no smaller */
 
 typedef struct drive {
@@ -85,18 +88,31 @@ static hil_status measure(const drive *d, hil_drive_speed *out)
     return HIL_OK;
 }
 
-hil_status hil_probe_drive(const char *path, hil_io_kind io, double seconds, hil_drive_speed *out)
+hil_status hil_probe_drive_room(const char *path, uint64_t bytes, uint64_t memory,
+                                hil_drive_room *out)
 {
-    drive d = {.seconds = seconds};
+    uint64_t free;
+    size_t request = hil_memory_available() >> 30 ? REQUEST_MOST : REQUEST_SMALL;
+    *out = (hil_drive_room){0};
+    HIL_TRY(hil_folder_free_bytes(path, &free));
+    if (!memory) memory = UINT64_MAX;
+    if (!bytes || bytes > free / 4) bytes = free / 4;
+    if (bytes > FILE_BYTES) bytes = FILE_BYTES;
+    while (request > REQUEST_LEAST && (IN_FLIGHT * request > memory || REQUESTS * request > bytes))
+        request /= 2;
+    out->request = request;
+    out->bytes = bytes - bytes % (2 * request);
+    if (out->bytes < REQUESTS * request) out->bytes = 0;
+    return HIL_OK;
+}
+
+hil_status hil_probe_drive(const char *path, hil_io_kind io, const hil_drive_room *room,
+                           hil_drive_speed *out)
+{
+    drive d = {.seconds = room->seconds, .request = room->request, .bytes = room->bytes};
     hil_io_options options;
-    uint64_t room;
     void *memory;
-    HIL_TRY(hil_folder_free_bytes(path, &room));
-    d.request = (size_t)(hil_memory_available() >> 30 ? 4 : 1) << 20;
-    d.bytes = room / 4 < FILE_BYTES ? room / 4 : FILE_BYTES;
-    d.bytes -= d.bytes % (2 * d.request);
     *out = (hil_drive_speed){0};
-    if (d.bytes < REQUESTS * d.request) return HIL_OK;
     hil_io_defaults(&options);
     options.engine = io;
     options.buffer_bytes = IN_FLIGHT * d.request;

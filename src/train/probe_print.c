@@ -60,7 +60,8 @@ hil_status hil_probe(const hil_probe_options *options, const hil_observer *obser
     if (options->disk_count > HIL_DISKS_MAX)
         return hil_fail(HIL_ERR_USAGE, "at most %d drives", HIL_DISKS_MAX);
     HIL_TRY(hil_devices_open(&options->device, NULL, observer, &device));
-    hil_status status = hil_machine_find(options, device, HIL_EFFORT_FULL, observer, &machine);
+    hil_effort effort = {.thorough = true, .drives = true};
+    hil_status status = hil_machine_find(options, device, &effort, observer, &machine);
     hil_devices_close(device);
     if (status != HIL_OK) return status;
     if (options->json) return print_json(options, &machine, out);

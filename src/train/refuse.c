@@ -63,13 +63,13 @@ hil_status hil_choice_refuse(const hil_choice *c)
     hil_text_bytes(missing, c->missing);
     hil_text_bytes(states, c->states);
     hil_text_bytes(device, b->device);
-    hil_text_bytes(host, b->host);
+    hil_text_bytes(host, b->host + c->planner->tokens);
     if (c->lacking_host)
         return hil_fail(HIL_ERR_BUDGET,
-                        "what goes to disk and comes back needs at least %s of host memory, but %s "
+                        "transfers between disk and device need at least %s of host memory, but %s "
                         "may use %s: give more --host-memory%s",
-                        hil_text_bytes(disk, c->lacking_host), whom_of(c, whom, "it", ""), host,
-                        share);
+                        hil_text_bytes(disk, c->lacking_host + c->planner->tokens),
+                        whom_of(c, whom, "it", ""), host, share);
     if (b->disk == 0)
         return hil_fail(
             HIL_ERR_BUDGET,

@@ -67,7 +67,13 @@ static hil_status evaluate(job *j, double *loss)
     hil_step_result result;
     *loss = j->metrics.eval_loss;
     if (j->metrics.evaluated == j->run.step) return HIL_OK;
-    HIL_TRY(hil_batches_eval(&j->eval_batches, j->trainer, j->run.micro_batch, NULL, &result));
+    /* In the memory of the step's batch: the budgets have room for one. */
+    j->batch_ready = 0;
+    hil_batches_move(&j->batches, &j->eval_batches);
+    hil_status status =
+        hil_batches_eval(&j->eval_batches, j->trainer, j->run.micro_batch, NULL, &result);
+    hil_batches_move(&j->eval_batches, &j->batches);
+    HIL_TRY(status);
     *loss = result.loss;
     HIL_TRY(hil_metrics_eval(&j->metrics, j->run.step, result.loss));
     if (j->observer && j->observer->eval)

@@ -27,7 +27,7 @@ static void check_drives(void)
     char folder[] = "/tmp/hilbert-budget-XXXXXX";
     CHECK(mkdtemp(folder) != NULL);
     hil_disk_budget disks[] = {{folder, 0}, {folder, 12345678}, {folder, 0}};
-    hil_allowance allowance = {GIB, GIB, disks, 3, 0, 0, 0};
+    hil_allowance allowance = {GIB, GIB, disks, 3, 0, 0, 0, false};
     hil_budget b;
     hil_drive drives[HIL_DRIVES];
     CHECK_OK(hil_budget_find(&allowance, &b, drives));
@@ -38,7 +38,7 @@ static void check_drives(void)
     CHECK_OK(hil_folder_free_bytes(folder, &room));
     CHECK(b.disk < room / 2 * 3); /* they share one file system, on which others write */
     allowance =
-        (hil_allowance){GIB, GIB, &(hil_disk_budget){folder, (uint64_t)1 << 60}, 1, 0, 0, 0};
+        (hil_allowance){GIB, GIB, &(hil_disk_budget){folder, (uint64_t)1 << 60}, 1, 0, 0, 0, false};
     CHECK_OK(hil_budget_find(&allowance, &b, drives + 2));
     CHECK(drives[2].bytes < (uint64_t)1 << 60); /* no more than there is */
     CHECK_TEXT(drives[1].path, folder);
@@ -55,14 +55,14 @@ static void check_sharers(void)
     char folder[] = "/tmp/hilbert-budget-XXXXXX";
     CHECK(mkdtemp(folder) != NULL);
     hil_disk_budget disk = {folder, 3 << 20};
-    hil_allowance allowance = {GIB, 6 << 20, &disk, 1, 4, 0, 0};
+    hil_allowance allowance = {GIB, 6 << 20, &disk, 1, 4, 0, 0, false};
     hil_budget b, alone;
     hil_drive drive;
     CHECK_OK(hil_budget_find(&allowance, &b, &drive));
     CHECK_INT(b.device, GIB);
     CHECK_INT(b.host, (6 << 20) / 4);
     CHECK_INT(b.disk, (3 << 20) / 4 / 4096 * 4096);
-    allowance = (hil_allowance){0, 0, NULL, 0, 4, 0, 0};
+    allowance = (hil_allowance){0, 0, NULL, 0, 4, 0, 0, false};
     CHECK_OK(hil_budget_find(&allowance, &b, &drive));
     allowance.sharers = 1;
     CHECK_OK(hil_budget_find(&allowance, &alone, &drive));
@@ -74,9 +74,9 @@ static void check_sharers(void)
 /* A device with memory of its own: the RAM is the host's alone. */
 static void check_apart(void)
 {
-    hil_allowance allowance = {0, 0, NULL, 0, 1, 100 * GIB, 0};
+    hil_allowance allowance = {0, 0, NULL, 0, 1, 100 * GIB, 0, false};
     hil_budget b, alone;
-    CHECK_OK(hil_budget_find(&(hil_allowance){0, 0, NULL, 0, 1, 0, 0}, &alone, NULL));
+    CHECK_OK(hil_budget_find(&(hil_allowance){0, 0, NULL, 0, 1, 0, 0, false}, &alone, NULL));
     CHECK_OK(hil_budget_find(&allowance, &b, NULL));
     CHECK_INT(b.device, 100 * GIB);
     CHECK(b.host > alone.host);
@@ -93,7 +93,7 @@ static void check_apart(void)
     allowance.device_memory = 0;
     CHECK_OK(hil_budget_find(&allowance, &b, NULL));
     CHECK_INT(b.device, 25 * GIB);
-    allowance = (hil_allowance){HIL_PERCENT(100), 0, NULL, 0, 1, 0, 0};
+    allowance = (hil_allowance){HIL_PERCENT(100), 0, NULL, 0, 1, 0, 0, false};
     CHECK_OK(hil_budget_find(&allowance, &b, NULL));
     CHECK(b.device > alone.device / 2);
 }

@@ -61,6 +61,7 @@ budgets=(--device-memory "$device" --host-memory "$host" --disk "$work")
 options=(--data "$work/data.txt" --tokenizer bytes --seq 64 --batch 4 --micro-batch 2 --steps 3 --save-every 2
     --eval-fraction 0.001 --threads 2)
 
+run 0 probe --disk "$work" --threads 2 # a plan measures no drive, and assumed speeds may choose otherwise
 run 0 plan --model "$work/config.json" "${options[@]}" "${budgets[@]}" --json
 cp "$work/out" "$work/plan.json"
 state=0

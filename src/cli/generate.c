@@ -18,7 +18,7 @@ static const hil_option options[] = {
         .range = &hil_range_index),
     ROW("top-p", REAL, top_p, "X", "choose among the likeliest that make up this probability",
         .range = &hil_range_up_to_one),
-    ROW("seed", SEED, seed, "N", "of the choices"),
+    ROW("seed", SEED, seed, "N", "seed of the choices"),
     ROW("dtype", WORD, dtype, "bf16|fp32|fp16", "precision of the computation"),
     ROW("threads", WHOLE, threads, "N", "CPU threads", .initial = "all",
         .range = &hil_range_threads),

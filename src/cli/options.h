@@ -135,7 +135,7 @@ hil_status hil_disk_parse(const char *label, const char *text, char *path, uint6
                 "to compute in: 1.5G, 24GB, 50%", .initial = "what is free, less a margin",        \
                 .range = &hil_range_budget, .per_rank = true),                                     \
         HIL_ROW("host-memory", MEMORY, type, prefix host_memory, "SIZE",                           \
-                "to keep things in: 1.5G, 24GB, 50%", .initial = "what is free, less a margin",    \
+                "for the rest: 1.5G, 24GB, 50%", .initial = "what is free, less a margin",         \
                 .range = &hil_range_budget, .per_rank = true),                                     \
         HIL_ROW("disk", DISK, type, prefix disks, "PATH[:SIZE]",                                   \
                 "for what does not fit into memory; may be repeated"),                             \

@@ -15,7 +15,7 @@ static const hil_option options[] = {
         .range = &hil_range_threads),
     ROW("device", TEXT, device.name, "auto|cpu|cuda|cuda:N",
         "what to measure; auto: a GPU where there is one"),
-    ROW("again", ON, again, NULL, "measure what is known already"),
+    ROW("again", ON, again, NULL, "measure again what is known already"),
     ROW("json", ON, json, NULL, "print one JSON object"),
 };
 

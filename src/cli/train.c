@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <string.h>
 
-#define STOP_WORDS "hilbert: finishing this step and saving; once more to stop at once\n"
+#define STOP_WORDS "hilbert: finishing this step and saving; a second Ctrl-C stops at once\n"
 
 /* `text` as one word of a shell command. */
 static void print_quoted(FILE *out, const char *text)

@@ -7,11 +7,21 @@
 /* A decompressor holds the window of a frame in memory. 8 MiB is what RFC 8878 asks every one to
    support, and levels up to 19 stay below. */
 #define WINDOW_LOG 23
+#define MAGIC_BYTES 4
 
 struct zstd {
     ZSTD_DCtx *context;
+    size_t magic; /* bytes of the frame's magic number that were taken */
     bool begun, whole;
 };
+
+/* The magic number is handed over alone: where the library knows formats from before the standard,
+   whose windows it does not limit, it looks for them only at the start of a longer piece. */
+static size_t piece_of(const struct zstd *zstd, size_t left)
+{
+    size_t missing = MAGIC_BYTES - zstd->magic;
+    return missing && missing < left ? missing : left;
+}
 
 static void close_zstd(void *engine)
 {
@@ -60,7 +70,8 @@ static hil_status run_zstd(void *engine, const char *path, hil_flow *flow, bool 
     struct zstd *zstd = engine;
     bool moved = true;
     while (moved && flow->out_left && (flow->in_left || !zstd->whole)) {
-        ZSTD_inBuffer in = {flow->in, flow->in_left, 0};
+        if (zstd->whole) zstd->magic = 0; /* another frame */
+        ZSTD_inBuffer in = {flow->in, piece_of(zstd, flow->in_left), 0};
         ZSTD_outBuffer out = {flow->out, flow->out_left, 0};
         size_t code = ZSTD_decompressStream(zstd->context, &out, &in);
         flow->in += in.pos;
@@ -69,6 +80,7 @@ static hil_status run_zstd(void *engine, const char *path, hil_flow *flow, bool 
         flow->out += out.pos;
         flow->out_left -= out.pos;
         if (ZSTD_isError(code)) return fail_zstd(zstd, path, flow, code);
+        if (zstd->magic < MAGIC_BYTES) zstd->magic += in.pos;
         moved = in.pos || out.pos;
         if (moved) zstd->whole = code == 0;
         zstd->begun |= zstd->whole;

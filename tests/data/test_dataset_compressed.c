@@ -146,6 +146,16 @@ static void check_window(void)
     free(text);
 }
 
+/* Some libraries read formats from before the standard, whose windows have no limit. */
+static void check_old(void)
+{
+    static const char frame[] = "\x27\xb5\x2f\xfd\x04\x41\x48\x00\x00";
+    check_refused(fixture_bytes("o.txt.zst", frame, sizeof frame - 1), "not zstd");
+    size_t size = pack_zstd(packed, "some text and more of it", 24);
+    memcpy(packed + size, frame, sizeof frame - 1);
+    check_refused(fixture_bytes("o.txt.zst", packed, size + sizeof frame - 1), "follows");
+}
+
 typedef struct progress {
     uint64_t done, total;
     int calls;
@@ -191,6 +201,7 @@ int main(void)
         check_stream(&formats[i]);
     }
     check_window();
+    check_old();
     free(packed);
     return 0;
 }

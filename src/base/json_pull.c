@@ -136,13 +136,13 @@ hil_status hil_json_pull_int(hil_json_pull *pull, int64_t *out)
     int64_t value = 0;
     for (; at < pull->size && pull->text[at] >= '0' && pull->text[at] <= '9'; ++at)
         if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, pull->text[at] - '0', &value))
+            __builtin_add_overflow(value, (negative ? -1 : 1) * (pull->text[at] - '0'), &value))
             return wrong(pull, "a number of 64 bits");
     bool fraction = at < pull->size && strchr(".eE", pull->text[at]) && pull->text[at];
     if (at == start || (at > start + 1 && pull->text[start] == '0') || fraction)
         return wrong(pull, "a whole number");
     pull->at = at;
-    *out = negative ? -value : value;
+    *out = value;
     return HIL_OK;
 }
 

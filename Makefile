@@ -3,6 +3,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+FUZZ_RUNS ?= 0
 WERROR ?= OFF
 CUDA ?= AUTO
 comma := ,
@@ -62,10 +63,10 @@ tsan: ## the tests of what runs on several threads under ThreadSanitizer
 	$(ctest) build-tsan -L '^(base|comm|device|io|store|tier)$$' -LE mpi -E '^test_(detours|store_damage|visits)$$'
 	$(ctest) build-tsan -R '^test_(device_train|ops_threads|ranks_agree|ranks_fail|saving|train_bits)$$'
 
-fuzz: ## each fuzzer for FUZZ_SECONDS
+fuzz: ## each fuzzer for FUZZ_SECONDS; again until there were FUZZ_RUNS in all
 	@tools/deps.sh fuzz
 	$(call build,build-fuzz,-DCMAKE_C_COMPILER=clang -DHIL_FUZZ=ON -DHIL_SANITIZE=address$(comma)undefined,--target fuzzers)
-	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+	@JOBS=$(JOBS) tools/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(FUZZ_RUNS)
 
 install: hilbert ## program, library, headers, pkg-config file, manual page (PREFIX, DESTDIR)
 	@cmake --install $(BUILD) --prefix $(PREFIX)

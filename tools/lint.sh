@@ -36,6 +36,17 @@ check_text() { # unfinished work outside C, white space, and shell that does not
     done
 }
 
+check_fuzzers() { # a function that parses the bytes of a file is called by a fuzzer
+    local file name
+    files '*.h' | { grep '^src/' || true; } | while read -r file; do
+        tr '\n' ' ' < "$file" | { grep -oE 'hil_[a-z0-9_]+_parse\([^;]*size_t size[^;]*;' || true; } |
+            sed 's/(.*//' | while read -r name; do
+            grep -qs "\b$name(" fuzz/fuzz_*.c ||
+                echo "$file:$(grep -n "$name(" "$file" | head -n 1 | cut -d: -f1): no fuzzer calls $name"
+        done
+    done
+}
+
 check_format() {
     local major
     major=$(clang-format --version | sed 's/.*version \([0-9]*\).*/\1/')
@@ -73,8 +84,8 @@ check_tidy() { # bugs that compilers do not warn about
 
 case "${1:-}" in
 --layers) check_c | grep -E 'layer|include' > "$found" || true ;;
---rules) { check_c; check_text; } > "$found" ;;
-'') { check_c; check_text; check_format; check_tidy; } > "$found" ;;
+--rules) { check_c; check_text; check_fuzzers; } > "$found" ;;
+'') { check_c; check_text; check_fuzzers; check_format; check_tidy; } > "$found" ;;
 *) echo "usage: tools/lint.sh [--rules | --layers]" >&2; exit 2 ;;
 esac
 

@@ -52,6 +52,9 @@ plant include/hilbert/status.h '#include "base/text.h"' && finds include/hilbert
 plant include/hilbert/status.h '#include "hilbert/run.h"' && finds include/hilbert/status.h:2 'layering'
 plant include/hilbert/odd.h '#include "hilbert/run.h"' && finds include/hilbert/odd.h:2 'no layer is known'
 
+plant src/format/bad.h 'hil_status hil_bad_parse(hil_bad **out, const char *bytes,\n    size_t size);' &&
+    finds src/format/bad.h:2 'no fuzzer calls hil_bad_parse'
+
 plant src/base/bad.c "$(repeat 600 'int x;\n')" && finds src/base/bad.c:601 '601 lines'
 plant src/base/bad.c "int f(void)\n{\n$(repeat 79 '    g();\n')\n}" && finds src/base/bad.c:3 '81 lines'
 plant src/base/bad.c 'int f(int a, int b, int c,\n      int d, int e, int f, int g)\n{\n}' &&

@@ -94,10 +94,21 @@ static hil_status open_source(job *j, const hil_eval_options *o)
     return hil_source_seq(&j->source, o->seq, &j->seq);
 }
 
+static hil_status compare_options(const job *j, const hil_eval_options *o)
+{
+    char seq[32], batch[32];
+    snprintf(seq, sizeof seq, "%lld", (long long)j->seq);
+    snprintf(batch, sizeof batch, "%lld", (long long)o->batch);
+    hil_fact fact[] = {{"--seq", seq}, {"--batch", batch}, {"--dtype", o->dtype}};
+    return hil_comm_compare(o->comm, HIL_OK, fact, sizeof fact / sizeof *fact,
+                            "all ranks must have the same options");
+}
+
 static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *result)
 {
     double began = hil_clock_now(), ready = began;
     HIL_TRY(hil_ranks_agree(o->comm, open_source(j, o)));
+    HIL_TRY(compare_options(j, o));
     HIL_TRY(hil_ranks_compare_model(o->comm, &j->source));
     HIL_TRY(open_data(j, o));
     hil_source_tell_examples(j->data, "data", j->observer);

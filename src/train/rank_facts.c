@@ -16,14 +16,14 @@ static hil_status add_sum(hil_facts *facts, const char *name, uint64_t sum)
     return hil_facts_add(facts, name, "%016llx", (unsigned long long)sum);
 }
 
-static hil_status add_file(hil_facts *facts, const char *name, const char *path)
+/* One of the files that decide tokens, as it was read. */
+static hil_status add_file(hil_facts *facts, const hil_source *source, hil_model_file which)
 {
-    hil_bytes file;
-    if (!path[0]) return hil_facts_add(facts, name, "(none)");
-    HIL_TRY(hil_bytes_read(&file, path));
-    hil_status status = add_sum(facts, name, hil_hash(0, file.data, file.size));
-    hil_bytes_free(&file);
-    return status;
+    const hil_bytes *file = &source->files.file[which];
+    char name[64];
+    snprintf(name, sizeof name, "a %s of checksum", hil_model_file_name(which));
+    if (!file->data) return hil_facts_add(facts, name, "(none)");
+    return add_sum(facts, name, hil_hash(0, file->data, file->size));
 }
 
 static hil_status sample(const hil_entry *entry, uint64_t *hash)
@@ -70,7 +70,8 @@ static hil_status add_model(hil_facts *facts, const hil_source *source)
         hil_facts_add(facts, "a build of hilbert with headers of checksum", "%s", HIL_INTERFACE));
     HIL_TRY(hil_facts_add(facts, "weights from", "%s", source->bare ? "the seed" : "files"));
     HIL_TRY(add_sum(facts, "a config.json of checksum", source->config_key));
-    HIL_TRY(add_file(facts, "a tokenizer.json of checksum", source->tokenizer_path));
+    HIL_TRY(add_file(facts, source, HIL_FILE_TOKENIZER));
+    HIL_TRY(add_file(facts, source, HIL_FILE_GENERATION));
     return source->bare ? HIL_OK : add_weights(facts, source);
 }
 

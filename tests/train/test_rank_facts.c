@@ -31,6 +31,21 @@ static void train(hil_comm *comm, void *context)
         odd.field = same.field;                                                                    \
     } while (0)
 
+static void evaluate(hil_comm *comm, void *context)
+{
+    (void)context;
+    hil_eval_options mine;
+    hil_eval_result result;
+    hil_eval_defaults(&mine);
+    mine.comm = comm;
+    mine.model = place.model;
+    mine.data = place.data;
+    mine.data_count = 1;
+    mine.seq = hil_comm_rank(comm) == ODD ? 8 : 16;
+    mine.threads = 1;
+    CHECK_FAILS(hil_eval(&mine, NULL, &result), HIL_ERR_USAGE, "--seq 8 here, but 16 on rank 0");
+}
+
 static void check_options(void)
 {
     DIFFERS(lr, 2e-3, "--lr 0.002 here, but 0.001 on rank 0");
@@ -68,7 +83,8 @@ static void compare_models(hil_comm *comm, void *context)
 
 static void copy_model(void)
 {
-    static const char *const names[] = {"config.json", "model.safetensors"};
+    static const char *const names[] = {"config.json", "generation_config.json",
+                                        "model.safetensors"};
     char from[JOB_PATH], to[JOB_PATH];
     CHECK_OK(hil_folder_create(job_path(&place, other, "other")));
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
@@ -109,6 +125,18 @@ static void check_weights(void)
     hil_safetensors_close(weights);
 }
 
+/* Files that decide which tokens there are. */
+static void check_files(void)
+{
+    static char text[] = "{\"eos_token_id\": 3}", words[] = "a generation_config.json of checksum ";
+    char path[JOB_PATH];
+    CHECK_OK(hil_path_join(path, other, "generation_config.json"));
+    CHECK_OK(hil_file_write(path, text, strlen(text)));
+    ranks_run(RANKS, compare_models, words);
+    CHECK_OK(hil_path_remove(path));
+    ranks_run(RANKS, compare_models, words);
+}
+
 int main(void)
 {
     job_begin(&place);
@@ -123,7 +151,9 @@ int main(void)
     same.eval_every = 2;
     odd = same;
     check_options();
+    ranks_run(RANKS, evaluate, NULL);
     check_weights();
+    check_files();
     job_end(&place);
     return 0;
 }

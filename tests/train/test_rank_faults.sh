@@ -130,7 +130,7 @@ go_on() # the same number of ranks gives the same bits; another one, nearly the 
 gone="rank RANK $here is gone: it was killed or it crashed; its last word: "
 silence="rank RANK $here has not answered for [5-8] s: .*; its last word: "
 
-lose() # lose SIGNAL RANK: and the line that names it
+lose() # lose SIGNAL RANK [DOING]: and the line that names it and what it did
 {
     local words=$gone
     [ "$1" != STOP ] || words=$silence
@@ -138,7 +138,7 @@ lose() # lose SIGNAL RANK: and the line that names it
     sleep 0.6 # the hearts have told what it does
     since=$(now)
     kill "-$1" "${pids[$2]}"
-    over "${words//RANK/$2}"
+    over "${words//RANK/$2}${3:-}"
 }
 
 broken() # broken RANK WORDS: that rank says itself what failed
@@ -220,8 +220,8 @@ start_descriptors() # enough for MPI, not for the run
     refused "rank $victim $here: .*Too many open files"
 }
 
-load_killed() { hold "$victim" open /model/model.safetensors 2; launch; lose KILL "$victim"; }
-load_stopped() { hold "$victim" open /model/model.safetensors 2; launch; lose STOP "$victim"; }
+load_killed() { hold "$victim" open /model/model.safetensors 2; launch; lose KILL "$victim" planning; }
+load_stopped() { hold "$victim" open /model/model.safetensors 2; launch; lose STOP "$victim" planning; }
 
 in_step() { hold "$1" pread "$out/cache/" $((20 + RANDOM % 60)); launch; }
 step_killed() { in_step "$victim"; lose KILL "$victim"; }
@@ -251,11 +251,16 @@ save_full() { in_save pwrite 1 28; broken "$victim" "cannot write .*: No space l
 save_unsynced() { in_save fsync 1 5; broken "$victim" "cannot sync .*: Input/output error"; }
 
 # The windows that are held out are the last ones in the file of tokens.
-eval_killed() { hold "$victim" pread "$out/cache/" 3 4200; launch; lose KILL "$victim"; }
+eval_killed() { hold "$victim" pread "$out/cache/" 3 4200; launch; lose KILL "$victim" evaluating; }
 
 in_export() { hold 0 create model.safetensors 1; launch; }
-export_killed() { victim=0; in_export; lose KILL 0; }
-export_other_killed() { victim=$((1 + victim % 2)); in_export; lose KILL "$victim"; }
+export_killed() { victim=0; in_export; lose KILL 0 'writing the model'; }
+export_other_killed()
+{
+    victim=$((1 + victim % 2))
+    in_export
+    lose KILL "$victim" "waiting for the model's files"
+}
 export_full()
 {
     victim=0

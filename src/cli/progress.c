@@ -261,11 +261,11 @@ static void print_waiting(FILE *out, const hil_wait_seconds *wait, double second
     const struct {
         const char *what;
         double seconds;
-    } reason[] = {{"weights on their way", wait->weights},
+    } reason[] = {{"weights to be loaded", wait->weights},
                   {"the optimizer's update", wait->update},
-                  {"activations coming back", wait->activations},
-                  {"gradients on their way", wait->gradients},
-                  {"memory to become free", wait->memory}};
+                  {"activations to be loaded", wait->activations},
+                  {"gradients to be offloaded", wait->gradients},
+                  {"device memory to be freed", wait->memory}};
     double all = waited(wait), share = all / seconds;
     size_t most = 0;
     char time[32];
@@ -284,14 +284,17 @@ void hil_progress_account(const hil_progress *progress, const hil_train_result *
     uint64_t steps = (uint64_t)progress->steps;
     char line[200] = "", bytes[4][32];
     add_tiers(line, sizeof line, a, &result->budget);
-    fprintf(progress->out, "peaks%s", line);
+    fprintf(progress->out, "peak of each budget:%s", line);
     if (result->ranks > 1) fprintf(progress->out, " (rank 0 of %d)", result->ranks);
     fputc('\n', progress->out);
-    fprintf(progress->out, "moved per step: disk read %s, written %s; to the device %s, back %s\n",
-            hil_progress_bytes(bytes[0], a->disk_read_bytes / steps),
-            hil_progress_bytes(bytes[1], a->disk_written_bytes / steps),
-            hil_progress_bytes(bytes[2], a->to_device_bytes / steps),
-            hil_progress_bytes(bytes[3], a->to_host_bytes / steps));
+    fprintf(
+        progress->out,
+        "moved per step: %s read from disk, %s written to disk; %s host to device, %s device to "
+        "host\n",
+        hil_progress_bytes(bytes[0], a->disk_read_bytes / steps),
+        hil_progress_bytes(bytes[1], a->disk_written_bytes / steps),
+        hil_progress_bytes(bytes[2], a->to_device_bytes / steps),
+        hil_progress_bytes(bytes[3], a->to_host_bytes / steps));
     if (result->ranks > 1)
         fprintf(progress->out, "from other ranks per step: weights %s, gradients %s\n",
                 hil_progress_bytes(bytes[0], a->gathered_bytes / steps),

@@ -36,7 +36,8 @@ enum { GPUS = sizeof gpus / sizeof *gpus };
    "B" of "GB": spellings of one GPU become the same. */
 static void simplify(const char *name, char out[64])
 {
-    static const char *const noise[] = {"nvidia", "geforce", "tesla", "rtx", "sxm5", "sxm4", "sxm"};
+    static const char *const noise[] = {"nvidia", "geforce", "tesla",    "generation", "rtx",
+                                        "sxm5",   "sxm4",    "80gbhbm3", "sxm"};
     size_t size = 0;
     for (; *name && size < 63; ++name)
         if (isalnum((unsigned char)*name)) out[size++] = (char)tolower((unsigned char)*name);

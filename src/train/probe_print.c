@@ -32,19 +32,20 @@ static hil_status print_json(const hil_probe_options *options, const hil_machine
 static void print_table(const hil_probe_options *options, const hil_machine *machine, FILE *out)
 {
     const hil_speeds *s = &machine->speeds;
-    static const char *const dtype[3] = {"fp32", "bf16", "fp16"};
+    static const char *const product[3] = {"matrix products, fp32", "matrix products, bf16",
+                                           "matrix products, fp16"};
     fprintf(out, "%s\n\n", machine->name);
     for (int i = 0; i < 3; ++i)
-        fprintf(out, "%-28s %9.2f GFLOP/s  attention %9.2f GFLOP/s\n", dtype[i], s->gemm[i] * 1e-9,
-                s->attention[i] * 1e-9);
-    fprintf(out, "%-28s %9.2f GB/s\n", "memory, all threads", s->memory * 1e-9);
+        fprintf(out, "%-28s %9.2f GFLOP/s, attention %9.2f GFLOP/s\n", product[i],
+                s->gemm[i] * 1e-9, s->attention[i] * 1e-9);
+    fprintf(out, "%-28s %9.2f GB/s\n", "memory bandwidth", s->memory * 1e-9);
     fprintf(out, "%-28s %9.2f GB/s\n", "host to device", s->to_device * 1e-9);
     fprintf(out, "%-28s %9.2f GB/s\n", "device to host", s->to_host * 1e-9);
-    fprintf(out, "%-28s %9.2f G parameters/s\n", "AdamW in memory", s->update * 1e-9);
+    fprintf(out, "%-28s %9.2f G parameters/s\n", "AdamW update on the CPU", s->update * 1e-9);
     if (s->update_device > 0)
-        fprintf(out, "%-28s %9.2f G parameters/s\n", "AdamW on the device",
+        fprintf(out, "%-28s %9.2f G parameters/s\n", "AdamW update on the device",
                 s->update_device * 1e-9);
-    fprintf(out, "%-28s %9.2f microseconds\n", "an operation, at least", s->op_call * 1e6);
+    fprintf(out, "%-28s %9.2f microseconds\n", "overhead of an operation", s->op_call * 1e6);
     for (size_t i = 0; i < options->disk_count; ++i) {
         const hil_drive_speed *d = &machine->drive[i];
         fprintf(out, "%s: read %.2f, write %.2f, both at once %.2f GB/s%s\n",

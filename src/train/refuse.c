@@ -14,7 +14,7 @@ static hil_status stage_too_large(const hil_choice *c)
                     "--zero %d keeps all weights%s in the device memory of every rank and needs at "
                     "least %s of it, but a rank may use %s: take --zero 3, or give more "
                     "--device-memory",
-                    c->zero, c->zero == 1 ? " and all sums of gradients" : "",
+                    c->zero, c->zero == 1 ? " and all gradient sums" : "",
                     hil_text_bytes(least, c->least),
                     hil_text_bytes(device, c->planner->budget.device));
 }
@@ -28,13 +28,13 @@ static const char *whom_of(const hil_choice *c, char text[WHOM], const char *alo
     return text;
 }
 
-/* All states have a place, but what comes and goes does not pass. */
+/* All states have a place, but the device lacks room for what computes. */
 static hil_status device_too_small(const hil_choice *c)
 {
     const hil_budget *b = &c->planner->budget;
     bool training = c->outline->training;
     char least[32], working[32], device[32], whom[WHOM];
-    const char *what = training ? "a micro-batch" : "what is computed at once";
+    const char *what = training ? "a micro-batch" : "the tokens computed at once";
     const char *less =
         training ? "a smaller --micro-batch, --seq or --tile-size" : "compute fewer tokens at once";
     hil_text_bytes(working, c->working);
@@ -42,12 +42,12 @@ static hil_status device_too_small(const hil_choice *c)
     if (c->least <= b->device)
         return hil_fail(HIL_ERR_BUDGET,
                         "computing needs a little more device memory than the %s that %s may use "
-                        "(%s for the tensors of %s): give more --device-memory%s, or %s",
+                        "(%s for the activations of %s): give more --device-memory%s, or %s",
                         device, whom_of(c, whom, "it", ""), working, what,
                         b->disk ? "" : " or --host-memory", less);
     return hil_fail(HIL_ERR_BUDGET,
-                    "computing needs at least %s of device memory (%s of it for the tensors of "
-                    "%s), but %s may use %s: give more --device-memory, or %s",
+                    "computing needs at least %s of device memory (%s of it for the activations "
+                    "of %s), but %s may use %s: give more --device-memory, or %s",
                     hil_text_bytes(least, c->least), working, what, whom_of(c, whom, "it", ""),
                     device, less);
 }
@@ -73,14 +73,14 @@ hil_status hil_choice_refuse(const hil_choice *c)
     if (b->disk == 0)
         return hil_fail(
             HIL_ERR_BUDGET,
-            "%s are missing%s: %s of weights and their states do not fit beside the "
-            "tensors into %s of device and %s of host memory: give more --host-memory%s, "
-            "or --disk PATH",
+            "%s are missing%s: %s of weights, gradients and optimizer states do not fit beside "
+            "the activations in %s of device and %s of host memory: give more --host-memory%s, or "
+            "--disk PATH",
             missing, whom_of(c, whom, "", " on "), states, device, host, share);
     return hil_fail(
         HIL_ERR_BUDGET,
-        "%s are missing%s: %s of weights and their states do not fit beside the tensors "
-        "into %s of device memory, %s of host memory and %s of disk: give another "
+        "%s are missing%s: %s of weights, gradients and optimizer states do not fit beside the "
+        "activations in %s of device memory, %s of host memory and %s of disk: give another "
         "--disk, or more --host-memory%s",
         missing, whom_of(c, whom, "", " on "), states, device, host, hil_text_bytes(disk, b->disk),
         share);

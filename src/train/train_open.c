@@ -182,7 +182,8 @@ static void tell_device(const job *j)
     if (!device) return;
     if (j->trainer->sharers > 1)
         snprintf(shared, sizeof shared, ", shared by %d ranks", j->trainer->sharers);
-    hil_note(j->observer, "%s with %s, of which %s are free%s; %s are taken beside the budget",
+    hil_note(j->observer,
+             "%s with %s, %s of it free%s; CUDA and its libraries take %s outside the budget",
              device->name, hil_text_bytes(memory, device->memory),
              hil_text_bytes(free, device->available), shared,
              hil_text_bytes(outside, device->outside));

@@ -100,12 +100,14 @@ static void check_budgets(void)
     fclose(out);
     CHECK_TEXT(seen, "step 1/2  loss 2.5000  12,345 tokens/s  1:05 left"
                      "  device 612K/700K  host 928K/1M  disk 12M  waiting 15%\n"
-                     "peaks  device 612K/700K  host 928K/1M  disk 12M\n"
-                     "moved per step: disk read 3M, written 2.0K; to the device 1G, back 0\n"
-                     "waited 0.3 s, 15% of the time, most for weights on their way (12%); "
+                     "peak of each budget:  device 612K/700K  host 928K/1M  disk 12M\n"
+                     "moved per step: 3M read from disk, 2.0K written to disk; 1G host to device, "
+                     "0 device to host\n"
+                     "waited 0.3 s, 15% of the time, most for weights to be loaded (12%); "
                      "limited by: disk\n"
-                     "peaks  device 612K/700K  host 928K/1M  disk 12M\n"
-                     "moved per step: disk read 3M, written 2.0K; to the device 1G, back 0\n"
+                     "peak of each budget:  device 612K/700K  host 928K/1M  disk 12M\n"
+                     "moved per step: 3M read from disk, 2.0K written to disk; 1G host to device, "
+                     "0 device to host\n"
                      "waited 0.1 s, 3% of the time; limited by: compute\n");
 }
 

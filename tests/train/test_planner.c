@@ -477,7 +477,7 @@ static void check_stages(void)
     hil_plan_free(&p);
     w.zero = 1;
     CHECK_FAILS(plan_for(&w, weights + all_sums(&w), host, 0, &p), HIL_ERR_BUDGET,
-                "--zero 1 keeps all weights and all sums of gradients in");
+                "--zero 1 keeps all weights and all gradient sums in");
     CHECK_OK(plan_for(&w, 4 * (weights + all_sums(&w)), host, 0, &p));
     CHECK(p.window >= weights + all_sums(&w));
     CHECK_INT(p.group, 1);

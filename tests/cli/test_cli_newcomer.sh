@@ -98,6 +98,14 @@ run 0 "${plan[@]}" --device-memory 1.5g --host-memory 64MiB
 grep -q ' is ' "$work/err" && die "$(cat "$work/err")"
 fails 2 "--disk: '2TBs' is not a size" "${plan[@]}" --disk nvme:2TBs
 
+# More memory than the machine has; a plan is for any machine.
+ids=(--model model --data model/tokens.npy --seq 16)
+much=(--device-memory 1000T --host-memory 100G --device cpu)
+for command in "train --out new ${ids[*]}" "eval ${ids[*]}" "generate --model model --prompt a --tokenizer bytes"; do
+    fails 1 "give less --device-memory or --host-memory, at most" $command "${much[@]}"
+done
+run 0 plan --model model --seq 16 "${much[@]}"
+
 # Files that are no text: the line says what to make of them.
 bytes=(train --model model --tokenizer bytes --out new --seq 16)
 printf 'a,b\n1,2\n' >table.csv

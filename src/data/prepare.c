@@ -142,33 +142,6 @@ done:
     return status;
 }
 
-/* How much of `folder` exists already: a failure takes away what it had to create. */
-static size_t existing_part(const char *folder)
-{
-    char part[HIL_PATH_MAX];
-    size_t size = strlen(folder);
-    if (size >= sizeof part) return size;
-    memcpy(part, folder, size + 1);
-    while (size && !hil_file_exists(part)) {
-        while (size && part[size - 1] != '/') --size;
-        while (size && part[size - 1] == '/') --size;
-        part[size] = 0;
-    }
-    return size;
-}
-
-static void remove_created(const char *folder, size_t existed)
-{
-    char part[HIL_PATH_MAX];
-    size_t size = strlen(folder);
-    memcpy(part, folder, size + 1);
-    while (size > existed && (rmdir(part) == 0 || errno == ENOENT)) {
-        while (size && part[size - 1] != '/') --size;
-        while (size && part[size - 1] == '/') --size;
-        part[size] = 0;
-    }
-}
-
 /* Removes what builders of this cache left when they were killed. A live one writes all the time.
  */
 static void remove_leftovers(const struct request *request)
@@ -181,7 +154,7 @@ static void remove_leftovers(const struct request *request)
     for (struct dirent *entry; (entry = readdir(listing));) {
         struct stat info;
         if (strncmp(entry->d_name, name, size) != 0) continue;
-        if (strncmp(entry->d_name + size, ".tmp.", 5) != 0) continue;
+        if (!hil_temporary_is(entry->d_name)) continue;
         if (fstatat(dirfd(listing), entry->d_name, &info, 0) != 0) continue;
         if (time(NULL) - info.st_mtime > LEFTOVER_SECONDS)
             unlinkat(dirfd(listing), entry->d_name, 0);
@@ -192,13 +165,13 @@ static void remove_leftovers(const struct request *request)
 static hil_status build_cache(const struct request *request)
 {
     const char *folder = request->options->cache_dir;
-    size_t existed = existing_part(folder);
+    size_t existed = hil_folder_existing(folder);
     hil_status status = hil_folder_create(folder);
     if (status == HIL_OK && existed < strlen(folder) && chmod(folder, 0700) != 0)
         status = hil_fail(HIL_ERR_IO, "cannot protect %s: %s", folder, strerror(errno));
     remove_leftovers(request);
     if (status == HIL_OK) status = write_cache(request, NULL);
-    if (status != HIL_OK) remove_created(folder, existed);
+    if (status != HIL_OK) hil_folder_uncreate(folder, existed);
     return status;
 }
 

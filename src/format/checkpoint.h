@@ -18,8 +18,9 @@
 typedef struct hil_checkpoint_options {
     const char *folder; /* of all checkpoints */
     int64_t step;
-    hil_store *store;             /* borrowed until finish or abandon, like the comm */
-    hil_comm *comm;               /* NULL: alone */
+    hil_store *store;     /* borrowed until finish or abandon, like the comm */
+    hil_comm *comm;       /* NULL: alone */
+    const hil_lock *lock; /* held on the run's folder, checked before names change; NULL: none */
     const hil_model_files *files; /* of the model, borrowed as well; rank 0's; NULL: none */
 } hil_checkpoint_options;
 
@@ -61,9 +62,12 @@ hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *stor
 
 /* Makes step N, a whole one, the newest: `latest` names it and those after it are removed. */
 hil_status hil_checkpoint_return_to(const char *folder, int64_t step);
-/* Removes what killed runs left unfinished, and all but the `keep` newest whole checkpoints. The
-   one that `latest` names always stays. Not while one is being written. */
+/* Removes what killed runs left unfinished, and all but the `keep` newest checkpoints. The one
+   that `latest` names always stays, and so do those that hold files of others. Not while one is
+   being written. */
 hil_status hil_checkpoint_tidy(const char *folder, int64_t keep);
+/* The path of something in the folder that was not written as part of a checkpoint; "": none. */
+hil_status hil_checkpoint_foreign(const char *folder, char out[HIL_PATH_MAX]);
 /* How many checkpoints the folder holds. */
 hil_status hil_checkpoint_count(const char *folder, int64_t *out);
 /* The bytes of one checkpoint; `files` are those of the model that it will hold, or NULL. */

@@ -8,6 +8,7 @@
 #include "format/safetensors.h"
 #include "io/file.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Rows and columns that are turned at once: a cache line of the target, some of the source. */
@@ -182,14 +183,27 @@ hil_status hil_checkpoint_model_bytes(hil_checkpoint_model *m,
     return hil_export_bytes(&export, out);
 }
 
+static hil_status write_into(hil_checkpoint_model *m, const hil_checkpoint_model_options *o,
+                             const char *stage)
+{
+    hil_export export = as_export(m, o);
+    HIL_TRY(hil_export_write(&export, stage));
+    HIL_TRY(hil_model_files_write(&m->files, stage));
+    HIL_TRY(hil_model_files_write_config(&m->files, stage, o->dtype));
+    return hil_model_folder_install(o->out, stage, o->replaced, o->lock);
+}
+
 hil_status hil_checkpoint_model_write(hil_checkpoint_model *m,
                                       const hil_checkpoint_model_options *o)
 {
-    hil_export export = as_export(m, o);
+    char stage[HIL_PATH_MAX], kept[1024];
     m->watch = o->watch;
     if (!m->piece) HIL_TRY(HIL_ALLOC(HIL_EXPORT_PIECE / 2, &m->piece));
-    HIL_TRY(hil_export_write(&export, o->out));
-    HIL_TRY(hil_model_files_write(&m->files, o->out));
-    HIL_TRY(hil_model_files_write_config(&m->files, o->out, o->dtype));
-    return hil_folder_sync(o->out);
+    HIL_TRY(hil_lock_check(o->lock));
+    HIL_TRY(hil_model_folder_begin(o->out, stage));
+    hil_status status = write_into(m, o, stage);
+    if (status == HIL_OK) return HIL_OK;
+    snprintf(kept, sizeof kept, "%s", hil_status_message());
+    (void)!hil_path_remove(stage);
+    return hil_fail(status, "%s", kept);
 }

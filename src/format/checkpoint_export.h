@@ -3,6 +3,7 @@
 #define HIL_FORMAT_CHECKPOINT_EXPORT_H
 
 #include "format/checkpoint_manifest.h"
+#include "format/model_folder.h"
 #include "tensor/tensor.h"
 
 /* The weights of a checkpoint, ready to be written. Owns what it opens. */
@@ -17,7 +18,9 @@ int64_t hil_checkpoint_model_step(const hil_checkpoint_model *model);
 int64_t hil_checkpoint_model_tensors(const hil_checkpoint_model *model);
 
 typedef struct hil_checkpoint_model_options {
-    const char *out; /* a folder that is there */
+    const char *out;          /* a folder that is there */
+    const hil_lock *lock;     /* held on it; may be NULL */
+    hil_model_names replaced; /* files that an old model in it may have; see model_folder.h */
     hil_dtype dtype;
     size_t shard_bytes;                /* 0: 5 GB */
     const hil_checkpoint_watch *watch; /* told of every piece that was written; may be NULL */
@@ -25,7 +28,7 @@ typedef struct hil_checkpoint_model_options {
 /* The bytes of the weights' files. */
 hil_status hil_checkpoint_model_bytes(hil_checkpoint_model *model,
                                       const hil_checkpoint_model_options *options, uint64_t *out);
-/* Weights, config.json and the tokenizer's files. */
+/* Weights, config.json and the tokenizer's files: all or, after a failure, nothing of them. */
 hil_status hil_checkpoint_model_write(hil_checkpoint_model *model,
                                       const hil_checkpoint_model_options *options);
 

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #define LATEST_FILE "latest"
@@ -30,26 +28,6 @@ hil_status hil_step_path(char out[HIL_PATH_MAX], const char *folder, int64_t ste
 {
     char name[HIL_STEP_NAME];
     snprintf(name, sizeof name, "step-%lld", (long long)step);
-    return hil_path_join(out, folder, name);
-}
-
-hil_status hil_step_temporary(char out[HIL_PATH_MAX], const char *folder, int64_t step)
-{
-    struct {
-        char host[64];
-        struct timespec time;
-        pid_t process;
-        unsigned serial;
-    } who;
-    static unsigned serial;
-    char name[80];
-    memset(&who, 0, sizeof who);
-    (void)!gethostname(who.host, sizeof who.host);
-    clock_gettime(CLOCK_REALTIME, &who.time);
-    who.process = getpid();
-    who.serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
-    snprintf(name, sizeof name, "tmp-%016llx-step-%lld",
-             (unsigned long long)XXH3_64bits(&who, sizeof who), (long long)step);
     return hil_path_join(out, folder, name);
 }
 
@@ -221,12 +199,64 @@ hil_status hil_checkpoint_count(const char *folder, int64_t *out)
     return status;
 }
 
-/* Takes away the name first: what is left of it when this is cut short is no checkpoint. */
+static bool of_folder(const char *name)
+{
+    return strcmp(name, LATEST_FILE) == 0 || hil_step_parse(name) >= 0 || hil_temporary_is(name);
+}
+
+static bool of_step(const char *name)
+{
+    bool ours = strcmp(name, HIL_MANIFEST_FILE) == 0 || hil_temporary_is(name);
+    for (int i = 0; i < HIL_STATES; ++i) ours |= strcmp(name, hil_state_file[i]) == 0;
+    for (int i = 0; i < HIL_MODEL_FILES; ++i)
+        ours |= strcmp(name, hil_model_file_name((hil_model_file)i)) == 0;
+    return ours;
+}
+
+/* The first entry of `folder` that is not `ours`; a missing folder is fine. */
+static hil_status find_foreign(const char *folder, bool (*ours)(const char *name),
+                               char out[HIL_PATH_MAX])
+{
+    out[0] = 0;
+    DIR *dir = opendir(folder);
+    if (!dir && errno == ENOENT) return HIL_OK;
+    if (!dir && errno == ENOTDIR) return hil_path_join(out, folder, "");
+    if (!dir) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
+    hil_status status = HIL_OK;
+    for (struct dirent *entry; !out[0] && status == HIL_OK && (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !ours(name))
+            status = hil_path_join(out, folder, name);
+    }
+    closedir(dir);
+    return status;
+}
+
+hil_status hil_checkpoint_foreign(const char *folder, char out[HIL_PATH_MAX])
+{
+    char dir[HIL_PATH_MAX];
+    int64_t *steps = NULL;
+    size_t count = 0;
+    HIL_TRY(find_foreign(folder, of_folder, out));
+    hil_status status = HIL_OK;
+    if (!out[0]) status = hil_steps_list(folder, &steps, &count);
+    for (size_t i = 0; status == HIL_OK && !out[0] && i < count; ++i) {
+        status = hil_step_path(dir, folder, steps[i]);
+        if (status == HIL_OK) status = find_foreign(dir, of_step, out);
+    }
+    hil_free(steps);
+    return status;
+}
+
+/* Takes away the name first: what is left of it when this is cut short is no checkpoint. One that
+   holds something else stays. */
 static hil_status remove_step(const char *folder, int64_t step)
 {
     char path[HIL_PATH_MAX], aside[HIL_PATH_MAX];
     HIL_TRY(hil_step_path(path, folder, step));
-    HIL_TRY(hil_step_temporary(aside, folder, step));
+    HIL_TRY(find_foreign(path, of_step, aside));
+    if (aside[0]) return HIL_OK;
+    HIL_TRY(hil_temporary_name(aside, path));
     if (rename(path, aside) != 0)
         return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
     return hil_path_remove(aside);
@@ -244,17 +274,11 @@ hil_status hil_checkpoint_return_to(const char *folder, int64_t step)
     return status;
 }
 
-static bool is_unfinished(const char *name)
-{
-    return strncmp(name, "tmp-", 4) == 0 ||
-           strncmp(name, LATEST_FILE ".tmp.", sizeof LATEST_FILE ".tmp." - 1) == 0;
-}
-
 hil_status hil_checkpoint_tidy(const char *folder, int64_t keep)
 {
     int64_t latest, *steps;
     size_t count;
-    HIL_TRY(hil_folder_weed(folder, is_unfinished));
+    HIL_TRY(hil_folder_weed(folder, hil_temporary_is));
     HIL_TRY(hil_latest_read(folder, &latest));
     hil_status status = hil_steps_list(folder, &steps, &count);
     int64_t kept = 0;

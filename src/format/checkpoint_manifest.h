@@ -90,8 +90,6 @@ hil_status hil_latest_remove(const char *folder);
 hil_status hil_latest_read(const char *folder, int64_t *step);
 /* Steps of the folder's checkpoints, the newest first; the caller frees them. */
 hil_status hil_steps_list(const char *folder, int64_t **steps, size_t *count);
-/* A name that no other run and no other host has: "tmp-...-step-N". */
-hil_status hil_step_temporary(char out[HIL_PATH_MAX], const char *folder, int64_t step);
 hil_status hil_checkpoint_find_needed(const char *folder, hil_comm *comm, hil_checkpoint_need need,
                                       const hil_checkpoint_watch *watch, hil_checkpoint_found *out);
 

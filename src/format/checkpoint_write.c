@@ -38,6 +38,7 @@ typedef struct target {
 struct hil_checkpoint_writer {
     hil_store *store;
     hil_comm *comm;
+    const hil_lock *lock;
     int64_t step;
     char folder[HIL_PATH_MAX], temporary[HIL_PATH_MAX], final[HIL_PATH_MAX];
     bool made; /* the temporary folder is there, and ours to remove */
@@ -221,13 +222,12 @@ static hil_status write_files(hil_checkpoint_writer *w, const hil_model_files *f
 /* Rank 0: the temporary folder with all files at full size. */
 static hil_status create_all(hil_checkpoint_writer *w, const hil_checkpoint_options *o)
 {
+    HIL_TRY(hil_lock_check(w->lock));
     HIL_TRY(hil_folder_create(w->folder));
     if (hil_file_exists(w->final))
         return hil_fail(HIL_ERR_USAGE, "%s is there already: it is not written again", w->final);
-    do {
-        HIL_TRY(hil_step_temporary(w->temporary, w->folder, w->step));
-        w->made = mkdir(w->temporary, 0777) == 0;
-    } while (!w->made && errno == EEXIST);
+    HIL_TRY(hil_temporary_name(w->temporary, w->final));
+    w->made = mkdir(w->temporary, 0777) == 0;
     if (!w->made) return fail_path("create folder", w->temporary);
     for (int s = 0; s < HIL_STATES; ++s) HIL_TRY(open_file(w, s, true));
     HIL_TRY(hil_manifest_begin(&w->manifest, w->step));
@@ -261,6 +261,7 @@ hil_status hil_checkpoint_begin(hil_checkpoint_writer **out, const hil_checkpoin
     }
     w->store = o->store;
     w->comm = o->comm;
+    w->lock = o->lock;
     w->step = o->step;
     for (int s = 0; s < HIL_STATES; ++s) w->file[s].fd = w->file[s].direct = -1;
     snprintf(w->folder, sizeof w->folder, "%s", o->folder);
@@ -349,6 +350,7 @@ static hil_status publish(hil_checkpoint_writer *w, const json_t *state)
     char kept[1024];
     HIL_TRY(write_manifest(w, state));
     HIL_TRY(hil_folder_sync(w->temporary));
+    HIL_TRY(hil_lock_check(w->lock));
     hil_status status = hil_latest_read(w->folder, &before);
     if (status != HIL_OK && status != HIL_ERR_INPUT) return status;
     if (rename(w->temporary, w->final) != 0) return fail_path("rename to", w->final);

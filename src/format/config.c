@@ -465,7 +465,11 @@ hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
     if (hil_file_exists(file)) {
         HIL_TRY(hil_path_join(file, path, "config.json"));
         if (!hil_file_exists(file))
-            return hil_fail(HIL_ERR_INPUT, "%s: no config.json is there", path);
+            return hil_fail(HIL_ERR_INPUT,
+                            "%s: no config.json is there: not a model, or one that was not written "
+                            "whole (export it again with --overwrite, or continue its run with "
+                            "--resume)",
+                            path);
         HIL_TRY(hil_path_join(beside, path, "generation_config.json"));
     } else {
         const char *slash = strrchr(path, '/');

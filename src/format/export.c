@@ -1,8 +1,6 @@
 /* export.c - a model folder's weights, in one file or in shards. */
 #include "format/export.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,39 +154,6 @@ static hil_status write_index(const hil_export *export, size_t total, const char
     return status;
 }
 
-static hil_status remove_named(const char *folder, const char *name)
-{
-    char path[HIL_PATH_MAX];
-    HIL_TRY(hil_path_join(path, folder, name));
-    return hil_path_remove(path);
-}
-
-/* Whether a file of the folder holds weights, but none of an export into `total` files. */
-static bool is_stale(const char *name, size_t total)
-{
-    size_t number, of;
-    int end = 0;
-    if (strcmp(name, SINGLE) == 0 || strcmp(name, INDEX) == 0)
-        return (total == 1) != (strcmp(name, SINGLE) == 0);
-    bool matches = sscanf(name, "model-%5zu-of-%5zu.safetensors%n", &number, &of, &end) == 2;
-    return matches && end > 0 && name[end] == 0 && (total == 1 || of != total);
-}
-
-static hil_status remove_stale(const char *folder, size_t total)
-{
-    DIR *dir = opendir(folder);
-    if (!dir) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
-    hil_status status = HIL_OK;
-    const struct dirent *entry;
-    while (status == HIL_OK && (entry = readdir(dir)))
-        if (is_stale(entry->d_name, total)) status = remove_named(folder, entry->d_name);
-    closedir(dir);
-    return status;
-}
-
-/* [Note: replacing weights] Readers take model.safetensors before the index. So an old single file
-   stays whole until all shards and their index are there, and an old index goes before any file
-   that it may name is replaced. */
 hil_status hil_export_write(const hil_export *export, const char *folder)
 {
     void *buffer;
@@ -196,15 +161,11 @@ hil_status hil_export_write(const hil_export *export, const char *folder)
     HIL_TRY(hil_alloc(HIL_EXPORT_PIECE, 1, &buffer));
     hil_status status = HIL_OK;
     shard s = {.total = total};
-    if (total > 1) HIL_TRY_DONE(remove_named(folder, INDEX));
     for (; s.number < total; s.first = s.last, ++s.number) {
         s.last = shard_end(export, s.first);
         HIL_TRY_DONE(write_shard(export, &s, folder, buffer));
     }
-    if (total > 1) HIL_TRY_DONE(write_index(export, total, folder));
-    HIL_TRY_DONE(hil_folder_sync(folder));
-    HIL_TRY_DONE(remove_stale(folder, total));
-    status = hil_folder_sync(folder);
+    if (total > 1) status = write_index(export, total, folder);
 done:
     hil_free(buffer);
     return status;

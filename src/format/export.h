@@ -28,7 +28,7 @@ typedef struct hil_export {
 hil_status hil_export_bytes(const hil_export *export, uint64_t *out);
 
 /* Writes model.safetensors, or model-00001-of-0000N.safetensors ... and their index, into `folder`,
-   and removes weights of an earlier export. A reader never sees old and new weights mixed. */
+   which holds no weights. The caller makes their names durable. */
 hil_status hil_export_write(const hil_export *export, const char *folder);
 
 #endif

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +78,34 @@ hil_status hil_folder_create(const char *path)
     if (stat(path, &info) != 0) return fail_path("inspect", path);
     if (!S_ISDIR(info.st_mode)) return hil_fail(HIL_ERR_INPUT, "%s is not a folder", path);
     return HIL_OK;
+}
+
+/* The path without its last part. */
+static size_t cut_last(char *path, size_t size)
+{
+    while (size && path[size - 1] != '/') --size;
+    while (size && path[size - 1] == '/') --size;
+    path[size] = 0;
+    return size;
+}
+
+size_t hil_folder_existing(const char *path)
+{
+    char part[HIL_PATH_MAX];
+    size_t size = strlen(path);
+    if (size >= sizeof part) return size;
+    memcpy(part, path, size + 1);
+    while (size && !hil_file_exists(part)) size = cut_last(part, size);
+    return size;
+}
+
+void hil_folder_uncreate(const char *path, size_t existing)
+{
+    char part[HIL_PATH_MAX];
+    size_t size = strlen(path);
+    if (size >= sizeof part) return;
+    memcpy(part, path, size + 1);
+    while (size > existing && (rmdir(part) == 0 || errno == ENOENT)) size = cut_last(part, size);
 }
 
 hil_status hil_folder_sync(const char *path)
@@ -165,7 +192,6 @@ struct hil_writer {
 
 hil_status hil_writer_open(hil_writer **out, const char *path)
 {
-    static atomic_uint serial;
     *out = NULL;
     hil_writer *writer;
     HIL_TRY(HIL_ALLOC(1, &writer));
@@ -173,15 +199,8 @@ hil_status hil_writer_open(hil_writer **out, const char *path)
     hil_status status = HIL_OK;
     HIL_TRY_DONE(HIL_ALLOC(BUFFER_BYTES, &writer->buffer));
     snprintf(writer->path, sizeof writer->path, "%s", path);
-    char *temporary = writer->temporary;
-    /* Process numbers repeat (in containers at once), so a killed process's file may be there. */
-    do {
-        int size = snprintf(temporary, HIL_PATH_MAX, "%s.tmp.%ld.%u", path, (long)getpid(),
-                            atomic_fetch_add(&serial, 1));
-        if (size < 0 || size >= HIL_PATH_MAX)
-            HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path));
-        writer->fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (writer->fd < 0 && errno == EEXIST);
+    HIL_TRY_DONE(hil_temporary_name(writer->temporary, path));
+    writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (writer->fd < 0) HIL_TRY_DONE(fail_path("create", writer->path));
     *out = writer;
     writer = NULL;

@@ -20,6 +20,10 @@ hil_status hil_file_open_nameless(const char *folder, int *fd);
 
 /* Creates `path` and missing parents, durably. Existing folders are fine. */
 hil_status hil_folder_create(const char *path);
+/* How many bytes of `path` name a folder that exists: ask before hil_folder_create. */
+size_t hil_folder_existing(const char *path);
+/* Takes back what hil_folder_create added to the first `existing` bytes, as far as it is empty. */
+void hil_folder_uncreate(const char *path, size_t existing);
 /* Makes the names in a folder durable. */
 hil_status hil_folder_sync(const char *path);
 /* Removes a file or a folder with everything in it; a missing one is fine. */
@@ -29,7 +33,13 @@ hil_status hil_folder_weed(const char *path, bool (*goes)(const char *name));
 /* Bytes that an ordinary user can still write under `path` (the nearest existing parent counts). */
 hil_status hil_folder_free_bytes(const char *path, uint64_t *out);
 
-/* A file being written beside its final name: `path.tmp.<pid>.<n>`. commit makes it durable and
+/* "PATH.tmp-ID": what is not whole yet or about to go. ID is a number unlike any other with a
+   checksum of itself and of the name, so that no other program's file is ever taken for one. */
+hil_status hil_temporary_name(char out[HIL_PATH_MAX], const char *path);
+/* Whether the last part of a path is such a name. */
+bool hil_temporary_is(const char *name);
+
+/* A file being written beside its final name, under a temporary one. commit makes it durable and
    renames it; close without commit removes it. Buffered; a failed write surfaces at once. */
 typedef struct hil_writer hil_writer;
 hil_status hil_writer_open(hil_writer **out, const char *path);
@@ -46,11 +56,16 @@ hil_status hil_file_write(const char *path, const void *bytes, size_t size);
 /* Copies a file through a writer. */
 hil_status hil_file_copy(const char *from, const char *to);
 
-/* A folder that one process at a time may use: holds `path`/.lock with flock. */
+/* A folder that one process at a time may use: holds FOLDER/.lock with flock. */
 typedef struct hil_lock {
-    int fd;
+    int fd; /* -1: none is held */
+    char path[HIL_PATH_MAX];
 } hil_lock;
 hil_status hil_lock_take(hil_lock *lock, const char *folder);
+/* Fails when the folder's path does not lead to our lock any more: it was moved, replaced or
+   removed, and another process may be at work there. Without a lock, or NULL: fine. */
+hil_status hil_lock_check(const hil_lock *lock);
+/* Removes the file as well, if it is still ours. */
 void hil_lock_drop(hil_lock *lock);
 
 #endif

@@ -5,28 +5,55 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define NAME ".lock"
+
+static bool leads_to(const char *path, int fd)
+{
+    struct stat named, held;
+    return stat(path, &named) == 0 && fstat(fd, &held) == 0 && named.st_dev == held.st_dev &&
+           named.st_ino == held.st_ino;
+}
 
 hil_status hil_lock_take(hil_lock *lock, const char *folder)
 {
-    char path[HIL_PATH_MAX];
     lock->fd = -1;
-    HIL_TRY(hil_path_join(path, folder, ".lock"));
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) return hil_fail(HIL_ERR_IO, "cannot write in %s: %s", folder, strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        hil_status status = errno == EWOULDBLOCK
-                                ? hil_fail(HIL_ERR_USAGE, "%s is in use by another run", folder)
-                                : hil_fail(HIL_ERR_IO, "cannot lock %s: %s", path, strerror(errno));
-        close(fd);
-        return status;
+    HIL_TRY(hil_path_join(lock->path, folder, NAME));
+    for (;;) {
+        int fd = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0) return hil_fail(HIL_ERR_IO, "cannot write in %s: %s", folder, strerror(errno));
+        if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            bool busy = errno == EWOULDBLOCK;
+            hil_status status =
+                busy ? hil_fail(HIL_ERR_USAGE, "%s is in use by another run", folder)
+                     : hil_fail(HIL_ERR_IO, "cannot lock %s: %s", lock->path, strerror(errno));
+            close(fd);
+            return status;
+        }
+        if (leads_to(lock->path, fd)) {
+            lock->fd = fd;
+            return HIL_OK;
+        }
+        close(fd); /* another process removed the file as it ended */
     }
-    lock->fd = fd;
-    return HIL_OK;
+}
+
+hil_status hil_lock_check(const hil_lock *lock)
+{
+    if (!lock || lock->fd < 0 || leads_to(lock->path, lock->fd)) return HIL_OK;
+    size_t folder = strlen(lock->path) - strlen("/" NAME);
+    return hil_fail(HIL_ERR_IO,
+                    "%.*s was moved, replaced or removed while it was being written to; nothing "
+                    "more is written there",
+                    (int)folder, lock->path);
 }
 
 void hil_lock_drop(hil_lock *lock)
 {
-    if (lock->fd >= 0) close(lock->fd);
+    if (lock->fd < 0) return;
+    if (leads_to(lock->path, lock->fd)) unlink(lock->path);
+    close(lock->fd);
     lock->fd = -1;
 }

@@ -85,31 +85,34 @@ static hil_status check_room(const char *out, uint64_t need)
                     hil_text_bytes(room_text, room), hil_text_bytes(need_text, need));
 }
 
-static hil_status check_out(const hil_export_options *o, const char *dir)
+static hil_status check_out(const hil_export_options *o)
 {
-    static const char *const marks[] = {"config.json", "model.safetensors",
-                                        "model.safetensors.index.json", "metrics.jsonl"};
-    if (hil_folder_same(o->out, dir))
-        return hil_fail(HIL_ERR_USAGE, "%s is the checkpoint itself: choose another folder", dir);
-    for (size_t i = 0; !o->overwrite && i < sizeof marks / sizeof *marks; ++i)
-        if (holds(o->out, marks[i]))
-            return hil_fail(HIL_ERR_USAGE,
-                            "%s holds a model or a run: choose another folder or use --overwrite",
-                            o->out);
-    return HIL_OK;
+    char found[256];
+    if (o->overwrite) return HIL_OK;
+    HIL_TRY(hil_model_folder_find(o->out, HIL_NAMES_ALL, found));
+    if (!found[0] && holds(o->out, "metrics.jsonl")) snprintf(found, sizeof found, "metrics.jsonl");
+    if (!found[0]) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE,
+                    "%s holds a model or a run: choose another folder or use --overwrite (%s is "
+                    "there)",
+                    o->out, found);
 }
 
-static hil_status write_model(hil_checkpoint_model *model, const char *dir,
-                              const hil_export_options *o, watching *w, hil_export_result *result)
+static hil_status write_model(hil_checkpoint_model *model, const hil_export_options *o,
+                              hil_model_names replaced, const hil_lock *lock, watching *w,
+                              hil_export_result *result)
 {
     hil_dtype dtype = hil_checkpoint_model_dtype(model);
     hil_checkpoint_watch watch = {watch_bytes, w};
     if (o->dtype) HIL_TRY(hil_dtype_parse(o->dtype, &dtype));
-    hil_checkpoint_model_options options = {o->out, dtype, o->shard_size, &watch};
-    HIL_TRY(check_out(o, dir));
+    hil_checkpoint_model_options options = {.out = o->out,
+                                            .lock = lock,
+                                            .replaced = replaced,
+                                            .dtype = dtype,
+                                            .shard_bytes = o->shard_size,
+                                            .watch = &watch};
     HIL_TRY(hil_checkpoint_model_bytes(model, &options, &result->bytes));
     HIL_TRY(check_room(o->out, result->bytes));
-    HIL_TRY(hil_folder_create(o->out));
     *w = (watching){w->observer, w->stop, "writing the model", 0, result->bytes};
     HIL_TRY(hil_checkpoint_model_write(model, &options));
     result->tensors = hil_checkpoint_model_tensors(model);
@@ -117,18 +120,38 @@ static hil_status write_model(hil_checkpoint_model *model, const char *dir,
     return HIL_OK;
 }
 
-hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer *observer,
-                                 hil_export_result *result)
+hil_status hil_checkpoint_export_locked(const hil_export_options *o, hil_model_names replaced,
+                                        const hil_lock *lock, const hil_observer *observer,
+                                        hil_export_result *result)
 {
     char dir[HIL_PATH_MAX];
     hil_checkpoint_model *model;
     watching w = {observer, o->stop, "checking the checkpoint", 0, 0};
     *result = (hil_export_result){0};
     HIL_TRY(find_model(o->checkpoint, &w, dir));
+    if (hil_folder_same(o->out, dir))
+        return hil_fail(HIL_ERR_USAGE, "%s is the checkpoint itself: choose another folder", dir);
     HIL_TRY(hil_checkpoint_model_open(&model, dir));
-    hil_status status = write_model(model, dir, o, &w, result);
+    hil_status status = write_model(model, o, replaced, lock, &w, result);
     result->step = hil_checkpoint_model_step(model);
     hil_checkpoint_model_close(model);
+    return status;
+}
+
+hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer *observer,
+                                 hil_export_result *result)
+{
+    hil_lock lock = {.fd = -1};
+    size_t existed = hil_folder_existing(o->out);
+    HIL_TRY(check_out(o));
+    hil_status status = hil_folder_create(o->out);
+    if (status == HIL_OK) status = hil_lock_take(&lock, o->out);
+    if (status == HIL_OK) status = hil_folder_weed(o->out, hil_temporary_is);
+    if (status == HIL_OK)
+        status = hil_checkpoint_export_locked(o, o->overwrite ? HIL_NAMES_ALL : HIL_NAMES_NONE,
+                                              &lock, observer, result);
+    hil_lock_drop(&lock);
+    if (status != HIL_OK) hil_folder_uncreate(o->out, existed);
     return status;
 }
 

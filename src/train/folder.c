@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 bool hil_folder_same(const char *a, const char *b)
@@ -30,24 +29,38 @@ static hil_status fill_paths(hil_folder *f, const char *path)
     return HIL_OK;
 }
 
-static hil_status check_use(const hil_folder *f, const hil_train_options *o,
-                            const hil_source *source)
+/* With --overwrite all of checkpoints/ goes: it must be a run's. */
+static hil_status check_checkpoints(const hil_folder *f)
 {
-    char config[HIL_PATH_MAX];
-    HIL_TRY(hil_path_join(config, f->path, "config.json"));
+    char found[HIL_PATH_MAX];
+    HIL_TRY(hil_checkpoint_foreign(f->checkpoints, found));
+    if (!found[0]) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE,
+                    "%s was not written by hilbert and would go with the old run: move it away",
+                    found);
+}
+
+static hil_status check_use(hil_folder *f, const hil_train_options *o, const hil_source *source)
+{
+    char found[256];
     if (hil_folder_same(source->folder, f->path))
         return hil_fail(HIL_ERR_USAGE, "--out must not be the model's own folder %s", f->path);
-    if (o->overwrite) return HIL_OK;
+    f->replaced = o->overwrite ? HIL_NAMES_ALL : HIL_NAMES_NONE;
+    if (o->overwrite) return check_checkpoints(f);
     bool run = hil_file_exists(f->metrics) || hil_file_exists(f->checkpoints);
-    if (run && o->resume) return HIL_OK;
-    if (run)
+    if (run && !o->resume)
         return hil_fail(HIL_ERR_USAGE,
                         "%s holds a run: continue it with --resume or replace it with --overwrite",
                         f->path);
-    if (hil_file_exists(config))
-        return hil_fail(HIL_ERR_USAGE, "%s holds a model: choose another folder or use --overwrite",
-                        f->path);
-    return HIL_OK;
+    if (run) f->replaced = HIL_NAMES_WRITTEN; /* the run's own model, of fewer steps */
+    HIL_TRY(hil_model_folder_find(f->path, HIL_NAMES_ALL & ~f->replaced, found));
+    if (!found[0]) return HIL_OK;
+    if (run)
+        return hil_fail(HIL_ERR_USAGE, "%s/%s was not written by hilbert: move it away", f->path,
+                        found);
+    return hil_fail(HIL_ERR_USAGE,
+                    "%s holds a model: choose another folder or use --overwrite (%s is there)",
+                    f->path, found);
 }
 
 hil_status hil_folder_open(hil_folder *f, const hil_train_options *o, const hil_source *source)
@@ -55,11 +68,11 @@ hil_status hil_folder_open(hil_folder *f, const hil_train_options *o, const hil_
     *f = (hil_folder){.lock = {-1}};
     HIL_TRY(fill_paths(f, o->out));
     HIL_TRY(check_use(f, o, source));
-    bool created = !hil_file_exists(f->path);
-    HIL_TRY(hil_folder_create(f->path));
-    HIL_TRY(hil_lock_take(&f->lock, f->path));
-    f->created = created;
-    return HIL_OK;
+    f->existed = hil_folder_existing(f->path);
+    hil_status status = hil_folder_create(f->path);
+    if (status == HIL_OK) status = hil_lock_take(&f->lock, f->path);
+    if (status != HIL_OK) hil_folder_uncreate(f->path, f->existed);
+    return status;
 }
 
 hil_status hil_folder_join(hil_folder *f, const char *path)
@@ -83,9 +96,9 @@ static hil_status look_for(const char *token, const char *folder)
    that hil_folder_begin removes. */
 hil_status hil_folder_check_shared(const hil_folder *f, hil_comm *comm)
 {
-    char name[64], token[HIL_PATH_MAX];
+    char name[HIL_PATH_MAX], token[HIL_PATH_MAX];
     if (hil_comm_size(comm) == 1) return HIL_OK;
-    snprintf(name, sizeof name, "ranks.tmp.%ld.%lld", (long)getpid(), (long long)time(NULL));
+    HIL_TRY(hil_temporary_name(name, "ranks"));
     HIL_TRY(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, name, sizeof name));
     hil_status status = hil_path_join(token, f->path, name);
     bool leads = hil_comm_rank(comm) == 0;
@@ -98,20 +111,12 @@ hil_status hil_folder_check_shared(const hil_folder *f, hil_comm *comm)
     return hil_ranks_agree(comm, status);
 }
 
-/* "x.tmp.1.2": a file that a killed process was still writing. */
-static bool is_unfinished(const char *name)
-{
-    const char *mark = strstr(name, ".tmp.");
-    return mark && mark[5] && strspn(mark + 5, "0123456789.") == strlen(mark + 5);
-}
-
 /* Removes a folder all or not at all: where its name cannot go, nothing in it goes. */
 static hil_status remove_whole(const char *path)
 {
     char aside[HIL_PATH_MAX];
     if (!hil_file_exists(path)) return HIL_OK;
-    if (snprintf(aside, sizeof aside, "%s.tmp.%ld.0", path, (long)getpid()) >= (int)sizeof aside)
-        return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
+    HIL_TRY(hil_temporary_name(aside, path));
     if (rename(path, aside) != 0)
         return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
     return hil_path_remove(aside);
@@ -119,19 +124,25 @@ static hil_status remove_whole(const char *path)
 
 hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
 {
-    f->created = false;
-    HIL_TRY(hil_folder_weed(f->path, is_unfinished));
-    HIL_TRY(hil_folder_weed(f->checkpoints, is_unfinished));
-    HIL_TRY(hil_folder_weed(f->cache, is_unfinished));
+    f->begun = true;
+    HIL_TRY(hil_lock_check(&f->lock));
+    HIL_TRY(hil_folder_weed(f->path, hil_temporary_is));
+    HIL_TRY(hil_folder_weed(f->checkpoints, hil_temporary_is));
+    HIL_TRY(hil_folder_weed(f->cache, hil_temporary_is));
     if (!o->overwrite) return HIL_OK;
     HIL_TRY(remove_whole(f->checkpoints));
-    return hil_path_remove(f->metrics);
+    HIL_TRY(hil_path_remove(f->metrics));
+    /* A run that is resumed has no leave to remove these any more. */
+    return hil_model_folder_remove(f->path, HIL_NAMES_FOREIGN);
 }
 
 void hil_folder_close(hil_folder *f)
 {
-    if (f->created) (void)!hil_path_remove(f->path);
+    bool ours = f->lock.fd >= 0 && hil_lock_check(&f->lock) == HIL_OK;
+    bool created = f->existed < strlen(f->path);
+    if (ours && created && !f->begun) (void)!hil_path_remove(f->cache);
     hil_lock_drop(&f->lock);
+    if (ours && created && !f->begun) hil_folder_uncreate(f->path, f->existed);
 }
 
 /* The list of tensors; the caller frees it. */
@@ -152,8 +163,8 @@ hil_status hil_folder_export(const hil_folder *f, int64_t step, hil_dtype dtype,
     hil_export_result result;
     HIL_TRY(hil_step_path(dir, f->checkpoints, step));
     hil_export_options options = {
-        .checkpoint = dir, .out = f->path, .dtype = hil_dtype_name(dtype), .overwrite = true};
-    return hil_checkpoint_export(&options, observer, &result);
+        .checkpoint = dir, .out = f->path, .dtype = hil_dtype_name(dtype)};
+    return hil_checkpoint_export_locked(&options, f->replaced, &f->lock, observer, &result);
 }
 
 hil_status hil_folder_check_space(const hil_folder *f, const hil_source *source, hil_store *store,

@@ -3,6 +3,7 @@
 #define HIL_TRAIN_FOLDER_H
 
 #include "comm/comm.h"
+#include "format/model_folder.h"
 #include "io/file.h"
 #include "train/source.h"
 
@@ -10,11 +11,13 @@
 typedef struct hil_folder {
     char path[HIL_PATH_MAX], metrics[HIL_PATH_MAX], checkpoints[HIL_PATH_MAX], cache[HIL_PATH_MAX];
     hil_lock lock;
-    bool created; /* by us, and the run has not begun */
+    size_t existed;           /* bytes of the path that were there before */
+    bool begun;               /* the run has */
+    hil_model_names replaced; /* files of an old model that the new one may replace */
 } hil_folder;
 
-/* Creates the folder or checks that the run may use it: a folder that holds a run is refused
-   without `resume` or `overwrite`. */
+/* Creates the folder or checks that the run may use it: one that holds a run is refused without
+   `resume` or `overwrite`, one that holds files of a model without `overwrite`. */
 hil_status hil_folder_open(hil_folder *folder, const hil_train_options *options,
                            const hil_source *source);
 /* The paths of a folder that rank 0 has opened; close does nothing then. */
@@ -24,7 +27,7 @@ hil_status hil_folder_check_shared(const hil_folder *folder, hil_comm *comm);
 /* The run begins. What killed runs left unfinished is removed; with `overwrite` the old run's own
    files as well. */
 hil_status hil_folder_begin(hil_folder *folder, const hil_train_options *options);
-/* A folder that was created for a run that did not begin goes away. */
+/* A folder that was created for a run that did not begin goes away, and its parents with it. */
 void hil_folder_close(hil_folder *folder);
 
 /* Whether two paths are one folder. */

@@ -172,12 +172,15 @@ static bool every(int64_t n, int64_t step)
     return n > 0 && step % n == 0;
 }
 
-/* One rank was asked to stop, or could not save: all stop, after the same step. */
+/* One rank was asked to stop, could not save or has lost its folder: all stop, after the same step.
+ */
 static hil_status agree_to_stop(job *j)
 {
     const volatile int *stop = j->options->stop;
+    hil_status status = hil_saver_check(&j->saver);
     if (stop && *stop) j->stop = 1;
-    return hil_comm_agree(j->comm, HIL_CHANNEL_CONTROL, hil_saver_check(&j->saver), &j->stop);
+    if (status == HIL_OK) status = hil_lock_check(&j->folder.lock);
+    return hil_comm_agree(j->comm, HIL_CHANNEL_CONTROL, status, &j->stop);
 }
 
 static hil_status loop(job *j, hil_train_result *result)

@@ -300,6 +300,7 @@ static void open_saver(job *j)
     j->saver.options = (hil_checkpoint_options){.folder = j->folder.checkpoints,
                                                 .store = j->model->store,
                                                 .comm = j->comm,
+                                                .lock = &j->folder.lock,
                                                 .files = &j->source.files};
     j->saver.metrics = &j->metrics;
     j->saver.keep = j->options->keep;

@@ -294,14 +294,14 @@ static void check_leftovers(void)
     hil_dataset_options options = fixture_options(1);
     const char *path = fixture_text("l.txt", "left");
     bool built;
-    char cache[256], name[300];
+    char cache[256], name[HIL_PATH_MAX];
     tokens(&path, 1, options, &built);
     CHECK_INT(files_in(options.cache_dir, cache), 1);
     const struct timeval old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
-    snprintf(name, sizeof name, "%s.tmp.1.1", cache);
+    CHECK_OK(hil_temporary_name(name, cache));
     CHECK_OK(hil_file_write(name, "x", 1));
     CHECK(utimes(name, old) == 0);
-    snprintf(name, sizeof name, "%s.tmp.1.2", cache);
+    CHECK_OK(hil_temporary_name(name, cache));
     CHECK_OK(hil_file_write(name, "x", 1));
     CHECK_OK(hil_file_write(fixture_path("cache/other"), "x", 1));
     CHECK(utimes(fixture_path("cache/other"), old) == 0);

@@ -210,8 +210,14 @@ static inline bool disk_apply(const call *c, long result)
     case CALL_RENAME: {
         int other;
         node = disk_find(&disk[folder].now, name);
-        CHECK(disk_resolve(c->to, &other, to) && other == folder && node >= 0);
-        disk_name(folder, name, to, node);
+        CHECK(disk_resolve(c->to, &other, to) && node >= 0);
+        if (other == folder) {
+            disk_name(folder, name, to, node);
+            return true;
+        }
+        disk_name(other, "", to, node); /* each folder's part lasts for itself */
+        disk_name(folder, name, "", -1);
+        disk[node].parent = other;
         return true;
     }
     case CALL_UNLINK:

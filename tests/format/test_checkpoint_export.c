@@ -96,7 +96,8 @@ static void check_export(const char *dir, hil_dtype dtype, size_t shard_bytes, c
     CHECK_INT(hil_checkpoint_model_dtype(model), HIL_F32); /* as config.json has it */
     CHECK_INT(hil_checkpoint_model_tensors(model), PARAMS);
     CHECK_INT(hil_checkpoint_model_step(model), 5);
-    hil_checkpoint_model_options options = {.out = out, .dtype = dtype, .shard_bytes = shard_bytes};
+    hil_checkpoint_model_options options = {
+        .out = out, .replaced = HIL_NAMES_ALL, .dtype = dtype, .shard_bytes = shard_bytes};
     CHECK_OK(hil_checkpoint_model_write(model, &options));
     hil_checkpoint_model_close(model);
     CHECK_OK(hil_safetensors_open_folder(&file, out));

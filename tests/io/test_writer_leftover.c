@@ -1,4 +1,4 @@
-/* A file left by a killed process of the same number neither stops a writer nor is touched. */
+/* Files that only look temporary neither stop a writer nor are touched by it. */
 #include "check.h"
 #include "io/file.h"
 

@@ -69,7 +69,7 @@ wait_to_kill() # some time of a whole run, or a moment after a save has begun
     local pause=$(((RANDOM * 32768 + RANDOM) % (took * (3 - save) / 4 + 1)))
     sleep "$(printf '%d.%03d' $((pause / 1000)) $((pause % 1000)))"
     [ "$save" = 1 ] || return 0
-    until compgen -G "$work/run/checkpoints/tmp-*" >/dev/null; do
+    until compgen -G "$work/run/checkpoints/*.tmp-*" >/dev/null; do
         [ -n "$(running "$pid")" ] && [ "$SECONDS" -lt "$end" ] || return 0
     done
     saves=$((saves + 1))

@@ -12,7 +12,7 @@ refused()
     shift 2
     fails "$code" "$words" train --out "$out" --seq 16 --batch 2 --steps 1 --threads 1 "$@"
     [ ! -e "$out" ] || die "train $* left $(find "$out")"
-    [ -z "$(find "$work" -name '*.tmp.*')" ] || die "train $* left $(find "$work" -name '*.tmp.*')"
+    [ -z "$(find "$work" -name '*.tmp-*')" ] || die "train $* left $(find "$work" -name '*.tmp-*')"
 }
 
 # weights WORDS: so is the folder $work/model, by train, eval and generate.

@@ -1,0 +1,179 @@
+/* model_folder.c - a model folder whose files change all together; see [Note: installing]. */
+#include "format/model_folder.h"
+
+#include "format/model_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* "PREFIX-00001-of-00002SUFFIX" */
+static bool is_shard(const char *name, const char *prefix, const char *suffix)
+{
+    unsigned number, of;
+    int end = 0;
+    size_t size = strlen(prefix);
+    if (strncmp(name, prefix, size) != 0) return false;
+    if (sscanf(name + size, "-%5u-of-%5u%n", &number, &of, &end) != 2 || !end) return false;
+    return strcmp(name + size + end, suffix) == 0;
+}
+
+static bool is_one_of(const char *name, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; ++i)
+        if (strcmp(name, list[i]) == 0) return true;
+    return false;
+}
+
+hil_model_names hil_model_name_kind(const char *name)
+{
+    static const char *const weights[] = {"model.safetensors", "model.safetensors.index.json"};
+    static const char *const foreign[] = {
+        "pytorch_model.bin",
+        "pytorch_model.bin.index.json",
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "adapter_model.bin",
+        "chat_template.json",
+        "vocab.txt",
+        "spiece.model",
+        "sentencepiece.bpe.model",
+        "tekken.json",
+    };
+    for (int i = 0; i < HIL_MODEL_FILES; ++i)
+        if (strcmp(name, hil_model_file_name((hil_model_file)i)) == 0) return HIL_NAMES_WRITTEN;
+    if (is_one_of(name, weights, sizeof weights / sizeof *weights) ||
+        is_shard(name, "model", ".safetensors"))
+        return HIL_NAMES_WRITTEN;
+    if (is_one_of(name, foreign, sizeof foreign / sizeof *foreign) ||
+        is_shard(name, "pytorch_model", ".bin"))
+        return HIL_NAMES_FOREIGN;
+    return HIL_NAMES_NONE;
+}
+
+/* Calls `each` with every entry of the folder that has such a name, until one call fails or sets
+ *done. */
+typedef struct visit {
+    hil_model_names which;
+    hil_status (*each)(struct visit *visit, const char *folder, const char *name);
+    const char *to; /* a folder */
+    char *found;
+    bool done;
+} visit;
+
+static hil_status visit_folder(visit *v, const char *folder)
+{
+    DIR *dir = opendir(folder);
+    if (!dir && errno == ENOENT) return HIL_OK;
+    if (!dir) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
+    hil_status status = HIL_OK;
+    for (struct dirent *entry; status == HIL_OK && !v->done && (entry = readdir(dir));)
+        if (hil_model_name_kind(entry->d_name) & v->which)
+            status = v->each(v, folder, entry->d_name);
+    closedir(dir);
+    return status;
+}
+
+static hil_status note_name(visit *v, const char *folder, const char *name)
+{
+    (void)folder;
+    snprintf(v->found, 256, "%s", name);
+    v->done = true;
+    return HIL_OK;
+}
+
+hil_status hil_model_folder_find(const char *folder, hil_model_names which, char out[256])
+{
+    visit v = {.which = which, .each = note_name, .found = out};
+    out[0] = 0;
+    return visit_folder(&v, folder);
+}
+
+/* A folder with a file's name is nobody's to remove. */
+static hil_status check_file(visit *v, const char *folder, const char *name)
+{
+    (void)v;
+    char path[HIL_PATH_MAX];
+    struct stat info;
+    HIL_TRY(hil_path_join(path, folder, name));
+    if (lstat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s is a folder where a file of the model belongs: move it away",
+                    path);
+}
+
+static hil_status remove_file(visit *v, const char *folder, const char *name)
+{
+    (void)v;
+    char path[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(path, folder, name));
+    if (remove(path) == 0 || errno == ENOENT) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
+}
+
+static const char *config_name(void)
+{
+    return hil_model_file_name(HIL_FILE_CONFIG);
+}
+
+hil_status hil_model_folder_remove(const char *folder, hil_model_names which)
+{
+    visit check = {.which = which, .each = check_file},
+          removal = {.which = which, .each = remove_file};
+    HIL_TRY(visit_folder(&check, folder));
+    if (which & hil_model_name_kind(config_name())) {
+        HIL_TRY(remove_file(&removal, folder, config_name()));
+        HIL_TRY(hil_folder_sync(folder));
+    }
+    return visit_folder(&removal, folder);
+}
+
+hil_status hil_model_folder_begin(const char *folder, char stage[HIL_PATH_MAX])
+{
+    char model[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(model, folder, "model"));
+    HIL_TRY(hil_temporary_name(stage, model));
+    return hil_folder_create(stage);
+}
+
+static hil_status move_file(visit *v, const char *folder, const char *name)
+{
+    char from[HIL_PATH_MAX], to[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(from, folder, name));
+    HIL_TRY(hil_path_join(to, v->to, name));
+    if (rename(from, to) == 0) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "cannot rename to %s: %s", to, strerror(errno));
+}
+
+static hil_status move_all_but_config(visit *v, const char *folder, const char *name)
+{
+    return strcmp(name, config_name()) == 0 ? HIL_OK : move_file(v, folder, name);
+}
+
+/* Whatever may not be replaced is found before anything is. */
+static hil_status check_others(const char *folder, hil_model_names replaced)
+{
+    char found[256];
+    HIL_TRY(hil_model_folder_find(folder, HIL_NAMES_ALL & ~replaced, found));
+    if (!found[0]) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE,
+                    "%s/%s is not of this run, and with it the folder would hold parts of two "
+                    "models: move it away",
+                    folder, found);
+}
+
+hil_status hil_model_folder_install(const char *folder, const char *stage, hil_model_names replaced,
+                                    const hil_lock *lock)
+{
+    visit v = {.which = HIL_NAMES_WRITTEN, .each = move_all_but_config, .to = folder};
+    HIL_TRY(hil_folder_sync(stage));
+    HIL_TRY(hil_lock_check(lock));
+    HIL_TRY(check_others(folder, replaced));
+    HIL_TRY(hil_model_folder_remove(folder, replaced));
+    HIL_TRY(visit_folder(&v, stage));
+    HIL_TRY(hil_folder_sync(folder));
+    HIL_TRY(move_file(&v, stage, config_name()));
+    HIL_TRY(hil_folder_sync(folder));
+    return hil_path_remove(stage);
+}

@@ -1,0 +1,172 @@
+/* A model that replaces another is there whole, or the old one is, or the folder does not load:
+   after a kill or a power loss at any call, never a mixture. Files of the user stay. */
+#include "disk_model.h"
+#include "save_rig.h"
+
+#include "base/hash.h"
+#include "format/checkpoint_export.h"
+#include "format/config.h"
+
+#include <dirent.h>
+
+static char folder[HIL_PATH_MAX]; /* of the model, on the modelled disk */
+static uint64_t old_model, new_model;
+static bool crashing;
+static int crashes, loads;
+
+static int before(const call *c)
+{
+    (void)c;
+    return 0;
+}
+
+/* A checksum of all files that belong to a model, names and bytes; the order does not matter. */
+static uint64_t checksum(const char *path)
+{
+    uint64_t sum = 0;
+    DIR *dir = opendir(path);
+    CHECK(dir != NULL);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        char file[HIL_PATH_MAX];
+        hil_bytes content;
+        if (hil_model_name_kind(entry->d_name) == HIL_NAMES_NONE) continue;
+        CHECK_OK(hil_path_join(file, path, entry->d_name));
+        CHECK_OK(hil_bytes_read(&content, file));
+        uint64_t name = hil_hash(1, entry->d_name, strlen(entry->d_name));
+        sum += hil_hash(name, content.data, content.size);
+        hil_bytes_free(&content);
+    }
+    closedir(dir);
+    return sum;
+}
+
+/* What is in the folder now is one of the two models, or does not load. */
+static void check_folder(const char *path)
+{
+    char notes[HIL_PATH_MAX];
+    hil_config config;
+    hil_bytes content;
+    CHECK_OK(hil_path_join(notes, path, "notes.txt"));
+    CHECK_OK(hil_bytes_read(&content, notes));
+    CHECK_TEXT(content.data, "mine");
+    hil_bytes_free(&content);
+    if (hil_config_open(&config, path) != HIL_OK) {
+        CHECK(strstr(hil_status_message(), "no config.json is there"));
+        return;
+    }
+    uint64_t sum = checksum(path);
+    CHECK(sum == old_model || sum == new_model);
+    ++loads;
+}
+
+static void crash(disk_loss loss, unsigned seed)
+{
+    char place[] = "/tmp/hilbert-crash-XXXXXX", root[HIL_PATH_MAX], path[HIL_PATH_MAX];
+    CHECK(mkdtemp(place) != NULL);
+    CHECK_OK(hil_path_join(root, place, "root"));
+    disk_restore(0, root, loss, &seed);
+    CHECK_OK(hil_path_join(path, root, "model"));
+    check_folder(path);
+    CHECK_OK(hil_path_remove(place));
+    ++crashes;
+}
+
+static void after(const call *c, long result)
+{
+    if (!disk_apply(c, result) || !crashing) return;
+    check_folder(folder); /* a kill */
+    crash(LOSS_ALL, 0);
+    crash(LOSS_BYTES, 0);
+    for (unsigned i = 0; i < 3; ++i) crash(LOSS_CHANCE, (unsigned)crashes);
+}
+
+static void export(const char *checkpoints, int64_t step, size_t shard_bytes)
+{
+    char dir[HIL_PATH_MAX];
+    hil_checkpoint_model *model;
+    CHECK_OK(hil_step_path(dir, checkpoints, step));
+    CHECK_OK(hil_checkpoint_model_open(&model, dir));
+    hil_checkpoint_model_options options = {
+        .out = folder, .replaced = HIL_NAMES_ALL, .dtype = HIL_F32, .shard_bytes = shard_bytes};
+    CHECK_OK(hil_checkpoint_model_write(model, &options));
+    hil_checkpoint_model_close(model);
+}
+
+static void give(hil_model_file which, const char *text)
+{
+    hil_bytes *file = &rig_files.file[which];
+    hil_bytes_free(file);
+    if (!text) return;
+    CHECK_OK(hil_text_copy(text, &file->data));
+    file->size = strlen(text);
+}
+
+static void add_file(const char *name, const char *text)
+{
+    char path[HIL_PATH_MAX];
+    CHECK_OK(hil_path_join(path, folder, name));
+    CHECK_OK(hil_file_write(path, text, strlen(text)));
+}
+
+static void check_kept(bool (*is)(const char *name), bool expected)
+{
+    DIR *dir = opendir(folder);
+    bool found = false;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) found |= is(entry->d_name);
+    closedir(dir);
+    CHECK(found == expected);
+}
+
+static bool is_foreign(const char *name)
+{
+    return hil_model_name_kind(name) == HIL_NAMES_FOREIGN;
+}
+
+int main(void)
+{
+    char checkpoints[] = "/tmp/hilbert-export-order-XXXXXX";
+    disk_begin();
+    ++calls_unseen;
+    CHECK(mkdtemp(checkpoints) != NULL);
+    hil_store *store = rig_store();
+    --calls_unseen;
+    CHECK_OK(hil_path_join(folder, disk_root, "model"));
+    rig_rank how = {.folder = checkpoints, .step = 1, .store = store, .ranks = 1};
+    give(HIL_FILE_TOKENIZER, "old");
+    give(HIL_FILE_MERGES, "old");
+    CHECK_OK(rig_save(&how, NULL));
+    give(HIL_FILE_TOKENIZER, "new");
+    give(HIL_FILE_MERGES, NULL);
+    give(HIL_FILE_TOKENIZER_CONFIG, "new");
+    how.step = 2;
+    CHECK_OK(rig_save(&how, NULL));
+
+    /* The new model, as it is alone. */
+    CHECK_OK(hil_folder_create(folder));
+    export(checkpoints, 2, 0);
+    new_model = checksum(folder);
+    CHECK_OK(hil_model_folder_remove(folder, HIL_NAMES_ALL));
+    /* The old one: shards, another tokenizer, files of another program; and what is no model's. */
+    export(checkpoints, 1, 2000);
+    add_file("pytorch_model.bin", "old");
+    add_file("adapter_config.json", "{}");
+    add_file("notes.txt", "mine");
+    CHECK_OK(hil_folder_sync(folder));
+    old_model = checksum(folder);
+    CHECK(old_model != new_model);
+
+    crashing = true;
+    export(checkpoints, 2, 0);
+    crashing = false;
+    CHECK(checksum(folder) == new_model);
+    check_kept(is_foreign, false);
+    check_kept(hil_temporary_is, false);
+    CHECK(crashes > 50 && loads > 20);
+    ++calls_unseen;
+    hil_store_destroy(store);
+    hil_model_files_free(&rig_files);
+    CHECK_OK(hil_path_remove(checkpoints));
+    --calls_unseen;
+    disk_end();
+    return 0;
+}

@@ -2,6 +2,8 @@
 # fuzz.sh - runs every fuzzer of a build folder from its corpus, on all cores (JOBS):
 #   tools/fuzz.sh FOLDER SECONDS          each fuzzer for so long
 #   tools/fuzz.sh FOLDER SECONDS RUNS     again and again, until so many inputs were tried in all
+#   tools/fuzz.sh FOLDER merge            brings what was found into the corpus, the fewest inputs that
+#                                         reach all code; those with a name that people gave them stay
 # New inputs stay in FOLDER/found; one that crashes is left in FOLDER as crash-*.
 set -euo pipefail
 
@@ -11,6 +13,24 @@ export build seconds source
 cd "$build"
 mapfile -t fuzzers < <(find . -maxdepth 1 -type f -name 'fuzz_*' -perm -u+x -printf '%f\n' | sort)
 [ ${#fuzzers[@]} -gt 0 ] || { echo "fuzz: no fuzzers in $build" >&2; exit 1; }
+
+merge() { # merge NAME
+    local corpus=$source/fuzz/corpus/$1 least=minimal/$1
+    local hash='????????????????????????????????????????'
+    mkdir -p "$least" "found/$1"
+    find "$corpus" -type f -not -name "$hash" -exec cp -t "$least" {} +
+    "./fuzz_$1" -use_counters=0 -set_cover_merge=1 -rss_limit_mb=2048 "$least" "$corpus" "found/$1" \
+        > "$1.log" 2>&1 || { tail -n 20 "$1.log"; return 1; }
+    find "$corpus" -type f -name "$hash" -delete
+    find "$least" -type f -name "$hash" -exec cp -t "$corpus" {} +
+    echo "fuzz: $1: $(find "$corpus" -type f | wc -l) inputs"
+}
+if [ "$seconds" = merge ]; then
+    rm -rf minimal
+    for fuzzer in "${fuzzers[@]}"; do merge "${fuzzer#fuzz_}"; done
+    exit
+fi
+
 copies=1 # of each at once: no core is idle
 if [ "$wanted" -gt 0 ]; then copies=$(((jobs + ${#fuzzers[@]} - 1) / ${#fuzzers[@]})); fi
 rm -rf counts logs

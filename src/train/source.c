@@ -149,6 +149,7 @@ hil_status hil_source_load(const hil_source *s, const hil_trainer_options *optio
     HIL_TRY(hil_model_build(model, &s->config));
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_trainer_open(trainer, *model, options, observer));
+    hil_comm_tell(options->comm, s->bare ? "making the weights" : "reading the weights");
     if (s->bare)
         status = hil_store_initialise((*model)->store, options->seed);
     else

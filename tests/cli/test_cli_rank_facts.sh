@@ -25,19 +25,12 @@ ends()
 here="on $(hostname): "
 train=(train "${base[@]}" --out "$work/run")
 
-# Options.
+# Options; each one is in test_rank_options.c.
 args all "${train[@]}"
 args 1 "${train[@]}" --save-every 3
 ends 2 2 "rank 1 $here--save-every 3 here, but 2 on rank 0: start all ranks with the same options"
-args all "${train[@]}"
-args 2 "${train[@]}" --seed 7
-ends 2 3 "rank 2 $here--seed 7 here, but 42 on rank 0: "
-args all "${train[@]}"
 args 1 eval --model "$model" --data "$model/tokens.npy"
 ends 2 2 "rank 1 ${here}the command eval here, but train on rank 0: "
-args all eval --model "$model" --data "$model/tokens.npy" --seq 16
-args 1 eval --model "$model" --data "$model/tokens.npy" --seq 8
-ends 2 2 "rank 1 $here--seq 8 here, but 16 on rank 0: "
 
 # Models.
 cp -r "$model" "$work/other"

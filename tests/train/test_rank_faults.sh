@@ -220,8 +220,9 @@ start_descriptors() # enough for MPI, not for the run
     refused "rank $victim $here: .*Too many open files"
 }
 
-load_killed() { hold "$victim" open /model/model.safetensors 2; launch; lose KILL "$victim" planning; }
-load_stopped() { hold "$victim" open /model/model.safetensors 2; launch; lose STOP "$victim" planning; }
+in_load() { hold "$victim" open /model/model.safetensors 2; launch; } # the first is compared
+load_killed() { in_load; lose KILL "$victim" 'reading the weights'; }
+load_stopped() { in_load; lose STOP "$victim" 'reading the weights'; }
 
 in_step() { hold "$1" pread "$out/cache/" $((20 + RANDOM % 60)); launch; }
 step_killed() { in_step "$victim"; lose KILL "$victim"; }

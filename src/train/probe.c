@@ -263,11 +263,24 @@ static hil_status measure_drive(search *s, size_t i, const hil_drive_room *room,
     return HIL_OK;
 }
 
+/* What is known of the drive; where it may not be measured, also what was with another device or
+   other threads: the first `drive` bytes of a key name the drive. */
+static const json_t *find_entry(const search *s, const char *key, size_t drive)
+{
+    const json_t *entry = json_object_get(s->known, key);
+    const char *other;
+    json_t *value;
+    if (s->effort->drives || good_enough(s, entry)) return entry;
+    json_object_foreach(s->known, other, value) if (strncmp(other, key, drive) == 0 &&
+                                                    good_enough(s, value)) return value;
+    return entry;
+}
+
 /* What is known of a drive that `key` names, or a measurement. */
-static hil_status find_known_drive(search *s, size_t i, const char *key)
+static hil_status find_known_drive(search *s, size_t i, const char *key, size_t drive)
 {
     const char *path = s->options->disks[i].path;
-    const json_t *entry = json_object_get(s->known, key);
+    const json_t *entry = find_entry(s, key, drive);
     bool known = good_enough(s, entry), twice = false; /* measured a moment ago, by another path */
     hil_drive_room room = {0};
     for (size_t j = 0; j < i; ++j) twice = twice || s->drive[j] == s->drive[i];
@@ -297,8 +310,10 @@ static hil_status find_drive(search *s, size_t i)
         goto done;
     }
     HIL_TRY_DONE(status);
-    HIL_TRY_DONE(hil_text_print(&key, "%s on %s", engine[s->options->io], s->machine->name));
-    HIL_TRY_DONE(find_known_drive(s, i, key.data));
+    HIL_TRY_DONE(hil_text_print(&key, "%s on ", engine[s->options->io]));
+    size_t drive = key.size;
+    HIL_TRY_DONE(hil_text_print(&key, "%s", s->machine->name));
+    HIL_TRY_DONE(find_known_drive(s, i, key.data, drive));
 done:
     hil_text_free(&key);
     return status;

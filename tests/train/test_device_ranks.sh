@@ -54,7 +54,7 @@ for run in host2bf16:563200 disk2fp32:819200 wired2fp32:819200; do
     [ "$(values ${run%:*} device_peak | sort -n | tail -n 1)" -le ${run#*:} ] ||
         die "${run%:*}: more device memory than allowed"
 done
-grep -q "threads with .* are free, shared by 3 ranks; " "$work/roomy3bf16.log" ||
+grep -q "threads with .* of it free, shared by 3 ranks; " "$work/roomy3bf16.log" ||
     die "nobody says that ranks share a device: $(cat "$work/roomy3bf16.log")"
 grep -q "shared by" "$work/wired3bf16.log" && die "a device of its own is shared"
 

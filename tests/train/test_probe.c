@@ -17,7 +17,7 @@ static void take_note(void *context, const char *line)
     if (strncmp(line, "measuring", 9) == 0) ++measured;
 }
 static const hil_observer observer = {.note = take_note};
-static const hil_effort quick = {.drives = true};
+static const hil_effort quick = {.drives = true, .memory = 48 << 20, .device_memory = 64 << 20};
 
 static bool same(const hil_machine *a, const hil_machine *b)
 {
@@ -43,7 +43,7 @@ static void check_memory(const char *folder)
     char cache[HIL_PATH_MAX], deep[HIL_PATH_MAX];
     CHECK_OK(hil_path_join(deep, folder, "deep/er"));
     CHECK_OK(hil_path_join(cache, deep, "probe.json"));
-    hil_disk_budget one = {folder, 0};
+    hil_disk_budget one = {folder, 32 << 20};
     hil_probe_options options = {.disks = &one, .disk_count = 1, .threads = 2, .cache = cache};
     hil_machine first, second, third;
     CHECK_OK(hil_machine_find(&options, NULL, &quick, &observer, &first));
@@ -126,6 +126,12 @@ static void check_limits(const char *folder)
     CHECK_OK(hil_machine_find(&options, NULL, &blind, &observer, &machine));
     CHECK_INT(measured, 2);
     CHECK(machine.drive_known[0]);
+    options.threads = 1; /* another machine to a run, the same drive to a plan */
+    CHECK_OK(hil_machine_find(&options, NULL, &blind, &observer, &machine));
+    CHECK_INT(measured, 3);
+    CHECK(machine.drive_known[0]);
+    options.threads = 2;
+    measured = 2;
     /* Larger budgets: both again; then the smaller ones take what these found. */
     hil_effort much = {.drives = true, .memory = 256 << 20};
     disk.bytes = 64 << 20;

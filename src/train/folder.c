@@ -65,7 +65,7 @@ static hil_status check_use(hil_folder *f, const hil_train_options *o, const hil
 
 hil_status hil_folder_open(hil_folder *f, const hil_train_options *o, const hil_source *source)
 {
-    *f = (hil_folder){.lock = {-1}};
+    *f = (hil_folder){.lock = {.fd = -1}};
     HIL_TRY(fill_paths(f, o->out));
     HIL_TRY(check_use(f, o, source));
     f->existed = hil_folder_existing(f->path);

@@ -256,7 +256,7 @@ hil_status hil_train(const hil_train_options *options, const hil_observer *obser
              .observer = rank == 0 ? observer : NULL,
              .comm = options->comm,
              .rank = rank,
-             .folder.lock = {-1},
+             .folder.lock = {.fd = -1},
              .saver.saved = -1};
     *result = (hil_train_result){.eval_loss = NAN, .ranks = hil_comm_size(options->comm)};
     hil_status status = run_job(&j, result);

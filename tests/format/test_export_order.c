@@ -3,9 +3,9 @@
 #include "disk_model.h"
 #include "save_rig.h"
 
-#include "base/hash.h"
 #include "format/checkpoint_export.h"
 #include "format/config.h"
+#include "format/model_sum.h"
 
 #include <dirent.h>
 
@@ -18,26 +18,6 @@ static int before(const call *c)
 {
     (void)c;
     return 0;
-}
-
-/* A checksum of all files that belong to a model, names and bytes; the order does not matter. */
-static uint64_t checksum(const char *path)
-{
-    uint64_t sum = 0;
-    DIR *dir = opendir(path);
-    CHECK(dir != NULL);
-    for (struct dirent *entry; (entry = readdir(dir));) {
-        char file[HIL_PATH_MAX];
-        hil_bytes content;
-        if (hil_model_name_kind(entry->d_name) == HIL_NAMES_NONE) continue;
-        CHECK_OK(hil_path_join(file, path, entry->d_name));
-        CHECK_OK(hil_bytes_read(&content, file));
-        uint64_t name = hil_hash(1, entry->d_name, strlen(entry->d_name));
-        sum += hil_hash(name, content.data, content.size);
-        hil_bytes_free(&content);
-    }
-    closedir(dir);
-    return sum;
 }
 
 /* What is in the folder now is one of the two models, or does not load. */
@@ -54,7 +34,7 @@ static void check_folder(const char *path)
         CHECK(strstr(hil_status_message(), "no config.json is there"));
         return;
     }
-    uint64_t sum = checksum(path);
+    uint64_t sum = model_sum(path);
     CHECK(sum == old_model || sum == new_model);
     ++loads;
 }
@@ -144,7 +124,7 @@ int main(void)
     /* The new model, as it is alone. */
     CHECK_OK(hil_folder_create(folder));
     export(checkpoints, 2, 0);
-    new_model = checksum(folder);
+    new_model = model_sum(folder);
     CHECK_OK(hil_model_folder_remove(folder, HIL_NAMES_ALL));
     /* The old one: shards, another tokenizer, files of another program; and what is no model's. */
     export(checkpoints, 1, 2000);
@@ -152,13 +132,13 @@ int main(void)
     add_file("adapter_config.json", "{}");
     add_file("notes.txt", "mine");
     CHECK_OK(hil_folder_sync(folder));
-    old_model = checksum(folder);
+    old_model = model_sum(folder);
     CHECK(old_model != new_model);
 
     crashing = true;
     export(checkpoints, 2, 0);
     crashing = false;
-    CHECK(checksum(folder) == new_model);
+    CHECK(model_sum(folder) == new_model);
     check_kept(is_foreign, false);
     check_kept(hil_temporary_is, false);
     CHECK(crashes > 50 && loads > 20);

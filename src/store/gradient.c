@@ -240,9 +240,11 @@ static hil_status end_giving(hil_store *store, hil_unit *unit, int i)
    pinned. */
 static hil_status settle(hil_store *store, int segment, hil_rounding *rounding)
 {
+    const size_t *declared;
+    size_t count = hil_store_declared(store, segment, &declared);
     HIL_TRY(round_all(store, rounding));
-    for (size_t u = 0; u < store->units; ++u) {
-        hil_unit *unit = &store->unit[u];
+    for (size_t k = 0; k < count; ++k) {
+        hil_unit *unit = &store->unit[declared[k]];
         for (int i = 0; i < unit->uses; ++i)
             if (unit->use[i].segment == segment && unit->use[i].pins)
                 HIL_TRY(end_giving(store, unit, i));
@@ -297,8 +299,10 @@ static hil_status give_use(hil_store *store, hil_unit *unit, int i, hil_rounding
 hil_status hil_store_give_gradients(hil_store *store, int segment)
 {
     hil_rounding rounding = {0};
-    for (size_t u = 0; u < store->units; ++u) {
-        hil_unit *unit = &store->unit[u];
+    const size_t *declared;
+    size_t count = hil_store_declared(store, segment, &declared);
+    for (size_t k = 0; k < count; ++k) {
+        hil_unit *unit = &store->unit[declared[k]];
         for (int i = 0; i < unit->uses; ++i)
             if (unit->use[i].segment == segment) HIL_TRY(give_use(store, unit, i, &rounding));
     }

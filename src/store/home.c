@@ -144,15 +144,16 @@ hil_status hil_homes_open(hil_store *store)
     return HIL_OK;
 }
 
+/* The last first: regions give that back fastest. */
 void hil_homes_close(hil_store *store)
 {
-    for (size_t u = 0; u < store->units; ++u) {
+    for (size_t u = store->units; u-- > 0;) {
         hil_unit *unit = &store->unit[u];
-        for (int s = 0; s < HIL_GRADIENT; ++s) close_home(store, &unit->home[s]);
-        for (int i = 0; i < unit->uses; ++i) {
+        for (int i = unit->uses; i-- > 0;) {
             close_home(store, &unit->use[i].home);
             unit->use[i].left = (hil_fence){0};
         }
+        for (int s = HIL_GRADIENT; s-- > 0;) close_home(store, &unit->home[s]);
         unit->ready = unit->reading = unit->swept = (hil_fence){0};
         unit->pins = 0;
     }

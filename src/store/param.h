@@ -160,7 +160,7 @@ static inline int64_t hil_chunk_count(const hil_store *store, const hil_unit *un
    rehearsal of a large model one job stands for several neighbouring chunks of a unit: the bytes
    are the same, the memory stays that of one chunk, and times differ by a small part of one in
    HIL_REHEARSED_CHUNKS. Loops over chunks step by store->merge, which is 1 in a run. */
-#define HIL_REHEARSED_CHUNKS 4096
+#define HIL_REHEARSED_CHUNKS 2048
 /* Elements of the job that begins with this chunk. */
 static inline int64_t hil_merged_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
 {

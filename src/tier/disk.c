@@ -25,6 +25,13 @@ size_t hil_extent_room(const hil_extent *extent, int64_t page)
     return hil_align_up(hil_extent_bytes(extent, page));
 }
 
+/* Of all pages. */
+static uint64_t extent_room(const hil_extent *extent)
+{
+    int64_t last = extent->pages - 1;
+    return (uint64_t)last * extent->page + hil_extent_room(extent, last);
+}
+
 static hil_disk_table *table_of(const hil_extent *extent)
 {
     return (hil_disk_table *)(void *)((char *)extent->at - offsetof(hil_disk_table, page));
@@ -93,6 +100,10 @@ static bool assign(const hil_disk *disk, const hil_extent *extent, const uint64_
     for (int d = 0; d < disk->count; ++d) {
         used[d] = hil_region_used(disk->drive[d].region);
         left[d] = room[d];
+    }
+    if (disk->count == 1) {
+        for (int64_t i = 0; i < extent->pages; ++i) extent->at[i].drive = 0;
+        return extent->pages == 0 || extent_room(extent) <= left[0];
     }
     for (int64_t i = 0; i < extent->pages; ++i) {
         size_t bytes = hil_extent_room(extent, i);

@@ -115,7 +115,7 @@ static hil_status submit(hil_links *links, const hil_job *job, hil_fence *fence)
         HIL_TRY(mark(links, -1, &before.after[HIL_LINK_COMPUTE]));
     uint64_t n = queue->submitted + 1;
     hil_queued *queued = hil_queue_at(queue, n);
-    queued->job = *job;
+    memcpy(&queued->job, job, offsetof(hil_job, part) + (size_t)job->parts * sizeof *job->part);
     queued->job.after = before;
     if (before.after[job->link] < queue->submitted) before.after[job->link] = queue->submitted;
     join_covers(links, &before, &covers);

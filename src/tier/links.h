@@ -53,8 +53,6 @@ typedef struct hil_part {
 typedef struct hil_job {
     hil_link link;
     hil_fence after; /* starts when this is over */
-    int parts;
-    hil_part part[HIL_JOB_PARTS];
     /* HIL_LINK_UPDATE, GATHER, REDUCE, SAVE: runs on the link's thread. */
     hil_status (*run)(void *context, int64_t index);
     bool queues; /* `run` only queues work on the link's stream of the device */
@@ -65,6 +63,8 @@ typedef struct hil_job {
     uint64_t bytes;   /* that `run` moves, for the account */
     double seconds;   /* what `run` takes, for the rehearsal */
     const char *name; /* for the timeline; borrowed for ever */
+    int parts;
+    hil_part part[HIL_JOB_PARTS]; /* the last: only those that there are get copied */
 } hil_job;
 
 /* Queues a job (copied) and returns at once. *fence (may be NULL) becomes: when this job is over,

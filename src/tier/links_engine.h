@@ -22,8 +22,8 @@ typedef struct hil_queued {
    follows from the order of calls and not from timing. By then the job was started, at least: a
    follow waits until what it follows is on a stream, and that is after what it covers. */
 typedef struct hil_queue {
-    hil_queued *ring; /* job n at n % capacity, for n in (known, submitted] */
-    uint64_t capacity;
+    hil_queued *ring;  /* job n at n % capacity, for n in (known, submitted] */
+    uint64_t capacity; /* a power of two */
     uint64_t submitted, started, retired, known;
 } hil_queue;
 
@@ -59,7 +59,7 @@ struct hil_links {
 
 static inline hil_queued *hil_queue_at(const hil_queue *queue, uint64_t n)
 {
-    return &queue->ring[n % queue->capacity];
+    return &queue->ring[n & (queue->capacity - 1)];
 }
 
 /* With the lock held. */

@@ -150,8 +150,8 @@ static double advance(hil_links *links, double most)
 
 static void submitted(hil_links *links, hil_link link)
 {
-    (void)link;
-    settle(links);
+    const machine *m = links->state;
+    if (!m->job[link].active) settle(links); /* otherwise it waits behind another */
 }
 
 static double wait_for(hil_links *links, const hil_fence *fence)

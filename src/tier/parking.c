@@ -96,11 +96,16 @@ static hil_status copy(hil_parking *p, hil_link link, void *to, const void *from
     return hil_links_submit(p->tiers->links, &job, fence);
 }
 
+/* In a rehearsal a parcel of more pages than this has two loads, larger than the ring would allow:
+   the bytes are the same, with fewer jobs. */
+#define REHEARSED_PAGES 16
+
 /* The pages of a parcel that pass the ring together. */
 typedef struct load {
     int64_t first, count;
     size_t offset, bytes; /* in the parcel */
-    char *memory;         /* in the ring */
+    size_t room;          /* in the ring */
+    char *memory;         /* there */
     hil_fence fence;      /* what the next job waits for, then when it is over */
 } load;
 
@@ -110,10 +115,13 @@ static bool next_load(const hil_parking *p, const hil_extent *extent, load *l)
     l->first += l->count;
     if (l->first >= extent->pages) return false;
     l->count = (int64_t)(piece_room(p) / extent->page);
+    int64_t half = (extent->pages + 1) / 2;
+    if (p->tiers->rehearse && extent->pages > REHEARSED_PAGES && l->count < half) l->count = half;
     if (l->count > extent->pages - l->first) l->count = extent->pages - l->first;
     l->offset = (size_t)l->first * extent->page;
     l->bytes = (size_t)l->count * extent->page;
     if (l->bytes > extent->bytes - l->offset) l->bytes = extent->bytes - l->offset;
+    l->room = l->bytes < piece_room(p) ? l->bytes : piece_room(p);
     return true;
 }
 
@@ -146,7 +154,7 @@ static hil_status send_to_disk(hil_parking *p, hil_parcel *parcel, hil_fence *go
         hil_disk_take(p->tiers->disk, parcel->bytes, page_bytes(p, parcel->bytes), &extent, &room));
     hil_status status = HIL_OK;
     for (load l = {0}; status == HIL_OK && next_load(p, &extent, &l);) {
-        status = hil_ring_take(p->ring, l.bytes, (void **)&l.memory, &l.fence);
+        status = hil_ring_take(p->ring, l.room, (void **)&l.memory, &l.fence);
         if (status != HIL_OK) break;
         hil_fence_join(&l.fence, &parcel->ready);
         status =
@@ -276,7 +284,7 @@ static hil_status call_from_disk(hil_parking *p, hil_parcel *parcel, const hil_f
     const hil_extent *extent = &parcel->extent;
     hil_status status = HIL_OK;
     for (load l = {0}; status == HIL_OK && next_load(p, extent, &l);) {
-        status = hil_ring_take(p->ring, l.bytes, (void **)&l.memory, &l.fence);
+        status = hil_ring_take(p->ring, l.room, (void **)&l.memory, &l.fence);
         if (status != HIL_OK) break;
         hil_fence_join(&l.fence, &parcel->left);
         status = transfer(p, HIL_LINK_FETCH, extent, &l);

@@ -47,8 +47,9 @@ typedef struct hil_trainer_options {
     /* Percent of the device's and the host's memory that the plan leaves free: for a model whose
        path depends on its data, which may need more than the path that was planned. */
     int spare;
-    const char *plan;        /* a file to follow instead of planning; may be NULL */
-    const char *probe_cache; /* where measured speeds are kept; NULL: they are assumed */
+    const char *plan;         /* a file to follow instead of planning; may be NULL */
+    const char *probe_cache;  /* where measured speeds are kept; NULL: they are assumed */
+    const volatile int *stop; /* ends the planning when it becomes non-zero; may be NULL */
 } hil_trainer_options;
 
 /* `sequences` rows of `length` tokens. Missing arrays (NULL) get the obvious: targets are the next

@@ -46,13 +46,17 @@ static int run(int argc, char **argv)
     values.run.device.prefixes = hil_command_prefixes(prefixes);
     values.run.probe_cache = hil_command_probe_cache(path);
     hil_plan_form form = {.json = values.json, .ranks = values.ranks, .gpu = values.gpu};
+    hil_command_catch_signals(NULL);
+    values.run.stop = &hil_command_stop;
     hil_progress progress;
     hil_progress_begin(&progress, stderr, values.quiet ? HIL_TALK_QUIET : HIL_TALK_NORMAL);
     hil_command_tell_sizes(&parsed, &progress.hooks);
     hil_status status = hil_plan_show(&values.run, &form, &progress.hooks, stdout);
     hil_progress_end(&progress);
     int flushed = hil_command_flush();
-    code = status == HIL_OK ? flushed : hil_command_fail(status);
+    code = status == HIL_OK                ? flushed
+           : status == HIL_ERR_INTERRUPTED ? hil_command_stopped()
+                                           : hil_command_fail(status);
     hil_parsed_free(&parsed);
     return code;
 }

@@ -2,7 +2,7 @@
 #ifndef HIL_TRAIN_CHOICE_H
 #define HIL_TRAIN_CHOICE_H
 
-#include "train/planner.h"
+#include "train/tried.h"
 
 /* What tensors need, once it was learned. */
 typedef struct hil_lesson {
@@ -34,6 +34,7 @@ typedef struct hil_choice {
     int zero;              /* stage, where there are several ranks; otherwise 3 */
     bool by_segment;       /* windows hold all that a segment may use */
     double visiting;       /* what is tried: see hil_planner */
+    hil_tried tried;
     hil_lesson lessons[HIL_GROUPS][HIL_TIERS][HIL_LEVEL_ALL + 1];
 } hil_choice;
 

@@ -128,6 +128,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
     options.disks = o->disks;
     options.disk_count = o->disk_count;
     options.io = o->io;
+    options.stop = o->stop;
     HIL_TRY(load(j, &options, o->batch > 0));
     j->batches =
         (hil_batches){.data = j->data, .observer = j->observer, .stop = o->stop, .seq = j->seq};

@@ -163,6 +163,7 @@ static hil_status run_job(job *j, hil_generate_result *result)
     options.disks = o->disks;
     options.disk_count = o->disk_count;
     options.io = o->io;
+    options.stop = o->stop;
     HIL_TRY(hil_source_load(&j->source, &options, NULL, &j->model, &j->trainer));
     if (j->source.tokenizer) HIL_TRY(hil_decoder_create(&j->decoder, j->source.tokenizer));
     HIL_TRY(hil_engine_cache_begin(j->trainer->engine, positions));

@@ -43,6 +43,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .spare = o->spare,
         .file = o->plan,
         .probe_cache = o->probe_cache,
+        .stop = o->stop,
     };
     HIL_TRY(hil_plan_make(&request, observer, &t->planned));
     return hil_ranks_compare_plan(o->comm, &t->planned);

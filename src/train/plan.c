@@ -4,6 +4,7 @@
 #include "autograd/engine.h"
 #include "autograd/feed.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "store/store.h"
 #include "train/devices.h"
@@ -117,9 +118,41 @@ static hil_budget less(hil_budget budget, int percent)
     return budget;
 }
 
+/* Rehearsals with somebody who waits for them. */
+typedef struct watched {
+    hil_rehearsal rehearsal;
+    const volatile int *stop;
+    const hil_observer *observer;
+    double begun_at;
+    uint64_t done;
+} watched;
+
+#define QUIET_SECONDS 1.0
+#define ABOUT 40 /* rehearsals of a choice */
+
+/* Before each: what is said here decides nothing. */
+static hil_status check_watched(watched *w)
+{
+    const hil_observer *o = w->observer;
+    if (w->stop && *w->stop) return hil_fail(HIL_ERR_INTERRUPTED, "stopped while planning");
+    if (w->done + 1 < ABOUT) ++w->done;
+    if (o && o->progress && hil_clock_now() - w->begun_at >= QUIET_SECONDS)
+        o->progress(o->context, "planning", w->done, ABOUT);
+    return HIL_OK;
+}
+
 static hil_status rehearse(void *context, hil_plan *plan)
 {
-    return hil_rehearse(context, plan);
+    watched *w = context;
+    HIL_TRY(check_watched(w));
+    return hil_rehearse(&w->rehearsal, plan);
+}
+
+static hil_status learn(void *context, hil_plan *plan)
+{
+    watched *w = context;
+    HIL_TRY(check_watched(w));
+    return hil_rehearse_tensors(&w->rehearsal, plan);
 }
 
 /* States that visit the device cross the bus beside the weights that the forward needs, while the
@@ -141,9 +174,9 @@ static double visiting(const hil_planned *planned)
     return part > 0 ? part : 0;
 }
 
-static hil_status choose(const hil_plan_request *r, hil_planned *out)
+static hil_status choose(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)
 {
-    hil_rehearsal rehearsal = {.model = r->model,
+    watched w = {.rehearsal = {.model = r->model,
                                .device = r->device,
                                .compute = r->compute,
                                .training = r->training,
@@ -153,7 +186,10 @@ static hil_status choose(const hil_plan_request *r, hil_planned *out)
                                .cache = r->cache,
                                .speeds = &out->machine.speeds,
                                .drives = out->drives,
-                               .drive_count = out->drive_count};
+                               .drive_count = out->drive_count},
+                 .stop = r->stop,
+                 .observer = observer,
+                 .begun_at = hil_clock_now()};
     hil_planner planner = {.outline = &out->outline,
                            .budget = less(out->budget, r->spare),
                            .tokens = out->tokens,
@@ -164,16 +200,18 @@ static hil_status choose(const hil_plan_request *r, hil_planned *out)
                            .recompute = r->recompute,
                            .zero = r->zero,
                            .rehearse = rehearse,
-                           .context = &rehearsal};
+                           .learn = learn,
+                           .context = &w};
     hil_plan_free(&out->plan);
     if (r->file) {
         HIL_TRY(hil_plan_read(&out->plan, &out->outline, r->file));
         out->plan.prefetch &= r->prefetch;
-        return hil_planner_check(&planner, &out->plan);
+        HIL_TRY(hil_planner_check(&planner, &out->plan));
+    } else {
+        HIL_TRY(hil_planner_choose(&planner, &out->plan));
     }
-    HIL_TRY(hil_planner_choose(&planner, &out->plan));
     /* Once more, so that the store knows the order of this plan and no other. */
-    return hil_rehearse(&rehearsal, &out->plan);
+    return hil_rehearse(&w.rehearsal, &out->plan);
 }
 
 /* Nothing moves, whatever the speeds are. */
@@ -197,10 +235,11 @@ static hil_status prepare(const hil_plan_request *r, hil_planned *out)
     return outline_model(r, out);
 }
 
-static hil_status choose_together(const hil_plan_request *r, hil_planned *out)
+static hil_status choose_together(const hil_plan_request *r, const hil_observer *observer,
+                                  hil_planned *out)
 {
     hil_comm_tell(r->comm, "planning");
-    HIL_TRY(hil_ranks_agree(r->comm, choose(r, out)));
+    HIL_TRY(hil_ranks_agree(r->comm, choose(r, observer, out)));
     out->plan.host_budget += out->tokens;
     out->plan.peak[HIL_HOST] += out->tokens;
     return HIL_OK;
@@ -233,10 +272,10 @@ hil_status hil_plan_make(const hil_plan_request *r, const hil_observer *observer
     HIL_TRY(hil_ranks_agree(r->comm, reserve_tokens(r, out)));
     HIL_TRY(find_cache(r, &cache));
     HIL_TRY(find_machine(r, r->hypothetical && cache, observer, out));
-    HIL_TRY(choose_together(r, out));
+    HIL_TRY(choose_together(r, observer, out));
     if (out->machine.measured || !cache || is_settled(r, &out->plan)) return HIL_OK;
     HIL_TRY(find_machine(r, true, observer, out));
-    return choose_together(r, out);
+    return choose_together(r, observer, out);
 }
 
 void hil_planned_free(hil_planned *planned)

@@ -24,10 +24,11 @@ typedef struct hil_plan_request {
     hil_io_kind io;
     int threads;
     bool prefetch, recompute;
-    int zero;                /* stage, for several ranks; 0: 3 */
-    int spare;               /* percent of memory that is left free */
-    const char *file;        /* a plan to follow; NULL: one is chosen */
-    const char *probe_cache; /* NULL: speeds are assumed, not measured */
+    int zero;                 /* stage, for several ranks; 0: 3 */
+    int spare;                /* percent of memory that is left free */
+    const char *file;         /* a plan to follow; NULL: one is chosen */
+    const char *probe_cache;  /* NULL: speeds are assumed, not measured */
+    const volatile int *stop; /* ends the planning when it becomes non-zero; may be NULL */
     /* hilbert plan: sizes are believed, folders need not exist and are not written to; speeds are
        found even where the choice does not depend on them. */
     bool hypothetical;

@@ -76,6 +76,7 @@ static hil_status make_plan(show *s)
                                 .recompute = o->recompute,
                                 .file = o->plan,
                                 .probe_cache = o->probe_cache,
+                                .stop = o->stop,
                                 .hypothetical = true,
                                 .gpu = s->gpu};
     return hil_plan_make(&request, s->observer, &s->planned);

@@ -54,7 +54,8 @@ static hil_status rehearse_tensors(hil_choice *c, hil_tier tier)
     hil_plan_windows(c->outline, false, window);
     p->window = (size_t)(hil_plan_sums(c->outline) + window[HIL_WINDOW_AHEAD]);
     if (tier == HIL_DISK && !p->ring) p->ring = (size_t)p->chunk * 16;
-    return c->planner->rehearse(c->planner->context, p);
+    const hil_planner *planner = c->planner;
+    return (planner->learn ? planner->learn : planner->rehearse)(planner->context, p);
 }
 
 /* What tensors need, whatever states do. *works is false when they cannot be. */
@@ -197,7 +198,7 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
         }
         if (missing && missing < c->missing) note_missing(c, missing);
         if (missing || (how == STEP_RESIDENT && !weights_resident(c, p))) return HIL_OK;
-        hil_status status = planner->rehearse(planner->context, p);
+        hil_status status = hil_tried_rehearse(&c->tried, planner, p);
         if (status == HIL_ERR_BUDGET) return HIL_OK;
         HIL_TRY(status);
         if (within(c, p)) {
@@ -524,6 +525,7 @@ hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out)
 done:
     hil_plan_free(&c.trial);
     hil_plan_free(&c.best);
+    hil_tried_free(&c.tried);
     return status;
 }
 

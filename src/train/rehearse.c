@@ -9,28 +9,56 @@
 /* Address space: nothing is touched. More than any machine has. */
 #define ENDLESS ((size_t)1 << 44)
 
+#define STEPS 2 /* the second runs beside the update of the first */
+
 typedef struct stage {
     const hil_rehearsal *r;
     hil_plan *plan;
     hil_tiers tiers;
     hil_pool *pool;
     hil_engine *engine;
+    int64_t groups, left_out; /* groups of a step: rehearsed, and not */
     hil_micro *micro;
     int64_t micros;
 } stage;
+
+static int64_t micros_of(const hil_rehearsal *r)
+{
+    return (r->sequences + r->micro_batch - 1) / r->micro_batch;
+}
+
+static int64_t group_of(const hil_rehearsal *r, const hil_plan *plan)
+{
+    return plan->group ? plan->group : micros_of(r);
+}
+
+static int64_t groups_of(const hil_rehearsal *r, const hil_plan *plan)
+{
+    return (micros_of(r) + group_of(r, plan) - 1) / group_of(r, plan);
+}
+
+/* The first groups of the step, and the last. */
+static hil_status list_micros(stage *s)
+{
+    const hil_rehearsal *r = s->r;
+    int64_t group = group_of(r, s->plan), skipped = s->left_out * group;
+    s->micros = micros_of(r) - skipped;
+    HIL_TRY(HIL_ALLOC(s->micros, &s->micro));
+    for (int64_t i = 0; i < s->micros; ++i) {
+        int64_t m = i + (i / group == s->groups - 1 ? skipped : 0);
+        int64_t rest = r->sequences - m * r->micro_batch;
+        s->micro[i] = (hil_micro){.sequences = rest < r->micro_batch ? rest : r->micro_batch,
+                                  .length = r->length,
+                                  .sequence = m * r->micro_batch};
+    }
+    return HIL_OK;
+}
 
 static hil_status open_stage(stage *s)
 {
     const hil_rehearsal *r = s->r;
     hil_plan *plan = s->plan;
-    s->micros = (r->sequences + r->micro_batch - 1) / r->micro_batch;
-    HIL_TRY(HIL_ALLOC(s->micros, &s->micro));
-    for (int64_t m = 0; m < s->micros; ++m) {
-        int64_t rest = r->sequences - m * r->micro_batch;
-        s->micro[m] = (hil_micro){.sequences = rest < r->micro_batch ? rest : r->micro_batch,
-                                  .length = r->length,
-                                  .sequence = m * r->micro_batch};
-    }
+    HIL_TRY(list_micros(s));
     HIL_TRY(hil_pool_create_dry(&s->pool));
     hil_tiers_options tiers = {.device_bytes = ENDLESS,
                                .host_bytes = ENDLESS,
@@ -81,18 +109,32 @@ static hil_status generate(stage *s)
     return s->r->cache > s->r->length ? hil_engine_extend(s->engine, &micro, NULL) : HIL_OK;
 }
 
-static hil_status take_step(stage *s)
+static hil_status pass(stage *s)
 {
-    double loss, norm;
-    hil_store *store = s->r->model->store;
+    double loss;
     if (s->r->cache) return generate(s);
     if (!s->r->training) return hil_engine_loss(s->engine, &s->micro[0], &loss);
     hil_step step = {.micro = s->micro, .count = s->micros, .scale = 1};
-    HIL_TRY(hil_engine_train(s->engine, &step, &loss));
+    return hil_engine_train(s->engine, &step, &loss);
+}
+
+static hil_status take_step(stage *s)
+{
+    double norm;
+    hil_store *store = s->r->model->store;
+    HIL_TRY(pass(s));
+    if (s->r->cache || !s->r->training) return HIL_OK;
     HIL_TRY(hil_store_norm(store, &norm));
     HIL_TRY(hil_store_update(store, no_update, "", 1, NULL));
     hil_store_step_end(store);
     return HIL_OK;
+}
+
+/* What tensors needed so far. */
+static void note_tensors(stage *s)
+{
+    s->plan->work = hil_engine_work(s->engine);
+    s->plan->parked = hil_engine_parked(s->engine);
 }
 
 /* What the stage needed so far, and what its last step did. */
@@ -100,8 +142,7 @@ static void note(stage *s, const hil_account *account, double seconds)
 {
     hil_plan *plan = s->plan;
     const hil_store *store = s->r->model->store;
-    plan->work = hil_engine_work(s->engine);
-    plan->parked = hil_engine_parked(s->engine);
+    note_tensors(s);
     plan->spilled = hil_store_spill_extent(store);
     hil_store_peaks(store, plan->peak);
     plan->peak[HIL_DEVICE] += plan->work;
@@ -124,19 +165,29 @@ static void note(stage *s, const hil_account *account, double seconds)
     plan->update_seconds = account->busy[HIL_LINK_UPDATE];
 }
 
+/* Peaks are the same in every step: with more than the budgets the rest need not be known. */
+static bool is_over(const hil_plan *plan)
+{
+    return plan->device_budget &&
+           (plan->peak[HIL_DEVICE] > plan->device_budget ||
+            plan->peak[HIL_HOST] > plan->host_budget || plan->peak[HIL_DISK] > plan->disk_budget);
+}
+
 static hil_status run(const hil_rehearsal *r, hil_plan *plan, int steps)
 {
-    stage s = {.r = r, .plan = plan};
+    stage s = {.r = r, .plan = plan, .groups = groups_of(r, plan)};
     hil_account account = {0};
     double began = 0;
     hil_status status = HIL_OK;
     HIL_TRY_DONE(open_stage(&s));
-    for (int i = 0; i < steps; ++i) {
+    bool over = false;
+    for (int i = 0; i < steps && !over; ++i) {
         began = hil_links_now(s.tiers.links);
         HIL_TRY_DONE(take_step(&s));
         hil_links_take_account(s.tiers.links, &account);
+        note(&s, &account, hil_links_now(s.tiers.links) - began);
+        over = is_over(plan);
     }
-    note(&s, &account, hil_links_now(s.tiers.links) - began);
 done:
     close_stage(&s);
     return status;
@@ -146,5 +197,19 @@ hil_status hil_rehearse(const hil_rehearsal *r, hil_plan *plan)
 {
     hil_store_forget(r->model->store); /* other plans must not decide what this one does */
     HIL_TRY(run(r, plan, 1));
-    return run(r, plan, 3);
+    return run(r, plan, STEPS);
+}
+
+hil_status hil_rehearse_tensors(const hil_rehearsal *r, hil_plan *plan)
+{
+    int64_t all = groups_of(r, plan), groups = all < 2 ? all : 2; /* a whole one, and the last */
+    stage s = {.r = r, .plan = plan, .groups = groups, .left_out = all - groups};
+    hil_status status = HIL_OK;
+    hil_store_forget(r->model->store);
+    HIL_TRY_DONE(open_stage(&s));
+    HIL_TRY_DONE(pass(&s));
+    note_tensors(&s);
+done:
+    close_stage(&s);
+    return status;
 }

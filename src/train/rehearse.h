@@ -19,10 +19,14 @@ typedef struct hil_rehearsal {
 } hil_rehearsal;
 
 /* Runs `plan` twice: once to learn the order of uses, once as the real run will. Budgets are not
-   applied: only the window, the ring, the chunks and the places of the plan are. Fills what the
-   plan needs (work, parked, spilled, drive_bytes) and predicts (peaks, bytes of the second step,
-   times). Fails where the plan cannot work at all, such as a window that is too small for what must
-   be there at once; the message says so. */
+   applied: only the window, the ring, the chunks and the places of the plan are. A plan that needs
+   more than its budgets is not rehearsed to the end; its seconds are those of a first step. Fills
+   what the plan needs (work, parked, spilled, drive_bytes) and predicts (peaks, bytes of the second
+   step, times). Fails where the plan cannot work at all, such as a window that is too small for
+   what must be there at once; the message says so. */
 hil_status hil_rehearse(const hil_rehearsal *rehearsal, hil_plan *plan);
+/* Only what tensors need (work, parked): a pass without an update, of one whole group of
+   micro-batches and the last. Nothing of the engine's is left between groups. */
+hil_status hil_rehearse_tensors(const hil_rehearsal *rehearsal, hil_plan *plan);
 
 #endif

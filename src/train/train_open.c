@@ -165,6 +165,7 @@ static hil_status open_model(job *j)
     trainer.prefetch = o->prefetch;
     trainer.plan = o->plan;
     trainer.probe_cache = o->probe_cache;
+    trainer.stop = o->stop;
     HIL_TRY(hil_source_load(&j->source, &trainer, j->observer, &j->model, &j->trainer));
     hil_trainer_set_timeline(j->trainer, j->timeline);
     j->run.micro_batch = j->trainer->options.micro_batch;

@@ -187,7 +187,8 @@ hil_status hil_bpe_load(hil_bpe *bpe, hil_vocab *vocab, const json_t *model,
     if (!json_is_object(model)) return hil_fail(HIL_ERR_INPUT, "%s: no \"model\" object", what);
     HIL_TRY(hil_json_string(model, "type", what, &type));
     if (strcmp(type, "BPE") != 0)
-        return hil_fail(HIL_ERR_INPUT, "%s: the model \"%.60s\" is not supported, only BPE is",
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: the model \"%.60s\" is not supported, only BPE is (docs/models.md)",
                         what, type);
     HIL_TRY(hil_json_real(model, "dropout", what, &dropout));
     if (dropout != 0)

@@ -81,6 +81,19 @@ static hil_status no_model(const char *path)
                     path, path, name, name);
 }
 
+/* Weights given in place of the folder that holds them. */
+static hil_status refuse_weights(const char *path)
+{
+    static const char *const names[] = {".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        if (hil_text_ends_with(path, names[i]))
+            return hil_fail(HIL_ERR_USAGE,
+                            "%s is a file of weights: --model takes the folder that holds "
+                            "config.json, tokenizer.json and *.safetensors (docs/models.md)",
+                            path);
+    return HIL_OK;
+}
+
 hil_status hil_source_open(hil_source *s, const char *path)
 {
     *s = (hil_source){.eot = -1};
@@ -88,6 +101,7 @@ hil_status hil_source_open(hil_source *s, const char *path)
     if (stat(path, &info) != 0) return no_model(path);
     s->bare = !S_ISDIR(info.st_mode);
     HIL_TRY(set_folder(s, path));
+    if (s->bare) HIL_TRY(refuse_weights(path));
     if (s->bare)
         snprintf(s->config_path, sizeof s->config_path, "%s", path);
     else

@@ -82,6 +82,12 @@ for path in ./gpt2 /no/where a/b/c none/config.json config.json "two words"; do
     grep -q 'hf download' "$work/err" && die "$path is no name on the Hub: $(cat "$work/err")"
 done
 
+# The weights instead of their folder.
+: >model.gguf
+for path in model/model.safetensors model.gguf; do
+    fails 2 "$path is a file of weights: --model takes the folder" plan --model "$path"
+done
+
 # An architecture that is not there: the line has the list, and the file it names has it as well.
 mkdir bloom && echo '{"model_type": "bloom"}' >bloom/config.json
 fails 1 "supported are gpt2, llama, mistral, qwen2, qwen3 (docs/models.md)" plan --model bloom

@@ -29,6 +29,8 @@ typedef struct hil_bpe {
     char *unk; /* NULL: unknown characters vanish */
     int32_t unk_id;
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
+    size_t reach;     /* symbols of the longest token that a merge makes */
+    size_t long_word; /* bytes; longer words are encoded part by part */
 } hil_bpe;
 
 /* The two large members of "model", which are read where they stand. Text NULL: missing. */
@@ -56,8 +58,17 @@ typedef struct hil_bpe_work hil_bpe_work;
 hil_status hil_bpe_work_create(hil_bpe_work **out);
 void hil_bpe_work_destroy(hil_bpe_work *work);
 
-/* Appends the ids of one word of valid UTF-8. */
+/* Appends the ids of one word of valid UTF-8. No other word may be under way. */
 hil_status hil_bpe_encode(const hil_bpe *bpe, hil_bpe_work *work, const char *word, size_t size,
                           hil_ids *ids);
+
+/* A word longer than bpe->long_word in parts that end with whole characters: appends the ids that
+   are certain so far; together they are those of the whole word. Memory does not grow with it (see
+   [Note: long words] in bpe_stream.c). */
+hil_status hil_bpe_word_add(const hil_bpe *bpe, hil_bpe_work *work, const char *text, size_t size,
+                            hil_ids *ids);
+hil_status hil_bpe_word_end(const hil_bpe *bpe, hil_bpe_work *work, hil_ids *ids);
+/* Forgets the word under way. */
+void hil_bpe_word_drop(hil_bpe_work *work);
 
 #endif

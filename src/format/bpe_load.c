@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Bytes above which a word is encoded in parts. */
+#define LONG_WORD ((size_t)1 << 14)
+
 /* Counts the entries and checks their ids. */
 static hil_status count_vocab(hil_json_pull pull, hil_text *key, size_t *entries, int64_t *ids)
 {
@@ -96,6 +99,13 @@ static void put_merge(hil_bpe *bpe, hil_merge merge)
     bpe->merges[at] = merge;
 }
 
+static size_t count_characters(const hil_text *text)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < text->size; ++i) count += ((unsigned char)text->data[i] & 0xC0) != 0x80;
+    return count;
+}
+
 static hil_status count_merges(hil_json_pull pull, size_t *count)
 {
     bool more;
@@ -129,6 +139,8 @@ static hil_status read_merges(hil_bpe *bpe, hil_json_pull pull, hil_text *whole,
         HIL_TRY(find_piece(bpe->vocab, whole->data, left, pull.what, &first));
         HIL_TRY(find_piece(bpe->vocab, right, whole->size - left, pull.what, &second));
         HIL_TRY(find_piece(bpe->vocab, whole->data, whole->size, pull.what, &id));
+        size_t reach = count_characters(whole);
+        if (reach > bpe->reach) bpe->reach = reach;
         uint64_t key = (uint64_t)(uint32_t)first << 32 | (uint32_t)second;
         put_merge(bpe, (hil_merge){key, rank, id});
     }
@@ -181,7 +193,7 @@ static hil_status refuse_text(const json_t *model, const char *key, const char *
 hil_status hil_bpe_load(hil_bpe *bpe, hil_vocab *vocab, const json_t *model,
                         const hil_bpe_source *source, const char *what)
 {
-    *bpe = (hil_bpe){.vocab = vocab, .unk_id = -1};
+    *bpe = (hil_bpe){.vocab = vocab, .unk_id = -1, .reach = 1};
     const char *type = "BPE", *unk = NULL;
     double dropout = 0;
     if (!json_is_object(model)) return hil_fail(HIL_ERR_INPUT, "%s: no \"model\" object", what);
@@ -205,6 +217,9 @@ hil_status hil_bpe_load(hil_bpe *bpe, hil_vocab *vocab, const json_t *model,
         bpe->unk_id = hil_vocab_find(vocab, unk, strlen(unk));
     }
     index_characters(bpe);
+    bpe->long_word = LONG_WORD;
+    for (size_t i = 0; bpe->ignore_merges && i < vocab->count; ++i)
+        if (vocab->pieces[i].size > bpe->long_word) bpe->long_word = vocab->pieces[i].size;
     return HIL_OK;
 }
 

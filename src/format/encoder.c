@@ -25,7 +25,9 @@ struct hil_encoder {
     hil_text words;     /* the tail that is not cut into words yet */
     size_t words_retry; /* size from which another attempt may succeed */
     bool words_started; /* some of this text went into `words` */
-    bool anything;      /* some of this document was passed on */
+    bool word_open;     /* `words` goes on with a word whose beginning was passed on */
+    hil_word word;
+    bool anything; /* some of this document was passed on */
 };
 
 hil_status hil_encoder_create(hil_encoder **out, const hil_tokenizer *tokenizer)
@@ -56,17 +58,38 @@ void hil_encoder_destroy(hil_encoder *encoder)
     hil_free(encoder);
 }
 
+/* Passes on the word that `words` has at `at`, or as much of a long one as is certain. */
+static hil_status cut_word(hil_encoder *encoder, size_t at, bool last, hil_ids *ids, size_t *size)
+{
+    const hil_pretokenizer *pretokenizer = &encoder->tokenizer->pretokenizer;
+    const hil_bpe *bpe = &encoder->tokenizer->bpe;
+    const char *text = encoder->words.data + at;
+    size_t left = encoder->words.size - at;
+    if (encoder->word_open) {
+        bool ended = last;
+        *size = hil_pretokenizer_go_on(pretokenizer, bpe, &encoder->word, text, left, &ended);
+        encoder->word_open = !ended;
+        HIL_TRY(hil_bpe_word_add(bpe, encoder->work, text, *size, ids));
+        return ended ? hil_bpe_word_end(bpe, encoder->work, ids) : HIL_OK;
+    }
+    *size = hil_pretokenizer_next(pretokenizer, bpe, text, left, last);
+    if (*size) return hil_bpe_encode(bpe, encoder->work, text, *size, ids);
+    if (left <= bpe->long_word) return HIL_OK;
+    encoder->word_open = true;
+    *size = hil_pretokenizer_begin(pretokenizer, text, left, &encoder->word);
+    return hil_bpe_word_add(bpe, encoder->work, text, *size, ids);
+}
+
 static hil_status cut_words(hil_encoder *encoder, bool last, hil_ids *ids)
 {
-    const hil_tokenizer *tokenizer = encoder->tokenizer;
     hil_text *words = &encoder->words;
     if (!last && words->size < encoder->words_retry) return HIL_OK;
-    size_t at = 0;
-    while (at < words->size) {
-        size_t size = hil_pretokenizer_next(&tokenizer->pretokenizer, &tokenizer->bpe,
-                                            words->data + at, words->size - at, last);
-        if (size == 0) break;
-        HIL_TRY(hil_bpe_encode(&tokenizer->bpe, encoder->work, words->data + at, size, ids));
+    size_t at = 0, size = 1;
+    bool was_open = encoder->word_open;
+    while (size > 0 || encoder->word_open != was_open) {
+        was_open = encoder->word_open;
+        if (at == words->size && !(last && was_open)) break;
+        HIL_TRY(cut_word(encoder, at, last, ids, &size));
         at += size;
     }
     words->size -= at;
@@ -196,7 +219,8 @@ static void reset(hil_encoder *encoder)
     hil_added_reset(&encoder->normal_scan);
     hil_normal_state_free(&encoder->normal);
     encoder->words_retry = 0;
-    encoder->words_started = encoder->anything = false;
+    encoder->words_started = encoder->anything = encoder->word_open = false;
+    hil_bpe_word_drop(encoder->work);
 }
 
 static hil_status add_bytes(hil_encoder *encoder, const char *text, size_t size, hil_ids *ids)

@@ -188,3 +188,92 @@ size_t hil_pretokenizer_next(const hil_pretokenizer *pretokenizer, const hil_bpe
     bool certain = !v.touched || (pretokenizer->digits != HIL_DIGITS_PLAIN && !open);
     return last || certain ? length : 0;
 }
+
+/* Kinds of words that may be of any length. */
+enum { LETTERS, NUMBERS, MARKS, LINES, SPACES, ALL, PIECES };
+
+static bool takes_lines(const hil_pretokenizer *pretokenizer)
+{
+    return pretokenizer->pattern == HIL_PATTERN_LLAMA3 ||
+           pretokenizer->pattern == HIL_PATTERN_QWEN2;
+}
+
+size_t hil_pretokenizer_begin(const hil_pretokenizer *pretokenizer, const char *text, size_t size,
+                              hil_word *word)
+{
+    view v = {text, size, false};
+    size_t step, more, start = text[0] == ' ';
+    unsigned flags = look(&v, 0, &step);
+    *word = (hil_word){.kind = ALL, .is_number = flags & N};
+    if (!pretokenizer->byte_level) {
+        word->kind = PIECES;
+        word->before = hil_utf8_get(text, &step);
+        return step;
+    }
+    if (pretokenizer->pattern == HIL_PATTERN_NONE) return 0;
+    bool lines = takes_lines(pretokenizer);
+    if (lines && !(flags & (L | N)) && !is_line_end(&v, 0) && look(&v, step, &more) & L)
+        start = step;
+    flags = look(&v, start, &more);
+    if (flags & S) {
+        word->kind = SPACES;
+        return 0;
+    }
+    word->kind = flags & L ? LETTERS : flags & N ? NUMBERS : MARKS;
+    return start;
+}
+
+/* \s*[\r\n]+ up to the last line end, where there may be one, or else as spaces() has it: what
+   cannot be known before the run ends stays. */
+static size_t go_on_spaces(const hil_pretokenizer *pretokenizer, hil_word *word, view *v,
+                           bool *ended)
+{
+    size_t step, end = skip(v, 0, S, SIZE_MAX), line = 0;
+    bool stops = end < v->size || *ended;
+    if (takes_lines(pretokenizer)) {
+        line = end;
+        while (line > 0 && !is_line_end(v, line - 1)) --line;
+    }
+    word->has_line |= line > 0;
+    bool alone =
+        end == v->size || (pretokenizer->digits != HIL_DIGITS_PLAIN && look(v, end, &step) & N);
+    *ended = stops;
+    if (word->has_line) return line;
+    if (stops && alone) return end;
+    return end ? hil_utf8_back(v->text, end) : 0;
+}
+
+/* Characters that go on with ALL or PIECES. */
+static size_t go_on_any(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe, hil_word *word,
+                        view *v)
+{
+    size_t step, space = strlen(pretokenizer->space), at = 0;
+    for (; at < v->size; at += step) {
+        bool is_number = look(v, at, &step) & N;
+        if (pretokenizer->digits != HIL_DIGITS_PLAIN && is_number != word->is_number) break;
+        if (word->kind == ALL) continue;
+        if (pretokenizer->split_space && step == space &&
+            memcmp(v->text + at, pretokenizer->space, space) == 0)
+            break;
+        uint32_t point = hil_utf8_get(v->text + at, &step);
+        if (!hil_bpe_may_join(bpe, word->before, point)) break;
+        word->before = point;
+    }
+    return at;
+}
+
+size_t hil_pretokenizer_go_on(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe,
+                              hil_word *word, const char *text, size_t size, bool *ended)
+{
+    view v = {text, size, false};
+    size_t end = 0;
+    if (word->kind == SPACES) return go_on_spaces(pretokenizer, word, &v, ended);
+    if (word->kind == LETTERS) end = skip(&v, 0, L, SIZE_MAX);
+    if (word->kind == NUMBERS) end = skip(&v, 0, N, SIZE_MAX);
+    if (word->kind == ALL || word->kind == PIECES) end = go_on_any(pretokenizer, bpe, word, &v);
+    if (word->kind == MARKS) end = skip_marks(&v, 0);
+    if (word->kind == MARKS && end < size && takes_lines(pretokenizer)) word->kind = LINES;
+    if (word->kind == LINES) end = skip_line_ends(&v, end);
+    *ended = *ended || end < size;
+    return end;
+}

@@ -36,4 +36,24 @@ hil_status hil_pretokenizer_load(hil_pretokenizer *pretokenizer, const json_t *v
 size_t hil_pretokenizer_next(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe,
                              const char *text, size_t size, bool last);
 
+/* Where a word goes on whose beginning has been handed on. */
+typedef struct hil_word {
+    int kind;        /* of characters that it goes on with */
+    uint32_t before; /* its last character, where it depends on that */
+    bool is_number;  /* it began with a number */
+    bool has_line;   /* a line end is among its spaces */
+} hil_word;
+
+/* For a word too long to wait for: `text` begins with it, hil_pretokenizer_next found no end, and
+   it has more than four characters. Returns how much of the text surely is the word; the rest is
+   for hil_pretokenizer_go_on. */
+size_t hil_pretokenizer_begin(const hil_pretokenizer *pretokenizer, const char *text, size_t size,
+                              hil_word *word);
+/* How much more of `text` is the word. *ended says on entry whether the text ends here, and on
+   return whether the word does; if not, the rest of the text must be handed in again before what
+   follows.
+ */
+size_t hil_pretokenizer_go_on(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe,
+                              hil_word *word, const char *text, size_t size, bool *ended);
+
 #endif

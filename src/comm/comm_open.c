@@ -63,11 +63,10 @@ static void *watch_start(void *context)
     bool over = w->over;
     pthread_mutex_unlock(&w->mutex);
     if (over) return NULL;
-    snprintf(
-        message, sizeof message,
-        "the %d ranks are not connected after %d s: one of them did not start, was stopped, or "
-        "cannot be reached",
-        w->options->expected, CONNECT_SECONDS);
+    snprintf(message, sizeof message,
+             "the %d ranks are not connected after %d s: one of them did not start, ended, was "
+             "stopped, or cannot be reached",
+             w->options->expected, CONNECT_SECONDS);
     w->options->lost(w->options->context, message);
     return NULL;
 }

@@ -245,7 +245,7 @@ step_terminated() # all ranks end the step and save
     left
 }
 
-in_save() { strike "$victim" "$1" step-$((3 + 3 * (RANDOM % 3)))/ "$2" 0 "$3"; launch; }
+in_save() { strike "$victim" "$1" "/step-$((3 + 3 * (RANDOM % 3))).tmp-" "$2" 0 "$3"; launch; }
 save_killed() { in_save create 1 0; lose KILL "$victim"; }
 save_stopped() { in_save create 1 0; lose STOP "$victim"; }
 save_full() { in_save pwrite 1 28; broken "$victim" "cannot write .*: No space left on device"; }

@@ -60,7 +60,8 @@ hil_status hil_checkpoint_files(const char *folder, int64_t step, hil_model_file
 hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *store);
 /* The rest is for one rank. */
 
-/* Makes step N, a whole one, the newest: `latest` names it and those after it are removed. */
+/* Makes step N, a whole one, the newest: `latest` names it and those after it are removed, or
+   renamed to step-M.old-1 if they hold files of others. */
 hil_status hil_checkpoint_return_to(const char *folder, int64_t step);
 /* Removes what killed runs left unfinished, and all but the `keep` newest checkpoints. The one
    that `latest` names always stays, and so do those that hold files of others. Not while one is

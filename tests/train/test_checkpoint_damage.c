@@ -117,6 +117,8 @@ static void check_run(job_place *place, hil_train_options *options, const char *
     job_train(&undisturbed);
     CHECK_OK(hil_path_join(path, checkpoints, "step-4/moment2.safetensors"));
     flip(path, size_of(path) - 1);
+    CHECK_OK(hil_path_join(path, checkpoints, "step-4/notes.txt"));
+    CHECK_OK(hil_file_write(path, "mine", 4));
     bool warned = false;
     hil_observer observer = {.context = &warned, .note = take_note};
     hil_train_result result;
@@ -126,6 +128,8 @@ static void check_run(job_place *place, hil_train_options *options, const char *
     CHECK_OK(hil_train(options, &observer, &result));
     CHECK(warned);
     check_found(checkpoints, 2, false);
+    CHECK_OK(hil_path_join(path, checkpoints, "step-4.old-1/notes.txt"));
+    CHECK(hil_file_exists(path)); /* a file of the user's does not hold the name */
     options->steps = 6;
     job_train(options);
     CHECK(job_same(options->out, whole));

@@ -73,7 +73,8 @@ words() {
             s/# [KMGTP]?i?B\b/# B/g; s/#[KMGTP]\b/#/g; s/# min # s\b/#/g; s/# (ms|us|s|min|h)\b/#/g
             s/ -( |$)/ # B\1/g; s/ -( |$)/ # B\1/g
             s/(limited by:) [a-z ]+/\1 WHAT/; s/, most for .*%\)//; s/ +/ /g
-            /^(faster: |fp32 gradient sums)/d
+            s/((device|host|disk) # B *)+/TIERS/g; s/^(activations: of # layers).*/\1/
+            /^(faster: |micro-batches: |fp32 gradient sums|gradient sums and|states being)/d
         }'
 }
 

@@ -64,8 +64,8 @@ hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *stor
    renamed to step-M.old-1 if they hold files of others. */
 hil_status hil_checkpoint_return_to(const char *folder, int64_t step);
 /* Removes what killed runs left unfinished, and all but the `keep` newest checkpoints. The one
-   that `latest` names always stays, and so do those that hold files of others. Not while one is
-   being written. */
+   that `latest` names always stays; files of others in those that go are kept in step-N.rest. Not
+   while one is being written. */
 hil_status hil_checkpoint_tidy(const char *folder, int64_t keep);
 /* The path of something in the folder that was not written as part of a checkpoint; "": none. */
 hil_status hil_checkpoint_foreign(const char *folder, char out[HIL_PATH_MAX]);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <xxhash.h>
 
 #define LATEST_FILE "latest"
@@ -248,14 +249,32 @@ hil_status hil_checkpoint_foreign(const char *folder, char out[HIL_PATH_MAX])
     return status;
 }
 
-/* Takes away the name first: what is left of it when this is cut short is no checkpoint. One that
-   holds something else stays. */
+/* What others put into a checkpoint that goes stays: in step-N.rest, without our own files. */
+static hil_status keep_rest(const char *path)
+{
+    char rest[HIL_PATH_MAX];
+    unsigned number = 1;
+    do {
+        int size = number == 1 ? snprintf(rest, sizeof rest, "%s.rest", path)
+                               : snprintf(rest, sizeof rest, "%s.rest.%u", path, number);
+        if (size >= (int)sizeof rest)
+            return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
+        ++number;
+    } while (hil_file_exists(rest));
+    if (rename(path, rest) != 0)
+        return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
+    struct stat info;
+    if (lstat(rest, &info) != 0 || !S_ISDIR(info.st_mode)) return HIL_OK;
+    return hil_folder_weed(rest, of_step);
+}
+
+/* Takes away the name first: what is left of it when this is cut short is no checkpoint. */
 static hil_status remove_step(const char *folder, int64_t step)
 {
     char path[HIL_PATH_MAX], aside[HIL_PATH_MAX];
     HIL_TRY(hil_step_path(path, folder, step));
     HIL_TRY(find_foreign(path, of_step, aside));
-    if (aside[0]) return HIL_OK;
+    if (aside[0]) return keep_rest(path);
     HIL_TRY(hil_temporary_name(aside, path));
     if (rename(path, aside) != 0)
         return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));

@@ -80,11 +80,13 @@ rmdir "$out/checkpoints/tmp-mine"
 printf mine >"$out/checkpoints/step-3/notes.txt"
 fails 2 "checkpoints/step-3/notes.txt was not written by hilbert" "${train[@]}" --steps 1 --overwrite
 run 0 "${train[@]}" --steps 8 --save-every 1 --keep 1 --resume
-[ "$(cat "$out/checkpoints/step-3/notes.txt")" = mine ] || die "--keep removed a file of the user"
+[ "$(ls "$out/checkpoints/step-3.rest")" = notes.txt ] &&
+    [ "$(cat "$out/checkpoints/step-3.rest/notes.txt")" = mine ] || die "--keep removed a file of the user"
 [ "$(ls "$out/checkpoints")" = "latest
-step-3
+step-3.rest
 step-8" ] || die "kept: $(ls "$out/checkpoints")"
-rm "$out/checkpoints/step-3/notes.txt"
+fails 2 "checkpoints/step-3.rest was not written by hilbert" "${train[@]}" --steps 1 --overwrite
+rm -r "$out/checkpoints/step-3.rest"
 run 0 "${train[@]}" --steps 2 --overwrite
 [ "$(ls "$out/checkpoints")" = "latest
 step-2" ] || die "kept: $(ls "$out/checkpoints")"

@@ -179,6 +179,7 @@ HIL_API hil_status hil_generate(const hil_generate_options *options, hil_generat
 typedef struct hil_tokenize_options {
     const char *model;
     bool special, decode;
+    const char *file; /* read instead of `in`; text under the rules of data files (.gz, .zst) */
 } hil_tokenize_options;
 HIL_API hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, FILE *out);
 

@@ -1,5 +1,7 @@
 /* tokenize.c - text to a JSON array of token ids and back, through a model's tokenizer. */
 #include "hilbert/run.h"
+#include "data/input.h"
+#include "data/name.h"
 #include "io/file.h"
 #include "train/source.h"
 
@@ -34,6 +36,50 @@ static hil_status check_input(FILE *in)
     return hil_fail(HIL_ERR_IO, "cannot read the input: %s", strerror(errno));
 }
 
+/* Where bytes come from: a data file, or else a stream that is taken as it is. */
+typedef struct origin {
+    hil_input *input;
+    FILE *in;
+    bool owned;
+} origin;
+
+static hil_status open_stream(origin *from, const char *file)
+{
+    from->in = fopen(file, "rb");
+    if (!from->in) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", file, strerror(errno));
+    from->owned = true;
+    return HIL_OK;
+}
+
+static hil_status open_origin(origin *from, const hil_tokenize_options *options, FILE *in)
+{
+    hil_data_name name;
+    struct stat info;
+    const char *file = options->file;
+    *from = (origin){.in = in};
+    if (!file) return HIL_OK;
+    if (options->decode || stat(file, &info) != 0 || !S_ISREG(info.st_mode))
+        return open_stream(from, file);
+    HIL_TRY(hil_data_name_read(&name, file));
+    if (name.kind == HIL_DATA_TOKENS)
+        return hil_fail(HIL_ERR_INPUT, "%s has token ids already, by its name", file);
+    return hil_input_open(&from->input, file);
+}
+
+static void close_origin(const origin *from)
+{
+    hil_input_close(from->input);
+    if (from->owned) fclose(from->in);
+}
+
+/* *size is 0 at the end only. */
+static hil_status read_piece(const origin *from, char *piece, size_t *size)
+{
+    if (from->input) return hil_input_read(from->input, piece, PIECE_BYTES, size);
+    *size = fread(piece, 1, PIECE_BYTES, from->in);
+    return *size ? HIL_OK : check_input(from->in);
+}
+
 /* Prints the ids and empties the list. Nothing is printed before the first of them. */
 static hil_status print_ids(FILE *out, hil_ids *ids, bool *first)
 {
@@ -46,7 +92,7 @@ static hil_status print_ids(FILE *out, hil_ids *ids, bool *first)
 }
 
 /* Without the post-processor, text of any length passes through in pieces. */
-static hil_status encode_stream(const hil_tokenizer *tokenizer, FILE *in, FILE *out)
+static hil_status encode_stream(const hil_tokenizer *tokenizer, const origin *from, FILE *out)
 {
     hil_status status = HIL_OK;
     hil_encoder *encoder = NULL;
@@ -56,11 +102,11 @@ static hil_status encode_stream(const hil_tokenizer *tokenizer, FILE *in, FILE *
     size_t size;
     HIL_TRY_DONE(hil_encoder_create(&encoder, tokenizer));
     HIL_TRY_DONE(HIL_ALLOC(PIECE_BYTES, &piece));
-    while ((size = fread(piece, 1, PIECE_BYTES, in)) > 0) {
+    do {
+        HIL_TRY_DONE(read_piece(from, piece, &size));
         HIL_TRY_DONE(hil_encoder_add(encoder, piece, size, &ids));
         HIL_TRY_DONE(print_ids(out, &ids, &first));
-    }
-    HIL_TRY_DONE(check_input(in));
+    } while (size > 0);
     HIL_TRY_DONE(hil_encoder_end(encoder, &ids));
     HIL_TRY_DONE(print_ids(out, &ids, &first));
     fputs(first ? "[]\n" : "]\n", out);
@@ -71,7 +117,7 @@ done:
     return status;
 }
 
-static hil_status encode_whole(const hil_tokenizer *tokenizer, FILE *in, FILE *out)
+static hil_status encode_whole(const hil_tokenizer *tokenizer, const origin *from, FILE *out)
 {
     hil_status status = HIL_OK;
     hil_text text = {0};
@@ -80,9 +126,10 @@ static hil_status encode_whole(const hil_tokenizer *tokenizer, FILE *in, FILE *o
     bool first = true;
     size_t size;
     HIL_TRY_DONE(HIL_ALLOC(PIECE_BYTES, &piece));
-    while ((size = fread(piece, 1, PIECE_BYTES, in)) > 0)
+    do {
+        HIL_TRY_DONE(read_piece(from, piece, &size));
         HIL_TRY_DONE(hil_text_add(&text, piece, size));
-    HIL_TRY_DONE(check_input(in));
+    } while (size > 0);
     HIL_TRY_DONE(hil_tokenizer_encode(tokenizer, text.data ? text.data : "", text.size,
                                       HIL_SPECIAL_ADD, &ids));
     HIL_TRY_DONE(print_ids(out, &ids, &first));
@@ -148,17 +195,25 @@ done:
     return status;
 }
 
+static hil_status convert(const hil_tokenizer *tokenizer, const hil_tokenize_options *options,
+                          const origin *from, FILE *out)
+{
+    hil_special special = options->special ? HIL_SPECIAL_ADD : HIL_SPECIAL_NONE;
+    if (options->decode) return decode(tokenizer, special, from->in, out);
+    return options->special ? encode_whole(tokenizer, from, out)
+                            : encode_stream(tokenizer, from, out);
+}
+
 hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, FILE *out)
 {
     hil_tokenizer *tokenizer;
+    origin from;
     HIL_TRY(open_tokenizer(&tokenizer, options->model));
-    hil_status status;
-    if (options->decode)
-        status = decode(tokenizer, options->special ? HIL_SPECIAL_ADD : HIL_SPECIAL_NONE, in, out);
-    else if (options->special)
-        status = encode_whole(tokenizer, in, out);
-    else
-        status = encode_stream(tokenizer, in, out);
+    hil_status status = open_origin(&from, options, in);
+    if (status == HIL_OK) {
+        status = convert(tokenizer, options, &from, out);
+        close_origin(&from);
+    }
     hil_tokenizer_close(tokenizer);
     if (status == HIL_OK && fflush(out) != 0)
         status = hil_fail(HIL_ERR_IO, "cannot write the output: %s", strerror(errno));

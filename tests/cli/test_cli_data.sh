@@ -1,0 +1,51 @@
+# The same files are data for train, eval, --eval-data and tokenize, and the same ones are not.
+set -u
+. "$TESTS/cli/lib.sh"
+model=$TESTS/golden/models/gpt2
+common=(--model "$model" --tokenizer bytes --seq 16 --threads 1)
+cat "$SOURCE"/src/cli/main.c >"$work/a.txt"
+gzip -c "$work/a.txt" >"$work/a.txt.gz"
+printf '[{"text": "a"}]' >"$work/a.json"
+mkdir "$work/in"
+cp "$work/a.txt.gz" "$work/in"
+touch "$work/in/README.md"
+
+# loss DATA: what eval says about it
+loss()
+{
+    run 0 eval "${common[@]}" --data "$1" --json
+    sed -n 's/.*"loss": \([0-9.]*\),.*/\1/p' "$work/out"
+}
+plain=$(loss "$work/a.txt")
+[ -n "$plain" ] || die "no loss: $(cat "$work/out")"
+[ "$(loss "$work/a.txt.gz")" = "$plain" ] || die "compressed: $(cat "$work/out")"
+[ "$(loss "$work/in")" = "$plain" ] || die "a folder: $(cat "$work/out")"
+grep -q '1 file .*skipped.*README.md' "$work/err" || die "a skipped file: $(cat "$work/err")"
+[ "$(loss "$work/*.gz")" = "$plain" ] || die "a pattern: $(cat "$work/out")"
+
+# Refused before anything is made.
+for path in "$work/a.json" "$work/*.json"; do
+    fails 1 "jq -c '.[]'" eval "${common[@]}" --data "$path"
+    fails 1 "jq -c '.[]'" train "${common[@]}" --data "$path" --out "$work/out.d" --steps 1
+    fails 1 "jq -c '.[]'" train "${common[@]}" --data "$work/a.txt" --eval-data "$path" \
+        --out "$work/out.d" --steps 1
+done
+fails 1 "no file matches" train "${common[@]}" --data "$work/*.jsonl" --out "$work/out.d" --steps 1
+cp "$work/a.txt.gz" "$work/b.txt"
+fails 1 "must end with .gz" train "${common[@]}" --data "$work/b.txt" --out "$work/out.d" --steps 1
+[ ! -e "$work/out.d" ] || die "left: $(ls -AR "$work/out.d")"
+run 0 train "${common[@]}" --data "$work/in" --eval-data "$work/in" --out "$work/out.d" --steps 1 \
+    --batch 1
+
+# tokenize
+bpe=$TESTS/golden/tokenizers/gpt2
+run 0 tokenize --model "$bpe" --file "$work/a.txt"
+cp "$work/out" "$work/ids"
+run 0 tokenize --model "$bpe" --file "$work/a.txt.gz"
+cmp -s "$work/out" "$work/ids" || die "tokenize of compressed text"
+"$HILBERT" tokenize --model "$bpe" --file <(cat "$work/a.txt") | cmp -s - "$work/ids" ||
+    die "tokenize of a pipe"
+fails 1 "must end with .gz" tokenize --model "$bpe" --file "$work/b.txt"
+fails 1 "jq -c '.[]'" tokenize --model "$bpe" --file "$work/a.json"
+run 0 tokenize --model "$bpe" --decode --file "$work/ids"
+cmp -s "$work/out" "$work/a.txt" || die "decoded text is another"

@@ -65,7 +65,7 @@ hil_status hil_lock_take(hil_lock *lock, const char *folder);
 /* Fails when the folder's path does not lead to our lock any more: it was moved, replaced or
    removed, and another process may be at work there. Without a lock, or NULL: fine. */
 hil_status hil_lock_check(const hil_lock *lock);
-/* Removes the file as well, if it is still ours. */
+/* Removes the file as well, if it is still there and as we make it: empty. */
 void hil_lock_drop(hil_lock *lock);
 
 #endif

@@ -52,8 +52,10 @@ hil_status hil_lock_check(const hil_lock *lock)
 
 void hil_lock_drop(hil_lock *lock)
 {
+    struct stat info;
     if (lock->fd < 0) return;
-    if (leads_to(lock->path, lock->fd)) unlink(lock->path);
+    bool empty = fstat(lock->fd, &info) == 0 && info.st_size == 0; /* as we make it */
+    if (empty && leads_to(lock->path, lock->fd)) unlink(lock->path);
     close(lock->fd);
     lock->fd = -1;
 }

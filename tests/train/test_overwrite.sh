@@ -48,6 +48,11 @@ diff -r "$work/exported" "$work/alone" || die "export --overwrite"
 generation_config.json
 model.safetensors" ] || die "export: $(ls -A "$work/alone")"
 
+# A .lock that holds something is not hilbert's.
+printf mine >"$work/alone/.lock"
+run 0 export "$work/whole" "$work/alone" --overwrite
+[ "$(cat "$work/alone/.lock")" = mine ] || die "a file of the user is gone"
+
 # Without --overwrite any file of a model is refused, and stays as it is.
 for file in model.safetensors model-00001-of-00002.safetensors model.safetensors.index.json \
     config.json tokenizer.json vocab.json pytorch_model.bin pytorch_model-00001-of-00003.bin \

@@ -162,11 +162,10 @@ hil_status hil_cache_read(const hil_cache *cache, int64_t begin, int64_t count, 
     }
     if (!good) {
         const char *path = hil_reader_path(cache->reader);
-        unlink(path);
+        bool removed = unlink(path) == 0;
         return hil_fail(HIL_ERR_IO,
-                        "token cache %s was damaged and is now removed; start again to "
-                        "have it built anew",
-                        path);
+                        "token cache %s was damaged%s; start again to have it built anew", path,
+                        removed ? " and is now removed" : "");
     }
     *out = scratch + begin % BLOCK_TOKENS;
     return HIL_OK;

@@ -117,10 +117,16 @@ hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_feed_begin(&e->feed, step->micro, step->count));
     HIL_TRY_DONE(hil_store_pass_begin(e->model->store, HIL_PASS_TRAIN));
+    int64_t since = 0; /* micro-batches since the window was renewed */
     for (int64_t at = 0; at < step->count; at += group) {
         int64_t count = step->count - at < group ? step->count - at : group;
         bool last = at + count == step->count;
         HIL_TRY_DONE(train_group(e, e->feed.micro + at, count, last, e->feed.loss + at));
+        since += count;
+        if (last || since < HIL_ENGINE_PERIOD) continue;
+        since = 0;
+        HIL_TRY_DONE(hil_store_pass_renew(e->model->store));
+        if (e->options.renewed) e->options.renewed(e->options.context);
     }
     HIL_TRY_DONE(hil_store_pass_end(e->model->store));
 done:

@@ -21,7 +21,13 @@ typedef struct hil_engine_options {
     bool prefetch;                    /* of what the next visits read */
     hil_comm *comm;                   /* borrowed; told where this rank is. NULL: alone */
     const hil_speeds *speeds;         /* borrowed; of a rehearsal */
+    void (*renewed)(void *context);   /* called at every renewal; NULL: nobody asks */
+    void *context;
 } hil_engine_options;
+
+/* The store's window is renewed between groups after so many micro-batches: [Note: renewal] in
+   store.h. */
+#define HIL_ENGINE_PERIOD 8
 
 /* Runs the model once on shapes to learn which segment uses which parameter: their uses are then
    declared. hil_engine_create does it where it was not done. The store's parameters have their

@@ -9,6 +9,7 @@ static void free_list(hil_uses_list *list)
 {
     hil_free(list->use);
     hil_free(list->mark);
+    hil_free(list->renewal);
 }
 
 void hil_order_free(hil_order *order)
@@ -43,9 +44,9 @@ hil_status hil_order_begin(hil_order *o, size_t entities)
     if (o->entities != entities || !o->begin) HIL_TRY(index_known(o, entities));
     memcpy(o->cursor, o->begin, entities * sizeof *o->cursor);
     o->at = o->ahead = 0;
-    o->mark = 0;
+    o->mark = o->renewal = 0;
     o->detour = false;
-    o->seen.count = o->seen.marks = 0;
+    o->seen.count = o->seen.marks = o->seen.renewals = 0;
     return HIL_OK;
 }
 
@@ -91,6 +92,28 @@ hil_status hil_order_mark(hil_order *o)
     return HIL_OK;
 }
 
+hil_status hil_order_renew(hil_order *o)
+{
+    HIL_TRY(HIL_GROW(&o->seen.renewal, &o->seen.renewals_room, o->seen.renewals + 1));
+    o->seen.renewal[o->seen.renewals++] = (int64_t)o->seen.count;
+    int64_t place = hil_order_limit(o);
+    if (place != o->at) o->detour = true;
+    if (o->renewal < o->known.renewals) {
+        ++o->renewal;
+        if (place > o->at) move_to(o, place);
+    } else {
+        o->detour = true;
+    }
+    o->ahead = o->at;
+    return HIL_OK;
+}
+
+int64_t hil_order_limit(const hil_order *o)
+{
+    if (o->renewal < o->known.renewals) return o->known.renewal[o->renewal];
+    return (int64_t)o->known.count;
+}
+
 hil_status hil_order_use(hil_order *o, int32_t entity)
 {
     HIL_TRY(HIL_GROW(&o->seen.use, &o->seen.room, o->seen.count + 1));
@@ -114,5 +137,35 @@ hil_status hil_order_end(hil_order *o)
     hil_uses_list seen = o->seen;
     o->seen = o->known;
     o->known = seen;
+    return index_known(o, o->entities);
+}
+
+/* Places [from, end) once more `times` times, each `uses` further, and all behind them as well. */
+static void repeat_places(int64_t *place, size_t *count, size_t from, size_t end, int64_t times,
+                          int64_t uses)
+{
+    size_t size = end - from, more = size * (size_t)times;
+    for (size_t i = *count; i-- > end;) place[i + more] = place[i] + times * uses;
+    for (size_t i = 0; i < more; ++i)
+        place[end + i] = place[from + i % size] + (int64_t)(1 + i / size) * uses;
+    *count += more;
+}
+
+hil_status hil_order_repeat(hil_order *o, const hil_order_stretch *s, int64_t times)
+{
+    hil_uses_list *known = &o->known;
+    size_t n = (size_t)times, uses = s->use_end - s->use, more = uses * n;
+    assert(s->use_end <= known->count && s->mark_end <= known->marks);
+    HIL_TRY(HIL_GROW(&known->use, &known->room, known->count + more));
+    HIL_TRY(HIL_GROW(&known->mark, &known->marks_room, known->marks + (s->mark_end - s->mark) * n));
+    HIL_TRY(HIL_GROW(&known->renewal, &known->renewals_room,
+                     known->renewals + (s->renewal_end - s->renewal) * n));
+    memmove(known->use + s->use_end + more, known->use + s->use_end,
+            (known->count - s->use_end) * sizeof *known->use);
+    for (size_t i = 0; i < more; ++i) known->use[s->use_end + i] = known->use[s->use + i % uses];
+    known->count += more;
+    repeat_places(known->mark, &known->marks, s->mark, s->mark_end, times, (int64_t)uses);
+    repeat_places(known->renewal, &known->renewals, s->renewal, s->renewal_end, times,
+                  (int64_t)uses);
     return index_known(o, o->entities);
 }

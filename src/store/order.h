@@ -15,6 +15,8 @@ typedef struct hil_uses_list {
     size_t count, room;
     int64_t *mark; /* places in `use` */
     size_t marks, marks_room;
+    int64_t *renewal; /* places in `use`: see hil_store_pass_renew */
+    size_t renewals, renewals_room;
 } hil_uses_list;
 
 /* Zero it before the first begin. */
@@ -27,6 +29,7 @@ typedef struct hil_order {
     size_t begin_room, place_room, cursor_room;
     int64_t at, ahead; /* next use expected; next use to be fetched */
     size_t mark;       /* next mark expected */
+    size_t renewal;    /* next renewal expected */
     int64_t repairs;   /* so far */
     bool detour;       /* in this pass */
 } hil_order;
@@ -38,11 +41,22 @@ void hil_order_free(hil_order *order);
 hil_status hil_order_begin(hil_order *order, size_t entities);
 hil_status hil_order_mark(hil_order *order);
 hil_status hil_order_use(hil_order *order, int32_t entity);
+/* The window is renewed here: nothing is fetched ahead over such a place. */
+hil_status hil_order_renew(hil_order *order);
+/* The place of the next one, or the end. */
+int64_t hil_order_limit(const hil_order *order);
 /* Whether a use of `entity` is the next one known; whether the next mark comes here. */
 bool hil_order_expects(const hil_order *order, int32_t entity);
 bool hil_order_expects_mark(const hil_order *order);
 /* Adopts what was seen when it is not what was known. */
 hil_status hil_order_end(hil_order *order);
+
+/* Uses, marks and renewals of a stretch of the known order. */
+typedef struct hil_order_stretch {
+    size_t use, use_end, mark, mark_end, renewal, renewal_end;
+} hil_order_stretch;
+/* The known order has this stretch `times` more, one after the other. Between passes. */
+hil_status hil_order_repeat(hil_order *order, const hil_order_stretch *stretch, int64_t times);
 
 /* The place of the next use at or after `at`, or HIL_NEVER. */
 int64_t hil_order_next(hil_order *order, int32_t entity);

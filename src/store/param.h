@@ -232,6 +232,8 @@ hil_status hil_window_clear(hil_store *store);
 void hil_window_remove(hil_store *store, int32_t entity);
 hil_status hil_window_prefetch(hil_store *store);
 void hil_window_forget(hil_store *store, hil_unit *unit);
+/* Weights leave; and the sums, if they do not all fit. */
+hil_status hil_window_renew(hil_store *store);
 /* See [Note: leavers]; and all of it goes back. */
 hil_status hil_window_take_leaver(hil_store *store, size_t bytes, void **out);
 void hil_window_give_leaver(hil_store *store, void *memory, size_t bytes, const hil_fence *after);

@@ -223,6 +223,19 @@ hil_status hil_store_pass_enter(hil_store *store, const hil_stop *stop);
 /* Before the gradients of the segment are given. The end of a pass does it too. */
 hil_status hil_store_pass_leave(hil_store *store);
 hil_status hil_store_pass_end(hil_store *store);
+/* [Note: renewal] Between groups of micro-batches, now and then: the window starts afresh, like at
+   the beginning of a step, and nothing is fetched over such a place before. So what is between two
+   of them repeats itself, byte by byte and place by place, however many there are: a rehearsal
+   needs a few of them only. */
+hil_status hil_store_pass_renew(hil_store *store);
+/* Where a training pass is, behind a renewal. */
+typedef struct hil_pass_state {
+    uint64_t digest; /* of all that is in the window, and of the sums that are not, and where */
+    size_t uses, marks, renewals; /* so far */
+} hil_pass_state;
+void hil_store_pass_state(const hil_store *store, hil_pass_state *out);
+/* The known order of training passes has what is between two states `times` more. */
+hil_status hil_store_pass_repeat(hil_store *store, const hil_pass_state state[2], int64_t times);
 /* How often the order was repaired so far, all kinds together. */
 int64_t hil_store_repairs(const hil_store *store);
 /* Weights and sums that were fetched when they were needed and not ahead, so far. */

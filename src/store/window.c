@@ -47,7 +47,7 @@ static int64_t next_use(const hil_store *store, int32_t entity)
     hil_order *order = store->pass;
     if (!order) return HIL_NEVER;
     int64_t next = hil_order_next(order, entity);
-    if (next != HIL_NEVER) return next;
+    if (next < hil_order_limit(order)) return next;
     bool training = order == &store->order[HIL_PASS_TRAIN];
     int64_t first = hil_order_first(order, entity);
     if (training || first == HIL_NEVER) return HIL_NEVER;
@@ -103,6 +103,28 @@ hil_status hil_window_clear(hil_store *store)
 {
     for (size_t i = store->here_count; i-- > 0;)
         if (!pins_of(store, store->here[i])) HIL_TRY(leave(store, store->here[i]));
+    return HIL_OK;
+}
+
+/* Whether a sum of this step is not in the window; on several ranks the same for all. */
+static bool is_away(const hil_store *store, const hil_use *use)
+{
+    return !use->sum.data && (store->plan->by_segment ? use->visited : use->summing);
+}
+
+hil_status hil_window_renew(hil_store *store)
+{
+    bool away = false;
+    hil_window_settle(store);
+    for (size_t u = 0; u < store->units; ++u)
+        for (int i = 0; i < store->unit[u].uses; ++i)
+            away |= is_away(store, &store->unit[u].use[i]);
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_unit *unit = &store->unit[u];
+        hil_window_forget(store, unit);
+        for (int i = 0; i < unit->uses && away; ++i)
+            if (unit->use[i].sum.data) HIL_TRY(leave(store, hil_entity(store, unit, i)));
+    }
     return HIL_OK;
 }
 
@@ -253,7 +275,7 @@ hil_status hil_window_prefetch(hil_store *store)
 {
     hil_order *order = store->pass;
     if (!order || !store->plan->prefetch) return HIL_OK;
-    for (; order->ahead < (int64_t)order->known.count; ++order->ahead) {
+    for (; order->ahead < hil_order_limit(order); ++order->ahead) {
         int32_t entity = order->known.use[order->ahead];
         if (hil_window_has(store, entity)) continue;
         bool made;

@@ -145,7 +145,7 @@ static hil_status rehearse(void *context, hil_plan *plan)
 {
     watched *w = context;
     HIL_TRY(check_watched(w));
-    return hil_rehearse(&w->rehearsal, plan);
+    return hil_rehearse_trial(&w->rehearsal, plan);
 }
 
 static hil_status learn(void *context, hil_plan *plan)

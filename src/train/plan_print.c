@@ -127,9 +127,13 @@ static hil_status print_activations(const hil_plan *p, hil_text *out)
 static hil_status print_order(const hil_plan_view *v, hil_text *out)
 {
     if (!v->outline->training) return HIL_OK;
-    HIL_TRY(hil_text_print(out, "micro-batches: %lld, %s\n", (long long)v->outline->micros,
-                           v->plan->group > 1 ? "all of them through a layer before the next layer"
-                                              : "one after the other"));
+    int64_t micros = v->outline->micros, group = v->plan->group;
+    HIL_TRY(hil_text_print(out, "micro-batches: %lld, ", (long long)micros));
+    if (group > 1 && group < micros)
+        HIL_TRY(hil_text_print(out, "%lld at a time", (long long)group));
+    if (group >= micros && group > 1) HIL_TRY(hil_text_print(out, "all of them"));
+    HIL_TRY(hil_text_print(out, group > 1 ? " through a layer before the next layer\n"
+                                          : "one after the other\n"));
     return print_activations(v->plan, out);
 }
 

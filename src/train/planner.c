@@ -1,7 +1,7 @@
 /* planner.c - candidates: how many micro-batches pass a segment together, how much backward finds
    kept, where the values between segments wait.
 
-   [Note: candidates] For each order of micro-batches (one at a time, or all of them through a
+   [Note: candidates] For each order of micro-batches (one at a time, or up to GROUP_MOST through a
    segment) the memory of tensors is learned by rehearsals that place everything on the device. Of
    the activations nothing is kept, or all but what is cheap, or all: that is the order in which
    room buys time. The highest level of it that leaves room for a window is found by bisection; that
@@ -20,7 +20,8 @@
 #define BUSY_COST 0.05
 #define BUS_COST 0.01 /* of a bus, which takes little of a device's own memory */
 #define PARKED_STEPS 3
-#define GUESTS 4 /* chunks that visit the device at once: in, at work, out, and one to spare */
+#define GROUP_MOST 32 /* micro-batches that pass a segment together */
+#define GUESTS 4      /* chunks that visit the device at once: in, at work, out, and one to spare */
 
 static void begin(hil_choice *c, hil_candidate at)
 {
@@ -465,9 +466,18 @@ static bool is_all_on_device(const hil_choice *c)
     return true;
 }
 
+/* All micro-batches of a step, or groups of about equal size: in a larger one weights would cross
+   the links hardly less often, for more values that wait between segments. */
+static int64_t large_group(int64_t micros)
+{
+    int64_t groups = (micros + GROUP_MOST - 1) / GROUP_MOST;
+    return (micros + groups - 1) / groups;
+}
+
 static hil_status try_groups(hil_choice *c)
 {
-    if (c->outline->micros > 1 && c->zero > 1) HIL_TRY(try_group(c, c->outline->micros));
+    int64_t micros = c->outline->micros;
+    if (micros > 1 && c->zero > 1) HIL_TRY(try_group(c, large_group(micros)));
     return try_group(c, 1);
 }
 

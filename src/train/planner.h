@@ -20,7 +20,7 @@ typedef struct hil_planner {
     bool prefetch;
     bool recompute; /* keep nothing for backward */
     int zero;       /* see [Note: stages]; 0: 3 */
-    /* hil_rehearse and hil_rehearse_tensors (rehearse.h); the second may be NULL, then the
+    /* hil_rehearse_trial and hil_rehearse_tensors (rehearse.h); the second may be NULL, then the
        first does it. HIL_ERR_BUDGET: this plan cannot work. */
     hil_status (*rehearse)(void *context, hil_plan *plan);
     hil_status (*learn)(void *context, hil_plan *plan);

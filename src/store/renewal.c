@@ -1,0 +1,48 @@
+/* renewal.c - the window starts afresh in the middle of a step; see [Note: renewal]. */
+#include "base/hash.h"
+#include "store/param.h"
+
+hil_status hil_store_pass_renew(hil_store *store)
+{
+    HIL_TRY(hil_window_renew(store));
+    HIL_TRY(hil_order_renew(store->pass));
+    return hil_window_prefetch(store);
+}
+
+static void add_word(uint64_t *digest, uint64_t word)
+{
+    *digest = hil_hash(*digest, &word, sizeof word);
+}
+
+/* Where a sum lies. */
+static void add_use(uint64_t *digest, const hil_use *use)
+{
+    const hil_parcel *sum = &use->sum;
+    add_word(digest, (uint64_t)use->visited << 1 | (uint64_t)use->summing);
+    add_word(digest, (uintptr_t)sum->data);
+    add_word(digest, sum->stored ? 1 + (uint64_t)sum->home : 0);
+    if (!sum->stored) return;
+    if (sum->home != HIL_DISK) add_word(digest, sum->host);
+    for (int64_t i = 0; i < sum->extent.pages && sum->home == HIL_DISK; ++i) {
+        const hil_page *page = &sum->extent.at[i];
+        if (page->head) add_word(digest, page->offset << 8 | (uint64_t)page->drive);
+    }
+}
+
+void hil_store_pass_state(const hil_store *store, hil_pass_state *out)
+{
+    const hil_uses_list *seen = &store->pass->seen;
+    *out = (hil_pass_state){.uses = seen->count, .marks = seen->marks, .renewals = seen->renewals};
+    for (size_t u = 0; u < store->units; ++u) {
+        const hil_unit *unit = &store->unit[u];
+        add_word(&out->digest, (uintptr_t)unit->copy);
+        for (int i = 0; i < unit->uses; ++i) add_use(&out->digest, &unit->use[i]);
+    }
+}
+
+hil_status hil_store_pass_repeat(hil_store *store, const hil_pass_state state[2], int64_t times)
+{
+    const hil_order_stretch stretch = {state[0].uses,  state[1].uses,     state[0].marks,
+                                       state[1].marks, state[0].renewals, state[1].renewals};
+    return hil_order_repeat(&store->order[HIL_PASS_TRAIN], &stretch, times);
+}

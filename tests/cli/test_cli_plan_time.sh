@@ -1,0 +1,50 @@
+# Large models and many micro-batches are planned in seconds of processor time, and a signal ends it.
+set -u
+. "$TESTS/cli/lib.sh"
+
+export XDG_CACHE_HOME=$work/cache
+SECONDS_MOST=10 # under 5 on two cores that nobody else uses
+grep -qE '__(asan|tsan)_init' "$HILBERT" && SECONDS_MOST=150
+
+# config NAME HIDDEN LAYERS HEADS INTERMEDIATE
+config()
+{
+    cat >"$work/$1.json" <<END
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+ "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "max_position_embeddings": 131072,
+ "tie_word_embeddings": false, "vocab_size": 128256, "torch_dtype": "bfloat16",
+ "bos_token_id": 128000, "eos_token_id": 128001, "attention_bias": false, "mlp_bias": false,
+ "initializer_range": 0.02, "num_key_value_heads": 8, "hidden_size": $2,
+ "num_hidden_layers": $3, "num_attention_heads": $4, "intermediate_size": $5}
+END
+}
+
+# timed ARGUMENTS...: a plan in at most SECONDS_MOST of user time.
+timed()
+{
+    TIMEFORMAT=%U
+    local used
+    used=$({ time run 0 plan "$@" >/dev/null 2>&1; } 2>&1)
+    awk -v a="$used" -v b="$SECONDS_MOST" 'BEGIN { exit !(a + 0 <= b + 0) }' ||
+        die "hilbert plan $* took $used s"
+}
+
+config 405b 16384 126 128 53248
+config 8b 4096 32 32 14336
+run 0 plan --model "$TESTS/golden/models/llama" # measures
+timed --model "$work/405b.json" --device-memory 80G --host-memory 500G --disk "$work:20T"
+timed --model "$work/8b.json" --seq 2048 --batch 1024 --micro-batch 1 --device-memory 24G \
+    --host-memory 100G --disk "$work:20T"
+
+for signal in INT:130 TERM:143; do
+    "$HILBERT" plan --model "$work/405b.json" --batch 64 --micro-batch 1 --device-memory 80G \
+        --host-memory 500G --disk "$work:20T" >"$work/out" 2>"$work/err" &
+    pid=$!
+    sleep 0.5
+    kill -"${signal%:*}" $pid
+    wait $pid
+    code=$?
+    [ $code = "${signal#*:}" ] || die "SIG${signal%:*} ends planning with $code: $(cat "$work/err")"
+    [ -s "$work/out" ] && die "a plan was printed after SIG${signal%:*}"
+done
+echo "planned in time"

@@ -46,7 +46,7 @@ hil_status hil_lock_check(const hil_lock *lock)
     size_t folder = strlen(lock->path) - strlen("/" NAME);
     return hil_fail(HIL_ERR_IO,
                     "%.*s was moved, replaced or removed while it was being written to; nothing "
-                    "more is written there",
+                    "more is written there (a moved run continues with --resume in its new place)",
                     (int)folder, lock->path);
 }
 

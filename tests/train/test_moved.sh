@@ -47,6 +47,9 @@ ends "moved, saving"
 [ ! -e "$out" ] || die "moved: made again: $(find "$out")"
 if [ -e "$work/elsewhere/checkpoints/latest" ]; then
     run 0 verify "$work/elsewhere"
+    step=$(head -n 1 "$work/elsewhere/checkpoints/latest")
+    run 0 train "${options[@]}" --out "$work/elsewhere" --steps $((${step#step-} + 2)) --resume
+    [ -z "$(find "$work/elsewhere" -name '*.tmp-*' -o -name .lock)" ] || die "resumed: something is left"
 fi
 
 begin

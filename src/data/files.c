@@ -37,7 +37,8 @@ static hil_status add_entry(hil_files *files, const char *folder, const char *na
     if (stat(path, &info) != 0) return fail_open(path);
     if (S_ISDIR(info.st_mode)) return add_folder(files, path, depth + 1);
     if (S_ISREG(info.st_mode) && hil_data_name_known(name)) return add_path(files, path);
-    if (files->skipped++ == 0) snprintf(files->example, sizeof files->example, "%s", name);
+    if (files->skipped++ == 0 || hil_data_name_refused(name))
+        memcpy(files->example, path, sizeof path);
     return HIL_OK;
 }
 
@@ -73,10 +74,14 @@ static hil_status add_existing(hil_files *files, const char *path, bool is_folde
     size_t begin = files->count, skipped = files->skipped;
     HIL_TRY(add_folder(files, path, 0));
     skipped = files->skipped - skipped;
+    if (files->count == begin && skipped) { /* tables and the like: that says what to do */
+        hil_data_name name;
+        HIL_TRY(hil_data_name_read(&name, files->example));
+    }
     if (files->count == begin)
         return hil_fail(HIL_ERR_INPUT,
                         "no data in the folder %s: no .txt, .jsonl or .npy file (also .txt.gz, "
-                        ".jsonl.zst, ...), %zu others",
+                        ".jsonl.zst, ...); other files there: %zu",
                         path, skipped);
     sort_from(files, begin);
     return HIL_OK;

@@ -8,8 +8,8 @@
 typedef struct hil_files {
     char **path;
     size_t count, capacity;
-    size_t skipped;        /* files of folders that are not data by their names */
-    char example[256 + 1]; /* the name of one of those */
+    size_t skipped;             /* files of folders that are not data by their names */
+    char example[HIL_PATH_MAX]; /* the path of one of those */
 } hil_files;
 
 /* A folder means the data files in it and its folders (hil_data_name_known), sorted by path;

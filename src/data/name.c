@@ -59,14 +59,29 @@ static hil_compression strip(const char *path, size_t *size)
     return found;
 }
 
+/* NULL: none. */
+static const struct refused *find_refused(const char *path, size_t size)
+{
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)
+        if (ends_with(path, size, refused[i].suffix)) return &refused[i];
+    return NULL;
+}
+
+bool hil_data_name_refused(const char *path)
+{
+    size_t size = strlen(path);
+    strip(path, &size);
+    return find_refused(path, size) != NULL;
+}
+
 hil_status hil_data_name_read(hil_data_name *name, const char *path)
 {
     size_t size = strlen(path);
     *name = (hil_data_name){.compression = strip(path, &size)};
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)
-        if (ends_with(path, size, refused[i].suffix))
-            return hil_fail(HIL_ERR_INPUT, "%s is %s by its name, which is not read: %s", path,
-                            refused[i].what, refused[i].advice);
+    const struct refused *other = find_refused(path, size);
+    if (other)
+        return hil_fail(HIL_ERR_INPUT, "%s is %s by its name, which is not read: %s", path,
+                        other->what, other->advice);
     if (ends_with(path, size, ".jsonl") || ends_with(path, size, ".ndjson"))
         name->kind = HIL_DATA_JSONL;
     if (ends_with(path, size, ".npy")) name->kind = HIL_DATA_TOKENS;

@@ -16,6 +16,8 @@ typedef struct hil_data_name {
 /* Upper and lower case are the same. A name without a suffix known here is text; names of other
    formats (.csv, .json, .parquet, ...) are refused with what to do about them. */
 hil_status hil_data_name_read(hil_data_name *name, const char *path);
+/* Whether it is the name of such another format. */
+bool hil_data_name_refused(const char *path);
 /* Whether the suffix is that of a data file, so that folders are searched for it. */
 bool hil_data_name_known(const char *path);
 

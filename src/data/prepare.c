@@ -181,7 +181,7 @@ static hil_status find_files(struct request *request)
     if (options->prepared) return HIL_OK;
     HIL_TRY(hil_files_find(&request->files, request->given, request->given_count));
     if (!options->note || !request->files.skipped) return HIL_OK;
-    char line[512];
+    char line[HIL_PATH_MAX + 128];
     snprintf(line, sizeof line, "%zu file%s of the data folders skipped, not data by name (%s%s)",
              request->files.skipped, request->files.skipped > 1 ? "s" : "", request->files.example,
              request->files.skipped > 1 ? ", ..." : "");

@@ -50,15 +50,27 @@ static void check_folder(void)
     CHECK_TEXT(tokens_of(fixture_path("in")), "48 50 51 49");
     fixture_text("in/README.md", "x");
     CHECK_TEXT(tokens_of(fixture_path("in")), "48 50 51 49");
-    CHECK_TEXT(noted, "1 file of the data folders skipped, not data by name (README.md)");
+    CHECK(strstr(noted, "1 file of the data folders skipped, not data by name (") == noted);
+    CHECK(strstr(noted, "/in/README.md)") != NULL);
     fixture_text("in/b/table.csv", "x");
     CHECK_TEXT(tokens_of(fixture_path("in")), "48 50 51 49");
-    CHECK(strstr(noted, "2 files") != NULL);
+    CHECK(strstr(noted, "2 files") != NULL && strstr(noted, "/in/b/table.csv, ...)") != NULL);
     CHECK(symlink(".", fixture_path("in/b/loop")) == 0);
     check_refused(fixture_path("in"), HIL_ERR_INPUT, "more than");
     CHECK(unlink(fixture_path("in/b/loop")) == 0);
     fixture_text("in/b/bad.txt", "PAR1");
     check_refused(fixture_path("in"), HIL_ERR_INPUT, "in/b/bad.txt holds Parquet");
+}
+
+/* A folder of tables gets the advice for tables. */
+static void check_tables(void)
+{
+    CHECK(mkdir(fixture_path("tables"), 0777) == 0);
+    fixture_text("tables/README.md", "x");
+    check_refused(fixture_path("tables"), HIL_ERR_INPUT, "other files there: 1");
+    fixture_text("tables/train.parquet", "PAR1");
+    fixture_text("tables/z.md", "x");
+    check_refused(fixture_path("tables"), HIL_ERR_INPUT, "pandas.read_parquet");
 }
 
 static void check_patterns(void)
@@ -84,6 +96,7 @@ int main(void)
 {
     fixture_create();
     check_folder();
+    check_tables();
     check_patterns();
     return 0;
 }

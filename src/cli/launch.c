@@ -72,15 +72,16 @@ static const char *find_module(char path[HIL_PATH_MAX])
     return NULL;
 }
 
-/* The others notice the same: the first rank speaks before them, as its end ends the job. */
-static void let_first_speak(void)
+/* Others notice the same: one after the other speaks, the first rank at once, as the end of one
+   ends the job. */
+static void wait_turn(void)
 {
-    if (own > 0) nanosleep(&(struct timespec){2, 0}, NULL);
+    if (own > 0) nanosleep(&(struct timespec){own < 3 ? 2 * own : 6, 0}, NULL);
 }
 
 static void lose(void *context, const char *message)
 {
-    if (!connected) let_first_speak();
+    if (!connected) wait_turn();
     hil_command_lost(context, message);
 }
 
@@ -121,7 +122,7 @@ void hil_launch_report(hil_status status)
         snprintf(message, sizeof message, "%s", hil_status_message());
     }
     bool alone = started > 1 && !connected;
-    if (alone) let_first_speak();
+    if (alone) wait_turn();
     if (own == 0)
         fprintf(stderr, "hilbert: %s\n", message);
     else if (alone)

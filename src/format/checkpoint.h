@@ -60,8 +60,8 @@ hil_status hil_checkpoint_files(const char *folder, int64_t step, hil_model_file
 hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *store);
 /* The rest is for one rank. */
 
-/* Makes step N, a whole one, the newest: `latest` names it and those after it are removed, or
-   renamed to step-M.old-1 if they hold files of others. */
+/* Makes step N, a whole one, the newest: `latest` names it and those after it are removed.
+   Files of others in them are kept in step-M.rest. */
 hil_status hil_checkpoint_return_to(const char *folder, int64_t step);
 /* Removes what killed runs left unfinished, and all but the `keep` newest checkpoints. The one
    that `latest` names always stays; files of others in those that go are kept in step-N.rest. Not

@@ -281,23 +281,6 @@ static hil_status remove_step(const char *folder, int64_t step)
     return hil_path_remove(aside);
 }
 
-/* Frees the name for another checkpoint of that step: what holds something else is renamed. */
-static hil_status clear_step(const char *folder, int64_t step)
-{
-    char path[HIL_PATH_MAX], old[HIL_PATH_MAX];
-    HIL_TRY(remove_step(folder, step));
-    HIL_TRY(hil_step_path(path, folder, step));
-    if (!hil_file_exists(path)) return HIL_OK;
-    int number = 0;
-    do {
-        if (snprintf(old, sizeof old, "%s.old-%d", path, ++number) >= (int)sizeof old)
-            return hil_fail(HIL_ERR_IO, "cannot rename %s: its path is too long", path);
-    } while (hil_file_exists(old));
-    if (rename(path, old) != 0)
-        return hil_fail(HIL_ERR_IO, "cannot rename %s: %s", path, strerror(errno));
-    return HIL_OK;
-}
-
 hil_status hil_checkpoint_return_to(const char *folder, int64_t step)
 {
     int64_t *steps;
@@ -305,7 +288,7 @@ hil_status hil_checkpoint_return_to(const char *folder, int64_t step)
     HIL_TRY(hil_latest_write(folder, step));
     hil_status status = hil_steps_list(folder, &steps, &count);
     for (size_t i = 0; status == HIL_OK && i < count && steps[i] > step; ++i)
-        status = clear_step(folder, steps[i]);
+        status = remove_step(folder, steps[i]);
     hil_free(steps);
     return status;
 }

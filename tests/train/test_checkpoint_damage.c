@@ -128,7 +128,7 @@ static void check_run(job_place *place, hil_train_options *options, const char *
     CHECK_OK(hil_train(options, &observer, &result));
     CHECK(warned);
     check_found(checkpoints, 2, false);
-    CHECK_OK(hil_path_join(path, checkpoints, "step-4.old-1/notes.txt"));
+    CHECK_OK(hil_path_join(path, checkpoints, "step-4.rest/notes.txt"));
     CHECK(hil_file_exists(path)); /* a file of the user's does not hold the name */
     options->steps = 6;
     job_train(options);

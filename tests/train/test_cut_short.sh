@@ -30,7 +30,7 @@ code=0
 wait $pid || code=$?
 [ $code = 1 ] || die "a cache that was cut short: exit code $code"
 [ "$(grep -c '^hilbert: ' "$work/background")" = 1 ] || die "$(cat "$work/background")"
-grep -q '^hilbert: token cache .* was damaged and is now removed' "$work/background" ||
+grep -q '^hilbert: token cache .* was damaged' "$work/background" ||
     die "$(cat "$work/background")"
 clean "a cache that was cut short"
 step=$(head -n 1 "$out/checkpoints/latest")

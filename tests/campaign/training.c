@@ -66,8 +66,10 @@ void training_prepare(campaign_case *c)
     run_whole(c, TRAINING_PLAIN);
     campaign_tool(c, "mv", campaign_path(c->work, "run", path),
                   campaign_path(c->work, "reference", to), (char *)NULL);
-    run_whole(c, TRAINING_DISK); /* measures the drive, if nobody has yet */
-    training_check_same(c, true);
+    for (int place = TRAINING_DISK; place < TRAINING_PLACES; ++place) {
+        run_whole(c, (training_place)place); /* measures the drive, if nobody has yet */
+        training_check_same(c, true);
+    }
 }
 
 static trace_action only_count(trace *t, const trace_stop *stop)

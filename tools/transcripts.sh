@@ -62,7 +62,7 @@ trim() { awk '!NF { held = held "\n"; next } { printf "%s%s\n", held, $0; held =
 # The words alone: no numbers, no units, nothing that depends on the machine or on its speed. Of
 # generated text only whether there is any.
 words() {
-    awk '!NF { next }
+    awk '!NF || $0 == "..." { next }
         /^\$ / { command = 1; text = / generate / }
         command { print; command = /\\$/; next }
         text { if (text == 1) print "TEXT"; text = 2; next }

@@ -123,7 +123,7 @@ hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
         bool last = at + count == step->count;
         HIL_TRY_DONE(train_group(e, e->feed.micro + at, count, last, e->feed.loss + at));
         since += count;
-        if (last || since < HIL_ENGINE_PERIOD) continue;
+        if (last || since < hil_engine_period(e->model->count)) continue;
         since = 0;
         HIL_TRY_DONE(hil_store_pass_renew(e->model->store));
         if (e->options.renewed) e->options.renewed(e->options.context);

@@ -26,8 +26,13 @@ typedef struct hil_engine_options {
 } hil_engine_options;
 
 /* The store's window is renewed between groups after so many micro-batches: [Note: renewal] in
-   store.h. */
-#define HIL_ENGINE_PERIOD 8
+   store.h. The more segments, the less it costs to fetch the first of them again, and the longer
+   a period takes to rehearse. */
+static inline int64_t hil_engine_period(size_t segments)
+{
+    int64_t period = 256 / (int64_t)segments;
+    return period > 8 ? 8 : period < 2 ? 2 : period;
+}
 
 /* Runs the model once on shapes to learn which segment uses which parameter: their uses are then
    declared. hil_engine_create does it where it was not done. The store's parameters have their

@@ -1,7 +1,7 @@
 /* planner.c - candidates: how many micro-batches pass a segment together, how much backward finds
    kept, where the values between segments wait.
 
-   [Note: candidates] For each order of micro-batches (one at a time, or up to GROUP_MOST through a
+   [Note: candidates] For each order of micro-batches (one at a time, or about GROUP_MOST through a
    segment) the memory of tensors is learned by rehearsals that place everything on the device. Of
    the activations nothing is kept, or all but what is cheap, or all: that is the order in which
    room buys time. The highest level of it that leaves room for a window is found by bisection; that
@@ -20,7 +20,7 @@
 #define BUSY_COST 0.05
 #define BUS_COST 0.01 /* of a bus, which takes little of a device's own memory */
 #define PARKED_STEPS 3
-#define GROUP_MOST 32 /* micro-batches that pass a segment together */
+#define GROUP_MOST 64 /* micro-batches that pass a segment together */
 #define GUESTS 4      /* chunks that visit the device at once: in, at work, out, and one to spare */
 
 static void begin(hil_choice *c, hil_candidate at)
@@ -470,6 +470,7 @@ static bool is_all_on_device(const hil_choice *c)
    the links hardly less often, for more values that wait between segments. */
 static int64_t large_group(int64_t micros)
 {
+    if (micros <= GROUP_MOST + GROUP_MOST / 2) return micros;
     int64_t groups = (micros + GROUP_MOST - 1) / GROUP_MOST;
     return (micros + groups - 1) / groups;
 }

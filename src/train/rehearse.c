@@ -56,7 +56,7 @@ static int64_t group_of(const hil_rehearsal *r, const hil_plan *plan)
 static int64_t period_of(const hil_rehearsal *r, const hil_plan *plan)
 {
     int64_t group = group_of(r, plan);
-    return (HIL_ENGINE_PERIOD + group - 1) / group * group;
+    return (hil_engine_period(r->model->count) + group - 1) / group * group;
 }
 
 static hil_status list_micros(stage *s)

@@ -294,12 +294,3 @@ hil_status hil_file_write(const char *path, const void *bytes, size_t size)
     hil_writer_close(writer);
     return status;
 }
-
-hil_status hil_file_copy(const char *from, const char *to)
-{
-    hil_bytes content;
-    HIL_TRY(hil_bytes_read(&content, from));
-    hil_status status = hil_file_write(to, content.data, content.size);
-    hil_bytes_free(&content);
-    return status;
-}

@@ -53,8 +53,6 @@ void hil_writer_close(hil_writer *writer);
 
 /* The three calls above for bytes that are already whole. */
 hil_status hil_file_write(const char *path, const void *bytes, size_t size);
-/* Copies a file through a writer. */
-hil_status hil_file_copy(const char *from, const char *to);
 
 /* A folder that one process at a time may use: holds FOLDER/.lock with flock. */
 typedef struct hil_lock {

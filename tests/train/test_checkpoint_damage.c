@@ -1,5 +1,6 @@
 /* A damaged checkpoint is noticed, whichever byte is wrong, and the whole one before it is used. */
 /* soak: --full */
+#include "copy.h"
 #include "format/checkpoint.h"
 #include "hilbert/checkpoint.h"
 #include "job.h"
@@ -152,7 +153,7 @@ static void copy_model(job_place *place, hil_train_options *options)
     for (int i = 0; i < 3; ++i) {
         CHECK_OK(hil_path_join(from, options->model, files[i]));
         CHECK_OK(hil_path_join(to, model, files[i]));
-        CHECK_OK(hil_file_copy(from, to));
+        CHECK_OK(copy_file(from, to));
     }
     CHECK_OK(hil_path_join(to, model, "special_tokens_map.json"));
     CHECK_OK(hil_file_write(to, "{\"eos_token\": \"<|endoftext|>\"}\n", 32));

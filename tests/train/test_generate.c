@@ -1,5 +1,6 @@
 /* Greedy text with a cache is the likeliest token of the whole sequence's logits, again and again;
    generation ends at end-of-text and at the last position; a seed repeats its choices. */
+#include "copy.h"
 #include "job.h"
 
 typedef struct stream {
@@ -269,8 +270,8 @@ static void check_template(job_place *place)
     options.seq = 8;
     options.steps = 1;
     job_train(&options);
-    CHECK_OK(hil_file_copy(HIL_TESTS "/golden/tokenizers/llama2/tokenizer.json",
-                           job_path(place, path, "template/tokenizer.json")));
+    CHECK_OK(copy_file(HIL_TESTS "/golden/tokenizers/llama2/tokenizer.json",
+                       job_path(place, path, "template/tokenizer.json")));
     hil_generate_options generate = generating(folder, &got);
     generate.tokenizer = NULL;
     generate.prompt = "\n\n";

@@ -1,4 +1,5 @@
 /* hil_inspect lists what the Python safetensors package lists. */
+#include "copy.h"
 #include "hilbert/run.h"
 #include "base/json.h"
 #include "io/file.h"
@@ -82,7 +83,7 @@ static void check_checkpoint(void)
     CHECK_OK(hil_folder_create(step));
     for (int i = 0; i < 3; ++i) {
         snprintf(path, sizeof path, "%s/%s.safetensors", step, state[i]);
-        CHECK_OK(hil_file_copy(HIL_TESTS "/golden/models/gpt2/model.safetensors", path));
+        CHECK_OK(copy_file(HIL_TESTS "/golden/models/gpt2/model.safetensors", path));
     }
     snprintf(path, sizeof path, "%s/manifest.json", step);
     CHECK_OK(hil_file_write(path, "{}", 2));
@@ -124,7 +125,7 @@ static void check_refused_config(void)
     snprintf(path, sizeof path, "%s/config.json", folder);
     CHECK_OK(hil_file_write(path, "{\"model_type\": \"bert\"}", 22));
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    CHECK_OK(hil_file_copy(HIL_TESTS "/golden/models/gpt2/model.safetensors", path));
+    CHECK_OK(copy_file(HIL_TESTS "/golden/models/gpt2/model.safetensors", path));
     CHECK_OK(run(folder, false));
     CHECK(strstr(output, "28 tensors, 24674 parameters"));
     CHECK(strstr(output, "bert"));

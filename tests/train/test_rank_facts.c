@@ -1,5 +1,6 @@
 /* Callers of the library whose ranks differ: in an option, in the plan, or in one byte of one
    tensor. All ranks fail with one message that names it, before the first step. */
+#include "copy.h"
 #include "job.h"
 #include "../comm/ranks.h"
 #include "format/safetensors.h"
@@ -90,7 +91,7 @@ static void copy_model(void)
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
         CHECK_OK(hil_path_join(from, place.model, names[i]));
         CHECK_OK(hil_path_join(to, other, names[i]));
-        CHECK_OK(hil_file_copy(from, to));
+        CHECK_OK(copy_file(from, to));
     }
 }
 

@@ -1,4 +1,5 @@
 /* The same numbers, bit for bit, whatever threads, recomputation and the order of work. */
+#include "copy.h"
 #include "job.h"
 
 /* A golden model whose config has dropout. */
@@ -7,8 +8,8 @@ static void with_dropout(job_place *place, char folder[JOB_PATH])
     char to[JOB_PATH];
     json_error_t error;
     CHECK_OK(hil_folder_create(job_path(place, folder, "dropout")));
-    CHECK_OK(hil_file_copy(HIL_TESTS "/golden/models/gpt2/model.safetensors",
-                           job_path(place, to, "dropout/model.safetensors")));
+    CHECK_OK(copy_file(HIL_TESTS "/golden/models/gpt2/model.safetensors",
+                       job_path(place, to, "dropout/model.safetensors")));
     json_t *config = json_load_file(HIL_TESTS "/golden/models/gpt2/config.json", 0, &error);
     CHECK(config != NULL);
     static const char *const keys[] = {"resid_pdrop", "embd_pdrop", "attn_pdrop"};

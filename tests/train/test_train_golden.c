@@ -1,4 +1,5 @@
 /* The whole program trains every architecture as PyTorch does, and what it saves is that model. */
+#include "copy.h"
 #include "job.h"
 
 static void check_losses(const char *out, const char *name)
@@ -43,10 +44,10 @@ static void check_dresses(job_place *place)
     CHECK(job_logits_error(HIL_TESTS "/golden/models/qwen2_window_sharded", "qwen2_window",
                            "logits") < 1e-5);
     CHECK_OK(hil_folder_create(job_path(place, to, "v4")));
-    CHECK_OK(hil_file_copy(HIL_TESTS "/golden/models/llama3/config_v4.json",
-                           job_path(place, to, "v4/config.json")));
-    CHECK_OK(hil_file_copy(HIL_TESTS "/golden/models/llama3/model.safetensors",
-                           job_path(place, to, "v4/model.safetensors")));
+    CHECK_OK(copy_file(HIL_TESTS "/golden/models/llama3/config_v4.json",
+                       job_path(place, to, "v4/config.json")));
+    CHECK_OK(copy_file(HIL_TESTS "/golden/models/llama3/model.safetensors",
+                       job_path(place, to, "v4/model.safetensors")));
     CHECK(job_logits_error(job_path(place, to, "v4"), "llama3", "logits") < 1e-5);
 }
 

@@ -1,4 +1,5 @@
 /* Ten steps equal five, a save, a resume and five more; what must not be resumed is refused. */
+#include "copy.h"
 #include "job.h"
 
 typedef struct notes {
@@ -129,7 +130,7 @@ static void check_contradictions(job_place *place)
     refuse(&options, "data of checksum");
     /* The same data under another name is the same data. */
     char copy[JOB_PATH];
-    CHECK_OK(hil_file_copy(place->tokens, job_path(place, copy, "copy.npy")));
+    CHECK_OK(copy_file(place->tokens, job_path(place, copy, "copy.npy")));
     other[0] = copy;
     run(&options);
     first.steps = 4;

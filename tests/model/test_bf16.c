@@ -1,4 +1,5 @@
-/* In bf16 the loss curve stays as near to the fp32 reference as PyTorch's own bf16 curve does. */
+/* In bf16 the loss curves stay as near to the fp32 reference as PyTorch's own bf16 curves do:
+   within 1.5 times over all models, and twice for each, which is a curve of few steps. */
 #include "model_golden.h"
 
 /* Root mean square distance of two curves. */
@@ -21,6 +22,7 @@ int main(void)
     static const char *const models[] = {GOLDEN_MODELS};
     hil_trainer_options options;
     hil_trainer_defaults(&options);
+    double all = 0, all_theirs = 0;
     for (size_t i = 0; i < sizeof models / sizeof *models; ++i) {
         int64_t count;
         golden_run run = golden_start(models[i], &options);
@@ -35,14 +37,17 @@ int main(void)
             ours[s] = result.loss;
             theirs[s] = (double)torch[s];
         }
-        double far = distance(ours, exact), limit = 1.5 * distance(theirs, exact);
-        printf("%s: distance %.2g, limit %.2g; largest %.2g, limit %.2g\n", models[i], far, limit,
-               largest(ours, exact), 1.5 * largest(theirs, exact));
-        CHECK(far <= limit);
+        double far = distance(ours, exact), torch_far = distance(theirs, exact);
+        printf("%s: distance %.2g, PyTorch's %.2g; largest %.2g, PyTorch's %.2g\n", models[i], far,
+               torch_far, largest(ours, exact), largest(theirs, exact));
+        CHECK(far <= 2 * torch_far);
+        all += far * far;
+        all_theirs += torch_far * torch_far;
         hil_free(tokens);
         hil_free(exact);
         hil_free(torch);
         golden_stop(&run);
     }
+    CHECK(sqrt(all) <= 1.5 * sqrt(all_theirs));
     return 0;
 }

@@ -122,5 +122,5 @@ refused 2 "there is no such folder" --batch 4 --disk "$work/nodrive"
 mkdir "$work/held" && touch "$work/held/config.json"
 if mpi 2 "$HILBERT" train $common --out "$work/held" --batch 4 > "$work/said" 2>&1; then die "overwrote"; fi
 [ "$(grep "^hilbert: " "$work/said")" = \
-    "hilbert: $work/held holds a model: choose another folder or use --overwrite" ] ||
+    "hilbert: $work/held holds a model: choose another folder or use --overwrite (config.json is there)" ] ||
     die "said $(cat "$work/said")"

@@ -14,6 +14,7 @@
 #define FILES 64                       /* that can be registered at once */
 #define BUFFER_BYTES ((size_t)1 << 30) /* the kernel registers no larger piece */
 #define BUFFERS_MAX 1024
+#define REFUSALS 5000 /* of the kernel, a millisecond apart, until operations fail */
 
 #ifndef IORING_SETUP_COOP_TASKRUN
 #define IORING_SETUP_COOP_TASKRUN (1U << 8)
@@ -114,17 +115,44 @@ static hil_io_op *reap(uring *u)
     return list;
 }
 
+/* Takes back what the kernel has not accepted: these operations end with `error`. Without a
+   submission the kernel does not look at the queue, so its end may be moved. */
+static hil_io_op *withdraw(uring *u, int error)
+{
+    struct io_uring_sq *sq = &u->ring.sq;
+    unsigned waiting = io_uring_sq_ready(&u->ring), begin = sq->sqe_tail - waiting;
+    hil_io_op *list = NULL, **end = &list;
+    bool mail = false;
+    for (unsigned i = 0; i < waiting; ++i) {
+        const struct io_uring_sqe *sqe = &sq->sqes[(begin + i) & *sq->kring_mask];
+        hil_io_op *op = (hil_io_op *)(uintptr_t)sqe->user_data;
+        mail = mail || !op;
+        if (!op) continue;
+        op->result = error == -EAGAIN ? -EIO : error; /* EAGAIN would be tried again */
+        op->next = NULL;
+        *end = op;
+        end = &op->next;
+    }
+    sq->sqe_head = sq->sqe_tail = *sq->ktail = begin;
+    if (mail) await_mail(u);
+    return list;
+}
+
+/* A kernel that is short of memory refuses for a while; what is prepared stays prepared. */
 static void *run(void *argument)
 {
     uring *u = argument;
+    int refused = 0;
     await_mail(u);
     while (take_mail(u)) {
         int got = io_uring_submit_and_wait(&u->ring, 1);
+        refused = got < 0 && got != -EINTR ? refused + 1 : 0;
         hil_io_op *list = reap(u);
+        if (!list && refused > REFUSALS) list = withdraw(u, got);
         if (list)
             u->setup.complete(u->setup.context, list);
-        else if (got < 0 && got != -EINTR)
-            usleep(1000); /* the kernel is short of memory; what is prepared stays prepared */
+        else if (refused)
+            usleep(1000);
     }
     return NULL;
 }

@@ -53,18 +53,48 @@ static void tmpfs_is_buffered(void)
     CHECK_INT(rmdir(name), 0); /* nothing was left in it */
 }
 
-/* A sandbox that refuses io_uring_setup, as containers do. */
-static void refuse_uring(void)
+/* From now on a system call fails with EPERM on all threads; ends the test where that cannot be. */
+static void refuse(unsigned number)
 {
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {.len = sizeof rules / sizeof *rules, .filter = rules};
     CHECK_INT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) exit(0);
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
+        exit(0);
+}
+
+/* A ring that stops working: operations fail after a while, and the engine can be ended. */
+static void ring_breaks(void)
+{
+    hil_io_options options;
+    hil_io *io;
+    hil_io_defaults(&options);
+    options.engine = HIL_IO_URING;
+    options.buffer_bytes = MIB;
+    if (hil_io_create(&io, &options) != HIL_OK) return;
+    hil_io_file *file;
+    void *bytes;
+    CHECK_OK(hil_io_buffer_alloc(io, 64 * KIB, &bytes));
+    CHECK_OK(hil_io_open(io, path, HIL_IO_READ | HIL_IO_WRITE | HIL_IO_CREATE, &file));
+    fill(bytes, 0, 64 * KIB, 1);
+    CHECK_OK(hil_io_write(file, 0, bytes, 64 * KIB));
+    refuse(SYS_io_uring_enter);
+    alarm(60);
+    for (int i = 0; i < 2; ++i)
+        CHECK_FAILS(hil_io_read(file, 0, bytes, 64 * KIB), HIL_ERR_IO, "not permitted");
+    hil_io_close(file);
+    hil_io_destroy(io);
+}
+
+/* A sandbox that refuses io_uring_setup, as containers do. */
+static void refuse_uring(void)
+{
+    refuse(SYS_io_uring_setup);
     hil_io_options options;
     hil_io *io;
     int before = open_descriptors();
@@ -201,6 +231,7 @@ int main(void)
     with_engines(wrong_use);
     with_engines(scratch_is_private);
     with_engines(full_disk);
+    in_child(ring_breaks);
     in_child(refuse_uring);
     in_child(no_locked_memory);
     fixture_close();

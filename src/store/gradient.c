@@ -68,6 +68,16 @@ hil_status hil_sum_fill(hil_store *store, hil_unit *unit, int i)
     return HIL_OK;
 }
 
+/* The sum's copy outside the window is not what it will be. Behind a renewal every sum has a place
+   there, if any has, and keeps it: so periods do not differ in their places. */
+static void change(hil_store *store, hil_use *use)
+{
+    if (store->pass && store->pass->seen.renewals)
+        hil_parcel_change(&use->sum);
+    else
+        hil_parcel_touch(store->spilled, &use->sum);
+}
+
 hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
                                  float **sum, bool *add)
 {
@@ -85,7 +95,7 @@ hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment
     if (!written && !add) HIL_TRY(zero(store, use, member->offset, member->count));
     if (add) *add = written;
     use->summing = true;
-    hil_parcel_touch(store->spilled, &use->sum);
+    change(store, use);
     ++use->pins;
     member->summed |= 1u << i;
     *sum = (float *)use->sum.data + member->offset;

@@ -224,9 +224,10 @@ hil_status hil_store_pass_enter(hil_store *store, const hil_stop *stop);
 hil_status hil_store_pass_leave(hil_store *store);
 hil_status hil_store_pass_end(hil_store *store);
 /* [Note: renewal] Between groups of micro-batches, now and then: the window starts afresh, like at
-   the beginning of a step, and nothing is fetched over such a place before. So what is between two
-   of them repeats itself, byte by byte and place by place, however many there are: a rehearsal
-   needs a few of them only. */
+   the beginning of a step, and nothing is fetched over such a place before. Where sums had to leave
+   it, all do, and keep the places that they got at the first one. So what is between two of them
+   repeats itself, byte by byte and place by place, however many there are: a rehearsal needs a few
+   of them only. */
 hil_status hil_store_pass_renew(hil_store *store);
 /* Where a training pass is, behind a renewal. */
 typedef struct hil_pass_state {

@@ -148,10 +148,11 @@ static hil_status transfer(hil_parking *p, hil_link link, const hil_extent *exte
 static hil_status send_to_disk(hil_parking *p, hil_parcel *parcel, hil_fence *gone)
 {
     assert(p->tiers->disk && p->ring);
-    hil_extent extent;
-    hil_fence room = {0}, left = {0};
-    HIL_TRY(
-        hil_disk_take(p->tiers->disk, parcel->bytes, page_bytes(p, parcel->bytes), &extent, &room));
+    hil_extent extent = parcel->extent;
+    hil_fence room = parcel->left, left = {0};
+    if (!parcel->stale)
+        HIL_TRY(hil_disk_take(p->tiers->disk, parcel->bytes, page_bytes(p, parcel->bytes), &extent,
+                              &room));
     hil_status status = HIL_OK;
     for (load l = {0}; status == HIL_OK && next_load(p, &extent, &l);) {
         status = hil_ring_take(p->ring, l.room, (void **)&l.memory, &l.fence);
@@ -167,7 +168,10 @@ static hil_status send_to_disk(hil_parking *p, hil_parcel *parcel, hil_fence *go
     }
     if (status != HIL_OK) {
         hil_fence_join(&left, &room);
-        hil_disk_give(p->tiers->disk, &extent, &left);
+        if (parcel->stale)
+            parcel->left = left;
+        else
+            hil_disk_give(p->tiers->disk, &extent, &left);
         return status;
     }
     parcel->extent = extent;
@@ -175,26 +179,32 @@ static hil_status send_to_disk(hil_parking *p, hil_parcel *parcel, hil_fence *go
     return HIL_OK;
 }
 
+/* A place in host memory, free after `fence`. */
+static hil_status take_place(hil_parking *p, const hil_parcel *parcel, size_t *offset,
+                             hil_fence *fence)
+{
+    bool found;
+    HIL_TRY(hil_region_take(p->host, parcel->bytes, offset, fence, &found));
+    if (found) return HIL_OK;
+    char want[32], taken[32], all[32], budget[32];
+    return hil_fail(
+        HIL_ERR_BUDGET,
+        "out of host memory: no room for a tensor of %s, with %s taken of the %s "
+        "for tensors that wait; try a larger --host-memory (now %s)",
+        hil_text_bytes(want, parcel->bytes), hil_text_bytes(taken, hil_region_used(p->host)),
+        hil_text_bytes(all, p->host_bytes), hil_text_bytes(budget, p->tiers->host_bytes));
+}
+
 static hil_status send_to_host(hil_parking *p, hil_parcel *parcel, hil_fence *gone)
 {
-    size_t offset;
-    bool found;
-    hil_fence fence;
-    HIL_TRY(hil_region_take(p->host, parcel->bytes, &offset, &fence, &found));
-    if (!found) {
-        char want[32], taken[32], all[32], budget[32];
-        return hil_fail(
-            HIL_ERR_BUDGET,
-            "out of host memory: no room for a tensor of %s, with %s taken of the %s "
-            "for tensors that wait; try a larger --host-memory (now %s)",
-            hil_text_bytes(want, parcel->bytes), hil_text_bytes(taken, hil_region_used(p->host)),
-            hil_text_bytes(all, p->host_bytes), hil_text_bytes(budget, p->tiers->host_bytes));
-    }
+    size_t offset = parcel->host;
+    hil_fence fence = parcel->left;
+    if (!parcel->stale) HIL_TRY(take_place(p, parcel, &offset, &fence));
     hil_fence_join(&fence, &parcel->ready);
     hil_status status =
         copy(p, HIL_LINK_OUT, p->host_base + offset, parcel->data, parcel->bytes, &fence);
     if (status != HIL_OK) {
-        hil_region_give(p->host, offset, &fence);
+        if (!parcel->stale) hil_region_give(p->host, offset, &fence);
         return status;
     }
     parcel->host = offset;
@@ -205,7 +215,8 @@ static hil_status send_to_host(hil_parking *p, hil_parcel *parcel, hil_fence *go
 static hil_status store(hil_parking *p, hil_parcel *parcel, hil_tier home)
 {
     assert(parcel->data && parcel->bytes && (home == HIL_HOST || home == HIL_DISK));
-    if (parcel->stored) return HIL_OK;
+    if (parcel->stored && !parcel->stale) return HIL_OK;
+    if (parcel->stale) home = parcel->home;
     hil_fence gone = {0};
     hil_status status =
         home == HIL_HOST ? send_to_host(p, parcel, &gone) : send_to_disk(p, parcel, &gone);
@@ -213,6 +224,7 @@ static hil_status store(hil_parking *p, hil_parcel *parcel, hil_tier home)
     if (status != HIL_OK) return status;
     parcel->home = home;
     parcel->stored = true;
+    parcel->stale = false;
     return HIL_OK;
 }
 
@@ -301,7 +313,7 @@ static hil_status call_from_disk(hil_parking *p, hil_parcel *parcel, const hil_f
 hil_status hil_parcel_call(hil_parking *p, hil_parcel *parcel)
 {
     if (parcel->data || stay(p, parcel)) return HIL_OK;
-    assert(parcel->stored);
+    assert(parcel->stored && !parcel->stale);
     hil_fence room;
     HIL_TRY(hil_buffers_take_after(p->buffers, parcel->bytes, &parcel->data, &room));
     parcel->ready = (hil_fence){0};
@@ -336,7 +348,7 @@ static void leave_home(hil_parking *p, hil_parcel *parcel)
         hil_disk_give(p->tiers->disk, &parcel->extent, &after);
     else
         hil_region_give(p->host, parcel->host, &after);
-    parcel->stored = false;
+    parcel->stored = parcel->stale = false;
     parcel->left = (hil_fence){0};
 }
 
@@ -344,6 +356,12 @@ void hil_parcel_touch(hil_parking *p, hil_parcel *parcel)
 {
     assert(parcel->data);
     leave_home(p, parcel);
+}
+
+void hil_parcel_change(hil_parcel *parcel)
+{
+    assert(parcel->data);
+    parcel->stale = parcel->stored;
 }
 
 void hil_parcel_drop(hil_parking *p, hil_parcel *parcel)

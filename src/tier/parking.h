@@ -19,6 +19,7 @@ typedef struct hil_parcel {
     void *data; /* on the device; NULL while it is away */
     size_t bytes;
     bool stored; /* a copy is at home */
+    bool stale;  /* only its place is: see hil_parcel_change */
     hil_tier home;
     size_t host;       /* offset there */
     hil_extent extent; /* on disk */
@@ -43,6 +44,8 @@ hil_status hil_parcel_call(hil_parking *parking, hil_parcel *parcel);
 hil_status hil_parcel_wait(hil_parking *parking, hil_parcel *parcel, hil_wait_reason reason);
 /* The device's copy was or will be changed: the one at home is forgotten. */
 void hil_parcel_touch(hil_parking *parking, hil_parcel *parcel);
+/* The same, but the next way out leads to the same place. */
+void hil_parcel_change(hil_parcel *parcel);
 /* Gives everything back: device memory, and the place at home. */
 void hil_parcel_drop(hil_parking *parking, hil_parcel *parcel);
 

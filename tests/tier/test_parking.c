@@ -119,13 +119,16 @@ static void leave(world *w, int i)
     if (!p->stored) CHECK(w->changed[i]);
     hil_tier home = dice(w, 2) ? HIL_HOST : HIL_DISK;
     bool late = dice(w, 2);
+    const hil_parcel before = *p;
     hil_status status =
         late ? hil_parcel_leave(w->parking, p, home) : hil_parcel_send(w->parking, p, home);
     if (worked(w, status)) {
-        CHECK(p->data == NULL && p->stored);
+        CHECK(p->data == NULL && p->stored && !p->stale);
         w->changed[i] = false;
+        if (before.stale) CHECK(p->home == before.home && p->host == before.host);
+        if (before.stale) CHECK(p->extent.at == before.extent.at);
     } else {
-        CHECK(p->data != NULL && !p->stored);
+        CHECK(p->data != NULL && p->stored == before.stale && p->stale == before.stale);
     }
 }
 
@@ -147,9 +150,12 @@ static void act(world *w)
     } else if (what < 90) {
         if (worked(w, hil_parcel_wait(w->parking, p, HIL_WAIT_ACTIVATIONS))) {
             verify(w, i);
-            if (what >= 80) {
+            if (what >= 85) {
                 hil_parcel_touch(w->parking, p);
                 CHECK(!p->stored);
+                fill(w, i);
+            } else if (what >= 80) {
+                hil_parcel_change(p);
                 fill(w, i);
             }
         }

@@ -8,6 +8,7 @@
 typedef struct hil_lesson {
     bool known, works;
     size_t work, parked;
+    double computing; /* seconds of a step at least */
 } hil_lesson;
 
 enum { HIL_GROUPS = 2 }; /* one micro-batch at a time, or all */

@@ -210,6 +210,7 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
     } else {
         HIL_TRY(hil_planner_choose(&planner, &out->plan));
     }
+    if (r->hypothetical) return HIL_OK;
     /* Once more, so that the store knows the order of this plan and no other. */
     return hil_rehearse(&w.rehearsal, &out->plan);
 }

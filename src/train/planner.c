@@ -7,10 +7,12 @@
    room buys time. The highest level of it that leaves room for a window is found by bisection; that
    level, half of it and none compete, because room that is not taken by activations holds weights;
    then levels beside the winner. Of what the winner computes again, a part may be kept on the host
-   instead: about as much as leaves the device while forward computes.
+   instead: about as much as leaves the device while forward computes. What computes longer than the
+   best plan's whole step is not rehearsed.
  */
 #include "train/choice.h"
 
+#include "autograd/engine.h"
 #include "base/text.h"
 #include "io/align.h"
 
@@ -65,9 +67,11 @@ static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
     hil_lesson *l = &c->lessons[at.group > 1][at.tier][at.level];
     begin(c, at);
     if (!l->known) {
+        c->trial.compute_seconds = 0;
         hil_status status = rehearse_tensors(c, at.tier);
         if (status != HIL_ERR_BUDGET) HIL_TRY(status);
-        *l = (hil_lesson){true, status == HIL_OK, c->trial.work, c->trial.parked};
+        *l = (hil_lesson){true, status == HIL_OK, c->trial.work, c->trial.parked,
+                          c->trial.compute_seconds};
     }
     c->trial.work = l->work;
     c->trial.parked = l->parked;
@@ -212,6 +216,22 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
     return HIL_OK;
 }
 
+/* Computing alone takes longer than all that the best plan does. */
+static bool is_slower(const hil_choice *c, hil_candidate at)
+{
+    return c->found && c->lessons[at.group > 1][at.tier][at.level].computing >= cost(&c->best);
+}
+
+/* Bytes of sums that leave the window: all, where they do not fit and it is renewed. */
+static size_t leaving_sums(const hil_choice *c)
+{
+    const hil_plan *p = &c->trial;
+    uint64_t sums = hil_plan_sums(c->outline);
+    int64_t period = hil_engine_period(c->outline->segments);
+    period = (period + p->group - 1) / p->group * p->group;
+    return period < c->outline->micros && p->window < sums ? (size_t)sums : 0;
+}
+
 static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)
 {
     size_t window;
@@ -219,12 +239,12 @@ static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)
     if (how == (hil_choice_alone(c) ? STEP_WHOLE : STEP_RESIDENT)) return HIL_OK;
     HIL_TRY(learn(c, at, ok));
     c->at = at;
-    if (!*ok || !choose_window(c, how, &window)) {
+    if (!*ok || is_slower(c, at) || !choose_window(c, how, &window)) {
         *ok = false;
         return HIL_OK;
     }
     c->trial.window = window;
-    c->trial.spilled = 0;
+    c->trial.spilled = leaving_sums(c);
     return try_places(c, how, ok);
 }
 
@@ -391,11 +411,11 @@ static hil_status try_parked(hil_choice *c, parked *known, int64_t pairs, bool *
     c->at = known->at;
     p->work = known->work;
     p->parked = winner->parked + (size_t)(known->bytes * (double)pairs);
-    p->spilled = 0;
     p->step_seconds = 0;
     known->tight = !choose_window(c, STEP_FAIR, &window);
     if (known->tight) return HIL_OK;
     p->window = window;
+    p->spilled = leaving_sums(c);
     HIL_TRY(try_places(c, STEP_FAIR, ok));
     if (!(p->step_seconds > 0)) return HIL_OK;
     known->tight = !*ok && p->window + p->work > device_room(c);
@@ -478,8 +498,10 @@ static int64_t large_group(int64_t micros)
 static hil_status try_groups(hil_choice *c)
 {
     int64_t micros = c->outline->micros;
-    if (micros > 1 && c->zero > 1) HIL_TRY(try_group(c, large_group(micros)));
-    return try_group(c, 1);
+    bool large = micros > 1 && c->zero > 1;
+    if (!c->planner->apart) HIL_TRY(try_group(c, 1));
+    if (large) HIL_TRY(try_group(c, large_group(micros)));
+    return c->planner->apart ? try_group(c, 1) : HIL_OK;
 }
 
 static hil_status try_all(hil_choice *c)

@@ -191,6 +191,13 @@ static void note_tensors(stage *s)
     s->plan->parked = hil_engine_parked(s->engine);
 }
 
+/* Seconds without waits of the account. */
+static double computing(const stage *s, double seconds)
+{
+    for (int w = 0; w < HIL_WAITS; ++w) seconds -= s->account.wait[w];
+    return seconds;
+}
+
 /* What the stage needed so far, and what its last step did. */
 static void note(stage *s, double seconds)
 {
@@ -211,11 +218,8 @@ static void note(stage *s, double seconds)
     plan->gathered = account->bytes[HIL_LINK_GATHER];
     plan->reduced = account->bytes[HIL_LINK_REDUCE];
     plan->step_seconds = seconds;
-    plan->compute_seconds = seconds;
-    for (int w = 0; w < HIL_WAITS; ++w) {
-        plan->wait[w] = account->wait[w];
-        plan->compute_seconds -= account->wait[w];
-    }
+    plan->compute_seconds = computing(s, seconds);
+    memcpy(plan->wait, account->wait, sizeof plan->wait);
     memcpy(plan->busy, account->busy, sizeof plan->busy);
     plan->update_seconds = account->busy[HIL_LINK_UPDATE];
 }
@@ -320,12 +324,17 @@ hil_status hil_rehearse_tensors(const hil_rehearsal *r, hil_plan *plan)
 {
     int64_t group = group_of(r, plan), groups = (micros_of(r) + group - 1) / group;
     stage s = {.r = r, .plan = plan, .head = group};
-    if (groups > 2) s.skipped = (groups - 2) * group;
+    bool alike = r->sequences % (group * r->micro_batch) == 0;
+    if (groups > 1) s.skipped = (groups - (alike ? 1 : 2)) * group;
     hil_status status = HIL_OK;
     hil_store_forget(r->model->store);
     HIL_TRY_DONE(open_stage(&s));
     HIL_TRY_DONE(pass(&s));
     note_tensors(&s);
+    collect_account(&s);
+    int64_t done = s.micros * r->micro_batch; /* sequences, or more than there were */
+    double all = r->sequences < done ? 1 : (double)r->sequences / (double)done;
+    plan->compute_seconds = all * computing(&s, hil_links_now(s.tiers.links));
 done:
     close_stage(&s);
     return status;

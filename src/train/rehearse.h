@@ -27,8 +27,9 @@ typedef struct hil_rehearsal {
 hil_status hil_rehearse(const hil_rehearsal *rehearsal, hil_plan *plan);
 /* The same of a plan that will not be followed: the store does not know its order afterwards. */
 hil_status hil_rehearse_trial(const hil_rehearsal *rehearsal, hil_plan *plan);
-/* Only what tensors need (work, parked): a pass without an update, of one whole group of
-   micro-batches and the last. Nothing of the engine's is left between groups. */
+/* Only what tensors need (work, parked), and the seconds of computing, or a little less: a pass
+   without an update, of one whole group of micro-batches and the last, where that is another.
+   Nothing of the engine's is left between groups. */
 hil_status hil_rehearse_tensors(const hil_rehearsal *rehearsal, hil_plan *plan);
 
 #endif

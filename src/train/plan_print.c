@@ -284,7 +284,7 @@ hil_status hil_plan_print_analysis(const hil_plan_view *v, hil_text *out)
     }
     HIL_TRY(hil_text_print(
         out,
-        "by the formulas of ZeRO-Infinity (%g bytes per parameter): model states %s; activations "
+        "by the formulas of ZeRO-Infinity (%.3g bytes per parameter): model states %s; activations "
         "%s, with checkpointing %s; working memory for one layer's weights and gradients %s, for "
         "its activations %s\n",
         v->dense.state_bytes, hil_text_bytes(a, (uint64_t)memory.states),

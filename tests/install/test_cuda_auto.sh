@@ -1,6 +1,7 @@
 # What `make` builds for GPUs follows from what is here: a GPU (played by an nvidia-smi of our own)
 # and the toolkit. Only configures.
 set -u
+unset CUDAARCHS # which would name other architectures than the GPU here
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 die() { echo "FAILED: $*" >&2; exit 1; }

@@ -37,7 +37,6 @@ timed --model "$work/8b.json" --seq 2048 --batch 1024 --micro-batch 1 --device-m
     --host-memory 100G --disk "$work:20T"
 timed --model "$work/405b.json" --seq 4096 --batch 256 --micro-batch 1 --device-memory 80G \
     --host-memory 500G --disk "$work:8T"
-grep -q '^planning: [0-9]*%' "$work/err" || die "nothing was said while planning took seconds"
 
 for signal in INT:130 TERM:143; do
     "$HILBERT" plan --model "$work/405b.json" --batch 64 --micro-batch 1 --device-memory 80G \

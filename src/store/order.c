@@ -45,6 +45,7 @@ hil_status hil_order_begin(hil_order *o, size_t entities)
     memcpy(o->cursor, o->begin, entities * sizeof *o->cursor);
     o->at = o->ahead = 0;
     o->mark = o->renewal = 0;
+    o->stuck = HIL_NEVER;
     o->detour = false;
     o->seen.count = o->seen.marks = o->seen.renewals = 0;
     return HIL_OK;
@@ -87,7 +88,9 @@ hil_status hil_order_mark(hil_order *o)
         return HIL_OK;
     }
     int64_t place = o->known.mark[o->mark++];
-    if (place != o->at) o->detour = true;
+    if (place == o->at) return HIL_OK;
+    o->detour = true;
+    o->stuck = HIL_NEVER;
     if (place > o->at) move_to(o, place);
     return HIL_OK;
 }
@@ -105,6 +108,7 @@ hil_status hil_order_renew(hil_order *o)
         o->detour = true;
     }
     o->ahead = o->at;
+    o->stuck = HIL_NEVER;
     return HIL_OK;
 }
 
@@ -121,9 +125,11 @@ hil_status hil_order_use(hil_order *o, int32_t entity)
     int64_t count = (int64_t)o->known.count;
     if (hil_order_expects(o, entity)) {
         move_to(o, o->at + 1);
+        if (hil_order_next(o, entity) > o->stuck) o->stuck = HIL_NEVER;
         return HIL_OK;
     }
     o->detour = true;
+    o->stuck = HIL_NEVER;
     if (count) ++o->repairs;
     int64_t limit = o->mark < o->known.marks ? o->known.mark[o->mark] : count;
     int64_t next = hil_order_next(o, entity);

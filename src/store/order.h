@@ -30,6 +30,8 @@ typedef struct hil_order {
     int64_t at, ahead; /* next use expected; next use to be fetched */
     size_t mark;       /* next mark expected */
     size_t renewal;    /* next renewal expected */
+    int64_t stuck;     /* nothing in the window is used after this place, or it crosses the bus to
+                          leave; HIL_NEVER: that is not known */
     int64_t repairs;   /* so far */
     bool detour;       /* in this pass */
 } hil_order;

@@ -194,6 +194,12 @@ static bool is_dear(const hil_store *store, int32_t entity)
     return store->plan->apart && use && use->summing;
 }
 
+/* Whether nothing can leave for what is used at `horizon`: so it was, and no use changed it. */
+static bool is_stuck(const hil_store *store, int64_t horizon)
+{
+    return store->pass && store->pass->stuck == horizon;
+}
+
 /* Makes room by letting go what is used after `horizon`, the last first; before that what costs
    nothing to bring back. */
 static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, bool *made)
@@ -207,16 +213,22 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
         }
         int32_t last = -1;
         int64_t latest = horizon;
-        for (size_t i = 0; i < store->here_count; ++i) {
+        bool later = false; /* something could leave, were it not in use */
+        for (size_t i = 0; i < store->here_count && !is_stuck(store, horizon); ++i) {
             int32_t entity = store->here[i];
-            if (pins_of(store, entity) || (ahead && is_dear(store, entity))) continue;
+            if (ahead && is_dear(store, entity)) continue;
             int64_t next = next_use(store, entity);
+            if (pins_of(store, entity)) {
+                later = later || next > horizon;
+                continue;
+            }
             if (next > horizon && is_empty(store, entity)) next = HIL_NEVER;
             if (next < latest || next == horizon || (next == latest && entity < last)) continue;
             last = entity;
             latest = next;
         }
         if (last < 0) {
+            if (ahead && !later && horizon == store->pass->ahead) store->pass->stuck = horizon;
             *made = false;
             return HIL_OK;
         }
@@ -242,6 +254,7 @@ static hil_status start(hil_store *store, int32_t entity)
 {
     hil_use *use = use_at(store, entity);
     HIL_TRY(HIL_GROW(&store->here, &store->here_room, store->here_count + 1));
+    if (store->pass) store->pass->stuck = HIL_NEVER;
     if (!use) {
         HIL_TRY(hil_weight_fetch(store, unit_at(store, entity)));
     } else if (use->summing) {

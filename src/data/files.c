@@ -2,6 +2,7 @@
 #include "data/files.h"
 
 #include "data/name.h"
+#include "io/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -49,9 +50,12 @@ static hil_status add_folder(hil_files *files, const char *folder, int depth)
                         folder, DEEPEST);
     DIR *listing = opendir(folder);
     if (!listing) return fail_open(folder);
-    hil_status status = HIL_OK;
-    for (struct dirent *entry; status == HIL_OK && (entry = readdir(listing));)
+    struct dirent *entry;
+    hil_status status = hil_folder_next(listing, folder, &entry);
+    while (status == HIL_OK && entry) {
         if (entry->d_name[0] != '.') status = add_entry(files, folder, entry->d_name, depth);
+        if (status == HIL_OK) status = hil_folder_next(listing, folder, &entry);
+    }
     closedir(listing);
     return status;
 }

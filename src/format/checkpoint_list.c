@@ -91,12 +91,13 @@ hil_status hil_steps_list(const char *folder, int64_t **steps, size_t *count)
     DIR *dir = opendir(folder);
     if (!dir && errno == ENOENT) return HIL_OK;
     if (!dir) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
-    hil_status status = HIL_OK;
-    for (struct dirent *entry; status == HIL_OK && (entry = readdir(dir));) {
+    struct dirent *entry;
+    hil_status status = hil_folder_next(dir, folder, &entry);
+    while (status == HIL_OK && entry) {
         int64_t step = hil_step_parse(entry->d_name);
-        if (step < 0) continue;
-        status = HIL_GROW(steps, &capacity, *count + 1);
-        if (status == HIL_OK) (*steps)[(*count)++] = step;
+        if (step >= 0) status = HIL_GROW(steps, &capacity, *count + 1);
+        if (step >= 0 && status == HIL_OK) (*steps)[(*count)++] = step;
+        if (status == HIL_OK) status = hil_folder_next(dir, folder, &entry);
     }
     closedir(dir);
     if (*count) qsort(*steps, *count, sizeof **steps, newest_first);
@@ -223,11 +224,13 @@ static hil_status find_foreign(const char *folder, bool (*ours)(const char *name
     if (!dir && errno == ENOENT) return HIL_OK;
     if (!dir && errno == ENOTDIR) return hil_path_join(out, folder, "");
     if (!dir) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
-    hil_status status = HIL_OK;
-    for (struct dirent *entry; !out[0] && status == HIL_OK && (entry = readdir(dir));) {
+    struct dirent *entry;
+    hil_status status = hil_folder_next(dir, folder, &entry);
+    while (!out[0] && status == HIL_OK && entry) {
         const char *name = entry->d_name;
         if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !ours(name))
             status = hil_path_join(out, folder, name);
+        if (status == HIL_OK) status = hil_folder_next(dir, folder, &entry);
     }
     closedir(dir);
     return status;

@@ -68,10 +68,13 @@ static hil_status visit_folder(visit *v, const char *folder)
     DIR *dir = opendir(folder);
     if (!dir && errno == ENOENT) return HIL_OK;
     if (!dir) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
-    hil_status status = HIL_OK;
-    for (struct dirent *entry; status == HIL_OK && !v->done && (entry = readdir(dir));)
+    struct dirent *entry;
+    hil_status status = hil_folder_next(dir, folder, &entry);
+    while (status == HIL_OK && !v->done && entry) {
         if (hil_model_name_kind(entry->d_name) & v->which)
             status = v->each(v, folder, entry->d_name);
+        if (status == HIL_OK) status = hil_folder_next(dir, folder, &entry);
+    }
     closedir(dir);
     return status;
 }

@@ -131,17 +131,27 @@ hil_status hil_path_remove(const char *path)
     return fail_path("remove", path);
 }
 
+hil_status hil_folder_next(DIR *dir, const char *path, struct dirent **entry)
+{
+    errno = 0;
+    *entry = readdir(dir);
+    return *entry || errno == 0 ? HIL_OK : fail_path("list", path);
+}
+
 hil_status hil_folder_weed(const char *path, bool (*goes)(const char *name))
 {
     char each[HIL_PATH_MAX];
     DIR *dir = opendir(path);
     if (!dir && errno == ENOENT) return HIL_OK;
     if (!dir) return fail_path("open", path);
-    hil_status status = HIL_OK;
-    for (struct dirent *entry; status == HIL_OK && (entry = readdir(dir));) {
-        if (!goes(entry->d_name)) continue;
-        status = hil_path_join(each, path, entry->d_name);
-        if (status == HIL_OK) status = hil_path_remove(each);
+    struct dirent *entry;
+    hil_status status = hil_folder_next(dir, path, &entry);
+    while (status == HIL_OK && entry) {
+        if (goes(entry->d_name)) {
+            status = hil_path_join(each, path, entry->d_name);
+            if (status == HIL_OK) status = hil_path_remove(each);
+        }
+        if (status == HIL_OK) status = hil_folder_next(dir, path, &entry);
     }
     closedir(dir);
     return status;

@@ -53,7 +53,7 @@ cat > "$demo/config.json" << 'END'
 END
 
 memory=(--device-memory 2500K --host-memory 2500K --disk "$demo:64M")
-shape=(--seq 256 --batch 4)
+shape=(--seq 256 --batch 4 --micro-batch 1)
 
 say "A Llama of 0.8 million parameters learns to write C from $(wc -c < "$demo/hilbert.txt") bytes:" \
     "hilbert's own sources and documentation. Its weights, gradients and optimizer state are 10.3 MiB;" \

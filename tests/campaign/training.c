@@ -14,8 +14,10 @@ void training_command(campaign_case *c, const training_plan *plan, campaign_comm
     command_add(command, "--model=%s/model", c->work);
     command_add(command, "--data=%s/tokens.npy", c->work);
     command_add(command, "--out=%s/run", c->folder);
-    command_words(command, "--eval-fraction 0.3 --eval-every 2 --seq 16 --batch 4 --micro-batch 2 "
-                           "--lr 1e-3 --schedule constant --threads 1");
+    command_words(
+        command,
+        "--device cpu --eval-fraction 0.3 --eval-every 2 --seq 16 --batch 4 --micro-batch 2 "
+        "--lr 1e-3 --schedule constant --threads 1");
     command_add(command, "--steps=%d", plan->steps);
     command_add(command, "--save-every=%d", plan->save_every);
     command_add(command, "--keep=%d", plan->keep);

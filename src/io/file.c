@@ -162,7 +162,7 @@ hil_status hil_folder_free_bytes(const char *path, uint64_t *out)
     char part[HIL_PATH_MAX];
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
         return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
-    while (!hil_file_exists(part)) {
+    while (!hil_file_exists(part) && strcmp(part, ".") != 0 && strcmp(part, "/") != 0) {
         char *slash = strrchr(part, '/');
         if (!slash) {
             memcpy(part, ".", 2);

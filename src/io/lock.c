@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #define NAME ".lock"
+#define ATTEMPTS                                                                                   \
+    100 /* each but the last finds that another process removed the file as it ended               \
+         */
 
 static bool leads_to(const char *path, int fd)
 {
@@ -21,7 +24,7 @@ hil_status hil_lock_take(hil_lock *lock, const char *folder)
 {
     lock->fd = -1;
     HIL_TRY(hil_path_join(lock->path, folder, NAME));
-    for (;;) {
+    for (int i = 0; i < ATTEMPTS; ++i) {
         int fd = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (fd < 0) return hil_fail(HIL_ERR_IO, "cannot write in %s: %s", folder, strerror(errno));
         if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -36,8 +39,10 @@ hil_status hil_lock_take(hil_lock *lock, const char *folder)
             lock->fd = fd;
             return HIL_OK;
         }
-        close(fd); /* another process removed the file as it ended */
+        close(fd);
     }
+    return hil_fail(HIL_ERR_IO, "cannot lock %s: the file is not there, or cannot be looked at",
+                    lock->path);
 }
 
 hil_status hil_lock_check(const hil_lock *lock)

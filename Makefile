@@ -68,7 +68,7 @@ fuzz: ## each fuzzer for FUZZ_SECONDS; again until there were FUZZ_RUNS in all
 	$(call build,build-fuzz,-DCMAKE_C_COMPILER=clang -DHIL_FUZZ=ON -DHIL_SANITIZE=address$(comma)undefined,--target fuzzers)
 	@JOBS=$(JOBS) tools/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(FUZZ_RUNS)
 
-install: hilbert ## program, library, headers, pkg-config file, manual page (PREFIX, DESTDIR)
+install: hilbert ## program, library, headers, pkg-config file, manual pages (PREFIX, DESTDIR)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 bundle: ## an archive that runs on other machines, from any folder; with CUDA where nvcc is

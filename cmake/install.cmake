@@ -1,4 +1,4 @@
-# `make install`: program, library, public headers, pkg-config file, CMake package, manual page.
+# `make install`: program, library, public headers, pkg-config file, CMake package, manual pages.
 # Both descriptions find the prefix from their own place, so that an installed tree can be moved.
 include(CMakePackageConfigHelpers)
 
@@ -15,7 +15,15 @@ if(BUILD_SHARED_LIBS)
 endif()
 install(TARGETS hilbert RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/hilbert DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
-install(FILES docs/hilbert.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+set(manual ${CMAKE_BINARY_DIR}/man)
+file(GLOB manual_sources CONFIGURE_DEPENDS src/cli/*.c include/hilbert/*.h)
+add_custom_command(OUTPUT ${manual}/made
+  COMMAND ${CMAKE_SOURCE_DIR}/tools/man_pages.sh ${manual} ${PROJECT_VERSION} COMMAND ${CMAKE_COMMAND} -E touch ${manual}/made
+  DEPENDS ${manual_sources} docs/hilbert.1 tools/man_pages.sh tools/man_commands.awk tools/man_header.awk)
+add_custom_target(manual DEPENDS ${manual}/made)
+add_dependencies(hilbert manual)
+install(DIRECTORY ${manual}/man1 ${manual}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR})
 
 file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" up ${up})

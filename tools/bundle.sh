@@ -20,7 +20,7 @@ major=${version%.*}
 machine=$("$cc" -dumpmachine)
 [ "${machine%%-*}" = x86_64 ] || die "it is for x86-64; this compiler is for $machine"
 tree=$work/hilbert-$version-linux-x86_64
-mkdir -p "$tree"/{bin,lib/{hilbert,pkgconfig,cmake/hilbert},include,share/{man/man1,doc/hilbert}}
+mkdir -p "$tree"/{bin,lib/{hilbert,pkgconfig,cmake/hilbert},include,share/{man,doc/hilbert}}
 
 # Debian's archives, and the licences of what is in them.
 archives=()
@@ -72,7 +72,7 @@ done
 
 # What is read: headers, descriptions for builds, manual, documents, examples, measurements.
 cp -r "$source/include/hilbert" "$tree/include"
-cp "$source/docs/hilbert.1" "$tree/share/man/man1"
+"$source/tools/man_pages.sh" "$tree/share/man" "$version"
 cp "$source/cmake/bundle-config.cmake" "$tree/lib/cmake/hilbert/hilbert-config.cmake"
 cp "$build/hilbert-config-version.cmake" "$tree/lib/cmake/hilbert"
 cat > "$tree/lib/pkgconfig/hilbert.pc" << END
@@ -84,7 +84,7 @@ Version: $version
 Libs: -L\${prefix}/lib -Wl,-rpath,\${prefix}/lib -lhilbert -pthread -lm -ldl
 Cflags: -I\${prefix}/include
 END
-cp -r "$source"/{README.md,LICENSE,docs,examples} "$tree"
+cp -r "$source"/{README.md,CHANGELOG.md,LICENSE,docs,examples} "$tree"
 mkdir "$tree/bench"
 cp "$source"/bench/{README.md,gpu*.py,report.py} "$tree/bench"
 {

@@ -9,7 +9,8 @@ die() { echo "$*" >&2; exit 1; }
 DESTDIR=$temporary/stage cmake --install "$BUILD" --prefix /opt/hilbert > "$temporary/log"
 mv "$temporary/stage/opt/hilbert" "$temporary/moved"
 prefix=$temporary/moved
-for file in bin/hilbert include/hilbert/status.h share/man/man1/hilbert.1; do
+for file in bin/hilbert include/hilbert/status.h share/man/man1/hilbert.1 \
+    share/man/man1/hilbert-train.1 share/man/man3/hilbert-store.3; do
     [ -s "$prefix/$file" ] || die "make install does not give $file"
 done
 libdir=$(dirname "$(find "$prefix" -name libhilbert.a)")

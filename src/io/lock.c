@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #define NAME ".lock"
-#define ATTEMPTS                                                                                   \
-    100 /* each but the last finds that another process removed the file as it ended               \
-         */
+/* Each but the last finds that another process removed the file as it ended. */
+#define ATTEMPTS 100
 
 static bool leads_to(const char *path, int fd)
 {
@@ -41,7 +40,7 @@ hil_status hil_lock_take(hil_lock *lock, const char *folder)
         }
         close(fd);
     }
-    return hil_fail(HIL_ERR_IO, "cannot lock %s: the file is not there, or cannot be looked at",
+    return hil_fail(HIL_ERR_IO, "cannot lock %s: the file is not there, or cannot be inspected",
                     lock->path);
 }
 

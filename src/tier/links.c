@@ -106,6 +106,9 @@ static bool meets_computing(hil_link link)
     return link != HIL_LINK_FETCH && link != HIL_LINK_STASH;
 }
 
+static_assert(offsetof(hil_job, part) + sizeof((hil_job *)0)->part == sizeof(hil_job),
+              "the parts are the last field: submit copies a job up to its last part in use");
+
 static hil_status submit(hil_links *links, const hil_job *job, hil_fence *fence)
 {
     hil_queue *queue = &links->queue[job->link];

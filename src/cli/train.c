@@ -58,9 +58,10 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
             fprintf(out, " (%s in all)", hil_progress_count(a, result->steps));
         fprintf(out, ", loss %.4f -> %.4f", result->first_loss, result->last_loss);
         if (!isnan(result->eval_loss)) fprintf(out, ", eval loss %.4f", result->eval_loss);
-        fprintf(out, "\n%s tokens (%.3g%% learned) in %s, %s tokens/s, peak memory %s",
-                hil_progress_count(a, tokens), 100 * (double)result->learned / (double)tokens,
-                hil_progress_time(b, result->seconds),
+        fprintf(out, "\n%s tokens", hil_progress_count(a, tokens));
+        if (result->examples.count) /* of plain text all but first tokens are learned */
+            fprintf(out, " (%.3g%% learned)", 100 * (double)result->learned / (double)tokens);
+        fprintf(out, " in %s, %s tokens/s, peak memory %s", hil_progress_time(b, result->seconds),
                 hil_progress_count(c, llround(result->tokens_per_second)),
                 hil_text_bytes(d, result->peak_bytes));
         if (result->ranks > 1) fprintf(out, " in the first of %d ranks", result->ranks);

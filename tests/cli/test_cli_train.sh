@@ -22,7 +22,7 @@ run 0 train "${common[@]}" --out "$out" --steps 7 --resume
 first=$(sed -n 's/^{"step": 5, "loss": \([0-9.]*\),.*/\1/p' "$out/metrics.jsonl")
 grep -q "^3 steps (7 in all), loss $(printf %.4f "$first") -> [0-9.]*$" "$work/err" ||
     die "$(cat "$work/err")"
-grep -q '^96 tokens (93.8% learned) in ' "$work/err" || die "tokens: $(cat "$work/err")"
+grep -q '^96 tokens in ' "$work/err" || die "tokens: $(cat "$work/err")"
 run 0 train "${common[@]}" --out "$out" --steps 8 --resume
 grep -q '^1 step (8 in all), loss ' "$work/err" || die "$(cat "$work/err")"
 run 0 train "${common[@]}" --out "$out" --steps 2 --overwrite --quiet

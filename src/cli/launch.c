@@ -72,8 +72,8 @@ static const char *find_module(char path[HIL_PATH_MAX])
     return NULL;
 }
 
-/* Others notice the same: one after the other speaks, the first rank at once, as the end of one
-   ends the job. */
+/* All ranks notice the same failure. Rank 0 reports it at once, the others later, because the end
+   of one rank ends the job. */
 static void wait_turn(void)
 {
     if (own > 0) nanosleep(&(struct timespec){own < 3 ? 2 * own : 6, 0}, NULL);

@@ -9,7 +9,7 @@
 hil_status hil_launch_begin(void);
 /* As the launcher's environment says; 1 without one. */
 int hil_launch_ranks(void);
-/* Whether this rank speaks for all. */
+/* Whether this is rank 0, which reports for all. */
 bool hil_launch_first(void);
 
 /* Connects to the others and compares what they were started with: the program, the command, and
@@ -20,9 +20,9 @@ hil_status hil_launch_open(hil_comm **out, const hil_command *command, const voi
    of. Gives the exit code. */
 int hil_launch_close(hil_comm *comm, int code);
 
-/* Prints the last failure as one line, for all ranks. Before they are connected, others may wait
-   for this rank to connect: it does so, to tell them. Where it cannot, it speaks for itself, a
-   moment after the first rank, which failed as well, as a rule, and whose end ends the job. */
+/* Prints the last failure as one line, for all ranks. Others may be waiting for this rank to
+   connect: it does so, to tell them. Where it cannot, it prints its own failure, a moment after
+   rank 0, which has usually failed as well and whose end ends the job. */
 void hil_launch_report(hil_status status);
 
 /* Which MPI the program would use, as one line. */

@@ -1,4 +1,4 @@
-/* comm_module.h - what the program and the module that speaks MPI know of each other. */
+/* comm_module.h - what the program and the module that calls MPI know of each other. */
 #ifndef HIL_COMM_COMM_MODULE_H
 #define HIL_COMM_COMM_MODULE_H
 

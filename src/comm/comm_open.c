@@ -1,4 +1,4 @@
-/* comm_open.c - connects the ranks that a launcher started, through the module that speaks MPI. */
+/* comm_open.c - connects the ranks that a launcher started, through the module that calls MPI. */
 #include "comm/comm_module.h"
 
 #include <dlfcn.h>

@@ -18,7 +18,7 @@
 
 enum { DOING = 96 };
 #define LAST_WORDS_SECONDS 0.3 /* for the sockets to take what is said before the end */
-#define SPEAKER_SECONDS 0.5    /* by which the rank that tells the user is ahead of the others */
+#define REPORTER_SECONDS 0.5   /* by which the rank that tells the user is ahead of the others */
 #define PATIENCE_SECONDS 10.0  /* from the news of a failure to the end of this process */
 
 typedef struct peer {
@@ -32,7 +32,7 @@ typedef struct peer {
 struct hil_heart {
     hil_heart_options options;
     int rank, size;
-    bool speaks;                 /* tells the user what it notices itself */
+    bool reports;                /* tells the user what it notices itself */
     char (*host)[HIL_HOST_NAME]; /* [size] */
     peer *peer;                  /* rank 0: all others; others: rank 0 */
     struct pollfd *poll;         /* [peers + 1], the last is `wake` */
@@ -95,7 +95,7 @@ static void lose(hil_heart *heart, const char *message)
     heart->told = heart->over = true;
     say_all(heart, HIL_BEAT_LOST, HIL_ERR_IO, "");
     say_the_rest(heart);
-    if (!message) poll(NULL, 0, (int)(SPEAKER_SECONDS * 1000));
+    if (!message) poll(NULL, 0, (int)(REPORTER_SECONDS * 1000));
     if (heart->options.lost) heart->options.lost(heart->options.lost_context, message);
     heart->options.failed(heart->options.failed_context, HIL_ERR_IO,
                           message ? message : "another rank is lost");
@@ -115,7 +115,7 @@ static void lose_peer(hil_heart *heart, const peer *lost, int others)
                  "rank %d on %s has not answered for %.0f s%s: it was stopped, or its machine or "
                  "its network is down; its last word: %s",
                  lost->rank, heart->host[lost->rank], silence, more, lost->doing);
-    lose(heart, heart->speaks ? message : NULL);
+    lose(heart, heart->reports ? message : NULL);
 }
 
 /* Somebody lost a rank. Others than rank 0 can lose only rank 0, and after a long pause that is
@@ -237,7 +237,7 @@ static void notice_pause(hil_heart *heart)
 static void watch(hil_heart *heart)
 {
     double now = hil_clock_now();
-    double limit = HIL_HEART_SILENCE + (heart->speaks ? 0 : SPEAKER_SECONDS);
+    double limit = HIL_HEART_SILENCE + (heart->reports ? 0 : REPORTER_SECONDS);
     const peer *first = NULL;
     int silent = 0;
     bool lost = false;
@@ -323,8 +323,8 @@ static void destroy(hil_heart *heart)
     hil_free(heart);
 }
 
-/* Rank 0 speaks. When it is lost itself, so does the lowest rank that is left on each machine. */
-static bool speaks_here(const hil_heart *heart)
+/* Rank 0 reports a loss; when it is lost itself, the lowest rank left on each machine does. */
+static bool reports_here(const hil_heart *heart)
 {
     const char *mine = heart->host[heart->rank];
     for (int rank = 1; rank < heart->rank; ++rank)
@@ -350,7 +350,7 @@ hil_status hil_heart_start(hil_heart **out, hil_comm *comm, const hil_heart_opti
     HIL_TRY_DONE(HIL_ALLOC(peers + 1, &heart->poll));
     heart->host = star.host;
     star.host = NULL;
-    heart->speaks = speaks_here(heart);
+    heart->reports = reports_here(heart);
     heart->peers = peers;
     for (int i = 0; i < peers; ++i) {
         int *from = &star.socket[rank == 0 ? i + 1 : 0];

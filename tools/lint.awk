@@ -147,6 +147,12 @@ FNR == 1 {
         say("inside the tree, include \"hilbert/...\"")
     check_banned(code)
 
+    if (code ~ /HIL_TRY(_DONE)?\(/ && code !~ /#[ \t]*define/) {
+        try = code ~ /HIL_TRY_DONE/ ? "HIL_TRY_DONE" : "HIL_TRY"
+        if (tries != "" && tries != try) say("HIL_TRY and HIL_TRY_DONE in one function")
+        tries = try
+    }
+    if (code ~ /^[{}]/) tries = ""
     if (code ~ /^\{/) {
         function_start = FNR
         if (parameters(signature) > 6) say("more than six parameters")

@@ -113,8 +113,8 @@ hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
     e->context.seed = step->seed;
     e->context.step = step->step;
     e->context.loss_scale = step->scale;
-    HIL_TRY(make_room(e, group));
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(make_room(e, group));
     HIL_TRY_DONE(hil_feed_begin(&e->feed, step->micro, step->count));
     HIL_TRY_DONE(hil_store_pass_begin(e->model->store, HIL_PASS_TRAIN));
     int64_t since = 0; /* micro-batches since the window was renewed */
@@ -173,9 +173,9 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
 {
     e->context.mode = mode;
     e->context.training = false;
-    HIL_TRY(make_room(e, 1));
     hil_store *store = mode == HIL_MODE_TRACE ? NULL : e->model->store; /* uses are only declared */
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(make_room(e, 1));
     hil_pass pass = mode == HIL_MODE_GENERATE ? HIL_PASS_GENERATE : HIL_PASS_LOSS;
     HIL_TRY_DONE(hil_feed_begin(&e->feed, micro, 1));
     if (store) HIL_TRY_DONE(hil_store_pass_begin(store, pass));
@@ -309,9 +309,9 @@ hil_status hil_engine_trace(hil_model *model, hil_dtype compute)
 hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engine_options *options)
 {
     *out = NULL;
-    HIL_TRY(hil_engine_trace(model, options->compute));
     hil_engine *e = NULL;
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(hil_engine_trace(model, options->compute));
     HIL_TRY_DONE(begin(&e, model, options));
     HIL_TRY_DONE(hil_buffers_create(&e->buffers, options->tiers, options->work));
     HIL_TRY_DONE(hil_parking_create(&e->parking, options->tiers, e->buffers, options->ring,

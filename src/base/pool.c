@@ -108,13 +108,13 @@ hil_status hil_pool_create(hil_pool **out, int threads)
     *out = NULL;
     if (threads < 0 || threads > 4096)
         return hil_fail(HIL_ERR_USAGE, "%d threads: expected 0 to 4096", threads);
-    hil_pool *pool;
-    HIL_TRY(HIL_ALLOC(1, &pool));
+    hil_pool *pool = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &pool));
     pool->threads = threads ? threads : hil_pool_cpus();
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pthread_cond_init(&pool->idle, NULL);
-    hil_status status = HIL_OK;
     HIL_TRY_DONE(HIL_ALLOC(pool->threads, &pool->workers));
     for (int i = 0; i < pool->threads; ++i) {
         worker *w = &pool->workers[i];

@@ -338,7 +338,7 @@ hil_status hil_heart_start(hil_heart **out, hil_comm *comm, const hil_heart_opti
     hil_star star = {0};
     hil_status status;
     int rank = hil_comm_rank(comm), size = hil_comm_size(comm), peers = rank == 0 ? size - 1 : 1;
-    HIL_TRY(hil_star_connect(&star, comm));
+    HIL_TRY_DONE(hil_star_connect(&star, comm));
     HIL_TRY_DONE(HIL_ALLOC(1, &heart));
     heart->options = *options;
     heart->rank = rank;

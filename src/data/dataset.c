@@ -19,9 +19,9 @@ hil_status hil_dataset_open(hil_dataset **out, const char *const *paths, size_t 
                             const hil_dataset_options *options)
 {
     *out = NULL;
-    hil_dataset *dataset;
-    HIL_TRY(HIL_ALLOC(1, &dataset));
-    hil_status status = HIL_OK;
+    hil_dataset *dataset = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &dataset));
     HIL_TRY_DONE(hil_cache_prepare(&dataset->cache, paths, count, options));
     dataset->seq = options->seq;
     dataset->windows = hil_cache_tokens(dataset->cache) / dataset->seq;

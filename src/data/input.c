@@ -25,10 +25,10 @@ hil_status hil_input_open(hil_input **out, const char *path)
         [HIL_GZIP] = &hil_decompress_gzip, [HIL_ZSTD] = &hil_decompress_zstd};
     *out = NULL;
     hil_data_name name;
-    HIL_TRY(hil_data_name_read(&name, path));
-    hil_input *input;
-    HIL_TRY(HIL_ALLOC(1, &input));
-    hil_status status = HIL_OK;
+    hil_input *input = NULL;
+    hil_status status;
+    HIL_TRY_DONE(hil_data_name_read(&name, path));
+    HIL_TRY_DONE(HIL_ALLOC(1, &input));
     HIL_TRY_DONE(hil_reader_open(&input->reader, path));
     input->content.path = hil_reader_path(input->reader);
     input->is_lines = name.kind == HIL_DATA_JSONL;

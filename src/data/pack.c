@@ -80,9 +80,9 @@ static hil_status encode_end(struct pack *pack, hil_ids *ids)
 
 static hil_status pack_text(struct pack *pack)
 {
-    hil_input *input;
-    HIL_TRY(hil_input_open(&input, pack->path));
-    hil_status status = HIL_OK;
+    hil_input *input = NULL;
+    hil_status status;
+    HIL_TRY_DONE(hil_input_open(&input, pack->path));
     pack->starting = true;
     size_t got;
     do {
@@ -183,10 +183,10 @@ static hil_status pack_record(void *context, const hil_record *record)
 
 static hil_status pack_jsonl(struct pack *pack)
 {
-    hil_input *input;
-    HIL_TRY(hil_input_open(&input, pack->path));
+    hil_input *input = NULL;
     hil_jsonl jsonl = {pack->path, HIL_JSONL_LINE_MAX, pack_record, pack, 0, {0}};
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(hil_input_open(&input, pack->path));
     size_t got;
     do {
         HIL_TRY_DONE(hil_input_read(input, pack->piece, PIECE, &got));
@@ -202,9 +202,9 @@ done:
 
 static hil_status pack_npy(struct pack *pack, uint64_t bytes)
 {
-    hil_npy *npy;
-    HIL_TRY(hil_npy_open(&npy, pack->path));
-    hil_status status = HIL_OK;
+    hil_npy *npy = NULL;
+    hil_status status;
+    HIL_TRY_DONE(hil_npy_open(&npy, pack->path));
     int64_t count = hil_npy_count(npy);
     int64_t part;
     pack->starting = true;

@@ -118,13 +118,14 @@ static hil_status check_size(const struct request *request, int64_t tokens,
 /* A cache without a name is in *nameless; NULL: one with a name is wanted. */
 static hil_status write_cache(const struct request *request, hil_cache **nameless)
 {
-    hil_cache_writer *writer;
+    hil_cache_writer *writer = NULL;
     hil_packing packing;
+    hil_status status;
     if (nameless)
-        HIL_TRY(hil_cache_writer_open_nameless(&writer, request->options->cache_dir, request->key));
+        HIL_TRY_DONE(
+            hil_cache_writer_open_nameless(&writer, request->options->cache_dir, request->key));
     else
-        HIL_TRY(hil_cache_writer_open(&writer, request->cache_path, request->key));
-    hil_status status = HIL_OK;
+        HIL_TRY_DONE(hil_cache_writer_open(&writer, request->cache_path, request->key));
     HIL_TRY_DONE(hil_pack_files(writer, (const char *const *)request->files.path,
                                 request->files.count, request->options, &packing));
     HIL_TRY_DONE(check_size(request, hil_cache_writer_tokens(writer), &packing));

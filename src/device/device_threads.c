@@ -456,9 +456,9 @@ static hil_status start_stream(stream *s)
 hil_status hil_device_threads_open(hil_device **out)
 {
     hil_status status;
-    threads *d;
+    threads *d = NULL;
     *out = NULL;
-    HIL_TRY(HIL_ALLOC(1, &d));
+    HIL_TRY_DONE(HIL_ALLOC(1, &d));
     d->device.engine = &engine;
     d->device.memory = d->device.available = (size_t)hil_memory_available();
     snprintf(d->device.name, sizeof d->device.name, "threads");

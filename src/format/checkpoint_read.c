@@ -141,10 +141,10 @@ static hil_status load_param(const hil_entry *entry, hil_store *store, hil_param
 
 static hil_status load_state(const char *path, hil_store *store, hil_state state)
 {
-    hil_safetensors *file;
+    hil_safetensors *file = NULL;
     float *range = NULL;
-    HIL_TRY(hil_safetensors_open(&file, path));
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(hil_safetensors_open(&file, path));
     HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &range));
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         hil_param *p = hil_store_at(store, i);

@@ -95,8 +95,8 @@ static hil_status lay_out(hil_checkpoint_writer *w, hil_state state)
     hil_writing *file = NULL;
     hil_writing_layout layout = {.block = BLOCK};
     size_t count = hil_store_count(w->store), declared = 0;
-    HIL_TRY(HIL_ALLOC(count, &layout.offset));
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(count, &layout.offset));
     HIL_TRY_DONE(hil_writing_create(&file, NULL));
     for (size_t i = 0; i < count; ++i) {
         const hil_param *p = hil_store_at(w->store, i);

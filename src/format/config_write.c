@@ -102,8 +102,8 @@ hil_status hil_config_edit(hil_text *out, const char *json, size_t size, hil_dty
     hil_config config;
     hil_text copy = {0};
     json_t *object = NULL;
-    HIL_TRY(hil_config_parse(&config, json, size, "config.json"));
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(hil_config_parse(&config, json, size, "config.json"));
     HIL_TRY_DONE(hil_json_parse(json, size, "config.json", &object));
     HIL_TRY_DONE(hil_text_add(&copy, json, size));
     status = edit(out, copy.data, object, config.arch, dtype);

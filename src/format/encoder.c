@@ -262,9 +262,9 @@ hil_status hil_tokenizer_prefix(const hil_tokenizer *tokenizer, hil_ids *ids)
 hil_status hil_tokenizer_encode(const hil_tokenizer *tokenizer, const char *text, size_t size,
                                 hil_special special, hil_ids *ids)
 {
-    hil_encoder *encoder;
-    HIL_TRY(hil_encoder_create(&encoder, tokenizer));
-    hil_status status = HIL_OK;
+    hil_encoder *encoder = NULL;
+    hil_status status;
+    HIL_TRY_DONE(hil_encoder_create(&encoder, tokenizer));
     if (special == HIL_SPECIAL_ADD) HIL_TRY_DONE(hil_tokenizer_prefix(tokenizer, ids));
     HIL_TRY_DONE(hil_encoder_add(encoder, text, size, ids));
     HIL_TRY_DONE(hil_encoder_end(encoder, ids));

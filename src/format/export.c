@@ -119,9 +119,9 @@ static hil_status place_tensors(const hil_export *export, size_t total, placed *
 static hil_status make_index(const hil_export *export, size_t total, hil_text *text)
 {
     uint64_t bytes = 0, parameters = 0;
-    placed *tensor;
-    HIL_TRY(place_tensors(export, total, &tensor));
-    hil_status status = HIL_OK;
+    placed *tensor = NULL;
+    hil_status status;
+    HIL_TRY_DONE(place_tensors(export, total, &tensor));
     for (size_t i = 0; i < export->count; ++i) {
         bytes += tensor_bytes(&export->tensor[i]);
         parameters += (uint64_t)hil_shape_count(&export->tensor[i].shape);
@@ -156,10 +156,10 @@ static hil_status write_index(const hil_export *export, size_t total, const char
 
 hil_status hil_export_write(const hil_export *export, const char *folder)
 {
-    void *buffer;
+    void *buffer = NULL;
     size_t total = count_shards(export);
-    HIL_TRY(hil_alloc(HIL_EXPORT_PIECE, 1, &buffer));
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(hil_alloc(HIL_EXPORT_PIECE, 1, &buffer));
     shard s = {.total = total};
     for (; s.number < total; s.first = s.last, ++s.number) {
         s.last = shard_end(export, s.first);

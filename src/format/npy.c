@@ -207,9 +207,9 @@ static hil_status parse_bytes(hil_npy *npy, const char *bytes, size_t size)
 hil_status hil_npy_parse(hil_npy **out, const char *bytes, size_t size, const char *what)
 {
     *out = NULL;
-    hil_npy *npy;
-    HIL_TRY(HIL_ALLOC(1, &npy));
-    hil_status status = HIL_OK;
+    hil_npy *npy = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &npy));
     HIL_TRY_DONE(hil_text_copy(what, &npy->what));
     npy->memory = bytes;
     HIL_TRY_DONE(parse_bytes(npy, bytes, size));
@@ -247,10 +247,10 @@ static hil_status read_front(const hil_npy *npy, char **out)
 hil_status hil_npy_open(hil_npy **out, const char *path)
 {
     *out = NULL;
-    hil_npy *npy;
+    hil_npy *npy = NULL;
     char *front = NULL;
-    HIL_TRY(HIL_ALLOC(1, &npy));
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &npy));
     HIL_TRY_DONE(hil_text_copy(path, &npy->what));
     HIL_TRY_DONE(hil_reader_open(&npy->reader, path));
     HIL_TRY_DONE(read_front(npy, &front));

@@ -291,9 +291,9 @@ hil_status hil_safetensors_open(hil_safetensors **out, const char *path)
 {
     *out = NULL;
     char *front = NULL;
-    hil_safetensors *file;
-    HIL_TRY(HIL_ALLOC(1, &file));
-    hil_status status = HIL_OK;
+    hil_safetensors *file = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &file));
     HIL_TRY_DONE(hil_reader_open(&file->reader, path));
     HIL_TRY_DONE(read_front(file->reader, &front));
     HIL_TRY_DONE(read_file(file, front, (size_t)hil_reader_size(file->reader), path));

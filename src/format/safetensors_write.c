@@ -41,9 +41,9 @@ struct hil_writing {
 hil_status hil_writing_create(hil_writing **out, const char *path)
 {
     *out = NULL;
-    hil_writing *file;
-    HIL_TRY(HIL_ALLOC(1, &file));
-    hil_status status = HIL_OK;
+    hil_writing *file = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &file));
     HIL_TRY_DONE(hil_text_copy(path ? path : "weights", &file->path));
     if (path) HIL_TRY_DONE(hil_writer_open(&file->writer, path));
     *out = file;
@@ -170,9 +170,9 @@ static int compare_name(const void *left, const void *right)
 
 static hil_status check_names(const hil_writing *file)
 {
-    const char **name;
-    HIL_TRY(HIL_ALLOC(file->count, &name));
-    hil_status status = HIL_OK;
+    const char **name = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(file->count, &name));
     for (size_t i = 0; i < file->count; ++i) name[i] = file->tensor[i].name;
     if (file->count) qsort(name, file->count, sizeof *name, compare_name);
     for (size_t i = 1; i < file->count; ++i)

@@ -70,10 +70,10 @@ static hil_status collect(hil_safetensors *all, json_t *weights, const char **na
 {
     const char *tensor;
     json_t *file;
-    size_t *start;
-    HIL_TRY(HIL_ALLOC(json_object_size(weights), &all->entry));
-    HIL_TRY(HIL_ALLOC(all->shards + 1, &start));
-    hil_status status = HIL_OK;
+    size_t *start = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(json_object_size(weights), &all->entry));
+    HIL_TRY_DONE(HIL_ALLOC(all->shards + 1, &start));
     json_object_foreach(weights, tensor, file)
     {
         const char *wanted = json_string_value(file);

@@ -24,10 +24,10 @@ static hil_status fail_path(const char *verb, const char *path)
 hil_status hil_bytes_read(hil_bytes *bytes, const char *path)
 {
     *bytes = (hil_bytes){0};
-    hil_reader *reader;
+    hil_reader *reader = NULL;
     size_t got;
-    HIL_TRY(hil_reader_open(&reader, path));
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(hil_reader_open(&reader, path));
     size_t size = (size_t)hil_reader_size(reader);
     HIL_TRY_DONE(HIL_ALLOC(size + 1, &bytes->data));
     HIL_TRY_DONE(hil_reader_read(reader, 0, bytes->data, size, &got));
@@ -203,10 +203,10 @@ struct hil_writer {
 hil_status hil_writer_open(hil_writer **out, const char *path)
 {
     *out = NULL;
-    hil_writer *writer;
-    HIL_TRY(HIL_ALLOC(1, &writer));
+    hil_writer *writer = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &writer));
     writer->fd = -1;
-    hil_status status = HIL_OK;
     HIL_TRY_DONE(HIL_ALLOC(BUFFER_BYTES, &writer->buffer));
     snprintf(writer->path, sizeof writer->path, "%s", path);
     HIL_TRY_DONE(hil_temporary_name(writer->temporary, path));
@@ -223,10 +223,10 @@ done:
 hil_status hil_writer_open_nameless(hil_writer **out, const char *folder)
 {
     *out = NULL;
-    hil_writer *writer;
-    HIL_TRY(HIL_ALLOC(1, &writer));
+    hil_writer *writer = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &writer));
     writer->fd = -1;
-    hil_status status = HIL_OK;
     snprintf(writer->path, sizeof writer->path, "a file in %s", folder);
     HIL_TRY_DONE(HIL_ALLOC(BUFFER_BYTES, &writer->buffer));
     HIL_TRY_DONE(hil_file_open_nameless(folder, &writer->fd));

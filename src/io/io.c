@@ -411,9 +411,9 @@ static void drive_destroy(hil_io_drive *drive)
 
 static hil_status drive_create(hil_io *io, hil_io_drive **out)
 {
-    hil_io_drive *drive;
-    HIL_TRY(HIL_ALLOC(1, &drive));
-    hil_status status = HIL_OK;
+    hil_io_drive *drive = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &drive));
     drive->io = io;
     HIL_TRY_DONE(HIL_ALLOC(io->options.depth, &drive->ops));
     for (int i = 0; i < io->options.depth; ++i) {
@@ -468,13 +468,13 @@ static hil_status check_options(const hil_io_options *options)
 hil_status hil_io_create(hil_io **out, const hil_io_options *options)
 {
     *out = NULL;
-    HIL_TRY(check_options(options));
-    hil_io *io;
-    HIL_TRY(HIL_ALLOC(1, &io));
+    hil_io *io = NULL;
+    hil_status status;
+    HIL_TRY_DONE(check_options(options));
+    HIL_TRY_DONE(HIL_ALLOC(1, &io));
     io->options = *options;
     pthread_mutex_init(&io->lock, NULL);
     pthread_cond_init(&io->changed, NULL);
-    hil_status status = HIL_OK;
     HIL_TRY_DONE(HIL_ALLOC(options->requests, &io->slots));
     for (int i = options->requests; i-- > 0;) release(io, &io->slots[i]);
     HIL_TRY_DONE(hil_io_buffers_create(&io->buffers, options->buffer_bytes));

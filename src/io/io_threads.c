@@ -96,12 +96,12 @@ static int start_threads(threads *t)
 static hil_status create(void **out, const hil_io_setup *setup)
 {
     *out = NULL;
-    threads *t;
-    HIL_TRY(HIL_ALLOC(1, &t));
+    threads *t = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &t));
     t->setup = *setup;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->work, NULL);
-    hil_status status = HIL_OK;
     HIL_TRY_DONE(HIL_ALLOC(setup->depth, &t->thread));
     int error = start_threads(t);
     if (error)

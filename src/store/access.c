@@ -361,9 +361,9 @@ static void fill_task(void *context, int64_t task, int thread)
 
 hil_status hil_store_initialise(hil_store *store, uint64_t seed)
 {
-    float *buffer;
-    HIL_TRY(HIL_ALLOC(hil_store_range(store), &buffer));
-    hil_status status = HIL_OK;
+    float *buffer = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &buffer));
     for (size_t i = 0; i < store->count; ++i) {
         hil_param *p = store->params[i];
         for (int64_t first = 0, count; (count = hil_param_held(p, &first)); first += count) {

@@ -278,9 +278,9 @@ hil_status hil_disk_create(hil_disk **out, const hil_drive *drives, int count, b
     *out = NULL;
     if (count > HIL_DRIVES)
         return hil_fail(HIL_ERR_USAGE, "%d drives are too many: at most %d", count, HIL_DRIVES);
-    hil_disk *disk;
-    HIL_TRY(HIL_ALLOC(1, &disk));
-    hil_status status = HIL_OK;
+    hil_disk *disk = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &disk));
     disk->rehearse = rehearse;
     pthread_mutex_init(&disk->lock, NULL);
     pthread_cond_init(&disk->released, NULL);

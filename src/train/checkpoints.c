@@ -173,8 +173,8 @@ static hil_status verify_dir(const char *dir, int64_t step, watching *w, verifie
 {
     hil_manifest manifest;
     hil_checkpoint_watch watch = {watch_bytes, w};
-    HIL_TRY(hil_manifest_open(&manifest, dir));
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(hil_manifest_open(&manifest, dir));
     if (step >= 0 && manifest.step != step)
         HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s is damaged: it holds step %lld", dir,
                               (long long)manifest.step));
@@ -254,9 +254,9 @@ hil_status hil_checkpoint_verify_path(const char *path, bool json, const hil_obs
     char folder[HIL_PATH_MAX];
     bool one;
     watching w = {observer, NULL, "checking the checkpoint", 0, 0};
-    HIL_TRY(hil_checkpoints_at(path, folder, &one));
     verified v = {json_array(), json_array()};
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(hil_checkpoints_at(path, folder, &one));
     if (!v.whole || !v.damaged)
         HIL_TRY_DONE(hil_fail(HIL_ERR_MEMORY, "out of memory: the list of checkpoints"));
     if (one)

@@ -378,9 +378,9 @@ static hil_status print_text(const struct source *source, FILE *out)
 
 hil_status hil_inspect(const char *path, bool json, FILE *out)
 {
-    hil_status status = HIL_OK;
+    hil_status status;
     struct source *source = NULL;
-    HIL_TRY(HIL_ALLOC(1, &source));
+    HIL_TRY_DONE(HIL_ALLOC(1, &source));
     HIL_TRY_DONE(open_source(source, path));
     if (json)
         HIL_TRY_DONE(print_json(source, out));
@@ -389,7 +389,7 @@ hil_status hil_inspect(const char *path, bool json, FILE *out)
     if (fflush(out) != 0 || ferror(out))
         HIL_TRY_DONE(hil_fail(HIL_ERR_IO, "cannot write the output: %s", strerror(errno)));
 done:
-    for (int i = 0; i < source->count; ++i) hil_safetensors_close(source->file[i]);
+    for (int i = 0; source && i < source->count; ++i) hil_safetensors_close(source->file[i]);
     hil_free(source);
     return status;
 }

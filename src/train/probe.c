@@ -360,8 +360,8 @@ hil_status hil_machine_find(const hil_probe_options *options, hil_device *device
                 .machine = out};
     assert(options->disk_count <= HIL_DISKS_MAX);
     *out = (hil_machine){.measured = true};
-    HIL_TRY(hil_probe_load(options->cache, &s.known));
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(hil_probe_load(options->cache, &s.known));
     HIL_TRY_DONE(find_computer(&s));
     for (size_t i = 0; i < options->disk_count; ++i) HIL_TRY_DONE(find_drive(&s, i));
     hil_machine_join_drives(out, s.drive, options->disk_count);

@@ -160,8 +160,8 @@ hil_status hil_source_load(const hil_source *s, const hil_trainer_options *optio
                            const hil_observer *observer, hil_model **model, hil_trainer **trainer)
 {
     *trainer = NULL;
-    HIL_TRY(hil_model_build(model, &s->config));
-    hil_status status = HIL_OK;
+    hil_status status;
+    HIL_TRY_DONE(hil_model_build(model, &s->config));
     HIL_TRY_DONE(hil_trainer_open(trainer, *model, options, observer));
     hil_comm_tell(options->comm, s->bare ? "making the weights" : "reading the weights");
     if (s->bare)

@@ -64,9 +64,9 @@ static void check_golden(void)
 /* Copies the golden file through the writer, its data in pieces of `piece` bytes. */
 static hil_status copy_golden(const hil_safetensors *file, const char *path, size_t piece)
 {
-    hil_writing *writing;
-    HIL_TRY(hil_writing_create(&writing, path));
-    hil_status status = HIL_OK;
+    hil_writing *writing = NULL;
+    hil_status status;
+    HIL_TRY_DONE(hil_writing_create(&writing, path));
     uint64_t promised;
     char part[1024];
     HIL_TRY_DONE(hil_writing_metadata(writing, "format", "pt"));

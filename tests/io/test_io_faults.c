@@ -14,10 +14,10 @@ static char bytes[FILE_BYTES + HIL_IO_ALIGN] __attribute__((aligned(HIL_IO_ALIGN
 static hil_status small_run(hil_io *io)
 {
     static const size_t cut[] = {0, 100 * KIB, 100 * KIB + 10, FILE_BYTES};
-    hil_io_file *file;
+    hil_io_file *file = NULL;
     hil_io_request *request[3];
-    HIL_TRY(hil_io_open(io, path, HIL_IO_READ | HIL_IO_WRITE | HIL_IO_CREATE, &file));
-    hil_status status = HIL_OK, ended[3];
+    hil_status status, ended[3];
+    HIL_TRY_DONE(hil_io_open(io, path, HIL_IO_READ | HIL_IO_WRITE | HIL_IO_CREATE, &file));
     fill(bytes, 0, FILE_BYTES, 1);
     for (int i = 0; i < 3; ++i)
         CHECK_OK(

@@ -12,6 +12,7 @@ fresh() { # a small tree that keeps every rule
     printf '/* run.h - a public header. */\n#include "hilbert/status.h"\n' > "$tree/include/hilbert/run.h"
     printf '/* text.c - printf( and TO''DOs in prose or "strings" are fine. */\n#include "hilbert/status.h"\n#include <stdio.h>\n' > "$tree/src/base/text.c"
     printf '/* main.c - may print and exit. */\n#include "base/text.h"\n#include "hilbert/run.h"\nint main(void)\n{\n    printf("%%s", getenv("HOME"));\n    exit(0);\n}\n' > "$tree/src/cli/main.c"
+    printf '/* tried.c - one verb for errors in each function. */\nhil_status f(void)\n{\n    HIL_TRY(g());\n}\n\nhil_status h(void)\n{\n    HIL_TRY_DONE(g());\n}\n' > "$tree/src/base/tried.c"
     printf '/* jsonl.c - may use format. */\n#include "format/config.h"\n' > "$tree/src/data/jsonl.c"
     printf '/* Tests may print. */\nint main(void)\n{\n    puts("");\n    return 0;\n}\n' > "$tree/tests/base/test_x.c"
     echo 'echo fine' > "$tree/tools/x.sh"
@@ -59,6 +60,11 @@ plant src/base/bad.c "$(repeat 600 'int x;\n')" && finds src/base/bad.c:601 '601
 plant src/base/bad.c "int f(void)\n{\n$(repeat 79 '    g();\n')\n}" && finds src/base/bad.c:3 '81 lines'
 plant src/base/bad.c 'int f(int a, int b, int c,\n      int d, int e, int f, int g)\n{\n}' &&
     finds src/base/bad.c:4 'six parameters'
+
+plant src/base/bad.c 'hil_status f(void)\n{\n    HIL_TRY(g());\n    HIL_TRY_DONE(h());\n}' &&
+    finds src/base/bad.c:5 'HIL_TRY and HIL_TRY_DONE'
+plant src/base/bad.c 'hil_status f(void)\n{\n    if (x)\n        HIL_TRY_DONE(g(HIL_TRUE,\n                       a));\n    HIL_TRY(h());\n}' &&
+    finds src/base/bad.c:7 'HIL_TRY and HIL_TRY_DONE'
 
 for call in 'strcpy(a, b)' 'strcat(a, b)' 'sprintf(a, b)' 'gets(a)' 'atoi(a)' 'rand()'; do
     plant src/cli/bad.c "x = $call;" && finds src/cli/bad.c:2 'banned call'

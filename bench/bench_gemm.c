@@ -1,7 +1,7 @@
 /* bench_gemm.c - GFLOP/s of the matrix product for the shapes of GPT-2 124M, 4 x 512 tokens. */
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "ops/gemm.h"
+#include "ops/linear/gemm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-# The CUDA backend: src/*/*.cu as the library hil_cuda and the module hilbert_cuda.so, where nvcc,
+# The CUDA backend: src/**/*.cu as the library hil_cuda and the module hilbert_cuda.so, where nvcc,
 # cuBLASLt and cuDNN are here.
 # HIL_CUDA_ARCHITECTURES names the GPUs; the newest also comes as PTX for what follows it.
 # Multiply-adds are fused only where they are written so: CPU and GPU then give the same bits.
@@ -78,7 +78,7 @@ set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
 find_package(CUDAToolkit REQUIRED)
 set(HIL_HAS_CUDA ON)
 
-file(GLOB cuda_sources CONFIGURE_DEPENDS src/*/*.cu)
+file(GLOB cuda_sources CONFIGURE_DEPENDS src/*/*.cu src/*/*/*.cu)
 add_library(hil_cuda STATIC ${cuda_sources})
 set_target_properties(hil_cuda PROPERTIES OUTPUT_NAME hilbert_cuda POSITION_INDEPENDENT_CODE ON
   CUDA_VISIBILITY_PRESET hidden)
@@ -95,7 +95,7 @@ endif()
 target_link_libraries(hil_cuda PUBLIC hil CUDA::cudart_static ${HIL_CUBLASLT} ${HIL_CUDNN})
 
 # The module that the program loads where a GPU computes, with its own copies of what it needs.
-add_library(hilbert_cuda MODULE src/train/cuda_module.c $<TARGET_OBJECTS:hil_cuda>)
+add_library(hilbert_cuda MODULE src/machine/cuda_module.c $<TARGET_OBJECTS:hil_cuda>)
 set_target_properties(hilbert_cuda PROPERTIES PREFIX "" LINKER_LANGUAGE C)
 target_link_libraries(hilbert_cuda PRIVATE hil CUDA::cudart_static ${HIL_CUBLASLT} ${HIL_CUDNN})
 if(TARGET hil_nccl)

@@ -1,6 +1,6 @@
 # cmake -DOUT=FILE -P interface.cmake, in the source folder: FILE becomes a header with the checksum
 # of all headers, by which the program knows a module that was built from others.
-file(GLOB headers src/*/*.h include/hilbert/*.h)
+file(GLOB headers src/*/*.h src/*/*/*.h include/hilbert/*.h)
 list(SORT headers)
 set(sums "")
 foreach(header ${headers})

@@ -8,7 +8,7 @@ set(flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq ${flags_avx2})
 set(flags_amx -mamx-tile -mamx-bf16 ${flags_avx512})
 
 if(HIL_SANITIZE AND NOT HIL_FUZZ)
-  file(GLOB portable CONFIGURE_DEPENDS src/*/*_portable.c)
+  file(GLOB portable CONFIGURE_DEPENDS src/*/*_portable.c src/*/*/*_portable.c)
   set_source_files_properties(${portable} PROPERTIES COMPILE_OPTIONS -O3)
 endif()
 foreach(set avx2 avx512 amx)

@@ -1,6 +1,6 @@
 /* fuzz_metrics.c - any bytes as the metrics of a run that goes on: what is kept are whole lines of
    steps that were, and keeping them again changes nothing. */
-#include "train/metrics.h"
+#include "run/metrics.h"
 
 #include "base/json.h"
 #include "mutate.h"

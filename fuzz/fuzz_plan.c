@@ -1,5 +1,5 @@
 /* fuzz_plan.c - any text as a plan: refused, or places that exist and a plan that reads back. */
-#include "train/plan_file.h"
+#include "plan/plan_file.h"
 #include "mutate.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* fuzz_tokenizer.c - any text as tokenizer.json: refused, or pieces and whole give the same. */
-#include "format/tokenizer.h"
+#include "text/tokenizer.h"
 #include "mutate.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables behind src/format/unicode.c: unicode_classes.c, _splits.c and _joins.c.
+"""Writes the tables behind src/text/unicode.c: unicode_classes.c, _splits.c and _joins.c.
 
 The tables hold what the Hugging Face `tokenizers` library does, not what one Unicode version says:
 its regular expressions know Unicode 16 while its NFC is older. So every set is measured on the
@@ -111,7 +111,7 @@ def write(noun, tables):
     """One file, of tables (type, name, items)."""
     lines = [f"/* unicode_{noun}.c - written by tools/unicode_tables.py; do not edit. */",
              "/* clang-format off */", f"/* As tokenizers {tokenizers.__version__} behaves. */",
-             '#include "format/unicode_tables.h"']
+             '#include "text/unicode_tables.h"']
     for each in tables:
         lines += table(*each)
     with open(os.path.join(sys.argv[1], f"unicode_{noun}.c"), "w") as file:

@@ -1,4 +1,4 @@
-/* plan.h - what a machine can do, and where everything of a run would live. */
+/* plan.h - where everything of a run would live. */
 #ifndef HILBERT_PLAN_H
 #define HILBERT_PLAN_H
 
@@ -7,20 +7,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Measures the machine and the drives of `disks` in a few seconds and prints the speeds. */
-typedef struct hil_probe_options {
-    const hil_disk_budget *disks;
-    size_t disk_count;
-    hil_io_kind io;
-    int threads; /* 0: all */
-    hil_device_choice device;
-    const char *cache; /* a file that keeps speeds from one run to the next; NULL: none */
-    bool again;        /* measure what is known already */
-    bool json;
-} hil_probe_options;
-HIL_API hil_status hil_probe(const hil_probe_options *options, const hil_observer *observer,
-                             FILE *out);
 
 /* Where everything of a run with these options would live, what moves per step, how long a step
    takes and what would help. Nothing of the run is allocated, no data is read and no disk is

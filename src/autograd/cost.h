@@ -2,7 +2,7 @@
 #ifndef HIL_AUTOGRAD_COST_H
 #define HIL_AUTOGRAD_COST_H
 
-#include "ops/work.h"
+#include "ops/op_cost.h"
 #include "tier/speeds.h"
 
 double hil_work_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute);

@@ -1,5 +1,5 @@
 /* nn.c - the operations of nn.h: each names its inputs and lets the tape run it. */
-#include "autograd/feed.h"
+#include "autograd/batch_input.h"
 
 #include <math.h>
 #include <string.h>

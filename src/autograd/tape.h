@@ -68,8 +68,8 @@ typedef struct hil_micro {
     double share;             /* as hil_op_call.share, what `first` leaves */
 } hil_micro;
 
-typedef struct hil_feed hil_feed; /* feed.h */
-typedef struct hil_away hil_away; /* away.c */
+typedef struct hil_feed hil_feed; /* batch_input.h */
+typedef struct hil_away hil_away; /* tape_offload.c */
 
 /* What all tapes of a pass share. Borrowed by the tapes. */
 typedef struct hil_context {

@@ -2,9 +2,9 @@
 #ifndef HIL_AUTOGRAD_VISIT_H
 #define HIL_AUTOGRAD_VISIT_H
 
-#include "autograd/bounds.h"
+#include "autograd/boundary.h"
 #include "autograd/engine.h"
-#include "autograd/feed.h"
+#include "autograd/batch_input.h"
 #include "autograd/spans.h"
 
 typedef struct hil_visit {

@@ -1,7 +1,7 @@
 /* probe.c - hilbert probe. */
 #include "cli/command.h"
 #include "cli/progress.h"
-#include "hilbert/plan.h"
+#include "hilbert/probe.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #include "data/content.h"
 
 #include "data/name.h"
-#include "format/unicode.h"
+#include "text/unicode.h"
 
 #include <string.h>
 

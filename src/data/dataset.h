@@ -3,7 +3,7 @@
 #define HIL_DATA_DATASET_H
 
 #include "data/cache.h"
-#include "format/tokenizer.h"
+#include "text/tokenizer.h"
 
 /* Owns its token cache on disk while open; used by one thread at a time. */
 typedef struct hil_dataset hil_dataset;

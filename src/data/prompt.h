@@ -2,7 +2,7 @@
 #ifndef HIL_DATA_PROMPT_H
 #define HIL_DATA_PROMPT_H
 
-#include "format/tokenizer.h"
+#include "text/tokenizer.h"
 
 /* Borrows both; both NULL: bytes are ids. */
 typedef struct hil_prompter {

@@ -1,7 +1,7 @@
 /* device_threads.h - a device whose streams are threads of this process: real asynchrony and memory
    of its own without a GPU, for tests. */
-#ifndef HIL_DEVICE_THREADS_H
-#define HIL_DEVICE_THREADS_H
+#ifndef HIL_DEVICE_DEVICE_THREADS_H
+#define HIL_DEVICE_DEVICE_THREADS_H
 
 #include "device/device.h"
 

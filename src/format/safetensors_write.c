@@ -2,7 +2,7 @@
  */
 #include "format/safetensors.h"
 
-#include "format/unicode.h"
+#include "text/unicode.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 extern "C" {
 #include "ops/infer.h"
 #include "ops/ops.h"
-#include "ops/rows.h"
+#include "ops/rows/rows.h"
 }
 #include "device/cuda_device.h"
 #include "ops/cuda.h"

@@ -2,7 +2,7 @@
 #include "ops/mask.h"
 
 #include "base/philox.h"
-#include "ops/rows.h"
+#include "ops/rows/rows.h"
 
 #include <math.h>
 

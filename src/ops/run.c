@@ -1,6 +1,6 @@
 /* run.c - an operation runs where its call says: on a device, or on the CPU. */
 #include "ops/op.h"
-#include "ops/rows.h"
+#include "ops/rows/rows.h"
 
 #define CHUNK 8192
 

@@ -1,7 +1,7 @@
 /* math.cu - the store's arithmetic on a GPU: rounding, sums over ranks, and the table of it all. */
 #include "ops/cuda_kernel.h"
 extern "C" {
-#include "optim/sweep.h"
+#include "optim/update.h"
 }
 #include "optim/cuda.h"
 

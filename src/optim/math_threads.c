@@ -2,7 +2,7 @@
 #include "optim/math_threads.h"
 
 #include "device/device_threads.h"
-#include "optim/sweep.h"
+#include "optim/update.h"
 
 #include <string.h>
 

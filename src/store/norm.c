@@ -1,6 +1,6 @@
 /* norm.c - the norm of all gradients of a step. Those of units with one use are squared when they
    are given; the others here, when all are there. */
-#include "store/stream.h"
+#include "store/sweep.h"
 
 #include <math.h>
 

@@ -267,7 +267,8 @@ hil_status hil_save_begin(hil_store *store, const hil_saving *saving);
 hil_status hil_save_chunk(hil_store *store, const hil_chunk *chunk, const hil_fence *after,
                           hil_fence *over);
 
-/* access.c: fp32 masters of weights and what they lack; `rest` is NULL where nothing is kept. */
+/* state_access.c: fp32 masters of weights and what they lack; `rest` is NULL where nothing is kept.
+ */
 void hil_master_join(float *out, hil_dtype dtype, const void *weight, const void *rest,
                      int64_t count);
 
@@ -292,8 +293,8 @@ hil_status hil_squares_end(hil_store *store, const hil_worker *w, hil_unit *unit
 hil_status hil_work_open(hil_store *store);
 void hil_work_close(hil_store *store);
 
-/* cross.c: what hil_comm does, with memory of the device tier: on the link's thread, or queued on
-   its stream by a job that hil_cross_submit has submitted. */
+/* rank_exchange.c: what hil_comm does, with memory of the device tier: on the link's thread, or
+   queued on its stream by a job that hil_cross_submit has submitted. */
 hil_status hil_cross_submit(hil_store *store, hil_job *job, hil_fence *fence);
 hil_status hil_cross_gather(const hil_store *store, const char *slice, char *whole, size_t bytes);
 hil_status hil_cross_exchange(const hil_store *store, const char *out, char *in, size_t bytes);

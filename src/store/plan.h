@@ -68,8 +68,9 @@ typedef struct hil_plan {
     double busy[HIL_LINKS];
 } hil_plan;
 
-/* Host bytes through which ranks exchange what lives on a device that is apart: see cross.c. Pieces
-   for all ranks together are about as large as a chunk, however many ranks there are. */
+/* Host bytes through which ranks exchange what lives on a device that is apart: see
+   rank_exchange.c. Pieces for all ranks together are about as large as a chunk, however many ranks
+   there are. */
 #define HIL_PIECE_LEAST 256 /* elements that go to one rank at least */
 static inline size_t hil_plan_pieces_bytes(int64_t chunk, int ranks)
 {

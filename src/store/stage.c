@@ -2,7 +2,7 @@
    circle of slots that are filled and emptied. */
 #include "base/alloc.h"
 #include "io/align.h"
-#include "store/stream.h"
+#include "store/sweep.h"
 
 /* Whether the state is worked on in a slot and not at home. */
 static bool is_staged(const hil_store *store, const hil_record *r, const hil_home *home)

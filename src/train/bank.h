@@ -5,8 +5,8 @@
 #include "hilbert/store.h"
 
 #include "optim/scaling.h"
-#include "optim/sweep.h"
-#include "train/placement.h"
+#include "optim/update.h"
+#include "plan/placement.h"
 
 /* Parameters whose gradients are given together: one segment of the store. */
 typedef struct hil_bank_group {

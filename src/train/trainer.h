@@ -6,9 +6,9 @@
 
 #include "autograd/engine.h"
 #include "optim/scaling.h"
-#include "optim/sweep.h"
-#include "train/plan.h"
-#include "train/wires.h"
+#include "optim/update.h"
+#include "plan/plan.h"
+#include "machine/device_connect.h"
 
 /* A step on its way. */
 typedef struct hil_stepping {

@@ -11,9 +11,9 @@
 #include "numbers.h"
 #include "ops/ops_threads.h"
 #include "optim/math_threads.h"
-#include "optim/sweep.h"
+#include "optim/update.h"
 #include "shared_net.h"
-#include "train/rehearse.h"
+#include "plan/rehearse.h"
 
 enum { NET_SEQ = 24, NET_BATCH = 5, NET_MICRO = 2, NET_MICROS = 3, NET_CACHE = 40 };
 

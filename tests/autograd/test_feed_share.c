@@ -1,5 +1,5 @@
 /* test_feed_share.c - what a feed says that documents leave of attention, counted pair by pair. */
-#include "autograd/feed.h"
+#include "autograd/batch_input.h"
 #include "base/pool.h"
 #include "check.h"
 #include "device/device_threads.h"

@@ -1,8 +1,8 @@
 /* NCCL as the program loads it, with one rank: it is found, connects, gathers and exchanges on the
    streams of a GPU, in order, and ends, also abandoned. Several ranks need as many GPUs. */
 #include "check.h"
-#include "train/cuda_load.h"
-#include "train/devices.h"
+#include "machine/cuda_load.h"
+#include "machine/devices.h"
 
 #include <stdlib.h>
 #include <string.h>

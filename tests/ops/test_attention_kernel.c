@@ -2,7 +2,7 @@
    dtypes, every instruction set; the same bits for any number of threads, and with q, k and v side
    by side in memory; and queries that follow a past give what all queries at once give. */
 #include "base/cpu.h"
-#include "ops/attention_kernel.h"
+#include "ops/attention/attention_kernel.h"
 #include "check.h"
 
 typedef struct shape {

@@ -1,7 +1,7 @@
 /* The matrix product against a triple loop in double, in every form, dtype and odd size; and its
    bits do not depend on threads or on how rows and columns are cut into calls. */
 #include "base/cpu.h"
-#include "ops/gemm.h"
+#include "ops/linear/gemm.h"
 #include "check.h"
 
 typedef struct random_state {

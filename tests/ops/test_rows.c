@@ -3,7 +3,7 @@
 #include "base/cpu.h"
 #include "base/philox.h"
 #include "ops/mask.h"
-#include "ops/rows.h"
+#include "ops/rows/rows.h"
 
 enum { N = 1061, OUTS = 2 };
 

@@ -1,5 +1,5 @@
 /* exp, tanh, erf and the logistic function against libm in double, over the whole range. */
-#include "ops/vmath.h"
+#include "ops/rows/vmath.h"
 #include "check.h"
 
 /* |got - want| in units of the last place of want, at least of the smallest normal number. */

@@ -1,7 +1,7 @@
 /* The work of operations: products by definition, attention by counting the pairs. */
 #include "check.h"
 #include "ops/ops.h"
-#include "ops/work.h"
+#include "ops/op_cost.h"
 
 static char somewhere;
 

@@ -1,7 +1,7 @@
 /* Every rule finds the bottom of a noisy valley, and AdamW with 8 bits takes the way of AdamW. */
 #include "base/normal.h"
 #include "check.h"
-#include "optim/sweep.h"
+#include "optim/update.h"
 
 enum { N = 2048, STEPS = 200 };
 

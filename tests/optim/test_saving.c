@@ -2,7 +2,7 @@
    frozen and unused parameters as well, every element once, while the next step goes on; and saving
    changes no number. */
 #include "../store/runs.h"
-#include "optim/sweep.h"
+#include "optim/update.h"
 
 #include <pthread.h>
 

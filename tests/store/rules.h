@@ -2,7 +2,7 @@
 #ifndef TESTS_STORE_RULES_H
 #define TESTS_STORE_RULES_H
 
-#include "optim/sweep.h"
+#include "optim/update.h"
 #include "placement.h"
 
 typedef struct rules_kind {

@@ -9,7 +9,7 @@
 #include "comm/comm_threads.h"
 #include "comm/wire_threads.h"
 #include "io/io_fixture.h"
-#include "optim/sweep.h"
+#include "optim/update.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* Once a step has been seen, every step does the same: no allocation, no new descriptor, the same
    bytes on every link. And all of it, with the peaks, is what a rehearsal says beforehand. The same
    with a device that has memory of its own. */
-#include "optim/sweep.h"
+#include "optim/update.h"
 #include "runs.h"
 
 enum { STEPS = 6 };

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "tensor/tensor.h"
 
-#include "ops/rows.h"
+#include "ops/rows/rows.h"
 #include "tensor/f16_rows.h"
 
 /* Sign, exponent and fraction by the book. */

@@ -5,7 +5,7 @@
 #include "../tier/waiter.h"
 #include "base/clock.h"
 #include "tier/tiers.h"
-#include "train/outline.h"
+#include "plan/outline.h"
 
 #define MIB ((size_t)1 << 20)
 

@@ -1,7 +1,7 @@
 /* fp16: losses near fp32's; a step whose gradients overflow changes nothing but the loss scale,
    which grows back; at scale 1 it is an error. */
-#include "job.h"
-#include "train/state.h"
+#include "../run/job.h"
+#include "run/checkpoint_options.h"
 
 #define MODEL "qwen3"
 

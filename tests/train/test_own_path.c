@@ -1,7 +1,7 @@
 /* A model of one's own whose path depends on the tokens: blocks that are skipped, passed twice, or
    borrow another block's weights. In budgets far smaller than its state, with prefetch and without,
    it trains to the same bits as with everything on the device; the order of uses is repaired. */
-#include "job.h"
+#include "../run/job.h"
 
 #include <hilbert/nn.h>
 #include <hilbert/trainer.h>

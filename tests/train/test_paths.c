@@ -3,7 +3,7 @@
    with one rank's in roomy and in small budgets, and no rank waits for another for ever. What a
    segment did not declare, or a device too small for different paths, is said on all ranks. */
 #include "../comm/ranks.h"
-#include "job.h"
+#include "../run/job.h"
 
 #include <hilbert/nn.h>
 

@@ -2,7 +2,7 @@
    ranks neither the stage of ZeRO nor any placement changes a bit. Each holds its part of the
    states, and what they send each other is what the documentation says. */
 /* soak: --full */
-#include "crew.h"
+#include "../run/crew.h"
 #include "io/file.h"
 
 #include <unistd.h>

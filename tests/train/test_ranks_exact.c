@@ -2,7 +2,7 @@
    the bytes over every link and what comes from other ranks, to the byte, in every step; and never
    more than the budgets. In stages 1 and 2 every weight comes once a step, however little room
    there is beside. */
-#include "crew.h"
+#include "../run/crew.h"
 #include "io/file.h"
 
 #include <unistd.h>

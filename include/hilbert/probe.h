@@ -1,0 +1,35 @@
+/* probe.h - how fast a machine computes, copies, reads and writes. */
+#ifndef HILBERT_PROBE_H
+#define HILBERT_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "hilbert/device.h"
+#include "hilbert/io.h"
+#include "hilbert/observer.h"
+#include "hilbert/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Measures the machine and the drives of `disks` in a few seconds and prints the speeds. */
+typedef struct hil_probe_options {
+    const hil_disk_budget *disks;
+    size_t disk_count;
+    hil_io_kind io;
+    int threads; /* 0: all */
+    hil_device_choice device;
+    const char *cache; /* a file that keeps speeds from one run to the next; NULL: none */
+    bool again;        /* measure what is known already */
+    bool json;
+} hil_probe_options;
+HIL_API hil_status hil_probe(const hil_probe_options *options, const hil_observer *observer,
+                             FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

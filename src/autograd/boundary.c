@@ -1,0 +1,162 @@
+/* boundary.c - values that leave segments, as parcels. */
+#include "autograd/boundary.h"
+
+#include "base/alloc.h"
+
+hil_status hil_bounds_reserve(hil_bounds *bounds, int64_t slots)
+{
+    if (slots <= bounds->slots) return HIL_OK;
+    hil_bounds_free(bounds);
+    HIL_TRY(HIL_ALLOC(slots * bounds->segments, &bounds->outputs));
+    bounds->slots = slots;
+    return HIL_OK;
+}
+
+void hil_bounds_free(hil_bounds *bounds)
+{
+    for (int64_t i = 0; i < bounds->slots * bounds->segments; ++i) {
+        assert(bounds->outputs[i].count == 0);
+        hil_free(bounds->outputs[i].value);
+    }
+    hil_free(bounds->outputs);
+    bounds->outputs = NULL;
+    bounds->slots = 0;
+}
+
+/* Whose memory output i shows. */
+static int root_of(const hil_bounds *bounds, const hil_tape *tape, const hil_values *out, int i)
+{
+    const hil_value *root = out->value[i]->root;
+    int64_t slot = tape->micro_index;
+    if (root->owned) return tape->segment * HIL_VALUES_MAX + i;
+    for (int j = 0; j < i; ++j)
+        if (out->value[j]->root == root)
+            return hil_bounds_at(bounds, slot, tape->segment)->value[j].root;
+    return root->boundary < 0 ? -1 : hil_bounds_find(bounds, slot, root->boundary)->root;
+}
+
+hil_status hil_bounds_keep(hil_bounds *bounds, const hil_tape *tape, const hil_values *out)
+{
+    hil_outputs *kept = hil_bounds_at(bounds, tape->micro_index, tape->segment);
+    HIL_TRY(HIL_GROW(&kept->value, &kept->room, out->count));
+    kept->count = out->count;
+    kept->wants = tape->wants;
+    for (int i = 0; i < out->count; ++i) {
+        hil_value *v = out->value[i];
+        hil_boundary *b = &kept->value[i];
+        *b = (hil_boundary){.name = out->name[i],
+                            .tensor = v->tensor,
+                            .ids = v->ids,
+                            .root = root_of(bounds, tape, out, i),
+                            .wants = v->root->wants && v->tensor.dtype != HIL_I32};
+        b->memory.bytes = hil_tensor_bytes(&v->root->tensor);
+        b->memory.data = hil_tape_take_memory(v);
+    }
+    return HIL_OK;
+}
+
+static bool exists(const hil_parcel *parcel)
+{
+    return parcel->data || parcel->stored;
+}
+
+static hil_status call(hil_bounds *bounds, hil_parcel *parcel)
+{
+    return exists(parcel) ? hil_parcel_call(bounds->parking, parcel) : HIL_OK;
+}
+
+static hil_status wait(hil_bounds *bounds, hil_parcel *parcel, void **data)
+{
+    if (exists(parcel)) HIL_TRY(hil_parcel_wait(bounds->parking, parcel, HIL_WAIT_ACTIVATIONS));
+    *data = parcel->data;
+    return HIL_OK;
+}
+
+static hil_status send(hil_bounds *bounds, hil_parcel *parcel, int number)
+{
+    hil_tier tier = bounds->place[number / HIL_VALUES_MAX].tier;
+    if (tier == HIL_DEVICE || !parcel->data || !parcel->bytes) return HIL_OK;
+    return hil_parcel_leave(bounds->parking, parcel, tier);
+}
+
+/* The device's memory leaves the parcel, which ends. */
+static hil_status take(hil_bounds *bounds, hil_parcel *parcel, void **data)
+{
+    HIL_TRY(wait(bounds, parcel, data));
+    parcel->data = NULL;
+    if (parcel->stored) hil_parcel_drop(bounds->parking, parcel);
+    return HIL_OK;
+}
+
+static void drop(hil_bounds *bounds, hil_parcel *parcel)
+{
+    if (exists(parcel)) hil_parcel_drop(bounds->parking, parcel);
+}
+
+hil_status hil_bounds_call(hil_bounds *bounds, int64_t slot, int number)
+{
+    return call(bounds, &hil_bounds_find(bounds, slot, number)->memory);
+}
+
+hil_status hil_bounds_wait(hil_bounds *bounds, int64_t slot, int number, void **data)
+{
+    return wait(bounds, &hil_bounds_find(bounds, slot, number)->memory, data);
+}
+
+hil_status hil_bounds_send(hil_bounds *bounds, int64_t slot, int number)
+{
+    return send(bounds, &hil_bounds_find(bounds, slot, number)->memory, number);
+}
+
+hil_status hil_bounds_take(hil_bounds *bounds, int64_t slot, int number, void **data)
+{
+    return take(bounds, &hil_bounds_find(bounds, slot, number)->memory, data);
+}
+
+void hil_bounds_drop(hil_bounds *bounds, int64_t slot, int number)
+{
+    drop(bounds, &hil_bounds_find(bounds, slot, number)->memory);
+}
+
+hil_status hil_bounds_gradient_add(hil_bounds *bounds, int64_t slot, int number,
+                                   const hil_context *context, void *data)
+{
+    hil_boundary *b = hil_bounds_find(bounds, slot, number);
+    if (!exists(&b->gradient)) {
+        b->gradient = (hil_parcel){.data = data, .bytes = hil_tensor_bytes(&b->tensor)};
+        return HIL_OK;
+    }
+    void *sum;
+    hil_status status = wait(bounds, &b->gradient, &sum);
+    if (status == HIL_OK) {
+        hil_parcel_touch(bounds->parking, &b->gradient);
+        status = hil_tape_add(context, &b->tensor, sum, data);
+    }
+    hil_buffers_give(bounds->buffers, data);
+    return status;
+}
+
+hil_status hil_bounds_gradient_call(hil_bounds *bounds, int64_t slot, int number)
+{
+    return call(bounds, &hil_bounds_find(bounds, slot, number)->gradient);
+}
+
+hil_status hil_bounds_gradient_send(hil_bounds *bounds, int64_t slot, int number)
+{
+    return send(bounds, &hil_bounds_find(bounds, slot, number)->gradient, number);
+}
+
+hil_status hil_bounds_gradient_take(hil_bounds *bounds, int64_t slot, int number, void **data)
+{
+    return take(bounds, &hil_bounds_find(bounds, slot, number)->gradient, data);
+}
+
+void hil_bounds_clear(hil_bounds *bounds, int64_t slot, int segment)
+{
+    hil_outputs *out = hil_bounds_at(bounds, slot, segment);
+    for (int i = 0; i < out->count; ++i) {
+        drop(bounds, &out->value[i].memory);
+        drop(bounds, &out->value[i].gradient);
+    }
+    out->count = 0;
+}

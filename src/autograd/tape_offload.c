@@ -1,0 +1,68 @@
+/* tape_offload.c - what a tape keeps for backward, as parcels that wait elsewhere. */
+#include "autograd/tape.h"
+
+struct hil_away {
+    hil_parcel parcel;
+    hil_tensor *tensor; /* of a value, or what an operation saved */
+    hil_value *value;   /* NULL: saved */
+    hil_away *next;
+};
+
+/* Every value shows its root's memory. */
+static void show_all(hil_tape *tape)
+{
+    for (hil_value *v = tape->values; v; v = v->next) v->tensor.data = v->root->tensor.data;
+}
+
+static hil_status store(hil_tape *tape, hil_tensor *tensor, hil_value *value, hil_tier tier)
+{
+    hil_away *away;
+    size_t bytes = hil_tensor_bytes(tensor);
+    if (!tensor->data || !bytes) return HIL_OK;
+    HIL_TRY(HIL_ARENA_NEW(&tape->arena, 1, &away));
+    *away = (hil_away){{.data = tensor->data, .bytes = bytes}, tensor, value, tape->away};
+    tape->away = away;
+    tensor->data = NULL;
+    if (value) value->owned = false;
+    return hil_parcel_leave(tape->context->parking, &away->parcel, tier);
+}
+
+hil_status hil_tape_leave(hil_tape *tape, hil_tier tier)
+{
+    for (hil_value *v = tape->values; v; v = v->next)
+        if (v->owned) HIL_TRY(store(tape, &v->tensor, v, tier));
+    for (hil_node *node = tape->last; node; node = node->previous)
+        for (int i = 0; i < node->saveds; ++i) HIL_TRY(store(tape, &node->saved[i], NULL, tier));
+    show_all(tape);
+    return HIL_OK;
+}
+
+hil_status hil_tape_call(hil_tape *tape)
+{
+    for (hil_away *a = tape->away; a; a = a->next)
+        HIL_TRY(hil_parcel_call(tape->context->parking, &a->parcel));
+    return HIL_OK;
+}
+
+hil_status hil_tape_return(hil_tape *tape)
+{
+    hil_parking *parking = tape->context->parking;
+    if (!tape->away) return HIL_OK;
+    for (hil_away *a = tape->away; a; a = a->next) {
+        HIL_TRY(hil_parcel_wait(parking, &a->parcel, HIL_WAIT_ACTIVATIONS));
+        a->tensor->data = a->parcel.data;
+        if (a->value) a->value->owned = true;
+        a->parcel.data = NULL;
+        hil_parcel_drop(parking, &a->parcel);
+        tape->away = a->next;
+    }
+    show_all(tape);
+    return HIL_OK;
+}
+
+void hil_tape_forget(hil_tape *tape)
+{
+    for (hil_away *a = tape->away; a; a = a->next)
+        hil_parcel_drop(tape->context->parking, &a->parcel);
+    tape->away = NULL;
+}

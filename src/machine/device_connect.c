@@ -1,0 +1,121 @@
+/* device_connect.c - connects the devices of ranks. */
+#include "machine/device_connect.h"
+
+#include "base/clock.h"
+#include "comm/wire_threads.h"
+#include "machine/cuda_load.h"
+#include "base/note.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#define CONNECT_SECONDS 60.0
+#define PAUSE 5000000L /* nanoseconds between two looks */
+#define ROUNDS 4       /* of the measurement */
+#define ROUND_BYTES ((size_t)4 << 20)
+
+/* Whether all ranks came so far: otherwise they go on without wires. */
+static hil_status agree(const hil_wires_options *o, hil_status mine, bool *all)
+{
+    hil_status status = hil_comm_agree(o->comm, HIL_CHANNEL_CONTROL, mine, NULL);
+    *all = status == HIL_OK;
+    if (*all || hil_comm_check(o->comm) != HIL_OK) return status;
+    hil_note(o->observer, "what ranks send each other goes through the host's memory: %s",
+             hil_status_message());
+    return HIL_OK;
+}
+
+static hil_status wait_ready(hil_wire *wire)
+{
+    double end = hil_clock_now() + CONNECT_SECONDS;
+    bool ready = false;
+    while (!ready) {
+        HIL_TRY(wire->engine->look(wire, &ready));
+        if (!ready && hil_clock_now() > end)
+            return hil_fail(HIL_ERR_IO, "the GPUs of the ranks are not connected after %.0f s",
+                            CONNECT_SECONDS);
+        if (!ready) nanosleep(&(struct timespec){.tv_nsec = PAUSE}, NULL);
+    }
+    return HIL_OK;
+}
+
+static hil_status connect_gpus(hil_wire **out, const hil_wires_options *o, bool *all)
+{
+    const hil_wire_maker *maker = NULL;
+    unsigned char name[HIL_WIRE_NAME] = {0};
+    int rank = hil_comm_rank(o->comm);
+    HIL_TRY(agree(o, hil_cuda_load_wires(o->choice->prefixes, &maker), all));
+    if (!*all) return HIL_OK;
+    HIL_TRY(agree(o, rank == 0 ? maker->name(name) : HIL_OK, all));
+    if (!*all) return HIL_OK;
+    HIL_TRY(hil_comm_broadcast(o->comm, HIL_CHANNEL_CONTROL, name, sizeof name));
+    hil_status mine = maker->open(out, o->device, name, rank, hil_comm_size(o->comm));
+    if (mine == HIL_OK) mine = wait_ready(*out);
+    if (mine != HIL_OK && *out) (*out)->engine->abandon(*out);
+    return agree(o, mine, all);
+}
+
+static hil_status connect_all(hil_wire **out, const hil_wires_options *o, bool *all)
+{
+    const char *name = o->choice->name;
+    if (!name || strncmp(name, "threads", strlen("threads")) != 0) return connect_gpus(out, o, all);
+    return agree(o, hil_wire_threads_open(out, o->device, o->comm), all);
+}
+
+static hil_status gather_once(const hil_wires *wires, hil_device *device, char *memory, int rank,
+                              hil_event *event)
+{
+    HIL_TRY(wires->wire->engine->gather(wires->wire, HIL_STREAM_GATHER,
+                                        memory + (size_t)rank * ROUND_BYTES, memory, ROUND_BYTES));
+    HIL_TRY(device->engine->record(device, HIL_STREAM_GATHER, event));
+    return device->engine->wait(device, event);
+}
+
+/* Not the first round: it may have to connect. */
+static hil_status measure(hil_wires *wires, const hil_wires_options *o)
+{
+    hil_device *device = o->device;
+    size_t ranks = (size_t)hil_comm_size(o->comm);
+    void *memory = NULL;
+    hil_event *event = NULL;
+    double began = 0;
+    hil_status status = device->engine->alloc(device, ranks * ROUND_BYTES, &memory);
+    if (status == HIL_OK) status = device->engine->create_event(device, &event);
+    status = hil_comm_agree(o->comm, HIL_CHANNEL_CONTROL, status, NULL);
+    for (int i = 0; i <= ROUNDS && status == HIL_OK; ++i) {
+        if (i == 1) began = hil_clock_now();
+        status = gather_once(wires, device, memory, hil_comm_rank(o->comm), event);
+    }
+    double seconds = hil_clock_now() - began;
+    wires->speed = (double)((ranks - 1) * ROUND_BYTES * ROUNDS) / fmax(seconds, 1e-9);
+    if (event) device->engine->destroy_event(device, event);
+    if (memory) device->engine->free(device, memory);
+    return hil_comm_agree(o->comm, HIL_CHANNEL_CONTROL, status, NULL);
+}
+
+hil_status hil_wires_open(hil_wires *out, const hil_wires_options *o)
+{
+    double own = o->device && o->sharers == 1;
+    bool all = false;
+    *out = (hil_wires){0};
+    if (hil_comm_size(o->comm) == 1) return HIL_OK;
+    HIL_TRY(hil_comm_least(o->comm, &own, 1));
+    if (own < 1) return HIL_OK;
+    hil_comm_tell(o->comm, "connecting the GPUs");
+    HIL_TRY(connect_all(&out->wire, o, &all));
+    if (!all) {
+        hil_wires_close(out);
+        return HIL_OK;
+    }
+    hil_status mine = hil_wire_watch_start(&out->watch, out->wire, o->comm);
+    HIL_TRY(hil_comm_agree(o->comm, HIL_CHANNEL_CONTROL, mine, NULL));
+    return measure(out, o);
+}
+
+void hil_wires_close(hil_wires *wires)
+{
+    hil_wire_watch_stop(wires->watch);
+    if (wires->wire) wires->wire->engine->close(wires->wire);
+    *wires = (hil_wires){0};
+}

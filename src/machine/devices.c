@@ -1,0 +1,152 @@
+/* devices.c - opens what --device names. */
+#include "machine/devices.h"
+
+#include "base/alloc.h"
+#include "comm/comm.h"
+#include "device/device_threads.h"
+#include "ops/ops_threads.h"
+#include "optim/math_threads.h"
+#include "machine/cuda_load.h"
+#include "base/note.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_EACH "threads:each"
+
+#define RESERVE                                                                                    \
+    ((uint64_t)256 << 20) /* and a part of all: kernels are loaded at their first use              \
+                           */
+#define RESERVE_PART 50
+#define RESERVE_WIRED ((uint64_t)1 << 30) /* NCCL's buffers come with its first calls */
+
+/* "threads": shared by the ranks of a machine; "threads:each": every rank has its own. */
+static hil_status open_threads(bool each, const hil_comm *comm, hil_device **out)
+{
+    HIL_TRY(hil_device_threads_open(out));
+    if (each) (*out)->id[0] = (unsigned char)(hil_comm_rank(comm) + 128);
+    (*out)->ops = &hil_ops_threads;
+    (*out)->math = &hil_math_threads;
+    return HIL_OK;
+}
+
+static hil_status open_gpu(const char *prefixes, int index, hil_device **out)
+{
+    hil_cuda_module_open open;
+    HIL_TRY(hil_cuda_load(prefixes, &open));
+    return open(out, index, hil_fail);
+}
+
+/* "cuda", "cuda:N" */
+static hil_status parse_index(const char *name, int rank, int count, int *out)
+{
+    const char *number = name + strlen("cuda");
+    char *end = NULL;
+    long index = 0;
+    *out = count ? rank % count : 0;
+    if (!*number) return HIL_OK;
+    if (*number == ':' && number[1] >= '0' && number[1] <= '9')
+        index = strtol(number + 1, &end, 10);
+    if (!end || *end || index > 1 << 16)
+        return hil_fail(HIL_ERR_USAGE, "--device %s: expected auto, cpu, cuda or cuda:N", name);
+    *out = (int)index;
+    return HIL_OK;
+}
+
+static hil_status open_named(const hil_device_choice *choice, const hil_comm *comm,
+                             hil_device **out)
+{
+    const char *name = choice->name;
+    int index;
+    if (strcmp(name, "cpu") == 0) return HIL_OK;
+    if (strcmp(name, "threads") == 0) return open_threads(false, comm, out);
+    if (strcmp(name, THREADS_EACH) == 0) return open_threads(true, comm, out);
+    if (strncmp(name, "cuda", 4) != 0)
+        return hil_fail(HIL_ERR_USAGE, "--device %s: expected auto, cpu, cuda or cuda:N", name);
+    int count = hil_cuda_visible();
+    HIL_TRY(parse_index(name, hil_comm_local_rank(comm), count, &index));
+    if (count == 0)
+        return hil_fail(HIL_ERR_INPUT,
+                        "--device %s: there is no GPU here that NVIDIA's driver "
+                        "shows (see nvidia-smi, CUDA_VISIBLE_DEVICES)",
+                        name);
+    return open_gpu(choice->prefixes, index, out);
+}
+
+hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *comm,
+                            const hil_observer *observer, hil_device **out)
+{
+    int rank = hil_comm_local_rank(comm);
+    *out = NULL;
+    if (choice->name && strcmp(choice->name, "auto") != 0) return open_named(choice, comm, out);
+    int count = hil_cuda_visible();
+    if (count == 0 || open_gpu(choice->prefixes, rank % count, out) == HIL_OK) return HIL_OK;
+    hil_note(observer, "the GPU is not used: %s", hil_status_message());
+    return HIL_OK;
+}
+
+bool hil_devices_gpu(const hil_device *device)
+{
+    return device && device->ops != &hil_ops_threads;
+}
+
+void hil_devices_close(hil_device *device)
+{
+    if (device) device->engine->close(device);
+}
+
+typedef struct holder {
+    int holds; /* has a device */
+    unsigned char id[sizeof((hil_device *)0)->id];
+} holder;
+
+/* Ids of GPUs are unique in the world; threads have the same one on every machine. */
+static int count_sharers(const hil_comm *comm, const holder *all, const holder *mine)
+{
+    int same = 0, local = hil_comm_local_size(comm);
+    for (int rank = 0; rank < hil_comm_size(comm); ++rank)
+        same += memcmp(all[rank].id, mine->id, sizeof mine->id) == 0;
+    return same < local ? same : local;
+}
+
+hil_status hil_devices_share(hil_comm *comm, const hil_observer *observer, hil_device **device,
+                             int *sharers)
+{
+    int ranks = hil_comm_size(comm), without = -1;
+    holder mine = {.holds = *device != NULL}, *all = NULL;
+    *sharers = 1;
+    if (ranks == 1) return HIL_OK;
+    if (*device) memcpy(mine.id, (*device)->id, sizeof mine.id);
+    hil_status status = hil_comm_agree(comm, HIL_CHANNEL_CONTROL, HIL_ALLOC(ranks, &all), NULL);
+    if (status == HIL_OK)
+        status = hil_comm_gather(comm, HIL_CHANNEL_CONTROL, &mine, all, sizeof mine);
+    for (int rank = 0; rank < ranks && status == HIL_OK; ++rank)
+        if (!all[rank].holds) without = rank;
+    if (status == HIL_OK && *device && without < 0) *sharers = count_sharers(comm, all, &mine);
+    hil_free(all);
+    if (!*device || without < 0) return status;
+    hil_note(observer, "the GPU is not used: rank %d has none, and all ranks compute alike",
+             without);
+    hil_devices_close(*device);
+    *device = NULL;
+    return status;
+}
+
+int hil_devices_crowd(const hil_device_choice *choice, int ranks)
+{
+    const char *name = choice->name ? choice->name : "auto";
+    bool each = strcmp(name, "auto") == 0 || strcmp(name, "cuda") == 0;
+    int count = each ? hil_cuda_visible() : 1;
+    if (strcmp(name, THREADS_EACH) == 0) return 1;
+    return count > 1 ? (ranks + count - 1) / count : ranks;
+}
+
+uint64_t hil_devices_room(const hil_device *device, int sharers, bool wired)
+{
+    if (!device->available) return 0;
+    uint64_t processes = sharers > 1 ? (uint64_t)sharers : 1;
+    uint64_t reserve = processes * RESERVE + device->memory / RESERVE_PART;
+    uint64_t least = device->available / 2;
+    if (wired) reserve += RESERVE_WIRED;
+    return device->available > reserve + least ? device->available - reserve : least;
+}

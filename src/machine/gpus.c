@@ -1,0 +1,86 @@
+/* gpus.c - a table of GPUs, from NVIDIA's data sheets and white papers. */
+#include "machine/gpus.h"
+
+#include "tensor/tensor.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Parts of a data sheet's numbers that large operations reach. */
+#define MATRIX_PART 0.7
+#define MEMORY_PART 0.8
+#define BUS_PART 0.8
+#define ATTENTION_PART 0.5 /* of what products reach */
+#define UPDATE_BYTES 26    /* of a parameter's states, read and written by AdamW */
+#define CALL_SECONDS 5e-6
+#define CONTEXT ((size_t)700 << 20) /* CUDA and its libraries */
+
+#define PCIE4 31.5
+#define PCIE5 63.0
+
+static const hil_gpu gpus[] = {
+    {"RTX 3080", 10240, 59.5, 29.8, 760, PCIE4},   {"RTX 3090", 24576, 71, 35.6, 936, PCIE4},
+    {"RTX 4080", 16376, 97.5, 48.7, 717, PCIE4},   {"RTX 4090", 24564, 165.2, 82.6, 1008, PCIE4},
+    {"RTX 5080", 16303, 112.6, 56.3, 960, PCIE5},  {"RTX 5090", 32607, 209.5, 104.8, 1792, PCIE5},
+    {"RTX A6000", 49140, 154.8, 38.7, 768, PCIE4}, {"RTX 6000 Ada", 49140, 364.2, 91.1, 960, PCIE4},
+    {"A10", 23028, 125, 31.2, 600, PCIE4},         {"A10G", 23028, 70, 35, 600, PCIE4},
+    {"L4", 23034, 121, 30.3, 300, PCIE4},          {"L40S", 46068, 362, 91.6, 864, PCIE4},
+    {"A100 40GB", 40960, 312, 19.5, 1555, PCIE4},  {"A100 80GB", 81920, 312, 19.5, 2039, PCIE4},
+    {"H100", 81559, 989.4, 66.9, 3350, PCIE5},     {"H100 PCIe", 81559, 756, 51.2, 2000, PCIE5},
+    {"H200", 143771, 989.4, 66.9, 4800, PCIE5},    {"B200", 183359, 2250, 75, 8000, PCIE5},
+};
+enum { GPUS = sizeof gpus / sizeof *gpus };
+
+/* Letters and digits alone, in lower case, without the maker's name, the "RTX" of a number, and the
+   "B" of "GB": spellings of one GPU become the same. */
+static void simplify(const char *name, char out[64])
+{
+    static const char *const noise[] = {"nvidia", "geforce", "tesla",    "generation", "rtx",
+                                        "sxm5",   "sxm4",    "80gbhbm3", "sxm"};
+    size_t size = 0;
+    for (; *name && size < 63; ++name)
+        if (isalnum((unsigned char)*name)) out[size++] = (char)tolower((unsigned char)*name);
+    out[size] = 0;
+    for (size_t i = 0; i < sizeof noise / sizeof *noise; ++i) {
+        char *at = strstr(out, noise[i]);
+        if (at) memmove(at, at + strlen(noise[i]), strlen(at + strlen(noise[i])) + 1);
+    }
+    char *unit = strstr(out, "0gb");
+    if (unit) memmove(unit + 2, unit + 3, strlen(unit + 3) + 1);
+}
+
+hil_status hil_gpu_find(const char *name, const hil_gpu **out)
+{
+    char asked[64], known[64], list[512] = "";
+    simplify(name, asked);
+    *out = NULL;
+    for (int i = 0; i < GPUS; ++i) {
+        size_t used = strlen(list);
+        simplify(gpus[i].name, known);
+        if (strcmp(asked, known) == 0) *out = &gpus[i];
+        snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", gpus[i].name);
+    }
+    if (*out) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE, "--gpu %s is not in the table: %s", name, list);
+}
+
+void hil_gpu_speeds(const hil_gpu *gpu, hil_speeds *speeds)
+{
+    speeds->gemm[HIL_F32] = gpu->fp32 * 1e12 * MATRIX_PART;
+    speeds->gemm[HIL_BF16] = speeds->gemm[HIL_F16] = gpu->bf16 * 1e12 * MATRIX_PART;
+    for (int d = HIL_F32; d <= HIL_F16; ++d)
+        speeds->attention[d] = speeds->gemm[d] * ATTENTION_PART;
+    speeds->memory = gpu->memory * 1e9 * MEMORY_PART;
+    speeds->to_device = speeds->to_host = gpu->bus * 1e9 * BUS_PART;
+    speeds->update_device = speeds->memory / UPDATE_BYTES;
+    speeds->op_call = CALL_SECONDS;
+}
+
+void hil_gpu_describe(const hil_gpu *gpu, hil_device *device)
+{
+    snprintf(device->name, sizeof device->name, "NVIDIA %s", gpu->name);
+    device->memory = (size_t)gpu->mib << 20;
+    device->available = device->memory - CONTEXT;
+    device->outside = CONTEXT;
+}

@@ -1,0 +1,305 @@
+/* probe_cpu.c - how fast this machine multiplies, attends, copies and updates. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "ops/linear/gemm.h"
+#include "ops/ops.h"
+#include "optim/rule.h"
+#include "machine/probe.h"
+
+#include <math.h>
+#include <string.h>
+
+#define STREAM_MOST ((size_t)512 << 20) /* bytes of one of three streams, more than caches hold */
+#define STREAM_LEAST ((size_t)2 << 20)
+#define PIECE_BYTES ((size_t)1 << 18)
+#define UPDATE_PIECE ((size_t)HIL_BLOCK * 14) /* states of a block with bf16 */
+enum { RUNS = 200, RUNS_LEAST = 5, STREAMS = 3, PIECES_LEAST = 8 };
+#define RUN_SECONDS 1e-3       /* products get larger until one takes so long */
+#define OPERATION_SECONDS 3e-6 /* of the tape, whatever the machine */
+
+/* Memory for everything that is measured, one after the other. */
+typedef struct probe {
+    hil_pool *pool;
+    double seconds;
+    char *memory;
+    size_t stream; /* bytes of each */
+    int64_t turn;  /* the next piece of what is too long for one run */
+} probe;
+
+typedef hil_status action(void *context);
+
+/* The fastest of some short runs, after one to warm up: other processes only make it slower. */
+static hil_status time_of(action *act, void *context, double seconds, double *out)
+{
+    double start = hil_clock_now();
+    *out = INFINITY;
+    HIL_TRY(act(context));
+    for (int i = 0; i < RUNS && (i < RUNS_LEAST || hil_clock_now() - start < seconds); ++i) {
+        double began = hil_clock_now();
+        HIL_TRY(act(context));
+        *out = fmin(*out, hil_clock_now() - began);
+    }
+    *out = fmax(*out, 1e-9);
+    return HIL_OK;
+}
+
+typedef struct product {
+    hil_pool *pool;
+    hil_gemm gemm;
+} product;
+
+static hil_status multiply(void *context)
+{
+    product *p = context;
+    return hil_gemm_run(p->pool, &p->gemm);
+}
+
+static void fill(char *memory, hil_dtype dtype, int64_t count)
+{
+    float wave[256];
+    for (int i = 0; i < 256; ++i) wave[i] = (float)(i % 7) * 0.25f - 0.5f;
+    size_t size = hil_dtype_size(dtype);
+    for (int64_t i = 0; i < count; i += 256)
+        hil_from_f32(memory + (size_t)i * size, wave, dtype, count - i < 256 ? count - i : 256);
+}
+
+/* The three products of a linear layer: y = x W^T, dx = dy W, dW += dy^T x. */
+static hil_status probe_products(const probe *p, hil_dtype dtype, int64_t n, double *seconds)
+{
+    char *a = p->memory, *b = a + p->stream, *c = b + p->stream;
+    fill(a, dtype, n * n);
+    fill(b, dtype, n * n);
+    memset(c, 0, (size_t)(n * n) * sizeof(float));
+    hil_matrix x = hil_matrix_rows(a, dtype, n), y = hil_matrix_rows(b, dtype, n);
+    hil_matrix form[3][2] = {{x, hil_matrix_transpose(y)}, {x, y}, {hil_matrix_transpose(x), y}};
+    *seconds = 0;
+    for (int i = 0; i < 3; ++i) {
+        product job = {p->pool,
+                       {.m = n,
+                        .n = n,
+                        .k = n,
+                        .a = form[i][0],
+                        .b = form[i][1],
+                        .c = c,
+                        .c_dtype = i < 2 ? dtype : HIL_F32,
+                        .c_stride = n,
+                        .add = i == 2}};
+        double one;
+        HIL_TRY(time_of(multiply, &job, p->seconds / 3, &one));
+        *seconds += one;
+    }
+    return HIL_OK;
+}
+
+static hil_status probe_gemm(const probe *p, hil_dtype dtype, double *speed)
+{
+    double seconds;
+    int64_t n = 512;
+    HIL_TRY(probe_products(p, dtype, n, &seconds));
+    while (seconds < 3 * RUN_SECONDS && 4 * (size_t)(n * n) * sizeof(float) <= p->stream) {
+        n *= 2;
+        HIL_TRY(probe_products(p, dtype, n, &seconds));
+    }
+    *speed = 3 * 2 * (double)n * (double)n * (double)n / seconds;
+    return HIL_OK;
+}
+
+static hil_status attend(void *context)
+{
+    hil_op_call *call = context;
+    HIL_TRY(call->op->forward(call));
+    return call->op->backward(call);
+}
+
+static hil_status probe_attention(const probe *p, hil_dtype dtype, double *speed)
+{
+    enum { B = 1, T = 256, H = 8, D = 64 };
+    hil_attention_attr attr = {0.125, 0, 0};
+    hil_op_call call = {.op = &hil_op_attention,
+                        .attr = &attr,
+                        .pool = p->pool,
+                        .compute = dtype,
+                        .differentiate = true,
+                        .ins = 4,
+                        .outs = 1};
+    char *at = p->memory;
+    hil_tensor heads = {dtype, {4, {B, T, H, D}}, NULL};
+    size_t bytes = hil_tensor_bytes(&heads);
+    for (int i = 0; i < 3; ++i, at += 2 * bytes) {
+        call.in[i] = call.din[i] = heads;
+        call.in[i].data = at;
+        call.din[i].data = at + bytes;
+        fill(at, dtype, hil_shape_count(&heads.shape));
+    }
+    call.in[3] = (hil_tensor){HIL_I32, {2, {B, T}}, at};
+    memset(at, 0, hil_tensor_bytes(&call.in[3]));
+    at += hil_tensor_bytes(&call.in[3]);
+    HIL_TRY(call.op->infer(&call));
+    call.out[0].data = at;
+    call.dout[0] = heads;
+    call.dout[0].data = at + bytes;
+    fill(at + bytes, dtype, hil_shape_count(&heads.shape));
+    call.saved[0].data = at + 2 * bytes;
+    double seconds;
+    HIL_TRY(time_of(attend, &call, p->seconds, &seconds));
+    *speed = (4 + 10) * (double)(B * H * D * T * (T + 1)) / 2 / seconds;
+    return HIL_OK;
+}
+
+/* Tasks of one run through part of a circle: a few for every thread, and so many that what caches
+   still have to write is little beside them. */
+static int64_t tasks(const probe *p, size_t bytes, size_t all)
+{
+    int64_t count = 2 * hil_pool_threads(p->pool), part = (int64_t)(all / bytes / 4);
+    if (count < part) count = part;
+    return count > PIECES_LEAST ? count : PIECES_LEAST;
+}
+
+/* The place of task i of this turn in a circle of pieces. */
+static size_t piece_at(const probe *p, int64_t i, size_t bytes, size_t all)
+{
+    return (size_t)(p->turn + i) % (all / bytes) * bytes;
+}
+
+/* c = a + b in pieces. */
+static void add_piece(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const probe *p = context;
+    char *memory = p->memory + piece_at(p, i, PIECE_BYTES, p->stream);
+    const float *a = (const float *)(void *)memory;
+    const float *b = (const float *)(void *)(memory + p->stream);
+    float *c = (float *)(void *)(memory + 2 * p->stream);
+    for (size_t k = 0; k < PIECE_BYTES / sizeof *a; ++k) c[k] = a[k] + b[k];
+}
+
+static hil_status stream(void *context)
+{
+    probe *p = context;
+    int64_t count = tasks(p, PIECE_BYTES, p->stream);
+    hil_pool_run(p->pool, add_piece, p, count);
+    p->turn += count;
+    return HIL_OK;
+}
+
+static hil_status copy(void *context)
+{
+    probe *p = context;
+    for (int i = 0; i < PIECES_LEAST; ++i, ++p->turn) {
+        size_t at = piece_at(p, 0, PIECE_BYTES, p->stream);
+        memcpy(p->memory + p->stream + at, p->memory + at, PIECE_BYTES);
+    }
+    return HIL_OK;
+}
+
+static void nothing(void *context, int64_t i, int thread)
+{
+    (void)context, (void)i, (void)thread;
+}
+
+/* An operation is a few calls of the pool. */
+enum { CALLS = 16, CALLS_PER_OPERATION = 2 };
+static hil_status call_pool(void *context)
+{
+    const probe *p = context;
+    for (int i = 0; i < CALLS; ++i)
+        hil_pool_run(p->pool, nothing, NULL, 2 * hil_pool_threads(p->pool));
+    return HIL_OK;
+}
+
+static int64_t updates(const probe *p)
+{
+    return tasks(p, UPDATE_PIECE, STREAMS * p->stream);
+}
+
+static void zero_piece(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const probe *p = context;
+    memset(p->memory + (size_t)i * PIECE_BYTES, 0, PIECE_BYTES);
+}
+
+static void update_block(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    static const hil_rule_step step = {0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1};
+    const probe *p = context;
+    char *state = p->memory + piece_at(p, i, UPDATE_PIECE, STREAMS * p->stream);
+    hil_block block = {.count = HIL_BLOCK,
+                       .dtype = HIL_BF16,
+                       .weight = state,
+                       .rest = state + 2 * HIL_BLOCK,
+                       .moment = {state + 4 * HIL_BLOCK, state + 8 * HIL_BLOCK},
+                       .gradient = {state + 12 * HIL_BLOCK},
+                       .gradients = 1};
+    hil_rule_update(&hil_rules[HIL_ADAMW], &step, &block);
+}
+
+static hil_status update(void *context)
+{
+    probe *p = context;
+    hil_pool_run(p->pool, update_block, p, updates(p));
+    p->turn += updates(p);
+    return HIL_OK;
+}
+
+static hil_status probe_update(probe *p, double *speed)
+{
+    double seconds;
+    hil_pool_run(p->pool, zero_piece, p, (int64_t)(STREAMS * p->stream / PIECE_BYTES));
+    HIL_TRY(time_of(update, p, p->seconds, &seconds));
+    *speed = (double)(updates(p) * HIL_BLOCK) / seconds;
+    return HIL_OK;
+}
+
+static hil_status probe_all(probe *p, hil_speeds *out)
+{
+    double seconds;
+    HIL_TRY(probe_update(p, &out->update));
+    HIL_TRY(time_of(stream, p, p->seconds, &seconds));
+    out->memory =
+        STREAMS * (double)tasks(p, PIECE_BYTES, p->stream) * (double)PIECE_BYTES / seconds;
+    HIL_TRY(time_of(copy, p, p->seconds, &seconds));
+    out->to_device = out->to_host = PIECES_LEAST * (double)PIECE_BYTES / seconds;
+    HIL_TRY(time_of(call_pool, p, p->seconds / 4, &seconds));
+    out->op_call = OPERATION_SECONDS + CALLS_PER_OPERATION * seconds / CALLS;
+    for (int d = HIL_F32; d <= HIL_F16; ++d) {
+        HIL_TRY(probe_gemm(p, (hil_dtype)d, &out->gemm[d]));
+        HIL_TRY(probe_attention(p, (hil_dtype)d, &out->attention[d]));
+    }
+    return HIL_OK;
+}
+
+size_t hil_probe_cpu_room(uint64_t limit)
+{
+    size_t stream = STREAM_MOST;
+    uint64_t available = hil_memory_available(); /* of a small control group: little */
+    if (!limit) limit = UINT64_MAX;
+    while (stream > STREAM_LEAST && (stream > available / 64 || STREAMS * stream > limit))
+        stream /= 2;
+    return STREAMS * stream;
+}
+
+static hil_status begin(probe *p, hil_pool *pool, const hil_probe_room *room)
+{
+    *p = (probe){.pool = pool, .seconds = room->seconds, .stream = room->memory / STREAMS};
+    return hil_memory_map(STREAMS * p->stream, (void **)&p->memory);
+}
+
+hil_status hil_probe_update(hil_pool *pool, const hil_probe_room *room, double *out)
+{
+    probe p;
+    HIL_TRY(begin(&p, pool, room));
+    hil_status status = probe_update(&p, out);
+    hil_memory_unmap(p.memory, STREAMS * p.stream);
+    return status;
+}
+
+hil_status hil_probe_cpu(hil_pool *pool, const hil_probe_room *room, hil_speeds *out)
+{
+    probe p;
+    HIL_TRY(begin(&p, pool, room));
+    hil_status status = probe_all(&p, out);
+    hil_memory_unmap(p.memory, STREAMS * p.stream);
+    return status;
+}

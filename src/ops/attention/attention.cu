@@ -1,0 +1,225 @@
+/* attention.cu - causal attention with grouped heads: which way it takes on a GPU. */
+#include "ops/attention/attention_cuda.h"
+extern "C" {
+#include "ops/attention/attention_parts.h"
+}
+
+static hil_cuda_attention describe(const hil_op_call *call)
+{
+    hil_attention_parts parts = hil_attention_parts_of(call, call->in);
+    const int64_t *q = parts.q.shape.dim;
+    return {.batch = q[0],
+            .queries = q[1],
+            .heads = q[2],
+            .groups = parts.k.shape.dim[2],
+            .dim = q[3],
+            .capacity = q[1],
+            .q = hil_view_of(&parts.q),
+            .k = hil_view_of(&parts.k),
+            .v = hil_view_of(&parts.v),
+            .q_stride = parts.q_stride,
+            .kv_stride = parts.kv_stride,
+            .out = hil_view_of(&call->out[0])};
+}
+
+static hil_cuda_attention describe_training(const hil_op_call *call)
+{
+    const hil_attention_attr *attr = (const hil_attention_attr *)call->attr;
+    hil_cuda_attention a = describe(call);
+    a.documents = call->share < 1;
+    a.first = (const int32_t *)call->in[call->ins - 1].data;
+    a.window = attr->window;
+    a.scale = (float)attr->scale;
+    a.lse = (float *)call->saved[0].data;
+    a.drops = attr->dropout > 0;
+    if (a.drops) a.mask = hil_mask_create(&call->random, attr->dropout);
+    return a;
+}
+
+typedef enum way { PLAIN, TILES, DNN } way;
+
+/* Whether documents leave so much that cuDNN, which computes all, takes less time than tiles, which
+   are slower by this factor (on an H200). Of a window's pairs documents leave about what they do
+   when all have one length. */
+static bool is_dense(const hil_cuda_attention *a, double share)
+{
+    if (a->window > 0 && a->window < a->queries) share *= (double)a->queries / (double)a->window;
+    return share >= (a->dim > 64 ? 0.4 : 0.5);
+}
+
+/* Which way a call takes: follows from shapes and documents, so that forward, backward and a
+   forward that is done again agree. *workspace: what cuDNN takes. */
+static way choose(const hil_op_call *call, bool backward, size_t *workspace)
+{
+    *workspace = 0;
+    hil_cuda_attention a = describe_training(call);
+    if (a.q.dtype != a.k.dtype || a.q.dtype != a.v.dtype || a.q.dtype != call->compute)
+        return PLAIN;
+    if (is_dense(&a, call->share) && hil_attention_dnn_plan(call->device, &a, backward, workspace))
+        return DNN;
+    return hil_attention_tiles_can(&a) ? TILES : PLAIN;
+}
+
+/* The same when it is to run: builds the plan. The others do what cuDNN does, in less scratch. */
+static way choose_ready(const hil_op_call *call, bool backward, size_t *workspace)
+{
+    way chosen = choose(call, backward, workspace);
+    hil_cuda_attention a = describe_training(call);
+    if (chosen != DNN || hil_attention_dnn_build(call->device, &a, backward)) return chosen;
+    return hil_attention_tiles_can(&a) ? TILES : PLAIN;
+}
+
+static hil_status check_dim(const hil_op_call *call)
+{
+    int64_t dim = call->in[0].shape.dim[3];
+    if (dim <= HIL_PLAIN_DIM) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE, "attention: heads of %lld numbers, a GPU takes at most %d",
+                    (long long)dim, HIL_PLAIN_DIM);
+}
+
+static size_t whole_lines(size_t bytes)
+{
+    return (bytes + 255) & ~(size_t)255;
+}
+
+/* Scratch. cuDNN: its workspace; backward also room for gradients that are not wanted or must be
+   added. Otherwise: delta (B, H, T). */
+static void add_scratch(hil_op_call *call)
+{
+    size_t workspace, most[2] = {call->forward_scratch, call->backward_scratch}, need[2] = {0, 0};
+    choose(call, false, &need[0]);
+    if (choose(call, true, &workspace) == DNN) {
+        need[1] = whole_lines(workspace);
+        for (int i = 0; i < call->ins - 1; ++i)
+            need[1] += whole_lines(hil_tensor_bytes(&call->in[i]));
+    } else {
+        hil_scratch_add(&need[1], hil_shape_count(&call->saved[0].shape), sizeof(float));
+    }
+    call->forward_scratch = need[0] > most[0] ? need[0] : most[0];
+    call->backward_scratch = need[1] > most[1] ? need[1] : most[1];
+}
+
+/* Which documents there are is not known to a rehearsal: enough for all. */
+static hil_status infer(hil_op_call *call)
+{
+    HIL_TRY(check_dim(call));
+    const double share[] = {0, 0.9, 1}; /* tiles, cuDNN with documents, without */
+    double own = call->share;
+    for (int i = 0; i < 3; ++i) {
+        call->share = share[i];
+        add_scratch(call);
+    }
+    call->share = own;
+    return HIL_OK;
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    hil_cuda_attention a = describe_training(call);
+    size_t workspace;
+    switch (choose_ready(call, false, &workspace)) {
+    case DNN:
+        return hil_attention_dnn_forward(call->device, &a, call->scratch);
+    case TILES:
+        return hil_attention_tiles_forward(call->device, &a);
+    default:
+        return hil_attention_plain_forward(call->device, &a);
+    }
+}
+
+static void set_gradients(const hil_op_call *call, const hil_tensor *x, hil_cuda_attention *a)
+{
+    hil_attention_parts parts = hil_attention_parts_of(call, x);
+    a->dq = hil_view_of(&parts.q);
+    a->dk = hil_view_of(&parts.k);
+    a->dv = hil_view_of(&parts.v);
+}
+
+/* cuDNN overwrites all gradients: those that must be added to, or that nobody wants, go to scratch
+   first. */
+static hil_status backward_dnn(hil_op_call *call, hil_cuda_attention *a, size_t workspace)
+{
+    hil_tensor made[3];
+    char *room = (char *)call->scratch + whole_lines(workspace);
+    for (int i = 0; i < call->ins - 1; ++i) {
+        made[i] = call->din[i];
+        if (made[i].data && !call->din_add[i]) continue;
+        made[i] = call->in[i];
+        made[i].data = room;
+        room += whole_lines(hil_tensor_bytes(&made[i]));
+    }
+    set_gradients(call, made, a);
+    HIL_TRY(hil_attention_dnn_backward(call->device, a, call->scratch));
+    for (int i = 0; i < call->ins - 1; ++i)
+        if (call->din[i].data && call->din_add[i])
+            HIL_TRY(hil_cuda_convert(call->device, &call->din[i], &made[i], true));
+    return HIL_OK;
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    hil_cuda_attention a = describe_training(call);
+    size_t workspace;
+    a.dout = hil_view_of(&call->dout[0]);
+    set_gradients(call, call->din, &a);
+    if (!a.dq.data && !a.dk.data && !a.dv.data) return HIL_OK;
+    way chosen = choose_ready(call, true, &workspace);
+    if (chosen == DNN) return backward_dnn(call, &a, workspace);
+    bool packed = hil_attention_is_packed(call);
+    a.add_dq = call->din_add[0];
+    a.add_dk = call->din_add[packed ? 0 : 1], a.add_dv = call->din_add[packed ? 0 : 2];
+    a.delta = (float *)call->scratch;
+    return chosen == TILES ? hil_attention_tiles_backward(call->device, &a)
+                           : hil_attention_plain_backward(call->device, &a);
+}
+
+const hil_op_kernel hil_cuda_attention_op = {
+    .op = &hil_op_attention, .infer = infer, .forward = forward, .backward = backward};
+
+/* Rows [length, length + T) of the cache. */
+static hil_status extend(const hil_op_call *call, const hil_tensor *x, int64_t stride, void *cache)
+{
+    const hil_cached_attr *attr = (const hil_cached_attr *)call->attr;
+    const int64_t *dim = x->shape.dim;
+    size_t size = hil_dtype_size(x->dtype), row = (size_t)(dim[2] * dim[3]) * size;
+    size_t pitch = (size_t)stride * size;
+    for (int64_t b = 0; b < dim[0]; ++b)
+        HIL_TRY(hil_cuda_check(
+            call->device,
+            cudaMemcpy2DAsync((char *)cache + (size_t)(b * attr->capacity + attr->length) * row,
+                              row, (const char *)x->data + (size_t)(b * dim[1]) * pitch, pitch, row,
+                              (size_t)dim[1], cudaMemcpyDeviceToDevice,
+                              hil_cuda_of(call->device)->stream),
+            "extend the cache"));
+    return HIL_OK;
+}
+
+static hil_status infer_cached(hil_op_call *call)
+{
+    HIL_TRY(check_dim(call));
+    hil_attention_parts parts = hil_attention_parts_of(call, call->in);
+    if (parts.k.dtype == call->compute && parts.v.dtype == call->compute) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE,
+                    "attention: keys are %s, the cache is %s; a GPU wants both alike",
+                    hil_dtype_name(parts.k.dtype), hil_dtype_name(call->compute));
+}
+
+static hil_status forward_cached(hil_op_call *call)
+{
+    const hil_cached_attr *attr = (const hil_cached_attr *)call->attr;
+    hil_cuda_attention a = describe(call);
+    hil_attention_parts parts = hil_attention_parts_of(call, call->in);
+    HIL_TRY(extend(call, &parts.k, parts.kv_stride, attr->k));
+    HIL_TRY(extend(call, &parts.v, parts.kv_stride, attr->v));
+    a.k = {attr->k, call->compute};
+    a.v = {attr->v, call->compute};
+    a.kv_stride = a.groups * a.dim;
+    a.past = attr->length;
+    a.capacity = attr->capacity;
+    a.window = attr->window;
+    a.scale = (float)attr->scale;
+    return hil_attention_plain_forward(call->device, &a);
+}
+
+const hil_op_kernel hil_cuda_attention_cached = {
+    .op = &hil_op_attention_cached, .infer = infer_cached, .forward = forward_cached};

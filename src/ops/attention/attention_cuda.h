@@ -1,0 +1,55 @@
+/* attention_cuda.h - the ways to compute attention on a GPU: a plain kernel that takes everything,
+   one on matrix units whose work is what documents and windows leave, and cuDNN's. */
+#ifndef HIL_OPS_ATTENTION_ATTENTION_CUDA_H
+#define HIL_OPS_ATTENTION_ATTENTION_CUDA_H
+
+#include "ops/cuda_kernel.h"
+#include "ops/cuda_mask.h"
+
+/* Sizes and tensors as in attention_kernel.h. */
+typedef struct hil_cuda_attention {
+    int64_t batch, queries, heads, groups, dim;
+    int64_t past, capacity;
+    hil_view q, k, v;
+    int64_t q_stride, kv_stride;
+    bool documents;       /* `first` is not all zeros */
+    const int32_t *first; /* read where there are documents */
+    int64_t window;
+    float scale;
+    bool drops;
+    hil_mask mask;
+    hil_view out;
+    float *lse; /* NULL: not wanted */
+    /* backward */
+    hil_view dout, dq, dk, dv;
+    bool add_dq, add_dk, add_dv;
+    float *delta; /* (B, H, T) */
+} hil_cuda_attention;
+
+/* delta = dout . out */
+hil_status hil_attention_delta(hil_device *device, const hil_cuda_attention *a);
+
+/* Heads of up to HIL_PLAIN_DIM numbers. */
+#define HIL_PLAIN_DIM 256
+hil_status hil_attention_plain_forward(hil_device *device, const hil_cuda_attention *a);
+hil_status hil_attention_plain_backward(hil_device *device, const hil_cuda_attention *a);
+
+/* 16 bits, heads of up to 128 numbers in eights, no dropout; documents cost what they contain. */
+bool hil_attention_tiles_can(const hil_cuda_attention *a);
+hil_status hil_attention_tiles_forward(hil_device *device, const hil_cuda_attention *a);
+hil_status hil_attention_tiles_backward(hil_device *device, const hil_cuda_attention *a);
+
+/* cuDNN's attention: 16 bits, no dropout; documents cost what a whole sequence does. Plans are made
+   once per shape and kept with the device; deterministic. *workspace: the bytes that a call needs;
+   false: cuDNN cannot. */
+bool hil_attention_dnn_plan(hil_device *device, const hil_cuda_attention *a, bool backward,
+                            size_t *workspace);
+/* Compiles the plan, before it first runs; false: cuDNN cannot after all. */
+bool hil_attention_dnn_build(hil_device *device, const hil_cuda_attention *a, bool backward);
+hil_status hil_attention_dnn_forward(hil_device *device, const hil_cuda_attention *a,
+                                     void *workspace);
+/* Overwrites dq, dk and dv, which are all there. */
+hil_status hil_attention_dnn_backward(hil_device *device, const hil_cuda_attention *a,
+                                      void *workspace);
+
+#endif

@@ -1,0 +1,46 @@
+/* attention_kernel.h - causal attention with grouped heads, in blocks of queries and keys.
+
+   [Note: blocks of attention] The scores of a block of queries with a block of keys are all that
+   exists of the score matrix. Forward keeps a running maximum and sum per query (softmax online)
+   and leaves log(sum(exp(scores))) for backward, which makes the probabilities again from it.
+   Blocks lie on a fixed grid and are added in order, and one task owns each result, so that no sum
+   depends on threads. All arithmetic is fp32. */
+#ifndef HIL_OPS_ATTENTION_ATTENTION_KERNEL_H
+#define HIL_OPS_ATTENTION_ATTENTION_KERNEL_H
+
+#include "base/pool.h"
+#include "ops/mask.h"
+#include "tensor/tensor.h"
+
+/* Query t of a sequence stands at position past + t and sees keys first[t]..past + t, and only the
+   last `window` of them when window > 0. first never decreases with t. Tensors are fp32, bf16 or
+   fp16; their shapes are not read. */
+typedef struct hil_attention {
+    int64_t batch, queries, heads, groups, dim; /* B, T, H, KV, D; KV divides H */
+    int64_t past;                               /* keys before the first query */
+    int64_t capacity;                           /* rows of k and v for each sequence */
+    hil_tensor q;                               /* (B, T, H, D) */
+    hil_tensor k, v;                            /* (B, capacity, KV, D) */
+    int64_t q_stride, kv_stride;                /* numbers from one position to the next */
+    const int32_t *first;                       /* (B, T), or NULL for zeros */
+    int64_t window;
+    float scale;
+    const hil_mask *mask; /* dropout of the probabilities, or NULL */
+    hil_tensor out;       /* (B, T, H, D): written by forward, read by backward */
+    float *lse;           /* (B, H, T): likewise; NULL if no backward follows */
+} hil_attention;
+
+/* Gradients, overwritten or added to, which lie as q, k and v do; data is NULL where one is not
+   wanted. For past = 0. */
+typedef struct hil_attention_gradients {
+    hil_tensor dout;
+    hil_tensor dq, dk, dv;
+    bool add_dq, add_dk, add_dv;
+} hil_attention_gradients;
+
+/* Fail only when the pool's scratch memory must grow and cannot. */
+hil_status hil_attention_forward(hil_pool *pool, const hil_attention *a);
+hil_status hil_attention_backward(hil_pool *pool, const hil_attention *a,
+                                  const hil_attention_gradients *g);
+
+#endif

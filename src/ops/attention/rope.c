@@ -1,0 +1,78 @@
+/* rope.c - rotary position embedding: dimensions i and i + D/2 of each head turn together. */
+#include "ops/infer.h"
+#include "ops/ops.h"
+#include "ops/rows/rows.h"
+
+#include <string.h>
+
+#define TASK_ROWS 8
+
+static hil_status infer(hil_op_call *call)
+{
+    HIL_TRY(hil_infer_float(call, 0, 4));
+    const hil_shape *shape = &call->in[0].shape;
+    HIL_TRY(hil_infer_ids(call, 1, shape));
+    if (shape->dim[3] % 2)
+        return hil_fail(HIL_ERR_USAGE, "rope: heads of %lld numbers in %s, expected an even number",
+                        (long long)shape->dim[3], hil_shape_print(shape).text);
+    hil_infer_out(call, call->compute, shape);
+    return HIL_OK;
+}
+
+/* Rotates `from` into `to`, forwards or (sign = -1) back. Rows are positions: (B * T, H * D). */
+typedef struct job {
+    const hil_op_call *call;
+    const hil_tensor *from, *to;
+    float sign;
+    bool add;
+} job;
+
+static void rotate_rows(void *context, int64_t task, int thread)
+{
+    const job *j = context;
+    const hil_shape *shape = &j->call->in[0].shape;
+    const hil_rope_attr *attr = j->call->attr;
+    const int32_t *positions = j->call->in[1].data;
+    int64_t rows = shape->dim[0] * shape->dim[1], heads = shape->dim[2], half = shape->dim[3] / 2;
+    int64_t n = heads * half * 2;
+    float *row = hil_pool_scratch(j->call->pool, thread), *cosine = row + n, *sine = cosine + half;
+    for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < rows; ++r) {
+        hil_rows()->angles(cosine, sine, attr->frequency, (float)positions[r], half);
+        hil_rows()->scale(sine, sine, j->sign, half);
+        const float *x = hil_row_read(j->from, r * n, n, row);
+        if (x != row) memcpy(row, x, (size_t)n * sizeof *row);
+        for (int64_t h = 0; h < heads; ++h)
+            hil_rows()->rotate(row + 2 * half * h, row + 2 * half * h + half, cosine, sine, half);
+        hil_row_write(j->to, r * n, n, row, j->add);
+    }
+}
+
+static hil_status run(const job *j)
+{
+    const hil_shape *shape = &j->call->in[0].shape;
+    int64_t rows = shape->dim[0] * shape->dim[1], floats = (shape->dim[2] + 1) * shape->dim[3];
+    HIL_TRY(hil_pool_reserve(j->call->pool, (size_t)floats * sizeof(float)));
+    hil_pool_run(j->call->pool, rotate_rows, (void *)(uintptr_t)j,
+                 (rows + TASK_ROWS - 1) / TASK_ROWS);
+    return HIL_OK;
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    return run(&(job){call, &call->in[0], &call->out[0], 1, false});
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    if (!call->din[0].data) return HIL_OK;
+    return run(&(job){call, &call->dout[0], &call->din[0], -1, call->din_add[0]});
+}
+
+const hil_op hil_op_rope = {
+    .name = "rope",
+    .attr_size = sizeof(hil_rope_attr),
+    .keep_in = 2,
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+};

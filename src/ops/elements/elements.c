@@ -1,0 +1,42 @@
+/* elements.c - operations that treat every element alike, in pieces that fit the cache. */
+#include "ops/elements/elements.h"
+
+#include "ops/rows/rows.h"
+
+#define TASK_PIECES 16
+
+/* Where an output lies over an input, a piece is made beside it: compilers do not vectorise a loop
+   whose pointers are equal. */
+static bool is_over(const hil_elements *job, int out)
+{
+    for (int i = 0; i < job->ins; ++i)
+        if (job->in[i].data == job->out[out].data) return true;
+    return false;
+}
+
+static void run_task(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const hil_elements *job = context;
+    float buffer[5][HIL_PIECE] __attribute__((aligned(64)));
+    int64_t at = task * TASK_PIECES * HIL_PIECE;
+    for (int p = 0; p < TASK_PIECES && at < job->count; ++p, at += HIL_PIECE) {
+        int64_t n = job->count - at < HIL_PIECE ? job->count - at : HIL_PIECE;
+        const float *in[3];
+        float *out[2];
+        for (int i = 0; i < job->ins; ++i) in[i] = hil_row_read(&job->in[i], at, n, buffer[i]);
+        for (int i = 0; i < job->outs; ++i)
+            out[i] = job->out[i].data && !is_over(job, i)
+                         ? hil_row_place(&job->out[i], at, job->add[i], buffer[3 + i])
+                         : buffer[3 + i];
+        job->piece(job, at, n, in, out);
+        for (int i = 0; i < job->outs; ++i)
+            if (job->out[i].data) hil_row_write(&job->out[i], at, n, out[i], job->add[i]);
+    }
+}
+
+void hil_elements_run(const hil_elements *job)
+{
+    int64_t size = TASK_PIECES * HIL_PIECE;
+    hil_pool_run(job->call->pool, run_task, (void *)(uintptr_t)job, (job->count + size - 1) / size);
+}

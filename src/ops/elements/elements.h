@@ -1,0 +1,28 @@
+/* elements.h - operations that treat every element alike, in pieces that fit the cache. */
+#ifndef HIL_OPS_ELEMENTS_ELEMENTS_H
+#define HIL_OPS_ELEMENTS_ELEMENTS_H
+
+#include "ops/op.h"
+
+#define HIL_PIECE 1024 /* elements a function sees at most */
+
+typedef struct hil_elements hil_elements;
+
+/* Makes out[][n] from in[][n], fp32, for elements [at, at + n). */
+typedef void hil_piece(const hil_elements *job, int64_t at, int64_t n, const float *const *in,
+                       float *const *out);
+
+/* Tensors of `count` elements each, of any float dtypes; an output without data is not stored. An
+   output may be an input's memory where the dtypes are equal. */
+struct hil_elements {
+    hil_piece *piece;
+    const hil_op_call *call;
+    int64_t count;
+    int ins, outs;
+    hil_tensor in[3];
+    hil_tensor out[2];
+    bool add[2];
+};
+void hil_elements_run(const hil_elements *job);
+
+#endif

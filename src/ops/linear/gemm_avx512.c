@@ -1,0 +1,102 @@
+/* gemm_avx512.c - the matrix product's kernels for AVX-512. */
+#include "ops/linear/gemm_rows.h"
+
+#include <immintrin.h>
+
+#define MR 6
+#define NR 64
+#define LANES 16
+#define VECTORS (NR / LANES)
+#define INLINE static inline __attribute__((always_inline))
+
+typedef __m512 vec;
+
+INLINE vec vec_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+INLINE vec vec_load(const float *x)
+{
+    return _mm512_loadu_ps(x);
+}
+INLINE void vec_store(float *x, vec v)
+{
+    _mm512_storeu_ps(x, v);
+}
+INLINE vec vec_all(float x)
+{
+    return _mm512_set1_ps(x);
+}
+INLINE vec vec_add(vec a, vec b)
+{
+    return _mm512_add_ps(a, b);
+}
+INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+INLINE float vec_sum(vec v)
+{
+    return _mm512_reduce_add_ps(v);
+}
+
+/* The first `count` (1 to 16) numbers at element `at`, then zeros. */
+INLINE vec vec_convert(const void *data, hil_dtype dtype, int64_t at, int64_t count)
+{
+    __mmask16 mask = (__mmask16)(0xffffu >> (16 - count));
+    if (dtype == HIL_F32) return _mm512_maskz_loadu_ps(mask, (const float *)data + at);
+    __m256i half = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)data + at);
+    if (dtype == HIL_F16) return _mm512_cvtph_ps(half);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+
+INLINE void store_first(float *x, vec v, int64_t count)
+{
+    _mm512_mask_storeu_ps(x, (__mmask16)(0xffffu >> (16 - count)), v);
+}
+
+INLINE void transpose(vec r[16])
+{
+    vec t[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
+        r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+        t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
+        t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+        t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+        r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
+        r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
+    }
+}
+
+#include "ops/linear/gemm_simd.h"
+
+const hil_gemm_kernel hil_gemm_avx512 = {
+    .name = "avx512",
+    .mr = MR,
+    .nr = NR,
+    .k_unit = LANES,
+    .element = sizeof(float),
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .tile = tile,
+    .few = few,
+    .store = store_row,
+};

@@ -1,0 +1,209 @@
+/* linear.c - x times the transposed weight, plus bias, one tile of the weight's rows at a time. A
+   residual is added before the one rounding; its gradient is dout itself. */
+#include "ops/linear/gemm.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+#include "ops/rows/rows.h"
+
+#include <string.h>
+
+/* Scratch. Forward: bias (N). Backward: gradient of x (rows, K) when tiles must be summed, and the
+   bias' gradient of each block of rows (blocks, N). */
+typedef struct sizes {
+    int64_t rows, n, k, tiles;
+    hil_grid grid;
+} sizes;
+
+static sizes measure(const hil_op_call *call)
+{
+    const hil_op_param *w = &call->param[0];
+    int64_t rows = hil_shape_rows(&call->in[0].shape);
+    return (sizes){rows, w->rows, w->cols, hil_op_tiles(w), hil_row_grid(rows)};
+}
+
+static hil_status infer_residual(const hil_op_call *call, const hil_shape *out)
+{
+    const hil_tensor *r = &call->in[1];
+    if (r->dtype != call->compute || !hil_shape_equal(&r->shape, out))
+        return hil_fail(HIL_ERR_USAGE, "linear: residual is %s %s, expected %s %s",
+                        hil_dtype_name(r->dtype), hil_shape_print(&r->shape).text,
+                        hil_dtype_name(call->compute), hil_shape_print(out).text);
+    return HIL_OK;
+}
+
+static hil_status infer(hil_op_call *call)
+{
+    HIL_TRY(hil_infer_float(call, 0, 0));
+    if (call->params < 1 || call->params > 2)
+        return hil_fail(HIL_ERR_USAGE, "linear: %d parameters, expected 1 or 2", call->params);
+    hil_shape shape = call->in[0].shape;
+    const hil_op_param *w = &call->param[0];
+    if (hil_shape_cols(&shape) != w->cols)
+        return hil_fail(HIL_ERR_USAGE, "linear: input %s does not fit weight %s",
+                        hil_shape_print(&shape).text, hil_param_print(w).text);
+    if (call->params == 2) HIL_TRY(hil_infer_vector(call, 1, w->rows));
+    shape.dim[shape.ndim - 1] = w->rows;
+    if (call->ins == 2) HIL_TRY(infer_residual(call, &shape));
+    hil_infer_out(call, call->compute, &shape);
+    sizes s = measure(call);
+    if (call->params == 2) hil_scratch_add(&call->forward_scratch, s.n, sizeof(float));
+    if (s.tiles > 1) hil_scratch_add(&call->backward_scratch, s.rows * s.k, sizeof(float));
+    if (call->params == 2)
+        hil_scratch_add(&call->backward_scratch, s.grid.blocks * s.n, sizeof(float));
+    return HIL_OK;
+}
+
+/* The columns that one tile of the weight makes. */
+typedef struct part {
+    int64_t first, count;
+} part;
+
+static part tile_part(const hil_op_param *w, int64_t tile)
+{
+    int64_t first = tile * w->tile_rows, left = w->rows - first;
+    return (part){first, left < w->tile_rows ? left : w->tile_rows};
+}
+
+static void *element(const hil_tensor *x, int64_t at)
+{
+    return (char *)x->data + (size_t)at * hil_dtype_size(x->dtype);
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    sizes s = measure(call);
+    const hil_tensor *x = &call->in[0], *y = &call->out[0];
+    float *bias = call->params == 2 ? call->scratch : NULL;
+    if (bias) HIL_TRY(hil_op_vector(call, 1, bias));
+    for (int64_t tile = 0; tile < s.tiles; ++tile) {
+        part p = tile_part(&call->param[0], tile);
+        const void *w;
+        HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &w));
+        hil_status status = hil_gemm_run(
+            call->pool,
+            &(hil_gemm){.m = s.rows,
+                        .n = p.count,
+                        .k = s.k,
+                        .a = hil_matrix_rows(x->data, x->dtype, s.k),
+                        .b = hil_matrix_transpose(hil_matrix_rows(w, call->param[0].dtype, s.k)),
+                        .c = element(y, p.first),
+                        .c_dtype = y->dtype,
+                        .c_stride = s.n,
+                        .bias = bias ? bias + p.first : NULL,
+                        .bias_dtype = HIL_F32,
+                        .base = call->ins == 2 ? element(&call->in[1], p.first) : NULL});
+        call->source->weight_end(call->owner, 0, tile);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
+/* dx = dy * weight: straight to din, or tile by tile into the fp32 sum. */
+static hil_status back_input(hil_op_call *call, const sizes *s, float *sum)
+{
+    const hil_tensor *dy = &call->dout[0], *dx = &call->din[0];
+    for (int64_t tile = 0; tile < s->tiles; ++tile) {
+        part p = tile_part(&call->param[0], tile);
+        const void *w;
+        HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &w));
+        hil_status status = hil_gemm_run(
+            call->pool, &(hil_gemm){.m = s->rows,
+                                    .n = s->k,
+                                    .k = p.count,
+                                    .a = {element(dy, p.first), dy->dtype, s->n, 1},
+                                    .b = hil_matrix_rows(w, call->param[0].dtype, s->k),
+                                    .c = sum ? sum : dx->data,
+                                    .c_dtype = sum ? HIL_F32 : dx->dtype,
+                                    .c_stride = s->k,
+                                    .add = sum ? tile > 0 : call->din_add[0]});
+        call->source->weight_end(call->owner, 0, tile);
+        HIL_TRY(status);
+    }
+    if (sum) hil_row_write_all(call->pool, dx, sum, call->din_add[0]);
+    return HIL_OK;
+}
+
+/* The weight's gradient: transposed dy * x. */
+static hil_status back_weight(hil_op_call *call, const sizes *s)
+{
+    const hil_tensor *dy = &call->dout[0], *x = &call->in[0];
+    for (int64_t tile = 0; tile < s->tiles; ++tile) {
+        part p = tile_part(&call->param[0], tile);
+        float *sum;
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum, &add));
+        hil_status status =
+            hil_gemm_run(call->pool, &(hil_gemm){.m = p.count,
+                                                 .n = s->k,
+                                                 .k = s->rows,
+                                                 .a = {element(dy, p.first), dy->dtype, 1, s->n},
+                                                 .b = hil_matrix_rows(x->data, x->dtype, s->k),
+                                                 .c = sum,
+                                                 .c_dtype = HIL_F32,
+                                                 .c_stride = s->k,
+                                                 .add = add});
+        call->source->gradient_end(call->owner, 0, tile);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
+typedef struct bias_job {
+    const hil_tensor *dy;
+    const sizes *sizes;
+    float *partial;
+} bias_job;
+
+#define PIECE 1024
+
+static void sum_block(void *context, int64_t block, int thread)
+{
+    (void)thread;
+    const bias_job *j = context;
+    int64_t n = j->sizes->n, end = hil_grid_end(&j->sizes->grid, block);
+    float *sum = j->partial + block * n, buffer[PIECE];
+    memset(sum, 0, (size_t)n * sizeof *sum);
+    for (int64_t r = block * j->sizes->grid.block; r < end; ++r)
+        for (int64_t c = 0; c < n; c += PIECE) {
+            int64_t count = n - c < PIECE ? n - c : PIECE;
+            const float *dy = hil_row_read(j->dy, r * n + c, count, buffer);
+            hil_rows()->add(sum + c, sum + c, dy, count);
+        }
+}
+
+static hil_status back_bias(hil_op_call *call, const sizes *s, float *partial)
+{
+    bias_job j = {&call->dout[0], s, partial};
+    hil_pool_run(call->pool, sum_block, &j, s->grid.blocks);
+    float *sum;
+    bool add;
+    HIL_TRY(call->source->gradient_begin(call->owner, 1, 0, &sum, &add));
+    hil_row_gather(call->pool, &(hil_gather){sum, partial, s->grid.blocks, s->n, add});
+    call->source->gradient_end(call->owner, 1, 0);
+    return HIL_OK;
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    sizes s = measure(call);
+    size_t at = 0;
+    float *sum = NULL;
+    if (s.tiles > 1) {
+        sum = call->scratch;
+        hil_scratch_add(&at, s.rows * s.k, sizeof(float));
+    }
+    if (call->din[0].data) HIL_TRY(back_input(call, &s, sum));
+    if (call->param[0].trainable) HIL_TRY(back_weight(call, &s));
+    if (call->params == 2 && call->param[1].trainable)
+        HIL_TRY(back_bias(call, &s, (float *)((char *)call->scratch + at)));
+    return HIL_OK;
+}
+
+const hil_op hil_op_linear = {
+    .name = "linear",
+    .keep_in = 1,
+    .pass = 2,
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,211 @@
+/* linear.cu - x times the transposed weight, plus bias and residual, one tile of the weight's rows
+   at a time. */
+#include "ops/linear/matmul_cuda.h"
+
+#define LANES 32
+#define WARPS 8
+#define BIAS_COLS (LANES * HIL_WIDE)
+#define BIAS_ROWS 64    /* of a block at least */
+#define BIAS_BLOCKS 128 /* at most: bounds the memory of partial sums */
+
+/* Scratch. Forward: bias in the output's dtype (N). Backward: gradient of x (rows, K) when tiles
+   must be summed, and the bias' gradient of each block of rows (blocks, N). */
+typedef struct sizes {
+    int64_t rows, n, k, tiles;
+    int64_t block_rows, blocks;
+} sizes;
+
+static sizes measure(const hil_op_call *call)
+{
+    const hil_op_param *w = &call->param[0];
+    sizes s = {hil_shape_rows(&call->in[0].shape), w->rows, w->cols, hil_op_tiles(w)};
+    s.block_rows = (s.rows + BIAS_BLOCKS - 1) / BIAS_BLOCKS;
+    if (s.block_rows < BIAS_ROWS) s.block_rows = BIAS_ROWS;
+    s.blocks = (s.rows + s.block_rows - 1) / s.block_rows;
+    return s;
+}
+
+static hil_status infer(hil_op_call *call)
+{
+    sizes s = measure(call);
+    if (call->in[0].dtype != call->param[0].dtype || call->compute != call->param[0].dtype)
+        return hil_fail(HIL_ERR_USAGE, "linear: input is %s, weight is %s; a GPU wants both alike",
+                        hil_dtype_name(call->in[0].dtype), hil_dtype_name(call->param[0].dtype));
+    if (call->params == 2) hil_scratch_add(&call->forward_scratch, s.n, sizeof(float));
+    if (s.tiles > 1) hil_scratch_add(&call->backward_scratch, s.rows * s.k, sizeof(float));
+    if (call->params == 2) hil_scratch_add(&call->backward_scratch, s.blocks * s.n, sizeof(float));
+    return HIL_OK;
+}
+
+/* The columns that one tile of the weight makes. */
+typedef struct part {
+    int64_t first, count;
+} part;
+
+static part tile_part(const hil_op_param *w, int64_t tile)
+{
+    int64_t first = tile * w->tile_rows, left = w->rows - first;
+    return {first, left < w->tile_rows ? left : w->tile_rows};
+}
+
+static void *element(const hil_tensor *x, int64_t at)
+{
+    return (char *)x->data + (size_t)at * hil_dtype_size(x->dtype);
+}
+
+static hil_status copy_bias(const hil_op_call *call, int64_t n)
+{
+    const void *data;
+    HIL_TRY(call->source->weight_begin(call->owner, 1, 0, &data));
+    hil_tensor to = {call->out[0].dtype, {1, {n}}, call->scratch};
+    hil_tensor from = {call->param[1].dtype, {1, {n}}, (void *)(uintptr_t)data};
+    hil_status status = hil_cuda_convert(call->device, &to, &from, false);
+    call->source->weight_end(call->owner, 1, 0);
+    return status;
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    sizes s = measure(call);
+    const hil_tensor *x = &call->in[0], *y = &call->out[0];
+    hil_tensor bias = {y->dtype, {1, {s.n}}, call->scratch};
+    if (call->params == 2) HIL_TRY(copy_bias(call, s.n));
+    for (int64_t tile = 0; tile < s.tiles; ++tile) {
+        part p = tile_part(&call->param[0], tile);
+        const void *w;
+        HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &w));
+        hil_cuda_matmul product = {.m = s.rows,
+                                   .n = p.count,
+                                   .k = s.k,
+                                   .dtype = x->dtype,
+                                   .a = {x->data, s.k, false},
+                                   .b = {w, s.k, true},
+                                   .c = element(y, p.first),
+                                   .c_dtype = y->dtype,
+                                   .c_stride = s.n,
+                                   .bias = call->params == 2 ? element(&bias, p.first) : NULL,
+                                   .base = call->ins == 2 ? element(&call->in[1], p.first) : NULL};
+        hil_status status = hil_cuda_matmul_run(call->device, &product);
+        call->source->weight_end(call->owner, 0, tile);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
+/* dx = dy * weight: straight to din, or tile by tile into the fp32 sum. */
+static hil_status back_input(hil_op_call *call, const sizes *s, float *sum)
+{
+    const hil_tensor *dy = &call->dout[0], *dx = &call->din[0];
+    for (int64_t tile = 0; tile < s->tiles; ++tile) {
+        part p = tile_part(&call->param[0], tile);
+        const void *w;
+        HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &w));
+        hil_cuda_matmul product = {.m = s->rows,
+                                   .n = s->k,
+                                   .k = p.count,
+                                   .dtype = dy->dtype,
+                                   .a = {element(dy, p.first), s->n, false},
+                                   .b = {w, s->k, false},
+                                   .c = sum ? sum : dx->data,
+                                   .c_dtype = sum ? HIL_F32 : dx->dtype,
+                                   .c_stride = s->k,
+                                   .add = sum ? tile > 0 : call->din_add[0]};
+        hil_status status = hil_cuda_matmul_run(call->device, &product);
+        call->source->weight_end(call->owner, 0, tile);
+        HIL_TRY(status);
+    }
+    if (!sum) return HIL_OK;
+    hil_tensor whole = {HIL_F32, dx->shape, sum};
+    return hil_cuda_convert(call->device, dx, &whole, call->din_add[0]);
+}
+
+/* The weight's gradient: transposed dy * x. */
+static hil_status back_weight(hil_op_call *call, const sizes *s)
+{
+    const hil_tensor *dy = &call->dout[0], *x = &call->in[0];
+    for (int64_t tile = 0; tile < s->tiles; ++tile) {
+        part p = tile_part(&call->param[0], tile);
+        float *sum;
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum, &add));
+        hil_cuda_matmul product = {.m = p.count,
+                                   .n = s->k,
+                                   .k = s->rows,
+                                   .dtype = x->dtype,
+                                   .a = {element(dy, p.first), s->n, true},
+                                   .b = {x->data, s->k, false},
+                                   .c = sum,
+                                   .c_dtype = HIL_F32,
+                                   .c_stride = s->k,
+                                   .add = add};
+        hil_status status = hil_cuda_matmul_run(call->device, &product);
+        call->source->gradient_end(call->owner, 0, tile);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
+/* partial[block] = the sum of the block's rows: each warp takes every WARPS-th, then warps are
+   added in order. */
+static __global__ void __launch_bounds__(LANES *WARPS)
+    sum_rows(float *partial, const hil_view dy, const sizes s)
+{
+    __shared__ float shared[WARPS][BIAS_COLS];
+    int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    int64_t col = (int64_t)blockIdx.x * BIAS_COLS + lane * HIL_WIDE;
+    int64_t first = (int64_t)blockIdx.y * s.block_rows, end = first + s.block_rows;
+    if (end > s.rows) end = s.rows;
+    int n = hil_wide_count(s.n - col);
+    float sum[HIL_WIDE] = {};
+#pragma unroll 4
+    for (int64_t r = first + warp; r < end; r += WARPS) {
+        float x[HIL_WIDE];
+        hil_wide_read(hil_wide_load(dy, r * s.n + col, n), dy.dtype, x);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) sum[i] += x[i];
+    }
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) shared[warp][lane * HIL_WIDE + i] = sum[i];
+    __syncthreads();
+    int64_t mine = (int64_t)blockIdx.x * BIAS_COLS + threadIdx.x;
+    if (mine >= s.n) return;
+    float total = 0;
+    for (int w = 0; w < WARPS; ++w) total += shared[w][threadIdx.x];
+    partial[blockIdx.y * s.n + mine] = total;
+}
+static_assert(BIAS_COLS == LANES * WARPS, "a thread writes one column");
+
+static hil_status back_bias(hil_op_call *call, const sizes *s, float *partial)
+{
+    if (s->rows * s->n > 0) {
+        dim3 grid(hil_blocks(s->n, BIAS_COLS), (unsigned)s->blocks);
+        sum_rows<<<grid, LANES * WARPS, 0, hil_cuda_of(call->device)->stream>>>(
+            partial, hil_view_of(&call->dout[0]), *s);
+        HIL_TRY(hil_cuda_launched(call->device, "linear bias"));
+    }
+    float *sum;
+    bool add;
+    HIL_TRY(call->source->gradient_begin(call->owner, 1, 0, &sum, &add));
+    hil_status status = hil_cuda_gather(call->device, {sum, partial, s->blocks, s->n, add});
+    call->source->gradient_end(call->owner, 1, 0);
+    return status;
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    sizes s = measure(call);
+    size_t at = 0;
+    float *sum = NULL;
+    if (s.tiles > 1) {
+        sum = (float *)call->scratch;
+        hil_scratch_add(&at, s.rows * s.k, sizeof(float));
+    }
+    if (call->din[0].data) HIL_TRY(back_input(call, &s, sum));
+    if (call->param[0].trainable) HIL_TRY(back_weight(call, &s));
+    if (call->params == 2 && call->param[1].trainable)
+        HIL_TRY(back_bias(call, &s, (float *)hil_scratch_at(call, at)));
+    return HIL_OK;
+}
+
+const hil_op_kernel hil_cuda_linear = {
+    .op = &hil_op_linear, .infer = infer, .forward = forward, .backward = backward};

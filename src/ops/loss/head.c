@@ -1,0 +1,254 @@
+/* head.c - the last linear layer fused with cross-entropy, a chunk of positions at a time.
+
+   Only rows with a target take part: each chunk gathers its own. A chunk without any asks for the
+   same tiles as the others, so that the order of requests does not depend on targets. Scratch, per
+   chunk: their numbers (int32 each), x (chunk, C) where rows were skipped, logits (chunk, V),
+   gradient of x (chunk, C). */
+#include "ops/linear/gemm.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+#include "ops/rows/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LOGIT_BYTES ((int64_t)128 << 20) /* of one chunk */
+#define CHUNK_UNIT 64
+#define PIECE 1024       /* of a row on its way through the cache */
+#define COPY_COUNT 16384 /* elements of a task */
+
+typedef struct job {
+    hil_op_call *call;
+    int64_t rows, cols, vocab; /* B * T, C, V */
+    int64_t chunk;
+    int32_t *active; /* the chunk's rows with a target, in order */
+    int64_t count;   /* of them */
+    char *x;         /* these rows */
+    float *logits;   /* becomes their gradient, in the compute dtype, in the same rows */
+    float *dx;
+} job;
+
+/* As many rows as the weight has columns: the logits then take no more than the weight, and reading
+   it costs little beside the product. */
+static int64_t chunk_rows(const hil_op_param *w, int64_t rows)
+{
+    int64_t chunk = w->cols ? (w->cols + CHUNK_UNIT - 1) / CHUNK_UNIT * CHUNK_UNIT : CHUNK_UNIT;
+    int64_t most = LOGIT_BYTES / (int64_t)sizeof(float) / (w->rows ? w->rows : 1);
+    most = most < CHUNK_UNIT ? CHUNK_UNIT : most - most % CHUNK_UNIT;
+    if (chunk > most) chunk = most;
+    return chunk < rows ? chunk : rows;
+}
+
+/* NULL while sizes are asked for and there is no scratch yet. */
+static void *part(const job *j, size_t *bytes, int64_t count, size_t size)
+{
+    size_t at = hil_scratch_add(bytes, count, size);
+    char *base = j->call->scratch;
+    return base ? base + at : NULL;
+}
+
+static size_t layout(job *j)
+{
+    hil_op_call *call = j->call;
+    j->rows = hil_shape_rows(&call->in[0].shape);
+    j->cols = call->param[0].cols;
+    j->vocab = call->param[0].rows;
+    j->chunk = chunk_rows(&call->param[0], j->rows);
+    size_t bytes = 0;
+    j->active = part(j, &bytes, j->chunk, sizeof(int32_t));
+    j->x = part(j, &bytes, j->chunk * j->cols, hil_dtype_size(call->in[0].dtype));
+    j->logits = part(j, &bytes, j->chunk * j->vocab, sizeof(float));
+    if (call->differentiate) j->dx = part(j, &bytes, j->chunk * j->cols, sizeof(float));
+    return bytes;
+}
+
+static hil_status infer(hil_op_call *call)
+{
+    HIL_TRY(hil_infer_float(call, 0, 3));
+    const hil_shape *x = &call->in[0].shape;
+    HIL_TRY(hil_infer_ids(call, 1, x));
+    if (call->params != 1 || call->param[0].cols != x->dim[2])
+        return hil_fail(HIL_ERR_USAGE, "head: input %s does not fit weight %s",
+                        hil_shape_print(x).text, hil_param_print(&call->param[0]).text);
+    hil_shape loss = {2, {x->dim[0], x->dim[1]}};
+    hil_infer_out(call, HIL_F32, &loss);
+    if (call->differentiate) {
+        call->saveds = 1;
+        call->saved[0].dtype = call->in[0].dtype;
+        call->saved[0].shape = *x;
+    }
+    call->forward_scratch = layout(&(job){.call = call});
+    return HIL_OK;
+}
+
+/* Clears the results of rows [first, last) and finds those with a target. */
+static void begin_chunk(job *j, int64_t first, int64_t last)
+{
+    const hil_op_call *call = j->call;
+    const int32_t *targets = call->in[1].data;
+    j->count = 0;
+    for (int64_t i = first; i < last; ++i)
+        if (targets[i] >= 0) j->active[j->count++] = (int32_t)i;
+    if (j->count == last - first) return;
+    memset((float *)call->out[0].data + first, 0, (size_t)(last - first) * sizeof(float));
+    if (!call->differentiate) return;
+    size_t row = (size_t)j->cols * hil_dtype_size(call->saved[0].dtype);
+    memset((char *)call->saved[0].data + (size_t)first * row, 0, (size_t)(last - first) * row);
+}
+
+/* The active rows of x, in place where no row between them was skipped. */
+static hil_matrix chunk_input(const job *j)
+{
+    const hil_tensor *x = &j->call->in[0];
+    size_t bytes = (size_t)j->cols * hil_dtype_size(x->dtype);
+    const char *from = x->data;
+    if (j->count && j->active[j->count - 1] - j->active[0] + 1 == j->count)
+        return hil_matrix_rows(from + (size_t)j->active[0] * bytes, x->dtype, j->cols);
+    for (int64_t i = 0; i < j->count; ++i)
+        memcpy(j->x + (size_t)i * bytes, from + (size_t)j->active[i] * bytes, bytes);
+    return hil_matrix_rows(j->x, x->dtype, j->cols);
+}
+
+static int64_t tile_rows(const hil_op_param *w, int64_t tile)
+{
+    int64_t left = w->rows - tile * w->tile_rows;
+    return left < w->tile_rows ? left : w->tile_rows;
+}
+
+static hil_status multiply_logits(const job *j, const hil_matrix *x)
+{
+    hil_op_call *call = j->call;
+    const hil_op_param *w = &call->param[0];
+    for (int64_t tile = 0; tile < hil_op_tiles(w); ++tile) {
+        const void *data;
+        HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &data));
+        hil_status status = hil_gemm_run(
+            call->pool,
+            &(hil_gemm){.m = j->count,
+                        .n = tile_rows(w, tile),
+                        .k = j->cols,
+                        .a = *x,
+                        .b = hil_matrix_transpose(hil_matrix_rows(data, w->dtype, j->cols)),
+                        .c = j->logits + tile * w->tile_rows,
+                        .c_dtype = HIL_F32,
+                        .c_stride = j->vocab});
+        call->source->weight_end(call->owner, 0, tile);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
+/* loss = log(sum of exp) - logit of the target; the gradient replaces the logits. */
+static void finish_row(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const job *j = context;
+    const hil_op_call *call = j->call;
+    int64_t row = j->active[i], target = ((const int32_t *)call->in[1].data)[row];
+    assert(target < j->vocab);
+    float *logits = j->logits + i * j->vocab;
+    float most = hil_rows()->max(logits, j->vocab), of_target = logits[target];
+    float sum = hil_rows()->exp_sum(logits, most, j->vocab);
+    ((float *)call->out[0].data)[row] = logf(sum) + (most - of_target);
+    if (!call->differentiate) return;
+    float factor = call->loss_scale / sum, at_target = logits[target] * factor - call->loss_scale;
+    hil_tensor gradient = {.dtype = call->compute, .data = logits};
+    float scaled[PIECE];
+    for (int64_t at = 0; at < j->vocab; at += PIECE) {
+        int64_t n = j->vocab - at < PIECE ? j->vocab - at : PIECE;
+        hil_rows()->scale(scaled, logits + at, factor, n);
+        hil_row_write(&gradient, at, n, scaled, false);
+    }
+    hil_row_write(&gradient, target, 1, &at_target, false);
+}
+
+static hil_status multiply_gradients(const job *j, const hil_matrix *x)
+{
+    hil_op_call *call = j->call;
+    const hil_op_param *w = &call->param[0];
+    int64_t size = (int64_t)hil_dtype_size(call->compute);
+    int64_t stride = j->vocab * (int64_t)sizeof(float) / size;
+    for (int64_t tile = 0; tile < hil_op_tiles(w); ++tile) {
+        hil_matrix dlogits = {(char *)j->logits + tile * w->tile_rows * size, call->compute, stride,
+                              1};
+        const void *data;
+        HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &data));
+        hil_status status =
+            hil_gemm_run(call->pool, &(hil_gemm){.m = j->count,
+                                                 .n = j->cols,
+                                                 .k = tile_rows(w, tile),
+                                                 .a = dlogits,
+                                                 .b = hil_matrix_rows(data, w->dtype, j->cols),
+                                                 .c = j->dx,
+                                                 .c_dtype = HIL_F32,
+                                                 .c_stride = j->cols,
+                                                 .add = tile > 0});
+        call->source->weight_end(call->owner, 0, tile);
+        HIL_TRY(status);
+        if (!w->trainable) continue;
+        float *sum;
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum, &add));
+        if (j->count || !add)
+            status = hil_gemm_run(call->pool, &(hil_gemm){.m = tile_rows(w, tile),
+                                                          .n = j->cols,
+                                                          .k = j->count,
+                                                          .a = hil_matrix_transpose(dlogits),
+                                                          .b = *x,
+                                                          .c = sum,
+                                                          .c_dtype = HIL_F32,
+                                                          .c_stride = j->cols,
+                                                          .add = add});
+        call->source->gradient_end(call->owner, 0, tile);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
+static void save_row(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const job *j = context;
+    hil_row_write(&j->call->saved[0], j->active[i] * j->cols, j->cols, j->dx + i * j->cols, false);
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    job j = {.call = call};
+    layout(&j);
+    for (int64_t first = 0; first < j.rows; first += j.chunk) {
+        int64_t last = first + j.chunk < j.rows ? first + j.chunk : j.rows;
+        if (!hil_pool_is_dry(call->pool)) begin_chunk(&j, first, last);
+        hil_matrix x = chunk_input(&j);
+        HIL_TRY(multiply_logits(&j, &x));
+        hil_pool_run(call->pool, finish_row, &j, j.count);
+        if (!call->differentiate) continue;
+        HIL_TRY(multiply_gradients(&j, &x));
+        hil_pool_run(call->pool, save_row, &j, j.count);
+    }
+    return HIL_OK;
+}
+
+static void copy_task(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const hil_op_call *call = context;
+    int64_t left = hil_shape_count(&call->in[0].shape) - task * COPY_COUNT;
+    hil_row_copy(&call->din[0], task * COPY_COUNT, &call->saved[0], task * COPY_COUNT,
+                 left < COPY_COUNT ? left : COPY_COUNT, call->din_add[0]);
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    int64_t count = hil_shape_count(&call->in[0].shape);
+    if (call->din[0].data)
+        hil_pool_run(call->pool, copy_task, call, (count + COPY_COUNT - 1) / COPY_COUNT);
+    return HIL_OK;
+}
+
+const hil_op hil_op_head = {
+    .name = "head",
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,242 @@
+/* head.cu - the last linear layer fused with cross-entropy, a chunk of positions at a time.
+
+   Rows without a target take part with a gradient of zero: how many there are is not known here.
+   Scratch, per chunk: logits (chunk, stride) and, where parts must be summed, the gradient of x
+   (chunk, C). The gradient takes the place of the logits, in the compute dtype. */
+#include "ops/linear/matmul_cuda.h"
+#include "ops/loss/softmax_cuda.h"
+
+/* Of one chunk: the weight's sums are read and written once for each, which with 4096 rows takes 5%
+   of the time of products. */
+#define LOGIT_BYTES ((int64_t)2 << 30)
+#define CHUNK_UNIT 128
+
+typedef struct head {
+    hil_op_call *call;
+    int64_t rows, cols, vocab; /* B * T, C, V */
+    int64_t chunk, stride;
+    int64_t first, count; /* rows of the chunk being worked on */
+    float *logits, *dx;
+    bool dry;
+} head;
+
+/* [Note: parts of a tile] Fast products want multiples of 8 rows of the weight (50257 of them take
+   seven times as long as 50304). A tile of other sizes is multiplied in two parts, the second of
+   which is small. */
+#define PART_UNIT 8
+#define PART_ROWS 64
+
+typedef struct part {
+    int64_t first, count;
+} part;
+
+static int64_t tile_rows(const hil_op_param *w, int64_t tile)
+{
+    int64_t left = w->rows - tile * w->tile_rows;
+    return left < w->tile_rows ? left : w->tile_rows;
+}
+
+static part tile_part(const hil_op_param *w, int64_t tile, int i)
+{
+    int64_t rows = tile_rows(w, tile), even = rows % PART_UNIT ? rows - rows % PART_ROWS : rows;
+    return i ? part{even, rows - even} : part{0, even};
+}
+
+static bool has_parts(const hil_op_param *w)
+{
+    return hil_op_tiles(w) > 1 || w->rows % PART_UNIT;
+}
+
+static size_t layout(head *h)
+{
+    hil_op_call *call = h->call;
+    const hil_op_param *w = &call->param[0];
+    h->rows = hil_shape_rows(&call->in[0].shape);
+    h->cols = w->cols;
+    h->vocab = w->rows;
+    h->stride = (w->rows + HIL_LOGIT_UNIT - 1) / HIL_LOGIT_UNIT * HIL_LOGIT_UNIT;
+    h->chunk = h->stride ? LOGIT_BYTES / (int64_t)sizeof(float) / h->stride : h->rows;
+    h->chunk = h->chunk < CHUNK_UNIT ? CHUNK_UNIT : h->chunk - h->chunk % CHUNK_UNIT;
+    if (h->chunk > h->rows) h->chunk = h->rows;
+    size_t bytes = 0;
+    h->logits =
+        (float *)hil_scratch_at(call, hil_scratch_add(&bytes, h->chunk * h->stride, sizeof(float)));
+    if (call->differentiate && has_parts(w))
+        h->dx = (float *)hil_scratch_at(call,
+                                        hil_scratch_add(&bytes, h->chunk * h->cols, sizeof(float)));
+    return bytes;
+}
+
+static hil_status infer(hil_op_call *call)
+{
+    if (call->in[0].dtype != call->param[0].dtype || call->compute != call->param[0].dtype)
+        return hil_fail(HIL_ERR_USAGE, "head: input is %s, weight is %s; a GPU wants both alike",
+                        hil_dtype_name(call->in[0].dtype), hil_dtype_name(call->param[0].dtype));
+    head h = {.call = call};
+    call->forward_scratch = layout(&h);
+    return HIL_OK;
+}
+
+static hil_status multiply(const head *h, const hil_cuda_matmul &product)
+{
+    bool empty = h->dry || product.m == 0 || product.n == 0 || product.k == 0;
+    return empty ? HIL_OK : hil_cuda_matmul_run(h->call->device, &product);
+}
+
+static void *input_row(const head *h)
+{
+    const hil_tensor *x = &h->call->in[0];
+    return (char *)x->data + (size_t)(h->first * h->cols) * hil_dtype_size(x->dtype);
+}
+
+/* Rows of the weight, of which `data` are a tile. */
+static const void *weight_rows(const head *h, const void *data, const part &p)
+{
+    size_t size = hil_dtype_size(h->call->param[0].dtype);
+    return (const char *)data + (size_t)(p.first * h->cols) * size;
+}
+
+static hil_status multiply_logits(const head *h)
+{
+    hil_op_call *call = h->call;
+    const hil_op_param *w = &call->param[0];
+    for (int64_t tile = 0; tile < hil_op_tiles(w); ++tile) {
+        const void *data;
+        HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &data));
+        hil_status status = HIL_OK;
+        for (int i = 0; i < 2 && status == HIL_OK; ++i) {
+            part p = tile_part(w, tile, i);
+            status = multiply(h, {.m = h->count,
+                                  .n = p.count,
+                                  .k = h->cols,
+                                  .dtype = w->dtype,
+                                  .a = {input_row(h), h->cols, false},
+                                  .b = {weight_rows(h, data, p), h->cols, true},
+                                  .c = h->logits + tile * w->tile_rows + p.first,
+                                  .c_dtype = HIL_F32,
+                                  .c_stride = h->stride});
+        }
+        call->source->weight_end(call->owner, 0, tile);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
+static hil_status finish_chunk(const head *h)
+{
+    const hil_op_call *call = h->call;
+    if (h->dry) return HIL_OK;
+    hil_softmax job = {.logits = h->logits,
+                       .rows = h->count,
+                       .stride = h->stride,
+                       .vocab = h->vocab,
+                       .target = (const int32_t *)call->in[1].data + h->first,
+                       .loss = (float *)call->out[0].data + h->first,
+                       .loss_scale = call->loss_scale,
+                       .compute = call->compute,
+                       .differentiate = call->differentiate};
+    return hil_cuda_softmax(call->device, &job);
+}
+
+/* The gradient of logits, from column `first` of a tile on. */
+static const char *logit_gradients(const head *h, int64_t tile, int64_t first)
+{
+    int64_t column = tile * h->call->param[0].tile_rows + first;
+    return (const char *)h->logits + (size_t)column * hil_dtype_size(h->call->compute);
+}
+
+static int64_t gradient_stride(const head *h)
+{
+    return h->stride * (int64_t)(sizeof(float) / hil_dtype_size(h->call->compute));
+}
+
+/* The gradient of x, into `saved` or the parts' sum. */
+static hil_status multiply_input(const head *h, int64_t tile, void *rows)
+{
+    hil_op_call *call = h->call;
+    const hil_op_param *w = &call->param[0];
+    const void *data;
+    HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &data));
+    hil_status status = HIL_OK;
+    for (int i = 0; i < 2 && status == HIL_OK; ++i) {
+        part p = tile_part(w, tile, i);
+        status = multiply(h, {.m = h->count,
+                              .n = h->cols,
+                              .k = p.count,
+                              .dtype = w->dtype,
+                              .a = {logit_gradients(h, tile, p.first), gradient_stride(h), false},
+                              .b = {weight_rows(h, data, p), h->cols, false},
+                              .c = h->dx ? (void *)h->dx : rows,
+                              .c_dtype = h->dx ? HIL_F32 : call->saved[0].dtype,
+                              .c_stride = h->cols,
+                              .add = tile > 0 || p.first > 0});
+    }
+    call->source->weight_end(call->owner, 0, tile);
+    return status;
+}
+
+static hil_status multiply_weight(const head *h, int64_t tile)
+{
+    hil_op_call *call = h->call;
+    const hil_op_param *w = &call->param[0];
+    float *sum;
+    bool add;
+    HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum, &add));
+    hil_status status = HIL_OK;
+    for (int i = 0; i < 2 && status == HIL_OK; ++i) {
+        part p = tile_part(w, tile, i);
+        status = multiply(h, {.m = p.count,
+                              .n = h->cols,
+                              .k = h->count,
+                              .dtype = w->dtype,
+                              .a = {logit_gradients(h, tile, p.first), gradient_stride(h), true},
+                              .b = {input_row(h), h->cols, false},
+                              .c = sum + p.first * h->cols,
+                              .c_dtype = HIL_F32,
+                              .c_stride = h->cols,
+                              .add = add});
+    }
+    call->source->gradient_end(call->owner, 0, tile);
+    return status;
+}
+
+static hil_status multiply_gradients(const head *h)
+{
+    hil_op_call *call = h->call;
+    const hil_op_param *w = &call->param[0];
+    const hil_tensor *saved = &call->saved[0];
+    char *rows = (char *)saved->data + (size_t)(h->first * h->cols) * hil_dtype_size(saved->dtype);
+    for (int64_t tile = 0; tile < hil_op_tiles(w); ++tile) {
+        HIL_TRY(multiply_input(h, tile, rows));
+        if (w->trainable) HIL_TRY(multiply_weight(h, tile));
+    }
+    if (!h->dx || h->dry) return HIL_OK;
+    hil_tensor to = {saved->dtype, {2, {h->count, h->cols}}, rows},
+               from = {HIL_F32, to.shape, h->dx};
+    return hil_cuda_convert(call->device, &to, &from, false);
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    head h = {.call = call, .dry = hil_pool_is_dry(call->pool)};
+    layout(&h);
+    for (; h.first < h.rows; h.first += h.chunk) {
+        h.count = h.rows - h.first < h.chunk ? h.rows - h.first : h.chunk;
+        HIL_TRY(multiply_logits(&h));
+        HIL_TRY(finish_chunk(&h));
+        if (call->differentiate) HIL_TRY(multiply_gradients(&h));
+    }
+    return HIL_OK;
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    if (!call->din[0].data) return HIL_OK;
+    return hil_cuda_convert(call->device, &call->din[0], &call->saved[0], call->din_add[0]);
+}
+
+const hil_op_kernel hil_cuda_head = {.op = &hil_op_head,
+                                     .infer = infer,
+                                     .forward = forward,
+                                     .backward = backward,
+                                     .rehearses = true};

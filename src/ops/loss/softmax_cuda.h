@@ -1,0 +1,26 @@
+/* softmax_cuda.h - cross-entropy of rows of logits, and its gradient, on a GPU. */
+#ifndef HIL_OPS_LOSS_SOFTMAX_CUDA_H
+#define HIL_OPS_LOSS_SOFTMAX_CUDA_H
+
+#include "ops/cuda_kernel.h"
+
+#define HIL_LOGIT_UNIT 64 /* the stride is a multiple: rows begin aligned */
+
+/* loss[row] = log(sum of exp(logits)) - logit of the target, 0 for a negative target. With
+   `differentiate` the gradient times loss_scale replaces the logits: a row begins where it was and
+   has the compute dtype; without a target it is zeros. What lies between vocab and stride does not
+   matter and may be overwritten. The same numbers give the same results, bit for bit, whatever
+   other rows there are. */
+typedef struct hil_softmax {
+    float *logits; /* (rows, stride) */
+    int64_t rows, stride, vocab;
+    const int32_t *target;
+    float *loss;
+    float loss_scale;
+    hil_dtype compute;
+    bool differentiate;
+} hil_softmax;
+
+hil_status hil_cuda_softmax(hil_device *device, const hil_softmax *job);
+
+#endif

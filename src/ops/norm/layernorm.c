@@ -1,0 +1,28 @@
+/* layernorm.c - (x - mean) / sqrt(variance + eps) * weight + bias over the last dimension. */
+#include "ops/norm/norm.h"
+#include "ops/ops.h"
+
+static hil_status infer(hil_op_call *call)
+{
+    return hil_norm_infer(call, true);
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    return hil_norm_forward(call, true);
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    return hil_norm_backward(call, true);
+}
+
+const hil_op hil_op_layernorm = {
+    .name = "layernorm",
+    .attr_size = sizeof(hil_norm_attr),
+    .keep_in = 1,
+    .cheap = true,
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+};

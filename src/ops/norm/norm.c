@@ -1,0 +1,139 @@
+/* norm.c - what LayerNorm and RMSNorm share: they differ in the mean and the bias. */
+#include "ops/norm/norm.h"
+
+#include "ops/infer.h"
+#include "ops/ops.h"
+#include "ops/rows/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Scratch: weight and bias as fp32, then for backward both gradients of each block of rows. */
+typedef struct job {
+    const hil_op_call *call;
+    hil_grid grid;
+    int64_t cols;
+    bool centered;
+    float *vector[2];
+    float *partial[2]; /* blocks x cols; NULL where not wanted */
+} job;
+
+hil_status hil_norm_infer(hil_op_call *call, bool centered)
+{
+    HIL_TRY(hil_infer_float(call, 0, 0));
+    const hil_shape *shape = &call->in[0].shape;
+    int64_t rows = hil_shape_rows(shape), cols = hil_shape_cols(shape);
+    int vectors = centered ? 2 : 1;
+    if (call->params != vectors)
+        return hil_fail(HIL_ERR_USAGE, "%s: %d parameters, expected %d", call->op->name,
+                        call->params, vectors);
+    for (int i = 0; i < vectors; ++i) HIL_TRY(hil_infer_vector(call, i, cols));
+    hil_infer_out(call, call->compute, shape);
+    call->saveds = 1;
+    call->saved[0].dtype = HIL_F32;
+    call->saved[0].shape = (hil_shape){2, {rows, vectors}};
+    hil_grid grid = hil_row_grid(rows);
+    for (int i = 0; i < vectors; ++i) hil_scratch_add(&call->forward_scratch, cols, sizeof(float));
+    call->backward_scratch = call->forward_scratch;
+    for (int i = 0; i < vectors; ++i)
+        hil_scratch_add(&call->backward_scratch, grid.blocks * cols, sizeof(float));
+    return HIL_OK;
+}
+
+static hil_status prepare(const hil_op_call *call, bool centered, job *out)
+{
+    *out = (job){.call = call,
+                 .grid = hil_row_grid(hil_shape_rows(&call->in[0].shape)),
+                 .cols = hil_shape_cols(&call->in[0].shape),
+                 .centered = centered};
+    size_t at = 0;
+    for (int i = 0; i < call->params; ++i) {
+        out->vector[i] =
+            (float *)((char *)call->scratch + hil_scratch_add(&at, out->cols, sizeof(float)));
+        HIL_TRY(hil_op_vector(call, i, out->vector[i]));
+    }
+    for (int i = 0; i < call->params; ++i)
+        out->partial[i] =
+            (float *)((char *)call->scratch +
+                      hil_scratch_add(&at, out->grid.blocks * out->cols, sizeof(float)));
+    return hil_pool_reserve(call->pool, 3 * sizeof(float) * (size_t)(out->cols + HIL_LANES));
+}
+
+/* One of the thread's three buffers for a row. */
+static float *buffer(const job *j, int thread, int i)
+{
+    return (float *)hil_pool_scratch(j->call->pool, thread) + i * (j->cols + HIL_LANES);
+}
+
+static void forward_rows(void *context, int64_t block, int thread)
+{
+    const job *j = context;
+    const hil_op_call *call = j->call;
+    const hil_row_kernel *kernel = hil_rows();
+    double eps = ((const hil_norm_attr *)call->attr)->eps;
+    float *saved = call->saved[0].data;
+    int64_t n = j->cols, end = hil_grid_end(&j->grid, block);
+    hil_row_norm norm = {.weight = j->vector[0], .bias = j->vector[1]};
+    for (int64_t r = block * j->grid.block; r < end; ++r) {
+        const float *x = hil_row_read(&call->in[0], r * n, n, buffer(j, thread, 0));
+        float *y = hil_row_place(&call->out[0], r * n, false, buffer(j, thread, 1));
+        if (j->centered) norm.mean = kernel->sum(x, n) / (float)n;
+        float variance = kernel->sum_squares(x, norm.mean, n) / (float)n;
+        norm.scale = 1.0f / sqrtf(variance + (float)eps);
+        kernel->normalize(y, x, &norm, n);
+        hil_row_write(&call->out[0], r * n, n, y, false);
+        if (j->centered) saved[2 * r] = norm.mean;
+        saved[j->centered ? 2 * r + 1 : r] = norm.scale;
+    }
+}
+
+hil_status hil_norm_forward(hil_op_call *call, bool centered)
+{
+    job j;
+    HIL_TRY(prepare(call, centered, &j));
+    hil_pool_run(call->pool, forward_rows, &j, j.grid.blocks);
+    return HIL_OK;
+}
+
+static void backward_rows(void *context, int64_t block, int thread)
+{
+    const job *j = context;
+    const hil_op_call *call = j->call;
+    const float *saved = call->saved[0].data;
+    int64_t n = j->cols, end = hil_grid_end(&j->grid, block);
+    hil_row_norm norm = {.weight = j->vector[0], .centered = j->centered};
+    if (j->partial[0]) norm.dweight = j->partial[0] + block * n;
+    if (j->partial[1]) norm.dbias = j->partial[1] + block * n;
+    if (norm.dweight) memset(norm.dweight, 0, (size_t)n * sizeof(float));
+    if (norm.dbias) memset(norm.dbias, 0, (size_t)n * sizeof(float));
+    for (int64_t r = block * j->grid.block; r < end; ++r) {
+        const float *x = hil_row_read(&call->in[0], r * n, n, buffer(j, thread, 0));
+        const float *dy = hil_row_read(&call->dout[0], r * n, n, buffer(j, thread, 1));
+        norm.mean = j->centered ? saved[2 * r] : 0;
+        norm.scale = saved[j->centered ? 2 * r + 1 : r];
+        hil_rows()->normalize_back(&norm, x, dy, n);
+        if (!call->din[0].data) continue;
+        bool add = call->din_add[0];
+        float *dx = hil_row_place(&call->din[0], r * n, add, buffer(j, thread, 2));
+        hil_rows()->normalize_dx(dx, &norm, x, dy, n);
+        hil_row_write(&call->din[0], r * n, n, dx, add);
+    }
+}
+
+hil_status hil_norm_backward(hil_op_call *call, bool centered)
+{
+    job j;
+    HIL_TRY(prepare(call, centered, &j));
+    for (int i = 0; i < call->params; ++i)
+        if (!call->param[i].trainable) j.partial[i] = NULL;
+    hil_pool_run(call->pool, backward_rows, &j, j.grid.blocks);
+    for (int i = 0; i < call->params; ++i) {
+        if (!j.partial[i]) continue;
+        float *sum;
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum, &add));
+        hil_row_gather(call->pool, &(hil_gather){sum, j.partial[i], j.grid.blocks, j.cols, add});
+        call->source->gradient_end(call->owner, i, 0);
+    }
+    return HIL_OK;
+}

@@ -1,0 +1,141 @@
+/* op_cost.c - the work of each operation. */
+#include "ops/op_cost.h"
+
+#include "ops/attention/attention_parts.h"
+#include "ops/ops.h"
+
+/* What an element costs besides its bytes, in passes over them: measured with bench_ops. */
+#define PACK_PASSES 4 /* of a product's second matrix on its way into the kernel's layout */
+#define TANH_PASSES 3
+#define ERF_PASSES 6
+#define RANDOM_PASSES 4
+#define SCATTER_PASSES 3
+#define SOFTMAX_PASSES 5 /* over fp32 logits: maximum, exp, sum, scale, round */
+
+static double count(const hil_tensor *t)
+{
+    return (double)hil_shape_count(&t->shape);
+}
+
+static double bytes(const hil_tensor *t)
+{
+    return (double)hil_tensor_bytes(t);
+}
+
+/* What forward reads and writes; what backward reads again and writes. */
+static double touched(const hil_op_call *call, bool backward)
+{
+    double sum = 0;
+    for (int i = 0; i < call->ins; ++i) {
+        if (!backward || call->op->keep_in >> i & 1) sum += bytes(&call->in[i]);
+        if (backward && call->din[i].data) sum += bytes(&call->in[i]) * (call->din_add[i] ? 2 : 1);
+    }
+    for (int i = 0; i < call->outs; ++i) sum += bytes(&call->out[i]);
+    return sum;
+}
+
+/* c (m x n) of `size` bytes an element = a (m x k) * b (k x n), read with `in` bytes an element. */
+static void add_product(hil_work *w, const double mnk[3], size_t in, size_t out, bool add)
+{
+    double m = mnk[0], n = mnk[1], k = mnk[2];
+    w->gemm += 2 * m * n * k;
+    w->bytes += (n * k + m * k) * (double)in;
+    w->extra += (PACK_PASSES - 1) * n * k * (double)in;
+    w->bytes += m * n * (double)out * (add ? 2 : 1);
+}
+
+static void linear(const hil_op_call *call, bool backward, hil_work *w)
+{
+    const hil_op_param *p = &call->param[0];
+    double rows = (double)hil_shape_rows(&call->in[0].shape);
+    double n = (double)p->rows, k = (double)p->cols;
+    size_t size = hil_dtype_size(call->compute);
+    if (!backward) {
+        add_product(w, (double[]){rows, n, k}, size, size, call->ins == 2);
+        return;
+    }
+    if (call->din[0].data) {
+        bool tiled = hil_op_tiles(p) > 1;
+        add_product(w, (double[]){rows, k, n}, size, tiled ? sizeof(float) : size,
+                    tiled || call->din_add[0]);
+    }
+    if (p->trainable) add_product(w, (double[]){n, k, rows}, size, sizeof(float), true);
+    if (call->params == 2 && call->param[1].trainable) w->bytes += rows * n * (double)size;
+}
+
+static void head(const hil_op_call *call, bool backward, hil_work *w)
+{
+    const hil_op_param *p = &call->param[0];
+    double rows = (double)hil_shape_rows(&call->in[0].shape);
+    double n = (double)p->rows, k = (double)p->cols;
+    size_t size = hil_dtype_size(call->compute);
+    if (backward) {
+        w->bytes += 2 * bytes(&call->in[0]);
+        return;
+    }
+    add_product(w, (double[]){rows, n, k}, size, sizeof(float), false);
+    w->extra += SOFTMAX_PASSES * rows * n * sizeof(float);
+    if (!call->differentiate) return;
+    add_product(w, (double[]){rows, k, n}, size, sizeof(float), true);
+    if (p->trainable) add_product(w, (double[]){n, k, rows}, size, sizeof(float), true);
+}
+
+/* Pairs of a query and a key that it sees: T queries after `past` positions. */
+static double pairs(double queries, double past, double window)
+{
+    double all = queries * past + queries * (queries + 1) / 2;
+    if (!(window > 0)) return all;
+    /* Query t sees min(past + t + 1, window). */
+    double full = past + queries - window; /* queries that see a whole window */
+    if (full <= 0) return all;
+    if (full > queries) full = queries;
+    double rest = queries - full;
+    return full * window + rest * past + rest * (rest + 1) / 2;
+}
+
+static void attention(const hil_op_call *call, bool backward, hil_work *w)
+{
+    hil_attention_parts parts = hil_attention_parts_of(call, call->in);
+    const int64_t *q = parts.q.shape.dim; /* B, T, H, D */
+    bool cached = call->op == &hil_op_attention_cached;
+    const hil_cached_attr *cache = call->attr;
+    const hil_attention_attr *attr = call->attr;
+    double past = cached ? (double)cache->length : 0;
+    double window = (double)(cached ? cache->window : attr->window);
+    double each = pairs((double)q[1], past, window);
+    /* Two products forward; five backward. */
+    w->attention = (backward ? 10 : 4) * (double)q[0] * (double)q[2] * (double)q[3] * each;
+    w->bytes = touched(call, backward);
+    if (cached)
+        w->bytes += 2 * past * (double)(parts.k.shape.dim[2] * q[3]) *
+                    (double)hil_dtype_size(call->compute);
+}
+
+static double passes(const hil_op_call *call, bool backward)
+{
+    if (call->op == &hil_op_gelu) {
+        const hil_gelu_attr *attr = call->attr;
+        return attr->tanh ? TANH_PASSES : ERF_PASSES;
+    }
+    if (call->op == &hil_op_swiglu) return TANH_PASSES;
+    if (call->op == &hil_op_dropout) return RANDOM_PASSES;
+    if (call->op == &hil_op_embedding && backward) return SCATTER_PASSES;
+    return 1;
+}
+
+void hil_op_work(const hil_op_call *call, bool backward, hil_work *out)
+{
+    *out = (hil_work){0};
+    if (call->op == &hil_op_linear) {
+        linear(call, backward, out);
+    } else if (call->op == &hil_op_head) {
+        head(call, backward, out);
+    } else if (call->op == &hil_op_attention || call->op == &hil_op_attention_cached) {
+        attention(call, backward, out);
+    } else {
+        out->bytes = touched(call, backward);
+        out->extra = (passes(call, backward) - 1) * out->bytes;
+        if (call->op == &hil_op_embedding) /* rows of the table, or their fp32 sums */
+            out->bytes += backward ? 8 * count(&call->out[0]) : bytes(&call->out[0]);
+    }
+}

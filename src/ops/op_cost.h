@@ -1,0 +1,18 @@
+/* op_cost.h - how much an operation computes and how many bytes it touches, from shapes alone. */
+#ifndef HIL_OPS_OP_COST_H
+#define HIL_OPS_OP_COST_H
+
+#include "ops/op.h"
+
+typedef struct hil_work {
+    double gemm;      /* floating-point operations of matrix products */
+    double attention; /* of attention */
+    double bytes;     /* of memory that it reads or writes at least */
+    double
+        extra; /* further bytes of the CPU's kernels: packing, passes, what slow functions cost */
+} hil_work;
+
+/* Of one forward or backward call. After infer; `din` counts where its data is not NULL. */
+void hil_op_work(const hil_op_call *call, bool backward, hil_work *out);
+
+#endif

@@ -1,0 +1,37 @@
+/* update.c - the rule of a step, lent to the store's sweep. */
+#include "optim/update.h"
+
+#include <math.h>
+
+static void update_block(const void *rule, const hil_block *block)
+{
+    const hil_sweep_rule *s = rule;
+    hil_rule_update(s->rule, &s->step[block->decay], block);
+}
+
+hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *o, bool decay)
+{
+    double factor = 1 / update->loss_scale, updates = (double)update->updates;
+    double clip = o->clip > 0 ? o->clip / (update->norm + 1e-6) : 1;
+    if (clip < 1) factor *= clip;
+    bool corrected = o->rule->kind != HIL_LION;
+    return (hil_rule_step){
+        .shrink = (float)(decay ? 1 - update->lr * o->weight_decay : 1),
+        .beta1_rest = (float)(1 - o->beta1),
+        .beta2 = (float)o->beta2,
+        .beta2_rest = (float)(1 - o->beta2),
+        .rate = (float)(corrected ? update->lr / (1 - pow(o->beta1, updates)) : update->lr),
+        .root = (float)(1 / sqrt(1 - pow(o->beta2, updates))),
+        .eps = (float)o->eps,
+        .factor = (float)factor,
+    };
+}
+
+hil_status hil_sweep_update(hil_store *store, const hil_optimizer *optimizer,
+                            const hil_update *update, const hil_saving *saving)
+{
+    hil_sweep_rule s = {.rule = optimizer->rule};
+    for (int decay = 0; decay < 2; ++decay)
+        s.step[decay] = hil_update_numbers(update, optimizer, decay);
+    return hil_store_update(store, update_block, &s, sizeof s, saving);
+}

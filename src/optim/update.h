@@ -1,0 +1,34 @@
+/* update.h - the end of a step: the gradient's norm, then every parameter's update. */
+#ifndef HIL_OPTIM_UPDATE_H
+#define HIL_OPTIM_UPDATE_H
+
+#include "optim/rule.h"
+
+typedef struct hil_optimizer {
+    const hil_rule *rule;
+    double beta1, beta2, eps, weight_decay;
+    double clip; /* largest gradient norm, 0: none */
+} hil_optimizer;
+
+typedef struct hil_update {
+    double lr;
+    double norm;       /* of the gradients, without the loss's scale */
+    double loss_scale; /* the gradients are larger by it */
+    int64_t updates;   /* with this one */
+} hil_update;
+
+/* What the sweep needs of a step: the `rule` of hil_store_update, and of a device's update. */
+typedef struct hil_sweep_rule {
+    const hil_rule *rule;
+    hil_rule_step step[2]; /* without and with weight decay */
+} hil_sweep_rule;
+static_assert(sizeof(hil_sweep_rule) <= HIL_RULE_BYTES, "the store keeps a copy");
+
+/* Starts the update of every parameter that has a gradient; see hil_store_update. */
+hil_status hil_sweep_update(hil_store *store, const hil_optimizer *optimizer,
+                            const hil_update *update, const hil_saving *saving);
+/* What the update of one parameter works with, with or without weight decay. */
+hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *optimizer,
+                                 bool decay);
+
+#endif

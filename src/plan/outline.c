@@ -1,0 +1,73 @@
+/* outline.c - plans as data: their arrays, and what can be read off them. */
+#include "plan/outline.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <string.h>
+
+hil_status hil_plan_create(hil_plan *plan, const hil_outline *outline)
+{
+    *plan = (hil_plan){.prefetch = true, .group = 1, .units = outline->units};
+    plan->ranks = hil_outline_ranks(outline);
+    plan->zero = 3;
+    plan->saves = outline->saves;
+    plan->segments = outline->segments;
+    HIL_TRY(HIL_ALLOC(plan->units, &plan->unit));
+    return HIL_ALLOC(plan->segments, &plan->segment);
+}
+
+void hil_plan_copy(hil_plan *to, const hil_plan *from)
+{
+    hil_unit_place *unit = to->unit;
+    hil_segment_place *segment = to->segment;
+    assert(to->units == from->units && to->segments == from->segments);
+    *to = *from;
+    to->unit = unit;
+    to->segment = segment;
+    memcpy(unit, from->unit, from->units * sizeof *unit);
+    memcpy(segment, from->segment, from->segments * sizeof *segment);
+}
+
+void hil_plan_free(hil_plan *plan)
+{
+    hil_free(plan->unit);
+    hil_free(plan->segment);
+    plan->unit = NULL;
+    plan->segment = NULL;
+}
+
+/* The busiest of some links. */
+static const char *busiest(const hil_plan *p, bool update)
+{
+    const double *busy = p->busy;
+    double disk = fmax(busy[HIL_LINK_FETCH], busy[HIL_LINK_STASH]);
+    double link = fmax(fmax(busy[HIL_LINK_IN], busy[HIL_LINK_BACK]), busy[HIL_LINK_OUT]);
+    double sweep = fmax(busy[HIL_LINK_READ], busy[HIL_LINK_WRITE]);
+    double network = fmax(busy[HIL_LINK_GATHER], busy[HIL_LINK_REDUCE]);
+    if (!update && network > disk && network > link) return "network";
+    if (!update) return disk > link ? "disk" : "host link";
+    if (busy[HIL_LINK_UPDATE] >= sweep) return "update";
+    return p->disk_read + p->disk_written > 0 ? "disk" : "host link";
+}
+
+const char *hil_plan_limit(const hil_plan *plan)
+{
+    double total = 0;
+    int most = 0;
+    for (int i = 0; i < HIL_WAITS; ++i) {
+        total += plan->wait[i];
+        if (plan->wait[i] > plan->wait[most]) most = i;
+    }
+    if (total < 0.1 * plan->step_seconds || plan->wait[most] <= 0) return "compute";
+    if (most == HIL_WAIT_MEMORY) return "memory";
+    return busiest(plan, most == HIL_WAIT_UPDATE);
+}
+
+void hil_plan_count(const hil_outline *outline, const hil_plan *plan, hil_plan_table *out)
+{
+    *out = (hil_plan_table){0};
+    for (size_t u = 0; u < outline->units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            out->bytes[s][plan->unit[u].tier[s]] += hil_outline_bytes(&outline->unit[u], s);
+}

@@ -1,0 +1,65 @@
+/* outline.h - what a plan is about: the units of a model with their sizes, its segments, and how
+   many micro-batches a step has. */
+#ifndef HIL_PLAN_OUTLINE_H
+#define HIL_PLAN_OUTLINE_H
+
+#include "store/plan.h"
+#include "tensor/tensor.h"
+
+#define HIL_OUTLINE_NAME 128
+
+typedef struct hil_outline_unit {
+    char name[HIL_OUTLINE_NAME];
+    int64_t elements;              /* of the whole */
+    size_t bytes[HIL_UNIT_STATES]; /* of a rank's slice; of a gradient: of one use */
+    int uses;                      /* gradients */
+} hil_outline_unit;
+
+typedef struct hil_outline_segment {
+    const char *name;
+    const size_t *unit; /* those that it may use, ascending */
+    size_t units;
+} hil_outline_segment;
+
+/* Borrows the units and segments. */
+typedef struct hil_outline {
+    const hil_outline_unit *unit;
+    size_t units;
+    const hil_outline_segment *segment;
+    size_t segments;
+    int64_t micros; /* of a step, on one rank */
+    bool training;
+    int ranks;    /* that divide every unit evenly; 0: 1 */
+    bool saves;   /* states go to checkpoints */
+    size_t lanes; /* bytes of hil_store_lanes */
+} hil_outline;
+
+static inline int hil_outline_ranks(const hil_outline *outline)
+{
+    return outline->ranks > 1 ? outline->ranks : 1;
+}
+
+/* Bytes of a state, of all uses. */
+static inline uint64_t hil_outline_bytes(const hil_outline_unit *unit, int state)
+{
+    return (uint64_t)unit->bytes[state] *
+           (state == HIL_GRADIENT ? (uint64_t)unit->uses : (uint64_t)1);
+}
+
+/* A plan's own arrays, zeroed: everything on the device. */
+hil_status hil_plan_create(hil_plan *plan, const hil_outline *outline);
+/* `to` becomes equal to `from`, which has as many units and segments. */
+void hil_plan_copy(hil_plan *to, const hil_plan *from);
+void hil_plan_free(hil_plan *plan);
+
+/* The link or the arithmetic that a step waits for most: "compute", "disk", "host link", "update",
+   "memory", "network". */
+const char *hil_plan_limit(const hil_plan *plan);
+
+/* Bytes of each class of state on each tier. */
+typedef struct hil_plan_table {
+    uint64_t bytes[HIL_UNIT_STATES][HIL_TIERS];
+} hil_plan_table;
+void hil_plan_count(const hil_outline *outline, const hil_plan *plan, hil_plan_table *out);
+
+#endif

@@ -1,0 +1,326 @@
+/* plan.c - asks for everything that a plan depends on, then makes it. */
+#include "plan/plan.h"
+
+#include "autograd/engine.h"
+#include "autograd/batch_input.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "comm/facts.h"
+#include "store/store.h"
+#include "machine/devices.h"
+#include "plan/plan_file.h"
+
+#include <stdio.h>
+
+#define PLAN_MEMORY ((uint64_t)64 << 20) /* that a plan without a run measures in, at most */
+
+static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
+{
+    const hil_store *store = r->model->store;
+    size_t units = hil_store_units(store), segments = r->model->count;
+    HIL_TRY(HIL_ALLOC(units, &out->unit));
+    HIL_TRY(HIL_ALLOC(segments, &out->segment));
+    for (size_t u = 0; u < units; ++u) {
+        hil_outline_unit *unit = &out->unit[u];
+        char name[HIL_UNIT_NAME];
+        snprintf(unit->name, sizeof unit->name, "%s", hil_unit_name(store, u, name));
+        unit->elements = hil_unit_elements(store, u);
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            unit->bytes[s] = hil_unit_bytes(store, u, (hil_unit_state)s);
+        if (unit->bytes[HIL_GRADIENT]) unit->uses = hil_unit_uses(store, u);
+    }
+    for (size_t i = 0; i < segments; ++i) {
+        hil_outline_segment *segment = &out->segment[i];
+        segment->name = r->model->segments[i].name;
+        segment->units = hil_store_declared(store, (int)i, &segment->unit);
+    }
+    out->outline = (hil_outline){
+        .unit = out->unit,
+        .units = units,
+        .segment = out->segment,
+        .segments = segments,
+        .micros = (r->sequences + r->micro_batch - 1) / r->micro_batch,
+        .training = r->training,
+        .saves = r->training,
+        .ranks = hil_store_ranks(store),
+        .lanes = hil_store_lanes(store),
+    };
+    return HIL_OK;
+}
+
+/* What measuring may take: no more than the run. */
+static hil_effort effort_of(const hil_plan_request *r, const hil_budget *budget)
+{
+    uint64_t memory = budget->host;
+    if (!r->device) memory += budget->device;
+    if (r->hypothetical && memory > PLAN_MEMORY) memory = PLAN_MEMORY;
+    return (hil_effort){
+        .drives = !r->hypothetical, .memory = memory, .device_memory = budget->device};
+}
+
+/* Of the ranks of a machine one measures, while the others wait for it. */
+static hil_status find_speeds(const hil_plan_request *r, bool measure, const hil_observer *observer,
+                              hil_planned *planned)
+{
+    hil_machine *out = &planned->machine;
+    hil_device *device = r->gpu ? NULL : r->device;
+    hil_effort effort = effort_of(r, &planned->budget);
+    hil_probe_options probe = {.disks = r->allowance.disks,
+                               .disk_count = r->allowance.disk_count,
+                               .io = r->io,
+                               .threads = r->threads,
+                               .cache = r->probe_cache};
+    if (measure && hil_comm_local_rank(r->comm) == 0) {
+        HIL_TRY(hil_machine_find(&probe, device, &effort, observer, out));
+    } else {
+        hil_machine_assume(&probe, device, out);
+        out->measured = measure;
+    }
+    if (r->gpu) hil_gpu_speeds(r->gpu, &out->speeds);
+    return HIL_OK;
+}
+
+/* Among ranks that are not there. */
+static void divide_drives(hil_machine *machine, int sharers, int drives)
+{
+    hil_speeds *s = &machine->speeds;
+    if (sharers < 2) return;
+    s->disk_read /= sharers;
+    s->disk_write /= sharers;
+    s->disk_mixed /= sharers;
+    for (int i = 0; i < drives; ++i) machine->drive[i].mixed /= sharers;
+}
+
+static hil_status find_machine(const hil_plan_request *r, bool measure,
+                               const hil_observer *observer, hil_planned *out)
+{
+    hil_comm_tell(r->comm, "measuring the machine");
+    HIL_TRY(hil_ranks_agree(r->comm, find_speeds(r, measure, observer, out)));
+    HIL_TRY(hil_ranks_level_speeds(r->comm, &out->machine, out->drive_count, r->network));
+    if (!r->comm) divide_drives(&out->machine, r->allowance.sharers, out->drive_count);
+    hil_budget_speeds(&out->machine, out->drives, r->allowance.disk_count);
+    return HIL_OK;
+}
+
+/* Whether speeds can be remembered here, and so everywhere. */
+static hil_status find_cache(const hil_plan_request *r, bool *out)
+{
+    double known = r->probe_cache != NULL;
+    HIL_TRY(hil_comm_least(r->comm, &known, 1));
+    *out = known > 0;
+    return HIL_OK;
+}
+
+static hil_budget less(hil_budget budget, int percent)
+{
+    budget.device -= budget.device / 100 * (size_t)percent;
+    budget.host -= budget.host / 100 * (size_t)percent;
+    return budget;
+}
+
+/* Rehearsals with somebody who waits for them. */
+typedef struct watched {
+    hil_rehearsal rehearsal;
+    const volatile int *stop;
+    const hil_observer *observer;
+    double begun_at;
+    uint64_t done;
+} watched;
+
+#define QUIET_SECONDS 1.0
+#define ABOUT 40 /* rehearsals of a choice */
+
+/* Before each: what is said here decides nothing. */
+static hil_status check_watched(watched *w)
+{
+    const hil_observer *o = w->observer;
+    if (w->stop && *w->stop) return hil_fail(HIL_ERR_INTERRUPTED, "stopped while planning");
+    if (w->done + 1 < ABOUT) ++w->done;
+    if (o && o->progress && hil_clock_now() - w->begun_at >= QUIET_SECONDS)
+        o->progress(o->context, "planning", w->done, ABOUT);
+    return HIL_OK;
+}
+
+static hil_status rehearse(void *context, hil_plan *plan)
+{
+    watched *w = context;
+    HIL_TRY(check_watched(w));
+    return hil_rehearse_trial(&w->rehearsal, plan);
+}
+
+static hil_status learn(void *context, hil_plan *plan)
+{
+    watched *w = context;
+    HIL_TRY(check_watched(w));
+    return hil_rehearse_tensors(&w->rehearsal, plan);
+}
+
+/* States that visit the device cross the bus beside the weights that the forward needs, while the
+   CPU updates the rest: the part with which both take as long. */
+static double visiting(const hil_planned *planned)
+{
+    const hil_speeds *s = &planned->machine.speeds;
+    double elements = 0, states = 0, weights = 0;
+    for (size_t u = 0; u < planned->outline.units; ++u) {
+        const hil_outline_unit *unit = &planned->unit[u];
+        if (!unit->uses) continue;
+        elements += (double)unit->elements;
+        weights += (double)unit->bytes[HIL_WEIGHT];
+        for (int i = 0; i < HIL_UNIT_STATES; ++i) states += (double)hil_outline_bytes(unit, i);
+    }
+    if (planned->outline.ranks > 1 || !(s->update_device > 0) || !(states > 0)) return 0;
+    double meanwhile = s->to_device / s->update * elements; /* bytes while the CPU updates all */
+    double part = (meanwhile - weights) / (meanwhile + states);
+    return part > 0 ? part : 0;
+}
+
+static hil_status choose(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)
+{
+    watched w = {.rehearsal = {.model = r->model,
+                               .device = r->device,
+                               .compute = r->compute,
+                               .training = r->training,
+                               .sequences = r->sequences,
+                               .length = r->length,
+                               .micro_batch = r->micro_batch,
+                               .cache = r->cache,
+                               .speeds = &out->machine.speeds,
+                               .drives = out->drives,
+                               .drive_count = out->drive_count},
+                 .stop = r->stop,
+                 .observer = observer,
+                 .begun_at = hil_clock_now()};
+    hil_planner planner = {.outline = &out->outline,
+                           .budget = less(out->budget, r->spare),
+                           .tokens = out->tokens,
+                           .apart = r->device != NULL,
+                           .wired = r->wired,
+                           .visiting = r->device ? visiting(out) : 0,
+                           .prefetch = r->prefetch,
+                           .recompute = r->recompute,
+                           .zero = r->zero,
+                           .rehearse = rehearse,
+                           .learn = learn,
+                           .context = &w};
+    hil_plan_free(&out->plan);
+    if (r->file) {
+        HIL_TRY(hil_plan_read(&out->plan, &out->outline, r->file));
+        out->plan.prefetch &= r->prefetch;
+        HIL_TRY(hil_planner_check(&planner, &out->plan));
+    } else {
+        HIL_TRY(hil_planner_choose(&planner, &out->plan));
+    }
+    if (r->hypothetical) return HIL_OK;
+    /* Once more, so that the store knows the order of this plan and no other. */
+    return hil_rehearse(&w.rehearsal, &out->plan);
+}
+
+/* Nothing moves, whatever the speeds are. */
+static bool is_settled(const hil_plan_request *r, const hil_plan *plan)
+{
+    for (size_t i = 0; i < plan->segments && r->training && !r->recompute; ++i)
+        if (plan->segment[i].keep < plan->group) return false;
+    return r->file || !(plan->to_device || plan->to_host || plan->disk_read || plan->disk_written ||
+                        plan->gathered || plan->reduced);
+}
+
+static hil_status prepare(const hil_plan_request *r, hil_planned *out)
+{
+    hil_allowance allowance = r->allowance;
+    if (r->comm) allowance.sharers = hil_comm_local_size(r->comm);
+    if (r->device) allowance.room = hil_devices_room(r->device, allowance.room_sharers, r->wired);
+    allowance.hypothetical = r->hypothetical;
+    HIL_TRY(hil_budget_find(&allowance, &out->budget, out->drives));
+    if (!r->hypothetical) HIL_TRY(hil_budget_check(&allowance, r->device, &out->budget));
+    HIL_TRY(hil_engine_trace(r->model, r->compute)); /* says how often each unit is used */
+    return outline_model(r, out);
+}
+
+static hil_status choose_together(const hil_plan_request *r, const hil_observer *observer,
+                                  hil_planned *out)
+{
+    hil_comm_tell(r->comm, "planning");
+    HIL_TRY(hil_ranks_agree(r->comm, choose(r, observer, out)));
+    out->plan.host_budget += out->tokens;
+    out->plan.peak[HIL_HOST] += out->tokens;
+    return HIL_OK;
+}
+
+/* The arrays of a step's tokens wait on the host; for a device once more, in memory that it reaches
+   at full speed. */
+static hil_status reserve_tokens(const hil_plan_request *r, hil_planned *out)
+{
+    uint64_t bytes = (uint64_t)(r->sequences * r->length) * HIL_TOKEN_BYTES * (r->device ? 2 : 1);
+    char need[32], have[32];
+    if (bytes >= out->budget.host)
+        return hil_fail(HIL_ERR_BUDGET,
+                        "the tokens of a batch take %s of host memory (%lld x %lld tokens of %d "
+                        "bytes), but it may use %s: give more --host-memory, or a smaller --batch",
+                        hil_text_bytes(need, bytes), (long long)r->sequences, (long long)r->length,
+                        HIL_TOKEN_BYTES * (r->device ? 2 : 1),
+                        hil_text_bytes(have, out->budget.host));
+    out->tokens = (size_t)bytes;
+    out->budget.host -= (size_t)bytes;
+    return HIL_OK;
+}
+
+hil_status hil_plan_make(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)
+{
+    bool cache;
+    *out = (hil_planned){.drive_count = (int)r->allowance.disk_count};
+    HIL_TRY(hil_ranks_agree(r->comm, prepare(r, out)));
+    HIL_TRY(hil_ranks_level_budget(r->comm, &out->budget, out->drives, out->drive_count));
+    HIL_TRY(hil_ranks_agree(r->comm, reserve_tokens(r, out)));
+    HIL_TRY(find_cache(r, &cache));
+    HIL_TRY(find_machine(r, r->hypothetical && cache, observer, out));
+    HIL_TRY(choose_together(r, observer, out));
+    if (out->machine.measured || !cache || is_settled(r, &out->plan)) return HIL_OK;
+    HIL_TRY(find_machine(r, true, observer, out));
+    return choose_together(r, observer, out);
+}
+
+void hil_planned_free(hil_planned *planned)
+{
+    hil_plan_free(&planned->plan);
+    hil_free(planned->unit);
+    hil_free(planned->segment);
+}
+
+static hil_status add_json(hil_facts *facts, const char *name, const json_t *value)
+{
+    char label[64], *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+    if (!text) return hil_fail(HIL_ERR_MEMORY, "no memory is left to compare plans");
+    snprintf(label, sizeof label, "the plan's %s", name);
+    hil_status status = hil_facts_add(facts, label, "%s", text);
+    free(text);
+    return status;
+}
+
+/* Units and segments one by one, so that the first that differs is named. */
+static hil_status add_plan(hil_facts *facts, const json_t *plan)
+{
+    const char *key;
+    json_t *value, *item;
+    size_t i;
+    json_object_foreach((json_t *)(uintptr_t)plan, key, value)
+    {
+        if (!json_is_array(value)) HIL_TRY(add_json(facts, key, value));
+        json_array_foreach(value, i, item) HIL_TRY(add_json(facts, key, item));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_planned_compare(hil_comm *comm, const hil_planned *planned)
+{
+    hil_facts facts = {0};
+    json_t *plan = NULL;
+    if (hil_comm_size(comm) == 1) return HIL_OK;
+    hil_status mine = hil_plan_write_decided(&planned->outline, &planned->plan, &plan);
+    if (mine == HIL_OK) mine = add_plan(&facts, plan);
+    hil_status status =
+        hil_facts_compare(comm, &facts, mine, "give all ranks the same options and plan file");
+    json_decref(plan);
+    hil_facts_free(&facts);
+    return status;
+}

@@ -1,0 +1,599 @@
+/* planner.c - candidates: how many micro-batches pass a segment together, how much backward finds
+   kept, where the values between segments wait.
+
+   [Note: candidates] For each order of micro-batches (one at a time, or about GROUP_MOST through a
+   segment) the memory of tensors is learned by rehearsals that place everything on the device. Of
+   the activations nothing is kept, or all but what is cheap, or all: that is the order in which
+   room buys time. The highest level of it that leaves room for a window is found by bisection; that
+   level, half of it and none compete, because room that is not taken by activations holds weights;
+   then levels beside the winner. Of what the winner computes again, a part may be kept on the host
+   instead: about as much as leaves the device while forward computes. What computes longer than the
+   best plan's whole step is not rehearsed.
+ */
+#include "plan/candidate.h"
+
+#include "autograd/engine.h"
+#include "base/text.h"
+#include "io/align.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BUSY_COST 0.05
+#define BUS_COST 0.01 /* of a bus, which takes little of a device's own memory */
+#define PARKED_STEPS 3
+#define GROUP_MOST 64 /* micro-batches that pass a segment together */
+#define GUESTS 4      /* chunks that visit the device at once: in, at work, out, and one to spare */
+
+static void begin(hil_choice *c, hil_candidate at)
+{
+    hil_plan *p = &c->trial;
+    const hil_planner *planner = c->planner;
+    p->group = at.group;
+    p->apart = planner->apart;
+    p->wired = planner->wired;
+    p->visiting = c->visiting;
+    p->guests = c->visiting > 0 ? GUESTS : 0;
+    p->prefetch = planner->prefetch;
+    p->zero = c->zero;
+    p->by_segment = c->by_segment;
+    p->device_budget = planner->budget.device;
+    p->host_budget = planner->budget.host;
+    p->disk_budget = planner->budget.disk;
+    p->spill = HIL_HOST;
+    for (size_t i = 0; i < p->segments; ++i)
+        p->segment[i] = (hil_segment_place){.tier = (unsigned char)at.tier};
+    hil_plan_keep(p, planner->recompute ? 0 : at.level);
+}
+
+/* Everything is on the device, without limit. */
+static hil_status rehearse_tensors(hil_choice *c, hil_tier tier)
+{
+    hil_plan *p = &c->trial;
+    uint64_t missing, window[HIL_WINDOWS];
+    p->window = p->work = p->parked = p->spilled = 0;
+    hil_budget endless = {SIZE_MAX / 2, SIZE_MAX / 2, 0};
+    hil_plan_place(p, c->outline, &endless, &missing);
+    hil_plan_windows(c->outline, false, window);
+    p->window = (size_t)(hil_plan_sums(c->outline) + window[HIL_WINDOW_AHEAD]);
+    if (tier == HIL_DISK && !p->ring) p->ring = (size_t)p->chunk * 16;
+    const hil_planner *planner = c->planner;
+    return (planner->learn ? planner->learn : planner->rehearse)(planner->context, p);
+}
+
+/* What tensors need, whatever states do. *works is false when they cannot be. */
+static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
+{
+    hil_lesson *l = &c->lessons[at.group > 1][at.tier][at.level];
+    begin(c, at);
+    if (!l->known) {
+        c->trial.compute_seconds = 0;
+        hil_status status = rehearse_tensors(c, at.tier);
+        if (status != HIL_ERR_BUDGET) HIL_TRY(status);
+        *l = (hil_lesson){true, status == HIL_OK, c->trial.work, c->trial.parked,
+                          c->trial.compute_seconds};
+    }
+    c->trial.work = l->work;
+    c->trial.parked = l->parked;
+    *works = l->works;
+    return HIL_OK;
+}
+
+/* Sizes of the window to try: one that leaves a fair part of the device, all that there is up to
+   what is useful, the smallest; and one for sums alone where all weights live on the device, or for
+   all weights where they do not live anywhere as a whole. */
+typedef enum step { STEP_FAIR, STEP_ALL, STEP_LEAST, STEP_RESIDENT, STEP_WHOLE, STEPS } step;
+
+/* Bytes of the device for tensors, window and states. */
+static uint64_t device_room(const hil_choice *c)
+{
+    uint64_t device = c->planner->budget.device;
+    uint64_t besides = hil_plan_besides(&c->trial, c->outline);
+    return device > besides ? device - besides : 0;
+}
+
+/* The smallest window, and what it needs besides for sums that must stay. */
+static uint64_t least_window(const hil_choice *c, const uint64_t w[HIL_WINDOWS])
+{
+    if (c->zero < 3) return w[HIL_WINDOW_WHOLE];
+    return w[c->by_segment ? HIL_WINDOW_SEGMENT : HIL_WINDOW_LEAST];
+}
+/* Between micro-batches that come one at a time sums would push out weights, which stage 2 keeps.
+ */
+static uint64_t least_sums(const hil_choice *c)
+{
+    bool stay = c->zero == 1 || (c->zero == 2 && c->trial.group < c->outline->micros);
+    return stay ? hil_plan_sums(c->outline) : 0;
+}
+
+/* With micro-batches one at a time all sums stay until the last one, where there is room for them;
+   otherwise they leave the device and come back, which over a bus is never worth it where all
+   micro-batches can pass together. */
+static uint64_t wanted_sums(const hil_choice *c)
+{
+    return c->trial.group < c->outline->micros ? hil_plan_sums(c->outline) : least_sums(c);
+}
+
+/* False: it does not fit. */
+static bool choose_window(const hil_choice *c, step how, size_t *out)
+{
+    const hil_plan *p = &c->trial;
+    uint64_t device = device_room(c), work = hil_align_up(p->work);
+    uint64_t w[HIL_WINDOWS], sums = wanted_sums(c);
+    hil_plan_windows(c->outline, how == STEP_RESIDENT, w);
+    uint64_t least = least_window(c, w);
+    if (work + hil_align_up(sums + least) > device) {
+        if (p->apart && c->found) return false;
+        sums = least_sums(c);
+    }
+    if (work + hil_align_up(sums + least) > device) return false;
+    uint64_t room = (device - work - sums) / 4096 * 4096, most = room, want = w[HIL_WINDOW_AHEAD];
+    if (how == STEP_FAIR && !p->apart) most = room / 4 * 3;
+    if (how == STEP_RESIDENT) want = sums ? least : w[HIL_WINDOW_SEGMENT];
+    if (p->apart) want += w[HIL_WINDOW_LEAST]; /* gaps must not make sums cross the bus */
+    if (how == STEP_LEAST) want = least;
+    if (how == STEP_WHOLE) want = w[HIL_WINDOW_WHOLE];
+    if (how == STEP_WHOLE && want > room) return false;
+    if (want > most && w[HIL_WINDOW_SEGMENT] <= room && !p->apart) want = w[HIL_WINDOW_SEGMENT];
+    if (want > most) want = most;
+    if (want < least) want = least;
+    *out = (size_t)(want + sums);
+    return true;
+}
+
+static bool within(const hil_choice *c, const hil_plan *p)
+{
+    const hil_budget *b = &c->planner->budget;
+    uint64_t need[HIL_TIERS];
+    hil_plan_needs(p, c->outline, need);
+    return need[HIL_DEVICE] <= b->device && need[HIL_HOST] <= b->host &&
+           need[HIL_DISK] <= b->disk && p->peak[HIL_DEVICE] <= b->device &&
+           p->peak[HIL_HOST] <= b->host && p->peak[HIL_DISK] <= b->disk;
+}
+
+/* Of two plans that take the same time the one that moves less is better: transfers take memory
+   bandwidth from computing, which a rehearsal does not see. */
+static double cost(const hil_plan *plan)
+{
+    double busy = 0;
+    for (int i = 0; i < HIL_LINKS; ++i) busy += plan->busy[i];
+    return plan->step_seconds + (plan->apart ? BUS_COST : BUSY_COST) * busy;
+}
+
+static void take_if_better(hil_choice *c)
+{
+    if (c->found && !(cost(&c->trial) < cost(&c->best))) return;
+    hil_plan_copy(&c->best, &c->trial);
+    c->best_at = c->at;
+    c->found = true;
+}
+
+static bool weights_resident(const hil_choice *c, const hil_plan *plan)
+{
+    for (size_t u = 0; u < plan->units; ++u)
+        if (c->outline->unit[u].bytes[HIL_WEIGHT] && plan->unit[u].tier[HIL_WEIGHT] != HIL_DEVICE)
+            return false;
+    return true;
+}
+
+static void note_missing(hil_choice *c, uint64_t missing)
+{
+    uint64_t need[HIL_TIERS];
+    hil_plan_needs(&c->trial, c->outline, need);
+    c->missing = missing;
+    c->lacking_host = 0;
+    if (c->planner->budget.disk && need[HIL_DISK] <= c->planner->budget.disk)
+        c->lacking_host = need[HIL_HOST];
+}
+
+/* The trial's tensors are learned and its window is chosen: places its states and rehearses that,
+   again while it turns out to need more than was thought. *ok: it works within the budgets. */
+static hil_status try_places(hil_choice *c, step how, bool *ok)
+{
+    const hil_planner *planner = c->planner;
+    hil_plan *p = &c->trial;
+    *ok = false;
+    for (int i = 0; i < 4; ++i) {
+        uint64_t missing;
+        hil_plan_place(p, c->outline, &planner->budget, &missing);
+        if (missing && p->spilled && p->spill == HIL_HOST && planner->budget.disk) {
+            p->spill = HIL_DISK;
+            p->spilled = 0;
+            continue;
+        }
+        if (missing && missing < c->missing) note_missing(c, missing);
+        if (missing || (how == STEP_RESIDENT && !weights_resident(c, p))) return HIL_OK;
+        hil_status status = hil_tried_rehearse(&c->tried, planner, p);
+        if (status == HIL_ERR_BUDGET) return HIL_OK;
+        HIL_TRY(status);
+        if (within(c, p)) {
+            *ok = true;
+            take_if_better(c);
+            return HIL_OK;
+        }
+        if (p->window + p->work > device_room(c)) return HIL_OK;
+    }
+    return HIL_OK;
+}
+
+/* Computing alone takes longer than all that the best plan does. */
+static bool is_slower(const hil_choice *c, hil_candidate at)
+{
+    return c->found && c->lessons[at.group > 1][at.tier][at.level].computing >= cost(&c->best);
+}
+
+/* Bytes of sums that leave the window: all, where they do not fit and it is renewed. */
+static size_t leaving_sums(const hil_choice *c)
+{
+    const hil_plan *p = &c->trial;
+    uint64_t sums = hil_plan_sums(c->outline);
+    int64_t period = hil_engine_period(c->outline->segments);
+    period = (period + p->group - 1) / p->group * p->group;
+    return period < c->outline->micros && p->window < sums ? (size_t)sums : 0;
+}
+
+static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)
+{
+    size_t window;
+    *ok = false;
+    if (how == (hil_choice_alone(c) ? STEP_WHOLE : STEP_RESIDENT)) return HIL_OK;
+    HIL_TRY(learn(c, at, ok));
+    c->at = at;
+    if (!*ok || is_slower(c, at) || !choose_window(c, how, &window)) {
+        *ok = false;
+        return HIL_OK;
+    }
+    c->trial.window = window;
+    c->trial.spilled = leaving_sums(c);
+    return try_places(c, how, ok);
+}
+
+/* Sums alone where that is enough, otherwise a fair window, otherwise any that works. */
+static hil_status try_candidate(hil_choice *c, hil_candidate at, bool *ok)
+{
+    static const step steps[] = {STEP_RESIDENT, STEP_FAIR, STEP_LEAST, STEP_ALL};
+    *ok = false;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps && !*ok; ++i)
+        HIL_TRY(try_step(c, at, steps[i], ok));
+    return HIL_OK;
+}
+
+/* Whether tensors and the smallest window fit on the device. */
+static hil_status is_feasible(hil_choice *c, hil_candidate at, bool *out)
+{
+    size_t window;
+    uint64_t windows[HIL_WINDOWS];
+    HIL_TRY(learn(c, at, out));
+    if (!*out) return HIL_OK;
+    *out = choose_window(c, STEP_LEAST, &window) && c->trial.parked <= c->planner->budget.host;
+    hil_plan_windows(c->outline, false, windows);
+    uint64_t least = hil_align_up(c->trial.work) +
+                     hil_align_up(least_window(c, windows) + least_sums(c)) +
+                     hil_plan_besides(&c->trial, c->outline);
+    if (least < c->least) {
+        c->least = least;
+        c->working = c->trial.work;
+    }
+    return HIL_OK;
+}
+
+/* Room that a level takes, roughly: what is cheap is a third of all. */
+static int room_of(int level)
+{
+    return level < HIL_LEVEL_LEAN ? 2 * level : level + HIL_LEVEL_LEAN;
+}
+
+/* A level between two whose needs are known: where these reach what there is, if they grow as
+   they should. */
+static int guess_level(const hil_choice *c, const hil_candidate *at, int low, int high)
+{
+    const hil_lesson *l = c->lessons[at->group > 1][at->tier];
+    uint64_t windows[HIL_WINDOWS], device = device_room(c);
+    int middle = (low + high) / 2;
+    hil_plan_windows(c->outline, false, windows);
+    uint64_t need = least_window(c, windows);
+    need += c->trial.apart && c->found ? wanted_sums(c) : least_sums(c);
+    if (!l[high].works || l[high].work <= l[low].work || device < need + l[low].work) return middle;
+    double part = (double)(device - need - l[low].work) / (double)(l[high].work - l[low].work);
+    double room = room_of(low) + part * (room_of(high) - room_of(low));
+    int guess = low + 1;
+    while (guess + 1 < high && room_of(guess + 1) <= room) ++guess;
+    return guess;
+}
+
+/* The largest feasible level, given that the lowest is. */
+static hil_status find_level(hil_choice *c, hil_candidate *at)
+{
+    int low = 0, high = HIL_LEVEL_ALL + 1; /* low is feasible, high is not */
+    if (!c->outline->training || c->planner->recompute) return HIL_OK;
+    while (high - low > 1) {
+        bool ok;
+        at->level = high > HIL_LEVEL_ALL ? HIL_LEVEL_ALL : guess_level(c, at, low, high);
+        HIL_TRY(is_feasible(c, *at, &ok));
+        if (ok)
+            low = at->level;
+        else
+            high = at->level;
+    }
+    at->level = low;
+    return HIL_OK;
+}
+
+/* All levels of one order of micro-batches, with values that wait on one tier. */
+static hil_status try_tier(hil_choice *c, hil_candidate at, bool *works)
+{
+    bool ok;
+    *works = false;
+    HIL_TRY(is_feasible(c, at, &ok));
+    if (!ok) return HIL_OK;
+    HIL_TRY(find_level(c, &at));
+    at.most = at.level;
+    const int levels[] = {at.level, at.level / 2, 0};
+    for (int i = 0; i < 3; ++i) {
+        if (i > 0 && levels[i] == at.level) continue;
+        at.level = levels[i];
+        HIL_TRY(try_candidate(c, at, &ok));
+        *works = *works || ok;
+    }
+    return HIL_OK;
+}
+
+/* The first tier that works: tensors that fit may still leave a window that is too small. */
+static hil_status try_group(hil_choice *c, int64_t group)
+{
+    int tiers = c->planner->budget.disk ? 3 : c->planner->budget.host ? 2 : 1;
+    bool works = false;
+    for (int t = 0; t < tiers && !works; ++t)
+        HIL_TRY(try_tier(c, (hil_candidate){.group = group, .tier = (hil_tier)t}, &works));
+    return HIL_OK;
+}
+
+/* Levels between the winner's and its neighbours'. */
+static hil_status refine_level(hil_choice *c)
+{
+    const hil_candidate winner = c->best_at;
+    int reach = winner.most / 4;
+    for (int side = -1; side <= 1 && reach; side += 2) {
+        hil_candidate at = winner;
+        bool ok;
+        at.level += side * reach;
+        if (at.level > 0 && at.level < at.most) HIL_TRY(try_candidate(c, at, &ok));
+    }
+    return HIL_OK;
+}
+
+/* The winner again, with other levels and windows. */
+static hil_status refine(hil_choice *c)
+{
+    bool ok;
+    HIL_TRY(refine_level(c));
+    hil_candidate at = c->best_at;
+    if (hil_choice_alone(c) && weights_resident(c, &c->best)) return HIL_OK;
+    HIL_TRY(try_step(c, at, STEP_WHOLE, &ok));
+    HIL_TRY(try_step(c, at, STEP_LEAST, &ok));
+    HIL_TRY(try_step(c, at, STEP_ALL, &ok));
+    if (!(c->visiting > 0)) return HIL_OK;
+    for (int i = 0; i < 2; ++i) {
+        c->visiting = i ? 0 : c->planner->visiting / 2;
+        HIL_TRY(try_step(c, at, STEP_FAIR, &ok));
+    }
+    return HIL_OK;
+}
+
+/* What is known about activations that wait on the host. */
+typedef struct parked {
+    hil_candidate at;
+    const hil_plan *winner;
+    size_t work;
+    double bytes, bus, saved; /* of one pair: on the host, seconds of the bus, of computing */
+    bool tight;               /* the device lacks room for what crosses the bus */
+} parked;
+
+/* Pairs that compute again. */
+static int64_t again(const hil_plan *p)
+{
+    int64_t pairs = 0;
+    for (size_t i = 0; i < p->segments; ++i)
+        pairs += p->group - p->segment[i].keep - p->segment[i].lean;
+    return pairs;
+}
+
+/* `pairs` of the winner keep on the host what backward needs, and do not compute it again. *ok: it
+   works, and the bus has time for it. */
+static hil_status try_parked(hil_choice *c, parked *known, int64_t pairs, bool *ok)
+{
+    const hil_plan *winner = known->winner;
+    hil_plan *p = &c->trial;
+    size_t window;
+    *ok = false;
+    begin(c, known->at);
+    hil_plan_park(p, pairs);
+    c->at = known->at;
+    p->work = known->work;
+    p->parked = winner->parked + (size_t)(known->bytes * (double)pairs);
+    p->step_seconds = 0;
+    known->tight = !choose_window(c, STEP_FAIR, &window);
+    if (known->tight) return HIL_OK;
+    p->window = window;
+    p->spilled = leaving_sums(c);
+    HIL_TRY(try_places(c, STEP_FAIR, ok));
+    if (!(p->step_seconds > 0)) return HIL_OK;
+    known->tight = !*ok && p->window + p->work > device_room(c);
+    int64_t fewer = again(winner) - again(p);
+    if (fewer) known->saved = (winner->compute_seconds - p->compute_seconds) / (double)fewer;
+    double waits = p->wait[HIL_WAIT_MEMORY] + p->wait[HIL_WAIT_ACTIVATIONS] -
+                   winner->wait[HIL_WAIT_MEMORY] - winner->wait[HIL_WAIT_ACTIVATIONS];
+    *ok = *ok && waits < known->saved * (double)pairs / 2;
+    known->work = p->work;
+    known->bytes = ((double)p->parked - (double)winner->parked) / (double)pairs;
+    known->bus = (p->busy[HIL_LINK_OUT] - winner->busy[HIL_LINK_OUT]) / (double)pairs;
+    return HIL_OK;
+}
+
+/* Pairs that the bus can carry while forward computes, a quarter longer than computing again; no
+   more than the host has room for. */
+static int64_t guess_parked(const hil_choice *c, const parked *known, int64_t most)
+{
+    const hil_plan *winner = known->winner;
+    double forward = known->saved * (double)winner->group * (double)winner->segments * 5 / 4;
+    double carried = known->bus > 0 ? forward / known->bus : (double)most;
+    double host = (double)c->planner->budget.host * 0.99 - (double)winner->peak[HIL_HOST];
+    host -= (double)known->work - (double)winner->work; /* states that leave the device for it */
+    if (known->bytes > 0 && carried > host / known->bytes) carried = host / known->bytes;
+    return carried < 1 ? 0 : carried < (double)most ? (int64_t)carried : most;
+}
+
+/* The winner again, with activations that cross the bus: about as many as it can carry. */
+static hil_status refine_parked(hil_choice *c, hil_plan *winner)
+{
+    const hil_planner *planner = c->planner;
+    hil_plan_copy(winner, &c->best);
+    parked known = {.at = c->best_at, .winner = winner, .work = winner->work + winner->work / 8};
+    int64_t low = 0, most = hil_plan_parkable(winner), pairs = (most + 3) / 4;
+    bool guessed = false;
+    if (planner->recompute || !c->outline->training || !planner->budget.host) return HIL_OK;
+    c->visiting = 0; /* that would cross it as well */
+    for (int i = 0; i < PARKED_STEPS && pairs > low; ++i) {
+        bool ok;
+        HIL_TRY(try_parked(c, &known, pairs, &ok));
+        if (known.tight && i == 0) { /* with less on the device */
+            known.at.level /= 2;
+            known.work = winner->work;
+            begin(c, known.at);
+            most = hil_plan_parkable(&c->trial);
+            continue;
+        }
+        int64_t guess = guess_parked(c, &known, most);
+        if (ok)
+            low = pairs;
+        else
+            most = pairs - 1;
+        pairs = !guessed && guess <= most ? guess : ok ? low : (low + most) / 2;
+        guessed = guessed || known.bytes > 0;
+    }
+    return HIL_OK;
+}
+
+static bool is_all_on_device(const hil_choice *c)
+{
+    hil_plan_table table;
+    if (!c->found) return false;
+    hil_plan_count(c->outline, &c->best, &table);
+    for (int s = 0; s < HIL_UNIT_STATES; ++s)
+        if (table.bytes[s][HIL_HOST] || table.bytes[s][HIL_DISK]) return false;
+    for (size_t i = 0; i < c->best.segments && !c->planner->recompute; ++i)
+        if (c->best.segment[i].keep < c->best.group) return false;
+    return true;
+}
+
+/* All micro-batches of a step, or groups of about equal size: in a larger one weights would cross
+   the links hardly less often, for more values that wait between segments. */
+static int64_t large_group(int64_t micros)
+{
+    if (micros <= GROUP_MOST + GROUP_MOST / 2) return micros;
+    int64_t groups = (micros + GROUP_MOST - 1) / GROUP_MOST;
+    return (micros + groups - 1) / groups;
+}
+
+static hil_status try_groups(hil_choice *c)
+{
+    int64_t micros = c->outline->micros;
+    bool large = micros > 1 && c->zero > 1;
+    if (!c->planner->apart) HIL_TRY(try_group(c, 1));
+    if (large) HIL_TRY(try_group(c, large_group(micros)));
+    return c->planner->apart ? try_group(c, 1) : HIL_OK;
+}
+
+static hil_status try_all(hil_choice *c)
+{
+    bool ok;
+    step first = hil_choice_alone(c) ? STEP_RESIDENT : STEP_WHOLE;
+    /* Everything on the device, micro-batches one by one: nothing can be faster. */
+    HIL_TRY(try_step(c, (hil_candidate){1, HIL_DEVICE, HIL_LEVEL_ALL, HIL_LEVEL_ALL}, first, &ok));
+    if (is_all_on_device(c)) return HIL_OK;
+    c->visiting = c->planner->visiting;
+    HIL_TRY(try_groups(c));
+    if (!c->found && c->visiting > 0) { /* guests take room that tensors may need */
+        c->visiting = 0;
+        HIL_TRY(try_groups(c));
+    }
+    if (!c->found) return HIL_OK;
+    HIL_TRY(refine(c));
+    hil_plan winner;
+    HIL_TRY(hil_plan_create(&winner, c->outline));
+    hil_status status = refine_parked(c, &winner);
+    hil_plan_free(&winner);
+    return status;
+}
+
+static hil_status choose(hil_choice *c)
+{
+    for (size_t u = 0; u < c->outline->units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            c->states += hil_outline_bytes(&c->outline->unit[u], s);
+    /* Ranks may only take different paths where visits find all of their segment. */
+    c->by_segment = !hil_choice_alone(c);
+    HIL_TRY(try_all(c));
+    if (!c->found && c->by_segment && c->zero == 3) {
+        c->by_segment = false;
+        HIL_TRY(try_all(c));
+    }
+    return c->found ? HIL_OK : hil_choice_refuse(c);
+}
+
+hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out)
+{
+    hil_choice c = {.planner = planner,
+                    .outline = planner->outline,
+                    .zero = 3,
+                    .least = UINT64_MAX,
+                    .missing = UINT64_MAX};
+    hil_status status = HIL_OK;
+    if (!hil_choice_alone(&c) && planner->zero) c.zero = planner->zero;
+    HIL_TRY_DONE(hil_plan_create(&c.trial, planner->outline));
+    HIL_TRY_DONE(hil_plan_create(&c.best, planner->outline));
+    HIL_TRY_DONE(choose(&c));
+    *out = c.best;
+    c.best = (hil_plan){0};
+done:
+    hil_plan_free(&c.trial);
+    hil_plan_free(&c.best);
+    hil_tried_free(&c.tried);
+    return status;
+}
+
+static hil_status check_needs(const hil_budget *b, const uint64_t need[HIL_TIERS])
+{
+    static const char *const names[HIL_TIERS] = {"device memory", "host memory", "disk"};
+    const uint64_t budget[HIL_TIERS] = {b->device, b->host, b->disk};
+    char a[32], z[32];
+    for (int t = 0; t < HIL_TIERS; ++t)
+        if (need[t] > budget[t])
+            return hil_fail(HIL_ERR_BUDGET, "this plan needs %s of %s, but it may use %s",
+                            hil_text_bytes(a, need[t]), names[t], hil_text_bytes(z, budget[t]));
+    return HIL_OK;
+}
+
+hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
+{
+    const hil_budget *b = &planner->budget;
+    uint64_t need[HIL_TIERS];
+    size_t ring = hil_plan_ring(plan, planner->outline);
+    plan->apart = planner->apart;
+    plan->wired = planner->wired;
+    hil_plan_visits(plan, planner->outline);
+    plan->device_budget = b->device;
+    plan->host_budget = b->host;
+    plan->disk_budget = b->disk;
+    if (ring && !b->disk)
+        return hil_fail(HIL_ERR_BUDGET, "this plan keeps something on disk: give --disk PATH");
+    if (plan->ring < ring) plan->ring = ring; /* an edit put something on disk */
+    plan->work = plan->parked = plan->spilled = 0;
+    hil_plan_needs(plan, planner->outline, need); /* before a rehearsal with absurd sizes */
+    HIL_TRY(check_needs(b, need));
+    HIL_TRY(planner->rehearse(planner->context, plan));
+    hil_plan_needs(plan, planner->outline, need);
+    for (int t = 0; t < HIL_TIERS; ++t)
+        if (plan->peak[t] > need[t]) need[t] = plan->peak[t];
+    return check_needs(b, need);
+}

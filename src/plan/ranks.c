@@ -1,0 +1,126 @@
+/* ranks.c - agreement between the ranks of a run. */
+#include "plan/ranks.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NETWORK_BYTES ((size_t)256 << 10) /* of each rank in one gather */
+#define NETWORK_ROUNDS 4
+
+hil_status hil_ranks_follow(hil_comm *comm, hil_status mine)
+{
+    struct {
+        int status;
+        char text[1024];
+    } fate = {.status = (int)mine};
+    if (hil_comm_size(comm) == 1) return mine;
+    if (mine != HIL_OK) snprintf(fate.text, sizeof fate.text, "%s", hil_status_message());
+    HIL_TRY(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, &fate, sizeof fate));
+    if (fate.status == (int)HIL_OK) return HIL_OK;
+    return hil_ranks_agree(comm, hil_fail((hil_status)fate.status, "%s", fate.text));
+}
+
+hil_status hil_ranks_share(int64_t ranks, int64_t batch, int64_t *share)
+{
+    int64_t below = batch / ranks * ranks;
+    *share = batch / ranks;
+    if (below == batch) return HIL_OK;
+    if (below == 0)
+        return hil_fail(HIL_ERR_USAGE, "--batch %lld does not divide over %lld ranks: use %lld",
+                        (long long)batch, (long long)ranks, (long long)ranks);
+    return hil_fail(HIL_ERR_USAGE, "--batch %lld does not divide over %lld ranks: use %lld or %lld",
+                    (long long)batch, (long long)ranks, (long long)below,
+                    (long long)(below + ranks));
+}
+
+/* Where a launcher has bound each rank to CPUs of its own, the union of all is the machine;
+   otherwise every rank may use all of it. Either way it is divided. */
+hil_status hil_ranks_threads(hil_comm *comm, int asked, int *out)
+{
+    cpu_set_t mine, all;
+    *out = asked;
+    if (hil_comm_size(comm) == 1) return HIL_OK;
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_ZERO(&mine);
+    all = mine;
+    HIL_TRY(hil_comm_any(comm, (unsigned char *)&all, sizeof all));
+    int share = CPU_COUNT(&all) / hil_comm_local_size(comm), bound = CPU_COUNT(&mine);
+    if (share > bound) share = bound;
+    if (!asked) *out = share > 1 ? share : 1;
+    return HIL_OK;
+}
+
+hil_status hil_ranks_level_budget(hil_comm *comm, hil_budget *budget, hil_drive *drives, int count)
+{
+    double least[2 + HIL_DRIVES] = {(double)budget->device, (double)budget->host};
+    if (hil_comm_size(comm) == 1) return HIL_OK;
+    for (int i = 0; i < count; ++i) least[2 + i] = (double)drives[i].bytes;
+    HIL_TRY(hil_comm_least(comm, least, 2 + (size_t)count));
+    *budget = (hil_budget){.device = (size_t)least[0], .host = (size_t)least[1]};
+    for (int i = 0; i < count; ++i) {
+        drives[i].bytes = (uint64_t)least[2 + i];
+        budget->disk += drives[i].bytes;
+    }
+    return HIL_OK;
+}
+
+/* Bytes per second that this rank receives while all gather. */
+static hil_status measure_network(hil_comm *comm, double *out)
+{
+    size_t ranks = (size_t)hil_comm_size(comm), rank = (size_t)hil_comm_rank(comm);
+    char *whole = NULL;
+    hil_status status = hil_ranks_agree(comm, HIL_ALLOC(ranks * NETWORK_BYTES, &whole));
+    double began = 0;
+    for (int i = 0; i <= NETWORK_ROUNDS && status == HIL_OK; ++i) {
+        if (i == 1) began = hil_clock_now(); /* the first one may have to connect */
+        status = hil_comm_gather(comm, HIL_CHANNEL_CONTROL, whole + rank * NETWORK_BYTES, whole,
+                                 NETWORK_BYTES);
+    }
+    double seconds = hil_clock_now() - began;
+    *out = (double)((ranks - 1) * NETWORK_BYTES * NETWORK_ROUNDS) / fmax(seconds, 1e-9);
+    hil_free(whole);
+    return status;
+}
+
+/* What a plan is made from: more is better in all of it. */
+enum { SPEEDS = sizeof(hil_speeds) / sizeof(double), DRIVE_SPEEDS = 3 };
+_Static_assert(sizeof(hil_speeds) == SPEEDS * sizeof(double), "speeds are numbers");
+
+hil_status hil_ranks_level_speeds(hil_comm *comm, hil_machine *machine, int drives, double network)
+{
+    hil_speeds *s = &machine->speeds;
+    double sharers = hil_comm_local_size(comm);
+    double least[SPEEDS + DRIVE_SPEEDS * HIL_DISKS_MAX];
+    if (hil_comm_size(comm) == 1) return HIL_OK;
+    if (network > 0)
+        s->network = network;
+    else if (machine->measured)
+        HIL_TRY(measure_network(comm, &s->network));
+    s->op_call = 1 / s->op_call;
+    s->disk_read /= sharers;
+    s->disk_write /= sharers;
+    s->disk_mixed /= sharers;
+    memcpy(least, s, sizeof *s);
+    double *drive = least + SPEEDS;
+    for (int i = 0; i < drives; ++i, drive += DRIVE_SPEEDS) {
+        drive[0] = machine->drive[i].read / sharers;
+        drive[1] = machine->drive[i].write / sharers;
+        drive[2] = machine->drive[i].mixed / sharers;
+    }
+    size_t count = (size_t)(drive - least);
+    for (size_t i = 0; i < count && hil_comm_local_rank(comm) > 0; ++i) least[i] = INFINITY;
+    HIL_TRY(hil_comm_least(comm, least, count));
+    memcpy(s, least, sizeof *s);
+    s->op_call = 1 / s->op_call;
+    drive = least + SPEEDS;
+    for (int i = 0; i < drives; ++i, drive += DRIVE_SPEEDS) {
+        machine->drive[i].read = drive[0];
+        machine->drive[i].write = drive[1];
+        machine->drive[i].mixed = drive[2];
+    }
+    return HIL_OK;
+}

@@ -1,0 +1,74 @@
+/* rehearsal_cache.c - no plan is rehearsed twice: different candidates often lead to the same plan.
+ */
+#include "plan/rehearsal_cache.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+typedef struct hil_tried_plan {
+    hil_plan plan; /* as it was rehearsed, with what that predicted */
+    hil_status status;
+} hil_tried_plan;
+
+static bool same_segments(const hil_plan *a, const hil_plan *b)
+{
+    for (size_t i = 0; i < a->segments; ++i) {
+        const hil_segment_place *p = &a->segment[i], *q = &b->segment[i];
+        if (p->keep != q->keep || p->lean != q->lean || p->tier != q->tier || p->tapes != q->tapes)
+            return false;
+    }
+    return true;
+}
+
+static bool same_units(const hil_plan *a, const hil_plan *b)
+{
+    for (size_t u = 0; u < a->units; ++u) {
+        const hil_unit_place *p = &a->unit[u], *q = &b->unit[u];
+        if (memcmp(p->tier, q->tier, sizeof p->tier) != 0 || p->visits != q->visits) return false;
+    }
+    return true;
+}
+
+/* What a rehearsal depends on. The room for tensors and spilled sums is its result. */
+static bool same(const hil_plan *a, const hil_plan *b)
+{
+    return a->group == b->group && a->by_segment == b->by_segment && a->window == b->window &&
+           a->ring == b->ring && a->chunk == b->chunk && a->slots == b->slots &&
+           a->guests == b->guests && a->spill == b->spill && a->zero == b->zero &&
+           same_segments(a, b) && same_units(a, b);
+}
+
+static hil_status copy(hil_plan *out, const hil_plan *plan)
+{
+    *out = *plan;
+    out->unit = NULL;
+    out->segment = NULL;
+    HIL_TRY(HIL_ALLOC(plan->units, &out->unit));
+    HIL_TRY(HIL_ALLOC(plan->segments, &out->segment));
+    hil_plan_copy(out, plan);
+    return HIL_OK;
+}
+
+hil_status hil_tried_rehearse(hil_tried *tried, const hil_planner *planner, hil_plan *plan)
+{
+    for (size_t i = 0; i < tried->count; ++i)
+        if (same(&tried->plan[i].plan, plan)) {
+            hil_plan_copy(plan, &tried->plan[i].plan);
+            return tried->plan[i].status;
+        }
+    hil_status status = planner->rehearse(planner->context, plan);
+    if (status != HIL_ERR_BUDGET) HIL_TRY(status);
+    HIL_TRY(HIL_GROW(&tried->plan, &tried->room, tried->count + 1));
+    hil_tried_plan *new = &tried->plan[tried->count++];
+    new->status = status;
+    HIL_TRY(copy(&new->plan, plan));
+    return status;
+}
+
+void hil_tried_free(hil_tried *tried)
+{
+    for (size_t i = 0; i < tried->count; ++i) hil_plan_free(&tried->plan[i].plan);
+    hil_free(tried->plan);
+    *tried = (hil_tried){0};
+}

@@ -1,0 +1,341 @@
+/* rehearse.c - the engine, the store and the tiers as in a real run, on a virtual clock. */
+#include "plan/rehearse.h"
+
+#include "autograd/engine.h"
+#include "base/alloc.h"
+
+#include <string.h>
+
+/* Address space: nothing is touched. More than any machine has. */
+#define ENDLESS ((size_t)1 << 44)
+
+/* [Note: periods] A step of many groups of micro-batches is rehearsed with a few periods of it:
+   the first ones, and the last, which gives the gradients and may be short. At the renewals between
+   them (see store.h) the engine holds nothing, and nobody has looked ahead. So when a period in the
+   middle leaves the store as it found it, those that were left out do the same again: their bytes
+   and seconds are that period's, and no peak is theirs. Where none does, more are rehearsed, up to
+   all. */
+#define FEW_PERIODS 3
+
+#define STEPS 2 /* the second runs beside the update of the first */
+
+/* A renewal. */
+typedef struct boundary {
+    hil_pass_state store;
+    hil_account account; /* since the step began */
+    double clock;
+} boundary;
+
+typedef struct stage {
+    const hil_rehearsal *r;
+    hil_plan *plan;
+    hil_tiers tiers;
+    hil_pool *pool;
+    hil_engine *engine;
+    int64_t head, skipped; /* micro-batches before those that are left out, and these */
+    hil_micro *micro;
+    int64_t micros;
+    int64_t periods;  /* rehearsed */
+    int64_t left_out; /* not */
+    int64_t renewals; /* in this step, so far */
+    boundary at[2];   /* before and behind the last period but one */
+    hil_account account;
+} stage;
+
+static int64_t micros_of(const hil_rehearsal *r)
+{
+    return (r->sequences + r->micro_batch - 1) / r->micro_batch;
+}
+
+static int64_t group_of(const hil_rehearsal *r, const hil_plan *plan)
+{
+    return plan->group ? plan->group : micros_of(r);
+}
+
+/* Micro-batches of a period: whole groups. */
+static int64_t period_of(const hil_rehearsal *r, const hil_plan *plan)
+{
+    int64_t group = group_of(r, plan);
+    return (hil_engine_period(r->model->count) + group - 1) / group * group;
+}
+
+static hil_status list_micros(stage *s)
+{
+    const hil_rehearsal *r = s->r;
+    s->micros = micros_of(r) - s->skipped;
+    HIL_TRY(HIL_ALLOC(s->micros, &s->micro));
+    for (int64_t i = 0; i < s->micros; ++i) {
+        int64_t m = i < s->head ? i : i + s->skipped;
+        int64_t rest = r->sequences - m * r->micro_batch;
+        s->micro[i] = (hil_micro){.sequences = rest < r->micro_batch ? rest : r->micro_batch,
+                                  .length = r->length,
+                                  .sequence = m * r->micro_batch};
+    }
+    return HIL_OK;
+}
+
+/* sum += times * more */
+static void add_account(hil_account *sum, const hil_account *more, int64_t times)
+{
+    uint64_t n = (uint64_t)times;
+    for (int i = 0; i < HIL_LINKS; ++i) sum->bytes[i] += n * more->bytes[i];
+    for (int i = 0; i < HIL_LINKS; ++i) sum->busy[i] += (double)times * more->busy[i];
+    for (int i = 0; i < HIL_WAITS; ++i) sum->wait[i] += (double)times * more->wait[i];
+    sum->disk_read += n * more->disk_read;
+    sum->disk_written += n * more->disk_written;
+    sum->to_device += n * more->to_device;
+    sum->to_host += n * more->to_host;
+}
+
+static void collect_account(stage *s)
+{
+    hil_account more;
+    hil_links_take_account(s->tiers.links, &more);
+    add_account(&s->account, &more, 1);
+}
+
+static void note_renewal(void *context)
+{
+    stage *s = context;
+    int64_t i = ++s->renewals - (s->periods - 2);
+    if (!s->left_out || i < 0 || i > 1) return;
+    collect_account(s);
+    s->at[i] = (boundary){.account = s->account, .clock = hil_links_now(s->tiers.links)};
+    hil_store_pass_state(s->r->model->store, &s->at[i].store);
+}
+
+static hil_status open_stage(stage *s)
+{
+    const hil_rehearsal *r = s->r;
+    hil_plan *plan = s->plan;
+    HIL_TRY(list_micros(s));
+    HIL_TRY(hil_pool_create_dry(&s->pool));
+    hil_tiers_options tiers = {.device_bytes = ENDLESS,
+                               .host_bytes = ENDLESS,
+                               .drives = r->drives,
+                               .drive_count = r->drive_count,
+                               .speeds = r->speeds,
+                               .device = r->device};
+    HIL_TRY(hil_tiers_open(&s->tiers, &tiers));
+    plan->work = plan->parked = plan->spilled = ENDLESS / 8;
+    hil_store_opening opening = {
+        .tiers = &s->tiers, .plan = plan, .pool = s->pool, .update = s->pool, .speeds = r->speeds};
+    HIL_TRY(hil_store_open(r->model->store, &opening));
+    hil_engine_options engine = {.pool = s->pool,
+                                 .compute = r->compute,
+                                 .group = plan->group,
+                                 .segment = plan->segment,
+                                 .tiers = &s->tiers,
+                                 .work = plan->work,
+                                 .ring = hil_store_ring(r->model->store),
+                                 .parked = plan->parked,
+                                 .prefetch = plan->prefetch,
+                                 .speeds = r->speeds,
+                                 .renewed = note_renewal,
+                                 .context = s};
+    return hil_engine_create(&s->engine, r->model, &engine);
+}
+
+static void close_stage(stage *s)
+{
+    hil_engine_destroy(s->engine);
+    hil_store_close(s->r->model->store);
+    hil_tiers_close(&s->tiers);
+    hil_pool_destroy(s->pool);
+    hil_free(s->micro);
+}
+
+static void no_update(const void *rule, const hil_block *block)
+{
+    (void)rule;
+    (void)block;
+}
+
+/* A prompt, and a token after it. */
+static hil_status generate(stage *s)
+{
+    hil_micro micro = {.sequences = 1, .length = s->r->length};
+    HIL_TRY(hil_engine_cache_begin(s->engine, s->r->cache));
+    HIL_TRY(hil_engine_extend(s->engine, &micro, NULL));
+    micro.length = 1;
+    return s->r->cache > s->r->length ? hil_engine_extend(s->engine, &micro, NULL) : HIL_OK;
+}
+
+static hil_status pass(stage *s)
+{
+    double loss;
+    if (s->r->cache) return generate(s);
+    if (!s->r->training) return hil_engine_loss(s->engine, &s->micro[0], &loss);
+    hil_step step = {.micro = s->micro, .count = s->micros, .scale = 1};
+    return hil_engine_train(s->engine, &step, &loss);
+}
+
+static hil_status take_step(stage *s)
+{
+    double norm;
+    hil_store *store = s->r->model->store;
+    s->account = (hil_account){0};
+    s->renewals = 0;
+    HIL_TRY(pass(s));
+    if (s->r->cache || !s->r->training) return HIL_OK;
+    HIL_TRY(hil_store_norm(store, &norm));
+    HIL_TRY(hil_store_update(store, no_update, "", 1, NULL));
+    hil_store_step_end(store);
+    return HIL_OK;
+}
+
+/* What tensors needed so far. */
+static void note_tensors(stage *s)
+{
+    s->plan->work = hil_engine_work(s->engine);
+    s->plan->parked = hil_engine_parked(s->engine);
+}
+
+/* Seconds without waits of the account. */
+static double computing(const stage *s, double seconds)
+{
+    for (int w = 0; w < HIL_WAITS; ++w) seconds -= s->account.wait[w];
+    return seconds;
+}
+
+/* What the stage needed so far, and what its last step did. */
+static void note(stage *s, double seconds)
+{
+    hil_plan *plan = s->plan;
+    const hil_store *store = s->r->model->store;
+    const hil_account *account = &s->account;
+    note_tensors(s);
+    plan->spilled = hil_store_spill_extent(store);
+    hil_store_peaks(store, plan->peak);
+    plan->peak[HIL_DEVICE] += plan->work;
+    plan->peak[HIL_HOST] += plan->parked;
+    memset(plan->drive_bytes, 0, sizeof plan->drive_bytes);
+    if (s->tiers.disk) hil_disk_extent(s->tiers.disk, plan->drive_bytes);
+    plan->disk_read = account->disk_read;
+    plan->disk_written = account->disk_written;
+    plan->to_device = account->to_device;
+    plan->to_host = account->to_host;
+    plan->gathered = account->bytes[HIL_LINK_GATHER];
+    plan->reduced = account->bytes[HIL_LINK_REDUCE];
+    plan->step_seconds = seconds;
+    plan->compute_seconds = computing(s, seconds);
+    memcpy(plan->wait, account->wait, sizeof plan->wait);
+    memcpy(plan->busy, account->busy, sizeof plan->busy);
+    plan->update_seconds = account->busy[HIL_LINK_UPDATE];
+}
+
+/* Peaks are the same in every step: with more than the budgets the rest need not be known. */
+static bool is_over(const hil_plan *plan)
+{
+    return plan->device_budget &&
+           (plan->peak[HIL_DEVICE] > plan->device_budget ||
+            plan->peak[HIL_HOST] > plan->host_budget || plan->peak[HIL_DISK] > plan->disk_budget);
+}
+
+/* Adds what the periods that were left out do; gives their seconds. */
+static double add_left_out(stage *s)
+{
+    const boundary *from = &s->at[0], *to = &s->at[1];
+    hil_account period = to->account;
+    if (!s->left_out) return 0;
+    add_account(&period, &from->account, -1);
+    add_account(&s->account, &period, s->left_out);
+    return (double)s->left_out * (to->clock - from->clock);
+}
+
+static hil_status run(stage *s, int steps)
+{
+    bool over = false;
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(open_stage(s));
+    for (int i = 0; i < steps && !over; ++i) {
+        double began = hil_links_now(s->tiers.links);
+        HIL_TRY_DONE(take_step(s));
+        collect_account(s);
+        double seconds = hil_links_now(s->tiers.links) - began;
+        note(s, seconds + add_left_out(s));
+        over = is_over(s->plan);
+    }
+done:
+    close_stage(s);
+    return status;
+}
+
+/* The store learns in which order a pass uses what. That follows from the micro-batches and from
+   what they keep, not from the places of states: here all of these are on the device. */
+static hil_status learn_order(const stage *of)
+{
+    stage s = *of;
+    hil_plan plan = *of->plan;
+    hil_status status = HIL_OK;
+    plan.unit = NULL;
+    plan.window = ENDLESS / 8;
+    plan.guests = 0;
+    s.plan = &plan;
+    HIL_TRY_DONE(HIL_ALLOC(plan.units, &plan.unit));
+    HIL_TRY_DONE(open_stage(&s));
+    HIL_TRY_DONE(pass(&s));
+done:
+    close_stage(&s);
+    hil_free(plan.unit);
+    return status;
+}
+
+/* With so many periods; *s has what became known at their ends. */
+static hil_status rehearse(const hil_rehearsal *r, hil_plan *plan, int64_t periods, stage *s)
+{
+    int64_t period = period_of(r, plan), all = (micros_of(r) + period - 1) / period;
+    int64_t left_out = r->training && periods < all ? all - periods : 0;
+    stage begin = {.r = r, .plan = plan, .periods = periods, .left_out = left_out};
+    begin.head = (periods - 1) * period;
+    begin.skipped = left_out * period;
+    hil_store_forget(r->model->store); /* other plans must not decide what this one does */
+    HIL_TRY(learn_order(&begin));
+    *s = begin;
+    return run(s, STEPS);
+}
+
+static hil_status rehearse_enough(const hil_rehearsal *r, hil_plan *plan, stage *s)
+{
+    int64_t periods = FEW_PERIODS;
+    do {
+        HIL_TRY(rehearse(r, plan, periods, s));
+        periods *= 2;
+    } while (s->left_out && !is_over(plan) && s->at[0].store.digest != s->at[1].store.digest);
+    return HIL_OK;
+}
+
+hil_status hil_rehearse_trial(const hil_rehearsal *r, hil_plan *plan)
+{
+    stage s;
+    return rehearse_enough(r, plan, &s);
+}
+
+hil_status hil_rehearse(const hil_rehearsal *r, hil_plan *plan)
+{
+    stage s;
+    HIL_TRY(rehearse_enough(r, plan, &s));
+    if (!s.left_out) return HIL_OK;
+    const hil_pass_state period[2] = {s.at[0].store, s.at[1].store};
+    return hil_store_pass_repeat(r->model->store, period, s.left_out);
+}
+
+hil_status hil_rehearse_tensors(const hil_rehearsal *r, hil_plan *plan)
+{
+    int64_t group = group_of(r, plan), groups = (micros_of(r) + group - 1) / group;
+    stage s = {.r = r, .plan = plan, .head = group};
+    bool alike = r->sequences % (group * r->micro_batch) == 0;
+    if (groups > 1) s.skipped = (groups - (alike ? 1 : 2)) * group;
+    hil_status status = HIL_OK;
+    hil_store_forget(r->model->store);
+    HIL_TRY_DONE(open_stage(&s));
+    HIL_TRY_DONE(pass(&s));
+    note_tensors(&s);
+    collect_account(&s);
+    int64_t done = s.micros * r->micro_batch; /* sequences, or more than there were */
+    double all = r->sequences < done ? 1 : (double)r->sequences / (double)done;
+    plan->compute_seconds = all * computing(&s, hil_links_now(s.tiers.links));
+done:
+    close_stage(&s);
+    return status;
+}

@@ -1,0 +1,111 @@
+/* batches.c - windows of a dataset as a batch, and the loss over all of them. */
+#include "run/batches.h"
+
+#include "base/clock.h"
+#include "plan/ranks.h"
+
+#include <math.h>
+
+hil_status hil_batches_fill(hil_batches *b, const int64_t *index, int64_t count, hil_batch *out)
+{
+    int64_t n = count * b->seq;
+    HIL_TRY(HIL_GROW(&b->memory, &b->room, 4 * n));
+    int32_t *token = b->memory, *target = token + n, *position = target + n, *first = position + n;
+    for (int64_t i = 0; i < count; ++i) {
+        int64_t at = i * b->seq;
+        hil_window window = {token + at, target + at, position + at, first + at};
+        HIL_TRY(hil_dataset_window(b->data, index[i], &window));
+    }
+    *out = (hil_batch){count, b->seq, token, target, position, first};
+    return HIL_OK;
+}
+
+void hil_batches_free(hil_batches *b)
+{
+    hil_free(b->memory);
+    b->memory = NULL;
+    b->room = 0;
+}
+
+void hil_batches_move(hil_batches *from, hil_batches *to)
+{
+    assert(!to->memory);
+    to->memory = from->memory;
+    to->room = from->room;
+    from->memory = NULL;
+    from->room = 0;
+}
+
+#define MOST_SEQUENCES 64
+
+/* An evaluation on its way; `sum` and `tokens` are of this rank until the end. */
+typedef struct evaluation {
+    hil_batches *batches;
+    hil_trainer *trainer;
+    int64_t windows, sequences;
+    double sum, tokens;
+} evaluation;
+
+/* Computes windows [at, at + sequences). Every rank computes equally often, and equally many: one
+   that has too few windows left takes some that others count. */
+static hil_status one_batch(evaluation *e, int64_t at, double *first)
+{
+    int64_t index[MOST_SEQUENCES], rest = at < e->windows ? e->windows - at : 0;
+    int64_t mine = rest < e->sequences ? rest : e->sequences, count = mine;
+    if (hil_comm_size(e->trainer->options.comm) > 1) count = e->sequences;
+    hil_batch batch;
+    hil_step_result part;
+    for (int64_t i = 0; i < count; ++i) index[i] = i < mine ? at + i : i % e->windows;
+    HIL_TRY(hil_batches_fill(e->batches, index, count, &batch));
+    int32_t *target = e->batches->memory + count * e->batches->seq; /* as hil_batches_fill has it */
+    for (int64_t i = mine * e->batches->seq; i < count * e->batches->seq && mine > 0; ++i)
+        target[i] = -1;
+    if (first && *first == 0) *first = hil_clock_now();
+    HIL_TRY(hil_trainer_loss(e->trainer, &batch, &part));
+    if (at >= e->windows || !part.tokens) return HIL_OK;
+    e->sum += part.loss * (double)part.tokens;
+    e->tokens += (double)part.tokens;
+    return HIL_OK;
+}
+
+static hil_status check_stop(const hil_batches *b, hil_comm *comm)
+{
+    int stop = b->stop && *b->stop;
+    if (b->stop) HIL_TRY(hil_comm_agree(comm, HIL_CHANNEL_CONTROL, HIL_OK, &stop));
+    return stop ? hil_ranks_agree(comm, hil_fail(HIL_ERR_INTERRUPTED, "stopped")) : HIL_OK;
+}
+
+static hil_status all_batches(evaluation *e, double *first)
+{
+    const hil_observer *o = e->batches->observer;
+    hil_comm *comm = e->trainer->options.comm;
+    int64_t round = e->sequences * hil_comm_size(comm), mine = e->sequences * hil_comm_rank(comm);
+    for (int64_t at = 0; at < e->windows; at += round) {
+        int64_t done = at + round < e->windows ? at + round : e->windows;
+        HIL_TRY(check_stop(e->batches, comm));
+        HIL_TRY(one_batch(e, at + mine, first));
+        if (o && o->progress)
+            o->progress(o->context, "evaluating", (uint64_t)done, (uint64_t)e->windows);
+    }
+    HIL_TRY(hil_comm_sum(comm, &e->sum, 1));
+    return hil_comm_sum(comm, &e->tokens, 1);
+}
+
+hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequences, double *first,
+                            hil_step_result *result)
+{
+    evaluation e = {.batches = b,
+                    .trainer = trainer,
+                    .windows = hil_dataset_windows(b->data),
+                    .sequences = sequences < MOST_SEQUENCES ? sequences : MOST_SEQUENCES};
+    if (first) *first = 0;
+    hil_comm_tell(trainer->options.comm, "evaluating after step %lld", (long long)trainer->step);
+    hil_status status = all_batches(&e, first);
+    if (status != HIL_OK) hil_comm_fail(trainer->options.comm, status);
+    HIL_TRY(status);
+    if (!isfinite(e.sum / e.tokens))
+        status = hil_fail(HIL_ERR_NUMERIC, "the loss of the evaluation is not a finite number");
+    HIL_TRY(hil_ranks_agree(trainer->options.comm, status));
+    *result = (hil_step_result){.loss = e.sum / e.tokens, .tokens = (int64_t)e.tokens};
+    return HIL_OK;
+}

@@ -1,0 +1,127 @@
+/* checkpoint_options.c - a run's options in its checkpoints, so that resuming cannot silently mix
+ * two runs. */
+#include "run/checkpoint_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *words(const char *const *word, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < count; ++i)
+        if (json_array_append_new(list, json_string(word[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+/* Options that may differ when a run goes on (how long, how often, how fast) are not here. */
+static json_t *decisive_options(const hil_train_options *o, const hil_run_state *run)
+{
+    static const char *const schedule[] = {"cosine", "linear", "constant"};
+    char content[17], config[17];
+    snprintf(content, sizeof content, "%016llx", (unsigned long long)run->data_content);
+    snprintf(config, sizeof config, "%016llx", (unsigned long long)run->config_key);
+    return json_pack(
+        "{s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:s, s:I, s:b, s:f, "
+        "s:I, s:I, s:s, s:s}",
+        "optimizer", o->optimizer, "freeze", words(o->freeze, o->freeze_count), "seq",
+        (json_int_t)run->seq, "batch", (json_int_t)o->batch, "micro-batch",
+        (json_int_t)run->micro_batch, "lr", o->lr, "weight-decay", o->weight_decay, "clip", o->clip,
+        "beta1", o->beta1, "beta2", run->beta2, "eps", o->eps, "schedule", schedule[o->schedule],
+        "warmup", (json_int_t)o->warmup, "dtype", o->dtype, "seed", (json_int_t)o->seed,
+        "no-shuffle", !o->shuffle, "eval-fraction", o->eval_fraction, "tile-size",
+        (json_int_t)o->tile_size, "tokens of the data", (json_int_t)run->data_tokens,
+        "data of checksum", content, "a config.json of checksum", config);
+}
+
+hil_status hil_state_write(const hil_train_options *options, const hil_run_state *run, json_t **out)
+{
+    const hil_scaling *s = &run->scaling;
+    *out = json_pack("{s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:o*}", "step", (json_int_t)run->step,
+                     "tokens", (json_int_t)run->tokens, "ranks", (json_int_t)run->ranks,
+                     "instructions", run->isa, "loss_scale", (json_int_t)s->scale, "good_steps",
+                     (json_int_t)s->good, "skipped", (json_int_t)s->skipped, "options",
+                     decisive_options(options, run));
+    return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "out of memory: the run's state");
+}
+
+static hil_status add_whole(hil_facts *facts, const char *name, int64_t value)
+{
+    return hil_facts_add(facts, name, "%lld", (long long)value);
+}
+
+hil_status hil_state_facts(const hil_train_options *o, const hil_run_state *run, int64_t steps,
+                           uint64_t held_out, hil_facts *facts)
+{
+    json_t *options = decisive_options(o, run), *value;
+    hil_status status = HIL_OK;
+    char label[64];
+    const char *name;
+    if (!options) HIL_TRY_DONE(hil_fail(HIL_ERR_MEMORY, "out of memory: the run's options"));
+    json_object_foreach(options, name, value)
+    {
+        char *text = json_dumps(value, JSON_ENCODE_ANY);
+        snprintf(label, sizeof label, "%s%s", strchr(name, ' ') ? "" : "--", name);
+        status = text ? hil_facts_add(facts, label, "%s", text)
+                      : hil_fail(HIL_ERR_MEMORY, "out of memory: the run's options");
+        free(text);
+        HIL_TRY_DONE(status);
+    }
+    HIL_TRY_DONE(add_whole(facts, "steps", steps));
+    HIL_TRY_DONE(add_whole(facts, "--save-every", o->save_every));
+    HIL_TRY_DONE(add_whole(facts, "--eval-every", o->eval_every));
+    HIL_TRY_DONE(add_whole(facts, "--keep", o->keep));
+    HIL_TRY_DONE(add_whole(facts, "--resume", o->resume));
+    HIL_TRY_DONE(hil_facts_add(facts, "evaluation data of checksum", "%016llx",
+                               (unsigned long long)held_out));
+done:
+    json_decref(options);
+    return status;
+}
+
+static hil_status contradiction(const char *name, const json_t *saved, const json_t *now)
+{
+    size_t how = JSON_ENCODE_ANY | JSON_REAL_PRECISION(15); /* 0.1, not 0.10000000000000001 */
+    char *a = json_dumps(saved, how), *b = json_dumps(now, how);
+    hil_status status =
+        hil_fail(HIL_ERR_USAGE, "cannot resume: the run was started with %s%s %s, not %s",
+                 strchr(name, ' ') ? "" : "--", name, a ? a : "?", b ? b : "?");
+    free(a);
+    free(b);
+    return status;
+}
+
+hil_status hil_state_read(const json_t *state, const hil_train_options *options, hil_run_state *run)
+{
+    HIL_TRY(hil_json_int(state, "step", "checkpoint", &run->step));
+    HIL_TRY(hil_json_int(state, "tokens", "checkpoint", &run->tokens));
+    int64_t ranks = run->ranks;
+    run->ranks = 1;
+    HIL_TRY(hil_json_int(state, "ranks", "checkpoint", &run->ranks));
+    hil_scaling *s = &run->scaling;
+    HIL_TRY(hil_json_int(state, "loss_scale", "checkpoint", &s->scale));
+    HIL_TRY(hil_json_int(state, "good_steps", "checkpoint", &s->good));
+    HIL_TRY(hil_json_int(state, "skipped", "checkpoint", &s->skipped));
+    if (s->scale < 1 || s->good < 0 || s->skipped < 0 || s->skipped > run->step)
+        return hil_fail(HIL_ERR_INPUT, "checkpoint: its loss scale makes no sense");
+    const json_t *saved = json_object_get(state, "options");
+    json_t *now = decisive_options(options, run);
+    if (!now) return hil_fail(HIL_ERR_MEMORY, "out of memory: the run's state");
+    hil_status status = HIL_OK;
+    const char *name;
+    json_t *value;
+    json_object_foreach(now, name, value)
+    {
+        const json_t *before = json_object_get(saved, name);
+        if (run->ranks != ranks && strcmp(name, "micro-batch") == 0) continue;
+        if (!before || !json_equal(before, value)) {
+            status = contradiction(name, before, value);
+            break;
+        }
+    }
+    json_decref(now);
+    return status;
+}

@@ -1,0 +1,279 @@
+/* checkpoints.c - checkpoints seen from outside a run: find one by a path, check, export. */
+#include "run/checkpoints.h"
+
+#include "base/note.h"
+#include "base/alloc.h"
+#include "format/checkpoint_export.h"
+#include "io/file.h"
+#include "run/output_folder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Progress of reading or writing, and whether the user wants to stop. */
+typedef struct watching {
+    const hil_observer *observer;
+    const volatile int *stop;
+    const char *what;
+    uint64_t done, total;
+} watching;
+
+static hil_status watch_bytes(void *context, uint64_t bytes)
+{
+    watching *w = context;
+    w->done += bytes;
+    if (w->observer && w->observer->progress)
+        w->observer->progress(w->observer->context, w->what, w->done, w->total);
+    if (!w->stop || !*w->stop) return HIL_OK;
+    return hil_fail(HIL_ERR_INTERRUPTED, "stopped while %s", w->what);
+}
+
+static bool holds(const char *folder, const char *name)
+{
+    char path[HIL_PATH_MAX];
+    return hil_path_join(path, folder, name) == HIL_OK && hil_file_exists(path);
+}
+
+hil_status hil_checkpoints_at(const char *path, char folder[HIL_PATH_MAX], bool *one)
+{
+    int64_t count = 0;
+    *one = holds(path, HIL_MANIFEST_FILE);
+    if (snprintf(folder, HIL_PATH_MAX, "%s", path) >= HIL_PATH_MAX)
+        return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
+    if (*one) return HIL_OK;
+    if (!hil_file_exists(path)) return hil_fail(HIL_ERR_INPUT, "%s: no such folder", path);
+    if (holds(path, "checkpoints")) HIL_TRY(hil_path_join(folder, path, "checkpoints"));
+    HIL_TRY(hil_checkpoint_count(folder, &count));
+    if (count) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT,
+                    "%s holds no checkpoint: give a run's folder or its "
+                    "checkpoints/step-N",
+                    path);
+}
+
+/* The checkpoint that `path` names, found whole as far as a model needs it. */
+static hil_status find_model(const char *path, watching *w, char dir[HIL_PATH_MAX])
+{
+    char folder[HIL_PATH_MAX];
+    bool one;
+    hil_checkpoint_found found;
+    hil_manifest manifest;
+    hil_checkpoint_watch watch = {watch_bytes, w};
+    HIL_TRY(hil_checkpoints_at(path, folder, &one));
+    if (!one) {
+        HIL_TRY(hil_checkpoint_find_needed(folder, NULL, HIL_NEED_MODEL, &watch, &found));
+        if (found.warning[0])
+            hil_note(w->observer, "%s: taking step %lld", found.warning, (long long)found.step);
+        return hil_step_path(dir, folder, found.step);
+    }
+    memcpy(dir, folder, HIL_PATH_MAX);
+    HIL_TRY(hil_manifest_open(&manifest, dir));
+    for (size_t i = 0; i < manifest.files; ++i)
+        if (hil_manifest_needs(&manifest.file[i], HIL_NEED_MODEL))
+            w->total += manifest.file[i].size;
+    hil_status status = hil_manifest_verify(&manifest, dir, NULL, HIL_NEED_MODEL, &watch);
+    hil_manifest_close(&manifest);
+    return status;
+}
+
+static hil_status check_room(const char *out, uint64_t need)
+{
+    uint64_t room;
+    char need_text[32], room_text[32];
+    HIL_TRY(hil_folder_free_bytes(out, &room));
+    if (need <= room) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "%s has %s free, but the model needs %s", out,
+                    hil_text_bytes(room_text, room), hil_text_bytes(need_text, need));
+}
+
+static hil_status check_out(const hil_export_options *o)
+{
+    char found[256];
+    if (o->overwrite) return HIL_OK;
+    HIL_TRY(hil_model_folder_find(o->out, HIL_NAMES_ALL, found));
+    if (!found[0] && holds(o->out, "metrics.jsonl")) snprintf(found, sizeof found, "metrics.jsonl");
+    if (!found[0]) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE,
+                    "%s holds a model or a run: choose another folder or use --overwrite (%s is "
+                    "there)",
+                    o->out, found);
+}
+
+static hil_status write_model(hil_checkpoint_model *model, const hil_export_options *o,
+                              hil_model_names replaced, const hil_lock *lock, watching *w,
+                              hil_export_result *result)
+{
+    hil_dtype dtype = hil_checkpoint_model_dtype(model);
+    hil_checkpoint_watch watch = {watch_bytes, w};
+    if (o->dtype) HIL_TRY(hil_dtype_parse(o->dtype, &dtype));
+    hil_checkpoint_model_options options = {.out = o->out,
+                                            .lock = lock,
+                                            .replaced = replaced,
+                                            .dtype = dtype,
+                                            .shard_bytes = o->shard_size,
+                                            .watch = &watch};
+    HIL_TRY(hil_checkpoint_model_bytes(model, &options, &result->bytes));
+    HIL_TRY(check_room(o->out, result->bytes));
+    *w = (watching){w->observer, w->stop, "writing the model", 0, result->bytes};
+    HIL_TRY(hil_checkpoint_model_write(model, &options));
+    result->tensors = hil_checkpoint_model_tensors(model);
+    result->dtype = hil_dtype_name(dtype);
+    return HIL_OK;
+}
+
+hil_status hil_checkpoint_export_locked(const hil_export_options *o, hil_model_names replaced,
+                                        const hil_lock *lock, const hil_observer *observer,
+                                        hil_export_result *result)
+{
+    char dir[HIL_PATH_MAX];
+    hil_checkpoint_model *model;
+    watching w = {observer, o->stop, "checking the checkpoint", 0, 0};
+    *result = (hil_export_result){0};
+    HIL_TRY(find_model(o->checkpoint, &w, dir));
+    if (hil_folder_same(o->out, dir))
+        return hil_fail(HIL_ERR_USAGE, "%s is the checkpoint itself: choose another folder", dir);
+    HIL_TRY(hil_checkpoint_model_open(&model, dir));
+    hil_status status = write_model(model, o, replaced, lock, &w, result);
+    result->step = hil_checkpoint_model_step(model);
+    hil_checkpoint_model_close(model);
+    return status;
+}
+
+hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer *observer,
+                                 hil_export_result *result)
+{
+    hil_lock lock = {.fd = -1};
+    size_t existed = hil_folder_existing(o->out);
+    HIL_TRY(check_out(o));
+    hil_status status = hil_folder_create(o->out);
+    if (status == HIL_OK) status = hil_lock_take(&lock, o->out);
+    if (status == HIL_OK) status = hil_folder_weed(o->out, hil_temporary_is);
+    if (status == HIL_OK)
+        status = hil_checkpoint_export_locked(o, o->overwrite ? HIL_NAMES_ALL : HIL_NAMES_NONE,
+                                              &lock, observer, result);
+    hil_lock_drop(&lock);
+    if (status != HIL_OK) hil_folder_uncreate(o->out, existed);
+    return status;
+}
+
+/* What was checked: objects of those that are whole, and a line for all that is damaged. */
+typedef struct verified {
+    json_t *whole, *damaged;
+} verified;
+
+/* Damage is a result and no reason to stop. */
+static hil_status note_damage(verified *v, hil_status status)
+{
+    if (status != HIL_ERR_INPUT) return status;
+    if (json_array_append_new(v->damaged, json_string(hil_status_message())) == 0) return HIL_OK;
+    return hil_fail(HIL_ERR_MEMORY, "out of memory: the list of damage");
+}
+
+/* One checkpoint, every byte of it. */
+static hil_status verify_dir(const char *dir, int64_t step, watching *w, verified *v)
+{
+    hil_manifest manifest;
+    hil_checkpoint_watch watch = {watch_bytes, w};
+    hil_status status;
+    HIL_TRY_DONE(hil_manifest_open(&manifest, dir));
+    if (step >= 0 && manifest.step != step)
+        HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s is damaged: it holds step %lld", dir,
+                              (long long)manifest.step));
+    w->done = 0;
+    w->total = manifest.bytes;
+    HIL_TRY_DONE(hil_manifest_verify(&manifest, dir, NULL, HIL_NEED_ALL, &watch));
+    json_t *item =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "path", dir, "step", (json_int_t)manifest.step,
+                  "files", (json_int_t)manifest.files + 1, "bytes", (json_int_t)manifest.bytes,
+                  "checksums", (json_int_t)manifest.pieces + 1);
+    if (json_array_append_new(v->whole, item) != 0)
+        status = hil_fail(HIL_ERR_MEMORY, "out of memory: the list of checkpoints");
+done:
+    hil_manifest_close(&manifest);
+    return status;
+}
+
+/* `latest` has the name of one that is there, or there is no `latest`. */
+static hil_status verify_latest(const char *folder, const int64_t *steps, size_t count)
+{
+    int64_t latest;
+    HIL_TRY(hil_latest_read(folder, &latest));
+    for (size_t i = 0; i < count; ++i)
+        if (steps[i] == latest) return HIL_OK;
+    if (latest < 0) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s/latest names step-%lld, which is missing", folder,
+                    (long long)latest);
+}
+
+static hil_status verify_folder(const char *folder, watching *w, verified *v)
+{
+    int64_t *steps = NULL;
+    size_t count;
+    char dir[HIL_PATH_MAX];
+    hil_status status = HIL_OK;
+    HIL_TRY_DONE(hil_steps_list(folder, &steps, &count));
+    HIL_TRY_DONE(note_damage(v, verify_latest(folder, steps, count)));
+    for (size_t i = 0; i < count; ++i) {
+        HIL_TRY_DONE(hil_step_path(dir, folder, steps[i]));
+        HIL_TRY_DONE(note_damage(v, verify_dir(dir, steps[i], w, v)));
+    }
+done:
+    hil_free(steps);
+    return status;
+}
+
+static void print_verified(const json_t *list, FILE *out)
+{
+    size_t i;
+    const json_t *item;
+    char bytes[32];
+    json_array_foreach(list, i, item)
+    {
+        const char *path;
+        json_int_t step, files, size, checksums;
+        if (json_unpack((json_t *)(uintptr_t)item, "{s:s, s:I, s:I, s:I, s:I}", "path", &path,
+                        "step", &step, "files", &files, "bytes", &size, "checksums",
+                        &checksums) == 0)
+            fprintf(out, "%s: whole: step %lld, %lld files, %s, %lld checksums\n", path,
+                    (long long)step, (long long)files, hil_text_bytes(bytes, (uint64_t)size),
+                    (long long)checksums);
+    }
+}
+
+static void print_json(const verified *v, FILE *out)
+{
+    fputs("{\"checkpoints\": ", out);
+    json_dumpf(v->whole, out, JSON_COMPACT);
+    fputs(", \"damaged\": ", out);
+    json_dumpf(v->damaged, out, JSON_COMPACT);
+    fputs("}\n", out);
+}
+
+hil_status hil_checkpoint_verify_path(const char *path, bool json, const hil_observer *observer,
+                                      FILE *out)
+{
+    char folder[HIL_PATH_MAX];
+    bool one;
+    watching w = {observer, NULL, "checking the checkpoint", 0, 0};
+    verified v = {json_array(), json_array()};
+    hil_status status;
+    HIL_TRY_DONE(hil_checkpoints_at(path, folder, &one));
+    if (!v.whole || !v.damaged)
+        HIL_TRY_DONE(hil_fail(HIL_ERR_MEMORY, "out of memory: the list of checkpoints"));
+    if (one)
+        HIL_TRY_DONE(note_damage(&v, verify_dir(folder, -1, &w, &v)));
+    else
+        HIL_TRY_DONE(verify_folder(folder, &w, &v));
+    if (json)
+        print_json(&v, out);
+    else
+        print_verified(v.whole, out);
+    for (size_t i = 1; i < json_array_size(v.damaged); ++i)
+        hil_note(observer, "%s", json_string_value(json_array_get(v.damaged, i)));
+    if (json_array_size(v.damaged))
+        status = hil_fail(HIL_ERR_INPUT, "%s", json_string_value(json_array_get(v.damaged, 0)));
+done:
+    json_decref(v.whole);
+    json_decref(v.damaged);
+    return status;
+}

@@ -1,0 +1,130 @@
+/* metrics.c - lines that are whole once they are there. */
+#include "run/metrics.h"
+
+#include "base/json.h"
+#include "io/file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Is it a whole line of a step up to `step`? */
+static bool take_line(hil_metrics *metrics, const char *line, size_t size, int64_t step)
+{
+    json_t *object;
+    int64_t of = -1;
+    if (hil_json_parse(line, size, "metrics.jsonl", &object) != HIL_OK) return false;
+    bool take =
+        hil_json_int(object, "step", "metrics.jsonl", &of) == HIL_OK && of >= 0 && of <= step;
+    const json_t *loss = json_object_get(object, "eval_loss");
+    if (take && loss) {
+        metrics->evaluated = of;
+        metrics->eval_loss = json_number_value(loss);
+    }
+    json_decref(object);
+    return take;
+}
+
+/* Keeps the whole lines of steps up to `step`. */
+static hil_status cut_back(hil_metrics *metrics, const char *path, int64_t step)
+{
+    hil_bytes content;
+    hil_text kept = {0};
+    if (!hil_file_exists(path)) return HIL_OK;
+    HIL_TRY(hil_bytes_read(&content, path));
+    hil_status status = HIL_OK;
+    for (size_t at = 0; at < content.size && status == HIL_OK;) {
+        const char *end = memchr(content.data + at, '\n', content.size - at);
+        if (!end) break;
+        size_t size = (size_t)(end - (content.data + at)) + 1;
+        if (take_line(metrics, content.data + at, size, step))
+            status = hil_text_add(&kept, content.data + at, size);
+        at += size;
+    }
+    if (status == HIL_OK) status = hil_file_write(path, kept.data ? kept.data : "", kept.size);
+    hil_bytes_free(&content);
+    hil_text_free(&kept);
+    return status;
+}
+
+hil_status hil_metrics_open(hil_metrics *metrics, const char *path, int64_t step)
+{
+    *metrics = (hil_metrics){.evaluated = -1};
+    HIL_TRY(cut_back(metrics, path, step));
+    metrics->file = fopen(path, "ae");
+    if (metrics->file) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
+static hil_status check_line(hil_metrics *metrics, int printed)
+{
+    if (printed >= 0 && fflush(metrics->file) == 0) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "cannot write metrics.jsonl: %s", strerror(errno));
+}
+
+static int print_account(FILE *file, const hil_step_account *a)
+{
+    const hil_wait_seconds *w = &a->wait_seconds;
+    return fprintf(file,
+                   ", \"device_peak\": %llu, \"host_peak\": %llu, \"disk_peak\": %llu, "
+                   "\"disk_read_bytes\": %llu, \"disk_written_bytes\": %llu, "
+                   "\"to_device_bytes\": %llu, \"to_host_bytes\": %llu, "
+                   "\"gathered_bytes\": %llu, \"reduced_bytes\": %llu, "
+                   "\"wait_seconds\": {\"weights\": %.9g, \"update\": %.9g, "
+                   "\"activations\": %.9g, \"gradients\": %.9g, \"memory\": %.9g}, "
+                   "\"exposed_update_seconds\": %.9g}\n",
+                   (unsigned long long)a->device_peak, (unsigned long long)a->host_peak,
+                   (unsigned long long)a->disk_peak, (unsigned long long)a->disk_read_bytes,
+                   (unsigned long long)a->disk_written_bytes,
+                   (unsigned long long)a->to_device_bytes, (unsigned long long)a->to_host_bytes,
+                   (unsigned long long)a->gathered_bytes, (unsigned long long)a->reduced_bytes,
+                   w->weights, w->update, w->activations, w->gradients, w->memory,
+                   a->exposed_update_seconds);
+}
+
+/* JSON has no word for what is not a finite number. */
+static const char *number(char out[32], double value)
+{
+    snprintf(out, 32, isfinite(value) ? "%.17g" : "null", value);
+    return out;
+}
+
+hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
+{
+    char loss[32], norm[32];
+    if (!metrics->file) return HIL_OK;
+    int printed = fprintf(metrics->file,
+                          "{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %.17g, "
+                          "\"tokens\": %lld, \"learned\": %lld, \"seconds\": %.9g, "
+                          "\"tokens_per_second\": %.9g, \"ranks\": %d",
+                          (long long)r->step, number(loss, r->loss), number(norm, r->grad_norm),
+                          r->lr, (long long)r->tokens, (long long)r->learned, r->seconds,
+                          r->tokens_per_second, r->ranks);
+    if (printed >= 0 && r->loss_scale)
+        printed = fprintf(metrics->file, ", \"loss_scale\": %lld, \"skipped\": %lld",
+                          (long long)r->loss_scale, (long long)r->skipped);
+    if (printed >= 0) printed = print_account(metrics->file, &r->account);
+    return check_line(metrics, printed);
+}
+
+hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss)
+{
+    metrics->evaluated = step;
+    metrics->eval_loss = loss;
+    if (!metrics->file) return HIL_OK;
+    return check_line(metrics, fprintf(metrics->file, "{\"step\": %lld, \"eval_loss\": %.17g}\n",
+                                       (long long)step, loss));
+}
+
+hil_status hil_metrics_sync(hil_metrics *metrics)
+{
+    if (!metrics->file || fsync(fileno(metrics->file)) == 0) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "cannot sync metrics.jsonl: %s", strerror(errno));
+}
+
+void hil_metrics_close(hil_metrics *metrics)
+{
+    if (metrics->file) fclose(metrics->file);
+    metrics->file = NULL;
+}

@@ -1,0 +1,221 @@
+/* tokenize.c - text to a JSON array of token ids and back, through a model's tokenizer. */
+#include "hilbert/run.h"
+#include "data/input.h"
+#include "data/name.h"
+#include "io/file.h"
+#include "run/model_source.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PIECE_BYTES ((size_t)1 << 16)
+
+static hil_status open_tokenizer(hil_tokenizer **out, const char *path)
+{
+    char joined[HIL_PATH_MAX];
+    struct stat info;
+    *out = NULL;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        HIL_TRY(hil_path_join(joined, path, "tokenizer.json"));
+        if (!hil_file_exists(joined)) return hil_source_no_tokenizer(path, "");
+        path = joined;
+    }
+    return hil_tokenizer_open(out, path);
+}
+
+static hil_status check_output(FILE *out)
+{
+    if (!ferror(out)) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "cannot write the output: %s", strerror(errno));
+}
+
+static hil_status check_input(FILE *in)
+{
+    if (!ferror(in)) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "cannot read the input: %s", strerror(errno));
+}
+
+/* Where bytes come from: a data file, or else a stream that is taken as it is. */
+typedef struct origin {
+    hil_input *input;
+    FILE *in;
+    bool owned;
+} origin;
+
+static hil_status open_stream(origin *from, const char *file)
+{
+    from->in = fopen(file, "rb");
+    if (!from->in) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", file, strerror(errno));
+    from->owned = true;
+    return HIL_OK;
+}
+
+static hil_status open_origin(origin *from, const hil_tokenize_options *options, FILE *in)
+{
+    hil_data_name name;
+    struct stat info;
+    const char *file = options->file;
+    *from = (origin){.in = in};
+    if (!file) return HIL_OK;
+    if (options->decode || stat(file, &info) != 0 || !S_ISREG(info.st_mode))
+        return open_stream(from, file);
+    HIL_TRY(hil_data_name_read(&name, file));
+    if (name.kind == HIL_DATA_TOKENS)
+        return hil_fail(HIL_ERR_INPUT, "%s has token ids already, by its name", file);
+    return hil_input_open(&from->input, file);
+}
+
+static void close_origin(const origin *from)
+{
+    hil_input_close(from->input);
+    if (from->owned) fclose(from->in);
+}
+
+/* *size is 0 at the end only. */
+static hil_status read_piece(const origin *from, char *piece, size_t *size)
+{
+    if (from->input) return hil_input_read(from->input, piece, PIECE_BYTES, size);
+    *size = fread(piece, 1, PIECE_BYTES, from->in);
+    return *size ? HIL_OK : check_input(from->in);
+}
+
+/* Prints the ids and empties the list. Nothing is printed before the first of them. */
+static hil_status print_ids(FILE *out, hil_ids *ids, bool *first)
+{
+    for (size_t i = 0; i < ids->size; ++i) {
+        fprintf(out, "%c%d", *first ? '[' : ',', (int)ids->data[i]);
+        *first = false;
+    }
+    ids->size = 0;
+    return check_output(out);
+}
+
+/* Without the post-processor, text of any length passes through in pieces. */
+static hil_status encode_stream(const hil_tokenizer *tokenizer, const origin *from, FILE *out)
+{
+    hil_status status = HIL_OK;
+    hil_encoder *encoder = NULL;
+    hil_ids ids = {0};
+    char *piece = NULL;
+    bool first = true;
+    size_t size;
+    HIL_TRY_DONE(hil_encoder_create(&encoder, tokenizer));
+    HIL_TRY_DONE(HIL_ALLOC(PIECE_BYTES, &piece));
+    do {
+        HIL_TRY_DONE(read_piece(from, piece, &size));
+        HIL_TRY_DONE(hil_encoder_add(encoder, piece, size, &ids));
+        HIL_TRY_DONE(print_ids(out, &ids, &first));
+    } while (size > 0);
+    HIL_TRY_DONE(hil_encoder_end(encoder, &ids));
+    HIL_TRY_DONE(print_ids(out, &ids, &first));
+    fputs(first ? "[]\n" : "]\n", out);
+done:
+    hil_encoder_destroy(encoder);
+    hil_ids_free(&ids);
+    hil_free(piece);
+    return status;
+}
+
+static hil_status encode_whole(const hil_tokenizer *tokenizer, const origin *from, FILE *out)
+{
+    hil_status status = HIL_OK;
+    hil_text text = {0};
+    hil_ids ids = {0};
+    char *piece = NULL;
+    bool first = true;
+    size_t size;
+    HIL_TRY_DONE(HIL_ALLOC(PIECE_BYTES, &piece));
+    do {
+        HIL_TRY_DONE(read_piece(from, piece, &size));
+        HIL_TRY_DONE(hil_text_add(&text, piece, size));
+    } while (size > 0);
+    HIL_TRY_DONE(hil_tokenizer_encode(tokenizer, text.data ? text.data : "", text.size,
+                                      HIL_SPECIAL_ADD, &ids));
+    HIL_TRY_DONE(print_ids(out, &ids, &first));
+    fputs(first ? "[]\n" : "]\n", out);
+done:
+    hil_text_free(&text);
+    hil_ids_free(&ids);
+    hil_free(piece);
+    return status;
+}
+
+static int skip_space(FILE *in)
+{
+    int c;
+    do c = getc(in);
+    while (c == ' ' || c == '\t' || c == '\n' || c == '\r');
+    return c;
+}
+
+static hil_status bad_array(FILE *in, size_t place)
+{
+    HIL_TRY(check_input(in));
+    return hil_fail(HIL_ERR_INPUT, "the input is not a JSON array of token ids (after %zu of them)",
+                    place);
+}
+
+/* Reads "[1, 2, 3]" number by number: 4 bytes for each, however long the array is. */
+static hil_status read_ids(FILE *in, int64_t vocab, hil_ids *ids)
+{
+    if (skip_space(in) != '[') return bad_array(in, 0);
+    int c = skip_space(in);
+    while (c != ']') {
+        int64_t id = 0;
+        int digits = 0, leading = c;
+        for (; c >= '0' && c <= '9' && digits < 12; ++digits, c = getc(in))
+            id = id * 10 + (c - '0');
+        if (digits == 0 || (leading == '0' && digits > 1)) return bad_array(in, ids->size);
+        if (id >= vocab)
+            return hil_fail(HIL_ERR_INPUT,
+                            "token id %lld (number %zu) is outside the vocabulary of %lld",
+                            (long long)id, ids->size + 1, (long long)vocab);
+        HIL_TRY(hil_ids_add(ids, (int32_t)id));
+        if (c == ' ' || c == '\t' || c == '\n' || c == '\r') c = skip_space(in);
+        if (c == ']') break;
+        if (c != ',') return bad_array(in, ids->size);
+        c = skip_space(in);
+        if (c == ']') return bad_array(in, ids->size);
+    }
+    return skip_space(in) == EOF ? check_input(in) : bad_array(in, ids->size);
+}
+
+static hil_status decode(const hil_tokenizer *tokenizer, hil_special special, FILE *in, FILE *out)
+{
+    hil_status status = HIL_OK;
+    hil_text text = {0};
+    hil_ids ids = {0};
+    HIL_TRY_DONE(read_ids(in, hil_tokenizer_vocab(tokenizer), &ids));
+    HIL_TRY_DONE(hil_tokenizer_decode(tokenizer, ids.data, ids.size, special, &text));
+    if (text.size) fwrite(text.data, 1, text.size, out);
+done:
+    hil_text_free(&text);
+    hil_ids_free(&ids);
+    return status;
+}
+
+static hil_status convert(const hil_tokenizer *tokenizer, const hil_tokenize_options *options,
+                          const origin *from, FILE *out)
+{
+    hil_special special = options->special ? HIL_SPECIAL_ADD : HIL_SPECIAL_NONE;
+    if (options->decode) return decode(tokenizer, special, from->in, out);
+    return options->special ? encode_whole(tokenizer, from, out)
+                            : encode_stream(tokenizer, from, out);
+}
+
+hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, FILE *out)
+{
+    hil_tokenizer *tokenizer;
+    origin from;
+    HIL_TRY(open_tokenizer(&tokenizer, options->model));
+    hil_status status = open_origin(&from, options, in);
+    if (status == HIL_OK) {
+        status = convert(tokenizer, options, &from, out);
+        close_origin(&from);
+    }
+    hil_tokenizer_close(tokenizer);
+    if (status == HIL_OK && fflush(out) != 0)
+        status = hil_fail(HIL_ERR_IO, "cannot write the output: %s", strerror(errno));
+    return status;
+}

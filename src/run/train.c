@@ -1,0 +1,267 @@
+/* train.c - a whole run: steps, evaluations, checkpoints, and the model at the end. */
+#include "run/train.h"
+
+#include "base/note.h"
+#include "base/clock.h"
+#include "format/checkpoint.h"
+#include "optim/schedule.h"
+#include "train/account.h"
+#include "plan/outline.h"
+#include "plan/ranks.h"
+
+#include <math.h>
+#include <sys/resource.h>
+
+typedef hil_training job;
+
+void hil_train_defaults(hil_train_options *options)
+{
+    hil_trainer_options trainer;
+    hil_trainer_defaults(&trainer);
+    *options = (hil_train_options){
+        .device = trainer.device,
+        .batch = 8,
+        .lr = 1e-4,
+        .weight_decay = trainer.weight_decay,
+        .clip = trainer.clip,
+        .beta1 = trainer.beta1,
+        .beta2 = trainer.beta2,
+        .optimizer = trainer.optimizer,
+        .eps = trainer.eps,
+        .schedule = HIL_SCHEDULE_COSINE,
+        .dtype = trainer.dtype,
+        .seed = 42,
+        .shuffle = true,
+        .keep = 2,
+        .tile_size = trainer.tile_size,
+        .zero = 3,
+        .prefetch = true,
+    };
+}
+
+/* The checkpoint that the last sweep fills is of this moment, and becomes whole. */
+static hil_status end_save(job *j)
+{
+    json_t *state;
+    j->run.scaling = j->trainer->scaling;
+    HIL_TRY(hil_state_write(j->options, &j->run, &state));
+    return hil_saver_end(&j->saver, state);
+}
+
+/* What no sweep has saved. */
+static hil_status save_now(job *j)
+{
+    const hil_saving *saving;
+    HIL_TRY(hil_saver_begin(&j->saver, j->run.step, &saving));
+    HIL_TRY(hil_store_save(j->model->store, saving));
+    return end_save(j);
+}
+
+static hil_status wait_saved(job *j)
+{
+    hil_comm_tell(j->comm, "step %lld, saving", (long long)j->run.step);
+    return hil_saver_wait(&j->saver);
+}
+
+static hil_status evaluate(job *j, double *loss)
+{
+    hil_step_result result;
+    *loss = j->metrics.eval_loss;
+    if (j->metrics.evaluated == j->run.step) return HIL_OK;
+    /* In the memory of the step's batch: the budgets have room for one. */
+    j->batch_ready = 0;
+    hil_batches_move(&j->batches, &j->eval_batches);
+    hil_status status =
+        hil_batches_eval(&j->eval_batches, j->trainer, j->run.micro_batch, NULL, &result);
+    hil_batches_move(&j->eval_batches, &j->batches);
+    HIL_TRY(status);
+    *loss = result.loss;
+    HIL_TRY(hil_metrics_eval(&j->metrics, j->run.step, result.loss));
+    if (j->observer && j->observer->eval)
+        j->observer->eval(j->observer->context, j->run.step, result.loss);
+    return HIL_OK;
+}
+
+/* Says which step broke and what is left to go on from. All ranks come here, or none. */
+static hil_status name_step(job *j, hil_status status)
+{
+    char line[800];
+    if (status != HIL_ERR_NUMERIC) return status;
+    snprintf(line, sizeof line, "%s", hil_status_message());
+    hil_saver_close(&j->saver);
+    if (j->saver.saved >= 0)
+        (void)!hil_fail(status, "step %lld: %s; the last good checkpoint is %s/step-%lld",
+                        (long long)j->run.step + 1, line, j->folder.checkpoints,
+                        (long long)j->saver.saved);
+    else
+        (void)!hil_fail(status, "step %lld: %s; there is no checkpoint yet (try a smaller --lr)",
+                        (long long)j->run.step + 1, line);
+    return hil_ranks_agree(j->comm, status);
+}
+
+static hil_status prepare_batch(job *j, int64_t step)
+{
+    const hil_train_options *o = j->options;
+    hil_order order = o->shuffle ? HIL_ORDER_SHUFFLE : HIL_ORDER_FILE;
+    int64_t first = (step - 1) * o->batch + j->rank * j->share;
+    if (j->batch_ready == step) return HIL_OK;
+    j->batch_ready = 0;
+    for (int64_t i = 0; i < j->share; ++i)
+        j->index[i] = hil_dataset_pick(j->data, order, o->seed, first + i);
+    HIL_TRY(hil_batches_fill(&j->batches, j->index, j->share, &j->batch));
+    HIL_TRY(hil_trainer_check(j->trainer, &j->batch));
+    j->batch_ready = step;
+    return HIL_OK;
+}
+
+/* The next batch is prepared while a device computes. */
+static hil_status compute_step(job *j, int64_t step, double lr, hil_step_result *result)
+{
+    HIL_TRY(hil_trainer_begin(j->trainer, &j->batch, j->run.micro_batch));
+    if (step < j->steps) (void)!prepare_batch(j, step + 1); /* a failure is that step's, again */
+    return hil_trainer_end(j->trainer, lr, result);
+}
+
+static hil_status one_step(job *j, hil_train_result *result)
+{
+    const hil_train_options *o = j->options;
+    double began = hil_clock_now();
+    int64_t step = j->run.step + 1;
+    hil_step_result done;
+    HIL_TRY(prepare_batch(j, step));
+    double lr = hil_schedule_rate((hil_schedule_kind)o->schedule, o->lr, o->warmup, j->steps, step);
+    hil_scaling before = j->trainer->scaling;
+    HIL_TRY(name_step(j, compute_step(j, step, lr, &done)));
+    if (j->trainer->scaling.skipped > before.skipped)
+        hil_note(
+            j->observer,
+            "step %lld: the gradients overflow in fp16; no update, loss scale %lld from now on",
+            (long long)step, (long long)j->trainer->scaling.scale);
+    j->run.step = step;
+    j->run.tokens += o->batch * j->run.seq;
+    double now = hil_clock_now(), seconds = now - began;
+    hil_step_report report = {
+        .step = step,
+        .steps = j->steps,
+        .loss = done.loss,
+        .grad_norm = done.grad_norm,
+        .lr = lr,
+        .tokens = j->run.tokens,
+        .learned = done.tokens,
+        .seconds = seconds,
+        .tokens_per_second = (double)(o->batch * j->run.seq) / seconds,
+        .seconds_left =
+            (now - j->started) / (double)(step - j->resumed) * (double)(j->steps - step),
+        .loss_scale = before.window ? before.scale : 0,
+        .skipped = j->trainer->scaling.skipped,
+        .ranks = hil_comm_size(j->comm),
+        .account = done.account,
+        .budget = j->budget,
+    };
+    if (step == j->resumed + 1) result->first_loss = done.loss;
+    result->last_loss = done.loss;
+    result->learned += done.tokens;
+    hil_account_add(&result->account, &done.account);
+    HIL_TRY(hil_metrics_step(&j->metrics, &report));
+    if (j->timeline) HIL_TRY(hil_timeline_flush(j->timeline));
+    if (j->observer && j->observer->step) j->observer->step(j->observer->context, &report);
+    return HIL_OK;
+}
+
+static bool every(int64_t n, int64_t step)
+{
+    return n > 0 && step % n == 0;
+}
+
+/* One rank was asked to stop, could not save or has lost its folder: all stop, after the same step.
+ */
+static hil_status agree_to_stop(job *j)
+{
+    const volatile int *stop = j->options->stop;
+    hil_status status = hil_saver_check(&j->saver);
+    if (stop && *stop) j->stop = 1;
+    if (status == HIL_OK) status = hil_lock_check(&j->folder.lock);
+    return hil_comm_agree(j->comm, HIL_CHANNEL_CONTROL, status, &j->stop);
+}
+
+static hil_status loop(job *j, hil_train_result *result)
+{
+    const hil_train_options *o = j->options;
+    j->started = hil_clock_now();
+    while (j->run.step < j->steps) {
+        int64_t step = j->run.step + 1;
+        bool save = o->keep && (every(o->save_every, step) || step == j->steps);
+        j->trainer->saving = NULL;
+        if (save) HIL_TRY(hil_saver_begin(&j->saver, step, &j->trainer->saving));
+        HIL_TRY(one_step(j, result));
+        HIL_TRY(agree_to_stop(j));
+        if (j->held_out && every(o->eval_every, step)) HIL_TRY(evaluate(j, &result->eval_loss));
+        bool stop = j->stop && step < j->steps;
+        if (save) HIL_TRY(end_save(j));
+        if (stop && !save && o->keep) HIL_TRY(save_now(j));
+        if (!stop) continue;
+        HIL_TRY(wait_saved(j));
+        return hil_ranks_agree(j->comm, hil_fail(HIL_ERR_INTERRUPTED, "stopped after step %lld, %s",
+                                                 (long long)step,
+                                                 o->keep ? "saved; go on with the same command "
+                                                           "and --resume"
+                                                         : "and by --keep 0 nothing is saved"));
+    }
+    HIL_TRY(wait_saved(j));
+    if (j->held_out) HIL_TRY(evaluate(j, &result->eval_loss));
+    result->seconds = hil_clock_now() - j->started;
+    return HIL_OK;
+}
+
+/* Rank 0 makes the model folder from the last checkpoint. */
+static hil_status export_model(job *j)
+{
+    hil_status status = HIL_OK;
+    hil_comm_tell(j->comm, j->rank ? "waiting for the model's files" : "writing the model");
+    if (j->rank == 0)
+        status = hil_folder_export(&j->folder, j->saver.saved, j->save_dtype, j->observer);
+    return hil_ranks_follow(j->comm, status);
+}
+
+/* The most memory that this process held at any time. */
+static uint64_t peak_resident(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+static hil_status run_job(job *j, hil_train_result *result)
+{
+    const hil_train_options *o = j->options;
+    HIL_TRY(hil_training_open(j));
+    result->parameters = j->parameters;
+    result->examples = hil_source_examples(j->data);
+    HIL_TRY(loop(j, result));
+    if (o->keep) HIL_TRY(export_model(j));
+    result->steps = j->run.step;
+    result->tokens = j->run.tokens;
+    int64_t done = (j->run.step - j->resumed) * o->batch * j->run.seq;
+    if (done > 0) result->tokens_per_second = (double)done / result->seconds;
+    result->peak_bytes = peak_resident();
+    result->tokenizer = j->source.tokenizer ? "tokenizer.json" : j->bytes ? "bytes" : NULL;
+    result->budget = j->budget;
+    result->limit = hil_plan_limit(&j->trainer->spent);
+    return HIL_OK;
+}
+
+hil_status hil_train(const hil_train_options *options, const hil_observer *observer,
+                     hil_train_result *result)
+{
+    int rank = hil_comm_rank(options->comm);
+    job j = {.options = options,
+             .observer = rank == 0 ? observer : NULL,
+             .comm = options->comm,
+             .rank = rank,
+             .folder.lock = {.fd = -1},
+             .saver.saved = -1};
+    *result = (hil_train_result){.eval_loss = NAN, .ranks = hil_comm_size(options->comm)};
+    hil_status status = run_job(&j, result);
+    if (status != HIL_OK) hil_comm_fail(options->comm, status);
+    hil_training_close(&j);
+    return status;
+}

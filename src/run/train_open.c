@@ -1,0 +1,442 @@
+/* train_open.c - what a run needs before its first step: checked, opened, resumed. */
+#include "run/train.h"
+
+#include "base/note.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "format/checkpoint.h"
+#include "plan/outline.h"
+#include "plan/plan_print.h"
+#include "run/model_compare.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef hil_training job;
+
+static hil_status check_range(const char *name, double value, double least, double most)
+{
+    if (value >= least && value <= most) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE, "--%s %g: expected %g to %g", name, value, least, most);
+}
+
+hil_status hil_training_check(const hil_train_options *o)
+{
+    if (o->resume && o->overwrite)
+        return hil_fail(HIL_ERR_USAGE, "--resume and --overwrite contradict each other");
+    if (o->resume && !o->keep)
+        return hil_fail(HIL_ERR_USAGE, "--resume and --keep 0 contradict each other");
+    if (o->eval_data && o->eval_fraction > 0)
+        return hil_fail(HIL_ERR_USAGE, "--eval-data and --eval-fraction contradict each other");
+    if (o->eval_every && !o->eval_data && !(o->eval_fraction > 0))
+        return hil_fail(HIL_ERR_USAGE,
+                        "--eval-every %lld: there is nothing to evaluate on; give --eval-data PATH "
+                        "or --eval-fraction 0.05",
+                        (long long)o->eval_every);
+    if (o->steps > 0 && o->epochs > 0)
+        return hil_fail(HIL_ERR_USAGE, "--steps and --epochs contradict each other");
+    HIL_TRY(check_range("steps", (double)o->steps, 0, 1e15));
+    HIL_TRY(check_range("epochs", o->epochs, 0, 1e9));
+    HIL_TRY(check_range("batch", (double)o->batch, 1, 1e9));
+    HIL_TRY(check_range("lr", o->lr, 0, 1e30));
+    HIL_TRY(check_range("weight-decay", o->weight_decay, 0, 1e6));
+    HIL_TRY(check_range("clip", o->clip, 0, 1e30));
+    HIL_TRY(check_range("beta1", o->beta1, 0, 0.9999999));
+    HIL_TRY(check_range("beta2", o->beta2 < 0 ? 0 : o->beta2, 0, 0.9999999));
+    HIL_TRY(check_range("eps", o->eps, 0, 1));
+    HIL_TRY(check_range("warmup", (double)o->warmup, 0, 1e15));
+    HIL_TRY(check_range("eval-fraction", o->eval_fraction, 0, 0.99));
+    HIL_TRY(check_range("eval-every", (double)o->eval_every, 0, 1e15));
+    HIL_TRY(check_range("save-every", (double)o->save_every, 0, 1e15));
+    HIL_TRY(check_range("zero", (double)o->zero, 0, 3));
+    HIL_TRY(check_range("keep", (double)o->keep, 0, 1e6));
+    return HIL_OK;
+}
+
+/* Keys of the caches of --data and --eval-data. */
+typedef struct prepared {
+    uint64_t data, eval;
+} prepared;
+
+/* The files' tokens; with keys those that another rank has prepared. */
+static hil_status open_files(job *j, prepared *keys)
+{
+    const hil_train_options *o = j->options;
+    hil_source_files files = {.path = o->data,
+                              .count = o->data_count,
+                              .seq = j->run.seq,
+                              .cache = j->folder.cache,
+                              .observer = j->observer,
+                              .stop = o->stop,
+                              .prepared = keys->data};
+    HIL_TRY(hil_source_data(&j->source, &files, &j->data));
+    keys->data = hil_dataset_key(j->data);
+    if (!o->eval_data) return HIL_OK;
+    files.path = &o->eval_data;
+    files.count = 1;
+    files.prepared = keys->eval;
+    HIL_TRY(hil_source_data(&j->source, &files, &j->held_out));
+    keys->eval = hil_dataset_key(j->held_out);
+    return HIL_OK;
+}
+
+/* Rank 0 prepares the caches, then the others open them. */
+static hil_status share_files(job *j)
+{
+    prepared keys = {0};
+    hil_comm_tell(j->comm, j->rank ? "waiting for the data" : "reading the data");
+    HIL_TRY(hil_ranks_follow(j->comm, j->rank ? HIL_OK : open_files(j, &keys)));
+    HIL_TRY(hil_comm_broadcast(j->comm, HIL_CHANNEL_CONTROL, &keys, sizeof keys));
+    return hil_ranks_agree(j->comm, j->rank ? open_files(j, &keys) : HIL_OK);
+}
+
+static hil_status open_data(job *j)
+{
+    const hil_train_options *o = j->options;
+    HIL_TRY(share_files(j));
+    j->run.data_tokens = hil_dataset_tokens(j->data);
+    j->run.data_content = hil_dataset_content(j->data);
+    if (o->eval_fraction > 0)
+        HIL_TRY(hil_dataset_hold_out(j->data, o->eval_fraction, &j->held_out));
+    j->batches = (hil_batches){.data = j->data, .seq = j->run.seq};
+    j->eval_batches =
+        (hil_batches){.data = j->held_out, .observer = j->observer, .seq = j->run.seq};
+    j->steps = o->steps;
+    double epochs = o->epochs > 0 ? o->epochs : 1;
+    if (!j->steps)
+        j->steps = (int64_t)ceil(epochs * (double)hil_dataset_windows(j->data) / (double)o->batch);
+    return HIL_OK;
+}
+
+/* Everything that decides the numbers is known now. */
+static hil_status compare_runs(const job *j)
+{
+    hil_facts facts = {0};
+    if (hil_comm_size(j->comm) == 1) return HIL_OK;
+    uint64_t held_out = j->held_out ? hil_dataset_content(j->held_out) : 0;
+    hil_status mine = hil_state_facts(j->options, &j->run, j->steps, held_out, &facts);
+    hil_status status =
+        hil_facts_compare(j->comm, &facts, mine, "all ranks must have the same options and data");
+    hil_facts_free(&facts);
+    return status;
+}
+
+static hil_status check_space(const job *j)
+{
+    hil_status status = HIL_OK;
+    if (j->rank == 0 && j->options->keep)
+        status = hil_folder_check_space(&j->folder, &j->source, j->model->store, j->save_dtype,
+                                        j->options->keep);
+    return hil_ranks_follow(j->comm, status);
+}
+
+static hil_status open_model(job *j)
+{
+    const hil_train_options *o = j->options;
+    hil_trainer_options trainer;
+    hil_trainer_defaults(&trainer);
+    trainer.dtype = o->dtype;
+    trainer.optimizer = o->optimizer;
+    trainer.freeze = o->freeze;
+    trainer.freeze_count = o->freeze_count;
+    trainer.threads = o->threads;
+    trainer.seed = o->seed;
+    trainer.weight_decay = o->weight_decay;
+    trainer.clip = o->clip;
+    trainer.beta1 = o->beta1;
+    trainer.beta2 = o->beta2;
+    trainer.eps = o->eps;
+    trainer.recompute = o->recompute;
+    trainer.tile_size = o->tile_size;
+    trainer.comm = o->comm;
+    trainer.zero = o->zero;
+    trainer.sequences = j->share;
+    trainer.length = j->run.seq;
+    trainer.micro_batch = trainer.micro_batch_gpu = o->micro_batch;
+    if (!o->micro_batch) {
+        trainer.micro_batch = hil_source_micro_batch(&j->source, j->run.seq, j->share, false);
+        trainer.micro_batch_gpu = hil_source_micro_batch(&j->source, j->run.seq, j->share, true);
+    }
+    trainer.device = o->device;
+    trainer.device_memory = o->device_memory;
+    trainer.host_memory = o->host_memory;
+    trainer.disks = o->disks;
+    trainer.disk_count = o->disk_count;
+    trainer.io = o->io;
+    trainer.prefetch = o->prefetch;
+    trainer.plan = o->plan;
+    trainer.probe_cache = o->probe_cache;
+    trainer.stop = o->stop;
+    HIL_TRY(hil_source_load(&j->source, &trainer, j->observer, &j->model, &j->trainer));
+    hil_trainer_set_timeline(j->trainer, j->timeline);
+    j->run.micro_batch = j->trainer->options.micro_batch;
+    j->run.beta2 = j->trainer->optimizer.beta2;
+    j->run.scaling = j->trainer->scaling;
+    j->save_dtype = j->source.config.dtype;
+    if (o->save_dtype) HIL_TRY(hil_dtype_parse(o->save_dtype, &j->save_dtype));
+    return check_space(j);
+}
+
+static void tell_device(const job *j)
+{
+    const hil_device *device = j->trainer->device;
+    char memory[32], free[32], outside[32], shared[64] = "";
+    if (!device) return;
+    if (j->trainer->sharers > 1)
+        snprintf(shared, sizeof shared, ", shared by %d ranks", j->trainer->sharers);
+    hil_note(j->observer,
+             "%s with %s, %s of it free%s; CUDA and its libraries take %s outside the budget",
+             device->name, hil_text_bytes(memory, device->memory),
+             hil_text_bytes(free, device->available), shared,
+             hil_text_bytes(outside, device->outside));
+}
+
+static hil_status tell_plan(const job *j)
+{
+    const hil_planned *planned = &j->trainer->planned;
+    hil_plan_view view = {
+        .outline = &planned->outline, .plan = &planned->plan, .machine = &planned->machine};
+    hil_text text = {0};
+    hil_status status = hil_plan_print_short(&view, &text);
+    if (status == HIL_OK) hil_note(j->observer, "%s", text.data);
+    hil_text_free(&text);
+    return status;
+}
+
+/* Other instructions sum in another order: still right, no longer the same bits. */
+static hil_status compare_instructions(const job *j, const json_t *state)
+{
+    const char *before = j->run.isa;
+    HIL_TRY(hil_json_string(state, "instructions", "checkpoint", &before));
+    if (strcmp(before, j->run.isa) != 0)
+        hil_note(j->observer, "computed with %s before, with %s now: the last bits will differ",
+                 before, j->run.isa);
+    return HIL_OK;
+}
+
+static void compare_ranks(job *j)
+{
+    int64_t ranks = hil_comm_size(j->comm), before = j->run.ranks;
+    if (ranks != before)
+        hil_note(j->observer,
+                 "computed by %lld rank%s before, by %lld now: the last bits will differ",
+                 (long long)before, before == 1 ? "" : "s", (long long)ranks);
+    j->run.ranks = ranks;
+}
+
+static hil_status load(job *j, int64_t step)
+{
+    json_t *state;
+    HIL_TRY(hil_checkpoint_state(j->folder.checkpoints, step, &state));
+    hil_status status = hil_state_read(state, j->options, &j->run);
+    if (status == HIL_OK) status = compare_instructions(j, state);
+    json_decref(state);
+    HIL_TRY(status);
+    compare_ranks(j);
+    if (j->run.step != step || j->run.tokens < 0)
+        return hil_fail(HIL_ERR_INPUT, "%s/step-%lld holds the state of step %lld",
+                        j->folder.checkpoints, (long long)step, (long long)j->run.step);
+    if (j->run.step > j->steps)
+        return hil_fail(HIL_ERR_USAGE,
+                        "cannot resume: the run is at step %lld, beyond --steps %lld",
+                        (long long)j->run.step, (long long)j->steps);
+    HIL_TRY(hil_checkpoint_load(j->folder.checkpoints, step, j->model->store));
+    j->trainer->scaling = j->run.scaling;
+    j->trainer->step = j->saver.saved = j->resumed = j->run.step;
+    return HIL_OK;
+}
+
+static bool same_bytes(const hil_bytes *a, const hil_bytes *b)
+{
+    bool both = a->data && b->data;
+    return both ? a->size == b->size && memcmp(a->data, b->data, a->size) == 0 : a->data == b->data;
+}
+
+/* Rank 0: a run goes on with the files of the model that it began with. */
+static hil_status resume_files(job *j)
+{
+    hil_model_files saved = {0};
+    hil_status status = hil_checkpoint_files(j->folder.checkpoints, j->saver.saved, &saved);
+    if (status != HIL_OK) {
+        hil_model_files_free(&saved);
+        return status;
+    }
+    for (int i = 0; i < HIL_MODEL_FILES; ++i)
+        if (!same_bytes(&saved.file[i], &j->source.files.file[i]))
+            hil_note(j->observer, "%s/%s is not as it was: the run keeps what it began with",
+                     j->source.folder, hil_model_file_name((hil_model_file)i));
+    hil_model_files_free(&j->source.files);
+    j->source.files = saved;
+    return HIL_OK;
+}
+
+/* What rank 0 does with its folder before the first step. */
+static hil_status begin_folder(job *j)
+{
+    if (j->saver.saved >= 0) {
+        HIL_TRY(hil_checkpoint_return_to(j->folder.checkpoints, j->saver.saved));
+        hil_note(j->observer, "resuming after step %lld", (long long)j->saver.saved);
+        HIL_TRY(resume_files(j));
+    }
+    HIL_TRY(hil_folder_begin(&j->folder, j->options));
+    HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep));
+    HIL_TRY(hil_metrics_open(&j->metrics, j->folder.metrics, j->run.step));
+    return hil_folder_sync(j->folder.path);
+}
+
+/* All ranks know what rank 0 read in its metrics: whether there is something to evaluate. */
+static hil_status share_metrics(job *j)
+{
+    struct {
+        int64_t evaluated;
+        double loss;
+    } known = {j->metrics.evaluated, j->metrics.eval_loss};
+    HIL_TRY(hil_comm_broadcast(j->comm, HIL_CHANNEL_CONTROL, &known, sizeof known));
+    j->metrics.evaluated = known.evaluated;
+    j->metrics.eval_loss = known.loss;
+    return HIL_OK;
+}
+
+static void open_saver(job *j)
+{
+    j->saver.options = (hil_checkpoint_options){.folder = j->folder.checkpoints,
+                                                .store = j->model->store,
+                                                .comm = j->comm,
+                                                .lock = &j->folder.lock,
+                                                .files = &j->source.files};
+    j->saver.metrics = &j->metrics;
+    j->saver.keep = j->options->keep;
+}
+
+/* Takes up the newest whole checkpoint, if there is one. */
+static hil_status resume(job *j)
+{
+    hil_checkpoint_found found = {.step = -1};
+    if (j->options->resume) {
+        hil_comm_tell(j->comm, "looking for a checkpoint");
+        HIL_TRY(hil_checkpoint_find(j->folder.checkpoints, j->comm, &found));
+        if (found.warning[0])
+            hil_note(j->observer, "%s: taking step %lld", found.warning, (long long)found.step);
+        else if (found.step < 0)
+            hil_note(j->observer, "no checkpoint in %s: starting afresh", j->folder.path);
+    }
+    hil_comm_tell(j->comm, "resuming");
+    HIL_TRY(hil_ranks_agree(j->comm, found.step >= 0 ? load(j, found.step) : HIL_OK));
+    HIL_TRY(hil_ranks_follow(j->comm, j->rank ? HIL_OK : begin_folder(j)));
+    return share_metrics(j);
+}
+
+/* Of one rank. What was left open sets no limit. */
+static hil_tier_budgets budgets(const job *j)
+{
+    const hil_train_options *o = j->options;
+    uint64_t device = o->device_memory ? j->trainer->planned.budget.device : 0;
+    uint64_t sharers = (uint64_t)hil_comm_local_size(o->comm);
+    hil_tier_budgets budget = {device, o->host_memory / sharers, 0};
+    for (size_t i = 0; i < o->disk_count; ++i) budget.disk += o->disks[i].bytes / sharers;
+    for (size_t i = 0; i < o->disk_count; ++i)
+        if (!o->disks[i].bytes) budget.disk = 0;
+    return budget;
+}
+
+static void tell_job(job *j)
+{
+    const hil_train_options *o = j->options;
+    const hil_source *source = &j->source;
+    for (size_t i = 0; i < hil_store_count(j->model->store); ++i)
+        j->parameters += hil_param_elements(hil_store_at(j->model->store, i));
+    bool random = source->bare && j->saver.saved < 0;
+    char parameters[32], ranks[32] = "";
+    if (j->run.ranks > 1) snprintf(ranks, sizeof ranks, " on %d ranks", (int)j->run.ranks);
+    hil_text_count(parameters, (uint64_t)j->parameters);
+    hil_note(j->observer,
+             "%s with %s parameters in %s%s%s; %lld tokens of data%s; %lld step%s of %lld x %lld "
+             "tokens",
+             hil_arch_name(source->config.arch), parameters, o->dtype, ranks,
+             random ? ", random weights (from config.json alone)" : "",
+             (long long)j->run.data_tokens, j->bytes ? " (bytes)" : "", (long long)j->steps,
+             j->steps == 1 ? "" : "s", (long long)o->batch, (long long)j->run.seq);
+    if (random && hil_source_has_weights(source))
+        hil_note(j->observer, "the weights in %s are not used; to start from them: --model %s",
+                 source->folder, source->folder);
+    hil_source_tell_examples(j->data, "data", j->observer);
+    if (o->eval_data) hil_source_tell_examples(j->held_out, "evaluation data", j->observer);
+}
+
+/* A micro-batch is a part of what one rank computes. */
+static hil_status share_batch(job *j)
+{
+    const hil_train_options *o = j->options;
+    int ranks = hil_comm_size(j->comm);
+    HIL_TRY(hil_ranks_share(ranks, o->batch, &j->share));
+    if (ranks > 1 && o->micro_batch > j->share)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--micro-batch %lld: of --batch %lld each of %d ranks computes %lld; use "
+                        "that or less",
+                        (long long)o->micro_batch, (long long)o->batch, ranks, (long long)j->share);
+    return check_range("micro-batch", (double)o->micro_batch, 0, (double)o->batch);
+}
+
+static hil_status open_source(job *j)
+{
+    const hil_train_options *o = j->options;
+    if (!o->model || !o->out || !o->data_count)
+        return hil_fail(HIL_ERR_USAGE, "train needs a model, data and an output folder");
+    HIL_TRY(hil_training_check(o));
+    HIL_TRY(hil_source_open(&j->source, o->model));
+    if (j->rank == 0) HIL_TRY(hil_source_keep(&j->source));
+    j->run.config_key = j->source.config_key;
+    HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));
+    HIL_TRY(share_batch(j));
+    HIL_TRY(HIL_ALLOC(j->share, &j->index));
+    bool eval = false;
+    HIL_TRY(hil_source_check_data(&j->source, o->tokenizer, o->data, o->data_count, &j->bytes));
+    if (j->bytes) hil_model_files_drop_tokenizer(&j->source.files);
+    return hil_source_check_data(&j->source, o->tokenizer, &o->eval_data, o->eval_data != NULL,
+                                 &eval);
+}
+
+static hil_status open_folder(job *j)
+{
+    const hil_train_options *o = j->options;
+    if (j->rank) return hil_folder_join(&j->folder, o->out);
+    HIL_TRY(hil_folder_open(&j->folder, o, &j->source));
+    return o->trace ? hil_timeline_open(&j->timeline, o->trace) : HIL_OK;
+}
+
+hil_status hil_training_open(job *j)
+{
+    j->run.isa = hil_cpu_name(hil_cpu_best());
+    j->run.ranks = hil_comm_size(j->comm);
+    hil_comm_tell(j->comm, "opening the run");
+    HIL_TRY(hil_ranks_agree(j->comm, open_source(j)));
+    HIL_TRY(hil_source_compare(j->comm, &j->source));
+    HIL_TRY(hil_ranks_follow(j->comm, open_folder(j)));
+    HIL_TRY(hil_folder_check_shared(&j->folder, j->comm));
+    HIL_TRY(open_model(j));
+    j->budget = budgets(j);
+    HIL_TRY(open_data(j));
+    HIL_TRY(compare_runs(j));
+    HIL_TRY(check_space(j));
+    open_saver(j);
+    HIL_TRY(resume(j));
+    tell_job(j);
+    tell_device(j);
+    return tell_plan(j);
+}
+
+void hil_training_close(job *j)
+{
+    hil_saver_close(&j->saver);
+    hil_metrics_close(&j->metrics);
+    hil_trainer_destroy(j->trainer);
+    hil_timeline_close(j->timeline);
+    hil_model_destroy(j->model);
+    hil_batches_free(&j->batches);
+    hil_batches_free(&j->eval_batches);
+    hil_dataset_close(j->held_out);
+    hil_dataset_close(j->data);
+    hil_source_close(&j->source);
+    hil_folder_close(&j->folder);
+    hil_free(j->index);
+}

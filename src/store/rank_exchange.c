@@ -1,0 +1,137 @@
+/* rank_exchange.c - what ranks send each other when it lies on a device that their comm does not
+   reach: a wire takes it from device to device, on the streams of the links; or it crosses pinned
+   memory of the host on both sides, piece by piece. */
+#include "base/alloc.h"
+#include "io/align.h"
+#include "store/param.h"
+
+#define PIECE_ALIGN 64
+
+/* One of these for each of the two links, whose threads run side by side. */
+typedef struct lane {
+    char *memory;
+    hil_event *moved;
+} lane;
+
+struct hil_cross {
+    lane gather, reduce;
+    size_t piece; /* bytes of a slice that are gathered at once */
+};
+
+/* The thread waits for what its stream was given. */
+static hil_status settle(const hil_store *store, hil_stream stream, const lane *l)
+{
+    hil_device *device = store->device;
+    HIL_TRY(device->engine->record(device, stream, l->moved));
+    return device->engine->wait(device, l->moved);
+}
+
+/* Also behind what failed in the middle: the rest of it still uses memory. */
+static hil_status settle_after(hil_status status, const hil_store *store, hil_stream stream,
+                               const lane *l)
+{
+    hil_status settled = settle(store, stream, l);
+    return status == HIL_OK ? settled : status;
+}
+
+hil_status hil_cross_settle(const hil_store *store, hil_status status)
+{
+    if (!store->device || store->plan->wired) return status;
+    return settle_after(status, store, HIL_STREAM_REDUCE, &store->cross->reduce);
+}
+
+hil_status hil_cross_submit(hil_store *store, hil_job *job, hil_fence *fence)
+{
+    if (!store->plan->wired) return hil_links_submit(store->links, job, fence);
+    job->queues = true;
+    hil_fence_join(&job->after, &store->turn);
+    hil_status status = hil_links_submit(store->links, job, &store->turn);
+    hil_fence_join(fence, &store->turn);
+    return status;
+}
+
+/* A wire that was abandoned does not know why. */
+static hil_status by_wire(const hil_store *store, hil_status status)
+{
+    if (status != HIL_OK) HIL_TRY(hil_comm_check(store->opening.comm));
+    return status;
+}
+
+static hil_status gather_pieces(const hil_store *store, const char *slice, char *whole,
+                                size_t bytes)
+{
+    const struct hil_cross *c = store->cross;
+    hil_device *device = store->device;
+    for (size_t at = 0; at < bytes; at += c->piece) {
+        size_t n = bytes - at < c->piece ? bytes - at : c->piece;
+        char *mine = c->gather.memory, *all = mine + c->piece;
+        HIL_TRY(device->engine->copy(device, HIL_STREAM_GATHER, mine, slice + at, n));
+        HIL_TRY(settle(store, HIL_STREAM_GATHER, &c->gather));
+        HIL_TRY(hil_comm_gather(store->opening.comm, HIL_CHANNEL_GATHER, mine, all, n));
+        for (int r = 0; r < store->options.ranks; ++r)
+            HIL_TRY(device->engine->copy(device, HIL_STREAM_GATHER, whole + (size_t)r * bytes + at,
+                                         all + (size_t)r * n, n));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_cross_gather(const hil_store *store, const char *slice, char *whole, size_t bytes)
+{
+    hil_wire *wire = store->opening.wire;
+    if (!store->device)
+        return hil_comm_gather(store->opening.comm, HIL_CHANNEL_GATHER, slice, whole, bytes);
+    if (wire)
+        return by_wire(store, wire->engine->gather(wire, HIL_STREAM_GATHER, slice, whole, bytes));
+    hil_status status = gather_pieces(store, slice, whole, bytes);
+    return settle_after(status, store, HIL_STREAM_GATHER, &store->cross->gather);
+}
+
+hil_status hil_cross_exchange(const hil_store *store, const char *out, char *in, size_t bytes)
+{
+    hil_comm *comm = store->opening.comm;
+    hil_device *device = store->device;
+    hil_wire *wire = store->opening.wire;
+    if (!device) return hil_comm_exchange(comm, HIL_CHANNEL_REDUCE, out, in, bytes);
+    if (wire)
+        return by_wire(store, wire->engine->exchange(wire, HIL_STREAM_REDUCE, out, in, bytes));
+    const lane *l = &store->cross->reduce;
+    size_t all = (size_t)store->options.ranks * bytes;
+    HIL_TRY(device->engine->copy(device, HIL_STREAM_REDUCE, l->memory, out, all));
+    HIL_TRY(settle(store, HIL_STREAM_REDUCE, l));
+    HIL_TRY(hil_comm_exchange(comm, HIL_CHANNEL_REDUCE, l->memory, l->memory + all, bytes));
+    return device->engine->copy(device, HIL_STREAM_REDUCE, in, l->memory + all, all);
+}
+
+static hil_status open_lane(hil_store *store, lane *l, size_t bytes)
+{
+    HIL_TRY(
+        hil_tiers_take(store->tiers, HIL_HOST, bytes, "what ranks exchange", (void **)&l->memory));
+    store->resident[HIL_HOST] += bytes;
+    HIL_TRY(hil_tiers_pin(store->tiers, l->memory, bytes));
+    if (!store->device) return HIL_OK;
+    return store->device->engine->create_event(store->device, &l->moved);
+}
+
+hil_status hil_cross_open(hil_store *store)
+{
+    if (hil_store_alone(store) || !store->apart || store->plan->wired) return HIL_OK;
+    struct hil_cross *c;
+    int ranks = store->options.ranks;
+    size_t gather = hil_plan_gather_bytes(store->plan->chunk, ranks);
+    HIL_TRY(HIL_ALLOC(1, &c));
+    store->cross = c;
+    c->piece = gather / (size_t)(ranks + 1) / PIECE_ALIGN * PIECE_ALIGN;
+    HIL_TRY(open_lane(store, &c->gather, gather));
+    if (!store->options.training) return HIL_OK;
+    return open_lane(store, &c->reduce, hil_plan_exchange_bytes(store->plan->chunk, ranks));
+}
+
+void hil_cross_close(hil_store *store)
+{
+    struct hil_cross *c = store->cross;
+    if (!c) return;
+    if (c->gather.moved) store->device->engine->destroy_event(store->device, c->gather.moved);
+    if (c->reduce.moved) store->device->engine->destroy_event(store->device, c->reduce.moved);
+    hil_free(c);
+    store->cross = NULL;
+}

@@ -1,0 +1,379 @@
+/* state_access.c - states as fp32 numbers, for files and initialisation: blocking, piece by piece.
+ */
+#include "base/alloc.h"
+#include "base/normal.h"
+#include "io/align.h"
+#include "store/param.h"
+
+#include <string.h>
+
+#define TASK 16384 /* elements; a multiple of HIL_PAD */
+
+/* A piece of one chunk of this rank's slice of a unit: elements [at, at + count) of the slice. */
+typedef struct span {
+    hil_store *store;
+    hil_unit *unit;
+    const hil_member *member;
+    int64_t at, count;
+} span;
+
+/* The next span of a parameter, from its element *first on; count 0: there is none. */
+static span find_span(const hil_param *p, int64_t *first)
+{
+    hil_store *store = p->store;
+    int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape), chunk = store->plan->chunk;
+    while (*first < p->elements) {
+        hil_unit *unit = hil_unit_of(store, p, tile ? *first / tile : 0);
+        const hil_member *member = &unit->member[p->member];
+        int64_t start = member->offset - hil_unit_begin(store, unit); /* in the slice */
+        int64_t at = start + *first - member->first, last = start + member->count;
+        if (at < 0) at = 0;
+        if (last > unit->slice) last = unit->slice;
+        if (at < last) {
+            int64_t end = (at / chunk + 1) * chunk;
+            *first = member->first + at - start;
+            return (span){store, unit, member, at, (end < last ? end : last) - at};
+        }
+        *first = member->first + member->count;
+    }
+    return (span){.store = store};
+}
+
+int64_t hil_param_held(const hil_param *param, int64_t *first)
+{
+    return find_span(param, first).count;
+}
+
+int64_t hil_store_range(const hil_store *store)
+{
+    int64_t most = 1;
+    for (size_t u = 0; u < store->units; ++u)
+        if (store->unit[u].slice > most) most = store->unit[u].slice;
+    return most < store->plan->chunk ? most : store->plan->chunk;
+}
+
+bool hil_param_has(const hil_param *param, hil_state state)
+{
+    const hil_unit *unit = &param->store->unit[param->unit];
+    hil_unit_state states[] = {HIL_WEIGHT, HIL_STATE1, HIL_STATE2};
+    return hil_unit_bytes(param->store, (size_t)(unit - param->store->unit), states[state]) > 0;
+}
+
+/* The bytes of a state around a span. From disk the whole page comes into a piece of the ring; from
+   a device that is apart the groups of HIL_PAD elements come into a stage. */
+typedef struct view {
+    char *base;    /* of element `first` of the slice */
+    int64_t first; /* that of the chunk, of the group, or 0 */
+    bool staged;   /* in the ring */
+    hil_disk_transfer page;
+    char *device; /* where it goes to; NULL: not on one that is apart */
+    size_t bytes;
+} view;
+
+static hil_status move_page(hil_store *store, view *v, bool write)
+{
+    v->page.write = write;
+    HIL_TRY(hil_disk_start(store->tiers->disk, &v->page));
+    return hil_disk_wait(store->tiers->disk, &v->page);
+}
+
+/* A page that will be written all over is not read: behind the last member there is nothing. */
+static bool is_whole(const span *s)
+{
+    int64_t chunk = s->store->plan->chunk, begin = s->at / chunk * chunk, end = begin + chunk;
+    const hil_member *last = &s->unit->member[s->unit->members - 1];
+    int64_t filled = last->offset + last->count - hil_unit_begin(s->store, s->unit);
+    return s->at == begin && s->at + s->count >= (end < filled ? end : filled);
+}
+
+static hil_status open_page(const span *s, const hil_home *home, bool write, view *v)
+{
+    hil_fence after;
+    HIL_TRY(hil_ring_take(s->store->ring, home->extent.page, (void **)&v->base, &after));
+    v->staged = true;
+    HIL_TRY(hil_links_wait(s->store->links, &after, HIL_WAIT_MEMORY));
+    int64_t chunk = s->at / s->store->plan->chunk;
+    v->first = chunk * s->store->plan->chunk;
+    v->page =
+        (hil_disk_transfer){.extent = &home->extent, .first = chunk, .count = 1, .memory = v->base};
+    if (!write || !is_whole(s)) return move_page(s->store, v, false);
+    memset(v->base, 0, home->extent.page); /* what pads the last group counts in its scale */
+    return HIL_OK;
+}
+
+/* Whether all elements of the groups around the span are written: behind a member are zeros. */
+static bool fills_groups(const span *s)
+{
+    int64_t end = s->at + s->count, first = hil_unit_begin(s->store, s->unit);
+    bool last = end + first == s->member->offset + s->member->count;
+    return s->at % HIL_PAD == 0 && (last || end % HIL_PAD == 0);
+}
+
+/* `memory`: of the stage, from *used on. */
+static hil_status open_stage(const span *s, hil_unit_state state, bool write, view *v,
+                             hil_stage *stage)
+{
+    hil_device *device = s->store->device;
+    int64_t end = (s->at + s->count + HIL_PAD - 1) / HIL_PAD * HIL_PAD;
+    v->first = s->at / HIL_PAD * HIL_PAD;
+    v->base = stage->memory;
+    v->bytes = hil_chunk_bytes(s->store, s->unit, state, end - v->first);
+    v->device = s->unit->home[state].memory + hil_chunk_bytes(s->store, s->unit, state, v->first);
+    stage->memory += hil_align_up(v->bytes);
+    if (write && fills_groups(s)) {
+        size_t last = hil_chunk_bytes(s->store, s->unit, state, HIL_PAD);
+        memset(v->base + v->bytes - last, 0, last);
+        return HIL_OK;
+    }
+    HIL_TRY(device->engine->copy(device, HIL_STREAM_COMPUTE, v->base, v->device, v->bytes));
+    HIL_TRY(hil_stage_end(s->store, stage));
+    return device->engine->wait(device, stage->used);
+}
+
+static hil_status open_view(const span *s, hil_unit_state state, bool write, view *v,
+                            hil_stage *stage)
+{
+    const hil_home *home = &s->unit->home[state];
+    *v = (view){.base = home->memory};
+    if (home->tier == HIL_DISK) return open_page(s, home, write, v);
+    if (home->tier == HIL_HOST || !s->store->device) return HIL_OK;
+    if (!stage->memory) HIL_TRY(hil_stage_begin(s->store, stage));
+    return open_stage(s, state, write, v, stage);
+}
+
+/* Nothing is written after a failure, which is forwarded. What goes to a device only begins to. */
+static hil_status close_view(const span *s, view *v, bool write, hil_status status)
+{
+    hil_device *device = s->store->device;
+    if (v->device && write && status == HIL_OK)
+        status = device->engine->copy(device, HIL_STREAM_COMPUTE, v->device, v->base, v->bytes);
+    if (!v->staged) return status;
+    if (write && status == HIL_OK) status = move_page(s->store, v, true);
+    hil_ring_give(s->store->ring, v->base, NULL);
+    return status;
+}
+
+/* Conversion of a span, in tasks that start at multiples of HIL_PAD of the slice. */
+typedef struct conversion {
+    const span *span;
+    hil_state state;
+    char *weight, *rest, *moment; /* of element `first` of the slice */
+    int64_t weight_first, rest_first, moment_first;
+    const float *in;
+    float *out;
+} conversion;
+
+static void put_master(const conversion *c, int64_t at, int64_t count, const float *in)
+{
+    hil_dtype dtype = c->span->unit->dtype;
+    char *weight = c->weight + (size_t)(at - c->weight_first) * hil_dtype_size(dtype);
+    char *rest = c->rest ? c->rest + hil_rest_bytes(dtype, at - c->rest_first) : NULL;
+    if (dtype != HIL_BF16) {
+        hil_from_f32(weight, in, dtype, count);
+        if (rest) memcpy(rest, in, (size_t)count * 4);
+        return;
+    }
+    uint16_t *high = (uint16_t *)(void *)weight, *low = (uint16_t *)(void *)rest;
+    for (int64_t i = 0; i < count; ++i) high[i] = hil_weight_high(in[i]);
+    for (int64_t i = 0; low && i < count; ++i) low[i] = hil_weight_low(in[i]);
+}
+
+void hil_master_join(float *out, hil_dtype dtype, const void *weight, const void *rest,
+                     int64_t count)
+{
+    if (!rest) {
+        hil_to_f32(out, weight, dtype, count);
+    } else if (dtype == HIL_BF16) {
+        const uint16_t *high = weight, *low = rest;
+        for (int64_t i = 0; i < count; ++i) out[i] = hil_weight_join(high[i], low[i]);
+    } else {
+        memcpy(out, rest, (size_t)count * 4);
+    }
+}
+
+static void get_master(const conversion *c, int64_t at, int64_t count, float *out)
+{
+    hil_dtype dtype = c->span->unit->dtype;
+    const char *weight = c->weight + (size_t)(at - c->weight_first) * hil_dtype_size(dtype);
+    const char *rest = c->rest ? c->rest + hil_rest_bytes(dtype, at - c->rest_first) : NULL;
+    hil_master_join(out, dtype, weight, rest, count);
+}
+
+/* Moments are coded in groups: the groups around [at, at + count) as fp32, changed, and back. */
+static void move_moment(const conversion *c, int64_t at, int64_t count, int64_t from)
+{
+    const hil_store *store = c->span->store;
+    hil_codec codec = store->options.codec;
+    hil_q8_kind kind = c->state == HIL_MOMENT1 ? HIL_Q8_SIGNED : HIL_Q8_UNSIGNED;
+    float group[HIL_PAD];
+    for (int64_t done = 0; done < count;) {
+        int64_t begin = (at + done) / HIL_PAD * HIL_PAD, skip = at + done - begin;
+        int64_t n = HIL_PAD - skip < count - done ? HIL_PAD - skip : count - done;
+        char *coded = c->moment + hil_codec_bytes(codec, begin - c->moment_first);
+        bool q8 = codec == HIL_CODEC_Q8;
+        if (q8)
+            hil_q8_decode(group, coded, kind, HIL_PAD);
+        else
+            memcpy(group, coded, sizeof group);
+        if (c->out) {
+            memcpy(c->out + from + done, group + skip, (size_t)n * 4);
+        } else {
+            memcpy(group + skip, c->in + from + done, (size_t)n * 4);
+            if (q8)
+                hil_q8_encode(coded, group, kind, HIL_PAD);
+            else
+                memcpy(coded, group, sizeof group);
+        }
+        done += n;
+    }
+}
+
+static void convert_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const conversion *c = context;
+    int64_t start = c->span->at / HIL_PAD * HIL_PAD;
+    int64_t from = start + i * TASK, to = from + TASK, end = c->span->at + c->span->count;
+    if (from < c->span->at) from = c->span->at;
+    if (to > end) to = end;
+    int64_t skip = from - c->span->at;
+    if (c->state != HIL_MASTER)
+        move_moment(c, from, to - from, skip);
+    else if (c->out)
+        get_master(c, from, to - from, c->out + skip);
+    else
+        put_master(c, from, to - from, c->in + skip);
+}
+
+static void run_conversion(conversion *c)
+{
+    int64_t start = c->span->at / HIL_PAD * HIL_PAD, end = c->span->at + c->span->count;
+    hil_pool_run(c->span->store->opening.pool, convert_task, c, (end - start + TASK - 1) / TASK);
+}
+
+static hil_status move_span(const span *s, conversion *c)
+{
+    hil_unit_state state[2] = {HIL_WEIGHT, HIL_REST};
+    int states = s->unit->home[HIL_REST].exists ? 2 : 1;
+    if (c->state != HIL_MASTER) {
+        state[0] = c->state == HIL_MOMENT1 ? HIL_STATE1 : HIL_STATE2;
+        states = 1;
+    }
+    view v[2] = {0};
+    hil_stage stage = {0};
+    hil_status status = hil_ring_rewind(s->store->ring); /* two pieces fit from its start */
+    for (int i = 0; i < states && status == HIL_OK; ++i)
+        status = open_view(s, state[i], c->in != NULL, &v[i], &stage);
+    c->span = s;
+    if (c->state != HIL_MASTER) {
+        c->moment = v[0].base;
+        c->moment_first = v[0].first;
+    } else {
+        c->weight = v[0].base;
+        c->weight_first = v[0].first;
+        c->rest = states == 2 ? v[1].base : NULL;
+        c->rest_first = states == 2 ? v[1].first : 0;
+    }
+    if (status == HIL_OK) run_conversion(c);
+    for (int i = 0; i < states; ++i) status = close_view(s, &v[i], c->in != NULL, status);
+    if (status == HIL_OK && stage.memory) status = hil_stage_end(s->store, &stage);
+    return status;
+}
+
+/* Nobody writes the states any more, or reads them either, who would be in the way on the clock.
+   What a device still computes with them comes before what it is given now. */
+static hil_status claim(hil_store *store, const hil_param *p, int64_t first, int64_t count,
+                        const conversion *c)
+{
+    int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape);
+    for (int64_t at = first; at < first + count; at = (at / tile + 1) * tile) {
+        hil_unit *unit = hil_unit_of(store, p, at / tile);
+        HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
+        if (!c->in) continue;
+        if (c->state == HIL_MASTER) hil_window_forget(store, unit);
+        HIL_TRY(hil_links_wait(store->links, &unit->reading, HIL_WAIT_WEIGHTS));
+    }
+    return HIL_OK;
+}
+
+static hil_status move(hil_store *store, hil_param *param, int64_t first, int64_t count,
+                       conversion *c)
+{
+    assert(first >= 0 && count >= 0 && first + count <= param->elements);
+    HIL_TRY(claim(store, param, first, count, c));
+    const float *in = c->in;
+    float *out = c->out;
+    int64_t end = first + count;
+    for (int64_t at = first;;) {
+        span s = find_span(param, &at);
+        if (!s.count || at >= end) return HIL_OK;
+        if (s.count > end - at) s.count = end - at;
+        if (in) c->in = in + (at - first);
+        if (out) c->out = out + (at - first);
+        HIL_TRY(move_span(&s, c));
+        at += s.count;
+    }
+}
+
+hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
+                          int64_t count, float *out)
+{
+    return move(store, param, first, count, &(conversion){.state = state, .out = out});
+}
+
+/* What a rank does not hold are zero bits there. */
+hil_status hil_store_read_whole(hil_store *store, hil_param *param, hil_state state, float *out)
+{
+    size_t bytes = (size_t)param->elements * sizeof *out;
+    memset(out, 0, bytes);
+    HIL_TRY(hil_store_read(store, param, state, 0, param->elements, out));
+    return hil_comm_any(store->opening.comm, (unsigned char *)out, bytes);
+}
+
+hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
+                           int64_t count, const float *in)
+{
+    return move(store, param, first, count, &(conversion){.state = state, .in = in});
+}
+
+/* Element i of parameter p is number i of the stream (seed, p). */
+typedef struct filling {
+    const hil_param *param;
+    uint64_t seed;
+    int64_t first, count;
+    float *out;
+} filling;
+
+static void fill_task(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const filling *f = context;
+    const hil_param_spec *spec = &f->param->spec;
+    int64_t from = f->first + task * TASK, end = f->first + f->count;
+    if (end > from + TASK) end = from + TASK;
+    float *out = f->out - f->first;
+    if (spec->init != HIL_INIT_NORMAL) {
+        for (int64_t i = from; i < end; ++i) out[i] = spec->init == HIL_INIT_ONE ? 1.0f : 0.0f;
+        return;
+    }
+    hil_normal_fill(f->seed, (uint64_t)f->param->index, from, end - from, (float)spec->std,
+                    out + from);
+}
+
+hil_status hil_store_initialise(hil_store *store, uint64_t seed)
+{
+    float *buffer = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &buffer));
+    for (size_t i = 0; i < store->count; ++i) {
+        hil_param *p = store->params[i];
+        for (int64_t first = 0, count; (count = hil_param_held(p, &first)); first += count) {
+            filling f = {p, seed, first, count, buffer};
+            hil_pool_run(store->opening.pool, fill_task, &f, (count + TASK - 1) / TASK);
+            HIL_TRY_DONE(hil_store_write(store, p, HIL_MASTER, first, count, buffer));
+        }
+    }
+done:
+    hil_free(buffer);
+    return status;
+}

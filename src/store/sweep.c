@@ -1,0 +1,225 @@
+/* sweep.c - the sweep: chunks of states pass through a circle of slots (read, update, write and
+   save), in the order of the next forward, beside whatever follows.
+
+   States in memory that the CPU reaches are updated in place by chunks; the others are staged in a
+   slot of host memory. Where the device is apart, a unit whose states all live there is updated
+   there, whole, and its chunks are staged only to be saved; states on the host that visit the
+   device pass through slots there. */
+#include "store/sweep.h"
+
+#include <string.h>
+
+#define TASK 16384 /* elements of one task of the pool */
+
+static void update_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const hil_working *job = context;
+    int64_t first = job->base + i * TASK, last = job->base + job->count, from, to;
+    if (last > first + TASK) last = first + TASK;
+    for (int m = 0; m < job->unit->members; ++m) {
+        if (!hil_member_overlap(&job->unit->member[m], first, last, &from, &to)) continue;
+        hil_block block = hil_working_block(job, &job->unit->member[m], from, to);
+        if (block.gradients) job->store->stream->update(job->store->stream->rule, &block);
+    }
+}
+
+static hil_status update_chunk(void *context, int64_t index)
+{
+    hil_store *store = context;
+    hil_working job = hil_record_work(store, &store->stream->record[index]);
+    hil_pool_run(store->opening.update, update_task, &job, (job.count + TASK - 1) / TASK);
+    return HIL_OK;
+}
+
+/* The same, queued on the device where the chunk is. */
+static hil_status queue_update(void *context, int64_t index)
+{
+    hil_store *store = context;
+    hil_device *device = store->device;
+    const struct hil_sweep *s = store->stream;
+    hil_working job = hil_record_work(store, &s->record[index]);
+    hil_stream stream = s->record[index].visits ? HIL_STREAM_READ : HIL_STREAM_UPDATE;
+    for (int m = 0; m < job.unit->members; ++m) {
+        int64_t from, to;
+        const hil_member *member = &job.unit->member[m];
+        if (!hil_member_overlap(member, job.base, job.base + job.count, &from, &to)) continue;
+        hil_block block = hil_working_block(&job, member, from, to);
+        if (block.gradients) HIL_TRY(device->math->update(device, stream, s->rule, &block));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_sweep_submit(hil_store *store, hil_job *job, hil_fence *over)
+{
+    job->told = true;
+    hil_fence_join(&job->after, &store->stream->told);
+    return hil_links_submit(store->links, job, over);
+}
+
+/* Seconds of an update in the rehearsal. */
+static double seconds_of(const hil_store *store, const hil_record *r)
+{
+    const hil_speeds *speeds = store->opening.speeds;
+    if (!speeds) return 0;
+    bool device = r->here && speeds->update_device > 0;
+    return (double)r->count / (device ? speeds->update_device : speeds->update);
+}
+
+static hil_job update_of(hil_store *store, size_t index)
+{
+    const hil_record *r = &store->stream->record[index];
+    bool queues = r->here && store->device;
+    return (hil_job){.link = HIL_LINK_UPDATE,
+                     .run = queues ? queue_update : update_chunk,
+                     .queues = queues,
+                     .context = store,
+                     .index = (int64_t)index,
+                     .seconds = seconds_of(store, r),
+                     .name = "update"};
+}
+
+static hil_status save_job(hil_store *store, const hil_record *r, const hil_fence *after,
+                           hil_fence *over)
+{
+    hil_working at = hil_record_work(store, r);
+    hil_chunk chunk = {.unit = r->unit, .base = at.base, .count = at.count};
+    memcpy(chunk.state, at.places.state, sizeof chunk.state);
+    return hil_save_chunk(store, &chunk, after, over);
+}
+
+/* Read; update; write and save one chunk. What has no gradient is not updated and not written.
+ *saved is joined: nothing at home is read any more to be saved. */
+static hil_status sweep_chunk(hil_store *store, const hil_record *chunk, hil_fence *saved)
+{
+    struct hil_sweep *s = store->stream;
+    size_t index = s->records++;
+    hil_record *r = &s->record[index];
+    hil_unit *unit = chunk->unit;
+    bool updates = unit->sweeping && !chunk->copy, saves = s->saving && !chunk->here;
+    hil_status status = HIL_OK;
+    hil_fence ready = {0}, over = {0}, copied = {0};
+    *r = *chunk;
+    hil_job update = update_of(store, index); /* by itself, or where states visit the device */
+    unsigned what = HIL_STAGE_STATES | (r->copy ? 0 : HIL_STAGE_GRADIENTS);
+    if (updates) ready = unit->reading;
+    if (r->copy) ready = unit->swept;
+    for (int i = 0; i < unit->uses && updates; ++i)
+        if (unit->sweeping >> i & 1) hil_fence_join(&ready, &unit->use[i].left);
+    HIL_TRY_DONE(hil_record_fill(store, r, what, r->visits ? &update : NULL, &ready));
+    over = update.after = ready;
+    if (updates && !r->visits) HIL_TRY_DONE(hil_sweep_submit(store, &update, &over));
+    hil_fence_join(&ready, &over);
+    if (r->copy) hil_fence_join(saved, &ready);
+    if (saves) HIL_TRY_DONE(save_job(store, r, &ready, &copied));
+    if (r->slot && updates) HIL_TRY_DONE(hil_record_empty(store, r, &ready, &over));
+    if (r->visits && s->saving) { /* from home, where it is again */
+        hil_record home = {.unit = unit, .first = r->first, .count = r->count};
+        HIL_TRY_DONE(save_job(store, &home, &over, &copied));
+    }
+done:
+    if (r->slot) hil_fence_join(&r->slot->free, &over);
+    if (r->slot) hil_fence_join(&r->slot->free, &copied);
+    if (!r->copy) hil_fence_join(saved, &copied);
+    if (!updates) return status;
+    hil_fence_join(&unit->swept, &over);
+    hil_fence_join(&s->all, &over);
+    return status;
+}
+
+void hil_unit_note_given(hil_unit *unit)
+{
+    unit->sweeping = 0;
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->use[i].given) unit->sweeping |= 1u << i;
+    for (int m = 0; m < unit->members; ++m) unit->member[m].sweeping = unit->member[m].summed;
+}
+
+/* A gradient that came late may be too much for a slot. */
+static bool may_visit(const hil_store *store, hil_unit *unit)
+{
+    hil_record first = hil_record_of(store, unit, 0);
+    first.visits = true;
+    return unit->sweeping && hil_unit_visits(store, unit) &&
+           hil_record_staged(store, &first) <= store->stream->guest;
+}
+
+/* A unit that is saved is read at home until that is over. */
+static hil_status sweep_unit(hil_store *store, hil_unit *unit)
+{
+    hil_fence saved = {0};
+    hil_status status = HIL_OK;
+    bool here = hil_unit_stays(store, unit), visits = may_visit(store, unit);
+    if (unit->sweeping) hil_window_forget(store, unit);
+    hil_record whole = {.unit = unit, .count = unit->slice, .here = true};
+    if (here && unit->sweeping) status = sweep_chunk(store, &whole, &saved);
+    bool chunks = !here || store->stream->saving;
+    for (int64_t c = 0; chunks && c * store->plan->chunk < unit->slice && status == HIL_OK;
+         c += store->merge) {
+        hil_record chunk = hil_record_of(store, unit, c);
+        chunk.count = hil_merged_count(store, unit, c);
+        chunk.copy = here;
+        chunk.here = chunk.visits = visits;
+        status = sweep_chunk(store, &chunk, &saved);
+    }
+    if (unit->sweeping && status == HIL_OK) unit->reading = (hil_fence){0};
+    hil_fence_join(&unit->reading, &saved);
+    return status;
+}
+
+/* The units in the order in which the next forward uses them. */
+static void sort_units(hil_store *store)
+{
+    struct hil_sweep *s = store->stream;
+    const hil_uses_list *known = &store->order[HIL_PASS_TRAIN].known;
+    size_t count = 0;
+    memset(s->listed, 0, store->units * sizeof *s->listed);
+    for (size_t i = 0; i < known->count + store->units; ++i) {
+        size_t u = i < known->count ? (size_t)(known->use[i] / HIL_ENTITIES) : i - known->count;
+        if (s->listed[u]) continue;
+        s->listed[u] = true;
+        s->order[count++] = &store->unit[u];
+    }
+}
+
+static hil_status begin_sweep(hil_store *store, const hil_saving *saving)
+{
+    struct hil_sweep *s = store->stream;
+    HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_UPDATE));
+    if (saving) HIL_TRY(hil_save_begin(store, saving));
+    s->saving = saving != NULL;
+    s->records = 0;
+    sort_units(store);
+    return hil_links_told(store->links, &s->told);
+}
+
+hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,
+                            size_t rule_bytes, const hil_saving *saving)
+{
+    struct hil_sweep *s = store->stream;
+    assert(rule_bytes <= sizeof s->rule);
+    HIL_TRY(begin_sweep(store, saving));
+    s->update = update;
+    memcpy(s->rule, rule, rule_bytes);
+    for (size_t u = 0; u < store->units; ++u) {
+        hil_unit_note_given(s->order[u]);
+        if (saving || s->order[u]->sweeping) HIL_TRY(sweep_unit(store, s->order[u]));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_store_save(hil_store *store, const hil_saving *saving)
+{
+    struct hil_sweep *s = store->stream;
+    HIL_TRY(begin_sweep(store, saving));
+    for (size_t u = 0; u < store->units; ++u) {
+        s->order[u]->sweeping = 0;
+        HIL_TRY(sweep_unit(store, s->order[u]));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_store_settle(hil_store *store)
+{
+    return hil_links_wait(store->links, &store->stream->all, HIL_WAIT_UPDATE);
+}

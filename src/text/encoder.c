@@ -1,0 +1,275 @@
+/* encoder.c - text to ids as a chain of stages, each of which passes on what later text cannot
+   change.
+
+   [Note: stages] bytes -> UTF-8 repair -> added tokens in raw text -> normalizer -> added tokens in
+   normalized text -> words -> BPE. Each stage holds back its uncertain tail, so that a document of
+   any size goes through in slices and gives the ids of the whole. A text between two added tokens
+   is a *segment* of the normalizer; the words of it restart after an added token in normalized
+   text. */
+#include "text/tokenizer_parts.h"
+
+#include "text/unicode.h"
+
+#include <string.h>
+
+enum { SLICE = 1 << 16 };
+
+struct hil_encoder {
+    const hil_tokenizer *tokenizer;
+    hil_bpe_work *work;
+    hil_text raw; /* a slice, after the cut-off character of the one before */
+    hil_added_scan raw_scan;
+    hil_normal_state normal;
+    hil_text normalized;
+    hil_added_scan normal_scan;
+    hil_text words;     /* the tail that is not cut into words yet */
+    size_t words_retry; /* size from which another attempt may succeed */
+    bool words_started; /* some of this text went into `words` */
+    bool word_open;     /* `words` goes on with a word whose beginning was passed on */
+    hil_word word;
+    bool anything; /* some of this document was passed on */
+};
+
+hil_status hil_encoder_create(hil_encoder **out, const hil_tokenizer *tokenizer)
+{
+    hil_encoder *encoder;
+    *out = NULL;
+    HIL_TRY(HIL_ALLOC(1, &encoder));
+    encoder->tokenizer = tokenizer;
+    hil_status status = hil_bpe_work_create(&encoder->work);
+    if (status != HIL_OK) {
+        hil_encoder_destroy(encoder);
+        return status;
+    }
+    *out = encoder;
+    return HIL_OK;
+}
+
+void hil_encoder_destroy(hil_encoder *encoder)
+{
+    if (!encoder) return;
+    hil_bpe_work_destroy(encoder->work);
+    hil_text_free(&encoder->raw);
+    hil_text_free(&encoder->raw_scan.text);
+    hil_normal_state_free(&encoder->normal);
+    hil_text_free(&encoder->normalized);
+    hil_text_free(&encoder->normal_scan.text);
+    hil_text_free(&encoder->words);
+    hil_free(encoder);
+}
+
+/* Passes on the word that `words` has at `at`, or as much of a long one as is certain. */
+static hil_status cut_word(hil_encoder *encoder, size_t at, bool last, hil_ids *ids, size_t *size)
+{
+    const hil_pretokenizer *pretokenizer = &encoder->tokenizer->pretokenizer;
+    const hil_bpe *bpe = &encoder->tokenizer->bpe;
+    const char *text = encoder->words.data + at;
+    size_t left = encoder->words.size - at;
+    if (encoder->word_open) {
+        bool ended = last;
+        *size = hil_pretokenizer_go_on(pretokenizer, bpe, &encoder->word, text, left, &ended);
+        encoder->word_open = !ended;
+        HIL_TRY(hil_bpe_word_add(bpe, encoder->work, text, *size, ids));
+        return ended ? hil_bpe_word_end(bpe, encoder->work, ids) : HIL_OK;
+    }
+    *size = hil_pretokenizer_next(pretokenizer, bpe, text, left, last);
+    if (*size) return hil_bpe_encode(bpe, encoder->work, text, *size, ids);
+    if (left <= bpe->long_word) return HIL_OK;
+    encoder->word_open = true;
+    *size = hil_pretokenizer_begin(pretokenizer, text, left, &encoder->word);
+    return hil_bpe_word_add(bpe, encoder->work, text, *size, ids);
+}
+
+static hil_status cut_words(hil_encoder *encoder, bool last, hil_ids *ids)
+{
+    hil_text *words = &encoder->words;
+    if (!last && words->size < encoder->words_retry) return HIL_OK;
+    size_t at = 0, size = 1;
+    bool was_open = encoder->word_open;
+    while (size > 0 || encoder->word_open != was_open) {
+        was_open = encoder->word_open;
+        if (at == words->size && !(last && was_open)) break;
+        HIL_TRY(cut_word(encoder, at, last, ids, &size));
+        at += size;
+    }
+    words->size -= at;
+    if (at && words->size) memmove(words->data, words->data + at, words->size);
+    encoder->words_retry = last || at ? 0 : 2 * words->size;
+    return HIL_OK;
+}
+
+static hil_status add_words(hil_encoder *encoder, const char *text, size_t size, hil_ids *ids)
+{
+    const hil_pretokenizer *pretokenizer = &encoder->tokenizer->pretokenizer;
+    const char *space = pretokenizer->space;
+    if (size == 0) return HIL_OK;
+    if (!encoder->words_started) {
+        bool wanted = pretokenizer->prefix == HIL_PREFIX_ALWAYS ||
+                      (pretokenizer->prefix == HIL_PREFIX_FIRST && !encoder->anything);
+        bool there = strncmp(text, space, strlen(space)) == 0 || *text == ' ';
+        if (wanted && !there) HIL_TRY(hil_text_add(&encoder->words, space, strlen(space)));
+    }
+    encoder->words_started = encoder->anything = true;
+    while (pretokenizer->metaspace && size) {
+        const char *found = memchr(text, ' ', size);
+        size_t plain = found ? (size_t)(found - text) : size;
+        HIL_TRY(hil_text_add(&encoder->words, text, plain));
+        if (found) HIL_TRY(hil_text_add(&encoder->words, space, strlen(space)));
+        text += plain + (found != NULL);
+        size -= plain + (found != NULL);
+    }
+    HIL_TRY(hil_text_add(&encoder->words, text, size));
+    return cut_words(encoder, false, ids);
+}
+
+static hil_status end_words(hil_encoder *encoder, hil_ids *ids)
+{
+    encoder->words_started = false;
+    return cut_words(encoder, true, ids);
+}
+
+static hil_status pass_normalized(hil_encoder *encoder, bool last, hil_ids *ids)
+{
+    const hil_added *added = &encoder->tokenizer->normal_added;
+    hil_text *text = &encoder->normalized;
+    if (added->count == 0) {
+        HIL_TRY(add_words(encoder, text->data, text->size, ids));
+    } else {
+        HIL_TRY(hil_added_add(&encoder->normal_scan, text->data, text->size));
+        for (;;) {
+            hil_added_hit hit = hil_added_next(added, &encoder->normal_scan, last);
+            if (hit.id < 0 && hit.size == 0) break;
+            if (hit.id < 0) {
+                HIL_TRY(add_words(encoder, hit.text, hit.size, ids));
+                continue;
+            }
+            HIL_TRY(end_words(encoder, ids));
+            HIL_TRY(hil_ids_add(ids, hit.id));
+            encoder->anything = true;
+        }
+        if (last) hil_added_reset(&encoder->normal_scan);
+    }
+    text->size = 0;
+    return last ? end_words(encoder, ids) : HIL_OK;
+}
+
+static hil_status add_segment(hil_encoder *encoder, const char *text, size_t size, hil_ids *ids)
+{
+    HIL_TRY(hil_normalizer_add(&encoder->tokenizer->normalizer, &encoder->normal, text, size,
+                               &encoder->normalized));
+    return pass_normalized(encoder, false, ids);
+}
+
+static hil_status end_segment(hil_encoder *encoder, hil_ids *ids)
+{
+    HIL_TRY(hil_normalizer_end(&encoder->tokenizer->normalizer, &encoder->normal,
+                               &encoder->normalized));
+    return pass_normalized(encoder, true, ids);
+}
+
+static hil_status add_raw(hil_encoder *encoder, const char *text, size_t size, bool last,
+                          hil_ids *ids)
+{
+    const hil_added *added = &encoder->tokenizer->raw_added;
+    if (added->count == 0) {
+        HIL_TRY(add_segment(encoder, text, size, ids));
+        return last ? end_segment(encoder, ids) : HIL_OK;
+    }
+    HIL_TRY(hil_added_add(&encoder->raw_scan, text, size));
+    for (;;) {
+        hil_added_hit hit = hil_added_next(added, &encoder->raw_scan, last);
+        if (hit.id < 0 && hit.size == 0) break;
+        if (hit.id < 0) {
+            HIL_TRY(add_segment(encoder, hit.text, hit.size, ids));
+            continue;
+        }
+        HIL_TRY(end_segment(encoder, ids));
+        HIL_TRY(hil_ids_add(ids, hit.id));
+        encoder->anything = true;
+    }
+    if (!last) return HIL_OK;
+    hil_added_reset(&encoder->raw_scan);
+    return end_segment(encoder, ids);
+}
+
+/* Passes on what is complete in encoder->raw, with U+FFFD for what is not UTF-8. */
+static hil_status repair(hil_encoder *encoder, bool last, hil_ids *ids)
+{
+    hil_text *raw = &encoder->raw;
+    size_t at = 0;
+    while (at < raw->size) {
+        size_t bad, valid = hil_utf8_check(raw->data + at, raw->size - at, &bad);
+        if (valid) HIL_TRY(add_raw(encoder, raw->data + at, valid, false, ids));
+        at += valid;
+        if (bad == 0 && last) bad = raw->size - at;
+        if (bad == 0) break;
+        HIL_TRY(add_raw(encoder, "\xEF\xBF\xBD", 3, false, ids));
+        at += bad;
+    }
+    raw->size -= at;
+    if (at && raw->size) memmove(raw->data, raw->data + at, raw->size);
+    return HIL_OK;
+}
+
+/* Forgets the document under way. */
+static void reset(hil_encoder *encoder)
+{
+    encoder->raw.size = encoder->normalized.size = encoder->words.size = 0;
+    hil_added_reset(&encoder->raw_scan);
+    hil_added_reset(&encoder->normal_scan);
+    hil_normal_state_free(&encoder->normal);
+    encoder->words_retry = 0;
+    encoder->words_started = encoder->anything = encoder->word_open = false;
+    hil_bpe_word_drop(encoder->work);
+}
+
+static hil_status add_bytes(hil_encoder *encoder, const char *text, size_t size, hil_ids *ids)
+{
+    for (size_t at = 0, step; at < size; at += step) {
+        step = size - at < SLICE ? size - at : SLICE;
+        HIL_TRY(hil_text_add(&encoder->raw, text + at, step));
+        HIL_TRY(repair(encoder, false, ids));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_encoder_add(hil_encoder *encoder, const char *text, size_t size, hil_ids *ids)
+{
+    hil_status status = add_bytes(encoder, text, size, ids);
+    if (status != HIL_OK) reset(encoder);
+    return status;
+}
+
+hil_status hil_encoder_end(hil_encoder *encoder, hil_ids *ids)
+{
+    hil_status status = repair(encoder, true, ids);
+    if (status == HIL_OK) status = add_raw(encoder, "", 0, true, ids);
+    reset(encoder);
+    return status;
+}
+
+static hil_status add_list(hil_ids *ids, const hil_ids *list)
+{
+    for (size_t i = 0; i < list->size; ++i) HIL_TRY(hil_ids_add(ids, list->data[i]));
+    return HIL_OK;
+}
+
+hil_status hil_tokenizer_prefix(const hil_tokenizer *tokenizer, hil_ids *ids)
+{
+    return add_list(ids, &tokenizer->frame.before);
+}
+
+hil_status hil_tokenizer_encode(const hil_tokenizer *tokenizer, const char *text, size_t size,
+                                hil_special special, hil_ids *ids)
+{
+    hil_encoder *encoder = NULL;
+    hil_status status;
+    HIL_TRY_DONE(hil_encoder_create(&encoder, tokenizer));
+    if (special == HIL_SPECIAL_ADD) HIL_TRY_DONE(hil_tokenizer_prefix(tokenizer, ids));
+    HIL_TRY_DONE(hil_encoder_add(encoder, text, size, ids));
+    HIL_TRY_DONE(hil_encoder_end(encoder, ids));
+    if (special == HIL_SPECIAL_ADD) HIL_TRY_DONE(add_list(ids, &tokenizer->frame.after));
+done:
+    hil_encoder_destroy(encoder);
+    return status;
+}

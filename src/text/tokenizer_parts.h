@@ -1,0 +1,30 @@
+/* tokenizer_parts.h - what a tokenizer is made of; for encoder.c, decoder.c and tokenizer.c. */
+#ifndef HIL_TEXT_TOKENIZER_PARTS_H
+#define HIL_TEXT_TOKENIZER_PARTS_H
+
+#include "text/added.h"
+#include "text/bpe.h"
+#include "text/detokenize.h"
+#include "text/normalize.h"
+#include "text/pretokenize.h"
+
+/* Ids that the post-processor puts before and after a text. Owns them. */
+typedef struct hil_template {
+    hil_ids before, after;
+} hil_template;
+
+hil_status hil_template_load(hil_template *frame, const json_t *value, const hil_vocab *vocab,
+                             const char *what);
+
+struct hil_tokenizer {
+    hil_vocab vocab;
+    hil_bpe bpe;
+    hil_added raw_added;    /* found in the text as it is */
+    hil_added normal_added; /* found in normalized text */
+    hil_normalizer normalizer;
+    hil_pretokenizer pretokenizer;
+    hil_template frame;
+    hil_detokenizer detokenizer;
+};
+
+#endif

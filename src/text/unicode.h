@@ -1,0 +1,61 @@
+/* unicode.h - UTF-8, character classes and canonical composition as Hugging Face tokenizers has
+ * them. */
+#ifndef HIL_TEXT_UNICODE_H
+#define HIL_TEXT_UNICODE_H
+
+#include "base/text.h"
+
+enum {
+    HIL_UNICODE_LETTER = 1,
+    HIL_UNICODE_NUMBER = 2,
+    HIL_UNICODE_SPACE = 4,
+    HIL_UNICODE_WORD = 8,
+    /* NFC changes it alone, or it may join or pass a character before it. */
+    HIL_UNICODE_UNSTABLE = 16,
+};
+
+unsigned hil_unicode_flags(uint32_t point);
+
+/* The length of the valid UTF-8 that `text` begins with. *bad is the length of what follows it and
+   can never become valid (the maximal subpart), or 0 at the end and before a cut-off character. */
+size_t hil_utf8_check(const char *text, size_t size, size_t *bad);
+
+/* The code point at `text`, which must be valid UTF-8; *size is its length. */
+static inline uint32_t hil_utf8_get(const char *text, size_t *size)
+{
+    const unsigned char *b = (const unsigned char *)text;
+    if (b[0] < 0x80) {
+        *size = 1;
+        return b[0];
+    }
+    if (b[0] < 0xE0) {
+        *size = 2;
+        return (b[0] & 0x1Fu) << 6 | (b[1] & 0x3Fu);
+    }
+    if (b[0] < 0xF0) {
+        *size = 3;
+        return (b[0] & 0xFu) << 12 | (b[1] & 0x3Fu) << 6 | (b[2] & 0x3Fu);
+    }
+    *size = 4;
+    return (b[0] & 7u) << 18 | (b[1] & 0x3Fu) << 12 | (b[2] & 0x3Fu) << 6 | (b[3] & 0x3Fu);
+}
+
+/* The start of the character that ends before `at` > 0 in valid UTF-8. */
+static inline size_t hil_utf8_back(const char *text, size_t at)
+{
+    do --at;
+    while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80);
+    return at;
+}
+
+/* Writes a code point and returns its length, at most 4. */
+size_t hil_utf8_put(char out[4], uint32_t point);
+
+/* Appends the NFC form of valid UTF-8 text. */
+hil_status hil_nfc_add(const char *text, size_t size, hil_text *out);
+
+/* Where the last character begins that nothing before can touch: text before it has its final NFC
+   form whatever follows. 0 when there is none. */
+size_t hil_nfc_settled(const char *text, size_t size);
+
+#endif

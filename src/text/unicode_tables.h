@@ -1,0 +1,31 @@
+/* unicode_tables.h - the generated tables behind unicode.c. */
+#ifndef HIL_TEXT_UNICODE_TABLES_H
+#define HIL_TEXT_UNICODE_TABLES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Code points first..last have canonical combining class `rank`. */
+typedef struct hil_unicode_rank {
+    uint32_t first, last, rank;
+} hil_unicode_rank;
+
+/* `whole` is canonically a then b; b is 0 when it is a alone. */
+typedef struct hil_unicode_pair {
+    uint32_t whole, a, b;
+} hil_unicode_pair;
+
+/* (code point << 8 | flags) wherever the flags change. */
+extern const uint32_t hil_unicode_runs[];
+/* The run that holds code point 256 * i, and one more at the end. */
+extern const uint16_t hil_unicode_blocks[];
+extern const hil_unicode_rank hil_unicode_ranks[];
+extern const size_t hil_unicode_ranks_count;
+/* Sorted by `whole`. */
+extern const hil_unicode_pair hil_unicode_splits[];
+extern const size_t hil_unicode_splits_count;
+/* Sorted by (a, b). */
+extern const hil_unicode_pair hil_unicode_joins[];
+extern const size_t hil_unicode_joins_count;
+
+#endif

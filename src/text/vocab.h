@@ -1,0 +1,58 @@
+/* vocab.h - the pieces of a tokenizer: id to text, and text to id by a hash table. */
+#ifndef HIL_TEXT_VOCAB_H
+#define HIL_TEXT_VOCAB_H
+
+#include "base/text.h"
+
+/* Ids are below this. */
+#define HIL_VOCAB_MAX ((int64_t)1 << 24)
+
+/* All zero where an id has no piece. */
+typedef struct hil_piece {
+    uint32_t offset, size;
+    bool present, special, added;
+    bool renamed; /* an added token that decodes to its normalized text */
+    bool foreign; /* not of the model: named by hil_vocab_name */
+} hil_piece;
+
+/* Owns its arrays. */
+typedef struct hil_vocab {
+    hil_text text;
+    hil_piece *pieces;
+    size_t count, capacity; /* count is one more than the largest id */
+    size_t entries;         /* of the model */
+    uint32_t *slots;        /* id + 1, or 0 */
+    size_t mask, used;
+} hil_vocab;
+
+/* Room for `entries` model pieces of `bytes` bytes together with ids below `ids`. */
+hil_status hil_vocab_init(hil_vocab *vocab, size_t entries, size_t bytes, int64_t ids);
+void hil_vocab_free(hil_vocab *vocab);
+
+/* Adds a piece of the model; false in *fresh when the id or the text is taken. */
+hil_status hil_vocab_add(hil_vocab *vocab, const char *text, size_t size, int32_t id, bool *fresh);
+/* Gives an id beyond the model's a text that no other has. */
+hil_status hil_vocab_name(hil_vocab *vocab, const char *text, size_t size, int32_t id);
+
+/* The id of a model piece, or -1. */
+int32_t hil_vocab_find(const hil_vocab *vocab, const char *text, size_t size);
+/* The id of a model piece or an added token, or -1. */
+int32_t hil_vocab_id(const hil_vocab *vocab, const char *text, size_t size);
+
+static inline bool hil_vocab_has(const hil_vocab *vocab, int64_t id)
+{
+    return id >= 0 && (size_t)id < vocab->count && vocab->pieces[id].present;
+}
+
+/* A hash of bytes whose low bits are well mixed. */
+static inline uint64_t hil_hash_mix(uint64_t x)
+{
+    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
+    return x ^ x >> 32;
+}
+uint64_t hil_hash_bytes(const char *bytes, size_t size);
+
+/* A power of two that is at least twice `entries`. */
+size_t hil_hash_slots(size_t entries);
+
+#endif

@@ -1,0 +1,239 @@
+/* trainer_open.c - the parts of a trainer: pools, a plan, tiers, the store and the engine. */
+#include "train/trainer.h"
+
+#include "base/alloc.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "machine/devices.h"
+#include "train/freeze.h"
+#include "base/note.h"
+
+/* Shapes that a plan is made for where the caller names none: several micro-batches. */
+#define SEQUENCES 2
+#define LENGTH 128
+#define PINNED_ROOM ((size_t)64 << 20)
+
+static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
+{
+    const hil_trainer_options *o = &t->options;
+    hil_plan_request request = {
+        .model = t->model,
+        .device = t->device,
+        .comm = o->comm,
+        .wired = t->wires.wire != NULL,
+        .network = t->wires.speed,
+        .compute = t->dtype,
+        .training = o->training,
+        .recompute = o->recompute,
+        .sequences = o->sequences ? o->sequences : SEQUENCES,
+        .length = o->length ? o->length : LENGTH,
+        .micro_batch = o->micro_batch ? o->micro_batch : 1,
+        .cache = o->cache,
+        .allowance = {.device_memory = o->device_memory,
+                      .host_memory = o->host_memory,
+                      .disks = o->disks,
+                      .disk_count = o->disk_count,
+                      .sharers = 1,
+                      .room_sharers = t->sharers},
+        .io = o->io,
+        .zero = o->zero,
+        .threads = o->threads,
+        .prefetch = o->prefetch,
+        .spare = o->spare,
+        .file = o->plan,
+        .probe_cache = o->probe_cache,
+        .stop = o->stop,
+    };
+    HIL_TRY(hil_plan_make(&request, observer, &t->planned));
+    return hil_planned_compare(o->comm, &t->planned);
+}
+
+/* What the plan leaves of the host is room for what it did not foresee: tensors and sums of other
+   steps, and gradients of parameters that are used where they were not. A device's copies want
+   memory that is pinned, all of it at once: there it is as much again as was foreseen, or some. */
+static void share_host(hil_planned *p, const hil_device *device)
+{
+    uint64_t need[HIL_TIERS];
+    hil_plan_needs(&p->plan, &p->outline, need);
+    if (need[HIL_HOST] >= p->budget.host) return;
+    size_t third = (size_t)((p->budget.host - need[HIL_HOST]) / 3);
+    size_t foreseen = p->plan.parked + p->plan.spilled;
+    size_t most = foreseen > PINNED_ROOM ? foreseen : PINNED_ROOM;
+    if (device && third > most) third = most;
+    third = third / HIL_IO_ALIGN * HIL_IO_ALIGN;
+    p->plan.parked += third;
+    p->plan.spilled += third;
+}
+
+static void note_drives(const hil_trainer *t, const hil_observer *observer)
+{
+    for (int i = 0; i < t->planned.drive_count; ++i)
+        if (!hil_disk_is_direct(t->tiers.disk, i))
+            hil_note(observer,
+                     "%s refuses O_DIRECT: its swap file goes through the page cache, which takes "
+                     "memory beside the budgets",
+                     t->planned.drives[i].path);
+}
+
+/* A limit on the process would end it in the middle of a step: said before the first one. */
+static hil_status check_limits(const hil_trainer *t)
+{
+    const hil_plan *plan = &t->planned.plan;
+    uint64_t need = plan->peak[HIL_HOST] + (t->device ? 0 : plan->peak[HIL_DEVICE]);
+    uint64_t left = hil_memory_left(hil_comm_local_size(t->options.comm));
+    char needs[32], has[32];
+    if (need <= left) return HIL_OK;
+    return hil_fail(HIL_ERR_BUDGET,
+                    "the plan needs %s of memory, but the limits on this process (its control "
+                    "group or ulimit) leave %s: raise them, or give less --%s-memory",
+                    hil_text_bytes(needs, need), hil_text_bytes(has, left),
+                    t->device ? "host" : "device");
+}
+
+static hil_status open_store(hil_trainer *t, const hil_observer *observer)
+{
+    hil_planned *p = &t->planned;
+    HIL_TRY(check_limits(t));
+    share_host(p, t->device);
+    hil_tiers_options tiers = {.device_bytes = p->budget.device,
+                               .host_bytes = p->budget.host,
+                               .drives = p->drives,
+                               .drive_count = p->drive_count,
+                               .drive_bytes = p->plan.drive_bytes,
+                               .io = t->options.io,
+                               .device = t->device};
+    HIL_TRY(hil_tiers_open(&t->tiers, &tiers));
+    note_drives(t, observer);
+    hil_store_opening opening = {.tiers = &t->tiers,
+                                 .plan = &p->plan,
+                                 .pool = t->pool,
+                                 .update = t->update,
+                                 .square = hil_block_square,
+                                 .comm = t->options.comm,
+                                 .wire = t->wires.wire};
+    return hil_store_open(t->model->store, &opening);
+}
+
+/* What the plan leaves of the device is room for tensors of steps that it did not foresee; and with
+   memory of its own, for gradients of uses that nobody declared: see hil_home_open_late. */
+static size_t work_bytes(const hil_trainer *t)
+{
+    size_t rest = t->tiers.device_bytes - hil_region_used(t->tiers.device_region);
+    size_t work = t->planned.plan.work;
+    if (rest <= work) return work;
+    if (t->device) rest -= (rest - work) / 4;
+    rest = rest / HIL_IO_ALIGN * HIL_IO_ALIGN;
+    return rest > work ? rest : work;
+}
+
+static hil_status open_engine(hil_trainer *t)
+{
+    const hil_plan *plan = &t->planned.plan;
+    hil_engine_options engine = {.pool = t->pool,
+                                 .compute = t->dtype,
+                                 .group = plan->group,
+                                 .segment = plan->segment,
+                                 .tiers = &t->tiers,
+                                 .work = work_bytes(t),
+                                 .ring = hil_store_ring(t->model->store),
+                                 .parked = plan->parked,
+                                 .prefetch = plan->prefetch,
+                                 .comm = t->options.comm};
+    return hil_engine_create(&t->engine, t->model, &engine);
+}
+
+static hil_status prepare(hil_trainer *t)
+{
+    const hil_trainer_options *o = &t->options;
+    hil_store_options store = {.compute = t->dtype,
+                               .training = o->training,
+                               .tile_size = o->tile_size,
+                               .moments = t->optimizer.rule->moments,
+                               .codec = t->optimizer.rule->codec,
+                               .rank = hil_comm_rank(o->comm),
+                               .ranks = hil_comm_size(o->comm)};
+    HIL_TRY(hil_pool_create(&t->pool, o->threads));
+    HIL_TRY(hil_pool_create(&t->update, o->threads));
+    HIL_TRY(hil_store_arrange(t->model->store, &store));
+    return hil_engine_trace(t->model, t->dtype);
+}
+
+static hil_status open_memory(hil_trainer *t, const hil_observer *observer)
+{
+    HIL_TRY(open_store(t, observer));
+    return open_engine(t);
+}
+
+static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
+{
+    hil_comm *comm = t->options.comm;
+    HIL_TRY(
+        hil_ranks_agree(comm, hil_devices_open(&t->options.device, comm, observer, &t->device)));
+    HIL_TRY(hil_devices_share(comm, observer, &t->device, &t->sharers));
+    if (hil_devices_gpu(t->device) && t->options.micro_batch_gpu)
+        t->options.micro_batch = t->options.micro_batch_gpu;
+    HIL_TRY(hil_wires_open(&t->wires, &(hil_wires_options){.choice = &t->options.device,
+                                                           .device = t->device,
+                                                           .sharers = t->sharers,
+                                                           .comm = comm,
+                                                           .observer = observer}));
+    HIL_TRY(hil_ranks_threads(comm, t->options.threads, &t->options.threads));
+    HIL_TRY(hil_ranks_agree(comm, prepare(t)));
+    HIL_TRY(make_plan(t, observer));
+    return hil_ranks_agree(comm, open_memory(t, observer));
+}
+
+static hil_status create(hil_trainer **out, hil_model *model, const hil_trainer_options *options)
+{
+    hil_dtype dtype;
+    HIL_TRY(hil_dtype_parse(options->dtype, &dtype));
+    const hil_rule *rule;
+    HIL_TRY(hil_rule_find(options->optimizer, &rule));
+    if (options->training)
+        HIL_TRY(hil_freeze(model->store, options->freeze, options->freeze_count));
+    hil_trainer *t;
+    HIL_TRY(HIL_ALLOC(1, &t));
+    t->model = model;
+    t->options = *options;
+    t->dtype = dtype;
+    t->scaling = hil_scaling_begin(dtype);
+    t->optimizer = (hil_optimizer){.rule = rule,
+                                   .beta1 = options->beta1,
+                                   .beta2 = options->beta2 < 0 ? rule->beta2 : options->beta2,
+                                   .eps = options->eps,
+                                   .weight_decay = options->weight_decay,
+                                   .clip = options->clip};
+    *out = t;
+    return HIL_OK;
+}
+
+hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options,
+                            const hil_observer *observer)
+{
+    hil_trainer *t = NULL;
+    *out = NULL;
+    hil_comm_tell(options->comm, "opening the model");
+    hil_status status = hil_ranks_agree(options->comm, create(&t, model, options));
+    if (status == HIL_OK) status = open_parts(t, observer);
+    if (status == HIL_OK)
+        *out = t;
+    else
+        hil_trainer_destroy(t);
+    return status;
+}
+
+void hil_trainer_destroy(hil_trainer *t)
+{
+    if (!t) return;
+    hil_engine_destroy(t->engine);
+    hil_store_close(t->model->store);
+    hil_tiers_close(&t->tiers);
+    hil_wires_close(&t->wires);
+    hil_devices_close(t->device);
+    hil_pool_destroy(t->pool);
+    hil_pool_destroy(t->update);
+    hil_planned_free(&t->planned);
+    hil_free(t->micro);
+    hil_free(t->filled);
+    hil_free(t);
+}

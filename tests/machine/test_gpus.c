@@ -1,0 +1,58 @@
+/* The table of GPUs: names in many spellings, numbers that a data sheet can have. */
+#include "check.h"
+#include "machine/gpus.h"
+
+static const hil_gpu *find(const char *name)
+{
+    const hil_gpu *gpu;
+    CHECK_OK(hil_gpu_find(name, &gpu));
+    return gpu;
+}
+
+static void check_same(const char *spelling, const char *name)
+{
+    CHECK_TEXT(find(spelling)->name, name);
+}
+
+static void check_unknown(const char *name)
+{
+    const hil_gpu *gpu;
+    CHECK_FAILS(hil_gpu_find(name, &gpu), HIL_ERR_USAGE, "RTX 4090, ");
+}
+
+int main(void)
+{
+    check_same("RTX 4090", "RTX 4090");
+    check_same("rtx4090", "RTX 4090");
+    check_same("4090", "RTX 4090");
+    check_same("NVIDIA GeForce RTX 4090", "RTX 4090");
+    check_same("a100-80g", "A100 80GB");
+    check_same("NVIDIA A100-SXM4-80GB", "A100 80GB");
+    check_same("NVIDIA A100-SXM4-40GB", "A100 40GB");
+    check_same("NVIDIA H100 80GB HBM3", "H100");
+    check_same("h100 sxm", "H100");
+    check_same("h100-pcie", "H100 PCIe");
+    check_same("NVIDIA A10G", "A10G");
+    check_same("a10", "A10");
+    check_same("l40s", "L40S");
+    check_same("RTX 6000 Ada Generation", "RTX 6000 Ada");
+    check_unknown("A100"); /* there are two */
+    check_unknown("");
+    check_unknown("RTX");
+    check_unknown("a name that is much longer than any of a GPU, and that goes on for a while");
+
+    /* What is assumed of one is below its data sheet, and in order. */
+    hil_speeds s = {.update = 1, .disk_read = 2, .network = 3};
+    hil_gpu_speeds(find("4090"), &s);
+    CHECK(s.gemm[1] > 80e12 && s.gemm[1] < 165e12);
+    CHECK(s.gemm[0] > 40e12 && s.gemm[0] < 83e12);
+    CHECK(s.attention[1] < s.gemm[1] && s.memory < 1008e9 && s.to_device < 31.6e9);
+    CHECK(s.update_device > 1e9 && s.op_call > 0);
+    CHECK(s.update == 1 && s.disk_read == 2 && s.network == 3); /* the host's */
+    hil_device device = {0};
+    hil_gpu_describe(find("4090"), &device);
+    CHECK_TEXT(device.name, "NVIDIA RTX 4090");
+    CHECK(device.available + device.outside == device.memory);
+    CHECK(device.memory > (size_t)23 << 30 && device.memory <= (size_t)24 << 30);
+    return 0;
+}

@@ -1,0 +1,179 @@
+/* job.h - whole runs of the program's jobs on the golden models, in a folder that goes away. */
+#ifndef HIL_TESTS_JOB_H
+#define HIL_TESTS_JOB_H
+
+#include "base/json.h"
+#include "hilbert/run.h"
+#include "io/file.h"
+#include "../model/model_golden.h"
+#include "run/model_source.h"
+
+#include <unistd.h>
+
+#define JOB_PATH HIL_PATH_MAX
+
+/* Paths of one test; `data` is what options.data points to. */
+typedef struct job_place {
+    char folder[64];
+    char model[JOB_PATH], tokens[JOB_PATH];
+    const char *data[1];
+} job_place;
+
+static char job_folder[64]; /* goes away however the test ends */
+
+static inline void job_clean(void)
+{
+    if (job_folder[0]) (void)!hil_path_remove(job_folder);
+}
+
+static inline void job_begin(job_place *place)
+{
+    memset(place, 0, sizeof *place);
+    snprintf(place->folder, sizeof place->folder, "/tmp/hilbert-job-XXXXXX");
+    CHECK(mkdtemp(place->folder) != NULL);
+    memcpy(job_folder, place->folder, sizeof place->folder);
+    CHECK(atexit(job_clean) == 0);
+}
+
+static inline void job_end(job_place *place)
+{
+    CHECK_OK(hil_path_remove(place->folder));
+    job_folder[0] = 0;
+}
+
+/* A path in the test's folder. */
+static inline const char *job_path(const job_place *place, char out[JOB_PATH], const char *name)
+{
+    CHECK_OK(hil_path_join(out, place->folder, name));
+    return out;
+}
+
+/* Options that train a golden model on its own stream as PyTorch did; `out` is borrowed. */
+static inline hil_train_options job_options(job_place *place, const char *model, const char *out)
+{
+    hil_train_options options;
+    CHECK_OK(hil_path_join(place->model, HIL_TESTS "/golden/models", model));
+    CHECK_OK(hil_path_join(place->tokens, place->model, "tokens.npy"));
+    place->data[0] = place->tokens;
+    hil_train_defaults(&options);
+    options.model = place->model;
+    options.data = place->data;
+    options.data_count = 1;
+    options.out = out;
+    options.seq = GOLDEN_SEQ;
+    options.batch = GOLDEN_BATCH;
+    options.steps = GOLDEN_STEPS;
+    options.lr = 1e-3;
+    options.schedule = HIL_SCHEDULE_CONSTANT;
+    options.dtype = "fp32";
+    options.shuffle = false;
+    options.threads = 1;
+    return options;
+}
+
+/* Trains on prompts and completions instead: some share a window, some are longer than one. */
+static inline void job_examples(job_place *place, hil_train_options *options)
+{
+    job_path(place, place->tokens, "examples.jsonl");
+    FILE *file = fopen(place->tokens, "w");
+    CHECK(file != NULL);
+    for (int i = 0; i < 60; ++i)
+        fprintf(file, "{\"prompt\": \"%0*d\", \"completion\": \"%0*d\"}\n", 1 + i * 7 % 13, i,
+                i * 5 % 23, i * i);
+    CHECK(fclose(file) == 0);
+    options->tokenizer = "bytes";
+}
+
+static inline hil_train_result job_train(const hil_train_options *options)
+{
+    hil_train_result result;
+    CHECK_OK(hil_train(options, NULL, &result));
+    return result;
+}
+
+/* The values of `key` in OUT/metrics.jsonl, line after line; returns how many lines have it. */
+static inline int job_metrics(const char *out, const char *key, double *values, int room)
+{
+    char path[JOB_PATH];
+    hil_bytes map;
+    int count = 0;
+    CHECK_OK(hil_path_join(path, out, "metrics.jsonl"));
+    CHECK_OK(hil_bytes_read(&map, path));
+    for (size_t at = 0; at < map.size;) {
+        const char *end = memchr(map.data + at, '\n', map.size - at);
+        CHECK(end != NULL);
+        json_t *line;
+        CHECK_OK(hil_json_parse(map.data + at, (size_t)(end - map.data) - at, path, &line));
+        const json_t *value = json_object_get(line, key);
+        if (value) {
+            CHECK(count < room);
+            values[count++] = json_number_value(value);
+        }
+        json_decref(line);
+        at = (size_t)(end - map.data) + 1;
+    }
+    hil_bytes_free(&map);
+    return count;
+}
+
+static inline bool job_same_file(const char *a, const char *b)
+{
+    hil_bytes x, y;
+    CHECK_OK(hil_bytes_read(&x, a));
+    CHECK_OK(hil_bytes_read(&y, b));
+    bool same = x.size == y.size && memcmp(x.data, y.data, x.size) == 0;
+    hil_bytes_free(&x);
+    hil_bytes_free(&y);
+    return same;
+}
+
+/* Two runs gave the same weights and the same losses and norms, bit for bit. */
+static inline bool job_same(const char *a, const char *b)
+{
+    static const char *const keys[] = {"step", "loss", "grad_norm", "lr", "tokens", "eval_loss"};
+    char x[JOB_PATH], y[JOB_PATH];
+    CHECK_OK(hil_path_join(x, a, "model.safetensors"));
+    CHECK_OK(hil_path_join(y, b, "model.safetensors"));
+    bool same = job_same_file(x, y);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i) {
+        double of_a[256], of_b[256];
+        int count = job_metrics(a, keys[i], of_a, 256);
+        same = same && count == job_metrics(b, keys[i], of_b, 256) &&
+               memcmp(of_a, of_b, (size_t)count * sizeof *of_a) == 0;
+    }
+    return same;
+}
+
+/* Logits of a folder's model, compared with a golden file's tensor `key`. */
+static inline double job_logits_error(const char *folder, const char *golden, const char *key)
+{
+    hil_source source;
+    hil_model *model;
+    hil_trainer *trainer;
+    hil_trainer_options options;
+    hil_trainer_defaults(&options);
+    options.dtype = "fp32";
+    options.training = false;
+    options.threads = 1;
+    CHECK_OK(hil_source_open(&source, folder));
+    CHECK_OK(hil_source_load(&source, &options, NULL, &model, &trainer));
+    hil_safetensors *file = golden_open(golden);
+    int64_t count, tokens_count;
+    float *expected = golden_floats(file, key, &count), *logits;
+    int32_t *tokens = golden_ints(file, "tokens", &tokens_count);
+    int64_t sequences = count / hil_engine_vocab(trainer->engine) / GOLDEN_SEQ;
+    hil_batch batch = {sequences, GOLDEN_SEQ, tokens, NULL, NULL, NULL};
+    CHECK_OK(HIL_ALLOC(count, &logits));
+    CHECK_OK(hil_trainer_logits(trainer, &batch, logits));
+    double error = golden_error(logits, expected, count);
+    hil_free(logits);
+    hil_free(expected);
+    hil_free(tokens);
+    hil_safetensors_close(file);
+    hil_trainer_destroy(trainer);
+    hil_model_destroy(model);
+    hil_source_close(&source);
+    return error;
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* What ranks agree on before a run: parts of a batch, CPUs, one plan's budgets and speeds, one
+   folder. */
+#include "../comm/ranks.h"
+#include "io/file.h"
+#include "run/output_folder.h"
+#include "plan/ranks.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+enum { RANKS = 4 };
+
+static void check_share(hil_comm *comm, void *context)
+{
+    (void)context;
+    int64_t share;
+    CHECK_OK(hil_ranks_share(hil_comm_size(comm), 12, &share));
+    CHECK_INT(share, 3);
+    CHECK_FAILS(hil_ranks_share(hil_comm_size(comm), 10, &share), HIL_ERR_USAGE,
+                "--batch 10 does not divide over 4 ranks: use 8 or 12");
+    CHECK_FAILS(hil_ranks_share(hil_comm_size(comm), 3, &share), HIL_ERR_USAGE,
+                "--batch 3 does not divide over 4 ranks: use 4");
+    CHECK_OK(hil_ranks_share(1, 7, &share));
+    CHECK_INT(share, 7);
+}
+
+/* All ranks are on this machine and may use all of its CPUs. */
+static void check_threads(hil_comm *comm, void *context)
+{
+    (void)context;
+    cpu_set_t set;
+    int threads;
+    CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
+    int part = CPU_COUNT(&set) / RANKS;
+    CHECK_OK(hil_ranks_threads(comm, 0, &threads));
+    CHECK_INT(threads, part > 1 ? part : 1);
+    CHECK_OK(hil_ranks_threads(comm, 7, &threads));
+    CHECK_INT(threads, 7);
+    CHECK_OK(hil_ranks_threads(NULL, 0, &threads));
+    CHECK_INT(threads, 0);
+}
+
+static void check_level(hil_comm *comm, void *context)
+{
+    (void)context;
+    size_t rank = (size_t)hil_comm_rank(comm);
+    hil_budget budget = {.device = 1000 + rank, .host = 2000 - rank, .disk = 1};
+    hil_drive drives[2] = {{.path = "a", .bytes = 4096 * (3 + rank)},
+                           {.path = "b", .bytes = 4096 * (9 - rank)}};
+    CHECK_OK(hil_ranks_level_budget(comm, &budget, drives, 2));
+    CHECK_INT(budget.device, 1000);
+    CHECK_INT(budget.host, 2000 - RANKS + 1);
+    CHECK_INT(drives[0].bytes, 4096 * 3);
+    CHECK_INT(drives[1].bytes, 4096 * (9 - RANKS + 1));
+    CHECK_INT(budget.disk, drives[0].bytes + drives[1].bytes);
+
+    /* Only the first rank of the machine has measured; its drives are shared by all. */
+    hil_machine machine = {.measured = true};
+    double *speed = (double *)&machine.speeds;
+    for (size_t i = 0; i < sizeof machine.speeds / sizeof *speed; ++i)
+        speed[i] = rank ? 0.001 : 100 + (double)i;
+    machine.drive[0] = (hil_drive_speed){rank ? 1 : 40, rank ? 1 : 20, rank ? 1 : 60, true};
+    double update = machine.speeds.update, read = machine.speeds.disk_read;
+    double call = machine.speeds.op_call;
+    CHECK_OK(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, &update, sizeof update));
+    CHECK_OK(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, &read, sizeof read));
+    CHECK_OK(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, &call, sizeof call));
+    CHECK_OK(hil_ranks_level_speeds(comm, &machine, 1, 0));
+    CHECK(machine.speeds.update == update);
+    CHECK(machine.speeds.disk_read == read / RANKS);
+    CHECK_NEAR(machine.speeds.op_call, call, 1e-12 * call);
+    CHECK(machine.drive[0].read == 10 && machine.drive[0].write == 5);
+    CHECK(machine.drive[0].mixed == 15);
+    CHECK(machine.speeds.network > 1000); /* measured */
+    double least = machine.speeds.network, most = -least;
+    CHECK_OK(hil_comm_least(comm, &least, 1));
+    CHECK_OK(hil_comm_least(comm, &most, 1));
+    CHECK(least == -most); /* the same everywhere */
+}
+
+/* Rank 0's failure is everybody's, in its own words; other ranks' do not count. */
+static void check_follow(hil_comm *comm, void *context)
+{
+    (void)context;
+    int rank = hil_comm_rank(comm);
+    CHECK_OK(hil_ranks_follow(comm, rank ? hil_fail(HIL_ERR_IO, "not heard") : HIL_OK));
+    hil_status status = rank ? HIL_OK : hil_fail(HIL_ERR_BUDGET, "no room");
+    CHECK_FAILS(hil_ranks_follow(comm, status), HIL_ERR_BUDGET, "no room");
+    CHECK_TEXT(hil_status_message(), "no room");
+    CHECK_OK(hil_ranks_agree(comm, HIL_OK));
+}
+
+/* What all have met over once names its rank, whoever comes with it the next time. */
+static void check_named(hil_comm *comm, void *context)
+{
+    (void)context;
+    int rank = hil_comm_rank(comm);
+    hil_status mine = rank == 3 ? hil_fail(HIL_ERR_IO, "no room") : HIL_OK;
+    mine = hil_comm_agree(comm, HIL_CHANNEL_SAVE, mine, NULL);
+    CHECK_FAILS(mine, HIL_ERR_IO, "rank 3: no room");
+    CHECK_FAILS(hil_ranks_agree(comm, rank == 1 ? mine : HIL_OK), HIL_ERR_IO, "");
+    CHECK_TEXT(hil_status_message(), "rank 3: no room");
+    mine = rank == 1 ? hil_fail(HIL_ERR_IO, "torn") : HIL_OK;
+    CHECK_FAILS(hil_ranks_agree(comm, mine), HIL_ERR_IO, "rank 1: torn");
+    CHECK_OK(hil_comm_agree(comm, HIL_CHANNEL_SAVE, HIL_OK, NULL));
+    CHECK_OK(hil_ranks_agree(comm, HIL_OK));
+}
+
+/* Rank 2 sees another folder under that name in the second run. */
+static void check_folder(hil_comm *comm, void *context)
+{
+    const char *place = context;
+    char path[HIL_PATH_MAX], other[HIL_PATH_MAX];
+    hil_folder folder;
+    CHECK_OK(hil_path_join(path, place, "one"));
+    CHECK_OK(hil_path_join(other, place, "other"));
+    CHECK_OK(hil_folder_join(&folder, path));
+    CHECK_OK(hil_folder_check_shared(&folder, comm));
+    if (hil_comm_rank(comm) == 2) CHECK_OK(hil_folder_join(&folder, other));
+    CHECK_FAILS(hil_folder_check_shared(&folder, comm), HIL_ERR_USAGE,
+                "--out must be on a file system that all machines share");
+    CHECK(strstr(hil_status_message(), "rank 2: ") && strstr(hil_status_message(), other));
+    CHECK_OK(hil_ranks_agree(comm, HIL_OK));
+}
+
+int main(void)
+{
+    char place[] = "/tmp/hilbert-agree-XXXXXX", path[HIL_PATH_MAX];
+    CHECK(mkdtemp(place) != NULL);
+    CHECK_OK(hil_path_join(path, place, "one"));
+    CHECK_OK(hil_folder_create(path));
+    ranks_run(RANKS, check_share, NULL);
+    ranks_run(RANKS, check_threads, NULL);
+    ranks_run(RANKS, check_level, NULL);
+    ranks_run(RANKS, check_follow, NULL);
+    ranks_run(RANKS, check_named, NULL);
+    ranks_run(RANKS, check_folder, place);
+    CHECK(rmdir(path) == 0); /* nothing is left there */
+    CHECK(rmdir(place) == 0);
+    return 0;
+}

@@ -4,7 +4,6 @@
 #include "data/name.h"
 #include "io/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
@@ -28,15 +27,23 @@ static hil_status fail_open(const char *path)
     return hil_fail(HIL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
 }
 
+struct listing {
+    hil_files *files;
+    int depth;
+};
+
 static hil_status add_folder(hil_files *files, const char *folder, int depth);
 
-static hil_status add_entry(hil_files *files, const char *folder, const char *name, int depth)
+static hil_status add_entry(void *context, const char *folder, const char *name)
 {
+    const struct listing *listing = context;
+    hil_files *files = listing->files;
     char path[HIL_PATH_MAX];
     struct stat info;
+    if (name[0] == '.') return HIL_OK;
     HIL_TRY(hil_path_join(path, folder, name));
     if (stat(path, &info) != 0) return fail_open(path);
-    if (S_ISDIR(info.st_mode)) return add_folder(files, path, depth + 1);
+    if (S_ISDIR(info.st_mode)) return add_folder(files, path, listing->depth + 1);
     if (S_ISREG(info.st_mode) && hil_data_name_known(name)) return add_path(files, path);
     if (files->skipped++ == 0 || hil_data_name_refused(name))
         memcpy(files->example, path, sizeof path);
@@ -48,16 +55,8 @@ static hil_status add_folder(hil_files *files, const char *folder, int depth)
     if (depth > DEEPEST)
         return hil_fail(HIL_ERR_INPUT, "%s: folders inside of more than %d others are not read",
                         folder, DEEPEST);
-    DIR *listing = opendir(folder);
-    if (!listing) return fail_open(folder);
-    struct dirent *entry;
-    hil_status status = hil_folder_next(listing, folder, &entry);
-    while (status == HIL_OK && entry) {
-        if (entry->d_name[0] != '.') status = add_entry(files, folder, entry->d_name, depth);
-        if (status == HIL_OK) status = hil_folder_next(listing, folder, &entry);
-    }
-    closedir(listing);
-    return status;
+    struct listing listing = {files, depth};
+    return hil_dir_each(folder, HIL_MISSING_FAILS, add_entry, &listing);
 }
 
 static int by_bytes(const void *left, const void *right)

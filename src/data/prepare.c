@@ -6,7 +6,6 @@
 #include "data/pack.h"
 #include "io/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -143,34 +142,29 @@ done:
     return status;
 }
 
-/* Removes what builders of this cache left when they were killed. A live one writes all the time.
- */
-static void remove_leftovers(const struct request *request)
+/* Removes a file that a builder of this cache left when it was killed. A live builder writes all
+   the time; another process may remove the file first. */
+static hil_status remove_leftover(void *context, const char *folder, const char *name)
 {
-    const char *folder = request->options->cache_dir;
-    const char *name = strrchr(request->cache_path, '/') + 1;
-    size_t size = strlen(name);
-    DIR *listing = opendir(folder);
-    if (!listing) return;
-    for (struct dirent *entry; (entry = readdir(listing));) {
-        struct stat info;
-        if (strncmp(entry->d_name, name, size) != 0) continue;
-        if (!hil_temporary_is(entry->d_name)) continue;
-        if (fstatat(dirfd(listing), entry->d_name, &info, 0) != 0) continue;
-        if (time(NULL) - info.st_mtime > LEFTOVER_SECONDS)
-            unlinkat(dirfd(listing), entry->d_name, 0);
-    }
-    closedir(listing);
+    const struct request *request = context;
+    const char *cache = strrchr(request->cache_path, '/') + 1;
+    char path[HIL_PATH_MAX];
+    struct stat info;
+    if (strncmp(name, cache, strlen(cache)) != 0 || !hil_temporary_is(name)) return HIL_OK;
+    HIL_TRY(hil_path_join(path, folder, name));
+    if (stat(path, &info) == 0 && time(NULL) - info.st_mtime > LEFTOVER_SECONDS) unlink(path);
+    return HIL_OK;
 }
 
-static hil_status build_cache(const struct request *request)
+static hil_status build_cache(struct request *request)
 {
     const char *folder = request->options->cache_dir;
     size_t existed = hil_folder_existing(folder);
     hil_status status = hil_folder_create(folder);
     if (status == HIL_OK && existed < strlen(folder) && chmod(folder, 0700) != 0)
         status = hil_fail(HIL_ERR_IO, "cannot protect %s: %s", folder, strerror(errno));
-    remove_leftovers(request);
+    if (status == HIL_OK)
+        status = hil_dir_each(folder, HIL_MISSING_FAILS, remove_leftover, request);
     if (status == HIL_OK) status = write_cache(request, NULL);
     if (status != HIL_OK) hil_folder_uncreate(folder, existed);
     return status;

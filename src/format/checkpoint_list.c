@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "io/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,24 +82,29 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+struct steps {
+    int64_t *step;
+    size_t count, capacity;
+};
+
+static hil_status add_step(void *context, const char *folder, const char *name)
+{
+    (void)folder;
+    struct steps *steps = context;
+    int64_t step = hil_step_parse(name);
+    if (step < 0) return HIL_OK;
+    HIL_TRY(HIL_GROW(&steps->step, &steps->capacity, steps->count + 1));
+    steps->step[steps->count++] = step;
+    return HIL_OK;
+}
+
 hil_status hil_steps_list(const char *folder, int64_t **steps, size_t *count)
 {
-    size_t capacity = 0;
-    *steps = NULL;
-    *count = 0;
-    DIR *dir = opendir(folder);
-    if (!dir && errno == ENOENT) return HIL_OK;
-    if (!dir) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
-    struct dirent *entry;
-    hil_status status = hil_folder_next(dir, folder, &entry);
-    while (status == HIL_OK && entry) {
-        int64_t step = hil_step_parse(entry->d_name);
-        if (step >= 0) status = HIL_GROW(steps, &capacity, *count + 1);
-        if (step >= 0 && status == HIL_OK) (*steps)[(*count)++] = step;
-        if (status == HIL_OK) status = hil_folder_next(dir, folder, &entry);
-    }
-    closedir(dir);
-    if (*count) qsort(*steps, *count, sizeof **steps, newest_first);
+    struct steps found = {0};
+    hil_status status = hil_dir_each(folder, HIL_MISSING_IS_EMPTY, add_step, &found);
+    if (found.count) qsort(found.step, found.count, sizeof *found.step, newest_first);
+    *steps = found.step;
+    *count = found.count;
     return status;
 }
 
@@ -215,25 +219,28 @@ static bool of_step(const char *name)
     return ours;
 }
 
-/* The first entry of `folder` that is not `ours`; a missing folder is fine. */
+struct foreign {
+    bool (*ours)(const char *name);
+    char *out; /* [HIL_PATH_MAX], the first that is not */
+};
+
+static hil_status note_foreign(void *context, const char *folder, const char *name)
+{
+    const struct foreign *foreign = context;
+    if (foreign->out[0] || foreign->ours(name)) return HIL_OK;
+    return hil_path_join(foreign->out, folder, name);
+}
+
+/* An entry of `folder` that is not `ours`, or `folder` itself if it is a file; a missing folder is
+   fine. */
 static hil_status find_foreign(const char *folder, bool (*ours)(const char *name),
                                char out[HIL_PATH_MAX])
 {
+    struct foreign foreign = {ours, out};
+    struct stat info;
     out[0] = 0;
-    DIR *dir = opendir(folder);
-    if (!dir && errno == ENOENT) return HIL_OK;
-    if (!dir && errno == ENOTDIR) return hil_path_join(out, folder, "");
-    if (!dir) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
-    struct dirent *entry;
-    hil_status status = hil_folder_next(dir, folder, &entry);
-    while (!out[0] && status == HIL_OK && entry) {
-        const char *name = entry->d_name;
-        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !ours(name))
-            status = hil_path_join(out, folder, name);
-        if (status == HIL_OK) status = hil_folder_next(dir, folder, &entry);
-    }
-    closedir(dir);
-    return status;
+    if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode)) return hil_path_join(out, folder, "");
+    return hil_dir_each(folder, HIL_MISSING_IS_EMPTY, note_foreign, &foreign);
 }
 
 hil_status hil_checkpoint_foreign(const char *folder, char out[HIL_PATH_MAX])

@@ -3,7 +3,6 @@
 
 #include "format/model_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,37 +52,30 @@ hil_model_names hil_model_name_kind(const char *name)
     return HIL_NAMES_NONE;
 }
 
-/* Calls `each` with every entry of the folder that has such a name, until one call fails or sets
- *done. */
+/* Calls `each` with every entry of a folder that has such a name, until one call fails. */
 typedef struct visit {
     hil_model_names which;
     hil_status (*each)(struct visit *visit, const char *folder, const char *name);
     const char *to; /* a folder */
     char *found;
-    bool done;
 } visit;
+
+static hil_status visit_name(void *context, const char *folder, const char *name)
+{
+    visit *v = context;
+    return hil_model_name_kind(name) & v->which ? v->each(v, folder, name) : HIL_OK;
+}
 
 static hil_status visit_folder(visit *v, const char *folder)
 {
-    DIR *dir = opendir(folder);
-    if (!dir && errno == ENOENT) return HIL_OK;
-    if (!dir) return hil_fail(HIL_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
-    struct dirent *entry;
-    hil_status status = hil_folder_next(dir, folder, &entry);
-    while (status == HIL_OK && !v->done && entry) {
-        if (hil_model_name_kind(entry->d_name) & v->which)
-            status = v->each(v, folder, entry->d_name);
-        if (status == HIL_OK) status = hil_folder_next(dir, folder, &entry);
-    }
-    closedir(dir);
-    return status;
+    return hil_dir_each(folder, HIL_MISSING_IS_EMPTY, visit_name, v);
 }
 
+/* The first one. */
 static hil_status note_name(visit *v, const char *folder, const char *name)
 {
     (void)folder;
-    snprintf(v->found, 256, "%s", name);
-    v->done = true;
+    if (!v->found[0]) snprintf(v->found, 256, "%s", name);
     return HIL_OK;
 }
 

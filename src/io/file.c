@@ -131,30 +131,52 @@ hil_status hil_path_remove(const char *path)
     return fail_path("remove", path);
 }
 
-hil_status hil_folder_next(DIR *dir, const char *path, struct dirent **entry)
+/* The next name but "." and "..", NULL after the last: a readdir that fails gives NULL as well. */
+static hil_status next_name(DIR *dir, const char *path, const char **name)
 {
-    errno = 0;
-    *entry = readdir(dir);
-    return *entry || errno == 0 ? HIL_OK : fail_path("list", path);
+    struct dirent *entry;
+    do {
+        errno = 0;
+        entry = readdir(dir);
+        if (!entry && errno != 0) return fail_path("list", path);
+    } while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+    *name = entry ? entry->d_name : NULL;
+    return HIL_OK;
+}
+
+hil_status hil_dir_each(const char *path, hil_dir_missing missing, hil_dir_visit visit,
+                        void *context)
+{
+    const char *name = NULL;
+    DIR *dir = opendir(path);
+    if (!dir && errno == ENOENT && missing == HIL_MISSING_IS_EMPTY) return HIL_OK;
+    if (!dir) return fail_path("open", path);
+    hil_status status = next_name(dir, path, &name);
+    while (status == HIL_OK && name) {
+        status = visit(context, path, name);
+        if (status == HIL_OK) status = next_name(dir, path, &name);
+    }
+    closedir(dir);
+    return status;
+}
+
+struct weeding {
+    bool (*goes)(const char *name);
+};
+
+static hil_status weed_one(void *context, const char *folder, const char *name)
+{
+    const struct weeding *weeding = context;
+    char path[HIL_PATH_MAX];
+    if (!weeding->goes(name)) return HIL_OK;
+    HIL_TRY(hil_path_join(path, folder, name));
+    return hil_path_remove(path);
 }
 
 hil_status hil_folder_weed(const char *path, bool (*goes)(const char *name))
 {
-    char each[HIL_PATH_MAX];
-    DIR *dir = opendir(path);
-    if (!dir && errno == ENOENT) return HIL_OK;
-    if (!dir) return fail_path("open", path);
-    struct dirent *entry;
-    hil_status status = hil_folder_next(dir, path, &entry);
-    while (status == HIL_OK && entry) {
-        if (goes(entry->d_name)) {
-            status = hil_path_join(each, path, entry->d_name);
-            if (status == HIL_OK) status = hil_path_remove(each);
-        }
-        if (status == HIL_OK) status = hil_folder_next(dir, path, &entry);
-    }
-    closedir(dir);
-    return status;
+    struct weeding weeding = {goes};
+    return hil_dir_each(path, HIL_MISSING_IS_EMPTY, weed_one, &weeding);
 }
 
 hil_status hil_folder_free_bytes(const char *path, uint64_t *out)

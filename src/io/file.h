@@ -4,8 +4,6 @@
 
 #include "base/text.h"
 
-#include <dirent.h>
-
 /* A file's bytes, followed by a NUL. Owns the memory. Files that others can change are read, never
    mapped: one that is cut short under a mapping ends the process with SIGBUS. */
 typedef struct hil_bytes {
@@ -30,9 +28,12 @@ void hil_folder_uncreate(const char *path, size_t existing);
 hil_status hil_folder_sync(const char *path);
 /* Removes a file or a folder with everything in it; a missing one is fine. */
 hil_status hil_path_remove(const char *path);
-/* The next entry of an open folder, NULL after the last; `path` is for the message. A plain readdir
-   tells a failure from the end only by errno. */
-hil_status hil_folder_next(DIR *dir, const char *path, struct dirent **entry);
+/* Calls `visit` with each name in a folder but "." and "..", in no order, until one call fails.
+   What it visits may be removed. A folder that cannot be listed to its end is an error. */
+typedef hil_status (*hil_dir_visit)(void *context, const char *folder, const char *name);
+typedef enum hil_dir_missing { HIL_MISSING_FAILS, HIL_MISSING_IS_EMPTY } hil_dir_missing;
+hil_status hil_dir_each(const char *path, hil_dir_missing missing, hil_dir_visit visit,
+                        void *context);
 /* Removes those in a folder that `goes` chooses by their names; a missing folder is fine. */
 hil_status hil_folder_weed(const char *path, bool (*goes)(const char *name));
 /* Bytes that an ordinary user can still write under `path` (the nearest existing parent counts). */

@@ -1,9 +1,11 @@
 /* A folder that cannot be listed to its end is an error, not a folder with fewer files. */
 #include "check.h"
+#include "data/dataset.h"
 #include "data/files.h"
 #include "format/checkpoint_manifest.h"
 #include "format/model_folder.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <sys/stat.h>
@@ -67,6 +69,20 @@ static hil_status find_data(void)
     return status;
 }
 
+/* Builds a token cache in the folder, beside what killed builders left there. */
+static hil_status prepare(void)
+{
+    char path[HIL_PATH_MAX];
+    const char *given[] = {path};
+    hil_dataset_options options = {
+        .vocab = 256, .seq = 1, .eot = -1, .bos = -1, .cache_dir = folder};
+    hil_dataset *dataset = NULL;
+    CHECK_OK(hil_path_join(path, folder, "a.txt"));
+    hil_status status = hil_dataset_open(&dataset, given, 1, &options);
+    if (status == HIL_OK) hil_dataset_close(dataset);
+    return status;
+}
+
 /* Fails call after call until none is left to fail. */
 static void fails_each(hil_status (*list)(void))
 {
@@ -93,7 +109,7 @@ static void make(const char *name, bool is_folder)
     if (is_folder)
         CHECK(mkdir(path, 0700) == 0);
     else
-        CHECK_OK(hil_file_write(path, "x", 1));
+        CHECK_OK(hil_file_write(path, "xyz", 3));
 }
 
 int main(void)
@@ -107,6 +123,7 @@ int main(void)
     fails_each(find_model);
     fails_each(list_steps);
     fails_each(find_data);
+    fails_each(prepare);
     CHECK_OK(hil_path_remove(folder));
     CHECK(mkdir(folder, 0700) == 0);
     make("step-2", true);

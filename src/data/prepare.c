@@ -159,14 +159,14 @@ static hil_status remove_leftover(void *context, const char *folder, const char 
 static hil_status build_cache(struct request *request)
 {
     const char *folder = request->options->cache_dir;
-    size_t existed = hil_folder_existing(folder);
-    hil_status status = hil_folder_create(folder);
+    size_t existed = hil_dir_existing(folder);
+    hil_status status = hil_dir_create(folder);
     if (status == HIL_OK && existed < strlen(folder) && chmod(folder, 0700) != 0)
         status = hil_fail(HIL_ERR_IO, "cannot protect %s: %s", folder, strerror(errno));
     if (status == HIL_OK)
         status = hil_dir_each(folder, HIL_MISSING_FAILS, remove_leftover, request);
     if (status == HIL_OK) status = write_cache(request, NULL);
-    if (status != HIL_OK) hil_folder_uncreate(folder, existed);
+    if (status != HIL_OK) hil_dir_uncreate(folder, existed);
     return status;
 }
 

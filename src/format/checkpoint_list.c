@@ -45,7 +45,7 @@ hil_status hil_latest_write(const char *folder, int64_t step)
     int size = latest_text(text, step);
     HIL_TRY(hil_path_join(path, folder, LATEST_FILE));
     HIL_TRY(hil_file_write(path, text, (size_t)size));
-    return hil_folder_sync(folder);
+    return hil_dir_sync(folder);
 }
 
 hil_status hil_latest_remove(const char *folder)
@@ -275,7 +275,7 @@ static hil_status keep_rest(const char *path)
         return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
     struct stat info;
     if (lstat(rest, &info) != 0 || !S_ISDIR(info.st_mode)) return HIL_OK;
-    return hil_folder_weed(rest, of_step);
+    return hil_dir_weed(rest, of_step);
 }
 
 /* Takes away the name first: what is left of it when this is cut short is no checkpoint. */
@@ -307,7 +307,7 @@ hil_status hil_checkpoint_tidy(const char *folder, int64_t keep)
 {
     int64_t latest, *steps;
     size_t count;
-    HIL_TRY(hil_folder_weed(folder, hil_temporary_is));
+    HIL_TRY(hil_dir_weed(folder, hil_temporary_is));
     HIL_TRY(hil_latest_read(folder, &latest));
     hil_status status = hil_steps_list(folder, &steps, &count);
     int64_t kept = 0;

@@ -223,7 +223,7 @@ static hil_status write_files(hil_checkpoint_writer *w, const hil_model_files *f
 static hil_status create_all(hil_checkpoint_writer *w, const hil_checkpoint_options *o)
 {
     HIL_TRY(hil_lock_check(w->lock));
-    HIL_TRY(hil_folder_create(w->folder));
+    HIL_TRY(hil_dir_create(w->folder));
     if (hil_file_exists(w->final))
         return hil_fail(HIL_ERR_USAGE, "%s is there already: it is not written again", w->final);
     HIL_TRY(hil_temporary_name(w->temporary, w->final));
@@ -349,13 +349,13 @@ static hil_status publish(hil_checkpoint_writer *w, const json_t *state)
     int64_t before;
     char kept[1024];
     HIL_TRY(write_manifest(w, state));
-    HIL_TRY(hil_folder_sync(w->temporary));
+    HIL_TRY(hil_dir_sync(w->temporary));
     HIL_TRY(hil_lock_check(w->lock));
     hil_status status = hil_latest_read(w->folder, &before);
     if (status != HIL_OK && status != HIL_ERR_INPUT) return status;
     if (rename(w->temporary, w->final) != 0) return fail_path("rename to", w->final);
     w->made = false;
-    status = hil_folder_sync(w->folder);
+    status = hil_dir_sync(w->folder);
     if (status == HIL_OK) status = hil_latest_write(w->folder, w->step);
     if (status == HIL_OK) return HIL_OK;
     snprintf(kept, sizeof kept, "%s", hil_status_message());

@@ -119,7 +119,7 @@ hil_status hil_model_folder_remove(const char *folder, hil_model_names which)
     HIL_TRY(visit_folder(&check, folder));
     if (which & hil_model_name_kind(config_name())) {
         HIL_TRY(remove_file(&removal, folder, config_name()));
-        HIL_TRY(hil_folder_sync(folder));
+        HIL_TRY(hil_dir_sync(folder));
     }
     return visit_folder(&removal, folder);
 }
@@ -129,7 +129,7 @@ hil_status hil_model_folder_begin(const char *folder, char stage[HIL_PATH_MAX])
     char model[HIL_PATH_MAX];
     HIL_TRY(hil_path_join(model, folder, "model"));
     HIL_TRY(hil_temporary_name(stage, model));
-    return hil_folder_create(stage);
+    return hil_dir_create(stage);
 }
 
 static hil_status move_file(visit *v, const char *folder, const char *name)
@@ -162,13 +162,13 @@ hil_status hil_model_folder_install(const char *folder, const char *stage, hil_m
                                     const hil_lock *lock)
 {
     visit v = {.which = HIL_NAMES_WRITTEN, .each = move_all_but_config, .to = folder};
-    HIL_TRY(hil_folder_sync(stage));
+    HIL_TRY(hil_dir_sync(stage));
     HIL_TRY(hil_lock_check(lock));
     HIL_TRY(check_others(folder, replaced));
     HIL_TRY(hil_model_folder_remove(folder, replaced));
     HIL_TRY(visit_folder(&v, stage));
-    HIL_TRY(hil_folder_sync(folder));
+    HIL_TRY(hil_dir_sync(folder));
     HIL_TRY(move_file(&v, stage, config_name()));
-    HIL_TRY(hil_folder_sync(folder));
+    HIL_TRY(hil_dir_sync(folder));
     return hil_path_remove(stage);
 }

@@ -56,10 +56,10 @@ static hil_status sync_parent(const char *path)
 {
     char parent[HIL_PATH_MAX];
     HIL_TRY(hil_path_join(parent, path, ".."));
-    return hil_folder_sync(parent);
+    return hil_dir_sync(parent);
 }
 
-hil_status hil_folder_create(const char *path)
+hil_status hil_dir_create(const char *path)
 {
     char part[HIL_PATH_MAX];
     size_t size = strlen(path);
@@ -89,7 +89,7 @@ static size_t cut_last(char *path, size_t size)
     return size;
 }
 
-size_t hil_folder_existing(const char *path)
+size_t hil_dir_existing(const char *path)
 {
     char part[HIL_PATH_MAX];
     size_t size = strlen(path);
@@ -99,7 +99,7 @@ size_t hil_folder_existing(const char *path)
     return size;
 }
 
-void hil_folder_uncreate(const char *path, size_t existing)
+void hil_dir_uncreate(const char *path, size_t existing)
 {
     char part[HIL_PATH_MAX];
     size_t size = strlen(path);
@@ -108,7 +108,7 @@ void hil_folder_uncreate(const char *path, size_t existing)
     while (size > existing && (rmdir(part) == 0 || errno == ENOENT)) size = cut_last(part, size);
 }
 
-hil_status hil_folder_sync(const char *path)
+hil_status hil_dir_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return fail_path("open folder", path);
@@ -173,13 +173,13 @@ static hil_status weed_one(void *context, const char *folder, const char *name)
     return hil_path_remove(path);
 }
 
-hil_status hil_folder_weed(const char *path, bool (*goes)(const char *name))
+hil_status hil_dir_weed(const char *path, bool (*goes)(const char *name))
 {
     struct weeding weeding = {goes};
     return hil_dir_each(path, HIL_MISSING_IS_EMPTY, weed_one, &weeding);
 }
 
-hil_status hil_folder_free_bytes(const char *path, uint64_t *out)
+hil_status hil_dir_free_bytes(const char *path, uint64_t *out)
 {
     char part[HIL_PATH_MAX];
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)

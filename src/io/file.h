@@ -19,13 +19,13 @@ bool hil_file_exists(const char *path);
 hil_status hil_file_open_nameless(const char *folder, int *fd);
 
 /* Creates `path` and missing parents, durably. Existing folders are fine. */
-hil_status hil_folder_create(const char *path);
-/* How many bytes of `path` name a folder that exists: ask before hil_folder_create. */
-size_t hil_folder_existing(const char *path);
-/* Takes back what hil_folder_create added to the first `existing` bytes, as far as it is empty. */
-void hil_folder_uncreate(const char *path, size_t existing);
+hil_status hil_dir_create(const char *path);
+/* How many bytes of `path` name a folder that exists: ask before hil_dir_create. */
+size_t hil_dir_existing(const char *path);
+/* Takes back what hil_dir_create added to the first `existing` bytes, as far as it is empty. */
+void hil_dir_uncreate(const char *path, size_t existing);
 /* Makes the names in a folder durable. */
-hil_status hil_folder_sync(const char *path);
+hil_status hil_dir_sync(const char *path);
 /* Removes a file or a folder with everything in it; a missing one is fine. */
 hil_status hil_path_remove(const char *path);
 /* Calls `visit` with each name in a folder but "." and "..", in no order, until one call fails.
@@ -35,9 +35,9 @@ typedef enum hil_dir_missing { HIL_MISSING_FAILS, HIL_MISSING_IS_EMPTY } hil_dir
 hil_status hil_dir_each(const char *path, hil_dir_missing missing, hil_dir_visit visit,
                         void *context);
 /* Removes those in a folder that `goes` chooses by their names; a missing folder is fine. */
-hil_status hil_folder_weed(const char *path, bool (*goes)(const char *name));
+hil_status hil_dir_weed(const char *path, bool (*goes)(const char *name));
 /* Bytes that an ordinary user can still write under `path` (the nearest existing parent counts). */
-hil_status hil_folder_free_bytes(const char *path, uint64_t *out);
+hil_status hil_dir_free_bytes(const char *path, uint64_t *out);
 
 /* "PATH.tmp-ID": what is not whole yet or about to go. ID is a number unlike any other with a
    checksum of itself and of the name, so that no other program's file is ever taken for one. */

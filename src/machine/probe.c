@@ -129,7 +129,7 @@ hil_status hil_probe_save(const char *path, const json_t *known)
     char *slash = strrchr(folder, '/');
     if (slash && slash != folder) {
         *slash = 0;
-        HIL_TRY(hil_folder_create(folder));
+        HIL_TRY(hil_dir_create(folder));
     }
     char *text = json_dumps(known, JSON_INDENT(2) | JSON_SORT_KEYS);
     if (!text) return hil_fail(HIL_ERR_MEMORY, "no memory for the measured speeds");

@@ -94,7 +94,7 @@ hil_status hil_probe_drive_room(const char *path, uint64_t bytes, uint64_t memor
     uint64_t free;
     size_t request = hil_memory_available() >> 30 ? REQUEST_MOST : REQUEST_SMALL;
     *out = (hil_drive_room){0};
-    HIL_TRY(hil_folder_free_bytes(path, &free));
+    HIL_TRY(hil_dir_free_bytes(path, &free));
     if (!memory) memory = UINT64_MAX;
     if (!bytes || bytes > free / 4) bytes = free / 4;
     if (bytes > FILE_BYTES) bytes = FILE_BYTES;

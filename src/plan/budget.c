@@ -85,7 +85,7 @@ static hil_status find_drive(const hil_allowance *allowance, size_t i, hil_drive
                         errno == ENOENT ? "there is no such folder" : strerror(errno));
     if (!S_ISDIR(info.st_mode))
         return hil_fail(HIL_ERR_USAGE, "cannot use %s: it is not a folder", path);
-    HIL_TRY(hil_folder_free_bytes(path, &room));
+    HIL_TRY(hil_dir_free_bytes(path, &room));
     room = share_room(allowance, i, info.st_dev, percent(room, DISK_PERCENT));
     return give_drive(allowance, path, room, out);
 }

@@ -80,7 +80,7 @@ static hil_status check_room(const char *out, uint64_t need)
 {
     uint64_t room;
     char need_text[32], room_text[32];
-    HIL_TRY(hil_folder_free_bytes(out, &room));
+    HIL_TRY(hil_dir_free_bytes(out, &room));
     if (need <= room) return HIL_OK;
     return hil_fail(HIL_ERR_IO, "%s has %s free, but the model needs %s", out,
                     hil_text_bytes(room_text, room), hil_text_bytes(need_text, need));
@@ -143,16 +143,16 @@ hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer
                                  hil_export_result *result)
 {
     hil_lock lock = {.fd = -1};
-    size_t existed = hil_folder_existing(o->out);
+    size_t existed = hil_dir_existing(o->out);
     HIL_TRY(check_out(o));
-    hil_status status = hil_folder_create(o->out);
+    hil_status status = hil_dir_create(o->out);
     if (status == HIL_OK) status = hil_lock_take(&lock, o->out);
-    if (status == HIL_OK) status = hil_folder_weed(o->out, hil_temporary_is);
+    if (status == HIL_OK) status = hil_dir_weed(o->out, hil_temporary_is);
     if (status == HIL_OK)
         status = hil_checkpoint_export_locked(o, o->overwrite ? HIL_NAMES_ALL : HIL_NAMES_NONE,
                                               &lock, observer, result);
     hil_lock_drop(&lock);
-    if (status != HIL_OK) hil_folder_uncreate(o->out, existed);
+    if (status != HIL_OK) hil_dir_uncreate(o->out, existed);
     return status;
 }
 

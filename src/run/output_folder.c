@@ -68,10 +68,10 @@ hil_status hil_folder_open(hil_folder *f, const hil_train_options *o, const hil_
     *f = (hil_folder){.lock = {.fd = -1}};
     HIL_TRY(fill_paths(f, o->out));
     HIL_TRY(check_use(f, o, source));
-    f->existed = hil_folder_existing(f->path);
-    hil_status status = hil_folder_create(f->path);
+    f->existed = hil_dir_existing(f->path);
+    hil_status status = hil_dir_create(f->path);
     if (status == HIL_OK) status = hil_lock_take(&f->lock, f->path);
-    if (status != HIL_OK) hil_folder_uncreate(f->path, f->existed);
+    if (status != HIL_OK) hil_dir_uncreate(f->path, f->existed);
     return status;
 }
 
@@ -126,9 +126,9 @@ hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
 {
     f->begun = true;
     HIL_TRY(hil_lock_check(&f->lock));
-    HIL_TRY(hil_folder_weed(f->path, hil_temporary_is));
-    HIL_TRY(hil_folder_weed(f->checkpoints, hil_temporary_is));
-    HIL_TRY(hil_folder_weed(f->cache, hil_temporary_is));
+    HIL_TRY(hil_dir_weed(f->path, hil_temporary_is));
+    HIL_TRY(hil_dir_weed(f->checkpoints, hil_temporary_is));
+    HIL_TRY(hil_dir_weed(f->cache, hil_temporary_is));
     if (!o->overwrite) return HIL_OK;
     HIL_TRY(remove_whole(f->checkpoints));
     HIL_TRY(hil_path_remove(f->metrics));
@@ -142,7 +142,7 @@ void hil_folder_close(hil_folder *f)
     bool created = f->existed < strlen(f->path);
     if (ours && created && !f->begun) (void)!hil_path_remove(f->cache);
     hil_lock_drop(&f->lock);
-    if (ours && created && !f->begun) hil_folder_uncreate(f->path, f->existed);
+    if (ours && created && !f->begun) hil_dir_uncreate(f->path, f->existed);
 }
 
 /* The list of tensors; the caller frees it. */
@@ -178,7 +178,7 @@ hil_status hil_folder_check_space(const hil_folder *f, const hil_source *source,
     hil_status status = hil_export_bytes(&export, &model);
     hil_free(tensors);
     HIL_TRY(status);
-    HIL_TRY(hil_folder_free_bytes(f->path, &free_bytes));
+    HIL_TRY(hil_dir_free_bytes(f->path, &free_bytes));
     int64_t there; /* their room is used again */
     HIL_TRY(hil_checkpoint_count(f->checkpoints, &there));
     int64_t more = there < checkpoints ? checkpoints + 1 - there : 1;

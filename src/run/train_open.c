@@ -281,7 +281,7 @@ static hil_status begin_folder(job *j)
     HIL_TRY(hil_folder_begin(&j->folder, j->options));
     HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep));
     HIL_TRY(hil_metrics_open(&j->metrics, j->folder.metrics, j->run.step));
-    return hil_folder_sync(j->folder.path);
+    return hil_dir_sync(j->folder.path);
 }
 
 /* All ranks know what rank 0 read in its metrics: whether there is something to evaluate. */

@@ -91,7 +91,7 @@ static void check_export(const char *dir, hil_dtype dtype, size_t shard_bytes, c
     hil_safetensors *file;
     hil_config config;
     CHECK_OK(hil_path_join(out, root, "model"));
-    CHECK_OK(hil_folder_create(out));
+    CHECK_OK(hil_dir_create(out));
     CHECK_OK(hil_checkpoint_model_open(&model, dir));
     CHECK_INT(hil_checkpoint_model_dtype(model), HIL_F32); /* as config.json has it */
     CHECK_INT(hil_checkpoint_model_tensors(model), PARAMS);

@@ -122,7 +122,7 @@ int main(void)
     CHECK_OK(rig_save(&how, NULL));
 
     /* The new model, as it is alone. */
-    CHECK_OK(hil_folder_create(folder));
+    CHECK_OK(hil_dir_create(folder));
     export(checkpoints, 2, 0);
     new_model = model_sum(folder);
     CHECK_OK(hil_model_folder_remove(folder, HIL_NAMES_ALL));
@@ -131,7 +131,7 @@ int main(void)
     add_file("pytorch_model.bin", "old");
     add_file("adapter_config.json", "{}");
     add_file("notes.txt", "mine");
-    CHECK_OK(hil_folder_sync(folder));
+    CHECK_OK(hil_dir_sync(folder));
     old_model = model_sum(folder);
     CHECK(old_model != new_model);
 

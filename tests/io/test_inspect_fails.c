@@ -43,7 +43,7 @@ static void check_free_bytes(const char *path)
 {
     uint64_t bytes = 0;
     calls = 0;
-    CHECK_OK(hil_folder_free_bytes(path, &bytes));
+    CHECK_OK(hil_dir_free_bytes(path, &bytes));
     CHECK(calls > 0 && bytes > 0);
 }
 

@@ -35,7 +35,7 @@ static void check_drives(void)
     CHECK_INT(drives[1].bytes, 12345678 / 4096 * 4096);
     CHECK(b.disk == drives[0].bytes + drives[1].bytes + drives[2].bytes);
     uint64_t room;
-    CHECK_OK(hil_folder_free_bytes(folder, &room));
+    CHECK_OK(hil_dir_free_bytes(folder, &room));
     CHECK(b.disk < room / 2 * 3); /* they share one file system, on which others write */
     allowance =
         (hil_allowance){GIB, GIB, &(hil_disk_budget){folder, (uint64_t)1 << 60}, 1, 0, 0, 0, false};

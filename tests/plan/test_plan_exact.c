@@ -115,7 +115,7 @@ int main(void)
     job_place place;
     char drive[JOB_PATH];
     job_begin(&place);
-    CHECK_OK(hil_folder_create(job_path(&place, drive, "drive")));
+    CHECK_OK(hil_dir_create(job_path(&place, drive, "drive")));
     int64_t lean = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) lean += check_run(&place, &all[i]);
     CHECK(lean > 0);

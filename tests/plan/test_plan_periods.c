@@ -93,7 +93,7 @@ int main(void)
     job_place place;
     char drive[JOB_PATH];
     job_begin(&place);
-    CHECK_OK(hil_folder_create(job_path(&place, drive, "drive")));
+    CHECK_OK(hil_dir_create(job_path(&place, drive, "drive")));
     int moving = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) moving += check_run(&place, &all[i]);
     CHECK(moving >= 4);

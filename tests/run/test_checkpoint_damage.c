@@ -149,7 +149,7 @@ static void copy_model(job_place *place, hil_train_options *options)
                                         "model.safetensors"};
     static char model[JOB_PATH];
     char from[JOB_PATH], to[JOB_PATH];
-    CHECK_OK(hil_folder_create(job_path(place, model, "model")));
+    CHECK_OK(hil_dir_create(job_path(place, model, "model")));
     for (int i = 0; i < 3; ++i) {
         CHECK_OK(hil_path_join(from, options->model, files[i]));
         CHECK_OK(hil_path_join(to, model, files[i]));

@@ -231,8 +231,8 @@ int main(int count, char **arguments)
     char drive[JOB_PATH];
     int runs = 0;
     job_begin(&place);
-    CHECK_OK(hil_folder_create(job_path(&place, drive, "drive0")));
-    CHECK_OK(hil_folder_create(job_path(&place, drive, "drive1")));
+    CHECK_OK(hil_dir_create(job_path(&place, drive, "drive0")));
+    CHECK_OK(hil_dir_create(job_path(&place, drive, "drive1")));
     for (int i = 0; i < PLACEMENTS; i += CHECK_SLOW && !full ? 2 : 1)
         for (int k = 0; k < 12; ++k) {
             arrangement a = {models[k % 2], dtypes[k / 2 % 3], k / 6 ? 2000 : 0, (i + k) % 4 == 0};

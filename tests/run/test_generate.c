@@ -186,7 +186,7 @@ static void check_end_of_text(job_place *place)
     char folder[JOB_PATH], path[JOB_PATH];
     stream got;
     hil_generate_result result;
-    CHECK_OK(hil_folder_create(job_path(place, folder, "eos")));
+    CHECK_OK(hil_dir_create(job_path(place, folder, "eos")));
     static const char config[] =
         "{\"model_type\": \"gpt2\", \"vocab_size\": 257, \"n_positions\": 16, \"n_embd\": 4, "
         "\"n_layer\": 1, \"n_head\": 1, \"tie_word_embeddings\": false}";
@@ -262,7 +262,7 @@ static void check_template(job_place *place)
     stream got;
     hil_text expected = {0};
     hil_generate_result result;
-    CHECK_OK(hil_folder_create(job_path(place, source, "source")));
+    CHECK_OK(hil_dir_create(job_path(place, source, "source")));
     CHECK_OK(
         hil_file_write(job_path(place, path, "source/config.json"), config, sizeof config - 1));
     hil_train_options options = job_options(place, "gpt2", job_path(place, folder, "template"));

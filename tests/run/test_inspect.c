@@ -78,9 +78,9 @@ static void check_checkpoint(void)
     char folder[] = "/tmp/hilbert-inspect-XXXXXX", step[64], path[128];
     CHECK(mkdtemp(folder) != NULL);
     snprintf(path, sizeof path, "%s/step-9", folder);
-    CHECK_OK(hil_folder_create(path));
+    CHECK_OK(hil_dir_create(path));
     snprintf(step, sizeof step, "%s/step-10", folder);
-    CHECK_OK(hil_folder_create(step));
+    CHECK_OK(hil_dir_create(step));
     for (int i = 0; i < 3; ++i) {
         snprintf(path, sizeof path, "%s/%s.safetensors", step, state[i]);
         CHECK_OK(copy_file(HIL_TESTS "/golden/models/gpt2/model.safetensors", path));

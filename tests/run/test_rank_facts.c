@@ -87,7 +87,7 @@ static void copy_model(void)
     static const char *const names[] = {"config.json", "generation_config.json",
                                         "model.safetensors"};
     char from[JOB_PATH], to[JOB_PATH];
-    CHECK_OK(hil_folder_create(job_path(&place, other, "other")));
+    CHECK_OK(hil_dir_create(job_path(&place, other, "other")));
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
         CHECK_OK(hil_path_join(from, place.model, names[i]));
         CHECK_OK(hil_path_join(to, other, names[i]));

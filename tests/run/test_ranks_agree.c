@@ -128,7 +128,7 @@ int main(void)
     char place[] = "/tmp/hilbert-agree-XXXXXX", path[HIL_PATH_MAX];
     CHECK(mkdtemp(place) != NULL);
     CHECK_OK(hil_path_join(path, place, "one"));
-    CHECK_OK(hil_folder_create(path));
+    CHECK_OK(hil_dir_create(path));
     ranks_run(RANKS, check_share, NULL);
     ranks_run(RANKS, check_threads, NULL);
     ranks_run(RANKS, check_level, NULL);

@@ -7,7 +7,7 @@ static void with_dropout(job_place *place, char folder[JOB_PATH])
 {
     char to[JOB_PATH];
     json_error_t error;
-    CHECK_OK(hil_folder_create(job_path(place, folder, "dropout")));
+    CHECK_OK(hil_dir_create(job_path(place, folder, "dropout")));
     CHECK_OK(copy_file(HIL_TESTS "/golden/models/gpt2/model.safetensors",
                        job_path(place, to, "dropout/model.safetensors")));
     json_t *config = json_load_file(HIL_TESTS "/golden/models/gpt2/config.json", 0, &error);

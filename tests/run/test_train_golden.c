@@ -43,7 +43,7 @@ static void check_dresses(job_place *place)
     CHECK(job_logits_error(HIL_TESTS "/golden/models/gpt2_hub", "gpt2", "logits") < 1e-5);
     CHECK(job_logits_error(HIL_TESTS "/golden/models/qwen2_window_sharded", "qwen2_window",
                            "logits") < 1e-5);
-    CHECK_OK(hil_folder_create(job_path(place, to, "v4")));
+    CHECK_OK(hil_dir_create(job_path(place, to, "v4")));
     CHECK_OK(copy_file(HIL_TESTS "/golden/models/llama3/config_v4.json",
                        job_path(place, to, "v4/config.json")));
     CHECK_OK(copy_file(HIL_TESTS "/golden/models/llama3/model.safetensors",

@@ -1,4 +1,4 @@
-/* gpus.c - a table of GPUs, from NVIDIA's data sheets and white papers. */
+/* gpus.c - a table of GPUs; see [Note: rates of GPUs]. */
 #include "machine/gpus.h"
 
 #include "tensor/tensor.h"
@@ -19,6 +19,11 @@
 #define PCIE4 31.5
 #define PCIE5 63.0
 
+/* [Note: rates of GPUs] RTX cards: the tables of NVIDIA's white papers on GA102 (RTX 30, A6000),
+   Ada (RTX 40, 6000 Ada) and RTX Blackwell (RTX 50), rows "BF16 Tensor TFLOPS with FP32 Accumulate"
+   and "FP32 TFLOPS (non-Tensor)". All others: their data sheets, the SXM module where there are
+   two, with rates that are printed "with sparsity" halved; B200 as one of eight in an HGX B200.
+   Memory is what the driver shows, with ECC as the card is shipped. */
 static const hil_gpu gpus[] = {
     {"RTX 3080", 10240, 59.5, 29.8, 760, PCIE4},   {"RTX 3090", 24576, 71, 35.6, 936, PCIE4},
     {"RTX 4080", 16376, 97.5, 48.7, 717, PCIE4},   {"RTX 4090", 24564, 165.2, 82.6, 1008, PCIE4},
@@ -28,7 +33,7 @@ static const hil_gpu gpus[] = {
     {"L4", 23034, 121, 30.3, 300, PCIE4},          {"L40S", 46068, 362, 91.6, 864, PCIE4},
     {"A100 40GB", 40960, 312, 19.5, 1555, PCIE4},  {"A100 80GB", 81920, 312, 19.5, 2039, PCIE4},
     {"H100", 81559, 989.4, 66.9, 3350, PCIE5},     {"H100 PCIe", 81559, 756, 51.2, 2000, PCIE5},
-    {"H200", 143771, 989.4, 66.9, 4800, PCIE5},    {"B200", 183359, 2250, 75, 8000, PCIE5},
+    {"H200", 143771, 989.4, 66.9, 4800, PCIE5},    {"B200", 183359, 2250, 75, 7700, PCIE5},
 };
 enum { GPUS = sizeof gpus / sizeof *gpus };
 

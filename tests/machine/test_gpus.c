@@ -20,8 +20,30 @@ static void check_unknown(const char *name)
     CHECK_FAILS(hil_gpu_find(name, &gpu), HIL_ERR_USAGE, "RTX 4090, ");
 }
 
+/* A sparse rate taken for a dense one, or another card's, breaks these ratios of the hardware. */
+static void check_ratios(void)
+{
+    static const struct {
+        const char *name;
+        double bf16; /* times fp32 */
+    } known[] = {
+        {"RTX 3080", 2}, {"RTX 3090", 2},  {"RTX 4080", 2},     {"RTX 4090", 2},   {"RTX 5080", 2},
+        {"RTX 5090", 2}, {"RTX A6000", 4}, {"RTX 6000 Ada", 4}, {"A10", 4},        {"A10G", 2},
+        {"L4", 4},       {"L40S", 4},      {"A100 40GB", 16},   {"A100 80GB", 16},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
+        const hil_gpu *gpu = find(known[i].name);
+        double ratio = gpu->bf16 / gpu->fp32 / known[i].bf16;
+        CHECK(ratio > 0.98 && ratio < 1.02);
+    }
+    CHECK(find("H100")->bf16 / find("H100 PCIe")->bf16 > 1.25); /* 132 and 114 multiprocessors */
+    CHECK(find("H200")->bf16 == find("H100")->bf16);            /* one chip, other memory */
+    CHECK(find("B200")->memory / find("H200")->memory > 1.5);   /* 7.7 and 4.8 TB/s */
+}
+
 int main(void)
 {
+    check_ratios();
     check_same("RTX 4090", "RTX 4090");
     check_same("rtx4090", "RTX 4090");
     check_same("4090", "RTX 4090");

@@ -4,6 +4,7 @@
    bench_gpu_ops [--quick] [NAME]: only operations whose name contains NAME. */
 #include "device/cuda.h"
 #include "ops/cuda.h"
+#include "lent_params.h"
 #include "ops/ops.h"
 #include "optim/cuda.h"
 
@@ -92,30 +93,6 @@ static void fill_documents(const hil_tensor *first)
     free(host);
 }
 
-typedef struct params {
-    void *weight[HIL_OP_PARAMS];
-    float *sum[HIL_OP_PARAMS];
-} params;
-
-static hil_status weight_begin(void *owner, int param, int64_t tile, const void **data)
-{
-    (void)tile;
-    *data = ((params *)owner)->weight[param];
-    return HIL_OK;
-}
-static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)
-{
-    (void)tile;
-    *sum = ((params *)owner)->sum[param];
-    *add = false; /* as in the first micro-batch of a step */
-    return HIL_OK;
-}
-static void end(void *owner, int param, int64_t tile)
-{
-    (void)owner, (void)param, (void)tile;
-}
-static const hil_op_source source = {weight_begin, end, gradient_begin, end};
-
 static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -175,11 +152,11 @@ static hil_status run_backward(void *context)
 /* flops: of forward and of backward. */
 static void bench(const char *name, hil_op_call call, const double flops[2])
 {
-    params p = {0};
+    lent_params p = {0};
     if (!strstr(name, only)) return;
     call.device = gpu;
     call.pool = pool;
-    call.source = &source;
+    call.source = &lent_source;
     call.owner = &p;
     call.differentiate = true;
     call.loss_scale = 1e-4f;
@@ -300,6 +277,19 @@ static void bench_packed(const char *name, const shape *s, int64_t length, doubl
     bench_heads(name, call, s, length);
 }
 
+/* What every model has besides its layers: sums and the embedding. */
+static void bench_residual(const shape *s)
+{
+    hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, s->hidden}}, NULL};
+    hil_tensor ids = {HIL_I32, {2, {s->batch, s->length}}, NULL};
+    hil_op_call call = call_of(&hil_op_add, &x);
+    call.ins = 2, call.in[1] = x;
+    bench("add", call, NULL);
+    call = call_of(&hil_op_embedding, &ids), call.compute = HIL_BF16, call.params = 1;
+    call.param[0] = (hil_op_param){.rows = s->vocab, .cols = s->hidden};
+    bench("embedding", call, NULL);
+}
+
 static void bench_rows(const shape *s)
 {
     static float frequency[128];
@@ -322,11 +312,7 @@ static void bench_rows(const shape *s)
     bench("rope of k", call, NULL);
     call = call_of(&hil_op_swiglu, &inner), call.ins = 2, call.in[1] = inner;
     bench("swiglu", call, NULL);
-    call = call_of(&hil_op_add, &x), call.ins = 2, call.in[1] = x;
-    bench("add", call, NULL);
-    call = call_of(&hil_op_embedding, &ids), call.compute = HIL_BF16, call.params = 1;
-    call.param[0] = (hil_op_param){.rows = s->vocab, .cols = s->hidden};
-    bench("embedding", call, NULL);
+    bench_residual(s);
 }
 
 static void bench_head(const shape *s)
@@ -363,7 +349,6 @@ static void bench_gpt(const shape *s)
     hil_norm_attr norm = {1e-5};
     hil_gelu_attr gelu = {.tanh = true};
     hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, s->hidden}}, NULL}, inner = x;
-    hil_tensor ids = {HIL_I32, {2, {s->batch, s->length}}, NULL};
     inner.shape.dim[2] = s->inner;
     printf("%s, %lld x %lld tokens, bf16\n", s->name, (long long)s->batch, (long long)s->length);
     bench_linear("linear qkv", s, 3 * s->hidden, s->hidden, BIAS);
@@ -381,11 +366,7 @@ static void bench_gpt(const shape *s)
     bench("layernorm", call, NULL);
     call = call_of(&hil_op_gelu, &inner), call.attr = &gelu;
     bench("gelu", call, NULL);
-    call = call_of(&hil_op_add, &x), call.ins = 2, call.in[1] = x;
-    bench("add", call, NULL);
-    call = call_of(&hil_op_embedding, &ids), call.compute = HIL_BF16, call.params = 1;
-    call.param[0] = (hil_op_param){.rows = s->vocab, .cols = s->hidden};
-    bench("embedding", call, NULL);
+    bench_residual(s);
     bench_head(s);
 }
 
@@ -480,14 +461,15 @@ static void measure_limits(void)
     must(gpu->engine->finish(gpu));
     gpu->engine->free(gpu, a.data);
     gpu->engine->free(gpu, b.data);
-    static params p;
+    static lent_params p;
     enum { N = 8192 };
     hil_tensor x = {HIL_BF16, {2, {N, N}}, NULL}, w = x;
     hil_op_call call = call_of(&hil_op_linear, &x);
     fill(&w, 0);
     fill(&call.in[0], 0);
     p.weight[0] = w.data;
-    call.params = 1, call.device = gpu, call.pool = pool, call.source = &source, call.owner = &p;
+    call.params = 1, call.device = gpu, call.pool = pool, call.source = &lent_source,
+    call.owner = &p;
     call.param[0] = (hil_op_param){.dtype = HIL_BF16, .rows = N, .cols = N, .tile_rows = N};
     must(hil_cuda_infer(&call));
     fill(&call.out[0], 0);

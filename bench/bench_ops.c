@@ -2,6 +2,7 @@
    and the share of the bandwidth of a plain copy that each pass reaches. */
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "lent_params.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -19,30 +20,6 @@ static void *memory(size_t bytes)
     memset(out, 0, bytes);
     return out;
 }
-
-typedef struct params {
-    void *weight[2];
-    float *sum[2];
-} params;
-
-static hil_status weight_begin(void *owner, int param, int64_t tile, const void **data)
-{
-    (void)tile;
-    *data = ((params *)owner)->weight[param];
-    return HIL_OK;
-}
-static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)
-{
-    (void)tile;
-    *sum = ((params *)owner)->sum[param];
-    *add = false; /* as in the first micro-batch of a step */
-    return HIL_OK;
-}
-static void end(void *owner, int param, int64_t tile)
-{
-    (void)owner, (void)param, (void)tile;
-}
-static const hil_op_source source = {weight_begin, end, gradient_begin, end};
 
 static hil_pool *pool;
 static double copy_rate; /* bytes per second, read and written */
@@ -108,9 +85,9 @@ static double kept_bytes(const hil_op_call *call, bool backward)
 
 static void run(hil_op_call call)
 {
-    params p = {0};
+    lent_params p = {0};
     call.pool = pool;
-    call.source = &source;
+    call.source = &lent_source;
     call.owner = &p;
     call.differentiate = true;
     call.loss_scale = 1;

@@ -1,22 +1,11 @@
-/* numbers.h - what a model has learned, to be compared bit by bit, and the speeds of rehearsals. */
+/* numbers.h - what a model has learned, to be compared bit by bit. */
 #ifndef TESTS_AUTOGRAD_NUMBERS_H
 #define TESTS_AUTOGRAD_NUMBERS_H
 
 #include "base/alloc.h"
 #include "check.h"
+#include "speeds.h"
 #include "store/store.h"
-
-static const hil_speeds any_speeds = {.disk_read = 1e9,
-                                      .disk_write = 1e9,
-                                      .disk_mixed = 1e9,
-                                      .to_device = 1e10,
-                                      .to_host = 1e10,
-                                      .memory = 1e10,
-                                      .gemm = {1e10, 1e10, 1e10},
-                                      .attention = {1e10, 1e10, 1e10},
-                                      .update = 1e9,
-                                      .update_device = 1e9,
-                                      .op_call = 1e-6};
 
 /* Master and first moment of every parameter: *count numbers, to be freed. */
 static inline float *read_numbers(hil_store *store, int64_t *count)

@@ -141,7 +141,6 @@ static void run_ranks(const setting *s, task what, int64_t step, const char *at)
         CHECK_TEXT(worker_of[r].warning, worker_of[0].warning);
         CHECK_INT(worker_of[r].warning[0] != 0, what == FIND);
         mate_destroy(&worker_of[r].mate);
-        hil_comm_close(comm[r]);
     }
 }
 

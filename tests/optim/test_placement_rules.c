@@ -1,7 +1,6 @@
 /* Every rule gives the same bits for any placement, in every dtype, with a frozen parameter or
    without: 8-bit moments and fp16 masters move and are staged like everything else. */
 #include "../store/rules.h"
-#include "base/philox.h"
 
 enum { STEPS = 4 };
 
@@ -25,15 +24,9 @@ static float *run(rig *r, int drives, int64_t *count)
 
 static void check_plan(uint64_t number, const rules_kind *k, const float *expected)
 {
-    uint32_t word[4];
     rig r;
     rules_create(&r, k);
-    for (size_t u = 0; u < r.plan.units; ++u)
-        for (int s = 0; s < HIL_UNIT_STATES; ++s) {
-            hil_philox(number, u, (uint64_t)s, word);
-            uint32_t uniform = number % 4; /* 1 to 3: everything on one tier */
-            r.plan.unit[u].tier[s] = (unsigned char)(uniform ? uniform - 1 : word[0] % 3);
-        }
+    rig_place(&r, number);
     r.plan.window = 200 << 10;
     r.plan.chunk = 4096 << number % 3;
     r.plan.ring = (size_t)r.plan.chunk * 4 * 2;

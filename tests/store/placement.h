@@ -3,6 +3,7 @@
 #define TESTS_STORE_PLACEMENT_H
 
 #include "base/alloc.h"
+#include "base/philox.h"
 #include "adding.h"
 #include "check.h"
 #include "store/store.h"
@@ -121,6 +122,17 @@ static inline void rig_create(rig *r, hil_dtype dtype)
     hil_store_options options = {
         .compute = dtype, .training = true, .tile_size = 128 * 72 * 2, .moments = 2};
     rig_create_as(r, &options, -1);
+}
+
+/* Every state of every unit somewhere; numbers that 4 does not divide: everything on one tier. */
+static inline void rig_place(rig *r, uint64_t number)
+{
+    uint32_t word[4], uniform = number % 4;
+    for (size_t u = 0; u < r->plan.units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s) {
+            hil_philox(number, u, (uint64_t)s, word);
+            r->plan.unit[u].tier[s] = (unsigned char)(uniform ? uniform - 1 : word[0] % 3);
+        }
 }
 
 static inline hil_status rig_open(rig *r, int drives, hil_io_kind io)

@@ -190,6 +190,15 @@ static inline void mate_destroy(mate *m)
         for (int k = 0; k < HIL_STATES; ++k) free(m->state[p][k]);
         free(m->held[p]);
     }
+    hil_comm_close(m->comm);
+}
+
+/* All ranks of a setting, which hear each other. */
+static inline void mates_create(mate *mates, const setting *s)
+{
+    hil_comm *comms[MATES] = {NULL};
+    if (s->ranks > 1) CHECK_OK(hil_comm_threads_create(s->ranks, comms));
+    for (int r = 0; r < s->ranks; ++r) mate_create(&mates[r], s, r, comms[r]);
 }
 
 /* Elements of a tile; 0: there is no such tile. */
@@ -273,12 +282,28 @@ static inline hil_status mate_read(mate *m)
     return HIL_OK;
 }
 
+/* Notes how a rank's work ended, tells the others of a failure, and closes. */
+static inline void *mate_end(mate *m, hil_status status)
+{
+    m->status = status;
+    if (status != HIL_OK) snprintf(m->message, sizeof m->message, "%s", hil_status_message());
+    hil_comm_fail(m->comm, status);
+    mate_close(m);
+    return NULL;
+}
+
 /* Runs `body` of every rank on a thread of its own. */
 static inline void mates_run(mate *mates, int ranks, void *(*body)(void *))
 {
     pthread_t thread[MATES];
     for (int r = 0; r < ranks; ++r) CHECK_INT(pthread_create(&thread[r], NULL, body, &mates[r]), 0);
     for (int r = 0; r < ranks; ++r) CHECK_INT(pthread_join(thread[r], NULL), 0);
+}
+
+static inline void mates_check(const mate *mates, int ranks)
+{
+    for (int r = 0; r < ranks; ++r)
+        if (mates[r].status != HIL_OK) check_die(__FILE__, __LINE__, mates[r].message);
 }
 
 /* [Note: oracle] The same training on whole arrays, without a store: every rank's sum is rounded,

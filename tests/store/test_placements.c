@@ -37,12 +37,7 @@ static void check_plan(uint64_t number, hil_dtype dtype, const float *expected)
     uint32_t word[4];
     rig r;
     rig_create(&r, dtype);
-    for (size_t u = 0; u < r.plan.units; ++u)
-        for (int s = 0; s < HIL_UNIT_STATES; ++s) {
-            hil_philox(number, u, (uint64_t)s, word);
-            uint32_t uniform = number % 4; /* 1 to 3: everything on one tier */
-            r.plan.unit[u].tier[s] = (unsigned char)(uniform ? uniform - 1 : word[0] % 3);
-        }
+    rig_place(&r, number);
     hil_philox(number, 1u << 30, 0, word);
     r.plan.prefetch = word[0] % 4 != 0;
     r.plan.apart = word[0] / 4 % 2;

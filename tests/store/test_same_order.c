@@ -51,18 +51,15 @@ static void check(bool by_segment, wrong what, hil_status status, const char *wo
                  .window = by_segment ? 1 << 20 : 150 << 10,
                  .chunk = 4096};
     mate mates[2];
-    hil_comm *comms[2];
     how = what;
     alarm(30);
-    CHECK_OK(hil_comm_threads_create(2, comms));
-    for (int r = 0; r < 2; ++r) mate_create(&mates[r], &s, r, comms[r]);
+    mates_create(mates, &s);
     mates_run(mates, 2, train);
     for (int r = 0; r < 2; ++r) {
         CHECK_INT(mates[r].status, status);
         if (!strstr(mates[r].message, words)) check_die(__FILE__, __LINE__, mates[r].message);
         mate_destroy(&mates[r]);
     }
-    for (int r = 0; r < 2; ++r) hil_comm_close(comms[r]);
     alarm(0);
 }
 

@@ -6,23 +6,24 @@
 
 /* soak: --full */
 
-static void *train(void *argument)
+static hil_status train(mate *m)
 {
-    mate *m = argument;
-    m->status = mate_open(m);
-    for (int s = 0; s < STEPS && m->status == HIL_OK; ++s) {
+    HIL_TRY(mate_open(m));
+    for (int s = 0; s < STEPS; ++s) {
         hil_account account;
-        m->status = hil_store_settle(m->store);
+        HIL_TRY(hil_store_settle(m->store));
         hil_links_take_account(m->tiers.links, &account);
-        if (m->status == HIL_OK) m->status = mate_step(m, s, &m->norm[s]);
+        HIL_TRY(mate_step(m, s, &m->norm[s]));
         hil_links_take_account(m->tiers.links, &account);
         memcpy(m->link[s], account.bytes, sizeof account.bytes);
     }
-    if (m->status == HIL_OK) m->status = mate_read(m);
-    if (m->status != HIL_OK) snprintf(m->message, sizeof m->message, "%s", hil_status_message());
-    hil_comm_fail(m->comm, m->status);
-    mate_close(m);
-    return NULL;
+    return mate_read(m);
+}
+
+static void *run(void *argument)
+{
+    mate *m = argument;
+    return mate_end(m, train(m));
 }
 
 /* Bytes of the slices of everything that is gathered or given once in a step. */
@@ -79,13 +80,10 @@ static void check_states(const mate *mates, const oracle *o)
 static void check_run(const setting *s, const oracle *o, const double *expected, double *norm)
 {
     mate mates[MATES];
-    hil_comm *comms[MATES] = {NULL};
-    if (s->ranks > 1) CHECK_OK(hil_comm_threads_create(s->ranks, comms));
-    for (int r = 0; r < s->ranks; ++r) mate_create(&mates[r], s, r, comms[r]);
-    mates_run(mates, s->ranks, train);
+    mates_create(mates, s);
+    mates_run(mates, s->ranks, run);
+    mates_check(mates, s->ranks);
     for (int r = 0; r < s->ranks; ++r) {
-        if (mates[r].status != HIL_OK) fprintf(stderr, "rank %d: %s\n", r, mates[r].message);
-        CHECK_INT(mates[r].status, HIL_OK);
         check_bytes(&mates[r]);
         for (int step = 0; step < STEPS; ++step) {
             CHECK(mates[r].norm[step] == mates[0].norm[step]);
@@ -96,7 +94,6 @@ static void check_run(const setting *s, const oracle *o, const double *expected,
     memcpy(norm, mates[0].norm, sizeof mates[0].norm);
     check_states(mates, o);
     for (int r = 0; r < s->ranks; ++r) mate_destroy(&mates[r]);
-    for (int r = 0; r < s->ranks; ++r) hil_comm_close(comms[r]);
 }
 
 static void check_ranks(int ranks, hil_dtype dtype, hil_rule_kind rule, bool full)

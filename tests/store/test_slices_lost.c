@@ -63,9 +63,7 @@ static void *run(void *argument)
 static void check(const setting *s)
 {
     mate mates[MATES];
-    hil_comm *comms[MATES];
-    CHECK_OK(hil_comm_threads_create(s->ranks, comms));
-    for (int r = 0; r < s->ranks; ++r) mate_create(&mates[r], s, r, comms[r]);
+    mates_create(mates, s);
     mates_run(mates, s->ranks, run);
     for (int r = 0; r < s->ranks; ++r) {
         CHECK(mates[r].status != HIL_OK);
@@ -73,7 +71,6 @@ static void check(const setting *s)
         CHECK((strstr(mates[r].message, "rank 1: ") != NULL) == (r != CULPRIT));
     }
     for (int r = 0; r < s->ranks; ++r) mate_destroy(&mates[r]);
-    for (int r = 0; r < s->ranks; ++r) hil_comm_close(comms[r]);
 }
 
 int main(void)

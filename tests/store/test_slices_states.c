@@ -58,26 +58,16 @@ static hil_status go(mate *m)
 static void *run(void *argument)
 {
     mate *m = argument;
-    m->status = go(m);
-    if (m->status != HIL_OK) snprintf(m->message, sizeof m->message, "%s", hil_status_message());
-    hil_comm_fail(m->comm, m->status);
-    mate_close(m);
-    return NULL;
+    return mate_end(m, go(m));
 }
 
 static void check(const setting *s)
 {
     mate mates[MATES];
-    hil_comm *comms[MATES] = {NULL};
-    if (s->ranks > 1) CHECK_OK(hil_comm_threads_create(s->ranks, comms));
-    for (int r = 0; r < s->ranks; ++r) mate_create(&mates[r], s, r, comms[r]);
+    mates_create(mates, s);
     mates_run(mates, s->ranks, run);
-    for (int r = 0; r < s->ranks; ++r) {
-        if (mates[r].status != HIL_OK) fprintf(stderr, "rank %d: %s\n", r, mates[r].message);
-        CHECK_INT(mates[r].status, HIL_OK);
-    }
+    mates_check(mates, s->ranks);
     for (int r = 0; r < s->ranks; ++r) mate_destroy(&mates[r]);
-    for (int r = 0; r < s->ranks; ++r) hil_comm_close(comms[r]);
 }
 
 int main(void)

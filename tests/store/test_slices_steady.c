@@ -1,17 +1,8 @@
 /* Several ranks: once a step has been seen every step does the same, on every rank, without any
    allocation, and all of it is what a rehearsal of one rank says beforehand. What a rank keeps
    falls with their number. The same where ranks have devices, also ones that are connected. */
+#include "rehearsal.h"
 #include "slices.h"
-
-static const hil_speeds speeds = {.disk_read = 3e9,
-                                  .disk_write = 2e9,
-                                  .disk_mixed = 3e9,
-                                  .to_device = 1e10,
-                                  .to_host = 1e10,
-                                  .network = 5e9,
-                                  .memory = 2e10,
-                                  .update = 1e9,
-                                  .update_device = 1e10};
 
 /* A step in which every rank does what it does in step 0, and a pass over the weights. */
 static hil_status step(mate *m)
@@ -35,22 +26,9 @@ static void note(mate *m, int s)
 
 static void rehearse(mate *m, int steps)
 {
-    hil_pool *dry;
-    CHECK_OK(hil_pool_create_dry(&dry));
-    hil_tiers_options tiers = {.device_bytes = (size_t)1 << 34,
-                               .host_bytes = (size_t)1 << 34,
-                               .drives = &m->drive,
-                               .drive_count = 1,
-                               .speeds = &speeds,
-                               .device = m->device};
-    hil_store_opening opening = {.tiers = &m->tiers,
-                                 .plan = &m->plan,
-                                 .pool = dry,
-                                 .update = dry,
-                                 .square = hil_block_square,
-                                 .speeds = &speeds};
-    CHECK_OK(hil_tiers_open(&m->tiers, &tiers));
-    CHECK_OK(hil_store_open(m->store, &opening));
+    hil_pool *dry = rehearsal_open(
+        m->store, (hil_tiers_options){.drives = &m->drive, .drive_count = 1, .device = m->device},
+        (hil_store_opening){.tiers = &m->tiers, .plan = &m->plan, .square = hil_block_square});
     m->dry = true;
     for (int s = 0; s < steps; ++s) {
         CHECK_OK(step(m));
@@ -89,48 +67,31 @@ static hil_status go(mate *m)
 static void *run(void *argument)
 {
     mate *m = argument;
-    m->status = go(m);
-    if (m->status != HIL_OK) snprintf(m->message, sizeof m->message, "%s", hil_status_message());
-    hil_comm_fail(m->comm, m->status);
-    mate_close(m);
-    return NULL;
-}
-
-static void check_same(const char *what, const uint64_t *a, const uint64_t *b, int count)
-{
-    for (int i = 0; i < count; ++i)
-        if (a[i] != b[i]) {
-            fprintf(stderr, "%s: number %d is %llu, expected %llu\n", what, i,
-                    (unsigned long long)a[i], (unsigned long long)b[i]);
-            exit(1);
-        }
+    return mate_end(m, go(m));
 }
 
 static void check_run(const setting *s)
 {
     static mate rehearsed, mates[MATES];
-    hil_comm *comms[MATES];
     mate_create(&rehearsed, s, 0, NULL);
     rehearse(&rehearsed, 1); /* learns the order */
     rehearse(&rehearsed, STEPS);
-    CHECK_OK(hil_comm_threads_create(s->ranks, comms));
+    mates_create(mates, s);
     for (int r = 0; r < s->ranks; ++r) {
-        mate_create(&mates[r], s, r, comms[r]);
         rehearse(&mates[r], 1);
         rehearse(&mates[r], STEPS);
     }
     mates_run(mates, s->ranks, run);
+    mates_check(mates, s->ranks);
     for (int r = 0; r < s->ranks; ++r) {
         const mate *m = &mates[r];
-        if (m->status != HIL_OK) fprintf(stderr, "rank %d: %s\n", r, m->message);
-        CHECK_INT(m->status, HIL_OK);
         for (int i = 0; i < STEPS; ++i)
-            check_same("links of the rehearsal", m->link[i], rehearsed.link[i], HIL_LINKS);
-        check_same("another step", m->link[STEPS - 1], m->link[1], HIL_LINKS);
-        check_same("peaks of the rehearsal", m->peak, rehearsed.peak, HIL_TIERS);
-        check_same("drives of the rehearsal", m->drive_bytes, rehearsed.drive_bytes, HIL_DRIVES);
+            rehearsal_same("links of the rehearsal", m->link[i], rehearsed.link[i], HIL_LINKS);
+        rehearsal_same("another step", m->link[STEPS - 1], m->link[1], HIL_LINKS);
+        rehearsal_same("peaks of the rehearsal", m->peak, rehearsed.peak, HIL_TIERS);
+        rehearsal_same("drives of the rehearsal", m->drive_bytes, rehearsed.drive_bytes,
+                       HIL_DRIVES);
         mate_destroy(&mates[r]);
-        hil_comm_close(comms[r]);
     }
     mate_destroy(&rehearsed);
 }

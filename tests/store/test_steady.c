@@ -2,6 +2,7 @@
    bytes on every link. And all of it, with the peaks, is what a rehearsal says beforehand. The same
    with a device that has memory of its own. */
 #include "optim/update.h"
+#include "rehearsal.h"
 #include "runs.h"
 
 enum { STEPS = 6 };
@@ -13,15 +14,6 @@ typedef struct doing {
     uint64_t peak[HIL_TIERS];
     uint64_t drive[HIL_DRIVES];
 } doing;
-
-static const hil_speeds speeds = {.disk_read = 3e9,
-                                  .disk_write = 2e9,
-                                  .disk_mixed = 3e9,
-                                  .to_device = 1e10,
-                                  .to_host = 1e10,
-                                  .memory = 2e10,
-                                  .update = 1e9,
-                                  .update_device = 1e10};
 
 /* Devices know real rules only. */
 static hil_status sweep(rig *r, double norm)
@@ -62,25 +54,11 @@ static void note_end(rig *r, doing *out)
     hil_disk_extent(r->tiers.disk, out->drive);
 }
 
-/* The same calls with memory that faults when touched, and no files. */
 static void rehearse(rig *r, int steps, doing *out)
 {
-    hil_pool *dry;
-    CHECK_OK(hil_pool_create_dry(&dry));
-    hil_tiers_options tiers = {.device_bytes = (size_t)1 << 34,
-                               .host_bytes = (size_t)1 << 34,
-                               .drives = r->drive,
-                               .drive_count = 2,
-                               .speeds = &speeds,
-                               .device = r->device};
-    hil_store_opening opening = {.tiers = &r->tiers,
-                                 .plan = &r->plan,
-                                 .pool = dry,
-                                 .update = dry,
-                                 .square = r->square,
-                                 .speeds = &speeds};
-    CHECK_OK(hil_tiers_open(&r->tiers, &tiers));
-    CHECK_OK(hil_store_open(r->store, &opening));
+    hil_pool *dry = rehearsal_open(
+        r->store, (hil_tiers_options){.drives = r->drive, .drive_count = 2, .device = r->device},
+        (hil_store_opening){.tiers = &r->tiers, .plan = &r->plan, .square = r->square});
     r->dry = true;
     for (int s = 0; s < steps; ++s) {
         CHECK_OK(step(r));
@@ -109,16 +87,6 @@ static hil_status open_real(rig *r, const doing *rehearsed)
     HIL_TRY(hil_tiers_open(&r->tiers, &tiers));
     HIL_TRY(hil_store_open(r->store, &opening));
     return hil_store_initialise(r->store, 3);
-}
-
-static void check_same(const char *what, const uint64_t *a, const uint64_t *b, int count)
-{
-    for (int i = 0; i < count; ++i)
-        if (a[i] != b[i]) {
-            fprintf(stderr, "%s: number %d is %llu, expected %llu\n", what, i,
-                    (unsigned long long)a[i], (unsigned long long)b[i]);
-            exit(1);
-        }
 }
 
 static void check_run(int placement, int frozen, bool prefetch, hil_device *device)
@@ -151,12 +119,12 @@ static void check_run(int placement, int frozen, bool prefetch, hil_device *devi
     CHECK_INT(open_descriptors(), descriptors);
     note_end(&r, &real);
     for (int s = 0; s < STEPS; ++s) {
-        check_same("links of another step", real.link[s], real.link[0], HIL_LINKS);
-        check_same("links of the rehearsal", real.link[s], rehearsed.link[s], HIL_LINKS);
-        check_same("bytes of the rehearsal", real.moved[s], rehearsed.moved[s], 4);
+        rehearsal_same("links of another step", real.link[s], real.link[0], HIL_LINKS);
+        rehearsal_same("links of the rehearsal", real.link[s], rehearsed.link[s], HIL_LINKS);
+        rehearsal_same("bytes of the rehearsal", real.moved[s], rehearsed.moved[s], 4);
     }
-    check_same("peaks of the rehearsal", real.peak, rehearsed.peak, HIL_TIERS);
-    check_same("drives of the rehearsal", real.drive, rehearsed.drive, HIL_DRIVES);
+    rehearsal_same("peaks of the rehearsal", real.peak, rehearsed.peak, HIL_TIERS);
+    rehearsal_same("drives of the rehearsal", real.drive, rehearsed.drive, HIL_DRIVES);
     rig_close(&r);
 }
 

@@ -1,14 +1,7 @@
 # lib.sh - what the tests of the command line share; needs HILBERT, the program.
 [ -x "$HILBERT" ] || { echo "no program at '$HILBERT'"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$TESTS/work.sh"
 commands="train eval generate tokenize inspect export verify bench probe plan"
-
-die()
-{
-    echo "FAILED: $*" >&2
-    exit 1
-}
 
 # run CODE ARGUMENTS...: the program exits with CODE; its output is in $work/out and $work/err.
 run()

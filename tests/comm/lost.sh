@@ -1,5 +1,8 @@
-# lost.sh - for tests in which something happens to one rank of a job in the background. Needs $work,
-# and `trap clean EXIT`.
+# lost.sh - for tests in which something happens to one rank of a job in the background, and a
+# folder for it, $work.
+. "$TESTS/running.sh"
+work=$(mktemp -d)
+trap clean EXIT
 launcher= pids=()
 seed=${SEED:-$(($(date +%s) / 86400))}
 die() { echo "FAILED (SEED=$seed): $*" >&2; cat "$work/err" >&2; exit 1; }
@@ -24,15 +27,6 @@ begin()
         pids+=("$(cat "$work/job/pid.$rank")")
     done
     sleep 0.6 # the hearts have told of a step
-}
-
-running() # running PID...: those that have not ended
-{
-    local pid state
-    for pid; do
-        state=$(sed 's/.*) \(.\).*/\1/' "/proc/$pid/stat" 2> /dev/null) || continue
-        [ "$state" = Z ] || [ "$state" = X ] || echo "$pid"
-    done
 }
 
 clean() # nothing stays, however the test ended

@@ -4,8 +4,6 @@
 # soak: --full
 set -euo pipefail
 . "$TESTS/mpi.sh"
-work=$(mktemp -d)
-trap clean EXIT
 . "$TESTS/comm/lost.sh"
 ranks=4
 job() { mpi "$ranks" "$BUILD/ranks_lost" "$ranks" "$BUILD/hilbert_mpi.so" "$work/job" "$@"; }

@@ -5,9 +5,8 @@
 set -euo pipefail
 . "$TESTS/mpi.sh"
 . "$TESTS/hosts.sh"
-work=$(mktemp -d)
-trap 'clean; hosts_down' EXIT
 . "$TESTS/comm/lost.sh"
+trap 'clean; hosts_down' EXIT
 ranks=4
 job() { hosts "$ranks" "$BUILD/ranks_lost" "$ranks" "$BUILD/hilbert_mpi.so" "$work/job" "$@"; }
 

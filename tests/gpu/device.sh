@@ -6,12 +6,9 @@
 
 cat "$SOURCE"/src/cli/*.c >"$work/data.txt"
 mkdir -p "$work/swap"
-cat >"$work/llama.json" <<END
-{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 300,
- "hidden_size": 128, "intermediate_size": 344, "num_hidden_layers": 3, "num_attention_heads": 2,
- "num_key_value_heads": 1, "max_position_embeddings": 128, "rms_norm_eps": 1e-5,
- "hidden_act": "silu", "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 0}
-END
+. "$TESTS/llama_config.sh"
+llama_config 300 128 344 3 2 1 128 '"tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 0' \
+    >"$work/llama.json"
 cat >"$work/gpt2.json" <<END
 {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 300, "n_positions": 128,
  "n_embd": 128, "n_layer": 3, "n_head": 2, "resid_pdrop": 0.1, "attn_pdrop": 0.0,

@@ -22,12 +22,9 @@ bare() { # python3 on PATH leads to its packages
 
 ldd --version | head -n 1
 bare "$hilbert" --version
-cat > config.json << END
-{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 257, "hidden_size": 256,
- "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
- "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": true,
- "hidden_act": "silu", "eos_token_id": 256}
-END
+. "$TESTS/llama_config.sh"
+llama_config 257 256 512 2 4 2 256 '"rope_theta": 10000.0, "tie_word_embeddings": true, "eos_token_id": 256' \
+    > config.json
 run=(train --model config.json --data hilbert-*/docs/options.md --steps 20 --seq 256 --batch 8 --lr 1e-3)
 last() { sed -nE 's/.* loss [0-9.]+ -> ([0-9.]+).*/\1/p' "$1"; } # last LOG: the loss at the end
 

@@ -26,12 +26,9 @@ for file in "$bundle/bin/hilbert" "$bundle/lib/libhilbert.so"; do
 done
 version=$(bare "$bundle/bin/hilbert" --version)
 grep -q '^hilbert [0-9]' <<< "$version" || die "hilbert --version says: $version"
-cat > config.json << END
-{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 257, "hidden_size": 32,
- "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
- "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": true,
- "hidden_act": "silu", "eos_token_id": 256}
-END
+. "$TESTS/llama_config.sh"
+llama_config 257 32 64 2 4 2 64 '"rope_theta": 10000.0, "tie_word_embeddings": true, "eos_token_id": 256' \
+    > config.json
 cp "$SOURCE/docs/memory.md" text
 run=(train --model config.json --data text --steps 3 --seq 64 --batch 4 --lr 1e-3)
 bare "$bundle/bin/hilbert" "${run[@]}" --out model > log 2>&1 || { cat log >&2; die "it does not train"; }

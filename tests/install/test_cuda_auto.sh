@@ -2,9 +2,7 @@
 # and the toolkit. Only configures.
 set -u
 unset CUDAARCHS # which would name other architectures than the GPU here
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-die() { echo "FAILED: $*" >&2; exit 1; }
+. "$TESTS/work.sh"
 # says WORDS OPTIONS...: the line about CUDA has these words
 says() {
     local words=$1 line

@@ -1,5 +1,6 @@
 # kills.sh - for tests in which runs are killed again and again: a run that nobody disturbs, and what
 # must be true after every kill. Needs $ranks (0: no mpirun) and cli/lib.sh.
+. "$TESTS/running.sh"
 seed=${SEED:-20240607}
 RANDOM=$seed
 kills=0 finished=0 saves=0
@@ -39,15 +40,6 @@ undisturbed() # sets $took, in milliseconds
     cp "$work/run/model.safetensors" "$work/"
     numbers "$work/run" >"$work/numbers"
     rm -rf "$work/run"
-}
-
-running() # running PID...: those that have not ended
-{
-    local pid state
-    for pid; do
-        state=$(sed 's/.*) \(.\).*/\1/' "/proc/$pid/stat" 2>/dev/null) || continue
-        [ "$state" = Z ] || [ "$state" = X ] || echo "$pid"
-    done
 }
 
 children() { cat /proc/"$1"/task/*/children 2>/dev/null; }

@@ -2,6 +2,7 @@
 # cgroup of both budgets and 64 MiB, without swap and with its page cache counted.
 set -u
 . "$TESTS/cli/lib.sh"
+. "$TESTS/llama_config.sh"
 if grep -qaE '__(asan|tsan)_init' "$HILBERT"; then
     echo "skipped: sanitizers take more memory than the run"
     exit 77
@@ -50,12 +51,8 @@ within()
 
 number() { grep -o "\"$2\": *[0-9]*" "$1" | head -n 1 | grep -o '[0-9]*$'; }
 
-cat >"$work/config.json" <<END
-{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 2048,
- "hidden_size": 384, "intermediate_size": 1024, "num_hidden_layers": 6, "num_attention_heads": 6,
- "num_key_value_heads": 6, "max_position_embeddings": 256, "rms_norm_eps": 1e-5,
- "hidden_act": "silu", "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2}
-END
+llama_config 2048 384 1024 6 6 6 256 '"tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2' \
+    >"$work/config.json"
 cat "$SOURCE"/src/*/*.c >"$work/data.txt"
 budgets=(--device-memory "$device" --host-memory "$host" --disk "$work")
 options=(--data "$work/data.txt" --tokenizer bytes --seq 64 --batch 4 --micro-batch 2 --steps 3 --save-every 2

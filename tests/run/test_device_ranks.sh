@@ -3,9 +3,7 @@
 # shellcheck disable=SC2086
 . "$TESTS/mpi.sh"
 set -eu
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-die() { echo "FAILED: $*"; exit 1; }
+. "$TESTS/work.sh"
 
 model=$TESTS/golden/models/llama
 common="--model $model --data $model/tokens.npy --seq 16 --threads 1 --lr 1e-3 --schedule constant

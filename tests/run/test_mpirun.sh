@@ -2,9 +2,7 @@
 # mistakes end with one message.
 . "$TESTS/mpi.sh"
 set -eu
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-die() { echo "FAILED: $*"; exit 1; }
+. "$TESTS/work.sh"
 
 model=$TESTS/golden/models/llama
 common="--model $model --data $model/tokens.npy --seq 16 --dtype fp32 --threads 1 --lr 1e-3 --schedule constant"

@@ -6,8 +6,6 @@
 set -euo pipefail
 [ "${HILBERT:-}" ] && [ -x "$HILBERT" ] || { echo "no program"; exit 77; }
 . "$TESTS/mpi.sh"
-work=$(mktemp -d)
-trap clean EXIT
 . "$TESTS/comm/lost.sh"
 . "$TESTS/rank_args.sh"
 export XDG_CACHE_HOME=$work/cache FAULT_HELD=$work/held

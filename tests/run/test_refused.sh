@@ -2,9 +2,7 @@
 # a loss of nothing, tokens left behind by an interrupted evaluation.
 set -u
 [ -x "$HILBERT" ] || exit 77
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-die() { echo "FAILED: $*" >&2; exit 1; }
+. "$TESTS/work.sh"
 model=$TESTS/golden/models/llama
 train() { "$HILBERT" train --data "$model/tokens.npy" --seq 32 --batch 2 --threads 1 "$@" 2>"$work/err"; }
 

@@ -2,14 +2,11 @@
 # checkpoint before is whole, nothing is left of the new one, and the run goes on from there.
 set -u
 . "$TESTS/cli/lib.sh"
+. "$TESTS/llama_config.sh"
 . "$TESTS/mpi.sh"
 # Large enough that MPI's own files are smaller.
-cat >"$work/config.json" <<END
-{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 2048,
- "hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 4, "num_attention_heads": 4,
- "num_key_value_heads": 4, "max_position_embeddings": 256, "rms_norm_eps": 1e-5,
- "hidden_act": "silu", "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2}
-END
+llama_config 2048 256 768 4 4 4 256 '"tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2' \
+    >"$work/config.json"
 train=("$HILBERT" train --model "$work/config.json" --data "$TESTS/golden/models/qwen3/tokens.npy"
     --seq 16 --batch 4 --lr 1e-3 --threads 1 --save-every 2 --keep 9)
 

@@ -3,6 +3,7 @@
 #ifndef HIL_TESTS_CHECK_H
 #define HIL_TESTS_CHECK_H
 
+#include "base/alloc.h"
 #include "base/fail.h"
 
 #include <math.h>
@@ -30,6 +31,15 @@
 /* The call fails with `code`, and its line contains `words`. */
 #define CHECK_FAILS(expr, code, words)                                                             \
     check_fails(__FILE__, __LINE__, #expr, (expr), (code), (words))
+/* The call says so whichever allocation fails, the first, the second ..., until none does. */
+#define CHECK_MEMORY(expr)                                                                         \
+    for (long n_ = 1, again_ = 1; again_; ++n_) {                                                  \
+        hil_alloc_fail_at(n_);                                                                     \
+        hil_status status_ = (expr);                                                               \
+        hil_alloc_fail_at(0);                                                                      \
+        if ((again_ = status_ != HIL_OK)) CHECK_INT(status_, HIL_ERR_MEMORY);                      \
+        CHECK(n_ < 1000);                                                                          \
+    }
 #define CHECK_INT(a, b) check_int(__FILE__, __LINE__, #a, (long long)(a), (long long)(b))
 #define CHECK_TEXT(a, b) check_text(__FILE__, __LINE__, #a, (a), (b))
 #define CHECK_NEAR(a, b, tolerance) check_near(__FILE__, __LINE__, #a, (a), (b), (tolerance))

@@ -4,6 +4,7 @@
    random; and needs the memory that the rehearsal said. */
 /* soak: --full */
 #include "device_net.h"
+#include "places.h"
 
 enum { STEPS = 3 };
 
@@ -34,15 +35,6 @@ static void compare(const numbers *got, const numbers *expected)
     CHECK_INT(got->count, expected->count);
     CHECK(memcmp(got->all, expected->all, (size_t)got->count * sizeof *got->all) == 0);
 }
-
-#define DEVICE                                                                                     \
-    {                                                                                              \
-        HIL_DEVICE, HIL_DEVICE, HIL_DEVICE                                                         \
-    }
-#define HOST                                                                                       \
-    {                                                                                              \
-        HIL_HOST, HIL_HOST, HIL_HOST                                                               \
-    }
 
 static const net_how hows[] = {
     {.delay = 1, .group = 0, .keep = {9, 9, 9}, .values = DEVICE},

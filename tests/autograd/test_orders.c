@@ -3,25 +3,9 @@
 #include "golden.h"
 #include "model/build.h"
 #include "placed.h"
+#include "places.h"
 
 enum { SEQ = 24, BATCH = 5, MICRO = 2, STEPS = 2 }; /* micro-batches of 2, 2 and 1 */
-
-#define DEVICE                                                                                     \
-    {                                                                                              \
-        HIL_DEVICE, HIL_DEVICE, HIL_DEVICE                                                         \
-    }
-#define HOST                                                                                       \
-    {                                                                                              \
-        HIL_HOST, HIL_HOST, HIL_HOST                                                               \
-    }
-#define DISK                                                                                       \
-    {                                                                                              \
-        HIL_DISK, HIL_DISK, HIL_DISK                                                               \
-    }
-#define MIXED                                                                                      \
-    {                                                                                              \
-        HIL_HOST, HIL_DEVICE, HIL_DISK                                                             \
-    }
 
 static const placement placements[] = {
     {1, {9, 9, 9}, {0, 0, 0}, DEVICE, true, DEVICE},

@@ -11,14 +11,19 @@
 
 static char seen[1 << 20];
 
+static hil_step_report report_of(int64_t step, int64_t steps, double seconds, double left)
+{
+    return (hil_step_report){.step = step,
+                             .steps = steps,
+                             .loss = 2.5,
+                             .seconds = seconds,
+                             .tokens_per_second = 12345.4,
+                             .seconds_left = left};
+}
+
 static void report(const hil_progress *progress, int64_t step, int64_t steps, double seconds)
 {
-    const hil_step_report line = {.step = step,
-                                  .steps = steps,
-                                  .loss = 2.5,
-                                  .seconds = seconds,
-                                  .tokens_per_second = 12345.4,
-                                  .seconds_left = 65};
+    const hil_step_report line = report_of(step, steps, seconds, 65);
     progress->hooks.step(progress->hooks.context, &line);
 }
 
@@ -79,14 +84,9 @@ static void check_budgets(void)
                                 .disk_written_bytes = 2000,
                                 .to_device_bytes = 1 << 30,
                                 .wait_seconds = {.weights = 0.25, .update = 0.05}};
-    const hil_step_report line = {.step = 1,
-                                  .steps = 2,
-                                  .loss = 2.5,
-                                  .seconds = 2,
-                                  .tokens_per_second = 12345.4,
-                                  .seconds_left = 65,
-                                  .account = account,
-                                  .budget = {700 << 10, 1 << 20, 0}};
+    hil_step_report line = report_of(1, 2, 2, 65);
+    line.account = account;
+    line.budget = (hil_tier_budgets){700 << 10, 1 << 20, 0};
     hil_train_result result = {.account = account, .budget = line.budget, .limit = "disk"};
     progress.hooks.step(progress.hooks.context, &line);
     hil_progress_account(&progress, &result);
@@ -212,17 +212,12 @@ static void check_width(void)
               "  host 10G/80G  disk 900G/1T  waiting 15%"},
     };
     const uint64_t giga = 1 << 30;
-    const hil_step_report line = {.step = 9000,
-                                  .steps = 10000,
-                                  .loss = 2.5,
-                                  .seconds = 2,
-                                  .tokens_per_second = 12345.4,
-                                  .seconds_left = 90061,
-                                  .account = {.device_peak = 23 * giga,
-                                              .host_peak = 10 * giga,
-                                              .disk_peak = 900 * giga,
-                                              .wait_seconds = {.weights = 0.3}},
-                                  .budget = {24 * giga, 80 * giga, 1024 * giga}};
+    hil_step_report line = report_of(9000, 10000, 2, 90061);
+    line.account = (hil_step_account){.device_peak = 23 * giga,
+                                      .host_peak = 10 * giga,
+                                      .disk_peak = 900 * giga,
+                                      .wait_seconds = {.weights = 0.3}};
+    line.budget = (hil_tier_budgets){24 * giga, 80 * giga, 1024 * giga};
     for (size_t i = 0; i < sizeof terminal / sizeof *terminal; ++i) {
         int master;
         hil_progress progress;

@@ -132,13 +132,7 @@ int main(void)
     hil_npy_close(npy);
     unlink(cut);
 
-    for (long n = 1;; ++n) {
-        hil_alloc_fail_at(n);
-        hil_status status = hil_npy_open(&npy, GOLDEN "u2.npy");
-        hil_alloc_fail_at(0);
-        if (status == HIL_OK) break;
-        CHECK_INT(status, HIL_ERR_MEMORY);
-    }
+    CHECK_MEMORY(hil_npy_open(&npy, GOLDEN "u2.npy"));
     hil_npy_close(npy);
     return 0;
 }

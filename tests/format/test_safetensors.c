@@ -277,14 +277,7 @@ static void check_unaligned(void)
 static void check_memory(void)
 {
     hil_safetensors *file = NULL;
-    for (long n = 1;; ++n) {
-        hil_alloc_fail_at(n);
-        hil_status status = hil_safetensors_open(&file, GOLDEN);
-        hil_alloc_fail_at(0);
-        if (status == HIL_OK) break;
-        CHECK_INT(status, HIL_ERR_MEMORY);
-        CHECK(n < 100);
-    }
+    CHECK_MEMORY(hil_safetensors_open(&file, GOLDEN));
     CHECK_OK(hil_path_remove(in_folder("copy")));
     for (long n = 1;; ++n) {
         hil_alloc_fail_at(n);

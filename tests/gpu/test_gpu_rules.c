@@ -110,15 +110,22 @@ static void check_rule(const hil_rule *rule, hil_dtype dtype, int64_t count, int
     }
 }
 
+/* The gradients of at most `count` elements from `first` on. */
+static hil_block piece_of(const hil_block *whole, int64_t first, int64_t count)
+{
+    hil_block part = *whole;
+    part.count = whole->count - first < count ? whole->count - first : count;
+    for (int u = 0; u < part.gradients; ++u)
+        part.gradient[u] =
+            (const char *)part.gradient[u] + (size_t)first * hil_dtype_size(part.dtype);
+    return part;
+}
+
 /* In pieces that end where the budgets of a run would have them. */
 static void square_on_gpu(const hil_block *whole, int64_t piece, double *lanes)
 {
     for (int64_t first = 0; first < whole->count; first += piece) {
-        hil_block part = *whole;
-        part.count = whole->count - first < piece ? whole->count - first : piece;
-        for (int u = 0; u < part.gradients; ++u)
-            part.gradient[u] =
-                (const char *)part.gradient[u] + (size_t)first * hil_dtype_size(part.dtype);
+        hil_block part = piece_of(whole, first, piece);
         CHECK_OK(gpu->math->square(gpu, HIL_STREAM_COMPUTE, &part, first, lanes));
     }
 }
@@ -126,11 +133,7 @@ static void square_on_gpu(const hil_block *whole, int64_t piece, double *lanes)
 static void square_on_cpu(const hil_block *whole, double *lanes)
 {
     for (int64_t first = 0; first < whole->count; first += HIL_BLOCK) {
-        hil_block part = *whole;
-        part.count = whole->count - first < HIL_BLOCK ? whole->count - first : HIL_BLOCK;
-        for (int u = 0; u < part.gradients; ++u)
-            part.gradient[u] =
-                (const char *)part.gradient[u] + (size_t)first * hil_dtype_size(part.dtype);
+        hil_block part = piece_of(whole, first, HIL_BLOCK);
         hil_block_square(&part, lanes + first / HIL_BLOCK * HIL_SQUARES);
     }
 }

@@ -1,9 +1,8 @@
 /* Attention over many blocks against the formulas in double: groups, windows, documents, dropout,
    dtypes, every instruction set; the same bits for any number of threads, and with q, k and v side
    by side in memory; and queries that follow a past give what all queries at once give. */
-#include "base/cpu.h"
+#include "each_level.h"
 #include "ops/attention/attention_kernel.h"
-#include "check.h"
 
 typedef struct shape {
     int64_t batch, queries, heads, groups, dim, window;
@@ -281,7 +280,7 @@ static void check_past(hil_pool *pool, const shape *s, hil_dtype dtype, int64_t 
     discard(&p);
 }
 
-int main(void)
+static void check(hil_pool *one, hil_pool *three)
 {
     static const shape shapes[] = {
         {.batch = 1, .queries = 1, .heads = 1, .groups = 1, .dim = 1},
@@ -301,24 +300,20 @@ int main(void)
          .dropout = 0.1},
         {.batch = 1, .queries = 20, .heads = 100, .groups = 1, .dim = 3},
     };
-    hil_pool *one, *three;
-    CHECK_OK(hil_pool_create(&one, 1));
-    CHECK_OK(hil_pool_create(&three, 3));
-    hil_cpu_level best = hil_cpu_best();
-    for (int level = HIL_CPU_PORTABLE; level <= (int)best; ++level) {
-        hil_cpu_limit((hil_cpu_level)level);
-        for (unsigned i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
-            check_formulas(three, &shapes[i], HIL_F32);
-            if (i % 2) check_formulas(three, &shapes[i], HIL_BF16);
-            check_threads(one, three, &shapes[i]);
-            check_packed(three, &shapes[i], i % 2 ? HIL_BF16 : HIL_F32);
-        }
-        for (int64_t last = 1; last < 20; last = last * 3 + 1) {
-            check_past(three, &shapes[3], HIL_F32, last);
-            check_past(three, &shapes[5], HIL_BF16, last);
-        }
+    for (unsigned i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+        check_formulas(three, &shapes[i], HIL_F32);
+        if (i % 2) check_formulas(three, &shapes[i], HIL_BF16);
+        check_threads(one, three, &shapes[i]);
+        check_packed(three, &shapes[i], i % 2 ? HIL_BF16 : HIL_F32);
     }
-    hil_pool_destroy(one);
-    hil_pool_destroy(three);
+    for (int64_t last = 1; last < 20; last = last * 3 + 1) {
+        check_past(three, &shapes[3], HIL_F32, last);
+        check_past(three, &shapes[5], HIL_BF16, last);
+    }
+}
+
+int main(void)
+{
+    each_level(check);
     return 0;
 }

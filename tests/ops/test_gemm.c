@@ -1,8 +1,7 @@
 /* The matrix product against a triple loop in double, in every form, dtype and odd size; and its
    bits do not depend on threads or on how rows and columns are cut into calls. */
-#include "base/cpu.h"
+#include "each_level.h"
 #include "ops/linear/gemm.h"
-#include "check.h"
 
 typedef struct random_state {
     uint64_t x;
@@ -203,19 +202,15 @@ static void check_nan(hil_pool *pool)
     }
 }
 
+static void check(hil_pool *one, hil_pool *three)
+{
+    check_forms(three);
+    check_bits(three, one);
+    check_nan(three);
+}
+
 int main(void)
 {
-    hil_pool *one, *three;
-    CHECK_OK(hil_pool_create(&one, 1));
-    CHECK_OK(hil_pool_create(&three, 3));
-    hil_cpu_level best = hil_cpu_best();
-    for (int level = HIL_CPU_PORTABLE; level <= (int)best; ++level) {
-        hil_cpu_limit((hil_cpu_level)level);
-        check_forms(three);
-        check_bits(three, one);
-        check_nan(three);
-    }
-    hil_pool_destroy(one);
-    hil_pool_destroy(three);
+    each_level(check);
     return 0;
 }

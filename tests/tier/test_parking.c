@@ -405,31 +405,11 @@ static void check_settings(const setting *set, int seeds, outcome *total)
 int main(void)
 {
     const setting tiny[] = {
-        {.device = 256 * KIB,
-         .host = 96 * KIB,
-         .ring = 4 * KIB,
-         .most = 100 * KIB,
-         .disk = 512 * KIB,
-         .steps = 400},
-        {.device = 160 * KIB,
-         .host = 64 * KIB,
-         .ring = 8 * KIB,
-         .most = 64 * KIB,
-         .disk = 128 * KIB,
-         .steps = 1500},
-        {.device = 256 * KIB,
-         .host = 200 * KIB,
-         .ring = 60 * KIB,
-         .most = 100 * KIB,
-         .disk = 1024 * KIB,
-         .steps = 1500},
+        {256 * KIB, 96 * KIB, 4 * KIB, 100 * KIB, 512 * KIB, 400},
+        {160 * KIB, 64 * KIB, 8 * KIB, 64 * KIB, 128 * KIB, 1500},
+        {256 * KIB, 200 * KIB, 60 * KIB, 100 * KIB, 1024 * KIB, 1500},
     };
-    const setting large = {.device = 32 * MIB,
-                           .host = 8 * MIB,
-                           .ring = 20 * MIB,
-                           .most = 18 * MIB,
-                           .disk = 64 * MIB,
-                           .steps = 60};
+    const setting large = {32 * MIB, 8 * MIB, 20 * MIB, 18 * MIB, 64 * MIB, 60};
     outcome total = {0};
     for (size_t i = 0; i < sizeof tiny / sizeof *tiny; ++i) check_settings(&tiny[i], 3, &total);
     check_settings(&large, 1, &total);

@@ -47,6 +47,27 @@ check_fuzzers() { # a function that parses the bytes of a file is called by a fu
     done
 }
 
+check_docs() { # documents name only what there is, and the tour every folder of src
+    local documents=() folder
+    for document in README.md CONTRIBUTING.md docs/*.md bench/README.md; do
+        [ -f "$document" ] && documents+=("$document")
+    done
+    [ ${#documents[@]} -gt 0 ] || return 0
+    { find . -path './build*' -prune -o -path ./.git -prune -o -print
+        grep -rhoE 'hil_[a-z0-9_]+' src include | sort -u; } |
+        LC_ALL=C awk -f "$here/lint_docs.awk" - "${documents[@]}"
+    [ -f docs/tour.md ] || return 0
+    for folder in src/*/; do
+        grep -qF "| \`${folder%/}\` |" docs/tour.md || echo "docs/tour.md:1: no row of a table says what ${folder%/} is"
+    done
+}
+
+check_architecture() { # the picture is the one that the includes give
+    [ -f docs/architecture.svg ] || return 0
+    "$here/architecture.sh" --print | cmp -s - docs/architecture.svg ||
+        echo "docs/architecture.svg:1: not what the includes say: run tools/architecture.sh"
+}
+
 check_format() {
     local major
     major=$(clang-format --version | sed 's/.*version \([0-9]*\).*/\1/')
@@ -84,8 +105,8 @@ check_tidy() { # bugs that compilers do not warn about
 
 case "${1:-}" in
 --layers) check_c | grep -E 'layer|include' > "$found" || true ;;
---rules) { check_c; check_text; check_fuzzers; } > "$found" ;;
-'') { check_c; check_text; check_fuzzers; check_format; check_tidy; } > "$found" ;;
+--rules) { check_c; check_text; check_fuzzers; check_docs; check_architecture; } > "$found" ;;
+'') { check_c; check_text; check_fuzzers; check_docs; check_architecture; check_format; check_tidy; } > "$found" ;;
 *) echo "usage: tools/lint.sh [--rules | --layers]" >&2; exit 2 ;;
 esac
 

@@ -90,4 +90,28 @@ plant src/base/bad.c 'int x; ' && finds src/base/bad.c:2 'trailing white space'
 plant src/base/bad.c '\tint x;' && finds src/base/bad.c:2 'tab'
 echo 'if then' > "$tree/tools/x.sh" && finds tools/x.sh:1 'cannot parse'
 
+# Documents: a file, a heading, a function in a file, and a folder of src that are not there.
+tour() { # tour TEXT: a tour with a row for every folder, and TEXT in line 1
+    mkdir -p "$tree/docs"
+    { printf '%b\n' "$1"; for folder in "$tree"/src/*/; do echo "| \`src/$(basename "$folder")\` | an idea |"; done; } > "$tree/docs/tour.md"
+}
+fine='See [tour](tour.md#a-part) and [main](../src/cli/main.c), `src/base/text.c`, `text.c`, `main` in `src/cli/main.c`, `src/*/main.c`, [x](https://x.org/y.c).'
+tour "$fine\n## A part\n\`\`\`\nsrc/new/file.c \`src/new/file.c\`\n\`\`\`"
+lint > /dev/null || { lint; echo "a tour of what there is is not clean"; failures=$((failures + 1)); }
+tour 'In `src/base/gone.c`.' && finds docs/tour.md:1 'there is no src/base/gone.c'
+tour 'In `gone.c`.' && finds docs/tour.md:1 'there is no gone.c'
+tour 'In `src/*/gone_*.c`.' && finds docs/tour.md:1 'there is no src/'
+tour 'See [it](gone.md).' && finds docs/tour.md:1 'there is no docs/gone.md'
+tour 'See [it](#gone).' && finds docs/tour.md:1 'has no heading #gone'
+tour 'It calls `hil_gone`.' && finds docs/tour.md:1 'there is no hil_gone in'
+tour '`gone` in `src/cli/main.c`' && finds docs/tour.md:1 'src/cli/main.c has no gone'
+tour '' && mkdir "$tree/src/odd" && finds docs/tour.md:1 'says what src/odd is'
+
+# The picture of the layers: an include that it does not show yet, and one that is gone.
+tour '' && LINT_ROOT=$tree "$SOURCE/tools/architecture.sh"
+grep -q '<title>data includes format</title>' "$tree/docs/architecture.svg" || { echo "the picture lacks an arrow"; failures=$((failures + 1)); }
+lint > /dev/null || { lint; echo "a new picture is not clean"; failures=$((failures + 1)); }
+plant src/io/file.c '#include "base/text.h"' && finds docs/architecture.svg:1 'not what the includes say'
+tour '' && LINT_ROOT=$tree "$SOURCE/tools/architecture.sh" && rm "$tree/src/data/jsonl.c" && finds docs/architecture.svg:1 'not what the includes say'
+
 [ $failures = 0 ] || { echo "$failures rules do not hold"; exit 1; }

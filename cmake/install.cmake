@@ -1,17 +1,22 @@
-# `make install`: program, library, public headers, pkg-config file, CMake package, manual pages.
-# Both descriptions find the prefix from their own place, so that an installed tree can be moved.
+# `make install`: program, library, public headers, pkg-config files, CMake package, manual pages.
+# The descriptions find the prefix from their own place, so that an installed tree can be moved.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS hil EXPORT hilbert ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 set_target_properties(hil PROPERTIES EXPORT_NAME hilbert)
-if(BUILD_SHARED_LIBS)
+
+# The objects of the static library once more: only HIL_API functions are visible. While the major
+# version is 0, a minor version may change the API.
+if(NOT HIL_SANITIZE AND NOT HIL_FUZZ)
   add_library(hil_shared SHARED $<TARGET_OBJECTS:hil>)
   set_target_properties(hil_shared PROPERTIES OUTPUT_NAME hilbert LINKER_LANGUAGE C EXPORT_NAME shared
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_link_options(hil_shared PRIVATE -Wl,-z,defs)
   target_include_directories(hil_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(hil_shared PRIVATE PkgConfig::JANSSON PkgConfig::XXHASH PkgConfig::ZLIB PkgConfig::ZSTD
     ${uring_target} Threads::Threads m ${CMAKE_DL_LIBS})
   install(TARGETS hil_shared EXPORT hilbert LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  add_dependencies(hilbert hil_shared) # `make` builds all that `make install` installs
 endif()
 install(TARGETS hilbert RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/hilbert DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
@@ -27,8 +32,10 @@ install(DIRECTORY ${manual}/man1 ${manual}/man3 DESTINATION ${CMAKE_INSTALL_MAND
 
 file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" up ${up})
-configure_file(cmake/hilbert.pc.in hilbert.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/hilbert.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name hilbert hilbert-static)
+  configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/hilbert)
 write_basic_package_version_file(hilbert-config-version.cmake COMPATIBILITY SameMinorVersion)

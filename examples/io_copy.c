@@ -1,6 +1,6 @@
 /* io_copy.c - copies a file with many reads and writes in flight: the I/O engine on its own.
 
-   cc io_copy.c $(pkg-config --cflags --libs --static hilbert) -o io_copy && ./io_copy FROM TO
+   cc io_copy.c $(pkg-config --cflags --libs hilbert) -o io_copy && ./io_copy FROM TO
 
    Without arguments it makes a file of 64 MiB in the current folder, copies and compares it. */
 #include <hilbert/io.h>

@@ -1,6 +1,6 @@
 /* own_model.c - a model of one's own on the installed API: one block that every token passes twice.
 
-   cc own_model.c $(pkg-config --cflags --libs --static hilbert) -o own_model && ./own_model
+   cc own_model.c $(pkg-config --cflags --libs hilbert) -o own_model && ./own_model
 
    Nothing here says where a weight lives, when it is fetched, or what backward keeps. */
 #include <hilbert/nn.h>

@@ -1,6 +1,6 @@
 /* own_store.c - a regression with a gradient by hand, in less memory than its parameters need.
 
-   cc own_store.c $(pkg-config --cflags --libs --static hilbert) -o own_store && ./own_store
+   cc own_store.c $(pkg-config --cflags --libs hilbert) -o own_store && ./own_store
 
    y = sum over h of out[h] * relu(in[h] . x + bias[h]) learns a smooth function. The matrix `in`
    with its gradient and its two moments takes several times what the program may use of memory, so

@@ -75,15 +75,19 @@ cp -r "$source/include/hilbert" "$tree/include"
 "$source/tools/man_pages.sh" "$tree/share/man" "$version"
 cp "$source/cmake/bundle-config.cmake" "$tree/lib/cmake/hilbert/hilbert-config.cmake"
 cp "$build/hilbert-config-version.cmake" "$tree/lib/cmake/hilbert"
-cat > "$tree/lib/pkgconfig/hilbert.pc" << END
+describe() { # describe NAME LIBS: a file for pkg-config
+    cat > "$tree/lib/pkgconfig/$1.pc" << END
 prefix=\${pcfiledir}/../..
 
-Name: hilbert
+Name: $1
 Description: Trains language models that are larger than the memory of the machine
 Version: $version
-Libs: -L\${prefix}/lib -Wl,-rpath,\${prefix}/lib -lhilbert -pthread -lm -ldl
+Libs: $2
 Cflags: -I\${prefix}/include
 END
+}
+describe hilbert '-L${prefix}/lib -Wl,-rpath,${prefix}/lib -lhilbert -lm'
+describe hilbert-static '-L${prefix}/lib -l:libhilbert.a -pthread -lm -ldl'
 cp -r "$source"/{README.md,CHANGELOG.md,LICENSE,docs,examples} "$tree"
 mkdir "$tree/bench"
 cp "$source"/bench/{README.md,gpu*.py,report.py} "$tree/bench"

@@ -6,15 +6,22 @@
 extern "C" {
 #endif
 
-#if defined(__clang__) && !defined(__CUDACC__)
-#define HIL_NODISCARD_TYPE __attribute__((warn_unused_result))
-#else
+/* On a type: ignoring a value of it that a function returns is warned about. Clang's attribute does
+   that in any version; gcc takes the standard's, in C11 as well. */
 #define HIL_NODISCARD_TYPE
+#if defined(__clang__) && !defined(__CUDACC__)
+#undef HIL_NODISCARD_TYPE
+#define HIL_NODISCARD_TYPE __attribute__((warn_unused_result))
+#elif defined(__has_c_attribute) && !defined(__CUDACC__)
+#if __has_c_attribute(nodiscard)
+#undef HIL_NODISCARD_TYPE
+#define HIL_NODISCARD_TYPE [[nodiscard]]
+#endif
 #endif
 
 #define HIL_API __attribute__((visibility("default")))
 
-typedef enum HIL_NODISCARD_TYPE hil_status {
+__extension__ typedef enum HIL_NODISCARD_TYPE hil_status {
     HIL_OK = 0,
     HIL_ERR_USAGE,       /* the caller asked for something that cannot be meant */
     HIL_ERR_INPUT,       /* a file or a value from outside is wrong */
@@ -27,8 +34,6 @@ typedef enum HIL_NODISCARD_TYPE hil_status {
 
 /* The one line that describes the last failure on this thread. Valid until the next failure. */
 HIL_API const char *hil_status_message(void);
-
-HIL_API const char *hil_version(void);
 
 #ifdef __cplusplus
 }

@@ -21,8 +21,3 @@ const char *hil_status_message(void)
 {
     return message;
 }
-
-const char *hil_version(void)
-{
-    return HIL_VERSION;
-}

@@ -1,6 +1,7 @@
 /* main.c - hilbert COMMAND: finds the command and runs it. */
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "hilbert/version.h"
 
 #include <fcntl.h>
 #include <signal.h>

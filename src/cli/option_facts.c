@@ -1,5 +1,6 @@
 /* option_facts.c - what a process was started with, for ranks to compare. */
 #include "cli/options.h"
+#include "hilbert/version.h"
 
 hil_status hil_options_facts(const hil_command *command, const void *values,
                              hil_fact fact[HIL_FACTS_MAX], size_t *count, char **text)

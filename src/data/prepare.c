@@ -5,6 +5,7 @@
 #include "data/files.h"
 #include "data/pack.h"
 #include "io/file.h"
+#include "hilbert/version.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -70,7 +70,7 @@ for example in "$bundle"/examples/*.c; do
     name=$(basename "$example" .c)
     eval "\"\$CC\" -O2 \"\$example\" $(pkg-config --cflags --libs hilbert) -o shared-$name" ||
         die "examples/$name.c does not build on libhilbert.so"
-    "$CC" -O2 -I"$bundle/include" "$example" "$bundle/lib/libhilbert.a" -pthread -lm -o "static-$name" ||
+    eval "\"\$CC\" -O2 \"\$example\" $(pkg-config --cflags --libs hilbert-static) -o static-$name" ||
         die "examples/$name.c does not build on libhilbert.a"
     for kind in shared static; do
         mkdir "in-$kind-$name"
@@ -87,7 +87,7 @@ foreach(kind hilbert shared)
   target_link_libraries(user_\${kind} hilbert::\${kind})
 endforeach()
 END
-printf '#include <hilbert/status.h>\n#include <stdio.h>\nint main(void) { return puts(hil_version()) < 0; }\n' > project/user.c
+printf '#include <hilbert/version.h>\n#include <stdio.h>\nint main(void) { return puts(hil_version()) < 0; }\n' > project/user.c
 { cmake -S project -B project/build -DCMAKE_C_COMPILER="$CC" -DCMAKE_PREFIX_PATH="$bundle" &&
     cmake --build project/build; } > log 2>&1 || { cat log >&2; die "find_package(hilbert) does not work"; }
 for kind in hilbert shared; do

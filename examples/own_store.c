@@ -188,14 +188,14 @@ static hil_status learn(net *n, const hil_bank_options *options, int *good)
     }
     TRY(hil_bank_wait(n->bank));
     hil_bank_account(n->bank, &account);
-    print_tier("device", account.device_peak, options->device_memory);
-    print_tier("host", account.host_peak, options->host_memory);
-    print_tier("disk", account.disk_peak, options->drives[0].bytes);
+    print_tier("device", account.device_peak, options->memory.device);
+    print_tier("host", account.host_peak, options->memory.host);
+    print_tier("disk", account.disk_peak, options->memory.disks[0].bytes);
     printf("%.1f MB read and %.1f MB written by each step\n",
            (double)account.disk_read_bytes / STEPS / 1e6,
            (double)account.disk_written_bytes / STEPS / 1e6);
-    *good = last < 0.5 * first && account.device_peak <= options->device_memory &&
-            account.host_peak <= options->host_memory;
+    *good = last < 0.5 * first && account.device_peak <= options->memory.device &&
+            account.host_peak <= options->memory.host;
     return HIL_OK;
 }
 
@@ -203,14 +203,14 @@ int main(void)
 {
     static net n;
     int good = 0;
-    const hil_bank_drive drive = {.path = ".", .bytes = 16 << 20};
+    const hil_disk_budget disk = {.path = ".", .bytes = 16 << 20};
     hil_bank_options options;
     hil_bank_defaults(&options);
     options.dtype = "fp32";
-    options.device_memory = 1 << 20;
-    options.host_memory = 2 << 20;
-    options.drives = &drive;
-    options.drive_count = 1;
+    options.memory.device = 1 << 20;
+    options.memory.host = 2 << 20;
+    options.memory.disks = &disk;
+    options.memory.disk_count = 1;
     options.tile_size = 128 << 10;
     options.weight_decay = 0;
     hil_status status = create(&n, &options);

@@ -30,10 +30,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     hil_train_defaults(&values.run);
     if (hil_options_parse(&parsed, &hil_command_train, 8, arguments, &values) == HIL_OK) {
         const hil_train_options *run = &values.run;
-        assert(run->seq >= 0 && run->batch > 0 && run->lr >= 0 && run->disk_count <= HIL_DISKS_MAX);
+        assert(run->seq >= 0 && run->batch > 0 && run->lr >= 0 &&
+               run->memory.disk_count <= HIL_DISKS_MAX);
         assert(run->beta1 >= 0 && run->beta1 < 1 && run->beta2 < 1);
         assert(run->model && run->out && run->data_count > 0);
-        for (size_t i = 0; i < run->disk_count; ++i) assert(run->disks[i].path);
+        for (size_t i = 0; i < run->memory.disk_count; ++i) assert(run->memory.disks[i].path);
     }
     hil_parsed_free(&parsed);
     return 0;

@@ -110,7 +110,7 @@ BEGIN {
     rank["run"] = 11
     rank["cli"] = 12
     public_layer["status.h"] = public_layer["version.h"] = public_layer["account.h"] = public_layer["device.h"] = public_layer["observer.h"] = "base"
-    public_layer["io.h"] = "io"
+    public_layer["io.h"] = public_layer["memory.h"] = "io"
     public_layer["comm.h"] = "comm"
     public_layer["nn.h"] = "autograd"
     public_layer["probe.h"] = "machine"

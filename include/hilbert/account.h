@@ -26,14 +26,6 @@ typedef struct hil_step_account {
     double exposed_update_seconds; /* of the optimizer's update, what computing did not hide */
 } hil_step_account;
 
-/* A folder for what fits neither into the device's memory nor into the host's, and how many bytes
-   may be used there; 0: what is free, less a margin. */
-typedef struct hil_disk_budget {
-    const char *path;
-    uint64_t bytes;
-} hil_disk_budget;
-#define HIL_DISKS_MAX 16
-
 /* Bytes that may be held in each tier; 0: no limit was set. */
 typedef struct hil_tier_budgets {
     uint64_t device, host, disk;

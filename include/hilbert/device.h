@@ -2,11 +2,6 @@
 #ifndef HILBERT_DEVICE_H
 #define HILBERT_DEVICE_H
 
-#include <stdint.h>
-
-/* As a budget of device memory: a percentage, from 1 to 100, of what is free there. */
-#define HIL_PERCENT(n) (UINT64_MAX - 100 + (n))
-
 /* Borrows its strings. */
 typedef struct hil_device_choice {
     /* "auto" or NULL: a GPU where there is one, otherwise the CPU; "cpu"; "cuda": a GPU (with

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "hilbert/device.h"
-#include "hilbert/io.h"
+#include "hilbert/memory.h"
 #include "hilbert/observer.h"
 #include "hilbert/status.h"
 
@@ -15,12 +15,10 @@
 extern "C" {
 #endif
 
-/* Measures the machine and the drives of `disks` in a few seconds and prints the speeds. */
+/* Measures the machine and the disks in a few seconds and prints the speeds. */
 typedef struct hil_probe_options {
-    const hil_disk_budget *disks;
-    size_t disk_count;
-    hil_io_kind io;
-    int threads; /* 0: all */
+    hil_memory_options memory; /* of which only the disks are measured */
+    int threads;               /* 0: all */
     hil_device_choice device;
     const char *cache; /* a file that keeps speeds from one run to the next; NULL: none */
     bool again;        /* measure what is known already */

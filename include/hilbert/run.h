@@ -11,6 +11,7 @@
 #include "hilbert/comm.h"
 #include "hilbert/device.h"
 #include "hilbert/io.h"
+#include "hilbert/memory.h"
 #include "hilbert/observer.h"
 #include "hilbert/status.h"
 
@@ -64,12 +65,7 @@ typedef struct hil_train_options {
     bool resume, overwrite;
     uint64_t tile_size;
     hil_device_choice device;
-    /* Hard budgets in bytes; 0: what is free, less a margin. device_memory is each rank's; the
-       others are a machine's, which its ranks divide. */
-    uint64_t device_memory, host_memory;
-    const hil_disk_budget *disks;
-    size_t disk_count;
-    hil_io_kind io;
+    hil_memory_options memory;
     int zero;                 /* stage of ZeRO, with several ranks: 1, 2 or 3; 0: 3 */
     bool prefetch;            /* fetch ahead of use; false only to compare */
     const char *plan;         /* a file to follow instead of planning; may be NULL */
@@ -108,10 +104,7 @@ typedef struct hil_eval_options {
     const char *dtype;     /* "fp32" by default */
     int threads;
     hil_device_choice device;
-    uint64_t device_memory, host_memory; /* as in training */
-    const hil_disk_budget *disks;
-    size_t disk_count;
-    hil_io_kind io;
+    hil_memory_options memory;
     const char *cache;        /* where tokens are kept while it runs; NULL: /tmp */
     hil_comm *comm;           /* the ranks that share the work; NULL: one */
     const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
@@ -138,10 +131,7 @@ typedef struct hil_generate_options {
     const char *dtype;
     int threads;
     hil_device_choice device;
-    uint64_t device_memory, host_memory; /* as in training */
-    const hil_disk_budget *disks;
-    size_t disk_count;
-    hil_io_kind io;
+    hil_memory_options memory;
     /* Receives the text as it comes; a non-zero return stops. */
     int (*write)(void *context, const char *text, size_t size);
     void *write_context;

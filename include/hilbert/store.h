@@ -18,7 +18,7 @@
 #define HILBERT_STORE_H
 
 #include "hilbert/account.h"
-#include "hilbert/io.h"
+#include "hilbert/memory.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,20 +28,11 @@ extern "C" {
 typedef struct hil_bank hil_bank;
 typedef struct hil_bank_param hil_bank_param; /* borrowed from its bank */
 
-/* A folder for swap files: nameless, gone when the process ends in any way. */
-typedef struct hil_bank_drive {
-    const char *path;
-    uint64_t bytes; /* most that may be used */
-    double speed;   /* against the other drives, which share the load by it; 0: 1 */
-} hil_bank_drive;
-#define HIL_BANK_DRIVES 16
-
 typedef struct hil_bank_options {
-    uint64_t device_memory, host_memory; /* hard budgets in bytes, staging included */
-    uint64_t window;              /* of the device's, for what comes and goes; 0: a share of it */
-    const hil_bank_drive *drives; /* copied */
-    size_t drive_count;
-    hil_io_kind io;
+    hil_memory_options memory; /* all that may be used, staging included; here 0 is none */
+    const double *disk_speeds; /* of each disk against the others, which share the load by it;
+                                  NULL: all are alike */
+    uint64_t window;       /* of the device's memory, for what comes and goes; 0: a share of it */
     const char *dtype;     /* of matrices: "bf16", "fp32", "fp16"; vectors are always fp32 */
     const char *optimizer; /* "adamw", "lion", "adamw8bit" */
     double weight_decay, beta1, eps;

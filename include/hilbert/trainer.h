@@ -5,7 +5,7 @@
 #include "hilbert/account.h"
 #include "hilbert/comm.h"
 #include "hilbert/device.h"
-#include "hilbert/io.h"
+#include "hilbert/memory.h"
 #include "hilbert/nn.h"
 
 #ifdef __cplusplus
@@ -37,12 +37,7 @@ typedef struct hil_trainer_options {
     int64_t micro_batch_gpu; /* instead of micro_batch where a GPU computes; 0: the same */
     int64_t cache; /* positions of a key/value cache that the plan leaves room for; 0: none */
     hil_device_choice device;
-    /* Hard budgets in bytes; 0: what is free, less a margin. device_memory is each rank's; the
-       others are a machine's, which its ranks divide. */
-    uint64_t device_memory, host_memory;
-    const hil_disk_budget *disks;
-    size_t disk_count;
-    hil_io_kind io;
+    hil_memory_options memory;
     bool prefetch;
     /* Percent of the device's and the host's memory that the plan leaves free: for a model whose
        path depends on its data, which may need more than the path that was planned. */

@@ -131,15 +131,15 @@ hil_status hil_disk_parse(const char *label, const char *text, char *path, uint6
 #define HIL_MEMORY_ROWS(type, prefix, ...)                                                         \
     HIL_ROW("device", TEXT, type, prefix device.name, "auto|cpu|cuda|cuda:N",                      \
             "what computes; auto: a GPU where there is one", .per_rank = true, __VA_ARGS__),       \
-        HIL_ROW("device-memory", DEVICE, type, prefix device_memory, "SIZE",                       \
+        HIL_ROW("device-memory", DEVICE, type, prefix memory.device, "SIZE",                       \
                 "to compute in: 1.5G, 24GB, 50%", .initial = "what is free, less a margin",        \
                 .range = &hil_range_budget, .per_rank = true),                                     \
-        HIL_ROW("host-memory", MEMORY, type, prefix host_memory, "SIZE",                           \
+        HIL_ROW("host-memory", MEMORY, type, prefix memory.host, "SIZE",                           \
                 "for the rest: 1.5G, 24GB, 50%", .initial = "what is free, less a margin",         \
                 .range = &hil_range_budget, .per_rank = true),                                     \
-        HIL_ROW("disk", DISK, type, prefix disks, "PATH[:SIZE]",                                   \
+        HIL_ROW("disk", DISK, type, prefix memory.disks, "PATH[:SIZE]",                            \
                 "for what does not fit into memory; may be repeated"),                             \
-        HIL_ROW("io", CHOICE, type, prefix io, "auto|uring|threads", "the I/O engine",             \
+        HIL_ROW("io", CHOICE, type, prefix memory.io, "auto|uring|threads", "the I/O engine",      \
                 .per_rank = true)
 
 /* The value that an option has in `values`; of --disk only how many folders there are. */

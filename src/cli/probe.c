@@ -8,9 +8,9 @@
 #define ROW(name, kind, field, ...) HIL_ROW(name, kind, hil_probe_options, field, __VA_ARGS__)
 
 static const hil_option options[] = {
-    ROW("disk", DISK, disks, "PATH", "a folder on a drive to measure; may be repeated",
+    ROW("disk", DISK, memory.disks, "PATH", "a folder on a drive to measure; may be repeated",
         .group = "Options"),
-    ROW("io", CHOICE, io, "auto|uring|threads", "the I/O engine"),
+    ROW("io", CHOICE, memory.io, "auto|uring|threads", "the I/O engine"),
     ROW("threads", WHOLE, threads, "N", "CPU threads", .initial = "all",
         .range = &hil_range_threads),
     ROW("device", TEXT, device.name, "auto|cpu|cuda|cuda:N",

@@ -252,10 +252,10 @@ static void assume_drive(search *s, size_t i)
 
 static hil_status measure_drive(search *s, size_t i, const hil_drive_room *room, const char *key)
 {
-    const char *path = s->options->disks[i].path;
+    const char *path = s->options->memory.disks[i].path;
     hil_drive_speed *speed = &s->machine->drive[i];
     hil_note(s->observer, "measuring how fast the drive of %s is", path);
-    HIL_TRY(hil_probe_drive(path, s->options->io, room, speed));
+    HIL_TRY(hil_probe_drive(path, s->options->memory.io, room, speed));
     json_t *found = write_drive(speed);
     json_object_set_new(found, "file_bytes", json_integer((json_int_t)room->bytes));
     json_object_set_new(found, "request_bytes", json_integer((json_int_t)room->request));
@@ -280,13 +280,14 @@ static const json_t *find_entry(const search *s, const char *key, size_t drive)
 /* What is known of a drive that `key` names, or a measurement. */
 static hil_status find_known_drive(search *s, size_t i, const char *key, size_t drive)
 {
-    const char *path = s->options->disks[i].path;
+    const char *path = s->options->memory.disks[i].path;
     const json_t *entry = find_entry(s, key, drive);
     bool known = good_enough(s, entry), twice = false; /* measured a moment ago, by another path */
     hil_drive_room room = {0};
     for (size_t j = 0; j < i; ++j) twice = twice || s->drive[j] == s->drive[i];
     if (s->effort->drives)
-        HIL_TRY(hil_probe_drive_room(path, s->options->disks[i].bytes, s->effort->memory, &room));
+        HIL_TRY(hil_probe_drive_room(path, s->options->memory.disks[i].bytes, s->effort->memory,
+                                     &room));
     known = known && had_enough(entry, "file_bytes", room.bytes) &&
             had_enough(entry, "request_bytes", room.bytes ? room.request : 0);
     s->machine->drive_known[i] = (twice || known) && read_drive(entry, &s->machine->drive[i]);
@@ -303,7 +304,7 @@ static hil_status find_drive(search *s, size_t i)
 {
     static const char *const engine[] = {"", ", uring", ", threads"};
     hil_text key = {0};
-    hil_status status = identify(s->options->disks[i].path, &s->drive[i], &key);
+    hil_status status = identify(s->options->memory.disks[i].path, &s->drive[i], &key);
     if (status != HIL_OK && !s->effort->drives) { /* it need not exist, or not here */
         s->drive[i] = UINT64_MAX - i;
         assume_drive(s, i);
@@ -311,7 +312,7 @@ static hil_status find_drive(search *s, size_t i)
         goto done;
     }
     HIL_TRY_DONE(status);
-    HIL_TRY_DONE(hil_text_print(&key, "%s on ", engine[s->options->io]));
+    HIL_TRY_DONE(hil_text_print(&key, "%s on ", engine[s->options->memory.io]));
     size_t drive = key.size;
     HIL_TRY_DONE(hil_text_print(&key, "%s", s->machine->name));
     HIL_TRY_DONE(find_known_drive(s, i, key.data, drive));
@@ -343,8 +344,8 @@ void hil_machine_assume(const hil_probe_options *options, const hil_device *devi
 {
     *out = (hil_machine){.name = "an ordinary machine (nothing was measured)", .speeds = ordinary};
     if (device) assume_device(&out->speeds);
-    for (size_t i = 0; i < options->disk_count; ++i) {
-        double n = (double)options->disk_count;
+    for (size_t i = 0; i < options->memory.disk_count; ++i) {
+        double n = (double)options->memory.disk_count;
         out->drive[i] = (hil_drive_speed){ordinary.disk_read / n, ordinary.disk_write / n,
                                           ordinary.disk_mixed / n, true};
     }
@@ -359,13 +360,13 @@ hil_status hil_machine_find(const hil_probe_options *options, hil_device *device
                 .observer = observer,
                 .effort = effort,
                 .machine = out};
-    assert(options->disk_count <= HIL_DISKS_MAX);
+    assert(options->memory.disk_count <= HIL_DISKS_MAX);
     *out = (hil_machine){.measured = true};
     hil_status status;
     HIL_TRY_DONE(hil_probe_load(options->cache, &s.known));
     HIL_TRY_DONE(find_computer(&s));
-    for (size_t i = 0; i < options->disk_count; ++i) HIL_TRY_DONE(find_drive(&s, i));
-    hil_machine_join_drives(out, s.drive, options->disk_count);
+    for (size_t i = 0; i < options->memory.disk_count; ++i) HIL_TRY_DONE(find_drive(&s, i));
+    hil_machine_join_drives(out, s.drive, options->memory.disk_count);
     if (s.changed && options->cache && hil_probe_save(options->cache, s.known) != HIL_OK)
         hil_note(observer, "the speeds are not remembered: %s", hil_status_message());
 done:

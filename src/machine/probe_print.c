@@ -10,10 +10,10 @@ static hil_status print_json(const hil_probe_options *options, const hil_machine
     json_t *object = json_object(), *drives = json_array();
     json_object_set_new(object, "machine", json_string(machine->name));
     json_object_set_new(object, "speeds", hil_speeds_write(&machine->speeds));
-    for (size_t i = 0; i < options->disk_count; ++i) {
+    for (size_t i = 0; i < options->memory.disk_count; ++i) {
         const hil_drive_speed *speed = &machine->drive[i];
         json_t *drive = json_object();
-        json_object_set_new(drive, "path", json_string(options->disks[i].path));
+        json_object_set_new(drive, "path", json_string(options->memory.disks[i].path));
         json_object_set_new(drive, "read", json_real(speed->read));
         json_object_set_new(drive, "write", json_real(speed->write));
         json_object_set_new(drive, "mixed", json_real(speed->mixed));
@@ -46,10 +46,10 @@ static void print_table(const hil_probe_options *options, const hil_machine *mac
         fprintf(out, "%-28s %9.2f G parameters/s\n", "AdamW update on the device",
                 s->update_device * 1e-9);
     fprintf(out, "%-28s %9.2f microseconds\n", "overhead of an operation", s->op_call * 1e6);
-    for (size_t i = 0; i < options->disk_count; ++i) {
+    for (size_t i = 0; i < options->memory.disk_count; ++i) {
         const hil_drive_speed *d = &machine->drive[i];
         fprintf(out, "%s: read %.2f, write %.2f, both at once %.2f GB/s%s\n",
-                options->disks[i].path, d->read * 1e-9, d->write * 1e-9, d->mixed * 1e-9,
+                options->memory.disks[i].path, d->read * 1e-9, d->write * 1e-9, d->mixed * 1e-9,
                 d->direct ? "" : ", through the page cache");
     }
 }
@@ -58,7 +58,7 @@ hil_status hil_probe(const hil_probe_options *options, const hil_observer *obser
 {
     hil_machine machine;
     hil_device *device;
-    if (options->disk_count > HIL_DISKS_MAX)
+    if (options->memory.disk_count > HIL_DISKS_MAX)
         return hil_fail(HIL_ERR_USAGE, "at most %d drives", HIL_DISKS_MAX);
     HIL_TRY(hil_devices_open(&options->device, NULL, observer, &device));
     hil_effort effort = {.thorough = true, .drives = true};

@@ -41,9 +41,9 @@ void hil_budget_split(uint64_t device, uint64_t host, uint64_t available, hil_bu
    and those without divide the rest. */
 static uint64_t share_room(const hil_allowance *allowance, size_t i, dev_t device, uint64_t room)
 {
-    const hil_disk_budget *disk = allowance->disks;
+    const hil_disk_budget *disk = allowance->memory.disks;
     uint64_t heirs = 1;
-    for (size_t k = 0; k < allowance->disk_count; ++k) {
+    for (size_t k = 0; k < allowance->memory.disk_count; ++k) {
         struct stat other;
         if (k == i || stat(disk[k].path, &other) != 0 || other.st_dev != device) continue;
         if (!disk[k].bytes)
@@ -72,11 +72,11 @@ static hil_status give_drive(const hil_allowance *allowance, const char *path, u
 
 static hil_status find_drive(const hil_allowance *allowance, size_t i, hil_drive *out)
 {
-    const char *path = allowance->disks[i].path;
+    const char *path = allowance->memory.disks[i].path;
     struct stat info;
     uint64_t room;
-    if (allowance->hypothetical && allowance->disks[i].bytes)
-        return give_drive(allowance, path, allowance->disks[i].bytes, out);
+    if (allowance->hypothetical && allowance->memory.disks[i].bytes)
+        return give_drive(allowance, path, allowance->memory.disks[i].bytes, out);
     if (allowance->hypothetical && stat(path, &info) != 0 && errno == ENOENT)
         return hil_fail(HIL_ERR_IO, "there is no folder %s here: name its size, --disk %s:2T", path,
                         path);
@@ -108,23 +108,23 @@ static uint64_t resolve(uint64_t bytes, uint64_t of)
 hil_status hil_budget_find(const hil_allowance *allowance, hil_budget *out, hil_drive *drives)
 {
     *out = (hil_budget){0};
-    if (allowance->disk_count > HIL_DRIVES)
+    if (allowance->memory.disk_count > HIL_DRIVES)
         return hil_fail(HIL_ERR_USAGE, "at most %d drives", HIL_DRIVES);
     uint64_t sharers = sharers_of(allowance), available = hil_memory_available();
     uint64_t room = allowance->room ? allowance->room : available;
     uint64_t room_sharers = allowance->room_sharers > 1 ? (uint64_t)allowance->room_sharers : 1;
-    if (allowance->device_memory >= HIL_PERCENT(1) && room == UINT64_MAX)
+    if (allowance->memory.device >= HIL_PERCENT(1) && room == UINT64_MAX)
         return hil_fail(HIL_ERR_USAGE, "--device-memory: the system does not say how much memory "
                                        "is free; name a size");
-    uint64_t device = resolve(allowance->device_memory, room);
+    uint64_t device = resolve(allowance->memory.device, room);
     if (available != UINT64_MAX) available /= sharers;
-    uint64_t host = allowance->host_memory / sharers;
-    if (allowance->host_memory && !host) host = 1;
+    uint64_t host = allowance->memory.host / sharers;
+    if (allowance->memory.host && !host) host = 1;
     if (allowance->room)
         divide_apart(device ? device : room / room_sharers, host, available, out);
     else
         hil_budget_split(device, host, available, out);
-    for (size_t i = 0; i < allowance->disk_count; ++i) {
+    for (size_t i = 0; i < allowance->memory.disk_count; ++i) {
         HIL_TRY(find_drive(allowance, i, &drives[i]));
         out->disk += drives[i].bytes;
     }
@@ -171,8 +171,8 @@ static hil_status check_ram(uint64_t device, uint64_t sharers, uint64_t host)
 hil_status hil_budget_check(const hil_allowance *allowance, const hil_device *device,
                             const hil_budget *budget)
 {
-    uint64_t sharers = sharers_of(allowance), host = allowance->host_memory;
-    uint64_t asked = allowance->device_memory ? budget->device : 0;
+    uint64_t sharers = sharers_of(allowance), host = allowance->memory.host;
+    uint64_t asked = allowance->memory.device ? budget->device : 0;
     char size[32], free[32], room[32];
     if (!device || !device->available) return check_ram(asked, sharers, host);
     if (asked > device->available)

@@ -11,10 +11,8 @@
 
 /* What the options of a command say about memory. */
 typedef struct hil_allowance {
-    uint64_t device_memory, host_memory; /* 0: not said; device_memory may be a HIL_PERCENT */
-    const hil_disk_budget *disks;
-    size_t disk_count;
-    int sharers;       /* ranks on this machine, which divide everything but device_memory; 0: 1 */
+    hil_memory_options memory; /* 0: not said */
+    int sharers;       /* ranks on this machine, which divide all but the device's memory; 0: 1 */
     uint64_t room;     /* of a device with memory of its own; 0: both memories are the same RAM */
     int room_sharers;  /* ranks that have this device: without a word each gets a part; 0: 1 */
     bool hypothetical; /* hilbert plan: sizes are believed, and a folder with a size need not exist

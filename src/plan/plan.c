@@ -66,11 +66,8 @@ static hil_status find_speeds(const hil_plan_request *r, bool measure, const hil
     hil_machine *out = &planned->machine;
     hil_device *device = r->gpu ? NULL : r->device;
     hil_effort effort = effort_of(r, &planned->budget);
-    hil_probe_options probe = {.disks = r->allowance.disks,
-                               .disk_count = r->allowance.disk_count,
-                               .io = r->io,
-                               .threads = r->threads,
-                               .cache = r->probe_cache};
+    hil_probe_options probe = {
+        .memory = r->allowance.memory, .threads = r->threads, .cache = r->probe_cache};
     if (measure && hil_comm_local_rank(r->comm) == 0) {
         HIL_TRY(hil_machine_find(&probe, device, &effort, observer, out));
     } else {
@@ -99,7 +96,7 @@ static hil_status find_machine(const hil_plan_request *r, bool measure,
     HIL_TRY(hil_ranks_agree(r->comm, find_speeds(r, measure, observer, out)));
     HIL_TRY(hil_ranks_level_speeds(r->comm, &out->machine, out->drive_count, r->network));
     if (!r->comm) divide_drives(&out->machine, r->allowance.sharers, out->drive_count);
-    hil_budget_speeds(&out->machine, out->drives, r->allowance.disk_count);
+    hil_budget_speeds(&out->machine, out->drives, r->allowance.memory.disk_count);
     return HIL_OK;
 }
 
@@ -268,7 +265,7 @@ static hil_status reserve_tokens(const hil_plan_request *r, hil_planned *out)
 hil_status hil_plan_make(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)
 {
     bool cache;
-    *out = (hil_planned){.drive_count = (int)r->allowance.disk_count};
+    *out = (hil_planned){.drive_count = (int)r->allowance.memory.disk_count};
     HIL_TRY(hil_ranks_agree(r->comm, prepare(r, out)));
     HIL_TRY(hil_ranks_level_budget(r->comm, &out->budget, out->drives, out->drive_count));
     HIL_TRY(hil_ranks_agree(r->comm, reserve_tokens(r, out)));

@@ -21,7 +21,6 @@ typedef struct hil_plan_request {
     int64_t sequences, length, micro_batch; /* of a step, on one rank */
     int64_t cache;                          /* generation: positions of the key/value cache */
     hil_allowance allowance;
-    hil_io_kind io;
     int threads;
     bool prefetch, recompute;
     int zero;                 /* stage, for several ranks; 0: 3 */

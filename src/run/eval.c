@@ -123,11 +123,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
     options.sequences = options.micro_batch = sequences;
     options.length = j->seq;
     options.device = o->device;
-    options.device_memory = o->device_memory;
-    options.host_memory = o->host_memory;
-    options.disks = o->disks;
-    options.disk_count = o->disk_count;
-    options.io = o->io;
+    options.memory = o->memory;
     options.stop = o->stop;
     HIL_TRY(load(j, &options, o->batch > 0));
     j->batches =

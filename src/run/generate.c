@@ -158,11 +158,7 @@ static hil_status run_job(job *j, hil_generate_result *result)
     options.length = (int64_t)j->ids.size;
     options.cache = positions;
     options.device = o->device;
-    options.device_memory = o->device_memory;
-    options.host_memory = o->host_memory;
-    options.disks = o->disks;
-    options.disk_count = o->disk_count;
-    options.io = o->io;
+    options.memory = o->memory;
     options.stop = o->stop;
     HIL_TRY(hil_source_load(&j->source, &options, NULL, &j->model, &j->trainer));
     if (j->source.tokenizer) HIL_TRY(hil_decoder_create(&j->decoder, j->source.tokenizer));

@@ -57,30 +57,25 @@ static hil_status make_plan(show *s)
     if (!threads && s->ranks > 1) threads = hil_pool_cpus() / s->ranks;
     if (!threads && s->ranks > 1) threads = 1;
     int sharers = s->gpu ? 1 : hil_devices_crowd(&o->device, s->ranks);
-    hil_plan_request request = {.model = s->model,
-                                .device = s->device,
-                                .wired = s->device && s->ranks > 1 && sharers == 1,
-                                .compute = s->dtype,
-                                .training = true,
-                                .sequences = s->share,
-                                .length = s->seq,
-                                .micro_batch = s->micro_batch,
-                                .allowance = {.device_memory = o->device_memory,
-                                              .host_memory = o->host_memory,
-                                              .disks = o->disks,
-                                              .disk_count = o->disk_count,
-                                              .sharers = s->ranks,
-                                              .room_sharers = sharers},
-                                .io = o->io,
-                                .threads = threads,
-                                .zero = o->zero,
-                                .prefetch = o->prefetch,
-                                .recompute = o->recompute,
-                                .file = o->plan,
-                                .probe_cache = o->probe_cache,
-                                .stop = o->stop,
-                                .hypothetical = true,
-                                .gpu = s->gpu};
+    hil_plan_request request = {
+        .model = s->model,
+        .device = s->device,
+        .wired = s->device && s->ranks > 1 && sharers == 1,
+        .compute = s->dtype,
+        .training = true,
+        .sequences = s->share,
+        .length = s->seq,
+        .micro_batch = s->micro_batch,
+        .allowance = {.memory = o->memory, .sharers = s->ranks, .room_sharers = sharers},
+        .threads = threads,
+        .zero = o->zero,
+        .prefetch = o->prefetch,
+        .recompute = o->recompute,
+        .file = o->plan,
+        .probe_cache = o->probe_cache,
+        .stop = o->stop,
+        .hypothetical = true,
+        .gpu = s->gpu};
     return hil_plan_make(&request, s->observer, &s->planned);
 }
 
@@ -121,9 +116,9 @@ static void print_speeds(const show *s, FILE *out)
         fprintf(out, "speeds: as measured here (%s)\n", machine->name);
     else
         fprintf(out, "speeds: assumed, of %s\n", machine->name);
-    for (size_t i = 0; i < s->options->disk_count; ++i) {
+    for (size_t i = 0; i < s->options->memory.disk_count; ++i) {
         const hil_drive_speed *speed = &machine->drive[i];
-        const char *path = s->options->disks[i].path;
+        const char *path = s->options->memory.disks[i].path;
         fprintf(out, "disk %s: %.2f GB/s read, %.2f GB/s written, ", path, speed->read * 1e-9,
                 speed->write * 1e-9);
         if (machine->drive_known[i])
@@ -181,9 +176,9 @@ static hil_status print_json(const show *s, FILE *out)
     json_t *assumed = json_array(); /* speeds that nobody measured */
     if (s->gpu) json_array_append_new(assumed, json_string(s->gpu->name));
     if (!s->planned.machine.measured) json_array_append_new(assumed, json_string("host"));
-    for (size_t i = 0; i < s->options->disk_count; ++i)
+    for (size_t i = 0; i < s->options->memory.disk_count; ++i)
         if (!s->planned.machine.drive_known[i])
-            json_array_append_new(assumed, json_string(s->options->disks[i].path));
+            json_array_append_new(assumed, json_string(s->options->memory.disks[i].path));
     json_object_set_new(object, "assumed_speeds", assumed);
     return print_object(object, out);
 }

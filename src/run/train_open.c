@@ -158,11 +158,7 @@ static hil_status open_model(job *j)
         trainer.micro_batch_gpu = hil_source_micro_batch(&j->source, j->run.seq, j->share, true);
     }
     trainer.device = o->device;
-    trainer.device_memory = o->device_memory;
-    trainer.host_memory = o->host_memory;
-    trainer.disks = o->disks;
-    trainer.disk_count = o->disk_count;
-    trainer.io = o->io;
+    trainer.memory = o->memory;
     trainer.prefetch = o->prefetch;
     trainer.plan = o->plan;
     trainer.probe_cache = o->probe_cache;
@@ -330,12 +326,13 @@ static hil_status resume(job *j)
 static hil_tier_budgets budgets(const job *j)
 {
     const hil_train_options *o = j->options;
-    uint64_t device = o->device_memory ? j->trainer->planned.budget.device : 0;
+    uint64_t device = o->memory.device ? j->trainer->planned.budget.device : 0;
     uint64_t sharers = (uint64_t)hil_comm_local_size(o->comm);
-    hil_tier_budgets budget = {device, o->host_memory / sharers, 0};
-    for (size_t i = 0; i < o->disk_count; ++i) budget.disk += o->disks[i].bytes / sharers;
-    for (size_t i = 0; i < o->disk_count; ++i)
-        if (!o->disks[i].bytes) budget.disk = 0;
+    hil_tier_budgets budget = {device, o->memory.host / sharers, 0};
+    for (size_t i = 0; i < o->memory.disk_count; ++i)
+        budget.disk += o->memory.disks[i].bytes / sharers;
+    for (size_t i = 0; i < o->memory.disk_count; ++i)
+        if (!o->memory.disks[i].bytes) budget.disk = 0;
     return budget;
 }
 

@@ -25,16 +25,18 @@ void hil_bank_defaults(hil_bank_options *options)
 
 static hil_status copy_drives(hil_bank *bank, const hil_bank_options *options)
 {
-    if (options->drive_count > HIL_DRIVES)
-        return hil_fail(HIL_ERR_USAGE, "%zu drives are too many: at most %d", options->drive_count,
+    const hil_memory_options *memory = &options->memory;
+    if (memory->disk_count > HIL_DRIVES)
+        return hil_fail(HIL_ERR_USAGE, "%zu disks are too many: at most %d", memory->disk_count,
                         HIL_DRIVES);
-    for (size_t d = 0; d < options->drive_count; ++d) {
-        const hil_bank_drive *drive = &options->drives[d];
-        if (!drive->path || drive->bytes < HIL_IO_ALIGN || drive->speed < 0)
-            return hil_fail(HIL_ERR_USAGE, "drive %zu needs a path and some bytes", d);
+    for (size_t d = 0; d < memory->disk_count; ++d) {
+        const hil_disk_budget *drive = &memory->disks[d];
+        double speed = options->disk_speeds ? options->disk_speeds[d] : 1;
+        if (!drive->path || drive->bytes < HIL_IO_ALIGN || !(speed > 0))
+            return hil_fail(HIL_ERR_USAGE, "disk %zu needs a path, some bytes and a speed above 0",
+                            d);
         HIL_TRY(hil_text_copy(drive->path, &bank->path[d]));
-        bank->drive[d] =
-            (hil_drive){bank->path[d], drive->bytes, drive->speed > 0 ? drive->speed : 1};
+        bank->drive[d] = (hil_drive){bank->path[d], drive->bytes, speed};
         bank->budget.disk += drive->bytes / HIL_IO_ALIGN * HIL_IO_ALIGN;
         ++bank->drive_count;
     }
@@ -52,9 +54,9 @@ hil_status hil_bank_create(hil_bank **out, const hil_bank_options *options)
     HIL_TRY_DONE(hil_rule_find(options->optimizer, &rule));
     HIL_TRY_DONE(HIL_ALLOC(1, &bank));
     bank->dtype = dtype;
-    bank->budget = (hil_budget){options->device_memory, options->host_memory, 0};
+    bank->budget = (hil_budget){options->memory.device, options->memory.host, 0};
     bank->window = options->window;
-    bank->io = options->io;
+    bank->io = options->memory.io;
     bank->tile_size = options->tile_size;
     bank->scaling = hil_scaling_begin(dtype);
     bank->optimizer = (hil_optimizer){.rule = rule,

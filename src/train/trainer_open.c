@@ -29,13 +29,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .length = o->length ? o->length : LENGTH,
         .micro_batch = o->micro_batch ? o->micro_batch : 1,
         .cache = o->cache,
-        .allowance = {.device_memory = o->device_memory,
-                      .host_memory = o->host_memory,
-                      .disks = o->disks,
-                      .disk_count = o->disk_count,
-                      .sharers = 1,
-                      .room_sharers = t->sharers},
-        .io = o->io,
+        .allowance = {.memory = o->memory, .sharers = 1, .room_sharers = t->sharers},
         .zero = o->zero,
         .threads = o->threads,
         .prefetch = o->prefetch,
@@ -100,7 +94,7 @@ static hil_status open_store(hil_trainer *t, const hil_observer *observer)
                                .drives = p->drives,
                                .drive_count = p->drive_count,
                                .drive_bytes = p->plan.drive_bytes,
-                               .io = t->options.io,
+                               .io = t->options.memory.io,
                                .device = t->device};
     HIL_TRY(hil_tiers_open(&t->tiers, &tiers));
     note_drives(t, observer);

@@ -44,7 +44,8 @@ static void check_memory(const char *folder)
     CHECK_OK(hil_path_join(deep, folder, "deep/er"));
     CHECK_OK(hil_path_join(cache, deep, "probe.json"));
     hil_disk_budget one = {folder, 32 << 20};
-    hil_probe_options options = {.disks = &one, .disk_count = 1, .threads = 2, .cache = cache};
+    hil_probe_options options = {
+        .memory = {.disks = &one, .disk_count = 1}, .threads = 2, .cache = cache};
     hil_machine first, second, third;
     CHECK_OK(hil_machine_find(&options, NULL, &quick, &observer, &first));
     CHECK_INT(measured, 2); /* the machine and the drive */
@@ -62,7 +63,7 @@ static void check_memory(const char *folder)
     CHECK(same(&first, &third));
     /* A file that is no such file is measured over. */
     static const char *const bad[] = {"[1]", "\xff{"};
-    options.disk_count = 0;
+    options.memory.disk_count = 0;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
         CHECK_OK(hil_file_write(cache, bad[i], strlen(bad[i])));
         measured = 0;
@@ -93,7 +94,8 @@ static void check_limits(const char *folder)
     char cache[HIL_PATH_MAX];
     CHECK_OK(hil_path_join(cache, folder, "limits.json"));
     hil_disk_budget disk = {folder, 3 << 20};
-    hil_probe_options options = {.disks = &disk, .disk_count = 1, .threads = 2, .cache = cache};
+    hil_probe_options options = {
+        .memory = {.disks = &disk, .disk_count = 1}, .threads = 2, .cache = cache};
     hil_effort little = {.drives = true, .memory = 8 << 20};
     hil_effort blind = {.memory = 8 << 20};
     hil_machine machine;
@@ -178,7 +180,7 @@ static void check_drives(void)
     CHECK_NEAR(m.drive[0].read, 3e9, 1);
     CHECK_NEAR(m.drive[2].read, 1e9, 1);
     hil_disk_budget none = {"/nonexistent/folder", 0};
-    hil_probe_options options = {.disks = &none, .disk_count = 1, .threads = 1};
+    hil_probe_options options = {.memory = {.disks = &none, .disk_count = 1}, .threads = 1};
     hil_machine_assume(&options, NULL, &m);
     check_plausible(&m.speeds);
     hil_drive_room room = {8 << 20, 1 << 20, 0.01};

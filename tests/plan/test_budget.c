@@ -27,7 +27,7 @@ static void check_drives(void)
     char folder[] = "/tmp/hilbert-budget-XXXXXX";
     CHECK(mkdtemp(folder) != NULL);
     hil_disk_budget disks[] = {{folder, 0}, {folder, 12345678}, {folder, 0}};
-    hil_allowance allowance = {GIB, GIB, disks, 3, 0, 0, 0, false};
+    hil_allowance allowance = {.memory = {GIB, GIB, disks, 3, HIL_IO_AUTO}};
     hil_budget b;
     hil_drive drives[HIL_DRIVES];
     CHECK_OK(hil_budget_find(&allowance, &b, drives));
@@ -37,8 +37,8 @@ static void check_drives(void)
     uint64_t room;
     CHECK_OK(hil_dir_free_bytes(folder, &room));
     CHECK(b.disk < room / 2 * 3); /* they share one file system, on which others write */
-    allowance =
-        (hil_allowance){GIB, GIB, &(hil_disk_budget){folder, (uint64_t)1 << 60}, 1, 0, 0, 0, false};
+    allowance = (hil_allowance){
+        .memory = {GIB, GIB, &(hil_disk_budget){folder, (uint64_t)1 << 60}, 1, HIL_IO_AUTO}};
     CHECK_OK(hil_budget_find(&allowance, &b, drives + 2));
     CHECK(drives[2].bytes < (uint64_t)1 << 60); /* no more than there is */
     CHECK_TEXT(drives[1].path, folder);
@@ -55,14 +55,14 @@ static void check_sharers(void)
     char folder[] = "/tmp/hilbert-budget-XXXXXX";
     CHECK(mkdtemp(folder) != NULL);
     hil_disk_budget disk = {folder, 3 << 20};
-    hil_allowance allowance = {GIB, 6 << 20, &disk, 1, 4, 0, 0, false};
+    hil_allowance allowance = {.memory = {GIB, 6 << 20, &disk, 1, HIL_IO_AUTO}, .sharers = 4};
     hil_budget b, alone;
     hil_drive drive;
     CHECK_OK(hil_budget_find(&allowance, &b, &drive));
     CHECK_INT(b.device, GIB);
     CHECK_INT(b.host, (6 << 20) / 4);
     CHECK_INT(b.disk, (3 << 20) / 4 / 4096 * 4096);
-    allowance = (hil_allowance){0, 0, NULL, 0, 4, 0, 0, false};
+    allowance = (hil_allowance){.sharers = 4};
     CHECK_OK(hil_budget_find(&allowance, &b, &drive));
     allowance.sharers = 1;
     CHECK_OK(hil_budget_find(&allowance, &alone, &drive));
@@ -74,15 +74,15 @@ static void check_sharers(void)
 /* A device with memory of its own: the RAM is the host's alone. */
 static void check_apart(void)
 {
-    hil_allowance allowance = {0, 0, NULL, 0, 1, 100 * GIB, 0, false};
+    hil_allowance allowance = {.sharers = 1, .room = 100 * GIB};
     hil_budget b, alone;
-    CHECK_OK(hil_budget_find(&(hil_allowance){0, 0, NULL, 0, 1, 0, 0, false}, &alone, NULL));
+    CHECK_OK(hil_budget_find(&(hil_allowance){.sharers = 1}, &alone, NULL));
     CHECK_OK(hil_budget_find(&allowance, &b, NULL));
     CHECK_INT(b.device, 100 * GIB);
     CHECK(b.host > alone.host);
     CHECK(b.host <= (alone.host + alone.device) / 10 * 11); /* of what was free a moment before */
-    allowance.device_memory = HIL_PERCENT(30);
-    allowance.host_memory = 5 * GIB;
+    allowance.memory.device = HIL_PERCENT(30);
+    allowance.memory.host = 5 * GIB;
     CHECK_OK(hil_budget_find(&allowance, &b, NULL));
     CHECK_INT(b.device, 30 * GIB);
     CHECK_INT(b.host, 5 * GIB);
@@ -90,10 +90,10 @@ static void check_apart(void)
     allowance.room_sharers = 4;
     CHECK_OK(hil_budget_find(&allowance, &b, NULL));
     CHECK_INT(b.device, 30 * GIB);
-    allowance.device_memory = 0;
+    allowance.memory.device = 0;
     CHECK_OK(hil_budget_find(&allowance, &b, NULL));
     CHECK_INT(b.device, 25 * GIB);
-    allowance = (hil_allowance){HIL_PERCENT(100), 0, NULL, 0, 1, 0, 0, false};
+    allowance = (hil_allowance){.memory.device = HIL_PERCENT(100), .sharers = 1};
     CHECK_OK(hil_budget_find(&allowance, &b, NULL));
     CHECK(b.device > alone.device / 2);
 }

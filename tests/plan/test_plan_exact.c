@@ -59,10 +59,10 @@ static int64_t check_run(job_place *place, const budgets *b)
     options.steps = STEPS;
     options.dtype = b->dtype;
     options.micro_batch = b->micro_batch;
-    options.device_memory = (uint64_t)b->device * 1024;
-    options.host_memory = (uint64_t)b->host * 1024;
-    options.disks = &disk;
-    options.disk_count = 1;
+    options.memory.device = (uint64_t)b->device * 1024;
+    options.memory.host = (uint64_t)b->host * 1024;
+    options.memory.disks = &disk;
+    options.memory.disk_count = 1;
     options.prefetch = !b->prefetch_off;
     if (b->tile_size) options.tile_size = b->tile_size;
     if (b->between) {

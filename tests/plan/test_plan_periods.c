@@ -42,10 +42,10 @@ static bool check_run(job_place *place, const budgets *b)
     hil_train_options free = options_of(place, b, job_path(place, whole, "whole"));
     hil_train_options options = options_of(place, b, job_path(place, out, "run"));
     hil_disk_budget disk = {job_path(place, drive, "drive"), 16 << 20};
-    options.device_memory = (uint64_t)b->device * 1024;
-    options.host_memory = (uint64_t)b->host * 1024;
-    options.disks = &disk;
-    options.disk_count = 1;
+    options.memory.device = (uint64_t)b->device * 1024;
+    options.memory.host = (uint64_t)b->host * 1024;
+    options.memory.disks = &disk;
+    options.memory.disk_count = 1;
     json_t *plan = plan_of(&options);
     if (b->group) {
         json_t *segment;
@@ -59,7 +59,7 @@ static bool check_run(job_place *place, const budgets *b)
         CHECK(json_dump_file(plan, job_path(place, file, "plan.json"), 0) == 0);
         json_decref(plan);
         options.plan = file;
-        options.device_memory *= 2; /* the window stays as it is */
+        options.memory.device *= 2; /* the window stays as it is */
         plan = plan_of(&options);
     }
     job_train(&options);

@@ -116,10 +116,10 @@ static inline hil_trainer_options crew_options(const crew *c, hil_comm *comm)
     o.length = CREW_SEQ;
     o.micro_batch = c->micro_batch;
     if (c->tile_size) o.tile_size = c->tile_size;
-    o.device_memory = c->device_memory ? c->device_memory : 16 << 20;
-    o.host_memory = c->host_memory ? c->host_memory : (uint64_t)hil_comm_size(comm) * (16 << 20);
-    o.disks = c->disk;
-    o.disk_count = c->disk ? 1 : 0;
+    o.memory.device = c->device_memory ? c->device_memory : 16 << 20;
+    o.memory.host = c->host_memory ? c->host_memory : (uint64_t)hil_comm_size(comm) * (16 << 20);
+    o.memory.disks = c->disk;
+    o.memory.disk_count = c->disk ? 1 : 0;
     o.plan = c->plan;
     return o;
 }

@@ -202,12 +202,12 @@ static void compare(job_place *place, const arrangement *a, const placement *p)
     hil_disk_budget disks[2] = {{job_path(place, drive[0], "drive0"), 64 << 20},
                                 {job_path(place, drive[1], "drive1"), 32 << 20}};
     options.overwrite = true;
-    options.disks = disks;
-    options.disk_count = p->drives ? p->drives : 1;
-    options.io = io_of(p);
+    options.memory.disks = disks;
+    options.memory.disk_count = p->drives ? p->drives : 1;
+    options.memory.io = io_of(p);
     options.prefetch = !p->prefetch_off;
-    options.device_memory = p->device ? p->device * 1024 : 64 << 20;
-    options.host_memory = p->host ? p->host * 1024 : 64 << 20;
+    options.memory.device = p->device ? p->device * 1024 : 64 << 20;
+    options.memory.host = p->host ? p->host * 1024 : 64 << 20;
     if (!p->device) {
         json_t *plan = plan_of(&options);
         edit(p, plan);

@@ -19,7 +19,8 @@ typedef struct rig {
     hil_bank *bank;
     hil_bank_param *param[RIG_PARAMS];
     hil_bank_options options;
-    hil_bank_drive drive[2];
+    hil_disk_budget disk[2];
+    double speed[2];
 } rig;
 
 static inline int64_t rig_rows(int p)
@@ -44,14 +45,15 @@ static inline float rig_goal(int p, int64_t i)
 
 static inline void rig_options(rig *r, const char *dtype, uint64_t device, uint64_t host)
 {
-    *r = (rig){.drive = {{.path = "/tmp", .bytes = 8 << 20}, {".", 8 << 20, 2}}};
+    *r = (rig){.disk = {{.path = "/tmp", .bytes = 8 << 20}, {".", 8 << 20}}, .speed = {1, 2}};
     hil_bank_defaults(&r->options);
     r->options.dtype = dtype;
-    r->options.device_memory = device;
-    r->options.host_memory = host;
+    r->options.memory.device = device;
+    r->options.memory.host = host;
     r->options.tile_size = strcmp(dtype, "fp32") == 0 ? 128 * 64 * 4 : 128 * 64 * 2;
     r->options.threads = 2;
-    r->options.drives = r->drive;
+    r->options.memory.disks = r->disk;
+    r->options.disk_speeds = r->speed;
 }
 
 static inline void rig_add(rig *r)

@@ -35,7 +35,7 @@ static void run(const char *dtype, const char *optimizer, const budgets *b, outc
     rig r;
     rig_options(&r, dtype, b->device, b->host);
     r.options.optimizer = optimizer;
-    r.options.drive_count = (size_t)b->drives;
+    r.options.memory.disk_count = (size_t)b->drives;
     rig_open(&r);
     hil_bank_bytes at = hil_bank_placed(r.bank);
     uint64_t tier[] = {at.device, at.host, at.disk}, all = at.device + at.host + at.disk;
@@ -111,7 +111,7 @@ static void check_restored(const char *dtype)
     rig a, b;
     rig_options(&a, dtype, 8 * M, 0);
     rig_options(&b, dtype, 160 << 10, 200 << 10);
-    b.options.drive_count = 1;
+    b.options.memory.disk_count = 1;
     rig_open(&a);
     rig_open(&b);
     for (int i = 0; i < 3; ++i) (void)rig_step(&a, RIG_GROUP_MAJOR);
@@ -143,7 +143,7 @@ static void check_reading(void)
     rig r;
     static outcome out;
     rig_options(&r, "fp32", 160 << 10, 200 << 10);
-    r.options.drive_count = 1;
+    r.options.memory.disk_count = 1;
     rig_open(&r);
     for (int round = 0; round < 3; ++round) {
         read_all(&r, &out);

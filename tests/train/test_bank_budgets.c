@@ -23,8 +23,8 @@ static bool try_budget(const char *dtype, const sizes *s, rig_order order, doubl
     static float value[300 * 64];
     rig r;
     rig_options(&r, dtype, s->device, s->host);
-    r.drive[0].bytes = s->disk;
-    r.options.drive_count = s->disk ? 1 : 0;
+    r.disk[0].bytes = s->disk;
+    r.options.memory.disk_count = s->disk ? 1 : 0;
     CHECK_OK(hil_bank_create(&r.bank, &r.options));
     rig_add(&r);
     hil_status status = hil_bank_place(r.bank);
@@ -94,7 +94,7 @@ static void check_memory(void)
     for (long n = 1; status != HIL_OK; ++n) {
         rig r;
         rig_options(&r, "bf16", 120 << 10, 170 << 10);
-        r.options.drive_count = 1;
+        r.options.memory.disk_count = 1;
         hil_alloc_fail_at(n);
         status = open_and_step(&r);
         hil_alloc_fail_at(0);

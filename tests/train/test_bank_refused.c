@@ -9,8 +9,8 @@ static void check_budget(uint64_t device, uint64_t host, uint64_t disk, const ch
 {
     rig r;
     rig_options(&r, "bf16", device, host);
-    r.drive[0].bytes = disk;
-    r.options.drive_count = disk ? 1 : 0;
+    r.disk[0].bytes = disk;
+    r.options.memory.disk_count = disk ? 1 : 0;
     CHECK_OK(hil_bank_create(&r.bank, &r.options));
     rig_add(&r);
     CHECK_FAILS(hil_bank_place(r.bank), HIL_ERR_BUDGET, words);
@@ -28,11 +28,11 @@ static void check_options(void)
     r.options.optimizer = "sgd";
     CHECK_FAILS(hil_bank_create(&r.bank, &r.options), HIL_ERR_USAGE, "sgd");
     rig_options(&r, "bf16", 120 << 10, 1 << 20);
-    r.options.drive_count = 1;
-    r.drive[0] = (hil_bank_drive){.path = "/tmp"};
-    CHECK_FAILS(hil_bank_create(&r.bank, &r.options), HIL_ERR_USAGE, "drive 0");
-    r.drive[0] = (hil_bank_drive){.path = "/nowhere/at/all", .bytes = 4 << 20};
-    r.options.host_memory = 200 << 10;
+    r.options.memory.disk_count = 1;
+    r.disk[0] = (hil_disk_budget){.path = "/tmp"};
+    CHECK_FAILS(hil_bank_create(&r.bank, &r.options), HIL_ERR_USAGE, "disk 0");
+    r.disk[0] = (hil_disk_budget){.path = "/nowhere/at/all", .bytes = 4 << 20};
+    r.options.memory.host = 200 << 10;
     CHECK_OK(hil_bank_create(&r.bank, &r.options));
     rig_add(&r);
     CHECK_FAILS(hil_bank_place(r.bank), HIL_ERR_IO, "/nowhere/at/all");
@@ -132,7 +132,7 @@ static void check_window(void)
     rig r;
     const void *w;
     rig_options(&r, "bf16", 72 << 10, 200 << 10);
-    r.options.drive_count = 1;
+    r.options.memory.disk_count = 1;
     r.options.window = 56 << 10;
     rig_open(&r);
     CHECK_OK(hil_bank_begin(r.bank, HIL_BANK_TRAIN));
@@ -175,7 +175,7 @@ int main(void)
     check_options();
     rig r;
     rig_options(&r, "bf16", 200 << 10, 300 << 10);
-    r.options.drive_count = 1;
+    r.options.memory.disk_count = 1;
     CHECK_OK(hil_bank_create(&r.bank, &r.options));
     rig_add(&r);
     check_forms(&r);

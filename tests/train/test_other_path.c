@@ -49,8 +49,8 @@ static void run(const char *where, uint64_t device, uint64_t host, double loss[S
     hil_trainer_defaults(&options);
     options.threads = 2;
     options.device.name = where;
-    options.device_memory = device;
-    options.host_memory = host;
+    options.memory.device = device;
+    options.memory.host = host;
     options.sequences = BATCH;
     options.length = SEQ;
     n = (net){0};

@@ -122,8 +122,8 @@ static void train(const hil_trainer_options *options, run *out)
         CHECK_OK(hil_trainer_step(trainer, &batch, 1, 1e-2, &result));
         out->loss[s] = result.loss;
         out->moved += result.account.disk_read_bytes + result.account.to_device_bytes;
-        CHECK(result.account.device_peak <= options->device_memory);
-        CHECK(result.account.host_peak <= options->host_memory);
+        CHECK(result.account.device_peak <= options->memory.device);
+        CHECK(result.account.host_peak <= options->memory.host);
         if (s < USUAL) CHECK_INT(detours, 0);
     }
     CHECK(detours > STEPS);
@@ -158,19 +158,19 @@ static void compare(const char *folder, const char *dtype, size_t first)
     options.sequences = BATCH;
     options.length = SEQ;
     options.micro_batch = 1;
-    options.disks = &disk;
+    options.memory.disks = &disk;
     for (size_t i = first; i < sizeof tight / sizeof *tight; i += CHECK_SLOW ? 2 : 1) {
-        options.device_memory = options.host_memory = 64 << 20;
-        options.disk_count = 0;
+        options.memory.device = options.memory.host = 64 << 20;
+        options.memory.disk_count = 0;
         borrowing = tight[i].borrowing;
         options.spare = borrowing ? 50 : 30;
         train(&options, &expected);
         CHECK(expected.loss[STEPS - 1] < expected.loss[0]);
         if (!borrowing) CHECK_INT((int64_t)expected.moved, 0);
-        options.device_memory = tight[i].device << 10;
-        options.host_memory = tight[i].host << 10;
+        options.memory.device = tight[i].device << 10;
+        options.memory.host = tight[i].host << 10;
         options.prefetch = tight[i].prefetch;
-        options.disk_count = 1;
+        options.memory.disk_count = 1;
         train(&options, &got);
         printf("%s in %dK and %dK: %lld repairs, %llu bytes moved\n", dtype, (int)tight[i].device,
                (int)tight[i].host, (long long)got.repairs, (unsigned long long)got.moved);

@@ -126,10 +126,10 @@ static hil_trainer_options options_of(const run *r, const hil_disk_budget *disk,
     o.micro_batch = 1;
     o.zero = r->zero;
     o.spare = 50; /* some paths need more than the usual one */
-    o.device_memory = r->device;
-    o.host_memory = r->host * (uint64_t)ranks;
-    o.disks = disk;
-    o.disk_count = r->folder ? 1 : 0;
+    o.memory.device = r->device;
+    o.memory.host = r->host * (uint64_t)ranks;
+    o.memory.disks = disk;
+    o.memory.disk_count = r->folder ? 1 : 0;
     return o;
 }
 

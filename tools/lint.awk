@@ -128,6 +128,7 @@ FNR == 1 {
     in_comment = 0
     function_start = 0
     signature = ""
+    options_line = 0
     if (file ~ /^tests\//) {
         if ($0 !~ /^\/\* /) say("the first line is a comment that says what is tested")
     } else if (index($0, "/* " name " - ") != 1) {
@@ -151,6 +152,10 @@ FNR == 1 {
     if (code ~ /^[ \t]*#[ \t]*include[ \t]*</ && file ~ /^(src|include)\// && $0 ~ /<hilbert\//)
         say("inside the tree, include \"hilbert/...\"")
     check_banned(code)
+    if (file ~ /^include\// && code ~ /^typedef struct hil_[a-z_]*_options \{/ && code !~ /hil_memory_options/)
+        options_line = FNR # of which hil_memory_options is always a part
+    else if (options_line == FNR - 1 && options_line && code !~ /^    size_t size;/)
+        say("a structure of options begins with size_t size")
 
     if (code ~ /HIL_TRY(_DONE)?\(/ && code !~ /#[ \t]*define/) {
         try = code ~ /HIL_TRY_DONE/ ? "HIL_TRY_DONE" : "HIL_TRY"

@@ -64,7 +64,7 @@ in_file_comment {
     others = others (others == "" ? "" : ",\n") ".BR hilbert\\-" other " (3)"
     next
 }
-/^#(include|if|ifdef|ifndef|else|elif|endif|error)/ || /^#define HILBERT_[A-Z]+_H$/ || /^#define [A-Z_]+( __attribute__.*)?$/ { next }
+/^#(include|if|ifdef|ifndef|else|elif|endif|error|undef|define HIL_NODISCARD_TYPE)/ || /^#define HILBERT_[A-Z]+_H$/ || /^#define [A-Z_]+( __attribute__.*)?$/ { next }
 /^extern "C"/ || /^}$/ { next }
 !begun {
     begun = 1
@@ -87,6 +87,7 @@ in_file_comment {
     else if (shifted && line ~ /^        /) line = substr(line, 9) # stays below its parenthesis
     if (line ~ /;/) shifted = 0
     sub(/HIL_NODISCARD_TYPE /, "", line)
+    sub(/^__extension__ /, "", line)
     bare = line
     gsub(/\/\*.*/, "", bare)
     depth += gsub(/{/, "{", bare) - gsub(/}/, "}", bare)

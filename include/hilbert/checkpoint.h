@@ -13,6 +13,7 @@ extern "C" {
 
 /* A Hugging Face model folder from the checkpoint's files alone. Strings are borrowed. */
 typedef struct hil_export_options {
+    size_t size; /* set by hil_export_defaults */
     const char *checkpoint;
     const char *out;
     const char *dtype;        /* "fp32", "bf16", "fp16"; NULL: what the model's config.json says */
@@ -20,6 +21,8 @@ typedef struct hil_export_options {
     bool overwrite;           /* `out` may hold a model, which is replaced */
     const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
 } hil_export_options;
+HIL_API void hil_export_defaults_sized(hil_export_options *options, size_t size);
+#define hil_export_defaults(options) hil_export_defaults_sized(options, sizeof *(options))
 typedef struct hil_export_result {
     int64_t step, tensors;
     uint64_t bytes; /* of weights */

@@ -14,6 +14,7 @@ extern "C" {
 typedef struct hil_comm hil_comm;
 
 typedef struct hil_comm_options {
+    size_t size;  /* set by hil_comm_defaults */
     int expected; /* ranks that the launcher started, as its environment says; 0 or 1: alone */
     const char *module; /* the file that speaks MPI; NULL: there is none */
     /* A rank is gone or does not answer. Called once, on a thread of its own, while others may wait
@@ -22,6 +23,8 @@ typedef struct hil_comm_options {
     void (*lost)(void *context, const char *message);
     void *context;
 } hil_comm_options;
+HIL_API void hil_comm_defaults_sized(hil_comm_options *options, size_t size);
+#define hil_comm_defaults(options) hil_comm_defaults_sized(options, sizeof *(options))
 
 /* Connects to the other ranks. *out is NULL for a process that is alone. */
 HIL_API hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options);

@@ -18,6 +18,7 @@ extern "C" {
 typedef enum hil_io_kind { HIL_IO_AUTO, HIL_IO_URING, HIL_IO_THREADS } hil_io_kind;
 
 typedef struct hil_io_options {
+    size_t size;        /* set by hil_io_defaults */
     hil_io_kind engine; /* AUTO: io_uring where the kernel gives it, otherwise threads */
     int depth;          /* pieces in flight on each drive */
     size_t split; /* requests are cut into pieces of so many bytes; multiple of HIL_IO_ALIGN */
@@ -30,7 +31,8 @@ typedef struct hil_io hil_io;                 /* owns threads, rings and buffers
 typedef struct hil_io_file hil_io_file;       /* owns descriptors; borrows its hil_io */
 typedef struct hil_io_request hil_io_request; /* belongs to its hil_io; ends with hil_io_wait */
 
-HIL_API void hil_io_defaults(hil_io_options *options);
+HIL_API void hil_io_defaults_sized(hil_io_options *options, size_t size);
+#define hil_io_defaults(options) hil_io_defaults_sized(options, sizeof *(options))
 /* HIL_IO_URING fails where the build or the system has no io_uring. */
 HIL_API hil_status hil_io_create(hil_io **out, const hil_io_options *options);
 /* After every file is closed. */

@@ -95,11 +95,14 @@ HIL_API hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, dou
 /* x (B, T, H, D); `frequency` has D/2 numbers and lives as long as the model. */
 HIL_API hil_status hil_rope(hil_tape *t, hil_value *x, const float *frequency, hil_value **y);
 typedef struct hil_attention_options {
+    size_t size;    /* set by hil_attention_defaults */
     double scale;   /* 0: 1 / sqrt(D) */
     int64_t window; /* 0: none */
     double dropout;
 } hil_attention_options;
-/* q (B, T, H, D), k and v (B, T, KV, D): causal, inside each document. */
+HIL_API void hil_attention_defaults_sized(hil_attention_options *options, size_t size);
+#define hil_attention_defaults(options) hil_attention_defaults_sized(options, sizeof *(options))
+/* q (B, T, H, D), k and v (B, T, KV, D): causal, inside each document. `options` may be NULL. */
 HIL_API hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
                                  const hil_attention_options *options, hil_value **y);
 /* The same of one product: qkv (B, T, 3 H, D) holds the heads of q, then of k, then of v. */

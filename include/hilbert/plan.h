@@ -13,12 +13,15 @@ extern "C" {
    written to; sizes of memory and disks are believed. As a JSON object it is what `plan` of the
    options reads. A run that does not fit is a failure, after an object that says so.
  */
-typedef struct hil_plan_form {
+typedef struct hil_plan_options {
+    size_t size; /* set by hil_plan_defaults */
     bool json;
     int ranks;       /* as if there were so many, all on this machine; 0: 1 */
     const char *gpu; /* as if this one computed: "RTX 4090"; NULL: what `device` names */
-} hil_plan_form;
-HIL_API hil_status hil_plan_show(const hil_train_options *options, const hil_plan_form *form,
+} hil_plan_options;
+HIL_API void hil_plan_defaults_sized(hil_plan_options *options, size_t size);
+#define hil_plan_defaults(options) hil_plan_defaults_sized(options, sizeof *(options))
+HIL_API hil_status hil_plan_show(const hil_train_options *options, const hil_plan_options *form,
                                  const hil_observer *observer, FILE *out);
 
 #ifdef __cplusplus

@@ -34,6 +34,7 @@ typedef struct hil_examples {
 
 /* Every option of `hilbert train`. hil_train_defaults fills it; strings and lists are borrowed. */
 typedef struct hil_train_options {
+    size_t size;             /* set by hil_train_defaults */
     const char *model;       /* model folder or config.json */
     const char *const *data; /* files */
     size_t data_count;
@@ -90,12 +91,14 @@ typedef struct hil_train_result {
     const char *limit; /* what steps waited for most: "compute", "disk", "host link", ... */
 } hil_train_result;
 
-HIL_API void hil_train_defaults(hil_train_options *options);
+HIL_API void hil_train_defaults_sized(hil_train_options *options, size_t size);
+#define hil_train_defaults(options) hil_train_defaults_sized(options, sizeof *(options))
 /* HIL_ERR_INTERRUPTED: stopped on request, everything saved; the message says how to go on. */
 HIL_API hil_status hil_train(const hil_train_options *options, const hil_observer *observer,
                              hil_train_result *result);
 
 typedef struct hil_eval_options {
+    size_t size; /* set by hil_eval_defaults */
     const char *model;
     const char *const *data;
     size_t data_count;
@@ -115,11 +118,13 @@ typedef struct hil_eval_result {
     double learned_share; /* of the data's tokens, those predicted */
     hil_examples examples;
 } hil_eval_result;
-HIL_API void hil_eval_defaults(hil_eval_options *options);
+HIL_API void hil_eval_defaults_sized(hil_eval_options *options, size_t size);
+#define hil_eval_defaults(options) hil_eval_defaults_sized(options, sizeof *(options))
 HIL_API hil_status hil_eval(const hil_eval_options *options, const hil_observer *observer,
                             hil_eval_result *result);
 
 typedef struct hil_generate_options {
+    size_t size; /* set by hil_generate_defaults */
     const char *model;
     const char *prompt;
     const char *tokenizer; /* as in training */
@@ -141,16 +146,20 @@ typedef struct hil_generate_result {
     int64_t prompt_tokens, tokens;
     double seconds, tokens_per_second; /* of the continuation, loading not counted */
 } hil_generate_result;
-HIL_API void hil_generate_defaults(hil_generate_options *options);
+HIL_API void hil_generate_defaults_sized(hil_generate_options *options, size_t size);
+#define hil_generate_defaults(options) hil_generate_defaults_sized(options, sizeof *(options))
 HIL_API hil_status hil_generate(const hil_generate_options *options, hil_generate_result *result);
 
 /* tokenizer.json of a model folder (or the file itself): bytes of `in` to one JSON array of ids on
    `out`, or the other way round. */
 typedef struct hil_tokenize_options {
+    size_t size; /* set by hil_tokenize_defaults */
     const char *model;
     bool special, decode;
     const char *file; /* read instead of `in`; text under the rules of data files (.gz, .zst) */
 } hil_tokenize_options;
+HIL_API void hil_tokenize_defaults_sized(hil_tokenize_options *options, size_t size);
+#define hil_tokenize_defaults(options) hil_tokenize_defaults_sized(options, sizeof *(options))
 HIL_API hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, FILE *out);
 
 /* Lists the tensors of a model folder, a checkpoint folder or a .safetensors file on `out`. */
@@ -160,8 +169,9 @@ HIL_API hil_status hil_inspect(const char *path, bool json, FILE *out);
    blocks of several sizes with several in flight, and fio on the same file where it is installed.
    Speeds are in 10^9 bytes per second, NaN where there is no fio. */
 typedef struct hil_bench_io_options {
+    size_t size; /* set by hil_bench_io_defaults */
     const char *path;
-    uint64_t size; /* of the file */
+    uint64_t file_size;
     hil_io_kind engine;
 } hil_bench_io_options;
 typedef struct hil_bench_io_speed {
@@ -181,7 +191,8 @@ typedef struct hil_bench_io_result {
     /* Against the best of fio: its best block and depth, both repeated in turn, medians. */
     hil_bench_io_speed ratio;
 } hil_bench_io_result;
-HIL_API void hil_bench_io_defaults(hil_bench_io_options *options);
+HIL_API void hil_bench_io_defaults_sized(hil_bench_io_options *options, size_t size);
+#define hil_bench_io_defaults(options) hil_bench_io_defaults_sized(options, sizeof *(options))
 HIL_API hil_status hil_bench_io(const hil_bench_io_options *options, const hil_observer *observer,
                                 hil_bench_io_result *result);
 

@@ -29,6 +29,7 @@ typedef struct hil_bank hil_bank;
 typedef struct hil_bank_param hil_bank_param; /* borrowed from its bank */
 
 typedef struct hil_bank_options {
+    size_t size;               /* set by hil_bank_defaults */
     hil_memory_options memory; /* all that may be used, staging included; here 0 is none */
     const double *disk_speeds; /* of each disk against the others, which share the load by it;
                                   NULL: all are alike */
@@ -42,7 +43,8 @@ typedef struct hil_bank_options {
     int threads;        /* 0: all */
 } hil_bank_options;
 
-HIL_API void hil_bank_defaults(hil_bank_options *options);
+HIL_API void hil_bank_defaults_sized(hil_bank_options *options, size_t size);
+#define hil_bank_defaults(options) hil_bank_defaults_sized(options, sizeof *(options))
 HIL_API hil_status hil_bank_create(hil_bank **out, const hil_bank_options *options);
 /* At any time; nothing is left behind. */
 HIL_API void hil_bank_destroy(hil_bank *bank);

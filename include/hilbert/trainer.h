@@ -15,6 +15,7 @@ extern "C" {
 typedef struct hil_trainer hil_trainer; /* borrows the model until destroyed */
 
 typedef struct hil_trainer_options {
+    size_t size;               /* set by hil_trainer_defaults */
     const char *dtype;         /* "bf16", "fp32", "fp16" */
     const char *optimizer;     /* "adamw", "lion", "adamw8bit" */
     const char *const *freeze; /* shell patterns of parameter names that stay as they are */
@@ -61,7 +62,8 @@ typedef struct hil_step_result {
     hil_step_account account; /* of this rank */
 } hil_step_result;
 
-HIL_API void hil_trainer_defaults(hil_trainer_options *options);
+HIL_API void hil_trainer_defaults_sized(hil_trainer_options *options, size_t size);
+#define hil_trainer_defaults(options) hil_trainer_defaults_sized(options, sizeof *(options))
 /* Weights are initialised from the seed. */
 HIL_API hil_status hil_trainer_create(hil_trainer **out, hil_model *model,
                                       const hil_trainer_options *options);

@@ -17,6 +17,10 @@ extern "C" {
 #define HIL_VERSION_NUMBER(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 #define HIL_VERSION HIL_VERSION_NUMBER(HIL_VERSION_MAJOR, HIL_VERSION_MINOR, HIL_VERSION_PATCH)
 
+/* Structures of options begin with their size, which a *_defaults function sets: the library takes
+   them from programs that were compiled with older headers, and leaves what these do not have at
+   its default. From newer ones it takes them as long as nothing is set that it does not know. */
+
 /* Of the library that runs: "0.1.0". */
 HIL_API const char *hil_version(void);
 

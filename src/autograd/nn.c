@@ -1,5 +1,6 @@
 /* nn.c - the operations of nn.h: each names its inputs and lets the tape run it. */
 #include "autograd/batch_input.h"
+#include "base/sized.h"
 
 #include <math.h>
 #include <string.h>
@@ -101,12 +102,20 @@ static hil_status cache_slot(hil_tape *t, const hil_shape *shape, hil_cached_att
     return HIL_OK;
 }
 
+void hil_attention_defaults_sized(hil_attention_options *options, size_t size)
+{
+    const hil_attention_options defaults = {0};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
+}
+
 /* `apply` holds what q, k and v are in; keys have this shape. */
 static hil_status attend(hil_tape *t, hil_apply *apply, const hil_shape *keys,
                          const hil_attention_options *options, hil_value **y)
 {
-    hil_attention_options none = {0};
-    if (!options) options = &none;
+    hil_attention_options own;
+    hil_attention_defaults(&own);
+    if (options) HIL_TRY(hil_sized_take(&own, sizeof own, options, "hil_attention"));
+    options = &own;
     double scale = options->scale > 0 ? options->scale : 1 / sqrt((double)keys->dim[3]);
     hil_cached_attr cached = {.scale = scale, .window = options->window};
     hil_attention_attr attr = {scale, options->window, t->context->training ? options->dropout : 0};

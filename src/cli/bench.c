@@ -18,7 +18,7 @@ static const hil_range sizes = {1 << 20, 0x1p50, "a size of 1M or more"};
 static const hil_option options[] = {
     ROW("path", TEXT, run.path, "DIR", "a folder on the drive", .group = "Options",
         .required = true),
-    ROW("size", SIZE, run.size, "SIZE", "bytes of the file that is read and written",
+    ROW("size", SIZE, run.file_size, "SIZE", "bytes of the file that is read and written",
         .range = &sizes),
     ROW("io", CHOICE, run.engine, "auto|uring|threads", "the I/O engine"),
     ROW("json", ON, json, NULL, "print one JSON object"),

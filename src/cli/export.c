@@ -15,9 +15,10 @@ static const hil_option options[] = {
 
 static int run(int argc, char **argv)
 {
-    hil_export_options values = {0};
+    hil_export_options values;
     hil_parsed parsed;
     int code = 0;
+    hil_export_defaults(&values);
     if (!hil_command_begin(&hil_command_export, argc, argv, &values, &parsed, &code)) return code;
     hil_progress progress;
     hil_export_result result;

@@ -88,7 +88,11 @@ static void lose(void *context, const char *message)
 static hil_status connect_ranks(hil_comm **out)
 {
     char path[HIL_PATH_MAX];
-    hil_comm_options options = {.expected = started, .module = find_module(path), .lost = lose};
+    hil_comm_options options;
+    hil_comm_defaults(&options);
+    options.expected = started;
+    options.module = find_module(path);
+    options.lost = lose;
     tried = true;
     HIL_TRY(hil_comm_open(out, &options));
     connected = true;

@@ -45,7 +45,11 @@ static int run(int argc, char **argv)
     if (!hil_command_begin(&command, argc, argv, &values, &parsed, &code)) return code;
     values.run.device.prefixes = hil_command_prefixes(prefixes);
     values.run.probe_cache = hil_command_probe_cache(path);
-    hil_plan_form form = {.json = values.json, .ranks = values.ranks, .gpu = values.gpu};
+    hil_plan_options form;
+    hil_plan_defaults(&form);
+    form.json = values.json;
+    form.ranks = values.ranks;
+    form.gpu = values.gpu;
     hil_command_catch_signals(NULL);
     values.run.stop = &hil_command_stop;
     hil_progress progress;

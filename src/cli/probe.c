@@ -34,9 +34,10 @@ const char *hil_command_probe_cache(char path[HIL_PATH_MAX])
 
 static int run(int argc, char **argv)
 {
-    hil_probe_options values = {.device = {.name = "auto"}};
+    hil_probe_options values;
     hil_parsed parsed;
     int code = 0;
+    hil_probe_defaults(&values);
     char path[HIL_PATH_MAX], prefixes[HIL_PATH_MAX];
     if (!hil_command_begin(&hil_command_probe, argc, argv, &values, &parsed, &code)) return code;
     values.cache = hil_command_probe_cache(path);

@@ -15,9 +15,10 @@ static const hil_option options[] = {
 
 static int run(int argc, char **argv)
 {
-    hil_tokenize_options values = {0};
+    hil_tokenize_options values;
     hil_parsed parsed;
     int code = 0;
+    hil_tokenize_defaults(&values);
     if (!hil_command_begin(&hil_command_tokenize, argc, argv, &values, &parsed, &code)) return code;
     hil_status status = hil_tokenize(&values, stdin, stdout);
     code = status == HIL_OK ? hil_command_flush() : hil_command_fail(status);

@@ -1,5 +1,6 @@
 /* comm_open.c - connects the ranks that a launcher started, through the module that calls MPI. */
 #include "comm/comm_module.h"
+#include "base/sized.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -99,9 +100,14 @@ static void watch_end(start_watch *w)
     pthread_mutex_destroy(&w->mutex);
 }
 
-hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options)
+void hil_comm_defaults_sized(hil_comm_options *options, size_t size)
 {
-    *out = NULL;
+    const hil_comm_options defaults = {0};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
+}
+
+static hil_status connect_ranks(hil_comm **out, const hil_comm_options *options)
+{
     if (options->expected < 2) return HIL_OK;
     if (!options->module)
         return hil_fail(HIL_ERR_INPUT,
@@ -129,4 +135,12 @@ done:
     watch_end(&watch);
     if (status != HIL_OK) hil_comm_close(comm);
     return status;
+}
+
+hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options)
+{
+    hil_comm_options own;
+    *out = NULL;
+    HIL_TRY(HIL_SIZED_TAKE(hil_comm, &own, options));
+    return connect_ranks(out, &own);
 }

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "io/io_faulty.h"
+#include "base/sized.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -445,9 +446,10 @@ hil_status hil_io_drive_find(hil_io *io, uint64_t device, hil_io_drive **out)
     return status;
 }
 
-void hil_io_defaults(hil_io_options *options)
+void hil_io_defaults_sized(hil_io_options *options, size_t size)
 {
-    *options = (hil_io_options){.depth = 32, .split = 1 << 20, .requests = 1024};
+    const hil_io_options defaults = {.depth = 32, .split = 1 << 20, .requests = 1024};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 static hil_status check_options(const hil_io_options *options)
@@ -469,10 +471,13 @@ hil_status hil_io_create(hil_io **out, const hil_io_options *options)
 {
     *out = NULL;
     hil_io *io = NULL;
+    hil_io_options own;
     hil_status status;
+    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_io, &own, options));
+    options = &own;
     HIL_TRY_DONE(check_options(options));
     HIL_TRY_DONE(HIL_ALLOC(1, &io));
-    io->options = *options;
+    io->options = own;
     pthread_mutex_init(&io->lock, NULL);
     pthread_cond_init(&io->changed, NULL);
     HIL_TRY_DONE(HIL_ALLOC(options->requests, &io->slots));

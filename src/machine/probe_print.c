@@ -1,6 +1,7 @@
 /* probe_print.c - hilbert probe: the speeds of this machine as a table or an object. */
 #include "machine/devices.h"
 #include "machine/probe.h"
+#include "base/sized.h"
 
 #include <string.h>
 
@@ -54,8 +55,17 @@ static void print_table(const hil_probe_options *options, const hil_machine *mac
     }
 }
 
+void hil_probe_defaults_sized(hil_probe_options *options, size_t size)
+{
+    const hil_probe_options defaults = {.device = {.name = "auto"}};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
+}
+
 hil_status hil_probe(const hil_probe_options *options, const hil_observer *observer, FILE *out)
 {
+    hil_probe_options own;
+    HIL_TRY(HIL_SIZED_TAKE(hil_probe, &own, options));
+    options = &own;
     hil_machine machine;
     hil_device *device;
     if (options->memory.disk_count > HIL_DISKS_MAX)

@@ -85,8 +85,9 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n)
     *l = (layer){.heads = c->heads,
                  .eps = c->norm_eps,
                  .dropout = c->dropout_residual,
-                 .gelu = c->activation == HIL_GELU ? HIL_GELU_EXACT : HIL_GELU_APPROXIMATE,
-                 .attention = {.dropout = c->dropout_attention}};
+                 .gelu = c->activation == HIL_GELU ? HIL_GELU_EXACT : HIL_GELU_APPROXIMATE};
+    hil_attention_defaults(&l->attention);
+    l->attention.dropout = c->dropout_attention;
     if (c->scale_by_layer) l->attention.scale = 1 / (sqrt((double)c->head_dim) * (double)(n + 1));
     int64_t d = c->hidden, f = c->intermediate;
     double deep = c->init_std / sqrt(2 * (double)c->layers);

@@ -121,8 +121,10 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n,
                  .heads = c->heads,
                  .kv_heads = c->kv_heads,
                  .head_dim = c->head_dim,
-                 .eps = c->norm_eps,
-                 .attention = {.window = hil_config_window(c, n), .dropout = c->dropout_attention}};
+                 .eps = c->norm_eps};
+    hil_attention_defaults(&l->attention);
+    l->attention.window = hil_config_window(c, n);
+    l->attention.dropout = c->dropout_attention;
     int64_t d = c->hidden, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
     int64_t f = c->intermediate;
     bool bias = c->attention_bias, norms = c->arch == HIL_QWEN3;

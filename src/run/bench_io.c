@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "run/fio.h"
+#include "base/sized.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -170,29 +171,32 @@ static hil_status compare_with_fio(bench *b, bool write)
     return HIL_OK;
 }
 
-void hil_bench_io_defaults(hil_bench_io_options *options)
+void hil_bench_io_defaults_sized(hil_bench_io_options *options, size_t size)
 {
-    *options = (hil_bench_io_options){.size = (uint64_t)1 << 30};
+    const hil_bench_io_options defaults = {.file_size = (uint64_t)1 << 30};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 hil_status hil_bench_io(const hil_bench_io_options *options, const hil_observer *observer,
                         hil_bench_io_result *result)
 {
-    bench b = {.options = options, .observer = observer, .result = result};
+    hil_bench_io_options own;
+    bench b = {.options = &own, .observer = observer, .result = result};
     hil_io_options holder;
     hil_io *io = NULL;
     hil_io_file *file = NULL;
     double filled;
     hil_status status = HIL_OK;
     *result = (hil_bench_io_result){.ratio = {NAN, NAN}};
-    b.size = options->size & ~(uint64_t)(HIL_IO_ALIGN - 1);
+    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_bench_io, &own, options));
+    b.size = own.file_size & ~(uint64_t)(HIL_IO_ALIGN - 1);
     if (b.size == 0) return hil_fail(HIL_ERR_USAGE, "the file to measure with has no bytes");
     b.total = 2 * (HIL_BENCH_IO_CELLS + REPEATS);
     hil_io_defaults(&holder);
     holder.engine = HIL_IO_THREADS;
     holder.depth = 1;
     HIL_TRY_DONE(hil_io_create(&io, &holder));
-    HIL_TRY_DONE(hil_io_open_scratch(io, options->path, b.size, &file));
+    HIL_TRY_DONE(hil_io_open_scratch(io, own.path, b.size, &file));
     snprintf(b.file, sizeof b.file, "/proc/%d/fd/%d", (int)getpid(), hil_io_descriptor(file));
     HIL_TRY_DONE(measure_own(&b, 4 << 20, 8, true, &filled));
     HIL_TRY_DONE(hil_io_flush(file));

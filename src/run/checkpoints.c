@@ -6,6 +6,7 @@
 #include "format/checkpoint_export.h"
 #include "io/file.h"
 #include "run/output_folder.h"
+#include "base/sized.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -139,9 +140,18 @@ hil_status hil_checkpoint_export_locked(const hil_export_options *o, hil_model_n
     return status;
 }
 
+void hil_export_defaults_sized(hil_export_options *options, size_t size)
+{
+    const hil_export_options defaults = {0};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
+}
+
 hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer *observer,
                                  hil_export_result *result)
 {
+    hil_export_options own;
+    HIL_TRY(HIL_SIZED_TAKE(hil_export, &own, o));
+    o = &own;
     hil_lock lock = {.fd = -1};
     size_t existed = hil_dir_existing(o->out);
     HIL_TRY(check_out(o));

@@ -3,15 +3,17 @@
 #include "run/batches.h"
 #include "run/model_compare.h"
 #include "run/model_source.h"
+#include "base/sized.h"
 
 #include <math.h>
 #include <stdio.h>
 
 #define BATCH_TOKENS 4096 /* computed at once where the caller does not say */
 
-void hil_eval_defaults(hil_eval_options *options)
+void hil_eval_defaults_sized(hil_eval_options *options, size_t size)
 {
-    *options = (hil_eval_options){.dtype = "fp32", .device = {.name = "auto"}};
+    const hil_eval_options defaults = {.dtype = "fp32", .device = {.name = "auto"}};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 typedef struct job {
@@ -145,6 +147,9 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
 hil_status hil_eval(const hil_eval_options *options, const hil_observer *observer,
                     hil_eval_result *result)
 {
+    hil_eval_options own;
+    HIL_TRY(HIL_SIZED_TAKE(hil_eval, &own, options));
+    options = &own;
     job j = {.observer = hil_comm_rank(options->comm) == 0 ? observer : NULL};
     hil_status status = run_job(&j, options, result);
     if (status != HIL_OK) hil_comm_fail(options->comm, status);

@@ -4,13 +4,14 @@
 #include "data/prompt.h"
 #include "run/sampling.h"
 #include "run/model_source.h"
+#include "base/sized.h"
 
 #include <math.h>
 #include <string.h>
 
-void hil_generate_defaults(hil_generate_options *options)
+void hil_generate_defaults_sized(hil_generate_options *options, size_t size)
 {
-    *options = (hil_generate_options){
+    const hil_generate_options defaults = {
         .prompt = "",
         .max_tokens = 128,
         .temperature = 1,
@@ -19,6 +20,7 @@ void hil_generate_defaults(hil_generate_options *options)
         .dtype = "fp32",
         .device = {.name = "auto"},
     };
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 typedef struct job {
@@ -172,7 +174,9 @@ static hil_status run_job(job *j, hil_generate_result *result)
 
 hil_status hil_generate(const hil_generate_options *options, hil_generate_result *result)
 {
-    job j = {.options = options};
+    hil_generate_options own;
+    HIL_TRY(HIL_SIZED_TAKE(hil_generate, &own, options));
+    job j = {.options = &own};
     *result = (hil_generate_result){0};
     hil_status status = run_job(&j, result);
     hil_decoder_destroy(j.decoder);

@@ -2,6 +2,7 @@
 #include "hilbert/plan.h"
 
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "machine/devices.h"
 #include "train/freeze.h"
 #include "plan/plan.h"
@@ -211,17 +212,28 @@ static hil_status open_device(show *s, const char *gpu)
     return HIL_OK;
 }
 
-hil_status hil_plan_show(const hil_train_options *options, const hil_plan_form *form,
+void hil_plan_defaults_sized(hil_plan_options *options, size_t size)
+{
+    const hil_plan_options defaults = {.ranks = 1};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
+}
+
+hil_status hil_plan_show(const hil_train_options *options, const hil_plan_options *form,
                          const hil_observer *observer, FILE *out)
 {
-    show s = {.options = options, .observer = observer, .ranks = form->ranks > 1 ? form->ranks : 1};
+    hil_train_options train;
+    hil_plan_options own;
+    show s = {.options = &train, .observer = observer};
     hil_status status = HIL_OK;
+    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_train, &train, options));
+    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_plan, &own, form));
+    s.ranks = own.ranks > 1 ? own.ranks : 1;
     HIL_TRY_DONE(open_model(&s));
-    HIL_TRY_DONE(open_device(&s, form->gpu));
+    HIL_TRY_DONE(open_device(&s, own.gpu));
     status = make_plan(&s);
-    if (status == HIL_ERR_BUDGET && form->json) status = print_refusal(&s, out);
+    if (status == HIL_ERR_BUDGET && own.json) status = print_refusal(&s, out);
     HIL_TRY_DONE(status);
-    HIL_TRY_DONE(form->json ? print_json(&s, out) : print_text(&s, out));
+    HIL_TRY_DONE(own.json ? print_json(&s, out) : print_text(&s, out));
 done:
     hil_planned_free(&s.planned);
     hil_devices_close(s.device);

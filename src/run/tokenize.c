@@ -4,6 +4,7 @@
 #include "data/name.h"
 #include "io/file.h"
 #include "run/model_source.h"
+#include "base/sized.h"
 
 #include <errno.h>
 #include <string.h>
@@ -204,8 +205,17 @@ static hil_status convert(const hil_tokenizer *tokenizer, const hil_tokenize_opt
                             : encode_stream(tokenizer, from, out);
 }
 
+void hil_tokenize_defaults_sized(hil_tokenize_options *options, size_t size)
+{
+    const hil_tokenize_options defaults = {0};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
+}
+
 hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, FILE *out)
 {
+    hil_tokenize_options own;
+    HIL_TRY(HIL_SIZED_TAKE(hil_tokenize, &own, options));
+    options = &own;
     hil_tokenizer *tokenizer;
     origin from;
     HIL_TRY(open_tokenizer(&tokenizer, options->model));

@@ -8,17 +8,18 @@
 #include "train/account.h"
 #include "plan/outline.h"
 #include "plan/ranks.h"
+#include "base/sized.h"
 
 #include <math.h>
 #include <sys/resource.h>
 
 typedef hil_training job;
 
-void hil_train_defaults(hil_train_options *options)
+void hil_train_defaults_sized(hil_train_options *options, size_t size)
 {
     hil_trainer_options trainer;
     hil_trainer_defaults(&trainer);
-    *options = (hil_train_options){
+    const hil_train_options defaults = {
         .device = trainer.device,
         .batch = 8,
         .lr = 1e-4,
@@ -37,6 +38,7 @@ void hil_train_defaults(hil_train_options *options)
         .zero = 3,
         .prefetch = true,
     };
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 /* The checkpoint that the last sweep fills is of this moment, and becomes whole. */
@@ -252,6 +254,9 @@ static hil_status run_job(job *j, hil_train_result *result)
 hil_status hil_train(const hil_train_options *options, const hil_observer *observer,
                      hil_train_result *result)
 {
+    hil_train_options own;
+    HIL_TRY(HIL_SIZED_TAKE(hil_train, &own, options));
+    options = &own;
     int rank = hil_comm_rank(options->comm);
     job j = {.options = options,
              .observer = rank == 0 ? observer : NULL,

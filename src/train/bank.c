@@ -4,14 +4,15 @@
 #include "base/alloc.h"
 #include "hilbert/trainer.h"
 #include "train/account.h"
+#include "base/sized.h"
 
 #include <string.h>
 
-void hil_bank_defaults(hil_bank_options *options)
+void hil_bank_defaults_sized(hil_bank_options *options, size_t size)
 {
     hil_trainer_options trainer;
     hil_trainer_defaults(&trainer);
-    *options = (hil_bank_options){
+    const hil_bank_options defaults = {
         .dtype = trainer.dtype,
         .optimizer = trainer.optimizer,
         .weight_decay = trainer.weight_decay,
@@ -21,6 +22,7 @@ void hil_bank_defaults(hil_bank_options *options)
         .eps = trainer.eps,
         .tile_size = trainer.tile_size,
     };
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 static hil_status copy_drives(hil_bank *bank, const hil_bank_options *options)
@@ -48,9 +50,12 @@ hil_status hil_bank_create(hil_bank **out, const hil_bank_options *options)
     *out = NULL;
     hil_dtype dtype;
     const hil_rule *rule;
-    hil_status status = hil_dtype_parse(options->dtype, &dtype);
+    hil_bank_options own;
     hil_bank *bank = NULL;
-    HIL_TRY_DONE(status);
+    hil_status status;
+    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_bank, &own, options));
+    options = &own;
+    HIL_TRY_DONE(hil_dtype_parse(options->dtype, &dtype));
     HIL_TRY_DONE(hil_rule_find(options->optimizer, &rule));
     HIL_TRY_DONE(HIL_ALLOC(1, &bank));
     bank->dtype = dtype;

@@ -4,12 +4,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "train/account.h"
+#include "base/sized.h"
 
 #include <math.h>
 
-void hil_trainer_defaults(hil_trainer_options *options)
+void hil_trainer_defaults_sized(hil_trainer_options *options, size_t size)
 {
-    *options = (hil_trainer_options){
+    const hil_trainer_options defaults = {
         .device = {.name = "auto"},
         .dtype = "bf16",
         .optimizer = hil_rules[HIL_ADAMW].name,
@@ -22,14 +23,17 @@ void hil_trainer_defaults(hil_trainer_options *options)
         .training = true,
         .prefetch = true,
     };
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 hil_status hil_trainer_create(hil_trainer **out, hil_model *model,
                               const hil_trainer_options *options)
 {
-    HIL_TRY(hil_trainer_open(out, model, options, NULL));
-    hil_status status =
-        hil_ranks_agree(options->comm, hil_store_initialise(model->store, options->seed));
+    hil_trainer_options own;
+    *out = NULL;
+    HIL_TRY(HIL_SIZED_TAKE(hil_trainer, &own, options));
+    HIL_TRY(hil_trainer_open(out, model, &own, NULL));
+    hil_status status = hil_ranks_agree(own.comm, hil_store_initialise(model->store, own.seed));
     if (status == HIL_OK) return HIL_OK;
     hil_trainer_destroy(*out);
     *out = NULL;

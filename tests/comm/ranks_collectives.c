@@ -45,7 +45,10 @@ static void speed(hil_comm *comm)
 int main(int argc, char **argv)
 {
     CHECK_INT(argc, 4);
-    hil_comm_options options = {.expected = (int)strtol(argv[1], NULL, 10), .module = argv[2]};
+    hil_comm_options options;
+    hil_comm_defaults(&options);
+    options.expected = (int)strtol(argv[1], NULL, 10);
+    options.module = argv[2];
     hil_comm *comm = NULL;
     if (hil_comm_open(&comm, &options) != HIL_OK) {
         fprintf(stderr, "%s\n", hil_status_message());

@@ -72,8 +72,11 @@ static hil_status step(hil_comm *comm, int number, bool fails, int *stop)
 int main(int argc, char **argv)
 {
     CHECK(argc == 5 || argc == 6);
-    hil_comm_options options = {
-        .expected = (int)strtol(argv[1], NULL, 10), .module = argv[2], .lost = hil_command_lost};
+    hil_comm_options options;
+    hil_comm_defaults(&options);
+    options.expected = (int)strtol(argv[1], NULL, 10);
+    options.module = argv[2];
+    options.lost = hil_command_lost;
     gathering g = {0};
     hil_command_catch_signals(NULL);
     if (hil_comm_open(&g.comm, &options) != HIL_OK) return hil_command_fail(HIL_ERR_IO);

@@ -51,6 +51,8 @@ plant src/base/bad.c '#include "../io/file.h"' && finds src/base/bad.c:2 'includ
 plant src/base/bad.c '#include <hilbert/status.h>' && finds src/base/bad.c:2 'inside the tree'
 plant include/hilbert/status.h '#include "base/text.h"' && finds include/hilbert/status.h:2 'public header'
 plant include/hilbert/status.h '#include "hilbert/run.h"' && finds include/hilbert/status.h:2 'layering'
+plant include/hilbert/run.h 'typedef struct hil_run_options {\n    int depth;\n} hil_run_options;' &&
+    finds include/hilbert/run.h:3 'begins with size_t size'
 plant include/hilbert/odd.h '#include "hilbert/run.h"' && finds include/hilbert/odd.h:2 'no layer is known'
 
 plant src/format/bad.h 'hil_status hil_bad_parse(hil_bad **out, const char *bytes,\n    size_t size);' &&

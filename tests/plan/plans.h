@@ -12,7 +12,10 @@ static inline json_t *plan_of(const hil_train_options *options)
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     CHECK(out != NULL);
-    CHECK_OK(hil_plan_show(options, &(hil_plan_form){.json = true}, NULL, out));
+    hil_plan_options form;
+    hil_plan_defaults(&form);
+    form.json = true;
+    CHECK_OK(hil_plan_show(options, &form, NULL, out));
     CHECK(fclose(out) == 0);
     json_t *plan;
     CHECK_OK(hil_json_parse(text, size, "plan", &plan));

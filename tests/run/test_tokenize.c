@@ -27,7 +27,11 @@ static char output[1 << 20];
 
 static hil_status run(bool special, bool decode, const char *input)
 {
-    const hil_tokenize_options options = {.model = folder, .special = special, .decode = decode};
+    hil_tokenize_options options;
+    hil_tokenize_defaults(&options);
+    options.model = folder;
+    options.special = special;
+    options.decode = decode;
     FILE *in = tmpfile(), *out = tmpfile();
     CHECK(in && out);
     fputs(input, in);
@@ -89,7 +93,9 @@ static void check_bad_arrays(void)
 
 static void check_bad_files(void)
 {
-    hil_tokenize_options options = {.model = folder};
+    hil_tokenize_options options;
+    hil_tokenize_defaults(&options);
+    options.model = folder;
     FILE *in = tmpfile(), *out = tmpfile(), *full = fopen("/dev/full", "w");
     FILE *unreadable = fopen(folder, "r");
     CHECK(in && out && unreadable);

@@ -236,14 +236,15 @@ hil_status hil_added_add(hil_added_scan *scan, const char *text, size_t size)
         memmove(scan->text.data, scan->text.data + done, scan->text.size);
         scan->segment -= done;
         scan->search -= done;
+        scan->blank -= scan->blank < done ? scan->blank : done;
     }
     return hil_text_add(&scan->text, text, size);
 }
 
 void hil_added_reset(hil_added_scan *scan)
 {
-    scan->text.size = scan->segment = scan->search = 0;
-    scan->word_before = false;
+    scan->text.size = scan->segment = scan->search = scan->blank = 0;
+    scan->word_before = scan->strips = scan->passed = false;
 }
 
 /* Hands on the text up to `end`, if there is any. */
@@ -254,33 +255,67 @@ static hil_added_hit take_text(hil_added_scan *scan, size_t end)
     hit.text = scan->text.data + scan->segment;
     hit.size = end - scan->segment;
     scan->segment = end;
+    scan->passed = false;
     return hit;
 }
 
-hil_added_hit hil_added_next(const hil_added *added, hil_added_scan *scan, bool last)
+static hil_added_hit take_token(hil_added_scan *scan, const hil_added_token *token, size_t at)
+{
+    size_t stop = at + token->content.size;
+    scan->segment = token->rstrip ? spaces_after(&scan->text, stop) : stop;
+    scan->strips = token->rstrip && scan->segment == scan->text.size;
+    scan->search = stop;
+    scan->blank = 0;
+    scan->passed = false;
+    return (hil_added_hit){token->id, scan->text.data + at, token->content.size};
+}
+
+/* Hands on text up to `end` but for the blanks at its end, which a token may strip: those wait, up
+   to a limit. Each is looked at once. */
+static hil_added_hit take_but_blanks(hil_added_scan *scan, size_t end)
+{
+    size_t known = scan->blank > scan->segment ? scan->blank : scan->segment;
+    size_t start = spaces_before(&scan->text, end, known);
+    if (start == known) start = scan->segment;
+    bool passes = scan->passed ? start == scan->segment : start + HIL_ADDED_BLANKS < end;
+    hil_added_hit hit = take_text(scan, passes ? end : start);
+    scan->passed |= passes;
+    scan->blank = end;
+    return hit;
+}
+
+static hil_status fail_blanks(const hil_added_token *token)
+{
+    return hil_fail(HIL_ERR_INPUT,
+                    "more than %zu MiB of blanks before the added token \"%.60s\", which takes the "
+                    "blanks before it: remove some of them",
+                    HIL_ADDED_BLANKS >> 20, token->content.data);
+}
+
+hil_status hil_added_next(const hil_added *added, hil_added_scan *scan, bool last,
+                          hil_added_hit *hit)
 {
     const hil_text *text = &scan->text;
+    if (scan->strips) scan->segment = spaces_after(text, scan->segment);
+    scan->strips &= scan->segment == text->size;
     /* A match is certain once the longest token and one more character would fit. */
     size_t margin = last ? 0 : added->longest + 4;
     size_t limit = text->size > margin ? text->size - margin : 0;
     for (; scan->search < limit; ++scan->search) {
-        size_t at = scan->search;
+        size_t at = scan->search, start = at;
         const hil_added_token *token = longest_at(added, text->data + at, text->size - at);
         if (!token) continue;
-        size_t stop = at + token->content.size, start = at;
-        if (token->single_word && !stands_alone(scan, start, stop)) {
-            scan->search = stop - 1;
+        if (token->single_word && !stands_alone(scan, at, at + token->content.size)) {
+            scan->search = at + token->content.size - 1;
             continue;
         }
-        if (token->lstrip) start = spaces_before(text, start, scan->segment);
-        if (token->rstrip) stop = spaces_after(text, stop);
-        hil_added_hit before = take_text(scan, start);
-        if (before.size || (token->rstrip && stop == text->size && !last)) return before;
-        scan->segment = stop;
-        scan->search = at + token->content.size;
-        return (hil_added_hit){token->id, text->data + at, token->content.size};
+        if (token->lstrip) start = spaces_before(text, at, scan->segment);
+        if (token->lstrip && start == scan->segment && scan->passed) return fail_blanks(token);
+        *hit = take_text(scan, start);
+        if (!hit->size) *hit = take_token(scan, token, at);
+        return HIL_OK;
     }
     size_t end = character_at(text, limit);
-    if (!last && added->any_lstrip) end = spaces_before(text, end, scan->segment);
-    return take_text(scan, end);
+    *hit = last || !added->any_lstrip ? take_text(scan, end) : take_but_blanks(scan, end);
+    return HIL_OK;
 }

@@ -35,8 +35,15 @@ typedef struct hil_added_scan {
     hil_text text;
     size_t segment;   /* where the text that was not handed on yet begins */
     size_t search;    /* where the search goes on */
+    size_t blank;     /* what is before it and not before `segment` is known to be blanks */
     bool word_before; /* the character before `text` is part of a word */
+    bool strips;      /* blanks at `segment` belong to the token before them */
+    bool passed;      /* `segment` is in or after a run of blanks that was too long to be held */
 } hil_added_scan;
+
+/* Blanks that are held until it is known whether a token that strips the blanks before it follows.
+   Longer runs are handed on; such a token after one is an error. */
+#define HIL_ADDED_BLANKS ((size_t)1 << 20)
 
 /* What the search came upon: an added token, or (id -1) text between them; size 0 and id -1:
    nothing certain is left. `text` is valid until the next call on the scan. */
@@ -49,7 +56,8 @@ typedef struct hil_added_hit {
 /* Appends text; unless `last`, matches that later text could change wait. Call hil_added_next until
    nothing is left before adding more. */
 hil_status hil_added_add(hil_added_scan *scan, const char *text, size_t size);
-hil_added_hit hil_added_next(const hil_added *added, hil_added_scan *scan, bool last);
+hil_status hil_added_next(const hil_added *added, hil_added_scan *scan, bool last,
+                          hil_added_hit *hit);
 /* Makes the scan ready for another text. */
 void hil_added_reset(hil_added_scan *scan);
 

@@ -137,7 +137,8 @@ static hil_status pass_normalized(hil_encoder *encoder, bool last, hil_ids *ids)
     } else {
         HIL_TRY(hil_added_add(&encoder->normal_scan, text->data, text->size));
         for (;;) {
-            hil_added_hit hit = hil_added_next(added, &encoder->normal_scan, last);
+            hil_added_hit hit;
+            HIL_TRY(hil_added_next(added, &encoder->normal_scan, last, &hit));
             if (hit.id < 0 && hit.size == 0) break;
             if (hit.id < 0) {
                 HIL_TRY(add_words(encoder, hit.text, hit.size, ids));
@@ -177,7 +178,8 @@ static hil_status add_raw(hil_encoder *encoder, const char *text, size_t size, b
     }
     HIL_TRY(hil_added_add(&encoder->raw_scan, text, size));
     for (;;) {
-        hil_added_hit hit = hil_added_next(added, &encoder->raw_scan, last);
+        hil_added_hit hit;
+        HIL_TRY(hil_added_next(added, &encoder->raw_scan, last, &hit));
         if (hit.id < 0 && hit.size == 0) break;
         if (hit.id < 0) {
             HIL_TRY(add_segment(encoder, hit.text, hit.size, ids));

@@ -58,6 +58,14 @@ int64_t hil_order_next(hil_order *o, int32_t entity)
     return *cursor < end ? o->place[*cursor] : HIL_NEVER;
 }
 
+bool hil_order_often(hil_order *o, int32_t entity, int64_t times, int64_t before)
+{
+    int64_t limit = hil_order_limit(o);
+    hil_order_next(o, entity); /* moves the cursor */
+    int64_t i = o->cursor[entity] + times - 1;
+    return i < o->begin[entity + 1] && o->place[i] < before && o->place[i] < limit;
+}
+
 int64_t hil_order_first(const hil_order *o, int32_t entity)
 {
     return o->begin[entity] < o->begin[entity + 1] ? o->place[o->begin[entity]] : HIL_NEVER;

@@ -62,6 +62,8 @@ hil_status hil_order_repeat(hil_order *order, const hil_order_stretch *stretch, 
 
 /* The place of the next use at or after `at`, or HIL_NEVER. */
 int64_t hil_order_next(hil_order *order, int32_t entity);
+/* Whether it is used at least `times` before place `before` and the next renewal. */
+bool hil_order_often(hil_order *order, int32_t entity, int64_t times, int64_t before);
 /* The place of its first use in a pass, or HIL_NEVER. */
 int64_t hil_order_first(const hil_order *order, int32_t entity);
 

@@ -186,12 +186,23 @@ void hil_window_settle(hil_store *store)
     while (store->leavers) give_first(store);
 }
 
-/* A sum that holds something crosses the bus twice when it leaves, a weight once: what is only
-   fetched ahead is not worth that. */
+/* [Note: dear sums] A sum that holds something crosses the bus twice when it is evicted, a weight
+   once: a prefetch evicts a weight instead. But a sum of a segment whose visits are over is idle
+   until the next group of micro-batches. Where the weight that would go in its place is used OFTEN
+   times before that, it would be fetched again and again, so the sum is evicted. */
+#define OFTEN 8
 static bool is_dear(const hil_store *store, int32_t entity)
 {
     const hil_use *use = use_at(store, entity);
     return store->plan->apart && use && use->summing;
+}
+
+/* What a prefetch evicts: the weight (-1: there is none), or the dear sum (-1: none) that is used
+   next at `idle`. */
+static int32_t choose_victim(const hil_store *store, int32_t weight, int32_t sum, int64_t idle)
+{
+    if (weight < 0 || sum < 0) return weight;
+    return hil_order_often(store->pass, weight, OFTEN, idle) ? sum : weight;
 }
 
 /* Whether nothing can leave for what is used at `horizon`: so it was, and no use changed it. */
@@ -211,15 +222,19 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
             give_first(store);
             continue;
         }
-        int32_t last = -1;
-        int64_t latest = horizon;
+        int32_t last = -1, dear = -1;
+        int64_t latest = horizon, idle = horizon;
         bool later = false; /* something could leave, were it not in use */
         for (size_t i = 0; i < store->here_count && !is_stuck(store, horizon); ++i) {
             int32_t entity = store->here[i];
-            if (ahead && is_dear(store, entity)) continue;
             int64_t next = next_use(store, entity);
+            bool costly = ahead && is_dear(store, entity);
             if (pins_of(store, entity)) {
-                later = later || next > horizon;
+                later = later || (next > horizon && !costly);
+                continue;
+            }
+            if (costly) {
+                if (next > idle) dear = entity, idle = next;
                 continue;
             }
             if (next > horizon && is_empty(store, entity)) next = HIL_NEVER;
@@ -227,6 +242,7 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
             last = entity;
             latest = next;
         }
+        last = choose_victim(store, last, dear, idle);
         if (last < 0) {
             if (ahead && !later && horizon == store->pass->ahead) store->pass->stuck = horizon;
             *made = false;

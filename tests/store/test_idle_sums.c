@@ -1,0 +1,72 @@
+/* Sums of a segment whose visits are over do not keep the weights of the next one out of the window
+   of a device: a group of many micro-batches fetches each weight once or twice, not at each visit.
+ */
+#include "runs.h"
+
+enum { EACH = 3, WEIGHTS = 2 * EACH, SIDE = 64, VISITS = 20, GROUPS = 2, UNIT = SIDE * SIDE * 4 };
+
+static void create(rig *r)
+{
+    hil_store_options options = {
+        .compute = HIL_F32, .training = true, .tile_size = UNIT, .moments = 2};
+    *r = (rig){.square = rig_square, .sweep = rig_sweep};
+    CHECK_OK(hil_pool_create(&r->pool, 2));
+    CHECK_OK(hil_pool_create(&r->update, 2));
+    CHECK_OK(hil_store_create(&r->store));
+    for (int p = 0; p < WEIGHTS; ++p) {
+        char name[16];
+        snprintf(name, sizeof name, "p%d", p);
+        hil_param_spec spec = {.name = name, .shape = {2, {SIDE, SIDE}}};
+        CHECK_OK(hil_store_add(r->store, &spec, &r->param[p]));
+    }
+    CHECK_OK(hil_store_arrange(r->store, &options));
+    for (int p = 0; p < WEIGHTS; ++p)
+        CHECK_OK(hil_store_declare_use(r->store, r->param[p], p / EACH));
+    CHECK_INT(hil_store_units(r->store), WEIGHTS);
+    /* The weights and sums of a segment fit, and two more. */
+    r->plan = (hil_plan){.prefetch = true,
+                         .apart = true,
+                         .window = (2 * EACH + 2) * UNIT,
+                         .spilled = WEIGHTS * UNIT,
+                         .chunk = 4096,
+                         .slots = 3,
+                         .spill = HIL_HOST,
+                         .units = WEIGHTS};
+    CHECK_OK(HIL_ALLOC(r->plan.units, &r->plan.unit));
+    for (size_t u = 0; u < WEIGHTS; ++u)
+        memset(r->plan.unit[u].tier, HIL_HOST, sizeof r->plan.unit[u].tier);
+}
+
+static void step(rig *r)
+{
+    double norm;
+    CHECK_OK(hil_store_pass_begin(r->store, HIL_PASS_TRAIN));
+    for (int g = 0; g < GROUPS; ++g)
+        for (int s = 1; s >= 0; --s) {
+            for (int m = 0; m < VISITS; ++m) {
+                CHECK_OK(hil_store_pass_mark(r->store));
+                for (int p = EACH * s; p < EACH * (s + 1); ++p) CHECK_OK(rig_use(r, p, s, 1));
+            }
+            if (g + 1 == GROUPS) CHECK_OK(hil_store_give_gradients(r->store, s));
+        }
+    CHECK_OK(hil_store_pass_end(r->store));
+    CHECK_OK(hil_store_norm(r->store, &norm));
+    CHECK_OK(r->sweep(r, norm));
+    hil_store_step_end(r->store);
+}
+
+int main(void)
+{
+    rig r;
+    hil_account account;
+    create(&r);
+    CHECK_OK(rig_open(&r, 0, HIL_IO_THREADS));
+    step(&r); /* the order becomes known */
+    hil_links_take_account(r.tiers.links, &account);
+    step(&r);
+    hil_links_take_account(r.tiers.links, &account);
+    CHECK(account.bytes[HIL_LINK_IN] >= (uint64_t)GROUPS * WEIGHTS * UNIT);
+    CHECK(account.bytes[HIL_LINK_IN] <= (uint64_t)2 * GROUPS * WEIGHTS * UNIT);
+    rig_close(&r);
+    return 0;
+}

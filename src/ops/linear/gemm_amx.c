@@ -143,12 +143,7 @@ static void tile(const hil_tile *t)
     _tile_stored(2, &sum[16][0], sizeof sum[0]);
     _tile_stored(3, &sum[16][16], sizeof sum[0]);
     _tile_release();
-    for (int i = 0; i < MR; ++i)
-        store_row_f32(t->c + i * t->c_stride,
-                      &(hil_store){.from = sum[i],
-                                   .bias = t->bias,
-                                   .count = NR,
-                                   .base = t->base ? t->base + i * t->c_stride : NULL});
+    store_tile(t, sum[0], MR, NR);
 }
 
 static void few(const hil_few *f)
@@ -156,15 +151,4 @@ static void few(const hil_few *f)
     hil_gemm_avx512.few(f);
 }
 
-const hil_gemm_kernel hil_gemm_amx = {
-    .name = "amx",
-    .mr = MR,
-    .nr = NR,
-    .k_unit = K_UNIT,
-    .element = sizeof(uint16_t),
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .tile = tile,
-    .few = few,
-    .store = store_row,
-};
+const hil_gemm_kernel hil_gemm_amx = HIL_GEMM_KERNEL("amx", K_UNIT, uint16_t);

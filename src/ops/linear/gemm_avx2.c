@@ -10,31 +10,8 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __m256 vec;
+#define VEC(name) _mm256_##name##_ps
 
-INLINE vec vec_zero(void)
-{
-    return _mm256_setzero_ps();
-}
-INLINE vec vec_load(const float *x)
-{
-    return _mm256_loadu_ps(x);
-}
-INLINE void vec_store(float *x, vec v)
-{
-    _mm256_storeu_ps(x, v);
-}
-INLINE vec vec_all(float x)
-{
-    return _mm256_set1_ps(x);
-}
-INLINE vec vec_add(vec a, vec b)
-{
-    return _mm256_add_ps(a, b);
-}
-INLINE vec vec_fma(vec a, vec b, vec c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-}
 INLINE float vec_sum(vec v)
 {
     __m128 x = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -99,15 +76,4 @@ INLINE void transpose(vec r[8])
 
 #include "ops/linear/gemm_simd.h"
 
-const hil_gemm_kernel hil_gemm_avx2 = {
-    .name = "avx2",
-    .mr = MR,
-    .nr = NR,
-    .k_unit = LANES,
-    .element = sizeof(float),
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .tile = tile,
-    .few = few,
-    .store = store_row,
-};
+const hil_gemm_kernel hil_gemm_avx2 = HIL_GEMM_KERNEL("avx2", LANES, float);

@@ -10,31 +10,8 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __m512 vec;
+#define VEC(name) _mm512_##name##_ps
 
-INLINE vec vec_zero(void)
-{
-    return _mm512_setzero_ps();
-}
-INLINE vec vec_load(const float *x)
-{
-    return _mm512_loadu_ps(x);
-}
-INLINE void vec_store(float *x, vec v)
-{
-    _mm512_storeu_ps(x, v);
-}
-INLINE vec vec_all(float x)
-{
-    return _mm512_set1_ps(x);
-}
-INLINE vec vec_add(vec a, vec b)
-{
-    return _mm512_add_ps(a, b);
-}
-INLINE vec vec_fma(vec a, vec b, vec c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
 INLINE float vec_sum(vec v)
 {
     return _mm512_reduce_add_ps(v);
@@ -88,15 +65,4 @@ INLINE void transpose(vec r[16])
 
 #include "ops/linear/gemm_simd.h"
 
-const hil_gemm_kernel hil_gemm_avx512 = {
-    .name = "avx512",
-    .mr = MR,
-    .nr = NR,
-    .k_unit = LANES,
-    .element = sizeof(float),
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .tile = tile,
-    .few = few,
-    .store = store_row,
-};
+const hil_gemm_kernel hil_gemm_avx512 = HIL_GEMM_KERNEL("avx512", LANES, float);

@@ -69,6 +69,13 @@ typedef struct hil_gemm_kernel {
     void (*store)(const hil_store *store);
 } hil_gemm_kernel;
 
+/* Of a file that has its sizes and functions under these names. */
+#define HIL_GEMM_KERNEL(label, unit, type)                                                         \
+    {                                                                                              \
+        .name = label, .mr = MR, .nr = NR, .k_unit = unit, .element = sizeof(type),                \
+        .pack_a = pack_a, .pack_b = pack_b, .tile = tile, .few = few, .store = store_row           \
+    }
+
 /* The kernel for inputs of these dtypes on this CPU. */
 const hil_gemm_kernel *hil_gemm_choose(hil_dtype a, hil_dtype b);
 

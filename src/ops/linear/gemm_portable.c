@@ -22,12 +22,7 @@ static void tile(const hil_tile *t)
     for (int64_t k = 0; k < t->depth; ++k, a += MR, b += NR)
         for (int i = 0; i < MR; ++i)
             for (int j = 0; j < NR; ++j) sum[i][j] += a[i] * b[j];
-    for (int i = 0; i < MR; ++i)
-        store_row_f32(t->c + i * t->c_stride,
-                      &(hil_store){.from = sum[i],
-                                   .bias = t->bias,
-                                   .count = NR,
-                                   .base = t->base ? t->base + i * t->c_stride : NULL});
+    store_tile(t, sum[0], MR, NR);
 }
 
 /* One column at a time, as LANES partial sums. */
@@ -51,15 +46,4 @@ static void few(const hil_few *f)
     }
 }
 
-const hil_gemm_kernel hil_gemm_portable = {
-    .name = "portable",
-    .mr = MR,
-    .nr = NR,
-    .k_unit = 1,
-    .element = sizeof(float),
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .tile = tile,
-    .few = few,
-    .store = store_row,
-};
+const hil_gemm_kernel hil_gemm_portable = HIL_GEMM_KERNEL("portable", 1, float);

@@ -40,6 +40,16 @@ static inline void store_row_f32(float *to, const hil_store *s)
         store_f32(to, s->base, s);
 }
 
+static inline void store_tile(const hil_tile *t, const float *sum, int rows, int columns)
+{
+    for (int i = 0; i < rows; ++i)
+        store_row_f32(t->c + i * t->c_stride,
+                      &(hil_store){.from = sum + i * columns,
+                                   .bias = t->bias,
+                                   .count = columns,
+                                   .base = t->base ? t->base + i * t->c_stride : NULL});
+}
+
 /* hil_bf16_round without its branch. */
 static inline uint16_t bf16_round(float x)
 {

@@ -1,9 +1,35 @@
 /* gemm_simd.h - the matrix product's kernels on `vec`, a vector of LANES floats. Included by one
-   file for each instruction set, after it has defined vec, its functions, MR, NR and VECTORS. */
+   file for each instruction set, after it has defined vec, VEC, which names an instruction's
+   function, the functions that differ, MR, NR and VECTORS. */
 
 /* How far ahead of its use a line is asked for. */
 #define AHEAD_BYTES 512
 #define AHEAD_ROWS 8
+
+INLINE vec vec_zero(void)
+{
+    return VEC(setzero)();
+}
+INLINE vec vec_load(const float *x)
+{
+    return VEC(loadu)(x);
+}
+INLINE void vec_store(float *x, vec v)
+{
+    VEC(storeu)(x, v);
+}
+INLINE vec vec_all(float x)
+{
+    return VEC(set1)(x);
+}
+INLINE vec vec_add(vec a, vec b)
+{
+    return VEC(add)(a, b);
+}
+INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return VEC(fmadd)(a, b, c);
+}
 
 INLINE int64_t at_most(int64_t x, int64_t most)
 {

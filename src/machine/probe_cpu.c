@@ -286,20 +286,22 @@ static hil_status begin(probe *p, hil_pool *pool, const hil_probe_room *room)
     return hil_memory_map(STREAMS * p->stream, (void **)&p->memory);
 }
 
+static hil_status end(const probe *p, hil_status status)
+{
+    hil_memory_unmap(p->memory, STREAMS * p->stream);
+    return status;
+}
+
 hil_status hil_probe_update(hil_pool *pool, const hil_probe_room *room, double *out)
 {
     probe p;
     HIL_TRY(begin(&p, pool, room));
-    hil_status status = probe_update(&p, out);
-    hil_memory_unmap(p.memory, STREAMS * p.stream);
-    return status;
+    return end(&p, probe_update(&p, out));
 }
 
 hil_status hil_probe_cpu(hil_pool *pool, const hil_probe_room *room, hil_speeds *out)
 {
     probe p;
     HIL_TRY(begin(&p, pool, room));
-    hil_status status = probe_all(&p, out);
-    hil_memory_unmap(p.memory, STREAMS * p.stream);
-    return status;
+    return end(&p, probe_all(&p, out));
 }

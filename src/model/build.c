@@ -5,16 +5,19 @@
 
 #include <stdio.h>
 
-hil_status hil_build_params(hil_model *model, const char *prefix, const hil_build_row *rows,
-                            size_t count)
+hil_status hil_build_block(hil_model *model, const hil_build_table *table, hil_segment_fn *run,
+                           void *layer)
 {
-    for (size_t i = 0; i < count; ++i) {
-        char name[256];
-        if (rows[i].absent) continue;
-        snprintf(name, sizeof name, "%s%s", prefix, rows[i].name);
-        HIL_TRY(hil_model_param(model, name, &rows[i].form, rows[i].out));
+    char name[256];
+    long long number = table->number;
+    for (size_t i = 0; i < table->count; ++i) {
+        const hil_build_row *row = &table->rows[i];
+        if (row->absent) continue;
+        snprintf(name, sizeof name, "%s%lld.%s", table->prefix, number, row->name);
+        HIL_TRY(hil_model_param(model, name, &row->form, row->out));
     }
-    return HIL_OK;
+    snprintf(name, sizeof name, "block %lld", number);
+    return hil_model_segment(model, name, run, layer);
 }
 
 hil_status hil_model_build(hil_model **out, const hil_config *config)

@@ -22,7 +22,15 @@ typedef struct hil_build_row {
     bool absent; /* this model does without it */
 } hil_build_row;
 
-hil_status hil_build_params(hil_model *model, const char *prefix, const hil_build_row *rows,
-                            size_t count);
+typedef struct hil_build_table {
+    const char *prefix; /* before the layer's number */
+    int64_t number;
+    const hil_build_row *rows;
+    size_t count;
+} hil_build_table;
+
+/* Layer `number`: its parameters, and the segment that runs it. */
+hil_status hil_build_block(hil_model *model, const hil_build_table *table, hil_segment_fn *run,
+                           void *layer);
 
 #endif

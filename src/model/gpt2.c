@@ -105,11 +105,8 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n)
         {"mlp.c_proj.weight", {HIL_TRANSPOSED, d, f, deep}, &l->down, false},
         {"mlp.c_proj.bias", {HIL_BIAS, 1, d, 0}, &l->down_bias, false},
     };
-    char prefix[64];
-    snprintf(prefix, sizeof prefix, "transformer.h.%lld.", (long long)n);
-    HIL_TRY(hil_build_params(model, prefix, rows, sizeof rows / sizeof *rows));
-    snprintf(prefix, sizeof prefix, "block %lld", (long long)n);
-    return hil_model_segment(model, prefix, block, l);
+    const hil_build_table table = {"transformer.h.", n, rows, sizeof rows / sizeof *rows};
+    return hil_build_block(model, &table, block, l);
 }
 
 hil_status hil_gpt2_build(hil_model *model, const hil_config *c)

@@ -149,11 +149,8 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n,
         {"mlp.down_proj.weight", {HIL_MATRIX, d, f, std}, &l->down, false},
         {"mlp.down_proj.bias", {HIL_BIAS, 1, d, 0}, &l->down_bias, !c->mlp_bias},
     };
-    char prefix[64];
-    snprintf(prefix, sizeof prefix, "model.layers.%lld.", (long long)n);
-    HIL_TRY(hil_build_params(model, prefix, rows, sizeof rows / sizeof *rows));
-    snprintf(prefix, sizeof prefix, "block %lld", (long long)n);
-    return hil_model_segment(model, prefix, block, l);
+    const hil_build_table table = {"model.layers.", n, rows, sizeof rows / sizeof *rows};
+    return hil_build_block(model, &table, block, l);
 }
 
 hil_status hil_llama_build(hil_model *model, const hil_config *c)

@@ -50,13 +50,14 @@ void hil_region_destroy(hil_region *region)
     hil_free(region);
 }
 
-/* The first taken block at or behind `offset`. */
-static size_t find_taken(const hil_region *region, size_t offset)
+/* The first of `count` blocks of `each` bytes, which begin with their offset, at or behind
+ * `offset`. */
+static size_t find(const void *blocks, size_t count, size_t each, size_t offset)
 {
-    size_t low = 0, high = region->taken_count;
+    size_t low = 0, high = count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (region->taken[middle].offset < offset)
+        if (*(const size_t *)(const void *)((const char *)blocks + middle * each) < offset)
             low = middle + 1;
         else
             high = middle;
@@ -64,18 +65,9 @@ static size_t find_taken(const hil_region *region, size_t offset)
     return low;
 }
 
-/* The same among free ones. */
-static size_t find_free(const hil_region *region, size_t offset)
+static size_t find_taken(const hil_region *region, size_t offset)
 {
-    size_t low = 0, high = region->free_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (region->free[middle].offset < offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return find(region->taken, region->taken_count, sizeof *region->taken, offset);
 }
 
 static void remove_free(hil_region *region, size_t i)
@@ -155,7 +147,7 @@ void hil_region_give(hil_region *region, size_t offset, const hil_fence *after)
     memmove(region->taken + i, region->taken + i + 1,
             (region->taken_count - i) * sizeof *region->taken);
 
-    size_t at = find_free(region, offset);
+    size_t at = find(region->free, region->free_count, sizeof *region->free, offset);
     free_block *free = region->free;
     if (at < region->free_count && free[at].offset == offset + block.bytes) {
         hil_fence_join(&block.after, &free[at].after);

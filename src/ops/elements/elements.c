@@ -1,6 +1,7 @@
 /* elements.c - operations that treat every element alike, in pieces that fit the cache. */
 #include "ops/elements/elements.h"
 
+#include "ops/infer.h"
 #include "ops/rows/rows.h"
 
 #define TASK_PIECES 16
@@ -39,4 +40,24 @@ void hil_elements_run(const hil_elements *job)
 {
     int64_t size = TASK_PIECES * HIL_PIECE;
     hil_pool_run(job->call->pool, run_task, (void *)(uintptr_t)job, (job->count + size - 1) / size);
+}
+
+hil_status hil_elements_pair_infer(hil_op_call *call)
+{
+    HIL_TRY(hil_infer_float(call, 0, 0));
+    HIL_TRY(hil_infer_float(call, 1, 0));
+    HIL_TRY(hil_infer_same(call, 1));
+    hil_infer_out(call, call->compute, &call->in[0].shape);
+    return HIL_OK;
+}
+
+void hil_elements_pair_run(hil_op_call *call, hil_piece *piece)
+{
+    hil_elements_run(&(hil_elements){.piece = piece,
+                                     .call = call,
+                                     .count = hil_shape_count(&call->in[0].shape),
+                                     .ins = 2,
+                                     .outs = 1,
+                                     .in = {call->in[0], call->in[1]},
+                                     .out = {call->out[0]}});
 }

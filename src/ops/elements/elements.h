@@ -25,4 +25,8 @@ struct hil_elements {
 };
 void hil_elements_run(const hil_elements *job);
 
+/* Of operations that make one output from two inputs of the same shape. */
+hil_status hil_elements_pair_infer(hil_op_call *call);
+void hil_elements_pair_run(hil_op_call *call, hil_piece *piece);
+
 #endif

@@ -1,6 +1,5 @@
-/* norm.c - what LayerNorm and RMSNorm share: they differ in the mean and the bias. */
-#include "ops/norm/norm.h"
-
+/* norm.c - over the last dimension, LayerNorm: (x - mean) / sqrt(variance + eps) * weight + bias;
+   and RMSNorm: x / sqrt(mean of squares + eps) * weight. They differ in the mean and the bias. */
 #include "ops/infer.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
@@ -18,12 +17,18 @@ typedef struct job {
     float *partial[2]; /* blocks x cols; NULL where not wanted */
 } job;
 
-hil_status hil_norm_infer(hil_op_call *call, bool centered)
+static bool is_centered(const hil_op_call *call)
+{
+    return call->op == &hil_op_layernorm;
+}
+
+/* Saves 1/deviation per row, after the mean where it is centered. */
+static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(hil_infer_float(call, 0, 0));
     const hil_shape *shape = &call->in[0].shape;
     int64_t rows = hil_shape_rows(shape), cols = hil_shape_cols(shape);
-    int vectors = centered ? 2 : 1;
+    int vectors = is_centered(call) ? 2 : 1;
     if (call->params != vectors)
         return hil_fail(HIL_ERR_USAGE, "%s: %d parameters, expected %d", call->op->name,
                         call->params, vectors);
@@ -40,12 +45,12 @@ hil_status hil_norm_infer(hil_op_call *call, bool centered)
     return HIL_OK;
 }
 
-static hil_status prepare(const hil_op_call *call, bool centered, job *out)
+static hil_status prepare(const hil_op_call *call, job *out)
 {
     *out = (job){.call = call,
                  .grid = hil_row_grid(hil_shape_rows(&call->in[0].shape)),
                  .cols = hil_shape_cols(&call->in[0].shape),
-                 .centered = centered};
+                 .centered = is_centered(call)};
     size_t at = 0;
     for (int i = 0; i < call->params; ++i) {
         out->vector[i] =
@@ -87,10 +92,10 @@ static void forward_rows(void *context, int64_t block, int thread)
     }
 }
 
-hil_status hil_norm_forward(hil_op_call *call, bool centered)
+static hil_status forward(hil_op_call *call)
 {
     job j;
-    HIL_TRY(prepare(call, centered, &j));
+    HIL_TRY(prepare(call, &j));
     hil_pool_run(call->pool, forward_rows, &j, j.grid.blocks);
     return HIL_OK;
 }
@@ -120,10 +125,10 @@ static void backward_rows(void *context, int64_t block, int thread)
     }
 }
 
-hil_status hil_norm_backward(hil_op_call *call, bool centered)
+static hil_status backward(hil_op_call *call)
 {
     job j;
-    HIL_TRY(prepare(call, centered, &j));
+    HIL_TRY(prepare(call, &j));
     for (int i = 0; i < call->params; ++i)
         if (!call->param[i].trainable) j.partial[i] = NULL;
     hil_pool_run(call->pool, backward_rows, &j, j.grid.blocks);
@@ -137,3 +142,12 @@ hil_status hil_norm_backward(hil_op_call *call, bool centered)
     }
     return HIL_OK;
 }
+
+#define NORM(label)                                                                                \
+    {                                                                                              \
+        .name = label, .attr_size = sizeof(hil_norm_attr), .keep_in = 1, .cheap = true,            \
+        .infer = infer, .forward = forward, .backward = backward                                   \
+    }
+
+const hil_op hil_op_layernorm = NORM("layernorm");
+const hil_op hil_op_rmsnorm = NORM("rmsnorm");

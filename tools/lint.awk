@@ -109,13 +109,13 @@ BEGIN {
     rank["train"] = 10
     rank["run"] = 11
     rank["cli"] = 12
-    public_layer["status.h"] = public_layer["version.h"] = public_layer["account.h"] = public_layer["device.h"] = public_layer["observer.h"] = "base"
+    public_layer["status.h"] = public_layer["version.h"] = public_layer["account.h"] = public_layer["device.h"] = public_layer["observer.h"] = public_layer["speeds.h"] = "base"
     public_layer["io.h"] = public_layer["memory.h"] = "io"
     public_layer["comm.h"] = "comm"
     public_layer["nn.h"] = "autograd"
     public_layer["probe.h"] = "machine"
     public_layer["store.h"] = public_layer["trainer.h"] = "train"
-    public_layer["run.h"] = public_layer["plan.h"] = public_layer["checkpoint.h"] = "run"
+    public_layer["run.h"] = public_layer["plan.h"] = public_layer["checkpoint.h"] = public_layer["inspect.h"] = "run"
     marker = "TO" "DO|FIX" "ME|XX" "X|HA" "CK"
 }
 

@@ -31,9 +31,29 @@ typedef struct hil_export_result {
 HIL_API hil_status hil_checkpoint_export(const hil_export_options *options,
                                          const hil_observer *observer, hil_export_result *result);
 
-/* Reads every byte, checks every checksum and prints on `out` what was checked: one checkpoint, or
-   of a run's folder all of them and what names the newest, also when some are damaged. The failure
-   names the file and the bytes of the newest damage; the observer is told of any other. */
+/* A checkpoint whose every byte was read and found to be right. */
+typedef struct hil_whole_checkpoint {
+    char *path;
+    int64_t step, files, checksums;
+    uint64_t bytes;
+} hil_whole_checkpoint;
+
+/* What a check found, the newest first; owns everything it points to. */
+typedef struct hil_verified {
+    hil_whole_checkpoint *whole;
+    size_t whole_count;
+    char **damage; /* lines that name a file and bytes in it */
+    size_t damage_count;
+} hil_verified;
+
+/* Reads every byte and checks every checksum: of one checkpoint, or of a run's folder of all of
+   them and of what names the newest. Damage is a result and no failure. */
+HIL_API hil_status hil_checkpoint_verify(const char *path, const hil_observer *observer,
+                                         hil_verified *out);
+HIL_API void hil_verified_free(hil_verified *verified);
+
+/* The same, printed: as lines, or as one JSON object. Damage is a failure, after that: with the
+   line of the newest; the observer is told of any other. */
 HIL_API hil_status hil_checkpoint_verify_path(const char *path, bool json,
                                               const hil_observer *observer, FILE *out);
 

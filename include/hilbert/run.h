@@ -150,20 +150,31 @@ HIL_API void hil_generate_defaults_sized(hil_generate_options *options, size_t s
 #define hil_generate_defaults(options) hil_generate_defaults_sized(options, sizeof *(options))
 HIL_API hil_status hil_generate(const hil_generate_options *options, hil_generate_result *result);
 
-/* tokenizer.json of a model folder (or the file itself): bytes of `in` to one JSON array of ids on
-   `out`, or the other way round. */
+/* tokenizer.json of a model folder, or the file itself. */
 typedef struct hil_tokenize_options {
     size_t size; /* set by hil_tokenize_defaults */
     const char *model;
-    bool special, decode;
+    bool special;     /* add the post-processor's tokens; decoding: keep special tokens */
+    bool decode;      /* ids to text */
     const char *file; /* read instead of `in`; text under the rules of data files (.gz, .zst) */
 } hil_tokenize_options;
 HIL_API void hil_tokenize_defaults_sized(hil_tokenize_options *options, size_t size);
 #define hil_tokenize_defaults(options) hil_tokenize_defaults_sized(options, sizeof *(options))
+/* The ids of a text, or the text of ids: what the other function was given is not part of it. */
+typedef struct hil_tokens {
+    int32_t *id; /* owned, like the text, which ends with a NUL byte that does not count */
+    size_t count;
+    char *text;
+    size_t bytes;
+} hil_tokens;
+HIL_API hil_status hil_tokens_encode(const hil_tokenize_options *options, const char *text,
+                                     size_t bytes, hil_tokens *out);
+HIL_API hil_status hil_tokens_decode(const hil_tokenize_options *options, const int32_t *id,
+                                     size_t count, hil_tokens *out);
+HIL_API void hil_tokens_free(hil_tokens *tokens);
+/* The same for streams: bytes of `in` to one JSON array of ids on `out`, or the other way round.
+   Without special tokens, text of any length passes through a fixed amount of memory. */
 HIL_API hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, FILE *out);
-
-/* Lists the tensors of a model folder, a checkpoint folder or a .safetensors file on `out`. */
-HIL_API hil_status hil_inspect(const char *path, bool json, FILE *out);
 
 /* The speed of a drive: sequential reads and writes of a nameless file in the folder `path`, in
    blocks of several sizes with several in flight, and fio on the same file where it is installed.

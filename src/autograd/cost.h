@@ -3,7 +3,7 @@
 #define HIL_AUTOGRAD_COST_H
 
 #include "ops/op_cost.h"
-#include "tier/speeds.h"
+#include "hilbert/speeds.h"
 
 double hil_work_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute);
 

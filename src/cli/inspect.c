@@ -1,6 +1,6 @@
 /* inspect.c - hilbert inspect. */
 #include "cli/command.h"
-#include "hilbert/run.h"
+#include "hilbert/inspect.h"
 
 typedef struct inspect_values {
     const char *path;

@@ -3,7 +3,7 @@
 #define HIL_MACHINE_GPUS_H
 
 #include "device/device.h"
-#include "tier/speeds.h"
+#include "hilbert/speeds.h"
 
 typedef struct hil_gpu {
     const char *name;

@@ -8,13 +8,6 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "device/device.h"
-#include "tier/speeds.h"
-
-/* Bytes per second. */
-typedef struct hil_drive_speed {
-    double read, write, mixed; /* mixed: both ways at once, summed */
-    bool direct;               /* past the page cache */
-} hil_drive_speed;
 
 /* How a search measures. More than these bytes are taken of memory only where a measurement needs
    a few MiB to work at all. */
@@ -24,15 +17,6 @@ typedef struct hil_effort {
     uint64_t memory;        /* RAM; 0: a small part of what is free */
     uint64_t device_memory; /* of a device; 0: likewise */
 } hil_effort;
-
-typedef struct hil_machine {
-    char name[256]; /* device, CPU, threads and instructions: what speeds belong to */
-    bool measured;  /* or assumed */
-    hil_speeds speeds;
-    /* Of each path: its share where several are on one drive. */
-    hil_drive_speed drive[HIL_DISKS_MAX];
-    bool drive_known[HIL_DISKS_MAX]; /* measured, now or before */
-} hil_machine;
 
 /* The speeds that `options->cache` knows, and what is missing measured. So is what was measured
    with much less memory, or less of a drive, than `effort` allows. `device` is what computes; NULL:

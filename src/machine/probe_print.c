@@ -61,21 +61,34 @@ void hil_probe_defaults_sized(hil_probe_options *options, size_t size)
     hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
-hil_status hil_probe(const hil_probe_options *options, const hil_observer *observer, FILE *out)
+static hil_status measure(const hil_probe_options *options, const hil_observer *observer,
+                          hil_machine *out)
 {
-    hil_probe_options own;
-    HIL_TRY(HIL_SIZED_TAKE(hil_probe, &own, options));
-    options = &own;
-    hil_machine machine;
     hil_device *device;
     if (options->memory.disk_count > HIL_DISKS_MAX)
         return hil_fail(HIL_ERR_USAGE, "at most %d drives", HIL_DISKS_MAX);
     HIL_TRY(hil_devices_open(&options->device, NULL, observer, &device));
     hil_effort effort = {.thorough = true, .drives = true};
-    hil_status status = hil_machine_find(options, device, &effort, observer, &machine);
+    hil_status status = hil_machine_find(options, device, &effort, observer, out);
     hil_devices_close(device);
-    if (status != HIL_OK) return status;
-    if (options->json) return print_json(options, &machine, out);
-    print_table(options, &machine, out);
+    return status;
+}
+
+hil_status hil_probe_measure(const hil_probe_options *options, const hil_observer *observer,
+                             hil_machine *out)
+{
+    hil_probe_options own;
+    HIL_TRY(HIL_SIZED_TAKE(hil_probe, &own, options));
+    return measure(&own, observer, out);
+}
+
+hil_status hil_probe(const hil_probe_options *options, const hil_observer *observer, FILE *out)
+{
+    hil_probe_options own;
+    hil_machine machine;
+    HIL_TRY(HIL_SIZED_TAKE(hil_probe, &own, options));
+    HIL_TRY(measure(&own, observer, &machine));
+    if (own.json) return print_json(&own, &machine, out);
+    print_table(&own, &machine, out);
     return HIL_OK;
 }

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "tier/speeds.h"
+#include "hilbert/speeds.h"
 #include "plan/outline.h"
 
 /* The plan as a JSON object of its own, with names; `speeds` may be NULL. The caller releases *out

@@ -166,24 +166,23 @@ hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer
     return status;
 }
 
-/* What was checked: objects of those that are whole, and a line for all that is damaged. */
-typedef struct verified {
-    json_t *whole, *damaged;
-} verified;
-
-/* Damage is a result and no reason to stop. */
-static hil_status note_damage(verified *v, hil_status status)
+static hil_status note_damage(hil_verified *v, hil_status status)
 {
     if (status != HIL_ERR_INPUT) return status;
-    if (json_array_append_new(v->damaged, json_string(hil_status_message())) == 0) return HIL_OK;
-    return hil_fail(HIL_ERR_MEMORY, "out of memory: the list of damage");
+    size_t room = v->damage_count;
+    HIL_TRY(HIL_GROW(&v->damage, &room, room + 1));
+    HIL_TRY(hil_text_copy(hil_status_message(), &v->damage[v->damage_count]));
+    ++v->damage_count;
+    return HIL_OK;
 }
 
 /* One checkpoint, every byte of it. */
-static hil_status verify_dir(const char *dir, int64_t step, watching *w, verified *v)
+static hil_status verify_dir(const char *dir, int64_t step, watching *w, hil_verified *v)
 {
     hil_manifest manifest;
     hil_checkpoint_watch watch = {watch_bytes, w};
+    size_t room = v->whole_count;
+    char *path = NULL;
     hil_status status;
     HIL_TRY_DONE(hil_manifest_open(&manifest, dir));
     if (step >= 0 && manifest.step != step)
@@ -192,12 +191,13 @@ static hil_status verify_dir(const char *dir, int64_t step, watching *w, verifie
     w->done = 0;
     w->total = manifest.bytes;
     HIL_TRY_DONE(hil_manifest_verify(&manifest, dir, NULL, HIL_NEED_ALL, &watch));
-    json_t *item =
-        json_pack("{s:s, s:I, s:I, s:I, s:I}", "path", dir, "step", (json_int_t)manifest.step,
-                  "files", (json_int_t)manifest.files + 1, "bytes", (json_int_t)manifest.bytes,
-                  "checksums", (json_int_t)manifest.pieces + 1);
-    if (json_array_append_new(v->whole, item) != 0)
-        status = hil_fail(HIL_ERR_MEMORY, "out of memory: the list of checkpoints");
+    HIL_TRY_DONE(HIL_GROW(&v->whole, &room, room + 1));
+    HIL_TRY_DONE(hil_text_copy(dir, &path));
+    v->whole[v->whole_count++] = (hil_whole_checkpoint){.path = path,
+                                                        .step = manifest.step,
+                                                        .files = (int64_t)manifest.files + 1,
+                                                        .checksums = (int64_t)manifest.pieces + 1,
+                                                        .bytes = manifest.bytes};
 done:
     hil_manifest_close(&manifest);
     return status;
@@ -215,7 +215,7 @@ static hil_status verify_latest(const char *folder, const int64_t *steps, size_t
                     (long long)latest);
 }
 
-static hil_status verify_folder(const char *folder, watching *w, verified *v)
+static hil_status verify_folder(const char *folder, watching *w, hil_verified *v)
 {
     int64_t *steps = NULL;
     size_t count;
@@ -232,58 +232,77 @@ done:
     return status;
 }
 
-static void print_verified(const json_t *list, FILE *out)
+hil_status hil_checkpoint_verify(const char *path, const hil_observer *observer, hil_verified *out)
 {
-    size_t i;
-    const json_t *item;
-    char bytes[32];
-    json_array_foreach(list, i, item)
-    {
-        const char *path;
-        json_int_t step, files, size, checksums;
-        if (json_unpack((json_t *)(uintptr_t)item, "{s:s, s:I, s:I, s:I, s:I}", "path", &path,
-                        "step", &step, "files", &files, "bytes", &size, "checksums",
-                        &checksums) == 0)
-            fprintf(out, "%s: whole: step %lld, %lld files, %s, %lld checksums\n", path,
-                    (long long)step, (long long)files, hil_text_bytes(bytes, (uint64_t)size),
-                    (long long)checksums);
-    }
+    char folder[HIL_PATH_MAX];
+    bool one;
+    watching w = {observer, NULL, "checking the checkpoint", 0, 0};
+    hil_status status;
+    *out = (hil_verified){0};
+    HIL_TRY_DONE(hil_checkpoints_at(path, folder, &one));
+    HIL_TRY_DONE(one ? note_damage(out, verify_dir(folder, -1, &w, out))
+                     : verify_folder(folder, &w, out));
+done:
+    if (status != HIL_OK) hil_verified_free(out);
+    return status;
 }
 
-static void print_json(const verified *v, FILE *out)
+void hil_verified_free(hil_verified *verified)
 {
-    fputs("{\"checkpoints\": ", out);
-    json_dumpf(v->whole, out, JSON_COMPACT);
-    fputs(", \"damaged\": ", out);
-    json_dumpf(v->damaged, out, JSON_COMPACT);
-    fputs("}\n", out);
+    for (size_t i = 0; i < verified->whole_count; ++i) hil_free(verified->whole[i].path);
+    for (size_t i = 0; i < verified->damage_count; ++i) hil_free(verified->damage[i]);
+    hil_free(verified->whole);
+    hil_free(verified->damage);
+    *verified = (hil_verified){0};
+}
+
+static void print_verified(const hil_verified *v, FILE *out)
+{
+    char bytes[32];
+    for (size_t i = 0; i < v->whole_count; ++i)
+        fprintf(out, "%s: whole: step %lld, %lld files, %s, %lld checksums\n", v->whole[i].path,
+                (long long)v->whole[i].step, (long long)v->whole[i].files,
+                hil_text_bytes(bytes, v->whole[i].bytes), (long long)v->whole[i].checksums);
+}
+
+static hil_status print_verified_json(const hil_verified *v, FILE *out)
+{
+    json_t *whole = json_array(), *damaged = json_array();
+    for (size_t i = 0; i < v->whole_count; ++i) {
+        const hil_whole_checkpoint *c = &v->whole[i];
+        json_array_append_new(whole, json_pack("{s:s, s:I, s:I, s:I, s:I}", "path", c->path, "step",
+                                               (json_int_t)c->step, "files", (json_int_t)c->files,
+                                               "bytes", (json_int_t)c->bytes, "checksums",
+                                               (json_int_t)c->checksums));
+    }
+    for (size_t i = 0; i < v->damage_count; ++i)
+        json_array_append_new(damaged, json_string(v->damage[i]));
+    bool complete = whole && damaged && json_array_size(whole) == v->whole_count &&
+                    json_array_size(damaged) == v->damage_count;
+    if (complete) {
+        fputs("{\"checkpoints\": ", out);
+        json_dumpf(whole, out, JSON_COMPACT);
+        fputs(", \"damaged\": ", out);
+        json_dumpf(damaged, out, JSON_COMPACT);
+        fputs("}\n", out);
+    }
+    json_decref(whole);
+    json_decref(damaged);
+    return complete ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "out of memory: the list of checkpoints");
 }
 
 hil_status hil_checkpoint_verify_path(const char *path, bool json, const hil_observer *observer,
                                       FILE *out)
 {
-    char folder[HIL_PATH_MAX];
-    bool one;
-    watching w = {observer, NULL, "checking the checkpoint", 0, 0};
-    verified v = {json_array(), json_array()};
-    hil_status status;
-    HIL_TRY_DONE(hil_checkpoints_at(path, folder, &one));
-    if (!v.whole || !v.damaged)
-        HIL_TRY_DONE(hil_fail(HIL_ERR_MEMORY, "out of memory: the list of checkpoints"));
-    if (one)
-        HIL_TRY_DONE(note_damage(&v, verify_dir(folder, -1, &w, &v)));
-    else
-        HIL_TRY_DONE(verify_folder(folder, &w, &v));
+    hil_verified v;
+    hil_status status = HIL_OK;
+    HIL_TRY(hil_checkpoint_verify(path, observer, &v));
     if (json)
-        print_json(&v, out);
+        status = print_verified_json(&v, out);
     else
-        print_verified(v.whole, out);
-    for (size_t i = 1; i < json_array_size(v.damaged); ++i)
-        hil_note(observer, "%s", json_string_value(json_array_get(v.damaged, i)));
-    if (json_array_size(v.damaged))
-        status = hil_fail(HIL_ERR_INPUT, "%s", json_string_value(json_array_get(v.damaged, 0)));
-done:
-    json_decref(v.whole);
-    json_decref(v.damaged);
+        print_verified(&v, out);
+    for (size_t i = 1; i < v.damage_count; ++i) hil_note(observer, "%s", v.damage[i]);
+    if (status == HIL_OK && v.damage_count) status = hil_fail(HIL_ERR_INPUT, "%s", v.damage[0]);
+    hil_verified_free(&v);
     return status;
 }

@@ -1,11 +1,10 @@
 /* inspect.c - what is in a model folder, a checkpoint folder or a .safetensors file. */
-#include "hilbert/run.h"
+#include "hilbert/inspect.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "format/checkpoint_manifest.h"
 #include "format/config.h"
 #include "format/safetensors.h"
-#include "run/inspect.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,17 +25,19 @@ struct source {
 
 /* The files of a checkpoint. Frozen parameters have no moments, and a rule may need fewer. */
 enum { STATES = 3 };
-static const struct {
-    const char *name, *what;
-} states[STATES] = {
-    {"master", "weights, fp32"},
-    {"moment1", "first moments, of the same shapes"},
-    {"moment2", "second moments, of the same shapes"},
-};
+static const char *const states[STATES] = {"master", "moment1", "moment2"};
 
-struct totals {
-    int64_t tensors, parameters; /* of the listed files */
-    int64_t bytes;               /* of all */
+/* An inspection, and what it points into. */
+struct inspected {
+    hil_inspection data; /* first, so that its address is the whole's */
+    struct source source;
+    hil_manifest manifest;
+    hil_inspected_tensor *tensor;
+    hil_inspected_state state[STATES];
+    hil_inspected_file *file;
+    hil_inspected_run run;
+    hil_inspected_config config;
+    char *options, *run_error, *config_error;
 };
 
 static int is_safetensors(const struct dirent *entry)
@@ -49,7 +50,7 @@ static bool is_checkpoint(const char *folder)
     char path[HIL_PATH_MAX], name[32];
     if (hil_path_join(path, folder, "manifest.json") != HIL_OK || !hil_file_exists(path))
         return false;
-    snprintf(name, sizeof name, "%s.safetensors", states[0].name);
+    snprintf(name, sizeof name, "%s.safetensors", states[0]);
     return hil_path_join(path, folder, name) == HIL_OK && hil_file_exists(path);
 }
 
@@ -57,7 +58,7 @@ static hil_status open_checkpoint(struct source *source)
 {
     char path[HIL_PATH_MAX], name[32];
     for (int i = 0; i < STATES; ++i) {
-        snprintf(name, sizeof name, "%s.safetensors", states[i].name);
+        snprintf(name, sizeof name, "%s.safetensors", states[i]);
         HIL_TRY(hil_path_join(path, source->path, name));
         if (i > 0 && !hil_file_exists(path)) break;
         HIL_TRY(hil_safetensors_open(&source->file[i], path));
@@ -178,218 +179,129 @@ static int64_t elements_of(const hil_entry *entry)
     return count;
 }
 
-static int64_t bytes_of(hil_safetensors *file)
+static hil_status list_tensors(struct inspected *x)
 {
-    int64_t bytes = 0;
-    for (size_t i = 0; i < hil_safetensors_count(file); ++i)
-        bytes += (int64_t)hil_safetensors_at(file, i)->bytes;
-    return bytes;
-}
-
-static int64_t all_bytes(const struct source *source)
-{
-    int64_t bytes = 0;
-    for (int i = 0; i < source->count; ++i) bytes += bytes_of(source->file[i]);
-    return bytes;
-}
-
-static void add_totals(struct totals *totals, const hil_entry *entry)
-{
-    ++totals->tensors;
-    totals->parameters += elements_of(entry);
-}
-
-static void print_shape(char *out, size_t size, const hil_entry *entry)
-{
-    size_t used = (size_t)snprintf(out, size, "[");
-    for (int i = 0; i < entry->ndim && used < size; ++i)
-        used += (size_t)snprintf(out + used, size - used, i ? ", %lld" : "%lld",
-                                 (long long)entry->dim[i]);
-    if (used < size) snprintf(out + used, size - used, "]");
-}
-
-/* Names come from outside: control characters must not reach a terminal. */
-static void print_name(FILE *out, const char *name, int width)
-{
-    int size = 0;
-    for (; name[size]; ++size) {
-        unsigned char c = (unsigned char)name[size];
-        fputc(c < 0x20 || c == 0x7f ? '?' : c, out);
-    }
-    fprintf(out, "%*s", size < width ? width - size : 0, "");
-}
-
-static void print_table(const struct source *source, struct totals *totals, FILE *out)
-{
-    char shape[256];
-    int width = 4, shape_width = 5;
-    for (int f = 0; f < source->listed; ++f) {
+    const struct source *source = &x->source;
+    size_t count = 0;
+    for (int f = 0; f < source->listed; ++f) count += hil_safetensors_count(source->file[f]);
+    HIL_TRY(HIL_ALLOC(count, &x->tensor));
+    for (int f = 0; f < source->listed; ++f)
         for (size_t i = 0; i < hil_safetensors_count(source->file[f]); ++i) {
             const hil_entry *entry = hil_safetensors_at(source->file[f], i);
-            print_shape(shape, sizeof shape, entry);
-            if ((int)strlen(entry->name) > width) width = (int)strlen(entry->name);
-            if ((int)strlen(shape) > shape_width) shape_width = (int)strlen(shape);
+            int64_t elements = elements_of(entry);
+            x->tensor[x->data.tensors++] = (hil_inspected_tensor){
+                entry->name, entry->dtype, entry->ndim, entry->dim, elements, entry->bytes};
+            x->data.parameters += elements;
         }
-    }
-    fprintf(out, "%-*s  %-7s  %-*s  %13s\n", width, "name", "dtype", shape_width, "shape",
-            "elements");
-    for (int f = 0; f < source->listed; ++f) {
-        for (size_t i = 0; i < hil_safetensors_count(source->file[f]); ++i) {
-            const hil_entry *entry = hil_safetensors_at(source->file[f], i);
-            print_shape(shape, sizeof shape, entry);
-            print_name(out, entry->name, width);
-            fprintf(out, "  %-7s  %-*s  %13lld\n", entry->dtype, shape_width, shape,
-                    (long long)elements_of(entry));
-            add_totals(totals, entry);
-        }
-    }
-}
-
-enum config_state { CONFIG_MISSING, CONFIG_READ, CONFIG_REFUSED };
-
-/* One that hilbert cannot use is worth a line (the last failure's), not a failure. */
-static hil_status read_config(const struct source *source, hil_config *config,
-                              enum config_state *state)
-{
-    char path[HIL_PATH_MAX];
-    *state = CONFIG_MISSING;
-    if (!source->folder) return HIL_OK;
-    HIL_TRY(hil_path_join(path, source->path, "config.json"));
-    if (!hil_file_exists(path)) return HIL_OK;
-    hil_status status = hil_config_open(config, path);
-    *state = status == HIL_OK ? CONFIG_READ : CONFIG_REFUSED;
-    return status == HIL_ERR_INPUT ? HIL_OK : status;
-}
-
-static hil_status print_config(const struct source *source, FILE *out)
-{
-    hil_config config;
-    enum config_state state;
-    HIL_TRY(read_config(source, &config, &state));
-    if (state == CONFIG_REFUSED) fprintf(out, "%s\n", hil_status_message());
-    if (state != CONFIG_READ) return HIL_OK;
-    fprintf(out,
-            "%s: %lld layers, hidden %lld, intermediate %lld, %lld heads (%lld for keys and "
-            "values) of %lld, vocabulary %lld, up to %lld tokens%s\n",
-            hil_arch_name(config.arch), (long long)config.layers, (long long)config.hidden,
-            (long long)config.intermediate, (long long)config.heads, (long long)config.kv_heads,
-            (long long)config.head_dim, (long long)config.vocab, (long long)config.max_positions,
-            config.tied ? ", tied embeddings" : "");
+    x->data.tensor = x->tensor;
     return HIL_OK;
 }
 
-static hil_status no_memory(void)
+static void count_bytes(struct inspected *x)
 {
-    return hil_fail(HIL_ERR_MEMORY, "no memory for the list of tensors");
-}
-
-static hil_status add_config(const struct source *source, json_t *root)
-{
-    hil_config config;
-    enum config_state state;
-    HIL_TRY(read_config(source, &config, &state));
-    if (state == CONFIG_MISSING) return HIL_OK;
-    json_t *object;
-    if (state == CONFIG_READ)
-        object =
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "model_type",
-                      hil_arch_name(config.arch), "layers", (json_int_t)config.layers, "hidden",
-                      (json_int_t)config.hidden, "intermediate", (json_int_t)config.intermediate,
-                      "heads", (json_int_t)config.heads, "kv_heads", (json_int_t)config.kv_heads,
-                      "head_dim", (json_int_t)config.head_dim, "vocab", (json_int_t)config.vocab,
-                      "max_positions", (json_int_t)config.max_positions, "tied", (int)config.tied);
-    else
-        object = json_pack("{s:s}", "error", hil_status_message());
-    return json_object_set_new(root, "config", object) == 0 ? HIL_OK : no_memory();
-}
-
-static hil_status add_entry(json_t *list, const hil_entry *entry)
-{
-    json_t *shape = json_array();
-    for (int i = 0; i < entry->ndim; ++i)
-        if (json_array_append_new(shape, json_integer(entry->dim[i])) != 0) {
-            json_decref(shape);
-            return no_memory();
-        }
-    json_t *item = json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", entry->name, "dtype",
-                             entry->dtype, "shape", shape, "elements",
-                             (json_int_t)elements_of(entry), "bytes", (json_int_t)entry->bytes);
-    return json_array_append_new(list, item) == 0 ? HIL_OK : no_memory();
-}
-
-/* Of a checkpoint: the bytes of each of its files. */
-static hil_status add_states(const struct source *source, json_t *root)
-{
-    if (!source->checkpoint) return HIL_OK;
-    json_t *object = json_object();
-    for (int i = 0; i < source->count; ++i) {
-        json_t *bytes = json_integer(bytes_of(source->file[i]));
-        if (json_object_set_new(object, states[i].name, bytes) != 0) {
-            json_decref(object);
-            return no_memory();
-        }
+    for (int f = 0; f < x->source.count; ++f) {
+        uint64_t bytes = 0;
+        for (size_t i = 0; i < hil_safetensors_count(x->source.file[f]); ++i)
+            bytes += hil_safetensors_at(x->source.file[f], i)->bytes;
+        x->data.bytes += bytes;
+        if (x->source.checkpoint) x->state[f] = (hil_inspected_state){states[f], bytes};
     }
-    return json_object_set_new(root, "states", object) == 0 ? HIL_OK : no_memory();
+    x->data.state = x->state;
+    x->data.states = x->source.checkpoint ? (size_t)x->source.count : 0;
 }
 
-static hil_status print_json(const struct source *source, FILE *out)
+static int64_t state_int(const hil_manifest *m, const char *key, int64_t missing)
 {
-    hil_status status = HIL_OK;
-    struct totals totals = {.bytes = all_bytes(source)};
-    json_t *list = json_array(), *root = json_object();
-    if (!list || !root || json_object_set(root, "tensors", list) != 0) HIL_TRY_DONE(no_memory());
-    for (int f = 0; f < source->listed; ++f) {
-        for (size_t i = 0; i < hil_safetensors_count(source->file[f]); ++i) {
-            const hil_entry *entry = hil_safetensors_at(source->file[f], i);
-            HIL_TRY_DONE(add_entry(list, entry));
-            add_totals(&totals, entry);
-        }
+    const json_t *value = json_object_get(json_object_get(m->root, "state"), key);
+    return json_is_integer(value) ? json_integer_value(value) : missing;
+}
+
+/* A manifest that is damaged is worth a line, not a failure. */
+static hil_status read_run(struct inspected *x)
+{
+    hil_manifest *m = &x->manifest;
+    if (!x->source.checkpoint) return HIL_OK;
+    hil_status status = hil_manifest_open(m, x->source.path);
+    if (status == HIL_ERR_INPUT) {
+        HIL_TRY(hil_text_copy(hil_status_message(), &x->run_error));
+        x->data.run_error = x->run_error;
+        return HIL_OK;
     }
-    HIL_TRY_DONE(add_states(source, root));
-    if (source->checkpoint) HIL_TRY_DONE(hil_inspect_manifest_add(source->path, root));
-    json_t *sum = json_pack("{s:I, s:I, s:I}", "tensors", (json_int_t)totals.tensors, "parameters",
-                            (json_int_t)totals.parameters, "bytes", (json_int_t)totals.bytes);
-    if (json_object_set_new(root, "total", sum) != 0) HIL_TRY_DONE(no_memory());
-    HIL_TRY_DONE(add_config(source, root));
-    json_dumpf(root, out, JSON_COMPACT);
-    fputc('\n', out);
-done:
-    json_decref(list);
-    json_decref(root);
-    return status;
+    HIL_TRY(status);
+    HIL_TRY(HIL_ALLOC(m->files, &x->file));
+    for (size_t i = 0; i < m->files; ++i)
+        x->file[i] = (hil_inspected_file){m->file[i].name, m->file[i].size, m->file[i].pieces};
+    const json_t *options = json_object_get(json_object_get(m->root, "state"), "options");
+    if (options) x->options = json_dumps(options, JSON_COMPACT);
+    if (options && !x->options) return hil_fail(HIL_ERR_MEMORY, "no memory for the run's options");
+    x->run = (hil_inspected_run){.step = m->step,
+                                 .tokens = state_int(m, "tokens", 0),
+                                 .ranks = state_int(m, "ranks", 1),
+                                 .bytes = m->bytes,
+                                 .file = x->file,
+                                 .files = m->files,
+                                 .options = x->options};
+    x->data.run = &x->run;
+    return HIL_OK;
 }
 
-static hil_status print_text(const struct source *source, FILE *out)
+/* A config.json that hilbert cannot use is worth a line, not a failure. */
+static hil_status read_config(struct inspected *x)
 {
-    struct totals totals = {.bytes = all_bytes(source)};
-    char bytes[32];
-    print_table(source, &totals, out);
-    fprintf(out, "%lld tensor%s, %lld parameters, %lld bytes (%s)\n", (long long)totals.tensors,
-            totals.tensors == 1 ? "" : "s", (long long)totals.parameters, (long long)totals.bytes,
-            hil_text_bytes(bytes, (uint64_t)totals.bytes));
-    for (int i = 0; source->checkpoint && i < source->count; ++i) {
-        uint64_t size = (uint64_t)bytes_of(source->file[i]);
-        fprintf(out, "%s.safetensors: %s, %s\n", states[i].name, states[i].what,
-                hil_text_bytes(bytes, size));
+    char path[HIL_PATH_MAX];
+    hil_config c;
+    if (!x->source.folder) return HIL_OK;
+    HIL_TRY(hil_path_join(path, x->source.path, "config.json"));
+    if (!hil_file_exists(path)) return HIL_OK;
+    hil_status status = hil_config_open(&c, path);
+    if (status == HIL_ERR_INPUT) {
+        HIL_TRY(hil_text_copy(hil_status_message(), &x->config_error));
+        x->data.config_error = x->config_error;
+        return HIL_OK;
     }
-    if (source->checkpoint) HIL_TRY(hil_inspect_manifest_print(source->path, out));
-    return print_config(source, out);
+    HIL_TRY(status);
+    x->config = (hil_inspected_config){.model_type = hil_arch_name(c.arch),
+                                       .layers = c.layers,
+                                       .hidden = c.hidden,
+                                       .intermediate = c.intermediate,
+                                       .heads = c.heads,
+                                       .kv_heads = c.kv_heads,
+                                       .head_dim = c.head_dim,
+                                       .vocab = c.vocab,
+                                       .max_positions = c.max_positions,
+                                       .tied = c.tied};
+    x->data.config = &x->config;
+    return HIL_OK;
 }
 
-hil_status hil_inspect(const char *path, bool json, FILE *out)
+hil_status hil_inspect_open(hil_inspection **out, const char *path)
 {
+    struct inspected *x = NULL;
     hil_status status;
-    struct source *source = NULL;
-    HIL_TRY_DONE(HIL_ALLOC(1, &source));
-    HIL_TRY_DONE(open_source(source, path));
-    if (json)
-        HIL_TRY_DONE(print_json(source, out));
-    else
-        HIL_TRY_DONE(print_text(source, out));
-    if (fflush(out) != 0 || ferror(out))
-        HIL_TRY_DONE(hil_fail(HIL_ERR_IO, "cannot write the output: %s", strerror(errno)));
+    *out = NULL;
+    HIL_TRY_DONE(HIL_ALLOC(1, &x));
+    HIL_TRY_DONE(open_source(&x->source, path));
+    HIL_TRY_DONE(list_tensors(x));
+    count_bytes(x);
+    HIL_TRY_DONE(read_run(x));
+    HIL_TRY_DONE(read_config(x));
+    *out = &x->data;
+    x = NULL;
 done:
-    for (int i = 0; source && i < source->count; ++i) hil_safetensors_close(source->file[i]);
-    hil_free(source);
+    hil_inspect_close((hil_inspection *)x);
     return status;
+}
+
+void hil_inspect_close(hil_inspection *inspection)
+{
+    struct inspected *x = (struct inspected *)inspection;
+    if (!x) return;
+    for (int i = 0; i < x->source.count; ++i) hil_safetensors_close(x->source.file[i]);
+    hil_manifest_close(&x->manifest);
+    hil_free(x->tensor);
+    hil_free(x->file);
+    hil_free(x->run_error);
+    hil_free(x->config_error);
+    free(x->options);
+    hil_free(x);
 }

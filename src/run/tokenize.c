@@ -157,6 +157,13 @@ static hil_status bad_array(FILE *in, size_t place)
                     place);
 }
 
+static hil_status check_id(int64_t id, size_t place, int64_t vocab)
+{
+    if (id >= 0 && id < vocab) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "token id %lld (number %zu) is outside the vocabulary of %lld",
+                    (long long)id, place + 1, (long long)vocab);
+}
+
 /* Reads "[1, 2, 3]" number by number: 4 bytes for each, however long the array is. */
 static hil_status read_ids(FILE *in, int64_t vocab, hil_ids *ids)
 {
@@ -168,10 +175,7 @@ static hil_status read_ids(FILE *in, int64_t vocab, hil_ids *ids)
         for (; c >= '0' && c <= '9' && digits < 12; ++digits, c = getc(in))
             id = id * 10 + (c - '0');
         if (digits == 0 || (leading == '0' && digits > 1)) return bad_array(in, ids->size);
-        if (id >= vocab)
-            return hil_fail(HIL_ERR_INPUT,
-                            "token id %lld (number %zu) is outside the vocabulary of %lld",
-                            (long long)id, ids->size + 1, (long long)vocab);
+        HIL_TRY(check_id(id, ids->size, vocab));
         HIL_TRY(hil_ids_add(ids, (int32_t)id));
         if (c == ' ' || c == '\t' || c == '\n' || c == '\r') c = skip_space(in);
         if (c == ']') break;
@@ -196,11 +200,15 @@ done:
     return status;
 }
 
+static hil_special special_of(const hil_tokenize_options *options)
+{
+    return options->special ? HIL_SPECIAL_ADD : HIL_SPECIAL_NONE;
+}
+
 static hil_status convert(const hil_tokenizer *tokenizer, const hil_tokenize_options *options,
                           const origin *from, FILE *out)
 {
-    hil_special special = options->special ? HIL_SPECIAL_ADD : HIL_SPECIAL_NONE;
-    if (options->decode) return decode(tokenizer, special, from->in, out);
+    if (options->decode) return decode(tokenizer, special_of(options), from->in, out);
     return options->special ? encode_whole(tokenizer, from, out)
                             : encode_stream(tokenizer, from, out);
 }
@@ -228,4 +236,52 @@ hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, FILE *out
     if (status == HIL_OK && fflush(out) != 0)
         status = hil_fail(HIL_ERR_IO, "cannot write the output: %s", strerror(errno));
     return status;
+}
+
+hil_status hil_tokens_encode(const hil_tokenize_options *options, const char *text, size_t bytes,
+                             hil_tokens *out)
+{
+    hil_tokenize_options own;
+    hil_tokenizer *tokenizer = NULL;
+    hil_ids ids = {0};
+    hil_status status;
+    *out = (hil_tokens){0};
+    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_tokenize, &own, options));
+    HIL_TRY_DONE(open_tokenizer(&tokenizer, own.model));
+    HIL_TRY_DONE(hil_tokenizer_encode(tokenizer, text, bytes, special_of(&own), &ids));
+    *out = (hil_tokens){.id = ids.data, .count = ids.size};
+    ids = (hil_ids){0};
+done:
+    hil_ids_free(&ids);
+    hil_tokenizer_close(tokenizer);
+    return status;
+}
+
+hil_status hil_tokens_decode(const hil_tokenize_options *options, const int32_t *id, size_t count,
+                             hil_tokens *out)
+{
+    hil_tokenize_options own;
+    hil_tokenizer *tokenizer = NULL;
+    hil_text text = {0};
+    hil_status status;
+    *out = (hil_tokens){0};
+    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_tokenize, &own, options));
+    HIL_TRY_DONE(open_tokenizer(&tokenizer, own.model));
+    for (size_t i = 0; i < count; ++i)
+        HIL_TRY_DONE(check_id(id[i], i, hil_tokenizer_vocab(tokenizer)));
+    HIL_TRY_DONE(hil_text_add(&text, "", 0));
+    HIL_TRY_DONE(hil_tokenizer_decode(tokenizer, id, count, special_of(&own), &text));
+    *out = (hil_tokens){.text = text.data, .bytes = text.size};
+    text = (hil_text){0};
+done:
+    hil_text_free(&text);
+    hil_tokenizer_close(tokenizer);
+    return status;
+}
+
+void hil_tokens_free(hil_tokens *tokens)
+{
+    hil_free(tokens->id);
+    hil_free(tokens->text);
+    *tokens = (hil_tokens){0};
 }

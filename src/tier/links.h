@@ -9,7 +9,7 @@
 
 #include "device/device.h"
 #include "tier/disk.h"
-#include "tier/speeds.h"
+#include "hilbert/speeds.h"
 
 /* [Note: streams] A device computes behind the thread that tells it what to compute. Time then has
    two meanings, and calls say which they mean. In the order of what was told ("computing"):

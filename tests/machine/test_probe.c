@@ -189,6 +189,36 @@ static void check_drives(void)
                 "/nonexistent/folder");
 }
 
+/* What is printed is what is returned, and what is returned is remembered. */
+static void check_data(const char *folder)
+{
+    char cache[HIL_PATH_MAX], *text = NULL;
+    size_t size;
+    hil_machine machine;
+    hil_probe_options options;
+    hil_speeds printed = {0};
+    json_t *object;
+    CHECK_OK(hil_path_join(cache, folder, "data.json"));
+    hil_probe_defaults(&options);
+    options.device.name = "cpu";
+    options.threads = 1;
+    options.cache = cache;
+    CHECK_OK(hil_probe_measure(&options, NULL, &machine));
+    CHECK(machine.measured && machine.name[0]);
+    options.json = true;
+    FILE *out = open_memstream(&text, &size);
+    measured = 0;
+    CHECK_OK(hil_probe(&options, &observer, out));
+    CHECK(fclose(out) == 0);
+    CHECK_INT(measured, 0);
+    CHECK_OK(hil_json_parse(text, size, "output", &object));
+    CHECK(hil_speeds_read(json_object_get(object, "speeds"), &printed));
+    CHECK_NEAR(printed.memory, machine.speeds.memory, 1e-5 * machine.speeds.memory);
+    CHECK_TEXT(json_string_value(json_object_get(object, "machine")), machine.name);
+    json_decref(object);
+    free(text);
+}
+
 static void check_json(void)
 {
     hil_machine m;
@@ -215,6 +245,7 @@ int main(void)
     check_memory(folder);
     check_limits(folder);
     check_device(folder);
+    check_data(folder);
     CHECK_OK(hil_path_remove(folder));
     return 0;
 }

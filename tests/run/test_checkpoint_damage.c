@@ -44,6 +44,28 @@ static hil_status verify(const char *checkpoints)
     return status;
 }
 
+/* The same as data: damage is a result. */
+static void check_data(const char *checkpoints)
+{
+    hil_verified v;
+    char path[JOB_PATH];
+    CHECK_OK(hil_checkpoint_verify(checkpoints, NULL, &v));
+    CHECK(v.whole_count == 2 && v.whole[0].step == 4 && v.whole[1].step == 2);
+    CHECK_INT(v.damage_count, 0);
+    CHECK(strstr(v.whole[0].path, "/step-4") && v.whole[0].bytes > 0 && v.whole[0].checksums > 6);
+    hil_verified_free(&v);
+    CHECK_OK(hil_path_join(path, checkpoints, "step-4/moment2.safetensors"));
+    flip(path, 100);
+    CHECK_OK(hil_checkpoint_verify(checkpoints, NULL, &v));
+    CHECK(v.whole_count == 1 && v.whole[0].step == 2);
+    CHECK_INT(v.damage_count, 1);
+    CHECK(strstr(v.damage[0], path));
+    hil_verified_free(&v);
+    flip(path, 100);
+    CHECK_FAILS(hil_checkpoint_verify("/nonexistent", NULL, &v), HIL_ERR_INPUT, "/nonexistent");
+    CHECK(v.whole == NULL && v.damage == NULL);
+}
+
 /* Flips a bit of every byte in turn, or of `most` of them by chance and of the outermost; `step` is
    what is found then. */
 static void flip_each(const char *checkpoints, const char *path, off_t most, int64_t step)
@@ -178,6 +200,7 @@ int main(int argc, char **argv)
     job_train(&options);
     job_path(&place, checkpoints, "run/checkpoints");
     check_found(checkpoints, 4, false);
+    check_data(checkpoints);
     for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
         snprintf(name, sizeof name, "step-4/%s", files[i]);
         CHECK_OK(hil_path_join(path, checkpoints, name));

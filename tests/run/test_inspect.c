@@ -1,6 +1,6 @@
 /* hil_inspect lists what the Python safetensors package lists. */
 #include "copy.h"
-#include "hilbert/run.h"
+#include "hilbert/inspect.h"
 #include "base/json.h"
 #include "io/file.h"
 #include "check.h"
@@ -61,6 +61,32 @@ static void check_folder(void)
     CHECK(strstr(output, "llama: 2 layers, hidden 8,"));
 }
 
+/* The same numbers as data. */
+static void check_data(void)
+{
+    hil_inspection *x;
+    CHECK_OK(hil_inspect_open(&x, HIL_TESTS "/golden/formats/sharded"));
+    CHECK_INT(x->tensors, 21);
+    CHECK_INT(x->parameters, 1384);
+    CHECK_INT(x->bytes, 1384 * 4);
+    CHECK_INT(x->states, 0);
+    CHECK(!x->run && !x->run_error && !x->config_error);
+    CHECK_TEXT(x->config->model_type, "llama");
+    CHECK_INT(x->config->layers, 2);
+    CHECK_INT(x->config->vocab, 16);
+    const hil_inspected_tensor *head = NULL;
+    for (size_t i = 0; i < x->tensors; ++i)
+        if (strcmp(x->tensor[i].name, "lm_head.weight") == 0) head = &x->tensor[i];
+    CHECK(head != NULL);
+    CHECK_TEXT(head->dtype, "F32");
+    CHECK(head->dims == 2 && head->shape[0] == 16 && head->shape[1] == 8);
+    CHECK(head->elements == 128 && head->bytes == 512);
+    hil_inspect_close(x);
+    hil_inspect_close(NULL);
+    CHECK_FAILS(hil_inspect_open(&x, "/nonexistent"), HIL_ERR_IO, "/nonexistent");
+    CHECK(x == NULL);
+}
+
 /* A folder without a model's names is the sum of its files. */
 static void check_files(void)
 {
@@ -94,6 +120,12 @@ static void check_checkpoint(void)
     CHECK(strstr(output, "\"states\":{\"master\":98696,\"moment1\":98696,\"moment2\":98696}"));
     CHECK(strstr(output, "\"total\":{\"tensors\":28,\"parameters\":24674,\"bytes\":296088}"));
     CHECK(strstr(output, "step-10/manifest.json is damaged"));
+    hil_inspection *x;
+    CHECK_OK(hil_inspect_open(&x, step));
+    CHECK(x->states == 3 && x->state[1].bytes == 98696 && !x->run);
+    CHECK_TEXT(x->state[2].name, "moment2");
+    CHECK(strstr(x->run_error, "step-10/manifest.json is damaged"));
+    hil_inspect_close(x);
     CHECK_OK(run(folder, false)); /* the newest of them */
     CHECK(strstr(output, "28 tensors, 24674 parameters, 296088 bytes"));
     CHECK(strstr(output, "step-10/manifest.json is damaged"));
@@ -152,6 +184,7 @@ static void check_no_memory(void)
 int main(void)
 {
     check_folder();
+    check_data();
     check_files();
     check_checkpoint();
     check_failures();

@@ -64,6 +64,40 @@ static void check_arrays(void)
     CHECK_TEXT(output, "");
 }
 
+/* The same in memory. */
+static void check_data(void)
+{
+    hil_tokenize_options options;
+    hil_tokens tokens;
+    hil_tokenize_defaults(&options);
+    options.model = folder;
+    CHECK_OK(hil_tokens_encode(&options, "ab a", 4, &tokens));
+    CHECK(tokens.count == 3 && tokens.id[0] == 2 && tokens.id[1] == 3 && tokens.id[2] == 0);
+    CHECK(tokens.text == NULL && tokens.bytes == 0);
+    hil_tokens_free(&tokens);
+    CHECK_OK(hil_tokens_encode(&options, "", 0, &tokens));
+    CHECK_INT(tokens.count, 0);
+    hil_tokens_free(&tokens);
+    options.special = true;
+    CHECK_OK(hil_tokens_encode(&options, "ab a", 4, &tokens));
+    CHECK(tokens.count == 4 && tokens.id[0] == 4);
+    hil_tokens_free(&tokens);
+    CHECK_OK(hil_tokens_decode(&options, (const int32_t[]){4, 2, 3, 0}, 4, &tokens));
+    CHECK_TEXT(tokens.text, "<s>ab a");
+    CHECK_INT(tokens.bytes, 7);
+    hil_tokens_free(&tokens);
+    CHECK_OK(hil_tokens_decode(&options, NULL, 0, &tokens));
+    CHECK_TEXT(tokens.text, "");
+    hil_tokens_free(&tokens);
+    CHECK_FAILS(hil_tokens_decode(&options, (const int32_t[]){0, 5}, 2, &tokens), HIL_ERR_INPUT,
+                "token id 5 (number 2) is outside the vocabulary of 5");
+    CHECK_FAILS(hil_tokens_decode(&options, (const int32_t[]){-1}, 1, &tokens), HIL_ERR_INPUT,
+                "token id -1");
+    options.model = "/nonexistent";
+    CHECK_FAILS(hil_tokens_encode(&options, "a", 1, &tokens), HIL_ERR_IO, "/nonexistent");
+    CHECK(tokens.id == NULL);
+}
+
 static void check_long_text(void)
 {
     enum { WORDS = 40000 };
@@ -137,6 +171,7 @@ int main(void)
     fputs(tokenizer, file);
     fclose(file);
     check_arrays();
+    check_data();
     check_long_text();
     check_bad_arrays();
     check_bad_files();

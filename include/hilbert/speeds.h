@@ -1,6 +1,12 @@
 /* speeds.h - what a machine can do, as `hilbert probe` measures it. Pure data. */
-#ifndef HIL_TIER_SPEEDS_H
-#define HIL_TIER_SPEEDS_H
+#ifndef HILBERT_SPEEDS_H
+#define HILBERT_SPEEDS_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Bytes, floating-point operations or parameters per second. */
 typedef struct hil_speeds {
@@ -15,4 +21,13 @@ typedef struct hil_speeds {
     double op_call;       /* seconds that an operation costs besides its work */
 } hil_speeds;
 
+/* Of a drive, in bytes per second. */
+typedef struct hil_drive_speed {
+    double read, write, mixed; /* mixed: both ways at once, summed */
+    bool direct;               /* past the page cache */
+} hil_drive_speed;
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -114,6 +114,7 @@ BEGIN {
     public_layer["comm.h"] = "comm"
     public_layer["nn.h"] = "autograd"
     public_layer["probe.h"] = "machine"
+    public_layer["report.h"] = "plan"
     public_layer["store.h"] = public_layer["trainer.h"] = "train"
     public_layer["run.h"] = public_layer["plan.h"] = public_layer["checkpoint.h"] = public_layer["inspect.h"] = "run"
     marker = "TO" "DO|FIX" "ME|XX" "X|HA" "CK"

@@ -8,6 +8,7 @@
 #include "plan/plan.h"
 #include "plan/plan_file.h"
 #include "plan/plan_print.h"
+#include "plan/plan_report.h"
 #include "run/train.h"
 
 #include <stdlib.h>
@@ -106,99 +107,69 @@ static hil_dense describe(const show *s)
                        .activation_bytes = size};
 }
 
-/* Which speeds were measured, and which are assumed. */
-static void print_speeds(const show *s, FILE *out)
+/* Takes the object over. */
+static hil_status dump(json_t *object, char **out)
 {
-    const hil_machine *machine = &s->planned.machine;
-    if (s->gpu)
-        fprintf(out, "speeds: assumed for %s, host %s (%s)\n", s->gpu->name,
-                machine->measured ? "as measured here" : "assumed as well", machine->name);
-    else if (machine->measured)
-        fprintf(out, "speeds: as measured here (%s)\n", machine->name);
-    else
-        fprintf(out, "speeds: assumed, of %s\n", machine->name);
-    for (size_t i = 0; i < s->options->memory.disk_count; ++i) {
-        const hil_drive_speed *speed = &machine->drive[i];
-        const char *path = s->options->memory.disks[i].path;
-        fprintf(out, "disk %s: %.2f GB/s read, %.2f GB/s written, ", path, speed->read * 1e-9,
-                speed->write * 1e-9);
-        if (machine->drive_known[i])
-            fprintf(out, "as measured here\n");
-        else
-            fprintf(out, "assumed (hilbert probe --disk %s measures it)\n", path);
-    }
-}
-
-static hil_status print_text(const show *s, FILE *out)
-{
-    hil_text text = {0};
-    char parameters[32];
-    int64_t count = 0;
-    for (size_t i = 0; i < hil_store_count(s->model->store); ++i)
-        count += hil_param_elements(hil_store_at(s->model->store, i));
-    hil_plan_view view = {.outline = &s->planned.outline,
-                          .plan = &s->planned.plan,
-                          .machine = &s->planned.machine,
-                          .dense = describe(s),
-                          .dtype = s->dtype,
-                          .tokens = s->planned.tokens};
-    hil_status status = HIL_OK;
-    HIL_TRY_DONE(hil_plan_print_all(&view, &text));
-    fprintf(out, "%s with %s parameters in %s, %s; a step of %lld x %lld tokens\n",
-            hil_arch_name(s->source.config.arch), hil_text_count(parameters, (uint64_t)count),
-            s->options->dtype, s->rule->name, (long long)s->options->batch, (long long)s->seq);
-    print_speeds(s, out);
-    fprintf(out, "\n%s", text.data);
-    if (s->device && s->device->outside)
-        fprintf(out,
-                "outside the budget, CUDA and its libraries take about %s of the GPU's memory\n",
-                hil_text_bytes(parameters, s->device->outside));
-done:
-    hil_text_free(&text);
-    return status;
-}
-
-static hil_status print_object(json_t *object, FILE *out)
-{
-    char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    *out = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(object);
-    if (!text) return hil_fail(HIL_ERR_MEMORY, "no memory for the plan");
-    fprintf(out, "%s\n", text);
-    free(text);
-    return HIL_OK;
+    return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "no memory for the plan");
 }
 
-static hil_status print_json(const show *s, FILE *out)
+static int64_t count_parameters(const hil_model *model)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < hil_store_count(model->store); ++i)
+        count += hil_param_elements(hil_store_at(model->store, i));
+    return count;
+}
+
+/* The object that train --plan follows, and what of its speeds nobody measured. */
+static hil_status write_json(const show *s, char **out)
 {
     json_t *object;
     HIL_TRY(
         hil_plan_write(&s->planned.outline, &s->planned.plan, &s->planned.machine.speeds, &object));
     json_object_set_new(object, "machine", json_string(s->planned.machine.name));
-    json_t *assumed = json_array(); /* speeds that nobody measured */
+    json_t *assumed = json_array();
     if (s->gpu) json_array_append_new(assumed, json_string(s->gpu->name));
     if (!s->planned.machine.measured) json_array_append_new(assumed, json_string("host"));
     for (size_t i = 0; i < s->options->memory.disk_count; ++i)
         if (!s->planned.machine.drive_known[i])
             json_array_append_new(assumed, json_string(s->options->memory.disks[i].path));
     json_object_set_new(object, "assumed_speeds", assumed);
-    return print_object(object, out);
+    return dump(object, out);
+}
+
+static hil_status fill_report(const show *s, hil_plan_report *r)
+{
+    hil_plan_view view = {.outline = &s->planned.outline,
+                          .plan = &s->planned.plan,
+                          .machine = &s->planned.machine,
+                          .dense = describe(s),
+                          .dtype = s->dtype,
+                          .tokens = s->planned.tokens};
+    hil_plan_report_fill(&view, r);
+    r->model_type = hil_arch_name(s->source.config.arch);
+    r->dtype = hil_dtype_name(s->dtype);
+    r->optimizer = s->rule->name;
+    r->parameters = count_parameters(s->model);
+    r->batch = s->options->batch;
+    r->length = s->seq;
+    if (s->gpu) r->gpu = s->gpu->name;
+    if (s->device) r->gpu_overhead = s->device->outside;
+    return write_json(s, &r->json);
 }
 
 /* What there is to say about a run that does not fit. */
-static hil_status print_refusal(const show *s, FILE *out)
+static hil_status fill_refusal(const show *s, hil_plan_report *r)
 {
-    char line[1024];
-    snprintf(line, sizeof line, "%s", hil_status_message());
     const hil_budget *b = &s->planned.budget;
-    json_t *object = json_object(), *budget = json_object();
-    json_object_set_new(object, "fits", json_false());
-    json_object_set_new(object, "missing", json_string(line));
-    json_object_set_new(budget, "device", json_integer((json_int_t)b->device));
-    json_object_set_new(budget, "host", json_integer((json_int_t)(b->host + s->planned.tokens)));
-    json_object_set_new(budget, "disk", json_integer((json_int_t)b->disk));
-    json_object_set_new(object, "budget", budget);
-    HIL_TRY(print_object(object, out));
-    return hil_fail(HIL_ERR_BUDGET, "%s", line);
+    *r = (hil_plan_report){.budget = {"budget", b->device, b->host + s->planned.tokens, b->disk}};
+    snprintf(r->missing, sizeof r->missing, "%s", hil_status_message());
+    json_t *budget = json_pack("{s:I, s:I, s:I}", "device", (json_int_t)r->budget.device, "host",
+                               (json_int_t)r->budget.host, "disk", (json_int_t)r->budget.disk);
+    return dump(json_pack("{s:b, s:s, s:o}", "fits", 0, "missing", r->missing, "budget", budget),
+                &r->json);
 }
 
 /* What computes: a GPU that is not here is played by a device of threads. */
@@ -218,26 +189,103 @@ void hil_plan_defaults_sized(hil_plan_options *options, size_t size)
     hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
-hil_status hil_plan_show(const hil_train_options *options, const hil_plan_options *form,
-                         const hil_observer *observer, FILE *out)
+hil_status hil_plan_open(hil_plan_report **out, const hil_train_options *train,
+                         const hil_plan_options *options, const hil_observer *observer)
 {
-    hil_train_options train;
+    hil_train_options run;
     hil_plan_options own;
-    show s = {.options = &train, .observer = observer};
-    hil_status status = HIL_OK;
-    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_train, &train, options));
-    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_plan, &own, form));
+    show s = {.options = &run, .observer = observer};
+    hil_plan_report *report = NULL;
+    hil_status status;
+    *out = NULL;
+    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_train, &run, train));
+    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_plan, &own, options));
     s.ranks = own.ranks > 1 ? own.ranks : 1;
+    HIL_TRY_DONE(HIL_ALLOC(1, &report));
     HIL_TRY_DONE(open_model(&s));
     HIL_TRY_DONE(open_device(&s, own.gpu));
     status = make_plan(&s);
-    if (status == HIL_ERR_BUDGET && own.json) status = print_refusal(&s, out);
+    if (status == HIL_OK)
+        status = fill_report(&s, report);
+    else if (status == HIL_ERR_BUDGET)
+        status = fill_refusal(&s, report);
     HIL_TRY_DONE(status);
-    HIL_TRY_DONE(own.json ? print_json(&s, out) : print_text(&s, out));
+    *out = report;
+    report = NULL;
 done:
+    hil_plan_close(report);
     hil_planned_free(&s.planned);
     hil_devices_close(s.device);
     hil_model_destroy(s.model);
     hil_source_close(&s.source);
+    return status;
+}
+
+void hil_plan_close(hil_plan_report *report)
+{
+    if (!report) return;
+    free(report->json);
+    hil_free(report);
+}
+
+/* Which speeds were measured, and which are assumed. */
+static void print_speeds(const hil_plan_report *r, const hil_memory_options *memory, FILE *out)
+{
+    const hil_machine *machine = &r->machine;
+    if (r->gpu)
+        fprintf(out, "speeds: assumed for %s, host %s (%s)\n", r->gpu,
+                machine->measured ? "as measured here" : "assumed as well", machine->name);
+    else if (machine->measured)
+        fprintf(out, "speeds: as measured here (%s)\n", machine->name);
+    else
+        fprintf(out, "speeds: assumed, of %s\n", machine->name);
+    for (size_t i = 0; i < memory->disk_count; ++i) {
+        const hil_drive_speed *speed = &machine->drive[i];
+        const char *path = memory->disks[i].path;
+        fprintf(out, "disk %s: %.2f GB/s read, %.2f GB/s written, ", path, speed->read * 1e-9,
+                speed->write * 1e-9);
+        if (machine->drive_known[i])
+            fprintf(out, "as measured here\n");
+        else
+            fprintf(out, "assumed (hilbert probe --disk %s measures it)\n", path);
+    }
+}
+
+static hil_status print_text(const hil_plan_report *r, const hil_memory_options *memory, FILE *out)
+{
+    hil_text text = {0};
+    char number[32];
+    hil_status status = hil_plan_print_all(r, &text);
+    if (status == HIL_OK) {
+        fprintf(out, "%s with %s parameters in %s, %s; a step of %lld x %lld tokens\n",
+                r->model_type, hil_text_count(number, (uint64_t)r->parameters), r->dtype,
+                r->optimizer, (long long)r->batch, (long long)r->length);
+        print_speeds(r, memory, out);
+        fprintf(out, "\n%s", text.data);
+        if (r->gpu_overhead)
+            fprintf(out,
+                    "outside the budget, CUDA and its libraries take about %s of the GPU's "
+                    "memory\n",
+                    hil_text_bytes(number, r->gpu_overhead));
+    }
+    hil_text_free(&text);
+    return status;
+}
+
+hil_status hil_plan_show(const hil_train_options *train, const hil_plan_options *options,
+                         const hil_observer *observer, FILE *out)
+{
+    hil_train_options run;
+    hil_plan_options own;
+    hil_plan_report *r;
+    HIL_TRY(hil_plan_open(&r, train, options, observer));
+    hil_status status = HIL_SIZED_TAKE(hil_train, &run, train);
+    if (status == HIL_OK) status = HIL_SIZED_TAKE(hil_plan, &own, options);
+    if (status == HIL_OK && own.json)
+        fprintf(out, "%s\n", r->json);
+    else if (status == HIL_OK && r->fits)
+        status = print_text(r, &run.memory, out);
+    if (status == HIL_OK && !r->fits) status = hil_fail(HIL_ERR_BUDGET, "%s", r->missing);
+    hil_plan_close(r);
     return status;
 }

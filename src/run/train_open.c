@@ -7,6 +7,7 @@
 #include "format/checkpoint.h"
 #include "plan/outline.h"
 #include "plan/plan_print.h"
+#include "plan/plan_report.h"
 #include "run/model_compare.h"
 
 #include <math.h>
@@ -192,8 +193,10 @@ static hil_status tell_plan(const job *j)
     const hil_planned *planned = &j->trainer->planned;
     hil_plan_view view = {
         .outline = &planned->outline, .plan = &planned->plan, .machine = &planned->machine};
+    hil_plan_report report;
     hil_text text = {0};
-    hil_status status = hil_plan_print_short(&view, &text);
+    hil_plan_report_fill(&view, &report);
+    hil_status status = hil_plan_print_short(&report, &text);
     if (status == HIL_OK) hil_note(j->observer, "%s", text.data);
     hil_text_free(&text);
     return status;

@@ -2,6 +2,7 @@
    fits the limit. */
 #include "check.h"
 #include "plan/plan_print.h"
+#include "plan/plan_report.h"
 
 static const hil_outline_unit units[] = {
     {"a", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 1},
@@ -14,8 +15,9 @@ static const hil_outline outline = {units, 2, segments, 3, 4, true, 1, false, 0}
 static hil_text text;
 
 static const char *shown(const hil_plan *plan,
-                         hil_status (*print)(const hil_plan_view *, hil_text *))
+                         hil_status (*print)(const hil_plan_report *, hil_text *))
 {
+    hil_plan_report report;
     hil_machine machine;
     hil_machine_assume(&(hil_probe_options){0}, NULL, &machine);
     machine.measured = true;
@@ -33,7 +35,8 @@ static const char *shown(const hil_plan *plan,
                              .activation_bytes = 2};
     hil_text_free(&text);
     text = (hil_text){0};
-    CHECK_OK(print(&view, &text));
+    hil_plan_report_fill(&view, &report);
+    CHECK_OK(print(&report, &text));
     return text.data;
 }
 

@@ -1,0 +1,80 @@
+/* report.h - what a plan says: what lives where, what moves, how long a step takes. */
+#ifndef HILBERT_REPORT_H
+#define HILBERT_REPORT_H
+
+#include "hilbert/account.h"
+#include "hilbert/probe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes of one kind on each tier. */
+typedef struct hil_plan_row {
+    const char *name; /* "weights", "first moments", "staging buffers", ... */
+    uint64_t device, host, disk;
+} hil_plan_row;
+enum { HIL_PLAN_ROWS = 16 };
+
+/* Pairs of a layer and a micro-batch, by what backward finds. */
+typedef struct hil_plan_activations {
+    int64_t layers, all;
+    int64_t kept, lean, recomputed;     /* lean: without what is cheap to compute again */
+    int64_t on_host, on_disk;           /* of those that keep something, where it waits */
+    int64_t outputs_host, outputs_disk; /* layers whose outputs wait there */
+} hil_plan_activations;
+
+/* ZeRO-Infinity's formulas (arXiv 2104.07857): what one kind of transfer needs of a link for an
+   efficiency of 50% and 90%, and what it has; bytes per second. */
+typedef struct hil_plan_link {
+    const char *name;
+    double flops_per_byte;
+    double for_half, for_most, here;
+    double efficiency; /* if transfers and computing did not overlap */
+} hil_plan_link;
+enum { HIL_PLAN_LINKS = 3 };
+typedef struct hil_plan_analysis {
+    double bytes_per_parameter;
+    double states, activations, checkpoints; /* bytes */
+    double working_states, working_activations;
+    hil_plan_link link[HIL_PLAN_LINKS];
+    double peak; /* floating-point operations per second */
+    const char *dtype;
+} hil_plan_analysis;
+
+/* All bytes and seconds are of one rank and one step. */
+typedef struct hil_plan_report {
+    bool fits;          /* otherwise only `missing` and `budget` say anything */
+    char missing[1024]; /* what does not fit, and what would help */
+    hil_plan_row budget;
+
+    const char *model_type, *dtype, *optimizer;
+    int64_t parameters, batch, length;
+    hil_machine machine;
+    const char *gpu;       /* whose speeds are assumed; NULL: none's */
+    uint64_t gpu_overhead; /* of the GPU's memory, outside the budget */
+
+    hil_plan_row row[HIL_PLAN_ROWS]; /* that have any bytes; states first */
+    size_t rows;
+    hil_plan_row states, peak; /* states: all weights, gradients and optimizer states together */
+    int ranks, zero;
+    const char *holds; /* what a rank's device has of weights and gradients at once */
+    int64_t micro_batches;
+    int64_t group; /* micro-batches that pass a layer before the next layer; 0: no training */
+    hil_plan_activations activations;
+
+    uint64_t to_device_bytes, to_host_bytes, disk_read_bytes, disk_written_bytes;
+    uint64_t gathered_bytes, reduced_bytes; /* between ranks: of weights, of gradients */
+    double step_seconds, compute_seconds, network_seconds;
+    hil_wait_seconds wait_seconds;
+    const char *limit; /* "compute", "disk", "host link", "update", "memory", "network" */
+    char advice[256];  /* what would make a step faster */
+    hil_plan_analysis analysis;
+
+    char *json; /* the plan as an object that hil_train_options.plan reads as a file */
+} hil_plan_report;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -4,7 +4,6 @@
 #include "campaign/training.h"
 
 #include <errno.h>
-#include <sys/stat.h>
 
 enum { ATTEMPTS = 100 };
 enum { WENT_ON, RESUMED }; /* outcomes */
@@ -46,9 +45,7 @@ typedef struct fault {
 
 static void prepare(campaign_case *c)
 {
-    training_prepare(c);
-    for (int place = 0; place < TRAINING_PLACES; ++place)
-        training_count(c, (training_place)place, counts[place]);
+    training_prepare_counts(c, TRAINING_PLAIN, counts);
 }
 
 static trace_action inject(trace *t, const trace_stop *stop)
@@ -85,18 +82,13 @@ static fault random_fault(campaign_case *c, training_place place, int *error)
 
 static int run(campaign_case *c)
 {
-    char path[CAMPAIGN_PATH];
-    CHECK(mkdir(campaign_path(c->folder, "swap", path), 0755) == 0);
     for (int i = 0; i < ATTEMPTS; ++i) {
         training_plan plan = training_random(c, false);
-        campaign_command command;
         trace t = {.stop = inject};
         fault f = random_fault(c, plan.place, &t.error);
         t.context = &f;
-        training_command(c, &plan, &command);
-        int code = trace_run(c, &command, &t, TRAINING_SECONDS);
-        command_free(&command);
-        campaign_check_end(c, code);
+        training_clear(c);
+        int code = training_trace(c, &plan, &t);
         if (code == 2) campaign_wrong(c, "called wrong usage: %s", campaign_said(c));
         if (code == 0) training_check_same(c, true);
         if (code == 0 && f.hit) return WENT_ON;
@@ -105,7 +97,6 @@ static int run(campaign_case *c)
             training_check_resume(c);
             return RESUMED;
         }
-        campaign_tool(c, "rm", "-rf", campaign_path(c->folder, "run", path), (char *)NULL);
     }
     campaign_wrong(c, "no fault hit in %d attempts", ATTEMPTS);
 }

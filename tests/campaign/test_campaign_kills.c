@@ -4,7 +4,6 @@
 #include "campaign/training.h"
 
 #include <signal.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum { ATTEMPTS = 100 };
@@ -94,8 +93,7 @@ static void kill_once(campaign_case *c)
 /* A third of them are killed a second time while they resume. */
 static int run(campaign_case *c)
 {
-    char path[CAMPAIGN_PATH];
-    CHECK(mkdir(campaign_path(c->folder, "swap", path), 0755) == 0);
+    training_clear(c);
     if (campaign_random(c, 3) == 0) kill_once(c);
     kill_once(c);
     training_check_whole(c);

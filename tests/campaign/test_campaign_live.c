@@ -28,9 +28,7 @@ typedef struct damage {
 
 static void prepare(campaign_case *c)
 {
-    training_prepare(c);
-    for (int place = TRAINING_DISK; place < TRAINING_PLACES; ++place)
-        training_count(c, (training_place)place, counts[place]);
+    training_prepare_counts(c, TRAINING_DISK, counts);
 }
 
 /* Changes some bytes, or a whole page of them. */
@@ -115,24 +113,18 @@ static int check_ended(campaign_case *c)
 
 static int run(campaign_case *c)
 {
-    char path[CAMPAIGN_PATH];
-    CHECK(mkdir(campaign_path(c->folder, "swap", path), 0755) == 0);
     for (int i = 0; i < ATTEMPTS; ++i) {
         training_plan plan = training_random(c, false);
-        campaign_command command;
         damage d = {.c = c, .target = campaign_random(c, 4) ? SWAP : (target)(c->index % TARGETS)};
         trace t = {.stop = change, .context = &d};
         if (plan.place == TRAINING_PLAIN) plan.place = TRAINING_DISK_THREADS;
         d.kind = trace_choose(c, counts[plan.place], &d.n);
         snprintf(c->details, sizeof c->details, "%s changed from %s %ld on, place %d",
                  target_name[d.target], trace_kind_name[d.kind], d.n, (int)plan.place);
-        training_command(c, &plan, &command);
-        int code = trace_run(c, &command, &t, TRAINING_SECONDS);
-        campaign_check_end(c, code);
-        command_free(&command);
+        training_clear(c);
+        int code = training_trace(c, &plan, &t);
         if (d.hit) return code == 0 ? check_finished(c) : check_ended(c);
         if (code != 0) campaign_wrong(c, "an undisturbed run gives %d: %s", code, campaign_said(c));
-        campaign_tool(c, "rm", "-rf", campaign_path(c->folder, "run", path), (char *)NULL);
     }
     campaign_wrong(c, "nothing was changed in %d attempts", ATTEMPTS);
 }

@@ -80,19 +80,41 @@ static trace_action only_count(trace *t, const trace_stop *stop)
     return TRACE_GO;
 }
 
+void training_clear(campaign_case *c)
+{
+    char path[CAMPAIGN_PATH];
+    campaign_tool(c, "rm", "-rf", campaign_path(c->folder, "run", path), (char *)NULL);
+    campaign_tool(c, "rm", "-rf", campaign_path(c->folder, "swap", path), (char *)NULL);
+    CHECK(mkdir(path, 0755) == 0);
+}
+
+int training_trace(campaign_case *c, const training_plan *plan, trace *t)
+{
+    campaign_command command;
+    training_command(c, plan, &command);
+    int code = trace_run(c, &command, t, TRAINING_SECONDS);
+    command_free(&command);
+    campaign_check_end(c, code);
+    return code;
+}
+
 void training_count(campaign_case *c, training_place place, long count[TRACE_KINDS])
 {
     training_plan plan = {.place = place, .steps = TRAINING_STEPS, .save_every = 1, .keep = 1};
-    campaign_command command;
-    char path[CAMPAIGN_PATH];
     trace t = {.stop = only_count};
-    campaign_tool(c, "rm", "-rf", campaign_path(c->folder, "run", path), (char *)NULL);
-    training_command(c, &plan, &command);
-    int code = trace_run(c, &command, &t, TRAINING_SECONDS);
+    training_clear(c);
+    int code = training_trace(c, &plan, &t);
     if (code != 0) campaign_wrong(c, "a traced run gives %d: %s", code, campaign_said(c));
     training_check_same(c, true);
     memcpy(count, t.count, sizeof t.count);
-    command_free(&command);
+}
+
+void training_prepare_counts(campaign_case *c, training_place first,
+                             long counts[TRAINING_PLACES][TRACE_KINDS])
+{
+    training_prepare(c);
+    for (int place = (int)first; place < TRAINING_PLACES; ++place)
+        training_count(c, (training_place)place, counts[place]);
 }
 
 /* metrics.jsonl without times and what they tell of placement. */

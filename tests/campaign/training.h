@@ -25,6 +25,13 @@ enum { TRAINING_STEPS = 6 };
 void training_prepare(campaign_case *c);
 /* The calls of an undisturbed run in a place. */
 void training_count(campaign_case *c, training_place place, long count[TRACE_KINDS]);
+/* training_prepare, and the calls in the places from `first` on. */
+void training_prepare_counts(campaign_case *c, training_place first,
+                             long counts[TRAINING_PLACES][TRACE_KINDS]);
+/* The case's folder with an empty swap and without a run. */
+void training_clear(campaign_case *c);
+/* Trains under the tracer; gives the exit code of a program that ended as it may. */
+int training_trace(campaign_case *c, const training_plan *plan, trace *t);
 void training_command(campaign_case *c, const training_plan *plan, campaign_command *command);
 /* Any place and ways of saving; none of them changes a number. */
 training_plan training_random(campaign_case *c, bool resume);

@@ -41,4 +41,46 @@ static inline int64_t plan_number(const json_t *plan, const char *group, const c
     return json_integer_value(value);
 }
 
+/* The plan that options give after it was edited: written to `file`, which they name then. */
+static inline json_t *plan_again(json_t *edited, const char *file, hil_train_options *options)
+{
+    CHECK(json_dump_file(edited, file, 0) == 0);
+    json_decref(edited);
+    options->plan = file;
+    return plan_of(options);
+}
+
+/* The run's metric is `expected` in all its steps but the first `from`; `what` names the case. */
+static inline void plan_check_metric(const hil_train_options *run, const char *key, int from,
+                                     int64_t expected, const char *what)
+{
+    double got[16];
+    CHECK(run->steps <= 16);
+    CHECK_INT(job_metrics(run->out, key, got, (int)run->steps), run->steps);
+    for (int s = from; s < run->steps; ++s)
+        if ((int64_t)got[s] != expected) {
+            printf("%s, step %d: %s is %.0f, planned %lld\n", what, s + 1, key, got[s],
+                   (long long)expected);
+            exit(1);
+        }
+}
+
+/* Peaks of all tiers from a step on, and the bytes over every link after the second, are the
+   plan's. */
+static inline void plan_check_run(const json_t *plan, const hil_train_options *run, int peaks_from,
+                                  const char *what)
+{
+    static const char *const tiers[] = {"device", "host", "disk"};
+    static const char *const moved[] = {"disk_read", "disk_written", "to_device", "to_host"};
+    char key[64];
+    for (int i = 0; i < 3; ++i) {
+        snprintf(key, sizeof key, "%s_peak", tiers[i]);
+        plan_check_metric(run, key, peaks_from, plan_number(plan, "peak", tiers[i]), what);
+    }
+    for (int i = 0; i < 4; ++i) {
+        snprintf(key, sizeof key, "%s_bytes", moved[i]);
+        plan_check_metric(run, key, 2, plan_number(plan, "bytes_per_step", moved[i]), what);
+    }
+}
+
 #endif

@@ -13,20 +13,6 @@ typedef struct budgets {
     const char *tapes;          /* not NULL: all lean, and waiting there */
 } budgets;
 
-static void check_every(const char *out, const char *key, int from, int64_t expected,
-                        const budgets *b)
-{
-    double got[STEPS];
-    CHECK_INT(job_metrics(out, key, got, STEPS), STEPS);
-    for (int s = from; s < STEPS; ++s)
-        if ((int64_t)got[s] != expected) {
-            printf("%s %s in %lldK and %lldK, step %d: %s is %.0f, planned %lld\n", b->model,
-                   b->dtype, (long long)b->device, (long long)b->host, s + 1, key, got[s],
-                   (long long)expected);
-            exit(1);
-        }
-}
-
 /* Micro-batches, over all segments, that keep all but what is cheap. */
 static int64_t count_lean(const json_t *plan)
 {
@@ -52,7 +38,7 @@ static void set_tapes(json_t *plan, const char *tier)
 
 static int64_t check_run(job_place *place, const budgets *b)
 {
-    char out[JOB_PATH], drive[JOB_PATH], file[JOB_PATH];
+    char out[JOB_PATH], drive[JOB_PATH], file[JOB_PATH], what[128];
     hil_train_options options = job_options(place, b->model, job_path(place, out, "run"));
     hil_disk_budget disk = {job_path(place, drive, "drive"), 16 << 20};
     options.overwrite = true;
@@ -73,23 +59,14 @@ static int64_t check_run(job_place *place, const budgets *b)
     json_t *plan = plan_of(&options);
     if (b->tapes) {
         set_tapes(plan, b->tapes);
-        CHECK(json_dump_file(plan, job_path(place, file, "plan.json"), 0) == 0);
-        json_decref(plan);
-        options.plan = file;
-        plan = plan_of(&options);
+        plan = plan_again(plan, job_path(place, file, "plan.json"), &options);
     }
     job_train(&options);
     CHECK(plan_number(plan, "peak", "device") <= b->device * 1024);
     CHECK(plan_number(plan, "peak", "host") <= b->host * 1024);
-    check_every(out, "device_peak", 0, plan_number(plan, "peak", "device"), b);
-    check_every(out, "host_peak", 0, plan_number(plan, "peak", "host"), b);
-    check_every(out, "disk_peak", 0, plan_number(plan, "peak", "disk"), b);
-    static const char *const moved[][2] = {{"disk_read", "disk_read_bytes"},
-                                           {"disk_written", "disk_written_bytes"},
-                                           {"to_device", "to_device_bytes"},
-                                           {"to_host", "to_host_bytes"}};
-    for (int i = 0; i < 4; ++i)
-        check_every(out, moved[i][1], 2, plan_number(plan, "bytes_per_step", moved[i][0]), b);
+    snprintf(what, sizeof what, "%s %s in %lldK and %lldK", b->model, b->dtype,
+             (long long)b->device, (long long)b->host);
+    plan_check_run(plan, &options, 0, what);
     int64_t lean = count_lean(plan);
     json_decref(plan);
     return lean;

@@ -22,23 +22,10 @@ static hil_train_options options_of(job_place *place, const budgets *b, const ch
     return options;
 }
 
-static void check_every(const char *out, const char *key, int64_t expected, const budgets *b)
-{
-    double got[STEPS];
-    CHECK_INT(job_metrics(out, key, got, STEPS), STEPS);
-    for (int s = 2; s < STEPS; ++s)
-        if ((int64_t)got[s] != expected) {
-            printf("%s %s, groups of %lld in %lldK and %lldK, step %d: %s is %.0f, planned %lld\n",
-                   b->model, b->dtype, (long long)b->group, (long long)b->device,
-                   (long long)b->host, s + 1, key, got[s], (long long)expected);
-            exit(1);
-        }
-}
-
 /* Whether weights came and went. */
 static bool check_run(job_place *place, const budgets *b)
 {
-    char out[JOB_PATH], whole[JOB_PATH], drive[JOB_PATH], file[JOB_PATH];
+    char out[JOB_PATH], whole[JOB_PATH], drive[JOB_PATH], file[JOB_PATH], what[128];
     hil_train_options free = options_of(place, b, job_path(place, whole, "whole"));
     hil_train_options options = options_of(place, b, job_path(place, out, "run"));
     hil_disk_budget disk = {job_path(place, drive, "drive"), 16 << 20};
@@ -56,23 +43,13 @@ static bool check_run(job_place *place, const budgets *b)
             plan_set(segment, "keep", 0);
             plan_set(segment, "lean", 0);
         }
-        CHECK(json_dump_file(plan, job_path(place, file, "plan.json"), 0) == 0);
-        json_decref(plan);
-        options.plan = file;
         options.memory.device *= 2; /* the window stays as it is */
-        plan = plan_of(&options);
+        plan = plan_again(plan, job_path(place, file, "plan.json"), &options);
     }
     job_train(&options);
-    static const char *const peaks[] = {"device", "host", "disk"};
-    static const char *const peak_keys[] = {"device_peak", "host_peak", "disk_peak"};
-    static const char *const moved[][2] = {{"disk_read", "disk_read_bytes"},
-                                           {"disk_written", "disk_written_bytes"},
-                                           {"to_device", "to_device_bytes"},
-                                           {"to_host", "to_host_bytes"}};
-    for (int i = 0; i < 3; ++i)
-        check_every(out, peak_keys[i], plan_number(plan, "peak", peaks[i]), b);
-    for (int i = 0; i < 4; ++i)
-        check_every(out, moved[i][1], plan_number(plan, "bytes_per_step", moved[i][0]), b);
+    snprintf(what, sizeof what, "%s %s, groups of %lld in %lldK and %lldK", b->model, b->dtype,
+             (long long)b->group, (long long)b->device, (long long)b->host);
+    plan_check_run(plan, &options, 2, what);
     bool moves = plan_number(plan, "bytes_per_step", "to_device") > 0;
     json_decref(plan);
     double got[STEPS], expected[STEPS];

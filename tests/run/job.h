@@ -84,6 +84,19 @@ static inline void job_examples(job_place *place, hil_train_options *options)
     options->tokenizer = "bytes";
 }
 
+/* An evaluation of the place's model on its data. */
+static inline hil_eval_options job_eval_options(job_place *place)
+{
+    hil_eval_options options;
+    hil_eval_defaults(&options);
+    options.model = place->model;
+    options.data = place->data;
+    options.data_count = 1;
+    options.seq = GOLDEN_SEQ;
+    options.threads = 1;
+    return options;
+}
+
 static inline hil_train_result job_train(const hil_train_options *options)
 {
     hil_train_result result;

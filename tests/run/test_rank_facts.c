@@ -35,15 +35,10 @@ static void train(hil_comm *comm, void *context)
 static void evaluate(hil_comm *comm, void *context)
 {
     (void)context;
-    hil_eval_options mine;
+    hil_eval_options mine = job_eval_options(&place);
     hil_eval_result result;
-    hil_eval_defaults(&mine);
     mine.comm = comm;
-    mine.model = place.model;
-    mine.data = place.data;
-    mine.data_count = 1;
     mine.seq = hil_comm_rank(comm) == ODD ? 8 : 16;
-    mine.threads = 1;
     CHECK_FAILS(hil_eval(&mine, NULL, &result), HIL_ERR_USAGE, "--seq 8 here, but 16 on rank 0");
 }
 

@@ -32,16 +32,11 @@ static void train(hil_comm *comm, void *context)
 
 static void evaluate(hil_comm *comm, void *context)
 {
-    hil_eval_options mine;
+    hil_eval_options mine = job_eval_options(&place);
     hil_eval_result result;
-    hil_eval_defaults(&mine);
     mine.comm = comm;
-    mine.model = place.model;
     mine.data = context;
-    mine.data_count = 1;
     mine.tokenizer = "bytes";
-    mine.seq = GOLDEN_SEQ;
-    mine.threads = 1;
     CHECK_INT(hil_eval(&mine, NULL, &result), HIL_ERR_INPUT);
     note(comm);
 }

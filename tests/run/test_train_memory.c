@@ -56,16 +56,11 @@ static int ignore(void *context, const char *text, size_t size)
 static void fail_each_in_reading(job_place *place, long stride)
 {
     hil_train_options model = job_options(place, "gpt2_untied", NULL);
-    hil_eval_options eval;
+    hil_eval_options eval = job_eval_options(place);
     hil_eval_result loss;
     hil_generate_options generate;
     hil_generate_result text;
-    hil_eval_defaults(&eval);
-    eval.model = model.model;
-    eval.data = model.data;
-    eval.data_count = 1;
     eval.seq = 16;
-    eval.threads = 1;
     hil_generate_defaults(&generate);
     generate.model = model.model;
     generate.prompt = "\x01\x02";

@@ -33,15 +33,15 @@ static void must(hil_status status)
 static void *device_memory(size_t bytes)
 {
     void *out;
-    must(gpu->engine->alloc(gpu, bytes, &out));
+    must(gpu->heap->alloc(gpu, bytes, &out));
     return out;
 }
 
 static void *upload(const void *host, size_t bytes)
 {
     void *out = device_memory(bytes);
-    must(gpu->engine->copy(gpu, HIL_STREAM_COMPUTE, out, host, bytes));
-    must(gpu->engine->finish(gpu));
+    must(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, out, host, bytes));
+    must(gpu->queue->finish(gpu));
     return out;
 }
 
@@ -77,8 +77,8 @@ static void fill(hil_tensor *t, int64_t ids)
     t->data = device_memory(bytes);
     const void *from = t->dtype == HIL_F32 ? random_float : random_half;
     for (size_t at = 0; at < bytes; at += RANDOM_BYTES)
-        must(gpu->engine->copy(gpu, HIL_STREAM_COMPUTE, (char *)t->data + at, from,
-                               bytes - at < RANDOM_BYTES ? bytes - at : RANDOM_BYTES));
+        must(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, (char *)t->data + at, from,
+                              bytes - at < RANDOM_BYTES ? bytes - at : RANDOM_BYTES));
 }
 
 static int64_t document; /* length of those that attention sees */
@@ -88,8 +88,8 @@ static void fill_documents(const hil_tensor *first)
     int64_t count = hil_shape_count(&first->shape), length = first->shape.dim[1];
     int32_t *host = malloc(hil_tensor_bytes(first));
     for (int64_t i = 0; i < count; ++i) host[i] = (int32_t)(i % length / document * document);
-    must(gpu->engine->copy(gpu, HIL_STREAM_COMPUTE, first->data, host, hil_tensor_bytes(first)));
-    must(gpu->engine->finish(gpu));
+    must(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, first->data, host, hil_tensor_bytes(first)));
+    must(gpu->queue->finish(gpu));
     free(host);
 }
 
@@ -205,19 +205,19 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
         if (call.din_add[0]) bytes += (double)hil_tensor_bytes(&call.din[0]);
         report(name, "backward", seconds, bytes, flops ? flops[1] : 0);
     }
-    must(gpu->engine->finish(gpu));
+    must(gpu->queue->finish(gpu));
     for (int i = 0; i < HIL_OP_TENSORS; ++i) {
-        gpu->engine->free(gpu, call.in[i].data);
-        gpu->engine->free(gpu, call.out[i].data);
-        gpu->engine->free(gpu, call.dout[i].data);
-        gpu->engine->free(gpu, call.din[i].data);
-        gpu->engine->free(gpu, call.saved[i].data);
+        gpu->heap->free(gpu, call.in[i].data);
+        gpu->heap->free(gpu, call.out[i].data);
+        gpu->heap->free(gpu, call.dout[i].data);
+        gpu->heap->free(gpu, call.din[i].data);
+        gpu->heap->free(gpu, call.saved[i].data);
     }
     for (int i = 0; i < HIL_OP_PARAMS; ++i) {
-        gpu->engine->free(gpu, p.weight[i]);
-        gpu->engine->free(gpu, p.sum[i]);
+        gpu->heap->free(gpu, p.weight[i]);
+        gpu->heap->free(gpu, p.sum[i]);
     }
-    gpu->engine->free(gpu, call.scratch);
+    gpu->heap->free(gpu, call.scratch);
 }
 
 typedef struct shape {
@@ -419,10 +419,10 @@ static void bench_rules(void)
                           .gradient = {part[4].data},
                           .gradients = 1}};
     printf("update of %lld elements, bf16\n", (long long)count);
-    must(gpu->engine->share(gpu, (size_t)(count / HIL_BLOCK) * sizeof(double), (void **)&u.square));
+    must(gpu->heap->share(gpu, (size_t)(count / HIL_BLOCK) * sizeof(double), (void **)&u.square));
     u.lane = device_memory((size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double));
-    must(gpu->engine->zero(gpu, HIL_STREAM_COMPUTE, u.lane,
-                           (size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double)));
+    must(gpu->queue->zero(gpu, HIL_STREAM_COMPUTE, u.lane,
+                          (size_t)(count / HIL_BLOCK) * HIL_SQUARES * sizeof(double)));
     report("squares", "", measure(run_square, &u), (double)count * 2, 0);
     report("round, squares", "", measure(run_round, &u), (double)count * 6, 0);
     u.block.count = 1 << 22; /* a matrix of a layer */
@@ -434,10 +434,10 @@ static void bench_rules(void)
         u.rule = &hil_rules[i];
         report(u.rule->name, "", measure(run_update, &u), (double)count * bytes[i], 0);
     }
-    must(gpu->engine->finish(gpu));
-    for (int i = 0; i < 5; ++i) gpu->engine->free(gpu, part[i].data);
-    gpu->engine->unshare(gpu, u.square);
-    gpu->engine->free(gpu, u.lane);
+    must(gpu->queue->finish(gpu));
+    for (int i = 0; i < 5; ++i) gpu->heap->free(gpu, part[i].data);
+    gpu->heap->unshare(gpu, u.square);
+    gpu->heap->free(gpu, u.lane);
 }
 
 typedef struct copying {
@@ -448,7 +448,7 @@ typedef struct copying {
 static hil_status run_copy(void *context)
 {
     const copying *c = context;
-    return gpu->engine->copy(gpu, HIL_STREAM_COMPUTE, c->to, c->from, c->bytes);
+    return gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, c->to, c->from, c->bytes);
 }
 
 static void measure_limits(void)
@@ -458,9 +458,9 @@ static void measure_limits(void)
     fill(&b, 0);
     copying c = {a.data, b.data, (size_t)1 << 31};
     copy_rate = 2 * (double)c.bytes / measure(run_copy, &c);
-    must(gpu->engine->finish(gpu));
-    gpu->engine->free(gpu, a.data);
-    gpu->engine->free(gpu, b.data);
+    must(gpu->queue->finish(gpu));
+    gpu->heap->free(gpu, a.data);
+    gpu->heap->free(gpu, b.data);
     static lent_params p;
     enum { N = 8192 };
     hil_tensor x = {HIL_BF16, {2, {N, N}}, NULL}, w = x;
@@ -474,10 +474,10 @@ static void measure_limits(void)
     must(hil_cuda_infer(&call));
     fill(&call.out[0], 0);
     product_rate = 2 * (double)N * N * N / measure(run_forward, &call);
-    must(gpu->engine->finish(gpu));
-    gpu->engine->free(gpu, w.data);
-    gpu->engine->free(gpu, call.in[0].data);
-    gpu->engine->free(gpu, call.out[0].data);
+    must(gpu->queue->finish(gpu));
+    gpu->heap->free(gpu, w.data);
+    gpu->heap->free(gpu, call.in[0].data);
+    gpu->heap->free(gpu, call.out[0].data);
     printf("%s: copy %.2f TB/s (read and written), product of 8192 x 8192 bf16 %.0f TFLOP/s\n",
            gpu->name, copy_rate * 1e-12, product_rate * 1e-12);
 }
@@ -508,8 +508,8 @@ int main(int argc, char **argv)
     bench_gpt(&shapes[0]);
     for (size_t i = 1; i < sizeof shapes / sizeof *shapes; ++i) bench_model(&shapes[i]);
     if (!*only) bench_rules();
-    gpu->engine->free(gpu, random_half);
-    gpu->engine->free(gpu, random_float);
+    gpu->heap->free(gpu, random_half);
+    gpu->heap->free(gpu, random_float);
     hil_cuda_close(gpu);
     hil_pool_destroy(pool);
     return 0;

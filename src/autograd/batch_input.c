@@ -17,7 +17,7 @@ static bool is_live(const hil_feed *feed)
 static void drop_memory(hil_feed *feed)
 {
     if (feed->memory && is_live(feed))
-        feed->device->engine->unshare(feed->device, feed->memory);
+        feed->device->heap->unshare(feed->device, feed->memory);
     else
         hil_free(feed->memory);
     feed->memory = NULL;
@@ -30,7 +30,7 @@ static hil_status reserve(hil_feed *feed, size_t bytes)
     drop_memory(feed);
     if (is_live(feed)) {
         if (bytes < SHARED_LEAST) bytes = SHARED_LEAST;
-        HIL_TRY(feed->device->engine->share(feed->device, bytes, (void **)&feed->memory));
+        HIL_TRY(feed->device->heap->share(feed->device, bytes, (void **)&feed->memory));
     } else {
         HIL_TRY(HIL_ALLOC(bytes, &feed->memory));
     }
@@ -80,8 +80,8 @@ static hil_status send_ids(hil_feed *feed, size_t losses)
     }
     if (!is_live(feed)) return HIL_OK;
     feed->busy = true;
-    return feed->device->engine->copy(feed->device, HIL_STREAM_COMPUTE, feed->ids,
-                                      feed->memory + losses, bytes);
+    return feed->device->queue->copy(feed->device, HIL_STREAM_COMPUTE, feed->ids,
+                                     feed->memory + losses, bytes);
 }
 
 hil_status hil_feed_begin(hil_feed *feed, const hil_micro *micro, int64_t count)
@@ -101,7 +101,7 @@ hil_status hil_feed_wait(hil_feed *feed)
 {
     if (!feed->busy) return HIL_OK;
     feed->busy = false;
-    return feed->device->engine->finish(feed->device);
+    return feed->device->queue->finish(feed->device);
 }
 
 void hil_feed_end(hil_feed *feed)
@@ -130,8 +130,8 @@ hil_status hil_feed_read(hil_feed *feed, const hil_tensor *x, float *out)
     for (int64_t at = 0; at < count; at += most) {
         int64_t n = count - at < most ? count - at : most;
         const char *from = (const char *)x->data + (size_t)at * size;
-        HIL_TRY(feed->device->engine->copy(feed->device, HIL_STREAM_COMPUTE, feed->memory, from,
-                                           (size_t)n * size));
+        HIL_TRY(feed->device->queue->copy(feed->device, HIL_STREAM_COMPUTE, feed->memory, from,
+                                          (size_t)n * size));
         feed->busy = true;
         HIL_TRY(hil_feed_wait(feed));
         hil_to_f32(out + at, feed->memory, x->dtype, n);

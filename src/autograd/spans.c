@@ -18,7 +18,7 @@ static void add(const hil_spans *s, const hil_span *span, double began, double e
 
 static hil_status stamp(hil_spans *s, int i)
 {
-    return s->device->engine->stamp(s->device, HIL_STREAM_COMPUTE, &s->stamp[2 * s->count + i]);
+    return s->device->queue->stamp(s->device, HIL_STREAM_COMPUTE, &s->stamp[2 * s->count + i]);
 }
 
 hil_status hil_spans_begin(hil_spans *s)
@@ -30,8 +30,8 @@ hil_status hil_spans_begin(hil_spans *s)
     }
     if (!s->span) HIL_TRY(HIL_ALLOC(SPANS_MOST, &s->span));
     if (!s->stamp)
-        HIL_TRY(s->device->engine->share(s->device, 2 * SPANS_MOST * sizeof *s->stamp,
-                                         (void **)&s->stamp));
+        HIL_TRY(s->device->heap->share(s->device, 2 * SPANS_MOST * sizeof *s->stamp,
+                                       (void **)&s->stamp));
     return s->count < SPANS_MOST ? stamp(s, 0) : HIL_OK;
 }
 
@@ -58,7 +58,7 @@ void hil_spans_flush(hil_spans *s)
 
 void hil_spans_free(hil_spans *s)
 {
-    if (s->stamp) s->device->engine->unshare(s->device, s->stamp);
+    if (s->stamp) s->device->heap->unshare(s->device, s->stamp);
     hil_free(s->span);
     s->stamp = NULL;
     s->span = NULL;

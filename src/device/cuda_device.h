@@ -53,7 +53,9 @@ static inline cudaStream_t hil_cuda_stream(const hil_device *device, hil_stream 
     return hil_cuda_of(device)->streams[stream];
 }
 
-extern const hil_device_engine hil_cuda_engine;
+extern const hil_device_heap hil_cuda_heap;
+extern const hil_device_events hil_cuda_events;
+extern const hil_device_queue hil_cuda_queue;
 /* Memory that the driver shows as free without a context of ours; 0: it does not say. */
 uint64_t hil_cuda_free_bytes(int domain, int bus, int slot);
 hil_status hil_cuda_pin(hil_device *device, void *memory, size_t bytes);

@@ -27,10 +27,9 @@ typedef enum hil_stream {
     HIL_STREAMS
 } hil_stream;
 
-/* Everything but close, free and the host's waits only queues work and returns. Thread-safe as far
-   as streams differ. What a queued kernel finds wrong is reported by `finish`. */
-typedef struct hil_device_engine {
-    void (*close)(hil_device *device); /* after what is queued is done */
+/* What follows only queues work and returns, but for free and the host's waits. Thread-safe as far
+   as streams differ. */
+typedef struct hil_device_heap {
     /* One arena, as large as the budget. 4096-byte aligned. */
     hil_status (*alloc)(hil_device *device, size_t bytes, void **out);
     void (*free)(hil_device *device, void *memory);
@@ -41,27 +40,34 @@ typedef struct hil_device_engine {
     /* Small pinned memory of the host that kernels write to: losses, sums of squares. Zeroed. */
     hil_status (*share)(hil_device *device, size_t bytes, void **out);
     void (*unshare)(hil_device *device, void *memory);
+} hil_device_heap;
 
-    hil_status (*create_event)(hil_device *device, hil_event **out);
-    void (*destroy_event)(hil_device *device, hil_event *event);
+typedef struct hil_device_events {
+    hil_status (*create)(hil_device *device, hil_event **out);
+    void (*destroy)(hil_device *device, hil_event *event);
     /* The event is here: all that the stream was given before. Replaces its earlier place. */
     hil_status (*record)(hil_device *device, hil_stream stream, hil_event *event);
     /* What the stream is given from now on begins after the event, where it is now. */
     hil_status (*follow)(hil_device *device, hil_stream stream, hil_event *event);
     hil_status (*wait)(hil_device *device, hil_event *event); /* the host waits */
+} hil_device_events;
 
+typedef struct hil_device_queue {
     /* Between host and device, or on the device. The host's side is pinned, or small. */
     hil_status (*copy)(hil_device *device, hil_stream stream, void *to, const void *from,
                        size_t bytes);
     hil_status (*zero)(hil_device *device, hil_stream stream, void *to, size_t bytes);
     /* *when, in shared memory, becomes the time (hil_clock_now) at which the stream is there. */
     hil_status (*stamp)(hil_device *device, hil_stream stream, double *when);
-    /* The host waits for the compute stream, and learns what failed in it. */
+    /* The host waits for the compute stream, and learns what queued kernels found wrong. */
     hil_status (*finish)(hil_device *device);
-} hil_device_engine;
+} hil_device_queue;
 
 struct hil_device {
-    const hil_device_engine *engine;
+    const hil_device_heap *heap;
+    const hil_device_events *events;
+    const hil_device_queue *queue;
+    void (*close)(hil_device *device);  /* after what is queued is done */
     const struct hil_device_ops *ops;   /* operations: ops/op.h */
     const struct hil_device_math *math; /* the store's arithmetic: store/store.h */
     char name[64];                      /* "NVIDIA H200" */

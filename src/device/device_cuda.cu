@@ -127,7 +127,10 @@ hil_status hil_cuda_open(hil_device **out, int index)
     hil_cuda *d;
     HIL_TRY(HIL_ALLOC(1, &d));
     d->index = index;
-    d->device.engine = &hil_cuda_engine;
+    d->device.heap = &hil_cuda_heap;
+    d->device.events = &hil_cuda_events;
+    d->device.queue = &hil_cuda_queue;
+    d->device.close = hil_cuda_close;
     hil_status status = open_parts(d);
     if (status != HIL_OK)
         hil_cuda_close(&d->device);

@@ -420,19 +420,24 @@ static void close_device(hil_device *device)
     hil_free(d);
 }
 
-static const hil_device_engine engine = {
-    .close = close_device,
+static const hil_device_heap heap = {
     .alloc = alloc,
     .free = free_arena,
     .pin = pin,
     .unpin = unpin,
     .share = share,
     .unshare = free_shared,
-    .create_event = create_event,
-    .destroy_event = destroy_event,
+};
+
+static const hil_device_events events = {
+    .create = create_event,
+    .destroy = destroy_event,
     .record = record,
     .follow = follow,
     .wait = wait_for,
+};
+
+static const hil_device_queue queue = {
     .copy = copy,
     .zero = zero,
     .stamp = stamp,
@@ -459,7 +464,10 @@ hil_status hil_device_threads_open(hil_device **out)
     threads *d = NULL;
     *out = NULL;
     HIL_TRY_DONE(HIL_ALLOC(1, &d));
-    d->device.engine = &engine;
+    d->device.heap = &heap;
+    d->device.events = &events;
+    d->device.queue = &queue;
+    d->device.close = close_device;
     d->device.memory = d->device.available = (size_t)hil_memory_available();
     snprintf(d->device.name, sizeof d->device.name, "threads");
     memcpy(d->device.id, "a machine's RAM", sizeof d->device.id);

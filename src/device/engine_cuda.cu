@@ -119,19 +119,18 @@ static hil_status finish(hil_device *device)
     return hil_fail(HIL_ERR_INPUT, "id %d is outside the table of %lld rows", fault.id, fault.rows);
 }
 
-const hil_device_engine hil_cuda_engine = {.close = hil_cuda_close,
-                                           .alloc = alloc,
-                                           .free = release,
-                                           .pin = hil_cuda_pin,
-                                           .unpin = hil_cuda_unpin,
-                                           .share = share,
-                                           .unshare = unshare,
-                                           .create_event = create_event,
-                                           .destroy_event = destroy_event,
+const hil_device_heap hil_cuda_heap = {.alloc = alloc,
+                                       .free = release,
+                                       .pin = hil_cuda_pin,
+                                       .unpin = hil_cuda_unpin,
+                                       .share = share,
+                                       .unshare = unshare};
+
+const hil_device_events hil_cuda_events = {.create = create_event,
+                                           .destroy = destroy_event,
                                            .record = record,
                                            .follow = follow,
-                                           .wait = wait,
-                                           .copy = copy,
-                                           .zero = zero,
-                                           .stamp = stamp,
-                                           .finish = finish};
+                                           .wait = wait};
+
+const hil_device_queue hil_cuda_queue = {
+    .copy = copy, .zero = zero, .stamp = stamp, .finish = finish};

@@ -68,8 +68,8 @@ static hil_status gather_once(const hil_wires *wires, hil_device *device, char *
 {
     HIL_TRY(wires->wire->engine->gather(wires->wire, HIL_STREAM_GATHER,
                                         memory + (size_t)rank * ROUND_BYTES, memory, ROUND_BYTES));
-    HIL_TRY(device->engine->record(device, HIL_STREAM_GATHER, event));
-    return device->engine->wait(device, event);
+    HIL_TRY(device->events->record(device, HIL_STREAM_GATHER, event));
+    return device->events->wait(device, event);
 }
 
 /* Not the first round: it may have to connect. */
@@ -80,8 +80,8 @@ static hil_status measure(hil_wires *wires, const hil_wires_options *o)
     void *memory = NULL;
     hil_event *event = NULL;
     double began = 0;
-    hil_status status = device->engine->alloc(device, ranks * ROUND_BYTES, &memory);
-    if (status == HIL_OK) status = device->engine->create_event(device, &event);
+    hil_status status = device->heap->alloc(device, ranks * ROUND_BYTES, &memory);
+    if (status == HIL_OK) status = device->events->create(device, &event);
     status = hil_comm_agree(o->comm, HIL_CHANNEL_CONTROL, status, NULL);
     for (int i = 0; i <= ROUNDS && status == HIL_OK; ++i) {
         if (i == 1) began = hil_clock_now();
@@ -89,8 +89,8 @@ static hil_status measure(hil_wires *wires, const hil_wires_options *o)
     }
     double seconds = hil_clock_now() - began;
     wires->speed = (double)((ranks - 1) * ROUND_BYTES * ROUNDS) / fmax(seconds, 1e-9);
-    if (event) device->engine->destroy_event(device, event);
-    if (memory) device->engine->free(device, memory);
+    if (event) device->events->destroy(device, event);
+    if (memory) device->heap->free(device, memory);
     return hil_comm_agree(o->comm, HIL_CHANNEL_CONTROL, status, NULL);
 }
 

@@ -92,7 +92,7 @@ bool hil_devices_gpu(const hil_device *device)
 
 void hil_devices_close(hil_device *device)
 {
-    if (device) device->engine->close(device);
+    if (device) device->close(device);
 }
 
 typedef struct holder {

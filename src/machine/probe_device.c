@@ -55,7 +55,7 @@ static hil_status run_round(probe *p, action *act, int count, double *seconds)
 {
     double began = hil_clock_now();
     for (int i = 0; i < count; ++i) HIL_TRY(act(p));
-    HIL_TRY(p->device->engine->finish(p->device));
+    HIL_TRY(p->device->queue->finish(p->device));
     *seconds = hil_clock_now() - began;
     return HIL_OK;
 }
@@ -213,7 +213,7 @@ static hil_status probe_attention(probe *p, hil_dtype dtype, double gemm, double
     p->call.in[3] = new_tensor(p, HIL_I32, (hil_shape){2, {1, t}});
     HIL_TRY(complete_call(p, true));
     size_t bytes = hil_tensor_bytes(&p->call.in[3]);
-    HIL_TRY(p->device->engine->zero(p->device, HIL_STREAM_COMPUTE, p->call.in[3].data, bytes));
+    HIL_TRY(p->device->queue->zero(p->device, HIL_STREAM_COMPUTE, p->call.in[3].data, bytes));
     HIL_TRY(time_of(p, both_ways, &seconds));
     *speed = attention_flops(t) / seconds;
     return HIL_OK;
@@ -233,13 +233,12 @@ static hil_status probe_add(probe *p, int64_t count, double *seconds)
 /* Both directions at once, as a step has them: the host waits for the slower one. */
 static hil_status copy_both(probe *p)
 {
-    const hil_device_engine *engine = p->device->engine;
-    HIL_TRY(engine->copy(p->device, HIL_STREAM_IN, p->memory, p->host, p->half));
-    HIL_TRY(engine->record(p->device, HIL_STREAM_IN, p->event[0]));
-    HIL_TRY(
-        engine->copy(p->device, HIL_STREAM_OUT, p->host + p->half, p->memory + p->half, p->half));
-    HIL_TRY(engine->record(p->device, HIL_STREAM_OUT, p->event[1]));
-    for (int i = 0; i < 2; ++i) HIL_TRY(engine->wait(p->device, p->event[i]));
+    HIL_TRY(p->device->queue->copy(p->device, HIL_STREAM_IN, p->memory, p->host, p->half));
+    HIL_TRY(p->device->events->record(p->device, HIL_STREAM_IN, p->event[0]));
+    HIL_TRY(p->device->queue->copy(p->device, HIL_STREAM_OUT, p->host + p->half,
+                                   p->memory + p->half, p->half));
+    HIL_TRY(p->device->events->record(p->device, HIL_STREAM_OUT, p->event[1]));
+    for (int i = 0; i < 2; ++i) HIL_TRY(p->device->events->wait(p->device, p->event[i]));
     return HIL_OK;
 }
 
@@ -295,19 +294,18 @@ static hil_status fill(probe *p)
     }
     for (size_t done = 0; done < p->room; done += 2 * p->half) {
         size_t bytes = p->room - done < 2 * p->half ? p->room - done : 2 * p->half;
-        HIL_TRY(p->device->engine->copy(p->device, HIL_STREAM_COMPUTE, p->memory + done, p->host,
-                                        bytes));
+        HIL_TRY(p->device->queue->copy(p->device, HIL_STREAM_COMPUTE, p->memory + done, p->host,
+                                       bytes));
     }
-    return p->device->engine->finish(p->device);
+    return p->device->queue->finish(p->device);
 }
 
 static hil_status run(probe *p, hil_speeds *out)
 {
-    const hil_device_engine *engine = p->device->engine;
     void *memory;
-    HIL_TRY(engine->alloc(p->device, p->room, &memory));
+    HIL_TRY(p->device->heap->alloc(p->device, p->room, &memory));
     p->memory = memory;
-    for (int i = 0; i < 2; ++i) HIL_TRY(engine->create_event(p->device, &p->event[i]));
+    for (int i = 0; i < 2; ++i) HIL_TRY(p->device->events->create(p->device, &p->event[i]));
     HIL_TRY(fill(p));
     return probe_all(p, out);
 }
@@ -323,21 +321,20 @@ size_t hil_probe_device_room(const hil_device *device, uint64_t limit)
 hil_status hil_probe_device(hil_device *device, hil_pool *pool, const hil_probe_room *room,
                             hil_speeds *out)
 {
-    const hil_device_engine *engine = device->engine;
     probe p = {.device = device, .pool = pool, .seconds = room->seconds, .room = room->device};
     p.half = p.room / 4 < COPY_MOST ? p.room / 4 : COPY_MOST;
     while (p.half > COPY_LEAST && 2 * p.half > room->memory) p.half /= 2;
     void *host = mmap(NULL, 2 * p.half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (host == MAP_FAILED) return hil_fail(HIL_ERR_MEMORY, "no memory to measure the device with");
     p.host = host;
-    hil_status status = engine->pin(device, p.host, 2 * p.half);
+    hil_status status = device->heap->pin(device, p.host, 2 * p.half);
     if (status == HIL_OK) {
         status = run(&p, out);
-        engine->unpin(device, p.host, 2 * p.half);
+        device->heap->unpin(device, p.host, 2 * p.half);
     }
     for (int i = 0; i < 2; ++i)
-        if (p.event[i]) engine->destroy_event(device, p.event[i]);
-    if (p.memory) engine->free(device, p.memory);
+        if (p.event[i]) device->events->destroy(device, p.event[i]);
+    if (p.memory) device->heap->free(device, p.memory);
     munmap(p.host, 2 * p.half);
     return status;
 }

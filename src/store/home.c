@@ -67,7 +67,7 @@ static hil_status clear(hil_store *store, const hil_home *home)
 {
     hil_device *device = store->device;
     if (!device) return HIL_OK;
-    return device->engine->zero(device, HIL_STREAM_COMPUTE, home->memory, home->bytes);
+    return device->queue->zero(device, HIL_STREAM_COMPUTE, home->memory, home->bytes);
 }
 
 /* What goes to the device and comes from there; the rest is staged, or stays. */

@@ -65,7 +65,7 @@ hil_status hil_store_norm(hil_store *store, double *norm)
     for (size_t u = 0; u < store->units; ++u)
         if (store->unit[u].uses > 1 && is_given(&store->unit[u]))
             HIL_TRY(square_shared(store, &store->unit[u]));
-    if (store->device) HIL_TRY(store->device->engine->finish(store->device));
+    if (store->device) HIL_TRY(store->device->queue->finish(store->device));
     for (size_t u = 0; u < store->units; ++u) {
         const hil_unit *unit = &store->unit[u];
         int64_t blocks = squared && is_given(unit) ? hil_unit_blocks(unit) : 0;

@@ -22,8 +22,8 @@ struct hil_cross {
 static hil_status settle(const hil_store *store, hil_stream stream, const lane *l)
 {
     hil_device *device = store->device;
-    HIL_TRY(device->engine->record(device, stream, l->moved));
-    return device->engine->wait(device, l->moved);
+    HIL_TRY(device->events->record(device, stream, l->moved));
+    return device->events->wait(device, l->moved);
 }
 
 /* Also behind what failed in the middle: the rest of it still uses memory. */
@@ -65,12 +65,12 @@ static hil_status gather_pieces(const hil_store *store, const char *slice, char 
     for (size_t at = 0; at < bytes; at += c->piece) {
         size_t n = bytes - at < c->piece ? bytes - at : c->piece;
         char *mine = c->gather.memory, *all = mine + c->piece;
-        HIL_TRY(device->engine->copy(device, HIL_STREAM_GATHER, mine, slice + at, n));
+        HIL_TRY(device->queue->copy(device, HIL_STREAM_GATHER, mine, slice + at, n));
         HIL_TRY(settle(store, HIL_STREAM_GATHER, &c->gather));
         HIL_TRY(hil_comm_gather(store->opening.comm, HIL_CHANNEL_GATHER, mine, all, n));
         for (int r = 0; r < store->options.ranks; ++r)
-            HIL_TRY(device->engine->copy(device, HIL_STREAM_GATHER, whole + (size_t)r * bytes + at,
-                                         all + (size_t)r * n, n));
+            HIL_TRY(device->queue->copy(device, HIL_STREAM_GATHER, whole + (size_t)r * bytes + at,
+                                        all + (size_t)r * n, n));
     }
     return HIL_OK;
 }
@@ -96,10 +96,10 @@ hil_status hil_cross_exchange(const hil_store *store, const char *out, char *in,
         return by_wire(store, wire->engine->exchange(wire, HIL_STREAM_REDUCE, out, in, bytes));
     const lane *l = &store->cross->reduce;
     size_t all = (size_t)store->options.ranks * bytes;
-    HIL_TRY(device->engine->copy(device, HIL_STREAM_REDUCE, l->memory, out, all));
+    HIL_TRY(device->queue->copy(device, HIL_STREAM_REDUCE, l->memory, out, all));
     HIL_TRY(settle(store, HIL_STREAM_REDUCE, l));
     HIL_TRY(hil_comm_exchange(comm, HIL_CHANNEL_REDUCE, l->memory, l->memory + all, bytes));
-    return device->engine->copy(device, HIL_STREAM_REDUCE, in, l->memory + all, all);
+    return device->queue->copy(device, HIL_STREAM_REDUCE, in, l->memory + all, all);
 }
 
 static hil_status open_lane(hil_store *store, lane *l, size_t bytes)
@@ -109,7 +109,7 @@ static hil_status open_lane(hil_store *store, lane *l, size_t bytes)
     store->resident[HIL_HOST] += bytes;
     HIL_TRY(hil_tiers_pin(store->tiers, l->memory, bytes));
     if (!store->device) return HIL_OK;
-    return store->device->engine->create_event(store->device, &l->moved);
+    return store->device->events->create(store->device, &l->moved);
 }
 
 hil_status hil_cross_open(hil_store *store)
@@ -130,8 +130,8 @@ void hil_cross_close(hil_store *store)
 {
     struct hil_cross *c = store->cross;
     if (!c) return;
-    if (c->gather.moved) store->device->engine->destroy_event(store->device, c->gather.moved);
-    if (c->reduce.moved) store->device->engine->destroy_event(store->device, c->reduce.moved);
+    if (c->gather.moved) store->device->events->destroy(store->device, c->gather.moved);
+    if (c->reduce.moved) store->device->events->destroy(store->device, c->reduce.moved);
     hil_free(c);
     store->cross = NULL;
 }

@@ -42,7 +42,7 @@ static hil_worker worker_of(const hil_store *store)
 
 static hil_status zero(const hil_worker *w, void *to, size_t bytes)
 {
-    if (w->device) return w->device->engine->zero(w->device, w->stream, to, bytes);
+    if (w->device) return w->device->queue->zero(w->device, w->stream, to, bytes);
     memset(to, 0, bytes);
     return HIL_OK;
 }

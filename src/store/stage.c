@@ -174,12 +174,12 @@ hil_status hil_stage_begin(hil_store *store, hil_stage *stage)
     const hil_slot *next = next_slot(&store->stream->host);
     *stage = (hil_stage){next->memory, next->used};
     HIL_TRY(hil_links_wait(store->links, &next->free, HIL_WAIT_MEMORY));
-    return store->device->engine->wait(store->device, next->used);
+    return store->device->events->wait(store->device, next->used);
 }
 
 hil_status hil_stage_end(hil_store *store, const hil_stage *stage)
 {
-    return store->device->engine->record(store->device, HIL_STREAM_COMPUTE, stage->used);
+    return store->device->events->record(store->device, HIL_STREAM_COMPUTE, stage->used);
 }
 
 static hil_status open_slot(hil_store *store, hil_slot *s, size_t bytes)
@@ -189,8 +189,8 @@ static hil_status open_slot(hil_store *store, hil_slot *s, size_t bytes)
     store->resident[HIL_HOST] += bytes;
     HIL_TRY(hil_tiers_pin(store->tiers, s->memory, bytes));
     if (!store->device) return HIL_OK;
-    HIL_TRY(store->device->engine->create_event(store->device, &s->used));
-    return store->device->engine->record(store->device, HIL_STREAM_COMPUTE, s->used);
+    HIL_TRY(store->device->events->create(store->device, &s->used));
+    return store->device->events->record(store->device, HIL_STREAM_COMPUTE, s->used);
 }
 
 /* Slots on the device. */
@@ -244,7 +244,7 @@ void hil_stream_close(hil_store *store)
     if (!s) return;
     for (int i = 0; s->host.slot && i < store->plan->slots; ++i)
         if (s->host.slot[i].used)
-            store->device->engine->destroy_event(store->device, s->host.slot[i].used);
+            store->device->events->destroy(store->device, s->host.slot[i].used);
     hil_free(s->host.slot);
     hil_free(s->device.slot);
     hil_free(s->record);

@@ -125,9 +125,9 @@ static hil_status open_stage(const span *s, hil_unit_state state, bool write, vi
         memset(v->base + v->bytes - last, 0, last);
         return HIL_OK;
     }
-    HIL_TRY(device->engine->copy(device, HIL_STREAM_COMPUTE, v->base, v->device, v->bytes));
+    HIL_TRY(device->queue->copy(device, HIL_STREAM_COMPUTE, v->base, v->device, v->bytes));
     HIL_TRY(hil_stage_end(s->store, stage));
-    return device->engine->wait(device, stage->used);
+    return device->events->wait(device, stage->used);
 }
 
 static hil_status open_view(const span *s, hil_unit_state state, bool write, view *v,
@@ -146,7 +146,7 @@ static hil_status close_view(const span *s, view *v, bool write, hil_status stat
 {
     hil_device *device = s->store->device;
     if (v->device && write && status == HIL_OK)
-        status = device->engine->copy(device, HIL_STREAM_COMPUTE, v->device, v->base, v->bytes);
+        status = device->queue->copy(device, HIL_STREAM_COMPUTE, v->device, v->base, v->bytes);
     if (!v->staged) return status;
     if (write && status == HIL_OK) status = move_page(s->store, v, true);
     hil_ring_give(s->store->ring, v->base, NULL);

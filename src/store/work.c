@@ -36,7 +36,7 @@ hil_worker hil_worker_compute(const hil_store *store)
 
 hil_status hil_work_zero(const hil_worker *w, float *out, int64_t count)
 {
-    if (w->device) return w->device->engine->zero(w->device, w->stream, out, (size_t)count * 4);
+    if (w->device) return w->device->queue->zero(w->device, w->stream, out, (size_t)count * 4);
     run(w->pool, zero_task, &(zeroing){out, count}, (count + TASK - 1) / TASK);
     return HIL_OK;
 }
@@ -125,8 +125,7 @@ double *hil_squares_lanes(const hil_store *store, const hil_worker *w)
 hil_status hil_squares_begin(hil_store *store, const hil_worker *w, const hil_unit *unit)
 {
     if (w->device)
-        return w->device->engine->zero(w->device, w->stream, store->device_lanes,
-                                       lanes_bytes(unit));
+        return w->device->queue->zero(w->device, w->stream, store->device_lanes, lanes_bytes(unit));
     if (!store->tiers->rehearse) memset(store->lanes, 0, lanes_bytes(unit));
     return HIL_OK;
 }
@@ -173,7 +172,7 @@ hil_status hil_work_open(hil_store *store)
     if (!lanes) return HIL_OK;
     HIL_TRY(HIL_ALLOC(lanes / sizeof(double), &store->lanes));
     if (store->device)
-        HIL_TRY(store->device->engine->share(store->device, bytes, (void **)&store->squares));
+        HIL_TRY(store->device->heap->share(store->device, bytes, (void **)&store->squares));
     else
         HIL_TRY(HIL_ALLOC(blocks + 1, &store->squares));
     double *square = store->squares;
@@ -190,7 +189,7 @@ hil_status hil_work_open(hil_store *store)
 void hil_work_close(hil_store *store)
 {
     if (store->device && store->squares)
-        store->device->engine->unshare(store->device, store->squares);
+        store->device->heap->unshare(store->device, store->squares);
     else
         hil_free(store->squares);
     hil_free(store->lanes);

@@ -102,7 +102,7 @@ static hil_status follow_all(const hil_links *links, hil_stream stream, const hi
 {
     hil_device *device = links->device;
     for (int i = 0; i < follows->count; ++i)
-        HIL_TRY(device->engine->follow(device, stream, follows->place[i]->event));
+        HIL_TRY(device->events->follow(device, stream, follows->place[i]->event));
     return HIL_OK;
 }
 
@@ -112,7 +112,7 @@ static hil_status queue_parts(const hil_carrier *c, const hil_job *job)
     for (int i = 0; i < job->parts; ++i) {
         const hil_part *part = &job->part[i];
         if (hil_part_streams(c->links, part))
-            HIL_TRY(device->engine->copy(device, c->stream, part->to, part->from, part->bytes));
+            HIL_TRY(device->queue->copy(device, c->stream, part->to, part->from, part->bytes));
     }
     return job->run && job->queues ? job->run(job->context, job->index) : HIL_OK;
 }
@@ -123,7 +123,7 @@ hil_status hil_flight_queue(hil_carrier *c, hil_flight *flight, const hil_follow
     HIL_TRY(follow_all(c->links, c->stream, follows));
     hil_status queued = queue_parts(c, &flight->queued.job);
     /* Also behind what failed in the middle: the rest of it still uses memory. */
-    hil_status status = device->engine->record(device, c->stream, flight->end.event);
+    hil_status status = device->events->record(device, c->stream, flight->end.event);
     flight->recorded = status == HIL_OK;
     return queued == HIL_OK ? status : queued;
 }
@@ -149,7 +149,7 @@ hil_status hil_links_record(hil_links *links, int reason)
     hil_event *event = all->mark[marks % HIL_MARKS].event;
     all->mark[marks % HIL_MARKS].reason = reason;
     pthread_mutex_unlock(&links->lock);
-    hil_status status = device->engine->record(device, HIL_STREAM_COMPUTE, event);
+    hil_status status = device->events->record(device, HIL_STREAM_COMPUTE, event);
     pthread_mutex_lock(&links->lock);
     return status;
 }
@@ -186,7 +186,7 @@ void *hil_streams_retire_marks(void *argument)
         }
         hil_place *place = &all->mark[queue->retired % HIL_MARKS];
         pthread_mutex_unlock(&links->lock);
-        hil_status status = device->engine->wait(device, place->event);
+        hil_status status = device->events->wait(device, place->event);
         if (status != HIL_OK) hil_links_keep_failure(links, status);
         double end = hil_clock_now();
         pthread_mutex_lock(&links->lock);
@@ -208,16 +208,16 @@ hil_status hil_streams_create(hil_links *links)
     for (int i = 0; i < HIL_LINKS; ++i) {
         hil_carrier *c = &all->carrier[i];
         for (int f = 0; f < HIL_LINK_FLIGHTS && c->stream != HIL_STREAMS; ++f)
-            HIL_TRY(device->engine->create_event(device, &c->flight[f].end.event));
+            HIL_TRY(device->events->create(device, &c->flight[f].end.event));
     }
     for (int m = 0; m < HIL_MARKS; ++m)
-        HIL_TRY(device->engine->create_event(device, &all->mark[m].event));
+        HIL_TRY(device->events->create(device, &all->mark[m].event));
     return HIL_OK;
 }
 
 static void destroy_place(hil_device *device, hil_place *place)
 {
-    if (place->event) device->engine->destroy_event(device, place->event);
+    if (place->event) device->events->destroy(device, place->event);
 }
 
 void hil_streams_destroy(hil_links *links)

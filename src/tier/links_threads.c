@@ -63,7 +63,7 @@ static hil_status start_job(hil_carrier *c, hil_flight *f)
     }
     if (streams) {
         HIL_TRY(hil_flight_queue(c, f, &(hil_follows){0}));
-        if (job->run && !job->queues) HIL_TRY(device->engine->wait(device, f->end.event));
+        if (job->run && !job->queues) HIL_TRY(device->events->wait(device, f->end.event));
     }
     return job->run && !(streams && job->queues) ? job->run(job->context, job->index) : HIL_OK;
 }
@@ -75,7 +75,7 @@ static void finish_job(hil_links *links, hil_flight *f)
         if (status != HIL_OK) hil_links_keep_failure(links, status);
     }
     if (f->recorded) {
-        hil_status status = links->device->engine->wait(links->device, f->end.event);
+        hil_status status = links->device->events->wait(links->device, f->end.event);
         if (status != HIL_OK) hil_links_keep_failure(links, status);
     }
     for (int i = 0; i < f->queued.job.parts; ++i)

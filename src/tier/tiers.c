@@ -57,7 +57,7 @@ static hil_status take_arena(hil_tiers *tiers)
     hil_device *device = tiers->device;
     if (!device) return map("device", tiers->device_bytes, &tiers->device_base);
     hil_status status =
-        device->engine->alloc(device, tiers->device_bytes, (void **)&tiers->device_base);
+        device->heap->alloc(device, tiers->device_bytes, (void **)&tiers->device_base);
     if (status != HIL_ERR_MEMORY) return status;
     char text[32], free[32];
     return hil_fail(HIL_ERR_MEMORY,
@@ -100,10 +100,10 @@ static void close_memory(hil_tiers *tiers)
 {
     hil_device *device = tiers->device;
     if (device && tiers->device_base) {
-        (void)device->engine->finish(device); /* whatever it computes is nobody's */
+        (void)device->queue->finish(device); /* whatever it computes is nobody's */
         for (size_t i = 0; i < tiers->pinned; ++i)
-            device->engine->unpin(device, tiers->pins[i].memory, tiers->pins[i].bytes);
-        device->engine->free(device, tiers->device_base);
+            device->heap->unpin(device, tiers->pins[i].memory, tiers->pins[i].bytes);
+        device->heap->free(device, tiers->device_base);
     } else {
         unmap(tiers->device_base, tiers->device_bytes);
     }
@@ -193,7 +193,7 @@ static int by_memory(const void *a, const void *b)
 static hil_status pin_one(hil_device *device, const hil_pin *pin)
 {
     char text[32];
-    hil_status status = device->engine->pin(device, pin->memory, pin->bytes);
+    hil_status status = device->heap->pin(device, pin->memory, pin->bytes);
     if (status != HIL_ERR_MEMORY) return status;
     return hil_fail(HIL_ERR_MEMORY,
                     "out of memory: cannot pin %s for copies to and from %s: give less "

@@ -177,7 +177,7 @@ static inline void net_close(net_rig *r)
     hil_pool_destroy(r->pool);
     hil_free(r->plan.unit);
     hil_free(r->plan.segment);
-    if (r->device) r->device->engine->close(r->device);
+    if (r->device) r->device->close(r->device);
 }
 
 static inline void net_step(net_rig *r, double *loss, double *norm)

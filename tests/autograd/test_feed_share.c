@@ -44,6 +44,6 @@ int main(void)
     hil_buffers_destroy(feed.buffers);
     hil_tiers_close(&tiers);
     hil_pool_destroy(feed.pool);
-    feed.device->engine->close(feed.device);
+    feed.device->close(feed.device);
     return 0;
 }

@@ -31,70 +31,67 @@ static hil_status refuse(void *args)
 /* More than fits into a stream's queue, on three streams that write one list in turn. */
 static void check_order(hil_device *d)
 {
-    const hil_device_engine *e = d->engine;
     hil_stream streams[] = {HIL_STREAM_COMPUTE, HIL_STREAM_IN, HIL_STREAM_UPDATE};
     uint64_t *list;
     hil_event *event;
-    CHECK_OK(e->share(d, BYTES, (void **)&list));
-    CHECK_OK(e->create_event(d, &event));
-    CHECK_OK(e->wait(d, event)); /* of nothing */
+    CHECK_OK(d->heap->share(d, BYTES, (void **)&list));
+    CHECK_OK(d->events->create(d, &event));
+    CHECK_OK(d->events->wait(d, event)); /* of nothing */
     for (uint64_t i = 0; i < 1200; ++i) {
         hil_stream stream = streams[i % 7 % 3];
         appending a = {.list = list, .what = i};
-        if (i) CHECK_OK(e->follow(d, stream, event));
+        if (i) CHECK_OK(d->events->follow(d, stream, event));
         CHECK_OK(hil_device_threads_call(d, stream, append, &a, sizeof a - i));
-        CHECK_OK(e->record(d, stream, event)); /* followed again at once */
+        CHECK_OK(d->events->record(d, stream, event)); /* followed again at once */
     }
-    CHECK_OK(e->wait(d, event));
+    CHECK_OK(d->events->wait(d, event));
     CHECK(list[0] == 1200);
     for (uint64_t i = 0; i < 1200; ++i) CHECK(list[i + 1] == i);
-    e->destroy_event(d, event);
-    e->unshare(d, list);
+    d->events->destroy(d, event);
+    d->heap->unshare(d, list);
 }
 
 static void check_copies(hil_device *d)
 {
-    const hil_device_engine *e = d->engine;
     char *device, *host, small[64];
-    CHECK_OK(e->alloc(d, BYTES, (void **)&device));
+    CHECK_OK(d->heap->alloc(d, BYTES, (void **)&device));
     CHECK_OK(hil_memory_map(BYTES, (void **)&host));
     for (size_t i = 0; i < BYTES; ++i) host[i] = (char)(i * 7 + i / 251);
-    CHECK(e->copy(d, HIL_STREAM_IN, device, host, BYTES) == HIL_ERR_USAGE);
-    CHECK(e->copy(d, HIL_STREAM_IN, host, host + 99, 9) == HIL_ERR_USAGE);
-    CHECK(e->zero(d, HIL_STREAM_IN, host, 9) == HIL_ERR_USAGE);
-    CHECK(e->pin(d, host + 1, BYTES) == HIL_ERR_USAGE);
-    CHECK_OK(e->pin(d, host, BYTES));
-    CHECK(e->pin(d, host + 4096, 4096) == HIL_ERR_USAGE);
-    CHECK_OK(e->copy(d, HIL_STREAM_COMPUTE, device, host, BYTES));
-    CHECK_OK(e->zero(d, HIL_STREAM_COMPUTE, device + 100, 100));
-    CHECK_OK(e->copy(d, HIL_STREAM_COMPUTE, device + 150, device + BYTES - 100, 100));
-    CHECK_OK(e->copy(d, HIL_STREAM_COMPUTE, small, device + 120, sizeof small));
-    CHECK_OK(e->finish(d));
+    CHECK(d->queue->copy(d, HIL_STREAM_IN, device, host, BYTES) == HIL_ERR_USAGE);
+    CHECK(d->queue->copy(d, HIL_STREAM_IN, host, host + 99, 9) == HIL_ERR_USAGE);
+    CHECK(d->queue->zero(d, HIL_STREAM_IN, host, 9) == HIL_ERR_USAGE);
+    CHECK(d->heap->pin(d, host + 1, BYTES) == HIL_ERR_USAGE);
+    CHECK_OK(d->heap->pin(d, host, BYTES));
+    CHECK(d->heap->pin(d, host + 4096, 4096) == HIL_ERR_USAGE);
+    CHECK_OK(d->queue->copy(d, HIL_STREAM_COMPUTE, device, host, BYTES));
+    CHECK_OK(d->queue->zero(d, HIL_STREAM_COMPUTE, device + 100, 100));
+    CHECK_OK(d->queue->copy(d, HIL_STREAM_COMPUTE, device + 150, device + BYTES - 100, 100));
+    CHECK_OK(d->queue->copy(d, HIL_STREAM_COMPUTE, small, device + 120, sizeof small));
+    CHECK_OK(d->queue->finish(d));
     for (size_t i = 0; i < sizeof small; ++i)
         CHECK(small[i] == (i < 30 ? 0 : host[BYTES - 100 + i - 30]));
-    e->unpin(d, host, BYTES);
-    CHECK(e->copy(d, HIL_STREAM_IN, device, host, BYTES) == HIL_ERR_USAGE);
-    e->free(d, device);
+    d->heap->unpin(d, host, BYTES);
+    CHECK(d->queue->copy(d, HIL_STREAM_IN, device, host, BYTES) == HIL_ERR_USAGE);
+    d->heap->free(d, device);
     hil_memory_unmap(host, BYTES);
 }
 
 /* The first failure stays, and nothing is called behind it. */
 static void check_failure(hil_device *d)
 {
-    const hil_device_engine *e = d->engine;
     uint64_t *list;
-    CHECK_OK(e->share(d, 4096, (void **)&list));
+    CHECK_OK(d->heap->share(d, 4096, (void **)&list));
     appending a = {.list = list};
     int numbers[] = {7, 8};
     CHECK_OK(hil_device_threads_call(d, HIL_STREAM_COMPUTE, append, &a, sizeof a));
     CHECK_OK(hil_device_threads_call(d, HIL_STREAM_COMPUTE, refuse, &numbers[0], sizeof(int)));
     CHECK_OK(hil_device_threads_call(d, HIL_STREAM_COMPUTE, refuse, &numbers[1], sizeof(int)));
     CHECK_OK(hil_device_threads_call(d, HIL_STREAM_COMPUTE, append, &a, sizeof a));
-    CHECK(e->finish(d) == HIL_ERR_INPUT);
+    CHECK(d->queue->finish(d) == HIL_ERR_INPUT);
     CHECK(strcmp(hil_status_message(), "number 7 is wrong") == 0);
-    CHECK(e->finish(d) == HIL_ERR_INPUT);
+    CHECK(d->queue->finish(d) == HIL_ERR_INPUT);
     CHECK(list[0] == 1);
-    e->unshare(d, list);
+    d->heap->unshare(d, list);
 }
 
 int main(void)
@@ -106,7 +103,7 @@ int main(void)
         check_order(d);
         check_copies(d);
         check_failure(d);
-        d->engine->close(d);
+        d->close(d);
     }
     return 0;
 }

@@ -68,7 +68,7 @@ static void gpu_begin(void)
 
 static void gpu_end(void)
 {
-    CHECK_OK(gpu->engine->finish(gpu));
+    CHECK_OK(gpu->queue->finish(gpu));
     hil_cuda_close(gpu);
 }
 
@@ -76,8 +76,8 @@ static void gpu_poison(gpu_side *s, void *memory, size_t bytes)
 {
     void *poison = malloc(bytes + 1);
     memset(poison, 0xff, bytes);
-    CHECK_OK(s->device->engine->copy(s->device, HIL_STREAM_COMPUTE, memory, poison, bytes));
-    CHECK_OK(s->device->engine->finish(s->device));
+    CHECK_OK(s->device->queue->copy(s->device, HIL_STREAM_COMPUTE, memory, poison, bytes));
+    CHECK_OK(s->device->queue->finish(s->device));
     free(poison);
 }
 
@@ -93,19 +93,19 @@ static void *gpu_memory(gpu_side *s, const void *contents, size_t bytes)
             memset(memory, 0xff, bytes);
         return memory;
     }
-    CHECK_OK(s->device->engine->alloc(s->device, bytes, &memory));
+    CHECK_OK(s->device->heap->alloc(s->device, bytes, &memory));
     if (contents)
-        CHECK_OK(s->device->engine->copy(s->device, HIL_STREAM_COMPUTE, memory, contents, bytes));
+        CHECK_OK(s->device->queue->copy(s->device, HIL_STREAM_COMPUTE, memory, contents, bytes));
     else
         gpu_poison(s, memory, bytes);
-    CHECK_OK(s->device->engine->finish(s->device));
+    CHECK_OK(s->device->queue->finish(s->device));
     return memory;
 }
 
 static void gpu_release(gpu_side *s, void *memory)
 {
     if (s->device)
-        s->device->engine->free(s->device, memory);
+        s->device->heap->free(s->device, memory);
     else
         free(memory);
 }
@@ -117,8 +117,8 @@ static void *gpu_read(gpu_side *s, const void *memory, size_t bytes)
         memcpy(out, memory, bytes);
         return out;
     }
-    CHECK_OK(s->device->engine->copy(s->device, HIL_STREAM_COMPUTE, out, memory, bytes));
-    CHECK_OK(s->device->engine->finish(s->device));
+    CHECK_OK(s->device->queue->copy(s->device, HIL_STREAM_COMPUTE, out, memory, bytes));
+    CHECK_OK(s->device->queue->finish(s->device));
     return out;
 }
 
@@ -157,7 +157,7 @@ static hil_status gpu_weight_begin(void *owner, int param, int64_t tile, const v
     const char *from = (char *)s->weight[param] + (size_t)(tile * p->tile_rows) * row;
     s->lent = gpu_memory(s, NULL, bytes);
     if (s->device)
-        CHECK_OK(s->device->engine->copy(s->device, HIL_STREAM_COMPUTE, s->lent, from, bytes));
+        CHECK_OK(s->device->queue->copy(s->device, HIL_STREAM_COMPUTE, s->lent, from, bytes));
     else
         memcpy(s->lent, from, bytes);
     *data = s->lent;
@@ -270,7 +270,7 @@ static void gpu_run_forward(gpu_side *s)
         call->saved[i].data = gpu_memory(s, NULL, hil_tensor_bytes(&call->saved[i]));
     call->scratch = gpu_memory(s, NULL, call->forward_scratch);
     CHECK_OK(s->device ? hil_cuda_forward(call) : call->op->forward(call));
-    if (s->device) CHECK_OK(s->device->engine->finish(s->device));
+    if (s->device) CHECK_OK(s->device->queue->finish(s->device));
     gpu_release(s, call->scratch);
     CHECK_INT(s->held, 0);
 }
@@ -306,7 +306,7 @@ static void gpu_run_backward(const gpu_case *c, gpu_side *s)
         CHECK_OK(hil_cuda_backward(call));
     else if (c->op->backward)
         CHECK_OK(c->op->backward(call));
-    if (s->device) CHECK_OK(s->device->engine->finish(s->device));
+    if (s->device) CHECK_OK(s->device->queue->finish(s->device));
     gpu_release(s, call->scratch);
     memcpy(call->in, kept.in, sizeof kept.in);
     memcpy(call->out, kept.out, sizeof kept.out);

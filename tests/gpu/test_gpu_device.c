@@ -25,36 +25,35 @@ static void *map(size_t bytes)
    that did not would read what is not there yet. */
 static void check_order(void)
 {
-    const hil_device_engine *e = gpu->engine;
     uint64_t *in = map(BYTES), *out = map(BYTES);
     void *first, *second;
     hil_event *event[3];
-    CHECK_OK(e->pin(gpu, in, BYTES));
-    CHECK_OK(e->pin(gpu, out, BYTES));
-    CHECK_OK(e->alloc(gpu, BYTES, &first));
-    CHECK_OK(e->alloc(gpu, BYTES, &second));
+    CHECK_OK(gpu->heap->pin(gpu, in, BYTES));
+    CHECK_OK(gpu->heap->pin(gpu, out, BYTES));
+    CHECK_OK(gpu->heap->alloc(gpu, BYTES, &first));
+    CHECK_OK(gpu->heap->alloc(gpu, BYTES, &second));
     CHECK_INT((uintptr_t)first % 256, 0);
-    for (int i = 0; i < 3; ++i) CHECK_OK(e->create_event(gpu, &event[i]));
+    for (int i = 0; i < 3; ++i) CHECK_OK(gpu->events->create(gpu, &event[i]));
     for (uint64_t round = 1; round <= ROUNDS; ++round) {
         for (size_t i = 0; i < BYTES / 8; ++i) in[i] = round * i;
-        CHECK_OK(e->copy(gpu, HIL_STREAM_IN, first, in, BYTES));
-        CHECK_OK(e->record(gpu, HIL_STREAM_IN, event[0]));
-        CHECK_OK(e->follow(gpu, HIL_STREAM_COMPUTE, event[0]));
-        CHECK_OK(e->copy(gpu, HIL_STREAM_COMPUTE, second, first, BYTES));
-        CHECK_OK(e->zero(gpu, HIL_STREAM_COMPUTE, second, 64));
-        CHECK_OK(e->record(gpu, HIL_STREAM_COMPUTE, event[1]));
-        CHECK_OK(e->follow(gpu, HIL_STREAM_OUT, event[1]));
-        CHECK_OK(e->copy(gpu, HIL_STREAM_OUT, out, second, BYTES));
-        CHECK_OK(e->record(gpu, HIL_STREAM_OUT, event[2]));
-        CHECK_OK(e->wait(gpu, event[2]));
+        CHECK_OK(gpu->queue->copy(gpu, HIL_STREAM_IN, first, in, BYTES));
+        CHECK_OK(gpu->events->record(gpu, HIL_STREAM_IN, event[0]));
+        CHECK_OK(gpu->events->follow(gpu, HIL_STREAM_COMPUTE, event[0]));
+        CHECK_OK(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, second, first, BYTES));
+        CHECK_OK(gpu->queue->zero(gpu, HIL_STREAM_COMPUTE, second, 64));
+        CHECK_OK(gpu->events->record(gpu, HIL_STREAM_COMPUTE, event[1]));
+        CHECK_OK(gpu->events->follow(gpu, HIL_STREAM_OUT, event[1]));
+        CHECK_OK(gpu->queue->copy(gpu, HIL_STREAM_OUT, out, second, BYTES));
+        CHECK_OK(gpu->events->record(gpu, HIL_STREAM_OUT, event[2]));
+        CHECK_OK(gpu->events->wait(gpu, event[2]));
         for (size_t i = 0; i < 8; ++i) CHECK_INT(out[i], 0);
         CHECK(memcmp(out + 8, in + 8, BYTES - 64) == 0);
     }
-    for (int i = 0; i < 3; ++i) e->destroy_event(gpu, event[i]);
-    e->free(gpu, first);
-    e->free(gpu, second);
-    e->unpin(gpu, in, BYTES);
-    e->unpin(gpu, out, BYTES);
+    for (int i = 0; i < 3; ++i) gpu->events->destroy(gpu, event[i]);
+    gpu->heap->free(gpu, first);
+    gpu->heap->free(gpu, second);
+    gpu->heap->unpin(gpu, in, BYTES);
+    gpu->heap->unpin(gpu, out, BYTES);
     munmap(in, BYTES);
     munmap(out, BYTES);
 }
@@ -62,23 +61,22 @@ static void check_order(void)
 /* Several pieces: a copy crosses from one into the next. */
 static void check_pieces(void)
 {
-    const hil_device_engine *e = gpu->engine;
     size_t bytes = ((size_t)2 << 30) + 4096 * 3;
     char *host = map(bytes);
     void *there;
-    CHECK_OK(e->pin(gpu, host, bytes));
-    CHECK_OK(e->alloc(gpu, bytes, &there));
+    CHECK_OK(gpu->heap->pin(gpu, host, bytes));
+    CHECK_OK(gpu->heap->alloc(gpu, bytes, &there));
     for (size_t i = 0; i < bytes; i += 4096) host[i] = (char)(i / 4096 % 251);
-    CHECK_OK(e->copy(gpu, HIL_STREAM_COMPUTE, there, host, bytes));
-    CHECK_OK(e->finish(gpu));
+    CHECK_OK(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, there, host, bytes));
+    CHECK_OK(gpu->queue->finish(gpu));
     for (size_t i = 0; i < bytes; i += 4096) host[i] = 0;
-    CHECK_OK(e->copy(gpu, HIL_STREAM_COMPUTE, host, there, bytes));
-    CHECK_OK(e->finish(gpu));
+    CHECK_OK(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, host, there, bytes));
+    CHECK_OK(gpu->queue->finish(gpu));
     for (size_t i = 0; i < bytes; i += 4096) CHECK_INT(host[i], (char)(i / 4096 % 251));
-    e->free(gpu, there);
-    e->unpin(gpu, host, bytes);
-    CHECK_OK(e->pin(gpu, host, 4096)); /* once more: nothing of it is left */
-    e->unpin(gpu, host, 4096);
+    gpu->heap->free(gpu, there);
+    gpu->heap->unpin(gpu, host, bytes);
+    CHECK_OK(gpu->heap->pin(gpu, host, 4096)); /* once more: nothing of it is left */
+    gpu->heap->unpin(gpu, host, 4096);
     munmap(host, bytes);
 }
 
@@ -88,17 +86,17 @@ static void check_shared(void)
     double *sum, want = 0.5;
     hil_tensor tensor = {HIL_F32, {1, {5000}}, NULL};
     for (int i = 0; i < 5000; ++i) want += host[i] = (float)(i % 17) / 4;
-    CHECK_OK(gpu->engine->share(gpu, sizeof *sum, (void **)&sum));
+    CHECK_OK(gpu->heap->share(gpu, sizeof *sum, (void **)&sum));
     CHECK(*sum == 0);
     *sum = 0.5;
-    CHECK_OK(gpu->engine->alloc(gpu, sizeof host, (void **)&x));
-    CHECK_OK(gpu->engine->copy(gpu, HIL_STREAM_COMPUTE, x, host, sizeof host));
+    CHECK_OK(gpu->heap->alloc(gpu, sizeof host, (void **)&x));
+    CHECK_OK(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, x, host, sizeof host));
     tensor.data = x;
     CHECK_OK(hil_cuda_ops.sum(gpu, &tensor, sum));
-    CHECK_OK(gpu->engine->finish(gpu));
+    CHECK_OK(gpu->queue->finish(gpu));
     CHECK(*sum == want);
-    gpu->engine->free(gpu, x);
-    gpu->engine->unshare(gpu, sum);
+    gpu->heap->free(gpu, x);
+    gpu->heap->unshare(gpu, sum);
 }
 
 int main(void)
@@ -109,7 +107,7 @@ int main(void)
     check_pieces();
     check_shared();
     void *memory;
-    CHECK_FAILS(gpu->engine->alloc(gpu, gpu->memory * 2, &memory), HIL_ERR_MEMORY, "out of memory");
+    CHECK_FAILS(gpu->heap->alloc(gpu, gpu->memory * 2, &memory), HIL_ERR_MEMORY, "out of memory");
     gpu_end();
     return 0;
 }

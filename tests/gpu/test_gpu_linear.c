@@ -88,8 +88,8 @@ static void check_fault(void)
     CHECK(weight);
     s.quiet = true;
     CHECK_OK(hil_cuda_forward(&s.call));
-    CHECK_FAILS(gpu->engine->finish(gpu), HIL_ERR_INPUT, "id -5 is outside the table of 8 rows");
-    CHECK_OK(gpu->engine->finish(gpu));
+    CHECK_FAILS(gpu->queue->finish(gpu), HIL_ERR_INPUT, "id -5 is outside the table of 8 rows");
+    CHECK_OK(gpu->queue->finish(gpu));
     gpu_release(&s, s.lent);
     s.lent = NULL;
     gpu_free(&s);

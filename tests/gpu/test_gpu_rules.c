@@ -90,10 +90,10 @@ static void check_rule(const hil_rule *rule, hil_dtype dtype, int64_t count, int
         CHECK_OK(hil_cuda_update(gpu, HIL_STREAM_UPDATE, rule, &numbers, &at_gpu));
     }
     hil_event *updated;
-    CHECK_OK(gpu->engine->create_event(gpu, &updated));
-    CHECK_OK(gpu->engine->record(gpu, HIL_STREAM_UPDATE, updated));
-    CHECK_OK(gpu->engine->follow(gpu, HIL_STREAM_COMPUTE, updated));
-    gpu->engine->destroy_event(gpu, updated);
+    CHECK_OK(gpu->events->create(gpu, &updated));
+    CHECK_OK(gpu->events->record(gpu, HIL_STREAM_UPDATE, updated));
+    CHECK_OK(gpu->events->follow(gpu, HIL_STREAM_COMPUTE, updated));
+    gpu->events->destroy(gpu, updated);
     for (int i = 0; i < 4; ++i) {
         char *got = gpu_read(&side, there.array[i], there.bytes[i]);
         for (size_t b = 0; b < cpu.bytes[i]; ++b) {
@@ -158,15 +158,15 @@ static void check_squares(hil_dtype dtype, int64_t count, int gradients, int64_t
     square_on_cpu(&at_cpu, want);
     double *got = gpu_read(&side, lanes, bytes);
     for (int64_t i = 0; i < blocks * HIL_SQUARES; ++i) CHECK(got[i] == want[i]);
-    CHECK_OK(gpu->engine->share(gpu, (size_t)blocks * sizeof(double), (void **)&shared));
+    CHECK_OK(gpu->heap->share(gpu, (size_t)blocks * sizeof(double), (void **)&shared));
     CHECK_OK(gpu->math->squared(gpu, HIL_STREAM_COMPUTE, lanes, blocks, shared));
-    CHECK_OK(gpu->engine->finish(gpu));
+    CHECK_OK(gpu->queue->finish(gpu));
     for (int64_t b = 0; b < blocks; ++b) {
         double sum = 0;
         for (int i = 0; i < HIL_SQUARES; ++i) sum += want[b * HIL_SQUARES + i];
         CHECK(shared[b] == sum);
     }
-    gpu->engine->unshare(gpu, shared);
+    gpu->heap->unshare(gpu, shared);
     free(got);
     free(want);
     gpu_release(&side, lanes);
@@ -191,13 +191,13 @@ static void check_rounding(hil_dtype dtype, int64_t piece, bool squares, bool in
     void *out = in_place ? sum : gpu_memory(&side, NULL, bytes);
     double *lanes = gpu_memory(&side, NULL, lane_bytes);
     double *square;
-    CHECK_OK(gpu->engine->share(gpu, (size_t)c.blocks * sizeof *square, (void **)&square));
+    CHECK_OK(gpu->heap->share(gpu, (size_t)c.blocks * sizeof *square, (void **)&square));
     rounding_run(&c, piece, &(rounding_place){sum, out, lanes, squares ? square : NULL},
                  round_on_gpu);
     char *got = gpu_read(&side, out, bytes);
     CHECK(memcmp(got, c.out, bytes) == 0);
     if (squares) CHECK(memcmp(square, c.square, (size_t)c.blocks * sizeof *square) == 0);
-    gpu->engine->unshare(gpu, square);
+    gpu->heap->unshare(gpu, square);
     free(got);
     gpu_release(&side, sum);
     if (!in_place) gpu_release(&side, out);

@@ -30,32 +30,32 @@ static hil_wire *connect_alone(const hil_wire_maker *maker)
 /* Numbers go in, by a gather on one stream and an exchange on another, and out again. */
 static void check_moves(hil_wire *wire)
 {
-    const hil_device_engine *e = device->engine;
     size_t bytes = COUNT * sizeof(uint32_t);
     uint32_t *host;
     char *memory;
     hil_event *gathered, *exchanged;
-    CHECK_OK(e->share(device, 2 * bytes, (void **)&host));
-    CHECK_OK(e->alloc(device, 3 * bytes, (void **)&memory));
-    CHECK_OK(e->create_event(device, &gathered));
-    CHECK_OK(e->create_event(device, &exchanged));
+    CHECK_OK(device->heap->share(device, 2 * bytes, (void **)&host));
+    CHECK_OK(device->heap->alloc(device, 3 * bytes, (void **)&memory));
+    CHECK_OK(device->events->create(device, &gathered));
+    CHECK_OK(device->events->create(device, &exchanged));
     for (uint32_t round = 1; round <= ROUNDS; ++round) {
         for (uint32_t i = 0; i < COUNT; ++i) host[i] = i * 2654435761u + round;
-        CHECK_OK(e->copy(device, HIL_STREAM_GATHER, memory, host, bytes));
+        CHECK_OK(device->queue->copy(device, HIL_STREAM_GATHER, memory, host, bytes));
         CHECK_OK(wire->engine->gather(wire, HIL_STREAM_GATHER, memory, memory + bytes, bytes));
-        CHECK_OK(e->record(device, HIL_STREAM_GATHER, gathered));
-        CHECK_OK(e->follow(device, HIL_STREAM_REDUCE, gathered));
+        CHECK_OK(device->events->record(device, HIL_STREAM_GATHER, gathered));
+        CHECK_OK(device->events->follow(device, HIL_STREAM_REDUCE, gathered));
         CHECK_OK(wire->engine->exchange(wire, HIL_STREAM_REDUCE, memory + bytes, memory + 2 * bytes,
                                         bytes));
-        CHECK_OK(e->copy(device, HIL_STREAM_REDUCE, host + COUNT, memory + 2 * bytes, bytes));
-        CHECK_OK(e->record(device, HIL_STREAM_REDUCE, exchanged));
-        CHECK_OK(e->wait(device, exchanged));
+        CHECK_OK(device->queue->copy(device, HIL_STREAM_REDUCE, host + COUNT, memory + 2 * bytes,
+                                     bytes));
+        CHECK_OK(device->events->record(device, HIL_STREAM_REDUCE, exchanged));
+        CHECK_OK(device->events->wait(device, exchanged));
         CHECK(memcmp(host, host + COUNT, bytes) == 0);
     }
-    e->destroy_event(device, gathered);
-    e->destroy_event(device, exchanged);
-    e->free(device, memory);
-    e->unshare(device, host);
+    device->events->destroy(device, gathered);
+    device->events->destroy(device, exchanged);
+    device->heap->free(device, memory);
+    device->heap->unshare(device, host);
 }
 
 int main(void)

@@ -18,10 +18,9 @@ static void close_device(hil_device *device)
 /* Rank r has device which[r]; -1: none. */
 static void share(hil_comm *comm, void *context)
 {
-    static const hil_device_engine engine = {.close = close_device};
     const int *which = context;
     int rank = hil_comm_rank(comm), size = hil_comm_size(comm), expected = 0, sharers, all = 1;
-    hil_device own = {.engine = &engine}, *device = which[rank] < 0 ? NULL : &own;
+    hil_device own = {.close = close_device}, *device = which[rank] < 0 ? NULL : &own;
     memset(own.id, 1, sizeof own.id);
     own.id[15] = (unsigned char)which[rank];
     for (int r = 0; r < size; ++r) {

@@ -110,13 +110,13 @@ static void check_linear(hil_device *device, memory *arena, memory *shared, hil_
     side cpu = {.at = &expected}, here = {.at = arena};
     fill(&expected);
     fill(shared);
-    CHECK_OK(device->engine->copy(device, HIL_STREAM_COMPUTE, arena, shared, sizeof *shared));
+    CHECK_OK(device->queue->copy(device, HIL_STREAM_COMPUTE, arena, shared, sizeof *shared));
     compute(&cpu, NULL, pool);
     compute(&here, device, pool);
     CHECK_INT(here.asks, cpu.asks);
     CHECK(memcmp(here.asked, cpu.asked, (size_t)cpu.asks) == 0);
-    CHECK_OK(device->engine->copy(device, HIL_STREAM_COMPUTE, shared, arena, sizeof *shared));
-    CHECK_OK(device->engine->finish(device));
+    CHECK_OK(device->queue->copy(device, HIL_STREAM_COMPUTE, shared, arena, sizeof *shared));
+    CHECK_OK(device->queue->finish(device));
     CHECK(memcmp(shared->y, expected.y, sizeof expected.y) == 0);
     CHECK(memcmp(shared->dx, expected.dx, sizeof expected.dx) == 0);
     CHECK(memcmp(shared->dw, expected.dw, sizeof expected.dw) == 0);
@@ -131,15 +131,15 @@ static void check_numbers(hil_device *device, memory *arena, memory *shared)
     double *sum = (double *)(void *)shared, expected = 5;
     double of_x = 0;
     fill(shared);
-    CHECK_OK(device->engine->copy(device, HIL_STREAM_COMPUTE, arena, shared, sizeof *shared));
-    CHECK_OK(device->engine->finish(device));
+    CHECK_OK(device->queue->copy(device, HIL_STREAM_COMPUTE, arena, shared, sizeof *shared));
+    CHECK_OK(device->queue->finish(device));
     for (int i = 0; i < X; ++i) of_x += (double)(3 * shared->x[i]);
     *sum = 5;
     CHECK_OK(hil_op_convert(device, pool, &dx, &x, false));
     CHECK_OK(hil_op_convert(device, pool, &dx, &x, true));
     CHECK_OK(hil_op_convert(device, pool, &dx, &x, true));
     CHECK_OK(hil_op_sum(device, pool, &dx, sum));
-    CHECK_OK(device->engine->finish(device));
+    CHECK_OK(device->queue->finish(device));
     CHECK(*sum == expected + of_x);
     hil_pool_destroy(pool);
 }
@@ -168,9 +168,9 @@ static void check_ids(hil_device *device, memory *arena, memory *shared, hil_poo
     side here = {.at = arena};
     fill(shared);
     shared->ids[3] = OUT;
-    CHECK_OK(device->engine->copy(device, HIL_STREAM_COMPUTE, arena, shared, sizeof *shared));
+    CHECK_OK(device->queue->copy(device, HIL_STREAM_COMPUTE, arena, shared, sizeof *shared));
     CHECK_OK(embed(&here, device, pool));
-    CHECK_FAILS(device->engine->finish(device), HIL_ERR_INPUT, "id 40 is outside the table");
+    CHECK_FAILS(device->queue->finish(device), HIL_ERR_INPUT, "id 40 is outside the table");
 }
 
 int main(void)
@@ -182,14 +182,14 @@ int main(void)
     device->ops = &hil_ops_threads;
     hil_device_threads_delay(device, 7, 200);
     CHECK_OK(hil_pool_create(&pool, 2));
-    CHECK_OK(device->engine->alloc(device, sizeof(memory), &arena));
-    CHECK_OK(device->engine->share(device, sizeof(memory), &shared));
+    CHECK_OK(device->heap->alloc(device, sizeof(memory), &arena));
+    CHECK_OK(device->heap->share(device, sizeof(memory), &shared));
     check_linear(device, arena, shared, pool);
     check_numbers(device, arena, shared);
     check_ids(device, arena, shared, pool);
-    device->engine->unshare(device, shared);
-    device->engine->free(device, arena);
+    device->heap->unshare(device, shared);
+    device->heap->free(device, arena);
     hil_pool_destroy(pool);
-    device->engine->close(device);
+    device->close(device);
     return 0;
 }

@@ -185,7 +185,7 @@ static inline void mate_destroy(mate *m)
     hil_free(m->plan.unit);
     hil_wire_watch_stop(m->watch);
     if (m->wire) m->wire->engine->close(m->wire);
-    if (m->device) m->device->engine->close(m->device);
+    if (m->device) m->device->close(m->device);
     for (int p = 0; p < PARAMS; ++p) {
         for (int k = 0; k < HIL_STATES; ++k) free(m->state[p][k]);
         free(m->held[p]);

@@ -58,7 +58,7 @@ static float *run(rig *r, int drives, int64_t *count)
     rules_read(r, out + STEPS + states);
     hil_device *device = r->device;
     rig_close(r);
-    if (device) device->engine->close(device);
+    if (device) device->close(device);
     return out;
 }
 

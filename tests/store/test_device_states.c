@@ -105,7 +105,7 @@ static void check_way(const way *w)
     check_same_states(&plain, &other);
     rig_close(&plain);
     rig_close(&other);
-    device->engine->close(device);
+    device->close(device);
 }
 
 int main(void)

@@ -139,7 +139,7 @@ int main(void)
                     check_run(placement, frozen, prefetch, NULL);
             check_run(placement, placement % 4, prefetch, device);
         }
-    device->engine->close(device);
+    device->close(device);
     fixture_close();
     return 0;
 }

@@ -49,15 +49,15 @@ static void open_world(world *w, unsigned delay, uint64_t seed)
                                  .io = HIL_IO_THREADS,
                                  .device = w->device};
     CHECK_OK(hil_tiers_open(&w->tiers, &options));
-    CHECK_OK(w->device->engine->share(w->device, MIB, (void **)&w->seen));
+    CHECK_OK(w->device->heap->share(w->device, MIB, (void **)&w->seen));
     CHECK_OK(hil_alloc(MIB, 1, (void **)&w->looks));
     w->computed = true; /* zeros */
     for (int i = 0; i < BLOCKS; ++i) {
         for (int t = HIL_DEVICE; t <= HIL_HOST; ++t)
             CHECK_OK(hil_tiers_take(&w->tiers, (hil_tier)t, BLOCK, "a block",
                                     (void **)&w->all.block[t][i].at));
-        CHECK_OK(w->device->engine->zero(w->device, HIL_STREAM_COMPUTE,
-                                         w->all.block[HIL_DEVICE][i].at, BLOCK));
+        CHECK_OK(w->device->queue->zero(w->device, HIL_STREAM_COMPUTE,
+                                        w->all.block[HIL_DEVICE][i].at, BLOCK));
         CHECK_OK(hil_tiers_pin(&w->tiers, w->all.block[HIL_HOST][i].at, BLOCK));
         block *disk = &w->all.block[HIL_DISK][i];
         CHECK_OK(hil_disk_take(w->tiers.disk, BLOCK, PAGE, &disk->extent, &disk->written));
@@ -70,8 +70,8 @@ static void open_world(world *w, unsigned delay, uint64_t seed)
 static void close_world(world *w)
 {
     hil_tiers_close(&w->tiers);
-    w->device->engine->unshare(w->device, w->seen);
-    w->device->engine->close(w->device);
+    w->device->heap->unshare(w->device, w->seen);
+    w->device->close(w->device);
     hil_free(w->looks);
 }
 
@@ -197,8 +197,8 @@ static void check_all(world *w)
     }
     for (int i = 0; i < BLOCKS; ++i) {
         block *device = &w->all.block[HIL_DEVICE][i], *host = &w->all.block[HIL_HOST][i];
-        CHECK_OK(d->engine->copy(d, HIL_STREAM_COMPUTE, host->at, device->at, BLOCK));
-        CHECK_OK(d->engine->finish(d));
+        CHECK_OK(d->queue->copy(d, HIL_STREAM_COMPUTE, host->at, device->at, BLOCK));
+        CHECK_OK(d->queue->finish(d));
         CHECK(memcmp(host->at, device->words, BLOCK) == 0);
         memcpy(host->words, device->words, BLOCK);
     }
@@ -285,7 +285,7 @@ static void check_ahead(void)
     for (int i = 0; i < 20; ++i) {
         copy_job(&w, i % 2 ? HIL_LINK_OUT : HIL_LINK_IN, 0, &fence);
         CHECK_OK(hil_links_follow(links, &fence, HIL_WAIT_WEIGHTS));
-        CHECK_OK(d->engine->zero(d, HIL_STREAM_COMPUTE, w.all.block[HIL_DEVICE][1].at, BLOCK));
+        CHECK_OK(d->queue->zero(d, HIL_STREAM_COMPUTE, w.all.block[HIL_DEVICE][1].at, BLOCK));
     }
     hil_job job = {.link = HIL_LINK_STASH, .parts = 1};
     block *disk = &w.all.block[HIL_DISK][0];
@@ -503,7 +503,7 @@ static void check_memory(void)
         hil_tiers_close(&tiers);
         break;
     }
-    d->engine->close(d);
+    d->close(d);
 }
 
 int main(int argc, char **argv)

@@ -120,7 +120,7 @@ static void pins(void)
     hil_alloc_fail_at(0);
     CHECK_OK(hil_tiers_pin_all(&tiers));
     hil_tiers_close(&tiers);
-    device->engine->close(device);
+    device->close(device);
 }
 
 int main(void)

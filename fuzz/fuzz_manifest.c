@@ -19,7 +19,7 @@ static void check(const hil_manifest *m)
         uint64_t at = 0;
         assert(hil_path_is_plain(file->name) && file->first == pieces);
         for (size_t k = 0; k < file->pieces; ++k) {
-            const hil_piece *piece = &m->piece[file->first + k];
+            const hil_manifest_piece *piece = &m->piece[file->first + k];
             assert(piece->offset == at && piece->bytes > 0);
             at += piece->bytes;
         }

@@ -23,7 +23,12 @@ files() { # files PATTERN...: those of the tree, sorted
         LC_ALL=C sort
 }
 
-check_c() { files '*.c' '*.h' '*.cu' | LC_ALL=C xargs -r awk -f "$here/lint.awk"; }
+check_c() {
+    local documents
+    documents=$({ files '*.md'; ls README.md 2> /dev/null || true; } | tr '\n' ' ')
+    files '*.c' '*.h' '*.cu' |
+        LC_ALL=C xargs -r awk -v documents="$documents" -f "$here/lint.awk" -f "$here/lint_words.awk"
+}
 
 check_text() { # unfinished work outside C, white space, and shell that does not parse
     local marker='\b(TO''DO|FIX''ME|XX''X|HA''CK)\b'

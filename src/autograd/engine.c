@@ -239,7 +239,7 @@ void hil_engine_cache_end(hil_engine *e)
     }
     hil_free(e->cache.k);
     hil_free(e->cache.v);
-    e->cache = (hil_cache){0};
+    e->cache = (hil_kv_cache){0};
 }
 
 void hil_engine_set_timeline(hil_engine *e, hil_timeline *timeline)

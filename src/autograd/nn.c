@@ -82,7 +82,7 @@ hil_status hil_rope(hil_tape *t, hil_value *x, const float *frequency, hil_value
    pass reaches it. */
 static hil_status cache_slot(hil_tape *t, const hil_shape *shape, hil_cached_attr *attr)
 {
-    hil_cache *cache = t->context->cache;
+    hil_kv_cache *cache = t->context->cache;
     if (shape->dim[1] > cache->positions - cache->length)
         return hil_fail(HIL_ERR_USAGE, "the key/value cache holds %lld positions, no more",
                         (long long)cache->positions);

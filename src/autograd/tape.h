@@ -50,13 +50,13 @@ typedef enum hil_mode {
 } hil_mode;
 
 /* Keys and values of everything generated so far, one pair per attention call in a pass. */
-typedef struct hil_cache {
+typedef struct hil_kv_cache {
     void **k, **v;
     size_t count, capacity; /* slots */
     int64_t positions;      /* room in each slot */
     int64_t length;         /* filled */
     size_t next;            /* the slot of the pass's next attention */
-} hil_cache;
+} hil_kv_cache;
 
 /* One micro-batch. Borrows its arrays. */
 typedef struct hil_micro {
@@ -86,7 +86,7 @@ typedef struct hil_context {
     float loss_scale;
     hil_links *links;         /* whose clock a rehearsal advances */
     const hil_speeds *speeds; /* NULL: it does not */
-    hil_cache *cache;         /* HIL_MODE_GENERATE */
+    hil_kv_cache *cache;      /* HIL_MODE_GENERATE */
     hil_feed *feed;           /* brings the batch, and logits back */
     float *logits;            /* HIL_MODE_LOGITS and GENERATE: where head_loss leaves them, fp32 */
     int64_t vocab;            /* set by the trace: columns of the logits */

@@ -20,7 +20,7 @@ struct hil_engine {
     hil_buffers *buffers;
     hil_parking *parking;
     hil_context context;
-    hil_cache cache;
+    hil_kv_cache cache;
     hil_bounds bounds;
     hil_tape **held; /* [slot][segment]: tapes that wait for their backward */
     int64_t held_slots;

@@ -8,8 +8,8 @@
 
 #define CHUNK_BYTES ((size_t)16384)
 
-struct hil_chunk {
-    struct hil_chunk *next;
+struct hil_arena_chunk {
+    struct hil_arena_chunk *next;
     size_t used, size;
     alignas(16) char data[];
 };
@@ -17,7 +17,7 @@ struct hil_chunk {
 static hil_status add_chunk(hil_arena *arena, size_t bytes)
 {
     size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
-    struct hil_chunk *chunk;
+    struct hil_arena_chunk *chunk;
     HIL_TRY(hil_alloc(1, sizeof *chunk + size, (void **)&chunk));
     chunk->size = size;
     if (arena->current) {
@@ -47,14 +47,14 @@ hil_status hil_arena_alloc(hil_arena *arena, size_t bytes, void **out)
 
 void hil_arena_reset(hil_arena *arena)
 {
-    for (struct hil_chunk *c = arena->first; c; c = c->next) c->used = 0;
+    for (struct hil_arena_chunk *c = arena->first; c; c = c->next) c->used = 0;
     arena->current = arena->first;
 }
 
 void hil_arena_free(hil_arena *arena)
 {
-    for (struct hil_chunk *c = arena->first; c;) {
-        struct hil_chunk *next = c->next;
+    for (struct hil_arena_chunk *c = arena->first; c;) {
+        struct hil_arena_chunk *next = c->next;
         hil_free(c);
         c = next;
     }

@@ -6,7 +6,7 @@
 
 /* Start with {0}. Owns its chunks; reset keeps them for the next round. */
 typedef struct hil_arena {
-    struct hil_chunk *first, *current;
+    struct hil_arena_chunk *first, *current;
 } hil_arena;
 
 /* Zeroed, 16-byte aligned memory that lives until reset or free. */

@@ -4,8 +4,9 @@
 
 #include <stdint.h>
 
-/* [Note: streams] Who draws from a seed is told apart by the top bits of `high`: initialisation
-   (the parameter's number below), dropout (the site below), the order of an epoch, and sampling. */
+/* [Note: random streams] Who draws from a seed is told apart by the top bits of `high`:
+   initialisation (the parameter's number below), dropout (the site below), the order of an epoch,
+   and sampling. */
 #define HIL_PHILOX_DROPOUT ((uint64_t)1 << 48)
 #define HIL_PHILOX_ORDER ((uint64_t)2 << 48)
 #define HIL_PHILOX_SAMPLE ((uint64_t)3 << 48)

@@ -123,7 +123,8 @@ hil_status hil_dataset_window(hil_dataset *dataset, int64_t index, const hil_win
     return HIL_OK;
 }
 
-int64_t hil_dataset_pick(const hil_dataset *dataset, hil_order order, uint64_t seed, int64_t n)
+int64_t hil_dataset_pick(const hil_dataset *dataset, hil_window_order order, uint64_t seed,
+                         int64_t n)
 {
     int64_t epoch = n / dataset->windows, index = n % dataset->windows;
     if (order == HIL_ORDER_FILE) return index;

@@ -69,7 +69,8 @@ hil_status hil_dataset_window(hil_dataset *dataset, int64_t index, const hil_win
 
 /* The window for the n-th sequence (from 0) of a run: file order, or a permutation of each epoch
    keyed by (seed, epoch); data repeats. */
-typedef enum hil_order { HIL_ORDER_FILE, HIL_ORDER_SHUFFLE } hil_order;
-int64_t hil_dataset_pick(const hil_dataset *dataset, hil_order order, uint64_t seed, int64_t n);
+typedef enum hil_window_order { HIL_ORDER_FILE, HIL_ORDER_SHUFFLE } hil_window_order;
+int64_t hil_dataset_pick(const hil_dataset *dataset, hil_window_order order, uint64_t seed,
+                         int64_t n);
 
 #endif

@@ -25,7 +25,7 @@ hil_status hil_manifest_begin(hil_manifest_text *out, int64_t step)
 }
 
 hil_status hil_manifest_add(hil_manifest_text *out, const char *name, uint64_t size,
-                            const hil_piece *piece, size_t pieces)
+                            const hil_manifest_piece *piece, size_t pieces)
 {
     hil_text *text = &out->text;
     HIL_TRY(hil_text_print(text, "%s\n \"%s\": {\"size\": %llu, \"pieces\": [",
@@ -102,7 +102,7 @@ static bool read_pieces(hil_manifest *m, hil_manifest_file *file, const json_t *
     file->pieces = json_array_size(list);
     for (size_t i = 0; i < file->pieces; ++i) {
         const json_t *item = json_array_get(list, i), *bytes = json_array_get(item, 0);
-        hil_piece *piece = &m->piece[m->pieces++];
+        hil_manifest_piece *piece = &m->piece[m->pieces++];
         if (json_array_size(item) != 2 || !json_is_integer(bytes) ||
             json_integer_value(bytes) < 1 || !read_hash(json_array_get(item, 1), &piece->hash))
             return false;

@@ -16,9 +16,9 @@
 
 extern const char *const hil_state_file[HIL_STATES];
 
-typedef struct hil_piece {
+typedef struct hil_manifest_piece {
     uint64_t offset, bytes, hash;
-} hil_piece;
+} hil_manifest_piece;
 
 /* One file: pieces [first, first + pieces) of the manifest. `name` lies in the manifest's JSON. */
 typedef struct hil_manifest_file {
@@ -33,7 +33,7 @@ typedef struct hil_manifest {
     int64_t step;
     hil_manifest_file *file;
     size_t files;
-    hil_piece *piece;
+    hil_manifest_piece *piece;
     size_t pieces;
     uint64_t bytes; /* of all files, itself not counted */
 } hil_manifest;
@@ -54,7 +54,7 @@ typedef struct hil_manifest_text {
 hil_status hil_manifest_begin(hil_manifest_text *out, int64_t step);
 /* `piece` is sorted, without gaps; it covers `size` bytes. */
 hil_status hil_manifest_add(hil_manifest_text *out, const char *name, uint64_t size,
-                            const hil_piece *piece, size_t pieces);
+                            const hil_manifest_piece *piece, size_t pieces);
 /* The tensors' names in the order of the model, and the run's state; then the seal. */
 hil_status hil_manifest_end(hil_manifest_text *out, const hil_store *store, const json_t *state);
 /* Ends a text that lacks only its last member; for tests of what lies before it. */

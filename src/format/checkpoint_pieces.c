@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-hil_status hil_pieces_add(hil_pieces *pieces, const hil_piece *piece)
+hil_status hil_pieces_add(hil_pieces *pieces, const hil_manifest_piece *piece)
 {
     HIL_TRY(HIL_GROW(&pieces->piece, &pieces->capacity, pieces->count + 1));
     pieces->piece[pieces->count++] = *piece;
@@ -21,7 +21,8 @@ void hil_pieces_free(hil_pieces *pieces)
 
 static int compare_offset(const void *left, const void *right)
 {
-    uint64_t a = ((const hil_piece *)left)->offset, b = ((const hil_piece *)right)->offset;
+    uint64_t a = ((const hil_manifest_piece *)left)->offset,
+             b = ((const hil_manifest_piece *)right)->offset;
     return a < b ? -1 : a > b;
 }
 
@@ -29,7 +30,7 @@ static int compare_offset(const void *left, const void *right)
 static hil_status gather_lists(hil_pieces *pieces, hil_comm *comm, const uint64_t *count,
                                uint64_t most)
 {
-    hil_piece *all = NULL;
+    hil_manifest_piece *all = NULL;
     size_t ranks = (size_t)hil_comm_size(comm), used = 0;
     hil_status status = HIL_ALLOC(most * ranks, &all);
     if (status == HIL_OK) status = HIL_GROW(&pieces->piece, &pieces->capacity, most);

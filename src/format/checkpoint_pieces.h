@@ -6,11 +6,11 @@
 
 /* Owns the pieces. */
 typedef struct hil_pieces {
-    hil_piece *piece;
+    hil_manifest_piece *piece;
     size_t count, capacity;
 } hil_pieces;
 
-hil_status hil_pieces_add(hil_pieces *pieces, const hil_piece *piece);
+hil_status hil_pieces_add(hil_pieces *pieces, const hil_manifest_piece *piece);
 void hil_pieces_free(hil_pieces *pieces);
 /* All ranks' pieces, sorted, on every rank. On HIL_CHANNEL_SAVE. */
 hil_status hil_pieces_gather(hil_pieces *pieces, hil_comm *comm);

@@ -22,7 +22,7 @@ typedef struct reader {
     char *buffer;
 } reader;
 
-static hil_status damaged(const char *path, const hil_piece *piece)
+static hil_status damaged(const char *path, const hil_manifest_piece *piece)
 {
     return hil_fail(HIL_ERR_INPUT, "%s is damaged: the checksum of bytes %llu to %llu is wrong",
                     path, (unsigned long long)piece->offset,
@@ -30,7 +30,8 @@ static hil_status damaged(const char *path, const hil_piece *piece)
 }
 
 /* Reads, and does not map: a sector that cannot be read is then an error and no signal. */
-static hil_status verify_piece(const reader *r, int fd, const char *path, const hil_piece *piece)
+static hil_status verify_piece(const reader *r, int fd, const char *path,
+                               const hil_manifest_piece *piece)
 {
     XXH3_64bits_reset(r->hash);
     for (uint64_t done = 0; done < piece->bytes;) {

@@ -169,7 +169,7 @@ static hil_status write_blocks(target *file, const char *from, size_t size, uint
 static hil_status write_at(target *file, const void *bytes, size_t size, uint64_t offset)
 {
     const char *from = bytes;
-    hil_piece piece = {offset, size, XXH3_64bits(bytes, size)};
+    hil_manifest_piece piece = {offset, size, XXH3_64bits(bytes, size)};
     size_t head = (BLOCK - offset % BLOCK) % BLOCK, done = 0;
     if (size >= DIRECT_LEAST) {
         HIL_TRY(write_some(file, from, head, offset));
@@ -205,7 +205,7 @@ static hil_status open_file(hil_checkpoint_writer *w, int state, bool create)
 static hil_status write_file(hil_checkpoint_writer *w, const hil_bytes *file, const char *name)
 {
     char to[HIL_PATH_MAX];
-    hil_piece piece = {0, file->size, XXH3_64bits(file->data, file->size)};
+    hil_manifest_piece piece = {0, file->size, XXH3_64bits(file->data, file->size)};
     HIL_TRY(hil_path_join(to, w->temporary, name));
     HIL_TRY(hil_file_write(to, file->data, file->size));
     return hil_manifest_add(&w->manifest, name, file->size, &piece, file->size ? 1 : 0);

@@ -9,7 +9,7 @@ extern "C" {
 #include "device/cuda.h"
 #include "optim/rule.h"
 
-/* `rule` of its update is a hil_sweep_rule. */
+/* `rule` of its update is a hil_update_rule. */
 extern const hil_device_math hil_cuda_math;
 
 /* Like hil_rule_update, for a block of any length in the GPU's memory that begins at a multiple of

@@ -152,7 +152,7 @@ static hil_status squared(hil_device *device, hil_stream stream, const double *l
 static hil_status update(hil_device *device, hil_stream stream, const void *rule,
                          const hil_block *block)
 {
-    const hil_sweep_rule *sweep = (const hil_sweep_rule *)rule;
+    const hil_update_rule *sweep = (const hil_update_rule *)rule;
     return hil_cuda_update(device, stream, sweep->rule, &sweep->step[block->decay], block);
 }
 

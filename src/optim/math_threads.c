@@ -73,7 +73,7 @@ static hil_status queue_squared(hil_device *device, hil_stream stream, const dou
 }
 
 typedef struct updating {
-    hil_sweep_rule rule;
+    hil_update_rule rule;
     hil_block block;
 } updating;
 
@@ -87,7 +87,7 @@ static hil_status run_update(void *args)
 static hil_status queue_update(hil_device *device, hil_stream stream, const void *rule,
                                const hil_block *block)
 {
-    updating u = {*(const hil_sweep_rule *)rule, *block};
+    updating u = {*(const hil_update_rule *)rule, *block};
     return hil_device_threads_call(device, stream, run_update, &u, sizeof u);
 }
 

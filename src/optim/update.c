@@ -5,7 +5,7 @@
 
 static void update_block(const void *rule, const hil_block *block)
 {
-    const hil_sweep_rule *s = rule;
+    const hil_update_rule *s = rule;
     hil_rule_update(s->rule, &s->step[block->decay], block);
 }
 
@@ -27,10 +27,10 @@ hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *
     };
 }
 
-hil_status hil_sweep_update(hil_store *store, const hil_optimizer *optimizer,
-                            const hil_update *update, const hil_saving *saving)
+hil_status hil_optimizer_update(hil_store *store, const hil_optimizer *optimizer,
+                                const hil_update *update, const hil_saving *saving)
 {
-    hil_sweep_rule s = {.rule = optimizer->rule};
+    hil_update_rule s = {.rule = optimizer->rule};
     for (int decay = 0; decay < 2; ++decay)
         s.step[decay] = hil_update_numbers(update, optimizer, decay);
     return hil_store_update(store, update_block, &s, sizeof s, saving);

@@ -18,15 +18,15 @@ typedef struct hil_update {
 } hil_update;
 
 /* What the sweep needs of a step: the `rule` of hil_store_update, and of a device's update. */
-typedef struct hil_sweep_rule {
+typedef struct hil_update_rule {
     const hil_rule *rule;
     hil_rule_step step[2]; /* without and with weight decay */
-} hil_sweep_rule;
-static_assert(sizeof(hil_sweep_rule) <= HIL_RULE_BYTES, "the store keeps a copy");
+} hil_update_rule;
+static_assert(sizeof(hil_update_rule) <= HIL_RULE_BYTES, "the store keeps a copy");
 
 /* Starts the update of every parameter that has a gradient; see hil_store_update. */
-hil_status hil_sweep_update(hil_store *store, const hil_optimizer *optimizer,
-                            const hil_update *update, const hil_saving *saving);
+hil_status hil_optimizer_update(hil_store *store, const hil_optimizer *optimizer,
+                                const hil_update *update, const hil_saving *saving);
 /* What the update of one parameter works with, with or without weight decay. */
 hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *optimizer,
                                  bool decay);

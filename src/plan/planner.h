@@ -5,10 +5,11 @@
 
 #include "plan/placement.h"
 
-/* [Note: stages] With several ranks every weight that is used is gathered into the window. How much
-   of them it holds at least is the stage of ZeRO: 3, what is used at once; 2, all weights, which
-   are then gathered once a step; 1, all sums of gradients as well, with micro-batches one after
-   the other. States are divided among the ranks in every stage, and the numbers are the same. */
+/* [Note: ZeRO stages] With several ranks every weight that is used is gathered into the window. How
+   much of them it holds at least is the stage of ZeRO: 3, what is used at once; 2, all weights,
+   which are then gathered once a step; 1, all sums of gradients as well, with micro-batches one
+   after the other. States are divided among the ranks in every stage, and the numbers are the same.
+ */
 typedef struct hil_planner {
     const hil_outline *outline;
     hil_budget budget;
@@ -19,7 +20,7 @@ typedef struct hil_planner {
                         which the CPU does the rest */
     bool prefetch;
     bool recompute; /* keep nothing for backward */
-    int zero;       /* see [Note: stages]; 0: 3 */
+    int zero;       /* see [Note: ZeRO stages]; 0: 3 */
     /* hil_rehearse_trial and hil_rehearse_tensors (rehearse.h); the second may be NULL, then the
        first does it. HIL_ERR_BUDGET: this plan cannot work. */
     hil_status (*rehearse)(void *context, hil_plan *plan);

@@ -22,7 +22,7 @@ hil_status hil_ranks_share(int64_t ranks, int64_t batch, int64_t *share);
 /* CPU threads of this rank: those asked for, or its part of the machine's CPUs. */
 hil_status hil_ranks_threads(hil_comm *comm, int asked, int *out);
 
-/* [Note: one plan] */
+/* See [Note: one plan]. */
 hil_status hil_ranks_level_budget(hil_comm *comm, hil_budget *budget, hil_drive *drives, int count);
 /* The speeds of `machine` count on the first rank of each machine, which measured them alone; its
    ranks share the drives. Bytes per second that a rank receives are `network`; 0: measured where

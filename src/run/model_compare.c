@@ -51,7 +51,7 @@ static hil_status add_tensor(hil_facts *facts, const hil_entry *entry)
                          hil_entry_shape_text(entry, shape));
 }
 
-/* [Note: samples] */
+/* See [Note: samples]. */
 static hil_status add_weights(hil_facts *facts, const hil_source *source)
 {
     hil_safetensors *file;

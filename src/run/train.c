@@ -104,7 +104,7 @@ static hil_status name_step(job *j, hil_status status)
 static hil_status prepare_batch(job *j, int64_t step)
 {
     const hil_train_options *o = j->options;
-    hil_order order = o->shuffle ? HIL_ORDER_SHUFFLE : HIL_ORDER_FILE;
+    hil_window_order order = o->shuffle ? HIL_ORDER_SHUFFLE : HIL_ORDER_FILE;
     int64_t first = (step - 1) * o->batch + j->rank * j->share;
     if (j->batch_ready == step) return HIL_OK;
     j->batch_ready = 0;

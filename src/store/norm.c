@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* Squares a piece of gradients on the device, or where the CPU reaches them. */
-static hil_status square_chunk(hil_store *store, hil_record *r)
+static hil_status square_chunk(hil_store *store, hil_sweep_chunk *r)
 {
     hil_unit *unit = r->unit;
     hil_worker worker = hil_worker_compute(store);
@@ -15,11 +15,11 @@ static hil_status square_chunk(hil_store *store, hil_record *r)
     if (r->here) {
         HIL_TRY(hil_links_follow(store->links, &ready, HIL_WAIT_GRADIENTS));
     } else {
-        HIL_TRY(hil_record_fill(store, r, HIL_STAGE_GRADIENTS, NULL, &ready));
+        HIL_TRY(hil_sweep_chunk_fill(store, r, HIL_STAGE_GRADIENTS, NULL, &ready));
         HIL_TRY(hil_links_wait(store->links, &ready, HIL_WAIT_GRADIENTS));
         worker.device = NULL;
     }
-    hil_working job = hil_record_work(store, r);
+    hil_working job = hil_sweep_chunk_work(store, r);
     if (r->first == 0) HIL_TRY(hil_squares_begin(store, &worker, unit));
     for (int m = 0; m < unit->members; ++m) {
         const hil_member *member = &unit->member[m];
@@ -37,13 +37,13 @@ static hil_status square_shared(hil_store *store, hil_unit *unit)
 {
     bool here = store->apart;
     hil_unit_note_given(unit);
-    HIL_TRY(hil_links_told(store->links, &store->stream->told));
+    HIL_TRY(hil_links_told(store->links, &store->sweep->told));
     for (int i = 0; i < unit->uses; ++i)
         if (unit->sweeping >> i & 1) here &= unit->use[i].home.tier == HIL_DEVICE;
-    hil_record whole = {.unit = unit, .count = unit->slice, .here = true};
+    hil_sweep_chunk whole = {.unit = unit, .count = unit->slice, .here = true};
     if (here) return square_chunk(store, &whole);
     for (int64_t c = 0; c * store->plan->chunk < unit->slice; c += store->merge) {
-        hil_record chunk = hil_record_of(store, unit, c);
+        hil_sweep_chunk chunk = hil_sweep_chunk_of(store, unit, c);
         chunk.count = hil_merged_count(store, unit, c);
         HIL_TRY(square_chunk(store, &chunk));
     }

@@ -45,7 +45,7 @@ typedef struct hil_home {
     hil_extent extent; /* disk: one page per chunk */
 } hil_home;
 
-/* [Note: uses] in store.h. */
+/* See [Note: uses] in store.h. */
 typedef struct hil_use {
     int segment;
     hil_parcel sum; /* fp32, in the window or where it was spilled */
@@ -131,11 +131,11 @@ struct hil_store {
     double *lanes;        /* HIL_SQUARES per block of the unit whose gradient is given */
     double *device_lanes; /* the same on the device */
     double *squares;      /* of all units */
-    struct hil_sweep *stream;
+    struct hil_sweep *sweep;
     struct hil_reduce *reduce; /* with several ranks */
     struct hil_cross *cross;   /* with several ranks, apart and not wired */
     hil_fence turn;            /* the last gather or exchange by wire: [Note: turns] in wire.h */
-    struct hil_saver *saver;
+    struct hil_save *save;
 };
 
 static inline bool hil_store_alone(const hil_store *store)
@@ -195,7 +195,7 @@ static inline bool hil_member_overlap(const hil_member *member, int64_t first, i
 
 /* home.c: whether all states live on the device. */
 bool hil_unit_on_device(const hil_unit *unit);
-/* Whether they visit it to be updated: [Note: visits] in plan.h. */
+/* Whether they visit it to be updated: [Note: guest updates] in plan.h. */
 bool hil_unit_visits(const hil_store *store, const hil_unit *unit);
 /* A use that nobody declared before the store was opened: the slots have no room for its gradient,
    so it lives where it needs none. */
@@ -240,8 +240,8 @@ void hil_window_give_leaver(hil_store *store, void *memory, size_t bytes, const 
 void hil_window_settle(hil_store *store);
 
 /* stage.c */
-hil_status hil_stream_open(hil_store *store);
-void hil_stream_close(hil_store *store);
+hil_status hil_sweep_open(hil_store *store);
+void hil_sweep_close(hil_store *store);
 /* [Note: stage] States of a chunk on their way between the CPU and a device that it does not reach:
    a slot of the sweep, pinned, that nobody uses any more; until what is queued on the compute
    stream before hil_stage_end is over. */
@@ -254,17 +254,17 @@ hil_status hil_stage_end(hil_store *store, const hil_stage *stage);
 
 /* A chunk that is saved: elements [base, base + count) of the unit, and where each of its states
    is until that is over. */
-typedef struct hil_chunk {
+typedef struct hil_saved_chunk {
     const hil_unit *unit;
     int64_t base, count;
     const char *state[HIL_GRADIENT]; /* NULL: it has none */
-} hil_chunk;
+} hil_saved_chunk;
 
 /* save.c: a save begins when the last one is over; the chunk (copied) is saved after `after`. */
 hil_status hil_save_open(hil_store *store);
 void hil_save_close(hil_store *store);
 hil_status hil_save_begin(hil_store *store, const hil_saving *saving);
-hil_status hil_save_chunk(hil_store *store, const hil_chunk *chunk, const hil_fence *after,
+hil_status hil_save_chunk(hil_store *store, const hil_saved_chunk *chunk, const hil_fence *after,
                           hil_fence *over);
 
 /* state_access.c: fp32 masters of weights and what they lack; `rest` is NULL where nothing is kept.

@@ -15,8 +15,8 @@ typedef enum hil_unit_state {
     HIL_UNIT_STATES
 } hil_unit_state;
 
-/* [Note: visits] A device that is apart can also update what lives on the host: its states visit
-   the device chunk by chunk, while the CPU updates other units where they are. */
+/* [Note: guest updates] A device that is apart can also update what lives on the host: its states
+   visit the device chunk by chunk, while the CPU updates other units where they are. */
 typedef struct hil_unit_place {
     unsigned char tier[HIL_UNIT_STATES]; /* hil_tier */
     bool visits;                         /* follows from hil_plan.visiting */

@@ -3,9 +3,9 @@
 #include "io/align.h"
 #include "store/param.h"
 
-struct hil_saver {
-    hil_saving saving; /* of the last save */
-    hil_chunk *chunk;  /* of jobs that were submitted */
+struct hil_save {
+    hil_saving saving;      /* of the last save */
+    hil_saved_chunk *chunk; /* of jobs that were submitted */
     size_t chunks;
     float *converted; /* a chunk of a state */
     hil_status (*finish)(void *context);
@@ -14,11 +14,11 @@ struct hil_saver {
 };
 
 /* A state as it is kept, or converted. */
-static const float *as_numbers(const hil_store *store, const hil_chunk *c, hil_state state,
+static const float *as_numbers(const hil_store *store, const hil_saved_chunk *c, hil_state state,
                                int64_t at, int64_t count)
 {
     const hil_unit *unit = c->unit;
-    float *out = store->saver->converted;
+    float *out = store->save->converted;
     const void *part[HIL_GRADIENT];
     for (int s = 0; s < HIL_GRADIENT; ++s)
         part[s] =
@@ -38,8 +38,8 @@ static const float *as_numbers(const hil_store *store, const hil_chunk *c, hil_s
 static hil_status save_chunk(void *context, int64_t index)
 {
     hil_store *store = context;
-    const struct hil_saver *s = store->saver;
-    const hil_chunk *c = &s->chunk[index];
+    const struct hil_save *s = store->save;
+    const hil_saved_chunk *c = &s->chunk[index];
     for (int m = 0; m < c->unit->members; ++m) {
         const hil_member *member = &c->unit->member[m];
         int64_t from, to;
@@ -54,7 +54,7 @@ static hil_status save_chunk(void *context, int64_t index)
     return HIL_OK;
 }
 
-static uint64_t saved_bytes(const hil_chunk *c)
+static uint64_t saved_bytes(const hil_saved_chunk *c)
 {
     int states = 1 + (c->state[HIL_STATE1] != NULL) + (c->state[HIL_STATE2] != NULL);
     return (uint64_t)c->count * sizeof(float) * (uint64_t)states;
@@ -62,17 +62,17 @@ static uint64_t saved_bytes(const hil_chunk *c)
 
 hil_status hil_save_begin(hil_store *store, const hil_saving *saving)
 {
-    struct hil_saver *s = store->saver;
+    struct hil_save *s = store->save;
     HIL_TRY(hil_store_saved(store));
     s->saving = *saving;
     s->chunks = 0;
     return HIL_OK;
 }
 
-hil_status hil_save_chunk(hil_store *store, const hil_chunk *chunk, const hil_fence *after,
+hil_status hil_save_chunk(hil_store *store, const hil_saved_chunk *chunk, const hil_fence *after,
                           hil_fence *over)
 {
-    struct hil_saver *s = store->saver;
+    struct hil_save *s = store->save;
     s->chunk[s->chunks] = *chunk;
     hil_job job = {.link = HIL_LINK_SAVE,
                    .after = *after,
@@ -89,13 +89,13 @@ hil_status hil_save_chunk(hil_store *store, const hil_chunk *chunk, const hil_fe
 static hil_status finish(void *context, int64_t index)
 {
     (void)index;
-    const struct hil_saver *s = context;
+    const struct hil_save *s = context;
     return s->finish(s->context);
 }
 
 hil_status hil_store_save_finish(hil_store *store, hil_status (*run)(void *context), void *context)
 {
-    struct hil_saver *s = store->saver;
+    struct hil_save *s = store->save;
     s->finish = run;
     s->context = context;
     hil_job job = {.link = HIL_LINK_SAVE,
@@ -108,15 +108,15 @@ hil_status hil_store_save_finish(hil_store *store, hil_status (*run)(void *conte
 
 hil_status hil_store_saved(hil_store *store)
 {
-    return hil_links_wait(store->links, &store->saver->all, HIL_WAIT_MEMORY);
+    return hil_links_wait(store->links, &store->save->all, HIL_WAIT_MEMORY);
 }
 
 hil_status hil_save_open(hil_store *store)
 {
-    struct hil_saver *s;
+    struct hil_save *s;
     int64_t chunks = 0;
     HIL_TRY(HIL_ALLOC(1, &s));
-    store->saver = s;
+    store->save = s;
     if (!store->plan->saves) return HIL_OK;
     for (size_t u = 0; u < store->units; ++u)
         chunks += (store->unit[u].slice + store->plan->chunk - 1) / store->plan->chunk;
@@ -128,8 +128,8 @@ hil_status hil_save_open(hil_store *store)
 
 void hil_save_close(hil_store *store)
 {
-    if (!store->saver) return;
-    hil_free(store->saver->chunk);
-    hil_free(store->saver);
-    store->saver = NULL;
+    if (!store->save) return;
+    hil_free(store->save->chunk);
+    hil_free(store->save);
+    store->save = NULL;
 }

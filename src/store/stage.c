@@ -5,7 +5,7 @@
 #include "store/sweep.h"
 
 /* Whether the state is worked on in a slot and not at home. */
-static bool is_staged(const hil_store *store, const hil_record *r, const hil_home *home)
+static bool is_staged(const hil_store *store, const hil_sweep_chunk *r, const hil_home *home)
 {
     if (r->visits) return home->exists && home->tier == HIL_HOST;
     if (!home->exists || home->tier == HIL_HOST) return false;
@@ -17,11 +17,11 @@ bool hil_unit_stays(const hil_store *store, const hil_unit *unit)
     return store->apart && hil_unit_on_device(unit);
 }
 
-hil_record hil_record_of(const hil_store *store, hil_unit *unit, int64_t chunk)
+hil_sweep_chunk hil_sweep_chunk_of(const hil_store *store, hil_unit *unit, int64_t chunk)
 {
-    return (hil_record){.unit = unit,
-                        .first = chunk * store->plan->chunk,
-                        .count = hil_chunk_count(store, unit, chunk)};
+    return (hil_sweep_chunk){.unit = unit,
+                             .first = chunk * store->plan->chunk,
+                             .count = hil_chunk_count(store, unit, chunk)};
 }
 
 /* A slot that is being filled; without memory only measured. */
@@ -30,7 +30,7 @@ typedef struct staging {
     size_t used;
 } staging;
 
-static char *place(const hil_store *store, const hil_record *r, hil_unit_state state,
+static char *place(const hil_store *store, const hil_sweep_chunk *r, hil_unit_state state,
                    const hil_home *home, staging *slot_used)
 {
     if (!home->exists) return NULL;
@@ -41,7 +41,7 @@ static char *place(const hil_store *store, const hil_record *r, hil_unit_state s
     return at;
 }
 
-static hil_places locate(const hil_store *store, const hil_record *r)
+static hil_places locate(const hil_store *store, const hil_sweep_chunk *r)
 {
     hil_places p = {0};
     staging s = {.memory = r->slot ? r->slot->memory : NULL};
@@ -54,13 +54,13 @@ static hil_places locate(const hil_store *store, const hil_record *r)
     return p;
 }
 
-size_t hil_record_staged(const hil_store *store, const hil_record *r)
+size_t hil_sweep_chunk_staged(const hil_store *store, const hil_sweep_chunk *r)
 {
     return locate(store, r).staged;
 }
 
 static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
-                     hil_unit_state state, const hil_record *r, char *at)
+                     hil_unit_state state, const hil_sweep_chunk *r, char *at)
 {
     bool in = job->link == HIL_LINK_READ;
     size_t bytes = hil_chunk_bytes(store, r->unit, state, r->count);
@@ -81,7 +81,8 @@ static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
 }
 
 /* The job that fills or empties the slot; without parts there is nothing to do. */
-static hil_job stage_job(const hil_store *store, hil_link link, const hil_record *r, unsigned what)
+static hil_job stage_job(const hil_store *store, hil_link link, const hil_sweep_chunk *r,
+                         unsigned what)
 {
     hil_job job = {.link = link, .turned = r->visits, .name = "states"};
     const hil_unit *unit = r->unit;
@@ -95,7 +96,7 @@ static hil_job stage_job(const hil_store *store, hil_link link, const hil_record
     return job;
 }
 
-hil_working hil_record_work(hil_store *store, const hil_record *r)
+hil_working hil_sweep_chunk_work(hil_store *store, const hil_sweep_chunk *r)
 {
     int64_t base = hil_unit_begin(store, r->unit) + r->first;
     return (hil_working){store, r->unit, locate(store, r), base, r->count};
@@ -140,10 +141,10 @@ static hil_slot *next_slot(hil_circle *c)
     return next;
 }
 
-hil_status hil_record_fill(hil_store *store, hil_record *r, unsigned what, const hil_job *then,
-                           hil_fence *ready)
+hil_status hil_sweep_chunk_fill(hil_store *store, hil_sweep_chunk *r, unsigned what,
+                                const hil_job *then, hil_fence *ready)
 {
-    struct hil_sweep *s = store->stream;
+    struct hil_sweep *s = store->sweep;
     hil_job read = stage_job(store, HIL_LINK_READ, r, what);
     if (!read.parts) return HIL_OK;
     r->slot = next_slot(r->visits ? &s->device : &s->host);
@@ -160,8 +161,8 @@ hil_status hil_record_fill(hil_store *store, hil_record *r, unsigned what, const
     return hil_sweep_submit(store, &read, ready);
 }
 
-hil_status hil_record_empty(hil_store *store, const hil_record *r, const hil_fence *after,
-                            hil_fence *over)
+hil_status hil_sweep_chunk_empty(hil_store *store, const hil_sweep_chunk *r, const hil_fence *after,
+                                 hil_fence *over)
 {
     hil_job write = stage_job(store, HIL_LINK_WRITE, r, HIL_STAGE_STATES);
     write.after = *after;
@@ -171,7 +172,7 @@ hil_status hil_record_empty(hil_store *store, const hil_record *r, const hil_fen
 /* A slot is waited for by the clock: what filled or emptied it may have been the CPU or a drive. */
 hil_status hil_stage_begin(hil_store *store, hil_stage *stage)
 {
-    const hil_slot *next = next_slot(&store->stream->host);
+    const hil_slot *next = next_slot(&store->sweep->host);
     *stage = (hil_stage){next->memory, next->used};
     HIL_TRY(hil_links_wait(store->links, &next->free, HIL_WAIT_MEMORY));
     return store->device->events->wait(store->device, next->used);
@@ -196,11 +197,11 @@ static hil_status open_slot(hil_store *store, hil_slot *s, size_t bytes)
 /* Slots on the device. */
 static hil_status open_guests(hil_store *store)
 {
-    struct hil_sweep *s = store->stream;
+    struct hil_sweep *s = store->sweep;
     for (size_t u = 0; u < store->units && store->options.training; ++u) {
-        hil_record first = hil_record_of(store, &store->unit[u], 0);
+        hil_sweep_chunk first = hil_sweep_chunk_of(store, &store->unit[u], 0);
         first.visits = hil_unit_visits(store, first.unit);
-        size_t staged = first.visits ? hil_record_staged(store, &first) : 0;
+        size_t staged = first.visits ? hil_sweep_chunk_staged(store, &first) : 0;
         if (staged > s->guest) s->guest = staged;
     }
     if (!s->guest) return HIL_OK;
@@ -213,23 +214,23 @@ static hil_status open_guests(hil_store *store)
     return HIL_OK;
 }
 
-hil_status hil_stream_open(hil_store *store)
+hil_status hil_sweep_open(hil_store *store)
 {
     struct hil_sweep *s;
     HIL_TRY(HIL_ALLOC(1, &s));
-    store->stream = s;
+    store->sweep = s;
     HIL_TRY(HIL_ALLOC(store->units, &s->order));
     HIL_TRY(HIL_ALLOC(store->units, &s->listed));
     size_t most = 0;
     int64_t chunks = 0;
     for (size_t u = 0; u < store->units && (store->options.training || store->apart); ++u) {
-        hil_record first = hil_record_of(store, &store->unit[u], 0);
+        hil_sweep_chunk first = hil_sweep_chunk_of(store, &store->unit[u], 0);
         first.copy = hil_unit_stays(store, first.unit);
-        size_t staged = hil_record_staged(store, &first);
+        size_t staged = hil_sweep_chunk_staged(store, &first);
         if (staged > most) most = staged;
         chunks += 1 + (store->unit[u].slice + store->plan->chunk - 1) / store->plan->chunk;
     }
-    HIL_TRY(HIL_ALLOC(chunks, &s->record));
+    HIL_TRY(HIL_ALLOC(chunks, &s->chunk));
     HIL_TRY(open_guests(store));
     if (!most) return HIL_OK;
     HIL_TRY(HIL_ALLOC(store->plan->slots, &s->host.slot));
@@ -238,18 +239,18 @@ hil_status hil_stream_open(hil_store *store)
     return HIL_OK;
 }
 
-void hil_stream_close(hil_store *store)
+void hil_sweep_close(hil_store *store)
 {
-    struct hil_sweep *s = store->stream;
+    struct hil_sweep *s = store->sweep;
     if (!s) return;
     for (int i = 0; s->host.slot && i < store->plan->slots; ++i)
         if (s->host.slot[i].used)
             store->device->events->destroy(store->device, s->host.slot[i].used);
     hil_free(s->host.slot);
     hil_free(s->device.slot);
-    hil_free(s->record);
+    hil_free(s->chunk);
     hil_free(s->order);
     hil_free(s->listed);
     hil_free(s);
-    store->stream = NULL;
+    store->sweep = NULL;
 }

@@ -104,7 +104,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     hil_links_set_failed(store->links, opening->comm ? tell_ranks : NULL, opening->comm);
     HIL_TRY(hil_homes_open(store));
     HIL_TRY(hil_work_open(store));
-    HIL_TRY(hil_stream_open(store));
+    HIL_TRY(hil_sweep_open(store));
     HIL_TRY(hil_reduce_open(store));
     HIL_TRY(hil_cross_open(store));
     HIL_TRY(hil_save_open(store));
@@ -130,7 +130,7 @@ void hil_store_close(hil_store *store)
     hil_save_close(store);
     hil_cross_close(store);
     hil_reduce_close(store);
-    hil_stream_close(store);
+    hil_sweep_close(store);
     hil_work_close(store);
     hil_homes_close(store);
     hil_free(store->here);

@@ -20,14 +20,14 @@ static void update_task(void *context, int64_t i, int thread)
     for (int m = 0; m < job->unit->members; ++m) {
         if (!hil_member_overlap(&job->unit->member[m], first, last, &from, &to)) continue;
         hil_block block = hil_working_block(job, &job->unit->member[m], from, to);
-        if (block.gradients) job->store->stream->update(job->store->stream->rule, &block);
+        if (block.gradients) job->store->sweep->update(job->store->sweep->rule, &block);
     }
 }
 
 static hil_status update_chunk(void *context, int64_t index)
 {
     hil_store *store = context;
-    hil_working job = hil_record_work(store, &store->stream->record[index]);
+    hil_working job = hil_sweep_chunk_work(store, &store->sweep->chunk[index]);
     hil_pool_run(store->opening.update, update_task, &job, (job.count + TASK - 1) / TASK);
     return HIL_OK;
 }
@@ -37,9 +37,9 @@ static hil_status queue_update(void *context, int64_t index)
 {
     hil_store *store = context;
     hil_device *device = store->device;
-    const struct hil_sweep *s = store->stream;
-    hil_working job = hil_record_work(store, &s->record[index]);
-    hil_stream stream = s->record[index].visits ? HIL_STREAM_READ : HIL_STREAM_UPDATE;
+    const struct hil_sweep *s = store->sweep;
+    hil_working job = hil_sweep_chunk_work(store, &s->chunk[index]);
+    hil_stream stream = s->chunk[index].visits ? HIL_STREAM_READ : HIL_STREAM_UPDATE;
     for (int m = 0; m < job.unit->members; ++m) {
         int64_t from, to;
         const hil_member *member = &job.unit->member[m];
@@ -53,12 +53,12 @@ static hil_status queue_update(void *context, int64_t index)
 hil_status hil_sweep_submit(hil_store *store, hil_job *job, hil_fence *over)
 {
     job->told = true;
-    hil_fence_join(&job->after, &store->stream->told);
+    hil_fence_join(&job->after, &store->sweep->told);
     return hil_links_submit(store->links, job, over);
 }
 
 /* Seconds of an update in the rehearsal. */
-static double seconds_of(const hil_store *store, const hil_record *r)
+static double seconds_of(const hil_store *store, const hil_sweep_chunk *r)
 {
     const hil_speeds *speeds = store->opening.speeds;
     if (!speeds) return 0;
@@ -68,7 +68,7 @@ static double seconds_of(const hil_store *store, const hil_record *r)
 
 static hil_job update_of(hil_store *store, size_t index)
 {
-    const hil_record *r = &store->stream->record[index];
+    const hil_sweep_chunk *r = &store->sweep->chunk[index];
     bool queues = r->here && store->device;
     return (hil_job){.link = HIL_LINK_UPDATE,
                      .run = queues ? queue_update : update_chunk,
@@ -79,22 +79,22 @@ static hil_job update_of(hil_store *store, size_t index)
                      .name = "update"};
 }
 
-static hil_status save_job(hil_store *store, const hil_record *r, const hil_fence *after,
+static hil_status save_job(hil_store *store, const hil_sweep_chunk *r, const hil_fence *after,
                            hil_fence *over)
 {
-    hil_working at = hil_record_work(store, r);
-    hil_chunk chunk = {.unit = r->unit, .base = at.base, .count = at.count};
+    hil_working at = hil_sweep_chunk_work(store, r);
+    hil_saved_chunk chunk = {.unit = r->unit, .base = at.base, .count = at.count};
     memcpy(chunk.state, at.places.state, sizeof chunk.state);
     return hil_save_chunk(store, &chunk, after, over);
 }
 
 /* Read; update; write and save one chunk. What has no gradient is not updated and not written.
  *saved is joined: nothing at home is read any more to be saved. */
-static hil_status sweep_chunk(hil_store *store, const hil_record *chunk, hil_fence *saved)
+static hil_status sweep_chunk(hil_store *store, const hil_sweep_chunk *chunk, hil_fence *saved)
 {
-    struct hil_sweep *s = store->stream;
-    size_t index = s->records++;
-    hil_record *r = &s->record[index];
+    struct hil_sweep *s = store->sweep;
+    size_t index = s->chunks++;
+    hil_sweep_chunk *r = &s->chunk[index];
     hil_unit *unit = chunk->unit;
     bool updates = unit->sweeping && !chunk->copy, saves = s->saving && !chunk->here;
     hil_status status = HIL_OK;
@@ -106,15 +106,15 @@ static hil_status sweep_chunk(hil_store *store, const hil_record *chunk, hil_fen
     if (r->copy) ready = unit->swept;
     for (int i = 0; i < unit->uses && updates; ++i)
         if (unit->sweeping >> i & 1) hil_fence_join(&ready, &unit->use[i].left);
-    HIL_TRY_DONE(hil_record_fill(store, r, what, r->visits ? &update : NULL, &ready));
+    HIL_TRY_DONE(hil_sweep_chunk_fill(store, r, what, r->visits ? &update : NULL, &ready));
     over = update.after = ready;
     if (updates && !r->visits) HIL_TRY_DONE(hil_sweep_submit(store, &update, &over));
     hil_fence_join(&ready, &over);
     if (r->copy) hil_fence_join(saved, &ready);
     if (saves) HIL_TRY_DONE(save_job(store, r, &ready, &copied));
-    if (r->slot && updates) HIL_TRY_DONE(hil_record_empty(store, r, &ready, &over));
+    if (r->slot && updates) HIL_TRY_DONE(hil_sweep_chunk_empty(store, r, &ready, &over));
     if (r->visits && s->saving) { /* from home, where it is again */
-        hil_record home = {.unit = unit, .first = r->first, .count = r->count};
+        hil_sweep_chunk home = {.unit = unit, .first = r->first, .count = r->count};
         HIL_TRY_DONE(save_job(store, &home, &over, &copied));
     }
 done:
@@ -138,10 +138,10 @@ void hil_unit_note_given(hil_unit *unit)
 /* A gradient that came late may be too much for a slot. */
 static bool may_visit(const hil_store *store, hil_unit *unit)
 {
-    hil_record first = hil_record_of(store, unit, 0);
+    hil_sweep_chunk first = hil_sweep_chunk_of(store, unit, 0);
     first.visits = true;
     return unit->sweeping && hil_unit_visits(store, unit) &&
-           hil_record_staged(store, &first) <= store->stream->guest;
+           hil_sweep_chunk_staged(store, &first) <= store->sweep->guest;
 }
 
 /* A unit that is saved is read at home until that is over. */
@@ -151,12 +151,12 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
     hil_status status = HIL_OK;
     bool here = hil_unit_stays(store, unit), visits = may_visit(store, unit);
     if (unit->sweeping) hil_window_forget(store, unit);
-    hil_record whole = {.unit = unit, .count = unit->slice, .here = true};
+    hil_sweep_chunk whole = {.unit = unit, .count = unit->slice, .here = true};
     if (here && unit->sweeping) status = sweep_chunk(store, &whole, &saved);
-    bool chunks = !here || store->stream->saving;
+    bool chunks = !here || store->sweep->saving;
     for (int64_t c = 0; chunks && c * store->plan->chunk < unit->slice && status == HIL_OK;
          c += store->merge) {
-        hil_record chunk = hil_record_of(store, unit, c);
+        hil_sweep_chunk chunk = hil_sweep_chunk_of(store, unit, c);
         chunk.count = hil_merged_count(store, unit, c);
         chunk.copy = here;
         chunk.here = chunk.visits = visits;
@@ -170,7 +170,7 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
 /* The units in the order in which the next forward uses them. */
 static void sort_units(hil_store *store)
 {
-    struct hil_sweep *s = store->stream;
+    struct hil_sweep *s = store->sweep;
     const hil_uses_list *known = &store->order[HIL_PASS_TRAIN].known;
     size_t count = 0;
     memset(s->listed, 0, store->units * sizeof *s->listed);
@@ -184,11 +184,11 @@ static void sort_units(hil_store *store)
 
 static hil_status begin_sweep(hil_store *store, const hil_saving *saving)
 {
-    struct hil_sweep *s = store->stream;
+    struct hil_sweep *s = store->sweep;
     HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_UPDATE));
     if (saving) HIL_TRY(hil_save_begin(store, saving));
     s->saving = saving != NULL;
-    s->records = 0;
+    s->chunks = 0;
     sort_units(store);
     return hil_links_told(store->links, &s->told);
 }
@@ -196,7 +196,7 @@ static hil_status begin_sweep(hil_store *store, const hil_saving *saving)
 hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,
                             size_t rule_bytes, const hil_saving *saving)
 {
-    struct hil_sweep *s = store->stream;
+    struct hil_sweep *s = store->sweep;
     assert(rule_bytes <= sizeof s->rule);
     HIL_TRY(begin_sweep(store, saving));
     s->update = update;
@@ -210,7 +210,7 @@ hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void 
 
 hil_status hil_store_save(hil_store *store, const hil_saving *saving)
 {
-    struct hil_sweep *s = store->stream;
+    struct hil_sweep *s = store->sweep;
     HIL_TRY(begin_sweep(store, saving));
     for (size_t u = 0; u < store->units; ++u) {
         s->order[u]->sweeping = 0;
@@ -221,5 +221,5 @@ hil_status hil_store_save(hil_store *store, const hil_saving *saving)
 
 hil_status hil_store_settle(hil_store *store)
 {
-    return hil_links_wait(store->links, &store->stream->all, HIL_WAIT_UPDATE);
+    return hil_links_wait(store->links, &store->sweep->all, HIL_WAIT_UPDATE);
 }

@@ -12,14 +12,14 @@ typedef struct hil_slot {
 } hil_slot;
 
 /* Elements [first, first + count) of the slice that are worked on together. */
-typedef struct hil_record {
+typedef struct hil_sweep_chunk {
     hil_unit *unit;
     int64_t first, count;
     bool copy;   /* of states that live on the device, to save them */
     bool here;   /* what lives on the device is worked on there */
-    bool visits; /* and what lives on the host comes there: [Note: visits] in plan.h */
+    bool visits; /* and what lives on the host comes there: [Note: guest updates] in plan.h */
     hil_slot *slot;
-} hil_record;
+} hil_sweep_chunk;
 
 /* Used in turn. */
 typedef struct hil_circle {
@@ -30,8 +30,8 @@ typedef struct hil_circle {
 struct hil_sweep {
     hil_circle host, device; /* device: for what visits it */
     size_t guest;            /* bytes of a slot there */
-    hil_record *record;
-    size_t records;
+    hil_sweep_chunk *chunk;
+    size_t chunks;
     hil_unit **order;
     bool *listed;
     hil_update_fn *update;
@@ -59,18 +59,18 @@ typedef struct hil_working {
 /* stage.c */
 /* Whether the device itself updates the unit. */
 bool hil_unit_stays(const hil_store *store, const hil_unit *unit);
-hil_record hil_record_of(const hil_store *store, hil_unit *unit, int64_t chunk);
+hil_sweep_chunk hil_sweep_chunk_of(const hil_store *store, hil_unit *unit, int64_t chunk);
 /* Bytes that it needs of a slot. */
-size_t hil_record_staged(const hil_store *store, const hil_record *record);
+size_t hil_sweep_chunk_staged(const hil_store *store, const hil_sweep_chunk *chunk);
 enum { HIL_STAGE_STATES = 1, HIL_STAGE_GRADIENTS = 2 };
 /* Fills the slot of a chunk that needs one. *ready: what it waits for, then when it is there.
    `then` (may be NULL) is queued behind it by the same job. */
-hil_status hil_record_fill(hil_store *store, hil_record *record, unsigned what, const hil_job *then,
-                           hil_fence *ready);
+hil_status hil_sweep_chunk_fill(hil_store *store, hil_sweep_chunk *chunk, unsigned what,
+                                const hil_job *then, hil_fence *ready);
 /* Brings the states of a slot home. */
-hil_status hil_record_empty(hil_store *store, const hil_record *record, const hil_fence *after,
-                            hil_fence *over);
-hil_working hil_record_work(hil_store *store, const hil_record *record);
+hil_status hil_sweep_chunk_empty(hil_store *store, const hil_sweep_chunk *chunk,
+                                 const hil_fence *after, hil_fence *over);
+hil_working hil_sweep_chunk_work(hil_store *store, const hil_sweep_chunk *chunk);
 /* Elements [from, to) of the unit as a block of one member; gradients in the order of segments. */
 hil_block hil_working_block(const hil_working *working, const hil_member *member, int64_t from,
                             int64_t to);

@@ -246,7 +246,7 @@ static size_t walk_pairs(hil_bpe *bpe)
     size_t count = 0;
     for (size_t i = 0; i <= bpe->merge_mask; ++i) {
         if (bpe->merges[i].key == UINT64_MAX) continue;
-        const hil_piece *piece = &bpe->vocab->pieces[bpe->merges[i].id];
+        const hil_vocab_piece *piece = &bpe->vocab->pieces[bpe->merges[i].id];
         const char *text = bpe->vocab->text.data + piece->offset;
         uint32_t before = 0;
         for (size_t at = 0, step; at < piece->size; at += step) {

@@ -13,7 +13,7 @@ static hil_status add_id(const hil_tokenizer *tokenizer, hil_detoken_state *stat
 {
     const hil_vocab *vocab = &tokenizer->vocab;
     if (!hil_vocab_has(vocab, id)) return HIL_OK;
-    const hil_piece *piece = &vocab->pieces[id];
+    const hil_vocab_piece *piece = &vocab->pieces[id];
     if (piece->special && special == HIL_SPECIAL_NONE) return HIL_OK;
     const char *spelling = vocab->text.data + piece->offset;
     size_t size = piece->size;

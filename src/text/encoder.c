@@ -1,11 +1,11 @@
 /* encoder.c - text to ids as a chain of stages, each of which passes on what later text cannot
    change.
 
-   [Note: stages] bytes -> UTF-8 repair -> added tokens in raw text -> normalizer -> added tokens in
-   normalized text -> words -> BPE. Each stage holds back its uncertain tail, so that a document of
-   any size goes through in slices and gives the ids of the whole. A text between two added tokens
-   is a *segment* of the normalizer; the words of it restart after an added token in normalized
-   text. */
+   [Note: encoding stages] bytes -> UTF-8 repair -> added tokens in raw text -> normalizer -> added
+   tokens in normalized text -> words -> BPE. Each stage holds back its uncertain tail, so that a
+   document of any size goes through in slices and gives the ids of the whole. A text between two
+   added tokens is a *segment* of the normalizer; the words of it restart after an added token in
+   normalized text. */
 #include "text/tokenizer_parts.h"
 
 #include "text/unicode.h"

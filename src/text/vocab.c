@@ -25,7 +25,7 @@ size_t hil_hash_slots(size_t entries)
 static hil_status reserve_ids(hil_vocab *vocab, size_t ids)
 {
     HIL_TRY(HIL_GROW(&vocab->pieces, &vocab->capacity, ids));
-    for (; vocab->count < ids; ++vocab->count) vocab->pieces[vocab->count] = (hil_piece){0};
+    for (; vocab->count < ids; ++vocab->count) vocab->pieces[vocab->count] = (hil_vocab_piece){0};
     return HIL_OK;
 }
 
@@ -56,7 +56,7 @@ static uint32_t *slot_of(const hil_vocab *vocab, const char *text, size_t size)
     for (;; at = (at + 1) & vocab->mask) {
         uint32_t *slot = &vocab->slots[at];
         if (*slot == 0) return slot;
-        const hil_piece *piece = &vocab->pieces[*slot - 1];
+        const hil_vocab_piece *piece = &vocab->pieces[*slot - 1];
         if (piece->size == size && memcmp(vocab->text.data + piece->offset, text, size) == 0)
             return slot;
     }
@@ -67,8 +67,8 @@ static hil_status set_piece(hil_vocab *vocab, const char *text, size_t size, int
     if (vocab->text.size + size >= UINT32_MAX)
         return hil_fail(HIL_ERR_INPUT, "tokenizer: the vocabulary has more than 4 GiB of text");
     HIL_TRY(reserve_ids(vocab, (size_t)id + 1));
-    vocab->pieces[id] =
-        (hil_piece){.offset = (uint32_t)vocab->text.size, .size = (uint32_t)size, .present = true};
+    vocab->pieces[id] = (hil_vocab_piece){
+        .offset = (uint32_t)vocab->text.size, .size = (uint32_t)size, .present = true};
     return hil_text_add(&vocab->text, text, size);
 }
 
@@ -99,7 +99,7 @@ static hil_status reserve_slot(hil_vocab *vocab)
     vocab->mask = slots - 1;
     for (size_t i = 0; i < count; ++i) {
         if (old[i] == 0) continue;
-        const hil_piece *piece = &vocab->pieces[old[i] - 1];
+        const hil_vocab_piece *piece = &vocab->pieces[old[i] - 1];
         *slot_of(vocab, vocab->text.data + piece->offset, piece->size) = old[i];
     }
     hil_free(old);

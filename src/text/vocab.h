@@ -8,17 +8,17 @@
 #define HIL_VOCAB_MAX ((int64_t)1 << 24)
 
 /* All zero where an id has no piece. */
-typedef struct hil_piece {
+typedef struct hil_vocab_piece {
     uint32_t offset, size;
     bool present, special, added;
     bool renamed; /* an added token that decodes to its normalized text */
     bool foreign; /* not of the model: named by hil_vocab_name */
-} hil_piece;
+} hil_vocab_piece;
 
 /* Owns its arrays. */
 typedef struct hil_vocab {
     hil_text text;
-    hil_piece *pieces;
+    hil_vocab_piece *pieces;
     size_t count, capacity; /* count is one more than the largest id */
     size_t entries;         /* of the model */
     uint32_t *slots;        /* id + 1, or 0 */

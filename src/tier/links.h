@@ -11,11 +11,11 @@
 #include "tier/disk.h"
 #include "hilbert/speeds.h"
 
-/* [Note: streams] A device computes behind the thread that tells it what to compute. Time then has
-   two meanings, and calls say which they mean. In the order of what was told ("computing"):
-   hil_links_submit: the job begins after all computing told so far; hil_links_follow: computing
-   told from now on begins after the fence. On the clock: hil_links_wait, for whoever reads memory
-   himself. With the CPU both are the same.
+/* [Note: device streams] A device computes behind the thread that tells it what to compute. Time
+   then has two meanings, and calls say which they mean. In the order of what was told
+   ("computing"): hil_links_submit: the job begins after all computing told so far;
+   hil_links_follow: computing told from now on begins after the fence. On the clock:
+   hil_links_wait, for whoever reads memory himself. With the CPU both are the same.
 
    Copies to and from the device, and `run` of jobs with `queues`, go to the link's stream and
    follow one another there by events; jobs that need the CPU or a drive wait on the clock. FETCH
@@ -27,7 +27,7 @@ typedef struct hil_links hil_links; /* owns its threads and queues; borrows the 
 typedef struct hil_links_options {
     hil_disk *disk;           /* NULL: none; otherwise open, unless it rehearses */
     const hil_speeds *speeds; /* not NULL: a rehearsal by these speeds, which are copied */
-    hil_device *device;       /* borrowed; NULL: the CPU computes. See [Note: streams] */
+    hil_device *device;       /* borrowed; NULL: the CPU computes. See [Note: device streams] */
     const void *device_base;  /* its arena: which copies are the device's */
     size_t device_bytes;
 } hil_links_options;

@@ -140,7 +140,7 @@ hil_status hil_bank_step(hil_bank *bank, double lr, double *norm)
     if (!finite) return HIL_OK;
     hil_update update = {
         .lr = lr, .norm = *norm, .loss_scale = scale, .updates = bank->updates + 1};
-    HIL_TRY(hil_sweep_update(bank->store, &bank->optimizer, &update, NULL));
+    HIL_TRY(hil_optimizer_update(bank->store, &bank->optimizer, &update, NULL));
     ++bank->updates;
     return HIL_OK;
 }

@@ -117,7 +117,7 @@ static hil_status update(hil_trainer *t, double lr, double norm)
                        .norm = norm,
                        .loss_scale = (double)t->scaling.scale,
                        .updates = t->step + 1 - t->scaling.skipped};
-    return hil_sweep_update(t->model->store, &t->optimizer, &step, t->saving);
+    return hil_optimizer_update(t->model->store, &t->optimizer, &step, t->saving);
 }
 
 /* A step without an update. */

@@ -189,7 +189,7 @@ static inline void net_step(net_rig *r, double *loss, double *norm)
     CHECK_OK(hil_engine_train(r->engine, &step, loss));
     CHECK_OK(hil_store_norm(store, norm));
     hil_update update = {.lr = 1e-2, .norm = *norm / 4, .loss_scale = 4, .updates = r->steps};
-    CHECK_OK(hil_sweep_update(store, &adamw, &update, NULL));
+    CHECK_OK(hil_optimizer_update(store, &adamw, &update, NULL));
     hil_store_step_end(store);
 }
 

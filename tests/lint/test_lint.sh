@@ -68,6 +68,21 @@ plant src/base/bad.c 'hil_status f(void)\n{\n    HIL_TRY(g());\n    HIL_TRY_DONE
 plant src/base/bad.c 'hil_status f(void)\n{\n    if (x)\n        HIL_TRY_DONE(g(HIL_TRUE,\n                       a));\n    HIL_TRY(h());\n}' &&
     finds src/base/bad.c:7 'HIL_TRY and HIL_TRY_DONE'
 
+printf '/* one.h - a type. */\ntypedef struct hil_pair {\n    int x;\n} hil_pair;\n' > "$tree/src/base/one.h"
+plant src/io/bad.h 'typedef struct hil_pair hil_pair;\nstruct hil_pair {\n};' &&
+    finds src/io/bad.h:3 'the type hil_pair is also in src/base/one.h:2'
+plant src/io/bad.h 'typedef void hil_run(int x);\ntypedef enum hil_run { A, B } hil_run;' &&
+    finds src/io/bad.h:3 'the type hil_run is also in src/io/bad.h:2'
+
+plant src/base/one.h '/* [Note: order] First. */' &&
+    plant src/io/bad.h '/* What follows.\n\n   [Note: order] Second. */' &&
+    finds src/io/bad.h:4 'the note order is also in src/base/one.h:2'
+plant src/io/bad.h '/* See [Note: nowhere]. */' && finds src/io/bad.h:2 'there is no note nowhere'
+plant src/base/one.h '/* [Note: order] First. */' && plant src/io/bad.h 'int x; /* [Note: order] in two.h */' &&
+    finds src/io/bad.h:2 'the note order is in src/base/one.h:2'
+plant src/io/bad.h '/* See [Note:\n   order]. */' && finds src/io/bad.h:2 'stands on one line'
+echo 'What [Note: nowhere] says.' > "$tree/README.md" && finds README.md:1 'there is no note nowhere'
+
 for call in 'strcpy(a, b)' 'strcat(a, b)' 'sprintf(a, b)' 'gets(a)' 'atoi(a)' 'rand()'; do
     plant src/cli/bad.c "x = $call;" && finds src/cli/bad.c:2 'banned call'
 done

@@ -104,7 +104,7 @@ static hil_status sweep(rig *r, double norm)
 {
     hil_optimizer optimizer = {rule, 0.9, rule->beta2, 1e-8, 0.1, 1};
     hil_update update = {.lr = 0.01, .norm = norm, .loss_scale = 1, .updates = step_number};
-    return hil_sweep_update(r->store, &optimizer, &update, r->saving);
+    return hil_optimizer_update(r->store, &optimizer, &update, r->saving);
 }
 
 static hil_status take_step(rig *r, int64_t number, int skip)

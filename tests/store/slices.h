@@ -260,7 +260,7 @@ static inline hil_status mate_step(mate *m, int step, double *norm)
     HIL_TRY(hil_store_norm(m->store, norm));
     hil_optimizer optimizer = optimizer_of(m->setting->rule);
     hil_update update = update_of(step);
-    hil_status status = hil_sweep_update(m->store, &optimizer, &update, NULL);
+    hil_status status = hil_optimizer_update(m->store, &optimizer, &update, NULL);
     hil_store_step_end(m->store);
     return status;
 }

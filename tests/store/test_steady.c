@@ -20,7 +20,7 @@ static hil_status sweep(rig *r, double norm)
 {
     hil_optimizer optimizer = {&hil_rules[HIL_ADAMW], 0.9, 0.99, 1e-8, 0.1, 1};
     hil_update update = {.lr = 0.01, .norm = norm, .loss_scale = 1, .updates = 1};
-    return hil_sweep_update(r->store, &optimizer, &update, r->saving);
+    return hil_optimizer_update(r->store, &optimizer, &update, r->saving);
 }
 
 /* A step, and a pass over the weights alone. */

@@ -90,7 +90,7 @@ static void look_at_units(hil_trainer *t, void *context)
     }
 }
 
-/* [Note: stages] in planner.h: the stages move different bytes and compute the same bits. */
+/* See [Note: ZeRO stages] in planner.h: they move different bytes and compute the same bits. */
 static void check_stages(int model, int ranks, const char *dtype)
 {
     crew c[3];

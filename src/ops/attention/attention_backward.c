@@ -41,27 +41,28 @@ static int64_t layout(const job *j, float *memory, work *w)
 {
     const hil_attention *a = j->a;
     int64_t used = 0, dim = a->dim, whole = a->queries * dim;
-    w->dq = hil_block_take(memory, &used, whole);
-    w->dk = hil_block_take(memory, &used, whole);
-    w->dv = hil_block_take(memory, &used, whole);
-    w->delta = hil_block_take(memory, &used, a->queries);
-    w->k_scores = hil_block_take(memory, &used, j->keys * j->depth);
-    w->v_scores = hil_block_take(memory, &used, j->keys * j->depth);
-    w->k_back = hil_block_take(memory, &used, KEYS * j->columns);
-    w->q = hil_block_take(memory, &used, ROWS * dim);
-    w->dout = hil_block_take(memory, &used, ROWS * dim);
-    w->q_rows = hil_block_take(memory, &used, j->rows * j->depth);
-    w->dout_rows = hil_block_take(memory, &used, j->rows * j->depth);
-    w->q_back = hil_block_take(memory, &used, ROWS * j->columns);
-    w->dout_back = hil_block_take(memory, &used, ROWS * j->columns);
-    w->p = hil_block_take(memory, &used, j->rows * j->keys);
-    w->ds = hil_block_take(memory, &used, j->rows * j->keys);
+    w->dq = hil_attention_block_take(memory, &used, whole);
+    w->dk = hil_attention_block_take(memory, &used, whole);
+    w->dv = hil_attention_block_take(memory, &used, whole);
+    w->delta = hil_attention_block_take(memory, &used, a->queries);
+    w->k_scores = hil_attention_block_take(memory, &used, j->keys * j->depth);
+    w->v_scores = hil_attention_block_take(memory, &used, j->keys * j->depth);
+    w->k_back = hil_attention_block_take(memory, &used, KEYS * j->columns);
+    w->q = hil_attention_block_take(memory, &used, ROWS * dim);
+    w->dout = hil_attention_block_take(memory, &used, ROWS * dim);
+    w->q_rows = hil_attention_block_take(memory, &used, j->rows * j->depth);
+    w->dout_rows = hil_attention_block_take(memory, &used, j->rows * j->depth);
+    w->q_back = hil_attention_block_take(memory, &used, ROWS * j->columns);
+    w->dout_back = hil_attention_block_take(memory, &used, ROWS * j->columns);
+    w->p = hil_attention_block_take(memory, &used, j->rows * j->keys);
+    w->ds = hil_attention_block_take(memory, &used, j->rows * j->keys);
     int64_t transposed = j->key_rows * ROWS, straight = j->rows * KEYS;
-    w->packed = hil_block_take(memory, &used, transposed > straight ? transposed : straight);
-    w->block = hil_block_take(memory, &used, j->rows * j->columns);
-    w->dk_block = hil_block_take(memory, &used, j->key_rows * j->columns);
-    w->dv_block = hil_block_take(memory, &used, j->key_rows * j->columns);
-    w->factor = hil_block_take(memory, &used, KEYS);
+    w->packed =
+        hil_attention_block_take(memory, &used, transposed > straight ? transposed : straight);
+    w->block = hil_attention_block_take(memory, &used, j->rows * j->columns);
+    w->dk_block = hil_attention_block_take(memory, &used, j->key_rows * j->columns);
+    w->dv_block = hil_attention_block_take(memory, &used, j->key_rows * j->columns);
+    w->factor = hil_attention_block_take(memory, &used, KEYS);
     return used;
 }
 
@@ -153,15 +154,15 @@ static void weigh_row(const job *j, const work *w, int64_t r)
 static void add_transposed(const job *j, const work *w, const float *x, const float *b, float *sum)
 {
     j->kernel->pack_a(w->packed, &(hil_strip){x, HIL_F32, 1, j->keys, w->keys, w->queries});
-    hil_block_multiply(&(hil_block){.kernel = j->kernel,
-                                    .rows = w->keys,
-                                    .columns = j->a->dim,
-                                    .depth = w->queries,
-                                    .a = w->packed,
-                                    .b = b,
-                                    .c = sum,
-                                    .stride = j->columns,
-                                    .add = true});
+    hil_attention_block_multiply(&(hil_attention_block){.kernel = j->kernel,
+                                                        .rows = w->keys,
+                                                        .columns = j->a->dim,
+                                                        .depth = w->queries,
+                                                        .a = w->packed,
+                                                        .b = b,
+                                                        .c = sum,
+                                                        .stride = j->columns,
+                                                        .add = true});
 }
 
 static void add_rows(float *sum, const float *block, int64_t rows, int64_t dim, int64_t stride)
@@ -174,33 +175,33 @@ static void visit(const job *j, const work *w)
 {
     const hil_attention *a = j->a;
     begin_queries(j, w);
-    hil_block product = {.kernel = j->kernel,
-                         .rows = w->queries,
-                         .columns = w->keys,
-                         .depth = a->dim,
-                         .a_by_rows = true,
-                         .a = w->q_rows,
-                         .b = w->k_scores,
-                         .c = w->p,
-                         .stride = j->keys};
-    hil_block_multiply(&product);
+    hil_attention_block product = {.kernel = j->kernel,
+                                   .rows = w->queries,
+                                   .columns = w->keys,
+                                   .depth = a->dim,
+                                   .a_by_rows = true,
+                                   .a = w->q_rows,
+                                   .b = w->k_scores,
+                                   .c = w->p,
+                                   .stride = j->keys};
+    hil_attention_block_multiply(&product);
     product.a = w->dout_rows;
     product.b = w->v_scores;
     product.c = w->ds;
-    hil_block_multiply(&product);
+    hil_attention_block_multiply(&product);
     for (int64_t r = 0; r < w->queries; ++r) weigh_row(j, w, r);
     add_transposed(j, w, w->p, w->dout_back, w->dv_block);
     add_transposed(j, w, w->ds, w->q_back, w->dk_block);
     j->kernel->pack_a(w->packed, &(hil_strip){w->ds, HIL_F32, j->keys, 1, w->queries, w->keys});
-    hil_block_multiply(&(hil_block){.kernel = j->kernel,
-                                    .rows = w->queries,
-                                    .columns = a->dim,
-                                    .depth = w->keys,
-                                    .a_by_rows = true,
-                                    .a = w->packed,
-                                    .b = w->k_back,
-                                    .c = w->block,
-                                    .stride = j->columns});
+    hil_attention_block_multiply(&(hil_attention_block){.kernel = j->kernel,
+                                                        .rows = w->queries,
+                                                        .columns = a->dim,
+                                                        .depth = w->keys,
+                                                        .a_by_rows = true,
+                                                        .a = w->packed,
+                                                        .b = w->k_back,
+                                                        .c = w->block,
+                                                        .stride = j->columns});
     add_rows(w->dq + w->query * a->dim, w->block, w->queries, a->dim, j->columns);
 }
 
@@ -263,11 +264,11 @@ hil_status hil_attention_backward(hil_pool *pool, const hil_attention *a,
     if (a->batch == 0 || a->queries == 0 || a->heads == 0) return HIL_OK;
     const hil_gemm_kernel *kernel = hil_gemm_choose(HIL_F32, HIL_F32);
     job j = {.a = a, .g = g, .kernel = kernel, .pool = pool};
-    j.rows = hil_block_whole(ROWS, kernel->mr);
-    j.keys = hil_block_whole(KEYS, kernel->nr);
-    j.key_rows = hil_block_whole(KEYS, kernel->mr);
-    j.depth = hil_block_whole(a->dim, kernel->k_unit);
-    j.columns = hil_block_whole(a->dim, kernel->nr);
+    j.rows = hil_attention_block_whole(ROWS, kernel->mr);
+    j.keys = hil_attention_block_whole(KEYS, kernel->nr);
+    j.key_rows = hil_attention_block_whole(KEYS, kernel->mr);
+    j.depth = hil_attention_block_whole(a->dim, kernel->k_unit);
+    j.columns = hil_attention_block_whole(a->dim, kernel->nr);
     work w;
     HIL_TRY(hil_pool_reserve(pool, (size_t)layout(&j, NULL, &w) * sizeof(float)));
     hil_pool_run(pool, differentiate, &j, a->batch * a->groups);

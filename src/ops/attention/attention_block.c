@@ -3,16 +3,16 @@
 
 #include "ops/rows/rows.h"
 
-int64_t hil_block_whole(int64_t count, int width)
+int64_t hil_attention_block_whole(int64_t count, int width)
 {
     return (count + width - 1) / width * width;
 }
 
-void hil_block_multiply(const hil_block *block)
+void hil_attention_block_multiply(const hil_attention_block *block)
 {
     const hil_gemm_kernel *kernel = block->kernel;
     int mr = kernel->mr, nr = kernel->nr;
-    int64_t depth = hil_block_whole(block->depth, kernel->k_unit);
+    int64_t depth = hil_attention_block_whole(block->depth, kernel->k_unit);
     for (int64_t j = 0; j < block->columns; j += nr)
         for (int64_t i = 0; i < block->rows; i += mr) {
             float *c = block->c + i * block->stride + j;

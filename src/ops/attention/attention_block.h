@@ -12,7 +12,7 @@
 #define HIL_ATTENTION_KEYS 96
 
 /* A matrix of fp32 results in whole tiles. */
-typedef struct hil_block {
+typedef struct hil_attention_block {
     const hil_gemm_kernel *kernel;
     int64_t rows, columns, depth; /* filled up here to whole tiles and units of k */
     bool a_by_rows;
@@ -20,11 +20,11 @@ typedef struct hil_block {
     float *c;           /* rows and columns filled up to whole tiles */
     int64_t stride;
     bool add;
-} hil_block;
-void hil_block_multiply(const hil_block *block);
+} hil_attention_block;
+void hil_attention_block_multiply(const hil_attention_block *block);
 
 /* count filled up to whole tiles. */
-int64_t hil_block_whole(int64_t count, int width);
+int64_t hil_attention_block_whole(int64_t count, int width);
 
 /* Element 0 of a head's row in x (B, T, heads, D) whose rows are `stride` numbers apart. */
 static inline int64_t hil_attention_at(const hil_attention *a, int64_t stride, int64_t row,
@@ -53,7 +53,7 @@ hil_strip hil_attention_sums_strip(const hil_attention *a, const hil_tensor *x, 
                                    int64_t keys);
 
 /* The next `count` floats of `memory`, 64-byte aligned; NULL when only *used is wanted. */
-static inline float *hil_block_take(float *memory, int64_t *used, int64_t count)
+static inline float *hil_attention_block_take(float *memory, int64_t *used, int64_t count)
 {
     float *taken = memory ? memory + *used : NULL;
     *used += (count + 15) / 16 * 16;

@@ -35,16 +35,16 @@ static int64_t layout(const job *j, float *memory, work *w)
 {
     int64_t used = 0;
     int64_t dim = j->a->dim;
-    w->q = hil_block_take(memory, &used, j->rows * dim);
-    w->q_panels = hil_block_take(memory, &used, j->rows * j->depth);
-    w->k = hil_block_take(memory, &used, j->keys * j->depth);
-    w->v = hil_block_take(memory, &used, HIL_ATTENTION_KEYS * j->columns);
-    w->score = hil_block_take(memory, &used, j->rows * j->keys);
-    w->p = hil_block_take(memory, &used, j->rows * HIL_ATTENTION_KEYS);
-    w->out = hil_block_take(memory, &used, j->rows * j->columns);
-    w->most = hil_block_take(memory, &used, j->rows);
-    w->sum = hil_block_take(memory, &used, j->rows);
-    w->factor = hil_block_take(memory, &used, HIL_ATTENTION_KEYS);
+    w->q = hil_attention_block_take(memory, &used, j->rows * dim);
+    w->q_panels = hil_attention_block_take(memory, &used, j->rows * j->depth);
+    w->k = hil_attention_block_take(memory, &used, j->keys * j->depth);
+    w->v = hil_attention_block_take(memory, &used, HIL_ATTENTION_KEYS * j->columns);
+    w->score = hil_attention_block_take(memory, &used, j->rows * j->keys);
+    w->p = hil_attention_block_take(memory, &used, j->rows * HIL_ATTENTION_KEYS);
+    w->out = hil_attention_block_take(memory, &used, j->rows * j->columns);
+    w->most = hil_attention_block_take(memory, &used, j->rows);
+    w->sum = hil_attention_block_take(memory, &used, j->rows);
+    w->factor = hil_attention_block_take(memory, &used, HIL_ATTENTION_KEYS);
     return used;
 }
 
@@ -94,15 +94,15 @@ static void score_block(const job *j, const work *w, int64_t key, int64_t count)
         return;
     }
     j->kernel->pack_b(w->k, &k);
-    hil_block_multiply(&(hil_block){.kernel = j->kernel,
-                                    .rows = w->rows,
-                                    .columns = count,
-                                    .depth = a->dim,
-                                    .a_by_rows = true,
-                                    .a = w->q_panels,
-                                    .b = w->k,
-                                    .c = w->score,
-                                    .stride = j->keys});
+    hil_attention_block_multiply(&(hil_attention_block){.kernel = j->kernel,
+                                                        .rows = w->rows,
+                                                        .columns = count,
+                                                        .depth = a->dim,
+                                                        .a_by_rows = true,
+                                                        .a = w->q_panels,
+                                                        .b = w->k,
+                                                        .c = w->score,
+                                                        .stride = j->keys});
 }
 
 /* Row r's scores of keys [key, key + count) become weights relative to the new maximum; what was
@@ -170,16 +170,16 @@ static void attend(void *context, int64_t task, int thread)
         score_block(j, &w, key, count);
         for (int64_t r = 0; r < w.rows; ++r) weigh_row(j, &w, r, key, count);
         j->kernel->pack_a(w.p, &(hil_strip){w.score, HIL_F32, j->keys, 1, w.rows, count});
-        hil_block_multiply(&(hil_block){.kernel = j->kernel,
-                                        .rows = w.rows,
-                                        .columns = a->dim,
-                                        .depth = count,
-                                        .a_by_rows = true,
-                                        .a = w.p,
-                                        .b = w.v,
-                                        .c = w.out,
-                                        .stride = j->columns,
-                                        .add = true});
+        hil_attention_block_multiply(&(hil_attention_block){.kernel = j->kernel,
+                                                            .rows = w.rows,
+                                                            .columns = a->dim,
+                                                            .depth = count,
+                                                            .a_by_rows = true,
+                                                            .a = w.p,
+                                                            .b = w.v,
+                                                            .c = w.out,
+                                                            .stride = j->columns,
+                                                            .add = true});
     }
     end(j, &w);
 }
@@ -191,10 +191,10 @@ hil_status hil_attention_forward(hil_pool *pool, const hil_attention *a)
     j.share = a->heads / a->groups;
     j.step = HIL_ATTENTION_ROWS / j.share > 1 ? HIL_ATTENTION_ROWS / j.share : 1;
     j.blocks = (a->queries + j.step - 1) / j.step;
-    j.rows = hil_block_whole(j.share * j.step, j.kernel->mr);
-    j.depth = hil_block_whole(a->dim, j.kernel->k_unit);
-    j.columns = hil_block_whole(a->dim, j.kernel->nr);
-    j.keys = hil_block_whole(HIL_ATTENTION_KEYS, j.kernel->nr);
+    j.rows = hil_attention_block_whole(j.share * j.step, j.kernel->mr);
+    j.depth = hil_attention_block_whole(a->dim, j.kernel->k_unit);
+    j.columns = hil_attention_block_whole(a->dim, j.kernel->nr);
+    j.keys = hil_attention_block_whole(HIL_ATTENTION_KEYS, j.kernel->nr);
     work w;
     HIL_TRY(hil_pool_reserve(pool, (size_t)layout(&j, NULL, &w) * sizeof(float)));
     hil_pool_run(pool, attend, &j, a->batch * a->groups * j.blocks);

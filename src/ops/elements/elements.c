@@ -51,7 +51,7 @@ hil_status hil_elements_pair_infer(hil_op_call *call)
     return HIL_OK;
 }
 
-void hil_elements_pair_run(hil_op_call *call, hil_piece *piece)
+void hil_elements_pair_run(hil_op_call *call, hil_elements_fn *piece)
 {
     hil_elements_run(&(hil_elements){.piece = piece,
                                      .call = call,

@@ -9,13 +9,13 @@
 typedef struct hil_elements hil_elements;
 
 /* Makes out[][n] from in[][n], fp32, for elements [at, at + n). */
-typedef void hil_piece(const hil_elements *job, int64_t at, int64_t n, const float *const *in,
-                       float *const *out);
+typedef void hil_elements_fn(const hil_elements *job, int64_t at, int64_t n, const float *const *in,
+                             float *const *out);
 
 /* Tensors of `count` elements each, of any float dtypes; an output without data is not stored. An
    output may be an input's memory where the dtypes are equal. */
 struct hil_elements {
-    hil_piece *piece;
+    hil_elements_fn *piece;
     const hil_op_call *call;
     int64_t count;
     int ins, outs;
@@ -27,6 +27,6 @@ void hil_elements_run(const hil_elements *job);
 
 /* Of operations that make one output from two inputs of the same shape. */
 hil_status hil_elements_pair_infer(hil_op_call *call);
-void hil_elements_pair_run(hil_op_call *call, hil_piece *piece);
+void hil_elements_pair_run(hil_op_call *call, hil_elements_fn *piece);
 
 #endif

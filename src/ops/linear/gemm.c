@@ -90,12 +90,12 @@ static void edge_tile(const hil_gemm_kernel *kernel, const hil_tile *tile, int64
     inner.base = NULL;
     kernel->tile(&inner);
     for (int64_t i = 0; i < rows; ++i)
-        kernel->store(&(hil_store){.from = whole + i * kernel->nr,
-                                   .bias = tile->bias,
-                                   .to = tile->c + i * tile->c_stride,
-                                   .dtype = HIL_F32,
-                                   .count = columns,
-                                   .base = tile->base ? tile->base + i * tile->c_stride : NULL});
+        kernel->store(&(hil_gemm_row){.from = whole + i * kernel->nr,
+                                      .bias = tile->bias,
+                                      .to = tile->c + i * tile->c_stride,
+                                      .dtype = HIL_F32,
+                                      .count = columns,
+                                      .base = tile->base ? tile->base + i * tile->c_stride : NULL});
 }
 
 /* Where a task's results are summed: c itself when it is fp32, otherwise whole tiles of scratch. */
@@ -145,12 +145,13 @@ static void store_rows(const product *job, const target *from, int64_t m0)
     const char *base = base_of(g);
     for (int64_t i = 0; i < from->rows; ++i) {
         size_t at = (size_t)((m0 + i) * g->c_stride + column) * size;
-        job->kernel->store(&(hil_store){.from = from->c + i * from->stride,
-                                        .bias = job->bias ? job->bias + from->first_column : NULL,
-                                        .to = (char *)g->c + at,
-                                        .dtype = g->c_dtype,
-                                        .count = from->columns,
-                                        .base = base ? base + at : NULL});
+        job->kernel->store(
+            &(hil_gemm_row){.from = from->c + i * from->stride,
+                            .bias = job->bias ? job->bias + from->first_column : NULL,
+                            .to = (char *)g->c + at,
+                            .dtype = g->c_dtype,
+                            .count = from->columns,
+                            .base = base ? base + at : NULL});
     }
 }
 

@@ -48,14 +48,14 @@ typedef struct hil_few {
 } hil_few;
 
 /* One row of results on its way from fp32 to c. */
-typedef struct hil_store {
+typedef struct hil_gemm_row {
     const float *from;
     const float *bias; /* or NULL */
     void *to;
     hil_dtype dtype;
     int64_t count;
     const void *base; /* like `to`, perhaps `to` itself; or NULL */
-} hil_store;
+} hil_gemm_row;
 
 typedef struct hil_gemm_kernel {
     const char *name;
@@ -66,7 +66,7 @@ typedef struct hil_gemm_kernel {
     void (*pack_b)(void *panels, const hil_strip *strip);
     void (*tile)(const hil_tile *tile);
     void (*few)(const hil_few *few);
-    void (*store)(const hil_store *store);
+    void (*store)(const hil_gemm_row *store);
 } hil_gemm_kernel;
 
 /* Of a file that has its sizes and functions under these names. */

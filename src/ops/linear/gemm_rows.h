@@ -22,7 +22,7 @@ static inline void pack_any(float *panel, const hil_strip *s, int width)
 }
 
 /* Of each dtype: where `base` is `to`, the caller says so, or the loop is not vectorised. */
-static inline void store_f32(float *to, const float *base, const hil_store *s)
+static inline void store_f32(float *to, const float *base, const hil_gemm_row *s)
 {
     for (int64_t i = 0; i < s->count; ++i) {
         float x = s->from[i];
@@ -32,7 +32,7 @@ static inline void store_f32(float *to, const float *base, const hil_store *s)
     }
 }
 
-static inline void store_row_f32(float *to, const hil_store *s)
+static inline void store_row_f32(float *to, const hil_gemm_row *s)
 {
     if (s->base == to)
         store_f32(to, to, s);
@@ -44,10 +44,10 @@ static inline void store_tile(const hil_tile *t, const float *sum, int rows, int
 {
     for (int i = 0; i < rows; ++i)
         store_row_f32(t->c + i * t->c_stride,
-                      &(hil_store){.from = sum + i * columns,
-                                   .bias = t->bias,
-                                   .count = columns,
-                                   .base = t->base ? t->base + i * t->c_stride : NULL});
+                      &(hil_gemm_row){.from = sum + i * columns,
+                                      .bias = t->bias,
+                                      .count = columns,
+                                      .base = t->base ? t->base + i * t->c_stride : NULL});
 }
 
 /* hil_bf16_round without its branch. */
@@ -59,7 +59,7 @@ static inline uint16_t bf16_round(float x)
     return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : number);
 }
 
-static inline void store_bf16(uint16_t *to, const uint16_t *base, const hil_store *s)
+static inline void store_bf16(uint16_t *to, const uint16_t *base, const hil_gemm_row *s)
 {
     for (int64_t i = 0; i < s->count; ++i) {
         float x = s->from[i];
@@ -69,7 +69,7 @@ static inline void store_bf16(uint16_t *to, const uint16_t *base, const hil_stor
     }
 }
 
-static inline void store_row_bf16(uint16_t *to, const hil_store *s)
+static inline void store_row_bf16(uint16_t *to, const hil_gemm_row *s)
 {
     if (s->base == to)
         store_bf16(to, to, s);
@@ -77,7 +77,7 @@ static inline void store_row_bf16(uint16_t *to, const hil_store *s)
         store_bf16(to, s->base, s);
 }
 
-static inline void store_f16(uint16_t *to, const uint16_t *base, const hil_store *s)
+static inline void store_f16(uint16_t *to, const uint16_t *base, const hil_gemm_row *s)
 {
     for (int64_t i = 0; i < s->count; ++i) {
         float x = s->from[i];
@@ -87,7 +87,7 @@ static inline void store_f16(uint16_t *to, const uint16_t *base, const hil_store
     }
 }
 
-static inline void store_row_f16(uint16_t *to, const hil_store *s)
+static inline void store_row_f16(uint16_t *to, const hil_gemm_row *s)
 {
     if (s->base == to)
         store_f16(to, to, s);
@@ -95,7 +95,7 @@ static inline void store_row_f16(uint16_t *to, const hil_store *s)
         store_f16(to, s->base, s);
 }
 
-static inline void store_row(const hil_store *s)
+static inline void store_row(const hil_gemm_row *s)
 {
     if (s->dtype == HIL_F32)
         store_row_f32(s->to, s);

@@ -1,0 +1,64 @@
+# lint_words.awk - the rules about names, for which the whole tree is read. It follows lint.awk and
+# uses its `file`, `code` and layers. `documents` lists files that are no code. One word has one
+# meaning: docs/glossary.md.
+
+function define(kind, name, seen) {
+    if (name in seen) say("the " kind " " name " is also in " seen[name])
+    else seen[name] = file ":" FNR
+}
+
+# A type's name where it is defined: struct hil_x {, typedef int hil_x(int), typedef int (*hil_x)(
+function defined_type(code,    name) {
+    if (match(code, /^(typedef )?(struct|enum|union) hil_[a-z0-9_]+ \{/)) {
+        name = substr(code, RSTART, RLENGTH - 2)
+        sub(/.* /, "", name)
+        return name
+    }
+    if (code !~ /^typedef / || code ~ /^typedef (struct|enum|union) hil_[a-z0-9_]+ hil_/) return ""
+    if (!match(code, /hil_[a-z0-9_]+\)?(\(|\[[^\]]*\];|;)/)) return ""
+    name = substr(code, RSTART)
+    sub(/[^a-z0-9_].*/, "", name)
+    return name
+}
+
+# A note is defined where it begins a comment or a paragraph of one; elsewhere it is referred to.
+function read_notes(line, at, defines,    name) {
+    if (line ~ /\[Note:[^\]]*$/) print at ": the name of a note stands on one line"
+    while (match(line, /\[Note: [^\]]*\]/)) {
+        name = substr(line, RSTART + 7, RLENGTH - 8)
+        line = substr(line, RSTART + RLENGTH)
+        if (defines) define("note", name, note_at)
+        else if (match(line, /^ in `?[a-z0-9_]+\.(c|h|cu)/))
+            reference[at, name] = substr(line, 5, RLENGTH - 4)
+        else
+            reference[at, name] = ""
+        defines = 0
+    }
+}
+
+function check_notes(    count, list, i, n, line, key, part) {
+    count = split(documents, list, " ")
+    for (i = 1; i <= count; ++i)
+        for (n = 1; (getline line < list[i]) > 0; ++n) read_notes(line, list[i] ":" n, 0)
+    for (key in reference) {
+        split(key, part, SUBSEP)
+        sub(/`/, "", reference[key])
+        if (!(part[2] in note_at)) print part[1] ": there is no note " part[2]
+        else if (reference[key] != "" && index(note_at[part[2]], "/" reference[key] ":") == 0)
+            print part[1] ": the note " part[2] " is in " note_at[part[2]]
+    }
+}
+
+FNR == 1 { before = "" }
+/\[Note:/ {
+    read_notes($0, file ":" FNR,
+               /^[ \t]*\/\* \[Note: / || (/^[ \t]*\[Note: / && before ~ /^[ \t]*$/))
+}
+{ before = $0 }
+
+code ~ /^(typedef|struct|enum|union)[ \t]/ {
+    type = defined_type(code)
+    if (type != "") define("type", type, type_at)
+}
+
+END { check_notes() }

@@ -26,7 +26,8 @@ typedef struct hil_comm_options {
 HIL_API void hil_comm_defaults_sized(hil_comm_options *options, size_t size);
 #define hil_comm_defaults(options) hil_comm_defaults_sized(options, sizeof *(options))
 
-/* Connects to the other ranks. *out is NULL for a process that is alone. */
+/* Connects to the other ranks. *out is NULL for a process that is alone. Keeps `lost` and `context`
+   until hil_comm_close, and a thread that watches the other ranks. */
 HIL_API hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options);
 /* Waits until every rank is here, unless one failed. */
 HIL_API void hil_comm_close(hil_comm *comm);

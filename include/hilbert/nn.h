@@ -40,7 +40,8 @@ HIL_API hil_status hil_model_create(hil_model **out);
 HIL_API void hil_model_destroy(hil_model *model);
 /* Zeroed memory that lives as long as the model: for layers. */
 HIL_API hil_status hil_model_alloc(hil_model *model, size_t bytes, void **out);
-/* Appends a segment. Its `out` values are what the next segment finds in `in`. */
+/* Appends a segment. Its `out` values are what the next segment finds in `in`. The name is copied;
+   `run` and `layer` are kept as long as the model. `run` is called on the thread that trains. */
 HIL_API hil_status hil_model_segment(hil_model *model, const char *name, hil_segment_fn *run,
                                      void *layer);
 
@@ -58,7 +59,7 @@ typedef struct hil_param_form {
     double std;
 } hil_param_form;
 
-/* Registers a parameter under the name it has in files. */
+/* Registers a parameter under the name it has in files, which is copied. */
 HIL_API hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,
                                    hil_param **out);
 

@@ -10,7 +10,6 @@
 extern "C" {
 #endif
 
-/* Progress of a run; all callbacks may be NULL. Called on the caller's thread. */
 typedef struct hil_step_report {
     int64_t step, steps; /* this one (from 1) and the last */
     double loss, grad_norm, lr;
@@ -23,6 +22,8 @@ typedef struct hil_step_report {
     hil_step_account account; /* of rank 0 */
     hil_tier_budgets budget;  /* of rank 0, as the options set it */
 } hil_step_report;
+/* Progress of a run; all callbacks may be NULL. Called on the caller's thread. What they are given
+   is theirs during the call only. */
 typedef struct hil_observer {
     void *context;
     void (*note)(void *context, const char *line); /* a sentence for the user */

@@ -93,7 +93,8 @@ typedef struct hil_train_result {
 
 HIL_API void hil_train_defaults_sized(hil_train_options *options, size_t size);
 #define hil_train_defaults(options) hil_train_defaults_sized(options, sizeof *(options))
-/* HIL_ERR_INTERRUPTED: stopped on request, everything saved; the message says how to go on. */
+/* HIL_ERR_INTERRUPTED: stopped on request, everything saved; the message says how to go on. Starts
+   threads and joins them before it returns; `stop` may be set by any thread or signal handler. */
 HIL_API hil_status hil_train(const hil_train_options *options, const hil_observer *observer,
                              hil_train_result *result);
 
@@ -137,7 +138,7 @@ typedef struct hil_generate_options {
     int threads;
     hil_device_choice device;
     hil_memory_options memory;
-    /* Receives the text as it comes; a non-zero return stops. */
+    /* Receives the text as it comes, on the caller's thread; a non-zero return stops. */
     int (*write)(void *context, const char *text, size_t size);
     void *write_context;
     const volatile int *stop;

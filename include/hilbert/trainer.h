@@ -64,14 +64,17 @@ typedef struct hil_step_result {
 
 HIL_API void hil_trainer_defaults_sized(hil_trainer_options *options, size_t size);
 #define hil_trainer_defaults(options) hil_trainer_defaults_sized(options, sizeof *(options))
-/* Weights are initialised from the seed. */
+/* Weights are initialised from the seed. Borrows the model, and the comm of the options, until
+   hil_trainer_destroy; everything else of the options only during the call. One thread at a time
+   may use a trainer; it starts threads of its own. */
 HIL_API hil_status hil_trainer_create(hil_trainer **out, hil_model *model,
                                       const hil_trainer_options *options);
 HIL_API void hil_trainer_destroy(hil_trainer *trainer);
 
 /* One optimizer step on `batch`, computed `micro_batch` sequences at a time. With several ranks
    `batch` is this rank's part, as many sequences as every other's; the result is that of all. A
-   batch that predicts no token on any rank is refused with HIL_ERR_INPUT, and changes nothing. */
+   batch that predicts no token on any rank is refused with HIL_ERR_INPUT, and changes nothing. The
+   update may go on after the call; a failure in it is returned by a later one. */
 HIL_API hil_status hil_trainer_step(hil_trainer *trainer, const hil_batch *batch,
                                     int64_t micro_batch, double lr, hil_step_result *result);
 /* The loss of `batch`. With several ranks each has its own batch, of the same shape as the others',

@@ -18,9 +18,10 @@ int hil_pool_threads(const hil_pool *pool);
 /* CPUs that this process may run on. */
 int hil_pool_cpus(void);
 
-/* Runs task(context, i, thread) for every i in [0, tasks) and returns when all are done. Which
-   thread runs which task is not fixed: the result of a task may depend on i only. `thread` is in
-   [0, hil_pool_threads). Not reentrant: a task must not call it on the same pool. */
+/* Runs task(context, i, thread) for every i in [0, tasks), on the caller's thread and the pool's
+   own, and returns when all are done. Which thread runs which task is not fixed: the result of a
+   task may depend on i only. `thread` is in [0, hil_pool_threads). Not reentrant: a task must not
+   call it on the same pool. */
 typedef void hil_task(void *context, int64_t i, int thread);
 void hil_pool_run(hil_pool *pool, hil_task *task, void *context, int64_t tasks);
 

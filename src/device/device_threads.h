@@ -16,8 +16,9 @@ hil_status hil_device_threads_open(hil_device **out);
    begins, at random. */
 void hil_device_threads_delay(hil_device *device, uint64_t seed, unsigned microseconds);
 
-/* Queues a function with a copy of `args` (at most HIL_DEVICE_THREADS_ARGS bytes, 64-byte aligned).
-   The first failure of any is kept: nothing is called after it, and wait and finish report it. */
+/* Queues a function, to be called on the stream's thread with a copy of `args` (at most
+   HIL_DEVICE_THREADS_ARGS bytes, 64-byte aligned). The first failure of any is kept: nothing is
+   called after it, and wait and finish report it. */
 #define HIL_DEVICE_THREADS_ARGS ((size_t)64 << 10)
 hil_status hil_device_threads_call(hil_device *device, hil_stream stream,
                                    hil_status (*function)(void *args), const void *args,

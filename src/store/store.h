@@ -289,8 +289,8 @@ int64_t hil_store_range(const hil_store *store);
  */
 hil_status hil_store_norm(hil_store *store, double *norm);
 /* Where states go when they are saved: `put` gets every element of every state that there is once,
-   in ranges, from another thread, one call at a time. A failure is everybody's, like that of any
-   transfer. */
+   in ranges, on the SAVE link's thread, one call at a time. A failure is everybody's, like that of
+   any transfer. */
 typedef struct hil_saving {
     hil_status (*put)(void *context, hil_param *param, hil_state state, int64_t first,
                       int64_t count, const float *data);
@@ -299,8 +299,9 @@ typedef struct hil_saving {
 
 /* Starts the sweep: every unit with a gradient, in the order of the next forward, is read, updated
    by update(rule, block) and written, beside what follows; acquire waits for the unit it needs.
-   `rule` is copied, and so is `saving` (NULL: none), which gets the states as this update leaves
-   them. Only the next sweep changes them again, and waits for that. */
+   `update` runs on the threads of the update pool, several blocks at a time. `rule` is copied, and
+   so is `saving` (NULL: none), which gets the states as this update leaves them. Only the next
+   sweep changes them again, and waits for that. */
 typedef void hil_update_fn(const void *rule, const hil_block *block);
 #define HIL_RULE_BYTES 128
 hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,

@@ -115,7 +115,8 @@ typedef struct hil_account {
 } hil_account;
 void hil_links_take_account(hil_links *links, hil_account *out);
 
-/* Spans of jobs and waits go to it while it is set; NULL: nowhere. */
+/* Spans of jobs and waits go to it while it is set, from all threads of the links; NULL: nowhere.
+   Borrowed. */
 struct hil_timeline;
 void hil_links_set_timeline(hil_links *links, struct hil_timeline *timeline);
 

@@ -44,7 +44,7 @@ bench: all ## speed against PyTorch on the same cores in the same run
 bench-gpu: hilbert ## all of bench/gpu.py: one GPU against PyTorch on it, about 17 minutes (ONLY, HILBERT)
 	@python3 bench/gpu.py $(if $(HILBERT),--hilbert $(HILBERT)) $(if $(ONLY),--only $(ONLY) --append)
 
-lint: ## layering, sizes, banned calls, format, clang-tidy
+lint: ## layering, sizes, banned calls, what documents name, format, clang-tidy
 	@tools/deps.sh build lint && tools/lint.sh
 
 format: ## clang-format everything

@@ -42,7 +42,11 @@ FILENAME !~ /\.1$/ {
 section == "COMMANDS" && part != "" { body[part] = body[part] $0 "\n"; next }
 section == "SYNOPSIS" && match($0, /\\fBhilbert [a-z]+/) {
     word = substr($0, RSTART + 11, RLENGTH - 11)
-    if (!(word in synopsis)) synopsis[word] = $0
+    if (!(word in synopsis) && word != "help") {
+        synopsis[word] = $0
+        if (!overview++) text[section] = text[section] "\\fBhilbert\\fR \\fIcommand\\fR [\\fIoption\\fR...]\n"
+        next
+    }
 }
 { text[section] = text[section] $0 "\n" }
 

@@ -6,6 +6,7 @@
 #include "ops/cuda.h"
 #include "lent_params.h"
 #include "ops/ops.h"
+#include "kernels/cuda.h"
 #include "optim/cuda.h"
 
 #include <math.h>

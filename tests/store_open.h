@@ -28,11 +28,8 @@ static inline void store_rig_open(store_rig *r, hil_store *store, hil_pool *pool
     CHECK_OK(HIL_ALLOC(r->plan.units, &r->plan.unit));
     hil_tiers_options tiers = {.device_bytes = (size_t)2 << 30, .host_bytes = 256 << 20};
     CHECK_OK(hil_tiers_open(&r->tiers, &tiers));
-    hil_store_opening opening = {.tiers = &r->tiers,
-                                 .plan = &r->plan,
-                                 .pool = pool,
-                                 .update = pool,
-                                 .square = hil_block_square};
+    hil_store_opening opening = {
+        .tiers = &r->tiers, .plan = &r->plan, .pool = pool, .update = pool};
     CHECK_OK(hil_store_open(store, &opening));
 }
 

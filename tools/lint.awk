@@ -63,8 +63,8 @@ function check_banned(code,    library) {
     if (calls(code, "strcpy|strcat|sprintf|vsprintf|gets|atoi|atol|atoll|atof|rand|srand|strtok|tmpnam|mktemp"))
         say("banned call: unbounded, unchecked or not reproducible")
     if (code ~ /(^|[^A-Za-z0-9_])cuda[A-Z][A-Za-z0-9_]*[ \t]*\(/ &&
-        file !~ /^src\/device\// && file !~ /^src\/(ops|optim)\/.*\.cu$/)
-        say("cuda* belongs to device, ops/*.cu and optim/*.cu")
+        file !~ /^src\/device\// && file !~ /^src\/(ops|kernels|optim)\/.*\.cu$/)
+        say("cuda* belongs to device, ops/*.cu, kernels/*.cu and optim/*.cu")
     if (code ~ /(^|[^A-Za-z0-9_])(MPI_|nccl[A-Z])/ && file !~ /^src\/comm\//)
         say("MPI_* and nccl* belong to comm")
     if (code ~ /(^|[^A-Za-z0-9_])io_uring_/ && file != "src/io/io_uring.c")
@@ -99,7 +99,7 @@ BEGIN {
     rank["base"] = 0
     rank["device"] = rank["io"] = 1
     rank["tensor"] = rank["text"] = 2
-    rank["ops"] = rank["tier"] = rank["comm"] = 3
+    rank["ops"] = rank["kernels"] = rank["tier"] = rank["comm"] = 3
     rank["store"] = 4
     rank["autograd"] = 5
     rank["optim"] = rank["format"] = 6

@@ -16,9 +16,6 @@ extern const hil_device_math hil_cuda_math;
    HIL_CODEC_GROUP; queued. */
 hil_status hil_cuda_update(hil_device *device, hil_stream stream, const hil_rule *rule,
                            const hil_rule_step *step, const hil_block *block);
-/* See hil_device_math. */
-hil_status hil_cuda_square(hil_device *device, hil_stream stream, const hil_block *block,
-                           int64_t first, double *lanes);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,7 @@
 #ifndef HIL_OPTIM_MATH_THREADS_H
 #define HIL_OPTIM_MATH_THREADS_H
 
-#include "store/store.h"
+#include "kernels/kernels.h"
 
 extern const hil_device_math hil_math_threads;
 

@@ -40,8 +40,3 @@ void hil_rule_update(const hil_rule *rule, const hil_rule_step *step, const hil_
 {
     kernel()->update[rule->kind](step, block);
 }
-
-void hil_block_square(const hil_block *block, double lane[HIL_SQUARES])
-{
-    kernel()->square(block, lane);
-}

@@ -1,33 +1,15 @@
 /* rule.cu - the update rules on a GPU: the formulas of rule_element.h, the same bits. */
-#include "ops/cuda_kernel.h"
+#include "device/cuda_device.h"
+#include "kernels/cuda.h"
+#include "kernels/cuda_gradient.h"
 #include "optim/cuda.h"
 extern "C" {
 #include "optim/rule_element.h"
-#include "tensor/q8.h"
+#include "optim/update.h"
 }
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
-
-/* A thread has HIL_WIDE elements from `at`; n of them exist. */
-static __device__ inline void sum_gradients(const hil_block &b, int64_t at, int n,
-                                            float g[HIL_WIDE])
-{
-    hil_wide raw[HIL_USES];
-#pragma unroll
-    for (int u = 0; u < HIL_USES; ++u)
-        if (u < b.gradients)
-            raw[u] = hil_wide_load({(void *)(uintptr_t)b.gradient[u], b.dtype}, at, n);
-    hil_wide_read(raw[0], b.dtype, g);
-#pragma unroll
-    for (int u = 1; u < HIL_USES; ++u) {
-        if (u >= b.gradients) break;
-        float more[HIL_WIDE];
-        hil_wide_read(raw[u], b.dtype, more);
-#pragma unroll
-        for (int i = 0; i < HIL_WIDE; ++i) g[i] += more[i];
-    }
-}
 
 static __device__ inline void load_masters(const hil_block &b, int64_t at, int n, float w[HIL_WIDE])
 {
@@ -85,7 +67,7 @@ static __global__ void __launch_bounds__(THREADS)
     float g[HIL_WIDE], w[HIL_WIDE], m[HIL_WIDE], v[HIL_WIDE] = {};
     hil_wide raw_m = hil_wide_load({b.moment[0], HIL_F32}, at, n), raw_v = {};
     if (!lion) raw_v = hil_wide_load({b.moment[1], HIL_F32}, at, n);
-    sum_gradients(b, at, n, g);
+    hil_wide_gradient(b, at, n, g);
     load_masters(b, at, n, w);
     hil_wide_read(raw_m, HIL_F32, m);
     hil_wide_read(raw_v, HIL_F32, v);
@@ -148,7 +130,7 @@ static __global__ void __launch_bounds__(THREADS)
         float g[HIL_WIDE], w[HIL_WIDE], m[HIL_WIDE], v[HIL_WIDE];
         decode(m8, values[0], m);
         decode(v8, values[1], v);
-        sum_gradients(b, at, n, g);
+        hil_wide_gradient(b, at, n, g);
         load_masters(b, at, n, w);
 #pragma unroll
         for (int i = 0; i < HIL_WIDE; ++i)
@@ -178,60 +160,15 @@ hil_status hil_cuda_update(hil_device *device, hil_stream stream, const hil_rule
     return hil_cuda_launched(device, rule->name);
 }
 
-static_assert(HIL_SQUARES == 32 * HIL_WIDE, "a warp has a block's lanes");
-
-#define AHEAD 8 /* loads on their way: the sums are chains, and a warp waits for each link */
-
-static __device__ inline void add_squares(double sum[HIL_WIDE], const float g[HIL_WIDE])
+static hil_status update(hil_device *device, hil_stream stream, const void *rule,
+                         const hil_block *block)
 {
-#pragma unroll
-    for (int i = 0; i < HIL_WIDE; ++i) sum[i] += (double)g[i] * (double)g[i];
+    const hil_update_rule *sweep = (const hil_update_rule *)rule;
+    return hil_cuda_update(device, stream, sweep->rule, &sweep->step[block->decay], block);
 }
 
-/* A warp has one block of the member, of which `b` has the elements from `first` on; a thread has
-   HIL_WIDE neighbouring lanes and adds each of them in order, as the CPU does. */
-static __global__ void __launch_bounds__(THREADS)
-    square(const hil_block b, const int64_t first, double *lanes, const int64_t blocks)
-{
-    int64_t block = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
-    if (block >= blocks) return;
-    int64_t number = first / HIL_BLOCK + block;
-    int64_t at = number * HIL_BLOCK - first, end = at + HIL_BLOCK;
-    int mine = threadIdx.x % 32 * HIL_WIDE;
-    if (at < 0) at = 0;
-    if (end > b.count) end = b.count;
-    double *lane = &lanes[number * HIL_SQUARES + mine], sum[HIL_WIDE];
-#pragma unroll
-    for (int i = 0; i < HIL_WIDE; ++i) sum[i] = lane[i];
-    at += mine;
-    const uint16_t *only = (const uint16_t *)b.gradient[0];
-    bool ahead = b.gradients == 1 && b.dtype != HIL_F32 && ((uintptr_t)(only + at) & 15) == 0;
-    for (; ahead && at + (AHEAD - 1) * HIL_SQUARES + HIL_WIDE <= end; at += AHEAD * HIL_SQUARES) {
-        uint4 raw[AHEAD];
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i) raw[i] = *(const uint4 *)(only + at + i * HIL_SQUARES);
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
-            float g[HIL_WIDE];
-            hil_wide_read({raw[i].x, raw[i].y, raw[i].z, raw[i].w}, b.dtype, g);
-            add_squares(sum, g);
-        }
-    }
-    for (; at < end; at += HIL_SQUARES) {
-        float g[HIL_WIDE];
-        sum_gradients(b, at, hil_wide_count(end - at), g); /* zeros beyond the end */
-        add_squares(sum, g);
-    }
-#pragma unroll
-    for (int i = 0; i < HIL_WIDE; ++i) lane[i] = sum[i];
-}
-
-hil_status hil_cuda_square(hil_device *device, hil_stream stream, const hil_block *block,
-                           int64_t first, double *lanes)
-{
-    if (block->count == 0 || block->gradients == 0) return HIL_OK;
-    cudaStream_t on = hil_cuda_stream(device, stream);
-    int64_t blocks = (first + block->count - 1) / HIL_BLOCK - first / HIL_BLOCK + 1;
-    square<<<hil_blocks(blocks, WARPS), THREADS, 0, on>>>(*block, first, lanes, blocks);
-    return hil_cuda_launched(device, "square gradients");
-}
+const hil_device_math hil_cuda_math = {.round = hil_cuda_round,
+                                       .square = hil_cuda_square,
+                                       .squared = hil_cuda_squared,
+                                       .update = update,
+                                       .reduce = hil_cuda_reduce};

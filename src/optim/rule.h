@@ -38,7 +38,4 @@ typedef struct hil_rule_step {
    AdamW with 8 bits is AdamW between decoding and encoding of m and v; see [Note: q8]. */
 void hil_rule_update(const hil_rule *rule, const hil_rule_step *step, const hil_block *block);
 
-/* A hil_square_fn. */
-void hil_block_square(const hil_block *block, double lane[HIL_SQUARES]);
-
 #endif

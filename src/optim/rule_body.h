@@ -1,67 +1,27 @@
 /* rule_body.h - the loops of rule.h, compiled once for each instruction set: the including file
    defines RULE_KERNEL. */
+#include "kernels/gradient_body.h"
 #include "optim/rule_element.h"
 #include "optim/rule_kernel.h"
 
-#include "tensor/f16_rows.h"
 #include "tensor/q8.h"
 
 #include <math.h>
 #include <string.h>
 
-#define CHUNK HIL_CODEC_GROUP
-
-/* Elements [first, first + count) of a block while a rule works on them, as fp32. */
-typedef struct chunk {
-    const hil_block *block;
-    int64_t first, count;
-    float g[CHUNK], w[CHUNK];
-} chunk;
-
-static inline bool next_chunk(chunk *c)
-{
-    c->first += c->count;
-    int64_t rest = c->block->count - c->first;
-    c->count = rest < CHUNK ? rest : CHUNK;
-    return rest > 0;
-}
-
-static inline void load_gradient(const chunk *c, int use, float *out)
-{
-    const hil_block *b = c->block;
-    const uint16_t *half = (const uint16_t *)b->gradient[use] + c->first;
-    if (b->dtype == HIL_F32)
-        memcpy(out, (const float *)b->gradient[use] + c->first, (size_t)c->count * 4);
-    else if (b->dtype == HIL_F16)
-        hil_f16_load_row(out, half, c->count);
-    else
-        for (int64_t i = 0; i < c->count; ++i) out[i] = hil_bf16_load(half[i]);
-}
-
-/* All uses added in order. */
-static inline void sum_gradient(chunk *c)
-{
-    float more[CHUNK];
-    load_gradient(c, 0, c->g);
-    for (int u = 1; u < c->block->gradients; ++u) {
-        load_gradient(c, u, more);
-        for (int64_t i = 0; i < c->count; ++i) c->g[i] += more[i];
-    }
-}
-
 /* The masters: in place where the block has them whole, otherwise put together in w. */
-static inline float *load_master(chunk *c)
+static inline float *load_master(const gradient_chunk *c, float *w)
 {
     const hil_block *b = c->block;
     if (b->dtype == HIL_F32) return (float *)b->weight + c->first;
     if (b->dtype == HIL_F16) return (float *)b->rest + c->first;
     const uint16_t *high = (const uint16_t *)b->weight + c->first;
     const uint16_t *low = (const uint16_t *)b->rest + c->first;
-    for (int64_t i = 0; i < c->count; ++i) c->w[i] = hil_weight_join(high[i], low[i]);
-    return c->w;
+    for (int64_t i = 0; i < c->count; ++i) w[i] = hil_weight_join(high[i], low[i]);
+    return w;
 }
 
-static inline void store_master(const chunk *c, const float *w)
+static inline void store_master(const gradient_chunk *c, const float *w)
 {
     const hil_block *b = c->block;
     if (b->dtype == HIL_F32) return;
@@ -111,10 +71,11 @@ static void adamw(const hil_rule_step *step, const hil_block *b)
         adamw_bf16_pass(step, b);
         return;
     }
-    chunk c = {.block = b};
+    gradient_chunk c = {.block = b};
+    float joined[CHUNK];
     while (next_chunk(&c)) {
         sum_gradient(&c);
-        float *w = load_master(&c);
+        float *w = load_master(&c, joined);
         float *m = (float *)b->moment[0] + c.first, *v = (float *)b->moment[1] + c.first;
         adamw_chunk(step, w, m, v, c.g, c.count);
         store_master(&c, w);
@@ -129,10 +90,11 @@ static inline void lion_chunk(const hil_rule_step *s, float *restrict w, float *
 
 static void lion(const hil_rule_step *step, const hil_block *b)
 {
-    chunk c = {.block = b};
+    gradient_chunk c = {.block = b};
+    float joined[CHUNK];
     while (next_chunk(&c)) {
         sum_gradient(&c);
-        float *w = load_master(&c);
+        float *w = load_master(&c, joined);
         lion_chunk(step, w, (float *)b->moment[0] + c.first, c.g, c.count);
         store_master(&c, w);
     }
@@ -143,14 +105,15 @@ static void adamw8bit(const hil_rule_step *step, const hil_block *b)
     const float *values[HIL_MOMENTS] = {hil_q8_values(HIL_Q8_SIGNED),
                                         hil_q8_values(HIL_Q8_UNSIGNED)};
     float m[CHUNK], v[CHUNK];
-    chunk c = {.block = b};
+    gradient_chunk c = {.block = b};
+    float joined[CHUNK];
     while (next_chunk(&c)) {
         unsigned char *m8 = (unsigned char *)b->moment[0] + hil_codec_bytes(HIL_CODEC_Q8, c.first);
         unsigned char *v8 = (unsigned char *)b->moment[1] + hil_codec_bytes(HIL_CODEC_Q8, c.first);
         hil_q8_decode_group(m, m8, values[0]);
         hil_q8_decode_group(v, v8, values[1]);
         sum_gradient(&c);
-        float *w = load_master(&c);
+        float *w = load_master(&c, joined);
         adamw_chunk(step, w, m, v, c.g, c.count);
         store_master(&c, w);
         hil_q8_encode_group(m8, m, HIL_Q8_SIGNED);
@@ -158,19 +121,6 @@ static void adamw8bit(const hil_rule_step *step, const hil_block *b)
     }
 }
 
-static void square(const hil_block *b, double lane[HIL_SQUARES])
-{
-    chunk c = {.block = b};
-    while (next_chunk(&c)) {
-        sum_gradient(&c);
-        for (int64_t i = c.count; i < CHUNK; ++i) c.g[i] = 0;
-        for (int64_t i = 0; i < CHUNK; i += HIL_SQUARES)
-            for (int k = 0; k < HIL_SQUARES; ++k)
-                lane[k] += (double)c.g[i + k] * (double)c.g[i + k];
-    }
-}
-
 const hil_rule_kernel RULE_KERNEL = {
     .update = {[HIL_ADAMW] = adamw, [HIL_LION] = lion, [HIL_ADAMW8BIT] = adamw8bit},
-    .square = square,
 };

@@ -6,7 +6,6 @@
 
 typedef struct hil_rule_kernel {
     void (*update[HIL_RULES])(const hil_rule_step *step, const hil_block *block);
-    void (*square)(const hil_block *block, double lane[HIL_SQUARES]);
 } hil_rule_kernel;
 
 extern const hil_rule_kernel hil_rule_portable, hil_rule_avx2, hil_rule_avx512;

@@ -150,7 +150,7 @@ hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64
 static hil_status round_all(hil_store *store, hil_rounding *rounding)
 {
     hil_worker worker = hil_worker_compute(store);
-    if (rounding->stretches) HIL_TRY(hil_work_round(store, &worker, rounding));
+    if (rounding->stretches) HIL_TRY(hil_work_round(&worker, rounding));
     rounding->stretches = 0;
     return HIL_OK;
 }

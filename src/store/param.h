@@ -272,7 +272,7 @@ hil_status hil_save_chunk(hil_store *store, const hil_saved_chunk *chunk, const 
 void hil_master_join(float *out, hil_dtype dtype, const void *weight, const void *rest,
                      int64_t count);
 
-/* work.c: who does arithmetic, and where. */
+/* worker.c: who does arithmetic, and where. */
 typedef struct hil_worker {
     hil_device *device; /* NULL: the CPU, at once */
     hil_stream stream;
@@ -281,8 +281,7 @@ typedef struct hil_worker {
 /* Whoever computes, between uses. */
 hil_worker hil_worker_compute(const hil_store *store);
 hil_status hil_work_zero(const hil_worker *w, float *out, int64_t count);
-hil_status hil_work_round(const hil_store *store, const hil_worker *w,
-                          const hil_rounding *rounding);
+hil_status hil_work_round(const hil_worker *w, hil_rounding *rounding);
 /* The squares of a unit, one unit at a time: begun; those of elements [first, ...) of a member;
    all. Rounding does all of that at once, and has the lanes for blocks that come in parts. */
 double *hil_squares_lanes(const hil_store *store, const hil_worker *w);

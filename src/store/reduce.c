@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define BLOCK 1024 /* elements that are added at once */
-
 /* One chunk of one use's slice. */
 typedef struct reduction {
     hil_unit *unit;
@@ -61,27 +59,10 @@ static hil_status pack(const hil_store *store, const reduction *r, int64_t first
                           .sum = r->sum + rank * r->unit->slice + first,
                           .out = r->buffer + (size_t)rank * bytes};
         if (rounding.stretches < HIL_STRETCHES && rank + 1 < store->options.ranks) continue;
-        HIL_TRY(hil_work_round(store, &worker, &rounding));
+        HIL_TRY(hil_work_round(&worker, &rounding));
         rounding.stretches = 0;
     }
     return HIL_OK;
-}
-
-void hil_reduce_run(const hil_tensor *out, const void *parts, int ranks)
-{
-    size_t size = hil_dtype_size(out->dtype);
-    int64_t count = hil_shape_count(&out->shape);
-    float sum[BLOCK], more[BLOCK];
-    for (int64_t at = 0; at < count; at += BLOCK) {
-        int64_t n = count - at < BLOCK ? count - at : BLOCK;
-        const char *from = (const char *)parts + (size_t)at * size;
-        hil_to_f32(sum, from, out->dtype, n);
-        for (int rank = 1; rank < ranks; ++rank) {
-            hil_to_f32(more, from + (size_t)(rank * count) * size, out->dtype, n);
-            for (int64_t i = 0; i < n; ++i) sum[i] += more[i];
-        }
-        hil_from_f32((char *)out->data + (size_t)at * size, sum, out->dtype, n);
-    }
 }
 
 static hil_status add(const hil_store *store, const hil_tensor *out, const void *parts)

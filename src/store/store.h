@@ -5,9 +5,8 @@
 #include "base/pool.h"
 #include "comm/comm.h"
 #include "comm/wire.h"
+#include "kernels/kernels.h"
 #include "store/plan.h"
-#include "tensor/q8.h"
-#include "tensor/tensor.h"
 #include "tier/ring.h"
 
 typedef struct hil_store hil_store;
@@ -26,22 +25,6 @@ typedef struct hil_param_spec {
 } hil_param_spec;
 
 #define HIL_UNIT_NAME 128
-
-/* How moments are kept. HIL_CODEC_Q8: groups of HIL_CODEC_GROUP elements, the last of a run a whole
-   one; the first moment has a sign, the second none; see [Note: q8]. */
-#define HIL_CODEC_GROUP HIL_Q8_GROUP
-typedef enum hil_codec { HIL_CODEC_F32, HIL_CODEC_Q8 } hil_codec;
-static inline size_t hil_codec_bytes(hil_codec codec, int64_t count)
-{
-    if (codec == HIL_CODEC_F32) return (size_t)count * 4;
-    return (size_t)((count + HIL_CODEC_GROUP - 1) / HIL_CODEC_GROUP) * HIL_Q8_GROUP_BYTES;
-}
-
-/* Bytes of what weights lack of their fp32 masters; see hil_block. */
-static inline size_t hil_rest_bytes(hil_dtype dtype, int64_t count)
-{
-    return (size_t)count * (dtype == HIL_BF16 ? 2 : dtype == HIL_F16 ? 4 : 0);
-}
 
 /* What fixes the numbers: the same for every placement. */
 typedef struct hil_store_options {
@@ -71,95 +54,13 @@ void hil_param_freeze(hil_param *param);
    vectors (norms, biases) always in fp32. */
 hil_status hil_store_arrange(hil_store *store, const hil_store_options *options);
 
-/* What an update rule works on: consecutive elements of one parameter, from a multiple of
-   HIL_CODEC_GROUP on. The sums of the norm run over blocks of HIL_BLOCK elements, counted from the
-   start of each tile: they are the same for every placement. */
-#define HIL_BLOCK 16384
-#define HIL_USES 4
-#define HIL_MOMENTS 2
-typedef struct hil_block {
-    int64_t count;
-    hil_dtype dtype;
-    bool decay;   /* weight decay applies */
-    void *weight; /* dtype; with fp32 it is the master itself */
-    void *rest; /* what the weight lacks of the master. bf16: its low 16 bits; fp16: all of its 32,
-                   of which the weight is the rounding to nearest even; fp32: NULL */
-    void *moment[HIL_MOMENTS];      /* in the store's codec */
-    const void *gradient[HIL_USES]; /* dtype; to be added in this order in fp32 */
-    int gradients;                  /* 0: no gradient was given in this step */
-} hil_block;
-
-/* Adds the squares of the block's summed gradient to lanes: element i to lane i modulo HIL_SQUARES.
-   Pieces of a block that follow each other, all but the last of whole groups of HIL_CODEC_GROUP,
-   give the same bits as the whole block. The store moves bytes and is lent its arithmetic. */
-#define HIL_SQUARES 256
-typedef void hil_square_fn(const hil_block *block, double lane[HIL_SQUARES]);
-
-/* Elements of a member of a unit: `count` from `first` on, both multiples of HIL_CODEC_GROUP: the
-   zeros behind a member may belong to it. `sum` and `out` are of the first of them, aligned to 16
-   bytes. `lanes` and `square` are of the member's first block: what is there of a block that other
-   stretches begin or end, and the sum of its lanes, in order, when all of it is there. */
-typedef struct hil_stretch {
-    int64_t first, count;
-    const float *sum;
-    void *out;
-    double *lanes, *square; /* NULL: nothing is squared */
-    bool last;              /* it has the member's last element */
-} hil_stretch;
-/* How many blocks of the member it has a part of. */
-static inline HIL_BOTH int64_t hil_stretch_blocks(const hil_stretch *stretch)
-{
-    return (stretch->first + stretch->count + HIL_BLOCK - 1) / HIL_BLOCK -
-           stretch->first / HIL_BLOCK;
-}
-
-/* out = sum, rounded to the dtype, of every stretch. What was rounded is squared as by a
-   hil_square_fn, block by block. In fp32 `out` may be `sum`. */
-#define HIL_STRETCHES 64
-typedef struct hil_rounding {
-    hil_dtype dtype;
-    int stretches;
-    hil_stretch stretch[HIL_STRETCHES];
-} hil_rounding;
-static inline int64_t hil_rounding_blocks(const hil_rounding *rounding)
-{
-    int64_t blocks = 0;
-    for (int i = 0; i < rounding->stretches; ++i)
-        blocks += hil_stretch_blocks(&rounding->stretch[i]);
-    return blocks;
-}
-/* One of its blocks, on the CPU. */
-void hil_rounding_run(const hil_rounding *rounding, hil_square_fn *square, int64_t block);
-
-/* The same arithmetic on a device, with the same bits; queued. All memory is the device's but for
-   `shared` and `square`, which it shares with the host, and for what describes the work. */
-typedef struct hil_device_math {
-    hil_status (*round)(hil_device *device, hil_stream stream, const hil_rounding *rounding);
-    /* Adds the squares of a block that begins at element `first` (a multiple of HIL_CODEC_GROUP) of
-       its member: element i to lane[i / HIL_BLOCK][i % HIL_SQUARES]. */
-    hil_status (*square)(hil_device *device, hil_stream stream, const hil_block *block,
-                         int64_t first, double *lanes);
-    /* shared[b] = the lanes of block b, added in order. */
-    hil_status (*squared)(hil_device *device, hil_stream stream, const double *lanes,
-                          int64_t blocks, double *shared);
-    /* The rule of hil_store_update on one block of any length. */
-    hil_status (*update)(hil_device *device, hil_stream stream, const void *rule,
-                         const hil_block *block);
-    /* out = the sum over ranks of parts (ranks, out's elements), in fp32 in the order of ranks. */
-    hil_status (*reduce)(hil_device *device, hil_stream stream, const hil_tensor *out,
-                         const void *parts, int ranks);
-} hil_device_math;
-/* The last of them, on the CPU. */
-void hil_reduce_run(const hil_tensor *out, const void *parts, int ranks);
-
 /* Opening gives every state of every unit its home, by the plan. A store can be opened for a
    rehearsal, closed, and opened again; it remembers the order of uses. */
 typedef struct hil_store_opening {
-    hil_tiers *tiers;     /* borrowed until close, like the rest */
-    const hil_plan *plan; /* its units are those of hil_store_units */
-    hil_pool *pool;       /* for work between uses; dry in a rehearsal */
-    hil_pool *update;     /* for the sweep, which runs beside it */
-    hil_square_fn *square;
+    hil_tiers *tiers;         /* borrowed until close, like the rest */
+    const hil_plan *plan;     /* its units are those of hil_store_units */
+    hil_pool *pool;           /* for work between uses; dry in a rehearsal */
+    hil_pool *update;         /* for the sweep, which runs beside it */
     const hil_speeds *speeds; /* of a rehearsal */
     hil_comm *comm;           /* NULL: alone, or a rehearsal of one of several ranks */
     hil_wire *wire;           /* where the plan is wired, unless it is rehearsed */

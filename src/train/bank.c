@@ -186,11 +186,8 @@ hil_status hil_bank_place(hil_bank *bank)
                                .drive_bytes = drive_bytes,
                                .io = bank->io};
     HIL_TRY(hil_tiers_open(&bank->tiers, &tiers));
-    hil_store_opening opening = {.tiers = &bank->tiers,
-                                 .plan = &bank->plan,
-                                 .pool = bank->pool,
-                                 .update = bank->update,
-                                 .square = hil_block_square};
+    hil_store_opening opening = {
+        .tiers = &bank->tiers, .plan = &bank->plan, .pool = bank->pool, .update = bank->update};
     HIL_TRY(hil_store_open(bank->store, &opening));
     bank->phase = HIL_BANK_IDLE;
     return HIL_OK;

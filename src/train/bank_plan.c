@@ -154,12 +154,8 @@ static hil_status measure_drives(hil_bank *bank, uint64_t sums, uint64_t drive_b
     hil_status status = HIL_OK;
     HIL_TRY_DONE(hil_pool_create_dry(&dry));
     HIL_TRY_DONE(hil_tiers_open(&tiers, &options));
-    hil_store_opening opening = {.tiers = &tiers,
-                                 .plan = &bank->plan,
-                                 .pool = dry,
-                                 .update = dry,
-                                 .square = hil_block_square,
-                                 .speeds = &any};
+    hil_store_opening opening = {
+        .tiers = &tiers, .plan = &bank->plan, .pool = dry, .update = dry, .speeds = &any};
     HIL_TRY_DONE(hil_store_open(bank->store, &opening));
     if (sums) HIL_TRY_DONE(hil_disk_take(tiers.disk, (size_t)sums, SPILL_PAGE, &spilled, &after));
     hil_disk_extent(tiers.disk, drive_bytes);

@@ -102,7 +102,6 @@ static hil_status open_store(hil_trainer *t, const hil_observer *observer)
                                  .plan = &p->plan,
                                  .pool = t->pool,
                                  .update = t->update,
-                                 .square = hil_block_square,
                                  .comm = t->options.comm,
                                  .wire = t->wires.wire};
     return hil_store_open(t->model->store, &opening);

@@ -149,11 +149,8 @@ static inline void net_open(net_rig *r, const net_how *how)
                                .device = r->device};
     CHECK_OK(hil_pool_create(&r->pool, 2));
     CHECK_OK(hil_tiers_open(&r->tiers, &tiers));
-    hil_store_opening opening = {.tiers = &r->tiers,
-                                 .plan = &r->plan,
-                                 .pool = r->pool,
-                                 .update = r->pool,
-                                 .square = hil_block_square};
+    hil_store_opening opening = {
+        .tiers = &r->tiers, .plan = &r->plan, .pool = r->pool, .update = r->pool};
     CHECK_OK(hil_store_open(r->model->store, &opening));
     hil_engine_options engine = {.pool = r->pool,
                                  .compute = how->dtype,

@@ -2,7 +2,7 @@
 #include "gpu/gpu_check.h"
 
 #include "optim/cuda.h"
-#include "optim/rounding.h"
+#include "kernels/rounding.h"
 
 /* The arrays of a block, on one side. */
 typedef struct state {

@@ -123,7 +123,6 @@ static void create(rig *r, const way *w)
                                  .moments = rule->moments,
                                  .codec = rule->codec};
     runs_create_as(r, &options, w->placement, w->frozen);
-    r->square = hil_block_square;
     r->sweep = sweep;
     CHECK_OK(rig_open(r, 2, HIL_IO_AUTO));
 }

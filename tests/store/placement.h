@@ -22,22 +22,10 @@ typedef struct rig {
     hil_device *device; /* the test's; NULL: the CPU */
     hil_plan plan;
     hil_drive drive[2];
-    bool dry; /* memory is only address space: nothing is computed */
-    hil_square_fn *square;
-    const hil_saving *saving;                        /* of the next sweeps; NULL: none */
+    bool dry;                 /* memory is only address space: nothing is computed */
+    const hil_saving *saving; /* of the next sweeps; NULL: none */
     hil_status (*sweep)(struct rig *r, double norm); /* the update of a step */
 } rig;
-
-static inline void rig_square(const hil_block *b, double lane[16])
-{
-    for (int64_t i = 0; i < b->count; ++i) {
-        float g = 0;
-        for (int u = 0; u < b->gradients; ++u)
-            g += b->dtype == HIL_F32 ? ((const float *)b->gradient[u])[i]
-                                     : hil_bf16_load(((const uint16_t *)b->gradient[u])[i]);
-        lane[i % 16] += (double)g * (double)g;
-    }
-}
 
 /* m = m / 2 + g, v = v + g^2, w = w - m / (4 + v). */
 static inline void rig_rule(const void *rule, const hil_block *b)
@@ -80,7 +68,6 @@ static inline hil_status rig_sweep(rig *r, double norm)
 static inline void rig_create_as(rig *r, const hil_store_options *options, int frozen)
 {
     memset(r, 0, sizeof *r);
-    r->square = rig_square;
     r->sweep = rig_sweep;
     CHECK_OK(hil_pool_create(&r->pool, 2));
     CHECK_OK(hil_pool_create(&r->update, 2));
@@ -146,11 +133,8 @@ static inline hil_status rig_open(rig *r, int drives, hil_io_kind io)
                                .io = io,
                                .device = r->device};
     HIL_TRY(hil_tiers_open(&r->tiers, &tiers));
-    hil_store_opening opening = {.tiers = &r->tiers,
-                                 .plan = &r->plan,
-                                 .pool = r->pool,
-                                 .update = r->update,
-                                 .square = r->square};
+    hil_store_opening opening = {
+        .tiers = &r->tiers, .plan = &r->plan, .pool = r->pool, .update = r->update};
     HIL_TRY(hil_store_open(r->store, &opening));
     return hil_store_initialise(r->store, 3);
 }

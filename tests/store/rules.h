@@ -31,7 +31,6 @@ static inline void rules_create(rig *r, const rules_kind *k)
                                  .moments = rules_now->moments,
                                  .codec = rules_now->codec};
     rig_create_as(r, &options, k->frozen);
-    r->square = hil_block_square;
     r->sweep = rules_sweep;
 }
 

@@ -164,7 +164,6 @@ static inline hil_status mate_open(mate *m)
                                  .plan = &m->plan,
                                  .pool = m->pool,
                                  .update = m->update,
-                                 .square = hil_block_square,
                                  .comm = m->comm,
                                  .wire = m->wire};
     HIL_TRY(hil_store_open(m->store, &opening));

@@ -20,7 +20,6 @@ static void create(rig *r, const way *w, hil_device *device)
                                  .moments = 2,
                                  .codec = w->codec};
     runs_create_as(r, &options, w->placement, 2);
-    r->square = hil_block_square;
     r->device = device;
     r->plan.apart = device != NULL;
     CHECK_OK(rig_open(r, 2, HIL_IO_AUTO));

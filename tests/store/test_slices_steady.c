@@ -28,7 +28,7 @@ static void rehearse(mate *m, int steps)
 {
     hil_pool *dry = rehearsal_open(
         m->store, (hil_tiers_options){.drives = &m->drive, .drive_count = 1, .device = m->device},
-        (hil_store_opening){.tiers = &m->tiers, .plan = &m->plan, .square = hil_block_square});
+        (hil_store_opening){.tiers = &m->tiers, .plan = &m->plan});
     m->dry = true;
     for (int s = 0; s < steps; ++s) {
         CHECK_OK(step(m));

@@ -58,7 +58,7 @@ static void rehearse(rig *r, int steps, doing *out)
 {
     hil_pool *dry = rehearsal_open(
         r->store, (hil_tiers_options){.drives = r->drive, .drive_count = 2, .device = r->device},
-        (hil_store_opening){.tiers = &r->tiers, .plan = &r->plan, .square = r->square});
+        (hil_store_opening){.tiers = &r->tiers, .plan = &r->plan});
     r->dry = true;
     for (int s = 0; s < steps; ++s) {
         CHECK_OK(step(r));
@@ -79,11 +79,8 @@ static hil_status open_real(rig *r, const doing *rehearsed)
                                .drive_count = 2,
                                .drive_bytes = rehearsed->drive,
                                .device = r->device};
-    hil_store_opening opening = {.tiers = &r->tiers,
-                                 .plan = &r->plan,
-                                 .pool = r->pool,
-                                 .update = r->update,
-                                 .square = r->square};
+    hil_store_opening opening = {
+        .tiers = &r->tiers, .plan = &r->plan, .pool = r->pool, .update = r->update};
     HIL_TRY(hil_tiers_open(&r->tiers, &tiers));
     HIL_TRY(hil_store_open(r->store, &opening));
     return hil_store_initialise(r->store, 3);
@@ -100,7 +97,6 @@ static void check_run(int placement, int frozen, bool prefetch, hil_device *devi
         r.device = device;
         r.plan.apart = true;
         r.sweep = sweep;
-        r.square = hil_block_square;
     }
     if (placement % 2) r.plan.spill = HIL_HOST;
     rehearse(&r, 1, &rehearsed); /* learns the order */

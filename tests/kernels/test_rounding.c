@@ -1,12 +1,12 @@
 /* test_rounding.c - sums become gradients and their squares in one pass, the same in any pieces. */
-#include "optim/rounding.h"
+#include "kernels/rounding.h"
 
-#include "optim/rule.h"
+#include "kernels/kernels.h"
 
 static void run(const hil_rounding *rounding)
 {
     int64_t blocks = hil_rounding_blocks(rounding);
-    while (blocks--) hil_rounding_run(rounding, hil_block_square, blocks);
+    while (blocks--) hil_rounding_run(rounding, blocks);
 }
 
 static void check(hil_dtype dtype, int64_t piece, bool squares, bool in_place)

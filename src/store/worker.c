@@ -1,5 +1,5 @@
-/* work.c - the store's arithmetic on memory of the device tier: at once on the CPU's pool, or
-   queued on a device. */
+/* worker.c - runs kernels on memory of the device tier: at once on the CPU's pool, or queued on a
+   device. */
 #include "base/alloc.h"
 #include "io/align.h"
 #include "store/param.h"
@@ -41,56 +41,21 @@ hil_status hil_work_zero(const hil_worker *w, float *out, int64_t count)
     return HIL_OK;
 }
 
-static double add_lanes(const double lane[HIL_SQUARES])
-{
-    double sum = 0;
-    for (int k = 0; k < HIL_SQUARES; ++k) sum += lane[k];
-    return sum;
-}
-
-void hil_rounding_run(const hil_rounding *r, hil_square_fn *square, int64_t block)
-{
-    const hil_stretch *stretch = r->stretch;
-    for (; block >= hil_stretch_blocks(stretch); ++stretch) block -= hil_stretch_blocks(stretch);
-    int64_t number = stretch->first / HIL_BLOCK + block, end = stretch->first + stretch->count;
-    int64_t from = number * HIL_BLOCK, to = from + HIL_BLOCK;
-    bool begins = from >= stretch->first, ends = to <= end || stretch->last;
-    if (!begins) from = stretch->first;
-    if (to > end) to = end;
-    const float *sum = stretch->sum + from - stretch->first;
-    char *out = (char *)stretch->out + (size_t)(sum - stretch->sum) * hil_dtype_size(r->dtype);
-    if ((const void *)out != sum) hil_from_f32(out, sum, r->dtype, to - from);
-    if (!stretch->square) return;
-    double whole[HIL_SQUARES];
-    double *lanes = begins && ends ? whole : stretch->lanes + HIL_SQUARES * number;
-    if (begins) memset(lanes, 0, HIL_SQUARES * sizeof *lanes);
-    square(&(hil_block){.count = to - from, .dtype = r->dtype, .gradient = {out}, .gradients = 1},
-           lanes);
-    if (ends) stretch->square[number] = add_lanes(lanes);
-}
-
-typedef struct rounding {
-    const hil_rounding *what;
-    hil_square_fn *square;
-} rounding;
-
 static void round_task(void *context, int64_t i, int thread)
 {
     (void)thread;
-    const rounding *job = context;
-    hil_rounding_run(job->what, job->square, i);
+    hil_rounding_run(context, i);
 }
 
-hil_status hil_work_round(const hil_store *store, const hil_worker *w, const hil_rounding *what)
+hil_status hil_work_round(const hil_worker *w, hil_rounding *what)
 {
     if (w->device) return w->device->math->round(w->device, w->stream, what);
-    run(w->pool, round_task, &(rounding){what, store->opening.square}, hil_rounding_blocks(what));
+    run(w->pool, round_task, what, hil_rounding_blocks(what));
     return HIL_OK;
 }
 
 /* Whole blocks side by side, or a part of one. */
 typedef struct squaring {
-    hil_square_fn *square;
     hil_block block; /* all of it */
     int64_t first;   /* in the member */
     double *lanes;   /* of the member's first block */
@@ -109,7 +74,7 @@ static void square_task(void *context, int64_t i, int thread)
     for (int u = 0; u < block.gradients; ++u)
         block.gradient[u] = (const char *)block.gradient[u] + at;
     block.count = to - from;
-    job->square(&block, job->lanes + HIL_SQUARES * number);
+    hil_block_square(&block, job->lanes + HIL_SQUARES * number);
 }
 
 static size_t lanes_bytes(const hil_unit *unit)
@@ -136,7 +101,7 @@ hil_status hil_squares_add(const hil_store *store, const hil_worker *w, const hi
     double *lanes = hil_squares_lanes(store, w);
     for (int m = 0; m < member; ++m) lanes += HIL_SQUARES * hil_member_blocks(&unit->member[m]);
     if (w->device) return w->device->math->square(w->device, w->stream, block, first, lanes);
-    squaring job = {store->opening.square, *block, first, lanes};
+    squaring job = {*block, first, lanes};
     int64_t tasks = (first + block->count - 1) / HIL_BLOCK - first / HIL_BLOCK + 1;
     run(w->pool, square_task, &job, tasks);
     return HIL_OK;
@@ -149,7 +114,7 @@ hil_status hil_squares_end(hil_store *store, const hil_worker *w, hil_unit *unit
         return w->device->math->squared(w->device, w->stream, store->device_lanes, blocks,
                                         unit->square);
     for (int64_t b = 0; b < blocks && !store->tiers->rehearse; ++b)
-        unit->square[b] = add_lanes(&store->lanes[HIL_SQUARES * b]);
+        unit->square[b] = hil_lanes_add(&store->lanes[HIL_SQUARES * b]);
     return HIL_OK;
 }
 

@@ -1,11 +1,10 @@
-/* math.cu - the store's arithmetic on a GPU: rounding, sums over ranks, and the table of it all. */
-#include "ops/cuda_kernel.h"
-extern "C" {
-#include "optim/update.h"
-}
-#include "optim/cuda.h"
+/* kernels.cu - the store's arithmetic on a GPU: rounding, squares, sums over ranks. */
+#include "device/cuda_device.h"
+#include "kernels/cuda.h"
+#include "kernels/cuda_gradient.h"
 
 #define THREADS 256
+#define WARPS (THREADS / 32)
 
 /* Adds parts (ranks, count) in their order. */
 static __global__ void __launch_bounds__(THREADS)
@@ -24,8 +23,8 @@ static __global__ void __launch_bounds__(THREADS)
     hil_wide_store(out, at, n, sum);
 }
 
-static hil_status reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
-                         const void *parts, int ranks)
+hil_status hil_cuda_reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
+                           const void *parts, int ranks)
 {
     int64_t count = hil_shape_count(&out->shape);
     if (count == 0) return HIL_OK;
@@ -37,7 +36,9 @@ static hil_status reduce(hil_device *device, hil_stream stream, const hil_tensor
 
 #define ROUND_WIDE 4 /* lanes of a thread */
 #define ROUND_THREADS (HIL_SQUARES / ROUND_WIDE)
-#define AHEAD 16 /* loads on their way: the sums are chains, and a warp waits for each link */
+/* Loads on their way: the sums are chains, and a warp waits for each link. */
+#define AHEAD 16
+#define SQUARES_AHEAD 8
 static_assert(HIL_CODEC_GROUP == HIL_SQUARES, "stretches are whole rows of lanes");
 
 static_assert(sizeof(hil_rounding) <= 4096, "a kernel's arguments");
@@ -121,7 +122,7 @@ static __global__ void __launch_bounds__(ROUND_THREADS)
     for (int k = 0; k < ROUND_WIDE; ++k) lane[k] = sum[k];
 }
 
-static hil_status round_sums(hil_device *device, hil_stream stream, const hil_rounding *what)
+hil_status hil_cuda_round(hil_device *device, hil_stream stream, const hil_rounding *what)
 {
     int64_t blocks = hil_rounding_blocks(what);
     if (blocks == 0) return HIL_OK;
@@ -141,23 +142,68 @@ static __global__ void __launch_bounds__(HIL_SQUARES) add_lanes(const double *la
     shared[blockIdx.x] = sum;
 }
 
-static hil_status squared(hil_device *device, hil_stream stream, const double *lanes,
-                          int64_t blocks, double *shared)
+hil_status hil_cuda_squared(hil_device *device, hil_stream stream, const double *lanes,
+                            int64_t blocks, double *shared)
 {
     if (blocks == 0) return HIL_OK;
     add_lanes<<<(unsigned)blocks, HIL_SQUARES, 0, hil_cuda_stream(device, stream)>>>(lanes, shared);
     return hil_cuda_launched(device, "add squares");
 }
 
-static hil_status update(hil_device *device, hil_stream stream, const void *rule,
-                         const hil_block *block)
+static_assert(HIL_SQUARES == 32 * HIL_WIDE, "a warp has a block's lanes");
+
+static __device__ inline void add_squares(double sum[HIL_WIDE], const float g[HIL_WIDE])
 {
-    const hil_update_rule *sweep = (const hil_update_rule *)rule;
-    return hil_cuda_update(device, stream, sweep->rule, &sweep->step[block->decay], block);
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) sum[i] += (double)g[i] * (double)g[i];
 }
 
-const hil_device_math hil_cuda_math = {.round = round_sums,
-                                       .square = hil_cuda_square,
-                                       .squared = squared,
-                                       .update = update,
-                                       .reduce = reduce};
+/* A warp has one block of the member, of which `b` has the elements from `first` on; a thread has
+   HIL_WIDE neighbouring lanes and adds each of them in order, as the CPU does. */
+static __global__ void __launch_bounds__(THREADS)
+    square(const hil_block b, const int64_t first, double *lanes, const int64_t blocks)
+{
+    int64_t block = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    if (block >= blocks) return;
+    int64_t number = first / HIL_BLOCK + block;
+    int64_t at = number * HIL_BLOCK - first, end = at + HIL_BLOCK;
+    int mine = threadIdx.x % 32 * HIL_WIDE;
+    if (at < 0) at = 0;
+    if (end > b.count) end = b.count;
+    double *lane = &lanes[number * HIL_SQUARES + mine], sum[HIL_WIDE];
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) sum[i] = lane[i];
+    at += mine;
+    const uint16_t *only = (const uint16_t *)b.gradient[0];
+    bool ahead = b.gradients == 1 && b.dtype != HIL_F32 && ((uintptr_t)(only + at) & 15) == 0;
+    for (; ahead && at + (SQUARES_AHEAD - 1) * HIL_SQUARES + HIL_WIDE <= end;
+         at += SQUARES_AHEAD * HIL_SQUARES) {
+        uint4 raw[SQUARES_AHEAD];
+#pragma unroll
+        for (int i = 0; i < SQUARES_AHEAD; ++i)
+            raw[i] = *(const uint4 *)(only + at + i * HIL_SQUARES);
+#pragma unroll
+        for (int i = 0; i < SQUARES_AHEAD; ++i) {
+            float g[HIL_WIDE];
+            hil_wide_read({raw[i].x, raw[i].y, raw[i].z, raw[i].w}, b.dtype, g);
+            add_squares(sum, g);
+        }
+    }
+    for (; at < end; at += HIL_SQUARES) {
+        float g[HIL_WIDE];
+        hil_wide_gradient(b, at, hil_wide_count(end - at), g); /* zeros beyond the end */
+        add_squares(sum, g);
+    }
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) lane[i] = sum[i];
+}
+
+hil_status hil_cuda_square(hil_device *device, hil_stream stream, const hil_block *block,
+                           int64_t first, double *lanes)
+{
+    if (block->count == 0 || block->gradients == 0) return HIL_OK;
+    cudaStream_t on = hil_cuda_stream(device, stream);
+    int64_t blocks = (first + block->count - 1) / HIL_BLOCK - first / HIL_BLOCK + 1;
+    square<<<hil_blocks(blocks, WARPS), THREADS, 0, on>>>(*block, first, lanes, blocks);
+    return hil_cuda_launched(device, "square gradients");
+}

@@ -1,0 +1,22 @@
+/* cuda.h - the slots of hil_device_math on a GPU: the same bits as on the CPU. */
+#ifndef HIL_KERNELS_CUDA_H
+#define HIL_KERNELS_CUDA_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "kernels/kernels.h"
+
+hil_status hil_cuda_round(hil_device *device, hil_stream stream, const hil_rounding *rounding);
+hil_status hil_cuda_square(hil_device *device, hil_stream stream, const hil_block *block,
+                           int64_t first, double *lanes);
+hil_status hil_cuda_squared(hil_device *device, hil_stream stream, const double *lanes,
+                            int64_t blocks, double *shared);
+hil_status hil_cuda_reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
+                           const void *parts, int ranks);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,16 @@
+/* kernels_threads.h - the slots of hil_device_math for a device of threads
+   (device/device_threads.h). */
+#ifndef HIL_KERNELS_KERNELS_THREADS_H
+#define HIL_KERNELS_KERNELS_THREADS_H
+
+#include "kernels/kernels.h"
+
+hil_status hil_threads_round(hil_device *device, hil_stream stream, const hil_rounding *rounding);
+hil_status hil_threads_square(hil_device *device, hil_stream stream, const hil_block *block,
+                              int64_t first, double *lanes);
+hil_status hil_threads_squared(hil_device *device, hil_stream stream, const double *lanes,
+                               int64_t blocks, double *shared);
+hil_status hil_threads_reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
+                              const void *parts, int ranks);
+
+#endif

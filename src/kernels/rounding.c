@@ -1,0 +1,53 @@
+/* rounding.c - gradient sums rounded and squared, and gradients of several ranks added, on the CPU.
+ */
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+#define BLOCK 1024 /* elements of several ranks that are added at once */
+
+double hil_lanes_add(const double lane[HIL_SQUARES])
+{
+    double sum = 0;
+    for (int k = 0; k < HIL_SQUARES; ++k) sum += lane[k];
+    return sum;
+}
+
+void hil_rounding_run(const hil_rounding *r, int64_t block)
+{
+    const hil_stretch *stretch = r->stretch;
+    for (; block >= hil_stretch_blocks(stretch); ++stretch) block -= hil_stretch_blocks(stretch);
+    int64_t number = stretch->first / HIL_BLOCK + block, end = stretch->first + stretch->count;
+    int64_t from = number * HIL_BLOCK, to = from + HIL_BLOCK;
+    bool begins = from >= stretch->first, ends = to <= end || stretch->last;
+    if (!begins) from = stretch->first;
+    if (to > end) to = end;
+    const float *sum = stretch->sum + from - stretch->first;
+    char *out = (char *)stretch->out + (size_t)(sum - stretch->sum) * hil_dtype_size(r->dtype);
+    if ((const void *)out != sum) hil_from_f32(out, sum, r->dtype, to - from);
+    if (!stretch->square) return;
+    double whole[HIL_SQUARES];
+    double *lanes = begins && ends ? whole : stretch->lanes + HIL_SQUARES * number;
+    if (begins) memset(lanes, 0, HIL_SQUARES * sizeof *lanes);
+    hil_block_square(
+        &(hil_block){.count = to - from, .dtype = r->dtype, .gradient = {out}, .gradients = 1},
+        lanes);
+    if (ends) stretch->square[number] = hil_lanes_add(lanes);
+}
+
+void hil_reduce_run(const hil_tensor *out, const void *parts, int ranks)
+{
+    size_t size = hil_dtype_size(out->dtype);
+    int64_t count = hil_shape_count(&out->shape);
+    float sum[BLOCK], more[BLOCK];
+    for (int64_t at = 0; at < count; at += BLOCK) {
+        int64_t n = count - at < BLOCK ? count - at : BLOCK;
+        const char *from = (const char *)parts + (size_t)at * size;
+        hil_to_f32(sum, from, out->dtype, n);
+        for (int rank = 1; rank < ranks; ++rank) {
+            hil_to_f32(more, from + (size_t)(rank * count) * size, out->dtype, n);
+            for (int64_t i = 0; i < n; ++i) sum[i] += more[i];
+        }
+        hil_from_f32((char *)out->data + (size_t)at * size, sum, out->dtype, n);
+    }
+}

@@ -33,7 +33,7 @@ typedef struct hil_io_request hil_io_request; /* belongs to its hil_io; ends wit
 
 HIL_API void hil_io_defaults_sized(hil_io_options *options, size_t size);
 #define hil_io_defaults(options) hil_io_defaults_sized(options, sizeof *(options))
-/* HIL_IO_URING fails where the build or the system has no io_uring. */
+/* HIL_IO_URING fails where the build or the system has no io_uring. The options are copied. */
 HIL_API hil_status hil_io_create(hil_io **out, const hil_io_options *options);
 /* After every file is closed. */
 HIL_API void hil_io_destroy(hil_io *io);

@@ -64,9 +64,9 @@ typedef struct hil_step_result {
 
 HIL_API void hil_trainer_defaults_sized(hil_trainer_options *options, size_t size);
 #define hil_trainer_defaults(options) hil_trainer_defaults_sized(options, sizeof *(options))
-/* Weights are initialised from the seed. Borrows the model, and the comm of the options, until
-   hil_trainer_destroy; everything else of the options only during the call. One thread at a time
-   may use a trainer; it starts threads of its own. */
+/* Weights are initialised from the seed. Until hil_trainer_destroy it borrows the model, and of the
+   options the comm and the paths of disks. One thread at a time may use a trainer; it starts
+   threads of its own. */
 HIL_API hil_status hil_trainer_create(hil_trainer **out, hil_model *model,
                                       const hil_trainer_options *options);
 HIL_API void hil_trainer_destroy(hil_trainer *trainer);

@@ -122,7 +122,8 @@ struct hil_tape {
     int micro_index;
 };
 
-/* Starts recording segment `segment` for one micro-batch. */
+/* Starts recording segment `segment` for one micro-batch. Borrows context and micro-batch until the
+   tape is reset. */
 hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro *micro, int segment,
                           bool differentiate);
 /* A value whose memory belongs to somebody else. */

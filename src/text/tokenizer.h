@@ -37,7 +37,8 @@ hil_status hil_tokenizer_encode(const hil_tokenizer *tokenizer, const char *text
 hil_status hil_tokenizer_prefix(const hil_tokenizer *tokenizer, hil_ids *ids);
 
 /* Encodes a document that arrives in pieces, without holding it whole: the concatenated ids equal
-   those of one encode call on the concatenated bytes (without the post-processor). */
+   those of one encode call on the concatenated bytes (without the post-processor). Borrows the
+   tokenizer. */
 typedef struct hil_encoder hil_encoder;
 hil_status hil_encoder_create(hil_encoder **out, const hil_tokenizer *tokenizer);
 void hil_encoder_destroy(hil_encoder *encoder);
@@ -50,7 +51,7 @@ hil_status hil_tokenizer_decode(const hil_tokenizer *tokenizer, const int32_t *i
                                 hil_special special, hil_text *text);
 
 /* Decodes ids one at a time for streaming: appends whatever text is complete after this id. The
-   concatenation equals one decode call with HIL_SPECIAL_NONE. */
+   concatenation equals one decode call with HIL_SPECIAL_NONE. Borrows the tokenizer. */
 typedef struct hil_decoder hil_decoder;
 hil_status hil_decoder_create(hil_decoder **out, const hil_tokenizer *tokenizer);
 void hil_decoder_destroy(hil_decoder *decoder);

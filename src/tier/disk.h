@@ -33,7 +33,8 @@ typedef struct hil_extent {
     hil_page *at; /* owned by the disk */
 } hil_extent;
 
-/* `rehearse`: numbers only, no files; reads and writes must not be called. */
+/* `rehearse`: numbers only, no files; reads and writes must not be called. The paths of drives are
+   borrowed until the disk is destroyed, the rest is copied. */
 hil_status hil_disk_create(hil_disk **out, const hil_drive *drives, int count, bool rehearse);
 void hil_disk_destroy(hil_disk *disk);
 

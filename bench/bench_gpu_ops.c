@@ -4,7 +4,7 @@
    bench_gpu_ops [--quick] [NAME]: only operations whose name contains NAME. */
 #include "device/cuda.h"
 #include "ops/cuda.h"
-#include "lent_params.h"
+#include "op_bench.h"
 #include "ops/ops.h"
 #include "kernels/cuda.h"
 #include "optim/cuda.h"
@@ -129,18 +129,6 @@ static void report(const char *name, const char *pass, double seconds, double by
            flops / seconds * 1e-12);
 }
 
-static double tensor_bytes(const hil_op_call *call, bool backward)
-{
-    double bytes = 0;
-    for (int i = 0; i < call->ins; ++i) {
-        if (!backward || call->op->keep_in >> i & 1)
-            bytes += (double)hil_tensor_bytes(&call->in[i]);
-        if (backward && call->din[i].data) bytes += (double)hil_tensor_bytes(&call->din[i]);
-    }
-    for (int i = 0; i < call->outs; ++i) bytes += (double)hil_tensor_bytes(&call->out[i]);
-    return bytes;
-}
-
 static hil_status run_forward(void *context)
 {
     return hil_cuda_forward(context);
@@ -195,13 +183,13 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
         call.forward_scratch > call.backward_scratch ? call.forward_scratch : call.backward_scratch;
     call.scratch = device_memory(most);
     double seconds = measure(run_forward, &call);
-    double bytes = tensor_bytes(&call, false) + weights;
+    double bytes = call_bytes(&call, false) + weights;
     if (call.op == &hil_op_embedding) bytes += (double)hil_tensor_bytes(&call.out[0]);
     if (call.op == &hil_op_head) bytes += 5 * weights; /* again, and the sums read and written */
     report(name, "forward", seconds, bytes, flops ? flops[0] : 0);
     if (call.op->backward && call.op != &hil_op_head) {
         seconds = measure(run_backward, &call);
-        bytes = tensor_bytes(&call, true) + weights + (call.op == &hil_op_linear ? 4 * weights : 0);
+        bytes = call_bytes(&call, true) + weights + (call.op == &hil_op_linear ? 4 * weights : 0);
         if (call.op == &hil_op_embedding) bytes += 4 * (double)hil_tensor_bytes(&call.out[0]);
         if (call.din_add[0]) bytes += (double)hil_tensor_bytes(&call.din[0]);
         report(name, "backward", seconds, bytes, flops ? flops[1] : 0);

@@ -2,7 +2,7 @@
    and the share of the bandwidth of a plain copy that each pass reaches. */
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "lent_params.h"
+#include "op_bench.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -71,18 +71,6 @@ static void report(const char *name, const char *pass, double seconds, double by
            bytes / seconds * 1e-9, 100 * bytes / seconds / copy_rate);
 }
 
-static double kept_bytes(const hil_op_call *call, bool backward)
-{
-    double bytes = 0;
-    for (int i = 0; i < call->ins; ++i) {
-        if (!backward || call->op->keep_in >> i & 1)
-            bytes += (double)hil_tensor_bytes(&call->in[i]);
-        if (backward && call->din[i].data) bytes += (double)hil_tensor_bytes(&call->din[i]);
-    }
-    for (int i = 0; i < call->outs; ++i) bytes += (double)hil_tensor_bytes(&call->out[i]);
-    return bytes;
-}
-
 static void run(hil_op_call call)
 {
     lent_params p = {0};
@@ -130,8 +118,8 @@ static void run(hil_op_call call)
         best[0] = fmin(best[0], middle - start);
         best[1] = fmin(best[1], hil_clock_now() - middle);
     }
-    report(call.op->name, "forward", best[0], kept_bytes(&call, false));
-    if (call.op->backward) report(call.op->name, "backward", best[1], kept_bytes(&call, true));
+    report(call.op->name, "forward", best[0], call_bytes(&call, false));
+    if (call.op->backward) report(call.op->name, "backward", best[1], call_bytes(&call, true));
     for (int i = 0; i < HIL_OP_TENSORS; ++i) {
         free(call.in[i].data);
         free(call.out[i].data);

@@ -1,6 +1,7 @@
 /* fuzz_plan.c - any text as a plan: refused, or places that exist and a plan that reads back. */
 #include "plan/plan_file.h"
 #include "mutate.h"
+#include "../tests/plan/small_outline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,24 +9,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 FUZZ_MUTATOR(mutate_json)
 
-static const hil_outline_unit units[] = {
-    {"embed[0]", 4096, {8192, 8192, 16384, 16384, 8192}, 2},
-    {"embed[1]", 256, {512, 512, 1024, 1024, 512}, 2},
-    {"norm and 1 more", 512, {2048, 0, 2048, 2048, 2048}, 1},
-    {"frozen", 1024, {2048, 0, 0, 0, 0}, 0},
-};
-static const hil_outline_segment segments[] = {
-    {.name = "embed"}, {.name = "block 0"}, {.name = "head"}};
-
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    hil_outline outline = {.unit = units,
-                           .units = 4,
-                           .segment = segments,
-                           .segments = 3,
-                           .micros = 4,
-                           .training = true,
-                           .ranks = 1};
     hil_plan plan, again;
     if (hil_plan_parse(&plan, &outline, (const char *)bytes, size, "input") != HIL_OK) return 0;
     assert(plan.chunk >= 4096 && plan.chunk % 4096 == 0 && plan.slots >= 1 && plan.group >= 1);

@@ -2,7 +2,7 @@
    fails with a line, gives everything back, and can be repeated. */
 #include "base/alloc.h"
 #include "check.h"
-#include "hilbert/nn.h"
+#include "embed.h"
 #include "hilbert/trainer.h"
 
 enum { V = 11, C = 8, SEQ = 6, LAYERS = 150 };
@@ -11,15 +11,6 @@ typedef struct net {
     hil_param *table, *inner;
     int layers;
 } net;
-
-static hil_status embed(hil_tape *t, void *layer, const hil_values *in, hil_values *out)
-{
-    const net *n = layer;
-    (void)in;
-    hil_value *x;
-    HIL_TRY(hil_embedding(t, hil_batch_tokens(t), n->table, &x));
-    return hil_values_set(out, "x", x);
-}
 
 static hil_status head(hil_tape *t, void *layer, const hil_values *in, hil_values *out)
 {
@@ -50,7 +41,7 @@ static void check(int layers)
     CHECK_OK(hil_model_create(&model));
     CHECK_OK(hil_model_param(model, "table", &(hil_param_form){HIL_MATRIX, V, C, 0.5}, &n.table));
     CHECK_OK(hil_model_param(model, "inner", &(hil_param_form){HIL_MATRIX, C, C, 0.1}, &n.inner));
-    CHECK_OK(hil_model_segment(model, "embedding", embed, &n));
+    CHECK_OK(hil_model_segment(model, "embedding", embed, n.table));
     CHECK_OK(hil_model_segment(model, "head", head, &n));
     CHECK_OK(hil_trainer_create(&trainer, model, &options));
     int32_t token[SEQ] = {1, 2, 3, 4, 5, 6};

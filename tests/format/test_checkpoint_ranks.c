@@ -32,54 +32,47 @@ static float value_of(int p, int state, int64_t element)
     return state == HIL_MOMENT2 ? value * value : value; /* second moments have no sign */
 }
 
-static hil_status fill_states(mate *m)
+/* What is done with the elements [at, at + n) of one state that a rank holds. */
+typedef hil_status use(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range);
+
+static _Thread_local hil_checkpoint_writer *writer; /* of put_held, on this thread */
+
+static hil_status fill_held(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range)
 {
-    float *range;
-    HIL_TRY(HIL_ALLOC(hil_store_range(m->store), &range));
-    for (int p = 0; p < PARAMS; ++p)
-        for (int s = 0; s < HIL_STATES; ++s) {
-            hil_param *param = m->param[p];
-            if (!hil_param_has(param, (hil_state)s)) continue;
-            for (int64_t at = 0, n; (n = hil_param_held(param, &at)); at += n) {
-                for (int64_t k = 0; k < n; ++k) range[k] = value_of(p, s, at + k);
-                CHECK_OK(hil_store_write(m->store, param, (hil_state)s, at, n, range));
-            }
-        }
-    hil_free(range);
+    for (int64_t k = 0; k < n; ++k) range[k] = value_of(p, (int)s, at + k);
+    return hil_store_write(m->store, m->param[p], s, at, n, range);
+}
+
+static hil_status take_held(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range)
+{
+    (void)range;
+    return hil_store_read(m->store, m->param[p], s, at, n, expected[p][s] + at);
+}
+
+/* Against what one rank had. */
+static hil_status compare_held(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range)
+{
+    HIL_TRY(hil_store_read(m->store, m->param[p], s, at, n, range));
+    CHECK(memcmp(expected[p][s] + at, range, (size_t)n * 4) == 0);
     return HIL_OK;
 }
 
-/* Every element that this rank holds, against what one rank had. */
-static hil_status compare(mate *m, bool take)
+static hil_status put_held(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range)
 {
-    float *range;
-    HIL_TRY(HIL_ALLOC(hil_store_range(m->store), &range));
-    for (int p = 0; p < PARAMS; ++p)
-        for (int s = 0; s < HIL_STATES; ++s) {
-            hil_param *param = m->param[p];
-            if (!hil_param_has(param, (hil_state)s)) continue;
-            for (int64_t at = 0, n; (n = hil_param_held(param, &at)); at += n) {
-                CHECK_OK(hil_store_read(m->store, param, (hil_state)s, at, n, range));
-                if (take) memcpy(expected[p][s] + at, range, (size_t)n * 4);
-                CHECK(memcmp(expected[p][s] + at, range, (size_t)n * 4) == 0);
-            }
-        }
-    hil_free(range);
-    return HIL_OK;
+    HIL_TRY(hil_store_read(m->store, m->param[p], s, at, n, range));
+    return hil_checkpoint_put(writer, m->param[p], s, at, n, range);
 }
 
-static hil_status put_held(mate *m, hil_checkpoint_writer *writer)
+/* Everything that a rank holds, in ranges. */
+static hil_status each_held(mate *m, use *what)
 {
     float *range;
     HIL_TRY(HIL_ALLOC(hil_store_range(m->store), &range));
     for (int p = 0; p < PARAMS; ++p)
         for (int s = 0; s < HIL_STATES; ++s) {
-            hil_param *param = m->param[p];
-            if (!hil_param_has(param, (hil_state)s)) continue;
-            for (int64_t at = 0, n; (n = hil_param_held(param, &at)); at += n) {
-                CHECK_OK(hil_store_read(m->store, param, (hil_state)s, at, n, range));
-                CHECK_OK(hil_checkpoint_put(writer, param, (hil_state)s, at, n, range));
-            }
+            if (!hil_param_has(m->param[p], (hil_state)s)) continue;
+            for (int64_t at = 0, n; (n = hil_param_held(m->param[p], &at)); at += n)
+                CHECK_OK(what(m, p, (hil_state)s, at, n, range));
         }
     hil_free(range);
     return HIL_OK;
@@ -101,16 +94,15 @@ static hil_status do_task(worker *w)
         CHECK_INT(found.step, w->step);
         CHECK_TEXT(found.warning, "");
         HIL_TRY(hil_checkpoint_load(w->path, found.step, m->store));
-        return compare(m, false);
+        return each_held(m, compare_held);
     }
-    HIL_TRY(fill_states(m));
-    if (w->task == WRITE) return compare(m, true);
+    HIL_TRY(each_held(m, fill_held));
+    if (w->task == WRITE) return each_held(m, take_held);
     json_t *state = json_pack("{s:I}", "step", (json_int_t)w->step);
     hil_checkpoint_options options = {
         .folder = w->path, .step = w->step, .store = m->store, .comm = m->comm};
-    hil_checkpoint_writer *writer;
     CHECK_OK(hil_checkpoint_begin(&writer, &options));
-    HIL_TRY(put_held(m, writer));
+    HIL_TRY(each_held(m, put_held));
     hil_status status = hil_checkpoint_finish(writer, state);
     json_decref(state);
     return status;

@@ -1,21 +1,12 @@
 /* Files of the reference library are read and written byte for byte; damaged ones are refused. */
 #include "format/safetensors.h"
-#include "check.h"
+#include "in_folder.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define GOLDEN HIL_TESTS "/golden/formats/mixed.safetensors"
 #define ODD "quote\" back\\ \t\u00e9\U0001f600"
-
-static char folder[] = "/tmp/hil-safetensors-XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-    static char path[HIL_PATH_MAX];
-    CHECK_OK(hil_path_join(path, folder, name));
-    return path;
-}
 
 static void check_golden(void)
 {

@@ -1,19 +1,10 @@
 /* A model folder is read whole, in one file or in shards; a folder that is not whole says why. */
 #include "base/clock.h"
 #include "format/safetensors.h"
-#include "check.h"
+#include "in_folder.h"
 
 #define GOLDEN HIL_TESTS "/golden/formats/sharded"
 #define INDEX "model.safetensors.index.json"
-
-static char folder[] = "/tmp/hil-shards-XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-    static char path[HIL_PATH_MAX];
-    CHECK_OK(hil_path_join(path, folder, name));
-    return path;
-}
 
 static void put(const char *name, const char *text)
 {

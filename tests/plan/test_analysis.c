@@ -22,16 +22,7 @@ static const struct row {
 
 static hil_dense paper(double layers, double hidden, double heads, double batch)
 {
-    return (hil_dense){.layers = layers,
-                       .hidden = hidden,
-                       .heads = heads,
-                       .batch = batch,
-                       .seq = 1024,
-                       .interval = 1,
-                       .state_bytes = 20,
-                       .weight_bytes = 2,
-                       .optimizer_bytes = 16,
-                       .activation_bytes = 2};
+    return (hil_dense){layers, hidden, heads, batch, 1024, 1, 0, 20, 2, 16, 2};
 }
 
 /* As printed with two digits; the last one may have been rounded either way. */

@@ -23,16 +23,7 @@ static const char *shown(const hil_plan *plan,
     machine.measured = true;
     hil_plan_view view = {.outline = &outline, .plan = plan, .machine = &machine};
     view.dtype = HIL_BF16;
-    view.dense = (hil_dense){.layers = 12,
-                             .hidden = 768,
-                             .heads = 12,
-                             .batch = 8,
-                             .seq = 1024,
-                             .interval = 1,
-                             .state_bytes = 14,
-                             .weight_bytes = 2,
-                             .optimizer_bytes = 13,
-                             .activation_bytes = 2};
+    view.dense = (hil_dense){12, 768, 12, 8, 1024, 1, 0, 14, 2, 13, 2}; /* sizes, bytes */
     hil_text_free(&text);
     text = (hil_text){0};
     hil_plan_report_fill(&view, &report);

@@ -1,44 +1,15 @@
 /* A model of one's own whose path depends on the tokens: blocks that are skipped, passed twice, or
    borrow another block's weights. In budgets far smaller than its state, with prefetch and without,
    it trains to the same bits as with everything on the device; the order of uses is repaired. */
-#include "../run/job.h"
+#include "detour_net.h"
 
 #include <hilbert/nn.h>
 #include <hilbert/trainer.h>
 
-enum { V = 64, C = 32, F = 96, BLOCKS = 4, SEQ = 16, BATCH = 4, STEPS = 24, USUAL = 3 };
-
-typedef struct net {
-    hil_param *table, *last;
-    struct layer {
-        const struct net *net;
-        int number;
-        hil_param *norm, *up, *down;
-    } block[BLOCKS];
-} net;
-typedef struct layer layer;
+enum { BATCH = 4, STEPS = 24, USUAL = 3 };
 
 static int detours;
 static bool borrowing; /* blocks may borrow weights */
-
-static hil_status embed(hil_tape *t, void *state, const hil_values *in, hil_values *out)
-{
-    const net *n = state;
-    (void)in;
-    hil_value *x;
-    HIL_TRY(hil_embedding(t, hil_batch_tokens(t), n->table, &x));
-    return hil_values_set(out, "x", x);
-}
-
-static hil_status pass(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
-{
-    hil_value *h;
-    HIL_TRY(hil_rmsnorm(t, x, l->norm, 1e-5, &h));
-    HIL_TRY(hil_linear(t, h, l->up, NULL, &h));
-    HIL_TRY(hil_gelu(t, h, HIL_GELU_EXACT, &h));
-    HIL_TRY(hil_linear(t, h, l->down, NULL, &h));
-    return hil_add(t, x, h, y);
-}
 
 static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_values *out)
 {
@@ -51,41 +22,8 @@ static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_valu
     if (way < 3) ++detours;
     if (way != 0) HIL_TRY(pass(t, l, x, &x));
     if (way == 1) HIL_TRY(pass(t, l, x, &x));
-    if (way == 2 && borrowing) HIL_TRY(pass(t, &l->net->block[(l->number + 2) % BLOCKS], x, &x));
+    if (way == 2 && borrowing) HIL_TRY(pass(t, l->other, x, &x));
     return hil_values_set(out, "x", x);
-}
-
-static hil_status head(hil_tape *t, void *state, const hil_values *in, hil_values *out)
-{
-    const net *n = state;
-    (void)out;
-    hil_value *x;
-    HIL_TRY(hil_values_get(in, "x", &x));
-    HIL_TRY(hil_rmsnorm(t, x, n->last, 1e-5, &x));
-    return hil_head_loss(t, x, n->table);
-}
-
-static void build(hil_model *m, net *n)
-{
-    static const hil_param_form scale = {HIL_SCALE, 1, C, 0};
-    char name[32];
-    CHECK_OK(hil_model_param(m, "table", &(hil_param_form){HIL_MATRIX, V, C, 0.2}, &n->table));
-    CHECK_OK(hil_model_segment(m, "embedding", embed, n));
-    for (int i = 0; i < BLOCKS; ++i) {
-        layer *l = &n->block[i];
-        l->net = n;
-        l->number = i;
-        snprintf(name, sizeof name, "%d.norm", i);
-        CHECK_OK(hil_model_param(m, name, &scale, &l->norm));
-        snprintf(name, sizeof name, "%d.up", i);
-        CHECK_OK(hil_model_param(m, name, &(hil_param_form){HIL_MATRIX, F, C, 0.2}, &l->up));
-        snprintf(name, sizeof name, "%d.down", i);
-        CHECK_OK(hil_model_param(m, name, &(hil_param_form){HIL_MATRIX, C, F, 0.2}, &l->down));
-        snprintf(name, sizeof name, "block %d", i);
-        CHECK_OK(hil_model_segment(m, name, block, l));
-    }
-    CHECK_OK(hil_model_param(m, "last", &scale, &n->last));
-    CHECK_OK(hil_model_segment(m, "head", head, n));
 }
 
 typedef struct run {
@@ -94,15 +32,6 @@ typedef struct run {
     int64_t repairs;
     uint64_t moved;
 } run;
-
-static void fill(int32_t tokens[BATCH * SEQ], int step)
-{
-    for (int i = 0; i < BATCH * SEQ; ++i) {
-        unsigned mixed = (unsigned)(step * 977 + i * 131 + i / SEQ * 17) * 2654435761u;
-        tokens[i] = (int32_t)(mixed >> 20) % V;
-        if (i % SEQ == 0 && step < USUAL) tokens[i] %= 4; /* the usual path first */
-    }
-}
 
 static void train(const hil_trainer_options *options, run *out)
 {
@@ -113,12 +42,14 @@ static void train(const hil_trainer_options *options, run *out)
     const hil_batch batch = {BATCH, SEQ, tokens, NULL, NULL, NULL};
     *out = (run){0};
     CHECK_OK(hil_model_create(&model));
-    build(model, &n);
+    build(model, &n, block, false);
     CHECK_OK(hil_trainer_create(&trainer, model, options));
     detours = 0;
     for (int s = 0; s < STEPS; ++s) {
         hil_step_result result;
-        fill(tokens, s);
+        fill(tokens, BATCH * SEQ, s);
+        for (int i = 0; i < BATCH && s < USUAL; ++i)
+            tokens[i * SEQ] %= 4; /* the usual path first */
         CHECK_OK(hil_trainer_step(trainer, &batch, 1, 1e-2, &result));
         out->loss[s] = result.loss;
         out->moved += result.account.disk_read_bytes + result.account.to_device_bytes;

@@ -3,43 +3,13 @@
    with one rank's in roomy and in small budgets, and no rank waits for another for ever. What a
    segment did not declare, or a device too small for different paths, is said on all ranks. */
 #include "../comm/ranks.h"
-#include "../run/job.h"
+#include "detour_net.h"
 
 #include <hilbert/nn.h>
 
 #define STEPS (CHECK_SLOW ? 8 : 20)
 
-enum { V = 64, C = 32, F = 96, BLOCKS = 4, SEQ = 16, BATCH = 12, MOST = 4 };
-
-typedef struct layer {
-    const struct layer *other; /* whose weights it may borrow; NULL: nobody's */
-    int number;
-    hil_param *norm, *up, *down;
-} layer;
-
-typedef struct net {
-    hil_param *table, *last;
-    layer block[BLOCKS];
-} net;
-
-static hil_status embed(hil_tape *t, void *state, const hil_values *in, hil_values *out)
-{
-    const net *n = state;
-    (void)in;
-    hil_value *x;
-    HIL_TRY(hil_embedding(t, hil_batch_tokens(t), n->table, &x));
-    return hil_values_set(out, "x", x);
-}
-
-static hil_status pass(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
-{
-    hil_value *h;
-    HIL_TRY(hil_rmsnorm(t, x, l->norm, 1e-5, &h));
-    HIL_TRY(hil_linear(t, h, l->up, NULL, &h));
-    HIL_TRY(hil_gelu(t, h, HIL_GELU_EXACT, &h));
-    HIL_TRY(hil_linear(t, h, l->down, NULL, &h));
-    return hil_add(t, x, h, y);
-}
+enum { BATCH = 12, MOST = 4 };
 
 typedef enum way { SKIP, TWICE, BORROW, SWAP, USUAL } way;
 
@@ -48,57 +18,14 @@ static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_valu
     const layer *l = state;
     const int32_t *ids = hil_value_ids(hil_batch_tokens(t));
     way how = ids ? (way)((ids[0] / 4 + l->number) % 5) : USUAL;
+    const layer *other = l->number > 1 ? l->other : NULL;
     hil_value *x;
     HIL_TRY(hil_values_get(in, "x", &x));
-    if (how == SWAP && l->other) HIL_TRY(pass(t, l->other, x, &x));
+    if (how == SWAP && other) HIL_TRY(pass(t, other, x, &x));
     if (how != SKIP) HIL_TRY(pass(t, l, x, &x));
     if (how == TWICE) HIL_TRY(pass(t, l, x, &x));
-    if (how == BORROW && l->other) HIL_TRY(pass(t, l->other, x, &x));
+    if (how == BORROW && other) HIL_TRY(pass(t, other, x, &x));
     return hil_values_set(out, "x", x);
-}
-
-static hil_status head(hil_tape *t, void *state, const hil_values *in, hil_values *out)
-{
-    const net *n = state;
-    (void)out;
-    hil_value *x;
-    HIL_TRY(hil_values_get(in, "x", &x));
-    HIL_TRY(hil_rmsnorm(t, x, n->last, 1e-5, &x));
-    return hil_head_loss(t, x, n->table);
-}
-
-static void build(hil_model *m, net *n, bool declare)
-{
-    static const hil_param_form scale = {HIL_SCALE, 1, C, 0};
-    char name[32];
-    CHECK_OK(hil_model_param(m, "table", &(hil_param_form){HIL_MATRIX, V, C, 0.2}, &n->table));
-    CHECK_OK(hil_model_segment(m, "embedding", embed, n));
-    for (int i = 0; i < BLOCKS; ++i) {
-        layer *l = &n->block[i];
-        *l = (layer){.other = i > 1 ? l - 2 : NULL, .number = i};
-        snprintf(name, sizeof name, "%d.norm", i);
-        CHECK_OK(hil_model_param(m, name, &scale, &l->norm));
-        snprintf(name, sizeof name, "%d.up", i);
-        CHECK_OK(hil_model_param(m, name, &(hil_param_form){HIL_MATRIX, F, C, 0.2}, &l->up));
-        snprintf(name, sizeof name, "%d.down", i);
-        CHECK_OK(hil_model_param(m, name, &(hil_param_form){HIL_MATRIX, C, F, 0.2}, &l->down));
-        snprintf(name, sizeof name, "block %d", i);
-        CHECK_OK(hil_model_segment(m, name, block, l));
-        if (!l->other || !declare) continue;
-        CHECK_OK(hil_model_use(m, l->other->norm));
-        CHECK_OK(hil_model_use(m, l->other->up));
-        CHECK_OK(hil_model_use(m, l->other->down));
-    }
-    CHECK_OK(hil_model_param(m, "last", &scale, &n->last));
-    CHECK_OK(hil_model_segment(m, "head", head, n));
-}
-
-static void fill(int32_t tokens[BATCH * SEQ], int step)
-{
-    for (int i = 0; i < BATCH * SEQ; ++i) {
-        unsigned mixed = (unsigned)(step * 977 + i * 131 + i / SEQ * 17) * 2654435761u;
-        tokens[i] = (int32_t)(mixed >> 20) % V;
-    }
 }
 
 /* A run, and what comes out of it on rank 0. */
@@ -140,7 +67,7 @@ static hil_status train(run *r, hil_comm *comm, hil_trainer *trainer)
     hil_step_result result = {0};
     const hil_batch mine = {share, SEQ, tokens + rank * share * SEQ, NULL, NULL, NULL};
     for (int s = 0; s < STEPS; ++s) {
-        fill(tokens, s);
+        fill(tokens, BATCH * SEQ, s);
         HIL_TRY(hil_trainer_step(trainer, &mine, 1, 1e-2, &result));
         CHECK(result.account.device_peak <= r->device && result.account.host_peak <= r->host);
         if (rank == 0) r->loss[s] = result.loss;
@@ -167,7 +94,7 @@ static void work(hil_comm *comm, void *context)
     hil_trainer *trainer;
     net n;
     CHECK_OK(hil_model_create(&model));
-    build(model, &n, r->declare);
+    build(model, &n, block, r->declare);
     hil_status status = r->made[rank] = hil_trainer_create(&trainer, model, &options);
     if (status == HIL_OK) {
         if (rank == 0) r->by_segment = trainer->planned.plan.by_segment;

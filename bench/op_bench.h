@@ -1,6 +1,6 @@
-/* lent_params.h - weights and sums of gradients that stay where they are, lent to an operation. */
-#ifndef HIL_BENCH_LENT_PARAMS_H
-#define HIL_BENCH_LENT_PARAMS_H
+/* op_bench.h - what benches of operations share: parameters that stay where they are, and bytes. */
+#ifndef HIL_BENCH_OP_BENCH_H
+#define HIL_BENCH_OP_BENCH_H
 
 #include "ops/ops.h"
 
@@ -27,5 +27,18 @@ static void lend_end(void *owner, int param, int64_t tile)
     (void)owner, (void)param, (void)tile;
 }
 static const hil_op_source lent_source = {lend_weight, lend_end, lend_sum, lend_end};
+
+/* Of the tensors that a pass must read and write. */
+static double call_bytes(const hil_op_call *call, bool backward)
+{
+    double bytes = 0;
+    for (int i = 0; i < call->ins; ++i) {
+        if (!backward || call->op->keep_in >> i & 1)
+            bytes += (double)hil_tensor_bytes(&call->in[i]);
+        if (backward && call->din[i].data) bytes += (double)hil_tensor_bytes(&call->din[i]);
+    }
+    for (int i = 0; i < call->outs; ++i) bytes += (double)hil_tensor_bytes(&call->out[i]);
+    return bytes;
+}
 
 #endif

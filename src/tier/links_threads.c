@@ -336,11 +336,4 @@ static void destroy(hil_links *links)
     hil_free(all);
 }
 
-const hil_links_engine hil_links_threads = {
-    .create = create,
-    .destroy = destroy,
-    .submitted = submitted,
-    .wait = wait_for,
-    .compute = compute,
-    .now = now,
-};
+const hil_links_engine hil_links_threads = {create, destroy, submitted, wait_for, compute, now};

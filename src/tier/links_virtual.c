@@ -187,11 +187,4 @@ static void destroy(hil_links *links)
     hil_free(links->state);
 }
 
-const hil_links_engine hil_links_virtual = {
-    .create = create,
-    .destroy = destroy,
-    .submitted = submitted,
-    .wait = wait_for,
-    .compute = compute,
-    .now = now,
-};
+const hil_links_engine hil_links_virtual = {create, destroy, submitted, wait_for, compute, now};

@@ -1,5 +1,6 @@
 /* A checkpoint that any number of ranks wrote, wherever their states lay, is the same files, and
    any other number takes back the same bits. */
+#include "same_bytes.h"
 #include "store/slices.h"
 
 #include "format/checkpoint_manifest.h"
@@ -150,17 +151,10 @@ static setting setting_of(int ranks, hil_dtype dtype, hil_rule_kind rule, int ti
 static void check_same_file(const char *a, const char *b, const char *name)
 {
     char x[HIL_PATH_MAX], y[HIL_PATH_MAX];
-    hil_bytes of_a, of_b;
     CHECK_OK(hil_path_join(x, a, name));
     CHECK_OK(hil_path_join(y, b, name));
     CHECK_INT(hil_file_exists(x), hil_file_exists(y));
-    if (!hil_file_exists(x)) return;
-    CHECK_OK(hil_bytes_read(&of_a, x));
-    CHECK_OK(hil_bytes_read(&of_b, y));
-    CHECK_INT(of_a.size, of_b.size);
-    CHECK(memcmp(of_a.data, of_b.data, of_a.size) == 0);
-    hil_bytes_free(&of_a);
-    hil_bytes_free(&of_b);
+    if (hil_file_exists(x)) check_same_bytes(x, y);
 }
 
 static void check_rule(hil_dtype dtype, hil_rule_kind rule)

@@ -3,6 +3,7 @@
 #include "format/model_files.h"
 #include "format/model_folder.h"
 #include "check.h"
+#include "same_bytes.h"
 
 static char folder[] = "/tmp/hil-export-XXXXXX", other[] = "/tmp/hil-export-XXXXXX";
 
@@ -184,15 +185,9 @@ static void check_index(void)
         "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors"};
     for (int i = 0; i < 4; ++i) {
         char ours[HIL_PATH_MAX], theirs[HIL_PATH_MAX];
-        hil_bytes a, b;
         CHECK_OK(hil_path_join(ours, other, files[i]));
         CHECK_OK(hil_path_join(theirs, GOLDEN, files[i]));
-        CHECK_OK(hil_bytes_read(&a, ours));
-        CHECK_OK(hil_bytes_read(&b, theirs));
-        CHECK_INT(a.size, b.size);
-        CHECK(memcmp(a.data, b.data, a.size) == 0);
-        hil_bytes_free(&a);
-        hil_bytes_free(&b);
+        check_same_bytes(ours, theirs);
     }
     hil_safetensors_close(golden);
 }

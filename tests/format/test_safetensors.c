@@ -1,6 +1,7 @@
 /* Files of the reference library are read and written byte for byte; damaged ones are refused. */
 #include "format/safetensors.h"
 #include "in_folder.h"
+#include "same_bytes.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -88,17 +89,6 @@ static hil_status copy_golden(const hil_safetensors *file, const char *path, siz
 done:
     hil_writing_destroy(writing);
     return status;
-}
-
-static void check_same_bytes(const char *left, const char *right)
-{
-    hil_bytes a, b;
-    CHECK_OK(hil_bytes_read(&a, left));
-    CHECK_OK(hil_bytes_read(&b, right));
-    CHECK_INT(a.size, b.size);
-    CHECK(memcmp(a.data, b.data, a.size) == 0);
-    hil_bytes_free(&a);
-    hil_bytes_free(&b);
 }
 
 /* A name of every character that JSON must escape comes back as it was. */

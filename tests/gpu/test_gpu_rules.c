@@ -254,13 +254,7 @@ int main(void)
             check_squares((hil_dtype)d, 100, gradients, 256);
             check_sums((hil_dtype)d, 10001, gradients);
         }
-    const int64_t pieces[] = {4096, 5 * 4096, 1 << 20};
-    for (int d = HIL_F32; d <= HIL_F16; ++d)
-        for (int p = 0; p < 3; ++p) {
-            check_rounding((hil_dtype)d, pieces[p], true, false);
-            check_rounding((hil_dtype)d, pieces[p], false, false);
-            if (d == HIL_F32) check_rounding((hil_dtype)d, pieces[p], true, true);
-        }
+    rounding_each(check_rounding);
     gpu_end();
     return 0;
 }

@@ -89,6 +89,18 @@ static void rounding_run(const rounding_case *c, int64_t piece, const rounding_p
     }
 }
 
+/* Every dtype in small and large pieces, with squares and without; where it can be, in place. */
+static void rounding_each(void check(hil_dtype dtype, int64_t piece, bool squares, bool in_place))
+{
+    const int64_t pieces[] = {4096, 5 * 4096, 1 << 20};
+    for (int d = HIL_F32; d <= HIL_F16; ++d)
+        for (int p = 0; p < 3; ++p) {
+            check((hil_dtype)d, pieces[p], true, false);
+            check((hil_dtype)d, pieces[p], false, false);
+            if (d == HIL_F32) check((hil_dtype)d, pieces[p], true, true);
+        }
+}
+
 static void rounding_free(rounding_case *c)
 {
     free(c->sum);

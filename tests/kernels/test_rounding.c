@@ -32,12 +32,6 @@ static void check(hil_dtype dtype, int64_t piece, bool squares, bool in_place)
 
 int main(void)
 {
-    const int64_t pieces[] = {4096, 5 * 4096, 1 << 20};
-    for (int d = HIL_F32; d <= HIL_F16; ++d)
-        for (int p = 0; p < 3; ++p) {
-            check((hil_dtype)d, pieces[p], true, false);
-            check((hil_dtype)d, pieces[p], false, false);
-            if (d == HIL_F32) check((hil_dtype)d, pieces[p], true, true);
-        }
+    rounding_each(check);
     return 0;
 }

@@ -15,16 +15,8 @@ typedef struct state {
     uint16_t high[N], low[N], half[N];
 } state;
 
-static const hil_rule_step numbers = {
-    .shrink = 0.9999f,
-    .beta1_rest = 0.1f,
-    .beta2 = 0.95f,
-    .beta2_rest = 0.05f,
-    .rate = 0.002f,
-    .root = 1.3f,
-    .eps = 1e-8f,
-    .factor = 0.5f,
-};
+/* shrink, rest of beta1, beta2 and its rest, rate, root, eps, factor */
+static const hil_rule_step numbers = {0.9999f, 0.1f, 0.95f, 0.05f, 0.002f, 1.3f, 1e-8f, 0.5f};
 
 static float number(uint64_t i)
 {

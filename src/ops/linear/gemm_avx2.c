@@ -50,21 +50,10 @@ INLINE void store_first(float *x, vec v, int64_t count)
         _mm256_maskstore_ps(x, first_lanes(count), v);
 }
 
-INLINE void transpose(vec r[8])
+/* The last step of transposing: halves of rows change places. */
+INLINE void transpose_parts(vec r[8])
 {
     vec t[8];
-#pragma GCC unroll 4
-    for (int i = 0; i < 8; i += 2) {
-        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 2
-    for (int i = 0; i < 8; i += 4) {
-        r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
-        r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
-        r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-        r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
-    }
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
         t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);

@@ -32,21 +32,10 @@ INLINE void store_first(float *x, vec v, int64_t count)
     _mm512_mask_storeu_ps(x, (__mmask16)(0xffffu >> (16 - count)), v);
 }
 
-INLINE void transpose(vec r[16])
+/* The last steps of transposing: quarters of rows change places. */
+INLINE void transpose_parts(vec r[16])
 {
     vec t[16];
-#pragma GCC unroll 8
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 16; i += 4) {
-        r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
-        r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
-        r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-        r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
-    }
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
         t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);

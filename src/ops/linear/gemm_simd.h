@@ -46,6 +46,24 @@ INLINE void ask_for(const hil_strip *s, int64_t at, int64_t bytes)
     __builtin_prefetch((const char *)s->data + (size_t)at * hil_dtype_size(s->dtype) + bytes);
 }
 
+INLINE void transpose(vec r[LANES])
+{
+    vec t[LANES];
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i += 2) {
+        t[i] = VEC(unpacklo)(r[i], r[i + 1]);
+        t[i + 1] = VEC(unpackhi)(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES; i += 4) {
+        r[i] = VEC(shuffle)(t[i], t[i + 2], 0x44);
+        r[i + 1] = VEC(shuffle)(t[i], t[i + 2], 0xee);
+        r[i + 2] = VEC(shuffle)(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = VEC(shuffle)(t[i + 1], t[i + 3], 0xee);
+    }
+    transpose_parts(r);
+}
+
 /* Up to LANES columns of contiguous k, LANES of them, become rows of the panel. */
 INLINE void pack_square(float *to, const hil_strip *s, hil_dtype dtype, int64_t column, int64_t k)
 {

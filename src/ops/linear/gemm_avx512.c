@@ -32,24 +32,23 @@ INLINE void store_first(float *x, vec v, int64_t count)
     _mm512_mask_storeu_ps(x, (__mmask16)(0xffffu >> (16 - count)), v);
 }
 
+INLINE void split_quarters(vec *even, vec *odd, vec a, vec b)
+{
+    *even = _mm512_shuffle_f32x4(a, b, 0x88);
+    *odd = _mm512_shuffle_f32x4(a, b, 0xdd);
+}
+
 /* The last steps of transposing: quarters of rows change places. */
 INLINE void transpose_parts(vec r[16])
 {
     vec t[16];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-        t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
-        t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
-        t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
-        t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
+        split_quarters(&t[i], &t[i + 4], r[i], r[i + 4]);
+        split_quarters(&t[i + 8], &t[i + 12], r[i + 8], r[i + 12]);
     }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
-        r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
-        r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
-        r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
-    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) split_quarters(&r[i], &r[i + 8], t[i], t[i + 8]);
 }
 
 #include "ops/linear/gemm_simd.h"

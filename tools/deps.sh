@@ -54,6 +54,7 @@ for part; do
         need clang have clang
         need clang-format have clang-format
         need clang-tidy have clang-tidy
+        need python3 have python3
         ;;
     fuzz)
         need clang have clang

@@ -73,6 +73,13 @@ check_architecture() { # the picture is the one that the includes give
         echo "docs/architecture.svg:1: not what the includes say: run tools/architecture.sh"
 }
 
+check_duplicates() { # logic that stands twice
+    local most=35
+    python3 "$here/duplicates.py" --most $most . > "$found.pairs" ||
+        echo "src:1: $(tail -n 1 "$found.pairs"), of at most $most: see python3 tools/duplicates.py"
+    rm -f "$found.pairs"
+}
+
 check_format() {
     local major
     major=$(clang-format --version | sed 's/.*version \([0-9]*\).*/\1/')
@@ -110,8 +117,8 @@ check_tidy() { # bugs that compilers do not warn about
 
 case "${1:-}" in
 --layers) check_c | grep -E 'layer|include' > "$found" || true ;;
---rules) { check_c; check_text; check_fuzzers; check_docs; check_architecture; } > "$found" ;;
-'') { check_c; check_text; check_fuzzers; check_docs; check_architecture; check_format; check_tidy; } > "$found" ;;
+--rules) { check_c; check_text; check_fuzzers; check_docs; check_architecture; check_duplicates; } > "$found" ;;
+'') { check_c; check_text; check_fuzzers; check_docs; check_architecture; check_duplicates; check_format; check_tidy; } > "$found" ;;
 *) echo "usage: tools/lint.sh [--rules | --layers]" >&2; exit 2 ;;
 esac
 

@@ -62,7 +62,7 @@ static bool exists(const hil_parcel *parcel)
 
 static hil_status call(hil_bounds *bounds, hil_parcel *parcel)
 {
-    return exists(parcel) ? hil_parcel_call(bounds->parking, parcel) : HIL_OK;
+    return exists(parcel) ? hil_parcel_prefetch(bounds->parking, parcel) : HIL_OK;
 }
 
 static hil_status wait(hil_bounds *bounds, hil_parcel *parcel, void **data)
@@ -76,7 +76,7 @@ static hil_status send(hil_bounds *bounds, hil_parcel *parcel, int number)
 {
     hil_tier tier = bounds->place[number / HIL_VALUES_MAX].tier;
     if (tier == HIL_DEVICE || !parcel->data || !parcel->bytes) return HIL_OK;
-    return hil_parcel_leave(bounds->parking, parcel, tier);
+    return hil_parcel_offload_later(bounds->parking, parcel, tier);
 }
 
 /* The device's memory leaves the parcel, which ends. */

@@ -22,7 +22,7 @@ static void clear(hil_engine *e)
     e->has_next = false;
     for (int64_t slot = 0; slot < e->held_slots; ++slot)
         for (int s = 0; s < (int)e->model->count; ++s) hil_visit_clear(e, slot, s);
-    if (e->parking) hil_parking_settle(e->parking);
+    if (e->parking) hil_parking_reclaim(e->parking);
 }
 
 /* The order of a group of `count` micro-batches. The last segment runs once, in backward: nothing
@@ -84,13 +84,13 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
         if (v.back) {
             HIL_TRY(hil_visit_backward(e, &micro[m], &v, &loss[m]));
             if (m + 1 < count) continue;
-            HIL_TRY(hil_store_pass_leave(store));
+            HIL_TRY(hil_store_pass_exit(store));
             if (last) HIL_TRY(hil_store_give_gradients(store, v.segment));
         } else {
             HIL_TRY(hil_visit_forward(e, &micro[m], &v, keep_of(e, &v, count), &loss[m]));
         }
     }
-    hil_parking_settle(e->parking);
+    hil_parking_reclaim(e->parking);
     return HIL_OK;
 }
 

@@ -158,7 +158,7 @@ static bool wants_gradient(const hil_node *node)
     return false;
 }
 
-/* Marks what backward will read, so that settle does not give it back. */
+/* Marks what backward will read, so that hil_tape_trim does not free it. */
 static void keep_value(hil_value *value)
 {
     value->kept = true;
@@ -298,7 +298,7 @@ void hil_value_drop(hil_tape *tape, hil_value *value)
 }
 
 /* See [Note: lean]. */
-static void settle_cheap(hil_tape *tape, hil_node *node)
+static void trim_cheap(hil_tape *tape, hil_node *node)
 {
     for (int i = 0; i < node->outs; ++i) {
         hil_value *v = node->out[i];
@@ -308,13 +308,13 @@ static void settle_cheap(hil_tape *tape, hil_node *node)
     }
 }
 
-void hil_tape_settle(hil_tape *tape, const hil_values *out)
+void hil_tape_trim(hil_tape *tape, const hil_values *out)
 {
     for (int i = 0; out && i < out->count; ++i) out->value[i]->root->leaves = true;
     for (hil_value *v = tape->values; v; v = v->next)
         if (!v->kept && !v->leaves) hil_value_drop(tape, v);
     for (hil_node *node = tape->last; node && tape->lean; node = node->previous)
-        if (node->wants && node->op->cheap) settle_cheap(tape, node);
+        if (node->wants && node->op->cheap) trim_cheap(tape, node);
 }
 
 void *hil_tape_take_memory(hil_value *value)

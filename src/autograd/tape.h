@@ -108,11 +108,11 @@ struct hil_tape {
     int segment;
     bool differentiate;
     bool again; /* [Note: again]; set after hil_tape_begin */
-    bool lean;  /* [Note: lean]; set before hil_tape_settle */
+    bool lean;  /* [Note: lean]; set before hil_tape_trim */
     hil_arena arena;
     hil_value *values;
     hil_node *last;
-    hil_away *away; /* what hil_tape_leave sent */
+    hil_away *away; /* what hil_tape_offload sent */
     uint32_t sites;
     bool wants;                     /* some operation takes part in backward */
     double *loss;                   /* head_loss adds to it; NULL: it did so before */
@@ -141,7 +141,7 @@ hil_status hil_tape_reshape(hil_tape *tape, hil_value *x, const hil_shape *shape
 
 /* The segment's function has returned: memory that backward does not read goes back, but for that
    of `out` (NULL: nobody reads what the segment gives out). */
-void hil_tape_settle(hil_tape *tape, const hil_values *out);
+void hil_tape_trim(hil_tape *tape, const hil_values *out);
 /* Takes over the memory of an output (the engine keeps it for the next segment), or NULL where it
    is not the tape's; and returns it, so that backward frees it as soon as it can. */
 void *hil_tape_take_memory(hil_value *value);
@@ -158,9 +158,9 @@ hil_status hil_tape_take_gradient(hil_tape *tape, hil_value *value, void **data)
 hil_status hil_tape_add(const hil_context *context, const hil_tensor *tensor, void *to, void *from);
 /* What the tape keeps, but for what leaves the segment: leaves for `tier`; starts its way back; is
    the tape's again, where it is now; is given up. */
-hil_status hil_tape_leave(hil_tape *tape, hil_tier tier);
-hil_status hil_tape_call(hil_tape *tape);
-hil_status hil_tape_return(hil_tape *tape);
+hil_status hil_tape_offload(hil_tape *tape, hil_tier tier);
+hil_status hil_tape_prefetch(hil_tape *tape);
+hil_status hil_tape_restore(hil_tape *tape);
 void hil_tape_forget(hil_tape *tape);
 /* Gives all memory back; the tape can begin again. */
 void hil_tape_reset(hil_tape *tape);

@@ -24,10 +24,10 @@ static hil_status store(hil_tape *tape, hil_tensor *tensor, hil_value *value, hi
     tape->away = away;
     tensor->data = NULL;
     if (value) value->owned = false;
-    return hil_parcel_leave(tape->context->parking, &away->parcel, tier);
+    return hil_parcel_offload_later(tape->context->parking, &away->parcel, tier);
 }
 
-hil_status hil_tape_leave(hil_tape *tape, hil_tier tier)
+hil_status hil_tape_offload(hil_tape *tape, hil_tier tier)
 {
     for (hil_value *v = tape->values; v; v = v->next)
         if (v->owned) HIL_TRY(store(tape, &v->tensor, v, tier));
@@ -37,14 +37,14 @@ hil_status hil_tape_leave(hil_tape *tape, hil_tier tier)
     return HIL_OK;
 }
 
-hil_status hil_tape_call(hil_tape *tape)
+hil_status hil_tape_prefetch(hil_tape *tape)
 {
     for (hil_away *a = tape->away; a; a = a->next)
-        HIL_TRY(hil_parcel_call(tape->context->parking, &a->parcel));
+        HIL_TRY(hil_parcel_prefetch(tape->context->parking, &a->parcel));
     return HIL_OK;
 }
 
-hil_status hil_tape_return(hil_tape *tape)
+hil_status hil_tape_restore(hil_tape *tape)
 {
     hil_parking *parking = tape->context->parking;
     if (!tape->away) return HIL_OK;

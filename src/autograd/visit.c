@@ -111,7 +111,7 @@ hil_status hil_visit_call(hil_engine *e, const hil_visit *v)
         HIL_TRY(hil_bounds_call(&e->bounds, v->slot, e->reads[i]));
     if (!v->back) return HIL_OK;
     hil_tape *tape = *held_at(e, v->slot, v->segment);
-    if (tape) HIL_TRY(hil_tape_call(tape));
+    if (tape) HIL_TRY(hil_tape_prefetch(tape));
     const hil_outputs *out = hil_bounds_at(&e->bounds, v->slot, v->segment);
     for (int i = 0; i < out->count; ++i)
         HIL_TRY(hil_bounds_gradient_call(&e->bounds, v->slot, v->segment * HIL_VALUES_MAX + i));
@@ -120,7 +120,7 @@ hil_status hil_visit_call(hil_engine *e, const hil_visit *v)
 
 /* Memory and gradients of a visit's inputs, and the memory of its outputs, leave the device unless
    the next visit needs them. */
-static hil_status leave(hil_engine *e, const hil_tape *tape)
+static hil_status offload(hil_engine *e, const hil_tape *tape)
 {
     if (!e->has_next) return HIL_OK;
     const hil_visit *next = &e->next;
@@ -187,14 +187,14 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
     HIL_TRY(end_span(e, v->segment, "forward"));
     hil_tape *tape = *held_at(e, v->slot, v->segment);
     tape->lean = what == HIL_KEEP_LEAN;
-    hil_tape_settle(tape, &out);
+    hil_tape_trim(tape, &out);
     HIL_TRY(hil_bounds_keep(&e->bounds, tape, &out));
-    HIL_TRY(leave(e, tape));
+    HIL_TRY(offload(e, tape));
     hil_tier waits = e->place[v->segment].tapes;
     if (what == HIL_KEEP_NOTHING || !tape->wants)
         drop_tape(e, v);
     else if (waits != HIL_DEVICE)
-        HIL_TRY(hil_tape_leave(tape, waits));
+        HIL_TRY(hil_tape_offload(tape, waits));
     return HIL_OK;
 }
 
@@ -226,7 +226,7 @@ static hil_status send_back(hil_engine *e, hil_tape *tape)
 static hil_status refresh_tape(hil_engine *e, hil_tape *tape)
 {
     int64_t slot = tape->micro_index;
-    HIL_TRY(hil_tape_return(tape));
+    HIL_TRY(hil_tape_restore(tape));
     for (hil_value *v = tape->values; v; v = v->next) {
         if (v->boundary < 0 || !v->kept) continue;
         int root = hil_bounds_find(&e->bounds, slot, v->boundary)->root;
@@ -257,7 +257,7 @@ static hil_status ready_tape(hil_engine *e, const hil_micro *micro, const hil_vi
     HIL_TRY(hil_spans_begin(&e->spans));
     HIL_TRY(run_segment(e, micro, v, true, last ? loss : NULL, &none));
     HIL_TRY(end_span(e, v->segment, last ? "forward" : "recompute"));
-    hil_tape_settle(*held_at(e, v->slot, v->segment), NULL);
+    hil_tape_trim(*held_at(e, v->slot, v->segment), NULL);
     return HIL_OK;
 }
 
@@ -290,7 +290,7 @@ hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_v
     }
     hil_bounds_clear(&e->bounds, v->slot, s);
     if (s > 0) drop_read(e, v->slot, s - 1);
-    if (tape) HIL_TRY(leave(e, tape));
+    if (tape) HIL_TRY(offload(e, tape));
     drop_tape(e, v);
     return HIL_OK;
 }

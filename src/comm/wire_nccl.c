@@ -64,7 +64,7 @@ static ncclResult_t ask(const nccl_wire *w)
 
 /* Waits until a call that returned `code` is queued, for `seconds` (0: for ever); the lock is held
    before and after, and free in between. */
-static ncclResult_t settle(nccl_wire *w, ncclResult_t code, double seconds)
+static ncclResult_t wait_queued(nccl_wire *w, ncclResult_t code, double seconds)
 {
     double end = hil_clock_now() + seconds;
     while (code == ncclInProgress && !(seconds > 0 && hil_clock_now() > end)) {
@@ -78,7 +78,7 @@ static ncclResult_t settle(nccl_wire *w, ncclResult_t code, double seconds)
 
 static hil_status finish(nccl_wire *w, ncclResult_t code, const char *what)
 {
-    code = settle(w, code, 0);
+    code = wait_queued(w, code, 0);
     bool lost = w->lost;
     pthread_mutex_unlock(&w->lock);
     if (lost) return hil_fail(HIL_ERR_IO, "the GPUs of the ranks are no longer connected");
@@ -145,7 +145,7 @@ static void destroy(hil_wire *wire)
     nccl_wire *w = (nccl_wire *)wire;
     pthread_mutex_lock(&w->lock);
     if (w->comm && !w->lost &&
-        settle(w, nccl.ncclCommFinalize(w->comm), LAST_SECONDS) == ncclSuccess)
+        wait_queued(w, nccl.ncclCommFinalize(w->comm), LAST_SECONDS) == ncclSuccess)
         nccl.ncclCommDestroy(w->comm);
     else if (w->comm && !w->lost)
         nccl.ncclCommAbort(w->comm);

@@ -157,7 +157,7 @@ static void count_transfer(hil_io *io, const hil_io_op *op, size_t moved)
 }
 
 /* Reads the result of one transfer: true when the operation goes on with the rest of its piece. */
-static bool settle(hil_io_drive *drive, hil_io_op *op)
+static bool complete_op(hil_io_drive *drive, hil_io_op *op)
 {
     hil_io *io = drive->io;
     hil_io_file *file = op->request->file;
@@ -202,7 +202,7 @@ static void complete(void *context, hil_io_op *list)
         hil_io_op *op = list;
         list = op->next;
         op->next = NULL;
-        if (settle(drive, op)) {
+        if (complete_op(drive, op)) {
             patience |= op->tries > TRIES_AT_ONCE;
             aim(op);
             *end = op;

@@ -85,8 +85,8 @@ static uint64_t crossing_bytes(const hil_plan *plan, const hil_outline *o)
 {
     int ranks = hil_outline_ranks(o);
     if (!plan->apart || plan->wired || ranks == 1) return 0;
-    uint64_t bytes = hil_plan_gather_bytes(plan->chunk, ranks);
-    return bytes + (o->training ? hil_plan_exchange_bytes(plan->chunk, ranks) : 0);
+    uint64_t bytes = hil_exchange_gather_bytes(plan->chunk, ranks);
+    return bytes + (o->training ? hil_exchange_all_to_all_bytes(plan->chunk, ranks) : 0);
 }
 
 static uint64_t staging_bytes(const hil_plan *plan, const hil_outline *o)
@@ -147,7 +147,7 @@ static uint64_t sum_bytes(const hil_outline_unit *unit)
 static uint64_t exchange_bytes(const hil_outline *o, int64_t chunk)
 {
     if (hil_outline_ranks(o) == 1 || !o->training) return 0;
-    return hil_plan_exchange_bytes(chunk, hil_outline_ranks(o)) +
+    return hil_exchange_all_to_all_bytes(chunk, hil_outline_ranks(o)) +
            hil_align_up((uint64_t)chunk * sizeof(float));
 }
 

@@ -74,7 +74,7 @@ static hil_status gather_slices(void *context, int64_t copy)
     const hil_home *home = &unit->home[HIL_WEIGHT];
     char *whole = (char *)(intptr_t)copy;
     const char *slice = home->tier == HIL_DEVICE ? home->memory : slice_of(store, unit, whole);
-    return hil_cross_gather(store, slice, whole, home->bytes);
+    return hil_exchange_gather(store, slice, whole, home->bytes);
 }
 
 /* From the device, the slice is read at home. */
@@ -92,7 +92,7 @@ static hil_status gather(hil_store *store, hil_unit *unit, const hil_fence *room
     hil_fence_join(&job.after, &unit->ready);
     if (store->opening.speeds && store->opening.speeds->network > 0)
         job.seconds = (double)job.bytes / store->opening.speeds->network;
-    HIL_TRY(hil_cross_submit(store, &job, &unit->ready));
+    HIL_TRY(hil_exchange_submit(store, &job, &unit->ready));
     if (home->tier == HIL_DEVICE) hil_fence_join(&unit->reading, &unit->ready);
     return HIL_OK;
 }

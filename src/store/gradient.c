@@ -111,7 +111,7 @@ void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int6
         if (unit->use[i].segment == segment) --unit->use[i].pins;
 }
 
-hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64_t chunk)
+hil_status hil_gradient_send(hil_store *store, const hil_gradient_chunk *leaving, int64_t chunk)
 {
     hil_use *use = leaving->use;
     const hil_home *home = &use->home;
@@ -217,14 +217,14 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
     if (unit->dtype != HIL_F32) {
         out = place_rounded(store, unit, use, chunk);
         own = !out;
-        if (own) HIL_TRY(hil_window_take_leaver(store, bytes, &out));
+        if (own) HIL_TRY(hil_window_take_outgoing(store, bytes, &out));
     }
-    hil_leaving leaving = {.unit = unit, .use = use, .data = out, .before = *before};
+    hil_gradient_chunk leaving = {.unit = unit, .use = use, .data = out, .before = *before};
     hil_rounding rounding = {0};
     hil_status status = add_stretches(store, unit, i, out, (range){first, count}, &rounding);
     if (status == HIL_OK) status = round_all(store, &rounding);
     if (status == HIL_OK) status = hil_gradient_send(store, &leaving, chunk);
-    if (own) hil_window_give_leaver(store, out, bytes, &use->left);
+    if (own) hil_window_give_outgoing(store, out, bytes, &use->left);
     return status;
 }
 
@@ -248,7 +248,7 @@ static hil_status end_giving(hil_store *store, hil_unit *unit, int i)
 
 /* Gradients of a segment that stay on the device are rounded all at once: until then their sums are
    pinned. */
-static hil_status settle(hil_store *store, int segment, hil_rounding *rounding)
+static hil_status round_pinned(hil_store *store, int segment, hil_rounding *rounding)
 {
     const size_t *declared;
     size_t count = hil_store_declared(store, segment, &declared);
@@ -269,7 +269,7 @@ static hil_status give(hil_store *store, hil_unit *unit, int i, hil_rounding *ro
     if (!use->home.exists) HIL_TRY(hil_home_open_late(store, unit, &use->home));
     bool stays = use->home.tier == HIL_DEVICE;
     /* One that must come first, or needs room to leave, may need that of those that wait. */
-    if (!use->sum.data || !stays) HIL_TRY(settle(store, use->segment, rounding));
+    if (!use->sum.data || !stays) HIL_TRY(round_pinned(store, use->segment, rounding));
     HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
     HIL_TRY(hil_links_follow(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
     HIL_TRY(hil_sum_fill(store, unit, i));
@@ -316,7 +316,7 @@ hil_status hil_store_give_gradients(hil_store *store, int segment)
         for (int i = 0; i < unit->uses; ++i)
             if (unit->use[i].segment == segment) HIL_TRY(give_use(store, unit, i, &rounding));
     }
-    return settle(store, segment, &rounding);
+    return round_pinned(store, segment, &rounding);
 }
 
 void hil_store_step_end(hil_store *store)

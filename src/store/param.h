@@ -85,15 +85,15 @@ typedef struct hil_declared {
     size_t count, room;
 } hil_declared;
 
-/* [Note: leavers] Room in the window that gradients still leave. It is used again for others in
-   turn, or goes back when there is no other room. Otherwise the next gradient would get just the
-   room that was left last, and computing would wait for the way out each time. */
-#define HIL_LEAVERS 8
-typedef struct hil_leaver {
+/* [Note: copy-out buffers] Buffers of the window that gradients are still copied out of. They are
+   reused oldest first, or freed when there is no other room. Reusing the newest one at once would
+   stall computing until its copy-out ends. */
+#define HIL_OUTGOING 8
+typedef struct hil_outgoing {
     void *memory;
     size_t bytes;
     hil_fence after;
-} hil_leaver;
+} hil_outgoing;
 
 /* What the order of uses and the window number: the weight of a unit, or the sum of one use. */
 #define HIL_ENTITIES (1 + HIL_USES)
@@ -117,8 +117,8 @@ struct hil_store {
     hil_device *device; /* that computes; NULL: the CPU, or nobody in a rehearsal */
     bool apart;         /* the CPU cannot reach the device's memory: see hil_plan */
     hil_buffers *window;
-    hil_leaver leaver[HIL_LEAVERS]; /* the oldest first */
-    int leavers;
+    hil_outgoing outgoing[HIL_OUTGOING]; /* the oldest first */
+    int outgoings;
     hil_ring *ring;
     hil_parking *spilled;
     size_t resident[HIL_TIERS]; /* bytes of homes and slots */
@@ -132,9 +132,9 @@ struct hil_store {
     double *device_lanes; /* the same on the device */
     double *squares;      /* of all units */
     struct hil_sweep *sweep;
-    struct hil_reduce *reduce; /* with several ranks */
-    struct hil_cross *cross;   /* with several ranks, apart and not wired */
-    hil_fence turn;            /* the last gather or exchange by wire: [Note: turns] in wire.h */
+    struct hil_reduce *reduce;     /* with several ranks */
+    struct hil_exchange *exchange; /* with several ranks, apart and not wired */
+    hil_fence turn; /* the last gather or exchange by wire: [Note: turns] in wire.h */
     struct hil_save *save;
 };
 
@@ -209,7 +209,7 @@ void hil_homes_close(hil_store *store);
 /* segment.c: the segment may use the unit; the visit is over; everything is, after a failure. */
 hil_status hil_segment_declare(hil_store *store, int segment, size_t unit);
 void hil_segments_free(hil_store *store);
-hil_status hil_segment_leave(hil_store *store);
+hil_status hil_segment_exit(hil_store *store);
 /* [Note: same order] With several ranks, what the visit does not hold must be used in the known
    order of a training pass, which is everybody's: anything else is an error. */
 hil_status hil_segment_admit(const hil_store *store, const hil_param *param, int32_t entity);
@@ -234,10 +234,10 @@ hil_status hil_window_prefetch(hil_store *store);
 void hil_window_forget(hil_store *store, hil_unit *unit);
 /* Weights leave; and the sums, if they do not all fit. */
 hil_status hil_window_renew(hil_store *store);
-/* See [Note: leavers]; and all of it goes back. */
-hil_status hil_window_take_leaver(hil_store *store, size_t bytes, void **out);
-void hil_window_give_leaver(hil_store *store, void *memory, size_t bytes, const hil_fence *after);
-void hil_window_settle(hil_store *store);
+/* See [Note: copy-out buffers]; and all of it goes back. */
+hil_status hil_window_take_outgoing(hil_store *store, size_t bytes, void **out);
+void hil_window_give_outgoing(hil_store *store, void *memory, size_t bytes, const hil_fence *after);
+void hil_window_reclaim(hil_store *store);
 
 /* stage.c */
 hil_status hil_sweep_open(hil_store *store);
@@ -293,15 +293,16 @@ hil_status hil_work_open(hil_store *store);
 void hil_work_close(hil_store *store);
 
 /* rank_exchange.c: what hil_comm does, with memory of the device tier: on the link's thread, or
-   queued on its stream by a job that hil_cross_submit has submitted. */
-hil_status hil_cross_submit(hil_store *store, hil_job *job, hil_fence *fence);
-hil_status hil_cross_gather(const hil_store *store, const char *slice, char *whole, size_t bytes);
-hil_status hil_cross_exchange(const hil_store *store, const char *out, char *in, size_t bytes);
+   queued on its stream by a job that hil_exchange_submit has submitted. */
+hil_status hil_exchange_submit(hil_store *store, hil_job *job, hil_fence *fence);
+hil_status hil_exchange_gather(const hil_store *store, const char *slice, char *whole,
+                               size_t bytes);
+hil_status hil_exchange_all_to_all(const hil_store *store, const char *out, char *in, size_t bytes);
 /* Waits for what the reduction queued on its stream, unless its end is the job's; also when that
    failed, by `status`, which is then returned. */
-hil_status hil_cross_settle(const hil_store *store, hil_status status);
-hil_status hil_cross_open(hil_store *store);
-void hil_cross_close(hil_store *store);
+hil_status hil_exchange_wait(const hil_store *store, hil_status status);
+hil_status hil_exchange_open(hil_store *store);
+void hil_exchange_close(hil_store *store);
 
 /* gradient.c: what nobody wrote of a sum becomes zero: members that got none in this step, and
    what is behind a member. */
@@ -309,14 +310,14 @@ hil_status hil_sum_fill(hil_store *store, hil_unit *unit, int use);
 /* The sum of a use is no longer needed. */
 void hil_sum_drop(hil_store *store, hil_unit *unit, int use);
 /* A chunk of the slice of a rounded gradient that leaves the device for its home. */
-typedef struct hil_leaving {
+typedef struct hil_gradient_chunk {
     const hil_unit *unit;
     hil_use *use;
     const void *data;
     hil_fence made;   /* over: it is there */
     hil_fence before; /* over: there is room at home */
-} hil_leaving;
-hil_status hil_gradient_send(hil_store *store, const hil_leaving *leaving, int64_t chunk);
+} hil_gradient_chunk;
+hil_status hil_gradient_send(hil_store *store, const hil_gradient_chunk *leaving, int64_t chunk);
 
 /* reduce.c: gradients of several ranks. Gives one use's sum; all ranks give the same uses. */
 hil_status hil_reduce_open(hil_store *store);

@@ -72,18 +72,18 @@ typedef struct hil_plan {
    rank_exchange.c. Pieces for all ranks together are about as large as a chunk, however many ranks
    there are. */
 #define HIL_PIECE_LEAST 256 /* elements that go to one rank at least */
-static inline size_t hil_plan_pieces_bytes(int64_t chunk, int ranks)
+static inline size_t hil_exchange_pieces_bytes(int64_t chunk, int ranks)
 {
     int64_t least = (int64_t)ranks * HIL_PIECE_LEAST;
     return hil_align_up((size_t)(chunk > least ? chunk : least) * sizeof(float));
 }
-static inline size_t hil_plan_gather_bytes(int64_t chunk, int ranks)
+static inline size_t hil_exchange_gather_bytes(int64_t chunk, int ranks)
 {
-    return hil_plan_pieces_bytes(chunk, ranks);
+    return hil_exchange_pieces_bytes(chunk, ranks);
 }
-static inline size_t hil_plan_exchange_bytes(int64_t chunk, int ranks)
+static inline size_t hil_exchange_all_to_all_bytes(int64_t chunk, int ranks)
 {
-    return 2 * hil_plan_pieces_bytes(chunk, ranks);
+    return 2 * hil_exchange_pieces_bytes(chunk, ranks);
 }
 
 #endif

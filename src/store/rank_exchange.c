@@ -13,13 +13,13 @@ typedef struct lane {
     hil_event *moved;
 } lane;
 
-struct hil_cross {
+struct hil_exchange {
     lane gather, reduce;
     size_t piece; /* bytes of a slice that are gathered at once */
 };
 
 /* The thread waits for what its stream was given. */
-static hil_status settle(const hil_store *store, hil_stream stream, const lane *l)
+static hil_status wait_lane(const hil_store *store, hil_stream stream, const lane *l)
 {
     hil_device *device = store->device;
     HIL_TRY(device->events->record(device, stream, l->moved));
@@ -27,20 +27,20 @@ static hil_status settle(const hil_store *store, hil_stream stream, const lane *
 }
 
 /* Also behind what failed in the middle: the rest of it still uses memory. */
-static hil_status settle_after(hil_status status, const hil_store *store, hil_stream stream,
-                               const lane *l)
+static hil_status wait_after(hil_status status, const hil_store *store, hil_stream stream,
+                             const lane *l)
 {
-    hil_status settled = settle(store, stream, l);
-    return status == HIL_OK ? settled : status;
+    hil_status waited = wait_lane(store, stream, l);
+    return status == HIL_OK ? waited : status;
 }
 
-hil_status hil_cross_settle(const hil_store *store, hil_status status)
+hil_status hil_exchange_wait(const hil_store *store, hil_status status)
 {
     if (!store->device || store->plan->wired) return status;
-    return settle_after(status, store, HIL_STREAM_REDUCE, &store->cross->reduce);
+    return wait_after(status, store, HIL_STREAM_REDUCE, &store->exchange->reduce);
 }
 
-hil_status hil_cross_submit(hil_store *store, hil_job *job, hil_fence *fence)
+hil_status hil_exchange_submit(hil_store *store, hil_job *job, hil_fence *fence)
 {
     if (!store->plan->wired) return hil_links_submit(store->links, job, fence);
     job->queues = true;
@@ -60,13 +60,13 @@ static hil_status by_wire(const hil_store *store, hil_status status)
 static hil_status gather_pieces(const hil_store *store, const char *slice, char *whole,
                                 size_t bytes)
 {
-    const struct hil_cross *c = store->cross;
+    const struct hil_exchange *c = store->exchange;
     hil_device *device = store->device;
     for (size_t at = 0; at < bytes; at += c->piece) {
         size_t n = bytes - at < c->piece ? bytes - at : c->piece;
         char *mine = c->gather.memory, *all = mine + c->piece;
         HIL_TRY(device->queue->copy(device, HIL_STREAM_GATHER, mine, slice + at, n));
-        HIL_TRY(settle(store, HIL_STREAM_GATHER, &c->gather));
+        HIL_TRY(wait_lane(store, HIL_STREAM_GATHER, &c->gather));
         HIL_TRY(hil_comm_gather(store->opening.comm, HIL_CHANNEL_GATHER, mine, all, n));
         for (int r = 0; r < store->options.ranks; ++r)
             HIL_TRY(device->queue->copy(device, HIL_STREAM_GATHER, whole + (size_t)r * bytes + at,
@@ -75,7 +75,7 @@ static hil_status gather_pieces(const hil_store *store, const char *slice, char 
     return HIL_OK;
 }
 
-hil_status hil_cross_gather(const hil_store *store, const char *slice, char *whole, size_t bytes)
+hil_status hil_exchange_gather(const hil_store *store, const char *slice, char *whole, size_t bytes)
 {
     hil_wire *wire = store->opening.wire;
     if (!store->device)
@@ -83,10 +83,10 @@ hil_status hil_cross_gather(const hil_store *store, const char *slice, char *who
     if (wire)
         return by_wire(store, wire->engine->gather(wire, HIL_STREAM_GATHER, slice, whole, bytes));
     hil_status status = gather_pieces(store, slice, whole, bytes);
-    return settle_after(status, store, HIL_STREAM_GATHER, &store->cross->gather);
+    return wait_after(status, store, HIL_STREAM_GATHER, &store->exchange->gather);
 }
 
-hil_status hil_cross_exchange(const hil_store *store, const char *out, char *in, size_t bytes)
+hil_status hil_exchange_all_to_all(const hil_store *store, const char *out, char *in, size_t bytes)
 {
     hil_comm *comm = store->opening.comm;
     hil_device *device = store->device;
@@ -94,10 +94,10 @@ hil_status hil_cross_exchange(const hil_store *store, const char *out, char *in,
     if (!device) return hil_comm_exchange(comm, HIL_CHANNEL_REDUCE, out, in, bytes);
     if (wire)
         return by_wire(store, wire->engine->exchange(wire, HIL_STREAM_REDUCE, out, in, bytes));
-    const lane *l = &store->cross->reduce;
+    const lane *l = &store->exchange->reduce;
     size_t all = (size_t)store->options.ranks * bytes;
     HIL_TRY(device->queue->copy(device, HIL_STREAM_REDUCE, l->memory, out, all));
-    HIL_TRY(settle(store, HIL_STREAM_REDUCE, l));
+    HIL_TRY(wait_lane(store, HIL_STREAM_REDUCE, l));
     HIL_TRY(hil_comm_exchange(comm, HIL_CHANNEL_REDUCE, l->memory, l->memory + all, bytes));
     return device->queue->copy(device, HIL_STREAM_REDUCE, in, l->memory + all, all);
 }
@@ -112,26 +112,26 @@ static hil_status open_lane(hil_store *store, lane *l, size_t bytes)
     return store->device->events->create(store->device, &l->moved);
 }
 
-hil_status hil_cross_open(hil_store *store)
+hil_status hil_exchange_open(hil_store *store)
 {
     if (hil_store_alone(store) || !store->apart || store->plan->wired) return HIL_OK;
-    struct hil_cross *c;
+    struct hil_exchange *c;
     int ranks = store->options.ranks;
-    size_t gather = hil_plan_gather_bytes(store->plan->chunk, ranks);
+    size_t gather = hil_exchange_gather_bytes(store->plan->chunk, ranks);
     HIL_TRY(HIL_ALLOC(1, &c));
-    store->cross = c;
+    store->exchange = c;
     c->piece = gather / (size_t)(ranks + 1) / PIECE_ALIGN * PIECE_ALIGN;
     HIL_TRY(open_lane(store, &c->gather, gather));
     if (!store->options.training) return HIL_OK;
-    return open_lane(store, &c->reduce, hil_plan_exchange_bytes(store->plan->chunk, ranks));
+    return open_lane(store, &c->reduce, hil_exchange_all_to_all_bytes(store->plan->chunk, ranks));
 }
 
-void hil_cross_close(hil_store *store)
+void hil_exchange_close(hil_store *store)
 {
-    struct hil_cross *c = store->cross;
+    struct hil_exchange *c = store->exchange;
     if (!c) return;
     if (c->gather.moved) store->device->events->destroy(store->device, c->gather.moved);
     if (c->reduce.moved) store->device->events->destroy(store->device, c->reduce.moved);
     hil_free(c);
-    store->cross = NULL;
+    store->exchange = NULL;
 }

@@ -103,7 +103,7 @@ static hil_status reduce_pieces(hil_store *store, const reduction *r)
     for (int64_t done = 0; done < count; done += most) {
         int64_t n = count - done < most ? count - done : most;
         HIL_TRY(pack(store, r, r->chunk * store->plan->chunk + done, n));
-        HIL_TRY(hil_cross_exchange(store, r->buffer, in, (size_t)n * size));
+        HIL_TRY(hil_exchange_all_to_all(store, r->buffer, in, (size_t)n * size));
         hil_tensor out = {unit->dtype, {1, {n}}, r->result + (size_t)done * size};
         HIL_TRY(add(store, &out, in));
     }
@@ -113,7 +113,7 @@ static hil_status reduce_pieces(hil_store *store, const reduction *r)
 static hil_status reduce(void *context, int64_t index)
 {
     hil_store *store = context;
-    return hil_cross_settle(store, reduce_pieces(store, &store->reduce->reduction[index]));
+    return hil_exchange_wait(store, reduce_pieces(store, &store->reduce->reduction[index]));
 }
 
 /* Rounding reads fp32 and writes the dtype; adding reads that. */
@@ -158,8 +158,8 @@ static hil_status give_chunk(hil_store *store, const reduction *given, const hil
                    .name = "reduce"};
     hil_fence_join(&job.after, &room);
     job.seconds = seconds_of(store, unit, job.bytes, count);
-    hil_leaving leaving = {.unit = unit, .use = use, .data = r->result, .before = *before};
-    hil_status status = hil_cross_submit(store, &job, &leaving.made);
+    hil_gradient_chunk leaving = {.unit = unit, .use = use, .data = r->result, .before = *before};
+    hil_status status = hil_exchange_submit(store, &job, &leaving.made);
     hil_fence_join(reduced, &leaving.made);
     hil_fence_join(&use->left, &leaving.made);
     if (home) return status;

@@ -160,7 +160,7 @@ static void note_visited(hil_store *store)
     }
 }
 
-hil_status hil_segment_leave(hil_store *store)
+hil_status hil_segment_exit(hil_store *store)
 {
     HIL_TRY(check_end(store));
     if (store->plan->by_segment) HIL_TRY(each(store, &store->stop, let_go));
@@ -168,15 +168,15 @@ hil_status hil_segment_leave(hil_store *store)
     return HIL_OK;
 }
 
-hil_status hil_store_pass_leave(hil_store *store)
+hil_status hil_store_pass_exit(hil_store *store)
 {
-    HIL_TRY(hil_segment_leave(store));
+    HIL_TRY(hil_segment_exit(store));
     return hil_store_pass_mark(store);
 }
 
 hil_status hil_store_pass_enter(hil_store *store, const hil_stop *stop)
 {
-    HIL_TRY(hil_segment_leave(store));
+    HIL_TRY(hil_segment_exit(store));
     store->stop = *stop;
     HIL_TRY(hil_store_pass_mark(store));
     if (!store->plan->by_segment) return HIL_OK;

@@ -106,7 +106,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     HIL_TRY(hil_work_open(store));
     HIL_TRY(hil_sweep_open(store));
     HIL_TRY(hil_reduce_open(store));
-    HIL_TRY(hil_cross_open(store));
+    HIL_TRY(hil_exchange_open(store));
     HIL_TRY(hil_save_open(store));
     HIL_TRY(hil_ring_create(&store->ring, store->tiers, store->plan->ring));
     HIL_TRY(hil_buffers_create(&store->window, store->tiers, store->plan->window));
@@ -123,12 +123,12 @@ void hil_store_close(hil_store *store)
     if (store->spilled) hil_store_step_end(store);
     for (size_t u = 0; u < store->units && store->window; ++u)
         hil_window_forget(store, &store->unit[u]);
-    hil_window_settle(store);
+    hil_window_reclaim(store);
     hil_parking_destroy(store->spilled);
     hil_buffers_destroy(store->window);
     hil_ring_destroy(store->ring);
     hil_save_close(store);
-    hil_cross_close(store);
+    hil_exchange_close(store);
     hil_reduce_close(store);
     hil_sweep_close(store);
     hil_work_close(store);
@@ -190,10 +190,10 @@ hil_status hil_store_pass_mark(hil_store *store)
 
 hil_status hil_store_pass_end(hil_store *store)
 {
-    HIL_TRY(hil_segment_leave(store));
+    HIL_TRY(hil_segment_exit(store));
     hil_order *pass = store->pass;
     store->pass = NULL;
-    hil_window_settle(store);
+    hil_window_reclaim(store);
     return hil_order_end(pass);
 }
 

@@ -122,7 +122,7 @@ typedef struct hil_stop {
 } hil_stop;
 hil_status hil_store_pass_enter(hil_store *store, const hil_stop *stop);
 /* Before the gradients of the segment are given. The end of a pass does it too. */
-hil_status hil_store_pass_leave(hil_store *store);
+hil_status hil_store_pass_exit(hil_store *store);
 hil_status hil_store_pass_end(hil_store *store);
 /* [Note: renewal] Between groups of micro-batches, now and then: the window starts afresh, like at
    the beginning of a step, and nothing is fetched over such a place before. Where sums had to leave
@@ -216,6 +216,6 @@ hil_status hil_store_saved(hil_store *store);
 /* Gradients that were given and not used are forgotten. */
 void hil_store_step_end(hil_store *store);
 /* Waits for the sweep. */
-hil_status hil_store_settle(hil_store *store);
+hil_status hil_store_sweep_wait(hil_store *store);
 
 #endif

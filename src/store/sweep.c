@@ -219,7 +219,7 @@ hil_status hil_store_save(hil_store *store, const hil_saving *saving)
     return HIL_OK;
 }
 
-hil_status hil_store_settle(hil_store *store)
+hil_status hil_store_sweep_wait(hil_store *store)
 {
     return hil_links_wait(store->links, &store->sweep->all, HIL_WAIT_UPDATE);
 }

@@ -68,12 +68,12 @@ void hil_window_remove(hil_store *store, int32_t entity)
 static hil_status spill(hil_store *store, hil_use *use)
 {
     bool disk = store->tiers->disk && hil_ring_bytes(store->ring);
-    hil_status status = hil_parcel_send(store->spilled, &use->sum, (hil_tier)store->plan->spill);
+    hil_status status = hil_parcel_offload(store->spilled, &use->sum, (hil_tier)store->plan->spill);
     if (status != HIL_ERR_BUDGET || store->plan->spill == HIL_DISK || !disk) return status;
-    return hil_parcel_send(store->spilled, &use->sum, HIL_DISK);
+    return hil_parcel_offload(store->spilled, &use->sum, HIL_DISK);
 }
 
-static hil_status leave(hil_store *store, int32_t entity)
+static hil_status evict(hil_store *store, int32_t entity)
 {
     hil_unit *unit = unit_at(store, entity);
     hil_use *use = use_at(store, entity);
@@ -102,7 +102,7 @@ static int pins_of(const hil_store *store, int32_t entity)
 hil_status hil_window_clear(hil_store *store)
 {
     for (size_t i = store->here_count; i-- > 0;)
-        if (!pins_of(store, store->here[i])) HIL_TRY(leave(store, store->here[i]));
+        if (!pins_of(store, store->here[i])) HIL_TRY(evict(store, store->here[i]));
     return HIL_OK;
 }
 
@@ -115,7 +115,7 @@ static bool is_away(const hil_store *store, const hil_use *use)
 hil_status hil_window_renew(hil_store *store)
 {
     bool away = false;
-    hil_window_settle(store);
+    hil_window_reclaim(store);
     for (size_t u = 0; u < store->units; ++u)
         for (int i = 0; i < store->unit[u].uses; ++i)
             away |= is_away(store, &store->unit[u].use[i]);
@@ -123,7 +123,7 @@ hil_status hil_window_renew(hil_store *store)
         hil_unit *unit = &store->unit[u];
         hil_window_forget(store, unit);
         for (int i = 0; i < unit->uses && away; ++i)
-            if (unit->use[i].sum.data) HIL_TRY(leave(store, hil_entity(store, unit, i)));
+            if (unit->use[i].sum.data) HIL_TRY(evict(store, hil_entity(store, unit, i)));
     }
     return HIL_OK;
 }
@@ -145,45 +145,45 @@ static bool is_empty(const hil_store *store, int32_t entity)
 }
 
 /* The oldest of what leaves. */
-static hil_leaver remove_first(hil_store *store)
+static hil_outgoing remove_first(hil_store *store)
 {
-    hil_leaver first = store->leaver[0];
-    memmove(store->leaver, store->leaver + 1, (size_t)--store->leavers * sizeof first);
+    hil_outgoing first = store->outgoing[0];
+    memmove(store->outgoing, store->outgoing + 1, (size_t)--store->outgoings * sizeof first);
     return first;
 }
 
 static void give_first(hil_store *store)
 {
-    hil_leaver first = remove_first(store);
+    hil_outgoing first = remove_first(store);
     hil_buffers_give_after(store->window, first.memory, &first.after);
 }
 
-hil_status hil_window_take_leaver(hil_store *store, size_t bytes, void **out)
+hil_status hil_window_take_outgoing(hil_store *store, size_t bytes, void **out)
 {
-    if (store->leavers < HIL_LEAVERS || store->leaver[0].bytes < bytes) {
+    if (store->outgoings < HIL_OUTGOING || store->outgoing[0].bytes < bytes) {
         HIL_TRY(hil_window_room(store, bytes));
         return hil_buffers_take(store->window, bytes, out);
     }
-    hil_leaver first = remove_first(store);
+    hil_outgoing first = remove_first(store);
     hil_status status = hil_links_follow(store->links, &first.after, HIL_WAIT_MEMORY);
     if (status != HIL_OK) hil_buffers_give_after(store->window, first.memory, &first.after);
     *out = status == HIL_OK ? first.memory : NULL;
     return status;
 }
 
-void hil_window_give_leaver(hil_store *store, void *memory, size_t bytes, const hil_fence *after)
+void hil_window_give_outgoing(hil_store *store, void *memory, size_t bytes, const hil_fence *after)
 {
     if (!store->plan->apart) {
         hil_buffers_give_after(store->window, memory, after);
         return;
     }
-    if (store->leavers == HIL_LEAVERS) give_first(store);
-    store->leaver[store->leavers++] = (hil_leaver){memory, bytes, *after};
+    if (store->outgoings == HIL_OUTGOING) give_first(store);
+    store->outgoing[store->outgoings++] = (hil_outgoing){memory, bytes, *after};
 }
 
-void hil_window_settle(hil_store *store)
+void hil_window_reclaim(hil_store *store)
 {
-    while (store->leavers) give_first(store);
+    while (store->outgoings) give_first(store);
 }
 
 /* [Note: dear sums] A sum that holds something crosses the bus twice when it is evicted, a weight
@@ -205,7 +205,8 @@ static int32_t choose_victim(const hil_store *store, int32_t weight, int32_t sum
     return hil_order_often(store->pass, weight, OFTEN, idle) ? sum : weight;
 }
 
-/* Whether nothing can leave for what is used at `horizon`: so it was, and no use changed it. */
+/* Whether nothing can be evicted for what is used at `horizon`: so it was, and no use changed it.
+ */
 static bool is_stuck(const hil_store *store, int64_t horizon)
 {
     return store->pass && store->pass->stuck == horizon;
@@ -218,13 +219,13 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
     bool ahead = horizon >= 0;
     *made = true;
     while (!hil_buffers_fits(store->window, bytes)) {
-        if (store->leavers && horizon < 0) {
+        if (store->outgoings && horizon < 0) {
             give_first(store);
             continue;
         }
         int32_t last = -1, dear = -1;
         int64_t latest = horizon, idle = horizon;
-        bool later = false; /* something could leave, were it not in use */
+        bool later = false; /* something could be evicted, were it not in use */
         for (size_t i = 0; i < store->here_count && !is_stuck(store, horizon); ++i) {
             int32_t entity = store->here[i];
             int64_t next = next_use(store, entity);
@@ -248,7 +249,7 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
             *made = false;
             return HIL_OK;
         }
-        HIL_TRY(leave(store, last));
+        HIL_TRY(evict(store, last));
     }
     return HIL_OK;
 }
@@ -274,7 +275,7 @@ static hil_status start(hil_store *store, int32_t entity)
     if (!use) {
         HIL_TRY(hil_weight_fetch(store, unit_at(store, entity)));
     } else if (use->summing) {
-        HIL_TRY(hil_parcel_call(store->spilled, &use->sum));
+        HIL_TRY(hil_parcel_prefetch(store->spilled, &use->sum));
     } else {
         use->sum = (hil_parcel){.bytes = bytes_of(store, entity)};
         HIL_TRY(
@@ -293,8 +294,8 @@ hil_status hil_window_bring(hil_store *store, int32_t entity)
     return start(store, entity);
 }
 
-/* What may leave for a prefetch: what is used after that. For a new sum, which a visit needs no
-   sooner than it begins, nothing that would have to come back. */
+/* What may be evicted for a prefetch: what is used after that. For a new sum, which a visit needs
+   no sooner than it begins, nothing that would have to come back. */
 static int64_t horizon_of(const hil_store *store, int32_t entity)
 {
     return is_empty(store, entity) ? HIL_NEVER - 1 : store->pass->ahead;

@@ -82,7 +82,7 @@ static hil_status list_tokens(const hil_bpe *bpe, hil_bpe_work *work, size_t *co
 }
 
 /* Hands on the tokens before a certain boundary, if one is found. */
-static hil_status settle(const hil_bpe *bpe, hil_bpe_work *work, hil_ids *ids)
+static hil_status emit_certain(const hil_bpe *bpe, hil_bpe_work *work, hil_ids *ids)
 {
     size_t count;
     hil_ids *open = &work->open;
@@ -120,7 +120,7 @@ hil_status hil_bpe_word_add(const hil_bpe *bpe, hil_bpe_work *work, const char *
         part = part_of(text + at, size - at);
         HIL_TRY(hil_bpe_add_symbols(bpe, work, text + at, part, &work->open));
         if (work->open.size >= work->settle && bpe->reach <= REACH_MOST)
-            HIL_TRY(settle(bpe, work, ids));
+            HIL_TRY(emit_certain(bpe, work, ids));
     }
     return HIL_OK;
 }

@@ -120,7 +120,7 @@ static hil_status run_held(const struct hil_normal_step *step, hil_text *held, b
     if (step->kind == HIL_NORMAL_REPLACE) {
         HIL_TRY(replace(step, held, last, out, &used));
     } else {
-        if (!last) used = hil_nfc_settled(held->data, held->size);
+        if (!last) used = hil_nfc_stable(held->data, held->size);
         HIL_TRY(hil_nfc_add(held->data, used, out));
     }
     drop_front(held, used);

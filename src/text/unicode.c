@@ -253,7 +253,7 @@ done:
     return status;
 }
 
-size_t hil_nfc_settled(const char *text, size_t size)
+size_t hil_nfc_stable(const char *text, size_t size)
 {
     size_t at = size, step;
     while (at > 0) {

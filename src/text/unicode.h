@@ -56,6 +56,6 @@ hil_status hil_nfc_add(const char *text, size_t size, hil_text *out);
 
 /* Where the last character begins that nothing before can touch: text before it has its final NFC
    form whatever follows. 0 when there is none. */
-size_t hil_nfc_settled(const char *text, size_t size);
+size_t hil_nfc_stable(const char *text, size_t size);
 
 #endif

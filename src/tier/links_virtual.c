@@ -59,7 +59,7 @@ static bool is_busy(const running *r)
 }
 
 /* Starts what can start and retires what is done, until nothing changes. */
-static void settle(hil_links *links)
+static void run_ready(hil_links *links)
 {
     machine *m = links->state;
     for (bool changed = true; changed;) {
@@ -144,14 +144,14 @@ static double advance(hil_links *links, double most)
         r->seconds = reduce(r->seconds, 1, step);
     }
     m->clock += step;
-    settle(links);
+    run_ready(links);
     return step;
 }
 
 static void submitted(hil_links *links, hil_link link)
 {
     const machine *m = links->state;
-    if (!m->job[link].active) settle(links); /* otherwise it waits behind another */
+    if (!m->job[link].active) run_ready(links); /* otherwise it waits behind another */
 }
 
 static double wait_for(hil_links *links, const hil_fence *fence)

@@ -9,17 +9,17 @@
 /* Pages of larger tensors: small enough to be spread over the drives. */
 #define PAGE ((size_t)4 << 20)
 
-/* [Note: leaving] Who took memory that is still being copied would wait. So what parcels left goes
-   back when two turns have left as much as any did: the copies are over by then, unless the bus is
-   the limit. */
+/* [Note: late reuse] Reusing a buffer before its copy-out ends would stall; so buffers that were
+   offloaded go back once two turns' worth of newer ones are held, measured by the largest turn. By
+   then their copies are over, unless the bus is the limit. */
 #define TURNS 2
 
-typedef struct leaving {
+typedef struct offload {
     void *memory;
     size_t bytes;
     hil_fence free;
     uint64_t number; /* of the call */
-} leaving;
+} offload;
 
 struct hil_parking {
     hil_tiers *tiers;
@@ -28,10 +28,10 @@ struct hil_parking {
     hil_region *host;
     char *host_base;
     size_t host_bytes;
-    leaving *leaving; /* in order */
-    size_t leaving_count, leaving_room;
+    offload *offload; /* in order */
+    size_t offloads, offload_room;
     size_t left, held, most; /* bytes: in this turn, of all that leave, in the largest turn */
-    uint64_t leaves;
+    uint64_t calls;          /* of hil_parcel_offload_later */
 };
 
 hil_status hil_parking_create(hil_parking **out, hil_tiers *tiers, hil_buffers *buffers,
@@ -61,9 +61,9 @@ void hil_parking_destroy(hil_parking *p)
 {
     if (!p) return;
     assert(!p->host || hil_region_used(p->host) == 0);
-    assert(p->leaving_count == 0);
+    assert(p->offloads == 0);
     hil_region_destroy(p->host);
-    hil_free(p->leaving);
+    hil_free(p->offload);
     hil_free(p);
 }
 
@@ -228,7 +228,7 @@ static hil_status store(hil_parking *p, hil_parcel *parcel, hil_tier home)
     return HIL_OK;
 }
 
-hil_status hil_parcel_send(hil_parking *p, hil_parcel *parcel, hil_tier home)
+hil_status hil_parcel_offload(hil_parking *p, hil_parcel *parcel, hil_tier home)
 {
     HIL_TRY(store(p, parcel, home));
     hil_buffers_give_after(p->buffers, parcel->data, &parcel->ready);
@@ -236,31 +236,31 @@ hil_status hil_parcel_send(hil_parking *p, hil_parcel *parcel, hil_tier home)
     return HIL_OK;
 }
 
-hil_status hil_parcel_leave(hil_parking *p, hil_parcel *parcel, hil_tier home)
+hil_status hil_parcel_offload_later(hil_parking *p, hil_parcel *parcel, hil_tier home)
 {
-    HIL_TRY(HIL_GROW(&p->leaving, &p->leaving_room, p->leaving_count + 1));
+    HIL_TRY(HIL_GROW(&p->offload, &p->offload_room, p->offloads + 1));
     HIL_TRY(store(p, parcel, home));
-    parcel->leave = ++p->leaves;
-    p->leaving[p->leaving_count++] =
-        (leaving){parcel->data, parcel->bytes, parcel->ready, parcel->leave};
+    parcel->offload = ++p->calls;
+    p->offload[p->offloads++] =
+        (offload){parcel->data, parcel->bytes, parcel->ready, parcel->offload};
     p->left += parcel->bytes;
     p->held += parcel->bytes;
     parcel->data = NULL;
     return HIL_OK;
 }
 
-static leaving remove_leaving(hil_parking *p, size_t i)
+static offload remove_held(hil_parking *p, size_t i)
 {
-    leaving l = p->leaving[i];
+    offload l = p->offload[i];
     p->held -= l.bytes;
-    for (--p->leaving_count; i < p->leaving_count; ++i) p->leaving[i] = p->leaving[i + 1];
+    for (--p->offloads; i < p->offloads; ++i) p->offload[i] = p->offload[i + 1];
     return l;
 }
 
 static void give_above(hil_parking *p, size_t bytes)
 {
-    while (p->leaving_count && p->held > bytes) {
-        leaving l = remove_leaving(p, 0);
+    while (p->offloads && p->held > bytes) {
+        offload l = remove_held(p, 0);
         hil_buffers_give_after(p->buffers, l.memory, &l.free);
     }
 }
@@ -272,7 +272,7 @@ void hil_parking_turn(hil_parking *p)
     give_above(p, TURNS * p->most);
 }
 
-void hil_parking_settle(hil_parking *p)
+void hil_parking_reclaim(hil_parking *p)
 {
     p->left = 0;
     give_above(p, 0);
@@ -282,9 +282,9 @@ void hil_parking_settle(hil_parking *p)
 static bool stay(hil_parking *p, hil_parcel *parcel)
 {
     size_t i = 0;
-    while (i < p->leaving_count && p->leaving[i].number != parcel->leave) ++i;
-    if (i == p->leaving_count) return false;
-    leaving l = remove_leaving(p, i);
+    while (i < p->offloads && p->offload[i].number != parcel->offload) ++i;
+    if (i == p->offloads) return false;
+    offload l = remove_held(p, i);
     parcel->data = l.memory;
     parcel->ready = l.free;
     return true;
@@ -310,7 +310,7 @@ static hil_status call_from_disk(hil_parking *p, hil_parcel *parcel, const hil_f
     return status;
 }
 
-hil_status hil_parcel_call(hil_parking *p, hil_parcel *parcel)
+hil_status hil_parcel_prefetch(hil_parking *p, hil_parcel *parcel)
 {
     if (parcel->data || stay(p, parcel)) return HIL_OK;
     assert(parcel->stored && !parcel->stale);
@@ -335,11 +335,11 @@ hil_status hil_parcel_call(hil_parking *p, hil_parcel *parcel)
 
 hil_status hil_parcel_wait(hil_parking *p, hil_parcel *parcel, hil_wait_reason reason)
 {
-    HIL_TRY(hil_parcel_call(p, parcel));
+    HIL_TRY(hil_parcel_prefetch(p, parcel));
     return hil_links_follow(p->tiers->links, &parcel->ready, reason);
 }
 
-static void leave_home(hil_parking *p, hil_parcel *parcel)
+static void free_home(hil_parking *p, hil_parcel *parcel)
 {
     if (!parcel->stored) return;
     hil_fence after = parcel->left;
@@ -355,7 +355,7 @@ static void leave_home(hil_parking *p, hil_parcel *parcel)
 void hil_parcel_touch(hil_parking *p, hil_parcel *parcel)
 {
     assert(parcel->data);
-    leave_home(p, parcel);
+    free_home(p, parcel);
 }
 
 void hil_parcel_change(hil_parcel *parcel)
@@ -366,7 +366,7 @@ void hil_parcel_change(hil_parcel *parcel)
 
 void hil_parcel_drop(hil_parking *p, hil_parcel *parcel)
 {
-    leave_home(p, parcel);
+    free_home(p, parcel);
     hil_buffers_give_after(p->buffers, parcel->data, &parcel->ready);
     *parcel = (hil_parcel){0};
 }

@@ -25,21 +25,21 @@ typedef struct hil_parcel {
     hil_extent extent; /* on disk */
     hil_fence ready;   /* the way in: data may be read */
     hil_fence left;    /* the way out: the copy at home is whole */
-    uint64_t leave;    /* number of its last hil_parcel_leave */
+    uint64_t offload;  /* number of its last hil_parcel_offload_later */
 } hil_parcel;
 
 /* Starts the way out to `home` (HIL_HOST or HIL_DISK) and gives the device memory back. A parcel
    that is stored already and was not changed since just gives the memory back. */
-hil_status hil_parcel_send(hil_parking *parking, hil_parcel *parcel, hil_tier home);
-/* The same, but the memory goes back some turns later: see [Note: leaving] in parking.c. A parcel
-   that is called before then is still here. */
-hil_status hil_parcel_leave(hil_parking *parking, hil_parcel *parcel, hil_tier home);
-/* A turn begins: who uses hil_parcel_leave says so, once for each visit of a segment. */
+hil_status hil_parcel_offload(hil_parking *parking, hil_parcel *parcel, hil_tier home);
+/* The same, but the memory goes back some turns later: see [Note: late reuse] in parking.c. A
+   parcel that is called before then is still here. */
+hil_status hil_parcel_offload_later(hil_parking *parking, hil_parcel *parcel, hil_tier home);
+/* A turn begins: who uses hil_parcel_offload_later says so, once for each visit of a segment. */
 void hil_parking_turn(hil_parking *parking);
 /* All memory that leaves goes back now; at the latest before destroy. */
-void hil_parking_settle(hil_parking *parking);
+void hil_parking_reclaim(hil_parking *parking);
 /* Starts the way in; nothing when it is here. The copy at home stays. */
-hil_status hil_parcel_call(hil_parking *parking, hil_parcel *parcel);
+hil_status hil_parcel_prefetch(hil_parking *parking, hil_parcel *parcel);
 /* Calls it if nobody did: what is computed from now on may read data. */
 hil_status hil_parcel_wait(hil_parking *parking, hil_parcel *parcel, hil_wait_reason reason);
 /* The device's copy was or will be changed: the one at home is forgotten. */

@@ -159,5 +159,5 @@ hil_status hil_bank_end(hil_bank *bank)
 
 hil_status hil_bank_wait(hil_bank *bank)
 {
-    return bank->phase < HIL_BANK_IDLE ? HIL_OK : hil_store_settle(bank->store);
+    return bank->phase < HIL_BANK_IDLE ? HIL_OK : hil_store_sweep_wait(bank->store);
 }

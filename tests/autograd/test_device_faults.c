@@ -14,7 +14,7 @@ static hil_status step(net_rig *r)
     HIL_TRY(hil_store_norm(store, &norm));
     hil_update update = {.lr = 1e-2, .norm = norm / 4, .loss_scale = 4, .updates = 1};
     HIL_TRY(hil_optimizer_update(store, &adamw, &update, NULL));
-    return hil_store_settle(store);
+    return hil_store_sweep_wait(store);
 }
 
 /* False: no allocation failed. */

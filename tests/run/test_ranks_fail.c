@@ -113,7 +113,7 @@ static void damaged_drive(hil_trainer *t, batch *b)
 {
     hil_step_result result;
     CHECK_OK(step(t, b, &result));
-    CHECK_OK(hil_store_settle(t->model->store));
+    CHECK_OK(hil_store_sweep_wait(t->model->store));
     if (hil_comm_rank(t->options.comm) == 2) {
         const hil_store *store = t->model->store;
         for (size_t u = 0; u < store->units; ++u) {

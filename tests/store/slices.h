@@ -252,7 +252,7 @@ static inline hil_status mate_step(mate *m, int step, double *norm)
     for (int s = SEGMENTS - 1; s >= 0; --s) {
         for (int micro = 0; micro < MICROS; ++micro)
             HIL_TRY(mate_visit(m, step, s, micro, HIL_BACKWARD));
-        HIL_TRY(hil_store_pass_leave(m->store));
+        HIL_TRY(hil_store_pass_exit(m->store));
         HIL_TRY(hil_store_give_gradients(m->store, s));
     }
     HIL_TRY(hil_store_pass_end(m->store));

@@ -11,7 +11,7 @@ static hil_status train(mate *m)
     HIL_TRY(mate_open(m));
     for (int s = 0; s < STEPS; ++s) {
         hil_account account;
-        HIL_TRY(hil_store_settle(m->store));
+        HIL_TRY(hil_store_sweep_wait(m->store));
         hil_links_take_account(m->tiers.links, &account);
         HIL_TRY(mate_step(m, s, &m->norm[s]));
         hil_links_take_account(m->tiers.links, &account);

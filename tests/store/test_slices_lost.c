@@ -40,13 +40,13 @@ static hil_status go(mate *m)
     double norm;
     HIL_TRY(mate_open(m));
     HIL_TRY(mate_step(m, 0, &norm));
-    HIL_TRY(hil_store_settle(m->store));
+    HIL_TRY(hil_store_sweep_wait(m->store));
     if (m->rank == CULPRIT && now != MODEL)
         HIL_TRY(damage(m, now == BAD_WEIGHT ? HIL_WEIGHT : HIL_STATE1));
     HIL_TRY(hil_comm_agree(m->comm, HIL_CHANNEL_CONTROL, HIL_OK, NULL));
     if (m->rank == CULPRIT && now == MODEL) return give_up(m);
     for (int s = 0; s < 3; ++s) HIL_TRY(mate_step(m, 0, &norm));
-    return hil_store_settle(m->store);
+    return hil_store_sweep_wait(m->store);
 }
 
 static void *run(void *argument)

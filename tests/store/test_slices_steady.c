@@ -12,7 +12,7 @@ static hil_status step(mate *m)
     HIL_TRY(hil_store_pass_begin(m->store, HIL_PASS_LOSS));
     for (int s = 0; s < SEGMENTS; ++s) HIL_TRY(mate_visit(m, 0, s, 0, HIL_FORWARD));
     HIL_TRY(hil_store_pass_end(m->store));
-    return hil_store_settle(m->store);
+    return hil_store_sweep_wait(m->store);
 }
 
 static void note(mate *m, int s)

@@ -83,14 +83,14 @@ static void check_uses(hil_pool *pool)
     CHECK_OK(hil_store_norm(store, &norm));
     CHECK_NEAR(norm, 2.00390625 * sqrt(12800), 1e-9);
     CHECK_OK(hil_store_update(store, show, "", 1, NULL));
-    CHECK_OK(hil_store_settle(store));
+    CHECK_OK(hil_store_sweep_wait(store));
     CHECK_INT(last_shown.gradients, 2);
     CHECK_INT(last_shown.first, hil_bf16_round(0.00390625f));
     CHECK_INT(last_shown.second, hil_bf16_round(2.0f));
     hil_store_step_end(store);
     last_shown = (shown){0};
     CHECK_OK(hil_store_update(store, show, "", 1, NULL));
-    CHECK_OK(hil_store_settle(store));
+    CHECK_OK(hil_store_sweep_wait(store));
     CHECK_INT(last_shown.gradients, 0);
     store_rig_close(&rig);
 }

@@ -34,7 +34,7 @@ static hil_status step(rig *r)
         HIL_TRY(rig_use(r, p, -1, 0));
     }
     HIL_TRY(hil_store_pass_end(r->store));
-    return hil_store_settle(r->store);
+    return hil_store_sweep_wait(r->store);
 }
 
 static void note(rig *r, int s, doing *out)

@@ -11,7 +11,7 @@ static hil_status steps(rig *r)
         double norm;
         status = rig_step(r, -1, &norm);
     }
-    return status == HIL_OK ? hil_store_settle(r->store) : status;
+    return status == HIL_OK ? hil_store_sweep_wait(r->store) : status;
 }
 
 /* False: there are fewer than n allocations. */

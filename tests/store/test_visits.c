@@ -47,7 +47,7 @@ static hil_status pass(rig *r, int step)
         for (int m = 0; m < MICROS; ++m) HIL_TRY(visit(r, step, s, m, HIL_FORWARD));
     for (int s = SEGMENTS - 1; s >= 0; --s) {
         for (int m = 0; m < MICROS; ++m) HIL_TRY(visit(r, step, s, m, HIL_BACKWARD));
-        HIL_TRY(hil_store_pass_leave(r->store));
+        HIL_TRY(hil_store_pass_exit(r->store));
         HIL_TRY(hil_store_give_gradients(r->store, s));
     }
     return hil_store_pass_end(r->store);
@@ -70,7 +70,7 @@ static void run(rig *r, bool punctual, float *out, moved *of)
         hil_account account;
         double norm;
         int64_t misses = hil_store_misses(r->store);
-        CHECK_OK(hil_store_settle(r->store));
+        CHECK_OK(hil_store_sweep_wait(r->store));
         hil_links_take_account(r->tiers.links, &account);
         CHECK_OK(pass(r, s));
         CHECK_OK(hil_links_drain(r->tiers.links));
@@ -133,7 +133,7 @@ static void check_undeclared(void)
     CHECK_OK(hil_store_pass_begin(r.store, HIL_PASS_TRAIN));
     CHECK_OK(hil_store_pass_enter(r.store, &(hil_stop){0, HIL_BACKWARD, "a segment"}));
     CHECK_OK(rig_use(&r, 1, 0, 1));
-    CHECK_OK(hil_store_pass_leave(r.store));
+    CHECK_OK(hil_store_pass_exit(r.store));
     CHECK_OK(hil_store_give_gradients(r.store, 0));
     CHECK_OK(hil_store_pass_end(r.store));
     hil_store_step_end(r.store);

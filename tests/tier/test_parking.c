@@ -120,8 +120,8 @@ static void leave(world *w, int i)
     hil_tier home = dice(w, 2) ? HIL_HOST : HIL_DISK;
     bool late = dice(w, 2);
     const hil_parcel before = *p;
-    hil_status status =
-        late ? hil_parcel_leave(w->parking, p, home) : hil_parcel_send(w->parking, p, home);
+    hil_status status = late ? hil_parcel_offload_later(w->parking, p, home)
+                             : hil_parcel_offload(w->parking, p, home);
     if (worked(w, status)) {
         CHECK(p->data == NULL && p->stored && !p->stale);
         w->changed[i] = false;
@@ -144,7 +144,7 @@ static void act(world *w)
     } else if (what < 45) {
         leave(w, i);
     } else if (what < 60) {
-        worked(w, hil_parcel_call(w->parking, p));
+        worked(w, hil_parcel_prefetch(w->parking, p));
     } else if (what < 65) {
         hil_parking_turn(w->parking);
     } else if (what < 90) {
@@ -210,7 +210,7 @@ static outcome run(const setting *set, uint64_t seed, const uint64_t *needed)
     CHECK_OK(hil_ring_create(&w.ring, &w.tiers, set->ring));
     CHECK_OK(hil_parking_create(&w.parking, &w.tiers, w.buffers, w.ring, set->host));
     for (int step = 0; step < set->steps; ++step) act(&w);
-    hil_parking_settle(w.parking);
+    hil_parking_reclaim(w.parking);
     for (int i = 0; i < PARCELS; ++i) {
         if (w.version[i] &&
             worked(&w, hil_parcel_wait(w.parking, &w.parcel[i], HIL_WAIT_ACTIVATIONS)))
@@ -260,7 +260,7 @@ static void check_dropped(void)
     CHECK_OK(hil_buffers_take(buffers, new.bytes, &new.data));
     memset(old.data, 1, old.bytes);
     memset(new.data, 2, new.bytes);
-    CHECK_OK(hil_parcel_send(parking, &old, HIL_DISK));
+    CHECK_OK(hil_parcel_offload(parking, &old, HIL_DISK));
     CHECK_OK(hil_links_drain(tiers.links));
     uint64_t offset = old.extent.at[0].offset;
 
@@ -272,9 +272,9 @@ static void check_dropped(void)
     hil_ring_give(ring, half, &gate);
     CHECK_OK(hil_ring_take(ring, 16 * KIB, &half, &after));
     hil_ring_give(ring, half, NULL);
-    CHECK_OK(hil_parcel_call(parking, &old));
+    CHECK_OK(hil_parcel_prefetch(parking, &old));
     hil_parcel_drop(parking, &old);
-    CHECK_OK(hil_parcel_send(parking, &new, HIL_DISK));
+    CHECK_OK(hil_parcel_offload(parking, &new, HIL_DISK));
     CHECK_INT(new.extent.at[0].offset, offset);
     CHECK_OK(hil_links_drain(tiers.links));
     CHECK_OK(hil_parcel_wait(parking, &new, HIL_WAIT_ACTIVATIONS));
@@ -294,7 +294,7 @@ static hil_status round_trips(hil_parking *parking, hil_buffers *buffers, hil_pa
         p->bytes = 20 * KIB + (size_t)i;
         HIL_TRY(hil_buffers_take(buffers, p->bytes, &p->data));
         memset(p->data, i, p->bytes);
-        HIL_TRY(hil_parcel_send(parking, p, i % 2 ? HIL_HOST : HIL_DISK));
+        HIL_TRY(hil_parcel_offload(parking, p, i % 2 ? HIL_HOST : HIL_DISK));
     }
     for (int i = 0; i < PARCELS; ++i) {
         hil_parcel *p = &parcel[i];
@@ -356,12 +356,12 @@ static void check_waits(bool late)
     CHECK_OK(hil_buffers_create(&buffers, &tiers, MIB));
     CHECK_OK(hil_parking_create(&parking, &tiers, buffers, NULL, MIB / 2));
     CHECK_OK(hil_buffers_take(buffers, parcel.bytes, &parcel.data));
-    CHECK_OK((late ? hil_parcel_leave : hil_parcel_send)(parking, &parcel, HIL_HOST));
+    CHECK_OK((late ? hil_parcel_offload_later : hil_parcel_offload)(parking, &parcel, HIL_HOST));
     double began = hil_links_now(tiers.links); /* the copy takes 0.1 s */
     CHECK_OK(hil_buffers_take(buffers, parcel.bytes, &next));
     CHECK((hil_links_now(tiers.links) - began > 0.05) == !late);
     hil_links_compute(tiers.links, 1);
-    hil_parking_settle(parking);
+    hil_parking_reclaim(parking);
     hil_job update = {.link = HIL_LINK_UPDATE, .seconds = 5, .name = "update"};
     CHECK_OK(hil_links_submit(tiers.links, &update, &updated));
     hil_job weights = {.link = HIL_LINK_IN, .after = updated, .name = "weights"};

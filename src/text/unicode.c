@@ -92,18 +92,18 @@ typedef struct marks {
 enum { L_BASE = 0x1100, V_BASE = 0x1161, T_BASE = 0x11A7, S_BASE = 0xAC00 };
 enum { L_COUNT = 19, V_COUNT = 21, T_COUNT = 28, S_COUNT = L_COUNT * V_COUNT * T_COUNT };
 
+static int in_range(const void *key, const void *entry)
+{
+    uint32_t point = *(const uint32_t *)key;
+    const hil_unicode_rank *rank = entry;
+    return point < rank->first ? -1 : point > rank->last;
+}
+
 static uint32_t rank_of(uint32_t point)
 {
-    size_t low = 0, high = hil_unicode_ranks_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (hil_unicode_ranks[middle].last < point)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool inside = low < hil_unicode_ranks_count && hil_unicode_ranks[low].first <= point;
-    return inside ? hil_unicode_ranks[low].rank : 0;
+    const hil_unicode_rank *found =
+        bsearch(&point, hil_unicode_ranks, hil_unicode_ranks_count, sizeof *found, in_range);
+    return found ? found->rank : 0;
 }
 
 static hil_status add_mark(marks *run, uint32_t point)
@@ -114,18 +114,16 @@ static hil_status add_mark(marks *run, uint32_t point)
     return HIL_OK;
 }
 
+static int by_whole(const void *key, const void *entry)
+{
+    uint32_t point = *(const uint32_t *)key, whole = ((const hil_unicode_pair *)entry)->whole;
+    return point < whole ? -1 : point > whole;
+}
+
 static const hil_unicode_pair *split_of(uint32_t point)
 {
-    size_t low = 0, high = hil_unicode_splits_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (hil_unicode_splits[middle].whole < point)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool found = low < hil_unicode_splits_count && hil_unicode_splits[low].whole == point;
-    return found ? &hil_unicode_splits[low] : NULL;
+    return bsearch(&point, hil_unicode_splits, hil_unicode_splits_count, sizeof *hil_unicode_splits,
+                   by_whole);
 }
 
 static hil_status add_split(marks *run, uint32_t point)
@@ -142,6 +140,13 @@ static hil_status add_split(marks *run, uint32_t point)
     return pair->b ? add_split(run, pair->b) : HIL_OK;
 }
 
+static int by_parts(const void *key, const void *entry)
+{
+    const hil_unicode_pair *left = key, *right = entry;
+    if (left->a != right->a) return left->a < right->a ? -1 : 1;
+    return left->b < right->b ? -1 : left->b > right->b;
+}
+
 static uint32_t join_of(uint32_t a, uint32_t b)
 {
     if (a >= L_BASE && a < L_BASE + L_COUNT && b >= V_BASE && b < V_BASE + V_COUNT)
@@ -149,18 +154,10 @@ static uint32_t join_of(uint32_t a, uint32_t b)
     if (a >= S_BASE && a < S_BASE + S_COUNT && (a - S_BASE) % T_COUNT == 0 && b > T_BASE &&
         b < T_BASE + T_COUNT)
         return a + (b - T_BASE);
-    size_t low = 0, high = hil_unicode_joins_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const hil_unicode_pair *pair = &hil_unicode_joins[middle];
-        if (pair->a < a || (pair->a == a && pair->b < b))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == hil_unicode_joins_count) return 0;
-    const hil_unicode_pair *pair = &hil_unicode_joins[low];
-    return pair->a == a && pair->b == b ? pair->whole : 0;
+    const hil_unicode_pair parts = {.a = a, .b = b};
+    const hil_unicode_pair *found =
+        bsearch(&parts, hil_unicode_joins, hil_unicode_joins_count, sizeof *found, by_parts);
+    return found ? found->whole : 0;
 }
 
 static int by_rank(const void *left, const void *right)

@@ -3,6 +3,14 @@
 . "$TESTS/work.sh"
 commands="train eval generate tokenize inspect export verify bench probe plan"
 
+# plan_begin: speeds are measured once in the test; sets $model, and $work/drive is a folder for a disk.
+plan_begin()
+{
+    export XDG_CACHE_HOME=$work/cache
+    model=$TESTS/golden/models/llama
+    mkdir "$work/drive"
+}
+
 # run CODE ARGUMENTS...: the program exits with CODE; its output is in $work/out and $work/err.
 run()
 {

@@ -2,9 +2,7 @@
 set -u
 . "$TESTS/cli/lib.sh"
 
-export XDG_CACHE_HOME=$work/cache
-model=$TESTS/golden/models/llama
-mkdir "$work/drive"
+plan_begin
 drive="--disk $work/drive"
 head -c 3000 "$TESTS/cli/lib.sh" >"$work/text"
 small="--model $model --tokenizer bytes --seq 32 --batch 8 --micro-batch 2"

@@ -2,9 +2,7 @@
 set -u
 . "$TESTS/cli/lib.sh"
 
-export XDG_CACHE_HOME=$work/cache
-model=$TESTS/golden/models/llama
-mkdir "$work/drive"
+plan_begin
 small="--model $model --seq 32 --batch 8 --micro-batch 2"
 
 # number KEY...: a value in the object, by path.

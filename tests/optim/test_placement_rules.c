@@ -46,14 +46,7 @@ int main(void)
         {HIL_ADAMW, HIL_F16, -1}, {HIL_ADAMW, HIL_BF16, 0},     {HIL_LION, HIL_F32, -1},
         {HIL_LION, HIL_F16, 3},   {HIL_ADAMW8BIT, HIL_F32, -1}, {HIL_ADAMW8BIT, HIL_BF16, 5},
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
-        rig r;
-        int64_t count;
-        rules_create(&r, &kinds[i]);
-        float *expected = run(&r, 0, &count);
-        CHECK(expected[0] > 0 && isfinite(expected[STEPS - 1]));
-        for (uint64_t n = 1; n <= 8; ++n) check_plan(n, &kinds[i], expected);
-        free(expected);
-    }
+    rules_each(&(rules_test){rules_create, run, check_plan}, kinds, sizeof kinds / sizeof *kinds,
+               8);
     return 0;
 }

@@ -54,4 +54,27 @@ static inline void rules_read(rig *r, float *out)
         }
 }
 
+/* How a test makes a rig, runs it (no drives: all on the device), and checks another plan. */
+typedef struct rules_test {
+    void (*create)(rig *r, const rules_kind *k);
+    float *(*run)(rig *r, int drives, int64_t *count);
+    void (*check)(uint64_t number, const rules_kind *k, const float *expected);
+} rules_test;
+
+/* Plans 1 to `plans` of every kind. */
+static inline void rules_each(const rules_test *test, const rules_kind *kinds, size_t count,
+                              uint64_t plans)
+{
+    for (size_t i = 0; i < count; ++i) {
+        rig r;
+        int64_t numbers;
+        test->create(&r, &kinds[i]);
+        float *expected = test->run(&r, 0, &numbers);
+        CHECK(expected[0] > 0);
+        for (int64_t k = 0; k < numbers; ++k) CHECK(isfinite(expected[k]));
+        for (uint64_t n = 1; n <= plans; ++n) test->check(n, &kinds[i], expected);
+        free(expected);
+    }
+}
+
 #endif

@@ -106,16 +106,8 @@ int main(int argc, char **argv)
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
     fixture_open();
     alarm(full ? 3600 : 600);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
-        rig r;
-        int64_t count;
-        create(&r, &kinds[i]);
-        float *expected = run(&r, 0, &count);
-        CHECK(expected[0] > 0 && isfinite(expected[STEPS - 1]));
-        for (uint64_t n = 1; n <= (full ? 400 : CHECK_SLOW ? 4 : 10); ++n)
-            check_plan(n, &kinds[i], expected);
-        free(expected);
-    }
+    uint64_t plans = full ? 400 : CHECK_SLOW ? 4 : 10;
+    rules_each(&(rules_test){create, run, check_plan}, kinds, sizeof kinds / sizeof *kinds, plans);
     fixture_close();
     return 0;
 }

@@ -80,6 +80,25 @@ check_duplicates() { # logic that stands twice
     rm -f "$found.pairs"
 }
 
+check_threads() { # docs/threads.md lists every file that starts a thread and every lock, and no others
+    [ -f docs/threads.md ] || return 0
+    local file line lock
+    { grep -rlE '\b(pthread_create|thrd_create)\(' src || true; } | while read -r file; do
+        grep -qE "^\|[^|]*\| \`$file\` \|" docs/threads.md || echo "$file:1: docs/threads.md lists no thread of it"
+    done
+    { grep -rnoE '\bpthread_(mutex|rwlock|spinlock)_t [a-z_]+' src || true; } | while IFS=: read -r file line lock; do
+        lock=${lock##* }
+        grep -qE "^\| \`([a-z_]+\.)?$lock\` \| \`$file\` \|" docs/threads.md ||
+            echo "$file:$line: docs/threads.md lists no lock \`$lock\` of it"
+    done
+    { grep -nE '^\| `([a-z_]+\.)?[a-z_]+` \| `src/[^`]+` \|' docs/threads.md || true; } |
+        sed -E 's/^([0-9]+):\| `([a-z_.]+)` \| `([^`]+)`.*/\1 \2 \3/' | while read -r line lock file; do
+        grep -qsE "pthread_[a-z]+_t ${lock#*.}\b" "$file" &&
+            { [ "${lock%.*}" = "$lock" ] || grep -qE "(struct |\} )${lock%.*}\b" "$file"; } ||
+            echo "docs/threads.md:$line: $file has no lock $lock"
+    done
+}
+
 check_format() {
     local major
     major=$(clang-format --version | sed 's/.*version \([0-9]*\).*/\1/')
@@ -117,8 +136,8 @@ check_tidy() { # bugs that compilers do not warn about
 
 case "${1:-}" in
 --layers) check_c | grep -E 'layer|include' > "$found" || true ;;
---rules) { check_c; check_text; check_fuzzers; check_docs; check_architecture; check_duplicates; } > "$found" ;;
-'') { check_c; check_text; check_fuzzers; check_docs; check_architecture; check_duplicates; check_format; check_tidy; } > "$found" ;;
+--rules) { check_c; check_text; check_fuzzers; check_docs; check_architecture; check_duplicates; check_threads; } > "$found" ;;
+'') { check_c; check_text; check_fuzzers; check_docs; check_architecture; check_duplicates; check_threads; check_format; check_tidy; } > "$found" ;;
 *) echo "usage: tools/lint.sh [--rules | --layers]" >&2; exit 2 ;;
 esac
 

@@ -131,4 +131,18 @@ lint > /dev/null || { lint; echo "a new picture is not clean"; failures=$((failu
 plant src/io/file.c '#include "base/text.h"' && finds docs/architecture.svg:1 'not what the includes say'
 tour '' && LINT_ROOT=$tree "$SOURCE/tools/architecture.sh" && rm "$tree/src/data/jsonl.c" && finds docs/architecture.svg:1 'not what the includes say'
 
+# Threads and locks: one that docs/threads.md does not list, and one that it lists and is gone.
+threads() { # threads ROW: the page with one row
+    mkdir -p "$tree/docs"
+    printf '%s\n' "$1" > "$tree/docs/threads.md"
+}
+locked='typedef struct box {\n    pthread_mutex_t lock;\n} box;'
+threads '| `box.lock` | `src/base/box.c` | it |' && plant src/base/box.c "$locked"
+lint > /dev/null || { lint; echo "a listed lock is not clean"; failures=$((failures + 1)); }
+fresh
+threads '' && plant src/base/bad.c '    pthread_create(&t, NULL, f, x);' && finds src/base/bad.c:1 'lists no thread'
+threads '' && plant src/base/box.c "$locked" && finds src/base/box.c:3 'lists no lock'
+threads '| `box.lock` | `src/base/box.c` | it |' && finds docs/threads.md:1 'has no lock box.lock'
+threads '| `bag.lock` | `src/base/box.c` | it |' && plant src/base/box.c "$locked" && finds docs/threads.md:1 'has no lock bag.lock'
+
 [ $failures = 0 ] || { echo "$failures rules do not hold"; exit 1; }

@@ -74,6 +74,7 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
         int64_t m = v.slot;
         e->has_next = i + 1 < visits;
         if (e->has_next) e->next = visit_at(e, count, i + 1);
+        ++e->visits;
         hil_parking_turn(e->parking);
         HIL_TRY(enter(e, &v));
         HIL_TRY(hil_visit_call(e, &v));
@@ -113,6 +114,7 @@ hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
     e->context.seed = step->seed;
     e->context.step = step->step;
     e->context.loss_scale = step->scale;
+    e->visits = 0;
     hil_status status;
     HIL_TRY_DONE(make_room(e, group));
     HIL_TRY_DONE(hil_feed_begin(&e->feed, step->micro, step->count));
@@ -255,6 +257,11 @@ size_t hil_engine_work(const hil_engine *e)
 size_t hil_engine_parked(const hil_engine *e)
 {
     return hil_parking_peak(e->parking);
+}
+
+int64_t hil_engine_visits(const hil_engine *e)
+{
+    return e->visits;
 }
 
 int64_t hil_engine_vocab(const hil_engine *e)

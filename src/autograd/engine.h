@@ -79,6 +79,8 @@ void hil_engine_set_timeline(hil_engine *engine, hil_timeline *timeline);
 /* What `work` and `parked` must be at least to do again what was done. */
 size_t hil_engine_work(const hil_engine *engine);
 size_t hil_engine_parked(const hil_engine *engine);
+/* Visits of segments that the last training pass began; it may have failed in the last of them. */
+int64_t hil_engine_visits(const hil_engine *engine);
 int64_t hil_engine_vocab(const hil_engine *engine);
 
 #endif

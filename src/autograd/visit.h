@@ -24,6 +24,7 @@ struct hil_engine {
     hil_bounds bounds;
     hil_tape **held; /* [slot][segment]: tapes that wait for their backward */
     int64_t held_slots;
+    int64_t visits; /* begun in this training pass */
     hil_tape *idle;
     hil_feed feed;
     hil_visit next; /* what comes after the visit that runs */

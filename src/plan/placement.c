@@ -396,6 +396,14 @@ void hil_plan_windows(const hil_outline *o, bool resident, uint64_t window[HIL_W
                                       window[HIL_WINDOW_SEGMENT]);
 }
 
+uint64_t hil_plan_segment_sums(const hil_outline *o)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < o->segments; ++i)
+        most = larger(most, segment_visit(o, &o->segment[i], false).sum);
+    return most;
+}
+
 /* How many of `pairs` are `level` of HIL_LEVEL_LEAN; levels outside count as none and all. */
 static int64_t share(int64_t pairs, int level)
 {

@@ -8,7 +8,7 @@
    level, half of it and none compete, because room that is not taken by activations holds weights;
    then levels beside the winner. Of what the winner computes again, a part may be kept on the host
    instead: about as much as leaves the device while forward computes. What computes longer than the
-   best plan's whole step is not rehearsed.
+   best plan's whole step is not rehearsed, nor are other windows for a winner that hardly waits.
  */
 #include "plan/candidate.h"
 
@@ -68,7 +68,9 @@ static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
     begin(c, at);
     if (!l->known) {
         c->trial.compute_seconds = 0;
+        if (at.group == 1) c->trial.device_budget = 0; /* what is needed at least is told exactly */
         hil_status status = rehearse_tensors(c, at.tier);
+        c->trial.device_budget = c->planner->budget.device;
         if (status != HIL_ERR_BUDGET) HIL_TRY(status);
         *l = (hil_lesson){true, status == HIL_OK, c->trial.work, c->trial.parked,
                           c->trial.compute_seconds};
@@ -222,14 +224,20 @@ static bool is_slower(const hil_choice *c, hil_candidate at)
     return c->found && c->lessons[at.group > 1][at.tier][at.level].computing >= cost(&c->best);
 }
 
-/* Bytes of sums that leave the window: all, where they do not fit and it is renewed. */
+/* Bytes of sums that leave the window: all, where they do not fit and it is renewed; those of a
+   segment, where it is too small for one that many micro-batches visit. A guess that saves a
+   rehearsal, unless it takes much of the host. */
 static size_t leaving_sums(const hil_choice *c)
 {
     const hil_plan *p = &c->trial;
+    uint64_t windows[HIL_WINDOWS], some = hil_plan_segment_sums(c->outline);
+    hil_plan_windows(c->outline, false, windows);
+    bool small = p->group > 1 && !p->apart && p->window < windows[HIL_WINDOW_SEGMENT];
     uint64_t sums = hil_plan_sums(c->outline);
     int64_t period = hil_engine_period(c->outline->segments);
     period = (period + p->group - 1) / p->group * p->group;
-    return period < c->outline->micros && p->window < sums ? (size_t)sums : 0;
+    if (period < c->outline->micros && p->window < sums) return (size_t)sums;
+    return small && some < c->planner->budget.host / 4 ? (size_t)some : 0;
 }
 
 static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)
@@ -362,12 +370,19 @@ static hil_status refine_level(hil_choice *c)
     return HIL_OK;
 }
 
+/* Whether no other window can save more than a thousandth of the winner's time. */
+static bool is_computing(const hil_choice *c)
+{
+    return cost(&c->best) <= 1.001 * c->best.compute_seconds;
+}
+
 /* The winner again, with other levels and windows. */
 static hil_status refine(hil_choice *c)
 {
     bool ok;
     HIL_TRY(refine_level(c));
     hil_candidate at = c->best_at;
+    if (is_computing(c)) return HIL_OK;
     if (hil_choice_alone(c) && weights_resident(c, &c->best)) return HIL_OK;
     HIL_TRY(try_step(c, at, STEP_WHOLE, &ok));
     HIL_TRY(try_step(c, at, STEP_LEAST, &ok));

@@ -14,10 +14,9 @@
    them (see store.h) the engine holds nothing, and nobody has looked ahead. So when a period in the
    middle leaves the store as it found it, those that were left out do the same again: their bytes
    and seconds are that period's, and no peak is theirs. Where none does, more are rehearsed, up to
-   all. */
+   all. A step runs beside the update of the one before it: of that one, only the last period is
+   rehearsed. */
 #define FEW_PERIODS 3
-
-#define STEPS 2 /* the second runs beside the update of the first */
 
 /* A renewal. */
 typedef struct boundary {
@@ -32,13 +31,15 @@ typedef struct stage {
     hil_tiers tiers;
     hil_pool *pool;
     hil_engine *engine;
+    size_t room;           /* device bytes for tensors; 0: endless */
     int64_t head, skipped; /* micro-batches before those that are left out, and these */
     hil_micro *micro;
     int64_t micros;
-    int64_t periods;  /* rehearsed */
-    int64_t left_out; /* not */
-    int64_t renewals; /* in this step, so far */
-    boundary at[2];   /* before and behind the last period but one */
+    int64_t periods;     /* rehearsed */
+    int64_t left_out;    /* not */
+    int64_t renewals;    /* in this step, so far */
+    boundary at[2];      /* before and behind the last period but one */
+    hil_pass_state last; /* before the last period; without uses: there is one only */
     hil_account account;
 } stage;
 
@@ -98,10 +99,11 @@ static void note_renewal(void *context)
 {
     stage *s = context;
     int64_t i = ++s->renewals - (s->periods - 2);
+    hil_store_pass_state(s->r->model->store, &s->last);
     if (!s->left_out || i < 0 || i > 1) return;
     collect_account(s);
-    s->at[i] = (boundary){.account = s->account, .clock = hil_links_now(s->tiers.links)};
-    hil_store_pass_state(s->r->model->store, &s->at[i].store);
+    s->at[i] =
+        (boundary){.store = s->last, .account = s->account, .clock = hil_links_now(s->tiers.links)};
 }
 
 static hil_status open_stage(stage *s)
@@ -118,6 +120,7 @@ static hil_status open_stage(stage *s)
                                .device = r->device};
     HIL_TRY(hil_tiers_open(&s->tiers, &tiers));
     plan->work = plan->parked = plan->spilled = ENDLESS / 8;
+    if (s->room) plan->work = s->room;
     hil_store_opening opening = {
         .tiers = &s->tiers, .plan = plan, .pool = s->pool, .update = s->pool, .speeds = r->speeds};
     HIL_TRY(hil_store_open(r->model->store, &opening));
@@ -243,19 +246,33 @@ static double add_left_out(stage *s)
     return (double)s->left_out * (to->clock - from->clock);
 }
 
-static hil_status run(stage *s, int steps)
+/* The step before: its last period, where there are several. */
+static hil_status take_first_step(stage *s)
 {
-    bool over = false;
-    hil_status status = HIL_OK;
+    hil_store *store = s->r->model->store;
+    int64_t period = period_of(s->r, s->plan), before = (s->micros - 1) / period * period;
+    stage last = *s;
+    if (!s->last.uses) return take_step(s);
+    last.micro += before;
+    last.micros -= before;
+    HIL_TRY(hil_store_pass_cut(store, &s->last));
+    HIL_TRY(take_step(&last));
+    return hil_store_pass_restore(store);
+}
+
+static hil_status run(stage *s)
+{
+    hil_status status;
     HIL_TRY_DONE(open_stage(s));
-    for (int i = 0; i < steps && !over; ++i) {
-        double began = hil_links_now(s->tiers.links);
-        HIL_TRY_DONE(take_step(s));
-        collect_account(s);
-        double seconds = hil_links_now(s->tiers.links) - began;
-        note(s, seconds + add_left_out(s));
-        over = is_over(s->plan);
-    }
+    HIL_TRY_DONE(take_first_step(s));
+    collect_account(s);
+    double began = hil_links_now(s->tiers.links);
+    note(s, began);
+    if (is_over(s->plan)) goto done;
+    HIL_TRY_DONE(take_step(s));
+    collect_account(s);
+    double seconds = hil_links_now(s->tiers.links) - began;
+    note(s, seconds + add_left_out(s));
 done:
     close_stage(s);
     return status;
@@ -263,7 +280,7 @@ done:
 
 /* The store learns in which order a pass uses what. That follows from the micro-batches and from
    what they keep, not from the places of states: here all of these are on the device. */
-static hil_status learn_order(const stage *of)
+static hil_status learn_order(stage *of)
 {
     stage s = *of;
     hil_plan plan = *of->plan;
@@ -275,6 +292,7 @@ static hil_status learn_order(const stage *of)
     HIL_TRY_DONE(HIL_ALLOC(plan.units, &plan.unit));
     HIL_TRY_DONE(open_stage(&s));
     HIL_TRY_DONE(pass(&s));
+    of->last = s.last;
 done:
     close_stage(&s);
     hil_free(plan.unit);
@@ -292,7 +310,7 @@ static hil_status rehearse(const hil_rehearsal *r, hil_plan *plan, int64_t perio
     hil_store_forget(r->model->store); /* other plans must not decide what this one does */
     HIL_TRY(learn_order(&begin));
     *s = begin;
-    return run(s, STEPS);
+    return run(s);
 }
 
 static hil_status rehearse_enough(const hil_rehearsal *r, hil_plan *plan, stage *s)
@@ -320,17 +338,32 @@ hil_status hil_rehearse(const hil_rehearsal *r, hil_plan *plan)
     return hil_store_pass_repeat(r->model->store, period, s.left_out);
 }
 
+/* About what tensors need that found no room: what is kept for backward grows from visit to visit
+   of forward. */
+static size_t guess_work(const stage *s, int64_t group)
+{
+    double forward = (double)group * (double)s->r->model->count;
+    double grown = forward / (double)hil_engine_visits(s->engine);
+    return (size_t)((double)s->room * (grown > 1 ? grown : 1)) + 1;
+}
+
 hil_status hil_rehearse_tensors(const hil_rehearsal *r, hil_plan *plan)
 {
     int64_t group = group_of(r, plan), groups = (micros_of(r) + group - 1) / group;
-    stage s = {.r = r, .plan = plan, .head = group};
+    stage s = {.r = r, .plan = plan, .head = group, .room = plan->device_budget};
     bool alike = r->sequences % (group * r->micro_batch) == 0;
     if (groups > 1) s.skipped = (groups - (alike ? 1 : 2)) * group;
     hil_status status = HIL_OK;
     hil_store_forget(r->model->store);
     HIL_TRY_DONE(open_stage(&s));
-    HIL_TRY_DONE(pass(&s));
+    status = pass(&s);
     note_tensors(&s);
+    if (status == HIL_ERR_BUDGET && s.room) {
+        plan->work = guess_work(&s, group);
+        status = HIL_OK;
+        goto done;
+    }
+    HIL_TRY_DONE(status);
     collect_account(&s);
     int64_t done = s.micros * r->micro_batch; /* sequences, or more than there were */
     double all = r->sequences < done ? 1 : (double)r->sequences / (double)done;

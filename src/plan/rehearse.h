@@ -18,7 +18,7 @@ typedef struct hil_rehearsal {
     int drive_count;
 } hil_rehearsal;
 
-/* Runs `plan` twice: once to learn the order of uses, once as the real run will. Budgets are not
+/* Runs `plan` to learn the order of uses, then two steps as the real run will. Budgets are not
    applied: only the window, the ring, the chunks and the places of the plan are. A plan that needs
    more than its budgets is not rehearsed to the end; its seconds are those of a first step. Fills
    what the plan needs (work, parked, spilled, drive_bytes) and predicts (peaks, bytes of the second
@@ -29,7 +29,8 @@ hil_status hil_rehearse(const hil_rehearsal *rehearsal, hil_plan *plan);
 hil_status hil_rehearse_trial(const hil_rehearsal *rehearsal, hil_plan *plan);
 /* Only what tensors need (work, parked), and the seconds of computing, or a little less: a pass
    without an update, of one whole group of micro-batches and the last, where that is another.
-   Nothing of the engine's is left between groups. */
+   Nothing of the engine's is left between groups. Where the plan has a device budget and tensors
+   need more, it ends there, and `work` is a guess that is above the budget. */
 hil_status hil_rehearse_tensors(const hil_rehearsal *rehearsal, hil_plan *plan);
 
 #endif

@@ -16,6 +16,7 @@ void hil_order_free(hil_order *order)
 {
     free_list(&order->known);
     free_list(&order->seen);
+    free_list(&order->whole);
     hil_free(order->begin);
     hil_free(order->place);
     hil_free(order->cursor);
@@ -181,5 +182,27 @@ hil_status hil_order_repeat(hil_order *o, const hil_order_stretch *s, int64_t ti
     repeat_places(known->mark, &known->marks, s->mark, s->mark_end, times, (int64_t)uses);
     repeat_places(known->renewal, &known->renewals, s->renewal, s->renewal_end, times,
                   (int64_t)uses);
+    return index_known(o, o->entities);
+}
+
+hil_status hil_order_cut(hil_order *o, size_t uses, size_t marks)
+{
+    hil_uses_list *known = &o->known, *whole = &o->whole;
+    assert(!whole->use && uses <= known->count && marks <= known->marks);
+    *whole = *known;
+    *known = (hil_uses_list){.count = whole->count - uses, .marks = whole->marks - marks};
+    HIL_TRY(HIL_GROW(&known->use, &known->room, known->count));
+    HIL_TRY(HIL_GROW(&known->mark, &known->marks_room, known->marks));
+    memcpy(known->use, whole->use + uses, known->count * sizeof *known->use);
+    for (size_t i = 0; i < known->marks; ++i)
+        known->mark[i] = whole->mark[marks + i] - (int64_t)uses;
+    return index_known(o, o->entities);
+}
+
+hil_status hil_order_restore(hil_order *o)
+{
+    free_list(&o->known);
+    o->known = o->whole;
+    o->whole = (hil_uses_list){0};
     return index_known(o, o->entities);
 }

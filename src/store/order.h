@@ -22,6 +22,7 @@ typedef struct hil_uses_list {
 /* Zero it before the first begin. */
 typedef struct hil_order {
     hil_uses_list known, seen;
+    hil_uses_list whole; /* what is known, while that is cut */
     size_t entities;
     int64_t *begin;  /* per entity: where its places start in `place` */
     int64_t *place;  /* in known.use, ascending */
@@ -59,6 +60,11 @@ typedef struct hil_order_stretch {
 } hil_order_stretch;
 /* The known order has this stretch `times` more, one after the other. Between passes. */
 hil_status hil_order_repeat(hil_order *order, const hil_order_stretch *stretch, int64_t times);
+
+/* The known order is what is behind so many uses and marks, a renewal; until hil_order_restore.
+   Between passes. */
+hil_status hil_order_cut(hil_order *order, size_t uses, size_t marks);
+hil_status hil_order_restore(hil_order *order);
 
 /* The place of the next use at or after `at`, or HIL_NEVER. */
 int64_t hil_order_next(hil_order *order, int32_t entity);

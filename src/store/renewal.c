@@ -46,3 +46,13 @@ hil_status hil_store_pass_repeat(hil_store *store, const hil_pass_state state[2]
                                        state[1].marks, state[0].renewals, state[1].renewals};
     return hil_order_repeat(&store->order[HIL_PASS_TRAIN], &stretch, times);
 }
+
+hil_status hil_store_pass_cut(hil_store *store, const hil_pass_state *state)
+{
+    return hil_order_cut(&store->order[HIL_PASS_TRAIN], state->uses, state->marks);
+}
+
+hil_status hil_store_pass_restore(hil_store *store)
+{
+    return hil_order_restore(&store->order[HIL_PASS_TRAIN]);
+}

@@ -124,11 +124,13 @@ hil_status hil_store_pass_enter(hil_store *store, const hil_stop *stop);
 /* Before the gradients of the segment are given. The end of a pass does it too. */
 hil_status hil_store_pass_exit(hil_store *store);
 hil_status hil_store_pass_end(hil_store *store);
-/* [Note: renewal] Between groups of micro-batches, now and then: the window starts afresh, like at
-   the beginning of a step, and nothing is fetched over such a place before. Where sums had to leave
-   it, all do, and keep the places that they got at the first one. So what is between two of them
-   repeats itself, byte by byte and place by place, however many there are: a rehearsal needs a few
-   of them only. */
+/* [Note: renewal] Every few micro-batches, between two groups, the window is emptied as at the
+   beginning of a step, and nothing is prefetched across that point. If some sums had to be spilled,
+   all are, each to the place that it got first. So all periods between two renewals but the first
+   and the last move the same bytes to the same places, and a rehearsal of three periods predicts
+   any number of them exactly. The run does this for the planner's sake: without it, what the window
+   holds at the end of one group decides what the next one fetches, and may never repeat. It costs
+   a fetch of the first segments' weights per period. */
 hil_status hil_store_pass_renew(hil_store *store);
 /* Where a training pass is, behind a renewal. */
 typedef struct hil_pass_state {
@@ -138,6 +140,9 @@ typedef struct hil_pass_state {
 void hil_store_pass_state(const hil_store *store, hil_pass_state *out);
 /* The known order of training passes has what is between two states `times` more. */
 hil_status hil_store_pass_repeat(hil_store *store, const hil_pass_state state[2], int64_t times);
+/* The next training passes begin where that state was, until the order is restored. */
+hil_status hil_store_pass_cut(hil_store *store, const hil_pass_state *state);
+hil_status hil_store_pass_restore(hil_store *store);
 /* How often the order was repaired so far, all kinds together. */
 int64_t hil_store_repairs(const hil_store *store);
 /* Weights and sums that were fetched when they were needed and not ahead, so far. */

@@ -222,6 +222,19 @@ static void check_all_fits(void)
     hil_plan_free(&p);
 }
 
+/* A plan that hardly waits is not tried again with other windows. */
+static void check_computing(void)
+{
+    world w;
+    hil_plan p;
+    build(&w, 16, false);
+    w.link = w.disk = 1e15;
+    CHECK_OK(plan_for(&w, all_states(&w) / 10, all_states(&w) * 2, 0, &p));
+    CHECK(w.rehearsals <= 17);
+    CHECK(p.unit[0].tier[HIL_WEIGHT] != HIL_DEVICE); /* there is a window */
+    hil_plan_free(&p);
+}
+
 /* Every mix of budgets either works within them or is refused; refused ones stay refused with
    less. Times never grow with a budget. */
 static void check_grid(bool even, double slack)
@@ -493,6 +506,7 @@ static void check_stages(void)
 int main(void)
 {
     check_all_fits();
+    check_computing();
     check_grid(true, 1.02);
     check_grid(false, 1.05);
     check_determinism();

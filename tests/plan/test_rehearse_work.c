@@ -1,0 +1,147 @@
+/* How much work a rehearsal is, in runs of segments: however many groups of micro-batches a step
+   has, seven periods are enough; tensors that the device has no room for end it early. */
+#include "base/alloc.h"
+#include "check.h"
+#include "hilbert/nn.h"
+#include "plan/rehearse.h"
+
+#include <string.h>
+
+enum { V = 64, C = 64, SEQ = 16, LAYERS = 6, SEGMENTS = LAYERS + 2, GROUP = 32 };
+
+typedef struct net {
+    hil_param *table, *inner[LAYERS];
+} net;
+
+static int64_t runs; /* of segments, so far */
+
+static hil_status embed(hil_tape *t, void *layer, const hil_values *in, hil_values *out)
+{
+    const net *n = layer;
+    hil_value *x;
+    (void)in;
+    ++runs;
+    HIL_TRY(hil_embedding(t, hil_batch_tokens(t), n->table, &x));
+    return hil_values_set(out, "x", x);
+}
+
+static hil_status inside(hil_tape *t, void *layer, const hil_values *in, hil_values *out)
+{
+    hil_value *x;
+    ++runs;
+    HIL_TRY(hil_values_get(in, "x", &x));
+    HIL_TRY(hil_linear_add(t, x, *(hil_param **)layer, NULL, x, &x));
+    return hil_values_set(out, "x", x);
+}
+
+static hil_status head(hil_tape *t, void *layer, const hil_values *in, hil_values *out)
+{
+    const net *n = layer;
+    hil_value *x;
+    (void)out;
+    ++runs;
+    HIL_TRY(hil_values_get(in, "x", &x));
+    return hil_head_loss(t, x, n->table);
+}
+
+static void create(net *n, hil_model **out)
+{
+    static const char *const names[LAYERS] = {"a", "b", "c", "d", "e", "f"};
+    hil_store_options options = {
+        .compute = HIL_F32, .training = true, .tile_size = 1 << 20, .moments = 2};
+    hil_model *m;
+    CHECK_OK(hil_model_create(out));
+    m = *out;
+    CHECK_OK(hil_model_param(m, "table", &(hil_param_form){HIL_MATRIX, V, C, 0.5}, &n->table));
+    CHECK_OK(hil_model_segment(m, "embedding", embed, n));
+    for (int i = 0; i < LAYERS; ++i) {
+        CHECK_OK(
+            hil_model_param(m, names[i], &(hil_param_form){HIL_MATRIX, C, C, 0.1}, &n->inner[i]));
+        CHECK_OK(hil_model_segment(m, names[i], inside, &n->inner[i]));
+    }
+    CHECK_OK(hil_model_segment(m, "head", head, n));
+    CHECK_OK(hil_store_arrange(m->store, &options));
+}
+
+/* Weights come to a window of two of them with their sums; `keep` of a group keep everything. */
+static hil_plan plan_of(const hil_model *m, int64_t keep)
+{
+    hil_plan p = {.prefetch = true,
+                  .group = GROUP,
+                  .window = 6 * V * C * 4,
+                  .chunk = 4096,
+                  .slots = 3,
+                  .spill = HIL_HOST,
+                  .zero = 3,
+                  .units = hil_store_units(m->store),
+                  .segments = SEGMENTS};
+    CHECK_OK(HIL_ALLOC(p.units, &p.unit));
+    CHECK_OK(HIL_ALLOC(p.segments, &p.segment));
+    for (size_t u = 0; u < p.units; ++u) memset(p.unit[u].tier, HIL_HOST, sizeof p.unit[u].tier);
+    for (int i = 0; i < SEGMENTS; ++i) p.segment[i] = (hil_segment_place){.keep = keep};
+    return p;
+}
+
+static void free_plan(hil_plan *p)
+{
+    hil_free(p->unit);
+    hil_free(p->segment);
+}
+
+static int64_t runs_of(hil_rehearsal *r, int64_t groups)
+{
+    hil_plan p = plan_of(r->model, 0);
+    int64_t before = runs;
+    r->sequences = groups * GROUP;
+    CHECK_OK(hil_rehearse_trial(r, &p));
+    CHECK(p.step_seconds > 0 && p.to_device > 0);
+    free_plan(&p);
+    return runs - before;
+}
+
+static void check_groups(hil_rehearsal *r)
+{
+    const int64_t group = (2 * SEGMENTS - 1) * GROUP; /* forward, and again in backward */
+    int64_t some = runs_of(r, 10);
+    CHECK(some <= 7 * group);
+    CHECK_INT(runs_of(r, 1000), some);
+}
+
+static void check_tensors(hil_rehearsal *r)
+{
+    hil_plan p = plan_of(r->model, GROUP);
+    int64_t before = runs;
+    r->sequences = GROUP;
+    CHECK_OK(hil_rehearse_tensors(r, &p));
+    int64_t all = runs - before;
+    size_t work = p.work;
+    p.device_budget = work / 8;
+    before = runs;
+    CHECK_OK(hil_rehearse_tensors(r, &p));
+    CHECK(4 * (runs - before) < all);
+    CHECK(p.work > p.device_budget);
+    p.device_budget = work; /* enough: exact again */
+    CHECK_OK(hil_rehearse_tensors(r, &p));
+    CHECK(p.work == work);
+    free_plan(&p);
+}
+
+int main(void)
+{
+    static const hil_speeds speeds = {
+        .to_device = 1e10, .to_host = 1e10, .memory = 2e10, .gemm = {1e12}, .update = 1e9};
+    net n;
+    hil_model *model;
+    create(&n, &model);
+    hil_rehearsal r = {.model = model,
+                       .compute = HIL_F32,
+                       .training = true,
+                       .length = SEQ,
+                       .micro_batch = 1,
+                       .speeds = &speeds};
+    runs_of(&r, 1); /* the first also traces the model */
+    check_groups(&r);
+    check_tensors(&r);
+    hil_model_destroy(model);
+    return 0;
+}

@@ -37,6 +37,20 @@ timed --model "$work/8b.json" --seq 2048 --batch 1024 --micro-batch 1 --device-m
     --host-memory 100G --disk "$work:20T"
 timed --model "$work/405b.json" --seq 4096 --batch 256 --micro-batch 1 --device-memory 80G \
     --host-memory 500G --disk "$work:8T"
+timed --model "$work/405b.json" --seq 4096 --batch 512 --gpu H100 --device-memory 80G \
+    --host-memory 2T --disk "$work:8T"
+
+# Long planning says how far it is, also where no terminal is.
+"$HILBERT" plan --model "$work/405b.json" --seq 4096 --batch 256 --micro-batch 1 \
+    --device-memory 24G --host-memory 100G --disk "$work:20T" >"$work/out" 2>"$work/err" &
+pid=$!
+for _ in $(seq 600); do
+    grep -q '^planning' "$work/err" && break
+    sleep 0.1
+done
+kill -TERM $pid
+wait $pid
+grep -q '^planning: [0-9]*%' "$work/err" || die "planning shows no progress: $(cat "$work/err")"
 
 for signal in INT:130 TERM:143; do
     "$HILBERT" plan --model "$work/405b.json" --batch 64 --micro-batch 1 --device-memory 80G \

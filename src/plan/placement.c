@@ -1,6 +1,7 @@
 /* placement.c - filling tiers with states, one unit at a time. */
 #include "plan/placement.h"
 
+#include "autograd/engine.h"
 #include "io/align.h"
 
 #include <string.h>
@@ -396,12 +397,24 @@ void hil_plan_windows(const hil_outline *o, bool resident, uint64_t window[HIL_W
                                       window[HIL_WINDOW_SEGMENT]);
 }
 
-uint64_t hil_plan_segment_sums(const hil_outline *o)
+/* Of the segment that has most. */
+static uint64_t segment_sums(const hil_outline *o)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < o->segments; ++i)
         most = larger(most, segment_visit(o, &o->segment[i], false).sum);
     return most;
+}
+
+size_t hil_plan_leaving_sums(const hil_plan *p, const hil_outline *o)
+{
+    uint64_t windows[HIL_WINDOWS], some = segment_sums(o), sums = hil_plan_sums(o);
+    hil_plan_windows(o, false, windows);
+    bool small = p->group > 1 && !p->apart && p->window < windows[HIL_WINDOW_SEGMENT];
+    int64_t period = hil_engine_period(o->segments);
+    period = (period + p->group - 1) / p->group * p->group;
+    if (period < o->micros && p->window < sums) return (size_t)sums;
+    return small && some < p->host_budget / 4 ? (size_t)some : 0;
 }
 
 /* How many of `pairs` are `level` of HIL_LEVEL_LEAN; levels outside count as none and all. */

@@ -54,8 +54,10 @@ size_t hil_plan_ring(const hil_plan *plan, const hil_outline *outline);
    go. */
 enum { HIL_WINDOW_LEAST, HIL_WINDOW_SEGMENT, HIL_WINDOW_AHEAD, HIL_WINDOW_WHOLE, HIL_WINDOWS };
 void hil_plan_windows(const hil_outline *outline, bool resident, uint64_t window[HIL_WINDOWS]);
-/* Bytes of the sums of the segment that has most. */
-uint64_t hil_plan_segment_sums(const hil_outline *outline);
+/* About how many bytes of sums leave the window: all, where they do not fit and it is renewed;
+   those of a segment, where it is too small for one that many micro-batches visit. A guess that
+   saves a rehearsal, unless it takes much of the host. */
+size_t hil_plan_leaving_sums(const hil_plan *plan, const hil_outline *outline);
 /* Of the fp32 sums of all gradients together. */
 uint64_t hil_plan_sums(const hil_outline *outline);
 

@@ -12,7 +12,6 @@
  */
 #include "plan/candidate.h"
 
-#include "autograd/engine.h"
 #include "base/text.h"
 #include "io/align.h"
 
@@ -224,22 +223,6 @@ static bool is_slower(const hil_choice *c, hil_candidate at)
     return c->found && c->lessons[at.group > 1][at.tier][at.level].computing >= cost(&c->best);
 }
 
-/* Bytes of sums that leave the window: all, where they do not fit and it is renewed; those of a
-   segment, where it is too small for one that many micro-batches visit. A guess that saves a
-   rehearsal, unless it takes much of the host. */
-static size_t leaving_sums(const hil_choice *c)
-{
-    const hil_plan *p = &c->trial;
-    uint64_t windows[HIL_WINDOWS], some = hil_plan_segment_sums(c->outline);
-    hil_plan_windows(c->outline, false, windows);
-    bool small = p->group > 1 && !p->apart && p->window < windows[HIL_WINDOW_SEGMENT];
-    uint64_t sums = hil_plan_sums(c->outline);
-    int64_t period = hil_engine_period(c->outline->segments);
-    period = (period + p->group - 1) / p->group * p->group;
-    if (period < c->outline->micros && p->window < sums) return (size_t)sums;
-    return small && some < c->planner->budget.host / 4 ? (size_t)some : 0;
-}
-
 static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)
 {
     size_t window;
@@ -252,7 +235,7 @@ static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)
         return HIL_OK;
     }
     c->trial.window = window;
-    c->trial.spilled = leaving_sums(c);
+    c->trial.spilled = hil_plan_leaving_sums(&c->trial, c->outline);
     return try_places(c, how, ok);
 }
 
@@ -430,7 +413,7 @@ static hil_status try_parked(hil_choice *c, parked *known, int64_t pairs, bool *
     known->tight = !choose_window(c, STEP_FAIR, &window);
     if (known->tight) return HIL_OK;
     p->window = window;
-    p->spilled = leaving_sums(c);
+    p->spilled = hil_plan_leaving_sums(&c->trial, c->outline);
     HIL_TRY(try_places(c, STEP_FAIR, ok));
     if (!(p->step_seconds > 0)) return HIL_OK;
     known->tight = !*ok && p->window + p->work > device_room(c);

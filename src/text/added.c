@@ -1,4 +1,5 @@
-/* added.c - added tokens: loading, and leftmost-longest search in text that arrives in pieces. */
+/* added.c - added tokens: loading, and leftmost-longest search in text that arrives in fragments.
+ */
 #include "text/added.h"
 
 #include "base/json.h"
@@ -47,8 +48,8 @@ static hil_status index_tokens(hil_added *added, const char *what)
     return index_ids(added);
 }
 
-/* The id that Hugging Face tokenizers gives, whatever the file says: that of the model's piece, or
-   the next free one. */
+/* The id that Hugging Face tokenizers gives, which ignores the file's "id": that of the model's
+   piece, or the next free one. */
 static hil_status take_id(hil_vocab *vocab, const char *text, int64_t *top, const char *what,
                           int32_t *id)
 {
@@ -119,8 +120,7 @@ hil_status hil_added_load(hil_added *raw, hil_added *normal, hil_vocab *vocab,
         hil_added *added = is_normal ? normal : raw;
         HIL_TRY(load_token(added, is_normal ? normalizer : &none, value, id, what));
         if (strcmp(added->tokens[added->count - 1].content.data, content) != 0) {
-            /* Hugging Face tokenizers decodes it as normalized and no longer knows it as special.
-             */
+            /* Hugging Face tokenizers decodes it to its normalized text, and not as special. */
             vocab->pieces[id].renamed = true;
             vocab->pieces[id].special = false;
         }
@@ -152,8 +152,7 @@ const hil_text *hil_added_content(const hil_added *added, int32_t id)
     return token->id == id ? &token->content : NULL;
 }
 
-/* The first of tokens [low, high), which agree up to `depth`, whose byte there is not below `byte`.
- */
+/* Tokens [low, high) share their first `depth` bytes: the first whose next byte is >= `byte`. */
 static size_t first_from(const hil_added *added, size_t low, size_t high, size_t depth,
                          unsigned byte)
 {
@@ -218,7 +217,7 @@ static size_t spaces_after(const hil_text *text, size_t at)
     return at;
 }
 
-/* The start of the character that `at` is in. */
+/* The start of the character that contains byte `at`. */
 static size_t character_at(const hil_text *text, size_t at)
 {
     while (at > 0 && at < text->size && ((unsigned char)text->data[at] & 0xC0) == 0x80) --at;
@@ -247,7 +246,7 @@ void hil_added_reset(hil_added_scan *scan)
     scan->word_before = scan->strips = scan->passed = false;
 }
 
-/* Hands on the text up to `end`, if there is any. */
+/* Returns the text up to `end`; size 0 if there is none. */
 static hil_added_hit take_text(hil_added_scan *scan, size_t end)
 {
     hil_added_hit hit = {-1, scan->text.data, 0};
@@ -270,14 +269,14 @@ static hil_added_hit take_token(hil_added_scan *scan, const hil_added_token *tok
     return (hil_added_hit){token->id, scan->text.data + at, token->content.size};
 }
 
-/* Hands on text up to `end` but for the blanks at its end, which a token may strip: those wait, up
-   to a limit. Each is looked at once. */
-static hil_added_hit take_but_blanks(hil_added_scan *scan, size_t end)
+/* Returns the text up to `end` without the whitespace at its end, which a later token may strip: up
+   to HIL_ADDED_WHITESPACE bytes of it are held back. Tests each character once. */
+static hil_added_hit take_but_whitespace(hil_added_scan *scan, size_t end)
 {
     size_t known = scan->blank > scan->segment ? scan->blank : scan->segment;
     size_t start = spaces_before(&scan->text, end, known);
     if (start == known) start = scan->segment;
-    bool passes = scan->passed ? start == scan->segment : start + HIL_ADDED_BLANKS < end;
+    bool passes = scan->passed ? start == scan->segment : start + HIL_ADDED_WHITESPACE < end;
     hil_added_hit hit = take_text(scan, passes ? end : start);
     scan->passed |= passes;
     scan->blank = end;
@@ -286,10 +285,11 @@ static hil_added_hit take_but_blanks(hil_added_scan *scan, size_t end)
 
 static hil_status fail_blanks(const hil_added_token *token)
 {
-    return hil_fail(HIL_ERR_INPUT,
-                    "more than %zu MiB of blanks before the added token \"%.60s\", which takes the "
-                    "blanks before it: remove some of them",
-                    HIL_ADDED_BLANKS >> 20, token->content.data);
+    return hil_fail(
+        HIL_ERR_INPUT,
+        "more than %zu MiB of whitespace before the added token \"%.60s\", which strips "
+        "the whitespace before it: remove some of it",
+        HIL_ADDED_WHITESPACE >> 20, token->content.data);
 }
 
 hil_status hil_added_next(const hil_added *added, hil_added_scan *scan, bool last,
@@ -316,6 +316,6 @@ hil_status hil_added_next(const hil_added *added, hil_added_scan *scan, bool las
         return HIL_OK;
     }
     size_t end = character_at(text, limit);
-    *hit = last || !added->any_lstrip ? take_text(scan, end) : take_but_blanks(scan, end);
+    *hit = last || !added->any_lstrip ? take_text(scan, end) : take_but_whitespace(scan, end);
     return HIL_OK;
 }

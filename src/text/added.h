@@ -1,4 +1,4 @@
-/* added.h - added tokens: texts that become one id before anything else looks at them. */
+/* added.h - added tokens: texts that become one id before normalizer, words and BPE see them. */
 #ifndef HIL_TEXT_ADDED_H
 #define HIL_TEXT_ADDED_H
 
@@ -6,59 +6,59 @@
 #include "text/vocab.h"
 
 typedef struct hil_added_token {
-    hil_text content; /* as it is looked for */
+    hil_text content; /* the text to find, normalized where normalized text is searched */
     int32_t id;
     bool single_word, lstrip, rstrip;
 } hil_added_token;
 
-/* Tokens looked for in one kind of text, sorted by content. Owns them. */
+/* The tokens to find in raw text, or those in normalized text, sorted by content. Owns them. */
 typedef struct hil_added {
     hil_added_token *tokens;
     size_t count, capacity;
     size_t longest; /* bytes */
     bool any_lstrip;
     uint32_t first[257]; /* tokens[first[b]..first[b + 1]) begin with byte b */
-    uint32_t *by_id;     /* places in `tokens`, sorted by id */
+    uint32_t *by_id;     /* indices into `tokens`, sorted by id */
 } hil_added;
 
-/* Reads "added_tokens": those found in raw text and those found in normalized text. New ones get
-   the ids that Hugging Face tokenizers gives them; `vocab` learns their names. */
+/* Reads "added_tokens" into `raw` and `normal`, by the text in which each is searched. Tokens that
+   the model lacks get the ids that Hugging Face tokenizers gives them and are added to `vocab`. */
 hil_status hil_added_load(hil_added *raw, hil_added *normal, hil_vocab *vocab,
                           const hil_normalizer *normalizer, const json_t *list, const char *what);
 void hil_added_free(hil_added *added);
 
-/* What is looked for to find this id, or NULL. */
+/* The text that becomes this id, or NULL. Borrowed from `added`. */
 const hil_text *hil_added_content(const hil_added *added, int32_t id);
 
-/* One text being searched. Owns what is held back. Zero it to begin. */
+/* The search of one text. Owns the text that it holds back. Initialise with zeros. */
 typedef struct hil_added_scan {
     hil_text text;
-    size_t segment;   /* where the text that was not handed on yet begins */
-    size_t search;    /* where the search goes on */
-    size_t blank;     /* what is before it and not before `segment` is known to be blanks */
+    size_t segment;   /* start of the text that was not returned yet */
+    size_t search;    /* where the search continues */
+    size_t blank;     /* [segment, blank) is known to be whitespace */
     bool word_before; /* the character before `text` is part of a word */
-    bool strips;      /* blanks at `segment` belong to the token before them */
-    bool passed;      /* `segment` is in or after a run of blanks that was too long to be held */
+    bool strips;      /* whitespace at `segment` belongs to the token before it */
+    bool passed;      /* `segment` is in or after a whitespace run that was too long to hold */
 } hil_added_scan;
 
-/* Blanks that are held until it is known whether a token that strips the blanks before it follows.
-   Longer runs are handed on; such a token after one is an error. */
-#define HIL_ADDED_BLANKS ((size_t)1 << 20)
+/* Bytes of whitespace held back until a token that strips the whitespace before it is found or
+   ruled out. A longer run is returned as text; such a token after it is an error. */
+#define HIL_ADDED_WHITESPACE ((size_t)1 << 20)
 
-/* What the search came upon: an added token, or (id -1) text between them; size 0 and id -1:
-   nothing certain is left. `text` is valid until the next call on the scan. */
+/* A result of the search: an added token, or (id -1) text between tokens; size 0 and id -1: no
+   certain result is left. `text` is valid until the next call on the scan. */
 typedef struct hil_added_hit {
     int32_t id;
     const char *text;
     size_t size;
 } hil_added_hit;
 
-/* Appends text; unless `last`, matches that later text could change wait. Call hil_added_next until
-   nothing is left before adding more. */
+/* Appends a copy of the text. Call hil_added_next until no result is left before adding more;
+   unless `last`, it holds back matches that later text could change. */
 hil_status hil_added_add(hil_added_scan *scan, const char *text, size_t size);
 hil_status hil_added_next(const hil_added *added, hil_added_scan *scan, bool last,
                           hil_added_hit *hit);
-/* Makes the scan ready for another text. */
+/* Prepares the scan for another text; keeps its memory. */
 void hil_added_reset(hil_added_scan *scan);
 
 #endif

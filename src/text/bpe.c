@@ -32,7 +32,7 @@ void hil_bpe_work_destroy(hil_bpe_work *work)
     hil_free(work);
 }
 
-/* Printable Latin-1 bytes stand for themselves, the others for U+0100 and up in order. */
+/* Printable Latin-1 bytes represent themselves; U+0100 and up represent the others in order. */
 static bool is_plain(uint32_t point)
 {
     return (point >= '!' && point <= '~') || (point >= 0xA1 && point <= 0xFF && point != 0xAD);
@@ -61,7 +61,7 @@ hil_status hil_bpe_flush_unknown(const hil_bpe *bpe, hil_bpe_work *work, hil_ids
     return hil_ids_add(symbols, bpe->unk_id);
 }
 
-/* A character without a piece: its bytes, or the unknown token, or nothing. */
+/* A character without a piece becomes its byte pieces, the unknown token, or nothing. */
 static hil_status add_missing(const hil_bpe *bpe, hil_bpe_work *work, const char *bytes,
                               size_t size, hil_ids *symbols)
 {
@@ -95,7 +95,7 @@ static hil_status map_bytes(hil_text *mapped, const char *word, size_t size)
     return HIL_OK;
 }
 
-/* Of text in which characters already stand for bytes. */
+/* Appends the symbols of text in which, if byte-level, characters already represent bytes. */
 static hil_status add_mapped(const hil_bpe *bpe, hil_bpe_work *work, const char *text, size_t size,
                              hil_ids *symbols)
 {

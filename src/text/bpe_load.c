@@ -1,4 +1,5 @@
-/* bpe_load.c - the "model" of a tokenizer.json: vocabulary, merges, and which characters meet. */
+/* bpe_load.c - the "model" of a tokenizer.json: vocabulary, merges, and the pairs of characters
+   that merges join. */
 #include "text/bpe.h"
 
 #include "base/json.h"
@@ -52,8 +53,8 @@ static hil_status read_vocab(hil_vocab *vocab, hil_json_pull pull, hil_text *key
     return HIL_OK;
 }
 
-/* "left right" or ["left", "right"] into `whole` without the space; *left is the size of the first,
-   or SIZE_MAX when it is not a pair. */
+/* Reads "left right" or ["left", "right"] into `whole` without the space; *left is the size of
+   left, or SIZE_MAX if the value is not a pair. */
 static hil_status read_merge(hil_json_pull *pull, hil_text *whole, hil_text *half, size_t *left)
 {
     if (hil_json_pull_peek(pull) == '[') {
@@ -231,7 +232,7 @@ void hil_bpe_free(hil_bpe *bpe)
     *bpe = (hil_bpe){0};
 }
 
-/* The slot of a pair of characters, or the free one where it belongs; 0 is free. */
+/* The slot of a pair of characters, or the free slot (0) for it. */
 static uint64_t *pair_slot(const hil_bpe *bpe, uint32_t a, uint32_t b)
 {
     uint64_t key = ((uint64_t)a << 32 | b) + 1;
@@ -240,7 +241,7 @@ static uint64_t *pair_slot(const hil_bpe *bpe, uint32_t a, uint32_t b)
     return &bpe->pairs[at];
 }
 
-/* Walks the neighbours inside every piece that a merge makes; counts them without a table. */
+/* Counts the adjacent characters of every piece that a merge makes; adds them to `pairs` if set. */
 static size_t walk_pairs(hil_bpe *bpe)
 {
     size_t count = 0;

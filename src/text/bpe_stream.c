@@ -3,31 +3,31 @@
    [Note: long words] A boundary of a text's encoding is a place between two symbols that no merge
    has crossed. Merges are made by (rank, place), so
 
-   (1) what stands on both sides of a boundary is encoded as if it stood alone: at any time the next
-       merge of a side is the first of its own candidates, whatever happens on the other side;
-   (2) tokens of which every two neighbours, encoded together, give these two tokens again, are the
-       encoding of the whole: the first merge that crossed a boundary of theirs would be the first
-       of the candidates of the two neighbours as well.
+   (1) the two sides of a boundary are encoded independently: the next merge of a side is always
+       the first of its own candidates, whatever merges the other side makes;
+   (2) a list of tokens is the encoding of its text if each pair of neighbours, encoded together,
+       gives these two tokens again: the first merge to cross one of the boundaries would also be
+       the first candidate of the two neighbours alone.
 
-   Let n symbols have arrived and no token have more than `reach`. Whatever comes, the last boundary
-   at or before n is one of the places j in (n - reach, n], and by (1) the encoding up to there is
-   that of the first j symbols. So a boundary b that the encodings of the first j symbols have for
-   all those j is certain, and with it every token before it. To test b, a boundary of the encoding
-   of the n symbols with the token e before it: encode the symbols from b to j alone; if the first
-   token f of that goes with e as in (2), then b is a boundary of the first j symbols.
+   Let n symbols have arrived, and no token have more than `reach`. Whatever follows, the last
+   boundary at or before n is one of the places j in (n - reach, n], and by (1) the encoding up to j
+   is that of the first j symbols. So if b is a boundary in the encoding of the first j symbols for
+   each such j, then b is certain, and so is every token before it. To test a boundary b of the
+   encoding of n symbols, with the token e before it: encode symbols [b, j) alone; if e and the
+   first token f of that pass the test of (2), then b is a boundary of the first j symbols.
 
-   What comes after a boundary can reach back only through merges of ever lower rank, of which there
-   are so many; so a search that looks far enough back succeeds, and each failure doubles how far it
-   looks. Real tokenizers need one search per window. */
+   Symbols after a boundary can change tokens far before it only through a chain of merges of ever
+   lower rank, and the number of ranks is finite. So a search that goes back far enough succeeds;
+   each failure doubles the distance. Real tokenizers need one search per window. */
 #include "text/bpe_work.h"
 
 #include <string.h>
 
 enum { PART = 4096, TRIES = 16 };
 
-/* The tests of a boundary take time with the square of `reach`: tokens of more characters are not
-   worth them, and a word is then held whole. */
-#define REACH_MOST ((size_t)1024)
+/* Testing a boundary costs the square of `reach`. With longer tokens than this the whole word is
+   held in memory instead. */
+#define REACH_MAX ((size_t)1024)
 
 static size_t window_of(const hil_bpe *bpe, const hil_bpe_work *work)
 {
@@ -37,17 +37,17 @@ static size_t window_of(const hil_bpe *bpe, const hil_bpe_work *work)
 static void begin_search(const hil_bpe *bpe, hil_bpe_work *work)
 {
     work->margin = 2 * bpe->reach;
-    work->settle = work->open.size + window_of(bpe, work);
+    work->search_at = work->open.size + window_of(bpe, work);
 }
 
 void hil_bpe_word_drop(hil_bpe_work *work)
 {
-    work->open.size = work->settle = 0;
+    work->open.size = work->search_at = 0;
     work->unknown = false;
 }
 
-/* Whether the place b, with the token of symbols [a, b) before it, is a boundary of what has
-   arrived and of anything longer. */
+/* Whether place b, after the token of symbols [a, b), is a certain boundary: one of the symbols so
+   far, and of these with any that follow. */
 static hil_status test_boundary(const hil_bpe *bpe, hil_bpe_work *work, size_t a, size_t b,
                                 bool *certain)
 {
@@ -68,7 +68,7 @@ static hil_status test_boundary(const hil_bpe *bpe, hil_bpe_work *work, size_t a
     return HIL_OK;
 }
 
-/* Merges what is open and lists the tokens that begin before the margin. */
+/* Merges the open symbols and lists the tokens that begin before the margin. */
 static hil_status list_tokens(const hil_bpe *bpe, hil_bpe_work *work, size_t *count)
 {
     size_t n = work->open.size;
@@ -81,7 +81,7 @@ static hil_status list_tokens(const hil_bpe *bpe, hil_bpe_work *work, size_t *co
     return HIL_OK;
 }
 
-/* Hands on the tokens before a certain boundary, if one is found. */
+/* Searches for a certain boundary; moves the tokens before it from `open` to `ids`. */
 static hil_status emit_certain(const hil_bpe *bpe, hil_bpe_work *work, hil_ids *ids)
 {
     size_t count;
@@ -99,11 +99,11 @@ static hil_status emit_certain(const hil_bpe *bpe, hil_bpe_work *work, hil_ids *
         return HIL_OK;
     }
     work->margin *= 2;
-    work->settle = 2 * open->size;
+    work->search_at = 2 * open->size;
     return HIL_OK;
 }
 
-/* The most of `text` up to PART bytes that ends with a whole character. */
+/* The longest prefix of `text` of at most PART bytes that ends with a whole character. */
 static size_t part_of(const char *text, size_t size)
 {
     if (size <= PART) return size;
@@ -115,11 +115,11 @@ static size_t part_of(const char *text, size_t size)
 hil_status hil_bpe_word_add(const hil_bpe *bpe, hil_bpe_work *work, const char *text, size_t size,
                             hil_ids *ids)
 {
-    if (work->settle == 0) begin_search(bpe, work);
+    if (work->search_at == 0) begin_search(bpe, work);
     for (size_t at = 0, part; at < size; at += part) {
         part = part_of(text + at, size - at);
         HIL_TRY(hil_bpe_add_symbols(bpe, work, text + at, part, &work->open));
-        if (work->open.size >= work->settle && bpe->reach <= REACH_MOST)
+        if (work->open.size >= work->search_at && bpe->reach <= REACH_MAX)
             HIL_TRY(emit_certain(bpe, work, ids));
     }
     return HIL_OK;

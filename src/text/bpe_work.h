@@ -14,7 +14,7 @@ typedef struct hil_bpe_cached {
 } hil_bpe_cached;
 
 typedef struct hil_bpe_candidate {
-    uint64_t order; /* rank << 32 | place */
+    uint64_t order; /* rank << 32 | index of the left symbol */
     int32_t id;
 } hil_bpe_candidate;
 
@@ -39,26 +39,26 @@ struct hil_bpe_work {
     hil_bpe_candidate *heap;
     size_t heap_size, heap_capacity;
     hil_text mapped;
-    bool unknown; /* unknown characters are under way: their symbol comes before the next known one
-                   */
-    /* A long word under way, see bpe_stream.c. */
-    size_t window; /* symbols that are worth the search for a certain boundary */
-    hil_ids open;  /* its symbols from the last certain boundary on */
-    size_t settle; /* as many of them start the next search */
-    size_t margin; /* symbols at the end in which it does not look */
+    bool unknown; /* the unknown token is due before the next known symbol */
+    /* An unfinished long word, see bpe_stream.c. */
+    size_t window;    /* symbols to collect before a search for a certain boundary pays */
+    hil_ids open;     /* its symbols after the last certain boundary */
+    size_t search_at; /* the next search begins when `open` has this many */
+    size_t margin;    /* symbols at the end in which no boundary is tested */
     hil_bpe_token *tokens;
     size_t token_capacity;
 };
 
-/* Appends the symbols of part of a word; those of unknown characters at its end wait. */
+/* Appends the symbols of part of a word; the unknown token of characters at its end stays due. */
 hil_status hil_bpe_add_symbols(const hil_bpe *bpe, hil_bpe_work *work, const char *text,
                                size_t size, hil_ids *symbols);
-/* Ends the word: appends what waits. */
+/* Ends the word: appends the unknown token if it is due. */
 hil_status hil_bpe_flush_unknown(const hil_bpe *bpe, hil_bpe_work *work, hil_ids *symbols);
 
 /* Merges the symbols into tokens, in place. */
 hil_status hil_bpe_merge(const hil_bpe *bpe, hil_bpe_work *work, hil_ids *symbols);
-/* The same into work->chain: entries with an id are the tokens, at the symbols they begin with. */
+/* The same into work->chain: entries with an id are tokens, each at the index of its first symbol.
+ */
 hil_status hil_bpe_chain(const hil_bpe *bpe, hil_bpe_work *work, const int32_t *symbols,
                          size_t size);
 

@@ -9,7 +9,7 @@
 typedef struct hil_detoken_step step;
 typedef struct hil_detoken_hold hold;
 
-/* Where a step sends its pieces: the next step, or the text at the end. */
+/* The steps of one text; the last appends to `out`. */
 typedef struct chain {
     const hil_detokenizer *detokenizer;
     hil_detoken_state *state;
@@ -58,7 +58,7 @@ static bool begins_with(const step *s, const char *piece, size_t size)
     return size >= s->pattern.size && memcmp(piece, s->pattern.data, s->pattern.size) == 0;
 }
 
-/* Strips a whole piece. */
+/* Strips both ends of a whole piece. */
 static void strip(const step *s, const char **piece, size_t *size)
 {
     size_t length = s->pattern.size;
@@ -72,12 +72,12 @@ static void strip(const step *s, const char **piece, size_t *size)
     }
 }
 
-/* Strips the beginning of a text that comes in fragments of whole characters. */
-static void strip_flow(const step *s, hold *h, const char **piece, size_t *size)
+/* Strips the beginning of a text that arrives in fragments of whole characters. */
+static void strip_stream(const step *s, hold *h, const char **piece, size_t *size)
 {
-    while (!h->settled && *size) {
+    while (!h->stripped && *size) {
         if (h->taken == s->start || !begins_with(s, *piece, *size)) {
-            h->settled = true;
+            h->stripped = true;
             break;
         }
         ++h->taken;
@@ -86,7 +86,8 @@ static void strip_flow(const step *s, hold *h, const char **piece, size_t *size)
     }
 }
 
-/* The bytes of a piece in the byte-level alphabet; a piece with other characters is text. */
+/* Appends the bytes of a byte-level piece; a piece with characters that represent no byte is
+   appended as text. */
 static hil_status add_bytes(hil_text *held, const char *piece, size_t size)
 {
     size_t before = held->size;
@@ -102,12 +103,12 @@ static hil_status add_bytes(hil_text *held, const char *piece, size_t size)
     return HIL_OK;
 }
 
-/* Passes on whole characters of the held bytes, with U+FFFD for what is not UTF-8. */
+/* Passes whole characters of the held bytes to the next step, with U+FFFD for invalid UTF-8. */
 static hil_status flush_bytes(chain *c, size_t at, bool last)
 {
     hil_text *held = &c->state->holds[at].held, *ready = &c->state->holds[at].scratch;
-    bool flows = c->detokenizer->steps[at].flows;
-    if ((!last && !flows) || held->size == 0) return HIL_OK;
+    bool streams = c->detokenizer->steps[at].streams;
+    if ((!last && !streams) || held->size == 0) return HIL_OK;
     size_t used = 0;
     ready->size = 0;
     while (used < held->size) {
@@ -139,7 +140,7 @@ static int byte_piece(const char *piece, size_t size)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* A run of byte pieces is one text when it is UTF-8 as a whole, otherwise U+FFFD for each. */
+/* A run of byte pieces is one piece of text if all of it is valid UTF-8, else U+FFFD for each. */
 static hil_status flush_run(chain *c, size_t at)
 {
     hil_text *held = &c->state->holds[at].held;
@@ -178,10 +179,10 @@ static hil_status push(chain *c, size_t at, const char *piece, size_t size)
     case HIL_DETOKEN_BYTE_FALLBACK:
         return push_fallback(c, at, piece, size);
     case HIL_DETOKEN_FUSE:
-        return s->flows ? push(c, at + 1, piece, size) : hil_text_add(&h->held, piece, size);
+        return s->streams ? push(c, at + 1, piece, size) : hil_text_add(&h->held, piece, size);
     case HIL_DETOKEN_STRIP:
-        if (s->flows)
-            strip_flow(s, h, &piece, &size);
+        if (s->streams)
+            strip_stream(s, h, &piece, &size);
         else
             strip(s, &piece, &size);
         return push(c, at + 1, piece, size);
@@ -222,7 +223,7 @@ hil_status hil_detokenizer_end(const hil_detokenizer *detokenizer, hil_detoken_s
         hold *h = &state->holds[i];
         h->held.size = 0;
         h->taken = 0;
-        h->started = h->settled = false;
+        h->started = h->stripped = false;
     }
     return status;
 }

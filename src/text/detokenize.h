@@ -27,7 +27,7 @@ typedef struct hil_detokenizer {
         hil_text content;    /* REPLACE */
         int64_t start, stop; /* STRIP */
         bool drop_first;     /* METASPACE: the first piece loses its spaces */
-        bool flows;          /* BYTE_LEVEL and FUSE: what follows can take the text as it comes */
+        bool streams;        /* the steps after it accept text in fragments of any size */
     } steps[HIL_DETOKEN_MAX];
 } hil_detokenizer;
 
@@ -36,22 +36,22 @@ hil_status hil_detokenizer_load(hil_detokenizer *detokenizer, const json_t *valu
                                 const char *what);
 void hil_detokenizer_free(hil_detokenizer *detokenizer);
 
-/* One text under way. Owns what is held back. Zero it to begin. */
+/* The state of one text. Owns the text that it holds back. Initialise with zeros. */
 typedef struct hil_detoken_state {
     struct hil_detoken_hold {
         hil_text held, scratch;
-        int64_t taken; /* STRIP behind a step that flows: characters stripped so far */
+        int64_t taken; /* STRIP that streams: characters stripped so far */
         bool started;
-        bool settled; /* STRIP behind a step that flows: something else came */
+        bool stripped; /* STRIP that streams: nothing more is stripped */
     } holds[HIL_DETOKEN_MAX];
 } hil_detoken_state;
 
 void hil_detoken_state_free(hil_detoken_state *state);
 
-/* Appends what is certain after this piece. */
+/* Appends the text that later pieces cannot change. */
 hil_status hil_detokenizer_add(const hil_detokenizer *detokenizer, hil_detoken_state *state,
                                const char *piece, size_t size, hil_text *out);
-/* Ends the text; the state is ready for the next one. */
+/* Appends the rest of the text and prepares the state for the next one. */
 hil_status hil_detokenizer_end(const hil_detokenizer *detokenizer, hil_detoken_state *state,
                                hil_text *out);
 

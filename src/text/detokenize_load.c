@@ -85,8 +85,9 @@ static hil_status load_step(hil_detokenizer *detokenizer, const json_t *value, c
     return HIL_OK;
 }
 
-/* From the first step that makes one text of all pieces: does the rest take it as it comes? */
-static void find_flow(hil_detokenizer *detokenizer)
+/* The first BYTE_LEVEL or FUSE step makes one text of all pieces. It and the steps after it stream
+   if those accept that text in fragments. */
+static void find_streaming(hil_detokenizer *detokenizer)
 {
     size_t first = 0;
     while (first < detokenizer->count && detokenizer->steps[first].kind != HIL_DETOKEN_FUSE &&
@@ -94,10 +95,9 @@ static void find_flow(hil_detokenizer *detokenizer)
         ++first;
     for (size_t i = first + 1; i < detokenizer->count; ++i) {
         const step *s = &detokenizer->steps[i];
-        bool flows = s->kind == HIL_DETOKEN_FUSE || (s->kind == HIL_DETOKEN_STRIP && s->stop <= 0);
-        if (!flows) return;
+        if (s->kind != HIL_DETOKEN_FUSE && (s->kind != HIL_DETOKEN_STRIP || s->stop > 0)) return;
     }
-    for (size_t i = first; i < detokenizer->count; ++i) detokenizer->steps[i].flows = true;
+    for (size_t i = first; i < detokenizer->count; ++i) detokenizer->steps[i].streams = true;
 }
 
 hil_status hil_detokenizer_load(hil_detokenizer *detokenizer, const json_t *value, const char *what)
@@ -116,6 +116,6 @@ hil_status hil_detokenizer_load(hil_detokenizer *detokenizer, const json_t *valu
         for (size_t i = 0; i < json_array_size(list); ++i)
             HIL_TRY(load_step(detokenizer, json_array_get(list, i), what));
     }
-    find_flow(detokenizer);
+    find_streaming(detokenizer);
     return HIL_OK;
 }

@@ -1,11 +1,10 @@
-/* encoder.c - text to ids as a chain of stages, each of which passes on what later text cannot
-   change.
+/* encoder.c - text to ids as a chain of stages.
 
    [Note: encoding stages] bytes -> UTF-8 repair -> added tokens in raw text -> normalizer -> added
-   tokens in normalized text -> words -> BPE. Each stage holds back its uncertain tail, so that a
-   document of any size goes through in slices and gives the ids of the whole. A text between two
-   added tokens is a *segment* of the normalizer; the words of it restart after an added token in
-   normalized text. */
+   tokens in normalized text -> words -> BPE. Each stage passes on only what later text cannot
+   change and holds back the rest, so a document of any size is encoded in slices and gets the ids
+   of the whole. The text between two added tokens of raw text is a *segment*, which the normalizer
+   treats as a text of its own; an added token in normalized text starts a new sequence of words. */
 #include "text/tokenizer_parts.h"
 
 #include "text/unicode.h"
@@ -17,17 +16,17 @@ enum { SLICE = 1 << 16 };
 struct hil_encoder {
     const hil_tokenizer *tokenizer;
     hil_bpe_work *work;
-    hil_text raw; /* a slice, after the cut-off character of the one before */
+    hil_text raw; /* the incomplete character of the slice before, and this slice */
     hil_added_scan raw_scan;
     hil_normal_state normal;
     hil_text normalized;
     hil_added_scan normal_scan;
-    hil_text words;     /* the tail that is not cut into words yet */
-    size_t words_retry; /* size from which another attempt may succeed */
-    bool words_started; /* some of this text went into `words` */
-    bool word_open;     /* `words` goes on with a word whose beginning was passed on */
+    hil_text words;     /* text not cut into words yet */
+    size_t words_retry; /* `words` is searched again when it has this size */
+    bool words_started; /* `words` got text since the last added token */
+    bool word_open;     /* `words` continues `word`, whose first part was encoded */
     hil_word word;
-    bool anything; /* some of this document was passed on */
+    bool document_started; /* the document gave words or added tokens */
 };
 
 hil_status hil_encoder_create(hil_encoder **out, const hil_tokenizer *tokenizer)
@@ -58,7 +57,8 @@ void hil_encoder_destroy(hil_encoder *encoder)
     hil_free(encoder);
 }
 
-/* Passes on the word that `words` has at `at`, or as much of a long one as is certain. */
+/* Encodes the word at `at` of `words`, or the certain part of a long one; *size is 0 if more text
+   is needed. */
 static hil_status cut_word(hil_encoder *encoder, size_t at, bool last, hil_ids *ids, size_t *size)
 {
     const hil_pretokenizer *pretokenizer = &encoder->tokenizer->pretokenizer;
@@ -67,7 +67,7 @@ static hil_status cut_word(hil_encoder *encoder, size_t at, bool last, hil_ids *
     size_t left = encoder->words.size - at;
     if (encoder->word_open) {
         bool ended = last;
-        *size = hil_pretokenizer_go_on(pretokenizer, bpe, &encoder->word, text, left, &ended);
+        *size = hil_pretokenizer_continue(pretokenizer, bpe, &encoder->word, text, left, &ended);
         encoder->word_open = !ended;
         HIL_TRY(hil_bpe_word_add(bpe, encoder->work, text, *size, ids));
         return ended ? hil_bpe_word_end(bpe, encoder->work, ids) : HIL_OK;
@@ -105,11 +105,11 @@ static hil_status add_words(hil_encoder *encoder, const char *text, size_t size,
     if (size == 0) return HIL_OK;
     if (!encoder->words_started) {
         bool wanted = pretokenizer->prefix == HIL_PREFIX_ALWAYS ||
-                      (pretokenizer->prefix == HIL_PREFIX_FIRST && !encoder->anything);
+                      (pretokenizer->prefix == HIL_PREFIX_FIRST && !encoder->document_started);
         bool there = strncmp(text, space, strlen(space)) == 0 || *text == ' ';
         if (wanted && !there) HIL_TRY(hil_text_add(&encoder->words, space, strlen(space)));
     }
-    encoder->words_started = encoder->anything = true;
+    encoder->words_started = encoder->document_started = true;
     while (pretokenizer->metaspace && size) {
         const char *found = memchr(text, ' ', size);
         size_t plain = found ? (size_t)(found - text) : size;
@@ -146,7 +146,7 @@ static hil_status pass_normalized(hil_encoder *encoder, bool last, hil_ids *ids)
             }
             HIL_TRY(end_words(encoder, ids));
             HIL_TRY(hil_ids_add(ids, hit.id));
-            encoder->anything = true;
+            encoder->document_started = true;
         }
         if (last) hil_added_reset(&encoder->normal_scan);
     }
@@ -187,14 +187,14 @@ static hil_status add_raw(hil_encoder *encoder, const char *text, size_t size, b
         }
         HIL_TRY(end_segment(encoder, ids));
         HIL_TRY(hil_ids_add(ids, hit.id));
-        encoder->anything = true;
+        encoder->document_started = true;
     }
     if (!last) return HIL_OK;
     hil_added_reset(&encoder->raw_scan);
     return end_segment(encoder, ids);
 }
 
-/* Passes on what is complete in encoder->raw, with U+FFFD for what is not UTF-8. */
+/* Passes on the complete characters of encoder->raw, with U+FFFD for invalid UTF-8. */
 static hil_status repair(hil_encoder *encoder, bool last, hil_ids *ids)
 {
     hil_text *raw = &encoder->raw;
@@ -213,7 +213,7 @@ static hil_status repair(hil_encoder *encoder, bool last, hil_ids *ids)
     return HIL_OK;
 }
 
-/* Forgets the document under way. */
+/* Discards the unfinished document. */
 static void reset(hil_encoder *encoder)
 {
     encoder->raw.size = encoder->normalized.size = encoder->words.size = 0;
@@ -221,7 +221,7 @@ static void reset(hil_encoder *encoder)
     hil_added_reset(&encoder->normal_scan);
     hil_normal_state_free(&encoder->normal);
     encoder->words_retry = 0;
-    encoder->words_started = encoder->anything = encoder->word_open = false;
+    encoder->words_started = encoder->document_started = encoder->word_open = false;
     hil_bpe_word_drop(encoder->work);
 }
 

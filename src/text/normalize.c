@@ -86,8 +86,8 @@ static void drop_front(hil_text *text, size_t size)
     if (size && text->size) memmove(text->data, text->data + size, text->size);
 }
 
-/* Replaces in text[0, size); unless `last`, stops where a match could still begin. Returns the
-   bytes used in *used. */
+/* Appends `text` with replacements; unless `last`, stops where a match may begin. *used: the bytes
+   of `text` consumed. */
 static hil_status replace(const struct hil_normal_step *step, const hil_text *text, bool last,
                           hil_text *out, size_t *used)
 {

@@ -19,7 +19,7 @@ typedef struct hil_normalizer {
     size_t count;
     struct hil_normal_step {
         hil_normal_kind kind;
-        hil_text pattern; /* REPLACE: what is replaced; not empty */
+        hil_text pattern; /* REPLACE: the text to replace; not empty */
         hil_text content; /* PREPEND and REPLACE */
     } steps[HIL_NORMAL_MAX];
 } hil_normalizer;
@@ -28,7 +28,7 @@ typedef struct hil_normalizer {
 hil_status hil_normalizer_load(hil_normalizer *normalizer, const json_t *value, const char *what);
 void hil_normalizer_free(hil_normalizer *normalizer);
 
-/* One text under way. Owns what is held back. */
+/* The state of one text. Owns the text that it holds back. Initialise with zeros. */
 typedef struct hil_normal_state {
     struct hil_normal_hold {
         hil_text held;
@@ -39,10 +39,10 @@ typedef struct hil_normal_state {
 
 void hil_normal_state_free(hil_normal_state *state);
 
-/* Appends to `out` what is certain after this fragment of valid UTF-8. */
+/* Takes a fragment of valid UTF-8; appends the normalized text that later ones cannot change. */
 hil_status hil_normalizer_add(const hil_normalizer *normalizer, hil_normal_state *state,
                               const char *text, size_t size, hil_text *out);
-/* Ends the text; the state is ready for the next one. */
+/* Appends the rest of the text and prepares the state for the next one. */
 hil_status hil_normalizer_end(const hil_normalizer *normalizer, hil_normal_state *state,
                               hil_text *out);
 

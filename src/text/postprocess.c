@@ -12,8 +12,8 @@ static hil_status load_special(const json_t *name, const json_t *table, const hi
     HIL_TRY(hil_json_string(name, "id", what, &token));
     const json_t *list = json_object_get(json_object_get(table, token), "ids");
     if (!json_is_array(list))
-        return hil_fail(HIL_ERR_INPUT, "%s: the post-processor does not say the ids of \"%.60s\"",
-                        what, token);
+        return hil_fail(HIL_ERR_INPUT, "%s: the post-processor has no ids for \"%.60s\"", what,
+                        token);
     for (size_t i = 0; i < json_array_size(list); ++i) {
         const json_t *value = json_array_get(list, i);
         int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
@@ -25,7 +25,7 @@ static hil_status load_special(const json_t *name, const json_t *table, const hi
     return HIL_OK;
 }
 
-/* Puts `inner` and what it frames between `before` and `after`. */
+/* Puts the template's ids around those that `frame` has already. */
 static hil_status load_template(hil_template *frame, const json_t *value, const hil_vocab *vocab,
                                 const char *what)
 {

@@ -1,15 +1,15 @@
-/* pretokenize.c - hand matchers for the regular expressions of the GPT-2 family. */
+/* pretokenize.c - hand-written matchers for the regular expressions of the GPT-2 family. */
 #include "text/pretokenize.h"
 
 #include "text/unicode.h"
 
 #include <string.h>
 
-/* The text being matched. `touched` is set once a decision looked at its end. */
+/* The text being matched. `reached_end`: the match may change if more text follows. */
 typedef struct view {
     const char *text;
     size_t size;
-    bool touched;
+    bool reached_end;
 } view;
 
 enum { L = HIL_UNICODE_LETTER, N = HIL_UNICODE_NUMBER, S = HIL_UNICODE_SPACE, END = 1 << 8 };
@@ -19,11 +19,11 @@ static const unsigned char ascii_flags[128] = {
     [' '] = S,  ['0' ... '9'] = N, ['A' ... 'Z'] = L, ['a' ... 'z'] = L,
 };
 
-/* The flags of the character at `at` and its length; END at the end. */
-static inline unsigned look(view *v, size_t at, size_t *step)
+/* The flags of the character at `at`, and its length in *step; END at the end. */
+static inline unsigned flags_at(view *v, size_t at, size_t *step)
 {
     if (at >= v->size) {
-        v->touched = true;
+        v->reached_end = true;
         *step = 0;
         return END;
     }
@@ -39,7 +39,7 @@ static inline unsigned look(view *v, size_t at, size_t *step)
 static size_t skip(view *v, size_t at, unsigned flags, size_t most)
 {
     size_t step;
-    for (; most > 0 && look(v, at, &step) & flags; --most) at += step;
+    for (; most > 0 && flags_at(v, at, &step) & flags; --most) at += step;
     return at;
 }
 
@@ -47,7 +47,7 @@ static size_t skip(view *v, size_t at, unsigned flags, size_t most)
 static size_t skip_marks(view *v, size_t at)
 {
     size_t step;
-    while (look(v, at, &step) == 0) at += step;
+    while (flags_at(v, at, &step) == 0) at += step;
     return at;
 }
 
@@ -59,7 +59,7 @@ static bool is_line_end(const view *v, size_t at)
 static size_t skip_line_ends(view *v, size_t at)
 {
     while (is_line_end(v, at)) ++at;
-    if (at >= v->size) v->touched = true;
+    if (at >= v->size) v->reached_end = true;
     return at;
 }
 
@@ -68,7 +68,7 @@ static int letter(view *v, size_t at, bool fold, size_t *step)
 {
     *step = 1;
     if (at >= v->size) {
-        v->touched = true;
+        v->reached_end = true;
         return 0;
     }
     unsigned char byte = (unsigned char)v->text[at];
@@ -92,7 +92,7 @@ static size_t contraction(view *v, bool fold)
     return second == (first == 'l' ? 'l' : 'e') ? 1 + step + more : 0;
 }
 
-/* \s+(?!\S)|\s+ : the last space before a word belongs to the word. */
+/* \s+(?!\S)|\s+ for spaces up to `end`: the last space before a word belongs to the word. */
 static size_t spaces(view *v, size_t end)
 {
     if (end >= v->size) return end;
@@ -105,24 +105,24 @@ static size_t match_gpt2(view *v)
     size_t length = contraction(v, false), step;
     if (length) return length;
     size_t start = v->text[0] == ' ';
-    unsigned flags = look(v, start, &step);
+    unsigned flags = flags_at(v, start, &step);
     if (flags & L) return skip(v, start, L, SIZE_MAX);
     if (flags & N) return skip(v, start, N, SIZE_MAX);
     if (flags == 0) return skip_marks(v, start);
     return spaces(v, skip(v, 0, S, SIZE_MAX));
 }
 
-/* Llama 3 takes numbers in groups of up to `digits`. */
+/* Numbers are cut into groups of up to `digits`. */
 static size_t match_llama3(view *v, size_t digits)
 {
     size_t length = contraction(v, true), step, next_step;
     if (length) return length;
-    unsigned flags = look(v, 0, &step);
+    unsigned flags = flags_at(v, 0, &step);
     if (flags & L) return skip(v, 0, L, SIZE_MAX);
     if (flags & N) return skip(v, 0, N, digits);
-    if (!is_line_end(v, 0) && look(v, step, &next_step) & L) return skip(v, step, L, SIZE_MAX);
+    if (!is_line_end(v, 0) && flags_at(v, step, &next_step) & L) return skip(v, step, L, SIZE_MAX);
     size_t start = v->text[0] == ' ';
-    if (look(v, start, &next_step) == 0) return skip_line_ends(v, skip_marks(v, start));
+    if (flags_at(v, start, &next_step) == 0) return skip_line_ends(v, skip_marks(v, start));
     size_t end = skip(v, 0, S, SIZE_MAX), line = end;
     while (line > 0 && !is_line_end(v, line - 1)) --line;
     return line > 0 ? line : spaces(v, end);
@@ -140,23 +140,23 @@ static size_t match(hil_pattern pattern, view *v)
     case HIL_PATTERN_NONE:
         break;
     }
-    v->touched = true;
+    v->reached_end = true;
     return v->size;
 }
 
-/* Narrows the view to the number or the run without numbers that it begins with. */
+/* Shortens the view to its first number, or to the text before the first number. */
 static void narrow(hil_digits digits, view *v)
 {
     size_t step, end;
-    if (look(v, 0, &step) & N) {
+    if (flags_at(v, 0, &step) & N) {
         end = digits == HIL_DIGITS_SINGLE ? step : skip(v, 0, N, SIZE_MAX);
     } else {
-        for (end = step; !(look(v, end, &step) & (N | END)); end += step) continue;
+        for (end = step; !(flags_at(v, end, &step) & (N | END)); end += step) continue;
     }
     v->size = end;
 }
 
-/* One word of text that has no pattern: up to the next place where nothing can join. */
+/* The end of the first word without a pattern: at a `space`, or where no merge can join. */
 static size_t next_cut(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe, view *v)
 {
     size_t step, space = strlen(pretokenizer->space);
@@ -169,7 +169,7 @@ static size_t next_cut(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe,
         if (!hil_bpe_may_join(bpe, before, point)) return at;
         before = point;
     }
-    v->touched = true;
+    v->reached_end = true;
     return v->size;
 }
 
@@ -180,12 +180,12 @@ size_t hil_pretokenizer_next(const hil_pretokenizer *pretokenizer, const hil_bpe
     bool open = false;
     if (pretokenizer->digits != HIL_DIGITS_PLAIN) {
         narrow(pretokenizer->digits, &v);
-        open = v.touched;
-        v.touched = false;
+        open = v.reached_end;
+        v.reached_end = false;
     }
     size_t length = pretokenizer->byte_level ? match(pretokenizer->pattern, &v)
                                              : next_cut(pretokenizer, bpe, &v);
-    bool certain = !v.touched || (pretokenizer->digits != HIL_DIGITS_PLAIN && !open);
+    bool certain = !v.reached_end || (pretokenizer->digits != HIL_DIGITS_PLAIN && !open);
     return last || certain ? length : 0;
 }
 
@@ -203,7 +203,7 @@ size_t hil_pretokenizer_begin(const hil_pretokenizer *pretokenizer, const char *
 {
     view v = {text, size, false};
     size_t step, more, start = text[0] == ' ';
-    unsigned flags = look(&v, 0, &step);
+    unsigned flags = flags_at(&v, 0, &step);
     *word = (hil_word){.kind = ALL, .is_number = flags & N};
     if (!pretokenizer->byte_level) {
         word->kind = PIECES;
@@ -212,9 +212,9 @@ size_t hil_pretokenizer_begin(const hil_pretokenizer *pretokenizer, const char *
     }
     if (pretokenizer->pattern == HIL_PATTERN_NONE) return 0;
     bool lines = takes_lines(pretokenizer);
-    if (lines && !(flags & (L | N)) && !is_line_end(&v, 0) && look(&v, step, &more) & L)
+    if (lines && !(flags & (L | N)) && !is_line_end(&v, 0) && flags_at(&v, step, &more) & L)
         start = step;
-    flags = look(&v, start, &more);
+    flags = flags_at(&v, start, &more);
     if (flags & S) {
         word->kind = SPACES;
         return 0;
@@ -223,10 +223,10 @@ size_t hil_pretokenizer_begin(const hil_pretokenizer *pretokenizer, const char *
     return start;
 }
 
-/* \s*[\r\n]+ up to the last line end, where there may be one, or else as spaces() has it: what
-   cannot be known before the run ends stays. */
-static size_t go_on_spaces(const hil_pretokenizer *pretokenizer, hil_word *word, view *v,
-                           bool *ended)
+/* \s*[\r\n]+ up to the last line end if the pattern has it, else as spaces(). Holds back the
+   spaces that depend on what ends the run. */
+static size_t continue_spaces(const hil_pretokenizer *pretokenizer, hil_word *word, view *v,
+                              bool *ended)
 {
     size_t step, end = skip(v, 0, S, SIZE_MAX), line = 0;
     bool stops = end < v->size || *ended;
@@ -236,20 +236,20 @@ static size_t go_on_spaces(const hil_pretokenizer *pretokenizer, hil_word *word,
     }
     word->has_line |= line > 0;
     bool alone =
-        end == v->size || (pretokenizer->digits != HIL_DIGITS_PLAIN && look(v, end, &step) & N);
+        end == v->size || (pretokenizer->digits != HIL_DIGITS_PLAIN && flags_at(v, end, &step) & N);
     *ended = stops;
     if (word->has_line) return line;
     if (stops && alone) return end;
     return end ? hil_utf8_back(v->text, end) : 0;
 }
 
-/* Characters that go on with ALL or PIECES. */
-static size_t go_on_any(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe, hil_word *word,
-                        view *v)
+/* The bytes of the view that continue a word of kind ALL or PIECES. */
+static size_t continue_any(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe, hil_word *word,
+                           view *v)
 {
     size_t step, space = strlen(pretokenizer->space), at = 0;
     for (; at < v->size; at += step) {
-        bool is_number = look(v, at, &step) & N;
+        bool is_number = flags_at(v, at, &step) & N;
         if (pretokenizer->digits != HIL_DIGITS_PLAIN && is_number != word->is_number) break;
         if (word->kind == ALL) continue;
         if (pretokenizer->split_space && step == space &&
@@ -262,15 +262,15 @@ static size_t go_on_any(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe
     return at;
 }
 
-size_t hil_pretokenizer_go_on(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe,
-                              hil_word *word, const char *text, size_t size, bool *ended)
+size_t hil_pretokenizer_continue(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe,
+                                 hil_word *word, const char *text, size_t size, bool *ended)
 {
     view v = {text, size, false};
     size_t end = 0;
-    if (word->kind == SPACES) return go_on_spaces(pretokenizer, word, &v, ended);
+    if (word->kind == SPACES) return continue_spaces(pretokenizer, word, &v, ended);
     if (word->kind == LETTERS) end = skip(&v, 0, L, SIZE_MAX);
     if (word->kind == NUMBERS) end = skip(&v, 0, N, SIZE_MAX);
-    if (word->kind == ALL || word->kind == PIECES) end = go_on_any(pretokenizer, bpe, word, &v);
+    if (word->kind == ALL || word->kind == PIECES) end = continue_any(pretokenizer, bpe, word, &v);
     if (word->kind == MARKS) end = skip_marks(&v, 0);
     if (word->kind == MARKS && end < size && takes_lines(pretokenizer)) word->kind = LINES;
     if (word->kind == LINES) end = skip_line_ends(&v, end);

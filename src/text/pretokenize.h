@@ -4,7 +4,7 @@
 
 #include "text/bpe.h"
 
-/* The regular expressions that are matched by hand; NONE takes the text as one word. */
+/* The regular expressions that have a hand-written matcher; NONE: the text is one word. */
 typedef enum hil_pattern {
     HIL_PATTERN_NONE,
     HIL_PATTERN_GPT2,
@@ -22,7 +22,7 @@ typedef struct hil_pretokenizer {
     bool byte_level;
     bool metaspace;    /* ' ' becomes `space` */
     bool split_space;  /* a word begins at every `space` */
-    hil_prefix prefix; /* texts that do not begin with `space` get one in front */
+    hil_prefix prefix; /* when a text that does not begin with `space` gets one */
     char space[5];     /* UTF-8, ends with NUL */
 } hil_pretokenizer;
 
@@ -30,30 +30,28 @@ typedef struct hil_pretokenizer {
 hil_status hil_pretokenizer_load(hil_pretokenizer *pretokenizer, const json_t *value,
                                  const char *what);
 
-/* The length of the word that valid UTF-8 `text` begins with, size > 0. Unless `last`, 0 means that
-   later text could change it. A word may be shorter than the pre-tokenizer's own where `bpe` says
-   that cutting makes no difference. */
+/* The length of the first word of `text`, valid UTF-8 with size > 0. Unless `last`, 0 means that
+   later text could change it. May cut a word where no merge can join its parts (hil_bpe_may_join).
+ */
 size_t hil_pretokenizer_next(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe,
                              const char *text, size_t size, bool last);
 
-/* Where a word goes on whose beginning has been handed on. */
+/* A long word of which the first part was encoded already. */
 typedef struct hil_word {
-    int kind;        /* of characters that it goes on with */
-    uint32_t before; /* its last character, where it depends on that */
+    int kind;        /* of characters that continue it */
+    uint32_t before; /* its last character, for kinds that need it */
     bool is_number;  /* it began with a number */
-    bool has_line;   /* a line end is among its spaces */
+    bool has_line;   /* its spaces contain a line end */
 } hil_word;
 
-/* For a word too long to wait for: `text` begins with it, hil_pretokenizer_next found no end, and
-   it has more than four characters. Returns how much of the text surely is the word; the rest is
-   for hil_pretokenizer_go_on. */
+/* Begins a word too long to hold: `text` begins with it, has more than four characters, and
+   hil_pretokenizer_next found no end. Returns the bytes that certainly belong to the word; pass
+   the rest to hil_pretokenizer_continue. */
 size_t hil_pretokenizer_begin(const hil_pretokenizer *pretokenizer, const char *text, size_t size,
                               hil_word *word);
-/* How much more of `text` is the word. *ended says on entry whether the text ends here, and on
-   return whether the word does; if not, the rest of the text must be handed in again before what
-   follows.
- */
-size_t hil_pretokenizer_go_on(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe,
-                              hil_word *word, const char *text, size_t size, bool *ended);
+/* Returns the bytes of `text` that continue the word. *ended: on entry, the text ends here; on
+   return, the word ends. If it does not, pass the remaining text again with what follows it. */
+size_t hil_pretokenizer_continue(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe,
+                                 hil_word *word, const char *text, size_t size, bool *ended);
 
 #endif

@@ -116,7 +116,7 @@ static hil_status load_one(hil_pretokenizer *pretokenizer, const json_t *value, 
     const char *type = "";
     HIL_TRY(hil_json_string(value, "type", what, &type));
     if (pretokenizer->byte_level || pretokenizer->metaspace)
-        return hil_fail(HIL_ERR_INPUT, "%s: the pre-tokenizer \"%.60s\" behind %s is not supported",
+        return hil_fail(HIL_ERR_INPUT, "%s: the pre-tokenizer \"%.60s\" after %s is not supported",
                         what, type, pretokenizer->byte_level ? "ByteLevel" : "Metaspace");
     if (strcmp(type, "Split") == 0) return load_split(pretokenizer, value, what);
     if (strcmp(type, "Digits") == 0) return load_digits(pretokenizer, value, what);

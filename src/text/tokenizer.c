@@ -19,7 +19,7 @@ void hil_ids_free(hil_ids *ids)
     *ids = (hil_ids){0};
 }
 
-/* "truncation" and "padding" are wishes of a caller, not part of the text's ids. */
+/* Ignores "truncation" and "padding": they do not change the ids of a text. */
 static hil_status load(hil_tokenizer *tokenizer, const json_t *root, const hil_bpe_source *source,
                        const char *what)
 {
@@ -38,7 +38,7 @@ static hil_status load(hil_tokenizer *tokenizer, const json_t *root, const hil_b
                              &tokenizer->vocab, what);
 }
 
-/* Passes over the members of an object up to the one named `key`; *found: pull is at its value. */
+/* Skips the members of an object before `key`; *found: `pull` is at the value of `key`. */
 static hil_status find_member(hil_json_pull *pull, const char *key, hil_text *name, bool *found)
 {
     bool more;
@@ -54,7 +54,7 @@ static hil_status find_member(hil_json_pull *pull, const char *key, hil_text *na
     return HIL_OK;
 }
 
-/* Finds member `key` of "model" and its extent. */
+/* Finds the text of member `key` of "model". */
 static hil_status find_part(hil_json_pull whole, const char *key, hil_text *name,
                             hil_json_pull *out)
 {
@@ -74,7 +74,7 @@ static hil_status find_part(hil_json_pull whole, const char *key, hil_text *name
     return HIL_OK;
 }
 
-/* The text with null in place of the two large members, for the general parser. */
+/* Copies the text, with null in place of the two large members, for the general parser. */
 static hil_status add_rest(const hil_json_pull *whole, const hil_bpe_source *source, hil_text *rest)
 {
     const hil_json_pull *first = &source->vocab, *second = &source->merges;
@@ -93,8 +93,8 @@ static hil_status add_rest(const hil_json_pull *whole, const hil_bpe_source *sou
     return hil_text_add(rest, at, (size_t)(end - at));
 }
 
-/* [Note: large members] The vocabulary and the merges are nearly all of the file; building them as
-   JSON values costs more than everything else, so they are read from the text directly. */
+/* [Note: large members] Vocabulary and merges are nearly all of the file, and building JSON values
+   for them would take most of the time, so they are read directly from the text. */
 static hil_status parse(hil_tokenizer *tokenizer, const char *json, size_t size, const char *what)
 {
     hil_json_pull whole = {json, size, 0, what};

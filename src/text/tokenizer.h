@@ -29,29 +29,28 @@ void hil_ids_free(hil_ids *ids);
 
 typedef enum hil_special { HIL_SPECIAL_NONE, HIL_SPECIAL_ADD } hil_special;
 
-/* Appends the ids of `size` bytes; invalid UTF-8 counts as U+FFFD. HIL_SPECIAL_ADD applies the
+/* Appends the ids of `size` bytes; invalid UTF-8 becomes U+FFFD. HIL_SPECIAL_ADD applies the
    post-processor (BOS and the like). */
 hil_status hil_tokenizer_encode(const hil_tokenizer *tokenizer, const char *text, size_t size,
                                 hil_special special, hil_ids *ids);
-/* Appends what the post-processor puts before a text. */
+/* Appends the ids that the post-processor puts before a text. */
 hil_status hil_tokenizer_prefix(const hil_tokenizer *tokenizer, hil_ids *ids);
 
-/* Encodes a document that arrives in pieces, without holding it whole: the concatenated ids equal
-   those of one encode call on the concatenated bytes (without the post-processor). Borrows the
-   tokenizer. */
+/* Encodes a document from fragments, without holding it whole: the ids equal those of one encode
+   call on the whole document without the post-processor. Borrows the tokenizer; one thread. */
 typedef struct hil_encoder hil_encoder;
 hil_status hil_encoder_create(hil_encoder **out, const hil_tokenizer *tokenizer);
 void hil_encoder_destroy(hil_encoder *encoder);
 hil_status hil_encoder_add(hil_encoder *encoder, const char *text, size_t size, hil_ids *ids);
-/* Ends the document; the encoder is ready for the next one. */
+/* Appends the last ids of the document and prepares the encoder for the next one. */
 hil_status hil_encoder_end(hil_encoder *encoder, hil_ids *ids);
 
 /* Appends the text of the ids; special tokens are left out when `special` is HIL_SPECIAL_NONE. */
 hil_status hil_tokenizer_decode(const hil_tokenizer *tokenizer, const int32_t *ids, size_t count,
                                 hil_special special, hil_text *text);
 
-/* Decodes ids one at a time for streaming: appends whatever text is complete after this id. The
-   concatenation equals one decode call with HIL_SPECIAL_NONE. Borrows the tokenizer. */
+/* Decodes ids one at a time: appends the text that is complete after each id. The whole equals
+   one decode call with HIL_SPECIAL_NONE. Borrows the tokenizer; one thread. */
 typedef struct hil_decoder hil_decoder;
 hil_status hil_decoder_create(hil_decoder **out, const hil_tokenizer *tokenizer);
 void hil_decoder_destroy(hil_decoder *decoder);

@@ -1,4 +1,4 @@
-/* tokenizer_parts.h - what a tokenizer is made of; for encoder.c, decoder.c and tokenizer.c. */
+/* tokenizer_parts.h - the stages of a tokenizer; for encoder.c, decoder.c and tokenizer.c. */
 #ifndef HIL_TEXT_TOKENIZER_PARTS_H
 #define HIL_TEXT_TOKENIZER_PARTS_H
 
@@ -19,8 +19,8 @@ hil_status hil_template_load(hil_template *frame, const json_t *value, const hil
 struct hil_tokenizer {
     hil_vocab vocab;
     hil_bpe bpe;
-    hil_added raw_added;    /* found in the text as it is */
-    hil_added normal_added; /* found in normalized text */
+    hil_added raw_added;    /* searched in raw text */
+    hil_added normal_added; /* searched in normalized text */
     hil_normalizer normalizer;
     hil_pretokenizer pretokenizer;
     hil_template frame;

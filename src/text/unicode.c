@@ -201,7 +201,7 @@ static void join_marks(marks *run)
     run->size = kept;
 }
 
-/* One unit: a stable character (or none) and the unstable ones after it. */
+/* Composes one unit: a stable character (or none) and the unstable ones after it. */
 static hil_status compose(const char *text, size_t size, marks *run, hil_text *out)
 {
     run->size = 0;

@@ -1,5 +1,5 @@
-/* unicode.h - UTF-8, character classes and canonical composition as Hugging Face tokenizers has
- * them. */
+/* unicode.h - UTF-8, character classes and canonical composition (NFC), equal to those of Hugging
+   Face tokenizers. */
 #ifndef HIL_TEXT_UNICODE_H
 #define HIL_TEXT_UNICODE_H
 
@@ -10,14 +10,14 @@ enum {
     HIL_UNICODE_NUMBER = 2,
     HIL_UNICODE_SPACE = 4,
     HIL_UNICODE_WORD = 8,
-    /* NFC changes it alone, or it may join or pass a character before it. */
+    /* NFC may change it alone, compose it with a character before it, or reorder the two. */
     HIL_UNICODE_UNSTABLE = 16,
 };
 
 unsigned hil_unicode_flags(uint32_t point);
 
-/* The length of the valid UTF-8 that `text` begins with. *bad is the length of what follows it and
-   can never become valid (the maximal subpart), or 0 at the end and before a cut-off character. */
+/* The length of the valid UTF-8 at the start of `text`. *bad is the length of the invalid sequence
+   after it (Unicode's maximal subpart), or 0 at the end and before an incomplete character. */
 size_t hil_utf8_check(const char *text, size_t size, size_t *bad);
 
 /* The code point at `text`, which must be valid UTF-8; *size is its length. */
@@ -54,8 +54,8 @@ size_t hil_utf8_put(char out[4], uint32_t point);
 /* Appends the NFC form of valid UTF-8 text. */
 hil_status hil_nfc_add(const char *text, size_t size, hil_text *out);
 
-/* Where the last character begins that nothing before can touch: text before it has its final NFC
-   form whatever follows. 0 when there is none. */
+/* The start of the last character that composes with no character before it: later text cannot
+   change the NFC form of the text before that. 0: no such character. */
 size_t hil_nfc_stable(const char *text, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* unicode_tables.h - the generated tables behind unicode.c. */
+/* unicode_tables.h - the generated tables that unicode.c searches. */
 #ifndef HIL_TEXT_UNICODE_TABLES_H
 #define HIL_TEXT_UNICODE_TABLES_H
 
@@ -10,7 +10,7 @@ typedef struct hil_unicode_rank {
     uint32_t first, last, rank;
 } hil_unicode_rank;
 
-/* `whole` is canonically a then b; b is 0 when it is a alone. */
+/* The canonical decomposition of `whole` is a, b; or a alone if b is 0. */
 typedef struct hil_unicode_pair {
     uint32_t whole, a, b;
 } hil_unicode_pair;

@@ -49,7 +49,7 @@ void hil_vocab_free(hil_vocab *vocab)
     *vocab = (hil_vocab){0};
 }
 
-/* The slot that holds the text, or the empty one where it belongs. */
+/* The slot of the text, or the empty slot for it. */
 static uint32_t *slot_of(const hil_vocab *vocab, const char *text, size_t size)
 {
     size_t at = hil_hash_bytes(text, size) & vocab->mask;
@@ -84,7 +84,7 @@ hil_status hil_vocab_add(hil_vocab *vocab, const char *text, size_t size, int32_
     return HIL_OK;
 }
 
-/* Makes the table larger where another text would fill more than half of it. */
+/* Grows the table if one more text would fill more than half of it. */
 static hil_status reserve_slot(hil_vocab *vocab)
 {
     if (2 * (vocab->used + 1) <= vocab->mask + 1) return HIL_OK;

@@ -12,7 +12,7 @@ typedef struct hil_vocab_piece {
     uint32_t offset, size;
     bool present, special, added;
     bool renamed; /* an added token that decodes to its normalized text */
-    bool foreign; /* not of the model: named by hil_vocab_name */
+    bool foreign; /* an added token that the model lacks, see hil_vocab_name */
 } hil_vocab_piece;
 
 /* Owns its arrays. */
@@ -25,13 +25,14 @@ typedef struct hil_vocab {
     size_t mask, used;
 } hil_vocab;
 
-/* Room for `entries` model pieces of `bytes` bytes together with ids below `ids`. */
+/* Reserves memory for `entries` pieces of the model, of `bytes` bytes in all, with ids below `ids`.
+ */
 hil_status hil_vocab_init(hil_vocab *vocab, size_t entries, size_t bytes, int64_t ids);
 void hil_vocab_free(hil_vocab *vocab);
 
-/* Adds a piece of the model; false in *fresh when the id or the text is taken. */
+/* Adds a piece of the model; *fresh is false, and nothing is added, if id or text is taken. */
 hil_status hil_vocab_add(hil_vocab *vocab, const char *text, size_t size, int32_t id, bool *fresh);
-/* Gives an id beyond the model's a text that no other has. */
+/* Adds an added token that the model lacks; neither `id` nor `text` may be taken. */
 hil_status hil_vocab_name(hil_vocab *vocab, const char *text, size_t size, int32_t id);
 
 /* The id of a model piece, or -1. */

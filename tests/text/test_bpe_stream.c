@@ -13,8 +13,8 @@ static unsigned draw(unsigned below)
 
 enum { MERGES = 25, LONGEST = 12, SIZE = 700 };
 
-/* Tokens as text; the first `letters` are characters. A merge makes token letters + its number of
-   two tokens before that; order[r] is the merge of rank r. */
+/* The text of each token; the first `letters` tokens are characters. Merge i makes token
+   letters + i from two earlier tokens; order[r] is the merge of rank r. */
 static char token[26 + MERGES][LONGEST + 1];
 static int left[MERGES], right[MERGES], order[MERGES];
 static int letters, merges;
@@ -50,7 +50,7 @@ static void draw_merges(void)
         order[merges] = merges;
         ++merges;
     }
-    if (draw(2) == 0) return; /* as a trainer lists them */
+    if (draw(2) == 0) return; /* in the order of training */
     for (int i = merges - 1; i > 0; --i) {
         int k = (int)draw((unsigned)i + 1), old = order[i];
         order[i] = order[k];
@@ -75,7 +75,7 @@ static hil_tokenizer *make(void)
     return tokenizer;
 }
 
-/* The definition: again and again the pair of the lowest rank, of those the leftmost. */
+/* BPE by its definition: merge the leftmost pair of the lowest rank until none is left. */
 static size_t merge_all(int32_t *id, size_t count)
 {
     for (;;) {
@@ -103,8 +103,8 @@ static void draw_text(char *text, size_t size)
     }
 }
 
-/* Pairs of letters that follow each other, the later the sooner: where a run of the alphabet ends
-   decides how all of it is paired. */
+/* Merges of adjacent letters of the alphabet, later letters first: the end of an alphabetic run
+   decides how the whole run is paired. */
 static void follow_merges(void)
 {
     name_letters(26);
@@ -126,7 +126,7 @@ static void follow_text(char *text, size_t size)
     }
 }
 
-/* Returns whether ids came before the end. */
+/* Returns whether ids were appended before the end of the word. */
 static bool check_word(const char *text, unsigned most)
 {
     int32_t expected[SIZE];

@@ -1,5 +1,5 @@
-/* The shared collections, where they are at hand: the reference's verdicts on files, and real
- * configs. */
+/* The shared collections, if present: files that the reference accepts or refuses, and real
+   configs. */
 #include "base/json.h"
 #include "format/config.h"
 #include "format/safetensors.h"
@@ -8,7 +8,7 @@
 #define SHARED HIL_TESTS "/../../shared/data/"
 #define REAL SHARED "real-model-folders/"
 
-/* Refused here although the reference takes them: a name twice, a NUL in a name. */
+/* Files that hilbert refuses and the reference accepts: duplicate names, a NUL in a name. */
 static bool is_stricter(const char *name)
 {
     return strcmp(name, "dup_key.safetensors") == 0 || strcmp(name, "name_escape.safetensors") == 0;

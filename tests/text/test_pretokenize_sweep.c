@@ -1,5 +1,5 @@
 /* test_pretokenize_sweep.c - word boundaries around every code point against Hugging Face
-   tokenizers, where the data is. A sample of them unless called with --full. */
+   tokenizers, if the data is present. A sample of them unless called with --full. */
 #include "check.h"
 
 #include "text/pretokenize.h"

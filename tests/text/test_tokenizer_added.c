@@ -1,4 +1,4 @@
-/* Many added tokens: loaded and found in little time, the leftmost and longest of them. */
+/* Many added tokens load and match in bounded time; the leftmost, longest token wins. */
 #include "check.h"
 #include "text/tokenizer.h"
 
@@ -6,8 +6,8 @@
 
 #define MANY 200000
 
-/* A tokenizer whose model has the characters a, b and x, and these added tokens. Those that are
-   special are looked for first, in a search of their own. */
+/* A tokenizer whose model has the characters a, b and x, and these added tokens. Special ones
+   are searched first, in raw text. */
 static hil_tokenizer *make(char *const *tokens, size_t count, bool mixed)
 {
     hil_text json = {0};
@@ -37,7 +37,7 @@ static void check_many(void)
     }
     clock_t began = clock();
     hil_tokenizer *tokenizer = make(token, MANY, true);
-    /* Every token once, and much that begins like one. */
+    /* Every token once, and many texts that share the beginning of a token. */
     for (size_t i = 0; i < MANY; ++i) {
         size_t n = i * 7919 % MANY;
         CHECK_OK(hil_text_print(&text, "%sx<<<extra_token_a", token[n]));
@@ -74,7 +74,7 @@ static void draw_word(char *out, size_t size)
     out[size] = 0;
 }
 
-/* At each place the longest token that stands there, or else the character. */
+/* At each place the longest token that matches there, or else the character. */
 static void search(char *const *tokens, size_t count, const char *text, hil_ids *ids)
 {
     while (*text) {

@@ -1,5 +1,5 @@
-/* Added tokens that take the blanks beside them: found as in the whole text wherever pieces are
-   cut, in bounded memory and linear time however many blanks there are. */
+/* Added tokens that strip adjacent whitespace: the ids do not depend on where fragments are cut,
+   and long whitespace takes bounded memory and linear time. */
 #include "check.h"
 #include "text/added.h"
 #include "text/tokenizer.h"
@@ -26,8 +26,8 @@ static const char *truth(bool value)
     return value ? "true" : "false";
 }
 
-/* Of the characters a, b, space and newline, which are ids 0 to 3, and the tokens above. Special
-   ones are found in raw text, others in normalized text; `kinds` of them are there. */
+/* A tokenizer with the characters a, b, space and newline as ids 0 to 3, and the first `kinds` of
+   the tokens above. Special ones are searched in raw text, others in normalized text. */
 static hil_tokenizer *make(bool special, int kinds)
 {
     hil_text json = {0};
@@ -48,7 +48,7 @@ static hil_tokenizer *make(bool special, int kinds)
     return tokenizer;
 }
 
-/* Characters that the model does not know are dropped. */
+/* Characters that the model lacks are dropped. */
 static void add_plain(hil_ids *ids, const char *text, size_t from, size_t to)
 {
     static const char model[] = "ab \n";
@@ -58,7 +58,7 @@ static void add_plain(hil_ids *ids, const char *text, size_t from, size_t to)
     }
 }
 
-/* As Hugging Face tokenizers does it, with the whole text at hand. */
+/* The algorithm of Hugging Face tokenizers, on the whole text. */
 static void search(const char *text, size_t size, hil_ids *ids)
 {
     size_t done = 0;
@@ -131,7 +131,7 @@ static const char *blanks(size_t size)
     return text;
 }
 
-/* `begin`, so many blanks, `end`; gives how many ids that is. */
+/* Encodes `begin`, `size` blanks, `end`; returns the number of ids. */
 static hil_status count(const hil_tokenizer *tokenizer, const char *begin, size_t size,
                         const char *end, size_t *out)
 {
@@ -171,10 +171,10 @@ static void check_many(bool special)
     CHECK_INT(ids, LONG + 3);
     CHECK_OK(count(tokenizer, "a", LONG, "R", &ids)); /* does not take them */
     CHECK_INT(ids, LONG + 2);
-    CHECK_OK(count(tokenizer, "a", HIL_ADDED_BLANKS, "L", &ids));
+    CHECK_OK(count(tokenizer, "a", HIL_ADDED_WHITESPACE, "L", &ids));
     CHECK_INT(ids, 2);
-    CHECK_FAILS(count(tokenizer, "a", HIL_ADDED_BLANKS + (1 << 17), "L", &ids), HIL_ERR_INPUT,
-                "more than 1 MiB of blanks before the added token \"L\"");
+    CHECK_FAILS(count(tokenizer, "a", HIL_ADDED_WHITESPACE + (1 << 17), "L", &ids), HIL_ERR_INPUT,
+                "more than 1 MiB of whitespace before the added token \"L\"");
     CHECK_FAILS(count(tokenizer, "", LONG, " B", &ids), HIL_ERR_INPUT, "added token \"B\"");
     CHECK_OK(count(tokenizer, "", LONG, "aW", &ids)); /* is part of a word */
     hil_tokenizer_close(tokenizer);

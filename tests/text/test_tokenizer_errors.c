@@ -1,5 +1,5 @@
-/* test_tokenizer_errors.c - damaged and unsupported tokenizers get one clear line; memory that runs
-   out anywhere gives a clean error. */
+/* test_tokenizer_errors.c - damaged and unsupported tokenizers give a one-line error; so does each
+   allocation that fails. */
 #include "check.h"
 
 #include "text/tokenizer.h"
@@ -14,7 +14,7 @@ static void refuse(const char *json, const char *words)
     CHECK(tokenizer == NULL);
 }
 
-/* The tokenizer with `member` in front of a sound model. */
+/* A tokenizer with `member` before a valid model is refused with `words` in the message. */
 static void refuse_member(const char *member, const char *words)
 {
     char json[2048];
@@ -121,7 +121,7 @@ static void test_components(void)
                   "\"x\" is there twice");
 }
 
-/* A small one that uses every part. */
+/* A small tokenizer that uses every stage. */
 static const char whole[] =
     "{\"added_tokens\":[{\"content\":\"<s>\",\"special\":true,\"lstrip\":true},"
     "{\"content\":\"ba\",\"normalized\":true}],"

@@ -1,5 +1,5 @@
 /* test_tokenizer_golden.c - small tokenizers of every family against Hugging Face tokenizers: ids,
-   special tokens, decoding, and the same in pieces. */
+   special tokens, decoding, and the same in fragments. */
 #include "check.h"
 
 #include "text/tokenizer.h"
@@ -11,7 +11,7 @@ static const char *const families[] = {
     "gpt2",   "gpt2-prefix",      "llama3",          "qwen2", "digits",
     "llama2", "llama2-metaspace", "metaspace-split", "plain"};
 
-/* Where a check failed. */
+/* Named when a check fails. */
 static const char *family;
 static int line_number;
 

@@ -1,5 +1,5 @@
-/* Long words through the whole encoder: the ids of every family are those of the word held whole,
-   wherever runs of letters, numbers, marks, spaces and lines end and pieces are cut. */
+/* Long words through the whole encoder: every family gives the ids of the word held whole, wherever
+   runs of letters, numbers, marks, spaces and lines end and fragments are cut. */
 #include "check.h"
 #include "text/tokenizer_parts.h"
 #include "io/file.h"
@@ -21,7 +21,7 @@ static void add(hil_text *text, const char *part)
     CHECK_OK(hil_text_add(text, part, strlen(part)));
 }
 
-/* Runs of one kind of characters, most of them short, with others in between. */
+/* Runs of one kind of characters, most of them short, separated by other characters. */
 static void draw_text(hil_text *text, unsigned longest)
 {
     static const char *const kinds[][6] = {
@@ -58,7 +58,7 @@ static void encode(const hil_tokenizer *tokenizer, const hil_text *text, unsigne
     hil_encoder_destroy(encoder);
 }
 
-/* Where the words of a text end. */
+/* The ends of the words of a text, with the whole text in view. */
 static void whole_words(const hil_tokenizer *tokenizer, const hil_text *text, hil_ids *ends)
 {
     ends->size = 0;
@@ -69,7 +69,7 @@ static void whole_words(const hil_tokenizer *tokenizer, const hil_text *text, hi
     }
 }
 
-/* The same, with a view of the text that grows: a word without an end in `most` bytes is begun. */
+/* The same, with a view that grows: a word that does not end within `most` bytes is begun. */
 static void part_words(const hil_tokenizer *tokenizer, const hil_text *text, size_t most,
                        hil_ids *ends)
 {
@@ -81,8 +81,8 @@ static void part_words(const hil_tokenizer *tokenizer, const hil_text *text, siz
         const char *from = text->data + at;
         if (open) {
             bool ended = last;
-            at += hil_pretokenizer_go_on(pretokenizer, &tokenizer->bpe, &word, from, seen - at,
-                                         &ended);
+            at += hil_pretokenizer_continue(pretokenizer, &tokenizer->bpe, &word, from, seen - at,
+                                            &ended);
             open = !ended;
             if (ended) CHECK_OK(hil_ids_add(ends, (int32_t)at));
             if (ended) continue;

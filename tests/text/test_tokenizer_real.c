@@ -1,5 +1,5 @@
-/* test_tokenizer_real.c - real tokenizers against ids of Hugging Face tokenizers, where the data
- * is. */
+/* test_tokenizer_real.c - real tokenizers against ids of Hugging Face tokenizers, if the data is
+   present. */
 #include "check.h"
 
 #include "text/tokenizer.h"

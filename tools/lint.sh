@@ -74,7 +74,7 @@ check_architecture() { # the picture is the one that the includes give
 }
 
 check_duplicates() { # logic that stands twice
-    local most=35
+    local most=30
     python3 "$here/duplicates.py" --most $most . > "$found.pairs" ||
         echo "src:1: $(tail -n 1 "$found.pairs"), of at most $most: see python3 tools/duplicates.py"
     rm -f "$found.pairs"

@@ -1,4 +1,4 @@
-/* boundary.c - values that leave segments, as parcels. */
+/* boundary.c - values that leave segments, as movables. */
 #include "autograd/boundary.h"
 
 #include "base/alloc.h"
@@ -55,42 +55,42 @@ hil_status hil_bounds_keep(hil_bounds *bounds, const hil_tape *tape, const hil_v
     return HIL_OK;
 }
 
-static bool exists(const hil_parcel *parcel)
+static bool exists(const hil_movable *movable)
 {
-    return parcel->data || parcel->stored;
+    return movable->data || movable->stored;
 }
 
-static hil_status call(hil_bounds *bounds, hil_parcel *parcel)
+static hil_status call(hil_bounds *bounds, hil_movable *movable)
 {
-    return exists(parcel) ? hil_parcel_prefetch(bounds->parking, parcel) : HIL_OK;
+    return exists(movable) ? hil_movable_prefetch(bounds->offload, movable) : HIL_OK;
 }
 
-static hil_status wait(hil_bounds *bounds, hil_parcel *parcel, void **data)
+static hil_status wait(hil_bounds *bounds, hil_movable *movable, void **data)
 {
-    if (exists(parcel)) HIL_TRY(hil_parcel_wait(bounds->parking, parcel, HIL_WAIT_ACTIVATIONS));
-    *data = parcel->data;
+    if (exists(movable)) HIL_TRY(hil_movable_wait(bounds->offload, movable, HIL_WAIT_ACTIVATIONS));
+    *data = movable->data;
     return HIL_OK;
 }
 
-static hil_status send(hil_bounds *bounds, hil_parcel *parcel, int number)
+static hil_status send(hil_bounds *bounds, hil_movable *movable, int number)
 {
     hil_tier tier = bounds->place[number / HIL_VALUES_MAX].tier;
-    if (tier == HIL_DEVICE || !parcel->data || !parcel->bytes) return HIL_OK;
-    return hil_parcel_offload_later(bounds->parking, parcel, tier);
+    if (tier == HIL_DEVICE || !movable->data || !movable->bytes) return HIL_OK;
+    return hil_movable_offload_later(bounds->offload, movable, tier);
 }
 
-/* The device's memory leaves the parcel, which ends. */
-static hil_status take(hil_bounds *bounds, hil_parcel *parcel, void **data)
+/* The device's memory leaves the movable, which ends. */
+static hil_status take(hil_bounds *bounds, hil_movable *movable, void **data)
 {
-    HIL_TRY(wait(bounds, parcel, data));
-    parcel->data = NULL;
-    if (parcel->stored) hil_parcel_drop(bounds->parking, parcel);
+    HIL_TRY(wait(bounds, movable, data));
+    movable->data = NULL;
+    if (movable->stored) hil_movable_free(bounds->offload, movable);
     return HIL_OK;
 }
 
-static void drop(hil_bounds *bounds, hil_parcel *parcel)
+static void drop(hil_bounds *bounds, hil_movable *movable)
 {
-    if (exists(parcel)) hil_parcel_drop(bounds->parking, parcel);
+    if (exists(movable)) hil_movable_free(bounds->offload, movable);
 }
 
 hil_status hil_bounds_call(hil_bounds *bounds, int64_t slot, int number)
@@ -123,13 +123,13 @@ hil_status hil_bounds_gradient_add(hil_bounds *bounds, int64_t slot, int number,
 {
     hil_boundary *b = hil_bounds_find(bounds, slot, number);
     if (!exists(&b->gradient)) {
-        b->gradient = (hil_parcel){.data = data, .bytes = hil_tensor_bytes(&b->tensor)};
+        b->gradient = (hil_movable){.data = data, .bytes = hil_tensor_bytes(&b->tensor)};
         return HIL_OK;
     }
     void *sum;
     hil_status status = wait(bounds, &b->gradient, &sum);
     if (status == HIL_OK) {
-        hil_parcel_touch(bounds->parking, &b->gradient);
+        hil_movable_discard_copy(bounds->offload, &b->gradient);
         status = hil_tape_add(context, &b->tensor, sum, data);
     }
     hil_buffers_give(bounds->buffers, data);

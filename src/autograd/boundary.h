@@ -4,7 +4,7 @@
 
 #include "autograd/tape.h"
 #include "store/plan.h"
-#include "tier/parking.h"
+#include "tier/offload.h"
 
 /* [Note: boundaries] A value that leaves a segment is numbered by where it came from: segment *
    HIL_VALUES_MAX + place. Its memory is that of its root: its own, or that of an earlier value
@@ -13,12 +13,12 @@
    gradient wait in the tier of the segment's place. */
 typedef struct hil_boundary {
     const char *name;
-    hil_tensor tensor;   /* data: right while nobody has sent the memory away */
-    const int32_t *ids;  /* see hil_value */
-    int root;            /* number of the value whose memory it shows; -1: the batch's */
-    bool wants;          /* a gradient */
-    hil_parcel memory;   /* where it is its own root */
-    hil_parcel gradient; /* what later segments have sent back so far */
+    hil_tensor tensor;    /* data: right while nobody has sent the memory away */
+    const int32_t *ids;   /* see hil_value */
+    int root;             /* number of the value whose memory it shows; -1: the batch's */
+    bool wants;           /* a gradient */
+    hil_movable memory;   /* where it is its own root */
+    hil_movable gradient; /* what later segments have sent back so far */
 } hil_boundary;
 
 /* What one segment gave out for one micro-batch. */
@@ -34,7 +34,7 @@ typedef struct hil_bounds {
     int segments;
     const hil_segment_place *place; /* borrowed, of each segment */
     hil_buffers *buffers;           /* borrowed; NULL: shapes only */
-    hil_parking *parking;           /* borrowed; NULL: shapes only */
+    hil_offload *offload;           /* borrowed; NULL: shapes only */
     int64_t slots;
     hil_outputs *outputs; /* [slot: micro-batch in a group][segment] */
 } hil_bounds;

@@ -22,7 +22,7 @@ static void clear(hil_engine *e)
     e->has_next = false;
     for (int64_t slot = 0; slot < e->held_slots; ++slot)
         for (int s = 0; s < (int)e->model->count; ++s) hil_visit_clear(e, slot, s);
-    if (e->parking) hil_parking_reclaim(e->parking);
+    if (e->offload) hil_offload_reclaim(e->offload);
 }
 
 /* The order of a group of `count` micro-batches. The last segment runs once, in backward: nothing
@@ -75,7 +75,7 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
         e->has_next = i + 1 < visits;
         if (e->has_next) e->next = visit_at(e, count, i + 1);
         ++e->visits;
-        hil_parking_turn(e->parking);
+        hil_offload_turn(e->offload);
         HIL_TRY(enter(e, &v));
         HIL_TRY(hil_visit_call(e, &v));
         for (int64_t k = i + 1; k <= i + AHEAD && k < visits && e->options.prefetch; ++k) {
@@ -91,7 +91,7 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
             HIL_TRY(hil_visit_forward(e, &micro[m], &v, keep_of(e, &v, count), &loss[m]));
         }
     }
-    hil_parking_reclaim(e->parking);
+    hil_offload_reclaim(e->offload);
     return HIL_OK;
 }
 
@@ -256,7 +256,7 @@ size_t hil_engine_work(const hil_engine *e)
 
 size_t hil_engine_parked(const hil_engine *e)
 {
-    return hil_parking_peak(e->parking);
+    return hil_offload_peak(e->offload);
 }
 
 int64_t hil_engine_visits(const hil_engine *e)
@@ -321,7 +321,7 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
     HIL_TRY_DONE(hil_engine_trace(model, options->compute));
     HIL_TRY_DONE(begin(&e, model, options));
     HIL_TRY_DONE(hil_buffers_create(&e->buffers, options->tiers, options->work));
-    HIL_TRY_DONE(hil_parking_create(&e->parking, options->tiers, e->buffers, options->ring,
+    HIL_TRY_DONE(hil_offload_create(&e->offload, options->tiers, e->buffers, options->ring,
                                     options->parked));
     HIL_TRY_DONE(hil_tiers_pin_all(options->tiers));
     e->context.buffers = e->bounds.buffers = e->buffers;
@@ -329,7 +329,7 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
     e->context.device = e->feed.device = options->tiers->device;
     e->feed.buffers = e->buffers;
     if (!hil_pool_is_dry(options->pool)) e->spans.device = e->context.device;
-    e->bounds.parking = e->context.parking = e->parking;
+    e->bounds.offload = e->context.offload = e->offload;
     *out = e;
     e = NULL;
 done:
@@ -349,7 +349,7 @@ void hil_engine_destroy(hil_engine *e)
         e->idle = next;
     }
     hil_bounds_free(&e->bounds);
-    hil_parking_destroy(e->parking);
+    hil_offload_destroy(e->offload);
     hil_buffers_destroy(e->buffers);
     hil_free(e->place);
     hil_free(e->held);

@@ -5,7 +5,7 @@
 #include "autograd/model.h"
 #include "base/arena.h"
 #include "ops/ops.h"
-#include "tier/parking.h"
+#include "tier/offload.h"
 
 /* A gradient, shared by the values it flows to unchanged (through add) until somebody adds to it.
  */
@@ -77,7 +77,7 @@ typedef struct hil_context {
     hil_device *device; /* that computes; NULL: the CPU */
     hil_store *store;
     hil_buffers *buffers;
-    hil_parking *parking; /* of tapes that wait elsewhere */
+    hil_offload *offload; /* of tapes that wait elsewhere */
     hil_dtype compute;
     hil_mode mode;
     bool training; /* dropout is on */

@@ -1,8 +1,8 @@
-/* tape_offload.c - what a tape keeps for backward, as parcels that wait elsewhere. */
+/* tape_offload.c - what a tape keeps for backward, as movables that wait elsewhere. */
 #include "autograd/tape.h"
 
 struct hil_away {
-    hil_parcel parcel;
+    hil_movable movable;
     hil_tensor *tensor; /* of a value, or what an operation saved */
     hil_value *value;   /* NULL: saved */
     hil_away *next;
@@ -24,7 +24,7 @@ static hil_status store(hil_tape *tape, hil_tensor *tensor, hil_value *value, hi
     tape->away = away;
     tensor->data = NULL;
     if (value) value->owned = false;
-    return hil_parcel_offload_later(tape->context->parking, &away->parcel, tier);
+    return hil_movable_offload_later(tape->context->offload, &away->movable, tier);
 }
 
 hil_status hil_tape_offload(hil_tape *tape, hil_tier tier)
@@ -40,20 +40,20 @@ hil_status hil_tape_offload(hil_tape *tape, hil_tier tier)
 hil_status hil_tape_prefetch(hil_tape *tape)
 {
     for (hil_away *a = tape->away; a; a = a->next)
-        HIL_TRY(hil_parcel_prefetch(tape->context->parking, &a->parcel));
+        HIL_TRY(hil_movable_prefetch(tape->context->offload, &a->movable));
     return HIL_OK;
 }
 
 hil_status hil_tape_restore(hil_tape *tape)
 {
-    hil_parking *parking = tape->context->parking;
+    hil_offload *offload = tape->context->offload;
     if (!tape->away) return HIL_OK;
     for (hil_away *a = tape->away; a; a = a->next) {
-        HIL_TRY(hil_parcel_wait(parking, &a->parcel, HIL_WAIT_ACTIVATIONS));
-        a->tensor->data = a->parcel.data;
+        HIL_TRY(hil_movable_wait(offload, &a->movable, HIL_WAIT_ACTIVATIONS));
+        a->tensor->data = a->movable.data;
         if (a->value) a->value->owned = true;
-        a->parcel.data = NULL;
-        hil_parcel_drop(parking, &a->parcel);
+        a->movable.data = NULL;
+        hil_movable_free(offload, &a->movable);
         tape->away = a->next;
     }
     show_all(tape);
@@ -63,6 +63,6 @@ hil_status hil_tape_restore(hil_tape *tape)
 void hil_tape_forget(hil_tape *tape)
 {
     for (hil_away *a = tape->away; a; a = a->next)
-        hil_parcel_drop(tape->context->parking, &a->parcel);
+        hil_movable_free(tape->context->offload, &a->movable);
     tape->away = NULL;
 }

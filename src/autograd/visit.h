@@ -18,7 +18,7 @@ struct hil_engine {
     hil_engine_options options;
     hil_segment_place *place; /* of each segment */
     hil_buffers *buffers;
-    hil_parking *parking;
+    hil_offload *offload;
     hil_context context;
     hil_kv_cache cache;
     hil_bounds bounds;

@@ -73,9 +73,9 @@ hil_status hil_sum_fill(hil_store *store, hil_unit *unit, int i)
 static void change(hil_store *store, hil_use *use)
 {
     if (store->pass && store->pass->seen.renewals)
-        hil_parcel_change(&use->sum);
+        hil_movable_set_dirty(&use->sum);
     else
-        hil_parcel_touch(store->spilled, &use->sum);
+        hil_movable_discard_copy(store->spilled, &use->sum);
 }
 
 hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
@@ -232,8 +232,8 @@ void hil_sum_drop(hil_store *store, hil_unit *unit, int i)
 {
     hil_use *use = &unit->use[i];
     if (use->sum.data) hil_window_remove(store, hil_entity(store, unit, i));
-    hil_parcel_drop(store->spilled, &use->sum);
-    use->sum = (hil_parcel){0};
+    hil_movable_free(store->spilled, &use->sum);
+    use->sum = (hil_movable){0};
     use->summing = use->visited = false;
 }
 

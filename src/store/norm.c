@@ -37,7 +37,7 @@ static hil_status square_shared(hil_store *store, hil_unit *unit)
 {
     bool here = store->apart;
     hil_unit_note_given(unit);
-    HIL_TRY(hil_links_told(store->links, &store->sweep->told));
+    HIL_TRY(hil_links_mark(store->links, &store->sweep->marked));
     for (int i = 0; i < unit->uses; ++i)
         if (unit->sweeping >> i & 1) here &= unit->use[i].home.tier == HIL_DEVICE;
     hil_sweep_chunk whole = {.unit = unit, .count = unit->slice, .here = true};

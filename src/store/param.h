@@ -4,7 +4,7 @@
 
 #include "store/order.h"
 #include "store/store.h"
-#include "tier/parking.h"
+#include "tier/offload.h"
 
 /* Tiles are whole groups of rows, so that a matrix product cut at tile edges has the same sums. */
 #define HIL_TILE_MULTIPLE 64
@@ -48,7 +48,7 @@ typedef struct hil_home {
 /* See [Note: uses] in store.h. */
 typedef struct hil_use {
     int segment;
-    hil_parcel sum; /* fp32, in the window or where it was spilled */
+    hil_movable sum; /* fp32, in the window or where it was spilled */
     int pins;
     bool held;    /* by the visit that runs */
     bool visited; /* by one that may add to it, in this step */
@@ -120,7 +120,7 @@ struct hil_store {
     hil_outgoing outgoing[HIL_OUTGOING]; /* the oldest first */
     int outgoings;
     hil_ring *ring;
-    hil_parking *spilled;
+    hil_offload *spilled;
     size_t resident[HIL_TIERS]; /* bytes of homes and slots */
     int32_t *here;              /* entities in the window */
     size_t here_count, here_room;

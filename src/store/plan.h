@@ -47,7 +47,7 @@ typedef struct hil_plan {
     size_t window;       /* device bytes for weights and sums that come and go */
     size_t work;         /* device bytes for tensors */
     size_t ring;         /* host bytes: staging between disk and device */
-    size_t parked;       /* host bytes: parked tensors */
+    size_t parked;       /* host bytes: offloaded tensors */
     size_t spilled;      /* host bytes: sums of gradients that left the window */
     int64_t chunk;       /* elements of a state that the sweep moves at once; multiple of 4096 */
     int slots;           /* chunks in flight in the sweep */

@@ -17,7 +17,7 @@ static void add_word(uint64_t *digest, uint64_t word)
 /* Where a sum lies. */
 static void add_use(uint64_t *digest, const hil_use *use)
 {
-    const hil_parcel *sum = &use->sum;
+    const hil_movable *sum = &use->sum;
     add_word(digest, (uint64_t)use->visited << 1 | (uint64_t)use->summing);
     add_word(digest, (uintptr_t)sum->data);
     add_word(digest, sum->stored ? 1 + (uint64_t)sum->home : 0);

@@ -84,7 +84,7 @@ static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
 static hil_job stage_job(const hil_store *store, hil_link link, const hil_sweep_chunk *r,
                          unsigned what)
 {
-    hil_job job = {.link = link, .turned = r->visits, .name = "states"};
+    hil_job job = {.link = link, .reversed = r->visits, .name = "states"};
     const hil_unit *unit = r->unit;
     hil_places p = locate(store, r);
     for (int s = 0; s < HIL_GRADIENT && (what & HIL_STAGE_STATES); ++s)

@@ -110,7 +110,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     HIL_TRY(hil_save_open(store));
     HIL_TRY(hil_ring_create(&store->ring, store->tiers, store->plan->ring));
     HIL_TRY(hil_buffers_create(&store->window, store->tiers, store->plan->window));
-    HIL_TRY(hil_parking_create(&store->spilled, store->tiers, store->window, store->ring,
+    HIL_TRY(hil_offload_create(&store->spilled, store->tiers, store->window, store->ring,
                                store->plan->spilled));
     return hil_tiers_pin_all(store->tiers);
 }
@@ -124,7 +124,7 @@ void hil_store_close(hil_store *store)
     for (size_t u = 0; u < store->units && store->window; ++u)
         hil_window_forget(store, &store->unit[u]);
     hil_window_reclaim(store);
-    hil_parking_destroy(store->spilled);
+    hil_offload_destroy(store->spilled);
     hil_buffers_destroy(store->window);
     hil_ring_destroy(store->ring);
     hil_save_close(store);
@@ -157,13 +157,13 @@ void hil_store_peaks(const hil_store *store, uint64_t peak[HIL_TIERS])
 {
     for (int t = 0; t < HIL_TIERS; ++t) peak[t] = store->resident[t];
     peak[HIL_DEVICE] += hil_buffers_peak(store->window);
-    peak[HIL_HOST] += hil_ring_bytes(store->ring) + hil_parking_peak(store->spilled);
+    peak[HIL_HOST] += hil_ring_bytes(store->ring) + hil_offload_peak(store->spilled);
     if (store->tiers->disk) peak[HIL_DISK] = hil_disk_peak(store->tiers->disk);
 }
 
 size_t hil_store_spill_extent(const hil_store *store)
 {
-    return hil_parking_peak(store->spilled);
+    return hil_offload_peak(store->spilled);
 }
 
 /* Every training step begins with an empty window, whatever was there before: so all of them move

@@ -52,8 +52,8 @@ static hil_status queue_update(void *context, int64_t index)
 
 hil_status hil_sweep_submit(hil_store *store, hil_job *job, hil_fence *over)
 {
-    job->told = true;
-    hil_fence_join(&job->after, &store->sweep->told);
+    job->marked = true;
+    hil_fence_join(&job->after, &store->sweep->marked);
     return hil_links_submit(store->links, job, over);
 }
 
@@ -190,7 +190,7 @@ static hil_status begin_sweep(hil_store *store, const hil_saving *saving)
     s->saving = saving != NULL;
     s->chunks = 0;
     sort_units(store);
-    return hil_links_told(store->links, &s->told);
+    return hil_links_mark(store->links, &s->marked);
 }
 
 hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,

@@ -36,9 +36,9 @@ struct hil_sweep {
     bool *listed;
     hil_update_fn *update;
     _Alignas(16) char rule[HIL_RULE_BYTES];
-    hil_fence told; /* computing that all jobs follow */
-    bool saving;    /* this sweep does, too */
-    hil_fence all;  /* over: the last sweep is done */
+    hil_fence marked; /* computing that all jobs follow */
+    bool saving;      /* this sweep does, too */
+    hil_fence all;    /* over: the last sweep is done */
 };
 
 /* Where the states of a chunk are while they are worked on. */

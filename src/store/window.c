@@ -68,9 +68,10 @@ void hil_window_remove(hil_store *store, int32_t entity)
 static hil_status spill(hil_store *store, hil_use *use)
 {
     bool disk = store->tiers->disk && hil_ring_bytes(store->ring);
-    hil_status status = hil_parcel_offload(store->spilled, &use->sum, (hil_tier)store->plan->spill);
+    hil_status status =
+        hil_movable_offload(store->spilled, &use->sum, (hil_tier)store->plan->spill);
     if (status != HIL_ERR_BUDGET || store->plan->spill == HIL_DISK || !disk) return status;
-    return hil_parcel_offload(store->spilled, &use->sum, HIL_DISK);
+    return hil_movable_offload(store->spilled, &use->sum, HIL_DISK);
 }
 
 static hil_status evict(hil_store *store, int32_t entity)
@@ -83,7 +84,7 @@ static hil_status evict(hil_store *store, int32_t entity)
     } else if (use->summing) {
         HIL_TRY(spill(store, use));
     } else {
-        hil_parcel_drop(store->spilled, &use->sum);
+        hil_movable_free(store->spilled, &use->sum);
     }
     hil_window_remove(store, entity);
     if (store->pass) {
@@ -275,9 +276,9 @@ static hil_status start(hil_store *store, int32_t entity)
     if (!use) {
         HIL_TRY(hil_weight_fetch(store, unit_at(store, entity)));
     } else if (use->summing) {
-        HIL_TRY(hil_parcel_prefetch(store->spilled, &use->sum));
+        HIL_TRY(hil_movable_prefetch(store->spilled, &use->sum));
     } else {
-        use->sum = (hil_parcel){.bytes = bytes_of(store, entity)};
+        use->sum = (hil_movable){.bytes = bytes_of(store, entity)};
         HIL_TRY(
             hil_buffers_take_after(store->window, use->sum.bytes, &use->sum.data, &use->sum.ready));
     }

@@ -17,7 +17,7 @@ uint64_t hil_job_bytes(const hil_job *job, hil_part_kind kind)
 bool hil_job_to_device(const hil_job *job)
 {
     bool in = job->link == HIL_LINK_IN || job->link == HIL_LINK_BACK || job->link == HIL_LINK_WRITE;
-    return in != job->turned;
+    return in != job->reversed;
 }
 
 bool hil_links_retired(const hil_links *links, const hil_fence *fence)
@@ -114,7 +114,7 @@ static hil_status submit(hil_links *links, const hil_job *job, hil_fence *fence)
     hil_queue *queue = &links->queue[job->link];
     hil_fence before = job->after, covers = {0};
     HIL_TRY(queue_reserve(queue));
-    if (links->device && !job->told && meets_computing(job->link))
+    if (links->device && !job->marked && meets_computing(job->link))
         HIL_TRY(mark(links, -1, &before.after[HIL_LINK_COMPUTE]));
     uint64_t n = queue->submitted + 1;
     hil_queued *queued = hil_queue_at(queue, n);
@@ -142,7 +142,7 @@ hil_status hil_links_submit(hil_links *links, const hil_job *job, hil_fence *fen
     return status;
 }
 
-hil_status hil_links_told(hil_links *links, hil_fence *fence)
+hil_status hil_links_mark(hil_links *links, hil_fence *fence)
 {
     if (!links->device) return HIL_OK;
     pthread_mutex_lock(&links->lock);

@@ -55,9 +55,9 @@ typedef struct hil_job {
     hil_fence after; /* starts when this is over */
     /* HIL_LINK_UPDATE, GATHER, REDUCE, SAVE: runs on the link's thread. */
     hil_status (*run)(void *context, int64_t index);
-    bool queues; /* `run` only queues work on the link's stream of the device */
-    bool told;   /* `after` has the computing it follows, of hil_links_told */
-    bool turned; /* copies go the other way: READ to the device, WRITE to the host */
+    bool queues;   /* `run` only queues work on the link's stream of the device */
+    bool marked;   /* `after` has the computing it follows, of hil_links_mark */
+    bool reversed; /* copies go the other way: READ to the device, WRITE to the host */
     void *context;
     int64_t index;
     uint64_t bytes;   /* that `run` moves, for the account */
@@ -73,7 +73,7 @@ hil_status hil_links_submit(hil_links *links, const hil_job *job, hil_fence *fen
 
 /* Joins to *fence all computing told so far: many jobs between which nothing is told need one mark
    in it, and not one each. */
-hil_status hil_links_told(hil_links *links, hil_fence *fence);
+hil_status hil_links_mark(hil_links *links, hil_fence *fence);
 
 typedef enum hil_wait_reason {
     HIL_WAIT_WEIGHTS,     /* on their way to the device */

@@ -20,8 +20,8 @@ typedef struct world {
     uint64_t *seen;  /* shared memory: what computing found */
     uint64_t *looks; /* what it must find */
     uint64_t count;
-    hil_fence told; /* computing, up to some moment */
-    bool computed;  /* since then */
+    hil_fence marked; /* computing, up to some moment */
+    bool computed;    /* since then */
 } world;
 
 static hil_device *the_device; /* of the world that is open */
@@ -107,12 +107,12 @@ static void compute(world *w, uint64_t index)
 /* Behind all computing: by a mark of its own, or by one that several share. */
 static void submit(world *w, hil_job *job, hil_fence *fence)
 {
-    job->told = draw(w, 2);
-    if (job->told && w->computed) {
-        CHECK_OK(hil_links_told(w->tiers.links, &w->told));
+    job->marked = draw(w, 2);
+    if (job->marked && w->computed) {
+        CHECK_OK(hil_links_mark(w->tiers.links, &w->marked));
         w->computed = false;
     }
-    if (job->told) hil_fence_join(&job->after, &w->told);
+    if (job->marked) hil_fence_join(&job->after, &w->marked);
     CHECK_OK(hil_links_submit(w->tiers.links, job, fence));
 }
 

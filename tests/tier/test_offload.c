@@ -1,6 +1,6 @@
 /* Tensors come back from host memory and disk as they left, whatever the order of calls and however
    small the budgets; a rehearsal of the same calls has the same peaks, places and bytes. */
-#include "tier/parking.h"
+#include "tier/offload.h"
 
 #include "base/alloc.h"
 #include "base/philox.h"
@@ -11,7 +11,7 @@
 
 #define KIB ((size_t)1024)
 #define MIB (KIB * KIB)
-#define PARCELS 12
+#define MOVABLES 12
 
 typedef struct setting {
     size_t device, host, ring, most; /* bytes; `most` of one tensor */
@@ -33,10 +33,10 @@ typedef struct world {
     hil_tiers tiers;
     hil_buffers *buffers;
     hil_ring *ring;
-    hil_parking *parking;
-    hil_parcel parcel[PARCELS];
-    uint32_t version[PARCELS]; /* of the contents; 0: there is no such tensor */
-    bool changed[PARCELS];     /* since it was sent last */
+    hil_offload *offload;
+    hil_movable movable[MOVABLES];
+    uint32_t version[MOVABLES]; /* of the contents; 0: there is no such tensor */
+    bool changed[MOVABLES];     /* since it was sent last */
     uint64_t seed, draw;
     outcome out;
 } world;
@@ -59,7 +59,7 @@ static void note_place(world *w, const void *data)
     note(w, data ? (uint64_t)((const char *)data - w->tiers.device_base) + 1 : 0);
 }
 
-/* Byte k of version v of parcel i. */
+/* Byte k of version v of movable i. */
 static char content(int i, uint32_t v, size_t k)
 {
     return (char)((k >> 12) * 31 + k * 7 + v * 13 + (uint32_t)i * 101);
@@ -70,15 +70,15 @@ static void fill(world *w, int i)
     ++w->version[i];
     w->changed[i] = true;
     if (w->tiers.rehearse) return;
-    char *data = w->parcel[i].data;
-    for (size_t k = 0; k < w->parcel[i].bytes; ++k) data[k] = content(i, w->version[i], k);
+    char *data = w->movable[i].data;
+    for (size_t k = 0; k < w->movable[i].bytes; ++k) data[k] = content(i, w->version[i], k);
 }
 
 static void verify(const world *w, int i)
 {
     if (w->tiers.rehearse) return;
-    const char *data = w->parcel[i].data;
-    for (size_t k = 0; k < w->parcel[i].bytes; ++k) CHECK(data[k] == content(i, w->version[i], k));
+    const char *data = w->movable[i].data;
+    for (size_t k = 0; k < w->movable[i].bytes; ++k) CHECK(data[k] == content(i, w->version[i], k));
 }
 
 /* Whether it worked; room may be missing, anything else may not happen. */
@@ -100,12 +100,12 @@ static bool worked(world *w, hil_status status)
 
 static void make(world *w, int i)
 {
-    hil_parcel *p = &w->parcel[i];
+    hil_movable *p = &w->movable[i];
     CHECK(p->data == NULL && !p->stored);
     p->bytes = 1 + dice(w, (uint32_t)(dice(w, 4) ? w->set->most / 4 : w->set->most));
     if (dice(w, 3) == 0) p->bytes = w->set->most / 3;
     if (!worked(w, hil_buffers_take(w->buffers, p->bytes, &p->data))) {
-        *p = (hil_parcel){0};
+        *p = (hil_movable){0};
         return;
     }
     w->version[i] = (uint32_t)w->draw;
@@ -114,14 +114,14 @@ static void make(world *w, int i)
 
 static void leave(world *w, int i)
 {
-    hil_parcel *p = &w->parcel[i];
+    hil_movable *p = &w->movable[i];
     if (!p->data) return;
     if (!p->stored) CHECK(w->changed[i]);
     hil_tier home = dice(w, 2) ? HIL_HOST : HIL_DISK;
     bool late = dice(w, 2);
-    const hil_parcel before = *p;
-    hil_status status = late ? hil_parcel_offload_later(w->parking, p, home)
-                             : hil_parcel_offload(w->parking, p, home);
+    const hil_movable before = *p;
+    hil_status status = late ? hil_movable_offload_later(w->offload, p, home)
+                             : hil_movable_offload(w->offload, p, home);
     if (worked(w, status)) {
         CHECK(p->data == NULL && p->stored && !p->stale);
         w->changed[i] = false;
@@ -132,11 +132,11 @@ static void leave(world *w, int i)
     }
 }
 
-/* One random call on one random parcel. */
+/* One random call on one random movable. */
 static void act(world *w)
 {
-    int i = (int)dice(w, PARCELS);
-    hil_parcel *p = &w->parcel[i];
+    int i = (int)dice(w, MOVABLES);
+    hil_movable *p = &w->movable[i];
     uint32_t what = dice(w, 100);
     note(w, what);
     if (w->version[i] == 0) {
@@ -144,23 +144,23 @@ static void act(world *w)
     } else if (what < 45) {
         leave(w, i);
     } else if (what < 60) {
-        worked(w, hil_parcel_prefetch(w->parking, p));
+        worked(w, hil_movable_prefetch(w->offload, p));
     } else if (what < 65) {
-        hil_parking_turn(w->parking);
+        hil_offload_turn(w->offload);
     } else if (what < 90) {
-        if (worked(w, hil_parcel_wait(w->parking, p, HIL_WAIT_ACTIVATIONS))) {
+        if (worked(w, hil_movable_wait(w->offload, p, HIL_WAIT_ACTIVATIONS))) {
             verify(w, i);
             if (what >= 85) {
-                hil_parcel_touch(w->parking, p);
+                hil_movable_discard_copy(w->offload, p);
                 CHECK(!p->stored);
                 fill(w, i);
             } else if (what >= 80) {
-                hil_parcel_change(p);
+                hil_movable_set_dirty(p);
                 fill(w, i);
             }
         }
     } else {
-        hil_parcel_drop(w->parking, p);
+        hil_movable_free(w->offload, p);
         w->version[i] = 0;
         CHECK(p->data == NULL && p->bytes == 0);
     }
@@ -181,7 +181,7 @@ static void summarise(world *w)
     o->to_device = account.to_device;
     o->to_host = account.to_host;
     o->device_peak = hil_buffers_peak(w->buffers);
-    o->host_peak = hil_parking_peak(w->parking);
+    o->host_peak = hil_offload_peak(w->offload);
     o->disk_peak = hil_disk_peak(w->tiers.disk);
     hil_disk_extent(w->tiers.disk, o->disk_extent);
 }
@@ -208,19 +208,19 @@ static outcome run(const setting *set, uint64_t seed, const uint64_t *needed)
     CHECK_OK(hil_tiers_open(&w.tiers, &options));
     CHECK_OK(hil_buffers_create(&w.buffers, &w.tiers, set->device));
     CHECK_OK(hil_ring_create(&w.ring, &w.tiers, set->ring));
-    CHECK_OK(hil_parking_create(&w.parking, &w.tiers, w.buffers, w.ring, set->host));
+    CHECK_OK(hil_offload_create(&w.offload, &w.tiers, w.buffers, w.ring, set->host));
     for (int step = 0; step < set->steps; ++step) act(&w);
-    hil_parking_reclaim(w.parking);
-    for (int i = 0; i < PARCELS; ++i) {
+    hil_offload_reclaim(w.offload);
+    for (int i = 0; i < MOVABLES; ++i) {
         if (w.version[i] &&
-            worked(&w, hil_parcel_wait(w.parking, &w.parcel[i], HIL_WAIT_ACTIVATIONS)))
+            worked(&w, hil_movable_wait(w.offload, &w.movable[i], HIL_WAIT_ACTIVATIONS)))
             verify(&w, i);
-        hil_parcel_drop(w.parking, &w.parcel[i]);
+        hil_movable_free(w.offload, &w.movable[i]);
     }
     summarise(&w);
     CHECK_INT(hil_disk_used(w.tiers.disk), 0);
     CHECK_INT(hil_buffers_bytes(w.buffers), 0);
-    hil_parking_destroy(w.parking);
+    hil_offload_destroy(w.offload);
     hil_ring_destroy(w.ring);
     hil_buffers_destroy(w.buffers);
     hil_tiers_close(&w.tiers);
@@ -241,7 +241,7 @@ static void check_dropped(void)
     hil_tiers tiers;
     hil_buffers *buffers;
     hil_ring *ring;
-    hil_parking *parking;
+    hil_offload *offload;
     hil_fence gate = {0};
     void *half;
     const uint64_t reserve[HIL_DRIVES] = {64 * KIB};
@@ -251,16 +251,16 @@ static void check_dropped(void)
                                  .drives = &drive,
                                  .drive_count = 1,
                                  .drive_bytes = reserve};
-    hil_parcel old = {.bytes = 16 * KIB}, new = {.bytes = 16 * KIB};
+    hil_movable old = {.bytes = 16 * KIB}, new = {.bytes = 16 * KIB};
     CHECK_OK(hil_tiers_open(&tiers, &options));
     CHECK_OK(hil_buffers_create(&buffers, &tiers, 64 * KIB));
     CHECK_OK(hil_ring_create(&ring, &tiers, 32 * KIB));
-    CHECK_OK(hil_parking_create(&parking, &tiers, buffers, ring, 0));
+    CHECK_OK(hil_offload_create(&offload, &tiers, buffers, ring, 0));
     CHECK_OK(hil_buffers_take(buffers, old.bytes, &old.data));
     CHECK_OK(hil_buffers_take(buffers, new.bytes, &new.data));
     memset(old.data, 1, old.bytes);
     memset(new.data, 2, new.bytes);
-    CHECK_OK(hil_parcel_offload(parking, &old, HIL_DISK));
+    CHECK_OK(hil_movable_offload(offload, &old, HIL_DISK));
     CHECK_OK(hil_links_drain(tiers.links));
     uint64_t offset = old.extent.at[0].offset;
 
@@ -272,35 +272,35 @@ static void check_dropped(void)
     hil_ring_give(ring, half, &gate);
     CHECK_OK(hil_ring_take(ring, 16 * KIB, &half, &after));
     hil_ring_give(ring, half, NULL);
-    CHECK_OK(hil_parcel_prefetch(parking, &old));
-    hil_parcel_drop(parking, &old);
-    CHECK_OK(hil_parcel_offload(parking, &new, HIL_DISK));
+    CHECK_OK(hil_movable_prefetch(offload, &old));
+    hil_movable_free(offload, &old);
+    CHECK_OK(hil_movable_offload(offload, &new, HIL_DISK));
     CHECK_INT(new.extent.at[0].offset, offset);
     CHECK_OK(hil_links_drain(tiers.links));
-    CHECK_OK(hil_parcel_wait(parking, &new, HIL_WAIT_ACTIVATIONS));
+    CHECK_OK(hil_movable_wait(offload, &new, HIL_WAIT_ACTIVATIONS));
     for (size_t k = 0; k < new.bytes; ++k) CHECK_INT(((char *)new.data)[k], 2);
-    hil_parcel_drop(parking, &new);
-    hil_parking_destroy(parking);
+    hil_movable_free(offload, &new);
+    hil_offload_destroy(offload);
     hil_ring_destroy(ring);
     hil_buffers_destroy(buffers);
     hil_tiers_close(&tiers);
 }
 
 /* Sends tensors to both homes and back; the first failure ends it. */
-static hil_status round_trips(hil_parking *parking, hil_buffers *buffers, hil_parcel *parcel)
+static hil_status round_trips(hil_offload *offload, hil_buffers *buffers, hil_movable *movable)
 {
-    for (int i = 0; i < PARCELS; ++i) {
-        hil_parcel *p = &parcel[i];
+    for (int i = 0; i < MOVABLES; ++i) {
+        hil_movable *p = &movable[i];
         p->bytes = 20 * KIB + (size_t)i;
         HIL_TRY(hil_buffers_take(buffers, p->bytes, &p->data));
         memset(p->data, i, p->bytes);
-        HIL_TRY(hil_parcel_offload(parking, p, i % 2 ? HIL_HOST : HIL_DISK));
+        HIL_TRY(hil_movable_offload(offload, p, i % 2 ? HIL_HOST : HIL_DISK));
     }
-    for (int i = 0; i < PARCELS; ++i) {
-        hil_parcel *p = &parcel[i];
-        HIL_TRY(hil_parcel_wait(parking, p, HIL_WAIT_ACTIVATIONS));
+    for (int i = 0; i < MOVABLES; ++i) {
+        hil_movable *p = &movable[i];
+        HIL_TRY(hil_movable_wait(offload, p, HIL_WAIT_ACTIVATIONS));
         for (size_t k = 0; k < p->bytes; ++k) CHECK_INT(((char *)p->data)[k], i);
-        hil_parcel_drop(parking, p);
+        hil_movable_free(offload, p);
     }
     return HIL_OK;
 }
@@ -321,18 +321,18 @@ static void check_refused(void)
         hil_tiers tiers;
         hil_buffers *buffers = NULL;
         hil_ring *ring = NULL;
-        hil_parking *parking = NULL;
-        hil_parcel parcel[PARCELS] = {{0}};
+        hil_offload *offload = NULL;
+        hil_movable movable[MOVABLES] = {{0}};
         CHECK_OK(hil_tiers_open(&tiers, &options));
         hil_alloc_fail_at(n);
         status = hil_buffers_create(&buffers, &tiers, MIB);
         if (status == HIL_OK) status = hil_ring_create(&ring, &tiers, 16 * KIB);
-        if (status == HIL_OK) status = hil_parking_create(&parking, &tiers, buffers, ring, MIB / 2);
-        if (status == HIL_OK) status = round_trips(parking, buffers, parcel);
+        if (status == HIL_OK) status = hil_offload_create(&offload, &tiers, buffers, ring, MIB / 2);
+        if (status == HIL_OK) status = round_trips(offload, buffers, movable);
         hil_alloc_fail_at(0);
         CHECK(status == HIL_OK || status == HIL_ERR_MEMORY);
-        for (int i = 0; parking && i < PARCELS; ++i) hil_parcel_drop(parking, &parcel[i]);
-        hil_parking_destroy(parking);
+        for (int i = 0; offload && i < MOVABLES; ++i) hil_movable_free(offload, &movable[i]);
+        hil_offload_destroy(offload);
         hil_ring_destroy(ring);
         hil_buffers_destroy(buffers);
         hil_tiers_close(&tiers);
@@ -340,39 +340,39 @@ static void check_refused(void)
 }
 
 /* By the rehearsal's clock: what comes back does not wait for weights that wait for their update,
-   and who takes memory after a parcel left does not wait for the copy, as after one that was sent.
+   and who takes memory after a movable left does not wait for the copy, as after one that was sent.
  */
 static void check_waits(bool late)
 {
     hil_tiers tiers;
     hil_buffers *buffers;
-    hil_parking *parking;
+    hil_offload *offload;
     hil_fence updated = {0};
     hil_speeds speeds = {.to_device = 1e9, .to_host = 1e6, .memory = 1e10, .update = 1e9};
     hil_tiers_options options = {.device_bytes = MIB, .host_bytes = MIB, .speeds = &speeds};
-    hil_parcel parcel = {.bytes = 100 * KIB};
+    hil_movable movable = {.bytes = 100 * KIB};
     void *next;
     CHECK_OK(hil_tiers_open(&tiers, &options));
     CHECK_OK(hil_buffers_create(&buffers, &tiers, MIB));
-    CHECK_OK(hil_parking_create(&parking, &tiers, buffers, NULL, MIB / 2));
-    CHECK_OK(hil_buffers_take(buffers, parcel.bytes, &parcel.data));
-    CHECK_OK((late ? hil_parcel_offload_later : hil_parcel_offload)(parking, &parcel, HIL_HOST));
+    CHECK_OK(hil_offload_create(&offload, &tiers, buffers, NULL, MIB / 2));
+    CHECK_OK(hil_buffers_take(buffers, movable.bytes, &movable.data));
+    CHECK_OK((late ? hil_movable_offload_later : hil_movable_offload)(offload, &movable, HIL_HOST));
     double began = hil_links_now(tiers.links); /* the copy takes 0.1 s */
-    CHECK_OK(hil_buffers_take(buffers, parcel.bytes, &next));
+    CHECK_OK(hil_buffers_take(buffers, movable.bytes, &next));
     CHECK((hil_links_now(tiers.links) - began > 0.05) == !late);
     hil_links_compute(tiers.links, 1);
-    hil_parking_reclaim(parking);
+    hil_offload_reclaim(offload);
     hil_job update = {.link = HIL_LINK_UPDATE, .seconds = 5, .name = "update"};
     CHECK_OK(hil_links_submit(tiers.links, &update, &updated));
     hil_job weights = {.link = HIL_LINK_IN, .after = updated, .name = "weights"};
     CHECK_OK(hil_links_submit(tiers.links, &weights, NULL));
     began = hil_links_now(tiers.links);
-    CHECK_OK(hil_parcel_wait(parking, &parcel, HIL_WAIT_ACTIVATIONS));
+    CHECK_OK(hil_movable_wait(offload, &movable, HIL_WAIT_ACTIVATIONS));
     double waited = hil_links_now(tiers.links) - began;
     CHECK(waited > 0 && waited < 0.01);
-    hil_parcel_drop(parking, &parcel);
+    hil_movable_free(offload, &movable);
     hil_buffers_give(buffers, next);
-    hil_parking_destroy(parking);
+    hil_offload_destroy(offload);
     hil_buffers_destroy(buffers);
     hil_tiers_close(&tiers);
 }

@@ -3,5 +3,5 @@
 set -u
 . "$TESTS/cli/lib.sh"
 ranks=0
-. "$TESTS/train/kills.sh"
+. "$TESTS/run/kills.sh"
 [ "${1:-}" = --full ] && kill_many 250 || kill_many 8

@@ -6,11 +6,11 @@ set -u
 . "$TESTS/mpi.sh"
 if [ "${1:-}" = --full ]; then
     for ranks in 2 3 4; do
-        (. "$TESTS/train/kills.sh" && kill_many 90) || exit 1
+        (. "$TESTS/run/kills.sh" && kill_many 90) || exit 1
         rm -rf "$work"/*
     done
 else
     ranks=2
-    . "$TESTS/train/kills.sh"
+    . "$TESTS/run/kills.sh"
     kill_many 3
 fi

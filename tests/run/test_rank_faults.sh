@@ -17,7 +17,7 @@ mkdir "$work/swap" "$work/bin"
 cp -r "$TESTS/golden/models/qwen3" "$work/model"
 cp -r "$TESTS/golden/models/qwen3" "$work/other"
 cp "$HILBERT" "$work/bin/hilbert" # without the module for MPI beside it
-"$CC" -shared -fPIC "$TESTS/train/rank_fault.c" -o "$work/fault.so" -ldl -lpthread
+"$CC" -shared -fPIC "$TESTS/run/rank_fault.c" -o "$work/fault.so" -ldl -lpthread
 options=(train --model "$work/model" --data "$work/model/tokens.npy" --eval-fraction 0.3 --seq 16
     --eval-every 4 --batch 12 --micro-batch 2 --steps 24 --save-every 3 --keep 2 --lr 1e-3
     --schedule constant --dtype fp32 --threads 1 --io threads --quiet)

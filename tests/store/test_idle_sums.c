@@ -9,7 +9,7 @@ static void create(rig *r)
 {
     hil_store_options options = {
         .compute = HIL_F32, .training = true, .tile_size = UNIT, .moments = 2};
-    *r = (rig){.square = rig_square, .sweep = rig_sweep};
+    *r = (rig){.sweep = rig_sweep};
     CHECK_OK(hil_pool_create(&r->pool, 2));
     CHECK_OK(hil_pool_create(&r->update, 2));
     CHECK_OK(hil_store_create(&r->store));

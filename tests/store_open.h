@@ -6,6 +6,7 @@
 #include "check.h"
 #include "optim/rule.h"
 #include "store/store.h"
+#include "store/unit.h"
 
 typedef struct store_rig {
     hil_store *store;

@@ -3,6 +3,7 @@
 
 #include "autograd/visit.h"
 #include "base/alloc.h"
+#include "store/pass.h"
 
 static hil_status make_room(hil_engine *e, int64_t slots)
 {

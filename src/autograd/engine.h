@@ -6,6 +6,7 @@
 #include "store/plan.h"
 #include "tier/ring.h"
 #include "tier/timeline.h"
+#include "comm/comm.h"
 
 typedef struct hil_engine hil_engine;
 

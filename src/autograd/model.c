@@ -2,6 +2,7 @@
 #include "autograd/model.h"
 
 #include "base/alloc.h"
+#include "store/store.h"
 
 #include <string.h>
 

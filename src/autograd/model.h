@@ -5,7 +5,7 @@
 #include "hilbert/nn.h"
 
 #include "base/arena.h"
-#include "store/store.h"
+#include "store/param.h"
 
 typedef struct hil_segment {
     const char *name;

@@ -2,6 +2,7 @@
 #include "autograd/tape.h"
 
 #include "autograd/cost.h"
+#include "store/pass.h"
 
 #include <string.h>
 

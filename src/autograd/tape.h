@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "ops/ops.h"
 #include "tier/offload.h"
+#include "store/param.h"
 
 /* A gradient, shared by the values it flows to unchanged (through add) until somebody adds to it.
  */

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "comm/comm.h"
 #include "format/model_files.h"
-#include "store/store.h"
+#include "store/state.h"
 
 typedef struct hil_checkpoint_options {
     const char *folder; /* of all checkpoints */

@@ -7,6 +7,7 @@
 #include "format/model_files.h"
 #include "format/safetensors.h"
 #include "io/file.h"
+#include "store/state.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "io/file.h"
+#include "store/state.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "io/file.h"
+#include "store/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "format/checkpoint.h"
+#include "store/state.h"
 
 #define HIL_MANIFEST_VERSION 2
 #define HIL_MANIFEST_FILE "manifest.json"

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "format/safetensors.h"
 #include "io/file.h"
+#include "store/state.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,6 +5,7 @@
 #include "format/checkpoint_pieces.h"
 #include "format/safetensors.h"
 #include "io/file.h"
+#include "store/state.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,6 +2,7 @@
 #include "format/weights.h"
 
 #include "base/alloc.h"
+#include "store/state.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -3,7 +3,8 @@
 #define HIL_FORMAT_WEIGHTS_H
 
 #include "format/safetensors.h"
-#include "store/store.h"
+#include "store/param.h"
+#include "base/pool.h"
 
 /* Fills every parameter of the store from the tensors of the same name. Parameters that files hold
    transposed are turned; names without the leading "transformer." are found too. */

@@ -3,7 +3,6 @@
 #define HIL_MACHINE_CUDA_MODULE_H
 
 #include "comm/wire.h"
-#include "store/store.h"
 #include "ops/op.h"
 
 /* A string of the module: HIL_INTERFACE, the checksum of the headers that it was built from. Only

@@ -6,6 +6,7 @@
 #include "ops/ops.h"
 #include "optim/update.h"
 #include "machine/probe.h"
+#include "kernels/kernels.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "hilbert/nn.h"
 
 #include "format/config.h"
+#include "store/param.h"
 
 /* A model with the parameters' Hugging Face names. */
 hil_status hil_model_build(hil_model **out, const hil_config *config);

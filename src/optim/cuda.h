@@ -8,6 +8,7 @@ extern "C" {
 
 #include "device/cuda.h"
 #include "optim/rule.h"
+#include "kernels/kernels.h"
 
 /* `rule` of its update is a hil_update_rule. */
 extern const hil_device_math hil_cuda_math;

@@ -2,7 +2,7 @@
 #ifndef HIL_OPTIM_RULE_H
 #define HIL_OPTIM_RULE_H
 
-#include "store/store.h"
+#include "kernels/block.h"
 
 typedef enum hil_rule_kind { HIL_ADAMW, HIL_LION, HIL_ADAMW8BIT, HIL_RULES } hil_rule_kind;
 

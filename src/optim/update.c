@@ -1,5 +1,6 @@
 /* update.c - the rule of a step, lent to the store's sweep. */
 #include "optim/update.h"
+#include "store/update.h"
 
 #include <math.h>
 
@@ -28,10 +29,10 @@ hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *
 }
 
 hil_status hil_optimizer_update(hil_store *store, const hil_optimizer *optimizer,
-                                const hil_update *update, const hil_saving *saving)
+                                const hil_update *update)
 {
     hil_update_rule s = {.rule = optimizer->rule};
     for (int decay = 0; decay < 2; ++decay)
         s.step[decay] = hil_update_numbers(update, optimizer, decay);
-    return hil_store_update(store, update_block, &s, sizeof s, saving);
+    return hil_store_update(store, update_block, &s, sizeof s);
 }

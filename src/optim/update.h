@@ -3,6 +3,7 @@
 #define HIL_OPTIM_UPDATE_H
 
 #include "optim/rule.h"
+#include "store/update.h"
 
 typedef struct hil_optimizer {
     const hil_rule *rule;
@@ -26,7 +27,7 @@ static_assert(sizeof(hil_update_rule) <= HIL_RULE_BYTES, "the store keeps a copy
 
 /* Starts the update of every parameter that has a gradient; see hil_store_update. */
 hil_status hil_optimizer_update(hil_store *store, const hil_optimizer *optimizer,
-                                const hil_update *update, const hil_saving *saving);
+                                const hil_update *update);
 /* What the update of one parameter works with, with or without weight decay. */
 hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *optimizer,
                                  bool decay);

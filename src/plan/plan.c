@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "comm/facts.h"
-#include "store/store.h"
+#include "store/unit.h"
 #include "machine/devices.h"
 #include "plan/plan_file.h"
 

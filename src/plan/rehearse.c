@@ -3,6 +3,9 @@
 
 #include "autograd/engine.h"
 #include "base/alloc.h"
+#include "store/pass.h"
+#include "store/store.h"
+#include "store/update.h"
 
 #include <string.h>
 
@@ -182,7 +185,7 @@ static hil_status take_step(stage *s)
     HIL_TRY(pass(s));
     if (s->r->cache || !s->r->training) return HIL_OK;
     HIL_TRY(hil_store_norm(store, &norm));
-    HIL_TRY(hil_store_update(store, no_update, "", 1, NULL));
+    HIL_TRY(hil_store_update(store, no_update, "", 1));
     hil_store_step_end(store);
     return HIL_OK;
 }

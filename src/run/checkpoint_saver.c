@@ -1,5 +1,6 @@
 /* checkpoint_saver.c - a checkpoint from the sweep's states to its name; see [Note: saving]. */
 #include "run/checkpoint_saver.h"
+#include "store/update.h"
 
 #include <stdio.h>
 
@@ -57,14 +58,13 @@ hil_status hil_saver_check(hil_saver *s)
     return failed == HIL_OK ? HIL_OK : hil_fail(failed, "%s", s->message);
 }
 
-hil_status hil_saver_begin(hil_saver *s, int64_t step, const hil_saving **saving)
+hil_status hil_saver_begin(hil_saver *s, int64_t step)
 {
     HIL_TRY(hil_saver_wait(s));
     s->options.step = step;
     s->active = true;
     s->begun = false;
-    s->saving = (hil_saving){put, s};
-    *saving = &s->saving;
+    hil_store_save_next(s->options.store, &(hil_saving){put, s});
     return HIL_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "format/checkpoint.h"
 #include "run/metrics.h"
+#include "store/update.h"
 
 #include <stdatomic.h>
 
@@ -18,7 +19,6 @@ typedef struct hil_saver {
     int64_t keep;                   /* checkpoints */
     /* Of the save under way; the other thread's until it is over. */
     bool active, begun;
-    hil_saving saving;
     hil_checkpoint_writer *writer;
     json_t *state;
     int64_t saved;     /* step of the newest whole checkpoint; -1: none. See hil_saver_wait */
@@ -26,8 +26,8 @@ typedef struct hil_saver {
     char message[1024];
 } hil_saver;
 
-/* The next sweep saves, as the state of `step`: give it *saving. Waits for the save before it. */
-hil_status hil_saver_begin(hil_saver *saver, int64_t step, const hil_saving **saving);
+/* The next update saves, as the state of `step`. Waits for the save before it. */
+hil_status hil_saver_begin(hil_saver *saver, int64_t step);
 /* What the run knows beside its store; becomes the saver's. The checkpoint will be whole. */
 hil_status hil_saver_end(hil_saver *saver, json_t *state);
 /* Whether saving has failed. */

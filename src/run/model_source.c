@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "format/weights.h"
 #include "io/file.h"
+#include "store/store.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include "format/model_folder.h"
 #include "io/file.h"
 #include "run/model_source.h"
+#include "store/param.h"
 
 /* Owns the lock on the folder. */
 typedef struct hil_folder {

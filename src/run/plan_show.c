@@ -10,6 +10,7 @@
 #include "plan/plan_print.h"
 #include "plan/plan_report.h"
 #include "run/train.h"
+#include "store/store.h"
 
 #include <stdlib.h>
 #include <string.h>

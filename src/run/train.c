@@ -9,6 +9,7 @@
 #include "plan/outline.h"
 #include "plan/ranks.h"
 #include "base/sized.h"
+#include "store/update.h"
 
 #include <math.h>
 #include <sys/resource.h>
@@ -53,9 +54,8 @@ static hil_status end_save(job *j)
 /* What no sweep has saved. */
 static hil_status save_now(job *j)
 {
-    const hil_saving *saving;
-    HIL_TRY(hil_saver_begin(&j->saver, j->run.step, &saving));
-    HIL_TRY(hil_store_save(j->model->store, saving));
+    HIL_TRY(hil_saver_begin(&j->saver, j->run.step));
+    HIL_TRY(hil_store_save(j->model->store));
     return end_save(j);
 }
 
@@ -193,8 +193,7 @@ static hil_status loop(job *j, hil_train_result *result)
     while (j->run.step < j->steps) {
         int64_t step = j->run.step + 1;
         bool save = o->keep && (every(o->save_every, step) || step == j->steps);
-        j->trainer->saving = NULL;
-        if (save) HIL_TRY(hil_saver_begin(&j->saver, step, &j->trainer->saving));
+        if (save) HIL_TRY(hil_saver_begin(&j->saver, step));
         HIL_TRY(one_step(j, result));
         HIL_TRY(agree_to_stop(j));
         if (j->held_out && every(o->eval_every, step)) HIL_TRY(evaluate(j, &result->eval_loss));

@@ -1,6 +1,7 @@
 /* fetch.c - the way of a weight to its copy on the device: from the host or from disk, and with
    several ranks the slices of the others. */
-#include "store/param.h"
+#include "store/fetch.h"
+#include "store/rank_exchange.h"
 
 bool hil_weight_resident(const hil_store *store, const hil_unit *unit)
 {

@@ -1,5 +1,10 @@
 /* gradient.c - sums of gradients while micro-batches add to them, and their way home. */
-#include "store/param.h"
+#include "store/gradient.h"
+#include "store/home.h"
+#include "store/reduce.h"
+#include "store/segment.h"
+#include "store/window.h"
+#include "store/worker.h"
 
 hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment)
 {

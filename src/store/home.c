@@ -1,6 +1,6 @@
 /* home.c - where each state of each unit lives, by the plan. */
 #include "io/align.h"
-#include "store/param.h"
+#include "store/home.h"
 
 #include <string.h>
 

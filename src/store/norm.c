@@ -1,6 +1,8 @@
 /* norm.c - the norm of all gradients of a step. Those of units with one use are squared when they
    are given; the others here, when all are there. */
+#include "store/reduce.h"
 #include "store/sweep.h"
+#include "store/worker.h"
 
 #include <math.h>
 

@@ -1,4 +1,5 @@
 /* order.c - following and repairing the order of uses; see [Note: repair]. */
+#include "store/inside.h"
 #include "store/order.h"
 
 #include "base/alloc.h"

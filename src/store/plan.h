@@ -43,7 +43,7 @@ typedef struct hil_plan {
     int zero;   /* stage of ZeRO, 1 to 3: what the window holds at least */
     /* Decided. */
     int64_t group;       /* micro-batches that pass a segment together: 1, or all of a step */
-    bool by_segment;     /* a visit holds all that its segment may use: [Note: visits] in store.h */
+    bool by_segment;     /* a visit holds all that its segment may use: [Note: visits] in pass.h */
     size_t window;       /* device bytes for weights and sums that come and go */
     size_t work;         /* device bytes for tensors */
     size_t ring;         /* host bytes: staging between disk and device */

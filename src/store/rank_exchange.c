@@ -3,7 +3,7 @@
    memory of the host on both sides, piece by piece. */
 #include "base/alloc.h"
 #include "io/align.h"
-#include "store/param.h"
+#include "store/rank_exchange.h"
 
 #define PIECE_ALIGN 64
 

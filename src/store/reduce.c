@@ -1,7 +1,11 @@
 /* reduce.c - gradients of several ranks: what all of them gave for a slice is added by the rank
    that owns it, in the order of ranks, beside whatever follows. */
 #include "base/alloc.h"
-#include "store/param.h"
+#include "store/gradient.h"
+#include "store/rank_exchange.h"
+#include "store/reduce.h"
+#include "store/window.h"
+#include "store/worker.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* renewal.c - the window starts afresh in the middle of a step; see [Note: renewal]. */
 #include "base/hash.h"
-#include "store/param.h"
+#include "store/window.h"
 
 hil_status hil_store_pass_renew(hil_store *store)
 {

@@ -1,10 +1,12 @@
 /* save.c - states of chunks as fp32 numbers, given to whoever saves them, beside what follows. */
 #include "base/alloc.h"
 #include "io/align.h"
-#include "store/param.h"
+#include "store/home.h"
+#include "store/save.h"
 
 struct hil_save {
     hil_saving saving;      /* of the last save */
+    hil_saving next;        /* asked for; without `put` none is */
     hil_saved_chunk *chunk; /* of jobs that were submitted */
     size_t chunks;
     float *converted; /* a chunk of a state */
@@ -60,11 +62,19 @@ static uint64_t saved_bytes(const hil_saved_chunk *c)
     return (uint64_t)c->count * sizeof(float) * (uint64_t)states;
 }
 
-hil_status hil_save_begin(hil_store *store, const hil_saving *saving)
+void hil_store_save_next(hil_store *store, const hil_saving *saving)
+{
+    store->save->next = *saving;
+}
+
+hil_status hil_save_begin(hil_store *store, bool *saves)
 {
     struct hil_save *s = store->save;
+    *saves = s->next.put != NULL;
+    if (!*saves) return HIL_OK;
     HIL_TRY(hil_store_saved(store));
-    s->saving = *saving;
+    s->saving = s->next;
+    s->next = (hil_saving){0};
     s->chunks = 0;
     return HIL_OK;
 }

@@ -1,7 +1,8 @@
 /* segment.c - which weights and sums a segment may use, and holding all of them while it is
    visited; see [Note: visits]. */
 #include "base/alloc.h"
-#include "store/param.h"
+#include "store/segment.h"
+#include "store/window.h"
 
 static hil_declared *find(const hil_store *store, int segment)
 {

@@ -2,6 +2,7 @@
    circle of slots that are filled and emptied. */
 #include "base/alloc.h"
 #include "io/align.h"
+#include "store/home.h"
 #include "store/sweep.h"
 
 /* Whether the state is worked on in a slot and not at home. */

@@ -3,7 +3,10 @@
 #include "base/alloc.h"
 #include "base/normal.h"
 #include "io/align.h"
-#include "store/param.h"
+#include "store/home.h"
+#include "store/save.h"
+#include "store/sweep.h"
+#include "store/window.h"
 
 #include <string.h>
 

@@ -1,9 +1,15 @@
 /* store.c - registration of parameters; opening and closing; passes. */
-#include "store/store.h"
+#include "store/home.h"
+#include "store/rank_exchange.h"
+#include "store/reduce.h"
+#include "store/save.h"
+#include "store/segment.h"
+#include "store/sweep.h"
+#include "store/window.h"
+#include "store/worker.h"
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "store/param.h"
 
 #include <string.h>
 

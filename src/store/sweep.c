@@ -5,7 +5,10 @@
    slot of host memory. Where the device is apart, a unit whose states all live there is updated
    there, whole, and its chunks are staged only to be saved; states on the host that visit the
    device pass through slots there. */
+#include "store/home.h"
+#include "store/save.h"
 #include "store/sweep.h"
+#include "store/window.h"
 
 #include <string.h>
 
@@ -182,37 +185,36 @@ static void sort_units(hil_store *store)
     }
 }
 
-static hil_status begin_sweep(hil_store *store, const hil_saving *saving)
+static hil_status begin_sweep(hil_store *store)
 {
     struct hil_sweep *s = store->sweep;
     HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_UPDATE));
-    if (saving) HIL_TRY(hil_save_begin(store, saving));
-    s->saving = saving != NULL;
+    HIL_TRY(hil_save_begin(store, &s->saving));
     s->chunks = 0;
     sort_units(store);
     return hil_links_mark(store->links, &s->marked);
 }
 
 hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,
-                            size_t rule_bytes, const hil_saving *saving)
+                            size_t rule_bytes)
 {
     struct hil_sweep *s = store->sweep;
     assert(rule_bytes <= sizeof s->rule);
-    HIL_TRY(begin_sweep(store, saving));
+    HIL_TRY(begin_sweep(store));
     s->update = update;
     memcpy(s->rule, rule, rule_bytes);
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit_note_given(s->order[u]);
-        if (saving || s->order[u]->sweeping) HIL_TRY(sweep_unit(store, s->order[u]));
+        if (s->saving || s->order[u]->sweeping) HIL_TRY(sweep_unit(store, s->order[u]));
     }
     return HIL_OK;
 }
 
-hil_status hil_store_save(hil_store *store, const hil_saving *saving)
+hil_status hil_store_save(hil_store *store)
 {
     struct hil_sweep *s = store->sweep;
-    HIL_TRY(begin_sweep(store, saving));
-    for (size_t u = 0; u < store->units; ++u) {
+    HIL_TRY(begin_sweep(store));
+    for (size_t u = 0; s->saving && u < store->units; ++u) {
         s->order[u]->sweeping = 0;
         HIL_TRY(sweep_unit(store, s->order[u]));
     }

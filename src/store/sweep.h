@@ -2,7 +2,7 @@
 #ifndef HIL_STORE_SWEEP_H
 #define HIL_STORE_SWEEP_H
 
-#include "store/param.h"
+#include "store/inside.h"
 
 /* Memory that chunks are staged in. */
 typedef struct hil_slot {
@@ -56,7 +56,18 @@ typedef struct hil_working {
     int64_t base, count; /* elements of the unit */
 } hil_working;
 
-/* stage.c */
+hil_status hil_sweep_open(hil_store *store);
+void hil_sweep_close(hil_store *store);
+/* [Note: stage] States of a chunk on their way between the CPU and a device that it does not reach:
+   a slot of the sweep, pinned, that nobody uses any more; until what is queued on the compute
+   stream before hil_stage_end is over. */
+typedef struct hil_stage {
+    char *memory;
+    hil_event *used;
+} hil_stage;
+hil_status hil_stage_begin(hil_store *store, hil_stage *stage);
+hil_status hil_stage_end(hil_store *store, const hil_stage *stage);
+
 /* Whether the device itself updates the unit. */
 bool hil_unit_stays(const hil_store *store, const hil_unit *unit);
 hil_sweep_chunk hil_sweep_chunk_of(const hil_store *store, hil_unit *unit, int64_t chunk);

@@ -1,7 +1,7 @@
 /* unit.c - the grid: which elements of which parameters move together. It follows from shapes,
    dtype, tile size and the number of ranks alone. */
 #include "base/alloc.h"
-#include "store/param.h"
+#include "store/inside.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,9 @@
    fetched ahead, what is used last leaves first. Nothing here looks at the time. */
 #include "base/alloc.h"
 #include "base/text.h"
-#include "store/param.h"
+#include "store/fetch.h"
+#include "store/segment.h"
+#include "store/window.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
    device. */
 #include "base/alloc.h"
 #include "io/align.h"
-#include "store/param.h"
+#include "store/worker.h"
 
 #include <string.h>
 

@@ -5,6 +5,8 @@
 #include "hilbert/trainer.h"
 #include "train/account.h"
 #include "base/sized.h"
+#include "store/state.h"
+#include "store/store.h"
 
 #include <string.h>
 

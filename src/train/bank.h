@@ -7,6 +7,9 @@
 #include "optim/scaling.h"
 #include "optim/update.h"
 #include "plan/placement.h"
+#include "store/param.h"
+#include "base/pool.h"
+#include "tier/tiers.h"
 
 /* Parameters whose gradients are given together: one segment of the store. */
 typedef struct hil_bank_group {

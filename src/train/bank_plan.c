@@ -4,6 +4,8 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "io/align.h"
+#include "store/store.h"
+#include "store/unit.h"
 
 #define SPILL_PAGE ((size_t)1 << 20)
 

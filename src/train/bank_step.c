@@ -1,5 +1,7 @@
 /* bank_step.c - one step of a bank: uses, gradients, the update. */
 #include "train/bank.h"
+#include "store/pass.h"
+#include "store/update.h"
 
 #include <math.h>
 
@@ -140,7 +142,7 @@ hil_status hil_bank_step(hil_bank *bank, double lr, double *norm)
     if (!finite) return HIL_OK;
     hil_update update = {
         .lr = lr, .norm = *norm, .loss_scale = scale, .updates = bank->updates + 1};
-    HIL_TRY(hil_optimizer_update(bank->store, &bank->optimizer, &update, NULL));
+    HIL_TRY(hil_optimizer_update(bank->store, &bank->optimizer, &update));
     ++bank->updates;
     return HIL_OK;
 }

@@ -2,7 +2,7 @@
 #ifndef HIL_TRAIN_FREEZE_H
 #define HIL_TRAIN_FREEZE_H
 
-#include "store/store.h"
+#include "store/param.h"
 
 /* Freezes every parameter whose name fits one of the shell patterns. A pattern that fits none is
    refused, and so is a model with nothing left to train. */

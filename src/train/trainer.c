@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "train/account.h"
 #include "base/sized.h"
+#include "store/store.h"
+#include "store/update.h"
 
 #include <math.h>
 
@@ -117,13 +119,13 @@ static hil_status update(hil_trainer *t, double lr, double norm)
                        .norm = norm,
                        .loss_scale = (double)t->scaling.scale,
                        .updates = t->step + 1 - t->scaling.skipped};
-    return hil_optimizer_update(t->model->store, &t->optimizer, &step, t->saving);
+    return hil_optimizer_update(t->model->store, &t->optimizer, &step);
 }
 
 /* A step without an update. */
 static hil_status save_unchanged(hil_trainer *t)
 {
-    return t->saving ? hil_store_save(t->model->store, t->saving) : HIL_OK;
+    return hil_store_save(t->model->store);
 }
 
 static void take_account(hil_trainer *t, hil_step_account *out)

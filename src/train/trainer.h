@@ -9,6 +9,7 @@
 #include "optim/update.h"
 #include "plan/plan.h"
 #include "machine/device_connect.h"
+#include "store/update.h"
 
 /* A step on its way. */
 typedef struct hil_stepping {
@@ -38,9 +39,8 @@ struct hil_trainer {
     size_t micro_room;
     int32_t *filled; /* the parts of a batch that the caller left out */
     size_t filled_room;
-    const hil_saving *saving; /* gets the states that the next step leaves; NULL: nobody does */
-    hil_timeline *timeline;   /* borrowed; NULL: none */
-    hil_plan spent; /* what was predicted for one step, measured over all: hil_plan_limit */
+    hil_timeline *timeline; /* borrowed; NULL: none */
+    hil_plan spent;         /* what was predicted for one step, measured over all: hil_plan_limit */
 };
 
 /* A trainer whose weights are still zero: the caller fills the store. */

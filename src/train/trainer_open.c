@@ -7,6 +7,7 @@
 #include "machine/devices.h"
 #include "train/freeze.h"
 #include "base/note.h"
+#include "store/store.h"
 
 /* Shapes that a plan is made for where the caller names none: several micro-batches. */
 #define SEQUENCES 2

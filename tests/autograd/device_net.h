@@ -14,6 +14,9 @@
 #include "optim/update.h"
 #include "shared_net.h"
 #include "plan/rehearse.h"
+#include "store/store.h"
+#include "store/unit.h"
+#include "store/update.h"
 
 enum { NET_SEQ = 24, NET_BATCH = 5, NET_MICRO = 2, NET_MICROS = 3, NET_CACHE = 40 };
 
@@ -186,7 +189,7 @@ static inline void net_step(net_rig *r, double *loss, double *norm)
     CHECK_OK(hil_engine_train(r->engine, &step, loss));
     CHECK_OK(hil_store_norm(store, norm));
     hil_update update = {.lr = 1e-2, .norm = *norm / 4, .loss_scale = 4, .updates = r->steps};
-    CHECK_OK(hil_optimizer_update(store, &adamw, &update, NULL));
+    CHECK_OK(hil_optimizer_update(store, &adamw, &update));
     hil_store_step_end(store);
 }
 

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "check.h"
 #include "speeds.h"
-#include "store/store.h"
+#include "store/state.h"
 
 /* Master and first moment of every parameter: *count numbers, to be freed. */
 static inline float *read_numbers(hil_store *store, int64_t *count)

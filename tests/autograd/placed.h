@@ -6,6 +6,7 @@
 #include "check.h"
 #include "numbers.h"
 #include "train/trainer.h"
+#include "store/update.h"
 
 #define PLACED_RING ((size_t)32 << 10) /* less than a tensor */
 #define PLACED_SEGMENTS 16

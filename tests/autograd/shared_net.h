@@ -5,6 +5,7 @@
 
 #include "autograd/model.h"
 #include "check.h"
+#include "store/param.h"
 
 enum { V = 11, C = 8 };
 

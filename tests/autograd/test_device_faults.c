@@ -2,6 +2,7 @@
    nothing hangs, and everything can be closed while streams are still at work. */
 /* soak: --full */
 #include "device_net.h"
+#include "store/update.h"
 
 static hil_status step(net_rig *r)
 {
@@ -13,7 +14,7 @@ static hil_status step(net_rig *r)
     HIL_TRY(hil_engine_train(r->engine, &what, &loss));
     HIL_TRY(hil_store_norm(store, &norm));
     hil_update update = {.lr = 1e-2, .norm = norm / 4, .loss_scale = 4, .updates = 1};
-    HIL_TRY(hil_optimizer_update(store, &adamw, &update, NULL));
+    HIL_TRY(hil_optimizer_update(store, &adamw, &update));
     return hil_store_sweep_wait(store);
 }
 

@@ -6,6 +6,7 @@
 #include "check.h"
 #include "placed.h"
 #include "shared_net.h"
+#include "store/state.h"
 
 enum { SEQ = 6, BATCH = 4 };
 

@@ -7,6 +7,8 @@
 #include "format/checkpoint_manifest.h"
 #include "format/safetensors.h"
 #include "io/file.h"
+#include "store/state.h"
+#include "store/store.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -5,6 +5,8 @@
 #include "format/config.h"
 #include "format/safetensors.h"
 #include "io/file.h"
+#include "store/state.h"
+#include "store/store.h"
 
 #define MODEL HIL_TESTS "/golden/models/gpt2_untied"
 

@@ -5,6 +5,7 @@
 
 #include "format/checkpoint_manifest.h"
 #include "io/file.h"
+#include "store/state.h"
 
 static const int counts[] = {1, 2, 3, 4, 8};
 enum { COUNTS = 5 };

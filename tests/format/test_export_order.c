@@ -6,6 +6,7 @@
 #include "format/checkpoint_export.h"
 #include "format/config.h"
 #include "format/model_sum.h"
+#include "store/store.h"
 
 #include <dirent.h>
 

@@ -2,6 +2,8 @@
    that refuses it gets the same bytes in the other way, and a failure is one. */
 #include "interpose.h"
 #include "save_rig.h"
+#include "store/state.h"
+#include "store/store.h"
 
 enum { PIECE = 60 * 1024 + 256, FDS = 1024 };
 

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "interpose.h"
 #include "save_rig.h"
+#include "store/store.h"
 
 #include <dirent.h>
 

@@ -3,6 +3,7 @@
 #define RIG_PIECE 150
 #include "disk_model.h"
 #include "save_rig.h"
+#include "store/store.h"
 
 #include <dirent.h>
 

@@ -5,6 +5,8 @@
 #include "store_open.h"
 
 #include "base/alloc.h"
+#include "store/state.h"
+#include "store/store.h"
 
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/normal.h"
 #include "check.h"
-#include "store/store.h"
+#include "kernels/kernels.h"
 
 #include <math.h>
 

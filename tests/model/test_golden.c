@@ -1,5 +1,6 @@
 /* Logits, every gradient and twenty AdamW steps agree with PyTorch, for every architecture. */
 #include "model_golden.h"
+#include "store/state.h"
 
 static void check_logits(golden_run *run, const char *name)
 {

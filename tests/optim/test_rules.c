@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/normal.h"
 #include "check.h"
+#include "kernels/kernels.h"
 #include "optim/rule.h"
 
 enum { N = 1000 };

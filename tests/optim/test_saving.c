@@ -3,6 +3,8 @@
    changes no number. */
 #include "../store/runs.h"
 #include "optim/update.h"
+#include "store/store.h"
+#include "store/update.h"
 
 #include <pthread.h>
 
@@ -104,7 +106,8 @@ static hil_status sweep(rig *r, double norm)
 {
     hil_optimizer optimizer = {rule, 0.9, rule->beta2, 1e-8, 0.1, 1};
     hil_update update = {.lr = 0.01, .norm = norm, .loss_scale = 1, .updates = step_number};
-    return hil_optimizer_update(r->store, &optimizer, &update, r->saving);
+    if (r->saving) hil_store_save_next(r->store, r->saving);
+    return hil_optimizer_update(r->store, &optimizer, &update);
 }
 
 static hil_status take_step(rig *r, int64_t number, int skip)
@@ -140,7 +143,10 @@ static void check_way(const way *w)
     for (int s = 1; s <= STEPS; ++s) {
         run.saving = s == 2 && w->update ? &saving : NULL;
         CHECK_OK(take_step(&run, s, w->skip));
-        if (s == 2 && !w->update) CHECK_OK(hil_store_save(run.store, &saving));
+        if (s == 2 && !w->update) {
+            hil_store_save_next(run.store, &saving);
+            CHECK_OK(hil_store_save(run.store));
+        }
         if (s == 2) CHECK_OK(hil_store_save_finish(run.store, finish, &c));
     }
     CHECK_OK(hil_store_saved(run.store));

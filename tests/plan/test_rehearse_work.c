@@ -4,6 +4,8 @@
 #include "check.h"
 #include "hilbert/nn.h"
 #include "plan/rehearse.h"
+#include "store/store.h"
+#include "store/unit.h"
 
 #include <string.h>
 

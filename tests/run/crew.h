@@ -8,6 +8,7 @@
 #include "model/build.h"
 #include "plan/plan_file.h"
 #include "train/trainer.h"
+#include "store/param.h"
 
 enum { CREW_STEPS = 20, CREW_BATCH = 24, CREW_SEQ = 16, CREW_VOCAB = 300 };
 

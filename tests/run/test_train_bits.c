@@ -1,6 +1,7 @@
 /* The same numbers, bit for bit, whatever threads, recomputation and the order of work. */
 #include "copy.h"
 #include "job.h"
+#include "store/state.h"
 
 /* A golden model whose config has dropout. */
 static void with_dropout(job_place *place, char folder[JOB_PATH])

@@ -2,6 +2,7 @@
    8-bit moments learn like fp32 ones, what is frozen stays and has no state, and another rule or
    another set of frozen parameters cannot be resumed with. */
 #include "job.h"
+#include "store/state.h"
 
 typedef struct variant {
     const char *name, *model, *dtype, *optimizer, *freeze;

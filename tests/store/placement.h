@@ -6,7 +6,10 @@
 #include "base/philox.h"
 #include "adding.h"
 #include "check.h"
+#include "store/pass.h"
 #include "store/store.h"
+#include "store/unit.h"
+#include "store/update.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -61,7 +64,8 @@ static inline int rig_segment(int p)
 static inline hil_status rig_sweep(rig *r, double norm)
 {
     float scale = (float)(1 / (1 + norm));
-    return hil_store_update(r->store, rig_rule, &scale, sizeof scale, r->saving);
+    if (r->saving) hil_store_save_next(r->store, r->saving);
+    return hil_store_update(r->store, rig_rule, &scale, sizeof scale);
 }
 
 /* Parameter `frozen` is one, when there is such a number. */

@@ -4,6 +4,8 @@
 
 #include "optim/update.h"
 #include "placement.h"
+#include "store/state.h"
+#include "store/store.h"
 
 typedef struct rules_kind {
     hil_rule_kind rule;
@@ -18,7 +20,8 @@ static inline hil_status rules_sweep(rig *r, double norm)
 {
     hil_optimizer optimizer = {rules_now, 0.9, rules_now->beta2, 1e-8, 0.1, 1};
     hil_update update = {.lr = 0.01, .norm = norm, .loss_scale = 1, .updates = ++rules_updates};
-    return hil_optimizer_update(r->store, &optimizer, &update, r->saving);
+    if (r->saving) hil_store_save_next(r->store, r->saving);
+    return hil_optimizer_update(r->store, &optimizer, &update);
 }
 
 static inline void rules_create(rig *r, const rules_kind *k)

@@ -6,7 +6,7 @@
 #include "base/philox.h"
 #include "io/io_fixture.h"
 #include "placement.h"
-#include "store/param.h"
+#include "store/inside.h"
 
 enum { EVERYTHING_ON_DEVICE, EVERYTHING_ON_DISK, MIXED }; /* mixes go on from there */
 

@@ -10,6 +10,10 @@
 #include "comm/wire_threads.h"
 #include "io/io_fixture.h"
 #include "optim/update.h"
+#include "store/pass.h"
+#include "store/store.h"
+#include "store/unit.h"
+#include "store/update.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -259,7 +263,7 @@ static inline hil_status mate_step(mate *m, int step, double *norm)
     HIL_TRY(hil_store_norm(m->store, norm));
     hil_optimizer optimizer = optimizer_of(m->setting->rule);
     hil_update update = update_of(step);
-    hil_status status = hil_optimizer_update(m->store, &optimizer, &update, NULL);
+    hil_status status = hil_optimizer_update(m->store, &optimizer, &update);
     hil_store_step_end(m->store);
     return status;
 }

@@ -2,6 +2,8 @@
    never were before. The bits are those of everything on the device, with prefetch and without, and
    detours cost about what they touched: the rest is still fetched ahead. */
 #include "runs.h"
+#include "store/pass.h"
+#include "store/update.h"
 
 /* soak: --full */
 
@@ -65,7 +67,7 @@ static hil_status step(rig *r, int number, double *norm, cost *c)
     float scale = (float)(1 / (1 + *norm));
     hil_status status = HIL_OK;
     /* Now and then the update is left out, as after an overflow. */
-    if (number != 5) status = hil_store_update(r->store, rig_rule, &scale, sizeof scale, NULL);
+    if (number != 5) status = hil_store_update(r->store, rig_rule, &scale, sizeof scale);
     hil_store_step_end(r->store);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "base/philox.h"
 #include "rules.h"
 #include "runs.h"
+#include "store/update.h"
 
 #include <pthread.h>
 

@@ -3,6 +3,9 @@
 #include "base/normal.h"
 #include "optim/rule.h"
 #include "runs.h"
+#include "store/pass.h"
+#include "store/store.h"
+#include "store/update.h"
 
 enum { WRITES = 300, LONGEST = 9000 };
 

@@ -2,6 +2,10 @@
    of a device: a group of many micro-batches fetches each weight once or twice, not at each visit.
  */
 #include "runs.h"
+#include "store/pass.h"
+#include "store/store.h"
+#include "store/unit.h"
+#include "store/update.h"
 
 enum { EACH = 3, WEIGHTS = 2 * EACH, SIDE = 64, VISITS = 20, GROUPS = 2, UNIT = SIDE * SIDE * 4 };
 

@@ -3,6 +3,7 @@
    drives, both I/O engines, prefetch on and off, parameters that a step leaves out. */
 #include "base/philox.h"
 #include "placement.h"
+#include "store/state.h"
 
 /* soak: --full */
 

@@ -1,6 +1,8 @@
 /* Ranges cover a parameter in order, start at whole chunks of a tile and end with it. */
 #include "check.h"
 #include "store_open.h"
+#include "store/state.h"
+#include "store/store.h"
 
 #define CHUNK (1 << 20)
 

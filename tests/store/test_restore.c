@@ -2,6 +2,8 @@
    smallest ring, with moments in 8 bits, and whatever lay in the ring before. */
 #include "base/philox.h"
 #include "runs.h"
+#include "store/state.h"
+#include "store/store.h"
 
 static const hil_state orders[][HIL_STATES] = {{HIL_MASTER, HIL_MOMENT1, HIL_MOMENT2},
                                                {HIL_MOMENT1, HIL_MOMENT2, HIL_MASTER}};

@@ -2,6 +2,7 @@
    visits by segment one that is left out or comes in another order, ends all ranks with a message
    that names parameter and segment; none waits for another for ever. */
 #include "slices.h"
+#include "store/pass.h"
 
 typedef enum wrong { UNDECLARED, OMITTED, SWAPPED, WRONGS } wrong;
 

@@ -3,6 +3,8 @@
    of the slices; every element is held by one rank; what is received is what the formula says. Also
    where every rank has a device with memory of its own, and where these are connected. */
 #include "slices.h"
+#include "store/unit.h"
+#include "store/update.h"
 
 /* soak: --full */
 

@@ -2,7 +2,7 @@
    step on all ranks with its message, and all of them close: nobody waits for what will not come.
    Also where their devices wait for each other. */
 #include "slices.h"
-#include "store/param.h"
+#include "store/inside.h"
 
 enum { CULPRIT = 1 };
 

@@ -1,6 +1,8 @@
 /* Numbers written by all ranks are read back whole by each, from any placement, and are what every
    rank then computes with, also where a copy of the old ones was in the window. */
 #include "slices.h"
+#include "store/pass.h"
+#include "store/state.h"
 
 static float *written[PARAMS];
 

@@ -3,6 +3,10 @@
    falls with their number. The same where ranks have devices, also ones that are connected. */
 #include "rehearsal.h"
 #include "slices.h"
+#include "store/pass.h"
+#include "store/store.h"
+#include "store/unit.h"
+#include "store/update.h"
 
 /* A step in which every rank does what it does in step 0, and a pass over the weights. */
 static hil_status step(mate *m)

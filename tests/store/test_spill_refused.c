@@ -1,6 +1,8 @@
 /* Sums that must leave the window and have nowhere to go: the step fails with one line, whether
    there are drives without staging or none, and the store can still be closed. */
 #include "runs.h"
+#include "store/pass.h"
+#include "store/update.h"
 
 static void check(int drives)
 {

@@ -4,6 +4,10 @@
 #include "base/philox.h"
 #include "check.h"
 #include "store_open.h"
+#include "store/pass.h"
+#include "store/store.h"
+#include "store/unit.h"
+#include "store/update.h"
 
 #include <math.h>
 
@@ -82,14 +86,14 @@ static void check_uses(hil_pool *pool)
     double norm;
     CHECK_OK(hil_store_norm(store, &norm));
     CHECK_NEAR(norm, 2.00390625 * sqrt(12800), 1e-9);
-    CHECK_OK(hil_store_update(store, show, "", 1, NULL));
+    CHECK_OK(hil_store_update(store, show, "", 1));
     CHECK_OK(hil_store_sweep_wait(store));
     CHECK_INT(last_shown.gradients, 2);
     CHECK_INT(last_shown.first, hil_bf16_round(0.00390625f));
     CHECK_INT(last_shown.second, hil_bf16_round(2.0f));
     hil_store_step_end(store);
     last_shown = (shown){0};
-    CHECK_OK(hil_store_update(store, show, "", 1, NULL));
+    CHECK_OK(hil_store_update(store, show, "", 1));
     CHECK_OK(hil_store_sweep_wait(store));
     CHECK_INT(last_shown.gradients, 0);
     store_rig_close(&rig);

@@ -4,6 +4,9 @@
 #include "optim/update.h"
 #include "rehearsal.h"
 #include "runs.h"
+#include "store/pass.h"
+#include "store/store.h"
+#include "store/update.h"
 
 enum { STEPS = 6 };
 
@@ -20,7 +23,8 @@ static hil_status sweep(rig *r, double norm)
 {
     hil_optimizer optimizer = {&hil_rules[HIL_ADAMW], 0.9, 0.99, 1e-8, 0.1, 1};
     hil_update update = {.lr = 0.01, .norm = norm, .loss_scale = 1, .updates = 1};
-    return hil_optimizer_update(r->store, &optimizer, &update, r->saving);
+    if (r->saving) hil_store_save_next(r->store, r->saving);
+    return hil_optimizer_update(r->store, &optimizer, &update);
 }
 
 /* A step, and a pass over the weights alone. */

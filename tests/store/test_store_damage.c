@@ -1,6 +1,7 @@
 /* A flipped bit anywhere in the swap files is found before the page is used: the run fails with the
    checksum's message, or never needed that page again. It never gives other numbers. */
 #include "runs.h"
+#include "store/inside.h"
 
 /* soak: --full */
 
@@ -74,7 +75,7 @@ static hil_status struck_step(rig *r, hit *h, bool *last, float *out)
     HIL_TRY(hil_store_norm(r->store, &norm));
     *out = (float)norm;
     float scale = (float)(1 / (1 + norm));
-    hil_status status = hil_store_update(r->store, rig_rule, &scale, sizeof scale, NULL);
+    hil_status status = hil_store_update(r->store, rig_rule, &scale, sizeof scale);
     hil_store_step_end(r->store);
     return status;
 }

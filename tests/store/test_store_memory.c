@@ -1,6 +1,8 @@
 /* For every n the n-th allocation of open, two steps and close fails: one clear line, no crash, and
    nothing stays behind. A store that ran out of memory in a step can try another one. */
 #include "runs.h"
+#include "store/pass.h"
+#include "store/update.h"
 
 /* soak: --full */
 

@@ -2,6 +2,9 @@
    of times or never. The bits are those of everything on the device with uses brought one by one,
    and whatever the path, the same bytes come to the device and none is fetched late. */
 #include "runs.h"
+#include "store/pass.h"
+#include "store/unit.h"
+#include "store/update.h"
 
 enum { STEPS = 8, MICROS = 2, LONELY = 1 }; /* nobody uses parameter LONELY in the last step */
 

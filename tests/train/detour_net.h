@@ -4,6 +4,7 @@
 
 #include "../embed.h"
 #include "../run/job.h"
+#include "store/param.h"
 
 enum { V = 64, C = 32, F = 96, BLOCKS = 4, SEQ = 16 };
 

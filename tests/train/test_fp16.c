@@ -2,6 +2,7 @@
    which grows back; at scale 1 it is an error. */
 #include "../run/job.h"
 #include "run/checkpoint_options.h"
+#include "store/state.h"
 
 #define MODEL "qwen3"
 

@@ -2,6 +2,7 @@
    borrow another block's weights. In budgets far smaller than its state, with prefetch and without,
    it trains to the same bits as with everything on the device; the order of uses is repaired. */
 #include "detour_net.h"
+#include "store/pass.h"
 
 #include <hilbert/nn.h>
 #include <hilbert/trainer.h>

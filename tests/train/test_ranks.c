@@ -4,6 +4,7 @@
 /* soak: --full */
 #include "../run/crew.h"
 #include "io/file.h"
+#include "store/unit.h"
 
 #include <unistd.h>
 

@@ -4,6 +4,7 @@
    there is beside. */
 #include "../run/crew.h"
 #include "io/file.h"
+#include "store/unit.h"
 
 #include <unistd.h>
 

@@ -1,0 +1,210 @@
+/* inside.h - inside of the store: parameters, the units they are cut into, and where those are. */
+#ifndef HIL_STORE_INSIDE_H
+#define HIL_STORE_INSIDE_H
+
+#include "kernels/kernels.h"
+#include "store/order.h"
+#include "store/pass.h"
+#include "store/store.h"
+#include "store/unit.h"
+#include "store/update.h"
+#include "tier/offload.h"
+
+/* Tiles are whole groups of rows, so that a matrix product cut at tile edges has the same sums. */
+#define HIL_TILE_MULTIPLE 64
+/* Elements: every member of a unit starts at a multiple, so groups of 8-bit moments never mix. */
+#define HIL_PAD 256
+static inline int64_t hil_pad(int64_t count)
+{
+    return (count + HIL_PAD - 1) / HIL_PAD * HIL_PAD;
+}
+
+struct hil_param {
+    hil_store *store;
+    hil_param_spec spec;
+    char *name;
+    int index;
+    int64_t elements;
+    int64_t tile_rows;
+    hil_dtype dtype;
+    bool trainable;
+    size_t unit; /* of tile 0; tiles follow one another */
+    int member;  /* its place in that unit */
+};
+
+/* Elements [first, first + count) of a parameter, at `offset` of the unit. */
+typedef struct hil_member {
+    hil_param *param;
+    int64_t offset, first, count;
+    unsigned summed;   /* bit per use: it got a sum in this step */
+    unsigned sweeping; /* the same of the step whose sweep runs */
+} hil_member;
+
+/* Where one state of one unit lives. */
+typedef struct hil_home {
+    bool exists;
+    hil_tier tier;
+    size_t bytes;
+    char *memory;      /* device, host */
+    hil_extent extent; /* disk: one page per chunk */
+} hil_home;
+
+/* See [Note: uses] in param.h. */
+typedef struct hil_use {
+    int segment;
+    hil_movable sum; /* fp32, in the window or where it was spilled */
+    int pins;
+    bool held;    /* by the visit that runs */
+    bool visited; /* by one that may add to it, in this step */
+    bool summing; /* the sum holds something of this step */
+    bool given;   /* the gradient is at home, or on its way */
+    hil_home home;
+    hil_fence left; /* over: the gradient is at home */
+} hil_use;
+
+typedef struct hil_unit {
+    hil_dtype dtype;
+    bool trainable;
+    int64_t elements; /* padded: ranks * slice */
+    int64_t slice;    /* elements of every home, from `rank * slice` of the unit on */
+    int members, room;
+    hil_member *member;
+    hil_home home[HIL_GRADIENT]; /* by hil_unit_state */
+    char *copy;                  /* the weight in the window; NULL: not there */
+    int pins;
+    bool held;         /* by the visit that runs */
+    hil_fence ready;   /* over: the copy may be read */
+    hil_fence reading; /* over: nobody reads the weight at home any more */
+    hil_fence swept;   /* over: the last update is at home */
+    int uses;
+    hil_use use[HIL_USES];
+    unsigned sweeping; /* bit per use: given in the step whose sweep runs */
+    double *square;    /* of the gradient, per block; of store->squares */
+} hil_unit;
+
+/* What a segment may use. */
+typedef struct hil_declared {
+    int segment;
+    size_t *unit; /* ascending */
+    size_t count, room;
+} hil_declared;
+
+/* [Note: copy-out buffers] Buffers of the window that gradients are still copied out of. They are
+   reused oldest first, or freed when there is no other room. Reusing the newest one at once would
+   stall computing until its copy-out ends. */
+#define HIL_OUTGOING 8
+typedef struct hil_outgoing {
+    void *memory;
+    size_t bytes;
+    hil_fence after;
+} hil_outgoing;
+
+/* What the order of uses and the window number: the weight of a unit, or the sum of one use. */
+#define HIL_ENTITIES (1 + HIL_USES)
+
+struct hil_store {
+    hil_store_options options;
+    bool arranged, open;
+    hil_param **params;
+    size_t count, capacity;
+    hil_unit *unit;
+    size_t units, units_room;
+    hil_declared *declared;
+    size_t segments, segments_room;
+
+    /* While open. */
+    hil_store_opening opening;
+    hil_tiers *tiers;
+    hil_links *links;
+    const hil_plan *plan;
+    int64_t merge;      /* chunks that one job moves: [Note: merged chunks] */
+    hil_device *device; /* that computes; NULL: the CPU, or nobody in a rehearsal */
+    bool apart;         /* the CPU cannot reach the device's memory: see hil_plan */
+    hil_buffers *window;
+    hil_outgoing outgoing[HIL_OUTGOING]; /* the oldest first */
+    int outgoings;
+    hil_ring *ring;
+    hil_offload *spilled;
+    size_t resident[HIL_TIERS]; /* bytes of homes and slots */
+    int32_t *here;              /* entities in the window */
+    size_t here_count, here_room;
+    hil_order order[HIL_PASSES];
+    hil_order *pass;      /* NULL between passes */
+    hil_stop stop;        /* where the pass is; HIL_NOWHERE between visits */
+    int64_t misses;       /* see hil_store_misses */
+    double *lanes;        /* HIL_SQUARES per block of the unit whose gradient is given */
+    double *device_lanes; /* the same on the device */
+    double *squares;      /* of all units */
+    struct hil_sweep *sweep;
+    struct hil_reduce *reduce;     /* with several ranks */
+    struct hil_exchange *exchange; /* with several ranks, apart and not wired */
+    hil_fence turn; /* the last gather or exchange by wire: [Note: turns] in wire.h */
+    struct hil_save *save;
+};
+
+static inline bool hil_store_alone(const hil_store *store)
+{
+    return store->options.ranks == 1;
+}
+
+/* The unit's element with which this rank's slice begins. */
+static inline int64_t hil_unit_begin(const hil_store *store, const hil_unit *unit)
+{
+    return store->options.rank * unit->slice;
+}
+
+/* Elements of a chunk of the slice: all chunks but the last are whole. */
+static inline int64_t hil_chunk_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
+{
+    int64_t rest = unit->slice - chunk * store->plan->chunk;
+    return rest < store->plan->chunk ? rest : store->plan->chunk;
+}
+
+/* [Note: merged chunks] A run moves states, gradients and weights from disk chunk by chunk. In the
+   rehearsal of a large model one job stands for several neighbouring chunks of a unit: the bytes
+   are the same, the memory stays that of one chunk, and times differ by a small part of one in
+   HIL_REHEARSED_CHUNKS. Loops over chunks step by store->merge, which is 1 in a run. */
+#define HIL_REHEARSED_CHUNKS 2048
+/* Elements of the job that begins with this chunk. */
+static inline int64_t hil_merged_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
+{
+    int64_t rest = unit->slice - chunk * store->plan->chunk;
+    int64_t most = store->merge * store->plan->chunk;
+    return rest < most ? rest : most;
+}
+
+/* Pages on disk of so many elements, from the start of a chunk on. */
+static inline int64_t hil_pages_of(const hil_store *store, int64_t count)
+{
+    return (count + store->plan->chunk - 1) / store->plan->chunk;
+}
+
+hil_status hil_units_arrange(hil_store *store);
+void hil_units_free(hil_store *store);
+int64_t hil_unit_blocks(const hil_unit *unit);
+static inline int64_t hil_member_blocks(const hil_member *member)
+{
+    return (member->count + HIL_BLOCK - 1) / HIL_BLOCK;
+}
+
+/* The part of a member inside elements [first, last) of the unit; false: none. */
+static inline bool hil_member_overlap(const hil_member *member, int64_t first, int64_t last,
+                                      int64_t *from, int64_t *to)
+{
+    *from = member->offset > first ? member->offset : first;
+    *to = member->offset + member->count < last ? member->offset + member->count : last;
+    return *from < *to;
+}
+
+static inline int32_t hil_entity(const hil_store *store, const hil_unit *unit, int use)
+{
+    return (int32_t)((unit - store->unit) * HIL_ENTITIES + 1 + use);
+}
+#define HIL_OF_WEIGHT (-1)
+
+static inline hil_unit *hil_unit_of(const hil_store *store, const hil_param *param, int64_t tile)
+{
+    return &store->unit[param->unit + (size_t)tile];
+}
+
+#endif

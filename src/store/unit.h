@@ -1,0 +1,24 @@
+/* unit.h - units as the planner sees them: bytes, elements, names. */
+#ifndef HIL_STORE_UNIT_H
+#define HIL_STORE_UNIT_H
+
+#include "store/param.h"
+
+#define HIL_UNIT_NAME 128
+
+/* Units, for the planner. Bytes of this rank's slice of a state; of HIL_GRADIENT for one use. */
+int hil_store_ranks(const hil_store *store);
+size_t hil_store_units(const hil_store *store);
+size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state);
+/* Elements of the whole, padded, and of a slice of it. */
+int64_t hil_unit_elements(const hil_store *store, size_t unit);
+int64_t hil_unit_slice(const hil_store *store, size_t unit);
+int hil_unit_uses(const hil_store *store, size_t unit);
+/* Bytes of the device for sums of squares, where it is apart (see hil_plan). */
+size_t hil_store_lanes(const hil_store *store);
+/* How many units a segment may use; *units are their numbers, ascending. */
+size_t hil_store_declared(const hil_store *store, int segment, const size_t **units);
+/* "name", "name[tile]" or "name..last" into `out`. */
+const char *hil_unit_name(const hil_store *store, size_t unit, char out[HIL_UNIT_NAME]);
+
+#endif

@@ -1,4 +1,4 @@
-/* cache.c - blocks of a checksum and 1022 tokens, then a footer. */
+/* cache.c - the token cache's file: blocks of a checksum and 1022 tokens, then a footer. */
 #include "data/cache.h"
 
 #include "base/hash.h"
@@ -37,7 +37,7 @@ struct hil_cache {
     atomic_int users;
 };
 
-/* The number of the block is part of its checksum: a block in another's place is damage. */
+/* The checksum covers the block's number, so that misplaced blocks are found. */
 static uint64_t block_sum(uint64_t key, int64_t number, const struct block *block)
 {
     return hil_hash(key ^ (uint64_t)number, block->token, sizeof block->token);
@@ -60,8 +60,8 @@ static bool is_whole(const struct footer *footer, uint64_t size, uint64_t key)
            size == (uint64_t)blocks_for(footer->tokens) * sizeof(struct block) + sizeof *footer;
 }
 
-/* Owns the reader, also when it fails. */
-static hil_status adopt(hil_cache **out, hil_reader *reader, uint64_t key, int64_t seq)
+/* Opens a cache that owns `reader`; closes the reader on failure. */
+static hil_status open_reader(hil_cache **out, hil_reader *reader, uint64_t key, int64_t seq)
 {
     hil_cache *cache = NULL;
     hil_status status = HIL_OK;
@@ -95,7 +95,7 @@ hil_status hil_cache_open(hil_cache **out, const char *path, uint64_t key, int64
     if (!hil_file_exists(path)) return HIL_OK;
     hil_reader *reader;
     HIL_TRY(hil_reader_open(&reader, path));
-    return adopt(out, reader, key, seq);
+    return open_reader(out, reader, key, seq);
 }
 
 const char *hil_cache_path(const hil_cache *cache)
@@ -163,8 +163,7 @@ hil_status hil_cache_read(const hil_cache *cache, int64_t begin, int64_t count, 
     if (!good) {
         const char *path = hil_reader_path(cache->reader);
         bool removed = unlink(path) == 0;
-        return hil_fail(HIL_ERR_IO,
-                        "token cache %s was damaged%s; start again to have it built anew", path,
+        return hil_fail(HIL_ERR_IO, "token cache %s was damaged%s; start again to rebuild it", path,
                         removed ? " and is now removed" : "");
     }
     *out = scratch + begin % BLOCK_TOKENS;
@@ -259,7 +258,7 @@ hil_status hil_cache_writer_take(hil_cache_writer *writer, const hil_packing *pa
     HIL_TRY(add_footer(writer, packing));
     HIL_TRY(hil_writer_take(writer->file, &fd));
     HIL_TRY(hil_reader_adopt(&reader, fd));
-    return adopt(out, reader, writer->key, packing->seq);
+    return open_reader(out, reader, writer->key, packing->seq);
 }
 
 void hil_cache_writer_close(hil_cache_writer *writer)

@@ -1,4 +1,4 @@
-/* content.c - magic bytes, NULs and a count of what is not UTF-8. */
+/* content.c - finds magic bytes and NULs, counts invalid UTF-8. */
 #include "data/content.h"
 
 #include "data/name.h"
@@ -48,7 +48,7 @@ static const struct magic {
     {0, 2, "\xFE\xFF", "UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8"},
 };
 
-/* A header of JSON after its size in eight bytes, of which the last three are 0. */
+/* Eight bytes of size, of which the last three are 0, then a header of JSON. */
 static bool is_safetensors(const char *bytes, size_t size)
 {
     return size > 10 && bytes[5] == 0 && bytes[6] == 0 && bytes[7] == 0 && bytes[8] == '{' &&
@@ -78,8 +78,8 @@ static hil_status fail_bad(const hil_content *content)
                     (unsigned long long)content->seen);
 }
 
-/* Counts what is not UTF-8 up to `least` or beyond; returns where a cut character begins, or where
-   it stopped. */
+/* Counts invalid UTF-8 in at least the first `least` bytes; returns where it stopped, at the latest
+   before an incomplete character. */
 static size_t count_bad(hil_content *content, const char *bytes, size_t size, size_t least)
 {
     size_t at = 0;
@@ -102,7 +102,7 @@ static void count_piece(hil_content *content, const char *bytes, size_t size)
         memcpy(seam, content->tail, held);
         memcpy(seam + held, bytes, more);
         size_t end = count_bad(content, seam, held + more, held);
-        if (end < held) { /* a piece too small to end the character */
+        if (end < held) { /* the character is still incomplete */
             content->tail_size = held + more - end;
             memmove(content->tail, seam + end, content->tail_size);
             return;

@@ -1,4 +1,4 @@
-/* dataset.c - windows over a token cache, and their order. */
+/* dataset.c - windows of a token cache, and their order. */
 #include "data/dataset.h"
 
 #include "base/philox.h"
@@ -114,7 +114,7 @@ hil_status hil_dataset_window(hil_dataset *dataset, int64_t index, const hil_win
     for (int32_t t = 0; t < seq; ++t) {
         int32_t token = (int32_t)(marked[t] & HIL_MARK_ID);
         if (marked[t] & HIL_MARK_START) first = t;
-        if (t) out->target[t - 1] = marked[t] & HIL_MARK_SILENT ? -1 : token;
+        if (t) out->target[t - 1] = marked[t] & HIL_MARK_NO_LOSS ? -1 : token;
         out->token[t] = token;
         out->position[t] = t - first;
         out->first[t] = first;

@@ -5,70 +5,70 @@
 #include "data/cache.h"
 #include "text/tokenizer.h"
 
-/* Owns its token cache on disk while open; used by one thread at a time. */
+/* Holds its token cache open. Not thread-safe: one thread at a time. */
 typedef struct hil_dataset hil_dataset;
 
-/* Called on the calling thread every megabyte or so while files are turned into tokens (never when
-   a cache serves). Anything but HIL_OK stops the work with that status. */
+/* Called on the thread of hil_dataset_open about every MiB while files are tokenized; not called
+   if the cache is up to date. Any status but HIL_OK ends the work with that status. */
 typedef hil_status hil_dataset_progress(void *context, uint64_t bytes_done, uint64_t bytes_total);
 
 typedef struct hil_dataset_options {
-    const hil_tokenizer *tokenizer; /* NULL: bytes are ids; borrowed during open */
-    uint64_t tokenizer_key;         /* a hash of its file: part of the cache's key */
+    const hil_tokenizer *tokenizer; /* NULL: bytes are ids; borrowed until open returns */
+    uint64_t tokenizer_key;         /* a hash of its file; part of the cache's key */
     int64_t vocab;                  /* of the model; every id is checked against it */
     int64_t seq;
-    int64_t eot; /* end-of-text id put between documents and after examples, -1: none */
+    int64_t eot; /* id of the end-of-text between documents and after examples; -1: none */
     int64_t bos; /* as in hil_prompter */
-    /* Ids that end a generated text, then -1: an example that ends in one needs no end-of-text.
-       NULL: only end-of-text does. */
+    /* Ids that end a generated text, then -1: an example that ends with one gets no end-of-text.
+       NULL: only end-of-text. */
     const int64_t *stops;
-    const char *cache_dir; /* token caches live here (created, 0700) */
-    /* hil_dataset_key of the same files where another process has them open: its cache is used as
-       it is, whatever the files look like from here. 0: none has. */
+    const char *cache_dir; /* folder of the token caches (created, 0700) */
+    /* hil_dataset_key of a process that has the same files open: its cache is used without looking
+       at the files. 0: none. */
     uint64_t prepared;
-    const char *prepared_path; /* hil_dataset_path there; NULL: in cache_dir, by its name */
-    bool nameless; /* the cache has no name in cache_dir, and is gone when it is closed */
+    const char *prepared_path; /* hil_dataset_path of that process; NULL: its name in cache_dir */
+    bool nameless;             /* the cache is a nameless file, removed when it is closed */
     hil_dataset_progress *progress;                /* may be NULL */
-    void (*note)(void *context, const char *line); /* a sentence for the user; may be NULL */
+    void (*note)(void *context, const char *line); /* gets messages for the user; may be NULL */
     void *context;                                 /* of both */
 } hil_dataset_options;
 
-/* `paths` are files, folders of them, or patterns (data/files.h). .jsonl is one document per line
-   ({"text": ...}), or one example ({"prompt": ..., "completion": ...} with loss on the completion
-   only), .npy is token ids as they are, anything else is plain text and one document, where its
-   name (data/name.h) and its content (data/content.h) allow; text and JSONL may be .gz or .zst. The
-   documents of all files in the given order form one stream, with end-of-text between them but not
-   beside .npy, which is cut into windows. Examples are packed into windows of their own. */
+/* `paths` are files, folders or patterns (data/files.h). Each line of a .jsonl is a document
+   ({"text": ...}) or an example ({"prompt": ..., "completion": ...}, with loss on the completion
+   only); .npy holds token ids; any other file is one document of plain text, unless its name
+   (data/name.h) or content (data/content.h) is refused. Text and JSONL may be .gz or .zst. The
+   documents of all files, in the given order, form one stream that is cut into windows, with
+   end-of-text between documents except next to .npy. Examples are packed into other windows. */
 hil_status hil_dataset_open(hil_dataset **out, const char *const *paths, size_t count,
                             const hil_dataset_options *options);
 void hil_dataset_close(hil_dataset *dataset);
 
-/* Of the files; once something is held out, of the windows. */
+/* Tokens of the files; after hil_dataset_hold_out, of the windows that are left. */
 int64_t hil_dataset_tokens(const hil_dataset *dataset);
-/* How the examples of all files were packed, held out or not. */
+/* How the examples were packed, including those held out. */
 const hil_packing *hil_dataset_packing(const hil_dataset *dataset);
-/* A checksum of the tokens of all files, held out or not. */
+/* A checksum of the tokens, including those held out. */
 uint64_t hil_dataset_content(const hil_dataset *dataset);
-/* Names the content of the files, for `prepared`. */
+/* The key of the cache, for `prepared` in other processes. */
 uint64_t hil_dataset_key(const hil_dataset *dataset);
-/* Where its cache lies, for other processes of this machine. */
+/* The file of the cache, for `prepared_path` in other processes of this machine. */
 const char *hil_dataset_path(const hil_dataset *dataset);
 int64_t hil_dataset_windows(const hil_dataset *dataset);
-/* Leaves the last `fraction` of the windows (at least one) out of `dataset` and gives them to
- *held, which lives on its own. */
+/* Moves the last `fraction` of the windows (at least one) from `dataset` to *held. The caller owns
+ *held; the two may be closed in any order. */
 hil_status hil_dataset_hold_out(hil_dataset *dataset, double fraction, hil_dataset **held);
 
-/* One window: `seq` entries each. `target[t]` is the token that position t must predict, or -1
-   where no loss is taken (the last position; before tokens of a prompt and padding). `position`
-   counts from the beginning of the token's document or window; `first[t]` is the first place in the
-   window that t may attend to. */
+/* One window: arrays of `seq` entries, owned by the caller. `target[t]` is the token that entry t
+   must predict, or -1 for no loss (at the last entry, and before tokens of a prompt or padding).
+   `position[t]` counts from the start of the document or of the window; `first[t]` is the first
+   entry that t may attend to. */
 typedef struct hil_window {
     int32_t *token, *target, *position, *first;
 } hil_window;
 hil_status hil_dataset_window(hil_dataset *dataset, int64_t index, const hil_window *out);
 
-/* The window for the n-th sequence (from 0) of a run: file order, or a permutation of each epoch
-   keyed by (seed, epoch); data repeats. */
+/* The window of the n-th sequence (from 0) of a run: in file order, or by a permutation of each
+   epoch that depends on (seed, epoch) only. After the last window the data repeats. */
 typedef enum hil_window_order { HIL_ORDER_FILE, HIL_ORDER_SHUFFLE } hil_window_order;
 int64_t hil_dataset_pick(const hil_dataset *dataset, hil_window_order order, uint64_t seed,
                          int64_t n);

@@ -1,23 +1,23 @@
-/* decompress.h - streams of gzip and zstd, in pieces of any size. */
+/* decompress.h - streaming decompression of gzip and zstd. */
 #ifndef HIL_DATA_DECOMPRESS_H
 #define HIL_DATA_DECOMPRESS_H
 
 #include "base/alloc.h"
 
-/* Where a call takes bytes from and puts them. It moves all five on. */
-typedef struct hil_flow {
+/* Input and output of a call, which advances all five fields. */
+typedef struct hil_decompress_io {
     const char *in;
     char *out;
     size_t in_left, out_left;
-    uint64_t at; /* bytes of the file taken so far */
-} hil_flow;
+    uint64_t at; /* bytes of the file consumed so far */
+} hil_decompress_io;
 
-/* A format. Several streams one after the other in a file count as one. */
+/* A format. Concatenated streams in one file are read as one. */
 typedef struct hil_decompressor {
     const char *name;
     hil_status (*open)(void **engine);
-    /* Goes on until `in` or `out` is used up. *whole: a stream has just ended. */
-    hil_status (*run)(void *engine, const char *path, hil_flow *flow, bool *whole);
+    /* Returns when `in` or `out` is used up. *whole: the input so far ends with a whole stream. */
+    hil_status (*run)(void *engine, const char *path, hil_decompress_io *io, bool *whole);
     void (*close)(void *engine);
 } hil_decompressor;
 

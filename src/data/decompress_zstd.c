@@ -4,19 +4,19 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-/* A decompressor holds the window of a frame in memory. 8 MiB is what RFC 8878 asks every one to
-   support, and levels up to 19 stay below. */
+/* A decompressor holds the window of a frame in memory. RFC 8878 asks every decoder to support
+   8 MiB; levels up to 19 use no more. */
 #define WINDOW_LOG 23
 #define MAGIC_BYTES 4
 
 struct zstd {
     ZSTD_DCtx *context;
-    size_t magic; /* bytes of the frame's magic number that were taken */
+    size_t magic; /* bytes of the frame's magic number consumed */
     bool begun, whole;
 };
 
-/* The magic number is handed over alone: where the library knows formats from before the standard,
-   whose windows it does not limit, it looks for them only at the start of a longer piece. */
+/* Passes the magic number to the library alone. Some builds of it also read legacy formats, whose
+   windows they do not limit, but detect those only at the start of a longer piece. */
 static size_t piece_of(const struct zstd *zstd, size_t left)
 {
     size_t missing = MAGIC_BYTES - zstd->magic;
@@ -45,7 +45,7 @@ static hil_status open_zstd(void **engine)
     return HIL_OK;
 }
 
-static hil_status fail_zstd(const struct zstd *zstd, const char *path, const hil_flow *flow,
+static hil_status fail_zstd(const struct zstd *zstd, const char *path, const hil_decompress_io *io,
                             size_t code)
 {
     switch (ZSTD_getErrorCode(code)) {
@@ -61,25 +61,25 @@ static hil_status fail_zstd(const struct zstd *zstd, const char *path, const hil
                                     : "not zstd, though its name ends with .zst");
     default:
         return hil_fail(HIL_ERR_INPUT, "%s: zstd data is damaged before byte %llu: %s", path,
-                        (unsigned long long)flow->at, ZSTD_getErrorName(code));
+                        (unsigned long long)io->at, ZSTD_getErrorName(code));
     }
 }
 
-static hil_status run_zstd(void *engine, const char *path, hil_flow *flow, bool *whole)
+static hil_status run_zstd(void *engine, const char *path, hil_decompress_io *io, bool *whole)
 {
     struct zstd *zstd = engine;
     bool moved = true;
-    while (moved && flow->out_left && (flow->in_left || !zstd->whole)) {
+    while (moved && io->out_left && (io->in_left || !zstd->whole)) {
         if (zstd->whole) zstd->magic = 0; /* another frame */
-        ZSTD_inBuffer in = {flow->in, piece_of(zstd, flow->in_left), 0};
-        ZSTD_outBuffer out = {flow->out, flow->out_left, 0};
+        ZSTD_inBuffer in = {io->in, piece_of(zstd, io->in_left), 0};
+        ZSTD_outBuffer out = {io->out, io->out_left, 0};
         size_t code = ZSTD_decompressStream(zstd->context, &out, &in);
-        flow->in += in.pos;
-        flow->in_left -= in.pos;
-        flow->at += in.pos;
-        flow->out += out.pos;
-        flow->out_left -= out.pos;
-        if (ZSTD_isError(code)) return fail_zstd(zstd, path, flow, code);
+        io->in += in.pos;
+        io->in_left -= in.pos;
+        io->at += in.pos;
+        io->out += out.pos;
+        io->out_left -= out.pos;
+        if (ZSTD_isError(code)) return fail_zstd(zstd, path, io, code);
         if (zstd->magic < MAGIC_BYTES) zstd->magic += in.pos;
         moved = in.pos || out.pos;
         if (moved) zstd->whole = code == 0;

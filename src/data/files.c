@@ -1,4 +1,4 @@
-/* files.c - folders and patterns to a sorted list of files. */
+/* files.c - expands folders and patterns to a sorted list of files. */
 #include "data/files.h"
 
 #include "data/name.h"
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEEPEST 32 /* a loop of symbolic links ends here */
+#define DEEPEST 32 /* stops loops of symbolic links */
 
 static hil_status add_path(hil_files *files, const char *path)
 {
@@ -53,8 +53,8 @@ static hil_status add_entry(void *context, const char *folder, const char *name)
 static hil_status add_folder(hil_files *files, const char *folder, int depth)
 {
     if (depth > DEEPEST)
-        return hil_fail(HIL_ERR_INPUT, "%s: folders inside of more than %d others are not read",
-                        folder, DEEPEST);
+        return hil_fail(HIL_ERR_INPUT, "%s: folders nested more than %d deep are not read", folder,
+                        DEEPEST);
     struct listing listing = {files, depth};
     return hil_dir_each(folder, HIL_MISSING_FAILS, add_entry, &listing);
 }
@@ -70,14 +70,14 @@ static void sort_from(hil_files *files, size_t begin)
         qsort(files->path + begin, files->count - begin, sizeof *files->path, by_bytes);
 }
 
-/* A file, whatever its name, or the data files of a folder. */
+/* Adds a file with any name, or the data files of a folder. */
 static hil_status add_existing(hil_files *files, const char *path, bool is_folder)
 {
     if (!is_folder) return add_path(files, path);
     size_t begin = files->count, skipped = files->skipped;
     HIL_TRY(add_folder(files, path, 0));
     skipped = files->skipped - skipped;
-    if (files->count == begin && skipped) { /* tables and the like: that says what to do */
+    if (files->count == begin && skipped) { /* fails with advice if it is a table or the like */
         hil_data_name name;
         HIL_TRY(hil_data_name_read(&name, files->example));
     }
@@ -96,7 +96,7 @@ static hil_status add_matches(hil_files *files, const char *pattern)
     int code = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found);
     if (code == GLOB_NOMATCH) return hil_fail(HIL_ERR_INPUT, "no file matches %s", pattern);
     if (code != 0)
-        return hil_fail(HIL_ERR_IO, "cannot look for %s: %s", pattern,
+        return hil_fail(HIL_ERR_IO, "cannot search for %s: %s", pattern,
                         code == GLOB_NOSPACE ? "out of memory" : strerror(errno));
     qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);
     hil_status status = HIL_OK;

@@ -1,4 +1,4 @@
-/* files.h - the files that paths, folders and patterns mean. */
+/* files.h - expands paths, folders and patterns to a list of files. */
 #ifndef HIL_DATA_FILES_H
 #define HIL_DATA_FILES_H
 
@@ -8,18 +8,18 @@
 typedef struct hil_files {
     char **path;
     size_t count, capacity;
-    size_t skipped;             /* files of folders that are not data by their names */
-    char example[HIL_PATH_MAX]; /* the path of one of those */
+    size_t skipped;             /* files of folders whose suffix is not one of data */
+    char example[HIL_PATH_MAX]; /* the path of one skipped file */
 } hil_files;
 
-/* A folder means the data files in it and its folders (hil_data_name_known), sorted by path;
-   hidden ones are left out. A name of no file with * ? [ is a pattern, as in a shell: the matches,
-   sorted. A folder or pattern without a data file, or a name of nothing, is an error. On failure
-   there is nothing to free. */
+/* A folder becomes the data files (hil_data_name_known) in it and its subfolders, sorted by path,
+   without hidden ones. A path with * ? [ that does not exist is a shell pattern and becomes its
+   sorted matches. Fails for a folder or pattern without data files, and for any other path that
+   does not exist; `files` then needs no free. */
 hil_status hil_files_find(hil_files *files, const char *const *given, size_t count);
 void hil_files_free(hil_files *files);
-/* Whether there are such files, all readable and with names of data (hil_data_name_read). *text: at
-   least one of them is not token ids. */
+/* Fails unless hil_files_find succeeds and every file is readable and has a supported name
+   (hil_data_name_read). *text: at least one of them is not token ids. */
 hil_status hil_files_check(const char *const *given, size_t count, bool *text);
 
 #endif

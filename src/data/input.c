@@ -1,4 +1,4 @@
-/* input.c - reader, decompressor, check of the content. */
+/* input.c - reads a file, decompresses it, checks that it is text. */
 #include "data/input.h"
 
 #include "data/content.h"
@@ -10,12 +10,12 @@
 
 struct hil_input {
     hil_reader *reader;
-    const hil_decompressor *format; /* NULL: as it is */
+    const hil_decompressor *format; /* NULL: not compressed */
     void *engine;
     char *buffer; /* compressed bytes */
-    hil_flow flow;
-    bool whole;    /* what was decompressed ends with a whole stream */
-    bool is_lines; /* of JSON, whose parser names the line that is not UTF-8 */
+    hil_decompress_io io;
+    bool whole;    /* the input so far ends with a whole stream */
+    bool is_lines; /* JSONL, whose parser names the line with invalid UTF-8 */
     hil_content content;
 };
 
@@ -55,22 +55,21 @@ void hil_input_close(hil_input *input)
     hil_free(input);
 }
 
-/* Fills `flow->out` as far as the file goes. */
+/* Fills `out`, or reaches the end of the file. */
 static hil_status decompress(hil_input *input)
 {
-    hil_flow *flow = &input->flow;
+    hil_decompress_io *io = &input->io;
     const char *path = input->content.path;
-    while (flow->out_left) {
-        if (flow->in_left == 0) {
-            HIL_TRY(
-                hil_reader_read(input->reader, flow->at, input->buffer, BUFFER, &flow->in_left));
-            flow->in = input->buffer;
+    while (io->out_left) {
+        if (io->in_left == 0) {
+            HIL_TRY(hil_reader_read(input->reader, io->at, input->buffer, BUFFER, &io->in_left));
+            io->in = input->buffer;
         }
-        size_t in = flow->in_left, out = flow->out_left;
-        HIL_TRY(input->format->run(input->engine, path, flow, &input->whole));
-        if (in == 0 && flow->out_left == out) break;
+        size_t in = io->in_left, out = io->out_left;
+        HIL_TRY(input->format->run(input->engine, path, io, &input->whole));
+        if (in == 0 && io->out_left == out) break;
     }
-    if (flow->out_left && !input->whole)
+    if (io->out_left && !input->whole)
         return hil_fail(HIL_ERR_INPUT, "%s: %s data ends in the middle: the file is cut off", path,
                         input->format->name);
     return HIL_OK;
@@ -78,15 +77,15 @@ static hil_status decompress(hil_input *input)
 
 hil_status hil_input_read(hil_input *input, char *bytes, size_t size, size_t *got)
 {
-    hil_flow *flow = &input->flow;
+    hil_decompress_io *io = &input->io;
     if (input->format) {
-        flow->out = bytes;
-        flow->out_left = size;
+        io->out = bytes;
+        io->out_left = size;
         HIL_TRY(decompress(input));
-        *got = size - flow->out_left;
+        *got = size - io->out_left;
     } else {
-        HIL_TRY(hil_reader_read(input->reader, flow->at, bytes, size, got));
-        flow->at += *got;
+        HIL_TRY(hil_reader_read(input->reader, io->at, bytes, size, got));
+        io->at += *got;
     }
     HIL_TRY(hil_content_add(&input->content, bytes, *got));
     return *got < size && !input->is_lines ? hil_content_end(&input->content) : HIL_OK;
@@ -94,5 +93,5 @@ hil_status hil_input_read(hil_input *input, char *bytes, size_t size, size_t *go
 
 uint64_t hil_input_position(const hil_input *input)
 {
-    return input->flow.at;
+    return input->io.at;
 }

@@ -1,4 +1,4 @@
-/* jsonl.c - lines put together from pieces, and the documents in them. */
+/* jsonl.c - assembles lines from fragments and parses the documents in them. */
 #include "data/jsonl.h"
 
 #include <jansson.h>
@@ -67,7 +67,7 @@ static bool is_blank(const char *line, size_t size)
     return size == 0;
 }
 
-/* Numbers beside the text may have any size (INT_AS_REAL); text may hold U+0000 (ALLOW_NUL). */
+/* Other keys may hold numbers of any size (INT_AS_REAL); text may hold U+0000 (ALLOW_NUL). */
 static hil_status take_line(hil_jsonl *jsonl, const char *line, size_t size)
 {
     ++jsonl->line;

@@ -1,10 +1,10 @@
-/* jsonl.h - documents from lines of JSON that arrive in pieces. */
+/* jsonl.h - documents from JSONL that arrives in fragments. */
 #ifndef HIL_DATA_JSONL_H
 #define HIL_DATA_JSONL_H
 
 #include "base/text.h"
 
-/* What a line holds: {"text": ...}, or {"prompt": ..., "completion": ...}. */
+/* A line: {"text": ...}, or {"prompt": ..., "completion": ...}. */
 typedef enum hil_record_kind { HIL_RECORD_TEXT, HIL_RECORD_EXAMPLE } hil_record_kind;
 
 /* One document; `text` is the completion of an example. Valid during the call that receives it. */
@@ -18,7 +18,7 @@ typedef hil_status hil_record_take(void *context, const hil_record *record);
 
 #define HIL_JSONL_LINE_MAX ((size_t)1 << 30)
 
-/* Set the first four fields; `partial` owns a line that has not ended yet. */
+/* Set the first four fields, the rest to zeros. Owns `partial`, a line that has not ended yet. */
 typedef struct hil_jsonl {
     const char *path; /* in errors */
     size_t line_max;
@@ -28,9 +28,10 @@ typedef struct hil_jsonl {
     hil_text partial;
 } hil_jsonl;
 
-/* Blank lines are skipped. A failure names path and line, and ends the use of `jsonl`. */
+/* Calls `take` for each line that ends here; skips blank lines. An error names path and line;
+   after one, only free `jsonl`. */
 hil_status hil_jsonl_add(hil_jsonl *jsonl, const char *bytes, size_t size);
-/* The last line needs no newline. */
+/* Takes the last line if it has no newline. */
 hil_status hil_jsonl_end(hil_jsonl *jsonl);
 void hil_jsonl_free(hil_jsonl *jsonl);
 

@@ -1,4 +1,4 @@
-/* name.c - suffixes of data files, and what to do with those that are not read. */
+/* name.c - the suffixes of data files, and advice for those that are not supported. */
 #include "data/name.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static const struct refused {
     {".epub", "EPUB", DOCUMENT},
 };
 
-/* Whether the first `size` characters end with `suffix` and have something before it. */
+/* Whether the first `size` characters end with `suffix` and the name has characters before it. */
 static bool ends_with(const char *path, size_t size, const char *suffix)
 {
     size_t tail = strlen(suffix);
@@ -49,7 +49,7 @@ static bool ends_with(const char *path, size_t size, const char *suffix)
            strncasecmp(path + size - tail, suffix, tail) == 0;
 }
 
-/* Takes the suffix of a compression off. */
+/* Removes the suffix of a compression from *size. */
 static hil_compression strip(const char *path, size_t *size)
 {
     hil_compression found = ends_with(path, *size, ".gz")    ? HIL_GZIP

@@ -1,4 +1,4 @@
-/* name.h - what the name of a data file says: its kind and its compression. */
+/* name.h - kind and compression of a data file, by the suffix of its name. */
 #ifndef HIL_DATA_NAME_H
 #define HIL_DATA_NAME_H
 
@@ -13,15 +13,15 @@ typedef struct hil_data_name {
     hil_compression compression;
 } hil_data_name;
 
-/* Upper and lower case are the same. A name without a suffix known here is text; names of other
-   formats (.csv, .json, .parquet, ...) are refused with what to do about them. */
+/* Ignores case. A name without a known suffix is text; suffixes of other formats (.csv, .json,
+   .parquet, ...) are refused with advice on how to convert them. */
 hil_status hil_data_name_read(hil_data_name *name, const char *path);
-/* Whether it is the name of such another format. */
+/* Whether hil_data_name_read refuses the suffix as that of another format. */
 bool hil_data_name_refused(const char *path);
-/* Whether the suffix is that of a data file, so that folders are searched for it. */
+/* Whether files with this suffix are taken from folders. */
 bool hil_data_name_known(const char *path);
 
-/* Advice for tables: `read` is a call of pandas. */
+/* Advice for tables; `read` is a call of pandas. */
 #define HIL_DATA_TO_JSONL(read)                                                                    \
     "make JSONL of its columns \"text\", or \"prompt\" and \"completion\": python3 -c \"import "   \
     "pandas; pandas." read ".to_json('FILE.jsonl', orient='records', lines=True)\""

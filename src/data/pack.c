@@ -1,4 +1,4 @@
-/* pack.c - documents to tokens: read a piece, encode, mark, append. */
+/* pack.c - files to windows: read a piece, encode it, mark the tokens, append them. */
 #include "data/pack.h"
 
 #include "data/input.h"
@@ -20,13 +20,13 @@ struct pack {
     hil_windows *windows;
     hil_encoder *encoder; /* NULL: bytes are ids */
     hil_ids ids, prompt;
-    uint32_t *example; /* its marked tokens */
+    uint32_t *example; /* tokens with marks */
     size_t example_size, example_room;
     char *piece;
     const char *path;
     int64_t position; /* of the next token in its file */
     bool starting;    /* the next token begins a document */
-    enum kind before; /* what the text ends with; nothing counts as tokens */
+    enum kind before; /* kind of the last token of the text; KIND_TOKENS at the start */
     uint64_t bytes_before, bytes_total;
 };
 
@@ -128,9 +128,9 @@ static bool is_stop(const hil_dataset_options *options, int32_t id)
     return id == options->eot;
 }
 
-/* The ids of a completion in pack->ids, those of its prompt before them in pack->prompt. Where the
-   ids of both texts in one begin with the prompt's, the rest is the completion (no prefix space in
-   the middle); where a token would reach over the border, the completion is encoded alone. */
+/* Encodes the prompt into pack->prompt and the completion into pack->ids. If the ids of prompt and
+   completion as one text begin with the prompt's, the rest is the completion (no prefix space in
+   the middle); else a token would cross the border, and the completion is encoded alone. */
 static hil_status encode_example(struct pack *pack, const hil_record *record)
 {
     const hil_dataset_options *o = pack->options;
@@ -153,8 +153,8 @@ static hil_status encode_example(struct pack *pack, const hil_record *record)
     return hil_prompter_text(&prompter, record->text, record->text_size, completion);
 }
 
-/* The completion ends in one end-of-text: its own, or one that is added. The first token has
-   nothing before it that could predict it. */
+/* Appends end-of-text unless the completion ends with a stop id. The first token takes no loss,
+   because no token before it could predict it. */
 static hil_status pack_example(struct pack *pack, const hil_record *record)
 {
     const hil_dataset_options *o = pack->options;
@@ -165,9 +165,9 @@ static hil_status pack_example(struct pack *pack, const hil_record *record)
         size_t size = completion->size;
         if (o->eot >= 0 && (!size || !is_stop(o, completion->data[size - 1])))
             HIL_TRY(hil_ids_add(completion, (int32_t)o->eot));
-        HIL_TRY(add_marked(pack, prompt->data, prompt->size, HIL_MARK_SILENT));
+        HIL_TRY(add_marked(pack, prompt->data, prompt->size, HIL_MARK_NO_LOSS));
         HIL_TRY(add_marked(pack, completion->data, completion->size, 0));
-        if (pack->example_size) pack->example[0] |= HIL_MARK_START | HIL_MARK_SILENT;
+        if (pack->example_size) pack->example[0] |= HIL_MARK_START | HIL_MARK_NO_LOSS;
     }
     completion->size = 0;
     return hil_windows_example(pack->windows, pack->example, pack->example_size);

@@ -1,12 +1,12 @@
-/* pack.h - files as windows of marked tokens. */
+/* pack.h - tokenizes files and packs them into windows. */
 #ifndef HIL_DATA_PACK_H
 #define HIL_DATA_PACK_H
 
 #include "data/cache.h"
 #include "data/dataset.h"
 
-/* Appends the windows of all files: documents with end-of-text between them, and examples. Memory
-   stays bounded by one piece of a file, or one line of JSONL, and some windows. */
+/* Writes the windows of all files to `writer`: text with end-of-text between documents, and
+   examples. Memory is bounded: 1 MiB of a file, or one line of JSONL, and the open windows. */
 hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, size_t count,
                           const hil_dataset_options *options, hil_packing *packing);
 

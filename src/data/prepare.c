@@ -1,4 +1,4 @@
-/* prepare.c - which cache belongs to which files and options, and when it must be built. */
+/* prepare.c - decides by files and options which cache to use and whether to build it. */
 #include "data/prepare.h"
 
 #include "base/hash.h"
@@ -17,11 +17,11 @@
 #define CACHE_VERSION 2
 #define LEFTOVER_SECONDS 3600
 
-/* What is asked for, and where its cache lies. */
+/* The files and options of a dataset, and the cache for them. */
 struct request {
     const char *const *given; /* files, folders and patterns */
     size_t given_count;
-    hil_files files; /* what they mean; none where another process has prepared the cache */
+    hil_files files; /* the expanded list; empty if another process prepared the cache */
     const hil_dataset_options *options;
     char cache_path[HIL_PATH_MAX];
     uint64_t key;
@@ -43,7 +43,7 @@ static hil_status check_options(const hil_dataset_options *options, size_t count
     return HIL_OK;
 }
 
-/* The options and what was given name the cache file. */
+/* The name of the cache file depends on the options and the given paths. */
 static uint64_t hash_request(const struct request *request)
 {
     const hil_dataset_options *options = request->options;
@@ -62,7 +62,7 @@ static uint64_t hash_request(const struct request *request)
     return hash;
 }
 
-/* Which files they are and their state say whether its content is still theirs. */
+/* The cache's key adds the list of files, their sizes and times: it changes when they do. */
 static hil_status hash_files(const struct request *request, uint64_t *hash)
 {
     for (size_t i = 0; i < request->files.count; ++i) {
@@ -115,7 +115,7 @@ static hil_status check_size(const struct request *request, int64_t tokens,
                     more, (long long)tokens, (long long)seq);
 }
 
-/* A cache without a name is in *nameless; NULL: one with a name is wanted. */
+/* Writes a cache with a name, or if `nameless` is set a nameless one, opened in *nameless. */
 static hil_status write_cache(const struct request *request, hil_cache **nameless)
 {
     hil_cache_writer *writer = NULL;
@@ -143,8 +143,8 @@ done:
     return status;
 }
 
-/* Removes a file that a builder of this cache left when it was killed. A live builder writes all
-   the time; another process may remove the file first. */
+/* Removes the unfinished file of a builder of this cache that was killed: one not written for a
+   while, since a running builder writes all the time. Another process may remove it first. */
 static hil_status remove_leftover(void *context, const char *folder, const char *name)
 {
     const struct request *request = context;

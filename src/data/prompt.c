@@ -1,4 +1,4 @@
-/* prompt.c - what a model sees before it continues a prompt. */
+/* prompt.c - the ids that a model gets before it continues a prompt. */
 #include "data/prompt.h"
 
 hil_status hil_prompter_text(const hil_prompter *prompter, const char *text, size_t size,

@@ -1,4 +1,4 @@
-/* windows.c - text cut into windows, examples packed into them by best fit. */
+/* windows.c - cuts text into windows, packs examples into windows by best fit. */
 #include "data/windows.h"
 
 #include "base/alloc.h"
@@ -9,10 +9,10 @@
 #define OPEN_WINDOWS 64
 #define OPEN_TOKENS ((int64_t)1 << 22) /* in all of them: 16 MiB */
 
-/* Tokens of one window that is not full yet. */
+/* A window that is not full yet. */
 struct open {
     uint32_t *token;
-    size_t room; /* of `token` */
+    size_t room; /* capacity of `token` */
     int64_t size;
 };
 
@@ -58,24 +58,24 @@ hil_status hil_windows_text(hil_windows *w, uint32_t token)
     return hil_cache_writer_add(w->writer, text->token, w->seq);
 }
 
-/* Writes an open window. Its padding is a document of its own, which nothing learns from. */
+/* Writes an open window. Its padding is a document of its own, without loss. */
 static hil_status close_window(hil_windows *w, int at)
 {
     HIL_TRY(HIL_GROW(&w->open[at].token, &w->open[at].room, w->seq));
     struct open closed = w->open[at];
     for (int64_t i = closed.size; i < w->seq; ++i)
-        closed.token[i] = w->pad | HIL_MARK_SILENT | (i == closed.size ? HIL_MARK_START : 0);
+        closed.token[i] = w->pad | HIL_MARK_NO_LOSS | (i == closed.size ? HIL_MARK_START : 0);
     HIL_TRY(hil_cache_writer_add(w->writer, closed.token, w->seq));
     w->packing.padding += w->seq - closed.size;
     ++w->packing.windows;
     --w->count;
     memmove(&w->open[at], &w->open[at + 1], (size_t)(w->count - at) * sizeof closed);
     closed.size = 0;
-    w->open[w->count] = closed; /* the next one to open uses its memory */
+    w->open[w->count] = closed; /* the next window reuses its memory */
     return HIL_OK;
 }
 
-/* The fullest of the open windows with room for `size` tokens; -1: none. */
+/* The fullest open window with room for `size` tokens; -1: none. */
 static int fullest(const hil_windows *w, int64_t size)
 {
     int best = -1;
@@ -106,7 +106,7 @@ hil_status hil_windows_example(hil_windows *w, const uint32_t *token, size_t siz
     int64_t kept = (int64_t)size < w->seq ? (int64_t)size : w->seq, learned = 0;
     p->seq = w->seq;
     ++p->examples;
-    for (int64_t i = 0; i < kept; ++i) learned += !(token[i] & HIL_MARK_SILENT);
+    for (int64_t i = 0; i < kept; ++i) learned += !(token[i] & HIL_MARK_NO_LOSS);
     if (!learned) {
         ++p->left_out;
         return HIL_OK;

@@ -1,25 +1,24 @@
-/* windows.h - tokens put into windows: text is cut, examples stay whole. */
+/* windows.h - packs tokens into windows: text is cut, examples stay whole. */
 #ifndef HIL_DATA_WINDOWS_H
 #define HIL_DATA_WINDOWS_H
 
 #include "data/cache.h"
 
-/* Writes windows of `seq` tokens one after the other. Text fills windows of its own, end to end; an
-   example goes where the least room is left that holds it (best fit) among a bounded number of open
-   windows. What is written depends on the order of the calls and on `seq` alone. Borrows the
-   writer. */
+/* Writes windows of `seq` tokens. Text fills windows of its own without gaps. An example goes to
+   the fullest open window that has room for it (best fit); the number of open windows is bounded.
+   The output depends only on the order of the calls and on `seq`. Borrows the writer. */
 typedef struct hil_windows hil_windows;
 
 hil_status hil_windows_create(hil_windows **out, hil_cache_writer *writer, int64_t seq,
                               int64_t pad);
 void hil_windows_destroy(hil_windows *windows);
 
-/* The next token of the text, with its marks. */
+/* Appends the next token of the text, with its marks. */
 hil_status hil_windows_text(hil_windows *windows, uint32_t token);
-/* A whole example with its marks: the first token begins a document. Only the start of one that is
-   longer than a window is kept. One without a learned token then is left out. */
+/* Adds a whole example with its marks, HIL_MARK_START on the first token. Truncates it to a window,
+   and drops it if no learned token is left. */
 hil_status hil_windows_example(hil_windows *windows, const uint32_t *token, size_t size);
-/* Writes what is still open: examples padded, the text's last tokens as they are. */
+/* Writes the open windows: those of examples padded, the last one of the text without padding. */
 hil_status hil_windows_end(hil_windows *windows, hil_packing *packing);
 
 #endif

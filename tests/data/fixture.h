@@ -22,7 +22,7 @@ static inline void fixture_create(void)
     atexit(fixture_remove);
 }
 
-/* The path of `name` in the folder; eight may be in use at once. */
+/* The path of `name` in the folder; valid for the next seven calls. */
 static inline const char *fixture_path(const char *name)
 {
     static char path[8][128];
@@ -66,7 +66,7 @@ static inline hil_dataset_options fixture_options(int64_t seq)
         .vocab = 257, .seq = seq, .eot = 256, .bos = -1, .cache_dir = cache};
 }
 
-/* "token>target@position/first" for each place; valid until the next call. */
+/* "token>target@position/first" for each entry; valid until the next call. */
 static inline const char *fixture_window(hil_dataset *dataset, int64_t seq, int64_t index)
 {
     static char text[1024];

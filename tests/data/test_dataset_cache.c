@@ -1,4 +1,4 @@
-/* The token cache: used when it still fits the files, rebuilt when not, whole or absent. */
+/* The token cache is used while it is up to date, rebuilt otherwise, and never left incomplete. */
 #include "data/fixture.h"
 
 #include <dirent.h>
@@ -9,7 +9,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-/* Progress calls tell whether a cache was built. */
+/* Counts progress calls, which happen only while a cache is built. */
 struct progress {
     int calls;
     uint64_t done, total;
@@ -44,7 +44,7 @@ static int files_in(const char *folder, char name[256])
     return count;
 }
 
-/* The tokens, and in *built whether files were read for them. */
+/* The tokens; *built: files were read for them. */
 static const char *tokens(const char *const *paths, size_t count, hil_dataset_options options,
                           bool *built)
 {
@@ -88,7 +88,7 @@ static void check_reuse(void)
     CHECK_FAILS(hil_dataset_open(&dataset, paths, 2, &options), HIL_ERR_INPUT, "position 2");
 }
 
-/* Windows of examples depend on their length. */
+/* Windows of examples depend on --seq. */
 static void check_examples(void)
 {
     bool built;
@@ -156,7 +156,7 @@ static void check_damage(void)
     }
 }
 
-/* A block is missing before a whole footer. */
+/* A block is missing, but the footer is complete. */
 static void check_missing_block(void)
 {
     char cache[256];
@@ -172,7 +172,7 @@ static void check_missing_block(void)
     CHECK(built);
 }
 
-/* One block moved to another's place. */
+/* One block is copied over another. */
 static void check_moved_block(void)
 {
     char cache[256], block[4096];
@@ -214,7 +214,7 @@ static void check_stops(void)
     CHECK_FAILS(hil_dataset_open(&dataset, &path, 1, &options), HIL_ERR_IO, "/proc/hilbert");
 }
 
-/* A file size limit stands for a full disk. */
+/* A limit on file sizes simulates a full disk. */
 static void check_full_disk(void)
 {
     const char *path = fixture_path("c.txt");
@@ -256,7 +256,7 @@ static void check_allocations(void)
     CHECK(n > 10);
 }
 
-/* Two processes build the same cache at once; both are served, and one file remains. */
+/* Two processes build the same cache at once: both get it, and one file remains. */
 static void check_two_processes(void)
 {
     CHECK_OK(hil_path_remove(fixture_path("cache")));
@@ -287,7 +287,7 @@ static void check_two_processes(void)
     hil_text_free(&text);
 }
 
-/* What a killed builder left is taken away once it is old. */
+/* The unfinished file of a killed builder is removed once it is old. */
 static void check_leftovers(void)
 {
     CHECK_OK(hil_path_remove(fixture_path("cache")));

@@ -1,4 +1,4 @@
-/* Compressed text and JSONL give the tokens of what is in them; damage does not pass. */
+/* Compressed text and JSONL give the tokens of their content; damage is an error. */
 #include "data/fixture.h"
 
 #include <zlib.h>
@@ -6,7 +6,7 @@
 
 #define ROOM ((size_t)8 << 20)
 
-static char *packed; /* of ROOM bytes */
+static char *packed; /* ROOM bytes */
 
 static size_t pack_gzip(char *out, const char *text, size_t size)
 {
@@ -70,7 +70,7 @@ static void check_refused(const char *path, const char *words)
     CHECK_FAILS(hil_dataset_open(&dataset, &path, 1, &options), HIL_ERR_INPUT, words);
 }
 
-/* Lines that repeat after a while only, so that compression has something to do. */
+/* Lines that repeat only after a while, so that the compressed data is not tiny. */
 static char *make_text(size_t size, const char *form)
 {
     size_t used = 0;
@@ -89,7 +89,7 @@ static void check_same(const struct format *format)
     size_t size = format->pack(packed, text, strlen(text));
     CHECK_INT(content_of(fixture_bytes(name_of("a.txt", format), packed, size)) == plain, 1);
     CHECK_INT(content_of(fixture_bytes(name_of("a", format), packed, size)) == plain, 1);
-    /* Several streams one after the other, an empty one among them. */
+    /* Several concatenated streams, one of them empty. */
     size_t half = strlen(text) / 2 + 1;
     size = format->pack(packed, text, half);
     size += format->pack(packed + size, "", 0);
@@ -122,7 +122,7 @@ static void check_damage(const struct format *format)
     check_refused(fixture_bytes(name, "", 0), "cut off");
     check_refused(fixture_bytes(name, text, strlen(text)), format->wrong_name);
     check_refused(fixture_bytes("d.txt", packed, size), format->suffix);
-    /* What is inside must be text. */
+    /* The content must be text. */
     size = format->pack(packed, "PAR1 and so on", 14);
     check_refused(fixture_bytes(name, packed, size), "Parquet");
     size = format->pack(packed, "nothing\0else", 12);
@@ -146,7 +146,7 @@ static void check_window(void)
     free(text);
 }
 
-/* Some libraries read formats from before the standard, whose windows have no limit. */
+/* Some builds of the library read legacy formats, whose windows have no limit. */
 static void check_old(void)
 {
     static const char frame[] = "\x27\xb5\x2f\xfd\x04\x41\x48\x00\x00";
@@ -169,7 +169,7 @@ static hil_status watch(void *context, uint64_t done, uint64_t total)
     return HIL_OK;
 }
 
-/* Progress counts what lies on disk. */
+/* Progress counts bytes on disk. */
 static void check_stream(const struct format *format)
 {
     size_t size = (size_t)24 << 20;

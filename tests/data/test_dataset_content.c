@@ -1,4 +1,4 @@
-/* What is not text is refused, by its name and by its content, with what to do about it. */
+/* Files that are not text are refused, by name and by content, with advice. */
 #include "data/fixture.h"
 
 static void check_refused(const char *path, const char *words)
@@ -95,7 +95,7 @@ static void check_magic(void)
     check_refused(fixture_text("c.jsonl", "[\n {\"text\": \"b\"}\n]\n"), "jq -c");
 }
 
-/* `size` characters of which every `every`-th is a byte that is not UTF-8; 0: none. */
+/* `size` bytes of which every `every`-th is invalid UTF-8; 0: none. */
 static const char *with_bad(size_t size, size_t every)
 {
     char *text = malloc(size);
@@ -113,7 +113,7 @@ static void check_utf8(void)
     check_tokens(with_bad(3 << 20, 100), 3 << 20);
     check_refused(with_bad(3 << 20, 99), "not UTF-8");
     check_refused(with_bad(3 << 20, 2), "iconv -f LATIN1");
-    /* Characters that the pieces of a mebibyte cut in two are still characters. */
+    /* Characters across the border of two 1 MiB pieces are valid. */
     size_t size = (3 << 20) + 1;
     char *text = malloc(size);
     CHECK(text != NULL);

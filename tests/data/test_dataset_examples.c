@@ -1,5 +1,5 @@
-/* Examples in windows: whole where they fit, where the least room is left, cut and counted where
-   they are longer, and begun as generation begins. */
+/* Examples in windows: whole if they fit, placed by best fit, truncated and counted if longer, and
+   started with the same ids as generation. */
 #include "base/hash.h"
 #include "data/fixture.h"
 
@@ -62,7 +62,7 @@ static void check_cut(void)
         "cut.jsonl has no token to learn: in all 3 examples the prompt fills a window of 1");
 }
 
-/* Text goes on in windows of its own, as if the examples between were not there. */
+/* Text fills windows of its own, as if there were no examples between. */
 static void check_mixed(void)
 {
     const char *paths[] = {
@@ -83,7 +83,7 @@ static void check_mixed(void)
     hil_dataset_close(held);
 }
 
-/* A completion may bring its own end, be it end-of-text or another token that ends generation. */
+/* A completion may end with end-of-text or another stop id of its own. */
 static void check_ends(void)
 {
     const char *path = fixture_text("ends.jsonl", EXAMPLE("a", "b!") EXAMPLE("c", "d"));
@@ -93,12 +93,12 @@ static void check_ends(void)
     options.stops = NULL;
     options.eot = '!';
     CHECK_TEXT(fixture_tokens(&path, 1, &options), "97 98 33 99 100 33");
-    options.eot = -1; /* nothing ends an example, and 0 fills up */
+    options.eot = -1; /* no end of examples; padding is 0 */
     CHECK_TEXT(fixture_tokens(&path, 1, &options), "97 98 33 99 100 0");
 }
 
-/* Hundreds of examples of many lengths: each is whole in one window, nothing else is there but
-   padding at the ends, and of that there is little. */
+/* Hundreds of examples of many lengths: each is whole in one window; the rest is padding at the
+   ends of windows, and little of it. */
 static void check_many(void)
 {
     enum { COUNT = 600, SEQ = 60 };
@@ -145,9 +145,9 @@ static void check_many(void)
     hil_dataset_close(dataset);
 }
 
-/* An example of a golden prompt has the ids that Hugging Face's tokenizer gives for the prompt, its
-   BOS included; what the template puts after a text does not follow a prompt, and an example ends
-   in one end-of-text. Only the completion is learned. */
+/* An example begins with the ids that Hugging Face's tokenizer gives for the prompt, including BOS
+   but without the ids that the template puts after a text; it ends with one end-of-text. Only the
+   completion is learned. */
 static void check_prompt(const hil_dataset_options *options, const json_t *text, const json_t *ids,
                          size_t size)
 {

@@ -1,5 +1,4 @@
-/* Folders and patterns mean their files, sorted; what is not data is counted, nothing is guessed.
- */
+/* Folders and patterns expand to their data files, sorted; other files are counted. */
 #include "data/fixture.h"
 
 #include <sys/stat.h>
@@ -40,12 +39,12 @@ static void check_folder(void)
     CHECK_TEXT(tokens_of(fixture_path("in")), "48 49 50 51");
     CHECK_TEXT(noted, "");
     CHECK_TEXT(tokens_of(fixture_path("in/")), "48 49 50 51");
-    /* A file more or less is another list: an old cache does not serve. */
+    /* With one file more or less the old cache is stale. */
     const char *more = fixture_text("in/d.txt", "4");
     CHECK_TEXT(tokens_of(fixture_path("in")), "48 49 50 51 52");
     CHECK(unlink(more) == 0);
     CHECK_TEXT(tokens_of(fixture_path("in")), "48 49 50 51");
-    /* So is the same file under another name. */
+    /* A renamed file makes it stale too. */
     CHECK(rename(fixture_path("in/a.txt"), fixture_path("in/d.txt")) == 0);
     CHECK_TEXT(tokens_of(fixture_path("in")), "48 50 51 49");
     fixture_text("in/README.md", "x");
@@ -87,7 +86,7 @@ static void check_patterns(void)
     check_refused(fixture_path("glob/*.jsonl"), HIL_ERR_INPUT, "no file matches");
     check_refused(fixture_path("glob/*"), HIL_ERR_INPUT, "pandas.read_csv");
     check_refused(fixture_path("glob/none.txt"), HIL_ERR_IO, "No such file");
-    /* A file that is there is no pattern. */
+    /* An existing file is not taken as a pattern. */
     fixture_text("glob/[0-9].txt", "e");
     CHECK_TEXT(tokens_of(fixture_path("glob/[0-9].txt")), "101");
 }

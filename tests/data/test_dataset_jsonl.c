@@ -1,4 +1,4 @@
-/* JSONL: which lines are documents, which are refused and how, however the bytes are cut. */
+/* JSONL: which lines are documents and which are refused, for any split into fragments. */
 #include "data/fixture.h"
 #include "data/jsonl.h"
 

@@ -1,4 +1,4 @@
-/* Turning files into tokens takes little memory, however large they are. */
+/* Tokenizing takes little memory, for files of any size. */
 /* soak: --full */
 #include "data/fixture.h"
 
@@ -44,7 +44,7 @@ static const char *generate_gzip(const char *name, size_t size, const char *line
     return path;
 }
 
-/* Opens the files and goes through all windows; memory does not grow with them. */
+/* Opens the files and reads all windows; memory does not grow with their size. */
 static void check_memory(const char *const *paths, size_t count, size_t size,
                          const hil_dataset_options *options)
 {

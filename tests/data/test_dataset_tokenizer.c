@@ -57,7 +57,7 @@ static void check_documents(void)
     hil_tokenizer_close(tokenizer);
 }
 
-/* The post-processor's <eot> (5) begins each example, another one ends it, and both are there once.
+/* The post-processor's <eot> (5) begins each example once, and another one ends it once.
    "c" and " ab" give the ids of "c ab"; "ca" and "ba" do not give those of "caba" (2 4 0). */
 static void check_pairs(void)
 {
@@ -76,7 +76,7 @@ static void check_pairs(void)
     hil_tokenizer_close(tokenizer);
 }
 
-/* A tokenizer that puts a space before every text puts none before a completion. */
+/* A tokenizer with a prefix space adds none before a completion. */
 static void check_prefix_space(void)
 {
     char spaced[] = TOKENIZER;
@@ -95,7 +95,7 @@ static void check_prefix_space(void)
     hil_tokenizer_close(tokenizer);
 }
 
-/* A token lies across the end of the first megabyte, where the file is read in two pieces. */
+/* A token crosses the end of the first MiB, where one read ends and the next begins. */
 static void check_pieces(void)
 {
     hil_text text = {0};
@@ -114,7 +114,7 @@ static void check_pieces(void)
     hil_tokenizer_close(tokenizer);
 }
 
-/* The same path with other content is another tokenizer. */
+/* A tokenizer with other content at the same path makes the cache stale. */
 static void check_other_tokenizer(void)
 {
     hil_tokenizer *tokenizer;

@@ -44,7 +44,7 @@ static void check_prompts(void)
     hil_dataset_close(dataset);
 }
 
-/* Nothing is put beside an array; an empty document leaves no trace. */
+/* No end-of-text next to an array; an empty document adds no token. */
 static void check_arrays(void)
 {
     const char *paths[] = {

@@ -78,24 +78,36 @@ set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
 find_package(CUDAToolkit REQUIRED)
 set(HIL_HAS_CUDA ON)
 
+# *_hopper.cu has instructions of compute capability 9.0 alone, which no PTX of others knows.
 file(GLOB cuda_sources CONFIGURE_DEPENDS src/*/*.cu src/*/*/*.cu)
-add_library(hil_cuda STATIC ${cuda_sources})
-set_target_properties(hil_cuda PROPERTIES OUTPUT_NAME hilbert_cuda POSITION_INDEPENDENT_CODE ON
-  CUDA_VISIBILITY_PRESET hidden)
-target_include_directories(hil_cuda SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS} ${HIL_CUDNN_INCLUDE})
+set(hopper_sources ${cuda_sources})
+list(FILTER hopper_sources INCLUDE REGEX "_hopper\\.cu$")
+list(FILTER cuda_sources EXCLUDE REGEX "_hopper\\.cu$")
+add_library(hil_hopper OBJECT ${hopper_sources})
+set_target_properties(hil_hopper PROPERTIES CUDA_ARCHITECTURES 90a-real)
+add_library(hil_cuda STATIC ${cuda_sources} $<TARGET_OBJECTS:hil_hopper>)
+set_target_properties(hil_cuda PROPERTIES OUTPUT_NAME hilbert_cuda)
 # nvcc hands headers over as part of the file, so that their unused functions look like its own.
 set(host -Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers,-Wno-unused-function,-ffp-contract=off)
 # Without exceptions and guards nothing needs a C++ library. GPU code shrinks to a fifth.
 string(APPEND host ,-fno-exceptions,-fno-threadsafe-statics)
-target_compile_options(hil_cuda PRIVATE -std=c++20 -fmad=false -compress-mode=size --threads 2
-  -Xcompiler=${host})
-if(HIL_WERROR)
-  target_compile_options(hil_cuda PRIVATE -Werror all-warnings -Xcompiler=-Werror)
-endif()
+foreach(target hil_cuda hil_hopper)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
+    CUDA_VISIBILITY_PRESET hidden)
+  target_include_directories(${target} SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS}
+    ${HIL_CUDNN_INCLUDE})
+  target_compile_options(${target} PRIVATE -std=c++20 -fmad=false -compress-mode=size --threads 2
+    -Xcompiler=${host})
+  if(HIL_WERROR)
+    target_compile_options(${target} PRIVATE -Werror all-warnings -Xcompiler=-Werror)
+  endif()
+endforeach()
+target_link_libraries(hil_hopper PRIVATE hil)
 target_link_libraries(hil_cuda PUBLIC hil CUDA::cudart_static ${HIL_CUBLASLT} ${HIL_CUDNN})
 
 # The module that the program loads where a GPU computes, with its own copies of what it needs.
-add_library(hilbert_cuda MODULE src/machine/cuda_module.c $<TARGET_OBJECTS:hil_cuda>)
+add_library(hilbert_cuda MODULE src/machine/cuda_module.c $<TARGET_OBJECTS:hil_cuda>
+  $<TARGET_OBJECTS:hil_hopper>)
 set_target_properties(hilbert_cuda PROPERTIES PREFIX "" LINKER_LANGUAGE C)
 target_link_libraries(hilbert_cuda PRIVATE hil CUDA::cudart_static ${HIL_CUBLASLT} ${HIL_CUDNN})
 if(TARGET hil_nccl)

@@ -83,6 +83,15 @@ static void check_shape(hil_shape q, int64_t groups)
     check_both(c);
 }
 
+/* Enough work for the backward of compute capability 9.0; elsewhere these are cuDNN's as well. */
+static void check_long(gpu_case c)
+{
+    c.name = "attention, long", c.slack = 1e-2, c.compute = HIL_BF16, c.share = 1;
+    gpu_check(c);
+    c.add = true, c.no_din = 2;
+    gpu_check(c);
+}
+
 /* Documents of every kind, by tiles and by cuDNN: sequence 0 has them begin at edges of tiles and
    holds some of one token, sequence 1 is one document, the others have them begin anywhere. */
 static void check_documents(gpu_case c)
@@ -243,6 +252,10 @@ int main(void)
         for (int whole = 0; whole < 2; ++whole)
             check_same_bits((hil_shape){4, {2, 130, 12, 64}}, (hil_dtype)d, whole);
     hil_attention_attr plain = {.scale = 0.125}, windowed = {.scale = 0.125, .window = 19};
+    check_long(attention(&plain, (hil_shape){4, {7, 520, 4, 64}}, 4));
+    check_long(attention(&plain, (hil_shape){4, {13, 512, 6, 128}}, 3));
+    check_long(packed_attention(&plain, (hil_shape){4, {7, 514, 5, 64}}));
+    check_same_bits((hil_shape){4, {3, 520, 12, 64}}, HIL_BF16, true);
     check_documents(attention(&plain, (hil_shape){4, {3, 300, 8, 64}}, 2));
     check_documents(attention(&plain, (hil_shape){4, {3, 257, 4, 80}}, 4));
     check_documents(attention(&plain, (hil_shape){4, {3, 320, 4, 128}}, 1));

@@ -1,5 +1,6 @@
 /* attention.cu - causal attention with grouped heads: which way it takes on a GPU. */
 #include "ops/attention/attention_cuda.h"
+#include "ops/attention/attention_hopper.h"
 extern "C" {
 #include "ops/attention/attention_parts.h"
 }
@@ -36,7 +37,7 @@ static hil_cuda_attention describe_training(const hil_op_call *call)
     return a;
 }
 
-typedef enum way { PLAIN, TILES, DNN } way;
+typedef enum way { PLAIN, TILES, DNN, HOPPER } way;
 
 /* Whether documents leave so much that cuDNN, which computes all, takes less time than tiles, which
    are slower by this factor (on an H200). Of a window's pairs documents leave about what they do
@@ -48,13 +49,17 @@ static bool is_dense(const hil_cuda_attention *a, double share)
 }
 
 /* Which way a call takes: follows from shapes and documents, so that forward, backward and a
-   forward that is done again agree. *workspace: what cuDNN takes. */
+   forward that is done again agree. *workspace: what cuDNN or Hopper's backward takes. */
 static way choose(const hil_op_call *call, bool backward, size_t *workspace)
 {
     *workspace = 0;
     hil_cuda_attention a = describe_training(call);
     if (a.q.dtype != a.k.dtype || a.q.dtype != a.v.dtype || a.q.dtype != call->compute)
         return PLAIN;
+    if (backward && hil_attention_hopper_can(call->device, &a)) {
+        *workspace = hil_attention_hopper_scratch(&a);
+        return HOPPER;
+    }
     if (is_dense(&a, call->share) && hil_attention_dnn_plan(call->device, &a, backward, workspace))
         return DNN;
     return hil_attention_tiles_can(&a) ? TILES : PLAIN;
@@ -82,13 +87,13 @@ static size_t whole_lines(size_t bytes)
     return (bytes + 255) & ~(size_t)255;
 }
 
-/* Scratch. cuDNN: its workspace; backward also room for gradients that are not wanted or must be
-   added. Otherwise: delta (B, H, T). */
+/* Scratch. cuDNN and Hopper's backward: a workspace; backward also room for gradients that are not
+   wanted or must be added. Otherwise: delta (B, H, T). */
 static void add_scratch(hil_op_call *call)
 {
     size_t workspace, most[2] = {call->forward_scratch, call->backward_scratch}, need[2] = {0, 0};
     choose(call, false, &need[0]);
-    if (choose(call, true, &workspace) == DNN) {
+    if (choose(call, true, &workspace) >= DNN) {
         need[1] = whole_lines(workspace);
         for (int i = 0; i < call->ins - 1; ++i)
             need[1] += whole_lines(hil_tensor_bytes(&call->in[i]));
@@ -135,9 +140,10 @@ static void set_gradients(const hil_op_call *call, const hil_tensor *x, hil_cuda
     a->dv = hil_view_of(&parts.v);
 }
 
-/* cuDNN overwrites all gradients: those that must be added to, or that nobody wants, go to scratch
-   first. */
-static hil_status backward_dnn(hil_op_call *call, hil_cuda_attention *a, size_t workspace)
+/* cuDNN and Hopper's backward overwrite all gradients: those that must be added to, or that nobody
+   wants, go to scratch first. */
+static hil_status backward_whole(hil_op_call *call, hil_cuda_attention *a, way chosen,
+                                 size_t workspace)
 {
     hil_tensor made[3];
     char *room = (char *)call->scratch + whole_lines(workspace);
@@ -149,7 +155,8 @@ static hil_status backward_dnn(hil_op_call *call, hil_cuda_attention *a, size_t 
         room += whole_lines(hil_tensor_bytes(&made[i]));
     }
     set_gradients(call, made, a);
-    HIL_TRY(hil_attention_dnn_backward(call->device, a, call->scratch));
+    HIL_TRY(chosen == DNN ? hil_attention_dnn_backward(call->device, a, call->scratch)
+                          : hil_attention_hopper_backward(call->device, a, call->scratch));
     for (int i = 0; i < call->ins - 1; ++i)
         if (call->din[i].data && call->din_add[i])
             HIL_TRY(hil_cuda_convert(call->device, &call->din[i], &made[i], true));
@@ -164,7 +171,7 @@ static hil_status backward(hil_op_call *call)
     set_gradients(call, call->din, &a);
     if (!a.dq.data && !a.dk.data && !a.dv.data) return HIL_OK;
     way chosen = choose_ready(call, true, &workspace);
-    if (chosen == DNN) return backward_dnn(call, &a, workspace);
+    if (chosen >= DNN) return backward_whole(call, &a, chosen, workspace);
     bool packed = hil_attention_is_packed(call);
     a.add_dq = call->din_add[0];
     a.add_dk = call->din_add[packed ? 0 : 1], a.add_dv = call->din_add[packed ? 0 : 2];

@@ -24,7 +24,8 @@ from gpu import HERE, commit, find_hilbert, first_line
 from gpu_hilbert import Failed, Hilbert, median_seconds, write_tokens
 
 # The first pattern that a kernel's (mangled) name has decides what it is for.
-KINDS = (("attention", r"cudnn|sdpa|fmha|flash|attention|back_queries|back_keys"),
+KINDS = (("attention", r"cudnn|sdpa|fmha|flash|attention|back_queries|back_keys|go_back|"
+          r"find_most|make_rows|finish_queries"),
          ("products", r"nvjet|gemm|cutlass|xmma|cublas|splitK"),
          ("norms", r"norm_job"),
          ("rotary", r"rotate|rope"),
@@ -113,8 +114,9 @@ class Account:
         os.environ.update(settings)
         steps = WARMUP + STEPS + 1
         try:
-            run = self.hilbert.train(config, batch, seq, steps, 120, self.args.options.split(),
-                                     ends=True)
+            micro = ["--micro-batch", gpu_shapes.MICRO.get(shape, batch)]
+            run = self.hilbert.train(config, batch, seq, steps, 120,
+                                     [*micro, *self.args.options.split()], ends=True)
         finally:
             for name in settings:
                 del os.environ[name]

@@ -1,5 +1,6 @@
 /* attention_cuda.h - the ways to compute attention on a GPU: a plain kernel that takes everything,
-   one on matrix units whose work is what documents and windows leave, and cuDNN's. */
+   one on matrix units whose work is what documents and windows leave, and cuDNN's;
+   attention_hopper.h has another backward. */
 #ifndef HIL_OPS_ATTENTION_ATTENTION_CUDA_H
 #define HIL_OPS_ATTENTION_ATTENTION_CUDA_H
 

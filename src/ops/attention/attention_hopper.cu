@@ -116,17 +116,17 @@ template <int D> static __global__ void __launch_bounds__(THREADS) finish_querie
         units[i] = {power(key_bits(most[col + i * 8])), power(key_bits(most[col + i * 8 + 1]))};
     }
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        int64_t token = (int64_t)tile * S::QUERIES + row + 8 * half;
+    for (int low = 0; low < 2; ++low) {
+        int64_t token = (int64_t)tile * S::QUERIES + row + 8 * low;
         if (token >= j.tokens) continue;
-        float unit = j.scale / rows[row + 8 * half];
+        float unit = j.scale / rows[row + 8 * low];
         __nv_bfloat16 *to = j.dq + (b * j.tokens + token) * j.q_stride + head * D + col;
 #pragma unroll
         for (int i = 0; i < 32; i += 4) {
             int4 four = sum[i / 4];
-            float low = (float)(half ? four.z : four.x) * unit,
-                  high = (float)(half ? four.w : four.y) * unit;
-            *(uint32_t *)(to + i * 2) = pack(low * units[i / 4].x, high * units[i / 4].y);
+            float x = (float)(low ? four.z : four.x) * unit,
+                  y = (float)(low ? four.w : four.y) * unit;
+            *(uint32_t *)(to + i * 2) = pack(x * units[i / 4].x, y * units[i / 4].y);
         }
     }
 }

@@ -257,10 +257,10 @@ typedef struct factors {
     float2 col[4];
 } factors;
 
-static __device__ inline void load_columns(factors &f, uint32_t cols, int half)
+static __device__ inline void load_columns(factors &f, uint32_t cols, int part)
 {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) f.col[i] = load_two(cols + (half * 32 + i * 8) * sizeof(float));
+    for (int i = 0; i < 4; ++i) f.col[i] = load_two(cols + (part * 32 + i * 8) * sizeof(float));
 }
 
 /* Adds a team's numbers to the sums, by way of shared memory: numbers i to i + 3 of thread t lie at
@@ -302,13 +302,13 @@ static __device__ inline void store_keys(const float (&x)[D / 2], __nv_bfloat16 
 {
     int token = t.key + s.team * 64 + s.row;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        if (token + 8 * half >= j.tokens) continue;
+    for (int low = 0; low < 2; ++low) {
+        if (token + 8 * low >= j.tokens) continue;
         __nv_bfloat16 *row =
-            to + ((int64_t)t.b * j.tokens + token + 8 * half) * j.kv_stride + t.group * D + s.col;
+            to + ((int64_t)t.b * j.tokens + token + 8 * low) * j.kv_stride + t.group * D + s.col;
 #pragma unroll
         for (int i = 0; i < D / 2; i += 4)
-            *(uint32_t *)(row + i * 2) = pack(x[i + 2 * half] * scale, x[i + 2 * half + 1] * scale);
+            *(uint32_t *)(row + i * 2) = pack(x[i + 2 * low] * scale, x[i + 2 * low + 1] * scale);
     }
 }
 
@@ -425,7 +425,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     } while (++step < t.steps);
     store_keys<D>(dk, j.dk, j, t, at, j.scale);
     store_keys<D>(dv, j.dv, j, t, at, 1);
-    if (threadIdx.x % TEAM == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    wait_added();
 }
 
 #endif

@@ -43,8 +43,9 @@ static hil_status enter(hil_engine *e, const hil_visit *v)
                            .way = v->back ? HIL_BACKWARD : HIL_FORWARD,
                            .name = e->model->segments[v->segment].name};
     if (e->context.training)
-        hil_comm_tell(e->options.comm, "step %lld, %s through %s", (long long)e->context.step,
-                      v->back ? "backward" : "forward", stop.name);
+        hil_comm_set_activity(e->options.comm, "step %lld, %s through %s",
+                              (long long)e->context.step, v->back ? "backward" : "forward",
+                              stop.name);
     return hil_store_pass_enter(e->model->store, &stop);
 }
 

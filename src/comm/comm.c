@@ -2,7 +2,7 @@
 #include "comm/comm_engine.h"
 
 #include "base/alloc.h"
-#include "comm/heart.h"
+#include "comm/heartbeat.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,7 +65,8 @@ void hil_comm_close(hil_comm *comm)
     if (!comm) return;
     if (comm->scratch && comm->engine->together && !is_broken(comm)) part(comm);
     if (comm->engine) comm->engine->destroy(comm);
-    hil_heart_stop(comm->heart); /* last: the engine's own end may wait for a rank that is lost */
+    hil_heartbeat_stop(
+        comm->heartbeat); /* last: the engine's own end may wait for a rank that is lost */
     pthread_mutex_destroy(&comm->lock);
     hil_free(comm->scratch);
     hil_free(comm);
@@ -89,11 +90,11 @@ static void on_failed(void *comm, hil_status status, const char *message)
 
 hil_status hil_comm_watch(hil_comm *comm, const hil_comm_options *options)
 {
-    return hil_heart_start(&comm->heart, comm,
-                           &(hil_heart_options){.lost = options->lost,
-                                                .lost_context = options->context,
-                                                .failed = on_failed,
-                                                .failed_context = comm});
+    return hil_heartbeat_start(&comm->heartbeat, comm,
+                               &(hil_heartbeat_options){.lost = options->lost,
+                                                        .lost_context = options->context,
+                                                        .failed = on_failed,
+                                                        .failed_context = comm});
 }
 
 static hil_status fail_broken(const hil_comm *comm)
@@ -252,7 +253,7 @@ static hil_status fail_together(hil_comm *comm, hil_channel channel, hil_status 
     bool same = true;
     for (int rank = 0; rank < comm->size && !theirs->agreed; ++rank)
         if (strcmp((const char *)all + (size_t)rank * HIL_COMM_TEXT, reason) != 0) same = false;
-    const char *host = comm->heart ? hil_heart_host(comm->heart, first) : NULL;
+    const char *host = comm->heartbeat ? hil_heartbeat_host(comm->heartbeat, first) : NULL;
     hil_status status = same ? hil_fail(code, "%s", reason)
                              : hil_fail(code, "rank %d%s%s: %s", first, host ? " on " : "",
                                         host ? host : "", reason);
@@ -283,8 +284,8 @@ hil_status hil_comm_agree(hil_comm *comm, hil_channel channel, hil_status mine, 
 void hil_comm_fail(hil_comm *comm, hil_status status)
 {
     if (is_alone(comm) || status == HIL_OK || is_broken(comm) || is_agreed(comm)) return;
-    if (comm->heart) {
-        hil_heart_fail(comm->heart, status, hil_status_message());
+    if (comm->heartbeat) {
+        hil_heartbeat_fail(comm->heartbeat, status, hil_status_message());
     } else if (comm->engine->fail) {
         char text[HIL_COMM_TEXT];
         snprintf(text, sizeof text, "rank %d: %s", comm->rank, hil_status_message());
@@ -292,13 +293,13 @@ void hil_comm_fail(hil_comm *comm, hil_status status)
     }
 }
 
-void hil_comm_tell(hil_comm *comm, const char *format, ...)
+void hil_comm_set_activity(hil_comm *comm, const char *format, ...)
 {
-    if (!comm || !comm->heart) return;
+    if (!comm || !comm->heartbeat) return;
     char text[HIL_COMM_TEXT];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    hil_heart_tell(comm->heart, text);
+    hil_heartbeat_set_activity(comm->heartbeat, text);
 }

@@ -48,6 +48,6 @@ hil_status hil_comm_agree(hil_comm *comm, hil_channel channel, hil_status mine, 
 hil_status hil_comm_check(hil_comm *comm);
 
 /* What this rank does from now on, for the message when it is lost. */
-void hil_comm_tell(hil_comm *comm, const char *format, ...) HIL_PRINTF(2, 3);
+void hil_comm_set_activity(hil_comm *comm, const char *format, ...) HIL_PRINTF(2, 3);
 
 #endif

@@ -28,7 +28,7 @@ typedef struct hil_comm_engine {
                          size_t bytes);
     hil_status (*exchange)(hil_comm *comm, hil_channel channel, const void *out, void *in,
                            size_t bytes);
-    /* Breaks the comms of all ranks. NULL: the hearts carry it to them. */
+    /* Breaks the comms of all ranks. NULL: the heartbeats carry it to them. */
     void (*fail)(hil_comm *comm, hil_status status, const char *message);
 } hil_comm_engine;
 
@@ -36,8 +36,8 @@ struct hil_comm {
     const hil_comm_engine *engine; /* NULL: a comm of one rank needs none */
     void *state;                   /* the engine's */
     int rank, size, local_rank, local_size;
-    unsigned char *scratch;  /* [HIL_CHANNELS][size][HIL_COMM_PIECE] */
-    struct hil_heart *heart; /* of an engine with several processes, see heart.h */
+    unsigned char *scratch;          /* [HIL_CHANNELS][size][HIL_COMM_PIECE] */
+    struct hil_heartbeat *heartbeat; /* of an engine with several processes, see heartbeat.h */
 
     atomic_bool broken; /* after these two were written */
     hil_status broken_status;
@@ -51,7 +51,7 @@ struct hil_comm {
 hil_status hil_comm_create(hil_comm **out);
 /* Once rank and size are known. */
 hil_status hil_comm_prepare(hil_comm *comm);
-/* Starts the hearts, on every rank once its comm is prepared. */
+/* Starts the heartbeats, on every rank once its comm is prepared. */
 hil_status hil_comm_watch(hil_comm *comm, const hil_comm_options *options);
 /* The first call decides; `message` is what waiting and later calls fail with. Any thread. */
 void hil_comm_break(hil_comm *comm, hil_status status, const char *message);

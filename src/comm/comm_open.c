@@ -34,8 +34,8 @@ hil_status hil_comm_version(const char *module, const char **out)
     return HIL_OK;
 }
 
-/* MPI waits for ever for a rank that does not come, and no heart beats yet: this thread ends the
-   wait for all. */
+/* MPI waits for ever for a rank that does not come, and no heartbeat beats yet: this thread ends
+   the wait for all. */
 typedef struct start_watch {
     const hil_comm_options *options;
     pthread_t thread;

@@ -102,7 +102,7 @@ hil_status hil_wires_open(hil_wires *out, const hil_wires_options *o)
     if (hil_comm_size(o->comm) == 1) return HIL_OK;
     HIL_TRY(hil_comm_least(o->comm, &own, 1));
     if (own < 1) return HIL_OK;
-    hil_comm_tell(o->comm, "connecting the GPUs");
+    hil_comm_set_activity(o->comm, "connecting the GPUs");
     HIL_TRY(connect_all(&out->wire, o, &all));
     if (!all) {
         hil_wires_close(out);

@@ -92,7 +92,7 @@ static void divide_drives(hil_machine *machine, int sharers, int drives)
 static hil_status find_machine(const hil_plan_request *r, bool measure,
                                const hil_observer *observer, hil_planned *out)
 {
-    hil_comm_tell(r->comm, "measuring the machine");
+    hil_comm_set_activity(r->comm, "measuring the machine");
     HIL_TRY(hil_ranks_agree(r->comm, find_speeds(r, measure, observer, out)));
     HIL_TRY(hil_ranks_level_speeds(r->comm, &out->machine, out->drive_count, r->network));
     if (!r->comm) divide_drives(&out->machine, r->allowance.sharers, out->drive_count);
@@ -237,7 +237,7 @@ static hil_status prepare(const hil_plan_request *r, hil_planned *out)
 static hil_status choose_together(const hil_plan_request *r, const hil_observer *observer,
                                   hil_planned *out)
 {
-    hil_comm_tell(r->comm, "planning");
+    hil_comm_set_activity(r->comm, "planning");
     HIL_TRY(hil_ranks_agree(r->comm, choose(r, observer, out)));
     out->plan.host_budget += out->tokens;
     out->plan.peak[HIL_HOST] += out->tokens;

@@ -99,7 +99,8 @@ hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequen
                     .windows = hil_dataset_windows(b->data),
                     .sequences = sequences < MOST_SEQUENCES ? sequences : MOST_SEQUENCES};
     if (first) *first = 0;
-    hil_comm_tell(trainer->options.comm, "evaluating after step %lld", (long long)trainer->step);
+    hil_comm_set_activity(trainer->options.comm, "evaluating after step %lld",
+                          (long long)trainer->step);
     hil_status status = all_batches(&e, first);
     if (status != HIL_OK) hil_comm_fail(trainer->options.comm, status);
     HIL_TRY(status);

@@ -73,7 +73,7 @@ static hil_status join_data(job *j, const hil_eval_options *o, const prepared *p
 static hil_status open_data(job *j, const hil_eval_options *o)
 {
     prepared p = {0};
-    hil_comm_tell(o->comm, "reading the data");
+    hil_comm_set_activity(o->comm, "reading the data");
     int rank = hil_comm_rank(o->comm);
     HIL_TRY(hil_ranks_follow(o->comm, rank ? HIL_OK : read_data(j, o)));
     if (hil_comm_size(o->comm) == 1) return HIL_OK;

@@ -61,7 +61,7 @@ static hil_status save_now(job *j)
 
 static hil_status wait_saved(job *j)
 {
-    hil_comm_tell(j->comm, "step %lld, saving", (long long)j->run.step);
+    hil_comm_set_activity(j->comm, "step %lld, saving", (long long)j->run.step);
     return hil_saver_wait(&j->saver);
 }
 
@@ -218,7 +218,7 @@ static hil_status loop(job *j, hil_train_result *result)
 static hil_status export_model(job *j)
 {
     hil_status status = HIL_OK;
-    hil_comm_tell(j->comm, j->rank ? "waiting for the model's files" : "writing the model");
+    hil_comm_set_activity(j->comm, j->rank ? "waiting for the model's files" : "writing the model");
     if (j->rank == 0)
         status = hil_folder_export(&j->folder, j->saver.saved, j->save_dtype, j->observer);
     return hil_ranks_follow(j->comm, status);

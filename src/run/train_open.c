@@ -85,7 +85,7 @@ static hil_status open_files(job *j, prepared *keys)
 static hil_status share_files(job *j)
 {
     prepared keys = {0};
-    hil_comm_tell(j->comm, j->rank ? "waiting for the data" : "reading the data");
+    hil_comm_set_activity(j->comm, j->rank ? "waiting for the data" : "reading the data");
     HIL_TRY(hil_ranks_follow(j->comm, j->rank ? HIL_OK : open_files(j, &keys)));
     HIL_TRY(hil_comm_broadcast(j->comm, HIL_CHANNEL_CONTROL, &keys, sizeof keys));
     return hil_ranks_agree(j->comm, j->rank ? open_files(j, &keys) : HIL_OK);
@@ -312,14 +312,14 @@ static hil_status resume(job *j)
 {
     hil_checkpoint_found found = {.step = -1};
     if (j->options->resume) {
-        hil_comm_tell(j->comm, "looking for a checkpoint");
+        hil_comm_set_activity(j->comm, "looking for a checkpoint");
         HIL_TRY(hil_checkpoint_find(j->folder.checkpoints, j->comm, &found));
         if (found.warning[0])
             hil_note(j->observer, "%s: taking step %lld", found.warning, (long long)found.step);
         else if (found.step < 0)
             hil_note(j->observer, "no checkpoint in %s: starting afresh", j->folder.path);
     }
-    hil_comm_tell(j->comm, "resuming");
+    hil_comm_set_activity(j->comm, "resuming");
     HIL_TRY(hil_ranks_agree(j->comm, found.step >= 0 ? load(j, found.step) : HIL_OK));
     HIL_TRY(hil_ranks_follow(j->comm, j->rank ? HIL_OK : begin_folder(j)));
     return share_metrics(j);
@@ -408,7 +408,7 @@ hil_status hil_training_open(job *j)
 {
     j->run.isa = hil_cpu_name(hil_cpu_best());
     j->run.ranks = hil_comm_size(j->comm);
-    hil_comm_tell(j->comm, "opening the run");
+    hil_comm_set_activity(j->comm, "opening the run");
     HIL_TRY(hil_ranks_agree(j->comm, open_source(j)));
     HIL_TRY(hil_source_compare(j->comm, &j->source));
     HIL_TRY(hil_ranks_follow(j->comm, open_folder(j)));

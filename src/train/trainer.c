@@ -182,7 +182,7 @@ static hil_status compute(hil_trainer *t, const hil_batch *given, int64_t micro_
                           hil_status checked)
 {
     hil_comm *comm = t->options.comm;
-    hil_comm_tell(comm, "step %lld, its batch", (long long)t->step + 1);
+    hil_comm_set_activity(comm, "step %lld, its batch", (long long)t->step + 1);
     if (checked == HIL_OK) checked = cut(t, given, micro_batch);
     HIL_TRY(hil_ranks_agree(comm, checked));
     HIL_TRY(match_ranks(comm, &t->now));
@@ -220,7 +220,7 @@ static hil_status wait_learned(hil_trainer *t, double *norm)
     hil_stepping *s = &t->now;
     double scale = (double)t->scaling.scale;
     HIL_TRY(hil_engine_wait(t->engine, &s->loss));
-    hil_comm_tell(comm, "step %lld, loss and norm", (long long)t->step + 1);
+    hil_comm_set_activity(comm, "step %lld, loss and norm", (long long)t->step + 1);
     HIL_TRY(hil_comm_sum(comm, &s->loss, 1));
     HIL_TRY(hil_store_norm(t->model->store, norm));
     *norm /= scale;
@@ -239,7 +239,7 @@ static hil_status end(hil_trainer *t, double lr, hil_step_result *result)
     bool finite = isfinite(s->loss) && isfinite(norm);
     result->loss = s->loss / (double)s->tokens;
     result->grad_norm = norm;
-    hil_comm_tell(t->options.comm, "step %lld, update", (long long)t->step + 1);
+    hil_comm_set_activity(t->options.comm, "step %lld, update", (long long)t->step + 1);
     HIL_TRY_DONE(finite ? update(t, lr, norm) : save_unchanged(t));
     hil_scaling_advance(&t->scaling, finite);
     ++t->step;

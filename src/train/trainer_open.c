@@ -206,7 +206,7 @@ hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_train
 {
     hil_trainer *t = NULL;
     *out = NULL;
-    hil_comm_tell(options->comm, "opening the model");
+    hil_comm_set_activity(options->comm, "opening the model");
     hil_status status = hil_ranks_agree(options->comm, create(&t, model, options));
     if (status == HIL_OK) status = open_parts(t, observer);
     if (status == HIL_OK)

@@ -59,10 +59,10 @@ static void *gather(void *context)
 
 static hil_status step(hil_comm *comm, int number, bool fails, int *stop)
 {
-    hil_comm_tell(comm, "step %d, computing", number);
+    hil_comm_set_activity(comm, "step %d, computing", number);
     compute(0.01 + 0.005 * ((number + hil_comm_rank(comm)) % 3));
     if (fails && number == ENOUGH) return hil_fail(HIL_ERR_IO, "cannot write swap.0: disk full");
-    hil_comm_tell(comm, "step %d, summing", number);
+    hil_comm_set_activity(comm, "step %d, summing", number);
     double value[8] = {1};
     HIL_TRY(hil_comm_sum(comm, value, 8));
     CHECK_NEAR(value[0], hil_comm_size(comm), 0);

@@ -1,5 +1,5 @@
-/* heart_link.c - short messages between two hearts over a stream socket; never blocks. */
-#include "comm/heart_link.h"
+/* heartbeat_link.c - short messages between two heartbeats over a stream socket; never blocks. */
+#include "comm/heartbeat_link.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -9,13 +9,13 @@
 
 #define HEAD offsetof(hil_beat, text)
 
-void hil_heart_link_open(hil_heart_link *link, int fd)
+void hil_heartbeat_link_open(hil_heartbeat_link *link, int fd)
 {
     link->fd = fd;
     link->in_bytes = link->out_bytes = 0;
 }
 
-void hil_heart_link_close(hil_heart_link *link)
+void hil_heartbeat_link_close(hil_heartbeat_link *link)
 {
     if (link->fd >= 0) close(link->fd);
     link->fd = -1;
@@ -26,7 +26,7 @@ static bool must_wait(void)
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-void hil_heart_link_flush(hil_heart_link *link)
+void hil_heartbeat_link_flush(hil_heartbeat_link *link)
 {
     while (link->fd >= 0 && link->out_bytes) {
         ssize_t sent = send(link->fd, link->out, link->out_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -37,7 +37,8 @@ void hil_heart_link_flush(hil_heart_link *link)
     }
 }
 
-void hil_heart_link_send(hil_heart_link *link, hil_beat_kind kind, int status, const char *text)
+void hil_heartbeat_link_send(hil_heartbeat_link *link, hil_beat_kind kind, int status,
+                             const char *text)
 {
     if (link->fd < 0 || (kind == HIL_BEAT_ALIVE && link->out_bytes)) return;
     hil_beat beat = {.kind = kind, .status = status};
@@ -46,15 +47,15 @@ void hil_heart_link_send(hil_heart_link *link, hil_beat_kind kind, int status, c
     if (link->out_bytes + HEAD + beat.bytes > sizeof link->out) return;
     memcpy(link->out + link->out_bytes, &beat, HEAD + beat.bytes);
     link->out_bytes += HEAD + beat.bytes;
-    hil_heart_link_flush(link);
+    hil_heartbeat_link_flush(link);
 }
 
-static bool take(hil_heart_link *link, hil_beat *beat)
+static bool take(hil_heartbeat_link *link, hil_beat *beat)
 {
     if (link->in_bytes < HEAD) return false;
     memcpy(beat, link->in, HEAD);
     if (beat->bytes == 0 || beat->bytes > HIL_BEAT_TEXT) {
-        hil_heart_link_close(link);
+        hil_heartbeat_link_close(link);
         return false;
     }
     size_t size = HEAD + beat->bytes;
@@ -66,7 +67,7 @@ static bool take(hil_heart_link *link, hil_beat *beat)
     return true;
 }
 
-bool hil_heart_link_next(hil_heart_link *link, hil_beat *beat)
+bool hil_heartbeat_link_next(hil_heartbeat_link *link, hil_beat *beat)
 {
     while (link->fd >= 0) {
         if (take(link, beat)) return true;
@@ -75,7 +76,7 @@ bool hil_heart_link_next(hil_heart_link *link, hil_beat *beat)
                            MSG_DONTWAIT);
         if (got < 0 && must_wait()) return false;
         if (got <= 0)
-            hil_heart_link_close(link);
+            hil_heartbeat_link_close(link);
         else
             link->in_bytes += (size_t)got;
     }

@@ -1,6 +1,6 @@
-/* heart_star.h - the sockets of the hearts: one between every rank and rank 0. */
-#ifndef HIL_COMM_HEART_STAR_H
-#define HIL_COMM_HEART_STAR_H
+/* heartbeat_star.h - the sockets of the heartbeats: one between every rank and rank 0. */
+#ifndef HIL_COMM_HEARTBEAT_STAR_H
+#define HIL_COMM_HEARTBEAT_STAR_H
 
 #include "comm/comm.h"
 

@@ -1,10 +1,11 @@
-/* test_heart.c - ranks as processes that are killed, stopped, fail or end: who hears what, when. */
+/* test_heartbeat.c - ranks as processes that are killed, stopped, fail or end: who hears what,
+ * when. */
 /* soak: --full */
 #include "check.h"
 
 #include "base/clock.h"
 #include "comm/comm_engine.h"
-#include "comm/heart.h"
+#include "comm/heartbeat.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -61,7 +62,7 @@ static const hil_comm_engine engine = {.name = "shared", .gather = gather};
 
 typedef struct rank {
     hil_comm comm;
-    hil_heart *heart;
+    hil_heartbeat *heartbeat;
 } rank;
 
 static void on_lost(void *context, const char *message)
@@ -94,8 +95,8 @@ static _Noreturn void refuse(job *shared, rank *me)
 {
     struct rlimit none = {3, 3};
     if (me->comm.rank == shared->rank) CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
-    hil_heart_options options = {.failed = on_failed};
-    CHECK(hil_heart_start(&me->heart, &me->comm, &options) != HIL_OK);
+    hil_heartbeat_options options = {.failed = on_failed};
+    CHECK(hil_heartbeat_start(&me->heartbeat, &me->comm, &options) != HIL_OK);
     snprintf(shared->text[me->comm.rank], sizeof shared->text[0], "%s", hil_status_message());
     _exit(FAILED);
 }
@@ -109,24 +110,24 @@ static _Noreturn void live(job *shared, int number)
                         .local_rank = number,
                         .local_size = RANKS}};
     if (strcmp(shared->name, "refuse") == 0) refuse(shared, &me);
-    CHECK_OK(hil_heart_start(
-        &me.heart, &me.comm,
-        &(hil_heart_options){
+    CHECK_OK(hil_heartbeat_start(
+        &me.heartbeat, &me.comm,
+        &(hil_heartbeat_options){
             .lost = on_lost, .lost_context = &me, .failed = on_failed, .failed_context = &me}));
     char doing[100];
     snprintf(doing, sizeof doing, "step %d, forward", number + 10);
-    hil_heart_tell(me.heart, doing);
+    hil_heartbeat_set_activity(me.heartbeat, doing);
     nap(0.6); /* so that everybody has heard it */
     shared->up[number] = 1;
     bool stuck = strcmp(shared->name, "stuck") == 0, late = strcmp(shared->name, "late") == 0;
     bool fails = strcmp(shared->name, "fail") == 0 || stuck;
     while (!shared->go && !failed) nap(0.01);
     if (fails && number == (stuck ? RANKS - 1 : shared->rank))
-        hil_heart_fail(me.heart, HIL_ERR_BUDGET, "no room on disk");
+        hil_heartbeat_fail(me.heartbeat, HIL_ERR_BUDGET, "no room on disk");
     while ((fails || shared->go == 1) && !failed) nap(0.01);
     while (stuck && number == shared->rank) nap(1);
     if (late && number == shared->rank) nap(1.5);
-    hil_heart_stop(me.heart);
+    hil_heartbeat_stop(me.heartbeat);
     _exit(failed ? FAILED : 0);
 }
 
@@ -211,7 +212,7 @@ static void check_stopped(job *shared)
     kill(shared->pid[shared->rank], SIGSTOP);
     wait_for(shared, 1, 9);
     for (int i = 0; i < RANKS; ++i)
-        if (i != shared->rank) CHECK(shared->ended_at[i] - stopped_at > HIL_HEART_SILENCE - 1);
+        if (i != shared->rank) CHECK(shared->ended_at[i] - stopped_at > HIL_HEARTBEAT_SILENCE - 1);
     check_lost(shared, "has not answered for ");
     kill(shared->pid[shared->rank], SIGCONT);
     wait_for(shared, 0, 4);
@@ -273,7 +274,7 @@ static void check_late(job *shared)
 static void check_paused(job *shared)
 {
     for (int i = 0; i < RANKS; ++i) kill(shared->pid[i], SIGSTOP);
-    nap(HIL_HEART_SILENCE + 1);
+    nap(HIL_HEARTBEAT_SILENCE + 1);
     for (int i = 0; i < RANKS; ++i) kill(shared->pid[i], SIGCONT);
     nap(1);
     CHECK_INT(running(shared), RANKS);

@@ -1,6 +1,6 @@
-/* heart_link.h - short messages between two hearts over a stream socket; never blocks. */
-#ifndef HIL_COMM_HEART_LINK_H
-#define HIL_COMM_HEART_LINK_H
+/* heartbeat_link.h - short messages between two heartbeats over a stream socket; never blocks. */
+#ifndef HIL_COMM_HEARTBEAT_LINK_H
+#define HIL_COMM_HEARTBEAT_LINK_H
 
 #include "base/fail.h"
 
@@ -21,24 +21,25 @@ typedef struct hil_beat {
 } hil_beat;
 
 /* Owns the socket. */
-typedef struct hil_heart_link {
+typedef struct hil_heartbeat_link {
     int fd; /* -1: the other side is gone */
     size_t in_bytes, out_bytes;
     unsigned char in[sizeof(hil_beat)];
     unsigned char out[3 * sizeof(hil_beat)];
-} hil_heart_link;
+} hil_heartbeat_link;
 
 /* Takes over a connected socket. */
-void hil_heart_link_open(hil_heart_link *link, int fd);
-void hil_heart_link_close(hil_heart_link *link);
+void hil_heartbeat_link_open(hil_heartbeat_link *link, int fd);
+void hil_heartbeat_link_close(hil_heartbeat_link *link);
 
-/* Sends what the socket takes and keeps the rest for hil_heart_link_flush. HIL_BEAT_ALIVE is left
-   out while an earlier message waits: it says nothing new. */
-void hil_heart_link_send(hil_heart_link *link, hil_beat_kind kind, int status, const char *text);
-void hil_heart_link_flush(hil_heart_link *link);
+/* Sends what the socket takes and keeps the rest for hil_heartbeat_link_flush. HIL_BEAT_ALIVE is
+   left out while an earlier message waits: it says nothing new. */
+void hil_heartbeat_link_send(hil_heartbeat_link *link, hil_beat_kind kind, int status,
+                             const char *text);
+void hil_heartbeat_link_flush(hil_heartbeat_link *link);
 
 /* The next message that has arrived, false when there is none yet. Closes the link when the other
    side is gone: look at `fd`. */
-bool hil_heart_link_next(hil_heart_link *link, hil_beat *beat);
+bool hil_heartbeat_link_next(hil_heartbeat_link *link, hil_beat *beat);
 
 #endif

@@ -1,12 +1,12 @@
-/* heart_star.c - how the hearts find rank 0.
+/* heartbeat_star.c - how the heartbeats find rank 0.
 
-   [Note: star] The hearts have sockets of their own, beside the engine's network: the kernel closes
-   a socket when its process dies, however it dies, and a message library that waits for a dead rank
-   cannot keep a heart from beating. Rank 0 listens (on loopback only when all ranks are on one
-   machine) and tells its addresses and a secret by a gather; the others try address after address
-   until one answers with the second half of the secret: the same private address may exist on
-   several machines. */
-#include "comm/heart_star.h"
+   [Note: star] The heartbeats have sockets of their own, beside the engine's network: the kernel
+   closes a socket when its process dies, however it dies, and a message library that waits for a
+   dead rank cannot keep a heartbeat from beating. Rank 0 listens (on loopback only when all ranks
+   are on one machine) and tells its addresses and a secret by a gather; the others try address
+   after address until one answers with the second half of the secret: the same private address may
+   exist on several machines. */
+#include "comm/heartbeat_star.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-/* disk.c - extents: which drive and which place a page gets, and the files behind them. */
+/* disk.c - extents: assigns a drive and an offset to each page, and reserves the swap files. */
 #include "tier/disk_drives.h"
 
 #include "base/text.h"
@@ -10,9 +10,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* So many page tables of a size are kept beyond those in use, and the one that is idle for the
-   longest time is used next: by then nobody reads it, as a rule. Whether tables are allocated
-   follows from the order of calls. */
+/* Spare page tables of each size. The longest idle one is reused first: usually its transfers are
+   complete by then. Whether a table is allocated depends on the order of calls alone. */
 #define SPARE_TABLES 8
 
 size_t hil_extent_bytes(const hil_extent *extent, int64_t page)
@@ -25,7 +24,7 @@ size_t hil_extent_room(const hil_extent *extent, int64_t page)
     return hil_align_up(hil_extent_bytes(extent, page));
 }
 
-/* Of all pages. */
+/* Bytes on drives of all pages. */
 static uint64_t extent_room(const hil_extent *extent)
 {
     int64_t last = extent->pages - 1;
@@ -48,7 +47,8 @@ static void table_give(hil_disk *disk, hil_disk_table *table)
     tables->last = table;
 }
 
-/* Zeroed pages for `count`; waits for the last reader of what was there before. */
+/* A zeroed table for `count` pages; blocks until queued transfers no longer read its old contents.
+ */
 static hil_status table_take(hil_disk *disk, int64_t count, hil_page **out)
 {
     int order = 0;
@@ -92,8 +92,8 @@ void hil_disk_release(hil_disk *disk, const hil_extent *extent)
     pthread_mutex_unlock(&disk->lock);
 }
 
-/* Every page to the drive that would be busy with all it holds for the shortest time; false when
-   the pages do not fit into `room`. */
+/* Assigns each page to the drive that would need the least time to transfer all its pages; false
+   when the pages do not fit into `room`. */
 static bool assign(const hil_disk *disk, const hil_extent *extent, const uint64_t *room)
 {
     uint64_t used[HIL_DRIVES], left[HIL_DRIVES];
@@ -123,8 +123,8 @@ static bool assign(const hil_disk *disk, const hil_extent *extent, const uint64_
     return true;
 }
 
-/* Finds places for the pages that were assigned to a drive, as few blocks as it has room for.
- *placed: bytes that found one; fewer than assigned when the free space is in pieces. */
+/* Gives offsets to the pages assigned to a drive, in as few contiguous blocks as possible.
+ *placed: bytes that got one; fewer than assigned when free space is fragmented. */
 static hil_status place(hil_disk *disk, const hil_extent *extent, int drive, hil_fence *after,
                         uint64_t *placed)
 {
@@ -205,7 +205,7 @@ static hil_status take_places(hil_disk *disk, const hil_extent *extent, hil_fenc
                 if (extent->at[i].drive == d) want += hil_extent_room(extent, i);
             status = place(disk, extent, d, after, &placed);
             whole = status == HIL_OK && placed == want;
-            if (!whole) room[d] = placed; /* all it has in pieces of this size */
+            if (!whole) room[d] = placed; /* all that fits in pages of this size */
         }
         if (whole) break;
         give_places(disk, extent, after);
@@ -214,7 +214,7 @@ static hil_status take_places(hil_disk *disk, const hil_extent *extent, hil_fenc
     return HIL_OK;
 }
 
-/* The drive's file holds its first `bytes` bytes from here on. */
+/* Makes the drive's file at least `bytes` long. */
 static hil_status reserve(hil_disk *disk, hil_disk_drive *drive, uint64_t bytes)
 {
     struct statvfs info;
@@ -233,7 +233,7 @@ static hil_status reserve(hil_disk *disk, hil_disk_drive *drive, uint64_t bytes)
     } else {
         int fd = hil_io_descriptor(drive->file), error = EINTR;
         while (error == EINTR) error = fallocate(fd, 0, 0, (off_t)bytes) == 0 ? 0 : errno;
-        if (error && error != EOPNOTSUPP) { /* without it, writes make the file longer */
+        if (error && error != EOPNOTSUPP) { /* if unsupported, writes extend the file */
             char want[32];
             return hil_fail(HIL_ERR_IO, "cannot reserve %s in %s: %s", hil_text_bytes(want, more),
                             drive->path, strerror(error));

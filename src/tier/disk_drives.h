@@ -1,4 +1,4 @@
-/* disk_drives.h - the parts of hil_disk: drives with files, and page tables of extents. */
+/* disk_drives.h - private to disk*.c: drives with their files, and the page tables of extents. */
 #ifndef HIL_TIER_DISK_DRIVES_H
 #define HIL_TIER_DISK_DRIVES_H
 
@@ -10,26 +10,26 @@
 
 typedef struct hil_disk_drive {
     const char *path;
-    uint64_t bytes; /* most that may be used */
+    uint64_t bytes; /* budget */
     double speed;
     hil_region *region;
     hil_io_file *file;
-    uint64_t reserved; /* bytes of the file */
+    uint64_t reserved; /* bytes preallocated in the file */
 } hil_disk_drive;
 
-/* The pages of an extent. Transfers that are still to come read it after the extent was given
-   back: they hold it as readers. */
+/* The pages of an extent. Queued transfers read the table even after hil_disk_give: each holds it
+   as a reader. */
 typedef struct hil_disk_table {
-    struct hil_disk_table *next, *older; /* idle; of all that were made */
-    int order;                           /* it has room for 2^order pages */
+    struct hil_disk_table *next, *older; /* list of idle tables; list of all tables */
+    int order;                           /* room for 2^order pages */
     int readers;
     hil_page page[];
 } hil_disk_table;
 
-/* Those of one order. */
+/* The tables of one order. */
 typedef struct hil_disk_tables {
-    hil_disk_table *first, *last; /* idle ones, the longest first */
-    int idle, all, most;          /* most in use at any time */
+    hil_disk_table *first, *last; /* idle tables, the longest idle first */
+    int idle, all, most;          /* most: high-water mark of tables in use */
 } hil_disk_tables;
 
 #define HIL_DISK_ORDERS 48
@@ -42,11 +42,11 @@ struct hil_disk {
     uint64_t peak;
     hil_disk_tables tables[HIL_DISK_ORDERS];
     hil_disk_table *newest;
-    pthread_mutex_t lock; /* of readers */
+    pthread_mutex_t lock; /* guards hil_disk_table.readers */
     pthread_cond_t released;
 };
 
-/* Bytes of a page that are data, and that it takes on its drive. */
+/* Bytes of data in a page, and bytes that it takes on its drive. */
 size_t hil_extent_bytes(const hil_extent *extent, int64_t page);
 size_t hil_extent_room(const hil_extent *extent, int64_t page);
 

@@ -1,4 +1,4 @@
-/* disk_transfer.c - pages from and to their drives, with a checksum on both ways. */
+/* disk_transfer.c - reads and writes pages, with checksums. */
 #include "tier/disk_drives.h"
 
 #include "base/text.h"
@@ -7,17 +7,17 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Neighbouring pages go in one request up to here: the checksum of one is taken while the next
-   moves. */
+/* Most bytes of contiguous pages in one request: the checksum of one request overlaps with the
+   transfer of the next. */
 #define REQUEST_BYTES ((size_t)8 << 20)
 
 typedef struct run {
     int64_t first, count; /* pages */
     size_t bytes;         /* on the drive */
-    bool zeros;           /* read of pages that were never written */
+    bool zeros;           /* reads pages that were never written */
 } run;
 
-/* The pages from `first` on that one request moves. The same at start and at wait. */
+/* The pages from `first` on that go in one request. Start and wait compute the same. */
 static run next_run(const hil_disk_transfer *t, int64_t first)
 {
     const hil_extent *extent = t->extent;
@@ -57,7 +57,7 @@ static hil_status start_run(hil_disk *disk, const hil_disk_transfer *t, const ru
     return hil_io_write_start(drive->file, page->offset, memory, r->bytes, out);
 }
 
-/* Starts what there is room for. */
+/* Starts requests until HIL_DISK_REQUESTS are in flight. */
 static hil_status start_runs(hil_disk *disk, hil_disk_transfer *t)
 {
     while (t->requests < HIL_DISK_REQUESTS && t->started < t->count) {
@@ -87,7 +87,7 @@ static hil_status verify(const hil_disk *disk, const hil_disk_transfer *t, const
     return HIL_OK;
 }
 
-/* The oldest request and what belongs to it. */
+/* Waits for the oldest request and verifies its pages. */
 static hil_status finish_run(hil_disk *disk, hil_disk_transfer *t)
 {
     run r = next_run(t, t->first + t->finished);
@@ -99,7 +99,7 @@ static hil_status finish_run(hil_disk *disk, hil_disk_transfer *t)
     return t->write ? HIL_OK : verify(disk, t, &r);
 }
 
-/* Waits for what is in flight and forwards the failure that came before. */
+/* Waits for the requests in flight and forwards the earlier failure. */
 static hil_status abandon(hil_disk *disk, hil_disk_transfer *t, hil_status status)
 {
     char words[1024];

@@ -1,4 +1,4 @@
-/* links.c - jobs in queues, fences and the account; engines execute or rehearse them. */
+/* links.c - queues of jobs, fences and the account; an engine executes or rehearses the jobs. */
 #include "tier/links_engine.h"
 
 #include "base/clock.h"
@@ -38,7 +38,7 @@ void hil_links_retire(hil_links *links, const hil_job *job, double start, double
                          end, bytes);
 }
 
-/* Joins to `covers` all that is over when `fence` is. */
+/* Joins to `covers` every job whose completion the fence's completion implies. */
 static void join_covers(const hil_links *links, const hil_fence *fence, hil_fence *covers)
 {
     for (int i = 0; i < HIL_LINKS; ++i) {
@@ -49,7 +49,7 @@ static void join_covers(const hil_links *links, const hil_fence *fence, hil_fenc
     }
 }
 
-/* The caller saw the end of `fence`. */
+/* The caller waited for or followed `fence`: see [Note: known]. */
 static void set_known(hil_links *links, const hil_fence *fence)
 {
     hil_fence covers = *fence;
@@ -58,7 +58,7 @@ static void set_known(hil_links *links, const hil_fence *fence)
         if (links->queue[i].known < covers.after[i]) links->queue[i].known = covers.after[i];
 }
 
-/* Room for one more job. */
+/* Makes room for one more job. */
 static hil_status queue_reserve(hil_queue *queue)
 {
     if (queue->submitted - queue->known < queue->capacity) return HIL_OK;
@@ -85,8 +85,8 @@ static void account_add(hil_account *account, const hil_job *job)
         account->to_host += copied;
 }
 
-/* Behind what a device was told so far. What it was told to follow is known already. `reason` as
-   in hil_links_record. */
+/* Adds a mark after all compute issued so far. It covers only itself: fences that compute follows
+   are known already. `reason` as in hil_links_record. */
 static hil_status mark(hil_links *links, int reason, uint64_t *number)
 {
     hil_queue *queue = &links->queue[HIL_LINK_COMPUTE];
@@ -100,8 +100,8 @@ static hil_status mark(hil_links *links, int reason, uint64_t *number)
     return HIL_OK;
 }
 
-/* What FETCH and STASH use, only copies of other links connect with a device. */
-static bool meets_computing(hil_link link)
+/* FETCH and STASH use only the ring; other links copy between it and the device. */
+static bool follows_compute(hil_link link)
 {
     return link != HIL_LINK_FETCH && link != HIL_LINK_STASH;
 }
@@ -114,7 +114,7 @@ static hil_status submit(hil_links *links, const hil_job *job, hil_fence *fence)
     hil_queue *queue = &links->queue[job->link];
     hil_fence before = job->after, covers = {0};
     HIL_TRY(queue_reserve(queue));
-    if (links->device && !job->marked && meets_computing(job->link))
+    if (links->device && !job->marked && follows_compute(job->link))
         HIL_TRY(mark(links, -1, &before.after[HIL_LINK_COMPUTE]));
     uint64_t n = queue->submitted + 1;
     hil_queued *queued = hil_queue_at(queue, n);
@@ -151,7 +151,7 @@ hil_status hil_links_mark(hil_links *links, hil_fence *fence)
     return status;
 }
 
-/* With the lock held. */
+/* Lock held. */
 static hil_status wait_for(hil_links *links, const hil_fence *fence, double *seconds)
 {
     *seconds = hil_links_retired(links, fence) ? 0 : links->engine->wait(links, fence);
@@ -159,7 +159,7 @@ static hil_status wait_for(hil_links *links, const hil_fence *fence, double *sec
     return links->status == HIL_OK ? HIL_OK : hil_fail(links->status, "%s", links->message);
 }
 
-/* With the lock held. How long computing stands still is seen between two marks. */
+/* Lock held. The stall is measured between the mark before and the mark after the wait. */
 static hil_status follow(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
 {
     bool new = false;

@@ -1,9 +1,8 @@
-/* links.h - one queue per link; jobs of a link start and retire in order, links run side by side.
-   The same calls drive a rehearsal, where jobs take no memory and only a clock advances.
+/* links.h - one job queue per link. Jobs of a link start and retire in order; links run in
+   parallel. The same calls drive a rehearsal, which moves nothing and only advances a clock.
 
-   Several jobs of a link that use the disk are in flight at once: one that needs what an earlier
-   one does (writes a page again, reads it back) says so in its fence, also on its own link. So are
-   updates by a device and by the CPU. */
+   Jobs of one link may overlap if they use the disk, or if they are updates: a job that depends on
+   an earlier one (rewrites a page, reads it back) names it in its fence, also on its own link. */
 #ifndef HIL_TIER_LINKS_H
 #define HIL_TIER_LINKS_H
 
@@ -11,31 +10,31 @@
 #include "tier/disk.h"
 #include "hilbert/speeds.h"
 
-/* [Note: device streams] A device computes behind the thread that tells it what to compute. Time
-   then has two meanings, and calls say which they mean. In the order of what was told
-   ("computing"): hil_links_submit: the job begins after all computing told so far;
-   hil_links_follow: computing told from now on begins after the fence. On the clock:
-   hil_links_wait, for whoever reads memory himself. With the CPU both are the same.
+/* [Note: device streams] A device executes asynchronously: the caller only issues work to its
+   compute stream. There are two orders. Stream order: a job of hil_links_submit starts after all
+   compute issued so far, and compute issued after hil_links_follow starts after the fence; the
+   caller does not block. Wall-clock order: hil_links_wait blocks the caller until the fence is
+   complete, before it touches the memory itself. On the CPU both orders are the same.
 
-   Copies to and from the device, and `run` of jobs with `queues`, go to the link's stream and
-   follow one another there by events; jobs that need the CPU or a drive wait on the clock. FETCH
-   and STASH do not wait for what was told: their memory, the ring, is none that is computed with.
-   The rehearsal's clock is that of computing, so it needs to know nothing of this. */
+   Copies to and from the device, and `run` of jobs with `queues`, are queued on the link's stream
+   and ordered by events. Jobs that need the CPU or a drive start when their fence is complete.
+   FETCH and STASH do not wait for compute: they only use the staging ring, which compute never
+   touches. The rehearsal's clock advances in stream order, so it does not treat devices apart. */
 
-typedef struct hil_links hil_links; /* owns its threads and queues; borrows the disk */
+typedef struct hil_links hil_links; /* owns its threads and queues; borrows disk and device */
 
 typedef struct hil_links_options {
     hil_disk *disk;           /* NULL: none; otherwise open, unless it rehearses */
-    const hil_speeds *speeds; /* not NULL: a rehearsal by these speeds, which are copied */
+    const hil_speeds *speeds; /* not NULL: a rehearsal with these speeds, which are copied */
     hil_device *device;       /* borrowed; NULL: the CPU computes. See [Note: device streams] */
-    const void *device_base;  /* its arena: which copies are the device's */
+    const void *device_base;  /* the device's arena: tells its copies from those of the host */
     size_t device_bytes;
 } hil_links_options;
 hil_status hil_links_create(hil_links **out, const hil_links_options *options);
-/* Ends at once what can be ended; waits for what is in flight. */
+/* Skips queued jobs, waits for those in flight, and joins the threads. */
 void hil_links_destroy(hil_links *links);
 
-/* Jobs of one link that are in flight at most. */
+/* Most jobs of one link in flight. */
 #define HIL_LINK_FLIGHTS 32
 
 typedef enum hil_part_kind { HIL_PART_COPY, HIL_PART_READ, HIL_PART_WRITE } hil_part_kind;
@@ -43,80 +42,80 @@ typedef struct hil_part {
     hil_part_kind kind;
     void *to;               /* COPY, READ */
     const void *from;       /* COPY, WRITE */
-    size_t bytes;           /* COPY; of all pages otherwise */
-    const hil_extent *disk; /* READ, WRITE; only read by hil_links_submit */
+    size_t bytes;           /* of the copy, or of all pages */
+    const hil_extent *disk; /* READ, WRITE; borrowed within hil_links_submit, which copies it */
     int64_t first, count;   /* pages */
 } hil_part;
 
-/* A few transfers, or a piece of arithmetic, that happen together. */
+/* Up to HIL_JOB_PARTS transfers, then an optional function. */
 #define HIL_JOB_PARTS 8
 typedef struct hil_job {
     hil_link link;
-    hil_fence after; /* starts when this is over */
-    /* HIL_LINK_UPDATE, GATHER, REDUCE, SAVE: runs on the link's thread. */
+    hil_fence after; /* the job starts when this is complete */
+    /* UPDATE, GATHER, REDUCE and SAVE only. Runs on the link's thread. */
     hil_status (*run)(void *context, int64_t index);
-    bool queues;   /* `run` only queues work on the link's stream of the device */
-    bool marked;   /* `after` has the computing it follows, of hil_links_mark */
-    bool reversed; /* copies go the other way: READ to the device, WRITE to the host */
+    bool queues;   /* `run` only queues work on the link's device stream */
+    bool marked;   /* `after` has a mark of hil_links_mark: submit adds none */
+    bool reversed; /* copies of READ go to the device, those of WRITE to the host */
     void *context;
     int64_t index;
-    uint64_t bytes;   /* that `run` moves, for the account */
-    double seconds;   /* what `run` takes, for the rehearsal */
-    const char *name; /* for the timeline; borrowed for ever */
+    uint64_t bytes;   /* moved by `run`, for the account */
+    double seconds;   /* duration of `run` in a rehearsal */
+    const char *name; /* for the timeline; a string constant */
     int parts;
-    hil_part part[HIL_JOB_PARTS]; /* the last: only those that there are get copied */
+    hil_part part[HIL_JOB_PARTS]; /* last field: submit copies only the `parts` in use */
 } hil_job;
 
-/* Queues a job (copied) and returns at once. *fence (may be NULL) becomes: when this job is over,
-   joined to what it was. Jobs only wait for earlier jobs, so nothing can hang. */
+/* Queues a copy of the job and returns at once; joins the job to *fence (may be NULL). Jobs only
+   wait for earlier jobs, so there is no deadlock. */
 hil_status hil_links_submit(hil_links *links, const hil_job *job, hil_fence *fence);
 
-/* Joins to *fence all computing told so far: many jobs between which nothing is told need one mark
-   in it, and not one each. */
+/* Joins all compute issued so far to *fence. Jobs that are submitted with no compute in between can
+   share this mark, instead of one each. */
 hil_status hil_links_mark(hil_links *links, hil_fence *fence);
 
 typedef enum hil_wait_reason {
-    HIL_WAIT_WEIGHTS,     /* on their way to the device */
-    HIL_WAIT_UPDATE,      /* not updated yet: the exposed part of the sweep */
-    HIL_WAIT_ACTIVATIONS, /* coming back for backward */
-    HIL_WAIT_GRADIENTS,   /* sums coming back, or room for gradients that leave */
-    HIL_WAIT_MEMORY,      /* of something that still leaves */
+    HIL_WAIT_WEIGHTS,     /* transfer of weights to the device */
+    HIL_WAIT_UPDATE,      /* update of weights: the exposed part of the sweep */
+    HIL_WAIT_ACTIVATIONS, /* transfer of offloaded activations for backward */
+    HIL_WAIT_GRADIENTS,   /* transfer of spilled sums, or staging for outgoing gradients */
+    HIL_WAIT_MEMORY,      /* memory whose copy-out is in flight */
     HIL_WAITS
 } hil_wait_reason;
 
-/* What is computed from now on begins when this is over: the CPU waits, a device's compute stream
-   will. The first failure of any job since create is everybody's. Jobs that have not begun by then
-   never do, but count as over. */
+/* Compute issued from now on starts after the fence: on the CPU the caller blocks, on a device only
+   the compute stream does. Returns the first failure of any job since create. After a failure,
+   queued jobs are skipped and count as complete. */
 hil_status hil_links_follow(hil_links *links, const hil_fence *fence, hil_wait_reason reason);
-/* The caller waits until it is over. */
+/* Blocks the caller until the fence is complete. Fails as hil_links_follow does. */
 hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_reason reason);
-/* Waits for everything submitted and computed so far, without a reason. */
+/* Blocks until all jobs and compute so far are complete; counts no stall. */
 hil_status hil_links_drain(hil_links *links);
-/* `failed` (NULL: nobody) is called at the first failure of a job, at once, by the thread that has
-   its message: whoever other processes wait for tells them. */
+/* `failed` (may be NULL) is called at the first failure of a job, on the thread where it happened,
+   which has its message: so other ranks hear of it before the caller waits. */
 void hil_links_set_failed(hil_links *links, void (*failed)(void *context, hil_status status),
                           void *context);
-/* Whether a wait would return at once. In a rehearsal: by its clock. Follows timing, so nothing may
-   be decided by it that a rehearsal must predict. */
+/* Whether hil_links_wait would return at once (by the clock in a rehearsal). Depends on timing: use
+   it for nothing that a rehearsal must predict. */
 bool hil_links_over(hil_links *links, const hil_fence *fence);
 
-/* The rehearsal's compute: its clock advances. Elsewhere does nothing. */
+/* Advances a rehearsal's clock by a computation; does nothing in a run. */
 void hil_links_compute(hil_links *links, double seconds);
 /* Seconds: the rehearsal's clock, or the machine's. */
 double hil_links_now(const hil_links *links);
 
-/* Since the last call of hil_links_take_account. Copies of WRITE jobs count as to_device, of READ
-   jobs as to_host. */
+/* Counts since the last hil_links_take_account. Copies of WRITE jobs count as to_device, those of
+   READ jobs as to_host; the reverse for jobs with `reversed`. */
 typedef struct hil_account {
-    uint64_t bytes[HIL_LINKS]; /* of jobs that were submitted */
+    uint64_t bytes[HIL_LINKS]; /* of submitted jobs */
     uint64_t disk_read, disk_written, to_device, to_host;
     double busy[HIL_LINKS]; /* seconds */
-    double wait[HIL_WAITS];
+    double wait[HIL_WAITS]; /* seconds of stalls by reason */
 } hil_account;
 void hil_links_take_account(hil_links *links, hil_account *out);
 
-/* Spans of jobs and waits go to it while it is set, from all threads of the links; NULL: nowhere.
-   Borrowed. */
+/* Records jobs and waits there, from all threads of the links; NULL: nowhere. Borrowed until the
+   next call. */
 struct hil_timeline;
 void hil_links_set_timeline(hil_links *links, struct hil_timeline *timeline);
 

@@ -1,5 +1,5 @@
-/* links_engine.h - the parts of hil_links: queues, and what a real run and a rehearsal do with
-   them. */
+/* links_engine.h - private to links*.c: the queues, and the engine that executes (a run) or only
+   times (a rehearsal) their jobs. */
 #ifndef HIL_TIER_LINKS_ENGINE_H
 #define HIL_TIER_LINKS_ENGINE_H
 
@@ -10,17 +10,18 @@
 #include <pthread.h>
 
 typedef struct hil_queued {
-    hil_job job;                      /* part[i].disk points nowhere */
-    hil_extent extent[HIL_JOB_PARTS]; /* of the parts that have one */
-    hil_fence covers;                 /* what is certainly over when this job is */
-    bool streams;                     /* goes to the link's stream of the device as a whole */
+    hil_job job;                      /* part[i].disk is invalid: use extent[i] */
+    hil_extent extent[HIL_JOB_PARTS]; /* of READ and WRITE parts */
+    hil_fence covers;                 /* jobs whose completion this job's completion implies */
+    bool streams;                     /* the whole job goes to the link's device stream */
 } hil_queued;
 
 /* [Note: known]
-   A queue keeps a job until the caller has waited for or followed something that implies its end,
-   even though the job may be long over. So how long queues get, and with it every allocation,
-   follows from the order of calls and not from timing. By then the job was started, at least: a
-   follow waits until what it follows is on a stream, and that is after what it covers. */
+   A queue keeps a job until the caller has waited for or followed a fence that implies its
+   completion, even if the job completed long before. So the length of queues, and with it every
+   allocation, depends on the order of calls and not on timing. A known job has at least started:
+   hil_links_follow blocks until the jobs of its fence are on a stream, after all that they cover.
+ */
 typedef struct hil_queue {
     hil_queued *ring;  /* job n at n % capacity, for n in (known, submitted] */
     uint64_t capacity; /* a power of two */
@@ -30,9 +31,9 @@ typedef struct hil_queue {
 typedef struct hil_links_engine {
     hil_status (*create)(hil_links *links);
     void (*destroy)(hil_links *links);
-    /* These four with the lock held. */
+    /* The next three are called with the lock held. */
     void (*submitted)(hil_links *links, hil_link link);
-    double (*wait)(hil_links *links, const hil_fence *fence); /* gives the seconds it took */
+    double (*wait)(hil_links *links, const hil_fence *fence); /* returns the seconds it took */
     void (*compute)(hil_links *links, double seconds);
     double (*now)(const hil_links *links);
 } hil_links_engine;
@@ -41,13 +42,13 @@ extern const hil_links_engine hil_links_threads, hil_links_virtual;
 
 struct hil_links {
     const hil_links_engine *engine;
-    void *state; /* the engine's */
+    void *state; /* owned by the engine */
     hil_disk *disk;
     hil_device *device; /* NULL: the CPU, or a rehearsal */
     const char *device_base;
     size_t device_bytes;
     hil_speeds speeds;
-    pthread_mutex_t lock; /* of everything below */
+    pthread_mutex_t lock; /* guards everything below */
     hil_queue queue[HIL_LINKS];
     hil_account account;
     struct hil_timeline *timeline;
@@ -62,23 +63,23 @@ static inline hil_queued *hil_queue_at(const hil_queue *queue, uint64_t n)
     return &queue->ring[n & (queue->capacity - 1)];
 }
 
-/* With the lock held. */
+/* Whether the fence is complete. Lock held. */
 bool hil_links_retired(const hil_links *links, const hil_fence *fence);
-/* Computing waited for so many seconds until `end`. */
+/* Counts a stall of compute that lasted `seconds` until `end`. Lock held. */
 void hil_links_account_wait(hil_links *links, hil_wait_reason reason, double seconds, double end);
-/* A job of the link is over: books it. Its time on the link began at `start`. */
+/* Retires the oldest job of a link, which occupied it from `start` to `end`. Lock held. */
 void hil_links_retire(hil_links *links, const hil_job *job, double start, double end);
 
-/* links_streams.c, with a device and the lock held, which they may let go for a while. */
-/* A mark behind all computing told so far, when there is room for it in the queue. `reason`: why
-   computing waits since the mark before, or -1. */
+/* links_streams.c: with a device only; lock held, and released while they wait. */
+/* Records a mark after all compute issued so far; blocks while all marks are in use. `reason`: why
+   compute stalls since the previous mark, or -1. */
 hil_status hil_links_record(hil_links *links, int reason);
-/* Computing told from now on begins after the fence. */
+/* Compute issued from now on starts after the fence. */
 hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence);
 
-/* Bytes of a job. */
+/* Bytes of a job's parts of one kind. */
 uint64_t hil_job_bytes(const hil_job *job, hil_part_kind kind);
-/* Which way the job's copies go. */
+/* Whether the job's copies go to the device. */
 bool hil_job_to_device(const hil_job *job);
 
 #endif

@@ -1,10 +1,10 @@
-/* links_streams.c - jobs on the streams of a device: what follows what by events, and marks in what
-   it was told to compute. */
+/* links_streams.c - jobs on the streams of a device, ordered by events, and marks in its compute
+   stream. */
 #include "tier/links_threads.h"
 
 #include "base/clock.h"
 
-#define NOTICED 5e-5 /* seconds between marks that are more than the way of a thread */
+#define STALL_MIN 5e-5 /* seconds between marks: less is only the latency of waking a thread */
 
 hil_stream hil_stream_of(hil_link link)
 {
@@ -50,7 +50,7 @@ bool hil_job_streams(const hil_links *links, const hil_job *job)
     return job->run ? job->queues : job->parts > 0;
 }
 
-/* Where the end of job or mark n of a link is; NULL: long over, its place is another's. */
+/* The place of the end of job or mark n of a link; NULL: complete, and its place was reused. */
 static hil_place *place_of(const hil_links *links, hil_link link, uint64_t n)
 {
     hil_carriers *all = links->state;
@@ -122,7 +122,7 @@ hil_status hil_flight_queue(hil_carrier *c, hil_flight *flight, const hil_follow
     hil_device *device = c->links->device;
     HIL_TRY(follow_all(c->links, c->stream, follows));
     hil_status queued = queue_parts(c, &flight->queued.job);
-    /* Also behind what failed in the middle: the rest of it still uses memory. */
+    /* Also after a failure: parts that were queued before it still use memory. */
     hil_status status = device->events->record(device, c->stream, flight->end.event);
     flight->recorded = status == HIL_OK;
     return queued == HIL_OK ? status : queued;
@@ -160,7 +160,7 @@ hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence)
     hil_follows follows;
     if (!hil_fence_given(links, fence)) (void)hil_links_sleep(links, fence, true);
     hil_fence before = *fence;
-    before.after[HIL_LINK_COMPUTE] = 0; /* computing follows itself */
+    before.after[HIL_LINK_COMPUTE] = 0; /* the compute stream is in order */
     hil_follows_begin(links, &before, &all->carrier[HIL_LINK_COMPUTE].followed, &follows);
     if (!follows.count) return HIL_OK;
     pthread_mutex_unlock(&links->lock);
@@ -177,7 +177,7 @@ void *hil_streams_retire_marks(void *argument)
     hil_carriers *all = links->state;
     hil_device *device = links->device;
     hil_queue *queue = &links->queue[HIL_LINK_COMPUTE];
-    double before = 0; /* when the mark before was over */
+    double before = 0; /* when the previous mark was complete */
     pthread_mutex_lock(&links->lock);
     while (!all->stopping || queue->retired < queue->submitted) {
         if (queue->retired == queue->submitted) {
@@ -191,7 +191,7 @@ void *hil_streams_retire_marks(void *argument)
         double end = hil_clock_now();
         pthread_mutex_lock(&links->lock);
         while (place->users) pthread_cond_wait(&c->issue, &links->lock);
-        if (place->reason >= 0 && end - before > NOTICED)
+        if (place->reason >= 0 && end - before > STALL_MIN)
             hil_links_account_wait(links, (hil_wait_reason)place->reason, end - before, end);
         place->over = before = end;
         ++queue->retired;

@@ -1,6 +1,6 @@
-/* links_threads.c - a thread for each link executes its jobs; a second one of links that use the
-   disk or a device waits for those and checks what drives gave, so that the next job starts when it
-   can. */
+/* links_threads.c - one thread per link starts its jobs. Links that use the disk or a device have a
+   second thread, which waits for transfers, verifies checksums and retires jobs, so that the first
+   can start the next job. */
 #include "tier/links_threads.h"
 
 #include "base/clock.h"
@@ -10,11 +10,10 @@
 #include <string.h>
 
 #define STACK_BYTES ((size_t)1 << 20)
-/* A link starts jobs while less than this is on its way to or from the drives: enough to keep them
-   busy, and not so much that what another link needs soon waits for long. */
+/* A link starts jobs while fewer bytes than this are in flight to or from the drives: enough to
+   keep them busy, few enough that urgent requests of another link are not delayed for long. */
 #define FLIGHT_BYTES ((uint64_t)48 << 20)
 
-/* The first failure of all, from any thread. */
 void hil_links_keep_failure(hil_links *links, hil_status status)
 {
     pthread_mutex_lock(&links->lock);
@@ -47,7 +46,8 @@ static hil_status start_disk_parts(hil_links *links, hil_flight *f)
     return HIL_OK;
 }
 
-/* The disk's part goes on while the thread does the rest; so do copies of the device. */
+/* Starts disk transfers and device copies, which overlap with the copies and `run` of this thread.
+ */
 static hil_status start_job(hil_carrier *c, hil_flight *f)
 {
     hil_links *links = c->links;
@@ -94,8 +94,8 @@ static bool uses_disk(hil_link link)
            link == HIL_LINK_WRITE;
 }
 
-/* See links.h: the others run one after the other. */
-static bool runs_beside(hil_link link)
+/* Whether jobs of the link may overlap (see links.h). */
+static bool may_overlap(hil_link link)
 {
     return uses_disk(link) || link == HIL_LINK_UPDATE;
 }
@@ -108,7 +108,7 @@ static bool ready(const hil_carrier *c)
     if (queue->started == queue->submitted) return false;
     const hil_queued *next = hil_queue_at(queue, queue->started + 1);
     if (next->streams) return hil_fence_given(links, &next->job.after);
-    if (queue->started > queue->retired && !runs_beside(c->link)) return false;
+    if (queue->started > queue->retired && !may_overlap(c->link)) return false;
     return hil_links_retired(links, &next->job.after);
 }
 
@@ -133,7 +133,7 @@ static bool may_start(const hil_carrier *c)
            ready(c);
 }
 
-/* The next job begins; the lock is held before and after. */
+/* Starts the next job. Lock held on entry and return, released in between. */
 static void take_job(hil_carrier *c)
 {
     hil_links *links = c->links;
@@ -163,7 +163,7 @@ static void take_job(hil_carrier *c)
     hil_links_wake(links);
 }
 
-/* Waits for the oldest job that began; the lock is held before and after. */
+/* Waits for the oldest started job and retires it. Lock held on entry and return. */
 static void retire_job(hil_carrier *c)
 {
     hil_links *links = c->links;
@@ -270,7 +270,7 @@ static double now(const hil_links *links)
     return hil_clock_now();
 }
 
-/* Signals stay with the threads of the program. */
+/* The thread blocks all signals: handlers run on the program's own threads. */
 static hil_status start_thread(hil_carrier *c, void *(*body)(void *))
 {
     pthread_attr_t attributes;

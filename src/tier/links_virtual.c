@@ -1,11 +1,10 @@
-/* links_virtual.c - the rehearsal: jobs take the time that measured speeds say, and nothing moves.
+/* links_virtual.c - the rehearsal: jobs take the time that measured speeds predict; nothing moves.
 
    [Note: virtual clock]
-   The clock is the caller's. When it advances, by computing or by waiting, the links advance with
-   it, event by event: each works on its oldest job as soon as that job's fence is over. Links that
-   use the disk share it: equally among those of one direction, and when both directions are busy
-   each gets half of the mixed speed. Copies to a device of its own share the bus, those of each
-   direction. */
+   The clock is that of the caller. When the caller computes or waits, the clock advances from event
+   to event, and each link works on its oldest job once that job's fence is complete. Links that use
+   the disk share its bandwidth: equally within one direction; when both directions are busy, each
+   gets half of the mixed speed. Copies to a GPU share the bus in each direction. */
 #include "tier/links_engine.h"
 
 #include <math.h>
@@ -13,8 +12,8 @@
 typedef struct running {
     bool active;
     double start;
-    double read, write, seconds; /* left: bytes, bytes, time of the link alone */
-    double in, out;              /* bytes over the bus */
+    double read, write, seconds; /* remaining: bytes, bytes, time that shares no bandwidth */
+    double in, out;              /* remaining bytes over the bus */
 } running;
 
 typedef struct machine {
@@ -79,7 +78,7 @@ static void run_ready(hil_links *links)
     }
 }
 
-/* Bytes per second of one link that reads, writes, or copies in either direction. */
+/* Bytes per second of each link that reads, writes, or copies in or out. */
 typedef struct rates {
     double read, write, in, out;
 } rates;
@@ -113,13 +112,13 @@ static double sooner(double least, double left, double rate)
     return left > 0 ? fmin(least, left / rate) : least;
 }
 
-/* What is left of `amount` after `step`; exactly nothing for what ends this step. */
+/* What remains of `amount` after `step`; exactly 0 if it ends within the step. */
 static double reduce(double amount, double rate, double step)
 {
     return amount / rate <= step ? 0 : amount - rate * step;
 }
 
-/* To the next event, or by `most` seconds if that is earlier; gives the seconds. */
+/* Advances to the next event, or by `most` seconds if that is earlier; returns the seconds. */
 static double advance(hil_links *links, double most)
 {
     machine *m = links->state;

@@ -1,4 +1,5 @@
-/* offload.c - the ways of movables: device, host memory or ring, disk. */
+/* offload.c - copies movable tensors between the device, host memory and, through the ring, disk.
+ */
 #include "tier/offload.h"
 
 #include "base/alloc.h"
@@ -6,7 +7,7 @@
 #include "io/align.h"
 
 #define ALIGN 64
-/* Pages of larger tensors: small enough to be spread over the drives. */
+/* Page size of larger tensors: small enough to spread them over the drives. */
 #define PAGE ((size_t)4 << 20)
 
 /* [Note: late reuse] Reusing a buffer before its copy-out ends would stall; so buffers that were
@@ -18,7 +19,7 @@ typedef struct late_free {
     void *memory;
     size_t bytes;
     hil_fence free;
-    uint64_t number; /* of the call */
+    uint64_t number; /* of the call that queued it */
 } late_free;
 
 struct hil_offload {
@@ -28,9 +29,9 @@ struct hil_offload {
     hil_region *host;
     char *host_base;
     size_t host_bytes;
-    late_free *late; /* in order */
+    late_free *late; /* device memory to be freed, in order of calls */
     size_t late_count, late_room;
-    size_t left, held, most; /* bytes: in this turn, of all that leave, in the largest turn */
+    size_t left, held, most; /* bytes: offloaded in this turn, in `late`, in the largest turn */
     uint64_t calls;          /* of hil_movable_offload_later */
 };
 
@@ -67,7 +68,7 @@ void hil_offload_destroy(hil_offload *p)
     hil_free(p);
 }
 
-/* Bytes of the ring that one piece may have: two pieces can be under way. */
+/* Most bytes of the ring for one piece: half of it, so that two can be in flight. */
 static size_t piece_room(const hil_offload *p)
 {
     size_t half = hil_ring_bytes(p->ring) / 2 / HIL_IO_ALIGN * HIL_IO_ALIGN;
@@ -82,7 +83,7 @@ static size_t page_bytes(const hil_offload *p, size_t bytes)
     return page < PAGE ? page : PAGE;
 }
 
-/* *fence: what the copy waits for, then when it is over. */
+/* *fence: in, what the copy waits for; out, its completion. */
 static hil_status copy(hil_offload *p, hil_link link, void *to, const void *from, size_t bytes,
                        hil_fence *fence)
 {
@@ -96,20 +97,20 @@ static hil_status copy(hil_offload *p, hil_link link, void *to, const void *from
     return hil_links_submit(p->tiers->links, &job, fence);
 }
 
-/* In a rehearsal a movable of more pages than this has two loads, larger than the ring would allow:
-   the bytes are the same, with fewer jobs. */
+/* A rehearsal moves a tensor of more pages than this in two loads, larger than the ring would
+   allow: the same bytes in fewer jobs. */
 #define REHEARSED_PAGES 16
 
-/* The pages of a movable that pass the ring together. */
+/* The pages of a tensor that pass through the ring together. */
 typedef struct load {
     int64_t first, count;
-    size_t offset, bytes; /* in the movable */
-    size_t room;          /* in the ring */
-    char *memory;         /* there */
-    hil_fence fence;      /* what the next job waits for, then when it is over */
+    size_t offset, bytes; /* in the tensor */
+    size_t room;          /* bytes of the ring */
+    char *memory;         /* in the ring */
+    hil_fence fence;      /* what the next job waits for; after submit, its completion */
 } load;
 
-/* The load behind `l`, or the first where its count is 0; false: that was the last. */
+/* The load after `l`, or the first if its count is 0; false if there is none. */
 static bool next_load(const hil_offload *p, const hil_extent *extent, load *l)
 {
     l->first += l->count;
@@ -144,7 +145,7 @@ static hil_status transfer(hil_offload *p, hil_link link, const hil_extent *exte
     return hil_links_submit(p->tiers->links, &job, &l->fence);
 }
 
-/* *gone: when the device's memory is free. */
+/* Joins to *gone what must complete before the device memory is reused. */
 static hil_status send_to_disk(hil_offload *p, hil_movable *movable, hil_fence *gone)
 {
     assert(p->tiers->disk && p->ring);
@@ -179,7 +180,7 @@ static hil_status send_to_disk(hil_offload *p, hil_movable *movable, hil_fence *
     return HIL_OK;
 }
 
-/* A place in host memory, free after `fence`. */
+/* Allocates host memory, which may be written after *fence. */
 static hil_status take_place(hil_offload *p, const hil_movable *movable, size_t *offset,
                              hil_fence *fence)
 {
@@ -278,8 +279,8 @@ void hil_offload_reclaim(hil_offload *p)
     give_above(p, 0);
 }
 
-/* Its memory, if that is still the movable's. */
-static bool stay(hil_offload *p, hil_movable *movable)
+/* Takes the tensor's device memory back from `late`; false: it was freed already. */
+static bool take_back(hil_offload *p, hil_movable *movable)
 {
     size_t i = 0;
     while (i < p->late_count && p->late[i].number != movable->late) ++i;
@@ -290,8 +291,8 @@ static bool stay(hil_offload *p, hil_movable *movable)
     return true;
 }
 
-/* The device's memory is free for the transfer after `room`. */
-static hil_status call_from_disk(hil_offload *p, hil_movable *movable, const hil_fence *room)
+/* The device memory may be written after `room`. */
+static hil_status fetch_from_disk(hil_offload *p, hil_movable *movable, const hil_fence *room)
 {
     const hil_extent *extent = &movable->extent;
     hil_status status = HIL_OK;
@@ -312,14 +313,14 @@ static hil_status call_from_disk(hil_offload *p, hil_movable *movable, const hil
 
 hil_status hil_movable_prefetch(hil_offload *p, hil_movable *movable)
 {
-    if (movable->data || stay(p, movable)) return HIL_OK;
+    if (movable->data || take_back(p, movable)) return HIL_OK;
     assert(movable->stored && !movable->stale);
     hil_fence room;
     HIL_TRY(hil_buffers_take_after(p->buffers, movable->bytes, &movable->data, &room));
     movable->ready = (hil_fence){0};
     hil_status status;
     if (movable->home == HIL_DISK) {
-        status = call_from_disk(p, movable, &room);
+        status = fetch_from_disk(p, movable, &room);
     } else {
         hil_fence_join(&movable->ready, &room);
         hil_fence_join(&movable->ready, &movable->left);

@@ -50,8 +50,8 @@ void hil_region_destroy(hil_region *region)
     hil_free(region);
 }
 
-/* The first of `count` blocks of `each` bytes, which begin with their offset, at or behind
- * `offset`. */
+/* Index of the first block at or after `offset`; records are `each` bytes and begin with their
+   offset. */
 static size_t find(const void *blocks, size_t count, size_t each, size_t offset)
 {
     size_t low = 0, high = count;
@@ -77,8 +77,9 @@ static void remove_free(hil_region *region, size_t i)
             (region->free_count - i) * sizeof *region->free);
 }
 
-/* The best free block for `bytes`, or free_count. What is free at the region's end counts as larger
-   than anything else, so a larger region works exactly like a smaller one that suffices. */
+/* Index of the best free block for `bytes`, or free_count. The free block at the region's end
+   counts as larger than any other, so addresses do not depend on the size of a region that
+   suffices. */
 static size_t best_fit(const hil_region *region, size_t bytes)
 {
     size_t best = region->free_count;

@@ -1,4 +1,4 @@
-/* ring.c - pieces of a circle in the order in which they were taken. */
+/* ring.c - a ring buffer whose pieces are queued in the order they were taken. */
 #include "tier/ring.h"
 
 #include "base/alloc.h"
@@ -12,15 +12,15 @@ typedef struct piece {
     bool given;
 } piece;
 
-/* The queue [first, first + count) goes once around the circle at most, oldest first, and begins
-   where the next piece will lie; the part that is skipped at the end of the memory is a piece as
-   well. So what a new piece overlaps is always the front of the queue. */
+/* The queue [first, first + count) covers the ring at most once, oldest piece first. The tail that
+   is skipped when a piece wraps around is queued as a piece too. So a new piece always overlaps the
+   front of the queue. */
 struct hil_ring {
     char *base;
     size_t bytes, at;
     piece *queue;
     size_t first, count, capacity;
-    size_t next_given; /* counted from first: all before it were given */
+    size_t next_given; /* relative to first: all pieces before it were given back */
 };
 
 hil_status hil_ring_create(hil_ring **out, hil_tiers *tiers, size_t bytes)
@@ -53,7 +53,7 @@ size_t hil_ring_bytes(const hil_ring *ring)
     return ring->bytes;
 }
 
-/* Twice what is needed, so that moving is rare, and whether it grows does not depend on when. */
+/* Twice the need, so that memmove is rare; growth depends on the order of calls alone. */
 static hil_status make_room(hil_ring *ring, size_t more)
 {
     HIL_TRY(HIL_GROW(&ring->queue, &ring->capacity, 2 * (ring->count + more)));
@@ -63,7 +63,7 @@ static hil_status make_room(hil_ring *ring, size_t more)
     return HIL_OK;
 }
 
-/* The next `bytes` of the circle; there is room in the queue. */
+/* Takes the next `bytes` of the ring; the queue must have room. */
 static piece *advance(hil_ring *ring, size_t bytes)
 {
     piece new = {.offset = ring->at, .bytes = bytes};

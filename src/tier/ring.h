@@ -1,5 +1,5 @@
-/* ring.h - staging between disk and device: pieces of one block of host memory, handed out in a
-   circle. A piece waits for the transfers of those that lay there before. */
+/* ring.h - the staging ring buffer between disk and device, in host memory. A new piece waits for
+   the transfers of the pieces it overwrites. */
 #ifndef HIL_TIER_RING_H
 #define HIL_TIER_RING_H
 
@@ -7,17 +7,18 @@
 
 typedef struct hil_ring hil_ring;
 
-/* Takes `bytes` of the host tier until the tiers are closed. */
+/* Reserves `bytes` of the host tier until the tiers are closed. Not thread-safe. */
 hil_status hil_ring_create(hil_ring **out, hil_tiers *tiers, size_t bytes);
 void hil_ring_destroy(hil_ring *ring);
 size_t hil_ring_bytes(const hil_ring *ring);
 
-/* A piece of at most hil_ring_bytes, aligned to HIL_IO_ALIGN; *after is what must be over before
-   it is written. Belongs to the caller until hil_ring_give, and gives are in order of takes. */
+/* The next piece of at most hil_ring_bytes, aligned to HIL_IO_ALIGN; a write must wait for *after.
+   The caller has it until hil_ring_give; pieces are given back in the order they were taken. */
 hil_status hil_ring_take(hil_ring *ring, size_t bytes, void **memory, hil_fence *after);
-/* The next piece lies at the start: so the same takes use the same places. Nothing is held. */
+/* Makes the next piece begin at offset 0, so that the same takes get the same addresses. All pieces
+   must have been given back. */
 hil_status hil_ring_rewind(hil_ring *ring);
-/* The piece is free when `after` is over. */
+/* Frees the oldest piece; its next user waits for `after`. */
 void hil_ring_give(hil_ring *ring, void *memory, const hil_fence *after);
 
 #endif

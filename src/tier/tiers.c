@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HUGE_FROM ((size_t)64 << 20) /* below, rounding to huge pages would count */
+#define HUGE_FROM ((size_t)64 << 20) /* smaller ranges would waste memory in huge pages */
 #define DISK_LINKS 4                 /* FETCH, STASH, READ, WRITE */
-/* Where rehearsals have their memory: addresses that no program can have. They need no room in its
-   address space, which limits and tools (ulimit -v, ThreadSanitizer) can make small. */
+/* Base address of a rehearsal's memory. It cannot be mapped, so it takes no address space, which
+   ulimit -v and ThreadSanitizer limit. */
 #define NOWHERE ((uintptr_t)1 << 52)
 
 static hil_status map(const char *tier, size_t bytes, char **out)
@@ -51,7 +51,7 @@ static hil_status open_drives(hil_tiers *tiers, const hil_tiers_options *options
     return hil_disk_open(tiers->disk, tiers->io, options->drive_bytes);
 }
 
-/* The device's arena, or memory like any where the CPU is the device. */
+/* Allocates the device's arena; plain memory if the CPU is the device. */
 static hil_status take_arena(hil_tiers *tiers)
 {
     hil_device *device = tiers->device;
@@ -100,7 +100,7 @@ static void close_memory(hil_tiers *tiers)
 {
     hil_device *device = tiers->device;
     if (device && tiers->device_base) {
-        (void)device->queue->finish(device); /* whatever it computes is nobody's */
+        (void)device->queue->finish(device); /* its results and failures are not needed */
         for (size_t i = 0; i < tiers->pinned; ++i)
             device->heap->unpin(device, tiers->pins[i].memory, tiers->pins[i].bytes);
         device->heap->free(device, tiers->device_base);
@@ -151,7 +151,7 @@ typedef struct range {
     size_t bytes;
 } range;
 
-/* Where the system refuses, pages come when they are used. */
+/* If madvise fails, pages are faulted in at first use. */
 static void populate(void *context, int64_t i, int thread)
 {
     (void)thread;

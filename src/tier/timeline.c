@@ -1,4 +1,4 @@
-/* timeline.c - spans wait in a fixed buffer and become lines of JSON when it is full. */
+/* timeline.c - buffers spans and writes them as lines of JSON when the buffer is full. */
 #include "tier/timeline.h"
 
 #include "base/alloc.h"
@@ -64,7 +64,7 @@ static void write_block(hil_timeline *t)
     t->filled = 0;
 }
 
-/* A line goes to the file whole: one that a kill cuts off would spoil the rest. */
+/* Lines are written whole: one that a kill cuts off would make the file unreadable. */
 HIL_PRINTF(2, 3) static void add_line(hil_timeline *t, const char *format, ...)
 {
     if (t->filled + LINE_MAX_BYTES > BLOCK_BYTES) write_block(t);
@@ -75,7 +75,7 @@ HIL_PRINTF(2, 3) static void add_line(hil_timeline *t, const char *format, ...)
     t->filled += (size_t)size;
 }
 
-/* Rounded ends, not rounded lengths: spans that touch do not overlap. */
+/* Rounds ends, not lengths, so that adjacent spans do not overlap. */
 static void add_span(hil_timeline *t, const span *s)
 {
     long long start = llround((s->start - t->origin) * 1e9);
@@ -137,7 +137,7 @@ hil_status hil_timeline_open(hil_timeline **out, const char *path)
     return HIL_OK;
 }
 
-/* What would need escaping in JSON is not worth a name. */
+/* Replaces characters that JSON would have to escape by '?'. */
 static void copy_name(char to[NAME_MAX_BYTES], const char *from)
 {
     int i = 0;

@@ -1,6 +1,5 @@
-/* blocks.h - blocks of memory and of disks between which random jobs copy, and what each must hold.
-   Who includes it says before how many WORDS a block has, and of which size a PAGE is: of those it
-   has two and a half. */
+/* blocks.h - blocks of memory and disk between which random jobs copy, and what each must hold.
+   Define before including: WORDS of a block and the size of a PAGE (a block has 2.5 pages). */
 #ifndef TESTS_TIER_BLOCKS_H
 #define TESTS_TIER_BLOCKS_H
 
@@ -11,7 +10,7 @@
 #define BLOCK (WORDS * sizeof(uint64_t))
 #define BLOCKS 6 /* of each tier */
 
-/* `words` are what the block must hold when all that was told so far is over. */
+/* `words`: what the block must hold when all work issued so far is complete. */
 typedef struct block {
     uint64_t *at; /* device, host */
     hil_extent extent;
@@ -30,7 +29,7 @@ static inline uint64_t blocks_draw(blocks *all, uint64_t below)
     return (all->state >> 33) % below;
 }
 
-/* One that is not taken yet, and is now. */
+/* Takes a random block that is not taken yet. */
 static inline block *blocks_take(blocks *all, hil_tier tier, uint64_t *taken)
 {
     uint64_t i;

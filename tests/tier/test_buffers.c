@@ -1,4 +1,4 @@
-/* The budget of tensors is hard, and memory that still leaves is not handed out too early. */
+/* The budget of tensors is hard, and memory is not reused before its copy-out ends. */
 #include "tier/buffers.h"
 
 #include "base/alloc.h"

@@ -46,8 +46,8 @@ static hil_status move(hil_disk *disk, const hil_extent *extent, int64_t first, 
     return hil_disk_wait(disk, &transfer);
 }
 
-/* Extents of many sizes are written whole or by pages, and read by other cuts; what a page never
-   got is zeros, also where another extent lay before. */
+/* Extents of many sizes are written whole or by pages, and read back in other ranges; a page that
+   was never written reads as zeros, also where another extent was before. */
 static void round_trips(hil_io_kind engine)
 {
     static const size_t size[] = {1, 4096, PAGE, PAGE + 1, 3 * MIB + 77, 700 * KIB};
@@ -97,8 +97,8 @@ static void bytes_per_drive(const hil_extent *extent, size_t *bytes)
     for (int64_t i = 0; i < extent->pages; ++i) bytes[extent->at[i].drive] += PAGE;
 }
 
-/* As long as all have room, pages lie as 3 : 1 : 2; then the drives with room take the rest, and
-   the budget ends exactly where the sizes end. No two pages overlap. */
+/* While all drives have room, pages are spread 3 : 1 : 2; then the drives with room take the rest,
+   up to the last byte of their sizes. No two pages overlap. */
 static void proportion(void)
 {
     hil_disk *disk = make_disk(3, true);
@@ -133,7 +133,7 @@ static void proportion(void)
     hil_disk_destroy(disk);
 }
 
-/* Free space in pieces is used to the last page, with the fences of those who left. */
+/* Fragmented free space is used to the last page, with the fences of the previous users. */
 static void pieces(void)
 {
     hil_disk *disk = make_disk(1, true);
@@ -212,7 +212,7 @@ static void full_disk(hil_io_kind engine)
     hil_io_destroy(io);
 }
 
-/* Whatever allocation fails, the disk stays as it was; after some rounds nothing is allocated. */
+/* A failed allocation leaves the disk unchanged; after some rounds nothing is allocated. */
 static void allocations(void)
 {
     hil_disk *disk = NULL;

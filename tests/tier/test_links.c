@@ -1,5 +1,5 @@
-/* Many random jobs on all links leave what the same jobs leave one after the other; nothing is
-   allocated once the pattern is known; failures and early ends are clean. */
+/* Random jobs on all links give the same bytes as the same jobs in sequence; a repeated pattern
+   allocates nothing; failures and early destroys are clean. */
 /* soak: --full */
 #include "base/alloc.h"
 #include "io/io_fixture.h"
@@ -170,7 +170,7 @@ static void random_jobs(hil_io_kind engine)
     }
 }
 
-/* However late the links are, the third round of the same calls allocates nothing. */
+/* The third round of the same calls allocates nothing, however slow the links are. */
 static void steady_state(hil_io_kind engine)
 {
     static world w;
@@ -192,7 +192,7 @@ static void steady_state(hil_io_kind engine)
     hil_tiers_close(&w.tiers);
 }
 
-/* Who waits for the end of a chain knows that its beginning is over. */
+/* Waiting for the end of a chain of jobs implies that its beginning is complete. */
 static void known_chain(hil_io_kind engine)
 {
     static world w;
@@ -216,7 +216,7 @@ static void known_chain(hil_io_kind engine)
     hil_tiers_close(&w.tiers);
 }
 
-/* Ends with everything queued and nothing waited for. */
+/* Destroys the links with jobs queued and nothing waited for. */
 static void early_end(hil_io_kind engine)
 {
     static world w;
@@ -239,7 +239,7 @@ static hil_status sleep_a_while(void *context, int64_t index)
     return HIL_OK;
 }
 
-/* Extents that are given back, and whose pages others get, long before their transfers begin. */
+/* Extents are given back, and their pages reused, before their transfers start. */
 static void late_transfers(hil_io_kind engine)
 {
     enum { COUNT = 5 };
@@ -287,7 +287,7 @@ static hil_status fail_at_three(void *context, int64_t index)
     return index == 3 ? hil_fail(HIL_ERR_INPUT, "job %d will not", (int)index) : HIL_OK;
 }
 
-/* What comes after a failure is over without being executed, on every link. */
+/* After a failure, jobs of every link count as complete without being executed. */
 static void failed_update(hil_io_kind engine)
 {
     static world w;

@@ -1,6 +1,6 @@
-/* For every n the n-th operation on the drives goes wrong in a small mix of jobs: passing trouble
-   changes nothing, the rest is one clear error at wait, and nothing hangs. A flipped bit on a drive
-   is such an error too. */
+/* For every n, the n-th operation on the drives fails in a small mix of jobs: transient errors
+   change nothing, others are one clear error at wait, and nothing hangs. A flipped bit on a drive
+   is an error too. */
 #include "base/alloc.h"
 #include "io/io_faulty.h"
 #include "io/io_fixture.h"
@@ -18,7 +18,7 @@ typedef struct run {
     hil_extent extent[EXTENTS];
     char *memory[EXTENTS]; /* host */
     hil_fence fence[EXTENTS];
-    int damage; /* page that is hit between the ways, of all; -1: none */
+    int damage; /* page that is damaged between write and read; -1: none */
 } run;
 
 static hil_status open_run(run *r, hil_io_kind engine)
@@ -62,7 +62,7 @@ static hil_status wipe(void *context, int64_t index)
     return HIL_OK;
 }
 
-/* All extents go out by pages, their memory is wiped, and they come back whole. */
+/* Writes all extents by pages, wipes their memory, and reads them back whole. */
 static hil_status small_run(run *r)
 {
     static const hil_link out[] = {HIL_LINK_STASH, HIL_LINK_WRITE};

@@ -1,5 +1,5 @@
-/* Random jobs and random computing on a device whose streams are late at random leave what the same
-   calls leave one after the other; who follows does not wait on the clock; failures and early ends
+/* Random jobs and random compute on a device with randomly slow streams give the same bytes as the
+   same calls in sequence; hil_links_follow does not block the caller; failures and early destroys
    are clean. */
 /* soak: --full */
 #include "base/alloc.h"
@@ -17,7 +17,7 @@ typedef struct world {
     hil_device *device;
     hil_tiers tiers;
     blocks all;
-    uint64_t *seen;  /* shared memory: what computing found */
+    uint64_t *seen;  /* shared memory: what compute found */
     uint64_t *looks; /* what it must find */
     uint64_t count;
     hil_fence marked; /* computing, up to some moment */
@@ -75,7 +75,7 @@ static void close_world(world *w)
     hil_free(w->looks);
 }
 
-/* to = to * 3 + from + index; what is found in the end of `to` before goes to *seen. */
+/* to = to * 3 + from + index; the old last word of `to` goes to *seen. */
 typedef struct change {
     uint64_t *to;
     const uint64_t *from;
@@ -90,7 +90,7 @@ static hil_status apply(void *args)
     return HIL_OK;
 }
 
-/* Computing on two blocks of the device; needs no fence towards jobs that come later. */
+/* Issues compute on two blocks of the device; later jobs follow it without a fence. */
 static void compute(world *w, uint64_t index)
 {
     block *to = &w->all.block[HIL_DEVICE][draw(w, BLOCKS)];
@@ -104,7 +104,7 @@ static void compute(world *w, uint64_t index)
     w->computed = true;
 }
 
-/* Behind all computing: by a mark of its own, or by one that several share. */
+/* Orders the job after all compute: by a mark of its own, or by one that several share. */
 static void submit(world *w, hil_job *job, hil_fence *fence)
 {
     job->marked = draw(w, 2);
@@ -127,7 +127,7 @@ static hil_status run_there(void *context, int64_t index)
     return hil_device_threads_call(the_device, HIL_STREAM_UPDATE, apply, &c, sizeof c);
 }
 
-/* Arithmetic beside computing: on the CPU, or on the device's stream. */
+/* An update in parallel with compute: on the CPU, or on the device's stream. */
 static void update(world *w, int64_t index)
 {
     bool queues = draw(w, 2);
@@ -143,7 +143,7 @@ static void update(world *w, int64_t index)
     CHECK_OK(run_here(b->words, index));
 }
 
-/* The ways of each link; some jobs have parts of both, some copy within the host. */
+/* Random transfers of each link; some jobs have parts of both kinds, some copy within the host. */
 static void transfer(world *w)
 {
     static const struct {
@@ -170,7 +170,7 @@ static void transfer(world *w)
         }
 }
 
-/* The host looks at its own memory, and changes it. */
+/* The host checks its own memory, and changes it. */
 static void touch(world *w)
 {
     block *b = &w->all.block[HIL_HOST][draw(w, BLOCKS)];
@@ -234,7 +234,7 @@ static void check_contents(void)
     }
 }
 
-/* However late the streams are, the same calls allocate nothing more from the third round on. */
+/* From the third round on the same calls allocate nothing, however slow the streams are. */
 static void check_steady(void)
 {
     static world w;
@@ -272,8 +272,8 @@ static void copy_job(world *w, hil_link link, int number, hil_fence *fence)
     CHECK_OK(hil_links_submit(w->tiers.links, &job, fence));
 }
 
-/* While computing stands still: copies in both directions that depend on it and on each other are
-   told to computing without waiting, disks do what does not depend on it, the rest waits. */
+/* While compute is blocked: copies in both directions that depend on it and on each other are
+   queued without blocking the caller, disk jobs that do not depend on it run, the rest waits. */
 static void check_ahead(void)
 {
     static world w;
@@ -351,7 +351,7 @@ static hil_status pass_there(void *context, int64_t index)
     return hil_device_threads_call(context, HIL_STREAM_UPDATE, pass_gate, NULL, 0);
 }
 
-/* Computing that a copy holds up is booked, and who tells it what to do is not held up by it. */
+/* A stall of compute behind a copy is counted, and does not block the caller. */
 static void check_waits(void)
 {
     static world w;
@@ -370,7 +370,7 @@ static void check_waits(void)
     hil_links_take_account(links, &account);
     CHECK(account.wait[HIL_WAIT_ACTIVATIONS] > 0.03);
     CHECK(account.wait[HIL_WAIT_WEIGHTS] < 0.001);
-    pause = 60000; /* what computing does itself is no wait */
+    pause = 60000; /* compute's own time is no stall */
     CHECK_OK(hil_device_threads_call(w.device, HIL_STREAM_COMPUTE, linger, &pause, sizeof pause));
     copy_job(&w, HIL_LINK_IN, 0, &fence);
     CHECK_OK(hil_links_follow(links, &fence, HIL_WAIT_GRADIENTS));
@@ -380,7 +380,7 @@ static void check_waits(void)
     close_world(&w);
 }
 
-/* The CPU updates while the device does. */
+/* Updates on the CPU and on the device overlap. */
 static void check_updates_beside(void)
 {
     static world w;
@@ -401,7 +401,7 @@ static void check_updates_beside(void)
     close_world(&w);
 }
 
-/* What the CPU exchanges comes after what was queued to be exchanged before, without a fence. */
+/* An exchange on the CPU runs after exchanges that were queued on the stream, without a fence. */
 static void check_link_order(void)
 {
     static world w;
@@ -416,7 +416,7 @@ static void check_link_order(void)
     close_world(&w);
 }
 
-/* A device's thread is ahead by as many marks as there are, and then waits for the first. */
+/* The caller is ahead of the device by at most HIL_MARKS marks, then blocks on the oldest. */
 static void check_many_marks(void)
 {
     static world w;
@@ -442,7 +442,7 @@ static hil_status refuse(void *args)
     return hil_fail(HIL_ERR_INPUT, "number %d will not", *(int *)args);
 }
 
-/* What computing, a copy or a queued update finds wrong is everybody's; nobody hangs. */
+/* A failure of compute, a copy or a queued update surfaces in every later call; nothing hangs. */
 static void check_failures(void)
 {
     static world w;
@@ -473,7 +473,7 @@ static void check_failures(void)
     }
 }
 
-/* Ends with everything queued and nothing waited for. */
+/* Destroys the links with work queued and nothing waited for. */
 static void check_early_end(void)
 {
     static world w;

@@ -61,7 +61,7 @@ static void wait_until(const hil_fence *fence, double when)
     CHECK_NEAR(hil_links_now(tiers.links), when, 1e-9);
 }
 
-/* 200 bytes come in 2 s and pass on in 0.2 s; half of it is hidden. */
+/* 200 bytes are read in 2 s and copied in 0.2 s; half of that overlaps with compute. */
 static void chain(void)
 {
     begin();
@@ -111,7 +111,7 @@ static void shared_disk(void)
     end();
 }
 
-/* What waits for its fence holds nothing up but its own link. */
+/* A job that waits for its fence blocks only its own link. */
 static void late_fence(void)
 {
     begin();

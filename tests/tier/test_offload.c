@@ -1,5 +1,5 @@
-/* Tensors come back from host memory and disk as they left, whatever the order of calls and however
-   small the budgets; a rehearsal of the same calls has the same peaks, places and bytes. */
+/* Tensors come back unchanged from host memory and disk, for any order of calls and any budgets; a
+   rehearsal of the same calls has the same peaks, addresses and bytes. */
 #include "tier/offload.h"
 
 #include "base/alloc.h"
@@ -59,7 +59,7 @@ static void note_place(world *w, const void *data)
     note(w, data ? (uint64_t)((const char *)data - w->tiers.device_base) + 1 : 0);
 }
 
-/* Byte k of version v of movable i. */
+/* Byte k of version v of tensor i. */
 static char content(int i, uint32_t v, size_t k)
 {
     return (char)((k >> 12) * 31 + k * 7 + v * 13 + (uint32_t)i * 101);
@@ -81,7 +81,7 @@ static void verify(const world *w, int i)
     for (size_t k = 0; k < w->movable[i].bytes; ++k) CHECK(data[k] == content(i, w->version[i], k));
 }
 
-/* Whether it worked; room may be missing, anything else may not happen. */
+/* Whether the call succeeded; the only failure allowed is HIL_ERR_BUDGET. */
 static bool worked(world *w, hil_status status)
 {
     note(w, status == HIL_OK);
@@ -132,7 +132,7 @@ static void leave(world *w, int i)
     }
 }
 
-/* One random call on one random movable. */
+/* One random call on one random tensor. */
 static void act(world *w)
 {
     int i = (int)dice(w, MOVABLES);
@@ -235,7 +235,8 @@ static hil_status nap(void *context, int64_t index)
     return HIL_OK;
 }
 
-/* What is dropped on its way in is not overwritten before it arrived: its checksum would fail. */
+/* Memory that is freed during a prefetch is not reused before the transfer ends: its checksum would
+   fail. */
 static void check_dropped(void)
 {
     hil_tiers tiers;
@@ -264,7 +265,7 @@ static void check_dropped(void)
     CHECK_OK(hil_links_drain(tiers.links));
     uint64_t offset = old.extent.at[0].offset;
 
-    /* The half of the ring that comes next stays closed for a while, the other is open. */
+    /* The next half of the ring is busy for a while, the other half is free. */
     hil_job job = {.link = HIL_LINK_UPDATE, .run = nap, .name = "nap"};
     hil_fence after;
     CHECK_OK(hil_ring_take(ring, 16 * KIB, &half, &after));
@@ -305,7 +306,7 @@ static hil_status round_trips(hil_offload *offload, hil_buffers *buffers, hil_mo
     return HIL_OK;
 }
 
-/* Whichever allocation fails, the failure is told and everything can be given back. */
+/* Any failed allocation is returned as a failure, and everything can be freed. */
 static void check_refused(void)
 {
     hil_status status = HIL_ERR_MEMORY;
@@ -339,8 +340,8 @@ static void check_refused(void)
     }
 }
 
-/* By the rehearsal's clock: what comes back does not wait for weights that wait for their update,
-   and who takes memory after a movable left does not wait for the copy, as after one that was sent.
+/* By the rehearsal's clock: offloaded tensors do not wait for weights that wait for their update; a
+   take stalls on the copy-out of hil_movable_offload, but not on that of hil_movable_offload_later.
  */
 static void check_waits(bool late)
 {

@@ -1,4 +1,4 @@
-/* test_region.c - a region gives what a byte map would give: the same places, fences and peaks. */
+/* A region gives what a byte map would give: the same addresses, fences and peaks. */
 #include "tier/region.h"
 
 #include "base/alloc.h"
@@ -10,8 +10,8 @@
 #define ALIGN 64
 #define BLOCKS 200
 
-/* Every unit of the range remembers its owner and what must be over where it lies free. Free units
-   in one run share their fence, as the header says. */
+/* Every unit of the range has its owner, or if free the fence of its previous users. Adjacent free
+   units share their fence. */
 typedef struct map {
     int owner[UNITS]; /* 0: free */
     hil_fence after[UNITS];
@@ -26,7 +26,7 @@ static hil_fence run_fence(const map *m, size_t begin, size_t end)
 }
 
 /* The shortest run of free units that is long enough, the lowest of equals; the run at the end only
-   when no other will do. */
+   when no other fits. */
 static bool map_take(map *m, size_t units, int owner, size_t *at, hil_fence *after)
 {
     size_t best = 0, best_units = SIZE_MAX;
@@ -149,7 +149,7 @@ static void check_borders(void)
     hil_region_destroy(NULL);
 }
 
-/* A region that is just large enough does what a larger one did. */
+/* A region that is just large enough gives the same addresses as a larger one. */
 static void check_sizes(uint64_t seed)
 {
     enum { LIVE = 60, STEPS = 2000 };
@@ -181,7 +181,7 @@ static void check_sizes(uint64_t seed)
     }
 }
 
-/* Thousands of blocks come and go without another allocation once that many were there. */
+/* Thousands of takes and gives allocate nothing once the high-water mark was reached. */
 static void check_steady(void)
 {
     enum { MANY = 4000 };
@@ -205,7 +205,7 @@ static void check_steady(void)
     hil_region_destroy(region);
 }
 
-/* A refused allocation leaves the region as it was. */
+/* A failed allocation leaves the region unchanged. */
 static void check_refused(void)
 {
     for (long n = 1;; ++n) {

@@ -1,5 +1,4 @@
-/* Pieces of a ring follow one another in a circle and wait for exactly those that lay there before.
- */
+/* Pieces of a ring wrap around and wait for exactly the pieces they overwrite. */
 #include "tier/ring.h"
 
 #include "base/alloc.h"
@@ -19,7 +18,7 @@ static uint32_t dice(uint64_t seed, uint64_t *draw, uint32_t sides)
     return four[0] % sides;
 }
 
-/* What lies in each unit of the ring must be over before it is written again. */
+/* What must complete before each unit of the ring is written again. */
 static hil_fence over[UNITS];
 
 static hil_fence join(size_t begin, size_t end)
@@ -37,7 +36,7 @@ static void skip(size_t *at)
     *at = 0;
 }
 
-/* Where the next piece lies. */
+/* Where the next piece begins. */
 static size_t place(size_t *at, size_t units)
 {
     if (*at + units > UNITS) skip(at);

@@ -1,4 +1,4 @@
-/* Budgets are hard, rehearsals have no memory, and every failure at opening is clean. */
+/* Budgets are hard, rehearsals map no memory, and every failure at opening is clean. */
 #include "base/alloc.h"
 #include "device/device_threads.h"
 #include "io/io_fixture.h"
@@ -8,7 +8,7 @@
 
 static const hil_speeds speeds = {1, 1, 1, 1, 1, 1, 1, {1, 1, 1}, {1, 1, 1}, 1, 1, 1};
 
-/* Whether the kernel can read there. */
+/* Whether the address is mapped. */
 static bool readable(const char *memory)
 {
     int ends[2];
@@ -54,7 +54,7 @@ static long resident(void)
     return pages * sysconf(_SC_PAGESIZE);
 }
 
-/* Budgets far beyond the machine cost nothing until they are used. */
+/* Budgets far beyond the machine take no memory until they are used. */
 static void lazy(void)
 {
     hil_tiers tiers;
@@ -88,7 +88,7 @@ static void failures(hil_io_kind engine)
         if (status == HIL_OK) break;
         CHECK_FAILS(status, HIL_ERR_MEMORY, "out of memory");
         CHECK_INT(open_descriptors(), before);
-        hil_tiers_close(&tiers); /* of what was not opened */
+        hil_tiers_close(&tiers); /* after a failed open */
         CHECK(n < 200);
     }
     hil_tiers_close(&tiers);
@@ -100,7 +100,7 @@ static void failures(hil_io_kind engine)
     CHECK_INT(open_descriptors(), before);
 }
 
-/* Who may not pin as much learns what to do, and goes on. */
+/* A refused pin fails with advice, and the tiers stay usable. */
 static void pins(void)
 {
     hil_tiers tiers;

@@ -1,5 +1,4 @@
-/* A timeline is JSON with every span in it, whoever added it; before its end it lacks only the
-   bracket. */
+/* A timeline is JSON with every span of every thread; before close it lacks only the bracket. */
 #include "tier/timeline.h"
 
 #include "base/alloc.h"
@@ -15,7 +14,7 @@
 
 static char path[] = "/tmp/hilbert-timeline-XXXXXX";
 
-/* The file as it is now, with `end` behind it. */
+/* The file's contents, followed by `end`. */
 static json_t *load(const char *end)
 {
     hil_bytes map;
@@ -48,7 +47,7 @@ typedef struct writer {
     double start;
 } writer;
 
-/* Spans of a microsecond that touch. */
+/* Adjacent spans of a microsecond. */
 static void *write_spans(void *context)
 {
     const writer *w = context;
@@ -123,7 +122,7 @@ static void check_threads(void)
     json_decref(list);
 }
 
-/* What a run that is killed after a step leaves. */
+/* The file of a run that is killed after a step. */
 static void check_cut(void)
 {
     hil_timeline *timeline;

@@ -1,4 +1,4 @@
-/* trace.h - reads a timeline back: what is on each track. */
+/* trace.h - reads a timeline back, by track. */
 #ifndef HIL_TESTS_TRACE_H
 #define HIL_TESTS_TRACE_H
 
@@ -68,7 +68,7 @@ static inline void trace_add(trace *t, const json_t *event)
     ++k->spans;
 }
 
-/* Spans stand in the order in which they ended. */
+/* Spans are in the order of their ends. */
 static inline trace trace_read(const char *path)
 {
     trace t = {0};

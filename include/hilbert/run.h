@@ -155,9 +155,12 @@ HIL_API hil_status hil_generate(const hil_generate_options *options, hil_generat
 typedef struct hil_tokenize_options {
     size_t size; /* set by hil_tokenize_defaults */
     const char *model;
-    bool special;     /* add the post-processor's tokens; decoding: keep special tokens */
-    bool decode;      /* ids to text */
-    const char *file; /* read instead of `in`; text under the rules of data files (.gz, .zst) */
+    bool special;         /* add the post-processor's tokens; decoding: keep special tokens */
+    bool decode;          /* ids to text */
+    const char *file;     /* read instead of `in`; text under the rules of data files (.gz, .zst) */
+    const char *messages; /* a JSON file with a conversation, instead of text; NULL: none */
+    bool render;          /* write it as the model's chat template renders it, not as ids */
+    bool generation_prompt; /* with what precedes the model's next answer */
 } hil_tokenize_options;
 HIL_API void hil_tokenize_defaults_sized(hil_tokenize_options *options, size_t size);
 #define hil_tokenize_defaults(options) hil_tokenize_defaults_sized(options, sizeof *(options))

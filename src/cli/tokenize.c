@@ -11,6 +11,10 @@ static const hil_option options[] = {
         .initial = "standard input"),
     ROW("special", ON, special, NULL, "add the post-processor's tokens; decoding: keep them"),
     ROW("decode", ON, decode, NULL, "read a JSON array of ids and write text"),
+    ROW("messages", TEXT, messages, "F", "a conversation for the model's chat template, as JSON"),
+    ROW("render", ON, render, NULL, "with --messages: write the rendered text"),
+    ROW("generation-prompt", ON, generation_prompt, NULL,
+        "with --messages: end where the model's answer begins"),
 };
 
 static int run(int argc, char **argv)
@@ -28,10 +32,11 @@ static int run(int argc, char **argv)
 
 const hil_command hil_command_tokenize = {
     .name = "tokenize",
-    .summary = "Turns text into one JSON array of token ids, or back.",
-    .usage = "--model DIR [--file F] [--special] [--decode]",
+    .summary = "Turns text or a conversation into one JSON array of token ids, or ids into text.",
+    .usage = "--model DIR [--file F | --messages F [--render]] [--special] [--decode]",
     .example = "  echo 'Hello, world' | hilbert tokenize --model gpt2\n"
-               "  echo '[15496, 11, 995]' | hilbert tokenize --model gpt2 --decode\n",
+               "  echo '[15496, 11, 995]' | hilbert tokenize --model gpt2 --decode\n"
+               "  hilbert tokenize --model Qwen3-0.6B --messages chat.json --render\n",
     .option = options,
     .count = sizeof options / sizeof *options,
     .run = run,

@@ -3,6 +3,7 @@
 #include "data/input.h"
 #include "data/name.h"
 #include "io/file.h"
+#include "run/conversation.h"
 #include "run/model_source.h"
 #include "base/sized.h"
 
@@ -213,6 +214,58 @@ static hil_status convert(const hil_tokenizer *tokenizer, const hil_tokenize_opt
                             : encode_stream(tokenizer, from, out);
 }
 
+/* The ids of a conversation: its text has the special tokens that it should have already. */
+static hil_status encode_messages(const hil_tokenize_options *options, const hil_text *text,
+                                  FILE *out)
+{
+    hil_tokenizer *tokenizer = NULL;
+    hil_ids ids = {0};
+    bool first = true;
+    hil_status status;
+    HIL_TRY_DONE(open_tokenizer(&tokenizer, options->model));
+    HIL_TRY_DONE(hil_tokenizer_encode(tokenizer, text->data, text->size, HIL_SPECIAL_NONE, &ids));
+    HIL_TRY_DONE(print_ids(out, &ids, &first));
+    fputs(first ? "[]\n" : "]\n", out);
+done:
+    hil_ids_free(&ids);
+    hil_tokenizer_close(tokenizer);
+    return status;
+}
+
+static hil_status tokenize_messages(const hil_tokenize_options *options, FILE *out)
+{
+    hil_rendering rendering = {0};
+    hil_status status;
+    if (options->file || options->decode || options->special)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--messages does not go together with --file, --decode or --special");
+    HIL_TRY_DONE(hil_conversation_render(options->model, options->messages,
+                                         options->generation_prompt, &rendering));
+    if (!options->render)
+        status = encode_messages(options, &rendering.text, out);
+    else if (rendering.text.size)
+        fwrite(rendering.text.data, 1, rendering.text.size, out);
+done:
+    hil_rendering_free(&rendering);
+    return status;
+}
+
+static hil_status tokenize_text(const hil_tokenize_options *options, FILE *in, FILE *out)
+{
+    hil_tokenizer *tokenizer;
+    origin from;
+    if (options->render || options->generation_prompt)
+        return hil_fail(HIL_ERR_USAGE, "--render and --generation-prompt need --messages");
+    HIL_TRY(open_tokenizer(&tokenizer, options->model));
+    hil_status status = open_origin(&from, options, in);
+    if (status == HIL_OK) {
+        status = convert(tokenizer, options, &from, out);
+        close_origin(&from);
+    }
+    hil_tokenizer_close(tokenizer);
+    return status;
+}
+
 void hil_tokenize_defaults_sized(hil_tokenize_options *options, size_t size)
 {
     const hil_tokenize_options defaults = {0};
@@ -223,16 +276,7 @@ hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, FILE *out
 {
     hil_tokenize_options own;
     HIL_TRY(HIL_SIZED_TAKE(hil_tokenize, &own, options));
-    options = &own;
-    hil_tokenizer *tokenizer;
-    origin from;
-    HIL_TRY(open_tokenizer(&tokenizer, options->model));
-    hil_status status = open_origin(&from, options, in);
-    if (status == HIL_OK) {
-        status = convert(tokenizer, options, &from, out);
-        close_origin(&from);
-    }
-    hil_tokenizer_close(tokenizer);
+    hil_status status = own.messages ? tokenize_messages(&own, out) : tokenize_text(&own, in, out);
     if (status == HIL_OK && fflush(out) != 0)
         status = hil_fail(HIL_ERR_IO, "cannot write the output: %s", strerror(errno));
     return status;

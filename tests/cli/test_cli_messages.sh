@@ -1,0 +1,42 @@
+# tokenize --messages: the bytes that the chat template renders, its errors, and ids of them.
+. "$TESTS/cli/lib.sh"
+
+model=$work/model
+mkdir "$model"
+cp "$TESTS/golden/tokenizers/gpt2/tokenizer.json" "$model"
+printf '%s' '{"bos_token": "<s>", "chat_template": "{{ bos_token }}{% for m in messages %}{% if m.role == '\
+"'system'"' %}{{ raise_exception('"'System role not supported'"') }}{% endif %}[{{ m.role }}] {{ m.content }}\r\n{% endfor %}'\
+'{% if tools %}{{ tools|tojson }}{% endif %}{% if add_generation_prompt %}[assistant]{% endif %}"}' \
+    > "$model/tokenizer_config.json"
+printf '{"messages": [{"role": "user", "content": "caf\\u00e9\\r\\n<b>"}], "add_generation_prompt": true}' \
+    > "$work/chat.json"
+
+run 0 tokenize --model "$model" --messages "$work/chat.json" --render
+printf '<s>[user] caf\303\251\r\n<b>\n' | cmp - "$work/out" || die "rendered text"
+run 0 tokenize --model "$model" --messages "$work/chat.json" --render --generation-prompt
+printf '<s>[user] caf\303\251\r\n<b>\n[assistant]' | cmp - "$work/out" || die "generation prompt"
+
+# the ids are those of the rendered text
+"$HILBERT" tokenize --model "$model" --messages "$work/chat.json" --render > "$work/text"
+run 0 tokenize --model "$model" --file "$work/text"
+cp "$work/out" "$work/ids"
+run 0 tokenize --model "$model" --messages "$work/chat.json"
+cmp "$work/ids" "$work/out" || die "ids of a conversation"
+
+# a file of its own comes first, and needs no tokenizer
+mkdir "$work/bare"
+printf '{{ messages|length }}{{ x }}\n' > "$work/bare/chat_template.jinja"
+printf '{"messages": [1, 2], "x": "y"}' > "$work/two.json"
+run 0 tokenize --model "$work/bare" --messages "$work/two.json" --render
+printf '2y' | cmp - "$work/out" || die "chat_template.jinja"
+
+printf '{"messages": [{"role": "system", "content": ""}]}' > "$work/system.json"
+fails 1 "System role not supported" tokenize --model "$model" --messages "$work/system.json" --render
+[ ! -s "$work/out" ] || die "text before an error"
+printf '[]' > "$work/list.json"
+fails 1 'must be a JSON object with a list "messages"' tokenize --model "$model" \
+    --messages "$work/list.json" --render
+fails 1 "has no chat template" tokenize --model "$TESTS/golden/tokenizers/gpt2" \
+    --messages "$work/chat.json" --render
+fails 2 "need --messages" tokenize --model "$model" --render
+fails 2 "does not go together" tokenize --model "$model" --messages "$work/chat.json" --decode

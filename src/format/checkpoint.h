@@ -1,12 +1,12 @@
-/* checkpoint.h - everything a run needs to go on, at one step, independent of ranks and placement.
+/* checkpoint.h - the state of a run after one step, independent of ranks and placement.
 
    FOLDER/step-N/ holds master.safetensors, and moment1.safetensors and moment2.safetensors of those
    parameters that have them (fp32, in the parameters' own layout), the model's config.json and
    tokenizer files, and manifest.json: the run's state, and checksums of every byte of every file
-   and of itself. FOLDER/latest names the newest whole one.
+   and of itself. FOLDER/latest names the newest whole checkpoint.
 
-   [Note: several ranks] With a comm every function that takes one is called by all ranks, and all
-   get the same status and message. FOLDER is one folder that all of them see. */
+   [Note: several ranks] All ranks call a function that takes a comm, and all get the same status
+   and message. FOLDER is on a file system that all of them share. */
 #ifndef HIL_FORMAT_CHECKPOINT_H
 #define HIL_FORMAT_CHECKPOINT_H
 
@@ -18,60 +18,57 @@
 typedef struct hil_checkpoint_options {
     const char *folder; /* of all checkpoints */
     int64_t step;
-    hil_store *store;     /* borrowed until finish or abandon, like the comm */
-    hil_comm *comm;       /* NULL: alone */
-    const hil_lock *lock; /* held on the run's folder, checked before names change; NULL: none */
-    const hil_model_files *files; /* of the model, borrowed as well; rank 0's; NULL: none */
+    hil_store *store;     /* borrowed until finish or abandon, like the other pointers */
+    hil_comm *comm;       /* NULL: one rank */
+    const hil_lock *lock; /* held on the run's folder, checked before a rename; NULL: none */
+    const hil_model_files *files; /* of the model; used on rank 0; NULL: none */
 } hil_checkpoint_options;
 
-/* One checkpoint on its way to the disk. begin and finish talk on HIL_CHANNEL_SAVE. */
+/* A checkpoint being written. begin and finish use HIL_CHANNEL_SAVE. */
 typedef struct hil_checkpoint_writer hil_checkpoint_writer;
 
-/* Reserves the space of all files under a temporary name. A checkpoint of that step that is there
-   already is refused. */
+/* Creates all files at full size in a temporary folder. Fails if the step has a checkpoint. */
 hil_status hil_checkpoint_begin(hil_checkpoint_writer **out, const hil_checkpoint_options *options);
-/* Writes elements [first, first + count) of a state, which no other call and no other rank gives.
-   On any one thread at a time. After a failure it does nothing and fails again. */
+/* Writes elements [first, first + count) of a state; each element is written once, by one rank.
+   One thread at a time. After a failure, later calls do nothing and fail. */
 hil_status hil_checkpoint_put(void *writer, hil_param *param, hil_state state, int64_t first,
                               int64_t count, const float *data);
-/* Data first, made durable, then its name, then `latest`. `state` (borrowed) counts on rank 0. When
-   any rank failed, here or in put, nothing is left of it and the previous one is the newest still.
-   Destroys the writer in any case. */
+/* Syncs the data, then renames the folder, then moves `latest`. `state` (borrowed) is used on rank
+   0. If any rank failed, here or in put, the checkpoint is removed and the one before stays the
+   newest. Always destroys the writer. */
 hil_status hil_checkpoint_finish(hil_checkpoint_writer *writer, const json_t *state);
-/* Ends it without the other ranks, after a failure elsewhere: closes the files; rank 0 removes
-   them. NULL is fine. */
+/* Ends the save without the other ranks, after a failure elsewhere: closes the files; rank 0
+   removes them. NULL is fine. */
 void hil_checkpoint_abandon(hil_checkpoint_writer *writer);
 
-/* The newest whole checkpoint: the one `latest` names, or an older one when that is damaged (then
-   `warning` says what is wrong with it). *step is -1 where there is none. Ranks share the reading.
- */
+/* Finds the newest whole checkpoint: the one `latest` names, or an older one if that is damaged
+   (`warning` then says how). step is -1 if there is none. Ranks share the verification. */
 typedef struct hil_checkpoint_found {
     int64_t step;
     char warning[1024];
 } hil_checkpoint_found;
 hil_status hil_checkpoint_find(const char *folder, hil_comm *comm, hil_checkpoint_found *out);
 
-/* The state of a checkpoint; the caller releases it with json_decref. Its own checksum is checked.
- */
+/* The run's state in a checkpoint; the caller releases it with json_decref. Verifies the manifest's
+   checksum. */
 hil_status hil_checkpoint_state(const char *folder, int64_t step, json_t **state);
-/* Reads the model's files that a checkpoint holds, as far as `files` has none of them. */
+/* Reads from a checkpoint those files of the model that `files` lacks. */
 hil_status hil_checkpoint_files(const char *folder, int64_t step, hil_model_files *files);
-/* Fills what this rank holds of the store. The checksums were checked by hil_checkpoint_find. */
+/* Loads the states that this rank holds. Verifies no checksums: hil_checkpoint_find did. */
 hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *store);
-/* The rest is for one rank. */
+/* Rank 0 alone calls the functions below. */
 
-/* Makes step N, a whole one, the newest: `latest` names it and those after it are removed.
-   Files of others in them are kept in step-M.rest. */
+/* Makes `step`, a whole checkpoint, the newest: moves `latest` and removes later ones. Files in
+   them that hilbert did not write are kept in step-M.rest. */
 hil_status hil_checkpoint_return_to(const char *folder, int64_t step);
-/* Removes what killed runs left unfinished, and all but the `keep` newest checkpoints. The one
-   that `latest` names always stays; files of others in those that go are kept in step-N.rest. Not
-   while one is being written. */
+/* Removes unfinished files of killed runs, and all checkpoints but the `keep` newest and the one
+   that `latest` names. Files in them that hilbert did not write are kept in step-N.rest. Do not
+   call while a checkpoint is written. */
 hil_status hil_checkpoint_tidy(const char *folder, int64_t keep);
-/* The path of something in the folder that was not written as part of a checkpoint; "": none. */
+/* The path of a file in the folder that hilbert did not write; "": none. */
 hil_status hil_checkpoint_foreign(const char *folder, char out[HIL_PATH_MAX]);
-/* How many checkpoints the folder holds. */
 hil_status hil_checkpoint_count(const char *folder, int64_t *out);
-/* The bytes of one checkpoint; `files` are those of the model that it will hold, or NULL. */
+/* The most bytes that one checkpoint takes; `files` of the model are part of it, or NULL. */
 uint64_t hil_checkpoint_bytes(const hil_store *store, const hil_model_files *files);
 
 #endif

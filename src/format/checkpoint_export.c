@@ -1,4 +1,4 @@
-/* checkpoint_export.c - a Hugging Face model folder from the files of a checkpoint alone. */
+/* checkpoint_export.c - a Hugging Face model folder from the files of a checkpoint. */
 #include "format/checkpoint_export.h"
 
 #include "base/alloc.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rows and columns that are turned at once: a cache line of the target, some of the source. */
+/* Rows and columns transposed at once: a cache line of the target, some of the source. */
 #define BAND 16
 #define LINE 256
 
@@ -22,11 +22,11 @@ struct hil_checkpoint_model {
     hil_dtype dtype;
     hil_manifest manifest;
     hil_safetensors *file;
-    hil_export_tensor *tensor; /* in the order of the model, as files hold them */
+    hil_export_tensor *tensor; /* in the order of the model; shapes as exported */
     const hil_entry **entry;
-    bool *turned; /* files hold the transpose */
+    bool *transposed; /* the exported file holds the transpose */
     size_t count;
-    /* While it is written. */
+    /* During hil_checkpoint_model_write. */
     const hil_checkpoint_watch *watch;
     float *piece; /* HIL_EXPORT_PIECE bytes of the smallest dtype, as fp32 */
 };
@@ -39,13 +39,14 @@ void hil_checkpoint_model_close(hil_checkpoint_model *m)
     hil_model_files_free(&m->files);
     hil_free(m->tensor);
     hil_free(m->entry);
-    hil_free(m->turned);
+    hil_free(m->transposed);
     hil_free(m->piece);
     hil_free(m);
 }
 
-/* `turned` names some of `names`, in the same order. */
-static hil_status read_tensors(hil_checkpoint_model *m, const json_t *names, const json_t *turned)
+/* `transposed` is a subset of `names`, in the same order. */
+static hil_status read_tensors(hil_checkpoint_model *m, const json_t *names,
+                               const json_t *transposed)
 {
     size_t next = 0;
     for (size_t i = 0; i < m->count; ++i) {
@@ -57,17 +58,18 @@ static hil_status read_tensors(hil_checkpoint_model *m, const json_t *names, con
         HIL_TRY(hil_entry_shape(entry, &m->tensor[i].shape));
         m->tensor[i].name = entry->name;
         m->entry[i] = entry;
-        const char *other = json_string_value(json_array_get(turned, next));
-        m->turned[i] = other && strcmp(name, other) == 0;
+        const char *other = json_string_value(json_array_get(transposed, next));
+        m->transposed[i] = other && strcmp(name, other) == 0;
         hil_shape *shape = &m->tensor[i].shape;
-        if (dtype != HIL_F32 || (m->turned[i] && shape->ndim != 2))
-            return hil_fail(HIL_ERR_INPUT, "%s: tensor %s is not as checkpoints have it", m->dir,
+        if (dtype != HIL_F32 || (m->transposed[i] && shape->ndim != 2))
+            return hil_fail(HIL_ERR_INPUT,
+                            "%s: tensor %s is not fp32, or not a matrix but transposed", m->dir,
                             name);
-        if (!m->turned[i]) continue;
+        if (!m->transposed[i]) continue;
         *shape = (hil_shape){2, {shape->dim[1], shape->dim[0]}};
         ++next;
     }
-    if (next != json_array_size(turned) || m->count != hil_safetensors_count(m->file))
+    if (next != json_array_size(transposed) || m->count != hil_safetensors_count(m->file))
         return hil_fail(HIL_ERR_INPUT, "%s does not list its tensors", m->dir);
     return HIL_OK;
 }
@@ -96,7 +98,7 @@ static hil_status open_model(hil_checkpoint_model *m, const char *dir)
     m->count = json_array_size(names);
     HIL_TRY(HIL_ALLOC(m->count, &m->tensor));
     HIL_TRY(HIL_ALLOC(m->count, &m->entry));
-    HIL_TRY(HIL_ALLOC(m->count, &m->turned));
+    HIL_TRY(HIL_ALLOC(m->count, &m->transposed));
     return read_tensors(m, names, json_object_get(m->manifest.root, "transposed"));
 }
 
@@ -128,10 +130,10 @@ int64_t hil_checkpoint_model_tensors(const hil_checkpoint_model *m)
     return (int64_t)m->count;
 }
 
-/* Elements [first, first + count) of the transpose of a matrix (rows, cols): (r, c) is number
-   c * rows + r of it. */
-static hil_status turn(const hil_checkpoint_model *m, const hil_entry *entry, int64_t first,
-                       int64_t count)
+/* Reads elements [first, first + count) of the transpose of a matrix (rows, cols), in which element
+   (r, c) has index c * rows + r, into m->piece. */
+static hil_status read_transposed(const hil_checkpoint_model *m, const hil_entry *entry,
+                                  int64_t first, int64_t count)
 {
     int64_t rows = entry->dim[0], cols = entry->dim[1];
     int64_t left = first / rows, right = (first + count - 1) / rows + 1;
@@ -159,12 +161,12 @@ static hil_status read_tensor(void *context, size_t i, size_t offset, size_t *si
     hil_dtype dtype = m->tensor[i].dtype;
     size_t each = hil_dtype_size(dtype);
     int64_t first = (int64_t)(offset / each), count = (int64_t)(*size / each);
-    if (m->turned[i])
-        HIL_TRY(turn(m, entry, first, count));
+    if (m->transposed[i])
+        HIL_TRY(read_transposed(m, entry, first, count));
     else
         HIL_TRY(hil_entry_read(entry, (size_t)first * 4, m->piece, (size_t)count * 4));
     uint16_t *half = out;
-    if (dtype == HIL_BF16) /* exactly the weights that were computed with */
+    if (dtype == HIL_BF16) /* bit for bit the weights used in training */
         for (int64_t k = 0; k < count; ++k) half[k] = hil_weight_high(m->piece[k]);
     else
         hil_from_f32(out, m->piece, dtype, count);

@@ -1,4 +1,4 @@
-/* checkpoint_export.h - a Hugging Face model folder from the files of a checkpoint alone. */
+/* checkpoint_export.h - a Hugging Face model folder from the files of a checkpoint. */
 #ifndef HIL_FORMAT_CHECKPOINT_EXPORT_H
 #define HIL_FORMAT_CHECKPOINT_EXPORT_H
 
@@ -6,29 +6,29 @@
 #include "format/model_folder.h"
 #include "tensor/tensor.h"
 
-/* The weights of a checkpoint, ready to be written. Owns what it opens. */
+/* The weights of a checkpoint, opened for export. Owns its files. */
 typedef struct hil_checkpoint_model hil_checkpoint_model;
 
-/* `dir` is the checkpoint's folder; its checksums were checked. */
+/* `dir` is the checkpoint's folder. Verify its checksums before. */
 hil_status hil_checkpoint_model_open(hil_checkpoint_model **out, const char *dir);
 void hil_checkpoint_model_close(hil_checkpoint_model *model);
-/* What config.json says. */
+/* The dtype of config.json. */
 hil_dtype hil_checkpoint_model_dtype(const hil_checkpoint_model *model);
 int64_t hil_checkpoint_model_step(const hil_checkpoint_model *model);
 int64_t hil_checkpoint_model_tensors(const hil_checkpoint_model *model);
 
 typedef struct hil_checkpoint_model_options {
-    const char *out;          /* a folder that is there */
+    const char *out;          /* an existing folder */
     const hil_lock *lock;     /* held on it; may be NULL */
-    hil_model_names replaced; /* files that an old model in it may have; see model_folder.h */
+    hil_model_names replaced; /* files of an old model to replace; see model_folder.h */
     hil_dtype dtype;
     size_t shard_bytes;                /* 0: 5 GB */
-    const hil_checkpoint_watch *watch; /* told of every piece that was written; may be NULL */
+    const hil_checkpoint_watch *watch; /* called for each piece written; may be NULL */
 } hil_checkpoint_model_options;
 /* The bytes of the weights' files. */
 hil_status hil_checkpoint_model_bytes(hil_checkpoint_model *model,
                                       const hil_checkpoint_model_options *options, uint64_t *out);
-/* Weights, config.json and the tokenizer's files: all or, after a failure, nothing of them. */
+/* Writes weights, config.json and the tokenizer's files; after a failure, none of them. */
 hil_status hil_checkpoint_model_write(hil_checkpoint_model *model,
                                       const hil_checkpoint_model_options *options);
 

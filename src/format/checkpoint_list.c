@@ -1,4 +1,5 @@
-/* checkpoint_list.c - the checkpoints of a run: which there are, the newest whole one, which go. */
+/* checkpoint_list.c - the checkpoints of a run: lists them, finds the newest whole one, removes
+   old ones. */
 #include "format/checkpoint_manifest.h"
 
 #include "base/alloc.h"
@@ -21,7 +22,7 @@ int64_t hil_step_parse(const char *name)
     char *end;
     errno = 0;
     long long step = strtoll(name + 5, &end, 10);
-    bool plain = name[5] != '0' || !name[6]; /* hil_step_path makes no other name of it */
+    bool plain = name[5] != '0' || !name[6]; /* as hil_step_path writes it */
     return errno == 0 && *end == 0 && plain ? step : -1;
 }
 
@@ -32,7 +33,7 @@ hil_status hil_step_path(char out[HIL_PATH_MAX], const char *folder, int64_t ste
     return hil_path_join(out, folder, name);
 }
 
-/* The step's name, and a checksum of that: a pointer to the wrong one would look right. */
+/* The step's name and its checksum, because a damaged name could be that of another step. */
 static int latest_text(char out[LATEST_BYTES], int64_t step)
 {
     int size = snprintf(out, LATEST_BYTES, "step-%lld\n", (long long)step);
@@ -109,7 +110,7 @@ hil_status hil_steps_list(const char *folder, int64_t **steps, size_t *count)
     return status;
 }
 
-/* Rank 0's list of candidates, in the order in which they are tried. */
+/* Rank 0's list of checkpoints, in the order in which they are tried. */
 typedef struct candidates {
     int64_t latest, *steps;
     size_t count, next;
@@ -153,7 +154,8 @@ done:
     return status;
 }
 
-/* Damage leads to the next one; a disk that cannot be reached just now is no reason to go back. */
+/* Tries the next checkpoint only if one is damaged: an I/O error may be temporary, and an older
+   checkpoint would lose steps. */
 static hil_status try_candidates(candidates *c, const char *folder, hil_comm *comm,
                                  hil_checkpoint_need need, const hil_checkpoint_watch *watch,
                                  hil_checkpoint_found *out)
@@ -222,7 +224,7 @@ static bool of_step(const char *name)
 
 struct foreign {
     bool (*ours)(const char *name);
-    char *out; /* [HIL_PATH_MAX], the first that is not */
+    char *out; /* [HIL_PATH_MAX], the first entry that is not `ours` */
 };
 
 static hil_status note_foreign(void *context, const char *folder, const char *name)
@@ -232,8 +234,8 @@ static hil_status note_foreign(void *context, const char *folder, const char *na
     return hil_path_join(foreign->out, folder, name);
 }
 
-/* An entry of `folder` that is not `ours`, or `folder` itself if it is a file; a missing folder is
-   fine. */
+/* The path of an entry that is not `ours`, or of `folder` if that is a file; "": none, also for a
+   missing folder. */
 static hil_status find_foreign(const char *folder, bool (*ours)(const char *name),
                                char out[HIL_PATH_MAX])
 {
@@ -260,7 +262,7 @@ hil_status hil_checkpoint_foreign(const char *folder, char out[HIL_PATH_MAX])
     return status;
 }
 
-/* What others put into a checkpoint that goes stays: in step-N.rest, without our own files. */
+/* Renames a checkpoint to step-N.rest and removes hilbert's own files from it. */
 static hil_status keep_rest(const char *path)
 {
     char rest[HIL_PATH_MAX];
@@ -279,7 +281,8 @@ static hil_status keep_rest(const char *path)
     return hil_dir_weed(rest, of_step);
 }
 
-/* Takes away the name first: what is left of it when this is cut short is no checkpoint. */
+/* Renames the folder first, so that a checkpoint that is only partly removed is not taken for one.
+ */
 static hil_status remove_step(const char *folder, int64_t step)
 {
     char path[HIL_PATH_MAX], aside[HIL_PATH_MAX];

@@ -1,4 +1,4 @@
-/* checkpoint_manifest.c - manifest.json as text, and back. */
+/* checkpoint_manifest.c - writes and parses manifest.json. */
 #include "format/checkpoint_manifest.h"
 
 #include "base/alloc.h"
@@ -95,7 +95,7 @@ static bool read_hash(const json_t *value, uint64_t *out)
     return true;
 }
 
-/* Appends the pieces of `file` to the manifest's. */
+/* Appends the pieces of `file` to those of the manifest. */
 static bool read_pieces(hil_manifest *m, hil_manifest_file *file, const json_t *list)
 {
     uint64_t at = 0;
@@ -154,7 +154,7 @@ static hil_status read_root(hil_manifest *m, const char *what)
     HIL_TRY(hil_json_int(m->root, "version", what, &version));
     if (version != HIL_MANIFEST_VERSION)
         return hil_fail(HIL_ERR_INPUT,
-                        "%s has version %lld, but this hilbert reads version %d: go on with the "
+                        "%s has version %lld, but this hilbert reads version %d: continue with the "
                         "hilbert that wrote it",
                         what, (long long)version, HIL_MANIFEST_VERSION);
     HIL_TRY(hil_json_int(m->root, "step", what, &m->step));

@@ -1,4 +1,4 @@
-/* checkpoint_pieces.c - which bytes of a file have which checksum, put together from all ranks. */
+/* checkpoint_pieces.c - the checksums of a file's pieces, gathered from all ranks. */
 #include "format/checkpoint_pieces.h"
 
 #include "base/alloc.h"
@@ -26,7 +26,7 @@ static int compare_offset(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Gathers lists of `count[r]` pieces, each in a slice of `most`, and packs them. */
+/* All-gathers lists of `count[r]` pieces, each padded to `most`, and removes the padding. */
 static hil_status gather_lists(hil_pieces *pieces, hil_comm *comm, const uint64_t *count,
                                uint64_t most)
 {

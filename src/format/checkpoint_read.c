@@ -1,4 +1,4 @@
-/* checkpoint_read.c - checking a checkpoint's bytes, and taking them back into a store. */
+/* checkpoint_read.c - verifies a checkpoint's bytes, and loads them into a store. */
 #include "format/checkpoint_manifest.h"
 
 #include "base/alloc.h"
@@ -15,7 +15,7 @@
 
 #define READ_BYTES ((size_t)4 << 20)
 
-/* What one rank reads with. */
+/* The arguments of one rank's verification. */
 typedef struct reader {
     hil_comm *comm;
     const hil_checkpoint_watch *watch;
@@ -30,7 +30,7 @@ static hil_status damaged(const char *path, const hil_manifest_piece *piece)
                     (unsigned long long)(piece->offset + piece->bytes - 1));
 }
 
-/* Reads, and does not map: a sector that cannot be read is then an error and no signal. */
+/* Reads the file instead of mapping it: a bad sector is then an error, not SIGBUS. */
 static hil_status verify_piece(const reader *r, int fd, const char *path,
                                const hil_manifest_piece *piece)
 {
@@ -48,7 +48,7 @@ static hil_status verify_piece(const reader *r, int fd, const char *path,
     return XXH3_64bits_digest(r->hash) == piece->hash ? HIL_OK : damaged(path, piece);
 }
 
-/* A file that is not there is damage; one that cannot be read just now is not. */
+/* A missing file is damage (HIL_ERR_INPUT); one that cannot be opened is an I/O error. */
 static hil_status open_file(const char *path, const hil_manifest_file *file, int *fd)
 {
     struct stat info;
@@ -63,7 +63,7 @@ static hil_status open_file(const char *path, const hil_manifest_file *file, int
     return HIL_OK;
 }
 
-/* Piece i of the checkpoint is read by rank i modulo their number. */
+/* Rank i % ranks reads piece i of the checkpoint. */
 static hil_status verify_file(const reader *r, const hil_manifest *m, const hil_manifest_file *file,
                               const char *dir)
 {
@@ -115,7 +115,7 @@ hil_status hil_checkpoint_files(const char *folder, int64_t step, hil_model_file
     return hil_model_files_read(files, dir);
 }
 
-/* How many parameters have the state: the tensors of its file; without any there is no file. */
+/* How many parameters have the state, which are the tensors of its file; 0: no file. */
 static size_t count_state(const hil_store *store, hil_state state)
 {
     size_t count = 0;

@@ -1,4 +1,4 @@
-/* checkpoint_write.c - one checkpoint from all ranks to the disk, and its name when it is whole. */
+/* checkpoint_write.c - writes a checkpoint from all ranks and renames it when it is whole. */
 #include "format/checkpoint_manifest.h"
 
 #include "base/alloc.h"
@@ -16,9 +16,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define BLOCK ((size_t)4096)             /* offsets past the page cache are multiples */
-#define SECTOR 512                       /* and so is memory, of this */
-#define DIRECT_LEAST ((size_t)128 << 10) /* less goes through the page cache */
+#define BLOCK ((size_t)4096)             /* alignment of file offsets for O_DIRECT */
+#define SECTOR 512                       /* alignment of memory for O_DIRECT */
+#define DIRECT_LEAST ((size_t)128 << 10) /* smaller writes use the page cache */
 
 /* Where a parameter's states begin in their files. */
 typedef struct place {
@@ -26,14 +26,14 @@ typedef struct place {
     uint64_t offset[HIL_STATES];
 } place;
 
-/* One state's file. Without a parameter that has the state there is none, and `bytes` is 0. */
+/* One state's file. If no parameter has the state there is no file, and `bytes` is 0. */
 typedef struct target {
     int fd;
-    int direct; /* the same file, past the page cache; -1: not on this file system */
+    int direct; /* the same file with O_DIRECT; -1: the file system does not support it */
     char path[HIL_PATH_MAX];
     uint64_t bytes;
     hil_text header;
-    hil_pieces pieces; /* that this rank wrote; all of them on rank 0 at the end */
+    hil_pieces pieces; /* that this rank wrote; after the gather, those of all ranks */
 } target;
 
 struct hil_checkpoint_writer {
@@ -42,7 +42,7 @@ struct hil_checkpoint_writer {
     const hil_lock *lock;
     int64_t step;
     char folder[HIL_PATH_MAX], temporary[HIL_PATH_MAX], final[HIL_PATH_MAX];
-    bool made; /* the temporary folder is there, and ours to remove */
+    bool made; /* the temporary folder exists and this rank must remove it */
     place *place;
     target file[HIL_STATES];
     hil_manifest_text manifest; /* rank 0 */
@@ -69,7 +69,7 @@ static void destroy(hil_checkpoint_writer *w)
     hil_free(w);
 }
 
-/* The failure that led here stays the last one. */
+/* Destroys the writer and keeps the message of the failure before. */
 static hil_status destroy_failed(hil_checkpoint_writer *w, hil_status status)
 {
     char kept[1024];
@@ -90,7 +90,7 @@ static int compare_param(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Lays out the file of one state: its header, its size, and where each parameter is in it. */
+/* Computes the layout of one state's file: header, size, and the offset of each parameter. */
 static hil_status lay_out(hil_checkpoint_writer *w, hil_state state)
 {
     hil_writing *file = NULL;
@@ -132,8 +132,8 @@ static hil_status lay_out_all(hil_checkpoint_writer *w)
     return HIL_OK;
 }
 
-/* Through the page cache. */
-static hil_status write_some(const target *file, const char *from, size_t size, uint64_t offset)
+/* Writes through the page cache. */
+static hil_status write_cached(const target *file, const char *from, size_t size, uint64_t offset)
 {
     for (size_t done = 0; done < size;) {
         ssize_t n = pwrite(file->fd, from + done, size - done, (off_t)(offset + done));
@@ -141,14 +141,14 @@ static hil_status write_some(const target *file, const char *from, size_t size, 
         if (n < 0) return fail_path("write", file->path);
         done += (size_t)n;
     }
-    /* On its way while more is computed, so that the sync at the end has little left to do. */
+    /* Starts write-back now, so that the sync at the end has little left to write. */
     if (size) (void)!sync_file_range(file->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
     return HIL_OK;
 }
 
-/* Whole blocks past it, as many as go: copying them costs more of the processor than all the rest
-   of saving. */
-static hil_status write_blocks(target *file, const char *from, size_t size, uint64_t offset,
+/* Writes whole blocks with O_DIRECT, as many as it can: *done bytes. The copy into the page cache
+   would cost more processor time than all the rest of a save. */
+static hil_status write_direct(target *file, const char *from, size_t size, uint64_t offset,
                                size_t *done)
 {
     *done = 0;
@@ -160,7 +160,7 @@ static hil_status write_blocks(target *file, const char *from, size_t size, uint
         if (n < 0 && errno != EINVAL) return fail_path("write", file->path);
         if (n > 0) *done += (size_t)n;
         if (n == (ssize_t)whole) continue;
-        close(file->direct); /* this drive wants something else */
+        close(file->direct); /* the drive requires another alignment */
         file->direct = -1;
         return HIL_OK;
     }
@@ -173,15 +173,15 @@ static hil_status write_at(target *file, const void *bytes, size_t size, uint64_
     hil_manifest_piece piece = {offset, size, XXH3_64bits(bytes, size)};
     size_t head = (BLOCK - offset % BLOCK) % BLOCK, done = 0;
     if (size >= DIRECT_LEAST) {
-        HIL_TRY(write_some(file, from, head, offset));
-        HIL_TRY(write_blocks(file, from + head, size - head, offset + head, &done));
+        HIL_TRY(write_cached(file, from, head, offset));
+        HIL_TRY(write_direct(file, from + head, size - head, offset + head, &done));
         done += head;
     }
-    HIL_TRY(write_some(file, from + done, size - done, offset + done));
+    HIL_TRY(write_cached(file, from + done, size - done, offset + done));
     return hil_pieces_add(&file->pieces, &piece);
 }
 
-/* A full disk is found here, before anything is computed for it. */
+/* Allocates the file's space, so that a full disk fails before data is converted. */
 static hil_status reserve(const target *file)
 {
     if (fallocate(file->fd, 0, 0, (off_t)file->bytes) == 0) return HIL_OK;
@@ -220,7 +220,7 @@ static hil_status write_files(hil_checkpoint_writer *w, const hil_model_files *f
     return HIL_OK;
 }
 
-/* Rank 0: the temporary folder with all files at full size. */
+/* Rank 0 creates the temporary folder with all files at full size. */
 static hil_status create_all(hil_checkpoint_writer *w, const hil_checkpoint_options *o)
 {
     HIL_TRY(hil_lock_check(w->lock));
@@ -235,7 +235,7 @@ static hil_status create_all(hil_checkpoint_writer *w, const hil_checkpoint_opti
     return write_files(w, o->files);
 }
 
-/* The others open what rank 0 made; it tells them the name. */
+/* Rank 0 broadcasts the name of its temporary folder; the others open the files in it. */
 static hil_status open_all(hil_checkpoint_writer *w)
 {
     char name[96] = "";
@@ -302,7 +302,7 @@ hil_status hil_checkpoint_put(void *writer, hil_param *param, hil_state state, i
                                 at->offset[state] + (uint64_t)first * sizeof *data));
 }
 
-/* What this rank wrote is on the disk, and its files are closed. */
+/* Syncs and closes this rank's files. */
 static hil_status sync_files(hil_checkpoint_writer *w)
 {
     HIL_TRY(recall(w));
@@ -333,9 +333,9 @@ static hil_status write_manifest(hil_checkpoint_writer *w, const json_t *state)
     return hil_file_write(path, text->data, text->size);
 }
 
-/* After a failure between the new name and the pointer to it: as before. Where even that fails the
-   new one stays, whole as it is. */
-static void take_back(hil_checkpoint_writer *w, int64_t before)
+/* Rolls back after a failure between the rename and the move of `latest`. If the rollback fails
+   too, the new checkpoint, which is whole, stays. */
+static void roll_back(hil_checkpoint_writer *w, int64_t before)
 {
     int64_t latest;
     bool moved = hil_latest_read(w->folder, &latest) != HIL_OK || latest == w->step;
@@ -344,7 +344,8 @@ static void take_back(hil_checkpoint_writer *w, int64_t before)
     w->made = rename(w->final, w->temporary) == 0;
 }
 
-/* Rank 0: names, each durable before the next one needs it. */
+/* Rank 0 writes the manifest, renames the folder and moves `latest`; each step is synced before the
+   next. */
 static hil_status publish(hil_checkpoint_writer *w, const json_t *state)
 {
     int64_t before;
@@ -360,7 +361,7 @@ static hil_status publish(hil_checkpoint_writer *w, const json_t *state)
     if (status == HIL_OK) status = hil_latest_write(w->folder, w->step);
     if (status == HIL_OK) return HIL_OK;
     snprintf(kept, sizeof kept, "%s", hil_status_message());
-    take_back(w, before);
+    roll_back(w, before);
     return hil_fail(status, "%s", kept);
 }
 

@@ -1,4 +1,4 @@
-/* config.c - config.json: the keys of each architecture, their defaults, and what is refused. */
+/* config.c - parses config.json: the keys of each architecture, their defaults, what is refused. */
 #include "format/config.h"
 
 #include "base/json.h"
@@ -16,8 +16,8 @@
 
 static const char *const names[] = {"gpt2", "llama", "mistral", "qwen2", "qwen3"};
 
-/* What the classes of transformers 5 take where a key is absent. kv_heads 0: as many as heads;
-   head_dim 0: hidden / heads. */
+/* The defaults of transformers 5 for absent keys. kv_heads 0: as many as heads; head_dim 0: hidden
+   / heads. */
 static const hil_config defaults[] = {
     [HIL_GPT2] = {.activation = HIL_GELU_TANH,
                   .norm_eps = 1e-5,
@@ -67,7 +67,7 @@ static hil_status refuse(const reading *r, const char *key, const char *why)
     return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" %s", r->what, key, why);
 }
 
-/* A whole number in [1, most]. Absent or null leaves *out; that must not be 0 then. */
+/* Reads a whole number in [1, most]. An absent key or null keeps *out, and fails if that is 0. */
 static hil_status read_size(const reading *r, const char *key, int64_t most, int64_t *out)
 {
     HIL_TRY(hil_json_int(r->object, key, r->what, out));
@@ -80,7 +80,7 @@ static hil_status read_size(const reading *r, const char *key, int64_t most, int
     return HIL_OK;
 }
 
-/* gpt2 has names of its own and takes the usual ones as well. */
+/* gpt2 has keys of its own and accepts the usual ones as well. */
 static hil_status read_named(const reading *r, const char *gpt2, const char *usual, int64_t most,
                              int64_t *out)
 {
@@ -89,7 +89,7 @@ static hil_status read_named(const reading *r, const char *gpt2, const char *usu
     return read_size(r, own ? gpt2 : usual, most, out);
 }
 
-/* A number in [least, most). NaN stands for no default. */
+/* Reads a number in [least, most). NaN in *out: no default. */
 static hil_status read_real(const reading *r, const json_t *object, const char *key, double least,
                             double most, double *out)
 {
@@ -128,7 +128,7 @@ static hil_status read_heads(const reading *r)
                         "%s: heads of %lld are odd; rotary embedding needs an even \"head_dim\"",
                         r->what, (long long)c->head_dim);
     if (c->heads * c->head_dim > WIDTH_MAX)
-        return refuse(r, "head_dim", "times the number of heads is absurdly large");
+        return refuse(r, "head_dim", "times the number of heads is too large");
     return HIL_OK;
 }
 
@@ -208,7 +208,7 @@ static hil_status read_activation(const reading *r)
                          : "silu is supported");
 }
 
-/* The numbers of one rope object; those it does not have come from the top level. */
+/* Reads the numbers of one rope object; absent ones come from the top level. */
 static hil_status read_rope_kind(const reading *r, const json_t *rope, const char *key)
 {
     hil_config *c = r->config;
@@ -318,7 +318,7 @@ int64_t hil_config_window(const hil_config *config, int64_t layer)
     return config->slides[layer / 64] >> (layer % 64) & 1 ? config->window : 0;
 }
 
-/* Keys that change what the model computes in ways that are not built. */
+/* Refuses keys that change the computation in ways that are not implemented. */
 static hil_status refuse_unsupported(const reading *r)
 {
     static const char *const must_be_absent[] = {"quantization_config", "per_layer_config"};
@@ -326,9 +326,9 @@ static hil_status refuse_unsupported(const reading *r)
         const json_t *value = json_object_get(r->object, must_be_absent[i]);
         if (value && !json_is_null(value) && !(json_is_object(value) && !json_object_size(value)))
             return refuse(r, must_be_absent[i],
-                          i == 0 ? "is there: quantized weights are not supported; use the "
+                          i == 0 ? "is set: quantized weights are not supported; use the "
                                    "original model"
-                                 : "is there: layers that differ are not supported");
+                                 : "is set: layers that differ are not supported");
     }
     bool cross = false, encoder = false, scaled = true;
     HIL_TRY(hil_json_bool(r->object, "is_encoder_decoder", r->what, &encoder));
@@ -341,7 +341,7 @@ static hil_status refuse_unsupported(const reading *r)
     return HIL_OK;
 }
 
-/* An id outside the vocabulary counts as none: small models often keep a large model's ids. */
+/* -1 for an id outside the vocabulary: small models often keep a large model's ids. */
 static int64_t valid_id(const reading *r, int64_t id)
 {
     return id >= 0 && id < r->config->vocab ? id : -1;
@@ -355,7 +355,7 @@ static hil_status read_id(const reading *r, const char *key, int64_t *out)
     return HIL_OK;
 }
 
-/* One id, a list of ids, or null. */
+/* Reads one id, a list of ids, or null. */
 static hil_status read_eos(const reading *r, const json_t *value)
 {
     hil_config *c = r->config;
@@ -441,7 +441,7 @@ hil_status hil_config_parse(hil_config *out, const char *json, size_t size, cons
     return status;
 }
 
-/* The ids that end a text, where generation_config.json beside the config has its own. */
+/* Takes the ids that end a text from generation_config.json, if that has any. */
 static hil_status read_generation(hil_config *config, const char *path, hil_bytes *content)
 {
     json_t *object = NULL;

@@ -1,4 +1,4 @@
-/* config.h - config.json of a model folder, both generations, as one plain struct. */
+/* config.h - config.json of a model folder, of transformers 4 and 5, as one plain struct. */
 #ifndef HIL_FORMAT_CONFIG_H
 #define HIL_FORMAT_CONFIG_H
 
@@ -13,12 +13,12 @@ typedef enum hil_rope_kind { HIL_ROPE_DEFAULT, HIL_ROPE_LINEAR, HIL_ROPE_LLAMA3 
 #define HIL_LAYERS_MAX 10000
 #define HIL_EOS_MAX 16
 
-/* Every number is checked to be sane when the struct comes out of hil_config_open or _parse. */
+/* hil_config_open and _parse validate every number. */
 typedef struct hil_config {
     hil_arch arch;
     int64_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, max_positions;
-    int64_t window; /* of the layers that slide; 0: none does. Ask hil_config_window. */
-    uint64_t slides[HIL_LAYERS_MAX / 64 + 1]; /* one bit per layer */
+    int64_t window; /* of layers with sliding attention; 0: none. Read it by hil_config_window. */
+    uint64_t slides[HIL_LAYERS_MAX / 64 + 1]; /* bit set: the layer has sliding attention */
     double norm_eps, init_std;
     hil_activation activation;
     bool tied;
@@ -32,10 +32,9 @@ typedef struct hil_config {
         double theta, factor, low_freq, high_freq;
         int64_t original_positions;
     } rope;
-    hil_dtype dtype;       /* of the weights; fp32 where the file names none of the three */
+    hil_dtype dtype;       /* of the weights; fp32 if the file names no supported dtype */
     int64_t bos, eos, pad; /* -1: none, or outside the vocabulary; the first of a list */
-    /* Every id that ends a generated text, then -1. From generation_config.json where it has any.
-     */
+    /* All ids that end a generated text, then -1; those of generation_config.json if it has any. */
     int64_t eos_all[HIL_EOS_MAX];
 } hil_config;
 
@@ -43,20 +42,20 @@ typedef struct hil_config {
 const char *hil_config_supported(void);
 const char *hil_arch_name(hil_arch arch);
 
-/* `path` is a config.json, or a folder that holds one. */
+/* `path` is a config.json, or a folder with one. */
 hil_status hil_config_open(hil_config *out, const char *path);
-/* The same, and gives the bytes that were read of it, and of the generation_config.json beside it
-   if there is one; the caller frees them, after a failure as well. */
+/* The same; also returns the bytes of config.json, and of generation_config.json in the same
+   folder if it exists. The caller frees both, also after a failure. */
 hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
                            hil_bytes *generation);
 /* config.json alone, from memory; `what` names the source in errors. */
 hil_status hil_config_parse(hil_config *out, const char *json, size_t size, const char *what);
 
-/* How many positions, itself included, a position of this layer sees backward; 0: all. */
+/* How many positions, its own included, a position of this layer attends to; 0: all before it. */
 int64_t hil_config_window(const hil_config *config, int64_t layer);
 
-/* Appends a config.json with the dtype that the weights were saved in to `out`. Every other byte
-   stays as it was, except that "architectures" is added where it is missing. */
+/* Appends the config.json with its dtype set to `dtype`, that of the saved weights. Adds
+   "architectures" if it is missing; changes no other byte. */
 hil_status hil_config_edit(hil_text *out, const char *json, size_t size, hil_dtype dtype);
 
 #endif

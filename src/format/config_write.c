@@ -1,4 +1,4 @@
-/* config_write.c - config.json with another dtype: edited as text, so that nothing else changes. */
+/* config_write.c - changes the dtype in config.json by editing the text: nothing else changes. */
 #include "format/config.h"
 
 #include "base/json.h"

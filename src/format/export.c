@@ -1,4 +1,4 @@
-/* export.c - a model folder's weights, in one file or in shards. */
+/* export.c - writes a model folder's weights, in one file or in shards. */
 #include "format/export.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static size_t tensor_bytes(const hil_export_tensor *tensor)
     return (size_t)hil_shape_count(&tensor->shape) * hil_dtype_size(tensor->dtype);
 }
 
-/* The shard that begins with tensor `first`: as many tensors as fit, at least one. */
+/* The end of the shard that begins with tensor `first`: as many tensors as fit, at least one. */
 static size_t shard_end(const hil_export *export, size_t first)
 {
     size_t most = export->shard_bytes ? export->shard_bytes : SHARD_BYTES, used = 0;
@@ -91,7 +91,7 @@ static hil_status write_shard(const hil_export *export, const shard *s, const ch
     return status;
 }
 
-/* A name and the file it is in, for the index. */
+/* A tensor's name and its file, for the index. */
 typedef struct placed {
     const char *name;
     shard place;

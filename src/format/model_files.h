@@ -1,5 +1,4 @@
-/* model_files.h - the small files of a model folder: its config and what belongs to its tokenizer.
- */
+/* model_files.h - the small files of a model folder: its config and its tokenizer's files. */
 #ifndef HIL_FORMAT_MODEL_FILES_H
 #define HIL_FORMAT_MODEL_FILES_H
 
@@ -23,21 +22,21 @@ typedef enum hil_model_file {
 /* "config.json", ... */
 const char *hil_model_file_name(hil_model_file which);
 
-/* Their content, read once: what happens to the folder afterwards changes nothing. Owns it. */
+/* Their content, read once, so that later changes of the folder have no effect. Owns it. */
 typedef struct hil_model_files {
-    hil_bytes file[HIL_MODEL_FILES]; /* data is NULL where there is no such file */
+    hil_bytes file[HIL_MODEL_FILES]; /* data is NULL: no such file */
 } hil_model_files;
 
-/* Reads those of `folder` that are there and not read yet. Free it after a failure as well. */
+/* Reads those of `folder` that exist and were not read yet. Free it also after a failure. */
 hil_status hil_model_files_read(hil_model_files *files, const char *folder);
 void hil_model_files_free(hil_model_files *files);
-/* Forgets what belongs to the tokenizer: the model is trained without one. */
+/* Drops the tokenizer's files, for a model that is trained without one. */
 void hil_model_files_drop_tokenizer(hil_model_files *files);
 uint64_t hil_model_files_bytes(const hil_model_files *files);
 
-/* Writes all but config.json into `folder`. The caller makes their names durable. */
+/* Writes all but config.json into `folder`. The caller syncs the folder. */
 hil_status hil_model_files_write(const hil_model_files *files, const char *folder);
-/* Writes config.json with the dtype that the weights were saved in; see hil_config_edit. */
+/* Writes config.json with the dtype of the saved weights; see hil_config_edit. */
 hil_status hil_model_files_write_config(const hil_model_files *files, const char *folder,
                                         hil_dtype dtype);
 

@@ -1,4 +1,4 @@
-/* model_folder.c - a model folder whose files change all together; see [Note: installing]. */
+/* model_folder.c - replaces all files of a model folder together; see [Note: installing]. */
 #include "format/model_folder.h"
 
 #include "format/model_files.h"
@@ -52,11 +52,11 @@ hil_model_names hil_model_name_kind(const char *name)
     return HIL_NAMES_NONE;
 }
 
-/* Calls `each` with every entry of a folder that has such a name, until one call fails. */
+/* Calls `each` for every entry of a folder of kind `which`, until one call fails. */
 typedef struct visit {
     hil_model_names which;
     hil_status (*each)(struct visit *visit, const char *folder, const char *name);
-    const char *to; /* a folder */
+    const char *to; /* target folder of a move */
     char *found;
 } visit;
 
@@ -71,7 +71,7 @@ static hil_status visit_folder(visit *v, const char *folder)
     return hil_dir_each(folder, HIL_MISSING_IS_EMPTY, visit_name, v);
 }
 
-/* The first one. */
+/* Keeps the first name. */
 static hil_status note_name(visit *v, const char *folder, const char *name)
 {
     (void)folder;
@@ -86,7 +86,7 @@ hil_status hil_model_folder_find(const char *folder, hil_model_names which, char
     return visit_folder(&v, folder);
 }
 
-/* A folder with a file's name is nobody's to remove. */
+/* Refuses to remove a folder that has the name of a file. */
 static hil_status check_file(visit *v, const char *folder, const char *name)
 {
     (void)v;
@@ -146,14 +146,14 @@ static hil_status move_all_but_config(visit *v, const char *folder, const char *
     return strcmp(name, config_name()) == 0 ? HIL_OK : move_file(v, folder, name);
 }
 
-/* Whatever may not be replaced is found before anything is. */
+/* Refuses files of a model that may not be replaced, before any change. */
 static hil_status check_others(const char *folder, hil_model_names replaced)
 {
     char found[256];
     HIL_TRY(hil_model_folder_find(folder, HIL_NAMES_ALL & ~replaced, found));
     if (!found[0]) return HIL_OK;
     return hil_fail(HIL_ERR_USAGE,
-                    "%s/%s is not of this run, and with it the folder would hold parts of two "
+                    "%s/%s does not belong to this run, and the folder would hold parts of two "
                     "models: move it away",
                     folder, found);
 }

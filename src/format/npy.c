@@ -1,4 +1,4 @@
-/* npy.c - the header of a .npy file (a Python dict literal) and its elements as token ids. */
+/* npy.c - parses the header of a .npy file (a Python dict literal) and reads token ids. */
 #include "format/npy.h"
 
 #include "base/alloc.h"
@@ -9,7 +9,7 @@
 
 #define PIECE 4096 /* elements that are read at once */
 #define HEADER_MAX ((size_t)1 << 20)
-#define FRONT_LEAST ((size_t)12) /* bytes that say how long the header is */
+#define FRONT_LEAST ((size_t)12) /* magic, version and length of the header */
 
 typedef enum npy_kind { NPY_U16, NPY_U32, NPY_I32, NPY_I64 } npy_kind;
 
@@ -27,7 +27,7 @@ struct hil_npy {
     npy_kind kind;
 };
 
-/* What is left of the header text. */
+/* The rest of the header text. */
 typedef struct cursor {
     const char *at, *end;
     const char *what;
@@ -100,7 +100,7 @@ static hil_status take_descr(cursor *c, hil_npy *npy)
                     c->what, descr);
 }
 
-/* One dimension; the trailing L of Python 2 is fine. */
+/* Parses one dimension; accepts the trailing L of Python 2. */
 static hil_status take_number(cursor *c, int64_t *out)
 {
     skip_space(c);
@@ -173,14 +173,14 @@ static size_t header_bytes(const unsigned char *u)
     return header;
 }
 
-/* `bytes` are the first of a file of `size`: all of its header, where that is one. */
+/* `bytes` begin a file of `size` bytes, and include its whole header if that is valid. */
 static hil_status parse_bytes(hil_npy *npy, const char *bytes, size_t size)
 {
     const unsigned char *u = (const unsigned char *)bytes;
     if (size < 12 || memcmp(bytes, "\x93NUMPY", 6) != 0)
         return hil_fail(HIL_ERR_INPUT, "%s: not a .npy file", npy->what);
     if (u[6] < 1 || u[6] > 3)
-        return hil_fail(HIL_ERR_INPUT, "%s: .npy version %d.%d is not known (1 to 3 are)",
+        return hil_fail(HIL_ERR_INPUT, "%s: .npy version %d.%d is not supported (1 to 3 are)",
                         npy->what, u[6], u[7]);
     size_t start = header_start(u), header = header_bytes(u);
     if (header > size - start)

@@ -15,8 +15,8 @@ void hil_npy_close(hil_npy *npy);
 
 int64_t hil_npy_count(const hil_npy *npy);
 
-/* Elements [begin, begin + count), which must lie in the array, as ids. An id outside [0, vocab) is
-   an error that names its place. */
+/* Reads elements [begin, begin + count), which must be in the array. An id outside [0, vocab) is an
+   error that names its index. */
 hil_status hil_npy_read(const hil_npy *npy, int64_t begin, int64_t count, int64_t vocab,
                         int32_t *out);
 

@@ -1,4 +1,5 @@
-/* safetensors.c - one file: an 8-byte length, a JSON header, the data. Nothing in it is trusted. */
+/* safetensors.c - reads one file: an 8-byte length, a JSON header, the data. Validates all of it.
+ */
 #include "format/safetensors_file.h"
 
 #include "base/json.h"
@@ -8,7 +9,7 @@
 #include <string.h>
 
 #define HEADER_MAX ((uint64_t)100000000)
-#define FRONT_LEAST ((size_t)64) /* shows what a file is */
+#define FRONT_LEAST ((size_t)64) /* enough to tell what kind of file it is */
 
 static const struct {
     const char *name;
@@ -49,7 +50,7 @@ static hil_status read_dtype(const reading *r, const char *name, const json_t *v
                     name, json_string_value(value));
 }
 
-/* The elements' count; no product of sizes other than zero may overflow, in whatever order. */
+/* Computes the number of elements; the product of the sizes that are not zero must not overflow. */
 static hil_status read_shape(reading *r, const char *name, const json_t *value, hil_entry *e,
                              int64_t *count)
 {
@@ -137,7 +138,7 @@ static int compare_offset(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* The tensors fill the data from its first to its last byte, each beginning where one ended. */
+/* The tensors must cover the data without gaps or overlaps. */
 static hil_status check_layout(const reading *r)
 {
     size_t at = 0;
@@ -160,7 +161,7 @@ static hil_status check_layout(const reading *r)
     return HIL_OK;
 }
 
-/* Room for all names and dims is taken at once: their number is bounded by the header's size. */
+/* Allocates all names and dims at once; the header's size bounds their number. */
 static hil_status make_room(hil_safetensors *file, json_t *header)
 {
     const char *name;
@@ -204,7 +205,7 @@ static uint64_t header_length(const char *bytes)
     return length;
 }
 
-/* `bytes` are the first of a file of `size`: all of its header, where that is one. */
+/* `bytes` begin a file of `size` bytes, and include its whole header if that is valid. */
 static hil_status read_file(hil_safetensors *file, const char *bytes, size_t size, const char *what)
 {
     static const char pointer[] = "version https://git-lfs";
@@ -367,7 +368,8 @@ hil_status hil_entry_dtype(const hil_entry *entry, hil_dtype *out)
 hil_status hil_entry_shape(const hil_entry *entry, hil_shape *out)
 {
     if (entry->ndim > HIL_DIMS)
-        return hil_fail(HIL_ERR_INPUT, "tensor \"%.200s\" has %d dimensions; at most %d are known",
+        return hil_fail(HIL_ERR_INPUT,
+                        "tensor \"%.200s\" has %d dimensions; at most %d are supported",
                         entry->name, entry->ndim, HIL_DIMS);
     *out = (hil_shape){.ndim = entry->ndim};
     for (int i = 0; i < entry->ndim; ++i) out->dim[i] = entry->dim[i];

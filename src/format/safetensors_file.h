@@ -1,12 +1,11 @@
-/* safetensors_file.h - the inside of an open file, shared by the one-file and the folder reader. */
+/* safetensors_file.h - the fields of an open file, for safetensors.c and shards.c. */
 #ifndef HIL_FORMAT_SAFETENSORS_FILE_H
 #define HIL_FORMAT_SAFETENSORS_FILE_H
 
 #include "format/safetensors.h"
 #include "io/reader.h"
 
-/* Owns everything it points to; the entries' names and dims lie in `names` and `dims`, or in a
- * shard. */
+/* Owns everything it points to. Entries point into `names` and `dims`, or into those of a shard. */
 struct hil_safetensors {
     hil_reader *reader; /* of one file; NULL: its content is in memory */
     const char *memory;
@@ -19,7 +18,7 @@ struct hil_safetensors {
     size_t shards;
 };
 
-/* Fills by_name from entry[0, count), which must not move afterwards. */
+/* Fills by_name with pointers into `entry`, which must not be reallocated afterwards. */
 hil_status hil_safetensors_index(hil_safetensors *file);
 
 #endif

@@ -1,5 +1,4 @@
-/* safetensors_write.c - one file: the same bytes as the reference writer gives for these tensors.
- */
+/* safetensors_write.c - writes one file, with the same bytes as the reference implementation. */
 #include "format/safetensors.h"
 
 #include "text/unicode.h"
@@ -8,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a dtype is written, and its place in the file: larger alignment first. */
+/* The name of a dtype, and its order in the file: larger alignment first. */
 static const struct {
     const char *name;
     int rank;
@@ -23,7 +22,7 @@ typedef struct declared {
     hil_shape shape;
     size_t bytes;
     size_t index;
-    bool ragged; /* not of whole blocks */
+    bool ragged; /* its size is not a multiple of `block` */
 } declared;
 
 struct hil_writing {
@@ -119,7 +118,7 @@ static hil_status add_tensor(hil_text *header, const declared *tensor, size_t be
     return hil_text_print(header, "],\"data_offsets\":[%zu,%zu]}", begin, end);
 }
 
-/* Sorts the tensors into their places and makes the padded header; *data is the bytes after it. */
+/* Sorts the tensors and makes the padded header; *data is the number of bytes after it. */
 static hil_status make_header(const hil_writing *file, hil_text *header, size_t *data)
 {
     size_t at = 0;
@@ -184,7 +183,7 @@ done:
     return status;
 }
 
-/* The length, and the header after it. */
+/* Makes the length and the header. */
 static hil_status make_front(const hil_writing *file, hil_text *front, size_t *data)
 {
     hil_text header = {0};
@@ -258,7 +257,7 @@ hil_status hil_writing_data(hil_writing *file, const void *bytes, size_t size)
 hil_status hil_writing_commit(hil_writing *file)
 {
     if (!file->begun || file->next < file->count)
-        return hil_fail(HIL_ERR_USAGE, "%s: tensor \"%.200s\" was not given whole", file->path,
+        return hil_fail(HIL_ERR_USAGE, "%s: tensor \"%.200s\" was not written whole", file->path,
                         file->begun ? file->tensor[file->next].name : "");
     return hil_writer_commit(file->writer);
 }

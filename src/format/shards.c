@@ -1,5 +1,4 @@
-/* shards.c - a model folder: model.safetensors, or an index that says which tensor is in which
- * file. */
+/* shards.c - opens the weights of a model folder: model.safetensors, or shards with an index. */
 #include "format/safetensors_file.h"
 
 #include "base/json.h"
@@ -64,7 +63,7 @@ static int compare_offset(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* Copies the entries that the weight map names, shard after shard. */
+/* Copies the entries that the weight map names, shard by shard. */
 static hil_status collect(hil_safetensors *all, json_t *weights, const char **name,
                           const char *what)
 {
@@ -134,7 +133,7 @@ static hil_status open_index(hil_safetensors **out, const char *folder, const ch
     return status;
 }
 
-/* Says what is wrong with a folder that has neither file. */
+/* Fails with the reason why a folder has neither file. */
 static hil_status no_weights(const char *folder)
 {
     static const char *const pickled[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};

@@ -1,4 +1,4 @@
-/* weights.c - tensors of files to parameters of the store. */
+/* weights.c - loads the tensors of files into the parameters of a store. */
 #include "format/weights.h"
 
 #include "base/alloc.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define PIECE 16384
-/* Columns and rows that are turned at once: a cache line of the target, some of the source. */
+/* Columns and rows transposed at once: a cache line of the target, some of the source. */
 #define BAND 16
 #define LINE 256
 
@@ -50,7 +50,7 @@ static hil_status check_shape(const hil_param *param, const hil_entry *entry)
                     entry->name, got, expected);
 }
 
-/* One range of a parameter on its way from the file. */
+/* One range of a parameter that is read from the file. */
 typedef struct loading {
     hil_store *store;
     hil_pool *pool;
@@ -60,7 +60,7 @@ typedef struct loading {
     int64_t rows, cols; /* of the parameter */
     int64_t first, count;
     float *range; /* `count` elements from `first` on */
-    /* Of the first task that could not read. */
+    /* The first failure of a task, with its message. */
     atomic_int failed; /* hil_status */
     char message[1024];
 } loading;
@@ -77,8 +77,8 @@ static void keep_failure(loading *job, hil_status status)
         snprintf(job->message, sizeof job->message, "%s", hil_status_message());
 }
 
-/* At most PIECE elements. */
-static void fetch(loading *job, int64_t first, int64_t count, float *out)
+/* Reads at most PIECE elements as fp32. */
+static void read_elements(loading *job, int64_t first, int64_t count, float *out)
 {
     size_t size = hil_dtype_size(job->dtype), at = (size_t)first * size;
     uint16_t half[PIECE];
@@ -93,11 +93,12 @@ static void convert_piece(void *context, int64_t i, int thread)
     (void)thread;
     loading *job = context;
     int64_t at = i * PIECE;
-    fetch(job, job->first + at, least(PIECE, job->count - at), job->range + at);
+    read_elements(job, job->first + at, least(PIECE, job->count - at), job->range + at);
 }
 
-/* Columns [i * BAND, ...) of the range's rows are lines of the file's matrix (cols x rows). */
-static void convert_turned(void *context, int64_t i, int thread)
+/* Transposes columns [i * BAND, (i + 1) * BAND) of the range's rows: rows of the file's matrix,
+   which is (cols, rows). */
+static void convert_transposed(void *context, int64_t i, int thread)
 {
     (void)thread;
     loading *job = context;
@@ -107,7 +108,7 @@ static void convert_turned(void *context, int64_t i, int thread)
     for (; row < end; row += LINE) {
         int64_t height = least(LINE, end - row);
         for (int64_t c = 0; c < width; ++c)
-            fetch(job, (column + c) * job->rows + row, height, line[c]);
+            read_elements(job, (column + c) * job->rows + row, height, line[c]);
         for (int64_t r = 0; r < height; ++r) {
             int64_t at = (row + r) * job->cols + column - job->first;
             for (int64_t c = 0; c < width; ++c)
@@ -129,7 +130,7 @@ static hil_status load_param(loading *job, const hil_safetensors *file)
     job->first = 0;
     for (; (job->count = hil_param_held(job->param, &job->first)); job->first += job->count) {
         if (spec->transposed)
-            hil_pool_run(job->pool, convert_turned, job, (job->cols + BAND - 1) / BAND);
+            hil_pool_run(job->pool, convert_transposed, job, (job->cols + BAND - 1) / BAND);
         else
             hil_pool_run(job->pool, convert_piece, job, (job->count + PIECE - 1) / PIECE);
         hil_status failed = (hil_status)atomic_load(&job->failed);

@@ -1,9 +1,9 @@
-/* disk_model.h - a disk under the file calls of the library: what is there, and what would be there
-   after a power loss.
+/* disk_model.h - a simulated disk behind the file calls of the library: its content now, and what a
+   power loss would leave.
 
-   Bytes of a file last once the host that wrote them synced the file; names in a folder last once
-   the folder was synced. Ranks are hosts of their own. Whatever was not synced may be lost, each
-   write and each name for itself. */
+   The bytes of a file are durable once the host that wrote them synced the file; names in a folder
+   once the folder was synced. Each rank is a host. A power loss may drop any write and any name
+   that was not synced, independently. */
 #ifndef HIL_TESTS_DISK_MODEL_H
 #define HIL_TESTS_DISK_MODEL_H
 
@@ -26,14 +26,14 @@ typedef struct disk_names {
     int count;
 } disk_names;
 
-/* A write, or a new size (then data is NULL), of one host. */
+/* A write by one host, or a new size (data NULL). */
 typedef struct disk_write {
     int host;
     char *data;
     size_t offset, size;
 } disk_write;
 
-/* `from` becomes `to`. "" as `from`: a new name; as `to`: a name that goes. */
+/* Renames `from` to `to`. "" as `from`: a new name; as `to`: a removed name. */
 typedef struct disk_naming {
     char from[DISK_NAME], to[DISK_NAME];
     int node;
@@ -47,7 +47,7 @@ typedef struct disk_node {
     char *data; /* of a file: what is on the disk */
     size_t size;
     disk_write write[DISK_PENDING];
-    int pending; /* namings or writes that are not on the disk yet */
+    int pending; /* renames or writes that are not durable yet */
 } disk_node;
 
 static char disk_root[64];
@@ -97,7 +97,7 @@ static inline int disk_add(int parent, bool folder, const char *name)
     return disk_used++;
 }
 
-/* The folder of `path` and the last name in it; false where the path lies elsewhere. */
+/* The folder of `path` and its last name; false if the path is not on this disk. */
 static inline bool disk_resolve(const char *path, int *folder, char name[DISK_NAME])
 {
     size_t root = strlen(disk_root);
@@ -123,7 +123,7 @@ static inline bool disk_resolve(const char *path, int *folder, char name[DISK_NA
     return true;
 }
 
-/* The image of a file with one more write. */
+/* Applies one write to the image of a file. */
 static inline void disk_write_image(char **data, size_t *size, const disk_write *w)
 {
     size_t end = w->offset + w->size;
@@ -173,7 +173,7 @@ static inline int disk_node_of(const call *c)
     return c->fd >= 0 && c->fd < DISK_FDS ? disk_of_fd[c->fd] : -1;
 }
 
-/* What the call did to the disk; true where it did something. */
+/* Applies the call to the disk; true if it changed something. */
 static inline bool disk_apply(const call *c, long result)
 {
     int folder = 0, node = disk_node_of(c);
@@ -215,7 +215,7 @@ static inline bool disk_apply(const call *c, long result)
             disk_name(folder, name, to, node);
             return true;
         }
-        disk_name(other, "", to, node); /* each folder's part lasts for itself */
+        disk_name(other, "", to, node); /* the two folders become durable independently */
         disk_name(folder, name, "", -1);
         disk[node].parent = other;
         return true;
@@ -231,7 +231,7 @@ static inline bool disk_apply(const call *c, long result)
     }
 }
 
-/* An empty folder, and it lasts. */
+/* Begins with an empty, durable folder. */
 static inline void disk_begin(void)
 {
     ++calls_unseen;
@@ -256,7 +256,8 @@ static inline void disk_end(void)
     --calls_unseen;
 }
 
-/* After a power loss: what was synced; all names but only synced bytes; or each by chance. */
+/* What a power loss leaves: only what was synced; all names but only synced bytes; a random part.
+ */
 typedef enum disk_loss { LOSS_ALL, LOSS_BYTES, LOSS_CHANCE } disk_loss;
 
 static inline bool disk_survives(disk_loss loss, bool name, unsigned *seed)

@@ -1,4 +1,4 @@
-/* in_folder.h - a folder of one test, and paths in it. */
+/* in_folder.h - a test's folder, and paths in it. */
 #ifndef TESTS_FORMAT_IN_FOLDER_H
 #define TESTS_FORMAT_IN_FOLDER_H
 
@@ -7,7 +7,7 @@
 
 static char folder[] = "/tmp/hil-format-XXXXXX";
 
-/* One path at a time. */
+/* Valid until the next call. */
 static inline const char *in_folder(const char *name)
 {
     static char path[HIL_PATH_MAX];

@@ -1,6 +1,6 @@
-/* interpose.h - file calls of the library pass through the test: see before() and after().
+/* interpose.h - intercepts the library's file calls: see before() and after().
 
-   The definitions here win over those of the C library, in this program only. */
+   The definitions here override those of the C library, in this program only. */
 #ifndef HIL_TESTS_INTERPOSE_H
 #define HIL_TESTS_INTERPOSE_H
 
@@ -32,18 +32,18 @@ typedef struct call {
     int fd, flags;
     const void *data;
     size_t size;
-    off_t offset; /* of a write; -1: where the last one ended */
+    off_t offset; /* of a write; -1: at the file position */
 } call;
 
-/* The test's. Before the call: 0 goes on, an errno makes it fail, CALL_SKIP makes it do nothing and
-   succeed. After it: only when it went on and succeeded. One call at a time. */
+/* Defined by the test. before(): 0 makes the call, an errno fails it, CALL_SKIP skips it with
+   success. after(): only if the call was made and succeeded. A lock serialises the calls. */
 #define CALL_SKIP (-1)
 static int before(const call *c);
 static void after(const call *c, long result);
 
 static pthread_mutex_t call_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int calls_unseen; /* the test's own calls */
-static __thread int call_rank;    /* whose thread this is */
+static __thread int call_rank;    /* rank of this thread */
 
 #define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
 
@@ -107,7 +107,7 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
     PASS(&c, REAL(pwrite)(fd, data, size, offset));
 }
 
-/* No test cuts the real power, so nothing is synced for real: that would take minutes. */
+/* Power losses are simulated, so nothing is really synced: that would take minutes. */
 int fsync(int fd)
 {
     call c = {.kind = CALL_FSYNC, .fd = fd};

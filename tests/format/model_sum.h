@@ -1,4 +1,4 @@
-/* model_sum.h - two folders hold the same model if the sums of their files are the same. */
+/* model_sum.h - a checksum of a model folder: equal for equal models. */
 #ifndef HIL_TESTS_MODEL_SUM_H
 #define HIL_TESTS_MODEL_SUM_H
 
@@ -9,7 +9,7 @@
 
 #include <dirent.h>
 
-/* Of names and bytes of all files that belong to a model, in any order. */
+/* Covers names and bytes of all files that belong to a model, in any order. */
 static inline uint64_t model_sum(const char *path)
 {
     uint64_t sum = 0;

@@ -1,4 +1,4 @@
-/* same_bytes.h - two files hold the same. */
+/* same_bytes.h - compares two files. */
 #ifndef TESTS_FORMAT_SAME_BYTES_H
 #define TESTS_FORMAT_SAME_BYTES_H
 

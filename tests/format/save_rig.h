@@ -21,8 +21,8 @@
 
 static hil_model_files rig_files; /* of RIG_MODEL */
 
-/* Parameters smaller than the number of ranks, sizes that divide by none, a frozen one, one that
-   files hold transposed. Only registered and arranged: nobody asks it for numbers. */
+/* Parameters with fewer elements than ranks, with sizes that no number of ranks divides, frozen,
+   and transposed in files. The store is arranged but has no memory for states. */
 static inline hil_store *rig_store(void)
 {
     static const hil_param_spec specs[] = {
@@ -64,7 +64,7 @@ typedef struct rig_rank {
     pthread_t thread;
 } rig_rank;
 
-/* Every rank's share: pieces in turn. */
+/* Puts this rank's share: ranks take turns by piece. */
 static inline void rig_put(const rig_rank *r, hil_checkpoint_writer *writer)
 {
     float piece[RIG_PIECE];
@@ -79,7 +79,7 @@ static inline void rig_put(const rig_rank *r, hil_checkpoint_writer *writer)
                 if (turn++ % r->ranks != r->rank) continue;
                 for (int64_t k = 0; k < count; ++k) piece[k] = rig_value(i, s, first + k, r->step);
                 if (hil_checkpoint_put(writer, p, (hil_state)s, first, count, piece) != HIL_OK)
-                    return; /* finish says it again */
+                    return; /* finish fails with the same message */
             }
         }
     }
@@ -106,7 +106,7 @@ static inline void *rig_save_rank(void *context)
     return NULL;
 }
 
-/* All ranks, which end alike. Gives rank 0's status, and its message where there is one. */
+/* Saves from all ranks and checks that they end alike. Returns rank 0's status and message. */
 static inline hil_status rig_save(const rig_rank *how, char message[1024])
 {
     rig_rank rank[RIG_RANKS];
@@ -129,7 +129,7 @@ static inline hil_status rig_save(const rig_rank *how, char message[1024])
     return rank[0].status;
 }
 
-/* The checkpoint holds exactly the numbers of its step. */
+/* Checks that the checkpoint holds exactly the numbers of its step. */
 static inline void rig_check_content(const hil_store *store, const char *folder, int64_t step)
 {
     char dir[HIL_PATH_MAX], path[HIL_PATH_MAX];

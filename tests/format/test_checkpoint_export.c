@@ -1,5 +1,5 @@
-/* A model folder made of a checkpoint holds its weights as files hold them: turned where they are
-   transposed, in the dtype that was asked for, in as many files as were asked for. */
+/* A model folder exported from a checkpoint: matrices transposed where files store them so, the
+   requested dtype, the requested size of shards. */
 #include "check.h"
 #include "format/checkpoint_export.h"
 #include "format/config.h"
@@ -10,7 +10,7 @@
 
 #define MODEL HIL_TESTS "/golden/models/gpt2_untied"
 
-/* One matrix of more bytes than are in memory at once, and of more than one piece. */
+/* One matrix is larger than a piece of the export. */
 static const hil_param_spec specs[] = {
     {.name = "z.turned", .shape = {2, {5003, 901}}, .transposed = true},
     {.name = "plain", .shape = {2, {64, 33}}},
@@ -95,7 +95,7 @@ static void check_export(const char *dir, hil_dtype dtype, size_t shard_bytes, c
     CHECK_OK(hil_path_join(out, root, "model"));
     CHECK_OK(hil_dir_create(out));
     CHECK_OK(hil_checkpoint_model_open(&model, dir));
-    CHECK_INT(hil_checkpoint_model_dtype(model), HIL_F32); /* as config.json has it */
+    CHECK_INT(hil_checkpoint_model_dtype(model), HIL_F32); /* that of config.json */
     CHECK_INT(hil_checkpoint_model_tensors(model), PARAMS);
     CHECK_INT(hil_checkpoint_model_step(model), 5);
     hil_checkpoint_model_options options = {
@@ -113,7 +113,7 @@ static void check_export(const char *dir, hil_dtype dtype, size_t shard_bytes, c
     CHECK(hil_file_exists(path));
 }
 
-/* Without the model's files there is nothing to make a model of. */
+/* A checkpoint without the model's files cannot be exported. */
 static void check_bare(const char *folder, hil_store *store)
 {
     char dir[HIL_PATH_MAX];

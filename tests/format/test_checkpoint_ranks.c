@@ -1,5 +1,5 @@
-/* A checkpoint that any number of ranks wrote, wherever their states lay, is the same files, and
-   any other number takes back the same bits. */
+/* The files of a checkpoint do not depend on the number of ranks or the placement of states, and
+   any number of ranks loads the same bits. */
 #include "same_bytes.h"
 #include "store/slices.h"
 
@@ -10,7 +10,7 @@
 static const int counts[] = {1, 2, 3, 4, 8};
 enum { COUNTS = 5 };
 
-static float *expected[PARAMS][HIL_STATES]; /* what one rank reads back */
+static float *expected[PARAMS][HIL_STATES]; /* what a single rank loads */
 static char place[HIL_PATH_MAX];
 
 typedef enum task { WRITE, SAVE, LOAD, FIND } task;
@@ -25,7 +25,7 @@ typedef struct worker {
     pthread_t thread;
 } worker;
 
-/* Any number will do; these have all their bits in use. */
+/* Arbitrary numbers that use all bits. */
 static float value_of(int p, int state, int64_t element)
 {
     uint32_t word[4];
@@ -34,7 +34,7 @@ static float value_of(int p, int state, int64_t element)
     return state == HIL_MOMENT2 ? value * value : value; /* second moments have no sign */
 }
 
-/* What is done with the elements [at, at + n) of one state that a rank holds. */
+/* Called with elements [at, at + n) of one state that a rank holds. */
 typedef hil_status use(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range);
 
 static _Thread_local hil_checkpoint_writer *writer; /* of put_held, on this thread */
@@ -51,7 +51,7 @@ static hil_status take_held(mate *m, int p, hil_state s, int64_t at, int64_t n, 
     return hil_store_read(m->store, m->param[p], s, at, n, expected[p][s] + at);
 }
 
-/* Against what one rank had. */
+/* Compares with what a single rank loads. */
 static hil_status compare_held(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range)
 {
     HIL_TRY(hil_store_read(m->store, m->param[p], s, at, n, range));
@@ -65,7 +65,7 @@ static hil_status put_held(mate *m, int p, hil_state s, int64_t at, int64_t n, f
     return hil_checkpoint_put(writer, m->param[p], s, at, n, range);
 }
 
-/* Everything that a rank holds, in ranges. */
+/* Calls `what` for everything that a rank holds, in ranges. */
 static hil_status each_held(mate *m, use *what)
 {
     float *range;
@@ -189,7 +189,8 @@ static void flip(const char *file, off_t at)
     CHECK(pwrite(fd, &byte, 1, at) == 1 && close(fd) == 0);
 }
 
-/* Whichever rank reads the damaged piece, all take the checkpoint before and say the same. */
+/* Whichever rank reads the damaged piece, all fall back to the checkpoint before, with the same
+   warning. */
 static void check_damage(void)
 {
     char dir[HIL_PATH_MAX], file[HIL_PATH_MAX];

@@ -1,4 +1,4 @@
-/* config.json of every architecture means what transformers makes of it; the rest is refused. */
+/* config.json of every architecture gives the values of transformers; others are refused. */
 #include "format/config.h"
 #include "base/json.h"
 #include "format/model_files.h"
@@ -152,7 +152,7 @@ static void check_refused(void)
               "no window is switched on");
 }
 
-/* The sizes that a model cannot do without, each missing once and absurd in several ways. */
+/* Each required size, missing and out of range. */
 static void check_sizes(void)
 {
     static const char *const llama[] = {"vocab_size", "hidden_size", "intermediate_size",

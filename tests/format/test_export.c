@@ -1,4 +1,4 @@
-/* Weights are written in as many files as their size asks for, and replace earlier ones cleanly. */
+/* Weights are written in as many shards as their size needs, and replace earlier ones. */
 #include "format/export.h"
 #include "format/model_files.h"
 #include "format/model_folder.h"
@@ -32,7 +32,7 @@ static unsigned char byte_of(size_t i, size_t k)
     return (unsigned char)(i * 77 + k * 31 + k / 256 + k / 65536 * 7);
 }
 
-/* Gives less than it was asked for: any number of whole elements will do. */
+/* Returns fewer bytes than asked for, which is allowed. */
 static hil_status read_bytes(void *context, size_t i, size_t offset, size_t *size, void *out)
 {
     CHECK(context == &fail_after);
@@ -87,7 +87,7 @@ static void check_content(void)
     hil_safetensors_close(file);
 }
 
-/* With at most `most` bytes in a file; `last` is then the last file. */
+/* Writes with at most `most` bytes in a file, and expects `last` as the last file. */
 static void check_write(size_t most, const char *last)
 {
     hil_export export = {tensors, 5, most, read_bytes, &fail_after};
@@ -96,7 +96,7 @@ static void check_write(size_t most, const char *last)
     CHECK_OK(hil_export_bytes(&export, &promised));
     CHECK_OK(hil_export_write(&export, folder));
     check_content();
-    CHECK_INT(all_sizes(), promised); /* and nothing of an earlier export was left */
+    CHECK_INT(all_sizes(), promised); /* and no file of an earlier export is left */
     CHECK(hil_file_exists(in_folder(last)));
 }
 
@@ -152,7 +152,7 @@ static void check_copy(void)
     CHECK(!hil_file_exists(path));
 }
 
-/* The weights of a folder that transformers wrote, in its order, get the index that it wrote. */
+/* The weights of a folder written by transformers get the same index. */
 static hil_status read_golden(void *context, size_t i, size_t offset, size_t *size, void *out)
 {
     const hil_export_tensor *tensor = &((hil_export_tensor *)context)[i];

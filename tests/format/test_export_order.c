@@ -1,5 +1,5 @@
-/* A model that replaces another is there whole, or the old one is, or the folder does not load:
-   after a kill or a power loss at any call, never a mixture. Files of the user stay. */
+/* After a kill or a power loss at any call of an export, the folder holds the whole new model, the
+   whole old one, or none that loads; never a mixture. The user's files stay. */
 #include "disk_model.h"
 #include "save_rig.h"
 
@@ -21,7 +21,7 @@ static int before(const call *c)
     return 0;
 }
 
-/* What is in the folder now is one of the two models, or does not load. */
+/* Checks that the folder holds one of the two models, or does not load. */
 static void check_folder(const char *path)
 {
     char notes[HIL_PATH_MAX];
@@ -122,12 +122,12 @@ int main(void)
     how.step = 2;
     CHECK_OK(rig_save(&how, NULL));
 
-    /* The new model, as it is alone. */
+    /* The new model in an empty folder. */
     CHECK_OK(hil_dir_create(folder));
     export(checkpoints, 2, 0);
     new_model = model_sum(folder);
     CHECK_OK(hil_model_folder_remove(folder, HIL_NAMES_ALL));
-    /* The old one: shards, another tokenizer, files of another program; and what is no model's. */
+    /* The old model: shards, another tokenizer, files of another program; and files of the user. */
     export(checkpoints, 1, 2000);
     add_file("pytorch_model.bin", "old");
     add_file("adapter_config.json", "{}");

@@ -1,4 +1,4 @@
-/* A folder that cannot be listed to its end is an error, not a folder with fewer files. */
+/* A failure of readdir is an error; it does not look like a folder with fewer files. */
 #include "check.h"
 #include "data/dataset.h"
 #include "data/files.h"
@@ -13,7 +13,7 @@
 
 static int fail_at; /* the call of readdir that fails; 0: none */
 
-/* Instead of the C library's. */
+/* Overrides the C library's. */
 struct dirent *readdir(DIR *dir)
 {
     static struct dirent *(*real)(DIR *);
@@ -69,7 +69,7 @@ static hil_status find_data(void)
     return status;
 }
 
-/* Builds a token cache in the folder, beside what killed builders left there. */
+/* Builds a token cache in a folder that has unfinished files of killed builders. */
 static hil_status prepare(void)
 {
     char path[HIL_PATH_MAX];
@@ -83,7 +83,7 @@ static hil_status prepare(void)
     return status;
 }
 
-/* Fails call after call until none is left to fail. */
+/* Fails the n-th call for n = 1, 2, ... until there is none. */
 static void fails_each(hil_status (*list)(void))
 {
     int failed = 0;

@@ -64,8 +64,7 @@ static const struct {
     {"", ""},
 };
 
-/* A folder that no step's path leads to is nobody's checkpoint: it must not be counted or removed.
- */
+/* A folder whose name hil_step_path would not write is no checkpoint: never counted or removed. */
 static void check_names(void)
 {
     CHECK_INT(hil_step_parse("step-0"), 0);

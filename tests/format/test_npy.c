@@ -1,4 +1,4 @@
-/* Token arrays written by NumPy are read; everything else is refused with a clear line. */
+/* Token arrays written by NumPy are read; other files are refused with a one-line error. */
 #include "format/npy.h"
 #include "base/alloc.h"
 #include "check.h"

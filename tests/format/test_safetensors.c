@@ -91,7 +91,7 @@ done:
     return status;
 }
 
-/* A name of every character that JSON must escape comes back as it was. */
+/* A name with every character that JSON must escape survives a round trip. */
 static void check_odd_name(void)
 {
     hil_writing *writing;
@@ -132,7 +132,7 @@ static void check_writer(void)
     CHECK_OK(hil_writing_declare(writing, "a", HIL_F32, &pair));
     CHECK_OK(hil_writing_begin(writing));
     CHECK_OK(hil_writing_data(writing, value, 4));
-    CHECK_FAILS(hil_writing_commit(writing), HIL_ERR_USAGE, "\"a\" was not given whole");
+    CHECK_FAILS(hil_writing_commit(writing), HIL_ERR_USAGE, "\"a\" was not written whole");
     hil_writing_destroy(writing);
     CHECK(!hil_file_exists(in_folder("short")));
 
@@ -240,7 +240,7 @@ static void check_damaged_files(void)
     hil_bytes_free(&map);
 }
 
-/* Data at any address: nothing may assume alignment. */
+/* The parser may not assume that its input is aligned. */
 static void check_unaligned(void)
 {
     hil_safetensors *file;

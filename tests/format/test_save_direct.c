@@ -1,5 +1,5 @@
-/* Large pieces go past the page cache wherever their edges lie, in memory and in the file; a drive
-   that refuses it gets the same bytes in the other way, and a failure is one. */
+/* Large pieces of any alignment are written with O_DIRECT; if the drive refuses that, the same
+   bytes go through the page cache; other errors fail the save. */
 #include "interpose.h"
 #include "save_rig.h"
 #include "store/state.h"
@@ -8,9 +8,9 @@
 enum { PIECE = 60 * 1024 + 256, FDS = 1024 };
 
 static char root[] = "/tmp/hilbert-direct-XXXXXX", folder[HIL_PATH_MAX];
-static bool direct[FDS];  /* descriptors that are */
-static size_t past, thru; /* bytes written past the page cache and through it */
-static int refuse;        /* the errno of writes past it; 0: none */
+static bool direct[FDS];  /* descriptors with O_DIRECT */
+static size_t past, thru; /* bytes written with O_DIRECT and through the page cache */
+static int refuse;        /* the errno of writes with O_DIRECT; 0: none */
 
 static int before(const call *c)
 {

@@ -1,5 +1,5 @@
-/* Whatever call fails while a checkpoint is saved, on whatever rank: the one before is whole and
-   still the newest, the message says what and why, nothing is left, and the next save works. */
+/* If any call on any rank fails during a save, the checkpoint before stays whole and the newest,
+   the message names the call's file and reason, no file is left, and the next save works. */
 /* soak: --full */
 #include "base/alloc.h"
 #include "interpose.h"
@@ -18,7 +18,7 @@ static call_kind fail_kind;
 static bool failed;
 static int fd_inside[1024]; /* opened below the folder */
 
-/* Only calls on the checkpoints count, and no close: its failure comes after a sync. */
+/* Counts only calls on the checkpoints, and no close, which comes after a sync. */
 static bool is_ours(const call *c)
 {
     if (c->path) return strncmp(c->path, root, sizeof root - 1) == 0;
@@ -54,7 +54,7 @@ static hil_status save(int64_t step, int ranks, char message[1024])
     return rig_save(&how, message);
 }
 
-/* Exactly `latest` and the steps up to the newest. */
+/* Expects exactly `latest` and the steps up to the newest. */
 static void check_folder(int64_t newest, int count)
 {
     hil_checkpoint_found found;
@@ -70,7 +70,7 @@ static void check_folder(int64_t newest, int count)
     CHECK_INT(names, count + 1);
 }
 
-/* One fault in the save of `step`, then that save again. */
+/* Saves `step` with one fault, then again without. */
 static void inject(int64_t step, int ranks, int rank, call_kind kind, int n)
 {
     char message[1024], path[HIL_PATH_MAX];
@@ -80,7 +80,7 @@ static void inject(int64_t step, int ranks, int rank, call_kind kind, int n)
     hil_status status = save(step, ranks, message);
     fail_rank = -1;
     CHECK(failed);
-    if (status == HIL_OK) { /* only what does not matter may fail */
+    if (status == HIL_OK) { /* only harmless calls may fail */
         if (kind != CALL_UNLINK) check_die(kind_name[kind], n, "its failure was not noticed");
         CHECK_OK(hil_checkpoint_tidy(folder, 1));
         return;
@@ -109,7 +109,7 @@ static void count_calls(int ranks, int64_t *step, int count[RIG_RANKS][CALL_KIND
     CHECK(count[0][CALL_RENAME] == 5 && count[0][CALL_RESIZE] == 3 && count[0][CALL_MKDIR] >= 1);
 }
 
-/* Every call of every rank fails once, or `most` of them, spread by chance. */
+/* Fails every call of every rank once, or `most` of them at random. */
 static int inject_all(int ranks, int64_t *step, int most, unsigned *seed)
 {
     int count[RIG_RANKS][CALL_KINDS], all = 0, done = 0;
@@ -120,7 +120,8 @@ static int inject_all(int ranks, int64_t *step, int most, unsigned *seed)
         for (int k = 0; k < CALL_KINDS; ++k)
             for (int n = 1; n <= count[r][k]; ++n) {
                 if (rand_r(seed) % all >= most) continue;
-                if (k == CALL_MKDIR && n < count[r][k]) continue; /* that it is there is fine */
+                if (k == CALL_MKDIR && n < count[r][k])
+                    continue; /* mkdir of an existing folder may fail */
                 fail_error = rand_r(seed) % 2 ? EIO : ENOSPC;
                 inject(++*step, ranks, r, (call_kind)k, n);
                 ++done;

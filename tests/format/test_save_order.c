@@ -1,5 +1,5 @@
-/* A checkpoint is named only when every byte of it would survive a power loss, and no sync of those
-   that make it so can be left out. */
+/* `latest` names a checkpoint only once every byte of it would survive a power loss, and no sync on
+   the way to that can be omitted. */
 #define RIG_PIECE 150
 #include "disk_model.h"
 #include "save_rig.h"
@@ -12,9 +12,9 @@ static char folder[HIL_PATH_MAX]; /* of checkpoints, on the modelled disk */
 static char complaint[256];
 static int syncs[RIG_RANKS];              /* so far, by rank */
 static int counted[RIG_RANKS];            /* in two saves */
-static int skip_rank = -1, skip_sync = 0; /* the one that is left out */
-static int moved;                         /* how often `latest` was */
-static int64_t old_step, new_step;        /* what a power loss may leave: either */
+static int skip_rank = -1, skip_sync = 0; /* the sync that is omitted */
+static int moved;                         /* how often `latest` was replaced */
+static int64_t old_step, new_step;        /* a power loss may leave either */
 static int crashes;                       /* power losses tried; -1: none is */
 
 static void complain(const char *what, const char *name)
@@ -29,7 +29,7 @@ static int before(const call *c)
     return call_rank == skip_rank && syncs[call_rank] == skip_sync ? CALL_SKIP : 0;
 }
 
-/* The names that lead to a folder last. */
+/* Checks that all names on the path to a folder are durable. */
 static void check_parents(int node)
 {
     while (node) {
@@ -42,7 +42,7 @@ static void check_parents(int node)
     }
 }
 
-/* `latest` is about to be the file `pointer`. */
+/* Called when `latest` becomes the file `pointer`. */
 static void check_pointer(int parent, int pointer)
 {
     char name[DISK_NAME];
@@ -72,7 +72,7 @@ static bool has_leftovers(const char *path)
     return found;
 }
 
-/* Cuts the power: what is found then is whole. */
+/* Simulates a power loss and checks that a whole checkpoint is found. */
 static void crash(disk_loss loss, unsigned seed)
 {
     char place[] = "/tmp/hilbert-crash-XXXXXX", root[HIL_PATH_MAX], path[HIL_PATH_MAX];
@@ -119,7 +119,7 @@ static void take_rank(int rank)
     call_rank = rank;
 }
 
-/* Saves, and checks the end of it. */
+/* Saves and checks the result. */
 static void save(int64_t step, int ranks)
 {
     rig_rank how = {.folder = folder, .step = step, .store = store, .ranks = ranks};
@@ -133,11 +133,11 @@ static void save(int64_t step, int ranks)
         complain("has no name that lasts", "latest");
     old_step = step;
     ++calls_unseen;
-    crash_all(); /* what was said to be saved is saved */
+    crash_all(); /* a save that returned is durable */
     --calls_unseen;
 }
 
-/* Checkpoints that go never take the newest with them. */
+/* Removing old checkpoints never loses the newest. */
 static void remove_old(int ranks)
 {
     old_step = new_step = 2;
@@ -176,13 +176,13 @@ static void check_ranks(int ranks)
     crashes = -1;
     memcpy(count, counted, sizeof count);
     for (int r = 0; r < ranks; ++r) {
-        CHECK(count[r] >= 4); /* two files each time at least */
+        CHECK(count[r] >= 4); /* at least two files in each save */
         for (int k = 1; k <= count[r]; ++k) {
             skip_rank = r;
             skip_sync = k;
             save_two(ranks);
             if (complaint[0]) continue;
-            fprintf(stderr, "%d ranks: nobody missed sync %d of rank %d\n", ranks, k, r);
+            fprintf(stderr, "%d ranks: no check failed without sync %d of rank %d\n", ranks, k, r);
             exit(1);
         }
     }

@@ -1,4 +1,4 @@
-/* A model folder is read whole, in one file or in shards; a folder that is not whole says why. */
+/* A model folder is read from one file or from shards; an incomplete folder is refused. */
 #include "base/clock.h"
 #include "format/safetensors.h"
 #include "in_folder.h"
@@ -86,7 +86,7 @@ static void check_bad_folders(void)
                  "two.safetensors: ");
 }
 
-/* Only what the index names is seen, shard after shard. */
+/* Only tensors that the index names are visible, shard by shard. */
 static void check_order(void)
 {
     hil_safetensors *file;
@@ -107,7 +107,7 @@ static void check_order(void)
     hil_safetensors_close(file);
 }
 
-/* As many tensors as the largest index seen in the wild: opening and finding all takes no time. */
+/* As many tensors as the largest public index has: opening and finding all is fast. */
 static void check_many(void)
 {
     enum { COUNT = 22213 };

@@ -1,5 +1,4 @@
-/* Tensors reach the store and come back whole, turned or not, whatever tiles and ranges cut them.
- */
+/* Tensors are loaded into the store exactly, transposed or not, for any tiles and ranges. */
 #include "format/weights.h"
 #include "check.h"
 #include "store_open.h"
@@ -35,7 +34,7 @@ static void write_tensor(hil_writing *file, hil_dtype dtype, int64_t rows, int64
     hil_free(out);
 }
 
-/* plain is ROWS x COLS; turned is as well, but COLS x ROWS in the file. */
+/* plain is (ROWS, COLS); so is turned, but (COLS, ROWS) in the file. */
 static void write_model(const char *path)
 {
     hil_writing *file;
@@ -89,7 +88,7 @@ static void check_model(hil_pool *pool, const hil_safetensors *file, hil_dtype d
     store_rig_close(&rig);
 }
 
-/* A file that is cut short while it is loaded is an error with its name, and no signal. */
+/* A file truncated while it is loaded gives an error with its name, not SIGBUS. */
 static void check_cut(hil_pool *pool, const char *path, const char *name, bool turned)
 {
     const hil_param_spec spec = {.name = name, .shape = {2, {ROWS, COLS}}, .transposed = turned};

@@ -113,8 +113,8 @@ static hil_status percent_value(hil_render *r, hil_format *f, char kind, hil_var
 {
     if (kind == 's' || kind == 'r') return percent_text(r, f, kind, value);
     if (kind == 'c') return percent_character(r, f, value);
-    bool integer = memchr("diuxXo", kind, 6) != NULL;
-    if (!integer && !memchr("eEfFgG", kind, 6))
+    bool integer = kind && strchr("diuxXo", kind);
+    if (!integer && !(kind && strchr("eEfFgG", kind)))
         return hil_render_fail(r, "unsupported format character '%c'", kind);
     if (value.type == HIL_V_UNDEFINED) return hil_render_undefined(r, value);
     if (!hil_variant_is_number(value))

@@ -278,13 +278,13 @@ static hil_status read_text(lexer *l, bool *found)
 static hil_status balance(lexer *l, char c)
 {
     static const char opening[] = "([{", closing[] = ")]}";
-    const char *kind = memchr(opening, c, 3);
+    const char *kind = strchr(opening, c);
     if (kind) {
         if (l->open == MOST_BRACKETS) return wrong(l, "too many brackets inside each other");
         l->brackets[l->open++] = closing[kind - opening];
         return HIL_OK;
     }
-    if (!memchr(closing, c, 3)) return HIL_OK;
+    if (!strchr(closing, c)) return HIL_OK;
     if (l->open == 0)
         return hil_fail(HIL_ERR_INPUT, "%s, line %d: unexpected '%c'", l->what, l->line, c);
     char expected = l->brackets[--l->open];

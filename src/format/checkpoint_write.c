@@ -5,20 +5,17 @@
 #include "format/checkpoint_pieces.h"
 #include "format/safetensors.h"
 #include "io/file.h"
+#include "io/ranged_file.h"
 #include "store/state.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-#define BLOCK ((size_t)4096)             /* alignment of file offsets for O_DIRECT */
-#define SECTOR 512                       /* alignment of memory for O_DIRECT */
-#define DIRECT_LEAST ((size_t)128 << 10) /* smaller writes use the page cache */
+#define BLOCK ((size_t)4096) /* alignment of tensors, so that O_DIRECT can write them */
 
 /* Where a parameter's states begin in their files. */
 typedef struct place {
@@ -28,9 +25,7 @@ typedef struct place {
 
 /* One state's file. If no parameter has the state there is no file, and `bytes` is 0. */
 typedef struct target {
-    int fd;
-    int direct; /* the same file with O_DIRECT; -1: the file system does not support it */
-    char path[HIL_PATH_MAX];
+    hil_ranged out;
     uint64_t bytes;
     hil_text header;
     hil_pieces pieces; /* that this rank wrote; after the gather, those of all ranks */
@@ -58,8 +53,7 @@ static hil_status fail_path(const char *verb, const char *path)
 static void destroy(hil_checkpoint_writer *w)
 {
     for (int s = 0; s < HIL_STATES; ++s) {
-        if (w->file[s].fd >= 0) close(w->file[s].fd);
-        if (w->file[s].direct >= 0) close(w->file[s].direct);
+        hil_ranged_abandon(&w->file[s].out);
         hil_text_free(&w->file[s].header);
         hil_pieces_free(&w->file[s].pieces);
     }
@@ -132,74 +126,21 @@ static hil_status lay_out_all(hil_checkpoint_writer *w)
     return HIL_OK;
 }
 
-/* Writes through the page cache. */
-static hil_status write_cached(const target *file, const char *from, size_t size, uint64_t offset)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pwrite(file->fd, from + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fail_path("write", file->path);
-        done += (size_t)n;
-    }
-    /* Starts write-back now, so that the sync at the end has little left to write. */
-    if (size) (void)!sync_file_range(file->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
-    return HIL_OK;
-}
-
-/* Writes whole blocks with O_DIRECT, as many as it can: *done bytes. The copy into the page cache
-   would cost more processor time than all the rest of a save. */
-static hil_status write_direct(target *file, const char *from, size_t size, uint64_t offset,
-                               size_t *done)
-{
-    *done = 0;
-    if (file->direct < 0 || (uintptr_t)from % SECTOR || offset % BLOCK) return HIL_OK;
-    while (size - *done >= BLOCK) {
-        size_t whole = (size - *done) / BLOCK * BLOCK;
-        ssize_t n = pwrite(file->direct, from + *done, whole, (off_t)(offset + *done));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && errno != EINVAL) return fail_path("write", file->path);
-        if (n > 0) *done += (size_t)n;
-        if (n == (ssize_t)whole) continue;
-        close(file->direct); /* the drive requires another alignment */
-        file->direct = -1;
-        return HIL_OK;
-    }
-    return HIL_OK;
-}
-
 static hil_status write_at(target *file, const void *bytes, size_t size, uint64_t offset)
 {
-    const char *from = bytes;
     hil_manifest_piece piece = {offset, size, XXH3_64bits(bytes, size)};
-    size_t head = (BLOCK - offset % BLOCK) % BLOCK, done = 0;
-    if (size >= DIRECT_LEAST) {
-        HIL_TRY(write_cached(file, from, head, offset));
-        HIL_TRY(write_direct(file, from + head, size - head, offset + head, &done));
-        done += head;
-    }
-    HIL_TRY(write_cached(file, from + done, size - done, offset + done));
+    HIL_TRY(hil_ranged_write(&file->out, bytes, size, offset));
     return hil_pieces_add(&file->pieces, &piece);
-}
-
-/* Allocates the file's space, so that a full disk fails before data is converted. */
-static hil_status reserve(const target *file)
-{
-    if (fallocate(file->fd, 0, 0, (off_t)file->bytes) == 0) return HIL_OK;
-    if (errno != EOPNOTSUPP && errno != ENOSYS) return fail_path("write", file->path);
-    return ftruncate(file->fd, (off_t)file->bytes) == 0 ? HIL_OK : fail_path("write", file->path);
 }
 
 static hil_status open_file(hil_checkpoint_writer *w, int state, bool create)
 {
     target *file = &w->file[state];
+    char path[HIL_PATH_MAX];
     if (!file->bytes) return HIL_OK;
-    HIL_TRY(hil_path_join(file->path, w->temporary, hil_state_file[state]));
-    file->fd = open(file->path, O_WRONLY | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0), 0666);
-    if (file->fd < 0) return fail_path(create ? "create" : "open", file->path);
-    file->direct = open(file->path, O_WRONLY | O_CLOEXEC | O_DIRECT);
-    if (file->direct < 0 && errno != EINVAL) return fail_path("open", file->path);
-    if (!create) return HIL_OK;
-    HIL_TRY(reserve(file));
+    HIL_TRY(hil_path_join(path, w->temporary, hil_state_file[state]));
+    if (!create) return hil_ranged_open(&file->out, path);
+    HIL_TRY(hil_ranged_create(&file->out, path, file->bytes));
     return write_at(file, file->header.data, file->header.size, 0);
 }
 
@@ -264,7 +205,6 @@ hil_status hil_checkpoint_begin(hil_checkpoint_writer **out, const hil_checkpoin
     w->comm = o->comm;
     w->lock = o->lock;
     w->step = o->step;
-    for (int s = 0; s < HIL_STATES; ++s) w->file[s].fd = w->file[s].direct = -1;
     snprintf(w->folder, sizeof w->folder, "%s", o->folder);
     status = lay_out_all(w);
     if (status == HIL_OK && hil_comm_rank(o->comm) == 0) status = create_all(w, o);
@@ -309,10 +249,7 @@ static hil_status sync_files(hil_checkpoint_writer *w)
     for (int s = 0; s < HIL_STATES; ++s) {
         target *file = &w->file[s];
         if (!file->bytes) continue;
-        if (file->pieces.count && fsync(file->fd) != 0) return fail_path("sync", file->path);
-        int fd = file->fd;
-        file->fd = -1;
-        if (close(fd) != 0) return fail_path("close", file->path);
+        HIL_TRY(hil_ranged_close(&file->out, file->pieces.count > 0));
     }
     return HIL_OK;
 }
@@ -324,7 +261,7 @@ static hil_status write_manifest(hil_checkpoint_writer *w, const json_t *state)
     for (int s = 0; s < HIL_STATES; ++s) {
         const target *file = &w->file[s];
         if (!file->bytes) continue;
-        HIL_TRY(hil_pieces_check(&file->pieces, file->bytes, file->path));
+        HIL_TRY(hil_pieces_check(&file->pieces, file->bytes, file->out.path));
         HIL_TRY(hil_manifest_add(&w->manifest, hil_state_file[s], file->bytes, file->pieces.piece,
                                  file->pieces.count));
     }

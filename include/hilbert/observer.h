@@ -1,4 +1,4 @@
-/* observer.h - how a long job tells its caller how far it is. */
+/* observer.h - callbacks for the progress of a long job. */
 #ifndef HILBERT_OBSERVER_H
 #define HILBERT_OBSERVER_H
 
@@ -11,19 +11,19 @@ extern "C" {
 #endif
 
 typedef struct hil_step_report {
-    int64_t step, steps; /* this one (from 1) and the last */
+    int64_t step, steps; /* this step, from 1, and the number of steps */
     double loss, grad_norm, lr;
     int64_t tokens;  /* so far */
-    int64_t learned; /* predicted in this step */
+    int64_t learned; /* tokens predicted in this step */
     double seconds, tokens_per_second, seconds_left;
-    int64_t loss_scale; /* of this step's gradients; 0: none is needed */
-    int64_t skipped;    /* updates that an overflow in fp16 took, so far */
+    int64_t loss_scale; /* of this step's gradients; 0: the dtype needs none */
+    int64_t skipped;    /* updates skipped so far because fp16 overflowed */
     int ranks;
     hil_step_account account; /* of rank 0 */
     hil_tier_budgets budget;  /* of rank 0, as the options set it */
 } hil_step_report;
-/* Progress of a run; all callbacks may be NULL. Called on the caller's thread. What they are given
-   is theirs during the call only. */
+/* Any callback may be NULL. Callbacks run on the thread that called the job. Their arguments are
+   valid only during the call. */
 typedef struct hil_observer {
     void *context;
     void (*note)(void *context, const char *line); /* a sentence for the user */

@@ -16,31 +16,30 @@
 extern "C" {
 #endif
 
-/* How fast a machine is. */
 typedef struct hil_machine {
-    char name[256]; /* device, CPU, threads and instructions: what speeds belong to */
-    bool measured;  /* or assumed */
+    char name[256]; /* device, CPU, threads and instruction set; speeds are valid for these */
+    bool measured;  /* false: speeds are assumed */
     hil_speeds speeds;
-    /* Of each disk: its share where several are on one drive. */
+    /* One per disk: its share of the drive's speed if several disks are on one drive. */
     hil_drive_speed drive[HIL_DISKS_MAX];
-    bool drive_known[HIL_DISKS_MAX]; /* measured, now or before */
+    bool drive_known[HIL_DISKS_MAX]; /* measured, now or in an earlier run */
 } hil_machine;
 
 typedef struct hil_probe_options {
     size_t size;               /* set by hil_probe_defaults */
-    hil_memory_options memory; /* of which only the disks are measured */
+    hil_memory_options memory; /* `disks` are measured */
     int threads;               /* 0: all */
     hil_device_choice device;
-    const char *cache; /* a file that keeps speeds from one run to the next; NULL: none */
-    bool again;        /* measure what is known already */
-    bool json;
+    const char *cache; /* file that keeps speeds between runs; NULL: none */
+    bool again;        /* measure even what the cache has */
+    bool json;         /* hil_probe prints one JSON object */
 } hil_probe_options;
 HIL_API void hil_probe_defaults_sized(hil_probe_options *options, size_t size);
 #define hil_probe_defaults(options) hil_probe_defaults_sized(options, sizeof *(options))
-/* Measures the machine and the disks in a few seconds, unless the cache knows them. */
+/* Measures the machine and the disks; takes a few seconds, or none if the cache has them. */
 HIL_API hil_status hil_probe_measure(const hil_probe_options *options, const hil_observer *observer,
                                      hil_machine *out);
-/* The same, printed: as a table, or with `json` as one JSON object. */
+/* Prints the same as a table, or with `json` as one JSON object. */
 HIL_API hil_status hil_probe(const hil_probe_options *options, const hil_observer *observer,
                              FILE *out);
 

@@ -1,4 +1,4 @@
-/* report.h - what a plan says: what lives where, what moves, how long a step takes. */
+/* report.h - a plan as data: bytes per tier, transfers, time of a step. */
 #ifndef HILBERT_REPORT_H
 #define HILBERT_REPORT_H
 
@@ -16,16 +16,16 @@ typedef struct hil_plan_row {
 } hil_plan_row;
 enum { HIL_PLAN_ROWS = 16 };
 
-/* Pairs of a layer and a micro-batch, by what backward finds. */
+/* Counts pairs of a layer and a micro-batch by what is kept for backward. */
 typedef struct hil_plan_activations {
     int64_t layers, all;
-    int64_t kept, lean, recomputed;     /* lean: without what is cheap to compute again */
-    int64_t on_host, on_disk;           /* of those that keep something, where it waits */
-    int64_t outputs_host, outputs_disk; /* layers whose outputs wait there */
+    int64_t kept, lean, recomputed;     /* lean: without what is cheap to recompute */
+    int64_t on_host, on_disk;           /* of `kept` and `lean`: offloaded to that tier */
+    int64_t outputs_host, outputs_disk; /* layers whose outputs are offloaded to that tier */
 } hil_plan_activations;
 
-/* ZeRO-Infinity's formulas (arXiv 2104.07857): what one kind of transfer needs of a link for an
-   efficiency of 50% and 90%, and what it has; bytes per second. */
+/* ZeRO-Infinity's formulas (arXiv 2104.07857): the bandwidth that one kind of transfer needs for an
+   efficiency of 50% (for_half) and 90% (for_most), and what this machine has; bytes per second. */
 typedef struct hil_plan_link {
     const char *name;
     double flops_per_byte;
@@ -42,23 +42,23 @@ typedef struct hil_plan_analysis {
     const char *dtype;
 } hil_plan_analysis;
 
-/* All bytes and seconds are of one rank and one step. */
+/* Bytes and seconds are of one rank and one step. */
 typedef struct hil_plan_report {
-    bool fits;          /* otherwise only `missing` and `budget` say anything */
-    char missing[1024]; /* what does not fit, and what would help */
+    bool fits;          /* false: only `missing`, `budget` and `json` are set */
+    char missing[1024]; /* what does not fit, and which options would help */
     hil_plan_row budget;
 
     const char *model_type, *dtype, *optimizer;
     int64_t parameters, batch, length;
     hil_machine machine;
-    const char *gpu;       /* whose speeds are assumed; NULL: none's */
-    uint64_t gpu_overhead; /* of the GPU's memory, outside the budget */
+    const char *gpu;       /* GPU whose speeds are assumed; NULL: none */
+    uint64_t gpu_overhead; /* GPU memory of CUDA and its libraries, outside the budget */
 
-    hil_plan_row row[HIL_PLAN_ROWS]; /* that have any bytes; states first */
+    hil_plan_row row[HIL_PLAN_ROWS]; /* kinds with any bytes; states first */
     size_t rows;
     hil_plan_row states, peak; /* states: all weights, gradients and optimizer states together */
     int ranks, zero;
-    const char *holds; /* what a rank's device has of weights and gradients at once */
+    const char *holds; /* which weights and gradients a rank's device holds at once */
     int64_t micro_batches;
     int64_t group; /* micro-batches that pass a layer before the next layer; 0: no training */
     hil_plan_activations activations;

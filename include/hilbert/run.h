@@ -28,8 +28,8 @@ typedef enum hil_schedule {
 /* Records of prompt and completion in the data. */
 typedef struct hil_examples {
     int64_t count;
-    int64_t cut, cut_tokens; /* longer than a window, and the tokens that they lost */
-    int64_t left_out;        /* nothing of them could be learned */
+    int64_t cut, cut_tokens; /* records longer than a window, and the tokens cut from them */
+    int64_t left_out;        /* records without a token that a window could predict */
 } hil_examples;
 
 /* Every option of `hilbert train`. hil_train_defaults fills it; strings and lists are borrowed. */
@@ -42,14 +42,14 @@ typedef struct hil_train_options {
     const char *out;
     int64_t steps;             /* 0: from epochs */
     double epochs;             /* 0 with steps 0: one epoch */
-    int64_t seq;               /* 0: the model's longest, at most 1024 */
+    int64_t seq;               /* tokens of a sequence; 0: the model's positions, at most 1024 */
     int64_t batch;             /* sequences per step */
     int64_t micro_batch;       /* sequences a rank computes at once; 0: chosen by rule */
     const char *optimizer;     /* "adamw", "lion", "adamw8bit" */
-    const char *const *freeze; /* shell patterns of parameter names that stay as they are */
+    const char *const *freeze; /* shell patterns: parameters with such names are not trained */
     size_t freeze_count;
     double lr, weight_decay, clip, beta1, eps;
-    double beta2; /* below 0: what the optimizer usually has */
+    double beta2; /* below 0: the optimizer's default */
     hil_schedule schedule;
     int64_t warmup;
     const char *dtype;      /* "bf16", "fp32", "fp16" */
@@ -57,44 +57,45 @@ typedef struct hil_train_options {
     uint64_t seed;
     int threads; /* of each rank; 0: all, divided by the ranks of a machine */
     bool shuffle;
-    bool recompute; /* keep only each segment's inputs and compute the rest again in backward */
+    bool recompute; /* keep only each segment's inputs; backward recomputes the rest */
     const char *eval_data;
     double eval_fraction;
-    int64_t eval_every; /* 0: at the end, when there is something to evaluate on */
+    int64_t eval_every; /* steps; 0: only at the end, if there is data to evaluate on */
     int64_t save_every; /* 0: only at the end */
-    int64_t keep;       /* checkpoints kept; 0: none are written, and no model at the end */
+    int64_t keep;       /* checkpoints kept; 0: neither checkpoints nor a model are written */
     bool resume, overwrite;
     uint64_t tile_size;
     hil_device_choice device;
     hil_memory_options memory;
     int zero;                 /* stage of ZeRO, with several ranks: 1, 2 or 3; 0: 3 */
-    bool prefetch;            /* fetch ahead of use; false only to compare */
-    const char *plan;         /* a file to follow instead of planning; may be NULL */
-    const char *trace;        /* where a timeline of rank 0 is written; may be NULL */
-    hil_comm *comm;           /* the ranks that share the run; NULL: one */
-    const char *probe_cache;  /* where measured speeds are kept; NULL: nowhere */
-    const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
+    bool prefetch;            /* fetch before use; false: for comparison only */
+    const char *plan;         /* plan file to follow; NULL: the run plans for itself */
+    const char *trace;        /* file for the timeline of rank 0; NULL: none */
+    hil_comm *comm;           /* the ranks of the run; NULL: one rank */
+    const char *probe_cache;  /* file that caches measured speeds; NULL: none */
+    const volatile int *stop; /* a non-zero value asks the run to stop; may be NULL */
 } hil_train_options;
 
 typedef struct hil_train_result {
     int64_t steps, tokens, parameters;
-    int64_t learned; /* tokens that the steps of this start predicted */
+    int64_t learned; /* tokens predicted in the steps since this start or resume */
     hil_examples examples;
     double first_loss, last_loss, eval_loss; /* eval_loss is NaN without evaluation */
     double seconds, tokens_per_second;
     int ranks;
-    /* What made the tokens: "tokenizer.json" or "bytes"; NULL: the data were ids already. */
+    /* Source of the tokens: "tokenizer.json" or "bytes"; NULL: the data files hold token ids. */
     const char *tokenizer;
-    uint64_t peak_bytes;      /* of the process; with several ranks that of rank 0, like the rest */
-    hil_step_account account; /* the highest peaks; the rest summed over the steps */
+    uint64_t peak_bytes;      /* most resident memory of the process; of rank 0, as all below */
+    hil_step_account account; /* peaks: the highest of any step; all else: sums over the steps */
     hil_tier_budgets budget;
     const char *limit; /* what steps waited for most: "compute", "disk", "host link", ... */
 } hil_train_result;
 
 HIL_API void hil_train_defaults_sized(hil_train_options *options, size_t size);
 #define hil_train_defaults(options) hil_train_defaults_sized(options, sizeof *(options))
-/* HIL_ERR_INTERRUPTED: stopped on request, everything saved; the message says how to go on. Starts
-   threads and joins them before it returns; `stop` may be set by any thread or signal handler. */
+/* Returns HIL_ERR_INTERRUPTED after a requested stop; the message says whether a checkpoint was
+   written and how to resume. Starts threads and joins them before it returns. Any thread or signal
+   handler may set `stop`. */
 HIL_API hil_status hil_train(const hil_train_options *options, const hil_observer *observer,
                              hil_train_result *result);
 
@@ -109,14 +110,14 @@ typedef struct hil_eval_options {
     int threads;
     hil_device_choice device;
     hil_memory_options memory;
-    const char *cache;        /* where tokens are kept while it runs; NULL: /tmp */
-    hil_comm *comm;           /* the ranks that share the work; NULL: one */
-    const volatile int *stop; /* becomes non-zero when the user wants to stop; may be NULL */
+    const char *cache;        /* folder for the tokens during the call; NULL: /tmp */
+    hil_comm *comm;           /* the ranks that share the work; NULL: one rank */
+    const volatile int *stop; /* a non-zero value asks to stop; may be NULL */
 } hil_eval_options;
 typedef struct hil_eval_result {
     double loss, perplexity, seconds, seconds_to_first_batch;
     int64_t tokens;       /* predicted */
-    double learned_share; /* of the data's tokens, those predicted */
+    double learned_share; /* fraction of the data's tokens that were predicted */
     hil_examples examples;
 } hil_eval_result;
 HIL_API void hil_eval_defaults_sized(hil_eval_options *options, size_t size);
@@ -138,51 +139,50 @@ typedef struct hil_generate_options {
     int threads;
     hil_device_choice device;
     hil_memory_options memory;
-    /* Receives the text as it comes, on the caller's thread; a non-zero return stops. */
+    /* Called on the caller's thread with each piece of new text; a non-zero return stops. */
     int (*write)(void *context, const char *text, size_t size);
     void *write_context;
     const volatile int *stop;
 } hil_generate_options;
 typedef struct hil_generate_result {
     int64_t prompt_tokens, tokens;
-    double seconds, tokens_per_second; /* of the continuation, loading not counted */
+    double seconds, tokens_per_second; /* of generation alone, without loading the model */
 } hil_generate_result;
 HIL_API void hil_generate_defaults_sized(hil_generate_options *options, size_t size);
 #define hil_generate_defaults(options) hil_generate_defaults_sized(options, sizeof *(options))
 HIL_API hil_status hil_generate(const hil_generate_options *options, hil_generate_result *result);
 
-/* tokenizer.json of a model folder, or the file itself. */
 typedef struct hil_tokenize_options {
-    size_t size; /* set by hil_tokenize_defaults */
-    const char *model;
+    size_t size;          /* set by hil_tokenize_defaults */
+    const char *model;    /* a model folder with a tokenizer.json, or that file */
     bool special;         /* add the post-processor's tokens; decoding: keep special tokens */
     bool decode;          /* ids to text */
-    const char *file;     /* read instead of `in`; text under the rules of data files (.gz, .zst) */
+    const char *file;     /* read instead of `in`; may be compressed like data files (.gz, .zst) */
     const char *messages; /* a JSON file with a conversation, instead of text; NULL: none */
-    bool render;          /* write it as the model's chat template renders it, not as ids */
-    bool generation_prompt; /* with what precedes the model's next answer */
+    bool render;          /* output the text that the chat template makes of it, not its ids */
+    bool generation_prompt; /* append the template's start of the model's next answer */
 } hil_tokenize_options;
 HIL_API void hil_tokenize_defaults_sized(hil_tokenize_options *options, size_t size);
 #define hil_tokenize_defaults(options) hil_tokenize_defaults_sized(options, sizeof *(options))
-/* The ids of a text, or the text of ids: what the other function was given is not part of it. */
+/* Result of hil_tokens_encode (ids only) or hil_tokens_decode (text only). Owns its arrays. */
 typedef struct hil_tokens {
-    int32_t *id; /* owned, like the text, which ends with a NUL byte that does not count */
+    int32_t *id;
     size_t count;
-    char *text;
-    size_t bytes;
+    char *text;   /* NUL-terminated */
+    size_t bytes; /* without the NUL */
 } hil_tokens;
 HIL_API hil_status hil_tokens_encode(const hil_tokenize_options *options, const char *text,
                                      size_t bytes, hil_tokens *out);
 HIL_API hil_status hil_tokens_decode(const hil_tokenize_options *options, const int32_t *id,
                                      size_t count, hil_tokens *out);
 HIL_API void hil_tokens_free(hil_tokens *tokens);
-/* The same for streams: bytes of `in` to one JSON array of ids on `out`, or the other way round.
-   Without special tokens, text of any length passes through a fixed amount of memory. */
+/* The same for streams: encodes the bytes of `in` to one JSON array of ids on `out`, or decodes
+   such an array. Encoding without `special` takes a fixed amount of memory for any length. */
 HIL_API hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, FILE *out);
 
-/* The speed of a drive: sequential reads and writes of a nameless file in the folder `path`, in
-   blocks of several sizes with several in flight, and fio on the same file where it is installed.
-   Speeds are in 10^9 bytes per second, NaN where there is no fio. */
+/* Measures a drive: sequential reads and writes of an unnamed temporary file in the folder `path`,
+   for several block sizes and queue depths, and fio on the same file if fio is installed. Speeds
+   are in 10^9 bytes per second; those of fio are NaN without it. */
 typedef struct hil_bench_io_options {
     size_t size; /* set by hil_bench_io_defaults */
     const char *path;
@@ -202,8 +202,8 @@ typedef struct hil_bench_io_result {
     const char *engine;
     bool direct, registered;
     hil_bench_io_cell cell[HIL_BENCH_IO_CELLS];
-    hil_bench_io_speed best; /* of our own */
-    /* Against the best of fio: its best block and depth, both repeated in turn, medians. */
+    hil_bench_io_speed best; /* the highest of `own` */
+    /* own / fio in fio's best cell: medians of runs that alternate between the two. */
     hil_bench_io_speed ratio;
 } hil_bench_io_result;
 HIL_API void hil_bench_io_defaults_sized(hil_bench_io_options *options, size_t size);

@@ -1,4 +1,4 @@
-/* speeds.h - what a machine can do, as `hilbert probe` measures it. Pure data. */
+/* speeds.h - speeds of a machine, as `hilbert probe` measures them. Pure data. */
 #ifndef HILBERT_SPEEDS_H
 #define HILBERT_SPEEDS_H
 
@@ -8,23 +8,23 @@
 extern "C" {
 #endif
 
-/* Bytes, floating-point operations or parameters per second. */
+/* Per second: bytes, for products and attention floating-point operations. */
 typedef struct hil_speeds {
-    double disk_read, disk_write, disk_mixed; /* all drives together; mixed: both ways, summed */
+    double disk_read, disk_write, disk_mixed; /* sum over drives; mixed: read and write at once */
     double to_device, to_host;                /* copies by one link */
-    double network;                           /* bytes that a rank receives when all gather */
+    double network;                           /* received by each rank in an all-gather */
     double memory;                            /* streaming reads and writes by all cores */
-    double gemm[3];                           /* fp32, bf16, fp16: large products */
+    double gemm[3];                           /* large matrix products in fp32, bf16, fp16 */
     double attention[3];
     double update;        /* parameters per second through AdamW on the CPU, in memory */
-    double update_device; /* the same on the device; 0: there is none but the CPU */
-    double op_call;       /* seconds that an operation costs besides its work */
+    double update_device; /* the same on the device; 0: the CPU is the device */
+    double op_call;       /* fixed overhead of an operation, in seconds */
 } hil_speeds;
 
-/* Of a drive, in bytes per second. */
+/* Speeds of a drive in bytes per second. */
 typedef struct hil_drive_speed {
-    double read, write, mixed; /* mixed: both ways at once, summed */
-    bool direct;               /* past the page cache */
+    double read, write, mixed; /* mixed: reads and writes at once, summed */
+    bool direct;               /* measured with direct I/O, past the page cache */
 } hil_drive_speed;
 
 #ifdef __cplusplus

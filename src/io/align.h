@@ -1,4 +1,4 @@
-/* align.h - sizes in whole blocks, the unit of direct I/O and of every place in a tier. */
+/* align.h - rounds sizes up to HIL_IO_ALIGN, the unit of direct I/O and of blocks in a tier. */
 #ifndef HIL_IO_ALIGN_H
 #define HIL_IO_ALIGN_H
 

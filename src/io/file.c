@@ -131,7 +131,7 @@ hil_status hil_path_remove(const char *path)
     return fail_path("remove", path);
 }
 
-/* The next name but "." and "..", NULL after the last: a readdir that fails gives NULL as well. */
+/* The next name but "." and "..", or NULL after the last. Fails if readdir fails. */
 static hil_status next_name(DIR *dir, const char *path, const char **name)
 {
     struct dirent *entry;
@@ -200,7 +200,7 @@ hil_status hil_dir_free_bytes(const char *path, uint64_t *out)
     return HIL_OK;
 }
 
-/* Where the file system cannot make a file without a name, it has one for a moment. */
+/* If the file system has no O_TMPFILE, the file is created with a name and unlinked at once. */
 hil_status hil_file_open_nameless(const char *folder, int *fd)
 {
     char path[HIL_PATH_MAX];

@@ -1,4 +1,5 @@
-/* io.c - requests: cut into pieces, kept in flight, resumed, and answered for. */
+/* io.c - requests: cuts them into pieces, keeps these in flight, resumes short transfers, and
+   reports failures. */
 #include "io/io.h"
 
 #include "base/text.h"
@@ -15,7 +16,7 @@
 #define REQUESTS_MAX (1 << 20)
 #define TRIES_AT_ONCE 16
 #define TRIES_MAX 5000 /* each after a millisecond */
-#define FILE_ENDS (-1) /* beside the errno values */
+#define FILE_ENDS (-1) /* end of file: not an errno value */
 
 void hil_io_sleep(hil_io *io)
 {
@@ -29,7 +30,7 @@ static void announce(hil_io *io)
     if (io->sleepers) pthread_cond_broadcast(&io->changed);
 }
 
-/* Chooses the next part of the piece that one transfer can move, and its descriptor. */
+/* Chooses the next part of the piece for one transfer, and its descriptor: direct or cached. */
 static void aim(hil_io_op *op)
 {
     const hil_io_file *file = op->request->file;
@@ -48,7 +49,7 @@ static void aim(hil_io_op *op)
     }
 }
 
-/* Pieces end at aligned offsets, so that only the first and the last can be crooked. */
+/* Pieces end at aligned offsets, so that only the first and the last can be unaligned. */
 static size_t piece_size(const hil_io *io, const hil_io_request *request)
 {
     size_t left = request->size - request->issued;
@@ -56,7 +57,7 @@ static size_t piece_size(const hil_io *io, const hil_io_request *request)
     return left < most ? left : most;
 }
 
-/* Fills the drive's idle operations with the next pieces; gives them as a list. */
+/* Fills the drive's idle operations with the next pieces; returns them as a list. */
 static hil_io_op *next_pieces(hil_io_drive *drive)
 {
     hil_io_op *list = NULL, **end = &list;
@@ -99,7 +100,7 @@ static void release(hil_io *io, hil_io_request *request)
     io->idle = request;
 }
 
-/* Keeps the words of a failure that has no handle until hil_io_wait_all asks. */
+/* Keeps the message of a failed request without a handle for hil_io_wait_all. */
 static void keep_failure(hil_io *io, const hil_io_request *request)
 {
     if (io->failed_number && io->failed_number < request->number) return;
@@ -123,7 +124,7 @@ static void finish(hil_io *io, hil_io_request *request)
     announce(io);
 }
 
-/* Takes the request out of its drive's queue: what has not begun shall not begin. */
+/* Removes the request from its drive's queue: no further piece is started. */
 static void stop_issuing(hil_io_drive *drive, hil_io_request *request)
 {
     if (request->issued == request->size) return;
@@ -156,7 +157,8 @@ static void count_transfer(hil_io *io, const hil_io_op *op, size_t moved)
     if (file->direct && op->fd != file->direct_fd) io->counts.cached_bytes += moved;
 }
 
-/* Reads the result of one transfer: true when the operation goes on with the rest of its piece. */
+/* Handles the result of one transfer: true when the operation continues with the rest of its piece.
+ */
 static bool complete_op(hil_io_drive *drive, hil_io_op *op)
 {
     hil_io *io = drive->io;
@@ -220,7 +222,7 @@ static void complete(void *context, hil_io_op *list)
     if (again) drive->backend->submit(drive->engine, again);
 }
 
-/* A slot for a new request; waits for one while others will give theirs back. */
+/* A slot for a new request; waits while another request can free one. */
 static hil_status take_slot(hil_io *io, hil_io_request **out)
 {
     while (!io->idle) {
@@ -246,7 +248,7 @@ static void enqueue(hil_io_drive *drive, hil_io_request *request)
     drive->last = request;
 }
 
-/* Starts what `plan` says: file, verb, bytes, offset, size. */
+/* Starts a request with the file, verb, bytes, offset and size of `plan`. */
 static hil_status start(const hil_io_request *plan, hil_io_request **out)
 {
     hil_io_file *file = plan->file;
@@ -363,8 +365,8 @@ hil_status hil_io_write(hil_io_file *file, uint64_t offset, const void *bytes, s
     return hil_io_wait(request);
 }
 
-/* After a failed fsync the kernel takes the lost pages for clean, and the next one would succeed:
-   it is never tried again. */
+/* After a failed fsync the kernel marks the lost pages clean, so the next one would succeed: fsync
+   is never repeated. */
 hil_status hil_io_flush(hil_io_file *file)
 {
     hil_io *io = file->io;

@@ -1,4 +1,4 @@
-/* io.h - the parts of hil_io: drives with queues, files, requests. */
+/* io.h - private to io*.c: drives with queues, files, requests. */
 #ifndef HIL_IO_IO_H
 #define HIL_IO_IO_H
 
@@ -8,17 +8,17 @@
 #include <pthread.h>
 
 /* [Note: drives]
-   Files on one device share a drive: one engine, one queue, `depth` operations in flight. Drives
-   know nothing of each other, so a slow one never holds up a fast one. The operations of a drive
-   are allocated with it, at the first open of a file there; starting a request allocates nothing.
+   Files on one block device share a drive: one engine, one queue, `depth` operations in flight.
+   Drives are independent, so a slow one never delays a fast one. A drive and its operations are
+   allocated when a file on it is first opened; starting a request allocates nothing.
 
-   A request waits in the queue of its drive while it has bytes that are not in pieces yet. Whoever
-   frees an operation, on whatever thread, fills it with the next piece: a request goes on without
-   the thread that started it. */
+   A request is in the queue of its drive while some of its bytes are not in flight. The thread that
+   completes an operation reuses it for the next piece: a request proceeds without the thread that
+   started it. */
 typedef struct hil_io_drive {
     hil_io *io;
     uint64_t device;
-    bool bound; /* `device` is set; the first drive is made before any file is known */
+    bool bound; /* `device` is set; the first drive is created before the first file */
     const hil_io_backend *backend;
     void *engine;
     hil_io_op *ops, *idle;
@@ -33,10 +33,10 @@ struct hil_io_file {
     uint64_t size;
     int access;
     int fd, slot;               /* through the page cache */
-    int direct_fd, direct_slot; /* past it; -1: refused */
+    int direct_fd, direct_slot; /* with O_DIRECT; -1: not supported */
     bool direct;
-    int busy, writing, handles; /* requests not finished; writes of these; handles not waited for */
-    int sync_error;             /* errno of the flush that failed */
+    int busy, writing, handles; /* unfinished requests; writes of these; handles not waited for */
+    int sync_error;             /* errno of the first failed flush */
 };
 
 struct hil_io_request {
@@ -44,8 +44,8 @@ struct hil_io_request {
     hil_io_request *next;
     hil_io_verb verb;
     char *bytes;
-    uint64_t offset, number; /* `number` counts starts */
-    size_t size, issued;     /* `issued` bytes are in pieces */
+    uint64_t offset, number; /* `number`: order of starts */
+    size_t size, issued;     /* `issued`: bytes cut into pieces so far */
     int pieces;              /* in flight */
     int error;               /* errno, or FILE_ENDS; 0: none */
     uint64_t error_offset;
@@ -64,14 +64,14 @@ typedef struct hil_io_buffers {
 
 struct hil_io {
     hil_io_options options;
-    pthread_mutex_t lock; /* of everything below, and of files and requests */
+    pthread_mutex_t lock; /* guards everything below, files and requests */
     pthread_cond_t changed;
     int sleepers; /* threads that wait for `changed` */
     hil_io_drive *drives;
     hil_io_buffers buffers;
     hil_io_request *slots, *idle;
-    int stuck; /* slots whose request is finished, with a handle that nobody waits for */
-    int loose; /* requests without a handle that are not finished */
+    int stuck; /* finished requests with a handle that no thread waits for */
+    int loose; /* unfinished requests without a handle */
     int files;
     uint64_t started;
     uint64_t failed_number; /* of the earliest failure without a handle; 0: none */
@@ -79,9 +79,9 @@ struct hil_io {
     hil_io_counts counts;
 };
 
-/* The drive of a device, made when it is new. */
+/* The drive of a block device, created if it is new. */
 hil_status hil_io_drive_find(hil_io *io, uint64_t device, hil_io_drive **out);
-/* Waits for `changed`; the lock is held. */
+/* Waits for `changed`. Lock held. */
 void hil_io_sleep(hil_io *io);
 
 hil_status hil_io_buffers_create(hil_io_buffers *buffers, size_t bytes);

@@ -1,4 +1,5 @@
-/* io_backend.h - what an engine does: single transfers, in any order, with a result for each. */
+/* io_backend.h - an I/O engine: executes single transfers in any order and returns their results.
+ */
 #ifndef HIL_IO_IO_BACKEND_H
 #define HIL_IO_IO_BACKEND_H
 
@@ -10,24 +11,24 @@ typedef enum hil_io_verb { HIL_IO_DO_READ, HIL_IO_DO_WRITE, HIL_IO_DO_SYNC } hil
 typedef struct hil_io_op {
     hil_io_verb verb;
     int fd;
-    int slot; /* what add_file gave for fd */
+    int slot; /* of fd, from add_file */
     char *bytes;
     size_t size;
     uint64_t offset;
     int64_t result; /* bytes moved, or -errno; set by the engine */
     struct hil_io_op *next;
 
-    /* For io.c only. */
+    /* private to io.c: */
     struct hil_io_request *request;
     size_t left; /* bytes of the piece not yet moved; `size` is the part being moved */
-    int tries;   /* in a row without progress */
+    int tries;   /* consecutive ones without progress */
 } hil_io_op;
 
 typedef struct hil_io_setup {
-    int depth;    /* operations in flight at most */
+    int depth;    /* most operations in flight */
     void *buffer; /* memory worth registering; may be NULL */
     size_t buffer_bytes;
-    /* Takes a list of operations that ended, on any thread, also inside submit. May submit more. */
+    /* Called with a list of completed operations, on any thread, also inside submit. May submit. */
     void (*complete)(void *context, hil_io_op *list);
     void *context;
 } hil_io_setup;
@@ -35,11 +36,11 @@ typedef struct hil_io_setup {
 typedef struct hil_io_backend {
     const char *name;
     hil_status (*create)(void **out, const hil_io_setup *setup);
-    void (*destroy)(void *engine); /* nothing is in flight */
+    void (*destroy)(void *engine); /* with nothing in flight */
     void (*submit)(void *engine, hil_io_op *list);
     int (*add_file)(void *engine, int fd); /* a slot, or -1: use the descriptor */
     void (*drop_file)(void *engine, int slot);
-    bool (*registered)(const void *engine); /* whether the buffer is */
+    bool (*registered)(const void *engine); /* whether the buffer is registered */
 } hil_io_backend;
 
 extern const hil_io_backend hil_io_backend_uring, hil_io_backend_threads;

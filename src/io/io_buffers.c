@@ -1,4 +1,4 @@
-/* io_buffers.c - aligned memory that engines can register, handed out in parts. */
+/* io_buffers.c - allocates buffers from one aligned block that engines can register. */
 #include "io/io.h"
 
 #include "base/text.h"
@@ -29,7 +29,7 @@ void hil_io_buffers_destroy(hil_io_buffers *buffers)
     *buffers = (hil_io_buffers){0};
 }
 
-/* First fit among the gaps between the parts that are taken. */
+/* First fit among the gaps between buffers. */
 static hil_status take(hil_io_buffers *buffers, size_t size, void **out)
 {
     size_t at = 0, i = 0;

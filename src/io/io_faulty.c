@@ -1,4 +1,4 @@
-/* io_faulty.c - an engine around another one that makes chosen operations go wrong, or all slow. */
+/* io_faulty.c - an engine around another one that makes chosen operations fail, or all slow. */
 #include "io/io_faulty.h"
 
 #include "base/alloc.h"
@@ -38,7 +38,7 @@ long hil_io_fail_count(void)
     return atomic_load(&seen);
 }
 
-/* Operations are over when a drive of this speed would have moved them one after the other. */
+/* Completes operations when a drive of this speed would have moved them in sequence. */
 static void complete_late(void *context, hil_io_op *list)
 {
     faulty *f = context;
@@ -94,7 +94,7 @@ static void destroy(void *engine)
     hil_free(f);
 }
 
-/* Whether the operation is not to be tried; op->result is set then. */
+/* True if the operation must not be executed; then op->result is set. */
 static bool spoil(hil_io_op *op)
 {
     int error = atomic_load(&fail_error);

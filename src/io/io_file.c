@@ -1,4 +1,4 @@
-/* io_file.c - opens files for the engine, past the page cache where the file system allows it. */
+/* io_file.c - opens files for the engine, with O_DIRECT if the file system supports it. */
 #include "io/io.h"
 
 #include "base/text.h"
@@ -19,7 +19,7 @@ static hil_status cannot_open(const char *path)
     return hil_fail(HIL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
 }
 
-/* Newer kernels let O_DIRECT pass on tmpfs, where it means nothing. */
+/* Newer kernels accept O_DIRECT on tmpfs, where it has no effect. */
 static bool lives_in_memory(int fd)
 {
     struct statfs info;
@@ -27,7 +27,7 @@ static bool lives_in_memory(int fd)
     return info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC;
 }
 
-/* The same file once more with O_DIRECT; -1 where that is refused. */
+/* Opens the same file with O_DIRECT; -1 if that is refused. */
 static int open_direct(const char *path, int mode, const struct stat *first, int fd)
 {
     if (lives_in_memory(fd)) return -1;
@@ -36,12 +36,12 @@ static int open_direct(const char *path, int mode, const struct stat *first, int
     struct stat info;
     if (fstat(direct, &info) == 0 && info.st_dev == first->st_dev && info.st_ino == first->st_ino)
         return direct;
-    close(direct); /* another file took the name in between */
+    close(direct); /* the name was replaced in between */
     return -1;
 }
 
-/* `again` opens the same file once more; `path` is for messages. Owns fd from here on, also when it
-   fails. */
+/* `again`: path to open the file a second time; `path` is for messages. Takes ownership of fd, also
+   when it fails. */
 static hil_status adopt(hil_io *io, const char *path, const char *again, int access, int fd,
                         hil_io_file **out)
 {

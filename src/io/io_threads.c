@@ -15,7 +15,7 @@ typedef struct threads {
     hil_io_setup setup;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    hil_io_op *first, *last; /* not taken by a thread yet */
+    hil_io_op *first, *last; /* queue of operations */
     bool stopping;
     int count;
     pthread_t *thread;
@@ -74,7 +74,7 @@ static void destroy(void *engine)
     hil_free(t);
 }
 
-/* Signals stay with the threads of the program: none of ours may be interrupted by a handler. */
+/* The threads block all signals: handlers run on the program's own threads. */
 static int start_threads(threads *t)
 {
     pthread_attr_t attributes;
@@ -90,7 +90,7 @@ static int start_threads(threads *t)
     }
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return t->count ? 0 : error; /* fewer than wanted only cost speed */
+    return t->count ? 0 : error; /* fewer threads only cost speed */
 }
 
 static hil_status create(void **out, const hil_io_setup *setup)

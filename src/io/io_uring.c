@@ -1,4 +1,4 @@
-/* io_uring.c - the fast engine: one thread that owns a ring of the kernel. */
+/* io_uring.c - the fast engine: one thread that owns an io_uring. */
 #include "io/io_backend.h"
 
 #include "base/alloc.h"
@@ -11,34 +11,34 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define FILES 64                       /* that can be registered at once */
-#define BUFFER_BYTES ((size_t)1 << 30) /* the kernel registers no larger piece */
+#define FILES 64                       /* most registered files */
+#define BUFFER_BYTES ((size_t)1 << 30) /* the kernel's limit for one registered buffer */
 #define BUFFERS_MAX 1024
-#define REFUSALS 5000 /* of the kernel, a millisecond apart, until operations fail */
+#define REFUSALS 5000 /* failed submissions, a millisecond apart, until operations fail */
 
 #ifndef IORING_SETUP_COOP_TASKRUN
 #define IORING_SETUP_COOP_TASKRUN (1U << 8)
 #endif
 
 /* [Note: one thread per ring]
-   Only the ring's thread submits and reaps. The kernel finishes a transfer on the thread that
-   submitted it; were that a thread of the caller, busy or waiting for a CPU, completed transfers
-   would wait for it and the drive would run dry. Others put operations into `mail` and wake the
-   thread through an eventfd that it always has a read on. */
+   Only the ring's thread submits and reaps. The kernel completes a transfer on the thread that
+   submitted it; a busy or descheduled caller would delay completions and leave the drive idle.
+   Other threads put operations into `mail` and wake the ring's thread through an eventfd, on which
+   it always has a read in flight. */
 typedef struct uring {
     hil_io_setup setup;
     struct io_uring ring;
     bool has_ring, has_thread, has_buffers, has_files;
     pthread_t thread;
     int event;
-    uint64_t event_count; /* where the read of `event` goes */
-    pthread_mutex_t lock; /* of what follows */
+    uint64_t event_count; /* target of the read of `event` */
+    pthread_mutex_t lock; /* guards everything below */
     hil_io_op *mail, *mail_last;
     bool stopping;
     bool slot_taken[FILES];
 } uring;
 
-/* The registered piece that holds the operation's bytes, or -1. */
+/* Index of the registered buffer that contains the operation's bytes, or -1. */
 static int buffer_of(const uring *u, const hil_io_op *op)
 {
     uintptr_t base = (uintptr_t)u->setup.buffer, at = (uintptr_t)op->bytes;
@@ -75,7 +75,7 @@ static void await_mail(uring *u)
     io_uring_sqe_set_data(sqe, NULL);
 }
 
-/* Prepares what others submitted; false when it is time to end. */
+/* Prepares the operations in `mail`; false when the thread must end. */
 static bool take_mail(uring *u)
 {
     pthread_mutex_lock(&u->lock);
@@ -115,8 +115,8 @@ static hil_io_op *reap(uring *u)
     return list;
 }
 
-/* Takes back what the kernel has not accepted: these operations end with `error`. Without a
-   submission the kernel does not look at the queue, so its end may be moved. */
+/* Removes operations that the kernel has not accepted; they complete with `error`. The kernel reads
+   the queue only at a submission, so its tail may be moved back. */
 static hil_io_op *withdraw(uring *u, int error)
 {
     struct io_uring_sq *sq = &u->ring.sq;
@@ -128,7 +128,7 @@ static hil_io_op *withdraw(uring *u, int error)
         hil_io_op *op = (hil_io_op *)(uintptr_t)sqe->user_data;
         mail = mail || !op;
         if (!op) continue;
-        op->result = error == -EAGAIN ? -EIO : error; /* EAGAIN would be tried again */
+        op->result = error == -EAGAIN ? -EIO : error; /* EAGAIN would be retried */
         op->next = NULL;
         *end = op;
         end = &op->next;
@@ -138,7 +138,7 @@ static hil_io_op *withdraw(uring *u, int error)
     return list;
 }
 
-/* A kernel that is short of memory refuses for a while; what is prepared stays prepared. */
+/* A kernel short of memory refuses submissions for a while; prepared entries stay valid. */
 static void *run(void *argument)
 {
     uring *u = argument;
@@ -195,7 +195,7 @@ static void destroy(void *engine)
     hil_free(u);
 }
 
-/* Both only save time: a refusal is no failure. */
+/* Registers files and buffers. Both only save time: a refusal is not a failure. */
 static void register_all(uring *u)
 {
     struct iovec piece[BUFFERS_MAX];
@@ -275,7 +275,7 @@ static void drop_file(void *engine, int slot)
     int none = -1;
     if (slot < 0) return;
     pthread_mutex_lock(&u->lock);
-    /* A slot that cannot be emptied keeps its file, and is not used again. */
+    /* A slot that cannot be cleared keeps its file and is not reused. */
     if (io_uring_register_files_update(&u->ring, (unsigned)slot, &none, 1) == 1)
         u->slot_taken[slot] = false;
     pthread_mutex_unlock(&u->lock);

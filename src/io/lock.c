@@ -1,4 +1,4 @@
-/* lock.c - one process at a time in a folder. The kernel drops the lock of a killed process. */
+/* lock.c - locks a folder for one process. The kernel releases the lock of a killed process. */
 #include "io/file.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define NAME ".lock"
-/* Each but the last finds that another process removed the file as it ended. */
+/* An attempt fails when another process removes the lock file as it ends. */
 #define ATTEMPTS 100
 
 static bool leads_to(const char *path, int fd)
@@ -58,7 +58,7 @@ void hil_lock_drop(hil_lock *lock)
 {
     struct stat info;
     if (lock->fd < 0) return;
-    bool empty = fstat(lock->fd, &info) == 0 && info.st_size == 0; /* as we make it */
+    bool empty = fstat(lock->fd, &info) == 0 && info.st_size == 0; /* as we create it */
     if (empty && leads_to(lock->path, lock->fd)) unlink(lock->path);
     close(lock->fd);
     lock->fd = -1;

@@ -1,4 +1,4 @@
-/* no_io_uring.c - stands in for io_uring.c in a build without liburing. */
+/* no_io_uring.c - replaces io_uring.c in a build without liburing. */
 #include "io/io_backend.h"
 
 static hil_status create(void **out, const hil_io_setup *setup)

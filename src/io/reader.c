@@ -1,4 +1,4 @@
-/* reader.c - positional reads, resumed until whole. */
+/* reader.c - positional reads; resumes short ones. */
 #include "io/reader.h"
 
 #include "base/alloc.h"
@@ -16,7 +16,7 @@ struct hil_reader {
     int fd;
 };
 
-/* Owns fd from here on, also when it fails. */
+/* Takes ownership of fd, also when it fails. */
 static hil_status adopt(hil_reader **out, int fd, const char *path)
 {
     *out = NULL;

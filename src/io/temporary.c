@@ -1,5 +1,4 @@
-/* temporary.c - names of what is not whole yet: unlike any other, and known as ours by themselves.
- */
+/* temporary.c - unique names for incomplete files, recognizable as ours by a checksum. */
 #include "io/file.h"
 
 #include "base/hash.h"
@@ -14,7 +13,7 @@
 #define MARK_BYTES (sizeof MARK - 1)
 #define DIGITS 16 /* of the number, and of the checksum after it */
 
-/* Unlike that of any other process, host or time. */
+/* Unique across processes, hosts and time. */
 static uint64_t new_number(void)
 {
     static atomic_uint serial;
@@ -51,7 +50,7 @@ bool hil_temporary_is(const char *name)
 {
     size_t size = strlen(name);
     if (size <= MARK_BYTES + 2 * DIGITS) return false;
-    size -= MARK_BYTES + 2 * DIGITS; /* of the name that it is to have */
+    size -= MARK_BYTES + 2 * DIGITS; /* of the final name */
     char id[2 * DIGITS + 1];
     unsigned long long number;
     if (strncmp(name + size, MARK, MARK_BYTES) != 0) return false;

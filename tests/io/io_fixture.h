@@ -1,4 +1,4 @@
-/* io_fixture.h - a folder on a disk, bytes that say where they belong, and both engines. */
+/* io_fixture.h - a folder on a disk, bytes that encode their offset, and both engines. */
 #ifndef HIL_TESTS_IO_FIXTURE_H
 #define HIL_TESTS_IO_FIXTURE_H
 
@@ -16,7 +16,7 @@
 static char folder[64];
 static char path[128];
 
-static pid_t owner; /* children leave the folder alone */
+static pid_t owner; /* children do not remove the folder */
 
 static inline void fixture_clean(void)
 {
@@ -57,7 +57,7 @@ static inline void expect(const char *bytes, uint64_t offset, size_t size, unsig
         if (bytes[i] != byte_at(offset + i, round)) CHECK_INT(offset + i, -1);
 }
 
-/* The file's bytes read without the engine. */
+/* Reads the file without the engine and checks its bytes. */
 static inline void expect_file(const char *name, uint64_t offset, size_t size, unsigned round)
 {
     FILE *file = fopen(name, "rb");

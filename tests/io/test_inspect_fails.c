@@ -1,4 +1,4 @@
-/* Where no path can be inspected, the lock of a folder and the search for free space end. */
+/* If stat always fails, locking a folder and looking for free space still end. */
 #include "check.h"
 #include "io/file.h"
 
@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MANY 10000 /* calls that nothing here needs: a loop without an end */
+#define MANY 10000 /* more calls than needed: an endless loop */
 
 static int calls;
 
-/* Instead of the C library's: both fail always. */
+/* Replace those of the C library: both always fail. */
 int stat(const char *restrict path, struct stat *restrict info)
 {
     (void)path;

@@ -81,8 +81,8 @@ static void all_shapes(hil_io_kind engine)
     }
 }
 
-/* Only the crooked ends of a request go through the page cache. */
-static void crooked_ends(hil_io_kind engine)
+/* Only the unaligned ends of a request go through the page cache. */
+static void unaligned_ends(hil_io_kind engine)
 {
     hil_io *io = make_io(engine, 4, 64 * KIB);
     hil_io_file *file;
@@ -110,7 +110,7 @@ int main(void)
 {
     fixture_open();
     with_engines(all_shapes);
-    with_engines(crooked_ends);
+    with_engines(unaligned_ends);
     fixture_close();
     return 0;
 }

@@ -1,4 +1,4 @@
-/* What the system does not give, the engine does without, and says so. */
+/* The engine works without optional features of the system, and reports that. */
 #include "base/text.h"
 #include "io_fixture.h"
 
@@ -30,7 +30,7 @@ static void in_child(void (*test)(void))
     CHECK_INT(ended, 0);
 }
 
-/* tmpfs has no O_DIRECT that means something: buffered, and reported. */
+/* O_DIRECT has no effect on tmpfs: transfers are buffered, and reported as such. */
 static void tmpfs_is_buffered(void)
 {
     char name[] = "/dev/shm/hilbert-io-XXXXXX";
@@ -53,7 +53,7 @@ static void tmpfs_is_buffered(void)
     CHECK_INT(rmdir(name), 0); /* nothing was left in it */
 }
 
-/* From now on a system call fails with EPERM on all threads; ends the test where that cannot be. */
+/* Makes a system call fail with EPERM on all threads; ends the test if that is impossible. */
 static void refuse(unsigned number)
 {
     struct sock_filter rules[] = {
@@ -68,7 +68,7 @@ static void refuse(unsigned number)
         exit(0);
 }
 
-/* A ring that stops working: operations fail after a while, and the engine can be ended. */
+/* A ring that stops working: operations fail after a while, and the engine can be destroyed. */
 static void ring_breaks(void)
 {
     hil_io_options options;
@@ -139,7 +139,7 @@ static void no_locked_memory(void)
     hil_io_destroy(io);
 }
 
-/* A full file system, where one can be made. */
+/* A full file system, if the test can create one. */
 static void full_disk(hil_io_kind engine)
 {
     char small[80], words[200];
@@ -204,7 +204,7 @@ static void wrong_use(hil_io_kind engine)
     hil_io_close(NULL);
 }
 
-/* A scratch file has no name, belongs to its owner alone, and has its room reserved. */
+/* A scratch file is unlinked, has mode 0600, and is preallocated. */
 static void scratch_is_private(hil_io_kind engine)
 {
     hil_io *io = make_io(engine, 4, 64 * KIB);

@@ -1,4 +1,4 @@
-/* For every n the n-th operation goes wrong: passing trouble changes nothing, the rest is one clear
+/* For every n, the n-th operation fails: transient errors change nothing, others are one clear
    error, and nothing hangs or leaks. */
 #include "base/alloc.h"
 #include "io/io_faulty.h"
@@ -85,7 +85,7 @@ static void all_faults(hil_io_kind engine)
     every_operation(engine, ENOSPC, ": No space left on device");
 }
 
-/* The words name the place of the failing piece, whichever thread it failed on. */
+/* The message names the offset of the failed piece, whichever thread it failed on. */
 static void words_at_wait(hil_io_kind engine)
 {
     char words[256];
@@ -121,7 +121,7 @@ static void words_at_wait(hil_io_kind engine)
     free(all);
 }
 
-/* A failed flush is not tried again: the next one fails the same way. */
+/* A failed flush is not repeated: the next one fails the same way. */
 static void flush_fails_for_good(hil_io_kind engine)
 {
     hil_io_file *file;

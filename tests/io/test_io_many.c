@@ -108,7 +108,7 @@ static void thousands_of_opens(hil_io_kind engine)
     hil_io_destroy(io);
 }
 
-/* Handles: as many as there are slots, then a clear refusal instead of a wait without end. */
+/* Handles: as many as there are slots, then a clear error instead of an endless wait. */
 static void slots(hil_io_kind engine)
 {
     hil_io_options options;

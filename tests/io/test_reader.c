@@ -1,4 +1,4 @@
-/* Pieces of a file from any place, and what cannot be read. */
+/* Reads at any offset of a file, and files that cannot be read. */
 #include "io/reader.h"
 
 #include "check.h"

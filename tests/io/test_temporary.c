@@ -1,4 +1,4 @@
-/* Temporary names are unlike each other and known as hilbert's; a user's name never is. */
+/* Temporary names are unique and recognized as hilbert's; a user's file name never is. */
 #include "check.h"
 #include "io/file.h"
 
@@ -37,7 +37,7 @@ static void check_names(void)
     for (size_t i = 0; i < sizeof users / sizeof *users; ++i) CHECK(!hil_temporary_is(users[i]));
 }
 
-/* A writer's file has such a name until it is whole. */
+/* A writer's file has such a name until commit. */
 static void check_writer(void)
 {
     char folder[] = "/tmp/hilbert-temporary-XXXXXX", path[64];

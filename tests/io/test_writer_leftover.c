@@ -1,4 +1,4 @@
-/* Files that only look temporary neither stop a writer nor are touched by it. */
+/* Files that only look temporary neither block a writer nor are changed by it. */
 #include "check.h"
 #include "io/file.h"
 

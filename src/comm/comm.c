@@ -1,4 +1,4 @@
-/* comm.c - what ranks do together, on top of the gathers of an engine. */
+/* comm.c - collective calls on top of the gather and exchange of an engine. */
 #include "comm/comm_engine.h"
 
 #include "base/alloc.h"
@@ -51,8 +51,8 @@ hil_status hil_comm_prepare(hil_comm *comm)
     return hil_alloc((size_t)comm->size * HIL_CHANNELS, HIL_COMM_PIECE, (void **)&comm->scratch);
 }
 
-/* A rank that closes its comm may be needed by another that still works: they leave together. */
-static void part(hil_comm *comm)
+/* A barrier: a rank must not finalize MPI while another still uses it. */
+static void close_barrier(hil_comm *comm)
 {
     unsigned char *here = comm->scratch + comm->rank;
     hil_status status =
@@ -63,10 +63,9 @@ static void part(hil_comm *comm)
 void hil_comm_close(hil_comm *comm)
 {
     if (!comm) return;
-    if (comm->scratch && comm->engine->together && !is_broken(comm)) part(comm);
+    if (comm->scratch && comm->engine->together && !is_broken(comm)) close_barrier(comm);
     if (comm->engine) comm->engine->destroy(comm);
-    hil_heartbeat_stop(
-        comm->heartbeat); /* last: the engine's own end may wait for a rank that is lost */
+    hil_heartbeat_stop(comm->heartbeat); /* last: destroy may wait for a lost rank */
     pthread_mutex_destroy(&comm->lock);
     hil_free(comm->scratch);
     hil_free(comm);
@@ -131,7 +130,7 @@ hil_status hil_comm_exchange(hil_comm *comm, hil_channel channel, const void *ou
     return status != HIL_OK && is_broken(comm) ? fail_broken(comm) : status;
 }
 
-/* Gathers `mine` of every rank, at most HIL_COMM_PIECE bytes; *all is [size][bytes], valid until
+/* Gathers `mine`, at most HIL_COMM_PIECE bytes, of every rank; *all is [size][bytes], valid until
    the next such call on the channel. */
 static hil_status gather_small(hil_comm *comm, hil_channel channel, const void *mine, size_t bytes,
                                const unsigned char **all)
@@ -143,7 +142,7 @@ static hil_status gather_small(hil_comm *comm, hil_channel channel, const void *
     return hil_comm_gather(comm, channel, slice, whole, bytes);
 }
 
-/* Replaces `data` with `fold` of what all ranks have there, piece by piece. */
+/* Replaces `data` by the `fold` of all ranks' data, piece by piece. */
 typedef void (*fold)(void *data, const unsigned char *all, size_t bytes, int size);
 
 static hil_status fold_all(hil_comm *comm, hil_channel channel, void *data, size_t bytes,
@@ -215,7 +214,7 @@ hil_status hil_comm_any(hil_comm *comm, unsigned char *bits, size_t bytes)
     return fold_all(comm, HIL_CHANNEL_CONTROL, bits, bytes, or_bits);
 }
 
-/* Remembers what all ranks failed with on this channel; "" once they succeed again. */
+/* Stores the message that all ranks failed with on this channel; "" after a success. */
 static void remember(hil_comm *comm, hil_channel channel, const char *text)
 {
     pthread_mutex_lock(&comm->lock);
@@ -223,7 +222,7 @@ static void remember(hil_comm *comm, hil_channel channel, const char *text)
     pthread_mutex_unlock(&comm->lock);
 }
 
-/* Whether all ranks have already met over the failure that this thread's message tells. */
+/* Whether all ranks have already agreed on the failure of this thread's message. */
 static bool is_agreed(hil_comm *comm)
 {
     bool found = false;
@@ -237,10 +236,10 @@ static bool is_agreed(hil_comm *comm)
 
 typedef struct fate {
     int status, flag;
-    int agreed; /* on another channel all ranks have met over this failure: it says whose it is */
+    int agreed; /* all ranks agreed on it on another channel: the message names the rank already */
 } fate;
 
-/* Fails with the message of rank `first`, which fared as `theirs` says. */
+/* Fails with the message of rank `first`, whose status is in `theirs`. */
 static hil_status fail_together(hil_comm *comm, hil_channel channel, hil_status mine, int first,
                                 const fate *theirs)
 {

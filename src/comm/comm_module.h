@@ -1,4 +1,4 @@
-/* comm_module.h - what the program and the module that calls MPI know of each other. */
+/* comm_module.h - the interface between the program and the module that calls MPI. */
 #ifndef HIL_COMM_COMM_MODULE_H
 #define HIL_COMM_COMM_MODULE_H
 
@@ -6,12 +6,12 @@
 
 typedef hil_status (*hil_comm_module_fail)(hil_status code, const char *format, ...);
 
-/* The module's first function makes `comm` a rank of its launcher's: engine, state, rank and
-   size. The module calls nothing of the program but `fail` (hil_fail), so it loads into any. `size`
-   is that of a hil_comm: a module of another build is noticed. */
+/* The module's first function connects `comm` to the ranks of its launcher: sets engine, state,
+   rank and size. The module calls only `fail` (hil_fail) of the program, so any program can load
+   it. `size` is sizeof(hil_comm): it detects a module of another build. */
 #define HIL_COMM_MODULE_OPEN "hil_comm_mpi_open"
 typedef hil_status (*hil_comm_module_open)(hil_comm *comm, size_t size, hil_comm_module_fail fail);
-/* Its second gives the name and the version of the MPI that it uses. */
+/* The second returns the name and version of the MPI that it uses. */
 #define HIL_COMM_MODULE_VERSION "hil_comm_mpi_version"
 typedef const char *(*hil_comm_module_version)(void);
 

@@ -1,5 +1,5 @@
-/* comm_mpi.c - ranks over MPI. The only file that knows MPI, and a module of its own: the program
-   loads it when a launcher started it, see comm_module.h. */
+/* comm_mpi.c - ranks over MPI. The only file that uses MPI; a module that the program loads when a
+   launcher started it, see comm_module.h. */
 #include "comm/comm_module.h"
 
 #include <mpi.h>
@@ -8,20 +8,20 @@
 #include <string.h>
 #include <time.h>
 
-#define SLOWEST 0.5e9 /* bytes per second that a transfer is expected to reach at least */
+#define SLOWEST 0.5e9 /* lowest expected bytes per second of a transfer */
 
 enum {
     PIECE = 1 << 24, /* bytes of each rank in one call: MPI counts in int */
-    LARGE = 1 << 16, /* bytes of each rank from which it is worth to wait for all ranks first */
-    YIELDS = 20,     /* tests before the first nap */
+    LARGE = 1 << 16, /* from so many bytes of each rank, a barrier precedes the transfer */
+    YIELDS = 20,     /* tests before the first sleep */
     NAP_LEAST = 10,  /* microseconds */
     NAP_MOST = 200
 };
 
 typedef struct mpi {
-    bool ours; /* MPI was started here, so it is ended here */
+    bool ours; /* MPI was initialized here, so it is finalized here */
     MPI_Comm channel[HIL_CHANNEL_ALL];
-    atomic_int inside; /* threads that are in MPI */
+    atomic_int inside; /* threads inside MPI calls */
 } mpi;
 
 static hil_comm_module_fail fail;
@@ -42,8 +42,8 @@ static void nap(int *microseconds)
     if (*microseconds > NAP_MOST) *microseconds = NAP_MOST;
 }
 
-/* Between these two a thread may use MPI. False: the comm is broken, and no thread is in MPI any
-   more, so nothing moves, see [Note: broken]. */
+/* A thread calls MPI only between enter and leave. enter returns false if the comm is broken, and
+   waits until no thread is inside MPI: then nothing moves, see [Note: broken]. */
 static void leave(mpi *m)
 {
     atomic_fetch_sub(&m->inside, 1);
@@ -67,8 +67,8 @@ static double now(void)
     return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
 }
 
-/* Waits without holding a core, because many ranks may share one; but MPI moves bytes only while it
-   is called, so for `seconds` only others that could run come between. */
+/* Polls without occupying a core, because ranks may share one. MPI moves bytes only while it is
+   called, so for the first `seconds` it only yields; then it sleeps between tests. */
 static hil_status wait_for(const hil_comm *comm, MPI_Request *request, double seconds)
 {
     mpi *m = comm->state;
@@ -86,7 +86,7 @@ static hil_status wait_for(const hil_comm *comm, MPI_Request *request, double se
     }
 }
 
-/* `bytes` bytes, of which the next begin `stride` further on. */
+/* A type of `bytes` bytes with extent `stride`. */
 static int make_type(size_t bytes, size_t stride, MPI_Datatype *type)
 {
     MPI_Datatype piece;
@@ -97,7 +97,7 @@ static int make_type(size_t bytes, size_t stride, MPI_Datatype *type)
     return code == MPI_SUCCESS ? MPI_Type_commit(type) : code;
 }
 
-/* A gather or an exchange, or a piece of one: the bytes of the ranks are `stride` apart. */
+/* A gather or an exchange, or a piece of one; the data of ranks is `stride` bytes apart. */
 typedef struct movement {
     enum { GATHER, EXCHANGE } kind;
     MPI_Comm over;
@@ -133,8 +133,7 @@ static hil_status move_piece(const hil_comm *comm, const movement *p)
     return wait_for(comm, &request, bytes / SLOWEST);
 }
 
-/* Until all ranks are here. */
-static hil_status assemble(const hil_comm *comm, MPI_Comm over)
+static hil_status barrier(const hil_comm *comm, MPI_Comm over)
 {
     MPI_Request request = MPI_REQUEST_NULL;
     if (!enter(comm)) return fail(HIL_ERR_IO, "the ranks are no longer connected");
@@ -146,7 +145,7 @@ static hil_status assemble(const hil_comm *comm, MPI_Comm over)
 
 static hil_status move_all(const hil_comm *comm, const movement *all)
 {
-    hil_status status = all->bytes < LARGE ? HIL_OK : assemble(comm, all->over);
+    hil_status status = all->bytes < LARGE ? HIL_OK : barrier(comm, all->over);
     for (size_t at = 0; status == HIL_OK && (at < all->bytes || at == 0); at += PIECE) {
         movement p = *all;
         p.bytes = all->bytes - at < PIECE ? all->bytes - at : PIECE;
@@ -173,7 +172,7 @@ static hil_status exchange(hil_comm *comm, hil_channel channel, const void *out,
     return move_all(comm, &(movement){EXCHANGE, m->channel[channel], out, in, bytes, bytes});
 }
 
-/* A broken comm leaves MPI as it is: to end it would wait for ranks that are gone. */
+/* Does not finalize MPI if the comm is broken: that would wait for lost ranks. */
 static void destroy(hil_comm *comm)
 {
     mpi *m = comm->state;

@@ -12,7 +12,7 @@
 
 #define CONNECT_SECONDS 60
 
-/* A function of the module at `path`, which stays loaded: MPI cannot be taken out again. */
+/* Finds a function of the module at `path`, which stays loaded: MPI cannot be unloaded. */
 static hil_status load(const char *path, const char *name, void **function)
 {
     void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
@@ -34,8 +34,8 @@ hil_status hil_comm_version(const char *module, const char **out)
     return HIL_OK;
 }
 
-/* MPI waits for ever for a rank that does not come, and no heartbeat beats yet: this thread ends
-   the wait for all. */
+/* MPI waits for ever for a rank that does not connect, and heartbeats have not started yet: this
+   thread calls `lost` after a timeout. */
 typedef struct start_watch {
     const hil_comm_options *options;
     pthread_t thread;
@@ -44,7 +44,7 @@ typedef struct start_watch {
     bool over; /* guarded by `mutex` */
 } start_watch;
 
-/* Up to a second. Time in which this process is stopped as well counts as one at most. */
+/* Waits up to a second. Time in which this process is stopped counts as one second at most. */
 static void wait_second(start_watch *w)
 {
     struct timespec until;
@@ -79,7 +79,7 @@ static hil_status watch_begin(start_watch *w, const hil_comm_options *options)
     if (w->over) return HIL_OK;
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->changed, NULL);
-    sigfillset(&all); /* signals are for the threads of the program */
+    sigfillset(&all); /* handlers run on the program's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&w->thread, NULL, watch_start, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

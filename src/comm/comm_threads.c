@@ -7,24 +7,25 @@
 #include <string.h>
 #include <time.h>
 
-/* One meeting of all ranks at a time: they come, copy once all are there, and leave together. */
+/* A collective call on one channel: ranks arrive, copy once all have arrived, and return together.
+ */
 typedef struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int here, done;    /* ranks */
-    uint64_t round;    /* meetings that all came to */
-    const void **from; /* by rank: what it brought */
+    int here, done;    /* ranks that arrived, and that have copied */
+    uint64_t round;    /* number of the call */
+    const void **from; /* by rank: its data */
 } meeting;
 
 typedef struct team {
     int size;
-    pthread_mutex_t lock; /* for these two */
-    int open;             /* comms, the last of which takes the team with it */
+    pthread_mutex_t lock; /* guards the next two */
+    int open;             /* open comms; closing the last frees the team */
     hil_comm **comms;     /* NULL: closed */
     meeting meetings[HIL_CHANNELS];
 } team;
 
-/* How long a rank sleeps before it looks whether the comm broke. */
+/* When a waiting rank next checks whether the comm broke. */
 static struct timespec soon(void)
 {
     struct timespec at;
@@ -37,8 +38,8 @@ static struct timespec soon(void)
     return at;
 }
 
-/* All ranks are here once this succeeds, and none leaves before all have called part(). */
-static hil_status meet(hil_comm *comm, meeting *room, const void *from)
+/* Returns when all ranks have arrived; none returns from depart() before all have called it. */
+static hil_status arrive(hil_comm *comm, meeting *room, const void *from)
 {
     hil_status status = HIL_OK;
     pthread_mutex_lock(&room->lock);
@@ -62,7 +63,7 @@ static hil_status meet(hil_comm *comm, meeting *room, const void *from)
     return status;
 }
 
-static void part(const hil_comm *comm, meeting *room)
+static void depart(const hil_comm *comm, meeting *room)
 {
     pthread_mutex_lock(&room->lock);
     uint64_t round = room->round;
@@ -79,12 +80,12 @@ static hil_status gather(hil_comm *comm, hil_channel channel, const void *slice,
                          size_t bytes)
 {
     meeting *room = &((team *)comm->state)->meetings[channel];
-    HIL_TRY(meet(comm, room, slice));
+    HIL_TRY(arrive(comm, room, slice));
     for (int rank = 0; rank < comm->size; ++rank) {
         unsigned char *to = (unsigned char *)whole + (size_t)rank * bytes;
         if (room->from[rank] != to) memcpy(to, room->from[rank], bytes);
     }
-    part(comm, room);
+    depart(comm, room);
     return HIL_OK;
 }
 
@@ -92,11 +93,11 @@ static hil_status exchange(hil_comm *comm, hil_channel channel, const void *out,
                            size_t bytes)
 {
     meeting *room = &((team *)comm->state)->meetings[channel];
-    HIL_TRY(meet(comm, room, out));
+    HIL_TRY(arrive(comm, room, out));
     for (int rank = 0; rank < comm->size; ++rank)
         memcpy((unsigned char *)in + (size_t)rank * bytes,
                (const unsigned char *)room->from[rank] + (size_t)comm->rank * bytes, bytes);
-    part(comm, room);
+    depart(comm, room);
     return HIL_OK;
 }
 

@@ -1,5 +1,5 @@
-/* facts.c - compares the facts of all ranks with those of rank 0: one digest of all of them first,
-   the facts themselves only where it differs. */
+/* facts.c - compares the facts of all ranks with those of rank 0: first a digest, and only if that
+   differs the facts themselves. */
 #include "comm/facts.h"
 
 #include "base/hash.h"
@@ -34,7 +34,7 @@ void hil_facts_free(hil_facts *facts)
     hil_text_free(&facts->text);
 }
 
-/* One string of `text`, which ends at `end`; *text is behind it then. "" at the end. */
+/* Returns the string at *text and advances *text past it; "" at `end`. */
 static const char *next(const char **text, const char *end)
 {
     const char *string = *text;
@@ -63,7 +63,7 @@ static hil_status name_difference(const hil_facts *facts, const char *first, siz
     return HIL_OK;
 }
 
-/* Some rank differs: all learn what rank 0 has, and each looks for its own difference. */
+/* Some rank differs: rank 0 broadcasts its facts, and each rank looks for a difference. */
 static hil_status find_difference(hil_comm *comm, const hil_facts *facts, size_t size,
                                   const char *advice)
 {

@@ -1,4 +1,4 @@
-/* facts.h - what must be the same on all ranks: names and values, compared before they count. */
+/* facts.h - settings that must be the same on all ranks: names and values, compared before use. */
 #ifndef HIL_COMM_FACTS_H
 #define HIL_COMM_FACTS_H
 
@@ -15,9 +15,10 @@ hil_status hil_facts_add(hil_facts *facts, const char *name, const char *format,
     HIL_PRINTF(3, 4);
 void hil_facts_free(hil_facts *facts);
 
-/* Every rank calls it; `mine` is how the facts of this one came about. Where a rank has others than
-   rank 0, all fail with one line: the first such rank, its first fact that differs, both values,
-   and `advice`. Costs a few bytes while all agree. Compares nothing where there is one rank. */
+/* Called by every rank; `mine` is the status of collecting this rank's facts. If a rank's facts
+   differ from those of rank 0, all fail with one line: the first such rank, its first fact that
+   differs, both values, and `advice`. Exchanges a few bytes while all agree; nothing with one rank.
+ */
 hil_status hil_facts_compare(hil_comm *comm, const hil_facts *facts, hil_status mine,
                              const char *advice);
 

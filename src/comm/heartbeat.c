@@ -1,5 +1,4 @@
-/* heartbeat.c - who is alive: a thread per rank that watches the others, and the news of failures.
- */
+/* heartbeat.c - a thread per rank that detects lost ranks and spreads failures. */
 #include "comm/heartbeat.h"
 
 #include "base/alloc.h"
@@ -18,13 +17,13 @@
 #include <unistd.h>
 
 enum { DOING = 96 };
-#define LAST_WORDS_SECONDS 0.3 /* for the sockets to take what is said before the end */
-#define REPORTER_SECONDS 0.5   /* by which the rank that tells the user is ahead of the others */
-#define PATIENCE_SECONDS 10.0  /* from the news of a failure to the end of this process */
+#define FLUSH_SECONDS 0.3    /* time limit for sending the last messages */
+#define REPORTER_SECONDS 0.5 /* head start of the rank that prints the message */
+#define GRACE_SECONDS 10.0   /* from the first failure to the end of this process */
 
 typedef struct peer {
     int rank;
-    bool left; /* ended normally; not watched any more */
+    bool left; /* ended normally; no longer watched */
     double heard_at;
     char doing[DOING];
     hil_heartbeat_link link;
@@ -33,41 +32,41 @@ typedef struct peer {
 struct hil_heartbeat {
     hil_heartbeat_options options;
     int rank, size;
-    bool reports;                /* tells the user what it notices itself */
+    bool reports;                /* prints the losses it detects */
     char (*host)[HIL_HOST_NAME]; /* [size] */
     peer *peer;                  /* rank 0: all others; others: rank 0 */
     struct pollfd *poll;         /* [peers + 1], the last is `wake` */
     int peers;
-    int wake; /* eventfd: there is something new below */
+    int wake; /* eventfd: the guarded fields have changed */
     pthread_t thread;
 
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards the next fields */
     char doing[DOING];
     bool stopping;
-    hil_status failure; /* of this rank, not told yet; HIL_OK: none */
+    hil_status failure; /* of this rank, not sent yet; HIL_OK: none */
     char failure_text[HIL_BEAT_TEXT];
 
-    /* The thread's own. */
+    /* private to the heartbeat's thread: */
     double awake_at;  /* when it last ran */
     double paused_at; /* when it last ran again after a long pause */
-    bool told;        /* everybody knows of a failure; ends are normal from now on */
+    bool told;        /* a failure was sent to all: ranks that end now are not lost */
     double told_at;   /* when */
     char told_text[HIL_BEAT_TEXT];
-    bool leaving; /* this rank's end is announced */
-    bool over;    /* the thread may end */
+    bool leaving; /* HIL_BEAT_LEAVING was sent */
+    bool over;    /* the thread must end */
 };
 
-static void say_all(hil_heartbeat *heartbeat, hil_beat_kind kind, hil_status status,
-                    const char *text)
+static void send_all(hil_heartbeat *heartbeat, hil_beat_kind kind, hil_status status,
+                     const char *text)
 {
     for (int i = 0; i < heartbeat->peers; ++i)
         hil_heartbeat_link_send(&heartbeat->peer[i].link, kind, (int)status, text);
 }
 
-/* Gives the sockets a moment to take what is left to say. */
-static void say_the_rest(hil_heartbeat *heartbeat)
+/* Sends the messages that are not sent yet, for up to FLUSH_SECONDS. */
+static void flush_all(hil_heartbeat *heartbeat)
 {
-    for (double until = hil_clock_now() + LAST_WORDS_SECONDS; hil_clock_now() < until;) {
+    for (double until = hil_clock_now() + FLUSH_SECONDS; hil_clock_now() < until;) {
         bool waiting = false;
         for (int i = 0; i < heartbeat->peers; ++i) {
             hil_heartbeat_link *link = &heartbeat->peer[i].link;
@@ -80,30 +79,30 @@ static void say_the_rest(hil_heartbeat *heartbeat)
     }
 }
 
-/* Ranks that do not know yet learn of a failure; the first counts. */
-static void spread(hil_heartbeat *heartbeat, hil_status status, const char *text)
+/* Sends the first failure to all peers. */
+static void spread_failure(hil_heartbeat *heartbeat, hil_status status, const char *text)
 {
     heartbeat->told = true;
     heartbeat->told_at = hil_clock_now();
     snprintf(heartbeat->told_text, HIL_BEAT_TEXT, "%s", text);
-    say_all(heartbeat, HIL_BEAT_FAILED, status, text);
+    send_all(heartbeat, HIL_BEAT_FAILED, status, text);
 }
 
-/* The end: the user learns of it and the caller's process goes. Where it does not, its waits end.
-   `message` is NULL where another rank tells the user: that one goes first, because a launcher ends
-   all others once one has gone. */
-static void lose(hil_heartbeat *heartbeat, const char *message)
+/* Ends this rank: calls `lost`, which prints the message and ends the process; if it returns, calls
+   `failed`. `message` is NULL if another rank prints it: that rank ends first, because a launcher
+   ends all ranks once one has ended. */
+static void end_as_lost(hil_heartbeat *heartbeat, const char *message)
 {
     heartbeat->told = heartbeat->over = true;
-    say_all(heartbeat, HIL_BEAT_LOST, HIL_ERR_IO, "");
-    say_the_rest(heartbeat);
+    send_all(heartbeat, HIL_BEAT_LOST, HIL_ERR_IO, "");
+    flush_all(heartbeat);
     if (!message) poll(NULL, 0, (int)(REPORTER_SECONDS * 1000));
     if (heartbeat->options.lost) heartbeat->options.lost(heartbeat->options.lost_context, message);
     heartbeat->options.failed(heartbeat->options.failed_context, HIL_ERR_IO,
                               message ? message : "another rank is lost");
 }
 
-static void lose_peer(hil_heartbeat *heartbeat, const peer *lost, int others)
+static void report_lost_peer(hil_heartbeat *heartbeat, const peer *lost, int others)
 {
     char message[HIL_BEAT_TEXT], more[64] = "";
     double silence = fmax(HIL_HEARTBEAT_SILENCE, hil_clock_now() - lost->heard_at);
@@ -117,12 +116,12 @@ static void lose_peer(hil_heartbeat *heartbeat, const peer *lost, int others)
                  "rank %d on %s has not answered for %.0f s%s: it was stopped, or its machine or "
                  "its network is down; its last word: %s",
                  lost->rank, heartbeat->host[lost->rank], silence, more, lost->doing);
-    lose(heartbeat, heartbeat->reports ? message : NULL);
+    end_as_lost(heartbeat, heartbeat->reports ? message : NULL);
 }
 
-/* Somebody lost a rank. Others than rank 0 can lose only rank 0, and after a long pause that is
-   right: they tell the user. */
-static void hear_of_loss(hil_heartbeat *heartbeat, const peer *from)
+/* A peer reports a lost rank. Other ranks than 0 can lose only rank 0. If this process was paused
+   for long, they are right, and they print the message. */
+static void handle_loss(hil_heartbeat *heartbeat, const peer *from)
 {
     char message[HIL_BEAT_TEXT];
     bool paused = hil_clock_now() - heartbeat->paused_at < HIL_HEARTBEAT_SILENCE;
@@ -130,10 +129,10 @@ static void hear_of_loss(hil_heartbeat *heartbeat, const peer *from)
              "rank %d on %s hears nothing of rank 0 on %s: the network between them is down; its "
              "last word: %s",
              from->rank, heartbeat->host[from->rank], heartbeat->host[0], from->doing);
-    lose(heartbeat, heartbeat->rank == 0 && !paused ? message : NULL);
+    end_as_lost(heartbeat, heartbeat->rank == 0 && !paused ? message : NULL);
 }
 
-static void hear(hil_heartbeat *heartbeat, peer *from, const hil_beat *beat)
+static void handle_message(hil_heartbeat *heartbeat, peer *from, const hil_beat *beat)
 {
     from->heard_at = hil_clock_now();
     switch ((hil_beat_kind)beat->kind) {
@@ -142,7 +141,7 @@ static void hear(hil_heartbeat *heartbeat, peer *from, const hil_beat *beat)
         break;
     case HIL_BEAT_FAILED:
         if (heartbeat->told) break;
-        spread(heartbeat, (hil_status)beat->status, beat->text);
+        spread_failure(heartbeat, (hil_status)beat->status, beat->text);
         heartbeat->options.failed(heartbeat->options.failed_context, (hil_status)beat->status,
                                   beat->text);
         break;
@@ -150,7 +149,7 @@ static void hear(hil_heartbeat *heartbeat, peer *from, const hil_beat *beat)
         if (heartbeat->rank == 0 && heartbeat->told)
             from->left = true;
         else
-            hear_of_loss(heartbeat, from);
+            handle_loss(heartbeat, from);
         break;
     case HIL_BEAT_LEAVING:
         from->left = true;
@@ -158,43 +157,42 @@ static void hear(hil_heartbeat *heartbeat, peer *from, const hil_beat *beat)
     }
 }
 
-static bool everybody_left(const hil_heartbeat *heartbeat)
+static bool all_left(const hil_heartbeat *heartbeat)
 {
     for (int i = 0; i < heartbeat->peers; ++i)
         if (!heartbeat->peer[i].left) return false;
     return true;
 }
 
-/* Rank 0 waits for the others, they wait for rank 0. */
-static void leave(hil_heartbeat *heartbeat)
+/* Normal end: rank 0 waits for all others, they wait for rank 0. */
+static void finish(hil_heartbeat *heartbeat)
 {
-    bool left = everybody_left(heartbeat);
+    bool left = all_left(heartbeat);
     if (!heartbeat->leaving && (left || heartbeat->rank != 0)) {
-        say_all(heartbeat, HIL_BEAT_LEAVING, HIL_OK, "");
+        send_all(heartbeat, HIL_BEAT_LEAVING, HIL_OK, "");
         heartbeat->leaving = true;
     }
     if (!left) return;
-    say_the_rest(heartbeat);
+    flush_all(heartbeat);
     heartbeat->over = true;
 }
 
-/* Some time after a failure nobody is waited for any more: not the other ranks where this one has
-   come to its end, nor this one where it has not. */
-static void lose_patience(hil_heartbeat *heartbeat, bool stopping)
+/* GRACE_SECONDS after a failure: a rank that is stopping no longer waits for the others; a rank
+   that is not is ended. */
+static void end_grace(hil_heartbeat *heartbeat, bool stopping)
 {
-    double patience =
-        PATIENCE_SECONDS + (heartbeat->rank == 0 ? 0 : 2); /* rank 0 has the message */
-    if (hil_clock_now() - heartbeat->told_at < patience) return;
+    double grace = GRACE_SECONDS + (heartbeat->rank == 0 ? 0 : 2); /* rank 0 has the message */
+    if (hil_clock_now() - heartbeat->told_at < grace) return;
     if (!stopping) {
-        lose(heartbeat, heartbeat->rank == 0 ? heartbeat->told_text : NULL);
+        end_as_lost(heartbeat, heartbeat->rank == 0 ? heartbeat->told_text : NULL);
     } else {
-        say_all(heartbeat, HIL_BEAT_LEAVING, HIL_OK, "");
+        send_all(heartbeat, HIL_BEAT_LEAVING, HIL_OK, "");
         heartbeat->over = true;
     }
 }
 
-/* What the caller's threads have asked for. */
-static void take_orders(hil_heartbeat *heartbeat)
+/* Handles what the caller's threads have set: a failure, the stop. */
+static void handle_requests(hil_heartbeat *heartbeat)
 {
     char text[HIL_BEAT_TEXT];
     pthread_mutex_lock(&heartbeat->mutex);
@@ -203,31 +201,31 @@ static void take_orders(hil_heartbeat *heartbeat)
     heartbeat->failure = HIL_OK;
     snprintf(text, sizeof text, "%s", heartbeat->failure_text);
     pthread_mutex_unlock(&heartbeat->mutex);
-    if (failure != HIL_OK && !heartbeat->told) spread(heartbeat, failure, text);
-    if (stopping) leave(heartbeat);
-    if (heartbeat->told && !heartbeat->over) lose_patience(heartbeat, stopping);
+    if (failure != HIL_OK && !heartbeat->told) spread_failure(heartbeat, failure, text);
+    if (stopping) finish(heartbeat);
+    if (heartbeat->told && !heartbeat->over) end_grace(heartbeat, stopping);
 }
 
-/* Everybody's last words come before anybody's end. */
-static void listen_to_all(hil_heartbeat *heartbeat)
+/* Handles all messages first, then closed sockets: a rank may send its failure and end. */
+static void receive_all(hil_heartbeat *heartbeat)
 {
     hil_beat beat;
     for (int i = 0; i < heartbeat->peers; ++i)
         while (!heartbeat->over && heartbeat->poll[i].revents &&
                hil_heartbeat_link_next(&heartbeat->peer[i].link, &beat))
-            hear(heartbeat, &heartbeat->peer[i], &beat);
+            handle_message(heartbeat, &heartbeat->peer[i], &beat);
     for (int i = 0; i < heartbeat->peers && !heartbeat->over; ++i) {
         peer *from = &heartbeat->peer[i];
         if (from->link.fd >= 0 || from->left) continue;
         if (heartbeat->told)
             from->left = true;
         else
-            lose_peer(heartbeat, from, 0);
+            report_lost_peer(heartbeat, from, 0);
     }
 }
 
-/* Time in which this process did not run is not the silence of others. */
-static void notice_pause(hil_heartbeat *heartbeat)
+/* Does not count time in which this process did not run as silence of the peers. */
+static void skip_pause(hil_heartbeat *heartbeat)
 {
     double now = hil_clock_now(), gap = now - heartbeat->awake_at;
     heartbeat->awake_at = now;
@@ -237,8 +235,8 @@ static void notice_pause(hil_heartbeat *heartbeat)
     if (gap > HIL_HEARTBEAT_SILENCE - 2 * HIL_HEARTBEAT_SECONDS) heartbeat->paused_at = now;
 }
 
-/* Ranks behind one cut fall silent within a beat of each other: they are named together. */
-static void watch(hil_heartbeat *heartbeat)
+/* Ranks behind one broken link fall silent within a beat of each other: one message counts them. */
+static void check_silence(hil_heartbeat *heartbeat)
 {
     double now = hil_clock_now();
     double limit = HIL_HEARTBEAT_SILENCE + (heartbeat->reports ? 0 : REPORTER_SECONDS);
@@ -255,7 +253,7 @@ static void watch(hil_heartbeat *heartbeat)
         lost = true;
         if (heartbeat->told) each->left = true;
     }
-    if (lost && !heartbeat->told) lose_peer(heartbeat, first, silent - 1);
+    if (lost && !heartbeat->told) report_lost_peer(heartbeat, first, silent - 1);
 }
 
 static void beat_once(hil_heartbeat *heartbeat)
@@ -264,7 +262,7 @@ static void beat_once(hil_heartbeat *heartbeat)
     pthread_mutex_lock(&heartbeat->mutex);
     memcpy(doing, heartbeat->doing, DOING);
     pthread_mutex_unlock(&heartbeat->mutex);
-    say_all(heartbeat, HIL_BEAT_ALIVE, HIL_OK, doing);
+    send_all(heartbeat, HIL_BEAT_ALIVE, HIL_OK, doing);
 }
 
 static void sleep_until(hil_heartbeat *heartbeat, double next)
@@ -278,7 +276,7 @@ static void sleep_until(hil_heartbeat *heartbeat, double next)
     double left = next - hil_clock_now();
     int got =
         poll(heartbeat->poll, (nfds_t)heartbeat->peers + 1, left > 0 ? (int)(left * 1000) + 1 : 0);
-    if (got <= 0) /* nothing came, or poll could not: then nothing is read */
+    if (got <= 0) /* timeout or failure: nothing to read */
         for (int i = 0; i <= heartbeat->peers; ++i) heartbeat->poll[i].revents = 0;
     uint64_t count;
     if (heartbeat->poll[heartbeat->peers].revents &&
@@ -286,35 +284,35 @@ static void sleep_until(hil_heartbeat *heartbeat, double next)
         return;
 }
 
-static void *live(void *context)
+static void *run_heartbeat(void *context)
 {
     hil_heartbeat *heartbeat = context;
     double next = heartbeat->awake_at = hil_clock_now();
     heartbeat->paused_at = -INFINITY;
     while (!heartbeat->over) {
-        take_orders(heartbeat);
+        handle_requests(heartbeat);
         double now = hil_clock_now();
         if (now >= next) {
             beat_once(heartbeat);
             next = now + HIL_HEARTBEAT_SECONDS;
         }
         sleep_until(heartbeat, next);
-        notice_pause(heartbeat);
+        skip_pause(heartbeat);
         for (int i = 0; i < heartbeat->peers; ++i)
             hil_heartbeat_link_flush(&heartbeat->peer[i].link);
-        listen_to_all(heartbeat);
-        if (!heartbeat->over) watch(heartbeat);
+        receive_all(heartbeat);
+        if (!heartbeat->over) check_silence(heartbeat);
     }
     return NULL;
 }
 
-/* Signals are for the threads of the program. */
+/* The thread blocks all signals: handlers run on the program's own threads. */
 static int start_thread(hil_heartbeat *heartbeat)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&heartbeat->thread, NULL, live, heartbeat);
+    int error = pthread_create(&heartbeat->thread, NULL, run_heartbeat, heartbeat);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
@@ -331,7 +329,7 @@ static void destroy(hil_heartbeat *heartbeat)
     hil_free(heartbeat);
 }
 
-/* Rank 0 reports a loss; when it is lost itself, the lowest rank left on each machine does. */
+/* Rank 0 prints a loss; if it is lost itself, the lowest rank left on each machine does. */
 static bool reports_here(const hil_heartbeat *heartbeat)
 {
     const char *mine = heartbeat->host[heartbeat->rank];
@@ -382,7 +380,7 @@ done:
 static void wake(hil_heartbeat *heartbeat)
 {
     uint64_t one = 1;
-    /* It can only be full, and then the thread wakes anyway. */
+    /* A write fails only if the counter is full, and then the thread wakes anyway. */
     if (write(heartbeat->wake, &one, sizeof one) < 0) return;
 }
 

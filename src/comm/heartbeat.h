@@ -1,10 +1,10 @@
-/* heartbeat.h - who is alive: a thread per rank that watches the others, and the news of failures.
+/* heartbeat.h - a thread per rank that detects lost ranks and spreads failures.
 
-   [Note: heartbeats] Every rank and rank 0 tell each other twice a second that they live and what
-   they do. A rank is lost when its socket closes without a word, or when nothing came from it for
-   HIL_HEARTBEAT_SILENCE seconds; time in which this process did not run itself (it was stopped, or
-   the machine slept) does not count against others. Rank 0 tells the others when one is lost. The
-   thread does nothing else, so a rank that computes for minutes on a crowded machine is alive. */
+   [Note: heartbeats] Every rank and rank 0 send each other twice a second what they are doing. A
+   rank is lost when its socket closes without a message, or when nothing arrives from it for
+   HIL_HEARTBEAT_SILENCE seconds; time in which this process did not run itself (stopped, or the
+   machine suspended) is not counted. Rank 0 reports a lost rank to the others. The thread does
+   nothing else, so a rank that computes for minutes on a busy machine is not lost. */
 #ifndef HIL_COMM_HEARTBEAT_H
 #define HIL_COMM_HEARTBEAT_H
 
@@ -16,27 +16,28 @@
 typedef struct hil_heartbeat hil_heartbeat;
 
 typedef struct hil_heartbeat_options {
-    /* Both are called on the heartbeat's thread, `lost` at most once and last. A rank is lost:
-       message for the user, NULL: another rank tells it. May be NULL. */
+    /* Both are called on the heartbeat's thread. `lost`, at most once and last: a rank is lost;
+       `message` is for the user, or NULL if another rank prints it. May be NULL. */
     void (*lost)(void *context, const char *message);
     void *lost_context;
-    /* Every wait of this rank must end with this: a rank failed, or `lost` came back. */
+    /* A rank failed, or `lost` returned: must end every wait of this rank with the message. */
     void (*failed)(void *context, hil_status status, const char *message);
     void *failed_context;
 } hil_heartbeat_options;
 
-/* Every rank calls it. Borrows `comm` during the call only. */
+/* Called by every rank. Borrows `comm` during the call only. */
 hil_status hil_heartbeat_start(hil_heartbeat **out, hil_comm *comm,
                                const hil_heartbeat_options *options);
-/* A normal end: waits until every rank came here, or after a failure for a few seconds. */
+/* Waits until every rank has called it, after a failure only for a few seconds; joins the thread.
+ */
 void hil_heartbeat_stop(hil_heartbeat *heartbeat);
 
-/* What this rank does from now on. */
+/* Sets what this rank is doing. */
 void hil_heartbeat_set_activity(hil_heartbeat *heartbeat, const char *what);
-/* The machine of a rank. */
+/* The host name of a rank. */
 const char *hil_heartbeat_host(const hil_heartbeat *heartbeat, int rank);
-/* This rank failed: `failed` is called on all ranks with "rank R on HOST: MESSAGE"; here before
-   this returns. */
+/* Reports that this rank failed: `failed` is called on all ranks with "rank R on HOST: MESSAGE", on
+   this rank before the call returns. */
 void hil_heartbeat_fail(hil_heartbeat *heartbeat, hil_status status, const char *message);
 
 #endif

@@ -30,7 +30,7 @@ void hil_heartbeat_link_flush(hil_heartbeat_link *link)
 {
     while (link->fd >= 0 && link->out_bytes) {
         ssize_t sent = send(link->fd, link->out, link->out_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-        /* A failure is seen by the reader too, after the last words of the other side. */
+        /* The reader sees a failure too, after the last messages of the other side. */
         if (sent <= 0) return;
         link->out_bytes -= (size_t)sent;
         memmove(link->out, link->out + sent, link->out_bytes);

@@ -1,11 +1,10 @@
-/* heartbeat_star.c - how the heartbeats find rank 0.
+/* heartbeat_star.c - connects every rank's heartbeat to rank 0.
 
-   [Note: star] The heartbeats have sockets of their own, beside the engine's network: the kernel
-   closes a socket when its process dies, however it dies, and a message library that waits for a
-   dead rank cannot keep a heartbeat from beating. Rank 0 listens (on loopback only when all ranks
-   are on one machine) and tells its addresses and a secret by a gather; the others try address
-   after address until one answers with the second half of the secret: the same private address may
-   exist on several machines. */
+   [Note: star] Heartbeats have their own sockets, independent of the engine's network: the kernel
+   closes a socket when its process dies, and MPI waiting for a dead rank cannot block a heartbeat.
+   Rank 0 listens (on loopback only, if all ranks are on one machine) and sends its addresses and a
+   secret by a gather. The others try one address after another until one answers with the second
+   half of the secret: several machines may have the same private address. */
 #include "comm/heartbeat_star.h"
 
 #include "base/alloc.h"
@@ -30,9 +29,9 @@ enum { ADDRESSES = 12, SECRET = 16 };
 #define CONNECT_SECONDS 30.0 /* longer than all addresses take once */
 #define ACCEPT_SECONDS 35.0
 
-typedef struct card { /* what every rank tells all others */
+typedef struct card { /* what every rank sends to all others */
     char host[HIL_HOST_NAME];
-    unsigned char ask[SECRET], answer[SECRET]; /* rank 0's count */
+    unsigned char ask[SECRET], answer[SECRET]; /* only rank 0 has these */
     struct in6_addr address[ADDRESSES];        /* rank 0's; IPv4 as mapped addresses */
     uint16_t addresses, port;                  /* port: network order */
 } card;
@@ -64,7 +63,7 @@ static bool is_mapped(const struct in6_addr *address)
     return IN6_IS_ADDR_V4MAPPED(address);
 }
 
-/* A machine without IPv6 has only IPv4 sockets, others reach both through an IPv6 one. */
+/* IPv4 sockets on a machine without IPv6; otherwise IPv6 sockets, which reach both. */
 static int open_socket(bool v6)
 {
     int fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -111,7 +110,7 @@ static void add_address(card *mine, const struct ifaddrs *each, bool loopback)
     ++mine->addresses;
 }
 
-/* Loopback first: ranks on the same machine find it at once. */
+/* Loopback first: ranks on the same machine connect at the first attempt. */
 static hil_status list_addresses(card *mine)
 {
     struct ifaddrs *all;
@@ -140,7 +139,7 @@ static hil_status listen_here(card *mine, bool one_machine, int size, int *out)
         return hil_fail(HIL_ERR_IO, "rank 0 cannot listen for the other ranks: %s",
                         strerror(error));
     }
-    fcntl(fd, F_SETFL, O_NONBLOCK); /* who knocked may be gone by the time it is let in */
+    fcntl(fd, F_SETFL, O_NONBLOCK); /* a connection may be closed before it is accepted */
     mine->port = address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
                                               : ((struct sockaddr_in6 *)&address)->sin6_port;
     *out = fd;
@@ -176,7 +175,7 @@ static bool transmit(int fd, const void *data, size_t bytes)
     return send(fd, data, bytes, MSG_NOSIGNAL) == (ssize_t)bytes; /* the first bytes always fit */
 }
 
-/* Rank 0: takes the next connection that knows the secret. */
+/* Rank 0: accepts the next connection that sends the secret. */
 static void accept_one(const card *mine, int listener, int *sockets, int size)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), on = 1;
@@ -185,7 +184,7 @@ static void accept_one(const card *mine, int listener, int *sockets, int size)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (receive(fd, &from, sizeof from) && memcmp(from.ask, mine->ask, SECRET) == 0 &&
         from.rank > 0 && from.rank < size && transmit(fd, mine->answer, SECRET)) {
-        /* One that came before gave up waiting for the answer. */
+        /* Replaces an earlier connection that timed out waiting for the answer. */
         if (sockets[from.rank] >= 0) close(sockets[from.rank]);
         sockets[from.rank] = fd;
     } else {
@@ -275,7 +274,7 @@ static hil_status connect_root(hil_star *star, const card *root, int rank)
                     rank, star->host[rank], star->host[0], tried, strerror(error));
 }
 
-/* The failure of any rank becomes that of all; those of the others say more than rank 0's. */
+/* If a rank failed, all fail. Messages of other ranks are preferred to rank 0's. */
 static hil_status share_outcome(hil_comm *comm, hil_status status)
 {
     outcome *all, mine = {.status = (int32_t)status};

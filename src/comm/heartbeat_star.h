@@ -11,8 +11,8 @@ typedef struct hil_star {
     char (*host)[HIL_HOST_NAME]; /* [size] */
 } hil_star;
 
-/* Every rank calls it, on HIL_CHANNEL_CONTROL. The caller owns what is in the star; all ranks fail
-   together. */
+/* Called by every rank, uses HIL_CHANNEL_CONTROL. The caller owns the contents of *star; all ranks
+   fail together. */
 hil_status hil_star_connect(hil_star *star, hil_comm *comm);
 /* Closes the sockets that are not -1. */
 void hil_star_free(hil_star *star, int size);

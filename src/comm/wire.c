@@ -1,4 +1,4 @@
-/* wire.c - watches that nobody waits for a rank that is lost. */
+/* wire.c - the watch of a wire: ends waits for a lost rank. */
 #include "comm/wire.h"
 
 #include "base/alloc.h"
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#define PAUSE 5000000L /* nanoseconds between two looks at the comm */
-#define PAUSES 20      /* between two at the wire */
+#define PAUSE 5000000L /* nanoseconds between checks of the comm */
+#define PAUSES 20      /* between checks of the wire */
 
 struct hil_wire_watch {
     hil_wire *wire;
@@ -26,16 +26,16 @@ static void *watch(void *argument)
         bool ready, broken = hil_comm_check(w->comm) != HIL_OK;
         nanosleep(&(struct timespec){.tv_nsec = PAUSE}, NULL);
         if (!broken && i % PAUSES) continue;
-        hil_status status = broken ? HIL_OK : w->wire->engine->look(w->wire, &ready);
+        hil_status status = broken ? HIL_OK : w->wire->engine->poll(w->wire, &ready);
         if (!broken && status == HIL_OK) continue;
-        hil_comm_fail(w->comm, status); /* first: what is abandoned looks done */
+        hil_comm_fail(w->comm, status); /* before abandon, which makes queued calls look complete */
         w->wire->engine->abandon(w->wire);
         break;
     }
     return NULL;
 }
 
-/* Signals stay with the threads of the program. */
+/* The thread blocks all signals: handlers run on the program's own threads. */
 hil_status hil_wire_watch_start(hil_wire_watch **out, hil_wire *wire, hil_comm *comm)
 {
     hil_wire_watch *w;

@@ -1,7 +1,8 @@
-/* wire_nccl.c - gathers and exchanges between GPUs, by NCCL.
+/* wire_nccl.c - gather and exchange between GPUs over NCCL.
 
-   The communicator does not block: NCCL's calls return at once, and whoever makes one asks until it
-   is queued. So nobody is in a call when a rank is lost, and the communicator can be aborted. */
+   The communicator is non-blocking: NCCL's calls return at once, and the caller polls until the
+   call is queued. So no thread is inside NCCL when a rank is lost, and the communicator can be
+   aborted. */
 #include "comm/wire_nccl.h"
 
 #include "base/alloc.h"
@@ -16,10 +17,10 @@
 
 _Static_assert(sizeof(ncclUniqueId) == HIL_WIRE_NAME, "a name is what NCCL calls an id");
 
-#define PAUSE 20000      /* nanoseconds between two questions */
-#define LAST_SECONDS 5.0 /* for the end of a communicator that nobody waits for */
+#define PAUSE 20000      /* nanoseconds between polls */
+#define LAST_SECONDS 5.0 /* time limit for closing a communicator */
 
-/* NCCL is loaded, not linked: without it GPUs compute all the same. */
+/* NCCL is loaded at run time: a single GPU works without it. */
 #define FUNCTIONS(_)                                                                               \
     _(ncclGetUniqueId)                                                                             \
     _(ncclCommInitRankConfig)                                                                      \
@@ -42,7 +43,7 @@ typedef struct nccl_wire {
     hil_wire wire; /* first */
     hil_device *device;
     int ranks;
-    pthread_mutex_t lock; /* around NCCL's calls, and for these */
+    pthread_mutex_t lock; /* held around NCCL's calls; guards the next fields */
     ncclComm_t comm;
     bool lost;
 } nccl_wire;
@@ -53,7 +54,7 @@ static hil_status check(ncclResult_t code, const char *what)
     return hil_fail(HIL_ERR_IO, "NCCL cannot %s: %s", what, nccl.ncclGetErrorString(code));
 }
 
-/* How the last call fares; `lock` is held. */
+/* The state of the last call. Lock held. */
 static ncclResult_t ask(const nccl_wire *w)
 {
     ncclResult_t code = ncclSuccess;
@@ -62,8 +63,8 @@ static ncclResult_t ask(const nccl_wire *w)
     return asked == ncclSuccess ? code : asked;
 }
 
-/* Waits until a call that returned `code` is queued, for `seconds` (0: for ever); the lock is held
-   before and after, and free in between. */
+/* Waits until a call that returned `code` is queued, for `seconds` (0: for ever). Lock held on
+   entry and return, released in between. */
 static ncclResult_t wait_queued(nccl_wire *w, ncclResult_t code, double seconds)
 {
     double end = hil_clock_now() + seconds;
@@ -107,7 +108,7 @@ static ncclResult_t exchange_group(const nccl_wire *w, const char *out, char *in
         if (code == ncclSuccess)
             code = nccl.ncclRecv(in + at, bytes, ncclUint8, r, w->comm, stream);
     }
-    ncclResult_t end = nccl.ncclGroupEnd(); /* also of a group in which a call failed */
+    ncclResult_t end = nccl.ncclGroupEnd(); /* also after a failed call */
     return code == ncclSuccess ? end : code;
 }
 
@@ -121,7 +122,7 @@ static hil_status exchange(hil_wire *wire, hil_stream stream, const void *out, v
     return finish(w, code, "exchange between ranks");
 }
 
-static hil_status look(hil_wire *wire, bool *ready)
+static hil_status poll_wire(hil_wire *wire, bool *ready)
 {
     nccl_wire *w = (nccl_wire *)wire;
     pthread_mutex_lock(&w->lock);
@@ -165,7 +166,7 @@ static hil_status make_name(unsigned char name[HIL_WIRE_NAME])
 static hil_status open_wire(hil_wire **out, hil_device *device,
                             const unsigned char name[HIL_WIRE_NAME], int rank, int ranks)
 {
-    static const hil_wire_engine engine = {destroy, gather, exchange, look, abandon};
+    static const hil_wire_engine engine = {destroy, gather, exchange, poll_wire, abandon};
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
     nccl_wire *w;
@@ -176,7 +177,7 @@ static hil_status open_wire(hil_wire **out, hil_device *device,
     pthread_mutex_init(&w->lock, NULL);
     memcpy(&id, name, sizeof id);
     config.blocking = 0;
-    (void)hil_cuda_stream_for(device, HIL_STREAM_GATHER); /* makes the GPU this thread's */
+    (void)hil_cuda_stream_for(device, HIL_STREAM_GATHER); /* makes the GPU current on this thread */
     ncclResult_t code = nccl.ncclCommInitRankConfig(&w->comm, ranks, id, rank, &config);
     hil_status status =
         code == ncclInProgress ? HIL_OK : check(code, "connect the GPUs of the ranks");

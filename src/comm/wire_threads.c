@@ -1,5 +1,4 @@
-/* wire_threads.c - ranks whose devices are threads: these meet through a comm, as the kernels of
-   GPUs would. */
+/* wire_threads.c - devices of threads exchange through a comm, as NCCL's kernels would on GPUs. */
 #include "comm/wire_threads.h"
 
 #include "base/alloc.h"
@@ -23,7 +22,7 @@ typedef struct call {
     size_t bytes;
 } call;
 
-/* Like the kernels of a GPU it knows nothing of a rank that is lost: it waits to be abandoned. */
+/* Like a GPU's kernel it does not notice a lost rank: it waits until the wire is abandoned. */
 static hil_status perform(void *args)
 {
     const call *c = args;
@@ -54,7 +53,7 @@ static hil_status exchange(hil_wire *wire, hil_stream stream, const void *out, v
     return queue(wire, stream, (call){.exchange = true, .from = out, .to = in, .bytes = bytes});
 }
 
-static hil_status look(hil_wire *wire, bool *ready)
+static hil_status poll_wire(hil_wire *wire, bool *ready)
 {
     (void)wire;
     *ready = true;
@@ -73,7 +72,7 @@ static void destroy(hil_wire *wire)
 
 hil_status hil_wire_threads_open(hil_wire **out, hil_device *device, hil_comm *comm)
 {
-    static const hil_wire_engine engine = {destroy, gather, exchange, look, abandon};
+    static const hil_wire_engine engine = {destroy, gather, exchange, poll_wire, abandon};
     threads_wire *w;
     HIL_TRY(HIL_ALLOC(1, &w));
     w->wire.engine = &engine;

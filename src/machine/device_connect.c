@@ -31,7 +31,7 @@ static hil_status wait_ready(hil_wire *wire)
     double end = hil_clock_now() + CONNECT_SECONDS;
     bool ready = false;
     while (!ready) {
-        HIL_TRY(wire->engine->look(wire, &ready));
+        HIL_TRY(wire->engine->poll(wire, &ready));
         if (!ready && hil_clock_now() > end)
             return hil_fail(HIL_ERR_IO, "the GPUs of the ranks are not connected after %.0f s",
                             CONNECT_SECONDS);

@@ -14,7 +14,7 @@ typedef struct channels_thread {
     char message[256];
 } channels_thread;
 
-/* Every channel at its own pace: ranks come in another order on each. */
+/* Every channel at its own pace: ranks arrive in another order on each. */
 static inline void *channels_work(void *argument)
 {
     const channels_thread *t = argument;
@@ -44,7 +44,7 @@ static inline void channels_join(channels_thread threads[HIL_CHANNELS])
         CHECK(pthread_join(threads[channel].thread, NULL) == 0);
 }
 
-/* All at once. */
+/* All channels in parallel. */
 static inline void channels_parallel(hil_comm *comm)
 {
     channels_thread threads[HIL_CHANNELS];
@@ -52,7 +52,7 @@ static inline void channels_parallel(hil_comm *comm)
     channels_join(threads);
 }
 
-/* Waits for ranks that never come. */
+/* Waits for ranks that never call. */
 static inline void *channels_wait(void *argument)
 {
     channels_thread *t = argument;

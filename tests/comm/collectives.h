@@ -1,4 +1,4 @@
-/* collectives.h - what every engine must do, as checks that all ranks run together. */
+/* collectives.h - checks of every engine, run by all ranks together. */
 #ifndef HIL_TESTS_COMM_COLLECTIVES_H
 #define HIL_TESTS_COMM_COLLECTIVES_H
 
@@ -59,7 +59,7 @@ static inline void collectives_broadcast(hil_comm *comm, hil_channel channel, si
     free(data);
 }
 
-/* Values for which every other order of addition has other bits. */
+/* Values whose sum has other bits in any other order. */
 static inline double collectives_value(int rank, int i)
 {
     static const double large[4] = {1e16, 1, -1e16, 0.5};
@@ -100,7 +100,7 @@ static inline void collectives_numbers(hil_comm *comm)
     free(bits);
 }
 
-/* Nobody passes, then one rank or all fail, then it works again. */
+/* No rank passes early; then one rank or all fail; then it works again. */
 static inline void collectives_agree(hil_comm *comm)
 {
     int rank = hil_comm_rank(comm), size = hil_comm_size(comm), last = size - 1;

@@ -26,7 +26,7 @@ begin()
         done
         pids+=("$(cat "$work/job/pid.$rank")")
     done
-    sleep 0.6 # the heartbeats have told of a step
+    sleep 0.6 # the heartbeats have sent a step
 }
 
 clean() # nothing stays, however the test ended

@@ -38,7 +38,7 @@ typedef struct gathering {
     char text[1100];
 } gathering;
 
-/* Gathers as long as every rank's main thread is not done. */
+/* Gathers until every rank's main thread is done. */
 static void *gather(void *context)
 {
     gathering *g = context;

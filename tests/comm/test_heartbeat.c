@@ -90,7 +90,7 @@ static void on_failed(void *context, hil_status status, const char *message)
     failed = 1;
 }
 
-/* A rank that may open no socket: all ranks fail with its message. */
+/* A rank that cannot open a socket: all ranks fail with its message. */
 static _Noreturn void refuse(job *shared, rank *me)
 {
     struct rlimit none = {3, 3};
@@ -117,7 +117,7 @@ static _Noreturn void live(job *shared, int number)
     char doing[100];
     snprintf(doing, sizeof doing, "step %d, forward", number + 10);
     hil_heartbeat_set_activity(me.heartbeat, doing);
-    nap(0.6); /* so that everybody has heard it */
+    nap(0.6); /* so that all ranks have received it */
     shared->up[number] = 1;
     bool stuck = strcmp(shared->name, "stuck") == 0, late = strcmp(shared->name, "late") == 0;
     bool fails = strcmp(shared->name, "fail") == 0 || stuck;
@@ -166,7 +166,7 @@ static int running(job *shared)
     return count;
 }
 
-/* Until `left` processes of the job run. */
+/* Waits until only `left` processes of the job run. */
 static void wait_for(job *shared, int left, double seconds)
 {
     for (double until = now() + seconds; running(shared) > left; nap(0.005)) {
@@ -179,7 +179,7 @@ static void wait_for(job *shared, int left, double seconds)
     }
 }
 
-/* All others ended by `lost`, and one of them said the words. */
+/* All others ended by `lost`, and one of them printed the words. */
 static void check_lost(job *shared, const char *words)
 {
     char name[40];
@@ -233,7 +233,7 @@ static void check_failed(job *shared)
     }
 }
 
-/* A rank that does not come to its end after the failure of another is ended. */
+/* A rank that does not stop after the failure of another is ended. */
 static void check_stuck(job *shared)
 {
     wait_for(shared, 0, 15);
@@ -258,7 +258,7 @@ static void check_refused(job *shared)
     }
 }
 
-/* Nobody is lost, and nobody goes before the last has come. */
+/* No rank is lost, and none ends before the last has called stop. */
 static void check_late(job *shared)
 {
     double from = now();
@@ -270,7 +270,7 @@ static void check_late(job *shared)
     }
 }
 
-/* A job that was stopped as a whole goes on. */
+/* A job that was stopped as a whole continues. */
 static void check_paused(job *shared)
 {
     for (int i = 0; i < RANKS; ++i) kill(shared->pid[i], SIGSTOP);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test_lost.sh - one rank is killed, stopped or fails: all processes end in time, and the user learns
-# which rank it was.
+# test_lost.sh - one rank is killed, stopped or fails: all processes end in time, and the message names
+# the rank.
 # soak: --full
 set -euo pipefail
 . "$TESTS/mpi.sh"
@@ -34,7 +34,7 @@ fail_one() # fail_one RANK
         die "rank $1 failed"
 }
 
-# More ranks than cores, and others that want the cores too: nobody is lost.
+# More ranks than cores, and others that want the cores too: no rank is lost.
 crowd()
 {
     local busy=() i

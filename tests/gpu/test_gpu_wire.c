@@ -20,7 +20,7 @@ static hil_wire *connect_alone(const hil_wire_maker *maker)
     CHECK_OK(maker->name(name));
     CHECK_OK(maker->open(&wire, device, name, 0, 1));
     for (int i = 0; i < 60000 && !ready; ++i) {
-        CHECK_OK(wire->engine->look(wire, &ready));
+        CHECK_OK(wire->engine->poll(wire, &ready));
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     CHECK(ready);

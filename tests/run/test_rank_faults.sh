@@ -133,7 +133,7 @@ lose() # lose SIGNAL RANK [DOING]: and the line that names it and what it did
     local words=$gone
     [ "$1" != STOP ] || words=$silence
     await "$work/held"
-    sleep 0.6 # the heartbeats have told what it does
+    sleep 0.6 # the heartbeats have sent its activity
     since=$(now)
     kill "-$1" "${pids[$2]}"
     over "${words//RANK/$2}${3:-}"

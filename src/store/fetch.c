@@ -1,5 +1,5 @@
-/* fetch.c - the way of a weight to its copy on the device: from the host or from disk, and with
-   several ranks the slices of the others. */
+/* fetch.c - fetches a weight into its copy on the device: from host or disk, and with several ranks
+   by an all-gather of their slices. */
 #include "store/fetch.h"
 #include "store/rank_exchange.h"
 
@@ -14,13 +14,13 @@ size_t hil_weight_bytes(const hil_unit *unit)
     return (size_t)unit->elements * hil_dtype_size(unit->dtype);
 }
 
-/* Where this rank's slice lies in a copy. */
+/* This rank's slice in a copy of the whole weight. */
 static char *slice_of(const hil_store *store, const hil_unit *unit, char *copy)
 {
     return copy + (size_t)hil_unit_begin(store, unit) * hil_dtype_size(unit->dtype);
 }
 
-/* The pages of one job through the ring; the copy has its memory after `room`. */
+/* Fetches the pages of one job through the staging ring. After `room` the copy may be written. */
 static hil_status fetch_pages(hil_store *store, hil_unit *unit, int64_t page, const hil_fence *room)
 {
     const hil_home *home = &unit->home[HIL_WEIGHT];
@@ -67,7 +67,8 @@ static hil_status copy_slice(hil_store *store, hil_unit *unit, const hil_fence *
     return HIL_OK;
 }
 
-/* By the time it runs the unit may have let go of this copy, or have another. */
+/* On the GATHER link's thread. `copy` is the address of the copy: unit->copy may be NULL by now, or
+   another copy. */
 static hil_status gather_slices(void *context, int64_t copy)
 {
     const hil_unit *unit = context;
@@ -78,7 +79,7 @@ static hil_status gather_slices(void *context, int64_t copy)
     return hil_exchange_gather(store, slice, whole, home->bytes);
 }
 
-/* From the device, the slice is read at home. */
+/* A slice that is kept on the device is read from its home; others are in the copy by then. */
 static hil_status gather(hil_store *store, hil_unit *unit, const hil_fence *room)
 {
     const hil_home *home = &unit->home[HIL_WEIGHT];

@@ -1,14 +1,15 @@
-/* fetch.h - copies of weights on the device. */
+/* fetch.h - fetches weights into the window on the device. */
 #ifndef HIL_STORE_FETCH_H
 #define HIL_STORE_FETCH_H
 
 #include "store/inside.h"
 
-/* Brings a weight into a copy of its own; room is there. Whether it needs none: alone, a
-   weight that lives on the device. */
+/* Starts the fetch of a weight into a new copy in the window, which must have room (make it with
+   hil_window_room); unit->ready is the fence of the fetch. */
 hil_status hil_weight_fetch(hil_store *store, hil_unit *unit);
+/* Whether the weight needs no copy: with one rank, a weight that is kept on the device. */
 bool hil_weight_resident(const hil_store *store, const hil_unit *unit);
-/* Bytes of the whole weight. */
+/* Bytes of the whole weight, all ranks' slices. */
 size_t hil_weight_bytes(const hil_unit *unit);
 
 #endif

@@ -1,4 +1,5 @@
-/* gradient.c - sums of gradients while micro-batches add to them, and their way home. */
+/* gradient.c - sums of gradients while micro-batches add to them; then rounding, and copy-out to
+   where gradients are kept. */
 #include "store/gradient.h"
 #include "store/home.h"
 #include "store/reduce.h"
@@ -20,7 +21,7 @@ hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment
         if (i == HIL_USES)
             return hil_fail(HIL_ERR_USAGE, "parameter %s is used in more than %d segments",
                             param->name, HIL_USES);
-        /* A sweep that still runs looks at the uses. */
+        /* A sweep in flight reads unit->use. */
         if (store->open) HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
         unit->use[unit->uses++] = (hil_use){.segment = segment};
     }
@@ -41,8 +42,8 @@ static hil_status find_use(hil_store *store, hil_param *param, int segment, hil_
     return hil_store_declare_use(store, param, segment);
 }
 
-/* The rehearsal's time of work that reads and writes so many bytes. */
-static void pass_time(hil_store *store, int64_t bytes)
+/* In a rehearsal: advances the clock by the time of reading and writing `bytes`. */
+static void add_time(hil_store *store, int64_t bytes)
 {
     if (store->opening.speeds)
         hil_links_compute(store->links, (double)bytes / store->opening.speeds->memory);
@@ -52,7 +53,7 @@ static hil_status zero(hil_store *store, const hil_use *use, int64_t first, int6
 {
     hil_worker worker = hil_worker_compute(store);
     HIL_TRY(hil_work_zero(&worker, (float *)use->sum.data + first, count));
-    pass_time(store, count * 4);
+    add_time(store, count * 4);
     return HIL_OK;
 }
 
@@ -73,9 +74,9 @@ hil_status hil_sum_fill(hil_store *store, hil_unit *unit, int i)
     return HIL_OK;
 }
 
-/* The sum's copy outside the window is not what it will be. Behind a renewal every sum has a place
-   there, if any has, and keeps it: so periods do not differ in their places. */
-static void change(hil_store *store, hil_use *use)
+/* The spilled copy of a sum that is about to change is out of date. After a renewal its memory is
+   kept for the next spill, so that all periods use the same addresses ([Note: renewal]). */
+static void invalidate_spilled(hil_store *store, hil_use *use)
 {
     if (store->pass && store->pass->seen.renewals)
         hil_movable_set_dirty(&use->sum);
@@ -100,7 +101,7 @@ hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment
     if (!written && !add) HIL_TRY(zero(store, use, member->offset, member->count));
     if (add) *add = written;
     use->summing = true;
-    change(store, use);
+    invalidate_spilled(store, use);
     ++use->pins;
     member->summed |= 1u << i;
     *sum = (float *)use->sum.data + member->offset;
@@ -165,8 +166,8 @@ typedef struct range {
     int64_t first, count;
 } range;
 
-/* These elements of a sum are to be rounded, and what becomes of them squared. Members follow each
-   other, with zeros up to the next one that are theirs: nothing is between stretches. */
+/* Adds these elements of a sum to `rounding`, which rounds them and squares the results. A member's
+   padding counts as part of it, so the stretches have no gaps. */
 static hil_status add_stretches(hil_store *store, hil_unit *unit, int i, char *out, range part,
                                 hil_rounding *rounding)
 {
@@ -195,13 +196,13 @@ static hil_status add_stretches(hil_store *store, hil_unit *unit, int i, char *o
         }
         block += hil_member_blocks(member);
     }
-    pass_time(store, part.count * (int64_t)(4 + ((const void *)out == sum ? 0 : size)));
+    add_time(store, part.count * (int64_t)(4 + ((const void *)out == sum ? 0 : size)));
     return HIL_OK;
 }
 
-/* [Note: rounding in place] Rounded numbers that leave need no room where the device is apart:
-   those of a chunk go where the sum of an earlier one was, which is free when they have left. Only
-   the first chunk has none before it. NULL: it needs room of its own. */
+/* [Note: rounding in place] On a GPU, the rounded numbers of a chunk are written over the sum of
+   chunks that were rounded before, and copied out from there. The first chunk has none before it:
+   NULL, it needs a copy-out buffer. */
 static void *place_rounded(const hil_store *store, const hil_unit *unit, const hil_use *use,
                            int64_t chunk)
 {
@@ -210,7 +211,7 @@ static void *place_rounded(const hil_store *store, const hil_unit *unit, const h
     return (char *)use->sum.data + (size_t)(chunk - 1) * bytes;
 }
 
-/* Rounds a chunk of the sum, squares it, and sends it off. */
+/* Rounds a chunk of the sum, squares it, and starts its copy-out. */
 static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t chunk,
                              const hil_fence *before)
 {
@@ -218,7 +219,7 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
     int64_t first = chunk * store->plan->chunk, count = hil_merged_count(store, unit, chunk);
     size_t bytes = (size_t)hil_chunk_count(store, unit, chunk) * hil_dtype_size(unit->dtype);
     void *out = (float *)use->sum.data + first;
-    bool own = false; /* room of its own */
+    bool own = false; /* `out` is a copy-out buffer */
     if (unit->dtype != HIL_F32) {
         out = place_rounded(store, unit, use, chunk);
         own = !out;
@@ -251,8 +252,8 @@ static hil_status end_giving(hil_store *store, hil_unit *unit, int i)
     return hil_window_prefetch(store);
 }
 
-/* Gradients of a segment that stay on the device are rounded all at once: until then their sums are
-   pinned. */
+/* Gradients of a segment that are kept on the device are rounded in one call; until then their sums
+   stay pinned. This rounds and unpins them. */
 static hil_status round_pinned(hil_store *store, int segment, hil_rounding *rounding)
 {
     const size_t *declared;
@@ -273,12 +274,13 @@ static hil_status give(hil_store *store, hil_unit *unit, int i, hil_rounding *ro
     assert(!use->given && !use->pins);
     if (!use->home.exists) HIL_TRY(hil_home_open_late(store, unit, &use->home));
     bool stays = use->home.tier == HIL_DEVICE;
-    /* One that must come first, or needs room to leave, may need that of those that wait. */
+    /* A sum that is not in the window, or needs a copy-out buffer, may need the room of those that
+       are pinned. */
     if (!use->sum.data || !stays) HIL_TRY(round_pinned(store, use->segment, rounding));
     HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
     HIL_TRY(hil_links_follow(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
     HIL_TRY(hil_sum_fill(store, unit, i));
-    hil_fence before = use->left; /* one that was given and forgotten may still be on its way */
+    hil_fence before = use->left; /* a gradient that was dropped may still be in flight */
     hil_fence_join(&before, &unit->swept);
     use->left = (hil_fence){0};
     if (stays) HIL_TRY(hil_links_follow(store->links, &unit->swept, HIL_WAIT_UPDATE));
@@ -294,7 +296,7 @@ static hil_status give(hil_store *store, hil_unit *unit, int i, hil_rounding *ro
     return status == HIL_OK ? end_giving(store, unit, i) : status;
 }
 
-/* Nobody added to it: the order goes on as if somebody had. */
+/* A sum that nothing was added to: only records its use, so that the order stays the same. */
 static hil_status skip(hil_store *store, hil_unit *unit, int i)
 {
     HIL_TRY(hil_order_use(store->pass, hil_entity(store, unit, i)));
@@ -302,7 +304,8 @@ static hil_status skip(hil_store *store, hil_unit *unit, int i)
     return hil_window_prefetch(store);
 }
 
-/* With several ranks another one may have a sum where this one has none. */
+/* With several ranks this one joins the reduction also if it has no sum: another rank may have one.
+ */
 static hil_status give_use(hil_store *store, hil_unit *unit, int i, hil_rounding *rounding)
 {
     const hil_use *use = &unit->use[i];

@@ -1,4 +1,4 @@
-/* home.c - where each state of each unit lives, by the plan. */
+/* home.c - takes the memory or disk pages in which each state of each unit is kept. */
 #include "io/align.h"
 #include "store/home.h"
 
@@ -27,7 +27,6 @@ size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state)
     return state_bytes(store, &store->unit[unit], state);
 }
 
-/* What a chunk of a state takes. */
 size_t hil_chunk_bytes(const hil_store *store, const hil_unit *unit, hil_unit_state state,
                        int64_t count)
 {
@@ -62,15 +61,16 @@ bool hil_unit_visits(const hil_store *store, const hil_unit *unit)
     return true;
 }
 
-/* The host's memory is zero as it comes. */
-static hil_status clear(hil_store *store, const hil_home *home)
+/* Zeroes memory of a device. The host's memory is zero when it is allocated. */
+static hil_status zero_home(hil_store *store, const hil_home *home)
 {
     hil_device *device = store->device;
     if (!device) return HIL_OK;
     return device->queue->zero(device, HIL_STREAM_COMPUTE, home->memory, home->bytes);
 }
 
-/* What goes to the device and comes from there; the rest is staged, or stays. */
+/* Pins the states that are copied directly from and to the device. The others are staged, or never
+   copied. */
 static hil_status pin(hil_store *store, const hil_unit *unit, hil_unit_state state,
                       const hil_home *home)
 {
@@ -95,17 +95,18 @@ static hil_status open_home(hil_store *store, const hil_unit *unit, hil_unit_sta
         HIL_TRY(
             hil_tiers_take(store->tiers, home->tier, bytes, what[state], (void **)&home->memory));
         store->resident[home->tier] += hil_align_up(bytes);
-        return home->tier == HIL_DEVICE ? clear(store, home) : pin(store, unit, state, home);
+        return home->tier == HIL_DEVICE ? zero_home(store, home) : pin(store, unit, state, home);
     }
     if (!store->tiers->disk)
         return hil_fail(HIL_ERR_USAGE, "the plan keeps %s on disk, but there is no --disk",
                         what[state]);
-    /* On disk every chunk is a page of whole blocks, so pages of 8-bit moments have a gap. */
+    /* On disk every chunk is one page of whole disk blocks, so pages of 8-bit moments are padded.
+     */
     int64_t chunks = (unit->slice + plan->chunk - 1) / plan->chunk;
     size_t page = hil_align_up(hil_chunk_bytes(store, unit, state, plan->chunk));
     int64_t last = unit->slice - (chunks - 1) * plan->chunk;
     size_t all = (size_t)(chunks - 1) * page + hil_chunk_bytes(store, unit, state, last);
-    hil_fence after; /* nothing was there before */
+    hil_fence after; /* not needed: the pages are new */
     return hil_disk_take(store->tiers->disk, all, page, &home->extent, &after);
 }
 
@@ -144,7 +145,7 @@ hil_status hil_homes_open(hil_store *store)
     return HIL_OK;
 }
 
-/* The last first: regions give that back fastest. */
+/* Last first: regions free in that order fastest. */
 void hil_homes_close(hil_store *store)
 {
     for (size_t u = store->units; u-- > 0;) {

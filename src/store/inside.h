@@ -1,4 +1,4 @@
-/* inside.h - inside of the store: parameters, the units they are cut into, and where those are. */
+/* inside.h - the store's own structures: parameters, the units they are cut into, their homes. */
 #ifndef HIL_STORE_INSIDE_H
 #define HIL_STORE_INSIDE_H
 
@@ -10,9 +10,11 @@
 #include "store/update.h"
 #include "tier/offload.h"
 
-/* Tiles are whole groups of rows, so that a matrix product cut at tile edges has the same sums. */
+/* Rows: tiles are multiples of this, so that cutting a matrix product at tile edges does not change
+   its sums. */
 #define HIL_TILE_MULTIPLE 64
-/* Elements: every member of a unit starts at a multiple, so groups of 8-bit moments never mix. */
+/* Elements: every member of a unit starts at a multiple of this, so that a group of 8-bit moments
+   belongs to one member. */
 #define HIL_PAD 256
 static inline int64_t hil_pad(int64_t count)
 {
@@ -28,19 +30,19 @@ struct hil_param {
     int64_t tile_rows;
     hil_dtype dtype;
     bool trainable;
-    size_t unit; /* of tile 0; tiles follow one another */
-    int member;  /* its place in that unit */
+    size_t unit; /* of tile 0; those of the other tiles follow */
+    int member;  /* index in that unit */
 };
 
 /* Elements [first, first + count) of a parameter, at `offset` of the unit. */
 typedef struct hil_member {
     hil_param *param;
     int64_t offset, first, count;
-    unsigned summed;   /* bit per use: it got a sum in this step */
-    unsigned sweeping; /* the same of the step whose sweep runs */
+    unsigned summed;   /* bit per use: a gradient was added to its sum in this step */
+    unsigned sweeping; /* the same, for the step whose sweep is running */
 } hil_member;
 
-/* Where one state of one unit lives. */
+/* Where one state of one unit is kept. */
 typedef struct hil_home {
     bool exists;
     hil_tier tier;
@@ -52,12 +54,12 @@ typedef struct hil_home {
 /* See [Note: uses] in param.h. */
 typedef struct hil_use {
     int segment;
-    hil_movable sum; /* fp32, in the window or where it was spilled */
-    int pins;
-    bool held;    /* by the visit that runs */
-    bool visited; /* by one that may add to it, in this step */
-    bool summing; /* the sum holds something of this step */
-    bool given;   /* the gradient is at home, or on its way */
+    hil_movable sum; /* fp32, in the window or spilled */
+    int pins;        /* > 0: the sum must not be evicted */
+    bool held;       /* one of the pins is the current visit's */
+    bool visited;    /* in this step, by a visit that may add to the sum */
+    bool summing;    /* the sum has gradients of this step */
+    bool given;      /* the gradient of this step is at home, or in flight to it */
     hil_home home;
     hil_fence left; /* over: the gradient is at home */
 } hil_use;
@@ -66,23 +68,23 @@ typedef struct hil_unit {
     hil_dtype dtype;
     bool trainable;
     int64_t elements; /* padded: ranks * slice */
-    int64_t slice;    /* elements of every home, from `rank * slice` of the unit on */
+    int64_t slice;    /* elements that this rank keeps, from `rank * slice` of the unit on */
     int members, room;
     hil_member *member;
     hil_home home[HIL_GRADIENT]; /* by hil_unit_state */
-    char *copy;                  /* the weight in the window; NULL: not there */
-    int pins;
-    bool held;         /* by the visit that runs */
-    hil_fence ready;   /* over: the copy may be read */
-    hil_fence reading; /* over: nobody reads the weight at home any more */
-    hil_fence swept;   /* over: the last update is at home */
+    char *copy;                  /* the weight in the window; NULL: not in the window */
+    int pins;                    /* > 0: the copy must not be evicted */
+    bool held;                   /* one of the pins is the current visit's */
+    hil_fence ready;             /* over: the copy may be read */
+    hil_fence reading;           /* over: all transfers and saves that read the homes */
+    hil_fence swept;             /* over: the last update is written to the homes */
     int uses;
     hil_use use[HIL_USES];
-    unsigned sweeping; /* bit per use: given in the step whose sweep runs */
-    double *square;    /* of the gradient, per block; of store->squares */
+    unsigned sweeping; /* bit per use: given in the step whose sweep is running */
+    double *square;    /* squares of the gradient, per block; a part of store->squares */
 } hil_unit;
 
-/* What a segment may use. */
+/* The units that a segment may use. */
 typedef struct hil_declared {
     int segment;
     size_t *unit; /* ascending */
@@ -99,7 +101,8 @@ typedef struct hil_outgoing {
     hil_fence after;
 } hil_outgoing;
 
-/* What the order of uses and the window number: the weight of a unit, or the sum of one use. */
+/* An entity is what the window holds and the order of uses lists: the weight of a unit, or the sum
+   of one use of it. Entities per unit. */
 #define HIL_ENTITIES (1 + HIL_USES)
 
 struct hil_store {
@@ -118,8 +121,8 @@ struct hil_store {
     hil_links *links;
     const hil_plan *plan;
     int64_t merge;      /* chunks that one job moves: [Note: merged chunks] */
-    hil_device *device; /* that computes; NULL: the CPU, or nobody in a rehearsal */
-    bool apart;         /* the CPU cannot reach the device's memory: see hil_plan */
+    hil_device *device; /* that computes; NULL: the CPU computes, or this is a rehearsal */
+    bool apart;         /* the CPU cannot access the device's memory: see hil_plan */
     hil_buffers *window;
     hil_outgoing outgoing[HIL_OUTGOING]; /* the oldest first */
     int outgoings;
@@ -130,10 +133,10 @@ struct hil_store {
     size_t here_count, here_room;
     hil_order order[HIL_PASSES];
     hil_order *pass;      /* NULL between passes */
-    hil_stop stop;        /* where the pass is; HIL_NOWHERE between visits */
+    hil_stop stop;        /* the current visit; its segment is HIL_NOWHERE between visits */
     int64_t misses;       /* see hil_store_misses */
-    double *lanes;        /* HIL_SQUARES per block of the unit whose gradient is given */
-    double *device_lanes; /* the same on the device */
+    double *lanes;        /* HIL_SQUARES per block of the unit whose gradient is being squared */
+    double *device_lanes; /* the same, in device memory */
     double *squares;      /* of all units */
     struct hil_sweep *sweep;
     struct hil_reduce *reduce;     /* with several ranks */
@@ -147,13 +150,13 @@ static inline bool hil_store_alone(const hil_store *store)
     return store->options.ranks == 1;
 }
 
-/* The unit's element with which this rank's slice begins. */
+/* The first element of the unit that belongs to this rank's slice. */
 static inline int64_t hil_unit_begin(const hil_store *store, const hil_unit *unit)
 {
     return store->options.rank * unit->slice;
 }
 
-/* Elements of a chunk of the slice: all chunks but the last are whole. */
+/* Elements of a chunk of the slice: plan->chunk, or fewer for the last one. */
 static inline int64_t hil_chunk_count(const hil_store *store, const hil_unit *unit, int64_t chunk)
 {
     int64_t rest = unit->slice - chunk * store->plan->chunk;
@@ -173,7 +176,7 @@ static inline int64_t hil_merged_count(const hil_store *store, const hil_unit *u
     return rest < most ? rest : most;
 }
 
-/* Pages on disk of so many elements, from the start of a chunk on. */
+/* Pages on disk that hold `count` elements, from the start of a chunk on. */
 static inline int64_t hil_pages_of(const hil_store *store, int64_t count)
 {
     return (count + store->plan->chunk - 1) / store->plan->chunk;
@@ -187,7 +190,7 @@ static inline int64_t hil_member_blocks(const hil_member *member)
     return (member->count + HIL_BLOCK - 1) / HIL_BLOCK;
 }
 
-/* The part of a member inside elements [first, last) of the unit; false: none. */
+/* Intersects a member with elements [first, last) of the unit; false: they do not overlap. */
 static inline bool hil_member_overlap(const hil_member *member, int64_t first, int64_t last,
                                       int64_t *from, int64_t *to)
 {

@@ -1,12 +1,14 @@
-/* norm.c - the norm of all gradients of a step. Those of units with one use are squared when they
-   are given; the others here, when all are there. */
+/* norm.c - the norm of all gradients of a step. Gradients of units with one use are squared when
+   they are rounded; those of units with several uses here, when all are complete. */
 #include "store/reduce.h"
 #include "store/sweep.h"
 #include "store/worker.h"
 
 #include <math.h>
 
-/* Squares a piece of gradients on the device, or where the CPU reaches them. */
+/* Squares a chunk of gradients: on the device, or on the CPU, in a slot if it is not in host
+ * memory.
+ */
 static hil_status square_chunk(hil_store *store, hil_sweep_chunk *r)
 {
     hil_unit *unit = r->unit;
@@ -34,7 +36,7 @@ static hil_status square_chunk(hil_store *store, hil_sweep_chunk *r)
     return r->first + r->count == unit->slice ? hil_squares_end(store, &worker, unit) : HIL_OK;
 }
 
-/* A unit that is used in several segments: its gradients are added before they are squared. */
+/* Squares the gradient of a unit with several uses, whose gradients are added first. */
 static hil_status square_shared(hil_store *store, hil_unit *unit)
 {
     bool here = store->apart;

@@ -24,8 +24,8 @@ void hil_order_free(hil_order *order)
     *order = (hil_order){0};
 }
 
-/* For every entity the places where it is used: counted, then filled in order. Without memory for
-   it there are no entities. */
+/* Lists for every entity the positions of its uses: counts them, then fills the lists in order. If
+   memory runs out, there are no entities. */
 static hil_status index_known(hil_order *o, size_t entities)
 {
     o->entities = 0;
@@ -156,7 +156,8 @@ hil_status hil_order_end(hil_order *o)
     return index_known(o, o->entities);
 }
 
-/* Places [from, end) once more `times` times, each `uses` further, and all behind them as well. */
+/* Inserts `times` copies of places [from, end) behind them. Each copy is `uses` further than the
+   one before; the places behind the copies move by `times * uses`. */
 static void repeat_places(int64_t *place, size_t *count, size_t from, size_t end, int64_t times,
                           int64_t uses)
 {
@@ -167,7 +168,7 @@ static void repeat_places(int64_t *place, size_t *count, size_t from, size_t end
     *count += more;
 }
 
-hil_status hil_order_repeat(hil_order *o, const hil_order_stretch *s, int64_t times)
+hil_status hil_order_repeat(hil_order *o, const hil_order_range *s, int64_t times)
 {
     hil_uses_list *known = &o->known;
     size_t n = (size_t)times, uses = s->use_end - s->use, more = uses * n;

@@ -1,38 +1,38 @@
-/* order.h - the order in which a pass uses weights and sums: known from the last one, followed now,
-   repaired where the model takes another path. */
+/* order.h - the order in which a pass uses weights and sums: recorded in the last pass, followed in
+   this one, repaired where the model takes another path. */
 #ifndef HIL_STORE_ORDER_H
 #define HIL_STORE_ORDER_H
 
 #include "base/fail.h"
 
 /* [Note: repair] The engine enters every segment for every micro-batch in a fixed order and marks
-   each entry. Between two marks the model may skip or repeat uses: a use that comes later before
-   the next mark moves the place there, any other leaves it; the next mark puts it right again. So
-   a detour costs what it skipped or repeated, never the whole schedule. After a pass with a detour
-   the order that was seen becomes the known one. */
+   each entry. Between two marks the model may skip or repeat uses. If the unexpected use is found
+   ahead in the known order before the next mark, the position jumps to it; otherwise the position
+   stays. The next mark resynchronises the position in either case. So a detour only costs late
+   fetches up to the next mark. After a pass with a detour, the order seen becomes the known one. */
 typedef struct hil_uses_list {
     int32_t *use;
     size_t count, room;
-    int64_t *mark; /* places in `use` */
+    int64_t *mark; /* positions in `use` */
     size_t marks, marks_room;
-    int64_t *renewal; /* places in `use`: see hil_store_pass_renew */
+    int64_t *renewal; /* positions in `use`: see hil_store_pass_renew */
     size_t renewals, renewals_room;
 } hil_uses_list;
 
 /* Zero it before the first begin. */
 typedef struct hil_order {
     hil_uses_list known, seen;
-    hil_uses_list whole; /* what is known, while that is cut */
+    hil_uses_list whole; /* the full known order between hil_order_cut and hil_order_restore */
     size_t entities;
-    int64_t *begin;  /* per entity: where its places start in `place` */
-    int64_t *place;  /* in known.use, ascending */
-    int64_t *cursor; /* per entity: first place that is not before `at` */
+    int64_t *begin;  /* per entity: index of its first entry in `place` */
+    int64_t *place;  /* positions in known.use, ascending for each entity */
+    int64_t *cursor; /* per entity: index in `place` of its first position >= at */
     size_t begin_room, place_room, cursor_room;
-    int64_t at, ahead; /* next use expected; next use to be fetched */
+    int64_t at, ahead; /* position of the next use expected; of the next use to prefetch */
     size_t mark;       /* next mark expected */
     size_t renewal;    /* next renewal expected */
-    int64_t stuck;     /* nothing in the window is used after this place, or it crosses the bus to
-                          leave; HIL_NEVER: that is not known */
+    int64_t stuck;     /* a prefetch for this position found nothing to evict, and nothing changed
+                          since; HIL_NEVER: not known */
     int64_t repairs;   /* so far */
     bool detour;       /* in this pass */
 } hil_order;
@@ -44,33 +44,33 @@ void hil_order_free(hil_order *order);
 hil_status hil_order_begin(hil_order *order, size_t entities);
 hil_status hil_order_mark(hil_order *order);
 hil_status hil_order_use(hil_order *order, int32_t entity);
-/* The window is renewed here: nothing is fetched ahead over such a place. */
+/* Records a renewal of the window here. Prefetch does not cross a renewal. */
 hil_status hil_order_renew(hil_order *order);
-/* The place of the next one, or the end. */
+/* The position of the next renewal, or of the end: how far prefetch may go. */
 int64_t hil_order_limit(const hil_order *order);
-/* Whether a use of `entity` is the next one known; whether the next mark comes here. */
+/* Whether the known order has a use of `entity` next; whether it has a mark next. */
 bool hil_order_expects(const hil_order *order, int32_t entity);
 bool hil_order_expects_mark(const hil_order *order);
-/* Adopts what was seen when it is not what was known. */
+/* Ends the pass. If it differed from the known order, the order seen becomes the known one. */
 hil_status hil_order_end(hil_order *order);
 
-/* Uses, marks and renewals of a stretch of the known order. */
-typedef struct hil_order_stretch {
+/* A range of the known order, as indices of uses, of marks and of renewals. */
+typedef struct hil_order_range {
     size_t use, use_end, mark, mark_end, renewal, renewal_end;
-} hil_order_stretch;
-/* The known order has this stretch `times` more, one after the other. Between passes. */
-hil_status hil_order_repeat(hil_order *order, const hil_order_stretch *stretch, int64_t times);
+} hil_order_range;
+/* Inserts `times` more copies of the range behind it. Between passes. */
+hil_status hil_order_repeat(hil_order *order, const hil_order_range *range, int64_t times);
 
-/* The known order is what is behind so many uses and marks, a renewal; until hil_order_restore.
-   Between passes. */
+/* Removes the first `uses` uses and `marks` marks from the known order, until hil_order_restore.
+   The cut must be at a renewal. Between passes. */
 hil_status hil_order_cut(hil_order *order, size_t uses, size_t marks);
 hil_status hil_order_restore(hil_order *order);
 
-/* The place of the next use at or after `at`, or HIL_NEVER. */
+/* The position of the entity's next use at or after `at`, or HIL_NEVER. */
 int64_t hil_order_next(hil_order *order, int32_t entity);
-/* Whether it is used at least `times` before place `before` and the next renewal. */
+/* Whether it is used at least `times` times before position `before` and the next renewal. */
 bool hil_order_often(hil_order *order, int32_t entity, int64_t times, int64_t before);
-/* The place of its first use in a pass, or HIL_NEVER. */
+/* The position of its first use in a pass, or HIL_NEVER. */
 int64_t hil_order_first(const hil_order *order, int32_t entity);
 
 #endif

@@ -15,13 +15,15 @@ typedef struct hil_param_spec {
     hil_shape shape;  /* one or two dimensions */
     hil_init init;
     double std;      /* of HIL_INIT_NORMAL */
-    bool no_decay;   /* weight decay leaves it alone: norms and biases */
+    bool no_decay;   /* no weight decay: norms and biases */
     bool transposed; /* files hold the transpose (GPT-2's Conv1D) */
-    int group;       /* vectors of one group move together */
+    int group;       /* vectors of one group share a unit, so they are moved together */
 } hil_param_spec;
 
+/* Registers a parameter, which the store owns; before hil_store_arrange. */
 hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param **out);
-/* Before the units are cut: this parameter only has a weight, rounded to its dtype. */
+/* Before hil_store_arrange: the parameter gets no gradient, no master and no moments, only a weight
+   rounded to its dtype. */
 void hil_param_freeze(hil_param *param);
 
 size_t hil_store_count(const hil_store *store);
@@ -34,9 +36,9 @@ int64_t hil_param_tile_rows(const hil_param *param);
 bool hil_param_trainable(const hil_param *param);
 
 /* [Note: uses] A parameter used in two segments (tied embeddings) has one gradient per segment that
-   uses it: each is summed on its own over the micro-batches, given once, and the update adds them
-   in the order of the segments. So no order of execution changes the sum. A frozen parameter has
-   none and may be declared for any number of segments. */
+   uses it. Each is summed over the micro-batches separately and given once; the update adds them in
+   the order of the segments. So the order of execution does not change the sum. A frozen parameter
+   has no gradient and may be declared for any number of segments. */
 hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment);
 
 #endif

@@ -1,34 +1,36 @@
-/* plan.h - where everything lives and in which order it moves: pure data. */
+/* plan.h - the plan: where each state and tensor is kept, and how large each buffer is. Pure data.
+ */
 #ifndef HIL_STORE_PLAN_H
 #define HIL_STORE_PLAN_H
 
 #include "io/align.h"
 #include "tier/links.h"
 
-/* States of a unit that have a home of their own. */
+/* States of a unit; each is kept on a tier of its own. */
 typedef enum hil_unit_state {
-    HIL_WEIGHT, /* compute dtype */
-    HIL_REST,   /* what the weight lacks of the fp32 master: bf16 2 bytes, fp16 all 4, fp32 none */
-    HIL_STATE1, /* first moment */
-    HIL_STATE2, /* second moment */
+    HIL_WEIGHT,   /* compute dtype */
+    HIL_REST,     /* completes the weight to the fp32 master: bf16 2 bytes, fp16 all 4, fp32 none */
+    HIL_STATE1,   /* first moment */
+    HIL_STATE2,   /* second moment */
     HIL_GRADIENT, /* compute dtype, one per use */
     HIL_UNIT_STATES
 } hil_unit_state;
 
-/* [Note: guest updates] A device that is apart can also update what lives on the host: its states
-   visit the device chunk by chunk, while the CPU updates other units where they are. */
+/* [Note: guest updates] A GPU can also update units whose states are kept on the host: each chunk
+   is copied to the device, updated there and copied back, while the CPU updates other units in
+   place. The plan calls this visiting: the states visit the device as guests. */
 typedef struct hil_unit_place {
     unsigned char tier[HIL_UNIT_STATES]; /* hil_tier */
-    bool visits;                         /* follows from hil_plan.visiting */
+    bool visits;                         /* updated by the device; follows from hil_plan.visiting */
 } hil_unit_place;
 
-/* The first `keep` micro-batches of a group keep all that backward needs, the next `lean` all but
-   what is cheap to make again; the rest keep only the segment's inputs and compute again. Where
-   what they keep waits elsewhere, these micro-batches are spread over the group. */
+/* Of each group's micro-batches, `keep` keep all that backward needs, `lean` all but what is cheap
+   to recompute, and the rest only the segment's inputs: backward recomputes. They are the group's
+   first ones, in this order; if their tapes are offloaded, they are spread over the group. */
 typedef struct hil_segment_place {
     int64_t keep, lean;
-    unsigned char tier;  /* hil_tier: where the values that leave the segment wait */
-    unsigned char tapes; /* hil_tier: where all else waits that is kept */
+    unsigned char tier;  /* hil_tier: where the segment's outputs are kept until backward */
+    unsigned char tapes; /* hil_tier: where the rest of its tape is kept until backward */
 } hil_segment_place;
 
 typedef struct hil_plan {
@@ -36,24 +38,24 @@ typedef struct hil_plan {
     size_t device_budget, host_budget;
     uint64_t disk_budget;
     bool prefetch;
-    bool saves; /* with a sweep that saves: a chunk of fp32 numbers on the host */
-    bool apart; /* the CPU cannot reach the device's memory: the sweep stages what lives there */
-    bool wired; /* what ranks exchange goes from device to device: see hil_store_opening.wire */
-    int ranks;  /* that divide every state among themselves; 0 and 1: alone */
+    bool saves; /* checkpoints are written: needs a chunk of fp32 numbers on the host */
+    bool apart; /* the CPU cannot access the device's memory (a GPU), so states are staged */
+    bool wired; /* ranks exchange from device to device: see hil_store_opening.wire */
+    int ranks;  /* each keeps one slice of every state; 0 and 1: one rank */
     int zero;   /* stage of ZeRO, 1 to 3: what the window holds at least */
     /* Decided. */
-    int64_t group;       /* micro-batches that pass a segment together: 1, or all of a step */
-    bool by_segment;     /* a visit holds all that its segment may use: [Note: visits] in pass.h */
-    size_t window;       /* device bytes for weights and sums that come and go */
+    int64_t group;       /* micro-batches that a segment runs before the next one: 1 to all */
+    bool by_segment;     /* a visit pins all that its segment may use: [Note: visits] in pass.h */
+    size_t window;       /* device bytes for fetched weights and for sums of gradients */
     size_t work;         /* device bytes for tensors */
     size_t ring;         /* host bytes: staging between disk and device */
     size_t parked;       /* host bytes: offloaded tensors */
-    size_t spilled;      /* host bytes: sums of gradients that left the window */
-    int64_t chunk;       /* elements of a state that the sweep moves at once; multiple of 4096 */
+    size_t spilled;      /* host bytes: sums of gradients that were evicted from the window */
+    int64_t chunk;       /* elements of a state per transfer of the sweep; multiple of 4096 */
     int slots;           /* chunks in flight in the sweep */
-    double visiting;     /* part of the elements on the host that visit the device; see above */
-    int guests;          /* chunks on the device that do so at once */
-    unsigned char spill; /* hil_tier of sums that leave the device: HIL_HOST or HIL_DISK */
+    double visiting;     /* share of host-resident elements that the device updates; see above */
+    int guests;          /* chunks in flight on the device for that */
+    unsigned char spill; /* hil_tier that sums are spilled to: HIL_HOST or HIL_DISK */
     size_t units;
     hil_unit_place *unit;
     size_t segments;
@@ -62,16 +64,16 @@ typedef struct hil_plan {
     /* Predicted for one step. */
     uint64_t peak[HIL_TIERS];
     uint64_t disk_read, disk_written, to_device, to_host;
-    uint64_t gathered, reduced; /* received from other ranks: slices of weights, of gradients */
+    uint64_t gathered, reduced; /* bytes received from other ranks: weights, gradients */
     double step_seconds, compute_seconds, update_seconds;
     double wait[HIL_WAITS];
     double busy[HIL_LINKS];
 } hil_plan;
 
-/* Host bytes through which ranks exchange what lives on a device that is apart: see
-   rank_exchange.c. Pieces for all ranks together are about as large as a chunk, however many ranks
-   there are. */
-#define HIL_PIECE_LEAST 256 /* elements that go to one rank at least */
+/* Host bytes of the staging buffers between the comm and a device that it cannot access: see
+   rank_exchange.c. The pieces for all ranks together are about as large as a chunk, for any number
+   of ranks. */
+#define HIL_PIECE_LEAST 256 /* elements per rank, at least */
 static inline size_t hil_exchange_pieces_bytes(int64_t chunk, int ranks)
 {
     int64_t least = (int64_t)ranks * HIL_PIECE_LEAST;

@@ -1,13 +1,14 @@
-/* rank_exchange.c - what ranks send each other when it lies on a device that their comm does not
-   reach: a wire takes it from device to device, on the streams of the links; or it crosses pinned
-   memory of the host on both sides, piece by piece. */
+/* rank_exchange.c - exchange between ranks of memory on a device that the comm cannot access: a
+   wire moves it from device to device, on the streams of the links; without a wire it is staged in
+   pinned host memory on both sides, piece by piece. */
 #include "base/alloc.h"
 #include "io/align.h"
 #include "store/rank_exchange.h"
 
 #define PIECE_ALIGN 64
 
-/* One of these for each of the two links, whose threads run side by side. */
+/* The staging buffer of one link; GATHER and REDUCE have one each, because their threads run at the
+   same time. */
 typedef struct lane {
     char *memory;
     hil_event *moved;
@@ -15,10 +16,10 @@ typedef struct lane {
 
 struct hil_exchange {
     lane gather, reduce;
-    size_t piece; /* bytes of a slice that are gathered at once */
+    size_t piece; /* bytes of a slice per gather */
 };
 
-/* The thread waits for what its stream was given. */
+/* Blocks the link's thread until what it queued on its stream is over. */
 static hil_status wait_lane(const hil_store *store, hil_stream stream, const lane *l)
 {
     hil_device *device = store->device;
@@ -26,7 +27,7 @@ static hil_status wait_lane(const hil_store *store, hil_stream stream, const lan
     return device->events->wait(device, l->moved);
 }
 
-/* Also behind what failed in the middle: the rest of it still uses memory. */
+/* Waits also after a failure: what was queued before it still uses the memory. */
 static hil_status wait_after(hil_status status, const hil_store *store, hil_stream stream,
                              const lane *l)
 {
@@ -50,8 +51,8 @@ hil_status hil_exchange_submit(hil_store *store, hil_job *job, hil_fence *fence)
     return status;
 }
 
-/* A wire that was abandoned does not know why. */
-static hil_status by_wire(const hil_store *store, hil_status status)
+/* If the wire failed because the comm did, returns the comm's failure, which says why. */
+static hil_status wire_status(const hil_store *store, hil_status status)
 {
     if (status != HIL_OK) HIL_TRY(hil_comm_check(store->opening.comm));
     return status;
@@ -81,7 +82,8 @@ hil_status hil_exchange_gather(const hil_store *store, const char *slice, char *
     if (!store->device)
         return hil_comm_gather(store->opening.comm, HIL_CHANNEL_GATHER, slice, whole, bytes);
     if (wire)
-        return by_wire(store, wire->engine->gather(wire, HIL_STREAM_GATHER, slice, whole, bytes));
+        return wire_status(store,
+                           wire->engine->gather(wire, HIL_STREAM_GATHER, slice, whole, bytes));
     hil_status status = gather_pieces(store, slice, whole, bytes);
     return wait_after(status, store, HIL_STREAM_GATHER, &store->exchange->gather);
 }
@@ -93,7 +95,7 @@ hil_status hil_exchange_all_to_all(const hil_store *store, const char *out, char
     hil_wire *wire = store->opening.wire;
     if (!device) return hil_comm_exchange(comm, HIL_CHANNEL_REDUCE, out, in, bytes);
     if (wire)
-        return by_wire(store, wire->engine->exchange(wire, HIL_STREAM_REDUCE, out, in, bytes));
+        return wire_status(store, wire->engine->exchange(wire, HIL_STREAM_REDUCE, out, in, bytes));
     const lane *l = &store->exchange->reduce;
     size_t all = (size_t)store->options.ranks * bytes;
     HIL_TRY(device->queue->copy(device, HIL_STREAM_REDUCE, l->memory, out, all));

@@ -1,5 +1,5 @@
-/* reduce.c - gradients of several ranks: what all of them gave for a slice is added by the rank
-   that owns it, in the order of ranks, beside whatever follows. */
+/* reduce.c - reduce-scatter of gradients: the rank that keeps a slice adds all ranks' gradients for
+   it, in the order of ranks, on the REDUCE link's thread while the pass goes on. */
 #include "base/alloc.h"
 #include "store/gradient.h"
 #include "store/rank_exchange.h"
@@ -9,26 +9,26 @@
 
 #include <string.h>
 
-/* One chunk of one use's slice. */
+/* The reduction of one chunk of one use's slice. */
 typedef struct reduction {
     hil_unit *unit;
     int use;
     int64_t chunk;
-    const float *sum; /* whole; NULL: this rank has none */
+    const float *sum; /* of the whole unit; NULL: this rank has none */
     char *buffer;     /* in the unit's dtype: pieces for all ranks, then pieces from all ranks */
-    char *result;     /* the same: what they add up to */
+    char *result;     /* in the unit's dtype */
 } reduction;
 
 struct hil_reduce {
     reduction *reduction;
     size_t next;
-    hil_fence all;        /* over: everything given so far is summed */
-    unsigned char *given; /* per member of every unit: bit per use */
+    hil_fence all;        /* over: all reductions so far */
+    unsigned char *given; /* per member of every unit, bit per use: some rank has a gradient */
     size_t members;
 };
 
-/* Elements of a slice that are exchanged at once: pieces for all ranks together are about as large
-   as a chunk, however many ranks there are. */
+/* Elements of a slice per exchange. The pieces for all ranks together are about as large as a
+   chunk, for any number of ranks. */
 static int64_t piece_count(const hil_store *store, const hil_unit *unit)
 {
     int64_t count = store->plan->chunk / store->options.ranks / HIL_PAD * HIL_PAD;
@@ -36,7 +36,7 @@ static int64_t piece_count(const hil_store *store, const hil_unit *unit)
     return count < unit->slice ? count : unit->slice;
 }
 
-/* On the link's thread, or on its stream. */
+/* Runs on the REDUCE link's thread, or queues on its stream. */
 static hil_worker worker_of(const hil_store *store)
 {
     return (hil_worker){.device = store->device, .stream = HIL_STREAM_REDUCE};
@@ -49,7 +49,7 @@ static hil_status zero(const hil_worker *w, void *to, size_t bytes)
     return HIL_OK;
 }
 
-/* `count` elements of every rank's slice, `first` being the place in it: (ranks, count). */
+/* Rounds elements [first, first + count) of every rank's slice into the buffer: (ranks, count). */
 static hil_status pack(const hil_store *store, const reduction *r, int64_t first, int64_t count)
 {
     hil_worker worker = worker_of(store);
@@ -78,7 +78,7 @@ static hil_status add(const hil_store *store, const hil_tensor *out, const void 
     return HIL_OK;
 }
 
-/* What no rank summed is zero and adds nothing. */
+/* Adds the squares of the chunk. Members that no rank has a gradient for are zero. */
 static hil_status square(hil_store *store, const reduction *r)
 {
     hil_unit *unit = r->unit;
@@ -111,7 +111,7 @@ static hil_status reduce_pieces(hil_store *store, const reduction *r)
         hil_tensor out = {unit->dtype, {1, {n}}, r->result + (size_t)done * size};
         HIL_TRY(add(store, &out, in));
     }
-    return unit->uses == 1 ? square(store, r) : HIL_OK; /* others when all are there */
+    return unit->uses == 1 ? square(store, r) : HIL_OK; /* several uses: in norm.c, after adding */
 }
 
 static hil_status reduce(void *context, int64_t index)
@@ -132,8 +132,8 @@ static double seconds_of(const hil_store *store, const hil_unit *unit, uint64_t 
     return wire + moved / speeds->memory;
 }
 
-/* Submits the reduction of a chunk and sends the result home. `after`: the sum is complete, and
-   there is room in the buffer; `before`: there is room at home. */
+/* Submits the reduction of a chunk, and the copy-out of its result to its home. After `after` the
+   sum is complete and the buffer free; after `before` the home may be overwritten. */
 static hil_status give_chunk(hil_store *store, const reduction *given, const hil_fence *after,
                              const hil_fence *before, hil_fence *reduced)
 {
@@ -199,7 +199,7 @@ hil_status hil_reduce_give(hil_store *store, hil_unit *unit, int i)
     struct hil_reduce *s = store->reduce;
     hil_use *use = &unit->use[i];
     assert(!use->given && !use->pins);
-    /* What was given and forgotten may still be on its way. */
+    /* Reductions of a step that was dropped may still be in flight. */
     if (s->next == 0) HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_GRADIENTS));
     HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
     hil_fence reduced = {0};

@@ -1,4 +1,4 @@
-/* renewal.c - the window starts afresh in the middle of a step; see [Note: renewal]. */
+/* renewal.c - empties the window in the middle of a step; see [Note: renewal] in pass.h. */
 #include "base/hash.h"
 #include "store/window.h"
 
@@ -14,7 +14,7 @@ static void add_word(uint64_t *digest, uint64_t word)
     *digest = hil_hash(*digest, &word, sizeof word);
 }
 
-/* Where a sum lies. */
+/* Whether and where a sum is kept. */
 static void add_use(uint64_t *digest, const hil_use *use)
 {
     const hil_movable *sum = &use->sum;
@@ -42,9 +42,9 @@ void hil_store_pass_state(const hil_store *store, hil_pass_state *out)
 
 hil_status hil_store_pass_repeat(hil_store *store, const hil_pass_state state[2], int64_t times)
 {
-    const hil_order_stretch stretch = {state[0].uses,  state[1].uses,     state[0].marks,
-                                       state[1].marks, state[0].renewals, state[1].renewals};
-    return hil_order_repeat(&store->order[HIL_PASS_TRAIN], &stretch, times);
+    const hil_order_range range = {state[0].uses,  state[1].uses,     state[0].marks,
+                                   state[1].marks, state[0].renewals, state[1].renewals};
+    return hil_order_repeat(&store->order[HIL_PASS_TRAIN], &range, times);
 }
 
 hil_status hil_store_pass_cut(hil_store *store, const hil_pass_state *state)

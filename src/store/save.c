@@ -1,4 +1,4 @@
-/* save.c - states of chunks as fp32 numbers, given to whoever saves them, beside what follows. */
+/* save.c - converts states chunk by chunk to fp32 for a checkpoint, while training goes on. */
 #include "base/alloc.h"
 #include "io/align.h"
 #include "store/home.h"
@@ -6,16 +6,16 @@
 
 struct hil_save {
     hil_saving saving;      /* of the last save */
-    hil_saving next;        /* asked for; without `put` none is */
-    hil_saved_chunk *chunk; /* of jobs that were submitted */
+    hil_saving next;        /* of the next sweep; put is NULL: it does not save */
+    hil_saved_chunk *chunk; /* of submitted jobs */
     size_t chunks;
     float *converted; /* a chunk of a state */
     hil_status (*finish)(void *context);
     void *context;
-    hil_fence all; /* over: the last save is */
+    hil_fence all; /* over: the last save */
 };
 
-/* A state as it is kept, or converted. */
+/* A state as fp32: in place if it is kept so, else converted into `converted`. */
 static const float *as_numbers(const hil_store *store, const hil_saved_chunk *c, hil_state state,
                                int64_t at, int64_t count)
 {
@@ -37,6 +37,7 @@ static const float *as_numbers(const hil_store *store, const hil_saved_chunk *c,
     return out;
 }
 
+/* On the SAVE link's thread. */
 static hil_status save_chunk(void *context, int64_t index)
 {
     hil_store *store = context;

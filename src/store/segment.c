@@ -1,5 +1,5 @@
-/* segment.c - which weights and sums a segment may use, and holding all of them while it is
-   visited; see [Note: visits]. */
+/* segment.c - which weights and sums a segment may use, and pinning all of them during a visit; see
+   [Note: visits] in pass.h. */
 #include "base/alloc.h"
 #include "store/segment.h"
 #include "store/window.h"
@@ -41,28 +41,27 @@ size_t hil_store_declared(const hil_store *store, int segment, const size_t **un
     return d ? d->count : 0;
 }
 
-/* Calls `act` for what a visit holds: weights in registered order, then the sums that backward adds
-   to. */
-typedef hil_status act(hil_store *store, int32_t entity, bool *held, int *pins);
+typedef hil_status visit_fn(hil_store *store, int32_t entity, bool *held, int *pins);
 
-static hil_status each(hil_store *store, const hil_stop *stop, act *what)
+/* Calls `visit` for what a visit pins: weights in registered order, then in backward the sums. */
+static hil_status for_each(hil_store *store, const hil_stop *stop, visit_fn *visit)
 {
     const hil_declared *d = find(store, stop->segment);
     for (size_t k = 0; d && k < d->count; ++k) {
         hil_unit *unit = &store->unit[d->unit[k]];
-        HIL_TRY(what(store, hil_entity(store, unit, HIL_OF_WEIGHT), &unit->held, &unit->pins));
+        HIL_TRY(visit(store, hil_entity(store, unit, HIL_OF_WEIGHT), &unit->held, &unit->pins));
     }
     for (size_t k = 0; d && k < d->count && stop->way == HIL_BACKWARD; ++k) {
         hil_unit *unit = &store->unit[d->unit[k]];
         for (int i = 0; i < unit->uses; ++i)
             if (unit->use[i].segment == stop->segment)
-                HIL_TRY(what(store, hil_entity(store, unit, i), &unit->use[i].held,
-                             &unit->use[i].pins));
+                HIL_TRY(visit(store, hil_entity(store, unit, i), &unit->use[i].held,
+                              &unit->use[i].pins));
     }
     return HIL_OK;
 }
 
-static hil_status let_go(hil_store *store, int32_t entity, bool *held, int *pins)
+static hil_status unpin(hil_store *store, int32_t entity, bool *held, int *pins)
 {
     (void)store, (void)entity;
     if (*held) --*pins;
@@ -70,8 +69,9 @@ static hil_status let_go(hil_store *store, int32_t entity, bool *held, int *pins
     return HIL_OK;
 }
 
-/* What is here stays, before room is made for the rest. */
-static hil_status expect(hil_store *store, int32_t entity, bool *held, int *pins)
+/* Records the use. Pins what is in the window, so that it is not evicted to make room for the rest.
+ */
+static hil_status pin_present(hil_store *store, int32_t entity, bool *held, int *pins)
 {
     HIL_TRY(hil_order_use(store->pass, entity));
     if (!hil_window_has(store, entity)) return HIL_OK;
@@ -80,7 +80,7 @@ static hil_status expect(hil_store *store, int32_t entity, bool *held, int *pins
     return HIL_OK;
 }
 
-static hil_status bring(hil_store *store, int32_t entity, bool *held, int *pins)
+static hil_status fetch_missing(hil_store *store, int32_t entity, bool *held, int *pins)
 {
     if (*held) return HIL_OK;
     HIL_TRY(hil_window_bring(store, entity));
@@ -89,25 +89,25 @@ static hil_status bring(hil_store *store, int32_t entity, bool *held, int *pins)
     return HIL_OK;
 }
 
-static hil_status hold(hil_store *store)
+static hil_status pin_all(hil_store *store)
 {
-    HIL_TRY(each(store, &store->stop, expect));
-    hil_status status = each(store, &store->stop, bring);
+    HIL_TRY(for_each(store, &store->stop, pin_present));
+    hil_status status = for_each(store, &store->stop, fetch_missing);
     if (status != HIL_ERR_BUDGET) return status;
-    /* There may be room enough, but in pieces. */
-    HIL_TRY(each(store, &store->stop, let_go));
+    /* The window may only be fragmented: empty it and try again. */
+    HIL_TRY(for_each(store, &store->stop, unpin));
     HIL_TRY(hil_window_clear(store));
-    return each(store, &store->stop, bring);
+    return for_each(store, &store->stop, fetch_missing);
 }
 
-/* Where [Note: same order] holds. */
-static bool is_bound(const hil_store *store)
+/* Whether [Note: same order] applies. */
+static bool needs_same_order(const hil_store *store)
 {
     return !hil_store_alone(store) && !store->opening.speeds && store->stop.segment != HIL_NOWHERE;
 }
 
-/* Whether there is an order to follow: the rehearsal's. */
-static bool follows(const hil_store *store)
+/* Whether the pass has a known order to follow; the first training pass has the rehearsal's. */
+static bool has_known_order(const hil_store *store)
 {
     return store->pass == &store->order[HIL_PASS_TRAIN] && store->pass->known.count > 0;
 }
@@ -131,21 +131,22 @@ static hil_status out_of_order(const hil_store *store, const char *name, const c
 
 hil_status hil_segment_admit(const hil_store *store, const hil_param *param, int32_t entity)
 {
-    if (!is_bound(store)) return HIL_OK;
+    if (!needs_same_order(store)) return HIL_OK;
     if (!is_declared(store, entity))
         return hil_fail(HIL_ERR_USAGE,
                         "parameter %s is used in segment %s, which did not say so: with several "
                         "ranks declare it there with hil_model_use",
                         param->name, store->stop.name);
-    if (!follows(store) || hil_order_expects(store->pass, entity)) return HIL_OK;
+    if (!has_known_order(store) || hil_order_expects(store->pass, entity)) return HIL_OK;
     return out_of_order(store, param->name, "used in another order");
 }
 
-/* Whether the visit that ends left something out. */
+/* Fails if the visit that ends did not use all that the known order has for it. */
 static hil_status check_end(const hil_store *store)
 {
     const hil_order *order = store->pass;
-    if (store->plan->by_segment || !is_bound(store) || !follows(store)) return HIL_OK;
+    if (store->plan->by_segment || !needs_same_order(store) || !has_known_order(store))
+        return HIL_OK;
     if (hil_order_expects_mark(order) || order->at >= (int64_t)order->known.count) return HIL_OK;
     const hil_unit *unit = &store->unit[order->known.use[order->at] / HIL_ENTITIES];
     return out_of_order(store, unit->member[0].param->name, "left out");
@@ -164,7 +165,7 @@ static void note_visited(hil_store *store)
 hil_status hil_segment_exit(hil_store *store)
 {
     HIL_TRY(check_end(store));
-    if (store->plan->by_segment) HIL_TRY(each(store, &store->stop, let_go));
+    if (store->plan->by_segment) HIL_TRY(for_each(store, &store->stop, unpin));
     store->stop = (hil_stop){.segment = HIL_NOWHERE};
     return HIL_OK;
 }
@@ -181,7 +182,7 @@ hil_status hil_store_pass_enter(hil_store *store, const hil_stop *stop)
     store->stop = *stop;
     HIL_TRY(hil_store_pass_mark(store));
     if (!store->plan->by_segment) return HIL_OK;
-    HIL_TRY(hold(store));
+    HIL_TRY(pin_all(store));
     note_visited(store);
     return hil_window_prefetch(store);
 }

@@ -1,11 +1,11 @@
-/* stage.c - where the states of a chunk are while they are worked on: at home, or in one of a
-   circle of slots that are filled and emptied. */
+/* stage.c - where the states of a chunk are during its update: at home, or staged in a slot;
+   filling and emptying the slots. */
 #include "base/alloc.h"
 #include "io/align.h"
 #include "store/home.h"
 #include "store/sweep.h"
 
-/* Whether the state is worked on in a slot and not at home. */
+/* Whether the state is updated in a slot and not at home. */
 static bool is_staged(const hil_store *store, const hil_sweep_chunk *r, const hil_home *home)
 {
     if (r->visits) return home->exists && home->tier == HIL_HOST;
@@ -25,7 +25,7 @@ hil_sweep_chunk hil_sweep_chunk_of(const hil_store *store, hil_unit *unit, int64
                              .count = hil_chunk_count(store, unit, chunk)};
 }
 
-/* A slot that is being filled; without memory only measured. */
+/* Lays out states in a slot; with NULL for memory it only measures. */
 typedef struct staging {
     char *memory;
     size_t used;
@@ -81,7 +81,7 @@ static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
         .kind = HIL_PART_COPY, .to = in ? at : memory, .from = in ? memory : at, .bytes = bytes};
 }
 
-/* The job that fills or empties the slot; without parts there is nothing to do. */
+/* The job that fills or empties the slot. A job without parts need not be submitted. */
 static hil_job stage_job(const hil_store *store, hil_link link, const hil_sweep_chunk *r,
                          unsigned what)
 {
@@ -170,7 +170,8 @@ hil_status hil_sweep_chunk_empty(hil_store *store, const hil_sweep_chunk *r, con
     return write.parts ? hil_sweep_submit(store, &write, over) : HIL_OK;
 }
 
-/* A slot is waited for by the clock: what filled or emptied it may have been the CPU or a drive. */
+/* The caller blocks until the slot is free, because the CPU or a drive may use it: stream order is
+   not enough. */
 hil_status hil_stage_begin(hil_store *store, hil_stage *stage)
 {
     const hil_slot *next = next_slot(&store->sweep->host);
@@ -195,7 +196,7 @@ static hil_status open_slot(hil_store *store, hil_slot *s, size_t bytes)
     return store->device->events->record(store->device, HIL_STREAM_COMPUTE, s->used);
 }
 
-/* Slots on the device. */
+/* Slots on the device, for guest updates. */
 static hil_status open_guests(hil_store *store)
 {
     struct hil_sweep *s = store->sweep;

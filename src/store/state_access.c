@@ -1,5 +1,5 @@
-/* state_access.c - states as fp32 numbers, for files and initialisation: blocking, piece by piece.
- */
+/* state_access.c - reads and writes states as fp32 numbers, for files and initialisation. Blocking,
+   one chunk at a time. */
 #include "base/alloc.h"
 #include "base/normal.h"
 #include "io/align.h"
@@ -12,7 +12,7 @@
 
 #define TASK 16384 /* elements; a multiple of HIL_PAD */
 
-/* A piece of one chunk of this rank's slice of a unit: elements [at, at + count) of the slice. */
+/* Elements [at, at + count) of this rank's slice of a unit, all in one chunk and of one member. */
 typedef struct span {
     hil_store *store;
     hil_unit *unit;
@@ -62,14 +62,14 @@ bool hil_param_has(const hil_param *param, hil_state state)
     return hil_unit_bytes(param->store, (size_t)(unit - param->store->unit), states[state]) > 0;
 }
 
-/* The bytes of a state around a span. From disk the whole page comes into a piece of the ring; from
-   a device that is apart the groups of HIL_PAD elements come into a stage. */
+/* The bytes of a state around a span, where the CPU can access them: at home; or the whole page
+   from disk, in the staging ring; or the groups of HIL_PAD elements from a GPU, in a hil_stage. */
 typedef struct view {
-    char *base;    /* of element `first` of the slice */
-    int64_t first; /* that of the chunk, of the group, or 0 */
-    bool staged;   /* in the ring */
+    char *base;    /* element `first` of the slice */
+    int64_t first; /* the first element of the chunk, of the group, or 0 */
+    bool staged;   /* in the staging ring */
     hil_disk_transfer page;
-    char *device; /* where it goes to; NULL: not on one that is apart */
+    char *device; /* its address on the GPU; NULL: not on a GPU */
     size_t bytes;
 } view;
 
@@ -80,7 +80,8 @@ static hil_status move_page(hil_store *store, view *v, bool write)
     return hil_disk_wait(store->tiers->disk, &v->page);
 }
 
-/* A page that will be written all over is not read: behind the last member there is nothing. */
+/* Whether the span covers its page, which then need not be read before it is written. What is
+   behind the last member does not count. */
 static bool is_whole(const span *s)
 {
     int64_t chunk = s->store->plan->chunk, begin = s->at / chunk * chunk, end = begin + chunk;
@@ -100,11 +101,12 @@ static hil_status open_page(const span *s, const hil_home *home, bool write, vie
     v->page =
         (hil_disk_transfer){.extent = &home->extent, .first = chunk, .count = 1, .memory = v->base};
     if (!write || !is_whole(s)) return move_page(s->store, v, false);
-    memset(v->base, 0, home->extent.page); /* what pads the last group counts in its scale */
+    memset(v->base, 0, home->extent.page); /* the padding of the last group enters its scale */
     return HIL_OK;
 }
 
-/* Whether all elements of the groups around the span are written: behind a member are zeros. */
+/* Whether the span covers all groups around it, which then need not be read before they are
+   written. The padding behind a member is zero. */
 static bool fills_groups(const span *s)
 {
     int64_t end = s->at + s->count, first = hil_unit_begin(s->store, s->unit);
@@ -112,7 +114,8 @@ static bool fills_groups(const span *s)
     return s->at % HIL_PAD == 0 && (last || end % HIL_PAD == 0);
 }
 
-/* `memory`: of the stage, from *used on. */
+/* Takes the next part of the stage's memory for the view, and copies the state there from the
+   device unless all of it will be written. */
 static hil_status open_stage(const span *s, hil_unit_state state, bool write, view *v,
                              hil_stage *stage)
 {
@@ -144,7 +147,8 @@ static hil_status open_view(const span *s, hil_unit_state state, bool write, vie
     return open_stage(s, state, write, v, stage);
 }
 
-/* Nothing is written after a failure, which is forwarded. What goes to a device only begins to. */
+/* Writes the view back, unless `status` is a failure, which is returned. The copy to a device is
+   only queued. */
 static hil_status close_view(const span *s, view *v, bool write, hil_status status)
 {
     hil_device *device = s->store->device;
@@ -160,7 +164,7 @@ static hil_status close_view(const span *s, view *v, bool write, hil_status stat
 typedef struct conversion {
     const span *span;
     hil_state state;
-    char *weight, *rest, *moment; /* of element `first` of the slice */
+    char *weight, *rest, *moment; /* each from element *_first of the slice on */
     int64_t weight_first, rest_first, moment_first;
     const float *in;
     float *out;
@@ -202,7 +206,8 @@ static void get_master(const conversion *c, int64_t at, int64_t count, float *ou
     hil_master_join(out, dtype, weight, rest, count);
 }
 
-/* Moments are coded in groups: the groups around [at, at + count) as fp32, changed, and back. */
+/* Moments are encoded in groups: decodes the groups around [at, at + count); to write, changes and
+   encodes them again. */
 static void move_moment(const conversion *c, int64_t at, int64_t count, int64_t from)
 {
     const hil_store *store = c->span->store;
@@ -283,10 +288,10 @@ static hil_status move_span(const span *s, conversion *c)
     return status;
 }
 
-/* Nobody writes the states any more, or reads them either, who would be in the way on the clock.
-   What a device still computes with them comes before what it is given now. */
-static hil_status claim(hil_store *store, const hil_param *p, int64_t first, int64_t count,
-                        const conversion *c)
+/* Waits for the sweep; before a write, also for the transfers that read these states. Kernels that
+   use them are queued on the compute stream, ahead of the copies that follow. */
+static hil_status wait_for_states(hil_store *store, const hil_param *p, int64_t first,
+                                  int64_t count, const conversion *c)
 {
     int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape);
     for (int64_t at = first; at < first + count; at = (at / tile + 1) * tile) {
@@ -303,7 +308,7 @@ static hil_status move(hil_store *store, hil_param *param, int64_t first, int64_
                        conversion *c)
 {
     assert(first >= 0 && count >= 0 && first + count <= param->elements);
-    HIL_TRY(claim(store, param, first, count, c));
+    HIL_TRY(wait_for_states(store, param, first, count, c));
     const float *in = c->in;
     float *out = c->out;
     int64_t end = first + count;
@@ -324,7 +329,7 @@ hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, i
     return move(store, param, first, count, &(conversion){.state = state, .out = out});
 }
 
-/* What a rank does not hold are zero bits there. */
+/* Elements of other ranks are zero bits here, so the bitwise OR of all ranks is the whole state. */
 hil_status hil_store_read_whole(hil_store *store, hil_param *param, hil_state state, float *out)
 {
     size_t bytes = (size_t)param->elements * sizeof *out;

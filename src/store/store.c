@@ -79,8 +79,8 @@ hil_status hil_store_arrange(hil_store *store, const hil_store_options *options)
     return hil_units_arrange(store);
 }
 
-/* A transfer failed: what the other ranks wait for does not come. */
-static void tell_ranks(void *comm, hil_status status)
+/* A transfer failed: makes the other ranks fail too, which would wait for this one forever. */
+static void fail_ranks(void *comm, hil_status status)
 {
     hil_comm_fail(comm, status);
 }
@@ -107,7 +107,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     store->turn = (hil_fence){0};
     store->merge = merged_chunks(store);
     assert(!opening->plan->wired || opening->tiers->rehearse || opening->wire);
-    hil_links_set_failed(store->links, opening->comm ? tell_ranks : NULL, opening->comm);
+    hil_links_set_failed(store->links, opening->comm ? fail_ranks : NULL, opening->comm);
     HIL_TRY(hil_homes_open(store));
     HIL_TRY(hil_work_open(store));
     HIL_TRY(hil_sweep_open(store));
@@ -124,7 +124,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
 void hil_store_close(hil_store *store)
 {
     if (!store->open) return;
-    (void)hil_links_drain(store->links); /* a failure has been told */
+    (void)hil_links_drain(store->links); /* a failure has been reported already */
     hil_links_set_failed(store->links, NULL, NULL);
     if (store->spilled) hil_store_step_end(store);
     for (size_t u = 0; u < store->units && store->window; ++u)
@@ -172,9 +172,9 @@ size_t hil_store_spill_extent(const hil_store *store)
     return hil_offload_peak(store->spilled);
 }
 
-/* Every training step begins with an empty window, whatever was there before: so all of them move
-   the same bytes through the same places, which are those of the rehearsal. */
-static hil_status start_afresh(hil_store *store)
+/* Every training step begins with an empty window, so that all steps, and the rehearsal, transfer
+   the same bytes between the same addresses. */
+static hil_status empty_window(hil_store *store)
 {
     for (size_t u = 0; u < store->units; ++u) hil_window_forget(store, &store->unit[u]);
     return hil_ring_rewind(store->ring);
@@ -183,7 +183,7 @@ static hil_status start_afresh(hil_store *store)
 hil_status hil_store_pass_begin(hil_store *store, hil_pass pass)
 {
     HIL_TRY(hil_order_begin(&store->order[pass], store->units * HIL_ENTITIES));
-    if (pass == HIL_PASS_TRAIN) HIL_TRY(start_afresh(store));
+    if (pass == HIL_PASS_TRAIN) HIL_TRY(empty_window(store));
     store->pass = &store->order[pass];
     store->stop = (hil_stop){.segment = HIL_NOWHERE};
     return hil_window_prefetch(store);

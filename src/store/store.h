@@ -1,4 +1,5 @@
-/* store.h - owns every parameter and its states: from registration to opening by a plan. */
+/* store.h - the store owns every parameter and its states: registration, cutting into units,
+   opening with a plan. */
 #ifndef HIL_STORE_STORE_H
 #define HIL_STORE_STORE_H
 
@@ -8,7 +9,7 @@
 #include "store/param.h"
 #include "tier/ring.h"
 
-/* What fixes the numbers: the same for every placement. */
+/* Options that decide the numbers. The plan does not change them. */
 typedef struct hil_store_options {
     hil_dtype compute;
     bool training;    /* with optimizer state and gradients */
@@ -19,12 +20,12 @@ typedef struct hil_store_options {
 } hil_store_options;
 
 /* [Note: slices] Every unit is padded so that it divides into as many equal slices as there are
-   ranks, and rank r keeps slice r of every state of every unit. A use gathers the weight's slices
-   into one copy. Gradients are summed over micro-batches as a whole, rounded, and exchanged: each
-   rank adds what all gave for its slice, in the order of ranks. Which gathers and exchanges there
-   are, and in which order, follows from the order of uses alone and is the same on all ranks. Per
-   step a rank receives (ranks - 1) slices of a weight for every gather and of a gradient for every
-   use. With one rank nothing is gathered or exchanged. */
+   ranks, and rank r keeps slice r of every state of every unit. Before a use, an all-gather makes
+   one copy of the whole weight. Each rank sums the whole gradient over its micro-batches and rounds
+   it; then a reduce-scatter adds the ranks' gradients, in the order of ranks, each slice on the
+   rank that keeps it. Which of these there are, and in which order, depends on the order of uses
+   only, so it is the same on all ranks. Per step a rank receives (ranks - 1) slices of a weight for
+   every gather, and of a gradient for every use. With one rank there is neither. */
 
 hil_status hil_store_create(hil_store **out);
 void hil_store_destroy(hil_store *store);
@@ -32,29 +33,31 @@ void hil_store_destroy(hil_store *store);
    vectors (norms, biases) always in fp32. */
 hil_status hil_store_arrange(hil_store *store, const hil_store_options *options);
 
-/* Opening gives every state of every unit its home, by the plan. A store can be opened for a
-   rehearsal, closed, and opened again; it remembers the order of uses. */
+/* Opening takes the memory and disk pages of every state, as the plan says. A store can be opened
+   for a rehearsal, closed, and opened again; it keeps the order of uses. */
 typedef struct hil_store_opening {
-    hil_tiers *tiers;         /* borrowed until close, like the rest */
+    hil_tiers *tiers;         /* borrowed until close, like all of these */
     const hil_plan *plan;     /* its units are those of hil_store_units */
-    hil_pool *pool;           /* for work between uses; dry in a rehearsal */
-    hil_pool *update;         /* for the sweep, which runs beside it */
-    const hil_speeds *speeds; /* of a rehearsal */
-    hil_comm *comm;           /* NULL: alone, or a rehearsal of one of several ranks */
-    hil_wire *wire;           /* where the plan is wired, unless it is rehearsed */
+    hil_pool *pool;           /* rounds and zeroes on the caller's thread; dry in a rehearsal */
+    hil_pool *update;         /* updates on the UPDATE link's thread, at the same time */
+    const hil_speeds *speeds; /* in a rehearsal only */
+    hil_comm *comm;           /* NULL: one rank, or a rehearsal */
+    hil_wire *wire;           /* if plan->wired, except in a rehearsal */
 } hil_store_opening;
 hil_status hil_store_open(hil_store *store, const hil_store_opening *opening);
 void hil_store_close(hil_store *store);
-/* Forgets the order of uses that earlier passes left. */
+/* Forgets the order of uses that earlier passes recorded. */
 void hil_store_forget(hil_store *store);
-/* Staging between disk and device, for whoever else moves tensors. */
+/* The staging ring between disk and device, which the engine's tensors use too; the store owns it.
+ */
 hil_ring *hil_store_ring(const hil_store *store);
-/* The most bytes held on each tier since it was opened. */
+/* The high-water mark of bytes on each tier since the store was opened. */
 void hil_store_peaks(const hil_store *store, uint64_t peak[HIL_TIERS]);
-/* What spilled sums need on the host to do again what they did. */
+/* Host bytes that spilled sums have needed: what plan.spilled must be for the same passes. */
 size_t hil_store_spill_extent(const hil_store *store);
 
-/* Fills every weight from its spec: a function of (seed, parameter, element) alone. */
+/* Initialises every weight as its spec says. A value depends on seed, parameter and element only.
+ */
 hil_status hil_store_initialise(hil_store *store, uint64_t seed);
 
 #endif

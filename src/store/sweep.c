@@ -1,10 +1,10 @@
-/* sweep.c - the sweep: chunks of states pass through a circle of slots (read, update, write and
-   save), in the order of the next forward, beside whatever follows.
+/* sweep.c - the sweep: reads, updates, writes and saves the states of all units chunk by chunk, in
+   the order of the next forward, while that runs. The caller submits the jobs; links run them.
 
-   States in memory that the CPU reaches are updated in place by chunks; the others are staged in a
-   slot of host memory. Where the device is apart, a unit whose states all live there is updated
-   there, whole, and its chunks are staged only to be saved; states on the host that visit the
-   device pass through slots there. */
+   States in memory that the CPU can access are updated in place; the others are staged in slots of
+   host memory. A unit whose states are all kept on a GPU is updated there as a whole, and its
+   chunks are staged only to be saved. Guest updates ([Note: guest updates] in plan.h) are staged in
+   slots on the device. */
 #include "store/home.h"
 #include "store/save.h"
 #include "store/sweep.h"
@@ -35,7 +35,7 @@ static hil_status update_chunk(void *context, int64_t index)
     return HIL_OK;
 }
 
-/* The same, queued on the device where the chunk is. */
+/* The same, queued on the stream of the device. */
 static hil_status queue_update(void *context, int64_t index)
 {
     hil_store *store = context;
@@ -91,8 +91,8 @@ static hil_status save_job(hil_store *store, const hil_sweep_chunk *r, const hil
     return hil_save_chunk(store, &chunk, after, over);
 }
 
-/* Read; update; write and save one chunk. What has no gradient is not updated and not written.
- *saved is joined: nothing at home is read any more to be saved. */
+/* Submits the read, update, write and save of one chunk. A chunk without a gradient is only saved.
+   Joins to *saved the end of the reads of its homes by the save. */
 static hil_status sweep_chunk(hil_store *store, const hil_sweep_chunk *chunk, hil_fence *saved)
 {
     struct hil_sweep *s = store->sweep;
@@ -103,7 +103,7 @@ static hil_status sweep_chunk(hil_store *store, const hil_sweep_chunk *chunk, hi
     hil_status status = HIL_OK;
     hil_fence ready = {0}, over = {0}, copied = {0};
     *r = *chunk;
-    hil_job update = update_of(store, index); /* by itself, or where states visit the device */
+    hil_job update = update_of(store, index); /* a job, or for guest updates part of the read */
     unsigned what = HIL_STAGE_STATES | (r->copy ? 0 : HIL_STAGE_GRADIENTS);
     if (updates) ready = unit->reading;
     if (r->copy) ready = unit->swept;
@@ -116,7 +116,7 @@ static hil_status sweep_chunk(hil_store *store, const hil_sweep_chunk *chunk, hi
     if (r->copy) hil_fence_join(saved, &ready);
     if (saves) HIL_TRY_DONE(save_job(store, r, &ready, &copied));
     if (r->slot && updates) HIL_TRY_DONE(hil_sweep_chunk_empty(store, r, &ready, &over));
-    if (r->visits && s->saving) { /* from home, where it is again */
+    if (r->visits && s->saving) { /* from the host, after the write-back */
         hil_sweep_chunk home = {.unit = unit, .first = r->first, .count = r->count};
         HIL_TRY_DONE(save_job(store, &home, &over, &copied));
     }
@@ -138,7 +138,7 @@ void hil_unit_note_given(hil_unit *unit)
     for (int m = 0; m < unit->members; ++m) unit->member[m].sweeping = unit->member[m].summed;
 }
 
-/* A gradient that came late may be too much for a slot. */
+/* A gradient whose use was declared late may not fit into a slot on the device. */
 static bool may_visit(const hil_store *store, hil_unit *unit)
 {
     hil_sweep_chunk first = hil_sweep_chunk_of(store, unit, 0);
@@ -147,7 +147,8 @@ static bool may_visit(const hil_store *store, hil_unit *unit)
            hil_sweep_chunk_staged(store, &first) <= store->sweep->guest;
 }
 
-/* A unit that is saved is read at home until that is over. */
+/* Until a save of the unit is over, unit->reading keeps the next update from overwriting its homes.
+ */
 static hil_status sweep_unit(hil_store *store, hil_unit *unit)
 {
     hil_fence saved = {0};
@@ -170,7 +171,7 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
     return status;
 }
 
-/* The units in the order in which the next forward uses them. */
+/* Sorts the units by their first use in the next forward; unused ones come last. */
 static void sort_units(hil_store *store)
 {
     struct hil_sweep *s = store->sweep;

@@ -1,5 +1,5 @@
-/* unit.c - the grid: which elements of which parameters move together. It follows from shapes,
-   dtype, tile size and the number of ranks alone. */
+/* unit.c - cuts parameters into units, which are moved as a whole. The cut depends on shapes,
+   dtype, tile size and the number of ranks only, never on budgets. */
 #include "base/alloc.h"
 #include "store/inside.h"
 
@@ -49,7 +49,7 @@ static hil_status cut_matrix(hil_store *store, hil_param *p)
     return HIL_OK;
 }
 
-/* A vector joins the unit of its group when there is one of its kind. */
+/* A vector joins the unit of its group, if one with the same `trainable` exists. */
 static hil_status join_vector(hil_store *store, hil_param *p)
 {
     for (size_t i = 0; i < (size_t)p->index; ++i) {

@@ -6,17 +6,17 @@
 
 #define HIL_UNIT_NAME 128
 
-/* Units, for the planner. Bytes of this rank's slice of a state; of HIL_GRADIENT for one use. */
 int hil_store_ranks(const hil_store *store);
 size_t hil_store_units(const hil_store *store);
+/* Bytes of this rank's slice of a state; for HIL_GRADIENT those of one use. */
 size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state);
-/* Elements of the whole, padded, and of a slice of it. */
+/* Elements of the whole unit with its padding, and of one rank's slice. */
 int64_t hil_unit_elements(const hil_store *store, size_t unit);
 int64_t hil_unit_slice(const hil_store *store, size_t unit);
 int hil_unit_uses(const hil_store *store, size_t unit);
-/* Bytes of the device for sums of squares, where it is apart (see hil_plan). */
+/* Device bytes for sums of squares, if plan.apart. */
 size_t hil_store_lanes(const hil_store *store);
-/* How many units a segment may use; *units are their numbers, ascending. */
+/* How many units a segment may use; *units: their numbers, ascending, borrowed from the store. */
 size_t hil_store_declared(const hil_store *store, int segment, const size_t **units);
 /* "name", "name[tile]" or "name..last" into `out`. */
 const char *hil_unit_name(const hil_store *store, size_t unit, char out[HIL_UNIT_NAME]);

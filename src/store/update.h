@@ -4,35 +4,37 @@
 
 #include "store/state.h"
 
-/* The norm of all gradients given in this step, of all ranks, which meet here: before the update.
+/* The norm of all gradients of this step, over all ranks, which call it together. Before the
+ * update.
  */
 hil_status hil_store_norm(hil_store *store, double *norm);
-/* Where states go when they are saved: `put` gets every element of every state that there is once,
-   in ranges, on the SAVE link's thread, one call at a time. A failure is everybody's, like that of
-   any transfer. */
+/* Receives the states of a save: `put` gets every element of every existing state once, in ranges,
+   on the SAVE link's thread, one call at a time; `data` is borrowed during the call. A failure
+   fails the run at its next wait, like that of any transfer. */
 typedef struct hil_saving {
     hil_status (*put)(void *context, hil_param *param, hil_state state, int64_t first,
                       int64_t count, const float *data);
     void *context;
 } hil_saving;
 
-/* Starts the sweep: every unit with a gradient, in the order of the next forward, is read, updated
-   by update(rule, block) and written, beside what follows; acquire waits for the unit it needs.
-   `update` runs on the threads of the update pool, several blocks at a time. `rule` is copied. */
+/* Starts the sweep and returns: it reads every unit with a gradient, updates it with
+   update(rule, block) and writes it back, in the order of the next forward, while that runs.
+   Acquire stalls until the unit it needs is updated. `update` runs on the threads of the update
+   pool, several blocks at a time. `rule` is copied. */
 typedef void hil_update_fn(const void *rule, const hil_block *block);
 #define HIL_RULE_BYTES 128
 hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,
                             size_t rule_bytes);
-/* The next update also gives the states, as it leaves them, to `saving` (copied). Only the update
-   after that changes them again, and waits for the save. */
+/* The next update also passes the updated states to `saving` (copied). The update after that waits
+   for the save before it changes them. */
 void hil_store_save_next(hil_store *store, const hil_saving *saving);
-/* Does so without an update, where a save is asked for. */
+/* Runs a save that hil_store_save_next asked for, without an update. */
 hil_status hil_store_save(hil_store *store);
-/* After all that the last sweep saves has been put, `run` is called on the same thread. */
+/* Calls `run` on the SAVE link's thread when the last sweep has put everything. */
 hil_status hil_store_save_finish(hil_store *store, hil_status (*run)(void *context), void *context);
-/* Waits for what was saved, and for its finish. A sweep that saves does so, too. */
+/* Waits for the last save and its finish. The next sweep that saves waits for them, too. */
 hil_status hil_store_saved(hil_store *store);
-/* Gradients that were given and not used are forgotten. */
+/* Drops all sums, and gradients that no update has used. */
 void hil_store_step_end(hil_store *store);
 /* Waits for the sweep. */
 hil_status hil_store_sweep_wait(hil_store *store);

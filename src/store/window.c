@@ -1,5 +1,5 @@
-/* window.c - weights and sums that come to the device and leave it again: what is used next is
-   fetched ahead, what is used last leaves first. Nothing here looks at the time. */
+/* window.c - the window on the device: prefetches weights and sums in the order of use, and evicts
+   first what is used furthest in the future. No decision depends on timing. */
 #include "base/alloc.h"
 #include "base/text.h"
 #include "store/fetch.h"
@@ -42,8 +42,8 @@ static size_t bytes_of(const hil_store *store, int32_t entity)
     return use_at(store, entity) ? (size_t)unit->elements * 4 : hil_weight_bytes(unit);
 }
 
-/* The place of the next use. After its last use in a training pass a weight is worth nothing;
-   others are used again in the next pass. */
+/* The position of the next use. After its last use in a training pass a weight is not needed again,
+   because the update changes it; in other passes it is used again in the next one. */
 static int64_t next_use(const hil_store *store, int32_t entity)
 {
     hil_order *order = store->pass;
@@ -65,8 +65,8 @@ void hil_window_remove(hil_store *store, int32_t entity)
         }
 }
 
-/* A sum leaves for where the plan has room, or for disk when a step needs more than was planned and
-   there is a way to it. */
+/* Spills a sum to the tier that the plan names; to disk, if a step needs more host memory than was
+   planned and there is a disk. */
 static hil_status spill(hil_store *store, hil_use *use)
 {
     bool disk = store->tiers->disk && hil_ring_bytes(store->ring);
@@ -109,23 +109,23 @@ hil_status hil_window_clear(hil_store *store)
     return HIL_OK;
 }
 
-/* Whether a sum of this step is not in the window; on several ranks the same for all. */
-static bool is_away(const hil_store *store, const hil_use *use)
+/* Whether a sum of this step is spilled; the same on all ranks. */
+static bool is_spilled(const hil_store *store, const hil_use *use)
 {
     return !use->sum.data && (store->plan->by_segment ? use->visited : use->summing);
 }
 
 hil_status hil_window_renew(hil_store *store)
 {
-    bool away = false;
+    bool spilled = false;
     hil_window_reclaim(store);
     for (size_t u = 0; u < store->units; ++u)
         for (int i = 0; i < store->unit[u].uses; ++i)
-            away |= is_away(store, &store->unit[u].use[i]);
+            spilled |= is_spilled(store, &store->unit[u].use[i]);
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
         hil_window_forget(store, unit);
-        for (int i = 0; i < unit->uses && away; ++i)
+        for (int i = 0; i < unit->uses && spilled; ++i)
             if (unit->use[i].sum.data) HIL_TRY(evict(store, hil_entity(store, unit, i)));
     }
     return HIL_OK;
@@ -139,15 +139,16 @@ void hil_window_forget(hil_store *store, hil_unit *unit)
     unit->copy = NULL;
 }
 
-/* A sum that was brought for a visit to come. Whether one that was visited holds something depends
-   on the path that data took, and what leaves must not: it is the same on all ranks. */
+/* Whether it is a sum that was prefetched for a later visit, so that evicting it copies nothing. It
+   asks for `visited`, not `summing`: the latter depends on the path that the data took, and
+   evictions must be the same on all ranks. */
 static bool is_empty(const hil_store *store, int32_t entity)
 {
     const hil_use *use = use_at(store, entity);
     return store->plan->by_segment && use && !use->visited;
 }
 
-/* The oldest of what leaves. */
+/* Removes the oldest copy-out buffer from the list. */
 static hil_outgoing remove_first(hil_store *store)
 {
     hil_outgoing first = store->outgoing[0];
@@ -208,15 +209,14 @@ static int32_t choose_victim(const hil_store *store, int32_t weight, int32_t sum
     return hil_order_often(store->pass, weight, OFTEN, idle) ? sum : weight;
 }
 
-/* Whether nothing can be evicted for what is used at `horizon`: so it was, and no use changed it.
- */
+/* Whether it is known that nothing can be evicted for what is used at `horizon`. */
 static bool is_stuck(const hil_store *store, int64_t horizon)
 {
     return store->pass && store->pass->stuck == horizon;
 }
 
-/* Makes room by letting go what is used after `horizon`, the last first; before that what costs
-   nothing to bring back. */
+/* Evicts what is used after position `horizon` (-1: anything not pinned) until `bytes` fit: first
+   what costs nothing to fetch again, then what is used furthest in the future. */
 static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, bool *made)
 {
     bool ahead = horizon >= 0;
@@ -228,7 +228,7 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
         }
         int32_t last = -1, dear = -1;
         int64_t latest = horizon, idle = horizon;
-        bool later = false; /* something could be evicted, were it not in use */
+        bool later = false; /* something can be evicted once it is released */
         for (size_t i = 0; i < store->here_count && !is_stuck(store, horizon); ++i) {
             int32_t entity = store->here[i];
             int64_t next = next_use(store, entity);
@@ -269,7 +269,8 @@ hil_status hil_window_room(hil_store *store, size_t bytes)
                     hil_text_bytes(need, bytes), hil_text_bytes(have, store->plan->window));
 }
 
-/* Room is there. A sum that is new gets its memory only; its users write it. */
+/* Starts the fetch; the room must have been made. A new sum only gets memory, whose contents are
+   undefined. */
 static hil_status start(hil_store *store, int32_t entity)
 {
     hil_use *use = use_at(store, entity);
@@ -293,12 +294,12 @@ hil_status hil_window_bring(hil_store *store, int32_t entity)
     if (hil_window_has(store, entity)) return HIL_OK;
     HIL_TRY(hil_window_room(store, bytes_of(store, entity)));
     const hil_use *use = use_at(store, entity);
-    if (!use || use->summing) ++store->misses; /* a new sum is only room */
+    if (!use || use->summing) ++store->misses; /* a new sum is not fetched */
     return start(store, entity);
 }
 
-/* What may be evicted for a prefetch: what is used after that. For a new sum, which a visit needs
-   no sooner than it begins, nothing that would have to come back. */
+/* A prefetch may evict what is used after this position. A prefetch of a new sum copies nothing, so
+   it must not evict anything that is used again. */
 static int64_t horizon_of(const hil_store *store, int32_t entity)
 {
     return is_empty(store, entity) ? HIL_NEVER - 1 : store->pass->ahead;

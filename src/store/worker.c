@@ -1,5 +1,5 @@
-/* worker.c - runs kernels on memory of the device tier: at once on the CPU's pool, or queued on a
-   device. */
+/* worker.c - runs the store's kernels on memory of the device tier: at once on the CPU's pool, or
+   queued on a device's stream. */
 #include "base/alloc.h"
 #include "io/align.h"
 #include "store/worker.h"
@@ -54,10 +54,10 @@ hil_status hil_work_round(const hil_worker *w, hil_rounding *what)
     return HIL_OK;
 }
 
-/* Whole blocks side by side, or a part of one. */
+/* Squares of neighbouring whole blocks, or of a part of one block. */
 typedef struct squaring {
-    hil_block block; /* all of it */
-    int64_t first;   /* in the member */
+    hil_block block; /* all elements of the job */
+    int64_t first;   /* the block's first element, counted from the member's */
     double *lanes;   /* of the member's first block */
 } squaring;
 
@@ -128,7 +128,8 @@ size_t hil_store_lanes(const hil_store *store)
     return store->options.training ? most : 0;
 }
 
-/* Squares are read by the host when it has waited, so they lie where a device writes for it. */
+/* The squares are in memory that device and host share: the device writes them, and the host reads
+   them after waiting. */
 hil_status hil_work_open(hil_store *store)
 {
     int64_t blocks = 0;

@@ -29,7 +29,8 @@ typedef enum hil_schedule {
 typedef struct hil_examples {
     int64_t count;
     int64_t cut, cut_tokens; /* records longer than a window, and the tokens cut from them */
-    int64_t left_out;        /* records without a token that a window could predict */
+    int64_t
+        left_out; /* records with nothing to predict: no completion, or the prompt fills a window */
 } hil_examples;
 
 /* Every option of `hilbert train`. hil_train_defaults fills it; strings and lists are borrowed. */

@@ -38,7 +38,8 @@ void hil_batches_move(hil_batches *from, hil_batches *to)
 
 #define MOST_SEQUENCES 64
 
-/* An evaluation on its way; `sum` and `tokens` are of this rank until the end. */
+/* An evaluation in progress; `sum` and `tokens` are this rank's until summed over ranks at the end.
+ */
 typedef struct evaluation {
     hil_batches *batches;
     hil_trainer *trainer;
@@ -46,8 +47,8 @@ typedef struct evaluation {
     double sum, tokens;
 } evaluation;
 
-/* Computes windows [at, at + sequences). Every rank computes equally often, and equally many: one
-   that has too few windows left takes some that others count. */
+/* Computes windows [at, at + sequences). All ranks must compute batches of one shape, so a rank
+   with fewer windows left fills its batch with windows that it does not count. */
 static hil_status one_batch(evaluation *e, int64_t at, double *first)
 {
     int64_t index[MOST_SEQUENCES], rest = at < e->windows ? e->windows - at : 0;
@@ -57,7 +58,7 @@ static hil_status one_batch(evaluation *e, int64_t at, double *first)
     hil_step_result part;
     for (int64_t i = 0; i < count; ++i) index[i] = i < mine ? at + i : i % e->windows;
     HIL_TRY(hil_batches_fill(e->batches, index, count, &batch));
-    int32_t *target = e->batches->memory + count * e->batches->seq; /* as hil_batches_fill has it */
+    int32_t *target = e->batches->memory + count * e->batches->seq; /* layout of hil_batches_fill */
     for (int64_t i = mine * e->batches->seq; i < count * e->batches->seq && mine > 0; ++i)
         target[i] = -1;
     if (first && *first == 0) *first = hil_clock_now();

@@ -1,4 +1,4 @@
-/* bench_io.c - measures the I/O engine, and fio beside it. */
+/* bench_io.c - measures the I/O engine and compares it with fio. */
 #include "hilbert/run.h"
 
 #include "base/clock.h"
@@ -19,7 +19,7 @@ typedef struct bench {
     const hil_observer *observer;
     hil_bench_io_result *result;
     uint64_t size;
-    char file[64]; /* a name for the nameless file that other processes can open */
+    char file[64]; /* path in /proc by which fio opens the unnamed file */
     int done, total;
     bool has_fio;
 } bench;
@@ -35,7 +35,8 @@ static void fill_random(char *bytes, size_t size)
     }
 }
 
-/* Two requests take turns, each of as many blocks as may be in flight: so that many always are. */
+/* Two requests alternate, each of `depth` blocks, so that at least that many are always in flight.
+ */
 static hil_status one_pass(const bench *b, hil_io_file *file, char *const buffer[2], size_t bytes,
                            bool write)
 {
@@ -142,7 +143,7 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-/* Repeats the cell in which fio is best, in turn with every engine of fio that works. */
+/* Repeats the cell in which fio is fastest, alternating with each engine of fio that works. */
 static hil_status compare_with_fio(bench *b, bool write)
 {
     const hil_bench_io_cell *cell = b->result->cell;

@@ -17,7 +17,7 @@ static json_t *words(const char *const *word, size_t count)
     return list;
 }
 
-/* Options that may differ when a run goes on (how long, how often, how fast) are not here. */
+/* Options that may change on resume (how long, how often, how fast) are left out. */
 static json_t *decisive_options(const hil_train_options *o, const hil_run_state *run)
 {
     static const char *const schedule[] = {"cosine", "linear", "constant"};

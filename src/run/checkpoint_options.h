@@ -1,4 +1,4 @@
-/* checkpoint_options.h - what a checkpoint remembers of a run beside weights and moments. */
+/* checkpoint_options.h - the options and progress of a run as saved in its checkpoints. */
 #ifndef HIL_RUN_CHECKPOINT_OPTIONS_H
 #define HIL_RUN_CHECKPOINT_OPTIONS_H
 
@@ -8,14 +8,14 @@
 #include "comm/facts.h"
 #include "optim/scaling.h"
 
-/* The run as a checkpoint's state: where it is, and every option that decides its numbers. */
+/* Progress of a run, and the values that were derived from options and decide its numbers. */
 typedef struct hil_run_state {
     int64_t step, tokens;
-    int64_t seq, micro_batch, data_tokens; /* as they turned out */
+    int64_t seq, micro_batch, data_tokens; /* after defaults were applied */
     uint64_t data_content;                 /* checksum of the tokens */
     uint64_t config_key;                   /* checksum of the model's config.json */
     const char *isa;                       /* instruction set that computed */
-    double beta2;                          /* as it turned out */
+    double beta2;                          /* after the default was applied */
     int64_t ranks;                         /* that computed */
     hil_scaling scaling;
 } hil_run_state;
@@ -25,12 +25,13 @@ hil_status hil_state_write(const hil_train_options *options, const hil_run_state
                            json_t **out);
 
 /* Reads step, tokens, loss scale and ranks, and refuses options that contradict those of the
-   checkpoint. Another number of ranks may compute in other micro-batches. */
+   checkpoint. The micro-batch may differ if the number of ranks does. */
 hil_status hil_state_read(const json_t *state, const hil_train_options *options,
                           hil_run_state *run);
 
-/* Every option that decides the numbers, or what ranks do together, and the data as it turned out.
-   `steps` is the last one, `held_out` a checksum of --eval-data. */
+/* Adds what all ranks must have in common: every option that decides the numbers or the calls
+   between ranks, and checksums of the data. `steps` is the number of the last step, `held_out` a
+   checksum of --eval-data. */
 hil_status hil_state_facts(const hil_train_options *options, const hil_run_state *run,
                            int64_t steps, uint64_t held_out, hil_facts *facts);
 

@@ -1,4 +1,4 @@
-/* checkpoint_saver.c - a checkpoint from the sweep's states to its name; see [Note: saving]. */
+/* checkpoint_saver.c - writes a checkpoint from the states of a sweep; see [Note: saving]. */
 #include "run/checkpoint_saver.h"
 #include "store/update.h"
 
@@ -11,14 +11,15 @@ static void keep_failure(hil_saver *s, hil_status status)
     atomic_store(&s->failed, (int)status);
 }
 
-/* On the thread that saves: creating files takes its time, too. */
+/* Runs on the SAVE link's thread, because creating files is slow too. */
 static void begin(hil_saver *s)
 {
     s->begun = true;
     keep_failure(s, hil_checkpoint_begin(&s->writer, &s->options));
 }
 
-/* A failure is the writer's until the end, where all ranks hear of it. */
+/* Runs on the SAVE link's thread. The writer keeps a failure until hil_checkpoint_finish, where the
+   ranks agree on it. */
 static hil_status put(void *context, hil_param *param, hil_state state, int64_t first,
                       int64_t count, const float *data)
 {
@@ -87,7 +88,7 @@ hil_status hil_saver_wait(hil_saver *s)
 void hil_saver_close(hil_saver *s)
 {
     if (!s->active) return;
-    (void)!hil_store_saved(s->options.store); /* a failure has been told */
+    (void)!hil_store_saved(s->options.store); /* its failure was returned by an earlier call */
     hil_checkpoint_abandon(s->writer);
     s->writer = NULL;
     json_decref(s->state);

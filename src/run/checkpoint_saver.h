@@ -1,4 +1,4 @@
-/* checkpoint_saver.h - checkpoints that are written while training goes on. */
+/* checkpoint_saver.h - writes checkpoints while training continues. */
 #ifndef HIL_RUN_CHECKPOINT_SAVER_H
 #define HIL_RUN_CHECKPOINT_SAVER_H
 
@@ -8,33 +8,35 @@
 
 #include <stdatomic.h>
 
-/* [Note: saving] The sweep that ends step N gives its states to checkpoint N, on the thread of the
-   link that saves; the files are begun there, finished there, and older ones are removed there. So
-   training does not wait, and a failure is found later: all ranks know it at the end of the step
-   in which the first one does (hil_saver_check), and stop together with the writer's message. */
+/* [Note: saving] The sweep that ends step N passes its states to checkpoint N on the SAVE link's
+   thread. That thread creates and finishes the files and removes old checkpoints, so training does
+   not stall. A failure surfaces later: at the end of each step the ranks agree on hil_saver_check,
+   and if any rank has failed, all stop with the writer's message. */
 typedef struct hil_saver {
     /* Given; borrowed. */
     hil_checkpoint_options options; /* its step is the saver's own */
     hil_metrics *metrics;           /* durable before a checkpoint is whole */
     int64_t keep;                   /* checkpoints */
-    /* Of the save under way; the other thread's until it is over. */
+    /* The save in flight: owned by the SAVE link's thread until it is over. */
     bool active, begun;
     hil_checkpoint_writer *writer;
     json_t *state;
-    int64_t saved;     /* step of the newest whole checkpoint; -1: none. See hil_saver_wait */
-    atomic_int failed; /* hil_status; the message is complete */
+    int64_t saved; /* step of the newest whole checkpoint, -1: none; read after hil_saver_wait */
+    atomic_int failed; /* hil_status; set after `message` */
     char message[1024];
 } hil_saver;
 
-/* The next update saves, as the state of `step`. Waits for the save before it. */
+/* Makes the next update pass its states to a checkpoint of `step`. Waits for the previous save. */
 hil_status hil_saver_begin(hil_saver *saver, int64_t step);
-/* What the run knows beside its store; becomes the saver's. The checkpoint will be whole. */
+/* Queues the end of the save: adds `state`, the run's own data, and makes the checkpoint whole.
+   Takes ownership of `state`. Does not wait. */
 hil_status hil_saver_end(hil_saver *saver, json_t *state);
-/* Whether saving has failed. */
+/* Returns the failure of a save, if any; does not wait. */
 hil_status hil_saver_check(hil_saver *saver);
-/* Waits until the last save is whole: saver->saved is its step. */
+/* Waits for the save in flight; then saver->saved is its step. */
 hil_status hil_saver_wait(hil_saver *saver);
-/* Waits, and gives up a save that was not ended. While the store is open. */
+/* Waits for the save in flight and abandons one without hil_saver_end. Call before the store is
+   closed. */
 void hil_saver_close(hil_saver *saver);
 
 #endif

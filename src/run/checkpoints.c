@@ -1,4 +1,4 @@
-/* checkpoints.c - checkpoints seen from outside a run: find one by a path, check, export. */
+/* checkpoints.c - finds checkpoints by path, verifies and exports them. */
 #include "run/checkpoints.h"
 
 #include "base/note.h"
@@ -52,7 +52,7 @@ hil_status hil_checkpoints_at(const char *path, char folder[HIL_PATH_MAX], bool 
                     path);
 }
 
-/* The checkpoint that `path` names, found whole as far as a model needs it. */
+/* Finds the checkpoint that `path` names and checks the files that an export needs. */
 static hil_status find_model(const char *path, watching *w, char dir[HIL_PATH_MAX])
 {
     char folder[HIL_PATH_MAX];
@@ -176,7 +176,7 @@ static hil_status note_damage(hil_verified *v, hil_status status)
     return HIL_OK;
 }
 
-/* One checkpoint, every byte of it. */
+/* Verifies every byte of one checkpoint. */
 static hil_status verify_dir(const char *dir, int64_t step, watching *w, hil_verified *v)
 {
     hil_manifest manifest;
@@ -203,7 +203,7 @@ done:
     return status;
 }
 
-/* `latest` has the name of one that is there, or there is no `latest`. */
+/* Fails if `latest` names a checkpoint that does not exist; no `latest` at all is fine. */
 static hil_status verify_latest(const char *folder, const int64_t *steps, size_t count)
 {
     int64_t latest;

@@ -1,4 +1,4 @@
-/* conversation.h - a file with a conversation as the text that a model is to read. */
+/* conversation.h - renders a file with a conversation to the text that a model reads. */
 #ifndef HIL_RUN_CONVERSATION_H
 #define HIL_RUN_CONVERSATION_H
 

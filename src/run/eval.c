@@ -17,7 +17,7 @@ void hil_eval_defaults_sized(hil_eval_options *options, size_t size)
 }
 
 typedef struct job {
-    const hil_observer *observer; /* NULL on all ranks but the first */
+    const hil_observer *observer; /* NULL except on rank 0 */
     int64_t seq;
     hil_source source;
     hil_dataset *data;
@@ -26,7 +26,7 @@ typedef struct job {
     hil_trainer *trainer;
 } job;
 
-/* Where the caller names no batch, the largest one that fits: the loss does not depend on it. */
+/* Without a given batch size, takes the largest that fits: the loss does not depend on it. */
 static hil_status load(job *j, hil_trainer_options *options, bool fixed)
 {
     for (;;) {
@@ -37,7 +37,7 @@ static hil_status load(job *j, hil_trainer_options *options, bool fixed)
     }
 }
 
-/* The tokens lie in a file without a name: nothing of the data stays, however this ends. */
+/* The tokens are cached in an unnamed file, which the system removes however the process ends. */
 static hil_status read_data(job *j, const hil_eval_options *o)
 {
     hil_source_files files = {.path = o->data,
@@ -50,7 +50,8 @@ static hil_status read_data(job *j, const hil_eval_options *o)
     return hil_source_data(&j->source, &files, &j->data);
 }
 
-/* What rank 0 prepared where this rank sees it, and otherwise, on another machine, its own. */
+/* The token cache that rank 0 prepared. A rank that cannot open it (on another machine) prepares
+   its own. */
 typedef struct prepared {
     char path[64];
     uint64_t key, content;
@@ -113,7 +114,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
     HIL_TRY(compare_options(j, o));
     HIL_TRY(hil_source_compare(o->comm, &j->source));
     HIL_TRY(open_data(j, o));
-    hil_source_tell_examples(j->data, "data", j->observer);
+    hil_source_note_examples(j->data, "data", j->observer);
     hil_trainer_options options;
     hil_trainer_defaults(&options);
     options.comm = o->comm;

@@ -14,7 +14,7 @@
 
 enum { ARGUMENTS = 15, ARGUMENT_BYTES = 320 };
 
-/* Starts fio with its standard output on `out`; an errno value when it cannot be. */
+/* Starts fio with `out` as its standard output. Returns 0 or an errno value. */
 static int start_fio(const hil_fio_job *job, int out, pid_t *child)
 {
     char text[ARGUMENTS][ARGUMENT_BYTES], *argument[ARGUMENTS + 1];
@@ -62,7 +62,7 @@ static hil_status read_all(int fd, hil_text *text)
     }
 }
 
-/* Notes may stand before the object. */
+/* fio may print warnings before the JSON object. */
 static double parse(const hil_text *text, bool write)
 {
     json_t *all;

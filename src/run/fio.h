@@ -1,4 +1,4 @@
-/* fio.h - runs fio, the peer that our I/O is measured against. */
+/* fio.h - runs fio, which our I/O engine is compared with. */
 #ifndef HIL_RUN_FIO_H
 #define HIL_RUN_FIO_H
 
@@ -13,7 +13,7 @@ typedef struct hil_fio_job {
     uint64_t size;
 } hil_fio_job;
 
-/* One pass over the file; 10^9 bytes per second, or NaN when fio is not there or does not work. */
+/* One pass over the file. *gbps: 10^9 bytes per second, or NaN if fio is missing or fails. */
 hil_status hil_fio_run(const hil_fio_job *job, double *gbps);
 
 #endif

@@ -1,4 +1,4 @@
-/* generate.c - continuing a prompt, one token at a time, with a key/value cache. */
+/* generate.c - continues a prompt, one token at a time, with a key/value cache. */
 #include "base/clock.h"
 #include "base/philox.h"
 #include "data/prompt.h"
@@ -96,7 +96,7 @@ static hil_status put(job *j, int32_t id, bool *stop)
     return HIL_OK;
 }
 
-/* Runs ids [done, size) through the model; logits of the last. */
+/* Runs ids [done, size) through the model; j->logits become those of the last id. */
 static hil_status extend(job *j, size_t done)
 {
     int64_t length = (int64_t)(j->ids.size - done);

@@ -1,4 +1,4 @@
-/* inspect.c - what is in a model folder, a checkpoint folder or a .safetensors file. */
+/* inspect.c - reads the contents of a model folder, checkpoint folder or .safetensors file. */
 #include "hilbert/inspect.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -20,16 +20,17 @@ struct source {
     bool folder, checkpoint;
     hil_safetensors *file[FILES_MAX];
     int count;
-    int listed; /* files whose tensors are listed: of a checkpoint only the master weights */
+    int listed; /* files whose tensors are listed; of a checkpoint only the master weights */
 };
 
-/* The files of a checkpoint. Frozen parameters have no moments, and a rule may need fewer. */
+/* States of a checkpoint, one file each. Some may be missing: frozen parameters have no moments,
+   and some optimizers have only one. */
 enum { STATES = 3 };
 static const char *const states[STATES] = {"master", "moment1", "moment2"};
 
-/* An inspection, and what it points into. */
+/* An inspection and the memory that it points to. */
 struct inspected {
-    hil_inspection data; /* first, so that its address is the whole's */
+    hil_inspection data; /* first, so that it has the address of the struct */
     struct source source;
     hil_manifest manifest;
     hil_inspected_tensor *tensor;
@@ -80,7 +81,7 @@ static hil_status newest_step(const char *folder, int64_t *step)
     return status;
 }
 
-/* The newest of a folder of checkpoints. */
+/* Opens the checkpoint of `step`. */
 static hil_status open_step(struct source *source, int64_t step)
 {
     char path[HIL_PATH_MAX];
@@ -89,8 +90,8 @@ static hil_status open_step(struct source *source, int64_t step)
     return open_checkpoint(source);
 }
 
-/* The newest checkpoint in the folder, or in that of a run that has not written its model yet; -1:
-   there is none. */
+/* Finds the newest checkpoint of a folder of checkpoints, or of a run that has not written its
+   model yet; -1 if there is none. */
 static hil_status find_step(struct source *source, int64_t *step)
 {
     char inner[HIL_PATH_MAX];
@@ -102,7 +103,7 @@ static hil_status find_step(struct source *source, int64_t *step)
     return HIL_OK;
 }
 
-/* A folder without a model's file names, such as a checkpoint: every .safetensors file in it. */
+/* Opens every .safetensors file of a folder without a model's file names, such as a checkpoint. */
 static hil_status open_all(struct source *source)
 {
     struct dirent **names;
@@ -129,7 +130,7 @@ done:
     return status;
 }
 
-/* Whether the length at the beginning of the file can be that of a header in it. */
+/* Whether the file's first 8 bytes can be the length of a safetensors header. */
 static bool has_header(const char *path, off_t size)
 {
     unsigned char bytes[8] = {0};
@@ -216,7 +217,7 @@ static int64_t state_int(const hil_manifest *m, const char *key, int64_t missing
     return json_is_integer(value) ? json_integer_value(value) : missing;
 }
 
-/* A manifest that is damaged is worth a line, not a failure. */
+/* A damaged manifest gives an error line, not a failure. */
 static hil_status read_run(struct inspected *x)
 {
     hil_manifest *m = &x->manifest;
@@ -245,7 +246,7 @@ static hil_status read_run(struct inspected *x)
     return HIL_OK;
 }
 
-/* A config.json that hilbert cannot use is worth a line, not a failure. */
+/* A config.json that hilbert cannot use gives an error line, not a failure. */
 static hil_status read_config(struct inspected *x)
 {
     char path[HIL_PATH_MAX];

@@ -1,4 +1,4 @@
-/* inspect_print.c - hilbert inspect: what is in a folder or file, as a table or an object. */
+/* inspect_print.c - hilbert inspect: prints an inspection as a table or a JSON object. */
 #include "hilbert/inspect.h"
 
 #include "base/json.h"
@@ -17,7 +17,7 @@ static void print_shape(char *out, size_t size, const hil_inspected_tensor *tens
     if (used < size) snprintf(out + used, size - used, "]");
 }
 
-/* Names come from outside: control characters must not reach a terminal. */
+/* Names come from files: control characters must not reach a terminal. */
 static void print_name(FILE *out, const char *name, int width)
 {
     int size = 0;
@@ -47,7 +47,7 @@ static void print_table(const hil_inspection *x, FILE *out)
     }
 }
 
-/* Options as they were given; what else must be the same has a name of several words. */
+/* Prints options with "--". Other facts that a resume must match have names of several words. */
 static void print_options(const hil_inspected_run *run, FILE *out)
 {
     json_t *options = run->options ? json_loads(run->options, 0, NULL) : NULL, *value;
@@ -148,7 +148,7 @@ static json_t *config_json(const hil_inspected_config *c)
                      (json_int_t)c->max_positions, "tied", (int)c->tied);
 }
 
-/* Members of what is there. One that there was no memory for is NULL and fails to be set. */
+/* Adds the members. A value that could not be allocated is NULL, so setting it fails. */
 static bool fill_json(json_t *root, const hil_inspection *x)
 {
     int failed = json_object_set_new(root, "tensors", tensors_json(x));

@@ -1,4 +1,4 @@
-/* metrics.c - lines that are whole once they are there. */
+/* metrics.c - appends lines to OUT/metrics.jsonl; cuts it back on resume. */
 #include "run/metrics.h"
 
 #include "base/json.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Is it a whole line of a step up to `step`? */
+/* Whether `line` is complete and of a step up to `step`; notes the last evaluation. */
 static bool take_line(hil_metrics *metrics, const char *line, size_t size, int64_t step)
 {
     json_t *object;
@@ -26,8 +26,8 @@ static bool take_line(hil_metrics *metrics, const char *line, size_t size, int64
     return take;
 }
 
-/* Keeps the whole lines of steps up to `step`. */
-static hil_status cut_back(hil_metrics *metrics, const char *path, int64_t step)
+/* Rewrites the file with only the complete lines of steps up to `step`. */
+static hil_status remove_later_lines(hil_metrics *metrics, const char *path, int64_t step)
 {
     hil_bytes content;
     hil_text kept = {0};
@@ -51,7 +51,7 @@ static hil_status cut_back(hil_metrics *metrics, const char *path, int64_t step)
 hil_status hil_metrics_open(hil_metrics *metrics, const char *path, int64_t step)
 {
     *metrics = (hil_metrics){.evaluated = -1};
-    HIL_TRY(cut_back(metrics, path, step));
+    HIL_TRY(remove_later_lines(metrics, path, step));
     metrics->file = fopen(path, "ae");
     if (metrics->file) return HIL_OK;
     return hil_fail(HIL_ERR_IO, "cannot write %s: %s", path, strerror(errno));
@@ -83,7 +83,7 @@ static int print_account(FILE *file, const hil_step_account *a)
                    a->exposed_update_seconds);
 }
 
-/* JSON has no word for what is not a finite number. */
+/* JSON cannot express NaN and infinity: they become null. */
 static const char *number(char out[32], double value)
 {
     snprintf(out, 32, isfinite(value) ? "%.17g" : "null", value);

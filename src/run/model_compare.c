@@ -1,4 +1,4 @@
-/* model_compare.c - the model and the plan of each rank as facts that must be those of rank 0. */
+/* model_compare.c - collects what identifies a model and compares it between ranks. */
 #include "run/model_compare.h"
 
 #include "base/hash.h"
@@ -15,7 +15,7 @@ static hil_status add_sum(hil_facts *facts, const char *name, uint64_t sum)
     return hil_facts_add(facts, name, "%016llx", (unsigned long long)sum);
 }
 
-/* One of the files that decide tokens, as it was read. */
+/* A checksum of one of the model's small files, as it was read. */
 static hil_status add_file(hil_facts *facts, const hil_source *source, hil_model_file which)
 {
     const hil_bytes *file = &source->files.file[which];

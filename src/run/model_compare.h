@@ -1,17 +1,16 @@
-/* model_compare.h - what decides the numbers of a run beside its options, compared between ranks.
- */
+/* model_compare.h - checks that all ranks read the same model. */
 #ifndef HIL_RUN_MODEL_COMPARE_H
 #define HIL_RUN_MODEL_COMPARE_H
 
 #include "comm/facts.h"
 #include "run/model_source.h"
 
-/* The model that this rank reads, perhaps from a disk of its own, is that of rank 0: config.json,
-   the tokenizer and the weights.
+/* Fails unless config.json, tokenizer and weights are those of rank 0; ranks may read them from
+   different disks.
 
-   [Note: samples] Of every tensor its name, dtype and shape count, and four blocks of 4 KiB spread
-   over its data (all of it up to 16 KiB): a rank reads only its slices, and hashing whole files
-   would cost as much as loading them N times. */
+   [Note: samples] Of every tensor it compares name, dtype and shape, and a checksum of four blocks
+   of 4 KiB spread over its data (of all data up to 16 KiB). A rank loads only its own slices;
+   hashing whole files would cost as much as loading them on every rank. */
 hil_status hil_source_compare(hil_comm *comm, const hil_source *source);
 
 #endif

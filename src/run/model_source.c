@@ -1,4 +1,4 @@
-/* model_source.c - opening model folders. */
+/* model_source.c - opens model folders. */
 #include "run/model_source.h"
 
 #include "base/note.h"
@@ -31,7 +31,7 @@ static hil_status set_folder(hil_source *s, const char *path)
     return HIL_OK;
 }
 
-/* A hash of config.json that spaces, the order of keys and notes of tools do not change. */
+/* Hashes config.json so that spaces, key order and keys that only tools use do not matter. */
 static hil_status key_config(hil_source *s)
 {
     static const char *const notes[] = {"dtype", "torch_dtype", "transformers_version",
@@ -72,7 +72,7 @@ static hil_status no_model(const char *path)
                     path, path, name, name);
 }
 
-/* Weights given in place of the folder that holds them. */
+/* Fails if `path` is a weights file instead of the model folder. */
 static hil_status refuse_weights(const char *path)
 {
     static const char *const names[] = {".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt"};
@@ -236,7 +236,7 @@ hil_examples hil_source_examples(const hil_dataset *data)
     return (hil_examples){p->examples, p->cut, p->cut_tokens, p->left_out};
 }
 
-void hil_source_tell_examples(const hil_dataset *data, const char *what,
+void hil_source_note_examples(const hil_dataset *data, const char *what,
                               const hil_observer *observer)
 {
     const hil_packing *p = hil_dataset_packing(data);

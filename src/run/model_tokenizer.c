@@ -1,4 +1,4 @@
-/* model_tokenizer.c - which tokenizer a model folder has, and what is refused without one. */
+/* model_tokenizer.c - finds the tokenizer of a model folder; refuses text without one. */
 #include "run/model_source.h"
 
 #include "data/files.h"

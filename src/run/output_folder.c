@@ -1,4 +1,4 @@
-/* output_folder.c - the output folder: may we use it, is there room, and the model at the end. */
+/* output_folder.c - checks, locks and begins the output folder; exports the model at the end. */
 #include "run/output_folder.h"
 
 #include "format/checkpoint_manifest.h"
@@ -29,7 +29,7 @@ static hil_status fill_paths(hil_folder *f, const char *path)
     return HIL_OK;
 }
 
-/* With --overwrite all of checkpoints/ goes: it must be a run's. */
+/* --overwrite removes all of checkpoints/, so refuse if it has files that no run wrote. */
 static hil_status check_checkpoints(const hil_folder *f)
 {
     char found[HIL_PATH_MAX];
@@ -52,7 +52,7 @@ static hil_status check_use(hil_folder *f, const hil_train_options *o, const hil
         return hil_fail(HIL_ERR_USAGE,
                         "%s holds a run: continue it with --resume or replace it with --overwrite",
                         f->path);
-    if (run) f->replaced = HIL_NAMES_WRITTEN; /* the run's own model, of fewer steps */
+    if (run) f->replaced = HIL_NAMES_WRITTEN; /* this run's own earlier model */
     HIL_TRY(hil_model_folder_find(f->path, HIL_NAMES_ALL & ~f->replaced, found));
     if (!found[0]) return HIL_OK;
     if (run)
@@ -81,7 +81,7 @@ hil_status hil_folder_join(hil_folder *f, const char *path)
     return fill_paths(f, path);
 }
 
-static hil_status look_for(const char *token, const char *folder)
+static hil_status find_token(const char *token, const char *folder)
 {
     char host[64] = "";
     if (hil_file_exists(token)) return HIL_OK;
@@ -92,8 +92,8 @@ static hil_status look_for(const char *token, const char *folder)
                     folder, host);
 }
 
-/* Rank 0 leaves a file that the others look for. Should it be killed meanwhile, the name is one
-   that hil_folder_begin removes. */
+/* Rank 0 writes a file that the others look for. If it is killed before it removes the file,
+   hil_folder_begin of the next run does. */
 hil_status hil_folder_check_shared(const hil_folder *f, hil_comm *comm)
 {
     char name[HIL_PATH_MAX], token[HIL_PATH_MAX];
@@ -104,14 +104,14 @@ hil_status hil_folder_check_shared(const hil_folder *f, hil_comm *comm)
     bool leads = hil_comm_rank(comm) == 0;
     if (leads && status == HIL_OK) status = hil_file_write(token, "", 0);
     HIL_TRY(hil_ranks_follow(comm, status));
-    if (!leads) status = look_for(token, f->path);
+    if (!leads) status = find_token(token, f->path);
     status = hil_ranks_agree(comm, status);
     if (leads && unlink(token) != 0 && status == HIL_OK)
         status = hil_fail(HIL_ERR_IO, "cannot remove %s: %s", token, strerror(errno));
     return hil_ranks_agree(comm, status);
 }
 
-/* Removes a folder all or not at all: where its name cannot go, nothing in it goes. */
+/* Removes a folder entirely or not at all: renames it first, so a failure leaves it untouched. */
 static hil_status remove_whole(const char *path)
 {
     char aside[HIL_PATH_MAX];
@@ -132,7 +132,7 @@ hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
     if (!o->overwrite) return HIL_OK;
     HIL_TRY(remove_whole(f->checkpoints));
     HIL_TRY(hil_path_remove(f->metrics));
-    /* A run that is resumed has no leave to remove these any more. */
+    /* Now, because a resumed run may not remove files that it did not write. */
     return hil_model_folder_remove(f->path, HIL_NAMES_FOREIGN);
 }
 
@@ -145,7 +145,7 @@ void hil_folder_close(hil_folder *f)
     if (ours && created && !f->begun) hil_dir_uncreate(f->path, f->existed);
 }
 
-/* The list of tensors; the caller frees it. */
+/* Lists the tensors of the model; the caller frees *out. */
 static hil_status list_tensors(hil_store *store, hil_dtype dtype, hil_export_tensor **out)
 {
     HIL_TRY(HIL_ALLOC(hil_store_count(store), out));
@@ -179,7 +179,7 @@ hil_status hil_folder_check_space(const hil_folder *f, const hil_source *source,
     hil_free(tensors);
     HIL_TRY(status);
     HIL_TRY(hil_dir_free_bytes(f->path, &free_bytes));
-    int64_t there; /* their room is used again */
+    int64_t there; /* existing checkpoints, which new ones will replace */
     HIL_TRY(hil_checkpoint_count(f->checkpoints, &there));
     int64_t more = there < checkpoints ? checkpoints + 1 - there : 1;
     uint64_t need = model + (uint64_t)more * hil_checkpoint_bytes(store, &source->files);

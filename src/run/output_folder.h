@@ -13,32 +13,33 @@
 typedef struct hil_folder {
     char path[HIL_PATH_MAX], metrics[HIL_PATH_MAX], checkpoints[HIL_PATH_MAX], cache[HIL_PATH_MAX];
     hil_lock lock;
-    size_t existed;           /* bytes of the path that were there before */
-    bool begun;               /* the run has */
+    size_t existed;           /* length of the part of the path that existed before */
+    bool begun;               /* hil_folder_begin was called: close keeps the folder */
     hil_model_names replaced; /* files of an old model that the new one may replace */
 } hil_folder;
 
-/* Creates the folder or checks that the run may use it: one that holds a run is refused without
-   `resume` or `overwrite`, one that holds files of a model without `overwrite`. */
+/* Creates the folder, or checks that the run may use it, and locks it. Refuses a folder with a run
+   unless `resume` or `overwrite` is set, and one with model files unless `overwrite` is. */
 hil_status hil_folder_open(hil_folder *folder, const hil_train_options *options,
                            const hil_source *source);
-/* The paths of a folder that rank 0 has opened; close does nothing then. */
+/* For the other ranks: fills the paths of a folder that rank 0 has opened. Close does nothing then.
+ */
 hil_status hil_folder_join(hil_folder *folder, const char *path);
-/* Whether all ranks see one folder; rank 0 has opened it and the others have joined. */
+/* Fails unless all ranks see the same folder. Call after rank 0's open and the others' join. */
 hil_status hil_folder_check_shared(const hil_folder *folder, hil_comm *comm);
-/* The run begins. What killed runs left unfinished is removed; with `overwrite` the old run's own
-   files as well. */
+/* Begins the run: removes unfinished files of killed runs; with `overwrite` also all files of the
+   old run. */
 hil_status hil_folder_begin(hil_folder *folder, const hil_train_options *options);
-/* A folder that was created for a run that did not begin goes away, and its parents with it. */
+/* Unlocks the folder. Removes it, and the parents created with it, if the run never began. */
 void hil_folder_close(hil_folder *folder);
 
 /* Whether two paths are one folder. */
 bool hil_folder_same(const char *a, const char *b);
 
-/* Writes weights, config.json and the tokenizer's files of the checkpoint at `step`. */
+/* Writes weights, config.json and tokenizer files from the checkpoint of `step`. */
 hil_status hil_folder_export(const hil_folder *folder, int64_t step, hil_dtype dtype,
                              const hil_observer *observer);
-/* Fails when the disk has not the room for the model and for one more checkpoint than are kept. */
+/* Fails if the disk lacks room for the model and one checkpoint more than are kept. */
 hil_status hil_folder_check_space(const hil_folder *folder, const hil_source *source,
                                   hil_store *store, hil_dtype dtype, int64_t checkpoints);
 

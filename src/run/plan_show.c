@@ -1,4 +1,4 @@
-/* plan_show.c - hilbert plan: the plan that train would follow, shown. */
+/* plan_show.c - hilbert plan: makes the plan that train would follow, and prints it. */
 #include "hilbert/plan.h"
 
 #include "base/alloc.h"
@@ -21,7 +21,7 @@ typedef struct show {
     hil_source source;
     hil_model *model;
     hil_device *device; /* NULL: the CPU */
-    const hil_gpu *gpu; /* that it stands for; NULL: it is what it is */
+    const hil_gpu *gpu; /* GPU that `device` simulates; NULL: it is a real device */
     hil_dtype dtype;
     const hil_rule *rule;
     int ranks;
@@ -82,7 +82,7 @@ static hil_status make_plan(show *s)
     return hil_plan_make(&request, s->observer, &s->planned);
 }
 
-/* The paper's model with the numbers of this one. */
+/* The inputs of the ZeRO-Infinity paper's formulas for this run. */
 static hil_dense describe(const show *s)
 {
     const hil_config *c = &s->source.config;
@@ -103,12 +103,12 @@ static hil_dense describe(const show *s)
                        .parameters = elements,
                        .state_bytes = states / elements,
                        .weight_bytes = size,
-                       /* Everything is read, and all but the gradient written. */
+                       /* The update reads all states and writes all but the gradient. */
                        .optimizer_bytes = (states - gradients / 2) / elements,
                        .activation_bytes = size};
 }
 
-/* Takes the object over. */
+/* Takes ownership of `object`; the caller frees *out. */
 static hil_status dump(json_t *object, char **out)
 {
     *out = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
@@ -124,7 +124,7 @@ static int64_t count_parameters(const hil_model *model)
     return count;
 }
 
-/* The object that train --plan follows, and what of its speeds nobody measured. */
+/* The object that train --plan reads, with the names of speeds that are assumed. */
 static hil_status write_json(const show *s, char **out)
 {
     json_t *object;
@@ -161,7 +161,7 @@ static hil_status fill_report(const show *s, hil_plan_report *r)
     return write_json(s, &r->json);
 }
 
-/* What there is to say about a run that does not fit. */
+/* Fills the report of a run that does not fit from the last failure's message. */
 static hil_status fill_refusal(const show *s, hil_plan_report *r)
 {
     const hil_budget *b = &s->planned.budget;
@@ -173,7 +173,7 @@ static hil_status fill_refusal(const show *s, hil_plan_report *r)
                 &r->json);
 }
 
-/* What computes: a GPU that is not here is played by a device of threads. */
+/* Opens the device. A GPU that this machine lacks is simulated by the device `threads`. */
 static hil_status open_device(show *s, const char *gpu)
 {
     hil_device_choice played = {.name = "threads:each"};
@@ -229,7 +229,7 @@ void hil_plan_close(hil_plan_report *report)
     hil_free(report);
 }
 
-/* Which speeds were measured, and which are assumed. */
+/* Prints which speeds are measured and which are assumed. */
 static void print_speeds(const hil_plan_report *r, const hil_memory_options *memory, FILE *out)
 {
     const hil_machine *machine = &r->machine;

@@ -12,7 +12,7 @@ static int32_t largest(const float *logits, int64_t vocab)
     return (int32_t)best;
 }
 
-/* Larger logits first, lower ids first among equals: qsort's order is then the only one. */
+/* Larger logits first; among equals lower ids first, so that the order is unique. */
 static int by_logit(const void *a, const void *b, void *context)
 {
     const float *logits = context;

@@ -10,7 +10,8 @@ typedef struct hil_sampling {
     double top_p;       /* 1: all */
 } hil_sampling;
 
-/* `random` is in [0, 1). `order` has room for `vocab` numbers. */
+/* Returns the id of the chosen token. `random` is in [0, 1). `order` is scratch of `vocab` numbers.
+ */
 int32_t hil_sample(const hil_sampling *how, const float *logits, int64_t vocab, double random,
                    int32_t *order);
 

@@ -1,4 +1,4 @@
-/* tokenize.c - text to a JSON array of token ids and back, through a model's tokenizer. */
+/* tokenize.c - encodes text to a JSON array of token ids, and decodes such arrays. */
 #include "hilbert/run.h"
 #include "data/input.h"
 #include "data/name.h"
@@ -38,7 +38,7 @@ static hil_status check_input(FILE *in)
     return hil_fail(HIL_ERR_IO, "cannot read the input: %s", strerror(errno));
 }
 
-/* Where bytes come from: a data file, or else a stream that is taken as it is. */
+/* Source of the bytes: a data file (perhaps compressed), or a stream without conversion. */
 typedef struct origin {
     hil_input *input;
     FILE *in;
@@ -74,7 +74,7 @@ static void close_origin(const origin *from)
     if (from->owned) fclose(from->in);
 }
 
-/* *size is 0 at the end only. */
+/* *size is 0 only at the end of the input. */
 static hil_status read_piece(const origin *from, char *piece, size_t *size)
 {
     if (from->input) return hil_input_read(from->input, piece, PIECE_BYTES, size);
@@ -82,7 +82,8 @@ static hil_status read_piece(const origin *from, char *piece, size_t *size)
     return *size ? HIL_OK : check_input(from->in);
 }
 
-/* Prints the ids and empties the list. Nothing is printed before the first of them. */
+/* Prints the ids and empties the list. The opening bracket comes with the first id, so a failure
+   before it prints nothing. */
 static hil_status print_ids(FILE *out, hil_ids *ids, bool *first)
 {
     for (size_t i = 0; i < ids->size; ++i) {
@@ -93,7 +94,8 @@ static hil_status print_ids(FILE *out, hil_ids *ids, bool *first)
     return check_output(out);
 }
 
-/* Without the post-processor, text of any length passes through in pieces. */
+/* Without the post-processor, text is encoded in pieces, so memory does not grow with its length.
+ */
 static hil_status encode_stream(const hil_tokenizer *tokenizer, const origin *from, FILE *out)
 {
     hil_status status = HIL_OK;
@@ -165,7 +167,7 @@ static hil_status check_id(int64_t id, size_t place, int64_t vocab)
                     (long long)id, place + 1, (long long)vocab);
 }
 
-/* Reads "[1, 2, 3]" number by number: 4 bytes for each, however long the array is. */
+/* Reads "[1, 2, 3]" number by number: memory is 4 bytes per id, with no JSON tree. */
 static hil_status read_ids(FILE *in, int64_t vocab, hil_ids *ids)
 {
     if (skip_space(in) != '[') return bad_array(in, 0);
@@ -214,7 +216,8 @@ static hil_status convert(const hil_tokenizer *tokenizer, const hil_tokenize_opt
                             : encode_stream(tokenizer, from, out);
 }
 
-/* The ids of a conversation: its text has the special tokens that it should have already. */
+/* Prints the ids of a conversation. The template has added the special tokens, so none are added.
+ */
 static hil_status encode_messages(const hil_tokenize_options *options, const hil_text *text,
                                   FILE *out)
 {

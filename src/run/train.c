@@ -1,4 +1,4 @@
-/* train.c - a whole run: steps, evaluations, checkpoints, and the model at the end. */
+/* train.c - a training run: steps, evaluations, checkpoints, and the model at the end. */
 #include "run/train.h"
 
 #include "base/note.h"
@@ -42,7 +42,7 @@ void hil_train_defaults_sized(hil_train_options *options, size_t size)
     hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
-/* The checkpoint that the last sweep fills is of this moment, and becomes whole. */
+/* Completes the checkpoint that the last sweep filled with the run's present state. */
 static hil_status end_save(job *j)
 {
     json_t *state;
@@ -51,7 +51,7 @@ static hil_status end_save(job *j)
     return hil_saver_end(&j->saver, state);
 }
 
-/* What no sweep has saved. */
+/* Saves the present states without an update. */
 static hil_status save_now(job *j)
 {
     HIL_TRY(hil_saver_begin(&j->saver, j->run.step));
@@ -70,7 +70,7 @@ static hil_status evaluate(job *j, double *loss)
     hil_step_result result;
     *loss = j->metrics.eval_loss;
     if (j->metrics.evaluated == j->run.step) return HIL_OK;
-    /* In the memory of the step's batch: the budgets have room for one. */
+    /* Uses the memory of the step's batch: budgets have room for only one. */
     j->batch_ready = 0;
     hil_batches_move(&j->batches, &j->eval_batches);
     hil_status status =
@@ -84,7 +84,8 @@ static hil_status evaluate(job *j, double *loss)
     return HIL_OK;
 }
 
-/* Says which step broke and what is left to go on from. All ranks come here, or none. */
+/* Adds the step and the last good checkpoint to the message of a numeric failure. All ranks call it
+   together. */
 static hil_status name_step(job *j, hil_status status)
 {
     char line[800];
@@ -116,11 +117,11 @@ static hil_status prepare_batch(job *j, int64_t step)
     return HIL_OK;
 }
 
-/* The next batch is prepared while a device computes. */
+/* Prepares the next batch while the device computes this one. */
 static hil_status compute_step(job *j, int64_t step, double lr, hil_step_result *result)
 {
     HIL_TRY(hil_trainer_begin(j->trainer, &j->batch, j->run.micro_batch));
-    if (step < j->steps) (void)!prepare_batch(j, step + 1); /* a failure is that step's, again */
+    if (step < j->steps) (void)!prepare_batch(j, step + 1); /* on failure that step retries */
     return hil_trainer_end(j->trainer, lr, result);
 }
 
@@ -175,8 +176,7 @@ static bool every(int64_t n, int64_t step)
     return n > 0 && step % n == 0;
 }
 
-/* One rank was asked to stop, could not save or has lost its folder: all stop, after the same step.
- */
+/* If any rank was asked to stop, failed to save or lost its folder, all stop after this step. */
 static hil_status agree_to_stop(job *j)
 {
     const volatile int *stop = j->options->stop;
@@ -214,7 +214,7 @@ static hil_status loop(job *j, hil_train_result *result)
     return HIL_OK;
 }
 
-/* Rank 0 makes the model folder from the last checkpoint. */
+/* Rank 0 exports the last checkpoint as the model; the others wait. */
 static hil_status export_model(job *j)
 {
     hil_status status = HIL_OK;
@@ -224,7 +224,7 @@ static hil_status export_model(job *j)
     return hil_ranks_follow(j->comm, status);
 }
 
-/* The most memory that this process held at any time. */
+/* High-water mark of this process's resident memory, in bytes. */
 static uint64_t peak_resident(void)
 {
     struct rusage usage;

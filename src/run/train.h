@@ -1,4 +1,4 @@
-/* train.h - inside of hil_train: everything a run holds, opened and closed. */
+/* train.h - the state of a training run, internal to hil_train and hil_plan. */
 #ifndef HIL_RUN_TRAIN_H
 #define HIL_RUN_TRAIN_H
 
@@ -8,19 +8,19 @@
 #include "run/checkpoint_saver.h"
 #include "run/checkpoint_options.h"
 
-/* Everything a run holds. */
+/* Owns everything except options, observer, comm. */
 typedef struct hil_training {
     const hil_train_options *options;
-    const hil_observer *observer; /* NULL on all ranks but the first */
+    const hil_observer *observer; /* NULL except on rank 0 */
     hil_comm *comm;
     int rank;
     hil_source source;
-    bool bytes; /* the bytes of a text are its tokens, and there is text */
+    bool bytes; /* the data has text, and its bytes are the token ids */
     hil_folder folder;
     hil_dataset *data, *held_out;
     hil_batches batches, eval_batches;
-    hil_batch batch;     /* of the step that is next */
-    int64_t batch_ready; /* that step, when it has its batch */
+    hil_batch batch;     /* of the next step */
+    int64_t batch_ready; /* number of the step that `batch` is ready for; 0: none */
     hil_model *model;
     hil_trainer *trainer;
     hil_metrics metrics;
@@ -30,19 +30,18 @@ typedef struct hil_training {
     int64_t parameters;
     hil_run_state run;
     hil_saver saver;
-    int64_t steps;   /* the last one */
-    int64_t share;   /* of a batch, the sequences of this rank */
-    int64_t *index;  /* of their windows */
-    int stop;        /* all ranks know that the run is to stop */
-    double started;  /* of the loop */
-    int64_t resumed; /* steps that were there before */
+    int64_t steps;   /* number of the last step */
+    int64_t share;   /* sequences of a batch that this rank computes */
+    int64_t *index;  /* their windows */
+    int stop;        /* the ranks have agreed to stop */
+    double started;  /* time at which the loop began */
+    int64_t resumed; /* step of the checkpoint that the run resumed from; 0: none */
 } hil_training;
 
 /* Refuses options that contradict each other or are out of range, before anything is opened. */
 hil_status hil_training_check(const hil_train_options *options);
 
-/* train_open.c: everything up to the first step. Call hil_training_close after a failure as well.
- */
+/* Prepares everything for the first step. Call hil_training_close even if it fails. */
 hil_status hil_training_open(hil_training *training);
 void hil_training_close(hil_training *training);
 

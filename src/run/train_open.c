@@ -1,4 +1,4 @@
-/* train_open.c - what a run needs before its first step: checked, opened, resumed. */
+/* train_open.c - prepares a run: checks options, opens model, data and folder, resumes. */
 #include "run/train.h"
 
 #include "base/note.h"
@@ -59,7 +59,8 @@ typedef struct prepared {
     uint64_t data, eval;
 } prepared;
 
-/* The files' tokens; with keys those that another rank has prepared. */
+/* Opens the tokens of the files. Non-zero keys name caches that another rank has prepared; on
+   return the keys are those of the caches. */
 static hil_status open_files(job *j, prepared *keys)
 {
     const hil_train_options *o = j->options;
@@ -109,7 +110,7 @@ static hil_status open_data(job *j)
     return HIL_OK;
 }
 
-/* Everything that decides the numbers is known now. */
+/* Fails unless all ranks have the same options and data. Call once all of these are known. */
 static hil_status compare_runs(const job *j)
 {
     hil_facts facts = {0};
@@ -174,7 +175,7 @@ static hil_status open_model(job *j)
     return check_space(j);
 }
 
-static void tell_device(const job *j)
+static void note_device(const job *j)
 {
     const hil_device *device = j->trainer->device;
     char memory[32], free[32], outside[32], shared[64] = "";
@@ -188,7 +189,7 @@ static void tell_device(const job *j)
              hil_text_bytes(outside, device->outside));
 }
 
-static hil_status tell_plan(const job *j)
+static hil_status note_plan(const job *j)
 {
     const hil_planned *planned = &j->trainer->planned;
     hil_plan_view view = {
@@ -202,7 +203,7 @@ static hil_status tell_plan(const job *j)
     return status;
 }
 
-/* Other instructions sum in another order: still right, no longer the same bits. */
+/* Another instruction set sums in another order: correct, but the last bits differ. */
 static hil_status compare_instructions(const job *j, const json_t *state)
 {
     const char *before = j->run.isa;
@@ -251,7 +252,7 @@ static bool same_bytes(const hil_bytes *a, const hil_bytes *b)
     return both ? a->size == b->size && memcmp(a->data, b->data, a->size) == 0 : a->data == b->data;
 }
 
-/* Rank 0: a run goes on with the files of the model that it began with. */
+/* On rank 0: a resumed run keeps the model files that it started with. */
 static hil_status resume_files(job *j)
 {
     hil_model_files saved = {0};
@@ -269,7 +270,7 @@ static hil_status resume_files(job *j)
     return HIL_OK;
 }
 
-/* What rank 0 does with its folder before the first step. */
+/* On rank 0: prepares the output folder for the first step. */
 static hil_status begin_folder(job *j)
 {
     if (j->saver.saved >= 0) {
@@ -283,7 +284,7 @@ static hil_status begin_folder(job *j)
     return hil_dir_sync(j->folder.path);
 }
 
-/* All ranks know what rank 0 read in its metrics: whether there is something to evaluate. */
+/* Broadcasts rank 0's last evaluation, so that all ranks skip one that was already done. */
 static hil_status share_metrics(job *j)
 {
     struct {
@@ -307,7 +308,7 @@ static void open_saver(job *j)
     j->saver.keep = j->options->keep;
 }
 
-/* Takes up the newest whole checkpoint, if there is one. */
+/* Loads the newest whole checkpoint, if asked and if there is one; then begins the folder. */
 static hil_status resume(job *j)
 {
     hil_checkpoint_found found = {.step = -1};
@@ -325,7 +326,7 @@ static hil_status resume(job *j)
     return share_metrics(j);
 }
 
-/* Of one rank. What was left open sets no limit. */
+/* The budgets of one rank, as the options set them; 0: no limit was set. */
 static hil_tier_budgets budgets(const job *j)
 {
     const hil_train_options *o = j->options;
@@ -339,7 +340,7 @@ static hil_tier_budgets budgets(const job *j)
     return budget;
 }
 
-static void tell_job(job *j)
+static void note_job(job *j)
 {
     const hil_train_options *o = j->options;
     const hil_source *source = &j->source;
@@ -359,11 +360,11 @@ static void tell_job(job *j)
     if (random && hil_source_has_weights(source))
         hil_note(j->observer, "the weights in %s are not used; to start from them: --model %s",
                  source->folder, source->folder);
-    hil_source_tell_examples(j->data, "data", j->observer);
-    if (o->eval_data) hil_source_tell_examples(j->held_out, "evaluation data", j->observer);
+    hil_source_note_examples(j->data, "data", j->observer);
+    if (o->eval_data) hil_source_note_examples(j->held_out, "evaluation data", j->observer);
 }
 
-/* A micro-batch is a part of what one rank computes. */
+/* Divides the batch among ranks, and checks that a micro-batch fits into a rank's share. */
 static hil_status share_batch(job *j)
 {
     const hil_train_options *o = j->options;
@@ -420,9 +421,9 @@ hil_status hil_training_open(job *j)
     HIL_TRY(check_space(j));
     open_saver(j);
     HIL_TRY(resume(j));
-    tell_job(j);
-    tell_device(j);
-    return tell_plan(j);
+    note_job(j);
+    note_device(j);
+    return note_plan(j);
 }
 
 void hil_training_close(job *j)

@@ -24,7 +24,7 @@ static const hil_option options[] = {
     ROW("json", ON, json, NULL, "print one JSON object"),
 };
 
-/* A number that may be missing, as JSON. */
+/* Prints a number as JSON; null if it is missing. */
 static void print_json(const char *name, double value, const char *after)
 {
     if (isnan(value))
@@ -96,7 +96,7 @@ static int run(int argc, char **argv)
     if (strcmp(values.what, "io") != 0)
         status = hil_fail(HIL_ERR_USAGE, "bench measures io, not '%s'", values.what);
     if (status == HIL_OK) {
-        hil_progress_begin(&progress, stderr, HIL_TALK_NORMAL);
+        hil_progress_begin(&progress, stderr, HIL_VERBOSITY_NORMAL);
         status = hil_bench_io(&values.run, &progress.hooks, &result);
         hil_progress_end(&progress);
     }

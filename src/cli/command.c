@@ -1,4 +1,4 @@
-/* command.c - what the commands share: first steps, failures, output, signals. */
+/* command.c - functions that commands share: parsing, failures, output, signals. */
 #include "cli/command.h"
 #include "cli/launch.h"
 
@@ -48,7 +48,7 @@ bool hil_command_begin(const hil_command *command, int argc, char **argv, void *
     return false;
 }
 
-void hil_command_tell_sizes(const hil_parsed *parsed, const hil_observer *observer)
+void hil_command_report_sizes(const hil_parsed *parsed, const hil_observer *observer)
 {
     if (parsed->understood.size && observer->note)
         observer->note(observer->context, parsed->understood.data);
@@ -76,7 +76,7 @@ void hil_command_catch_signals(const char *say)
     sigaddset(&action.sa_mask, SIGUSR1);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGUSR1, &action, NULL); /* the one that mpirun hands on to its ranks */
+    sigaction(SIGUSR1, &action, NULL); /* mpirun forwards it to its ranks */
 }
 
 int hil_command_stopped(void)
@@ -84,22 +84,22 @@ int hil_command_stopped(void)
     return 128 + (hil_command_stop ? hil_command_stop : SIGTERM);
 }
 
-/* One write, past stdio: another thread may hold its lock for ever. A live line stays above. */
+/* Prints with one write and without stdio, whose lock another thread may hold forever. */
 static void print_lost(const char *message)
 {
     char line[1600];
     int size = snprintf(line, sizeof line, "%shilbert: %.1500s\n",
                         isatty(STDERR_FILENO) == 1 ? "\n" : "", message);
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    /* Where nobody reads, as from a full pipe, the end does not wait. */
+    /* Does not block on a full pipe that no process reads. */
     if (poll(&out, 1, 500) <= 0 || write(STDERR_FILENO, line, (size_t)size) < 0) return;
 }
 
 void hil_command_lost(void *context, const char *message)
 {
     (void)context;
-    /* A launcher that ends a job kills one rank after the other: in a moment this one as well. Whom
-       it killed first is not worth a word. */
+    /* A launcher that ends a job kills the ranks one by one, and soon this one: do not report the
+       ranks that it killed first. */
     if (hil_command_stop) nanosleep(&(struct timespec){2, 0}, NULL);
     if (message) print_lost(message);
     _exit(HIL_COMMAND_LOST);

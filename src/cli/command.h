@@ -1,4 +1,4 @@
-/* command.h - the commands of the program, and what they share. */
+/* command.h - the commands of the program, and the functions they share. */
 #ifndef HIL_CLI_COMMAND_H
 #define HIL_CLI_COMMAND_H
 
@@ -8,37 +8,37 @@ extern const hil_command hil_command_train, hil_command_eval, hil_command_genera
     hil_command_tokenize, hil_command_inspect, hil_command_export, hil_command_verify,
     hil_command_bench, hil_command_probe, hil_command_plan;
 
-/* What every command does with its arguments first: true when the caller goes on with `values`,
-   false when *code is the exit code already (help, or a usage error). */
+/* Parses the arguments of a command. True: the caller goes on with `values`. False: *code is the
+   exit code (after help or a usage error). */
 bool hil_command_begin(const hil_command *command, int argc, char **argv, void *values,
                        hil_parsed *parsed, int *code);
 
-/* Says what sizes with units of 1000 were understood as, if there are any. */
-void hil_command_tell_sizes(const hil_parsed *parsed, const hil_observer *observer);
+/* Reports how sizes with units of 1000, if any, were understood. */
+void hil_command_report_sizes(const hil_parsed *parsed, const hil_observer *observer);
 
-/* Prints the last failure as one line, for all ranks, and gives its exit code. */
+/* Prints the last failure as one line, once for all ranks, and returns its exit code. */
 int hil_command_fail(hil_status status);
 
-/* Pushes out what was written to the standard output; 0, or the exit code of the failure. */
+/* Flushes the standard output; returns 0, or the exit code of the failure. */
 int hil_command_flush(void);
 
-/* The first SIGINT, SIGTERM or SIGUSR1 from here on stores its number in hil_command_stop, which is
-   zero before; the second ends the program. `say` is printed at the first; may be NULL. */
+/* From this call on, the first SIGINT, SIGTERM or SIGUSR1 stores its number in hil_command_stop,
+   which is 0 before, and prints `say` (may be NULL); the second ends the program. */
 extern volatile int hil_command_stop;
 void hil_command_catch_signals(const char *say);
-/* The exit code of a command that stopped for a signal, of this rank or another. */
+/* The exit code of a command that stopped for a signal on this rank or another. */
 int hil_command_stopped(void);
 
-/* For hil_comm_options.lost: prints the message, if this rank has it, and ends the process with
-   HIL_COMMAND_LOST. Its main thread may hang, so nothing is waited for and nothing is saved. After
-   a signal it is two seconds later: mpirun may be ending the job. */
+/* For hil_comm_options.lost; may run on any thread. Prints the message, if this rank has it, and
+   ends the process with HIL_COMMAND_LOST. Waits for no thread and saves nothing, because the main
+   thread may hang. After a signal it first waits two seconds: mpirun may be ending the job. */
 enum { HIL_COMMAND_LOST = 3 };
 void hil_command_lost(void *context, const char *message);
 
-/* Where measured speeds are remembered: in the user's cache folder; NULL where there is none. */
+/* The file of measured speeds, in the user's cache folder; NULL: the user has none. */
 const char *hil_command_probe_cache(char path[HIL_PATH_MAX]);
 
-/* Python environments of this user, where NVIDIA's libraries may be, separated by colons. */
+/* The user's Python environments, which may hold NVIDIA's libraries, separated by colons. */
 const char *hil_command_prefixes(char list[HIL_PATH_MAX]);
 
 extern const hil_range hil_range_count;     /* whole numbers from 1 */

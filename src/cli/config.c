@@ -1,4 +1,4 @@
-/* config.c - options from a JSON file whose keys are their names. */
+/* config.c - reads options from a JSON file whose keys are their names. */
 #include "cli/options.h"
 
 #include <errno.h>
@@ -108,7 +108,7 @@ static hil_status set_json(hil_parsed *parsed, const hil_option *option, const c
     return hil_option_set_text(parsed, option, label, json_string_value(value));
 }
 
-/* A flag on the command line also silences what it excludes. */
+/* A flag on the command line overrides the same option of the file, and the options it excludes. */
 static bool overruled(const hil_parsed *parsed, const hil_option *option, const bool *flags)
 {
     const hil_command *command = parsed->command;

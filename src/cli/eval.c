@@ -56,8 +56,9 @@ static int evaluate(eval_values *values, const hil_parsed *parsed)
     hil_eval_result result;
     hil_command_catch_signals(NULL);
     values->run.stop = &hil_command_stop;
-    hil_progress_begin(&progress, stderr, hil_launch_first() ? HIL_TALK_NORMAL : HIL_TALK_QUIET);
-    hil_command_tell_sizes(parsed, &progress.hooks);
+    hil_progress_begin(&progress, stderr,
+                       hil_launch_first() ? HIL_VERBOSITY_NORMAL : HIL_VERBOSITY_QUIET);
+    hil_command_report_sizes(parsed, &progress.hooks);
     status = hil_eval(&values->run, &progress.hooks, &result);
     hil_progress_end(&progress);
     int code = status == HIL_OK                ? print_result(&result, values->json)

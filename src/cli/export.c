@@ -25,7 +25,7 @@ static int run(int argc, char **argv)
     char bytes[32];
     hil_command_catch_signals(NULL);
     values.stop = &hil_command_stop;
-    hil_progress_begin(&progress, stderr, HIL_TALK_NORMAL);
+    hil_progress_begin(&progress, stderr, HIL_VERBOSITY_NORMAL);
     hil_status status = hil_checkpoint_export(&values, &progress.hooks, &result);
     hil_progress_end(&progress);
     if (status == HIL_ERR_INTERRUPTED) {

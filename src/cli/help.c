@@ -1,4 +1,4 @@
-/* help.c - what --help prints, from the same table that parses. */
+/* help.c - prints --help from the table that parsing uses. */
 #include "cli/options.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void print_size(FILE *out, uint64_t bytes)
     fprintf(out, "%llu%s", (unsigned long long)bytes, unit[i]);
 }
 
-/* The shortest text that reads back as the same number. */
+/* Prints the shortest text that reads back as the same number. */
 static void print_real(FILE *out, double number)
 {
     char text[40];

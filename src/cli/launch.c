@@ -1,4 +1,4 @@
-/* launch.c - whether a launcher (mpirun, srun) started this process as one of several ranks. */
+/* launch.c - finds out whether a launcher (mpirun, srun) started several ranks; connects them. */
 #include "cli/launch.h"
 #include "cli/command.h"
 
@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What launchers tell the processes that they start. A shell inside an allocation has none of
-   these: Slurm counts the tasks of a step only for those that srun started. */
+/* Environment variables that launchers set for their processes: number of ranks, own rank. A shell
+   inside an allocation has none of these: Slurm sets SLURM_STEP_NUM_TASKS only under srun. */
 static const struct {
     const char *size, *rank;
 } launchers[] = {
@@ -20,10 +20,10 @@ static const struct {
 };
 
 static int started = 1, own; /* ranks, and the number of this one */
-static bool tried;           /* to connect to the others */
+static bool tried;           /* to connect the ranks */
 static atomic_bool connected;
 
-/* A whole number from 0, or -1. */
+/* The value of a variable, a whole number from 0; -1: unset, or not one. */
 static int number(const char *name)
 {
     const char *text = getenv(name);
@@ -57,7 +57,7 @@ bool hil_launch_first(void)
     return own == 0;
 }
 
-/* The module beside the program, or where it was installed; NULL: there is none. */
+/* The MPI module in the program's folder or where it is installed; NULL: none. */
 static const char *find_module(char path[HIL_PATH_MAX])
 {
     static const char *const places[] = {"hilbert_mpi.so", "../lib/hilbert/hilbert_mpi.so"};
@@ -72,8 +72,8 @@ static const char *find_module(char path[HIL_PATH_MAX])
     return NULL;
 }
 
-/* All ranks notice the same failure. Rank 0 reports it at once, the others later, because the end
-   of one rank ends the job. */
+/* Delays the report of a failure that all ranks notice: rank 0 reports it at once, and its exit
+   ends the job before the others repeat it. */
 static void wait_turn(void)
 {
     if (own > 0) nanosleep(&(struct timespec){own < 3 ? 2 * own : 6, 0}, NULL);
@@ -99,7 +99,7 @@ static hil_status connect_ranks(hil_comm **out)
     return HIL_OK;
 }
 
-/* Where options differ. */
+/* The advice if options differ. */
 #define ADVICE "start all ranks with the same options"
 
 hil_status hil_launch_open(hil_comm **out, const hil_command *command, const void *values)

@@ -1,28 +1,28 @@
-/* launch.h - whether a launcher (mpirun, srun) started this process as one of several ranks. */
+/* launch.h - finds out whether a launcher (mpirun, srun) started several ranks; connects them. */
 #ifndef HIL_CLI_LAUNCH_H
 #define HIL_CLI_LAUNCH_H
 
 #include "cli/options.h"
 
-/* Once, before anything else. Where this is not the first rank, nothing is written to the standard
-   output from here on. */
+/* Call once, before anything else. On all ranks but the first it discards the standard output from
+   here on. */
 hil_status hil_launch_begin(void);
-/* As the launcher's environment says; 1 without one. */
+/* The number of ranks by the launcher's environment variables; 1 without a launcher. */
 int hil_launch_ranks(void);
 /* Whether this is rank 0, which reports for all. */
 bool hil_launch_first(void);
 
-/* Connects to the others and compares what they were started with: the program, the command, and
-   every option that is not of each rank. `*out` is NULL for a process that is alone, and stays to
-   be closed where the ranks are connected but differ. */
+/* Connects the ranks and compares their program, command, and every option that is not `per_rank`.
+   *out is NULL for a single process. If the ranks differ, it fails but *out is open: the caller
+   closes it. */
 hil_status hil_launch_open(hil_comm **out, const hil_command *command, const void *values);
-/* The end of a command with exit code `code`; other ranks learn of a failure that they do not know
-   of. Gives the exit code. */
+/* Ends a command: sends a failure (exit code 1 or 2) to the other ranks and closes the comm.
+   Returns `code`. */
 int hil_launch_close(hil_comm *comm, int code);
 
-/* Prints the last failure as one line, for all ranks. Others may be waiting for this rank to
-   connect: it does so, to tell them. Where it cannot, it prints its own failure, a moment after
-   rank 0, which has usually failed as well and whose end ends the job. */
+/* Prints the last failure as one line, once for all ranks. If the ranks are not connected yet, it
+   connects them first, since others may be waiting for this rank. If that fails, every rank prints
+   its own failure, rank 0 first: it has usually failed too, and its exit ends the job. */
 void hil_launch_report(hil_status status);
 
 /* Which MPI the program would use, as one line. */

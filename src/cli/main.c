@@ -16,8 +16,8 @@ static const hil_command *const commands[COMMANDS] = {
     &hil_command_probe,   &hil_command_plan,
 };
 
-/* A closed standard descriptor would be taken by the next file that is opened, and messages would
-   land in it. These placeholders refuse every use instead. */
+/* If a standard descriptor is closed, the next file opened would get its number, and messages would
+   be written into that file. Opens placeholders that refuse every read and write. */
 static bool hold_standard_descriptors(void)
 {
     for (int fd = 0; fd <= 2; ++fd)
@@ -98,8 +98,8 @@ static int choose(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (!hold_standard_descriptors()) return 1;
-    signal(SIGPIPE, SIG_DFL); /* a reader that goes away ends the program quietly */
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is a failed write, with its line */
+    signal(SIGPIPE, SIG_DFL); /* a closed pipe ends the program without a message */
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is a failed write, with a message */
     hil_status status = hil_launch_begin();
     if (status != HIL_OK) return hil_command_fail(status);
     return choose(argc, argv);

@@ -1,4 +1,4 @@
-/* option_facts.c - what a process was started with, for ranks to compare. */
+/* option_facts.c - the options of a process as facts that ranks compare. */
 #include "cli/options.h"
 #include "hilbert/version.h"
 

@@ -1,4 +1,4 @@
-/* options.c - arguments into a command's struct. */
+/* options.c - parses arguments into a command's struct. */
 #include "cli/options.h"
 
 #include "base/memory.h"
@@ -24,7 +24,7 @@ static bool same_name(const char *given, const char *name)
     return *given == *name;
 }
 
-/* Names that other trainers have for the same. */
+/* Names of the same options in other trainers. */
 static const struct {
     const char *theirs, *ours;
 } known[] = {
@@ -41,8 +41,8 @@ static const struct {
     {"gradient-checkpointing", "recompute"},
 };
 
-/* What `name` was meant to be, or NULL. */
-static const char *meant(const char *name, const char *const *names, size_t count)
+/* The option that a wrong `name` resembles, or NULL. */
+static const char *suggest(const char *name, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
         for (size_t j = 0; j < count && same_name(name, known[i].theirs); ++j)
@@ -60,7 +60,7 @@ hil_status hil_option_find(const hil_command *command, const char *name, const c
         *out = &command->option[i];
         return HIL_OK;
     }
-    const char *near = meant(name, names, command->count);
+    const char *near = suggest(name, names, command->count);
     const char *open = *where ? "\"" : "--", *close = *where ? "\"" : "";
     if (near)
         return hil_fail(HIL_ERR_USAGE, "%sunknown option %s%s%s; did you mean %s%s%s?", where, open,
@@ -130,7 +130,7 @@ static hil_status set_list(hil_parsed *parsed, const hil_option *option, const c
     }
 }
 
-/* The place of `text` among "a|b|c", or -1. */
+/* The index of `text` in "a|b|c", or -1. */
 static int find_word(const char *words, const char *text)
 {
     size_t size = strlen(text);
@@ -155,7 +155,7 @@ static hil_status parse_unsigned(const char *label, const char *text, uint64_t *
     return HIL_OK;
 }
 
-/* "24GB" is less than "24G": says how much. */
+/* Notes what a size such as "24GB", which is less than "24G", means in units of 1024. */
 static hil_status note_size(hil_parsed *parsed, const char *label, const char *text, uint64_t bytes)
 {
     char amount[32];
@@ -280,7 +280,7 @@ static bool is_option(const hil_command *command, const char *text)
     return strncmp(text, "--", 2) == 0 && hil_option_find(command, text + 2, "", &option) == HIL_OK;
 }
 
-/* Parses the option argv[0] with its value and returns in *used how many arguments that took. */
+/* Parses the option argv[0] and its value; *used is the number of arguments consumed. */
 static hil_status parse_option(hil_parsed *parsed, int argc, char **argv, int *used)
 {
     const hil_option *option;
@@ -343,7 +343,7 @@ static hil_status check_rivals(const hil_parsed *parsed)
     return HIL_OK;
 }
 
-/* One line that names everything that is missing. */
+/* Fails with one line that names all missing options and operands. */
 static hil_status check_required(const hil_parsed *parsed)
 {
     const hil_command *command = parsed->command;

@@ -1,4 +1,4 @@
-/* options.h - one table of options per command: parsing, --config files and --help read it. */
+/* options.h - one table of options per command, used by parsing, --config files and --help. */
 #ifndef HIL_CLI_OPTIONS_H
 #define HIL_CLI_OPTIONS_H
 
@@ -15,7 +15,7 @@ typedef enum hil_option_kind {
     HIL_OPTION_SEED,   /* uint64_t */
     HIL_OPTION_SIZE,   /* uint64_t, a number of bytes with a unit or not */
     HIL_OPTION_MEMORY, /* uint64_t, a size or a percentage of the memory that is free */
-    HIL_OPTION_DEVICE, /* uint64_t, a size or a HIL_PERCENT of what is free on the device */
+    HIL_OPTION_DEVICE, /* uint64_t, a size or a HIL_PERCENT of the device's free memory */
     HIL_OPTION_DISK,   /* const hil_disk_budget *, the count is the field after it */
     HIL_OPTION_REAL,   /* double */
     HIL_OPTION_WORD,   /* const char *, one of the words in `value` */
@@ -25,7 +25,7 @@ typedef enum hil_option_kind {
     HIL_OPTION_CONFIG, /* const char *, a JSON file with more options */
 } hil_option_kind;
 
-/* The numbers an option takes, both ends included, and how to say so. */
+/* The numbers that an option accepts, [low, high], and the same in words for errors. */
 typedef struct hil_range {
     double low, high;
     const char *words;
@@ -35,7 +35,7 @@ typedef struct hil_option {
     const char *name;
     hil_option_kind kind;
     size_t offset, width; /* of the field in the command's struct */
-    const char *value;    /* what follows the name in help; "a|b|c" lists the words allowed */
+    const char *value;    /* shown after the name in help; "a|b|c" lists the allowed words */
     const char *help;
     const char *group;   /* heading in help; NULL: as the row before */
     const char *initial; /* the default in words; NULL: the value of the field */
@@ -43,8 +43,8 @@ typedef struct hil_option {
     const char *rival; /* an option that excludes this one */
     bool required;
     bool empty;    /* a text may be empty */
-    bool per_rank; /* ranks may have different values: it decides neither numbers nor what they do
-                      together, or that is compared by other means; all others must be the same */
+    bool per_rank; /* values may differ between ranks: they change no result and no communication,
+                      or are compared elsewhere; all other options must be equal */
 } hil_option;
 
 /* One row: HIL_ROW("lr", REAL, train_values, run.lr, "X", "help", .range = ...). */
@@ -64,20 +64,20 @@ typedef struct hil_command {
     const hil_option *option;
     size_t count;
     struct hil_operand {
-        const char *name;    /* what it is; NULL: there is none */
-        size_t offset;       /* of the field in the command's struct */
-    } operand[HIL_OPERANDS]; /* arguments without a name, in their order; all are required */
-    bool ranks;              /* several processes share the work */
-    int (*run)(int argc, char **argv); /* arguments after the name; gives the exit code */
+        const char *name;              /* for errors; NULL: no more operands */
+        size_t offset;                 /* of the field in the command's struct */
+    } operand[HIL_OPERANDS];           /* arguments without a name, in order; all are required */
+    bool ranks;                        /* several processes may share the work */
+    int (*run)(int argc, char **argv); /* arguments after the name; returns the exit code */
 } hil_command;
 
 #define HIL_OPTIONS_MAX 64
 
-/* A command line being parsed, and afterwards the memory that its values borrow from. */
+/* A command line being parsed. Owns the memory that the values borrow. */
 typedef struct hil_parsed {
     const hil_command *command;
     void *values; /* the command's struct; holds the defaults first */
-    bool help;    /* --help is there: nothing else was looked at */
+    bool help;    /* --help was given; the other arguments were not parsed */
     bool seen[HIL_OPTIONS_MAX];
     json_t *config;
     struct hil_list {
@@ -86,19 +86,19 @@ typedef struct hil_parsed {
     } list[HIL_OPTIONS_MAX];
     hil_disk_budget disk[HIL_DISKS_MAX];
     size_t disks;
-    hil_text understood; /* what sizes with units of 1000 mean; no data: there are none */
+    hil_text understood; /* sizes with units of 1000 in units of 1024; no data: none given */
 } hil_parsed;
 
-/* Parses the arguments into `values`. Options on the command line win over those of a --config
-   file. Call hil_parsed_free after a failure as well. */
+/* Parses the arguments into `values`. Options on the command line override those of a --config
+   file. Call hil_parsed_free also after a failure. */
 hil_status hil_options_parse(hil_parsed *parsed, const hil_command *command, int argc, char **argv,
                              void *values);
 void hil_parsed_free(hil_parsed *parsed);
 
-/* Reads the JSON file `path` and assigns every option that the command line did not give. */
+/* Reads the JSON file `path` and sets every option in it that the command line did not set. */
 hil_status hil_options_read_config(hil_parsed *parsed, const char *path);
 
-/* What both sources share. `label` names the option in errors. */
+/* For the command line and --config files. `label` names the option in errors. */
 hil_status hil_option_find(const hil_command *command, const char *name, const char *where,
                            const hil_option **out);
 hil_status hil_option_set_text(hil_parsed *parsed, const hil_option *option, const char *label,
@@ -111,23 +111,23 @@ void hil_option_set_flag(hil_parsed *parsed, const hil_option *option);
 hil_status hil_option_add_item(hil_parsed *parsed, const hil_option *option, const char *item,
                                size_t size);
 
-/* A number of bytes, with a unit or not: K, KiB, M, ... are powers of 1024, KB, MB, ... powers of
-   1000, in any case and with a fraction or not; or, where `percent` is not NULL and becomes true, a
-   percentage from 1 to 100. */
+/* Parses a number of bytes with an optional unit and fraction: K, KiB, M, ... are powers of 1024,
+   KB, MB, ... powers of 1000; case is ignored. If `percent` is not NULL, also a percentage from 1
+   to 100, which sets *percent. */
 hil_status hil_size_parse(const char *label, const char *text, uint64_t *out, bool *percent);
 /* Whether a size has a unit of 1000, such as GB. */
 bool hil_size_is_decimal(const char *text);
-/* PATH, PATH:SIZE or PATH:N% (of what is free there). A colon that no digit follows is part of the
-   path, and so is one in the name of a folder that is there. `path` has room for strlen(text) + 1
-   bytes. */
+/* Parses PATH, PATH:SIZE or PATH:N% (of the free space there). A colon belongs to the path if no
+   digit follows it, or if a folder of the whole name exists and PATH does not. `path` has
+   strlen(text) + 1 bytes. */
 hil_status hil_disk_parse(const char *label, const char *text, char *path, uint64_t *bytes);
 
 #define HIL_TOKENIZER_ROW(type, field)                                                             \
     HIL_ROW("tokenizer", WORD, type, field, "bytes", "the bytes of the text are its tokens",       \
             .initial = "the model's tokenizer.json")
 
-/* The options that say how much memory a command may use; `type` is its struct, `prefix` what
-   leads to the fields there. */
+/* The options for device and memory limits of a command; `type` is its struct, `prefix` the path to
+   the fields in it. */
 #define HIL_MEMORY_ROWS(type, prefix, ...)                                                         \
     HIL_ROW("device", TEXT, type, prefix device.name, "auto|cpu|cuda|cuda:N",                      \
             "what computes; auto: a GPU where there is one", .per_rank = true, __VA_ARGS__),       \
@@ -142,16 +142,16 @@ hil_status hil_disk_parse(const char *label, const char *text, char *path, uint6
         HIL_ROW("io", CHOICE, type, prefix memory.io, "auto|uring|threads", "the I/O engine",      \
                 .per_rank = true)
 
-/* The value that an option has in `values`; of --disk only how many folders there are. */
+/* Prints the value of an option; of --disk only the number of folders. */
 void hil_option_print(FILE *out, const hil_option *option, const void *values);
 
-/* What must be the same on all ranks: the version, the command, and every option that is not
-   `per_rank`. *text, which the caller frees, has names and values. */
+/* Lists what must be equal on all ranks: version, command, and every option that is not
+   `per_rank`. The facts borrow from *text, which the caller frees. */
 #define HIL_FACTS_MAX (2 + HIL_OPTIONS_MAX)
 hil_status hil_options_facts(const hil_command *command, const void *values,
                              hil_fact fact[HIL_FACTS_MAX], size_t *count, char **text);
 
-/* Prints what the command does and every option; `values` holds the defaults. */
+/* Prints the summary of the command and every option; `values` holds the defaults. */
 void hil_options_help(const hil_command *command, const void *values, FILE *out);
 
 #endif

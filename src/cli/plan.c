@@ -18,8 +18,8 @@ static const hil_option own[OWN] = {
             "print one JSON object, which train --plan follows"),
 };
 
-/* What train takes, of which a plan needs no data and no output. */
-static void collect(hil_option *row)
+/* The options of train, of which --data and --out are not required, and those of plan. */
+static void make_rows(hil_option *row)
 {
     memcpy(row, hil_train_rows, sizeof hil_train_rows);
     for (int i = 0; i < HIL_TRAIN_ROWS; ++i)
@@ -39,7 +39,7 @@ static int run(int argc, char **argv)
     int code = 0;
     char path[HIL_PATH_MAX], prefixes[HIL_PATH_MAX];
     hil_train_defaults(&values.run);
-    collect(rows);
+    make_rows(rows);
     command.option = rows;
     command.count = HIL_TRAIN_ROWS + OWN;
     if (!hil_command_begin(&command, argc, argv, &values, &parsed, &code)) return code;
@@ -53,8 +53,9 @@ static int run(int argc, char **argv)
     hil_command_catch_signals(NULL);
     values.run.stop = &hil_command_stop;
     hil_progress progress;
-    hil_progress_begin(&progress, stderr, values.quiet ? HIL_TALK_QUIET : HIL_TALK_NORMAL);
-    hil_command_tell_sizes(&parsed, &progress.hooks);
+    hil_progress_begin(&progress, stderr,
+                       values.quiet ? HIL_VERBOSITY_QUIET : HIL_VERBOSITY_NORMAL);
+    hil_command_report_sizes(&parsed, &progress.hooks);
     hil_status status = hil_plan_show(&values.run, &form, &progress.hooks, stdout);
     hil_progress_end(&progress);
     int flushed = hil_command_flush();

@@ -1,4 +1,4 @@
-/* prefixes.c - where this user's Python keeps packages: NVIDIA's libraries may be among them. */
+/* prefixes.c - finds the user's Python environments, whose packages may hold NVIDIA's libraries. */
 #include "cli/command.h"
 
 #include "base/text.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One more folder, unless it is there already or does not fit. */
+/* Adds a folder to the list, unless it is in the list or does not fit. */
 static void add(char list[HIL_PATH_MAX], const char *folder, size_t length)
 {
     size_t used = strlen(list);
@@ -17,8 +17,8 @@ static void add(char list[HIL_PATH_MAX], const char *folder, size_t length)
     snprintf(list + used, HIL_PATH_MAX - used, "%s%.*s", used ? ":" : "", (int)length, folder);
 }
 
-/* The environment of the Python at `path`, PREFIX/bin/python3, and those of what it is a link to:
-   an environment's Python is a link to another's. */
+/* Adds the environment of the Python at `path`, PREFIX/bin/python3, and those that its symbolic
+   links lead to: the Python of a virtual environment is a link to another's. */
 static void add_python(char list[HIL_PATH_MAX], char path[HIL_PATH_MAX])
 {
     char target[HIL_PATH_MAX], next[HIL_PATH_MAX];

@@ -43,7 +43,7 @@ static int run(int argc, char **argv)
     values.cache = hil_command_probe_cache(path);
     values.device.prefixes = hil_command_prefixes(prefixes);
     hil_progress progress;
-    hil_progress_begin(&progress, stderr, HIL_TALK_NORMAL);
+    hil_progress_begin(&progress, stderr, HIL_VERBOSITY_NORMAL);
     hil_status status = hil_probe(&values, &progress.hooks, stdout);
     hil_progress_end(&progress);
     code = status == HIL_OK ? hil_command_flush() : hil_command_fail(status);

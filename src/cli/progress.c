@@ -1,4 +1,4 @@
-/* progress.c - the live line, the plain lines, and how often they come. */
+/* progress.c - the live line, the plain lines, and how often they are printed. */
 #include "cli/progress.h"
 #include "base/clock.h"
 
@@ -12,7 +12,7 @@
 #define REDRAW_SECONDS 0.1
 #define PLAIN_SECONDS 1.0
 #define PLAIN_LINES 40   /* about how many lines a run of fast steps prints at most */
-#define WORK_SECONDS 5.0 /* before the first plain line of other work, and then ever longer */
+#define WORK_SECONDS 5.0 /* before the first plain line of other work; then grows */
 #define WORK_GROWTH 1.5
 #define WORK_PERCENT 10
 
@@ -65,7 +65,7 @@ static int columns(FILE *out)
     return 79;
 }
 
-/* Spaces instead of an escape sequence: that works on every terminal. */
+/* Clears the old line with spaces, not with an escape sequence: works on every terminal. */
 static void draw(hil_progress *progress, const char *line)
 {
     int width = columns(progress->out), size = (int)strlen(line);
@@ -89,8 +89,8 @@ static void on_note(void *context, const char *line)
     print(context, line);
 }
 
-/* Whether a log gets a line about this work. Work that is done again and again, such as evaluating,
-   goes on with the longer waits of the time before. */
+/* Whether to print a plain line about this work. Repeated work, such as evaluation, keeps the
+   interval that earlier rounds reached. */
 static bool work_due(hil_progress *progress, const char *what, uint64_t done, double percent)
 {
     struct hil_work *work = &progress->work;
@@ -132,8 +132,8 @@ static void on_progress(void *context, const char *what, uint64_t done, uint64_t
         print(progress, line);
 }
 
-/* Whether this step gets a plain line: the first, the last, slow ones all, fast ones so that a run
-   of any length stays readable. */
+/* Whether to print a plain line about this step: the first, the last, every slow step, and of fast
+   steps so many that a log of any run stays readable. */
 static bool plain_due(const hil_progress *progress, const hil_step_report *report, double now)
 {
     if (progress->shown_at <= 0 || report->step == 1 || report->step >= report->steps) return true;
@@ -170,7 +170,7 @@ static void add_tiers(char *line, size_t room, const hil_step_account *account,
     add_tier(line, room, "disk", account->disk_peak, budget->disk);
 }
 
-/* The parts of a step's line, in the order in which they stand there. */
+/* The parts of a step's line, from left to right. */
 enum part { STEP, LOSS, SPEED, LEFT, DEVICE, HOST, DISK, WAITING, PARTS };
 
 static void fill_parts(char part[PARTS][64], const hil_step_report *r)
@@ -190,7 +190,7 @@ static void fill_parts(char part[PARTS][64], const hil_step_report *r)
              100 * waited(&r->account.wait_seconds) / r->seconds);
 }
 
-/* As many whole parts as fit into `width` columns, those that matter most first. */
+/* Composes a line of at most `width` columns from whole parts; drops the least important ones. */
 static void compose_step(char *line, size_t room, int width, const hil_step_report *report)
 {
     static const enum part by_weight[PARTS] = {STEP,    LOSS,   LEFT, SPEED,
@@ -234,10 +234,10 @@ static void on_eval(void *context, int64_t step, double loss)
     print(context, line);
 }
 
-void hil_progress_begin(hil_progress *progress, FILE *out, hil_talk talk)
+void hil_progress_begin(hil_progress *progress, FILE *out, hil_verbosity verbosity)
 {
     *progress = (hil_progress){.out = out, .begun_at = hil_clock_now()};
-    if (talk == HIL_TALK_QUIET) return;
+    if (verbosity == HIL_VERBOSITY_QUIET) return;
     progress->live = isatty(fileno(out)) == 1;
     progress->hooks = (hil_observer){
         .context = progress,
@@ -253,7 +253,7 @@ void hil_progress_end(hil_progress *progress)
     if (progress->drawn) draw(progress, "");
 }
 
-/* Below this share of the time, waiting is not worth a reason. */
+/* Below this share of the time no reason for the stalls is printed. */
 #define WAITING_MATTERS 0.05
 
 static void print_waiting(FILE *out, const hil_wait_seconds *wait, double seconds)

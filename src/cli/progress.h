@@ -1,4 +1,4 @@
-/* progress.h - a run as a person sees it: one live line on a terminal, plain lines elsewhere. */
+/* progress.h - shows a run to the user: one live line on a terminal, plain lines elsewhere. */
 #ifndef HIL_CLI_PROGRESS_H
 #define HIL_CLI_PROGRESS_H
 
@@ -7,24 +7,25 @@
 typedef struct hil_progress {
     FILE *out;
     bool live;       /* redraw one line in place */
-    double begun_at; /* when this began */
-    double shown_at; /* when a step or a progress line was last shown; 0: never */
+    double begun_at; /* time of hil_progress_begin */
+    double shown_at; /* time of the last line about a step or other work; 0: none */
     int64_t steps;   /* reported so far */
-    double seconds;  /* that they took */
+    double seconds;  /* time of these steps */
     struct hil_work {
         char what[128];
         uint64_t done;
-        double begun_at, percent; /* percent: of the last plain line; negative: none yet */
-        double wait;              /* seconds until the next plain line, growing */
+        double begun_at, percent; /* percent in the last plain line; negative: none yet */
+        double wait;              /* seconds until the next plain line; grows */
     } work;                       /* long work other than steps, such as reading data */
     int drawn;                    /* columns of the live line now on the terminal */
-    hil_observer hooks;           /* give this to the library */
+    hil_observer hooks;           /* to pass to the library */
 } hil_progress;
 
-typedef enum hil_talk { HIL_TALK_NORMAL, HIL_TALK_QUIET } hil_talk;
+typedef enum hil_verbosity { HIL_VERBOSITY_NORMAL, HIL_VERBOSITY_QUIET } hil_verbosity;
 
-/* Writes to `out`, which is taken for a terminal when it is one. HIL_TALK_QUIET has no hooks. */
-void hil_progress_begin(hil_progress *progress, FILE *out, hil_talk talk);
+/* Writes to `out` (borrowed until end), with a live line if it is a terminal. If quiet, `hooks` has
+   no functions. */
+void hil_progress_begin(hil_progress *progress, FILE *out, hil_verbosity verbosity);
 /* Clears the live line. */
 void hil_progress_end(hil_progress *progress);
 
@@ -32,9 +33,9 @@ void hil_progress_end(hil_progress *progress);
 const char *hil_progress_time(char out[32], double seconds);
 /* Bytes as "612K", "1.5M" or "12G". Returns out. */
 const char *hil_progress_bytes(char out[32], uint64_t bytes);
-/* Prints what a run held, moved and waited for; nothing when no budget was set. */
+/* Prints peaks, transfers and stalls of a run; nothing if no budget was set. */
 void hil_progress_account(const hil_progress *progress, const hil_train_result *result);
-/* A count with commas: "1,234,567". Returns out. */
+/* A count as "1,234,567". Returns out. */
 const char *hil_progress_count(char out[32], int64_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* sizes.c - "64M", "24GB", "1.5 GiB", "50%" and "/mnt/nvme:2T". */
+/* sizes.c - parses sizes: "64M", "24GB", "1.5 GiB", "50%" and "/mnt/nvme:2T". */
 #include "cli/options.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@ static hil_status wrong(const char *label, const char *text, bool percent)
                     label, text, percent ? ", or 50%" : "");
 }
 
-/* The bytes of a unit: "", "B", "K", "KiB", "KB", ... in any case; 0 where it is none. */
+/* The bytes of a unit: "", "B", "K", "KiB", "KB", ... in any case; 0: not a unit. */
 static double unit_bytes(const char *unit)
 {
     static const char prefixes[] = "KMGTP";
@@ -83,7 +83,7 @@ hil_status hil_disk_parse(const char *label, const char *text, char *path, uint6
     size_t size = strlen(text), front = colon ? (size_t)(colon - text) : size;
     bool percent = false;
     *bytes = 0;
-    /* A folder may have a name such as "a:5G". */
+    /* A folder may be named "a:5G". */
     bool sized = colon && isdigit((unsigned char)colon[1]) &&
                  (is_folder(text, front) || !is_folder(text, size));
     if (sized) {
@@ -99,7 +99,7 @@ hil_status hil_disk_parse(const char *label, const char *text, char *path, uint6
     if (!percent) return HIL_OK;
     struct statvfs info;
     if (statvfs(path, &info) != 0)
-        return hil_fail(HIL_ERR_IO, "cannot look at %s: %s", path, strerror(errno));
+        return hil_fail(HIL_ERR_IO, "cannot inspect %s: %s", path, strerror(errno));
     *bytes = (uint64_t)info.f_bavail * info.f_frsize / 100 * *bytes;
     return HIL_OK;
 }

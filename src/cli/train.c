@@ -10,7 +10,7 @@
 
 #define STOP_WORDS "hilbert: finishing this step and saving; a second Ctrl-C stops at once\n"
 
-/* `text` as one word of a shell command. */
+/* Prints `text` as one word of a shell command. */
 static void print_quoted(FILE *out, const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -29,7 +29,7 @@ static void print_quoted(FILE *out, const char *text)
     fputc('\'', out);
 }
 
-/* What of the examples was not trained on. */
+/* Prints how many examples were truncated or left out. */
 static void print_examples(FILE *out, const hil_examples *e)
 {
     char a[32], b[32];
@@ -41,7 +41,7 @@ static void print_examples(FILE *out, const hil_examples *e)
                 hil_progress_count(a, e->left_out), hil_progress_count(b, e->count));
 }
 
-/* What this start did; after --resume that is less than the whole run. */
+/* Prints what this process did; after --resume that is less than the whole run. */
 static void print_summary(const hil_progress *progress, const hil_train_options *run,
                           const hil_train_result *result)
 {
@@ -59,7 +59,7 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
         fprintf(out, ", loss %.4f -> %.4f", result->first_loss, result->last_loss);
         if (!isnan(result->eval_loss)) fprintf(out, ", eval loss %.4f", result->eval_loss);
         fprintf(out, "\n%s tokens", hil_progress_count(a, tokens));
-        if (result->examples.count) /* of plain text all but first tokens are learned */
+        if (result->examples.count) /* in plain text nearly all tokens are learned */
             fprintf(out, " (%.3g%% learned)", 100 * (double)result->learned / (double)tokens);
         fprintf(out, " in %s, %s tokens/s, peak memory %s", hil_progress_time(b, result->seconds),
                 hil_progress_count(c, llround(result->tokens_per_second)),
@@ -73,7 +73,7 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
         fputs("nothing is saved: --keep 0\n", out);
         return;
     }
-    if (!result->tokenizer) { /* trained on ids: no text can be given to it */
+    if (!result->tokenizer) { /* trained on ids: generate cannot take text */
         fprintf(out, "model in %s\n", model);
         return;
     }
@@ -87,10 +87,10 @@ static int train(hil_train_values *values, const hil_parsed *parsed)
 {
     hil_status status = hil_launch_open(&values->run.comm, &hil_command_train, values);
     if (status != HIL_OK) return hil_launch_close(values->run.comm, hil_command_fail(status));
-    signal(SIGPIPE, SIG_IGN); /* a reader of the log that goes away is no reason to stop */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe behind the log does not end the run */
     bool quiet = values->quiet || !hil_launch_first();
     hil_progress progress;
-    hil_progress_begin(&progress, stderr, quiet ? HIL_TALK_QUIET : HIL_TALK_NORMAL);
+    hil_progress_begin(&progress, stderr, quiet ? HIL_VERBOSITY_QUIET : HIL_VERBOSITY_NORMAL);
     hil_command_catch_signals(!hil_launch_first() ? NULL
                               : progress.live     ? "\n" STOP_WORDS
                                                   : STOP_WORDS);
@@ -98,10 +98,10 @@ static int train(hil_train_values *values, const hil_parsed *parsed)
     char cache[HIL_PATH_MAX], prefixes[HIL_PATH_MAX];
     values->run.device.prefixes = hil_command_prefixes(prefixes);
     values->run.probe_cache = hil_command_probe_cache(cache);
-    hil_command_tell_sizes(parsed, &progress.hooks);
+    hil_command_report_sizes(parsed, &progress.hooks);
     hil_train_result result = {.eval_loss = NAN};
     status = hil_train(&values->run, &progress.hooks, &result);
-    hil_command_catch_signals(NULL); /* nothing is left to finish: mpirun ends ranks that end */
+    hil_command_catch_signals(NULL); /* prints nothing: mpirun signals ranks while the job ends */
     hil_progress_end(&progress);
     int code = 0;
     if (status != HIL_OK)

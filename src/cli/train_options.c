@@ -1,4 +1,4 @@
-/* train_options.c - the options of train, which plan has as well. */
+/* train_options.c - the table of train's options, which plan uses too. */
 #include "cli/train_options.h"
 
 #include "cli/command.h"

@@ -19,7 +19,7 @@ static int run(int argc, char **argv)
     int code = 0;
     if (!hil_command_begin(&hil_command_verify, argc, argv, &values, &parsed, &code)) return code;
     hil_progress progress;
-    hil_progress_begin(&progress, stderr, HIL_TALK_NORMAL);
+    hil_progress_begin(&progress, stderr, HIL_VERBOSITY_NORMAL);
     hil_status status =
         hil_checkpoint_verify_path(values.path, values.json, &progress.hooks, stdout);
     hil_progress_end(&progress);

@@ -1,4 +1,4 @@
-/* build.c - which architecture builds which model. */
+/* build.c - chooses the architecture by the config; adds a layer from its table. */
 #include "model/build.h"
 
 #include "base/fail.h"

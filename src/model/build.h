@@ -1,4 +1,4 @@
-/* build.h - architectures: from a config to a model. */
+/* build.h - builds a model from its config. */
 #ifndef HIL_MODEL_BUILD_H
 #define HIL_MODEL_BUILD_H
 
@@ -7,7 +7,7 @@
 #include "format/config.h"
 #include "store/param.h"
 
-/* A model with the parameters' Hugging Face names. */
+/* Builds the model; its parameters have their Hugging Face names. */
 hil_status hil_model_build(hil_model **out, const hil_config *config);
 
 /* Each architecture appends its segments to an empty model. */
@@ -20,7 +20,7 @@ typedef struct hil_build_row {
     const char *name; /* after the layer's prefix */
     hil_param_form form;
     hil_param **out;
-    bool absent; /* this model does without it */
+    bool absent; /* this model lacks it */
 } hil_build_row;
 
 typedef struct hil_build_table {
@@ -30,7 +30,7 @@ typedef struct hil_build_table {
     size_t count;
 } hil_build_table;
 
-/* Layer `number`: its parameters, and the segment that runs it. */
+/* Adds the parameters of layer `number`, and the segment that runs it. */
 hil_status hil_build_block(hil_model *model, const hil_build_table *table, hil_segment_fn *run,
                            void *layer);
 

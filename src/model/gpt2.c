@@ -32,9 +32,9 @@ static hil_status embed(hil_tape *t, void *state, const hil_values *in, hil_valu
     return hil_values_set(out, "x", x);
 }
 
-/* residual + a layer's last product, which dropout may thin out. */
-static hil_status join(hil_tape *t, const layer *l, hil_value *x, hil_param *const part[2],
-                       hil_value *residual, hil_value **y)
+/* residual + dropout(linear(x)); fused where dropout is 0. */
+static hil_status add_residual(hil_tape *t, const layer *l, hil_value *x, hil_param *const part[2],
+                               hil_value *residual, hil_value **y)
 {
     if (!(l->dropout > 0)) return hil_linear_add(t, x, part[0], part[1], residual, y);
     HIL_TRY(hil_linear(t, x, part[0], part[1], &x));
@@ -51,7 +51,7 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value *r
     HIL_TRY(hil_reshape(t, *y, 4, (int64_t[]){b, n, 3 * l->heads, -1}, y));
     HIL_TRY(hil_attention_packed(t, *y, &l->attention, y));
     HIL_TRY(hil_reshape(t, *y, 3, (int64_t[]){b, n, -1}, y));
-    return join(t, l, *y, (hil_param *[]){l->out, l->out_bias}, residual, y);
+    return add_residual(t, l, *y, (hil_param *[]){l->out, l->out_bias}, residual, y);
 }
 
 static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_values *out)
@@ -64,7 +64,7 @@ static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_valu
     HIL_TRY(hil_layernorm(t, x, l->norm2, l->norm2_bias, l->eps, &h));
     HIL_TRY(hil_linear(t, h, l->up, l->up_bias, &h));
     HIL_TRY(hil_gelu(t, h, l->gelu, &h));
-    HIL_TRY(join(t, l, h, (hil_param *[]){l->down, l->down_bias}, x, &x));
+    HIL_TRY(add_residual(t, l, h, (hil_param *[]){l->down, l->down_bias}, x, &x));
     return hil_values_set(out, "x", x);
 }
 

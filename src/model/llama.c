@@ -37,7 +37,7 @@ static hil_status split_heads(hil_tape *t, hil_value *x, int64_t heads, hil_valu
     return hil_reshape(t, x, 4, shape, y);
 }
 
-/* One of q and k: project, split, normalise per head where the model does, rotate. */
+/* Computes q or k: project, split into heads, normalise per head (Qwen3), rotate. */
 static hil_status rotated(hil_tape *t, const layer *l, hil_value *x, hil_param *const part[3],
                           int64_t heads, hil_value **y)
 {

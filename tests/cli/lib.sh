@@ -1,4 +1,4 @@
-# lib.sh - what the tests of the command line share; needs HILBERT, the program.
+# lib.sh - functions for the tests of the command line; HILBERT is the program.
 [ -x "$HILBERT" ] || { echo "no program at '$HILBERT'"; exit 77; }
 . "$TESTS/work.sh"
 commands="train eval generate tokenize inspect export verify bench probe plan"

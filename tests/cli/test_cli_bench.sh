@@ -1,4 +1,4 @@
-# hilbert bench io: the table, the object, what fio says, and nothing left behind.
+# hilbert bench io: the table, the JSON object, the comparison with fio; no file is left.
 set -u
 . "$TESTS/cli/lib.sh"
 
@@ -18,7 +18,7 @@ grep -q '^fio is not installed' "$work/out" || die "says nothing about fio"
 [ "$(grep -cE '^ +[0-9.]+ [KM]iB +[0-9]+  +[0-9.]+ +- +-  +[0-9.]+ +- +-$' "$work/out")" = 12 ] ||
     die "not a table: $(cat "$work/out")"
 
-# With a fio whose speed is known, and which notes what it was asked for.
+# With a fake fio of known speed that records its arguments.
 cat >"$work/fake/fio" <<END
 #!/bin/bash
 echo "\$*" >>"$work/asked"

@@ -3,21 +3,21 @@ set -u
 . "$TESTS/cli/lib.sh"
 out=$work/run
 
-flip() # flip FILE OFFSET: another byte there
+flip() # flip FILE OFFSET: changes the byte there
 {
     local byte
     byte=$(od -An -tu1 -j "$2" -N 1 "$1")
     printf "\\$(printf %o $(((byte + 1) % 256)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
-# GPT-2 holds matrices transposed, llama is sharded by the names of its tensors.
+# GPT-2's files store matrices transposed, llama's do not.
 for name in gpt2_untied llama; do
     model=$TESTS/golden/models/$name
     rm -rf "$out" "$work"/exported*
     run 0 train --model "$model" --data "$model/tokens.npy" --out "$out" --steps 4 --save-every 2 \
         --seq 8 --batch 2 --dtype bf16 --save-dtype bf16
     cp "$out/checkpoints/step-4/master.safetensors" "$work/master"
-    # The same folder as at the end of the run, from the checkpoint alone.
+    # The export of the last checkpoint equals the folder at the end of the run.
     for checkpoint in "$out" "$out/checkpoints" "$out/checkpoints/step-4"; do
         rm -rf "$work/exported"
         run 0 export "$checkpoint" "$work/exported" --dtype bf16
@@ -29,7 +29,7 @@ for name in gpt2_untied llama; do
     run 0 export "$out" "$work/exported-own"
     run 0 export "$out/checkpoints/step-2" "$work/exported-2" --dtype bf16
     ! cmp -s "$work/exported-2/model.safetensors" "$out/model.safetensors" || die "step 2 is step 4"
-    # fp32 shards hold what one file holds.
+    # fp32 shards hold the same tensors as one file.
     run 0 export "$out" "$work/exported-32" --dtype fp32
     run 0 export "$out" "$work/exported-shards" --dtype fp32 --shard-size 8K
     [ -e "$work/exported-shards/model-00002-of-"*.safetensors ] || die "no shards"
@@ -76,7 +76,7 @@ grep -q '^config.json: ' "$work/out" || die "$(cat "$work/out")"
 run 0 inspect "$out/checkpoints/step-4" --json
 grep -q '"step":4,"tokens":64,"ranks":1' "$work/out" || die "$(cat "$work/out")"
 
-# Damage: the file and the place are named; the model comes from the one before.
+# Damage: the message names file and offset; the export uses the checkpoint before.
 flip "$out/checkpoints/step-4/moment2.safetensors" 5000
 run 1 verify "$out"
 [ "$(grep -c 'step-4/moment2.safetensors is damaged: the checksum of bytes ' "$work/err")" = 1 ] || die "$(cat "$work/err")"
@@ -84,7 +84,7 @@ run 1 verify "$out"
 run 1 verify "$out" --json
 grep -q '"step":2,.*"damaged": \["[^"]*step-4/moment2.safetensors is damaged' "$work/out" || die "$(cat "$work/out")"
 run 0 verify "$out/checkpoints/step-2"
-run 0 export "$out" "$work/exported" --overwrite # no moments are in a model
+run 0 export "$out" "$work/exported" --overwrite # an export needs no moments
 grep -q ': step 4,' "$work/out" || die "$(cat "$work/out")"
 flip "$out/checkpoints/step-4/master.safetensors" 5000
 run 0 export "$out" "$work/exported" --overwrite

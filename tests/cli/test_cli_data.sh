@@ -1,4 +1,4 @@
-# The same files are data for train, eval, --eval-data and tokenize, and the same ones are not.
+# train, eval, --eval-data and tokenize accept and refuse the same files.
 set -u
 . "$TESTS/cli/lib.sh"
 model=$TESTS/golden/models/gpt2
@@ -10,7 +10,7 @@ mkdir "$work/in"
 cp "$work/a.txt.gz" "$work/in"
 touch "$work/in/README.md"
 
-# loss DATA: what eval says about it
+# loss DATA: the loss that eval prints
 loss()
 {
     run 0 eval "${common[@]}" --data "$1" --json
@@ -23,7 +23,7 @@ plain=$(loss "$work/a.txt")
 grep -q '1 file .*skipped.*README.md' "$work/err" || die "a skipped file: $(cat "$work/err")"
 [ "$(loss "$work/*.gz")" = "$plain" ] || die "a pattern: $(cat "$work/out")"
 
-# Refused before anything is made.
+# Refused before any file is created.
 for path in "$work/a.json" "$work/*.json"; do
     fails 1 "jq -c '.[]'" eval "${common[@]}" --data "$path"
     fails 1 "jq -c '.[]'" train "${common[@]}" --data "$path" --out "$work/out.d" --steps 1

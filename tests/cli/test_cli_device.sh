@@ -1,15 +1,15 @@
 # shellcheck disable=SC2086
-# --device: what there is, what there is not, and why.
+# --device: which devices are available, and why others are not.
 set -u
 . "$TESTS/cli/lib.sh"
 cat >"$work/config.json" <<END
 {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 300, "n_positions": 32,
  "n_embd": 16, "n_layer": 1, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0}
 END
-# With budgets: what is free is another amount at every call.
+# With fixed budgets, because the free memory changes from call to call.
 plan="plan --model $work/config.json --seq 32 --threads 1 --device-memory 64M --host-memory 64M"
 
-# Tests see no GPU: auto is the CPU.
+# Tests hide GPUs, so auto is the CPU.
 run 0 $plan
 cp "$work/out" "$work/auto"
 run 0 $plan --device cpu
@@ -22,7 +22,7 @@ for command in "$plan" "probe" "train --model $work/config.json --data $TESTS/cl
 done
 fails 1 "there is no GPU here" $plan --device cuda:3
 
-# A driver that shows a GPU, and a program without the module, or beside one that is none.
+# A driver with a GPU, and a program without the module or with a file that is no module.
 mkdir "$work/driver" "$work/bin"
 echo 'int cuInit(unsigned f) { return f; } int cuDeviceGetCount(int *n) { *n = 1; return 0; }' |
     "$CC" -shared -fPIC -x c - -o "$work/driver/libcuda.so.1" || exit 77

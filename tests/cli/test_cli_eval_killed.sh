@@ -1,10 +1,10 @@
-# A killed eval leaves nothing of the data behind, whenever it is killed.
+# A killed eval leaves no file with tokens, whenever it is killed.
 set -u
 . "$TESTS/cli/lib.sh"
 mkdir "$work/tmp"
 for i in $(seq 120); do cat "$SOURCE"/src/cli/*.c; done >"$work/data.txt"
 
-# Where the tokens are: in a file with a name, or in one that only the process knows.
+# Finds the file with the tokens: one with a name, or a nameless one in /proc.
 has_tokens()
 {
     [ -n "$(ls -A "$work/tmp")" ] || ls -l "/proc/$1/fd" 2>/dev/null | grep -qF "$work/tmp/"

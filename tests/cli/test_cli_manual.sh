@@ -36,7 +36,7 @@ for command in $commands; do
         [ -z "$default" ] || [ "$default" = off ] || grep -qF -- "Default: $default." "$work/options.1" ||
             die "docs/hilbert.1: $command $name should say: Default: $default."
     done <"$work/list"
-    # And nothing that --help does not show.
+    # The documents have no option that --help does not show.
     grep -oE '^\| `--[a-z0-9-]+' "$work/options.md" | cut -c4- | while read -r name; do
         grep -q -- "^$name\( \|$\)" <(sed 's/^ *//' "$work/list") || die "$command has no option $name"
     done || exit 1

@@ -1,5 +1,5 @@
-# Budgets hold from the first moment: what measures the machine, and the tokens of a batch, are inside
-# them; more than there is is refused; and a plan believes every size and writes to no disk.
+# Budgets hold from the start: they include the probe of the machine and the tokens of a batch. A run
+# with more than the machine has is refused; a plan accepts any size and writes to no disk.
 # soak: --full, a batch of 4 Mi tokens
 set -u
 . "$TESTS/cli/lib.sh"
@@ -44,7 +44,7 @@ some="--model $work/some.json --seq 128 --batch 4 --device-memory 3M --host-memo
 train="train $some --data $work/text --steps 1 --keep 0 --threads 2"
 peak 70 $train --disk "$work/drive:16M" --out "$work/a"
 [ "$(grep -c measuring "$work/err")" = 2 ] || die "not measured: $(cat "$work/err")"
-# What a plan measures is little as well, and a file of more than 64K would end it.
+# The probe of a plan stays small too: it would fail on a file of more than 64K.
 rm -rf "$work/cache"
 (ulimit -f 64 && peak 70 plan $some --disk "$work/drive:16M") || exit 1
 grep -q "speeds: as measured here" "$work/out" || die "$(cat "$work/out")"
@@ -54,7 +54,7 @@ run 0 probe --disk "$work/drive:16M"
 run 0 plan $some --disk "$work/drive:16M"
 grep -q "^disk $work/drive: .*, as measured here" "$work/out" || die "$(cat "$work/out")"
 
-# A plan is for the sizes that are named: folders need not exist, memory neither.
+# A plan uses the given sizes: neither the folders nor the memory need exist.
 run 0 plan --model "$work/some.json" --device-memory 100T --host-memory 100T --disk /no/where:2T --json
 python3 - "$work/out" <<'END' || die "$(cat "$work/out")"
 import json, sys
@@ -70,7 +70,7 @@ grep -qE "^budget +2[23]\.. GiB" "$work/out" || die "not the memory of an RTX 40
 grep -qE '[0-9]e[+-]?[0-9]' "$work/out" && die "an exponent: $(cat "$work/out")"
 fails 2 "--gpu GTX 1 is not in the table: RTX 3080" plan --model "$work/some.json" --gpu "GTX 1"
 
-# Runs are refused before they take anything.
+# Runs are refused before they allocate memory or disk.
 much="--device-memory 100T --host-memory 100T"
 model=$TESTS/golden/models/llama
 for command in "train --out $work/x --data $model/tokens.npy" "eval --data $model/tokens.npy" \
@@ -82,7 +82,7 @@ for command in "train --out $work/x --data $model/tokens.npy" "eval --data $mode
 done
 [ ! -e "$work/x" ] || die "a folder was left"
 
-# The tokens of a batch are counted, 16 bytes each: of 128 Ki of them 2 MiB, of 4 Mi of them 64 MiB.
+# The budget includes the tokens of a batch, 16 bytes each: 2 MiB for 128 Ki, 64 MiB for 4 Mi.
 tokens=2 batch=4096
 [ "${1:-}" = --full ] && tokens=64 batch=131072
 llama tiny 8 1 256 8

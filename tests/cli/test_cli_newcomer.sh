@@ -1,5 +1,5 @@
-# The first mistakes of a newcomer: each is answered by one line that says what to do next, and none
-# gives a result that looks right.
+# The first mistakes of a newcomer: each gives one line that says what to do next, and none gives a
+# result that looks right but is wrong.
 set -u
 . "$TESTS/cli/lib.sh"
 models=$TESTS/golden/models
@@ -15,7 +15,7 @@ cp model/config.json bare
 cp spm/config.json spm/tokenizer.model spm-bare
 train=(--out tuned --seq 16 --batch 2 --steps 2 --threads 1)
 
-# No tokenizer: text is refused wherever it would become tokens, and the line says how to get one.
+# Without a tokenizer every command refuses text, and the message says how to get one.
 make="AutoTokenizer.from_pretrained('spm').save_pretrained('spm')"
 fails 1 "$make" train --model spm --data data.txt "${train[@]}"
 fails 1 "$make" train --model spm --data data.jsonl "${train[@]}"
@@ -34,7 +34,7 @@ fails 1 "AutoTokenizer" train --model spm-bare/config.json --data data.txt "${tr
 fails 2 "--tokenizer must be bytes, not 'gpt2'" train --model model --data data.txt --tokenizer gpt2
 [ ! -e tuned ] || die "a refused run left its folder"
 
-# Bytes on request; ids need no tokenizer.
+# --tokenizer bytes works without one; so do token ids.
 run 0 train --model model --data data.txt --tokenizer bytes "${train[@]}"
 grep -q 'tokens of data (bytes); ' "$work/err" || die "$(cat "$work/err")"
 grep -q 'hilbert generate --model tuned --tokenizer bytes --prompt' "$work/err" || die "$(cat "$work/err")"
@@ -56,7 +56,7 @@ fails 2 "is for models without a tokenizer, but there is model/tokenizer.json" \
     generate --model model --tokenizer bytes --prompt a
 rm model/tokenizer.json
 
-# A config alone has no weights, whatever lies beside it: the first line says so.
+# A config.json as --model starts from scratch, even next to weights: the first line says so.
 run 0 train --model model/config.json --data data.txt --overwrite "${train[@]}"
 head -n 1 "$work/err" | grep -q '^llama with .* parameters in bf16, random weights (from config.json alone); ' ||
     die "$(head -n 1 "$work/err")"
@@ -82,13 +82,13 @@ for path in ./gpt2 /no/where a/b/c none/config.json config.json "two words"; do
     grep -q 'hf download' "$work/err" && die "$path is no name on the Hub: $(cat "$work/err")"
 done
 
-# The weights instead of their folder.
+# The path of the weights instead of their folder.
 : >model.gguf
 for path in model/model.safetensors model.gguf; do
     fails 2 "$path is a file of weights: --model takes the folder" plan --model "$path"
 done
 
-# An architecture that is not there: the line has the list, and the file it names has it as well.
+# An unsupported architecture: the message and the document it names list the supported ones.
 mkdir bloom && echo '{"model_type": "bloom"}' >bloom/config.json
 fails 1 "supported are gpt2, llama, mistral, qwen2, qwen3 (docs/models.md)" plan --model bloom
 for name in gpt2 llama mistral qwen2 qwen3; do
@@ -112,7 +112,7 @@ for command in "train --out new ${ids[*]}" "eval ${ids[*]}" "generate --model mo
 done
 run 0 plan --model model --seq 16 "${much[@]}"
 
-# Files that are no text: the line says what to make of them.
+# Files that are not text: the message says how to convert them.
 bytes=(train --model model --tokenizer bytes --out new --seq 16)
 printf 'a,b\n1,2\n' >table.csv
 printf '[{"text": "a"}]\n' >list.json
@@ -131,7 +131,7 @@ fails 1 "no data in the folder empty" "${bytes[@]}" --data empty
 fails 1 "no file matches none*.txt" "${bytes[@]}" --data 'none*.txt'
 [ ! -e new ] || die "a refused run left its folder"
 
-# What cannot do anything is refused, by plan as by train.
+# plan and train refuse options that have no effect.
 for command in "train --data data.txt --out new --tokenizer bytes" plan; do
     set -- $command
     fails 2 "--eval-every 5: there is nothing to evaluate on; give --eval-data PATH or --eval-fraction" \

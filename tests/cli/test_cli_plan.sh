@@ -1,4 +1,4 @@
-# hilbert plan: the object, the tables, an edited plan, and what is said when nothing fits.
+# hilbert plan: the JSON object, the tables, an edited plan, and the message if nothing fits.
 set -u
 . "$TESTS/cli/lib.sh"
 
@@ -37,7 +37,7 @@ grep -q '^weights ' "$work/out" || die "no table: $(cat "$work/out")"
 grep -q 'for 50%' "$work/out" || die "no analysis"
 grep -q '^faster: ' "$work/out" || die "no advice"
 
-# rows: of each tier the rows of the table add up to its peak, as far as printed digits go.
+# rows: the rows of each tier add up to its peak, up to the printed digits.
 rows()
 {
     python3 - "$work/out" <<'END' || die "rows do not add up: $(cat "$work/out")"
@@ -90,7 +90,7 @@ sed 's/"name": "/"name": "x/' "$work/plan.json" >"$work/edited.json"
 fails 1 'the model has no unit "x' plan $small --plan "$work/edited.json" \
     --disk "$work/drive"
 
-# What does not fit is said with numbers, and in the object.
+# If nothing fits, the message and the JSON object say by how much.
 fails 1 "of device memory" plan $small --device-memory 20K
 fails 1 "--disk PATH" plan $small --device-memory 300K --host-memory 64K
 run 1 plan $small --json --device-memory 20K

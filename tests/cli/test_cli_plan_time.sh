@@ -1,9 +1,9 @@
-# Large models and many micro-batches are planned in seconds of processor time, and a signal ends it.
+# Planning of large models and many micro-batches takes seconds of processor time; a signal ends it.
 set -u
 . "$TESTS/cli/lib.sh"
 
 export XDG_CACHE_HOME=$work/cache
-SECONDS_MOST=10 # under 5 on two cores that nobody else uses
+SECONDS_MOST=10 # under 5 on two idle cores
 grep -qE '__(asan|tsan)_init' "$HILBERT" && SECONDS_MOST=150
 
 # config NAME HIDDEN LAYERS HEADS INTERMEDIATE
@@ -40,7 +40,7 @@ timed --model "$work/405b.json" --seq 4096 --batch 256 --micro-batch 1 --device-
 timed --model "$work/405b.json" --seq 4096 --batch 512 --gpu H100 --device-memory 80G \
     --host-memory 2T --disk "$work:8T"
 
-# Long planning says how far it is, also where no terminal is.
+# Long planning reports its progress, also without a terminal.
 "$HILBERT" plan --model "$work/405b.json" --seq 4096 --batch 256 --micro-batch 1 \
     --device-memory 24G --host-memory 100G --disk "$work:20T" >"$work/out" 2>"$work/err" &
 pid=$!

@@ -25,7 +25,7 @@ ends()
 here="on $(hostname): "
 train=(train "${base[@]}" --out "$work/run")
 
-# Options; each one is in test_rank_options.c.
+# Options; test_rank_options.c covers each one.
 args all "${train[@]}"
 args 1 "${train[@]}" --save-every 3
 ends 2 2 "rank 1 $here--save-every 3 here, but 2 on rank 0: start all ranks with the same options"
@@ -78,7 +78,7 @@ before 1 "program=$work/bin/hilbert"
 ends 2 2 "rank 1: unknown option --no-such-option"
 args all "${train[@]}"
 
-# What ranks may differ in changes no bit.
+# Options that may differ between ranks change no bit.
 mpi 2 "$work/rank" 2>"$work/err" || die "two ranks: $(cat "$work/err")"
 cp "$work/run/model.safetensors" "$work/"
 rm -r "$work/run"

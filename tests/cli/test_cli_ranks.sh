@@ -1,11 +1,11 @@
-# What the program says when a launcher starts it as several ranks, and when it cannot be that.
+# What the program prints when a launcher starts several ranks, and when these cannot be connected.
 set -euo pipefail
 . "$TESTS/cli/lib.sh"
 . "$TESTS/mpi.sh"
 
 job=(train --model "$work/none" --data "$work/none" --out "$work/out-of-it")
 
-# ranks CODE N ARGUMENTS...: the program on N ranks; what hilbert itself says is in $work/said.
+# ranks CODE N ARGUMENTS...: runs the program on N ranks; hilbert's own lines are in $work/said.
 ranks()
 {
     local code=$1 n=$2 got=0
@@ -22,7 +22,7 @@ says()
     grep -qF -- "$1" "$work/said" || die "said: $(cat "$work/said"), expected: $1"
 }
 
-# One rank speaks for all.
+# Only rank 0 prints.
 run 0 --version
 cp "$work/out" "$work/alone"
 grep -q '^MPI: Open MPI v' "$work/alone" || die "--version names no MPI: $(cat "$work/alone")"
@@ -41,13 +41,13 @@ says "generate runs in one process, but 3 were started"
 ranks 1 3 "$HILBERT" "${job[@]}"
 says "no such model folder"
 
-# One rank, and variables of an allocation in which nothing was started: no MPI at all.
+# One rank, and the variables of an allocation without srun: MPI is not used.
 ranks 1 1 "$HILBERT" "${job[@]}"
 says "no such model folder"
 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_JOB_ID=1 run 1 "${job[@]}"
 grep -q "no such model folder" "$work/err" || die "an allocation is not a launch: $(cat "$work/err")"
 
-# mpirun hands SIGUSR1 on (Ubuntu's 4.1.6 was seen not to: a rank gets it then): all finish the
+# mpirun forwards SIGUSR1 (Ubuntu's 4.1.6 sometimes does not; then one rank gets it): all finish the
 # step, save together and end normally.
 cat "$SOURCE"/src/cli/*.c > "$work/data.txt"
 mpirun -n 2 "$HILBERT" train --model "$TESTS/golden/models/gpt2" --data "$work/data.txt" --tokenizer bytes --seq 16 \
@@ -70,12 +70,12 @@ wait "$job_id" || got=$?
 grep -q '^hilbert: stopped after step [0-9]*, saved' "$work/err" || die "$(cat "$work/err")"
 [ -f "$work/stopped/checkpoints/latest" ] || die "SIGUSR1 did not save"
 
-# Copies that nobody connects.
+# Several processes without MPI to connect them.
 for size in "PMI_SIZE=4 PMI_RANK=0" "SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0"; do
     (export ${size?} && fails 1 "4 copies were started, but MPI connects only 1" "${job[@]}")
 done
 
-# A program without the module, with one that needs a library that is not there, with another's.
+# A program without the MPI module, with one that lacks a library, with one of another build.
 mkdir -p "$work/bin" "$work/lib/hilbert"
 cp "$HILBERT" "$work/bin/hilbert"
 ranks 1 2 "$work/bin/hilbert" "${job[@]}"

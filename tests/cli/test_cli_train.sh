@@ -17,7 +17,7 @@ grep -q $'[\r\033]' "$work/err" && die "control characters in a log"
 fails 2 "holds a run" train "${common[@]}" --out "$out" --steps 4
 run 0 train "${common[@]}" --out "$out" --steps 4 --resume
 grep -q '^all 4 steps were done before$' "$work/err" || die "$(cat "$work/err")"
-# What this start did, and the whole beside it.
+# The summary shows this process's steps, and those of the whole run.
 run 0 train "${common[@]}" --out "$out" --steps 7 --resume
 first=$(sed -n 's/^{"step": 5, "loss": \([0-9.]*\),.*/\1/p' "$out/metrics.jsonl")
 grep -q "^3 steps (7 in all), loss $(printf %.4f "$first") -> [0-9.]*$" "$work/err" ||
@@ -28,7 +28,7 @@ grep -q '^1 step (8 in all), loss ' "$work/err" || die "$(cat "$work/err")"
 run 0 train "${common[@]}" --out "$out" --steps 2 --overwrite --quiet
 [ ! -s "$work/err" ] || die "--quiet said: $(cat "$work/err")"
 
-# Nothing is saved where nothing is kept, and nobody goes on from it.
+# --keep 0 saves nothing, so the run cannot be resumed.
 run 0 train "${common[@]}" --out "$work/trial" --steps 3 --save-every 1 --keep 0
 grep -q '^nothing is saved: --keep 0$' "$work/err" || die "$(cat "$work/err")"
 [ "$(wc -l <"$work/trial/metrics.jsonl")" = 3 ] || die "metrics: $(cat "$work/trial/metrics.jsonl")"
@@ -45,7 +45,7 @@ run 0 train --config "$work/c.json" --lr 0.001953125 --steps=3
 grep -q '^{"step": 3,.*"lr": 0.001953125,' "$out/metrics.jsonl" || die "$(cat "$out/metrics.jsonl")"
 [ "$(wc -l <"$out/metrics.jsonl")" = 3 ] || die "--steps did not win over the file"
 
-# Closed descriptors are not taken by the files of the run.
+# With closed standard descriptors, files of the run do not get their numbers.
 rm -rf "$out"
 "$HILBERT" train "${common[@]}" --out "$out" --steps 3 <&- >&- 2>&- || die "closed descriptors"
 [ "$(grep -c '^{"step": .*}$' "$out/metrics.jsonl")" = "$(wc -l <"$out/metrics.jsonl")" ] ||
@@ -64,7 +64,7 @@ run 0 generate --model "$out" --tokenizer bytes --prompt "static int" --max-toke
 run 0 generate --model "$out" --tokenizer bytes --prompt "x" --max-tokens 0
 [ "$(wc -c <"$work/out")" = 1 ] || die "no tokens, but $(wc -c <"$work/out") bytes"
 
-# Examples: what is learned, what is padding, and what did not fit is said, at the start and at the end.
+# Examples: the shares of learned tokens and padding, and what did not fit, at the start and the end.
 cat >"$work/examples.jsonl" <<END
 {"prompt": "2+2=", "completion": "4"}
 {"prompt": "a prompt that is longer than sixteen bytes", "completion": "lost"}
@@ -93,7 +93,7 @@ stop()
 {
     local got=0 pid
     rm -rf "$out"
-    : >"$work/err" # else the lines of the last run would be taken for this one's
+    : >"$work/err" # so that lines of the last run are not taken for this one's
     "$HILBERT" train "${common[@]}" --out "$out" --steps 1000000 2>"$work/err" &
     pid=$!
     until grep -q '^step 1/' "$work/err"; do

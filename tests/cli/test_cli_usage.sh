@@ -1,4 +1,4 @@
-# Wrong usage: exit code 2 and one line that says what is wrong and what was meant.
+# Wrong usage: exit code 2 and one line that says what is wrong and suggests a correction.
 set -u
 . "$TESTS/cli/lib.sh"
 
@@ -26,7 +26,7 @@ fails 2 "unknown option --micro-bach; did you mean --micro-batch?" train --micro
 fails 2 "unknown option -q" train -q
 fails 2 "unknown option --weight; did you mean --weight-decay?" train --weight 1
 fails 2 "unknown command 'evaluate'; did you mean eval?" evaluate
-for name in quit-early infinity3 fsdp lora; do # near nothing that there is
+for name in quit-early infinity3 fsdp lora; do # resemble no option
     fails 2 "unknown option --$name; see hilbert train --help" train "--$name" 1
 done
 while read -r theirs ours; do
@@ -73,7 +73,7 @@ fails 2 "--device-memory must be 1 byte or more, not 0" train --device-memory 0
 fails 2 "--host-memory must be from 1% to 100%, not 101%" eval --host-memory 101%
 fails 2 "--disk: no bytes of /mnt may be used" generate --disk /mnt:0
 fails 2 "--disk: ':5G' names no folder" train --disk :5G
-fails 1 "cannot look at $work/none: No such file" train --disk "$work/none:50%"
+fails 1 "cannot inspect $work/none: No such file" train --disk "$work/none:50%"
 fails 2 "--prefetch must be one of off|on, not 'maybe'" train --prefetch maybe
 fails 2 "--io must be one of auto|uring|threads, not 'aio'" train --io aio
 fails 2 "--resume takes no value" train --resume=yes
@@ -96,7 +96,7 @@ echo '{"model": "m", "data": ["a", "b"], "steps": 3}' >"$config"
 fails 2 "train needs --out;" train --config "$config"
 fails 1 "cannot open $work/none.json" train --config "$work/none.json"
 
-# A model that is not there is no wrong usage.
+# A missing model is not a usage error.
 fails 1 "$work/none" train --model "$work/none" --data "$work/none" --out "$work/out-folder"
 [ ! -e "$work/out-folder" ] || die "a failed start left its output folder behind"
 fails 1 "$work/none" eval --model "$work/none" --data "$work/none"
@@ -104,7 +104,7 @@ fails 1 "$work/none" generate --model "$work/none" --prompt x
 fails 1 "$work/none" tokenize --model "$work/none"
 fails 1 "$work/none" inspect "$work/none"
 
-# Output that cannot be written is reported; a reader that goes away is not.
+# A failed write to the standard output is reported; a closed pipe is not.
 if [ -w /dev/full ]; then
     "$HILBERT" --help >/dev/full 2>"$work/err" && die "--help to a full device exited with 0"
     grep -q '^hilbert: cannot write' "$work/err" || die "a full device: $(cat "$work/err")"

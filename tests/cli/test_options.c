@@ -1,4 +1,4 @@
-/* Options arrive in the struct from flags and from a file, and wrong ones are named. */
+/* Options are set from flags and from a file; errors name the wrong option. */
 #include "cli/options.h"
 #include "check.h"
 
@@ -56,7 +56,7 @@ static char config_path[] = "/tmp/hilbert-options-XXXXXX";
 static values v;
 static hil_parsed parsed;
 
-/* Parses `line`, split at spaces, after what is required ("-" in front leaves that out). */
+/* Parses `line`, split at spaces, after the required options ("-" in front omits those). */
 static hil_status parse(const char *line)
 {
     static char copy[512];
@@ -188,7 +188,7 @@ static void check_units(void)
                                        "--disk c:7gb is 6.5 GiB");
 }
 
-/* A folder whose name ends like a size is that folder, unless the one before the colon is there. */
+/* PATH:SIZE is a folder if a folder of the whole name exists, unless PATH exists too. */
 static void check_colons(void)
 {
     char folder[64] = "/tmp/hilbert-colon-XXXXXX", odd[80], line[120];

@@ -1,5 +1,5 @@
-/* The folders in which Python's packages are looked for: the environments that variables name,
-   those of every python3 on PATH, through links, and the user's own; each once. */
+/* The Python environments that are searched: those that variables name, those of every python3 on
+   PATH and of its link targets, and the user's own; each once. */
 #include "check.h"
 #include "cli/command.h"
 
@@ -10,7 +10,7 @@
 
 static char root[] = "/tmp/hil_prefixes_XXXXXX";
 
-/* A path under the root; the four last results stay. */
+/* A path under the root; valid for the next three calls. */
 static const char *at(const char *name)
 {
     static char path[4][HIL_PATH_MAX];
@@ -66,7 +66,7 @@ int main(void)
     snprintf(want, sizeof want, "%s/env:/conda:%s/base:/home/me/.local", root, root);
     expect(path, want);
 
-    memset(path, 'x', sizeof path - 1); /* what does not fit is left out */
+    memset(path, 'x', sizeof path - 1); /* a folder that does not fit is omitted */
     path[0] = '/';
     path[sizeof path - 1] = '\0';
     CHECK(setenv("VIRTUAL_ENV", path, 1) == 0);

@@ -1,5 +1,4 @@
-/* The live line stays one line and is cleared; plain lines stay few, however many steps there are.
- */
+/* The live line stays one line and is cleared; plain lines are few, for any number of steps. */
 #include "cli/progress.h"
 #include "check.h"
 
@@ -39,7 +38,7 @@ static void check_plain(void)
     hil_progress progress;
     FILE *out = tmpfile();
     CHECK(out != NULL);
-    hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+    hil_progress_begin(&progress, out, HIL_VERBOSITY_NORMAL);
     const hil_observer *hooks = &progress.hooks;
     hooks->note(hooks->context, "a note");
     for (uint64_t i = 0; i < 10000; ++i) hooks->progress(hooks->context, "tokenizing", i, 10000);
@@ -62,7 +61,7 @@ static void check_slow_steps(void)
     hil_progress progress;
     FILE *out = tmpfile();
     CHECK(out != NULL);
-    hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+    hil_progress_begin(&progress, out, HIL_VERBOSITY_NORMAL);
     for (int64_t i = 1; i <= 20; ++i) report(&progress, i, 1000, 1.5);
     rewind(out);
     seen[fread(seen, 1, sizeof seen - 1, out)] = 0;
@@ -70,13 +69,13 @@ static void check_slow_steps(void)
     CHECK_INT(count(seen, "\n"), 20);
 }
 
-/* With budgets a line also says what is held against them; the end says what was moved. */
+/* With budgets a line also shows the use of each; the summary shows the transfers. */
 static void check_budgets(void)
 {
     hil_progress progress;
     FILE *out = tmpfile();
     CHECK(out != NULL);
-    hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+    hil_progress_begin(&progress, out, HIL_VERBOSITY_NORMAL);
     hil_step_account account = {.device_peak = 626688,
                                 .host_peak = 950000,
                                 .disk_peak = 12 << 20,
@@ -111,14 +110,14 @@ static void check_budgets(void)
                      "waited 0.1 s, 3% of the time; limited by: compute\n");
 }
 
-/* As if the last lines were longer ago. */
+/* Moves the times of the last lines into the past. */
 static void age(hil_progress *progress, double seconds)
 {
     progress->work.begun_at -= seconds;
     progress->shown_at -= seconds;
 }
 
-/* An hour of reading, then of many evaluations: few lines, and never the same twice in a row. */
+/* An hour of reading, then an hour of evaluations: few lines, and no two equal in a row. */
 static void check_long_work(void)
 {
     static const struct {
@@ -129,7 +128,7 @@ static void check_long_work(void)
         hil_progress progress;
         FILE *out = tmpfile();
         CHECK(out != NULL);
-        hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+        hil_progress_begin(&progress, out, HIL_VERBOSITY_NORMAL);
         for (uint64_t i = 0; i < 3600; ++i) {
             uint64_t done = i % (3600 / work[w].times);
             progress.hooks.progress(progress.hooks.context, work[w].what, done, work[w].total);
@@ -147,7 +146,7 @@ static void check_long_work(void)
     }
 }
 
-/* A terminal so many columns wide, whose other end we read; NULL: this machine has none. */
+/* A terminal of `width` columns, with its other end in *master; NULL: not on this machine. */
 static FILE *open_terminal(unsigned short width, int *master)
 {
     char name[64];
@@ -165,7 +164,7 @@ static FILE *open_terminal(unsigned short width, int *master)
     return fdopen(slave, "w");
 }
 
-/* What the terminal has got, in `seen`. */
+/* Reads what the terminal received into `seen`. */
 static void close_terminal(FILE *out, int master)
 {
     fflush(out);
@@ -183,7 +182,7 @@ static void check_live(void)
     FILE *out = open_terminal(40, &master);
     if (!out) return;
     hil_progress progress;
-    hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+    hil_progress_begin(&progress, out, HIL_VERBOSITY_NORMAL);
     CHECK(progress.live);
     for (int64_t i = 1; i <= 1000; ++i) report(&progress, i, 1000, 1e-6);
     progress.hooks.note(progress.hooks.context, "said");
@@ -197,7 +196,7 @@ static void check_live(void)
                      "\r                                      \r");
 }
 
-/* With all budgets: what matters fits 80 columns, and nothing is cut in the middle. */
+/* With all budgets: the important parts fit 80 columns, and no part is truncated. */
 static void check_width(void)
 {
     static const struct {
@@ -223,7 +222,7 @@ static void check_width(void)
         hil_progress progress;
         FILE *out = open_terminal(terminal[i].width, &master);
         if (!out) return;
-        hil_progress_begin(&progress, out, HIL_TALK_NORMAL);
+        hil_progress_begin(&progress, out, HIL_VERBOSITY_NORMAL);
         progress.hooks.step(progress.hooks.context, &line);
         close_terminal(out, master);
         CHECK_TEXT(seen, terminal[i].line);
@@ -263,7 +262,7 @@ int main(void)
     check_width();
     check_words();
     hil_progress quiet;
-    hil_progress_begin(&quiet, stderr, HIL_TALK_QUIET);
+    hil_progress_begin(&quiet, stderr, HIL_VERBOSITY_QUIET);
     CHECK(!quiet.hooks.step && !quiet.hooks.note && !quiet.live);
     return 0;
 }

@@ -1,12 +1,12 @@
-/* Ranks with different options: every option of train and eval is either refused by its name when
-   one rank has another value, or is listed here with the reason why ranks may differ in it. */
+/* Ranks with different options: for every option of train and eval, either a different value on one
+   rank is refused with the option's name, or the option is listed here as exempt. */
 #include "../comm/ranks.h"
 #include "cli/command.h"
 #include "cli/train_options.h"
 
 #include <stdlib.h>
 
-/* Paths are compared by what lies there (test_cli_rank_facts.sh); the rest changes no number. */
+/* Paths are compared by their content (test_cli_rank_facts.sh); the others change no result. */
 static const char *const exempt[] = {"model",   "out",    "config",        "quiet",
                                      "threads", "device", "device-memory", "host-memory",
                                      "io",      "trace",  "json"};
@@ -18,7 +18,7 @@ static bool is_exempt(const char *name)
     return false;
 }
 
-/* Another value than the default for an option, by what it takes. */
+/* A value of an option that is not its default. */
 static const char *another(const hil_option *option)
 {
     static char word[64];
@@ -35,7 +35,7 @@ static const char *another(const hil_option *option)
     case HIL_OPTION_REAL:
         return "0.123456789012345";
     case HIL_OPTION_WORD:
-    case HIL_OPTION_CHOICE: /* the last is no default, but for a switch that is on */
+    case HIL_OPTION_CHOICE: /* the last word is not the default, except of a switch that is on */
         last = strrchr(option->value, '|');
         snprintf(word, sizeof word, "%s", last ? last + 1 : option->value);
         if (strcmp(word, "on") == 0) snprintf(word, sizeof word, "off");
@@ -48,7 +48,7 @@ static const char *another(const hil_option *option)
     }
 }
 
-/* The struct of either command; both begin with the options of the library. */
+/* The struct of either command; both begin with the library's options. */
 typedef union values {
     hil_train_values train;
     hil_eval_options eval;
@@ -109,12 +109,12 @@ static void compare(hil_comm *comm, void *context)
         CHECK_FAILS(status, HIL_ERR_USAGE, words);
     if (status != HIL_OK)
         CHECK(strstr(hil_status_message(), " on rank 0: the same, please") != NULL);
-    CHECK_OK(hil_comm_compare(comm, HIL_OK, NULL, 0, "")); /* nothing is out of step */
+    CHECK_OK(hil_comm_compare(comm, HIL_OK, NULL, 0, "")); /* the ranks are still in step */
     free(text);
     hil_parsed_free(&parsed);
 }
 
-/* A rank that failed has no facts: its message counts. */
+/* A rank that failed has no facts: all ranks get its message. */
 static void compare_failed(hil_comm *comm, void *context)
 {
     (void)context;
@@ -125,7 +125,8 @@ static void compare_failed(hil_comm *comm, void *context)
     CHECK_OK(hil_comm_compare(comm, HIL_OK, &fact, 1, ""));
 }
 
-/* The first that differs is named, of the first rank that does; long values are cut. */
+/* The message names the first fact that differs on the first rank that differs; long values are
+   truncated. */
 static void compare_values(hil_comm *comm, void *context)
 {
     (void)context;

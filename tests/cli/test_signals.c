@@ -1,5 +1,5 @@
 /* The first signal asks to stop, the second ends the program with its own number. A lost rank ends
-   it at once, whoever reads what it says. */
+   the program at once, even if no process reads its message. */
 #include "cli/command.h"
 #include "check.h"
 
@@ -29,7 +29,7 @@ static void check(int first, int second)
     CHECK_INT(WEXITSTATUS(status), 128 + second);
 }
 
-/* A child that lost a rank, with `full` into a pipe that nobody reads: what it printed. */
+/* Checks what a child that lost a rank prints; `full`: into a full pipe that no process reads. */
 static void check_lost(const char *message, bool full, const char *printed)
 {
     int status, ends[2];
@@ -54,7 +54,7 @@ static void check_lost(const char *message, bool full, const char *printed)
     close(ends[1]);
 }
 
-/* After a signal the launcher has a moment to kill this process too, before it says anything. */
+/* After a signal the launcher has time to kill this process before it prints. */
 static void check_ended(void)
 {
     int status, ends[2];
@@ -87,7 +87,7 @@ int main(void)
     check(SIGINT, SIGTERM);
     check(SIGTERM, SIGINT);
     check(SIGUSR1, SIGTERM);
-    signal(SIGINT, SIG_IGN); /* as a shell does for what it runs in the background */
+    signal(SIGINT, SIG_IGN); /* as a shell does for background jobs */
     check(SIGINT, SIGINT);
     return 0;
 }

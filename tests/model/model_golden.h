@@ -1,4 +1,4 @@
-/* model_golden.h - a golden folder's model, loaded and ready to step. */
+/* model_golden.h - loads the model of a golden folder into a trainer. */
 #ifndef HIL_TESTS_MODEL_GOLDEN_H
 #define HIL_TESTS_MODEL_GOLDEN_H
 

@@ -1,5 +1,5 @@
-/* In bf16 the loss curves stay as near to the fp32 reference as PyTorch's own bf16 curves do:
-   within 1.5 times over all models, and twice for each, which is a curve of few steps. */
+/* In bf16 the loss curves are about as close to the fp32 reference as PyTorch's bf16 curves: within
+   1.5 times their distance over all models, within 2 times for each, a curve of few steps. */
 #include "model_golden.h"
 
 /* Root mean square distance of two curves. */

@@ -20,7 +20,7 @@ static void check_logits(golden_run *run, const char *name)
     hil_free(expected);
 }
 
-/* The first moments, as files hold the parameter. */
+/* Reads the first moments in the layout that files give the parameter. */
 static void read_as_file(hil_store *store, hil_param *p, float *out)
 {
     const hil_param_spec *spec = hil_param_spec_of(p);
@@ -34,7 +34,7 @@ static void read_as_file(hil_store *store, hil_param *p, float *out)
     hil_free(own);
 }
 
-/* Gradients as the update would see them, before any update. */
+/* Compares the gradients of the first step, before any update. */
 static void check_gradients(golden_run *run, const int32_t *tokens)
 {
     hil_store *store = run->model->store;
@@ -42,7 +42,8 @@ static void check_gradients(golden_run *run, const int32_t *tokens)
     hil_step_result result;
     run->trainer->optimizer.clip = 0;
     double worst = 0;
-    /* A step with a zero rate leaves the weights alone and the gradients in the first moment. */
+    /* A step with learning rate 0 keeps the weights and leaves the gradients in the first moment.
+     */
     CHECK_OK(hil_trainer_step(run->trainer, &batch, 1, 0, &result));
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         hil_param *p = hil_store_at(store, i);

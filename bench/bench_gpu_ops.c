@@ -382,13 +382,13 @@ static hil_status run_square(void *context)
 static hil_status run_round(void *context)
 {
     const update *u = context;
-    hil_rounding rounding = {.dtype = u->block.dtype, .stretches = 1};
-    rounding.stretch[0] = (hil_stretch){.count = u->block.count,
-                                        .sum = u->block.moment[0],
-                                        .out = (void *)(uintptr_t)u->block.gradient[0],
-                                        .lanes = u->lane,
-                                        .square = u->square,
-                                        .last = true};
+    hil_rounding rounding = {.dtype = u->block.dtype, .ranges = 1};
+    rounding.range[0] = (hil_rounding_range){.count = u->block.count,
+                                             .sum = u->block.moment[0],
+                                             .out = (void *)(uintptr_t)u->block.gradient[0],
+                                             .lanes = u->lane,
+                                             .square = u->square,
+                                             .last = true};
     return hil_cuda_math.round(gpu, HIL_STREAM_COMPUTE, &rounding);
 }
 

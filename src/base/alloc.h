@@ -1,4 +1,4 @@
-/* alloc.h - heap memory whose failure is a status. */
+/* alloc.h - heap memory; a failed allocation is a status. */
 #ifndef HIL_BASE_ALLOC_H
 #define HIL_BASE_ALLOC_H
 
@@ -17,7 +17,7 @@ void hil_free(void *memory);
 /* For tests: the n-th allocation from now fails (1 is the next); 0 switches it off. */
 void hil_alloc_fail_at(long n);
 
-/* Counts one more allocation, made by other means; true: it must fail. */
+/* Counts an allocation made by other means (mmap); true: it must fail. */
 bool hil_alloc_refused(void);
 
 /* Allocations made so far by this process through hil_alloc and hil_grow. */

@@ -9,10 +9,10 @@ typedef enum hil_cpu_level {
     HIL_CPU_PORTABLE,
     HIL_CPU_AVX2,   /* with FMA and F16C */
     HIL_CPU_AVX512, /* F, BW, VL, DQ */
-    HIL_CPU_AMX,    /* bf16 tiles, after a product that was computed and found right */
+    HIL_CPU_AMX,    /* bf16 tiles, tested with a product */
 } hil_cpu_level;
 
-/* The level to use: what this machine and this build have, but no more than the limit. */
+/* The best level of this machine and this build, up to the limit. */
 hil_cpu_level hil_cpu_best(void);
 
 /* Kernels above `level` are not used from now on. HIL_CPU_AMX lifts the limit. */
@@ -20,7 +20,7 @@ void hil_cpu_limit(hil_cpu_level level);
 
 const char *hil_cpu_name(hil_cpu_level level); /* "portable", "avx2", "avx512", "amx" */
 
-/* Whether AMX tiles give right results here; asks the kernel for permission to use them. Tried in a
+/* Whether AMX tiles give correct results; asks the kernel for permission to use them. Tested in a
    child process, because some hypervisors announce AMX and then raise SIGILL. */
 bool hil_cpu_probe_amx(void);
 

@@ -1,5 +1,4 @@
-/* hash.c - multiply and rotate, 8 bytes at a time; each step is invertible, so no change is lost.
- */
+/* hash.c - multiplies and rotates 8 bytes at a time; each step is invertible. */
 #include "base/hash.h"
 
 #include <string.h>

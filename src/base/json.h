@@ -1,5 +1,4 @@
-/* json.h - JSON text from outside: strict parsing and typed access with errors that name the place.
- */
+/* json.h - strict parsing of JSON text, and typed access with errors that name the source. */
 #ifndef HIL_BASE_JSON_H
 #define HIL_BASE_JSON_H
 
@@ -12,8 +11,8 @@
    releases *out with json_decref. */
 hil_status hil_json_parse(const char *text, size_t size, const char *what, json_t **out);
 
-/* Typed members of `object`. A missing or null member leaves *out as it was and is no error; a
-   member of another type is. `what` names the source in errors. Borrowed from `object`. */
+/* Typed members of `object`. A missing or null member leaves *out unchanged; a member of another
+   type is an error. `what` names the source in errors. Results are borrowed from `object`. */
 hil_status hil_json_int(const json_t *object, const char *key, const char *what, int64_t *out);
 hil_status hil_json_real(const json_t *object, const char *key, const char *what, double *out);
 hil_status hil_json_bool(const json_t *object, const char *key, const char *what, bool *out);

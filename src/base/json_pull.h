@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-/* A place in JSON text. Borrows it; `what` names the source in errors. */
+/* A position in JSON text, which it borrows; `what` names the source in errors. */
 typedef struct hil_json_pull {
     const char *text;
     size_t size, at;
@@ -13,18 +13,18 @@ typedef struct hil_json_pull {
 
 /* Enters an object ('{') or an array ('['). *more: it has a first element. */
 hil_status hil_json_pull_enter(hil_json_pull *pull, char bracket, bool *more);
-/* Goes on after an element of the object or array that `bracket` opened; leaves it when there is no
-   other. */
+/* Advances to the next element of the object or array that `bracket` opened; exits it after the
+   last. */
 hil_status hil_json_pull_next(hil_json_pull *pull, char bracket, bool *more);
-/* A string, unescaped, in place of what `out` held. NUL characters are refused. */
+/* Replaces `out` by an unescaped string. NUL characters are refused. */
 hil_status hil_json_pull_string(hil_json_pull *pull, hil_text *out);
-/* The key of a member and the colon behind it. */
+/* The key of a member; also skips the colon. */
 hil_status hil_json_pull_key(hil_json_pull *pull, hil_text *out);
 /* A whole number without fraction or exponent. */
 hil_status hil_json_pull_int(hil_json_pull *pull, int64_t *out);
 /* The character that the next value begins with, or 0 at the end. */
 char hil_json_pull_peek(hil_json_pull *pull);
-/* Passes over one value. Only finds its end: what is inside is not checked. */
+/* Skips one value: finds its end without checking its contents. */
 hil_status hil_json_pull_skip(hil_json_pull *pull);
 
 #endif

@@ -12,12 +12,11 @@
 #include <unistd.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define OWN ((uint64_t)16 << 20)     /* what the program takes beside what it asks for */
-#define THREADS ((uint64_t)64 << 20) /* address space of the program's own */
+#define OWN ((uint64_t)16 << 20)     /* memory of the program itself */
+#define THREADS ((uint64_t)64 << 20) /* address space of the program's threads */
 #define EACH_THREAD ((uint64_t)10 << 20)
 
-/* The number after `format` in the first line of the file that has it; UINT64_MAX where none has.
- */
+/* The number in the first line of the file that matches `format`; UINT64_MAX if none does. */
 static uint64_t read_number(const char *path, const char *format)
 {
     char line[256];
@@ -42,7 +41,7 @@ typedef struct version {
     const char *self;                         /* as in /proc/self/cgroup */
 } version;
 
-/* What files left in memory can be taken back. */
+/* Bytes left in one group; counts the page cache as free. */
 static uint64_t left_in(const version *v, const char *group)
 {
     char path[4096];
@@ -57,7 +56,7 @@ static uint64_t left_in(const version *v, const char *group)
     return limit > used ? limit - used : 0;
 }
 
-/* Of this process's group and of all above it; the topmost may be that of a container. */
+/* Least bytes left in this process's group and its ancestors; the root may be a container's. */
 static uint64_t group_left(const version *v)
 {
     char line[4096], group[3072] = "";
@@ -74,7 +73,7 @@ static uint64_t group_left(const version *v)
     return least;
 }
 
-/* Of the limits on address space and on data (ulimit -v, -d), without what threads take of it. */
+/* Bytes left of the limits on address space and data (ulimit -v, -d), less those for threads. */
 static uint64_t process_left(void)
 {
     unsigned long long whole = 0, skip, data = 0;

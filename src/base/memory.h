@@ -1,4 +1,4 @@
-/* memory.h - memory straight from the system, and how much of it there is. */
+/* memory.h - large memory from the system, and how much is available. */
 #ifndef HIL_BASE_MEMORY_H
 #define HIL_BASE_MEMORY_H
 
@@ -10,18 +10,17 @@
 #define MADV_POPULATE_WRITE 23 /* of Linux 5.14; older ones refuse it */
 #endif
 
-/* Bytes that are left of the limits on this process: those of its control groups, divided by the
-   processes that share them, and of ulimit -v and -d. UINT64_MAX: there is none. */
+/* Bytes left of the limits on this process: its control groups, divided by the processes that share
+   them, and ulimit -v and -d. UINT64_MAX: no limit. */
 uint64_t hil_memory_left(int sharers);
-/* Bytes that can be had without swapping: what the machine has available, and no more than is left
-   of the limits. UINT64_MAX where the system does not say. */
+/* Bytes available without swapping, within the limits on this process. UINT64_MAX: unknown. */
 uint64_t hil_memory_available(void);
 
-/* Bytes that this process can ever have: the machine's RAM, and no more than is left of the limits.
- *limited: those are less than the RAM. UINT64_MAX where the system does not say. */
+/* Most bytes that this process can get: the machine's RAM, within the limits on this process.
+ *limited: the limits are lower than the RAM. UINT64_MAX: unknown. */
 uint64_t hil_memory_most(bool *limited);
 
-/* Large zeroed memory, in huge pages where it can be had. */
+/* Large zeroed memory, in huge pages if available. */
 hil_status hil_memory_map(size_t bytes, void **out);
 void hil_memory_unmap(void *memory, size_t bytes);
 

@@ -38,7 +38,7 @@ static inline void draw(const hil_normal_groups *g, words *w)
     }
 }
 
-/* Unsigned numbers by way of signed ones, which every instruction set converts. */
+/* Converts via signed integers, which every instruction set can convert. */
 static inline double from_word(uint32_t word)
 {
     return (double)(int32_t)(word ^ 0x80000000u) + 0x1p31;

@@ -6,7 +6,7 @@
 
 #include "base/fail.h"
 
-/* NULL: nobody is told. */
+/* Does nothing if observer is NULL. */
 void hil_note(const hil_observer *observer, const char *format, ...) HIL_PRINTF(2, 3);
 
 #endif

@@ -4,9 +4,8 @@
 
 #include <stdint.h>
 
-/* [Note: random streams] Who draws from a seed is told apart by the top bits of `high`:
-   initialisation (the parameter's number below), dropout (the site below), the order of an epoch,
-   and sampling. */
+/* [Note: random streams] The top bits of `high` separate the users of one seed: initialisation (low
+   bits: the parameter's number), dropout (low bits: the site), the order of an epoch, sampling. */
 #define HIL_PHILOX_DROPOUT ((uint64_t)1 << 48)
 #define HIL_PHILOX_ORDER ((uint64_t)2 << 48)
 #define HIL_PHILOX_SAMPLE ((uint64_t)3 << 48)
@@ -20,7 +19,7 @@ static inline float hil_philox_unit(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* The place of `index` in a pseudo-random permutation of [0, count). */
+/* The image of `index` under a pseudo-random permutation of [0, count). */
 uint64_t hil_philox_permute(uint64_t key, uint64_t count, uint64_t index);
 
 #endif

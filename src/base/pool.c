@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Large scratch memory is walked with large strides: fewer, larger pages where they exist. */
+/* Large scratch memory is accessed with large strides: huge pages save TLB misses. */
 #define HUGE_PAGE ((size_t)2 << 20)
 #define SPIN_ROUNDS 2000
 

@@ -8,8 +8,8 @@ typedef struct hil_pool hil_pool;
 
 /* `threads` counts the caller; 0 takes the CPUs this process may run on. */
 hil_status hil_pool_create(hil_pool **out, int threads);
-/* A pool for rehearsals: hil_pool_run runs nothing, and there is no scratch memory. Whoever uses a
-   pool that may be dry touches data in tasks only, or asks first. */
+/* A pool for rehearsals: hil_pool_run runs nothing, and there is no scratch memory. Code that may
+   get a dry pool accesses data only in tasks, or checks hil_pool_is_dry. */
 hil_status hil_pool_create_dry(hil_pool **out);
 bool hil_pool_is_dry(const hil_pool *pool);
 void hil_pool_destroy(hil_pool *pool);

@@ -1,4 +1,4 @@
-/* text.c - growable bytes, paths, edit distance, numbers as people read them. */
+/* text.c - growable strings, paths, edit distance, human-readable numbers. */
 #include "base/text.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ bool hil_path_is_plain(const char *name)
 
 #define WORD_MAX 63
 
-/* How many letters to add, leave out, change, or swap with the next one, to get from a to b. */
+/* Edit distance: insertions, deletions, changes and swaps of neighbouring letters. */
 static size_t distance(const char *a, const char *b)
 {
     size_t rows[3][WORD_MAX + 1];
@@ -100,7 +100,7 @@ static size_t distance(const char *a, const char *b)
     return last[n];
 }
 
-/* The beginning of a word stands for it, and a longer word for what it begins with. */
+/* Whether one is a prefix of the other, of at least 3 letters. */
 static bool begins(const char *word, const char *candidate)
 {
     size_t w = strlen(word), c = strlen(candidate);

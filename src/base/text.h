@@ -1,4 +1,4 @@
-/* text.h - growable bytes, paths, edit distance, numbers as people read them. */
+/* text.h - growable strings, paths, edit distance, human-readable numbers. */
 #ifndef HIL_BASE_TEXT_H
 #define HIL_BASE_TEXT_H
 
@@ -23,12 +23,11 @@ bool hil_text_ends_with(const char *text, const char *end);
 #define HIL_PATH_MAX 4096
 hil_status hil_path_join(char out[HIL_PATH_MAX], const char *dir, const char *name);
 
-/* Whether `name` is one plain component that stays in its folder: no '/', not empty, "." or "..".
- */
+/* Whether `name` is a plain file name: no '/', not empty, "." or "..". */
 bool hil_path_is_plain(const char *name);
 
-/* The candidate that `word` most likely means (a few letters apart, or one begins with the other),
-   or NULL when none is near. */
+/* The candidate most similar to `word` (a few letters apart, or one is a prefix of the other), or
+   NULL. */
 const char *hil_text_nearest(const char *word, const char *const *candidates, size_t count);
 
 /* A number of things as "124.4M" into `out`. Returns out. */

@@ -8,16 +8,16 @@ extern "C" {
 
 #include "device/device.h"
 
-/* GPUs that the driver shows; 0 where there is no driver. */
+/* Number of GPUs that the driver shows; 0 without a driver. */
 int hil_cuda_count(void);
-/* With its engine; whoever opens it adds operations and arithmetic. */
+/* Opens a GPU with memory, streams and events; the caller sets device->ops and device->math. */
 hil_status hil_cuda_open(hil_device **out, int index);
-/* Its cudaStream_t, for whoever queues on it by himself; the GPU becomes the thread's. */
+/* Its cudaStream_t, for direct CUDA calls; makes the GPU current on this thread. */
 void *hil_cuda_stream_for(const hil_device *device, hil_stream stream);
-/* Waits for what is queued. NULL is fine. */
+/* Waits for queued work. NULL is fine. */
 void hil_cuda_close(hil_device *device);
 
-/* Seconds of GPU time between begin and end of what is computed; end waits. */
+/* GPU seconds between begin and end on the compute stream; end waits for it. */
 hil_status hil_cuda_timer_begin(hil_device *device);
 hil_status hil_cuda_timer_end(hil_device *device, double *seconds);
 

@@ -1,4 +1,4 @@
-/* cuda_device.h - the inside of a GPU, for what is compiled by nvcc. */
+/* cuda_device.h - the parts of a GPU device, for files compiled by nvcc. */
 #ifndef HIL_DEVICE_CUDA_DEVICE_H
 #define HIL_DEVICE_CUDA_DEVICE_H
 
@@ -12,15 +12,14 @@ extern "C" {
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
-/* What a kernel found wrong in its data: the first one to say so is kept, in host memory that the
-   GPU writes to. */
+/* An error that a kernel found in its data; the first one is kept, in shared host memory. */
 typedef struct hil_cuda_fault {
     unsigned set;
     int id;
     long long rows;
 } hil_cuda_fault;
 
-/* Plans of a library, made once per shape; the owner's `free` is called on close. */
+/* A library's plans, created once per shape; `free` is called on close. */
 typedef struct hil_cuda_plans {
     void *data;
     void (*free)(void *data);
@@ -32,7 +31,7 @@ typedef struct hil_cuda {
     hil_device device; /* first: a hil_device is one of these */
     int index;
     cudaStream_t streams[HIL_STREAMS];
-    cudaStream_t stream; /* that of computing */
+    cudaStream_t stream; /* the compute stream */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
     void *workspace; /* of HIL_CUDA_WORKSPACE bytes, for cuBLASLt */
@@ -46,7 +45,7 @@ static inline hil_cuda *hil_cuda_of(const hil_device *device)
     return (hil_cuda *)device;
 }
 
-/* The stream, for whichever thread asks. */
+/* The stream; makes the GPU current on the calling thread. */
 static inline cudaStream_t hil_cuda_stream(const hil_device *device, hil_stream stream)
 {
     cudaSetDevice(hil_cuda_of(device)->index);
@@ -56,15 +55,15 @@ static inline cudaStream_t hil_cuda_stream(const hil_device *device, hil_stream 
 extern const hil_device_heap hil_cuda_heap;
 extern const hil_device_events hil_cuda_events;
 extern const hil_device_queue hil_cuda_queue;
-/* Memory that the driver shows as free without a context of ours; 0: it does not say. */
+/* Free bytes by the driver, before a context of this process exists; 0: unknown. */
 uint64_t hil_cuda_free_bytes(int domain, int bus, int slot);
 hil_status hil_cuda_pin(hil_device *device, void *memory, size_t bytes);
 void hil_cuda_unpin(hil_device *device, void *memory, size_t bytes);
-/* What is pinned is known to CUDA in pieces that end at multiples of this address: a copy must not
+/* Pinned memory is registered in pieces that end at multiples of this address; a copy must not
    cross them. */
 #define HIL_CUDA_PIECE ((uintptr_t)1 << 30)
 
-/* `what` was being done: "cannot `what` on GPU 0: out of memory". */
+/* Fails with "cannot `what` on GPU 0: out of memory". */
 hil_status hil_cuda_check(const hil_device *device, cudaError_t error, const char *what);
 hil_status hil_cublas_check(const hil_device *device, cublasStatus_t status, const char *what);
 hil_status hil_cudnn_check(const hil_device *device, cudnnStatus_t status, const char *what);

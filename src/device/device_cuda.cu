@@ -1,4 +1,4 @@
-/* device_cuda.cu - opening and closing a GPU, and its errors in our words. */
+/* device_cuda.cu - opens and closes a GPU, and translates its errors. */
 #include "device/cuda_device.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static hil_status fail(const hil_device *device, hil_status code, const char *wh
 hil_status hil_cuda_check(const hil_device *device, cudaError_t error, const char *what)
 {
     if (error == cudaSuccess) return HIL_OK;
-    (void)cudaGetLastError(); /* said here: the next launch has not failed */
+    (void)cudaGetLastError(); /* reported here: clear it for the next launch */
     hil_status code = error == cudaErrorMemoryAllocation ? HIL_ERR_MEMORY : HIL_ERR_IO;
     return fail(device, code, what, cudaGetErrorString(error));
 }
@@ -55,7 +55,7 @@ static hil_status check_age(const hil_cuda *d, const cudaDeviceProp *about)
 
 static hil_status open_streams(hil_cuda *d)
 {
-    int least, most; /* copies and updates begin before what computes: they are short */
+    int least, most; /* copies and updates have priority over compute: they are short */
     HIL_TRY(hil_cuda_check(&d->device, cudaDeviceGetStreamPriorityRange(&least, &most),
                            "ask for priorities"));
     for (int i = 0; i < HIL_STREAMS; ++i) {

@@ -1,4 +1,4 @@
-/* device_threads.c - streams as threads: each takes what it is given from a queue of bytes. */
+/* device_threads.c - streams as threads: each executes the entries of its queue. */
 #include "device/device_threads.h"
 
 #include "base/alloc.h"
@@ -14,12 +14,12 @@
 #include <time.h>
 
 #define PAGE ((size_t)4096)
-/* What waits in a stream at most; whoever queues more waits, as with a GPU. */
+/* Most bytes in a stream's queue; a caller that queues more blocks, as with a GPU. */
 #define QUEUE_BYTES ((size_t)1 << 20)
 #define ALIGN ((size_t)64)
 /* Larger arenas are not guarded: changing their protection takes too long. */
 #define GUARD_BYTES ((size_t)64 << 20)
-#define ANYTHING 0xff /* what they hold at first: no numbers, in any dtype */
+#define ANYTHING 0xff /* initial bytes of arenas: NaN in any dtype */
 
 typedef enum range_kind { ARENA, PINNED, SHARED } range_kind;
 typedef struct range {
@@ -28,9 +28,9 @@ typedef struct range {
     size_t bytes;
 } range;
 
-/* A place in a stream's work; in a queue it is followed by the arguments. */
+/* An entry of a queue, followed by its arguments. */
 typedef struct entry {
-    hil_status (*function)(void *args); /* NULL: only follows, or fills the end of the queue */
+    hil_status (*function)(void *args); /* NULL: only waits, or pads the end of the queue */
     size_t bytes;                       /* in the queue */
     hil_stream follows;
     uint64_t place; /* entries of that stream that must be done */
@@ -55,7 +55,7 @@ struct hil_event {
 
 typedef struct threads {
     hil_device device;    /* first */
-    pthread_mutex_t lock; /* of everything */
+    pthread_mutex_t lock; /* guards everything */
     stream stream[HIL_STREAMS];
     void *queues;
     range *ranges;
@@ -85,7 +85,7 @@ static void guard(const threads *d, int protection)
             (void)mprotect(d->ranges[i].memory, d->ranges[i].bytes, protection);
 }
 
-/* The range that holds these bytes, or NULL. With the lock held. */
+/* The range that contains these bytes, or NULL. Lock held. */
 static const range *find_range(const threads *d, const void *memory, size_t bytes)
 {
     const char *first = memory;
@@ -107,7 +107,7 @@ static hil_status add_range(threads *d, range_kind kind, void *memory, size_t by
     return status;
 }
 
-/* Gives its bytes. */
+/* Returns its bytes. */
 static size_t remove_range(threads *d, range_kind kind, const void *memory)
 {
     size_t bytes = 0;
@@ -187,13 +187,13 @@ static void keep_failure(threads *d, hil_status status)
     snprintf(d->message, sizeof d->message, "%s", hil_status_message());
 }
 
-/* With the lock held. */
+/* Lock held. */
 static hil_status tell_failure(const threads *d)
 {
     return d->status == HIL_OK ? HIL_OK : hil_fail(d->status, "%s", d->message);
 }
 
-/* The lock is held before and after. */
+/* Delays the stream at random. Lock held on entry and return. */
 static void linger(stream *s)
 {
     threads *d = s->device;
@@ -207,7 +207,7 @@ static void linger(stream *s)
     pthread_mutex_lock(&d->lock);
 }
 
-/* The entry at the head; the lock is held before and after. */
+/* Executes the oldest entry. Lock held on entry and return. */
 static void execute(stream *s)
 {
     threads *d = s->device;
@@ -243,8 +243,7 @@ static void *run_stream(void *argument)
     return NULL;
 }
 
-/* With the lock held: `bytes` of the queue, when there is room; filled before the lock is let go.
- */
+/* Blocks until the queue has room for `bytes`. Lock held; fill the entry before releasing it. */
 static entry *reserve(stream *s, size_t bytes)
 {
     while (s->to + bytes - s->from > QUEUE_BYTES) pthread_cond_wait(&s->changed, &s->device->lock);
@@ -444,7 +443,7 @@ static const hil_device_queue queue = {
     .finish = finish,
 };
 
-/* Signals stay with the threads of the program. */
+/* The thread blocks all signals: handlers run on the program's own threads. */
 static hil_status start_stream(stream *s)
 {
     sigset_t every, before;

@@ -1,19 +1,18 @@
-/* device_threads.h - a device whose streams are threads of this process: real asynchrony and memory
-   of its own without a GPU, for tests. */
+/* device_threads.h - a device for tests whose streams are threads of this process: asynchronous,
+   with its own memory, without a GPU. */
 #ifndef HIL_DEVICE_DEVICE_THREADS_H
 #define HIL_DEVICE_DEVICE_THREADS_H
 
 #include "device/device.h"
 
-/* Without operations and arithmetic: whoever opens it sets device->ops and device->math. Closed by
-   its engine. It is strict where a GPU would be slow or silent: pin takes whole pages once, copies
-   of more than HIL_DEVICE_THREADS_SMALL bytes need pinned memory, and a small arena faults when it
-   is touched by other threads than the streams' while those have nothing to do. */
+/* The caller sets device->ops and device->math. Close it with device->close. It is strict where a
+   GPU would be slow or silent: pin takes whole pages once, copies of more than
+   HIL_DEVICE_THREADS_SMALL bytes need pinned memory, and accessing a small arena from other threads
+   faults while the streams are idle. */
 #define HIL_DEVICE_THREADS_SMALL ((size_t)1 << 10)
 hil_status hil_device_threads_open(hil_device **out);
 
-/* From now on half of what streams are given waits for up to so many microseconds before it
-   begins, at random. */
+/* From now on half of the queued work, at random, is delayed by up to so many microseconds. */
 void hil_device_threads_delay(hil_device *device, uint64_t seed, unsigned microseconds);
 
 /* Queues a function, to be called on the stream's thread with a copy of `args` (at most

@@ -1,5 +1,5 @@
-/* nvml_cuda.cu - what is free on a GPU before anything of ours is there: the driver's own library
-   knows, for CUDA itself cannot be asked without a context, which takes memory. */
+/* nvml_cuda.cu - free memory of a GPU before this process has a context there: asks NVML, because
+   CUDA needs a context, which takes memory. */
 #include "device/cuda_device.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-/* pin_cuda.cu - host memory that a GPU copies from at full speed. Linux clears pages and CUDA locks
-   them: both take one thread seconds for each ten gigabytes, so several threads do it. */
+/* pin_cuda.cu - pins host memory. Linux clears the pages and CUDA locks them: both take one thread
+   seconds for each ten gigabytes, so several threads do it. */
 #include "device/cuda_device.h"
 
 extern "C" {
@@ -16,7 +16,7 @@ typedef struct pinning {
     char *memory;
     size_t bytes;
     pthread_mutex_t lock;
-    size_t next;        /* bytes that threads have taken on so far */
+    size_t next;        /* bytes that threads have taken so far */
     cudaError_t failed; /* the first failure */
 } pinning;
 
@@ -34,7 +34,7 @@ static size_t take(pinning *p, char **piece)
     return bytes;
 }
 
-/* Pages are there before they are locked: large ones where the system has them. */
+/* Faults in the pages before they are locked, as huge pages if the system has them. */
 static void touch(char *piece, size_t bytes)
 {
     madvise(piece, bytes, MADV_HUGEPAGE);

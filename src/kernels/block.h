@@ -16,7 +16,7 @@ static inline size_t hil_codec_bytes(hil_codec codec, int64_t count)
     return (size_t)((count + HIL_CODEC_GROUP - 1) / HIL_CODEC_GROUP) * HIL_Q8_GROUP_BYTES;
 }
 
-/* Bytes of what weights lack of their fp32 masters; see hil_block. */
+/* Bytes of the part of fp32 masters that is not in the weights; see hil_block. */
 static inline size_t hil_rest_bytes(hil_dtype dtype, int64_t count)
 {
     return (size_t)count * (dtype == HIL_BF16 ? 2 : dtype == HIL_F16 ? 4 : 0);

@@ -6,7 +6,7 @@
 #define THREADS 256
 #define WARPS (THREADS / 32)
 
-/* Adds parts (ranks, count) in their order. */
+/* Adds parts (ranks, count) in the order of ranks. */
 static __global__ void __launch_bounds__(THREADS)
     add_parts(const hil_view out, const hil_view parts, const int ranks, const int64_t count)
 {
@@ -36,15 +36,15 @@ hil_status hil_cuda_reduce(hil_device *device, hil_stream stream, const hil_tens
 
 #define ROUND_WIDE 4 /* lanes of a thread */
 #define ROUND_THREADS (HIL_SQUARES / ROUND_WIDE)
-/* Loads on their way: the sums are chains, and a warp waits for each link. */
+/* Loads in flight: each sum is a dependency chain, which would expose their latency. */
 #define AHEAD 16
 #define SQUARES_AHEAD 8
-static_assert(HIL_CODEC_GROUP == HIL_SQUARES, "stretches are whole rows of lanes");
+static_assert(HIL_CODEC_GROUP == HIL_SQUARES, "ranges are whole rows of lanes");
 
 static_assert(sizeof(hil_rounding) <= 4096, "a kernel's arguments");
 
-/* Rounds a thread's numbers into elements [at, at + ROUND_WIDE), and gives what became of them. */
-static __device__ inline float4 round_wide(const hil_stretch *s, hil_dtype dtype, int64_t at,
+/* Rounds a thread's numbers into elements [at, at + ROUND_WIDE), and returns the rounded values. */
+static __device__ inline float4 round_wide(const hil_rounding_range *s, hil_dtype dtype, int64_t at,
                                            float4 x)
 {
     if (dtype == HIL_F32) {
@@ -66,7 +66,7 @@ static __device__ inline float4 round_wide(const hil_stretch *s, hil_dtype dtype
     return {low.x, low.y, high.x, high.y};
 }
 
-/* Lanes of a block of threads, added in their order. */
+/* Adds the lanes of a thread block in order. */
 static __device__ inline void add_own_lanes(const double sum[ROUND_WIDE], double *square)
 {
     __shared__ double lane[HIL_SQUARES];
@@ -85,16 +85,17 @@ static __device__ inline void add_own_lanes(const double sum[ROUND_WIDE], double
 static __global__ void __launch_bounds__(ROUND_THREADS)
     round_blocks(const __grid_constant__ hil_rounding r)
 {
-    const hil_stretch *stretch = r.stretch;
+    const hil_rounding_range *range = r.range;
     int64_t block = blockIdx.x;
-    for (; block >= hil_stretch_blocks(stretch); ++stretch) block -= hil_stretch_blocks(stretch);
-    int64_t number = stretch->first / HIL_BLOCK + block;
-    int64_t first = number * HIL_BLOCK - stretch->first, end = first + HIL_BLOCK;
-    bool begins = first >= 0, ends = end <= stretch->count || stretch->last;
+    for (; block >= hil_rounding_range_blocks(range); ++range)
+        block -= hil_rounding_range_blocks(range);
+    int64_t number = range->first / HIL_BLOCK + block;
+    int64_t first = number * HIL_BLOCK - range->first, end = first + HIL_BLOCK;
+    bool begins = first >= 0, ends = end <= range->count || range->last;
     if (!begins) first = 0;
-    if (end > stretch->count) end = stretch->count;
+    if (end > range->count) end = range->count;
     double *lane = NULL, sum[ROUND_WIDE] = {};
-    if (stretch->lanes) lane = stretch->lanes + number * HIL_SQUARES + threadIdx.x * ROUND_WIDE;
+    if (range->lanes) lane = range->lanes + number * HIL_SQUARES + threadIdx.x * ROUND_WIDE;
 #pragma unroll
     for (int k = 0; k < ROUND_WIDE; ++k)
         if (lane && !begins) sum[k] = lane[k];
@@ -102,20 +103,20 @@ static __global__ void __launch_bounds__(ROUND_THREADS)
         float4 x[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i)
-            if (at + i * HIL_SQUARES < end) x[i] = *(float4 *)(stretch->sum + at + i * HIL_SQUARES);
+            if (at + i * HIL_SQUARES < end) x[i] = *(float4 *)(range->sum + at + i * HIL_SQUARES);
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
             if (at + i * HIL_SQUARES >= end) break;
-            float4 g = round_wide(stretch, r.dtype, at + i * HIL_SQUARES, x[i]);
+            float4 g = round_wide(range, r.dtype, at + i * HIL_SQUARES, x[i]);
             sum[0] += (double)g.x * (double)g.x;
             sum[1] += (double)g.y * (double)g.y;
             sum[2] += (double)g.z * (double)g.z;
             sum[3] += (double)g.w * (double)g.w;
         }
     }
-    if (!stretch->square) return;
+    if (!range->square) return;
     if (ends) {
-        add_own_lanes(sum, stretch->square + number);
+        add_own_lanes(sum, range->square + number);
         return;
     }
 #pragma unroll

@@ -10,54 +10,53 @@
    Pieces of a block that follow each other, all but the last of whole groups of HIL_CODEC_GROUP,
    give the same bits as the whole block. */
 void hil_block_square(const hil_block *block, double lane[HIL_SQUARES]);
-/* The lanes of a block added in order. */
+/* The sum of a block's lanes, in order. */
 double hil_lanes_add(const double lane[HIL_SQUARES]);
 
-/* Elements of a member of a unit: `count` from `first` on, both multiples of HIL_CODEC_GROUP: the
-   zeros behind a member may belong to it. `sum` and `out` are of the first of them, aligned to 16
-   bytes. `lanes` and `square` are of the member's first block: what is there of a block that other
-   stretches begin or end, and the sum of its lanes, in order, when all of it is there. */
-typedef struct hil_stretch {
+/* Elements [first, first + count) of a member of a unit, both multiples of HIL_CODEC_GROUP: a range
+   may include the zeros that pad a member. `sum` and `out` point to element `first`, aligned to 16
+   bytes. `lanes` and `square` point to the member's first block: lanes collect a block that several
+   ranges share, and square gets the sum of its lanes, in order, when the block is complete. */
+typedef struct hil_rounding_range {
     int64_t first, count;
     const float *sum;
     void *out;
-    double *lanes, *square; /* NULL: nothing is squared */
-    bool last;              /* it has the member's last element */
-} hil_stretch;
-/* How many blocks of the member it has a part of. */
-static inline HIL_BOTH int64_t hil_stretch_blocks(const hil_stretch *stretch)
+    double *lanes, *square; /* NULL: no squares */
+    bool last;              /* contains the member's last element */
+} hil_rounding_range;
+/* Number of blocks of the member that the range overlaps. */
+static inline HIL_BOTH int64_t hil_rounding_range_blocks(const hil_rounding_range *range)
 {
-    return (stretch->first + stretch->count + HIL_BLOCK - 1) / HIL_BLOCK -
-           stretch->first / HIL_BLOCK;
+    return (range->first + range->count + HIL_BLOCK - 1) / HIL_BLOCK - range->first / HIL_BLOCK;
 }
 
-/* out = sum, rounded to the dtype, of every stretch. What was rounded is squared as by
+/* out = sum, rounded to the dtype, for every range. The rounded values are squared as by
    hil_block_square, block by block. In fp32 `out` may be `sum`. */
-#define HIL_STRETCHES 64
+#define HIL_ROUNDING_RANGES 64
 typedef struct hil_rounding {
     hil_dtype dtype;
-    int stretches;
-    hil_stretch stretch[HIL_STRETCHES];
+    int ranges;
+    hil_rounding_range range[HIL_ROUNDING_RANGES];
 } hil_rounding;
 static inline int64_t hil_rounding_blocks(const hil_rounding *rounding)
 {
     int64_t blocks = 0;
-    for (int i = 0; i < rounding->stretches; ++i)
-        blocks += hil_stretch_blocks(&rounding->stretch[i]);
+    for (int i = 0; i < rounding->ranges; ++i)
+        blocks += hil_rounding_range_blocks(&rounding->range[i]);
     return blocks;
 }
-/* One of its blocks, on the CPU. */
+/* Rounds one block, on the CPU. */
 void hil_rounding_run(const hil_rounding *rounding, int64_t block);
 
-/* The same arithmetic on a device, with the same bits; queued. All memory is the device's but for
-   `shared` and `square`, which it shares with the host, and for what describes the work. */
+/* The same arithmetic queued on a device, with the same bits. Data is in device memory, except
+   `shared` and `square`, which are in shared host memory; the structs are in host memory. */
 typedef struct hil_device_math {
     hil_status (*round)(hil_device *device, hil_stream stream, const hil_rounding *rounding);
     /* Adds the squares of a block that begins at element `first` (a multiple of HIL_CODEC_GROUP) of
        its member: element i to lane[i / HIL_BLOCK][i % HIL_SQUARES]. */
     hil_status (*square)(hil_device *device, hil_stream stream, const hil_block *block,
                          int64_t first, double *lanes);
-    /* shared[b] = the lanes of block b, added in order. */
+    /* shared[b] = the sum of the lanes of block b, in order. */
     hil_status (*squared)(hil_device *device, hil_stream stream, const double *lanes,
                           int64_t blocks, double *shared);
     /* The update rule of a step (optim/update.h) on one block of any length. */

@@ -15,24 +15,25 @@ double hil_lanes_add(const double lane[HIL_SQUARES])
 
 void hil_rounding_run(const hil_rounding *r, int64_t block)
 {
-    const hil_stretch *stretch = r->stretch;
-    for (; block >= hil_stretch_blocks(stretch); ++stretch) block -= hil_stretch_blocks(stretch);
-    int64_t number = stretch->first / HIL_BLOCK + block, end = stretch->first + stretch->count;
+    const hil_rounding_range *range = r->range;
+    for (; block >= hil_rounding_range_blocks(range); ++range)
+        block -= hil_rounding_range_blocks(range);
+    int64_t number = range->first / HIL_BLOCK + block, end = range->first + range->count;
     int64_t from = number * HIL_BLOCK, to = from + HIL_BLOCK;
-    bool begins = from >= stretch->first, ends = to <= end || stretch->last;
-    if (!begins) from = stretch->first;
+    bool begins = from >= range->first, ends = to <= end || range->last;
+    if (!begins) from = range->first;
     if (to > end) to = end;
-    const float *sum = stretch->sum + from - stretch->first;
-    char *out = (char *)stretch->out + (size_t)(sum - stretch->sum) * hil_dtype_size(r->dtype);
+    const float *sum = range->sum + from - range->first;
+    char *out = (char *)range->out + (size_t)(sum - range->sum) * hil_dtype_size(r->dtype);
     if ((const void *)out != sum) hil_from_f32(out, sum, r->dtype, to - from);
-    if (!stretch->square) return;
+    if (!range->square) return;
     double whole[HIL_SQUARES];
-    double *lanes = begins && ends ? whole : stretch->lanes + HIL_SQUARES * number;
+    double *lanes = begins && ends ? whole : range->lanes + HIL_SQUARES * number;
     if (begins) memset(lanes, 0, HIL_SQUARES * sizeof *lanes);
     hil_block_square(
         &(hil_block){.count = to - from, .dtype = r->dtype, .gradient = {out}, .gradients = 1},
         lanes);
-    if (ends) stretch->square[number] = hil_lanes_add(lanes);
+    if (ends) range->square[number] = hil_lanes_add(lanes);
 }
 
 void hil_reduce_run(const hil_tensor *out, const void *parts, int ranks)

@@ -156,8 +156,8 @@ hil_status hil_gradient_send(hil_store *store, const hil_gradient_chunk *leaving
 static hil_status round_all(hil_store *store, hil_rounding *rounding)
 {
     hil_worker worker = hil_worker_compute(store);
-    if (rounding->stretches) HIL_TRY(hil_work_round(&worker, rounding));
-    rounding->stretches = 0;
+    if (rounding->ranges) HIL_TRY(hil_work_round(&worker, rounding));
+    rounding->ranges = 0;
     return HIL_OK;
 }
 
@@ -167,9 +167,9 @@ typedef struct range {
 } range;
 
 /* Adds these elements of a sum to `rounding`, which rounds them and squares the results. A member's
-   padding counts as part of it, so the stretches have no gaps. */
-static hil_status add_stretches(hil_store *store, hil_unit *unit, int i, char *out, range part,
-                                hil_rounding *rounding)
+   padding counts as part of it, so the ranges have no gaps. */
+static hil_status add_ranges(hil_store *store, hil_unit *unit, int i, char *out, range part,
+                             hil_rounding *rounding)
 {
     hil_worker worker = hil_worker_compute(store);
     const float *sum = (const float *)unit->use[i].sum.data + part.first;
@@ -182,13 +182,13 @@ static hil_status add_stretches(hil_store *store, hil_unit *unit, int i, char *o
         hil_member whole = {.offset = member->offset, .count = hil_pad(member->count)};
         int64_t from, to;
         if (hil_member_overlap(&whole, first, last, &from, &to)) {
-            if (rounding->stretches == HIL_STRETCHES) HIL_TRY(round_all(store, rounding));
-            hil_stretch *s = &rounding->stretch[rounding->stretches++];
-            *s = (hil_stretch){.first = from - member->offset,
-                               .count = to - from,
-                               .sum = sum + (from - first),
-                               .out = out + (size_t)(from - first) * size,
-                               .last = to == whole.offset + whole.count};
+            if (rounding->ranges == HIL_ROUNDING_RANGES) HIL_TRY(round_all(store, rounding));
+            hil_rounding_range *s = &rounding->range[rounding->ranges++];
+            *s = (hil_rounding_range){.first = from - member->offset,
+                                      .count = to - from,
+                                      .sum = sum + (from - first),
+                                      .out = out + (size_t)(from - first) * size,
+                                      .last = to == whole.offset + whole.count};
             if (unit->uses == 1) {
                 s->lanes = hil_squares_lanes(store, &worker) + HIL_SQUARES * block;
                 s->square = unit->square + block;
@@ -227,7 +227,7 @@ static hil_status give_chunk(hil_store *store, hil_unit *unit, int i, int64_t ch
     }
     hil_gradient_chunk leaving = {.unit = unit, .use = use, .data = out, .before = *before};
     hil_rounding rounding = {0};
-    hil_status status = add_stretches(store, unit, i, out, (range){first, count}, &rounding);
+    hil_status status = add_ranges(store, unit, i, out, (range){first, count}, &rounding);
     if (status == HIL_OK) status = round_all(store, &rounding);
     if (status == HIL_OK) status = hil_gradient_send(store, &leaving, chunk);
     if (own) hil_window_give_outgoing(store, out, bytes, &use->left);
@@ -286,8 +286,7 @@ static hil_status give(hil_store *store, hil_unit *unit, int i, hil_rounding *ro
     if (stays) HIL_TRY(hil_links_follow(store->links, &unit->swept, HIL_WAIT_UPDATE));
     ++use->pins;
     if (stays)
-        return add_stretches(store, unit, i, use->home.memory, (range){0, unit->elements},
-                             rounding);
+        return add_ranges(store, unit, i, use->home.memory, (range){0, unit->elements}, rounding);
     hil_status status = HIL_OK;
     for (int64_t c = 0; c * store->plan->chunk < unit->elements && status == HIL_OK;
          c += store->merge)

@@ -58,13 +58,13 @@ static hil_status pack(const hil_store *store, const reduction *r, int64_t first
     if (!r->sum) return zero(&worker, r->buffer, (size_t)store->options.ranks * bytes);
     hil_rounding rounding = {.dtype = dtype};
     for (int rank = 0; rank < store->options.ranks; ++rank) {
-        rounding.stretch[rounding.stretches++] =
-            (hil_stretch){.count = count,
-                          .sum = r->sum + rank * r->unit->slice + first,
-                          .out = r->buffer + (size_t)rank * bytes};
-        if (rounding.stretches < HIL_STRETCHES && rank + 1 < store->options.ranks) continue;
+        rounding.range[rounding.ranges++] =
+            (hil_rounding_range){.count = count,
+                                 .sum = r->sum + rank * r->unit->slice + first,
+                                 .out = r->buffer + (size_t)rank * bytes};
+        if (rounding.ranges < HIL_ROUNDING_RANGES && rank + 1 < store->options.ranks) continue;
         HIL_TRY(hil_work_round(&worker, &rounding));
-        rounding.stretches = 0;
+        rounding.ranges = 0;
     }
     return HIL_OK;
 }

@@ -1,4 +1,4 @@
-/* cuda_wide.h - numbers of any dtype in a kernel: as fp32, eight at a time. */
+/* cuda_wide.h - loads and stores of any dtype in a kernel, as fp32, eight numbers at a time. */
 #ifndef HIL_TENSOR_CUDA_WIDE_H
 #define HIL_TENSOR_CUDA_WIDE_H
 
@@ -9,9 +9,9 @@ extern "C" {
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#define HIL_WIDE 8 /* numbers that a thread takes at once */
+#define HIL_WIDE 8 /* numbers of one access of a thread */
 
-/* A tensor as kernels get it. */
+/* A tensor as an argument of kernels. */
 typedef struct hil_view {
     void *data;
     hil_dtype dtype;
@@ -22,8 +22,8 @@ static inline hil_view hil_view_of(const hil_tensor *x)
     return {x->data, x->dtype};
 }
 
-/* Up to HIL_WIDE numbers as they lie in memory. Loading and converting are two steps so that a
-   thread can have several loads on their way. */
+/* Up to HIL_WIDE numbers as in memory. Loading and converting are separate steps, so that a thread
+   can have several loads in flight. */
 typedef struct hil_wide {
     uint32_t word[HIL_WIDE];
 } hil_wide;
@@ -118,7 +118,7 @@ static __device__ inline void hil_wide_store(hil_view x, int64_t at, int n,
         if (i < n) to[i] = (uint16_t)(word[i / 2] >> 16 * (i % 2));
 }
 
-/* The same, added to what is there where `add` says so. */
+/* The same; with `add`, adds to the elements. */
 static __device__ inline void hil_wide_write(hil_view x, int64_t at, int n, float from[HIL_WIDE],
                                              bool add)
 {

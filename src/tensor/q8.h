@@ -4,9 +4,9 @@
    byte per number, whose value times the scale is the number. The values are dense near 1 and reach
    down to 1e-6: each decade from 1e-6 to 1 has twice as many as the one below it, evenly spaced,
    its upper end among them. Signed bytes are 0 and plus or minus 1 + 2 + ... + 64 values, unsigned
-   ones 0 and 2 + 4 + ... + 128. A number becomes its nearest value; but what is not zero stays
-   above zero where there is no sign, for second moments are divided by. A group whose scale is
-   below 2^-100 becomes zero. So encoding what was decoded gives the same bytes. */
+   ones 0 and 2 + 4 + ... + 128. A number is rounded to its nearest value; but an unsigned number
+   above zero never becomes zero, because updates divide by second moments. A group whose scale is
+   below 2^-100 becomes zero. Encoding decoded values gives the same bytes. */
 #ifndef HIL_TENSOR_Q8_H
 #define HIL_TENSOR_Q8_H
 
@@ -18,10 +18,10 @@
 
 typedef enum hil_q8_kind { HIL_Q8_SIGNED, HIL_Q8_UNSIGNED } hil_q8_kind;
 
-/* What each byte stands for. */
+/* The value of each byte. */
 const float *hil_q8_values(hil_q8_kind kind);
 
-/* `count` numbers from and to their groups; the last group is filled up with zeros. */
+/* Convert `count` numbers from and to groups; the last group is padded with zeros. */
 void hil_q8_decode(float *out, const void *in, hil_q8_kind kind, int64_t count);
 void hil_q8_encode(void *out, const float *in, hil_q8_kind kind, int64_t count);
 

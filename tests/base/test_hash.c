@@ -1,4 +1,4 @@
-/* Every byte counts, and so does the size. */
+/* The hash depends on every byte and on the size. */
 #include "check.h"
 
 #include "base/hash.h"

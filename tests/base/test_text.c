@@ -1,4 +1,4 @@
-/* Durations as people read them. */
+/* Human-readable durations. */
 #include "base/text.h"
 #include "check.h"
 

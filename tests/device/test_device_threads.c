@@ -36,7 +36,7 @@ static void check_order(hil_device *d)
     hil_event *event;
     CHECK_OK(d->heap->share(d, BYTES, (void **)&list));
     CHECK_OK(d->events->create(d, &event));
-    CHECK_OK(d->events->wait(d, event)); /* of nothing */
+    CHECK_OK(d->events->wait(d, event)); /* never recorded */
     for (uint64_t i = 0; i < 1200; ++i) {
         hil_stream stream = streams[i % 7 % 3];
         appending a = {.list = list, .what = i};
@@ -76,7 +76,7 @@ static void check_copies(hil_device *d)
     hil_memory_unmap(host, BYTES);
 }
 
-/* The first failure stays, and nothing is called behind it. */
+/* The first failure is kept, and nothing is called after it. */
 static void check_failure(hil_device *d)
 {
     uint64_t *list;

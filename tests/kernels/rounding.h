@@ -70,13 +70,13 @@ static void rounding_run(const rounding_case *c, int64_t piece, const rounding_p
             int64_t from = at > first ? at : first, end = at + rounding_member[m];
             int64_t to = end < last ? end : last;
             if (from < to) {
-                hil_stretch *s = &r.stretch[r.stretches++];
-                *s = (hil_stretch){.first = from - at,
-                                   .count = to - from,
-                                   .sum = place->sum + from,
-                                   .out =
-                                       (char *)place->out + (size_t)from * hil_dtype_size(c->dtype),
-                                   .last = to == end};
+                hil_rounding_range *s = &r.range[r.ranges++];
+                *s = (hil_rounding_range){.first = from - at,
+                                          .count = to - from,
+                                          .sum = place->sum + from,
+                                          .out = (char *)place->out +
+                                                 (size_t)from * hil_dtype_size(c->dtype),
+                                          .last = to == end};
                 if (place->square) {
                     s->lanes = place->lanes + block * HIL_SQUARES;
                     s->square = place->square + block;

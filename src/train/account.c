@@ -1,4 +1,4 @@
-/* account.c - what a step held and moved, and what it waited for. */
+/* account.c - memory peaks, bytes moved and stalls of a step. */
 #include "train/account.h"
 
 static void raise_to(uint64_t *peak, uint64_t other)

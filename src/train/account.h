@@ -1,4 +1,4 @@
-/* account.h - the links' books as the outside sees them. */
+/* account.h - turns the counters of the links into the account of a step. */
 #ifndef HIL_TRAIN_ACCOUNT_H
 #define HIL_TRAIN_ACCOUNT_H
 
@@ -6,13 +6,13 @@
 
 #include "store/plan.h"
 
-/* Adds what moved and was waited for since the last call, to the account of a step and to `spent`,
-   which is measured as a plan predicts it. */
+/* Adds bytes moved and time stalled since the last call to the account of a step, and to `spent`,
+   the measured counterpart of a plan's prediction. */
 void hil_account_take(hil_links *links, hil_step_account *out, hil_plan *spent);
-/* What moved and was waited for since the last call belongs to no step: an evaluation, a
-   checkpoint. Only the time that links were busy counts, for the update goes on beside them. */
+/* Discards bytes and stalls since the last call, which belong to no step but to an evaluation or a
+   checkpoint. Adds only the links' busy time to `spent`, because the update overlaps them. */
 void hil_account_skip(hil_links *links, hil_plan *spent);
-/* The account of several steps: the highest peaks, and sums of the rest. */
+/* Adds a step to the account of several: peaks become the maximum, all else the sum. */
 void hil_account_add(hil_step_account *all, const hil_step_account *step);
 
 #endif

@@ -1,4 +1,4 @@
-/* bank.c - a bank from its options to its place in the tiers; its numbers from outside. */
+/* bank.c - creates a bank, registers and places parameters; reads and writes their states. */
 #include "train/bank.h"
 
 #include "base/alloc.h"
@@ -117,9 +117,9 @@ hil_status hil_bank_add(hil_bank *bank, const char *name, const hil_bank_form *f
 {
     *out = NULL;
     if (bank->phase != HIL_BANK_NEW)
-        return hil_fail(HIL_ERR_USAGE, "%s comes too late: everything has its place", name);
+        return hil_fail(HIL_ERR_USAGE, "%s comes too late: add it before hil_bank_place", name);
     if (form->rows < 0 || form->cols < 1 || form->group < 0)
-        return hil_fail(HIL_ERR_USAGE, "parameter %s of %lld x %lld in group %d cannot be", name,
+        return hil_fail(HIL_ERR_USAGE, "parameter %s: %lld x %lld in group %d is invalid", name,
                         (long long)form->rows, (long long)form->cols, form->group);
     hil_param_spec spec = {.name = name,
                            .shape = {.ndim = 1, .dim = {form->cols}},
@@ -151,7 +151,7 @@ hil_bank_param *hil_bank_find(const hil_bank *bank, const char *name)
     return NULL;
 }
 
-/* Every trainable parameter has one gradient: that of its group. */
+/* Cuts the parameters into units. A trainable parameter has one gradient, in its group. */
 static hil_status cut(hil_bank *bank)
 {
     const hil_rule *rule = bank->optimizer.rule;
@@ -176,7 +176,7 @@ static hil_status cut(hil_bank *bank)
 hil_status hil_bank_place(hil_bank *bank)
 {
     if (bank->phase != HIL_BANK_NEW)
-        return hil_fail(HIL_ERR_USAGE, "everything has its place already");
+        return hil_fail(HIL_ERR_USAGE, "hil_bank_place was called already");
     bank->phase = HIL_BANK_BROKEN;
     uint64_t drive_bytes[HIL_DRIVES] = {0};
     HIL_TRY(cut(bank));
@@ -227,7 +227,7 @@ static hil_status check_range(const hil_bank *bank, const hil_bank_param *p, hil
         !hil_param_has(p->param, (hil_state)state))
         return hil_fail(HIL_ERR_USAGE, "%s has no state %d", name, (int)state);
     if (first < 0 || count < 0 || first > elements || count > elements - first)
-        return hil_fail(HIL_ERR_USAGE, "%s has %lld elements: %lld from %lld on are not there",
+        return hil_fail(HIL_ERR_USAGE, "%s has %lld elements: cannot access %lld from element %lld",
                         name, (long long)elements, (long long)count, (long long)first);
     return HIL_OK;
 }
@@ -260,7 +260,7 @@ hil_status hil_bank_set_progress(hil_bank *bank, const hil_bank_progress *progre
     bool scaled = bank->dtype == HIL_F16;
     if (progress->updates < 0 || progress->since < 0 || progress->loss_scale < 1 ||
         progress->loss_scale > (scaled ? HIL_SCALING_MOST : 1))
-        return hil_fail(HIL_ERR_INPUT, "%lld updates with a loss scale of %lld cannot be",
+        return hil_fail(HIL_ERR_INPUT, "%lld updates with a loss scale of %lld are invalid",
                         (long long)progress->updates, (long long)progress->loss_scale);
     bank->updates = progress->updates;
     bank->scaling.scale = progress->loss_scale;

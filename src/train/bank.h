@@ -1,4 +1,4 @@
-/* bank.h - inside of a bank: a store with its tiers, plan and optimizer, and nothing of models. */
+/* bank.h - the internals of a bank (hilbert/store.h): a store with tiers, plan and optimizer. */
 #ifndef HIL_TRAIN_BANK_H
 #define HIL_TRAIN_BANK_H
 
@@ -11,34 +11,34 @@
 #include "base/pool.h"
 #include "tier/tiers.h"
 
-/* Parameters whose gradients are given together: one segment of the store. */
+/* Parameters whose gradients are given together; a segment of the store. */
 typedef struct hil_bank_group {
     int number;
-    int pins;            /* sums that are acquired */
+    int pins;            /* gradient sums acquired and not yet released */
     bool summing, given; /* in this step */
 } hil_bank_group;
 
 struct hil_bank_param {
     hil_bank *bank;
     hil_param *param;
-    size_t group; /* place in the bank's list */
+    size_t group; /* index into bank->group */
     int64_t tiles;
     int *pins, *sum_pins; /* per tile */
 };
 
 typedef enum hil_bank_phase {
     HIL_BANK_NEW,    /* parameters may be added */
-    HIL_BANK_BROKEN, /* they found no place: only to be destroyed */
+    HIL_BANK_BROKEN, /* hil_bank_place failed: the bank can only be destroyed */
     HIL_BANK_IDLE,   /* between passes */
     HIL_BANK_OPEN,   /* in a pass */
-    HIL_BANK_UPDATED /* in a pass whose step is done */
+    HIL_BANK_UPDATED /* in a pass, after hil_bank_step */
 } hil_bank_phase;
 
 struct hil_bank {
     hil_bank_phase phase;
     hil_bank_pass pass;
     hil_budget budget;
-    size_t window; /* asked for; 0: not */
+    size_t window; /* from the options; 0: chosen by bank_plan.c */
     hil_drive drive[HIL_DRIVES];
     char *path[HIL_DRIVES];
     int drive_count;
@@ -58,11 +58,11 @@ struct hil_bank {
     size_t params, params_room;
     hil_bank_group *group;
     size_t groups, groups_room;
-    int64_t acquired; /* weights and sums */
+    int64_t acquired; /* tiles of weights and sums acquired and not yet released */
 };
 
-/* bank_plan.c: the plan for the store's units, and how large each swap file must be. No rehearsal
-   of steps: there is no model that could be run. */
+/* Plans where each unit is kept; drive_bytes gets the size of each swap file. Rehearses no steps,
+   because the bank does not know the program's model. */
 hil_status hil_bank_plan(hil_bank *bank, uint64_t drive_bytes[HIL_DRIVES]);
 
 #endif

@@ -1,4 +1,5 @@
-/* bank_plan.c - where a bank keeps everything: a window for what is in use, the rest by tiers. */
+/* bank_plan.c - plans a bank: a window for tiles in use, then device, host and disk for the rest.
+ */
 #include "train/bank.h"
 
 #include "base/alloc.h"
@@ -11,9 +12,9 @@
 
 /* Sizes that decide how large the window is. */
 typedef struct extents {
-    size_t least, wish; /* of the window */
-    uint64_t sums;      /* of all gradients in fp32 */
-    uint64_t states;    /* of everything that has a home */
+    size_t least, wish; /* smallest and preferred size of the window */
+    uint64_t sums;      /* bytes of all gradients in fp32 */
+    uint64_t states;    /* bytes of weights, gradients and optimizer states */
 } extents;
 
 static hil_status outline(hil_bank *bank)
@@ -32,7 +33,7 @@ static hil_status outline(hil_bank *bank)
     return HIL_OK;
 }
 
-/* Weights and sums together. */
+/* Bytes in the window while weights and gradient sum of so many elements are acquired. */
 static uint64_t in_use(const hil_bank_param *p, int64_t elements)
 {
     size_t size = hil_dtype_size(hil_param_dtype(p->param));
@@ -40,9 +41,9 @@ static uint64_t in_use(const hil_bank_param *p, int64_t elements)
            hil_align_up((uint64_t)elements * sizeof(float));
 }
 
-/* At least the largest tile of a matrix and the vectors of a group can be in use at once, with
-   their sums; twice that room, because what is in use may lie in the middle of it. More lets
-   transfers run ahead and keeps the sums of a group until they are given. */
+/* The least: the largest tile of a matrix and the vectors of a group, with their sums, twice,
+   because tiles in use may fragment the window. More lets transfers run ahead and keeps the sums of
+   a group in the window until they are given. */
 static void measure_window(const hil_bank *bank, extents *e)
 {
     uint64_t tile = 0, vectors = 0, group = 0;
@@ -89,7 +90,7 @@ static hil_status choose_window(const hil_bank *bank, const extents *e, size_t *
                         hil_text_bytes(need, bank->window ? bank->window : e->least));
     *out = bank->window;
     if (*out) return HIL_OK;
-    /* Where everything is resident only sums come and go, and none has to leave. */
+    /* If all states fit on the device, only sums use the window, and none is ever evicted. */
     uint64_t sums = e->sums + e->least;
     if (e->states + sums <= device)
         *out = (size_t)sums;
@@ -100,7 +101,7 @@ static hil_status choose_window(const hil_bank *bank, const extents *e, size_t *
     return HIL_OK;
 }
 
-/* Whether nothing ever has to leave the window. */
+/* Whether the window can hold everything at once, so that nothing is ever evicted. */
 static bool is_roomy(const hil_bank *bank, const extents *e)
 {
     uint64_t bytes = e->sums;
@@ -110,8 +111,8 @@ static bool is_roomy(const hil_bank *bank, const extents *e)
     return bytes + e->least <= bank->plan.window;
 }
 
-/* Sums that have to leave the window need room for all of them: in host memory where nothing is
-   pushed to disk by that, otherwise on disk. */
+/* If sums may be evicted, reserves room for all of them: in host memory if that pushes no state to
+   disk, otherwise on disk. */
 static hil_status place(hil_bank *bank, const extents *e)
 {
     hil_plan *plan = &bank->plan;
@@ -140,7 +141,7 @@ static hil_status place(hil_bank *bank, const extents *e)
                     hil_text_bytes(host, budget.host), hil_text_bytes(disk, bank->budget.disk));
 }
 
-/* Opens the store on paper to see how much of each drive its homes take. */
+/* Opens the store dry (without memory or files) to count the bytes that it keeps on each drive. */
 static hil_status measure_drives(hil_bank *bank, uint64_t sums, uint64_t drive_bytes[HIL_DRIVES])
 {
     const hil_speeds any = {.disk_read = 1, .disk_write = 1, .disk_mixed = 1, .memory = 1};

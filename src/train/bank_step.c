@@ -1,4 +1,4 @@
-/* bank_step.c - one step of a bank: uses, gradients, the update. */
+/* bank_step.c - one step of a bank: acquired tiles, gradients, the update. */
 #include "train/bank.h"
 #include "store/pass.h"
 #include "store/update.h"
@@ -25,7 +25,8 @@ hil_status hil_bank_begin(hil_bank *bank, hil_bank_pass pass)
 
 hil_status hil_bank_mark(hil_bank *bank)
 {
-    if (bank->phase != HIL_BANK_OPEN) return hil_fail(HIL_ERR_USAGE, "a mark outside of a step");
+    if (bank->phase != HIL_BANK_OPEN)
+        return hil_fail(HIL_ERR_USAGE, "hil_bank_mark outside of a pass");
     return hil_store_pass_mark(bank->store);
 }
 
@@ -126,7 +127,7 @@ static hil_status check_released(const hil_bank *bank)
 hil_status hil_bank_step(hil_bank *bank, double lr, double *norm)
 {
     if (bank->phase != HIL_BANK_OPEN || bank->pass != HIL_BANK_TRAIN)
-        return hil_fail(HIL_ERR_USAGE, "hil_bank_step comes once, in a training step");
+        return hil_fail(HIL_ERR_USAGE, "hil_bank_step is called once, in a training pass");
     HIL_TRY(check_released(bank));
     for (size_t g = 0; g < bank->groups; ++g)
         if (bank->group[g].summing && !bank->group[g].given) HIL_TRY(give(bank, &bank->group[g]));

@@ -14,12 +14,13 @@ static hil_status no_such(hil_store *store, const char *pattern)
     for (size_t i = 0; i < count; ++i) names[i] = hil_param_spec_of(hil_store_at(store, i))->name;
     const char *near = hil_text_nearest(pattern, names, count);
     hil_status status =
-        near ? hil_fail(HIL_ERR_USAGE, "--freeze %s fits no parameter; did you mean %s?", pattern,
-                        near)
-             : hil_fail(HIL_ERR_USAGE,
-                        "--freeze %s fits no parameter; their names are %s to %s (hilbert inspect "
-                        "lists them all)",
-                        pattern, names[0], names[count - 1]);
+        near ? hil_fail(HIL_ERR_USAGE, "--freeze %s matches no parameter; did you mean %s?",
+                        pattern, near)
+             : hil_fail(
+                   HIL_ERR_USAGE,
+                   "--freeze %s matches no parameter; their names are %s to %s (hilbert inspect "
+                   "lists them all)",
+                   pattern, names[0], names[count - 1]);
     hil_free(names);
     return status;
 }

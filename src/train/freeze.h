@@ -1,11 +1,11 @@
-/* freeze.h - parameters that stay as they are. */
+/* freeze.h - freezes parameters by name. */
 #ifndef HIL_TRAIN_FREEZE_H
 #define HIL_TRAIN_FREEZE_H
 
 #include "store/param.h"
 
-/* Freezes every parameter whose name fits one of the shell patterns. A pattern that fits none is
-   refused, and so is a model with nothing left to train. */
+/* Freezes every parameter whose name matches one of the shell patterns. Refuses a pattern without a
+   match, and patterns that leave no parameter to train. */
 hil_status hil_freeze(hil_store *store, const char *const *pattern, size_t count);
 
 #endif

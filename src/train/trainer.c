@@ -1,4 +1,4 @@
-/* trainer.c - one step: micro-batches through the engine, then the sweep. */
+/* trainer.c - one step: micro-batches through the engine, then the update. */
 #include "train/trainer.h"
 
 #include "base/alloc.h"
@@ -49,7 +49,7 @@ void hil_trainer_set_timeline(hil_trainer *t, hil_timeline *timeline)
     hil_links_set_timeline(t->tiers.links, timeline);
 }
 
-/* Place i of the batch is place `at` of its sequence. */
+/* Checks element i of the batch, which is position `at` of its sequence. */
 static hil_status check_place(const hil_batch *b, int64_t i, int64_t at, int64_t vocab)
 {
     if (b->token[i] < 0 || b->token[i] >= vocab)
@@ -67,14 +67,14 @@ static hil_status check_place(const hil_batch *b, int64_t i, int64_t at, int64_t
 hil_status hil_trainer_check(const hil_trainer *t, const hil_batch *b)
 {
     if (b->sequences < 1 || b->length < 1 || !b->token)
-        return hil_fail(HIL_ERR_USAGE, "an empty batch");
+        return hil_fail(HIL_ERR_USAGE, "the batch is empty");
     int64_t vocab = hil_engine_vocab(t->engine), i = 0;
     for (int64_t s = 0; s < b->sequences; ++s)
         for (int64_t at = 0; at < b->length; ++at) HIL_TRY(check_place(b, i++, at, vocab));
     return HIL_OK;
 }
 
-/* The batch with every array present. */
+/* Copies the batch `b` to `out`, with defaults for the arrays that are NULL. */
 static hil_status complete(hil_trainer *t, const hil_batch *b, hil_batch *out)
 {
     *out = *b;
@@ -93,7 +93,8 @@ static hil_status complete(hil_trainer *t, const hil_batch *b, hil_batch *out)
     return HIL_OK;
 }
 
-/* Sequences are numbered over all ranks: what depends on their number does not depend on ranks. */
+/* A micro-batch of `count` sequences. Their numbers count over all ranks, so that results which
+   depend on them (dropout) do not depend on the number of ranks. */
 static hil_micro slice(const hil_trainer *t, const hil_batch *b, int64_t first, int64_t count)
 {
     int64_t at = first * b->length, before = hil_comm_rank(t->options.comm) * b->sequences;
@@ -122,7 +123,7 @@ static hil_status update(hil_trainer *t, double lr, double norm)
     return hil_optimizer_update(t->model->store, &t->optimizer, &step);
 }
 
-/* A step without an update. */
+/* Saves for a step whose update is skipped. */
 static hil_status save_unchanged(hil_trainer *t)
 {
     return hil_store_save(t->model->store);
@@ -139,7 +140,8 @@ static void take_account(hil_trainer *t, hil_step_account *out)
     hil_account_take(t->tiers.links, out, &t->spent);
 }
 
-/* All ranks have batches of one shape: their steps visit the same segments equally often. */
+/* Fails unless the batches of all ranks have one shape, because ranks must visit the same segments
+   equally often. Sums the predicted tokens over ranks. */
 static hil_status match_ranks(hil_comm *comm, hil_stepping *s)
 {
     double shape[3] = {(double)s->batch.sequences, (double)s->batch.length, (double)s->micro_batch};
@@ -177,7 +179,7 @@ static hil_status cut(hil_trainer *t, const hil_batch *given, int64_t micro_batc
     return HIL_OK;
 }
 
-/* Forward and backward of a batch that was `checked`. */
+/* Starts forward and backward. `checked` is this rank's status so far, on which the ranks agree. */
 static hil_status compute(hil_trainer *t, const hil_batch *given, int64_t micro_batch,
                           hil_status checked)
 {
@@ -213,7 +215,7 @@ hil_status hil_trainer_begin(hil_trainer *t, const hil_batch *batch, int64_t mic
     return begin(t, batch, micro_batch, HIL_OK);
 }
 
-/* What came of it on all ranks: every decision after this is the same everywhere. */
+/* Waits for loss and norm over all ranks, so that every later decision is the same on each. */
 static hil_status wait_learned(hil_trainer *t, double *norm)
 {
     hil_comm *comm = t->options.comm;

@@ -1,4 +1,4 @@
-/* trainer.h - inside of a trainer: a model with its store, engine and optimizer. */
+/* trainer.h - the internals of a trainer: a model with its store, engine and optimizer. */
 #ifndef HIL_TRAIN_TRAINER_H
 #define HIL_TRAIN_TRAINER_H
 
@@ -11,21 +11,21 @@
 #include "machine/device_connect.h"
 #include "store/update.h"
 
-/* A step on its way. */
+/* The step in progress. */
 typedef struct hil_stepping {
     double began;
-    hil_batch batch; /* complete; borrowed until the step has begun */
+    hil_batch batch; /* with every array present; borrowed until the step has begun */
     int64_t micro_batch, micros;
-    int64_t tokens; /* predicted, by all ranks */
-    double loss;    /* summed over them */
+    int64_t tokens; /* predicted by all ranks */
+    double loss;    /* sum over these tokens */
 } hil_stepping;
 
 struct hil_trainer {
     hil_model *model;
-    hil_device *device;      /* that computes; NULL: the CPU */
-    int sharers;             /* ranks that have this very device */
-    hil_wires wires;         /* to those of other ranks */
-    hil_pool *pool, *update; /* for operations; for the sweep beside them */
+    hil_device *device;      /* computes the model; NULL: the CPU does */
+    int sharers;             /* ranks that share this device, with this one */
+    hil_wires wires;         /* to the devices of other ranks */
+    hil_pool *pool, *update; /* threads for operations, and for the update that overlaps them */
     hil_planned planned;
     hil_tiers tiers;
     hil_engine *engine;
@@ -37,25 +37,26 @@ struct hil_trainer {
     hil_stepping now;
     hil_micro *micro;
     size_t micro_room;
-    int32_t *filled; /* the parts of a batch that the caller left out */
+    int32_t *filled; /* arrays of the batch that the caller left NULL */
     size_t filled_room;
     hil_timeline *timeline; /* borrowed; NULL: none */
-    hil_plan spent;         /* what was predicted for one step, measured over all: hil_plan_limit */
+    hil_plan spent;         /* measured times of all steps, in the fields of a plan's prediction */
 };
 
-/* A trainer whose weights are still zero: the caller fills the store. */
+/* Opens a trainer with weights of zero; the caller fills the store. */
 hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options,
                             const hil_observer *observer);
 
-/* Whether the model can read the batch. */
+/* Refuses a batch with ids outside the vocabulary or shapes that the model cannot take. */
 hil_status hil_trainer_check(const hil_trainer *trainer, const hil_batch *batch);
-/* hil_trainer_step in two halves, for a batch that was checked. The first returns when a device was
-   told forward and backward: what is done until the second takes no time of it. A second follows
-   every first that was well. */
+/* hil_trainer_step in two calls, for a batch that hil_trainer_check accepted. hil_trainer_begin
+   returns once forward and backward are queued on the device, so the caller's work up to
+   hil_trainer_end overlaps them (on the CPU they are done by then). Each successful begin must be
+   followed by an end. */
 hil_status hil_trainer_begin(hil_trainer *trainer, const hil_batch *batch, int64_t micro_batch);
 hil_status hil_trainer_end(hil_trainer *trainer, double lr, hil_step_result *result);
 
-/* Computing, transfers and waiting are written there from now on; NULL: nowhere. Borrowed. */
+/* Records computing, transfers and stalls in `timeline` from now on, borrowed; NULL: stops that. */
 void hil_trainer_set_timeline(hil_trainer *trainer, hil_timeline *timeline);
 
 #endif

@@ -1,4 +1,4 @@
-/* trainer_open.c - the parts of a trainer: pools, a plan, tiers, the store and the engine. */
+/* trainer_open.c - opens a trainer: pools, plan, tiers, store and engine. */
 #include "train/trainer.h"
 
 #include "base/alloc.h"
@@ -9,7 +9,7 @@
 #include "base/note.h"
 #include "store/store.h"
 
-/* Shapes that a plan is made for where the caller names none: several micro-batches. */
+/* Default shapes to plan for: several micro-batches. */
 #define SEQUENCES 2
 #define LENGTH 128
 #define PINNED_ROOM ((size_t)64 << 20)
@@ -43,9 +43,10 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
     return hil_planned_compare(o->comm, &t->planned);
 }
 
-/* What the plan leaves of the host is room for what it did not foresee: tensors and sums of other
-   steps, and gradients of parameters that are used where they were not. A device's copies want
-   memory that is pinned, all of it at once: there it is as much again as was foreseen, or some. */
+/* Uses host memory that the plan leaves free for what it could not foresee: offloaded tensors and
+   gradient sums of other steps, and gradients of undeclared uses, a third each. With a device the
+   memory is pinned at once, so it is capped at the planned amount or PINNED_ROOM, whichever is
+   larger. */
 static void share_host(hil_planned *p, const hil_device *device)
 {
     uint64_t need[HIL_TIERS];
@@ -70,7 +71,7 @@ static void note_drives(const hil_trainer *t, const hil_observer *observer)
                      t->planned.drives[i].path);
 }
 
-/* A limit on the process would end it in the middle of a step: said before the first one. */
+/* Fails before the first step if a limit on the process would kill it in the middle of one. */
 static hil_status check_limits(const hil_trainer *t)
 {
     const hil_plan *plan = &t->planned.plan;
@@ -108,8 +109,9 @@ static hil_status open_store(hil_trainer *t, const hil_observer *observer)
     return hil_store_open(t->model->store, &opening);
 }
 
-/* What the plan leaves of the device is room for tensors of steps that it did not foresee; and with
-   memory of its own, for gradients of uses that nobody declared: see hil_home_open_late. */
+/* Device memory for tensors: also what the plan leaves free, for steps that it did not foresee. On
+   a device with memory of its own, a quarter of that stays free for gradients of undeclared uses
+   (hil_home_open_late). */
 static size_t work_bytes(const hil_trainer *t)
 {
     size_t rest = t->tiers.device_bytes - hil_region_used(t->tiers.device_region);

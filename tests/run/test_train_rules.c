@@ -69,7 +69,7 @@ static void check_refused(job_place *place)
     const char *pattern = "model.embed_token.weight";
     options.freeze = &pattern;
     CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE,
-                "--freeze model.embed_token.weight fits no parameter; did you mean "
+                "--freeze model.embed_token.weight matches no parameter; did you mean "
                 "model.embed_tokens.weight?");
     pattern = "zzz*";
     CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE, "hilbert inspect");

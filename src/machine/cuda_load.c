@@ -1,5 +1,5 @@
-/* cuda_load.c - the module that computes on GPUs is loaded when one is used, after the libraries
-   that it needs: these may be where the system does not look. */
+/* cuda_load.c - loads the GPU module when a GPU is used, and before it the libraries that it needs,
+   which may be in folders that the dynamic linker does not search. */
 #include "machine/cuda_load.h"
 
 #include "base/text.h"
@@ -17,7 +17,7 @@
 
 int hil_cuda_visible(void)
 {
-    /* where the system looks, where containers have it, where WSL does */
+    /* the linker's search path, containers, WSL */
     static const char *const places[] = {"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1",
                                          "/usr/lib/wsl/lib/libcuda.so.1"};
     int count = 0;
@@ -32,7 +32,7 @@ int hil_cuda_visible(void)
     return count;
 }
 
-/* The folder of the program, or of the library that this is a part of. */
+/* The folder of the program, or of the library that contains this code. */
 static bool find_folder(bool library, char folder[HIL_PATH_MAX])
 {
     Dl_info info;
@@ -50,7 +50,7 @@ static bool find_folder(bool library, char folder[HIL_PATH_MAX])
     return true;
 }
 
-/* Beside the program or the library, or where it was installed. */
+/* Looks for the module beside the program, beside the library, and in the install folder. */
 static bool find_module(char path[HIL_PATH_MAX], char folder[HIL_PATH_MAX])
 {
     static const char *const places[] = {"", "/../lib/hilbert", "/hilbert"};
@@ -93,8 +93,8 @@ static bool load_under(const char *prefix, size_t length, const char *name)
     return false;
 }
 
-/* Beside a library that is there already, or in a neighbouring package of Python's: what was
-   installed together fits together, and a libcudnn.so.9 elsewhere may be that of another CUDA. */
+/* Looks beside a library that is loaded already, or in a Python package next to it: libraries
+   installed together match, while a libcudnn.so.9 elsewhere may belong to another CUDA. */
 static bool load_near(const char *loaded, const char *name)
 {
     static const char *const places[] = {"", "/../../*/lib"};
@@ -111,8 +111,8 @@ static bool load_near(const char *loaded, const char *name)
     return false;
 }
 
-/* A library that the module or another library is linked against: once it is there, under its own
-   name, nobody looks for it any more. */
+/* Loads a library that the module or another library is linked against. Once it is loaded under its
+   own name, the dynamic linker does not search for it. */
 static bool load_library(const char *name, const char *folder, const char *prefixes)
 {
     static const char *const usual[] = {"/usr/local/cuda/lib64", "/usr/local/cuda-13*/lib64",
@@ -138,7 +138,7 @@ static hil_status load_libraries(const char *folder, const char *prefixes)
     static const struct {
         const char *name, *package;
     } needed[] = {{"libcublasLt.so.13", "nvidia-cublas"}, {"libcudnn.so.9", "nvidia-cudnn-cu13"}};
-    load_library("libnvrtc.so.13", folder, prefixes); /* some of cuDNN's plans want it */
+    load_library("libnvrtc.so.13", folder, prefixes); /* some plans of cuDNN need it */
     for (size_t i = 0; i < sizeof needed / sizeof *needed; ++i)
         if (!load_near(i ? needed[i - 1].name : NULL, needed[i].name) &&
             !load_library(needed[i].name, folder, prefixes))

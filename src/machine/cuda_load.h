@@ -4,12 +4,12 @@
 
 #include "machine/cuda_module.h"
 
-/* GPUs that the driver shows, without starting any; 0 where there is no driver. */
+/* Number of GPUs that the driver shows, 0 without a driver. Initialises none of them. */
 int hil_cuda_visible(void);
-/* `prefixes`: folders, separated by colons, under which Python's environments may have NVIDIA's
-   libraries; NULL: none. Everything stays loaded. */
+/* Loads the module and the libraries that it needs. `prefixes`: folders, separated by colons, of
+   Python environments that may have NVIDIA's libraries; NULL: none. Nothing is ever unloaded. */
 hil_status hil_cuda_load(const char *prefixes, hil_cuda_module_open *out);
-/* What connects GPUs of several ranks, once one is open. */
+/* Finds the module's NCCL wires, which connect GPUs of several ranks. Call after a GPU is open. */
 hil_status hil_cuda_load_wires(const char *prefixes, const hil_wire_maker **out);
 
 #endif

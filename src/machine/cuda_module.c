@@ -14,7 +14,7 @@ __attribute__((visibility("default"))) const char hil_cuda_interface[] = HIL_INT
 
 static hil_cuda_module_fail *program_fail;
 
-/* The module's own: the message belongs to the program. */
+/* The module's hil_fail: passes the message to the program's. */
 hil_status hil_fail(hil_status code, const char *format, ...)
 {
     char text[1024];

@@ -11,18 +11,17 @@
 #include <time.h>
 
 #define CONNECT_SECONDS 60.0
-#define PAUSE 5000000L /* nanoseconds between two looks */
-#define ROUNDS 4       /* of the measurement */
+#define PAUSE 5000000L /* nanoseconds between two polls */
+#define ROUNDS 4       /* gathers that are timed */
 #define ROUND_BYTES ((size_t)4 << 20)
 
-/* Whether all ranks came so far: otherwise they go on without wires. */
+/* *all: every rank succeeded so far. Otherwise all continue without wires, and a note says why. */
 static hil_status agree(const hil_wires_options *o, hil_status mine, bool *all)
 {
     hil_status status = hil_comm_agree(o->comm, HIL_CHANNEL_CONTROL, mine, NULL);
     *all = status == HIL_OK;
     if (*all || hil_comm_check(o->comm) != HIL_OK) return status;
-    hil_note(o->observer, "what ranks send each other goes through the host's memory: %s",
-             hil_status_message());
+    hil_note(o->observer, "ranks exchange data through host memory: %s", hil_status_message());
     return HIL_OK;
 }
 
@@ -72,7 +71,7 @@ static hil_status gather_once(const hil_wires *wires, hil_device *device, char *
     return device->events->wait(device, event);
 }
 
-/* Not the first round: it may have to connect. */
+/* Does not time the first round, which may still set up connections. */
 static hil_status measure(hil_wires *wires, const hil_wires_options *o)
 {
     hil_device *device = o->device;

@@ -15,12 +15,12 @@
 #define THREADS_EACH "threads:each"
 
 #define RESERVE                                                                                    \
-    ((uint64_t)256 << 20) /* and a part of all: kernels are loaded at their first use              \
+    ((uint64_t)256 << 20) /* and a fraction of the total: kernels load at first use                \
                            */
 #define RESERVE_PART 50
-#define RESERVE_WIRED ((uint64_t)1 << 30) /* NCCL's buffers come with its first calls */
+#define RESERVE_WIRED ((uint64_t)1 << 30) /* NCCL allocates buffers in its first calls */
 
-/* "threads": shared by the ranks of a machine; "threads:each": every rank has its own. */
+/* "threads": one device shared by the ranks of a machine; "threads:each": one for each rank. */
 static hil_status open_threads(bool each, const hil_comm *comm, hil_device **out)
 {
     HIL_TRY(hil_device_threads_open(out));
@@ -96,11 +96,12 @@ void hil_devices_close(hil_device *device)
 }
 
 typedef struct holder {
-    int holds; /* has a device */
+    int holds; /* whether the rank has a device */
     unsigned char id[sizeof((hil_device *)0)->id];
 } holder;
 
-/* Ids of GPUs are unique in the world; threads have the same one on every machine. */
+/* Ids of GPUs are globally unique; the test device has the same id on every machine, so the
+   count is capped at the ranks of this machine. */
 static int count_sharers(const hil_comm *comm, const holder *all, const holder *mine)
 {
     int same = 0, local = hil_comm_local_size(comm);
@@ -132,7 +133,7 @@ hil_status hil_devices_share(hil_comm *comm, const hil_observer *observer, hil_d
     return status;
 }
 
-int hil_devices_crowd(const hil_device_choice *choice, int ranks)
+int hil_devices_planned_sharers(const hil_device_choice *choice, int ranks)
 {
     const char *name = choice->name ? choice->name : "auto";
     bool each = strcmp(name, "auto") == 0 || strcmp(name, "cuda") == 0;

@@ -1,4 +1,4 @@
-/* devices.h - which device computes: a GPU, the CPU, or threads that play one. */
+/* devices.h - opens the device that computes: a GPU, the CPU, or the test device of threads. */
 #ifndef HIL_MACHINE_DEVICES_H
 #define HIL_MACHINE_DEVICES_H
 
@@ -8,25 +8,25 @@
 
 #include "device/device.h"
 
-/* `choice->name`: "auto" (or NULL) is a GPU where there is one that works and the CPU otherwise,
-   which the observer learns; "cuda" is the first GPU, or that of the process's number among those
-   of its machine (`comm`, may be NULL); "cuda:N", "cpu"; "threads" and "threads:each" (not one for
-   all ranks) are for tests. *out is NULL for the CPU. */
+/* `choice->name`: "auto" (or NULL) is a working GPU if there is one, otherwise the CPU, and a note
+   to the observer says why. "cuda" is the first GPU, or with ranks (`comm`, may be NULL) the one of
+   the rank's number on its machine. "cuda:N" and "cpu" are explicit. "threads" and "threads:each"
+   (one for each rank) are for tests. *out is NULL for the CPU. */
 hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *comm,
                             const hil_observer *observer, hil_device **out);
-/* NULL, the CPU, is none; nor is the device of threads. */
+/* Whether it is a real GPU: neither NULL (the CPU) nor the test device. */
 bool hil_devices_gpu(const hil_device *device);
-/* NULL is fine. */
+/* Does nothing for NULL. */
 void hil_devices_close(hil_device *device);
-/* Every rank calls it with what it opened. *sharers: ranks that have the same device, this one
-   among them. Ranks compute alike: where one has no device, all give theirs back and *device
-   becomes NULL, which the observer learns. */
+/* All ranks call it together with the device that each opened. *sharers: ranks that have the same
+   device, this one included. Ranks must compute alike: if one has no device, all close theirs,
+   *device becomes NULL, and a note goes to the observer. */
 hil_status hil_devices_share(hil_comm *comm, const hil_observer *observer, hil_device **device,
                              int *sharers);
-/* The same for ranks that are not there: so many, on one machine. */
-int hil_devices_crowd(const hil_device_choice *choice, int ranks);
-/* What may be used of it where no budget is given, by all its sharers together: what was free, less
-   what their libraries load later, or what wires will take. 0: its memory is the host's. */
+/* The number of sharers if that many ranks ran on this machine; for plans. */
+int hil_devices_planned_sharers(const hil_device_choice *choice, int ranks);
+/* The default budget of device memory, for all sharers together: what was free, less a reserve for
+   libraries that load later, and for NCCL's buffers if `wired`. 0: the device uses host memory. */
 uint64_t hil_devices_room(const hil_device *device, int sharers, bool wired);
 
 #endif

@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Parts of a data sheet's numbers that large operations reach. */
+/* Fractions of the data sheet's numbers that large operations reach. */
 #define MATRIX_PART 0.7
 #define MEMORY_PART 0.8
 #define BUS_PART 0.8
-#define ATTENTION_PART 0.5 /* of what products reach */
-#define UPDATE_BYTES 26    /* of a parameter's states, read and written by AdamW */
+#define ATTENTION_PART 0.5 /* of the speed of matrix products */
+#define UPDATE_BYTES 26    /* that AdamW reads and writes per parameter */
 #define CALL_SECONDS 5e-6
-#define CONTEXT ((size_t)700 << 20) /* CUDA and its libraries */
+#define CONTEXT ((size_t)700 << 20) /* memory of CUDA and its libraries */
 
 #define PCIE4 31.5
 #define PCIE5 63.0
@@ -37,8 +37,8 @@ static const hil_gpu gpus[] = {
 };
 enum { GPUS = sizeof gpus / sizeof *gpus };
 
-/* Letters and digits alone, in lower case, without the maker's name, the "RTX" of a number, and the
-   "B" of "GB": spellings of one GPU become the same. */
+/* Keeps lower-case letters and digits, and drops "NVIDIA", "RTX" before a number and the "B" of
+   "GB", so that all spellings of a GPU become equal. */
 static void simplify(const char *name, char out[64])
 {
     static const char *const noise[] = {"nvidia", "geforce", "tesla",    "generation", "rtx",

@@ -1,4 +1,4 @@
-/* probe.c - speeds from the file that remembers them, or measured and remembered. */
+/* probe.c - finds speeds in the cache file, or measures and caches them. */
 #include "machine/probe.h"
 
 #include "base/cpu.h"
@@ -17,13 +17,13 @@
 #define SECONDS_FULL 0.3
 #define DRIVE_SECONDS_SHORT 0.25
 #define DRIVE_SECONDS_FULL 1.0
-#define MUCH_LESS 4 /* measured with so many times less than is allowed: measured again */
+#define MUCH_LESS 4 /* measured again if this many times more memory is allowed now */
 
 enum { SPEEDS = 16 };
 static const struct {
     const char *name;
     size_t offset;
-    bool optional; /* 0 means that there is none */
+    bool optional; /* may be 0: this machine has none */
 } fields[SPEEDS] = {
     {"disk_read", offsetof(hil_speeds, disk_read), false},
     {"disk_write", offsetof(hil_speeds, disk_write), false},
@@ -66,7 +66,7 @@ bool hil_speeds_read(const json_t *object, hil_speeds *out)
     return true;
 }
 
-/* An ordinary machine: a few cores, one NVMe drive, ten gigabits a second to the others. */
+/* Assumed speeds: a few cores, one NVMe drive, a network of 10 Gbit/s. */
 static const hil_speeds ordinary = {.disk_read = 2e9,
                                     .disk_write = 1e9,
                                     .disk_mixed = 2e9,
@@ -79,7 +79,7 @@ static const hil_speeds ordinary = {.disk_read = 2e9,
                                     .update = 5e8,
                                     .op_call = 2e-5};
 
-/* The same with an ordinary GPU. */
+/* Assumed speeds of a GPU. */
 static void assume_device(hil_speeds *speeds)
 {
     *speeds = ordinary;
@@ -93,7 +93,7 @@ static void assume_device(hil_speeds *speeds)
     speeds->op_call = 5e-6;
 }
 
-/* "Intel Xeon ..., 8 threads, avx512", behind the device's name where there is one. */
+/* "Intel Xeon ..., 8 threads, avx512", after the device's name if there is a device. */
 static void name_machine(char name[256], const hil_device *device, int threads)
 {
     char line[256], model[128] = "unknown CPU";
@@ -138,7 +138,7 @@ hil_status hil_probe_save(const char *path, const json_t *known)
     return status;
 }
 
-/* One search: what is known, and whether that changed. */
+/* One call of hil_machine_find: the cache's contents, and whether they changed. */
 typedef struct search {
     const hil_probe_options *options;
     hil_device *device;
@@ -147,10 +147,10 @@ typedef struct search {
     hil_machine *machine;
     json_t *known;
     bool changed;
-    uint64_t drive[HIL_DISKS_MAX]; /* numbers of the devices that they are on */
+    uint64_t drive[HIL_DISKS_MAX]; /* block device of each disk */
 } search;
 
-#define METHOD 3 /* of measuring: what an older one found is measured again */
+#define METHOD 3 /* version of the measurement; entries of older versions are measured again */
 
 static bool good_enough(const search *s, const json_t *entry)
 {
@@ -159,7 +159,7 @@ static bool good_enough(const search *s, const json_t *entry)
            (!s->effort->thorough || json_is_true(json_object_get(entry, "thorough")));
 }
 
-/* Whether the entry was measured with bytes enough, where these many are allowed now. */
+/* Whether the entry was measured with enough bytes, given that `bytes` are allowed now. */
 static bool had_enough(const json_t *entry, const char *name, uint64_t bytes)
 {
     json_int_t had = json_integer_value(json_object_get(entry, name));
@@ -177,7 +177,7 @@ static void remember(search *s, const char *key, json_t *entry)
 static hil_status measure(const search *s, hil_pool *pool, const hil_probe_room *room)
 {
     hil_speeds *speeds = &s->machine->speeds;
-    *speeds = ordinary; /* of drives and ranks that are not there */
+    *speeds = ordinary; /* for disks and network, which are not measured here */
     if (!s->device) return hil_probe_cpu(pool, room, speeds);
     assume_device(speeds);
     HIL_TRY(hil_probe_update(pool, room, &speeds->update));
@@ -232,7 +232,7 @@ static json_t *write_drive(const hil_drive_speed *speed)
     return entry;
 }
 
-/* The device that the folder is on. */
+/* The block device of the folder, and its key in the cache. */
 static hil_status identify(const char *path, uint64_t *device, hil_text *key)
 {
     struct stat info;
@@ -264,8 +264,8 @@ static hil_status measure_drive(search *s, size_t i, const hil_drive_room *room,
     return HIL_OK;
 }
 
-/* What is known of the drive; where it may not be measured, also what was with another device or
-   other threads: the first `drive` bytes of a key name the drive. */
+/* The cache's entry for the drive. If the drive may not be measured, an entry made with another
+   device or number of threads counts too: the first `drive` bytes of a key name the drive alone. */
 static const json_t *find_entry(const search *s, const char *key, size_t drive)
 {
     const json_t *entry = json_object_get(s->known, key);
@@ -277,12 +277,13 @@ static const json_t *find_entry(const search *s, const char *key, size_t drive)
     return entry;
 }
 
-/* What is known of a drive that `key` names, or a measurement. */
+/* Takes the speeds of disk i from the cache, or measures its drive. */
 static hil_status find_known_drive(search *s, size_t i, const char *key, size_t drive)
 {
     const char *path = s->options->memory.disks[i].path;
     const json_t *entry = find_entry(s, key, drive);
-    bool known = good_enough(s, entry), twice = false; /* measured a moment ago, by another path */
+    bool known = good_enough(s, entry),
+         twice = false; /* twice: measured just now by another path */
     hil_drive_room room = {0};
     for (size_t j = 0; j < i; ++j) twice = twice || s->drive[j] == s->drive[i];
     if (s->effort->drives)
@@ -305,7 +306,7 @@ static hil_status find_drive(search *s, size_t i)
     static const char *const engine[] = {"", ", uring", ", threads"};
     hil_text key = {0};
     hil_status status = identify(s->options->memory.disks[i].path, &s->drive[i], &key);
-    if (status != HIL_OK && !s->effort->drives) { /* it need not exist, or not here */
+    if (status != HIL_OK && !s->effort->drives) { /* a plan may name disks of another machine */
         s->drive[i] = UINT64_MAX - i;
         assume_drive(s, i);
         status = HIL_OK;
@@ -368,7 +369,7 @@ hil_status hil_machine_find(const hil_probe_options *options, hil_device *device
     for (size_t i = 0; i < options->memory.disk_count; ++i) HIL_TRY_DONE(find_drive(&s, i));
     hil_machine_join_drives(out, s.drive, options->memory.disk_count);
     if (s.changed && options->cache && hil_probe_save(options->cache, s.known) != HIL_OK)
-        hil_note(observer, "the speeds are not remembered: %s", hil_status_message());
+        hil_note(observer, "the measured speeds are not cached: %s", hil_status_message());
 done:
     json_decref(s.known);
     return status;

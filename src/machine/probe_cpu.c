@@ -1,4 +1,4 @@
-/* probe_cpu.c - how fast this machine multiplies, attends, copies and updates. */
+/* probe_cpu.c - measures products, attention, memory and update on the CPU. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "ops/linear/gemm.h"
@@ -9,26 +9,27 @@
 #include <math.h>
 #include <string.h>
 
-#define STREAM_MOST ((size_t)512 << 20) /* bytes of one of three streams, more than caches hold */
+#define STREAM_MOST ((size_t)512 << 20) /* bytes of each of three streams, more than caches hold   \
+                                         */
 #define STREAM_LEAST ((size_t)2 << 20)
 #define PIECE_BYTES ((size_t)1 << 18)
 #define UPDATE_PIECE ((size_t)HIL_BLOCK * 14) /* states of a block with bf16 */
 enum { RUNS = 200, RUNS_LEAST = 5, STREAMS = 3, PIECES_LEAST = 8 };
-#define RUN_SECONDS 1e-3       /* products get larger until one takes so long */
-#define OPERATION_SECONDS 3e-6 /* of the tape, whatever the machine */
+#define RUN_SECONDS 1e-3       /* products grow until one takes this long */
+#define OPERATION_SECONDS 3e-6 /* overhead of the tape, about the same on every machine */
 
-/* Memory for everything that is measured, one after the other. */
+/* Memory that all measurements use, one after the other. */
 typedef struct probe {
     hil_pool *pool;
     double seconds;
     char *memory;
-    size_t stream; /* bytes of each */
-    int64_t turn;  /* the next piece of what is too long for one run */
+    size_t stream; /* bytes of each stream */
+    int64_t turn;  /* first piece of the next run in a ring of pieces */
 } probe;
 
 typedef hil_status action(void *context);
 
-/* The fastest of some short runs, after one to warm up: other processes only make it slower. */
+/* The fastest of several short runs after a warm-up: other processes can only slow a run down. */
 static hil_status time_of(action *act, void *context, double seconds, double *out)
 {
     double start = hil_clock_now();
@@ -146,8 +147,8 @@ static hil_status probe_attention(const probe *p, hil_dtype dtype, double *speed
     return HIL_OK;
 }
 
-/* Tasks of one run through part of a circle: a few for every thread, and so many that what caches
-   still have to write is little beside them. */
+/* Tasks of one run, which covers part of a ring of pieces: a few for each thread, and enough that
+   dirty cache lines left at the end are a small fraction. */
 static int64_t tasks(const probe *p, size_t bytes, size_t all)
 {
     int64_t count = 2 * hil_pool_threads(p->pool), part = (int64_t)(all / bytes / 4);
@@ -155,7 +156,7 @@ static int64_t tasks(const probe *p, size_t bytes, size_t all)
     return count > PIECES_LEAST ? count : PIECES_LEAST;
 }
 
-/* The place of task i of this turn in a circle of pieces. */
+/* The offset of task i of this turn in the ring. */
 static size_t piece_at(const probe *p, int64_t i, size_t bytes, size_t all)
 {
     return (size_t)(p->turn + i) % (all / bytes) * bytes;
@@ -197,7 +198,7 @@ static void nothing(void *context, int64_t i, int thread)
     (void)context, (void)i, (void)thread;
 }
 
-/* An operation is a few calls of the pool. */
+/* An operation calls the pool a few times. */
 enum { CALLS = 16, CALLS_PER_OPERATION = 2 };
 static hil_status call_pool(void *context)
 {
@@ -273,7 +274,7 @@ static hil_status probe_all(probe *p, hil_speeds *out)
 size_t hil_probe_cpu_room(uint64_t limit)
 {
     size_t stream = STREAM_MOST;
-    uint64_t available = hil_memory_available(); /* of a small control group: little */
+    uint64_t available = hil_memory_available(); /* respects the control group's limit */
     if (!limit) limit = UINT64_MAX;
     while (stream > STREAM_LEAST && (stream > available / 64 || STREAMS * stream > limit))
         stream /= 2;

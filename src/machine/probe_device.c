@@ -1,5 +1,5 @@
-/* probe_device.c - how fast a device multiplies, attends, streams, copies and updates. Operations
-   are queued in rounds and the host waits for the round: what a step does, and for any device. */
+/* probe_device.c - measures products, attention, memory, copies and update on a device. Operations
+   are queued in rounds and the host waits at the end of a round, as in a step. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "io/align.h"
@@ -14,19 +14,19 @@
 
 #define ROOM_MOST ((size_t)1536 << 20) /* of the device's memory */
 #define ROOM_LEAST ((size_t)64 << 20)
-#define ROOM_SHARE 8                 /* one part in so many of what is free, at most */
+#define ROOM_SHARE 8                 /* at most 1 / ROOM_SHARE of what is free */
 #define COPY_MOST ((size_t)64 << 20) /* pinned, for each direction */
 #define COPY_LEAST ((size_t)1 << 20)
-#define ROUND_SECONDS 2e-3 /* a round is so long that its end does not count */
-#define LASTING 4          /* times as long: until the clock falls to what power allows */
+#define ROUND_SECONDS 2e-3 /* long enough that the wait at its end does not matter */
+#define LASTING 4          /* times as long: until power limits lower the clock */
 enum { ROUNDS_LEAST = 3, SIDE_LEAST = 512, SIDE_MOST = 8192, HEADS = 16, WIDTH = 128 };
 enum { QUERIES_LEAST = 128, QUERIES_MOST = 4096, TINY = 64, UPDATE_BYTES = 14 };
 
-/* A product's parameter. */
-typedef struct lent {
+/* The weight of a product, as the source of its parameter. */
+typedef struct product_weight {
     const void *weight;
     float *sum;
-} lent;
+} product_weight;
 
 typedef struct probe {
     hil_device *device;
@@ -38,7 +38,7 @@ typedef struct probe {
     size_t half;
     hil_event *event[2];
     hil_op_call call;
-    lent lent; /* to it */
+    product_weight weight; /* parameter of `call` */
     hil_block block;
 } probe;
 
@@ -61,12 +61,12 @@ static hil_status run_round(probe *p, action *act, int count, double *seconds)
     return HIL_OK;
 }
 
-/* Seconds of one action, in the fastest round; the first one only warms up. */
+/* Seconds of one action in the fastest round; the first round is a warm-up. */
 static hil_status time_of(probe *p, action *act, double *out)
 {
     double seconds;
     int count = 1;
-    HIL_TRY(run_round(p, act, 1, &seconds)); /* a library may compile */
+    HIL_TRY(run_round(p, act, 1, &seconds)); /* a library may compile kernels */
     double began = hil_clock_now();
     do {
         HIL_TRY(run_round(p, act, count, &seconds));
@@ -81,7 +81,7 @@ static hil_status time_of(probe *p, action *act, double *out)
     return HIL_OK;
 }
 
-/* The same in the second half of a while: what a device keeps up. */
+/* The same in the second half of a longer run: the sustained speed. */
 static hil_status lasting_time_of(probe *p, action *act, double once, double *out)
 {
     int rounds = 0, count = once < ROUND_SECONDS ? (int)(ROUND_SECONDS / once) + 1 : 1;
@@ -99,14 +99,14 @@ static hil_status lasting_time_of(probe *p, action *act, double once, double *ou
 static hil_status lend_weight(void *owner, int param, int64_t tile, const void **data)
 {
     (void)param, (void)tile;
-    *data = ((const lent *)owner)->weight;
+    *data = ((const product_weight *)owner)->weight;
     return HIL_OK;
 }
 
 static hil_status lend_sum(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
     (void)param, (void)tile;
-    *sum = ((const lent *)owner)->sum;
+    *sum = ((const product_weight *)owner)->sum;
     *add = false;
     return HIL_OK;
 }
@@ -149,7 +149,7 @@ static void begin_call(probe *p, const hil_op *op, hil_dtype dtype)
                             .source = &source};
 }
 
-/* Shapes of inputs are set: memory for everything that follows from them. */
+/* Infers shapes from the inputs' and assigns memory to all other tensors of the call. */
 static hil_status complete_call(probe *p, bool backward)
 {
     hil_op_call *c = &p->call;
@@ -170,11 +170,11 @@ static hil_status probe_product(probe *p, hil_dtype dtype, int64_t n, double *se
 {
     begin_call(p, &hil_op_linear, dtype);
     p->call.ins = p->call.params = 1;
-    p->call.owner = &p->lent;
+    p->call.owner = &p->weight;
     p->call.param[0] = (hil_op_param){dtype, n, n, n, true};
     p->call.in[0] = new_tensor(p, dtype, (hil_shape){2, {n, n}});
-    p->lent.weight = take(p, (size_t)(n * n) * hil_dtype_size(dtype));
-    p->lent.sum = take(p, (size_t)(n * n) * sizeof(float));
+    p->weight.weight = take(p, (size_t)(n * n) * hil_dtype_size(dtype));
+    p->weight.sum = take(p, (size_t)(n * n) * sizeof(float));
     HIL_TRY(complete_call(p, true));
     return time_of(p, both_ways, seconds);
 }
@@ -197,7 +197,7 @@ static double attention_flops(int64_t t)
     return (4 + 10) * (double)(HEADS * WIDTH) * (double)t * (double)(t + 1) / 2;
 }
 
-/* As long as computes for a while, at half the speed of products. */
+/* Chooses the sequence length so that a call takes long enough at half the speed of products. */
 static hil_status probe_attention(probe *p, hil_dtype dtype, double gemm, double *speed)
 {
     hil_attention_attr attr = {.scale = 0.088};
@@ -231,7 +231,7 @@ static hil_status probe_add(probe *p, int64_t count, double *seconds)
     return time_of(p, forward, seconds);
 }
 
-/* Both directions at once, as a step has them: the host waits for the slower one. */
+/* Copies in both directions at once, as a step does; the host waits for the slower one. */
 static hil_status copy_both(probe *p)
 {
     HIL_TRY(p->device->queue->copy(p->device, HIL_STREAM_IN, p->memory, p->host, p->half));
@@ -279,12 +279,13 @@ static hil_status probe_all(probe *p, hil_speeds *out)
         HIL_TRY(probe_gemm(p, (hil_dtype)d, &out->gemm[d]));
         HIL_TRY(probe_attention(p, (hil_dtype)d, out->gemm[d], &out->attention[d]));
     }
-    out->gemm[HIL_F16] = out->gemm[HIL_BF16]; /* by the same units */
+    out->gemm[HIL_F16] = out->gemm[HIL_BF16]; /* the same tensor cores */
     out->attention[HIL_F16] = out->attention[HIL_BF16];
     return HIL_OK;
 }
 
-/* Small numbers of either sign in both formats: zeros would need less power, and be faster. */
+/* Fills with small numbers of both signs, valid in both formats: zeros take less power and would
+   run faster. */
 static hil_status fill(probe *p)
 {
     uint32_t state = 1;

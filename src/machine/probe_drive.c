@@ -1,4 +1,4 @@
-/* probe_drive.c - how fast a drive reads, writes, and does both at once. */
+/* probe_drive.c - measures reads, writes and both at once on a drive. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "io/file.h"
@@ -6,9 +6,9 @@
 
 #define FILE_BYTES ((uint64_t)512 << 20)
 #define REQUEST_MOST ((size_t)4 << 20)
-#define REQUEST_SMALL ((size_t)1 << 20) /* where memory is little */
+#define REQUEST_SMALL ((size_t)1 << 20) /* bytes, when memory is scarce */
 #define REQUEST_LEAST ((size_t)64 << 10)
-enum { IN_FLIGHT = 8, REQUESTS = 4 }; /* REQUESTS: the file is no smaller */
+enum { IN_FLIGHT = 8, REQUESTS = 4 }; /* REQUESTS: smallest file */
 
 typedef struct drive {
     hil_io *io;
@@ -19,7 +19,7 @@ typedef struct drive {
     double seconds;
 } drive;
 
-/* Which requests of a circle write, and where in the file each kind goes round. */
+/* Which requests of a ring write, and the range of the file that each kind cycles through. */
 typedef struct pass {
     bool write[IN_FLIGHT];
     uint64_t first[2], end[2]; /* by kind: read, write */
@@ -37,8 +37,7 @@ static hil_status start(const drive *d, const pass *p, int slot, uint64_t at[2],
                  : hil_io_read_start(d->file, offset, memory, d->request, request);
 }
 
-/* Keeps all requests in flight for `most` bytes or the time that is given. *speed is in bytes per
-   second. */
+/* Keeps all requests in flight for `most` bytes or until time is up. *speed: bytes per second. */
 static hil_status run(const drive *d, const pass *p, uint64_t most, uint64_t *done, double *speed)
 {
     hil_io_request *request[IN_FLIGHT] = {NULL};
@@ -77,7 +76,7 @@ static hil_status measure(const drive *d, hil_drive_speed *out)
     for (int i = 0; i < IN_FLIGHT; ++i) p.write[i] = false;
     p.end[0] = written;
     HIL_TRY(run(d, &p, UINT64_MAX, &done, &out->read));
-    /* Reads go round in the first half, writes in the second. */
+    /* Reads cycle through the first half, writes through the second. */
     uint64_t half = written / 2 / d->request * d->request;
     out->mixed = out->read < out->write ? out->read : out->write;
     if (half == 0) return HIL_OK;

@@ -1,4 +1,4 @@
-/* probe_print.c - hilbert probe: the speeds of this machine as a table or an object. */
+/* probe_print.c - hilbert probe: prints speeds as a table or a JSON object. */
 #include "machine/devices.h"
 #include "machine/probe.h"
 #include "base/sized.h"

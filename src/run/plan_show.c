@@ -59,7 +59,7 @@ static hil_status make_plan(show *s)
     int threads = o->threads;
     if (!threads && s->ranks > 1) threads = hil_pool_cpus() / s->ranks;
     if (!threads && s->ranks > 1) threads = 1;
-    int sharers = s->gpu ? 1 : hil_devices_crowd(&o->device, s->ranks);
+    int sharers = s->gpu ? 1 : hil_devices_planned_sharers(&o->device, s->ranks);
     hil_plan_request request = {
         .model = s->model,
         .device = s->device,

@@ -52,7 +52,7 @@ int main(void)
     CHECK(hil_devices_room(&gpu, 8, false) < hil_devices_room(&gpu, 1, false));
     CHECK(hil_devices_room(&gpu, 1000, false) >= gpu.available / 2);
     CHECK(hil_devices_room(&gpu, 1, true) < hil_devices_room(&gpu, 1, false));
-    CHECK_INT(hil_devices_crowd(&(hil_device_choice){.name = "cuda:1"}, 3), 3);
-    CHECK_INT(hil_devices_crowd(&(hil_device_choice){.name = "threads"}, 3), 3);
+    CHECK_INT(hil_devices_planned_sharers(&(hil_device_choice){.name = "cuda:1"}, 3), 3);
+    CHECK_INT(hil_devices_planned_sharers(&(hil_device_choice){.name = "threads"}, 3), 3);
     return 0;
 }

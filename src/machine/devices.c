@@ -14,9 +14,7 @@
 
 #define THREADS_EACH "threads:each"
 
-#define RESERVE                                                                                    \
-    ((uint64_t)256 << 20) /* and a fraction of the total: kernels load at first use                \
-                           */
+#define RESERVE ((uint64_t)256 << 20) /* and 1 / RESERVE_PART: kernels load at first use */
 #define RESERVE_PART 50
 #define RESERVE_WIRED ((uint64_t)1 << 30) /* NCCL allocates buffers in its first calls */
 

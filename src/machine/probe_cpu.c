@@ -9,8 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define STREAM_MOST ((size_t)512 << 20) /* bytes of each of three streams, more than caches hold   \
-                                         */
+#define STREAM_MOST ((size_t)512 << 20) /* bytes of each stream: more than caches */
 #define STREAM_LEAST ((size_t)2 << 20)
 #define PIECE_BYTES ((size_t)1 << 18)
 #define UPDATE_PIECE ((size_t)HIL_BLOCK * 14) /* states of a block with bf16 */

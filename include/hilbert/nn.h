@@ -1,8 +1,8 @@
-/* nn.h - tensors, operations and models: for architectures of one's own.
+/* nn.h - tensors, operations and models: for your own architectures.
 
    A model is a fixed sequence of segments (embedding, blocks, head with loss). Each is an ordinary
-   C function for one micro-batch that calls operations. Parameters are handles; the engine decides
-   when they arrive and leave, what is kept for backward and what is recomputed. */
+   C function that calls operations for one micro-batch. Parameters are handles: the engine decides
+   when they are fetched and evicted, what is kept for backward and what is recomputed. */
 #ifndef HILBERT_NN_H
 #define HILBERT_NN_H
 
@@ -21,7 +21,7 @@ typedef struct hil_param hil_param; /* borrowed from the model */
 typedef struct hil_tape hil_tape;   /* borrowed during a segment's call */
 typedef struct hil_value hil_value; /* a tensor on the tape; borrowed during a segment's call */
 
-/* A few named values that go from segment to segment. Names are borrowed: use string literals. */
+/* Named values that one segment passes to the next. Names are borrowed: use string literals. */
 #define HIL_VALUES_MAX 8
 typedef struct hil_values {
     int count;
@@ -38,10 +38,10 @@ typedef hil_status hil_segment_fn(hil_tape *tape, void *layer, const hil_values 
 /* Building a model: create, then for each segment its parameters, then train it (trainer.h). */
 HIL_API hil_status hil_model_create(hil_model **out);
 HIL_API void hil_model_destroy(hil_model *model);
-/* Zeroed memory that lives as long as the model: for layers. */
+/* Zeroed memory, freed with the model: for layers. */
 HIL_API hil_status hil_model_alloc(hil_model *model, size_t bytes, void **out);
-/* Appends a segment. Its `out` values are what the next segment finds in `in`. The name is copied;
-   `run` and `layer` are kept as long as the model. `run` is called on the thread that trains. */
+/* Appends a segment. Its `out` values are the next segment's `in`. The name is copied; `run` and
+   `layer` are borrowed as long as the model exists. `run` is called on the thread that trains. */
 HIL_API hil_status hil_model_segment(hil_model *model, const char *name, hil_segment_fn *run,
                                      void *layer);
 
@@ -52,7 +52,7 @@ typedef enum hil_role {
     HIL_BIAS,       /* a vector of zeros, not decayed */
 } hil_role;
 
-/* What a parameter is. `rows` is 1 for vectors, which need no `std`. */
+/* `rows` is 1 for vectors, which need no `std`. */
 typedef struct hil_param_form {
     hil_role role;
     int64_t rows, cols;
@@ -63,19 +63,19 @@ typedef struct hil_param_form {
 HIL_API hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,
                                    hil_param **out);
 
-/* The segment appended last may use this parameter, on a path that depends on data. What a segment
-   uses on its usual path (see hil_value_ids) needs no saying. Alone, what was not said is merely
-   slower; with several ranks it is an error, because all of them bring what any may use. */
+/* Declares that the segment appended last may use this parameter on a path that depends on data.
+   Parameters of its usual path (see hil_value_ids) need no declaration. With one rank an undeclared
+   use is only slower; with several it is an error, because all ranks gather what any may use. */
 HIL_API hil_status hil_model_use(hil_model *model, hil_param *param);
 
 /* The batch, as int32 values of shape (B, T). */
 HIL_API hil_value *hil_batch_tokens(hil_tape *tape);
 HIL_API hil_value *hil_batch_positions(hil_tape *tape);
-/* The numbers of one of these, for a path that depends on them; NULL while only shapes are known,
-   and then the path is the usual one. */
+/* The numbers of one of these values, in host memory, for a path that depends on them; NULL while
+   only shapes are known: then take the usual path. Borrowed during the segment's call. */
 HIL_API const int32_t *hil_value_ids(const hil_value *value);
 
-/* What an earlier segment gave out under `name`. */
+/* The output `name` of an earlier segment. */
 HIL_API hil_status hil_earlier(hil_tape *tape, const char *segment, const char *name,
                                hil_value **out);
 
@@ -93,7 +93,7 @@ HIL_API hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, h
                                  double eps, hil_value **y);
 HIL_API hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps,
                                hil_value **y);
-/* x (B, T, H, D); `frequency` has D/2 numbers and lives as long as the model. */
+/* x (B, T, H, D); `frequency` has D/2 numbers and is borrowed as long as the model exists. */
 HIL_API hil_status hil_rope(hil_tape *t, hil_value *x, const float *frequency, hil_value **y);
 typedef struct hil_attention_options {
     size_t size;    /* set by hil_attention_defaults */
@@ -106,7 +106,7 @@ HIL_API void hil_attention_defaults_sized(hil_attention_options *options, size_t
 /* q (B, T, H, D), k and v (B, T, KV, D): causal, inside each document. `options` may be NULL. */
 HIL_API hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
                                  const hil_attention_options *options, hil_value **y);
-/* The same of one product: qkv (B, T, 3 H, D) holds the heads of q, then of k, then of v. */
+/* The same from one tensor: qkv (B, T, 3 H, D) has the heads of q, then of k, then of v. */
 HIL_API hil_status hil_attention_packed(hil_tape *t, hil_value *qkv,
                                         const hil_attention_options *options, hil_value **y);
 typedef enum hil_gelu_kind { HIL_GELU_EXACT, HIL_GELU_APPROXIMATE } hil_gelu_kind;
@@ -118,7 +118,7 @@ HIL_API hil_status hil_dropout(hil_tape *t, hil_value *x, double rate, hil_value
 HIL_API hil_status hil_reshape(hil_tape *t, hil_value *x, int dims, const int64_t *shape,
                                hil_value **y);
 /* Projects x (B, T, C) to the vocabulary and adds the cross-entropy of the batch's targets to the
-   loss. When generating it keeps the logits of the last position instead. */
+   loss. In generation it computes the logits of the last position instead. */
 HIL_API hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight);
 
 #ifdef __cplusplus

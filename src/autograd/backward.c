@@ -1,4 +1,4 @@
-/* backward.c - replaying a tape in reverse. */
+/* backward.c - runs the backwards of a tape's operations in reverse order. */
 #include "autograd/tape.h"
 
 static void drop_gradient(hil_tape *tape, hil_value *value)
@@ -8,7 +8,7 @@ static void drop_gradient(hil_tape *tape, hil_value *value)
     if (g && --g->holders == 0) hil_buffers_give(tape->context->buffers, g->data);
 }
 
-/* Takes `data` over, also when it fails. */
+/* Takes over the memory of `data`, also on failure. */
 static hil_status new_gradient(hil_tape *tape, hil_value *value, void *data)
 {
     hil_gradient *g;
@@ -23,7 +23,7 @@ static hil_status new_gradient(hil_tape *tape, hil_value *value, void *data)
     return HIL_OK;
 }
 
-/* Makes sure that nobody else sees what will be added to this value's gradient. */
+/* Copies a shared gradient, so that adding to it does not change that of other values. */
 static hil_status own_gradient(hil_tape *tape, hil_value *value)
 {
     hil_gradient *shared = value->gradient;
@@ -58,9 +58,9 @@ hil_status hil_tape_seed(hil_tape *tape, hil_value *value, void *data)
     return status;
 }
 
-/* The gradient of `input` is the one that arrived at `output`: share it where nothing is there yet,
-   otherwise add it, in the input's dtype. */
-static hil_status pass_gradient(hil_tape *tape, hil_value *output, hil_value *input)
+/* Passes the gradient of `output` to `input` unchanged: shares it if `input` has none yet,
+   otherwise adds it, in the input's dtype. */
+static hil_status forward_gradient(hil_tape *tape, hil_value *output, hil_value *input)
 {
     hil_tensor *to = &input->tensor;
     if (!input->gradient && to->dtype == output->tensor.dtype) {
@@ -82,9 +82,9 @@ static hil_status pass_gradient(hil_tape *tape, hil_value *output, hil_value *in
     return hil_op_convert(tape->context->device, tape->context->pool, &sum, &arrived, add);
 }
 
-/* Whether the gradient of input i may take the place of the only output's, which nobody reads after
-   this operation. */
-static bool takes_over(const hil_node *node, int i)
+/* Whether the gradient of input i may be written over that of the only output, which nothing reads
+   after this operation. */
+static bool can_reuse(const hil_node *node, int i)
 {
     const hil_value *in = node->in[i]->root, *out = node->out[0]->root;
     if (!(node->op->reuse >> i & 1) || !out->gradient || out->gradient->holders > 1) return false;
@@ -103,7 +103,7 @@ static hil_status prepare_input(hil_tape *tape, const hil_node *node, int i, hil
     if (v->gradient) {
         HIL_TRY(own_gradient(tape, v));
         call->din_add[i] = true;
-    } else if (takes_over(node, i)) {
+    } else if (can_reuse(node, i)) {
         v->gradient = node->out[0]->root->gradient;
         ++v->gradient->holders;
     } else {
@@ -139,7 +139,8 @@ static hil_status run_backward(hil_tape *tape, hil_node *node)
     return status;
 }
 
-/* An operation without a gradient arriving has nothing to do; the head makes its own. */
+/* Whether backward has something to do: some output has a gradient, or it is the head, which makes
+   its own. */
 static bool is_reached(const hil_node *node)
 {
     if (!node->wants) return false;
@@ -169,7 +170,7 @@ hil_status hil_tape_backward(hil_tape *tape)
             if (node->op->backward) HIL_TRY(run_backward(tape, node));
             for (int i = 0; i < node->ins; ++i)
                 if ((node->op->pass >> i & 1) && node->in[i]->root->wants)
-                    HIL_TRY(pass_gradient(tape, node->out[0]->root, node->in[i]->root));
+                    HIL_TRY(forward_gradient(tape, node->out[0]->root, node->in[i]->root));
         }
         finish_node(tape, node);
     }

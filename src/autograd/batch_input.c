@@ -1,14 +1,14 @@
-/* batch_input.c - arrays of micro-batches to the device, losses and logits back. */
+/* batch_input.c - copies arrays of micro-batches to the device, and losses and logits back. */
 #include "autograd/batch_input.h"
 
 #include "base/alloc.h"
 
 #include <string.h>
 
-/* At least: logits come back in pieces of this size. */
+/* Bytes: logits are copied back in pieces of at least this size. */
 #define SHARED_LEAST ((size_t)1 << 20)
 
-/* Whether a device computes, and not only its sizes are asked for. */
+/* Whether a device computes; false also in a rehearsal of one. */
 static bool is_live(const hil_feed *feed)
 {
     return feed->device && !hil_pool_is_dry(feed->pool);
@@ -43,6 +43,7 @@ static int64_t positions(const hil_micro *micro)
     return micro->sequences * micro->length;
 }
 
+/* Fraction of causal pairs left after document masking. */
 static double share_of(const hil_micro *micro)
 {
     int64_t length = micro->length, pairs = micro->sequences * length * (length + 1) / 2, lost = 0;
@@ -50,7 +51,7 @@ static double share_of(const hil_micro *micro)
     return pairs ? (double)(pairs - lost) / (double)pairs : 1;
 }
 
-/* The arrays of one micro-batch, one after the other. */
+/* Copies the four arrays of a micro-batch, contiguous; missing ones are zeros. */
 static void pack(const hil_micro *micro, int32_t *to)
 {
     const int32_t *const array[] = {micro->token, micro->target, micro->position, micro->first};

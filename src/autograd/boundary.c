@@ -1,4 +1,4 @@
-/* boundary.c - values that leave segments, as movables. */
+/* boundary.c - boundary values between segments, as movables; see [Note: boundaries]. */
 #include "autograd/boundary.h"
 
 #include "base/alloc.h"
@@ -23,7 +23,7 @@ void hil_bounds_free(hil_bounds *bounds)
     bounds->slots = 0;
 }
 
-/* Whose memory output i shows. */
+/* The number of the value that owns the memory of output i; -1: the batch. */
 static int root_of(const hil_bounds *bounds, const hil_tape *tape, const hil_values *out, int i)
 {
     const hil_value *root = out->value[i]->root;
@@ -60,7 +60,7 @@ static bool exists(const hil_movable *movable)
     return movable->data || movable->stored;
 }
 
-static hil_status call(hil_bounds *bounds, hil_movable *movable)
+static hil_status prefetch(hil_bounds *bounds, hil_movable *movable)
 {
     return exists(movable) ? hil_movable_prefetch(bounds->offload, movable) : HIL_OK;
 }
@@ -72,14 +72,14 @@ static hil_status wait(hil_bounds *bounds, hil_movable *movable, void **data)
     return HIL_OK;
 }
 
-static hil_status send(hil_bounds *bounds, hil_movable *movable, int number)
+static hil_status offload(hil_bounds *bounds, hil_movable *movable, int number)
 {
     hil_tier tier = bounds->place[number / HIL_VALUES_MAX].tier;
     if (tier == HIL_DEVICE || !movable->data || !movable->bytes) return HIL_OK;
     return hil_movable_offload_later(bounds->offload, movable, tier);
 }
 
-/* The device's memory leaves the movable, which ends. */
+/* Passes the device memory to the caller and frees all other copies. */
 static hil_status take(hil_bounds *bounds, hil_movable *movable, void **data)
 {
     HIL_TRY(wait(bounds, movable, data));
@@ -93,9 +93,9 @@ static void drop(hil_bounds *bounds, hil_movable *movable)
     if (exists(movable)) hil_movable_free(bounds->offload, movable);
 }
 
-hil_status hil_bounds_call(hil_bounds *bounds, int64_t slot, int number)
+hil_status hil_bounds_prefetch(hil_bounds *bounds, int64_t slot, int number)
 {
-    return call(bounds, &hil_bounds_find(bounds, slot, number)->memory);
+    return prefetch(bounds, &hil_bounds_find(bounds, slot, number)->memory);
 }
 
 hil_status hil_bounds_wait(hil_bounds *bounds, int64_t slot, int number, void **data)
@@ -103,9 +103,9 @@ hil_status hil_bounds_wait(hil_bounds *bounds, int64_t slot, int number, void **
     return wait(bounds, &hil_bounds_find(bounds, slot, number)->memory, data);
 }
 
-hil_status hil_bounds_send(hil_bounds *bounds, int64_t slot, int number)
+hil_status hil_bounds_offload(hil_bounds *bounds, int64_t slot, int number)
 {
-    return send(bounds, &hil_bounds_find(bounds, slot, number)->memory, number);
+    return offload(bounds, &hil_bounds_find(bounds, slot, number)->memory, number);
 }
 
 hil_status hil_bounds_take(hil_bounds *bounds, int64_t slot, int number, void **data)
@@ -136,14 +136,14 @@ hil_status hil_bounds_gradient_add(hil_bounds *bounds, int64_t slot, int number,
     return status;
 }
 
-hil_status hil_bounds_gradient_call(hil_bounds *bounds, int64_t slot, int number)
+hil_status hil_bounds_gradient_prefetch(hil_bounds *bounds, int64_t slot, int number)
 {
-    return call(bounds, &hil_bounds_find(bounds, slot, number)->gradient);
+    return prefetch(bounds, &hil_bounds_find(bounds, slot, number)->gradient);
 }
 
-hil_status hil_bounds_gradient_send(hil_bounds *bounds, int64_t slot, int number)
+hil_status hil_bounds_gradient_offload(hil_bounds *bounds, int64_t slot, int number)
 {
-    return send(bounds, &hil_bounds_find(bounds, slot, number)->gradient, number);
+    return offload(bounds, &hil_bounds_find(bounds, slot, number)->gradient, number);
 }
 
 hil_status hil_bounds_gradient_take(hil_bounds *bounds, int64_t slot, int number, void **data)

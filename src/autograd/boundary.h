@@ -1,4 +1,5 @@
-/* boundary.h - values that leave segments: where they wait until their last reader is done. */
+/* boundary.h - boundary values, which one segment outputs and later ones read: where they are kept
+   until their last reader is done. */
 #ifndef HIL_AUTOGRAD_BOUNDARY_H
 #define HIL_AUTOGRAD_BOUNDARY_H
 
@@ -6,25 +7,27 @@
 #include "store/plan.h"
 #include "tier/offload.h"
 
-/* [Note: boundaries] A value that leaves a segment is numbered by where it came from: segment *
-   HIL_VALUES_MAX + place. Its memory is that of its root: its own, or that of an earlier value
-   which merely passes through. Later segments read it in forward and in backward; when the backward
-   of the next segment is done, only the tape that made it may still do so. In between, memory and
-   gradient wait in the tier of the segment's place. */
+/* [Note: boundaries] A boundary value has the number segment * HIL_VALUES_MAX + index, for output
+   `index` of `segment`. The root of a value is the value that owns its memory: itself, or an
+   earlier value that a segment outputs unchanged. Later segments read it in forward and in
+   backward; after the backward of the next segment, only the tape that made it may still read it.
+   Between two uses, memory and gradient are offloaded to the tier of the segment's place, unless
+   that is the device.
+ */
 typedef struct hil_boundary {
     const char *name;
-    hil_tensor tensor;    /* data: right while nobody has sent the memory away */
+    hil_tensor tensor;    /* data: valid until the memory is offloaded */
     const int32_t *ids;   /* see hil_value */
-    int root;             /* number of the value whose memory it shows; -1: the batch's */
-    bool wants;           /* a gradient */
-    hil_movable memory;   /* where it is its own root */
-    hil_movable gradient; /* what later segments have sent back so far */
+    int root;             /* number of the value that owns its memory; -1: the batch */
+    bool wants;           /* needs a gradient */
+    hil_movable memory;   /* if it is its own root */
+    hil_movable gradient; /* the sum of those of later segments so far */
 } hil_boundary;
 
-/* What one segment gave out for one micro-batch. */
+/* The outputs of one segment for one micro-batch. */
 typedef struct hil_outputs {
     int count;
-    bool wants; /* the segment takes part in backward */
+    bool wants; /* the segment has a backward */
     hil_boundary *value;
     size_t room;
 } hil_outputs;
@@ -51,25 +54,26 @@ static inline hil_boundary *hil_bounds_find(const hil_bounds *bounds, int64_t sl
     return &hil_bounds_at(bounds, slot, number / HIL_VALUES_MAX)->value[number % HIL_VALUES_MAX];
 }
 
-/* Keeps what the tape's segment gave out, with the memory of what it made. */
+/* Keeps the outputs of the tape's segment; takes over their memory from the tape. */
 hil_status hil_bounds_keep(hil_bounds *bounds, const hil_tape *tape, const hil_values *out);
 
-/* Memory of the root `number`: starts its way in; waits for it, *data is where it is now (NULL:
-   there is none); lets it go to its tier; hands it over; gives it up. */
-hil_status hil_bounds_call(hil_bounds *bounds, int64_t slot, int number);
+/* The memory of root `number`. _prefetch starts its fetch; _wait waits for that (*data: its
+   address, NULL if there is no memory); _offload starts its copy to its tier; _take waits and
+   passes the memory to the caller; _drop frees it. */
+hil_status hil_bounds_prefetch(hil_bounds *bounds, int64_t slot, int number);
 hil_status hil_bounds_wait(hil_bounds *bounds, int64_t slot, int number, void **data);
-hil_status hil_bounds_send(hil_bounds *bounds, int64_t slot, int number);
+hil_status hil_bounds_offload(hil_bounds *bounds, int64_t slot, int number);
 hil_status hil_bounds_take(hil_bounds *bounds, int64_t slot, int number, void **data);
 void hil_bounds_drop(hil_bounds *bounds, int64_t slot, int number);
 
-/* The same for the gradient of `number`. Adding takes `data` over. */
+/* The same for the gradient of `number`. _add adds `data` to it and takes over the memory. */
 hil_status hil_bounds_gradient_add(hil_bounds *bounds, int64_t slot, int number,
                                    const hil_context *context, void *data);
-hil_status hil_bounds_gradient_call(hil_bounds *bounds, int64_t slot, int number);
-hil_status hil_bounds_gradient_send(hil_bounds *bounds, int64_t slot, int number);
+hil_status hil_bounds_gradient_prefetch(hil_bounds *bounds, int64_t slot, int number);
+hil_status hil_bounds_gradient_offload(hil_bounds *bounds, int64_t slot, int number);
 hil_status hil_bounds_gradient_take(hil_bounds *bounds, int64_t slot, int number, void **data);
 
-/* Gives up everything that a segment gave out. */
+/* Frees all outputs of a segment, with their gradients. */
 void hil_bounds_clear(hil_bounds *bounds, int64_t slot, int segment);
 
 #endif

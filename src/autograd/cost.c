@@ -7,7 +7,7 @@ double hil_work_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtyp
 {
     double multiply =
         work->gemm / speeds->gemm[compute] + work->attention / speeds->attention[compute];
-    /* A device of its own reads and writes while it multiplies. */
+    /* On a GPU, memory traffic overlaps with the products. */
     if (speeds->update_device > 0)
         return speeds->op_call + fmax(multiply, work->bytes / speeds->memory);
     return speeds->op_call + multiply + (work->bytes + work->extra) / speeds->memory;

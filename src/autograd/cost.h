@@ -1,4 +1,4 @@
-/* cost.h - the seconds that an operation takes by a machine's measured speeds. */
+/* cost.h - estimates the seconds of an operation from a machine's measured speeds. */
 #ifndef HIL_AUTOGRAD_COST_H
 #define HIL_AUTOGRAD_COST_H
 

@@ -1,4 +1,4 @@
-/* engine.c - segments and micro-batches in order. */
+/* engine.c - runs segments and micro-batches in the order of the plan. */
 #include "autograd/engine.h"
 
 #include "autograd/visit.h"
@@ -17,7 +17,7 @@ static hil_status make_room(hil_engine *e, int64_t slots)
     return HIL_OK;
 }
 
-/* The end of a pass, or a failure in the middle of it: all memory goes back. */
+/* Frees all tensors at the end of a pass, or after a failure in it. */
 static void clear(hil_engine *e)
 {
     e->has_next = false;
@@ -26,8 +26,8 @@ static void clear(hil_engine *e)
     if (e->offload) hil_offload_reclaim(e->offload);
 }
 
-/* The order of a group of `count` micro-batches. The last segment runs once, in backward: nothing
-   waits for its outputs. */
+/* Visit i of a group of `count` micro-batches. The last segment has no forward visit: its forward
+   runs in backward, because no segment reads its outputs. */
 static hil_visit visit_at(const hil_engine *e, int64_t count, int64_t i)
 {
     int segments = (int)e->model->count;
@@ -49,8 +49,9 @@ static hil_status enter(hil_engine *e, const hil_visit *v)
     return hil_store_pass_enter(e->model->store, &stop);
 }
 
-/* Of a group of `count` micro-batches. Tapes that wait elsewhere are spread over all of them, so
-   that they come and go while others compute: `at` is how many lie before this one. */
+/* What the visit keeps, in a group of `count` micro-batches. Kept tapes that are offloaded are
+   spread over the group, so that their transfers overlap with computing; `at` is the number of kept
+   tapes before this one. */
 static hil_keep keep_of(const hil_engine *e, const hil_visit *v, int64_t count)
 {
     const hil_segment_place *place = &e->place[v->segment];
@@ -64,7 +65,7 @@ static hil_keep keep_of(const hil_engine *e, const hil_visit *v, int64_t count)
     return at < keep + lean ? HIL_KEEP_LEAN : HIL_KEEP_NOTHING;
 }
 
-#define AHEAD 2 /* visits whose reads are on their way while another computes */
+#define AHEAD 2 /* visits to prefetch for */
 
 static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t count, bool last,
                               double *loss)
@@ -79,10 +80,10 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
         ++e->visits;
         hil_offload_turn(e->offload);
         HIL_TRY(enter(e, &v));
-        HIL_TRY(hil_visit_call(e, &v));
+        HIL_TRY(hil_visit_prefetch(e, &v));
         for (int64_t k = i + 1; k <= i + AHEAD && k < visits && e->options.prefetch; ++k) {
             hil_visit later = visit_at(e, count, k);
-            HIL_TRY(hil_visit_call(e, &later));
+            HIL_TRY(hil_visit_prefetch(e, &later));
         }
         if (v.back) {
             HIL_TRY(hil_visit_backward(e, &micro[m], &v, &loss[m]));
@@ -97,7 +98,7 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
     return HIL_OK;
 }
 
-/* What began is over, well or not. */
+/* Ends a training pass, also after a failure. */
 static void end_training(hil_engine *e, hil_status status)
 {
     hil_feed_end(&e->feed);
@@ -121,7 +122,7 @@ hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
     HIL_TRY_DONE(make_room(e, group));
     HIL_TRY_DONE(hil_feed_begin(&e->feed, step->micro, step->count));
     HIL_TRY_DONE(hil_store_pass_begin(e->model->store, HIL_PASS_TRAIN));
-    int64_t since = 0; /* micro-batches since the window was renewed */
+    int64_t since = 0; /* micro-batches since the last renewal */
     for (int64_t at = 0; at < step->count; at += group) {
         int64_t count = step->count - at < group ? step->count - at : group;
         bool last = at + count == step->count;
@@ -153,7 +154,7 @@ hil_status hil_engine_train(hil_engine *e, const hil_step *step, double *loss)
     return hil_engine_wait(e, loss);
 }
 
-static bool is_shown(const hil_engine *e, int s, int root)
+static bool is_output(const hil_engine *e, int s, int root)
 {
     const hil_outputs *out = hil_bounds_at(&e->bounds, 0, s);
     for (int i = 0; i < out->count; ++i)
@@ -161,14 +162,14 @@ static bool is_shown(const hil_engine *e, int s, int root)
     return false;
 }
 
-/* Segment s has read its inputs: what it does not hand on goes. */
-static void release_passed(hil_engine *e, int s)
+/* Frees the inputs of segment s after its forward, except those that it outputs unchanged. */
+static void drop_inputs(hil_engine *e, int s)
 {
     if (e->model->reads_earlier || s == 0) return;
     const hil_outputs *in = hil_bounds_at(&e->bounds, 0, s - 1);
     for (int i = 0; i < in->count; ++i) {
         int root = in->value[i].root;
-        if (root >= 0 && !is_shown(e, s, root)) hil_bounds_drop(&e->bounds, 0, root);
+        if (root >= 0 && !is_output(e, s, root)) hil_bounds_drop(&e->bounds, 0, root);
     }
 }
 
@@ -177,7 +178,8 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
 {
     e->context.mode = mode;
     e->context.training = false;
-    hil_store *store = mode == HIL_MODE_TRACE ? NULL : e->model->store; /* uses are only declared */
+    hil_store *store =
+        mode == HIL_MODE_TRACE ? NULL : e->model->store; /* NULL: no weight is used */
     hil_status status;
     HIL_TRY_DONE(make_room(e, 1));
     hil_pass pass = mode == HIL_MODE_GENERATE ? HIL_PASS_GENERATE : HIL_PASS_LOSS;
@@ -187,7 +189,7 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
         const hil_visit v = {.segment = s};
         if (store) HIL_TRY_DONE(enter(e, &v));
         HIL_TRY_DONE(hil_visit_forward(e, e->feed.micro, &v, HIL_KEEP_NOTHING, e->feed.loss));
-        release_passed(e, s);
+        drop_inputs(e, s);
     }
     if (store) HIL_TRY_DONE(hil_store_pass_end(store));
     HIL_TRY_DONE(hil_feed_wait(&e->feed));
@@ -271,7 +273,7 @@ int64_t hil_engine_vocab(const hil_engine *e)
     return e->model->vocab;
 }
 
-/* An engine without memory yet. */
+/* Creates an engine without tensor memory, which is enough for a trace. */
 static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_options *options)
 {
     if (model->count == 0) return hil_fail(HIL_ERR_USAGE, "the model has no segments");

@@ -1,4 +1,5 @@
-/* engine.h - passes of micro-batches through a model's segments, forward and backward. */
+/* engine.h - runs a model's segments for micro-batches, forward and backward. Everything runs on
+   the calling thread, or is queued on the device by it. */
 #ifndef HIL_AUTOGRAD_ENGINE_H
 #define HIL_AUTOGRAD_ENGINE_H
 
@@ -13,43 +14,43 @@ typedef struct hil_engine hil_engine;
 typedef struct hil_engine_options {
     hil_pool *pool; /* borrowed */
     hil_dtype compute;
-    int64_t group; /* micro-batches that pass a segment together; 0: all of a step */
-    const hil_segment_place *segment; /* one for each, copied; NULL: backward finds everything */
-    hil_tiers *tiers;                 /* borrowed, like the ring */
-    size_t work;                      /* device bytes for tensors */
-    hil_ring *ring;                   /* for what waits on disk; NULL: nothing does */
-    size_t parked;                    /* host bytes for values that wait there */
-    bool prefetch;                    /* of what the next visits read */
-    hil_comm *comm;                   /* borrowed; told where this rank is. NULL: alone */
-    const hil_speeds *speeds;         /* borrowed; of a rehearsal */
-    void (*renewed)(void *context);   /* called at every renewal; NULL: nobody asks */
+    int64_t group; /* micro-batches that a segment runs before the next one; 0: all of a step */
+    const hil_segment_place
+        *segment;             /* one per segment, copied; NULL: all tapes stay on the device */
+    hil_tiers *tiers;         /* borrowed, like the ring */
+    size_t work;              /* device bytes for tensors */
+    hil_ring *ring;           /* staging of tensors on disk; NULL: none are */
+    size_t parked;            /* host bytes for offloaded tensors */
+    bool prefetch;            /* of what the next visits read */
+    hil_comm *comm;           /* borrowed; shows what this rank does. NULL: one rank */
+    const hil_speeds *speeds; /* borrowed; in a rehearsal only */
+    void (*renewed)(
+        void *context); /* called after every renewal, on the caller's thread, or NULL */
     void *context;
 } hil_engine_options;
 
-/* The store's window is renewed between groups after so many micro-batches: [Note: renewal] in
-   store.h. The more segments, the less it costs to fetch the first of them again, and the longer
-   a period takes to rehearse. */
+/* Micro-batches between two renewals of the store's window: [Note: renewal] in pass.h. With more
+   segments, a renewal costs a smaller part of the step, and a period takes longer to rehearse. */
 static inline int64_t hil_engine_period(size_t segments)
 {
     int64_t period = 256 / (int64_t)segments;
     return period > 8 ? 8 : period < 2 ? 2 : period;
 }
 
-/* Runs the model once on shapes to learn which segment uses which parameter: their uses are then
-   declared. hil_engine_create does it where it was not done. The store's parameters have their
-   tiles. */
+/* Runs the model once on shapes only, and declares to the store which segment uses which parameter.
+   After hil_store_arrange. hil_engine_create does it if it was not done before. */
 hil_status hil_engine_trace(hil_model *model, hil_dtype compute);
 
-/* [Note: rehearsal] An engine with a dry pool does everything but arithmetic: every tensor has its
-   place, every tile is asked for, in the same order; no data is read or written, the arrays of a
+/* [Note: rehearsal] An engine with a dry pool does everything but arithmetic: it places every
+   tensor and acquires every tile, in the same order, but reads and writes no data. The arrays of a
    micro-batch may be NULL, and losses are 0.
 
-   Borrows the model. */
+   The engine borrows the model. */
 hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engine_options *options);
 void hil_engine_destroy(hil_engine *engine);
 
-/* Forward and backward of all micro-batches of a step: every gradient is given to the store.
-   `scale` is what one position's loss weighs in the step's. */
+/* Forward and backward of all micro-batches of a step; all gradients are given to the store.
+   `scale`: the weight of one position's loss in the step's loss. */
 typedef struct hil_step {
     const hil_micro *micro;
     int64_t count;
@@ -57,9 +58,10 @@ typedef struct hil_step {
     int64_t step;
     float scale;
 } hil_step;
-/* Returns when a device was told all of it; the micro-batches' arrays are the caller's again. */
+/* Computes the step on the CPU, or queues all of it on the device. The micro-batches' arrays are
+   borrowed during the call only. */
 hil_status hil_engine_begin(hil_engine *engine, const hil_step *step);
-/* Waits for it: the loss summed over all positions. */
+/* Blocks until it is computed. *loss: summed over all positions. */
 hil_status hil_engine_wait(hil_engine *engine, double *loss);
 /* Both. */
 hil_status hil_engine_train(hil_engine *engine, const hil_step *step, double *loss);
@@ -69,18 +71,19 @@ hil_status hil_engine_loss(hil_engine *engine, const hil_micro *micro, double *l
 /* Logits (sequences, length, vocabulary) as fp32. */
 hil_status hil_engine_logits(hil_engine *engine, const hil_micro *micro, float *logits);
 
-/* Generation: the positions of `micro` (one sequence) extend the cache; logits of the last one. */
+/* Generation: appends the positions of `micro` (one sequence) to the key-value cache; the logits of
+   the last position. */
 hil_status hil_engine_cache_begin(hil_engine *engine, int64_t positions);
 hil_status hil_engine_extend(hil_engine *engine, const hil_micro *micro, float *logits);
 void hil_engine_cache_end(hil_engine *engine);
 
-/* Computing is written there while it is set; NULL: nowhere. Borrowed. */
+/* While set, spans of computing are written to it; NULL: not. Borrowed. */
 void hil_engine_set_timeline(hil_engine *engine, hil_timeline *timeline);
 
-/* What `work` and `parked` must be at least to do again what was done. */
+/* High-water marks: the least `work` and `parked` that suffice for the same passes. */
 size_t hil_engine_work(const hil_engine *engine);
 size_t hil_engine_parked(const hil_engine *engine);
-/* Visits of segments that the last training pass began; it may have failed in the last of them. */
+/* Visits that the last training pass began; if it failed, it did so in the last of them. */
 int64_t hil_engine_visits(const hil_engine *engine);
 int64_t hil_engine_vocab(const hil_engine *engine);
 

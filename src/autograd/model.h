@@ -13,7 +13,7 @@ typedef struct hil_segment {
     void *layer;
 } hil_segment;
 
-/* What a segment may use besides what its usual path does. */
+/* A parameter that a segment may use besides those of its usual path: hil_model_use. */
 typedef struct hil_extra {
     int segment;
     hil_param *param;
@@ -26,9 +26,9 @@ struct hil_model {
     size_t count, capacity;
     hil_extra *extra;
     size_t extras, extras_room;
-    /* Known when it was traced. */
+    /* Set by hil_engine_trace. */
     bool traced;
-    bool reads_earlier; /* some segment reads more than its predecessor's values */
+    bool reads_earlier; /* some segment calls hil_earlier */
     int64_t vocab;      /* columns of the logits */
 };
 

@@ -1,4 +1,4 @@
-/* nn.c - the operations of nn.h: each names its inputs and lets the tape run it. */
+/* nn.c - the operations of nn.h: each checks its arguments and has the tape run it. */
 #include "autograd/batch_input.h"
 #include "base/sized.h"
 
@@ -78,8 +78,8 @@ hil_status hil_rope(hil_tape *t, hil_value *x, const float *frequency, hil_value
                           y);
 }
 
-/* The cache of the next attention call, whose keys have this shape; a slot is made when the first
-   pass reaches it. */
+/* The cache slot of the next attention call, whose keys have this shape. The first pass allocates
+   the slots. */
 static hil_status cache_slot(hil_tape *t, const hil_shape *shape, hil_cached_attr *attr)
 {
     hil_kv_cache *cache = t->context->cache;
@@ -108,7 +108,7 @@ void hil_attention_defaults_sized(hil_attention_options *options, size_t size)
     hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
-/* `apply` holds what q, k and v are in; keys have this shape. */
+/* `apply` has the inputs, q, k and v or qkv; `keys` is the shape of the keys. */
 static hil_status attend(hil_tape *t, hil_apply *apply, const hil_shape *keys,
                          const hil_attention_options *options, hil_value **y)
 {
@@ -193,8 +193,8 @@ hil_status hil_reshape(hil_tape *t, hil_value *x, int dims, const int64_t *shape
     return hil_tape_reshape(t, x, &to, y);
 }
 
-/* Logits of every position, or of the last one: rows of x through the weight. */
-static hil_status leave_logits(hil_tape *t, hil_value *x, hil_param *weight)
+/* Computes the logits of every position, or of the last one, and copies them to the host. */
+static hil_status read_logits(hil_tape *t, hil_value *x, hil_param *weight)
 {
     hil_context *c = t->context;
     const hil_shape *shape = &x->tensor.shape;
@@ -217,7 +217,7 @@ hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight)
     if (x->tensor.shape.ndim != 3)
         return hil_fail(HIL_ERR_USAGE, "head_loss: x must be (sequences, positions, hidden)");
     if (c->mode == HIL_MODE_LOGITS || c->mode == HIL_MODE_GENERATE)
-        return leave_logits(t, x, weight);
+        return read_logits(t, x, weight);
     c->vocab = hil_param_spec_of(weight)->shape.dim[0];
     hil_value *loss;
     HIL_TRY(hil_tape_apply(t, &(hil_apply){&hil_op_head, NULL, 2, 1, 1, {x, t->batch[1]}, {weight}},

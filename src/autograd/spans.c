@@ -1,4 +1,4 @@
-/* spans.c - spans of computing: read off the clock, or written by the device. */
+/* spans.c - records spans of computing, with the host's clock or with the device's time stamps. */
 #include "autograd/spans.h"
 
 #include "base/alloc.h"
@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Of a pass on a device; later ones are left out. */
+/* Spans per pass on a device; later ones are not recorded. */
 #define SPANS_MOST 8192
 
 static void add(const hil_spans *s, const hil_span *span, double began, double ended)

@@ -1,4 +1,4 @@
-/* tape.c - recording: values, nodes, and parameters around the operation that uses them. */
+/* tape.c - records values and nodes, and acquires parameters for the operations that use them. */
 #include "autograd/tape.h"
 
 #include "autograd/cost.h"
@@ -49,8 +49,8 @@ hil_status hil_tape_borrow(hil_tape *tape, const hil_tensor *tensor, bool wants,
     return HIL_OK;
 }
 
-/* [Note: parameters on the tape] The operation asks for a tile when it needs it; the tape passes
-   the request to the store. That is the only place where computation meets placement. */
+/* [Note: parameters on the tape] An operation asks for a tile when it needs it; the tape passes the
+   request to the store. This is the only connection between computation and placement. */
 static hil_status weight_begin(void *owner, int param, int64_t tile, const void **data)
 {
     const hil_request *r = owner;
@@ -114,7 +114,7 @@ void hil_tape_prepare(const hil_request *request, hil_op_call *call)
     }
 }
 
-/* Memory for a tensor, unless only shapes are wanted. */
+/* Allocates memory for a tensor, except in a trace. */
 static hil_status give_memory(hil_tape *tape, hil_tensor *tensor)
 {
     tensor->data = NULL;
@@ -198,15 +198,15 @@ static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **ou
     return HIL_OK;
 }
 
-static hil_status run_late(hil_tape *tape, hil_node *node);
+static hil_status run_deferred(hil_tape *tape, hil_node *node);
 
 hil_status hil_node_make_input(hil_tape *tape, const hil_node *node, int i)
 {
     hil_node *maker = node->in[i]->root->maker;
-    return maker ? run_late(tape, maker) : HIL_OK;
+    return maker ? run_deferred(tape, maker) : HIL_OK;
 }
 
-/* Gives results and what is saved their memory, and runs the operation. */
+/* Allocates the operation's results and saved tensors, and runs it. */
 static hil_status run_node(hil_tape *tape, hil_node *node, hil_op_call *call)
 {
     for (int i = 0; i < node->ins; ++i) {
@@ -222,7 +222,7 @@ static hil_status run_node(hil_tape *tape, hil_node *node, hil_op_call *call)
         v->maker = NULL;
     }
     for (int i = 0; i < call->saveds; ++i) {
-        if (node->saved[i].data) { /* a second time */
+        if (node->saved[i].data) { /* it has run before */
             call->saved[i] = node->saved[i];
             continue;
         }
@@ -240,7 +240,7 @@ static hil_status run_node(hil_tape *tape, hil_node *node, hil_op_call *call)
     return HIL_OK;
 }
 
-static hil_status run_late(hil_tape *tape, hil_node *node)
+static hil_status run_deferred(hil_tape *tape, hil_node *node)
 {
     hil_request request = {tape, node};
     hil_op_call call;
@@ -249,8 +249,8 @@ static hil_status run_late(hil_tape *tape, hil_node *node)
     return run_node(tape, node, &call);
 }
 
-/* Whether it is enough to run the operation when its results are read; see [Note: again]. */
-static bool can_wait(const hil_tape *tape, const hil_op_call *call)
+/* Whether the operation can be deferred until its results are read; see [Note: again]. */
+static bool can_defer(const hil_tape *tape, const hil_op_call *call)
 {
     return tape->again && !call->saveds && !call->op->keep_out;
 }
@@ -263,19 +263,19 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
     hil_op_call call;
     hil_tape_prepare(&request, &call);
     HIL_TRY(hil_op_infer(&call));
-    bool waits = can_wait(tape, &call);
+    bool defers = can_defer(tape, &call);
     for (int i = 0; i < node->outs; ++i) {
         call.out[i].data = NULL;
         HIL_TRY(new_value(tape, &call.out[i], &node->out[i]));
         node->out[i]->wants = wants_gradient(node);
-        node->out[i]->maker = waits ? node : NULL;
+        node->out[i]->maker = defers ? node : NULL;
         out[i] = node->out[i];
     }
     node->previous = tape->last;
     tape->last = node;
     if (node->wants) keep_for_backward(node);
     node->backward_scratch = call.backward_scratch;
-    if (!waits) return run_node(tape, node, &call);
+    if (!defers) return run_node(tape, node, &call);
     for (int i = 0; i < node->ins && node->wants; ++i)
         if (node->op->keep_in >> i & 1) HIL_TRY(hil_node_make_input(tape, node, i));
     return HIL_OK;

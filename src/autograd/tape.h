@@ -1,4 +1,5 @@
-/* tape.h - records what one segment did for one micro-batch and replays it backward. */
+/* tape.h - the tape: records the operations of one segment for one micro-batch, and runs their
+   backwards in reverse. */
 #ifndef HIL_AUTOGRAD_TAPE_H
 #define HIL_AUTOGRAD_TAPE_H
 
@@ -8,8 +9,8 @@
 #include "tier/offload.h"
 #include "store/param.h"
 
-/* A gradient, shared by the values it flows to unchanged (through add) until somebody adds to it.
- */
+/* A gradient, shared by the values that it reaches unchanged (through add) until one of them adds
+   to it: copy on write. */
 typedef struct hil_gradient {
     void *data;
     int holders;
@@ -17,24 +18,24 @@ typedef struct hil_gradient {
 
 struct hil_value {
     hil_tensor tensor;
-    hil_value *root; /* the value whose memory this one shows in another shape; itself otherwise */
+    hil_value *root; /* the value that owns the memory: itself, unless it is a reshape of another */
     hil_gradient *gradient;
-    bool owned;             /* the tape gives the memory back */
+    bool owned;             /* the tape frees the memory */
     bool kept;              /* backward reads it */
-    int readers;            /* operations whose backward has still to read it */
-    bool leaves;            /* the segment gives it out */
-    bool wants;             /* a gradient is wanted for it */
+    int readers;            /* operations whose backward has not read it yet */
+    bool leaves;            /* it is an output of the segment */
+    bool wants;             /* it needs a gradient */
     hil_value *next;        /* of the tape's values */
-    int boundary;           /* for inputs: which value of an earlier segment it is; -1 otherwise */
-    const int32_t *ids;     /* of the batch's arrays: the same numbers where the host reads them */
-    struct hil_node *maker; /* has yet to run, and memory to be given; NULL: it is there */
+    int boundary;           /* of an input: the number of the boundary value; -1 otherwise */
+    const int32_t *ids;     /* of the batch's arrays: the same numbers in host memory */
+    struct hil_node *maker; /* the operation that must run before it is read; NULL: it has run */
 };
 
 typedef struct hil_node {
     struct hil_node *previous;
     const hil_op *op;
     const void *attr;
-    bool wants; /* takes part in backward */
+    bool wants; /* its backward must run */
     uint64_t site;
     int ins, outs, saveds, params;
     hil_value *in[HIL_OP_TENSORS], *out[HIL_OP_TENSORS];
@@ -46,17 +47,18 @@ typedef struct hil_node {
 typedef enum hil_mode {
     HIL_MODE_TRACE,    /* shapes only: no memory, no kernels */
     HIL_MODE_LOSS,     /* head_loss adds to the loss */
-    HIL_MODE_LOGITS,   /* head_loss leaves the logits of every position */
-    HIL_MODE_GENERATE, /* attention uses the caches, head_loss leaves the last position's logits */
+    HIL_MODE_LOGITS,   /* head_loss computes the logits of every position */
+    HIL_MODE_GENERATE, /* attention uses the caches, head_loss computes the last position's logits
+                        */
 } hil_mode;
 
-/* Keys and values of everything generated so far, one pair per attention call in a pass. */
+/* The key-value cache of generation: one slot (keys and values) per attention call in a pass. */
 typedef struct hil_kv_cache {
     void **k, **v;
     size_t count, capacity; /* slots */
-    int64_t positions;      /* room in each slot */
-    int64_t length;         /* filled */
-    size_t next;            /* the slot of the pass's next attention */
+    int64_t positions;      /* capacity of each slot */
+    int64_t length;         /* positions filled */
+    size_t next;            /* the slot of the next attention call in this pass */
 } hil_kv_cache;
 
 /* One micro-batch. Borrows its arrays. */
@@ -64,21 +66,21 @@ typedef struct hil_micro {
     int64_t sequences, length;
     const int32_t *token, *target, *position, *first; /* (sequences, length) each */
     int64_t sequence; /* number of the first sequence within the step, over all ranks */
-    /* Set by the engine where a device computes. */
-    const int32_t *on_device; /* the four arrays there, one after the other; NULL: the CPU */
-    double share;             /* as hil_op_call.share, what `first` leaves */
+    /* Set by the engine if a device computes. */
+    const int32_t *on_device; /* the four arrays in its memory, contiguous; NULL: the CPU */
+    double share;             /* fraction of causal pairs left by `first`: hil_op_call.share */
 } hil_micro;
 
-typedef struct hil_feed hil_feed; /* batch_input.h */
-typedef struct hil_away hil_away; /* tape_offload.c */
+typedef struct hil_feed hil_feed;           /* batch_input.h */
+typedef struct hil_offloaded hil_offloaded; /* tape_offload.c */
 
 /* What all tapes of a pass share. Borrowed by the tapes. */
 typedef struct hil_context {
     hil_pool *pool;
-    hil_device *device; /* that computes; NULL: the CPU */
+    hil_device *device; /* NULL: the CPU computes */
     hil_store *store;
     hil_buffers *buffers;
-    hil_offload *offload; /* of tapes that wait elsewhere */
+    hil_offload *offload; /* for hil_tape_offload */
     hil_dtype compute;
     hil_mode mode;
     bool training; /* dropout is on */
@@ -86,25 +88,25 @@ typedef struct hil_context {
     int64_t step;
     float loss_scale;
     hil_links *links;         /* whose clock a rehearsal advances */
-    const hil_speeds *speeds; /* NULL: it does not */
+    const hil_speeds *speeds; /* NULL: no rehearsal */
     hil_kv_cache *cache;      /* HIL_MODE_GENERATE */
-    hil_feed *feed;           /* brings the batch, and logits back */
-    float *logits;            /* HIL_MODE_LOGITS and GENERATE: where head_loss leaves them, fp32 */
+    hil_feed *feed;           /* copies the logits to the host */
+    float *logits;            /* HIL_MODE_LOGITS and GENERATE: head_loss writes them here, fp32 */
     int64_t vocab;            /* set by the trace: columns of the logits */
-    /* How a tape reaches the outputs of an earlier segment; the engine implements it. */
+    /* Finds an output of an earlier segment; the engine implements it. */
     hil_status (*earlier)(hil_tape *tape, const char *segment, const char *name, hil_value **out);
 } hil_context;
 
-/* [Note: again] A tape that is made again for its backward runs an operation only when something
-   reads what it makes: nobody reads what the segment gives out, so a block's last product and
-   whatever else only leads there are not computed a second time.
+/* [Note: again] When a segment is recomputed for its backward, the tape runs an operation only when
+   something reads its result. Nothing reads the segment's outputs then, so a block's last product,
+   and all that only it needs, is not computed a second time.
 
-   [Note: lean] A lean tape gives back what cheap operations made as soon as its segment is done,
-   though backward reads it: the same operation makes it once more before its first reader, from
-   inputs that stay for the operation's own backward, and it goes with its last. */
+   [Note: lean] A lean tape frees the results of cheap operations when the segment's forward is
+   done, though backward reads them. Backward recomputes each before its first reader, from inputs
+   that are kept anyway for the operation's own backward, and frees it after its last reader. */
 struct hil_tape {
     hil_context *context;
-    void *owner; /* the engine's */
+    void *owner; /* the engine */
     const hil_micro *micro;
     int segment;
     bool differentiate;
@@ -113,12 +115,12 @@ struct hil_tape {
     hil_arena arena;
     hil_value *values;
     hil_node *last;
-    hil_away *away; /* what hil_tape_offload sent */
+    hil_offloaded *offloaded; /* list of what hil_tape_offload offloaded */
     uint32_t sites;
-    bool wants;                     /* some operation takes part in backward */
-    double *loss;                   /* head_loss adds to it; NULL: it did so before */
-    hil_value *batch[4];            /* token, target, position, first */
-    hil_value *out[HIL_VALUES_MAX]; /* what the segment gave out, for backward */
+    bool wants;          /* some operation has a backward */
+    double *loss;        /* head_loss adds to it; NULL in recompute: it was added before */
+    hil_value *batch[4]; /* token, target, position, first */
+    hil_value *out[HIL_VALUES_MAX]; /* the segment's outputs, for backward */
     hil_tape *next;                 /* of the engine's lists */
     int micro_index;
 };
@@ -127,9 +129,9 @@ struct hil_tape {
    tape is reset. */
 hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro *micro, int segment,
                           bool differentiate);
-/* A value whose memory belongs to somebody else. */
+/* Makes a value of a tensor whose memory the tape does not own. */
 hil_status hil_tape_borrow(hil_tape *tape, const hil_tensor *tensor, bool wants, hil_value **out);
-/* Runs an operation and records it when backward will need it. */
+/* An operation with its inputs and parameters. */
 typedef struct hil_apply {
     const hil_op *op;
     const void *attr;
@@ -137,53 +139,55 @@ typedef struct hil_apply {
     hil_value *in[HIL_OP_TENSORS];
     hil_param *param[HIL_OP_PARAMS];
 } hil_apply;
+/* Runs the operation and records it. */
 hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **out);
 hil_status hil_tape_reshape(hil_tape *tape, hil_value *x, const hil_shape *shape, hil_value **out);
 
-/* The segment's function has returned: memory that backward does not read goes back, but for that
-   of `out` (NULL: nobody reads what the segment gives out). */
+/* After the segment's function has returned: frees all memory that backward does not read, except
+   that of the outputs `out` (NULL: no later segment reads them). */
 void hil_tape_trim(hil_tape *tape, const hil_values *out);
-/* Takes over the memory of an output (the engine keeps it for the next segment), or NULL where it
-   is not the tape's; and returns it, so that backward frees it as soon as it can. */
+/* Passes the memory of an output to the caller, or NULL if the tape does not own it (the engine
+   keeps it for later segments); and back to the tape, which frees it during backward. */
 void *hil_tape_take_memory(hil_value *value);
 void hil_tape_return_memory(hil_value *value, void *memory);
-/* The memory of `root` lies there now: every value that shows it follows. */
+/* Sets the address of `root` and of all its reshapes. */
 void hil_tape_show(hil_tape *tape, hil_value *root, void *memory);
-/* Hands the gradient `data` to a value, which owns it from now on. */
+/* Adds the gradient `data` to a value; takes over its memory. */
 hil_status hil_tape_seed(hil_tape *tape, hil_value *value, void *data);
-/* Replays in reverse. Gradients of borrowed inputs that want one remain on them. */
+/* Runs all backwards in reverse. Gradients of borrowed inputs stay on them. */
 hil_status hil_tape_backward(hil_tape *tape);
-/* Takes the gradient that remained on an input, alone and in the input's dtype, or NULL. */
+/* Passes the gradient of an input to the caller, not shared, in the input's dtype; NULL: none. */
 hil_status hil_tape_take_gradient(hil_tape *tape, hil_value *value, void **data);
 /* to += from, both gradients of a value like `tensor`. */
 hil_status hil_tape_add(const hil_context *context, const hil_tensor *tensor, void *to, void *from);
-/* What the tape keeps, but for what leaves the segment: leaves for `tier`; starts its way back; is
-   the tape's again, where it is now; is given up. */
+/* All memory that the tape keeps, except the segment's outputs. _offload starts its copy to `tier`;
+   _prefetch starts its fetch; _restore waits for that and sets the new addresses; _forget frees it.
+ */
 hil_status hil_tape_offload(hil_tape *tape, hil_tier tier);
 hil_status hil_tape_prefetch(hil_tape *tape);
 hil_status hil_tape_restore(hil_tape *tape);
 void hil_tape_forget(hil_tape *tape);
-/* Gives all memory back; the tape can begin again. */
+/* Frees all tensors; the tape can begin again. */
 void hil_tape_reset(hil_tape *tape);
 void hil_tape_free(hil_tape *tape);
 
-/* Gives back the memory of a value where it is the tape's. */
+/* Frees the memory of a value, if the tape owns it. */
 void hil_value_drop(hil_tape *tape, hil_value *value);
-/* What the node reads at i has to be there: runs the operation that has yet to make it. */
+/* Before the node reads input i: runs the operation that makes it, if that was deferred. */
 hil_status hil_node_make_input(hil_tape *tape, const hil_node *node, int i);
-/* Gives back what forward saved for backward. */
+/* Frees what forward saved for backward. */
 void hil_node_drop_saved(hil_tape *tape, hil_node *node);
 
-/* Who asks for a parameter: the `owner` of an operation's call. */
+/* The `owner` of an operation's call: for which node of which tape it asks for a parameter. */
 typedef struct hil_request {
     hil_tape *tape;
     const hil_node *node;
 } hil_request;
 
-/* In a rehearsal: the operation takes its time. */
+/* In a rehearsal: advances the clock by the operation's estimated time. */
 void hil_tape_spend(const hil_tape *tape, const hil_op_call *call, bool backward);
 
-/* Fills what forward and backward of a node share; `request` lives as long as the call. */
+/* Fills the fields that forward and backward share; `request` is borrowed as long as the call. */
 void hil_tape_prepare(const hil_request *request, hil_op_call *call);
 
 #endif

@@ -1,14 +1,14 @@
-/* tape_offload.c - what a tape keeps for backward, as movables that wait elsewhere. */
+/* tape_offload.c - offloads what a tape keeps for backward, and fetches it back. */
 #include "autograd/tape.h"
 
-struct hil_away {
+struct hil_offloaded {
     hil_movable movable;
-    hil_tensor *tensor; /* of a value, or what an operation saved */
-    hil_value *value;   /* NULL: saved */
-    hil_away *next;
+    hil_tensor *tensor; /* a value's, or one that an operation saved */
+    hil_value *value;   /* NULL: saved by an operation */
+    hil_offloaded *next;
 };
 
-/* Every value shows its root's memory. */
+/* Sets the address of every value to its root's. */
 static void show_all(hil_tape *tape)
 {
     for (hil_value *v = tape->values; v; v = v->next) v->tensor.data = v->root->tensor.data;
@@ -16,15 +16,16 @@ static void show_all(hil_tape *tape)
 
 static hil_status store(hil_tape *tape, hil_tensor *tensor, hil_value *value, hil_tier tier)
 {
-    hil_away *away;
+    hil_offloaded *entry;
     size_t bytes = hil_tensor_bytes(tensor);
     if (!tensor->data || !bytes) return HIL_OK;
-    HIL_TRY(HIL_ARENA_NEW(&tape->arena, 1, &away));
-    *away = (hil_away){{.data = tensor->data, .bytes = bytes}, tensor, value, tape->away};
-    tape->away = away;
+    HIL_TRY(HIL_ARENA_NEW(&tape->arena, 1, &entry));
+    *entry =
+        (hil_offloaded){{.data = tensor->data, .bytes = bytes}, tensor, value, tape->offloaded};
+    tape->offloaded = entry;
     tensor->data = NULL;
     if (value) value->owned = false;
-    return hil_movable_offload_later(tape->context->offload, &away->movable, tier);
+    return hil_movable_offload_later(tape->context->offload, &entry->movable, tier);
 }
 
 hil_status hil_tape_offload(hil_tape *tape, hil_tier tier)
@@ -39,7 +40,7 @@ hil_status hil_tape_offload(hil_tape *tape, hil_tier tier)
 
 hil_status hil_tape_prefetch(hil_tape *tape)
 {
-    for (hil_away *a = tape->away; a; a = a->next)
+    for (hil_offloaded *a = tape->offloaded; a; a = a->next)
         HIL_TRY(hil_movable_prefetch(tape->context->offload, &a->movable));
     return HIL_OK;
 }
@@ -47,14 +48,14 @@ hil_status hil_tape_prefetch(hil_tape *tape)
 hil_status hil_tape_restore(hil_tape *tape)
 {
     hil_offload *offload = tape->context->offload;
-    if (!tape->away) return HIL_OK;
-    for (hil_away *a = tape->away; a; a = a->next) {
+    if (!tape->offloaded) return HIL_OK;
+    for (hil_offloaded *a = tape->offloaded; a; a = a->next) {
         HIL_TRY(hil_movable_wait(offload, &a->movable, HIL_WAIT_ACTIVATIONS));
         a->tensor->data = a->movable.data;
         if (a->value) a->value->owned = true;
         a->movable.data = NULL;
         hil_movable_free(offload, &a->movable);
-        tape->away = a->next;
+        tape->offloaded = a->next;
     }
     show_all(tape);
     return HIL_OK;
@@ -62,7 +63,7 @@ hil_status hil_tape_restore(hil_tape *tape)
 
 void hil_tape_forget(hil_tape *tape)
 {
-    for (hil_away *a = tape->away; a; a = a->next)
+    for (hil_offloaded *a = tape->offloaded; a; a = a->next)
         hil_movable_free(tape->context->offload, &a->movable);
-    tape->away = NULL;
+    tape->offloaded = NULL;
 }

@@ -1,4 +1,5 @@
-/* visit.c - one segment for one micro-batch: what it reads arrives, what it leaves waits. */
+/* visit.c - runs one segment for one micro-batch: prefetches what it reads, offloads what is needed
+   later. */
 #include "autograd/visit.h"
 
 #include "base/alloc.h"
@@ -73,8 +74,8 @@ static bool is_last(const hil_engine *e, int segment)
     return segment + 1 == (int)e->model->count;
 }
 
-/* A segment without trainable parameters below it has no backward. */
-static bool is_idle(const hil_engine *e, const hil_visit *v)
+/* Whether it is the backward visit of a segment with no trainable parameters in it or before it. */
+static bool has_no_backward(const hil_engine *e, const hil_visit *v)
 {
     if (!v->back || is_last(e, v->segment)) return false;
     return !hil_bounds_at(&e->bounds, v->slot, v->segment)->wants;
@@ -88,11 +89,12 @@ static hil_status add_read(hil_engine *e, int root)
     return HIL_OK;
 }
 
-/* The memory that a visit is known to read: a tape's, or all that the previous segment gave out. */
+/* Lists the roots that a visit will read: those that its tape keeps, or all outputs of the previous
+   segment. */
 static hil_status list_reads(hil_engine *e, const hil_visit *v)
 {
     e->reads_count = 0;
-    if (is_idle(e, v)) return HIL_OK;
+    if (has_no_backward(e, v)) return HIL_OK;
     const hil_tape *tape = v->back ? *held_at(e, v->slot, v->segment) : NULL;
     if (!tape && v->segment == 0) return HIL_OK;
     const hil_outputs *out = hil_bounds_at(&e->bounds, v->slot, v->segment - (tape ? 0 : 1));
@@ -104,22 +106,22 @@ static hil_status list_reads(hil_engine *e, const hil_visit *v)
     return HIL_OK;
 }
 
-hil_status hil_visit_call(hil_engine *e, const hil_visit *v)
+hil_status hil_visit_prefetch(hil_engine *e, const hil_visit *v)
 {
     HIL_TRY(list_reads(e, v));
     for (size_t i = 0; i < e->reads_count; ++i)
-        HIL_TRY(hil_bounds_call(&e->bounds, v->slot, e->reads[i]));
+        HIL_TRY(hil_bounds_prefetch(&e->bounds, v->slot, e->reads[i]));
     if (!v->back) return HIL_OK;
     hil_tape *tape = *held_at(e, v->slot, v->segment);
     if (tape) HIL_TRY(hil_tape_prefetch(tape));
     const hil_outputs *out = hil_bounds_at(&e->bounds, v->slot, v->segment);
     for (int i = 0; i < out->count; ++i)
-        HIL_TRY(hil_bounds_gradient_call(&e->bounds, v->slot, v->segment * HIL_VALUES_MAX + i));
+        HIL_TRY(hil_bounds_gradient_prefetch(&e->bounds, v->slot, v->segment * HIL_VALUES_MAX + i));
     return HIL_OK;
 }
 
-/* Memory and gradients of a visit's inputs, and the memory of its outputs, leave the device unless
-   the next visit needs them. */
+/* Offloads memory and gradients of a visit's inputs, and the memory of its outputs, except what the
+   next visit reads. */
 static hil_status offload(hil_engine *e, const hil_tape *tape)
 {
     if (!e->has_next) return HIL_OK;
@@ -133,19 +135,19 @@ static hil_status offload(hil_engine *e, const hil_tape *tape)
         if (v->boundary < 0) continue;
         HIL_TRY(add_read(e, hil_bounds_find(&e->bounds, slot, v->boundary)->root));
         if (!same || !next->back || next->segment != v->boundary / HIL_VALUES_MAX)
-            HIL_TRY(hil_bounds_gradient_send(&e->bounds, slot, v->boundary));
+            HIL_TRY(hil_bounds_gradient_offload(&e->bounds, slot, v->boundary));
     }
     for (int i = 0; i < out->count; ++i) HIL_TRY(add_read(e, out->value[i].root));
     for (size_t i = listed; i < e->reads_count; ++i) {
         bool needed = false;
         for (size_t k = 0; k < read; ++k) needed |= e->reads[k] == e->reads[i];
-        if (!needed) HIL_TRY(hil_bounds_send(&e->bounds, slot, e->reads[i]));
+        if (!needed) HIL_TRY(hil_bounds_offload(&e->bounds, slot, e->reads[i]));
     }
     return HIL_OK;
 }
 
-/* Runs a segment for a micro-batch; `out` are its values on the tape, which is held. Its losses
-   are added to *loss, unless that is NULL. */
+/* Runs a segment for a micro-batch; keeps its tape in e->held. `out`: its outputs on the tape.
+   Losses are added to *loss, unless that is NULL. */
 static hil_status run_segment(hil_engine *e, const hil_micro *micro, const hil_visit *v,
                               bool differentiate, double *loss, hil_values *out)
 {
@@ -190,16 +192,16 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
     hil_tape_trim(tape, &out);
     HIL_TRY(hil_bounds_keep(&e->bounds, tape, &out));
     HIL_TRY(offload(e, tape));
-    hil_tier waits = e->place[v->segment].tapes;
+    hil_tier tier = e->place[v->segment].tapes;
     if (what == HIL_KEEP_NOTHING || !tape->wants)
         drop_tape(e, v);
-    else if (waits != HIL_DEVICE)
-        HIL_TRY(hil_tape_offload(tape, waits));
+    else if (tier != HIL_DEVICE)
+        HIL_TRY(hil_tape_offload(tape, tier));
     return HIL_OK;
 }
 
-/* All readers but the tape that made them are done with the outputs of segment s. */
-static void drop_read(hil_engine *e, int64_t slot, int s)
+/* Frees the outputs of segment s that only its own tape could still read, and does not. */
+static void drop_outputs(hil_engine *e, int64_t slot, int s)
 {
     const hil_tape *tape = *held_at(e, slot, s);
     const hil_outputs *out = hil_bounds_at(&e->bounds, slot, s);
@@ -208,8 +210,8 @@ static void drop_read(hil_engine *e, int64_t slot, int s)
             hil_bounds_drop(&e->bounds, slot, s * HIL_VALUES_MAX + i);
 }
 
-/* Adds what came back on a tape's inputs to the gradients of the values they came from. */
-static hil_status send_back(hil_engine *e, hil_tape *tape)
+/* Adds the gradients of a tape's inputs to those of the boundary values. */
+static hil_status return_gradients(hil_engine *e, hil_tape *tape)
 {
     for (hil_value *v = tape->values; v; v = v->next) {
         if (v->boundary < 0) continue;
@@ -222,8 +224,8 @@ static hil_status send_back(hil_engine *e, hil_tape *tape)
     return HIL_OK;
 }
 
-/* The tape of forward finds its values where they are now. */
-static hil_status refresh_tape(hil_engine *e, hil_tape *tape)
+/* Waits for what a kept tape reads, and sets the addresses to which it was fetched. */
+static hil_status update_addresses(hil_engine *e, hil_tape *tape)
 {
     int64_t slot = tape->micro_index;
     HIL_TRY(hil_tape_restore(tape));
@@ -247,12 +249,13 @@ static hil_status refresh_tape(hil_engine *e, hil_tape *tape)
     return HIL_OK;
 }
 
-/* A tape whose backward can run: the one of forward, or made again. */
-static hil_status ready_tape(hil_engine *e, const hil_micro *micro, const hil_visit *v,
-                             double *loss)
+/* Makes the tape ready for backward: the one that forward kept, or recomputed. */
+static hil_status prepare_tape(hil_engine *e, const hil_micro *micro, const hil_visit *v,
+                               double *loss)
 {
     bool last = is_last(e, v->segment);
-    if (*held_at(e, v->slot, v->segment)) return refresh_tape(e, *held_at(e, v->slot, v->segment));
+    if (*held_at(e, v->slot, v->segment))
+        return update_addresses(e, *held_at(e, v->slot, v->segment));
     hil_values none;
     HIL_TRY(hil_spans_begin(&e->spans));
     HIL_TRY(run_segment(e, micro, v, true, last ? loss : NULL, &none));
@@ -279,17 +282,17 @@ hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_v
 {
     int s = v->segment;
     hil_tape *tape = NULL;
-    if (!is_idle(e, v)) {
-        HIL_TRY(ready_tape(e, micro, v, loss));
+    if (!has_no_backward(e, v)) {
+        HIL_TRY(prepare_tape(e, micro, v, loss));
         tape = *held_at(e, v->slot, s);
         HIL_TRY(seed_tape(e, tape));
         HIL_TRY(hil_spans_begin(&e->spans));
         HIL_TRY(hil_tape_backward(tape));
-        HIL_TRY(send_back(e, tape));
+        HIL_TRY(return_gradients(e, tape));
         HIL_TRY(end_span(e, s, "backward"));
     }
     hil_bounds_clear(&e->bounds, v->slot, s);
-    if (s > 0) drop_read(e, v->slot, s - 1);
+    if (s > 0) drop_outputs(e, v->slot, s - 1);
     if (tape) HIL_TRY(offload(e, tape));
     drop_tape(e, v);
     return HIL_OK;

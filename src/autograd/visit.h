@@ -1,4 +1,5 @@
-/* visit.h - inside of the engine: one segment for one micro-batch, forward or backward. */
+/* visit.h - the engine's own structures; a visit runs one segment for one micro-batch, forward or
+   backward. */
 #ifndef HIL_AUTOGRAD_VISIT_H
 #define HIL_AUTOGRAD_VISIT_H
 
@@ -22,30 +23,30 @@ struct hil_engine {
     hil_context context;
     hil_kv_cache cache;
     hil_bounds bounds;
-    hil_tape **held; /* [slot][segment]: tapes that wait for their backward */
+    hil_tape **held; /* [slot][segment]: tapes kept for backward */
     int64_t held_slots;
     int64_t visits; /* begun in this training pass */
     hil_tape *idle;
     hil_feed feed;
-    hil_visit next; /* what comes after the visit that runs */
+    hil_visit next; /* after the current visit, if has_next */
     bool has_next;
-    int *reads; /* roots that a visit reads */
+    int *reads; /* roots that a visit reads, listed by visit.c */
     size_t reads_count, reads_room;
     hil_spans spans;
 };
 
-/* Starts the way in of what a visit is known to read. */
-hil_status hil_visit_call(hil_engine *e, const hil_visit *v);
+/* Prefetches the boundary values, gradients and tape that a visit will read. */
+hil_status hil_visit_prefetch(hil_engine *e, const hil_visit *v);
 
-/* Forward keeps the segment's outputs and, on demand, what backward will need, or all of that but
-   what is cheap. Losses are added to *loss. */
+/* Forward keeps the segment's outputs and, as `what` says, no tape, a lean one or all of it. Losses
+   are added to *loss. */
 typedef enum hil_keep { HIL_KEEP_NOTHING, HIL_KEEP_LEAN, HIL_KEEP_TAPE } hil_keep;
 hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
                              hil_keep what, double *loss);
-/* Backward computes again what was not kept; the last segment's loss comes from here. */
+/* Backward recomputes the segment if no tape was kept. The last segment's loss is computed here. */
 hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
                               double *loss);
-/* Gives back all that a segment still holds for the micro-batch in `slot`. */
+/* Frees all that is kept of a segment for the micro-batch in `slot`. */
 void hil_visit_clear(hil_engine *e, int64_t slot, int segment);
 
 /* hil_context.earlier */

@@ -1,4 +1,4 @@
-/* analysis.c - the formulas. */
+/* analysis.c - ZeRO-Infinity's formulas. */
 #include "plan/analysis.h"
 
 static double parameters(const hil_dense *m)
@@ -9,7 +9,7 @@ static double parameters(const hil_dense *m)
 void hil_dense_count(const hil_dense *m, hil_dense_memory *out)
 {
     double tokens = m->batch * m->seq;
-    /* Of a layer and a token, in elements: 8 hidden, and the scores of every head. */
+    /* Elements per layer and token: 8 * hidden, and the scores of every head. */
     double layer = m->activation_bytes * (8 * m->hidden + m->heads * m->seq);
     *out = (hil_dense_memory){
         .parameters = parameters(m),
@@ -23,7 +23,7 @@ void hil_dense_count(const hil_dense *m, hil_dense_memory *out)
 
 double hil_dense_work(const hil_dense *m)
 {
-    /* Two operations per parameter and token forward, twice that backward, and forward again. */
+    /* Per parameter and token: 2 operations forward, 4 backward, 2 for the recompute. */
     return 2 * 4 * m->batch * m->seq * parameters(m);
 }
 

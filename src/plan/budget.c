@@ -1,4 +1,4 @@
-/* budget.c - defaults of the budgets. */
+/* budget.c - defaults and checks of the budgets. */
 #include "plan/budget.h"
 
 #include "base/memory.h"
@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MARGIN_PERCENT 15 /* of what is free stays free */
+#define MARGIN_PERCENT 15 /* of the free memory stays free */
 #define HOST_PERCENT 10
 #define LEAST ((uint64_t)16 << 20)
-#define UNKNOWN ((uint64_t)4 << 30) /* where the system does not say */
+#define UNKNOWN ((uint64_t)4 << 30) /* if the system does not report free memory */
 #define DISK_PERCENT 95
 
 static uint64_t percent(uint64_t bytes, uint64_t part)
@@ -37,8 +37,8 @@ void hil_budget_split(uint64_t device, uint64_t host, uint64_t available, hil_bu
     out->host = (size_t)host;
 }
 
-/* Folders of one file system share what is free there: those with a size get it, in their order,
-   and those without divide the rest. */
+/* Folders of one file system share its free space: those with a size get it in their order, those
+   without a size divide the rest equally. */
 static uint64_t share_room(const hil_allowance *allowance, size_t i, dev_t device, uint64_t room)
 {
     const hil_disk_budget *disk = allowance->memory.disks;
@@ -60,7 +60,7 @@ static uint64_t sharers_of(const hil_allowance *allowance)
     return allowance->sharers > 1 ? (uint64_t)allowance->sharers : 1;
 }
 
-/* `room` bytes of a folder for all ranks of this machine. */
+/* Gives this rank its part of the `room` bytes that a folder has for all ranks of the machine. */
 static hil_status give_drive(const hil_allowance *allowance, const char *path, uint64_t room,
                              hil_drive *out)
 {
@@ -90,7 +90,7 @@ static hil_status find_drive(const hil_allowance *allowance, size_t i, hil_drive
     return give_drive(allowance, path, room, out);
 }
 
-/* A device with memory of its own leaves the RAM to the host. */
+/* Budgets for a device with memory of its own: all RAM is the host's. */
 static void divide_apart(uint64_t device, uint64_t host, uint64_t available, hil_budget *out)
 {
     if (available == UINT64_MAX) available = UNKNOWN;
@@ -99,7 +99,7 @@ static void divide_apart(uint64_t device, uint64_t host, uint64_t available, hil
     out->host = (size_t)host;
 }
 
-/* What HIL_PERCENT stands for, where it is one. */
+/* Turns a HIL_PERCENT into bytes; leaves other budgets as they are. */
 static uint64_t resolve(uint64_t bytes, uint64_t of)
 {
     return bytes >= HIL_PERCENT(1) ? percent(of, bytes - HIL_PERCENT(0)) : bytes;
@@ -131,7 +131,8 @@ hil_status hil_budget_find(const hil_allowance *allowance, hil_budget *out, hil_
     return HIL_OK;
 }
 
-/* "--device-memory 8.0 GiB on each of 4 ranks and --host-memory 2.0 GiB": what was said. */
+/* Names what the user set: "--device-memory 8.0 GiB on each of 4 ranks and --host-memory 2.0 GiB".
+ */
 static void name_asked(char out[160], uint64_t device, uint64_t sharers, uint64_t host)
 {
     char size[32], ranks[40] = "";

@@ -1,4 +1,4 @@
-/* budget.h - how much of each tier a run may use: what the user said, or what is free less a
+/* budget.h - how much of each tier a run may use: as the user set it, or what is free less a
    margin. */
 #ifndef HIL_PLAN_BUDGET_H
 #define HIL_PLAN_BUDGET_H
@@ -9,28 +9,29 @@
 #include "plan/placement.h"
 #include "machine/probe.h"
 
-/* What the options of a command say about memory. */
+/* The user's limits, and what they are divided by. */
 typedef struct hil_allowance {
-    hil_memory_options memory; /* 0: not said */
-    int sharers;       /* ranks on this machine, which divide all but the device's memory; 0: 1 */
-    uint64_t room;     /* of a device with memory of its own; 0: both memories are the same RAM */
-    int room_sharers;  /* ranks that have this device: without a word each gets a part; 0: 1 */
-    bool hypothetical; /* hilbert plan: sizes are believed, and a folder with a size need not exist
+    hil_memory_options memory; /* 0: not set by the user */
+    int sharers;               /* ranks on this machine, which divide host memory and disks; 0: 1 */
+    uint64_t room;     /* bytes of the device's own memory; 0: device and host are the same RAM */
+    int room_sharers;  /* ranks on this device, which divide its memory by default; 0: 1 */
+    bool hypothetical; /* hilbert plan: sizes are not checked; a folder with a size need not exist
                         */
 } hil_allowance;
 
-/* [Note: one RAM] Without a GPU both memories are the same RAM, of which `available` bytes are
-   free. What is not said is chosen so that the sum leaves a margin: most of it is the device's,
-   because what is there need not move, and the host gets enough for staging. */
+/* [Note: one RAM] Without a GPU, device and host memory are the same RAM, of which `available`
+   bytes are free. Budgets that are not set are chosen so that the sum leaves a margin: most goes to
+   the device, because what is kept there need not move; the host gets enough for staging buffers.
+ */
 void hil_budget_split(uint64_t device, uint64_t host, uint64_t available, hil_budget *out);
 
-/* Budgets, and the drives with their room; `drives` has HIL_DRIVES places and borrows paths. */
+/* Finds the budgets, and the drives with their bytes. `drives` has HIL_DRIVES elements and borrows
+   the paths. */
 hil_status hil_budget_find(const hil_allowance *allowance, hil_budget *out, hil_drive *drives);
-/* Refuses budgets that ask for more memory than there is: RAM, and that of `device`, which is NULL
-   where the CPU computes. */
+/* Refuses budgets above the free RAM, or above the free memory of `device` (NULL: the CPU). */
 hil_status hil_budget_check(const hil_allowance *allowance, const hil_device *device,
                             const hil_budget *budget);
-/* The drives' measured speeds. */
+/* Copies the measured speeds to the drives. */
 void hil_budget_speeds(const hil_machine *machine, hil_drive *drives, size_t count);
 
 #endif

@@ -1,40 +1,40 @@
-/* candidate.h - inside of the planner: what was tried so far. */
+/* candidate.h - internal to the planner: the candidate that is tried, and the best so far. */
 #ifndef HIL_PLAN_CANDIDATE_H
 #define HIL_PLAN_CANDIDATE_H
 
 #include "plan/rehearsal_cache.h"
 
-/* What tensors need, once it was learned. */
+/* Memory and time that tensors need, as a rehearsal found. */
 typedef struct hil_lesson {
     bool known, works;
     size_t work, parked;
-    double computing; /* seconds of a step at least */
+    double computing; /* seconds of computing in a step; a lower bound */
 } hil_lesson;
 
 enum { HIL_GROUPS = 2 }; /* one micro-batch at a time, or all */
 
-/* What is tried: see [Note: candidates] in planner.c. */
+/* See [Note: candidates] in planner.c. */
 typedef struct hil_candidate {
     int64_t group;
-    hil_tier tier; /* where values between segments wait */
-    int level;     /* up to HIL_LEVEL_ALL: kept activations */
-    int most;      /* the highest that works */
+    hil_tier tier; /* where values between segments are kept until backward */
+    int level;     /* how many activations are kept: 0 to HIL_LEVEL_ALL */
+    int most;      /* the highest level that works */
 } hil_candidate;
 
 typedef struct hil_choice {
     const hil_planner *planner;
     const hil_outline *outline;
     hil_plan trial, best;
-    hil_candidate at, best_at; /* of these */
+    hil_candidate at, best_at; /* candidates of `trial` and `best` */
     bool found;
-    uint64_t least;   /* bytes of the device that computing needs at least */
-    uint64_t working; /* of these, tensors */
-    uint64_t missing; /* bytes of states that found no place, of the candidate that lacked least */
-    uint64_t lacking_host; /* what it needs of the host where only that is too small; or 0 */
-    uint64_t states;       /* bytes of all */
-    int zero;              /* stage, where there are several ranks; otherwise 3 */
-    bool by_segment;       /* windows hold all that a segment may use */
-    double visiting;       /* what is tried: see hil_planner */
+    uint64_t least;        /* least device memory for computing */
+    uint64_t working;      /* of these bytes, tensors */
+    uint64_t missing;      /* bytes of states that do not fit; the smallest of all candidates */
+    uint64_t lacking_host; /* host bytes that it needs, if only the host is too small; or 0 */
+    uint64_t states;       /* bytes of all states */
+    int zero;              /* ZeRO stage with several ranks; otherwise 3 */
+    bool by_segment;       /* the window must hold all that a segment may use */
+    double visiting;       /* see hil_planner; may be lowered while trying */
     hil_tried tried;
     hil_lesson lessons[HIL_GROUPS][HIL_TIERS][HIL_LEVEL_ALL + 1];
 } hil_choice;
@@ -44,7 +44,7 @@ static inline bool hil_choice_alone(const hil_choice *c)
     return hil_outline_ranks(c->outline) == 1;
 }
 
-/* Nothing fits: says what is missing where, and what would help. */
+/* Always fails: the message says what does not fit where, and which options would help. */
 hil_status hil_choice_refuse(const hil_choice *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* fit_error.c - why nothing fits, in words. */
+/* fit_error.c - the message that says why no plan fits. */
 #include "plan/candidate.h"
 
 #include "base/text.h"
@@ -19,7 +19,7 @@ static hil_status stage_too_large(const hil_choice *c)
                     hil_text_bytes(device, c->planner->budget.device));
 }
 
-/* Who is short of something: budgets in messages are those of one rank. */
+/* Subject of a message about budgets, which are those of one rank: `alone` or "each of N ranks". */
 static const char *whom_of(const hil_choice *c, char text[WHOM], const char *alone,
                            const char *before)
 {
@@ -28,7 +28,7 @@ static const char *whom_of(const hil_choice *c, char text[WHOM], const char *alo
     return text;
 }
 
-/* All states have a place, but the device lacks room for what computes. */
+/* All states fit, but the device lacks room for tensors and window. */
 static hil_status device_too_small(const hil_choice *c)
 {
     const hil_budget *b = &c->planner->budget;

@@ -1,4 +1,4 @@
-/* outline.c - plans as data: their arrays, and what can be read off them. */
+/* outline.c - the arrays of a plan, its table of bytes, its bottleneck. */
 #include "plan/outline.h"
 
 #include "base/alloc.h"
@@ -37,7 +37,7 @@ void hil_plan_free(hil_plan *plan)
     plan->segment = NULL;
 }
 
-/* The busiest of some links. */
+/* The name of the busiest link. */
 static const char *busiest(const hil_plan *p, bool update)
 {
     const double *busy = p->busy;

@@ -1,5 +1,5 @@
-/* outline.h - what a plan is about: the units of a model with their sizes, its segments, and how
-   many micro-batches a step has. */
+/* outline.h - the input of a plan: the units of a model with their sizes, its segments, and the
+   micro-batches of a step. */
 #ifndef HIL_PLAN_OUTLINE_H
 #define HIL_PLAN_OUTLINE_H
 
@@ -10,14 +10,14 @@
 
 typedef struct hil_outline_unit {
     char name[HIL_OUTLINE_NAME];
-    int64_t elements;              /* of the whole */
-    size_t bytes[HIL_UNIT_STATES]; /* of a rank's slice; of a gradient: of one use */
-    int uses;                      /* gradients */
+    int64_t elements;              /* of the whole unit, over all ranks */
+    size_t bytes[HIL_UNIT_STATES]; /* of a rank's slice; for gradients, of one use */
+    int uses;                      /* number of gradients: segments that use it */
 } hil_outline_unit;
 
 typedef struct hil_outline_segment {
     const char *name;
-    const size_t *unit; /* those that it may use, ascending */
+    const size_t *unit; /* units that it may use, ascending */
     size_t units;
 } hil_outline_segment;
 
@@ -27,10 +27,10 @@ typedef struct hil_outline {
     size_t units;
     const hil_outline_segment *segment;
     size_t segments;
-    int64_t micros; /* of a step, on one rank */
+    int64_t micros; /* micro-batches of a step on one rank */
     bool training;
-    int ranks;    /* that divide every unit evenly; 0: 1 */
-    bool saves;   /* states go to checkpoints */
+    int ranks;    /* every unit is divided evenly among them; 0: 1 */
+    bool saves;   /* checkpoints are written */
     size_t lanes; /* bytes of hil_store_lanes */
 } hil_outline;
 
@@ -39,21 +39,20 @@ static inline int hil_outline_ranks(const hil_outline *outline)
     return outline->ranks > 1 ? outline->ranks : 1;
 }
 
-/* Bytes of a state, of all uses. */
+/* Bytes of a state; for gradients, of all uses together. */
 static inline uint64_t hil_outline_bytes(const hil_outline_unit *unit, int state)
 {
     return (uint64_t)unit->bytes[state] *
            (state == HIL_GRADIENT ? (uint64_t)unit->uses : (uint64_t)1);
 }
 
-/* A plan's own arrays, zeroed: everything on the device. */
+/* Allocates the arrays of a plan, zeroed: everything is on the device. Free with hil_plan_free. */
 hil_status hil_plan_create(hil_plan *plan, const hil_outline *outline);
-/* `to` becomes equal to `from`, which has as many units and segments. */
+/* Copies `from` to `to`, which has arrays for as many units and segments. */
 void hil_plan_copy(hil_plan *to, const hil_plan *from);
 void hil_plan_free(hil_plan *plan);
 
-/* The link or the arithmetic that a step waits for most: "compute", "disk", "host link", "update",
-   "memory", "network". */
+/* The bottleneck of a step: "compute", "disk", "host link", "update", "memory" or "network". */
 const char *hil_plan_limit(const hil_plan *plan);
 
 /* Bytes of each class of state on each tier. */

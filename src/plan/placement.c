@@ -1,4 +1,4 @@
-/* placement.c - filling tiers with states, one unit at a time. */
+/* placement.c - fills tiers with states, one unit at a time. */
 #include "plan/placement.h"
 
 #include "autograd/engine.h"
@@ -7,19 +7,19 @@
 #include <string.h>
 
 #define CHUNK_MOST ((int64_t)1 << 20)
-#define CHUNK_APART ((int64_t)1 << 23) /* copies between memories want to be larger */
-#define CHUNK_FEW ((int64_t)1 << 16)   /* below this, fewer slots come before smaller chunks */
+#define CHUNK_APART ((int64_t)1 << 23) /* larger, because copies over the bus are */
+#define CHUNK_FEW ((int64_t)1 << 16)   /* below this, reduce slots before chunks */
 #define CHUNK_LEAST ((int64_t)4096)
 #define SLOTS_MOST 4
 #define SLOTS_LEAST 2
 #define PAGES_MOST 4 /* in the ring */
 #define PAGES_LEAST 2
-#define STAGING_SHARE 4 /* of the host budget: one part in so many */
+#define STAGING_SHARE 4 /* staging gets 1 / STAGING_SHARE of the host budget */
 #define ROUNDS 8
-#define VISIT_LEAST ((int64_t)1 << 16) /* elements of a unit that is worth its way */
+#define VISIT_LEAST ((int64_t)1 << 16) /* elements; smaller units are not worth the transfer */
 #define UNPLACED HIL_TIERS
 
-/* Bytes of a state in memory; each use of a gradient is a block of its own. */
+/* Bytes of a state in memory; each use has its own block for its gradient. */
 static uint64_t reserved(const hil_outline_unit *unit, int state)
 {
     uint64_t count = state == HIL_GRADIENT ? (uint64_t)unit->uses : 1;
@@ -57,8 +57,8 @@ static bool all_on_device(const hil_outline_unit *unit, const hil_unit_place *pl
     return true;
 }
 
-/* What one slot of the sweep holds of a unit: states that the CPU cannot reach where they live. The
-   gradient of a unit that stays on a device stays with it. */
+/* Bytes of one slot of the sweep: the states of a unit that the CPU cannot access in place. The
+   gradient of a unit that is resident on a device stays there. */
 static uint64_t slot_bytes(const hil_plan *plan, const hil_outline *o, int64_t chunk)
 {
     uint64_t most = 0;
@@ -75,13 +75,13 @@ static uint64_t slot_bytes(const hil_plan *plan, const hil_outline *o, int64_t c
     return most;
 }
 
-/* Where states become numbers for a checkpoint. */
+/* Buffers in which states are converted to fp32 for a checkpoint. */
 static uint64_t saving_bytes(const hil_plan *plan)
 {
     return plan->saves ? hil_align_up((uint64_t)plan->chunk * sizeof(float)) : 0;
 }
 
-/* Where what ranks send each other crosses the host. */
+/* Host buffers for the exchange between ranks whose devices are not connected. */
 static uint64_t crossing_bytes(const hil_plan *plan, const hil_outline *o)
 {
     int ranks = hil_outline_ranks(o);
@@ -109,7 +109,7 @@ static uint64_t whole_chunk(const hil_outline *o, int64_t chunk)
     return most;
 }
 
-/* Device bytes besides states. */
+/* Device memory for anything but states. */
 static uint64_t device_bytes(const hil_plan *plan, const hil_outline *o)
 {
     return hil_align_up(plan->window) + hil_align_up(plan->work) +
@@ -143,8 +143,8 @@ static uint64_t sum_bytes(const hil_outline_unit *unit)
     return hil_align_up((uint64_t)unit->elements * sizeof(float));
 }
 
-/* [Note: exchange] Beside a sum that is given to other ranks lie about a chunk for them, one from
-   them, and a chunk of the result. */
+/* [Note: exchange] Reducing a sum over ranks takes, besides the sum, about a chunk to send, a chunk
+   received, and a chunk of the result. */
 static uint64_t exchange_bytes(const hil_outline *o, int64_t chunk)
 {
     if (hil_outline_ranks(o) == 1 || !o->training) return 0;
@@ -152,7 +152,7 @@ static uint64_t exchange_bytes(const hil_outline *o, int64_t chunk)
            hil_align_up((uint64_t)chunk * sizeof(float));
 }
 
-/* The largest chunk that the window has room for beside a sum. */
+/* The largest chunk for which the window has room besides a sum. */
 static int64_t exchange_chunk(const hil_plan *plan, const hil_outline *o)
 {
     uint64_t most = 0;
@@ -164,7 +164,7 @@ static int64_t exchange_chunk(const hil_plan *plan, const hil_outline *o)
     return chunk;
 }
 
-/* The largest chunk of use: all of a slice, up to `limit`. */
+/* The largest useful chunk: a whole slice, up to `limit`. */
 static int64_t chunk_most(const hil_outline *o, int64_t limit)
 {
     int64_t most = CHUNK_LEAST;
@@ -210,8 +210,8 @@ static void put(hil_plan *plan, const hil_outline *o, size_t u, int state, int t
     *room -= bytes;
 }
 
-/* All states of a unit, or none: a device that the CPU cannot reach updates only what lives there
-   as a whole, and then nothing of it moves. */
+/* Places all states of a unit or none: a device with its own memory updates only units that are
+   entirely resident, and then no state of them moves. */
 static void fill_whole(hil_plan *plan, const hil_outline *o, uint64_t room)
 {
     for (size_t u = 0; u < o->units; ++u) {
@@ -236,7 +236,7 @@ static uint64_t left(uint64_t budget, uint64_t used)
     return budget > used ? budget - used : 0;
 }
 
-/* What is still without a place goes to disk. */
+/* Places on disk what no other tier has taken. */
 static uint64_t fill_disk(hil_plan *plan, const hil_outline *o)
 {
     uint64_t bytes = 0;
@@ -313,7 +313,7 @@ void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budg
     uint64_t device = left(budget->device, device_bytes(plan, o));
     uint64_t parked = hil_align_up(plan->parked) + hil_align_up(plan->spilled);
     uint64_t staging = 0, need[HIL_TIERS], rest = 0;
-    /* Staging takes room that decides how much is staged: the first guess is none. */
+    /* Staging buffers take room, which decides how much is staged: iterate from no staging. */
     for (int i = 0; i < ROUNDS; ++i) {
         clear(plan, o);
         if (plan->apart)
@@ -381,7 +381,7 @@ void hil_plan_windows(const hil_outline *o, bool resident, uint64_t window[HIL_W
         visit v = visit_of(o, unit, resident);
         all += v.weight;
         least = larger(least, larger(v.weight, v.sum + exchange));
-        /* What a linear layer adds, or a norm multiplies by, is used beside a matrix. */
+        /* Biases and norms are in use together with a matrix. */
         if (unit->elements <= CHUNK_LEAST) vectors = larger(vectors, v.weight + v.sum);
     }
     for (size_t i = 0; i < o->segments; ++i) {
@@ -397,7 +397,7 @@ void hil_plan_windows(const hil_outline *o, bool resident, uint64_t window[HIL_W
                                       window[HIL_WINDOW_SEGMENT]);
 }
 
-/* Of the segment that has most. */
+/* Bytes of sums of the segment that has most. */
 static uint64_t segment_sums(const hil_outline *o)
 {
     uint64_t most = 0;
@@ -417,7 +417,7 @@ size_t hil_plan_leaving_sums(const hil_plan *p, const hil_outline *o)
     return small && some < p->host_budget / 4 ? (size_t)some : 0;
 }
 
-/* How many of `pairs` are `level` of HIL_LEVEL_LEAN; levels outside count as none and all. */
+/* pairs * level / HIL_LEVEL_LEAN, with the level clamped to 0 .. HIL_LEVEL_LEAN. */
 static int64_t share(int64_t pairs, int level)
 {
     int64_t most = HIL_LEVEL_LEAN, part = level < 0 ? 0 : level < most ? level : most;
@@ -443,7 +443,7 @@ void hil_plan_keep(hil_plan *plan, int level)
     }
 }
 
-/* The last segment's forward is part of its backward. */
+/* Not the last segment, whose forward runs inside its backward. */
 static bool can_park(const hil_plan *plan, size_t i)
 {
     const hil_segment_place *place = &plan->segment[i];

@@ -1,5 +1,5 @@
-/* placement.h - which state of which unit lives where and what is kept, for given room. Pure
-   functions. */
+/* placement.h - which state of which unit is kept on which tier, and what is kept for backward, for
+   given budgets. Pure functions. */
 #ifndef HIL_PLAN_PLACEMENT_H
 #define HIL_PLAN_PLACEMENT_H
 
@@ -7,58 +7,58 @@
 
 typedef struct hil_budget {
     size_t device, host;
-    uint64_t disk; /* 0: there is none */
+    uint64_t disk; /* 0: no disk */
 } hil_budget;
 
-/* Homes for every state and sizes of chunks, slots and ring, beside what `plan` already says it
-   needs: window and work on the device, parked and spilled on the host. The device is filled with
-   weights, then gradients, then what the optimizer keeps; then the host in the same order; the rest
-   goes to disk. Earlier units first: the next forward needs their update first. One unit at a time:
-   what does not fit leaves room for smaller ones.
-   *missing: bytes that found no place, 0 when all did. */
+/* Places every state, and chooses the sizes of chunks, slots and ring, in the memory that the
+   plan's window and work (device) and parked and spilled (host) leave. Fills the device with
+   weights, then gradients, then optimizer states; then the host in the same order; the rest goes to
+   disk. Earlier units come first, because the next forward needs their update first. A unit that
+   does not fit is skipped, so smaller ones may still fit. *missing: bytes that fit nowhere; 0:
+   everything is placed. */
 void hil_plan_place(hil_plan *plan, const hil_outline *outline, const hil_budget *budget,
                     uint64_t *missing);
 
-/* Chooses which units visit the device to be updated: every so many, in order, of those that live
-   on the host with all of their states, until plan->visiting of their elements do. */
+/* Chooses which host-resident units the device updates: spread evenly over those with all states on
+   the host, up to the fraction plan->visiting of their elements. */
 void hil_plan_visits(hil_plan *plan, const hil_outline *outline);
 
-/* Chooses what backward finds. Up to HIL_LEVEL_LEAN a growing part of all (segment, micro-batch)
-   pairs keeps its activations without what is cheap, above that a growing part keeps all of them:
-   the last segments first, whose backward comes first. */
+/* Chooses what is kept for backward. Up to HIL_LEVEL_LEAN a growing share of the (segment,
+   micro-batch) pairs keeps a lean tape (without what is cheap to recompute); above that a growing
+   share keeps the whole tape. The last segments come first, because their backward does. */
 enum { HIL_LEVEL_LEAN = 16, HIL_LEVEL_ALL = 2 * HIL_LEVEL_LEAN };
 void hil_plan_keep(hil_plan *plan, int level);
 
-/* Of the pairs of segments for which that leaves nothing, lets `pairs` keep their activations
-   without what is cheap on the host, spread over all segments that can: the bus is used all the
-   time. */
-int64_t hil_plan_parkable(const hil_plan *plan); /* how many could */
+/* Offloads lean tapes of `pairs` more pairs to the host, among the pairs for which nothing is kept.
+   Spreads them over all such segments, so that the bus is used evenly. */
+int64_t hil_plan_parkable(const hil_plan *plan); /* the most pairs that can be offloaded */
 void hil_plan_park(hil_plan *plan, int64_t pairs);
 
-/* Bytes at most of the device besides window, tensors and states. */
+/* Upper bound on device memory for anything but window, tensors and states. */
 uint64_t hil_plan_besides(const hil_plan *plan, const hil_outline *outline);
 
-/* Bytes that each class of state takes on each tier: whole pages, in memory as on disk. */
+/* Bytes that each class of state takes on each tier, in whole pages. */
 void hil_plan_occupied(const hil_plan *plan, const hil_outline *outline,
                        uint64_t bytes[HIL_UNIT_STATES][HIL_TIERS]);
 
-/* What the plan reserves on each tier. */
+/* Bytes that the plan reserves on each tier. */
 void hil_plan_needs(const hil_plan *plan, const hil_outline *outline, uint64_t need[HIL_TIERS]);
 
-/* Bytes that the ring must have at least: 0 where nothing of the plan is on disk. */
+/* Least bytes of the ring of staging buffers; 0: the plan keeps nothing on disk. */
 size_t hil_plan_ring(const hil_plan *plan, const hil_outline *outline);
 
-/* Sizes of the window on the device: what just works; what holds all that a segment uses, so that
-   the next micro-batch finds it; beside that the weights of the segment that follows; all weights,
-   with the sums of one segment. `resident`: all weights live on the device, and only sums come and
-   go. */
+/* Sizes of the window on the device. LEAST: the smallest that works. SEGMENT: all that a segment
+   uses, so that the next micro-batch finds it resident. AHEAD: that and the next segment's weights.
+   WHOLE: all weights, and the sums of one segment. `resident`: all weights are kept on the device,
+   so that the window holds only sums. */
 enum { HIL_WINDOW_LEAST, HIL_WINDOW_SEGMENT, HIL_WINDOW_AHEAD, HIL_WINDOW_WHOLE, HIL_WINDOWS };
 void hil_plan_windows(const hil_outline *outline, bool resident, uint64_t window[HIL_WINDOWS]);
-/* About how many bytes of sums leave the window: all, where they do not fit and it is renewed;
-   those of a segment, where it is too small for one that many micro-batches visit. A guess that
-   saves a rehearsal, unless it takes much of the host. */
+/* Estimates how many bytes of sums are evicted from the window: all sums if they do not fit and the
+   window is renewed; those of one segment if the window is too small for a segment that many
+   micro-batches visit. The estimate saves a rehearsal; it is 0 if it would take much of the host.
+ */
 size_t hil_plan_leaving_sums(const hil_plan *plan, const hil_outline *outline);
-/* Of the fp32 sums of all gradients together. */
+/* Bytes of the fp32 sums of all gradients. */
 uint64_t hil_plan_sums(const hil_outline *outline);
 
 #endif

@@ -1,4 +1,4 @@
-/* plan.c - asks for everything that a plan depends on, then makes it. */
+/* plan.c - collects budgets, speeds and the outline of the model, then makes the plan. */
 #include "plan/plan.h"
 
 #include "autograd/engine.h"
@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-#define PLAN_MEMORY ((uint64_t)64 << 20) /* that a plan without a run measures in, at most */
+#define PLAN_MEMORY ((uint64_t)64 << 20) /* most memory for measuring when there is no run */
 
 static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
 {
@@ -49,7 +49,7 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
     return HIL_OK;
 }
 
-/* What measuring may take: no more than the run. */
+/* Limits of the measurement: no more memory than the run may use. */
 static hil_effort effort_of(const hil_plan_request *r, const hil_budget *budget)
 {
     uint64_t memory = budget->host;
@@ -59,7 +59,7 @@ static hil_effort effort_of(const hil_plan_request *r, const hil_budget *budget)
         .drives = !r->hypothetical, .memory = memory, .device_memory = budget->device};
 }
 
-/* Of the ranks of a machine one measures, while the others wait for it. */
+/* One rank of each machine measures while the others wait. */
 static hil_status find_speeds(const hil_plan_request *r, bool measure, const hil_observer *observer,
                               hil_planned *planned)
 {
@@ -78,7 +78,7 @@ static hil_status find_speeds(const hil_plan_request *r, bool measure, const hil
     return HIL_OK;
 }
 
-/* Among ranks that are not there. */
+/* Divides the drives' speeds among ranks, for a plan made without them. */
 static void divide_drives(hil_machine *machine, int sharers, int drives)
 {
     hil_speeds *s = &machine->speeds;
@@ -100,7 +100,7 @@ static hil_status find_machine(const hil_plan_request *r, bool measure,
     return HIL_OK;
 }
 
-/* Whether speeds can be remembered here, and so everywhere. */
+/* *out: every rank has a cache for speeds. */
 static hil_status find_cache(const hil_plan_request *r, bool *out)
 {
     double known = r->probe_cache != NULL;
@@ -116,7 +116,7 @@ static hil_budget less(hil_budget budget, int percent)
     return budget;
 }
 
-/* Rehearsals with somebody who waits for them. */
+/* A rehearsal that reports progress and can be stopped. */
 typedef struct watched {
     hil_rehearsal rehearsal;
     const volatile int *stop;
@@ -126,9 +126,9 @@ typedef struct watched {
 } watched;
 
 #define QUIET_SECONDS 1.0
-#define ABOUT 40 /* rehearsals of a choice */
+#define ABOUT 40 /* expected number of rehearsals, for progress */
 
-/* Before each: what is said here decides nothing. */
+/* Called before each rehearsal; has no influence on the choice. */
 static hil_status check_watched(watched *w)
 {
     const hil_observer *o = w->observer;
@@ -153,8 +153,8 @@ static hil_status learn(void *context, hil_plan *plan)
     return hil_rehearse_tensors(&w->rehearsal, plan);
 }
 
-/* States that visit the device cross the bus beside the weights that the forward needs, while the
-   CPU updates the rest: the part with which both take as long. */
+/* Share of host-resident updates given to the device so that both finish together: their states
+   cross the bus, together with the weights of the forward, while the CPU updates the rest. */
 static double visiting(const hil_planned *planned)
 {
     const hil_speeds *s = &planned->machine.speeds;
@@ -167,7 +167,8 @@ static double visiting(const hil_planned *planned)
         for (int i = 0; i < HIL_UNIT_STATES; ++i) states += (double)hil_outline_bytes(unit, i);
     }
     if (planned->outline.ranks > 1 || !(s->update_device > 0) || !(states > 0)) return 0;
-    double meanwhile = s->to_device / s->update * elements; /* bytes while the CPU updates all */
+    double meanwhile =
+        s->to_device / s->update * elements; /* bytes copied while the CPU updates all */
     double part = (meanwhile - weights) / (meanwhile + states);
     return part > 0 ? part : 0;
 }
@@ -209,11 +210,11 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
         HIL_TRY(hil_planner_choose(&planner, &out->plan));
     }
     if (r->hypothetical) return HIL_OK;
-    /* Once more, so that the store knows the order of this plan and no other. */
+    /* Rehearse once more, so that the store knows the order of use of this plan. */
     return hil_rehearse(&w.rehearsal, &out->plan);
 }
 
-/* Nothing moves, whatever the speeds are. */
+/* Whether the choice cannot depend on speeds, because nothing moves. */
 static bool is_settled(const hil_plan_request *r, const hil_plan *plan)
 {
     for (size_t i = 0; i < plan->segments && r->training && !r->recompute; ++i)
@@ -230,7 +231,7 @@ static hil_status prepare(const hil_plan_request *r, hil_planned *out)
     allowance.hypothetical = r->hypothetical;
     HIL_TRY(hil_budget_find(&allowance, &out->budget, out->drives));
     if (!r->hypothetical) HIL_TRY(hil_budget_check(&allowance, r->device, &out->budget));
-    HIL_TRY(hil_engine_trace(r->model, r->compute)); /* says how often each unit is used */
+    HIL_TRY(hil_engine_trace(r->model, r->compute)); /* finds how often each unit is used */
     return outline_model(r, out);
 }
 
@@ -244,8 +245,7 @@ static hil_status choose_together(const hil_plan_request *r, const hil_observer 
     return HIL_OK;
 }
 
-/* The arrays of a step's tokens wait on the host; for a device once more, in memory that it reaches
-   at full speed. */
+/* Reserves host memory for the tokens of a step; with a device twice, for a pinned copy. */
 static hil_status reserve_tokens(const hil_plan_request *r, hil_planned *out)
 {
     uint64_t bytes = (uint64_t)(r->sequences * r->length) * HIL_TOKEN_BYTES * (r->device ? 2 : 1);
@@ -294,7 +294,7 @@ static hil_status add_json(hil_facts *facts, const char *name, const json_t *val
     return status;
 }
 
-/* Units and segments one by one, so that the first that differs is named. */
+/* Adds units and segments one by one, so that a mismatch names the first that differs. */
 static hil_status add_plan(hil_facts *facts, const json_t *plan)
 {
     const char *key;

@@ -1,4 +1,4 @@
-/* plan_file.c - hil_plan <-> JSON. What comes in is checked like anything from outside. */
+/* plan_file.c - hil_plan <-> JSON. Input is treated as hostile. */
 #include "plan/plan_file.h"
 
 #include "io/file.h"
@@ -118,7 +118,7 @@ hil_status hil_plan_write_decided(const hil_outline *outline, const hil_plan *pl
     write_segments(segments, outline, plan);
     json_object_set_new(*out, "units", units);
     json_object_set_new(*out, "segments", segments);
-    /* What could not be had is missing: jansson takes NULL and adds nothing. */
+    /* If an allocation failed, an element is missing: jansson refuses to append NULL. */
     if (json_array_size(units) == outline->units && json_array_size(segments) == outline->segments)
         return HIL_OK;
     json_decref(*out);
@@ -146,7 +146,7 @@ static hil_status wrong(const char *what, const char *key, const char *expected)
     return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" must be %s", what, key, expected);
 }
 
-/* A whole number that must be there. */
+/* Reads a required integer from 0 to `most`. */
 static hil_status read_number(const json_t *object, const char *key, const char *what, int64_t most,
                               int64_t *out)
 {
@@ -171,7 +171,7 @@ static hil_status read_tier(const json_t *object, const char *key, const char *w
     return wrong(what, key, "\"device\", \"host\" or \"disk\"");
 }
 
-/* What several ranks decide; a file that does not say is for one. */
+/* Reads ranks and ZeRO stage; a file without them is for one rank. */
 static hil_status read_ranks(const json_t *root, const char *what, hil_plan *p)
 {
     int64_t ranks = 1, zero = 3;
@@ -186,7 +186,7 @@ static hil_status read_ranks(const json_t *root, const char *what, hil_plan *p)
     return hil_json_bool(root, "by_segment", what, &p->by_segment);
 }
 
-/* What visits the device; a file that does not say lets nothing. */
+/* Reads the share of updates on the device; 0 if the file has none. */
 static hil_status read_visits(const json_t *root, const char *what, hil_plan *p)
 {
     const json_t *visiting = json_object_get(root, "visiting");
@@ -229,7 +229,7 @@ static hil_status read_sizes(const json_t *root, const char *what, hil_plan *p)
     return HIL_OK;
 }
 
-/* The index of a name: most likely the i-th. */
+/* The index of a unit by name; tries index i first. */
 static size_t find_unit(const hil_outline *outline, const char *name, size_t i)
 {
     if (i < outline->units && strcmp(outline->unit[i].name, name) == 0) return i;

@@ -1,4 +1,4 @@
-/* plan_file.h - a plan as JSON, out and in. */
+/* plan_file.h - writes and reads plans as JSON. */
 #ifndef HIL_PLAN_PLAN_FILE_H
 #define HIL_PLAN_PLAN_FILE_H
 
@@ -7,16 +7,17 @@
 #include "hilbert/speeds.h"
 #include "plan/outline.h"
 
-/* The plan as a JSON object of its own, with names; `speeds` may be NULL. The caller releases *out
-   with json_decref. */
+/* The whole plan as a JSON object, with the names of units; `speeds` may be NULL. The caller
+   releases *out with json_decref. */
 hil_status hil_plan_write(const hil_outline *outline, const hil_plan *plan,
                           const hil_speeds *speeds, json_t **out);
 
-/* The part of it that a plan decides, without what it predicts. */
+/* Only what the plan decides, without its predictions. */
 hil_status hil_plan_write_decided(const hil_outline *outline, const hil_plan *plan, json_t **out);
 
-/* What a file decides: places, sizes and order, and the budgets it was made for. What it predicts
-   is not read. Names that do not match the model are named. `what` names the source. */
+/* Reads what a file decides: places, sizes, order, and the budgets that it was made for. Ignores
+   its predictions. Messages name units that do not match the model; `what` names the file in them.
+ */
 hil_status hil_plan_parse(hil_plan *plan, const hil_outline *outline, const char *text, size_t size,
                           const char *what);
 hil_status hil_plan_read(hil_plan *plan, const hil_outline *outline, const char *path);

@@ -103,7 +103,7 @@ static hil_status print_time(const hil_plan_report *r, hil_text *out)
     return hil_text_print(out, "; limited by: %s\n", r->limit);
 }
 
-/* GB/s, without an exponent however many. */
+/* GB/s, never with an exponent. */
 static const char *rate(char out[32], double bandwidth)
 {
     double number = bandwidth * 1e-9;

@@ -1,4 +1,4 @@
-/* plan_print.h - a plan in words and numbers for people. */
+/* plan_print.h - prints a plan as text. */
 #ifndef HIL_PLAN_PLAN_PRINT_H
 #define HIL_PLAN_PLAN_PRINT_H
 
@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 
-/* Tables: what lives where, peaks against budgets, what moves, how long a step takes, what would
-   help, and the paper's analysis. */
+/* Tables: bytes per tier, peaks and budgets, transfers, the time of a step, advice, and the paper's
+   analysis. */
 hil_status hil_plan_print_all(const hil_plan_report *report, hil_text *out);
 /* One or two sentences for the start of a run. */
 hil_status hil_plan_print_short(const hil_plan_report *report, hil_text *out);

@@ -1,4 +1,4 @@
-/* plan_report.c - what lives where, what moves and what limits a step, in numbers. */
+/* plan_report.c - bytes per tier, transfers and the bottleneck of a step. */
 #include "plan/plan_report.h"
 
 #include "base/text.h"
@@ -16,7 +16,7 @@ static uint64_t take_off(uint64_t bytes, uint64_t part)
     return bytes > part ? bytes - part : 0;
 }
 
-/* Device memory besides states, window and tensors: sums of squares, states that are updated. */
+/* Device memory for the update: sums of squares, and chunks of states that the device updates. */
 static uint64_t updating_bytes(const hil_plan_view *v, uint64_t states)
 {
     uint64_t need[HIL_TIERS];
@@ -32,8 +32,8 @@ static bool activations_on_disk(const hil_plan *p)
     return false;
 }
 
-/* What fills a tier beside the states and all that the plan has a number for: on the device weights
-   and sums in use, on the host staging buffers, on disk what was offloaded. */
+/* The rest of each tier, for which the plan has no number: on the device weights and sums in use,
+   on the host staging buffers, on disk offloaded activations. */
 static void fill_rest(const hil_plan_view *v, const uint64_t states[HIL_TIERS], hil_plan_report *r)
 {
     const hil_plan *p = v->plan;
@@ -96,7 +96,7 @@ static void fill_activations(const hil_plan *p, hil_plan_activations *out)
     out->outputs_disk = waiting[HIL_DISK];
 }
 
-/* All weights that the window can hold whole. */
+/* Whether the window holds all weights at once. */
 static bool holds_all(const hil_plan_view *v)
 {
     uint64_t window[HIL_WINDOWS];
@@ -132,7 +132,7 @@ static void fill_step(const hil_plan_view *v, hil_plan_report *r)
     r->limit = hil_plan_limit(p);
 }
 
-/* What would make a step faster, most useful first. */
+/* Says what would make a step faster, the most useful first. */
 static void fill_advice(const hil_plan_view *v, hil_plan_report *r)
 {
     const hil_plan_activations *n = &r->activations;
@@ -168,7 +168,7 @@ static void fill_advice(const hil_plan_view *v, hil_plan_report *r)
         snprintf(out, size, "only a faster processor");
 }
 
-/* The slowest link that a class of states on its tiers passes. */
+/* Bandwidth of the slowest link that a class of states crosses from its tiers. */
 static double bandwidth_of(const hil_plan_view *v, const hil_plan_table *table, int state)
 {
     const hil_speeds *s = &v->machine->speeds;

@@ -1,4 +1,4 @@
-/* plan_report.h - the numbers that a plan is shown with. */
+/* plan_report.h - computes the report of a plan. */
 #ifndef HIL_PLAN_PLAN_REPORT_H
 #define HIL_PLAN_PLAN_REPORT_H
 
@@ -8,17 +8,17 @@
 #include "plan/analysis.h"
 #include "plan/placement.h"
 
-/* What a report is made from. */
+/* The inputs of a report. */
 typedef struct hil_plan_view {
     const hil_outline *outline;
     const hil_plan *plan;
     const hil_machine *machine;
-    hil_dense dense; /* for the paper's analysis; no layers: there is none */
+    hil_dense dense; /* for the paper's analysis; 0 layers: no analysis */
     hil_dtype dtype;
     uint64_t tokens; /* host bytes of a batch's tokens, part of the peak */
 } hil_plan_view;
 
-/* All of a report that follows from the plan; names are not owned. */
+/* Fills everything that follows from the plan; strings are borrowed. */
 void hil_plan_report_fill(const hil_plan_view *view, hil_plan_report *out);
 
 #endif

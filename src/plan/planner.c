@@ -1,15 +1,14 @@
-/* planner.c - candidates: how many micro-batches pass a segment together, how much backward finds
-   kept, where the values between segments wait.
+/* planner.c - tries candidates: how many micro-batches pass a segment together, how many
+   activations are kept for backward, on which tier the values between segments are kept.
 
-   [Note: candidates] For each order of micro-batches (one at a time, or about GROUP_MOST through a
-   segment) the memory of tensors is learned by rehearsals that place everything on the device. Of
-   the activations nothing is kept, or all but what is cheap, or all: that is the order in which
-   room buys time. The highest level of it that leaves room for a window is found by bisection; that
-   level, half of it and none compete, because room that is not taken by activations holds weights;
-   then levels beside the winner. Of what the winner computes again, a part may be kept on the host
-   instead: about as much as leaves the device while forward computes. What computes longer than the
-   best plan's whole step is not rehearsed, nor are other windows for a winner that hardly waits.
- */
+   [Note: candidates] Groups are one micro-batch, or about GROUP_MOST. For each, rehearsals with
+   everything on the device find the memory of tensors. The level says what is kept for backward:
+   nothing, lean tapes, or whole tapes, in the order of time saved per byte. Bisection finds the
+   highest level that leaves room for a window. That level, half of it and none are rehearsed in
+   full, because memory without activations holds weights; then levels near the winner. A part of
+   what the winner recomputes may be offloaded to the host instead: about as much as the bus carries
+   while forward computes. Skipped are candidates whose computing alone takes longer than the best
+   plan's step, and other windows for a winner that hardly stalls. */
 #include "plan/candidate.h"
 
 #include "base/text.h"
@@ -19,10 +18,10 @@
 #include <string.h>
 
 #define BUSY_COST 0.05
-#define BUS_COST 0.01 /* of a bus, which takes little of a device's own memory */
+#define BUS_COST 0.01 /* the same for copies over a bus, which hardly slow the device */
 #define PARKED_STEPS 3
 #define GROUP_MOST 64 /* micro-batches that pass a segment together */
-#define GUESTS 4      /* chunks that visit the device at once: in, at work, out, and one to spare */
+#define GUESTS 4 /* chunks on the device for its updates: copied in, updated, copied out, spare */
 
 static void begin(hil_choice *c, hil_candidate at)
 {
@@ -45,7 +44,7 @@ static void begin(hil_choice *c, hil_candidate at)
     hil_plan_keep(p, planner->recompute ? 0 : at.level);
 }
 
-/* Everything is on the device, without limit. */
+/* Rehearses the tensors with all states on the device, without a limit. */
 static hil_status rehearse_tensors(hil_choice *c, hil_tier tier)
 {
     hil_plan *p = &c->trial;
@@ -60,14 +59,14 @@ static hil_status rehearse_tensors(hil_choice *c, hil_tier tier)
     return (planner->learn ? planner->learn : planner->rehearse)(planner->context, p);
 }
 
-/* What tensors need, whatever states do. *works is false when they cannot be. */
+/* Finds what tensors need, independent of where states are. *works: they fit. */
 static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
 {
     hil_lesson *l = &c->lessons[at.group > 1][at.tier][at.level];
     begin(c, at);
     if (!l->known) {
         c->trial.compute_seconds = 0;
-        if (at.group == 1) c->trial.device_budget = 0; /* what is needed at least is told exactly */
+        if (at.group == 1) c->trial.device_budget = 0; /* the message needs the exact bytes */
         hil_status status = rehearse_tensors(c, at.tier);
         c->trial.device_budget = c->planner->budget.device;
         if (status != HIL_ERR_BUDGET) HIL_TRY(status);
@@ -80,12 +79,12 @@ static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
     return HIL_OK;
 }
 
-/* Sizes of the window to try: one that leaves a fair part of the device, all that there is up to
-   what is useful, the smallest; and one for sums alone where all weights live on the device, or for
-   all weights where they do not live anywhere as a whole. */
+/* Sizes of the window to try. FAIR: leaves a good part of the device to states. ALL: as large as is
+   useful. LEAST: the smallest. RESIDENT: for sums only, with all weights on the device. WHOLE: for
+   all weights, if ranks divide them. */
 typedef enum step { STEP_FAIR, STEP_ALL, STEP_LEAST, STEP_RESIDENT, STEP_WHOLE, STEPS } step;
 
-/* Bytes of the device for tensors, window and states. */
+/* Device memory for tensors, window and states. */
 static uint64_t device_room(const hil_choice *c)
 {
     uint64_t device = c->planner->budget.device;
@@ -93,14 +92,13 @@ static uint64_t device_room(const hil_choice *c)
     return device > besides ? device - besides : 0;
 }
 
-/* The smallest window, and what it needs besides for sums that must stay. */
+/* The smallest window, with the sums that must not be evicted. */
 static uint64_t least_window(const hil_choice *c, const uint64_t w[HIL_WINDOWS])
 {
     if (c->zero < 3) return w[HIL_WINDOW_WHOLE];
     return w[c->by_segment ? HIL_WINDOW_SEGMENT : HIL_WINDOW_LEAST];
 }
-/* Between micro-batches that come one at a time sums would push out weights, which stage 2 keeps.
- */
+/* With micro-batches one at a time, sums would evict the weights that ZeRO stage 2 keeps. */
 static uint64_t least_sums(const hil_choice *c)
 {
     bool stay = c->zero == 1 || (c->zero == 2 && c->trial.group < c->outline->micros);
@@ -152,8 +150,8 @@ static bool within(const hil_choice *c, const hil_plan *p)
            p->peak[HIL_HOST] <= b->host && p->peak[HIL_DISK] <= b->disk;
 }
 
-/* Of two plans that take the same time the one that moves less is better: transfers take memory
-   bandwidth from computing, which a rehearsal does not see. */
+/* Seconds of a step, plus a small cost for bytes moved: transfers take memory bandwidth from
+   computing, which a rehearsal does not model. */
 static double cost(const hil_plan *plan)
 {
     double busy = 0;
@@ -187,8 +185,8 @@ static void note_missing(hil_choice *c, uint64_t missing)
         c->lacking_host = need[HIL_HOST];
 }
 
-/* The trial's tensors are learned and its window is chosen: places its states and rehearses that,
-   again while it turns out to need more than was thought. *ok: it works within the budgets. */
+/* Places the states of the trial, whose tensors and window are known, and rehearses it; repeats
+   while it needs more than was assumed. *ok: it works within the budgets. */
 static hil_status try_places(hil_choice *c, step how, bool *ok)
 {
     const hil_planner *planner = c->planner;
@@ -217,7 +215,7 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
     return HIL_OK;
 }
 
-/* Computing alone takes longer than all that the best plan does. */
+/* Whether its computing alone takes longer than a step of the best plan. */
 static bool is_slower(const hil_choice *c, hil_candidate at)
 {
     return c->found && c->lessons[at.group > 1][at.tier][at.level].computing >= cost(&c->best);
@@ -239,7 +237,7 @@ static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)
     return try_places(c, how, ok);
 }
 
-/* Sums alone where that is enough, otherwise a fair window, otherwise any that works. */
+/* Tries a window for sums only if that is enough, else FAIR, else any that works. */
 static hil_status try_candidate(hil_choice *c, hil_candidate at, bool *ok)
 {
     static const step steps[] = {STEP_RESIDENT, STEP_FAIR, STEP_LEAST, STEP_ALL};
@@ -268,14 +266,13 @@ static hil_status is_feasible(hil_choice *c, hil_candidate at, bool *out)
     return HIL_OK;
 }
 
-/* Room that a level takes, roughly: what is cheap is a third of all. */
+/* Rough memory of a level: what a lean tape leaves out is a third of a whole tape. */
 static int room_of(int level)
 {
     return level < HIL_LEVEL_LEAN ? 2 * level : level + HIL_LEVEL_LEAN;
 }
 
-/* A level between two whose needs are known: where these reach what there is, if they grow as
-   they should. */
+/* Interpolates between two levels with known needs: the level that should just fit. */
 static int guess_level(const hil_choice *c, const hil_candidate *at, int low, int high)
 {
     const hil_lesson *l = c->lessons[at->group > 1][at->tier];
@@ -310,7 +307,7 @@ static hil_status find_level(hil_choice *c, hil_candidate *at)
     return HIL_OK;
 }
 
-/* All levels of one order of micro-batches, with values that wait on one tier. */
+/* Tries all levels for one group size, with the values between segments on one tier. */
 static hil_status try_tier(hil_choice *c, hil_candidate at, bool *works)
 {
     bool ok;
@@ -329,7 +326,7 @@ static hil_status try_tier(hil_choice *c, hil_candidate at, bool *works)
     return HIL_OK;
 }
 
-/* The first tier that works: tensors that fit may still leave a window that is too small. */
+/* Takes the first tier that works: tensors that fit may leave too small a window. */
 static hil_status try_group(hil_choice *c, int64_t group)
 {
     int tiers = c->planner->budget.disk ? 3 : c->planner->budget.host ? 2 : 1;
@@ -339,7 +336,7 @@ static hil_status try_group(hil_choice *c, int64_t group)
     return HIL_OK;
 }
 
-/* Levels between the winner's and its neighbours'. */
+/* Tries levels between the winner's and its neighbours'. */
 static hil_status refine_level(hil_choice *c)
 {
     const hil_candidate winner = c->best_at;
@@ -378,16 +375,16 @@ static hil_status refine(hil_choice *c)
     return HIL_OK;
 }
 
-/* What is known about activations that wait on the host. */
+/* What is known about activations offloaded to the host. */
 typedef struct parked {
     hil_candidate at;
     const hil_plan *winner;
     size_t work;
-    double bytes, bus, saved; /* of one pair: on the host, seconds of the bus, of computing */
-    bool tight;               /* the device lacks room for what crosses the bus */
+    double bytes, bus, saved; /* per pair: host bytes, seconds on the bus, seconds not recomputed */
+    bool tight;               /* the device lacks room for copies in flight */
 } parked;
 
-/* Pairs that compute again. */
+/* Pairs that are recomputed. */
 static int64_t again(const hil_plan *p)
 {
     int64_t pairs = 0;
@@ -484,8 +481,8 @@ static bool is_all_on_device(const hil_choice *c)
     return true;
 }
 
-/* All micro-batches of a step, or groups of about equal size: in a larger one weights would cross
-   the links hardly less often, for more values that wait between segments. */
+/* All micro-batches of a step, or groups of about equal size. Larger groups would save hardly any
+   transfers of weights, but keep more values between segments. */
 static int64_t large_group(int64_t micros)
 {
     if (micros <= GROUP_MOST + GROUP_MOST / 2) return micros;
@@ -506,12 +503,12 @@ static hil_status try_all(hil_choice *c)
 {
     bool ok;
     step first = hil_choice_alone(c) ? STEP_RESIDENT : STEP_WHOLE;
-    /* Everything on the device, micro-batches one by one: nothing can be faster. */
+    /* Everything on the device, one micro-batch at a time: if it fits, nothing is faster. */
     HIL_TRY(try_step(c, (hil_candidate){1, HIL_DEVICE, HIL_LEVEL_ALL, HIL_LEVEL_ALL}, first, &ok));
     if (is_all_on_device(c)) return HIL_OK;
     c->visiting = c->planner->visiting;
     HIL_TRY(try_groups(c));
-    if (!c->found && c->visiting > 0) { /* guests take room that tensors may need */
+    if (!c->found && c->visiting > 0) { /* updates on the device take room from tensors */
         c->visiting = 0;
         HIL_TRY(try_groups(c));
     }

@@ -38,8 +38,8 @@ hil_status hil_ranks_share(int64_t ranks, int64_t batch, int64_t *share)
                     (long long)(below + ranks));
 }
 
-/* Where a launcher has bound each rank to CPUs of its own, the union of all is the machine;
-   otherwise every rank may use all of it. Either way it is divided. */
+/* Divides the union of the CPUs that the ranks of this machine may use: a launcher may have bound
+   each rank to its own CPUs, or to none. */
 hil_status hil_ranks_threads(hil_comm *comm, int asked, int *out)
 {
     cpu_set_t mine, all;
@@ -68,7 +68,7 @@ hil_status hil_ranks_level_budget(hil_comm *comm, hil_budget *budget, hil_drive 
     return HIL_OK;
 }
 
-/* Bytes per second that this rank receives while all gather. */
+/* Bytes per second that this rank receives in an all-gather. */
 static hil_status measure_network(hil_comm *comm, double *out)
 {
     size_t ranks = (size_t)hil_comm_size(comm), rank = (size_t)hil_comm_rank(comm);
@@ -76,7 +76,7 @@ static hil_status measure_network(hil_comm *comm, double *out)
     hil_status status = hil_ranks_agree(comm, HIL_ALLOC(ranks * NETWORK_BYTES, &whole));
     double began = 0;
     for (int i = 0; i <= NETWORK_ROUNDS && status == HIL_OK; ++i) {
-        if (i == 1) began = hil_clock_now(); /* the first one may have to connect */
+        if (i == 1) began = hil_clock_now(); /* the first gather may set up connections */
         status = hil_comm_gather(comm, HIL_CHANNEL_CONTROL, whole + rank * NETWORK_BYTES, whole,
                                  NETWORK_BYTES);
     }
@@ -86,7 +86,7 @@ static hil_status measure_network(hil_comm *comm, double *out)
     return status;
 }
 
-/* What a plan is made from: more is better in all of it. */
+/* Speeds as an array, of which the minimum over ranks is taken: for each, more is better. */
 enum { SPEEDS = sizeof(hil_speeds) / sizeof(double), DRIVE_SPEEDS = 3 };
 _Static_assert(sizeof(hil_speeds) == SPEEDS * sizeof(double), "speeds are numbers");
 

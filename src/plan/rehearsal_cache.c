@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct hil_tried_plan {
-    hil_plan plan; /* as it was rehearsed, with what that predicted */
+    hil_plan plan; /* as rehearsed, with its predictions */
     hil_status status;
 } hil_tried_plan;
 
@@ -30,7 +30,7 @@ static bool same_units(const hil_plan *a, const hil_plan *b)
     return true;
 }
 
-/* What a rehearsal depends on. The room for tensors and spilled sums is its result. */
+/* Compares what a rehearsal depends on; not the room for tensors and spilled sums, its result. */
 static bool same(const hil_plan *a, const hil_plan *b)
 {
     return a->group == b->group && a->by_segment == b->by_segment && a->window == b->window &&

@@ -1,4 +1,4 @@
-/* rehearsal_cache.h - inside of the planner: plans that were rehearsed before. */
+/* rehearsal_cache.h - internal to the planner: results of plans that were already rehearsed. */
 #ifndef HIL_PLAN_REHEARSAL_CACHE_H
 #define HIL_PLAN_REHEARSAL_CACHE_H
 
@@ -10,7 +10,7 @@ typedef struct hil_tried {
     size_t count, room;
 } hil_tried;
 
-/* planner->rehearse of a plan that was not rehearsed before; otherwise what that said. */
+/* Calls planner->rehearse, or if an equal plan was rehearsed before, returns that result. */
 hil_status hil_tried_rehearse(hil_tried *tried, const hil_planner *planner, hil_plan *plan);
 void hil_tried_free(hil_tried *tried);
 

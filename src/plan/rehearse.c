@@ -1,4 +1,4 @@
-/* rehearse.c - the engine, the store and the tiers as in a real run, on a virtual clock. */
+/* rehearse.c - runs engine, store and tiers as in a real run, on a virtual clock. */
 #include "plan/rehearse.h"
 
 #include "autograd/engine.h"
@@ -9,16 +9,15 @@
 
 #include <string.h>
 
-/* Address space: nothing is touched. More than any machine has. */
+/* Address space that is never touched; more than any machine's memory. */
 #define ENDLESS ((size_t)1 << 44)
 
-/* [Note: periods] A step of many groups of micro-batches is rehearsed with a few periods of it:
-   the first ones, and the last, which gives the gradients and may be short. At the renewals between
-   them (see store.h) the engine holds nothing, and nobody has looked ahead. So when a period in the
-   middle leaves the store as it found it, those that were left out do the same again: their bytes
-   and seconds are that period's, and no peak is theirs. Where none does, more are rehearsed, up to
-   all. A step runs beside the update of the one before it: of that one, only the last period is
-   rehearsed. */
+/* [Note: periods] Of a step with many groups of micro-batches only a few periods are rehearsed: the
+   first ones, and the last, which gives the gradients and may be short. At the renewal between two
+   periods ([Note: renewal]) the engine holds nothing and nothing is prefetched. So if a period in
+   the middle leaves the store as it found it, the periods left out would repeat it: they add its
+   bytes and seconds, and no new peak. Otherwise more periods are rehearsed, up to all. A step
+   overlaps the update of the step before, of which only the last period is rehearsed. */
 #define FEW_PERIODS 3
 
 /* A renewal. */
@@ -34,15 +33,15 @@ typedef struct stage {
     hil_tiers tiers;
     hil_pool *pool;
     hil_engine *engine;
-    size_t room;           /* device bytes for tensors; 0: endless */
-    int64_t head, skipped; /* micro-batches before those that are left out, and these */
+    size_t room;           /* device bytes for tensors; 0: no limit */
+    int64_t head, skipped; /* micro-batches before those left out, and number of those left out */
     hil_micro *micro;
     int64_t micros;
-    int64_t periods;     /* rehearsed */
-    int64_t left_out;    /* not */
-    int64_t renewals;    /* in this step, so far */
-    boundary at[2];      /* before and behind the last period but one */
-    hil_pass_state last; /* before the last period; without uses: there is one only */
+    int64_t periods;     /* periods that are rehearsed */
+    int64_t left_out;    /* periods that are not */
+    int64_t renewals;    /* in this step so far */
+    boundary at[2];      /* start and end of the last period but one */
+    hil_pass_state last; /* at the start of the last period; no uses: there is only one period */
     hil_account account;
 } stage;
 
@@ -157,7 +156,7 @@ static void no_update(const void *rule, const hil_block *block)
     (void)block;
 }
 
-/* A prompt, and a token after it. */
+/* Runs a prompt and one token after it. */
 static hil_status generate(stage *s)
 {
     hil_micro micro = {.sequences = 1, .length = s->r->length};
@@ -190,21 +189,21 @@ static hil_status take_step(stage *s)
     return HIL_OK;
 }
 
-/* What tensors needed so far. */
+/* Records what tensors needed so far in the plan. */
 static void note_tensors(stage *s)
 {
     s->plan->work = hil_engine_work(s->engine);
     s->plan->parked = hil_engine_parked(s->engine);
 }
 
-/* Seconds without waits of the account. */
+/* `seconds` without the stalls of the account. */
 static double computing(const stage *s, double seconds)
 {
     for (int w = 0; w < HIL_WAITS; ++w) seconds -= s->account.wait[w];
     return seconds;
 }
 
-/* What the stage needed so far, and what its last step did. */
+/* Records in the plan what was needed so far, and transfers and times of the last step. */
 static void note(stage *s, double seconds)
 {
     hil_plan *plan = s->plan;
@@ -230,7 +229,8 @@ static void note(stage *s, double seconds)
     plan->update_seconds = account->busy[HIL_LINK_UPDATE];
 }
 
-/* Peaks are the same in every step: with more than the budgets the rest need not be known. */
+/* Whether the plan exceeds its budgets. Peaks are the same in every step, so the rest is skipped.
+ */
 static bool is_over(const hil_plan *plan)
 {
     return plan->device_budget &&
@@ -238,7 +238,7 @@ static bool is_over(const hil_plan *plan)
             plan->peak[HIL_HOST] > plan->host_budget || plan->peak[HIL_DISK] > plan->disk_budget);
 }
 
-/* Adds what the periods that were left out do; gives their seconds. */
+/* Adds the transfers of the periods left out; returns their seconds. */
 static double add_left_out(stage *s)
 {
     const boundary *from = &s->at[0], *to = &s->at[1];
@@ -249,7 +249,7 @@ static double add_left_out(stage *s)
     return (double)s->left_out * (to->clock - from->clock);
 }
 
-/* The step before: its last period, where there are several. */
+/* Runs the step before the measured one; only its last period if there are several. */
 static hil_status take_first_step(stage *s)
 {
     hil_store *store = s->r->model->store;
@@ -302,7 +302,7 @@ done:
     return status;
 }
 
-/* With so many periods; *s has what became known at their ends. */
+/* Rehearses `periods` periods; *s has the states at their ends. */
 static hil_status rehearse(const hil_rehearsal *r, hil_plan *plan, int64_t periods, stage *s)
 {
     int64_t period = period_of(r, plan), all = (micros_of(r) + period - 1) / period;
@@ -310,7 +310,7 @@ static hil_status rehearse(const hil_rehearsal *r, hil_plan *plan, int64_t perio
     stage begin = {.r = r, .plan = plan, .periods = periods, .left_out = left_out};
     begin.head = (periods - 1) * period;
     begin.skipped = left_out * period;
-    hil_store_forget(r->model->store); /* other plans must not decide what this one does */
+    hil_store_forget(r->model->store); /* the result must not depend on earlier plans */
     HIL_TRY(learn_order(&begin));
     *s = begin;
     return run(s);
@@ -341,7 +341,7 @@ hil_status hil_rehearse(const hil_rehearsal *r, hil_plan *plan)
     return hil_store_pass_repeat(r->model->store, period, s.left_out);
 }
 
-/* About what tensors need that found no room: what is kept for backward grows from visit to visit
+/* Estimates the memory of tensors that did not fit: what is kept for backward grows with each visit
    of forward. */
 static size_t guess_work(const stage *s, int64_t group)
 {

@@ -131,11 +131,11 @@ static void report(const char *name, const char *pass, double seconds, double by
 
 static hil_status run_forward(void *context)
 {
-    return hil_cuda_forward(context);
+    return hil_op_cuda_forward(context);
 }
 static hil_status run_backward(void *context)
 {
-    return hil_cuda_backward(context);
+    return hil_op_cuda_backward(context);
 }
 
 /* flops: of forward and of backward. */
@@ -165,7 +165,7 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
         p.sum[i] = sum.data;
         if (call.op != &hil_op_embedding) weights += (double)hil_tensor_bytes(&w);
     }
-    must(hil_cuda_infer(&call));
+    must(hil_op_cuda_infer(&call));
     for (int i = 0; i < call.outs; ++i) {
         call.dout[i] = call.out[i];
         fill(&call.out[i], 0);
@@ -369,13 +369,13 @@ static hil_status run_update(void *context)
 {
     const update *u = context;
     hil_rule_step step = {1, 0.1f, 0.95f, 0.05f, 1e-3f, 1, 1e-8f, 1};
-    return hil_cuda_update(gpu, HIL_STREAM_COMPUTE, u->rule, &step, &u->block);
+    return hil_rule_cuda_update(gpu, HIL_STREAM_COMPUTE, u->rule, &step, &u->block);
 }
 
 static hil_status run_square(void *context)
 {
     const update *u = context;
-    return hil_cuda_square(gpu, HIL_STREAM_COMPUTE, &u->block, 0, u->lane);
+    return hil_kernels_cuda_square(gpu, HIL_STREAM_COMPUTE, &u->block, 0, u->lane);
 }
 
 /* Of a sum where a moment would be, over the gradient. */
@@ -460,7 +460,7 @@ static void measure_limits(void)
     call.params = 1, call.device = gpu, call.pool = pool, call.source = &lent_source,
     call.owner = &p;
     call.param[0] = (hil_op_param){.dtype = HIL_BF16, .rows = N, .cols = N, .tile_rows = N};
-    must(hil_cuda_infer(&call));
+    must(hil_op_cuda_infer(&call));
     fill(&call.out[0], 0);
     product_rate = 2 * (double)N * N * N / measure(run_forward, &call);
     must(gpu->queue->finish(gpu));

@@ -18,7 +18,7 @@ static char place_made[PLACE_PATH];
 
 static inline void place_remove(void)
 {
-    hil_status status = hil_path_remove(place_made);
+    hil_status status = hil_file_remove_tree(place_made);
     (void)status;
 }
 

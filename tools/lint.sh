@@ -52,6 +52,16 @@ check_fuzzers() { # a function that parses the bytes of a file is called by a fu
     done
 }
 
+check_folders() { # no folder of src has more files than one person can know
+    local folder count most
+    find src -type d 2> /dev/null | LC_ALL=C sort | while read -r folder; do
+        count=$(find "$folder" -maxdepth 1 -type f \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) | wc -l)
+        most=80
+        [ "$folder" = src/train ] && most=40
+        [ "$count" -le $most ] || echo "$folder:1: $count files, more than $most: divide it"
+    done
+}
+
 check_docs() { # documents name only what there is, and the tour every folder of src
     local documents=() folder
     for document in README.md CONTRIBUTING.md docs/*.md bench/README.md; do
@@ -136,8 +146,8 @@ check_tidy() { # bugs that compilers do not warn about
 
 case "${1:-}" in
 --layers) check_c | grep -E 'layer|include' > "$found" || true ;;
---rules) { check_c; check_text; check_fuzzers; check_docs; check_architecture; check_duplicates; check_threads; } > "$found" ;;
-'') { check_c; check_text; check_fuzzers; check_docs; check_architecture; check_duplicates; check_threads; check_format; check_tidy; } > "$found" ;;
+--rules) { check_c; check_text; check_fuzzers; check_folders; check_docs; check_architecture; check_duplicates; check_threads; } > "$found" ;;
+'') { check_c; check_text; check_fuzzers; check_folders; check_docs; check_architecture; check_duplicates; check_threads; check_format; check_tidy; } > "$found" ;;
 *) echo "usage: tools/lint.sh [--rules | --layers]" >&2; exit 2 ;;
 esac
 

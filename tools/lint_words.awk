@@ -49,7 +49,43 @@ function check_notes(    count, list, i, n, line, key, part) {
     }
 }
 
-FNR == 1 { before = "" }
+# The folder of src that a header belongs to: that of its layer if it is public.
+function folder_of(at) {
+    sub(/:.*/, "", at)
+    if (at ~ /^include\//) return layer_of(substr(at, 9))
+    sub(/^src\//, "", at)
+    sub(/\/.*/, "", at)
+    return at
+}
+
+# The noun of hil_<noun>_<verb>: the longest that is a type, otherwise the first word.
+function noun_of(name,    longest) {
+    for (longest = name; longest ~ /^hil_/; sub(/_[^_]*$/, "", longest))
+        if (longest in type_at) return longest
+    sub(/^hil_/, "", name)
+    sub(/_.*/, "", name)
+    return "hil_" name
+}
+
+# The functions of a noun are declared in one folder; a public header may show what lies below it.
+function check_nouns(    i, noun, folder) {
+    for (i = 1; i <= functions; ++i) {
+        if (function_at[i] ~ /^include\//) continue
+        noun = noun_of(function_name[i])
+        folder = folder_of(function_at[i])
+        if (!(noun in noun_at)) noun_at[noun] = function_at[i]
+        else if (folder_of(noun_at[noun]) != folder)
+            print function_at[i] ": " noun "_* belongs to src/" folder_of(noun_at[noun]) " (" noun_at[noun] ")"
+    }
+    for (i = 1; i <= functions; ++i) {
+        noun = noun_of(function_name[i])
+        if (function_at[i] !~ /^include\// || !(noun in noun_at)) continue
+        if (rank[folder_of(noun_at[noun])] > rank[folder_of(function_at[i])])
+            print function_at[i] ": " noun "_* belongs to a layer above (" noun_at[noun] ")"
+    }
+}
+
+FNR == 1 { before = table = "" }
 /\[Note:/ {
     read_notes($0, file ":" FNR,
                /^[ \t]*\/\* \[Note: / || (/^[ \t]*\[Note: / && before ~ /^[ \t]*$/))
@@ -59,6 +95,23 @@ FNR == 1 { before = "" }
 code ~ /^(typedef|struct|enum|union)[ \t]/ {
     type = defined_type(code)
     if (type != "") define("type", type, type_at)
+    table = code ~ /^(typedef )?struct .*\{$/ ? type : ""
+    slots = 0
+}
+table != "" && code ~ /^    [^ ].*\(\*[a-z0-9_]+\)\(/ { ++slots }
+table != "" && code ~ /^\}/ {
+    if (slots > 8) say(table " has " slots " functions, more than 8: split it by what uses it")
+    table = ""
 }
 
-END { check_notes() }
+file ~ /^(src|include)\/.*\.h$/ && code ~ /^[A-Za-z_]/ && code !~ /^typedef/ &&
+match(code, /(^|[ *])hil_[a-z0-9_]+\(/) {
+    function_name[++functions] = substr(code, RSTART, RLENGTH - 1)
+    gsub(/[ *]/, "", function_name[functions])
+    function_at[functions] = file ":" FNR
+}
+
+END {
+    check_notes()
+    check_nouns()
+}

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-double hil_work_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute)
+double hil_cost_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute)
 {
     double multiply =
         work->gemm / speeds->gemm[compute] + work->attention / speeds->attention[compute];

@@ -5,6 +5,6 @@
 #include "ops/op_cost.h"
 #include "hilbert/speeds.h"
 
-double hil_work_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute);
+double hil_cost_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute);
 
 #endif

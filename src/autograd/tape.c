@@ -136,7 +136,7 @@ void hil_tape_spend(const hil_tape *tape, const hil_op_call *call, bool backward
     if (!c->speeds || !hil_pool_is_dry(c->pool)) return;
     hil_work work;
     hil_op_work(call, backward, &work);
-    hil_links_compute(c->links, hil_work_seconds(&work, c->speeds, c->compute));
+    hil_links_compute(c->links, hil_cost_seconds(&work, c->speeds, c->compute));
 }
 
 static hil_status run_forward(const hil_tape *tape, hil_op_call *call)

@@ -204,7 +204,7 @@ static hil_status set_disk(hil_parsed *parsed, const hil_option *option, const c
     char **path = &list->item[list->count];
     HIL_TRY(HIL_ALLOC(strlen(text) + 1, path));
     ++list->count;
-    HIL_TRY(hil_disk_parse(label, text, *path, &bytes));
+    HIL_TRY(hil_option_parse_disk(label, text, *path, &bytes));
     HIL_TRY(note_size(parsed, label, text, bytes));
     parsed->disk[parsed->disks++] = (hil_disk_budget){*path, bytes};
     const hil_disk_budget *disk = parsed->disk;

@@ -120,7 +120,7 @@ bool hil_size_is_decimal(const char *text);
 /* Parses PATH, PATH:SIZE or PATH:N% (of the free space there). A colon belongs to the path if no
    digit follows it, or if a folder of the whole name exists and PATH does not. `path` has
    strlen(text) + 1 bytes. */
-hil_status hil_disk_parse(const char *label, const char *text, char *path, uint64_t *bytes);
+hil_status hil_option_parse_disk(const char *label, const char *text, char *path, uint64_t *bytes);
 
 #define HIL_TOKENIZER_ROW(type, field)                                                             \
     HIL_ROW("tokenizer", WORD, type, field, "bytes", "the bytes of the text are its tokens",       \

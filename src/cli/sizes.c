@@ -77,7 +77,7 @@ static bool is_folder(const char *text, size_t size)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-hil_status hil_disk_parse(const char *label, const char *text, char *path, uint64_t *bytes)
+hil_status hil_option_parse_disk(const char *label, const char *text, char *path, uint64_t *bytes)
 {
     const char *colon = strrchr(text, ':');
     size_t size = strlen(text), front = colon ? (size_t)(colon - text) : size;

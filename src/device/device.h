@@ -9,6 +9,8 @@ extern "C" {
 
 #include "base/fail.h"
 
+#include <string.h>
+
 typedef struct hil_device hil_device;
 typedef struct hil_event hil_event; /* a point in a stream's work */
 
@@ -62,19 +64,43 @@ typedef struct hil_device_queue {
     hil_status (*finish)(hil_device *device);
 } hil_device_queue;
 
+/* Functions that a layer above has for the device. The layer names the table and knows its type. */
+#define HIL_DEVICE_TABLES 4
+typedef struct hil_device_table {
+    const char *name; /* borrowed; NULL: free */
+    const void *functions;
+} hil_device_table;
+
 struct hil_device {
     const hil_device_heap *heap;
     const hil_device_events *events;
     const hil_device_queue *queue;
-    void (*close)(hil_device *device);  /* waits for queued work */
-    const struct hil_device_ops *ops;   /* operations: ops/op.h */
-    const struct hil_device_math *math; /* the store's arithmetic: kernels/kernels.h */
-    char name[64];                      /* "NVIDIA H200" */
-    unsigned char id[16];               /* unique to the device, the same in every process */
-    size_t memory;                      /* bytes in all */
-    size_t available;                   /* bytes free when it was opened, after its context */
-    size_t outside;                     /* bytes used outside the arena: context, libraries */
+    void (*close)(hil_device *device); /* waits for queued work */
+    hil_device_table table[HIL_DEVICE_TABLES];
+    char name[64];        /* "NVIDIA H200" */
+    unsigned char id[16]; /* unique to the device, the same in every process */
+    size_t memory;        /* bytes in all */
+    size_t available;     /* bytes free when it was opened, after its context */
+    size_t outside;       /* bytes used outside the arena: context, libraries */
 };
+
+/* Both are borrowed as long as the device is open. A name is attached once. */
+static inline void hil_device_attach(hil_device *device, const char *name, const void *functions)
+{
+    int i = 0;
+    while (i < HIL_DEVICE_TABLES && device->table[i].name) ++i;
+    assert(i < HIL_DEVICE_TABLES);
+    device->table[i].name = name;
+    device->table[i].functions = functions;
+}
+
+/* NULL: the device has none of this name. */
+static inline const void *hil_device_attached(const hil_device *device, const char *name)
+{
+    for (int i = 0; i < HIL_DEVICE_TABLES && device->table[i].name; ++i)
+        if (strcmp(device->table[i].name, name) == 0) return device->table[i].functions;
+    return NULL;
+}
 
 #ifdef __cplusplus
 }

@@ -5,8 +5,8 @@
 
 #include "device/device.h"
 
-/* The caller sets device->ops and device->math. Close it with device->close. It is strict where a
-   GPU would be slow or silent: pin takes whole pages once, copies of more than
+/* The caller attaches the tables of operations and kernels. Close it with device->close. It is
+   strict where a GPU would be slow or silent: pin takes whole pages once, copies of more than
    HIL_DEVICE_THREADS_SMALL bytes need pinned memory, and accessing a small arena from other threads
    faults while the streams are idle. */
 #define HIL_DEVICE_THREADS_SMALL ((size_t)1 << 10)

@@ -167,7 +167,7 @@ static hil_status read_tensor(void *context, size_t i, size_t offset, size_t *si
         HIL_TRY(hil_entry_read(entry, (size_t)first * 4, m->piece, (size_t)count * 4));
     uint16_t *half = out;
     if (dtype == HIL_BF16) /* bit for bit the weights used in training */
-        for (int64_t k = 0; k < count; ++k) half[k] = hil_weight_high(m->piece[k]);
+        for (int64_t k = 0; k < count; ++k) half[k] = hil_bf16_high(m->piece[k]);
     else
         hil_from_f32(out, m->piece, dtype, count);
     return m->watch ? m->watch->read(m->watch->context, *size) : HIL_OK;
@@ -193,7 +193,7 @@ static hil_status write_into(hil_checkpoint_model *m, const hil_checkpoint_model
     HIL_TRY(hil_export_write(&export, stage));
     HIL_TRY(hil_model_files_write(&m->files, stage));
     HIL_TRY(hil_model_files_write_config(&m->files, stage, o->dtype));
-    return hil_model_folder_install(o->out, stage, o->replaced, o->lock);
+    return hil_install_finish(o->out, stage, o->replaced, o->lock);
 }
 
 hil_status hil_checkpoint_model_write(hil_checkpoint_model *m,
@@ -203,10 +203,10 @@ hil_status hil_checkpoint_model_write(hil_checkpoint_model *m,
     m->watch = o->watch;
     if (!m->piece) HIL_TRY(HIL_ALLOC(HIL_EXPORT_PIECE / 2, &m->piece));
     HIL_TRY(hil_lock_check(o->lock));
-    HIL_TRY(hil_model_folder_begin(o->out, stage));
+    HIL_TRY(hil_install_begin(o->out, stage));
     hil_status status = write_into(m, o, stage);
     if (status == HIL_OK) return HIL_OK;
     snprintf(kept, sizeof kept, "%s", hil_status_message());
-    (void)!hil_path_remove(stage);
+    (void)!hil_file_remove_tree(stage);
     return hil_fail(status, "%s", kept);
 }

@@ -54,7 +54,7 @@ hil_status hil_latest_remove(const char *folder)
 {
     char path[HIL_PATH_MAX];
     HIL_TRY(hil_path_join(path, folder, LATEST_FILE));
-    return hil_path_remove(path);
+    return hil_file_remove_tree(path);
 }
 
 hil_status hil_latest_read(const char *folder, int64_t *step)
@@ -292,7 +292,7 @@ static hil_status remove_step(const char *folder, int64_t step)
     HIL_TRY(hil_temporary_name(aside, path));
     if (rename(path, aside) != 0)
         return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
-    return hil_path_remove(aside);
+    return hil_file_remove_tree(aside);
 }
 
 hil_status hil_checkpoint_return_to(const char *folder, int64_t step)

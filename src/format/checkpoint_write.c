@@ -57,7 +57,7 @@ static void destroy(hil_checkpoint_writer *w)
         hil_text_free(&w->file[s].header);
         hil_pieces_free(&w->file[s].pieces);
     }
-    if (w->made) (void)!hil_path_remove(w->temporary);
+    if (w->made) (void)!hil_file_remove_tree(w->temporary);
     hil_text_free(&w->manifest.text);
     hil_free(w->place);
     hil_free(w);

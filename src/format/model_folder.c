@@ -26,7 +26,7 @@ static bool is_one_of(const char *name, const char *const *list, size_t count)
     return false;
 }
 
-hil_model_names hil_model_name_kind(const char *name)
+hil_model_names hil_model_names_kind(const char *name)
 {
     static const char *const weights[] = {"model.safetensors", "model.safetensors.index.json"};
     static const char *const foreign[] = {
@@ -63,7 +63,7 @@ typedef struct visit {
 static hil_status visit_name(void *context, const char *folder, const char *name)
 {
     visit *v = context;
-    return hil_model_name_kind(name) & v->which ? v->each(v, folder, name) : HIL_OK;
+    return hil_model_names_kind(name) & v->which ? v->each(v, folder, name) : HIL_OK;
 }
 
 static hil_status visit_folder(visit *v, const char *folder)
@@ -79,7 +79,7 @@ static hil_status note_name(visit *v, const char *folder, const char *name)
     return HIL_OK;
 }
 
-hil_status hil_model_folder_find(const char *folder, hil_model_names which, char out[256])
+hil_status hil_install_find(const char *folder, hil_model_names which, char out[256])
 {
     visit v = {.which = which, .each = note_name, .found = out};
     out[0] = 0;
@@ -112,19 +112,19 @@ static const char *config_name(void)
     return hil_model_file_name(HIL_FILE_CONFIG);
 }
 
-hil_status hil_model_folder_remove(const char *folder, hil_model_names which)
+hil_status hil_install_remove(const char *folder, hil_model_names which)
 {
     visit check = {.which = which, .each = check_file},
           removal = {.which = which, .each = remove_file};
     HIL_TRY(visit_folder(&check, folder));
-    if (which & hil_model_name_kind(config_name())) {
+    if (which & hil_model_names_kind(config_name())) {
         HIL_TRY(remove_file(&removal, folder, config_name()));
         HIL_TRY(hil_dir_sync(folder));
     }
     return visit_folder(&removal, folder);
 }
 
-hil_status hil_model_folder_begin(const char *folder, char stage[HIL_PATH_MAX])
+hil_status hil_install_begin(const char *folder, char stage[HIL_PATH_MAX])
 {
     char model[HIL_PATH_MAX];
     HIL_TRY(hil_path_join(model, folder, "model"));
@@ -150,7 +150,7 @@ static hil_status move_all_but_config(visit *v, const char *folder, const char *
 static hil_status check_others(const char *folder, hil_model_names replaced)
 {
     char found[256];
-    HIL_TRY(hil_model_folder_find(folder, HIL_NAMES_ALL & ~replaced, found));
+    HIL_TRY(hil_install_find(folder, HIL_NAMES_ALL & ~replaced, found));
     if (!found[0]) return HIL_OK;
     return hil_fail(HIL_ERR_USAGE,
                     "%s/%s does not belong to this run, and the folder would hold parts of two "
@@ -158,17 +158,17 @@ static hil_status check_others(const char *folder, hil_model_names replaced)
                     folder, found);
 }
 
-hil_status hil_model_folder_install(const char *folder, const char *stage, hil_model_names replaced,
-                                    const hil_lock *lock)
+hil_status hil_install_finish(const char *folder, const char *stage, hil_model_names replaced,
+                              const hil_lock *lock)
 {
     visit v = {.which = HIL_NAMES_WRITTEN, .each = move_all_but_config, .to = folder};
     HIL_TRY(hil_dir_sync(stage));
     HIL_TRY(hil_lock_check(lock));
     HIL_TRY(check_others(folder, replaced));
-    HIL_TRY(hil_model_folder_remove(folder, replaced));
+    HIL_TRY(hil_install_remove(folder, replaced));
     HIL_TRY(visit_folder(&v, stage));
     HIL_TRY(hil_dir_sync(folder));
     HIL_TRY(move_file(&v, stage, config_name()));
     HIL_TRY(hil_dir_sync(folder));
-    return hil_path_remove(stage);
+    return hil_file_remove_tree(stage);
 }

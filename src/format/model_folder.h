@@ -18,19 +18,19 @@ typedef enum hil_model_names {
     HIL_NAMES_FOREIGN = 2, /* only other programs write them */
     HIL_NAMES_ALL = 3,
 } hil_model_names;
-hil_model_names hil_model_name_kind(const char *name);
+hil_model_names hil_model_names_kind(const char *name);
 
 /* The name of a file of kind `which` in `folder`; "": none. A missing folder is fine. */
-hil_status hil_model_folder_find(const char *folder, hil_model_names which, char out[256]);
+hil_status hil_install_find(const char *folder, hil_model_names which, char out[256]);
 /* Removes the files of kind `which`. */
-hil_status hil_model_folder_remove(const char *folder, hil_model_names which);
+hil_status hil_install_remove(const char *folder, hil_model_names which);
 
 /* Creates the temporary folder for a new model in `folder`. */
-hil_status hil_model_folder_begin(const char *folder, char stage[HIL_PATH_MAX]);
+hil_status hil_install_begin(const char *folder, char stage[HIL_PATH_MAX]);
 /* Moves the whole model from `stage` to `folder`, in the order of [Note: installing]. Removes the
    old files of kind `replaced`; fails, before any change, if others remain. `lock` is held on the
    folder. */
-hil_status hil_model_folder_install(const char *folder, const char *stage, hil_model_names replaced,
-                                    const hil_lock *lock);
+hil_status hil_install_finish(const char *folder, const char *stage, hil_model_names replaced,
+                              const hil_lock *lock);
 
 #endif

@@ -125,7 +125,7 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
     return remove(path);
 }
 
-hil_status hil_path_remove(const char *path)
+hil_status hil_file_remove_tree(const char *path)
 {
     if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT) return HIL_OK;
     return fail_path("remove", path);
@@ -170,7 +170,7 @@ static hil_status weed_one(void *context, const char *folder, const char *name)
     char path[HIL_PATH_MAX];
     if (!weeding->goes(name)) return HIL_OK;
     HIL_TRY(hil_path_join(path, folder, name));
-    return hil_path_remove(path);
+    return hil_file_remove_tree(path);
 }
 
 hil_status hil_dir_weed(const char *path, bool (*goes)(const char *name))

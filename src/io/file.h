@@ -27,7 +27,7 @@ void hil_dir_uncreate(const char *path, size_t existing);
 /* Makes the names in a folder durable. */
 hil_status hil_dir_sync(const char *path);
 /* Removes a file or a folder with everything in it; a missing one is fine. */
-hil_status hil_path_remove(const char *path);
+hil_status hil_file_remove_tree(const char *path);
 /* Calls `visit` with each name in a folder but "." and "..", in any order, until a call fails.
    `visit` may remove the file. A folder that cannot be listed to its end is an error. */
 typedef hil_status (*hil_dir_visit)(void *context, const char *folder, const char *name);

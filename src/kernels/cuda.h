@@ -8,13 +8,14 @@ extern "C" {
 
 #include "kernels/kernels.h"
 
-hil_status hil_cuda_round(hil_device *device, hil_stream stream, const hil_rounding *rounding);
-hil_status hil_cuda_square(hil_device *device, hil_stream stream, const hil_block *block,
-                           int64_t first, double *lanes);
-hil_status hil_cuda_squared(hil_device *device, hil_stream stream, const double *lanes,
-                            int64_t blocks, double *shared);
-hil_status hil_cuda_reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
-                           const void *parts, int ranks);
+hil_status hil_kernels_cuda_round(hil_device *device, hil_stream stream,
+                                  const hil_rounding *rounding);
+hil_status hil_kernels_cuda_square(hil_device *device, hil_stream stream, const hil_block *block,
+                                   int64_t first, double *lanes);
+hil_status hil_kernels_cuda_squared(hil_device *device, hil_stream stream, const double *lanes,
+                                    int64_t blocks, double *shared);
+hil_status hil_kernels_cuda_reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
+                                   const void *parts, int ranks);
 
 #ifdef __cplusplus
 }

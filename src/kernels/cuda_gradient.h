@@ -8,8 +8,8 @@ extern "C" {
 #include "tensor/cuda_wide.h"
 
 /* A thread has HIL_WIDE elements from `at`; n of them exist. */
-static __device__ inline void hil_wide_gradient(const hil_block &b, int64_t at, int n,
-                                                float g[HIL_WIDE])
+static __device__ inline void hil_block_wide_gradient(const hil_block &b, int64_t at, int n,
+                                                      float g[HIL_WIDE])
 {
     hil_wide raw[HIL_USES];
 #pragma unroll

@@ -23,8 +23,8 @@ static __global__ void __launch_bounds__(THREADS)
     hil_wide_store(out, at, n, sum);
 }
 
-hil_status hil_cuda_reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
-                           const void *parts, int ranks)
+hil_status hil_kernels_cuda_reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
+                                   const void *parts, int ranks)
 {
     int64_t count = hil_shape_count(&out->shape);
     if (count == 0) return HIL_OK;
@@ -123,7 +123,7 @@ static __global__ void __launch_bounds__(ROUND_THREADS)
     for (int k = 0; k < ROUND_WIDE; ++k) lane[k] = sum[k];
 }
 
-hil_status hil_cuda_round(hil_device *device, hil_stream stream, const hil_rounding *what)
+hil_status hil_kernels_cuda_round(hil_device *device, hil_stream stream, const hil_rounding *what)
 {
     int64_t blocks = hil_rounding_blocks(what);
     if (blocks == 0) return HIL_OK;
@@ -143,8 +143,8 @@ static __global__ void __launch_bounds__(HIL_SQUARES) add_lanes(const double *la
     shared[blockIdx.x] = sum;
 }
 
-hil_status hil_cuda_squared(hil_device *device, hil_stream stream, const double *lanes,
-                            int64_t blocks, double *shared)
+hil_status hil_kernels_cuda_squared(hil_device *device, hil_stream stream, const double *lanes,
+                                    int64_t blocks, double *shared)
 {
     if (blocks == 0) return HIL_OK;
     add_lanes<<<(unsigned)blocks, HIL_SQUARES, 0, hil_cuda_stream(device, stream)>>>(lanes, shared);
@@ -192,15 +192,15 @@ static __global__ void __launch_bounds__(THREADS)
     }
     for (; at < end; at += HIL_SQUARES) {
         float g[HIL_WIDE];
-        hil_wide_gradient(b, at, hil_wide_count(end - at), g); /* zeros beyond the end */
+        hil_block_wide_gradient(b, at, hil_wide_count(end - at), g); /* zeros beyond the end */
         add_squares(sum, g);
     }
 #pragma unroll
     for (int i = 0; i < HIL_WIDE; ++i) lane[i] = sum[i];
 }
 
-hil_status hil_cuda_square(hil_device *device, hil_stream stream, const hil_block *block,
-                           int64_t first, double *lanes)
+hil_status hil_kernels_cuda_square(hil_device *device, hil_stream stream, const hil_block *block,
+                                   int64_t first, double *lanes)
 {
     if (block->count == 0 || block->gradients == 0) return HIL_OK;
     cudaStream_t on = hil_cuda_stream(device, stream);

@@ -66,7 +66,16 @@ typedef struct hil_device_math {
     hil_status (*reduce)(hil_device *device, hil_stream stream, const hil_tensor *out,
                          const void *parts, int ranks);
 } hil_device_math;
+static inline void hil_device_math_set(hil_device *device, const hil_device_math *math)
+{
+    hil_device_attach(device, "arithmetic of the store", math);
+}
+static inline const hil_device_math *hil_device_math_of(const hil_device *device)
+{
+    return (const hil_device_math *)hil_device_attached(device, "arithmetic of the store");
+}
+
 /* `reduce` on the CPU. */
-void hil_reduce_run(const hil_tensor *out, const void *parts, int ranks);
+void hil_kernels_reduce(const hil_tensor *out, const void *parts, int ranks);
 
 #endif

@@ -77,7 +77,7 @@ typedef struct reducing {
 static hil_status run_reduce(void *args)
 {
     const reducing *r = args;
-    hil_reduce_run(&r->out, r->parts, r->ranks);
+    hil_kernels_reduce(&r->out, r->parts, r->ranks);
     return HIL_OK;
 }
 

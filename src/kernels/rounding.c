@@ -36,7 +36,7 @@ void hil_rounding_run(const hil_rounding *r, int64_t block)
     if (ends) range->square[number] = hil_lanes_add(lanes);
 }
 
-void hil_reduce_run(const hil_tensor *out, const void *parts, int ranks)
+void hil_kernels_reduce(const hil_tensor *out, const void *parts, int ranks)
 {
     size_t size = hil_dtype_size(out->dtype);
     int64_t count = hil_shape_count(&out->shape);

@@ -15,7 +15,7 @@
 
 #define MODULE "hilbert_cuda.so"
 
-int hil_cuda_visible(void)
+int hil_gpu_visible(void)
 {
     /* the linker's search path, containers, WSL */
     static const char *const places[] = {"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1",
@@ -150,7 +150,7 @@ static hil_status load_libraries(const char *folder, const char *prefixes)
     return HIL_OK;
 }
 
-hil_status hil_cuda_load_wires(const char *prefixes, const hil_wire_maker **out)
+hil_status hil_gpu_load_wires(const char *prefixes, const hil_wire_maker **out)
 {
     char path[HIL_PATH_MAX], folder[HIL_PATH_MAX];
     hil_cuda_module_wires find = NULL;
@@ -173,7 +173,7 @@ static hil_status check_interface(void *module, const char *path)
                     path, interface ? interface : "unknown", HIL_INTERFACE);
 }
 
-hil_status hil_cuda_load(const char *prefixes, hil_cuda_module_open *out)
+hil_status hil_gpu_load(const char *prefixes, hil_cuda_module_open *out)
 {
     char path[HIL_PATH_MAX], folder[HIL_PATH_MAX];
     if (!find_module(path, folder))

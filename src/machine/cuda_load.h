@@ -5,11 +5,11 @@
 #include "machine/cuda_module.h"
 
 /* Number of GPUs that the driver shows, 0 without a driver. Initialises none of them. */
-int hil_cuda_visible(void);
+int hil_gpu_visible(void);
 /* Loads the module and the libraries that it needs. `prefixes`: folders, separated by colons, of
    Python environments that may have NVIDIA's libraries; NULL: none. Nothing is ever unloaded. */
-hil_status hil_cuda_load(const char *prefixes, hil_cuda_module_open *out);
+hil_status hil_gpu_load(const char *prefixes, hil_cuda_module_open *out);
 /* Finds the module's NCCL wires, which connect GPUs of several ranks. Call after a GPU is open. */
-hil_status hil_cuda_load_wires(const char *prefixes, const hil_wire_maker **out);
+hil_status hil_gpu_load_wires(const char *prefixes, const hil_wire_maker **out);
 
 #endif

@@ -32,8 +32,8 @@ hil_status hil_cuda_open_device(hil_device **out, int index, hil_cuda_module_fai
 {
     program_fail = fail;
     HIL_TRY(hil_cuda_open(out, index));
-    (*out)->ops = &hil_cuda_ops;
-    (*out)->math = &hil_cuda_math;
+    hil_device_ops_set(*out, &hil_cuda_ops);
+    hil_device_math_set(*out, &hil_cuda_math);
     return HIL_OK;
 }
 

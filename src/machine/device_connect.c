@@ -44,7 +44,7 @@ static hil_status connect_gpus(hil_wire **out, const hil_wires_options *o, bool 
     const hil_wire_maker *maker = NULL;
     unsigned char name[HIL_WIRE_NAME] = {0};
     int rank = hil_comm_rank(o->comm);
-    HIL_TRY(agree(o, hil_cuda_load_wires(o->choice->prefixes, &maker), all));
+    HIL_TRY(agree(o, hil_gpu_load_wires(o->choice->prefixes, &maker), all));
     if (!*all) return HIL_OK;
     HIL_TRY(agree(o, rank == 0 ? maker->name(name) : HIL_OK, all));
     if (!*all) return HIL_OK;

@@ -23,15 +23,15 @@ static hil_status open_threads(bool each, const hil_comm *comm, hil_device **out
 {
     HIL_TRY(hil_device_threads_open(out));
     if (each) (*out)->id[0] = (unsigned char)(hil_comm_rank(comm) + 128);
-    (*out)->ops = &hil_ops_threads;
-    (*out)->math = &hil_math_threads;
+    hil_device_ops_set(*out, &hil_ops_threads);
+    hil_device_math_set(*out, &hil_math_threads);
     return HIL_OK;
 }
 
 static hil_status open_gpu(const char *prefixes, int index, hil_device **out)
 {
     hil_cuda_module_open open;
-    HIL_TRY(hil_cuda_load(prefixes, &open));
+    HIL_TRY(hil_gpu_load(prefixes, &open));
     return open(out, index, hil_fail);
 }
 
@@ -61,7 +61,7 @@ static hil_status open_named(const hil_device_choice *choice, const hil_comm *co
     if (strcmp(name, THREADS_EACH) == 0) return open_threads(true, comm, out);
     if (strncmp(name, "cuda", 4) != 0)
         return hil_fail(HIL_ERR_USAGE, "--device %s: expected auto, cpu, cuda or cuda:N", name);
-    int count = hil_cuda_visible();
+    int count = hil_gpu_visible();
     HIL_TRY(parse_index(name, hil_comm_local_rank(comm), count, &index));
     if (count == 0)
         return hil_fail(HIL_ERR_INPUT,
@@ -77,7 +77,7 @@ hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *com
     int rank = hil_comm_local_rank(comm);
     *out = NULL;
     if (choice->name && strcmp(choice->name, "auto") != 0) return open_named(choice, comm, out);
-    int count = hil_cuda_visible();
+    int count = hil_gpu_visible();
     if (count == 0 || open_gpu(choice->prefixes, rank % count, out) == HIL_OK) return HIL_OK;
     hil_note(observer, "the GPU is not used: %s", hil_status_message());
     return HIL_OK;
@@ -85,7 +85,7 @@ hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *com
 
 bool hil_devices_gpu(const hil_device *device)
 {
-    return device && device->ops != &hil_ops_threads;
+    return device && hil_device_ops_of(device) != &hil_ops_threads;
 }
 
 void hil_devices_close(hil_device *device)
@@ -135,7 +135,7 @@ int hil_devices_planned_sharers(const hil_device_choice *choice, int ranks)
 {
     const char *name = choice->name ? choice->name : "auto";
     bool each = strcmp(name, "auto") == 0 || strcmp(name, "cuda") == 0;
-    int count = each ? hil_cuda_visible() : 1;
+    int count = each ? hil_gpu_visible() : 1;
     if (strcmp(name, THREADS_EACH) == 0) return 1;
     return count > 1 ? (ranks + count - 1) / count : ranks;
 }

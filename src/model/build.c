@@ -20,7 +20,7 @@ hil_status hil_build_block(hil_model *model, const hil_build_table *table, hil_s
     return hil_model_segment(model, name, run, layer);
 }
 
-hil_status hil_model_build(hil_model **out, const hil_config *config)
+hil_status hil_build_model(hil_model **out, const hil_config *config)
 {
     *out = NULL;
     hil_model *model;

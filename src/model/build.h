@@ -8,7 +8,7 @@
 #include "store/param.h"
 
 /* Builds the model; its parameters have their Hugging Face names. */
-hil_status hil_model_build(hil_model **out, const hil_config *config);
+hil_status hil_build_model(hil_model **out, const hil_config *config);
 
 /* Each architecture appends its segments to an empty model. */
 hil_status hil_gpt2_build(hil_model *model, const hil_config *config);

@@ -23,7 +23,7 @@ static hil_status begin(const hil_op_call *call, const hil_op_kernel **out)
     return hil_fail(HIL_ERR_USAGE, "%s does not run on a GPU yet", call->op->name);
 }
 
-hil_status hil_cuda_infer(hil_op_call *call)
+hil_status hil_op_cuda_infer(hil_op_call *call)
 {
     const hil_op_kernel *kernel = NULL;
     HIL_TRY(begin(call, &kernel));
@@ -32,7 +32,7 @@ hil_status hil_cuda_infer(hil_op_call *call)
     return kernel->infer ? kernel->infer(call) : HIL_OK;
 }
 
-hil_status hil_cuda_forward(hil_op_call *call)
+hil_status hil_op_cuda_forward(hil_op_call *call)
 {
     const hil_op_kernel *kernel = NULL;
     HIL_TRY(begin(call, &kernel));
@@ -40,7 +40,7 @@ hil_status hil_cuda_forward(hil_op_call *call)
     return kernel->forward(call);
 }
 
-hil_status hil_cuda_backward(hil_op_call *call)
+hil_status hil_op_cuda_backward(hil_op_call *call)
 {
     const hil_op_kernel *kernel = NULL;
     HIL_TRY(begin(call, &kernel));
@@ -70,7 +70,7 @@ static __global__ void gather(const hil_gather g)
     g.sum[col] = g.add ? g.sum[col] + total : total;
 }
 
-hil_status hil_cuda_gather(hil_device *device, const hil_gather &g)
+hil_status hil_op_cuda_gather(hil_device *device, const hil_gather &g)
 {
     if (g.cols == 0) return HIL_OK;
     gather<<<hil_blocks(g.cols, GATHER_COLS), dim3(GATHER_COLS, GATHER_PARTS), 0,
@@ -78,8 +78,8 @@ hil_status hil_cuda_gather(hil_device *device, const hil_gather &g)
     return hil_cuda_launched(device, "sum blocks");
 }
 
-const hil_device_ops hil_cuda_ops = {.infer = hil_cuda_infer,
-                                     .forward = hil_cuda_forward,
-                                     .backward = hil_cuda_backward,
-                                     .convert = hil_cuda_convert,
-                                     .sum = hil_cuda_sum};
+const hil_device_ops hil_cuda_ops = {.infer = hil_op_cuda_infer,
+                                     .forward = hil_op_cuda_forward,
+                                     .backward = hil_op_cuda_backward,
+                                     .convert = hil_op_cuda_convert,
+                                     .sum = hil_op_cuda_sum};

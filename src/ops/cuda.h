@@ -13,17 +13,17 @@ extern "C" {
 
 /* Like op->infer, forward and backward, for calls with a device. Shapes of results are those of the
    CPU; the sizes of scratch are the GPU's. With a dry pool no kernel is queued. */
-hil_status hil_cuda_infer(hil_op_call *call);
-hil_status hil_cuda_forward(hil_op_call *call);
-hil_status hil_cuda_backward(hil_op_call *call);
+hil_status hil_op_cuda_infer(hil_op_call *call);
+hil_status hil_op_cuda_forward(hil_op_call *call);
+hil_status hil_op_cuda_backward(hil_op_call *call);
 
 extern const hil_device_ops hil_cuda_ops;
 
 /* to = from, or to += from, converted and rounded once. Both have `count` elements. */
-hil_status hil_cuda_convert(hil_device *device, const hil_tensor *to, const hil_tensor *from,
-                            bool add);
+hil_status hil_op_cuda_convert(hil_device *device, const hil_tensor *to, const hil_tensor *from,
+                               bool add);
 /* *out += the fp32 numbers of x, in a fixed order. `out` is memory that the host shares. */
-hil_status hil_cuda_sum(hil_device *device, const hil_tensor *x, double *out);
+hil_status hil_op_cuda_sum(hil_device *device, const hil_tensor *x, double *out);
 
 #ifdef __cplusplus
 }

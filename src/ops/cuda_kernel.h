@@ -33,7 +33,7 @@ static __device__ inline void hil_fault_report(hil_cuda_fault *fault, int64_t id
 }
 
 /* Like hil_row_gather, in another fixed order. */
-hil_status hil_cuda_gather(hil_device *device, const hil_gather &gather);
+hil_status hil_op_cuda_gather(hil_device *device, const hil_gather &gather);
 
 /* The pointer of part `at` of the call's scratch. */
 static inline void *hil_scratch_at(const hil_op_call *call, size_t at)

@@ -7,8 +7,8 @@ extern "C" {
 }
 
 /* Philox4x32-10 (base/philox.h). */
-static __device__ inline void hil_cuda_philox(uint64_t key, uint64_t low, uint64_t high,
-                                              uint32_t out[4])
+static __device__ inline void hil_mask_cuda_philox(uint64_t key, uint64_t low, uint64_t high,
+                                                   uint32_t out[4])
 {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     uint32_t c0 = (uint32_t)low, c1 = (uint32_t)(low >> 32);
@@ -28,18 +28,19 @@ static __device__ inline void hil_cuda_philox(uint64_t key, uint64_t low, uint64
 }
 
 /* The factor that a word stands for. */
-static __device__ inline float hil_cuda_keep(const hil_mask &mask, uint32_t word)
+static __device__ inline float hil_mask_cuda_keep(const hil_mask &mask, uint32_t word)
 {
     return (int32_t)(word >> 8) < mask.dropped ? 0.0f : mask.kept_factor;
 }
 
 /* The factor of one element of the sequence in batch row `row`. */
-static __device__ inline float hil_cuda_mask(const hil_mask &mask, int64_t row, int64_t element)
+static __device__ inline float hil_mask_cuda_factor(const hil_mask &mask, int64_t row,
+                                                    int64_t element)
 {
     uint32_t word[4];
-    hil_cuda_philox(mask.key, (uint64_t)element / 4, (uint64_t)(mask.sequence + row), word);
+    hil_mask_cuda_philox(mask.key, (uint64_t)element / 4, (uint64_t)(mask.sequence + row), word);
     uint32_t low = element & 1 ? word[1] : word[0], high = element & 1 ? word[3] : word[2];
-    return hil_cuda_keep(mask, element & 2 ? high : low);
+    return hil_mask_cuda_keep(mask, element & 2 ? high : low);
 }
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-hil_shape_text hil_shape_print(const hil_shape *shape)
+hil_shape_text hil_infer_shape_text(const hil_shape *shape)
 {
     hil_shape_text out = {"("};
     size_t used = 1;
@@ -14,9 +14,9 @@ hil_shape_text hil_shape_print(const hil_shape *shape)
     return out;
 }
 
-hil_shape_text hil_param_print(const hil_op_param *param)
+hil_shape_text hil_infer_param_text(const hil_op_param *param)
 {
-    return hil_shape_print(&(hil_shape){2, {param->rows, param->cols}});
+    return hil_infer_shape_text(&(hil_shape){2, {param->rows, param->cols}});
 }
 
 hil_status hil_infer_float(const hil_op_call *call, int i, int ndim)
@@ -27,8 +27,8 @@ hil_status hil_infer_float(const hil_op_call *call, int i, int ndim)
                         call->op->name, i, hil_dtype_name(x->dtype));
     if (ndim ? x->shape.ndim != ndim : x->shape.ndim < 1)
         return hil_fail(HIL_ERR_USAGE, "%s: input %d is %s, expected %s%d dimensions",
-                        call->op->name, i, hil_shape_print(&x->shape).text, ndim ? "" : "at least ",
-                        ndim ? ndim : 1);
+                        call->op->name, i, hil_infer_shape_text(&x->shape).text,
+                        ndim ? "" : "at least ", ndim ? ndim : 1);
     return HIL_OK;
 }
 
@@ -39,8 +39,8 @@ hil_status hil_infer_ids(const hil_op_call *call, int i, const hil_shape *like)
     if (x->dtype != HIL_I32 || !hil_shape_equal(&x->shape, &want))
         return hil_fail(HIL_ERR_USAGE, "%s: input %d is %s %s, expected int32 %s to go with %s",
                         call->op->name, i, hil_dtype_name(x->dtype),
-                        hil_shape_print(&x->shape).text, hil_shape_print(&want).text,
-                        hil_shape_print(like).text);
+                        hil_infer_shape_text(&x->shape).text, hil_infer_shape_text(&want).text,
+                        hil_infer_shape_text(like).text);
     return HIL_OK;
 }
 
@@ -48,8 +48,8 @@ hil_status hil_infer_same(const hil_op_call *call, int i)
 {
     if (!hil_shape_equal(&call->in[i].shape, &call->in[0].shape))
         return hil_fail(HIL_ERR_USAGE, "%s: input %d is %s, but input 0 is %s", call->op->name, i,
-                        hil_shape_print(&call->in[i].shape).text,
-                        hil_shape_print(&call->in[0].shape).text);
+                        hil_infer_shape_text(&call->in[i].shape).text,
+                        hil_infer_shape_text(&call->in[0].shape).text);
     return HIL_OK;
 }
 
@@ -58,8 +58,8 @@ hil_status hil_infer_vector(const hil_op_call *call, int i, int64_t count)
     const hil_op_param *p = &call->param[i];
     if (p->rows != 1 || p->cols != count || p->tile_rows < 1)
         return hil_fail(HIL_ERR_USAGE, "%s: parameter %d is %s, expected %lld numbers for %s",
-                        call->op->name, i, hil_param_print(p).text, (long long)count,
-                        hil_shape_print(&call->in[0].shape).text);
+                        call->op->name, i, hil_infer_param_text(p).text, (long long)count,
+                        hil_infer_shape_text(&call->in[0].shape).text);
     return HIL_OK;
 }
 

@@ -8,8 +8,8 @@
 typedef struct hil_shape_text {
     char text[96];
 } hil_shape_text;
-hil_shape_text hil_shape_print(const hil_shape *shape);
-hil_shape_text hil_param_print(const hil_op_param *param);
+hil_shape_text hil_infer_shape_text(const hil_shape *shape);
+hil_shape_text hil_infer_param_text(const hil_op_param *param);
 
 /* in[i] holds floating-point numbers and has `ndim` dimensions (0: at least one). */
 hil_status hil_infer_float(const hil_op_call *call, int i, int ndim);

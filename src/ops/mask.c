@@ -27,9 +27,9 @@ void hil_mask_fill(const hil_mask *mask, int64_t row, int64_t element, int64_t n
     for (int64_t i = 0; i < n;) {
         int64_t skip = (element + i) % 4,
                 part = 4 * BLOCKS - skip < n - i ? 4 * BLOCKS - skip : n - i;
-        hil_rows()->philox(word, mask->key, (uint64_t)(element + i) / 4, sequence,
-                           (skip + part + 3) / 4);
-        hil_rows()->keep(factor + i, word + skip, mask->dropped, mask->kept_factor, part);
+        hil_rows()->random.philox(word, mask->key, (uint64_t)(element + i) / 4, sequence,
+                                  (skip + part + 3) / 4);
+        hil_rows()->random.keep(factor + i, word + skip, mask->dropped, mask->kept_factor, part);
         i += part;
     }
 }

@@ -105,6 +105,14 @@ typedef struct hil_device_ops {
     /* *out += the fp32 numbers of x, added in a fixed order. `out` is shared memory. */
     hil_status (*sum)(hil_device *device, const hil_tensor *x, double *out);
 } hil_device_ops;
+static inline void hil_device_ops_set(hil_device *device, const hil_device_ops *ops)
+{
+    hil_device_attach(device, "operations", ops);
+}
+static inline const hil_device_ops *hil_device_ops_of(const hil_device *device)
+{
+    return (const hil_device_ops *)hil_device_attached(device, "operations");
+}
 
 /* run.c: on the call's device, or on the CPU. */
 hil_status hil_op_infer(hil_op_call *call);

@@ -6,17 +6,17 @@
 
 hil_status hil_op_infer(hil_op_call *call)
 {
-    return call->device ? call->device->ops->infer(call) : call->op->infer(call);
+    return call->device ? hil_device_ops_of(call->device)->infer(call) : call->op->infer(call);
 }
 
 hil_status hil_op_forward(hil_op_call *call)
 {
-    return call->device ? call->device->ops->forward(call) : call->op->forward(call);
+    return call->device ? hil_device_ops_of(call->device)->forward(call) : call->op->forward(call);
 }
 
 hil_status hil_op_backward(hil_op_call *call)
 {
-    if (call->device) return call->device->ops->backward(call);
+    if (call->device) return hil_device_ops_of(call->device)->backward(call);
     return call->op->backward ? call->op->backward(call) : HIL_OK;
 }
 
@@ -38,7 +38,7 @@ hil_status hil_op_convert(hil_device *device, hil_pool *pool, const hil_tensor *
                           const hil_tensor *from, bool add)
 {
     if (hil_pool_is_dry(pool)) return HIL_OK;
-    if (device) return device->ops->convert(device, to, from, add);
+    if (device) return hil_device_ops_of(device)->convert(device, to, from, add);
     conversion job = {to, from, hil_shape_count(&to->shape), add};
     hil_pool_run(pool, convert_chunk, &job, (job.count + CHUNK - 1) / CHUNK);
     return HIL_OK;
@@ -47,7 +47,7 @@ hil_status hil_op_convert(hil_device *device, hil_pool *pool, const hil_tensor *
 hil_status hil_op_sum(hil_device *device, hil_pool *pool, const hil_tensor *x, double *out)
 {
     if (hil_pool_is_dry(pool)) return HIL_OK;
-    if (device) return device->ops->sum(device, x, out);
+    if (device) return hil_device_ops_of(device)->sum(device, x, out);
     const float *each = x->data;
     double sum = 0;
     for (int64_t i = 0; i < hil_shape_count(&x->shape); ++i) sum += (double)each[i];

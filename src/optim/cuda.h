@@ -15,8 +15,8 @@ extern const hil_device_math hil_cuda_math;
 
 /* Like hil_rule_update, for a block of any length in the GPU's memory that begins at a multiple of
    HIL_CODEC_GROUP; queued. */
-hil_status hil_cuda_update(hil_device *device, hil_stream stream, const hil_rule *rule,
-                           const hil_rule_step *step, const hil_block *block);
+hil_status hil_rule_cuda_update(hil_device *device, hil_stream stream, const hil_rule *rule,
+                                const hil_rule_step *step, const hil_block *block);
 
 #ifdef __cplusplus
 }

@@ -22,8 +22,8 @@ static __device__ inline void load_masters(const hil_block &b, int64_t at, int n
     hil_wide low = hil_wide_load({b.rest, HIL_BF16}, at, n);
 #pragma unroll
     for (int i = 0; i < HIL_WIDE; ++i)
-        w[i] = hil_weight_join((uint16_t)(high.word[i / 2] >> 16 * (i % 2)),
-                               (uint16_t)(low.word[i / 2] >> 16 * (i % 2)));
+        w[i] = hil_bf16_join((uint16_t)(high.word[i / 2] >> 16 * (i % 2)),
+                             (uint16_t)(low.word[i / 2] >> 16 * (i % 2)));
 }
 
 static __device__ inline void store_halves(void *to, int64_t at, int n, const uint16_t bits[])
@@ -51,8 +51,8 @@ static __device__ inline void store_masters(const hil_block &b, int64_t at, int 
     uint16_t high[HIL_WIDE], low[HIL_WIDE];
 #pragma unroll
     for (int i = 0; i < HIL_WIDE; ++i) {
-        high[i] = hil_weight_high(w[i]);
-        low[i] = hil_weight_low(w[i]);
+        high[i] = hil_bf16_high(w[i]);
+        low[i] = hil_bf16_low(w[i]);
     }
     store_halves(b.weight, at, n, high);
     store_halves(b.rest, at, n, low);
@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(THREADS)
     float g[HIL_WIDE], w[HIL_WIDE], m[HIL_WIDE], v[HIL_WIDE] = {};
     hil_wide raw_m = hil_wide_load({b.moment[0], HIL_F32}, at, n), raw_v = {};
     if (!lion) raw_v = hil_wide_load({b.moment[1], HIL_F32}, at, n);
-    hil_wide_gradient(b, at, n, g);
+    hil_block_wide_gradient(b, at, n, g);
     load_masters(b, at, n, w);
     hil_wide_read(raw_m, HIL_F32, m);
     hil_wide_read(raw_v, HIL_F32, v);
@@ -130,7 +130,7 @@ static __global__ void __launch_bounds__(THREADS)
         float g[HIL_WIDE], w[HIL_WIDE], m[HIL_WIDE], v[HIL_WIDE];
         decode(m8, values[0], m);
         decode(v8, values[1], v);
-        hil_wide_gradient(b, at, n, g);
+        hil_block_wide_gradient(b, at, n, g);
         load_masters(b, at, n, w);
 #pragma unroll
         for (int i = 0; i < HIL_WIDE; ++i)
@@ -143,8 +143,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 #define GROUP_BLOCKS 1056 /* eight for each multiprocessor of the largest GPUs */
 
-hil_status hil_cuda_update(hil_device *device, hil_stream stream, const hil_rule *rule,
-                           const hil_rule_step *step, const hil_block *block)
+hil_status hil_rule_cuda_update(hil_device *device, hil_stream stream, const hil_rule *rule,
+                                const hil_rule_step *step, const hil_block *block)
 {
     if (block->count == 0 || block->gradients == 0) return HIL_OK;
     cudaStream_t on = hil_cuda_stream(device, stream);
@@ -164,11 +164,11 @@ static hil_status update(hil_device *device, hil_stream stream, const void *rule
                          const hil_block *block)
 {
     const hil_update_rule *sweep = (const hil_update_rule *)rule;
-    return hil_cuda_update(device, stream, sweep->rule, &sweep->step[block->decay], block);
+    return hil_rule_cuda_update(device, stream, sweep->rule, &sweep->step[block->decay], block);
 }
 
-const hil_device_math hil_cuda_math = {.round = hil_cuda_round,
-                                       .square = hil_cuda_square,
-                                       .squared = hil_cuda_squared,
+const hil_device_math hil_cuda_math = {.round = hil_kernels_cuda_round,
+                                       .square = hil_kernels_cuda_square,
+                                       .squared = hil_kernels_cuda_squared,
                                        .update = update,
-                                       .reduce = hil_cuda_reduce};
+                                       .reduce = hil_kernels_cuda_reduce};

@@ -17,7 +17,7 @@ static inline float *load_master(const gradient_chunk *c, float *w)
     if (b->dtype == HIL_F16) return (float *)b->rest + c->first;
     const uint16_t *high = (const uint16_t *)b->weight + c->first;
     const uint16_t *low = (const uint16_t *)b->rest + c->first;
-    for (int64_t i = 0; i < c->count; ++i) w[i] = hil_weight_join(high[i], low[i]);
+    for (int64_t i = 0; i < c->count; ++i) w[i] = hil_bf16_join(high[i], low[i]);
     return w;
 }
 
@@ -31,8 +31,8 @@ static inline void store_master(const gradient_chunk *c, const float *w)
         return;
     }
     uint16_t *low = (uint16_t *)b->rest + c->first;
-    for (int64_t i = 0; i < c->count; ++i) high[i] = hil_weight_high(w[i]);
-    for (int64_t i = 0; i < c->count; ++i) low[i] = hil_weight_low(w[i]);
+    for (int64_t i = 0; i < c->count; ++i) high[i] = hil_bf16_high(w[i]);
+    for (int64_t i = 0; i < c->count; ++i) low[i] = hil_bf16_low(w[i]);
 }
 
 static inline void adamw_chunk(const hil_rule_step *s, float *restrict w, float *restrict m,
@@ -54,10 +54,10 @@ static void adamw_bf16_pass(const hil_rule_step *s, const hil_block *b)
     float *restrict m = b->moment[0], *restrict v = b->moment[1];
     const uint16_t *restrict g = b->gradient[0];
     for (int64_t i = 0; i < b->count; ++i) {
-        float w = hil_weight_join(high[i], low[i]);
+        float w = hil_bf16_join(high[i], low[i]);
         w = hil_adamw_element(s, w, &m[i], &v[i], hil_bf16_load(g[i]));
-        high[i] = hil_weight_high(w);
-        low[i] = hil_weight_low(w);
+        high[i] = hil_bf16_high(w);
+        low[i] = hil_bf16_low(w);
     }
 }
 

@@ -91,7 +91,7 @@ static hil_status check_out(const hil_export_options *o)
 {
     char found[256];
     if (o->overwrite) return HIL_OK;
-    HIL_TRY(hil_model_folder_find(o->out, HIL_NAMES_ALL, found));
+    HIL_TRY(hil_install_find(o->out, HIL_NAMES_ALL, found));
     if (!found[0] && holds(o->out, "metrics.jsonl")) snprintf(found, sizeof found, "metrics.jsonl");
     if (!found[0]) return HIL_OK;
     return hil_fail(HIL_ERR_USAGE,
@@ -122,9 +122,9 @@ static hil_status write_model(hil_checkpoint_model *model, const hil_export_opti
     return HIL_OK;
 }
 
-hil_status hil_checkpoint_export_locked(const hil_export_options *o, hil_model_names replaced,
-                                        const hil_lock *lock, const hil_observer *observer,
-                                        hil_export_result *result)
+hil_status hil_checkpoints_export_locked(const hil_export_options *o, hil_model_names replaced,
+                                         const hil_lock *lock, const hil_observer *observer,
+                                         hil_export_result *result)
 {
     char dir[HIL_PATH_MAX];
     hil_checkpoint_model *model;
@@ -159,8 +159,8 @@ hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer
     if (status == HIL_OK) status = hil_lock_take(&lock, o->out);
     if (status == HIL_OK) status = hil_dir_weed(o->out, hil_temporary_is);
     if (status == HIL_OK)
-        status = hil_checkpoint_export_locked(o, o->overwrite ? HIL_NAMES_ALL : HIL_NAMES_NONE,
-                                              &lock, observer, result);
+        status = hil_checkpoints_export_locked(o, o->overwrite ? HIL_NAMES_ALL : HIL_NAMES_NONE,
+                                               &lock, observer, result);
     hil_lock_drop(&lock);
     if (status != HIL_OK) hil_dir_uncreate(o->out, existed);
     return status;

@@ -152,7 +152,7 @@ hil_status hil_source_load(const hil_source *s, const hil_trainer_options *optio
 {
     *trainer = NULL;
     hil_status status;
-    HIL_TRY_DONE(hil_model_build(model, &s->config));
+    HIL_TRY_DONE(hil_build_model(model, &s->config));
     HIL_TRY_DONE(hil_trainer_open(trainer, *model, options, observer));
     hil_comm_set_activity(options->comm, s->bare ? "making the weights" : "reading the weights");
     if (s->bare)

@@ -53,7 +53,7 @@ static hil_status check_use(hil_folder *f, const hil_train_options *o, const hil
                         "%s holds a run: continue it with --resume or replace it with --overwrite",
                         f->path);
     if (run) f->replaced = HIL_NAMES_WRITTEN; /* this run's own earlier model */
-    HIL_TRY(hil_model_folder_find(f->path, HIL_NAMES_ALL & ~f->replaced, found));
+    HIL_TRY(hil_install_find(f->path, HIL_NAMES_ALL & ~f->replaced, found));
     if (!found[0]) return HIL_OK;
     if (run)
         return hil_fail(HIL_ERR_USAGE, "%s/%s was not written by hilbert: move it away", f->path,
@@ -119,7 +119,7 @@ static hil_status remove_whole(const char *path)
     HIL_TRY(hil_temporary_name(aside, path));
     if (rename(path, aside) != 0)
         return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
-    return hil_path_remove(aside);
+    return hil_file_remove_tree(aside);
 }
 
 hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
@@ -131,16 +131,16 @@ hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
     HIL_TRY(hil_dir_weed(f->cache, hil_temporary_is));
     if (!o->overwrite) return HIL_OK;
     HIL_TRY(remove_whole(f->checkpoints));
-    HIL_TRY(hil_path_remove(f->metrics));
+    HIL_TRY(hil_file_remove_tree(f->metrics));
     /* Now, because a resumed run may not remove files that it did not write. */
-    return hil_model_folder_remove(f->path, HIL_NAMES_FOREIGN);
+    return hil_install_remove(f->path, HIL_NAMES_FOREIGN);
 }
 
 void hil_folder_close(hil_folder *f)
 {
     bool ours = f->lock.fd >= 0 && hil_lock_check(&f->lock) == HIL_OK;
     bool created = f->existed < strlen(f->path);
-    if (ours && created && !f->begun) (void)!hil_path_remove(f->cache);
+    if (ours && created && !f->begun) (void)!hil_file_remove_tree(f->cache);
     hil_lock_drop(&f->lock);
     if (ours && created && !f->begun) hil_dir_uncreate(f->path, f->existed);
 }
@@ -164,7 +164,7 @@ hil_status hil_folder_export(const hil_folder *f, int64_t step, hil_dtype dtype,
     HIL_TRY(hil_step_path(dir, f->checkpoints, step));
     hil_export_options options = {
         .checkpoint = dir, .out = f->path, .dtype = hil_dtype_name(dtype)};
-    return hil_checkpoint_export_locked(&options, f->replaced, &f->lock, observer, &result);
+    return hil_checkpoints_export_locked(&options, f->replaced, &f->lock, observer, &result);
 }
 
 hil_status hil_folder_check_space(const hil_folder *f, const hil_source *source, hil_store *store,

@@ -52,7 +52,7 @@ static void add_time(hil_store *store, int64_t bytes)
 static hil_status zero(hil_store *store, const hil_use *use, int64_t first, int64_t count)
 {
     hil_worker worker = hil_worker_compute(store);
-    HIL_TRY(hil_work_zero(&worker, (float *)use->sum.data + first, count));
+    HIL_TRY(hil_worker_zero(&worker, (float *)use->sum.data + first, count));
     add_time(store, count * 4);
     return HIL_OK;
 }
@@ -156,7 +156,7 @@ hil_status hil_gradient_send(hil_store *store, const hil_gradient_chunk *leaving
 static hil_status round_all(hil_store *store, hil_rounding *rounding)
 {
     hil_worker worker = hil_worker_compute(store);
-    if (rounding->ranges) HIL_TRY(hil_work_round(&worker, rounding));
+    if (rounding->ranges) HIL_TRY(hil_worker_round(&worker, rounding));
     rounding->ranges = 0;
     return HIL_OK;
 }

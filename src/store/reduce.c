@@ -63,7 +63,7 @@ static hil_status pack(const hil_store *store, const reduction *r, int64_t first
                                  .sum = r->sum + rank * r->unit->slice + first,
                                  .out = r->buffer + (size_t)rank * bytes};
         if (rounding.ranges < HIL_ROUNDING_RANGES && rank + 1 < store->options.ranks) continue;
-        HIL_TRY(hil_work_round(&worker, &rounding));
+        HIL_TRY(hil_worker_round(&worker, &rounding));
         rounding.ranges = 0;
     }
     return HIL_OK;
@@ -73,8 +73,9 @@ static hil_status add(const hil_store *store, const hil_tensor *out, const void 
 {
     hil_device *device = store->device;
     int ranks = store->options.ranks;
-    if (device) return device->math->reduce(device, HIL_STREAM_REDUCE, out, parts, ranks);
-    hil_reduce_run(out, parts, ranks);
+    if (device)
+        return hil_device_math_of(device)->reduce(device, HIL_STREAM_REDUCE, out, parts, ranks);
+    hil_kernels_reduce(out, parts, ranks);
     return HIL_OK;
 }
 

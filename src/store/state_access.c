@@ -181,8 +181,8 @@ static void put_master(const conversion *c, int64_t at, int64_t count, const flo
         return;
     }
     uint16_t *high = (uint16_t *)(void *)weight, *low = (uint16_t *)(void *)rest;
-    for (int64_t i = 0; i < count; ++i) high[i] = hil_weight_high(in[i]);
-    for (int64_t i = 0; low && i < count; ++i) low[i] = hil_weight_low(in[i]);
+    for (int64_t i = 0; i < count; ++i) high[i] = hil_bf16_high(in[i]);
+    for (int64_t i = 0; low && i < count; ++i) low[i] = hil_bf16_low(in[i]);
 }
 
 void hil_master_join(float *out, hil_dtype dtype, const void *weight, const void *rest,
@@ -192,7 +192,7 @@ void hil_master_join(float *out, hil_dtype dtype, const void *weight, const void
         hil_to_f32(out, weight, dtype, count);
     } else if (dtype == HIL_BF16) {
         const uint16_t *high = weight, *low = rest;
-        for (int64_t i = 0; i < count; ++i) out[i] = hil_weight_join(high[i], low[i]);
+        for (int64_t i = 0; i < count; ++i) out[i] = hil_bf16_join(high[i], low[i]);
     } else {
         memcpy(out, rest, (size_t)count * 4);
     }

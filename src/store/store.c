@@ -109,7 +109,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     assert(!opening->plan->wired || opening->tiers->rehearse || opening->wire);
     hil_links_set_failed(store->links, opening->comm ? fail_ranks : NULL, opening->comm);
     HIL_TRY(hil_homes_open(store));
-    HIL_TRY(hil_work_open(store));
+    HIL_TRY(hil_worker_open(store));
     HIL_TRY(hil_sweep_open(store));
     HIL_TRY(hil_reduce_open(store));
     HIL_TRY(hil_exchange_open(store));
@@ -137,7 +137,7 @@ void hil_store_close(hil_store *store)
     hil_exchange_close(store);
     hil_reduce_close(store);
     hil_sweep_close(store);
-    hil_work_close(store);
+    hil_worker_close(store);
     hil_homes_close(store);
     hil_free(store->here);
     store->here = NULL;

@@ -48,7 +48,8 @@ static hil_status queue_update(void *context, int64_t index)
         const hil_member *member = &job.unit->member[m];
         if (!hil_member_overlap(member, job.base, job.base + job.count, &from, &to)) continue;
         hil_block block = hil_working_block(&job, member, from, to);
-        if (block.gradients) HIL_TRY(device->math->update(device, stream, s->rule, &block));
+        if (block.gradients)
+            HIL_TRY(hil_device_math_of(device)->update(device, stream, s->rule, &block));
     }
     return HIL_OK;
 }

@@ -34,7 +34,7 @@ hil_worker hil_worker_compute(const hil_store *store)
     return (hil_worker){store->device, HIL_STREAM_COMPUTE, store->opening.pool};
 }
 
-hil_status hil_work_zero(const hil_worker *w, float *out, int64_t count)
+hil_status hil_worker_zero(const hil_worker *w, float *out, int64_t count)
 {
     if (w->device) return w->device->queue->zero(w->device, w->stream, out, (size_t)count * 4);
     run(w->pool, zero_task, &(zeroing){out, count}, (count + TASK - 1) / TASK);
@@ -47,9 +47,9 @@ static void round_task(void *context, int64_t i, int thread)
     hil_rounding_run(context, i);
 }
 
-hil_status hil_work_round(const hil_worker *w, hil_rounding *what)
+hil_status hil_worker_round(const hil_worker *w, hil_rounding *what)
 {
-    if (w->device) return w->device->math->round(w->device, w->stream, what);
+    if (w->device) return hil_device_math_of(w->device)->round(w->device, w->stream, what);
     run(w->pool, round_task, what, hil_rounding_blocks(what));
     return HIL_OK;
 }
@@ -100,7 +100,8 @@ hil_status hil_squares_add(const hil_store *store, const hil_worker *w, const hi
 {
     double *lanes = hil_squares_lanes(store, w);
     for (int m = 0; m < member; ++m) lanes += HIL_SQUARES * hil_member_blocks(&unit->member[m]);
-    if (w->device) return w->device->math->square(w->device, w->stream, block, first, lanes);
+    if (w->device)
+        return hil_device_math_of(w->device)->square(w->device, w->stream, block, first, lanes);
     squaring job = {*block, first, lanes};
     int64_t tasks = (first + block->count - 1) / HIL_BLOCK - first / HIL_BLOCK + 1;
     run(w->pool, square_task, &job, tasks);
@@ -111,8 +112,8 @@ hil_status hil_squares_end(hil_store *store, const hil_worker *w, hil_unit *unit
 {
     int64_t blocks = hil_unit_blocks(unit);
     if (w->device)
-        return w->device->math->squared(w->device, w->stream, store->device_lanes, blocks,
-                                        unit->square);
+        return hil_device_math_of(w->device)->squared(w->device, w->stream, store->device_lanes,
+                                                      blocks, unit->square);
     for (int64_t b = 0; b < blocks && !store->tiers->rehearse; ++b)
         unit->square[b] = hil_lanes_add(&store->lanes[HIL_SQUARES * b]);
     return HIL_OK;
@@ -130,7 +131,7 @@ size_t hil_store_lanes(const hil_store *store)
 
 /* The squares are in memory that device and host share: the device writes them, and the host reads
    them after waiting. */
-hil_status hil_work_open(hil_store *store)
+hil_status hil_worker_open(hil_store *store)
 {
     int64_t blocks = 0;
     for (size_t u = 0; u < store->units; ++u) blocks += hil_unit_blocks(&store->unit[u]);
@@ -152,7 +153,7 @@ hil_status hil_work_open(hil_store *store)
                           (void **)&store->device_lanes);
 }
 
-void hil_work_close(hil_store *store)
+void hil_worker_close(hil_store *store)
 {
     if (store->device && store->squares)
         store->device->heap->unshare(store->device, store->squares);

@@ -63,15 +63,15 @@ static inline HIL_BOTH uint16_t hil_bf16_round(float x)
     if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 0x40u);
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
-static inline HIL_BOTH uint16_t hil_weight_high(float master)
+static inline HIL_BOTH uint16_t hil_bf16_high(float master)
 {
     return (uint16_t)((hil_bits(master) + 0x8000u) >> 16);
 }
-static inline HIL_BOTH uint16_t hil_weight_low(float master)
+static inline HIL_BOTH uint16_t hil_bf16_low(float master)
 {
     return (uint16_t)hil_bits(master);
 }
-static inline HIL_BOTH float hil_weight_join(uint16_t high, uint16_t low)
+static inline HIL_BOTH float hil_bf16_join(uint16_t high, uint16_t low)
 {
     return hil_float(((uint32_t)(uint16_t)(high - (low >> 15)) << 16) | low);
 }

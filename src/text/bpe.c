@@ -156,7 +156,7 @@ hil_status hil_bpe_encode(const hil_bpe *bpe, hil_bpe_work *work, const char *wo
     }
     hil_bpe_cached *slot = NULL;
     if (size <= HIL_BPE_CACHE_TEXT) {
-        slot = &work->cache[hil_hash_bytes(word, size) % HIL_BPE_CACHE_SLOTS];
+        slot = &work->cache[hil_vocab_hash_bytes(word, size) % HIL_BPE_CACHE_SLOTS];
         if (slot->size == size && memcmp(slot->text, word, size) == 0)
             return add_ids(ids, slot->ids, slot->count);
     }

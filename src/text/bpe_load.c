@@ -94,7 +94,7 @@ static hil_status find_piece(const hil_vocab *vocab, const char *text, size_t si
 
 static void put_merge(hil_bpe *bpe, hil_merge merge)
 {
-    size_t at = hil_hash_mix(merge.key) & bpe->merge_mask;
+    size_t at = hil_vocab_hash_mix(merge.key) & bpe->merge_mask;
     while (bpe->merges[at].key != UINT64_MAX && bpe->merges[at].key != merge.key)
         at = (at + 1) & bpe->merge_mask;
     bpe->merges[at] = merge;
@@ -124,7 +124,7 @@ static hil_status read_merges(hil_bpe *bpe, hil_json_pull pull, hil_text *whole,
 {
     size_t count, left;
     HIL_TRY(count_merges(pull, &count));
-    size_t slots = hil_hash_slots(count);
+    size_t slots = hil_vocab_hash_slots(count);
     HIL_TRY(HIL_ALLOC(slots, &bpe->merges));
     bpe->merge_mask = slots - 1;
     for (size_t i = 0; i < slots; ++i) bpe->merges[i].key = UINT64_MAX;
@@ -236,7 +236,7 @@ void hil_bpe_free(hil_bpe *bpe)
 static uint64_t *pair_slot(const hil_bpe *bpe, uint32_t a, uint32_t b)
 {
     uint64_t key = ((uint64_t)a << 32 | b) + 1;
-    size_t at = hil_hash_mix(key) & bpe->pair_mask;
+    size_t at = hil_vocab_hash_mix(key) & bpe->pair_mask;
     while (bpe->pairs[at] != 0 && bpe->pairs[at] != key) at = (at + 1) & bpe->pair_mask;
     return &bpe->pairs[at];
 }
@@ -266,14 +266,14 @@ static size_t walk_pairs(hil_bpe *bpe)
 hil_status hil_bpe_index_pairs(hil_bpe *bpe)
 {
     if (bpe->ignore_merges) return HIL_OK;
-    size_t slots = hil_hash_slots(walk_pairs(bpe)), distinct = 0;
+    size_t slots = hil_vocab_hash_slots(walk_pairs(bpe)), distinct = 0;
     HIL_TRY(HIL_ALLOC(slots, &bpe->pairs));
     bpe->pair_mask = slots - 1;
     walk_pairs(bpe);
     for (size_t i = 0; i < slots; ++i) distinct += bpe->pairs[i] != 0;
 
     uint64_t *sparse = bpe->pairs;
-    slots = hil_hash_slots(2 * distinct);
+    slots = hil_vocab_hash_slots(2 * distinct);
     bpe->pairs = NULL;
     hil_status status = HIL_ALLOC(slots, &bpe->pairs);
     hil_free(sparse);

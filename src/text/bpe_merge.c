@@ -7,7 +7,7 @@ enum { SHORT = 48 };
 static const hil_merge *merge_of(const hil_bpe *bpe, int32_t left, int32_t right)
 {
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    for (size_t at = hil_hash_mix(key) & bpe->merge_mask;; at = (at + 1) & bpe->merge_mask) {
+    for (size_t at = hil_vocab_hash_mix(key) & bpe->merge_mask;; at = (at + 1) & bpe->merge_mask) {
         const hil_merge *merge = &bpe->merges[at];
         if (merge->key == key) return merge;
         if (merge->key == UINT64_MAX) return NULL;

@@ -3,19 +3,19 @@
 
 #include <string.h>
 
-uint64_t hil_hash_bytes(const char *bytes, size_t size)
+uint64_t hil_vocab_hash_bytes(const char *bytes, size_t size)
 {
     uint64_t hash = size * 0x9E3779B97F4A7C15u, word = 0;
     for (; size >= 8; size -= 8, bytes += 8) {
         memcpy(&word, bytes, 8);
-        hash = hil_hash_mix(hash ^ word) * 0x9E3779B97F4A7C15u;
+        hash = hil_vocab_hash_mix(hash ^ word) * 0x9E3779B97F4A7C15u;
     }
     word = 0;
     for (size_t i = 0; i < size; ++i) word |= (uint64_t)(unsigned char)bytes[i] << 8 * i;
-    return hil_hash_mix(hash ^ word);
+    return hil_vocab_hash_mix(hash ^ word);
 }
 
-size_t hil_hash_slots(size_t entries)
+size_t hil_vocab_hash_slots(size_t entries)
 {
     size_t slots = 16;
     while (slots < 2 * entries) slots *= 2;
@@ -32,7 +32,7 @@ static hil_status reserve_ids(hil_vocab *vocab, size_t ids)
 hil_status hil_vocab_init(hil_vocab *vocab, size_t entries, size_t bytes, int64_t ids)
 {
     *vocab = (hil_vocab){0};
-    size_t slots = hil_hash_slots(entries);
+    size_t slots = hil_vocab_hash_slots(entries);
     HIL_TRY(HIL_ALLOC(slots, &vocab->slots));
     vocab->mask = slots - 1;
     HIL_TRY(HIL_GROW(&vocab->text.data, &vocab->text.capacity, bytes + 1));
@@ -52,7 +52,7 @@ void hil_vocab_free(hil_vocab *vocab)
 /* The slot of the text, or the empty slot for it. */
 static uint32_t *slot_of(const hil_vocab *vocab, const char *text, size_t size)
 {
-    size_t at = hil_hash_bytes(text, size) & vocab->mask;
+    size_t at = hil_vocab_hash_bytes(text, size) & vocab->mask;
     for (;; at = (at + 1) & vocab->mask) {
         uint32_t *slot = &vocab->slots[at];
         if (*slot == 0) return slot;
@@ -89,7 +89,7 @@ static hil_status reserve_slot(hil_vocab *vocab)
 {
     if (2 * (vocab->used + 1) <= vocab->mask + 1) return HIL_OK;
     uint32_t *old = vocab->slots;
-    size_t slots = hil_hash_slots(2 * (vocab->used + 1)), count = vocab->mask + 1;
+    size_t slots = hil_vocab_hash_slots(2 * (vocab->used + 1)), count = vocab->mask + 1;
     vocab->slots = NULL;
     hil_status status = HIL_ALLOC(slots, &vocab->slots);
     if (status != HIL_OK) {

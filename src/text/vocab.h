@@ -46,14 +46,14 @@ static inline bool hil_vocab_has(const hil_vocab *vocab, int64_t id)
 }
 
 /* A hash of bytes whose low bits are well mixed. */
-static inline uint64_t hil_hash_mix(uint64_t x)
+static inline uint64_t hil_vocab_hash_mix(uint64_t x)
 {
     x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
     return x ^ x >> 32;
 }
-uint64_t hil_hash_bytes(const char *bytes, size_t size);
+uint64_t hil_vocab_hash_bytes(const char *bytes, size_t size);
 
 /* A power of two that is at least twice `entries`. */
-size_t hil_hash_slots(size_t entries);
+size_t hil_vocab_hash_slots(size_t entries);
 
 #endif

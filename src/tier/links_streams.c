@@ -6,7 +6,7 @@
 
 #define STALL_MIN 5e-5 /* seconds between marks: less is only the latency of waking a thread */
 
-hil_stream hil_stream_of(hil_link link)
+hil_stream hil_link_stream(hil_link link)
 {
     switch (link) {
     case HIL_LINK_IN:
@@ -44,7 +44,7 @@ bool hil_part_streams(const hil_links *links, const hil_part *part)
 
 bool hil_job_streams(const hil_links *links, const hil_job *job)
 {
-    if (!links->device || hil_stream_of(job->link) == HIL_STREAMS) return false;
+    if (!links->device || hil_link_stream(job->link) == HIL_STREAMS) return false;
     for (int i = 0; i < job->parts; ++i)
         if (!hil_part_streams(links, &job->part[i])) return false;
     return job->run ? job->queues : job->parts > 0;

@@ -297,7 +297,7 @@ static hil_status create(hil_links *links)
         hil_carrier *c = &all->carrier[i];
         c->links = links;
         c->link = (hil_link)i;
-        c->stream = links->device ? hil_stream_of(c->link) : HIL_STREAMS;
+        c->stream = links->device ? hil_link_stream(c->link) : HIL_STREAMS;
         c->alone = c->stream == HIL_STREAMS && (!links->disk || !uses_disk(c->link));
         pthread_cond_init(&c->wake, NULL);
         pthread_cond_init(&c->issue, NULL);

@@ -66,7 +66,7 @@ static inline void net_build(net_rig *r)
     hil_free(folder);
     config.layers = 3;
     config.dropout_residual = config.dropout_attention = config.arch == HIL_GPT2 ? 0.1 : 0;
-    CHECK_OK(hil_model_build(&r->model, &config));
+    CHECK_OK(hil_build_model(&r->model, &config));
 }
 
 /* Sequences of one document, or of three. */
@@ -133,8 +133,8 @@ static inline void net_open(net_rig *r, const net_how *how)
     *r = (net_rig){.how = *how};
     if (how->delay) {
         CHECK_OK(hil_device_threads_open(&r->device));
-        r->device->ops = &hil_ops_threads;
-        r->device->math = &hil_math_threads;
+        hil_device_ops_set(r->device, &hil_ops_threads);
+        hil_device_math_set(r->device, &hil_math_threads);
         if (how->delay > 1) hil_device_threads_delay(r->device, how->delay, 40);
     }
     net_build(r);

@@ -68,7 +68,7 @@ static hil_trainer *start(const char *name, const char *dtype, hil_model **model
     options.threads = 2;
     options.seed = 5;
     hil_trainer *trainer;
-    CHECK_OK(hil_model_build(model, &config));
+    CHECK_OK(hil_build_model(model, &config));
     CHECK_OK(hil_trainer_create(&trainer, *model, &options));
     return trainer;
 }

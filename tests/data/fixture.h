@@ -12,7 +12,8 @@ static char fixture_folder[64];
 
 static inline void fixture_remove(void)
 {
-    if (hil_path_remove(fixture_folder) != HIL_OK) fprintf(stderr, "%s\n", hil_status_message());
+    if (hil_file_remove_tree(fixture_folder) != HIL_OK)
+        fprintf(stderr, "%s\n", hil_status_message());
 }
 
 static inline void fixture_create(void)

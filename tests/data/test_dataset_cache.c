@@ -92,7 +92,7 @@ static void check_reuse(void)
 static void check_examples(void)
 {
     bool built;
-    CHECK_OK(hil_path_remove(fixture_path("cache")));
+    CHECK_OK(hil_file_remove_tree(fixture_path("cache")));
     const char *path = fixture_text(
         "e.jsonl", "{\"text\": \"xyz\"}\n{\"prompt\": \"b\", \"completion\": \"c\"}\n");
     hil_dataset_options options = fixture_options(3);
@@ -119,7 +119,7 @@ static void flip(const char *path, long place)
 
 static void check_damage(void)
 {
-    CHECK_OK(hil_path_remove(fixture_path("cache")));
+    CHECK_OK(hil_file_remove_tree(fixture_path("cache")));
     bool built;
     char cache[256], text[5000], again[1 << 15];
     for (size_t i = 0; i < sizeof text; ++i) text[i] = (char)('a' + i % 26);
@@ -192,7 +192,7 @@ static void check_moved_block(void)
 
 static void check_stops(void)
 {
-    CHECK_OK(hil_path_remove(fixture_path("cache")));
+    CHECK_OK(hil_file_remove_tree(fixture_path("cache")));
     struct progress progress = {.give = HIL_ERR_INTERRUPTED};
     hil_dataset_options options = fixture_options(1);
     options.progress = note;
@@ -251,7 +251,7 @@ static void check_allocations(void)
         CHECK(files_in(options.cache_dir, NULL) <= 1);
         hil_dataset_close(dataset);
         hil_dataset_close(held);
-        if (n % 2) CHECK_OK(hil_path_remove(options.cache_dir));
+        if (n % 2) CHECK_OK(hil_file_remove_tree(options.cache_dir));
     }
     CHECK(n > 10);
 }
@@ -259,7 +259,7 @@ static void check_allocations(void)
 /* Two processes build the same cache at once: both get it, and one file remains. */
 static void check_two_processes(void)
 {
-    CHECK_OK(hil_path_remove(fixture_path("cache")));
+    CHECK_OK(hil_file_remove_tree(fixture_path("cache")));
     hil_text text = {0};
     for (int i = 0; i < 300000; ++i) CHECK_OK(hil_text_print(&text, "%d ", i));
     const char *path = fixture_bytes("big.txt", text.data, text.size);
@@ -290,7 +290,7 @@ static void check_two_processes(void)
 /* The unfinished file of a killed builder is removed once it is old. */
 static void check_leftovers(void)
 {
-    CHECK_OK(hil_path_remove(fixture_path("cache")));
+    CHECK_OK(hil_file_remove_tree(fixture_path("cache")));
     hil_dataset_options options = fixture_options(1);
     const char *path = fixture_text("l.txt", "left");
     bool built;

@@ -251,7 +251,7 @@ static inline void disk_end(void)
         for (int k = 0; !disk[i].folder && k < disk[i].pending; ++k) free(disk[i].write[k].data);
         free(disk[i].data);
     }
-    CHECK_OK(hil_path_remove(disk_root));
+    CHECK_OK(hil_file_remove_tree(disk_root));
     disk_used = 0;
     --calls_unseen;
 }

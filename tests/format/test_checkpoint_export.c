@@ -146,6 +146,6 @@ int main(void)
     check_export(dir, HIL_F16, 0, "model.safetensors");
     check_bare(folder, store);
     hil_store_destroy(store);
-    CHECK_OK(hil_path_remove(root));
+    CHECK_OK(hil_file_remove_tree(root));
     return 0;
 }

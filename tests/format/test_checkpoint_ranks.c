@@ -177,7 +177,7 @@ static void check_rule(hil_dtype dtype, hil_rule_kind rule)
             setting s = setting_of(counts[k], dtype, rule, HIL_TIERS + 5 + i);
             run_ranks(&s, LOAD, 7, by[i]);
         }
-    CHECK_OK(hil_path_remove(place));
+    CHECK_OK(hil_file_remove_tree(place));
 }
 
 static void flip(const char *file, off_t at)
@@ -205,7 +205,7 @@ static void check_damage(void)
         flip(file, at);
     }
     run_ranks(&s, LOAD, 8, place);
-    CHECK_OK(hil_path_remove(place));
+    CHECK_OK(hil_file_remove_tree(place));
 }
 
 int main(void)

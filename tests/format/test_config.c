@@ -263,7 +263,7 @@ static void check_open(void)
                               "\"dtype\": \"bfloat16\"}");
     free(written);
     for (long n = 1;; ++n) {
-        CHECK_OK(hil_path_remove(beside));
+        CHECK_OK(hil_file_remove_tree(beside));
         hil_alloc_fail_at(n);
         hil_status status = hil_model_files_write_config(&files, out, HIL_F16);
         hil_alloc_fail_at(0);
@@ -272,8 +272,8 @@ static void check_open(void)
         CHECK(!hil_file_exists(beside));
     }
     hil_model_files_free(&files);
-    CHECK_OK(hil_path_remove(out));
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(out));
+    CHECK_OK(hil_file_remove_tree(folder));
 }
 
 static void check_edit(const char *json, hil_dtype dtype, const char *want)

@@ -92,7 +92,7 @@ static void check_write(size_t most, const char *last)
 {
     hil_export export = {tensors, 5, most, read_bytes, &fail_after};
     uint64_t promised;
-    CHECK_OK(hil_model_folder_remove(folder, HIL_NAMES_WRITTEN));
+    CHECK_OK(hil_install_remove(folder, HIL_NAMES_WRITTEN));
     CHECK_OK(hil_export_bytes(&export, &promised));
     CHECK_OK(hil_export_write(&export, folder));
     check_content();
@@ -106,7 +106,7 @@ static void check_failures(void)
     hil_export shards = {tensors, 5, 800, read_bytes, &fail_after};
     hil_safetensors *file;
     uint64_t size = 0;
-    CHECK_OK(hil_model_folder_remove(folder, HIL_NAMES_WRITTEN));
+    CHECK_OK(hil_install_remove(folder, HIL_NAMES_WRITTEN));
     for (size_t n = 1; n < 5; ++n) {
         fail_after = n;
         CHECK_FAILS(hil_export_write(&shards, folder), HIL_ERR_IO, "the drive is gone");
@@ -136,7 +136,7 @@ static void check_copy(void)
     CHECK_OK(hil_model_files_read(&files, folder));
     CHECK_INT(hil_model_files_bytes(&files), 5);
     CHECK_OK(hil_file_write(in_folder("tokenizer.json"), "another", 7)); /* too late */
-    CHECK_OK(hil_path_remove(in_folder("merges.txt")));
+    CHECK_OK(hil_file_remove_tree(in_folder("merges.txt")));
     CHECK_OK(hil_model_files_write(&files, other));
     hil_model_files_free(&files);
     CHECK_OK(hil_path_join(path, other, "tokenizer.json"));
@@ -202,7 +202,7 @@ int main(void)
     check_failures();
     check_copy();
     check_index();
-    CHECK_OK(hil_path_remove(folder));
-    CHECK_OK(hil_path_remove(other));
+    CHECK_OK(hil_file_remove_tree(folder));
+    CHECK_OK(hil_file_remove_tree(other));
     return 0;
 }

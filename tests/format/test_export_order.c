@@ -48,7 +48,7 @@ static void crash(disk_loss loss, unsigned seed)
     disk_restore(0, root, loss, &seed);
     CHECK_OK(hil_path_join(path, root, "model"));
     check_folder(path);
-    CHECK_OK(hil_path_remove(place));
+    CHECK_OK(hil_file_remove_tree(place));
     ++crashes;
 }
 
@@ -100,7 +100,7 @@ static void check_kept(bool (*is)(const char *name), bool expected)
 
 static bool is_foreign(const char *name)
 {
-    return hil_model_name_kind(name) == HIL_NAMES_FOREIGN;
+    return hil_model_names_kind(name) == HIL_NAMES_FOREIGN;
 }
 
 int main(void)
@@ -126,7 +126,7 @@ int main(void)
     CHECK_OK(hil_dir_create(folder));
     export(checkpoints, 2, 0);
     new_model = model_sum(folder);
-    CHECK_OK(hil_model_folder_remove(folder, HIL_NAMES_ALL));
+    CHECK_OK(hil_install_remove(folder, HIL_NAMES_ALL));
     /* The old model: shards, another tokenizer, files of another program; and files of the user. */
     export(checkpoints, 1, 2000);
     add_file("pytorch_model.bin", "old");
@@ -146,7 +146,7 @@ int main(void)
     ++calls_unseen;
     hil_store_destroy(store);
     hil_model_files_free(&rig_files);
-    CHECK_OK(hil_path_remove(checkpoints));
+    CHECK_OK(hil_file_remove_tree(checkpoints));
     --calls_unseen;
     disk_end();
     return 0;

@@ -40,7 +40,7 @@ static hil_status weed(void)
 static hil_status find_model(void)
 {
     char name[256];
-    return hil_model_folder_find(folder, HIL_NAMES_FOREIGN, name);
+    return hil_install_find(folder, HIL_NAMES_FOREIGN, name);
 }
 
 static hil_status list_steps(void)
@@ -124,10 +124,10 @@ int main(void)
     fails_each(list_steps);
     fails_each(find_data);
     fails_each(prepare);
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     CHECK(mkdir(folder, 0700) == 0);
     make("step-2", true);
     fails_each(find_foreign);
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     return 0;
 }

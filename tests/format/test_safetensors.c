@@ -259,7 +259,7 @@ static void check_memory(void)
 {
     hil_safetensors *file = NULL;
     CHECK_MEMORY(hil_safetensors_open(&file, GOLDEN));
-    CHECK_OK(hil_path_remove(in_folder("copy")));
+    CHECK_OK(hil_file_remove_tree(in_folder("copy")));
     for (long n = 1;; ++n) {
         hil_alloc_fail_at(n);
         hil_status status = copy_golden(file, in_folder("copy"), 7);
@@ -282,7 +282,7 @@ int main(void)
     check_damaged_files();
     check_unaligned();
     check_memory();
-    CHECK_OK(hil_path_remove(in_folder("copy")));
+    CHECK_OK(hil_file_remove_tree(in_folder("copy")));
     CHECK_INT(rmdir(folder), 0); /* no temporary file is left */
     return 0;
 }

@@ -98,7 +98,7 @@ int main(void)
     if (works) CHECK_FAILS(save(store, 5, 0), HIL_ERR_IO, "Input/output error");
     refuse = 0;
     check(store, 5, 2048);
-    CHECK_OK(hil_path_remove(root));
+    CHECK_OK(hil_file_remove_tree(root));
     hil_store_destroy(store);
     return 0;
 }

@@ -161,6 +161,6 @@ int main(int argc, char **argv)
     fail_allocations(&step);
     printf("%d faults\n", done);
     hil_store_destroy(store);
-    CHECK_OK(hil_path_remove(root));
+    CHECK_OK(hil_file_remove_tree(root));
     return 0;
 }

@@ -91,7 +91,7 @@ static void crash(disk_loss loss, unsigned seed)
     }
     CHECK_OK(hil_checkpoint_tidy(path, 1));
     CHECK(!has_leftovers(path));
-    CHECK_OK(hil_path_remove(place));
+    CHECK_OK(hil_file_remove_tree(place));
     ++crashes;
 }
 

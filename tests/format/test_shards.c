@@ -135,6 +135,6 @@ int main(void)
     check_bad_folders();
     check_order();
     check_many();
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     return 0;
 }

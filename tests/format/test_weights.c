@@ -126,6 +126,6 @@ int main(void)
     check_cut(pool, path, "plain", false);
     check_cut(pool, path, "transformer.turned", true);
     hil_pool_destroy(pool);
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     return 0;
 }

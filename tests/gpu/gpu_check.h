@@ -263,13 +263,13 @@ static void gpu_make(const gpu_case *c, gpu_side *s)
 static void gpu_run_forward(gpu_side *s)
 {
     hil_op_call *call = &s->call;
-    CHECK_OK(s->device ? hil_cuda_infer(call) : call->op->infer(call));
+    CHECK_OK(s->device ? hil_op_cuda_infer(call) : call->op->infer(call));
     for (int i = 0; i < call->outs; ++i)
         call->out[i].data = gpu_memory(s, NULL, hil_tensor_bytes(&call->out[i]));
     for (int i = 0; i < call->saveds; ++i)
         call->saved[i].data = gpu_memory(s, NULL, hil_tensor_bytes(&call->saved[i]));
     call->scratch = gpu_memory(s, NULL, call->forward_scratch);
-    CHECK_OK(s->device ? hil_cuda_forward(call) : call->op->forward(call));
+    CHECK_OK(s->device ? hil_op_cuda_forward(call) : call->op->forward(call));
     if (s->device) CHECK_OK(s->device->queue->finish(s->device));
     gpu_release(s, call->scratch);
     CHECK_INT(s->held, 0);
@@ -303,7 +303,7 @@ static void gpu_run_backward(const gpu_case *c, gpu_side *s)
         if (!(c->op->keep_out >> i & 1)) call->out[i].data = NULL;
     call->scratch = gpu_memory(s, NULL, call->backward_scratch);
     if (s->device)
-        CHECK_OK(hil_cuda_backward(call));
+        CHECK_OK(hil_op_cuda_backward(call));
     else if (c->op->backward)
         CHECK_OK(c->op->backward(call));
     if (s->device) CHECK_OK(s->device->queue->finish(s->device));

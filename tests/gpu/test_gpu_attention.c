@@ -212,9 +212,9 @@ static void check_cached(hil_dtype dtype, bool packed)
             free(joined);
         }
         for (int i = 0; i < 3; ++i) free(part[i]);
-        CHECK_OK(hil_cuda_infer(&call));
+        CHECK_OK(hil_op_cuda_infer(&call));
         call.out[0].data = gpu_memory(&whole, NULL, hil_tensor_bytes(&call.out[0]));
-        CHECK_OK(hil_cuda_forward(&call));
+        CHECK_OK(hil_op_cuda_forward(&call));
         char *got = gpu_read(&whole, call.out[0].data, hil_tensor_bytes(&call.out[0]));
         for (size_t b = 0; b < B; ++b)
             for (size_t i = 0; i < (size_t)step * H * D; ++i) {

@@ -82,12 +82,12 @@ static void check_fault(void)
                   .rows = {8},
                   .cols = {16}};
     gpu_make(&c, &s);
-    CHECK_OK(hil_cuda_infer(&s.call));
+    CHECK_OK(hil_op_cuda_infer(&s.call));
     s.call.out[0].data = gpu_memory(&s, NULL, hil_tensor_bytes(&s.call.out[0]));
     const void *weight = s.weight[0];
     CHECK(weight);
     s.quiet = true;
-    CHECK_OK(hil_cuda_forward(&s.call));
+    CHECK_OK(hil_op_cuda_forward(&s.call));
     CHECK_FAILS(gpu->queue->finish(gpu), HIL_ERR_INPUT, "id -5 is outside the table of 8 rows");
     CHECK_OK(gpu->queue->finish(gpu));
     gpu_release(&s, s.lent);

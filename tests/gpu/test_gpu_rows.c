@@ -98,7 +98,7 @@ static void check_convert(void)
                 b.data = gpu_filled(&s, &b, 2);
                 char *x = gpu_read(&s, a.data, hil_tensor_bytes(&a));
                 char *before = gpu_read(&s, b.data, hil_tensor_bytes(&b));
-                CHECK_OK(hil_cuda_convert(gpu, &b, &a, add));
+                CHECK_OK(hil_op_cuda_convert(gpu, &b, &a, add));
                 char *y = gpu_read(&s, b.data, hil_tensor_bytes(&b));
                 for (int i = 0; i < N; ++i) {
                     float in, old, want;

@@ -45,8 +45,8 @@ static void make_state(state *s, const hil_rule *rule, int64_t count, hil_dtype 
             ((uint16_t *)s->array[0])[i] = hil_f16_round(w);
         }
         if (dtype == HIL_BF16) {
-            ((uint16_t *)s->array[0])[i] = hil_weight_high(w);
-            ((uint16_t *)s->array[1])[i] = hil_weight_low(w);
+            ((uint16_t *)s->array[0])[i] = hil_bf16_high(w);
+            ((uint16_t *)s->array[1])[i] = hil_bf16_low(w);
         }
     }
     for (int k = 0; k < rule->moments; ++k) {
@@ -87,7 +87,7 @@ static void check_rule(const hil_rule *rule, hil_dtype dtype, int64_t count, int
                                  .eps = 1e-8f,
                                  .factor = 0.37f};
         hil_rule_update(rule, &numbers, &at_cpu);
-        CHECK_OK(hil_cuda_update(gpu, HIL_STREAM_UPDATE, rule, &numbers, &at_gpu));
+        CHECK_OK(hil_rule_cuda_update(gpu, HIL_STREAM_UPDATE, rule, &numbers, &at_gpu));
     }
     hil_event *updated;
     CHECK_OK(gpu->events->create(gpu, &updated));
@@ -126,7 +126,7 @@ static void square_on_gpu(const hil_block *whole, int64_t piece, double *lanes)
 {
     for (int64_t first = 0; first < whole->count; first += piece) {
         hil_block part = piece_of(whole, first, piece);
-        CHECK_OK(gpu->math->square(gpu, HIL_STREAM_COMPUTE, &part, first, lanes));
+        CHECK_OK(hil_device_math_of(gpu)->square(gpu, HIL_STREAM_COMPUTE, &part, first, lanes));
     }
 }
 
@@ -159,7 +159,7 @@ static void check_squares(hil_dtype dtype, int64_t count, int gradients, int64_t
     double *got = gpu_read(&side, lanes, bytes);
     for (int64_t i = 0; i < blocks * HIL_SQUARES; ++i) CHECK(got[i] == want[i]);
     CHECK_OK(gpu->heap->share(gpu, (size_t)blocks * sizeof(double), (void **)&shared));
-    CHECK_OK(gpu->math->squared(gpu, HIL_STREAM_COMPUTE, lanes, blocks, shared));
+    CHECK_OK(hil_device_math_of(gpu)->squared(gpu, HIL_STREAM_COMPUTE, lanes, blocks, shared));
     CHECK_OK(gpu->queue->finish(gpu));
     for (int64_t b = 0; b < blocks; ++b) {
         double sum = 0;
@@ -178,7 +178,7 @@ static void check_squares(hil_dtype dtype, int64_t count, int gradients, int64_t
 
 static void round_on_gpu(const hil_rounding *rounding)
 {
-    CHECK_OK(gpu->math->round(gpu, HIL_STREAM_COMPUTE, rounding));
+    CHECK_OK(hil_device_math_of(gpu)->round(gpu, HIL_STREAM_COMPUTE, rounding));
 }
 
 static void check_rounding(hil_dtype dtype, int64_t piece, bool squares, bool in_place)
@@ -224,7 +224,7 @@ static void check_sums(hil_dtype dtype, int64_t count, int ranks)
         for (int64_t i = 0; i < count; ++i) sum[i] += one[i];
     }
     hil_from_f32(want, sum, dtype, count);
-    CHECK_OK(gpu->math->reduce(gpu, HIL_STREAM_COMPUTE, &tensor, parts_there, ranks));
+    CHECK_OK(hil_device_math_of(gpu)->reduce(gpu, HIL_STREAM_COMPUTE, &tensor, parts_there, ranks));
     char *got = gpu_read(&side, out, bytes);
     CHECK(memcmp(got, want, bytes) == 0);
     free(got);
@@ -239,7 +239,7 @@ static void check_sums(hil_dtype dtype, int64_t count, int ranks)
 int main(void)
 {
     gpu_begin();
-    gpu->math = &hil_cuda_math;
+    hil_device_math_set(gpu, &hil_cuda_math);
     for (int r = 0; r < HIL_RULES; ++r)
         for (int d = HIL_F32; d <= HIL_F16; ++d)
             for (int gradients = 1; gradients <= HIL_USES; gradients += 2) {

@@ -64,7 +64,7 @@ int main(void)
     const hil_wire_maker *maker;
     hil_device_choice choice = {.name = "cuda", .prefixes = prefixes};
     if (hil_devices_open(&choice, NULL, NULL, &device) != HIL_OK ||
-        hil_cuda_load_wires(prefixes, &maker) != HIL_OK) {
+        hil_gpu_load_wires(prefixes, &maker) != HIL_OK) {
         printf("skipped: %s\n", hil_status_message());
         return CHECK_SKIP;
     }

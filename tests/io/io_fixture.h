@@ -20,7 +20,7 @@ static pid_t owner; /* children do not remove the folder */
 
 static inline void fixture_clean(void)
 {
-    if (folder[0] && getpid() == owner) (void)!hil_path_remove(folder);
+    if (folder[0] && getpid() == owner) (void)!hil_file_remove_tree(folder);
 }
 
 /* In the current folder: /tmp may be in memory. */
@@ -35,7 +35,7 @@ static inline void fixture_open(void)
 
 static inline void fixture_close(void)
 {
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     folder[0] = 0;
 }
 

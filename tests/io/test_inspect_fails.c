@@ -55,6 +55,6 @@ int main(void)
     check_free_bytes(folder);
     check_free_bytes("a/b/c");
     check_free_bytes("/a/b/c");
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     return 0;
 }

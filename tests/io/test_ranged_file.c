@@ -52,7 +52,7 @@ int main(void)
     CHECK_OK(hil_path_join(path, folder, "large"));
     CHECK(hil_ranged_create(&file, path, (uint64_t)1 << 60) != HIL_OK);
     hil_ranged_abandon(&file);
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     free(data);
     return 0;
 }

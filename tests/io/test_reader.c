@@ -27,7 +27,7 @@ int main(void)
 
     CHECK_FAILS(hil_reader_open(&reader, folder), HIL_ERR_INPUT, "not a regular file");
     CHECK(reader == NULL);
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     CHECK_FAILS(hil_reader_open(&reader, path), HIL_ERR_IO, "No such file");
     hil_reader_close(NULL);
     return 0;

@@ -20,6 +20,6 @@ int main(void)
     CHECK_OK(hil_bytes_read(&map, path));
     CHECK(map.size == 3 && memcmp(map.data, "new", 3) == 0);
     hil_bytes_free(&map);
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     return 0;
 }

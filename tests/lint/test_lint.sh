@@ -83,6 +83,14 @@ plant src/base/one.h '/* [Note: order] First. */' && plant src/io/bad.h 'int x; 
 plant src/io/bad.h '/* See [Note:\n   order]. */' && finds src/io/bad.h:2 'stands on one line'
 echo 'What [Note: nowhere] says.' > "$tree/README.md" && finds README.md:1 'there is no note nowhere'
 
+plant src/base/one.h 'void hil_pair_open(int x);' && plant src/io/bad.h 'HIL_API void hil_pair_close(int x);' &&
+    finds src/io/bad.h:2 'hil_pair_\* belongs to src/base'
+plant src/train/one.h 'void hil_pair_open(int x);' && plant include/hilbert/io.h 'HIL_API void hil_pair_close(int x);' &&
+    finds include/hilbert/io.h:2 'hil_pair_\* belongs to a layer above'
+plant src/base/bad.h "typedef struct hil_table {\n$(repeat 9 '    void (*f)(int x);\n')\n} hil_table;" &&
+    finds src/base/bad.h:12 'hil_table has 9 functions'
+for i in $(seq 41); do plant "src/train/part$i.h" 'int x;'; done && finds src/train:1 '41 files, more than 40'
+
 for call in 'strcpy(a, b)' 'strcat(a, b)' 'sprintf(a, b)' 'gets(a)' 'atoi(a)' 'rand()'; do
     plant src/cli/bad.c "x = $call;" && finds src/cli/bad.c:2 'banned call'
 done

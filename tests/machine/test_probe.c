@@ -246,6 +246,6 @@ int main(void)
     check_limits(folder);
     check_device(folder);
     check_data(folder);
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     return 0;
 }

@@ -20,7 +20,7 @@ static inline golden_run golden_start(const char *name, const hil_trainer_option
     hil_safetensors *weights;
     char *folder = golden_path(name, NULL);
     CHECK_OK(hil_config_open(&config, folder));
-    CHECK_OK(hil_model_build(&run.model, &config));
+    CHECK_OK(hil_build_model(&run.model, &config));
     CHECK_OK(hil_trainer_open(&run.trainer, run.model, options, NULL));
     CHECK_OK(hil_safetensors_open_folder(&weights, folder));
     CHECK_OK(hil_weights_load(run.model->store, run.trainer->pool, weights));

@@ -179,7 +179,7 @@ int main(void)
     hil_pool *pool;
     void *arena, *shared;
     CHECK_OK(hil_device_threads_open(&device));
-    device->ops = &hil_ops_threads;
+    hil_device_ops_set(device, &hil_ops_threads);
     hil_device_threads_delay(device, 7, 200);
     CHECK_OK(hil_pool_create(&pool, 2));
     CHECK_OK(device->heap->alloc(device, sizeof(memory), &arena));

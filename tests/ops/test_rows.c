@@ -27,16 +27,16 @@ static void run_words(const hil_row_kernel *k, int which, rows *r, int64_t n)
     float *a = r->out;
     switch (which) {
     case 21:
-        k->to_bf16((uint16_t *)(void *)a, r->x, n);
+        k->convert.to_bf16((uint16_t *)(void *)a, r->x, n);
         break;
     case 22:
-        k->from_bf16(a, (const uint16_t *)(const void *)r->x, n);
+        k->convert.from_bf16(a, (const uint16_t *)(const void *)r->x, n);
         break;
     case 23:
-        k->philox((uint32_t *)(void *)a, 0x123456789abcdef0u, ~0ull - 2, 17, n / 4);
+        k->random.philox((uint32_t *)(void *)a, 0x123456789abcdef0u, ~0ull - 2, 17, n / 4);
         break;
     case 24:
-        k->keep(a, (const uint32_t *)(const void *)r->x, 0x3f0000, 1.5f, n);
+        k->random.keep(a, (const uint32_t *)(const void *)r->x, 0x3f0000, 1.5f, n);
         break;
     }
 }
@@ -53,62 +53,63 @@ static void run_kernel(const hil_row_kernel *k, int which, rows *r, int64_t n)
                          .dbias = b};
     switch (which) {
     case 0:
-        k->add(a, r->x, r->y, n);
+        k->math.add(a, r->x, r->y, n);
         break;
     case 1:
-        k->multiply(a, r->x, r->y, n);
+        k->math.multiply(a, r->x, r->y, n);
         break;
     case 2:
-        a[0] = k->sum(r->x, n);
+        a[0] = k->math.sum(r->x, n);
         break;
     case 3:
-        a[0] = k->sum_squares(r->x, 0.4f, n);
+        a[0] = k->math.sum_squares(r->x, 0.4f, n);
         break;
     case 4:
-        a[0] = k->max(r->x, n);
+        a[0] = k->math.max(r->x, n);
         break;
     case 5:
         memcpy(a, r->x, (size_t)n * sizeof *a);
-        b[0] = k->exp_sum(a, 8.9f, n);
+        b[0] = k->math.exp_sum(a, 8.9f, n);
         break;
     case 6:
-        k->scale(a, r->x, 1.1f, n);
+        k->math.scale(a, r->x, 1.1f, n);
         break;
     case 7:
-        k->gelu_tanh(a, r->x, n);
+        k->activation.gelu_tanh(a, r->x, n);
         break;
     case 8:
-        k->gelu_tanh_back(a, r->x, r->y, n);
+        k->activation.gelu_tanh_back(a, r->x, r->y, n);
         break;
     case 9:
-        k->gelu_erf(a, r->x, n);
+        k->activation.gelu_erf(a, r->x, n);
         break;
     case 10:
-        k->gelu_erf_back(a, r->x, r->y, n);
+        k->activation.gelu_erf_back(a, r->x, r->y, n);
         break;
     case 11:
-        k->swiglu(a, r->x, r->y, n);
+        k->activation.swiglu(a, r->x, r->y, n);
         break;
     case 12:
-        k->swiglu_back((float *const[]){a, b}, (const float *const[]){r->x, r->y, r->z}, n);
+        k->activation.swiglu_back((float *const[]){a, b}, (const float *const[]){r->x, r->y, r->z},
+                                  n);
         break;
     case 13:
     case 14:
-        k->normalize(a, r->x, &norm, n);
+        k->norm.normalize(a, r->x, &norm, n);
         break;
     case 15:
     case 16:
-        k->normalize_back(&norm, r->x, r->y, n);
+        k->norm.normalize_back(&norm, r->x, r->y, n);
         break;
     case 17:
     case 18:
-        k->normalize_dx(a, &norm, r->x, r->y, n);
+        k->norm.normalize_dx(a, &norm, r->x, r->y, n);
         break;
     case 19:
-        k->rotate(a, b, r->x, r->y, n);
+        k->position.rotate(a, b, r->x, r->y, n);
         break;
     case 20:
-        k->angles(a, b, r->y, 131071, n);
+        k->position.angles(a, b, r->y, 131071, n);
         break;
     default:
         run_words(k, which, r, n);
@@ -150,7 +151,7 @@ static void check_bf16(void)
     float in[COUNT];
     uint16_t out[COUNT];
     for (int i = 0; i < COUNT; ++i) in[i] = hil_float(bits[i]);
-    hil_rows()->to_bf16(out, in, COUNT);
+    hil_rows()->convert.to_bf16(out, in, COUNT);
     for (int i = 0; i < COUNT; ++i) CHECK_INT(out[i], hil_bf16_round(in[i]));
 }
 
@@ -161,7 +162,7 @@ static void check_angles(void)
     float frequency[COUNT], cosine[COUNT], sine[COUNT];
     for (int i = 0; i < COUNT; ++i) frequency[i] = powf(500000, -(float)i / COUNT);
     for (int32_t position = 0; position < 2000000; position = position * 3 / 2 + 1) {
-        hil_rows()->angles(cosine, sine, frequency, (float)position, COUNT);
+        hil_rows()->position.angles(cosine, sine, frequency, (float)position, COUNT);
         for (int i = 0; i < COUNT; ++i) {
             double angle = (double)((float)position * frequency[i]);
             CHECK_NEAR((double)cosine[i], cos(angle), 3.1e-8);
@@ -175,7 +176,7 @@ static void check_philox(void)
     enum { BLOCKS = 131 };
     static uint32_t out[4 * BLOCKS];
     uint64_t key = 0xfeedbeefcafe0123u, low = 0xffffffffu - 60, high = 0x8000000000000005u;
-    hil_rows()->philox(out, key, low, high, BLOCKS);
+    hil_rows()->random.philox(out, key, low, high, BLOCKS);
     for (uint64_t b = 0; b < BLOCKS; ++b) {
         uint32_t want[4];
         hil_philox(key, low + b, high, want);

@@ -36,8 +36,8 @@ static void fill(state *s, hil_dtype dtype)
         s->g[i] = hil_bf16_load(hil_bf16_round(number((uint64_t)i + 30000)));
         if (fabsf(s->g[i]) < 0x1p-12f) s->g[i] = 0;
         s->half[i] = dtype == HIL_F16 ? hil_f16_round(s->g[i]) : hil_bf16_round(s->g[i]);
-        s->high[i] = dtype == HIL_F16 ? hil_f16_round(s->w[i]) : hil_weight_high(s->w[i]);
-        s->low[i] = hil_weight_low(s->w[i]);
+        s->high[i] = dtype == HIL_F16 ? hil_f16_round(s->w[i]) : hil_bf16_high(s->w[i]);
+        s->low[i] = hil_bf16_low(s->w[i]);
     }
     hil_q8_encode(s->m8, s->m, HIL_Q8_SIGNED, N);
     hil_q8_encode(s->v8, s->v, HIL_Q8_UNSIGNED, N);
@@ -90,7 +90,7 @@ static void check_bits(const hil_rule *rule, state *reference)
             CHECK(memcmp(s.m8, reference->m8, sizeof s.m8) == 0);
             CHECK(memcmp(s.v8, reference->v8, sizeof s.v8) == 0);
             for (int i = 0; i < N; ++i) {
-                float w = dtype == HIL_BF16 ? hil_weight_join(s.high[i], s.low[i]) : s.w[i];
+                float w = dtype == HIL_BF16 ? hil_bf16_join(s.high[i], s.low[i]) : s.w[i];
                 CHECK_INT(hil_bits(w), hil_bits(reference->w[i]));
                 if (dtype == HIL_F16) CHECK_INT(s.high[i], hil_f16_round(w));
             }

@@ -150,7 +150,7 @@ static inline void crew_work(hil_comm *comm, void *context)
     hil_model *model;
     hil_trainer *t;
     CHECK_OK(hil_config_parse(&config, c->config, strlen(c->config), "crew"));
-    CHECK_OK(hil_model_build(&model, &config));
+    CHECK_OK(hil_build_model(&model, &config));
     hil_trainer_options options = crew_options(c, comm);
     CHECK_OK(hil_trainer_create(&t, model, &options));
     crew_steps(c, comm, t);

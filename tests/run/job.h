@@ -23,7 +23,7 @@ static char job_folder[64]; /* goes away however the test ends */
 
 static inline void job_clean(void)
 {
-    if (job_folder[0]) (void)!hil_path_remove(job_folder);
+    if (job_folder[0]) (void)!hil_file_remove_tree(job_folder);
 }
 
 static inline void job_begin(job_place *place)
@@ -37,7 +37,7 @@ static inline void job_begin(job_place *place)
 
 static inline void job_end(job_place *place)
 {
-    CHECK_OK(hil_path_remove(place->folder));
+    CHECK_OK(hil_file_remove_tree(place->folder));
     job_folder[0] = 0;
 }
 

@@ -129,7 +129,7 @@ static void check_checkpoint(void)
     CHECK_OK(run(folder, false)); /* the newest of them */
     CHECK(strstr(output, "28 tensors, 24674 parameters, 296088 bytes"));
     CHECK(strstr(output, "step-10/manifest.json is damaged"));
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
 }
 
 static void check_failures(void)
@@ -163,7 +163,7 @@ static void check_refused_config(void)
     CHECK(strstr(output, "bert"));
     CHECK_OK(run(folder, true));
     CHECK(strstr(output, "\"config\":{\"error\":\""));
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
 }
 
 static void check_no_memory(void)

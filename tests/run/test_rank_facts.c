@@ -129,7 +129,7 @@ static void check_files(void)
     CHECK_OK(hil_path_join(path, other, "generation_config.json"));
     CHECK_OK(hil_file_write(path, text, strlen(text)));
     ranks_run(RANKS, compare_models, words);
-    CHECK_OK(hil_path_remove(path));
+    CHECK_OK(hil_file_remove_tree(path));
     ranks_run(RANKS, compare_models, words);
 }
 

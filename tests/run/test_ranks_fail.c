@@ -36,7 +36,7 @@ static void try_on_rank(hil_comm *comm, void *context)
     batch b;
     crew *c = now->crew;
     CHECK_OK(hil_config_parse(&config, c->config, strlen(c->config), "crew"));
-    CHECK_OK(hil_model_build(&model, &config));
+    CHECK_OK(hil_build_model(&model, &config));
     hil_trainer_options options = crew_options(c, comm);
     CHECK_OK(hil_trainer_create(&t, model, &options));
     fill(&b, comm, 0);
@@ -153,7 +153,7 @@ static void open_full_drive(hil_comm *comm, void *context)
     hil_trainer *t;
     crew *c = context;
     CHECK_OK(hil_config_parse(&config, c->config, strlen(c->config), "crew"));
-    CHECK_OK(hil_model_build(&model, &config));
+    CHECK_OK(hil_build_model(&model, &config));
     hil_trainer_options options = crew_options(c, comm);
     CHECK_FAILS(hil_trainer_create(&t, model, &options), HIL_ERR_IO, "No space left on device");
     CHECK(t == NULL);
@@ -173,7 +173,7 @@ static void open_without_drive(hil_comm *comm, void *context)
     hil_disk_budget disk = {hil_comm_rank(comm) == 1 ? "/nowhere" : folder, 1 << 20};
     c.disk = &disk;
     CHECK_OK(hil_config_parse(&config, c.config, strlen(c.config), "crew"));
-    CHECK_OK(hil_model_build(&model, &config));
+    CHECK_OK(hil_build_model(&model, &config));
     hil_trainer_options options = crew_options(&c, comm);
     CHECK_FAILS(hil_trainer_create(&t, model, &options), HIL_ERR_IO,
                 "rank 1: cannot use /nowhere: there is no such folder");

@@ -29,7 +29,8 @@ static void fail_each_in_training(job_place *place, long stride)
     for (long n = 1; n <= total; n += stride) {
         options.overwrite = n % 2 == 1;
         options.resume = !options.overwrite;
-        if (options.overwrite) CHECK_OK(hil_path_remove(job_path(place, path, "memory/cache")));
+        if (options.overwrite)
+            CHECK_OK(hil_file_remove_tree(job_path(place, path, "memory/cache")));
         hil_alloc_fail_at(n);
         hil_status status = hil_train(&options, NULL, &result);
         hil_alloc_fail_at(0);

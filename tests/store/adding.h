@@ -40,7 +40,7 @@ static inline hil_device *adding_device(uint64_t seed, unsigned microseconds)
 {
     hil_device *device;
     CHECK_OK(hil_device_threads_open(&device));
-    device->math = &hil_math_threads;
+    hil_device_math_set(device, &hil_math_threads);
     hil_device_threads_delay(device, seed, microseconds);
     return device;
 }

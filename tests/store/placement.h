@@ -42,15 +42,15 @@ static inline void rig_rule(const void *rule, const hil_block *b)
         for (int u = 0; u < b->gradients; ++u)
             g += full ? ((const float *)b->gradient[u])[i]
                       : hil_bf16_load(((const uint16_t *)b->gradient[u])[i]);
-        w = full ? ((float *)b->weight)[i] : hil_weight_join(high[i], low[i]);
+        w = full ? ((float *)b->weight)[i] : hil_bf16_join(high[i], low[i]);
         m[i] = m[i] / 2 + scale * g;
         v[i] = v[i] + g * g;
         w -= m[i] / (4 + v[i]);
         if (full) {
             ((float *)b->weight)[i] = w;
         } else {
-            high[i] = hil_weight_high(w);
-            low[i] = hil_weight_low(w);
+            high[i] = hil_bf16_high(w);
+            low[i] = hil_bf16_low(w);
         }
     }
 }

@@ -341,8 +341,8 @@ static inline void oracle_create(oracle *o, const setting *s)
             if (hil_param_dtype(m.param[p]) == HIL_F32) {
                 memcpy(o->weight[p] + i * 4, &master[i], 4);
             } else {
-                ((uint16_t *)(void *)o->weight[p])[i] = hil_weight_high(master[i]);
-                ((uint16_t *)(void *)o->rest[p])[i] = hil_weight_low(master[i]);
+                ((uint16_t *)(void *)o->weight[p])[i] = hil_bf16_high(master[i]);
+                ((uint16_t *)(void *)o->rest[p])[i] = hil_bf16_low(master[i]);
             }
         }
         free(master);
@@ -436,7 +436,7 @@ static inline void oracle_read(const oracle *o, const hil_param *param, int p, h
         for (int64_t i = 0; i < n; ++i)
             out[i] = full          ? ((const float *)(const void *)high)[i]
                      : p == FROZEN ? hil_bf16_load(high[i])
-                                   : hil_weight_join(high[i], low[i]);
+                                   : hil_bf16_join(high[i], low[i]);
         return;
     }
     for (int64_t t = 0; (count = tile_count(param, t, &first)); ++t) {

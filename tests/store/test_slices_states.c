@@ -24,7 +24,7 @@ static hil_status compare(mate *m, bool fresh)
             hil_to_f32(full, w, hil_param_dtype(m->param[p]), count);
             for (int64_t i = 0; i < count && fresh; ++i) {
                 float x = written[p][first + i];
-                if (hil_param_dtype(m->param[p]) == HIL_BF16) x = hil_bf16_load(hil_weight_high(x));
+                if (hil_param_dtype(m->param[p]) == HIL_BF16) x = hil_bf16_load(hil_bf16_high(x));
                 CHECK(full[i] == x);
             }
             hil_store_release(m->store, m->param[p], t);
@@ -48,7 +48,7 @@ static hil_status go(mate *m)
             for (int64_t i = 0; i < n && status == HIL_OK; ++i) {
                 float x = written[p][i];
                 if (p == FROZEN && hil_param_dtype(m->param[p]) == HIL_BF16)
-                    x = hil_bf16_load(hil_weight_high(x)); /* the weight is all that it has */
+                    x = hil_bf16_load(hil_bf16_high(x)); /* the weight is all that it has */
                 CHECK(memcmp(&got[i], &x, sizeof x) == 0);
             }
             free(got);

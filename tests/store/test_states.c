@@ -21,7 +21,7 @@ static void check_halves(void)
         uint32_t u = i < 65536 ? ((uint32_t)i << 16 | 0x8000u) : word[0];
         if ((u & 0x7fffffffu) > 0x7f800000u) continue;
         float x = hil_float(u);
-        CHECK_INT(hil_bits(hil_weight_join(hil_weight_high(x), hil_weight_low(x))), u);
+        CHECK_INT(hil_bits(hil_bf16_join(hil_bf16_high(x), hil_bf16_low(x))), u);
     }
 }
 

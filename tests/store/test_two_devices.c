@@ -11,7 +11,7 @@ static char shared[64];
 
 static void remove_shared(void)
 {
-    (void)!hil_path_remove(shared);
+    (void)!hil_file_remove_tree(shared);
 }
 
 static bool in_memory_here(void)

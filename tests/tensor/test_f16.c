@@ -75,7 +75,7 @@ int main(void)
 {
     check_scalars();
     check_rows(&hil_f16_portable);
-    check_rows(&(hil_f16_kernel){hil_rows()->from_f16, hil_rows()->to_f16});
+    check_rows(&(hil_f16_kernel){hil_rows()->convert.from_f16, hil_rows()->convert.to_f16});
     check_rows(&(hil_f16_kernel){load, round_row});
     return 0;
 }

@@ -18,7 +18,7 @@ static void put(const char *name, const char *text)
 
 static void begin(void)
 {
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     CHECK_OK(hil_dir_create(folder));
 }
 
@@ -97,6 +97,6 @@ int main(void)
     test_config();
     test_named();
     test_errors();
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     return 0;
 }

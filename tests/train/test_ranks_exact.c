@@ -94,6 +94,6 @@ int main(void)
     hil_disk_budget disk = {folder, 64 << 20};
     alarm(600);
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) check(&all[i], &disk);
-    CHECK_OK(hil_path_remove(folder));
+    CHECK_OK(hil_file_remove_tree(folder));
     return 0;
 }

@@ -12,7 +12,7 @@ static hil_status infer_packed(const hil_op_call *call)
     if (x->dim[2] < 3 || x->dim[2] % 3)
         return hil_fail(HIL_ERR_USAGE,
                         "%s: %s does not hold as many heads of queries, keys and values",
-                        call->op->name, hil_shape_print(x).text);
+                        call->op->name, hil_infer_shape_text(x).text);
     return HIL_OK;
 }
 
@@ -23,10 +23,10 @@ static hil_status infer_apart(const hil_op_call *call)
     if (q->dim[0] != k->dim[0] || q->dim[1] != k->dim[1] || q->dim[3] != k->dim[3] ||
         k->dim[2] < 1 || q->dim[2] % k->dim[2])
         return hil_fail(HIL_ERR_USAGE, "%s: queries %s do not fit keys %s", call->op->name,
-                        hil_shape_print(q).text, hil_shape_print(k).text);
+                        hil_infer_shape_text(q).text, hil_infer_shape_text(k).text);
     if (!hil_shape_equal(k, v))
         return hil_fail(HIL_ERR_USAGE, "%s: keys %s do not fit values %s", call->op->name,
-                        hil_shape_print(k).text, hil_shape_print(v).text);
+                        hil_infer_shape_text(k).text, hil_infer_shape_text(v).text);
     return HIL_OK;
 }
 

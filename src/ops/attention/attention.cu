@@ -159,7 +159,7 @@ static hil_status backward_whole(hil_op_call *call, hil_cuda_attention *a, way c
                           : hil_attention_hopper_backward(call->device, a, call->scratch));
     for (int i = 0; i < call->ins - 1; ++i)
         if (call->din[i].data && call->din_add[i])
-            HIL_TRY(hil_cuda_convert(call->device, &call->din[i], &made[i], true));
+            HIL_TRY(hil_op_cuda_convert(call->device, &call->din[i], &made[i], true));
     return HIL_OK;
 }
 

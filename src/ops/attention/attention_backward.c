@@ -139,15 +139,15 @@ static void weigh_row(const job *j, const work *w, int64_t r)
     memset(ds + to, 0, (size_t)(w->keys - to) * sizeof(float));
     if (from == to) return;
     p += from, ds += from, to -= from;
-    rows->exp_sum(p, a->lse[(w->b * a->heads + w->head) * a->queries + t], to);
+    rows->math.exp_sum(p, a->lse[(w->b * a->heads + w->head) * a->queries + t], to);
     if (a->mask) {
         int64_t element = (w->head * a->queries + t) * a->queries + w->key + from;
         hil_mask_fill(a->mask, w->b, element, to, w->factor);
-        rows->multiply(ds, ds, w->factor, to);
+        rows->math.multiply(ds, ds, w->factor, to);
     }
     float delta = w->delta[t];
     for (int64_t i = 0; i < to; ++i) ds[i] = p[i] * (ds[i] - delta);
-    if (a->mask) rows->multiply(p, p, w->factor, to);
+    if (a->mask) rows->math.multiply(p, p, w->factor, to);
 }
 
 /* sum (keys, D) += x^T (keys, queries) * b, where x is (queries, keys). */
@@ -168,7 +168,7 @@ static void add_transposed(const job *j, const work *w, const float *x, const fl
 static void add_rows(float *sum, const float *block, int64_t rows, int64_t dim, int64_t stride)
 {
     for (int64_t r = 0; r < rows; ++r)
-        hil_rows()->add(sum + r * dim, sum + r * dim, block + r * stride, dim);
+        hil_rows()->math.add(sum + r * dim, sum + r * dim, block + r * stride, dim);
 }
 
 static void visit(const job *j, const work *w)
@@ -233,7 +233,7 @@ static void write(const hil_attention *a, int64_t b, const result *to, float *fr
 {
     if (!to->tensor->data) return;
     for (int64_t t = 0; t < a->queries; ++t, from += a->dim) {
-        if (to->factor != 1) hil_rows()->scale(from, from, to->factor, a->dim);
+        if (to->factor != 1) hil_rows()->math.scale(from, from, to->factor, a->dim);
         hil_row_write(to->tensor, hil_attention_at(a, to->stride, b * a->queries + t, to->head),
                       a->dim, from, to->add);
     }

@@ -37,7 +37,7 @@ int64_t hil_attention_from(const hil_attention *a, int64_t b, int64_t t)
 void hil_attention_read(const hil_attention *a, const hil_tensor *x, int64_t at, float factor,
                         float *out)
 {
-    hil_rows()->scale(out, hil_row_read(x, at, a->dim, out), factor, a->dim);
+    hil_rows()->math.scale(out, hil_row_read(x, at, a->dim, out), factor, a->dim);
 }
 
 static const void *element(const hil_tensor *x, int64_t at)

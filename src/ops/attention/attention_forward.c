@@ -121,18 +121,19 @@ static void weigh_row(const job *j, const work *w, int64_t r, int64_t key, int64
     }
     memset(p, 0, (size_t)from * sizeof(float));
     memset(p + to, 0, (size_t)(count - to) * sizeof(float));
-    float most = rows->max(p + from, to - from);
+    float most = rows->math.max(p + from, to - from);
     if (most < w->most[r]) most = w->most[r];
-    float sum = rows->exp_sum(p + from, most, to - from);
+    float sum = rows->math.exp_sum(p + from, most, to - from);
     float before = expf(w->most[r] - most);
     w->sum[r] = w->sum[r] * before + sum;
     w->most[r] = most;
-    if (before != 1) rows->scale(w->out + r * j->columns, w->out + r * j->columns, before, a->dim);
+    if (before != 1)
+        rows->math.scale(w->out + r * j->columns, w->out + r * j->columns, before, a->dim);
     if (a->mask) {
         int64_t keys = a->past + a->queries;
         int64_t element = (head_of(j, w, r) * a->queries + t) * keys + key + from;
         hil_mask_fill(a->mask, w->b, element, to - from, w->factor);
-        rows->multiply(p + from, p + from, w->factor, to - from);
+        rows->math.multiply(p + from, p + from, w->factor, to - from);
     }
 }
 
@@ -142,7 +143,7 @@ static void end(const job *j, const work *w)
     for (int64_t r = 0; r < w->rows; ++r) {
         int64_t t = query_of(w, r), head = head_of(j, w, r);
         float *from = w->out + r * j->columns;
-        hil_rows()->scale(from, from, 1 / w->sum[r], a->dim);
+        hil_rows()->math.scale(from, from, 1 / w->sum[r], a->dim);
         int64_t row = w->b * a->queries + t;
         hil_row_write(&a->out, hil_attention_at(a, hil_attention_out_stride(a), row, head), a->dim,
                       from, false);

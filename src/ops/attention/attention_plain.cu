@@ -177,7 +177,7 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
             for (int i = 0; i < DIMS; ++i) out[r][i] *= before;
             if (a.drops && seen) {
                 int64_t length = a.past + a.queries;
-                w *= hil_cuda_mask(a.mask, p.b, (p.head * a.queries + t) * length + k);
+                w *= hil_mask_cuda_factor(a.mask, p.b, (p.head * a.queries + t) * length + k);
             }
             score[r] = w;
         }
@@ -227,7 +227,8 @@ static __device__ inline void weigh(const hil_cuda_attention &a, const pair &i, 
     int64_t at = (i.b * a.heads + i.head) * a.queries + i.query;
     float factor = 1, probability = expf(*p - a.lse[at]);
     if (a.drops)
-        factor = hil_cuda_mask(a.mask, i.b, (i.head * a.queries + i.query) * a.queries + i.key);
+        factor =
+            hil_mask_cuda_factor(a.mask, i.b, (i.head * a.queries + i.query) * a.queries + i.key);
     *ds = probability * (*ds * factor - a.delta[at]);
     *p = probability * factor;
 }

@@ -14,7 +14,7 @@ static hil_status infer(hil_op_call *call)
     HIL_TRY(hil_infer_ids(call, 1, shape));
     if (shape->dim[3] % 2)
         return hil_fail(HIL_ERR_USAGE, "rope: heads of %lld numbers in %s, expected an even number",
-                        (long long)shape->dim[3], hil_shape_print(shape).text);
+                        (long long)shape->dim[3], hil_infer_shape_text(shape).text);
     hil_infer_out(call, call->compute, shape);
     return HIL_OK;
 }
@@ -37,12 +37,13 @@ static void rotate_rows(void *context, int64_t task, int thread)
     int64_t n = heads * half * 2;
     float *row = hil_pool_scratch(j->call->pool, thread), *cosine = row + n, *sine = cosine + half;
     for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < rows; ++r) {
-        hil_rows()->angles(cosine, sine, attr->frequency, (float)positions[r], half);
-        hil_rows()->scale(sine, sine, j->sign, half);
+        hil_rows()->position.angles(cosine, sine, attr->frequency, (float)positions[r], half);
+        hil_rows()->math.scale(sine, sine, j->sign, half);
         const float *x = hil_row_read(j->from, r * n, n, row);
         if (x != row) memcpy(row, x, (size_t)n * sizeof *row);
         for (int64_t h = 0; h < heads; ++h)
-            hil_rows()->rotate(row + 2 * half * h, row + 2 * half * h + half, cosine, sine, half);
+            hil_rows()->position.rotate(row + 2 * half * h, row + 2 * half * h + half, cosine, sine,
+                                        half);
         hil_row_write(j->to, r * n, n, row, j->add);
     }
 }

@@ -8,7 +8,7 @@ static void forward_piece(const hil_elements *job, int64_t at, int64_t n, const 
                           float *const *out)
 {
     (void)job, (void)at;
-    hil_rows()->add(out[0], in[0], in[1], n);
+    hil_rows()->math.add(out[0], in[0], in[1], n);
 }
 
 static hil_status forward(hil_op_call *call)

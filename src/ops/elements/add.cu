@@ -26,8 +26,8 @@ static hil_status forward(hil_op_call *call)
     return hil_elements_run(call->device, "add", job, sum_formula());
 }
 
-hil_status hil_cuda_convert(hil_device *device, const hil_tensor *to, const hil_tensor *from,
-                            bool add)
+hil_status hil_op_cuda_convert(hil_device *device, const hil_tensor *to, const hil_tensor *from,
+                               bool add)
 {
     hil_cuda_elements<1, 1> job = {.count = hil_shape_count(&to->shape),
                                    .in = {hil_view_of(from)},

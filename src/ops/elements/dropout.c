@@ -34,7 +34,7 @@ static void mask_piece(const hil_elements *job, int64_t at, int64_t n, const flo
         hil_mask_fill(&mask, row, element, part, factor + i);
         i += part;
     }
-    hil_rows()->multiply(out[0], in[0], factor, n);
+    hil_rows()->math.multiply(out[0], in[0], factor, n);
 }
 
 static void apply(hil_op_call *call, const hil_tensor *in, const hil_tensor *out, bool add)

@@ -12,7 +12,7 @@ struct mask_formula {
         if (element % 4 || element + HIL_WIDE > length) {
 #pragma unroll
             for (int i = 0; i < HIL_WIDE; ++i) {
-                y[0][i] = x[0][i] * hil_cuda_mask(mask, row, element);
+                y[0][i] = x[0][i] * hil_mask_cuda_factor(mask, row, element);
                 if (++element == length) ++row, element = 0;
             }
             return;
@@ -20,10 +20,11 @@ struct mask_formula {
 #pragma unroll
         for (int i = 0; i < HIL_WIDE; i += 4) {
             uint32_t word[4];
-            hil_cuda_philox(mask.key, (uint64_t)(element + i) / 4, (uint64_t)(mask.sequence + row),
-                            word);
+            hil_mask_cuda_philox(mask.key, (uint64_t)(element + i) / 4,
+                                 (uint64_t)(mask.sequence + row), word);
 #pragma unroll
-            for (int k = 0; k < 4; ++k) y[0][i + k] = x[0][i + k] * hil_cuda_keep(mask, word[k]);
+            for (int k = 0; k < 4; ++k)
+                y[0][i + k] = x[0][i + k] * hil_mask_cuda_keep(mask, word[k]);
         }
     }
 };

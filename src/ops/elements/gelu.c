@@ -21,9 +21,9 @@ static void forward_piece(const hil_elements *job, int64_t at, int64_t n, const 
 {
     (void)at;
     if (uses_tanh(job->call))
-        hil_rows()->gelu_tanh(out[0], in[0], n);
+        hil_rows()->activation.gelu_tanh(out[0], in[0], n);
     else
-        hil_rows()->gelu_erf(out[0], in[0], n);
+        hil_rows()->activation.gelu_erf(out[0], in[0], n);
 }
 
 static hil_status forward(hil_op_call *call)
@@ -43,9 +43,9 @@ static void backward_piece(const hil_elements *job, int64_t at, int64_t n, const
 {
     (void)at;
     if (uses_tanh(job->call))
-        hil_rows()->gelu_tanh_back(out[0], in[0], in[1], n);
+        hil_rows()->activation.gelu_tanh_back(out[0], in[0], in[1], n);
     else
-        hil_rows()->gelu_erf_back(out[0], in[0], in[1], n);
+        hil_rows()->activation.gelu_erf_back(out[0], in[0], in[1], n);
 }
 
 static hil_status backward(hil_op_call *call)

@@ -18,7 +18,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) *out += part[0];
 }
 
-hil_status hil_cuda_sum(hil_device *device, const hil_tensor *x, double *out)
+hil_status hil_op_cuda_sum(hil_device *device, const hil_tensor *x, double *out)
 {
     int64_t count = hil_shape_count(&x->shape);
     cudaStream_t on = hil_cuda_stream(device, HIL_STREAM_COMPUTE);

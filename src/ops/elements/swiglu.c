@@ -7,7 +7,7 @@ static void forward_piece(const hil_elements *job, int64_t at, int64_t n, const 
                           float *const *out)
 {
     (void)job, (void)at;
-    hil_rows()->swiglu(out[0], in[0], in[1], n);
+    hil_rows()->activation.swiglu(out[0], in[0], in[1], n);
 }
 
 static hil_status forward(hil_op_call *call)
@@ -20,7 +20,7 @@ static void backward_piece(const hil_elements *job, int64_t at, int64_t n, const
                            float *const *out)
 {
     (void)job, (void)at;
-    hil_rows()->swiglu_back(out, in, n);
+    hil_rows()->activation.swiglu_back(out, in, n);
 }
 
 static hil_status backward(hil_op_call *call)

@@ -13,7 +13,7 @@ static hil_status infer(hil_op_call *call)
     const hil_tensor *ids = &call->in[0];
     if (ids->dtype != HIL_I32 || ids->shape.ndim != 2)
         return hil_fail(HIL_ERR_USAGE, "embedding: input is %s %s, expected int32 (B, T)",
-                        hil_dtype_name(ids->dtype), hil_shape_print(&ids->shape).text);
+                        hil_dtype_name(ids->dtype), hil_infer_shape_text(&ids->shape).text);
     if (call->params != 1)
         return hil_fail(HIL_ERR_USAGE, "embedding: %d parameters, expected 1", call->params);
     hil_shape shape = {3, {ids->shape.dim[0], ids->shape.dim[1], call->param[0].cols}};
@@ -98,7 +98,7 @@ static void add_columns(void *context, int64_t task, int thread)
         if (ids[r] < j->first || ids[r] >= j->last) continue;
         const float *dy = hil_row_read(&call->dout[0], r * cols + c, n, buffer);
         float *sum = j->sum + (ids[r] - j->first) * cols + c;
-        hil_rows()->add(sum, sum, dy, n);
+        hil_rows()->math.add(sum, sum, dy, n);
     }
 }
 

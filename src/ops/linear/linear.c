@@ -26,8 +26,8 @@ static hil_status infer_residual(const hil_op_call *call, const hil_shape *out)
     const hil_tensor *r = &call->in[1];
     if (r->dtype != call->compute || !hil_shape_equal(&r->shape, out))
         return hil_fail(HIL_ERR_USAGE, "linear: residual is %s %s, expected %s %s",
-                        hil_dtype_name(r->dtype), hil_shape_print(&r->shape).text,
-                        hil_dtype_name(call->compute), hil_shape_print(out).text);
+                        hil_dtype_name(r->dtype), hil_infer_shape_text(&r->shape).text,
+                        hil_dtype_name(call->compute), hil_infer_shape_text(out).text);
     return HIL_OK;
 }
 
@@ -40,7 +40,7 @@ static hil_status infer(hil_op_call *call)
     const hil_op_param *w = &call->param[0];
     if (hil_shape_cols(&shape) != w->cols)
         return hil_fail(HIL_ERR_USAGE, "linear: input %s does not fit weight %s",
-                        hil_shape_print(&shape).text, hil_param_print(w).text);
+                        hil_infer_shape_text(&shape).text, hil_infer_param_text(w).text);
     if (call->params == 2) HIL_TRY(hil_infer_vector(call, 1, w->rows));
     shape.dim[shape.ndim - 1] = w->rows;
     if (call->ins == 2) HIL_TRY(infer_residual(call, &shape));
@@ -167,7 +167,7 @@ static void sum_block(void *context, int64_t block, int thread)
         for (int64_t c = 0; c < n; c += PIECE) {
             int64_t count = n - c < PIECE ? n - c : PIECE;
             const float *dy = hil_row_read(j->dy, r * n + c, count, buffer);
-            hil_rows()->add(sum + c, sum + c, dy, count);
+            hil_rows()->math.add(sum + c, sum + c, dy, count);
         }
 }
 

@@ -59,7 +59,7 @@ static hil_status copy_bias(const hil_op_call *call, int64_t n)
     HIL_TRY(call->source->weight_begin(call->owner, 1, 0, &data));
     hil_tensor to = {call->out[0].dtype, {1, {n}}, call->scratch};
     hil_tensor from = {call->param[1].dtype, {1, {n}}, (void *)(uintptr_t)data};
-    hil_status status = hil_cuda_convert(call->device, &to, &from, false);
+    hil_status status = hil_op_cuda_convert(call->device, &to, &from, false);
     call->source->weight_end(call->owner, 1, 0);
     return status;
 }
@@ -116,7 +116,7 @@ static hil_status back_input(hil_op_call *call, const sizes *s, float *sum)
     }
     if (!sum) return HIL_OK;
     hil_tensor whole = {HIL_F32, dx->shape, sum};
-    return hil_cuda_convert(call->device, dx, &whole, call->din_add[0]);
+    return hil_op_cuda_convert(call->device, dx, &whole, call->din_add[0]);
 }
 
 /* The weight's gradient: transposed dy * x. */
@@ -186,7 +186,7 @@ static hil_status back_bias(hil_op_call *call, const sizes *s, float *partial)
     float *sum;
     bool add;
     HIL_TRY(call->source->gradient_begin(call->owner, 1, 0, &sum, &add));
-    hil_status status = hil_cuda_gather(call->device, {sum, partial, s->blocks, s->n, add});
+    hil_status status = hil_op_cuda_gather(call->device, {sum, partial, s->blocks, s->n, add});
     call->source->gradient_end(call->owner, 1, 0);
     return status;
 }

@@ -69,7 +69,7 @@ static hil_status infer(hil_op_call *call)
     HIL_TRY(hil_infer_ids(call, 1, x));
     if (call->params != 1 || call->param[0].cols != x->dim[2])
         return hil_fail(HIL_ERR_USAGE, "head: input %s does not fit weight %s",
-                        hil_shape_print(x).text, hil_param_print(&call->param[0]).text);
+                        hil_infer_shape_text(x).text, hil_infer_param_text(&call->param[0]).text);
     hil_shape loss = {2, {x->dim[0], x->dim[1]}};
     hil_infer_out(call, HIL_F32, &loss);
     if (call->differentiate) {
@@ -147,8 +147,8 @@ static void finish_row(void *context, int64_t i, int thread)
     int64_t row = j->active[i], target = ((const int32_t *)call->in[1].data)[row];
     assert(target < j->vocab);
     float *logits = j->logits + i * j->vocab;
-    float most = hil_rows()->max(logits, j->vocab), of_target = logits[target];
-    float sum = hil_rows()->exp_sum(logits, most, j->vocab);
+    float most = hil_rows()->math.max(logits, j->vocab), of_target = logits[target];
+    float sum = hil_rows()->math.exp_sum(logits, most, j->vocab);
     ((float *)call->out[0].data)[row] = logf(sum) + (most - of_target);
     if (!call->differentiate) return;
     float factor = call->loss_scale / sum, at_target = logits[target] * factor - call->loss_scale;
@@ -156,7 +156,7 @@ static void finish_row(void *context, int64_t i, int thread)
     float scaled[PIECE];
     for (int64_t at = 0; at < j->vocab; at += PIECE) {
         int64_t n = j->vocab - at < PIECE ? j->vocab - at : PIECE;
-        hil_rows()->scale(scaled, logits + at, factor, n);
+        hil_rows()->math.scale(scaled, logits + at, factor, n);
         hil_row_write(&gradient, at, n, scaled, false);
     }
     hil_row_write(&gradient, target, 1, &at_target, false);

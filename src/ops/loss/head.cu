@@ -135,7 +135,7 @@ static hil_status finish_chunk(const head *h)
                        .loss_scale = call->loss_scale,
                        .compute = call->compute,
                        .differentiate = call->differentiate};
-    return hil_cuda_softmax(call->device, &job);
+    return hil_softmax_cuda(call->device, &job);
 }
 
 /* The gradient of logits, from column `first` of a tile on. */
@@ -213,7 +213,7 @@ static hil_status multiply_gradients(const head *h)
     if (!h->dx || h->dry) return HIL_OK;
     hil_tensor to = {saved->dtype, {2, {h->count, h->cols}}, rows},
                from = {HIL_F32, to.shape, h->dx};
-    return hil_cuda_convert(call->device, &to, &from, false);
+    return hil_op_cuda_convert(call->device, &to, &from, false);
 }
 
 static hil_status forward(hil_op_call *call)
@@ -232,7 +232,7 @@ static hil_status forward(hil_op_call *call)
 static hil_status backward(hil_op_call *call)
 {
     if (!call->din[0].data) return HIL_OK;
-    return hil_cuda_convert(call->device, &call->din[0], &call->saved[0], call->din_add[0]);
+    return hil_op_cuda_convert(call->device, &call->din[0], &call->saved[0], call->din_add[0]);
 }
 
 const hil_op_kernel hil_cuda_head = {.op = &hil_op_head,

@@ -382,7 +382,7 @@ static hil_status launch_shared(const hil_device *device, const hil_softmax &s, 
     return hil_cuda_check(device, bad, "head");
 }
 
-hil_status hil_cuda_softmax(hil_device *device, const hil_softmax *job)
+hil_status hil_softmax_cuda(hil_device *device, const hil_softmax *job)
 {
     if (job->rows == 0) return HIL_OK;
     sharing how = share(device, job->vocab);

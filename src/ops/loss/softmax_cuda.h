@@ -21,6 +21,6 @@ typedef struct hil_softmax {
     bool differentiate;
 } hil_softmax;
 
-hil_status hil_cuda_softmax(hil_device *device, const hil_softmax *job);
+hil_status hil_softmax_cuda(hil_device *device, const hil_softmax *job);
 
 #endif

@@ -82,10 +82,10 @@ static void forward_rows(void *context, int64_t block, int thread)
     for (int64_t r = block * j->grid.block; r < end; ++r) {
         const float *x = hil_row_read(&call->in[0], r * n, n, buffer(j, thread, 0));
         float *y = hil_row_place(&call->out[0], r * n, false, buffer(j, thread, 1));
-        if (j->centered) norm.mean = kernel->sum(x, n) / (float)n;
-        float variance = kernel->sum_squares(x, norm.mean, n) / (float)n;
+        if (j->centered) norm.mean = kernel->math.sum(x, n) / (float)n;
+        float variance = kernel->math.sum_squares(x, norm.mean, n) / (float)n;
         norm.scale = 1.0f / sqrtf(variance + (float)eps);
-        kernel->normalize(y, x, &norm, n);
+        kernel->norm.normalize(y, x, &norm, n);
         hil_row_write(&call->out[0], r * n, n, y, false);
         if (j->centered) saved[2 * r] = norm.mean;
         saved[j->centered ? 2 * r + 1 : r] = norm.scale;
@@ -116,11 +116,11 @@ static void backward_rows(void *context, int64_t block, int thread)
         const float *dy = hil_row_read(&call->dout[0], r * n, n, buffer(j, thread, 1));
         norm.mean = j->centered ? saved[2 * r] : 0;
         norm.scale = saved[j->centered ? 2 * r + 1 : r];
-        hil_rows()->normalize_back(&norm, x, dy, n);
+        hil_rows()->norm.normalize_back(&norm, x, dy, n);
         if (!call->din[0].data) continue;
         bool add = call->din_add[0];
         float *dx = hil_row_place(&call->din[0], r * n, add, buffer(j, thread, 2));
-        hil_rows()->normalize_dx(dx, &norm, x, dy, n);
+        hil_rows()->norm.normalize_dx(dx, &norm, x, dy, n);
         hil_row_write(&call->din[0], r * n, n, dx, add);
     }
 }

@@ -447,7 +447,7 @@ static hil_status copy_vectors(const hil_op_call *call, norm_job *j)
         hil_tensor to = {HIL_F32, {1, {j->cols}}, (float *)call->scratch + i * j->cols};
         HIL_TRY(call->source->weight_begin(call->owner, i, 0, &data));
         hil_tensor from = {call->param[i].dtype, to.shape, (void *)(uintptr_t)data};
-        hil_status status = hil_cuda_convert(call->device, &to, &from, false);
+        hil_status status = hil_op_cuda_convert(call->device, &to, &from, false);
         call->source->weight_end(call->owner, i, 0);
         HIL_TRY(status);
         (i ? j->bias : j->weight) = hil_view_of(&to);
@@ -553,7 +553,8 @@ static hil_status backward(hil_op_call *call)
         float *sum;
         bool add;
         HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum, &add));
-        hil_status status = hil_cuda_gather(call->device, {sum, partial[i], blocks, j.cols, add});
+        hil_status status =
+            hil_op_cuda_gather(call->device, {sum, partial[i], blocks, j.cols, add});
         call->source->gradient_end(call->owner, i, 0);
         HIL_TRY(status);
     }

@@ -30,9 +30,9 @@ const float *hil_row_read(const hil_tensor *x, int64_t at, int64_t n, float *buf
     if (x->dtype == HIL_F32) return (const float *)x->data + at;
     const uint16_t *half = (const uint16_t *)x->data + at;
     if (x->dtype == HIL_BF16)
-        hil_rows()->from_bf16(buffer, half, n);
+        hil_rows()->convert.from_bf16(buffer, half, n);
     else
-        hil_rows()->from_f16(buffer, half, n);
+        hil_rows()->convert.from_f16(buffer, half, n);
     return buffer;
 }
 
@@ -47,7 +47,7 @@ static void add_half(const hil_tensor *x, int64_t at, int64_t n, const float *fr
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t part = n - i < PIECE ? n - i : PIECE;
         hil_row_read(x, at + i, part, sum);
-        hil_rows()->add(sum, sum, from + i, part);
+        hil_rows()->math.add(sum, sum, from + i, part);
         hil_row_write(x, at + i, part, sum, false);
     }
 }
@@ -57,7 +57,7 @@ void hil_row_write(const hil_tensor *x, int64_t at, int64_t n, const float *from
     if (x->dtype == HIL_F32) {
         float *to = (float *)x->data + at;
         if (add)
-            hil_rows()->add(to, to, from, n);
+            hil_rows()->math.add(to, to, from, n);
         else if (to != from)
             memcpy(to, from, (size_t)n * sizeof *to);
         return;
@@ -66,9 +66,9 @@ void hil_row_write(const hil_tensor *x, int64_t at, int64_t n, const float *from
     if (add)
         add_half(x, at, n, from);
     else if (x->dtype == HIL_BF16)
-        hil_rows()->to_bf16(to, from, n);
+        hil_rows()->convert.to_bf16(to, from, n);
     else
-        hil_rows()->to_f16(to, from, n);
+        hil_rows()->convert.to_f16(to, from, n);
 }
 
 void hil_row_copy(const hil_tensor *to, int64_t to_at, const hil_tensor *from, int64_t at,
@@ -126,9 +126,9 @@ static void gather_columns(void *context, int64_t task, int thread)
     float total[GATHER_COLS];
     memset(total, 0, sizeof total);
     for (int64_t b = 0; b < g->blocks; ++b)
-        hil_rows()->add(total, total, g->partial + b * g->cols + at, n);
+        hil_rows()->math.add(total, total, g->partial + b * g->cols + at, n);
     if (g->add)
-        hil_rows()->add(g->sum + at, g->sum + at, total, n);
+        hil_rows()->math.add(g->sum + at, g->sum + at, total, n);
     else
         memcpy(g->sum + at, total, (size_t)n * sizeof *total);
 }

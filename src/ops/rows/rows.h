@@ -22,20 +22,24 @@ typedef struct hil_row_norm {
 } hil_row_norm;
 
 /* Arithmetic on `n` fp32 numbers for one instruction set. Outputs may be the inputs themselves. */
-typedef struct hil_row_kernel {
-    const char *name;
+typedef struct hil_row_convert {
     void (*from_bf16)(float *out, const uint16_t *in, int64_t n);
     void (*to_bf16)(uint16_t *out, const float *in, int64_t n);
     void (*from_f16)(float *out, const uint16_t *in, int64_t n);
     void (*to_f16)(uint16_t *out, const float *in, int64_t n);
+} hil_row_convert;
+
+typedef struct hil_row_math {
     void (*add)(float *out, const float *x, const float *y, int64_t n);
     void (*multiply)(float *out, const float *x, const float *y, int64_t n);
+    void (*scale)(float *out, const float *x, float factor, int64_t n);
     float (*sum)(const float *x, int64_t n);
     float (*sum_squares)(const float *x, float mean, int64_t n); /* of x - mean */
     float (*max)(const float *x, int64_t n);                     /* -infinity if n is 0 */
     float (*exp_sum)(float *x, float max, int64_t n); /* x = exp(x - max); returns the sum */
-    void (*scale)(float *out, const float *x, float factor, int64_t n);
+} hil_row_math;
 
+typedef struct hil_row_activation {
     void (*gelu_tanh)(float *out, const float *x, int64_t n);
     void (*gelu_tanh_back)(float *dx, const float *x, const float *dy, int64_t n);
     void (*gelu_erf)(float *out, const float *x, int64_t n);
@@ -43,22 +47,39 @@ typedef struct hil_row_kernel {
     void (*swiglu)(float *out, const float *gate, const float *up, int64_t n);
     /* in: gate, up, dy; out: gradients of gate and up */
     void (*swiglu_back)(float *const out[2], const float *const in[3], int64_t n);
+} hil_row_activation;
 
+typedef struct hil_row_normalize {
     /* out = (x - mean) * scale * weight + bias */
     void (*normalize)(float *out, const float *x, const hil_row_norm *norm, int64_t n);
     /* Adds to dweight and dbias. */
     void (*normalize_back)(const hil_row_norm *norm, const float *x, const float *dy, int64_t n);
     void (*normalize_dx)(float *dx, const hil_row_norm *norm, const float *x, const float *dy,
                          int64_t n);
+} hil_row_normalize;
 
+typedef struct hil_row_position {
     /* low, high: the halves of a head of 2n numbers, rotated in place by (cosine, sine). */
     void (*rotate)(float *low, float *high, const float *cosine, const float *sine, int64_t n);
     /* sine and cosine of position * frequency[i]. */
     void (*angles)(float *cosine, float *sine, const float *frequency, float position, int64_t n);
+} hil_row_position;
+
+typedef struct hil_row_random {
     /* Philox4x32-10 of counters (low + i, high), four words each. */
     void (*philox)(uint32_t *out, uint64_t key, uint64_t low, uint64_t high, int64_t blocks);
     /* 0 where a word's upper 24 bits are below `dropped`, else `kept`. */
     void (*keep)(float *out, const uint32_t *word, int32_t dropped, float kept, int64_t n);
+} hil_row_random;
+
+typedef struct hil_row_kernel {
+    const char *name;
+    hil_row_convert convert;
+    hil_row_math math;
+    hil_row_activation activation;
+    hil_row_normalize norm;
+    hil_row_position position;
+    hil_row_random random;
 } hil_row_kernel;
 
 /* The kernel for this CPU. */

@@ -341,28 +341,46 @@ static void keep(float *out, const uint32_t *word, int32_t dropped, float kept, 
 
 const hil_row_kernel ROWS_KERNEL = {
     .name = ROWS_NAME,
-    .from_bf16 = from_bf16,
-    .to_bf16 = to_bf16,
-    .from_f16 = from_f16,
-    .to_f16 = to_f16,
-    .add = add,
-    .multiply = multiply,
-    .scale = scale,
-    .sum = sum,
-    .sum_squares = sum_squares,
-    .max = max,
-    .exp_sum = exp_sum,
-    .gelu_tanh = gelu_tanh,
-    .gelu_tanh_back = gelu_tanh_back,
-    .gelu_erf = gelu_erf,
-    .gelu_erf_back = gelu_erf_back,
-    .swiglu = swiglu,
-    .swiglu_back = swiglu_back,
-    .normalize = normalize,
-    .normalize_back = normalize_back,
-    .normalize_dx = normalize_dx,
-    .rotate = rotate,
-    .angles = angles,
-    .philox = philox,
-    .keep = keep,
+    .convert =
+        {
+            .from_bf16 = from_bf16,
+            .to_bf16 = to_bf16,
+            .from_f16 = from_f16,
+            .to_f16 = to_f16,
+        },
+    .math =
+        {
+            .add = add,
+            .multiply = multiply,
+            .scale = scale,
+            .sum = sum,
+            .sum_squares = sum_squares,
+            .max = max,
+            .exp_sum = exp_sum,
+        },
+    .activation =
+        {
+            .gelu_tanh = gelu_tanh,
+            .gelu_tanh_back = gelu_tanh_back,
+            .gelu_erf = gelu_erf,
+            .gelu_erf_back = gelu_erf_back,
+            .swiglu = swiglu,
+            .swiglu_back = swiglu_back,
+        },
+    .norm =
+        {
+            .normalize = normalize,
+            .normalize_back = normalize_back,
+            .normalize_dx = normalize_dx,
+        },
+    .position =
+        {
+            .rotate = rotate,
+            .angles = angles,
+        },
+    .random =
+        {
+            .philox = philox,
+            .keep = keep,
+        },
 };

@@ -31,10 +31,10 @@ static hil_status parse_subscript(hil_parser *p, const hil_syntax *base, const h
         hil_syntax *tuple;
         const hil_syntax **end = NULL, *item = node->b;
         HIL_TRY(hil_parser_node(p, HIL_N_TUPLE, node->line, &tuple));
-        hil_node_append(tuple, &end, item);
+        hil_syntax_append(tuple, &end, item);
         while (hil_parser_skip_operator(p, ",")) {
             HIL_TRY(hil_parse_expression(p, true, &item));
-            hil_node_append(tuple, &end, item);
+            hil_syntax_append(tuple, &end, item);
         }
         node->b = tuple;
     }
@@ -283,10 +283,10 @@ static hil_status parse_concat(hil_parser *p, const hil_syntax **out)
     hil_syntax *node;
     const hil_syntax **end = NULL, *item = *out;
     HIL_TRY(hil_parser_node(p, HIL_N_CONCAT, line, &node));
-    hil_node_append(node, &end, item);
+    hil_syntax_append(node, &end, item);
     while (hil_parser_skip_operator(p, "~")) {
         HIL_TRY(parse_binary(p, LEVEL_CONCAT + 1, &item));
-        hil_node_append(node, &end, item);
+        hil_syntax_append(node, &end, item);
     }
     *out = node;
     return HIL_OK;
@@ -334,7 +334,7 @@ static hil_status parse_compare(hil_parser *p, const hil_syntax **out)
         HIL_TRY(hil_parser_node(p, HIL_N_COMPARE, value->line, &operand));
         operand->a = value;
         operand->op = op;
-        hil_node_append(node, &end, operand);
+        hil_syntax_append(node, &end, operand);
     }
     return HIL_OK;
 }

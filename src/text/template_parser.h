@@ -47,7 +47,7 @@ bool hil_token_is(const hil_token *token, const char *word);
 hil_status hil_parser_chars(hil_parser *p, const char *data, size_t size, hil_variant *out);
 hil_status hil_parser_constant(hil_parser *p, hil_variant value, const hil_syntax **out);
 /* Adds to node->list; *end is NULL before the first. */
-void hil_node_append(hil_syntax *node, const hil_syntax ***end, const hil_syntax *item);
+void hil_syntax_append(hil_syntax *node, const hil_syntax ***end, const hil_syntax *item);
 
 /* A name, a constant, or what is in brackets; x.y as one target where `attributes`. */
 hil_status hil_parse_primary(hil_parser *p, bool attributes, const hil_syntax **out);

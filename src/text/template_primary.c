@@ -89,7 +89,7 @@ static hil_status parse_name(hil_parser *p, bool attributes, const hil_syntax **
     return HIL_OK;
 }
 
-void hil_node_append(hil_syntax *list, const hil_syntax ***end, const hil_syntax *item)
+void hil_syntax_append(hil_syntax *list, const hil_syntax ***end, const hil_syntax *item)
 {
     if (!*end) *end = &list->list;
     **end = item;
@@ -108,11 +108,11 @@ static hil_status parse_collection(hil_parser *p, hil_node_kind kind, const hil_
         if (node->list) HIL_TRY(hil_parser_expect_operator(p, ","));
         if (hil_parser_is_operator(p, close)) break;
         HIL_TRY(hil_parse_expression(p, true, &item));
-        hil_node_append(node, &end, item);
+        hil_syntax_append(node, &end, item);
         if (kind == HIL_N_LIST) continue;
         HIL_TRY(hil_parser_expect_operator(p, ":"));
         HIL_TRY(hil_parse_expression(p, true, &item));
-        hil_node_append(node, &end, item);
+        hil_syntax_append(node, &end, item);
     }
     *out = node;
     return hil_parser_expect_operator(p, close);
@@ -153,7 +153,7 @@ static hil_status parse_items(hil_parser *p, tuple_items items, hil_tuple_end en
             *out = item;
             return HIL_OK;
         }
-        hil_node_append(node, &end, item);
+        hil_syntax_append(node, &end, item);
         tuple = true;
         if (!more) break;
     }

@@ -28,13 +28,14 @@ typedef struct hil_order {
     int64_t *place;  /* positions in known.use, ascending for each entity */
     int64_t *cursor; /* per entity: index in `place` of its first position >= at */
     size_t begin_room, place_room, cursor_room;
-    int64_t at, ahead; /* position of the next use expected; of the next use to prefetch */
-    size_t mark;       /* next mark expected */
-    size_t renewal;    /* next renewal expected */
-    int64_t stuck;     /* a prefetch for this position found nothing to evict, and nothing changed
-                          since; HIL_NEVER: not known */
-    int64_t repairs;   /* so far */
-    bool detour;       /* in this pass */
+    int64_t at, ahead;   /* position of the next use expected; of the next use to prefetch */
+    size_t mark;         /* next mark expected */
+    size_t renewal;      /* next renewal expected */
+    int64_t stuck;       /* a prefetch for this position found nothing to evict, and nothing changed
+                            since; HIL_NEVER: not known */
+    int64_t stuck_until; /* from this position on it may find something: see [Note: far uses] */
+    int64_t repairs;     /* so far */
+    bool detour;         /* in this pass */
 } hil_order;
 
 #define HIL_NEVER INT64_MAX

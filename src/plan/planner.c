@@ -11,10 +11,8 @@
    plan's step, and other windows for a winner that hardly stalls. */
 #include "plan/candidate.h"
 
-#include "base/text.h"
 #include "io/align.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define BUSY_COST 0.05
@@ -113,6 +111,14 @@ static uint64_t wanted_sums(const hil_choice *c)
     return c->trial.group < c->outline->micros ? hil_plan_sums(c->outline) : least_sums(c);
 }
 
+/* Micro-batches pass a segment together that has no room: each visit moves what does not fit. */
+static bool is_crowded(const hil_choice *c, uint64_t room)
+{
+    uint64_t w[HIL_WINDOWS];
+    hil_plan_windows(c->outline, false, w);
+    return c->trial.group > 1 && !c->trial.apart && w[HIL_WINDOW_SEGMENT] > room;
+}
+
 /* False: it does not fit. */
 static bool choose_window(const hil_choice *c, step how, size_t *out)
 {
@@ -127,7 +133,7 @@ static bool choose_window(const hil_choice *c, step how, size_t *out)
     }
     if (work + hil_align_up(sums + least) > device) return false;
     uint64_t room = (device - work - sums) / 4096 * 4096, most = room, want = w[HIL_WINDOW_AHEAD];
-    if (how == STEP_FAIR && !p->apart) most = room / 4 * 3;
+    if (how == STEP_FAIR && !p->apart && !is_crowded(c, room / 4 * 3)) most = room / 4 * 3;
     if (how == STEP_RESIDENT) want = sums ? least : w[HIL_WINDOW_SEGMENT];
     if (p->apart) want += w[HIL_WINDOW_LEAST]; /* gaps must not make sums cross the bus */
     if (how == STEP_LEAST) want = least;
@@ -365,7 +371,7 @@ static hil_status refine(hil_choice *c)
     if (is_computing(c)) return HIL_OK;
     if (hil_choice_alone(c) && weights_resident(c, &c->best)) return HIL_OK;
     HIL_TRY(try_step(c, at, STEP_WHOLE, &ok));
-    HIL_TRY(try_step(c, at, STEP_LEAST, &ok));
+    if (!is_crowded(c, c->best.window)) HIL_TRY(try_step(c, at, STEP_LEAST, &ok));
     HIL_TRY(try_step(c, at, STEP_ALL, &ok));
     if (!(c->visiting > 0)) return HIL_OK;
     for (int i = 0; i < 2; ++i) {
@@ -438,6 +444,20 @@ static int64_t guess_parked(const hil_choice *c, const parked *known, int64_t mo
     return carried < 1 ? 0 : carried < (double)most ? (int64_t)carried : most;
 }
 
+/* Bytes of a pair on the host: one micro-batch leaves all there. */
+static hil_status learn_parked(hil_choice *c, parked *known)
+{
+    hil_plan *p = &c->trial;
+    begin(c, (hil_candidate){.group = 1});
+    int64_t pairs = hil_plan_parkable(p);
+    if (!pairs) return HIL_OK;
+    hil_plan_park(p, pairs);
+    p->device_budget = 0;
+    hil_status status = rehearse_tensors(c, HIL_DEVICE);
+    if (status == HIL_OK) known->bytes = (double)p->parked / (double)pairs;
+    return status == HIL_ERR_BUDGET ? HIL_OK : status;
+}
+
 /* The winner again, with activations that cross the bus: about as many as it can carry. */
 static hil_status refine_parked(hil_choice *c, hil_plan *winner)
 {
@@ -448,6 +468,9 @@ static hil_status refine_parked(hil_choice *c, hil_plan *winner)
     bool guessed = false;
     if (planner->recompute || !c->outline->training || !planner->budget.host) return HIL_OK;
     c->visiting = 0; /* that would cross it as well */
+    HIL_TRY(learn_parked(c, &known));
+    if (known.bytes * (double)pairs > (double)planner->budget.host)
+        pairs = guess_parked(c, &known, most);
     for (int i = 0; i < PARKED_STEPS && pairs > low; ++i) {
         bool ok;
         HIL_TRY(try_parked(c, &known, pairs, &ok));
@@ -464,7 +487,7 @@ static hil_status refine_parked(hil_choice *c, hil_plan *winner)
         else
             most = pairs - 1;
         pairs = !guessed && guess <= most ? guess : ok ? low : (low + most) / 2;
-        guessed = guessed || known.bytes > 0;
+        guessed = guessed || c->trial.step_seconds > 0;
     }
     return HIL_OK;
 }
@@ -555,40 +578,4 @@ done:
     hil_plan_free(&c.best);
     hil_tried_free(&c.tried);
     return status;
-}
-
-static hil_status check_needs(const hil_budget *b, const uint64_t need[HIL_TIERS])
-{
-    static const char *const names[HIL_TIERS] = {"device memory", "host memory", "disk"};
-    const uint64_t budget[HIL_TIERS] = {b->device, b->host, b->disk};
-    char a[32], z[32];
-    for (int t = 0; t < HIL_TIERS; ++t)
-        if (need[t] > budget[t])
-            return hil_fail(HIL_ERR_BUDGET, "this plan needs %s of %s, but it may use %s",
-                            hil_text_bytes(a, need[t]), names[t], hil_text_bytes(z, budget[t]));
-    return HIL_OK;
-}
-
-hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
-{
-    const hil_budget *b = &planner->budget;
-    uint64_t need[HIL_TIERS];
-    size_t ring = hil_plan_ring(plan, planner->outline);
-    plan->apart = planner->apart;
-    plan->wired = planner->wired;
-    hil_plan_visits(plan, planner->outline);
-    plan->device_budget = b->device;
-    plan->host_budget = b->host;
-    plan->disk_budget = b->disk;
-    if (ring && !b->disk)
-        return hil_fail(HIL_ERR_BUDGET, "this plan keeps something on disk: give --disk PATH");
-    if (plan->ring < ring) plan->ring = ring; /* an edit put something on disk */
-    plan->work = plan->parked = plan->spilled = 0;
-    hil_plan_needs(plan, planner->outline, need); /* before a rehearsal with absurd sizes */
-    HIL_TRY(check_needs(b, need));
-    HIL_TRY(planner->rehearse(planner->context, plan));
-    hil_plan_needs(plan, planner->outline, need);
-    for (int t = 0; t < HIL_TIERS; ++t)
-        if (plan->peak[t] > need[t]) need[t] = plan->peak[t];
-    return check_needs(b, need);
 }

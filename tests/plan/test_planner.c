@@ -16,6 +16,7 @@ typedef struct world {
     double link, disk, network;    /* bytes per second */
     int zero;
     int rehearsals;
+    uint64_t most_away; /* bytes of activations on the host, of any plan with a group */
 } world;
 
 static uint64_t round_up(uint64_t bytes)
@@ -86,6 +87,7 @@ static hil_status rehearse(void *context, hil_plan *p)
     uint64_t micros = (uint64_t)w->outline.micros, group = (uint64_t)p->group, kept = 0, lean = 0;
     uint64_t away = count_away(p), crossing = away < 2 ? away : 2; /* on the host, on their way */
     bool here = p->segment[0].tier == HIL_DEVICE;
+    if (group > 1 && away * w->tape * 2 / 3 > w->most_away) w->most_away = away * w->tape * 2 / 3;
     for (size_t i = 0; i < p->segments; ++i) {
         kept += (uint64_t)p->segment[i].keep;
         lean += (uint64_t)p->segment[i].lean;
@@ -177,6 +179,7 @@ static hil_status plan_for(world *w, uint64_t device, uint64_t host, uint64_t di
                            .rehearse = rehearse,
                            .context = w};
     w->rehearsals = 0;
+    w->most_away = 0;
     return hil_planner_choose(&planner, out);
 }
 
@@ -230,7 +233,7 @@ static void check_computing(void)
     build(&w, 16, false);
     w.link = w.disk = 1e15;
     CHECK_OK(plan_for(&w, all_states(&w) / 10, all_states(&w) * 2, 0, &p));
-    CHECK(w.rehearsals <= 17);
+    CHECK(w.rehearsals <= 18);
     CHECK(p.unit[0].tier[HIL_WEIGHT] != HIL_DEVICE); /* there is a window */
     hil_plan_free(&p);
 }
@@ -303,6 +306,20 @@ static void check_away(void)
     hil_plan_free(&none);
     hil_plan_free(&some);
     hil_plan_free(&more);
+}
+
+/* More activations than the host has room for are not even tried. */
+static void check_away_fits(void)
+{
+    world w;
+    hil_plan p;
+    build(&w, 64, true);
+    uint64_t states = all_states(&w), host = states + states / 8;
+    w.tape = states / 4;
+    w.link = 50e9;
+    CHECK_OK(plan_for(&w, states / 8, host, 0, &p));
+    CHECK(p.group > 1 && w.most_away > 0 && w.most_away <= host);
+    hil_plan_free(&p);
 }
 
 static void check_determinism(void)
@@ -509,6 +526,7 @@ int main(void)
     check_computing();
     check_grid(true, 1.02);
     check_grid(false, 1.05);
+    check_away_fits();
     check_determinism();
     check_away();
     check_gradual();

@@ -1,5 +1,5 @@
 /* How much work a rehearsal is, in runs of segments: however many groups of micro-batches a step
-   has, seven periods are enough; tensors that the device has no room for end it early. */
+   has, six periods are enough; tensors that the device has no room for end it early. */
 #include "base/alloc.h"
 #include "check.h"
 #include "hilbert/nn.h"
@@ -105,7 +105,7 @@ static void check_groups(hil_rehearsal *r)
 {
     const int64_t group = (2 * SEGMENTS - 1) * GROUP; /* forward, and again in backward */
     int64_t some = runs_of(r, 10);
-    CHECK(some <= 7 * group);
+    CHECK(some <= 6 * group);
     CHECK_INT(runs_of(r, 1000), some);
 }
 

@@ -1,0 +1,39 @@
+/* plan_check.c - a plan that somebody edited, against the budgets. */
+#include "base/text.h"
+#include "plan/planner.h"
+
+static hil_status check_needs(const hil_budget *b, const uint64_t need[HIL_TIERS])
+{
+    static const char *const names[HIL_TIERS] = {"device memory", "host memory", "disk"};
+    const uint64_t budget[HIL_TIERS] = {b->device, b->host, b->disk};
+    char a[32], z[32];
+    for (int t = 0; t < HIL_TIERS; ++t)
+        if (need[t] > budget[t])
+            return hil_fail(HIL_ERR_BUDGET, "this plan needs %s of %s, but it may use %s",
+                            hil_text_bytes(a, need[t]), names[t], hil_text_bytes(z, budget[t]));
+    return HIL_OK;
+}
+
+hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
+{
+    const hil_budget *b = &planner->budget;
+    uint64_t need[HIL_TIERS];
+    size_t ring = hil_plan_ring(plan, planner->outline);
+    plan->apart = planner->apart;
+    plan->wired = planner->wired;
+    hil_plan_visits(plan, planner->outline);
+    plan->device_budget = b->device;
+    plan->host_budget = b->host;
+    plan->disk_budget = b->disk;
+    if (ring && !b->disk)
+        return hil_fail(HIL_ERR_BUDGET, "this plan keeps something on disk: give --disk PATH");
+    if (plan->ring < ring) plan->ring = ring; /* an edit put something on disk */
+    plan->work = plan->parked = plan->spilled = 0;
+    hil_plan_needs(plan, planner->outline, need); /* before a rehearsal with absurd sizes */
+    HIL_TRY(check_needs(b, need));
+    HIL_TRY(planner->rehearse(planner->context, plan));
+    hil_plan_needs(plan, planner->outline, need);
+    for (int t = 0; t < HIL_TIERS; ++t)
+        if (plan->peak[t] > need[t]) need[t] = plan->peak[t];
+    return check_needs(b, need);
+}

@@ -19,20 +19,20 @@ static result unpack(const hil_decompressor *format, const uint8_t *bytes, size_
     char out[4096];
     void *engine = NULL;
     result r = {0};
-    hil_flow flow = {0};
+    hil_decompress_io io = {0};
     r.status = format->open(&engine);
     assert(r.status == HIL_OK);
     for (size_t at = 0; at < size && r.status == HIL_OK && r.bytes < MOST; at += piece) {
-        flow.in = (const char *)bytes + at;
-        flow.in_left = piece < size - at ? piece : size - at;
+        io.in = (const char *)bytes + at;
+        io.in_left = piece < size - at ? piece : size - at;
         do {
-            flow.out = out;
-            flow.out_left = room;
-            r.status = format->run(engine, "input", &flow, &r.whole);
-            size_t got = room - flow.out_left;
+            io.out = out;
+            io.out_left = room;
+            r.status = format->run(engine, "input", &io, &r.whole);
+            size_t got = room - io.out_left;
             for (size_t i = 0; i < got; ++i) r.hash = r.hash * 31 + (unsigned char)out[i];
             r.bytes += got;
-        } while (r.status == HIL_OK && r.bytes < MOST && (flow.in_left || flow.out_left == 0));
+        } while (r.status == HIL_OK && r.bytes < MOST && (io.in_left || io.out_left == 0));
     }
     format->close(engine);
     return r;

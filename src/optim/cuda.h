@@ -10,7 +10,7 @@ extern "C" {
 #include "optim/rule.h"
 #include "kernels/kernels.h"
 
-/* `rule` of its update is a hil_update_rule. */
+/* Its update takes a hil_update_rule as `rule`. */
 extern const hil_device_math hil_cuda_math;
 
 /* Like hil_rule_update, for a block of any length in the GPU's memory that begins at a multiple of

@@ -80,7 +80,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (!lion) hil_wide_store({b.moment[1], HIL_F32}, at, n, v);
 }
 
-/* A lane's eight bytes of a group, which begin after its scale. */
+/* A lane's eight bytes of a group, behind the group's scale. */
 static __device__ inline void decode(const unsigned char *group, const float *values,
                                      float out[HIL_WIDE])
 {
@@ -109,7 +109,7 @@ static __device__ inline void encode(unsigned char *group, const float in[HIL_WI
     if (threadIdx.x % 32 == 0) *(float *)group = scale;
 }
 
-/* A warp has a group of HIL_Q8_GROUP elements at a time. */
+/* Each warp updates one group of HIL_Q8_GROUP elements at a time. */
 static __global__ void __launch_bounds__(THREADS)
     update_8bit(const hil_block b, const hil_rule_step step, const int64_t groups)
 {

@@ -9,9 +9,9 @@ typedef enum hil_rule_kind { HIL_ADAMW, HIL_LION, HIL_ADAMW8BIT, HIL_RULES } hil
 typedef struct hil_rule {
     const char *name;
     hil_rule_kind kind;
-    int moments; /* kept per element */
+    int moments; /* per element */
     hil_codec codec;
-    double beta2; /* where the user names none */
+    double beta2; /* the default */
 } hil_rule;
 
 extern const hil_rule hil_rules[HIL_RULES];
@@ -25,7 +25,7 @@ typedef struct hil_rule_step {
     float rate;              /* AdamW: lr / (1 - beta1^updates); Lion: lr */
     float root;              /* 1 / sqrt(1 - beta2^updates) */
     float eps;
-    float factor; /* gradients are multiplied by it: clipping and the loss's scale */
+    float factor; /* of the gradients: clipping and the inverse of the loss scale */
 } hil_rule_step;
 
 /* For the gradient g = factor * sum of the block's gradients:
@@ -35,7 +35,7 @@ typedef struct hil_rule_step {
    Lion   u = m + (1 - beta1) (g - m)
           w = shrink w - rate sign(u)
           m = m + (1 - beta2) (g - m)
-   AdamW with 8 bits is AdamW between decoding and encoding of m and v; see [Note: q8]. */
+   AdamW with 8-bit moments decodes m and v, runs AdamW and encodes them again; see [Note: q8]. */
 void hil_rule_update(const hil_rule *rule, const hil_rule_step *step, const hil_block *block);
 
 #endif

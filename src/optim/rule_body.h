@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The masters: in place where the block has them whole, otherwise put together in w. */
+/* The fp32 masters: in place if the block has them whole, otherwise joined from weight and rest in
+   w. */
 static inline float *load_master(const gradient_chunk *c, float *w)
 {
     const hil_block *b = c->block;
@@ -41,8 +42,8 @@ static inline void adamw_chunk(const hil_rule_step *s, float *restrict w, float 
     for (int64_t i = 0; i < count; ++i) w[i] = hil_adamw_element(s, w[i], &m[i], &v[i], g[i]);
 }
 
-/* [Note: one pass] Blocks with one gradient are updated without steps in between: all arrays
-   advance together, which memory serves faster than chunk after chunk of each. */
+/* [Note: one pass] Blocks with one gradient are updated in one loop over all arrays, which uses the
+   memory bandwidth better than one loop per array. */
 static void adamw_f32_pass(const hil_rule_step *s, const hil_block *b)
 {
     adamw_chunk(s, b->weight, b->moment[0], b->moment[1], b->gradient[0], b->count);

@@ -1,4 +1,4 @@
-/* rule_element.h - the formulas of rule.h for one element, on every machine. */
+/* rule_element.h - the formulas of rule.h for one element, for CPU and GPU. */
 #ifndef HIL_OPTIM_RULE_ELEMENT_H
 #define HIL_OPTIM_RULE_ELEMENT_H
 
@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* The new weight. Fused multiply-adds are those that are written here. */
+/* The new weight. Only the multiply-adds written as such here are fused. */
 static inline HIL_BOTH float hil_adamw_element(const hil_rule_step *s, float w, float *m, float *v,
                                                float g)
 {

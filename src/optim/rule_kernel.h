@@ -1,4 +1,4 @@
-/* rule_kernel.h - what each instruction set provides to the update rules. */
+/* rule_kernel.h - the functions of the update rules that are compiled per instruction set. */
 #ifndef HIL_OPTIM_RULE_KERNEL_H
 #define HIL_OPTIM_RULE_KERNEL_H
 

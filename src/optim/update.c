@@ -1,4 +1,4 @@
-/* update.c - the rule of a step, lent to the store's sweep. */
+/* update.c - computes the numbers of a step's update, and starts the store's sweep with them. */
 #include "optim/update.h"
 #include "store/update.h"
 

@@ -1,4 +1,4 @@
-/* update.h - the end of a step: the gradient's norm, then every parameter's update. */
+/* update.h - the update of all parameters at the end of a step. */
 #ifndef HIL_OPTIM_UPDATE_H
 #define HIL_OPTIM_UPDATE_H
 
@@ -13,12 +13,12 @@ typedef struct hil_optimizer {
 
 typedef struct hil_update {
     double lr;
-    double norm;       /* of the gradients, without the loss's scale */
-    double loss_scale; /* the gradients are larger by it */
-    int64_t updates;   /* with this one */
+    double norm;       /* of the gradients, divided by the loss scale */
+    double loss_scale; /* by which the gradients are multiplied */
+    int64_t updates;   /* so far, including this one */
 } hil_update;
 
-/* What the sweep needs of a step: the `rule` of hil_store_update, and of a device's update. */
+/* The `rule` of hil_store_update, and of a device's update. */
 typedef struct hil_update_rule {
     const hil_rule *rule;
     hil_rule_step step[2]; /* without and with weight decay */
@@ -28,7 +28,7 @@ static_assert(sizeof(hil_update_rule) <= HIL_RULE_BYTES, "the store keeps a copy
 /* Starts the update of every parameter that has a gradient; see hil_store_update. */
 hil_status hil_optimizer_update(hil_store *store, const hil_optimizer *optimizer,
                                 const hil_update *update);
-/* What the update of one parameter works with, with or without weight decay. */
+/* The numbers for a parameter with or without weight decay. */
 hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *optimizer,
                                  bool decay);
 

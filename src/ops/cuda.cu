@@ -9,8 +9,8 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_rmsnorm, &hil_cuda_swiglu,  &hil_cuda_attention_op, &hil_cuda_attention_cached,
 };
 
-/* By name: a module of the program has operations of its own. CUDA's current device is the
-   thread's: from here on it is the call's. */
+/* Finds the operation by name, because this module has its own copies of hil_op_*. Also makes the
+   call's device CUDA's current one for this thread. */
 static hil_status begin(const hil_op_call *call, const hil_op_kernel **out)
 {
     int index = hil_cuda_of(call->device)->index;
@@ -51,7 +51,8 @@ hil_status hil_op_cuda_backward(hil_op_call *call)
 #define GATHER_COLS 32
 #define GATHER_PARTS 32
 
-/* Each of GATHER_PARTS threads of a column adds a run of blocks in order; then these are added. */
+/* Each of a column's GATHER_PARTS threads adds a run of blocks in order; then the partial sums are
+   added. */
 static __global__ void gather(const hil_gather g)
 {
     __shared__ float part[GATHER_PARTS][GATHER_COLS];

@@ -1,6 +1,6 @@
-/* cuda.h - the operations of ops.h on a GPU. They ask for the same tiles in the same order as on
-   the CPU (the head has larger chunks), queue kernels on the device's stream and return. The
-   numbers differ by rounding. */
+/* cuda.h - the operations of ops.h on a GPU. They acquire the same tiles in the same order as on
+   the CPU (the head has larger chunks), queue kernels on the device's stream and return. Results
+   differ from the CPU's by rounding. */
 #ifndef HIL_OPS_CUDA_H
 #define HIL_OPS_CUDA_H
 
@@ -22,7 +22,7 @@ extern const hil_device_ops hil_cuda_ops;
 /* to = from, or to += from, converted and rounded once. Both have `count` elements. */
 hil_status hil_op_cuda_convert(hil_device *device, const hil_tensor *to, const hil_tensor *from,
                                bool add);
-/* *out += the fp32 numbers of x, in a fixed order. `out` is memory that the host shares. */
+/* *out += the sum of the fp32 numbers of x, in a fixed order. `out` is shared with the host. */
 hil_status hil_op_cuda_sum(hil_device *device, const hil_tensor *x, double *out);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* cuda_elements.h - operations that treat every element alike: the kernel around their formula. */
+/* cuda_elements.h - element-wise operations on a GPU: the kernel around their formula. */
 #ifndef HIL_OPS_CUDA_ELEMENTS_H
 #define HIL_OPS_CUDA_ELEMENTS_H
 
@@ -6,15 +6,16 @@
 
 #define HIL_ELEMENT_THREADS 256
 
-/* Tensors of `count` elements each; an output without data is not stored, and one may be an input's
-   memory where the dtypes are equal. */
+/* Tensors of `count` elements each. An output without data is not stored; an output may be an
+   input's memory if the dtypes are equal. */
 template <int INS, int OUTS> struct hil_cuda_elements {
     int64_t count;
     hil_view in[INS], out[OUTS];
     bool add[OUTS];
 };
 
-/* formula(at, x, y) makes y[output][HIL_WIDE] from x[input][HIL_WIDE], elements at, at + 1, ... */
+/* formula(at, x, y) computes y[output][HIL_WIDE] from x[input][HIL_WIDE], elements at, at + 1, ...
+ */
 template <int INS, int OUTS, typename FORMULA>
 __global__ void __launch_bounds__(HIL_ELEMENT_THREADS)
     hil_elements_kernel(const hil_cuda_elements<INS, OUTS> job, const FORMULA formula)

@@ -1,4 +1,4 @@
-/* cuda_kernel.h - what the operations' kernels share, and the table of operations. */
+/* cuda_kernel.h - code that the operations' kernels share, and the table of operations. */
 #ifndef HIL_OPS_CUDA_KERNEL_H
 #define HIL_OPS_CUDA_KERNEL_H
 
@@ -11,20 +11,20 @@ extern "C" {
 #include "ops/cuda.h"
 #include "tensor/cuda_wide.h"
 
-/* What the GPU does for one operation. */
+/* The functions of one operation on a GPU. */
 typedef struct hil_op_kernel {
     const hil_op *op;
     hil_status (*infer)(hil_op_call *call); /* after op->infer: scratch, which is 0; NULL: none */
     hil_status (*forward)(hil_op_call *call);
     hil_status (*backward)(hil_op_call *call);
-    bool rehearses; /* forward also runs with a dry pool, for it asks in an order of its own */
+    bool rehearses; /* forward also runs with a dry pool: its order of tiles is not the CPU's */
 } hil_op_kernel;
 
 extern const hil_op_kernel hil_cuda_add, hil_cuda_attention_op, hil_cuda_attention_cached,
     hil_cuda_dropout, hil_cuda_embedding, hil_cuda_gelu, hil_cuda_head, hil_cuda_layernorm,
     hil_cuda_linear, hil_cuda_rmsnorm, hil_cuda_rope, hil_cuda_swiglu;
 
-/* Says that an id does not belong into a table of `rows`; the first one is reported. */
+/* Records an id that is not in a table of `rows`; the first one is reported. */
 static __device__ inline void hil_fault_report(hil_cuda_fault *fault, int64_t id, int64_t rows)
 {
     if (atomicCAS(&fault->set, 0u, 1u) != 0) return;

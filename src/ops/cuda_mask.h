@@ -27,7 +27,7 @@ static __device__ inline void hil_mask_cuda_philox(uint64_t key, uint64_t low, u
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-/* The factor that a word stands for. */
+/* The factor for one random word. */
 static __device__ inline float hil_mask_cuda_keep(const hil_mask &mask, uint32_t word)
 {
     return (int32_t)(word >> 8) < mask.dropped ? 0.0f : mask.kept_factor;

@@ -1,4 +1,4 @@
-/* infer.h - the checks of shapes and dtypes that operations share. */
+/* infer.h - checks of shapes and dtypes that the operations' `infer` functions share. */
 #ifndef HIL_OPS_INFER_H
 #define HIL_OPS_INFER_H
 

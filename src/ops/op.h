@@ -1,5 +1,5 @@
-/* op.h - what an operation is: shape inference, forward and backward on plain tensors. It knows
-   nothing of tapes, tiers or ranks; whoever calls it supplies memory and parameters. */
+/* op.h - an operation: shape inference, forward and backward on plain tensors. It knows nothing of
+   tapes, tiers or ranks; the caller supplies memory and parameters. */
 #ifndef HIL_OPS_OP_H
 #define HIL_OPS_OP_H
 
@@ -10,8 +10,8 @@
 #define HIL_OP_TENSORS 4
 #define HIL_OP_PARAMS 2
 
-/* A parameter as an operation sees it: rows cut into tiles of whole rows. A vector is one row.
-   The grid follows from the matrix and --tile-size alone, never from budgets. */
+/* A parameter as an operation sees it: a matrix, cut into tiles of whole rows. A vector is one row.
+   The tiles depend on the matrix and --tile-size only, never on budgets. */
 typedef struct hil_op_param {
     hil_dtype dtype;
     int64_t rows, cols;
@@ -24,18 +24,18 @@ static inline int64_t hil_op_tiles(const hil_op_param *p)
     return p->rows ? (p->rows + p->tile_rows - 1) / p->tile_rows : 0;
 }
 
-/* How an operation reaches its parameters: around the moment of use, one tile at a time. */
+/* How an operation acquires and releases its parameters: around each use, one tile at a time. */
 typedef struct hil_op_source {
     /* Weights of one tile, tile rows x cols, read-only until weight_end. */
     hil_status (*weight_begin)(void *owner, int param, int64_t tile, const void **data);
     void (*weight_end)(void *owner, int param, int64_t tile);
-    /* The fp32 sum of the tile's gradient: the operation adds to it. Where `add` is false nobody
-       has, it holds anything, and the operation writes all of it. */
+    /* The fp32 sum of the tile's gradient. If *add, the operation adds to it; otherwise its
+       contents are undefined, and the operation writes all of it. */
     hil_status (*gradient_begin)(void *owner, int param, int64_t tile, float **sum, bool *add);
     void (*gradient_end)(void *owner, int param, int64_t tile);
 } hil_op_source;
 
-/* Where random numbers come from: keyed by (seed, step, sequence, site, element). */
+/* The key of random numbers: (seed, step, sequence, site, element). */
 typedef struct hil_op_random {
     uint64_t seed;
     int64_t step;
@@ -47,19 +47,18 @@ typedef struct hil_op hil_op;
 
 /* One execution. `infer` reads in[] (dtype and shape), param[], attr and fills out[], saved[] and
    the scratch sizes; `forward` and `backward` get data pointers for all of them. With a dry pool
-   they ask for the same tiles in the same order, but no data is read or written: the pointers may
-   lead nowhere. So which tiles are asked for follows from shapes alone. */
+   they acquire the same tiles in the same order, but must not access data: pointers may be invalid.
+   So the order of tiles depends on shapes only. */
 typedef struct hil_op_call {
     const hil_op *op;
     const void *attr;
     hil_pool *pool;
-    hil_dtype compute;  /* dtype of weights and of what operations produce */
-    bool differentiate; /* backward follows (the fused head uses it) */
+    hil_dtype compute;  /* dtype of weights and results */
+    bool differentiate; /* backward follows (the fused head needs to know) */
     float loss_scale;   /* gradient of the step's loss with respect to one token's loss */
     hil_op_random random;
-    hil_device *device; /* whose kernels run and whose memory `data` is; NULL: the CPU's */
-    /* Of the pairs of positions that attention has where each sequence is one document, the share
-       that its documents leave. 1: `first` is all 0. */
+    hil_device *device; /* runs the kernels and owns the memory of `data`; NULL: the CPU */
+    /* Fraction of causal pairs left after document masking. 1: `first` is all 0. */
     double share;
 
     int ins, outs, saveds, params;
@@ -83,23 +82,24 @@ struct hil_op {
     size_t attr_size;
     unsigned keep_in;  /* bit i: backward reads in[i] */
     unsigned keep_out; /* bit i: backward reads out[i] */
-    unsigned pass;  /* bit i: the gradient of in[i] is dout[0] itself; backward leaves it alone */
+    unsigned
+        pass; /* bit i: the gradient of in[i] is dout[0] itself; backward does not compute it */
     unsigned reuse; /* bit i: backward may write din[i] over dout[0]; one bit at most */
-    bool cheap;     /* forward costs little and reads only what backward reads as well: out[] may be
-                       made again as long as backward has not run */
+    bool cheap;     /* forward costs little and reads only what backward reads as well, so out[] may
+                       be recomputed before backward */
     hil_status (*infer)(hil_op_call *call);
     hil_status (*forward)(hil_op_call *call);
     hil_status (*backward)(hil_op_call *call); /* NULL: nothing but `pass`, or no gradient */
 };
 
-/* Operations on a device: they ask for tiles like those of the CPU, queue on the compute stream and
-   return. Shapes of results are those of the CPU, sizes of scratch may differ. With a dry pool
-   nothing is queued. */
+/* Operations on a device: they acquire tiles like those of the CPU, queue kernels on the compute
+   stream and return. Shapes of results are those of the CPU, sizes of scratch may differ. With a
+   dry pool nothing is queued. */
 typedef struct hil_device_ops {
     hil_status (*infer)(hil_op_call *call);
     hil_status (*forward)(hil_op_call *call);
     hil_status (*backward)(hil_op_call *call);
-    /* to = from, or to += from, converted and rounded once; as many elements in both. */
+    /* to = from, or to += from, converted and rounded once; both have the same element count. */
     hil_status (*convert)(hil_device *device, const hil_tensor *to, const hil_tensor *from,
                           bool add);
     /* *out += the fp32 numbers of x, added in a fixed order. `out` is shared memory. */
@@ -118,8 +118,7 @@ static inline const hil_device_ops *hil_device_ops_of(const hil_device *device)
 hil_status hil_op_infer(hil_op_call *call);
 hil_status hil_op_forward(hil_op_call *call);
 hil_status hil_op_backward(hil_op_call *call);
-/* hil_device_ops.convert and sum there, or the same on the CPU, at once. Nothing with a dry pool.
- */
+/* hil_device_ops.convert and sum of the device, or the same on the CPU. No-ops with a dry pool. */
 hil_status hil_op_convert(hil_device *device, hil_pool *pool, const hil_tensor *to,
                           const hil_tensor *from, bool add);
 hil_status hil_op_sum(hil_device *device, hil_pool *pool, const hil_tensor *x, double *out);

@@ -1,11 +1,12 @@
-/* op_cost.c - the work of each operation. */
+/* op_cost.c - estimates the work of each operation from its shapes. */
 #include "ops/op_cost.h"
 
 #include "ops/attention/attention_parts.h"
 #include "ops/ops.h"
 
-/* What an element costs besides its bytes, in passes over them: measured with bench_ops. */
-#define PACK_PASSES 4 /* of a product's second matrix on its way into the kernel's layout */
+/* Cost of an element besides reading and writing it, in passes over its bytes: measured with
+   bench_ops. */
+#define PACK_PASSES 4 /* to pack a product's second matrix */
 #define TANH_PASSES 3
 #define ERF_PASSES 6
 #define RANDOM_PASSES 4
@@ -22,7 +23,7 @@ static double bytes(const hil_tensor *t)
     return (double)hil_tensor_bytes(t);
 }
 
-/* What forward reads and writes; what backward reads again and writes. */
+/* Bytes that forward reads and writes; bytes that backward reads and writes. */
 static double touched(const hil_op_call *call, bool backward)
 {
     double sum = 0;
@@ -80,7 +81,7 @@ static void head(const hil_op_call *call, bool backward, hil_work *w)
     if (p->trainable) add_product(w, (double[]){n, k, rows}, size, sizeof(float), true);
 }
 
-/* Pairs of a query and a key that it sees: T queries after `past` positions. */
+/* Pairs of a query and a key in its mask, for T queries after `past` positions. */
 static double pairs(double queries, double past, double window)
 {
     double all = queries * past + queries * (queries + 1) / 2;

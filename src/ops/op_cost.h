@@ -1,4 +1,5 @@
-/* op_cost.h - how much an operation computes and how many bytes it touches, from shapes alone. */
+/* op_cost.h - estimates how much an operation computes and how many bytes it accesses, from shapes.
+ */
 #ifndef HIL_OPS_OP_COST_H
 #define HIL_OPS_OP_COST_H
 
@@ -7,7 +8,7 @@
 typedef struct hil_work {
     double gemm;      /* floating-point operations of matrix products */
     double attention; /* of attention */
-    double bytes;     /* of memory that it reads or writes at least */
+    double bytes;     /* of memory read and written, at least */
     double
         extra; /* further bytes of the CPU's kernels: packing, passes, what slow functions cost */
 } hil_work;

@@ -20,7 +20,7 @@ extern const hil_op hil_op_layernorm;
 extern const hil_op hil_op_rmsnorm;
 
 /* in: x (B, T, H, D), positions (B, T) int32; out: the same shape; half-split (rotate_half) layout.
-   `frequency` holds D/2 numbers (after any scaling) and outlives the call. */
+   `frequency` has D/2 numbers (after any scaling); borrowed until the kernel has run. */
 typedef struct hil_rope_attr {
     const float *frequency;
 } hil_rope_attr;
@@ -69,7 +69,7 @@ extern const hil_op hil_op_dropout;
 /* in: x (B, T, C), targets (B, T) int32 (-1: no loss); param 0: weight (V, C); out: loss per
    position (B, T) fp32, 0 where there is none. With call->differentiate the forward also computes
    the gradient of x times loss_scale (saved) and adds the weight's gradient, chunk by chunk, so
-   that logits exist for one chunk only; backward hands the saved gradient on. */
+   that logits exist for one chunk only; backward returns the saved gradient. */
 extern const hil_op hil_op_head;
 
 #endif

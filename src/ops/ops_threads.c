@@ -1,10 +1,10 @@
-/* ops_threads.c - operations that run later, beside the thread of a stream.
+/* ops_threads.c - operations of the test device: queued on a stream, executed asynchronously.
 
-   [Note: steps] The operation runs twice: at once with a dry pool, which asks for its tiles, and
-   later for real, on a thread of its own. Of the later one a step is queued for each tile that was
-   given: the stream's thread lets it run with that tile until it asks for the next one. So a tile
-   is used in the stream between the moments at which it was begun and ended, as kernels would: its
-   memory may be another's in the same operation. */
+   [Note: steps] Every operation runs twice: at once with a dry pool, which acquires its tiles, and
+   later for real, on a thread of its own. One step of the later run is queued on the stream per
+   tile: the stream's thread lets the operation run with that tile until it needs the next one. So
+   the stream uses a tile only between its acquire and its release, as kernels would; afterwards the
+   same memory may hold another tile of the same operation. */
 #include "ops/ops_threads.h"
 
 #include "base/alloc.h"
@@ -16,7 +16,7 @@
 
 #define ATTR_MOST 64
 
-/* Who goes on: the stream's thread waits while the operation runs, and the other way round. */
+/* Whose turn it is: the operation's thread and the stream's thread never run at the same time. */
 typedef enum turn { TURN_STREAM, TURN_OPERATION, TURN_OVER } turn;
 
 typedef struct later {
@@ -27,15 +27,15 @@ typedef struct later {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     turn turn;
-    void *tile;   /* that the operation goes on with */
-    bool add;     /* to it */
-    bool dropped; /* nothing more is given */
+    void *tile;   /* the next tile for the operation */
+    bool add;     /* to that tile */
+    bool dropped; /* there are no more tiles: the device failed */
     hil_status status;
     char message[512];
     struct later *next;
 } later;
 
-/* Those that are not over. Where a device fails the rest is never called, and stays here. */
+/* Operations that are not over. After a device fails, those left are never run and stay here. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static later *list;
 
@@ -69,7 +69,7 @@ static void destroy_later(later *l)
     hil_free(l);
 }
 
-/* The operation's thread: waits until it is given a tile. */
+/* On the operation's thread: waits for the next tile. */
 static hil_status next_tile(later *l, void **out)
 {
     pthread_mutex_lock(&l->lock);
@@ -145,7 +145,7 @@ typedef struct step {
     bool add, first, dropped;
 } step;
 
-/* The stream's thread: waits until the operation wants another tile, or is over. */
+/* On the stream's thread: waits until the operation needs another tile, or is over. */
 static bool let_run(later *l, const step *s)
 {
     bool begun = true;
@@ -174,7 +174,7 @@ static hil_status run_step(void *args)
     return status;
 }
 
-/* A call that is being asked for its tiles. */
+/* A call during its dry run, which acquires the tiles. */
 typedef struct asking {
     const hil_op_source *source;
     void *owner;
@@ -214,7 +214,7 @@ static void end_gradient(void *owner, int param, int64_t tile)
     a->source->gradient_end(a->owner, param, tile);
 }
 
-/* Asks for the tiles, and queues a step with each. */
+/* Runs the call dry, and queues a step for each tile that it acquires. */
 static hil_status queue(hil_op_call *call, bool backward)
 {
     static const hil_op_source source = {ask_weight, end_weight, ask_gradient, end_gradient};

@@ -1,4 +1,5 @@
-/* ops_threads.h - the operations of the device "threads": those of the CPU, later. */
+/* ops_threads.h - the operations of the test device "threads": the CPU's, executed asynchronously.
+ */
 #ifndef HIL_OPS_OPS_THREADS_H
 #define HIL_OPS_OPS_THREADS_H
 

@@ -1,4 +1,4 @@
-/* run.c - an operation runs where its call says: on a device, or on the CPU. */
+/* run.c - runs an operation on the device of its call, or on the CPU. */
 #include "ops/op.h"
 #include "ops/rows/rows.h"
 

@@ -71,7 +71,7 @@ static hil_attention describe(const hil_op_call *call)
                            .out = call->out[0]};
 }
 
-/* The mask outlives `a`. */
+/* `mask` is borrowed by `a`. */
 static void describe_training(const hil_op_call *call, hil_mask *mask, hil_attention *a)
 {
     const hil_attention_attr *attr = call->attr;

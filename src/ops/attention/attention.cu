@@ -1,4 +1,4 @@
-/* attention.cu - causal attention with grouped heads: which way it takes on a GPU. */
+/* attention.cu - causal attention with grouped heads: chooses its implementation on a GPU. */
 #include "ops/attention/attention_cuda.h"
 #include "ops/attention/attention_hopper.h"
 extern "C" {
@@ -39,17 +39,17 @@ static hil_cuda_attention describe_training(const hil_op_call *call)
 
 typedef enum way { PLAIN, TILES, DNN, HOPPER } way;
 
-/* Whether documents leave so much that cuDNN, which computes all, takes less time than tiles, which
-   are slower by this factor (on an H200). Of a window's pairs documents leave about what they do
-   when all have one length. */
+/* Whether document masking leaves so many pairs that cuDNN, which computes all of them, is faster
+   than our tiles, which skip masked ones but are slower by this factor (on an H200). Inside a
+   window the fraction left is about that of documents of equal length. */
 static bool is_dense(const hil_cuda_attention *a, double share)
 {
     if (a->window > 0 && a->window < a->queries) share *= (double)a->queries / (double)a->window;
     return share >= (a->dim > 64 ? 0.4 : 0.5);
 }
 
-/* Which way a call takes: follows from shapes and documents, so that forward, backward and a
-   forward that is done again agree. *workspace: what cuDNN or Hopper's backward takes. */
+/* The implementation for a call. It depends on shapes and documents only, so that forward, backward
+   and recompute use the same one. *workspace: bytes for cuDNN or for Hopper's backward. */
 static way choose(const hil_op_call *call, bool backward, size_t *workspace)
 {
     *workspace = 0;
@@ -65,7 +65,8 @@ static way choose(const hil_op_call *call, bool backward, size_t *workspace)
     return hil_attention_tiles_can(&a) ? TILES : PLAIN;
 }
 
-/* The same when it is to run: builds the plan. The others do what cuDNN does, in less scratch. */
+/* The same before it runs: also builds cuDNN's plan. If that fails, the others compute the same,
+   with less scratch. */
 static way choose_ready(const hil_op_call *call, bool backward, size_t *workspace)
 {
     way chosen = choose(call, backward, workspace);
@@ -87,8 +88,8 @@ static size_t whole_lines(size_t bytes)
     return (bytes + 255) & ~(size_t)255;
 }
 
-/* Scratch. cuDNN and Hopper's backward: a workspace; backward also room for gradients that are not
-   wanted or must be added. Otherwise: delta (B, H, T). */
+/* Scratch. cuDNN and Hopper's backward: a workspace; in backward also memory for gradients that are
+   not wanted or must be added. Otherwise: delta (B, H, T). */
 static void add_scratch(hil_op_call *call)
 {
     size_t workspace, most[2] = {call->forward_scratch, call->backward_scratch}, need[2] = {0, 0};
@@ -104,7 +105,7 @@ static void add_scratch(hil_op_call *call)
     call->backward_scratch = need[1] > most[1] ? need[1] : most[1];
 }
 
-/* Which documents there are is not known to a rehearsal: enough for all. */
+/* A rehearsal does not know the documents: takes the maximum over all implementations. */
 static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(check_dim(call));
@@ -140,8 +141,8 @@ static void set_gradients(const hil_op_call *call, const hil_tensor *x, hil_cuda
     a->dv = hil_view_of(&parts.v);
 }
 
-/* cuDNN and Hopper's backward overwrite all gradients: those that must be added to, or that nobody
-   wants, go to scratch first. */
+/* cuDNN and Hopper's backward overwrite all gradients, so those that must be added, or are not
+   wanted, are written to scratch first. */
 static hil_status backward_whole(hil_op_call *call, hil_cuda_attention *a, way chosen,
                                  size_t workspace)
 {

@@ -1,4 +1,4 @@
-/* attention_backward.c - attention backward: probabilities are made again block by block. */
+/* attention_backward.c - attention backward: recomputes the probabilities block by block. */
 #include "ops/attention/attention_block.h"
 #include "ops/rows/rows.h"
 
@@ -13,14 +13,14 @@ typedef struct job {
     const hil_attention_gradients *g;
     const hil_gemm_kernel *kernel;
     hil_pool *pool;
-    int64_t rows;     /* of a block of queries in whole tiles */
-    int64_t keys;     /* of a block of keys in whole columns of tiles */
-    int64_t key_rows; /* of a block of keys in whole rows of tiles */
-    int64_t columns;  /* D in whole tiles */
-    int64_t depth;    /* D in whole units of k */
+    int64_t rows;     /* of a block of queries, padded to whole tiles */
+    int64_t keys;     /* of a block of keys, padded to whole columns of tiles */
+    int64_t key_rows; /* of a block of keys, padded to whole rows of tiles */
+    int64_t columns;  /* D, padded to whole tiles */
+    int64_t depth;    /* D, padded to whole units of k */
 } job;
 
-/* A head of queries; then the block of keys and the block of queries being worked on. */
+/* The current head of queries, block of keys and block of queries. */
 typedef struct work {
     int64_t b, group, head;
     int64_t key, keys;
@@ -32,7 +32,7 @@ typedef struct work {
     float *q_rows, *q_back, *dout_rows, *dout_back;
     float *p, *ds; /* (rows, keys) */
     float *packed; /* p^T, ds^T or ds */
-    float *block;  /* a product on its way to dq */
+    float *block;  /* a product, to be added to dq */
     float *dk_block, *dv_block;
     float *factor;
 } work;

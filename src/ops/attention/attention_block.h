@@ -1,5 +1,4 @@
-/* attention_block.h - products of packed blocks and what forward and backward of attention share.
- */
+/* attention_block.h - products of packed blocks, shared by forward and backward of attention. */
 #ifndef HIL_OPS_ATTENTION_ATTENTION_BLOCK_H
 #define HIL_OPS_ATTENTION_ATTENTION_BLOCK_H
 
@@ -14,16 +13,16 @@
 /* A matrix of fp32 results in whole tiles. */
 typedef struct hil_attention_block {
     const hil_gemm_kernel *kernel;
-    int64_t rows, columns, depth; /* filled up here to whole tiles and units of k */
+    int64_t rows, columns, depth; /* not padded */
     bool a_by_rows;
     const float *a, *b; /* packed */
-    float *c;           /* rows and columns filled up to whole tiles */
+    float *c;           /* rows and columns padded to whole tiles */
     int64_t stride;
     bool add;
 } hil_attention_block;
 void hil_attention_block_multiply(const hil_attention_block *block);
 
-/* count filled up to whole tiles. */
+/* `count` padded to whole tiles. */
 int64_t hil_attention_block_whole(int64_t count, int width);
 
 /* Element 0 of a head's row in x (B, T, heads, D) whose rows are `stride` numbers apart. */

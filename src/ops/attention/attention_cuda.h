@@ -1,6 +1,6 @@
-/* attention_cuda.h - the ways to compute attention on a GPU: a plain kernel that takes everything,
-   one on matrix units whose work is what documents and windows leave, and cuDNN's;
-   attention_hopper.h has another backward. */
+/* attention_cuda.h - the implementations of attention on a GPU: a plain kernel for all cases, one
+   on tensor cores that skips what documents and windows mask, and cuDNN's. attention_hopper.h has
+   another backward. */
 #ifndef HIL_OPS_ATTENTION_ATTENTION_CUDA_H
 #define HIL_OPS_ATTENTION_ATTENTION_CUDA_H
 
@@ -14,7 +14,7 @@ typedef struct hil_cuda_attention {
     hil_view q, k, v;
     int64_t q_stride, kv_stride;
     bool documents;       /* `first` is not all zeros */
-    const int32_t *first; /* read where there are documents */
+    const int32_t *first; /* read if there are documents */
     int64_t window;
     float scale;
     bool drops;
@@ -35,21 +35,21 @@ hil_status hil_attention_delta(hil_device *device, const hil_cuda_attention *a);
 hil_status hil_attention_plain_forward(hil_device *device, const hil_cuda_attention *a);
 hil_status hil_attention_plain_backward(hil_device *device, const hil_cuda_attention *a);
 
-/* 16 bits, heads of up to 128 numbers in eights, no dropout; documents cost what they contain. */
+/* 16 bits, heads of up to 128 numbers (a multiple of 8), no dropout; masked pairs cost nothing. */
 bool hil_attention_tiles_can(const hil_cuda_attention *a);
 hil_status hil_attention_tiles_forward(hil_device *device, const hil_cuda_attention *a);
 hil_status hil_attention_tiles_backward(hil_device *device, const hil_cuda_attention *a);
 
-/* cuDNN's attention: 16 bits, no dropout; documents cost what a whole sequence does. Plans are made
-   once per shape and kept with the device; deterministic. *workspace: the bytes that a call needs;
-   false: cuDNN cannot. */
+/* cuDNN's attention: 16 bits, no dropout; masked pairs cost as much as others. Plans are made once
+   per shape and owned by the device. Deterministic. *workspace: the bytes that a call needs; false:
+   cuDNN cannot compute it. */
 bool hil_attention_dnn_plan(hil_device *device, const hil_cuda_attention *a, bool backward,
                             size_t *workspace);
-/* Compiles the plan, before it first runs; false: cuDNN cannot after all. */
+/* Compiles the plan, before its first run; false: that failed. */
 bool hil_attention_dnn_build(hil_device *device, const hil_cuda_attention *a, bool backward);
 hil_status hil_attention_dnn_forward(hil_device *device, const hil_cuda_attention *a,
                                      void *workspace);
-/* Overwrites dq, dk and dv, which are all there. */
+/* Overwrites dq, dk and dv; none may be NULL. */
 hil_status hil_attention_dnn_backward(hil_device *device, const hil_cuda_attention *a,
                                       void *workspace);
 

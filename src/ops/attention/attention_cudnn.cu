@@ -1,19 +1,19 @@
 /* attention_cudnn.cu - attention as graphs of products, masks and softmax that cuDNN recognises and
    runs as one kernel.
 
-   [Note: attention's backward in parts] cuDNN's deterministic backward keeps the gradient of the
-   score matrix, (H, T, T) numbers of 16 bits for each sequence. So it works on part of the batch,
-   or on part of the groups of one sequence, such that this takes no more than PART_BYTES where it
-   can. The parts follow from the shape and are independent of each other. */
+   [Note: attention's backward in parts] cuDNN's deterministic backward stores the gradient of the
+   score matrix, (H, T, T) numbers of 16 bits for each sequence. So it is called for a part of the
+   batch, or for some groups of one sequence, so that this takes at most PART_BYTES if possible. The
+   parts depend on the shape only and are independent of each other. */
 #include "ops/attention/attention_cuda.h"
 #include "ops/attention/attention_graph.h"
 
 #include <float.h>
 #include <string.h>
 
-#define PART_BYTES ((int64_t)8 << 30) /* smaller parts end with idle multiprocessors */
+#define PART_BYTES ((int64_t)8 << 30) /* smaller parts leave multiprocessors idle at their end */
 
-/* What a plan depends on. Zeroed before it is filled: compared as bytes. */
+/* The key of a plan. Zeroed before it is filled, because keys are compared as bytes. */
 typedef struct key {
     int64_t batch, queries, heads, groups, dim; /* of one call */
     int64_t all_heads, q_stride, kv_stride;     /* of the tensors */
@@ -21,7 +21,7 @@ typedef struct key {
     bool windowed, documents, backward;
 } key;
 
-/* Real tensors and scalars of a graph, by place. */
+/* Tensors in memory and scalars of a graph, by index. */
 enum { Q, K, V, OUT, LSE, DOUT, DQ, DK, DV, DELTA, SCALE, LOWEST, FAR, WINDOW, FIRST, ONE, PLACES };
 
 typedef struct plan {
@@ -82,7 +82,7 @@ static key key_of(const hil_cuda_attention *a, bool backward)
     return k;
 }
 
-/* A graph while it is made. */
+/* A graph that is being built. */
 typedef struct maker {
     plan *p;
     hil_graph *g;
@@ -144,7 +144,7 @@ static void place_inputs(maker *m)
     place(m, FIRST, CUDNN_DATA_INT32, &first);
 }
 
-/* Scores of keys that a query does not see become very low. */
+/* Sets masked scores to a very low number. */
 static hil_graph_tensor mask(maker *m, hil_graph_tensor x)
 {
     hil_graph *g = m->g;
@@ -258,7 +258,7 @@ static void make_backward(maker *m)
     hil_graph_multiply(g, &ds, &keys, &m->place[DQ]);
 }
 
-/* A plan that cannot be made stays as well: its graph has no configs. */
+/* A plan that cannot be made is kept, too, with a graph without configs. */
 static hil_status find_plan(hil_device *device, const hil_cuda_attention *a, bool backward,
                             plan **out)
 {

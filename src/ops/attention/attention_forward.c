@@ -1,4 +1,4 @@
-/* attention_forward.c - attention forward: softmax online over blocks of keys. */
+/* attention_forward.c - attention forward: online softmax over blocks of keys. */
 #include "ops/attention/attention_block.h"
 #include "ops/rows/rows.h"
 
@@ -12,10 +12,10 @@ typedef struct job {
     int64_t share;   /* heads of queries for one of keys */
     int64_t step;    /* queries in a block */
     int64_t blocks;  /* of queries in a sequence */
-    int64_t rows;    /* share * step in whole tiles */
-    int64_t columns; /* D in whole tiles */
-    int64_t depth;   /* D in whole units of k */
-    int64_t keys;    /* of a block in whole tiles */
+    int64_t rows;    /* share * step, padded to whole tiles */
+    int64_t columns; /* D, padded to whole tiles */
+    int64_t depth;   /* D, padded to whole units of k */
+    int64_t keys;    /* of a block, padded to whole tiles */
 } job;
 
 /* A block of queries: row r is query first + r % count of head r / count in the group. */
@@ -105,8 +105,8 @@ static void score_block(const job *j, const work *w, int64_t key, int64_t count)
                                                         .stride = j->keys});
 }
 
-/* Row r's scores of keys [key, key + count) become weights relative to the new maximum; what was
-   summed before is brought to it. */
+/* Turns row r's scores of keys [key, key + count) into weights relative to the new maximum, and
+   rescales the earlier sums to it. */
 static void weigh_row(const job *j, const work *w, int64_t r, int64_t key, int64_t count)
 {
     const hil_attention *a = j->a;
@@ -152,7 +152,7 @@ static void end(const job *j, const work *w)
     }
 }
 
-/* Later blocks see more keys, so they go first. */
+/* Later blocks have more keys in their mask, so they are started first. */
 static void attend(void *context, int64_t task, int thread)
 {
     const job *j = context;

@@ -1,4 +1,4 @@
-/* attention_graph.cu - cuDNN's operation graphs in a few verbs. */
+/* attention_graph.cu - a small interface to cuDNN's operation graphs. */
 #include "ops/attention/attention_graph.h"
 
 static cudnnBackendDescriptor_t create(hil_graph *g, cudnnBackendDescriptorType_t type)
@@ -142,7 +142,7 @@ void hil_graph_reshape(hil_graph *g, const hil_graph_tensor *x, const hil_graph_
     finish_operation(g, d);
 }
 
-/* The plan of one engine's configuration; NULL where it cannot be built. */
+/* The plan of one engine's configuration; NULL if it cannot be built. */
 static cudnnBackendDescriptor_t try_plan(cudnnHandle_t handle, cudnnBackendDescriptor_t config,
                                          int64_t most)
 {

@@ -1,5 +1,5 @@
-/* attention_graph.h - cuDNN's operation graphs in a few verbs. The first error stays in the graph,
-   and what follows does nothing. */
+/* attention_graph.h - a small interface to cuDNN's operation graphs. The first error is kept in the
+   graph; later calls do nothing. */
 #ifndef HIL_OPS_ATTENTION_ATTENTION_GRAPH_H
 #define HIL_OPS_ATTENTION_ATTENTION_GRAPH_H
 
@@ -14,7 +14,7 @@ typedef struct hil_graph {
     cudnnStatus_t bad;
     cudnnBackendDescriptor_t owned[HIL_GRAPH_NODES], operation[HIL_GRAPH_NODES];
     int owns, operations;
-    int64_t tensors;                                    /* numbers that were given out */
+    int64_t tensors;                                    /* so far; the last number in use */
     cudnnBackendDescriptor_t config[HIL_GRAPH_CONFIGS]; /* that can run it, best first */
     int configs;
     int64_t workspace;             /* enough for each of them */
@@ -55,7 +55,7 @@ void hil_graph_multiply(hil_graph *g, const hil_graph_tensor *a, const hil_graph
                         const hil_graph_tensor *out);
 void hil_graph_reshape(hil_graph *g, const hil_graph_tensor *x, const hil_graph_tensor *out);
 
-/* Asks for the engines that can run the graph, which takes little time: workspace is set. */
+/* Asks for the engines that can run the graph, which is fast; sets `workspace`. */
 void hil_graph_finish(hil_graph *g, cudnnHandle_t handle);
 /* Compiles the plan of the first engine that can be built, once; false: none can. */
 bool hil_graph_build(hil_graph *g, cudnnHandle_t handle);

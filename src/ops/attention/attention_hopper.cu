@@ -1,11 +1,12 @@
 /* attention_hopper.cu - attention's backward for GPUs of compute capability 9.0 in one pass.
 
-   [Note: sums in any order] A block of threads has KEYS keys and goes through the queries that see
-   them. It sums the gradients of its keys and values in registers; what it adds to the gradients of
-   the queries others add to as well. Those sums are integers, so that their order does not matter.
-   |dq_id| is at most 2 |dout_i| max_j |v_j| max_j |k_jd|, because the weights of a query add up to
-   one: that, rounded to a power of two for each query i and each dimension d, is worth 2^29. What
-   an integer drops is far less than what 16 bits of a score's gradient drop. */
+   [Note: sums in any order] A block of threads owns KEYS keys and loops over the queries that have
+   them in their mask. It sums the gradients of its keys and values in registers. Several blocks add
+   to the gradient of the same query in device memory; these sums are integers, so their order does
+   not matter. |dq_id| is at most 2 |dout_i| max_j |v_j| max_j |k_jd|, because the weights of a
+   query add up to one: this bound, rounded up to a power of two for each query i and dimension d,
+   is represented by 2^29. Rounding to integers loses far less than the 16 bits of a score's
+   gradient. */
 #include "ops/attention/attention_hopper.h"
 #include "ops/attention/attention_hopper_kernel.h"
 
@@ -131,7 +132,9 @@ template <int D> static __global__ void __launch_bounds__(THREADS) finish_querie
     }
 }
 
-/* Fewer blocks of threads leave multiprocessors idle, short sequences have little for each. */
+/* Fewer blocks of threads would leave multiprocessors idle; in short sequences each has little to
+ * do.
+ */
 bool hil_attention_hopper_can(const hil_device *device, const hil_cuda_attention *a)
 {
     int major = 0, minor = 0, index = hil_cuda_of(device)->index;

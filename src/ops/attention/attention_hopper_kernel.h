@@ -71,7 +71,7 @@ static __device__ inline spot find_spot()
     return {team, thread / 32 * 16 + thread % 32 / 4, thread % 4 * 2};
 }
 
-/* What a block works on: its keys, and how many steps over heads and tiles of queries. */
+/* A block's work: its keys, and its number of steps over heads and tiles of queries. */
 typedef struct task {
     int b, group, key; /* of the first key */
     int first;         /* tile of queries of each head */
@@ -84,8 +84,8 @@ typedef struct place {
     uint32_t stage, round;
 } place;
 
-/* The first keys have most to do and come first, among the pairs of a sequence and a group of one
-   chunk: what these read and add to stays in the cache. */
+/* The first keys have the most queries, so their blocks are started first, within one chunk of
+   (sequence, group) pairs: what a chunk reads and adds to stays in the cache. */
 template <int D> static __device__ inline task find_task(const job &j)
 {
     int pairs = j.batch * j.groups, slot = (int)blockIdx.x / j.k_tiles;
@@ -330,7 +330,7 @@ static __device__ inline int key_bits(unsigned most)
     return exponent_above(__uint_as_float(most), -60, 60) - KEY_BITS;
 }
 
-/* The first loads are on their way, and what columns are multiplied with is there. */
+/* Starts the first loads, and computes the factors of the columns. */
 template <int D>
 static __device__ inline void begin(const job &j, const maps &m, const task &t, uint32_t base,
                                     const place &first)
@@ -380,7 +380,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     int step = 0;
     do {
         uint32_t team = at.team;
-        asm volatile("" : "+r"(team)); /* or operands' addresses take registers in all steps */
+        asm volatile("" : "+r"(team)); /* else operands' addresses take registers in all steps */
         const uint32_t q = base + S::Q + now.stage * S::QUERY_BYTES;
         const uint32_t dout = base + S::DOUT + now.stage * S::QUERY_BYTES;
         const uint32_t rows = base + S::ROWS + now.stage * S::ROW_BYTES, scores = base + S::SCORES;

@@ -1,10 +1,10 @@
 /* attention_kernel.h - causal attention with grouped heads, in blocks of queries and keys.
 
-   [Note: blocks of attention] The scores of a block of queries with a block of keys are all that
-   exists of the score matrix. Forward keeps a running maximum and sum per query (softmax online)
-   and leaves log(sum(exp(scores))) for backward, which makes the probabilities again from it.
-   Blocks lie on a fixed grid and are added in order, and one task owns each result, so that no sum
-   depends on threads. All arithmetic is fp32. */
+   [Note: blocks of attention] The score matrix never exists as a whole, only the scores of one
+   block of queries with one block of keys. Forward keeps a running maximum and sum per query
+   (online softmax) and saves log(sum(exp(scores))), from which backward recomputes the
+   probabilities. Blocks have a fixed grid and are added in order, and one task owns each result, so
+   no sum depends on threads. All arithmetic is fp32. */
 #ifndef HIL_OPS_ATTENTION_ATTENTION_KERNEL_H
 #define HIL_OPS_ATTENTION_ATTENTION_KERNEL_H
 
@@ -12,7 +12,7 @@
 #include "ops/mask.h"
 #include "tensor/tensor.h"
 
-/* Query t of a sequence stands at position past + t and sees keys first[t]..past + t, and only the
+/* Query t of a sequence is at position past + t and sees keys first[t]..past + t, and only the
    last `window` of them when window > 0. first never decreases with t. Tensors are fp32, bf16 or
    fp16; their shapes are not read. */
 typedef struct hil_attention {
@@ -30,7 +30,7 @@ typedef struct hil_attention {
     float *lse;           /* (B, H, T): likewise; NULL if no backward follows */
 } hil_attention;
 
-/* Gradients, overwritten or added to, which lie as q, k and v do; data is NULL where one is not
+/* Gradients, overwritten or added to, with the strides of q, k and v; data is NULL if one is not
    wanted. For past = 0. */
 typedef struct hil_attention_gradients {
     hil_tensor dout;

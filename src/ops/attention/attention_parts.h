@@ -1,4 +1,4 @@
-/* attention_parts.h - where q, k and v of a call lie: in three inputs, or side by side in one. */
+/* attention_parts.h - finds q, k and v of a call: three inputs, or packed in one. */
 #ifndef HIL_OPS_ATTENTION_ATTENTION_PARTS_H
 #define HIL_OPS_ATTENTION_ATTENTION_PARTS_H
 

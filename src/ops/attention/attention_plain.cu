@@ -1,10 +1,10 @@
-/* attention_plain.cu - attention in fp32 without matrix units: the fallback, and the oracle for the
-   faster ways.
+/* attention_plain.cu - attention in fp32 without tensor cores: the fallback, and the oracle for the
+   faster implementations.
 
-   [Note: plain attention] A warp owns ROWS queries (or keys, for their gradients) and goes through
-   tiles of 32 keys (or queries) that its block holds in shared memory. A lane stands for one column
-   of the tile while scores are made, and for every 32nd number of the head while rows are summed.
-   Everything is summed by its owner in order of the tiles. */
+   [Note: plain attention] A warp owns ROWS queries (or keys, for their gradients) and loops over
+   tiles of 32 keys (or queries) that its block holds in shared memory. A lane computes one column
+   of the tile's scores, and then sums every 32nd number of the head. Each result is summed by its
+   owner in the order of the tiles. */
 #include "ops/attention/attention_cuda.h"
 
 #define ROWS 4  /* of a warp */
@@ -28,7 +28,7 @@ static __device__ inline float strip_number(const strip &s, int r, int d)
     return __half2float(((const __half *)s.x.data)[at]);
 }
 
-/* A tile of 32 vectors, (32, D + 1) so that lanes meet different banks. */
+/* A tile of 32 vectors, (32, D + 1) so that lanes access different banks. */
 template <int DIMS> static __device__ inline void load_tile(float *tile, const strip &s)
 {
     constexpr int WHOLE = 32 * DIMS;
@@ -115,7 +115,7 @@ static __device__ inline float warp_max(float x)
     return x;
 }
 
-/* What a block works on: queries (or keys) of one head (or group) of one sequence. */
+/* A block's work: queries (or keys) of one head (or group) of one sequence. */
 typedef struct place {
     int64_t b, head, first, end, row, rows; /* row, rows: the warp's own */
 } place;

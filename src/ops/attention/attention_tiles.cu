@@ -1,10 +1,10 @@
-/* attention_tiles.cu - attention in 16 bits on matrix units, tile by tile, without what no query
-   sees: other documents, keys outside the window.
+/* attention_tiles.cu - attention in 16 bits on tensor cores, tile by tile. Tiles that are masked
+   for all queries (other documents, keys outside the window) are skipped.
 
    [Note: tiles of attention] A warp owns 16 rows: queries, or in the second half of backward keys.
-   Its block goes through tiles of 64 keys (or queries) in shared memory, the next one on its way.
-   Rows in shared memory are swizzled in runs of 16 bytes, so that eight rows meet all banks. Every
-   result has one owner, who adds tiles in order: no atomics, no memory that grows with T * T. */
+   Its block loops over tiles of 64 keys (or queries) in shared memory and prefetches the next one.
+   Rows in shared memory are swizzled in runs of 16 bytes, so that eight rows use all banks. Each
+   result has one owner, which adds tiles in order: no atomics, no memory that grows with T * T. */
 #include "ops/attention/attention_cuda.h"
 
 #define WARPS 4
@@ -183,7 +183,7 @@ static __device__ inline float quad_max(float x)
 
 #define COLUMNS (TILE / 8)
 
-/* Later blocks see more keys, so they go first. */
+/* Later blocks have more keys in their mask, so they are started first. */
 template <int D, bool BF16>
 static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attention a)
 {
@@ -267,7 +267,7 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
 
 #define PART 4 /* eights of columns that backward has at once */
 
-/* What a query brings along: its log-sum, its delta and the first key that it sees. */
+/* Per query: its log-sum, its delta and the first key that it sees. */
 typedef struct query {
     float lse, delta;
     int from;

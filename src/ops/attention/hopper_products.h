@@ -1,9 +1,9 @@
-/* hopper_products.h - instructions of GPUs of compute capability 9.0: copies into shared memory
-   that say when they are done, and products of 64 rows that 128 threads issue together and wait for
-   later.
+/* hopper_products.h - instructions of GPUs of compute capability 9.0: asynchronous copies into
+   shared memory that signal a barrier (TMA), and asynchronous products of 64 rows that 128 threads
+   issue together (WGMMA).
 
-   Operands lie in shared memory as the copy engine puts them: tiles of TILE_COLS columns, 128 bytes
-   wide, whose 16-byte parts are permuted inside of 8 rows. */
+   Operands are in shared memory as TMA writes them: tiles of TILE_COLS columns, 128 bytes wide,
+   whose 16-byte parts are permuted within 8 rows. */
 #ifndef HIL_OPS_ATTENTION_HOPPER_PRODUCTS_H
 #define HIL_OPS_ATTENTION_HOPPER_PRODUCTS_H
 

@@ -4,9 +4,9 @@
 #define THREADS 256
 #define HALF_MOST 128
 #define SMALL_PARTS (2 << 20) /* fewer parts of heads are spread over more blocks */
-#define ITEMS 4               /* parts of heads that a thread has on their way at once */
+#define ITEMS 4               /* parts of heads that a thread has in flight */
 
-/* Numbers of a whole block of positions, with the frequencies by value: they lie on the host. */
+/* A launch. The frequencies are passed by value, because they are in host memory. */
 typedef struct rotation {
     int64_t rows; /* B * T */
     int heads, half;
@@ -19,12 +19,12 @@ typedef struct rotation {
     float frequency[HALF_MOST];
 } rotation;
 
-/* A thread's part of a head: HIL_WIDE numbers of each half, on their way. */
+/* A thread's part of a head: HIL_WIDE numbers of each half, being loaded. */
 typedef struct pairs {
     hil_wide low, high;
 } pairs;
 
-/* Where part i of a block lies: numbers [k, k + n) of a head of the block's row. */
+/* The address of part i of a block: numbers [k, k + n) of a head of the block's row. */
 typedef struct place {
     int row, k, n;
     int64_t at;
@@ -54,7 +54,7 @@ static __device__ inline void rotate_pairs(const rotation &r, hil_view to, hil_d
     hil_wide_write(to, at.at + r.half, at.n, high, r.add);
 }
 
-/* Less than 2^-20 off, in a fifth of the time; 16 bits keep far less of it. */
+/* The error is below 2^-20, far less than the rounding to 16 bits, in a fifth of the time. */
 static __device__ inline void turn(float angle, float *sine, float *cosine)
 {
     float turns = rintf(angle * 0.15915494f);
@@ -63,7 +63,7 @@ static __device__ inline void turn(float angle, float *sine, float *cosine)
     *cosine = __cosf(rest);
 }
 
-/* The first numbers are on their way while the angles are made. HALF: they are known to be bf16. */
+/* Loads the first numbers while it computes the angles. HALF: they are known to be bf16. */
 template <bool HALF>
 static __global__ void __launch_bounds__(THREADS) rotate(const __grid_constant__ rotation r)
 {

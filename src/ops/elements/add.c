@@ -1,5 +1,5 @@
-/* add.c - the residual sum. Its gradient is dout itself for both inputs: whoever runs backward
-   passes it on, converted where an input's gradient has another dtype. */
+/* add.c - the residual sum. The gradient of both inputs is dout itself; the tape passes it on,
+   converted if an input's gradient has another dtype. */
 #include "ops/elements/elements.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"

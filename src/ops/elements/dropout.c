@@ -1,4 +1,4 @@
-/* dropout.c - zeroes a random fraction of the elements; the mask is made again in backward. */
+/* dropout.c - zeroes a random fraction of the elements; backward recomputes the mask. */
 #include "ops/elements/elements.h"
 #include "ops/infer.h"
 #include "ops/mask.h"

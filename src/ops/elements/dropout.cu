@@ -1,4 +1,4 @@
-/* dropout.cu - zeroes a random fraction of the elements; the mask is made again in backward. */
+/* dropout.cu - zeroes a random fraction of the elements; backward recomputes the mask. */
 #include "ops/cuda_elements.h"
 #include "ops/cuda_mask.h"
 

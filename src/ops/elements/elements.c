@@ -1,4 +1,4 @@
-/* elements.c - operations that treat every element alike, in pieces that fit the cache. */
+/* elements.c - element-wise operations, in pieces that fit the cache. */
 #include "ops/elements/elements.h"
 
 #include "ops/infer.h"
@@ -6,8 +6,8 @@
 
 #define TASK_PIECES 16
 
-/* Where an output lies over an input, a piece is made beside it: compilers do not vectorise a loop
-   whose pointers are equal. */
+/* If an output is an input's memory, a piece is computed in a buffer first: compilers do not
+   vectorise a loop whose pointers are equal. */
 static bool is_over(const hil_elements *job, int out)
 {
     for (int i = 0; i < job->ins; ++i)

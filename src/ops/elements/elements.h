@@ -1,19 +1,19 @@
-/* elements.h - operations that treat every element alike, in pieces that fit the cache. */
+/* elements.h - element-wise operations, in pieces that fit the cache. */
 #ifndef HIL_OPS_ELEMENTS_ELEMENTS_H
 #define HIL_OPS_ELEMENTS_ELEMENTS_H
 
 #include "ops/op.h"
 
-#define HIL_PIECE 1024 /* elements a function sees at most */
+#define HIL_PIECE 1024 /* elements per call of a function, at most */
 
 typedef struct hil_elements hil_elements;
 
-/* Makes out[][n] from in[][n], fp32, for elements [at, at + n). */
+/* Computes out[][n] from in[][n], fp32, for elements [at, at + n). */
 typedef void hil_elements_fn(const hil_elements *job, int64_t at, int64_t n, const float *const *in,
                              float *const *out);
 
-/* Tensors of `count` elements each, of any float dtypes; an output without data is not stored. An
-   output may be an input's memory where the dtypes are equal. */
+/* Tensors of `count` elements each, of any float dtypes. An output without data is not stored; an
+   output may be an input's memory if the dtypes are equal. */
 struct hil_elements {
     hil_elements_fn *piece;
     const hil_op_call *call;
@@ -25,7 +25,7 @@ struct hil_elements {
 };
 void hil_elements_run(const hil_elements *job);
 
-/* Of operations that make one output from two inputs of the same shape. */
+/* `infer` of operations with one output and two inputs, all of the same shape. */
 hil_status hil_elements_pair_infer(hil_op_call *call);
 void hil_elements_pair_run(hil_op_call *call, hil_elements_fn *piece);
 

@@ -1,10 +1,10 @@
 /* embedding.cu - rows of a table by id.
 
-   [Note: sums by id] Backward first orders positions by their id, and positions of the same id by
-   themselves: the place of each is the number of positions that come before it, which is counted.
-   Many blocks count for the same position; their counts are whole numbers, whose sum does not
-   depend on an order. Then the rows of one id are added in that order. Scratch: the places of
-   positions, their order, and the ids in that order (3, B * T). */
+   [Note: sums by id] Backward first sorts positions by id, and positions of the same id by
+   position: the rank of each is the number of positions that come before it. Several blocks count
+   for the same position; their counts are integers, so the order in which they are added does not
+   matter. Then the rows of one id are added in that order. Scratch: the ranks of positions, the
+   sorted positions, and their ids (3, B * T). */
 #include "ops/cuda_kernel.h"
 
 #define THREADS 256

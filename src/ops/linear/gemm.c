@@ -3,7 +3,7 @@
 
 #include "ops/linear/gemm_kernel.h"
 
-/* Packed columns of B that one pass may hold. */
+/* Limits of packed B per pass. */
 #define PASS_BYTES ((size_t)16 << 20)
 #define PASS_COLUMNS 1024
 /* Rows of a task: a packed block of A stays in the second-level cache, together with the sums of
@@ -25,7 +25,7 @@ typedef struct product {
     int64_t n0, columns;  /* of this pass */
     int64_t row_blocks, column_blocks;
     char *b;     /* packed columns of this pass, shared: panels of [padded_k][nr] */
-    float *bias; /* of this pass, filled up to a multiple of nr; NULL for none */
+    float *bias; /* of this pass, padded to a multiple of nr; NULL for none */
     size_t a_bytes;
 } product;
 
@@ -203,7 +203,7 @@ static void convert_bias(const product *job)
         job->bias[j] = 0;
 }
 
-/* Equal blocks, but for what rounding up to DEPTH_UNIT takes from the last. */
+/* Equal blocks, rounded up to DEPTH_UNIT; the last one is shorter. */
 static int64_t block_depth(int64_t k)
 {
     int64_t blocks = (k + HIL_GEMM_DEPTH - 1) / HIL_GEMM_DEPTH;

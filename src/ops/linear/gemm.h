@@ -18,12 +18,12 @@ typedef struct hil_matrix {
    rounded once. With `add` the product is added to what c holds, with `base` to that matrix. c does
    not overlap the inputs.
 
-   [Note: order of the sums] Every element of c is made by the same operations in the same order,
-   whatever m, n, the threads and the addresses: k is cut into blocks by its length alone, a block
-   is one chain of multiply-adds from zero, and blocks are added in order. So cutting a product by
-   rows or columns into several calls gives the same bits. The exception is the product of few rows
-   (m up to 8 with k contiguous in b, as in decoding), which sums in another order: the columns may
-   be cut there, too, but rows only within that limit. */
+   [Note: order of the sums] Every element of c is computed by the same operations in the same
+   order, for any m, n, number of threads and addresses: the blocks of k depend on its length only,
+   a block is one chain of multiply-adds from zero, and blocks are added in order. So cutting a
+   product by rows or columns into several calls gives the same bits. The exception is the product
+   of few rows (m up to 8 with k contiguous in b, as in decoding), which sums in another order:
+   there, too, the columns may be cut, but rows only within that limit. */
 typedef struct hil_gemm {
     int64_t m, n, k;
     hil_matrix a, b;

@@ -1,4 +1,4 @@
-/* gemm_kernel.h - what each instruction set provides to the matrix product. */
+/* gemm_kernel.h - the functions of the matrix product that each instruction set implements. */
 #ifndef HIL_OPS_LINEAR_GEMM_KERNEL_H
 #define HIL_OPS_LINEAR_GEMM_KERNEL_H
 
@@ -11,9 +11,8 @@
 /* No kernel's tile has more numbers than this. */
 #define HIL_GEMM_TILE_MAX 1024
 
-/* Rows of A, or columns of B, over `depth` consecutive k. Packed, they lie in panels of mr rows (nr
-   columns), one after the other. Panels are filled up with zeros to whole rows (columns) and to a
-   multiple of k_unit. */
+/* Rows of A, or columns of B, over `depth` consecutive k. Packed, they are contiguous panels of mr
+   rows (nr columns), padded with zeros to whole panels and to a multiple of k_unit. */
 typedef struct hil_strip {
     const void *data; /* of the first row (column) and the first k */
     hil_dtype dtype;
@@ -47,7 +46,7 @@ typedef struct hil_few {
     int64_t c_stride;
 } hil_few;
 
-/* One row of results on its way from fp32 to c. */
+/* One row of fp32 results, to be written to c. */
 typedef struct hil_gemm_row {
     const float *from;
     const float *bias; /* or NULL */
@@ -69,7 +68,7 @@ typedef struct hil_gemm_kernel {
     void (*store)(const hil_gemm_row *store);
 } hil_gemm_kernel;
 
-/* Of a file that has its sizes and functions under these names. */
+/* The kernel of a file that defines its sizes and functions by these names. */
 #define HIL_GEMM_KERNEL(label, unit, type)                                                         \
     {                                                                                              \
         .name = label, .mr = MR, .nr = NR, .k_unit = unit, .element = sizeof(type),                \

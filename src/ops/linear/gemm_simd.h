@@ -2,7 +2,7 @@
    file for each instruction set, after it has defined vec, VEC, which names an instruction's
    function, the functions that differ, MR, NR and VECTORS. */
 
-/* How far ahead of its use a line is asked for. */
+/* Prefetch distance. */
 #define AHEAD_BYTES 512
 #define AHEAD_ROWS 8
 
@@ -222,7 +222,7 @@ typedef struct sums {
     vec of[HIL_GEMM_FEW][4];
 } sums;
 
-/* What a dot product is compiled for: m rows of A by `columns` columns of B of one dtype. */
+/* Dot products, compiled for m rows of A by `columns` columns of B of one dtype. */
 typedef struct dots {
     int columns, m;
     hil_dtype dtype;

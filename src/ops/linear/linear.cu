@@ -37,7 +37,7 @@ static hil_status infer(hil_op_call *call)
     return HIL_OK;
 }
 
-/* The columns that one tile of the weight makes. */
+/* Computes the columns of y that belong to one tile of the weight. */
 typedef struct part {
     int64_t first, count;
 } part;

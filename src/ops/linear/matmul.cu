@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What a plan depends on. Zeroed before it is filled: compared as bytes. */
+/* The key of a plan. Zeroed before it is filled, because keys are compared as bytes. */
 typedef struct key {
     int64_t m, n, k, a_stride, b_stride, c_stride;
     int32_t dtype, c_dtype;
@@ -50,7 +50,7 @@ static uint32_t alignment(const void *data)
     return low == 0 ? 16 : (uint32_t)(low & -low);
 }
 
-/* What the product is added to, where it is. */
+/* The matrix that the product is added to, if it is. */
 static const void *base_of(const hil_cuda_matmul *m)
 {
     return m->base ? m->base : m->c;
@@ -203,7 +203,7 @@ static hil_status find_plan(hil_device *device, const hil_cuda_matmul *m, plan *
     return HIL_OK;
 }
 
-/* No products to sum: c stays, or becomes the base or zero. */
+/* k is 0: c is unchanged, or becomes `base` or zero. */
 static hil_status run_empty(hil_device *device, const hil_cuda_matmul *m)
 {
     if (m->m == 0 || m->n == 0 || m->add) return HIL_OK;

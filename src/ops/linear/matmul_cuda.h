@@ -4,7 +4,7 @@
 
 #include "ops/cuda_kernel.h"
 
-/* A matrix as it lies in memory, rows `stride` apart; `transposed`: it holds the transpose. */
+/* A matrix in memory, rows `stride` apart; `transposed`: the memory has its transpose. */
 typedef struct hil_cuda_matrix {
     const void *data;
     int64_t stride;
@@ -15,12 +15,12 @@ typedef struct hil_cuda_matrix {
    the product is added to what c holds, with `base` to that matrix. a and b have the same dtype;
    fp32 is fp32, never TF32.
 
-   [Note: algorithms by rule] The first algorithm that cuBLASLt's heuristics name for the shape, the
-   dtypes and alignments of up to 16 bytes, in a workspace of fixed size and without sums in 16
-   bits, made once per device. So it does not depend on where the matrices lie. On Hopper, of the
-   first eight one with small tiles comes before where these make many waves and sums are short:
-   such kernels write a tile while they compute the next. Under sustained load they are up to a
-   third faster, most where c is read or in fp32. */
+   [Note: algorithms by rule] The algorithm is the first one that cuBLASLt's heuristics return for
+   the shape, the dtypes and alignments of up to 16 bytes, with a workspace of fixed size and no
+   sums in 16 bits; it is chosen once per shape and device, so it does not depend on addresses. On
+   Hopper, if there are many waves of tiles and sums are short, one of the first eight with small
+   tiles is preferred: such kernels write a tile while they compute the next. Under sustained load
+   they are up to a third faster, most if c is read or in fp32. */
 typedef struct hil_cuda_matmul {
     int64_t m, n, k;
     hil_dtype dtype; /* of a and b */

@@ -1,8 +1,8 @@
 /* head.c - the last linear layer fused with cross-entropy, a chunk of positions at a time.
 
-   Only rows with a target take part: each chunk gathers its own. A chunk without any asks for the
-   same tiles as the others, so that the order of requests does not depend on targets. Scratch, per
-   chunk: their numbers (int32 each), x (chunk, C) where rows were skipped, logits (chunk, V),
+   Only rows with a target are computed: each chunk gathers them. A chunk without any acquires the
+   same tiles as the others, so that the order of tiles does not depend on targets. Scratch, per
+   chunk: the numbers of these rows (int32), x (chunk, C) if rows were skipped, logits (chunk, V),
    gradient of x (chunk, C). */
 #include "ops/linear/gemm.h"
 #include "ops/infer.h"
@@ -14,7 +14,7 @@
 
 #define LOGIT_BYTES ((int64_t)128 << 20) /* of one chunk */
 #define CHUNK_UNIT 64
-#define PIECE 1024       /* of a row on its way through the cache */
+#define PIECE 1024       /* elements of a row that are processed in the cache */
 #define COPY_COUNT 16384 /* elements of a task */
 
 typedef struct job {
@@ -22,14 +22,14 @@ typedef struct job {
     int64_t rows, cols, vocab; /* B * T, C, V */
     int64_t chunk;
     int32_t *active; /* the chunk's rows with a target, in order */
-    int64_t count;   /* of them */
-    char *x;         /* these rows */
-    float *logits;   /* becomes their gradient, in the compute dtype, in the same rows */
+    int64_t count;   /* of these rows */
+    char *x;         /* of these rows */
+    float *logits;   /* overwritten by their gradient, in the compute dtype, in the same rows */
     float *dx;
 } job;
 
-/* As many rows as the weight has columns: the logits then take no more than the weight, and reading
-   it costs little beside the product. */
+/* As many rows as the weight has columns: the logits then take no more memory than the weight, and
+   reading the weight takes little time compared to the product. */
 static int64_t chunk_rows(const hil_op_param *w, int64_t rows)
 {
     int64_t chunk = w->cols ? (w->cols + CHUNK_UNIT - 1) / CHUNK_UNIT * CHUNK_UNIT : CHUNK_UNIT;
@@ -39,7 +39,7 @@ static int64_t chunk_rows(const hil_op_param *w, int64_t rows)
     return chunk < rows ? chunk : rows;
 }
 
-/* NULL while sizes are asked for and there is no scratch yet. */
+/* NULL if there is no scratch yet, in infer. */
 static void *part(const job *j, size_t *bytes, int64_t count, size_t size)
 {
     size_t at = hil_scratch_add(bytes, count, size);

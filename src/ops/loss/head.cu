@@ -1,13 +1,13 @@
 /* head.cu - the last linear layer fused with cross-entropy, a chunk of positions at a time.
 
-   Rows without a target take part with a gradient of zero: how many there are is not known here.
-   Scratch, per chunk: logits (chunk, stride) and, where parts must be summed, the gradient of x
-   (chunk, C). The gradient takes the place of the logits, in the compute dtype. */
+   Rows without a target are computed, too, with a gradient of zero: the host does not know how many
+   there are. Scratch, per chunk: logits (chunk, stride) and, if parts must be summed, the gradient
+   of x (chunk, C). The gradient overwrites the logits, in the compute dtype. */
 #include "ops/linear/matmul_cuda.h"
 #include "ops/loss/softmax_cuda.h"
 
-/* Of one chunk: the weight's sums are read and written once for each, which with 4096 rows takes 5%
-   of the time of products. */
+/* Of one chunk. The sums of the weight's gradient are read and written once per chunk, which with
+   4096 rows takes 5% of the products' time. */
 #define LOGIT_BYTES ((int64_t)2 << 30)
 #define CHUNK_UNIT 128
 
@@ -20,8 +20,8 @@ typedef struct head {
     bool dry;
 } head;
 
-/* [Note: parts of a tile] Fast products want multiples of 8 rows of the weight (50257 of them take
-   seven times as long as 50304). A tile of other sizes is multiplied in two parts, the second of
+/* [Note: parts of a tile] Fast products need multiples of 8 rows of the weight (50257 rows take
+   seven times as long as 50304). A tile of another size is multiplied in two parts, the second of
    which is small. */
 #define PART_UNIT 8
 #define PART_ROWS 64

@@ -1,9 +1,9 @@
-/* softmax.cu - cross-entropy of rows of logits and its gradient: as fast as memory is.
+/* softmax.cu - cross-entropy of rows of logits and its gradient, at memory bandwidth.
 
-   [Note: rows in flight] A row is shared by the blocks of a cluster, each of which holds a slice in
-   registers from its total to its gradient, so that logits are read once. Blocks stay and take row
-   after row; while they work on one, the slice of the next comes into shared memory. What is held
-   is exp(logit - the thread's largest): the gradient is that times one number. */
+   [Note: rows in flight] The blocks of a cluster share a row. Each keeps a slice in registers, from
+   the sum to the gradient, so that logits are read once. The kernel is persistent: blocks take row
+   after row, and prefetch the slice of the next row into shared memory. The registers hold
+   exp(logit - the thread's largest): the gradient is that times one number. */
 #include "ops/loss/softmax_cuda.h"
 
 #include <cooperative_groups.h>
@@ -13,11 +13,12 @@
 #define RUN 4          /* numbers that a thread takes at once */
 #define HELD 8         /* runs that a thread holds */
 #define CLUSTER 8      /* blocks of a row at most */
-#define OWN_BYTES 8192 /* of shared memory, for what is not fetched */
+#define OWN_BYTES 8192 /* of shared memory, besides the prefetched rows */
 #define LOG2_E 1.44269504f
 #define LN_2 0.69314718f
 
-/* Of some numbers times log2 of e: the largest, and the sum of 2^(number - largest). */
+/* The partial log-sum-exp of some numbers times log2(e): the largest, and the sum of
+   2^(number - largest). */
 typedef struct total {
     float most, sum;
 } total;
@@ -29,7 +30,8 @@ static __device__ inline float power_of_2(float x)
     return y;
 }
 
-/* What is taken off before a power is: no number gives no NaN. */
+/* What is subtracted before the power: finite also if there are no numbers, so that no NaN arises.
+ */
 static __device__ inline float base_of(float most)
 {
     return most == -INFINITY ? 0 : most;
@@ -82,8 +84,8 @@ static __device__ inline int checked_target(const hil_softmax &s, int64_t row,
     return -1;
 }
 
-/* Row by row a block first reads a piece, then writes it: in 16 bits it ends before what is still
-   to be read. */
+/* A block reads a piece of a row before it writes its gradient: in 16 bits that ends before the
+   logits that are still to be read. */
 static __global__ void __launch_bounds__(THREADS)
     finish_rows(const hil_softmax s, hil_cuda_fault *fault)
 {
@@ -146,7 +148,7 @@ static __device__ inline void prepare(uint64_t *arrival)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address(arrival)) : "memory");
 }
 
-/* `arrival` is reached again with the last of so many bytes. */
+/* Makes the barrier `arrival` expect this many bytes. */
 static __device__ inline void expect(uint64_t *arrival, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(arrival)),
@@ -177,8 +179,8 @@ static __device__ inline void await(uint64_t *arrival, int turn)
                      : "memory");
 }
 
-/* A total goes to a block of the cluster, which counts its bytes at `arrival`. Both are addresses
-   in this block's memory, and mean the same place in the other's. */
+/* Sends a total to another block of the cluster, whose barrier `arrival` counts the bytes. Both are
+   addresses in this block's shared memory; the same offsets are used in the other's. */
 static __device__ inline void send(total *to, uint64_t *arrival, total what, int block)
 {
     unsigned there, told;
@@ -194,7 +196,7 @@ static __device__ inline void send(total *to, uint64_t *arrival, total what, int
                  : "memory");
 }
 
-/* Reads what a thread holds of a slice of which `count` numbers exist; the others are -infinity. */
+/* Reads a thread's part of a slice of `count` numbers; numbers beyond them are -infinity. */
 static __device__ inline void hold(float x[HELD][RUN], const float *slice, int count)
 {
 #pragma unroll
@@ -208,7 +210,7 @@ static __device__ inline void hold(float x[HELD][RUN], const float *slice, int c
     }
 }
 
-/* 2^(number * log2 of e - largest) takes the place of the numbers. */
+/* Replaces the numbers by 2^(number * log2(e) - largest). */
 static __device__ inline total hold_exp(float x[HELD][RUN])
 {
     float most = -INFINITY, sum[RUN] = {};
@@ -232,8 +234,8 @@ typedef struct slice {
     int first, count;
 } slice;
 
-/* The gradient but for its target: what is held, times `factor`. The last run of a row may go
-   beyond it. */
+/* Writes the gradient, except at the target: what the registers hold times `factor`. The last run
+   of a row may go beyond it. */
 template <hil_dtype DTYPE>
 static __device__ inline void store(float *row, slice mine, const float x[HELD][RUN], float factor)
 {
@@ -256,7 +258,7 @@ static __device__ inline void store(float *row, slice mine, const float x[HELD][
     }
 }
 
-/* The thread that stored a run with the target puts its number right. */
+/* The thread that stored the run with the target corrects the target's gradient. */
 static __device__ inline void store_target(const hil_softmax &s, float *row, slice mine, int target,
                                            float probability)
 {
@@ -266,8 +268,8 @@ static __device__ inline void store_target(const hil_softmax &s, float *row, sli
 }
 
 /* See [Note: rows in flight]. The last row comes first: it was written last and may still be in the
-   cache. Totals of a row go to every block of the cluster, those of odd rows to other places: a
-   block is at most one row ahead. */
+   cache. Every block of the cluster gets the totals of a row; even and odd rows use separate
+   buffers, because a block may be one row ahead. */
 static __global__ void __launch_bounds__(THREADS)
     finish_shared_rows(const hil_softmax s, const sharing how, hil_cuda_fault *fault)
 {
@@ -338,10 +340,9 @@ static size_t fetched_bytes(const sharing &how)
     return (size_t)(how.threads * HELD * RUN) * sizeof(float);
 }
 
-/* The fewest blocks that hold a row and of which two fit on a multiprocessor: one works while the
-   other waits. Rows may need larger ones. None: it cannot be held, or not on this GPU, or one block
-   would hold it, which is no cluster. A GPU that has clusters may still run what was compiled for
-   older ones, which have none. */
+/* The fewest blocks that hold a row and of which two fit on a multiprocessor, so that one computes
+   while the other waits; larger blocks if the row needs them. None, if the row is too large or one
+   block holds it, or if this GPU, or the architecture that was compiled for, has no clusters. */
 static sharing share(const hil_device *device, int64_t vocab)
 {
     int bytes = 0;
@@ -360,7 +361,7 @@ static sharing share(const hil_device *device, int64_t vocab)
     return {};
 }
 
-/* As many clusters as run at once; one that came later would double the time. */
+/* As many clusters as run at once: one more would run after them and double the time. */
 static hil_status launch_shared(const hil_device *device, const hil_softmax &s, const sharing &how)
 {
     cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension};

@@ -4,13 +4,12 @@
 
 #include "ops/cuda_kernel.h"
 
-#define HIL_LOGIT_UNIT 64 /* the stride is a multiple: rows begin aligned */
+#define HIL_LOGIT_UNIT 64 /* the stride is a multiple of this, so that rows are aligned */
 
 /* loss[row] = log(sum of exp(logits)) - logit of the target, 0 for a negative target. With
    `differentiate` the gradient times loss_scale replaces the logits: a row begins where it was and
-   has the compute dtype; without a target it is zeros. What lies between vocab and stride does not
-   matter and may be overwritten. The same numbers give the same results, bit for bit, whatever
-   other rows there are. */
+   has the compute dtype; without a target it is zeros. Numbers between vocab and stride are not
+   used and may be overwritten. A row's results do not depend on other rows, bit for bit. */
 typedef struct hil_softmax {
     float *logits; /* (rows, stride) */
     int64_t rows, stride, vocab;

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Scratch: weight and bias as fp32, then for backward both gradients of each block of rows. */
+/* Scratch: weight and bias as fp32; in backward also the gradients of both for each block of rows.
+ */
 typedef struct job {
     const hil_op_call *call;
     hil_grid grid;
@@ -22,7 +23,7 @@ static bool is_centered(const hil_op_call *call)
     return call->op == &hil_op_layernorm;
 }
 
-/* Saves 1/deviation per row, after the mean where it is centered. */
+/* Saves 1/deviation per row; for LayerNorm the mean before it. */
 static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(hil_infer_float(call, 0, 0));

@@ -1,11 +1,11 @@
 /* norm.cu - LayerNorm and RMSNorm: a row stays in registers between its sums and its use.
 
-   [Note: rows of a norm] A row belongs to as many threads as it has runs of HIL_WIDE numbers: up to
-   32 of them inside a warp (rows of heads), otherwise all threads of a block. Rows beyond 8192
-   numbers have up to RUNS runs per thread. Forward gives rows of up to 4096 bf16 numbers to a warp,
-   for many loads at once and no barriers; backward keeps the weight's gradients in registers and
-   could not: it has the next rows on their way instead. The sums follow from the row's length and
-   dtype alone. */
+   [Note: rows of a norm] A row is processed by as many threads as it has runs of HIL_WIDE numbers:
+   up to 32 threads of a warp (rows of heads), otherwise all threads of a block. In rows beyond 8192
+   numbers a thread has up to RUNS runs. In forward one warp processes a row of up to 4096 bf16
+   numbers: many loads in flight and no barriers. Backward has no registers left for that, because
+   it keeps the weight's gradients there; it prefetches the next rows instead. The order of sums
+   depends on the row's length and dtype only. */
 #include "ops/cuda_kernel.h"
 
 #include <cuda_pipeline.h>
@@ -13,8 +13,8 @@
 #define SMALL_THREADS 256
 #define BLOCK_MOST 1024
 #define RUNS 4
-/* Blocks of backward: enough to fill a GPU, more of them where rows are short; they bound the
-   memory of partial sums. */
+/* Blocks of backward: enough to fill a GPU, more if rows are short; they bound the memory of
+   partial sums. */
 #define BLOCKS_LEAST 512
 #define BLOCKS_MOST 2048
 #define BLOCK_NUMBERS (1 << 20)
@@ -86,7 +86,7 @@ static __global__ void __launch_bounds__(MOST) normalize(const norm_job j, const
     int lane = (int)threadIdx.x % t.threads;
     int64_t row = (int64_t)blockIdx.x * t.rows + threadIdx.x / t.threads;
     bool mine = row < j.rows;
-    if (!mine) row = j.rows - 1; /* keeps a warp together; nothing is stored */
+    if (!mine) row = j.rows - 1; /* takes part in the warp's sums; nothing is stored */
     piece<KEPT> p;
     load_piece(p, j.x, row, j.cols, lane, t.threads);
     float x[KEPT][HIL_WIDE], sum = 0, mean = 0, squares = 0;
@@ -140,7 +140,7 @@ static __device__ inline void read_bf16(const uint4 &raw, float out[HIL_WIDE])
     hil_wide_read({raw.x, raw.y, raw.z, raw.w}, HIL_BF16, out);
 }
 
-/* A warp has a row of bf16 numbers. */
+/* One warp per row of bf16 numbers. */
 template <int KEPT, bool CENTERED>
 static __global__ void __launch_bounds__(SMALL_THREADS, KEPT <= 4   ? 4
                                                         : KEPT <= 8 ? 3
@@ -216,7 +216,7 @@ static __device__ inline void add_teams(float *out, const float *mine, int64_t c
     }
 }
 
-/* What backward reads of a row. */
+/* The values of a row that backward reads. */
 template <int KEPT> struct gradient_row {
     piece<KEPT> x, dy;
     float mean, scale;
@@ -250,7 +250,7 @@ static __global__ void __launch_bounds__(BLOCK_MOST) differentiate(const norm_jo
         hil_wide_read(hil_wide_load(j.weight, col, hil_wide_count(j.cols - col)), j.weight.dtype,
                       w[k]);
     }
-    /* All teams of a warp take the same number of turns; the next row is on its way in each. */
+    /* All teams of a warp take the same number of turns; each prefetches the next row. */
     int64_t row = first + threadIdx.x / t.threads;
     gradient_row<KEPT> now = load_row<KEPT, CENTERED>(j, row < end ? row : end - 1, lane, t);
     int turns = (int)((end - first + t.rows - 1) / t.rows);
@@ -311,8 +311,8 @@ static __device__ inline float2 block_sums(float2 x, float2 shared[32])
     return sum;
 }
 
-/* The same for rows of bf16, a thread having HIL_WIDE numbers of each and DEPTH - 1 further rows
-   on their way to its own places in shared memory. */
+/* The same for rows of bf16. A thread has HIL_WIDE numbers of each row, and prefetches DEPTH - 1
+   rows into its own part of shared memory. */
 template <int DEPTH, bool CENTERED>
 static __global__ void __launch_bounds__(BLOCK_MOST) differentiate_bf16(const norm_job j)
 {
@@ -375,7 +375,7 @@ static __global__ void __launch_bounds__(BLOCK_MOST) differentiate_bf16(const no
     if (CENTERED && j.dbias && n) hil_wide_store({j.dbias, HIL_F32}, at, HIL_WIDE, db);
 }
 
-/* Rows of bf16 in pieces of 16 bytes, none of which is missing or cut. */
+/* bf16, aligned to 16 bytes, or absent. */
 static bool is_bf16(const hil_view &x)
 {
     return !x.data || (x.dtype == HIL_BF16 && (uintptr_t)x.data % 16 == 0);
@@ -439,7 +439,7 @@ static norm_job describe(const hil_op_call *call)
             .saved = (float *)call->saved[0].data};
 }
 
-/* LayerNorm: copies of both vectors, which are lent one at a time. */
+/* LayerNorm: copies both vectors, because only one can be acquired at a time. */
 static hil_status copy_vectors(const hil_op_call *call, norm_job *j)
 {
     for (int i = 0; i < 2; ++i) {
@@ -507,7 +507,7 @@ static hil_status launch(const hil_op_call *call, const norm_job &j, bool back)
     return hil_cuda_launched(call->device, call->op->name);
 }
 
-/* RMSNorm's only vector is read where it lies. */
+/* RMSNorm has one vector only, which is read in place. */
 static hil_status run(const hil_op_call *call, norm_job *j, bool back)
 {
     bool empty = j->rows * j->cols == 0;

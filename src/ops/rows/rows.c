@@ -1,4 +1,4 @@
-/* rows.c - rows of any dtype as fp32, and sums over rows. */
+/* rows.c - reads and writes rows of any dtype as fp32; sums over rows. */
 #include "ops/rows/rows.h"
 
 #include "base/cpu.h"

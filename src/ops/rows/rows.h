@@ -86,20 +86,20 @@ typedef struct hil_row_kernel {
 const hil_row_kernel *hil_rows(void);
 extern const hil_row_kernel hil_rows_portable, hil_rows_avx2, hil_rows_avx512;
 
-/* Elements [at, at + n) as fp32: where they lie, or a copy in `buffer`. */
+/* Elements [at, at + n) as fp32: in place, or a converted copy in `buffer`. */
 const float *hil_row_read(const hil_tensor *x, int64_t at, int64_t n, float *buffer);
-/* A place for n results on their way to hil_row_write: where they belong, or `buffer`. */
+/* Where to put n fp32 results before hil_row_write: in place, or `buffer`. */
 float *hil_row_place(const hil_tensor *x, int64_t at, bool add, float *buffer);
-/* Rounds n numbers once into elements [at, at + n), or their sum with what is there. */
+/* Writes n numbers, rounded once, to elements [at, at + n), or adds them there. */
 void hil_row_write(const hil_tensor *x, int64_t at, int64_t n, const float *from, bool add);
 
-/* n numbers from one tensor to another, or added to what is there. */
+/* Copies n numbers from one tensor to another, or adds them there. */
 void hil_row_copy(const hil_tensor *to, int64_t to_at, const hil_tensor *from, int64_t at,
                   int64_t n, bool add);
 /* Rounds a whole tensor once from fp32. */
 void hil_row_write_all(hil_pool *pool, const hil_tensor *x, const float *from, bool add);
 
-/* Rows in blocks, a function of their number alone. */
+/* Cuts rows into blocks; depends on the number of rows only. */
 typedef struct hil_grid {
     int64_t rows, block, blocks;
 } hil_grid;

@@ -34,7 +34,7 @@ static inline float total(const lanes *sums)
     return sum[0];
 }
 
-/* The last n < HIL_LANES numbers, filled up. */
+/* The last n < HIL_LANES numbers, padded. */
 static inline void copy_tail(float out[HIL_LANES], const float *x, int64_t n, float fill)
 {
     for (int64_t i = 0; i < HIL_LANES; ++i) out[i] = fill;
@@ -158,7 +158,7 @@ static float exp_sum(float *x, float most, int64_t n)
     return total(&s);
 }
 
-/* (1 + tanh(u)) / 2 is the logistic function of 2u: one exponential and no cases. */
+/* (1 + tanh(u)) / 2 is the logistic function of 2u: one exponential and no branches. */
 #define GELU_C 1.5957691216057308f /* 2 sqrt(2 / pi) */
 #define GELU_A 0.044715f
 
@@ -269,7 +269,7 @@ static void rotate(float *restrict low, float *restrict high, const float *restr
     }
 }
 
-/* In double: the angle is many turns, and what is left after whole quarter turns must be exact to
+/* In double: the angle may be many turns, and its remainder modulo a quarter turn must be exact to
    fp32. The first part of pi/2 has 33 bits, so that its product with up to 2^20 turns is exact. */
 static void angles(float *restrict cosine, float *restrict sine, const float *restrict frequency,
                    float position, int64_t n)

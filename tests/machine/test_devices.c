@@ -1,4 +1,4 @@
-/* Which ranks have the same device, and what each may use of it. */
+/* Which ranks share a device, and how much of it each may use. */
 #include "../comm/ranks.h"
 #include "machine/devices.h"
 
@@ -46,7 +46,7 @@ int main(void)
     CHECK_OK(hil_devices_share(NULL, NULL, &none, &alone));
     CHECK_INT(alone, 1);
 
-    /* What libraries load later is every process's. */
+    /* Each process needs a reserve for libraries that load later. */
     hil_device gpu = {.memory = 80 * GIB, .available = 78 * GIB};
     CHECK(hil_devices_room(&gpu, 1, false) < gpu.available);
     CHECK(hil_devices_room(&gpu, 8, false) < hil_devices_room(&gpu, 1, false));

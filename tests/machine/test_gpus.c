@@ -20,7 +20,7 @@ static void check_unknown(const char *name)
     CHECK_FAILS(hil_gpu_find(name, &gpu), HIL_ERR_USAGE, "RTX 4090, ");
 }
 
-/* A sparse rate taken for a dense one, or another card's, breaks these ratios of the hardware. */
+/* Entering a sparse rate for a dense one, or another card's, would break these ratios. */
 static void check_ratios(void)
 {
     static const struct {
@@ -63,7 +63,7 @@ int main(void)
     check_unknown("RTX");
     check_unknown("a name that is much longer than any of a GPU, and that goes on for a while");
 
-    /* What is assumed of one is below its data sheet, and in order. */
+    /* Assumed speeds are below the data sheet, and ordered as it is. */
     hil_speeds s = {.update = 1, .disk_read = 2, .network = 3};
     hil_gpu_speeds(find("4090"), &s);
     CHECK(s.gemm[1] > 80e12 && s.gemm[1] < 165e12);

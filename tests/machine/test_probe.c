@@ -1,4 +1,4 @@
-/* Speeds are measured once, remembered, and shared by paths on one drive. */
+/* Speeds are measured once, cached, and shared by paths on one drive. */
 #include "check.h"
 #include "io/file.h"
 #include "machine/devices.h"
@@ -61,7 +61,7 @@ static void check_memory(const char *folder)
     CHECK_OK(hil_machine_find(&options, NULL, &quick, &observer, &third));
     CHECK_INT(measured, 4);
     CHECK(same(&first, &third));
-    /* A file that is no such file is measured over. */
+    /* A damaged cache file is measured again and replaced. */
     static const char *const bad[] = {"[1]", "\xff{"};
     options.memory.disk_count = 0;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
@@ -76,7 +76,7 @@ static void check_memory(const char *folder)
     options.again = true;
     CHECK_OK(hil_machine_find(&options, NULL, &quick, &observer, &second));
     CHECK_INT(measured, 2);
-    /* So is what was measured in another way. */
+    /* So are entries of an older method. */
     json_t *known;
     CHECK_OK(hil_probe_load(cache, &known));
     json_t *entry = json_object_get(known, first.name);
@@ -88,7 +88,7 @@ static void check_memory(const char *folder)
     CHECK_INT(measured, 3);
 }
 
-/* Measuring stays inside what it may take, and is done again where it may take much more. */
+/* Measuring stays within its limits, and is repeated when the limits are much larger. */
 static void check_limits(const char *folder)
 {
     char cache[HIL_PATH_MAX];
@@ -134,7 +134,7 @@ static void check_limits(const char *folder)
     CHECK(machine.drive_known[0]);
     options.threads = 2;
     measured = 2;
-    /* Larger budgets: both again; then the smaller ones take what these found. */
+    /* Larger budgets: both are measured again; smaller ones then use these results. */
     hil_effort much = {.drives = true, .memory = 256 << 20};
     disk.bytes = 64 << 20;
     CHECK_OK(hil_machine_find(&options, NULL, &much, &observer, &machine));
@@ -189,7 +189,7 @@ static void check_drives(void)
                 "/nonexistent/folder");
 }
 
-/* What is printed is what is returned, and what is returned is remembered. */
+/* hil_probe prints what hil_probe_measure returns, and both are cached. */
 static void check_data(const char *folder)
 {
     char cache[HIL_PATH_MAX], *text = NULL;

@@ -1,4 +1,4 @@
-/* plans.h - plans of runs, edited by a test and handed back as files. */
+/* plans.h - makes the plan of a run, lets a test edit it, and writes it as a plan file. */
 #ifndef HIL_TESTS_PLANS_H
 #define HIL_TESTS_PLANS_H
 
@@ -33,7 +33,7 @@ static inline void plan_set_text(json_t *object, const char *key, const char *te
     CHECK(json_object_set_new(object, key, json_string(text)) == 0);
 }
 
-/* A number by its path of two names, "" for none. */
+/* The number plan[group][key], or plan[key] if `group` is "". */
 static inline int64_t plan_number(const json_t *plan, const char *group, const char *key)
 {
     const json_t *value = json_object_get(group[0] ? json_object_get(plan, group) : plan, key);
@@ -41,7 +41,7 @@ static inline int64_t plan_number(const json_t *plan, const char *group, const c
     return json_integer_value(value);
 }
 
-/* The plan that options give after it was edited: written to `file`, which they name then. */
+/* Writes an edited plan to `file`, sets options->plan to it, and returns the plan that results. */
 static inline json_t *plan_again(json_t *edited, const char *file, hil_train_options *options)
 {
     CHECK(json_dump_file(edited, file, 0) == 0);
@@ -50,7 +50,7 @@ static inline json_t *plan_again(json_t *edited, const char *file, hil_train_opt
     return plan_of(options);
 }
 
-/* The run's metric is `expected` in all its steps but the first `from`; `what` names the case. */
+/* Checks that a metric is `expected` in all steps after the first `from`; `what` names the case. */
 static inline void plan_check_metric(const hil_train_options *run, const char *key, int from,
                                      int64_t expected, const char *what)
 {
@@ -65,8 +65,8 @@ static inline void plan_check_metric(const hil_train_options *run, const char *k
         }
 }
 
-/* Peaks of all tiers from a step on, and the bytes over every link after the second, are the
-   plan's. */
+/* Checks peaks of all tiers from a step on, and bytes over every link after step 2, against the
+   plan. */
 static inline void plan_check_run(const json_t *plan, const hil_train_options *run, int peaks_from,
                                   const char *what)
 {

@@ -1,4 +1,4 @@
-/* The paper's table, every cell, and what it says about bandwidth. */
+/* Every cell of the ZeRO-Infinity paper's table, and its statements about bandwidth. */
 #include "check.h"
 #include "plan/analysis.h"
 
@@ -25,7 +25,7 @@ static hil_dense paper(double layers, double hidden, double heads, double batch)
     return (hil_dense){layers, hidden, heads, batch, 1024, 1, 0, 20, 2, 16, 2};
 }
 
-/* As printed with two digits; the last one may have been rounded either way. */
+/* The paper prints two digits, and may round the last either way. */
 #define CHECK_CELL(value, printed) CHECK_NEAR(value, printed, 0.005 + 1e-9)
 
 static void check_table(void)

@@ -1,4 +1,4 @@
-/* What is not said is chosen so that both memories together leave a margin of what is free. */
+/* Budgets that are not set are chosen so that both memories together leave a margin free. */
 #include "check.h"
 #include "io/file.h"
 #include "plan/budget.h"
@@ -36,7 +36,7 @@ static void check_drives(void)
     CHECK(b.disk == drives[0].bytes + drives[1].bytes + drives[2].bytes);
     uint64_t room;
     CHECK_OK(hil_dir_free_bytes(folder, &room));
-    CHECK(b.disk < room / 2 * 3); /* they share one file system, on which others write */
+    CHECK(b.disk < room / 2 * 3); /* they share one file system, which other processes write to */
     allowance = (hil_allowance){
         .memory = {GIB, GIB, &(hil_disk_budget){folder, (uint64_t)1 << 60}, 1, HIL_IO_AUTO}};
     CHECK_OK(hil_budget_find(&allowance, &b, drives + 2));
@@ -86,7 +86,7 @@ static void check_apart(void)
     CHECK_OK(hil_budget_find(&allowance, &b, NULL));
     CHECK_INT(b.device, 30 * GIB);
     CHECK_INT(b.host, 5 * GIB);
-    /* Four ranks have it: each gets a part, unless a percentage is said, which is of all. */
+    /* Four ranks share it: each gets a part by default; a percentage is of the whole device. */
     allowance.room_sharers = 4;
     CHECK_OK(hil_budget_find(&allowance, &b, NULL));
     CHECK_INT(b.device, 30 * GIB);

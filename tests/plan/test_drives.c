@@ -12,7 +12,7 @@ enum { PASSES = 3 };
 
 static char place[] = "/tmp/hilbert-drives-XXXXXX";
 
-/* The best of a few passes forward, in bytes per second that all ranks fetch. */
+/* Bytes per second that all ranks fetch together, in the fastest of a few forward passes. */
 static void measure(hil_trainer *t, void *context)
 {
     int32_t token[CREW_SEQ] = {0};
@@ -38,7 +38,7 @@ static void measure(hil_trainer *t, void *context)
     }
 }
 
-/* Weights live on disk, everything else on the device. */
+/* Weights are kept on disk, everything else on the device. */
 static double bandwidth(int ranks)
 {
     char file[HIL_PATH_MAX];

@@ -1,5 +1,5 @@
-/* What a plan predicts is what happens: the peak of every tier in every step, and the bytes over
-   every link in every step after the second, to the byte; and never more than the budgets. */
+/* A plan's predictions are exact to the byte: the peak of every tier in every step, and the bytes
+   over every link in every step after the second. No peak exceeds its budget. */
 #include "plans.h"
 
 #define STEPS 6
@@ -10,10 +10,10 @@ typedef struct budgets {
     int64_t device, host; /* KiB */
     uint64_t tile_size;
     bool prefetch_off, between; /* evaluations and checkpoints between the steps */
-    const char *tapes;          /* not NULL: all lean, and waiting there */
+    const char *tapes;          /* not NULL: all tapes are lean and offloaded to this tier */
 } budgets;
 
-/* Micro-batches, over all segments, that keep all but what is cheap. */
+/* Number of lean tapes over all segments. */
 static int64_t count_lean(const json_t *plan)
 {
     const json_t *segment;

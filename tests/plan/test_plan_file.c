@@ -1,4 +1,4 @@
-/* A plan written and read is the same; an edited one is followed; a wrong one is named. */
+/* A plan survives writing and reading; an edited plan is followed; errors in a file are named. */
 #include "check.h"
 #include "plan/plan_file.h"
 #include "small_outline.h"
@@ -55,7 +55,7 @@ static void check_round(void)
     for (int i = 0; i < 3; ++i)
         CHECK(a.segment[i].keep == b.segment[i].keep && a.segment[i].lean == b.segment[i].lean &&
               a.segment[i].tier == b.segment[i].tier && a.segment[i].tapes == b.segment[i].tapes);
-    /* What `plan --json` promises. */
+    /* Keys that the documentation of `plan --json` promises. */
     static const char *const keys[] = {"\"fits\": true",
                                        "\"peak\": {",
                                        "\"bytes_per_step\": {",

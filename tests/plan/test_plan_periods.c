@@ -1,5 +1,5 @@
-/* Steps of many micro-batches: their plan was rehearsed with a few of them only, and still is what
-   happens, to the byte. Renewals of the window change no bit. */
+/* Steps of many micro-batches: the rehearsal runs only a few of them, and its predictions are still
+   exact to the byte. Renewals of the window change no bit. */
 #include "plans.h"
 
 #define STEPS 4
@@ -22,7 +22,7 @@ static hil_train_options options_of(job_place *place, const budgets *b, const ch
     return options;
 }
 
-/* Whether weights came and went. */
+/* Returns whether weights moved. */
 static bool check_run(job_place *place, const budgets *b)
 {
     char out[JOB_PATH], whole[JOB_PATH], drive[JOB_PATH], file[JOB_PATH], what[128];

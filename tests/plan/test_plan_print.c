@@ -1,5 +1,5 @@
-/* The tables of a plan: classes on tiers add up, peaks stand against budgets, and what would help
-   fits the limit. */
+/* The tables of a plan: bytes of classes add up, peaks are printed with budgets, and the advice
+   fits the bottleneck. */
 #include "check.h"
 #include "plan/plan_print.h"
 #include "plan/plan_report.h"

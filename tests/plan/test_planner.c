@@ -1,5 +1,5 @@
-/* The choice on made-up models: nothing exceeds a budget, more room is never slower, the same
-   question has the same answer, and what does not fit is said with numbers. */
+/* The planner on made-up models: no plan exceeds a budget, more memory is never slower, the same
+   inputs give the same plan, and the message for what does not fit has the right numbers. */
 #include "check.h"
 #include "plan/planner.h"
 
@@ -32,7 +32,7 @@ static uint64_t at(const world *w, const hil_plan *p, int state, int tier)
     return bytes;
 }
 
-/* Bytes of a weight that come to the window as a whole. */
+/* Bytes of a weight if it has to be fetched into the window. */
 static uint64_t coming(const world *w, const hil_plan *p, size_t u)
 {
     if (w->outline.ranks > 1) return w->unit[u].bytes[HIL_WEIGHT] * (uint64_t)w->outline.ranks;
@@ -63,7 +63,7 @@ static hil_status check_window(const world *w, const hil_plan *p)
     return fits ? HIL_OK : hil_fail(HIL_ERR_BUDGET, "the window is too small");
 }
 
-/* Of all weights, as wholes. */
+/* Bytes of all weights, undivided. */
 static uint64_t all_weights(const world *w, const hil_plan *p)
 {
     uint64_t bytes = 0;
@@ -85,7 +85,7 @@ static hil_status rehearse(void *context, hil_plan *p)
     ++w->rehearsals;
     HIL_TRY(check_window(w, p));
     uint64_t micros = (uint64_t)w->outline.micros, group = (uint64_t)p->group, kept = 0, lean = 0;
-    uint64_t away = count_away(p), crossing = away < 2 ? away : 2; /* on the host, on their way */
+    uint64_t away = count_away(p), crossing = away < 2 ? away : 2; /* offloaded; copies in flight */
     bool here = p->segment[0].tier == HIL_DEVICE;
     if (group > 1 && away * w->tape * 2 / 3 > w->most_away) w->most_away = away * w->tape * 2 / 3;
     for (size_t i = 0; i < p->segments; ++i) {
@@ -105,7 +105,7 @@ static hil_status rehearse(void *context, hil_plan *p)
     double again = ((double)(group * SEGMENTS - kept - lean) + 0.03 * (double)lean) * passes;
     p->compute_seconds = w->forward * (3 * (double)micros * SEGMENTS + again);
     uint64_t streamed = at(w, p, HIL_WEIGHT, HIL_HOST) + at(w, p, HIL_WEIGHT, HIL_DISK);
-    /* What a segment uses does not stay in a small window until the next micro-batch. */
+    /* A small window does not keep a segment's weights until the next micro-batch. */
     double repeats = p->window < segment_needs(w, p) ? (double)micros : passes;
     double link = 2 * (repeats * (double)streamed + passes * (double)p->parked) / w->link, disk = 0;
     for (int s = 0; s < HIL_UNIT_STATES; ++s) disk += 2 * (double)at(w, p, s, HIL_DISK);
@@ -225,7 +225,7 @@ static void check_all_fits(void)
     hil_plan_free(&p);
 }
 
-/* A plan that hardly waits is not tried again with other windows. */
+/* If the best plan hardly stalls, no other windows are tried. */
 static void check_computing(void)
 {
     world w;
@@ -238,8 +238,8 @@ static void check_computing(void)
     hil_plan_free(&p);
 }
 
-/* Every mix of budgets either works within them or is refused; refused ones stay refused with
-   less. Times never grow with a budget. */
+/* For every mix of budgets a plan stays within them or is refused; smaller budgets than refused
+   ones are refused too. Times never grow with a budget. */
 static void check_grid(bool even, double slack)
 {
     static const double part[] = {0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 3};
@@ -276,8 +276,8 @@ static void check_grid(bool even, double slack)
             }
 }
 
-/* Where the device is small, as many activations wait on the host as the bus can carry and the host
-   has room for; none where it is too slow. */
+/* On a small device, as many activations are offloaded as the bus can carry and the host has room
+   for; none if the bus is too slow. */
 static void check_away(void)
 {
     world w;
@@ -447,8 +447,8 @@ static uint64_t all_sums(const world *w)
     return bytes;
 }
 
-/* Several ranks: with room each weight comes once a step, with less a segment at a time, with least
-   one by one; always within the budgets. */
+/* Several ranks: with enough memory each weight is gathered once a step, with less by segment, with
+   the least one by one; always within the budgets. */
 static void check_ranks(void)
 {
     world w;
@@ -483,8 +483,8 @@ static void check_ranks(void)
     CHECK(whole > 0 && by_segment > 0 && one_by_one > 0);
 }
 
-/* The stages are lower bounds of the window. Too little for one is said, and what would help does.
- */
+/* ZeRO stages are lower bounds of the window. If a stage does not fit, the message says so, and its
+   advice works. */
 static void check_stages(void)
 {
     world w;

@@ -1,5 +1,5 @@
-/* How much work a rehearsal is, in runs of segments: however many groups of micro-batches a step
-   has, six periods are enough; tensors that the device has no room for end it early. */
+/* The cost of a rehearsal, in runs of segments: six periods are enough for any number of groups
+   in a step, and a rehearsal ends early if tensors do not fit on the device. */
 #include "base/alloc.h"
 #include "check.h"
 #include "hilbert/nn.h"
@@ -65,7 +65,7 @@ static void create(net *n, hil_model **out)
     CHECK_OK(hil_store_arrange(m->store, &options));
 }
 
-/* Weights come to a window of two of them with their sums; `keep` of a group keep everything. */
+/* Weights are fetched into a window for two with their sums; `keep` of a group keep whole tapes. */
 static hil_plan plan_of(const hil_model *m, int64_t keep)
 {
     hil_plan p = {.prefetch = true,

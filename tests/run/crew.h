@@ -29,14 +29,14 @@ static const char *const crew_models[] = {
 };
 enum { CREW_MODELS = 4 };
 
-/* Large enough that padding does not count. */
+/* Large enough that padding does not matter. */
 static const char *const crew_large =
     "{\"model_type\": \"llama\", \"vocab_size\": 1000, \"hidden_size\": 128,"
     " \"intermediate_size\": 352, \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
     " \"num_hidden_layers\": 3, \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-5,"
     " \"tie_word_embeddings\": false}";
 
-/* What a run is; all ranks have the same. */
+/* The parameters of a run, the same on all ranks. */
 typedef struct crew {
     const char *config;
     const char *dtype, *optimizer;
@@ -47,10 +47,10 @@ typedef struct crew {
     uint64_t device_memory, host_memory; /* host_memory is of all ranks */
     const hil_disk_budget *disk;
     const char *plan;
-    hil_trainer_options *options; /* what a test changed beside these; may be NULL */
-    void (*look)(hil_trainer *trainer, void *context); /* on every rank, before it ends */
+    hil_trainer_options *options; /* further options that a test changes; may be NULL */
+    void (*look)(hil_trainer *trainer, void *context); /* called on every rank at its end */
     void *context;
-    /* What came out, on rank 0. */
+    /* Results, of rank 0. */
     double loss[CREW_STEPS], norm[CREW_STEPS], held_out;
     hil_step_account account[CREW_STEPS];
     float *weights;
@@ -67,8 +67,8 @@ static inline crew crew_of(int model, int ranks)
                   .micro_batch = 3};
 }
 
-/* The whole step's sequences: the same tokens whoever computes them. Some say where documents
-   begin, some have no targets. */
+/* The sequences of a whole step, the same for any number of ranks. Some have document starts, some
+   have no targets. */
 static inline void crew_tokens(int64_t step, int32_t *token, int32_t *target)
 {
     for (int64_t i = 0; i < CREW_BATCH * CREW_SEQ; ++i) {

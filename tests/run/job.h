@@ -1,4 +1,4 @@
-/* job.h - whole runs of the program's jobs on the golden models, in a folder that goes away. */
+/* job.h - runs of the program's jobs on the golden models, in a temporary folder. */
 #ifndef HIL_TESTS_JOB_H
 #define HIL_TESTS_JOB_H
 
@@ -19,7 +19,7 @@ typedef struct job_place {
     const char *data[1];
 } job_place;
 
-static char job_folder[64]; /* goes away however the test ends */
+static char job_folder[64]; /* removed however the test ends */
 
 static inline void job_clean(void)
 {

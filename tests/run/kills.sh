@@ -1,5 +1,5 @@
-# kills.sh - for tests in which runs are killed again and again: a run that nobody disturbs, and what
-# must be true after every kill. Needs $ranks (0: no mpirun) and cli/lib.sh.
+# kills.sh - for tests that kill runs repeatedly: the uninterrupted run, and what must hold after
+# every kill. Needs $ranks (0: no mpirun) and cli/lib.sh.
 . "$TESTS/running.sh"
 seed=${SEED:-20240607}
 RANDOM=$seed

@@ -1,10 +1,9 @@
-/* rank_fault.c - for test_rank_faults.sh, preloaded into one rank: at the n-th call of one kind on
-   a file whose path has some words in it, that call and all later ones fail, or the first one
-   holds.
+/* rank_fault.c - preloaded into one rank by test_rank_faults.sh. From the n-th call of one kind on
+   a file whose path contains some words, calls fail; or that call blocks.
 
    FAULT="CALL WORDS N OFFSET ERRNO": CALL is create (open for writing), open, pread, pwrite or
-   fsync; preads below OFFSET do not count; ERRNO 0 holds: $FAULT_HELD is created, and the call goes
-   on once $FAULT_HELD.go is there. */
+   fsync; preads below OFFSET do not count; ERRNO 0 blocks: $FAULT_HELD is created, and the call
+   continues once $FAULT_HELD.go exists. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

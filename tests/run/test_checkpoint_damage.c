@@ -44,7 +44,7 @@ static hil_status verify(const char *checkpoints)
     return status;
 }
 
-/* The same as data: damage is a result. */
+/* hil_checkpoint_verify returns the same: damage is part of the result. */
 static void check_data(const char *checkpoints)
 {
     hil_verified v;
@@ -66,8 +66,8 @@ static void check_data(const char *checkpoints)
     CHECK(v.whole == NULL && v.damage == NULL);
 }
 
-/* Flips a bit of every byte in turn, or of `most` of them by chance and of the outermost; `step` is
-   what is found then. */
+/* Flips a bit of every byte in turn, or of `most` random bytes and the first and last; `step` is
+   the checkpoint that must be found then. */
 static void flip_each(const char *checkpoints, const char *path, off_t most, int64_t step)
 {
     off_t size = size_of(path);
@@ -105,7 +105,7 @@ static void cut_each(const char *checkpoints, const char *path)
     hil_free(bytes);
 }
 
-/* `latest` that cannot be read or names nothing does not hide the newest whole one. */
+/* A `latest` that is unreadable or names nothing does not hide the newest whole checkpoint. */
 static void spoil_pointer(const char *checkpoints)
 {
     static const struct {
@@ -130,7 +130,7 @@ static void take_note(void *context, const char *line)
     if (strstr(line, "damaged")) *(bool *)context = true;
 }
 
-/* The run goes on from the whole one, and even with one checkpoint kept never loses the last. */
+/* The run resumes from the whole checkpoint, and never loses the last, even with --keep 1. */
 static void check_run(job_place *place, hil_train_options *options, const char *checkpoints)
 {
     char path[JOB_PATH], whole[JOB_PATH];
@@ -156,7 +156,7 @@ static void check_run(job_place *place, hil_train_options *options, const char *
     options->steps = 6;
     job_train(options);
     CHECK(job_same(options->out, whole));
-    /* With every checkpoint damaged there is nothing to go on from, and that is said. */
+    /* With every checkpoint damaged, resuming fails with a message. */
     CHECK_OK(hil_path_join(path, checkpoints, "step-6/manifest.json"));
     flip(path, 20);
     options->steps = 8;

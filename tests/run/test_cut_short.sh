@@ -1,5 +1,5 @@
-# Files that are cut short under a run, and files that may not grow: one line, exit code 1, neither a
-# lock nor temporary files are left, and the run can go on.
+# Files that are truncated during a run, and files that may not grow: one line, exit code 1, no lock
+# or temporary files are left, and the run can be resumed.
 set -u
 . "$TESTS/cli/lib.sh"
 model=$TESTS/golden/models/llama3

@@ -1,5 +1,5 @@
-# Whole runs on a device, played by threads of this process: the bits of the CPU wherever states
-# live, after kill -9 and after --resume.
+# Runs on the test device (threads of this process) give the bits of the CPU for any placement, also
+# after kill -9 and --resume.
 # soak: --full
 set -u
 . "$TESTS/cli/lib.sh"

@@ -1,5 +1,5 @@
-# Ranks that compute on a device: the bits of as many ranks on the CPU, wherever states live. Threads
-# play the device: one that ranks share, or one for each of them, connected past the host.
+# Ranks on the test device (threads) give the bits of as many ranks on the CPU, for any placement:
+# one device that ranks share, or one for each rank with connections that bypass the host.
 # shellcheck disable=SC2086
 . "$TESTS/mpi.sh"
 set -eu
@@ -69,7 +69,7 @@ done
 a=$(sed 's/.*"loss": \([0-9.e+-]*\),.*/\1/' "$work/eval.cpu")
 [ "$a" = "$(sed 's/.*"loss": \([0-9.e+-]*\),.*/\1/' "$work/eval.threads")" ] || die "eval differs"
 
-# Without a word each rank gets its part of the device.
+# By default each rank gets its part of the device.
 room() {
     $measureless plan --model "$model" --seq 16 --batch 12 --device threads --threads 1 --json "$@" |
         sed -n '/"budget"/,/}/s/.*"device": \([0-9]*\).*/\1/p'

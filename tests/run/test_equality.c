@@ -1,5 +1,5 @@
-/* Wherever anything lives, however it moves and in whatever order: the same losses and weights, bit
-   for bit, over 20 steps. Without --full a few of the runs, others for another seed. */
+/* Any placement, any transfers and any order of work give the same losses and weights, bit for bit,
+   over 20 steps. Without --full only a few of the runs, chosen by the seed. */
 /* soak: --full */
 #include "../plan/plans.h"
 
@@ -157,8 +157,8 @@ static void reference(job_place *place, const arrangement *a, char out[JOB_PATH]
     job_train(&options);
 }
 
-/* The run did what its placement says, not something easier. States that the CPU reaches are
-   updated where they are: only weights and activations have to come to the device. */
+/* Checks that the run really moved what its placement says. States in RAM are updated in place:
+   only weights and activations have to be copied to the device. */
 static void check_moved(const placement *p, const char *name, const char *out)
 {
     double read[STEPS], device[STEPS];
@@ -177,7 +177,7 @@ static void check_moved(const placement *p, const char *name, const char *out)
         check_die(name, __LINE__, "the link to the device was not used as planned");
 }
 
-/* Where the system refuses io_uring there is one engine to compare. */
+/* If the system refuses io_uring, there is only one engine. */
 static hil_io_kind io_of(const placement *p)
 {
     hil_io *io;

@@ -36,7 +36,7 @@ static hil_generate_options generating(const char *folder, stream *all)
     return options;
 }
 
-/* What logits of everything so far say, without a cache. Ids above 255 have no byte. */
+/* Greedy ids from logits of the whole sequence, without a cache. Ids above 255 have no byte. */
 static int64_t expect(const char *model, int64_t most, stream *all)
 {
     hil_trainer_options options;
@@ -167,7 +167,7 @@ static void check_sampling(void)
     options.seed = 4;
     CHECK_OK(hil_generate(&options, &result));
     CHECK(first.size != other.size || memcmp(first.byte, other.byte, first.size) != 0);
-    /* One choice is no choice: the likeliest. */
+    /* With one candidate the choice is greedy. */
     stream greedy;
     hil_generate_options best = generating(folder, &greedy);
     CHECK_OK(hil_generate(&best, &result));
@@ -217,7 +217,7 @@ static void check_end_of_text(job_place *place)
     CHECK(result.tokens == 0 && got.size == 0);
 }
 
-/* The text that logits of `ids`, extended greedily, say. */
+/* The text that greedy decoding of `ids` gives. */
 static void expect_text(const char *folder, const int32_t *ids, int64_t count, hil_text *text)
 {
     hil_source source;

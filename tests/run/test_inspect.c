@@ -149,7 +149,7 @@ static void check_failures(void)
     fclose(full);
 }
 
-/* A config that hilbert cannot train is worth a line, not a failure. */
+/* A config that hilbert cannot train gives an error line, not a failure. */
 static void check_refused_config(void)
 {
     char folder[] = "/tmp/hilbert-inspect-XXXXXX", path[64];

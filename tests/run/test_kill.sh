@@ -1,4 +1,4 @@
-# kill -9 at any moment, then --resume: the same bits as a run that nobody disturbed.
+# kill -9 at any moment, then --resume: the same bits as an uninterrupted run.
 # soak: --full
 set -u
 . "$TESTS/cli/lib.sh"

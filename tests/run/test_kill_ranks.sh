@@ -1,5 +1,5 @@
 # kill -9 of a rank, of mpirun or of all of them, then --resume with as many ranks: the same bits as
-# a job that nobody disturbed.
+# an uninterrupted job.
 # soak: --full
 set -u
 . "$TESTS/cli/lib.sh"

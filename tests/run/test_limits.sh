@@ -1,5 +1,5 @@
-# Limits on a process's memory (ulimit -v) are foreseen by the plan, or said in one line that tells
-# what to do; nothing is left of a run that cannot begin.
+# The plan respects limits on a process's memory (ulimit -v), or one line says what to do; a run that
+# cannot begin leaves nothing behind.
 set -u
 . "$TESTS/cli/lib.sh"
 if grep -qaE '__(asan|tsan)_init' "$HILBERT"; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test_lost_train.sh - a training run of several ranks of which one is killed or stopped: it ends in
-# time with one line that names the rank, and goes on with fewer.
+# test_lost_train.sh - one rank of a training run is killed or stopped: the run ends in time with one
+# line that names the rank, and resumes with fewer ranks.
 # soak: --full
 set -euo pipefail
 . "$TESTS/mpi.sh"

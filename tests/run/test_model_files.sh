@@ -1,5 +1,5 @@
-# What a run read of the model folder at its start is in every checkpoint and in the result, whatever
-# happens to that folder meanwhile; a resumed run goes on with the files that the run began with.
+# Every checkpoint and the result contain the model files as read at the start of the run, whatever
+# happens to that folder later; a resumed run keeps the files that the run started with.
 set -u
 . "$TESTS/cli/lib.sh"
 model=$TESTS/golden/models/llama3

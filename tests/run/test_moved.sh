@@ -1,6 +1,6 @@
-# A run whose folder is moved, removed or replaced ends with one line and writes nothing into what has
-# the folder's name now; what it wrote before goes on elsewhere. Folders that a refused run or export
-# had to create are gone with it.
+# A run whose folder is moved, removed or replaced ends with one line and writes nothing into a new
+# folder of that name; the moved folder can be resumed. Folders that a refused run or export created
+# are removed.
 set -u
 . "$TESTS/cli/lib.sh"
 model=$TESTS/golden/models/llama3
@@ -68,7 +68,7 @@ kill -CONT "$first"
 ends replaced
 diff -r "$out" "$work/whole" || die "the second run's folder was written to"
 
-# A refused run takes its folders with it, parents as well, but none that were there.
+# A refused run removes the folders that it created, parents too, but none that existed before.
 mkdir "$work/there"
 fails 1 "outside the vocabulary" train --model "$model" --data "$model/tokens.npy" --seq 64 \
     --out "$work/there/a/b/c/run" --steps 1 --eval-data "$TESTS/golden/formats/u2.npy"

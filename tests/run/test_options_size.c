@@ -1,5 +1,5 @@
-/* Every function of the API that takes options refuses a structure whose size nobody set, with a
-   line that names the function to call, and takes the structure of a program with older headers. */
+/* Every function of the API refuses options whose size was not set, with a message that names the
+   function to call, and accepts the structure of a program built with older headers. */
 #include "hilbert/checkpoint.h"
 #include "hilbert/nn.h"
 #include "hilbert/plan.h"

@@ -1,5 +1,5 @@
-# --overwrite gives what the new run made and nothing of an old model; without it nothing of a model
-# is overwritten; nothing of the user's is deleted.
+# With --overwrite the folder has the new run's files and none of the old model's; without it no
+# model file is overwritten; the user's own files are never deleted.
 set -u
 . "$TESTS/cli/lib.sh"
 model=$TESTS/golden/models/llama3

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# test_rank_faults.sh - something goes wrong on one rank of a training run, in every phase of it: the
-# job ends in time, one line says what happened and where, nothing stays behind, and --resume gives
-# the bits of a run that nobody disturbed; with another number of ranks, its losses.
+# test_rank_faults.sh - faults on one rank in every phase of a training run: the job ends in time, one
+# line says what happened and where, nothing is left behind, and --resume gives the bits of an
+# uninterrupted run; with another number of ranks, its losses.
 # soak: --full
 set -euo pipefail
 [ "${HILBERT:-}" ] && [ -x "$HILBERT" ] || { echo "no program"; exit 77; }

@@ -78,7 +78,7 @@ static void check_level(hil_comm *comm, void *context)
     CHECK(least == -most); /* the same everywhere */
 }
 
-/* Rank 0's failure is everybody's, in its own words; other ranks' do not count. */
+/* hil_ranks_follow: all ranks get rank 0's failure and message; other ranks' status is ignored. */
 static void check_follow(hil_comm *comm, void *context)
 {
     (void)context;
@@ -90,7 +90,7 @@ static void check_follow(hil_comm *comm, void *context)
     CHECK_OK(hil_ranks_agree(comm, HIL_OK));
 }
 
-/* What all have met over once names its rank, whoever comes with it the next time. */
+/* A failure that ranks have agreed on keeps the name of its rank when it is passed on again. */
 static void check_named(hil_comm *comm, void *context)
 {
     (void)context;

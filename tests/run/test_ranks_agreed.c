@@ -1,5 +1,5 @@
-/* A run that ends with a failure all ranks know of: each returns the same message, and the comm is
-   as good as before. */
+/* A run ends with a failure on which the ranks agree: each returns the same message, and the comm
+   stays usable. */
 #include "job.h"
 #include "../comm/ranks.h"
 

@@ -1,5 +1,5 @@
-/* When something is wrong on one rank, all of them hear of it, with its message; nobody waits for
-   ever. What all notice before anything moved does no harm: they go on. */
+/* A failure on one rank fails all ranks with its message, and no rank hangs. If all ranks fail
+   before anything moved, they can continue. */
 #include "crew.h"
 #include "io/file.h"
 #include "io/io_faulty.h"
@@ -50,7 +50,7 @@ static hil_status step(hil_trainer *t, const batch *b, hil_step_result *result)
     return hil_trainer_step(t, &b->part, 3, 1e-3, result);
 }
 
-/* A token that does not exist and another shape, then a step that is as good as any. */
+/* A token outside the vocabulary, a batch of another shape, then a step that works. */
 static void wrong_batches(hil_trainer *t, batch *b)
 {
     hil_comm *comm = t->options.comm;
@@ -68,8 +68,8 @@ static void wrong_batches(hil_trainer *t, batch *b)
     CHECK(t->step == 1 && result.loss > 5 && result.loss < 7);
 }
 
-/* Only rank 1 has something to predict: the step is taken and counts its tokens. Then nobody has:
-   that is refused, and the next step is taken. */
+/* If only rank 1 has tokens to predict, the step counts those. If no rank has, the step is refused,
+   and the next one works. */
 static void few_targets(hil_trainer *t, batch *b)
 {
     hil_comm *comm = t->options.comm;
@@ -93,7 +93,7 @@ static void few_targets(hil_trainer *t, batch *b)
     CHECK_INT(t->step, 2);
 }
 
-/* A weight that is no number on one rank's slice is no number for anybody. */
+/* NaN in one rank's slice of a weight makes the step fail on all ranks. */
 static void not_a_number(hil_trainer *t, batch *b)
 {
     hil_step_result result;

@@ -1,5 +1,5 @@
 # A save that fails ends the run on all ranks with one line that names the file and the reason; the
-# checkpoint before is whole, nothing is left of the new one, and the run goes on from there.
+# previous checkpoint is whole, nothing is left of the new one, and the run can be resumed.
 set -u
 . "$TESTS/cli/lib.sh"
 . "$TESTS/llama_config.sh"

@@ -1,4 +1,4 @@
-# Runs that end early or may not begin: signals, a loss that is no number, a folder in use.
+# Runs that end early or are refused: signals, a loss of NaN, a folder in use.
 set -u
 . "$TESTS/cli/lib.sh"
 model=$TESTS/golden/models/llama3

@@ -1,5 +1,5 @@
-# Budgets of a toy: models of 0.16M parameters train in 700K of device memory and 1M of host memory;
-# and a matrix that is four times the device's memory trains in tiles as it does in one piece.
+# Tiny budgets: models of 0.16M parameters train in 700K of device memory and 1M of host memory; a
+# matrix of four times the device memory trains in tiles to the same result as in one piece.
 set -u
 . "$TESTS/cli/lib.sh"
 cat "$SOURCE"/src/cli/*.c >"$work/data.txt"

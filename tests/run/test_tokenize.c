@@ -1,4 +1,4 @@
-/* hil_tokenize: bytes to one JSON array and back, and arrays that are none. */
+/* hil_tokenize: bytes to one JSON array and back; malformed arrays. */
 #include "hilbert/run.h"
 #include "base/alloc.h"
 #include "check.h"

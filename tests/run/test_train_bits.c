@@ -1,4 +1,4 @@
-/* The same numbers, bit for bit, whatever threads, recomputation and the order of work. */
+/* Threads, recompute and the order of work change no bit. */
 #include "copy.h"
 #include "job.h"
 #include "store/state.h"

@@ -36,7 +36,7 @@ static void train_all(job_place *place)
     }
 }
 
-/* The same weights in another dress give the same logits. */
+/* The same weights in another file format give the same logits. */
 static void check_dresses(job_place *place)
 {
     char to[JOB_PATH];

@@ -204,7 +204,8 @@ static void lose_data(void *folder, const hil_step_report *report)
     closedir(listing);
 }
 
-/* Data that is lost ends the step that needs it. A step that has its batch already is whole. */
+/* If the token cache is lost, the step that needs it fails; a step whose batch is ready completes.
+ */
 static void check_lost_data(job_place *place)
 {
     char out[JOB_PATH];

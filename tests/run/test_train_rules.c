@@ -1,6 +1,6 @@
 /* Other optimizers, fp16 and frozen parameters in whole runs: stopping and resuming changes no bit,
-   8-bit moments learn like fp32 ones, what is frozen stays and has no state, and another rule or
-   another set of frozen parameters cannot be resumed with. */
+   8-bit moments learn like fp32 ones, frozen parameters keep their values and have no state, and
+   resuming with another optimizer or other frozen parameters is refused. */
 #include "job.h"
 #include "store/state.h"
 

@@ -1,4 +1,4 @@
-/* --trace: the timeline of a run tells the same story as its account. */
+/* --trace: the timeline of a run agrees with its account. */
 #include "job.h"
 #include "../tier/trace.h"
 

@@ -1,4 +1,4 @@
-/* detour_net.h - a small model of one's own whose blocks a test may skip, pass twice or lend. */
+/* detour_net.h - a small model whose blocks can be skipped, run twice, or borrow weights. */
 #ifndef TESTS_TRAIN_DETOUR_NET_H
 #define TESTS_TRAIN_DETOUR_NET_H
 
@@ -39,7 +39,7 @@ static inline hil_status head(hil_tape *t, void *state, const hil_values *in, hi
     return hil_head_loss(t, x, n->table);
 }
 
-/* Blocks that borrow from an earlier one are said to with `declare`. */
+/* `declare`: blocks declare the weights that they borrow from an earlier block. */
 static inline void build(hil_model *m, net *n, hil_segment_fn *block, bool declare)
 {
     static const hil_param_form scale = {HIL_SCALE, 1, C, 0};

@@ -1,4 +1,4 @@
-/* The account of a step is what the links moved; waits keep their reasons. */
+/* The account of a step has the bytes that the links moved, and stalls by reason. */
 #include "train/account.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-/* Any budgets: either there is no place, which is said at once, or steps run through within them
-   and give the same bits. The n-th allocation may fail: nothing is left behind. */
+/* With any budgets, hil_bank_place fails, or steps stay within them and give the same bits. If the
+   n-th allocation fails, nothing is leaked. */
 #include "bank_rig.h"
 
 #include "base/alloc.h"
@@ -17,7 +17,7 @@ static void check_peaks(const rig *r, const sizes *s)
     CHECK(account.disk_peak <= s->disk);
 }
 
-/* Whether there was place; *out is the sum of what two steps left, with weights by position. */
+/* Whether the bank fits; *out is a checksum of the weights after two steps. */
 static bool try_budget(const char *dtype, const sizes *s, rig_order order, double *out)
 {
     static float value[300 * 64];

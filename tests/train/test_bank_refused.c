@@ -1,5 +1,5 @@
-/* What cannot be is refused with a line that says why: budgets, forms, ranges, the order of calls.
-   After a refusal inside a step the bank goes on. */
+/* Invalid budgets, shapes, ranges and orders of calls are refused with a message. After a refusal
+   inside a step the bank still works. */
 #include "bank_rig.h"
 
 #include <sys/wait.h>
@@ -106,7 +106,7 @@ static void check_step(rig *r)
     CHECK_OK(hil_bank_end(b));
 }
 
-/* A gradient that is no number changes nothing, and the next step is as good as any. */
+/* A gradient of NaN changes nothing, and the next step works. */
 static void check_numbers(rig *r)
 {
     float *sum, before, after;
@@ -151,7 +151,7 @@ static void check_window(void)
     hil_bank_destroy(r.bank);
 }
 
-/* A release without an acquire is the program's own mistake: it ends there. */
+/* A release without an acquire is a programming error: an assert ends the program. */
 static void check_release(rig *r)
 {
     pid_t child = fork();

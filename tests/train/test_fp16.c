@@ -156,7 +156,7 @@ static void check_end(void)
     end(&l);
 }
 
-/* What the metrics say of it. */
+/* The metrics record loss scale and skipped updates. */
 static void check_metrics(job_place *place)
 {
     char out[JOB_PATH];
@@ -171,7 +171,7 @@ static void check_metrics(job_place *place)
     CHECK(value[2] == 0);
 }
 
-/* A checkpoint remembers where the scale is. */
+/* A checkpoint restores the loss scale. */
 static void check_remembered(job_place *place)
 {
     hil_train_options options = job_options(place, MODEL, "");

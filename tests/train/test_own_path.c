@@ -1,6 +1,6 @@
-/* A model of one's own whose path depends on the tokens: blocks that are skipped, passed twice, or
-   borrow another block's weights. In budgets far smaller than its state, with prefetch and without,
-   it trains to the same bits as with everything on the device; the order of uses is repaired. */
+/* A user's model whose path depends on the tokens: blocks are skipped, run twice, or borrow another
+   block's weights. With budgets far below its states, with and without prefetch, it trains to the
+   same bits as with everything on the device; the order of use is repaired. */
 #include "detour_net.h"
 #include "store/pass.h"
 
@@ -70,7 +70,7 @@ static void train(const hil_trainer_options *options, run *out)
     hil_model_destroy(model);
 }
 
-/* A gradient that nobody planned needs room that the plan left: a borrowed weight's. */
+/* The gradient of a borrowed weight is not planned; it needs room that the plan leaves free. */
 static void compare(const char *folder, const char *dtype, size_t first)
 {
     static const struct {

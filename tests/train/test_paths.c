@@ -1,7 +1,7 @@
-/* A model whose path depends on its tokens, trained by several ranks whose data takes different
-   paths: blocks that are skipped, passed twice, or borrow another block's weights. Losses agree
-   with one rank's in roomy and in small budgets, and no rank waits for another for ever. What a
-   segment did not declare, or a device too small for different paths, is said on all ranks. */
+/* A model whose path depends on its tokens, trained by several ranks on different paths: blocks are
+   skipped, run twice, or borrow another block's weights. Losses agree with one rank's in large and
+   small budgets, and no rank hangs. An undeclared use, or a device too small for different paths,
+   fails on all ranks with a message. */
 #include "../comm/ranks.h"
 #include "detour_net.h"
 
@@ -28,7 +28,7 @@ static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_valu
     return hil_values_set(out, "x", x);
 }
 
-/* A run, and what comes out of it on rank 0. */
+/* A run and its results on rank 0. */
 typedef struct run {
     const char *dtype, *folder; /* folder: for the disk, or NULL */
     uint64_t device, host;      /* host: of each rank */

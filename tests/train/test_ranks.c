@@ -1,6 +1,6 @@
-/* Several ranks train what one trains. Losses agree closely with one rank's; for one number of
-   ranks neither the stage of ZeRO nor any placement changes a bit. Each holds its part of the
-   states, and what they send each other is what the documentation says. */
+/* Several ranks train like one. Losses agree closely with one rank's; for a given number of ranks
+   neither ZeRO stage nor placement changes a bit. Each rank holds its part of the states, and ranks
+   exchange as many bytes as documented. */
 /* soak: --full */
 #include "../run/crew.h"
 #include "io/file.h"
@@ -125,11 +125,11 @@ static const char *const states[] = {"weight", "rest", "moment1", "moment2", "gr
 static const char *const tiers[] = {"device", "host", "disk"};
 enum { DEVICE, HOST, DISK, MIXED, STATES = 5 };
 
-/* Where everything lives, and how. */
+/* Where everything is kept, and how it moves. */
 typedef struct placement {
     int tier; /* MIXED: each state of each unit another */
     int64_t group, window;
-    bool streams; /* not by segment: single tiles come and go */
+    bool streams; /* single tiles are fetched and evicted, not whole segments */
 } placement;
 
 static void set(json_t *object, const char *key, json_t *value)
@@ -180,7 +180,7 @@ static void place_run(crew *c, const placement *p)
     CHECK(unlink(file) == 0);
 }
 
-/* For one number of ranks everything may live anywhere. */
+/* For a given number of ranks, any placement gives the same bits. */
 static void check_placements(int model, int ranks, const char *dtype, size_t tile_size)
 {
     int64_t all = CREW_BATCH / ranks / 2;

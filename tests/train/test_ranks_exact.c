@@ -1,7 +1,6 @@
-/* What a plan for several ranks predicts is what happens on each of them: the peak of every tier,
-   the bytes over every link and what comes from other ranks, to the byte, in every step; and never
-   more than the budgets. In stages 1 and 2 every weight comes once a step, however little room
-   there is beside. */
+/* The predictions of a plan for several ranks are exact to the byte on each rank and in every step:
+   peaks of all tiers, bytes over every link and between ranks. No peak exceeds its budget. In ZeRO
+   stages 1 and 2 every weight is gathered once a step, however small the budgets. */
 #include "../run/crew.h"
 #include "io/file.h"
 #include "store/unit.h"
@@ -47,7 +46,7 @@ typedef struct setting {
     int64_t micro_batch;
     int device, host; /* KiB, of each rank */
     size_t tile_size;
-    bool slow; /* nothing is fetched ahead */
+    bool slow; /* no prefetch */
 } setting;
 
 static void check(const setting *g, const hil_disk_budget *disk)

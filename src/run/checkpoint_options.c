@@ -37,7 +37,8 @@ static json_t *decisive_options(const hil_train_options *o, const hil_run_state 
         "data of checksum", content, "a config.json of checksum", config);
 }
 
-hil_status hil_state_write(const hil_train_options *options, const hil_run_state *run, json_t **out)
+hil_status hil_run_state_write(const hil_train_options *options, const hil_run_state *run,
+                               json_t **out)
 {
     const hil_scaling *s = &run->scaling;
     *out = json_pack("{s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:o*}", "step", (json_int_t)run->step,
@@ -53,8 +54,8 @@ static hil_status add_whole(hil_facts *facts, const char *name, int64_t value)
     return hil_facts_add(facts, name, "%lld", (long long)value);
 }
 
-hil_status hil_state_facts(const hil_train_options *o, const hil_run_state *run, int64_t steps,
-                           uint64_t held_out, hil_facts *facts)
+hil_status hil_run_state_facts(const hil_train_options *o, const hil_run_state *run, int64_t steps,
+                               uint64_t held_out, hil_facts *facts)
 {
     json_t *options = decisive_options(o, run), *value;
     hil_status status = HIL_OK;
@@ -94,7 +95,8 @@ static hil_status contradiction(const char *name, const json_t *saved, const jso
     return status;
 }
 
-hil_status hil_state_read(const json_t *state, const hil_train_options *options, hil_run_state *run)
+hil_status hil_run_state_read(const json_t *state, const hil_train_options *options,
+                              hil_run_state *run)
 {
     HIL_TRY(hil_json_int(state, "step", "checkpoint", &run->step));
     HIL_TRY(hil_json_int(state, "tokens", "checkpoint", &run->tokens));

@@ -21,18 +21,18 @@ typedef struct hil_run_state {
 } hil_run_state;
 
 /* The caller releases *out with json_decref. */
-hil_status hil_state_write(const hil_train_options *options, const hil_run_state *run,
-                           json_t **out);
+hil_status hil_run_state_write(const hil_train_options *options, const hil_run_state *run,
+                               json_t **out);
 
 /* Reads step, tokens, loss scale and ranks, and refuses options that contradict those of the
    checkpoint. The micro-batch may differ if the number of ranks does. */
-hil_status hil_state_read(const json_t *state, const hil_train_options *options,
-                          hil_run_state *run);
+hil_status hil_run_state_read(const json_t *state, const hil_train_options *options,
+                              hil_run_state *run);
 
 /* Adds what all ranks must have in common: every option that decides the numbers or the calls
    between ranks, and checksums of the data. `steps` is the number of the last step, `held_out` a
    checksum of --eval-data. */
-hil_status hil_state_facts(const hil_train_options *options, const hil_run_state *run,
-                           int64_t steps, uint64_t held_out, hil_facts *facts);
+hil_status hil_run_state_facts(const hil_train_options *options, const hil_run_state *run,
+                               int64_t steps, uint64_t held_out, hil_facts *facts);
 
 #endif

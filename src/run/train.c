@@ -47,7 +47,7 @@ static hil_status end_save(job *j)
 {
     json_t *state;
     j->run.scaling = j->trainer->scaling;
-    HIL_TRY(hil_state_write(j->options, &j->run, &state));
+    HIL_TRY(hil_run_state_write(j->options, &j->run, &state));
     return hil_saver_end(&j->saver, state);
 }
 

@@ -116,7 +116,7 @@ static hil_status compare_runs(const job *j)
     hil_facts facts = {0};
     if (hil_comm_size(j->comm) == 1) return HIL_OK;
     uint64_t held_out = j->held_out ? hil_dataset_content(j->held_out) : 0;
-    hil_status mine = hil_state_facts(j->options, &j->run, j->steps, held_out, &facts);
+    hil_status mine = hil_run_state_facts(j->options, &j->run, j->steps, held_out, &facts);
     hil_status status =
         hil_facts_compare(j->comm, &facts, mine, "all ranks must have the same options and data");
     hil_facts_free(&facts);
@@ -228,7 +228,7 @@ static hil_status load(job *j, int64_t step)
 {
     json_t *state;
     HIL_TRY(hil_checkpoint_state(j->folder.checkpoints, step, &state));
-    hil_status status = hil_state_read(state, j->options, &j->run);
+    hil_status status = hil_run_state_read(state, j->options, &j->run);
     if (status == HIL_OK) status = compare_instructions(j, state);
     json_decref(state);
     HIL_TRY(status);

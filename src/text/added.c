@@ -70,10 +70,10 @@ static hil_status take_id(hil_vocab *vocab, const char *text, int64_t *top, cons
 
 static hil_status normal_text(const hil_normalizer *normalizer, const char *text, hil_text *out)
 {
-    hil_normal_state state = {0};
+    hil_normalizer_state state = {0};
     hil_status status = hil_normalizer_add(normalizer, &state, text, strlen(text), out);
     if (status == HIL_OK) status = hil_normalizer_end(normalizer, &state, out);
-    hil_normal_state_free(&state);
+    hil_normalizer_state_free(&state);
     return status;
 }
 

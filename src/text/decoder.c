@@ -3,12 +3,12 @@
 
 struct hil_decoder {
     const hil_tokenizer *tokenizer;
-    hil_detoken_state state;
+    hil_detokenizer_state state;
 };
 
 /* Ids that have no piece are skipped: models may have more outputs than the tokenizer has pieces.
  */
-static hil_status add_id(const hil_tokenizer *tokenizer, hil_detoken_state *state, int32_t id,
+static hil_status add_id(const hil_tokenizer *tokenizer, hil_detokenizer_state *state, int32_t id,
                          hil_special special, hil_text *text)
 {
     const hil_vocab *vocab = &tokenizer->vocab;
@@ -28,12 +28,12 @@ static hil_status add_id(const hil_tokenizer *tokenizer, hil_detoken_state *stat
 hil_status hil_tokenizer_decode(const hil_tokenizer *tokenizer, const int32_t *ids, size_t count,
                                 hil_special special, hil_text *text)
 {
-    hil_detoken_state state = {0};
+    hil_detokenizer_state state = {0};
     hil_status status = hil_text_add(text, "", 0);
     for (size_t i = 0; i < count && status == HIL_OK; ++i)
         status = add_id(tokenizer, &state, ids[i], special, text);
     if (status == HIL_OK) status = hil_detokenizer_end(&tokenizer->detokenizer, &state, text);
-    hil_detoken_state_free(&state);
+    hil_detokenizer_state_free(&state);
     return status;
 }
 
@@ -47,7 +47,7 @@ hil_status hil_decoder_create(hil_decoder **out, const hil_tokenizer *tokenizer)
 void hil_decoder_destroy(hil_decoder *decoder)
 {
     if (!decoder) return;
-    hil_detoken_state_free(&decoder->state);
+    hil_detokenizer_state_free(&decoder->state);
     hil_free(decoder);
 }
 

@@ -12,7 +12,7 @@ typedef struct hil_detoken_hold hold;
 /* The steps of one text; the last appends to `out`. */
 typedef struct chain {
     const hil_detokenizer *detokenizer;
-    hil_detoken_state *state;
+    hil_detokenizer_state *state;
     hil_text *out;
 } chain;
 
@@ -196,7 +196,7 @@ static hil_status push(chain *c, size_t at, const char *piece, size_t size)
     return HIL_OK;
 }
 
-hil_status hil_detokenizer_add(const hil_detokenizer *detokenizer, hil_detoken_state *state,
+hil_status hil_detokenizer_add(const hil_detokenizer *detokenizer, hil_detokenizer_state *state,
                                const char *piece, size_t size, hil_text *out)
 {
     chain c = {detokenizer, state, out};
@@ -213,7 +213,7 @@ static hil_status end_step(chain *c, size_t at)
     return HIL_OK;
 }
 
-hil_status hil_detokenizer_end(const hil_detokenizer *detokenizer, hil_detoken_state *state,
+hil_status hil_detokenizer_end(const hil_detokenizer *detokenizer, hil_detokenizer_state *state,
                                hil_text *out)
 {
     chain c = {detokenizer, state, out};
@@ -228,13 +228,13 @@ hil_status hil_detokenizer_end(const hil_detokenizer *detokenizer, hil_detoken_s
     return status;
 }
 
-void hil_detoken_state_free(hil_detoken_state *state)
+void hil_detokenizer_state_free(hil_detokenizer_state *state)
 {
     for (size_t i = 0; i < HIL_DETOKEN_MAX; ++i) {
         hil_text_free(&state->holds[i].held);
         hil_text_free(&state->holds[i].scratch);
     }
-    *state = (hil_detoken_state){0};
+    *state = (hil_detokenizer_state){0};
 }
 
 void hil_detokenizer_free(hil_detokenizer *detokenizer)

@@ -37,22 +37,22 @@ hil_status hil_detokenizer_load(hil_detokenizer *detokenizer, const json_t *valu
 void hil_detokenizer_free(hil_detokenizer *detokenizer);
 
 /* The state of one text. Owns the text that it holds back. Initialise with zeros. */
-typedef struct hil_detoken_state {
+typedef struct hil_detokenizer_state {
     struct hil_detoken_hold {
         hil_text held, scratch;
         int64_t taken; /* STRIP that streams: characters stripped so far */
         bool started;
         bool stripped; /* STRIP that streams: nothing more is stripped */
     } holds[HIL_DETOKEN_MAX];
-} hil_detoken_state;
+} hil_detokenizer_state;
 
-void hil_detoken_state_free(hil_detoken_state *state);
+void hil_detokenizer_state_free(hil_detokenizer_state *state);
 
 /* Appends the text that later pieces cannot change. */
-hil_status hil_detokenizer_add(const hil_detokenizer *detokenizer, hil_detoken_state *state,
+hil_status hil_detokenizer_add(const hil_detokenizer *detokenizer, hil_detokenizer_state *state,
                                const char *piece, size_t size, hil_text *out);
 /* Appends the rest of the text and prepares the state for the next one. */
-hil_status hil_detokenizer_end(const hil_detokenizer *detokenizer, hil_detoken_state *state,
+hil_status hil_detokenizer_end(const hil_detokenizer *detokenizer, hil_detokenizer_state *state,
                                hil_text *out);
 
 #endif

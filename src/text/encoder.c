@@ -18,7 +18,7 @@ struct hil_encoder {
     hil_bpe_work *work;
     hil_text raw; /* the incomplete character of the slice before, and this slice */
     hil_added_scan raw_scan;
-    hil_normal_state normal;
+    hil_normalizer_state normal;
     hil_text normalized;
     hil_added_scan normal_scan;
     hil_text words;     /* text not cut into words yet */
@@ -50,7 +50,7 @@ void hil_encoder_destroy(hil_encoder *encoder)
     hil_bpe_work_destroy(encoder->work);
     hil_text_free(&encoder->raw);
     hil_text_free(&encoder->raw_scan.text);
-    hil_normal_state_free(&encoder->normal);
+    hil_normalizer_state_free(&encoder->normal);
     hil_text_free(&encoder->normalized);
     hil_text_free(&encoder->normal_scan.text);
     hil_text_free(&encoder->words);
@@ -219,7 +219,7 @@ static void reset(hil_encoder *encoder)
     encoder->raw.size = encoder->normalized.size = encoder->words.size = 0;
     hil_added_reset(&encoder->raw_scan);
     hil_added_reset(&encoder->normal_scan);
-    hil_normal_state_free(&encoder->normal);
+    hil_normalizer_state_free(&encoder->normal);
     encoder->words_retry = 0;
     encoder->words_started = encoder->document_started = encoder->word_open = false;
     hil_bpe_word_drop(encoder->work);

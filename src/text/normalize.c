@@ -71,13 +71,13 @@ void hil_normalizer_free(hil_normalizer *normalizer)
     *normalizer = (hil_normalizer){0};
 }
 
-void hil_normal_state_free(hil_normal_state *state)
+void hil_normalizer_state_free(hil_normalizer_state *state)
 {
     for (size_t i = 0; i < HIL_NORMAL_MAX; ++i) {
         hil_text_free(&state->holds[i].held);
         hil_text_free(&state->scratch[i]);
     }
-    *state = (hil_normal_state){0};
+    *state = (hil_normalizer_state){0};
 }
 
 static void drop_front(hil_text *text, size_t size)
@@ -143,7 +143,7 @@ static hil_status run_step(const struct hil_normal_step *step, struct hil_normal
     return run_held(step, &hold->held, last, out);
 }
 
-static hil_status run(const hil_normalizer *normalizer, hil_normal_state *state, hil_text in,
+static hil_status run(const hil_normalizer *normalizer, hil_normalizer_state *state, hil_text in,
                       bool last, hil_text *out)
 {
     for (size_t i = 0; i < normalizer->count; ++i) {
@@ -155,7 +155,7 @@ static hil_status run(const hil_normalizer *normalizer, hil_normal_state *state,
     return HIL_OK;
 }
 
-hil_status hil_normalizer_add(const hil_normalizer *normalizer, hil_normal_state *state,
+hil_status hil_normalizer_add(const hil_normalizer *normalizer, hil_normalizer_state *state,
                               const char *text, size_t size, hil_text *out)
 {
     if (size == 0) return HIL_OK;
@@ -163,7 +163,7 @@ hil_status hil_normalizer_add(const hil_normalizer *normalizer, hil_normal_state
     return run(normalizer, state, (hil_text){.data = (char *)text, .size = size}, false, out);
 }
 
-hil_status hil_normalizer_end(const hil_normalizer *normalizer, hil_normal_state *state,
+hil_status hil_normalizer_end(const hil_normalizer *normalizer, hil_normalizer_state *state,
                               hil_text *out)
 {
     return run(normalizer, state, (hil_text){.data = ""}, true, out);

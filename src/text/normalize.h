@@ -29,21 +29,21 @@ hil_status hil_normalizer_load(hil_normalizer *normalizer, const json_t *value, 
 void hil_normalizer_free(hil_normalizer *normalizer);
 
 /* The state of one text. Owns the text that it holds back. Initialise with zeros. */
-typedef struct hil_normal_state {
+typedef struct hil_normalizer_state {
     struct hil_normal_hold {
         hil_text held;
         bool started;
     } holds[HIL_NORMAL_MAX];
     hil_text scratch[HIL_NORMAL_MAX];
-} hil_normal_state;
+} hil_normalizer_state;
 
-void hil_normal_state_free(hil_normal_state *state);
+void hil_normalizer_state_free(hil_normalizer_state *state);
 
 /* Takes a fragment of valid UTF-8; appends the normalized text that later ones cannot change. */
-hil_status hil_normalizer_add(const hil_normalizer *normalizer, hil_normal_state *state,
+hil_status hil_normalizer_add(const hil_normalizer *normalizer, hil_normalizer_state *state,
                               const char *text, size_t size, hil_text *out);
 /* Appends the rest of the text and prepares the state for the next one. */
-hil_status hil_normalizer_end(const hil_normalizer *normalizer, hil_normal_state *state,
+hil_status hil_normalizer_end(const hil_normalizer *normalizer, hil_normalizer_state *state,
                               hil_text *out);
 
 #endif

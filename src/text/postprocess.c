@@ -26,7 +26,7 @@ static hil_status load_special(const json_t *name, const json_t *table, const hi
 }
 
 /* Puts the template's ids around those that `frame` has already. */
-static hil_status load_template(hil_template *frame, const json_t *value, const hil_vocab *vocab,
+static hil_status load_template(hil_frame *frame, const json_t *value, const hil_vocab *vocab,
                                 const char *what)
 {
     hil_status status = HIL_OK;
@@ -60,8 +60,8 @@ done:
     return status;
 }
 
-hil_status hil_template_load(hil_template *frame, const json_t *value, const hil_vocab *vocab,
-                             const char *what)
+hil_status hil_frame_load(hil_frame *frame, const json_t *value, const hil_vocab *vocab,
+                          const char *what)
 {
     if (!value || json_is_null(value)) return HIL_OK;
     const char *type = "";
@@ -80,7 +80,7 @@ hil_status hil_template_load(hil_template *frame, const json_t *value, const hil
         HIL_TRY(hil_json_string(item, "type", what, &name));
         if (strcmp(name, "Sequence") == 0)
             return hil_fail(HIL_ERR_INPUT, "%s: a post-processor Sequence in a Sequence", what);
-        HIL_TRY(hil_template_load(frame, item, vocab, what));
+        HIL_TRY(hil_frame_load(frame, item, vocab, what));
     }
     return HIL_OK;
 }

@@ -178,8 +178,8 @@ static hil_status spread(hil_render *r, gathering *g, const hil_argument *argume
     return HIL_OK;
 }
 
-hil_status hil_eval_arguments(hil_render *r, hil_scope *scope, const hil_argument *list,
-                              hil_arguments *out)
+hil_status hil_evaluate_arguments(hil_render *r, hil_scope *scope, const hil_argument *list,
+                                  hil_arguments *out)
 {
     gathering g = {0};
     *out = (hil_arguments){0};
@@ -205,7 +205,7 @@ static hil_status eval_call(hil_render *r, hil_scope *scope, const hil_syntax *n
     hil_variant callee;
     hil_arguments arguments;
     HIL_TRY(hil_evaluate(r, scope, node->a, &callee));
-    HIL_TRY(hil_eval_arguments(r, scope, node->arguments, &arguments));
+    HIL_TRY(hil_evaluate_arguments(r, scope, node->arguments, &arguments));
     r->line = node->line;
     return hil_variant_call(r, callee, &arguments, out);
 }
@@ -214,7 +214,7 @@ static hil_status apply(hil_render *r, hil_scope *scope, const hil_syntax *node,
                         hil_variant *out)
 {
     hil_arguments arguments;
-    HIL_TRY(hil_eval_arguments(r, scope, node->arguments, &arguments));
+    HIL_TRY(hil_evaluate_arguments(r, scope, node->arguments, &arguments));
     r->line = node->line;
     if (node->builtin) return hil_builtin_call(r, node->builtin, value, &arguments, out);
     const hil_chars *name = node->value.text;
@@ -223,11 +223,11 @@ static hil_status apply(hil_render *r, hil_scope *scope, const hil_syntax *node,
                            name->data);
 }
 
-hil_status hil_eval_filters(hil_render *r, hil_scope *scope, const hil_syntax *node,
-                            hil_variant value, hil_variant *out)
+hil_status hil_evaluate_filters(hil_render *r, hil_scope *scope, const hil_syntax *node,
+                                hil_variant value, hil_variant *out)
 {
     HIL_TRY(hil_render_enter(r));
-    if (node->a) HIL_TRY(hil_eval_filters(r, scope, node->a, value, &value));
+    if (node->a) HIL_TRY(hil_evaluate_filters(r, scope, node->a, value, &value));
     HIL_TRY(apply(r, scope, node, value, out));
     hil_render_leave(r);
     return HIL_OK;

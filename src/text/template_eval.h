@@ -8,10 +8,10 @@
 hil_status hil_evaluate(hil_render *r, hil_scope *scope, const hil_syntax *node, hil_variant *out);
 hil_status hil_execute(hil_render *r, hil_scope *scope, const hil_syntax *body);
 /* Applies the filters `node` of a block to `value`. */
-hil_status hil_eval_filters(hil_render *r, hil_scope *scope, const hil_syntax *node,
-                            hil_variant value, hil_variant *out);
-hil_status hil_eval_arguments(hil_render *r, hil_scope *scope, const hil_argument *list,
-                              hil_arguments *out);
+hil_status hil_evaluate_filters(hil_render *r, hil_scope *scope, const hil_syntax *node,
+                                hil_variant value, hil_variant *out);
+hil_status hil_evaluate_arguments(hil_render *r, hil_scope *scope, const hil_argument *list,
+                                  hil_arguments *out);
 
 hil_status hil_scope_set(hil_render *r, hil_scope *scope, int name, hil_variant value);
 /* Begins a scope inside `parent`. */

@@ -201,7 +201,7 @@ static hil_status execute_block(hil_render *r, hil_scope *scope, const hil_synta
     hil_variant value;
     HIL_TRY(capture_body(r, scope, node, &value));
     if (r->flow != HIL_FLOW_ON) return HIL_OK;
-    if (node->b) HIL_TRY(hil_eval_filters(r, scope, node->b, value, &value));
+    if (node->b) HIL_TRY(hil_evaluate_filters(r, scope, node->b, value, &value));
     if (node->kind == HIL_N_SET_BLOCK) return hil_assign(r, scope, node->a, value);
     return hil_print_text(r, value);
 }
@@ -251,7 +251,7 @@ static hil_status execute_call_block(hil_render *r, hil_scope *scope, const hil_
     hil_variant callee, caller, result;
     hil_arguments arguments;
     HIL_TRY(hil_evaluate(r, scope, node->a->a, &callee));
-    HIL_TRY(hil_eval_arguments(r, scope, node->a->arguments, &arguments));
+    HIL_TRY(hil_evaluate_arguments(r, scope, node->a->arguments, &arguments));
     HIL_TRY(make_macro(r, scope, node, &caller));
     hil_keyword *keywords;
     HIL_TRY(HIL_RENDER_NEW(r, arguments.keyword_count + 1, &keywords));

@@ -34,8 +34,8 @@ static hil_status load(hil_tokenizer *tokenizer, const json_t *root, const hil_b
     if (!tokenizer->bpe.byte_level) HIL_TRY(hil_bpe_index_pairs(&tokenizer->bpe));
     HIL_TRY(hil_added_load(&tokenizer->raw_added, &tokenizer->normal_added, &tokenizer->vocab,
                            &tokenizer->normalizer, json_object_get(root, "added_tokens"), what));
-    return hil_template_load(&tokenizer->frame, json_object_get(root, "post_processor"),
-                             &tokenizer->vocab, what);
+    return hil_frame_load(&tokenizer->frame, json_object_get(root, "post_processor"),
+                          &tokenizer->vocab, what);
 }
 
 /* Skips the members of an object before `key`; *found: `pull` is at the value of `key`. */

@@ -9,12 +9,12 @@
 #include "text/pretokenize.h"
 
 /* Ids that the post-processor puts before and after a text. Owns them. */
-typedef struct hil_template {
+typedef struct hil_frame {
     hil_ids before, after;
-} hil_template;
+} hil_frame;
 
-hil_status hil_template_load(hil_template *frame, const json_t *value, const hil_vocab *vocab,
-                             const char *what);
+hil_status hil_frame_load(hil_frame *frame, const json_t *value, const hil_vocab *vocab,
+                          const char *what);
 
 struct hil_tokenizer {
     hil_vocab vocab;
@@ -23,7 +23,7 @@ struct hil_tokenizer {
     hil_added normal_added; /* searched in normalized text */
     hil_normalizer normalizer;
     hil_pretokenizer pretokenizer;
-    hil_template frame;
+    hil_frame frame;
     hil_detokenizer detokenizer;
 };
 

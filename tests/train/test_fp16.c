@@ -178,11 +178,11 @@ static void check_remembered(job_place *place)
     hil_run_state before = {.step = 9, .isa = "", .scaling = {1024, 7, 3, 2000}}, after = before;
     json_t *state;
     after.scaling = (hil_scaling){.window = 2000};
-    CHECK_OK(hil_state_write(&options, &before, &state));
-    CHECK_OK(hil_state_read(state, &options, &after));
+    CHECK_OK(hil_run_state_write(&options, &before, &state));
+    CHECK_OK(hil_run_state_read(state, &options, &after));
     CHECK(memcmp(&before.scaling, &after.scaling, sizeof before.scaling) == 0);
     CHECK(json_object_set_new(state, "loss_scale", json_integer(0)) == 0);
-    CHECK_FAILS(hil_state_read(state, &options, &after), HIL_ERR_INPUT, "loss scale");
+    CHECK_FAILS(hil_run_state_read(state, &options, &after), HIL_ERR_INPUT, "loss scale");
     json_decref(state);
 }
 

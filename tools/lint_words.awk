@@ -85,6 +85,34 @@ function check_nouns(    i, noun, folder) {
     }
 }
 
+# The glossary has a row for the first noun of every function of a header: the word itself, its
+# singular, or the first word of several ("ranged file"). A row may list words with commas.
+function check_glossary(    glossary, line, n, cell, words, word, count, i, part, singular) {
+    glossary = "docs/glossary.md"
+    if (index(" " documents " ", " " glossary " ") == 0) return
+    close(glossary) # check_notes has read it
+    for (n = 1; (getline line < glossary) > 0; ++n) {
+        if (line !~ /^\| [a-z0-9]/ || line ~ /^\| word /) continue
+        split(line, cell, / \| /)
+        count = split(substr(cell[1], 3), words, /, /)
+        for (i = 1; i <= count; ++i) {
+            word = words[i]
+            if (word in row) print glossary ":" n ": " word " has a row already, line " row[word]
+            row[word] = n
+            sub(/ .*/, "", word)
+            explained[word] = 1
+        }
+    }
+    for (i = 1; i <= functions; ++i) {
+        if (split(function_name[i], part, "_") < 3) continue
+        singular = part[2]
+        sub(/s$/, "", singular)
+        if (part[2] in explained || singular in explained) continue
+        print function_at[i] ": " glossary " has no row for " part[2]
+        explained[part[2]] = 1
+    }
+}
+
 FNR == 1 { before = table = "" }
 /\[Note:/ {
     read_notes($0, file ":" FNR,
@@ -114,4 +142,5 @@ match(code, /(^|[ *])hil_[a-z0-9_]+\(/) {
 END {
     check_notes()
     check_nouns()
+    check_glossary()
 }

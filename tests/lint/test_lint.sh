@@ -153,4 +153,19 @@ threads '' && plant src/base/box.c "$locked" && finds src/base/box.c:3 'lists no
 threads '| `box.lock` | `src/base/box.c` | it |' && finds docs/threads.md:1 'has no lock box.lock'
 threads '| `bag.lock` | `src/base/box.c` | it |' && plant src/base/box.c "$locked" && finds docs/threads.md:1 'has no lock bag.lock'
 
+# The glossary: a noun of a header's functions without a row, a word with two, a file that is gone.
+glossary() { # glossary ROW...: the page with these rows
+    mkdir -p "$tree/docs"
+    { printf '| word | meaning | file |\n|---|---|---|\n'; printf '| %s |\n' "$@"; } > "$tree/docs/glossary.md"
+}
+box='hil_status hil_box_open(void);\nvoid hil_boxes_free(void);\nstatic inline int hil_lid_count(void)\n{\n    return 1;\n}'
+glossary 'bag, box | holds it | `src/base/text.c`' 'boxes | many | `src/base/text.c`' 'lid of a box | shuts it | `src/base/text.c`'
+plant src/base/box.h "$box"
+lint > /dev/null || { lint; echo "listed words are not clean"; failures=$((failures + 1)); }
+fresh
+glossary 'box | holds it | `src/base/text.c`' && plant src/base/box.h 'void hil_box_close(void);\nvoid hil_lid_open(void);' && finds src/base/box.h:3 'no row for lid'
+glossary 'bag | holds it | `src/base/text.c`' && plant include/hilbert/status.h 'HIL_API const char *hil_box_name(void);' && finds include/hilbert/status.h:2 'no row for box'
+glossary 'box | holds it | `src/base/text.c`' 'bag, box | it too | `src/base/text.c`' && finds docs/glossary.md:4 'box has a row already, line 3'
+glossary 'box | holds it | `src/base/gone.h`' && finds docs/glossary.md:3 'there is no src/base/gone.h'
+
 [ $failures = 0 ] || { echo "$failures rules do not hold"; exit 1; }

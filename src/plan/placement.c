@@ -410,7 +410,7 @@ size_t hil_plan_leaving_sums(const hil_plan *p, const hil_outline *o)
 {
     uint64_t windows[HIL_WINDOWS], some = segment_sums(o), sums = hil_plan_sums(o);
     hil_plan_windows(o, false, windows);
-    bool small = p->group > 1 && !p->apart && p->window <= windows[HIL_WINDOW_SEGMENT];
+    bool small = p->group > 1 && !p->apart && p->window < windows[HIL_WINDOW_SEGMENT];
     int64_t period = hil_engine_period(o->segments);
     period = (period + p->group - 1) / p->group * p->group;
     if (period < o->micros && p->window < sums) return (size_t)sums;

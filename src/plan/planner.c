@@ -64,7 +64,8 @@ static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
     begin(c, at);
     if (!l->known) {
         c->trial.compute_seconds = 0;
-        if (at.group == 1) c->trial.device_budget = 0; /* the message needs the exact bytes */
+        if (at.group == 1 || !c->outline->training)
+            c->trial.device_budget = 0; /* the message needs the exact bytes */
         hil_status status = rehearse_tensors(c, at.tier);
         c->trial.device_budget = c->planner->budget.device;
         if (status != HIL_ERR_BUDGET) HIL_TRY(status);

@@ -146,7 +146,7 @@ static hil_status backward(hil_op_call *call)
 
 #define NORM(label)                                                                                \
     {                                                                                              \
-        .name = label, .attr_size = sizeof(hil_norm_attr), .keep_in = 1, .cheap = true,            \
+        .name = (label), .attr_size = sizeof(hil_norm_attr), .keep_in = 1, .cheap = true,          \
         .infer = infer, .forward = forward, .backward = backward                                   \
     }
 

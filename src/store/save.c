@@ -68,10 +68,15 @@ void hil_store_save_next(hil_store *store, const hil_saving *saving)
     store->save->next = *saving;
 }
 
+bool hil_save_is_asked(const hil_store *store)
+{
+    return store->save->next.put != NULL;
+}
+
 hil_status hil_save_begin(hil_store *store, bool *saves)
 {
     struct hil_save *s = store->save;
-    *saves = s->next.put != NULL;
+    *saves = hil_save_is_asked(store);
     if (!*saves) return HIL_OK;
     HIL_TRY(hil_store_saved(store));
     s->saving = s->next;

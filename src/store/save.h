@@ -14,6 +14,8 @@ typedef struct hil_saved_chunk {
 
 hil_status hil_save_open(hil_store *store);
 void hil_save_close(hil_store *store);
+/* Whether hil_store_save_next asked for a save that has not begun. */
+bool hil_save_is_asked(const hil_store *store);
 /* Begins a save if hil_store_save_next asked for one (*saves), after waiting for the last one. */
 hil_status hil_save_begin(hil_store *store, bool *saves);
 /* Submits the chunk (copied), to be saved after `after`; joins its end to *over. */

@@ -215,8 +215,9 @@ hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void 
 hil_status hil_store_save(hil_store *store)
 {
     struct hil_sweep *s = store->sweep;
+    if (!hil_save_is_asked(store)) return HIL_OK;
     HIL_TRY(begin_sweep(store));
-    for (size_t u = 0; s->saving && u < store->units; ++u) {
+    for (size_t u = 0; u < store->units; ++u) {
         s->order[u]->sweeping = 0;
         HIL_TRY(sweep_unit(store, s->order[u]));
     }

@@ -9,7 +9,7 @@ function define(kind, name, seen) {
 
 # A type's name where it is defined: struct hil_x {, typedef int hil_x(int), typedef int (*hil_x)(
 function defined_type(code,    name) {
-    if (match(code, /^(typedef )?(struct|enum|union) hil_[a-z0-9_]+ \{/)) {
+    if (match(code, /^[ \t]*(typedef )?(struct|enum|union) hil_[a-z0-9_]+ \{/)) {
         name = substr(code, RSTART, RLENGTH - 2)
         sub(/.* /, "", name)
         return name
@@ -120,11 +120,13 @@ FNR == 1 { before = table = "" }
 }
 { before = $0 }
 
-code ~ /^(typedef|struct|enum|union)[ \t]/ {
+code ~ /^[ \t]*(typedef|struct|enum|union)[ \t]/ {
     type = defined_type(code)
     if (type != "") define("type", type, type_at)
-    table = code ~ /^(typedef )?struct .*\{$/ ? type : ""
-    slots = 0
+    if (code !~ /^[ \t]/) {
+        table = code ~ /^(typedef )?struct .*\{$/ ? type : ""
+        slots = 0
+    }
 }
 table != "" && code ~ /^    [^ ].*\(\*[a-z0-9_]+\)\(/ { ++slots }
 table != "" && code ~ /^\}/ {

@@ -93,7 +93,7 @@ static void on_note(void *context, const char *line)
    interval that earlier rounds reached. */
 static bool work_due(hil_progress *progress, const char *what, uint64_t done, double percent)
 {
-    struct hil_work *work = &progress->work;
+    struct hil_progress_work *work = &progress->work;
     double now = hil_clock_now();
     bool other = strncmp(work->what, what, sizeof work->what - 1) != 0;
     if (other) {

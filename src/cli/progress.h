@@ -11,7 +11,7 @@ typedef struct hil_progress {
     double shown_at; /* time of the last line about a step or other work; 0: none */
     int64_t steps;   /* reported so far */
     double seconds;  /* time of these steps */
-    struct hil_work {
+    struct hil_progress_work {
         char what[128];
         uint64_t done;
         double begun_at, percent; /* percent in the last plain line; negative: none yet */

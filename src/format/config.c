@@ -318,7 +318,8 @@ int64_t hil_config_window(const hil_config *config, int64_t layer)
     return config->slides[layer / 64] >> (layer % 64) & 1 ? config->window : 0;
 }
 
-/* Refuses keys that change the computation in ways that are not implemented. */
+/* Refuses what would be computed wrongly without a word: quantized weights, layers that differ,
+   encoders, cross attention, scores that are not scaled. */
 static hil_status refuse_unsupported(const reading *r)
 {
     static const char *const must_be_absent[] = {"quantization_config", "per_layer_config"};

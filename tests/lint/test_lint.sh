@@ -71,8 +71,7 @@ plant src/base/bad.c 'hil_status f(void)\n{\n    if (x)\n        HIL_TRY_DONE(g(
 printf '/* one.h - a type. */\ntypedef struct hil_pair {\n    int x;\n} hil_pair;\n' > "$tree/src/base/one.h"
 plant src/io/bad.h 'typedef struct hil_pair hil_pair;\nstruct hil_pair {\n};' &&
     finds src/io/bad.h:3 'the type hil_pair is also in src/base/one.h:2'
-plant src/io/bad.h 'struct hil_pair {\n};\nstruct outer {\n    struct hil_pair {\n    } pair;\n};' &&
-    finds src/io/bad.h:5 'the type hil_pair is also in src/io/bad.h:2'
+plant src/io/bad.h 'struct hil_a {\n};\nstruct b {\n    struct hil_a {' && finds src/io/bad.h:5 'the type hil_a is also in'
 plant src/io/bad.h 'typedef void hil_run(int x);\ntypedef enum hil_run { A, B } hil_run;' &&
     finds src/io/bad.h:3 'the type hil_run is also in src/io/bad.h:2'
 

@@ -17,7 +17,7 @@ typedef enum task { WRITE, SAVE, LOAD, FIND } task;
 
 /* One rank's work, on its thread. */
 typedef struct worker {
-    mate mate;
+    peer peer;
     task task;
     int64_t step;
     char path[HIL_PATH_MAX]; /* the checkpoints */
@@ -35,38 +35,38 @@ static float value_of(int p, int state, int64_t element)
 }
 
 /* Called with elements [at, at + n) of one state that a rank holds. */
-typedef hil_status use(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range);
+typedef hil_status use(peer *m, int p, hil_state s, int64_t at, int64_t n, float *range);
 
 static _Thread_local hil_checkpoint_writer *writer; /* of put_held, on this thread */
 
-static hil_status fill_held(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range)
+static hil_status fill_held(peer *m, int p, hil_state s, int64_t at, int64_t n, float *range)
 {
     for (int64_t k = 0; k < n; ++k) range[k] = value_of(p, (int)s, at + k);
     return hil_store_write(m->store, m->param[p], s, at, n, range);
 }
 
-static hil_status take_held(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range)
+static hil_status take_held(peer *m, int p, hil_state s, int64_t at, int64_t n, float *range)
 {
     (void)range;
     return hil_store_read(m->store, m->param[p], s, at, n, expected[p][s] + at);
 }
 
 /* Compares with what a single rank loads. */
-static hil_status compare_held(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range)
+static hil_status compare_held(peer *m, int p, hil_state s, int64_t at, int64_t n, float *range)
 {
     HIL_TRY(hil_store_read(m->store, m->param[p], s, at, n, range));
     CHECK(memcmp(expected[p][s] + at, range, (size_t)n * 4) == 0);
     return HIL_OK;
 }
 
-static hil_status put_held(mate *m, int p, hil_state s, int64_t at, int64_t n, float *range)
+static hil_status put_held(peer *m, int p, hil_state s, int64_t at, int64_t n, float *range)
 {
     HIL_TRY(hil_store_read(m->store, m->param[p], s, at, n, range));
     return hil_checkpoint_put(writer, m->param[p], s, at, n, range);
 }
 
 /* Calls `what` for everything that a rank holds, in ranges. */
-static hil_status each_held(mate *m, use *what)
+static hil_status each_held(peer *m, use *what)
 {
     float *range;
     HIL_TRY(HIL_ALLOC(hil_store_range(m->store), &range));
@@ -82,9 +82,9 @@ static hil_status each_held(mate *m, use *what)
 
 static hil_status do_task(worker *w)
 {
-    mate *m = &w->mate;
+    peer *m = &w->peer;
     hil_checkpoint_found found;
-    HIL_TRY(mate_open(m));
+    HIL_TRY(peer_open(m));
     if (w->task == FIND) {
         HIL_TRY(hil_checkpoint_find(w->path, m->comm, &found));
         CHECK_INT(found.step, w->step);
@@ -114,27 +114,27 @@ static void *work(void *argument)
 {
     worker *w = argument;
     CHECK_OK(do_task(w));
-    mate_close(&w->mate);
+    peer_close(&w->peer);
     return NULL;
 }
 
 static void run_ranks(const setting *s, task what, int64_t step, const char *at)
 {
-    static worker worker_of[MATES];
-    hil_comm *comm[MATES] = {NULL};
+    static worker worker_of[PEERS];
+    hil_comm *comm[PEERS] = {NULL};
     if (s->ranks > 1) CHECK_OK(hil_comm_threads_create(s->ranks, comm));
     for (int r = 0; r < s->ranks; ++r) {
         worker *w = &worker_of[r];
         *w = (worker){.task = what, .step = step};
         snprintf(w->path, sizeof w->path, "%s", at);
-        mate_create(&w->mate, s, r, comm[r]);
+        peer_create(&w->peer, s, r, comm[r]);
         CHECK(pthread_create(&w->thread, NULL, work, w) == 0);
     }
     for (int r = 0; r < s->ranks; ++r) CHECK(pthread_join(worker_of[r].thread, NULL) == 0);
     for (int r = 0; r < s->ranks; ++r) {
         CHECK_TEXT(worker_of[r].warning, worker_of[0].warning);
         CHECK_INT(worker_of[r].warning[0] != 0, what == FIND);
-        mate_destroy(&worker_of[r].mate);
+        peer_destroy(&worker_of[r].peer);
     }
 }
 

@@ -1,4 +1,4 @@
-/* adding.h - what the tests' made-up models compute, on the CPU or on a device of threads. */
+/* adding.h - the arithmetic of the tests' models, on the CPU or on a device of threads. */
 #ifndef TESTS_STORE_ADDING_H
 #define TESTS_STORE_ADDING_H
 
@@ -8,7 +8,7 @@
 
 enum { ADDING_MOST = 128 * 72 };
 
-/* sum = factor * weight, or added to what it holds. */
+/* sum = factor * weight, or sum += factor * weight. */
 typedef struct adding {
     const void *weight;
     hil_dtype dtype;
@@ -35,7 +35,7 @@ static inline hil_status adding_do(hil_device *device, adding *a)
     return hil_device_threads_call(device, HIL_STREAM_COMPUTE, adding_run, a, sizeof *a);
 }
 
-/* A device whose streams are slow at random. */
+/* A device whose streams are delayed at random. */
 static inline hil_device *adding_device(uint64_t seed, unsigned microseconds)
 {
     hil_device *device;

@@ -1,4 +1,5 @@
-/* placement.h - a few parameters, a made-up step and a plan for any placement of them. */
+/* placement.h - a test rig: a few parameters, a simple training step, and a plan for any
+   placement. */
 #ifndef TESTS_STORE_PLACEMENT_H
 #define TESTS_STORE_PLACEMENT_H
 
@@ -22,10 +23,10 @@ typedef struct rig {
     hil_param *param[PARAMS];
     hil_pool *pool, *update;
     hil_tiers tiers;
-    hil_device *device; /* the test's; NULL: the CPU */
+    hil_device *device; /* borrowed; NULL: the CPU */
     hil_plan plan;
     hil_drive drive[2];
-    bool dry;                 /* memory is only address space: nothing is computed */
+    bool dry;                 /* a rehearsal: memory is only address space, nothing is computed */
     const hil_saving *saving; /* of the next sweeps; NULL: none */
     hil_status (*sweep)(struct rig *r, double norm); /* the update of a step */
 } rig;
@@ -68,7 +69,7 @@ static inline hil_status rig_sweep(rig *r, double norm)
     return hil_store_update(r->store, rig_rule, &scale, sizeof scale);
 }
 
-/* Parameter `frozen` is one, when there is such a number. */
+/* Freezes parameter number `frozen`, if there is one. */
 static inline void rig_create_as(rig *r, const hil_store_options *options, int frozen)
 {
     memset(r, 0, sizeof *r);
@@ -115,7 +116,8 @@ static inline void rig_create(rig *r, hil_dtype dtype)
     rig_create_as(r, &options, -1);
 }
 
-/* Every state of every unit somewhere; numbers that 4 does not divide: everything on one tier. */
+/* Gives every state of every unit a tier. A number not divisible by 4 puts all of them on one
+   tier. */
 static inline void rig_place(rig *r, uint64_t number)
 {
     uint32_t word[4], uniform = number % 4;
@@ -159,7 +161,8 @@ static inline int64_t rig_tiles(const hil_param *p)
     return (rows + tile - 1) / tile;
 }
 
-/* Adds to the sum of every tile something that depends on its weights; segment -1: none. */
+/* Adds to each tile's sum a number that depends on its weights; segment -1: acquires weights
+   only. */
 static inline hil_status rig_use(rig *r, int p, int segment, float factor)
 {
     hil_param *param = r->param[p];
@@ -193,7 +196,7 @@ static inline hil_status rig_segment_run(rig *r, int segment, float factor, int 
     return segment == 2 ? rig_use(r, 0, 2, factor / 2) : HIL_OK;
 }
 
-/* Two micro-batches; parameter `skip` stays unused. */
+/* A training step of two micro-batches; parameter `skip` stays unused. */
 static inline hil_status rig_step(rig *r, int skip, double *norm)
 {
     HIL_TRY(hil_store_pass_begin(r->store, HIL_PASS_TRAIN));

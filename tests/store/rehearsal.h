@@ -1,5 +1,4 @@
-/* rehearsal.h - a store that is only rehearsed, and what a run does that does not depend on time.
- */
+/* rehearsal.h - opens a store for a rehearsal, and compares counts that do not depend on time. */
 #ifndef TESTS_STORE_REHEARSAL_H
 #define TESTS_STORE_REHEARSAL_H
 
@@ -7,8 +6,8 @@
 #include "speeds.h"
 #include "store/store.h"
 
-/* The same calls with memory that faults when touched, and no files. Returns a pool to destroy
-   when the store is closed. */
+/* Opens the store on memory that faults when touched, and without files. Returns a pool that the
+   caller destroys after closing the store. */
 static inline hil_pool *rehearsal_open(hil_store *store, hil_tiers_options tiers,
                                        hil_store_opening opening)
 {

@@ -1,4 +1,4 @@
-/* rules.h - the rig with one of the update rules, and every state that its parameters have. */
+/* rules.h - the rig with one of the update rules, and all states of its parameters. */
 #ifndef TESTS_STORE_RULES_H
 #define TESTS_STORE_RULES_H
 
@@ -13,7 +13,7 @@ typedef struct rules_kind {
     int frozen;
 } rules_kind;
 
-static const hil_rule *rules_now; /* of the rig that was created last */
+static const hil_rule *rules_now; /* of the rig created last */
 static int64_t rules_updates;
 
 static inline hil_status rules_sweep(rig *r, double norm)
@@ -37,7 +37,7 @@ static inline void rules_create(rig *r, const rules_kind *k)
     r->sweep = rules_sweep;
 }
 
-/* Numbers that rules_read writes. */
+/* The length of rules_read's output. */
 static inline int64_t rules_count(const rig *r)
 {
     int64_t count = 0;
@@ -45,7 +45,7 @@ static inline int64_t rules_count(const rig *r)
     return count;
 }
 
-/* States that a parameter does not have are left alone. */
+/* Skips states that a parameter does not have. */
 static inline void rules_read(rig *r, float *out)
 {
     for (int p = 0; p < PARAMS; ++p)
@@ -57,14 +57,14 @@ static inline void rules_read(rig *r, float *out)
         }
 }
 
-/* How a test makes a rig, runs it (no drives: all on the device), and checks another plan. */
+/* What a test provides: it creates a rig, runs it (no drives: all on the device), checks a plan. */
 typedef struct rules_test {
     void (*create)(rig *r, const rules_kind *k);
     float *(*run)(rig *r, int drives, int64_t *count);
     void (*check)(uint64_t number, const rules_kind *k, const float *expected);
 } rules_test;
 
-/* Plans 1 to `plans` of every kind. */
+/* Checks plans 1 to `plans` for each kind. */
 static inline void rules_each(const rules_test *test, const rules_kind *kinds, size_t count,
                               uint64_t plans)
 {

@@ -1,5 +1,4 @@
-/* runs.h - whole runs of the rig in a folder of their own, and everything that comes out of them.
- */
+/* runs.h - whole runs of the rig in a folder of their own, with all states that result. */
 #ifndef TESTS_STORE_RUNS_H
 #define TESTS_STORE_RUNS_H
 
@@ -8,9 +7,9 @@
 #include "placement.h"
 #include "store/inside.h"
 
-enum { EVERYTHING_ON_DEVICE, EVERYTHING_ON_DISK, MIXED }; /* mixes go on from there */
+enum { EVERYTHING_ON_DEVICE, EVERYTHING_ON_DISK, MIXED }; /* MIXED + n is another mix */
 
-/* Small windows, rings and slots; sums spill to disk. */
+/* Small window, ring and slots; sums spill to disk. */
 static inline void runs_create_as(rig *r, const hil_store_options *options, int placement,
                                   int frozen)
 {
@@ -49,7 +48,7 @@ static inline int64_t runs_count(const rig *r, int steps)
     return count;
 }
 
-/* Norms of some steps into out[0 .. steps), then every state of every parameter. */
+/* Writes the norms of `steps` steps to out[0 .. steps), then every state of every parameter. */
 static inline hil_status runs_go(rig *r, int steps, float *out)
 {
     for (int s = 0; s < steps; ++s) {
@@ -66,7 +65,7 @@ static inline hil_status runs_go(rig *r, int steps, float *out)
     return HIL_OK;
 }
 
-/* What everything on the device gives: `count` numbers, to be freed. */
+/* The result with everything on the device: `count` numbers, which the caller frees. */
 static inline float *runs_expected(hil_dtype dtype, int steps, int64_t *count)
 {
     rig r;

@@ -1,5 +1,5 @@
-/* slices.h - several ranks as threads, each with a store of its own; a made-up model, and what one
-   would compute for it with arrays. */
+/* slices.h - several ranks as threads, each with its own store; a small model, and an oracle that
+   trains it on plain arrays. */
 #ifndef TESTS_STORE_SLICES_H
 #define TESTS_STORE_SLICES_H
 
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARAMS = 9, SEGMENTS = 3, MICROS = 2, STEPS = 4, MATES = 8, TIED = 0, FROZEN = 6, IDLE = 7 };
+enum { PARAMS = 9, SEGMENTS = 3, MICROS = 2, STEPS = 4, PEERS = 8, TIED = 0, FROZEN = 6, IDLE = 7 };
 
 /* Parameters smaller than the number of ranks, sizes that do not divide, a matrix of several tiles
    that is used in two segments, one that is frozen and one that is never used. */
@@ -37,22 +37,22 @@ static const hil_param_spec specs[PARAMS] = {
 };
 static const int segment_of[PARAMS] = {0, 0, 2, 1, 1, 2, 0, 0, 1};
 
-/* What all ranks of a run have in common. */
+/* Settings that all ranks of a run share. */
 typedef struct setting {
     int ranks;
     hil_dtype dtype;
     hil_rule_kind rule;
     bool by_segment;
     bool prefetch, apart;
-    bool device; /* every rank has one of threads */
-    bool wired;  /* and these are connected */
-    int tiers;   /* of the states: one hil_tier for all, or HIL_TIERS and more: mixes */
+    bool device; /* every rank has a device of threads */
+    bool wired;  /* the devices are connected */
+    int tiers;   /* of the states: one hil_tier for all; HIL_TIERS and above: random mixes */
     size_t window;
     int64_t chunk;
 } setting;
 
-/* Whether a rank uses a parameter for a micro-batch: paths may differ, also from step to step, only
-   where a plan goes by segment. */
+/* Whether a rank uses a parameter for a micro-batch. Paths differ between ranks and steps only
+   where the plan goes by segment. */
 static inline bool uses(const setting *s, int step, int rank, int micro, int p)
 {
     if (p == IDLE) return false;
@@ -79,8 +79,8 @@ static inline hil_update update_of(int step)
     return (hil_update){.lr = 0.01, .loss_scale = 1, .updates = step + 1};
 }
 
-/* One rank. */
-typedef struct mate {
+/* One rank, on a thread of its own. */
+typedef struct peer {
     const setting *setting;
     int rank;
     hil_comm *comm;
@@ -95,16 +95,16 @@ typedef struct mate {
     hil_plan plan;
     hil_drive drive;
     double norm[STEPS];
-    float *state[PARAMS][HIL_STATES]; /* what it holds of the result */
-    unsigned char *held[PARAMS];      /* 1: it does */
+    float *state[PARAMS][HIL_STATES]; /* the elements of the result that it holds */
+    unsigned char *held[PARAMS];      /* 1: it holds this element */
     uint64_t link[STEPS][HIL_LINKS], peak[HIL_TIERS], drive_bytes[HIL_DRIVES];
     hil_status status;
     char message[256];
-} mate;
+} peer;
 
-static inline void mate_create(mate *m, const setting *s, int rank, hil_comm *comm)
+static inline void peer_create(peer *m, const setting *s, int rank, hil_comm *comm)
 {
-    *m = (mate){.setting = s, .rank = rank, .comm = comm};
+    *m = (peer){.setting = s, .rank = rank, .comm = comm};
     const hil_rule *rule = &hil_rules[s->rule];
     CHECK_OK(hil_pool_create(&m->pool, 2));
     CHECK_OK(hil_pool_create(&m->update, 2));
@@ -148,13 +148,13 @@ static inline void mate_create(mate *m, const setting *s, int rank, hil_comm *co
                 (unsigned char)(s->tiers < HIL_TIERS ? (uint32_t)s->tiers : word[0] % 3);
         }
     m->drive = (hil_drive){folder, 64 << 20, 1};
-    if (s->device) m->device = adding_device((uint64_t)(s->tiers * MATES + rank), 100);
+    if (s->device) m->device = adding_device((uint64_t)(s->tiers * PEERS + rank), 100);
     if (!s->wired) return;
     CHECK_OK(hil_wire_threads_open(&m->wire, m->device, comm));
     CHECK_OK(hil_wire_watch_start(&m->watch, m->wire, comm));
 }
 
-static inline hil_status mate_open(mate *m)
+static inline hil_status peer_open(peer *m)
 {
     uint64_t bytes[HIL_DRIVES] = {4 << 20};
     hil_tiers_options tiers = {.device_bytes = 8 << 20,
@@ -174,13 +174,13 @@ static inline hil_status mate_open(mate *m)
     return hil_store_initialise(m->store, 3);
 }
 
-static inline void mate_close(mate *m)
+static inline void peer_close(peer *m)
 {
     hil_store_close(m->store);
     hil_tiers_close(&m->tiers);
 }
 
-static inline void mate_destroy(mate *m)
+static inline void peer_destroy(peer *m)
 {
     hil_store_destroy(m->store);
     hil_pool_destroy(m->pool);
@@ -196,15 +196,15 @@ static inline void mate_destroy(mate *m)
     hil_comm_close(m->comm);
 }
 
-/* All ranks of a setting, which hear each other. */
-static inline void mates_create(mate *mates, const setting *s)
+/* All ranks of a setting, connected by comms of threads. */
+static inline void peers_create(peer *peers, const setting *s)
 {
-    hil_comm *comms[MATES] = {NULL};
+    hil_comm *comms[PEERS] = {NULL};
     if (s->ranks > 1) CHECK_OK(hil_comm_threads_create(s->ranks, comms));
-    for (int r = 0; r < s->ranks; ++r) mate_create(&mates[r], s, r, comms[r]);
+    for (int r = 0; r < s->ranks; ++r) peer_create(&peers[r], s, r, comms[r]);
 }
 
-/* Elements of a tile; 0: there is no such tile. */
+/* Elements of a tile; 0: no such tile. */
 static inline int64_t tile_count(const hil_param *p, int64_t tile, int64_t *first)
 {
     int64_t each = hil_param_tile_rows(p) * hil_shape_cols(&hil_param_spec_of(p)->shape);
@@ -213,8 +213,8 @@ static inline int64_t tile_count(const hil_param *p, int64_t tile, int64_t *firs
     return rest <= 0 ? 0 : rest < each ? rest : each;
 }
 
-/* Adds to every tile's sum what depends on its weights. */
-static inline hil_status mate_use(mate *m, int p, int segment, float factor, bool back)
+/* Adds to each tile's sum a number that depends on its weights. */
+static inline hil_status peer_use(peer *m, int p, int segment, float factor, bool back)
 {
     int64_t first, count;
     for (int64_t t = 0; (count = tile_count(m->param[p], t, &first)); ++t) {
@@ -235,7 +235,7 @@ static inline hil_status mate_use(mate *m, int p, int segment, float factor, boo
     return HIL_OK;
 }
 
-static inline hil_status mate_visit(mate *m, int step, int segment, int micro, hil_direction way)
+static inline hil_status peer_visit(peer *m, int step, int segment, int micro, hil_direction way)
 {
     const setting *s = m->setting;
     bool back = way == HIL_BACKWARD;
@@ -243,19 +243,19 @@ static inline hil_status mate_visit(mate *m, int step, int segment, int micro, h
     HIL_TRY(hil_store_pass_enter(m->store, &(hil_stop){segment, way, "a segment"}));
     for (int p = 0; p < PARAMS; ++p)
         if (segment_of[p] == segment && uses(s, step, m->rank, micro, p))
-            HIL_TRY(mate_use(m, p, segment, factor, back));
-    return segment == 2 ? mate_use(m, TIED, 2, factor / 2, back) : HIL_OK;
+            HIL_TRY(peer_use(m, p, segment, factor, back));
+    return segment == 2 ? peer_use(m, TIED, 2, factor / 2, back) : HIL_OK;
 }
 
-static inline hil_status mate_step(mate *m, int step, double *norm)
+static inline hil_status peer_step(peer *m, int step, double *norm)
 {
     HIL_TRY(hil_store_pass_begin(m->store, HIL_PASS_TRAIN));
     for (int s = 0; s < SEGMENTS; ++s)
         for (int micro = 0; micro < MICROS; ++micro)
-            HIL_TRY(mate_visit(m, step, s, micro, HIL_FORWARD));
+            HIL_TRY(peer_visit(m, step, s, micro, HIL_FORWARD));
     for (int s = SEGMENTS - 1; s >= 0; --s) {
         for (int micro = 0; micro < MICROS; ++micro)
-            HIL_TRY(mate_visit(m, step, s, micro, HIL_BACKWARD));
+            HIL_TRY(peer_visit(m, step, s, micro, HIL_BACKWARD));
         HIL_TRY(hil_store_pass_exit(m->store));
         HIL_TRY(hil_store_give_gradients(m->store, s));
     }
@@ -268,8 +268,8 @@ static inline hil_status mate_step(mate *m, int step, double *norm)
     return status;
 }
 
-/* Everything that this rank holds. */
-static inline hil_status mate_read(mate *m)
+/* Reads every state that this rank holds. */
+static inline hil_status peer_read(peer *m)
 {
     for (int p = 0; p < PARAMS; ++p) {
         int64_t n = hil_param_elements(m->param[p]);
@@ -285,39 +285,39 @@ static inline hil_status mate_read(mate *m)
     return HIL_OK;
 }
 
-/* Notes how a rank's work ended, tells the others of a failure, and closes. */
-static inline void *mate_end(mate *m, hil_status status)
+/* Keeps the rank's status and message, makes the others fail with it, and closes. */
+static inline void *peer_end(peer *m, hil_status status)
 {
     m->status = status;
     if (status != HIL_OK) snprintf(m->message, sizeof m->message, "%s", hil_status_message());
     hil_comm_fail(m->comm, status);
-    mate_close(m);
+    peer_close(m);
     return NULL;
 }
 
-/* Runs `body` of every rank on a thread of its own. */
-static inline void mates_run(mate *mates, int ranks, void *(*body)(void *))
+/* Runs `body` on one thread per rank. */
+static inline void peers_run(peer *peers, int ranks, void *(*body)(void *))
 {
-    pthread_t thread[MATES];
-    for (int r = 0; r < ranks; ++r) CHECK_INT(pthread_create(&thread[r], NULL, body, &mates[r]), 0);
+    pthread_t thread[PEERS];
+    for (int r = 0; r < ranks; ++r) CHECK_INT(pthread_create(&thread[r], NULL, body, &peers[r]), 0);
     for (int r = 0; r < ranks; ++r) CHECK_INT(pthread_join(thread[r], NULL), 0);
 }
 
-static inline void mates_check(const mate *mates, int ranks)
+static inline void peers_check(const peer *peers, int ranks)
 {
     for (int r = 0; r < ranks; ++r)
-        if (mates[r].status != HIL_OK) check_die(__FILE__, __LINE__, mates[r].message);
+        if (peers[r].status != HIL_OK) check_die(__FILE__, __LINE__, peers[r].message);
 }
 
-/* [Note: oracle] The same training on whole arrays, without a store: every rank's sum is rounded,
-   the roundings are added in the order of ranks in fp32, and that is rounded. */
+/* [Note: oracle] The same training on whole arrays, without a store: each rank's sum is rounded,
+   the rounded sums are added in rank order in fp32, and the result is rounded. */
 typedef struct oracle {
     const setting *setting;
     char *weight[PARAMS], *rest[PARAMS], *moment[PARAMS][HIL_MOMENTS];
     double norm[STEPS];
 } oracle;
 
-/* Starts from what one rank has at first. */
+/* Copies the initial weights of a store with one rank. */
 static inline void oracle_create(oracle *o, const setting *s)
 {
     setting alone = *s;
@@ -326,9 +326,9 @@ static inline void oracle_create(oracle *o, const setting *s)
     alone.window = 4 << 20;
     alone.chunk = 4096;
     alone.device = alone.wired = false;
-    mate m;
-    mate_create(&m, &alone, 0, NULL);
-    CHECK_OK(mate_open(&m));
+    peer m;
+    peer_create(&m, &alone, 0, NULL);
+    CHECK_OK(peer_open(&m));
     *o = (oracle){.setting = s};
     for (int p = 0; p < PARAMS; ++p) {
         int64_t n = hil_param_elements(m.param[p]);
@@ -347,8 +347,8 @@ static inline void oracle_create(oracle *o, const setting *s)
         }
         free(master);
     }
-    mate_close(&m);
-    mate_destroy(&m);
+    peer_close(&m);
+    peer_destroy(&m);
 }
 
 static inline void oracle_destroy(oracle *o)
@@ -422,7 +422,7 @@ static inline void oracle_step(oracle *o, hil_param *const *param, int step)
     o->norm[step] = sqrt(squares);
 }
 
-/* One state as fp32, as the store tells it. */
+/* One state as fp32, as hil_store_read gives it. */
 static inline void oracle_read(const oracle *o, const hil_param *param, int p, hil_state state,
                                float *out)
 {

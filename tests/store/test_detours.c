@@ -1,6 +1,6 @@
-/* Steps whose path depends on what they compute: parameters left out, used twice, used where they
-   never were before. The bits are those of everything on the device, with prefetch and without, and
-   detours cost about what they touched: the rest is still fetched ahead. */
+/* Steps whose path depends on their numbers: parameters skipped, used twice, or used by another
+   segment. The bits are those of everything on the device, with and without prefetch. A changed
+   path costs misses in proportion to the tiles it touches; the others are still prefetched. */
 #include "runs.h"
 #include "store/pass.h"
 #include "store/update.h"
@@ -10,55 +10,55 @@
 enum { STEPS = 10 };
 
 static int64_t count;
-static uint64_t salt; /* of the paths */
+static uint64_t salt; /* varies the paths */
 static float *expected, *got;
 
 typedef struct cost {
     int64_t misses[STEPS];
-    int64_t touched[STEPS]; /* tiles left out, or used once more */
+    int64_t touched[STEPS]; /* tiles skipped or used once more */
     int64_t repairs;
 } cost;
 
-/* What a segment does with a parameter: a function of the last norm, which all placements share. */
-typedef enum way { STRAIGHT, OMITTED, TWICE, ELSEWHERE } way;
-static way way_of(int step, double norm, int micro, int p)
+/* How a segment uses a parameter: a function of the last norm, which is equal in all placements. */
+typedef enum detour { NONE, OMITTED, TWICE, ELSEWHERE } detour;
+static detour detour_of(int step, double norm, int micro, int p)
 {
     uint32_t word[4];
     uint64_t bits;
     memcpy(&bits, &norm, sizeof bits);
-    if (step < 3 || step == STEPS - 1) return STRAIGHT;
+    if (step < 3 || step == STEPS - 1) return NONE;
     hil_philox(bits, (uint64_t)step + (salt << 32), (uint64_t)(micro * PARAMS + p), word);
-    if (word[0] % 4) return STRAIGHT;
-    return (way)(1 + word[1] % (step > 6 ? 3 : 2));
+    if (word[0] % 4) return NONE;
+    return (detour)(1 + word[1] % (step > 6 ? 3 : 2));
 }
 
-static hil_status wander(rig *r, int segment, int micro, const way *ways)
+static hil_status run_segment(rig *r, int segment, int micro, const detour *detours)
 {
     float factor = (float)(micro + 1) * 0.25f;
     HIL_TRY(hil_store_pass_mark(r->store));
     for (int p = 0; p < PARAMS; ++p) {
-        if (rig_segment(p) != segment || ways[p] == OMITTED) continue;
+        if (rig_segment(p) != segment || detours[p] == OMITTED) continue;
         HIL_TRY(rig_use(r, p, segment, factor));
-        if (ways[p] == TWICE) HIL_TRY(rig_use(r, p, segment, factor / 2));
+        if (detours[p] == TWICE) HIL_TRY(rig_use(r, p, segment, factor / 2));
     }
     for (int p = 1; p < PARAMS; ++p)
-        if (ways[p] == ELSEWHERE && (rig_segment(p) + 1) % SEGMENTS == segment)
+        if (detours[p] == ELSEWHERE && (rig_segment(p) + 1) % SEGMENTS == segment)
             HIL_TRY(rig_use(r, p, segment, factor / 4));
     return segment == 2 ? rig_use(r, 0, 2, factor / 2) : HIL_OK;
 }
 
 static hil_status step(rig *r, int number, double *norm, cost *c)
 {
-    way ways[2][PARAMS];
+    detour detours[2][PARAMS];
     for (int m = 0; m < 2; ++m)
         for (int p = 0; p < PARAMS; ++p) {
-            ways[m][p] = way_of(number, *norm, m, p);
-            if (ways[m][p] != STRAIGHT) c->touched[number] += rig_tiles(r->param[p]);
+            detours[m][p] = detour_of(number, *norm, m, p);
+            if (detours[m][p] != NONE) c->touched[number] += rig_tiles(r->param[p]);
         }
     int64_t misses = hil_store_misses(r->store);
     HIL_TRY(hil_store_pass_begin(r->store, HIL_PASS_TRAIN));
     for (int s = SEGMENTS - 1; s >= 0; --s) {
-        for (int m = 0; m < 2; ++m) HIL_TRY(wander(r, s, m, ways[m]));
+        for (int m = 0; m < 2; ++m) HIL_TRY(run_segment(r, s, m, detours[m]));
         HIL_TRY(hil_store_give_gradients(r->store, s));
     }
     HIL_TRY(hil_store_pass_end(r->store));
@@ -66,7 +66,7 @@ static hil_status step(rig *r, int number, double *norm, cost *c)
     HIL_TRY(hil_store_norm(r->store, norm));
     float scale = (float)(1 / (1 + *norm));
     hil_status status = HIL_OK;
-    /* Now and then the update is left out, as after an overflow. */
+    /* Step 5 skips its update, as after an overflow. */
     if (number != 5) status = hil_store_update(r->store, rig_rule, &scale, sizeof scale);
     hil_store_step_end(r->store);
     return status;
@@ -88,7 +88,7 @@ static void run(rig *r, int drives, hil_io_kind engine, float *out, cost *c)
     alarm(0);
 }
 
-/* The misses of a run. */
+/* Returns the misses of a run. */
 static int64_t check(int placement, hil_dtype dtype, bool prefetch)
 {
     rig r;
@@ -99,9 +99,9 @@ static int64_t check(int placement, hil_dtype dtype, bool prefetch)
     run(&r, 1 + placement % 2, placement % 2 ? HIL_IO_AUTO : HIL_IO_THREADS, got, &c);
     runs_same(got, expected, count);
     CHECK(c.repairs > 0);
-    /* A weight and a sum for each tile that was touched in a step, or in the one before, whose
-       order is the known one: what had to leave for it can make one step dearer, but not all of
-       them. */
+    /* At most two misses (weight and sum) for each tile touched in this step or in the one
+       before, whose order is followed. One step may exceed that because of evictions, their total
+       may not. */
     int64_t misses = 0, touched = 0;
     for (int s = 1; s < STEPS; ++s) {
         misses += c.misses[s];

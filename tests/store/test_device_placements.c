@@ -1,7 +1,6 @@
-/* On a device with memory of its own, which computes behind the thread that tells it what, any
-   placement of any state gives the CPU's bits: every rule, dtype, frozen and shared parameters,
-   windows of any size, sweeps that save, states that visit it; on streams that are slow at times.
- */
+/* On a device with its own memory and asynchronous streams, any placement of any state gives the
+   CPU's bits: every rule and dtype, frozen and shared parameters, windows of any size, sweeps that
+   save, guest updates; with streams that are delayed at random. */
 #include "base/philox.h"
 #include "rules.h"
 #include "runs.h"
@@ -19,7 +18,7 @@ static void create(rig *r, const rules_kind *k)
     r->drive[0].path = r->drive[1].path = folder;
 }
 
-/* What was saved: number by number, in places of runs_go's. */
+/* The saved numbers, at the indices of runs_go's output. */
 typedef struct copy {
     const rig *rig;
     float *out;
@@ -40,7 +39,7 @@ static hil_status put(void *context, hil_param *param, hil_state state, int64_t 
     return HIL_OK;
 }
 
-/* Norms, the states that a step saves, and those at the end. */
+/* Returns the norms, the states that a step saves, and the final states. */
 static float *run(rig *r, int drives, int64_t *count)
 {
     int64_t states = rules_count(r);
@@ -70,7 +69,7 @@ static void check_plan(uint64_t number, const rules_kind *k, const float *expect
     create(&r, k);
     for (size_t u = 0; u < r.plan.units; ++u) {
         hil_philox(number, u, 99, word);
-        /* Some units live on the device as a whole; some of those on the host visit it. */
+        /* Some units are on the device as a whole; some of those on the host are guest updates. */
         uint32_t whole = word[0] % 4;
         r.plan.unit[u].visits = word[1] % 3 != 0;
         for (int s = 0; s < HIL_UNIT_STATES; ++s) {

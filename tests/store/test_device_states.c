@@ -1,5 +1,5 @@
-/* Numbers that are written to states on a device, in ranges that begin and end anywhere, are what
-   the same calls leave in memory that the CPU reaches; and what the device then computes with. */
+/* Writing any range of a state on a device gives the same bits as writing it in memory of the CPU,
+   and the device computes with the new numbers. */
 #include "base/normal.h"
 #include "optim/rule.h"
 #include "runs.h"
@@ -9,13 +9,13 @@
 
 enum { WRITES = 300, LONGEST = 9000 };
 
-typedef struct way {
+typedef struct variant {
     hil_dtype dtype;
     hil_codec codec;
     int placement;
-} way;
+} variant;
 
-static void create(rig *r, const way *w, hil_device *device)
+static void create(rig *r, const variant *w, hil_device *device)
 {
     hil_store_options options = {.compute = w->dtype,
                                  .training = true,
@@ -28,7 +28,8 @@ static void create(rig *r, const way *w, hil_device *device)
     CHECK_OK(rig_open(r, 2, HIL_IO_AUTO));
 }
 
-/* The same range of the same state of both; false: there is none. */
+/* A range of a state, chosen by a number; choose returns false if the parameter has no such
+   state. */
 typedef struct range {
     int p;
     hil_state state;
@@ -64,8 +65,8 @@ static void check_same_states(rig *a, rig *b)
         }
 }
 
-/* Every weight as a pass sees it, added to sums whose norm tells. */
-static double seen(rig *r)
+/* The norm of a pass that adds every weight to its sum: equal norms mean equal weights. */
+static double norm_of_weights(rig *r)
 {
     double norm;
     CHECK_OK(hil_store_pass_begin(r->store, HIL_PASS_TRAIN));
@@ -79,7 +80,7 @@ static double seen(rig *r)
     return norm;
 }
 
-static void check_way(const way *w)
+static void check_variant(const variant *w)
 {
     static float data[LONGEST], back[2][LONGEST];
     hil_device *device = adding_device(3, 50);
@@ -101,9 +102,9 @@ static void check_way(const way *w)
                     hil_store_read(both[b]->store, param, at.state, at.first, at.count, back[b]));
         }
         if (i % 4 == 0) runs_same(back[1], back[0], at.count);
-        if (i % 100 == 50) CHECK(seen(&plain) == seen(&other));
+        if (i % 100 == 50) CHECK(norm_of_weights(&plain) == norm_of_weights(&other));
     }
-    CHECK(seen(&plain) == seen(&other));
+    CHECK(norm_of_weights(&plain) == norm_of_weights(&other));
     check_same_states(&plain, &other);
     rig_close(&plain);
     rig_close(&other);
@@ -112,13 +113,13 @@ static void check_way(const way *w)
 
 int main(void)
 {
-    static const way ways[] = {{HIL_BF16, HIL_CODEC_F32, EVERYTHING_ON_DEVICE},
-                               {HIL_BF16, HIL_CODEC_Q8, EVERYTHING_ON_DEVICE},
-                               {HIL_F16, HIL_CODEC_Q8, MIXED},
-                               {HIL_F32, HIL_CODEC_F32, MIXED + 1}};
+    static const variant variants[] = {{HIL_BF16, HIL_CODEC_F32, EVERYTHING_ON_DEVICE},
+                                       {HIL_BF16, HIL_CODEC_Q8, EVERYTHING_ON_DEVICE},
+                                       {HIL_F16, HIL_CODEC_Q8, MIXED},
+                                       {HIL_F32, HIL_CODEC_F32, MIXED + 1}};
     fixture_open();
     alarm(120);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; ++i) check_way(&ways[i]);
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; ++i) check_variant(&variants[i]);
     fixture_close();
     return 0;
 }

@@ -1,6 +1,6 @@
-/* Sums of a segment whose visits are over do not keep the weights of the next one out of the window
-   of a device: a group of many micro-batches fetches each weight once or twice, not at each visit.
-   In a window that is too small for a segment sums leave in turn, and its weights stay. */
+/* Sums of a segment whose visits are over do not keep the next segment's weights out of the window:
+   a group of many micro-batches fetches each weight once or twice, not at each visit. In a window
+   too small for a segment, sums are evicted in turn and weights stay. */
 #include "runs.h"
 #include "store/pass.h"
 #include "store/store.h"
@@ -58,14 +58,14 @@ static void step(rig *r)
     hil_store_step_end(r->store);
 }
 
-/* Bytes that come to the device in a step. */
-static uint64_t coming(bool apart, size_t window)
+/* Bytes copied to the device in a step. */
+static uint64_t fetched_bytes(bool apart, size_t window)
 {
     rig r;
     hil_account account;
     create(&r, apart, window);
     CHECK_OK(rig_open(&r, 0, HIL_IO_THREADS));
-    step(&r); /* the order becomes known */
+    step(&r); /* learns the order of uses */
     hil_links_take_account(r.tiers.links, &account);
     step(&r);
     hil_links_take_account(r.tiers.links, &account);
@@ -75,10 +75,10 @@ static uint64_t coming(bool apart, size_t window)
 
 int main(void)
 {
-    const uint64_t group = (uint64_t)GROUPS * WEIGHTS * UNIT; /* each weight once in each */
-    uint64_t in = coming(true, (2 * EACH + 2) * UNIT);        /* a segment and two units fit */
+    const uint64_t group = (uint64_t)GROUPS * WEIGHTS * UNIT; /* each weight once in each group */
+    uint64_t in = fetched_bytes(true, (2 * EACH + 2) * UNIT); /* a segment and two units fit */
     CHECK(in >= group && in <= 2 * group);
-    in = coming(false, (EACH + 1) * UNIT); /* the weights and one sum of a segment fit */
+    in = fetched_bytes(false, (EACH + 1) * UNIT); /* the weights and one sum of a segment fit */
     CHECK(in >= group && in <= 2 * group);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* The order of uses is learned in the first pass, followed in the next, and repaired between two
-   marks when a pass skips, repeats or adds uses. */
+/* The order of uses is learned in the first pass and followed in the next; when a pass skips,
+   repeats or adds uses, it is repaired between two marks. */
 #include "check.h"
 #include "store/order.h"
 
@@ -7,7 +7,7 @@
 
 #define ENTITIES 26
 
-/* Letters are uses, '|' is a mark. Returns the place after each character in `places`. */
+/* Letters are uses, '|' is a mark. Writes the position after each character to `places`. */
 static void walk(hil_order *o, const char *path, int64_t *places)
 {
     CHECK_OK(hil_order_begin(o, ENTITIES));
@@ -44,15 +44,15 @@ int main(void)
     CHECK_INT(o.repairs, 0);
     CHECK_INT(at[11], 8);
 
-    walk(&o, "|a|cd|dc|ba", at); /* b is skipped: the mark puts the place right */
+    walk(&o, "|a|cd|dc|ba", at); /* b is skipped: the mark resynchronises the position */
     CHECK_INT(at[1], 1);
     CHECK_INT(at[2], 2);
     check_known(&o, "acddcba");
     CHECK_INT(o.repairs, 0);
 
-    walk(&o, "|ab|cd|dc|ba", at); /* b is new: a repair, and the rest is followed */
+    walk(&o, "|ab|cd|dc|ba", at); /* b is new: one repair, the rest is followed */
     CHECK_INT(o.repairs, 1);
-    CHECK_INT(at[2], 1); /* b comes later in the pass, but behind the next mark */
+    CHECK_INT(at[2], 1); /* b occurs again later, but after the next mark */
     CHECK_INT(at[4], 2);
     CHECK_INT(at[11], 7);
 
@@ -63,7 +63,7 @@ int main(void)
     CHECK_INT(at[4], 2);
     CHECK_INT(at[6], 3);
 
-    walk(&o, "|abab|d|dc|ba", at); /* d before c's place: the place moves past c */
+    walk(&o, "|abab|d|dc|ba", at); /* d comes where c was known: the position moves past c */
     CHECK_INT(o.repairs, 4);
     CHECK_INT(at[6], 6);
     CHECK_INT(at[8], 7);

@@ -1,6 +1,6 @@
 /* Any placement of any state of any unit gives the same bits: weights, moments and norms after some
-   steps are those of everything on the device. Random plans, tiny windows and rings, one or two
-   drives, both I/O engines, prefetch on and off, parameters that a step leaves out. */
+   steps equal those with everything on the device. Random plans, tiny windows and rings, one or two
+   drives, both I/O engines, prefetch on and off, steps that skip a parameter. */
 #include "base/philox.h"
 #include "placement.h"
 #include "store/state.h"

@@ -1,4 +1,5 @@
-/* Ranges cover a parameter in order, start at whole chunks of a tile and end with it. */
+/* Ranges cover a parameter in order; each starts at a chunk boundary of a tile and ends at the
+   tile's end. */
 #include "check.h"
 #include "store_open.h"
 #include "store/state.h"
@@ -6,7 +7,7 @@
 
 #define CHUNK (1 << 20)
 
-/* Alone, every element is held. */
+/* With one rank every element is held. */
 static int64_t held(const hil_param *p, int64_t first)
 {
     int64_t at = first, count = hil_param_held(p, &at);

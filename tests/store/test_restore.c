@@ -1,5 +1,5 @@
-/* States that are written and read again, in any order, are the same in every placement: with the
-   smallest ring, with moments in 8 bits, and whatever lay in the ring before. */
+/* States written and read back in any order are equal in every placement: with the smallest ring,
+   with 8-bit moments, and whatever the ring contained before. */
 #include "base/philox.h"
 #include "runs.h"
 #include "store/state.h"
@@ -24,7 +24,7 @@ static void create(rig *r, hil_dtype dtype, hil_codec codec, int placement)
     r->plan.ring = (size_t)r->plan.chunk * 8;
 }
 
-/* Masters are large and moments small: what is left of one in the ring would spoil the other. */
+/* Masters are large and moments small, so leftovers of one in the ring would show in the other. */
 static void make_values(hil_state state, int p, float *out, int64_t count)
 {
     for (int64_t i = 0; i < count; ++i) {
@@ -35,7 +35,7 @@ static void make_values(hil_state state, int p, float *out, int64_t count)
     }
 }
 
-/* Range by range, all states of it one after the other. */
+/* Goes range by range; for each range, through all states in `order`. */
 static void go(rig *r, const hil_state *order, float *out)
 {
     float *values = malloc(500 * 72 * sizeof *values);

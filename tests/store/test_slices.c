@@ -1,35 +1,35 @@
-/* Several ranks keep a slice each of every state and train together: weights, moments and norms are
-   those of one machine that adds what all ranks gave in their order, to the bit, for any placement
-   of the slices; every element is held by one rank; what is received is what the formula says. Also
-   where every rank has a device with memory of its own, and where these are connected. */
+/* Ranks that keep one slice each of every state train together: weights, moments and norms equal,
+   bit for bit, those of one machine that adds the ranks' gradients in rank order, for any placement
+   of the slices. Each element is held by one rank; the bytes received match the formula. Also with
+   a device per rank, connected or not. */
 #include "slices.h"
 #include "store/unit.h"
 #include "store/update.h"
 
 /* soak: --full */
 
-static hil_status train(mate *m)
+static hil_status train(peer *m)
 {
-    HIL_TRY(mate_open(m));
+    HIL_TRY(peer_open(m));
     for (int s = 0; s < STEPS; ++s) {
         hil_account account;
         HIL_TRY(hil_store_sweep_wait(m->store));
         hil_links_take_account(m->tiers.links, &account);
-        HIL_TRY(mate_step(m, s, &m->norm[s]));
+        HIL_TRY(peer_step(m, s, &m->norm[s]));
         hil_links_take_account(m->tiers.links, &account);
         memcpy(m->link[s], account.bytes, sizeof account.bytes);
     }
-    return mate_read(m);
+    return peer_read(m);
 }
 
 static void *run(void *argument)
 {
-    mate *m = argument;
-    return mate_end(m, train(m));
+    peer *m = argument;
+    return peer_end(m, train(m));
 }
 
-/* Bytes of the slices of everything that is gathered or given once in a step. */
-static void check_bytes(const mate *m)
+/* Compares the bytes with the slices of everything that is gathered or reduced once per step. */
+static void check_bytes(const peer *m)
 {
     const setting *s = m->setting;
     uint64_t weights = 0, gradients = 0, others = (uint64_t)s->ranks - 1;
@@ -48,11 +48,11 @@ static void check_bytes(const mate *m)
     }
 }
 
-static void check_states(const mate *mates, const oracle *o)
+static void check_states(const peer *peers, const oracle *o)
 {
-    const setting *s = mates->setting;
+    const setting *s = peers->setting;
     for (int p = 0; p < PARAMS; ++p) {
-        hil_param *param = mates->param[p];
+        hil_param *param = peers->param[p];
         int64_t n = hil_param_elements(param);
         float *expected = malloc((size_t)n * 4);
         CHECK(expected != NULL);
@@ -62,14 +62,14 @@ static void check_states(const mate *mates, const oracle *o)
             for (int64_t i = 0; i < n; ++i) {
                 int holders = 0, holder = 0;
                 for (int r = 0; r < s->ranks; ++r)
-                    if (mates[r].held[p][i]) ++holders, holder = r;
+                    if (peers[r].held[p][i]) ++holders, holder = r;
                 CHECK_INT(holders, 1);
-                if (memcmp(&mates[holder].state[p][k][i], &expected[i], 4) == 0) continue;
+                if (memcmp(&peers[holder].state[p][k][i], &expected[i], 4) == 0) continue;
                 fprintf(stderr,
                         "%d ranks, dtype %d, rule %d, tiers %d: state %d of %s, element %lld of "
                         "rank %d is %.9g, expected %.9g\n",
                         s->ranks, (int)s->dtype, (int)s->rule, s->tiers, k, specs[p].name,
-                        (long long)i, holder, (double)mates[holder].state[p][k][i],
+                        (long long)i, holder, (double)peers[holder].state[p][k][i],
                         (double)expected[i]);
                 exit(1);
             }
@@ -78,24 +78,24 @@ static void check_states(const mate *mates, const oracle *o)
     }
 }
 
-/* The norms are those of `expected`, when there are any, and go to `norm`. */
+/* Compares the norms with `expected`, if given, and copies them to `norm`. */
 static void check_run(const setting *s, const oracle *o, const double *expected, double *norm)
 {
-    mate mates[MATES];
-    mates_create(mates, s);
-    mates_run(mates, s->ranks, run);
-    mates_check(mates, s->ranks);
+    peer peers[PEERS];
+    peers_create(peers, s);
+    peers_run(peers, s->ranks, run);
+    peers_check(peers, s->ranks);
     for (int r = 0; r < s->ranks; ++r) {
-        check_bytes(&mates[r]);
+        check_bytes(&peers[r]);
         for (int step = 0; step < STEPS; ++step) {
-            CHECK(mates[r].norm[step] == mates[0].norm[step]);
-            CHECK(fabs(mates[r].norm[step] - o->norm[step]) <= 1e-9 * o->norm[step]);
-            if (expected) CHECK(mates[r].norm[step] == expected[step]);
+            CHECK(peers[r].norm[step] == peers[0].norm[step]);
+            CHECK(fabs(peers[r].norm[step] - o->norm[step]) <= 1e-9 * o->norm[step]);
+            if (expected) CHECK(peers[r].norm[step] == expected[step]);
         }
     }
-    memcpy(norm, mates[0].norm, sizeof mates[0].norm);
-    check_states(mates, o);
-    for (int r = 0; r < s->ranks; ++r) mate_destroy(&mates[r]);
+    memcpy(norm, peers[0].norm, sizeof peers[0].norm);
+    check_states(peers, o);
+    for (int r = 0; r < s->ranks; ++r) peer_destroy(&peers[r]);
 }
 
 static void check_ranks(int ranks, hil_dtype dtype, hil_rule_kind rule, bool full)
@@ -103,12 +103,12 @@ static void check_ranks(int ranks, hil_dtype dtype, hil_rule_kind rule, bool ful
     static const int quick[2][3] = {{HIL_HOST, HIL_DISK, 6}, {HIL_DEVICE, 7, 8}};
     for (int by_segment = 0; by_segment < 2; ++by_segment) {
         setting s = {.ranks = ranks, .dtype = dtype, .rule = rule, .by_segment = by_segment};
-        mate shapes;
+        peer shapes;
         oracle o;
         oracle_create(&o, &s);
-        mate_create(&shapes, &s, 0, NULL);
+        peer_create(&shapes, &s, 0, NULL);
         for (int step = 0; step < STEPS; ++step) oracle_step(&o, shapes.param, step);
-        mate_destroy(&shapes);
+        peer_destroy(&shapes);
         double norm[STEPS];
         for (int i = 0; i < (full ? 40 : CHECK_SLOW ? 2 : 3); ++i) {
             s.tiers = full ? i : quick[by_segment][i];
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
     fixture_open();
     alarm(full ? 3600 : 600);
-    const int most = CHECK_SLOW ? 4 : MATES, few = CHECK_SLOW ? 2 : 3;
+    const int most = CHECK_SLOW ? 4 : PEERS, few = CHECK_SLOW ? 2 : 3;
     for (int ranks = 1; ranks <= most; ++ranks) {
         if (!full && ranks > few && ranks < most) continue;
         if (!CHECK_SLOW || ranks <= few) check_ranks(ranks, HIL_F32, HIL_ADAMW, full);

@@ -1,5 +1,5 @@
-/* Numbers written by all ranks are read back whole by each, from any placement, and are what every
-   rank then computes with, also where a copy of the old ones was in the window. */
+/* States written by all ranks are read back whole by each rank, from any placement; all ranks then
+   compute with the new numbers, also when the window held a copy of the old ones. */
 #include "slices.h"
 #include "store/pass.h"
 #include "store/state.h"
@@ -11,8 +11,8 @@ static float number(int p, int64_t i)
     return (float)(p + 1) / (float)(i + 3);
 }
 
-/* Every tile of every parameter, as a pass sees it. */
-static hil_status compare(mate *m, bool fresh)
+/* Compares every tile of every parameter as a pass acquires it. */
+static hil_status compare(peer *m, bool fresh)
 {
     static _Thread_local float full[128 * 72];
     HIL_TRY(hil_store_pass_begin(m->store, HIL_PASS_LOSS));
@@ -33,9 +33,9 @@ static hil_status compare(mate *m, bool fresh)
     return hil_store_pass_end(m->store);
 }
 
-static hil_status go(mate *m)
+static hil_status go(peer *m)
 {
-    HIL_TRY(mate_open(m));
+    HIL_TRY(peer_open(m));
     HIL_TRY(compare(m, false));
     for (int p = 0; p < PARAMS; ++p)
         for (int k = 0; k < HIL_STATES; ++k) {
@@ -48,7 +48,7 @@ static hil_status go(mate *m)
             for (int64_t i = 0; i < n && status == HIL_OK; ++i) {
                 float x = written[p][i];
                 if (p == FROZEN && hil_param_dtype(m->param[p]) == HIL_BF16)
-                    x = hil_bf16_load(hil_bf16_high(x)); /* the weight is all that it has */
+                    x = hil_bf16_load(hil_bf16_high(x)); /* a frozen parameter has no rest */
                 CHECK(memcmp(&got[i], &x, sizeof x) == 0);
             }
             free(got);
@@ -59,17 +59,17 @@ static hil_status go(mate *m)
 
 static void *run(void *argument)
 {
-    mate *m = argument;
-    return mate_end(m, go(m));
+    peer *m = argument;
+    return peer_end(m, go(m));
 }
 
 static void check(const setting *s)
 {
-    mate mates[MATES];
-    mates_create(mates, s);
-    mates_run(mates, s->ranks, run);
-    mates_check(mates, s->ranks);
-    for (int r = 0; r < s->ranks; ++r) mate_destroy(&mates[r]);
+    peer peers[PEERS];
+    peers_create(peers, s);
+    peers_run(peers, s->ranks, run);
+    peers_check(peers, s->ranks);
+    for (int r = 0; r < s->ranks; ++r) peer_destroy(&peers[r]);
 }
 
 int main(void)
@@ -82,7 +82,7 @@ int main(void)
         for (int64_t i = 0; i < n; ++i) written[p][i] = number(p, i);
     }
     for (int tiers = HIL_DEVICE; tiers < HIL_TIERS + 3; ++tiers) {
-        setting s = {.ranks = 1 + (tiers * 3 + 1) % MATES,
+        setting s = {.ranks = 1 + (tiers * 3 + 1) % PEERS,
                      .dtype = tiers % 2 ? HIL_F32 : HIL_BF16,
                      .rule = HIL_ADAMW,
                      .prefetch = true,

@@ -1,6 +1,6 @@
-/* Several ranks: once a step has been seen every step does the same, on every rank, without any
-   allocation, and all of it is what a rehearsal of one rank says beforehand. What a rank keeps
-   falls with their number. The same where ranks have devices, also ones that are connected. */
+/* Several ranks: after the first step every step moves the same bytes on every rank, allocates
+   nothing, and matches a rehearsal of one rank. The bytes that a rank keeps shrink with the number
+   of ranks. Also with a device per rank, connected or not. */
 #include "rehearsal.h"
 #include "slices.h"
 #include "store/pass.h"
@@ -8,18 +8,18 @@
 #include "store/unit.h"
 #include "store/update.h"
 
-/* A step in which every rank does what it does in step 0, and a pass over the weights. */
-static hil_status step(mate *m)
+/* Step 0 again, then a pass over the weights. */
+static hil_status step(peer *m)
 {
     double norm;
-    HIL_TRY(mate_step(m, 0, &norm));
+    HIL_TRY(peer_step(m, 0, &norm));
     HIL_TRY(hil_store_pass_begin(m->store, HIL_PASS_LOSS));
-    for (int s = 0; s < SEGMENTS; ++s) HIL_TRY(mate_visit(m, 0, s, 0, HIL_FORWARD));
+    for (int s = 0; s < SEGMENTS; ++s) HIL_TRY(peer_visit(m, 0, s, 0, HIL_FORWARD));
     HIL_TRY(hil_store_pass_end(m->store));
     return hil_store_sweep_wait(m->store);
 }
 
-static void note(mate *m, int s)
+static void record(peer *m, int s)
 {
     hil_account account;
     hil_links_take_account(m->tiers.links, &account);
@@ -28,7 +28,7 @@ static void note(mate *m, int s)
     hil_disk_extent(m->tiers.disk, m->drive_bytes);
 }
 
-static void rehearse(mate *m, int steps)
+static void rehearse(peer *m, int steps)
 {
     hil_pool *dry = rehearsal_open(
         m->store, (hil_tiers_options){.drives = &m->drive, .drive_count = 1, .device = m->device},
@@ -36,92 +36,93 @@ static void rehearse(mate *m, int steps)
     m->dry = true;
     for (int s = 0; s < steps; ++s) {
         CHECK_OK(step(m));
-        note(m, s);
+        record(m, s);
     }
     m->dry = false;
-    mate_close(m);
+    peer_close(m);
     hil_pool_destroy(dry);
 }
 
-static hil_status meet(const mate *m)
+static hil_status barrier(const peer *m)
 {
     return hil_comm_agree(m->comm, HIL_CHANNEL_CONTROL, HIL_OK, NULL);
 }
 
-static hil_status go(mate *m)
+static hil_status go(peer *m)
 {
     hil_account account;
     long made = 0;
     int descriptors = 0;
-    HIL_TRY(mate_open(m));
+    HIL_TRY(peer_open(m));
     hil_links_take_account(m->tiers.links, &account);
     for (int s = 0; s < STEPS; ++s) {
         HIL_TRY(step(m));
-        note(m, s);
-        HIL_TRY(meet(m));
+        record(m, s);
+        HIL_TRY(barrier(m));
         if (s == 1 && m->rank == 0) made = hil_alloc_count();
-        if (s == 1 && m->rank == 0) descriptors = open_descriptors(); /* opens one itself */
-        HIL_TRY(meet(m));
+        if (s == 1 && m->rank == 0)
+            descriptors = open_descriptors(); /* counting opens one itself */
+        HIL_TRY(barrier(m));
     }
     if (m->rank == 0) CHECK_INT(hil_alloc_count(), made);
     if (m->rank == 0) CHECK_INT(open_descriptors(), descriptors);
-    return meet(m);
+    return barrier(m);
 }
 
 static void *run(void *argument)
 {
-    mate *m = argument;
-    return mate_end(m, go(m));
+    peer *m = argument;
+    return peer_end(m, go(m));
 }
 
 static void check_run(const setting *s)
 {
-    static mate rehearsed, mates[MATES];
-    mate_create(&rehearsed, s, 0, NULL);
+    static peer rehearsed, peers[PEERS];
+    peer_create(&rehearsed, s, 0, NULL);
     rehearse(&rehearsed, 1); /* learns the order */
     rehearse(&rehearsed, STEPS);
-    mates_create(mates, s);
+    peers_create(peers, s);
     for (int r = 0; r < s->ranks; ++r) {
-        rehearse(&mates[r], 1);
-        rehearse(&mates[r], STEPS);
+        rehearse(&peers[r], 1);
+        rehearse(&peers[r], STEPS);
     }
-    mates_run(mates, s->ranks, run);
-    mates_check(mates, s->ranks);
+    peers_run(peers, s->ranks, run);
+    peers_check(peers, s->ranks);
     for (int r = 0; r < s->ranks; ++r) {
-        const mate *m = &mates[r];
+        const peer *m = &peers[r];
         for (int i = 0; i < STEPS; ++i)
             rehearsal_same("links of the rehearsal", m->link[i], rehearsed.link[i], HIL_LINKS);
         rehearsal_same("another step", m->link[STEPS - 1], m->link[1], HIL_LINKS);
         rehearsal_same("peaks of the rehearsal", m->peak, rehearsed.peak, HIL_TIERS);
         rehearsal_same("drives of the rehearsal", m->drive_bytes, rehearsed.drive_bytes,
                        HIL_DRIVES);
-        mate_destroy(&mates[r]);
+        peer_destroy(&peers[r]);
     }
-    mate_destroy(&rehearsed);
+    peer_destroy(&rehearsed);
 }
 
-/* Bytes of all states of all units. */
-static size_t kept(int ranks, size_t *units)
+/* Bytes of all states of all units of one rank. */
+static size_t state_bytes(int ranks, size_t *units)
 {
     setting s = {.ranks = ranks, .dtype = HIL_BF16, .rule = HIL_ADAMW, .window = 1, .chunk = 4096};
-    mate m;
+    peer m;
     size_t bytes = 0;
-    mate_create(&m, &s, 0, NULL);
+    peer_create(&m, &s, 0, NULL);
     *units = hil_store_units(m.store);
     for (size_t u = 0; u < *units; ++u)
         for (int k = 0; k < HIL_UNIT_STATES; ++k)
             bytes += hil_unit_bytes(m.store, u, (hil_unit_state)k);
-    mate_destroy(&m);
+    peer_destroy(&m);
     return bytes;
 }
 
-static void check_kept(void)
+static void check_state_bytes(void)
 {
-    size_t units, alone = kept(1, &units);
-    for (int ranks = 2; ranks <= MATES; ++ranks) {
+    size_t units, alone = state_bytes(1, &units);
+    for (int ranks = 2; ranks <= PEERS; ++ranks) {
         size_t padding = units * HIL_UNIT_STATES * HIL_CODEC_GROUP * sizeof(float);
-        CHECK(kept(ranks, &units) >= alone / (size_t)ranks);
-        CHECK(kept(ranks, &units) <= alone / (size_t)ranks + padding);
+        CHECK(state_bytes(ranks, &units) >= alone / (size_t)ranks);
+        CHECK(state_bytes(ranks, &units) <= alone / (size_t)ranks + padding);
     }
 }
 
@@ -129,7 +130,7 @@ int main(void)
 {
     fixture_open();
     alarm(600);
-    check_kept();
+    check_state_bytes();
     for (int tiers = HIL_DEVICE; tiers < HIL_TIERS + 3; ++tiers)
         for (int by_segment = 0; by_segment < 2; ++by_segment) {
             if (CHECK_SLOW && by_segment != tiers / 2 % 2) continue;

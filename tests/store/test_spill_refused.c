@@ -1,5 +1,5 @@
-/* Sums that must leave the window and have nowhere to go: the step fails with one line, whether
-   there are drives without staging or none, and the store can still be closed. */
+/* When a sum must be evicted and there is no memory to spill it to (no drives, or drives without
+   staging), the step fails with one line, and the store can still be closed. */
 #include "runs.h"
 #include "store/pass.h"
 #include "store/update.h"

@@ -1,5 +1,5 @@
-/* Masters come back bit for bit from weight and low half; gradients of several uses are kept apart,
-   rounded once and found in the order of segments; many vectors share a unit; tiles are whole
+/* Masters are restored bit for bit from weight and rest. Gradients of several uses are kept apart,
+   rounded once and given in the order of segments. Vectors of a layer share a unit. Tiles are whole
    groups of rows. */
 #include "base/philox.h"
 #include "check.h"
@@ -45,7 +45,8 @@ static void add_to(hil_store *store, hil_param *p, int segment, float value)
     }
 }
 
-/* What the sweep showed of the last element of each tile: gradients and their values. */
+/* What the update rule was given for the last element of each tile: number of gradients, and their
+   values. */
 typedef struct shown {
     int gradients;
     uint16_t first, second;
@@ -77,7 +78,7 @@ static void check_uses(hil_pool *pool)
     CHECK_OK(hil_store_initialise(store, 5));
     CHECK_OK(hil_store_pass_begin(store, HIL_PASS_TRAIN));
     add_to(store, p, 7, 1.0f);
-    add_to(store, p, 2, 0.00390625f); /* 2^-8: lost if it were added to 1 in bf16 */
+    add_to(store, p, 2, 0.00390625f); /* 2^-8: lost if added to 1 in bf16 */
     add_to(store, p, 7, 1.0f);
     CHECK_OK(hil_store_give_gradients(store, 7));
     CHECK_OK(hil_store_give_gradients(store, 2));
@@ -106,7 +107,7 @@ static int64_t vector_length(int i)
     return 1 + i * 97 % LONGEST;
 }
 
-/* One unit with more members than are rounded at once, of which some get no gradient. */
+/* One unit with more members than one rounding call takes; some of them get no gradient. */
 static void check_vectors(hil_pool *pool)
 {
     hil_store *store;
@@ -144,7 +145,7 @@ static void check_vectors(hil_pool *pool)
     store_rig_close(&rig);
 }
 
-/* What a parameter starts with depends on the seed, its number and the element alone. */
+/* Initial values depend only on the seed, the parameter's number and the element's index. */
 static void check_initialisation(hil_pool *one, hil_pool *three)
 {
     float first[2][5000];

@@ -1,6 +1,6 @@
-/* Once a step has been seen, every step does the same: no allocation, no new descriptor, the same
-   bytes on every link. And all of it, with the peaks, is what a rehearsal says beforehand. The same
-   with a device that has memory of its own. */
+/* After the first step every step does the same: no allocation, no new descriptor, the same bytes
+   on every link; all of it, with the peaks, matches a rehearsal. Also on a device with its own
+   memory. */
 #include "optim/update.h"
 #include "rehearsal.h"
 #include "runs.h"
@@ -10,15 +10,15 @@
 
 enum { STEPS = 6 };
 
-/* What a run does that does not depend on time. */
-typedef struct doing {
+/* The counts of a run that do not depend on time. */
+typedef struct counts {
     uint64_t link[STEPS][HIL_LINKS];
     uint64_t moved[STEPS][4]; /* read, written, to the device, to the host */
     uint64_t peak[HIL_TIERS];
     uint64_t drive[HIL_DRIVES];
-} doing;
+} counts;
 
-/* Devices know real rules only. */
+/* A device has kernels for real rules only. */
 static hil_status sweep(rig *r, double norm)
 {
     hil_optimizer optimizer = {&hil_rules[HIL_ADAMW], 0.9, 0.99, 1e-8, 0.1, 1};
@@ -27,7 +27,7 @@ static hil_status sweep(rig *r, double norm)
     return hil_optimizer_update(r->store, &optimizer, &update);
 }
 
-/* A step, and a pass over the weights alone. */
+/* A step, then a pass over the weights. */
 static hil_status step(rig *r)
 {
     double norm;
@@ -41,7 +41,7 @@ static hil_status step(rig *r)
     return hil_store_sweep_wait(r->store);
 }
 
-static void note(rig *r, int s, doing *out)
+static void note(rig *r, int s, counts *out)
 {
     hil_account account;
     hil_links_take_account(r->tiers.links, &account);
@@ -52,13 +52,13 @@ static void note(rig *r, int s, doing *out)
     out->moved[s][3] = account.to_host;
 }
 
-static void note_end(rig *r, doing *out)
+static void note_end(rig *r, counts *out)
 {
     hil_store_peaks(r->store, out->peak);
     hil_disk_extent(r->tiers.disk, out->drive);
 }
 
-static void rehearse(rig *r, int steps, doing *out)
+static void rehearse(rig *r, int steps, counts *out)
 {
     hil_pool *dry = rehearsal_open(
         r->store, (hil_tiers_options){.drives = r->drive, .drive_count = 2, .device = r->device},
@@ -75,7 +75,7 @@ static void rehearse(rig *r, int steps, doing *out)
     hil_pool_destroy(dry);
 }
 
-static hil_status open_real(rig *r, const doing *rehearsed)
+static hil_status open_real(rig *r, const counts *rehearsed)
 {
     hil_tiers_options tiers = {.device_bytes = 8 << 20,
                                .host_bytes = 16 << 20,
@@ -92,8 +92,8 @@ static hil_status open_real(rig *r, const doing *rehearsed)
 
 static void check_run(int placement, int frozen, bool prefetch, hil_device *device)
 {
-    static const doing none;
-    doing rehearsed = none, real = none;
+    static const counts none;
+    counts rehearsed = none, real = none;
     rig r;
     runs_create_frozen(&r, HIL_BF16, placement, frozen);
     r.plan.prefetch = prefetch;

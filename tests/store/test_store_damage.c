@@ -1,5 +1,5 @@
-/* A flipped bit anywhere in the swap files is found before the page is used: the run fails with the
-   checksum's message, or never needed that page again. It never gives other numbers. */
+/* A flipped bit anywhere in the swap files is found before the page is used: the run fails with a
+   checksum error, or never reads that page again. Its numbers never change. */
 #include "runs.h"
 #include "store/inside.h"
 
@@ -10,18 +10,18 @@ enum { STEPS = 3 };
 static int64_t count;
 static float *expected, *got;
 
-/* When the drive forgets, and what. */
-typedef enum hit_time { BETWEEN_STEPS, AFTER_GIVING, AFTER_MICRO_BATCH } hit_time;
-typedef struct hit {
-    hit_time time;
-    int64_t target; /* of those there are at that time, counted in pages */
-    uint64_t seed;  /* of the byte */
-    bool padding;   /* a byte behind the data */
+/* When a byte is corrupted, and which. */
+typedef enum corruption_time { BETWEEN_STEPS, AFTER_GIVING, AFTER_MICRO_BATCH } corruption_time;
+typedef struct corruption {
+    corruption_time time;
+    int64_t target; /* the number of the page, among those that exist at that time */
+    uint64_t seed;  /* chooses the byte */
+    bool padding;   /* a byte after the data */
     bool done, noticed;
-} hit;
+} corruption;
 
-/* Hits page h->target when it is one of this extent; otherwise counts on. */
-static void hit_extent(rig *r, const hil_extent *extent, int64_t *at, hit *h)
+/* Corrupts page h->target if it is in this extent; otherwise adds the extent's pages to *at. */
+static void corrupt_extent(rig *r, const hil_extent *extent, int64_t *at, corruption *h)
 {
     if (!extent->at) return;
     int64_t page = h->target - *at;
@@ -38,40 +38,40 @@ static void hit_extent(rig *r, const hil_extent *extent, int64_t *at, hit *h)
     h->done = true;
 }
 
-/* False: there is no such page. */
-static bool strike(rig *r, hit *h)
+/* Corrupts page h->target; false: there is no such page. */
+static bool corrupt(rig *r, corruption *h)
 {
     int64_t at = 0;
     CHECK_OK(hil_links_drain(r->tiers.links));
     for (size_t u = 0; u < r->store->units; ++u) {
         hil_unit *unit = &r->store->unit[u];
         for (int s = 0; s < HIL_GRADIENT && h->time == BETWEEN_STEPS; ++s)
-            hit_extent(r, &unit->home[s].extent, &at, h);
+            corrupt_extent(r, &unit->home[s].extent, &at, h);
         for (int i = 0; i < unit->uses; ++i) {
             const hil_use *use = &unit->use[i];
-            if (h->time == AFTER_GIVING && use->given) hit_extent(r, &use->home.extent, &at, h);
+            if (h->time == AFTER_GIVING && use->given) corrupt_extent(r, &use->home.extent, &at, h);
             if (h->time == AFTER_MICRO_BATCH && use->sum.stored)
-                hit_extent(r, &use->sum.extent, &at, h);
+                corrupt_extent(r, &use->sum.extent, &at, h);
         }
     }
     return h->target < at;
 }
 
-/* A step that is struck. *last: there is no such page. */
-static hil_status struck_step(rig *r, hit *h, bool *last, float *out)
+/* A step with one corrupted page. *last: there is no such page. */
+static hil_status corrupted_step(rig *r, corruption *h, bool *last, float *out)
 {
     double norm;
-    if (h->time == BETWEEN_STEPS) *last = !strike(r, h);
+    if (h->time == BETWEEN_STEPS) *last = !corrupt(r, h);
     HIL_TRY(hil_store_pass_begin(r->store, HIL_PASS_TRAIN));
     for (int s = SEGMENTS - 1; s >= 0; --s) {
         for (int m = 0; m < 2; ++m) {
             HIL_TRY(rig_segment_run(r, s, (float)(m + 1) * 0.25f, -1));
-            if (h->time == AFTER_MICRO_BATCH && s == SEGMENTS - 1 && m == 0) *last = !strike(r, h);
+            if (h->time == AFTER_MICRO_BATCH && s == SEGMENTS - 1 && m == 0) *last = !corrupt(r, h);
         }
         HIL_TRY(hil_store_give_gradients(r->store, s));
     }
     HIL_TRY(hil_store_pass_end(r->store));
-    if (h->time == AFTER_GIVING) *last = !strike(r, h);
+    if (h->time == AFTER_GIVING) *last = !corrupt(r, h);
     HIL_TRY(hil_store_norm(r->store, &norm));
     *out = (float)norm;
     float scale = (float)(1 / (1 + norm));
@@ -80,7 +80,7 @@ static hil_status struck_step(rig *r, hit *h, bool *last, float *out)
     return status;
 }
 
-static bool strike_run(rig *r, hit *h)
+static bool corrupted_run(rig *r, corruption *h)
 {
     bool last = false;
     double norm;
@@ -88,7 +88,7 @@ static bool strike_run(rig *r, hit *h)
     CHECK_OK(rig_open(r, 2, HIL_IO_AUTO));
     CHECK_OK(rig_step(r, -1, &norm));
     got[0] = (float)norm;
-    hil_status status = struck_step(r, h, &last, got + 1);
+    hil_status status = corrupted_step(r, h, &last, got + 1);
     if (status == HIL_OK) status = runs_go(r, STEPS - 2, got + 2);
     h->noticed = status != HIL_OK;
     if (h->done && !h->padding && (h->time != AFTER_MICRO_BATCH || h->noticed))
@@ -101,15 +101,16 @@ static bool strike_run(rig *r, hit *h)
     return last;
 }
 
-/* How often it was found, or hit what nobody reads. */
-static int64_t strike_all(int placement, hit_time time, bool padding, int64_t stride)
+/* How often the corruption was noticed; for padding, how often it was done. */
+static int64_t corrupt_each_page(int placement, corruption_time time, bool padding, int64_t stride)
 {
     int64_t found = 0;
     for (int64_t target = 0;; target += stride) {
         rig r;
-        hit h = {.time = time, .target = target, .seed = (uint64_t)stride, .padding = padding};
+        corruption h = {
+            .time = time, .target = target, .seed = (uint64_t)stride, .padding = padding};
         runs_create(&r, HIL_BF16, placement);
-        bool last = strike_run(&r, &h);
+        bool last = corrupted_run(&r, &h);
         found += padding ? h.done : h.noticed;
         if (last) return found;
     }
@@ -123,11 +124,11 @@ int main(int argc, char **argv)
     got = malloc((size_t)count * sizeof *got);
     CHECK(got != NULL);
     for (int placement = EVERYTHING_ON_DISK; placement <= MIXED; ++placement) {
-        CHECK(strike_all(placement, BETWEEN_STEPS, false, full ? 1 : 7) > 3);
-        CHECK(strike_all(placement, AFTER_GIVING, false, full ? 1 : 3) > 1);
-        CHECK(strike_all(placement, BETWEEN_STEPS, true, full ? 1 : 5) > 0);
+        CHECK(corrupt_each_page(placement, BETWEEN_STEPS, false, full ? 1 : 7) > 3);
+        CHECK(corrupt_each_page(placement, AFTER_GIVING, false, full ? 1 : 3) > 1);
+        CHECK(corrupt_each_page(placement, BETWEEN_STEPS, true, full ? 1 : 5) > 0);
     }
-    CHECK(strike_all(EVERYTHING_ON_DISK, AFTER_MICRO_BATCH, false, 1) > 0);
+    CHECK(corrupt_each_page(EVERYTHING_ON_DISK, AFTER_MICRO_BATCH, false, 1) > 0);
     free(expected);
     free(got);
     fixture_close();

@@ -1,5 +1,5 @@
-/* For every n the n-th operation on the drives goes wrong in a run of a few steps: passing trouble
-   changes no bit, the rest is one clear line, and nothing hangs or stays behind. */
+/* For every n the n-th operation on the drives fails in a run of a few steps: a transient error
+   changes no bit, any other ends the run with one clear line, and nothing hangs or leaks. */
 #include "io/io_faulty.h"
 #include "runs.h"
 
@@ -11,8 +11,8 @@
 enum { STEPS = 2 };
 
 typedef struct fault {
-    int error;         /* 0: short */
-    const char *words; /* NULL: passing */
+    int error;         /* 0: a short transfer */
+    const char *words; /* NULL: transient */
 } fault;
 
 static int64_t count;

@@ -1,5 +1,5 @@
-/* For every n the n-th allocation of open, two steps and close fails: one clear line, no crash, and
-   nothing stays behind. A store that ran out of memory in a step can try another one. */
+/* For every n the n-th allocation of open, two steps and close fails: one clear line, no crash, no
+   leak. A store that ran out of memory in a step can run another step. */
 #include "runs.h"
 #include "store/pass.h"
 #include "store/update.h"

@@ -1,5 +1,5 @@
-/* Swap files on two devices, one of which is memory and takes no direct transfers: the same bits,
-   pages on both in proportion to their speed, and the way of each is told. */
+/* Swap files on two file systems, one of which (tmpfs) refuses direct I/O: the same bits, pages on
+   both in proportion to their speed, and both ways are reported. */
 #include "runs.h"
 #include "tier/disk_drives.h"
 

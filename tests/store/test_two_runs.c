@@ -1,6 +1,6 @@
-/* Two processes keep everything on disk in one folder at the same time and do not disturb each
-   other; nothing is in the folder after the end, a failure, or kill -9 at any time; and swap files
-   have no name and are nobody else's. */
+/* Two processes keep all states on disk in one folder at the same time and do not disturb each
+   other. The folder is empty after the end, a failure, or kill -9 at any time. Swap files have no
+   name and cannot be opened by others. */
 #include "io/io_faulty.h"
 #include "runs.h"
 
@@ -23,7 +23,7 @@ static int names(void)
     return count;
 }
 
-/* Descriptors that lead into the folder. */
+/* Counts open files in the folder. */
 static int check_descriptors(void)
 {
     char place[PATH_MAX], name[300], at[PATH_MAX];
@@ -47,7 +47,7 @@ static int check_descriptors(void)
     return found;
 }
 
-/* One child: both have other bytes. */
+/* One child process; each has different bytes. */
 static void run(int number)
 {
     hil_dtype dtype = number % 2 ? HIL_BF16 : HIL_F32;
@@ -68,7 +68,7 @@ static void run(int number)
     free(got);
 }
 
-/* Ends without closing anything. */
+/* Exits without closing anything. */
 static void fail(int number)
 {
     rig r;

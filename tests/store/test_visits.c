@@ -1,31 +1,31 @@
-/* A plan that goes by segment: a visit finds all that its segment may use, in any order, any number
-   of times or never. The bits are those of everything on the device with uses brought one by one,
-   and whatever the path, the same bytes come to the device and none is fetched late. */
+/* A plan by segment: a visit holds everything that its segment may use, in any order, any number of
+   times or never. The bits equal those of everything on the device with single uses; on any path
+   the same bytes are copied to the device, and everything is prefetched in time. */
 #include "runs.h"
 #include "store/pass.h"
 #include "store/unit.h"
 #include "store/update.h"
 
-enum { STEPS = 8, MICROS = 2, LONELY = 1 }; /* nobody uses parameter LONELY in the last step */
+enum { STEPS = 8, MICROS = 2, UNUSED = 1 }; /* no segment uses parameter UNUSED in the last step */
 
 static int64_t count;
 static float *expected, *got;
 
-/* What comes in: from disk and from the host. */
+/* Bytes read from disk, and copied from host to device. */
 typedef struct moved {
     uint64_t fetched, in;
 } moved;
 
-/* What a segment does with a parameter for one micro-batch: every one is used by one of the two at
-   least. */
-typedef enum trail { STRAIGHT, OMITTED, TWICE } trail;
-static trail trail_of(int step, int micro, int p)
+/* How a segment uses a parameter for one micro-batch; at least one of the two micro-batches uses
+   it. */
+typedef enum detour { NONE, OMITTED, TWICE } detour;
+static detour detour_of(int step, int micro, int p)
 {
     uint32_t word[4];
     hil_philox(7, (uint64_t)step, (uint64_t)p, word);
-    if (step == STEPS - 1 && p == LONELY) return OMITTED;
-    if (step < 2 || (int)(word[0] % MICROS) != micro) return STRAIGHT;
-    return (trail)(word[1] % 3);
+    if (step == STEPS - 1 && p == UNUSED) return OMITTED;
+    if (step < 2 || (int)(word[0] % MICROS) != micro) return NONE;
+    return (detour)(word[1] % 3);
 }
 
 static hil_status visit(rig *r, int step, int segment, int micro, hil_direction way)
@@ -35,7 +35,7 @@ static hil_status visit(rig *r, int step, int segment, int micro, hil_direction 
     HIL_TRY(hil_store_pass_enter(r->store, &(hil_stop){segment, way, "a segment"}));
     for (int i = 0; i < PARAMS; ++i) {
         int p = reversed ? PARAMS - 1 - i : i;
-        trail how = trail_of(step, micro, p);
+        detour how = detour_of(step, micro, p);
         if (rig_segment(p) != segment || how == OMITTED) continue;
         HIL_TRY(rig_use(r, p, back ? segment : -1, factor));
         if (how == TWICE) HIL_TRY(rig_use(r, p, back ? segment : -1, factor / 2));
@@ -56,16 +56,16 @@ static hil_status pass(rig *r, int step)
     return hil_store_pass_end(r->store);
 }
 
-/* Weights only, as an evaluation does. */
-static hil_status look(rig *r, int step)
+/* A pass over the weights only, like an evaluation. */
+static hil_status evaluate(rig *r, int step)
 {
     HIL_TRY(hil_store_pass_begin(r->store, HIL_PASS_LOSS));
     for (int s = 0; s < SEGMENTS; ++s) HIL_TRY(visit(r, step, s, 0, HIL_FORWARD));
     return hil_store_pass_end(r->store);
 }
 
-/* `punctual`: nothing may be fetched late. */
-static void run(rig *r, bool punctual, float *out, moved *of)
+/* `prefetched`: a weight that was not prefetched fails the test. */
+static void run(rig *r, bool prefetched, float *out, moved *of)
 {
     alarm(60);
     CHECK_OK(rig_open(r, 1, HIL_IO_AUTO));
@@ -79,12 +79,12 @@ static void run(rig *r, bool punctual, float *out, moved *of)
         CHECK_OK(hil_links_drain(r->tiers.links));
         hil_links_take_account(r->tiers.links, &account);
         of[s] = (moved){account.bytes[HIL_LINK_FETCH], account.bytes[HIL_LINK_IN]};
-        if (punctual && s > 0) CHECK_INT(hil_store_misses(r->store), misses);
+        if (prefetched && s > 0) CHECK_INT(hil_store_misses(r->store), misses);
         CHECK_OK(hil_store_norm(r->store, &norm));
         CHECK_OK(r->sweep(r, norm));
         hil_store_step_end(r->store);
         out[s] = (float)norm;
-        CHECK_OK(look(r, s));
+        CHECK_OK(evaluate(r, s));
     }
     CHECK_OK(runs_go(r, 0, out + STEPS));
     if (r->plan.by_segment) CHECK_INT(hil_store_repairs(r->store), 0);
@@ -92,7 +92,7 @@ static void run(rig *r, bool punctual, float *out, moved *of)
     alarm(0);
 }
 
-/* The least window for whole visits: the weights and sums of the largest segment, by hand. */
+/* The smallest window for whole visits, computed here: weights and sums of the largest segment. */
 static size_t segment_bytes(const rig *r)
 {
     size_t most = 0;
@@ -114,7 +114,7 @@ static void check(int placement, hil_dtype dtype, bool prefetch, int more)
     runs_create(&r, dtype, placement);
     r.plan.prefetch = prefetch;
     r.plan.by_segment = true;
-    /* With nothing more, only what lies side by side fits. */
+    /* With no room to spare a segment fits only if its blocks are adjacent. */
     r.plan.window = segment_bytes(&r) + (size_t)r.plan.chunk * 2 * (size_t)more;
     run(&r, more > 1, got, of);
     runs_same(got, expected, count);
@@ -125,7 +125,7 @@ static void check(int placement, hil_dtype dtype, bool prefetch, int more)
     if (placement == EVERYTHING_ON_DISK) CHECK(of[1].fetched > 0);
 }
 
-/* What a segment does not declare still arrives, alone as before. */
+/* An undeclared use is fetched on its own. */
 static void check_undeclared(void)
 {
     rig r;

@@ -20,8 +20,8 @@ enum { MATRIX, VECTORS }; /* groups */
     } while (0)
 
 typedef struct net {
-    hil_bank *bank;
-    hil_bank_param *in, *bias, *out;
+    hil_param_store *store;
+    hil_stored_param *in, *bias, *out;
     float x[BATCH][INPUTS], goal[BATCH];
     float y[BATCH], slope[BATCH]; /* what comes out, and the loss's derivative by it */
 } net;
@@ -42,10 +42,11 @@ static hil_status fill(net *n)
     float out[HIDDEN];
     for (int first = 0; first < HIDDEN * INPUTS; first += PIECE * INPUTS) {
         for (int i = 0; i < PIECE * INPUTS; ++i) piece[i] = noise((unsigned)(first + i)) / 8;
-        TRY(hil_bank_write(n->bank, n->in, HIL_BANK_WEIGHT, first, PIECE * INPUTS, piece));
+        TRY(hil_param_store_write(n->store, n->in, HIL_PARAM_STORE_WEIGHT, first, PIECE * INPUTS,
+                                  piece));
     }
     for (int h = 0; h < HIDDEN; ++h) out[h] = noise((unsigned)(HIDDEN * INPUTS + h)) / 64;
-    return hil_bank_write(n->bank, n->out, HIL_BANK_WEIGHT, 0, HIDDEN, out);
+    return hil_param_store_write(n->store, n->out, HIL_PARAM_STORE_WEIGHT, 0, HIDDEN, out);
 }
 
 static void draw(net *n, int step)
@@ -97,19 +98,19 @@ static void backward_rows(const net *n, const rows *r, float *in, float *bias, f
 
 static hil_status acquire_rows(net *n, int64_t tile, rows *r)
 {
-    int64_t all = hil_bank_tile_rows(n->in);
+    int64_t all = hil_param_store_tile_rows(n->in);
     r->first = tile * all;
     r->count = HIDDEN - r->first < all ? HIDDEN - r->first : all;
-    return hil_bank_acquire(n->bank, n->in, tile, (const void **)&r->in);
+    return hil_param_store_acquire(n->store, n->in, tile, (const void **)&r->in);
 }
 
 static hil_status forward(net *n, rows *r)
 {
     for (int b = 0; b < BATCH; ++b) n->y[b] = 0;
-    for (int64_t t = 0; t < hil_bank_tiles(n->in); ++t) {
+    for (int64_t t = 0; t < hil_param_store_tiles(n->in); ++t) {
         TRY(acquire_rows(n, t, r));
         forward_rows(n, r);
-        hil_bank_release(n->bank, n->in, t);
+        hil_param_store_release(n->store, n->in, t);
     }
     return HIL_OK;
 }
@@ -117,28 +118,28 @@ static hil_status forward(net *n, rows *r)
 static hil_status backward(net *n, rows *r)
 {
     float *in, *bias, *out;
-    TRY(hil_bank_gradient_acquire(n->bank, n->bias, 0, &bias));
-    TRY(hil_bank_gradient_acquire(n->bank, n->out, 0, &out));
-    for (int64_t t = hil_bank_tiles(n->in) - 1; t >= 0; --t) {
+    TRY(hil_param_store_gradient_acquire(n->store, n->bias, 0, &bias));
+    TRY(hil_param_store_gradient_acquire(n->store, n->out, 0, &out));
+    for (int64_t t = hil_param_store_tiles(n->in) - 1; t >= 0; --t) {
         TRY(acquire_rows(n, t, r));
-        TRY(hil_bank_gradient_acquire(n->bank, n->in, t, &in));
+        TRY(hil_param_store_gradient_acquire(n->store, n->in, t, &in));
         backward_rows(n, r, in, bias, out);
-        hil_bank_gradient_release(n->bank, n->in, t);
-        hil_bank_release(n->bank, n->in, t);
+        hil_param_store_gradient_release(n->store, n->in, t);
+        hil_param_store_release(n->store, n->in, t);
     }
-    hil_bank_gradient_release(n->bank, n->bias, 0);
-    hil_bank_gradient_release(n->bank, n->out, 0);
-    TRY(hil_bank_give_gradients(n->bank, MATRIX));
-    return hil_bank_give_gradients(n->bank, VECTORS);
+    hil_param_store_gradient_release(n->store, n->bias, 0);
+    hil_param_store_gradient_release(n->store, n->out, 0);
+    TRY(hil_param_store_give_gradients(n->store, MATRIX));
+    return hil_param_store_give_gradients(n->store, VECTORS);
 }
 
 /* The vectors are held for the whole step, the matrix one tile at a time. */
 static hil_status step(net *n, double *loss, double *norm)
 {
     rows r;
-    TRY(hil_bank_begin(n->bank, HIL_BANK_TRAIN));
-    TRY(hil_bank_acquire(n->bank, n->bias, 0, (const void **)&r.bias));
-    TRY(hil_bank_acquire(n->bank, n->out, 0, (const void **)&r.out));
+    TRY(hil_param_store_begin(n->store, HIL_PARAM_STORE_TRAIN));
+    TRY(hil_param_store_acquire(n->store, n->bias, 0, (const void **)&r.bias));
+    TRY(hil_param_store_acquire(n->store, n->out, 0, (const void **)&r.out));
     TRY(forward(n, &r));
     *loss = 0;
     for (int b = 0; b < BATCH; ++b) {
@@ -147,22 +148,22 @@ static hil_status step(net *n, double *loss, double *norm)
         n->slope[b] = (float)(2 * error / BATCH);
     }
     TRY(backward(n, &r));
-    hil_bank_release(n->bank, n->bias, 0);
-    hil_bank_release(n->bank, n->out, 0);
-    TRY(hil_bank_step(n->bank, 1e-3, norm));
-    return hil_bank_end(n->bank);
+    hil_param_store_release(n->store, n->bias, 0);
+    hil_param_store_release(n->store, n->out, 0);
+    TRY(hil_param_store_step(n->store, 1e-3, norm));
+    return hil_param_store_end(n->store);
 }
 
-static hil_status create(net *n, const hil_bank_options *options)
+static hil_status create(net *n, const hil_param_store_options *options)
 {
-    TRY(hil_bank_create(&n->bank, options));
-    const hil_bank_form in = {.rows = HIDDEN, .cols = INPUTS, .group = MATRIX};
-    const hil_bank_form vector = {.cols = HIDDEN, .group = VECTORS, .no_decay = true};
-    TRY(hil_bank_add(n->bank, "in", &in, &n->in));
-    TRY(hil_bank_add(n->bank, "bias", &vector, &n->bias));
-    TRY(hil_bank_add(n->bank, "out", &vector, &n->out));
-    TRY(hil_bank_place(n->bank));
-    hil_bank_bytes at = hil_bank_placed(n->bank);
+    TRY(hil_param_store_create(&n->store, options));
+    const hil_param_store_form in = {.rows = HIDDEN, .cols = INPUTS, .group = MATRIX};
+    const hil_param_store_form vector = {.cols = HIDDEN, .group = VECTORS, .no_decay = true};
+    TRY(hil_param_store_add(n->store, "in", &in, &n->in));
+    TRY(hil_param_store_add(n->store, "bias", &vector, &n->bias));
+    TRY(hil_param_store_add(n->store, "out", &vector, &n->out));
+    TRY(hil_param_store_place(n->store));
+    hil_param_store_bytes at = hil_param_store_placed(n->store);
     printf("state: %.1f MB on the device, %.1f MB in host memory, %.1f MB on disk\n",
            (double)at.device / 1e6, (double)at.host / 1e6, (double)at.disk / 1e6);
     return fill(n);
@@ -174,7 +175,7 @@ static void print_tier(const char *name, uint64_t peak, uint64_t budget)
            (double)budget / 1e6);
 }
 
-static hil_status learn(net *n, const hil_bank_options *options, int *good)
+static hil_status learn(net *n, const hil_param_store_options *options, int *good)
 {
     double first = 0, last = 0, norm;
     hil_step_account account;
@@ -186,8 +187,8 @@ static hil_status learn(net *n, const hil_bank_options *options, int *good)
         if (s > STEPS - 5) last += loss / 5;
         if (s == 1 || s % 5 == 0) printf("step %3d  loss %.4f  norm %.2f\n", s, loss, norm);
     }
-    TRY(hil_bank_wait(n->bank));
-    hil_bank_account(n->bank, &account);
+    TRY(hil_param_store_wait(n->store));
+    hil_param_store_account(n->store, &account);
     print_tier("device", account.device_peak, options->memory.device);
     print_tier("host", account.host_peak, options->memory.host);
     print_tier("disk", account.disk_peak, options->memory.disks[0].bytes);
@@ -204,8 +205,8 @@ int main(void)
     static net n;
     int good = 0;
     const hil_disk_budget disk = {.path = ".", .bytes = 16 << 20};
-    hil_bank_options options;
-    hil_bank_defaults(&options);
+    hil_param_store_options options;
+    hil_param_store_defaults(&options);
     options.dtype = "fp32";
     options.memory.device = 1 << 20;
     options.memory.host = 2 << 20;
@@ -216,7 +217,7 @@ int main(void)
     hil_status status = create(&n, &options);
     if (status == HIL_OK) status = learn(&n, &options, &good);
     if (status != HIL_OK) fprintf(stderr, "own_store: %s\n", hil_status_message());
-    hil_bank_destroy(n.bank);
+    hil_param_store_destroy(n.store);
     if (status != HIL_OK) return 1;
     if (!good) {
         fprintf(stderr, "own_store: the loss did not fall, or a budget did not hold\n");

@@ -38,16 +38,17 @@ static void check_objects(void)
 {
     hil_io *io;
     hil_comm *comm;
-    hil_bank *bank;
+    hil_param_store *store;
     hil_trainer *trainer;
     hil_model *model;
     REFUSED(hil_io_create(&io, &(hil_io_options){.depth = 1}), "hil_io");
     REFUSED(hil_comm_open(&comm, &(hil_comm_options){.expected = 1}), "hil_comm");
-    REFUSED(hil_bank_create(&bank, &(hil_bank_options){.dtype = "fp32"}), "hil_bank");
+    REFUSED(hil_param_store_create(&store, &(hil_param_store_options){.dtype = "fp32"}),
+            "hil_param_store");
     CHECK_OK(hil_model_create(&model));
     REFUSED(hil_trainer_create(&trainer, model, &(hil_trainer_options){.threads = 1}),
             "hil_trainer");
-    CHECK(io == NULL && comm == NULL && bank == NULL && trainer == NULL);
+    CHECK(io == NULL && comm == NULL && store == NULL && trainer == NULL);
     hil_model_destroy(model);
 }
 

@@ -1,6 +1,6 @@
-/* bank_plan.c - plans a bank: a window for tiles in use, then device, host and disk for the rest.
- */
-#include "train/bank.h"
+/* param_store_plan.c - plans a parameter store: a window for tiles in use, then device, host and
+   disk for the rest. */
+#include "train/param_store.h"
 
 #include "base/alloc.h"
 #include "base/text.h"
@@ -17,24 +17,24 @@ typedef struct extents {
     uint64_t states;    /* bytes of weights, gradients and optimizer states */
 } extents;
 
-static hil_status outline(hil_bank *bank)
+static hil_status outline(hil_param_store *store)
 {
-    size_t units = hil_store_units(bank->store);
-    HIL_TRY(HIL_ALLOC(units, &bank->unit));
+    size_t units = hil_store_units(store->states);
+    HIL_TRY(HIL_ALLOC(units, &store->unit));
     for (size_t u = 0; u < units; ++u) {
-        hil_outline_unit *unit = &bank->unit[u];
-        unit->elements = hil_unit_elements(bank->store, u);
-        unit->uses = hil_unit_uses(bank->store, u);
+        hil_outline_unit *unit = &store->unit[u];
+        unit->elements = hil_unit_elements(store->states, u);
+        unit->uses = hil_unit_uses(store->states, u);
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
-            unit->bytes[s] = hil_unit_bytes(bank->store, u, (hil_unit_state)s);
+            unit->bytes[s] = hil_unit_bytes(store->states, u, (hil_unit_state)s);
     }
-    bank->outline =
-        (hil_outline){.unit = bank->unit, .units = units, .micros = 1, .training = true};
+    store->outline =
+        (hil_outline){.unit = store->unit, .units = units, .micros = 1, .training = true};
     return HIL_OK;
 }
 
 /* Bytes in the window while weights and gradient sum of so many elements are acquired. */
-static uint64_t in_use(const hil_bank_param *p, int64_t elements)
+static uint64_t in_use(const hil_stored_param *p, int64_t elements)
 {
     size_t size = hil_dtype_size(hil_param_dtype(p->param));
     return hil_align_up((uint64_t)elements * size) +
@@ -44,13 +44,13 @@ static uint64_t in_use(const hil_bank_param *p, int64_t elements)
 /* The least: the largest tile of a matrix and the vectors of a group, with their sums, twice,
    because tiles in use may fragment the window. More lets transfers run ahead and keeps the sums of
    a group in the window until they are given. */
-static void measure_window(const hil_bank *bank, extents *e)
+static void measure_window(const hil_param_store *store, extents *e)
 {
     uint64_t tile = 0, vectors = 0, group = 0;
-    for (size_t g = 0; g < bank->groups; ++g) {
+    for (size_t g = 0; g < store->groups; ++g) {
         uint64_t all = 0, small = 0;
-        for (size_t i = 0; i < bank->params; ++i) {
-            const hil_bank_param *p = bank->param[i];
+        for (size_t i = 0; i < store->params; ++i) {
+            const hil_stored_param *p = store->param[i];
             const hil_shape *shape = &hil_param_spec_of(p->param)->shape;
             uint64_t bytes = in_use(p, hil_param_elements(p->param));
             if (p->group != g) continue;
@@ -68,27 +68,27 @@ static void measure_window(const hil_bank *bank, extents *e)
     e->wish = (size_t)wish;
 }
 
-static extents measure(const hil_bank *bank)
+static extents measure(const hil_param_store *store)
 {
-    extents e = {.sums = hil_plan_sums(&bank->outline)};
-    for (size_t u = 0; u < bank->outline.units; ++u)
+    extents e = {.sums = hil_plan_sums(&store->outline)};
+    for (size_t u = 0; u < store->outline.units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
-            e.states += hil_align_up(hil_outline_bytes(&bank->unit[u], s));
-    measure_window(bank, &e);
+            e.states += hil_align_up(hil_outline_bytes(&store->unit[u], s));
+    measure_window(store, &e);
     return e;
 }
 
-static hil_status choose_window(const hil_bank *bank, const extents *e, size_t *out)
+static hil_status choose_window(const hil_param_store *store, const extents *e, size_t *out)
 {
-    uint64_t device = bank->budget.device;
+    uint64_t device = store->budget.device;
     char have[32], need[32];
-    if (bank->window > device || (!bank->window && e->least > device))
+    if (store->window > device || (!store->window && e->least > device))
         return hil_fail(HIL_ERR_BUDGET,
                         "device memory of %s is too little: tiles in use need a window of %s; "
                         "give more, or a smaller tile_size",
                         hil_text_bytes(have, device),
-                        hil_text_bytes(need, bank->window ? bank->window : e->least));
-    *out = bank->window;
+                        hil_text_bytes(need, store->window ? store->window : e->least));
+    *out = store->window;
     if (*out) return HIL_OK;
     /* If all states fit on the device, only sums use the window, and none is ever evicted. */
     uint64_t sums = e->sums + e->least;
@@ -102,34 +102,34 @@ static hil_status choose_window(const hil_bank *bank, const extents *e, size_t *
 }
 
 /* Whether the window can hold everything at once, so that nothing is ever evicted. */
-static bool is_roomy(const hil_bank *bank, const extents *e)
+static bool is_roomy(const hil_param_store *store, const extents *e)
 {
     uint64_t bytes = e->sums;
-    for (size_t u = 0; u < bank->outline.units; ++u)
-        if (bank->plan.unit[u].tier[HIL_WEIGHT] != HIL_DEVICE)
-            bytes += hil_align_up(bank->unit[u].bytes[HIL_WEIGHT]);
-    return bytes + e->least <= bank->plan.window;
+    for (size_t u = 0; u < store->outline.units; ++u)
+        if (store->plan.unit[u].tier[HIL_WEIGHT] != HIL_DEVICE)
+            bytes += hil_align_up(store->unit[u].bytes[HIL_WEIGHT]);
+    return bytes + e->least <= store->plan.window;
 }
 
 /* If sums may be evicted, reserves room for all of them: in host memory if that pushes no state to
    disk, otherwise on disk. */
-static hil_status place(hil_bank *bank, const extents *e)
+static hil_status place(hil_param_store *store, const extents *e)
 {
-    hil_plan *plan = &bank->plan;
-    hil_budget budget = bank->budget;
+    hil_plan *plan = &store->plan;
+    hil_budget budget = store->budget;
     uint64_t missing, need[HIL_TIERS];
     plan->spill = HIL_HOST;
     plan->spilled = 0;
-    hil_plan_place(plan, &bank->outline, &budget, &missing);
-    if (!missing && is_roomy(bank, e)) return HIL_OK;
+    hil_plan_place(plan, &store->outline, &budget, &missing);
+    if (!missing && is_roomy(store, e)) return HIL_OK;
     plan->spilled = (size_t)e->sums;
-    hil_plan_place(plan, &bank->outline, &budget, &missing);
-    hil_plan_needs(plan, &bank->outline, need);
+    hil_plan_place(plan, &store->outline, &budget, &missing);
+    hil_plan_needs(plan, &store->outline, need);
     if (budget.disk && (missing || need[HIL_DISK])) {
         plan->spilled = 0;
         plan->spill = HIL_DISK;
         budget.disk = budget.disk > e->sums ? budget.disk - e->sums : 1;
-        hil_plan_place(plan, &bank->outline, &budget, &missing);
+        hil_plan_place(plan, &store->outline, &budget, &missing);
     }
     if (!missing) return HIL_OK;
     char lack[32], states[32], sums[32], device[32], host[32], disk[32];
@@ -138,17 +138,18 @@ static hil_status place(hil_bank *bank, const extents *e)
                     "do not fit into %s of device memory, %s of host memory and %s of disk",
                     hil_text_bytes(lack, missing), hil_text_bytes(states, e->states),
                     hil_text_bytes(sums, e->sums), hil_text_bytes(device, budget.device),
-                    hil_text_bytes(host, budget.host), hil_text_bytes(disk, bank->budget.disk));
+                    hil_text_bytes(host, budget.host), hil_text_bytes(disk, store->budget.disk));
 }
 
 /* Opens the store dry (without memory or files) to count the bytes that it keeps on each drive. */
-static hil_status measure_drives(hil_bank *bank, uint64_t sums, uint64_t drive_bytes[HIL_DRIVES])
+static hil_status measure_drives(hil_param_store *store, uint64_t sums,
+                                 uint64_t drive_bytes[HIL_DRIVES])
 {
     const hil_speeds any = {.disk_read = 1, .disk_write = 1, .disk_mixed = 1, .memory = 1};
-    hil_tiers_options options = {.device_bytes = bank->budget.device,
-                                 .host_bytes = bank->budget.host,
-                                 .drives = bank->drive,
-                                 .drive_count = bank->drive_count,
+    hil_tiers_options options = {.device_bytes = store->budget.device,
+                                 .host_bytes = store->budget.host,
+                                 .drives = store->drive,
+                                 .drive_count = store->drive_count,
                                  .speeds = &any};
     hil_tiers tiers = {0};
     hil_pool *dry = NULL;
@@ -158,33 +159,33 @@ static hil_status measure_drives(hil_bank *bank, uint64_t sums, uint64_t drive_b
     HIL_TRY_DONE(hil_pool_create_dry(&dry));
     HIL_TRY_DONE(hil_tiers_open(&tiers, &options));
     hil_store_opening opening = {
-        .tiers = &tiers, .plan = &bank->plan, .pool = dry, .update = dry, .speeds = &any};
-    HIL_TRY_DONE(hil_store_open(bank->store, &opening));
+        .tiers = &tiers, .plan = &store->plan, .pool = dry, .update = dry, .speeds = &any};
+    HIL_TRY_DONE(hil_store_open(store->states, &opening));
     if (sums) HIL_TRY_DONE(hil_disk_take(tiers.disk, (size_t)sums, SPILL_PAGE, &spilled, &after));
     hil_disk_extent(tiers.disk, drive_bytes);
 done:
-    hil_store_close(bank->store);
+    hil_store_close(store->states);
     if (tiers.disk) hil_disk_give(tiers.disk, &spilled, NULL);
     hil_tiers_close(&tiers);
     hil_pool_destroy(dry);
     return status;
 }
 
-hil_status hil_bank_plan(hil_bank *bank, uint64_t drive_bytes[HIL_DRIVES])
+hil_status hil_param_store_plan(hil_param_store *store, uint64_t drive_bytes[HIL_DRIVES])
 {
-    HIL_TRY(outline(bank));
-    HIL_TRY(hil_plan_create(&bank->plan, &bank->outline));
-    bank->plan.prefetch = true;
-    bank->plan.device_budget = bank->budget.device;
-    bank->plan.host_budget = bank->budget.host;
-    bank->plan.disk_budget = bank->budget.disk;
-    extents e = measure(bank);
-    HIL_TRY(choose_window(bank, &e, &bank->plan.window));
-    HIL_TRY(place(bank, &e));
+    HIL_TRY(outline(store));
+    HIL_TRY(hil_plan_create(&store->plan, &store->outline));
+    store->plan.prefetch = true;
+    store->plan.device_budget = store->budget.device;
+    store->plan.host_budget = store->budget.host;
+    store->plan.disk_budget = store->budget.disk;
+    extents e = measure(store);
+    HIL_TRY(choose_window(store, &e, &store->plan.window));
+    HIL_TRY(place(store, &e));
     uint64_t need[HIL_TIERS];
-    hil_plan_needs(&bank->plan, &bank->outline, need);
-    bool spilling = bank->plan.spill == HIL_DISK;
-    if (!need[HIL_DISK] && !spilling) bank->drive_count = 0;
-    if (!bank->drive_count) return HIL_OK;
-    return measure_drives(bank, spilling ? e.sums : 0, drive_bytes);
+    hil_plan_needs(&store->plan, &store->outline, need);
+    bool spilling = store->plan.spill == HIL_DISK;
+    if (!need[HIL_DISK] && !spilling) store->drive_count = 0;
+    if (!store->drive_count) return HIL_OK;
+    return measure_drives(store, spilling ? e.sums : 0, drive_bytes);
 }

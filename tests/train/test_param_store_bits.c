@@ -1,6 +1,6 @@
 /* Values survive in every tier; steps follow the formula of AdamW; and the bits are the same for
    budgets from everything on the device to nearly everything on disk. */
-#include "bank_rig.h"
+#include "param_store_rig.h"
 
 #include "tier/fence.h"
 
@@ -19,8 +19,8 @@ static void read_all(rig *r, outcome *out)
     for (int s = 0; s < states; ++s)
         for (int p = 0; p < RIG_PARAMS; ++p)
             if (s == 0 || !rig_form[p].frozen)
-                CHECK_OK(hil_bank_read(r->bank, r->param[p], (hil_bank_state)s, 0, rig_elements(p),
-                                       out->value[s][p]));
+                CHECK_OK(hil_param_store_read(r->store, r->param[p], (hil_param_store_state)s, 0,
+                                              rig_elements(p), out->value[s][p]));
 }
 
 typedef struct budgets {
@@ -37,16 +37,16 @@ static void run(const char *dtype, const char *optimizer, const budgets *b, outc
     r.options.optimizer = optimizer;
     r.options.memory.disk_count = (size_t)b->drives;
     rig_open(&r);
-    hil_bank_bytes at = hil_bank_placed(r.bank);
+    hil_param_store_bytes at = hil_param_store_placed(r.store);
     uint64_t tier[] = {at.device, at.host, at.disk}, all = at.device + at.host + at.disk;
     CHECK(tier[b->most] > all / 2);
     for (int i = 0; i < STEPS; ++i) out->norm[i] = rig_step(&r, b->order);
     read_all(&r, out);
     hil_step_account account;
-    hil_bank_account(r.bank, &account);
+    hil_param_store_account(r.store, &account);
     CHECK(account.device_peak <= b->device && account.host_peak <= b->host);
     CHECK((account.disk_read_bytes > 0) == (b->most == HIL_DISK));
-    hil_bank_destroy(r.bank);
+    hil_param_store_destroy(r.store);
 }
 
 static void check_budgets(const char *dtype, const char *optimizer)
@@ -104,7 +104,7 @@ static void check_formula(void)
             CHECK_NEAR((double)got.value[0][p][i], w[p * 19200 + i], 1e-5);
 }
 
-/* A bank that gets another's numbers goes on with the same bits. */
+/* A parameter store that gets another's numbers goes on with the same bits. */
 static void check_restored(const char *dtype)
 {
     static outcome saved, straight, restored;
@@ -120,21 +120,21 @@ static void check_restored(const char *dtype)
         for (int p = 0; p < RIG_PARAMS; ++p)
             for (int64_t at = 0; at < rig_elements(p) && (!s || !rig_form[p].frozen); at += 1000) {
                 int64_t n = rig_elements(p) - at < 1000 ? rig_elements(p) - at : 1000;
-                CHECK_OK(hil_bank_write(b.bank, b.param[p], (hil_bank_state)s, at, n,
-                                        saved.value[s][p] + at));
+                CHECK_OK(hil_param_store_write(b.store, b.param[p], (hil_param_store_state)s, at, n,
+                                               saved.value[s][p] + at));
             }
-    hil_bank_progress progress = hil_bank_get_progress(a.bank);
+    hil_param_store_progress progress = hil_param_store_get_progress(a.store);
     bool scaled = strcmp(dtype, "fp16") == 0; /* differences of 2 at 65536 and 32768 overflow */
     CHECK_INT(progress.updates, scaled ? 1 : 3);
     CHECK_INT(progress.loss_scale, scaled ? 16384 : 1);
-    CHECK_OK(hil_bank_set_progress(b.bank, &progress));
+    CHECK_OK(hil_param_store_set_progress(b.store, &progress));
     for (int i = 0; i < 3; ++i)
         CHECK(rig_step(&a, RIG_GROUP_MAJOR) == rig_step(&b, RIG_MICRO_MAJOR));
     read_all(&a, &straight);
     read_all(&b, &restored);
     CHECK(memcmp(straight.value, restored.value, sizeof straight.value) == 0);
-    hil_bank_destroy(a.bank);
-    hil_bank_destroy(b.bank);
+    hil_param_store_destroy(a.store);
+    hil_param_store_destroy(b.store);
 }
 
 /* A pass that reads finds what was written, rounded to the dtype, also while the update runs. */
@@ -147,22 +147,22 @@ static void check_reading(void)
     rig_open(&r);
     for (int round = 0; round < 3; ++round) {
         read_all(&r, &out);
-        CHECK_OK(hil_bank_begin(r.bank, HIL_BANK_EVAL));
+        CHECK_OK(hil_param_store_begin(r.store, HIL_PARAM_STORE_EVAL));
         for (int p = 0; p < RIG_PARAMS; ++p) {
-            int64_t tile = hil_bank_tile_rows(r.param[p]) * rig_form[p].cols;
-            for (int64_t t = 0; t < hil_bank_tiles(r.param[p]); ++t) {
+            int64_t tile = hil_param_store_tile_rows(r.param[p]) * rig_form[p].cols;
+            for (int64_t t = 0; t < hil_param_store_tiles(r.param[p]); ++t) {
                 const void *w;
                 int64_t left = rig_elements(p) - t * tile, n = left < tile ? left : tile;
-                CHECK_OK(hil_bank_acquire(r.bank, r.param[p], t, &w));
+                CHECK_OK(hil_param_store_acquire(r.store, r.param[p], t, &w));
                 CHECK(memcmp(w, out.value[0][p] + t * tile, (size_t)n * 4) == 0);
-                hil_bank_release(r.bank, r.param[p], t);
+                hil_param_store_release(r.store, r.param[p], t);
             }
         }
-        CHECK_OK(hil_bank_end(r.bank));
+        CHECK_OK(hil_param_store_end(r.store));
         (void)rig_step(&r, RIG_GROUP_MAJOR);
     }
-    CHECK_OK(hil_bank_wait(r.bank));
-    hil_bank_destroy(r.bank);
+    CHECK_OK(hil_param_store_wait(r.store));
+    hil_param_store_destroy(r.store);
 }
 
 int main(void)

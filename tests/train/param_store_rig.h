@@ -1,6 +1,7 @@
-/* bank_rig.h - a bank with a few parameters that are pulled towards fixed numbers. */
-#ifndef TESTS_TRAIN_BANK_RIG_H
-#define TESTS_TRAIN_BANK_RIG_H
+/* param_store_rig.h - a parameter store with a few parameters that are pulled towards fixed
+ * numbers. */
+#ifndef TESTS_TRAIN_PARAM_STORE_RIG_H
+#define TESTS_TRAIN_PARAM_STORE_RIG_H
 
 #include "hilbert/store.h"
 
@@ -9,16 +10,16 @@
 
 enum { RIG_PARAMS = 6, RIG_GROUPS = 3 };
 
-static const hil_bank_form rig_form[RIG_PARAMS] = {
+static const hil_param_store_form rig_form[RIG_PARAMS] = {
     {.rows = 300, .cols = 64, .group = 0}, {.cols = 64, .group = 0, .no_decay = true},
     {.rows = 96, .cols = 80, .group = 1},  {.cols = 100, .group = 1, .no_decay = true},
     {.rows = 256, .cols = 48, .group = 2}, {.rows = 70, .cols = 16, .group = 2, .frozen = true},
 };
 
 typedef struct rig {
-    hil_bank *bank;
-    hil_bank_param *param[RIG_PARAMS];
-    hil_bank_options options;
+    hil_param_store *store;
+    hil_stored_param *param[RIG_PARAMS];
+    hil_param_store_options options;
     hil_disk_budget disk[2];
     double speed[2];
 } rig;
@@ -46,7 +47,7 @@ static inline float rig_goal(int p, int64_t i)
 static inline void rig_options(rig *r, const char *dtype, uint64_t device, uint64_t host)
 {
     *r = (rig){.disk = {{.path = "/tmp", .bytes = 8 << 20}, {".", 8 << 20}}, .speed = {1, 2}};
-    hil_bank_defaults(&r->options);
+    hil_param_store_defaults(&r->options);
     r->options.dtype = dtype;
     r->options.memory.device = device;
     r->options.memory.host = host;
@@ -61,7 +62,7 @@ static inline void rig_add(rig *r)
     for (int p = 0; p < RIG_PARAMS; ++p) {
         char name[16];
         snprintf(name, sizeof name, "p%d", p);
-        CHECK_OK(hil_bank_add(r->bank, name, &rig_form[p], &r->param[p]));
+        CHECK_OK(hil_param_store_add(r->store, name, &rig_form[p], &r->param[p]));
     }
 }
 
@@ -71,15 +72,15 @@ static inline void rig_fill(rig *r)
     for (int p = 0; p < RIG_PARAMS; ++p) {
         int64_t n = rig_elements(p);
         for (int64_t i = 0; i < n; ++i) value[i] = rig_start(p, i);
-        CHECK_OK(hil_bank_write(r->bank, r->param[p], HIL_BANK_WEIGHT, 0, n, value));
+        CHECK_OK(hil_param_store_write(r->store, r->param[p], HIL_PARAM_STORE_WEIGHT, 0, n, value));
     }
 }
 
 static inline void rig_open(rig *r)
 {
-    CHECK_OK(hil_bank_create(&r->bank, &r->options));
+    CHECK_OK(hil_param_store_create(&r->store, &r->options));
     rig_add(r);
-    CHECK_OK(hil_bank_place(r->bank));
+    CHECK_OK(hil_param_store_place(r->store));
     rig_fill(r);
 }
 
@@ -93,17 +94,17 @@ static inline float rig_weight(const rig *r, int p, const void *data, int64_t i)
 /* Adds factor * (w - goal) to the gradient of every tile. */
 static inline void rig_use(rig *r, int p, float factor)
 {
-    int64_t rows = hil_bank_tile_rows(r->param[p]), tile = rows * rig_form[p].cols;
-    for (int64_t t = 0; t < hil_bank_tiles(r->param[p]); ++t) {
+    int64_t rows = hil_param_store_tile_rows(r->param[p]), tile = rows * rig_form[p].cols;
+    for (int64_t t = 0; t < hil_param_store_tiles(r->param[p]); ++t) {
         const void *w;
         float *sum;
         int64_t left = rig_elements(p) - t * tile;
-        CHECK_OK(hil_bank_acquire(r->bank, r->param[p], t, &w));
-        CHECK_OK(hil_bank_gradient_acquire(r->bank, r->param[p], t, &sum));
+        CHECK_OK(hil_param_store_acquire(r->store, r->param[p], t, &w));
+        CHECK_OK(hil_param_store_gradient_acquire(r->store, r->param[p], t, &sum));
         for (int64_t i = 0; i < tile && i < left; ++i)
             sum[i] += factor * (rig_weight(r, p, w, i) - rig_goal(p, t * tile + i));
-        hil_bank_gradient_release(r->bank, r->param[p], t);
-        hil_bank_release(r->bank, r->param[p], t);
+        hil_param_store_gradient_release(r->store, r->param[p], t);
+        hil_param_store_release(r->store, r->param[p], t);
     }
 }
 
@@ -119,17 +120,18 @@ typedef enum rig_order { RIG_GROUP_MAJOR, RIG_MICRO_MAJOR } rig_order;
    leaves the giving to the step. The sums have the same terms in the same order. */
 static inline double rig_step(rig *r, rig_order order)
 {
-    double norm, scale = (double)hil_bank_get_progress(r->bank).loss_scale;
+    double norm, scale = (double)hil_param_store_get_progress(r->store).loss_scale;
     float half = (float)(scale / 2);
-    CHECK_OK(hil_bank_begin(r->bank, HIL_BANK_TRAIN));
+    CHECK_OK(hil_param_store_begin(r->store, HIL_PARAM_STORE_TRAIN));
     for (int i = 0; i < 2 * RIG_GROUPS; ++i) {
         int group = order == RIG_GROUP_MAJOR ? i / 2 : i % RIG_GROUPS;
-        CHECK_OK(hil_bank_mark(r->bank));
+        CHECK_OK(hil_param_store_mark(r->store));
         rig_use_group(r, group, half);
-        if (order == RIG_GROUP_MAJOR && i % 2) CHECK_OK(hil_bank_give_gradients(r->bank, group));
+        if (order == RIG_GROUP_MAJOR && i % 2)
+            CHECK_OK(hil_param_store_give_gradients(r->store, group));
     }
-    CHECK_OK(hil_bank_step(r->bank, 0.05, &norm));
-    CHECK_OK(hil_bank_end(r->bank));
+    CHECK_OK(hil_param_store_step(r->store, 0.05, &norm));
+    CHECK_OK(hil_param_store_end(r->store));
     return norm;
 }
 

@@ -1,6 +1,6 @@
-/* With any budgets, hil_bank_place fails, or steps stay within them and give the same bits. If the
-   n-th allocation fails, nothing is leaked. */
-#include "bank_rig.h"
+/* With any budgets, hil_param_store_place fails, or steps stay within them and give the same bits.
+   If the n-th allocation fails, nothing is leaked. */
+#include "param_store_rig.h"
 
 #include "base/alloc.h"
 
@@ -11,13 +11,13 @@ typedef struct sizes {
 static void check_peaks(const rig *r, const sizes *s)
 {
     hil_step_account account;
-    hil_bank_account(r->bank, &account);
+    hil_param_store_account(r->store, &account);
     CHECK(account.device_peak <= s->device);
     CHECK(account.host_peak <= s->host);
     CHECK(account.disk_peak <= s->disk);
 }
 
-/* Whether the bank fits; *out is a checksum of the weights after two steps. */
+/* Whether the store fits; *out is a checksum of the weights after two steps. */
 static bool try_budget(const char *dtype, const sizes *s, rig_order order, double *out)
 {
     static float value[300 * 64];
@@ -25,23 +25,24 @@ static bool try_budget(const char *dtype, const sizes *s, rig_order order, doubl
     rig_options(&r, dtype, s->device, s->host);
     r.disk[0].bytes = s->disk;
     r.options.memory.disk_count = s->disk ? 1 : 0;
-    CHECK_OK(hil_bank_create(&r.bank, &r.options));
+    CHECK_OK(hil_param_store_create(&r.store, &r.options));
     rig_add(&r);
-    hil_status status = hil_bank_place(r.bank);
+    hil_status status = hil_param_store_place(r.store);
     if (status == HIL_OK) {
         rig_fill(&r);
         *out = 0;
         for (int i = 0; i < 2; ++i) *out += rig_step(&r, order);
         check_peaks(&r, s);
         for (int p = 0; p < RIG_PARAMS; ++p) {
-            CHECK_OK(hil_bank_read(r.bank, r.param[p], HIL_BANK_WEIGHT, 0, rig_elements(p), value));
+            CHECK_OK(hil_param_store_read(r.store, r.param[p], HIL_PARAM_STORE_WEIGHT, 0,
+                                          rig_elements(p), value));
             for (int64_t i = 0; i < rig_elements(p); ++i)
                 *out += (double)(i + p) * (double)value[i];
         }
     } else {
         CHECK_INT(status, HIL_ERR_BUDGET);
     }
-    hil_bank_destroy(r.bank);
+    hil_param_store_destroy(r.store);
     return status == HIL_OK;
 }
 
@@ -70,22 +71,22 @@ static void check_sweep(const char *dtype)
 static hil_status open_and_step(rig *r)
 {
     double norm;
-    HIL_TRY(hil_bank_create(&r->bank, &r->options));
+    HIL_TRY(hil_param_store_create(&r->store, &r->options));
     for (int p = 0; p < RIG_PARAMS; ++p) {
         char name[16];
         snprintf(name, sizeof name, "p%d", p);
-        HIL_TRY(hil_bank_add(r->bank, name, &rig_form[p], &r->param[p]));
+        HIL_TRY(hil_param_store_add(r->store, name, &rig_form[p], &r->param[p]));
     }
-    HIL_TRY(hil_bank_place(r->bank));
-    HIL_TRY(hil_bank_begin(r->bank, HIL_BANK_TRAIN));
-    for (int64_t t = 0; t < hil_bank_tiles(r->param[0]); ++t) {
+    HIL_TRY(hil_param_store_place(r->store));
+    HIL_TRY(hil_param_store_begin(r->store, HIL_PARAM_STORE_TRAIN));
+    for (int64_t t = 0; t < hil_param_store_tiles(r->param[0]); ++t) {
         float *sum;
-        HIL_TRY(hil_bank_gradient_acquire(r->bank, r->param[0], t, &sum));
+        HIL_TRY(hil_param_store_gradient_acquire(r->store, r->param[0], t, &sum));
         sum[0] = 1;
-        hil_bank_gradient_release(r->bank, r->param[0], t);
+        hil_param_store_gradient_release(r->store, r->param[0], t);
     }
-    HIL_TRY(hil_bank_step(r->bank, 0.1, &norm));
-    return hil_bank_end(r->bank);
+    HIL_TRY(hil_param_store_step(r->store, 0.1, &norm));
+    return hil_param_store_end(r->store);
 }
 
 static void check_memory(void)
@@ -99,7 +100,7 @@ static void check_memory(void)
         status = open_and_step(&r);
         hil_alloc_fail_at(0);
         CHECK(status == HIL_OK || status == HIL_ERR_MEMORY);
-        hil_bank_destroy(r.bank);
+        hil_param_store_destroy(r.store);
         CHECK(n < 2000);
     }
 }

@@ -1,0 +1,288 @@
+/* param_store.c - creates a store, registers and places parameters; reads and writes their states.
+ */
+#include "train/param_store.h"
+
+#include "base/alloc.h"
+#include "hilbert/trainer.h"
+#include "train/account.h"
+#include "base/sized.h"
+#include "store/state.h"
+#include "store/store.h"
+
+#include <string.h>
+
+void hil_param_store_defaults_sized(hil_param_store_options *options, size_t size)
+{
+    hil_trainer_options trainer;
+    hil_trainer_defaults(&trainer);
+    const hil_param_store_options defaults = {
+        .dtype = trainer.dtype,
+        .optimizer = trainer.optimizer,
+        .weight_decay = trainer.weight_decay,
+        .clip = trainer.clip,
+        .beta1 = trainer.beta1,
+        .beta2 = trainer.beta2,
+        .eps = trainer.eps,
+        .tile_size = trainer.tile_size,
+    };
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
+}
+
+static hil_status copy_drives(hil_param_store *store, const hil_param_store_options *options)
+{
+    const hil_memory_options *memory = &options->memory;
+    if (memory->disk_count > HIL_DRIVES)
+        return hil_fail(HIL_ERR_USAGE, "%zu disks are too many: at most %d", memory->disk_count,
+                        HIL_DRIVES);
+    for (size_t d = 0; d < memory->disk_count; ++d) {
+        const hil_disk_budget *drive = &memory->disks[d];
+        double speed = options->disk_speeds ? options->disk_speeds[d] : 1;
+        if (!drive->path || drive->bytes < HIL_IO_ALIGN || !(speed > 0))
+            return hil_fail(HIL_ERR_USAGE, "disk %zu needs a path, some bytes and a speed above 0",
+                            d);
+        HIL_TRY(hil_text_copy(drive->path, &store->path[d]));
+        store->drive[d] = (hil_drive){store->path[d], drive->bytes, speed};
+        store->budget.disk += drive->bytes / HIL_IO_ALIGN * HIL_IO_ALIGN;
+        ++store->drive_count;
+    }
+    return HIL_OK;
+}
+
+hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_options *options)
+{
+    *out = NULL;
+    hil_dtype dtype;
+    const hil_rule *rule;
+    hil_param_store_options own;
+    hil_param_store *store = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_param_store, &own, options));
+    options = &own;
+    HIL_TRY_DONE(hil_dtype_parse(options->dtype, &dtype));
+    HIL_TRY_DONE(hil_rule_find(options->optimizer, &rule));
+    HIL_TRY_DONE(HIL_ALLOC(1, &store));
+    store->dtype = dtype;
+    store->budget = (hil_budget){options->memory.device, options->memory.host, 0};
+    store->window = options->window;
+    store->io = options->memory.io;
+    store->tile_size = options->tile_size;
+    store->scaling = hil_scaling_begin(dtype);
+    store->optimizer = (hil_optimizer){.rule = rule,
+                                       .beta1 = options->beta1,
+                                       .beta2 = options->beta2 < 0 ? rule->beta2 : options->beta2,
+                                       .eps = options->eps,
+                                       .weight_decay = options->weight_decay,
+                                       .clip = options->clip};
+    HIL_TRY_DONE(copy_drives(store, options));
+    HIL_TRY_DONE(hil_store_create(&store->states));
+    HIL_TRY_DONE(hil_pool_create(&store->pool, options->threads));
+    HIL_TRY_DONE(hil_pool_create(&store->update, options->threads));
+    *out = store;
+    store = NULL;
+done:
+    hil_param_store_destroy(store);
+    return status;
+}
+
+void hil_param_store_destroy(hil_param_store *store)
+{
+    if (!store) return;
+    if (store->states) hil_store_close(store->states);
+    hil_tiers_close(&store->tiers);
+    hil_store_destroy(store->states);
+    hil_pool_destroy(store->pool);
+    hil_pool_destroy(store->update);
+    hil_plan_free(&store->plan);
+    hil_free(store->unit);
+    for (size_t i = 0; i < store->params; ++i) {
+        hil_free(store->param[i]->pins);
+        hil_free(store->param[i]);
+    }
+    hil_free(store->param);
+    hil_free(store->group);
+    for (int d = 0; d < HIL_DRIVES; ++d) hil_free(store->path[d]);
+    hil_free(store);
+}
+
+static hil_status find_group(hil_param_store *store, int number, size_t *out)
+{
+    for (*out = 0; *out < store->groups; ++*out)
+        if (store->group[*out].number == number) return HIL_OK;
+    HIL_TRY(HIL_GROW(&store->group, &store->groups_room, store->groups + 1));
+    store->group[store->groups++] = (hil_param_store_group){.number = number};
+    return HIL_OK;
+}
+
+hil_status hil_param_store_add(hil_param_store *store, const char *name,
+                               const hil_param_store_form *form, hil_stored_param **out)
+{
+    *out = NULL;
+    if (store->phase != HIL_PARAM_STORE_NEW)
+        return hil_fail(HIL_ERR_USAGE, "%s comes too late: add it before hil_param_store_place",
+                        name);
+    if (form->rows < 0 || form->cols < 1 || form->group < 0)
+        return hil_fail(HIL_ERR_USAGE, "parameter %s: %lld x %lld in group %d is invalid", name,
+                        (long long)form->rows, (long long)form->cols, form->group);
+    hil_param_spec spec = {.name = name,
+                           .shape = {.ndim = 1, .dim = {form->cols}},
+                           .no_decay = form->no_decay,
+                           .group = form->group};
+    if (form->rows) spec.shape = (hil_shape){.ndim = 2, .dim = {form->rows, form->cols}};
+    HIL_TRY(HIL_GROW(&store->param, &store->params_room, store->params + 1));
+    hil_stored_param *p;
+    HIL_TRY(HIL_ALLOC(1, &p));
+    p->store = store;
+    store->param[store->params++] = p;
+    hil_status status = hil_store_add(store->states, &spec, &p->param);
+    if (status == HIL_OK) status = find_group(store, form->group, &p->group);
+    if (status != HIL_OK) {
+        hil_free(p);
+        --store->params;
+        return status;
+    }
+    if (form->frozen) hil_param_freeze(p->param);
+    *out = p;
+    return HIL_OK;
+}
+
+hil_stored_param *hil_param_store_find(const hil_param_store *store, const char *name)
+{
+    for (size_t i = 0; i < store->params; ++i)
+        if (strcmp(hil_param_spec_of(store->param[i]->param)->name, name) == 0)
+            return store->param[i];
+    return NULL;
+}
+
+/* Cuts the parameters into units. A trainable parameter has one gradient, in its group. */
+static hil_status cut(hil_param_store *store)
+{
+    const hil_rule *rule = store->optimizer.rule;
+    hil_store_options options = {.compute = store->dtype,
+                                 .training = true,
+                                 .tile_size = store->tile_size,
+                                 .moments = rule->moments,
+                                 .codec = rule->codec};
+    HIL_TRY(hil_store_arrange(store->states, &options));
+    for (size_t i = 0; i < store->params; ++i) {
+        hil_stored_param *p = store->param[i];
+        int64_t rows = hil_shape_rows(&hil_param_spec_of(p->param)->shape);
+        p->tiles = (rows + hil_param_tile_rows(p->param) - 1) / hil_param_tile_rows(p->param);
+        HIL_TRY(HIL_ALLOC(2 * p->tiles, &p->pins));
+        p->sum_pins = p->pins + p->tiles;
+        if (hil_param_trainable(p->param))
+            HIL_TRY(hil_store_declare_use(store->states, p->param, store->group[p->group].number));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_param_store_place(hil_param_store *store)
+{
+    if (store->phase != HIL_PARAM_STORE_NEW)
+        return hil_fail(HIL_ERR_USAGE, "hil_param_store_place was called already");
+    store->phase = HIL_PARAM_STORE_BROKEN;
+    uint64_t drive_bytes[HIL_DRIVES] = {0};
+    HIL_TRY(cut(store));
+    HIL_TRY(hil_param_store_plan(store, drive_bytes));
+    hil_tiers_options tiers = {.device_bytes = store->budget.device,
+                               .host_bytes = store->budget.host,
+                               .drives = store->drive,
+                               .drive_count = store->drive_count,
+                               .drive_bytes = drive_bytes,
+                               .io = store->io};
+    HIL_TRY(hil_tiers_open(&store->tiers, &tiers));
+    hil_store_opening opening = {
+        .tiers = &store->tiers, .plan = &store->plan, .pool = store->pool, .update = store->update};
+    HIL_TRY(hil_store_open(store->states, &opening));
+    store->phase = HIL_PARAM_STORE_IDLE;
+    return HIL_OK;
+}
+
+hil_param_store_bytes hil_param_store_placed(const hil_param_store *store)
+{
+    hil_plan_table table;
+    uint64_t sum[HIL_TIERS] = {0};
+    hil_plan_count(&store->outline, &store->plan, &table);
+    for (int s = 0; s < HIL_UNIT_STATES; ++s)
+        for (int t = 0; t < HIL_TIERS; ++t) sum[t] += table.bytes[s][t];
+    return (hil_param_store_bytes){sum[HIL_DEVICE], sum[HIL_HOST], sum[HIL_DISK]};
+}
+
+int64_t hil_param_store_tiles(const hil_stored_param *param)
+{
+    return param->tiles;
+}
+
+int64_t hil_param_store_tile_rows(const hil_stored_param *param)
+{
+    return hil_param_tile_rows(param->param);
+}
+
+static hil_status check_range(const hil_param_store *store, const hil_stored_param *p,
+                              hil_param_store_state state, int64_t first, int64_t count)
+{
+    const char *name = hil_param_spec_of(p->param)->name;
+    int64_t elements = hil_param_elements(p->param);
+    assert(p->store == store);
+    if (store->phase != HIL_PARAM_STORE_IDLE)
+        return hil_fail(HIL_ERR_USAGE, "%s can be read and written between steps only", name);
+    if (state < HIL_PARAM_STORE_WEIGHT || state > HIL_PARAM_STORE_MOMENT2 ||
+        !hil_param_has(p->param, (hil_state)state))
+        return hil_fail(HIL_ERR_USAGE, "%s has no state %d", name, (int)state);
+    if (first < 0 || count < 0 || first > elements || count > elements - first)
+        return hil_fail(HIL_ERR_USAGE, "%s has %lld elements: cannot access %lld from element %lld",
+                        name, (long long)elements, (long long)count, (long long)first);
+    return HIL_OK;
+}
+
+_Static_assert((int)HIL_PARAM_STORE_WEIGHT == HIL_MASTER &&
+                   (int)HIL_PARAM_STORE_MOMENT1 == HIL_MOMENT1 &&
+                   (int)HIL_PARAM_STORE_MOMENT2 == HIL_MOMENT2,
+               "the store's states under their public names");
+
+hil_status hil_param_store_read(hil_param_store *store, hil_stored_param *param,
+                                hil_param_store_state state, int64_t first, int64_t count,
+                                float *out)
+{
+    HIL_TRY(check_range(store, param, state, first, count));
+    return hil_store_read(store->states, param->param, (hil_state)state, first, count, out);
+}
+
+hil_status hil_param_store_write(hil_param_store *store, hil_stored_param *param,
+                                 hil_param_store_state state, int64_t first, int64_t count,
+                                 const float *in)
+{
+    HIL_TRY(check_range(store, param, state, first, count));
+    return hil_store_write(store->states, param->param, (hil_state)state, first, count, in);
+}
+
+hil_param_store_progress hil_param_store_get_progress(const hil_param_store *store)
+{
+    return (hil_param_store_progress){store->updates, store->scaling.scale, store->scaling.good};
+}
+
+hil_status hil_param_store_set_progress(hil_param_store *store,
+                                        const hil_param_store_progress *progress)
+{
+    bool scaled = store->dtype == HIL_F16;
+    if (progress->updates < 0 || progress->since < 0 || progress->loss_scale < 1 ||
+        progress->loss_scale > (scaled ? HIL_SCALING_MOST : 1))
+        return hil_fail(HIL_ERR_INPUT, "%lld updates with a loss scale of %lld are invalid",
+                        (long long)progress->updates, (long long)progress->loss_scale);
+    store->updates = progress->updates;
+    store->scaling.scale = progress->loss_scale;
+    store->scaling.good = progress->since;
+    return HIL_OK;
+}
+
+void hil_param_store_account(hil_param_store *store, hil_step_account *out)
+{
+    *out = (hil_step_account){0};
+    if (store->phase < HIL_PARAM_STORE_IDLE) return;
+    uint64_t peak[HIL_TIERS];
+    hil_plan spent = {0};
+    hil_account_take(store->tiers.links, out, &spent);
+    hil_store_peaks(store->states, peak);
+    out->device_peak = peak[HIL_DEVICE];
+    out->host_peak = peak[HIL_HOST];
+    out->disk_peak = peak[HIL_DISK];
+}

@@ -1,0 +1,69 @@
+/* param_store.h - the internals of a parameter store (hilbert/store.h): a store with tiers, plan
+   and optimizer. */
+#ifndef HIL_TRAIN_PARAM_STORE_H
+#define HIL_TRAIN_PARAM_STORE_H
+
+#include "hilbert/store.h"
+
+#include "optim/scaling.h"
+#include "optim/update.h"
+#include "plan/placement.h"
+#include "store/param.h"
+#include "base/pool.h"
+#include "tier/tiers.h"
+
+/* Parameters whose gradients are given together; a segment of the store. */
+typedef struct hil_param_store_group {
+    int number;
+    int pins;            /* gradient sums acquired and not yet released */
+    bool summing, given; /* in this step */
+} hil_param_store_group;
+
+struct hil_stored_param {
+    hil_param_store *store;
+    hil_param *param;
+    size_t group; /* index into store->group */
+    int64_t tiles;
+    int *pins, *sum_pins; /* per tile */
+};
+
+typedef enum hil_param_store_phase {
+    HIL_PARAM_STORE_NEW,    /* parameters may be added */
+    HIL_PARAM_STORE_BROKEN, /* hil_param_store_place failed: the store can only be destroyed */
+    HIL_PARAM_STORE_IDLE,   /* between passes */
+    HIL_PARAM_STORE_OPEN,   /* in a pass */
+    HIL_PARAM_STORE_UPDATED /* in a pass, after hil_param_store_step */
+} hil_param_store_phase;
+
+struct hil_param_store {
+    hil_param_store_phase phase;
+    hil_param_store_pass pass;
+    hil_budget budget;
+    size_t window; /* from the options; 0: chosen by param_store_plan.c */
+    hil_drive drive[HIL_DRIVES];
+    char *path[HIL_DRIVES];
+    int drive_count;
+    hil_io_kind io;
+    hil_dtype dtype;
+    size_t tile_size;
+    hil_optimizer optimizer;
+    hil_scaling scaling;
+    int64_t updates;
+    hil_store *states; /* holds the parameters with their states */
+    hil_pool *pool, *update;
+    hil_tiers tiers;
+    hil_plan plan;
+    hil_outline outline;
+    hil_outline_unit *unit;
+    hil_stored_param **param;
+    size_t params, params_room;
+    hil_param_store_group *group;
+    size_t groups, groups_room;
+    int64_t acquired; /* tiles of weights and sums acquired and not yet released */
+};
+
+/* Plans where each unit is kept; drive_bytes gets the size of each swap file. Rehearses no steps,
+   because the store does not know the program's model. */
+hil_status hil_param_store_plan(hil_param_store *store, uint64_t drive_bytes[HIL_DRIVES]);
+
+#endif

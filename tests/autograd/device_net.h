@@ -1,5 +1,5 @@
-/* device_net.h - a small model with its store and its engine, on the CPU or on a device of threads:
-   rehearsed first, and the engine gets exactly the memory that the rehearsal needed. */
+/* device_net.h - a small model with store and engine, on the CPU or on a device of threads. It is
+   rehearsed first; the engine gets exactly the memory that the rehearsal needed. */
 #ifndef HIL_TESTS_DEVICE_NET_H
 #define HIL_TESTS_DEVICE_NET_H
 
@@ -20,22 +20,23 @@
 
 enum { NET_SEQ = 24, NET_BATCH = 5, NET_MICRO = 2, NET_MICROS = 3, NET_CACHE = 40 };
 
-#define NET_LOGITS ((size_t)8 << 20) /* room for them */
+#define NET_LOGITS ((size_t)8 << 20) /* room for the logits */
 
-/* What is computed, and what must not matter. */
+/* The model and its settings; those from `delay` on must not change any number. */
 typedef struct net_how {
-    const char *model; /* golden, or "shared" */
+    const char *model; /* a golden model, or "shared" */
     hil_dtype dtype;
     bool training;
     bool documents; /* sequences of several documents */
     bool generates; /* instead of training or evaluating */
-    bool logits;    /* of all positions: more memory than the rehearsal said */
-    uint64_t delay; /* not 0: on a device, with delays by this seed; 1: none */
+    bool logits;    /* of all positions, which takes more memory than the rehearsal */
+    uint64_t delay; /* 0: on the CPU; 1: on a device without delays; else the seed of its random
+                       delays */
     int64_t group, keep[3], lean[3];
     size_t window;                       /* 0: room for everything */
-    hil_tier values[3], weights, states; /* places of segments 0, 1, 2, 0, ... and of units */
+    hil_tier values[3], weights, states; /* tiers of segments 0, 1, 2, 0, ... and of units */
     hil_tier tapes[3];
-    bool late; /* nothing is fetched ahead */
+    bool late; /* no prefetch */
 } net_how;
 
 typedef struct net_rig {

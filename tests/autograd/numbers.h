@@ -1,4 +1,4 @@
-/* numbers.h - what a model has learned, to be compared bit by bit. */
+/* numbers.h - the states of a trained model, for comparison bit by bit. */
 #ifndef TESTS_AUTOGRAD_NUMBERS_H
 #define TESTS_AUTOGRAD_NUMBERS_H
 
@@ -7,7 +7,7 @@
 #include "speeds.h"
 #include "store/state.h"
 
-/* Master and first moment of every parameter: *count numbers, to be freed. */
+/* Master and first moment of every parameter: *count numbers, which the caller frees. */
 static inline float *read_numbers(hil_store *store, int64_t *count)
 {
     float *all;

@@ -1,5 +1,5 @@
-/* placed.h - an engine with tiers of its own, rehearsed first: the real one gets exactly the memory
-   that the rehearsal needed. */
+/* placed.h - an engine with its own tiers. It is rehearsed first; the real one gets exactly the
+   memory that the rehearsal needed. */
 #ifndef HIL_TESTS_PLACED_H
 #define HIL_TESTS_PLACED_H
 
@@ -8,7 +8,7 @@
 #include "train/trainer.h"
 #include "store/update.h"
 
-#define PLACED_RING ((size_t)32 << 10) /* less than a tensor */
+#define PLACED_RING ((size_t)32 << 10) /* smaller than a tensor */
 #define PLACED_SEGMENTS 16
 
 /* What differs between runs that must give the same bits. */
@@ -35,7 +35,7 @@ typedef struct placed {
     hil_engine *engine;
 } placed;
 
-/* Tiers hand out whole pages. */
+/* Rounds up to whole pages, which is what tiers allocate. */
 static size_t placed_pages(size_t bytes)
 {
     return (bytes + HIL_IO_ALIGN - 1) / HIL_IO_ALIGN * HIL_IO_ALIGN;
@@ -84,7 +84,7 @@ static void placed_close(placed *p)
     hil_pool_destroy(p->dry);
 }
 
-/* Steps of micro-batches without data. */
+/* Rehearses steps of micro-batches without data. */
 static placed_need placed_rehearse(hil_trainer *t, const placement *p, const hil_micro *micro,
                                    int64_t count, int steps)
 {
@@ -107,7 +107,8 @@ static placed_need placed_rehearse(hil_trainer *t, const placement *p, const hil
     return need;
 }
 
-/* After as many real steps: memory and bytes were those of the rehearsal. */
+/* Checks after the same number of real steps that peak memory and bytes moved equal the
+   rehearsal's. */
 static void placed_check(placed *run, const placed_need *need)
 {
     hil_account account;

@@ -1,4 +1,4 @@
-/* places.h - the tiers of segments 0, 1, 2, 0, ..., to initialise arrays with. */
+/* places.h - initialisers for arrays of tiers of segments 0, 1, 2, 0, ... */
 #ifndef TESTS_AUTOGRAD_PLACES_H
 #define TESTS_AUTOGRAD_PLACES_H
 

@@ -1,5 +1,5 @@
-/* shared_net.h - a block used twice, a tied table, an earlier segment's value, a value that only
-   passes through and one that its own segment reads again in backward. */
+/* shared_net.h - a model with a block used twice, a tied table, a value read by a later segment, a
+   value that only passes through, and one that its own segment reads again in backward. */
 #ifndef HIL_TESTS_SHARED_NET_H
 #define HIL_TESTS_SHARED_NET_H
 
@@ -55,7 +55,8 @@ static hil_status head(hil_tape *t, void *layer, const hil_values *in, hil_value
     HIL_TRY(hil_gelu(t, inside, HIL_GELU_EXACT, &inside));
     HIL_TRY(hil_add(t, x, inside, &x));
     HIL_TRY(hil_add(t, x, start, &x));
-    HIL_TRY(hil_linear_add(t, x, n->inner, NULL, x, &x)); /* what it multiplies, too */
+    HIL_TRY(
+        hil_linear_add(t, x, n->inner, NULL, x, &x)); /* the residual is the product's own input */
     HIL_TRY(hil_rmsnorm(t, x, n->norm, 1e-5, &x));
     return hil_head_loss(t, x, n->table);
 }

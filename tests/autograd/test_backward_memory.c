@@ -1,5 +1,5 @@
-/* Whichever allocation of a step fails, also those of gradients in the middle of backward: the step
-   fails with a line, gives everything back, and can be repeated. */
+/* Any allocation of a step may fail, also those of gradients in the middle of backward: the step
+   fails with a line, frees what it allocated, and can be repeated. */
 #include "base/alloc.h"
 #include "check.h"
 #include "embed.h"
@@ -49,7 +49,7 @@ static void check(int layers)
     hil_step_result result;
     hil_status status = HIL_ERR_MEMORY;
     int failures = 0;
-    /* What was allocated stays: the first that is missing fails each time. */
+    /* The engine keeps the buffers it has, so each failed step gets one allocation further. */
     for (; status == HIL_ERR_MEMORY; ++failures) {
         hil_alloc_fail_at(failures % 2 + 1);
         status = hil_trainer_step(trainer, &batch, 1, 1e-3, &result);

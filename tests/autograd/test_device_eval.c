@@ -1,15 +1,14 @@
-/* Losses, logits and generation on a device that computes behind the host have
-   the bits of the CPU; an id outside the table, which only the device sees,
-   fails the pass. */
+/* Losses, logits and generation on an asynchronous device have the bits of the CPU. An id outside
+   the table, which only the device sees, fails the pass. */
 #include "device_net.h"
 
 typedef struct numbers {
     double loss;
-    float *logits; /* of all positions, then of each that was generated */
+    float *logits; /* of all positions, then of each generated one */
     int64_t count;
 } numbers;
 
-/* A prompt, then one position at a time. */
+/* Runs a prompt, then one position at a time. */
 static void generate(net_rig *r, float *logits)
 {
     int64_t vocab = hil_engine_vocab(r->engine), length = NET_SEQ / 2;

@@ -1,5 +1,5 @@
-/* On a device the n-th allocation of a step fails, whichever thread makes it: the step says so,
-   nothing hangs, and everything can be closed while streams are still at work. */
+/* On a device the n-th allocation of a step fails, on any thread: the step reports it, nothing
+   hangs, and everything can be closed while streams are still busy. */
 /* soak: --full */
 #include "device_net.h"
 #include "store/update.h"

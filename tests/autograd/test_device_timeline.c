@@ -1,5 +1,5 @@
-/* The timeline shows when a device computed what it was told: every visit of every segment, one
-   after the other, between the beginning of the step and the end of the host's wait. */
+/* The timeline shows when a device computed: every visit of every segment, in sequence, between the
+   start of the step and the end of the host's wait. */
 #include "../tier/trace.h"
 #include "base/clock.h"
 #include "device_net.h"

@@ -1,7 +1,6 @@
-/* A device that computes behind the host gives the bits of the CPU: losses,
-   norms, weights and moments of several steps, for every order of
-   micro-batches, wherever values and units live, with streams that dawdle at
-   random; and needs the memory that the rehearsal said. */
+/* An asynchronous device gives the bits of the CPU: losses, norms, weights and moments of several
+   steps, for every order of micro-batches and any placement of values and units, with random delays
+   on its streams. It needs exactly the memory of the rehearsal. */
 /* soak: --full */
 #include "device_net.h"
 #include "places.h"
@@ -53,7 +52,7 @@ static const net_how hows[] = {
      .values = {HIL_DISK, HIL_HOST, HIL_DISK},
      .weights = HIL_DISK,
      .states = HIL_DISK},
-    /* Tiles of one operation take turns in the same memory. */
+    /* The tiles of one operation reuse the same window memory. */
     {.delay = 2, .group = 0, .lean = {9, 9, 9}, .values = DEVICE},
     {.delay = 3, .group = 2, .keep = {1, 0, 0}, .lean = {0, 1, 9}, .values = HOST},
     {.delay = 4, .lean = {9, 9, 9}, .values = DEVICE, .tapes = HOST},
@@ -64,7 +63,7 @@ static const net_how hows[] = {
     {.delay = 1, .keep = {0, 0, 0}, .window = 160 << 10, .weights = HIL_HOST, .states = HIL_HOST},
 };
 
-static size_t stride = CHECK_SLOW ? 5 : 3; /* 1: every way for every model */
+static size_t stride = CHECK_SLOW ? 5 : 3; /* 1: every setting for every model */
 
 static void check(const char *model, hil_dtype dtype, bool documents, size_t from)
 {

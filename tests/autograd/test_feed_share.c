@@ -1,4 +1,5 @@
-/* test_feed_share.c - what a feed says that documents leave of attention, counted pair by pair. */
+/* test_feed_share.c - the fraction of causal pairs left after document masking, against a count
+   pair by pair. */
 #include "autograd/batch_input.h"
 #include "base/pool.h"
 #include "check.h"
@@ -14,7 +15,7 @@ static double count(const int32_t *first)
     return seen / all;
 }
 
-/* None, all in one, cut at places that differ, tokens that are documents. */
+/* No documents, one document, cuts at different positions, documents of one token. */
 static void fill(int32_t first[MICROS][B * T])
 {
     static const int64_t cut[MICROS][B] = {{T, T, T}, {T, T, T}, {5, T, 11}, {1, 1, 1}};

@@ -1,5 +1,6 @@
-/* The same bits whatever the order of micro-batches and segments, what backward finds and where
-   values wait; a rehearsal needs the same memory and moves the same bytes as the real run. */
+/* The same bits for any order of micro-batches and segments, any amount of kept activations and
+   any tier of boundary values. A rehearsal needs the same memory and moves the same bytes as the
+   run. */
 #include "golden.h"
 #include "model/build.h"
 #include "placed.h"
@@ -114,7 +115,8 @@ static void compare(const char *name, const char *dtype, size_t from)
     hil_free(first.all);
 }
 
-/* What is kept elsewhere: nothing is computed again, and the device needs less than for it. */
+/* Offloaded tapes: nothing is recomputed, and the device needs less memory than with tapes on it.
+ */
 static void check_tapes(hil_trainer *t, const placed_need *need)
 {
     static const placement host = {0, {9, 9, 9}, {0, 0, 0}, DEVICE, true, HOST};
@@ -122,14 +124,14 @@ static void check_tapes(hil_trainer *t, const placed_need *need)
     static const placement disk = {0, {9, 9, 9}, {0, 0, 0}, DEVICE, true, DISK};
     placed_need all = placed_rehearse(t, &host, shapes, 3, STEPS);
     placed_need some = placed_rehearse(t, &lean, shapes, 3, STEPS);
-    placed_need away = placed_rehearse(t, &disk, shapes, 3, STEPS);
+    placed_need on_disk = placed_rehearse(t, &disk, shapes, 3, STEPS);
     CHECK(all.work < need[0].work && some.work < need[2].work);
     CHECK(some.parked > 0 && some.parked < all.parked);
     CHECK(all.account.to_device > some.account.to_device);
-    CHECK(all.account.disk_read == 0 && away.account.disk_read > 0 && away.parked == 0);
+    CHECK(all.account.disk_read == 0 && on_disk.account.disk_read > 0 && on_disk.parked == 0);
 }
 
-/* Less is kept, or more of it elsewhere: less is needed on the device. */
+/* Keeping less, or offloading more, needs less device memory. */
 static void compare_needs(void)
 {
     static const placement less[] = {{0, {9, 9, 9}, {0, 0, 0}, DEVICE, true, DEVICE},
@@ -148,7 +150,7 @@ static void compare_needs(void)
     for (int i = 0; i < COUNT; ++i) CHECK((need[i].parked > 0) == (i == 5));
     for (int i = 0; i < COUNT; ++i) CHECK((need[i].account.disk_read > 0) == (i == 6));
     CHECK(need[0].seconds > 0);
-    for (int i = 1; i < 5; ++i) CHECK(need[i].seconds > need[i - 1].seconds); /* computes again */
+    for (int i = 1; i < 5; ++i) CHECK(need[i].seconds > need[i - 1].seconds); /* recomputes more */
     CHECK(need[6].seconds > need[5].seconds); /* waits for the disk */
     check_tapes(t, need);
     hil_trainer_destroy(t);

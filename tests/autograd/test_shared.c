@@ -1,6 +1,5 @@
-/* A block used twice, a tied table, an earlier segment's value, a value that only passes through
-   and one that its own segment reads again in backward: the gradients are those of finite
-   differences, and the same bits in every order of execution. What is frozen gets none. */
+/* The model of shared_net.h: its gradients match finite differences and have the same bits in every
+   order of execution. Frozen parameters get none. */
 #include "autograd/engine.h"
 #include "base/philox.h"
 #include "check.h"
@@ -107,7 +106,7 @@ static void check_orders(void)
             }
 }
 
-/* A frozen parameter keeps its value; the others get the gradients that they always get. */
+/* A frozen parameter keeps its value; the gradients of the others do not change. */
 static void check_frozen(void)
 {
     float moment[3][V * C], got[V * C], before[V * C];

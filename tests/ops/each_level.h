@@ -1,4 +1,4 @@
-/* each_level.h - a check once for every instruction set of this CPU. */
+/* each_level.h - runs a check for every instruction set of this CPU. */
 #ifndef TESTS_OPS_EACH_LEVEL_H
 #define TESTS_OPS_EACH_LEVEL_H
 

@@ -1,8 +1,7 @@
-/* op_check.h - runs one operation as a tape would and holds it against a reference in double.
-
-   Every buffer is poisoned before it is written; inputs and outputs that the operation does not ask
-   to keep are poisoned before backward; tiles of parameters live only between begin and end. A dry
-   run on addresses without memory must ask for the same tiles in the same order. */
+/* op_check.h - runs one operation as a tape would and compares it with a reference in double.
+   Buffers are poisoned before they are written; inputs and outputs that the operation does not ask
+   to keep are poisoned before backward; tiles of parameters are valid only between begin and end. A
+   dry run on addresses without memory must ask for the same tiles in the same order. */
 #ifndef HIL_TESTS_OP_CHECK_H
 #define HIL_TESTS_OP_CHECK_H
 
@@ -13,7 +12,7 @@
 
 typedef struct op_case op_case;
 
-/* out[] from in[] and param[], all double; int32 inputs are doubles, too. */
+/* Computes out[] from in[] and param[], all in double; int32 inputs are converted to double. */
 typedef void op_reference(const op_case *c, double *const *in, double *const *param,
                           double *const *out);
 
@@ -30,20 +29,20 @@ struct op_case {
     hil_shape in_shape[HIL_OP_TENSORS];
     hil_dtype in_dtype[HIL_OP_TENSORS];
     const int32_t *ids[HIL_OP_TENSORS]; /* contents of int32 inputs */
-    hil_dtype dout_dtype, din_dtype;    /* of all */
+    hil_dtype dout_dtype, din_dtype;    /* of all outputs' and inputs' gradients */
     int64_t rows[HIL_OP_PARAMS], cols[HIL_OP_PARAMS];
     bool frozen[HIL_OP_PARAMS];
-    bool fused;           /* the loss head: dout is loss_scale, gradients come with forward */
+    bool fused;           /* the loss head: dout is loss_scale, forward computes the gradients */
     unsigned no_dout;     /* bit i: no gradient arrives for out[i] */
     unsigned no_din;      /* bit i: no gradient of in[i] is wanted */
-    int64_t samples;      /* of each gradient that are checked; 0 means all */
-    double spread;        /* of random inputs; 0 means 1 */
-    double slack;         /* relative error of gradients beyond rounding, of the largest */
+    int64_t samples;      /* how many elements of each gradient are checked; 0: all */
+    double spread;        /* of random inputs; 0: 1 */
+    double slack;         /* allowed error of gradients beyond rounding, relative to the largest */
     hil_op_random random; /* for dropout */
     /* varied by op_check */
     int threads;
     int64_t tiles;
-    bool add; /* gradients to what is there */
+    bool add; /* add to existing gradients */
 };
 
 #define OP_ASKED 256
@@ -55,9 +54,9 @@ typedef struct op_result {
     void *weight[HIL_OP_PARAMS];
     float *before[HIL_OP_PARAMS], *gradient[HIL_OP_PARAMS];
     int outs;
-    /* of the source */
+    /* what the operation asked the source of parameters for */
     bool add;
-    unsigned begun[HIL_OP_PARAMS]; /* bit per tile: somebody added to its sum */
+    unsigned begun[HIL_OP_PARAMS]; /* bit per tile: its sum has been added to */
     int held;
     void *lent;
     struct op_asked {
@@ -74,7 +73,7 @@ static void op_note(op_result *r, char what, int param, int64_t tile)
     r->asked[r->asks++] = (struct op_asked){what, param, tile};
 }
 
-/* Whether the tile's sum holds something already. */
+/* Whether the tile's sum was added to before. */
 static bool op_begin_sum(op_result *r, int param, int64_t tile)
 {
     bool holds = r->begun[param] >> tile & 1;
@@ -84,8 +83,8 @@ static bool op_begin_sum(op_result *r, int param, int64_t tile)
 
 static const hil_op_source op_dry_source;
 
-/* Runs a call without memory and compares what it asked for with what the real run did. The call
-   has its shapes and is inferred. */
+/* Runs an inferred call without memory and compares the tiles it asks for with those of the real
+   run. */
 static inline void op_check_dry(hil_op_call call, const op_result *real, const hil_tensor *dout,
                                 const hil_tensor *din)
 {
@@ -367,7 +366,7 @@ static void op_free(op_result *r)
     }
 }
 
-/* What the case is, for messages. */
+/* Describes the case, for messages. */
 static const char *op_describe(const op_case *c)
 {
     static char text[160];
@@ -381,7 +380,7 @@ typedef struct op_numbers {
     int64_t count;
 } op_numbers;
 
-/* Within half a unit of the dtype's last place, and a part of the largest number. */
+/* Allows half a unit of the dtype's last place, plus a fraction of the largest number. */
 static void op_compare(const op_case *c, const char *what, const op_numbers *x, hil_dtype dtype,
                        double slack)
 {
@@ -426,7 +425,7 @@ static double op_slope(const op_case *c, const op_result *r, double *const *in,
 
 static int64_t op_samples(const op_case *c, int64_t count)
 {
-    int64_t most = c->samples ? c->samples : CHECK_SLOW ? 9 : count; /* slopes are the test's own */
+    int64_t most = c->samples ? c->samples : CHECK_SLOW ? 9 : count; /* slopes are slow */
     return most < count ? most : count;
 }
 
@@ -479,7 +478,8 @@ static void op_check_numbers(const op_case *c, const op_result *r)
         hil_tensor w = {r->param[i].dtype, {2, {c->rows[i], c->cols[i]}}, r->weight[i]};
         param[i] = op_doubles(&w);
     }
-    for (int i = 0; i < r->outs; ++i) out[i] = op_doubles(&r->out[i]); /* right size */
+    for (int i = 0; i < r->outs; ++i)
+        out[i] = op_doubles(&r->out[i]); /* for an array of the right size */
     c->reference(c, in, param, out);
     for (int i = 0; i < r->outs; ++i) {
         double *got = op_doubles(&r->out[i]);

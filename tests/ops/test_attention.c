@@ -33,7 +33,7 @@ static void reference(const op_case *c, double *const *in, double *const *param,
     free(p);
 }
 
-/* The same of q, k and v side by side. */
+/* The same for q, k and v side by side in one input. */
 static void packed_reference(const op_case *c, double *const *in, double *const *param,
                              double *const *out)
 {
@@ -82,7 +82,7 @@ static op_case packed_attention(const hil_attention_attr *attr, hil_shape q)
                      .slack = 3e-6};
 }
 
-/* bf16 kernels may round probabilities, and out enters the gradient rounded. */
+/* bf16 kernels may round probabilities, and the gradient is computed from the rounded out. */
 static void op_check_attention(op_case c)
 {
     op_check_fp32(c);
@@ -90,7 +90,7 @@ static void op_check_attention(op_case c)
     op_check_dtypes(c);
 }
 
-/* Generation position by position gives what one call over all positions gives. */
+/* Generation position by position gives the results of one call over all positions. */
 static void check_cached(hil_dtype dtype, int64_t window)
 {
     enum { B = 2, T = 7, H = 4, G = 2, D = 5 };
@@ -144,7 +144,8 @@ static void check_cached(hil_dtype dtype, int64_t window)
     op_free(&whole);
 }
 
-/* One input that holds q, k and v gives the bits of three, in the results and in the cache. */
+/* One input that holds q, k and v gives the bits of three inputs, in the results and in the
+   cache. */
 static void check_cached_packed(hil_dtype dtype, int64_t window)
 {
     enum { B = 2, T = 5, H = 3, D = 6, ROW = H * D, ROOM = T + 2 };

@@ -1,6 +1,6 @@
 /* Attention over many blocks against the formulas in double: groups, windows, documents, dropout,
-   dtypes, every instruction set; the same bits for any number of threads, and with q, k and v side
-   by side in memory; and queries that follow a past give what all queries at once give. */
+   dtypes, every instruction set. The same bits for any number of threads, with packed q, k and v,
+   and for queries that follow a cached past. */
 #include "each_level.h"
 #include "ops/attention/attention_kernel.h"
 
@@ -204,9 +204,9 @@ static void check_threads(hil_pool *one, hil_pool *three, const shape *s)
     discard(&other);
 }
 
-/* Row by row between x (rows, `row`) and its place in `all` (rows, `stride`). */
-static void move(const hil_tensor *x, int64_t rows, int64_t row, const hil_tensor *all,
-                 int64_t stride, bool back)
+/* Copies rows between x (rows, `row`) and a part of `all` (rows, `stride`). */
+static void copy_rows(const hil_tensor *x, int64_t rows, int64_t row, const hil_tensor *all,
+                      int64_t stride, bool back)
 {
     size_t size = hil_dtype_size(x->dtype);
     for (int64_t r = 0; r < rows; ++r) {
@@ -216,7 +216,7 @@ static void move(const hil_tensor *x, int64_t rows, int64_t row, const hil_tenso
     }
 }
 
-/* q, k and v side by side, and their gradients: the same bits. */
+/* Packed q, k and v, and their gradients: the same bits. */
 static void check_packed(hil_pool *pool, const shape *s, hil_dtype dtype)
 {
     problem p, other;
@@ -232,7 +232,7 @@ static void check_packed(hil_pool *pool, const shape *s, hil_dtype dtype)
         hil_tensor from = *x[i];
         x[i]->data = (char *)all.data + (size_t)at[i] * size;
         dx[i]->data = (char *)gradient.data + (size_t)at[i] * size;
-        move(&from, rows, width[i], x[i], stride, false);
+        copy_rows(&from, rows, width[i], x[i], stride, false);
     }
     a.q_stride = a.kv_stride = stride;
     CHECK_OK(hil_attention_forward(pool, &p.a));
@@ -243,7 +243,7 @@ static void check_packed(hil_pool *pool, const shape *s, hil_dtype dtype)
     hil_tensor *want[3] = {&p.g.dq, &p.g.dk, &p.g.dv};
     hil_tensor *got[3] = {&other.g.dq, &other.g.dk, &other.g.dv};
     for (int i = 0; i < 3; ++i) {
-        move(got[i], rows, width[i], dx[i], stride, true);
+        copy_rows(got[i], rows, width[i], dx[i], stride, true);
         CHECK(memcmp(want[i]->data, got[i]->data, (size_t)(rows * width[i]) * size) == 0);
     }
     free(all.data);
@@ -252,7 +252,7 @@ static void check_packed(hil_pool *pool, const shape *s, hil_dtype dtype)
     discard(&other);
 }
 
-/* The last queries alone, against keys that were there before. */
+/* Only the last queries, against cached keys. */
 static void check_past(hil_pool *pool, const shape *s, hil_dtype dtype, int64_t last)
 {
     problem p;

@@ -1,4 +1,4 @@
-/* test_dropout.c - the mask: its rate, its gradient, and what it depends on. */
+/* test_dropout.c - the mask: its rate, its gradient, and the inputs that determine it. */
 #include "ops/op_check.h"
 
 enum { B = 4, T = 25, C = 31 };
@@ -30,7 +30,7 @@ static int differences(void)
     return count;
 }
 
-/* The mask of the forward is the factor of the reference. */
+/* The reference multiplies by the mask that forward used. */
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
 {
     (void)param;
@@ -47,8 +47,8 @@ int main(void)
         zeros += whole[i] == 0;
         CHECK(whole[i] == 0 || whole[i] == 1 / 0.75f);
     }
-    CHECK_NEAR((double)zeros / (B * T * C), 0.25, 0.025); /* three deviations */
-    for (int b = 0; b < B; ++b) {                         /* each sequence on its own */
+    CHECK_NEAR((double)zeros / (B * T * C), 0.25, 0.025); /* three standard deviations */
+    for (int b = 0; b < B; ++b) {                         /* each sequence has its own mask */
         apply(0.25, 1, 40 + b, 2, 6, other);
         CHECK(memcmp(other, whole + b * T * C, sizeof(float) * T * C) == 0);
     }

@@ -1,5 +1,5 @@
-/* The matrix product against a triple loop in double, in every form, dtype and odd size; and its
-   bits do not depend on threads or on how rows and columns are cut into calls. */
+/* The matrix product against a triple loop in double, in every form and dtype, with odd sizes. Its
+   bits do not depend on the number of threads or on how rows and columns are split into calls. */
 #include "each_level.h"
 #include "ops/linear/gemm.h"
 
@@ -133,7 +133,7 @@ static void check_forms(hil_pool *pool)
             }
 }
 
-/* Two runs of one product, the second cut into calls of `rows` x `columns`. */
+/* Computes one product twice, the second time split into calls of `rows` x `columns`. */
 static void check_cuts(hil_pool *pool, hil_pool *other, const form *f, int64_t m, int64_t rows,
                        int64_t columns)
 {
@@ -168,7 +168,8 @@ static void check_cuts(hil_pool *pool, hil_pool *other, const form *f, int64_t m
 
 static void check_bits(hil_pool *pool, hil_pool *other)
 {
-    unsigned step = CHECK_SLOW ? 5 : 1; /* by 5: still each bit both ways, and every target */
+    unsigned step =
+        CHECK_SLOW ? 5 : 1; /* 5 still covers both values of each bit, and every target */
     for (unsigned bits = 0; bits < 16 * TARGETS; bits += step) {
         hil_dtype dtype = bits & 4 ? HIL_BF16 : HIL_F32;
         form f = {.a = dtype,
@@ -185,7 +186,7 @@ static void check_bits(hil_pool *pool, hil_pool *other)
     }
 }
 
-/* Zeros must not hide a NaN or an infinity on the other side. */
+/* A zero factor must not hide a NaN or an infinity. */
 static void check_nan(hil_pool *pool)
 {
     enum { M = 20, N = 70, K = 30 };

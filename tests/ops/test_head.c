@@ -1,11 +1,11 @@
-/* test_head.c - cross-entropy and its gradients, targets that are missing, vocabulary in tiles. */
+/* test_head.c - cross-entropy and its gradients, missing targets, vocabulary in tiles. */
 #include "ops/op_check.h"
 
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
 {
     int64_t rows = hil_shape_rows(&c->in_shape[0]), k = c->cols[0], vocab = c->rows[0];
     for (int64_t r = 0; r < rows; ++r) {
-        double sum = 0, zero = 0; /* exponents count from the target's logit */
+        double sum = 0, zero = 0; /* exponents are relative to the target's logit */
         out[0][r] = 0;
         if (in[1][r] < 0) continue;
         for (int64_t i = 0; i < k; ++i)
@@ -40,10 +40,10 @@ static op_case head(int64_t batch, int64_t length, int64_t cols, int64_t vocab)
                      .slack = 4e-3};
 }
 
-/* More rows than one chunk holds: the same as row by row. */
+/* More rows than one chunk holds give the same result as row by row. */
 static void check_chunks(void)
 {
-    enum { ROWS = 70, VOCAB = 300000 }; /* 64 rows fit */
+    enum { ROWS = 70, VOCAB = 300000 }; /* a chunk holds 64 rows */
     static int32_t targets[ROWS];
     static float x[ROWS * 2], w[VOCAB * 2], loss[ROWS], dx[ROWS * 2], sum[VOCAB * 2];
     for (int i = 0; i < ROWS; ++i) targets[i] = i % 7 == 3 ? -1 : i * 4001;
@@ -94,8 +94,8 @@ static void check_chunks(void)
     hil_pool_destroy(call.pool);
 }
 
-/* Three chunks of 64 positions at most. Some have no target at all: the dry run, which sees no
-   targets, asks for the same tiles. */
+/* Up to three chunks of 64 positions, some without any target. The dry run, which sees no targets,
+   asks for the same tiles. */
 static void check_empty_chunks(void)
 {
     enum { ROWS = 150 };

@@ -25,8 +25,8 @@ static op_case linear(hil_shape shape, int64_t n, bool bias)
                      .cols = {hil_shape_cols(&shape), n}};
 }
 
-/* Added to something of its result's shape, which backward does not read and whose gradient is
-   the result's. */
+/* Adds a residual of the result's shape. Backward does not read it; its gradient is the result's.
+ */
 static op_case with_residual(op_case c)
 {
     c.ins = 2;

@@ -1,4 +1,4 @@
-/* Operations are told apart by name: a module finds the one it has a kernel for. */
+/* Operations have unique names, by which a module finds those it has a kernel for. */
 #include "check.h"
 #include "ops/ops.h"
 

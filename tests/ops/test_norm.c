@@ -34,7 +34,7 @@ static op_case norm(const hil_op *op, hil_shape shape)
                      .slack = 3e-6};
 }
 
-/* A large mean must not swallow the deviation. */
+/* A large mean must not cancel the deviation. */
 static void check_offset(void)
 {
     enum { N = 768 };

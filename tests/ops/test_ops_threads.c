@@ -1,6 +1,6 @@
-/* Operations on the device of threads: tiles are asked for at once, in the order of the CPU; the
-   numbers come later and are the CPU's bits; the call, its attributes and the host's memory may be
-   gone by then. What an operation finds wrong is reported by finish. */
+/* Operations on the device of threads ask for tiles at once, in the order of the CPU. They compute
+   later and give the CPU's bits; the call, its attributes and the host's memory may be freed by
+   then. finish reports the errors that an operation finds. */
 #include "check.h"
 #include "device/device_threads.h"
 #include "ops/ops.h"
@@ -8,7 +8,7 @@
 
 enum { ROWS = 6, IN = 16, OUT = 40, TILE = 16, X = ROWS * IN, Y = ROWS * OUT, W = OUT * IN };
 
-/* What a linear layer and an embedding touch. */
+/* The memory of a linear layer and of an embedding. */
 typedef struct memory {
     float x[X], w[W], bias[OUT], y[Y], dy[Y], dx[X], dw[W], dbias[OUT], scratch[4096];
     int32_t ids[ROWS];
@@ -16,7 +16,7 @@ typedef struct memory {
 } memory;
 
 typedef struct side {
-    memory *at; /* where the call's tensors are */
+    memory *at; /* the call's tensors */
     bool add;
     char asked[256];
     int asks;
@@ -80,7 +80,8 @@ static hil_op_call linear(side *s, hil_device *device, hil_pool *pool)
     return call;
 }
 
-/* y, then from dy everything else; twice: sums hold no numbers at first, then they are added to. */
+/* Computes y, then all gradients from dy; twice: the first time overwrites the sums, the second
+   adds. */
 static void compute(side *s, hil_device *device, hil_pool *pool)
 {
     for (int i = 0; i < 2; ++i) {
@@ -162,7 +163,7 @@ static hil_status embed(side *s, hil_device *device, hil_pool *pool)
     return hil_op_forward(&call);
 }
 
-/* The host does not look at ids: the device finds them, later. */
+/* The host does not check ids: the device finds bad ones, later. */
 static void check_ids(hil_device *device, memory *arena, memory *shared, hil_pool *pool)
 {
     side here = {.at = arena};

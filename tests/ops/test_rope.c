@@ -1,4 +1,4 @@
-/* test_rope.c - rotary positions forwards and back. */
+/* test_rope.c - rotary positions, forward and backward. */
 #include "ops/op_check.h"
 
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)

@@ -1,4 +1,4 @@
-/* test_rows.c - arithmetic on rows: the same bits on every instruction set, and right ones. */
+/* test_rows.c - arithmetic on rows: correct, with the same bits on every instruction set. */
 #include "check.h"
 #include "base/cpu.h"
 #include "base/philox.h"
@@ -155,7 +155,7 @@ static void check_bf16(void)
     for (int i = 0; i < COUNT; ++i) CHECK_INT(out[i], hil_bf16_round(in[i]));
 }
 
-/* Half a unit in the last place and a little. */
+/* Accurate to slightly more than half a unit in the last place. */
 static void check_angles(void)
 {
     enum { COUNT = 64 };
@@ -184,7 +184,7 @@ static void check_philox(void)
     }
 }
 
-/* A piece of a mask is that piece of the whole mask. */
+/* A part of a mask equals that part of the whole mask. */
 static void check_mask(void)
 {
     enum { LENGTH = 900 };
@@ -198,7 +198,7 @@ static void check_mask(void)
         }
 }
 
-/* Any number of rows falls into blocks, each row in one. */
+/* Any number of rows is split into blocks, each row in exactly one. */
 static void check_grid(void)
 {
     for (int64_t count = 0; count < 9000; count += count < 40 ? 1 : 97) {

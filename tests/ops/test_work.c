@@ -1,4 +1,4 @@
-/* The work of operations: products by definition, attention by counting the pairs. */
+/* The work of operations: matrix products by definition, attention by counting pairs. */
 #include "check.h"
 #include "ops/ops.h"
 #include "ops/op_cost.h"

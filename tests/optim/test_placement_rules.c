@@ -1,10 +1,10 @@
-/* Every rule gives the same bits for any placement, in every dtype, with a frozen parameter or
-   without: 8-bit moments and fp16 masters move and are staged like everything else. */
+/* Every rule gives the same bits for any placement, in every dtype, with and without a frozen
+   parameter; this covers the staging of 8-bit moments and fp16 masters. */
 #include "../store/rules.h"
 
 enum { STEPS = 4 };
 
-/* Norms and all states that there are, after some steps. */
+/* Returns the norms of some steps, then all states. */
 static float *run(rig *r, int drives, int64_t *count)
 {
     CHECK_OK(rig_open(r, drives, HIL_IO_AUTO));

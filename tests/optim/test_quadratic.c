@@ -1,4 +1,4 @@
-/* Every rule finds the bottom of a noisy valley, and AdamW with 8 bits takes the way of AdamW. */
+/* Every rule minimises a noisy quadratic, and AdamW with 8-bit moments matches AdamW. */
 #include "base/normal.h"
 #include "check.h"
 #include "optim/update.h"
@@ -7,7 +7,7 @@ enum { N = 2048, STEPS = 200 };
 
 static float target[N];
 
-/* Numbers of a stream that have nothing to do with each other: one of every four. */
+/* Independent normal numbers of a stream: every fourth. */
 static void fill(uint64_t stream, int64_t first, float *out)
 {
     static float all[4 * N];
@@ -15,7 +15,7 @@ static void fill(uint64_t stream, int64_t first, float *out)
     for (int i = 0; i < N; ++i) out[i] = all[4 * i];
 }
 
-/* Mean of curvature * (w - target)^2 / 2, where curvatures span four decades. */
+/* The loss is the mean of curvature * (w - target)^2 / 2; curvatures span four decades. */
 static double curvature(int i)
 {
     return pow(10, -4.0 * i / N);
@@ -31,7 +31,7 @@ static double loss_of(const float *w)
     return sum / N;
 }
 
-static double descend(const hil_rule *rule, double lr)
+static double train(const hil_rule *rule, double lr)
 {
     static float w[N], g[N], m[N], v[N], noise[N];
     memset(w, 0, sizeof w);
@@ -58,9 +58,9 @@ int main(void)
     static const float start[N];
     fill(1, 0, target);
     double before = loss_of(start);
-    double adamw = descend(&hil_rules[HIL_ADAMW], 0.02);
-    double eight = descend(&hil_rules[HIL_ADAMW8BIT], 0.02);
-    double lion = descend(&hil_rules[HIL_LION], 0.01);
+    double adamw = train(&hil_rules[HIL_ADAMW], 0.02);
+    double eight = train(&hil_rules[HIL_ADAMW8BIT], 0.02);
+    double lion = train(&hil_rules[HIL_LION], 0.01);
     CHECK(adamw < 0.05 * before);
     CHECK(lion < 0.05 * before);
     CHECK_NEAR(eight, adamw, 0.03 * adamw);

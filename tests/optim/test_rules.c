@@ -1,6 +1,6 @@
-/* Update rules against their formulas in double; every instruction set gives the same bits; bf16
-   and fp16 weights with their rests take the same path as fp32 masters; a block's squares may be
-   summed in pieces. */
+/* Update rules match their formulas in double. Every instruction set gives the same bits. bf16 and
+   fp16 weights with their rests are updated like fp32 masters. A block's squares may be summed in
+   pieces. */
 #include "base/cpu.h"
 #include "base/normal.h"
 #include "check.h"
@@ -73,7 +73,7 @@ static void check_squares(hil_block block, double expected)
     CHECK(memcmp(whole, pieces, sizeof whole) == 0);
 }
 
-/* All dtypes and instruction sets, held against fp32 on any machine. */
+/* Compares all dtypes and instruction sets with fp32. */
 static void check_bits(const hil_rule *rule, state *reference)
 {
     static state s;
@@ -129,10 +129,9 @@ static void check_lion(const state *got)
     }
 }
 
-/* One step from the decoded moments is AdamW's. The new moments lie within half a step of codes
-   that are 0.9 / 64 (0.9 / 128 without sign) of the largest apart where they are a tenth of it or
-   more.
- */
+/* One step from the decoded moments equals AdamW's. The new moments are within half a code step,
+   which is 0.9 / 64 of the largest (0.9 / 128 without sign), for values of at least a tenth of the
+   largest. */
 static void check_adamw8bit(const state *got)
 {
     static state start, full;

@@ -1,6 +1,5 @@
-/* What a sweep saves is what the states are when it is over, bit for bit, wherever they live:
-   frozen and unused parameters as well, every element once, while the next step goes on; and saving
-   changes no number. */
+/* A sweep saves the states as they are when it ends, bit for bit, in any placement: every element
+   once, frozen and unused parameters too, while the next step runs. Saving changes no number. */
 #include "../store/runs.h"
 #include "optim/update.h"
 #include "store/store.h"
@@ -31,7 +30,7 @@ static hil_status put(void *context, hil_param *param, hil_state state, int64_t 
                       int64_t count, const float *data)
 {
     copy *c = context;
-    usleep(SLOW_US); /* the next step overtakes it, if it can */
+    usleep(SLOW_US); /* lets the next step overtake the save */
     pthread_mutex_lock(&c->lock);
     CHECK(!c->finished);
     int p = number_of(c->rig, param);
@@ -75,7 +74,7 @@ static void copy_destroy(copy *c)
     pthread_mutex_destroy(&c->lock);
 }
 
-/* Each element once, and as the store has it. */
+/* Every element was saved once and equals the store's. */
 static void check_copy(const copy *c, rig *r)
 {
     for (int p = 0; p < PARAMS; ++p)
@@ -91,13 +90,13 @@ static void check_copy(const copy *c, rig *r)
         }
 }
 
-typedef struct way {
+typedef struct variant {
     hil_rule_kind rule;
     hil_dtype dtype;
     int frozen, skip; /* parameters; -1: none */
     int placement;
-    bool update; /* saved by the sweep that updates, or by one of its own */
-} way;
+    bool update; /* saved by the sweep that updates, else by one that only saves */
+} variant;
 
 static const hil_rule *rule;
 static int64_t step_number;
@@ -117,7 +116,7 @@ static hil_status take_step(rig *r, int64_t number, int skip)
     return rig_step(r, skip, &norm);
 }
 
-static void create(rig *r, const way *w)
+static void create(rig *r, const variant *w)
 {
     rule = &hil_rules[w->rule];
     hil_store_options options = {.compute = w->dtype,
@@ -130,9 +129,9 @@ static void create(rig *r, const way *w)
     CHECK_OK(rig_open(r, 2, HIL_IO_AUTO));
 }
 
-/* Some steps, the second of which is saved; the copy is compared with a run that ends there, and
-   the run with one that saves nothing. */
-static void check_way(const way *w)
+/* Saves the second of some steps; compares the copy with a run that ends there, and the final
+   states with a run that saves nothing. */
+static void check_variant(const variant *w)
 {
     rig run, plain;
     copy c;
@@ -169,10 +168,10 @@ static void check_way(const way *w)
     rig_close(&plain);
 }
 
-/* The message is the writer's; later calls of put do not come, nor does the finish. */
+/* A failed save returns the writer's message; put and finish are not called again. */
 static void check_failure(int placement)
 {
-    way w = {.rule = HIL_ADAMW, .dtype = HIL_BF16, .frozen = -1, .placement = placement};
+    variant w = {.rule = HIL_ADAMW, .dtype = HIL_BF16, .frozen = -1, .placement = placement};
     rig run;
     copy c;
     create(&run, &w);
@@ -191,18 +190,18 @@ static void check_failure(int placement)
 
 int main(void)
 {
-    static const way ways[] = {{HIL_ADAMW, HIL_BF16, -1, -1, 0, true},
-                               {HIL_ADAMW, HIL_F32, 3, -1, 0, true},
-                               {HIL_ADAMW8BIT, HIL_BF16, -1, 1, 0, true},
-                               {HIL_LION, HIL_F16, 3, -1, 0, true},
-                               {HIL_ADAMW8BIT, HIL_F16, 3, 1, 0, false}};
+    static const variant variants[] = {{HIL_ADAMW, HIL_BF16, -1, -1, 0, true},
+                                       {HIL_ADAMW, HIL_F32, 3, -1, 0, true},
+                                       {HIL_ADAMW8BIT, HIL_BF16, -1, 1, 0, true},
+                                       {HIL_LION, HIL_F16, 3, -1, 0, true},
+                                       {HIL_ADAMW8BIT, HIL_F16, 3, 1, 0, false}};
     fixture_open();
     for (int placement = EVERYTHING_ON_DEVICE; placement < MIXED + 2; ++placement)
-        for (size_t i = 0; i < sizeof ways / sizeof *ways; ++i) {
+        for (size_t i = 0; i < sizeof variants / sizeof *variants; ++i) {
             if (placement != EVERYTHING_ON_DISK && ((size_t)placement + i) % 2) continue;
-            way w = ways[i];
+            variant w = variants[i];
             w.placement = placement;
-            check_way(&w);
+            check_variant(&w);
         }
     check_failure(EVERYTHING_ON_DEVICE);
     check_failure(EVERYTHING_ON_DISK);

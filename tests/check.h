@@ -13,7 +13,7 @@
 
 #define CHECK_SKIP 77
 
-/* Under a sanitizer everything is slow, and what it finds does not need all of many like cases. */
+/* Sanitizers are slow, so tests run fewer of many similar cases. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CHECK_SLOW 1
 #else
@@ -31,7 +31,8 @@
 /* The call fails with `code`, and its line contains `words`. */
 #define CHECK_FAILS(expr, code, words)                                                             \
     check_fails(__FILE__, __LINE__, #expr, (expr), (code), (words))
-/* The call says so whichever allocation fails, the first, the second ..., until none does. */
+/* Fails the first, the second ... allocation of the call until none fails; it must return each
+   failure. */
 #define CHECK_MEMORY(expr)                                                                         \
     for (long n_ = 1, again_ = 1; again_; ++n_) {                                                  \
         hil_alloc_fail_at(n_);                                                                     \

@@ -1,4 +1,4 @@
-/* copy.h - a file copied, for tests that change the copy. */
+/* copy.h - copies a file, for tests that change the copy. */
 #ifndef HIL_TESTS_COPY_H
 #define HIL_TESTS_COPY_H
 

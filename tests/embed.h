@@ -1,4 +1,4 @@
-/* embed.h - the first segment of a test's model: rows of a table, its layer, by token. */
+/* embed.h - the first segment of a test's model: looks up the rows of a table by token. */
 #ifndef HIL_TESTS_EMBED_H
 #define HIL_TESTS_EMBED_H
 

@@ -1,4 +1,4 @@
-/* golden.h - what PyTorch computed with the tiny models of tests/golden/models, by name. */
+/* golden.h - PyTorch's results for the tiny models of tests/golden/models, by name. */
 #ifndef HIL_TESTS_GOLDEN_H
 #define HIL_TESTS_GOLDEN_H
 
@@ -6,7 +6,7 @@
 #include "check.h"
 #include "format/safetensors.h"
 
-/* The six architectures, then variants; tools/golden_models.py says what each folder holds. */
+/* The six architectures, then variants; tools/golden_models.py describes each folder. */
 #define GOLDEN_MODELS                                                                              \
     "gpt2", "llama", "llama3", "mistral", "qwen2", "qwen3", "gpt2_untied", "llama_bias",           \
         "qwen2_window"

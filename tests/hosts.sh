@@ -1,6 +1,6 @@
 # hosts.sh - two network namespaces as two machines with a link between them: hosts_up, then
 # `hosts N COMMAND...` starts N ranks, the first half on hilbert-a and the rest on hilbert-b. After
-# mpi.sh; `trap` must call hosts_down. Skips where that is not allowed.
+# mpi.sh; `trap` must call hosts_down. Skips if namespaces are not allowed.
 [ "$(id -u)" = 0 ] || { echo "only root may create network namespaces"; exit 77; }
 command -v ip > /dev/null && command -v unshare > /dev/null || { echo "ip or unshare is missing"; exit 77; }
 
@@ -19,7 +19,7 @@ hosts_up()
         ip -n "$name" link set link0 up
         number=$((number + 1))
     done
-    # What mpirun calls instead of ssh.
+    # mpirun calls this instead of ssh.
     cat > "$work/agent" << END
 #!/bin/sh
 shift

@@ -1,4 +1,4 @@
-# running.sh - which of some processes still run; a zombie does not.
+# running.sh - lists which of some processes still run; a zombie does not count.
 running() # running PID...: those that have not ended
 {
     local pid state

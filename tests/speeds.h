@@ -1,4 +1,4 @@
-/* speeds.h - a machine made up for rehearsals whose times do not matter. */
+/* speeds.h - speeds of an imaginary machine, for rehearsals whose times do not matter. */
 #ifndef HIL_TESTS_SPEEDS_H
 #define HIL_TESTS_SPEEDS_H
 

@@ -1,4 +1,4 @@
-/* store_open.h - a store with everything on the device, for tests of other things. */
+/* store_open.h - a store with everything on the device, for tests of other layers. */
 #ifndef TESTS_STORE_OPEN_H
 #define TESTS_STORE_OPEN_H
 
@@ -15,7 +15,7 @@ typedef struct store_rig {
     hil_pool *pool;
 } store_rig;
 
-/* Borrows the pool. The store's parameters are registered. */
+/* Borrows the pool. The store's parameters must be registered. */
 static inline void store_rig_open(store_rig *r, hil_store *store, hil_pool *pool,
                                   const hil_store_options *options)
 {

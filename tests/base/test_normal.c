@@ -1,5 +1,5 @@
-/* Numbers of a normal stream are what the C library makes of Philox's words, on every instruction
-   set, from any place on; so their bits are those of every machine. */
+/* Normal numbers equal what the C library computes from Philox's words, on every instruction set
+   and from any offset on; so their bits are the same on every machine. */
 #include "base/cpu.h"
 #include "base/normal.h"
 #include "base/philox.h"

@@ -1,4 +1,4 @@
-/* Philox4x32-10 gives the published known answers; permutations visit every place once. */
+/* Philox4x32-10 gives the published known answers; permutations contain every index once. */
 #include "base/philox.h"
 #include "check.h"
 

@@ -1,11 +1,11 @@
-/* Structures of options from programs with other headers: smaller ones keep the library's defaults
-   for the rest, larger ones may set nothing that the library does not know, and one whose size was
-   never set is refused before anything of it is read. */
+/* Option structures from programs with other headers: in a smaller one the missing fields get the
+   library's defaults, a larger one must not set fields that the library does not know, and one
+   whose size was never set is refused before any field is read. */
 #include "base/sized.h"
 
 #include "check.h"
 
-/* What the library knows, and what the headers before and after it had. */
+/* The structure of the library, of older headers and of newer ones. */
 typedef struct hil_sample_options {
     size_t size;
     int depth;
@@ -78,7 +78,8 @@ static void check_forgotten(void)
     hil_sample_options given = {.depth = 1}, own;
     CHECK_FAILS(HIL_SIZED_TAKE(hil_sample, &own, &given), HIL_ERR_USAGE,
                 "call hil_sample_defaults");
-    memset(&given, 0xa5, sizeof given); /* from the stack: far more bytes than there are */
+    memset(&given, 0xa5,
+           sizeof given); /* as uninitialised memory: a size far beyond the structure */
     CHECK_FAILS(HIL_SIZED_TAKE(hil_sample, &own, &given), HIL_ERR_USAGE,
                 "call hil_sample_defaults");
 }

@@ -1,5 +1,5 @@
-# A call whose status nobody reads is a warning under gcc and under clang, in C and in C++; one that is
-# read, or thrown away with (void), is none.
+# An ignored status is a warning under gcc and clang, in C and C++; one that is read, or discarded with
+# (void), is not.
 set -euo pipefail
 
 temporary=$(mktemp -d)

@@ -1,4 +1,4 @@
-# bench/gpu.py beside PyTorch, on any processor: rows with a peer, and with limits that were measured.
+# bench/gpu.py beside PyTorch, on any processor: rows with a competitor, and with measured limits.
 . "$TESTS/bench/gpu_rows.sh"
 python3 -c 'import torch' 2> "$work/err" || { echo "no PyTorch"; exit 77; }
 bench --only disk-3b,ceiling,memory-3b || die "it failed"

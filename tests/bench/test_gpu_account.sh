@@ -1,10 +1,10 @@
-# bench/gpu_account.py on a trace made by hand: kinds, gaps, and whole steps only.
+# bench/gpu_account.py on a hand-made trace: kinds, gaps, and whole steps only.
 set -u
 command -v python3 > /dev/null || { echo "no python3"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Six steps of 10 us: a lookup of 1, a product of 4, 1 of nothing, attention of 2 on one stream and
-# an update of 3 that begins with it on another; the last step is one that nothing ends.
+# Six steps of 10 us: a lookup of 1, a product of 4, a gap of 1, attention of 2 on one stream, and on
+# another an update of 3 that begins with it. The last step is incomplete.
 awk 'BEGIN { for (s = 0; s < 6; ++s) { t = 10000 * s
     print "kernel", t, t + 1000, 1, 0, "_Z9copy_rowsv"
     print "kernel", t + 1000, t + 5000, 1, 0, "nvjet_tst_128x256"

@@ -1,4 +1,4 @@
-/* Cases: seeds, processes, counts, and what is said at the end. */
+/* campaign.c - runs the cases: seeds, processes, counts, and the summary at the end. */
 #include "campaign/campaign.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ typedef struct settings {
 } settings;
 
 static uint64_t campaign_seed; /* for messages */
-static bool in_case;           /* or still preparing */
+static bool in_case;           /* false: still preparing */
 
 double campaign_now(void)
 {

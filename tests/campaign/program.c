@@ -1,4 +1,4 @@
-/* Programs that a case runs, and what is true of each of them when it has ended. */
+/* program.c - starts the programs of a case, and checks what must hold after each. */
 #include "campaign/campaign.h"
 
 #include <errno.h>
@@ -207,7 +207,7 @@ void campaign_tool(campaign_case *c, const char *tool, ...)
     if (status != 0) campaign_wrong(c, "%s %s failed", tool, argument[1]);
 }
 
-/* Lines of hilbert's own, and whether the last line is one. */
+/* Counts hilbert's own lines; *last: the last line is one. */
 static int own_lines(const char *text, bool *last)
 {
     int count = 0;

@@ -1,5 +1,5 @@
-/* Runs whose checkpoints were damaged between two commands: --resume goes on from the newest whole
-   one or says that there is none; never wrong bits. */
+/* Checkpoints are damaged between two commands: --resume continues from the newest whole one or
+   reports that there is none; never wrong bits. */
 /* soak: --full */
 #include "campaign/training.h"
 
@@ -10,9 +10,9 @@
 enum { STEPS_BEFORE = 4, MOST_FILES = 32 };
 enum { FROM_NEWEST, FROM_OLDER, FROM_START, REFUSED }; /* outcomes */
 
-/* What a case has done to its copy of the run. */
+/* What the case has changed in its copy of the run. */
 typedef struct state {
-    bool touched[STEPS_BEFORE + 1]; /* a checkpoint, by its step: 2 and 4 */
+    bool touched[STEPS_BEFORE + 1]; /* a checkpoint, by its step: 2 or 4 */
     bool metrics;
 } state;
 
@@ -38,7 +38,7 @@ static char *checkpoint(campaign_case *c, int step, char path[CAMPAIGN_PATH])
     return path;
 }
 
-/* A file of a checkpoint, by chance. */
+/* A random file of a checkpoint. */
 static char *random_file(campaign_case *c, int step, char path[CAMPAIGN_PATH])
 {
     char folder[CAMPAIGN_PATH], name[256] = "manifest.json";
@@ -84,7 +84,7 @@ static void grow(campaign_case *c, const char *path)
     fclose(file);
 }
 
-/* The same file of the other checkpoint in its place, or both exchanged. */
+/* Overwrites a file with that of the other checkpoint, or swaps both. */
 static void exchange(campaign_case *c, const char *path, int other, bool both)
 {
     char folder[CAMPAIGN_PATH], that[CAMPAIGN_PATH];
@@ -97,19 +97,19 @@ static void exchange(campaign_case *c, const char *path, int other, bool both)
     free(others);
 }
 
-/* Something that is no file in the place of one. */
+/* Replaces a file by something else. */
 static void replace(campaign_case *c, const char *path)
 {
     uint64_t what = campaign_random(c, 4);
     if (remove(path) != 0) return;
-    int failed = 0; /* else it is missing */
+    int failed = 0; /* otherwise the file is missing */
     if (what == 0) failed = mkdir(path, 0755);
     if (what == 1) failed = symlink("nothing", path);
     if (what == 2) failed = mkfifo(path, 0644);
     CHECK(!failed);
 }
 
-/* The folder itself: renamed, gone, a copy under another number. */
+/* Renames, removes or copies the folder itself. */
 static void move_folder(campaign_case *c, int step, state *s)
 {
     char from[CAMPAIGN_PATH], to[CAMPAIGN_PATH], folder[CAMPAIGN_PATH];
@@ -133,8 +133,8 @@ static void move_folder(campaign_case *c, int step, state *s)
     }
 }
 
-/* The pointer to the newest, and the file of metrics. */
-static void spoil_beside(campaign_case *c, state *s)
+/* Damages `latest`, or the file of metrics. */
+static void damage_other_files(campaign_case *c, state *s)
 {
     static const char *const texts[] = {"", "step-2\n", "step-9\n", "../x\n", "\xff\xfe", "step-4"};
     const char *text = texts[campaign_random(c, 6)];
@@ -169,8 +169,8 @@ static void damage(campaign_case *c, state *s)
     size_t used = strlen(c->details);
     snprintf(c->details + used, sizeof c->details - used, " %d of step %d", (int)how, step);
     if (how == 0) return move_folder(c, step, s);
-    if (how == 1) return spoil_beside(c, s);
-    if (how == 2) { /* a file that nobody knows */
+    if (how == 1) return damage_other_files(c, s);
+    if (how == 2) { /* an unknown file */
         char folder[CAMPAIGN_PATH];
         campaign_path(checkpoint(c, step, folder), "extra.safetensors", path);
         if (access(folder, F_OK) == 0) campaign_write(c, path, "extra", 5);

@@ -1,6 +1,6 @@
-/* `export --overwrite`, and a run of which only the model is left to write, killed at the entry or
-   the return of one system call: the folder holds the old model, the new one, or does not load; the
-   same command again ends with the new one. */
+/* `export --overwrite`, or a run that has only its model left to write, is killed at the entry or
+   return of one system call: the folder holds the old model, the new one, or does not load. The
+   same command again completes the new one. */
 /* soak: --full */
 #include "campaign/training.h"
 #include "format/model_sum.h"
@@ -106,7 +106,7 @@ static trace_action strike(trace *t, const trace_stop *stop)
     return TRACE_GO;
 }
 
-/* Calls that change files come first, one after the other; then any. */
+/* Tries calls that change files first, in order; then random ones. */
 static void choose(campaign_case *c, int way, blow *b)
 {
     static const int changing[] = {7, 8, 6, 9, 4}; /* rename, unlink, fsync, mkdir, open */

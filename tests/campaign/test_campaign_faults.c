@@ -1,4 +1,4 @@
-/* Runs in which one system call fails, is cut short, or fails from then on: the run goes on with
+/* One system call of a run fails once, is cut short, or fails from then on: the run continues with
    the same bits, or ends with one line and exit code 1, and --resume gives the same bits. */
 /* soak: --full */
 #include "campaign/training.h"
@@ -6,11 +6,11 @@
 #include <errno.h>
 
 enum { ATTEMPTS = 100 };
-enum { WENT_ON, RESUMED }; /* outcomes */
+enum { CONTINUED, RESUMED }; /* outcomes */
 
 static long counts[TRAINING_PLACES][TRACE_KINDS];
 
-/* What can go wrong with each kind of call; 0 ends a list. EINTR is not an error to the program. */
+/* The errors of each kind of call; 0 ends a list. EINTR is retried, not an error. */
 static const int errors[TRACE_KINDS][8] = {
     {EIO, ENOSPC, EDQUOT, EFBIG, EINTR},                   /* write */
     {EIO, ENOSPC, EDQUOT, EFBIG, EINTR},                   /* pwrite */
@@ -61,7 +61,7 @@ static bool transfers(int kind)
     return kind < 4;
 }
 
-/* A fifth of the faults last: a disk that is full, or gone. */
+/* A fifth of the faults persist, like a full or lost disk. */
 static fault random_fault(campaign_case *c, training_place place, int *error)
 {
     fault f = {.kind = trace_choose(c, counts[place], &f.n), .action = TRACE_FAIL};
@@ -69,7 +69,7 @@ static fault random_fault(campaign_case *c, training_place place, int *error)
     while (errors[f.kind][known]) ++known;
     *error = errors[f.kind][campaign_random(c, known)];
     if (strcmp(trace_kind_name[f.kind], "close") == 0) f.action = TRACE_LATE;
-    /* What the program may try again for ever. */
+    /* Errors that the program may retry forever. */
     bool passing = *error == EINTR || *error == EAGAIN || *error == EBUSY ||
                    strcmp(trace_kind_name[f.kind], "io_uring_enter") == 0;
     f.lasting = !passing && campaign_random(c, 5) == 0;
@@ -91,7 +91,7 @@ static int run(campaign_case *c)
         int code = training_trace(c, &plan, &t);
         if (code == 2) campaign_wrong(c, "called wrong usage: %s", campaign_said(c));
         if (code == 0) training_check_same(c, true);
-        if (code == 0 && f.hit) return WENT_ON;
+        if (code == 0 && f.hit) return CONTINUED;
         if (code != 0) {
             training_check_whole(c);
             training_check_resume(c);

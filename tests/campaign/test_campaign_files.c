@@ -1,6 +1,5 @@
-/* Bad files: models, tokenizers, data, plans, options, checkpoints with a few bytes or values
-   changed. A command that reads one runs, or refuses it in one line; no crash, no hang, nothing
-   left behind. */
+/* Models, tokenizers, data, plans, options and checkpoints with a few changed bytes or values. A
+   command that reads one runs, or refuses it in one line; no crash, no hang, no files left. */
 /* soak: --full */
 #include "campaign/training.h"
 #include "mutate.h"
@@ -87,7 +86,7 @@ static void must_run(campaign_case *c, const char *words)
     command_free(&command);
 }
 
-/* Everything whole, in work/base. */
+/* Makes the undamaged files in work/base. */
 static void prepare(campaign_case *c)
 {
     static const char text[] = "words and other words, and more of them, \xC3\xA9 1234 we'll.\n"
@@ -160,7 +159,7 @@ static int run(campaign_case *c)
     while (t->commands[count]) ++count;
     const char *words = t->commands[campaign_random(c, count)];
     snprintf(c->details, sizeof c->details, "%s changed, %.300s", t->file, words);
-    if (campaign_random(c, 8) == 0) { /* it is the change that makes it fail */
+    if (campaign_random(c, 8) == 0) { /* the undamaged file must work */
         must_run(c, words);
         copy_base(c);
     }

@@ -1,5 +1,5 @@
-/* Odd flags and values for every command: it runs, or says one line with exit code 1 or 2; it never
-   crashes, can always be interrupted, and leaves nothing behind when it refuses. */
+/* Odd flags and values for every command: it runs, or prints one line and exits with 1 or 2. It
+   never crashes, can always be interrupted, and leaves no file when it refuses. */
 /* soak: --full */
 #include "campaign/campaign.h"
 
@@ -9,7 +9,7 @@ enum { OPTIONS = 64, COMMANDS = 10 };
 enum { RAN, REFUSED, FAILED, INTERRUPTED }; /* outcomes */
 
 typedef struct option {
-    char name[40], value[80]; /* value: what --help says follows the name */
+    char name[40], value[80]; /* value: the placeholder after the name in --help */
 } option;
 
 typedef struct table {
@@ -21,7 +21,7 @@ static const char *const names[COMMANDS] = {"train",  "eval",   "generate", "tok
                                             "export", "verify", "bench",    "probe",    "plan"};
 static table tables[COMMANDS];
 
-/* Of lines such as "  --lr X    highest learning rate". */
+/* Parses lines such as "  --lr X    highest learning rate". */
 static void read_help(table *t, const char *text)
 {
     for (const char *line = text; line && *line; line = strchr(line, '\n')) {
@@ -158,7 +158,7 @@ static const char *random_odd(campaign_case *c)
     return odd[campaign_random(c, sizeof odd / sizeof *odd)];
 }
 
-/* One of the words of "a|b|c", or something that is there. */
+/* One of the words of "a|b|c", or a valid value. */
 static void sensible(campaign_case *c, const option *o, char *value, size_t size)
 {
     const char *words = o->value;
@@ -224,7 +224,7 @@ static void add_flag(campaign_case *c, const table *t, campaign_command *command
     }
 }
 
-/* What the command needs to run, so that the odd flag is not refused for want of another. */
+/* The options that the command requires, so that only the odd flag can be refused. */
 static void add_base(campaign_case *c, int which, campaign_command *command)
 {
     static const char *const base[COMMANDS] = {"--out=run --seq 16 --batch 2 --steps 2 --threads 1",
@@ -250,7 +250,7 @@ static void add_base(campaign_case *c, int which, campaign_command *command)
     command_words(command, base[which]);
 }
 
-/* A refusal leaves only what the case itself has made. */
+/* After a refusal only the case's own files exist. */
 static void check_nothing(campaign_case *c)
 {
     const struct dirent *entry;

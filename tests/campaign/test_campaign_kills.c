@@ -1,5 +1,5 @@
-/* Runs that are ended by a signal, half of them at some moment and half at the entry or the return
-   of one system call, and then resumed: the bits of a run that nobody disturbed. */
+/* Runs are ended by a signal, half of them at a random time and half at the entry or return of one
+   system call, then resumed: the bits of an undisturbed run. */
 /* soak: --full */
 #include "campaign/training.h"
 
@@ -43,7 +43,7 @@ static trace_action strike(trace *t, const trace_stop *stop)
     return TRACE_GO;
 }
 
-/* One at an exact call; false if the run ended before it. */
+/* Kills a run at an exact call; false if the run ended before it. */
 static bool kill_at_call(campaign_case *c, const training_plan *plan,
                          const campaign_command *command)
 {
@@ -84,7 +84,7 @@ static void kill_once(campaign_case *c)
         bool hit = c->index % 2 ? kill_at_call(c, &plan, &command) : kill_sometime(c, &command);
         command_free(&command);
         if (hit) return;
-        training_check_same(c, true); /* it ended before */
+        training_check_same(c, true); /* the run ended before the signal */
         campaign_tool(c, "rm", "-rf", campaign_path(c->folder, "run", path), (char *)NULL);
     }
     campaign_wrong(c, "no kill hit in %d attempts", ATTEMPTS);

@@ -1,5 +1,5 @@
-/* Bytes of the files of a running job change under it (swap, cache of tokens, checkpoints): it
-   notices and says so, or they were not needed any more; never wrong bits. */
+/* Files of a running job (swap, token cache, checkpoints) change: it reports that, or no longer
+   needs the bytes; never wrong bits. */
 /* soak: --full */
 #include "campaign/training.h"
 
@@ -15,7 +15,7 @@ static long counts[TRAINING_PLACES][TRACE_KINDS];
 
 typedef enum target { SWAP, TOKENS, CHECKPOINT, TARGETS } target;
 static const char *const target_name[TARGETS] = {"swap", "tokens", "checkpoint"};
-/* What the link of an open file has in it. */
+/* A part of the path of the open file. */
 static const char *const target_part[TARGETS] = {"/swap/", "/cache/tokens-", "/checkpoints/"};
 
 typedef struct damage {
@@ -32,7 +32,7 @@ static void prepare(campaign_case *c)
 }
 
 /* Changes some bytes, or a whole page of them. */
-static bool spoil(campaign_case *c, const char *path)
+static bool damage_file(campaign_case *c, const char *path)
 {
     unsigned char page[4096];
     struct stat info;
@@ -53,7 +53,7 @@ static bool spoil(campaign_case *c, const char *path)
     return changes > 0;
 }
 
-/* An open file of the process that is a target. */
+/* Finds an open file of the process that is a target. */
 static bool find_open(damage *d, pid_t process, char found[CAMPAIGN_PATH])
 {
     char folder[64], path[CAMPAIGN_PATH], link[CAMPAIGN_PATH];
@@ -72,17 +72,17 @@ static bool find_open(damage *d, pid_t process, char found[CAMPAIGN_PATH])
     return files > 0;
 }
 
-/* At the chosen call, or at the first after it that finds such a file open. */
+/* Changes a file at the chosen call, or at the first later one that finds such a file open. */
 static trace_action change(trace *t, const trace_stop *stop)
 {
     damage *d = t->context;
     char path[CAMPAIGN_PATH];
     if (d->hit || t->count[d->kind] < d->n) return TRACE_GO;
-    d->hit = find_open(d, stop->process, path) && spoil(d->c, path);
+    d->hit = find_open(d, stop->process, path) && damage_file(d->c, path);
     return TRACE_GO;
 }
 
-/* A run that ended well has the right bits, and its checkpoints are whole or called damaged. */
+/* A successful run has the right bits; its checkpoints are whole or reported as damaged. */
 static int check_finished(campaign_case *c)
 {
     campaign_command command;
@@ -95,7 +95,7 @@ static int check_finished(campaign_case *c)
     return code == 0 ? HARMLESS : NOTICED;
 }
 
-/* What ended is resumed from a whole checkpoint, or that there is none is said. */
+/* A failed run resumes from a whole checkpoint, or reports that there is none. */
 static int check_ended(campaign_case *c)
 {
     campaign_command command;

@@ -1,4 +1,5 @@
-/* The tracer: seccomp stops the program only at the calls of `calls`, ptrace tells us. */
+/* trace.c - the tracer: seccomp stops the program only at the calls in `calls`; ptrace reports the
+   stops. */
 #include "campaign/trace.h"
 
 #include <errno.h>
@@ -65,7 +66,7 @@ static const struct {
              {SYS_sendfile, 21}};
 enum { CALLS = sizeof calls / sizeof *calls, TASKS = 256 };
 
-/* Tasks whose call is watched until it returns. */
+/* A task whose call is traced until it returns. */
 typedef struct pending {
     pid_t task;
     trace_action action;
@@ -76,7 +77,8 @@ typedef struct tracer {
     campaign_case *c;
     trace *t;
     pid_t process;
-    bool executed, armed; /* it is hilbert; the loader is over: a file of the campaign was opened */
+    bool executed,
+        armed; /* exec has happened; the loader is done, as a file of the campaign was opened */
     pending pending[TASKS];
     int code; /* -1 until the process has ended */
 } tracer;
@@ -116,7 +118,8 @@ static pid_t start(campaign_case *c, const campaign_command *command)
     CHECK(pid >= 0);
     if (pid == 0) {
         if (read(ready[0], &byte, 1) != 1) _exit(125);
-        setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* it refuses to work under a tracer */
+        setenv("ASAN_OPTIONS", "detect_leaks=0",
+               1); /* the leak checker refuses to run under a tracer */
         filter_calls();
         campaign_become(c, command);
     }
@@ -151,7 +154,7 @@ static bool opens_own(const tracer *r, pid_t task, const struct user_regs_struct
            strncmp(path, r->c->work, size) == 0;
 }
 
-/* Whether a descriptor is a file: neither standard output, nor an eventfd, which cannot fail. */
+/* Whether a descriptor is a file, not standard output or an eventfd, which cannot fail. */
 static bool is_file(pid_t process, uint64_t fd)
 {
     char path[64], link[8];
@@ -172,7 +175,7 @@ static pending *find_pending(tracer *r, pid_t task)
     return NULL;
 }
 
-/* A call of a kind; gives how the task goes on. */
+/* Handles a stop at a call; returns how to continue the task. */
 static int at_call(tracer *r, pid_t task)
 {
     struct user_regs_struct regs;

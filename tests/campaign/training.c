@@ -1,4 +1,4 @@
-/* The run that is disturbed, and its comparison with the one that is not. */
+/* training.c - the run that campaigns disturb, compared with an undisturbed one. */
 #include "campaign/training.h"
 
 #include <dirent.h>
@@ -69,7 +69,7 @@ void training_prepare(campaign_case *c)
     campaign_tool(c, "mv", campaign_path(c->work, "run", path),
                   campaign_path(c->work, "reference", to), (char *)NULL);
     for (int place = TRAINING_DISK; place < TRAINING_PLACES; ++place) {
-        run_whole(c, (training_place)place); /* measures the drive, if nobody has yet */
+        run_whole(c, (training_place)place); /* measures the drive if that is not cached yet */
         training_check_same(c, true);
     }
 }
@@ -117,7 +117,7 @@ void training_prepare_counts(campaign_case *c, training_place first,
         training_count(c, (training_place)place, counts[place]);
 }
 
-/* metrics.jsonl without times and what they tell of placement. */
+/* metrics.jsonl without times and without the numbers that depend on placement. */
 static char *numbers(const char *folder, const char *run)
 {
     char path[CAMPAIGN_PATH], file[CAMPAIGN_PATH];

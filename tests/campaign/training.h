@@ -1,5 +1,5 @@
-/* training.h - the run that the campaigns disturb: a small model whose states are spread over
-   device, host and disk, and what must be true of it afterwards. */
+/* training.h - the run that campaigns disturb: a small model with states on device, host and disk,
+   and the checks after a disturbance. */
 #ifndef HIL_TESTS_TRAINING_H
 #define HIL_TESTS_TRAINING_H
 
@@ -21,26 +21,27 @@ typedef struct training_plan {
 enum { TRAINING_STEPS = 6 };
 #define TRAINING_SECONDS 120.0 /* longer than any run takes on a busy machine */
 
-/* Makes work/model, work/tokens.npy and work/reference, a run that nobody disturbed. */
+/* Makes work/model, work/tokens.npy and work/reference, an undisturbed run. */
 void training_prepare(campaign_case *c);
-/* The calls of an undisturbed run in a place. */
+/* Counts the calls of an undisturbed run. */
 void training_count(campaign_case *c, training_place place, long count[TRACE_KINDS]);
-/* training_prepare, and the calls in the places from `first` on. */
+/* training_prepare, then training_count for the places from `first` on. */
 void training_prepare_counts(campaign_case *c, training_place first,
                              long counts[TRAINING_PLACES][TRACE_KINDS]);
-/* The case's folder with an empty swap and without a run. */
+/* Empties the case's folder: no run, an empty swap folder. */
 void training_clear(campaign_case *c);
-/* Trains under the tracer; gives the exit code of a program that ended as it may. */
+/* Trains under the tracer; returns the exit code if it is an allowed one. */
 int training_trace(campaign_case *c, const training_plan *plan, trace *t);
 void training_command(campaign_case *c, const training_plan *plan, campaign_command *command);
-/* Any place and ways of saving; none of them changes a number. */
+/* A random place, and random options of saving; none of them changes a number. */
 training_plan training_random(campaign_case *c, bool resume);
 
-/* After a disturbance: nothing is on the swap's drive, and what `latest` names is whole. */
+/* Checks after a disturbance that no swap file is left and the checkpoint named by `latest` is
+   whole. */
 void training_check_whole(campaign_case *c);
-/* --resume ends well, with the bits of the reference and nothing temporary left. */
+/* Checks that --resume succeeds with the bits of the reference and leaves no temporary file. */
 void training_check_resume(campaign_case *c);
-/* The bits of case/run are the reference's; `metrics`: also its numbers. */
+/* Compares the bits of case/run with the reference; `metrics`: also its metrics. */
 void training_check_same(campaign_case *c, bool metrics);
 
 #endif

@@ -16,14 +16,14 @@ printf '<s>[user] caf\303\251\r\n<b>\n' | cmp - "$work/out" || die "rendered tex
 run 0 tokenize --model "$model" --messages "$work/chat.json" --render --generation-prompt
 printf '<s>[user] caf\303\251\r\n<b>\n[assistant]' | cmp - "$work/out" || die "generation prompt"
 
-# the ids are those of the rendered text
+# The ids are those of the rendered text.
 "$HILBERT" tokenize --model "$model" --messages "$work/chat.json" --render > "$work/text"
 run 0 tokenize --model "$model" --file "$work/text"
 cp "$work/out" "$work/ids"
 run 0 tokenize --model "$model" --messages "$work/chat.json"
 cmp "$work/ids" "$work/out" || die "ids of a conversation"
 
-# a file of its own comes first, and needs no tokenizer
+# A chat template in a file of its own wins, and needs no tokenizer.
 mkdir "$work/bare"
 printf '{{ messages|length }}{{ x }}\n' > "$work/bare/chat_template.jinja"
 printf '{"messages": [1, 2], "x": "y"}' > "$work/two.json"

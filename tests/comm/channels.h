@@ -14,7 +14,7 @@ typedef struct channels_thread {
     char message[256];
 } channels_thread;
 
-/* Every channel at its own pace: ranks arrive in another order on each. */
+/* Each channel has its own pace, so ranks arrive in a different order on each. */
 static inline void *channels_work(void *argument)
 {
     const channels_thread *t = argument;
@@ -44,7 +44,7 @@ static inline void channels_join(channels_thread threads[HIL_CHANNELS])
         CHECK(pthread_join(threads[channel].thread, NULL) == 0);
 }
 
-/* All channels in parallel. */
+/* Runs all channels in parallel. */
 static inline void channels_parallel(hil_comm *comm)
 {
     channels_thread threads[HIL_CHANNELS];

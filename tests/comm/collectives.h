@@ -19,7 +19,7 @@ static inline void collectives_gather(hil_comm *comm, hil_channel channel, size_
     unsigned char *whole = calloc((size_t)size, bytes + 1), *slice = calloc(1, bytes + 1);
     CHECK(whole && slice);
     unsigned char *place = whole + (size_t)rank * bytes;
-    unsigned char *from = round % 2 ? place : slice; /* in place or from elsewhere */
+    unsigned char *from = round % 2 ? place : slice; /* in place, or from another buffer */
     for (size_t i = 0; i < bytes; ++i) from[i] = collectives_byte(rank, 0, i, round);
     CHECK_OK(hil_comm_gather(comm, channel, from, whole, bytes));
     for (int r = 0; r < size; ++r)
@@ -59,7 +59,7 @@ static inline void collectives_broadcast(hil_comm *comm, hil_channel channel, si
     free(data);
 }
 
-/* Values whose sum has other bits in any other order. */
+/* Values whose sum has different bits in any other order. */
 static inline double collectives_value(int rank, int i)
 {
     static const double large[4] = {1e16, 1, -1e16, 0.5};
@@ -100,7 +100,7 @@ static inline void collectives_numbers(hil_comm *comm)
     free(bits);
 }
 
-/* No rank passes early; then one rank or all fail; then it works again. */
+/* No rank returns early; then one rank fails, then all; then it works again. */
 static inline void collectives_agree(hil_comm *comm)
 {
     int rank = hil_comm_rank(comm), size = hil_comm_size(comm), last = size - 1;
@@ -122,7 +122,7 @@ static inline void collectives_agree(hil_comm *comm)
                 size > 2 ? HIL_ERR_BUDGET : HIL_ERR_IO, words);
     CHECK(size == 1 || strncmp(hil_status_message(), "rank 1", 6) == 0);
     CHECK(flag != 0);
-    hil_comm_fail(comm, HIL_ERR_IO); /* they agreed: nothing breaks */
+    hil_comm_fail(comm, HIL_ERR_IO); /* the ranks agreed on this failure: the comm does not break */
     mine = hil_fail(HIL_ERR_INPUT, "no model there");
     CHECK(hil_comm_agree(comm, HIL_CHANNEL_SAVE, mine, NULL) == HIL_ERR_INPUT);
     CHECK_TEXT(hil_status_message(), "no model there");

@@ -1,5 +1,4 @@
-# lost.sh - for tests in which something happens to one rank of a job in the background, and a
-# folder for it, $work.
+# lost.sh - for tests that disturb one rank of a background job; its folder is $work.
 . "$TESTS/running.sh"
 work=$(mktemp -d)
 trap clean EXIT
@@ -36,7 +35,7 @@ clean() # nothing stays, however the test ended
     rm -rf "$work"
 }
 
-# ends WHAT MILLISECONDS PID...: they have all ended that long after $since.
+# ends WHAT MILLISECONDS PID...: all processes have ended within that time after $since.
 ends()
 {
     local what=$1 limit=$2
@@ -51,7 +50,7 @@ ends()
     echo "$what: over after $(($(now) - since)) ms"
 }
 
-# A training run in $out, for the same.
+# A training run in $out, to be disturbed the same way.
 model=$TESTS/golden/models/llama3
 out=$work/run
 options=(--model "$model" --data "$model/tokens.npy" --seq 32 --batch 12 --lr 1e-3 --threads 1

@@ -17,7 +17,7 @@ static double now(void)
     return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
 }
 
-/* Seconds per call, for a person. */
+/* Prints seconds per call, for a person. */
 static void speed(hil_comm *comm)
 {
     for (size_t bytes = 8; bytes <= (size_t)1 << 24; bytes *= 128) {
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
         channels_parallel(comm);
         channels_break(comm);
         puts("broken");
-        fflush(stdout); /* mpirun ends the others at the first that goes */
+        fflush(stdout); /* mpirun kills the others as soon as one rank exits */
     } else {
         CHECK_TEXT(argv[3], "speed");
         speed(comm);

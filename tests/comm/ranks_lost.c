@@ -1,6 +1,6 @@
-/* ranks_lost.c - one rank of a job that something happens to:
-   ranks_lost EXPECTED MODULE FOLDER SECONDS [FAILING]. It works for that long on two channels, and
-   leaves its process id in FOLDER/pid.RANK and its last step in FOLDER/step.RANK. */
+/* ranks_lost.c - one rank of a job that a test disturbs: ranks_lost EXPECTED MODULE FOLDER SECONDS
+   [FAILING]. It works for that long on two channels, and writes its process id to FOLDER/pid.RANK
+   and its last step to FOLDER/step.RANK. */
 #include "check.h"
 
 #include "base/clock.h"

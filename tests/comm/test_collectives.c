@@ -1,4 +1,4 @@
-/* test_collectives.c - everything that ranks do together, with 1, 2, 3 and 8 ranks as threads. */
+/* test_collectives.c - all collective calls, with 1, 2, 3 and 8 ranks as threads. */
 #include "comm/collectives.h"
 #include "comm/ranks.h"
 

@@ -1,5 +1,5 @@
-/* test_heartbeat.c - ranks as processes that are killed, stopped, fail or end: who hears what,
- * when. */
+/* test_heartbeat.c - ranks as processes that are killed, stopped, fail or end: which messages the
+   others get, and when. */
 /* soak: --full */
 #include "check.h"
 
@@ -18,13 +18,13 @@
 
 enum { RANKS = 4, LOST = 7, FAILED = 8 };
 
-/* What the processes of one job share. */
+/* Memory that the processes of one job share. */
 typedef struct job {
     const char *name;
-    int rank;         /* that something happens to; -1: to all */
-    pid_t pid[RANKS]; /* the parent's */
+    int rank;         /* the rank that is disturbed; -1: all */
+    pid_t pid[RANKS]; /* set by the parent */
     double ended_at[RANKS];
-    int code[RANKS]; /* exit code, or 256 + signal; -1: runs */
+    int code[RANKS]; /* exit code, or 256 + signal; -1: still runs */
     pthread_barrier_t barrier;
     unsigned char cards[RANKS][8192];
     int messages[RANKS], silent[RANKS]; /* calls of `lost` with and without a message */
@@ -217,7 +217,8 @@ static void check_stopped(job *shared)
     kill(shared->pid[shared->rank], SIGCONT);
     wait_for(shared, 0, 4);
     CHECK_INT(shared->code[shared->rank], LOST);
-    CHECK_INT(shared->messages[shared->rank], 0); /* it knows that the others have spoken */
+    CHECK_INT(shared->messages[shared->rank],
+              0); /* it received the others' message, so it prints none */
 }
 
 static void check_failed(job *shared)
@@ -315,8 +316,8 @@ int main(int argc, char **argv)
     int code = 0, rounds = full ? 5 : 1;
     begun_at = hil_clock_now();
     run("refuse", 0, check_refused);
-    if (full) run("refuse", 2, check_refused); /* it takes as long as ranks try */
-    while (rounds--) {                         /* all at once: they mostly wait */
+    if (full) run("refuse", 2, check_refused); /* takes as long as ranks keep trying */
+    while (rounds--) {                         /* in parallel: they mostly wait */
         for (int i = 0; i < scenarios; ++i)
             if ((child[i] = fork()) == 0) {
                 run(all[i].name, all[i].rank, all[i].check);

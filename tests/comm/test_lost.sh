@@ -34,7 +34,7 @@ fail_one() # fail_one RANK
         die "rank $1 failed"
 }
 
-# More ranks than cores, and others that want the cores too: no rank is lost.
+# More ranks than cores, and other load on the cores: no rank is lost.
 crowd()
 {
     local busy=() i

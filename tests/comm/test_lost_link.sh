@@ -17,7 +17,7 @@ check_line() # check_line WHAT RANK WORDS: one line of hilbert's names the rank
         die "$1: no line names rank $2"
 }
 
-# mpirun and its daemon behind the cut wait for each other much longer: docs/ranks.md.
+# mpirun and its daemon on the other machine wait for each other much longer: docs/ranks.md.
 cut() # cut NAMESPACE
 {
     hosts_up
@@ -29,7 +29,7 @@ cut() # cut NAMESPACE
     hosts_down
 }
 
-# The same in a training run, which goes on on the machine that is left.
+# The same in a training run, which resumes on the remaining machine.
 cut_train() # cut_train NAMESPACE
 {
     hosts_up
@@ -43,7 +43,7 @@ cut_train() # cut_train NAMESPACE
     go_on 2
 }
 
-# With keepalives mpirun sees the cut as well, and nothing stays; it may be the first to say so.
+# With keepalives mpirun notices the cut too, and no process stays; its message may come first.
 cut_alive()
 {
     hosts_up

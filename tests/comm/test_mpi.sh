@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test_mpi.sh - everything that ranks do together, over MPI.
+# test_mpi.sh - all collective calls over MPI.
 set -euo pipefail
 . "$TESTS/mpi.sh"
 work=$(mktemp -d)
@@ -12,8 +12,8 @@ for ranks in 1 2 3 8; do
     [ "$(cat "$work/out")" = "done" ] || die "$ranks ranks did not all come to the end"
 done
 
-# A rank that fails ends the waits of all on every channel, and nobody hangs at its end. mpirun
-# itself is not content when ranks leave MPI as it is.
+# A rank that fails ends the waits of all ranks on every channel, and none hangs at exit. mpirun itself
+# fails, because ranks exit without MPI_Finalize.
 for ranks in 2 5; do
     got=0
     MPI_SECONDS=30 mpi "$ranks" "$BUILD/ranks_collectives" "$ranks" "$BUILD/hilbert_mpi.so" break \

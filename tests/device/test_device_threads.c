@@ -1,4 +1,5 @@
-/* test_device_threads.c - the device made of threads: order of streams, events, what it refuses. */
+/* test_device_threads.c - the device of threads: order of streams, events, and the calls it
+   refuses. */
 #include "check.h"
 
 #include "base/alloc.h"
@@ -10,7 +11,7 @@
 #define BYTES ((size_t)1 << 20)
 
 typedef struct appending {
-    uint64_t *list; /* [0]: how many follow */
+    uint64_t *list; /* [0]: the number of entries */
     uint64_t what;
     char filler[4000];
 } appending;
@@ -28,7 +29,7 @@ static hil_status refuse(void *args)
     return hil_fail(HIL_ERR_INPUT, "number %d is wrong", *(int *)args);
 }
 
-/* More than fits into a stream's queue, on three streams that write one list in turn. */
+/* Queues more than a stream holds, on three streams that append to one list in turn. */
 static void check_order(hil_device *d)
 {
     hil_stream streams[] = {HIL_STREAM_COMPUTE, HIL_STREAM_IN, HIL_STREAM_UPDATE};
@@ -42,7 +43,7 @@ static void check_order(hil_device *d)
         appending a = {.list = list, .what = i};
         if (i) CHECK_OK(d->events->follow(d, stream, event));
         CHECK_OK(hil_device_threads_call(d, stream, append, &a, sizeof a - i));
-        CHECK_OK(d->events->record(d, stream, event)); /* followed again at once */
+        CHECK_OK(d->events->record(d, stream, event)); /* the next stream waits for it at once */
     }
     CHECK_OK(d->events->wait(d, event));
     CHECK(list[0] == 1200);
@@ -76,7 +77,7 @@ static void check_copies(hil_device *d)
     hil_memory_unmap(host, BYTES);
 }
 
-/* The first failure is kept, and nothing is called after it. */
+/* The first failure is kept; later work is not executed. */
 static void check_failure(hil_device *d)
 {
     uint64_t *list;

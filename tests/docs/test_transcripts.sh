@@ -1,9 +1,9 @@
-# The commands in README.md and docs/ say what the documents show, but for numbers and speeds.
+# The commands in README.md and docs/ print what the documents show, except numbers and speeds.
 set -u
 [ -x "$HILBERT" ] || exit 77
 "$SOURCE/tools/transcripts.sh" check "$HILBERT" || exit 1
 
-# A word that the program does not say, a line too few, and a transcript without its mark are found.
+# Finds a word that the program does not print, a missing line, and a transcript without its mark.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/docs" "$work/tests/golden/tokenizers"

@@ -1,8 +1,8 @@
 # shellcheck disable=SC2086,SC2154
-# device.sh - what tests of a device share: whole runs on it against runs on the CPU. Needs
-# cli/lib.sh, `device` (what --device gets), `exact` (1: the same bits as on the CPU), `steps`,
+# device.sh - for tests of a device: whole runs on it, compared with runs on the CPU. Needs
+# cli/lib.sh, `device` (the value of --device), `exact` (1: the same bits as on the CPU), `steps`,
 # `parts` (percent of the memory that a run would use), `kills` (seconds after the start) and
-# `limit` (options of runs that may use as much as they like).
+# `limit` (options of runs without a small budget).
 
 cat "$SOURCE"/src/cli/*.c >"$work/data.txt"
 mkdir -p "$work/swap"
@@ -47,7 +47,7 @@ same()
     [ "$(values "$1" loss)" = "$(values "$2" loss)" ] || die "the losses of $1 are not those of $2"
 }
 
-# As little of the device as the plan allows, so that all states are elsewhere, step by step.
+# Runs with smaller and smaller device budgets stay within them and give the same bits.
 check_placements()
 {
     local model=$1 dtype=$2 room peak part moved=0
@@ -69,7 +69,7 @@ check_placements()
     [ "$moved" -gt 0 ] || die "$model $dtype: nothing was ever moved"
 }
 
-# Killed at any moment, a run goes on with the same bits; and a finished one goes on, too.
+# A run that was killed at any time resumes with the same bits; also one that had just finished.
 check_resume()
 {
     local model=$1 dtype=$2 seconds
@@ -90,7 +90,7 @@ check_resume()
     done
 }
 
-# loss OUT OPTIONS...: what eval says
+# loss OUT OPTIONS...: the loss that eval prints
 loss()
 {
     local out=$1

@@ -1,8 +1,7 @@
-/* gpu_check.h - runs one operation on the CPU and on the GPU with the same inputs and holds the
-   results against each other; a second run on the GPU must give the same bits.
-
-   Everything the GPU writes is poisoned first, inputs and outputs that the operation does not keep
-   are out of reach in backward, and tiles are asked for in the same order as on the CPU. */
+/* gpu_check.h - runs one operation on the CPU and on the GPU with the same inputs and compares the
+   results; a second run on the GPU must give the same bits. Everything the GPU writes is poisoned
+   first, tensors that the operation does not keep are poisoned before backward, and tiles are asked
+   for in the same order as on the CPU. */
 #ifndef HIL_TESTS_GPU_CHECK_H
 #define HIL_TESTS_GPU_CHECK_H
 
@@ -22,9 +21,9 @@ typedef struct gpu_case {
     int64_t rows[HIL_OP_PARAMS], cols[HIL_OP_PARAMS], tile_rows[HIL_OP_PARAMS]; /* 0: one tile */
     bool frozen[HIL_OP_PARAMS];
     unsigned no_dout, no_din; /* bits */
-    bool add, fused, over;    /* over: din[0] takes the place of dout[0] */
+    bool add, fused, over;    /* over: din[0] overwrites dout[0] */
     double share;
-    bool other_grid; /* the GPU asks for tiles in another order */
+    bool other_grid; /* the GPU may ask for tiles in another order */
     double spread;   /* of random inputs; 0: 1 */
     double slack;    /* error beyond one rounding, relative to the largest number; 0: 1e-5 */
     hil_op_random random;
@@ -33,15 +32,15 @@ typedef struct gpu_case {
 #define GPU_LOSS_SCALE 0.37f
 #define GPU_ASKS 512
 
-/* One side's memory: what a call works on. Host copies are in `host`. */
+/* The memory of a call on one side, CPU or GPU. Host copies are in `host`. */
 typedef struct gpu_side {
     hil_device *device; /* NULL: the CPU */
     hil_op_call call;
     void *weight[HIL_OP_PARAMS];
     float *sum[HIL_OP_PARAMS];
-    bool add; /* to sums */
+    bool add; /* add to sums */
     int held;
-    bool quiet; /* tiles stay lent: nothing waits */
+    bool quiet; /* a tile is not poisoned when it is returned, so nothing waits */
     void *lent;
     char asked[GPU_ASKS];
     int asks;
@@ -56,7 +55,7 @@ static double gpu_random(void)
     return (double)(gpu_seed >> 11) * 0x1p-53 * 2 - 1;
 }
 
-/* 77 where there is no GPU. */
+/* Exits with 77 if there is no GPU. */
 static void gpu_begin(void)
 {
     if (hil_cuda_count() == 0) {
@@ -81,7 +80,7 @@ static void gpu_poison(gpu_side *s, void *memory, size_t bytes)
     free(poison);
 }
 
-/* Memory of a side with these contents (NULL: poison). */
+/* Allocates memory of a side with these contents (NULL: poison). */
 static void *gpu_memory(gpu_side *s, const void *contents, size_t bytes)
 {
     void *memory = NULL;
@@ -144,7 +143,7 @@ static int64_t gpu_tile_rows(const hil_op_param *p, int64_t tile)
     return left < p->tile_rows ? left : p->tile_rows;
 }
 
-/* A tile is lent as a copy that is poisoned when it is given back. */
+/* Lends a copy of a tile, which is poisoned when it is returned. */
 static hil_status gpu_weight_begin(void *owner, int param, int64_t tile, const void **data)
 {
     gpu_side *s = owner;
@@ -336,8 +335,8 @@ static double gpu_unit(hil_dtype dtype)
     return dtype == HIL_F32 ? 0x1p-24 : dtype == HIL_BF16 ? 0x1p-8 : 0x1p-11;
 }
 
-/* `got` on the GPU against `want` on the CPU: every element within its own rounding (twice: both
-   were rounded) and the slack times the largest. */
+/* Compares `got` on the GPU with `want` on the CPU: every element within its own rounding (twice,
+   as both were rounded) plus the slack times the largest. */
 static void gpu_compare(const gpu_case *c, const char *what, gpu_side *s[2], const hil_tensor *want,
                         const hil_tensor *got)
 {
@@ -438,7 +437,7 @@ static void gpu_check(gpu_case c)
     for (int i = 0; i < 3; ++i) gpu_free(&side[i]);
 }
 
-/* In fp32, bf16 and fp16, gradients overwritten and added to; `slack` holds for 16 bits. */
+/* Checks fp32, bf16 and fp16, with gradients overwritten and added to; `slack` is for 16 bits. */
 static inline void gpu_check_dtypes(gpu_case c)
 {
     double slack = c.slack;

@@ -1,5 +1,5 @@
 /* test_gpu_attention.c - attention on a GPU: cuDNN's and our own kernels, masks, groups, dropout,
-   q, k and v side by side. */
+   packed q, k and v. */
 #include "gpu/gpu_check.h"
 
 static int32_t zeros[8192], documents[8192];
@@ -29,7 +29,7 @@ static gpu_case packed_attention(const hil_attention_attr *attr, hil_shape q)
                       .ids = {NULL, zeros}};
 }
 
-/* Probabilities are rounded on the way, and out enters the gradient rounded. */
+/* Probabilities are rounded in between, and the gradient is computed from the rounded out. */
 static void check_both(gpu_case c)
 {
     c.slack = 1e-2;
@@ -83,7 +83,7 @@ static void check_shape(hil_shape q, int64_t groups)
     check_both(c);
 }
 
-/* Enough work for the backward of compute capability 9.0; elsewhere these are cuDNN's as well. */
+/* Long enough for the backward kernel of compute capability 9.0; other GPUs use cuDNN. */
 static void check_long(gpu_case c)
 {
     c.name = "attention, long", c.slack = 1e-2, c.compute = HIL_BF16, c.share = 1;
@@ -92,8 +92,8 @@ static void check_long(gpu_case c)
     gpu_check(c);
 }
 
-/* Documents of every kind, by tiles and by cuDNN: sequence 0 has them begin at edges of tiles and
-   holds some of one token, sequence 1 is one document, the others have them begin anywhere. */
+/* Documents by our kernel and by cuDNN: in sequence 0 they begin at tile edges and some have one
+   token, sequence 1 is one document, in the others they begin anywhere. */
 static void check_documents(gpu_case c)
 {
     static const int64_t edge[] = {0, 1, 63, 64, 65, 128, 129, 192, 256, 257};
@@ -116,7 +116,7 @@ static void check_documents(gpu_case c)
         }
 }
 
-/* Rows of three parts side by side. */
+/* Joins three parts into rows that hold them side by side. */
 static char *join(char *const part[3], size_t rows, size_t row)
 {
     char *all = malloc(3 * rows * row);
@@ -137,7 +137,7 @@ static void check_joined(gpu_side *apart, const hil_tensor *x, gpu_side *packed,
     free(got);
 }
 
-/* The same way and the same bits as with three inputs. */
+/* Chooses the same kernel and gives the same bits as with three inputs. */
 static void check_same_bits(hil_shape q, hil_dtype dtype, bool whole)
 {
     hil_attention_attr attr = {.scale = 0.125};
@@ -168,7 +168,7 @@ static void check_same_bits(hil_shape q, hil_dtype dtype, bool whole)
     for (int i = 0; i < 2; ++i) gpu_free(&side[i]);
 }
 
-/* Position by position against a cache, what one call over all positions gives. */
+/* Positions one by one against a cache give the results of one call over all positions. */
 static void check_cached(hil_dtype dtype, bool packed)
 {
     enum { B = 2, T = 9, H = 4, D = 32, ROOM = T + 3 };

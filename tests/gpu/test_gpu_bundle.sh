@@ -1,6 +1,6 @@
-# The bundle on a machine with a GPU: in a bare environment it finds driver, cuBLAS and cuDNN, also
-# those of Python's packages, and trains there; without them it trains on the CPU. BUNDLE names an
-# archive that was made elsewhere; without it, what was built here is packed.
+# The bundle on a machine with a GPU: in a bare environment it finds driver, cuBLAS and cuDNN, also in
+# Python's packages, and trains on the GPU; without them it trains on the CPU. BUNDLE names an archive
+# made elsewhere; by default the local build is packed.
 set -euo pipefail
 
 nvidia-smi -L 2> /dev/null | grep -q GPU || { echo "there is no GPU"; exit 77; }

@@ -1,4 +1,5 @@
-/* test_gpu_device.c - a GPU as a device: memory, pinned memory, streams that follow one another. */
+/* test_gpu_device.c - a GPU as a device: memory, pinned memory, streams that wait for one
+   another. */
 #include "gpu/gpu_check.h"
 
 #include <sys/mman.h>
@@ -21,8 +22,8 @@ static void *map(size_t bytes)
     return memory;
 }
 
-/* Copies wander in, across and out on three streams, each told to follow the one before. A stream
-   that did not would read what is not there yet. */
+/* Copies data in, across and out on three streams, each of which follows the one before. A stream
+   that did not wait would read old data. */
 static void check_order(void)
 {
     uint64_t *in = map(BYTES), *out = map(BYTES);
@@ -58,7 +59,7 @@ static void check_order(void)
     munmap(out, BYTES);
 }
 
-/* Several pieces: a copy crosses from one into the next. */
+/* Memory is pinned in several pieces; a copy crosses from one to the next. */
 static void check_pieces(void)
 {
     size_t bytes = ((size_t)2 << 30) + 4096 * 3;
@@ -75,7 +76,7 @@ static void check_pieces(void)
     for (size_t i = 0; i < bytes; i += 4096) CHECK_INT(host[i], (char)(i / 4096 % 251));
     gpu->heap->free(gpu, there);
     gpu->heap->unpin(gpu, host, bytes);
-    CHECK_OK(gpu->heap->pin(gpu, host, 4096)); /* once more: nothing of it is left */
+    CHECK_OK(gpu->heap->pin(gpu, host, 4096)); /* pins again: unpin left nothing */
     gpu->heap->unpin(gpu, host, 4096);
     munmap(host, bytes);
 }

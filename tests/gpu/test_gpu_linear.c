@@ -108,9 +108,9 @@ int main(void)
     check_head(2, 24, 500, 64, 0);
     check_head(1, 60, 777, 32, 256);
     check_head(2, 150, 3001, 48, 1000);
-    check_head(4, 150, 20003, 32, 0); /* more rows than are on their way at once, twice */
+    check_head(4, 150, 20003, 32, 0); /* more rows than are in flight at once, twice */
     check_head(2, 75, 70001, 16, 0);
-    check_head(1, 5, 270001, 16, 0); /* too wide to be held */
+    check_head(1, 5, 270001, 16, 0); /* too wide to keep the logits */
     check_fault();
     gpu_end();
     return 0;

@@ -121,7 +121,7 @@ static hil_block piece_of(const hil_block *whole, int64_t first, int64_t count)
     return part;
 }
 
-/* In pieces that end where the budgets of a run would have them. */
+/* Squares pieces of `piece` elements, as a small budget would. */
 static void square_on_gpu(const hil_block *whole, int64_t piece, double *lanes)
 {
     for (int64_t first = 0; first < whole->count; first += piece) {
@@ -205,7 +205,7 @@ static void check_rounding(hil_dtype dtype, int64_t piece, bool squares, bool in
     rounding_free(&c);
 }
 
-/* Parts of several ranks added: what the CPU's conversions give. */
+/* Adds the gradients of several ranks: the same bits as the CPU's conversions. */
 static void check_sums(hil_dtype dtype, int64_t count, int ranks)
 {
     gpu_side side = {.device = gpu};

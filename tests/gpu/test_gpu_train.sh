@@ -1,5 +1,5 @@
 # Training, evaluation and generation on a GPU: the CPU's losses within rounding, the same bits
-# wherever states live, after kill -9 and after --resume.
+# for any placement of states, after kill -9 and after --resume.
 set -u
 . "$TESTS/cli/lib.sh"
 device=cuda exact=0 steps=20 parts="80 60 45 35" kills="1 2 3" limit=

@@ -1,5 +1,5 @@
-/* NCCL as the program loads it, with one rank: it is found, connects, gathers and exchanges on the
-   streams of a GPU, in order, and ends, also abandoned. Several ranks need as many GPUs. */
+/* NCCL as the program loads it, with one rank: it connects, gathers and exchanges on the streams of
+   a GPU, in order, and closes, also after it was abandoned. Several ranks need as many GPUs. */
 #include "check.h"
 #include "machine/cuda_load.h"
 #include "machine/devices.h"
@@ -27,7 +27,7 @@ static hil_wire *connect_alone(const hil_wire_maker *maker)
     return wire;
 }
 
-/* Numbers go in, by a gather on one stream and an exchange on another, and out again. */
+/* Copies numbers in, gathers on one stream, exchanges on another, and copies them out. */
 static void check_moves(hil_wire *wire)
 {
     size_t bytes = COUNT * sizeof(uint32_t);

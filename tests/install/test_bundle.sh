@@ -1,6 +1,6 @@
-# What `make bundle` packs runs from any folder, with no library but libc's and nothing in the
-# environment, in a root of its own as well; with and without MPI; examples/ build on its library. What
-# would not run elsewhere is refused.
+# The bundle of `make bundle` runs from any folder, needs only libc and an empty environment, also in a
+# chroot, with and without MPI; examples/ build with its library. A program that would not run on other
+# machines is refused.
 set -euo pipefail
 
 [ "$(uname -m)" = x86_64 ] || { echo "the bundle is for x86-64"; exit 77; }
@@ -37,7 +37,7 @@ bare "$bundle/bin/hilbert" generate --model model --tokenizer bytes --prompt a -
 "$HILBERT" "${run[@]}" --out same > log 2>&1
 cmp model/model.safetensors same/model.safetensors || die "it trains to other bits than the build"
 
-# A driver that shows a GPU, and nothing behind it: the CPU computes, and it says why.
+# A driver that shows a GPU but lacks its libraries: the program uses the CPU and says why.
 mkdir driver
 echo 'int cuInit(unsigned f) { return (int)f; } int cuDeviceGetCount(int *n) { *n = 1; return 0; }' |
     "$CC" -shared -fPIC -x c - -o driver/libcuda.so.1
@@ -46,7 +46,7 @@ bare LD_LIBRARY_PATH="$PWD/driver" "$bundle/bin/hilbert" "${run[@]}" --out shown
 grep -q '^the GPU is not used: ' log || { cat log >&2; die "it does not say why the GPU is not used"; }
 cmp model/model.safetensors shown/model.safetensors || die "it trains to other bits then"
 
-# A root with nothing but libc in it.
+# A chroot with only libc.
 mkdir -p root/{lib64,tmp,lib}
 ln -s ../lib64 root/lib/x86_64-linux-gnu # where Debian's loader looks
 for library in libc.so.6 libm.so.6; do cp "$("$CC" -print-file-name=$library)" root/lib64; done
@@ -94,7 +94,7 @@ for kind in hilbert shared; do
     [ "$(bare "project/build/user_$kind")" = "$(pkg-config --modversion hilbert)" ] || die "hilbert::$kind has another version"
 done
 
-# MPI is found where it is, and not missed where it is not.
+# With MPI installed the program uses it; without MPI it runs alone.
 if [ -f "$BUILD/hilbert_mpi.so" ]; then
     grep -q '^MPI: [A-Z]' <<< "$version" || die "it does not find MPI: $version"
     "$SOURCE/tools/bundle_check.sh" "$bundle" || die "the check refuses what it let pass"
@@ -102,7 +102,7 @@ fi
 mv "$bundle/lib/hilbert" away
 bare "$bundle/bin/hilbert" "${run[@]}" --out alone > log 2>&1 || { cat log >&2; die "it needs its modules"; }
 
-# What would not run elsewhere is refused, with the reason.
+# A program that would not run on other machines is refused, with the reason.
 mkdir bad
 refused() { # refused WORDS SOURCE FLAGS...: a library of SOURCE is not let pass
     local words=$1 code=$2

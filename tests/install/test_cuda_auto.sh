@@ -1,5 +1,5 @@
-# What `make` builds for GPUs follows from what is here: a GPU (played by an nvidia-smi of our own)
-# and the toolkit. Only configures.
+# `make` builds the GPU code if this machine has a GPU (here a fake nvidia-smi) and the toolkit. Only
+# configures.
 set -u
 unset CUDAARCHS # which would name other architectures than the GPU here
 . "$TESTS/work.sh"

@@ -1,6 +1,6 @@
-# What `make install` gives is complete: headers that stand alone, a static and a shared library that
-# pkg-config and CMake find wherever the tree was moved, the program and its manual; examples/ build on
-# both and run. The shared library shows the functions of the headers and nothing else.
+# `make install` is complete: self-contained headers, a static and a shared library that pkg-config and
+# CMake find even after the tree was moved, the program and its manual pages. examples/ build with both
+# libraries and run. The shared library exports the functions of the headers and nothing else.
 set -euo pipefail
 
 temporary=$(mktemp -d)

@@ -1,5 +1,5 @@
-/* rounding.h - sums of members are rounded and squared, in pieces, on any machine; what must come
-   of it is computed element by element. */
+/* rounding.h - rounds and squares the sums of members, in pieces, on any device, and compares with
+   a result computed element by element. */
 #ifndef HIL_TESTS_ROUNDING_H
 #define HIL_TESTS_ROUNDING_H
 
@@ -18,7 +18,7 @@ typedef struct rounding_case {
     int64_t count, blocks;
     float *sum;
     char *out;      /* of the sum */
-    double *square; /* of every block of what was rounded */
+    double *square; /* of every block of rounded numbers */
 } rounding_case;
 
 static rounding_case rounding_make(hil_dtype dtype)
@@ -52,14 +52,14 @@ static rounding_case rounding_make(hil_dtype dtype)
     return c;
 }
 
-/* Where it comes from and goes to, which may be anywhere. Without squares nothing is squared. */
+/* The memory of sums and results. Without `square` nothing is squared. */
 typedef struct rounding_place {
     const float *sum;
     void *out;
     double *lanes, *square;
 } rounding_place;
 
-/* `piece` elements at a time. */
+/* Rounds `piece` elements at a time. */
 static void rounding_run(const rounding_case *c, int64_t piece, const rounding_place *place,
                          void run(const hil_rounding *rounding))
 {
@@ -89,7 +89,7 @@ static void rounding_run(const rounding_case *c, int64_t piece, const rounding_p
     }
 }
 
-/* Every dtype in small and large pieces, with squares and without; where it can be, in place. */
+/* Every dtype in small and large pieces, with and without squares; in place where possible. */
 static void rounding_each(void check(hil_dtype dtype, int64_t piece, bool squares, bool in_place))
 {
     const int64_t pieces[] = {4096, 5 * 4096, 1 << 20};

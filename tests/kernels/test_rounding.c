@@ -1,4 +1,5 @@
-/* test_rounding.c - sums become gradients and their squares in one pass, the same in any pieces. */
+/* test_rounding.c - sums are rounded to gradients and squared in one pass, with the same bits for
+   any pieces. */
 #include "kernels/rounding.h"
 
 #include "kernels/kernels.h"

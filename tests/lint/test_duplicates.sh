@@ -1,5 +1,5 @@
-# tools/duplicates.py finds lines that stand twice, also under other names, and leaves tables, idioms and
-# comments alone; `make lint` fails when there are too many.
+# tools/duplicates.py finds duplicated lines, also with renamed variables, and ignores tables, idioms and
+# comments; `make lint` fails when there are too many.
 set -u
 command -v python3 > /dev/null || { echo "no python3"; exit 77; }
 . "$TESTS/work.sh"

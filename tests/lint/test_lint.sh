@@ -1,4 +1,4 @@
-# Every rule of `make lint` finds the violation that it is there for, and nothing in a clean tree.
+# Every rule of `make lint` finds its violation, and nothing in a clean tree.
 set -euo pipefail
 
 tree=$(mktemp -d)
@@ -116,7 +116,7 @@ plant src/base/bad.c 'int x; ' && finds src/base/bad.c:2 'trailing white space'
 plant src/base/bad.c '\tint x;' && finds src/base/bad.c:2 'tab'
 echo 'if then' > "$tree/tools/x.sh" && finds tools/x.sh:1 'cannot parse'
 
-# Documents: a file, a heading, a function in a file, and a folder of src that are not there.
+# Documents: a file, a heading, a function in a file, and a folder of src that do not exist.
 tour() { # tour TEXT: a tour with a row for every folder, and TEXT in line 1
     mkdir -p "$tree/docs"
     { printf '%b\n' "$1"; for folder in "$tree"/src/*/; do echo "| \`src/$(basename "$folder")\` | an idea |"; done; } > "$tree/docs/tour.md"

@@ -61,7 +61,7 @@ static double bandwidth(int ranks)
     json_decref(plan);
     c.plan = file;
     c.steps = 0;
-    c.look = measure;
+    c.inspect = measure;
     c.context = &best;
     hil_io_throttle(1e12);
     crew_run(&c);

@@ -16,7 +16,7 @@ typedef struct world {
     double link, disk, network;    /* bytes per second */
     int zero;
     int rehearsals;
-    uint64_t most_away; /* bytes of activations on the host, of any plan with a group */
+    uint64_t most_offloaded; /* bytes of activations on the host, of any plan with a group */
 } world;
 
 static uint64_t round_up(uint64_t bytes)
@@ -33,7 +33,7 @@ static uint64_t at(const world *w, const hil_plan *p, int state, int tier)
 }
 
 /* Bytes of a weight if it has to be fetched into the window. */
-static uint64_t coming(const world *w, const hil_plan *p, size_t u)
+static uint64_t fetched_bytes(const world *w, const hil_plan *p, size_t u)
 {
     if (w->outline.ranks > 1) return w->unit[u].bytes[HIL_WEIGHT] * (uint64_t)w->outline.ranks;
     return p->unit[u].tier[HIL_WEIGHT] == HIL_DEVICE ? 0 : w->unit[u].bytes[HIL_WEIGHT];
@@ -47,7 +47,7 @@ static uint64_t segment_needs(const world *w, const hil_plan *p)
         for (size_t k = 0; k < w->segment[i].units; ++k) {
             size_t u = w->used[i][k];
             need += 4 * (uint64_t)w->unit[u].elements;
-            need += coming(w, p, u);
+            need += fetched_bytes(w, p, u);
         }
         if (need > most) most = need;
     }
@@ -58,8 +58,8 @@ static hil_status check_window(const world *w, const hil_plan *p)
 {
     bool fits = !p->by_segment || segment_needs(w, p) <= p->window;
     for (size_t u = 0; u < w->outline.units; ++u)
-        fits =
-            fits && coming(w, p, u) <= p->window && 4 * (uint64_t)w->unit[u].elements <= p->window;
+        fits = fits && fetched_bytes(w, p, u) <= p->window &&
+               4 * (uint64_t)w->unit[u].elements <= p->window;
     return fits ? HIL_OK : hil_fail(HIL_ERR_BUDGET, "the window is too small");
 }
 
@@ -67,11 +67,11 @@ static hil_status check_window(const world *w, const hil_plan *p)
 static uint64_t all_weights(const world *w, const hil_plan *p)
 {
     uint64_t bytes = 0;
-    for (size_t u = 0; u < w->outline.units; ++u) bytes += coming(w, p, u);
+    for (size_t u = 0; u < w->outline.units; ++u) bytes += fetched_bytes(w, p, u);
     return bytes;
 }
 
-static uint64_t count_away(const hil_plan *p)
+static uint64_t count_offloaded(const hil_plan *p)
 {
     uint64_t pairs = 0;
     for (size_t i = 0; i < p->segments; ++i)
@@ -85,17 +85,19 @@ static hil_status rehearse(void *context, hil_plan *p)
     ++w->rehearsals;
     HIL_TRY(check_window(w, p));
     uint64_t micros = (uint64_t)w->outline.micros, group = (uint64_t)p->group, kept = 0, lean = 0;
-    uint64_t away = count_away(p), crossing = away < 2 ? away : 2; /* offloaded; copies in flight */
+    uint64_t offloaded = count_offloaded(p),
+             crossing = offloaded < 2 ? offloaded : 2; /* copies in flight */
     bool here = p->segment[0].tier == HIL_DEVICE;
-    if (group > 1 && away * w->tape * 2 / 3 > w->most_away) w->most_away = away * w->tape * 2 / 3;
+    if (group > 1 && offloaded * w->tape * 2 / 3 > w->most_offloaded)
+        w->most_offloaded = offloaded * w->tape * 2 / 3;
     for (size_t i = 0; i < p->segments; ++i) {
         kept += (uint64_t)p->segment[i].keep;
         lean += (uint64_t)p->segment[i].lean;
     }
     uint64_t waiting = group * SEGMENTS * w->boundary;
-    p->work = w->base + kept * w->tape + (lean - away + crossing) * w->tape * 2 / 3 +
+    p->work = w->base + kept * w->tape + (lean - offloaded + crossing) * w->tape * 2 / 3 +
               (here ? waiting : 2 * w->boundary);
-    p->parked = (p->segment[0].tier == HIL_HOST ? waiting : 0) + away * w->tape * 2 / 3;
+    p->parked = (p->segment[0].tier == HIL_HOST ? waiting : 0) + offloaded * w->tape * 2 / 3;
     uint64_t need[HIL_TIERS];
     p->spilled = 0;
     hil_plan_needs(p, &w->outline, need);
@@ -179,7 +181,7 @@ static hil_status plan_for(world *w, uint64_t device, uint64_t host, uint64_t di
                            .rehearse = rehearse,
                            .context = w};
     w->rehearsals = 0;
-    w->most_away = 0;
+    w->most_offloaded = 0;
     return hil_planner_choose(&planner, out);
 }
 
@@ -278,7 +280,7 @@ static void check_grid(bool even, double slack)
 
 /* On a small device, as many activations are offloaded as the bus can carry and the host has room
    for; none if the bus is too slow. */
-static void check_away(void)
+static void check_offloaded(void)
 {
     world w;
     hil_plan none, some, more;
@@ -287,11 +289,11 @@ static void check_away(void)
     w.tape = states / 16;
     w.link = 1e6;
     CHECK_OK(plan_for(&w, tight, 8 * states, 0, &none));
-    CHECK_INT(count_away(&none), 0);
+    CHECK_INT(count_offloaded(&none), 0);
     w.link = 50e9;
     CHECK_OK(plan_for(&w, tight, 8 * states, 0, &more));
     CHECK_OK(plan_for(&w, tight, states + 4 * w.tape, 0, &some));
-    CHECK(count_away(&more) > count_away(&some));
+    CHECK(count_offloaded(&more) > count_offloaded(&some));
     CHECK(more.step_seconds < some.step_seconds);
     check_budgets(&w, &more, tight, 8 * states, 0);
     uint64_t least = UINT64_MAX, most = 0;
@@ -309,7 +311,7 @@ static void check_away(void)
 }
 
 /* More activations than the host has room for are not even tried. */
-static void check_away_fits(void)
+static void check_offloaded_fits(void)
 {
     world w;
     hil_plan p;
@@ -318,7 +320,7 @@ static void check_away_fits(void)
     w.tape = states / 4;
     w.link = 50e9;
     CHECK_OK(plan_for(&w, states / 8, host, 0, &p));
-    CHECK(p.group > 1 && w.most_away > 0 && w.most_away <= host);
+    CHECK(p.group > 1 && w.most_offloaded > 0 && w.most_offloaded <= host);
     hil_plan_free(&p);
 }
 
@@ -526,9 +528,9 @@ int main(void)
     check_computing();
     check_grid(true, 1.02);
     check_grid(false, 1.05);
-    check_away_fits();
+    check_offloaded_fits();
     check_determinism();
-    check_away();
+    check_offloaded();
     check_gradual();
     check_refusals();
     check_tiny();

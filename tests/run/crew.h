@@ -48,7 +48,7 @@ typedef struct crew {
     const hil_disk_budget *disk;
     const char *plan;
     hil_trainer_options *options; /* further options that a test changes; may be NULL */
-    void (*look)(hil_trainer *trainer, void *context); /* called on every rank at its end */
+    void (*inspect)(hil_trainer *trainer, void *context); /* called on every rank at its end */
     void *context;
     /* Results, of rank 0. */
     double loss[CREW_STEPS], norm[CREW_STEPS], held_out;
@@ -155,7 +155,7 @@ static inline void crew_work(hil_comm *comm, void *context)
     CHECK_OK(hil_trainer_create(&t, model, &options));
     crew_steps(c, comm, t);
     crew_read(c, comm, t);
-    if (c->look) c->look(t, c->context);
+    if (c->inspect) c->inspect(t, c->context);
     hil_trainer_destroy(t);
     hil_model_destroy(model);
 }
@@ -175,7 +175,7 @@ static inline void crew_free(crew *c)
 }
 
 /* The plan of a run, on rank 0. */
-static inline void crew_look_at_plan(hil_trainer *t, void *context)
+static inline void crew_copy_plan(hil_trainer *t, void *context)
 {
     if (hil_comm_rank(t->options.comm)) return;
     CHECK_OK(hil_plan_write(&t->planned.outline, &t->planned.plan, NULL, context));
@@ -187,7 +187,7 @@ static inline json_t *crew_plan(const crew *c)
     json_t *plan = NULL;
     crew trial = *c;
     trial.steps = 0;
-    trial.look = crew_look_at_plan;
+    trial.inspect = crew_copy_plan;
     trial.context = &plan;
     crew_run(&trial);
     crew_free(&trial);

@@ -11,7 +11,7 @@ options=(--model "$model" --data "$model/tokens.npy" --eval-fraction 0.3 --eval-
 spilled=(--device-memory 300K --host-memory $((200 * (ranks > 1 ? ranks : 1)))K --disk "$work/swap")
 mkdir "$work/swap"
 
-# numbers FOLDER: metrics without times and what they tell of placement
+# numbers FOLDER: metrics without times and without the numbers that depend on placement
 numbers() { sed 's/, "seconds".*//' "$1/metrics.jsonl"; }
 
 launch() # launch ARGUMENTS...: in place of this shell

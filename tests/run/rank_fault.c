@@ -43,8 +43,8 @@ static void hold(void)
         nanosleep(&(struct timespec){0, 10000000}, NULL);
 }
 
-/* The error that this call gives, or 0. */
-static int strike(const char *call, const char *path, long offset)
+/* The error of this call, or 0. */
+static int error_of(const char *call, const char *path, long offset)
 {
     pthread_once(&once, parse);
     if (fault.n < 0 || strcmp(call, fault.call) != 0 || offset < fault.offset ||
@@ -66,7 +66,7 @@ static int strike_fd(const char *call, int fd, long offset)
     ssize_t size = readlink(name, path, sizeof path - 1);
     if (size < 0) return 0;
     path[size] = 0;
-    return strike(call, path, offset);
+    return error_of(call, path, offset);
 }
 
 #define FAIL_WITH(error)                                                                           \
@@ -87,7 +87,7 @@ static int strike_fd(const char *call, int fd, long offset)
         va_start(args, flags);                                                                     \
         mode_t mode = flags & (O_CREAT | O_TMPFILE) ? (mode_t)va_arg(args, int) : 0;               \
         va_end(args);                                                                              \
-        FAIL_WITH(strike((flags & O_ACCMODE) == O_RDONLY ? "open" : "create", path, 0));           \
+        FAIL_WITH(error_of((flags & O_ACCMODE) == O_RDONLY ? "open" : "create", path, 0));         \
         return real(path, flags, mode);                                                            \
     }
 OPEN(open)

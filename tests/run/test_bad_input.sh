@@ -15,7 +15,7 @@ refused()
     [ -z "$(find "$work" -name '*.tmp-*')" ] || die "train $* left $(find "$work" -name '*.tmp-*')"
 }
 
-# weights WORDS: so is the folder $work/model, by train, eval and generate.
+# weights WORDS: train, eval and generate refuse the folder $work/model.
 weights()
 {
     refused 1 "$1" --model "$work/model" --data "$own"
@@ -182,7 +182,7 @@ cat >"$work/large.json" <<'END'
 END
 refused 1 free --model "$work/large.json" --data "$tokens" --keep 1000000
 
-# A run that is there is not touched by one that cannot begin.
+# An existing run is not changed by one that cannot start.
 run 0 train "${llama[@]}" --data "$tokens" --seq 16 --batch 2 --steps 2 --threads 1 --out "$out"
 (cd "$out" && find . -type f -exec md5sum {} +) | sort >"$work/before"
 for words in none.txt empty.txt; do

@@ -10,7 +10,7 @@ fi
 device=$((8 << 20)) host=$((32 << 20)) other=$((64 << 20))
 limit=$((device + host + other))
 
-# group: a new cgroup with that limit, of version 2 or 1.
+# group: creates a cgroup with that limit, of version 2 or 1.
 if [ -w /sys/fs/cgroup/cgroup.procs ] && grep -qw memory /sys/fs/cgroup/cgroup.subtree_control; then
     group=/sys/fs/cgroup/hilbert-$$
     settings="memory.max=$limit memory.swap.max=0"
@@ -42,7 +42,7 @@ confined()
     within "$(sed -n 's/.*peak memory \([0-9]*\).*/\1/p' "$work/err")"
 }
 
-# within MIB: what the process held, files that it had mapped included.
+# within MIB: the process held no more, including mapped files.
 within()
 {
     echo "at most $1 of $((limit >> 20)) MiB"
@@ -82,7 +82,7 @@ while read -r line; do
     done
 done <"$work/steps"
 
-# Budgets that nobody named follow from the group's limit; those that are beyond it are refused.
+# Default budgets follow from the group's limit; larger ones are refused.
 confined train --model "$work/config.json" "${options[@]}" --disk "$work" --steps 1 \
     --out "$work/unnamed"
 code=0
@@ -94,13 +94,13 @@ code=0
 [ "$code" = 1 ] && grep -q 'the limits on this process .* leave' "$work/err" ||
     die "budgets beyond the limit: exit $code: $(cat "$work/err")"
 
-# Weights from a folder; a checkpoint to go on from.
+# Weights from a folder; a checkpoint to resume from.
 confined train --model "$work/first" "${options[@]}" "${budgets[@]}" --steps 2 --out "$work/second"
 confined train --model "$work/first" "${options[@]}" "${budgets[@]}" --steps 3 --out "$work/second" \
     --resume
 
-# Past the page cache: all that was read came from the drive although it had just been written. In
-# the first step moments were not.
+# The page cache is bypassed: every read came from the drive, although the bytes had just been written.
+# Moments are not read in the first step.
 if grep -q 'O_DIRECT\|page cache' "$work/err"; then
     echo "this file system has no O_DIRECT"
     exit 0

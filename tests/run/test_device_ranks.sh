@@ -56,12 +56,12 @@ grep -q "threads with .* of it free, shared by 3 ranks; " "$work/roomy3bf16.log"
     die "nobody says that ranks share a device: $(cat "$work/roomy3bf16.log")"
 grep -q "shared by" "$work/wired3bf16.log" && die "a device of its own is shared"
 
-# What ranks exchange takes no memory of the host where devices are connected.
+# Between connected devices an exchange takes no host memory.
 peak() { sed -n 's/^plan for each of .* host \([0-9.]*\) KiB.*/\1/p' "$work/$1.log"; }
 awk "BEGIN { exit !($(peak wired3bf16) < $(peak roomy3bf16)) }" ||
     die "host peaks: $(peak wired3bf16) KiB connected, $(peak roomy3bf16) KiB through the host"
 
-# eval divides its windows, and says the same.
+# eval divides its windows among the ranks and prints the same loss.
 for device in cpu threads; do
     mpi 2 $measureless eval --model "$work/cpu2fp32" --data "$model/tokens.npy" --seq 16 --batch 4 \
         --json --threads 1 --device $device > "$work/eval.$device"

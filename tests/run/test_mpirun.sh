@@ -1,5 +1,5 @@
-# Real ranks: mpirun -n N hilbert train, eval and resume. One rank under mpirun is no mpirun at all;
-# mistakes end with one message.
+# Real ranks: mpirun -n N hilbert train, eval and resume. One rank under mpirun equals a
+# run without mpirun; mistakes end with one message.
 . "$TESTS/mpi.sh"
 set -eu
 . "$TESTS/work.sh"
@@ -51,7 +51,7 @@ for ranks in 2 3 4; do
         die "eval loss $a of $ranks ranks, $b of one"
 done
 
-# hilbert eval: the same loss whoever computes which windows.
+# hilbert eval: the same loss for any division of the windows.
 "$HILBERT" eval --model "$work/alone" --data "$model/tokens.npy" --seq 16 --batch 3 --json > "$work/eval0"
 mpi 3 "$HILBERT" eval --model "$work/alone" --data "$model/tokens.npy" --seq 16 --batch 3 --json \
     --threads 1 > "$work/eval3"
@@ -63,7 +63,7 @@ for key in loss tokens; do
         die "eval: $key $a on 3 ranks, $b on one"
 done
 
-# Examples: windows with padding, and sequences that learn much less than others.
+# Examples: windows with padding, and sequences with few learned tokens.
 for ((i = 0; i < 40; ++i)); do
     printf '{"prompt": "%0*d", "completion": "%0*d"}\n' $((1 + i * 7 % 11)) $i $((i * 5 % 17)) $((i * i))
 done > "$work/examples.jsonl"
@@ -78,7 +78,7 @@ learned() { sed -n 's/.*"learned": \([0-9]*\),.*/\1/p' "$work/$1/metrics.jsonl";
 [ "$(learned pairs1)" = "$(learned pairs3)" ] || die "ranks learn other tokens"
 common="$common --data $model/tokens.npy"
 
-# Small budgets and drives: a machine's, divided; the bits do not change.
+# Small budgets and drives of the machine are divided by its ranks; the bits do not change.
 mkdir "$work/drive"
 train 2 small --batch 12 --steps 6 --micro-batch 1 --eval-fraction 0.2 --save-every 3 --keep 9 \
     --device-memory 400K --host-memory 800K --disk "$work/drive:64M"

@@ -23,7 +23,7 @@ old()
     done
 }
 
-# kept DIR: the user's files are.
+# kept DIR: the user's files are still there.
 kept()
 {
     for file in notes.txt lora.safetensors plots/a.tmp.1.2 data.tmp.20240101 tokens.npy; do
@@ -96,13 +96,13 @@ run 0 "${train[@]}" --steps 2 --overwrite
 [ "$(ls "$out/checkpoints")" = "latest
 step-2" ] || die "kept: $(ls "$out/checkpoints")"
 
-# A run that goes on replaces its own model, but nothing of others.
+# A resumed run replaces its own model, but no other file.
 printf mine >"$out/pytorch_model.bin"
 fails 2 "pytorch_model.bin was not written by hilbert: move it away" "${train[@]}" --steps 4 --resume
 rm "$out/pytorch_model.bin"
 run 0 "${train[@]}" --steps 4 --resume
 
-# What an unfinished export leaves does not load, and says what to do.
+# The folder of an unfinished export does not load, and the message says what to do.
 rm "$out/config.json"
 fails 1 "no config.json is there: not a model, or one that was not written whole" \
     eval --model "$out" --data "$model/tokens.npy" --seq 32

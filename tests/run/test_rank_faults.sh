@@ -155,7 +155,7 @@ start_stopped()
     before "$victim" 'kill -STOP $$'
     launch
     since=$(now)
-    # A stopped rank 0 cannot speak: one of the others does, or both before they are ended.
+    # A stopped rank 0 prints nothing: one of the others does, or both before they are ended.
     [ "$victim" != 0 ] || victim=1
     over "(rank [0-9]*: )?the 3 ranks are not connected after 60 s" 75000
 }

@@ -1,5 +1,5 @@
-# What must not happen silently: going on with another model, writing into the model's own folder,
-# a loss of nothing, tokens left behind by an interrupted evaluation.
+# Refused, never silent: resuming with another model, writing into the model's own folder, a loss over
+# no tokens. An interrupted evaluation leaves no tokens.
 set -u
 [ -x "$HILBERT" ] || exit 77
 . "$TESTS/work.sh"

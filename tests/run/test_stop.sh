@@ -17,7 +17,7 @@ begin()
     done
 }
 
-# A stopped run goes on with the same bits.
+# A stopped run resumes with the same bits.
 for signal in INT TERM; do
     rm -rf "$out"
     begin --steps 1000000
@@ -34,7 +34,7 @@ for signal in INT TERM; do
     cmp -s "$out/model.safetensors" "$work/stopped" || die "SIG$signal changed the numbers"
 done
 
-# One run at a time in a folder; the first does not notice.
+# One run at a time in a folder; a refused second one does not disturb the first.
 rm -rf "$out"
 begin --steps 1000000
 fails 2 "in use by another run" train "${options[@]}" --steps 1000000 --resume
@@ -64,7 +64,7 @@ run 0 train "${options[@]}" --steps 2 --overwrite
 step-2" ] || die "old checkpoints are still there: $(ls "$out/checkpoints")"
 [ "$(cat "$out/notes.txt")" = mine ] || die "a file of the user is gone"
 
-# A disk that refuses a checkpoint: the one before stays, and the run can go on.
+# A disk that refuses a checkpoint: the previous one stays, and the run can be resumed.
 limited() # limited ARGUMENTS...: train with files of at most 64 KiB
 {
     code=0

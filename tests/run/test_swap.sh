@@ -1,5 +1,5 @@
 # Swap files: a drive that is too small is found before step 1, runs on one path do not disturb each
-# other, nothing is left behind after success, failure or kill -9, and nobody else can read them.
+# other, nothing is left behind after success, failure or kill -9, and no other user can read them.
 set -u
 . "$TESTS/cli/lib.sh"
 model=$TESTS/golden/models/llama
@@ -21,7 +21,7 @@ run 0 train "${options[@]}" --steps 20 --disk "$work/swap" --out "$work/alone"
 grep -q '"disk_read_bytes": [1-9]' "$work/alone/metrics.jsonl" || die "the disk was not used"
 empty "a run"
 
-# Three at once, the last one without end.
+# Three runs at once; the last one does not end by itself.
 for run in a b; do
     "$HILBERT" train "${options[@]}" --steps 20 --disk "$work/swap" --out "$work/$run" \
         >"$work/out-$run" 2>&1 </dev/null &

@@ -25,7 +25,7 @@ gpt2()
 END
 }
 
-# over OUT KEY BYTES: the highest number of that name is not above.
+# over OUT KEY BYTES: fails if a metric of that name is above BYTES.
 over()
 {
     local most

@@ -37,7 +37,7 @@ static void train_all(job_place *place)
 }
 
 /* The same weights in another file format give the same logits. */
-static void check_dresses(job_place *place)
+static void check_file_formats(job_place *place)
 {
     char to[JOB_PATH];
     CHECK(job_logits_error(HIL_TESTS "/golden/models/gpt2_hub", "gpt2", "logits") < 1e-5);
@@ -115,7 +115,7 @@ int main(void)
     job_place place;
     job_begin(&place);
     train_all(&place);
-    check_dresses(&place);
+    check_file_formats(&place);
     check_dtypes(&place);
     job_end(&place);
     return 0;

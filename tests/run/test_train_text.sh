@@ -5,7 +5,7 @@ set -u
 tokenizer=$TESTS/golden/tokenizers/gpt2/tokenizer.json
 cat "$SOURCE"/src/cli/*.c >"$work/data.txt"
 
-# vocabulary: ids of everything that the tokenizer knows are below this
+# vocabulary: all ids of the tokenizer are below this
 vocab=$(grep -o '": *[0-9]*' "$tokenizer" | grep -o '[0-9]*$' | sort -n | tail -n 1)
 vocab=$((vocab + 1))
 cat >"$work/config.json" <<END
@@ -42,7 +42,7 @@ done
 tr -d ' \n' <"$work/tuned/config.json" | grep -qF '"made_up":{"kept":[1,2.5,null]}' ||
     die "a key of the config is gone: $(cat "$work/tuned/config.json")"
 
-# loss ARGUMENTS...: what eval says
+# loss ARGUMENTS...: the loss that eval prints
 loss()
 {
     run 0 eval --seq 32 --threads 1 --json "$@"
@@ -62,7 +62,7 @@ head -c 4000 "$work/data.txt" >"$work/one.txt"
 [ "$(loss --model "$work/tuned" --data "$work/one.jsonl")" = \
     "$(loss --model "$work/tuned" --data "$work/one.txt")" ] || die "one.jsonl is not one.txt"
 
-# A greedy continuation is one text, whatever the threads.
+# A greedy continuation is the same text for any number of threads.
 run 0 generate --model "$work/tuned" --prompt "static int " --max-tokens 8 --temperature 0
 cp "$work/out" "$work/greedy"
 run 0 generate --model "$work/tuned" --prompt "static int " --max-tokens 8 --temperature 0 --threads 1

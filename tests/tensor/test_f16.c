@@ -1,13 +1,13 @@
-/* fp16: every number there is, the halves between them, overflow, and rows with this machine's
-   instructions, against what the format means. */
+/* fp16: every number, the midpoints between neighbours, overflow, and whole rows with this
+   machine's instructions, against the format's definition. */
 #include "check.h"
 #include "tensor/tensor.h"
 
 #include "ops/rows/rows.h"
 #include "tensor/f16_rows.h"
 
-/* Sign, exponent and fraction by the book. */
-static double meaning(uint16_t h)
+/* The value by definition: sign, exponent and fraction. */
+static double value_of(uint16_t h)
 {
     int exponent = h >> 10 & 31, fraction = h & 1023;
     double size = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
@@ -18,7 +18,7 @@ static double meaning(uint16_t h)
 static void check_scalars(void)
 {
     for (uint32_t h = 0; h < 65536; ++h) {
-        double expected = meaning((uint16_t)h);
+        double expected = value_of((uint16_t)h);
         float x = hil_f16_load((uint16_t)h);
         if (isnan(expected)) {
             CHECK(isnan(x) && isnan(hil_f16_load(hil_f16_round(x))));
@@ -27,8 +27,8 @@ static void check_scalars(void)
         CHECK((double)x == expected && !signbit(x) == !signbit(expected));
         CHECK_INT(hil_f16_round(x), h);
         if ((h & 0x7fff) >= 0x7bff) continue;
-        /* Half-way to the next one away from zero: to the even of both. */
-        double next = meaning((uint16_t)(h + 1)), half = (expected + next) / 2;
+        /* The midpoint to the next number away from zero rounds to the even one. */
+        double next = value_of((uint16_t)(h + 1)), half = (expected + next) / 2;
         CHECK_INT(hil_f16_round((float)half), h & 1 ? h + 1 : h);
         CHECK_INT(hil_f16_round(nextafterf((float)half, (float)next)), h + 1);
         CHECK_INT(hil_f16_round(nextafterf((float)half, x)), h);

@@ -1,6 +1,6 @@
-/* 8-bit groups: the values are as described, every number becomes the nearest one, and encoding
-   what was decoded gives the same bytes for every code and (with --full) every fraction of a scale.
- */
+/* 8-bit groups: the values are as documented, every number is encoded as the nearest one, and
+   encoding a decoded group gives the same bytes for every code and (with --full) every fraction of
+   a scale. */
 /* soak: --full */
 #include "base/normal.h"
 #include "base/philox.h"
@@ -9,7 +9,8 @@
 
 enum { N = HIL_Q8_GROUP, BYTES = HIL_Q8_GROUP_BYTES };
 
-/* Each decade has twice as many as the one below, evenly spaced, and ends in a power of ten. */
+/* Each decade has twice as many values as the one below, evenly spaced, and ends in a power of
+   ten. */
 static void check_values(hil_q8_kind kind, int lowest)
 {
     const float *value = hil_q8_values(kind);
@@ -28,7 +29,7 @@ static void check_values(hil_q8_kind kind, int lowest)
     CHECK_INT(at, kind == HIL_Q8_SIGNED ? 127 : 254);
 }
 
-/* Every code there is, once; those that are no value are replaced by 0. */
+/* Every code once; unused codes are replaced by 0. */
 static void check_round_trip(hil_q8_kind kind, float scale)
 {
     unsigned char before[BYTES], after[BYTES];
@@ -74,10 +75,11 @@ static void check_nearest(hil_q8_kind kind, uint64_t seed, double spread)
         double part = (double)x[i] / (double)scale, got = (double)value[bytes[4 + i]];
         if (kind == HIL_Q8_UNSIGNED) {
             CHECK(bytes[4 + i] > 0);
-            if (part < 0.25e-6) continue; /* lifted to the smallest value */
+            if (part < 0.25e-6) continue; /* rounded up to the smallest value */
         }
         CHECK_NEAR(fabs(got - part), nearest_distance(value, part), 3e-7 * fabs(part));
-        /* Half a step of the number's own decade, which has 2^d of 9 / 2^d steps (or twice). */
+        /* Half a step of the number's own decade: decade d has 2^d steps of 9 / 2^d (or twice as
+           many). */
         int decade = (int)ceil(log10(fabs(part)) + 6 - 1e-9);
         if (decade < 1) continue;
         double step = 0.9 * pow(10, decade - 6) / (kind == HIL_Q8_SIGNED ? 1 : 2) / (1 << decade);

@@ -1,5 +1,5 @@
-/* test_chat_template.c - where a model folder has its chat template, which of several is used, and
- * what it knows of special tokens. */
+/* test_chat_template.c - where the chat template of a model folder is found, which of several is
+   used, and its special tokens. */
 #include "base/json.h"
 #include "check.h"
 #include "io/file.h"

@@ -1,6 +1,6 @@
-/* test_template_golden.c - templates against what transformers made of them
- * (tools/golden_templates.py): the same text and spans, or an error in both. Another file than the
- * golden one may be given. */
+/* test_template_golden.c - templates against the results of transformers
+   (tools/golden_templates.py): the same text and spans, or an error in both. An argument names
+   another file than the golden one. */
 #include "base/json.h"
 #include "check.h"
 #include "io/file.h"
@@ -19,7 +19,7 @@ static void complain(size_t line, const json_t *entry, const char *what, const c
 
 static bool same_spans(const json_t *expected, const hil_rendering *got)
 {
-    if (got->spans_lost) return true; /* theirs are wrong then */
+    if (got->spans_lost) return true; /* the reference's spans are wrong then */
     if (json_array_size(expected) != got->span_count) return false;
     for (size_t i = 0; i < got->span_count; ++i) {
         const json_t *span = json_array_get(expected, i);
@@ -60,7 +60,7 @@ int main(int count, char **args)
     const char *path = count > 1 ? args[1] : HIL_TESTS "/golden/templates.jsonl";
     hil_bytes bytes;
     size_t line = 0;
-    json_t *variables = NULL; /* for all lines behind them */
+    json_t *variables = NULL; /* for all lines after them */
     setenv("TZ", "UTC0", 1);
     CHECK_OK(hil_bytes_read(&bytes, path));
     for (char *at = bytes.data; *at;) {

@@ -1,5 +1,5 @@
-/* test_template_limits.c - templates that run for ever, grow without end or nest too deep end with
- * an error that says so; errors name the line; an allocation that fails is an error too. */
+/* test_template_limits.c - templates that run forever, grow without bound or nest too deep end with
+   an error that says so. Errors name the line; a failed allocation is an error too. */
 #include "base/json.h"
 #include "check.h"
 #include "text/template.h"
@@ -84,7 +84,7 @@ static void test_lines(void)
     check_fails_with("{{ n|from_json }}", "No filter named 'from_json'.");
 }
 
-/* A {% generation %} block whose output does not go straight to the text has no place in it. */
+/* A {% generation %} block whose output does not go directly to the text has no span. */
 static void test_lost_spans(void)
 {
     hil_rendering out = {0};

@@ -1,5 +1,5 @@
-/* test_template_real.c - the chat templates of real models against what transformers made of them,
- * where the data is. */
+/* test_template_real.c - the chat templates of real models against the results of transformers, if
+   the data is present. */
 #include "base/json.h"
 #include "check.h"
 #include "io/file.h"
@@ -23,7 +23,7 @@ static const char *text_of(const json_t *entry, const char *key)
     return text ? text : "";
 }
 
-/* "error: Type: message": the message is in ours. */
+/* Expects "error: Type: message"; our error contains the message. */
 static void check_failure(const json_t *entry, hil_status status)
 {
     const char *expected = strstr(text_of(entry, "status"), ": ");

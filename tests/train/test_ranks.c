@@ -72,7 +72,7 @@ typedef struct holding {
     uint64_t planned_gathered, planned_reduced;
 } holding;
 
-static void look_at_units(hil_trainer *t, void *context)
+static void inspect_units(hil_trainer *t, void *context)
 {
     const hil_store *store = t->model->store;
     if (hil_comm_rank(t->options.comm)) return;
@@ -101,7 +101,7 @@ static void check_stages(int model, int ranks, const char *dtype)
         *now = crew_of(model, ranks);
         now->dtype = dtype;
         now->zero = zero;
-        now->look = look_at_units;
+        now->inspect = inspect_units;
         now->context = &h;
         if (zero == 3) now->device_memory = 600 << 10;
         crew_run(now);
@@ -222,7 +222,7 @@ static void check_memory(void)
         c.config = crew_large;
         c.dtype = "bf16";
         c.steps = 2;
-        c.look = look_at_units;
+        c.inspect = inspect_units;
         c.context = &h;
         place_run(&c, &(placement){DISK, CREW_BATCH / sizes[i] / 3, 8 << 20, false});
         uint64_t held = c.account[1].disk_peak;

@@ -14,7 +14,7 @@ typedef struct seen {
     uint64_t weights; /* bytes of a slice of every weight */
 } seen;
 
-static void look(hil_trainer *t, void *context)
+static void inspect(hil_trainer *t, void *context)
 {
     if (hil_comm_rank(t->options.comm)) return;
     seen *s = context;
@@ -65,7 +65,7 @@ static void check(const setting *g, const hil_disk_budget *disk)
     c.device_memory = (uint64_t)g->device << 10;
     c.host_memory = (uint64_t)g->host * (uint64_t)g->ranks << 10;
     c.disk = disk;
-    c.look = look;
+    c.inspect = inspect;
     c.context = &s;
     crew_run(&c);
     printf("%d ranks, --zero %d, %s, %dK and %dK: %s, window %zuK, gathered %llu, %llu once\n",

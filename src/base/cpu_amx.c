@@ -13,7 +13,7 @@
 #define ARCH_REQ_XCOMP_PERM 0x1023
 #define XFEATURE_XTILEDATA 18
 
-static bool announced(void)
+static bool has_amx_flag(void)
 {
     unsigned a, b, c, d;
     const unsigned bf16 = 1u << 22, tile = 1u << 24;
@@ -62,7 +62,7 @@ static bool product_is_right(void)
 
 bool hil_cpu_probe_amx(void)
 {
-    if (!announced()) return false;
+    if (!has_amx_flag()) return false;
     pid_t child = fork();
     if (child < 0) return false;
     if (child == 0) _exit(permitted() && product_is_right() ? 0 : 1);

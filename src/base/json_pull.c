@@ -59,7 +59,7 @@ static int hex4(const hil_json_pull *pull, size_t at)
     return value;
 }
 
-/* \uXXXX, or two of them for a surrogate pair; pull->at is behind the 'u'. */
+/* Decodes \uXXXX, or two of them for a surrogate pair; pull->at is after the 'u'. */
 static hil_status unescape_point(hil_json_pull *pull, hil_text *out)
 {
     int high = hex4(pull, pull->at);

@@ -30,7 +30,7 @@ static uint64_t read_number(const char *path, const char *format)
     return found;
 }
 
-static uint64_t lesser(uint64_t a, uint64_t b)
+static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -69,7 +69,8 @@ static uint64_t group_left(const version *v)
     }
     if (file) fclose(file);
     uint64_t least = left_in(v, "");
-    for (char *end; (end = strrchr(group, '/')); *end = 0) least = lesser(least, left_in(v, group));
+    for (char *end; (end = strrchr(group, '/')); *end = 0)
+        least = smaller(least, left_in(v, group));
     return least;
 }
 
@@ -92,7 +93,7 @@ static uint64_t process_left(void)
         struct rlimit limit;
         if (getrlimit(limits[i].kind, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;
         uint64_t used = limits[i].used + threads;
-        least = lesser(least, limit.rlim_cur > used ? limit.rlim_cur - used : 0);
+        least = smaller(least, limit.rlim_cur > used ? limit.rlim_cur - used : 0);
     }
     return least;
 }
@@ -104,9 +105,9 @@ uint64_t hil_memory_left(int sharers)
         {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
          "total_inactive_file %llu", ":memory:"},
     };
-    uint64_t groups = lesser(group_left(&versions[0]), group_left(&versions[1]));
+    uint64_t groups = smaller(group_left(&versions[0]), group_left(&versions[1]));
     if (groups != UINT64_MAX) groups /= (uint64_t)sharers;
-    return lesser(groups, process_left());
+    return smaller(groups, process_left());
 }
 
 uint64_t hil_memory_available(void)
@@ -115,7 +116,7 @@ uint64_t hil_memory_available(void)
     if (machine != UINT64_MAX) machine *= 1024;
     uint64_t left = hil_memory_left(1);
     if (left != UINT64_MAX) left = left > OWN ? left - OWN : 0;
-    return lesser(machine, left);
+    return smaller(machine, left);
 }
 
 uint64_t hil_memory_most(bool *limited)
@@ -124,7 +125,7 @@ uint64_t hil_memory_most(bool *limited)
     if (machine != UINT64_MAX) machine *= 1024;
     uint64_t left = hil_memory_left(1);
     *limited = left < machine;
-    return lesser(machine, left);
+    return smaller(machine, left);
 }
 
 hil_status hil_memory_map(size_t bytes, void **out)

@@ -26,7 +26,8 @@ void hil_philox(uint64_t key, uint64_t low, uint64_t high, uint32_t out[4])
     out[3] = c3;
 }
 
-/* A four-round Feistel network over the next even power of two, walked until it lands inside. */
+/* A four-round Feistel network over the next even power of two, repeated until the result is below
+   `count`. */
 uint64_t hil_philox_permute(uint64_t key, uint64_t count, uint64_t index)
 {
     assert(index < count);

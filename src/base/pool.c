@@ -87,7 +87,7 @@ static void *work(void *argument)
     }
 }
 
-static void announce(hil_pool *pool)
+static void wake_threads(hil_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     atomic_fetch_add_explicit(&pool->generation, 1, memory_order_release);
@@ -150,7 +150,7 @@ void hil_pool_destroy(hil_pool *pool)
     if (!pool) return;
     if (pool->workers) {
         atomic_store(&pool->stopping, true);
-        announce(pool);
+        wake_threads(pool);
         for (int i = 0; i < pool->threads; ++i) {
             if (pool->workers[i].started) pthread_join(pool->workers[i].thread, NULL);
             free(pool->workers[i].scratch);
@@ -180,7 +180,7 @@ void hil_pool_run(hil_pool *pool, hil_task *task, void *context, int64_t tasks)
     pool->tasks = tasks;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     atomic_store_explicit(&pool->busy, pool->threads - 1, memory_order_relaxed);
-    announce(pool);
+    wake_threads(pool);
     take_tasks(pool, 0);
     for (int round = 0; round < SPIN_ROUNDS; ++round) {
         if (atomic_load_explicit(&pool->busy, memory_order_acquire) == 0) return;

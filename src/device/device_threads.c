@@ -31,9 +31,9 @@ typedef struct range {
 /* An entry of a queue, followed by its arguments. */
 typedef struct entry {
     hil_status (*function)(void *args); /* NULL: only waits, or pads the end of the queue */
-    size_t bytes;                       /* in the queue */
+    size_t bytes;                       /* of the entry in the queue */
     hil_stream follows;
-    uint64_t place; /* entries of that stream that must be done */
+    uint64_t place; /* entries that that stream must have completed first */
 } entry;
 
 typedef struct stream {
@@ -107,7 +107,7 @@ static hil_status add_range(threads *d, range_kind kind, void *memory, size_t by
     return status;
 }
 
-/* Returns its bytes. */
+/* Returns the size of the removed range. */
 static size_t remove_range(threads *d, range_kind kind, const void *memory)
 {
     size_t bytes = 0;
@@ -187,14 +187,14 @@ static void keep_failure(threads *d, hil_status status)
     snprintf(d->message, sizeof d->message, "%s", hil_status_message());
 }
 
-/* Lock held. */
-static hil_status tell_failure(const threads *d)
+/* Returns the first failure. Lock held. */
+static hil_status report_failure(const threads *d)
 {
     return d->status == HIL_OK ? HIL_OK : hil_fail(d->status, "%s", d->message);
 }
 
 /* Delays the stream at random. Lock held on entry and return. */
-static void linger(stream *s)
+static void delay_stream(stream *s)
 {
     threads *d = s->device;
     uint32_t word[4];
@@ -215,7 +215,7 @@ static void execute(stream *s)
     stream *other = &d->stream[e->follows];
     while (other->done < e->place) pthread_cond_wait(&other->changed, &d->lock);
     if (e->function && d->status == HIL_OK) {
-        linger(s);
+        delay_stream(s);
         if (d->working++ == 0) guard(d, PROT_READ | PROT_WRITE);
         pthread_mutex_unlock(&d->lock);
         hil_status status = e->function((char *)e + round_up(sizeof *e, ALIGN));
@@ -327,7 +327,7 @@ static hil_status wait_for(hil_device *device, hil_event *event)
     stream *s = &d->stream[event->stream];
     uint64_t place = event->place;
     while (s->done < place) pthread_cond_wait(&s->changed, &d->lock);
-    hil_status status = tell_failure(d);
+    hil_status status = report_failure(d);
     pthread_mutex_unlock(&d->lock);
     return status;
 }

@@ -80,8 +80,8 @@ hil_status hil_dir_create(const char *path)
     return HIL_OK;
 }
 
-/* The path without its last part. */
-static size_t cut_last(char *path, size_t size)
+/* Cuts off the last part of the path; returns the new length. */
+static size_t cut_last_part(char *path, size_t size)
 {
     while (size && path[size - 1] != '/') --size;
     while (size && path[size - 1] == '/') --size;
@@ -95,7 +95,7 @@ size_t hil_dir_existing(const char *path)
     size_t size = strlen(path);
     if (size >= sizeof part) return size;
     memcpy(part, path, size + 1);
-    while (size && !hil_file_exists(part)) size = cut_last(part, size);
+    while (size && !hil_file_exists(part)) size = cut_last_part(part, size);
     return size;
 }
 
@@ -105,7 +105,8 @@ void hil_dir_uncreate(const char *path, size_t existing)
     size_t size = strlen(path);
     if (size >= sizeof part) return;
     memcpy(part, path, size + 1);
-    while (size > existing && (rmdir(part) == 0 || errno == ENOENT)) size = cut_last(part, size);
+    while (size > existing && (rmdir(part) == 0 || errno == ENOENT))
+        size = cut_last_part(part, size);
 }
 
 hil_status hil_dir_sync(const char *path)

@@ -15,8 +15,8 @@
 #define SPLIT_MAX ((size_t)1 << 30)
 #define REQUESTS_MAX (1 << 20)
 #define TRIES_AT_ONCE 16
-#define TRIES_MAX 5000 /* each after a millisecond */
-#define FILE_ENDS (-1) /* end of file: not an errno value */
+#define TRIES_MAX 5000 /* a millisecond apart */
+#define FILE_ENDS (-1) /* the file ended early; not an errno value */
 
 void hil_io_sleep(hil_io *io)
 {
@@ -81,7 +81,7 @@ static hil_io_op *next_pieces(hil_io_drive *drive)
     return list;
 }
 
-static hil_status verdict(const hil_io_request *request)
+static hil_status status_of(const hil_io_request *request)
 {
     static const char *const verb[] = {"read", "write", "flush"};
     if (!request->error) return HIL_OK;
@@ -104,7 +104,7 @@ static void release(hil_io *io, hil_io_request *request)
 static void keep_failure(hil_io *io, const hil_io_request *request)
 {
     if (io->failed_number && io->failed_number < request->number) return;
-    if (verdict(request) == HIL_OK) return;
+    if (status_of(request) == HIL_OK) return;
     io->failed_number = request->number;
     snprintf(io->failed, sizeof io->failed, "%s", hil_status_message());
 }
@@ -332,7 +332,7 @@ hil_status hil_io_wait(hil_io_request *request)
     if (request->done) --io->stuck;
     ++request->waiters;
     while (!request->done) hil_io_sleep(io);
-    hil_status status = verdict(request);
+    hil_status status = status_of(request);
     --request->file->handles;
     release(io, request);
     announce(io);
@@ -375,7 +375,7 @@ hil_status hil_io_flush(hil_io_file *file)
     while (file->writing) hil_io_sleep(io);
     plan.error = file->sync_error;
     pthread_mutex_unlock(&io->lock);
-    HIL_TRY(verdict(&plan));
+    HIL_TRY(status_of(&plan));
     HIL_TRY(start(&plan, &request));
     return hil_io_wait(request);
 }

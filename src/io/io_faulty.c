@@ -95,14 +95,15 @@ static void destroy(void *engine)
 }
 
 /* True if the operation must not be executed; then op->result is set. */
-static bool spoil(hil_io_op *op)
+static bool inject_fault(hil_io_op *op)
 {
     int error = atomic_load(&fail_error);
     if (atomic_fetch_add(&seen, 1) + 1 != atomic_load(&fail_at)) return false;
-    bool passing = error == 0 || error == EAGAIN || error == EINTR;
-    if (op->verb == HIL_IO_DO_SYNC && passing) return false;
+    bool transient = error == 0 || error == EAGAIN || error == EINTR;
+    if (op->verb == HIL_IO_DO_SYNC && transient) return false;
     if (error == 0) {
-        op->size = (op->size + 1) / 2; /* for one block, a part that no direct transfer continues */
+        op->size =
+            (op->size + 1) / 2; /* for one block: a size that a direct transfer cannot continue */
         return false;
     }
     op->result = -error;
@@ -116,7 +117,7 @@ static void submit(void *engine, hil_io_op *list)
     while (list) {
         hil_io_op *op = list, **to;
         list = op->next;
-        to = spoil(op) ? &bad : &good;
+        to = inject_fault(op) ? &bad : &good;
         op->next = *to;
         *to = op;
     }

@@ -20,7 +20,7 @@ static hil_status cannot_open(const char *path)
 }
 
 /* Newer kernels accept O_DIRECT on tmpfs, where it has no effect. */
-static bool lives_in_memory(int fd)
+static bool is_memory_file_system(int fd)
 {
     struct statfs info;
     if (fstatfs(fd, &info) != 0) return false;
@@ -30,7 +30,7 @@ static bool lives_in_memory(int fd)
 /* Opens the same file with O_DIRECT; -1 if that is refused. */
 static int open_direct(const char *path, int mode, const struct stat *first, int fd)
 {
-    if (lives_in_memory(fd)) return -1;
+    if (is_memory_file_system(fd)) return -1;
     int direct = open(path, mode | O_DIRECT | O_CLOEXEC);
     if (direct < 0) return -1;
     struct stat info;

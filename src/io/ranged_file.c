@@ -1,4 +1,5 @@
-/* ranged_file.c - ranges of a file past the page cache where that works, through it otherwise. */
+/* ranged_file.c - writes ranges of a file with O_DIRECT where possible, else through the page
+   cache. */
 #include "io/ranged_file.h"
 
 #include <errno.h>

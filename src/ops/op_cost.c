@@ -136,7 +136,7 @@ void hil_op_work(const hil_op_call *call, bool backward, hil_work *out)
     } else {
         out->bytes = touched(call, backward);
         out->extra = (passes(call, backward) - 1) * out->bytes;
-        if (call->op == &hil_op_embedding) /* rows of the table, or their fp32 sums */
+        if (call->op == &hil_op_embedding) /* plus rows of the table, or of their fp32 sums */
             out->bytes += backward ? 8 * count(&call->out[0]) : bytes(&call->out[0]);
     }
 }

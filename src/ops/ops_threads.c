@@ -29,7 +29,7 @@ typedef struct later {
     turn turn;
     void *tile;   /* the next tile for the operation */
     bool add;     /* to that tile */
-    bool dropped; /* there are no more tiles: the device failed */
+    bool dropped; /* the device failed: no more tiles come */
     hil_status status;
     char message[512];
     struct later *next;

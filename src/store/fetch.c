@@ -67,8 +67,8 @@ static hil_status copy_slice(hil_store *store, hil_unit *unit, const hil_fence *
     return HIL_OK;
 }
 
-/* On the GATHER link's thread. `copy` is the address of the copy: unit->copy may be NULL by now, or
-   another copy. */
+/* Runs on the GATHER link's thread. `copy` is the address of the copy, because unit->copy may be
+   NULL or another copy by then. */
 static hil_status gather_slices(void *context, int64_t copy)
 {
     const hil_unit *unit = context;
@@ -99,7 +99,7 @@ static hil_status gather(hil_store *store, hil_unit *unit, const hil_fence *room
     return HIL_OK;
 }
 
-/* From the host in one copy; from disk page by page. */
+/* Fetches from the host in one copy, from disk page by page. */
 hil_status hil_weight_fetch(hil_store *store, hil_unit *unit)
 {
     const hil_home *home = &unit->home[HIL_WEIGHT];

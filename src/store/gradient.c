@@ -200,9 +200,9 @@ static hil_status add_ranges(hil_store *store, hil_unit *unit, int i, char *out,
     return HIL_OK;
 }
 
-/* [Note: rounding in place] On a GPU, the rounded numbers of a chunk are written over the sum of
-   chunks that were rounded before, and copied out from there. The first chunk has none before it:
-   NULL, it needs a copy-out buffer. */
+/* [Note: rounding in place] On a GPU, the rounded numbers of a chunk overwrite the sum of the chunk
+   before it, which was rounded already, and are copied out from there. The first chunk needs a
+   copy-out buffer: NULL. */
 static void *place_rounded(const hil_store *store, const hil_unit *unit, const hil_use *use,
                            int64_t chunk)
 {
@@ -295,7 +295,7 @@ static hil_status give(hil_store *store, hil_unit *unit, int i, hil_rounding *ro
     return status == HIL_OK ? end_giving(store, unit, i) : status;
 }
 
-/* A sum that nothing was added to: only records its use, so that the order stays the same. */
+/* A sum without additions: only records its use, so that the order stays the same. */
 static hil_status skip(hil_store *store, hil_unit *unit, int i)
 {
     HIL_TRY(hil_order_use(store->pass, hil_entity(store, unit, i)));
@@ -303,8 +303,8 @@ static hil_status skip(hil_store *store, hil_unit *unit, int i)
     return hil_window_prefetch(store);
 }
 
-/* With several ranks this one joins the reduction also if it has no sum: another rank may have one.
- */
+/* With several ranks this rank joins the reduction even without a sum, because another rank may
+   have one. */
 static hil_status give_use(hil_store *store, hil_unit *unit, int i, hil_rounding *rounding)
 {
     const hil_use *use = &unit->use[i];

@@ -145,7 +145,7 @@ hil_status hil_homes_open(hil_store *store)
     return HIL_OK;
 }
 
-/* Last first: regions free in that order fastest. */
+/* Frees in reverse order, which is fastest for regions. */
 void hil_homes_close(hil_store *store)
 {
     for (size_t u = store->units; u-- > 0;) {

@@ -6,9 +6,8 @@
 
 #include <math.h>
 
-/* Squares a chunk of gradients: on the device, or on the CPU, in a slot if it is not in host
- * memory.
- */
+/* Squares a chunk of gradients on the device or on the CPU; on the CPU in a slot, unless it is in
+   host memory. */
 static hil_status square_chunk(hil_store *store, hil_sweep_chunk *r)
 {
     hil_unit *unit = r->unit;

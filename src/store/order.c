@@ -156,8 +156,8 @@ hil_status hil_order_end(hil_order *o)
     return index_known(o, o->entities);
 }
 
-/* Inserts `times` copies of places [from, end) behind them. Each copy is `uses` further than the
-   one before; the places behind the copies move by `times * uses`. */
+/* Inserts `times` copies of places [from, end) after them. Each copy is `uses` further than the one
+   before; the places after the copies move by `times * uses`. */
 static void repeat_places(int64_t *place, size_t *count, size_t from, size_t end, int64_t times,
                           int64_t uses)
 {

@@ -19,7 +19,7 @@ struct hil_exchange {
     size_t piece; /* bytes of a slice per gather */
 };
 
-/* Blocks the link's thread until what it queued on its stream is over. */
+/* Blocks the link's thread until the work that it queued on its stream is complete. */
 static hil_status wait_lane(const hil_store *store, hil_stream stream, const lane *l)
 {
     hil_device *device = store->device;
@@ -27,7 +27,7 @@ static hil_status wait_lane(const hil_store *store, hil_stream stream, const lan
     return device->events->wait(device, l->moved);
 }
 
-/* Waits also after a failure: what was queued before it still uses the memory. */
+/* Waits even after a failure, because work that was queued before it still uses the memory. */
 static hil_status wait_after(hil_status status, const hil_store *store, hil_stream stream,
                              const lane *l)
 {

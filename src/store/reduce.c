@@ -121,7 +121,7 @@ static hil_status reduce(void *context, int64_t index)
     return hil_exchange_wait(store, reduce_pieces(store, &store->reduce->reduction[index]));
 }
 
-/* Rounding reads fp32 and writes the dtype; adding reads that. */
+/* Seconds in the rehearsal: rounding reads fp32 and writes the dtype; adding reads the dtype. */
 static double seconds_of(const hil_store *store, const hil_unit *unit, uint64_t bytes,
                          int64_t count)
 {

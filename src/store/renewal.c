@@ -14,7 +14,7 @@ static void add_word(uint64_t *digest, uint64_t word)
     *digest = hil_hash(*digest, &word, sizeof word);
 }
 
-/* Whether and where a sum is kept. */
+/* Adds to the digest whether and where a sum is kept. */
 static void add_use(uint64_t *digest, const hil_use *use)
 {
     const hil_movable *sum = &use->sum;

@@ -7,7 +7,7 @@
 struct hil_save {
     hil_saving saving;      /* of the last save */
     hil_saving next;        /* of the next sweep; put is NULL: it does not save */
-    hil_saved_chunk *chunk; /* of submitted jobs */
+    hil_saved_chunk *chunk; /* the chunks of submitted jobs */
     size_t chunks;
     float *converted; /* a chunk of a state */
     hil_status (*finish)(void *context);
@@ -15,7 +15,7 @@ struct hil_save {
     hil_fence all; /* over: the last save */
 };
 
-/* A state as fp32: in place if it is kept so, else converted into `converted`. */
+/* Returns a state as fp32: in place if it is kept as fp32, else converted into `converted`. */
 static const float *as_numbers(const hil_store *store, const hil_saved_chunk *c, hil_state state,
                                int64_t at, int64_t count)
 {
@@ -37,7 +37,7 @@ static const float *as_numbers(const hil_store *store, const hil_saved_chunk *c,
     return out;
 }
 
-/* On the SAVE link's thread. */
+/* Runs on the SAVE link's thread. */
 static hil_status save_chunk(void *context, int64_t index)
 {
     hil_store *store = context;

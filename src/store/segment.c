@@ -43,7 +43,8 @@ size_t hil_store_declared(const hil_store *store, int segment, const size_t **un
 
 typedef hil_status visit_fn(hil_store *store, int32_t entity, bool *held, int *pins);
 
-/* Calls `visit` for what a visit pins: weights in registered order, then in backward the sums. */
+/* Calls `visit` for everything that a visit pins: weights in registered order, then in backward the
+   sums. */
 static hil_status for_each(hil_store *store, const hil_stop *stop, visit_fn *visit)
 {
     const hil_declared *d = find(store, stop->segment);
@@ -69,8 +70,8 @@ static hil_status unpin(hil_store *store, int32_t entity, bool *held, int *pins)
     return HIL_OK;
 }
 
-/* Records the use. Pins what is in the window, so that it is not evicted to make room for the rest.
- */
+/* Records the use. Pins the entity if it is in the window, so that making room for the rest does
+   not evict it. */
 static hil_status pin_present(hil_store *store, int32_t entity, bool *held, int *pins)
 {
     HIL_TRY(hil_order_use(store->pass, entity));
@@ -94,7 +95,7 @@ static hil_status pin_all(hil_store *store)
     HIL_TRY(for_each(store, &store->stop, pin_present));
     hil_status status = for_each(store, &store->stop, fetch_missing);
     if (status != HIL_ERR_BUDGET) return status;
-    /* The window may only be fragmented: empty it and try again. */
+    /* The window may be fragmented: empty it and try again. */
     HIL_TRY(for_each(store, &store->stop, unpin));
     HIL_TRY(hil_window_clear(store));
     return for_each(store, &store->stop, fetch_missing);
@@ -141,7 +142,7 @@ hil_status hil_segment_admit(const hil_store *store, const hil_param *param, int
     return out_of_order(store, param->name, "used in another order");
 }
 
-/* Fails if the visit that ends did not use all that the known order has for it. */
+/* Fails if the ending visit did not use everything that the known order lists for it. */
 static hil_status check_end(const hil_store *store)
 {
     const hil_order *order = store->pass;

@@ -20,7 +20,7 @@ typedef struct span {
     int64_t at, count;
 } span;
 
-/* The next span of a parameter, from its element *first on; count 0: there is none. */
+/* Returns the next span of a parameter from element *first on; count 0: none is left. */
 static span find_span(const hil_param *p, int64_t *first)
 {
     hil_store *store = p->store;
@@ -62,7 +62,7 @@ bool hil_param_has(const hil_param *param, hil_state state)
     return hil_unit_bytes(param->store, (size_t)(unit - param->store->unit), states[state]) > 0;
 }
 
-/* The bytes of a state around a span, where the CPU can access them: at home; or the whole page
+/* The bytes of a state around a span, in memory that the CPU can access: at home; the whole page
    from disk, in the staging ring; or the groups of HIL_PAD elements from a GPU, in a hil_stage. */
 typedef struct view {
     char *base;    /* element `first` of the slice */
@@ -80,8 +80,8 @@ static hil_status move_page(hil_store *store, view *v, bool write)
     return hil_disk_wait(store->tiers->disk, &v->page);
 }
 
-/* Whether the span covers its page, which then need not be read before it is written. What is
-   behind the last member does not count. */
+/* Whether the span covers its page, which then need not be read before it is written. Elements
+   after the last member do not count. */
 static bool is_whole(const span *s)
 {
     int64_t chunk = s->store->plan->chunk, begin = s->at / chunk * chunk, end = begin + chunk;
@@ -106,7 +106,7 @@ static hil_status open_page(const span *s, const hil_home *home, bool write, vie
 }
 
 /* Whether the span covers all groups around it, which then need not be read before they are
-   written. The padding behind a member is zero. */
+   written. The padding after a member is zero. */
 static bool fills_groups(const span *s)
 {
     int64_t end = s->at + s->count, first = hil_unit_begin(s->store, s->unit);
@@ -115,7 +115,7 @@ static bool fills_groups(const span *s)
 }
 
 /* Takes the next part of the stage's memory for the view, and copies the state there from the
-   device unless all of it will be written. */
+   device unless all of it will be overwritten. */
 static hil_status open_stage(const span *s, hil_unit_state state, bool write, view *v,
                              hil_stage *stage)
 {
@@ -269,7 +269,7 @@ static hil_status move_span(const span *s, conversion *c)
     }
     view v[2] = {0};
     hil_stage stage = {0};
-    hil_status status = hil_ring_rewind(s->store->ring); /* two pieces fit from its start */
+    hil_status status = hil_ring_rewind(s->store->ring); /* from its start, two pieces fit */
     for (int i = 0; i < states && status == HIL_OK; ++i)
         status = open_view(s, state[i], c->in != NULL, &v[i], &stage);
     c->span = s;

@@ -79,7 +79,7 @@ hil_status hil_store_arrange(hil_store *store, const hil_store_options *options)
     return hil_units_arrange(store);
 }
 
-/* A transfer failed: makes the other ranks fail too, which would wait for this one forever. */
+/* After a failed transfer, makes the other ranks fail too: they would wait for this one forever. */
 static void fail_ranks(void *comm, hil_status status)
 {
     hil_comm_fail(comm, status);

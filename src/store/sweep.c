@@ -35,7 +35,7 @@ static hil_status update_chunk(void *context, int64_t index)
     return HIL_OK;
 }
 
-/* The same, queued on the stream of the device. */
+/* update_chunk, queued on the device's stream. */
 static hil_status queue_update(void *context, int64_t index)
 {
     hil_store *store = context;
@@ -117,7 +117,7 @@ static hil_status sweep_chunk(hil_store *store, const hil_sweep_chunk *chunk, hi
     if (r->copy) hil_fence_join(saved, &ready);
     if (saves) HIL_TRY_DONE(save_job(store, r, &ready, &copied));
     if (r->slot && updates) HIL_TRY_DONE(hil_sweep_chunk_empty(store, r, &ready, &over));
-    if (r->visits && s->saving) { /* from the host, after the write-back */
+    if (r->visits && s->saving) { /* saved from the host, after the write-back */
         hil_sweep_chunk home = {.unit = unit, .first = r->first, .count = r->count};
         HIL_TRY_DONE(save_job(store, &home, &over, &copied));
     }

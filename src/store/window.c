@@ -13,7 +13,7 @@ static hil_unit *unit_at(const hil_store *store, int32_t entity)
     return &store->unit[entity / HIL_ENTITIES];
 }
 
-/* NULL for a weight. */
+/* The use of a sum's entity; NULL for a weight. */
 static hil_use *use_at(const hil_store *store, int32_t entity)
 {
     int use = entity % HIL_ENTITIES;
@@ -43,7 +43,7 @@ static size_t bytes_of(const hil_store *store, int32_t entity)
 }
 
 /* The position of the next use. After its last use in a training pass a weight is not needed again,
-   because the update changes it; in other passes it is used again in the next one. */
+   because the update changes it; in other passes the next pass uses it again. */
 static int64_t next_use(const hil_store *store, int32_t entity)
 {
     hil_order *order = store->pass;
@@ -139,9 +139,9 @@ void hil_window_forget(hil_store *store, hil_unit *unit)
     unit->copy = NULL;
 }
 
-/* Whether it is a sum that was prefetched for a later visit, so that evicting it copies nothing. It
-   asks for `visited`, not `summing`: the latter depends on the path that the data took, and
-   evictions must be the same on all ranks. */
+/* Whether the entity is a sum that was prefetched for a later visit: evicting it copies nothing.
+   Asks for `visited`, not `summing`, which depends on the path of the data: evictions must be the
+   same on all ranks. */
 static bool is_empty(const hil_store *store, int32_t entity)
 {
     const hil_use *use = use_at(store, entity);
@@ -190,29 +190,29 @@ void hil_window_reclaim(hil_store *store)
     while (store->outgoings) give_first(store);
 }
 
-/* [Note: dear sums] A sum that holds something crosses the bus twice when it is evicted, a weight
-   once: a prefetch evicts a weight instead. But a sum of a segment whose visits are over is idle
-   until the next group of micro-batches. Where the weight that would go in its place is used OFTEN
-   times before that, it would be fetched again and again, so the sum is evicted. */
+/* [Note: costly sums] Evicting a sum that has been added to moves it over the bus twice, evicting a
+   weight once: so a prefetch evicts a weight. But a sum of a segment whose visits are over is idle
+   until the next group of micro-batches. If the weight that would be evicted instead is used OFTEN
+   times before that, and fetched each time, the sum is evicted. */
 #define OFTEN 8
-static bool is_dear(const hil_store *store, int32_t entity)
+static bool is_costly(const hil_store *store, int32_t entity)
 {
     const hil_use *use = use_at(store, entity);
     return store->plan->apart && use && use->summing;
 }
 
-/* What a prefetch evicts: the weight (-1: there is none), or the dear sum (-1: none) that is used
-   next at `idle`. */
+/* Chooses what a prefetch evicts: the weight (-1: none), or the costly sum (-1: none) whose next
+   use is at `idle`. */
 static int32_t choose_victim(const hil_store *store, int32_t weight, int32_t sum, int64_t idle)
 {
     if (weight < 0 || sum < 0) return weight;
     return hil_order_often(store->pass, weight, OFTEN, idle) ? sum : weight;
 }
 
-/* [Note: far uses] Where micro-batches pass a segment together and its weights and sums do not fit
-   in the window, each visit uses all of them in turn. A prefetch that evicted whatever is used only
-   a little later would move all of them in each visit. So it evicts what is used at least FURTHER
-   times as far in the future: then about twice what does not fit moves. */
+/* [Note: far uses] If micro-batches pass a segment together and its weights and sums do not fit in
+   the window, each visit uses all of them in turn. A prefetch that evicted entities used only a
+   little later would move all of them in each visit. So it evicts only entities used at least
+   FURTHER times as far in the future: then about twice the bytes that do not fit are moved. */
 #define FURTHER 2
 static int64_t far_from(const hil_store *store, int64_t horizon)
 {
@@ -221,14 +221,15 @@ static int64_t far_from(const hil_store *store, int64_t horizon)
     return horizon + (FURTHER - 1) * (horizon - store->pass->at);
 }
 
-/* Whether it is known that nothing can be evicted for what is used at `horizon`. */
+/* Whether an earlier attempt found nothing to evict for a use at `horizon`. */
 static bool is_stuck(const hil_store *store, int64_t horizon)
 {
     const hil_order *order = store->pass;
     return order && order->stuck == horizon && order->at < order->stuck_until;
 }
 
-/* Of what could be evicted the last is used at `latest`, which is not far behind `horizon` yet. */
+/* Nothing can be evicted for `horizon` until the pass is so far that `latest`, the last use of all
+   candidates, counts as far. */
 static void note_stuck(hil_order *order, int64_t horizon, int64_t latest)
 {
     order->stuck = horizon;
@@ -236,8 +237,8 @@ static void note_stuck(hil_order *order, int64_t horizon, int64_t latest)
     if (latest > horizon) order->stuck_until = horizon - (latest - horizon) / (FURTHER - 1);
 }
 
-/* Evicts what is used far behind position `horizon` (-1: anything not pinned) until `bytes` fit:
-   first what costs nothing to fetch again, then what is used furthest in the future. */
+/* Evicts entities used far after position `horizon` (-1: anything not pinned) until `bytes` fit:
+   first those that cost nothing to fetch again, then those used furthest in the future. */
 static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, bool *made)
 {
     bool ahead = horizon >= 0;
@@ -248,19 +249,19 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
             give_first(store);
             continue;
         }
-        int32_t last = -1, dear = -1;
+        int32_t last = -1, sum = -1;
         int64_t latest = far, idle = far, near = horizon;
         bool later = false; /* something can be evicted once it is released */
         for (size_t i = 0; i < store->here_count && !is_stuck(store, horizon); ++i) {
             int32_t entity = store->here[i];
             int64_t next = next_use(store, entity);
-            bool costly = ahead && is_dear(store, entity);
+            bool costly = ahead && is_costly(store, entity);
             if (pins_of(store, entity)) {
                 later = later || (next > horizon && !costly);
                 continue;
             }
             if (costly) {
-                if (next > idle) dear = entity, idle = next;
+                if (next > idle) sum = entity, idle = next;
                 continue;
             }
             if (next > horizon && is_empty(store, entity)) next = HIL_NEVER;
@@ -269,7 +270,7 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
             last = entity;
             latest = next;
         }
-        last = choose_victim(store, last, dear, idle);
+        last = choose_victim(store, last, sum, idle);
         if (last < 0) {
             if (ahead && !later && horizon == store->pass->ahead)
                 note_stuck(store->pass, horizon, near);
@@ -293,8 +294,8 @@ hil_status hil_window_room(hil_store *store, size_t bytes)
                     hil_text_bytes(need, bytes), hil_text_bytes(have, store->plan->window));
 }
 
-/* Starts the fetch; the room must have been made. A new sum only gets memory, whose contents are
-   undefined. */
+/* Starts the fetch into room that was made before. A new sum only gets memory, with undefined
+   contents. */
 static hil_status start(hil_store *store, int32_t entity)
 {
     hil_use *use = use_at(store, entity);
@@ -322,8 +323,8 @@ hil_status hil_window_bring(hil_store *store, int32_t entity)
     return start(store, entity);
 }
 
-/* A prefetch may evict what is used after this position. A prefetch of a new sum copies nothing, so
-   it must not evict anything that is used again. */
+/* A prefetch may evict entities used after this position. A prefetch of a new sum copies nothing,
+   so it must not evict anything that is used again. */
 static int64_t horizon_of(const hil_store *store, int32_t entity)
 {
     return is_empty(store, entity) ? HIL_NEVER - 1 : store->pass->ahead;

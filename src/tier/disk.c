@@ -24,7 +24,7 @@ size_t hil_extent_room(const hil_extent *extent, int64_t page)
     return hil_align_up(hil_extent_bytes(extent, page));
 }
 
-/* Bytes on drives of all pages. */
+/* Bytes that the extent's pages take on the drives. */
 static uint64_t extent_room(const hil_extent *extent)
 {
     int64_t last = extent->pages - 1;

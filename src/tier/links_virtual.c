@@ -107,7 +107,7 @@ static rates share(const hil_links *links)
     return one;
 }
 
-static double sooner(double least, double left, double rate)
+static double earlier_end(double least, double left, double rate)
 {
     return left > 0 ? fmin(least, left / rate) : least;
 }
@@ -127,11 +127,11 @@ static double advance(hil_links *links, double most)
     for (int i = 0; i < HIL_LINKS; ++i) {
         const running *r = &m->job[i];
         if (!r->active) continue;
-        step = sooner(step, r->read, one.read);
-        step = sooner(step, r->write, one.write);
-        step = sooner(step, r->in, one.in);
-        step = sooner(step, r->out, one.out);
-        step = sooner(step, r->seconds, 1);
+        step = earlier_end(step, r->read, one.read);
+        step = earlier_end(step, r->write, one.write);
+        step = earlier_end(step, r->in, one.in);
+        step = earlier_end(step, r->out, one.out);
+        step = earlier_end(step, r->seconds, 1);
     }
     for (int i = 0; i < HIL_LINKS; ++i) {
         running *r = &m->job[i];

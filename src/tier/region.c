@@ -14,7 +14,7 @@ typedef struct free_block {
     hil_fence after;
 } free_block;
 
-/* Both arrays are sorted by offset; neighbours in `free` never touch. */
+/* Both arrays are sorted by offset; free blocks are never adjacent. */
 struct hil_region {
     size_t bytes, align;
     taken_block *taken;

@@ -71,7 +71,7 @@ static hil_attention describe(const hil_op_call *call)
                            .out = call->out[0]};
 }
 
-/* `mask` is borrowed by `a`. */
+/* `a` borrows `mask`. */
 static void describe_training(const hil_op_call *call, hil_mask *mask, hil_attention *a)
 {
     const hil_attention_attr *attr = call->attr;
@@ -131,7 +131,7 @@ static hil_status infer_cached(hil_op_call *call)
     return HIL_OK;
 }
 
-/* Rows [length, length + T) of the cache. */
+/* Writes rows [length, length + T) of the cache. */
 static void extend(const hil_op_call *call, const hil_tensor *x, int64_t stride, void *cache)
 {
     const hil_cached_attr *attr = call->attr;

@@ -37,7 +37,7 @@ static hil_cuda_attention describe_training(const hil_op_call *call)
     return a;
 }
 
-typedef enum way { PLAIN, TILES, DNN, HOPPER } way;
+typedef enum implementation { PLAIN, TILES, DNN, HOPPER } implementation;
 
 /* Whether document masking leaves so many pairs that cuDNN, which computes all of them, is faster
    than our tiles, which skip masked ones but are slower by this factor (on an H200). Inside a
@@ -50,7 +50,7 @@ static bool is_dense(const hil_cuda_attention *a, double share)
 
 /* The implementation for a call. It depends on shapes and documents only, so that forward, backward
    and recompute use the same one. *workspace: bytes for cuDNN or for Hopper's backward. */
-static way choose(const hil_op_call *call, bool backward, size_t *workspace)
+static implementation choose(const hil_op_call *call, bool backward, size_t *workspace)
 {
     *workspace = 0;
     hil_cuda_attention a = describe_training(call);
@@ -65,11 +65,11 @@ static way choose(const hil_op_call *call, bool backward, size_t *workspace)
     return hil_attention_tiles_can(&a) ? TILES : PLAIN;
 }
 
-/* The same before it runs: also builds cuDNN's plan. If that fails, the others compute the same,
-   with less scratch. */
-static way choose_ready(const hil_op_call *call, bool backward, size_t *workspace)
+/* choose, just before the call runs: also builds cuDNN's plan. If that fails, another
+   implementation computes the same with less scratch. */
+static implementation choose_ready(const hil_op_call *call, bool backward, size_t *workspace)
 {
-    way chosen = choose(call, backward, workspace);
+    implementation chosen = choose(call, backward, workspace);
     hil_cuda_attention a = describe_training(call);
     if (chosen != DNN || hil_attention_dnn_build(call->device, &a, backward)) return chosen;
     return hil_attention_tiles_can(&a) ? TILES : PLAIN;
@@ -105,7 +105,7 @@ static void add_scratch(hil_op_call *call)
     call->backward_scratch = need[1] > most[1] ? need[1] : most[1];
 }
 
-/* A rehearsal does not know the documents: takes the maximum over all implementations. */
+/* A rehearsal does not know the documents, so it takes the maximum over all implementations. */
 static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(check_dim(call));
@@ -141,9 +141,9 @@ static void set_gradients(const hil_op_call *call, const hil_tensor *x, hil_cuda
     a->dv = hil_view_of(&parts.v);
 }
 
-/* cuDNN and Hopper's backward overwrite all gradients, so those that must be added, or are not
+/* cuDNN and Hopper's backward overwrite all gradients, so gradients that must be added, or are not
    wanted, are written to scratch first. */
-static hil_status backward_whole(hil_op_call *call, hil_cuda_attention *a, way chosen,
+static hil_status backward_whole(hil_op_call *call, hil_cuda_attention *a, implementation chosen,
                                  size_t workspace)
 {
     hil_tensor made[3];
@@ -171,7 +171,7 @@ static hil_status backward(hil_op_call *call)
     a.dout = hil_view_of(&call->dout[0]);
     set_gradients(call, call->din, &a);
     if (!a.dq.data && !a.dk.data && !a.dv.data) return HIL_OK;
-    way chosen = choose_ready(call, true, &workspace);
+    implementation chosen = choose_ready(call, true, &workspace);
     if (chosen >= DNN) return backward_whole(call, &a, chosen, workspace);
     bool packed = hil_attention_is_packed(call);
     a.add_dq = call->din_add[0];
@@ -184,7 +184,7 @@ static hil_status backward(hil_op_call *call)
 const hil_op_kernel hil_cuda_attention_op = {
     .op = &hil_op_attention, .infer = infer, .forward = forward, .backward = backward};
 
-/* Rows [length, length + T) of the cache. */
+/* Writes rows [length, length + T) of the cache. */
 static hil_status extend(const hil_op_call *call, const hil_tensor *x, int64_t stride, void *cache)
 {
     const hil_cached_attr *attr = (const hil_cached_attr *)call->attr;

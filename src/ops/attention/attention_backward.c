@@ -121,8 +121,8 @@ static void begin_queries(const job *j, const work *w)
     j->kernel->pack_b(w->dout_back, &columns);
 }
 
-/* p: scores to probabilities, ds: gradients of probabilities to those of scores. With dropout p
-   then holds what multiplied the values. */
+/* Turns p from scores into probabilities, and ds from gradients of probabilities into those of
+   scores. With dropout, p then is the factor of the values. */
 static void weigh_row(const job *j, const work *w, int64_t r)
 {
     const hil_attention *a = j->a;

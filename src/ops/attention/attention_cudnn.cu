@@ -258,7 +258,7 @@ static void make_backward(maker *m)
     hil_graph_multiply(g, &ds, &keys, &m->place[DQ]);
 }
 
-/* A plan that cannot be made is kept, too, with a graph without configs. */
+/* Keeps a plan that cannot be made too, with a graph without configs. */
 static hil_status find_plan(hil_device *device, const hil_cuda_attention *a, bool backward,
                             plan **out)
 {
@@ -290,7 +290,7 @@ static hil_status find_plan(hil_device *device, const hil_cuda_attention *a, boo
     return HIL_OK;
 }
 
-/* delta lies before cuDNN's own workspace. */
+/* delta is before cuDNN's own workspace. */
 static size_t delta_bytes(const key *k)
 {
     if (!k->backward) return 0;

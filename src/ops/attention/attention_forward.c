@@ -73,7 +73,7 @@ static void begin(const job *j, work *w)
     memset(w->out, 0, (size_t)(j->rows * j->columns) * sizeof(float));
 }
 
-/* score[r][0..count) = q[r] . k[key + ...]; the values of the block are packed as well. */
+/* Computes score[r][0..count) = q[r] . k[key + ...], and packs the values of the block. */
 static void score_block(const job *j, const work *w, int64_t key, int64_t count)
 {
     const hil_attention *a = j->a;

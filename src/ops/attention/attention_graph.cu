@@ -162,7 +162,7 @@ static cudnnBackendDescriptor_t try_plan(cudnnHandle_t handle, cudnnBackendDescr
     return NULL;
 }
 
-/* Those whose workspace is no larger than the first one's. */
+/* Keeps the configurations whose workspace is no larger than the first one's. */
 static void keep_configs(hil_graph *g, const cudnnBackendDescriptor_t *config, int64_t count)
 {
     for (int64_t i = 0; i < count && i < HIL_GRAPH_CONFIGS; ++i) {

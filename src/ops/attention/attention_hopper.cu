@@ -14,8 +14,8 @@
 #define QUERIES_LEAST 512
 #define BLOCKS_LEAST 128
 
-/* The largest |v|^2 and |k_d| of a sequence and a group. As many threads as a head has runs of
-   HIL_WIDE numbers take a token. */
+/* Finds the largest |v|^2 and |k_d| of a sequence and a group. One thread per run of HIL_WIDE
+   numbers of a head processes a token. */
 template <int D> static __global__ void __launch_bounds__(THREADS) find_most(const job j)
 {
     constexpr int WIDTH = D / HIL_WIDE, TOKENS = THREADS / WIDTH;
@@ -48,7 +48,8 @@ template <int D> static __global__ void __launch_bounds__(THREADS) find_most(con
         atomicMax(&j.most[blockIdx.y * (1 + D) + i], most[i]);
 }
 
-/* What each query of a tile needs: see ROW_NUMBERS. Beyond the last token weights become 0. */
+/* Computes the numbers of each query of a tile: see ROW_NUMBERS. After the last token weights
+   become 0. */
 template <int D> static __global__ void __launch_bounds__(THREADS) make_rows(const job j)
 {
     typedef sizes<D> S;
@@ -132,9 +133,8 @@ template <int D> static __global__ void __launch_bounds__(THREADS) finish_querie
     }
 }
 
-/* Fewer blocks of threads would leave multiprocessors idle; in short sequences each has little to
- * do.
- */
+/* Refuses sequences with too few blocks of threads, which would leave multiprocessors idle, and
+   short ones, in which each block has little to do. */
 bool hil_attention_hopper_can(const hil_device *device, const hil_cuda_attention *a)
 {
     int major = 0, minor = 0, index = hil_cuda_of(device)->index;

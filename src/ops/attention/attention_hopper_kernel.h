@@ -58,8 +58,8 @@ typedef struct maps {
     CUtensorMap q, dout, k, v;
 } maps;
 
-/* Where a thread's part of a product of 64 rows lies: rows `row` and row + 8, of every 8 columns
-   the two from `col`. */
+/* A thread's part of a product of 64 rows: rows `row` and row + 8, and of every 8 columns the two
+   from `col`. */
 typedef struct spot {
     int team, row, col;
 } spot;
@@ -67,7 +67,8 @@ typedef struct spot {
 static __device__ inline spot find_spot()
 {
     int thread = threadIdx.x % TEAM;
-    int team = __shfl_sync(0xffffffffu, (int)threadIdx.x / TEAM, 0); /* known to be one of a warp */
+    int team = __shfl_sync(0xffffffffu, (int)threadIdx.x / TEAM,
+                           0); /* tells the compiler that it is the same in a warp */
     return {team, thread / 32 * 16 + thread % 32 / 4, thread % 4 * 2};
 }
 
@@ -85,7 +86,7 @@ typedef struct place {
 } place;
 
 /* The first keys have the most queries, so their blocks are started first, within one chunk of
-   (sequence, group) pairs: what a chunk reads and adds to stays in the cache. */
+   (sequence, group) pairs, whose inputs and sums stay in the cache. */
 template <int D> static __device__ inline task find_task(const job &j)
 {
     int pairs = j.batch * j.groups, slot = (int)blockIdx.x / j.k_tiles;
@@ -195,14 +196,15 @@ static __device__ inline void issue_queries(float (&out)[32], uint32_t scores, u
     products_commit();
 }
 
-/* What makes a thread's scores weights: the key of its first row, the query of its first column. */
+/* Parameters that turn a thread's scores into weights: the key of its first row, the query of its
+   first column. */
 typedef struct weighing {
     float factor;
     uint32_t rows;
     int key, query;
 } weighing;
 
-/* p = exp2(s * factor - row). MASKED: keys that a query does not see get no weight. */
+/* p = exp2(s * factor - row). MASKED: keys outside a query's mask get no weight. */
 template <bool MASKED, int N>
 static __device__ inline void weigh(const float (&s)[N], float (&p)[N], uint32_t (&held)[N / 2],
                                     const weighing &w)
@@ -234,7 +236,7 @@ static __device__ inline void differentiate(const float (&s)[N], const float (&d
     }
 }
 
-/* To shared memory, keys by queries, where both teams read it. */
+/* Stores to shared memory, keys by queries, where both teams read it. */
 template <int N>
 static __device__ inline void store_scores(const uint32_t (&held)[N], uint32_t scores,
                                            const spot &s)
@@ -250,8 +252,8 @@ static __device__ inline void store_scores(const uint32_t (&held)[N], uint32_t s
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* What a thread's numbers of the queries' gradients are multiplied with: those of its two rows, and
-   of half of its columns. */
+/* Factors of a thread's part of the queries' gradients: those of its two rows, and of half of its
+   columns. */
 typedef struct factors {
     float high, low;
     float2 col[4];
@@ -263,8 +265,8 @@ static __device__ inline void load_columns(factors &f, uint32_t cols, int part)
     for (int i = 0; i < 4; ++i) f.col[i] = load_two(cols + (part * 32 + i * 8) * sizeof(float));
 }
 
-/* Adds a team's numbers to the sums, by way of shared memory: numbers i to i + 3 of thread t lie at
-   i * TEAM + 4 * t. */
+/* Adds a team's numbers to the sums, through shared memory: numbers i to i + 3 of thread t are at i
+ * TEAM + 4 * t. */
 static __device__ inline void add_queries(const float (&dq)[32], factors &f, uint32_t cols,
                                           int *sums, uint32_t part, const spot &s)
 {
@@ -289,13 +291,13 @@ static __device__ inline void add_queries(const float (&dq)[32], factors &f, uin
                      : "memory");
 }
 
-/* Whether the last part has left shared memory. */
+/* Waits until the last part was read from shared memory. */
 static __device__ inline void wait_added()
 {
     if (threadIdx.x % TEAM == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-/* The gradients of 64 keys or values. */
+/* Stores the gradients of 64 keys or values. */
 template <int D>
 static __device__ inline void store_keys(const float (&x)[D / 2], __nv_bfloat16 *to, const job &j,
                                          const task &t, const spot &s, float scale)
@@ -317,14 +319,14 @@ static __device__ inline float power(int exponent)
     return __uint_as_float((unsigned)(exponent + 127) << 23);
 }
 
-/* The power of two above x, as its exponent inside of bounds that keep all factors finite. */
+/* The exponent of the power of two above x, clamped so that all factors are finite. */
 static __device__ inline int exponent_above(float x, int least, int most)
 {
     int e = (int)(__float_as_uint(x) >> 23) - 126;
     return e < least ? least : e > most ? most : e;
 }
 
-/* What a sum has for a unit of dimension d's part is 2^-key_bits. */
+/* Dimension d's part of the unit of a sum is 2^key_bits. */
 static __device__ inline int key_bits(unsigned most)
 {
     return exponent_above(__uint_as_float(most), -60, 60) - KEY_BITS;
@@ -352,9 +354,9 @@ static __device__ inline void begin(const job &j, const maps &m, const task &t, 
     __syncthreads();
 }
 
-/* A step: weights from scores, gradients of values, of scores, of queries and of keys; the next
-   step's scores are computed on the way. Both teams need the gradients of all scores, and what one
-   reads the other must not overwrite: barriers. */
+/* A step: weights from scores, then the gradients of values, scores, queries and keys, while the
+   next step's scores are computed. Both teams need the gradients of all scores; barriers keep one
+   team from overwriting what the other still reads. */
 template <int D>
 static __global__ void __launch_bounds__(THREADS, 1)
     go_back(const __grid_constant__ maps m, const __grid_constant__ job j)

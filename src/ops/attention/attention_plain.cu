@@ -36,7 +36,7 @@ template <int DIMS> static __device__ inline void load_tile(float *tile, const s
         tile[i / WHOLE * (WHOLE + 1) + i % WHOLE] = strip_number(s, i / WHOLE, i % WHOLE);
 }
 
-/* A warp's own vectors times `factor`, (D, ROWS): one load gives a number of all rows. */
+/* Loads a warp's own vectors times `factor`, (D, ROWS): one load gives a number of all rows. */
 template <int DIMS> static __device__ inline void load_own(float *own, const strip &s, float factor)
 {
     constexpr int WHOLE = 32 * DIMS;
@@ -221,7 +221,7 @@ typedef struct pair {
     int64_t b, head, query, key;
 } pair;
 
-/* A probability and its score's gradient. With dropout p then holds what multiplied the value. */
+/* A probability and its score's gradient. With dropout, p then is the factor of the value. */
 static __device__ inline void weigh(const hil_cuda_attention &a, const pair &i, float *p, float *ds)
 {
     int64_t at = (i.b * a.heads + i.head) * a.queries + i.query;

@@ -45,7 +45,7 @@ static __device__ inline void commit_tiles(void)
     asm volatile("cp.async.commit_group;");
 }
 
-/* All but the `N` newest groups have arrived. */
+/* Waits until all but the `N` newest groups have arrived. */
 template <int N> static __device__ inline void wait_tiles(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N));
@@ -281,8 +281,8 @@ static __device__ inline query load_query(const hil_cuda_attention &a, int64_t b
     return {a.lse[at] * LOG2E, a.delta[at], (int)first_key(a, b, t)};
 }
 
-/* Where a block of backward is: own rows from `start`; tile `turn` of the `turns` that it visits,
-   over all heads of a group where it owns keys. */
+/* The progress of a block of backward: own rows from `start`; tile `turn` of `turns`, over all
+   heads of a group where it owns keys. */
 typedef struct walk {
     int64_t b, head, group, start, first;
     int tiles, turns;

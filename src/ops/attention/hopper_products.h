@@ -80,8 +80,8 @@ template <int LEFT> static __device__ inline void products_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 
-/* An operand in shared memory: `apart` is from one tile of 64 columns to the next, where the
-   product's own direction runs along rows. */
+/* The descriptor of an operand in shared memory; `apart` is the distance of tiles of 64 columns,
+   used if the product's m or n runs along rows. */
 static __device__ inline uint64_t operand(uint32_t address, uint32_t apart)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(apart >> 4) << 16 |
@@ -103,8 +103,8 @@ static __device__ inline uint64_t operand(uint32_t address, uint32_t apart)
 #define SUMS64(how, d)                                                                             \
     SUMS32(how, d), SUMS8(how, d, 32), SUMS8(how, d, 40), SUMS8(how, d, 48), SUMS8(how, d, 56)
 
-/* d (64 x 16 * 2 * COUNT of a team) = a (64 x 16) * b (16 x 2 * COUNT), both in shared memory.
-   TURNED: rows there run in the product's own direction, not in that of its sums. */
+/* d (64 x 2 * COUNT of a team) = a (64 x 16) * b (16 x 2 * COUNT), both in shared memory. TURNED:
+   rows there run along m or n, not along k. */
 template <bool TURNED>
 static __device__ inline void multiply(float (&d)[64], uint64_t a, uint64_t b)
 {

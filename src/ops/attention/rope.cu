@@ -54,7 +54,8 @@ static __device__ inline void rotate_pairs(const rotation &r, hil_view to, hil_d
     hil_wide_write(to, at.at + r.half, at.n, high, r.add);
 }
 
-/* The error is below 2^-20, far less than the rounding to 16 bits, in a fifth of the time. */
+/* Sine and cosine with an error below 2^-20, far below the rounding to 16 bits, in a fifth of the
+   time. */
 static __device__ inline void turn(float angle, float *sine, float *cosine)
 {
     float turns = rintf(angle * 0.15915494f);

@@ -6,7 +6,7 @@
 
 #define TASK_PIECES 16
 
-/* If an output is an input's memory, a piece is computed in a buffer first: compilers do not
+/* If an output overwrites an input, a piece is computed in a buffer first: compilers do not
    vectorise a loop whose pointers are equal. */
 static bool is_over(const hil_elements *job, int out)
 {

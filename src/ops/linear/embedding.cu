@@ -76,7 +76,7 @@ static hil_status forward(hil_op_call *call)
     return HIL_OK;
 }
 
-/* How many of a tile of ids come before `id`: smaller ones, and equal ones where they count. */
+/* Counts the ids of a tile that come before `id`: smaller ones, and with `equal` equal ones. */
 static __device__ inline int32_t count_before(const int4 *ids, int32_t id, bool equal)
 {
     int32_t limit = equal ? id : id - 1, before = 0;
@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(THREADS)
 {
     __shared__ int4 tile[THREADS / 4];
     int32_t *other = (int32_t *)tile;
-    int64_t own = blockIdx.x; /* the tile in which positions are compared as well */
+    int64_t own = blockIdx.x; /* the tile in which equal ids are ordered by position */
     int64_t r = own * THREADS + threadIdx.x;
     int32_t id = r < count ? ids[r] : 0, before = 0;
     for (int64_t t = blockIdx.y; t * THREADS < count; t += COUNTERS) {
@@ -122,7 +122,7 @@ static __global__ void __launch_bounds__(THREADS)
     o.sorted[o.place[r]] = ids[r];
 }
 
-/* The first place behind `place` that has another id: ids ascend. Most have few places. */
+/* The first place after `place` that has another id: ids ascend. Most have few places. */
 static __device__ inline int64_t find_end(const int32_t *sorted, int64_t place, int64_t count)
 {
     int64_t end = place + 1, after = place + 1, step = 1;

@@ -3,7 +3,7 @@
 
 #include "ops/linear/gemm_kernel.h"
 
-/* Limits of packed B per pass. */
+/* Most bytes of packed B per pass. */
 #define PASS_BYTES ((size_t)16 << 20)
 #define PASS_COLUMNS 1024
 /* Rows of a task: a packed block of A stays in the second-level cache, together with the sums of
@@ -45,7 +45,7 @@ static const void *at(const hil_matrix *m, int64_t i, int64_t j)
     return (const char *)m->data + (size_t)offset * hil_dtype_size(m->dtype);
 }
 
-/* What the product is added to. */
+/* The matrix that the product is added to, or NULL. */
 static const void *base_of(const hil_gemm *g)
 {
     return g->add ? g->c : g->base;

@@ -50,7 +50,7 @@ INLINE void store_first(float *x, vec v, int64_t count)
         _mm256_maskstore_ps(x, first_lanes(count), v);
 }
 
-/* The last step of transposing: halves of rows change places. */
+/* The last step of a transpose: swaps halves of rows. */
 INLINE void transpose_parts(vec r[8])
 {
     vec t[8];

@@ -38,7 +38,7 @@ INLINE void split_quarters(vec *even, vec *odd, vec a, vec b)
     *odd = _mm512_shuffle_f32x4(a, b, 0xdd);
 }
 
-/* The last steps of transposing: quarters of rows change places. */
+/* The last steps of a transpose: swap quarters of rows. */
 INLINE void transpose_parts(vec r[16])
 {
     vec t[16];

@@ -25,7 +25,7 @@ static void tile(const hil_tile *t)
     store_tile(t, sum[0], MR, NR);
 }
 
-/* One column at a time, as LANES partial sums. */
+/* Computes one column at a time, in LANES partial sums. */
 static void few(const hil_few *f)
 {
     hil_strip strip = {.data = f->b, .dtype = f->b_dtype, .stride = f->b_stride, .k_stride = 1};

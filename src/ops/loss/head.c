@@ -39,7 +39,7 @@ static int64_t chunk_rows(const hil_op_param *w, int64_t rows)
     return chunk < rows ? chunk : rows;
 }
 
-/* NULL if there is no scratch yet, in infer. */
+/* A part of the scratch; NULL in infer, which has none yet. */
 static void *part(const job *j, size_t *bytes, int64_t count, size_t size)
 {
     size_t at = hil_scratch_add(bytes, count, size);
@@ -96,7 +96,7 @@ static void begin_chunk(job *j, int64_t first, int64_t last)
     memset((char *)call->saved[0].data + (size_t)first * row, 0, (size_t)(last - first) * row);
 }
 
-/* The active rows of x, in place where no row between them was skipped. */
+/* The active rows of x, in place if no row between them was skipped. */
 static hil_matrix chunk_input(const job *j)
 {
     const hil_tensor *x = &j->call->in[0];

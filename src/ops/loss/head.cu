@@ -89,7 +89,7 @@ static void *input_row(const head *h)
     return (char *)x->data + (size_t)(h->first * h->cols) * hil_dtype_size(x->dtype);
 }
 
-/* Rows of the weight, of which `data` are a tile. */
+/* The rows `p` of the weight; `data` is a tile. */
 static const void *weight_rows(const head *h, const void *data, const part &p)
 {
     size_t size = hil_dtype_size(h->call->param[0].dtype);
@@ -150,7 +150,7 @@ static int64_t gradient_stride(const head *h)
     return h->stride * (int64_t)(sizeof(float) / hil_dtype_size(h->call->compute));
 }
 
-/* The gradient of x, into `saved` or the parts' sum. */
+/* Adds the gradient of x to `saved` or to the parts' sum. */
 static hil_status multiply_input(const head *h, int64_t tile, void *rows)
 {
     hil_op_call *call = h->call;

@@ -30,8 +30,8 @@ static __device__ inline float power_of_2(float x)
     return y;
 }
 
-/* What is subtracted before the power: finite also if there are no numbers, so that no NaN arises.
- */
+/* The number that is subtracted before the power: finite even without numbers, so that no NaN
+   arises. */
 static __device__ inline float base_of(float most)
 {
     return most == -INFINITY ? 0 : most;
@@ -84,8 +84,8 @@ static __device__ inline int checked_target(const hil_softmax &s, int64_t row,
     return -1;
 }
 
-/* A block reads a piece of a row before it writes its gradient: in 16 bits that ends before the
-   logits that are still to be read. */
+/* A block reads a piece of a row before it writes the gradient of that piece. In 16 bits the
+   gradient ends before the logits that are still to be read. */
 static __global__ void __launch_bounds__(THREADS)
     finish_rows(const hil_softmax s, hil_cuda_fault *fault)
 {
@@ -183,16 +183,16 @@ static __device__ inline void await(uint64_t *arrival, int turn)
    addresses in this block's shared memory; the same offsets are used in the other's. */
 static __device__ inline void send(total *to, uint64_t *arrival, total what, int block)
 {
-    unsigned there, told;
+    unsigned there, delivered;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
                  : "=r"(there)
                  : "r"(address(to)), "r"(block));
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(told)
+                 : "=r"(delivered)
                  : "r"(address(arrival)), "r"(block));
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 "
                  "[%0], {%1, %2}, [%3];" ::"r"(there),
-                 "f"(what.most), "f"(what.sum), "r"(told)
+                 "f"(what.most), "f"(what.sum), "r"(delivered)
                  : "memory");
 }
 
@@ -274,7 +274,7 @@ static __global__ void __launch_bounds__(THREADS)
     finish_shared_rows(const hil_softmax s, const sharing how, hil_cuda_fault *fault)
 {
     extern __shared__ __align__(128) float fetched[];
-    __shared__ uint64_t arrived, told[2];
+    __shared__ uint64_t arrived, delivered[2];
     __shared__ total part[2][CLUSTER * THREADS / LANES];
     int warps = (int)blockDim.x / LANES, warp = (int)threadIdx.x / LANES;
     int lane = (int)threadIdx.x % LANES, rank = (int)blockIdx.x % how.blocks;
@@ -284,7 +284,7 @@ static __global__ void __launch_bounds__(THREADS)
     int64_t row = s.rows - 1 - blockIdx.x / how.blocks;
     float *numbers = s.logits + row * s.stride;
     if (threadIdx.x == 0) {
-        prepare(&arrived), prepare(&told[0]), prepare(&told[1]);
+        prepare(&arrived), prepare(&delivered[0]), prepare(&delivered[1]);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     cooperative_groups::this_cluster().sync();
@@ -303,13 +303,14 @@ static __global__ void __launch_bounds__(THREADS)
         if (here) of_target = fetched[target - mine.first];
         __syncthreads();
         if (threadIdx.x == 0) {
-            expect(&told[n % 2], how.blocks * warps * (int)sizeof(total));
+            expect(&delivered[n % 2], how.blocks * warps * (int)sizeof(total));
             if (row >= clusters)
                 fetch(fetched, numbers - clusters * s.stride + mine.first, padded, &arrived);
         }
         total own = hold_exp(x), of_warp = warp_total(own);
-        if (lane < how.blocks) send(&part[n % 2][rank * warps + warp], &told[n % 2], of_warp, lane);
-        await(&told[n % 2], n / 2);
+        if (lane < how.blocks)
+            send(&part[n % 2][rank * warps + warp], &delivered[n % 2], of_warp, lane);
+        await(&delivered[n % 2], n / 2);
         total all = merge(part[n % 2], how.blocks * warps);
         float base = base_of(all.most), over = 1 / all.sum;
         if (threadIdx.x == 0 && (here || (target < 0 && rank == 0)))
@@ -361,7 +362,7 @@ static sharing share(const hil_device *device, int64_t vocab)
     return {};
 }
 
-/* As many clusters as run at once: one more would run after them and double the time. */
+/* Launches as many clusters as run at once: one more would run after them and double the time. */
 static hil_status launch_shared(const hil_device *device, const hil_softmax &s, const sharing &how)
 {
     cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension};

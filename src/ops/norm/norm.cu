@@ -31,7 +31,7 @@ typedef struct norm_job {
     float *dweight, *dbias; /* (blocks, cols); NULL where not wanted */
 } norm_job;
 
-/* How many threads a row has, and how many rows a block has at once. */
+/* The threads of a row, and the rows that a block has at once. */
 typedef struct team {
     int threads, rows;
 } team;
@@ -297,7 +297,7 @@ static __global__ void __launch_bounds__(BLOCK_MOST) differentiate(const norm_jo
     }
 }
 
-/* Two sums over the threads of a block. */
+/* Two sums over the threads of a block; every thread gets them. */
 static __device__ inline float2 block_sums(float2 x, float2 shared[32])
 {
     for (int step = 16; step; step /= 2) {
@@ -393,7 +393,7 @@ static bool is_plain(const norm_job &j)
            j.cols <= BLOCK_MOST * HIL_WIDE;
 }
 
-/* As deep as 96 KiB of shared memory allow. */
+/* Prefetches as many rows as 96 KiB of shared memory hold. */
 template <bool CENTERED> static void launch_bf16(const norm_job &j, cudaStream_t stream)
 {
     unsigned blocks = hil_blocks(j.rows, j.block_rows);

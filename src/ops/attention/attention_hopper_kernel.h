@@ -67,8 +67,7 @@ typedef struct spot {
 static __device__ inline spot find_spot()
 {
     int thread = threadIdx.x % TEAM;
-    int team = __shfl_sync(0xffffffffu, (int)threadIdx.x / TEAM,
-                           0); /* tells the compiler that it is the same in a warp */
+    int team = __shfl_sync(0xffffffffu, (int)threadIdx.x / TEAM, 0); /* uniform in a warp */
     return {team, thread / 32 * 16 + thread % 32 / 4, thread % 4 * 2};
 }
 
@@ -265,8 +264,8 @@ static __device__ inline void load_columns(factors &f, uint32_t cols, int part)
     for (int i = 0; i < 4; ++i) f.col[i] = load_two(cols + (part * 32 + i * 8) * sizeof(float));
 }
 
-/* Adds a team's numbers to the sums, through shared memory: numbers i to i + 3 of thread t are at i
- * TEAM + 4 * t. */
+/* Adds a team's numbers to the sums, through shared memory, where numbers i to i + 3 of thread t
+   are at i * TEAM + 4 * t. */
 static __device__ inline void add_queries(const float (&dq)[32], factors &f, uint32_t cols,
                                           int *sums, uint32_t part, const spot &s)
 {

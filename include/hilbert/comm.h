@@ -18,7 +18,7 @@ typedef struct hil_comm_options {
     int expected;       /* ranks that the launcher started, by its environment; 0 or 1: one rank */
     const char *module; /* file name of the MPI module; NULL: none */
     /* A rank has ended or does not respond. Called once, on a separate thread, while other threads
-       may wait for that rank for ever: it should print `message` (NULL: another rank prints it) and
+       may wait for that rank forever: it should print `message` (NULL: another rank prints it) and
        end the process. */
     void (*lost)(void *context, const char *message);
     void *context;

@@ -34,7 +34,7 @@ hil_status hil_comm_version(const char *module, const char **out)
     return HIL_OK;
 }
 
-/* MPI waits for ever for a rank that does not connect, and heartbeats have not started yet: this
+/* MPI waits forever for a rank that does not connect, and heartbeats have not started yet: this
    thread calls `lost` after a timeout. */
 typedef struct start_watch {
     const hil_comm_options *options;

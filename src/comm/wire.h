@@ -40,7 +40,7 @@ typedef struct hil_wire_maker {
 } hil_wire_maker;
 
 /* A thread that abandons the wire when the comm breaks, and breaks the comm when the wire fails:
-   a device would wait for a lost rank for ever, and the host for the device. Stop it before wire or
+   a device would wait for a lost rank forever, and the host for the device. Stop it before wire or
    comm is closed; NULL is fine there. */
 typedef struct hil_wire_watch hil_wire_watch;
 hil_status hil_wire_watch_start(hil_wire_watch **out, hil_wire *wire, hil_comm *comm);

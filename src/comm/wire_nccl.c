@@ -63,7 +63,7 @@ static ncclResult_t ask(const nccl_wire *w)
     return asked == ncclSuccess ? code : asked;
 }
 
-/* Waits until a call that returned `code` is queued, for `seconds` (0: for ever). Lock held on
+/* Waits until a call that returned `code` is queued, for `seconds` (0: forever). Lock held on
    entry and return, released in between. */
 static ncclResult_t wait_queued(nccl_wire *w, ncclResult_t code, double seconds)
 {

@@ -1,4 +1,4 @@
-/* plan_check.c - a plan that somebody edited, against the budgets. */
+/* plan_check.c - checks an edited plan against the budgets. */
 #include "base/text.h"
 #include "plan/planner.h"
 

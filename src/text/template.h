@@ -1,8 +1,8 @@
 /* template.h - executes the chat template of a model: the language Jinja, as `transformers` runs
  * it.
  *
- * A template is a program by somebody else. It sees the variables it is given and nothing of the
- * machine but the date; steps, memory and depth are limited. */
+ * A template is untrusted code. It sees the variables it is given and, of the machine, only the
+ * date; steps, memory and depth are limited. */
 #ifndef HIL_TEXT_TEMPLATE_H
 #define HIL_TEXT_TEMPLATE_H
 
@@ -17,7 +17,7 @@ typedef struct hil_jinja_limits {
     uint64_t steps; /* evaluations; copying text counts by its length */
     size_t bytes;   /* memory of values and output together */
     int depth;      /* of expressions, blocks and calls inside each other */
-    int64_t now;    /* what strftime_now tells, in seconds since 1970; 0: the clock */
+    int64_t now;    /* the time of strftime_now, in seconds since 1970; 0: the clock */
 } hil_jinja_limits;
 
 hil_jinja_limits hil_jinja_default_limits(void);

@@ -38,7 +38,7 @@ hil_status hil_render_fail(const hil_render *r, const char *format, ...) HIL_PRI
 hil_status hil_render_undefined(hil_render *r, hil_variant value);
 /* Takes `count` of the steps that the rendering may make. */
 hil_status hil_render_step(hil_render *r, size_t count);
-/* Zeroed memory that lives as long as the rendering. */
+/* Zeroed memory that is freed with the rendering. */
 hil_status hil_render_alloc(hil_render *r, size_t bytes, void **out);
 #define HIL_RENDER_NEW(r, count, pointer)                                                          \
     hil_render_alloc((r), (size_t)(count) * sizeof **(pointer), (void **)(pointer))

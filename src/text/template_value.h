@@ -1,7 +1,7 @@
 /* template_value.h - the values of a template: what Python has, as far as templates can see it.
  *
- * Everything lives in the arena of one rendering and dies with it. Lists and dicts are never
- * changed once a template can see them; only namespaces, iterators and loops have state. */
+ * Everything is allocated in the arena of one rendering and freed with it. Lists and dicts are
+ * never changed once a template can see them; only namespaces, iterators and loops have state. */
 #ifndef HIL_TEXT_TEMPLATE_VALUE_H
 #define HIL_TEXT_TEMPLATE_VALUE_H
 

@@ -2,7 +2,7 @@
 #ifndef HIL_STORE_FETCH_H
 #define HIL_STORE_FETCH_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* Starts the fetch of a weight into a new copy in the window, which must have room (make it with
    hil_window_room); unit->ready is the fence of the fetch. */

@@ -2,7 +2,7 @@
 #ifndef HIL_STORE_GRADIENT_H
 #define HIL_STORE_GRADIENT_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* Zeroes the parts of a sum that no operation wrote in this step: members without a gradient, and
    the padding behind each member. */

@@ -2,7 +2,7 @@
 #ifndef HIL_STORE_HOME_H
 #define HIL_STORE_HOME_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* Whether all states and gradients are kept on the device. */
 bool hil_unit_on_device(const hil_unit *unit);

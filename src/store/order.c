@@ -1,5 +1,5 @@
 /* order.c - following and repairing the order of uses; see [Note: repair]. */
-#include "store/inside.h"
+#include "store/internal.h"
 #include "store/order.h"
 
 #include "base/alloc.h"

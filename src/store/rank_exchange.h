@@ -2,7 +2,7 @@
 #ifndef HIL_STORE_RANK_EXCHANGE_H
 #define HIL_STORE_RANK_EXCHANGE_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* Submits a job whose `run` calls one of the two exchanges below. With a wire, all such jobs run
    one after the other, in the order of submission. */

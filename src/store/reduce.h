@@ -2,7 +2,7 @@
 #ifndef HIL_STORE_REDUCE_H
 #define HIL_STORE_REDUCE_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 hil_status hil_reduce_open(hil_store *store);
 void hil_reduce_close(hil_store *store);

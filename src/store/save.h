@@ -2,7 +2,7 @@
 #ifndef HIL_STORE_SAVE_H
 #define HIL_STORE_SAVE_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* A chunk to be saved: elements [base, base + count) of the unit. The states are borrowed until its
    job is over. */

@@ -2,7 +2,7 @@
 #ifndef HIL_STORE_SEGMENT_H
 #define HIL_STORE_SEGMENT_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* Declares that the segment may use the unit. */
 hil_status hil_segment_declare(hil_store *store, int segment, size_t unit);

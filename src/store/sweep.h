@@ -2,7 +2,7 @@
 #ifndef HIL_STORE_SWEEP_H
 #define HIL_STORE_SWEEP_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* A staging buffer for the states of one chunk. */
 typedef struct hil_slot {

@@ -1,7 +1,7 @@
 /* unit.c - cuts parameters into units, which are moved as a whole. The cut depends on shapes,
    dtype, tile size and the number of ranks only, never on budgets. */
 #include "base/alloc.h"
-#include "store/inside.h"
+#include "store/internal.h"
 
 #include <stdio.h>
 #include <string.h>

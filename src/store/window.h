@@ -3,7 +3,7 @@
 #ifndef HIL_STORE_WINDOW_H
 #define HIL_STORE_WINDOW_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* Evicts until `bytes` fit; HIL_ERR_BUDGET if what is pinned leaves too little room. */
 hil_status hil_window_room(hil_store *store, size_t bytes);

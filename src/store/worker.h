@@ -2,7 +2,7 @@
 #ifndef HIL_STORE_WORKER_H
 #define HIL_STORE_WORKER_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* Where a kernel runs. */
 typedef struct hil_worker {

@@ -3,7 +3,7 @@
 #include "crew.h"
 #include "io/file.h"
 #include "io/io_faulty.h"
-#include "store/inside.h"
+#include "store/internal.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include "base/philox.h"
 #include "io/io_fixture.h"
 #include "placement.h"
-#include "store/inside.h"
+#include "store/internal.h"
 
 enum { EVERYTHING_ON_DEVICE, EVERYTHING_ON_DISK, MIXED }; /* MIXED + n is another mix */
 

@@ -2,7 +2,7 @@
    all ranks with its message, and all of them close: no rank waits for a lost one. Also with
    connected devices. */
 #include "slices.h"
-#include "store/inside.h"
+#include "store/internal.h"
 
 enum { FAILING_RANK = 1 };
 

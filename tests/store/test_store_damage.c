@@ -1,7 +1,7 @@
 /* A flipped bit anywhere in the swap files is found before the page is used: the run fails with a
    checksum error, or never reads that page again. Its numbers never change. */
 #include "runs.h"
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* soak: --full */
 

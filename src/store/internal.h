@@ -1,6 +1,6 @@
-/* inside.h - the store's own structures: parameters, the units they are cut into, their homes. */
-#ifndef HIL_STORE_INSIDE_H
-#define HIL_STORE_INSIDE_H
+/* internal.h - the store's own structures: parameters, the units they are cut into, their homes. */
+#ifndef HIL_STORE_INTERNAL_H
+#define HIL_STORE_INTERNAL_H
 
 #include "kernels/kernels.h"
 #include "store/order.h"

@@ -216,7 +216,7 @@ class Hilbert:
                 best = faster(best, forced.filled(tier))
         best = best or forced.filled("both")
         if best and best["kept"] < 1:
-            best = forced.parked(best)
+            best = forced.offloaded(best)
         if not best:
             raise Failed(f"no plan with all states in RAM: {self.message}")
         with open(name, "w") as file:
@@ -257,7 +257,7 @@ class Forced:
         self.hilbert, self.base, self.name = hilbert, base, name
         self.config, self.batch, self.seq, self.given = run
         self.whole = base["group"] * len(base["segments"])
-        self.guests = {key: base[key] for key in ("guests", "visiting") if key in base}
+        self.device_updates = {key: base[key] for key in ("device_slots", "device_share") if key in base}
 
     def attempt(self, count, how, tier, away=0):
         """The last `count` visits of segments keep activations; of the others `away`, spread over
@@ -272,7 +272,7 @@ class Forced:
         for i, segment in enumerate(rest):
             pairs = (i + 1) * away // len(rest) - i * away // len(rest)
             segment.update(lean=pairs, tapes="host" if pairs else "device")
-        base.update(self.guests if not away else {key: 0 for key in self.guests})
+        base.update(self.device_updates if not away else {key: 0 for key in self.device_updates})
         with open(self.name, "w") as file:
             json.dump(base, file)
         plan = self.hilbert.plan(self.config, self.batch, self.seq,
@@ -293,7 +293,7 @@ class Forced:
             best = plan or best
         return best
 
-    def parked(self, best):
+    def offloaded(self, best):
         """More and more wait in RAM, while that is faster; then as many are kept as still fit."""
         for tier in ("device", "host"):
             away, stride, found = 0, self.whole // 4, self.attempt(0, "lean", tier)

@@ -258,7 +258,7 @@ size_t hil_engine_work(const hil_engine *e)
     return hil_buffers_peak(e->buffers);
 }
 
-size_t hil_engine_parked(const hil_engine *e)
+size_t hil_engine_offloaded(const hil_engine *e)
 {
     return hil_offload_peak(e->offload);
 }
@@ -326,7 +326,7 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
     HIL_TRY_DONE(begin(&e, model, options));
     HIL_TRY_DONE(hil_buffers_create(&e->buffers, options->tiers, options->work));
     HIL_TRY_DONE(hil_offload_create(&e->offload, options->tiers, e->buffers, options->ring,
-                                    options->parked));
+                                    options->offloaded));
     HIL_TRY_DONE(hil_tiers_pin_all(options->tiers));
     e->context.buffers = e->bounds.buffers = e->buffers;
     e->context.links = options->tiers->links;

@@ -20,7 +20,7 @@ typedef struct hil_engine_options {
     hil_tiers *tiers;         /* borrowed, like the ring */
     size_t work;              /* device bytes for tensors */
     hil_ring *ring;           /* staging of tensors on disk; NULL: none are */
-    size_t parked;            /* host bytes for offloaded tensors */
+    size_t offloaded;         /* host bytes for offloaded tensors */
     bool prefetch;            /* of what the next visits read */
     hil_comm *comm;           /* borrowed; shows what this rank does. NULL: one rank */
     const hil_speeds *speeds; /* borrowed; in a rehearsal only */
@@ -80,9 +80,9 @@ void hil_engine_cache_end(hil_engine *engine);
 /* While set, spans of computing are written to it; NULL: not. Borrowed. */
 void hil_engine_set_timeline(hil_engine *engine, hil_timeline *timeline);
 
-/* High-water marks: the least `work` and `parked` that suffice for the same passes. */
+/* High-water marks: the least `work` and `offloaded` that suffice for the same passes. */
 size_t hil_engine_work(const hil_engine *engine);
-size_t hil_engine_parked(const hil_engine *engine);
+size_t hil_engine_offloaded(const hil_engine *engine);
 /* Visits that the last training pass began; if it failed, it did so in the last of them. */
 int64_t hil_engine_visits(const hil_engine *engine);
 int64_t hil_engine_vocab(const hil_engine *engine);

@@ -5,11 +5,11 @@
 #include "plan/rehearsal_cache.h"
 
 /* Memory and time that tensors need, as a rehearsal found. */
-typedef struct hil_lesson {
+typedef struct hil_tensor_needs {
     bool known, works;
-    size_t work, parked;
+    size_t work, offloaded;
     double computing; /* seconds of computing in a step; a lower bound */
-} hil_lesson;
+} hil_tensor_needs;
 
 enum { HIL_GROUPS = 2 }; /* one micro-batch at a time, or all */
 
@@ -34,9 +34,9 @@ typedef struct hil_choice {
     uint64_t states;       /* bytes of all states */
     int zero;              /* ZeRO stage with several ranks; otherwise 3 */
     bool by_segment;       /* the window must hold all that a segment may use */
-    double visiting;       /* see hil_planner; may be lowered while trying */
+    double device_share;   /* see hil_planner; may be lowered while trying */
     hil_tried tried;
-    hil_lesson lessons[HIL_GROUPS][HIL_TIERS][HIL_LEVEL_ALL + 1];
+    hil_tensor_needs needs[HIL_GROUPS][HIL_TIERS][HIL_LEVEL_ALL + 1];
 } hil_choice;
 
 static inline bool hil_choice_alone(const hil_choice *c)

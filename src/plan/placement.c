@@ -16,7 +16,8 @@
 #define PAGES_LEAST 2
 #define STAGING_SHARE 4 /* staging gets 1 / STAGING_SHARE of the host budget */
 #define ROUNDS 8
-#define VISIT_LEAST ((int64_t)1 << 16) /* elements; smaller units are not worth the transfer */
+#define DEVICE_UPDATE_LEAST                                                                        \
+    ((int64_t)1 << 16) /* elements; smaller units are not worth the transfer */
 #define UNPLACED HIL_TIERS
 
 /* Bytes of a state in memory; each use has its own block for its gradient. */
@@ -114,7 +115,7 @@ static uint64_t device_bytes(const hil_plan *plan, const hil_outline *o)
 {
     return hil_align_up(plan->window) + hil_align_up(plan->work) +
            (plan->apart ? hil_align_up(o->lanes) : 0) +
-           (uint64_t)plan->guests * whole_chunk(o, plan->chunk);
+           (uint64_t)plan->device_slots * whole_chunk(o, plan->chunk);
 }
 
 static bool uses_disk(const hil_plan *plan, const hil_outline *o)
@@ -178,7 +179,7 @@ uint64_t hil_plan_besides(const hil_plan *plan, const hil_outline *o)
 {
     if (!plan->apart) return 0;
     return hil_align_up(o->lanes) +
-           (uint64_t)plan->guests * whole_chunk(o, chunk_most(o, CHUNK_APART));
+           (uint64_t)plan->device_slots * whole_chunk(o, chunk_most(o, CHUNK_APART));
 }
 
 static void size_staging(hil_plan *plan, const hil_outline *o, uint64_t share)
@@ -256,20 +257,20 @@ static bool all_on_host(const hil_outline_unit *unit, const hil_unit_place *plac
     return true;
 }
 
-void hil_plan_visits(hil_plan *plan, const hil_outline *o)
+void hil_plan_device_updates(hil_plan *plan, const hil_outline *o)
 {
-    double seen = 0, visiting = 0;
+    double seen = 0, given = 0;
     for (size_t u = 0; u < o->units; ++u) {
         const hil_outline_unit *unit = &o->unit[u];
         double elements = (double)unit->elements;
-        plan->unit[u].visits = false;
-        if (!plan->apart || !plan->guests || !unit->uses || unit->elements < VISIT_LEAST ||
-            !all_on_host(unit, &plan->unit[u]))
+        plan->unit[u].device_updates = false;
+        if (!plan->apart || !plan->device_slots || !unit->uses ||
+            unit->elements < DEVICE_UPDATE_LEAST || !all_on_host(unit, &plan->unit[u]))
             continue;
         seen += elements;
-        if (visiting + elements / 2 > plan->visiting * seen) continue;
-        plan->unit[u].visits = true;
-        visiting += elements;
+        if (given + elements / 2 > plan->device_share * seen) continue;
+        plan->unit[u].device_updates = true;
+        given += elements;
     }
 }
 
@@ -300,7 +301,7 @@ void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HI
     hil_plan_occupied(plan, o, states);
     need[HIL_DEVICE] = device_bytes(plan, o);
     need[HIL_HOST] =
-        staging_bytes(plan, o) + hil_align_up(plan->parked) + hil_align_up(plan->spilled);
+        staging_bytes(plan, o) + hil_align_up(plan->offloaded) + hil_align_up(plan->spilled);
     need[HIL_DISK] = 0;
     for (int s = 0; s < HIL_UNIT_STATES; ++s)
         for (int t = 0; t < HIL_TIERS; ++t) need[t] += states[s][t];
@@ -311,7 +312,7 @@ void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budg
 {
     plan->chunk = chunk_most(o, plan->apart ? CHUNK_APART : CHUNK_MOST);
     uint64_t device = left(budget->device, device_bytes(plan, o));
-    uint64_t parked = hil_align_up(plan->parked) + hil_align_up(plan->spilled);
+    uint64_t offloaded = hil_align_up(plan->offloaded) + hil_align_up(plan->spilled);
     uint64_t staging = 0, need[HIL_TIERS], rest = 0;
     /* Staging buffers take room, which decides how much is staged: iterate from no staging. */
     for (int i = 0; i < ROUNDS; ++i) {
@@ -320,14 +321,14 @@ void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budg
             fill_whole(plan, o, device);
         else
             fill(plan, o, HIL_DEVICE, device);
-        fill(plan, o, HIL_HOST, left(budget->host, parked + staging));
+        fill(plan, o, HIL_HOST, left(budget->host, offloaded + staging));
         rest = fill_disk(plan, o);
-        size_staging(plan, o, left(budget->host, parked) / STAGING_SHARE);
+        size_staging(plan, o, left(budget->host, offloaded) / STAGING_SHARE);
         uint64_t now = staging_bytes(plan, o);
         if (now <= staging) break;
         staging = now;
     }
-    hil_plan_visits(plan, o);
+    hil_plan_device_updates(plan, o);
     hil_plan_needs(plan, o, need);
     *missing = left(need[HIL_HOST], budget->host);
     if (budget->disk == 0)
@@ -444,26 +445,26 @@ void hil_plan_keep(hil_plan *plan, int level)
 }
 
 /* Not the last segment, whose forward runs inside its backward. */
-static bool can_park(const hil_plan *plan, size_t i)
+static bool can_offload(const hil_plan *plan, size_t i)
 {
     const hil_segment_place *place = &plan->segment[i];
     return i + 1 < plan->segments && !place->keep && !place->lean;
 }
 
-int64_t hil_plan_parkable(const hil_plan *plan)
+int64_t hil_plan_offloadable(const hil_plan *plan)
 {
     int64_t pairs = 0;
     for (size_t i = 0; i < plan->segments; ++i)
-        if (can_park(plan, i)) pairs += plan->group;
+        if (can_offload(plan, i)) pairs += plan->group;
     return pairs;
 }
 
-void hil_plan_park(hil_plan *plan, int64_t pairs)
+void hil_plan_offload(hil_plan *plan, int64_t pairs)
 {
-    int64_t segments = hil_plan_parkable(plan) / plan->group, at = 0;
+    int64_t segments = hil_plan_offloadable(plan) / plan->group, at = 0;
     for (size_t i = 0; i < plan->segments; ++i) {
         hil_segment_place *place = &plan->segment[i];
-        if (!can_park(plan, i)) continue;
+        if (!can_offload(plan, i)) continue;
         place->lean = (at + 1) * pairs / segments - at * pairs / segments;
         place->tapes = place->lean ? HIL_HOST : HIL_DEVICE;
         ++at;

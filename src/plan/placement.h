@@ -11,7 +11,7 @@ typedef struct hil_budget {
 } hil_budget;
 
 /* Places every state, and chooses the sizes of chunks, slots and ring, in the memory that the
-   plan's window and work (device) and parked and spilled (host) leave. Fills the device with
+   plan's window and work (device) and offloaded and spilled (host) leave. Fills the device with
    weights, then gradients, then optimizer states; then the host in the same order; the rest goes to
    disk. Earlier units come first, because the next forward needs their update first. A unit that
    does not fit is skipped, so smaller ones may still fit. *missing: bytes that fit nowhere; 0:
@@ -20,8 +20,8 @@ void hil_plan_place(hil_plan *plan, const hil_outline *outline, const hil_budget
                     uint64_t *missing);
 
 /* Chooses which host-resident units the device updates: spread evenly over those with all states on
-   the host, up to the fraction plan->visiting of their elements. */
-void hil_plan_visits(hil_plan *plan, const hil_outline *outline);
+   the host, up to the fraction plan->device_share of their elements. */
+void hil_plan_device_updates(hil_plan *plan, const hil_outline *outline);
 
 /* Chooses what is kept for backward. Up to HIL_LEVEL_LEAN a growing share of the (segment,
    micro-batch) pairs keeps a lean tape (without what is cheap to recompute); above that a growing
@@ -31,8 +31,8 @@ void hil_plan_keep(hil_plan *plan, int level);
 
 /* Offloads lean tapes of `pairs` more pairs to the host, among the pairs for which nothing is kept.
    Spreads them over all such segments, so that the bus is used evenly. */
-int64_t hil_plan_parkable(const hil_plan *plan); /* the most pairs that can be offloaded */
-void hil_plan_park(hil_plan *plan, int64_t pairs);
+int64_t hil_plan_offloadable(const hil_plan *plan); /* the most pairs that can be offloaded */
+void hil_plan_offload(hil_plan *plan, int64_t pairs);
 
 /* Upper bound on device memory for anything but window, tensors and states. */
 uint64_t hil_plan_besides(const hil_plan *plan, const hil_outline *outline);

@@ -155,7 +155,7 @@ static hil_status learn(void *context, hil_plan *plan)
 
 /* Share of host-resident updates given to the device so that both finish together: their states
    cross the bus, together with the weights of the forward, while the CPU updates the rest. */
-static double visiting(const hil_planned *planned)
+static double device_share(const hil_planned *planned)
 {
     const hil_speeds *s = &planned->machine.speeds;
     double elements = 0, states = 0, weights = 0;
@@ -194,7 +194,7 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
                            .tokens = out->tokens,
                            .apart = r->device != NULL,
                            .wired = r->wired,
-                           .visiting = r->device ? visiting(out) : 0,
+                           .device_share = r->device ? device_share(out) : 0,
                            .prefetch = r->prefetch,
                            .recompute = r->recompute,
                            .zero = r->zero,

@@ -21,14 +21,14 @@ hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
     size_t ring = hil_plan_ring(plan, planner->outline);
     plan->apart = planner->apart;
     plan->wired = planner->wired;
-    hil_plan_visits(plan, planner->outline);
+    hil_plan_device_updates(plan, planner->outline);
     plan->device_budget = b->device;
     plan->host_budget = b->host;
     plan->disk_budget = b->disk;
     if (ring && !b->disk)
         return hil_fail(HIL_ERR_BUDGET, "this plan keeps something on disk: give --disk PATH");
     if (plan->ring < ring) plan->ring = ring; /* an edit put something on disk */
-    plan->work = plan->parked = plan->spilled = 0;
+    plan->work = plan->offloaded = plan->spilled = 0;
     hil_plan_needs(plan, planner->outline, need); /* before a rehearsal with absurd sizes */
     HIL_TRY(check_needs(b, need));
     HIL_TRY(planner->rehearse(planner->context, plan));

@@ -77,13 +77,13 @@ static void write_decided(json_t *o, const hil_plan *p)
     json_object_set_new(o, "window", bytes(p->window));
     json_object_set_new(o, "work", bytes(p->work));
     json_object_set_new(o, "ring", bytes(p->ring));
-    json_object_set_new(o, "parked", bytes(p->parked));
+    json_object_set_new(o, "offloaded", bytes(p->offloaded));
     json_object_set_new(o, "spilled", bytes(p->spilled));
     json_object_set_new(o, "chunk", json_integer(p->chunk));
     json_object_set_new(o, "slots", json_integer(p->slots));
-    if (p->guests) {
-        json_object_set_new(o, "guests", json_integer(p->guests));
-        json_object_set_new(o, "visiting", json_real(p->visiting));
+    if (p->device_slots) {
+        json_object_set_new(o, "device_slots", json_integer(p->device_slots));
+        json_object_set_new(o, "device_share", json_real(p->device_share));
     }
     json_object_set_new(o, "spill", json_string(tiers[p->spill]));
 }
@@ -187,16 +187,16 @@ static hil_status read_ranks(const json_t *root, const char *what, hil_plan *p)
 }
 
 /* Reads the share of updates on the device; 0 if the file has none. */
-static hil_status read_visits(const json_t *root, const char *what, hil_plan *p)
+static hil_status read_device_updates(const json_t *root, const char *what, hil_plan *p)
 {
-    const json_t *visiting = json_object_get(root, "visiting");
-    int64_t guests = 0;
-    HIL_TRY(hil_json_int(root, "guests", what, &guests));
-    if (guests < 0 || guests > SLOTS_MAX) return wrong(what, "guests", "0 to 64");
-    p->guests = (int)guests;
-    p->visiting = json_number_value(visiting);
-    if (visiting && (!json_is_number(visiting) || p->visiting < 0 || p->visiting > 1))
-        return wrong(what, "visiting", "a number from 0 to 1");
+    const json_t *share = json_object_get(root, "device_share");
+    int64_t device_slots = 0;
+    HIL_TRY(hil_json_int(root, "device_slots", what, &device_slots));
+    if (device_slots < 0 || device_slots > SLOTS_MAX) return wrong(what, "device_slots", "0 to 64");
+    p->device_slots = (int)device_slots;
+    p->device_share = json_number_value(share);
+    if (share && (!json_is_number(share) || p->device_share < 0 || p->device_share > 1))
+        return wrong(what, "device_share", "a number from 0 to 1");
     return HIL_OK;
 }
 
@@ -324,7 +324,7 @@ hil_status hil_plan_parse(hil_plan *plan, const hil_outline *outline, const char
             hil_fail(HIL_ERR_INPUT, "%s: this plan says itself that it does not fit", what));
     HIL_TRY_DONE(read_ranks(root, what, plan));
     HIL_TRY_DONE(read_sizes(root, what, plan));
-    HIL_TRY_DONE(read_visits(root, what, plan));
+    HIL_TRY_DONE(read_device_updates(root, what, plan));
     HIL_TRY_DONE(read_units(json_object_get(root, "units"), outline, what, plan));
     HIL_TRY_DONE(read_segments(json_object_get(root, "segments"), outline, what, plan));
 done:

@@ -38,14 +38,14 @@ static void fill_rest(const hil_plan_view *v, const uint64_t states[HIL_TIERS], 
 {
     const hil_plan *p = v->plan;
     uint64_t device = take_off(p->peak[HIL_DEVICE], states[HIL_DEVICE] + p->work);
-    uint64_t host = take_off(p->peak[HIL_HOST], states[HIL_HOST] + p->parked + p->spilled);
+    uint64_t host = take_off(p->peak[HIL_HOST], states[HIL_HOST] + p->offloaded + p->spilled);
     uint64_t disk = take_off(p->peak[HIL_DISK], states[HIL_DISK]);
     uint64_t updating = p->apart ? updating_bytes(v, states[HIL_DEVICE]) : 0;
     bool sums = p->spill == HIL_DISK, activations = activations_on_disk(p);
     if (updating > device) updating = device;
     add_row(r, "weights and gradients in use", device - updating, 0, 0);
     add_row(r, "states being updated", updating, 0, 0);
-    add_row(r, "activations and work buffers", p->work, p->parked, sums ? 0 : disk);
+    add_row(r, "activations and work buffers", p->work, p->offloaded, sums ? 0 : disk);
     add_row(r, "fp32 gradient sums (offloaded)", 0, p->spilled, sums && !activations ? disk : 0);
     if (sums && activations) add_row(r, "gradient sums and activations", 0, 0, disk);
     add_row(r, "tokens of the batch", 0, v->tokens, 0);

@@ -19,7 +19,8 @@
 #define BUS_COST 0.01 /* the same for copies over a bus, which hardly slow the device */
 #define PARKED_STEPS 3
 #define GROUP_MOST 64 /* micro-batches that pass a segment together */
-#define GUESTS 4 /* chunks on the device for its updates: copied in, updated, copied out, spare */
+#define DEVICE_SLOTS                                                                               \
+    4 /* chunks on the device for its updates: copied in, updated, copied out, spare */
 
 static void begin(hil_choice *c, hil_candidate at)
 {
@@ -28,8 +29,8 @@ static void begin(hil_choice *c, hil_candidate at)
     p->group = at.group;
     p->apart = planner->apart;
     p->wired = planner->wired;
-    p->visiting = c->visiting;
-    p->guests = c->visiting > 0 ? GUESTS : 0;
+    p->device_share = c->device_share;
+    p->device_slots = c->device_share > 0 ? DEVICE_SLOTS : 0;
     p->prefetch = planner->prefetch;
     p->zero = c->zero;
     p->by_segment = c->by_segment;
@@ -47,7 +48,7 @@ static hil_status rehearse_tensors(hil_choice *c, hil_tier tier)
 {
     hil_plan *p = &c->trial;
     uint64_t missing, window[HIL_WINDOWS];
-    p->window = p->work = p->parked = p->spilled = 0;
+    p->window = p->work = p->offloaded = p->spilled = 0;
     hil_budget endless = {SIZE_MAX / 2, SIZE_MAX / 2, 0};
     hil_plan_place(p, c->outline, &endless, &missing);
     hil_plan_windows(c->outline, false, window);
@@ -60,7 +61,7 @@ static hil_status rehearse_tensors(hil_choice *c, hil_tier tier)
 /* Finds what tensors need, independent of where states are. *works: they fit. */
 static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
 {
-    hil_lesson *l = &c->lessons[at.group > 1][at.tier][at.level];
+    hil_tensor_needs *l = &c->needs[at.group > 1][at.tier][at.level];
     begin(c, at);
     if (!l->known) {
         c->trial.compute_seconds = 0;
@@ -69,11 +70,11 @@ static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
         hil_status status = rehearse_tensors(c, at.tier);
         c->trial.device_budget = c->planner->budget.device;
         if (status != HIL_ERR_BUDGET) HIL_TRY(status);
-        *l = (hil_lesson){true, status == HIL_OK, c->trial.work, c->trial.parked,
-                          c->trial.compute_seconds};
+        *l = (hil_tensor_needs){true, status == HIL_OK, c->trial.work, c->trial.offloaded,
+                                c->trial.compute_seconds};
     }
     c->trial.work = l->work;
-    c->trial.parked = l->parked;
+    c->trial.offloaded = l->offloaded;
     *works = l->works;
     return HIL_OK;
 }
@@ -225,7 +226,7 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
 /* Whether its computing alone takes longer than a step of the best plan. */
 static bool is_slower(const hil_choice *c, hil_candidate at)
 {
-    return c->found && c->lessons[at.group > 1][at.tier][at.level].computing >= cost(&c->best);
+    return c->found && c->needs[at.group > 1][at.tier][at.level].computing >= cost(&c->best);
 }
 
 static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)
@@ -261,7 +262,7 @@ static hil_status is_feasible(hil_choice *c, hil_candidate at, bool *out)
     uint64_t windows[HIL_WINDOWS];
     HIL_TRY(learn(c, at, out));
     if (!*out) return HIL_OK;
-    *out = choose_window(c, STEP_LEAST, &window) && c->trial.parked <= c->planner->budget.host;
+    *out = choose_window(c, STEP_LEAST, &window) && c->trial.offloaded <= c->planner->budget.host;
     hil_plan_windows(c->outline, false, windows);
     uint64_t least = hil_align_up(c->trial.work) +
                      hil_align_up(least_window(c, windows) + least_sums(c)) +
@@ -282,7 +283,7 @@ static int room_of(int level)
 /* Interpolates between two levels with known needs: the level that should just fit. */
 static int guess_level(const hil_choice *c, const hil_candidate *at, int low, int high)
 {
-    const hil_lesson *l = c->lessons[at->group > 1][at->tier];
+    const hil_tensor_needs *l = c->needs[at->group > 1][at->tier];
     uint64_t windows[HIL_WINDOWS], device = device_room(c);
     int middle = (low + high) / 2;
     hil_plan_windows(c->outline, false, windows);
@@ -374,22 +375,22 @@ static hil_status refine(hil_choice *c)
     HIL_TRY(try_step(c, at, STEP_WHOLE, &ok));
     if (!is_crowded(c, c->best.window)) HIL_TRY(try_step(c, at, STEP_LEAST, &ok));
     HIL_TRY(try_step(c, at, STEP_ALL, &ok));
-    if (!(c->visiting > 0)) return HIL_OK;
+    if (!(c->device_share > 0)) return HIL_OK;
     for (int i = 0; i < 2; ++i) {
-        c->visiting = i ? 0 : c->planner->visiting / 2;
+        c->device_share = i ? 0 : c->planner->device_share / 2;
         HIL_TRY(try_step(c, at, STEP_FAIR, &ok));
     }
     return HIL_OK;
 }
 
 /* What is known about activations offloaded to the host. */
-typedef struct parked {
+typedef struct offloaded {
     hil_candidate at;
     const hil_plan *winner;
     size_t work;
     double bytes, bus, saved; /* per pair: host bytes, seconds on the bus, seconds not recomputed */
     bool tight;               /* the device lacks room for copies in flight */
-} parked;
+} offloaded;
 
 /* Pairs that are recomputed. */
 static int64_t again(const hil_plan *p)
@@ -402,17 +403,17 @@ static int64_t again(const hil_plan *p)
 
 /* `pairs` of the winner keep on the host what backward needs, and do not compute it again. *ok: it
    works, and the bus has time for it. */
-static hil_status try_parked(hil_choice *c, parked *known, int64_t pairs, bool *ok)
+static hil_status try_offloaded(hil_choice *c, offloaded *known, int64_t pairs, bool *ok)
 {
     const hil_plan *winner = known->winner;
     hil_plan *p = &c->trial;
     size_t window;
     *ok = false;
     begin(c, known->at);
-    hil_plan_park(p, pairs);
+    hil_plan_offload(p, pairs);
     c->at = known->at;
     p->work = known->work;
-    p->parked = winner->parked + (size_t)(known->bytes * (double)pairs);
+    p->offloaded = winner->offloaded + (size_t)(known->bytes * (double)pairs);
     p->step_seconds = 0;
     known->tight = !choose_window(c, STEP_FAIR, &window);
     if (known->tight) return HIL_OK;
@@ -427,14 +428,14 @@ static hil_status try_parked(hil_choice *c, parked *known, int64_t pairs, bool *
                    winner->wait[HIL_WAIT_MEMORY] - winner->wait[HIL_WAIT_ACTIVATIONS];
     *ok = *ok && waits < known->saved * (double)pairs / 2;
     known->work = p->work;
-    known->bytes = ((double)p->parked - (double)winner->parked) / (double)pairs;
+    known->bytes = ((double)p->offloaded - (double)winner->offloaded) / (double)pairs;
     known->bus = (p->busy[HIL_LINK_OUT] - winner->busy[HIL_LINK_OUT]) / (double)pairs;
     return HIL_OK;
 }
 
 /* Pairs that the bus can carry while forward computes, a quarter longer than computing again; no
    more than the host has room for. */
-static int64_t guess_parked(const hil_choice *c, const parked *known, int64_t most)
+static int64_t guess_offloaded(const hil_choice *c, const offloaded *known, int64_t most)
 {
     const hil_plan *winner = known->winner;
     double forward = known->saved * (double)winner->group * (double)winner->segments * 5 / 4;
@@ -446,43 +447,43 @@ static int64_t guess_parked(const hil_choice *c, const parked *known, int64_t mo
 }
 
 /* Bytes of a pair on the host: one micro-batch leaves all there. */
-static hil_status learn_parked(hil_choice *c, parked *known)
+static hil_status learn_offloaded(hil_choice *c, offloaded *known)
 {
     hil_plan *p = &c->trial;
     begin(c, (hil_candidate){.group = 1});
-    int64_t pairs = hil_plan_parkable(p);
+    int64_t pairs = hil_plan_offloadable(p);
     if (!pairs) return HIL_OK;
-    hil_plan_park(p, pairs);
+    hil_plan_offload(p, pairs);
     p->device_budget = 0;
     hil_status status = rehearse_tensors(c, HIL_DEVICE);
-    if (status == HIL_OK) known->bytes = (double)p->parked / (double)pairs;
+    if (status == HIL_OK) known->bytes = (double)p->offloaded / (double)pairs;
     return status == HIL_ERR_BUDGET ? HIL_OK : status;
 }
 
 /* The winner again, with activations that cross the bus: about as many as it can carry. */
-static hil_status refine_parked(hil_choice *c, hil_plan *winner)
+static hil_status refine_offloaded(hil_choice *c, hil_plan *winner)
 {
     const hil_planner *planner = c->planner;
     hil_plan_copy(winner, &c->best);
-    parked known = {.at = c->best_at, .winner = winner, .work = winner->work + winner->work / 8};
-    int64_t low = 0, most = hil_plan_parkable(winner), pairs = (most + 3) / 4;
+    offloaded known = {.at = c->best_at, .winner = winner, .work = winner->work + winner->work / 8};
+    int64_t low = 0, most = hil_plan_offloadable(winner), pairs = (most + 3) / 4;
     bool guessed = false;
     if (planner->recompute || !c->outline->training || !planner->budget.host) return HIL_OK;
-    c->visiting = 0; /* that would cross it as well */
-    HIL_TRY(learn_parked(c, &known));
+    c->device_share = 0; /* that would cross it as well */
+    HIL_TRY(learn_offloaded(c, &known));
     if (known.bytes * (double)pairs > (double)planner->budget.host)
-        pairs = guess_parked(c, &known, most);
+        pairs = guess_offloaded(c, &known, most);
     for (int i = 0; i < PARKED_STEPS && pairs > low; ++i) {
         bool ok;
-        HIL_TRY(try_parked(c, &known, pairs, &ok));
+        HIL_TRY(try_offloaded(c, &known, pairs, &ok));
         if (known.tight && i == 0) { /* with less on the device */
             known.at.level /= 2;
             known.work = winner->work;
             begin(c, known.at);
-            most = hil_plan_parkable(&c->trial);
+            most = hil_plan_offloadable(&c->trial);
             continue;
         }
-        int64_t guess = guess_parked(c, &known, most);
+        int64_t guess = guess_offloaded(c, &known, most);
         if (ok)
             low = pairs;
         else
@@ -530,17 +531,17 @@ static hil_status try_all(hil_choice *c)
     /* Everything on the device, one micro-batch at a time: if it fits, nothing is faster. */
     HIL_TRY(try_step(c, (hil_candidate){1, HIL_DEVICE, HIL_LEVEL_ALL, HIL_LEVEL_ALL}, first, &ok));
     if (is_all_on_device(c)) return HIL_OK;
-    c->visiting = c->planner->visiting;
+    c->device_share = c->planner->device_share;
     HIL_TRY(try_groups(c));
-    if (!c->found && c->visiting > 0) { /* updates on the device take room from tensors */
-        c->visiting = 0;
+    if (!c->found && c->device_share > 0) { /* updates on the device take room from tensors */
+        c->device_share = 0;
         HIL_TRY(try_groups(c));
     }
     if (!c->found) return HIL_OK;
     HIL_TRY(refine(c));
     hil_plan winner;
     HIL_TRY(hil_plan_create(&winner, c->outline));
-    hil_status status = refine_parked(c, &winner);
+    hil_status status = refine_offloaded(c, &winner);
     hil_plan_free(&winner);
     return status;
 }

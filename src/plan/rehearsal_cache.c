@@ -25,7 +25,8 @@ static bool same_units(const hil_plan *a, const hil_plan *b)
 {
     for (size_t u = 0; u < a->units; ++u) {
         const hil_unit_place *p = &a->unit[u], *q = &b->unit[u];
-        if (memcmp(p->tier, q->tier, sizeof p->tier) != 0 || p->visits != q->visits) return false;
+        if (memcmp(p->tier, q->tier, sizeof p->tier) != 0 || p->device_updates != q->device_updates)
+            return false;
     }
     return true;
 }
@@ -35,7 +36,7 @@ static bool same(const hil_plan *a, const hil_plan *b)
 {
     return a->group == b->group && a->by_segment == b->by_segment && a->window == b->window &&
            a->ring == b->ring && a->chunk == b->chunk && a->slots == b->slots &&
-           a->guests == b->guests && a->spill == b->spill && a->zero == b->zero &&
+           a->device_slots == b->device_slots && a->spill == b->spill && a->zero == b->zero &&
            same_segments(a, b) && same_units(a, b);
 }
 

@@ -121,7 +121,7 @@ static hil_status open_stage(stage *s)
                                .speeds = r->speeds,
                                .device = r->device};
     HIL_TRY(hil_tiers_open(&s->tiers, &tiers));
-    plan->work = plan->parked = plan->spilled = ENDLESS / 8;
+    plan->work = plan->offloaded = plan->spilled = ENDLESS / 8;
     if (s->room) plan->work = s->room;
     hil_store_opening opening = {
         .tiers = &s->tiers, .plan = plan, .pool = s->pool, .update = s->pool, .speeds = r->speeds};
@@ -133,7 +133,7 @@ static hil_status open_stage(stage *s)
                                  .tiers = &s->tiers,
                                  .work = plan->work,
                                  .ring = hil_store_ring(r->model->store),
-                                 .parked = plan->parked,
+                                 .offloaded = plan->offloaded,
                                  .prefetch = plan->prefetch,
                                  .speeds = r->speeds,
                                  .renewed = note_renewal,
@@ -193,7 +193,7 @@ static hil_status take_step(stage *s)
 static void note_tensors(stage *s)
 {
     s->plan->work = hil_engine_work(s->engine);
-    s->plan->parked = hil_engine_parked(s->engine);
+    s->plan->offloaded = hil_engine_offloaded(s->engine);
 }
 
 /* `seconds` without the stalls of the account. */
@@ -213,7 +213,7 @@ static void note(stage *s, double seconds)
     plan->spilled = hil_store_spill_extent(store);
     hil_store_peaks(store, plan->peak);
     plan->peak[HIL_DEVICE] += plan->work;
-    plan->peak[HIL_HOST] += plan->parked;
+    plan->peak[HIL_HOST] += plan->offloaded;
     memset(plan->drive_bytes, 0, sizeof plan->drive_bytes);
     if (s->tiers.disk) hil_disk_extent(s->tiers.disk, plan->drive_bytes);
     plan->disk_read = account->disk_read;
@@ -298,7 +298,7 @@ static hil_status learn_order(stage *of)
     }
     plan.unit = NULL;
     plan.window = ENDLESS / 8;
-    plan.guests = 0;
+    plan.device_slots = 0;
     s.plan = &plan;
     HIL_TRY_DONE(HIL_ALLOC(plan.units, &plan.unit));
     HIL_TRY_DONE(open_stage(&s));

@@ -19,17 +19,17 @@ typedef struct hil_rehearsal {
 } hil_rehearsal;
 
 /* Finds the order of use, then runs two steps as the real run will, with the plan's window, ring,
-   chunks and places, but without its budgets. Fills in what the plan needs (work, parked, spilled,
-   drive_bytes) and predicts (peaks, bytes of the second step, times). If it needs more than its
-   budgets it stops after the first step, and the times are that step's. Fails if the plan cannot
-   work at all, for example if the window is too small for what is in use at once. */
+   chunks and places, but without its budgets. Fills in what the plan needs (work, offloaded,
+   spilled, drive_bytes) and predicts (peaks, bytes of the second step, times). If it needs more
+   than its budgets it stops after the first step, and the times are that step's. Fails if the plan
+   cannot work at all, for example if the window is too small for what is in use at once. */
 hil_status hil_rehearse(const hil_rehearsal *rehearsal, hil_plan *plan);
 /* The same for a candidate: afterwards the store does not know the order of use. */
 hil_status hil_rehearse_trial(const hil_rehearsal *rehearsal, hil_plan *plan);
-/* Finds only what tensors need (work, parked) and a lower bound on the seconds of computing. Runs
-   one whole group of micro-batches, and the last one if it differs, without an update: the engine
-   keeps nothing between groups. If tensors exceed the plan's device budget (0: none), it stops, and
-   `work` is an estimate above the budget. */
+/* Finds only what tensors need (work, offloaded) and a lower bound on the seconds of computing.
+   Runs one whole group of micro-batches, and the last one if it differs, without an update: the
+   engine keeps nothing between groups. If tensors exceed the plan's device budget (0: none), it
+   stops, and `work` is an estimate above the budget. */
 hil_status hil_rehearse_tensors(const hil_rehearsal *rehearsal, hil_plan *plan);
 
 #endif

@@ -50,9 +50,10 @@ bool hil_unit_on_device(const hil_unit *unit)
     return true;
 }
 
-bool hil_unit_visits(const hil_store *store, const hil_unit *unit)
+bool hil_unit_device_updates(const hil_store *store, const hil_unit *unit)
 {
-    if (!store->plan->guests || !store->plan->unit[unit - store->unit].visits) return false;
+    if (!store->plan->device_slots || !store->plan->unit[unit - store->unit].device_updates)
+        return false;
     if (!store->device && !store->opening.speeds) return false;
     for (int s = 0; s < HIL_GRADIENT; ++s)
         if (unit->home[s].exists && unit->home[s].tier != HIL_HOST) return false;
@@ -74,8 +75,8 @@ static hil_status zero_home(hil_store *store, const hil_home *home)
 static hil_status pin(hil_store *store, const hil_unit *unit, hil_unit_state state,
                       const hil_home *home)
 {
-    bool visits = store->plan->unit[unit - store->unit].visits;
-    if (state != HIL_WEIGHT && state != HIL_GRADIENT && !visits) return HIL_OK;
+    bool device = store->plan->unit[unit - store->unit].device_updates;
+    if (state != HIL_WEIGHT && state != HIL_GRADIENT && !device) return HIL_OK;
     return hil_tiers_pin(store->tiers, home->memory, hil_align_up(home->bytes));
 }
 

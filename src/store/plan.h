@@ -16,12 +16,13 @@ typedef enum hil_unit_state {
     HIL_UNIT_STATES
 } hil_unit_state;
 
-/* [Note: guest updates] A GPU can also update units whose states are kept on the host: each chunk
+/* [Note: device updates] A GPU can also update units whose states are kept on the host: each chunk
    is copied to the device, updated there and copied back, while the CPU updates other units in
-   place. The plan calls this visiting: the states visit the device as guests. */
+   place. */
 typedef struct hil_unit_place {
     unsigned char tier[HIL_UNIT_STATES]; /* hil_tier */
-    bool visits;                         /* updated by the device; follows from hil_plan.visiting */
+    bool device_updates;                 /* the device updates host-resident states; follows from
+                                            hil_plan.device_share */
 } hil_unit_place;
 
 /* Of each group's micro-batches, `keep` keep all that backward needs, `lean` all but what is cheap
@@ -49,12 +50,12 @@ typedef struct hil_plan {
     size_t window;       /* device bytes for fetched weights and for sums of gradients */
     size_t work;         /* device bytes for tensors */
     size_t ring;         /* host bytes: staging between disk and device */
-    size_t parked;       /* host bytes: offloaded tensors */
+    size_t offloaded;    /* host bytes: offloaded tensors */
     size_t spilled;      /* host bytes: sums of gradients that were evicted from the window */
     int64_t chunk;       /* elements of a state per transfer of the sweep; multiple of 4096 */
     int slots;           /* chunks in flight in the sweep */
-    double visiting;     /* share of host-resident elements that the device updates; see above */
-    int guests;          /* chunks in flight on the device for that */
+    double device_share; /* share of host-resident elements that the device updates */
+    int device_slots;    /* chunks in flight on the device for that */
     unsigned char spill; /* hil_tier that sums are spilled to: HIL_HOST or HIL_DISK */
     size_t units;
     hil_unit_place *unit;

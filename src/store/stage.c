@@ -8,7 +8,7 @@
 /* Whether the state is updated in a slot and not at home. */
 static bool is_staged(const hil_store *store, const hil_sweep_chunk *r, const hil_home *home)
 {
-    if (r->visits) return home->exists && home->tier == HIL_HOST;
+    if (r->from_host) return home->exists && home->tier == HIL_HOST;
     if (!home->exists || home->tier == HIL_HOST) return false;
     return home->tier == HIL_DISK || (store->apart && !r->here);
 }
@@ -85,7 +85,7 @@ static void add_part(const hil_store *store, hil_job *job, const hil_home *home,
 static hil_job stage_job(const hil_store *store, hil_link link, const hil_sweep_chunk *r,
                          unsigned what)
 {
-    hil_job job = {.link = link, .reversed = r->visits, .name = "states"};
+    hil_job job = {.link = link, .reversed = r->from_host, .name = "states"};
     const hil_unit *unit = r->unit;
     hil_places p = locate(store, r);
     for (int s = 0; s < HIL_GRADIENT && (what & HIL_STAGE_STATES); ++s)
@@ -148,7 +148,7 @@ hil_status hil_sweep_chunk_fill(hil_store *store, hil_sweep_chunk *r, unsigned w
     struct hil_sweep *s = store->sweep;
     hil_job read = stage_job(store, HIL_LINK_READ, r, what);
     if (!read.parts) return HIL_OK;
-    r->slot = next_slot(r->visits ? &s->device : &s->host);
+    r->slot = next_slot(r->from_host ? &s->device : &s->host);
     read = stage_job(store, HIL_LINK_READ, r, what); /* now with its memory */
     if (then) {
         read.run = then->run;
@@ -196,22 +196,23 @@ static hil_status open_slot(hil_store *store, hil_slot *s, size_t bytes)
     return store->device->events->record(store->device, HIL_STREAM_COMPUTE, s->used);
 }
 
-/* Slots on the device, for guest updates. */
-static hil_status open_guests(hil_store *store)
+/* Slots on the device, for device updates. */
+static hil_status open_device_slots(hil_store *store)
 {
     struct hil_sweep *s = store->sweep;
     for (size_t u = 0; u < store->units && store->options.training; ++u) {
         hil_sweep_chunk first = hil_sweep_chunk_of(store, &store->unit[u], 0);
-        first.visits = hil_unit_visits(store, first.unit);
-        size_t staged = first.visits ? hil_sweep_chunk_staged(store, &first) : 0;
-        if (staged > s->guest) s->guest = staged;
+        first.from_host = hil_unit_device_updates(store, first.unit);
+        size_t staged = first.from_host ? hil_sweep_chunk_staged(store, &first) : 0;
+        if (staged > s->device_slot_bytes) s->device_slot_bytes = staged;
     }
-    if (!s->guest) return HIL_OK;
-    HIL_TRY(HIL_ALLOC(store->plan->guests, &s->device.slot));
-    for (; s->device.slots < store->plan->guests; ++s->device.slots) {
+    if (!s->device_slot_bytes) return HIL_OK;
+    HIL_TRY(HIL_ALLOC(store->plan->device_slots, &s->device.slot));
+    for (; s->device.slots < store->plan->device_slots; ++s->device.slots) {
         void **memory = (void **)&s->device.slot[s->device.slots].memory;
-        HIL_TRY(hil_tiers_take(store->tiers, HIL_DEVICE, s->guest, "states that visit", memory));
-        store->resident[HIL_DEVICE] += s->guest;
+        HIL_TRY(hil_tiers_take(store->tiers, HIL_DEVICE, s->device_slot_bytes,
+                               "states updated on the device", memory));
+        store->resident[HIL_DEVICE] += s->device_slot_bytes;
     }
     return HIL_OK;
 }
@@ -233,7 +234,7 @@ hil_status hil_sweep_open(hil_store *store)
         chunks += 1 + (store->unit[u].slice + store->plan->chunk - 1) / store->plan->chunk;
     }
     HIL_TRY(HIL_ALLOC(chunks, &s->chunk));
-    HIL_TRY(open_guests(store));
+    HIL_TRY(open_device_slots(store));
     if (!most) return HIL_OK;
     HIL_TRY(HIL_ALLOC(store->plan->slots, &s->host.slot));
     for (; s->host.slots < store->plan->slots; ++s->host.slots)

@@ -3,8 +3,8 @@
 
    States in memory that the CPU can access are updated in place; the others are staged in slots of
    host memory. A unit whose states are all kept on a GPU is updated there as a whole, and its
-   chunks are staged only to be saved. Guest updates ([Note: guest updates] in plan.h) are staged in
-   slots on the device. */
+   chunks are staged only to be saved. Device updates ([Note: device updates] in plan.h) are staged
+   in slots on the device. */
 #include "store/home.h"
 #include "store/save.h"
 #include "store/sweep.h"
@@ -42,7 +42,7 @@ static hil_status queue_update(void *context, int64_t index)
     hil_device *device = store->device;
     const struct hil_sweep *s = store->sweep;
     hil_working job = hil_sweep_chunk_work(store, &s->chunk[index]);
-    hil_stream stream = s->chunk[index].visits ? HIL_STREAM_READ : HIL_STREAM_UPDATE;
+    hil_stream stream = s->chunk[index].from_host ? HIL_STREAM_READ : HIL_STREAM_UPDATE;
     for (int m = 0; m < job.unit->members; ++m) {
         int64_t from, to;
         const hil_member *member = &job.unit->member[m];
@@ -104,20 +104,20 @@ static hil_status sweep_chunk(hil_store *store, const hil_sweep_chunk *chunk, hi
     hil_status status = HIL_OK;
     hil_fence ready = {0}, over = {0}, copied = {0};
     *r = *chunk;
-    hil_job update = update_of(store, index); /* a job, or for guest updates part of the read */
+    hil_job update = update_of(store, index); /* a job, or for device updates part of the read */
     unsigned what = HIL_STAGE_STATES | (r->copy ? 0 : HIL_STAGE_GRADIENTS);
     if (updates) ready = unit->reading;
     if (r->copy) ready = unit->swept;
     for (int i = 0; i < unit->uses && updates; ++i)
         if (unit->sweeping >> i & 1) hil_fence_join(&ready, &unit->use[i].left);
-    HIL_TRY_DONE(hil_sweep_chunk_fill(store, r, what, r->visits ? &update : NULL, &ready));
+    HIL_TRY_DONE(hil_sweep_chunk_fill(store, r, what, r->from_host ? &update : NULL, &ready));
     over = update.after = ready;
-    if (updates && !r->visits) HIL_TRY_DONE(hil_sweep_submit(store, &update, &over));
+    if (updates && !r->from_host) HIL_TRY_DONE(hil_sweep_submit(store, &update, &over));
     hil_fence_join(&ready, &over);
     if (r->copy) hil_fence_join(saved, &ready);
     if (saves) HIL_TRY_DONE(save_job(store, r, &ready, &copied));
     if (r->slot && updates) HIL_TRY_DONE(hil_sweep_chunk_empty(store, r, &ready, &over));
-    if (r->visits && s->saving) { /* saved from the host, after the write-back */
+    if (r->from_host && s->saving) { /* saved from the host, after the write-back */
         hil_sweep_chunk home = {.unit = unit, .first = r->first, .count = r->count};
         HIL_TRY_DONE(save_job(store, &home, &over, &copied));
     }
@@ -140,12 +140,12 @@ void hil_unit_note_given(hil_unit *unit)
 }
 
 /* A gradient whose use was declared late may not fit into a slot on the device. */
-static bool may_visit(const hil_store *store, hil_unit *unit)
+static bool may_update_on_device(const hil_store *store, hil_unit *unit)
 {
     hil_sweep_chunk first = hil_sweep_chunk_of(store, unit, 0);
-    first.visits = true;
-    return unit->sweeping && hil_unit_visits(store, unit) &&
-           hil_sweep_chunk_staged(store, &first) <= store->sweep->guest;
+    first.from_host = true;
+    return unit->sweeping && hil_unit_device_updates(store, unit) &&
+           hil_sweep_chunk_staged(store, &first) <= store->sweep->device_slot_bytes;
 }
 
 /* Until a save of the unit is over, unit->reading keeps the next update from overwriting its homes.
@@ -154,7 +154,7 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
 {
     hil_fence saved = {0};
     hil_status status = HIL_OK;
-    bool here = hil_unit_stays(store, unit), visits = may_visit(store, unit);
+    bool here = hil_unit_stays(store, unit), from_host = may_update_on_device(store, unit);
     if (unit->sweeping) hil_window_forget(store, unit);
     hil_sweep_chunk whole = {.unit = unit, .count = unit->slice, .here = true};
     if (here && unit->sweeping) status = sweep_chunk(store, &whole, &saved);
@@ -164,7 +164,7 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
         hil_sweep_chunk chunk = hil_sweep_chunk_of(store, unit, c);
         chunk.count = hil_merged_count(store, unit, c);
         chunk.copy = here;
-        chunk.here = chunk.visits = visits;
+        chunk.here = chunk.from_host = from_host;
         status = sweep_chunk(store, &chunk, &saved);
     }
     if (unit->sweeping && status == HIL_OK) unit->reading = (hil_fence){0};

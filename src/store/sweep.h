@@ -15,9 +15,9 @@ typedef struct hil_slot {
 typedef struct hil_sweep_chunk {
     hil_unit *unit;
     int64_t first, count;
-    bool copy;   /* the states stay on the device; a copy of them is saved */
-    bool here;   /* the device updates them */
-    bool visits; /* they are kept on the host: [Note: guest updates] in plan.h */
+    bool copy;      /* the states stay on the device; a copy of them is saved */
+    bool here;      /* the device updates them */
+    bool from_host; /* and they are kept on the host: [Note: device updates] in plan.h */
     hil_slot *slot;
 } hil_sweep_chunk;
 
@@ -28,8 +28,8 @@ typedef struct hil_circle {
 } hil_circle;
 
 struct hil_sweep {
-    hil_circle host, device; /* device: for guest updates */
-    size_t guest;            /* bytes of a slot on the device */
+    hil_circle host, device;  /* device: for device updates */
+    size_t device_slot_bytes; /* bytes of a slot on the device */
     hil_sweep_chunk *chunk;
     size_t chunks;
     hil_unit **order;

@@ -134,8 +134,8 @@ static void take_account(hil_trainer *t, hil_step_account *out)
     uint64_t peak[HIL_TIERS];
     hil_store_peaks(t->model->store, peak);
     *out = (hil_step_account){.device_peak = peak[HIL_DEVICE] + hil_engine_work(t->engine),
-                              .host_peak =
-                                  peak[HIL_HOST] + hil_engine_parked(t->engine) + t->planned.tokens,
+                              .host_peak = peak[HIL_HOST] + hil_engine_offloaded(t->engine) +
+                                           t->planned.tokens,
                               .disk_peak = peak[HIL_DISK]};
     hil_account_take(t->tiers.links, out, &t->spent);
 }

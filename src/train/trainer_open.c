@@ -53,11 +53,11 @@ static void share_host(hil_planned *p, const hil_device *device)
     hil_plan_needs(&p->plan, &p->outline, need);
     if (need[HIL_HOST] >= p->budget.host) return;
     size_t third = (size_t)((p->budget.host - need[HIL_HOST]) / 3);
-    size_t foreseen = p->plan.parked + p->plan.spilled;
+    size_t foreseen = p->plan.offloaded + p->plan.spilled;
     size_t most = foreseen > PINNED_ROOM ? foreseen : PINNED_ROOM;
     if (device && third > most) third = most;
     third = third / HIL_IO_ALIGN * HIL_IO_ALIGN;
-    p->plan.parked += third;
+    p->plan.offloaded += third;
     p->plan.spilled += third;
 }
 
@@ -132,7 +132,7 @@ static hil_status open_engine(hil_trainer *t)
                                  .tiers = &t->tiers,
                                  .work = work_bytes(t),
                                  .ring = hil_store_ring(t->model->store),
-                                 .parked = plan->parked,
+                                 .offloaded = plan->offloaded,
                                  .prefetch = plan->prefetch,
                                  .comm = t->options.comm};
     return hil_engine_create(&t->engine, t->model, &engine);

@@ -163,7 +163,7 @@ static inline void net_open(net_rig *r, const net_how *how)
                                  .tiers = &r->tiers,
                                  .work = r->plan.work + (how->logits ? NET_LOGITS : 0),
                                  .ring = hil_store_ring(r->model->store),
-                                 .parked = r->plan.parked,
+                                 .offloaded = r->plan.offloaded,
                                  .prefetch = !r->how.late};
     CHECK_OK(hil_engine_create(&r->engine, r->model, &engine));
     CHECK_OK(hil_store_initialise(r->model->store, 5));

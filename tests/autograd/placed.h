@@ -22,7 +22,7 @@ typedef struct placement {
 } placement;
 
 typedef struct placed_need {
-    size_t work, parked;
+    size_t work, offloaded;
     uint64_t drive[HIL_DRIVES];
     hil_account account; /* of the last step */
     double seconds;
@@ -47,7 +47,7 @@ static void placed_open(placed *out, hil_trainer *t, const placement *p, const p
     const hil_drive drive = {.path = ".", .bytes = 64 << 20, .speed = 1};
     hil_tiers_options options = {.device_bytes = need ? placed_pages(need->work) : (size_t)1 << 30,
                                  .host_bytes =
-                                     PLACED_RING + (need ? placed_pages(need->parked) : 1 << 30),
+                                     PLACED_RING + (need ? placed_pages(need->offloaded) : 1 << 30),
                                  .drives = &drive,
                                  .drive_count = 1,
                                  .drive_bytes = need ? need->drive : NULL,
@@ -70,7 +70,7 @@ static void placed_open(placed *out, hil_trainer *t, const placement *p, const p
                                  .tiers = &out->tiers,
                                  .work = need ? need->work : (size_t)1 << 30,
                                  .ring = out->ring,
-                                 .parked = need ? need->parked : 1 << 30,
+                                 .offloaded = need ? need->offloaded : 1 << 30,
                                  .prefetch = p->prefetch,
                                  .speeds = options.speeds};
     CHECK_OK(hil_engine_create(&out->engine, t->model, &engine));
@@ -101,7 +101,7 @@ static placed_need placed_rehearse(hil_trainer *t, const placement *p, const hil
     }
     hil_links_take_account(run.tiers.links, &need.account);
     need.work = hil_engine_work(run.engine);
-    need.parked = hil_engine_parked(run.engine);
+    need.offloaded = hil_engine_offloaded(run.engine);
     hil_disk_extent(run.tiers.disk, need.drive);
     placed_close(&run);
     return need;
@@ -115,7 +115,7 @@ static void placed_check(placed *run, const placed_need *need)
     CHECK_OK(hil_links_drain(run->tiers.links));
     hil_links_take_account(run->tiers.links, &account);
     CHECK_INT(hil_engine_work(run->engine), need->work);
-    CHECK_INT(hil_engine_parked(run->engine), need->parked);
+    CHECK_INT(hil_engine_offloaded(run->engine), need->offloaded);
     CHECK_INT(account.to_host, need->account.to_host);
     CHECK_INT(account.to_device, need->account.to_device);
     CHECK_INT(account.disk_read, need->account.disk_read);

@@ -20,7 +20,7 @@ static numbers train(const net_how *how)
     net_open(&r, how);
     for (int s = 0; s < STEPS; ++s) net_step(&r, &out.loss[s], &out.norm[s]);
     CHECK_INT(hil_engine_work(r.engine), r.plan.work);
-    CHECK_INT(hil_engine_parked(r.engine), r.plan.parked);
+    CHECK_INT(hil_engine_offloaded(r.engine), r.plan.offloaded);
     out.all = read_numbers(r.model->store, &out.count);
     net_close(&r);
     return out;

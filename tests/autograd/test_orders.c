@@ -126,9 +126,9 @@ static void check_tapes(hil_trainer *t, const placed_need *need)
     placed_need some = placed_rehearse(t, &lean, shapes, 3, STEPS);
     placed_need on_disk = placed_rehearse(t, &disk, shapes, 3, STEPS);
     CHECK(all.work < need[0].work && some.work < need[2].work);
-    CHECK(some.parked > 0 && some.parked < all.parked);
+    CHECK(some.offloaded > 0 && some.offloaded < all.offloaded);
     CHECK(all.account.to_device > some.account.to_device);
-    CHECK(all.account.disk_read == 0 && on_disk.account.disk_read > 0 && on_disk.parked == 0);
+    CHECK(all.account.disk_read == 0 && on_disk.account.disk_read > 0 && on_disk.offloaded == 0);
 }
 
 /* Keeping less, or offloading more, needs less device memory. */
@@ -147,7 +147,7 @@ static void compare_needs(void)
     placed_need need[COUNT];
     for (int i = 0; i < COUNT; ++i) need[i] = placed_rehearse(t, &less[i], shapes, 3, STEPS);
     for (int i = 1; i < COUNT; ++i) CHECK(need[i].work < need[i - 1].work);
-    for (int i = 0; i < COUNT; ++i) CHECK((need[i].parked > 0) == (i == 5));
+    for (int i = 0; i < COUNT; ++i) CHECK((need[i].offloaded > 0) == (i == 5));
     for (int i = 0; i < COUNT; ++i) CHECK((need[i].account.disk_read > 0) == (i == 6));
     CHECK(need[0].seconds > 0);
     for (int i = 1; i < 5; ++i) CHECK(need[i].seconds > need[i - 1].seconds); /* recomputes more */

@@ -97,7 +97,7 @@ static hil_status rehearse(void *context, hil_plan *p)
     uint64_t waiting = group * SEGMENTS * w->boundary;
     p->work = w->base + kept * w->tape + (lean - offloaded + crossing) * w->tape * 2 / 3 +
               (here ? waiting : 2 * w->boundary);
-    p->parked = (p->segment[0].tier == HIL_HOST ? waiting : 0) + offloaded * w->tape * 2 / 3;
+    p->offloaded = (p->segment[0].tier == HIL_HOST ? waiting : 0) + offloaded * w->tape * 2 / 3;
     uint64_t need[HIL_TIERS];
     p->spilled = 0;
     hil_plan_needs(p, &w->outline, need);
@@ -109,7 +109,7 @@ static hil_status rehearse(void *context, hil_plan *p)
     uint64_t streamed = at(w, p, HIL_WEIGHT, HIL_HOST) + at(w, p, HIL_WEIGHT, HIL_DISK);
     /* A small window does not keep a segment's weights until the next micro-batch. */
     double repeats = p->window < segment_needs(w, p) ? (double)micros : passes;
-    double link = 2 * (repeats * (double)streamed + passes * (double)p->parked) / w->link, disk = 0;
+    double link = 2 * (repeats * (double)streamed + passes * (double)p->offloaded) / w->link, disk = 0;
     for (int s = 0; s < HIL_UNIT_STATES; ++s) disk += 2 * (double)at(w, p, s, HIL_DISK);
     disk += 2 * repeats * (double)at(w, p, HIL_WEIGHT, HIL_DISK);
     if (p->segment[0].tier == HIL_DISK) disk += 2 * (double)waiting;
@@ -117,7 +117,7 @@ static hil_status rehearse(void *context, hil_plan *p)
     double wire = 0, weights = (double)all_weights(w, p);
     if (w->outline.ranks > 1) wire = weights * (weights < (double)p->window ? 1 : 2 * repeats);
     wire /= w->network;
-    p->busy[HIL_LINK_OUT] = passes * (double)p->parked / w->link;
+    p->busy[HIL_LINK_OUT] = passes * (double)p->offloaded / w->link;
     p->step_seconds = fmax(p->compute_seconds, fmax(wire, fmax(link, disk)));
     p->step_seconds += 0.05 * (link + disk + wire);
     return HIL_OK;
@@ -189,7 +189,7 @@ static hil_status plan_for(world *w, uint64_t device, uint64_t host, uint64_t di
 static void check_budgets(const world *w, const hil_plan *p, uint64_t device, uint64_t host,
                           uint64_t disk)
 {
-    uint64_t sum[HIL_TIERS] = {p->window + p->work, p->ring + p->parked + p->spilled, 0};
+    uint64_t sum[HIL_TIERS] = {p->window + p->work, p->ring + p->offloaded + p->spilled, 0};
     for (size_t u = 0; u < w->outline.units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s) {
             CHECK(p->unit[u].tier[s] < HIL_TIERS);

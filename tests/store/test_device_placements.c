@@ -1,6 +1,6 @@
 /* On a device with its own memory and asynchronous streams, any placement of any state gives the
    CPU's bits: every rule and dtype, frozen and shared parameters, windows of any size, sweeps that
-   save, guest updates; with streams that are delayed at random. */
+   save, device updates; with streams that are delayed at random. */
 #include "base/philox.h"
 #include "rules.h"
 #include "runs.h"
@@ -69,9 +69,9 @@ static void check_plan(uint64_t number, const rules_kind *k, const float *expect
     create(&r, k);
     for (size_t u = 0; u < r.plan.units; ++u) {
         hil_philox(number, u, 99, word);
-        /* Some units are on the device as a whole; some of those on the host are guest updates. */
+        /* Some units are on the device as a whole; some of those on the host are device updates. */
         uint32_t whole = word[0] % 4;
-        r.plan.unit[u].visits = word[1] % 3 != 0;
+        r.plan.unit[u].device_updates = word[1] % 3 != 0;
         for (int s = 0; s < HIL_UNIT_STATES; ++s) {
             hil_philox(number, u, (uint64_t)s, word);
             uint32_t uniform = number % 4; /* 1 to 3: everything on one tier */
@@ -87,7 +87,7 @@ static void check_plan(uint64_t number, const rules_kind *k, const float *expect
     r.plan.chunk = 4096 << word[2] % 3;
     r.plan.ring = (size_t)r.plan.chunk * 4 * (2 + word[3] % 2);
     r.plan.slots = 2 + (int)(word[3] % 3);
-    r.plan.guests = (int)(word[0] >> 8 & 3);
+    r.plan.device_slots = (int)(word[0] >> 8 & 3);
     r.plan.spill = word[2] % 2 ? HIL_HOST : HIL_DISK;
     int64_t count;
     float *got = run(&r, 1 + (int)(number % 2), &count);

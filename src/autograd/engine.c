@@ -39,14 +39,14 @@ static hil_visit visit_at(const hil_engine *e, int64_t count, int64_t i)
 
 static hil_status enter(hil_engine *e, const hil_visit *v)
 {
-    const hil_stop stop = {.segment = v->segment,
-                           .way = v->back ? HIL_BACKWARD : HIL_FORWARD,
-                           .name = e->model->segments[v->segment].name};
+    const hil_segment_visit visit = {.segment = v->segment,
+                                     .direction = v->back ? HIL_BACKWARD : HIL_FORWARD,
+                                     .name = e->model->segments[v->segment].name};
     if (e->context.training)
         hil_comm_set_activity(e->options.comm, "step %lld, %s through %s",
                               (long long)e->context.step, v->back ? "backward" : "forward",
-                              stop.name);
-    return hil_store_pass_enter(e->model->store, &stop);
+                              visit.name);
+    return hil_store_pass_enter(e->model->store, &visit);
 }
 
 /* What the visit keeps, in a group of `count` micro-batches. Kept tapes that are offloaded are

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #define CHUNK_MOST ((int64_t)1 << 20)
-#define CHUNK_APART ((int64_t)1 << 23) /* larger, because copies over the bus are */
-#define CHUNK_FEW ((int64_t)1 << 16)   /* below this, reduce slots before chunks */
+#define CHUNK_DISCRETE ((int64_t)1 << 23) /* larger, because copies over the bus are */
+#define CHUNK_FEW ((int64_t)1 << 16)      /* below this, reduce slots before chunks */
 #define CHUNK_LEAST ((int64_t)4096)
 #define SLOTS_MOST 4
 #define SLOTS_LEAST 2
@@ -63,13 +63,13 @@ static bool all_on_device(const hil_outline_unit *unit, const hil_unit_place *pl
 static uint64_t slot_bytes(const hil_plan *plan, const hil_outline *o, int64_t chunk)
 {
     uint64_t most = 0;
-    for (size_t u = 0; u < o->units && (o->training || plan->apart); ++u) {
+    for (size_t u = 0; u < o->units && (o->training || plan->discrete); ++u) {
         const hil_outline_unit *unit = &o->unit[u];
         int states = all_on_device(unit, &plan->unit[u]) ? HIL_GRADIENT : HIL_UNIT_STATES;
         uint64_t sum = 0;
         for (int s = 0; s < states; ++s)
             if (unit->bytes[s] && (plan->unit[u].tier[s] == HIL_DISK ||
-                                   (plan->apart && plan->unit[u].tier[s] == HIL_DEVICE)))
+                                   (plan->discrete && plan->unit[u].tier[s] == HIL_DEVICE)))
                 sum += chunk_bytes(o, u, s, chunk);
         if (sum > most) most = sum;
     }
@@ -86,7 +86,7 @@ static uint64_t saving_bytes(const hil_plan *plan)
 static uint64_t crossing_bytes(const hil_plan *plan, const hil_outline *o)
 {
     int ranks = hil_outline_ranks(o);
-    if (!plan->apart || plan->wired || ranks == 1) return 0;
+    if (!plan->discrete || plan->wired || ranks == 1) return 0;
     uint64_t bytes = hil_exchange_gather_bytes(plan->chunk, ranks);
     return bytes + (o->training ? hil_exchange_all_to_all_bytes(plan->chunk, ranks) : 0);
 }
@@ -114,7 +114,7 @@ static uint64_t whole_chunk(const hil_outline *o, int64_t chunk)
 static uint64_t device_bytes(const hil_plan *plan, const hil_outline *o)
 {
     return hil_align_up(plan->window) + hil_align_up(plan->work) +
-           (plan->apart ? hil_align_up(o->lanes) : 0) +
+           (plan->discrete ? hil_align_up(o->lanes) : 0) +
            (uint64_t)plan->device_slots * whole_chunk(o, plan->chunk);
 }
 
@@ -177,15 +177,15 @@ static int64_t chunk_most(const hil_outline *o, int64_t limit)
 
 uint64_t hil_plan_besides(const hil_plan *plan, const hil_outline *o)
 {
-    if (!plan->apart) return 0;
+    if (!plan->discrete) return 0;
     return hil_align_up(o->lanes) +
-           (uint64_t)plan->device_slots * whole_chunk(o, chunk_most(o, CHUNK_APART));
+           (uint64_t)plan->device_slots * whole_chunk(o, chunk_most(o, CHUNK_DISCRETE));
 }
 
 static void size_staging(hil_plan *plan, const hil_outline *o, uint64_t share)
 {
-    bool large = plan->apart && hil_outline_ranks(o) == 1;
-    plan->chunk = chunk_most(o, large ? CHUNK_APART : exchange_chunk(plan, o));
+    bool large = plan->discrete && hil_outline_ranks(o) == 1;
+    plan->chunk = chunk_most(o, large ? CHUNK_DISCRETE : exchange_chunk(plan, o));
     plan->slots = SLOTS_MOST;
     bool disk = uses_disk(plan, o);
     for (;;) {
@@ -264,7 +264,7 @@ void hil_plan_device_updates(hil_plan *plan, const hil_outline *o)
         const hil_outline_unit *unit = &o->unit[u];
         double elements = (double)unit->elements;
         plan->unit[u].device_updates = false;
-        if (!plan->apart || !plan->device_slots || !unit->uses ||
+        if (!plan->discrete || !plan->device_slots || !unit->uses ||
             unit->elements < DEVICE_UPDATE_LEAST || !all_on_host(unit, &plan->unit[u]))
             continue;
         seen += elements;
@@ -310,14 +310,14 @@ void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HI
 void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budget,
                     uint64_t *missing)
 {
-    plan->chunk = chunk_most(o, plan->apart ? CHUNK_APART : CHUNK_MOST);
+    plan->chunk = chunk_most(o, plan->discrete ? CHUNK_DISCRETE : CHUNK_MOST);
     uint64_t device = left(budget->device, device_bytes(plan, o));
     uint64_t offloaded = hil_align_up(plan->offloaded) + hil_align_up(plan->spilled);
     uint64_t staging = 0, need[HIL_TIERS], rest = 0;
     /* Staging buffers take room, which decides how much is staged: iterate from no staging. */
     for (int i = 0; i < ROUNDS; ++i) {
         clear(plan, o);
-        if (plan->apart)
+        if (plan->discrete)
             fill_whole(plan, o, device);
         else
             fill(plan, o, HIL_DEVICE, device);
@@ -411,7 +411,7 @@ size_t hil_plan_leaving_sums(const hil_plan *p, const hil_outline *o)
 {
     uint64_t windows[HIL_WINDOWS], some = segment_sums(o), sums = hil_plan_sums(o);
     hil_plan_windows(o, false, windows);
-    bool small = p->group > 1 && !p->apart && p->window < windows[HIL_WINDOW_SEGMENT];
+    bool small = p->group > 1 && !p->discrete && p->window < windows[HIL_WINDOW_SEGMENT];
     int64_t period = hil_engine_period(o->segments);
     period = (period + p->group - 1) / p->group * p->group;
     if (period < o->micros && p->window < sums) return (size_t)sums;

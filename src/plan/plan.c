@@ -192,7 +192,7 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
     hil_planner planner = {.outline = &out->outline,
                            .budget = less(out->budget, r->spare),
                            .tokens = out->tokens,
-                           .apart = r->device != NULL,
+                           .discrete = r->device != NULL,
                            .wired = r->wired,
                            .device_share = r->device ? device_share(out) : 0,
                            .prefetch = r->prefetch,

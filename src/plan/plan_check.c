@@ -19,7 +19,7 @@ hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
     const hil_budget *b = &planner->budget;
     uint64_t need[HIL_TIERS];
     size_t ring = hil_plan_ring(plan, planner->outline);
-    plan->apart = planner->apart;
+    plan->discrete = planner->discrete;
     plan->wired = planner->wired;
     hil_plan_device_updates(plan, planner->outline);
     plan->device_budget = b->device;

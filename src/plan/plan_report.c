@@ -40,7 +40,7 @@ static void fill_rest(const hil_plan_view *v, const uint64_t states[HIL_TIERS], 
     uint64_t device = take_off(p->peak[HIL_DEVICE], states[HIL_DEVICE] + p->work);
     uint64_t host = take_off(p->peak[HIL_HOST], states[HIL_HOST] + p->offloaded + p->spilled);
     uint64_t disk = take_off(p->peak[HIL_DISK], states[HIL_DISK]);
-    uint64_t updating = p->apart ? updating_bytes(v, states[HIL_DEVICE]) : 0;
+    uint64_t updating = p->discrete ? updating_bytes(v, states[HIL_DEVICE]) : 0;
     bool sums = p->spill == HIL_DISK, activations = activations_on_disk(p);
     if (updating > device) updating = device;
     add_row(r, "weights and gradients in use", device - updating, 0, 0);

@@ -27,7 +27,7 @@ static void begin(hil_choice *c, hil_candidate at)
     hil_plan *p = &c->trial;
     const hil_planner *planner = c->planner;
     p->group = at.group;
-    p->apart = planner->apart;
+    p->discrete = planner->discrete;
     p->wired = planner->wired;
     p->device_share = c->device_share;
     p->device_slots = c->device_share > 0 ? DEVICE_SLOTS : 0;
@@ -118,7 +118,7 @@ static bool is_crowded(const hil_choice *c, uint64_t room)
 {
     uint64_t w[HIL_WINDOWS];
     hil_plan_windows(c->outline, false, w);
-    return c->trial.group > 1 && !c->trial.apart && w[HIL_WINDOW_SEGMENT] > room;
+    return c->trial.group > 1 && !c->trial.discrete && w[HIL_WINDOW_SEGMENT] > room;
 }
 
 /* False: it does not fit. */
@@ -130,18 +130,18 @@ static bool choose_window(const hil_choice *c, step how, size_t *out)
     hil_plan_windows(c->outline, how == STEP_RESIDENT, w);
     uint64_t least = least_window(c, w);
     if (work + hil_align_up(sums + least) > device) {
-        if (p->apart && c->found) return false;
+        if (p->discrete && c->found) return false;
         sums = least_sums(c);
     }
     if (work + hil_align_up(sums + least) > device) return false;
     uint64_t room = (device - work - sums) / 4096 * 4096, most = room, want = w[HIL_WINDOW_AHEAD];
-    if (how == STEP_FAIR && !p->apart && !is_crowded(c, room / 4 * 3)) most = room / 4 * 3;
+    if (how == STEP_FAIR && !p->discrete && !is_crowded(c, room / 4 * 3)) most = room / 4 * 3;
     if (how == STEP_RESIDENT) want = sums ? least : w[HIL_WINDOW_SEGMENT];
-    if (p->apart) want += w[HIL_WINDOW_LEAST]; /* gaps must not make sums cross the bus */
+    if (p->discrete) want += w[HIL_WINDOW_LEAST]; /* gaps must not make sums cross the bus */
     if (how == STEP_LEAST) want = least;
     if (how == STEP_WHOLE) want = w[HIL_WINDOW_WHOLE];
     if (how == STEP_WHOLE && want > room) return false;
-    if (want > most && w[HIL_WINDOW_SEGMENT] <= room && !p->apart) want = w[HIL_WINDOW_SEGMENT];
+    if (want > most && w[HIL_WINDOW_SEGMENT] <= room && !p->discrete) want = w[HIL_WINDOW_SEGMENT];
     if (want > most) want = most;
     if (want < least) want = least;
     *out = (size_t)(want + sums);
@@ -164,7 +164,7 @@ static double cost(const hil_plan *plan)
 {
     double busy = 0;
     for (int i = 0; i < HIL_LINKS; ++i) busy += plan->busy[i];
-    return plan->step_seconds + (plan->apart ? BUS_COST : BUSY_COST) * busy;
+    return plan->step_seconds + (plan->discrete ? BUS_COST : BUSY_COST) * busy;
 }
 
 static void take_if_better(hil_choice *c)
@@ -288,7 +288,7 @@ static int guess_level(const hil_choice *c, const hil_candidate *at, int low, in
     int middle = (low + high) / 2;
     hil_plan_windows(c->outline, false, windows);
     uint64_t need = least_window(c, windows);
-    need += c->trial.apart && c->found ? wanted_sums(c) : least_sums(c);
+    need += c->trial.discrete && c->found ? wanted_sums(c) : least_sums(c);
     if (!l[high].works || l[high].work <= l[low].work || device < need + l[low].work) return middle;
     double part = (double)(device - need - l[low].work) / (double)(l[high].work - l[low].work);
     double room = room_of(low) + part * (room_of(high) - room_of(low));
@@ -519,9 +519,9 @@ static hil_status try_groups(hil_choice *c)
 {
     int64_t micros = c->outline->micros;
     bool large = micros > 1 && c->zero > 1;
-    if (!c->planner->apart) HIL_TRY(try_group(c, 1));
+    if (!c->planner->discrete) HIL_TRY(try_group(c, 1));
     if (large) HIL_TRY(try_group(c, large_group(micros)));
-    return c->planner->apart ? try_group(c, 1) : HIL_OK;
+    return c->planner->discrete ? try_group(c, 1) : HIL_OK;
 }
 
 static hil_status try_all(hil_choice *c)

@@ -206,7 +206,7 @@ static hil_status add_ranges(hil_store *store, hil_unit *unit, int i, char *out,
 static void *place_rounded(const hil_store *store, const hil_unit *unit, const hil_use *use,
                            int64_t chunk)
 {
-    if (!store->plan->apart || chunk == 0) return NULL;
+    if (!store->plan->discrete || chunk == 0) return NULL;
     size_t bytes = (size_t)store->plan->chunk * hil_dtype_size(unit->dtype);
     return (char *)use->sum.data + (size_t)(chunk - 1) * bytes;
 }

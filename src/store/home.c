@@ -120,7 +120,7 @@ static hil_status open_planned(hil_store *store, const hil_unit *unit, hil_unit_
 
 hil_status hil_home_open_late(hil_store *store, const hil_unit *unit, hil_home *gradient)
 {
-    bool device = store->apart && hil_unit_on_device(unit);
+    bool device = store->discrete && hil_unit_on_device(unit);
     hil_tier tier = device ? HIL_DEVICE : HIL_HOST;
     HIL_TRY(open_home(store, unit, HIL_GRADIENT, tier, gradient));
     return hil_tiers_pin_all(store->tiers);

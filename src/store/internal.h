@@ -122,7 +122,7 @@ struct hil_store {
     const hil_plan *plan;
     int64_t merge;      /* chunks that one job moves: [Note: merged chunks] */
     hil_device *device; /* that computes; NULL: the CPU computes, or this is a rehearsal */
-    bool apart;         /* the CPU cannot access the device's memory: see hil_plan */
+    bool discrete;      /* the CPU cannot access the device's memory: see hil_plan */
     hil_buffers *window;
     hil_outgoing outgoing[HIL_OUTGOING]; /* the oldest first */
     int outgoings;
@@ -132,15 +132,15 @@ struct hil_store {
     int32_t *here;              /* entities in the window */
     size_t here_count, here_room;
     hil_order order[HIL_PASSES];
-    hil_order *pass;      /* NULL between passes */
-    hil_stop stop;        /* the current visit; its segment is HIL_NOWHERE between visits */
-    int64_t misses;       /* see hil_store_misses */
-    double *lanes;        /* HIL_SQUARES per block of the unit whose gradient is being squared */
-    double *device_lanes; /* the same, in device memory */
-    double *squares;      /* of all units */
+    hil_order *pass;         /* NULL between passes */
+    hil_segment_visit visit; /* the current visit; its segment is HIL_NOWHERE between visits */
+    int64_t misses;          /* see hil_store_misses */
+    double *lanes;           /* HIL_SQUARES per block of the unit whose gradient is being squared */
+    double *device_lanes;    /* the same, in device memory */
+    double *squares;         /* of all units */
     struct hil_sweep *sweep;
     struct hil_reduce *reduce;     /* with several ranks */
-    struct hil_exchange *exchange; /* with several ranks, apart and not wired */
+    struct hil_exchange *exchange; /* with several ranks, a discrete device and not wired */
     hil_fence turn; /* the last gather or exchange by wire: [Note: turns] in wire.h */
     struct hil_save *save;
 };

@@ -38,7 +38,7 @@ static hil_status square_chunk(hil_store *store, hil_sweep_chunk *r)
 /* Squares the gradient of a unit with several uses, whose gradients are added first. */
 static hil_status square_shared(hil_store *store, hil_unit *unit)
 {
-    bool here = store->apart;
+    bool here = store->discrete;
     hil_unit_note_given(unit);
     HIL_TRY(hil_links_mark(store->links, &store->sweep->marked));
     for (int i = 0; i < unit->uses; ++i)

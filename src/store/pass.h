@@ -18,12 +18,12 @@ hil_status hil_store_pass_mark(hil_store *store);
    each use fetches what it needs, and entering is only a mark. */
 typedef enum hil_direction { HIL_FORWARD, HIL_BACKWARD } hil_direction;
 #define HIL_NOWHERE (-1)
-typedef struct hil_stop {
+typedef struct hil_segment_visit {
     int segment;
-    hil_direction way;
+    hil_direction direction;
     const char *name; /* of the segment, for messages; borrowed until the pass ends */
-} hil_stop;
-hil_status hil_store_pass_enter(hil_store *store, const hil_stop *stop);
+} hil_segment_visit;
+hil_status hil_store_pass_enter(hil_store *store, const hil_segment_visit *visit);
 /* Ends the visit: before the gradients of the segment are given. Entering another segment and
    ending the pass end it too. */
 hil_status hil_store_pass_exit(hil_store *store);

@@ -116,7 +116,7 @@ static hil_status open_lane(hil_store *store, lane *l, size_t bytes)
 
 hil_status hil_exchange_open(hil_store *store)
 {
-    if (hil_store_alone(store) || !store->apart || store->plan->wired) return HIL_OK;
+    if (hil_store_alone(store) || !store->discrete || store->plan->wired) return HIL_OK;
     struct hil_exchange *c;
     int ranks = store->options.ranks;
     size_t gather = hil_exchange_gather_bytes(store->plan->chunk, ranks);

@@ -41,22 +41,22 @@ size_t hil_store_declared(const hil_store *store, int segment, const size_t **un
     return d ? d->count : 0;
 }
 
-typedef hil_status visit_fn(hil_store *store, int32_t entity, bool *held, int *pins);
+typedef hil_status apply_fn(hil_store *store, int32_t entity, bool *held, int *pins);
 
-/* Calls `visit` for everything that a visit pins: weights in registered order, then in backward the
+/* Calls `apply` for everything that a visit pins: weights in registered order, then in backward the
    sums. */
-static hil_status for_each(hil_store *store, const hil_stop *stop, visit_fn *visit)
+static hil_status for_each(hil_store *store, const hil_segment_visit *visit, apply_fn *apply)
 {
-    const hil_declared *d = find(store, stop->segment);
+    const hil_declared *d = find(store, visit->segment);
     for (size_t k = 0; d && k < d->count; ++k) {
         hil_unit *unit = &store->unit[d->unit[k]];
-        HIL_TRY(visit(store, hil_entity(store, unit, HIL_OF_WEIGHT), &unit->held, &unit->pins));
+        HIL_TRY(apply(store, hil_entity(store, unit, HIL_OF_WEIGHT), &unit->held, &unit->pins));
     }
-    for (size_t k = 0; d && k < d->count && stop->way == HIL_BACKWARD; ++k) {
+    for (size_t k = 0; d && k < d->count && visit->direction == HIL_BACKWARD; ++k) {
         hil_unit *unit = &store->unit[d->unit[k]];
         for (int i = 0; i < unit->uses; ++i)
-            if (unit->use[i].segment == stop->segment)
-                HIL_TRY(visit(store, hil_entity(store, unit, i), &unit->use[i].held,
+            if (unit->use[i].segment == visit->segment)
+                HIL_TRY(apply(store, hil_entity(store, unit, i), &unit->use[i].held,
                               &unit->use[i].pins));
     }
     return HIL_OK;
@@ -92,19 +92,19 @@ static hil_status fetch_missing(hil_store *store, int32_t entity, bool *held, in
 
 static hil_status pin_all(hil_store *store)
 {
-    HIL_TRY(for_each(store, &store->stop, pin_present));
-    hil_status status = for_each(store, &store->stop, fetch_missing);
+    HIL_TRY(for_each(store, &store->visit, pin_present));
+    hil_status status = for_each(store, &store->visit, fetch_missing);
     if (status != HIL_ERR_BUDGET) return status;
     /* The window may be fragmented: empty it and try again. */
-    HIL_TRY(for_each(store, &store->stop, unpin));
+    HIL_TRY(for_each(store, &store->visit, unpin));
     HIL_TRY(hil_window_clear(store));
-    return for_each(store, &store->stop, fetch_missing);
+    return for_each(store, &store->visit, fetch_missing);
 }
 
 /* Whether [Note: same order] applies. */
 static bool needs_same_order(const hil_store *store)
 {
-    return !hil_store_alone(store) && !store->opening.speeds && store->stop.segment != HIL_NOWHERE;
+    return !hil_store_alone(store) && !store->opening.speeds && store->visit.segment != HIL_NOWHERE;
 }
 
 /* Whether the pass has a known order to follow; the first training pass has the rehearsal's. */
@@ -115,7 +115,7 @@ static bool has_known_order(const hil_store *store)
 
 static bool is_declared(const hil_store *store, int32_t entity)
 {
-    const hil_declared *d = find(store, store->stop.segment);
+    const hil_declared *d = find(store, store->visit.segment);
     for (size_t i = 0; d && i < d->count; ++i)
         if (d->unit[i] == (size_t)(entity / HIL_ENTITIES)) return true;
     return false;
@@ -127,7 +127,7 @@ static hil_status out_of_order(const hil_store *store, const char *name, const c
                     "parameter %s is %s in segment %s for some data: several ranks allow that only "
                     "where all that a segment may use fits on the device; give more "
                     "--device-memory",
-                    name, what, store->stop.name);
+                    name, what, store->visit.name);
 }
 
 hil_status hil_segment_admit(const hil_store *store, const hil_param *param, int32_t entity)
@@ -137,7 +137,7 @@ hil_status hil_segment_admit(const hil_store *store, const hil_param *param, int
         return hil_fail(HIL_ERR_USAGE,
                         "parameter %s is used in segment %s, which did not say so: with several "
                         "ranks declare it there with hil_model_use",
-                        param->name, store->stop.name);
+                        param->name, store->visit.name);
     if (!has_known_order(store) || hil_order_expects(store->pass, entity)) return HIL_OK;
     return out_of_order(store, param->name, "used in another order");
 }
@@ -155,19 +155,19 @@ static hil_status check_end(const hil_store *store)
 
 static void note_visited(hil_store *store)
 {
-    const hil_declared *d = find(store, store->stop.segment);
-    for (size_t k = 0; d && k < d->count && store->stop.way == HIL_BACKWARD; ++k) {
+    const hil_declared *d = find(store, store->visit.segment);
+    for (size_t k = 0; d && k < d->count && store->visit.direction == HIL_BACKWARD; ++k) {
         hil_unit *unit = &store->unit[d->unit[k]];
         for (int i = 0; i < unit->uses; ++i)
-            unit->use[i].visited |= unit->use[i].segment == store->stop.segment;
+            unit->use[i].visited |= unit->use[i].segment == store->visit.segment;
     }
 }
 
 hil_status hil_segment_exit(hil_store *store)
 {
     HIL_TRY(check_end(store));
-    if (store->plan->by_segment) HIL_TRY(for_each(store, &store->stop, unpin));
-    store->stop = (hil_stop){.segment = HIL_NOWHERE};
+    if (store->plan->by_segment) HIL_TRY(for_each(store, &store->visit, unpin));
+    store->visit = (hil_segment_visit){.segment = HIL_NOWHERE};
     return HIL_OK;
 }
 
@@ -177,10 +177,10 @@ hil_status hil_store_pass_exit(hil_store *store)
     return hil_store_pass_mark(store);
 }
 
-hil_status hil_store_pass_enter(hil_store *store, const hil_stop *stop)
+hil_status hil_store_pass_enter(hil_store *store, const hil_segment_visit *visit)
 {
     HIL_TRY(hil_segment_exit(store));
-    store->stop = *stop;
+    store->visit = *visit;
     HIL_TRY(hil_store_pass_mark(store));
     if (!store->plan->by_segment) return HIL_OK;
     HIL_TRY(pin_all(store));
@@ -196,5 +196,5 @@ void hil_segment_drop(hil_store *store)
         unit->held = false;
         for (int i = 0; i < unit->uses; ++i) unit->use[i].held = false;
     }
-    store->stop = (hil_stop){.segment = HIL_NOWHERE};
+    store->visit = (hil_segment_visit){.segment = HIL_NOWHERE};
 }

@@ -10,12 +10,12 @@ static bool is_staged(const hil_store *store, const hil_sweep_chunk *r, const hi
 {
     if (r->from_host) return home->exists && home->tier == HIL_HOST;
     if (!home->exists || home->tier == HIL_HOST) return false;
-    return home->tier == HIL_DISK || (store->apart && !r->here);
+    return home->tier == HIL_DISK || (store->discrete && !r->here);
 }
 
 bool hil_unit_stays(const hil_store *store, const hil_unit *unit)
 {
-    return store->apart && hil_unit_on_device(unit);
+    return store->discrete && hil_unit_on_device(unit);
 }
 
 hil_sweep_chunk hil_sweep_chunk_of(const hil_store *store, hil_unit *unit, int64_t chunk)
@@ -135,7 +135,7 @@ hil_block hil_working_block(const hil_working *job, const hil_member *member, in
     return b;
 }
 
-static hil_slot *next_slot(hil_circle *c)
+static hil_slot *next_slot(hil_slot_ring *c)
 {
     hil_slot *next = &c->slot[c->next];
     c->next = (c->next + 1) % c->slots;
@@ -226,7 +226,7 @@ hil_status hil_sweep_open(hil_store *store)
     HIL_TRY(HIL_ALLOC(store->units, &s->listed));
     size_t most = 0;
     int64_t chunks = 0;
-    for (size_t u = 0; u < store->units && (store->options.training || store->apart); ++u) {
+    for (size_t u = 0; u < store->units && (store->options.training || store->discrete); ++u) {
         hil_sweep_chunk first = hil_sweep_chunk_of(store, &store->unit[u], 0);
         first.copy = hil_unit_stays(store, first.unit);
         size_t staged = hil_sweep_chunk_staged(store, &first);

@@ -103,7 +103,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     store->links = opening->tiers->links;
     store->plan = opening->plan;
     store->device = opening->tiers->rehearse ? NULL : opening->tiers->device;
-    store->apart = opening->plan->apart || opening->tiers->device;
+    store->discrete = opening->plan->discrete || opening->tiers->device;
     store->turn = (hil_fence){0};
     store->merge = merged_chunks(store);
     assert(!opening->plan->wired || opening->tiers->rehearse || opening->wire);
@@ -185,7 +185,7 @@ hil_status hil_store_pass_begin(hil_store *store, hil_pass pass)
     HIL_TRY(hil_order_begin(&store->order[pass], store->units * HIL_ENTITIES));
     if (pass == HIL_PASS_TRAIN) HIL_TRY(empty_window(store));
     store->pass = &store->order[pass];
-    store->stop = (hil_stop){.segment = HIL_NOWHERE};
+    store->visit = (hil_segment_visit){.segment = HIL_NOWHERE};
     return hil_window_prefetch(store);
 }
 

@@ -22,14 +22,14 @@ typedef struct hil_sweep_chunk {
 } hil_sweep_chunk;
 
 /* Slots that are used round-robin. */
-typedef struct hil_circle {
+typedef struct hil_slot_ring {
     hil_slot *slot;
     int slots, next;
-} hil_circle;
+} hil_slot_ring;
 
 struct hil_sweep {
-    hil_circle host, device;  /* device: for device updates */
-    size_t device_slot_bytes; /* bytes of a slot on the device */
+    hil_slot_ring host, device; /* device: for device updates */
+    size_t device_slot_bytes;   /* bytes of a slot on the device */
     hil_sweep_chunk *chunk;
     size_t chunks;
     hil_unit **order;

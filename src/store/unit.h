@@ -14,7 +14,7 @@ size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state)
 int64_t hil_unit_elements(const hil_store *store, size_t unit);
 int64_t hil_unit_slice(const hil_store *store, size_t unit);
 int hil_unit_uses(const hil_store *store, size_t unit);
-/* Device bytes for sums of squares, if plan.apart. */
+/* Device bytes for sums of squares, if plan.discrete. */
 size_t hil_store_lanes(const hil_store *store);
 /* How many units a segment may use; *units: their numbers, ascending, borrowed from the store. */
 size_t hil_store_declared(const hil_store *store, int segment, const size_t **units);

@@ -177,7 +177,7 @@ hil_status hil_window_take_outgoing(hil_store *store, size_t bytes, void **out)
 
 void hil_window_give_outgoing(hil_store *store, void *memory, size_t bytes, const hil_fence *after)
 {
-    if (!store->plan->apart) {
+    if (!store->plan->discrete) {
         hil_buffers_give_after(store->window, memory, after);
         return;
     }
@@ -198,7 +198,7 @@ void hil_window_reclaim(hil_store *store)
 static bool is_costly(const hil_store *store, int32_t entity)
 {
     const hil_use *use = use_at(store, entity);
-    return store->plan->apart && use && use->summing;
+    return store->plan->discrete && use && use->summing;
 }
 
 /* Chooses what a prefetch evicts: the weight (-1: none), or the costly sum (-1: none) whose next

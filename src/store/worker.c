@@ -147,7 +147,7 @@ hil_status hil_worker_open(hil_store *store)
         store->unit[u].square = square;
         square += hil_unit_blocks(&store->unit[u]);
     }
-    if (!store->apart) return HIL_OK;
+    if (!store->discrete) return HIL_OK;
     store->resident[HIL_DEVICE] += hil_align_up(lanes);
     return hil_tiers_take(store->tiers, HIL_DEVICE, lanes, "sums of squares",
                           (void **)&store->device_lanes);

@@ -97,7 +97,7 @@ static inline void net_plan(net_rig *r)
     const net_how *how = &r->how;
     hil_plan *plan = &r->plan;
     *plan = (hil_plan){.prefetch = !how->late,
-                       .apart = r->device != NULL,
+                       .discrete = r->device != NULL,
                        .group = how->group,
                        .window = how->window ? how->window : 2 << 20,
                        .ring = 128 << 10,

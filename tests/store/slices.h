@@ -43,7 +43,7 @@ typedef struct setting {
     hil_dtype dtype;
     hil_rule_kind rule;
     bool by_segment;
-    bool prefetch, apart;
+    bool prefetch, discrete;
     bool device; /* every rank has a device of threads */
     bool wired;  /* the devices are connected */
     int tiers;   /* of the states: one hil_tier for all; HIL_TIERS and above: random mixes */
@@ -128,7 +128,7 @@ static inline void peer_create(peer *m, const setting *s, int rank, hil_comm *co
         CHECK_OK(hil_store_declare_use(m->store, m->param[p], segment_of[p]));
     CHECK_OK(hil_store_declare_use(m->store, m->param[TIED], 2));
     m->plan = (hil_plan){.prefetch = s->prefetch,
-                         .apart = s->apart,
+                         .discrete = s->discrete,
                          .wired = s->wired,
                          .by_segment = s->by_segment,
                          .ranks = s->ranks,
@@ -240,7 +240,7 @@ static inline hil_status peer_visit(peer *m, int step, int segment, int micro, h
     const setting *s = m->setting;
     bool back = way == HIL_BACKWARD;
     float factor = factor_of(m->rank, micro);
-    HIL_TRY(hil_store_pass_enter(m->store, &(hil_stop){segment, way, "a segment"}));
+    HIL_TRY(hil_store_pass_enter(m->store, &(hil_segment_visit){segment, way, "a segment"}));
     for (int p = 0; p < PARAMS; ++p)
         if (segment_of[p] == segment && uses(s, step, m->rank, micro, p))
             HIL_TRY(peer_use(m, p, segment, factor, back));

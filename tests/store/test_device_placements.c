@@ -81,7 +81,7 @@ static void check_plan(uint64_t number, const rules_kind *k, const float *expect
     }
     hil_philox(number, 1u << 30, 0, word);
     r.device = adding_device(number, word[0] % 200);
-    r.plan.apart = true;
+    r.plan.discrete = true;
     r.plan.prefetch = word[0] % 4 != 0;
     r.plan.window = ((size_t)130 + word[1] % 200) << 10;
     r.plan.chunk = 4096 << word[2] % 3;

@@ -24,7 +24,7 @@ static void create(rig *r, const variant *w, hil_device *device)
                                  .codec = w->codec};
     runs_create_as(r, &options, w->placement, 2);
     r->device = device;
-    r->plan.apart = device != NULL;
+    r->plan.discrete = device != NULL;
     CHECK_OK(rig_open(r, 2, HIL_IO_AUTO));
 }
 

@@ -9,7 +9,7 @@
 
 enum { EACH = 3, WEIGHTS = 2 * EACH, SIDE = 64, VISITS = 20, GROUPS = 2, UNIT = SIDE * SIDE * 4 };
 
-static void create(rig *r, bool apart, size_t window)
+static void create(rig *r, bool discrete, size_t window)
 {
     hil_store_options options = {
         .compute = HIL_F32, .training = true, .tile_size = UNIT, .moments = 2};
@@ -28,7 +28,7 @@ static void create(rig *r, bool apart, size_t window)
         CHECK_OK(hil_store_declare_use(r->store, r->param[p], p / EACH));
     CHECK_INT(hil_store_units(r->store), WEIGHTS);
     r->plan = (hil_plan){.prefetch = true,
-                         .apart = apart,
+                         .discrete = discrete,
                          .window = window,
                          .spilled = WEIGHTS * UNIT,
                          .chunk = 4096,
@@ -59,11 +59,11 @@ static void step(rig *r)
 }
 
 /* Bytes copied to the device in a step. */
-static uint64_t fetched_bytes(bool apart, size_t window)
+static uint64_t fetched_bytes(bool discrete, size_t window)
 {
     rig r;
     hil_account account;
-    create(&r, apart, window);
+    create(&r, discrete, window);
     CHECK_OK(rig_open(&r, 0, HIL_IO_THREADS));
     step(&r); /* learns the order of uses */
     hil_links_take_account(r.tiers.links, &account);

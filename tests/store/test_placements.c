@@ -41,7 +41,7 @@ static void check_plan(uint64_t number, hil_dtype dtype, const float *expected)
     rig_place(&r, number);
     hil_philox(number, 1u << 30, 0, word);
     r.plan.prefetch = word[0] % 4 != 0;
-    r.plan.apart = word[0] / 4 % 2;
+    r.plan.discrete = word[0] / 4 % 2;
     r.plan.window = ((size_t)130 + word[1] % 200) << 10;
     r.plan.chunk = 4096 << word[2] % 3;
     r.plan.ring = (size_t)r.plan.chunk * 4 * (2 + word[3] % 2);

@@ -14,7 +14,7 @@ static hil_status take_wrong_path(peer *m)
     HIL_TRY(hil_store_pass_begin(m->store, HIL_PASS_TRAIN));
     HIL_TRY(peer_visit(m, 0, 0, 0, HIL_FORWARD));
     HIL_TRY(peer_visit(m, 0, 0, 1, HIL_FORWARD));
-    HIL_TRY(hil_store_pass_enter(m->store, &(hil_stop){1, HIL_FORWARD, "the second"}));
+    HIL_TRY(hil_store_pass_enter(m->store, &(hil_segment_visit){1, HIL_FORWARD, "the second"}));
     static const int order[WRONGS][4] = {{3, 4, 2, 8}, {3, 4, -1, -1}, {8, 3, 4, -1}};
     static const int right[4] = {3, 4, 8, -1};
     for (int i = 0; i < 4; ++i) {

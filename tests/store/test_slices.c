@@ -113,11 +113,11 @@ static void check_ranks(int ranks, hil_dtype dtype, hil_rule_kind rule, bool ful
         for (int i = 0; i < (full ? 40 : CHECK_SLOW ? 2 : 3); ++i) {
             s.tiers = full ? i : quick[by_segment][i];
             s.prefetch = s.tiers % 4 != 3;
-            s.apart = s.tiers % 2;
+            s.discrete = s.tiers % 2;
             s.window = by_segment ? 1 << 20 : (size_t)(150 + 37 * (s.tiers % 4)) << 10;
             s.chunk = 4096 << (s.tiers % 2);
             check_run(&s, &o, i ? norm : NULL, norm);
-            s.apart = s.device = true;
+            s.discrete = s.device = true;
             if (full || (ranks <= 2 && i < 2)) check_run(&s, &o, norm, norm);
             s.wired = ranks > 1;
             if (s.wired && (full || i == (ranks + 1) % 3)) check_run(&s, &o, norm, norm);

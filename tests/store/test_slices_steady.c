@@ -143,7 +143,7 @@ int main(void)
                          .window = by_segment ? 1 << 20 : 190 << 10,
                          .chunk = 4096};
             check_run(&s);
-            s.apart = s.device = true;
+            s.discrete = s.device = true;
             s.wired = tiers % 2 == by_segment;
             check_run(&s);
         }

@@ -99,7 +99,7 @@ static void check_run(int placement, int frozen, bool prefetch, hil_device *devi
     r.plan.prefetch = prefetch;
     if (device) {
         r.device = device;
-        r.plan.apart = true;
+        r.plan.discrete = true;
         r.sweep = sweep;
     }
     if (placement % 2) r.plan.spill = HIL_HOST;

@@ -32,7 +32,7 @@ static hil_status visit(rig *r, int step, int segment, int micro, hil_direction 
 {
     float factor = (float)(micro + 1) * 0.25f;
     bool reversed = step > 2 && (step + micro) % 2, back = way == HIL_BACKWARD;
-    HIL_TRY(hil_store_pass_enter(r->store, &(hil_stop){segment, way, "a segment"}));
+    HIL_TRY(hil_store_pass_enter(r->store, &(hil_segment_visit){segment, way, "a segment"}));
     for (int i = 0; i < PARAMS; ++i) {
         int p = reversed ? PARAMS - 1 - i : i;
         detour how = detour_of(step, micro, p);
@@ -134,7 +134,7 @@ static void check_undeclared(void)
     r.plan.window = 2 * segment_bytes(&r);
     CHECK_OK(rig_open(&r, 1, HIL_IO_AUTO));
     CHECK_OK(hil_store_pass_begin(r.store, HIL_PASS_TRAIN));
-    CHECK_OK(hil_store_pass_enter(r.store, &(hil_stop){0, HIL_BACKWARD, "a segment"}));
+    CHECK_OK(hil_store_pass_enter(r.store, &(hil_segment_visit){0, HIL_BACKWARD, "a segment"}));
     CHECK_OK(rig_use(&r, 1, 0, 1));
     CHECK_OK(hil_store_pass_exit(r.store));
     CHECK_OK(hil_store_give_gradients(r.store, 0));

@@ -150,12 +150,12 @@ static hil_status load_libraries(const char *folder, const char *prefixes)
     return HIL_OK;
 }
 
-hil_status hil_gpu_load_wires(const char *prefixes, const hil_wire_maker **out)
+hil_status hil_gpu_load_device_comm(const char *prefixes, const hil_device_comm_maker **out)
 {
     char path[HIL_PATH_MAX], folder[HIL_PATH_MAX];
-    hil_cuda_module_wires find = NULL;
+    hil_cuda_module_device_comm find = NULL;
     void *module = find_module(path, folder) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (module) *(void **)&find = dlsym(module, HIL_CUDA_MODULE_WIRES);
+    if (module) *(void **)&find = dlsym(module, HIL_CUDA_MODULE_DEVICE_COMM);
     if (!find) return hil_fail(HIL_ERR_INPUT, "this hilbert was built without NCCL");
     if (!load_library("libnccl.so.2", folder, prefixes))
         return hil_fail(HIL_ERR_INPUT, "cannot find NCCL (libnccl.so.2; pip install "

@@ -9,7 +9,8 @@ int hil_gpu_visible(void);
 /* Loads the module and the libraries that it needs. `prefixes`: folders, separated by colons, of
    Python environments that may have NVIDIA's libraries; NULL: none. Nothing is ever unloaded. */
 hil_status hil_gpu_load(const char *prefixes, hil_cuda_module_open *out);
-/* Finds the module's NCCL wires, which connect GPUs of several ranks. Call after a GPU is open. */
-hil_status hil_gpu_load_wires(const char *prefixes, const hil_wire_maker **out);
+/* Finds the module's NCCL device comm, which connects GPUs of several ranks. Call after a GPU is
+ * open. */
+hil_status hil_gpu_load_device_comm(const char *prefixes, const hil_device_comm_maker **out);
 
 #endif

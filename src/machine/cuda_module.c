@@ -1,7 +1,7 @@
 /* cuda_module.c - the functions of the module that computes on GPUs, see cuda_module.h. */
 #include "machine/cuda_module.h"
 
-#include "comm/wire_nccl.h"
+#include "comm/device_comm_nccl.h"
 #include "ops/cuda.h"
 #include "optim/cuda.h"
 #include "machine/interface.h"
@@ -38,10 +38,11 @@ hil_status hil_cuda_open_device(hil_device **out, int index, hil_cuda_module_fai
 }
 
 #ifdef HIL_HAS_NCCL
-__attribute__((visibility("default"))) hil_status hil_cuda_find_wires(const hil_wire_maker **out);
+__attribute__((visibility("default"))) hil_status
+hil_cuda_find_device_comm(const hil_device_comm_maker **out);
 
-hil_status hil_cuda_find_wires(const hil_wire_maker **out)
+hil_status hil_cuda_find_device_comm(const hil_device_comm_maker **out)
 {
-    return hil_wire_nccl_find(out);
+    return hil_device_comm_nccl_find(out);
 }
 #endif

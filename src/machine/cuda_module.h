@@ -2,7 +2,7 @@
 #ifndef HIL_MACHINE_CUDA_MODULE_H
 #define HIL_MACHINE_CUDA_MODULE_H
 
-#include "comm/wire.h"
+#include "comm/device_comm.h"
 #include "ops/op.h"
 
 /* Symbol of a string: HIL_INTERFACE, the checksum of the headers that the module was built from.
@@ -15,9 +15,9 @@
 #define HIL_CUDA_MODULE_OPEN "hil_cuda_open_device"
 typedef hil_status hil_cuda_module_fail(hil_status code, const char *format, ...) HIL_PRINTF(2, 3);
 typedef hil_status (*hil_cuda_module_open)(hil_device **out, int index, hil_cuda_module_fail *fail);
-/* Symbol of the function that finds the wires, called after a device is open; missing if the module
-   was built without NCCL. */
-#define HIL_CUDA_MODULE_WIRES "hil_cuda_find_wires"
-typedef hil_status (*hil_cuda_module_wires)(const hil_wire_maker **out);
+/* Symbol of the function that finds the device comm, called after a device is open; missing if the
+   module was built without NCCL. */
+#define HIL_CUDA_MODULE_DEVICE_COMM "hil_cuda_find_device_comm"
+typedef hil_status (*hil_cuda_module_device_comm)(const hil_device_comm_maker **out);
 
 #endif

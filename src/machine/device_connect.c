@@ -2,7 +2,7 @@
 #include "machine/device_connect.h"
 
 #include "base/clock.h"
-#include "comm/wire_threads.h"
+#include "comm/device_comm_threads.h"
 #include "machine/cuda_load.h"
 #include "base/note.h"
 
@@ -15,8 +15,8 @@
 #define ROUNDS 4       /* gathers that are timed */
 #define ROUND_BYTES ((size_t)4 << 20)
 
-/* *all: every rank succeeded so far. Otherwise all continue without wires, and a note says why. */
-static hil_status agree(const hil_wires_options *o, hil_status mine, bool *all)
+/* *all: every rank succeeded so far. Otherwise all continue without it, and a note says why. */
+static hil_status agree(const hil_device_connection_options *o, hil_status mine, bool *all)
 {
     hil_status status = hil_comm_agree(o->comm, HIL_CHANNEL_CONTROL, mine, NULL);
     *all = status == HIL_OK;
@@ -25,12 +25,12 @@ static hil_status agree(const hil_wires_options *o, hil_status mine, bool *all)
     return HIL_OK;
 }
 
-static hil_status wait_ready(hil_wire *wire)
+static hil_status wait_ready(hil_device_comm *device_comm)
 {
     double end = hil_clock_now() + CONNECT_SECONDS;
     bool ready = false;
     while (!ready) {
-        HIL_TRY(wire->engine->poll(wire, &ready));
+        HIL_TRY(device_comm->engine->poll(device_comm, &ready));
         if (!ready && hil_clock_now() > end)
             return hil_fail(HIL_ERR_IO, "the GPUs of the ranks are not connected after %.0f s",
                             CONNECT_SECONDS);
@@ -39,12 +39,13 @@ static hil_status wait_ready(hil_wire *wire)
     return HIL_OK;
 }
 
-static hil_status connect_gpus(hil_wire **out, const hil_wires_options *o, bool *all)
+static hil_status connect_gpus(hil_device_comm **out, const hil_device_connection_options *o,
+                               bool *all)
 {
-    const hil_wire_maker *maker = NULL;
-    unsigned char name[HIL_WIRE_NAME] = {0};
+    const hil_device_comm_maker *maker = NULL;
+    unsigned char name[HIL_DEVICE_COMM_NAME] = {0};
     int rank = hil_comm_rank(o->comm);
-    HIL_TRY(agree(o, hil_gpu_load_wires(o->choice->prefixes, &maker), all));
+    HIL_TRY(agree(o, hil_gpu_load_device_comm(o->choice->prefixes, &maker), all));
     if (!*all) return HIL_OK;
     HIL_TRY(agree(o, rank == 0 ? maker->name(name) : HIL_OK, all));
     if (!*all) return HIL_OK;
@@ -55,24 +56,26 @@ static hil_status connect_gpus(hil_wire **out, const hil_wires_options *o, bool 
     return agree(o, mine, all);
 }
 
-static hil_status connect_all(hil_wire **out, const hil_wires_options *o, bool *all)
+static hil_status connect_all(hil_device_comm **out, const hil_device_connection_options *o,
+                              bool *all)
 {
     const char *name = o->choice->name;
     if (!name || strncmp(name, "threads", strlen("threads")) != 0) return connect_gpus(out, o, all);
-    return agree(o, hil_wire_threads_open(out, o->device, o->comm), all);
+    return agree(o, hil_device_comm_threads_open(out, o->device, o->comm), all);
 }
 
-static hil_status gather_once(const hil_wires *wires, hil_device *device, char *memory, int rank,
-                              hil_event *event)
+static hil_status gather_once(const hil_device_connection *connection, hil_device *device,
+                              char *memory, int rank, hil_event *event)
 {
-    HIL_TRY(wires->wire->engine->gather(wires->wire, HIL_STREAM_GATHER,
-                                        memory + (size_t)rank * ROUND_BYTES, memory, ROUND_BYTES));
+    HIL_TRY(connection->device_comm->engine->gather(connection->device_comm, HIL_STREAM_GATHER,
+                                                    memory + (size_t)rank * ROUND_BYTES, memory,
+                                                    ROUND_BYTES));
     HIL_TRY(device->events->record(device, HIL_STREAM_GATHER, event));
     return device->events->wait(device, event);
 }
 
 /* Does not time the first round, which may still set up connections. */
-static hil_status measure(hil_wires *wires, const hil_wires_options *o)
+static hil_status measure(hil_device_connection *connection, const hil_device_connection_options *o)
 {
     hil_device *device = o->device;
     size_t ranks = (size_t)hil_comm_size(o->comm);
@@ -84,37 +87,38 @@ static hil_status measure(hil_wires *wires, const hil_wires_options *o)
     status = hil_comm_agree(o->comm, HIL_CHANNEL_CONTROL, status, NULL);
     for (int i = 0; i <= ROUNDS && status == HIL_OK; ++i) {
         if (i == 1) began = hil_clock_now();
-        status = gather_once(wires, device, memory, hil_comm_rank(o->comm), event);
+        status = gather_once(connection, device, memory, hil_comm_rank(o->comm), event);
     }
     double seconds = hil_clock_now() - began;
-    wires->speed = (double)((ranks - 1) * ROUND_BYTES * ROUNDS) / fmax(seconds, 1e-9);
+    connection->speed = (double)((ranks - 1) * ROUND_BYTES * ROUNDS) / fmax(seconds, 1e-9);
     if (event) device->events->destroy(device, event);
     if (memory) device->heap->free(device, memory);
     return hil_comm_agree(o->comm, HIL_CHANNEL_CONTROL, status, NULL);
 }
 
-hil_status hil_wires_open(hil_wires *out, const hil_wires_options *o)
+hil_status hil_device_connection_open(hil_device_connection *out,
+                                      const hil_device_connection_options *o)
 {
     double own = o->device && o->sharers == 1;
     bool all = false;
-    *out = (hil_wires){0};
+    *out = (hil_device_connection){0};
     if (hil_comm_size(o->comm) == 1) return HIL_OK;
     HIL_TRY(hil_comm_least(o->comm, &own, 1));
     if (own < 1) return HIL_OK;
     hil_comm_set_activity(o->comm, "connecting the GPUs");
-    HIL_TRY(connect_all(&out->wire, o, &all));
+    HIL_TRY(connect_all(&out->device_comm, o, &all));
     if (!all) {
-        hil_wires_close(out);
+        hil_device_connection_close(out);
         return HIL_OK;
     }
-    hil_status mine = hil_wire_watch_start(&out->watch, out->wire, o->comm);
+    hil_status mine = hil_device_comm_watch_start(&out->watch, out->device_comm, o->comm);
     HIL_TRY(hil_comm_agree(o->comm, HIL_CHANNEL_CONTROL, mine, NULL));
     return measure(out, o);
 }
 
-void hil_wires_close(hil_wires *wires)
+void hil_device_connection_close(hil_device_connection *connection)
 {
-    hil_wire_watch_stop(wires->watch);
-    if (wires->wire) wires->wire->engine->close(wires->wire);
-    *wires = (hil_wires){0};
+    hil_device_comm_watch_stop(connection->watch);
+    if (connection->device_comm) connection->device_comm->engine->close(connection->device_comm);
+    *connection = (hil_device_connection){0};
 }

@@ -3,28 +3,29 @@
 #define HIL_MACHINE_DEVICE_CONNECT_H
 
 #include "comm/comm.h"
-#include "comm/wire.h"
+#include "comm/device_comm.h"
 #include "hilbert/device.h"
 #include "hilbert/observer.h"
 
-typedef struct hil_wires {
-    hil_wire *wire;
+typedef struct hil_device_connection {
+    hil_device_comm *device_comm;
     double speed; /* bytes per second that a rank receives in an all-gather */
-    hil_wire_watch *watch;
-} hil_wires;
+    hil_device_comm_watch *watch;
+} hil_device_connection;
 
-typedef struct hil_wires_options {
+typedef struct hil_device_connection_options {
     const hil_device_choice *choice;
     hil_device *device; /* NULL: the CPU */
     int sharers;        /* ranks that share this device, with this one */
     hil_comm *comm;
     const hil_observer *observer;
-} hil_wires_options;
+} hil_device_connection_options;
 
-/* All ranks call it together. out->wire is NULL if devices are shared or cannot be connected (a
-   note to the observer says why): then ranks exchange data through host memory. Borrows device and
-   comm until close. */
-hil_status hil_wires_open(hil_wires *out, const hil_wires_options *options);
-void hil_wires_close(hil_wires *wires);
+/* All ranks call it together. out->device_comm is NULL if devices are shared or cannot be connected
+   (a note to the observer says why): then ranks exchange data through host memory. Borrows device
+   and comm until close. */
+hil_status hil_device_connection_open(hil_device_connection *out,
+                                      const hil_device_connection_options *options);
+void hil_device_connection_close(hil_device_connection *connection);
 
 #endif

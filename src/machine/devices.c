@@ -16,7 +16,7 @@
 
 #define RESERVE ((uint64_t)256 << 20) /* and 1 / RESERVE_PART: kernels load at first use */
 #define RESERVE_PART 50
-#define RESERVE_WIRED ((uint64_t)1 << 30) /* NCCL allocates buffers in its first calls */
+#define RESERVE_CONNECTED ((uint64_t)1 << 30) /* NCCL allocates buffers in its first calls */
 
 /* "threads": one device shared by the ranks of a machine; "threads:each": one for each rank. */
 static hil_status open_threads(bool each, const hil_comm *comm, hil_device **out)
@@ -140,12 +140,12 @@ int hil_devices_planned_sharers(const hil_device_choice *choice, int ranks)
     return count > 1 ? (ranks + count - 1) / count : ranks;
 }
 
-uint64_t hil_devices_room(const hil_device *device, int sharers, bool wired)
+uint64_t hil_devices_room(const hil_device *device, int sharers, bool connected)
 {
     if (!device->available) return 0;
     uint64_t processes = sharers > 1 ? (uint64_t)sharers : 1;
     uint64_t reserve = processes * RESERVE + device->memory / RESERVE_PART;
     uint64_t least = device->available / 2;
-    if (wired) reserve += RESERVE_WIRED;
+    if (connected) reserve += RESERVE_CONNECTED;
     return device->available > reserve + least ? device->available - reserve : least;
 }

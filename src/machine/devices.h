@@ -26,7 +26,8 @@ hil_status hil_devices_share(hil_comm *comm, const hil_observer *observer, hil_d
 /* The number of sharers if that many ranks ran on this machine; for plans. */
 int hil_devices_planned_sharers(const hil_device_choice *choice, int ranks);
 /* The default budget of device memory, for all sharers together: what was free, less a reserve for
-   libraries that load later, and for NCCL's buffers if `wired`. 0: the device uses host memory. */
-uint64_t hil_devices_room(const hil_device *device, int sharers, bool wired);
+   libraries that load later, and for NCCL's buffers if `connected`. 0: the device uses host memory.
+ */
+uint64_t hil_devices_room(const hil_device *device, int sharers, bool connected);
 
 #endif

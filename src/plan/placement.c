@@ -86,7 +86,7 @@ static uint64_t saving_bytes(const hil_plan *plan)
 static uint64_t crossing_bytes(const hil_plan *plan, const hil_outline *o)
 {
     int ranks = hil_outline_ranks(o);
-    if (!plan->discrete || plan->wired || ranks == 1) return 0;
+    if (!plan->discrete || plan->connected || ranks == 1) return 0;
     uint64_t bytes = hil_exchange_gather_bytes(plan->chunk, ranks);
     return bytes + (o->training ? hil_exchange_all_to_all_bytes(plan->chunk, ranks) : 0);
 }

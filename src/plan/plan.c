@@ -193,7 +193,7 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
                            .budget = less(out->budget, r->spare),
                            .tokens = out->tokens,
                            .discrete = r->device != NULL,
-                           .wired = r->wired,
+                           .connected = r->connected,
                            .device_share = r->device ? device_share(out) : 0,
                            .prefetch = r->prefetch,
                            .recompute = r->recompute,
@@ -227,7 +227,8 @@ static hil_status prepare(const hil_plan_request *r, hil_planned *out)
 {
     hil_allowance allowance = r->allowance;
     if (r->comm) allowance.sharers = hil_comm_local_size(r->comm);
-    if (r->device) allowance.room = hil_devices_room(r->device, allowance.room_sharers, r->wired);
+    if (r->device)
+        allowance.room = hil_devices_room(r->device, allowance.room_sharers, r->connected);
     allowance.hypothetical = r->hypothetical;
     HIL_TRY(hil_budget_find(&allowance, &out->budget, out->drives));
     if (!r->hypothetical) HIL_TRY(hil_budget_check(&allowance, r->device, &out->budget));

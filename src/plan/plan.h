@@ -14,7 +14,7 @@ typedef struct hil_plan_request {
     hil_device *device; /* computes the model; NULL: the CPU does */
     hil_comm *comm; /* all ranks plan together and get the same plan; NULL: this process plans alone
                        for the store's ranks and the allowance's sharers */
-    bool wired;     /* ranks exchange data from device to device, at `network` bytes per second */
+    bool connected; /* ranks exchange data from device to device, at `network` bytes per second */
     double network; /* 0: unknown; with `comm` it is measured */
     hil_dtype compute;
     bool training;

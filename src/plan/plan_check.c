@@ -20,7 +20,7 @@ hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
     uint64_t need[HIL_TIERS];
     size_t ring = hil_plan_ring(plan, planner->outline);
     plan->discrete = planner->discrete;
-    plan->wired = planner->wired;
+    plan->connected = planner->connected;
     hil_plan_device_updates(plan, planner->outline);
     plan->device_budget = b->device;
     plan->host_budget = b->host;

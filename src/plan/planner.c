@@ -28,7 +28,7 @@ static void begin(hil_choice *c, hil_candidate at)
     const hil_planner *planner = c->planner;
     p->group = at.group;
     p->discrete = planner->discrete;
-    p->wired = planner->wired;
+    p->connected = planner->connected;
     p->device_share = c->device_share;
     p->device_slots = c->device_share > 0 ? DEVICE_SLOTS : 0;
     p->prefetch = planner->prefetch;

@@ -15,7 +15,7 @@ typedef struct hil_planner {
     hil_budget budget;
     size_t tokens;       /* host bytes of a batch, not part of `budget`; messages add them */
     bool discrete;       /* the device has memory of its own: see hil_plan */
-    bool wired;          /* the devices of ranks are connected */
+    bool connected;      /* the devices of ranks are connected */
     double device_share; /* share of host-resident updates given to the device so that it and the
                         CPU finish together */
     bool prefetch;

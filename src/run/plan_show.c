@@ -63,7 +63,7 @@ static hil_status make_plan(show *s)
     hil_plan_request request = {
         .model = s->model,
         .device = s->device,
-        .wired = s->device && s->ranks > 1 && sharers == 1,
+        .connected = s->device && s->ranks > 1 && sharers == 1,
         .compute = s->dtype,
         .training = true,
         .sequences = s->share,

@@ -140,8 +140,8 @@ struct hil_store {
     double *squares;         /* of all units */
     struct hil_sweep *sweep;
     struct hil_reduce *reduce;     /* with several ranks */
-    struct hil_exchange *exchange; /* with several ranks, a discrete device and not wired */
-    hil_fence turn; /* the last gather or exchange by wire: [Note: turns] in wire.h */
+    struct hil_exchange *exchange; /* with several ranks, a discrete device and not connected */
+    hil_fence turn; /* the last exchange between devices: [Note: turns] in device_comm.h */
     struct hil_save *save;
 };
 

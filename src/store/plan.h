@@ -39,11 +39,11 @@ typedef struct hil_plan {
     size_t device_budget, host_budget;
     uint64_t disk_budget;
     bool prefetch;
-    bool saves;    /* checkpoints are written: needs a chunk of fp32 numbers on the host */
-    bool discrete; /* the CPU cannot access the device's memory (a GPU), so states are staged */
-    bool wired;    /* ranks exchange from device to device: see hil_store_opening.wire */
-    int ranks;     /* each keeps one slice of every state; 0 and 1: one rank */
-    int zero;      /* stage of ZeRO, 1 to 3: what the window holds at least */
+    bool saves;     /* checkpoints are written: needs a chunk of fp32 numbers on the host */
+    bool discrete;  /* the CPU cannot access the device's memory (a GPU), so states are staged */
+    bool connected; /* ranks exchange from device to device: see hil_store_opening.device_comm */
+    int ranks;      /* each keeps one slice of every state; 0 and 1: one rank */
+    int zero;       /* stage of ZeRO, 1 to 3: what the window holds at least */
     /* Decided. */
     int64_t group;       /* micro-batches that a segment runs before the next one: 1 to all */
     bool by_segment;     /* a visit pins all that its segment may use: [Note: visits] in pass.h */

@@ -1,6 +1,6 @@
 /* rank_exchange.c - exchange between ranks of memory on a device that the comm cannot access: a
-   wire moves it from device to device, on the streams of the links; without a wire it is staged in
-   pinned host memory on both sides, piece by piece. */
+   device comm moves it from device to device, on the streams of the links; without a device comm it
+   is staged in pinned host memory on both sides, piece by piece. */
 #include "base/alloc.h"
 #include "io/align.h"
 #include "store/rank_exchange.h"
@@ -37,13 +37,13 @@ static hil_status wait_after(hil_status status, const hil_store *store, hil_stre
 
 hil_status hil_exchange_wait(const hil_store *store, hil_status status)
 {
-    if (!store->device || store->plan->wired) return status;
+    if (!store->device || store->plan->connected) return status;
     return wait_after(status, store, HIL_STREAM_REDUCE, &store->exchange->reduce);
 }
 
 hil_status hil_exchange_submit(hil_store *store, hil_job *job, hil_fence *fence)
 {
-    if (!store->plan->wired) return hil_links_submit(store->links, job, fence);
+    if (!store->plan->connected) return hil_links_submit(store->links, job, fence);
     job->queues = true;
     hil_fence_join(&job->after, &store->turn);
     hil_status status = hil_links_submit(store->links, job, &store->turn);
@@ -51,8 +51,8 @@ hil_status hil_exchange_submit(hil_store *store, hil_job *job, hil_fence *fence)
     return status;
 }
 
-/* If the wire failed because the comm did, returns the comm's failure, which says why. */
-static hil_status wire_status(const hil_store *store, hil_status status)
+/* If the device comm failed because the comm did, returns the comm's failure, which says why. */
+static hil_status connected_status(const hil_store *store, hil_status status)
 {
     if (status != HIL_OK) HIL_TRY(hil_comm_check(store->opening.comm));
     return status;
@@ -78,12 +78,12 @@ static hil_status gather_pieces(const hil_store *store, const char *slice, char 
 
 hil_status hil_exchange_gather(const hil_store *store, const char *slice, char *whole, size_t bytes)
 {
-    hil_wire *wire = store->opening.wire;
+    hil_device_comm *device_comm = store->opening.device_comm;
     if (!store->device)
         return hil_comm_gather(store->opening.comm, HIL_CHANNEL_GATHER, slice, whole, bytes);
-    if (wire)
-        return wire_status(store,
-                           wire->engine->gather(wire, HIL_STREAM_GATHER, slice, whole, bytes));
+    if (device_comm)
+        return connected_status(store, device_comm->engine->gather(device_comm, HIL_STREAM_GATHER,
+                                                                   slice, whole, bytes));
     hil_status status = gather_pieces(store, slice, whole, bytes);
     return wait_after(status, store, HIL_STREAM_GATHER, &store->exchange->gather);
 }
@@ -92,10 +92,11 @@ hil_status hil_exchange_all_to_all(const hil_store *store, const char *out, char
 {
     hil_comm *comm = store->opening.comm;
     hil_device *device = store->device;
-    hil_wire *wire = store->opening.wire;
+    hil_device_comm *device_comm = store->opening.device_comm;
     if (!device) return hil_comm_exchange(comm, HIL_CHANNEL_REDUCE, out, in, bytes);
-    if (wire)
-        return wire_status(store, wire->engine->exchange(wire, HIL_STREAM_REDUCE, out, in, bytes));
+    if (device_comm)
+        return connected_status(
+            store, device_comm->engine->exchange(device_comm, HIL_STREAM_REDUCE, out, in, bytes));
     const lane *l = &store->exchange->reduce;
     size_t all = (size_t)store->options.ranks * bytes;
     HIL_TRY(device->queue->copy(device, HIL_STREAM_REDUCE, l->memory, out, all));
@@ -116,7 +117,7 @@ static hil_status open_lane(hil_store *store, lane *l, size_t bytes)
 
 hil_status hil_exchange_open(hil_store *store)
 {
-    if (hil_store_alone(store) || !store->discrete || store->plan->wired) return HIL_OK;
+    if (hil_store_alone(store) || !store->discrete || store->plan->connected) return HIL_OK;
     struct hil_exchange *c;
     int ranks = store->options.ranks;
     size_t gather = hil_exchange_gather_bytes(store->plan->chunk, ranks);

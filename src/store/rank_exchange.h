@@ -4,16 +4,16 @@
 
 #include "store/internal.h"
 
-/* Submits a job whose `run` calls one of the two exchanges below. With a wire, all such jobs run
-   one after the other, in the order of submission. */
+/* Submits a job whose `run` calls one of the two exchanges below. With a device comm, all such jobs
+   run one after the other, in the order of submission. */
 hil_status hil_exchange_submit(hil_store *store, hil_job *job, hil_fence *fence);
-/* Called on the thread of the GATHER or REDUCE link. By wire they are only queued on the link's
-   stream; otherwise they block until done. */
+/* Called on the thread of the GATHER or REDUCE link. By device_comm they are only queued on the
+   link's stream; otherwise they block until done. */
 hil_status hil_exchange_gather(const hil_store *store, const char *slice, char *whole,
                                size_t bytes);
 hil_status hil_exchange_all_to_all(const hil_store *store, const char *out, char *in, size_t bytes);
 /* Ends a reduction on the REDUCE link's thread: waits for what it queued on its stream, unless the
-   link itself does (by wire). Waits also if `status` is a failure, and returns that. */
+   link itself does (by a device comm). Waits also if `status` is a failure, and returns that. */
 hil_status hil_exchange_wait(const hil_store *store, hil_status status);
 hil_status hil_exchange_open(hil_store *store);
 void hil_exchange_close(hil_store *store);

@@ -129,8 +129,8 @@ static double seconds_of(const hil_store *store, const hil_unit *unit, uint64_t 
     if (!speeds) return 0;
     double size = (double)hil_dtype_size(unit->dtype);
     double moved = (double)(count * store->options.ranks) * (4 + 2 * size);
-    double wire = speeds->network > 0 ? (double)bytes / speeds->network : 0;
-    return wire + moved / speeds->memory;
+    double network = speeds->network > 0 ? (double)bytes / speeds->network : 0;
+    return network + moved / speeds->memory;
 }
 
 /* Submits the reduction of a chunk, and the copy-out of its result to its home. After `after` the

@@ -106,7 +106,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     store->discrete = opening->plan->discrete || opening->tiers->device;
     store->turn = (hil_fence){0};
     store->merge = merged_chunks(store);
-    assert(!opening->plan->wired || opening->tiers->rehearse || opening->wire);
+    assert(!opening->plan->connected || opening->tiers->rehearse || opening->device_comm);
     hil_links_set_failed(store->links, opening->comm ? fail_ranks : NULL, opening->comm);
     HIL_TRY(hil_homes_open(store));
     HIL_TRY(hil_worker_open(store));

@@ -5,7 +5,7 @@
 
 #include "base/pool.h"
 #include "comm/comm.h"
-#include "comm/wire.h"
+#include "comm/device_comm.h"
 #include "store/param.h"
 #include "tier/ring.h"
 
@@ -36,13 +36,13 @@ hil_status hil_store_arrange(hil_store *store, const hil_store_options *options)
 /* Opening takes the memory and disk pages of every state, as the plan says. A store can be opened
    for a rehearsal, closed, and opened again; it keeps the order of uses. */
 typedef struct hil_store_opening {
-    hil_tiers *tiers;         /* borrowed until close, like all of these */
-    const hil_plan *plan;     /* its units are those of hil_store_units */
-    hil_pool *pool;           /* rounds and zeroes on the caller's thread; dry in a rehearsal */
-    hil_pool *update;         /* updates on the UPDATE link's thread, at the same time */
-    const hil_speeds *speeds; /* in a rehearsal only */
-    hil_comm *comm;           /* NULL: one rank, or a rehearsal */
-    hil_wire *wire;           /* if plan->wired, except in a rehearsal */
+    hil_tiers *tiers;             /* borrowed until close, like all of these */
+    const hil_plan *plan;         /* its units are those of hil_store_units */
+    hil_pool *pool;               /* rounds and zeroes on the caller's thread; dry in a rehearsal */
+    hil_pool *update;             /* updates on the UPDATE link's thread, at the same time */
+    const hil_speeds *speeds;     /* in a rehearsal only */
+    hil_comm *comm;               /* NULL: one rank, or a rehearsal */
+    hil_device_comm *device_comm; /* if plan->connected, except in a rehearsal */
 } hil_store_opening;
 hil_status hil_store_open(hil_store *store, const hil_store_opening *opening);
 void hil_store_close(hil_store *store);

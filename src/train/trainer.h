@@ -22,9 +22,9 @@ typedef struct hil_stepping {
 
 struct hil_trainer {
     hil_model *model;
-    hil_device *device;      /* computes the model; NULL: the CPU does */
-    int sharers;             /* ranks that share this device, with this one */
-    hil_wires wires;         /* to the devices of other ranks */
+    hil_device *device;               /* computes the model; NULL: the CPU does */
+    int sharers;                      /* ranks that share this device, with this one */
+    hil_device_connection connection; /* to the devices of other ranks */
     hil_pool *pool, *update; /* threads for operations, and for the update that overlaps them */
     hil_planned planned;
     hil_tiers tiers;

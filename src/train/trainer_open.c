@@ -21,8 +21,8 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .model = t->model,
         .device = t->device,
         .comm = o->comm,
-        .wired = t->wires.wire != NULL,
-        .network = t->wires.speed,
+        .connected = t->connection.device_comm != NULL,
+        .network = t->connection.speed,
         .compute = t->dtype,
         .training = o->training,
         .recompute = o->recompute,
@@ -105,7 +105,7 @@ static hil_status open_store(hil_trainer *t, const hil_observer *observer)
                                  .pool = t->pool,
                                  .update = t->update,
                                  .comm = t->options.comm,
-                                 .wire = t->wires.wire};
+                                 .device_comm = t->connection.device_comm};
     return hil_store_open(t->model->store, &opening);
 }
 
@@ -168,11 +168,12 @@ static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
     HIL_TRY(hil_devices_share(comm, observer, &t->device, &t->sharers));
     if (hil_devices_gpu(t->device) && t->options.micro_batch_gpu)
         t->options.micro_batch = t->options.micro_batch_gpu;
-    HIL_TRY(hil_wires_open(&t->wires, &(hil_wires_options){.choice = &t->options.device,
-                                                           .device = t->device,
-                                                           .sharers = t->sharers,
-                                                           .comm = comm,
-                                                           .observer = observer}));
+    HIL_TRY(hil_device_connection_open(
+        &t->connection, &(hil_device_connection_options){.choice = &t->options.device,
+                                                         .device = t->device,
+                                                         .sharers = t->sharers,
+                                                         .comm = comm,
+                                                         .observer = observer}));
     HIL_TRY(hil_ranks_threads(comm, t->options.threads, &t->options.threads));
     HIL_TRY(hil_ranks_agree(comm, prepare(t)));
     HIL_TRY(make_plan(t, observer));
@@ -224,7 +225,7 @@ void hil_trainer_destroy(hil_trainer *t)
     hil_engine_destroy(t->engine);
     hil_store_close(t->model->store);
     hil_tiers_close(&t->tiers);
-    hil_wires_close(&t->wires);
+    hil_device_connection_close(&t->connection);
     hil_devices_close(t->device);
     hil_pool_destroy(t->pool);
     hil_pool_destroy(t->update);

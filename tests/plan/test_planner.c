@@ -109,17 +109,18 @@ static hil_status rehearse(void *context, hil_plan *p)
     uint64_t streamed = at(w, p, HIL_WEIGHT, HIL_HOST) + at(w, p, HIL_WEIGHT, HIL_DISK);
     /* A small window does not keep a segment's weights until the next micro-batch. */
     double repeats = p->window < segment_needs(w, p) ? (double)micros : passes;
-    double link = 2 * (repeats * (double)streamed + passes * (double)p->offloaded) / w->link, disk = 0;
+    double link = 2 * (repeats * (double)streamed + passes * (double)p->offloaded) / w->link,
+           disk = 0;
     for (int s = 0; s < HIL_UNIT_STATES; ++s) disk += 2 * (double)at(w, p, s, HIL_DISK);
     disk += 2 * repeats * (double)at(w, p, HIL_WEIGHT, HIL_DISK);
     if (p->segment[0].tier == HIL_DISK) disk += 2 * (double)waiting;
     disk /= w->disk;
-    double wire = 0, weights = (double)all_weights(w, p);
-    if (w->outline.ranks > 1) wire = weights * (weights < (double)p->window ? 1 : 2 * repeats);
-    wire /= w->network;
+    double network = 0, weights = (double)all_weights(w, p);
+    if (w->outline.ranks > 1) network = weights * (weights < (double)p->window ? 1 : 2 * repeats);
+    network /= w->network;
     p->busy[HIL_LINK_OUT] = passes * (double)p->offloaded / w->link;
-    p->step_seconds = fmax(p->compute_seconds, fmax(wire, fmax(link, disk)));
-    p->step_seconds += 0.05 * (link + disk + wire);
+    p->step_seconds = fmax(p->compute_seconds, fmax(network, fmax(link, disk)));
+    p->step_seconds += 0.05 * (link + disk + network);
     return HIL_OK;
 }
 

@@ -43,23 +43,23 @@ done
 train 2 cpu2fp32 --dtype fp32 --device cpu
 same 2 fp32 disk --device-memory 800K --host-memory 500K --disk "$work/drive:64M"
 device=threads:each
-same 3 bf16 wired
-same 2 fp32 wired --device-memory 800K --host-memory 500K --disk "$work/drive:64M"
+same 3 bf16 direct
+same 2 fp32 direct --device-memory 800K --host-memory 500K --disk "$work/drive:64M"
 device=threads
 [ "$(values host2bf16 to_device_bytes | tail -n 1)" -gt 0 ] || die "nothing was ever moved"
 [ "$(values disk2fp32 disk_read_bytes | tail -n 1)" -gt 0 ] || die "nothing was ever read"
-for run in host2bf16:563200 disk2fp32:819200 wired2fp32:819200; do
+for run in host2bf16:563200 disk2fp32:819200 direct2fp32:819200; do
     [ "$(values ${run%:*} device_peak | sort -n | tail -n 1)" -le ${run#*:} ] ||
         die "${run%:*}: more device memory than allowed"
 done
 grep -q "threads with .* of it free, shared by 3 ranks; " "$work/roomy3bf16.log" ||
     die "nobody says that ranks share a device: $(cat "$work/roomy3bf16.log")"
-grep -q "shared by" "$work/wired3bf16.log" && die "a device of its own is shared"
+grep -q "shared by" "$work/direct3bf16.log" && die "a device of its own is shared"
 
 # Between connected devices an exchange takes no host memory.
 peak() { sed -n 's/^plan for each of .* host \([0-9.]*\) KiB.*/\1/p' "$work/$1.log"; }
-awk "BEGIN { exit !($(peak wired3bf16) < $(peak roomy3bf16)) }" ||
-    die "host peaks: $(peak wired3bf16) KiB connected, $(peak roomy3bf16) KiB through the host"
+awk "BEGIN { exit !($(peak direct3bf16) < $(peak roomy3bf16)) }" ||
+    die "host peaks: $(peak direct3bf16) KiB connected, $(peak roomy3bf16) KiB through the host"
 
 # eval divides its windows among the ranks and prints the same loss.
 for device in cpu threads; do

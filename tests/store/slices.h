@@ -7,7 +7,7 @@
 #include "adding.h"
 #include "base/philox.h"
 #include "comm/comm_threads.h"
-#include "comm/wire_threads.h"
+#include "comm/device_comm_threads.h"
 #include "io/io_fixture.h"
 #include "optim/update.h"
 #include "store/pass.h"
@@ -44,9 +44,9 @@ typedef struct setting {
     hil_rule_kind rule;
     bool by_segment;
     bool prefetch, discrete;
-    bool device; /* every rank has a device of threads */
-    bool wired;  /* the devices are connected */
-    int tiers;   /* of the states: one hil_tier for all; HIL_TIERS and above: random mixes */
+    bool device;    /* every rank has a device of threads */
+    bool connected; /* the devices are connected */
+    int tiers;      /* of the states: one hil_tier for all; HIL_TIERS and above: random mixes */
     size_t window;
     int64_t chunk;
 } setting;
@@ -90,8 +90,8 @@ typedef struct peer {
     hil_pool *pool, *update;
     hil_tiers tiers;
     hil_device *device;
-    hil_wire *wire;
-    hil_wire_watch *watch;
+    hil_device_comm *device_comm;
+    hil_device_comm_watch *watch;
     hil_plan plan;
     hil_drive drive;
     double norm[STEPS];
@@ -129,7 +129,7 @@ static inline void peer_create(peer *m, const setting *s, int rank, hil_comm *co
     CHECK_OK(hil_store_declare_use(m->store, m->param[TIED], 2));
     m->plan = (hil_plan){.prefetch = s->prefetch,
                          .discrete = s->discrete,
-                         .wired = s->wired,
+                         .connected = s->connected,
                          .by_segment = s->by_segment,
                          .ranks = s->ranks,
                          .window = s->window,
@@ -149,9 +149,9 @@ static inline void peer_create(peer *m, const setting *s, int rank, hil_comm *co
         }
     m->drive = (hil_drive){folder, 64 << 20, 1};
     if (s->device) m->device = adding_device((uint64_t)(s->tiers * PEERS + rank), 100);
-    if (!s->wired) return;
-    CHECK_OK(hil_wire_threads_open(&m->wire, m->device, comm));
-    CHECK_OK(hil_wire_watch_start(&m->watch, m->wire, comm));
+    if (!s->connected) return;
+    CHECK_OK(hil_device_comm_threads_open(&m->device_comm, m->device, comm));
+    CHECK_OK(hil_device_comm_watch_start(&m->watch, m->device_comm, comm));
 }
 
 static inline hil_status peer_open(peer *m)
@@ -169,7 +169,7 @@ static inline hil_status peer_open(peer *m)
                                  .pool = m->pool,
                                  .update = m->update,
                                  .comm = m->comm,
-                                 .wire = m->wire};
+                                 .device_comm = m->device_comm};
     HIL_TRY(hil_store_open(m->store, &opening));
     return hil_store_initialise(m->store, 3);
 }
@@ -186,8 +186,8 @@ static inline void peer_destroy(peer *m)
     hil_pool_destroy(m->pool);
     hil_pool_destroy(m->update);
     hil_free(m->plan.unit);
-    hil_wire_watch_stop(m->watch);
-    if (m->wire) m->wire->engine->close(m->wire);
+    hil_device_comm_watch_stop(m->watch);
+    if (m->device_comm) m->device_comm->engine->close(m->device_comm);
     if (m->device) m->device->close(m->device);
     for (int p = 0; p < PARAMS; ++p) {
         for (int k = 0; k < HIL_STATES; ++k) free(m->state[p][k]);
@@ -325,7 +325,7 @@ static inline void oracle_create(oracle *o, const setting *s)
     alone.tiers = HIL_DEVICE;
     alone.window = 4 << 20;
     alone.chunk = 4096;
-    alone.device = alone.wired = false;
+    alone.device = alone.connected = false;
     peer m;
     peer_create(&m, &alone, 0, NULL);
     CHECK_OK(peer_open(&m));

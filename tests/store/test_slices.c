@@ -119,9 +119,9 @@ static void check_ranks(int ranks, hil_dtype dtype, hil_rule_kind rule, bool ful
             check_run(&s, &o, i ? norm : NULL, norm);
             s.discrete = s.device = true;
             if (full || (ranks <= 2 && i < 2)) check_run(&s, &o, norm, norm);
-            s.wired = ranks > 1;
-            if (s.wired && (full || i == (ranks + 1) % 3)) check_run(&s, &o, norm, norm);
-            s.device = s.wired = false;
+            s.connected = ranks > 1;
+            if (s.connected && (full || i == (ranks + 1) % 3)) check_run(&s, &o, norm, norm);
+            s.device = s.connected = false;
         }
         oracle_destroy(&o);
     }

@@ -89,7 +89,7 @@ int main(void)
                          .window = by_segment ? 1 << 20 : 190 << 10,
                          .chunk = 4096};
             check(&s);
-            s.discrete = s.device = s.wired = true;
+            s.discrete = s.device = s.connected = true;
             check(&s);
         }
     fixture_close();

@@ -144,7 +144,7 @@ int main(void)
                          .chunk = 4096};
             check_run(&s);
             s.discrete = s.device = true;
-            s.wired = tiers % 2 == by_segment;
+            s.connected = tiers % 2 == by_segment;
             check_run(&s);
         }
     fixture_close();

@@ -12,23 +12,23 @@ enum { COUNT = 100003, ROUNDS = 10 };
 
 static hil_device *device;
 
-static hil_wire *connect_alone(const hil_wire_maker *maker)
+static hil_device_comm *connect_alone(const hil_device_comm_maker *maker)
 {
-    unsigned char name[HIL_WIRE_NAME];
-    hil_wire *wire;
+    unsigned char name[HIL_DEVICE_COMM_NAME];
+    hil_device_comm *device_comm;
     bool ready = false;
     CHECK_OK(maker->name(name));
-    CHECK_OK(maker->open(&wire, device, name, 0, 1));
+    CHECK_OK(maker->open(&device_comm, device, name, 0, 1));
     for (int i = 0; i < 60000 && !ready; ++i) {
-        CHECK_OK(wire->engine->poll(wire, &ready));
+        CHECK_OK(device_comm->engine->poll(device_comm, &ready));
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     CHECK(ready);
-    return wire;
+    return device_comm;
 }
 
 /* Copies numbers in, gathers on one stream, exchanges on another, and copies them out. */
-static void check_moves(hil_wire *wire)
+static void check_moves(hil_device_comm *device_comm)
 {
     size_t bytes = COUNT * sizeof(uint32_t);
     uint32_t *host;
@@ -41,11 +41,12 @@ static void check_moves(hil_wire *wire)
     for (uint32_t round = 1; round <= ROUNDS; ++round) {
         for (uint32_t i = 0; i < COUNT; ++i) host[i] = i * 2654435761u + round;
         CHECK_OK(device->queue->copy(device, HIL_STREAM_GATHER, memory, host, bytes));
-        CHECK_OK(wire->engine->gather(wire, HIL_STREAM_GATHER, memory, memory + bytes, bytes));
+        CHECK_OK(device_comm->engine->gather(device_comm, HIL_STREAM_GATHER, memory, memory + bytes,
+                                             bytes));
         CHECK_OK(device->events->record(device, HIL_STREAM_GATHER, gathered));
         CHECK_OK(device->events->follow(device, HIL_STREAM_REDUCE, gathered));
-        CHECK_OK(wire->engine->exchange(wire, HIL_STREAM_REDUCE, memory + bytes, memory + 2 * bytes,
-                                        bytes));
+        CHECK_OK(device_comm->engine->exchange(device_comm, HIL_STREAM_REDUCE, memory + bytes,
+                                               memory + 2 * bytes, bytes));
         CHECK_OK(device->queue->copy(device, HIL_STREAM_REDUCE, host + COUNT, memory + 2 * bytes,
                                      bytes));
         CHECK_OK(device->events->record(device, HIL_STREAM_REDUCE, exchanged));
@@ -61,22 +62,22 @@ static void check_moves(hil_wire *wire)
 int main(void)
 {
     const char *prefixes = getenv("VIRTUAL_ENV");
-    const hil_wire_maker *maker;
+    const hil_device_comm_maker *maker;
     hil_device_choice choice = {.name = "cuda", .prefixes = prefixes};
     if (hil_devices_open(&choice, NULL, NULL, &device) != HIL_OK ||
-        hil_gpu_load_wires(prefixes, &maker) != HIL_OK) {
+        hil_gpu_load_device_comm(prefixes, &maker) != HIL_OK) {
         printf("skipped: %s\n", hil_status_message());
         return CHECK_SKIP;
     }
-    hil_wire *wire = connect_alone(maker);
-    check_moves(wire);
-    wire->engine->close(wire);
-    wire = connect_alone(maker);
-    check_moves(wire);
-    wire->engine->abandon(wire);
-    CHECK_FAILS(wire->engine->gather(wire, HIL_STREAM_GATHER, NULL, NULL, 0), HIL_ERR_IO,
-                "no longer connected");
-    wire->engine->close(wire);
+    hil_device_comm *device_comm = connect_alone(maker);
+    check_moves(device_comm);
+    device_comm->engine->close(device_comm);
+    device_comm = connect_alone(maker);
+    check_moves(device_comm);
+    device_comm->engine->abandon(device_comm);
+    CHECK_FAILS(device_comm->engine->gather(device_comm, HIL_STREAM_GATHER, NULL, NULL, 0),
+                HIL_ERR_IO, "no longer connected");
+    device_comm->engine->close(device_comm);
     hil_devices_close(device);
     return 0;
 }

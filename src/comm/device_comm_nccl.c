@@ -1,9 +1,9 @@
-/* wire_nccl.c - gather and exchange between GPUs over NCCL.
+/* device_comm_nccl.c - gather and exchange between GPUs over NCCL.
 
    The communicator is non-blocking: NCCL's calls return at once, and the caller polls until the
    call is queued. So no thread is inside NCCL when a rank is lost, and the communicator can be
    aborted. */
-#include "comm/wire_nccl.h"
+#include "comm/device_comm_nccl.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-_Static_assert(sizeof(ncclUniqueId) == HIL_WIRE_NAME, "a name is what NCCL calls an id");
+_Static_assert(sizeof(ncclUniqueId) == HIL_DEVICE_COMM_NAME, "a name is what NCCL calls an id");
 
 #define PAUSE 20000      /* nanoseconds between polls */
 #define LAST_SECONDS 5.0 /* time limit for closing a communicator */
@@ -39,14 +39,14 @@ static struct {
     FUNCTIONS(MEMBER)
 } nccl;
 
-typedef struct nccl_wire {
-    hil_wire wire; /* first */
+typedef struct nccl_comm {
+    hil_device_comm device_comm; /* first */
     hil_device *device;
     int ranks;
     pthread_mutex_t lock; /* held around NCCL's calls; guards the next fields */
     ncclComm_t comm;
     bool lost;
-} nccl_wire;
+} nccl_comm;
 
 static hil_status check(ncclResult_t code, const char *what)
 {
@@ -55,7 +55,7 @@ static hil_status check(ncclResult_t code, const char *what)
 }
 
 /* The state of the last call. Lock held. */
-static ncclResult_t ask(const nccl_wire *w)
+static ncclResult_t ask(const nccl_comm *w)
 {
     ncclResult_t code = ncclSuccess;
     if (w->lost) return ncclSystemError;
@@ -65,7 +65,7 @@ static ncclResult_t ask(const nccl_wire *w)
 
 /* Waits until a call that returned `code` is queued, for `seconds` (0: forever). Lock held on
    entry and return, released in between. */
-static ncclResult_t wait_queued(nccl_wire *w, ncclResult_t code, double seconds)
+static ncclResult_t wait_queued(nccl_comm *w, ncclResult_t code, double seconds)
 {
     double end = hil_clock_now() + seconds;
     while (code == ncclInProgress && !(seconds > 0 && hil_clock_now() > end)) {
@@ -77,7 +77,7 @@ static ncclResult_t wait_queued(nccl_wire *w, ncclResult_t code, double seconds)
     return code;
 }
 
-static hil_status finish(nccl_wire *w, ncclResult_t code, const char *what)
+static hil_status finish(nccl_comm *w, ncclResult_t code, const char *what)
 {
     code = wait_queued(w, code, 0);
     bool lost = w->lost;
@@ -86,10 +86,10 @@ static hil_status finish(nccl_wire *w, ncclResult_t code, const char *what)
     return check(code, what);
 }
 
-static hil_status gather(hil_wire *wire, hil_stream stream, const void *slice, void *whole,
-                         size_t bytes)
+static hil_status gather(hil_device_comm *device_comm, hil_stream stream, const void *slice,
+                         void *whole, size_t bytes)
 {
-    nccl_wire *w = (nccl_wire *)wire;
+    nccl_comm *w = (nccl_comm *)device_comm;
     cudaStream_t on = hil_cuda_stream_for(w->device, stream);
     pthread_mutex_lock(&w->lock);
     ncclResult_t code = ncclSystemError;
@@ -97,7 +97,7 @@ static hil_status gather(hil_wire *wire, hil_stream stream, const void *slice, v
     return finish(w, code, "gather from the ranks");
 }
 
-static ncclResult_t exchange_group(const nccl_wire *w, const char *out, char *in, size_t bytes,
+static ncclResult_t exchange_group(const nccl_comm *w, const char *out, char *in, size_t bytes,
                                    cudaStream_t stream)
 {
     ncclResult_t code = nccl.ncclGroupStart();
@@ -112,19 +112,19 @@ static ncclResult_t exchange_group(const nccl_wire *w, const char *out, char *in
     return code == ncclSuccess ? end : code;
 }
 
-static hil_status exchange(hil_wire *wire, hil_stream stream, const void *out, void *in,
-                           size_t bytes)
+static hil_status exchange(hil_device_comm *device_comm, hil_stream stream, const void *out,
+                           void *in, size_t bytes)
 {
-    nccl_wire *w = (nccl_wire *)wire;
+    nccl_comm *w = (nccl_comm *)device_comm;
     cudaStream_t on = hil_cuda_stream_for(w->device, stream);
     pthread_mutex_lock(&w->lock);
     ncclResult_t code = w->lost ? ncclSystemError : exchange_group(w, out, in, bytes, on);
     return finish(w, code, "exchange between ranks");
 }
 
-static hil_status poll_wire(hil_wire *wire, bool *ready)
+static hil_status poll_comm(hil_device_comm *device_comm, bool *ready)
 {
-    nccl_wire *w = (nccl_wire *)wire;
+    nccl_comm *w = (nccl_comm *)device_comm;
     pthread_mutex_lock(&w->lock);
     ncclResult_t code = ask(w);
     pthread_mutex_unlock(&w->lock);
@@ -132,18 +132,18 @@ static hil_status poll_wire(hil_wire *wire, bool *ready)
     return code == ncclInProgress ? HIL_OK : check(code, "connect the GPUs of the ranks");
 }
 
-static void abandon(hil_wire *wire)
+static void abandon(hil_device_comm *device_comm)
 {
-    nccl_wire *w = (nccl_wire *)wire;
+    nccl_comm *w = (nccl_comm *)device_comm;
     pthread_mutex_lock(&w->lock);
     if (!w->lost) nccl.ncclCommAbort(w->comm);
     w->lost = true;
     pthread_mutex_unlock(&w->lock);
 }
 
-static void destroy(hil_wire *wire)
+static void destroy(hil_device_comm *device_comm)
 {
-    nccl_wire *w = (nccl_wire *)wire;
+    nccl_comm *w = (nccl_comm *)device_comm;
     pthread_mutex_lock(&w->lock);
     if (w->comm && !w->lost &&
         wait_queued(w, nccl.ncclCommFinalize(w->comm), LAST_SECONDS) == ncclSuccess)
@@ -155,7 +155,7 @@ static void destroy(hil_wire *wire)
     hil_free(w);
 }
 
-static hil_status make_name(unsigned char name[HIL_WIRE_NAME])
+static hil_status make_name(unsigned char name[HIL_DEVICE_COMM_NAME])
 {
     ncclUniqueId id;
     HIL_TRY(check(nccl.ncclGetUniqueId(&id), "find a place where ranks meet"));
@@ -163,15 +163,15 @@ static hil_status make_name(unsigned char name[HIL_WIRE_NAME])
     return HIL_OK;
 }
 
-static hil_status open_wire(hil_wire **out, hil_device *device,
-                            const unsigned char name[HIL_WIRE_NAME], int rank, int ranks)
+static hil_status open_comm(hil_device_comm **out, hil_device *device,
+                            const unsigned char name[HIL_DEVICE_COMM_NAME], int rank, int ranks)
 {
-    static const hil_wire_engine engine = {destroy, gather, exchange, poll_wire, abandon};
+    static const hil_device_comm_engine engine = {destroy, gather, exchange, poll_comm, abandon};
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
-    nccl_wire *w;
+    nccl_comm *w;
     HIL_TRY(HIL_ALLOC(1, &w));
-    w->wire.engine = &engine;
+    w->device_comm.engine = &engine;
     w->device = device;
     w->ranks = ranks;
     pthread_mutex_init(&w->lock, NULL);
@@ -182,15 +182,15 @@ static hil_status open_wire(hil_wire **out, hil_device *device,
     hil_status status =
         code == ncclInProgress ? HIL_OK : check(code, "connect the GPUs of the ranks");
     if (status == HIL_OK)
-        *out = &w->wire;
+        *out = &w->device_comm;
     else
-        destroy(&w->wire);
+        destroy(&w->device_comm);
     return status;
 }
 
-hil_status hil_wire_nccl_find(const hil_wire_maker **out)
+hil_status hil_device_comm_nccl_find(const hil_device_comm_maker **out)
 {
-    static const hil_wire_maker maker = {make_name, open_wire};
+    static const hil_device_comm_maker maker = {make_name, open_comm};
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!library) return hil_fail(HIL_ERR_INPUT, "cannot load NCCL: %s", dlerror());
 #define FIND(name)                                                                                 \

@@ -9,32 +9,32 @@
 #define SHARED_LEAST ((size_t)1 << 20)
 
 /* Whether a device computes; false also in a rehearsal of one. */
-static bool is_live(const hil_feed *feed)
+static bool is_live(const hil_batch_input *input)
 {
-    return feed->device && !hil_pool_is_dry(feed->pool);
+    return input->device && !hil_pool_is_dry(input->pool);
 }
 
-static void drop_memory(hil_feed *feed)
+static void drop_memory(hil_batch_input *input)
 {
-    if (feed->memory && is_live(feed))
-        feed->device->heap->unshare(feed->device, feed->memory);
+    if (input->memory && is_live(input))
+        input->device->heap->unshare(input->device, input->memory);
     else
-        hil_free(feed->memory);
-    feed->memory = NULL;
-    feed->bytes = 0;
+        hil_free(input->memory);
+    input->memory = NULL;
+    input->bytes = 0;
 }
 
-static hil_status reserve(hil_feed *feed, size_t bytes)
+static hil_status reserve(hil_batch_input *input, size_t bytes)
 {
-    if (feed->memory && bytes <= feed->bytes) return HIL_OK;
-    drop_memory(feed);
-    if (is_live(feed)) {
+    if (input->memory && bytes <= input->bytes) return HIL_OK;
+    drop_memory(input);
+    if (is_live(input)) {
         if (bytes < SHARED_LEAST) bytes = SHARED_LEAST;
-        HIL_TRY(feed->device->heap->share(feed->device, bytes, (void **)&feed->memory));
+        HIL_TRY(input->device->heap->share(input->device, bytes, (void **)&input->memory));
     } else {
-        HIL_TRY(HIL_ALLOC(bytes, &feed->memory));
+        HIL_TRY(HIL_ALLOC(bytes, &input->memory));
     }
-    feed->bytes = bytes;
+    input->bytes = bytes;
     return HIL_OK;
 }
 
@@ -64,78 +64,78 @@ static void pack(const hil_micro *micro, int32_t *to)
     }
 }
 
-static hil_status send_ids(hil_feed *feed, size_t losses)
+static hil_status send_ids(hil_batch_input *input, size_t losses)
 {
     size_t bytes = 0;
-    for (int64_t m = 0; m < feed->count; ++m)
-        bytes += 4 * (size_t)positions(&feed->micro[m]) * sizeof(int32_t);
-    if (is_live(feed)) HIL_TRY(reserve(feed, losses + bytes));
-    HIL_TRY(hil_buffers_take(feed->buffers, bytes, &feed->ids));
+    for (int64_t m = 0; m < input->count; ++m)
+        bytes += 4 * (size_t)positions(&input->micro[m]) * sizeof(int32_t);
+    if (is_live(input)) HIL_TRY(reserve(input, losses + bytes));
+    HIL_TRY(hil_buffers_take(input->buffers, bytes, &input->ids));
     size_t at = 0;
-    for (int64_t m = 0; m < feed->count; ++m) {
-        hil_micro *micro = &feed->micro[m];
-        micro->on_device = (const int32_t *)((char *)feed->ids + at);
+    for (int64_t m = 0; m < input->count; ++m) {
+        hil_micro *micro = &input->micro[m];
+        micro->on_device = (const int32_t *)((char *)input->ids + at);
         micro->share = share_of(micro);
-        if (is_live(feed)) pack(micro, (int32_t *)(feed->memory + losses + at));
+        if (is_live(input)) pack(micro, (int32_t *)(input->memory + losses + at));
         at += 4 * (size_t)positions(micro) * sizeof(int32_t);
     }
-    if (!is_live(feed)) return HIL_OK;
-    feed->busy = true;
-    return feed->device->queue->copy(feed->device, HIL_STREAM_COMPUTE, feed->ids,
-                                     feed->memory + losses, bytes);
+    if (!is_live(input)) return HIL_OK;
+    input->busy = true;
+    return input->device->queue->copy(input->device, HIL_STREAM_COMPUTE, input->ids,
+                                      input->memory + losses, bytes);
 }
 
-hil_status hil_feed_begin(hil_feed *feed, const hil_micro *micro, int64_t count)
+hil_status hil_batch_input_begin(hil_batch_input *input, const hil_micro *micro, int64_t count)
 {
-    size_t losses = (size_t)count * sizeof *feed->loss;
-    HIL_TRY(HIL_GROW(&feed->micro, &feed->micro_room, count));
-    memcpy(feed->micro, micro, (size_t)count * sizeof *micro);
-    feed->count = count;
-    HIL_TRY(reserve(feed, losses));
-    if (feed->device) HIL_TRY(send_ids(feed, losses));
-    feed->loss = (double *)(void *)feed->memory;
-    memset(feed->loss, 0, losses);
+    size_t losses = (size_t)count * sizeof *input->loss;
+    HIL_TRY(HIL_GROW(&input->micro, &input->micro_room, count));
+    memcpy(input->micro, micro, (size_t)count * sizeof *micro);
+    input->count = count;
+    HIL_TRY(reserve(input, losses));
+    if (input->device) HIL_TRY(send_ids(input, losses));
+    input->loss = (double *)(void *)input->memory;
+    memset(input->loss, 0, losses);
     return HIL_OK;
 }
 
-hil_status hil_feed_wait(hil_feed *feed)
+hil_status hil_batch_input_wait(hil_batch_input *input)
 {
-    if (!feed->busy) return HIL_OK;
-    feed->busy = false;
-    return feed->device->queue->finish(feed->device);
+    if (!input->busy) return HIL_OK;
+    input->busy = false;
+    return input->device->queue->finish(input->device);
 }
 
-void hil_feed_end(hil_feed *feed)
+void hil_batch_input_end(hil_batch_input *input)
 {
-    (void)hil_feed_wait(feed);
-    if (feed->ids) hil_buffers_give(feed->buffers, feed->ids);
-    feed->ids = NULL;
+    (void)hil_batch_input_wait(input);
+    if (input->ids) hil_buffers_give(input->buffers, input->ids);
+    input->ids = NULL;
 }
 
-void hil_feed_free(hil_feed *feed)
+void hil_batch_input_free(hil_batch_input *input)
 {
-    hil_free(feed->micro);
-    drop_memory(feed);
+    hil_free(input->micro);
+    drop_memory(input);
 }
 
-hil_status hil_feed_read(hil_feed *feed, const hil_tensor *x, float *out)
+hil_status hil_batch_input_read(hil_batch_input *input, const hil_tensor *x, float *out)
 {
     int64_t count = hil_shape_count(&x->shape);
-    if (hil_pool_is_dry(feed->pool)) return HIL_OK;
-    if (!feed->device) {
+    if (hil_pool_is_dry(input->pool)) return HIL_OK;
+    if (!input->device) {
         hil_to_f32(out, x->data, x->dtype, count);
         return HIL_OK;
     }
     size_t size = hil_dtype_size(x->dtype);
-    int64_t most = (int64_t)(feed->bytes / size);
+    int64_t most = (int64_t)(input->bytes / size);
     for (int64_t at = 0; at < count; at += most) {
         int64_t n = count - at < most ? count - at : most;
         const char *from = (const char *)x->data + (size_t)at * size;
-        HIL_TRY(feed->device->queue->copy(feed->device, HIL_STREAM_COMPUTE, feed->memory, from,
-                                          (size_t)n * size));
-        feed->busy = true;
-        HIL_TRY(hil_feed_wait(feed));
-        hil_to_f32(out + at, feed->memory, x->dtype, n);
+        HIL_TRY(input->device->queue->copy(input->device, HIL_STREAM_COMPUTE, input->memory, from,
+                                           (size_t)n * size));
+        input->busy = true;
+        HIL_TRY(hil_batch_input_wait(input));
+        hil_to_f32(out + at, input->memory, x->dtype, n);
     }
     return HIL_OK;
 }

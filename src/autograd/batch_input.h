@@ -5,12 +5,12 @@
 
 #include "autograd/tape.h"
 
-/* [Note: feed] With a device, the arrays of all micro-batches of a pass are copied to it first, and
-   losses are added up in memory that device and host share. The host accesses the shared memory
-   only while the device is idle: before a pass, and after hil_feed_wait. So a pass blocks the host
-   once, at its end. */
+/* [Note: batch input] With a device, the arrays of all micro-batches of a pass are copied to it
+   first, and losses are added up in memory that device and host share. The host accesses the shared
+   memory only while the device is idle: before a pass, and after hil_batch_input_wait. So a pass
+   blocks the host once, at its end. */
 #define HIL_TOKEN_BYTES 16 /* of the four arrays of a micro-batch */
-struct hil_feed {
+struct hil_batch_input {
     hil_device *device; /* borrowed, like the next two; NULL: the CPU */
     hil_pool *pool;
     hil_buffers *buffers;
@@ -26,14 +26,14 @@ struct hil_feed {
 
 /* Copies `micro` and, for a device, the arrays in it. Without a device the arrays are borrowed
    until the pass has been computed. */
-hil_status hil_feed_begin(hil_feed *feed, const hil_micro *micro, int64_t count);
+hil_status hil_batch_input_begin(hil_batch_input *input, const hil_micro *micro, int64_t count);
 /* Blocks until all queued work is over; then losses may be read. Returns the first failure. */
-hil_status hil_feed_wait(hil_feed *feed);
+hil_status hil_batch_input_wait(hil_batch_input *input);
 /* Ends the pass, also after a failure: waits, and frees its device memory. */
-void hil_feed_end(hil_feed *feed);
-void hil_feed_free(hil_feed *feed);
+void hil_batch_input_end(hil_batch_input *input);
+void hil_batch_input_free(hil_batch_input *input);
 
 /* Copies a tensor to the host as fp32. Blocks. */
-hil_status hil_feed_read(hil_feed *feed, const hil_tensor *x, float *out);
+hil_status hil_batch_input_read(hil_batch_input *input, const hil_tensor *x, float *out);
 
 #endif

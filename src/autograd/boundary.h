@@ -33,47 +33,52 @@ typedef struct hil_outputs {
 } hil_outputs;
 
 /* Open data: zero it and set the first four. */
-typedef struct hil_bounds {
+typedef struct hil_boundaries {
     int segments;
     const hil_segment_place *place; /* borrowed, of each segment */
     hil_buffers *buffers;           /* borrowed; NULL: shapes only */
     hil_offload *offload;           /* borrowed; NULL: shapes only */
     int64_t slots;
     hil_outputs *outputs; /* [slot: micro-batch in a group][segment] */
-} hil_bounds;
+} hil_boundaries;
 
-hil_status hil_bounds_reserve(hil_bounds *bounds, int64_t slots);
-void hil_bounds_free(hil_bounds *bounds);
+hil_status hil_boundaries_reserve(hil_boundaries *boundaries, int64_t slots);
+void hil_boundaries_free(hil_boundaries *boundaries);
 
-static inline hil_outputs *hil_bounds_at(const hil_bounds *bounds, int64_t slot, int segment)
+static inline hil_outputs *hil_boundaries_at(const hil_boundaries *boundaries, int64_t slot,
+                                             int segment)
 {
-    return &bounds->outputs[slot * bounds->segments + segment];
+    return &boundaries->outputs[slot * boundaries->segments + segment];
 }
-static inline hil_boundary *hil_bounds_find(const hil_bounds *bounds, int64_t slot, int number)
+static inline hil_boundary *hil_boundaries_find(const hil_boundaries *boundaries, int64_t slot,
+                                                int number)
 {
-    return &hil_bounds_at(bounds, slot, number / HIL_VALUES_MAX)->value[number % HIL_VALUES_MAX];
+    return &hil_boundaries_at(boundaries, slot, number / HIL_VALUES_MAX)
+                ->value[number % HIL_VALUES_MAX];
 }
 
 /* Keeps the outputs of the tape's segment; takes over their memory from the tape. */
-hil_status hil_bounds_keep(hil_bounds *bounds, const hil_tape *tape, const hil_values *out);
+hil_status hil_boundaries_keep(hil_boundaries *boundaries, const hil_tape *tape,
+                               const hil_values *out);
 
 /* The memory of root `number`. _prefetch starts its fetch; _wait waits for that (*data: its
    address, NULL if there is no memory); _offload starts its copy to its tier; _take waits and
    passes the memory to the caller; _drop frees it. */
-hil_status hil_bounds_prefetch(hil_bounds *bounds, int64_t slot, int number);
-hil_status hil_bounds_wait(hil_bounds *bounds, int64_t slot, int number, void **data);
-hil_status hil_bounds_offload(hil_bounds *bounds, int64_t slot, int number);
-hil_status hil_bounds_take(hil_bounds *bounds, int64_t slot, int number, void **data);
-void hil_bounds_drop(hil_bounds *bounds, int64_t slot, int number);
+hil_status hil_boundaries_prefetch(hil_boundaries *boundaries, int64_t slot, int number);
+hil_status hil_boundaries_wait(hil_boundaries *boundaries, int64_t slot, int number, void **data);
+hil_status hil_boundaries_offload(hil_boundaries *boundaries, int64_t slot, int number);
+hil_status hil_boundaries_take(hil_boundaries *boundaries, int64_t slot, int number, void **data);
+void hil_boundaries_drop(hil_boundaries *boundaries, int64_t slot, int number);
 
 /* The same for the gradient of `number`. _add adds `data` to it and takes over the memory. */
-hil_status hil_bounds_gradient_add(hil_bounds *bounds, int64_t slot, int number,
-                                   const hil_context *context, void *data);
-hil_status hil_bounds_gradient_prefetch(hil_bounds *bounds, int64_t slot, int number);
-hil_status hil_bounds_gradient_offload(hil_bounds *bounds, int64_t slot, int number);
-hil_status hil_bounds_gradient_take(hil_bounds *bounds, int64_t slot, int number, void **data);
+hil_status hil_boundaries_gradient_add(hil_boundaries *boundaries, int64_t slot, int number,
+                                       const hil_context *context, void *data);
+hil_status hil_boundaries_gradient_prefetch(hil_boundaries *boundaries, int64_t slot, int number);
+hil_status hil_boundaries_gradient_offload(hil_boundaries *boundaries, int64_t slot, int number);
+hil_status hil_boundaries_gradient_take(hil_boundaries *boundaries, int64_t slot, int number,
+                                        void **data);
 
 /* Frees all outputs of a segment, with their gradients. */
-void hil_bounds_clear(hil_bounds *bounds, int64_t slot, int segment);
+void hil_boundaries_clear(hil_boundaries *boundaries, int64_t slot, int segment);
 
 #endif

@@ -11,7 +11,7 @@ static hil_status make_room(hil_engine *e, int64_t slots)
     hil_free(e->held);
     e->held = NULL;
     e->held_slots = 0;
-    HIL_TRY(hil_bounds_reserve(&e->bounds, slots));
+    HIL_TRY(hil_boundaries_reserve(&e->boundaries, slots));
     HIL_TRY(HIL_ALLOC((size_t)slots * e->model->count, &e->held));
     e->held_slots = slots;
     return HIL_OK;
@@ -101,7 +101,7 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
 /* Ends a training pass, also after a failure. */
 static void end_training(hil_engine *e, hil_status status)
 {
-    hil_feed_end(&e->feed);
+    hil_batch_input_end(&e->input);
     hil_spans_flush(&e->spans);
     if (status == HIL_OK) return;
     clear(e);
@@ -120,13 +120,13 @@ hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
     e->visits = 0;
     hil_status status;
     HIL_TRY_DONE(make_room(e, group));
-    HIL_TRY_DONE(hil_feed_begin(&e->feed, step->micro, step->count));
+    HIL_TRY_DONE(hil_batch_input_begin(&e->input, step->micro, step->count));
     HIL_TRY_DONE(hil_store_pass_begin(e->model->store, HIL_PASS_TRAIN));
     int64_t since = 0; /* micro-batches since the last renewal */
     for (int64_t at = 0; at < step->count; at += group) {
         int64_t count = step->count - at < group ? step->count - at : group;
         bool last = at + count == step->count;
-        HIL_TRY_DONE(train_group(e, e->feed.micro + at, count, last, e->feed.loss + at));
+        HIL_TRY_DONE(train_group(e, e->input.micro + at, count, last, e->input.loss + at));
         since += count;
         if (last || since < hil_engine_period(e->model->count)) continue;
         since = 0;
@@ -141,9 +141,9 @@ done:
 
 hil_status hil_engine_wait(hil_engine *e, double *loss)
 {
-    hil_status status = hil_feed_wait(&e->feed);
+    hil_status status = hil_batch_input_wait(&e->input);
     *loss = 0;
-    for (int64_t m = 0; m < e->feed.count && status == HIL_OK; ++m) *loss += e->feed.loss[m];
+    for (int64_t m = 0; m < e->input.count && status == HIL_OK; ++m) *loss += e->input.loss[m];
     end_training(e, status);
     return status;
 }
@@ -156,7 +156,7 @@ hil_status hil_engine_train(hil_engine *e, const hil_step *step, double *loss)
 
 static bool is_output(const hil_engine *e, int s, int root)
 {
-    const hil_outputs *out = hil_bounds_at(&e->bounds, 0, s);
+    const hil_outputs *out = hil_boundaries_at(&e->boundaries, 0, s);
     for (int i = 0; i < out->count; ++i)
         if (out->value[i].root == root) return true;
     return false;
@@ -166,10 +166,10 @@ static bool is_output(const hil_engine *e, int s, int root)
 static void drop_inputs(hil_engine *e, int s)
 {
     if (e->model->reads_earlier || s == 0) return;
-    const hil_outputs *in = hil_bounds_at(&e->bounds, 0, s - 1);
+    const hil_outputs *in = hil_boundaries_at(&e->boundaries, 0, s - 1);
     for (int i = 0; i < in->count; ++i) {
         int root = in->value[i].root;
-        if (root >= 0 && !is_output(e, s, root)) hil_bounds_drop(&e->bounds, 0, root);
+        if (root >= 0 && !is_output(e, s, root)) hil_boundaries_drop(&e->boundaries, 0, root);
     }
 }
 
@@ -183,19 +183,19 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
     hil_status status;
     HIL_TRY_DONE(make_room(e, 1));
     hil_pass pass = mode == HIL_MODE_GENERATE ? HIL_PASS_GENERATE : HIL_PASS_LOSS;
-    HIL_TRY_DONE(hil_feed_begin(&e->feed, micro, 1));
+    HIL_TRY_DONE(hil_batch_input_begin(&e->input, micro, 1));
     if (store) HIL_TRY_DONE(hil_store_pass_begin(store, pass));
     for (int s = 0; s < (int)e->model->count; ++s) {
         const hil_visit v = {.segment = s};
         if (store) HIL_TRY_DONE(enter(e, &v));
-        HIL_TRY_DONE(hil_visit_forward(e, e->feed.micro, &v, HIL_KEEP_NOTHING, e->feed.loss));
+        HIL_TRY_DONE(hil_visit_forward(e, e->input.micro, &v, HIL_KEEP_NOTHING, e->input.loss));
         drop_inputs(e, s);
     }
     if (store) HIL_TRY_DONE(hil_store_pass_end(store));
-    HIL_TRY_DONE(hil_feed_wait(&e->feed));
-    *loss = e->feed.loss[0];
+    HIL_TRY_DONE(hil_batch_input_wait(&e->input));
+    *loss = e->input.loss[0];
 done:
-    hil_feed_end(&e->feed);
+    hil_batch_input_end(&e->input);
     hil_spans_flush(&e->spans);
     if (status != HIL_OK && store) hil_store_pass_drop(store);
     clear(e);
@@ -286,15 +286,15 @@ static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_opt
                                .store = model->store,
                                .compute = options->compute,
                                .speeds = options->speeds,
-                               .feed = &e->feed,
+                               .input = &e->input,
                                .earlier = hil_visit_earlier};
-    e->feed.pool = options->pool;
+    e->input.pool = options->pool;
     HIL_TRY(HIL_ALLOC(model->count, &e->place));
     for (size_t s = 0; s < model->count; ++s)
         e->place[s] =
             options->segment ? options->segment[s] : (hil_segment_place){.keep = INT64_MAX};
-    e->bounds.segments = (int)model->count;
-    e->bounds.place = e->place;
+    e->boundaries.segments = (int)model->count;
+    e->boundaries.place = e->place;
     return HIL_OK;
 }
 
@@ -328,12 +328,12 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
     HIL_TRY_DONE(hil_offload_create(&e->offload, options->tiers, e->buffers, options->ring,
                                     options->offloaded));
     HIL_TRY_DONE(hil_tiers_pin_all(options->tiers));
-    e->context.buffers = e->bounds.buffers = e->buffers;
+    e->context.buffers = e->boundaries.buffers = e->buffers;
     e->context.links = options->tiers->links;
-    e->context.device = e->feed.device = options->tiers->device;
-    e->feed.buffers = e->buffers;
+    e->context.device = e->input.device = options->tiers->device;
+    e->input.buffers = e->buffers;
     if (!hil_pool_is_dry(options->pool)) e->spans.device = e->context.device;
-    e->bounds.offload = e->context.offload = e->offload;
+    e->boundaries.offload = e->context.offload = e->offload;
     *out = e;
     e = NULL;
 done:
@@ -352,12 +352,12 @@ void hil_engine_destroy(hil_engine *e)
         hil_free(e->idle);
         e->idle = next;
     }
-    hil_bounds_free(&e->bounds);
+    hil_boundaries_free(&e->boundaries);
     hil_offload_destroy(e->offload);
     hil_buffers_destroy(e->buffers);
     hil_free(e->place);
     hil_free(e->held);
-    hil_feed_free(&e->feed);
+    hil_batch_input_free(&e->input);
     hil_spans_free(&e->spans);
     hil_free(e->reads);
     hil_free(e);

@@ -208,7 +208,7 @@ static hil_status read_logits(hil_tape *t, hil_value *x, hil_param *weight)
     hil_value *last, *logits;
     HIL_TRY(hil_tape_borrow(t, &rows, false, &last));
     HIL_TRY(hil_linear(t, last, weight, NULL, &logits));
-    return hil_feed_read(c->feed, &logits->tensor, c->logits);
+    return hil_batch_input_read(c->input, &logits->tensor, c->logits);
 }
 
 hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight)

@@ -71,8 +71,8 @@ typedef struct hil_micro {
     double share;             /* fraction of causal pairs left by `first`: hil_op_call.share */
 } hil_micro;
 
-typedef struct hil_feed hil_feed;           /* batch_input.h */
-typedef struct hil_offloaded hil_offloaded; /* tape_offload.c */
+typedef struct hil_batch_input hil_batch_input; /* batch_input.h */
+typedef struct hil_offloaded hil_offloaded;     /* tape_offload.c */
 
 /* What all tapes of a pass share. Borrowed by the tapes. */
 typedef struct hil_context {
@@ -90,7 +90,7 @@ typedef struct hil_context {
     hil_links *links;         /* whose clock a rehearsal advances */
     const hil_speeds *speeds; /* NULL: no rehearsal */
     hil_kv_cache *cache;      /* HIL_MODE_GENERATE */
-    hil_feed *feed;           /* copies the logits to the host */
+    hil_batch_input *input;   /* copies the logits to the host */
     float *logits;            /* HIL_MODE_LOGITS and GENERATE: head_loss writes them here, fp32 */
     int64_t vocab;            /* set by the trace: columns of the logits */
     /* Finds an output of an earlier segment; the engine implements it. */

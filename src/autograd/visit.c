@@ -47,9 +47,9 @@ static hil_status borrow_boundary(hil_tape *tape, int segment, int place, hil_va
             *out = v;
             return HIL_OK;
         }
-    const hil_boundary *b = hil_bounds_find(&e->bounds, slot, number);
+    const hil_boundary *b = hil_boundaries_find(&e->boundaries, slot, number);
     hil_tensor tensor = b->tensor;
-    if (b->root >= 0) HIL_TRY(hil_bounds_wait(&e->bounds, slot, b->root, &tensor.data));
+    if (b->root >= 0) HIL_TRY(hil_boundaries_wait(&e->boundaries, slot, b->root, &tensor.data));
     HIL_TRY(hil_tape_borrow(tape, &tensor, b->wants, out));
     (*out)->boundary = number;
     (*out)->ids = b->ids;
@@ -62,7 +62,7 @@ hil_status hil_visit_earlier(hil_tape *tape, const char *segment, const char *na
     e->model->reads_earlier = true;
     for (int s = 0; s < tape->segment; ++s) {
         if (strcmp(e->model->segments[s].name, segment) != 0) continue;
-        const hil_outputs *from = hil_bounds_at(&e->bounds, tape->micro_index, s);
+        const hil_outputs *from = hil_boundaries_at(&e->boundaries, tape->micro_index, s);
         for (int i = 0; i < from->count; ++i)
             if (strcmp(from->value[i].name, name) == 0) return borrow_boundary(tape, s, i, out);
     }
@@ -78,7 +78,7 @@ static bool is_last(const hil_engine *e, int segment)
 static bool has_no_backward(const hil_engine *e, const hil_visit *v)
 {
     if (!v->back || is_last(e, v->segment)) return false;
-    return !hil_bounds_at(&e->bounds, v->slot, v->segment)->wants;
+    return !hil_boundaries_at(&e->boundaries, v->slot, v->segment)->wants;
 }
 
 static hil_status add_read(hil_engine *e, int root)
@@ -97,12 +97,13 @@ static hil_status list_reads(hil_engine *e, const hil_visit *v)
     if (has_no_backward(e, v)) return HIL_OK;
     const hil_tape *tape = v->back ? *held_at(e, v->slot, v->segment) : NULL;
     if (!tape && v->segment == 0) return HIL_OK;
-    const hil_outputs *out = hil_bounds_at(&e->bounds, v->slot, v->segment - (tape ? 0 : 1));
+    const hil_outputs *out =
+        hil_boundaries_at(&e->boundaries, v->slot, v->segment - (tape ? 0 : 1));
     for (int i = 0; i < out->count; ++i)
         if (!tape || tape->out[i]->root->kept) HIL_TRY(add_read(e, out->value[i].root));
     for (const hil_value *x = tape ? tape->values : NULL; x; x = x->next)
         if (x->boundary >= 0 && x->kept)
-            HIL_TRY(add_read(e, hil_bounds_find(&e->bounds, v->slot, x->boundary)->root));
+            HIL_TRY(add_read(e, hil_boundaries_find(&e->boundaries, v->slot, x->boundary)->root));
     return HIL_OK;
 }
 
@@ -110,13 +111,14 @@ hil_status hil_visit_prefetch(hil_engine *e, const hil_visit *v)
 {
     HIL_TRY(list_reads(e, v));
     for (size_t i = 0; i < e->reads_count; ++i)
-        HIL_TRY(hil_bounds_prefetch(&e->bounds, v->slot, e->reads[i]));
+        HIL_TRY(hil_boundaries_prefetch(&e->boundaries, v->slot, e->reads[i]));
     if (!v->back) return HIL_OK;
     hil_tape *tape = *held_at(e, v->slot, v->segment);
     if (tape) HIL_TRY(hil_tape_prefetch(tape));
-    const hil_outputs *out = hil_bounds_at(&e->bounds, v->slot, v->segment);
+    const hil_outputs *out = hil_boundaries_at(&e->boundaries, v->slot, v->segment);
     for (int i = 0; i < out->count; ++i)
-        HIL_TRY(hil_bounds_gradient_prefetch(&e->bounds, v->slot, v->segment * HIL_VALUES_MAX + i));
+        HIL_TRY(hil_boundaries_gradient_prefetch(&e->boundaries, v->slot,
+                                                 v->segment * HIL_VALUES_MAX + i));
     return HIL_OK;
 }
 
@@ -129,19 +131,19 @@ static hil_status offload(hil_engine *e, const hil_tape *tape)
     int64_t slot = tape->micro_index;
     bool same = next->slot == slot;
     HIL_TRY(list_reads(e, next));
-    const hil_outputs *out = hil_bounds_at(&e->bounds, slot, tape->segment);
+    const hil_outputs *out = hil_boundaries_at(&e->boundaries, slot, tape->segment);
     size_t read = same ? e->reads_count : 0, listed = e->reads_count;
     for (const hil_value *v = tape->values; v; v = v->next) {
         if (v->boundary < 0) continue;
-        HIL_TRY(add_read(e, hil_bounds_find(&e->bounds, slot, v->boundary)->root));
+        HIL_TRY(add_read(e, hil_boundaries_find(&e->boundaries, slot, v->boundary)->root));
         if (!same || !next->back || next->segment != v->boundary / HIL_VALUES_MAX)
-            HIL_TRY(hil_bounds_gradient_offload(&e->bounds, slot, v->boundary));
+            HIL_TRY(hil_boundaries_gradient_offload(&e->boundaries, slot, v->boundary));
     }
     for (int i = 0; i < out->count; ++i) HIL_TRY(add_read(e, out->value[i].root));
     for (size_t i = listed; i < e->reads_count; ++i) {
         bool needed = false;
         for (size_t k = 0; k < read; ++k) needed |= e->reads[k] == e->reads[i];
-        if (!needed) HIL_TRY(hil_bounds_offload(&e->bounds, slot, e->reads[i]));
+        if (!needed) HIL_TRY(hil_boundaries_offload(&e->boundaries, slot, e->reads[i]));
     }
     return HIL_OK;
 }
@@ -162,7 +164,7 @@ static hil_status run_segment(hil_engine *e, const hil_micro *micro, const hil_v
     hil_values in = {0};
     *out = (hil_values){0};
     if (s > 0) {
-        const hil_outputs *from = hil_bounds_at(&e->bounds, v->slot, s - 1);
+        const hil_outputs *from = hil_boundaries_at(&e->boundaries, v->slot, s - 1);
         for (int i = 0; i < from->count; ++i) {
             hil_value *x;
             HIL_TRY(borrow_boundary(tape, s - 1, i, &x));
@@ -190,7 +192,7 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
     hil_tape *tape = *held_at(e, v->slot, v->segment);
     tape->lean = what == HIL_KEEP_LEAN;
     hil_tape_trim(tape, &out);
-    HIL_TRY(hil_bounds_keep(&e->bounds, tape, &out));
+    HIL_TRY(hil_boundaries_keep(&e->boundaries, tape, &out));
     HIL_TRY(offload(e, tape));
     hil_tier tier = e->place[v->segment].tapes;
     if (what == HIL_KEEP_NOTHING || !tape->wants)
@@ -204,10 +206,10 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
 static void drop_outputs(hil_engine *e, int64_t slot, int s)
 {
     const hil_tape *tape = *held_at(e, slot, s);
-    const hil_outputs *out = hil_bounds_at(&e->bounds, slot, s);
+    const hil_outputs *out = hil_boundaries_at(&e->boundaries, slot, s);
     for (int i = 0; i < out->count; ++i)
         if (!tape || !tape->out[i]->root->kept)
-            hil_bounds_drop(&e->bounds, slot, s * HIL_VALUES_MAX + i);
+            hil_boundaries_drop(&e->boundaries, slot, s * HIL_VALUES_MAX + i);
 }
 
 /* Adds the gradients of a tape's inputs to those of the boundary values. */
@@ -218,8 +220,8 @@ static hil_status return_gradients(hil_engine *e, hil_tape *tape)
         void *data;
         HIL_TRY(hil_tape_take_gradient(tape, v, &data));
         if (data)
-            HIL_TRY(hil_bounds_gradient_add(&e->bounds, tape->micro_index, v->boundary, &e->context,
-                                            data));
+            HIL_TRY(hil_boundaries_gradient_add(&e->boundaries, tape->micro_index, v->boundary,
+                                                &e->context, data));
     }
     return HIL_OK;
 }
@@ -231,18 +233,18 @@ static hil_status update_addresses(hil_engine *e, hil_tape *tape)
     HIL_TRY(hil_tape_restore(tape));
     for (hil_value *v = tape->values; v; v = v->next) {
         if (v->boundary < 0 || !v->kept) continue;
-        int root = hil_bounds_find(&e->bounds, slot, v->boundary)->root;
+        int root = hil_boundaries_find(&e->boundaries, slot, v->boundary)->root;
         void *data;
         if (root < 0) continue;
-        HIL_TRY(hil_bounds_wait(&e->bounds, slot, root, &data));
+        HIL_TRY(hil_boundaries_wait(&e->boundaries, slot, root, &data));
         hil_tape_show(tape, v, data);
     }
-    const hil_outputs *out = hil_bounds_at(&e->bounds, slot, tape->segment);
+    const hil_outputs *out = hil_boundaries_at(&e->boundaries, slot, tape->segment);
     for (int i = 0; i < out->count; ++i) {
         int number = tape->segment * HIL_VALUES_MAX + i;
         void *data;
         if (out->value[i].root != number || !tape->out[i]->root->kept) continue;
-        HIL_TRY(hil_bounds_take(&e->bounds, slot, number, &data));
+        HIL_TRY(hil_boundaries_take(&e->boundaries, slot, number, &data));
         hil_tape_show(tape, tape->out[i]->root, data);
         hil_tape_return_memory(tape->out[i], data);
     }
@@ -267,11 +269,11 @@ static hil_status prepare_tape(hil_engine *e, const hil_micro *micro, const hil_
 static hil_status seed_tape(hil_engine *e, hil_tape *tape)
 {
     int64_t slot = tape->micro_index;
-    const hil_outputs *out = hil_bounds_at(&e->bounds, slot, tape->segment);
+    const hil_outputs *out = hil_boundaries_at(&e->boundaries, slot, tape->segment);
     for (int i = 0; i < out->count; ++i) {
         void *gradient;
-        HIL_TRY(hil_bounds_gradient_take(&e->bounds, slot, tape->segment * HIL_VALUES_MAX + i,
-                                         &gradient));
+        HIL_TRY(hil_boundaries_gradient_take(&e->boundaries, slot,
+                                             tape->segment * HIL_VALUES_MAX + i, &gradient));
         if (gradient) HIL_TRY(hil_tape_seed(tape, tape->out[i], gradient));
     }
     return HIL_OK;
@@ -291,7 +293,7 @@ hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_v
         HIL_TRY(return_gradients(e, tape));
         HIL_TRY(end_span(e, s, "backward"));
     }
-    hil_bounds_clear(&e->bounds, v->slot, s);
+    hil_boundaries_clear(&e->boundaries, v->slot, s);
     if (s > 0) drop_outputs(e, v->slot, s - 1);
     if (tape) HIL_TRY(offload(e, tape));
     drop_tape(e, v);
@@ -301,5 +303,5 @@ hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_v
 void hil_visit_clear(hil_engine *e, int64_t slot, int segment)
 {
     drop_tape(e, &(hil_visit){.slot = slot, .segment = segment});
-    hil_bounds_clear(&e->bounds, slot, segment);
+    hil_boundaries_clear(&e->boundaries, slot, segment);
 }

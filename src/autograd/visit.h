@@ -22,12 +22,12 @@ struct hil_engine {
     hil_offload *offload;
     hil_context context;
     hil_kv_cache cache;
-    hil_bounds bounds;
+    hil_boundaries boundaries;
     hil_tape **held; /* [slot][segment]: tapes kept for backward */
     int64_t held_slots;
     int64_t visits; /* begun in this training pass */
     hil_tape *idle;
-    hil_feed feed;
+    hil_batch_input input;
     hil_visit next; /* after the current visit, if has_next */
     bool has_next;
     int *reads; /* roots that a visit reads, listed by visit.c */

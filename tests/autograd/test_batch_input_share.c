@@ -1,5 +1,5 @@
-/* test_feed_share.c - the fraction of causal pairs left after document masking, against a count
-   pair by pair. */
+/* test_batch_input_share.c - the fraction of causal pairs left after document masking, against a
+   count pair by pair. */
 #include "autograd/batch_input.h"
 #include "base/pool.h"
 #include "check.h"
@@ -32,19 +32,19 @@ int main(void)
     for (int m = 0; m < MICROS; ++m)
         micro[m] = (hil_micro){.sequences = B, .length = T, .first = m ? first[m] : NULL};
     hil_tiers tiers;
-    hil_feed feed = {0};
-    CHECK_OK(hil_device_threads_open(&feed.device));
-    CHECK_OK(hil_pool_create_dry(&feed.pool));
+    hil_batch_input input = {0};
+    CHECK_OK(hil_device_threads_open(&input.device));
+    CHECK_OK(hil_pool_create_dry(&input.pool));
     CHECK_OK(hil_tiers_open(&tiers, &(hil_tiers_options){.device_bytes = 1 << 20}));
-    CHECK_OK(hil_buffers_create(&feed.buffers, &tiers, 1 << 19));
-    CHECK_OK(hil_feed_begin(&feed, micro, MICROS));
-    for (int m = 0; m < MICROS; ++m) CHECK_NEAR(feed.micro[m].share, count(micro[m].first), 1e-12);
-    CHECK(feed.micro[0].share == 1 && feed.micro[1].share == 1 && feed.micro[2].share < 1);
-    hil_feed_end(&feed);
-    hil_feed_free(&feed);
-    hil_buffers_destroy(feed.buffers);
+    CHECK_OK(hil_buffers_create(&input.buffers, &tiers, 1 << 19));
+    CHECK_OK(hil_batch_input_begin(&input, micro, MICROS));
+    for (int m = 0; m < MICROS; ++m) CHECK_NEAR(input.micro[m].share, count(micro[m].first), 1e-12);
+    CHECK(input.micro[0].share == 1 && input.micro[1].share == 1 && input.micro[2].share < 1);
+    hil_batch_input_end(&input);
+    hil_batch_input_free(&input);
+    hil_buffers_destroy(input.buffers);
     hil_tiers_close(&tiers);
-    hil_pool_destroy(feed.pool);
-    feed.device->close(feed.device);
+    hil_pool_destroy(input.pool);
+    input.device->close(input.device);
     return 0;
 }

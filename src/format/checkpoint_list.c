@@ -278,7 +278,7 @@ static hil_status keep_rest(const char *path)
         return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
     struct stat info;
     if (lstat(rest, &info) != 0 || !S_ISDIR(info.st_mode)) return HIL_OK;
-    return hil_dir_weed(rest, of_step);
+    return hil_dir_remove_matching(rest, of_step);
 }
 
 /* Renames the folder first, so that a checkpoint that is only partly removed is not taken for one.
@@ -311,7 +311,7 @@ hil_status hil_checkpoint_tidy(const char *folder, int64_t keep)
 {
     int64_t latest, *steps;
     size_t count;
-    HIL_TRY(hil_dir_weed(folder, hil_temporary_is));
+    HIL_TRY(hil_dir_remove_matching(folder, hil_temporary_is));
     HIL_TRY(hil_latest_read(folder, &latest));
     hil_status status = hil_steps_list(folder, &steps, &count);
     int64_t kept = 0;

@@ -161,23 +161,23 @@ hil_status hil_dir_each(const char *path, hil_dir_missing missing, hil_dir_visit
     return status;
 }
 
-struct weeding {
-    bool (*goes)(const char *name);
+struct removal {
+    bool (*matches)(const char *name);
 };
 
-static hil_status weed_one(void *context, const char *folder, const char *name)
+static hil_status remove_one(void *context, const char *folder, const char *name)
 {
-    const struct weeding *weeding = context;
+    const struct removal *removal = context;
     char path[HIL_PATH_MAX];
-    if (!weeding->goes(name)) return HIL_OK;
+    if (!removal->matches(name)) return HIL_OK;
     HIL_TRY(hil_path_join(path, folder, name));
     return hil_file_remove_tree(path);
 }
 
-hil_status hil_dir_weed(const char *path, bool (*goes)(const char *name))
+hil_status hil_dir_remove_matching(const char *path, bool (*matches)(const char *name))
 {
-    struct weeding weeding = {goes};
-    return hil_dir_each(path, HIL_MISSING_IS_EMPTY, weed_one, &weeding);
+    struct removal removal = {matches};
+    return hil_dir_each(path, HIL_MISSING_IS_EMPTY, remove_one, &removal);
 }
 
 hil_status hil_dir_free_bytes(const char *path, uint64_t *out)

@@ -34,8 +34,8 @@ typedef hil_status (*hil_dir_visit)(void *context, const char *folder, const cha
 typedef enum hil_dir_missing { HIL_MISSING_FAILS, HIL_MISSING_IS_EMPTY } hil_dir_missing;
 hil_status hil_dir_each(const char *path, hil_dir_missing missing, hil_dir_visit visit,
                         void *context);
-/* Removes the files in a folder for whose names `goes` is true; a missing folder is fine. */
-hil_status hil_dir_weed(const char *path, bool (*goes)(const char *name));
+/* Removes the files in a folder whose names match; a missing folder is fine. */
+hil_status hil_dir_remove_matching(const char *path, bool (*matches)(const char *name));
 /* Free bytes for an ordinary user under `path`, or under its nearest existing parent. */
 hil_status hil_dir_free_bytes(const char *path, uint64_t *out);
 

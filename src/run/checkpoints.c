@@ -157,7 +157,7 @@ hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer
     HIL_TRY(check_out(o));
     hil_status status = hil_dir_create(o->out);
     if (status == HIL_OK) status = hil_lock_take(&lock, o->out);
-    if (status == HIL_OK) status = hil_dir_weed(o->out, hil_temporary_is);
+    if (status == HIL_OK) status = hil_dir_remove_matching(o->out, hil_temporary_is);
     if (status == HIL_OK)
         status = hil_checkpoints_export_locked(o, o->overwrite ? HIL_NAMES_ALL : HIL_NAMES_NONE,
                                                &lock, observer, result);

@@ -126,9 +126,9 @@ hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
 {
     f->begun = true;
     HIL_TRY(hil_lock_check(&f->lock));
-    HIL_TRY(hil_dir_weed(f->path, hil_temporary_is));
-    HIL_TRY(hil_dir_weed(f->checkpoints, hil_temporary_is));
-    HIL_TRY(hil_dir_weed(f->cache, hil_temporary_is));
+    HIL_TRY(hil_dir_remove_matching(f->path, hil_temporary_is));
+    HIL_TRY(hil_dir_remove_matching(f->checkpoints, hil_temporary_is));
+    HIL_TRY(hil_dir_remove_matching(f->cache, hil_temporary_is));
     if (!o->overwrite) return HIL_OK;
     HIL_TRY(remove_whole(f->checkpoints));
     HIL_TRY(hil_file_remove_tree(f->metrics));

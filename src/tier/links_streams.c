@@ -53,19 +53,19 @@ bool hil_job_streams(const hil_links *links, const hil_job *job)
 /* The place of the end of job or mark n of a link; NULL: complete, and its place was reused. */
 static hil_place *place_of(const hil_links *links, hil_link link, uint64_t n)
 {
-    hil_carriers *all = links->state;
+    hil_link_runners *all = links->state;
     const hil_queue *queue = &links->queue[link];
     uint64_t places = link == HIL_LINK_COMPUTE ? HIL_MARKS : HIL_LINK_FLIGHTS;
     if (n == 0 || queue->started >= n + places) return NULL;
     if (link == HIL_LINK_COMPUTE) return &all->mark[(n - 1) % HIL_MARKS];
-    return &all->carrier[link].flight[(n - 1) % HIL_LINK_FLIGHTS].end;
+    return &all->runner[link].flight[(n - 1) % HIL_LINK_FLIGHTS].end;
 }
 
 bool hil_fence_given(const hil_links *links, const hil_fence *fence)
 {
-    const hil_carriers *all = links->state;
+    const hil_link_runners *all = links->state;
     for (int i = 0; i < HIL_LINKS; ++i) {
-        const hil_carrier *c = &all->carrier[i];
+        const hil_link_runner *c = &all->runner[i];
         uint64_t n = fence->after[i], retired = links->queue[i].retired;
         if (n <= retired || i == HIL_LINK_COMPUTE) continue;
         if (n > c->issued) return false;
@@ -92,10 +92,10 @@ void hil_follows_begin(hil_links *links, const hil_fence *fence, hil_fence *foll
 
 void hil_follows_end(hil_links *links, const hil_follows *follows)
 {
-    hil_carriers *all = links->state;
+    hil_link_runners *all = links->state;
     bool last = false;
     for (int i = 0; i < follows->count; ++i) last |= --follows->place[i]->users == 0;
-    for (int i = 0; i < HIL_LINKS && last; ++i) pthread_cond_signal(&all->carrier[i].issue);
+    for (int i = 0; i < HIL_LINKS && last; ++i) pthread_cond_signal(&all->runner[i].issue);
 }
 
 static hil_status follow_all(const hil_links *links, hil_stream stream, const hil_follows *follows)
@@ -106,7 +106,7 @@ static hil_status follow_all(const hil_links *links, hil_stream stream, const hi
     return HIL_OK;
 }
 
-static hil_status queue_parts(const hil_carrier *c, const hil_job *job)
+static hil_status queue_parts(const hil_link_runner *c, const hil_job *job)
 {
     hil_device *device = c->links->device;
     for (int i = 0; i < job->parts; ++i) {
@@ -117,7 +117,7 @@ static hil_status queue_parts(const hil_carrier *c, const hil_job *job)
     return job->run && job->queues ? job->run(job->context, job->index) : HIL_OK;
 }
 
-hil_status hil_flight_queue(hil_carrier *c, hil_flight *flight, const hil_follows *follows)
+hil_status hil_flight_queue(hil_link_runner *c, hil_flight *flight, const hil_follows *follows)
 {
     hil_device *device = c->links->device;
     HIL_TRY(follow_all(c->links, c->stream, follows));
@@ -140,7 +140,7 @@ double hil_flight_free(const hil_links *links, const hil_flight *flight)
 
 hil_status hil_links_record(hil_links *links, int reason)
 {
-    hil_carriers *all = links->state;
+    hil_link_runners *all = links->state;
     hil_device *device = links->device;
     uint64_t marks = links->queue[HIL_LINK_COMPUTE].submitted;
     hil_fence room = {0};
@@ -156,12 +156,12 @@ hil_status hil_links_record(hil_links *links, int reason)
 
 hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence)
 {
-    hil_carriers *all = links->state;
+    hil_link_runners *all = links->state;
     hil_follows follows;
     if (!hil_fence_given(links, fence)) (void)hil_links_sleep(links, fence, true);
     hil_fence before = *fence;
     before.after[HIL_LINK_COMPUTE] = 0; /* the compute stream is in order */
-    hil_follows_begin(links, &before, &all->carrier[HIL_LINK_COMPUTE].followed, &follows);
+    hil_follows_begin(links, &before, &all->runner[HIL_LINK_COMPUTE].followed, &follows);
     if (!follows.count) return HIL_OK;
     pthread_mutex_unlock(&links->lock);
     hil_status status = follow_all(links, HIL_STREAM_COMPUTE, &follows);
@@ -172,9 +172,9 @@ hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence)
 
 void *hil_streams_retire_marks(void *argument)
 {
-    hil_carrier *c = argument;
+    hil_link_runner *c = argument;
     hil_links *links = c->links;
-    hil_carriers *all = links->state;
+    hil_link_runners *all = links->state;
     hil_device *device = links->device;
     hil_queue *queue = &links->queue[HIL_LINK_COMPUTE];
     double before = 0; /* when the previous mark was complete */
@@ -203,10 +203,10 @@ void *hil_streams_retire_marks(void *argument)
 
 hil_status hil_streams_create(hil_links *links)
 {
-    hil_carriers *all = links->state;
+    hil_link_runners *all = links->state;
     hil_device *device = links->device;
     for (int i = 0; i < HIL_LINKS; ++i) {
-        hil_carrier *c = &all->carrier[i];
+        hil_link_runner *c = &all->runner[i];
         for (int f = 0; f < HIL_LINK_FLIGHTS && c->stream != HIL_STREAMS; ++f)
             HIL_TRY(device->events->create(device, &c->flight[f].end.event));
     }
@@ -222,9 +222,9 @@ static void destroy_place(hil_device *device, hil_place *place)
 
 void hil_streams_destroy(hil_links *links)
 {
-    hil_carriers *all = links->state;
+    hil_link_runners *all = links->state;
     for (int i = 0; i < HIL_LINKS; ++i)
         for (int f = 0; f < HIL_LINK_FLIGHTS; ++f)
-            destroy_place(links->device, &all->carrier[i].flight[f].end);
+            destroy_place(links->device, &all->runner[i].flight[f].end);
     for (int m = 0; m < HIL_MARKS; ++m) destroy_place(links->device, &all->mark[m]);
 }

@@ -48,7 +48,7 @@ static hil_status start_disk_parts(hil_links *links, hil_flight *f)
 
 /* Starts disk transfers and device copies, which overlap with the copies and `run` of this thread.
  */
-static hil_status start_job(hil_carrier *c, hil_flight *f)
+static hil_status start_job(hil_link_runner *c, hil_flight *f)
 {
     hil_links *links = c->links;
     hil_device *device = links->device;
@@ -101,7 +101,7 @@ static bool may_overlap(hil_link link)
 }
 
 /* Whether the next job of the link can start. */
-static bool ready(const hil_carrier *c)
+static bool ready(const hil_link_runner *c)
 {
     const hil_links *links = c->links;
     const hil_queue *queue = &links->queue[c->link];
@@ -114,11 +114,11 @@ static bool ready(const hil_carrier *c)
 
 void hil_links_wake(hil_links *links)
 {
-    hil_carriers *all = links->state;
+    hil_link_runners *all = links->state;
     for (hil_waiter *w = all->waiters; w; w = w->next)
         if (satisfied(links, w->fence, w->follows)) pthread_cond_signal(&w->wake);
     for (int i = 0; i < HIL_LINKS; ++i)
-        if (ready(&all->carrier[i])) pthread_cond_signal(&all->carrier[i].wake);
+        if (ready(&all->runner[i])) pthread_cond_signal(&all->runner[i].wake);
 }
 
 static uint64_t disk_bytes(const hil_job *job)
@@ -126,7 +126,7 @@ static uint64_t disk_bytes(const hil_job *job)
     return hil_job_bytes(job, HIL_PART_READ) + hil_job_bytes(job, HIL_PART_WRITE);
 }
 
-static bool may_start(const hil_carrier *c)
+static bool may_start(const hil_link_runner *c)
 {
     const hil_queue *queue = &c->links->queue[c->link];
     return queue->started - queue->retired < HIL_LINK_FLIGHTS && c->disk_bytes < FLIGHT_BYTES &&
@@ -134,10 +134,10 @@ static bool may_start(const hil_carrier *c)
 }
 
 /* Starts the next job. Lock held on entry and return, released in between. */
-static void take_job(hil_carrier *c)
+static void take_job(hil_link_runner *c)
 {
     hil_links *links = c->links;
-    const hil_carriers *all = links->state;
+    const hil_link_runners *all = links->state;
     hil_queue *queue = &links->queue[c->link];
     hil_flight *f = &c->flight[queue->started % HIL_LINK_FLIGHTS];
     f->queued = *hil_queue_at(queue, ++queue->started);
@@ -164,7 +164,7 @@ static void take_job(hil_carrier *c)
 }
 
 /* Waits for the oldest started job and retires it. Lock held on entry and return. */
-static void retire_job(hil_carrier *c)
+static void retire_job(hil_link_runner *c)
 {
     hil_links *links = c->links;
     hil_flight *f = &c->flight[links->queue[c->link].retired % HIL_LINK_FLIGHTS];
@@ -185,9 +185,9 @@ static void retire_job(hil_carrier *c)
 
 static void *start_jobs(void *argument)
 {
-    hil_carrier *c = argument;
+    hil_link_runner *c = argument;
     hil_links *links = c->links;
-    const hil_carriers *all = links->state;
+    const hil_link_runners *all = links->state;
     const hil_queue *queue = &links->queue[c->link];
     pthread_mutex_lock(&links->lock);
     while (!all->stopping || queue->started < queue->submitted) {
@@ -209,7 +209,7 @@ static void *start_jobs(void *argument)
 
 static void *retire_jobs(void *argument)
 {
-    hil_carrier *c = argument;
+    hil_link_runner *c = argument;
     hil_links *links = c->links;
     const hil_queue *queue = &links->queue[c->link];
     pthread_mutex_lock(&links->lock);
@@ -225,10 +225,10 @@ static void *retire_jobs(void *argument)
 
 static void submitted(hil_links *links, hil_link link)
 {
-    hil_carriers *all = links->state;
+    hil_link_runners *all = links->state;
     const hil_queue *queue = &links->queue[link];
     if (link == HIL_LINK_COMPUTE) {
-        pthread_cond_signal(&all->carrier[link].issue);
+        pthread_cond_signal(&all->runner[link].issue);
         return;
     }
     hil_queued *queued = hil_queue_at(queue, queue->submitted);
@@ -236,12 +236,12 @@ static void submitted(hil_links *links, hil_link link)
     for (int i = 0; i < queued->job.parts; ++i)
         if (queued->job.part[i].kind != HIL_PART_COPY)
             hil_disk_acquire(links->disk, &queued->extent[i]);
-    pthread_cond_signal(&all->carrier[link].wake);
+    pthread_cond_signal(&all->runner[link].wake);
 }
 
 double hil_links_sleep(hil_links *links, const hil_fence *fence, bool follows)
 {
-    hil_carriers *all = links->state;
+    hil_link_runners *all = links->state;
     double start = hil_clock_now();
     hil_waiter self = {.fence = fence, .follows = follows, .next = all->waiters};
     pthread_cond_init(&self.wake, NULL);
@@ -271,7 +271,7 @@ static double now(const hil_links *links)
 }
 
 /* The thread blocks all signals: handlers run on the program's own threads. */
-static hil_status start_thread(hil_carrier *c, void *(*body)(void *))
+static hil_status start_thread(hil_link_runner *c, void *(*body)(void *))
 {
     pthread_attr_t attributes;
     sigset_t every, before;
@@ -290,11 +290,11 @@ static hil_status start_thread(hil_carrier *c, void *(*body)(void *))
 
 static hil_status create(hil_links *links)
 {
-    hil_carriers *all;
+    hil_link_runners *all;
     HIL_TRY(HIL_ALLOC(1, &all));
     links->state = all;
     for (int i = 0; i < HIL_LINKS; ++i) {
-        hil_carrier *c = &all->carrier[i];
+        hil_link_runner *c = &all->runner[i];
         c->links = links;
         c->link = (hil_link)i;
         c->stream = links->device ? hil_link_stream(c->link) : HIL_STREAMS;
@@ -304,10 +304,10 @@ static hil_status create(hil_links *links)
     }
     if (links->device) {
         HIL_TRY(hil_streams_create(links));
-        HIL_TRY(start_thread(&all->carrier[HIL_LINK_COMPUTE], hil_streams_retire_marks));
+        HIL_TRY(start_thread(&all->runner[HIL_LINK_COMPUTE], hil_streams_retire_marks));
     }
     for (int i = 0; i < HIL_LINK_COMPUTE; ++i) {
-        hil_carrier *c = &all->carrier[i];
+        hil_link_runner *c = &all->runner[i];
         HIL_TRY(start_thread(c, start_jobs));
         if (!c->alone) HIL_TRY(start_thread(c, retire_jobs));
     }
@@ -316,21 +316,21 @@ static hil_status create(hil_links *links)
 
 static void destroy(hil_links *links)
 {
-    hil_carriers *all = links->state;
+    hil_link_runners *all = links->state;
     if (!all) return;
     pthread_mutex_lock(&links->lock);
     all->stopping = true;
     for (int i = 0; i < HIL_LINKS; ++i) {
-        pthread_cond_signal(&all->carrier[i].wake);
-        pthread_cond_signal(&all->carrier[i].issue);
+        pthread_cond_signal(&all->runner[i].wake);
+        pthread_cond_signal(&all->runner[i].issue);
     }
     pthread_mutex_unlock(&links->lock);
     for (int i = 0; i < HIL_LINKS; ++i)
-        for (int t = 0; t < all->carrier[i].threads; ++t)
-            pthread_join(all->carrier[i].thread[t], NULL);
+        for (int t = 0; t < all->runner[i].threads; ++t)
+            pthread_join(all->runner[i].thread[t], NULL);
     for (int i = 0; i < HIL_LINKS; ++i) {
-        pthread_cond_destroy(&all->carrier[i].wake);
-        pthread_cond_destroy(&all->carrier[i].issue);
+        pthread_cond_destroy(&all->runner[i].wake);
+        pthread_cond_destroy(&all->runner[i].issue);
     }
     if (links->device) hil_streams_destroy(links);
     hil_free(all);

@@ -25,7 +25,7 @@ typedef struct hil_flight {
 } hil_flight;
 
 /* The threads of a link. */
-typedef struct hil_carrier {
+typedef struct hil_link_runner {
     hil_links *links;
     hil_link link;
     hil_stream stream; /* HIL_STREAMS: none */
@@ -39,7 +39,7 @@ typedef struct hil_carrier {
     uint64_t disk_bytes; /* of jobs in flight */
     double marked;       /* busy time is accounted up to here */
     hil_fence followed;  /* fences the link's stream was made to wait for; COMPUTE: its stream */
-} hil_carrier;
+} hil_link_runner;
 
 /* A caller that is blocked in hil_links_wait or hil_links_follow. */
 typedef struct hil_waiter {
@@ -52,12 +52,12 @@ typedef struct hil_waiter {
 /* Most marks in flight; then the caller blocks. */
 #define HIL_MARKS 1024
 
-typedef struct hil_carriers {
-    hil_carrier carrier[HIL_LINKS];
+typedef struct hil_link_runners {
+    hil_link_runner runner[HIL_LINKS];
     hil_waiter *waiters;
     bool stopping;
     hil_place mark[HIL_MARKS]; /* mark n uses place n - 1, modulo HIL_MARKS */
-} hil_carriers;
+} hil_link_runners;
 
 /* links_threads.c */
 /* Keeps the first failure and its message. Any thread, lock not held. */
@@ -71,7 +71,7 @@ void hil_links_wake(hil_links *links);
 /* links_streams.c: events and marks of a device. */
 hil_status hil_streams_create(hil_links *links);
 void hil_streams_destroy(hil_links *links);
-void *hil_streams_retire_marks(void *carrier); /* thread function */
+void *hil_streams_retire_marks(void *runner); /* thread function */
 hil_stream hil_link_stream(hil_link link);     /* HIL_STREAMS: none */
 bool hil_job_streams(const hil_links *links, const hil_job *job);
 
@@ -87,7 +87,7 @@ void hil_follows_begin(hil_links *links, const hil_fence *fence, hil_fence *foll
 void hil_follows_end(hil_links *links, const hil_follows *follows);
 
 /* Queues the job's device copies and its `run` on the link's stream. Lock not held. */
-hil_status hil_flight_queue(hil_carrier *c, hil_flight *flight, const hil_follows *follows);
+hil_status hil_flight_queue(hil_link_runner *c, hil_flight *flight, const hil_follows *follows);
 /* Whether the part is a copy from or to the device's memory. */
 bool hil_part_streams(const hil_links *links, const hil_part *part);
 /* When the last job of the flight's fence was complete, as far as recorded. */

@@ -34,7 +34,7 @@ static bool is_left(const char *name)
 
 static hil_status weed(void)
 {
-    return hil_dir_weed(folder, is_left);
+    return hil_dir_remove_matching(folder, is_left);
 }
 
 static hil_status find_model(void)

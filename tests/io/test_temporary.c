@@ -48,7 +48,7 @@ static void check_writer(void)
     CHECK_OK(hil_writer_add(writer, "new", 3));
     CHECK(!hil_file_exists(path));
     CHECK(rmdir(folder) != 0);
-    CHECK_OK(hil_dir_weed(folder, hil_temporary_is)); /* finds it */
+    CHECK_OK(hil_dir_remove_matching(folder, hil_temporary_is)); /* finds it */
     CHECK(rmdir(folder) == 0);
     hil_writer_close(writer);
 }

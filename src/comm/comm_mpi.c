@@ -42,19 +42,19 @@ static void nap(int *microseconds)
     if (*microseconds > NAP_MOST) *microseconds = NAP_MOST;
 }
 
-/* A thread calls MPI only between enter and leave. enter returns false if the comm is broken, and
-   waits until no thread is inside MPI: then nothing moves, see [Note: broken]. */
-static void leave(mpi *m)
+/* A thread calls MPI only between begin_call and end_call. begin_call returns false if the comm is
+   broken, and waits until no thread is inside MPI: then nothing moves, see [Note: broken]. */
+static void end_call(mpi *m)
 {
     atomic_fetch_sub(&m->inside, 1);
 }
 
-static bool enter(const hil_comm *comm)
+static bool begin_call(const hil_comm *comm)
 {
     mpi *m = comm->state;
     atomic_fetch_add(&m->inside, 1);
     if (!atomic_load(&comm->broken)) return true;
-    leave(m);
+    end_call(m);
     int pause = NAP_LEAST;
     while (atomic_load(&m->inside) > 0) nap(&pause);
     return false;
@@ -75,9 +75,9 @@ static hil_status wait_for(const hil_comm *comm, MPI_Request *request, double se
     int pause = NAP_LEAST, done = 0;
     double until = seconds > 0 ? now() + seconds : 0;
     for (int tests = 0;; ++tests) {
-        if (!enter(comm)) return fail(HIL_ERR_IO, "the ranks are no longer connected");
+        if (!begin_call(comm)) return fail(HIL_ERR_IO, "the ranks are no longer connected");
         int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
-        leave(m);
+        end_call(m);
         if (code != MPI_SUCCESS || done) return check(code, "move data between ranks");
         if (tests < YIELDS || (until > 0 && now() < until))
             sched_yield();
@@ -125,9 +125,9 @@ static int begin(const movement *p, MPI_Request *request)
 static hil_status move_piece(const hil_comm *comm, const movement *p)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    if (!enter(comm)) return fail(HIL_ERR_IO, "the ranks are no longer connected");
+    if (!begin_call(comm)) return fail(HIL_ERR_IO, "the ranks are no longer connected");
     int code = begin(p, &request);
-    leave(comm->state);
+    end_call(comm->state);
     if (code != MPI_SUCCESS) return check(code, "begin to move data between ranks");
     double bytes = p->bytes < LARGE ? 0 : (double)p->bytes * (double)comm->size;
     return wait_for(comm, &request, bytes / SLOWEST);
@@ -136,9 +136,9 @@ static hil_status move_piece(const hil_comm *comm, const movement *p)
 static hil_status barrier(const hil_comm *comm, MPI_Comm over)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    if (!enter(comm)) return fail(HIL_ERR_IO, "the ranks are no longer connected");
+    if (!begin_call(comm)) return fail(HIL_ERR_IO, "the ranks are no longer connected");
     int code = MPI_Ibarrier(over, &request);
-    leave(comm->state);
+    end_call(comm->state);
     if (code != MPI_SUCCESS) return check(code, "assemble the ranks");
     return wait_for(comm, &request, 0);
 }

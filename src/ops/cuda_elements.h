@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(HIL_ELEMENT_THREADS)
 }
 
 template <int INS, int OUTS, typename FORMULA>
-hil_status hil_elements_run(const hil_device *device, const char *name,
-                            const hil_cuda_elements<INS, OUTS> &job, const FORMULA &formula)
+hil_status hil_elements_run_cuda(const hil_device *device, const char *name,
+                                 const hil_cuda_elements<INS, OUTS> &job, const FORMULA &formula)
 {
     if (job.count == 0) return HIL_OK;
     unsigned blocks = hil_blocks(job.count, HIL_ELEMENT_THREADS * HIL_WIDE);

@@ -72,7 +72,7 @@ void hil_links_wake(hil_links *links);
 hil_status hil_streams_create(hil_links *links);
 void hil_streams_destroy(hil_links *links);
 void *hil_streams_retire_marks(void *runner); /* thread function */
-hil_stream hil_link_stream(hil_link link);     /* HIL_STREAMS: none */
+hil_stream hil_link_stream(hil_link link);    /* HIL_STREAMS: none */
 bool hil_job_streams(const hil_links *links, const hil_job *job);
 
 /* Whether streams can wait for the fence: each of its jobs is complete or on a stream. */

@@ -166,13 +166,15 @@ static __device__ inline void issue_scores(float (&out)[sizes<D>::QUERIES / 2], 
 
 /* out (64 keys x D) += held (64 keys x QUERIES) * queries or their gradients. */
 template <int D>
-static __device__ inline void
-issue_held(float (&out)[D / 2], const uint32_t (&held)[sizes<D>::QUERIES / 4], uint32_t queries)
+static __device__ inline void issue_registers(float (&out)[D / 2],
+                                              const uint32_t (&held)[sizes<D>::QUERIES / 4],
+                                              uint32_t queries)
 {
     typedef sizes<D> S;
 #pragma unroll
     for (int k = 0; k < S::QUERIES / 16; ++k)
-        multiply_held(out, held + 4 * k, operand(queries + k * 16 * TILE_PITCH, S::QUERY_TILE));
+        multiply_registers(out, held + 4 * k,
+                           operand(queries + k * 16 * TILE_PITCH, S::QUERY_TILE));
     products_commit();
 }
 
@@ -398,7 +400,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
             weigh<false>(s, p, held, w);
         products_wait<0>();
         products_begin();
-        issue_held<D>(dv, held, dout);
+        issue_registers<D>(dv, held, dout);
         differentiate(p, dp, slopes, mine + S::QUERIES * (uint32_t)sizeof(float));
         if (step > 0) asm volatile("bar.sync %0, 256;" ::"r"(READ_BARRIER + 1 - team) : "memory");
         store_scores(slopes, scores, at);
@@ -412,7 +414,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
         if (step + 1 < t.steps) barrier_wait(barriers + now.stage * 8, now.round);
         products_begin();
         issue_queries<D>(dq, scores, base + S::K, team);
-        issue_held<D>(dk, slopes, q);
+        issue_registers<D>(dk, slopes, q);
         issue_scores<D>(s, base + S::K, base + S::Q + now.stage * S::QUERY_BYTES, team);
         const uint32_t cols = base + S::FACTORS + (at.col + (D == 64 ? 0 : team * 64)) * 4;
         const uint32_t high = rows + (2 * S::QUERIES + at.row + (D == 64 ? team * 64 : 0)) * 4;

@@ -103,49 +103,49 @@ static __device__ inline uint64_t operand(uint32_t address, uint32_t apart)
 #define SUMS64(how, d)                                                                             \
     SUMS32(how, d), SUMS8(how, d, 32), SUMS8(how, d, 40), SUMS8(how, d, 48), SUMS8(how, d, 56)
 
-/* d (64 x 2 * COUNT of a team) = a (64 x 16) * b (16 x 2 * COUNT), both in shared memory. TURNED:
-   rows there run along m or n, not along k. */
-template <bool TURNED>
+/* d (64 x 2 * COUNT of a team) = a (64 x 16) * b (16 x 2 * COUNT), both in shared memory.
+   TRANSPOSED: rows there run along m or n, not along k. */
+template <bool TRANSPOSED>
 static __device__ inline void multiply(float (&d)[64], uint64_t a, uint64_t b)
 {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " LIST64
                  ", %64, %65, p, 1, 1, %66, %66;\n}\n"
                  : SUMS64("=f", d)
-                 : "l"(a), "l"(b), "n"(TURNED ? 1 : 0));
+                 : "l"(a), "l"(b), "n"(TRANSPOSED ? 1 : 0));
 }
 
-template <bool TURNED>
+template <bool TRANSPOSED>
 static __device__ inline void multiply(float (&d)[32], uint64_t a, uint64_t b)
 {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " LIST32
                  ", %32, %33, p, 1, 1, %34, %34;\n}\n"
                  : SUMS32("=f", d)
-                 : "l"(a), "l"(b), "n"(TURNED ? 1 : 0));
+                 : "l"(a), "l"(b), "n"(TRANSPOSED ? 1 : 0));
 }
 
 /* d += a * b */
-template <bool TURNED>
+template <bool TRANSPOSED>
 static __device__ inline void multiply_add(float (&d)[64], uint64_t a, uint64_t b)
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " LIST64
                  ", %64, %65, 1, 1, 1, %66, %66;\n"
                  : SUMS64("+f", d)
-                 : "l"(a), "l"(b), "n"(TURNED ? 1 : 0));
+                 : "l"(a), "l"(b), "n"(TRANSPOSED ? 1 : 0));
 }
 
-template <bool TURNED>
+template <bool TRANSPOSED>
 static __device__ inline void multiply_add(float (&d)[32], uint64_t a, uint64_t b)
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " LIST32
                  ", %32, %33, 1, 1, 1, %34, %34;\n"
                  : SUMS32("+f", d)
-                 : "l"(a), "l"(b), "n"(TURNED ? 1 : 0));
+                 : "l"(a), "l"(b), "n"(TRANSPOSED ? 1 : 0));
 }
 
-/* The same with a from registers, b turned. */
-static __device__ inline void multiply_held(float (&d)[64], const uint32_t *a, uint64_t b)
+/* The same with a from registers and b transposed. */
+static __device__ inline void multiply_registers(float (&d)[64], const uint32_t *a, uint64_t b)
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " LIST64
                  ", {%64, %65, %66, %67}, %68, 1, 1, 1, 1;\n"
@@ -153,7 +153,7 @@ static __device__ inline void multiply_held(float (&d)[64], const uint32_t *a, u
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
-static __device__ inline void multiply_held(float (&d)[32], const uint32_t *a, uint64_t b)
+static __device__ inline void multiply_registers(float (&d)[32], const uint32_t *a, uint64_t b)
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " LIST32
                  ", {%32, %33, %34, %35}, %36, 1, 1, 1, 1;\n"

@@ -23,7 +23,7 @@ static hil_status forward(hil_op_call *call)
                                    .in = {hil_view_of(&call->in[0]), hil_view_of(&call->in[1])},
                                    .out = {hil_view_of(&call->out[0])},
                                    .add = {false}};
-    return hil_elements_run(call->device, "add", job, sum_formula());
+    return hil_elements_run_cuda(call->device, "add", job, sum_formula());
 }
 
 hil_status hil_op_cuda_convert(hil_device *device, const hil_tensor *to, const hil_tensor *from,
@@ -33,7 +33,7 @@ hil_status hil_op_cuda_convert(hil_device *device, const hil_tensor *to, const h
                                    .in = {hil_view_of(from)},
                                    .out = {hil_view_of(to)},
                                    .add = {add}};
-    return hil_elements_run(device, "convert", job, copy_formula());
+    return hil_elements_run_cuda(device, "convert", job, copy_formula());
 }
 
 const hil_op_kernel hil_cuda_add = {.op = &hil_op_add, .forward = forward};

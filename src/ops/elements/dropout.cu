@@ -38,7 +38,7 @@ static hil_status apply(hil_op_call *call, const hil_tensor *in, const hil_tenso
                             count / call->in[0].shape.dim[0]};
     hil_cuda_elements<1, 1> job = {
         .count = count, .in = {hil_view_of(in)}, .out = {hil_view_of(out)}, .add = {add}};
-    return hil_elements_run(call->device, "dropout", job, formula);
+    return hil_elements_run_cuda(call->device, "dropout", job, formula);
 }
 
 static hil_status forward(hil_op_call *call)

@@ -51,7 +51,7 @@ static hil_status forward(hil_op_call *call)
                                    .in = {hil_view_of(&call->in[0])},
                                    .out = {hil_view_of(&call->out[0])},
                                    .add = {false}};
-    return hil_elements_run(call->device, "gelu", job, forward_formula{uses_tanh(call)});
+    return hil_elements_run_cuda(call->device, "gelu", job, forward_formula{uses_tanh(call)});
 }
 
 static hil_status backward(hil_op_call *call)
@@ -61,7 +61,8 @@ static hil_status backward(hil_op_call *call)
                                    .in = {hil_view_of(&call->in[0]), hil_view_of(&call->dout[0])},
                                    .out = {hil_view_of(&call->din[0])},
                                    .add = {call->din_add[0]}};
-    return hil_elements_run(call->device, "gelu backward", job, backward_formula{uses_tanh(call)});
+    return hil_elements_run_cuda(call->device, "gelu backward", job,
+                                 backward_formula{uses_tanh(call)});
 }
 
 const hil_op_kernel hil_cuda_gelu = {.op = &hil_op_gelu, .forward = forward, .backward = backward};

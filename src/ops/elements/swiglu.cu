@@ -33,7 +33,7 @@ static hil_status forward(hil_op_call *call)
                                    .in = {hil_view_of(&call->in[0]), hil_view_of(&call->in[1])},
                                    .out = {hil_view_of(&call->out[0])},
                                    .add = {false}};
-    return hil_elements_run(call->device, "swiglu", job, forward_formula());
+    return hil_elements_run_cuda(call->device, "swiglu", job, forward_formula());
 }
 
 static hil_status backward(hil_op_call *call)
@@ -44,7 +44,7 @@ static hil_status backward(hil_op_call *call)
         .in = {hil_view_of(&call->in[0]), hil_view_of(&call->in[1]), hil_view_of(&call->dout[0])},
         .out = {hil_view_of(&call->din[0]), hil_view_of(&call->din[1])},
         .add = {call->din_add[0], call->din_add[1]}};
-    return hil_elements_run(call->device, "swiglu backward", job, backward_formula());
+    return hil_elements_run_cuda(call->device, "swiglu backward", job, backward_formula());
 }
 
 const hil_op_kernel hil_cuda_swiglu = {

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "format/config.h"
 #include "format/export.h"
-#include "format/model_files.h"
+#include "format/sidecar_files.h"
 #include "format/safetensors.h"
 #include "io/file.h"
 #include "store/state.h"
@@ -18,7 +18,7 @@
 
 struct hil_checkpoint_model {
     char dir[HIL_PATH_MAX];
-    hil_model_files files;
+    hil_sidecar_files files;
     hil_dtype dtype;
     hil_manifest manifest;
     hil_safetensors *file;
@@ -36,7 +36,7 @@ void hil_checkpoint_model_close(hil_checkpoint_model *m)
     if (!m) return;
     hil_safetensors_close(m->file);
     hil_manifest_close(&m->manifest);
-    hil_model_files_free(&m->files);
+    hil_sidecar_files_free(&m->files);
     hil_free(m->tensor);
     hil_free(m->entry);
     hil_free(m->transposed);
@@ -83,10 +83,10 @@ static hil_status open_model(hil_checkpoint_model *m, const char *dir)
     HIL_TRY(hil_manifest_open(&m->manifest, dir));
     HIL_TRY(hil_path_join(path, dir, hil_state_file[HIL_MASTER]));
     HIL_TRY(hil_safetensors_open(&m->file, path));
-    HIL_TRY(hil_model_files_read(&m->files, dir));
-    const hil_bytes *file = &m->files.file[HIL_FILE_CONFIG];
-    HIL_TRY(hil_path_join(path, dir, hil_model_file_name(HIL_FILE_CONFIG)));
-    if (!file->data || !hil_manifest_find(&m->manifest, hil_model_file_name(HIL_FILE_CONFIG)))
+    HIL_TRY(hil_sidecar_files_read(&m->files, dir));
+    const hil_bytes *file = &m->files.file[HIL_SIDECAR_CONFIG];
+    HIL_TRY(hil_path_join(path, dir, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)));
+    if (!file->data || !hil_manifest_find(&m->manifest, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)))
         return hil_fail(HIL_ERR_INPUT, "%s is missing: no model can be made of the checkpoint",
                         path);
     HIL_TRY(HIL_ALLOC(1, &config));
@@ -191,8 +191,8 @@ static hil_status write_into(hil_checkpoint_model *m, const hil_checkpoint_model
 {
     hil_export export = as_export(m, o);
     HIL_TRY(hil_export_write(&export, stage));
-    HIL_TRY(hil_model_files_write(&m->files, stage));
-    HIL_TRY(hil_model_files_write_config(&m->files, stage, o->dtype));
+    HIL_TRY(hil_sidecar_files_write(&m->files, stage));
+    HIL_TRY(hil_sidecar_files_write_config(&m->files, stage, o->dtype));
     return hil_install_finish(o->out, stage, o->replaced, o->lock);
 }
 

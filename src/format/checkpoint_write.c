@@ -153,11 +153,11 @@ static hil_status write_file(hil_checkpoint_writer *w, const hil_bytes *file, co
     return hil_manifest_add(&w->manifest, name, file->size, &piece, file->size ? 1 : 0);
 }
 
-static hil_status write_files(hil_checkpoint_writer *w, const hil_model_files *files)
+static hil_status write_files(hil_checkpoint_writer *w, const hil_sidecar_files *files)
 {
-    for (int i = 0; files && i < HIL_MODEL_FILES; ++i)
+    for (int i = 0; files && i < HIL_SIDECAR_FILES; ++i)
         if (files->file[i].data)
-            HIL_TRY(write_file(w, &files->file[i], hil_model_file_name((hil_model_file)i)));
+            HIL_TRY(write_file(w, &files->file[i], hil_sidecar_file_name((hil_sidecar_file)i)));
     return HIL_OK;
 }
 
@@ -320,9 +320,9 @@ hil_status hil_checkpoint_finish(hil_checkpoint_writer *w, const json_t *state)
     return HIL_OK;
 }
 
-uint64_t hil_checkpoint_bytes(const hil_store *store, const hil_model_files *files)
+uint64_t hil_checkpoint_bytes(const hil_store *store, const hil_sidecar_files *files)
 {
-    uint64_t bytes = 65536 + (files ? hil_model_files_bytes(files) : 0);
+    uint64_t bytes = 65536 + (files ? hil_sidecar_files_bytes(files) : 0);
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         const hil_param *p = hil_store_at(store, i);
         uint64_t whole = (uint64_t)hil_param_elements(p) * 4;

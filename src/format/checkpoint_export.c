@@ -169,7 +169,7 @@ static hil_status read_tensor(void *context, size_t i, size_t offset, size_t *si
     if (dtype == HIL_BF16) /* bit for bit the weights used in training */
         for (int64_t k = 0; k < count; ++k) half[k] = hil_bf16_high(m->piece[k]);
     else
-        hil_from_f32(out, m->piece, dtype, count);
+        hil_dtype_from_f32(out, m->piece, dtype, count);
     return m->watch ? m->watch->read(m->watch->context, *size) : HIL_OK;
 }
 

@@ -87,21 +87,21 @@ static int compare_param(const void *left, const void *right)
 /* Computes the layout of one state's file: header, size, and the offset of each parameter. */
 static hil_status lay_out(hil_checkpoint_writer *w, hil_state state)
 {
-    hil_writing *file = NULL;
-    hil_writing_layout layout = {.block = BLOCK};
+    hil_safetensors_writer *file = NULL;
+    hil_safetensors_layout layout = {.block = BLOCK};
     size_t count = hil_store_count(w->store), declared = 0;
     hil_status status;
     HIL_TRY_DONE(HIL_ALLOC(count, &layout.offset));
-    HIL_TRY_DONE(hil_writing_create(&file, NULL));
+    HIL_TRY_DONE(hil_safetensors_writer_create(&file, NULL));
     for (size_t i = 0; i < count; ++i) {
         const hil_param *p = hil_store_at(w->store, i);
         const hil_param_spec *spec = hil_param_spec_of(p);
         if (!hil_param_has(p, state)) continue;
-        HIL_TRY_DONE(hil_writing_declare(file, spec->name, HIL_F32, &spec->shape));
+        HIL_TRY_DONE(hil_safetensors_writer_declare(file, spec->name, HIL_F32, &spec->shape));
         ++declared;
     }
     if (!declared) goto done;
-    HIL_TRY_DONE(hil_writing_place(file, &layout));
+    HIL_TRY_DONE(hil_safetensors_writer_place(file, &layout));
     w->file[state].bytes = layout.bytes;
     w->file[state].header = layout.header;
     layout.header = (hil_text){0};
@@ -111,7 +111,7 @@ static hil_status lay_out(hil_checkpoint_writer *w, hil_state state)
 done:
     hil_text_free(&layout.header);
     hil_free(layout.offset);
-    hil_writing_destroy(file);
+    hil_safetensors_writer_destroy(file);
     return status;
 }
 

@@ -78,7 +78,7 @@ static void check_tensor(const hil_safetensors *file, int p, hil_dtype expected)
     void *aligned;
     CHECK_OK(hil_alloc(entry->bytes, 1, &aligned));
     CHECK_OK(hil_entry_read(entry, 0, aligned, entry->bytes));
-    hil_to_f32(all, aligned, dtype, rows * cols);
+    hil_dtype_to_f32(all, aligned, dtype, rows * cols);
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < cols; ++c)
             CHECK(all[specs[p].transposed ? c * rows + r : r * cols + c] == value(p, r, c));

@@ -19,7 +19,7 @@ export XDG_CACHE_HOME=$work/cache CUDA_VISIBLE_DEVICES=''
 commit=$(git -C "$top" rev-parse --short=9 HEAD 2> /dev/null || echo unknown)
 mark='^Made by `tools/transcripts.sh`, commit [0-9a-z]*:$'
 
-hilbert() { "$hilbert" "$@"; }
+hilbert() { (exec -a hilbert "$hilbert" "$@"); }
 
 # The model of `make demo`, from nothing.
 write_config() {

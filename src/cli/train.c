@@ -4,6 +4,7 @@
 #include "cli/launch.h"
 #include "cli/train_options.h"
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -77,7 +78,10 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
         fprintf(out, "model in %s\n", model);
         return;
     }
-    fprintf(out, "model in %s; try it:\n  hilbert generate --model ", model);
+    fprintf(out, "model in %s; try it:\n  ", model);
+    bool on_path = !strchr(program_invocation_name, '/');
+    print_quoted(out, on_path ? "hilbert" : program_invocation_name);
+    fputs(" generate --model ", out);
     print_quoted(out, model);
     if (strcmp(result->tokenizer, "bytes") == 0) fputs(" --tokenizer bytes", out);
     fputs(" --prompt \"Once upon a time\"\n", out);

@@ -11,7 +11,7 @@ run 0 train "${common[@]}" --out "$out" --steps 4
 [ ! -s "$work/out" ] || die "train wrote to stdout"
 grep -q '^step 1/4  loss [0-9.]*  [0-9,]* tokens/s  ' "$work/err" || die "$(cat "$work/err")"
 grep -q '^4 steps, loss [0-9.]* -> [0-9.]*$' "$work/err" || die "no summary: $(cat "$work/err")"
-grep -q "hilbert generate --model $out --tokenizer bytes --prompt" "$work/err" || die "no hint"
+grep -q "^  $HILBERT generate --model $out --tokenizer bytes --prompt" "$work/err" || die "no hint"
 grep -q $'[\r\033]' "$work/err" && die "control characters in a log"
 [ "$(wc -l <"$out/metrics.jsonl")" = 4 ] || die "metrics: $(cat "$out/metrics.jsonl")"
 fails 2 "holds a run" train "${common[@]}" --out "$out" --steps 4

@@ -67,9 +67,9 @@ static hil_status no_model(const char *path)
     name = name ? name + 1 : path;
     return hil_fail(HIL_ERR_INPUT,
                     "%s: no such model folder or config.json; to download it from the Hugging Face "
-                    "Hub (pip install huggingface_hub): hf download %s --local-dir %s, then "
+                    "Hub (pip install huggingface_hub): hf download %s%s --local-dir %s, then "
                     "--model %s",
-                    path, path, name, name);
+                    path, name == path ? "OWNER/" : "", path, name, name);
 }
 
 /* Fails if `path` is a weights file instead of the model folder. */

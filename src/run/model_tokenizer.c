@@ -51,8 +51,7 @@ hil_status hil_source_no_tokenizer(const char *folder, const char *otherwise)
                         "AutoTokenizer.from_pretrained('%s').save_pretrained('%s')\"%s",
                         folder, other, folder, folder, otherwise);
     return hil_fail(HIL_ERR_INPUT,
-                    "%s has no tokenizer.json; copy there the one of the model that it was made "
-                    "from%s",
+                    "%s has no tokenizer.json; copy that of the model it was made from into it%s",
                     folder, otherwise);
 }
 

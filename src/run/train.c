@@ -204,7 +204,7 @@ static hil_status loop(job *j, hil_train_result *result)
         HIL_TRY(wait_saved(j));
         return hil_ranks_agree(j->comm, hil_fail(HIL_ERR_INTERRUPTED, "stopped after step %lld, %s",
                                                  (long long)step,
-                                                 o->keep ? "saved; go on with the same command "
+                                                 o->keep ? "saved; continue with the same command "
                                                            "and --resume"
                                                          : "and by --keep 0 nothing is saved"));
     }

@@ -27,7 +27,7 @@ fails 1 "$make" tokenize --model spm
 fails 1 "AutoTokenizer.from_pretrained('bpe').save_pretrained('bpe')" eval --model bpe --data data.txt
 for command in "train --model model --data data.txt ${train[*]}" "eval --model model --data data.txt" \
     "generate --model model --prompt a"; do
-    fails 1 "model has no tokenizer.json; copy there the one of the model" $command
+    fails 1 "model has no tokenizer.json; copy that of the model it was made from" $command
     grep -q -- '--tokenizer bytes' "$work/err" || die "$command: $(cat "$work/err")"
 done
 fails 1 "AutoTokenizer" train --model spm-bare/config.json --data data.txt "${train[@]}"
@@ -74,7 +74,7 @@ fails 2 "eval needs a model folder" eval --model bare/config.json --data data.tx
 fails 2 "generate needs a model folder" generate --model bare/config.json --prompt a
 
 # A name on the Hub is not a folder.
-fails 1 "hf download gpt2 --local-dir gpt2, then --model gpt2" plan --model gpt2
+fails 1 "hf download OWNER/gpt2 --local-dir gpt2, then --model gpt2" plan --model gpt2
 fails 1 "hf download Qwen/Qwen3-0.6B --local-dir Qwen3-0.6B, then --model Qwen3-0.6B" \
     train --model Qwen/Qwen3-0.6B --data data.txt "${train[@]}"
 for path in ./gpt2 /no/where a/b/c none/config.json config.json "two words"; do

@@ -44,8 +44,9 @@ static hil_status print_activations(const hil_plan_report *r, hil_text *out)
 {
     const hil_plan_activations *n = &r->activations;
     const char *kept = "; %lld keep them on %s";
-    const char *outputs = "; outputs of %lld layers are offloaded to %s";
-    HIL_TRY(hil_text_print(out, "activations: of %lld layers", (long long)n->layers));
+    const char *outputs = "; outputs of %lld segments are offloaded to %s";
+    HIL_TRY(hil_text_print(out, "activations: of %lld segments (embedding, layers, head)",
+                           (long long)n->layers));
     if (r->group > 1) HIL_TRY(hil_text_print(out, " x %lld micro-batches", (long long)r->group));
     HIL_TRY(hil_text_print(out,
                            ": %lld keep all activations, %lld recompute the cheap ones, %lld "

@@ -80,7 +80,8 @@ int main(void)
     expect("gradients                             6.0 MiB            -            -");
     expect("peak                                 38.0 MiB            -            -");
     expect("budget                               64.0 MiB     32.0 MiB            -");
-    expect("activations: of 3 layers x 4 micro-batches: 12 keep all activations, 0 recompute");
+    expect("activations: of 3 segments (embedding, layers, head) x 4 micro-batches: 12 keep all "
+           "activations, 0 recompute");
     expect("moved per step: nothing\n");
     expect("limited by: compute\n");
     expect("faster: only a faster processor");
@@ -103,7 +104,7 @@ int main(void)
     expect("weights                               2.0 MiB      2.0 MiB            -");
     expect("first moments                         4.0 MiB            -      4.0 MiB");
     expect("10 keep all activations, 0 recompute the cheap ones, 2 recompute everything; outputs "
-           "of 1 layers are offloaded to host\n");
+           "of 1 segments are offloaded to host\n");
     expect("4.0 MiB host to device, 0 B device to host, 8.0 MiB read from disk, 8.0 MiB written");
     expect("waiting 0.50 s (0.50 s for the update); limited by: disk\n");
     expect("more --host-memory keeps up to 8.0 MiB off it");
@@ -134,7 +135,7 @@ int main(void)
     expect("faster: only a faster processor");
     p.segment[1].tapes = HIL_HOST;
     shown(&p, hil_plan_print_all);
-    expect("0 recompute everything; 4 keep them on host; outputs of 1 layers");
+    expect("0 recompute everything; 4 keep them on host; outputs of 1 segments");
     hil_text_free(&text);
     hil_plan_free(&p);
     return 0;

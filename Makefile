@@ -20,16 +20,16 @@ ctest = @ctest --output-on-failure --no-label-summary -j $$((2 * $(JOBS))) --tes
 
 .PHONY: hilbert all demo transcripts test soak bench bench-gpu lint format asan tsan fuzz install bundle clean help
 
-hilbert: ## the program and the library: build/hilbert (what make alone does)
+hilbert: ## the program and the library: build/hilbert (the default)
 	$(call build,$(BUILD),,--target hilbert)
 
-all: ## these and everything that tests them
+all: ## the program, the library and all tests
 	$(call build,$(BUILD))
 
 demo: hilbert ## train a small model on hilbert's own sources, about two minutes
 	@tools/demo.sh $(BUILD)
 
-transcripts: hilbert ## the outputs in README.md and docs/ anew (DATA: stories260K and tinyshakespeare.txt)
+transcripts: hilbert ## rewrite the outputs shown in README.md and docs/ (DATA: stories260K and tinyshakespeare.txt)
 	@tools/transcripts.sh write $(BUILD)/hilbert $(DATA)
 
 test: all ## every test
@@ -44,7 +44,7 @@ bench: all ## speed against PyTorch on the same cores in the same run
 bench-gpu: hilbert ## all of bench/gpu.py: one GPU against PyTorch on it, about 17 minutes (ONLY, HILBERT)
 	@python3 bench/gpu.py $(if $(HILBERT),--hilbert $(HILBERT)) $(if $(ONLY),--only $(ONLY) --append)
 
-lint: ## layering, sizes, banned calls, what documents name, format, clang-tidy
+lint: ## layering, sizes, banned calls, names in documents, format, clang-tidy
 	@tools/deps.sh build lint && tools/lint.sh
 
 format: ## clang-format everything
@@ -58,12 +58,12 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 # The layers that start threads, without the slowest; what a device of threads computes; of training what saves and
 # what ranks do. MPI's own threads are not for TSan.
-tsan: ## the tests of what runs on several threads under ThreadSanitizer
+tsan: ## the tests of threaded code under ThreadSanitizer
 	$(call build,build-tsan,-DHIL_SANITIZE=thread)
 	$(ctest) build-tsan -L '^(base|comm|device|io|store|tier)$$' -LE mpi -E '^test_(detours|store_damage|visits)$$'
 	$(ctest) build-tsan -R '^test_(device_train|ops_threads|ranks_agree|ranks_fail|saving|train_bits)$$'
 
-fuzz: ## each fuzzer for FUZZ_SECONDS; again until there were FUZZ_RUNS in all
+fuzz: ## each fuzzer for FUZZ_SECONDS, repeated until it made FUZZ_RUNS runs in all
 	@tools/deps.sh fuzz
 	$(call build,build-fuzz,-DCMAKE_C_COMPILER=clang -DHIL_FUZZ=ON -DHIL_SANITIZE=address$(comma)undefined,--target fuzzers)
 	@JOBS=$(JOBS) tools/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(FUZZ_RUNS)

@@ -57,27 +57,27 @@ shape=(--seq 256 --batch 4 --micro-batch 1)
 
 say "A Llama of 0.8 million parameters learns to write C from $(wc -c < "$demo/hilbert.txt") bytes:" \
     "hilbert's own sources and documentation. Its weights, gradients and optimizer state are 10.3 MiB;" \
-    "it may use 2.4 MiB of memory to compute in, 2.4 MiB to keep things in, and a drive. The plan:"
+    "it may use 2.4 MiB of device memory, 2.4 MiB of host memory, and a drive. The plan:"
 show "$hilbert" plan --model "$demo/config.json" "${shape[@]}" "${memory[@]}" |
     sed '/^by the formulas/,$d'
 
 train=(train --model "$demo/config.json" --data "$demo/hilbert.txt" --lr 4e-3 --warmup 50
     --overwrite "${shape[@]}")
-say "And so it trains:"
+say "Training:"
 show "$hilbert" "${train[@]}" --out "$demo/model" --steps 500 --eval-fraction 0.02 "${memory[@]}"
 
 say "The loss, from $demo/model/metrics.jsonl:"
 curve "$demo/model/metrics.jsonl"
 
-say "It began with every byte equally likely: a loss of ln 257 = 5.55. It now goes on from a prompt:"
+say "It began with every byte equally likely: a loss of ln 257 = 5.55. Now it continues a prompt:"
 prompt='static hil_status '
-command=("$hilbert" generate --model "$demo/model" --tokenizer bytes --prompt "$prompt" --max-tokens 400
-    --temperature 0.6 --seed 1)
+command=("$hilbert" generate --model "$demo/model" --tokenizer bytes --prompt "$prompt" --max-tokens 200
+    --temperature 0.8 --seed 2)
 type_out "${command[@]}"
 printf '%s' "$prompt"
 "${command[@]}"
 
-say "Where things live changes no bit. 30 steps inside these budgets, and 30 without any:"
+say "Budgets change no bit. 30 steps within these budgets, and 30 without any:"
 show "$hilbert" "${train[@]}" --out "$demo/tight" --steps 30 --quiet "${memory[@]}"
 show "$hilbert" "${train[@]}" --out "$demo/roomy" --steps 30 --quiet
 (cd "$demo" && show cksum tight/model.safetensors roomy/model.safetensors)

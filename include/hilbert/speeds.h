@@ -24,7 +24,7 @@ typedef struct hil_speeds {
 /* Speeds of a drive in bytes per second. */
 typedef struct hil_drive_speed {
     double read, write, mixed; /* mixed: reads and writes at once, summed */
-    bool direct;               /* measured with direct I/O, past the page cache */
+    bool direct;               /* measured with direct I/O, bypassing the page cache */
 } hil_drive_speed;
 
 #ifdef __cplusplus

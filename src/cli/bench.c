@@ -64,7 +64,7 @@ static void print_table(const hil_bench_io_result *result)
 {
     char block[32];
     printf("engine %s, %s, buffers %sregistered; GB/s\n\n", result->engine,
-           result->direct ? "past the page cache" : "through the page cache",
+           result->direct ? "bypassing the page cache" : "through the page cache",
            result->registered ? "" : "not ");
     printf("%10s %6s  %7s %7s %6s  %7s %7s %6s\n", "block", "depth", "read", "fio", "ratio",
            "write", "fio", "ratio");

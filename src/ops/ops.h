@@ -59,6 +59,12 @@ extern const hil_op hil_op_swiglu;
 /* in: x, y; out: x + y. */
 extern const hil_op hil_op_add;
 
+/* in: x; out: x * factor. */
+typedef struct hil_scale_attr {
+    double factor;
+} hil_scale_attr;
+extern const hil_op hil_op_scale;
+
 /* in: x; out: x with a fraction `rate` of the elements zeroed, the rest scaled by 1 / (1 - rate).
  */
 typedef struct hil_dropout_attr {

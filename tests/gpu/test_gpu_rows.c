@@ -6,6 +6,12 @@ static void check_elements(hil_shape shape)
     hil_gelu_attr tanh_form = {true}, erf_form = {false};
     gpu_check_dtypes(
         (gpu_case){.name = "add", .op = &hil_op_add, .ins = 2, .outs = 1, .in = {shape, shape}});
+    hil_scale_attr factor = {-1.7};
+    gpu_case scale = {
+        .name = "scale", .op = &hil_op_scale, .attr = &factor, .ins = 1, .outs = 1, .in = {shape}};
+    gpu_check_dtypes(scale);
+    scale.over = true;
+    gpu_check_dtypes(scale);
     gpu_case gelu = {.name = "gelu tanh",
                      .op = &hil_op_gelu,
                      .attr = &tanh_form,
@@ -102,12 +108,11 @@ static void check_convert(void)
                 char *y = gpu_read(&s, b.data, hil_tensor_bytes(&b));
                 for (int i = 0; i < N; ++i) {
                     float in, old, want;
-                    hil_dtype_to_f32(&in, x + (size_t)i * hil_dtype_size(a.dtype), a.dtype, 1);
-                    hil_dtype_to_f32(&old, before + (size_t)i * hil_dtype_size(b.dtype), b.dtype,
-                                     1);
+                    hil_to_f32(&in, x + (size_t)i * hil_dtype_size(a.dtype), a.dtype, 1);
+                    hil_to_f32(&old, before + (size_t)i * hil_dtype_size(b.dtype), b.dtype, 1);
                     want = add ? in + old : in;
                     char rounded[4];
-                    hil_dtype_from_f32(rounded, &want, b.dtype, 1);
+                    hil_from_f32(rounded, &want, b.dtype, 1);
                     CHECK(memcmp(rounded, y + (size_t)i * hil_dtype_size(b.dtype),
                                  hil_dtype_size(b.dtype)) == 0);
                 }

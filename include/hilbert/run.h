@@ -33,6 +33,21 @@ typedef struct hil_examples {
         left_out; /* records with nothing to predict: no completion, or the prompt fills a window */
 } hil_examples;
 
+/* An adapter: small matrices that are trained beside a frozen model. */
+typedef struct hil_adapter_choice {
+    const char *source; /* "lora": a new one; else the folder of one, as PEFT writes it; NULL: none
+                           is used, and all below must be as hil_train_defaults sets it */
+    int64_t rank;       /* 0: 16 */
+    double alpha;       /* the adapter's output is scaled by alpha / rank; 0: twice the rank */
+    double dropout;     /* below 0: none */
+    const char *const *target; /* linear layers by name or shell pattern; none: all of the blocks */
+    size_t targets;
+    const char *const *save; /* modules that are trained whole */
+    size_t saves;
+    bool rslora; /* scale by alpha / sqrt(rank) */
+    bool dora;   /* train the norm of each weight's rows too */
+} hil_adapter_choice;
+
 /* Every option of `hilbert train`. hil_train_defaults fills it; strings and lists are borrowed. */
 typedef struct hil_train_options {
     size_t size;             /* set by hil_train_defaults */
@@ -49,6 +64,7 @@ typedef struct hil_train_options {
     const char *optimizer;     /* "adamw", "lion", "adamw8bit" */
     const char *const *freeze; /* shell patterns: parameters with such names are not trained */
     size_t freeze_count;
+    hil_adapter_choice adapter;
     double lr, weight_decay, clip, beta1, eps;
     double beta2; /* below 0: the optimizer's default */
     hil_schedule schedule;

@@ -283,6 +283,7 @@ static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_opt
     e->options = *options;
     e->options.segment = NULL;
     e->context = (hil_context){.pool = options->pool,
+                               .model = model,
                                .store = model->store,
                                .compute = options->compute,
                                .speeds = options->speeds,

@@ -26,6 +26,7 @@ void hil_model_destroy(hil_model *model)
     hil_arena_free(&model->arena);
     hil_free(model->segments);
     hil_free(model->extra);
+    hil_free(model->adapter);
     hil_free(model);
 }
 
@@ -72,6 +73,23 @@ hil_status hil_model_use(hil_model *model, hil_param *param)
     HIL_TRY(HIL_GROW(&model->extra, &model->extras_room, model->extras + 1));
     model->extra[model->extras++] = (hil_extra){(int)model->count - 1, param};
     return HIL_OK;
+}
+
+hil_status hil_model_adapt(hil_model *model, const hil_param *weight, const hil_adapter *adapter)
+{
+    size_t index = hil_param_index(weight), room = model->adapters;
+    assert(!model->traced);
+    HIL_TRY(HIL_GROW(&model->adapter, &room, index + 1));
+    for (; model->adapters < room; ++model->adapters) model->adapter[model->adapters] = NULL;
+    HIL_TRY(HIL_ARENA_NEW(&model->arena, 1, &model->adapter[index]));
+    *model->adapter[index] = *adapter;
+    return HIL_OK;
+}
+
+const hil_adapter *hil_model_adapter(const hil_model *model, const hil_param *weight)
+{
+    size_t index = hil_param_index(weight);
+    return index < model->adapters ? model->adapter[index] : NULL;
 }
 
 hil_status hil_values_set(hil_values *values, const char *name, hil_value *value)

@@ -19,6 +19,19 @@ typedef struct hil_extra {
     hil_param *param;
 } hil_extra;
 
+/* [Note: adapters] An adapter changes the linear layer of a frozen weight W (out x in):
+
+       LoRA  y = x W' + bias + scale * dropout(x) A' B'
+       DoRA  y = (m / n) * (x W' + scale * x A' B') + bias,  n = the norms of the rows of W + scale
+   B A
+
+   A (rank x in), B (out x rank) and m (out) are trained. Models call hil_linear as without one. */
+typedef struct hil_adapter {
+    hil_param *a, *b;
+    hil_param *magnitude; /* m; NULL: LoRA */
+    double scale, dropout;
+} hil_adapter;
+
 struct hil_model {
     hil_arena arena;
     hil_store *store;
@@ -26,10 +39,17 @@ struct hil_model {
     size_t count, capacity;
     hil_extra *extra;
     size_t extras, extras_room;
+    hil_adapter **adapter; /* by hil_param_index of the weight; NULL: it has none */
+    size_t adapters;       /* entries of that list */
     /* Set by hil_engine_trace. */
     bool traced;
     bool reads_earlier; /* some segment calls hil_earlier */
     int64_t vocab;      /* columns of the logits */
 };
+
+/* Gives a matrix an adapter (copied), whose parameters are registered. Before the first trace. */
+hil_status hil_model_adapt(hil_model *model, const hil_param *weight, const hil_adapter *adapter);
+/* NULL: the matrix has none. */
+const hil_adapter *hil_model_adapter(const hil_model *model, const hil_param *weight);
 
 #endif

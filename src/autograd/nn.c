@@ -43,20 +43,6 @@ hil_status hil_embedding(hil_tape *t, hil_value *ids, hil_param *table, hil_valu
     return hil_tape_apply(t, &(hil_apply){&hil_op_embedding, NULL, 1, 1, 1, {ids}, {table}}, y);
 }
 
-hil_status hil_linear(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias, hil_value **y)
-{
-    return hil_tape_apply(
-        t, &(hil_apply){&hil_op_linear, NULL, 1, 1, bias ? 2 : 1, {x}, {weight, bias}}, y);
-}
-
-hil_status hil_linear_add(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
-                          hil_value *residual, hil_value **y)
-{
-    return hil_tape_apply(
-        t, &(hil_apply){&hil_op_linear, NULL, 2, 1, bias ? 2 : 1, {x, residual}, {weight, bias}},
-        y);
-}
-
 hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias, double eps,
                          hil_value **y)
 {

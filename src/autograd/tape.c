@@ -237,6 +237,8 @@ static hil_status run_node(hil_tape *tape, hil_node *node, hil_op_call *call)
     }
     HIL_TRY(run_forward(tape, call));
     if (!node->wants) hil_node_drop_saved(tape, node);
+    for (int i = 0; i < node->ins; ++i)
+        if (node->in[i]->brief && !node->in[i]->kept) hil_value_drop(tape, node->in[i]);
     return HIL_OK;
 }
 

@@ -25,6 +25,7 @@ struct hil_value {
     int readers;            /* operations whose backward has not read it yet */
     bool leaves;            /* it is an output of the segment */
     bool wants;             /* it needs a gradient */
+    bool brief;             /* only one operation reads it: freed as soon as that has run */
     hil_value *next;        /* of the tape's values */
     int boundary;           /* of an input: the number of the boundary value; -1 otherwise */
     const int32_t *ids;     /* of the batch's arrays: the same numbers in host memory */
@@ -78,6 +79,7 @@ typedef struct hil_offloaded hil_offloaded;     /* tape_offload.c */
 typedef struct hil_context {
     hil_pool *pool;
     hil_device *device; /* NULL: the CPU computes */
+    const hil_model *model;
     hil_store *store;
     hil_buffers *buffers;
     hil_offload *offload; /* for hil_tape_offload */

@@ -73,3 +73,14 @@ hil_status hil_json_string(const json_t *object, const char *key, const char *wh
     *out = json_string_value(value);
     return HIL_OK;
 }
+
+json_t *hil_json_words(const char *const *word, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < count; ++i)
+        if (json_array_append_new(list, json_string(word[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}

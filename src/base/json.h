@@ -19,4 +19,7 @@ hil_status hil_json_bool(const json_t *object, const char *key, const char *what
 hil_status hil_json_string(const json_t *object, const char *key, const char *what,
                            const char **out);
 
+/* A new list of copied strings; NULL: out of memory. */
+json_t *hil_json_words(const char *const *word, size_t count);
+
 #endif

@@ -4,7 +4,8 @@
 #include "base/alloc.h"
 #include "format/config.h"
 #include "format/export.h"
-#include "format/sidecar_files.h"
+#include "format/model_files.h"
+#include "format/peft.h"
 #include "format/safetensors.h"
 #include "io/file.h"
 #include "store/state.h"
@@ -18,8 +19,10 @@
 
 struct hil_checkpoint_model {
     char dir[HIL_PATH_MAX];
-    hil_sidecar_files files;
+    hil_model_files files;
     hil_dtype dtype;
+    hil_peft adapter; /* root is NULL: the checkpoint is one of a whole model */
+    hil_text names;   /* of an adapter's tensors, each with a NUL */
     hil_manifest manifest;
     hil_safetensors *file;
     hil_export_tensor *tensor; /* in the order of the model; shapes as exported */
@@ -36,7 +39,9 @@ void hil_checkpoint_model_close(hil_checkpoint_model *m)
     if (!m) return;
     hil_safetensors_close(m->file);
     hil_manifest_close(&m->manifest);
-    hil_sidecar_files_free(&m->files);
+    hil_model_files_free(&m->files);
+    hil_peft_close(&m->adapter);
+    hil_text_free(&m->names);
     hil_free(m->tensor);
     hil_free(m->entry);
     hil_free(m->transposed);
@@ -74,6 +79,30 @@ static hil_status read_tensors(hil_checkpoint_model *m, const json_t *names,
     return HIL_OK;
 }
 
+static hil_status read_adapter(hil_checkpoint_model *m)
+{
+    const hil_bytes *file = &m->files.file[HIL_FILE_ADAPTER];
+    char path[HIL_PATH_MAX];
+    if (!file->data) return HIL_OK;
+    HIL_TRY(hil_path_join(path, m->dir, HIL_PEFT_CONFIG));
+    HIL_TRY(hil_peft_parse(&m->adapter, file->data, file->size, path));
+    m->dtype = HIL_F32;
+    return HIL_OK;
+}
+
+/* Gives the tensors of an adapter the names that PEFT's files have. */
+static hil_status rename_tensors(hil_checkpoint_model *m)
+{
+    char name[HIL_PEFT_NAME];
+    for (size_t i = 0; i < m->count; ++i) {
+        hil_peft_tensor_name(&m->adapter, m->entry[i]->name, name);
+        HIL_TRY(hil_text_add(&m->names, name, strlen(name) + 1));
+    }
+    const char *at = m->names.data;
+    for (size_t i = 0; i < m->count; ++i, at += strlen(at) + 1) m->tensor[i].name = at;
+    return HIL_OK;
+}
+
 static hil_status open_model(hil_checkpoint_model *m, const char *dir)
 {
     char path[HIL_PATH_MAX];
@@ -83,10 +112,10 @@ static hil_status open_model(hil_checkpoint_model *m, const char *dir)
     HIL_TRY(hil_manifest_open(&m->manifest, dir));
     HIL_TRY(hil_path_join(path, dir, hil_state_file[HIL_MASTER]));
     HIL_TRY(hil_safetensors_open(&m->file, path));
-    HIL_TRY(hil_sidecar_files_read(&m->files, dir));
-    const hil_bytes *file = &m->files.file[HIL_SIDECAR_CONFIG];
-    HIL_TRY(hil_path_join(path, dir, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)));
-    if (!file->data || !hil_manifest_find(&m->manifest, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)))
+    HIL_TRY(hil_model_files_read(&m->files, dir));
+    const hil_bytes *file = &m->files.file[HIL_FILE_CONFIG];
+    HIL_TRY(hil_path_join(path, dir, hil_model_file_name(HIL_FILE_CONFIG)));
+    if (!file->data || !hil_manifest_find(&m->manifest, hil_model_file_name(HIL_FILE_CONFIG)))
         return hil_fail(HIL_ERR_INPUT, "%s is missing: no model can be made of the checkpoint",
                         path);
     HIL_TRY(HIL_ALLOC(1, &config));
@@ -94,12 +123,14 @@ static hil_status open_model(hil_checkpoint_model *m, const char *dir)
     m->dtype = config->dtype;
     hil_free(config);
     HIL_TRY(status);
+    HIL_TRY(read_adapter(m));
     const json_t *names = json_object_get(m->manifest.root, "tensors");
     m->count = json_array_size(names);
     HIL_TRY(HIL_ALLOC(m->count, &m->tensor));
     HIL_TRY(HIL_ALLOC(m->count, &m->entry));
     HIL_TRY(HIL_ALLOC(m->count, &m->transposed));
-    return read_tensors(m, names, json_object_get(m->manifest.root, "transposed"));
+    HIL_TRY(read_tensors(m, names, json_object_get(m->manifest.root, "transposed")));
+    return m->adapter.root ? rename_tensors(m) : HIL_OK;
 }
 
 hil_status hil_checkpoint_model_open(hil_checkpoint_model **out, const char *dir)
@@ -169,14 +200,19 @@ static hil_status read_tensor(void *context, size_t i, size_t offset, size_t *si
     if (dtype == HIL_BF16) /* bit for bit the weights used in training */
         for (int64_t k = 0; k < count; ++k) half[k] = hil_bf16_high(m->piece[k]);
     else
-        hil_dtype_from_f32(out, m->piece, dtype, count);
+        hil_from_f32(out, m->piece, dtype, count);
     return m->watch ? m->watch->read(m->watch->context, *size) : HIL_OK;
 }
 
 static hil_export as_export(hil_checkpoint_model *m, const hil_checkpoint_model_options *o)
 {
     for (size_t i = 0; i < m->count; ++i) m->tensor[i].dtype = o->dtype;
-    return (hil_export){m->tensor, m->count, o->shard_bytes, read_tensor, m};
+    return (hil_export){.tensor = m->tensor,
+                        .count = m->count,
+                        .shard_bytes = o->shard_bytes,
+                        .single = m->adapter.root ? HIL_PEFT_WEIGHTS : NULL,
+                        .read = read_tensor,
+                        .context = m};
 }
 
 hil_status hil_checkpoint_model_bytes(hil_checkpoint_model *m,
@@ -191,8 +227,12 @@ static hil_status write_into(hil_checkpoint_model *m, const hil_checkpoint_model
 {
     hil_export export = as_export(m, o);
     HIL_TRY(hil_export_write(&export, stage));
-    HIL_TRY(hil_sidecar_files_write(&m->files, stage));
-    HIL_TRY(hil_sidecar_files_write_config(&m->files, stage, o->dtype));
+    if (m->adapter.root) {
+        HIL_TRY(hil_model_files_write_one(&m->files, HIL_FILE_ADAPTER, stage));
+    } else {
+        HIL_TRY(hil_model_files_write(&m->files, stage));
+        HIL_TRY(hil_model_files_write_config(&m->files, stage, o->dtype));
+    }
     return hil_install_finish(o->out, stage, o->replaced, o->lock);
 }
 

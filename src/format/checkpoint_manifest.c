@@ -42,8 +42,9 @@ static hil_status add_names(hil_text *text, const hil_store *store, bool transpo
 {
     size_t count = 0;
     for (size_t i = 0; i < hil_store_count(store); ++i) {
-        const hil_param_spec *spec = hil_param_spec_of(hil_store_at(store, i));
-        if (transposed && !spec->transposed) continue;
+        const hil_param *p = hil_store_at(store, i);
+        const hil_param_spec *spec = hil_param_spec_of(p);
+        if (!hil_param_is_saved(p, HIL_MASTER) || (transposed && !spec->transposed)) continue;
         HIL_TRY(hil_text_print(text, "%s\n ", count++ ? "," : ""));
         HIL_TRY(hil_text_quote(text, spec->name));
     }

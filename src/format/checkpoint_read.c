@@ -108,11 +108,11 @@ hil_status hil_checkpoint_state(const char *folder, int64_t step, json_t **state
     return HIL_OK;
 }
 
-hil_status hil_checkpoint_files(const char *folder, int64_t step, hil_sidecar_files *files)
+hil_status hil_checkpoint_files(const char *folder, int64_t step, hil_model_files *files)
 {
     char dir[HIL_PATH_MAX];
     HIL_TRY(hil_step_path(dir, folder, step));
-    return hil_sidecar_files_read(files, dir);
+    return hil_model_files_read(files, dir);
 }
 
 /* How many parameters have the state, which are the tensors of its file; 0: no file. */
@@ -120,7 +120,7 @@ static size_t count_state(const hil_store *store, hil_state state)
 {
     size_t count = 0;
     for (size_t i = 0; i < hil_store_count(store); ++i)
-        count += hil_param_has(hil_store_at(store, i), state);
+        count += hil_param_is_saved(hil_store_at(store, i), state);
     return count;
 }
 
@@ -150,7 +150,7 @@ static hil_status load_state(const char *path, hil_store *store, hil_state state
     HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &range));
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         hil_param *p = hil_store_at(store, i);
-        if (!hil_param_has(p, state)) continue;
+        if (!hil_param_is_saved(p, state)) continue;
         const hil_entry *entry = hil_safetensors_find(file, hil_param_spec_of(p)->name);
         if (!entry || !fits(entry, &hil_param_spec_of(p)->shape) ||
             hil_safetensors_count(file) != count_state(store, state))

@@ -20,6 +20,7 @@ typedef struct hil_export {
     const hil_export_tensor *tensor;
     size_t count;
     size_t shard_bytes; /* the most data in one file, 0: 5 GB; a larger tensor has its own file */
+    const char *single; /* name of one file for everything, however large; NULL: as below */
     hil_status (*read)(void *context, size_t i, size_t offset, size_t *size, void *out);
     void *context;
 } hil_export;

@@ -1,7 +1,8 @@
 /* model_folder.c - replaces all files of a model folder together; see [Note: installing]. */
 #include "format/model_folder.h"
 
-#include "format/sidecar_files.h"
+#include "format/model_files.h"
+#include "format/peft.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,14 +27,13 @@ static bool is_one_of(const char *name, const char *const *list, size_t count)
     return false;
 }
 
-hil_install_names hil_install_names_kind(const char *name)
+hil_model_names hil_model_names_kind(const char *name)
 {
-    static const char *const weights[] = {"model.safetensors", "model.safetensors.index.json"};
+    static const char *const weights[] = {"model.safetensors", "model.safetensors.index.json",
+                                          HIL_PEFT_WEIGHTS};
     static const char *const foreign[] = {
         "pytorch_model.bin",
         "pytorch_model.bin.index.json",
-        "adapter_config.json",
-        "adapter_model.safetensors",
         "adapter_model.bin",
         "chat_template.json",
         "vocab.txt",
@@ -41,8 +41,8 @@ hil_install_names hil_install_names_kind(const char *name)
         "sentencepiece.bpe.model",
         "tekken.json",
     };
-    for (int i = 0; i < HIL_SIDECAR_FILES; ++i)
-        if (strcmp(name, hil_sidecar_file_name((hil_sidecar_file)i)) == 0) return HIL_NAMES_WRITTEN;
+    for (int i = 0; i < HIL_MODEL_FILES; ++i)
+        if (strcmp(name, hil_model_file_name((hil_model_file)i)) == 0) return HIL_NAMES_WRITTEN;
     if (is_one_of(name, weights, sizeof weights / sizeof *weights) ||
         is_shard(name, "model", ".safetensors"))
         return HIL_NAMES_WRITTEN;
@@ -54,7 +54,7 @@ hil_install_names hil_install_names_kind(const char *name)
 
 /* Calls `each` for every entry of a folder of kind `which`, until one call fails. */
 typedef struct visit {
-    hil_install_names which;
+    hil_model_names which;
     hil_status (*each)(struct visit *visit, const char *folder, const char *name);
     const char *to; /* target folder of a move */
     char *found;
@@ -63,7 +63,7 @@ typedef struct visit {
 static hil_status visit_name(void *context, const char *folder, const char *name)
 {
     visit *v = context;
-    return hil_install_names_kind(name) & v->which ? v->each(v, folder, name) : HIL_OK;
+    return hil_model_names_kind(name) & v->which ? v->each(v, folder, name) : HIL_OK;
 }
 
 static hil_status visit_folder(visit *v, const char *folder)
@@ -79,7 +79,7 @@ static hil_status note_name(visit *v, const char *folder, const char *name)
     return HIL_OK;
 }
 
-hil_status hil_install_find(const char *folder, hil_install_names which, char out[256])
+hil_status hil_install_find(const char *folder, hil_model_names which, char out[256])
 {
     visit v = {.which = which, .each = note_name, .found = out};
     out[0] = 0;
@@ -107,18 +107,30 @@ static hil_status remove_file(visit *v, const char *folder, const char *name)
     return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
 }
 
-static const char *config_name(void)
+/* The files without which no loader reads the folder. */
+static const hil_model_file configs[] = {HIL_FILE_CONFIG, HIL_FILE_ADAPTER};
+#define CONFIGS (sizeof configs / sizeof *configs)
+
+static bool is_config(const char *name)
 {
-    return hil_sidecar_file_name(HIL_SIDECAR_CONFIG);
+    for (size_t i = 0; i < CONFIGS; ++i)
+        if (strcmp(name, hil_model_file_name(configs[i])) == 0) return true;
+    return false;
 }
 
-hil_status hil_install_remove(const char *folder, hil_install_names which)
+static hil_status remove_configs(visit *v, const char *folder, const char *name)
+{
+    return is_config(name) ? remove_file(v, folder, name) : HIL_OK;
+}
+
+hil_status hil_install_remove(const char *folder, hil_model_names which)
 {
     visit check = {.which = which, .each = check_file},
+          first = {.which = which, .each = remove_configs},
           removal = {.which = which, .each = remove_file};
     HIL_TRY(visit_folder(&check, folder));
-    if (which & hil_install_names_kind(config_name())) {
-        HIL_TRY(remove_file(&removal, folder, config_name()));
+    if (which & HIL_NAMES_WRITTEN) {
+        HIL_TRY(visit_folder(&first, folder));
         HIL_TRY(hil_dir_sync(folder));
     }
     return visit_folder(&removal, folder);
@@ -141,13 +153,13 @@ static hil_status move_file(visit *v, const char *folder, const char *name)
     return hil_fail(HIL_ERR_IO, "cannot rename to %s: %s", to, strerror(errno));
 }
 
-static hil_status move_all_but_config(visit *v, const char *folder, const char *name)
+static hil_status move_all_but_configs(visit *v, const char *folder, const char *name)
 {
-    return strcmp(name, config_name()) == 0 ? HIL_OK : move_file(v, folder, name);
+    return is_config(name) ? HIL_OK : move_file(v, folder, name);
 }
 
 /* Refuses files of a model that may not be replaced, before any change. */
-static hil_status check_others(const char *folder, hil_install_names replaced)
+static hil_status check_others(const char *folder, hil_model_names replaced)
 {
     char found[256];
     HIL_TRY(hil_install_find(folder, HIL_NAMES_ALL & ~replaced, found));
@@ -158,17 +170,18 @@ static hil_status check_others(const char *folder, hil_install_names replaced)
                     folder, found);
 }
 
-hil_status hil_install_finish(const char *folder, const char *stage, hil_install_names replaced,
+hil_status hil_install_finish(const char *folder, const char *stage, hil_model_names replaced,
                               const hil_lock *lock)
 {
-    visit v = {.which = HIL_NAMES_WRITTEN, .each = move_all_but_config, .to = folder};
+    visit v = {.which = HIL_NAMES_WRITTEN, .each = move_all_but_configs, .to = folder};
     HIL_TRY(hil_dir_sync(stage));
     HIL_TRY(hil_lock_check(lock));
     HIL_TRY(check_others(folder, replaced));
     HIL_TRY(hil_install_remove(folder, replaced));
     HIL_TRY(visit_folder(&v, stage));
     HIL_TRY(hil_dir_sync(folder));
-    HIL_TRY(move_file(&v, stage, config_name()));
+    v.each = move_file;
+    HIL_TRY(visit_folder(&v, stage));
     HIL_TRY(hil_dir_sync(folder));
     return hil_file_remove_tree(stage);
 }

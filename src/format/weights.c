@@ -2,6 +2,7 @@
 #include "format/weights.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "store/state.h"
 
 #include <stdatomic.h>
@@ -85,7 +86,7 @@ static void read_elements(loading *job, int64_t first, int64_t count, float *out
     bool whole = size == 4;
     keep_failure(job,
                  hil_entry_read(job->entry, at, whole ? (void *)out : half, (size_t)count * size));
-    if (!whole) hil_dtype_to_f32(out, half, job->dtype, count);
+    if (!whole) hil_to_f32(out, half, job->dtype, count);
 }
 
 static void convert_piece(void *context, int64_t i, int thread)
@@ -117,11 +118,9 @@ static void convert_transposed(void *context, int64_t i, int thread)
     }
 }
 
-static hil_status load_param(loading *job, const hil_safetensors *file)
+static hil_status load_param(loading *job, const hil_entry *entry)
 {
     const hil_param_spec *spec = hil_param_spec_of(job->param);
-    const hil_entry *entry = find_entry(file, spec->name);
-    if (!entry) return hil_fail(HIL_ERR_INPUT, "the model folder has no tensor %s", spec->name);
     HIL_TRY(hil_entry_dtype(entry, &job->dtype));
     HIL_TRY(check_shape(job->param, entry));
     job->entry = entry;
@@ -141,15 +140,97 @@ static hil_status load_param(loading *job, const hil_safetensors *file)
     return HIL_OK;
 }
 
+static hil_status load_base(loading *job, const hil_safetensors *file)
+{
+    for (size_t i = 0; i < hil_store_count(job->store); ++i) {
+        job->param = hil_store_at(job->store, i);
+        const hil_param_spec *spec = hil_param_spec_of(job->param);
+        if (spec->adapter) continue;
+        const hil_entry *entry = find_entry(file, spec->name);
+        if (!entry) return hil_fail(HIL_ERR_INPUT, "the model folder has no tensor %s", spec->name);
+        HIL_TRY(load_param(job, entry));
+    }
+    return HIL_OK;
+}
+
 hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetensors *file)
 {
     loading job = {.store = store, .pool = pool};
     HIL_TRY(HIL_ALLOC(hil_store_range(store), &job.range));
-    hil_status status = HIL_OK;
-    for (size_t i = 0; status == HIL_OK && i < hil_store_count(store); ++i) {
-        job.param = hil_store_at(store, i);
-        status = load_param(&job, file);
-    }
+    hil_status status = load_base(&job, file);
     hil_free(job.range);
+    return status;
+}
+
+#define SAMPLE ((size_t)4096)
+
+static hil_status digest_entry(const hil_entry *entry, uint64_t *out)
+{
+    char sample[SAMPLE];
+    size_t size = entry->bytes < SAMPLE ? entry->bytes : SAMPLE, last = entry->bytes - size;
+    uint64_t key = hil_hash(0, entry->name, strlen(entry->name));
+    key = hil_hash(key, entry->dtype, strlen(entry->dtype));
+    key = hil_hash(key, entry->dim, (size_t)entry->ndim * sizeof *entry->dim);
+    for (int i = 0; i < 3; ++i) {
+        HIL_TRY(hil_entry_read(entry, last / 2 * (size_t)i, sample, size));
+        key = hil_hash(key, sample, size);
+    }
+    *out = key;
+    return HIL_OK;
+}
+
+hil_status hil_weights_digest(const hil_safetensors *file, uint64_t *out)
+{
+    *out = 0;
+    for (size_t i = 0; i < hil_safetensors_count(file); ++i) {
+        uint64_t key;
+        HIL_TRY(digest_entry(hil_safetensors_at(file, i), &key));
+        *out += key;
+    }
+    return HIL_OK;
+}
+
+/* Loads those parameters that an adapter has, or trains. *used counts them. */
+static hil_status load_adapter(loading *job, const hil_peft *peft, const hil_safetensors *file,
+                               bool *used)
+{
+    char name[HIL_PEFT_NAME];
+    for (size_t i = 0; i < hil_store_count(job->store); ++i) {
+        job->param = hil_store_at(job->store, i);
+        hil_peft_tensor_name(peft, hil_param_spec_of(job->param)->name, name);
+        const hil_entry *entry = hil_safetensors_find(file, name);
+        if (!entry && hil_param_spec_of(job->param)->adapter)
+            return hil_fail(HIL_ERR_INPUT, "the adapter folder has no tensor %s", name);
+        if (!entry) continue;
+        for (size_t k = 0; k < hil_safetensors_count(file); ++k)
+            if (hil_safetensors_at(file, k) == entry) used[k] = true;
+        HIL_TRY(load_param(job, entry));
+    }
+    for (size_t k = 0; k < hil_safetensors_count(file); ++k)
+        if (!used[k])
+            return hil_fail(HIL_ERR_INPUT,
+                            "the adapter's tensor %s does not belong to a layer that can have an "
+                            "adapter",
+                            hil_safetensors_at(file, k)->name);
+    return HIL_OK;
+}
+
+hil_status hil_weights_load_adapter(hil_store *store, hil_pool *pool, const hil_peft *peft,
+                                    const char *folder)
+{
+    char path[HIL_PATH_MAX];
+    loading job = {.store = store, .pool = pool};
+    hil_safetensors *file = NULL;
+    bool *used = NULL;
+    hil_status status;
+    HIL_TRY_DONE(hil_path_join(path, folder, HIL_PEFT_WEIGHTS));
+    HIL_TRY_DONE(hil_safetensors_open(&file, path));
+    HIL_TRY_DONE(HIL_ALLOC(hil_safetensors_count(file), &used));
+    HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &job.range));
+    status = load_adapter(&job, peft, file, used);
+done:
+    hil_free(used);
+    hil_free(job.range);
+    hil_safetensors_close(file);
     return status;
 }

@@ -2,13 +2,24 @@
 #ifndef HIL_FORMAT_WEIGHTS_H
 #define HIL_FORMAT_WEIGHTS_H
 
+#include "format/peft.h"
 #include "format/safetensors.h"
 #include "store/param.h"
 #include "base/pool.h"
 
-/* Loads every parameter of the store from the tensor of the same name, with or without a leading
-   "transformer.". Transposes parameters whose spec says that files store them transposed. */
+/* Loads every parameter of the store, but those of an adapter, from the tensor of the same name,
+   with or without a leading "transformer.". Transposes parameters whose spec says that files store
+   them transposed. */
 hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetensors *file);
+
+/* A hash of names, dtypes, shapes and samples of the numbers of all tensors, which does not depend
+   on how they are divided into files. Reads little: three pieces of each. */
+hil_status hil_weights_digest(const hil_safetensors *file, uint64_t *out);
+
+/* Loads the tensors of an adapter folder, over those of the base. Refuses one that no parameter
+   takes. */
+hil_status hil_weights_load_adapter(hil_store *store, hil_pool *pool, const hil_peft *peft,
+                                    const char *folder);
 
 /* The parameter's shape in files. */
 hil_shape hil_weights_shape(const hil_param *param);

@@ -6,19 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *words(const char *const *word, size_t count)
+/* What is said of the adapter: its main options by name, the rest by a checksum. */
+static json_t *adapter_options(const hil_run_state *run)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < count; ++i)
-        if (json_array_append_new(list, json_string(word[i])) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    return list;
+    const hil_peft *a = run->adapter;
+    uint64_t key;
+    char config[17], base[17];
+    if (hil_peft_key(a, &key) != HIL_OK) return NULL;
+    snprintf(config, sizeof config, "%016llx", (unsigned long long)key);
+    snprintf(base, sizeof base, "%016llx", (unsigned long long)run->base_key);
+    return json_pack("{s:s, s:I, s:f, s:f, s:O, s:b, s:b, s:s, s:s}", "adapter", "lora", "rank",
+                     (json_int_t)a->rank, "alpha", a->alpha, "adapter-dropout", a->dropout,
+                     "targets", a->targets, "rslora", a->rslora, "dora", a->dora,
+                     "an adapter_config.json of checksum", config, "a base model of checksum",
+                     base);
 }
 
-/* Options that may change on resume (how long, how often, how fast) are left out. */
-static json_t *decisive_options(const hil_train_options *o, const hil_run_state *run)
+/* Options that decide the numbers of every run. */
+static json_t *common_options(const hil_train_options *o, const hil_run_state *run)
 {
     static const char *const schedule[] = {"cosine", "linear", "constant"};
     char content[17], config[17];
@@ -27,7 +32,7 @@ static json_t *decisive_options(const hil_train_options *o, const hil_run_state 
     return json_pack(
         "{s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:s, s:I, s:b, s:f, "
         "s:I, s:I, s:s, s:s}",
-        "optimizer", o->optimizer, "freeze", words(o->freeze, o->freeze_count), "seq",
+        "optimizer", o->optimizer, "freeze", hil_json_words(o->freeze, o->freeze_count), "seq",
         (json_int_t)run->seq, "batch", (json_int_t)o->batch, "micro-batch",
         (json_int_t)run->micro_batch, "lr", o->lr, "weight-decay", o->weight_decay, "clip", o->clip,
         "beta1", o->beta1, "beta2", run->beta2, "eps", o->eps, "schedule", schedule[o->schedule],
@@ -35,6 +40,18 @@ static json_t *decisive_options(const hil_train_options *o, const hil_run_state 
         "no-shuffle", !o->shuffle, "eval-fraction", o->eval_fraction, "tile-size",
         (json_int_t)o->tile_size, "tokens of the data", (json_int_t)run->data_tokens,
         "data of checksum", content, "a config.json of checksum", config);
+}
+
+/* Options that may change on resume (how long, how often, how fast) are left out. */
+static json_t *decisive_options(const hil_train_options *o, const hil_run_state *run)
+{
+    json_t *all = common_options(o, run);
+    json_t *more = all && run->adapter ? adapter_options(run) : NULL;
+    bool whole = !run->adapter || (more && json_object_update(all, more) == 0);
+    json_decref(more);
+    if (whole) return all;
+    json_decref(all);
+    return NULL;
 }
 
 hil_status hil_run_state_write(const hil_train_options *options, const hil_run_state *run,
@@ -89,10 +106,28 @@ static hil_status contradiction(const char *name, const json_t *saved, const jso
     char *a = json_dumps(saved, how), *b = json_dumps(now, how);
     hil_status status =
         hil_fail(HIL_ERR_USAGE, "cannot resume: the run was started with %s%s %s, not %s",
-                 strchr(name, ' ') ? "" : "--", name, a ? a : "?", b ? b : "?");
+                 strchr(name, ' ') ? "" : "--", name, a ? a : "none", b ? b : "none");
     free(a);
     free(b);
     return status;
+}
+
+/* The micro-batch must be the same only if `exact`. */
+static hil_status compare_options(const json_t *saved, json_t *now, bool exact)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(now, name, value)
+    {
+        const json_t *before = json_object_get(saved, name);
+        if (!exact && strcmp(name, "micro-batch") == 0) continue;
+        if (!before || !json_equal(before, value)) return contradiction(name, before, value);
+    }
+    json_object_foreach((json_t *)(uintptr_t)saved, name, value)
+    {
+        if (!json_object_get(now, name)) return contradiction(name, value, NULL);
+    }
+    return HIL_OK;
 }
 
 hil_status hil_run_state_read(const json_t *state, const hil_train_options *options,
@@ -112,18 +147,7 @@ hil_status hil_run_state_read(const json_t *state, const hil_train_options *opti
     const json_t *saved = json_object_get(state, "options");
     json_t *now = decisive_options(options, run);
     if (!now) return hil_fail(HIL_ERR_MEMORY, "out of memory: the run's state");
-    hil_status status = HIL_OK;
-    const char *name;
-    json_t *value;
-    json_object_foreach(now, name, value)
-    {
-        const json_t *before = json_object_get(saved, name);
-        if (run->ranks != ranks && strcmp(name, "micro-batch") == 0) continue;
-        if (!before || !json_equal(before, value)) {
-            status = contradiction(name, before, value);
-            break;
-        }
-    }
+    hil_status status = compare_options(saved, now, run->ranks == ranks);
     json_decref(now);
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "comm/facts.h"
+#include "format/peft.h"
 #include "optim/scaling.h"
 
 /* Progress of a run, and the values that were derived from options and decide its numbers. */
@@ -14,6 +15,8 @@ typedef struct hil_run_state {
     int64_t seq, micro_batch, data_tokens; /* after defaults were applied */
     uint64_t data_content;                 /* checksum of the tokens */
     uint64_t config_key;                   /* checksum of the model's config.json */
+    const hil_peft *adapter;               /* NULL: none */
+    uint64_t base_key;                     /* digest of the weights under the adapter */
     const char *isa;                       /* instruction set that computed */
     double beta2;                          /* after the default was applied */
     int64_t ranks;                         /* that computed */

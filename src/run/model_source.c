@@ -36,7 +36,7 @@ static hil_status key_config(hil_source *s)
 {
     static const char *const notes[] = {"dtype", "torch_dtype", "transformers_version",
                                         "_name_or_path", "architectures"};
-    const hil_bytes *file = &s->files.file[HIL_SIDECAR_CONFIG];
+    const hil_bytes *file = &s->files.file[HIL_FILE_CONFIG];
     json_t *config;
     HIL_TRY(hil_json_parse(file->data, file->size, s->config_path, &config));
     for (size_t i = 0; i < sizeof notes / sizeof *notes; ++i) json_object_del(config, notes[i]);
@@ -97,8 +97,8 @@ hil_status hil_source_open(hil_source *s, const char *path)
         snprintf(s->config_path, sizeof s->config_path, "%s", path);
     else
         HIL_TRY(hil_path_join(s->config_path, s->folder, "config.json"));
-    HIL_TRY(hil_config_read(&s->config, path, &s->files.file[HIL_SIDECAR_CONFIG],
-                            &s->files.file[HIL_SIDECAR_GENERATION]));
+    HIL_TRY(hil_config_read(&s->config, path, &s->files.file[HIL_FILE_CONFIG],
+                            &s->files.file[HIL_FILE_GENERATION]));
     HIL_TRY(key_config(s));
     return hil_source_open_tokenizer(s);
 }
@@ -130,35 +130,39 @@ void hil_source_close(hil_source *s)
 {
     hil_tokenizer_close(s->tokenizer);
     s->tokenizer = NULL;
-    hil_sidecar_files_free(&s->files);
+    hil_model_files_free(&s->files);
+    hil_peft_close(&s->adapter);
 }
 
 hil_status hil_source_keep(hil_source *s)
 {
-    return hil_sidecar_files_read(&s->files, s->folder);
+    HIL_TRY(hil_model_files_read(&s->files, s->folder));
+    return hil_source_keep_adapter(s);
 }
 
-static hil_status load_weights(const hil_source *s, hil_trainer *t)
+static hil_status load_weights(hil_source *s, hil_trainer *t)
 {
     hil_safetensors *file;
     HIL_TRY(hil_safetensors_open_folder(&file, s->folder));
     hil_status status = hil_weights_load(t->model->store, t->pool, file);
+    if (status == HIL_OK && s->adapter.root) status = hil_weights_digest(file, &s->base_key);
     hil_safetensors_close(file);
     return status;
 }
 
-hil_status hil_source_load(const hil_source *s, const hil_trainer_options *options,
+hil_status hil_source_load(hil_source *s, const hil_trainer_options *options,
                            const hil_observer *observer, hil_model **model, hil_trainer **trainer)
 {
     *trainer = NULL;
     hil_status status;
-    HIL_TRY_DONE(hil_build_model(model, &s->config));
+    HIL_TRY_DONE(hil_source_build(s, model));
     HIL_TRY_DONE(hil_trainer_open(trainer, *model, options, observer));
     hil_comm_set_activity(options->comm, s->bare ? "making the weights" : "reading the weights");
     if (s->bare)
         status = hil_store_initialise((*model)->store, options->seed);
     else
         status = load_weights(s, *trainer);
+    if (status == HIL_OK) status = hil_source_fill_adapter(s, *trainer, options->seed);
     HIL_TRY_DONE(hil_ranks_agree(options->comm, status));
     return HIL_OK;
 done:
@@ -210,7 +214,7 @@ static void note_files(void *context, const char *line)
 
 hil_status hil_source_data(const hil_source *s, const hil_source_files *files, hil_dataset **out)
 {
-    const hil_bytes *tokenizer = &s->files.file[HIL_SIDECAR_TOKENIZER];
+    const hil_bytes *tokenizer = &s->files.file[HIL_FILE_TOKENIZER];
     hil_dataset_options options = {
         .tokenizer = s->tokenizer,
         .tokenizer_key = hil_hash(0, tokenizer->data, tokenizer->size),

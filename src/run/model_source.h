@@ -6,8 +6,9 @@
 
 #include "data/dataset.h"
 #include "format/config.h"
-#include "format/sidecar_files.h"
+#include "format/model_files.h"
 #include "model/build.h"
+#include "model/lora.h"
 #include "train/trainer.h"
 
 /* Owns the tokenizer and the files' bytes. Each file is read once, so later changes in the folder
@@ -17,9 +18,13 @@ typedef struct hil_source {
     bool bare;                 /* the path names config.json itself: no weights are read */
     char config_path[HIL_PATH_MAX];
     char tokenizer_path[HIL_PATH_MAX];
-    hil_sidecar_files files; /* config.json, tokenizer.json, generation_config.json; hil_source_keep
+    hil_model_files files; /* config.json, tokenizer.json, generation_config.json; hil_source_keep
                               adds the others */
     hil_config config;
+    hil_peft adapter;           /* root is NULL: none */
+    const char *adapter_folder; /* holds its weights, borrowed; NULL: it is new */
+    hil_lora adapted;           /* set by hil_source_build */
+    uint64_t base_key;          /* digest of the weights under an adapter; 0: no adapter */
     uint64_t config_key;      /* hash of everything in config.json that decides what is computed */
     hil_tokenizer *tokenizer; /* NULL: bytes are token ids */
     int64_t eot;              /* end-of-text between documents, -1: none */
@@ -49,9 +54,23 @@ bool hil_source_has_weights(const hil_source *source);
 /* Refuses a bare config for a command that only reads weights. */
 hil_status hil_source_need_weights(const hil_source *source, const char *command);
 
+/* model_adapter.c: the adapter that options describe, or the one in a PEFT folder, which is
+   borrowed. Call before hil_source_load; without one nothing changes. */
+hil_status hil_source_adapt(hil_source *source, const hil_adapter_choice *choice);
+hil_status hil_source_adapt_folder(hil_source *source, const char *folder);
+/* Builds the model, with its adapter. The caller destroys it. */
+hil_status hil_source_build(hil_source *source, hil_model **out);
+/* Loads or initialises the adapter's parameters; called by hil_source_load. */
+hil_status hil_source_fill_adapter(const hil_source *source, hil_trainer *trainer, uint64_t seed);
+/* Adds adapter_config.json to the files that checkpoints and exports contain. */
+hil_status hil_source_keep_adapter(hil_source *source);
+/* Notes how much of the model is trained, if it has an adapter. */
+void hil_source_note_adapter(const hil_source *source, const hil_model *model,
+                             const hil_observer *observer);
+
 /* Creates model and trainer, with the folder's weights, or for a bare config with initial ones. The
    caller destroys both; after a failure both are NULL. */
-hil_status hil_source_load(const hil_source *source, const hil_trainer_options *options,
+hil_status hil_source_load(hil_source *source, const hil_trainer_options *options,
                            const hil_observer *observer, hil_model **model, hil_trainer **trainer);
 
 /* The sequence length: `asked`, or if that is 0 the model's number of positions up to 1024. Refuses

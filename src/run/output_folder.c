@@ -145,13 +145,17 @@ void hil_folder_close(hil_folder *f)
     if (ours && created && !f->begun) hil_dir_uncreate(f->path, f->existed);
 }
 
-/* Lists the tensors of the model; the caller frees *out. */
-static hil_status list_tensors(hil_store *store, hil_dtype dtype, hil_export_tensor **out)
+/* Lists the tensors that are exported, of an adapter only its own; the caller frees *out. */
+static hil_status list_tensors(hil_store *store, hil_dtype dtype, hil_export_tensor **out,
+                               size_t *count)
 {
+    *count = 0;
     HIL_TRY(HIL_ALLOC(hil_store_count(store), out));
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         hil_param *p = hil_store_at(store, i);
-        (*out)[i] = (hil_export_tensor){hil_param_spec_of(p)->name, dtype, hil_weights_shape(p)};
+        if (!hil_param_is_saved(p, HIL_MASTER)) continue;
+        (*out)[(*count)++] =
+            (hil_export_tensor){hil_param_spec_of(p)->name, dtype, hil_weights_shape(p)};
     }
     return HIL_OK;
 }
@@ -173,8 +177,9 @@ hil_status hil_folder_check_space(const hil_folder *f, const hil_source *source,
     hil_export_tensor *tensors;
     uint64_t model, free_bytes;
     char need_text[32], free_text[32];
-    HIL_TRY(list_tensors(store, dtype, &tensors));
-    hil_export export = {tensors, hil_store_count(store), 0, NULL, NULL};
+    size_t count;
+    HIL_TRY(list_tensors(store, dtype, &tensors, &count));
+    hil_export export = {.tensor = tensors, .count = count};
     hil_status status = hil_export_bytes(&export, &model);
     hil_free(tensors);
     HIL_TRY(status);

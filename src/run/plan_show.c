@@ -39,7 +39,8 @@ static hil_status open_model(show *s)
     HIL_TRY(hil_source_open(&s->source, o->model));
     HIL_TRY(hil_source_seq(&s->source, o->seq, &s->seq));
     HIL_TRY(hil_ranks_share(s->ranks, o->batch, &s->share));
-    HIL_TRY(hil_build_model(&s->model, &s->source.config));
+    HIL_TRY(hil_source_adapt(&s->source, &o->adapter));
+    HIL_TRY(hil_source_build(&s->source, &s->model));
     HIL_TRY(hil_freeze(s->model->store, o->freeze, o->freeze_count));
     hil_store_options store = {.compute = s->dtype,
                                .training = true,

@@ -23,6 +23,7 @@ void hil_train_defaults_sized(hil_train_options *options, size_t size)
     const hil_train_options defaults = {
         .device = trainer.device,
         .batch = 8,
+        .adapter.dropout = -1,
         .lr = 1e-4,
         .weight_decay = trainer.weight_decay,
         .clip = trainer.clip,

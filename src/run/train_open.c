@@ -170,7 +170,10 @@ static hil_status open_model(job *j)
     j->run.micro_batch = j->trainer->options.micro_batch;
     j->run.beta2 = j->trainer->optimizer.beta2;
     j->run.scaling = j->trainer->scaling;
-    j->save_dtype = j->source.config.dtype;
+    j->run.adapter = j->source.adapter.root ? &j->source.adapter : NULL;
+    j->run.base_key = j->source.base_key;
+    j->save_dtype = j->source.adapter.root ? HIL_F32 : j->source.config.dtype;
+    if (j->rank == 0) HIL_TRY(hil_source_keep_adapter(&j->source));
     if (o->save_dtype) HIL_TRY(hil_dtype_parse(o->save_dtype, &j->save_dtype));
     return check_space(j);
 }
@@ -255,17 +258,17 @@ static bool same_bytes(const hil_bytes *a, const hil_bytes *b)
 /* On rank 0: a resumed run keeps the model files that it started with. */
 static hil_status resume_files(job *j)
 {
-    hil_sidecar_files saved = {0};
+    hil_model_files saved = {0};
     hil_status status = hil_checkpoint_files(j->folder.checkpoints, j->saver.saved, &saved);
     if (status != HIL_OK) {
-        hil_sidecar_files_free(&saved);
+        hil_model_files_free(&saved);
         return status;
     }
-    for (int i = 0; i < HIL_SIDECAR_FILES; ++i)
+    for (int i = 0; i < HIL_MODEL_FILES; ++i)
         if (!same_bytes(&saved.file[i], &j->source.files.file[i]))
             hil_note(j->observer, "%s/%s is not as it was: the run keeps what it began with",
-                     j->source.folder, hil_sidecar_file_name((hil_sidecar_file)i));
-    hil_sidecar_files_free(&j->source.files);
+                     j->source.folder, hil_model_file_name((hil_model_file)i));
+    hil_model_files_free(&j->source.files);
     j->source.files = saved;
     return HIL_OK;
 }
@@ -360,6 +363,7 @@ static void note_job(job *j)
     if (random && hil_source_has_weights(source))
         hil_note(j->observer, "the weights in %s are not used; to start from them: --model %s",
                  source->folder, source->folder);
+    hil_source_note_adapter(source, j->model, j->observer);
     hil_source_note_examples(j->data, "data", j->observer);
     if (o->eval_data) hil_source_note_examples(j->held_out, "evaluation data", j->observer);
 }
@@ -385,6 +389,7 @@ static hil_status open_source(job *j)
         return hil_fail(HIL_ERR_USAGE, "train needs a model, data and an output folder");
     HIL_TRY(hil_training_check(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
+    HIL_TRY(hil_source_adapt(&j->source, &o->adapter));
     if (j->rank == 0) HIL_TRY(hil_source_keep(&j->source));
     j->run.config_key = j->source.config_key;
     HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));
@@ -392,7 +397,7 @@ static hil_status open_source(job *j)
     HIL_TRY(HIL_ALLOC(j->share, &j->index));
     bool eval = false;
     HIL_TRY(hil_source_check_data(&j->source, o->tokenizer, o->data, o->data_count, &j->bytes));
-    if (j->bytes) hil_sidecar_files_drop_tokenizer(&j->source.files);
+    if (j->bytes) hil_model_files_drop_tokenizer(&j->source.files);
     return hil_source_check_data(&j->source, o->tokenizer, &o->eval_data, o->eval_data != NULL,
                                  &eval);
 }

@@ -108,6 +108,7 @@ typedef struct hil_outgoing {
 struct hil_store {
     hil_store_options options;
     bool arranged, open;
+    bool adapted; /* some parameter belongs to an adapter */
     hil_param **params;
     size_t count, capacity;
     hil_unit *unit;
@@ -144,6 +145,12 @@ struct hil_store {
     hil_fence turn; /* the last exchange between devices: [Note: turns] in device_comm.h */
     struct hil_save *save;
 };
+
+/* See hil_param_is_saved. */
+static inline bool hil_unit_is_saved(const hil_store *store, const hil_unit *unit)
+{
+    return unit->trainable || !store->adapted;
+}
 
 static inline bool hil_store_alone(const hil_store *store)
 {

@@ -8,16 +8,18 @@
 typedef struct hil_store hil_store;
 typedef struct hil_param hil_param;
 
-typedef enum hil_init { HIL_INIT_ZERO, HIL_INIT_ONE, HIL_INIT_NORMAL } hil_init;
+typedef enum hil_init { HIL_INIT_ZERO, HIL_INIT_ONE, HIL_INIT_NORMAL, HIL_INIT_UNIFORM } hil_init;
 
 typedef struct hil_param_spec {
     const char *name; /* copied */
     hil_shape shape;  /* one or two dimensions */
     hil_init init;
     double std;      /* of HIL_INIT_NORMAL */
+    double bound;    /* HIL_INIT_UNIFORM draws from [-bound, bound) */
     bool no_decay;   /* no weight decay: norms and biases */
     bool transposed; /* files hold the transpose (GPT-2's Conv1D) */
     int group;       /* vectors of one group share a unit, so they are moved together */
+    bool adapter;    /* added by an adapter: the base model's files do not have it */
 } hil_param_spec;
 
 /* Registers a parameter, which the store owns; before hil_store_arrange. */
@@ -27,6 +29,8 @@ hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param
 void hil_param_freeze(hil_param *param);
 
 size_t hil_store_count(const hil_store *store);
+/* The parameter's number in the order of registration: hil_store_at(store, index). */
+size_t hil_param_index(const hil_param *param);
 hil_param *hil_store_at(const hil_store *store, size_t i);
 hil_param *hil_store_find(const hil_store *store, const char *name);
 const hil_param_spec *hil_param_spec_of(const hil_param *param);

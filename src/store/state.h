@@ -10,6 +10,8 @@
 typedef enum hil_state { HIL_MASTER, HIL_MOMENT1, HIL_MOMENT2, HIL_STATES } hil_state;
 /* False: a frozen parameter has no moments, and an update rule may have fewer than HIL_MOMENTS. */
 bool hil_param_has(const hil_param *param, hil_state state);
+/* Whether a save puts the state: with an adapter, checkpoints hold only what is trained. */
+bool hil_param_is_saved(const hil_param *param, hil_state state);
 hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
                           int64_t count, float *out);
 hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,

@@ -2,6 +2,7 @@
    one chunk at a time. */
 #include "base/alloc.h"
 #include "base/normal.h"
+#include "base/philox.h"
 #include "io/align.h"
 #include "store/home.h"
 #include "store/save.h"
@@ -60,6 +61,12 @@ bool hil_param_has(const hil_param *param, hil_state state)
     const hil_unit *unit = &param->store->unit[param->unit];
     hil_unit_state states[] = {HIL_WEIGHT, HIL_STATE1, HIL_STATE2};
     return hil_unit_bytes(param->store, (size_t)(unit - param->store->unit), states[state]) > 0;
+}
+
+bool hil_param_is_saved(const hil_param *param, hil_state state)
+{
+    const hil_unit *unit = &param->store->unit[param->unit];
+    return hil_unit_is_saved(param->store, unit) && hil_param_has(param, state);
 }
 
 /* The bytes of a state around a span, in memory that the CPU can access: at home; the whole page
@@ -176,7 +183,7 @@ static void put_master(const conversion *c, int64_t at, int64_t count, const flo
     char *weight = c->weight + (size_t)(at - c->weight_first) * hil_dtype_size(dtype);
     char *rest = c->rest ? c->rest + hil_rest_bytes(dtype, at - c->rest_first) : NULL;
     if (dtype != HIL_BF16) {
-        hil_dtype_from_f32(weight, in, dtype, count);
+        hil_from_f32(weight, in, dtype, count);
         if (rest) memcpy(rest, in, (size_t)count * 4);
         return;
     }
@@ -189,7 +196,7 @@ void hil_master_join(float *out, hil_dtype dtype, const void *weight, const void
                      int64_t count)
 {
     if (!rest) {
-        hil_dtype_to_f32(out, weight, dtype, count);
+        hil_to_f32(out, weight, dtype, count);
     } else if (dtype == HIL_BF16) {
         const uint16_t *high = weight, *low = rest;
         for (int64_t i = 0; i < count; ++i) out[i] = hil_bf16_join(high[i], low[i]);
@@ -352,6 +359,18 @@ typedef struct filling {
     float *out;
 } filling;
 
+/* Numbers 4g to 4g + 3 are made of the four words of counter (g, p). */
+static void fill_uniform(const filling *f, int64_t from, int64_t end)
+{
+    float bound = (float)f->param->spec.bound;
+    uint32_t word[4];
+    for (int64_t i = from; i < end; ++i) {
+        if (i == from || i % 4 == 0)
+            hil_philox(f->seed, (uint64_t)i / 4, (uint64_t)f->param->index, word);
+        f->out[i - f->first] = (2 * hil_philox_unit(word[i % 4]) - 1) * bound;
+    }
+}
+
 static void fill_task(void *context, int64_t task, int thread)
 {
     (void)thread;
@@ -360,28 +379,39 @@ static void fill_task(void *context, int64_t task, int thread)
     int64_t from = f->first + task * TASK, end = f->first + f->count;
     if (end > from + TASK) end = from + TASK;
     float *out = f->out - f->first;
-    if (spec->init != HIL_INIT_NORMAL) {
+    switch (spec->init) {
+    case HIL_INIT_ZERO:
+    case HIL_INIT_ONE:
         for (int64_t i = from; i < end; ++i) out[i] = spec->init == HIL_INIT_ONE ? 1.0f : 0.0f;
-        return;
+        break;
+    case HIL_INIT_NORMAL:
+        hil_normal_fill(f->seed, (uint64_t)f->param->index, from, end - from, (float)spec->std,
+                        out + from);
+        break;
+    case HIL_INIT_UNIFORM:
+        fill_uniform(f, from, end);
+        break;
     }
-    hil_normal_fill(f->seed, (uint64_t)f->param->index, from, end - from, (float)spec->std,
-                    out + from);
 }
 
-hil_status hil_store_initialise(hil_store *store, uint64_t seed)
+hil_status hil_param_initialise(hil_param *p, uint64_t seed)
 {
+    hil_store *store = p->store;
     float *buffer = NULL;
     hil_status status;
     HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &buffer));
-    for (size_t i = 0; i < store->count; ++i) {
-        hil_param *p = store->params[i];
-        for (int64_t first = 0, count; (count = hil_param_held(p, &first)); first += count) {
-            filling f = {p, seed, first, count, buffer};
-            hil_pool_run(store->opening.pool, fill_task, &f, (count + TASK - 1) / TASK);
-            HIL_TRY_DONE(hil_store_write(store, p, HIL_MASTER, first, count, buffer));
-        }
+    for (int64_t first = 0, count; (count = hil_param_held(p, &first)); first += count) {
+        filling f = {p, seed, first, count, buffer};
+        hil_pool_run(store->opening.pool, fill_task, &f, (count + TASK - 1) / TASK);
+        HIL_TRY_DONE(hil_store_write(store, p, HIL_MASTER, first, count, buffer));
     }
 done:
     hil_free(buffer);
     return status;
+}
+
+hil_status hil_store_initialise(hil_store *store, uint64_t seed)
+{
+    for (size_t i = 0; i < store->count; ++i) HIL_TRY(hil_param_initialise(store->params[i], seed));
+    return HIL_OK;
 }

@@ -59,6 +59,7 @@ hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param
     p->index = (int)store->count;
     p->elements = elements;
     p->trainable = true;
+    store->adapted |= spec->adapter;
     store->params[store->count++] = p;
     *out = p;
     return HIL_OK;
@@ -236,6 +237,11 @@ hil_param *hil_store_find(const hil_store *store, const char *name)
     for (size_t i = 0; i < store->count; ++i)
         if (strcmp(store->params[i]->name, name) == 0) return store->params[i];
     return NULL;
+}
+
+size_t hil_param_index(const hil_param *param)
+{
+    return (size_t)param->index;
 }
 
 const hil_param_spec *hil_param_spec_of(const hil_param *param)

@@ -56,8 +56,9 @@ void hil_store_peaks(const hil_store *store, uint64_t peak[HIL_TIERS]);
 /* Host bytes that spilled sums have needed: what plan.spilled must be for the same passes. */
 size_t hil_store_spill_extent(const hil_store *store);
 
-/* Initialises every weight as its spec says. A value depends on seed, parameter and element only.
- */
+/* Initialises every weight, or those of one parameter, as the spec says. A value depends on seed,
+   parameter and element only. */
 hil_status hil_store_initialise(hil_store *store, uint64_t seed);
+hil_status hil_param_initialise(hil_param *param, uint64_t seed);
 
 #endif

@@ -1,5 +1,4 @@
-/* python_prefixes.c - finds the user's Python environments, whose packages may hold NVIDIA's
- * libraries. */
+/* prefixes.c - finds the user's Python environments, whose packages may hold NVIDIA's libraries. */
 #include "cli/command.h"
 
 #include "base/text.h"

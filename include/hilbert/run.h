@@ -145,14 +145,14 @@ HIL_API hil_status hil_eval(const hil_eval_options *options, const hil_observer 
 typedef struct hil_generate_options {
     size_t size; /* set by hil_generate_defaults */
     const char *model;
-    const char *prompt;
+    const char *prompt;    /* NULL with `messages` */
     const char *tokenizer; /* as in training */
     int64_t max_tokens;
     double temperature; /* 0: greedy */
     int64_t top_k;      /* 0: all */
     double top_p;       /* 1: all */
     uint64_t seed;
-    const char *dtype;
+    const char *dtype; /* NULL: that of the model's weights */
     int threads;
     hil_device_choice device;
     hil_memory_options memory;
@@ -160,14 +160,45 @@ typedef struct hil_generate_options {
     int (*write)(void *context, const char *text, size_t size);
     void *write_context;
     const volatile int *stop;
+    const char *messages; /* a JSON file with a conversation, instead of a prompt; NULL: none */
+    const char *system;   /* hil_chat_open: the first message; NULL: none */
+    /* hil_chat_open: tokens of the longest conversation; 0: the model's, at most 4096 */
+    int64_t context;
 } hil_generate_options;
+/* Why a text ends. */
+typedef enum hil_generate_end {
+    HIL_GENERATE_END,    /* the model ended it */
+    HIL_GENERATE_LENGTH, /* max_tokens, or no position is left */
+    HIL_GENERATE_STOPPED /* by `stop`, or by `write` */
+} hil_generate_end;
 typedef struct hil_generate_result {
     int64_t prompt_tokens, tokens;
     double seconds, tokens_per_second; /* of generation alone, without loading the model */
+    int64_t reused_tokens; /* of the prompt: their keys and values were kept from an earlier call */
+    hil_generate_end end;
 } hil_generate_result;
 HIL_API void hil_generate_defaults_sized(hil_generate_options *options, size_t size);
 #define hil_generate_defaults(options) hil_generate_defaults_sized(options, sizeof *(options))
 HIL_API hil_status hil_generate(const hil_generate_options *options, hil_generate_result *result);
+
+/* A conversation with a model, by the chat template of its folder. `prompt` and `messages` of the
+   options are not used; `stop` ends a reply: reset it before the next one. */
+HIL_API void hil_chat_defaults_sized(hil_generate_options *options, size_t size);
+#define hil_chat_defaults(options) hil_chat_defaults_sized(options, sizeof *(options))
+/* Owns the model and the messages. One thread at a time may use it. */
+typedef struct hil_chat hil_chat;
+/* Loads the model. Borrows what the options point to until hil_chat_close. */
+HIL_API hil_status hil_chat_open(hil_chat **out, const hil_generate_options *options,
+                                 const hil_observer *observer);
+HIL_API void hil_chat_close(hil_chat *chat);
+/* Adds the user's message and writes the model's reply. A reply that is stopped stays in the
+   conversation as far as it was written. After a failure the conversation is as before; if it has
+   become longer than the context, that is HIL_ERR_BUDGET. */
+HIL_API hil_status hil_chat_say(hil_chat *chat, const char *text, hil_generate_result *result);
+/* Forgets all messages but the system's. */
+HIL_API hil_status hil_chat_reset(hil_chat *chat);
+/* Forgets all messages and sets the system's; NULL or "": none. */
+HIL_API hil_status hil_chat_set_system(hil_chat *chat, const char *text);
 
 typedef struct hil_tokenize_options {
     size_t size;          /* set by hil_tokenize_defaults */

@@ -237,6 +237,12 @@ hil_status hil_engine_extend(hil_engine *e, const hil_micro *micro, float *logit
     return HIL_OK;
 }
 
+void hil_engine_cache_cut(hil_engine *e, int64_t length)
+{
+    assert(length >= 0 && length <= e->cache.length);
+    e->cache.length = length;
+}
+
 void hil_engine_cache_end(hil_engine *e)
 {
     for (size_t i = 0; i < e->cache.count; ++i) {

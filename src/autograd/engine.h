@@ -75,6 +75,8 @@ hil_status hil_engine_logits(hil_engine *engine, const hil_micro *micro, float *
    the last position. */
 hil_status hil_engine_cache_begin(hil_engine *engine, int64_t positions);
 hil_status hil_engine_extend(hil_engine *engine, const hil_micro *micro, float *logits);
+/* Forgets all but the first `length` positions. */
+void hil_engine_cache_cut(hil_engine *engine, int64_t length);
 void hil_engine_cache_end(hil_engine *engine);
 
 /* While set, spans of computing are written to it; NULL: not. Borrowed. */

@@ -8,17 +8,13 @@
 
 static const hil_option options[] = {
     ROW("model", TEXT, model, "DIR", "model folder", .group = "Options", .required = true),
-    ROW("prompt", TEXT, prompt, "TEXT", "text to continue; may be empty", .required = true,
-        .empty = true),
+    ROW("prompt", TEXT, prompt, "TEXT", "text to continue, may be empty; this or --messages",
+        .initial = "none", .empty = true, .rival = "messages"),
+    ROW("messages", TEXT, messages, "F", "instead: a JSON conversation to reply to",
+        .initial = "none"),
     HIL_TOKENIZER_ROW(hil_generate_options, tokenizer),
     ROW("max-tokens", WHOLE, max_tokens, "N", "longest continuation", .range = &hil_range_index),
-    ROW("temperature", REAL, temperature, "X", "0 always takes the likeliest token",
-        .range = &hil_range_amount),
-    ROW("top-k", WHOLE, top_k, "N", "choose among the N likeliest tokens, 0 for all",
-        .range = &hil_range_index),
-    ROW("top-p", REAL, top_p, "X", "choose among the likeliest that make up this probability",
-        .range = &hil_range_up_to_one),
-    ROW("seed", SEED, seed, "N", "seed of the choices"),
+    HIL_SAMPLING_ROWS,
     ROW("dtype", WORD, dtype, "bf16|fp32|fp16", "precision of the computation"),
     ROW("threads", WHOLE, threads, "N", "CPU threads", .initial = "all",
         .range = &hil_range_threads),
@@ -36,6 +32,7 @@ static int run(int argc, char **argv)
     hil_generate_options values = {0};
     char prefixes[HIL_PATH_MAX];
     hil_generate_defaults(&values);
+    values.prompt = NULL;
     values.device.prefixes = hil_command_prefixes(prefixes);
     hil_parsed parsed;
     int code = 0;
@@ -44,7 +41,9 @@ static int run(int argc, char **argv)
     values.stop = &hil_command_stop;
     values.write = write_text;
     hil_generate_result result = {0};
-    hil_status status = hil_generate(&values, &result);
+    hil_status status = values.prompt || values.messages
+                            ? hil_generate(&values, &result)
+                            : hil_fail(HIL_ERR_USAGE, "generate needs --prompt or --messages");
     if (status != HIL_OK && status != HIL_ERR_INTERRUPTED) {
         code = hil_command_fail(status);
     } else {
@@ -63,8 +62,9 @@ static int run(int argc, char **argv)
 const hil_command hil_command_generate = {
     .name = "generate",
     .summary = "Continues a text with a model; the continuation appears as it is computed.",
-    .usage = "--model DIR --prompt TEXT [options]",
-    .example = "  hilbert generate --model tuned --prompt \"Once upon a time\" --temperature 0\n",
+    .usage = "--model DIR (--prompt TEXT | --messages F) [options]",
+    .example = "  hilbert generate --model tuned --prompt \"Once upon a time\" --temperature 0\n"
+               "  hilbert generate --model tuned --messages chat.json\n",
     .option = options,
     .count = sizeof options / sizeof *options,
     .run = run,

@@ -126,6 +126,17 @@ hil_status hil_option_parse_disk(const char *label, const char *text, char *path
     HIL_ROW("tokenizer", WORD, type, field, "bytes", "the bytes of the text are its tokens",       \
             .initial = "the model's tokenizer.json")
 
+/* The options of generate and chat that choose the next token. */
+#define HIL_SAMPLING_ROWS                                                                          \
+    HIL_ROW("temperature", REAL, hil_generate_options, temperature, "X",                           \
+            "0 always takes the likeliest token", .range = &hil_range_amount),                     \
+        HIL_ROW("top-k", WHOLE, hil_generate_options, top_k, "N",                                  \
+                "choose among the N likeliest tokens, 0 for all", .range = &hil_range_index),      \
+        HIL_ROW("top-p", REAL, hil_generate_options, top_p, "X",                                   \
+                "choose among the likeliest that make up this probability",                        \
+                .range = &hil_range_up_to_one),                                                    \
+        HIL_ROW("seed", SEED, hil_generate_options, seed, "N", "seed of the choices")
+
 /* The options for device and memory limits of a command; `type` is its struct, `prefix` the path to
    the fields in it. */
 #define HIL_MEMORY_ROWS(type, prefix, ...)                                                         \

@@ -4,6 +4,16 @@
 #include <math.h>
 #include <stdlib.h>
 
+hil_status hil_sampling_check(const hil_sampling *how)
+{
+    if (!(how->temperature >= 0))
+        return hil_fail(HIL_ERR_USAGE, "--temperature must not be negative");
+    if (!(how->top_p > 0 && how->top_p <= 1))
+        return hil_fail(HIL_ERR_USAGE, "--top-p must be above 0 and at most 1");
+    if (how->top_k < 0) return hil_fail(HIL_ERR_USAGE, "--top-k must not be negative");
+    return HIL_OK;
+}
+
 static int32_t largest(const float *logits, int64_t vocab)
 {
     int64_t best = 0;

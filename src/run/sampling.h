@@ -10,6 +10,9 @@ typedef struct hil_sampling {
     double top_p;       /* 1: all */
 } hil_sampling;
 
+/* Refuses values out of range, in the words of the program's options. */
+hil_status hil_sampling_check(const hil_sampling *how);
+
 /* Returns the id of the chosen token. `random` is in [0, 1). `order` is scratch of `vocab` numbers.
  */
 int32_t hil_sample(const hil_sampling *how, const float *logits, int64_t vocab, double random,

@@ -119,6 +119,7 @@ HIL_API hil_status hil_train(const hil_train_options *options, const hil_observe
 typedef struct hil_eval_options {
     size_t size; /* set by hil_eval_defaults */
     const char *model;
+    const char *adapter; /* folder of an adapter, as PEFT writes it; NULL: none */
     const char *const *data;
     size_t data_count;
     const char *tokenizer; /* as in training */
@@ -145,6 +146,7 @@ HIL_API hil_status hil_eval(const hil_eval_options *options, const hil_observer 
 typedef struct hil_generate_options {
     size_t size; /* set by hil_generate_defaults */
     const char *model;
+    const char *adapter;   /* as in hil_eval_options */
     const char *prompt;    /* NULL with `messages` */
     const char *tokenizer; /* as in training */
     int64_t max_tokens;

@@ -12,6 +12,7 @@
 static const hil_option options[] = {
     ROW("model", TEXT, model, "DIR", "model folder with a chat template", .group = "Options",
         .required = true),
+    HIL_ADAPTER_ROW(hil_generate_options, adapter),
     ROW("system", TEXT, system, "TEXT", "the system message", .initial = "none"),
     ROW("context", WHOLE, context, "N", "tokens of the longest conversation",
         .initial = "the model's, at most 4096", .range = &hil_range_count),

@@ -17,6 +17,7 @@ static const hil_option options[] = {
         .per_rank = true),
     ROW("data", LIST, run.data, "PATH[,PATH...]", "text, .jsonl or .npy files, folders, patterns",
         .required = true),
+    HIL_ADAPTER_ROW(eval_values, run.adapter),
     HIL_TOKENIZER_ROW(eval_values, run.tokenizer),
     ROW("seq", WHOLE, run.seq, "N", "tokens per window",
         .initial = "the model's longest, at most 1024", .range = &hil_range_count),

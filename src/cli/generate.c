@@ -12,6 +12,7 @@ static const hil_option options[] = {
         .initial = "none", .empty = true, .rival = "messages"),
     ROW("messages", TEXT, messages, "F", "instead: a JSON conversation to reply to",
         .initial = "none"),
+    HIL_ADAPTER_ROW(hil_generate_options, adapter),
     HIL_TOKENIZER_ROW(hil_generate_options, tokenizer),
     ROW("max-tokens", WHOLE, max_tokens, "N", "longest continuation", .range = &hil_range_index),
     HIL_SAMPLING_ROWS,

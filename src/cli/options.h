@@ -122,6 +122,10 @@ bool hil_size_is_decimal(const char *text);
    strlen(text) + 1 bytes. */
 hil_status hil_option_parse_disk(const char *label, const char *text, char *path, uint64_t *bytes);
 
+#define HIL_ADAPTER_ROW(type, field)                                                               \
+    HIL_ROW("adapter", TEXT, type, field, "DIR", "use the adapter in this PEFT folder",            \
+            .initial = "none", .per_rank = true)
+
 #define HIL_TOKENIZER_ROW(type, field)                                                             \
     HIL_ROW("tokenizer", WORD, type, field, "bytes", "the bytes of the text are its tokens",       \
             .initial = "the model's tokenizer.json")

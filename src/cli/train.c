@@ -42,11 +42,30 @@ static void print_examples(FILE *out, const hil_examples *e)
                 hil_progress_count(a, e->left_out), hil_progress_count(b, e->count));
 }
 
+/* Prints where the model or the adapter is, and a command that tries it. */
+static void print_trial(FILE *out, const hil_train_options *run, const char *tokenizer)
+{
+    bool adapter = run->adapter.source != NULL;
+    fprintf(out, "%s in %s", adapter ? "adapter" : "model", run->out);
+    if (!tokenizer) { /* trained on ids: generate cannot take text */
+        fputc('\n', out);
+        return;
+    }
+    bool on_path = !strchr(program_invocation_name, '/');
+    fputs("; try it:\n  ", out);
+    print_quoted(out, on_path ? "hilbert" : program_invocation_name);
+    fputs(" generate --model ", out);
+    print_quoted(out, adapter ? run->model : run->out);
+    if (adapter) fputs(" --adapter ", out);
+    if (adapter) print_quoted(out, run->out);
+    if (strcmp(tokenizer, "bytes") == 0) fputs(" --tokenizer bytes", out);
+    fputs(" --prompt \"Once upon a time\"\n", out);
+}
+
 /* Prints what this process did; after --resume that is less than the whole run. */
 static void print_summary(const hil_progress *progress, const hil_train_options *run,
                           const hil_train_result *result)
 {
-    const char *model = run->out;
     FILE *out = progress->out;
     char a[32], b[32], c[32], d[32];
     int64_t tokens = result->steps ? result->tokens / result->steps * progress->steps : 0;
@@ -74,17 +93,7 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
         fputs("nothing is saved: --keep 0\n", out);
         return;
     }
-    if (!result->tokenizer) { /* trained on ids: generate cannot take text */
-        fprintf(out, "model in %s\n", model);
-        return;
-    }
-    fprintf(out, "model in %s; try it:\n  ", model);
-    bool on_path = !strchr(program_invocation_name, '/');
-    print_quoted(out, on_path ? "hilbert" : program_invocation_name);
-    fputs(" generate --model ", out);
-    print_quoted(out, model);
-    if (strcmp(result->tokenizer, "bytes") == 0) fputs(" --tokenizer bytes", out);
-    fputs(" --prompt \"Once upon a time\"\n", out);
+    print_trial(out, run, result->tokenizer);
 }
 
 static int train(hil_train_values *values, const hil_parsed *parsed)

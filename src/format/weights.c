@@ -13,6 +13,7 @@
 /* Columns and rows transposed at once: a cache line of the target, some of the source. */
 #define BAND 16
 #define LINE 256
+enum { SAMPLES = 4, SAMPLE_BYTES = 4096 };
 
 hil_shape hil_weights_shape(const hil_param *param)
 {
@@ -162,20 +163,19 @@ hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetens
     return status;
 }
 
-#define SAMPLE ((size_t)4096)
-
-static hil_status digest_entry(const hil_entry *entry, uint64_t *out)
+hil_status hil_weights_sample(const hil_entry *entry, uint64_t *hash)
 {
-    char sample[SAMPLE];
-    size_t size = entry->bytes < SAMPLE ? entry->bytes : SAMPLE, last = entry->bytes - size;
-    uint64_t key = hil_hash(0, entry->name, strlen(entry->name));
-    key = hil_hash(key, entry->dtype, strlen(entry->dtype));
-    key = hil_hash(key, entry->dim, (size_t)entry->ndim * sizeof *entry->dim);
-    for (int i = 0; i < 3; ++i) {
-        HIL_TRY(hil_entry_read(entry, last / 2 * (size_t)i, sample, size));
-        key = hil_hash(key, sample, size);
+    char block[SAMPLES * SAMPLE_BYTES];
+    size_t size = entry->bytes;
+    if (size <= sizeof block) {
+        HIL_TRY(hil_entry_read(entry, 0, block, size));
+    } else {
+        for (size_t i = 0; i < SAMPLES; ++i)
+            HIL_TRY(hil_entry_read(entry, (size - SAMPLE_BYTES) * i / (SAMPLES - 1),
+                                   block + i * SAMPLE_BYTES, SAMPLE_BYTES));
+        size = sizeof block;
     }
-    *out = key;
+    *hash = hil_hash(0, block, size);
     return HIL_OK;
 }
 
@@ -183,9 +183,12 @@ hil_status hil_weights_digest(const hil_safetensors *file, uint64_t *out)
 {
     *out = 0;
     for (size_t i = 0; i < hil_safetensors_count(file); ++i) {
+        const hil_entry *entry = hil_safetensors_at(file, i);
         uint64_t key;
-        HIL_TRY(digest_entry(hil_safetensors_at(file, i), &key));
-        *out += key;
+        HIL_TRY(hil_weights_sample(entry, &key));
+        key = hil_hash(key, entry->name, strlen(entry->name));
+        key = hil_hash(key, entry->dtype, strlen(entry->dtype));
+        *out += hil_hash(key, entry->dim, (size_t)entry->ndim * sizeof *entry->dim);
     }
     return HIL_OK;
 }
@@ -215,16 +218,21 @@ static hil_status load_adapter(loading *job, const hil_peft *peft, const hil_saf
     return HIL_OK;
 }
 
+hil_status hil_weights_open_adapter(hil_safetensors **out, const char *folder)
+{
+    char path[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(path, folder, HIL_PEFT_WEIGHTS));
+    return hil_safetensors_open(out, path);
+}
+
 hil_status hil_weights_load_adapter(hil_store *store, hil_pool *pool, const hil_peft *peft,
                                     const char *folder)
 {
-    char path[HIL_PATH_MAX];
     loading job = {.store = store, .pool = pool};
     hil_safetensors *file = NULL;
     bool *used = NULL;
     hil_status status;
-    HIL_TRY_DONE(hil_path_join(path, folder, HIL_PEFT_WEIGHTS));
-    HIL_TRY_DONE(hil_safetensors_open(&file, path));
+    HIL_TRY_DONE(hil_weights_open_adapter(&file, folder));
     HIL_TRY_DONE(HIL_ALLOC(hil_safetensors_count(file), &used));
     HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &job.range));
     status = load_adapter(&job, peft, file, used);

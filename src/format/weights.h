@@ -12,10 +12,16 @@
    them transposed. */
 hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetensors *file);
 
-/* A hash of names, dtypes, shapes and samples of the numbers of all tensors, which does not depend
-   on how they are divided into files. Reads little: three pieces of each. */
+/* [Note: samples] A checksum of four blocks of 4 KiB spread over a tensor's data, of all data up to
+   16 KiB. A rank loads only its own slices; hashing whole files would cost as much as loading them
+   on every rank. */
+hil_status hil_weights_sample(const hil_entry *entry, uint64_t *hash);
+/* A digest of names, dtypes, shapes and samples of all tensors, which does not depend on how they
+   are divided into files. */
 hil_status hil_weights_digest(const hil_safetensors *file, uint64_t *out);
 
+/* Opens adapter_model.safetensors of a folder. */
+hil_status hil_weights_open_adapter(hil_safetensors **out, const char *folder);
 /* Loads the tensors of an adapter folder, over those of the base. Refuses one that no parameter
    takes. */
 hil_status hil_weights_load_adapter(hil_store *store, hil_pool *pool, const hil_peft *peft,

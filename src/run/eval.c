@@ -92,6 +92,7 @@ static hil_status open_source(job *j, const hil_eval_options *o)
     if (!o->model || !o->data_count) return hil_fail(HIL_ERR_USAGE, "eval needs a model and data");
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_need_weights(&j->source, "eval"));
+    HIL_TRY(hil_source_adapt_folder(&j->source, o->adapter));
     bool bytes;
     HIL_TRY(hil_source_check_data(&j->source, o->tokenizer, o->data, o->data_count, &bytes));
     return hil_source_seq(&j->source, o->seq, &j->seq);

@@ -14,6 +14,7 @@ hil_status hil_generator_open(hil_generator *g, const hil_generate_options *o, c
     if (o->max_tokens < 0) return hil_fail(HIL_ERR_USAGE, "--max-tokens must not be negative");
     HIL_TRY(hil_sampling_check(&g->sampling));
     HIL_TRY(hil_source_open(&g->source, o->model));
+    HIL_TRY(hil_source_adapt_folder(&g->source, o->adapter));
     return hil_source_need_weights(&g->source, command);
 }
 

@@ -45,6 +45,12 @@ static hil_status describe_new(hil_source *s, const hil_adapter_choice *c)
     return hil_peft_create(&s->adapter, &values);
 }
 
+hil_status hil_source_adapt_folder(hil_source *s, const char *folder)
+{
+    s->adapter_folder = folder;
+    return folder ? hil_peft_open(&s->adapter, folder) : HIL_OK;
+}
+
 hil_status hil_source_adapt(hil_source *s, const hil_adapter_choice *c)
 {
     const char *option = given(c);
@@ -56,13 +62,7 @@ hil_status hil_source_adapt(hil_source *s, const hil_adapter_choice *c)
     if (option)
         return hil_fail(HIL_ERR_USAGE, "--%s: the adapter in %s says that itself", option,
                         c->source);
-    s->adapter_folder = c->source;
-    return hil_peft_open(&s->adapter, c->source);
-}
-
-hil_status hil_source_adapt_folder(hil_source *s, const char *folder)
-{
-    return hil_source_adapt(s, &(hil_adapter_choice){.source = folder, .dropout = -1});
+    return hil_source_adapt_folder(s, c->source);
 }
 
 hil_status hil_source_build(hil_source *s, hil_model **out)

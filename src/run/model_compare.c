@@ -2,13 +2,11 @@
 #include "run/model_compare.h"
 
 #include "base/hash.h"
-#include "format/safetensors.h"
+#include "format/weights.h"
 #include "machine/interface.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { SAMPLES = 4, SAMPLE_BYTES = 4096 };
 
 static hil_status add_sum(hil_facts *facts, const char *name, uint64_t sum)
 {
@@ -25,37 +23,19 @@ static hil_status add_file(hil_facts *facts, const hil_source *source, hil_model
     return add_sum(facts, name, hil_hash(0, file->data, file->size));
 }
 
-static hil_status sample(const hil_entry *entry, uint64_t *hash)
-{
-    char block[SAMPLES * SAMPLE_BYTES];
-    size_t size = entry->bytes;
-    if (size <= sizeof block) {
-        HIL_TRY(hil_entry_read(entry, 0, block, size));
-    } else {
-        for (size_t i = 0; i < SAMPLES; ++i)
-            HIL_TRY(hil_entry_read(entry, (size - SAMPLE_BYTES) * i / (SAMPLES - 1),
-                                   block + i * SAMPLE_BYTES, SAMPLE_BYTES));
-        size = sizeof block;
-    }
-    *hash = hil_hash(0, block, size);
-    return HIL_OK;
-}
-
 static hil_status add_tensor(hil_facts *facts, const hil_entry *entry)
 {
     char name[256], shape[64];
     uint64_t hash;
-    HIL_TRY(sample(entry, &hash));
+    HIL_TRY(hil_weights_sample(entry, &hash));
     snprintf(name, sizeof name, "the tensor %s of checksum", entry->name);
     return hil_facts_add(facts, name, "%016llx (%s %s)", (unsigned long long)hash, entry->dtype,
                          hil_entry_shape_text(entry, shape));
 }
 
-/* See [Note: samples]. */
-static hil_status add_weights(hil_facts *facts, const hil_source *source)
+/* See [Note: samples]. Closes the file. */
+static hil_status add_weights(hil_facts *facts, hil_safetensors *file)
 {
-    hil_safetensors *file;
-    HIL_TRY(hil_safetensors_open_folder(&file, source->folder));
     hil_status status = HIL_OK;
     for (size_t i = 0; i < hil_safetensors_count(file) && status == HIL_OK; ++i)
         status = add_tensor(facts, hil_safetensors_at(file, i));
@@ -71,7 +51,17 @@ static hil_status add_model(hil_facts *facts, const hil_source *source)
     HIL_TRY(add_sum(facts, "a config.json of checksum", source->config_key));
     HIL_TRY(add_file(facts, source, HIL_FILE_TOKENIZER));
     HIL_TRY(add_file(facts, source, HIL_FILE_GENERATION));
-    return source->bare ? HIL_OK : add_weights(facts, source);
+    hil_safetensors *file;
+    if (!source->bare) {
+        HIL_TRY(hil_safetensors_open_folder(&file, source->folder));
+        HIL_TRY(add_weights(facts, file));
+    }
+    if (!source->adapter_folder) return HIL_OK;
+    uint64_t key;
+    HIL_TRY(hil_peft_key(&source->adapter, &key));
+    HIL_TRY(add_sum(facts, "an adapter_config.json of checksum", key));
+    HIL_TRY(hil_weights_open_adapter(&file, source->adapter_folder));
+    return add_weights(facts, file);
 }
 
 hil_status hil_source_compare(hil_comm *comm, const hil_source *source)

@@ -85,6 +85,20 @@ static hil_status refuse_weights(const char *path)
     return HIL_OK;
 }
 
+/* Fails if the folder is that of an adapter, without a model. */
+static hil_status refuse_adapter(const char *folder)
+{
+    char adapter[HIL_PATH_MAX], config[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(adapter, folder, HIL_PEFT_CONFIG));
+    HIL_TRY(hil_path_join(config, folder, hil_model_file_name(HIL_FILE_CONFIG)));
+    if (hil_file_exists(config) || !hil_file_exists(adapter)) return HIL_OK;
+    return hil_fail(
+        HIL_ERR_USAGE,
+        "%s is the folder of an adapter: give the model it was trained on with --model, "
+        "and --adapter %s",
+        folder, folder);
+}
+
 hil_status hil_source_open(hil_source *s, const char *path)
 {
     *s = (hil_source){.eot = -1};
@@ -92,7 +106,7 @@ hil_status hil_source_open(hil_source *s, const char *path)
     if (stat(path, &info) != 0) return no_model(path);
     s->bare = !S_ISDIR(info.st_mode);
     HIL_TRY(set_folder(s, path));
-    if (s->bare) HIL_TRY(refuse_weights(path));
+    HIL_TRY(s->bare ? refuse_weights(path) : refuse_adapter(path));
     if (s->bare)
         snprintf(s->config_path, sizeof s->config_path, "%s", path);
     else

@@ -54,8 +54,8 @@ bool hil_source_has_weights(const hil_source *source);
 /* Refuses a bare config for a command that only reads weights. */
 hil_status hil_source_need_weights(const hil_source *source, const char *command);
 
-/* model_adapter.c: the adapter that options describe, or the one in a PEFT folder, which is
-   borrowed. Call before hil_source_load; without one nothing changes. */
+/* model_adapter.c: the adapter that options describe, or the one in a PEFT folder, whose name is
+   borrowed; NULL: none. Call before hil_source_load. */
 hil_status hil_source_adapt(hil_source *source, const hil_adapter_choice *choice);
 hil_status hil_source_adapt_folder(hil_source *source, const char *folder);
 /* Builds the model, with its adapter. The caller destroys it. */

@@ -6,6 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* One thread makes all calls of a rehearsal. */
+static void lock(hil_links *links)
+{
+    if (links->engine != &hil_links_virtual) pthread_mutex_lock(&links->lock);
+}
+
+static void unlock(hil_links *links)
+{
+    if (links->engine != &hil_links_virtual) pthread_mutex_unlock(&links->lock);
+}
+
 uint64_t hil_job_bytes(const hil_job *job, hil_part_kind kind)
 {
     uint64_t bytes = 0;
@@ -29,13 +40,13 @@ bool hil_links_retired(const hil_links *links, const hil_fence *fence)
 
 void hil_links_retire(hil_links *links, const hil_job *job, double start, double end)
 {
-    uint64_t bytes = job->bytes;
-    for (int i = 0; i < job->parts; ++i) bytes += job->part[i].bytes;
     ++links->queue[job->link].retired;
     links->account.busy[job->link] += end - start;
-    if (links->timeline)
-        hil_timeline_add(links->timeline, (int)job->link, job->name ? job->name : "transfer", start,
-                         end, bytes);
+    if (!links->timeline) return;
+    uint64_t bytes = job->bytes;
+    for (int i = 0; i < job->parts; ++i) bytes += job->part[i].bytes;
+    hil_timeline_add(links->timeline, (int)job->link, job->name ? job->name : "transfer", start,
+                     end, bytes);
 }
 
 /* Joins to `covers` every job whose completion the fence's completion implies. */
@@ -136,35 +147,45 @@ static hil_status submit(hil_links *links, const hil_job *job, hil_fence *fence)
 hil_status hil_links_submit(hil_links *links, const hil_job *job, hil_fence *fence)
 {
     assert(job->parts >= 0 && job->parts <= HIL_JOB_PARTS);
-    pthread_mutex_lock(&links->lock);
+    lock(links);
     hil_status status = submit(links, job, fence);
-    pthread_mutex_unlock(&links->lock);
+    unlock(links);
     return status;
 }
 
 hil_status hil_links_mark(hil_links *links, hil_fence *fence)
 {
     if (!links->device) return HIL_OK;
-    pthread_mutex_lock(&links->lock);
+    lock(links);
     hil_status status = mark(links, -1, &fence->after[HIL_LINK_COMPUTE]);
-    pthread_mutex_unlock(&links->lock);
+    unlock(links);
     return status;
 }
 
-/* Lock held. */
+/* Whether the caller waited for or followed all of the fence before. Lock held. */
+static bool is_known(const hil_links *links, const hil_fence *fence)
+{
+    bool new = false;
+    for (int i = 0; i < HIL_LINKS; ++i) new |= fence->after[i] > links->queue[i].known;
+    return !new;
+}
+
+/* Lock held. What is known has ended, except on a device, which may only have been told to wait. */
 static hil_status wait_for(hil_links *links, const hil_fence *fence, double *seconds)
 {
-    *seconds = hil_links_retired(links, fence) ? 0 : links->engine->wait(links, fence);
-    set_known(links, fence);
+    *seconds = 0;
+    if (links->device || !is_known(links, fence)) {
+        if (!hil_links_retired(links, fence)) *seconds = links->engine->wait(links, fence);
+        set_known(links, fence);
+    }
     return links->status == HIL_OK ? HIL_OK : hil_fail(links->status, "%s", links->message);
 }
 
 /* Lock held. The stall is measured between the mark before and the mark after the wait. */
 static hil_status follow(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
 {
-    bool new = false;
+    bool new = !is_known(links, fence);
     uint64_t number;
-    for (int i = 0; i < HIL_LINKS; ++i) new |= fence->after[i] > links->queue[i].known;
     if (new) HIL_TRY(mark(links, -1, &number));
     hil_status status = hil_links_follow_streams(links, fence);
     if (status == HIL_OK && new) status = mark(links, (int)reason, &number);
@@ -185,19 +206,19 @@ void hil_links_account_wait(hil_links *links, hil_wait_reason reason, double sec
 hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
 {
     double seconds;
-    pthread_mutex_lock(&links->lock);
+    lock(links);
     hil_status status = wait_for(links, fence, &seconds);
     hil_links_account_wait(links, reason, seconds, links->engine->now(links));
-    pthread_mutex_unlock(&links->lock);
+    unlock(links);
     return status;
 }
 
 hil_status hil_links_follow(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
 {
     if (!links->device) return hil_links_wait(links, fence, reason);
-    pthread_mutex_lock(&links->lock);
+    lock(links);
     hil_status status = follow(links, fence, reason);
-    pthread_mutex_unlock(&links->lock);
+    unlock(links);
     return status;
 }
 
@@ -206,36 +227,36 @@ hil_status hil_links_drain(hil_links *links)
     hil_fence all;
     double seconds;
     uint64_t number;
-    pthread_mutex_lock(&links->lock);
+    lock(links);
     hil_status marked = links->device ? mark(links, -1, &number) : HIL_OK;
     for (int i = 0; i < HIL_LINKS; ++i) all.after[i] = links->queue[i].submitted;
     hil_status status = wait_for(links, &all, &seconds);
-    pthread_mutex_unlock(&links->lock);
+    unlock(links);
     return status == HIL_OK ? marked : status;
 }
 
 void hil_links_set_failed(hil_links *links, void (*failed)(void *context, hil_status status),
                           void *context)
 {
-    pthread_mutex_lock(&links->lock);
+    lock(links);
     links->failed = failed;
     links->failed_context = context;
-    pthread_mutex_unlock(&links->lock);
+    unlock(links);
 }
 
 bool hil_links_over(hil_links *links, const hil_fence *fence)
 {
-    pthread_mutex_lock(&links->lock);
+    lock(links);
     bool over = hil_links_retired(links, fence);
-    pthread_mutex_unlock(&links->lock);
+    unlock(links);
     return over;
 }
 
 void hil_links_compute(hil_links *links, double seconds)
 {
-    pthread_mutex_lock(&links->lock);
+    lock(links);
     links->engine->compute(links, seconds);
-    pthread_mutex_unlock(&links->lock);
+    unlock(links);
 }
 
 double hil_links_now(const hil_links *links)
@@ -245,17 +266,17 @@ double hil_links_now(const hil_links *links)
 
 void hil_links_take_account(hil_links *links, hil_account *out)
 {
-    pthread_mutex_lock(&links->lock);
+    lock(links);
     *out = links->account;
     links->account = (hil_account){0};
-    pthread_mutex_unlock(&links->lock);
+    unlock(links);
 }
 
 void hil_links_set_timeline(hil_links *links, struct hil_timeline *timeline)
 {
-    pthread_mutex_lock(&links->lock);
+    lock(links);
     links->timeline = timeline;
-    pthread_mutex_unlock(&links->lock);
+    unlock(links);
 }
 
 hil_status hil_links_create(hil_links **out, const hil_links_options *options)

@@ -10,7 +10,6 @@
 #include <math.h>
 
 typedef struct running {
-    bool active;
     double start;
     double read, write, seconds; /* remaining: bytes, bytes, time that shares no bandwidth */
     double in, out;              /* remaining bytes over the bus */
@@ -19,7 +18,16 @@ typedef struct running {
 typedef struct machine {
     double clock;
     running job[HIL_LINKS];
+    unsigned active; /* links that work on a job: one bit each */
 } machine;
+
+static_assert(HIL_LINKS <= 32, "a bit for each link");
+
+/* The lowest link in `active`, which is not 0. */
+static int first(unsigned active)
+{
+    return __builtin_ctz(active);
+}
 
 static double divide(double bytes, double speed)
 {
@@ -32,7 +40,7 @@ static running begin(const hil_links *links, const hil_job *job, double clock)
     bool in = hil_job_to_device(job), bus = speeds->update_device > 0;
     double copy = in ? speeds->to_device : speeds->to_host;
     double copied = (double)hil_job_bytes(job, HIL_PART_COPY);
-    running r = {.active = true, .start = clock};
+    running r = {.start = clock};
     r.read = (double)hil_job_bytes(job, HIL_PART_READ);
     r.write = (double)hil_job_bytes(job, HIL_PART_WRITE);
     if (bus && copy > 0)
@@ -66,12 +74,15 @@ static void run_ready(hil_links *links)
         for (int i = 0; i < HIL_LINKS; ++i) {
             running *r = &m->job[i];
             hil_queue *queue = &links->queue[i];
-            if (!r->active && ready(links, queue)) {
+            unsigned bit = 1u << i;
+            if (!(m->active & bit)) {
+                if (!ready(links, queue)) continue;
                 ++queue->started;
                 *r = begin(links, &hil_queue_at(queue, queue->started)->job, m->clock);
+                m->active |= bit;
             }
-            if (!r->active || is_busy(r)) continue;
-            r->active = false;
+            if (is_busy(r)) continue;
+            m->active &= ~bit;
             hil_links_retire(links, &hil_queue_at(queue, queue->started)->job, r->start, m->clock);
             changed = true;
         }
@@ -88,12 +99,12 @@ static rates share(const hil_links *links)
     const machine *m = links->state;
     const hil_speeds *speeds = &links->speeds;
     int readers = 0, writers = 0, in = 0, out = 0;
-    for (int i = 0; i < HIL_LINKS; ++i) {
-        const running *r = &m->job[i];
-        readers += r->active && r->read > 0;
-        writers += r->active && r->write > 0;
-        in += r->active && r->in > 0;
-        out += r->active && r->out > 0;
+    for (unsigned left = m->active; left; left &= left - 1) {
+        const running *r = &m->job[first(left)];
+        readers += r->read > 0;
+        writers += r->write > 0;
+        in += r->in > 0;
+        out += r->out > 0;
     }
     double half = speeds->disk_mixed > 0 ? speeds->disk_mixed / 2 : INFINITY;
     rates one = {.read = speeds->disk_read,
@@ -115,7 +126,7 @@ static double earlier_end(double least, double left, double rate)
 /* What remains of `amount` after `step`; exactly 0 if it ends within the step. */
 static double reduce(double amount, double rate, double step)
 {
-    return amount / rate <= step ? 0 : amount - rate * step;
+    return !(amount > 0) || amount / rate <= step ? 0 : amount - rate * step;
 }
 
 /* Advances to the next event, or by `most` seconds if that is earlier; returns the seconds. */
@@ -123,34 +134,34 @@ static double advance(hil_links *links, double most)
 {
     machine *m = links->state;
     double step = most;
+    bool ended = false;
     rates one = share(links);
-    for (int i = 0; i < HIL_LINKS; ++i) {
-        const running *r = &m->job[i];
-        if (!r->active) continue;
+    for (unsigned left = m->active; left; left &= left - 1) {
+        const running *r = &m->job[first(left)];
         step = earlier_end(step, r->read, one.read);
         step = earlier_end(step, r->write, one.write);
         step = earlier_end(step, r->in, one.in);
         step = earlier_end(step, r->out, one.out);
         step = earlier_end(step, r->seconds, 1);
     }
-    for (int i = 0; i < HIL_LINKS; ++i) {
-        running *r = &m->job[i];
-        if (!r->active) continue;
+    for (unsigned left = m->active; left; left &= left - 1) {
+        running *r = &m->job[first(left)];
         r->read = reduce(r->read, one.read, step);
         r->write = reduce(r->write, one.write, step);
-        if (r->in > 0) r->in = reduce(r->in, one.in, step);
-        if (r->out > 0) r->out = reduce(r->out, one.out, step);
+        r->in = reduce(r->in, one.in, step);
+        r->out = reduce(r->out, one.out, step);
         r->seconds = reduce(r->seconds, 1, step);
+        ended = ended || !is_busy(r);
     }
     m->clock += step;
-    run_ready(links);
+    if (ended) run_ready(links);
     return step;
 }
 
 static void submitted(hil_links *links, hil_link link)
 {
     const machine *m = links->state;
-    if (!m->job[link].active) run_ready(links); /* otherwise it waits behind another */
+    if (!(m->active & 1u << link)) run_ready(links); /* otherwise it waits behind another */
 }
 
 static double wait_for(hil_links *links, const hil_fence *fence)
@@ -167,6 +178,11 @@ static double wait_for(hil_links *links, const hil_fence *fence)
 
 static void compute(hil_links *links, double seconds)
 {
+    machine *m = links->state;
+    if (!m->active) { /* nothing changes meanwhile */
+        m->clock += seconds > 0 ? seconds : 0;
+        return;
+    }
     while (seconds > 0) seconds -= advance(links, seconds);
 }
 

@@ -255,16 +255,17 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
         for (size_t i = 0; i < store->here_count && !is_stuck(store, horizon); ++i) {
             int32_t entity = store->here[i];
             int64_t next = next_use(store, entity);
+            if (next <= horizon) continue;
             bool costly = ahead && is_costly(store, entity);
             if (pins_of(store, entity)) {
-                later = later || (next > horizon && !costly);
+                later = later || !costly;
                 continue;
             }
             if (costly) {
                 if (next > idle) sum = entity, idle = next;
                 continue;
             }
-            if (next > horizon && is_empty(store, entity)) next = HIL_NEVER;
+            if (is_empty(store, entity)) next = HIL_NEVER;
             if (next > near) near = next;
             if (next < latest || next == far || (next == latest && entity < last)) continue;
             last = entity;

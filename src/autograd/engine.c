@@ -26,17 +26,6 @@ static void clear(hil_engine *e)
     if (e->offload) hil_offload_reclaim(e->offload);
 }
 
-/* Visit i of a group of `count` micro-batches. The last segment has no forward visit: its forward
-   runs in backward, because no segment reads its outputs. */
-static hil_visit visit_at(const hil_engine *e, int64_t count, int64_t i)
-{
-    int segments = (int)e->model->count;
-    int64_t forwards = (segments - 1) * count;
-    if (i < forwards) return (hil_visit){false, (int)(i / count), i % count};
-    i -= forwards;
-    return (hil_visit){true, segments - 1 - (int)(i / count), i % count};
-}
-
 static hil_status enter(hil_engine *e, const hil_visit *v)
 {
     const hil_segment_visit visit = {.segment = v->segment,
@@ -49,40 +38,25 @@ static hil_status enter(hil_engine *e, const hil_visit *v)
     return hil_store_pass_enter(e->model->store, &visit);
 }
 
-/* What the visit keeps, in a group of `count` micro-batches. Kept tapes that are offloaded are
-   spread over the group, so that their transfers overlap with computing; `at` is the number of kept
-   tapes before this one. */
-static hil_keep keep_of(const hil_engine *e, const hil_visit *v, int64_t count)
-{
-    const hil_segment_place *place = &e->place[v->segment];
-    int64_t at = v->slot, keep = place->keep < count ? place->keep : count;
-    int64_t lean = place->lean < count - keep ? place->lean : count - keep;
-    if (place->tapes != HIL_DEVICE) {
-        at = v->slot * (keep + lean) / count;
-        if ((v->slot + 1) * (keep + lean) / count == at) return HIL_KEEP_NOTHING;
-    }
-    if (at < keep) return HIL_KEEP_TAPE;
-    return at < keep + lean ? HIL_KEEP_LEAN : HIL_KEEP_NOTHING;
-}
-
 #define AHEAD 2 /* visits to prefetch for */
 
 static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t count, bool last,
                               double *loss)
 {
     hil_store *store = e->model->store;
-    int64_t visits = (2 * (int64_t)e->model->count - 1) * count;
+    size_t segments = e->model->count;
+    int64_t visits = (2 * (int64_t)segments - 1) * count;
     for (int64_t i = 0; i < visits; ++i) {
-        hil_visit v = visit_at(e, count, i);
+        hil_visit v = hil_visit_at(segments, count, i);
         int64_t m = v.slot;
         e->has_next = i + 1 < visits;
-        if (e->has_next) e->next = visit_at(e, count, i + 1);
+        if (e->has_next) e->next = hil_visit_at(segments, count, i + 1);
         ++e->visits;
         hil_offload_turn(e->offload);
         HIL_TRY(enter(e, &v));
         HIL_TRY(hil_visit_prefetch(e, &v));
         for (int64_t k = i + 1; k <= i + AHEAD && k < visits && e->options.prefetch; ++k) {
-            hil_visit later = visit_at(e, count, k);
+            hil_visit later = hil_visit_at(segments, count, k);
             HIL_TRY(hil_visit_prefetch(e, &later));
         }
         if (v.back) {
@@ -91,7 +65,8 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
             HIL_TRY(hil_store_pass_exit(store));
             if (last) HIL_TRY(hil_store_give_gradients(store, v.segment));
         } else {
-            HIL_TRY(hil_visit_forward(e, &micro[m], &v, keep_of(e, &v, count), &loss[m]));
+            hil_keep keep = hil_visit_keep(&e->place[v.segment], m, count);
+            HIL_TRY(hil_visit_forward(e, &micro[m], &v, keep, &loss[m]));
         }
     }
     hil_offload_reclaim(e->offload);

@@ -6,6 +6,29 @@
 
 #include <string.h>
 
+hil_visit hil_visit_at(size_t segments, int64_t count, int64_t i)
+{
+    int last = (int)segments - 1;
+    int64_t forwards = last * count;
+    if (i < forwards) return (hil_visit){false, (int)(i / count), i % count};
+    i -= forwards;
+    return (hil_visit){true, last - (int)(i / count), i % count};
+}
+
+/* Kept tapes that are offloaded are spread over the group, so that their transfers overlap with
+   computing; `at` is the number of kept tapes before this one. */
+hil_keep hil_visit_keep(const hil_segment_place *place, int64_t slot, int64_t count)
+{
+    int64_t at = slot, keep = place->keep < count ? place->keep : count;
+    int64_t lean = place->lean < count - keep ? place->lean : count - keep;
+    if (place->tapes != HIL_DEVICE) {
+        at = slot * (keep + lean) / count;
+        if ((slot + 1) * (keep + lean) / count == at) return HIL_KEEP_NOTHING;
+    }
+    if (at < keep) return HIL_KEEP_TAPE;
+    return at < keep + lean ? HIL_KEEP_LEAN : HIL_KEEP_NOTHING;
+}
+
 static hil_status end_span(hil_engine *e, int segment, const char *what)
 {
     return hil_spans_end(&e->spans, e->model->segments[segment].name, what);

@@ -35,12 +35,18 @@ struct hil_engine {
     hil_spans spans;
 };
 
+/* Visit i of a group of `count` micro-batches. The last segment has no forward visit: its forward
+   runs in backward, because no segment reads its outputs. */
+hil_visit hil_visit_at(size_t segments, int64_t count, int64_t i);
+
 /* Prefetches the boundary values, gradients and tape that a visit will read. */
 hil_status hil_visit_prefetch(hil_engine *e, const hil_visit *v);
 
 /* Forward keeps the segment's outputs and, as `what` says, no tape, a lean one or all of it. Losses
    are added to *loss. */
 typedef enum hil_keep { HIL_KEEP_NOTHING, HIL_KEEP_LEAN, HIL_KEEP_TAPE } hil_keep;
+/* For the micro-batch in `slot` of a group of `count`. */
+hil_keep hil_visit_keep(const hil_segment_place *place, int64_t slot, int64_t count);
 hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
                              hil_keep what, double *loss);
 /* Backward recomputes the segment if no tape was kept. The last segment's loss is computed here. */

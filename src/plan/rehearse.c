@@ -1,8 +1,9 @@
 /* rehearse.c - runs engine, store and tiers as in a real run, on a virtual clock. */
 #include "plan/rehearse.h"
 
-#include "autograd/engine.h"
+#include "autograd/visit.h"
 #include "base/alloc.h"
+#include "store/order.h"
 #include "store/pass.h"
 #include "store/store.h"
 #include "store/update.h"
@@ -35,6 +36,7 @@ typedef struct stage {
     hil_engine *engine;
     size_t room;           /* device bytes for tensors; 0: no limit */
     int64_t head, skipped; /* micro-batches before those left out, and number of those left out */
+    bool kinds;            /* one micro-batch of each kind: see [Note: order of use] */
     hil_micro *micro;
     int64_t micros;
     int64_t periods;     /* periods that are rehearsed */
@@ -108,11 +110,38 @@ static void note_renewal(void *context)
         (boundary){.store = s->last, .account = s->account, .clock = hil_links_now(s->tiers.links)};
 }
 
+/* [Note: order of use] In which order a pass uses what follows from the micro-batches and from what
+   they keep, not from the places of states. What a visit uses depends on its segment and direction,
+   on whether its tape is kept, lean or not kept, and on the size of the micro-batch. So the store
+   learns from one micro-batch of each kind, with all states on the device; the order of a step is
+   composed of their visits. */
+enum { KINDS = HIL_KEEP_TAPE + 1 };
+
+/* Micro-batches of each kind: one, and the step's last one if that is smaller. */
+static int64_t sizes_of(const hil_rehearsal *r)
+{
+    return r->sequences % r->micro_batch ? 2 : 1;
+}
+
+/* One group that keeps first tapes, then lean ones, then nothing. */
+static hil_status list_kinds(stage *s)
+{
+    const hil_rehearsal *r = s->r;
+    int64_t sizes = sizes_of(r);
+    s->micros = KINDS * sizes;
+    HIL_TRY(HIL_ALLOC(s->micros, &s->micro));
+    for (int64_t i = 0; i < s->micros; ++i)
+        s->micro[i] =
+            (hil_micro){.sequences = i % sizes ? r->sequences % r->micro_batch : r->micro_batch,
+                        .length = r->length};
+    return HIL_OK;
+}
+
 static hil_status open_stage(stage *s)
 {
     const hil_rehearsal *r = s->r;
     hil_plan *plan = s->plan;
-    HIL_TRY(list_micros(s));
+    HIL_TRY(s->kinds ? list_kinds(s) : list_micros(s));
     HIL_TRY(hil_pool_create_dry(&s->pool));
     hil_tiers_options tiers = {.device_bytes = ENDLESS,
                                .host_bytes = ENDLESS,
@@ -281,38 +310,85 @@ done:
     return status;
 }
 
-/* The store learns in which order a pass uses what. That follows from the micro-batches and from
-   what they keep, not from the places of states: here all of these are on the device. All periods
-   but the last are alike: one of them is run. */
+/* Number of the segment's first visit in the pass that was learned. A mark follows each segment's
+   backward, then the uses that give its gradients. */
+static int64_t first_visit(const stage *s, int segment, bool back)
+{
+    int64_t kinds = KINDS * sizes_of(s->r), last = (int64_t)s->plan->segments - 1;
+    return back ? last * kinds + (last - segment) * (kinds + 1) : segment * kinds;
+}
+
+/* The visit of the same kind in the pass that was learned. */
+static int64_t like(const stage *s, const hil_visit *v, int64_t count, bool smaller)
+{
+    hil_keep keep = hil_visit_keep(&s->plan->segment[v->segment], v->slot, count);
+    return first_visit(s, v->segment, v->back) + (HIL_KEEP_TAPE - keep) * sizes_of(s->r) + smaller;
+}
+
+/* Lists the visits of a group of `count` micro-batches; returns their end. */
+static int32_t *list_group(const stage *s, int64_t count, bool last, int32_t *out)
+{
+    size_t segments = s->plan->segments;
+    int64_t visits = (2 * (int64_t)segments - 1) * count, sizes = sizes_of(s->r);
+    for (int64_t i = 0; i < visits; ++i) {
+        hil_visit v = hil_visit_at(segments, count, i);
+        bool ends = v.slot + 1 == count;
+        *out++ = (int32_t)like(s, &v, count, ends && last && sizes > 1);
+        if (!v.back || !ends) continue;
+        int64_t giving = first_visit(s, v.segment, true) + KINDS * sizes;
+        *out++ = last ? (int32_t)giving : HIL_ORDER_EMPTY;
+    }
+    return out;
+}
+
+/* Composes the order of the micro-batches that are rehearsed. */
+static hil_status compose_order(stage *s)
+{
+    int64_t group = group_of(s->r, s->plan), period = period_of(s->r, s->plan);
+    int64_t micros = micros_of(s->r) - s->skipped;
+    size_t segments = s->plan->segments;
+    int32_t *visits;
+    /* two for each micro-batch; a mark for each group; renewals */
+    size_t most = segments * (2 * (size_t)micros + (size_t)(micros / group) + 1) + (size_t)micros;
+    HIL_TRY(HIL_ALLOC(most, &visits));
+    int32_t *end = visits;
+    for (int64_t at = 0; at < micros; at += group) {
+        int64_t count = micros - at < group ? micros - at : group;
+        if (at && at % period == 0) *end++ = HIL_ORDER_RENEWAL;
+        end = list_group(s, count, at + count == micros, end);
+    }
+    hil_status status =
+        hil_store_pass_compose(s->r->model->store, visits, (size_t)(end - visits), &s->last);
+    hil_free(visits);
+    return status;
+}
+
 static hil_status learn_order(stage *of)
 {
     stage s = *of;
     hil_plan plan = *of->plan;
-    const hil_pass_state none = {0};
-    int64_t period = period_of(s.r, &plan), micros = micros_of(s.r) - s.skipped;
-    int64_t alike = s.r->training ? (micros - 1) / period : 0;
     hil_status status = HIL_OK;
-    if (alike > 1) {
-        s.head = period;
-        s.skipped += (alike - 1) * period;
-    }
     plan.unit = NULL;
+    plan.segment = NULL;
     plan.window = ENDLESS / 8;
     plan.device_slots = 0;
     s.plan = &plan;
     HIL_TRY_DONE(HIL_ALLOC(plan.units, &plan.unit));
+    HIL_TRY_DONE(HIL_ALLOC(plan.segments, &plan.segment));
+    for (size_t i = 0; i < plan.segments; ++i) plan.segment[i] = of->plan->segment[i];
+    if (s.r->training) {
+        plan.group = 0;
+        s.kinds = true;
+        for (size_t i = 0; i < plan.segments; ++i)
+            plan.segment[i] = (hil_segment_place){.keep = sizes_of(s.r), .lean = sizes_of(s.r)};
+    }
     HIL_TRY_DONE(open_stage(&s));
     HIL_TRY_DONE(pass(&s));
-    of->last = s.last;
-    if (alike > 1) {
-        const hil_pass_state first[2] = {none, s.last};
-        HIL_TRY_DONE(hil_store_pass_repeat(s.r->model->store, first, alike - 1));
-        of->last.uses *= (size_t)alike;
-        of->last.marks *= (size_t)alike;
-    }
+    if (s.r->training) HIL_TRY_DONE(compose_order(of));
 done:
     close_stage(&s);
     hil_free(plan.unit);
+    hil_free(plan.segment);
     return status;
 }
 

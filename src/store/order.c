@@ -53,13 +53,6 @@ hil_status hil_order_begin(hil_order *o, size_t entities)
     return HIL_OK;
 }
 
-int64_t hil_order_next(hil_order *o, int32_t entity)
-{
-    int64_t *cursor = &o->cursor[entity], end = o->begin[entity + 1];
-    while (*cursor < end && o->place[*cursor] < o->at) ++*cursor;
-    return *cursor < end ? o->place[*cursor] : HIL_NEVER;
-}
-
 bool hil_order_often(hil_order *o, int32_t entity, int64_t times, int64_t before)
 {
     int64_t limit = hil_order_limit(o);
@@ -122,12 +115,6 @@ hil_status hil_order_renew(hil_order *o)
     return HIL_OK;
 }
 
-int64_t hil_order_limit(const hil_order *o)
-{
-    if (o->renewal < o->known.renewals) return o->known.renewal[o->renewal];
-    return (int64_t)o->known.count;
-}
-
 hil_status hil_order_use(hil_order *o, int32_t entity)
 {
     HIL_TRY(HIL_GROW(&o->seen.use, &o->seen.room, o->seen.count + 1));
@@ -185,6 +172,43 @@ hil_status hil_order_repeat(hil_order *o, const hil_order_range *s, int64_t time
     repeat_places(known->renewal, &known->renewals, s->renewal, s->renewal_end, times,
                   (int64_t)uses);
     return index_known(o, o->entities);
+}
+
+/* Appends mark `n` of another list, and its uses. */
+static hil_status append_part(hil_uses_list *to, const hil_uses_list *from, int32_t n)
+{
+    HIL_TRY(HIL_GROW(&to->mark, &to->marks_room, to->marks + 1));
+    to->mark[to->marks++] = (int64_t)to->count;
+    if (n == HIL_ORDER_EMPTY) return HIL_OK;
+    assert(n >= 0 && (size_t)n < from->marks);
+    int64_t first = from->mark[n];
+    int64_t end = (size_t)n + 1 < from->marks ? from->mark[n + 1] : (int64_t)from->count;
+    size_t uses = (size_t)(end - first);
+    HIL_TRY(HIL_GROW(&to->use, &to->room, to->count + uses));
+    memcpy(to->use + to->count, from->use + first, uses * sizeof *to->use);
+    to->count += uses;
+    return HIL_OK;
+}
+
+hil_status hil_order_compose(hil_order *o, const int32_t *part, size_t parts)
+{
+    hil_uses_list made = {0};
+    hil_status status = HIL_OK;
+    for (size_t i = 0; i < parts; ++i) {
+        if (part[i] != HIL_ORDER_RENEWAL) {
+            HIL_TRY_DONE(append_part(&made, &o->known, part[i]));
+            continue;
+        }
+        HIL_TRY_DONE(HIL_GROW(&made.renewal, &made.renewals_room, made.renewals + 1));
+        made.renewal[made.renewals++] = (int64_t)made.count;
+    }
+    hil_uses_list old = o->known;
+    o->known = made;
+    made = old;
+    status = index_known(o, o->entities);
+done:
+    free_list(&made);
+    return status;
 }
 
 hil_status hil_order_cut(hil_order *o, size_t uses, size_t marks)

@@ -48,7 +48,11 @@ hil_status hil_order_use(hil_order *order, int32_t entity);
 /* Records a renewal of the window here. Prefetch does not cross a renewal. */
 hil_status hil_order_renew(hil_order *order);
 /* The position of the next renewal, or of the end: how far prefetch may go. */
-int64_t hil_order_limit(const hil_order *order);
+static inline int64_t hil_order_limit(const hil_order *o)
+{
+    if (o->renewal < o->known.renewals) return o->known.renewal[o->renewal];
+    return (int64_t)o->known.count;
+}
 /* Whether the known order has a use of `entity` next; whether it has a mark next. */
 bool hil_order_expects(const hil_order *order, int32_t entity);
 bool hil_order_expects_mark(const hil_order *order);
@@ -62,13 +66,23 @@ typedef struct hil_order_range {
 /* Inserts `times` more copies of the range behind it. Between passes. */
 hil_status hil_order_repeat(hil_order *order, const hil_order_range *range, int64_t times);
 
+/* Makes a known order of parts of the known one. Part n is mark n and the uses from there to the
+   next mark; HIL_ORDER_EMPTY: a mark without uses; HIL_ORDER_RENEWAL: a renewal. Between passes. */
+enum { HIL_ORDER_EMPTY = -1, HIL_ORDER_RENEWAL = -2 };
+hil_status hil_order_compose(hil_order *order, const int32_t *part, size_t parts);
+
 /* Removes the first `uses` uses and `marks` marks from the known order, until hil_order_restore.
    The cut must be at a renewal. Between passes. */
 hil_status hil_order_cut(hil_order *order, size_t uses, size_t marks);
 hil_status hil_order_restore(hil_order *order);
 
 /* The position of the entity's next use at or after `at`, or HIL_NEVER. */
-int64_t hil_order_next(hil_order *order, int32_t entity);
+static inline int64_t hil_order_next(hil_order *o, int32_t entity)
+{
+    int64_t *cursor = &o->cursor[entity], end = o->begin[entity + 1];
+    while (*cursor < end && o->place[*cursor] < o->at) ++*cursor;
+    return *cursor < end ? o->place[*cursor] : HIL_NEVER;
+}
 /* Whether it is used at least `times` times before position `before` and the next renewal. */
 bool hil_order_often(hil_order *order, int32_t entity, int64_t times, int64_t before);
 /* The position of its first use in a pass, or HIL_NEVER. */

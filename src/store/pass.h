@@ -44,6 +44,10 @@ typedef struct hil_pass_state {
 void hil_store_pass_state(const hil_store *store, hil_pass_state *out);
 /* Inserts `times` more copies of what is between two states into the known order of training. */
 hil_status hil_store_pass_repeat(hil_store *store, const hil_pass_state state[2], int64_t times);
+/* Makes a new order of training of visits of the known one: see hil_order_compose. *last: after the
+   last renewal, without a digest; zeros if there is none. */
+hil_status hil_store_pass_compose(hil_store *store, const int32_t *visit, size_t visits,
+                                  hil_pass_state *last);
 /* The next training passes begin at that state, until the order is restored. */
 hil_status hil_store_pass_cut(hil_store *store, const hil_pass_state *state);
 hil_status hil_store_pass_restore(hil_store *store);

@@ -47,6 +47,25 @@ hil_status hil_store_pass_repeat(hil_store *store, const hil_pass_state state[2]
     return hil_order_repeat(&store->order[HIL_PASS_TRAIN], &range, times);
 }
 
+hil_status hil_store_pass_compose(hil_store *store, const int32_t *visit, size_t visits,
+                                  hil_pass_state *last)
+{
+    hil_order *order = &store->order[HIL_PASS_TRAIN];
+    *last = (hil_pass_state){0};
+    HIL_TRY(hil_order_compose(order, visit, visits));
+    const hil_uses_list *known = &order->known;
+    if (!known->renewals) return HIL_OK;
+    last->renewals = known->renewals;
+    last->uses = (size_t)known->renewal[known->renewals - 1];
+    for (size_t i = 0, marks = 0; i < visits; ++i) {
+        if (visit[i] == HIL_ORDER_RENEWAL)
+            last->marks = marks;
+        else
+            ++marks;
+    }
+    return HIL_OK;
+}
+
 hil_status hil_store_pass_cut(hil_store *store, const hil_pass_state *state)
 {
     return hil_order_cut(&store->order[HIL_PASS_TRAIN], state->uses, state->marks);

@@ -27,8 +27,32 @@ static void check_known(const hil_order *o, const char *uses)
     for (size_t i = 0; uses[i]; ++i) CHECK_INT(o->known.use[i], uses[i] - 'a');
 }
 
+/* An order of parts of another one. */
+static void check_compose(void)
+{
+    hil_order o = {0};
+    const int32_t parts[] = {1, 1, 0, HIL_ORDER_EMPTY, HIL_ORDER_RENEWAL, 2, 1};
+    walk(&o, "|ab|c|def", NULL);
+    CHECK_OK(hil_order_compose(&o, parts, sizeof parts / sizeof *parts));
+    CHECK_OK(hil_order_begin(&o, ENTITIES));
+    CHECK_INT(hil_order_next(&o, 'd' - 'a'), 4);
+    CHECK_INT(hil_order_limit(&o), 4);
+    CHECK_OK(hil_order_end(&o)); /* not followed: the pass was empty */
+    check_known(&o, "");
+    hil_order_free(&o);
+
+    walk(&o, "|ab|c|def", NULL);
+    CHECK_OK(hil_order_compose(&o, (const int32_t[]){1, 1, 0, HIL_ORDER_EMPTY, 2}, 5));
+    walk(&o, "|c|c|ab||def", NULL);
+    CHECK(!o.detour);
+    CHECK_INT(o.repairs, 0);
+    check_known(&o, "ccabdef");
+    hil_order_free(&o);
+}
+
 int main(void)
 {
+    check_compose();
     hil_order o = {0};
     int64_t at[64];
     walk(&o, "|ab|cd|dc|ba", NULL);

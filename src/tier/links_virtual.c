@@ -18,7 +18,8 @@ typedef struct running {
 typedef struct machine {
     double clock;
     running job[HIL_LINKS];
-    unsigned active; /* links that work on a job: one bit each */
+    unsigned active;  /* links that work on a job: one bit each */
+    unsigned waiting; /* links with jobs that have not started */
 } machine;
 
 static_assert(HIL_LINKS <= 32, "a bit for each link");
@@ -53,10 +54,9 @@ static running begin(const hil_links *links, const hil_job *job, double clock)
     return r;
 }
 
-/* Whether the next job of the link can start. */
+/* Whether the next job of the link can start; there is one. */
 static bool ready(const hil_links *links, const hil_queue *queue)
 {
-    if (queue->started == queue->submitted) return false;
     return hil_links_retired(links, &hil_queue_at(queue, queue->started + 1)->job.after);
 }
 
@@ -71,7 +71,8 @@ static void run_ready(hil_links *links)
     machine *m = links->state;
     for (bool changed = true; changed;) {
         changed = false;
-        for (int i = 0; i < HIL_LINKS; ++i) {
+        for (unsigned left = m->active | m->waiting; left; left &= left - 1) {
+            int i = first(left);
             running *r = &m->job[i];
             hil_queue *queue = &links->queue[i];
             unsigned bit = 1u << i;
@@ -80,6 +81,7 @@ static void run_ready(hil_links *links)
                 ++queue->started;
                 *r = begin(links, &hil_queue_at(queue, queue->started)->job, m->clock);
                 m->active |= bit;
+                if (queue->started == queue->submitted) m->waiting &= ~bit;
             }
             if (is_busy(r)) continue;
             m->active &= ~bit;
@@ -160,7 +162,8 @@ static double advance(hil_links *links, double most)
 
 static void submitted(hil_links *links, hil_link link)
 {
-    const machine *m = links->state;
+    machine *m = links->state;
+    m->waiting |= 1u << link;
     if (!(m->active & 1u << link)) run_ready(links); /* otherwise it waits behind another */
 }
 

@@ -146,11 +146,11 @@ static hil_status rehearse(void *context, hil_plan *plan)
     return hil_rehearse_trial(&w->rehearsal, plan);
 }
 
-static hil_status learn(void *context, hil_plan *plan)
+static hil_status learn(void *context, hil_plan *plan, bool limited)
 {
     watched *w = context;
     HIL_TRY(check_watched(w));
-    return hil_rehearse_tensors(&w->rehearsal, plan);
+    return hil_rehearse_tensors(&w->rehearsal, plan, limited);
 }
 
 /* Share of host-resident updates given to the device so that both finish together: their states

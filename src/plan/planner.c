@@ -43,8 +43,8 @@ static void begin(hil_choice *c, hil_candidate at)
     hil_plan_keep(p, planner->recompute ? 0 : at.level);
 }
 
-/* Rehearses the tensors with all states on the device, without a limit. */
-static hil_status rehearse_tensors(hil_choice *c, hil_tier tier)
+/* Rehearses the tensors with all states on the device. `limited`: within the budgets. */
+static hil_status rehearse_tensors(hil_choice *c, hil_tier tier, bool limited)
 {
     hil_plan *p = &c->trial;
     uint64_t missing, window[HIL_WINDOWS];
@@ -55,7 +55,8 @@ static hil_status rehearse_tensors(hil_choice *c, hil_tier tier)
     p->window = (size_t)(hil_plan_sums(c->outline) + window[HIL_WINDOW_AHEAD]);
     if (tier == HIL_DISK && !p->ring) p->ring = (size_t)p->chunk * 16;
     const hil_planner *planner = c->planner;
-    return (planner->learn ? planner->learn : planner->rehearse)(planner->context, p);
+    if (!planner->learn) return planner->rehearse(planner->context, p);
+    return planner->learn(planner->context, p, limited);
 }
 
 /* Finds what tensors need, independent of where states are. *works: they fit. */
@@ -65,10 +66,9 @@ static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
     begin(c, at);
     if (!l->known) {
         c->trial.compute_seconds = 0;
-        if (at.group == 1 || !c->outline->training)
-            c->trial.device_budget = 0; /* the message needs the exact bytes */
-        hil_status status = rehearse_tensors(c, at.tier);
-        c->trial.device_budget = c->planner->budget.device;
+        /* Of single micro-batches the message needs the exact bytes. */
+        bool limited = at.group > 1 && c->outline->training;
+        hil_status status = rehearse_tensors(c, at.tier, limited);
         if (status != HIL_ERR_BUDGET) HIL_TRY(status);
         *l = (hil_tensor_needs){true, status == HIL_OK, c->trial.work, c->trial.offloaded,
                                 c->trial.compute_seconds};
@@ -454,8 +454,7 @@ static hil_status learn_offloaded(hil_choice *c, offloaded *known)
     int64_t pairs = hil_plan_offloadable(p);
     if (!pairs) return HIL_OK;
     hil_plan_offload(p, pairs);
-    p->device_budget = 0;
-    hil_status status = rehearse_tensors(c, HIL_DEVICE);
+    hil_status status = rehearse_tensors(c, HIL_DEVICE, false);
     if (status == HIL_OK) known->bytes = (double)p->offloaded / (double)pairs;
     return status == HIL_ERR_BUDGET ? HIL_OK : status;
 }

@@ -24,7 +24,7 @@ typedef struct hil_planner {
     /* hil_rehearse_trial and hil_rehearse_tensors (rehearse.h). If `learn` is NULL, `rehearse` is
        used for both. HIL_ERR_BUDGET: this plan cannot work. */
     hil_status (*rehearse)(void *context, hil_plan *plan);
-    hil_status (*learn)(void *context, hil_plan *plan);
+    hil_status (*learn)(void *context, hil_plan *plan, bool limited);
     void *context;
 } hil_planner;
 

@@ -34,7 +34,7 @@ typedef struct stage {
     hil_tiers tiers;
     hil_pool *pool;
     hil_engine *engine;
-    size_t room;           /* device bytes for tensors; 0: no limit */
+    bool limited;          /* tensors fail if they exceed the plan's budgets */
     int64_t head, skipped; /* micro-batches before those left out, and number of those left out */
     bool kinds;            /* one micro-batch of each kind: see [Note: order of use] */
     hil_micro *micro;
@@ -151,7 +151,8 @@ static hil_status open_stage(stage *s)
                                .device = r->device};
     HIL_TRY(hil_tiers_open(&s->tiers, &tiers));
     plan->work = plan->offloaded = plan->spilled = ENDLESS / 8;
-    if (s->room) plan->work = s->room;
+    if (s->limited) plan->work = plan->device_budget;
+    if (s->limited) plan->offloaded = plan->host_budget;
     hil_store_opening opening = {
         .tiers = &s->tiers, .plan = plan, .pool = s->pool, .update = s->pool, .speeds = r->speeds};
     HIL_TRY(hil_store_open(r->model->store, &opening));
@@ -437,13 +438,13 @@ static size_t guess_work(const stage *s, int64_t group)
 {
     double forward = (double)group * (double)s->r->model->count;
     double grown = forward / (double)hil_engine_visits(s->engine);
-    return (size_t)((double)s->room * (grown > 1 ? grown : 1)) + 1;
+    return (size_t)((double)s->plan->device_budget * (grown > 1 ? grown : 1)) + 1;
 }
 
-hil_status hil_rehearse_tensors(const hil_rehearsal *r, hil_plan *plan)
+hil_status hil_rehearse_tensors(const hil_rehearsal *r, hil_plan *plan, bool limited)
 {
     int64_t group = group_of(r, plan), groups = (micros_of(r) + group - 1) / group;
-    stage s = {.r = r, .plan = plan, .head = group, .room = plan->device_budget};
+    stage s = {.r = r, .plan = plan, .head = group, .limited = limited};
     bool alike = r->sequences % (group * r->micro_batch) == 0;
     if (groups > 1) s.skipped = (groups - (alike ? 1 : 2)) * group;
     hil_status status = HIL_OK;
@@ -451,7 +452,7 @@ hil_status hil_rehearse_tensors(const hil_rehearsal *r, hil_plan *plan)
     HIL_TRY_DONE(open_stage(&s));
     status = pass(&s);
     note_tensors(&s);
-    if (status == HIL_ERR_BUDGET && s.room) {
+    if (status == HIL_ERR_BUDGET && limited) {
         plan->work = guess_work(&s, group);
         status = HIL_OK;
         goto done;

@@ -28,8 +28,8 @@ hil_status hil_rehearse(const hil_rehearsal *rehearsal, hil_plan *plan);
 hil_status hil_rehearse_trial(const hil_rehearsal *rehearsal, hil_plan *plan);
 /* Finds only what tensors need (work, offloaded) and a lower bound on the seconds of computing.
    Runs one whole group of micro-batches, and the last one if it differs, without an update: the
-   engine keeps nothing between groups. If tensors exceed the plan's device budget (0: none), it
-   stops, and `work` is an estimate above the budget. */
-hil_status hil_rehearse_tensors(const hil_rehearsal *rehearsal, hil_plan *plan);
+   engine keeps nothing between groups. `limited`: if tensors exceed the plan's device or host
+   budget, it stops, and `work` is an estimate above the device budget. */
+hil_status hil_rehearse_tensors(const hil_rehearsal *rehearsal, hil_plan *plan, bool limited);
 
 #endif

@@ -1,9 +1,10 @@
-/* The cost of a rehearsal, in runs of segments: six periods are enough for any number of groups
-   in a step, and a rehearsal ends early if tensors do not fit on the device. */
+/* The cost of a rehearsal, in runs of segments: four periods are enough for any number of groups
+   in a step, and a rehearsal ends early if tensors fit neither on the device nor on the host. */
 #include "base/alloc.h"
 #include "check.h"
 #include "hilbert/nn.h"
 #include "plan/rehearse.h"
+#include "store/internal.h"
 #include "store/store.h"
 #include "store/unit.h"
 
@@ -105,26 +106,67 @@ static void check_groups(hil_rehearsal *r)
 {
     const int64_t group = (2 * SEGMENTS - 1) * GROUP; /* forward, and again in backward */
     int64_t some = runs_of(r, 10);
-    CHECK(some <= 6 * group);
+    /* One period of the step before, three of the step; the order of use from three
+       micro-batches. */
+    CHECK(some <= 4 * group + 3 * 2 * SEGMENTS);
     CHECK_INT(runs_of(r, 1000), some);
+}
+
+/* The order of use is composed of a few visits: a step follows it without a detour. */
+static void check_order(hil_rehearsal *r)
+{
+    for (int i = 0; i < 16; ++i) {
+        hil_plan p = plan_of(r->model, 0);
+        p.group = (int64_t[]){0, 1, 5, GROUP}[i % 4];
+        r->sequences = i % 3 ? 99 : 64;
+        r->micro_batch = 1 + i / 8;
+        for (int s = 0; s < SEGMENTS && p.group; ++s)
+            p.segment[s] = (hil_segment_place){.keep = (s + i) % 3 * p.group / 4,
+                                               .lean = s % 2 * p.group / 4,
+                                               .tapes = s % 4 == 1 ? HIL_HOST : HIL_DEVICE};
+        CHECK_OK(hil_rehearse_trial(r, &p));
+        CHECK_INT(hil_store_repairs(r->model->store), 0);
+        CHECK(!r->model->store->order[HIL_PASS_TRAIN].detour);
+        free_plan(&p);
+    }
+    r->micro_batch = 1;
+}
+
+/* Tensors within `device` and `host` bytes, 0: without limits; returns the runs. */
+static int64_t tensor_runs(hil_rehearsal *r, hil_plan *p, size_t device, size_t host)
+{
+    int64_t before = runs;
+    r->sequences = GROUP;
+    p->device_budget = device;
+    p->host_budget = host;
+    CHECK_OK(hil_rehearse_tensors(r, p, device > 0));
+    return runs - before;
 }
 
 static void check_tensors(hil_rehearsal *r)
 {
     hil_plan p = plan_of(r->model, GROUP);
-    int64_t before = runs;
-    r->sequences = GROUP;
-    CHECK_OK(hil_rehearse_tensors(r, &p));
-    int64_t all = runs - before;
+    int64_t all = tensor_runs(r, &p, 0, 0);
     size_t work = p.work;
-    p.device_budget = work / 8;
-    before = runs;
-    CHECK_OK(hil_rehearse_tensors(r, &p));
-    CHECK(4 * (runs - before) < all);
+    CHECK(4 * tensor_runs(r, &p, work / 8, 0) < all);
     CHECK(p.work > p.device_budget);
-    p.device_budget = work; /* enough: exact again */
-    CHECK_OK(hil_rehearse_tensors(r, &p));
+    CHECK_INT(tensor_runs(r, &p, work, 0), all); /* enough: exact again */
     CHECK(p.work == work);
+    free_plan(&p);
+}
+
+/* Values between segments are kept on the host, which is too small for them. */
+static void check_host(hil_rehearsal *r)
+{
+    hil_plan p = plan_of(r->model, 0);
+    for (int i = 0; i < SEGMENTS; ++i) p.segment[i].tier = HIL_HOST;
+    int64_t all = tensor_runs(r, &p, 0, 0);
+    size_t work = p.work, offloaded = p.offloaded;
+    CHECK(offloaded > 0);
+    CHECK(4 * tensor_runs(r, &p, work, offloaded / 8) < all);
+    CHECK(p.work > p.device_budget);
+    CHECK_INT(tensor_runs(r, &p, work, offloaded), all);
+    CHECK(p.work == work && p.offloaded == offloaded);
     free_plan(&p);
 }
 
@@ -143,7 +185,9 @@ int main(void)
                        .speeds = &speeds};
     runs_of(&r, 1); /* the first also traces the model */
     check_groups(&r);
+    check_order(&r);
     check_tensors(&r);
+    check_host(&r);
     hil_model_destroy(model);
     return 0;
 }

@@ -28,12 +28,15 @@ static hil_status embed(hil_tape *t, void *layer, const hil_values *in, hil_valu
     return hil_values_set(out, "x", x);
 }
 
+/* The second product's gradient needs the first, which is kept or computed again. */
 static hil_status inside(hil_tape *t, void *layer, const hil_values *in, hil_values *out)
 {
-    hil_value *x;
+    hil_param *w = *(hil_param **)layer;
+    hil_value *x, *y;
     ++runs;
     HIL_TRY(hil_values_get(in, "x", &x));
-    HIL_TRY(hil_linear_add(t, x, *(hil_param **)layer, NULL, x, &x));
+    HIL_TRY(hil_linear(t, x, w, NULL, &y));
+    HIL_TRY(hil_linear_add(t, y, w, NULL, x, &x));
     return hil_values_set(out, "x", x);
 }
 

@@ -4,22 +4,48 @@
 #include "mutate.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 FUZZ_MUTATOR(mutate_jsonl)
 
-static hil_status add_record(void *context, const hil_record *record)
+/* Every message of a conversation has a role, and text for a content unless it calls a tool. */
+static void check_conversation(const json_t *variables)
+{
+    const json_t *messages = json_object_get(variables, "messages"), *message;
+    size_t i;
+    if (json_array_size(messages) == 0) __builtin_trap();
+    json_array_foreach(messages, i, message)
+    {
+        const json_t *content = json_object_get(message, "content");
+        if (!json_is_string(json_object_get(message, "role"))) __builtin_trap();
+        if (!json_is_string(content) && !json_object_get(message, "tool_calls")) __builtin_trap();
+    }
+}
+
+static hil_status add_record(void *context, const hil_record *record, int64_t line)
 {
     uint64_t *hash = context;
     *hash = hil_hash(*hash, record->prompt, record->prompt_size);
     *hash = hil_hash(*hash, record->text, record->text_size);
+    *hash = hil_hash(*hash, &line, sizeof line);
+    if (record->kind != HIL_RECORD_CONVERSATION) return HIL_OK;
+    check_conversation(record->variables);
+    char *text = json_dumps(record->variables, 0);
+    if (!text) __builtin_trap();
+    *hash = hil_hash(*hash, text, strlen(text));
+    free(text);
     return HIL_OK;
 }
 
 static hil_status feed(const uint8_t *bytes, size_t size, size_t piece, uint64_t *hash)
 {
-    hil_jsonl jsonl = {"input", 4096, add_record, hash, 0, {0}};
+    hil_jsonl jsonl = {.path = "input",
+                       .line_max = 4096,
+                       .take = add_record,
+                       .context = hash,
+                       .rules.chat = size % 2};
     hil_status status = HIL_OK;
     for (size_t i = 0; i < size && status == HIL_OK; i += piece)
         status =

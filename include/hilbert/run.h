@@ -25,7 +25,7 @@ typedef enum hil_schedule {
     HIL_SCHEDULE_CONSTANT
 } hil_schedule;
 
-/* Records of prompt and completion in the data. */
+/* Conversations, and records of prompt and completion, in the data. */
 typedef struct hil_examples {
     int64_t count;
     int64_t cut, cut_tokens; /* records longer than a window, and the tokens cut from them */
@@ -91,6 +91,9 @@ typedef struct hil_train_options {
     hil_comm *comm;           /* the ranks of the run; NULL: one rank */
     const char *probe_cache;  /* file that caches measured speeds; NULL: none */
     const volatile int *stop; /* a non-zero value asks the run to stop; may be NULL */
+    const char *format;       /* of JSONL: "text", "prompt", "messages", "sharegpt", "alpaca" or, as
+                                 its first record shows, "auto" */
+    const char *train_on;     /* what is learned of conversations: "assistant", "last", "all" */
 } hil_train_options;
 
 typedef struct hil_train_result {
@@ -128,9 +131,10 @@ typedef struct hil_eval_options {
     int threads;
     hil_device_choice device;
     hil_memory_options memory;
-    const char *cache;        /* folder for the tokens during the call; NULL: /tmp */
-    hil_comm *comm;           /* the ranks that share the work; NULL: one rank */
-    const volatile int *stop; /* a non-zero value asks to stop; may be NULL */
+    const char *cache;             /* folder for the tokens during the call; NULL: /tmp */
+    hil_comm *comm;                /* the ranks that share the work; NULL: one rank */
+    const volatile int *stop;      /* a non-zero value asks to stop; may be NULL */
+    const char *format, *train_on; /* as in training */
 } hil_eval_options;
 typedef struct hil_eval_result {
     double loss, perplexity, seconds, seconds_to_first_batch;
@@ -211,6 +215,9 @@ typedef struct hil_tokenize_options {
     const char *messages; /* a JSON file with a conversation, instead of text; NULL: none */
     bool render;          /* output the text that the chat template makes of it, not its ids */
     bool generation_prompt; /* append the template's start of the model's next answer */
+    bool show_mask;         /* of `messages`, which may be any record of training data: output one
+                               line per token, with its text and whether training learns it */
+    const char *format, *train_on; /* of show_mask, as in training */
 } hil_tokenize_options;
 HIL_API void hil_tokenize_defaults_sized(hil_tokenize_options *options, size_t size);
 #define hil_tokenize_defaults(options) hil_tokenize_defaults_sized(options, sizeof *(options))

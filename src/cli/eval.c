@@ -19,6 +19,7 @@ static const hil_option options[] = {
         .required = true),
     HIL_ADAPTER_ROW(eval_values, run.adapter),
     HIL_TOKENIZER_ROW(eval_values, run.tokenizer),
+    HIL_RECORD_ROWS(eval_values, run.),
     ROW("seq", WHOLE, run.seq, "N", "tokens per window",
         .initial = "the model's longest, at most 1024", .range = &hil_range_count),
     ROW("batch", WHOLE, run.batch, "N", "windows computed at once", .initial = "chosen by rule",

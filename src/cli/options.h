@@ -141,6 +141,13 @@ hil_status hil_option_parse_disk(const char *label, const char *text, char *path
                 .range = &hil_range_up_to_one),                                                    \
         HIL_ROW("seed", SEED, hil_generate_options, seed, "N", "seed of the choices")
 
+/* The options for records of .jsonl files; `prefix` is the path to the fields in `type`. */
+#define HIL_RECORD_ROWS(type, prefix)                                                              \
+    HIL_ROW("format", WORD, type, prefix format, "auto|text|prompt|messages|sharegpt|alpaca",      \
+            "what the records of .jsonl files are"),                                               \
+        HIL_ROW("train-on", WORD, type, prefix train_on, "assistant|last|all",                     \
+                "what is learned of a conversation")
+
 /* The options for device and memory limits of a command; `type` is its struct, `prefix` the path to
    the fields in it. */
 #define HIL_MEMORY_ROWS(type, prefix, ...)                                                         \

@@ -15,6 +15,8 @@ static const hil_option options[] = {
     ROW("render", ON, render, NULL, "with --messages: write the rendered text"),
     ROW("generation-prompt", ON, generation_prompt, NULL,
         "with --messages: end where the model's answer begins"),
+    ROW("show-mask", ON, show_mask, NULL, "with --messages: each token, and which are learned"),
+    HIL_RECORD_ROWS(hil_tokenize_options, ),
 };
 
 static int run(int argc, char **argv)
@@ -33,10 +35,12 @@ static int run(int argc, char **argv)
 const hil_command hil_command_tokenize = {
     .name = "tokenize",
     .summary = "Turns text or a conversation into one JSON array of token ids, or ids into text.",
-    .usage = "--model DIR [--file F | --messages F [--render]] [--special] [--decode]",
-    .example = "  echo 'Hello, world' | hilbert tokenize --model gpt2\n"
-               "  echo '[15496, 11, 995]' | hilbert tokenize --model gpt2 --decode\n"
-               "  hilbert tokenize --model Qwen3-0.6B --messages chat.json --render\n",
+    .usage = "--model DIR [--file F] [--decode] | --messages F [--render | --show-mask]",
+    .example =
+        "  echo 'Hello, world' | hilbert tokenize --model gpt2\n"
+        "  echo '[15496, 11, 995]' | hilbert tokenize --model gpt2 --decode\n"
+        "  hilbert tokenize --model Qwen3-0.6B --messages chat.json --render\n"
+        "  head -n 1 chat.jsonl | hilbert tokenize --model M --messages /dev/stdin --show-mask\n",
     .option = options,
     .count = sizeof options / sizeof *options,
     .run = run,

@@ -12,6 +12,7 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
     ROW("data", LIST, run.data, "PATH[,PATH...]", "text, .jsonl or .npy files, folders, patterns",
         .required = true),
     HIL_TOKENIZER_ROW(hil_train_values, run.tokenizer),
+    HIL_RECORD_ROWS(hil_train_values, run.),
     ROW("out", TEXT, run.out, "DIR", "becomes the trained model folder", .required = true,
         .per_rank = true),
     ROW("resume", ON, run.resume, NULL, "continue from the newest checkpoint in --out",

@@ -3,7 +3,8 @@
 #define HIL_DATA_DATASET_H
 
 #include "data/cache.h"
-#include "text/tokenizer.h"
+#include "data/record.h"
+#include "text/chat_learned.h"
 
 /* Holds its token cache open. Not thread-safe: one thread at a time. */
 typedef struct hil_dataset hil_dataset;
@@ -22,7 +23,10 @@ typedef struct hil_dataset_options {
     /* Ids that end a generated text, then -1: an example that ends with one gets no end-of-text.
        NULL: only end-of-text. */
     const int64_t *stops;
-    const char *cache_dir; /* folder of the token caches (created, 0700) */
+    const char *chat;         /* folder with a chat template for conversations; NULL: none */
+    hil_record_format format; /* of JSONL files */
+    hil_answers answers;      /* what is learned of examples and conversations */
+    const char *cache_dir;    /* folder of the token caches (created, 0700) */
     /* hil_dataset_key of a process that has the same files open: its cache is used without looking
        at the files. 0: none. */
     uint64_t prepared;
@@ -34,11 +38,12 @@ typedef struct hil_dataset_options {
 } hil_dataset_options;
 
 /* `paths` are files, folders or patterns (data/files.h). Each line of a .jsonl is a document
-   ({"text": ...}) or an example ({"prompt": ..., "completion": ...}, with loss on the completion
-   only); .npy holds token ids; any other file is one document of plain text, unless its name
-   (data/name.h) or content (data/content.h) is refused. Text and JSONL may be .gz or .zst. The
-   documents of all files, in the given order, form one stream that is cut into windows, with
-   end-of-text between documents except next to .npy. Examples are packed into other windows. */
+   ({"text": ...}), an example ({"prompt": ..., "completion": ...}, with loss on the completion
+   only) or a conversation (data/dialogue.h, with loss on the answers only); .npy holds token ids;
+   any other file is one document of plain text, unless its name (data/name.h) or content
+   (data/content.h) is refused. Text and JSONL may be .gz or .zst. The documents of all files, in
+   the given order, form one stream that is cut into windows, with end-of-text between documents
+   except next to .npy. Examples are packed into other windows. */
 hil_status hil_dataset_open(hil_dataset **out, const char *const *paths, size_t count,
                             const hil_dataset_options *options);
 void hil_dataset_close(hil_dataset *dataset);

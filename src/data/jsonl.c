@@ -1,64 +1,12 @@
-/* jsonl.c - assembles lines from fragments and parses the documents in them. */
+/* jsonl.c - assembles lines from fragments and parses the records in them. */
 #include "data/jsonl.h"
 
-#include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 static hil_status fail_line(const hil_jsonl *jsonl, const char *what)
 {
     return hil_fail(HIL_ERR_INPUT, "%s line %lld: %s", jsonl->path, (long long)jsonl->line, what);
-}
-
-static hil_status fail_keys(const hil_jsonl *jsonl, const json_t *object)
-{
-    hil_text keys = {0};
-    hil_status status = HIL_OK;
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)object, key, value)
-    {
-        if (keys.size > 200) {
-            HIL_TRY_DONE(hil_text_print(&keys, ", ..."));
-            break;
-        }
-        HIL_TRY_DONE(hil_text_print(&keys, "%s\"%.60s\"", keys.size ? ", " : "", key));
-    }
-    status = hil_fail(HIL_ERR_INPUT,
-                      "%s line %lld: expected either \"text\" or both \"prompt\" and "
-                      "\"completion\", found %s",
-                      jsonl->path, (long long)jsonl->line, keys.size ? keys.data : "no keys");
-done:
-    hil_text_free(&keys);
-    return status;
-}
-
-static hil_status get_string(const hil_jsonl *jsonl, const json_t *value, const char *key,
-                             const char **text, size_t *size)
-{
-    if (!json_is_string(value))
-        return hil_fail(HIL_ERR_INPUT, "%s line %lld: \"%s\" must be a string", jsonl->path,
-                        (long long)jsonl->line, key);
-    *text = json_string_value(value);
-    *size = json_string_length(value);
-    return HIL_OK;
-}
-
-static hil_status take_object(const hil_jsonl *jsonl, const json_t *object)
-{
-    if (!json_is_object(object)) return fail_line(jsonl, "not a JSON object");
-    const json_t *text = json_object_get(object, "text");
-    const json_t *prompt = json_object_get(object, "prompt");
-    const json_t *completion = json_object_get(object, "completion");
-    if (text ? prompt || completion : !prompt || !completion) return fail_keys(jsonl, object);
-    hil_record record = {.prompt = ""};
-    if (text) {
-        HIL_TRY(get_string(jsonl, text, "text", &record.text, &record.text_size));
-    } else {
-        record.kind = HIL_RECORD_EXAMPLE;
-        HIL_TRY(get_string(jsonl, prompt, "prompt", &record.prompt, &record.prompt_size));
-        HIL_TRY(get_string(jsonl, completion, "completion", &record.text, &record.text_size));
-    }
-    return jsonl->take(jsonl->context, &record);
 }
 
 static bool is_blank(const char *line, size_t size)
@@ -67,7 +15,41 @@ static bool is_blank(const char *line, size_t size)
     return size == 0;
 }
 
-/* Other keys may hold numbers of any size (INT_AS_REAL); text may hold U+0000 (ALLOW_NUL). */
+/* Puts the place before the message of a failure. */
+static hil_status name_line(const hil_jsonl *jsonl, hil_status status)
+{
+    char message[900];
+    if (status != HIL_ERR_INPUT) return status;
+    snprintf(message, sizeof message, "%s", hil_status_message());
+    return fail_line(jsonl, message);
+}
+
+/* Text may hold U+0000 (ALLOW_NUL). Integers of more than 64 bits become reals where nobody sees
+   them: in keys that are ignored. */
+static hil_status parse_line(const hil_jsonl *jsonl, const char *line, size_t size, json_t **object,
+                             bool *rounded)
+{
+    const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    json_error_t error;
+    *object = json_loadb(line, size, flags, &error);
+    *rounded = !*object && json_error_code(&error) == json_error_numeric_overflow;
+    if (*rounded) *object = json_loadb(line, size, flags | JSON_DECODE_INT_AS_REAL, &error);
+    if (*object) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s line %lld: not valid JSON at column %d: %s", jsonl->path,
+                    (long long)jsonl->line, error.column, error.text);
+}
+
+static hil_status take_object(hil_jsonl *jsonl, const json_t *object, bool rounded)
+{
+    hil_record record;
+    hil_status status = name_line(jsonl, hil_record_read(&jsonl->rules, object, &record));
+    if (status == HIL_OK && rounded && record.kind == HIL_RECORD_CONVERSATION)
+        status = fail_line(jsonl, "a number of a conversation has more than 64 bits");
+    if (status == HIL_OK) status = jsonl->take(jsonl->context, &record, jsonl->line);
+    hil_record_free(&record);
+    return status;
+}
+
 static hil_status take_line(hil_jsonl *jsonl, const char *line, size_t size)
 {
     ++jsonl->line;
@@ -79,15 +61,10 @@ static hil_status take_line(hil_jsonl *jsonl, const char *line, size_t size)
     if (line[strspn(line, " \t")] == '[')
         return fail_line(jsonl, "not a JSON object; a file that is one JSON array becomes JSONL "
                                 "with jq -c '.[]' FILE > NEW.jsonl");
-    json_error_t error;
-    json_t *object = json_loadb(line, size,
-                                JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL |
-                                    JSON_DECODE_INT_AS_REAL,
-                                &error);
-    if (!object)
-        return hil_fail(HIL_ERR_INPUT, "%s line %lld: not valid JSON at column %d: %s", jsonl->path,
-                        (long long)jsonl->line, error.column, error.text);
-    hil_status status = take_object(jsonl, object);
+    json_t *object;
+    bool rounded;
+    HIL_TRY(parse_line(jsonl, line, size, &object, &rounded));
+    hil_status status = take_object(jsonl, object, rounded);
     json_decref(object);
     return status;
 }

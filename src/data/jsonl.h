@@ -1,29 +1,22 @@
-/* jsonl.h - documents from JSONL that arrives in fragments. */
+/* jsonl.h - records of JSONL that arrives in fragments. */
 #ifndef HIL_DATA_JSONL_H
 #define HIL_DATA_JSONL_H
 
 #include "base/text.h"
+#include "data/record.h"
 
-/* A line: {"text": ...}, or {"prompt": ..., "completion": ...}. */
-typedef enum hil_record_kind { HIL_RECORD_TEXT, HIL_RECORD_EXAMPLE } hil_record_kind;
-
-/* One document; `text` is the completion of an example. Valid during the call that receives it. */
-typedef struct hil_record {
-    hil_record_kind kind;
-    const char *prompt, *text;
-    size_t prompt_size, text_size;
-} hil_record;
-
-typedef hil_status hil_record_take(void *context, const hil_record *record);
+/* Gets the record of line `line`, which is valid during the call. */
+typedef hil_status hil_jsonl_take(void *context, const hil_record *record, int64_t line);
 
 #define HIL_JSONL_LINE_MAX ((size_t)1 << 30)
 
-/* Set the first four fields, the rest to zeros. Owns `partial`, a line that has not ended yet. */
+/* Set the first five fields, the rest to zeros. Owns `partial`, a line that has not ended yet. */
 typedef struct hil_jsonl {
     const char *path; /* in errors */
     size_t line_max;
-    hil_record_take *take;
+    hil_jsonl_take *take;
     void *context;
+    hil_record_rules rules;
     int64_t line;
     hil_text partial;
 } hil_jsonl;

@@ -1,6 +1,7 @@
 /* pack.c - files to windows: read a piece, encode it, mark the tokens, append them. */
 #include "data/pack.h"
 
+#include "data/dialogue.h"
 #include "data/input.h"
 #include "data/jsonl.h"
 #include "data/name.h"
@@ -8,6 +9,7 @@
 #include "data/windows.h"
 #include "format/npy.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -22,6 +24,8 @@ struct pack {
     hil_ids ids, prompt;
     uint32_t *example; /* tokens with marks */
     size_t example_size, example_room;
+    hil_chat_template *chat; /* opened for the first conversation */
+    hil_dialogue dialogue;
     char *piece;
     const char *path;
     int64_t position; /* of the next token in its file */
@@ -165,7 +169,8 @@ static hil_status pack_example(struct pack *pack, const hil_record *record)
         size_t size = completion->size;
         if (o->eot >= 0 && (!size || !is_stop(o, completion->data[size - 1])))
             HIL_TRY(hil_ids_add(completion, (int32_t)o->eot));
-        HIL_TRY(add_marked(pack, prompt->data, prompt->size, HIL_MARK_NO_LOSS));
+        uint32_t mark = o->answers == HIL_ANSWERS_ALL ? 0 : HIL_MARK_NO_LOSS;
+        HIL_TRY(add_marked(pack, prompt->data, prompt->size, mark));
         HIL_TRY(add_marked(pack, completion->data, completion->size, 0));
         if (pack->example_size) pack->example[0] |= HIL_MARK_START | HIL_MARK_NO_LOSS;
     }
@@ -173,9 +178,42 @@ static hil_status pack_example(struct pack *pack, const hil_record *record)
     return hil_windows_example(pack->windows, pack->example, pack->example_size);
 }
 
-static hil_status pack_record(void *context, const hil_record *record)
+static hil_status encode_conversation(struct pack *pack, const json_t *variables)
+{
+    const hil_dataset_options *o = pack->options;
+    if (!o->chat)
+        return hil_fail(HIL_ERR_INPUT, "a conversation needs a model with a chat template");
+    if (!pack->chat) HIL_TRY(hil_chat_template_open(&pack->chat, o->chat));
+    pack->dialogue.chat = pack->chat;
+    pack->dialogue.tokenizer = o->tokenizer;
+    pack->dialogue.encoder = pack->encoder;
+    pack->dialogue.answers = o->answers;
+    return hil_dialogue_encode(&pack->dialogue, variables);
+}
+
+static hil_status pack_conversation(struct pack *pack, const hil_record *record, int64_t line)
+{
+    const hil_dialogue *d = &pack->dialogue;
+    hil_status status = encode_conversation(pack, record->variables);
+    if (status == HIL_ERR_INPUT) {
+        char message[900];
+        snprintf(message, sizeof message, "%s", hil_status_message());
+        return hil_fail(status, "%s line %lld: %s", pack->path, (long long)line, message);
+    }
+    HIL_TRY(status);
+    pack->example_size = 0;
+    HIL_TRY(add_marked(pack, d->ids.data, d->ids.size, HIL_MARK_NO_LOSS));
+    for (size_t i = 0; i < d->rendering.span_count; ++i)
+        for (size_t k = d->learned[i].begin; k < d->learned[i].end; ++k)
+            pack->example[k] &= ~HIL_MARK_NO_LOSS;
+    if (pack->example_size) pack->example[0] |= HIL_MARK_START | HIL_MARK_NO_LOSS;
+    return hil_windows_example(pack->windows, pack->example, pack->example_size);
+}
+
+static hil_status pack_record(void *context, const hil_record *record, int64_t line)
 {
     struct pack *pack = context;
+    if (record->kind == HIL_RECORD_CONVERSATION) return pack_conversation(pack, record, line);
     if (record->kind == HIL_RECORD_EXAMPLE) return pack_example(pack, record);
     pack->starting = true;
     return pack_string(pack, record->text, record->text_size);
@@ -184,7 +222,13 @@ static hil_status pack_record(void *context, const hil_record *record)
 static hil_status pack_jsonl(struct pack *pack)
 {
     hil_input *input = NULL;
-    hil_jsonl jsonl = {pack->path, HIL_JSONL_LINE_MAX, pack_record, pack, 0, {0}};
+    hil_jsonl jsonl = {.path = pack->path,
+                       .line_max = HIL_JSONL_LINE_MAX,
+                       .take = pack_record,
+                       .context = pack,
+                       .rules.format = pack->options->format,
+                       .rules.chat =
+                           pack->options->chat && hil_chat_template_exists(pack->options->chat)};
     hil_status status;
     HIL_TRY_DONE(hil_input_open(&input, pack->path));
     size_t got;
@@ -257,6 +301,8 @@ done:
     hil_encoder_destroy(pack.encoder);
     hil_ids_free(&pack.ids);
     hil_ids_free(&pack.prompt);
+    hil_chat_template_close(pack.chat);
+    hil_dialogue_free(&pack.dialogue);
     hil_free(pack.example);
     hil_free(pack.piece);
     return status;

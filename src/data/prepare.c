@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CACHE_VERSION 2
+#define CACHE_VERSION 3
 #define LEFTOVER_SECONDS 3600
 
 /* The files and options of a dataset, and the cache for them. */
@@ -52,7 +52,9 @@ static uint64_t hash_request(const struct request *request)
                                options->eot,
                                options->bos,
                                options->tokenizer != NULL,
-                               (int64_t)options->tokenizer_key};
+                               (int64_t)options->tokenizer_key,
+                               options->format,
+                               options->answers};
     uint64_t hash = hil_hash(0, hil_version(), strlen(hil_version()));
     hash = hil_hash(hash, numbers, sizeof numbers);
     for (const int64_t *stop = options->stops; stop && *stop >= 0; ++stop)
@@ -62,9 +64,13 @@ static uint64_t hash_request(const struct request *request)
     return hash;
 }
 
-/* The cache's key adds the list of files, their sizes and times: it changes when they do. */
+/* The cache's key adds the chat template, and the list of files, their sizes and times: it changes
+   when they do. */
 static hil_status hash_files(const struct request *request, uint64_t *hash)
 {
+    uint64_t chat = 0;
+    if (request->options->chat) HIL_TRY(hil_chat_template_key(request->options->chat, &chat));
+    *hash = hil_hash(*hash, &chat, sizeof chat);
     for (size_t i = 0; i < request->files.count; ++i) {
         struct stat info;
         const char *path = request->files.path[i];

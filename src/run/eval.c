@@ -12,7 +12,8 @@
 
 void hil_eval_defaults_sized(hil_eval_options *options, size_t size)
 {
-    const hil_eval_options defaults = {.dtype = "fp32", .device = {.name = "auto"}};
+    const hil_eval_options defaults = {
+        .format = "auto", .train_on = "assistant", .dtype = "fp32", .device = {.name = "auto"}};
     hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
@@ -43,6 +44,8 @@ static hil_status read_data(job *j, const hil_eval_options *o)
     hil_source_files files = {.path = o->data,
                               .count = o->data_count,
                               .seq = j->seq,
+                              .format = o->format,
+                              .train_on = o->train_on,
                               .cache = o->cache ? o->cache : "/tmp",
                               .observer = j->observer,
                               .stop = o->stop,
@@ -62,6 +65,8 @@ static hil_status join_data(job *j, const hil_eval_options *o, const prepared *p
     hil_source_files files = {.path = o->data,
                               .count = o->data_count,
                               .seq = j->seq,
+                              .format = o->format,
+                              .train_on = o->train_on,
                               .cache = "",
                               .stop = o->stop,
                               .prepared = p->key,

@@ -237,6 +237,7 @@ hil_status hil_source_data(const hil_source *s, const hil_source_files *files, h
         .eot = s->eot,
         .bos = s->config.bos,
         .stops = s->tokenizer ? s->config.eos_all : NULL,
+        .chat = s->folder,
         .cache_dir = files->cache,
         .prepared = files->prepared,
         .prepared_path = files->prepared_path,
@@ -245,6 +246,8 @@ hil_status hil_source_data(const hil_source *s, const hil_source_files *files, h
         .note = note_files,
         .context = (void *)(uintptr_t)files,
     };
+    HIL_TRY(hil_record_format_read(files->format, &options.format));
+    HIL_TRY(hil_answers_read(files->train_on, &options.answers));
     return hil_dataset_open(out, files->path, files->count, &options);
 }
 

@@ -87,6 +87,7 @@ typedef struct hil_source_files {
     size_t count;
     int64_t seq;
     const char *cache;
+    const char *format, *train_on; /* as in hil_train_options */
     const hil_observer *observer;
     const volatile int *stop;
     uint64_t prepared; /* this and the next two as in hil_dataset_options */

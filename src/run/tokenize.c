@@ -4,6 +4,7 @@
 #include "data/name.h"
 #include "io/file.h"
 #include "run/conversation.h"
+#include "run/conversation_show.h"
 #include "run/model_source.h"
 #include "base/sized.h"
 
@@ -235,6 +236,15 @@ done:
     return status;
 }
 
+static hil_status show_mask(const hil_tokenize_options *options, FILE *out)
+{
+    hil_tokenizer *tokenizer;
+    HIL_TRY(open_tokenizer(&tokenizer, options->model));
+    hil_status status = hil_conversation_show(options, tokenizer, out);
+    hil_tokenizer_close(tokenizer);
+    return status;
+}
+
 static hil_status tokenize_messages(const hil_tokenize_options *options, FILE *out)
 {
     hil_rendering rendering = {0};
@@ -242,6 +252,10 @@ static hil_status tokenize_messages(const hil_tokenize_options *options, FILE *o
     if (options->file || options->decode || options->special)
         return hil_fail(HIL_ERR_USAGE,
                         "--messages does not go together with --file, --decode or --special");
+    if (options->show_mask && (options->render || options->generation_prompt))
+        return hil_fail(HIL_ERR_USAGE,
+                        "--show-mask does not go together with --render or --generation-prompt");
+    if (options->show_mask) return show_mask(options, out);
     HIL_TRY_DONE(hil_conversation_render(options->model, options->messages,
                                          options->generation_prompt, &rendering));
     if (!options->render)
@@ -257,8 +271,9 @@ static hil_status tokenize_text(const hil_tokenize_options *options, FILE *in, F
 {
     hil_tokenizer *tokenizer;
     origin from;
-    if (options->render || options->generation_prompt)
-        return hil_fail(HIL_ERR_USAGE, "--render and --generation-prompt need --messages");
+    if (options->render || options->generation_prompt || options->show_mask)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--render, --generation-prompt and --show-mask need --messages");
     HIL_TRY(open_tokenizer(&tokenizer, options->model));
     hil_status status = open_origin(&from, options, in);
     if (status == HIL_OK) {
@@ -271,7 +286,7 @@ static hil_status tokenize_text(const hil_tokenize_options *options, FILE *in, F
 
 void hil_tokenize_defaults_sized(hil_tokenize_options *options, size_t size)
 {
-    const hil_tokenize_options defaults = {0};
+    const hil_tokenize_options defaults = {.format = "auto", .train_on = "assistant"};
     hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 

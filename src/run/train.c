@@ -21,6 +21,8 @@ void hil_train_defaults_sized(hil_train_options *options, size_t size)
     hil_trainer_options trainer;
     hil_trainer_defaults(&trainer);
     const hil_train_options defaults = {
+        .format = "auto",
+        .train_on = "assistant",
         .device = trainer.device,
         .batch = 8,
         .adapter.dropout = -1,

@@ -67,6 +67,8 @@ static hil_status open_files(job *j, prepared *keys)
     hil_source_files files = {.path = o->data,
                               .count = o->data_count,
                               .seq = j->run.seq,
+                              .format = o->format,
+                              .train_on = o->train_on,
                               .cache = j->folder.cache,
                               .observer = j->observer,
                               .stop = o->stop,

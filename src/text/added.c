@@ -233,6 +233,7 @@ hil_status hil_added_add(hil_added_scan *scan, const char *text, size_t size)
         scan->word_before = flags_at(scan->text.data, back) & HIL_UNICODE_WORD;
         scan->text.size -= done;
         memmove(scan->text.data, scan->text.data + done, scan->text.size);
+        scan->dropped += done;
         scan->segment -= done;
         scan->search -= done;
         scan->blank -= scan->blank < done ? scan->blank : done;
@@ -242,7 +243,7 @@ hil_status hil_added_add(hil_added_scan *scan, const char *text, size_t size)
 
 void hil_added_reset(hil_added_scan *scan)
 {
-    scan->text.size = scan->segment = scan->search = scan->blank = 0;
+    scan->text.size = scan->dropped = scan->segment = scan->search = scan->blank = 0;
     scan->word_before = scan->strips = scan->passed = false;
 }
 

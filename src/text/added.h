@@ -33,6 +33,7 @@ const hil_text *hil_added_content(const hil_added *added, int32_t id);
 /* The search of one text. Owns the text that it holds back. Initialise with zeros. */
 typedef struct hil_added_scan {
     hil_text text;
+    size_t dropped;   /* bytes of the searched text before `text` */
     size_t segment;   /* start of the text that was not returned yet */
     size_t search;    /* where the search continues */
     size_t blank;     /* [segment, blank) is known to be whitespace */

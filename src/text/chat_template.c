@@ -1,6 +1,7 @@
 /* chat_template.c - finds the chat template of a model folder and gives it the special tokens. */
 #include "text/chat_template.h"
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "io/file.h"
 
@@ -11,6 +12,11 @@ struct hil_chat_template {
     hil_jinja *standard, *tool_use; /* either may be NULL, not both */
     json_t *tokens;                 /* bos_token and the like, as strings */
 };
+
+#define CONFIG_FILE "tokenizer_config.json"
+#define TOKENS_FILE "special_tokens_map.json"
+#define TEMPLATE_FILE "chat_template.jinja"
+#define TOOLS_FILE "additional_chat_templates/tool_use.jinja"
 
 static const char *const token_names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                           "pad_token", "cls_token", "mask_token"};
@@ -55,7 +61,7 @@ static hil_status read_template(const char *folder, const char *name, hil_jinja 
 static hil_status parse_member(const hil_chat_template *chat, const json_t *text, hil_jinja **out)
 {
     char what[HIL_PATH_MAX];
-    HIL_TRY(hil_path_join(what, chat->folder, "tokenizer_config.json"));
+    HIL_TRY(hil_path_join(what, chat->folder, CONFIG_FILE));
     if (!json_is_string(text))
         return hil_fail(HIL_ERR_INPUT,
                         "%s: \"chat_template\" must be a string, or a list of "
@@ -102,13 +108,12 @@ static hil_status read_folder(hil_chat_template *chat, const char *folder)
     HIL_TRY_DONE(hil_text_copy(folder, &chat->folder));
     chat->tokens = json_object();
     if (!chat->tokens) HIL_TRY_DONE(no_memory(folder));
-    HIL_TRY_DONE(read_object(folder, "tokenizer_config.json", &config));
-    HIL_TRY_DONE(read_object(folder, "special_tokens_map.json", &map));
+    HIL_TRY_DONE(read_object(folder, CONFIG_FILE, &config));
+    HIL_TRY_DONE(read_object(folder, TOKENS_FILE, &map));
     HIL_TRY_DONE(read_tokens(chat, config));
     HIL_TRY_DONE(read_tokens(chat, map));
-    HIL_TRY_DONE(read_template(folder, "chat_template.jinja", &chat->standard));
-    HIL_TRY_DONE(
-        read_template(folder, "additional_chat_templates/tool_use.jinja", &chat->tool_use));
+    HIL_TRY_DONE(read_template(folder, TEMPLATE_FILE, &chat->standard));
+    HIL_TRY_DONE(read_template(folder, TOOLS_FILE, &chat->tool_use));
     if (!chat->standard && !chat->tool_use) HIL_TRY_DONE(read_members(chat, config));
     if (!chat->standard && !chat->tool_use)
         status = hil_fail(HIL_ERR_INPUT,
@@ -142,6 +147,39 @@ void hil_chat_template_close(hil_chat_template *chat)
     json_decref(chat->tokens);
     hil_free(chat->folder);
     hil_free(chat);
+}
+
+static bool is_there(const char *folder, const char *name)
+{
+    char path[HIL_PATH_MAX];
+    return hil_path_join(path, folder, name) == HIL_OK && hil_file_exists(path);
+}
+
+bool hil_chat_template_exists(const char *folder)
+{
+    json_t *config;
+    if (is_there(folder, TEMPLATE_FILE) || is_there(folder, TOOLS_FILE)) return true;
+    if (read_object(folder, CONFIG_FILE, &config) != HIL_OK) return true;
+    const json_t *member = json_object_get(config, "chat_template");
+    bool exists = member && !json_is_null(member);
+    json_decref(config);
+    return exists;
+}
+
+hil_status hil_chat_template_key(const char *folder, uint64_t *key)
+{
+    static const char *const names[] = {TEMPLATE_FILE, TOOLS_FILE, CONFIG_FILE, TOKENS_FILE};
+    char path[HIL_PATH_MAX];
+    hil_bytes bytes;
+    *key = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+        HIL_TRY(hil_path_join(path, folder, names[i]));
+        if (!hil_file_exists(path)) continue;
+        HIL_TRY(hil_bytes_read(&bytes, path));
+        *key = hil_hash(*key ^ (i + 1), bytes.data, bytes.size);
+        hil_bytes_free(&bytes);
+    }
+    return HIL_OK;
 }
 
 hil_status hil_chat_template_choose(const hil_chat_template *chat, const json_t *variables,

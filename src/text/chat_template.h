@@ -12,6 +12,10 @@ typedef struct hil_chat_template hil_chat_template;
    folder has none. */
 hil_status hil_chat_template_open(hil_chat_template **out, const char *folder);
 void hil_chat_template_close(hil_chat_template *chat);
+/* Whether the folder has one; also true if that cannot be known, so that opening it says why. */
+bool hil_chat_template_exists(const char *folder);
+/* A hash of the files from which hil_chat_template_open reads. */
+hil_status hil_chat_template_key(const char *folder, uint64_t *key);
 
 /* The template for a conversation: the one named tool_use when `variables` has tools and there is
    such a one, else the default. Borrowed. */

@@ -27,6 +27,7 @@ struct hil_encoder {
     bool word_open;     /* `words` continues `word`, whose first part was encoded */
     hil_word word;
     bool document_started; /* the document gave words or added tokens */
+    hil_anchors *anchors;  /* may be NULL */
 };
 
 hil_status hil_encoder_create(hil_encoder **out, const hil_tokenizer *tokenizer)
@@ -168,6 +169,22 @@ static hil_status end_segment(hil_encoder *encoder, hil_ids *ids)
     return pass_normalized(encoder, true, ids);
 }
 
+void hil_encoder_set_anchors(hil_encoder *encoder, hil_anchors *anchors)
+{
+    encoder->anchors = anchors;
+}
+
+static hil_status add_anchor(hil_encoder *encoder, const hil_added_hit *hit, size_t index)
+{
+    const hil_added_scan *scan = &encoder->raw_scan;
+    hil_anchors *anchors = encoder->anchors;
+    if (!anchors) return HIL_OK;
+    HIL_TRY(HIL_GROW(&anchors->data, &anchors->capacity, anchors->count + 1));
+    size_t begin = scan->dropped + (size_t)(hit->text - scan->text.data);
+    anchors->data[anchors->count++] = (hil_anchor){begin, begin + hit->size, index};
+    return HIL_OK;
+}
+
 static hil_status add_raw(hil_encoder *encoder, const char *text, size_t size, bool last,
                           hil_ids *ids)
 {
@@ -186,6 +203,7 @@ static hil_status add_raw(hil_encoder *encoder, const char *text, size_t size, b
             continue;
         }
         HIL_TRY(end_segment(encoder, ids));
+        HIL_TRY(add_anchor(encoder, &hit, ids->size));
         HIL_TRY(hil_ids_add(ids, hit.id));
         encoder->document_started = true;
     }

@@ -1,4 +1,4 @@
-/* tokenizer_parts.h - the stages of a tokenizer; for encoder.c, decoder.c and tokenizer.c. */
+/* tokenizer_parts.h - the stages of a tokenizer; inside src/text only. */
 #ifndef HIL_TEXT_TOKENIZER_PARTS_H
 #define HIL_TEXT_TOKENIZER_PARTS_H
 
@@ -26,5 +26,20 @@ struct hil_tokenizer {
     hil_frame frame;
     hil_detokenizer detokenizer;
 };
+
+/* An added token that was found in raw text: its bytes there, and the index of its id. */
+typedef struct hil_anchor {
+    size_t begin, end, index;
+} hil_anchor;
+
+/* Owns `data`. */
+typedef struct hil_anchors {
+    hil_anchor *data;
+    size_t count, capacity;
+} hil_anchors;
+
+/* From now on the encoder appends the added tokens of raw text to *anchors; NULL: to nothing. The
+   bytes are right for valid UTF-8 only. */
+void hil_encoder_set_anchors(hil_encoder *encoder, hil_anchors *anchors);
 
 #endif

@@ -38,5 +38,19 @@ fails 1 'must be a JSON object with a list "messages"' tokenize --model "$model"
     --messages "$work/list.json" --render
 fails 1 "has no chat template" tokenize --model "$TESTS/golden/tokenizers/gpt2" \
     --messages "$work/chat.json" --render
+# which tokens are learned: of a record of any format
+printf '{"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Ho"}]}' > "$work/share.json"
+printf '{%% for m in messages %%}[{{ m.role }}]{{ m.content }}<|end|>{%% endfor %%}{%% if add_generation_prompt %%}[assistant]{%% endif %%}' \
+    > "$model/chat_template.jinja"
+run 0 tokenize --model "$model" --messages "$work/share.json" --show-mask
+[ "$(sed -n 's/.*  learned  //p' "$work/out" | tr -d '\n')" = '"H""o""<|end|>"' ] || die "mask: $(cat "$work/out")"
+grep -q '^3 of [0-9]* tokens are learned$' "$work/out" || die "count: $(cat "$work/out")"
+run 0 tokenize --model "$model" --messages "$work/share.json" --show-mask --train-on all
+[ "$(grep -c '  -  ' "$work/out")" = 1 ] || die "all but the first token: $(cat "$work/out")"
+fails 1 'expected "messages"' tokenize --model "$model" --messages "$work/share.json" --show-mask --format messages
+printf '{"text": "a"}' > "$work/text.json"
+fails 1 "holds no conversation" tokenize --model "$model" --messages "$work/text.json" --show-mask
+fails 2 "does not go together" tokenize --model "$model" --messages "$work/share.json" --show-mask --render
+fails 2 "need --messages" tokenize --model "$model" --show-mask
 fails 2 "need --messages" tokenize --model "$model" --render
 fails 2 "does not go together" tokenize --model "$model" --messages "$work/chat.json" --decode

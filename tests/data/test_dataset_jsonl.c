@@ -3,8 +3,9 @@
 #include "data/jsonl.h"
 
 /* Each document as "[prompt|text]", NUL as '0'. */
-static hil_status list_record(void *context, const hil_record *record)
+static hil_status list_record(void *context, const hil_record *record, int64_t line)
 {
+    (void)line;
     hil_text *list = context;
     HIL_TRY(hil_text_print(list, "["));
     HIL_TRY(hil_text_add(list, record->prompt, record->prompt_size));
@@ -17,7 +18,8 @@ static hil_status list_record(void *context, const hil_record *record)
 
 static hil_status feed(hil_text *list, const char *bytes, size_t piece, size_t line_max)
 {
-    hil_jsonl jsonl = {"x.jsonl", line_max, list_record, list, 0, {0}};
+    hil_jsonl jsonl = {
+        .path = "x.jsonl", .line_max = line_max, .take = list_record, .context = list};
     hil_status status = HIL_OK;
     for (size_t i = 0, size = strlen(bytes); i < size && status == HIL_OK; i += piece)
         status = hil_jsonl_add(&jsonl, bytes + i, piece < size - i ? piece : size - i);

@@ -1,0 +1,152 @@
+/* record.c - which format an object has, and what it holds. */
+#include "data/record.h"
+
+#include "data/dialogue.h"
+
+#include <string.h>
+
+static const char *const words[] = {
+    [HIL_FORMAT_AUTO] = "auto",         [HIL_FORMAT_TEXT] = "text",
+    [HIL_FORMAT_PROMPT] = "prompt",     [HIL_FORMAT_PLAIN] = "",
+    [HIL_FORMAT_MESSAGES] = "messages", [HIL_FORMAT_SHAREGPT] = "sharegpt",
+    [HIL_FORMAT_ALPACA] = "alpaca",
+};
+
+/* What is expected of an object, for errors. */
+static const char *const expected[] = {
+    [HIL_FORMAT_TEXT] = "\"text\"",
+    [HIL_FORMAT_PROMPT] = "\"prompt\" and \"completion\"",
+    [HIL_FORMAT_PLAIN] = "either \"text\" or both \"prompt\" and \"completion\"",
+    [HIL_FORMAT_MESSAGES] = "\"messages\"",
+    [HIL_FORMAT_SHAREGPT] = "\"conversations\"",
+    [HIL_FORMAT_ALPACA] = "\"instruction\" and \"output\"",
+};
+
+hil_status hil_record_format_read(const char *word, hil_record_format *format)
+{
+    *format = HIL_FORMAT_AUTO;
+    if (!word) return HIL_OK;
+    for (size_t i = 0; i < sizeof words / sizeof *words; ++i) {
+        if (!*word || strcmp(word, words[i]) != 0) continue;
+        *format = (hil_record_format)i;
+        return HIL_OK;
+    }
+    return hil_fail(HIL_ERR_USAGE,
+                    "--format must be auto, text, prompt, messages, sharegpt or alpaca, not '%s'",
+                    word);
+}
+
+static bool has(const json_t *object, const char *key)
+{
+    return json_object_get(object, key) != NULL;
+}
+
+static bool fits(hil_record_format format, const json_t *object)
+{
+    switch (format) {
+    case HIL_FORMAT_TEXT:
+        return has(object, "text");
+    case HIL_FORMAT_PROMPT:
+        return has(object, "prompt") && has(object, "completion");
+    case HIL_FORMAT_PLAIN:
+        return has(object, "text") ? !has(object, "prompt") && !has(object, "completion")
+                                   : fits(HIL_FORMAT_PROMPT, object);
+    case HIL_FORMAT_MESSAGES:
+        return has(object, "messages");
+    case HIL_FORMAT_SHAREGPT:
+        return has(object, "conversations");
+    case HIL_FORMAT_ALPACA:
+        return has(object, "instruction") && has(object, "output");
+    default:
+        return false;
+    }
+}
+
+/* Conversations come first: their records often have a "prompt" or a rendered "text" beside. */
+static hil_record_format detect(const json_t *object)
+{
+    static const hil_record_format order[] = {HIL_FORMAT_MESSAGES, HIL_FORMAT_SHAREGPT,
+                                              HIL_FORMAT_PLAIN, HIL_FORMAT_ALPACA};
+    for (size_t i = 0; i < sizeof order / sizeof *order; ++i)
+        if (fits(order[i], object)) return order[i];
+    return HIL_FORMAT_AUTO;
+}
+
+static hil_status fail_keys(hil_record_format format, const json_t *object)
+{
+    hil_text keys = {0};
+    hil_status status = HIL_OK;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        if (keys.size > 200) {
+            HIL_TRY_DONE(hil_text_print(&keys, ", ..."));
+            break;
+        }
+        HIL_TRY_DONE(hil_text_print(&keys, "%s\"%.60s\"", keys.size ? ", " : "", key));
+    }
+    const char *found = keys.size ? keys.data : "no keys";
+    if (format == HIL_FORMAT_AUTO)
+        status = hil_fail(HIL_ERR_INPUT,
+                          "expected \"messages\", \"conversations\", \"instruction\" and "
+                          "\"output\", or %s, found %s",
+                          expected[HIL_FORMAT_PLAIN], found);
+    else
+        status = hil_fail(HIL_ERR_INPUT, "expected %s, found %s", expected[format], found);
+done:
+    hil_text_free(&keys);
+    return status;
+}
+
+static hil_status get_string(const json_t *object, const char *key, const char **text, size_t *size)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_string(value)) return hil_fail(HIL_ERR_INPUT, "\"%s\" must be a string", key);
+    *text = json_string_value(value);
+    *size = json_string_length(value);
+    return HIL_OK;
+}
+
+static hil_status read_plain(const json_t *object, bool example, hil_record *record)
+{
+    record->prompt = "";
+    if (!example) return get_string(object, "text", &record->text, &record->text_size);
+    record->kind = HIL_RECORD_EXAMPLE;
+    HIL_TRY(get_string(object, "prompt", &record->prompt, &record->prompt_size));
+    return get_string(object, "completion", &record->text, &record->text_size);
+}
+
+static hil_status read_alpaca(const json_t *object, hil_record *record)
+{
+    record->kind = HIL_RECORD_EXAMPLE;
+    HIL_TRY(hil_dialogue_alpaca_prompt(object, &record->own_prompt));
+    record->prompt = record->own_prompt.data;
+    record->prompt_size = record->own_prompt.size;
+    return get_string(object, "output", &record->text, &record->text_size);
+}
+
+hil_status hil_record_read(hil_record_rules *rules, const json_t *object, hil_record *record)
+{
+    *record = (hil_record){0};
+    if (!json_is_object(object)) return hil_fail(HIL_ERR_INPUT, "not a JSON object");
+    if (rules->format == HIL_FORMAT_AUTO) rules->format = detect(object);
+    hil_record_format format = rules->format;
+    if (!fits(format, object)) return fail_keys(format, object);
+    if (format == HIL_FORMAT_ALPACA && !rules->chat) return read_alpaca(object, record);
+    if (format < HIL_FORMAT_MESSAGES) {
+        bool example = format == HIL_FORMAT_PROMPT || !has(object, "text");
+        return read_plain(object, example, record);
+    }
+    record->kind = HIL_RECORD_CONVERSATION;
+    if (format == HIL_FORMAT_MESSAGES) return hil_dialogue_messages(object, &record->variables);
+    if (format == HIL_FORMAT_SHAREGPT) return hil_dialogue_sharegpt(object, &record->variables);
+    return hil_dialogue_alpaca(object, &record->variables);
+}
+
+void hil_record_free(hil_record *record)
+{
+    json_decref(record->variables);
+    hil_text_free(&record->own_prompt);
+    *record = (hil_record){0};
+}

@@ -1,0 +1,50 @@
+/* record.h - one object of a JSONL file as a document, an example or a conversation. */
+#ifndef HIL_DATA_RECORD_H
+#define HIL_DATA_RECORD_H
+
+#include "base/text.h"
+
+#include <jansson.h>
+
+typedef enum hil_record_kind {
+    HIL_RECORD_TEXT,         /* a document */
+    HIL_RECORD_EXAMPLE,      /* a prompt and its completion */
+    HIL_RECORD_CONVERSATION, /* messages for the chat template */
+} hil_record_kind;
+
+/* `text` is the completion of an example. Borrows from its object, and owns the last two. */
+typedef struct hil_record {
+    hil_record_kind kind;
+    const char *prompt, *text;
+    size_t prompt_size, text_size;
+    json_t *variables;   /* of a conversation's template */
+    hil_text own_prompt; /* memory of a prompt that is not in the object */
+} hil_record;
+
+/* The keys of the objects in a file. */
+typedef enum hil_record_format {
+    HIL_FORMAT_AUTO,     /* decided by the first object */
+    HIL_FORMAT_TEXT,     /* "text" */
+    HIL_FORMAT_PROMPT,   /* "prompt" and "completion" */
+    HIL_FORMAT_PLAIN,    /* one of those two; only ever the result of HIL_FORMAT_AUTO */
+    HIL_FORMAT_MESSAGES, /* "messages" of "role" and "content" */
+    HIL_FORMAT_SHAREGPT, /* "conversations" of "from" and "value" */
+    HIL_FORMAT_ALPACA,   /* "instruction", "input" and "output" */
+} hil_record_format;
+
+/* `word` is one of auto, text, prompt, messages, sharegpt, alpaca; NULL is auto. */
+hil_status hil_record_format_read(const char *word, hil_record_format *format);
+
+/* How objects are read. */
+typedef struct hil_record_rules {
+    hil_record_format format;
+    bool chat; /* there is a chat template: Alpaca's become conversations, not examples */
+} hil_record_rules;
+
+/* What `object` holds; valid as long as the object. Sets a format of HIL_FORMAT_AUTO by its keys.
+   Errors say what is wrong with the object, not where it is. Free the record also after a failure.
+ */
+hil_status hil_record_read(hil_record_rules *rules, const json_t *object, hil_record *record);
+void hil_record_free(hil_record *record);
+
+#endif

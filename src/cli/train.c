@@ -100,7 +100,7 @@ static int train(hil_train_values *values, const hil_parsed *parsed)
 {
     hil_status status = hil_launch_open(&values->run.comm, &hil_command_train, values);
     if (status != HIL_OK) return hil_launch_close(values->run.comm, hil_command_fail(status));
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe behind the log does not end the run */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe after the log does not end the run */
     bool quiet = values->quiet || !hil_launch_first();
     hil_progress progress;
     hil_progress_begin(&progress, stderr, quiet ? HIL_VERBOSITY_QUIET : HIL_VERBOSITY_NORMAL);

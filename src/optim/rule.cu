@@ -80,7 +80,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (!lion) hil_wide_store({b.moment[1], HIL_F32}, at, n, v);
 }
 
-/* A lane's eight bytes of a group, behind the group's scale. */
+/* A lane's eight bytes of a group, after the group's scale. */
 static __device__ inline void decode(const unsigned char *group, const float *values,
                                      float out[HIL_WIDE])
 {

@@ -5,7 +5,7 @@
 #include "store/internal.h"
 
 /* Zeroes the parts of a sum that no operation wrote in this step: members without a gradient, and
-   the padding behind each member. */
+   the padding after each member. */
 hil_status hil_sum_fill(hil_store *store, hil_unit *unit, int use);
 /* Frees the sum of a use. */
 void hil_sum_drop(hil_store *store, hil_unit *unit, int use);

@@ -63,7 +63,7 @@ hil_status hil_order_end(hil_order *order);
 typedef struct hil_order_range {
     size_t use, use_end, mark, mark_end, renewal, renewal_end;
 } hil_order_range;
-/* Inserts `times` more copies of the range behind it. Between passes. */
+/* Inserts `times` more copies of the range after it. Between passes. */
 hil_status hil_order_repeat(hil_order *order, const hil_order_range *range, int64_t times);
 
 /* Makes a known order of parts of the known one. Part n is mark n and the uses from there to the

@@ -76,7 +76,7 @@ size_t hil_sweep_chunk_staged(const hil_store *store, const hil_sweep_chunk *chu
 enum { HIL_STAGE_STATES = 1, HIL_STAGE_GRADIENTS = 2 };
 /* Takes a slot and reads the states into it, if the chunk needs one. In: *ready, what the read
    waits for. Out: *ready joined with the read's end. `then` (may be NULL) runs in the same job,
-   behind the read. */
+   after the read. */
 hil_status hil_sweep_chunk_fill(hil_store *store, hil_sweep_chunk *chunk, unsigned what,
                                 const hil_job *then, hil_fence *ready);
 /* Writes the states from the slot back to their homes. */

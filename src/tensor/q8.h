@@ -61,7 +61,7 @@ static inline HIL_BOTH uint32_t hil_q8_nearest(float x, float width)
     HIL_Q8_DECADE(1e-2f, 1e-1f, 32)
     HIL_Q8_DECADE(1e-1f, 1.0f, 64)
 #undef HIL_Q8_DECADE
-    /* Adding 1.5 * 2^23 rounds to a whole number, which then lies in the low bits. */
+    /* Adding 1.5 * 2^23 rounds to a whole number, which is then in the low bits. */
     float at = (first + (x - low) * per) * width;
     return hil_bits(at + 0x1.8p23f) - 0x4b400000u;
 }

@@ -26,7 +26,7 @@ static hil_status no_memory(const char *folder)
     return hil_fail(HIL_ERR_MEMORY, "%s: out of memory while reading its chat template", folder);
 }
 
-/* The JSON object in a file of the folder; NULL when there is no such file. */
+/* Reads the JSON object in a file of the folder; NULL if there is no such file. */
 static hil_status read_object(const char *folder, const char *name, json_t **out)
 {
     char path[HIL_PATH_MAX];
@@ -45,7 +45,7 @@ static hil_status read_object(const char *folder, const char *name, json_t **out
     return status;
 }
 
-/* A template in a file of its own; *out stays NULL when there is none. */
+/* Reads a template in its own file; *out stays NULL if there is none. */
 static hil_status read_template(const char *folder, const char *name, hil_jinja **out)
 {
     char path[HIL_PATH_MAX];
@@ -71,7 +71,7 @@ static hil_status parse_member(const hil_chat_template *chat, const json_t *text
     return hil_jinja_parse(out, json_string_value(text), json_string_length(text), what);
 }
 
-/* `chat_template` of tokenizer_config.json. */
+/* Reads `chat_template` of tokenizer_config.json. */
 static hil_status read_members(hil_chat_template *chat, const json_t *config)
 {
     const json_t *member = json_object_get(config, "chat_template");
@@ -88,7 +88,7 @@ static hil_status read_members(hil_chat_template *chat, const json_t *config)
     return HIL_OK;
 }
 
-/* A token is a string, or an object with its text as `content`. */
+/* Reads the special tokens. A token is a string, or an object with its text as `content`. */
 static hil_status read_tokens(hil_chat_template *chat, const json_t *config)
 {
     for (size_t i = 0; i < sizeof token_names / sizeof *token_names; ++i) {

@@ -7,8 +7,8 @@
 /* Owns the parsed templates and the names of special tokens. Never changes once it is open. */
 typedef struct hil_chat_template hil_chat_template;
 
-/* Reads chat_template.jinja, with additional_chat_templates/tool_use.jinja where it is there, or
-   else `chat_template` of tokenizer_config.json: a template, or several with names. Fails when the
+/* Reads chat_template.jinja and, if it exists, additional_chat_templates/tool_use.jinja; or else
+   `chat_template` of tokenizer_config.json: one template, or several with names. Fails if the
    folder has none. */
 hil_status hil_chat_template_open(hil_chat_template **out, const char *folder);
 void hil_chat_template_close(hil_chat_template *chat);
@@ -17,14 +17,14 @@ bool hil_chat_template_exists(const char *folder);
 /* A hash of the files from which hil_chat_template_open reads. */
 hil_status hil_chat_template_key(const char *folder, uint64_t *key);
 
-/* The template for a conversation: the one named tool_use when `variables` has tools and there is
-   such a one, else the default. Borrowed. */
+/* The template for a conversation: the one named tool_use if it exists and `variables` has tools,
+   else the default. Borrowed. */
 hil_status hil_chat_template_choose(const hil_chat_template *chat, const json_t *variables,
                                     const hil_jinja **out);
 
-/* Renders a conversation: `variables` is a JSON object with `messages`, and whatever else the
-   template knows (tools, add_generation_prompt, ...). bos_token and the other special tokens are
-   added where `variables` does not have them. `limits` may be NULL. Appends to *out. */
+/* Renders a conversation. `variables` is a JSON object with `messages` and other variables of the
+   template (tools, add_generation_prompt, ...); bos_token and the other special tokens are added if
+   `variables` lacks them. `limits` may be NULL. Appends to *out. */
 hil_status hil_chat_template_render(const hil_chat_template *chat, const json_t *variables,
                                     const hil_jinja_limits *limits, hil_rendering *out);
 

@@ -10,13 +10,13 @@
 
 #include <jansson.h>
 
-/* Never changes once it is parsed: threads may render it at the same time. */
+/* Immutable once parsed: several threads may render it at the same time. */
 typedef struct hil_jinja hil_jinja;
 
 typedef struct hil_jinja_limits {
     uint64_t steps; /* evaluations; copying text counts by its length */
     size_t bytes;   /* memory of values and output together */
-    int depth;      /* of expressions, blocks and calls inside each other */
+    int depth;      /* of nested expressions, blocks and calls */
     int64_t now;    /* the time of strftime_now, in seconds since 1970; 0: the clock */
 } hil_jinja_limits;
 
@@ -30,10 +30,10 @@ typedef struct hil_byte_span {
 /* Owns its memory; start with {0}. */
 typedef struct hil_rendering {
     hil_text text;
-    hil_byte_span *spans; /* what {% generation %} blocks wrote, in order */
+    hil_byte_span *spans; /* written by {% generation %} blocks, in order */
     size_t span_count, span_capacity;
-    /* A {% generation %} block wrote into a macro or a variable, not into the text: what the model
-       said is then not known from `spans`. */
+    /* A {% generation %} block wrote into a macro or a variable, not into the text: `spans` then
+       lacks what the model wrote there. */
     bool spans_lost;
 } hil_rendering;
 

@@ -18,7 +18,7 @@ static hil_status by_zero(hil_render *r)
     return hil_render_fail(r, "division by zero");
 }
 
-/* base ** exponent for an exponent that is not negative. */
+/* base ** exponent, for exponents of at least 0. */
 static hil_status power(hil_render *r, int64_t base, int64_t exponent, hil_variant *out)
 {
     int64_t result = 1;
@@ -54,7 +54,7 @@ static hil_status integers(hil_render *r, hil_operator op, int64_t a, int64_t b,
         if (a == 0) return hil_render_fail(r, "0.0 cannot be raised to a negative power");
         *out = HIL_REAL(pow((double)a, (double)b));
         return HIL_OK;
-    default: /* // and %, toward minus infinity */
+    default: /* // and %, rounded toward minus infinity */
         if (b == 0) return by_zero(r);
         wide = a == INT64_MIN && b == -1 && op == HIL_OP_FLOORDIV;
         if (b == -1) {
@@ -69,7 +69,7 @@ static hil_status integers(hil_render *r, hil_operator op, int64_t a, int64_t b,
     return HIL_OK;
 }
 
-/* Python's float division with a rest that has the sign of the divisor. */
+/* Python's float division: the remainder has the sign of the divisor. */
 static double divide(double a, double b, double *rest)
 {
     double mod = fmod(a, b), quotient = (a - mod) / b;
@@ -123,7 +123,7 @@ static hil_status reals(hil_render *r, hil_operator op, double a, double b, hil_
     return HIL_OK;
 }
 
-/* Of two texts of which one is safe, the other is escaped. */
+/* Concatenates texts. If one is safe, the other is escaped. */
 static hil_status add_texts(hil_render *r, const hil_chars *a, const hil_chars *b, hil_variant *out)
 {
     size_t mark;
@@ -202,7 +202,7 @@ static hil_status add(hil_render *r, hil_variant a, hil_variant b, hil_variant *
 hil_status hil_variant_binary(hil_render *r, hil_operator op, hil_variant a, hil_variant b,
                               hil_variant *out)
 {
-    /* A text on the left of % formats even what is undefined. */
+    /* A text on the left of % formats even undefined values. */
     if (op == HIL_OP_MOD && a.type == HIL_V_TEXT) return hil_format_percent(r, a.text, b, out);
     if (a.type == HIL_V_UNDEFINED) return hil_render_undefined(r, a);
     if (b.type == HIL_V_UNDEFINED) return hil_render_undefined(r, b);

@@ -24,7 +24,7 @@ hil_status hil_undefined_hint(hil_render *r, const char *hint, hil_variant *out)
     return HIL_OK;
 }
 
-/* What the sandbox does not let a template reach. */
+/* The result of an access that the sandbox forbids: undefined. */
 static hil_status undefined_unsafe(hil_render *r, hil_variant object, const hil_chars *name,
                                    hil_variant *out)
 {
@@ -36,7 +36,7 @@ static hil_status undefined_unsafe(hil_render *r, hil_variant object, const hil_
     return hil_undefined_hint(r, words, out);
 }
 
-/* A method, or what a loop, a namespace and the like have; ABSENT when there is no such thing. */
+/* A method, or an attribute of a loop, namespace or similar object; ABSENT if there is none. */
 static hil_status own_attribute(hil_render *r, hil_variant object, const hil_chars *name,
                                 hil_variant *out)
 {
@@ -85,7 +85,7 @@ static hil_status index_text(hil_render *r, const hil_chars *text, size_t index,
     return HIL_OK;
 }
 
-/* object[key]; ABSENT when Python would raise a TypeError or a LookupError. */
+/* object[key]; ABSENT if Python would raise a TypeError or a LookupError. */
 static hil_status own_item(hil_render *r, hil_variant object, hil_variant key, hil_variant *out)
 {
     *out = (hil_variant){0};
@@ -134,7 +134,7 @@ hil_status hil_variant_item(hil_render *r, hil_variant object, hil_variant key, 
     return hil_undefined_member(r, object, key, out);
 }
 
-/* A bound of a slice: an integer, or what stands for it when it is left out. */
+/* A bound of a slice: an integer, or `absent` if it is omitted. */
 static hil_status slice_bound(hil_render *r, hil_variant value, int64_t absent, int64_t *out)
 {
     *out = absent;

@@ -20,14 +20,15 @@ typedef struct hil_arguments {
 enum { HIL_MOST_PARAMETERS = 5 };
 
 typedef struct hil_call {
-    hil_variant self; /* what is filtered or tested, or whose method it is; ABSENT for functions */
+    hil_variant
+        self; /* the filtered or tested value, or the object of the method; ABSENT for functions */
     hil_variant bound[HIL_MOST_PARAMETERS]; /* by parameter; ABSENT: not given */
     hil_arguments given;                    /* as they were written */
 } hil_call;
 
 typedef hil_status hil_builtin_run(hil_render *r, const hil_call *call, hil_variant *out);
 
-/* One that is a single expression of r, call and out. */
+/* Defines a builtin that is one expression of r, call and out. */
 #define HIL_BUILTIN(name, expression)                                                              \
     static hil_status name(hil_render *r, const hil_call *call, hil_variant *out)                  \
     {                                                                                              \
@@ -39,7 +40,7 @@ typedef struct hil_builtin {
     hil_builtin_run *run;
     const char *parameters[HIL_MOST_PARAMETERS + 1]; /* names; all NULL where `any` */
     int required;
-    bool any; /* takes whatever is given, from `given` */
+    bool any; /* takes any arguments, from `given` */
 } hil_builtin;
 
 /* Tables end with a name of NULL. */
@@ -55,8 +56,8 @@ typedef struct hil_method {
     const hil_builtin *builtin;
 } hil_method;
 
-/* Methods of str, list, tuple, dict, loop, cycler ... NULL when the type has none of that name;
- *safe is false where the sandbox forbids it because it changes the object. */
+/* Methods of str, list, tuple, dict, loop, cycler ... NULL if the type has none of that name. *safe
+   is false if the sandbox forbids it because it changes the object. */
 const hil_builtin *hil_method_find(hil_variant self, const char *name, size_t size, bool *safe);
 
 extern const hil_builtin hil_text_methods[];
@@ -67,14 +68,14 @@ extern const hil_builtin hil_sequence_filters[];
 extern const hil_builtin hil_text_filters[];
 extern const hil_builtin hil_number_filters[];
 
-/* Runs a builtin with arguments that are bound to its parameters first. */
+/* Binds the arguments to the builtin's parameters and runs it. */
 hil_status hil_builtin_call(hil_render *r, const hil_builtin *builtin, hil_variant self,
                             const hil_arguments *arguments, hil_variant *out);
-/* Calls whatever can be called. */
+/* Calls any callable value. */
 hil_status hil_variant_call(hil_render *r, hil_variant callee, const hil_arguments *arguments,
                             hil_variant *out);
 
-/* An argument as an integer (`absent` when it was not given), as text, as a truth value. */
+/* An argument as an integer (`absent` if it was not given), as text, as a truth value. */
 hil_status hil_argument_integer(hil_render *r, hil_variant value, int64_t absent, int64_t *out);
 hil_status hil_argument_text(hil_render *r, hil_variant value, const hil_chars **out);
 

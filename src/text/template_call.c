@@ -1,4 +1,4 @@
-/* template_call.c - calls of macros, builtins and methods; how arguments find their parameters. */
+/* template_call.c - calls of macros, builtins and methods; binding arguments to parameters. */
 #include "text/template_eval.h"
 
 #include <string.h>
@@ -58,7 +58,7 @@ hil_status hil_builtin_call(hil_render *r, const hil_builtin *builtin, hil_varia
     return HIL_OK;
 }
 
-/* Arguments that no parameter of the macro took. */
+/* Collects the arguments that no parameter of the macro took. */
 static hil_status bind_rest(hil_render *r, const hil_macro *macro, const hil_arguments *arguments,
                             hil_scope *scope)
 {
@@ -141,7 +141,7 @@ hil_status hil_macro_call(hil_render *r, const hil_macro *macro, const hil_argum
     return HIL_OK;
 }
 
-/* The one argument of loop(x). */
+/* Calls loop(x), which takes one argument. */
 static hil_status call_loop(hil_render *r, hil_loop *loop, const hil_arguments *arguments,
                             hil_variant *out)
 {

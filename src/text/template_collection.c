@@ -1,4 +1,4 @@
-/* template_collection.c - texts, lists and dicts of a rendering, and ways through them. */
+/* template_collection.c - texts, lists and dicts of a rendering, and iteration over them. */
 #include "base/hash.h"
 #include "text/template_render.h"
 #include "text/unicode.h"
@@ -324,7 +324,7 @@ typedef struct sorting {
     bool reverse;
 } sorting;
 
-/* Merges [begin, middle) and [middle, end); of equal ones those in front stay there. */
+/* Merges [begin, middle) and [middle, end); stable. */
 static hil_status merge(hil_render *r, sorting *s, size_t begin, size_t middle, size_t end)
 {
     size_t a = begin, b = middle;

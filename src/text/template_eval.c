@@ -57,7 +57,7 @@ static hil_status eval_dict(hil_render *r, hil_scope *scope, const hil_syntax *n
 static hil_status eval_concat(hil_render *r, hil_scope *scope, const hil_syntax *node,
                               hil_variant *out)
 {
-    /* All are evaluated before the first is printed: evaluation itself may capture output. */
+    /* Evaluates all of them before it prints the first, because evaluation may capture output. */
     hil_variant list;
     size_t mark;
     HIL_TRY(eval_list(r, scope, node, &list));
@@ -261,7 +261,7 @@ static hil_status eval_sign(hil_render *r, hil_scope *scope, const hil_syntax *n
     return HIL_OK;
 }
 
-/* a.b, a[b], a + b: of one value or two. */
+/* Evaluates a.b, a[b], a + b: expressions of one or two values. */
 static hil_status eval_members(hil_render *r, hil_scope *scope, const hil_syntax *node,
                                hil_variant *out)
 {

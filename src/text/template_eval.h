@@ -1,4 +1,4 @@
-/* template_eval.h - evaluation: expressions, statements, and what both need from each other. */
+/* template_eval.h - evaluation of expressions and statements. */
 #ifndef HIL_TEXT_TEMPLATE_EVAL_H
 #define HIL_TEXT_TEMPLATE_EVAL_H
 
@@ -26,7 +26,7 @@ typedef struct hil_macro {
 hil_status hil_macro_call(hil_render *r, const hil_macro *macro, const hil_arguments *arguments,
                           hil_variant *out);
 
-/* What `loop` is inside a loop. */
+/* The value of `loop` inside a loop. */
 typedef struct hil_loop {
     hil_cursor cursor;
     const hil_syntax *node;
@@ -34,9 +34,9 @@ typedef struct hil_loop {
     int64_t index0;
     int64_t length; /* -1: not known yet */
     int depth0;
-    hil_variant before, current, after; /* `after` is fetched early when it is asked for */
-    bool has_after;                     /* ABSENT then says that there is none */
-    hil_variant changed;                /* what loop.changed was last called with */
+    hil_variant before, current, after; /* `after` is fetched early if the template asks for it */
+    bool has_after;                     /* `after` was fetched; ABSENT: the loop ends */
+    hil_variant changed;                /* the last argument of loop.changed */
 } hil_loop;
 hil_status hil_loop_attribute(hil_render *r, hil_loop *loop, const hil_chars *name,
                               hil_variant *out);
@@ -47,11 +47,11 @@ hil_status hil_loop_fetch(hil_render *r, hil_loop *loop, hil_variant *out);
 /* Binds the names of a target, which may be a tuple of them. */
 hil_status hil_assign(hil_render *r, hil_scope *scope, const hil_syntax *target, hil_variant value);
 
-/* object.name and object[key]; UNDEFINED when it has none. */
+/* object.name and object[key]; UNDEFINED if it has none. */
 hil_status hil_variant_attribute(hil_render *r, hil_variant object, const hil_chars *name,
                                  hil_variant *out);
 hil_status hil_variant_item(hil_render *r, hil_variant object, hil_variant key, hil_variant *out);
-/* object[start:stop:step]; ABSENT or NONE where a bound is left out. */
+/* object[start:stop:step]; an omitted bound is ABSENT or NONE. */
 hil_status hil_variant_slice(hil_render *r, hil_variant object, const hil_variant bounds[3],
                              hil_variant *out);
 hil_status hil_undefined_member(hil_render *r, hil_variant object, hil_variant name,
@@ -67,7 +67,7 @@ hil_status hil_print_text(hil_render *r, hil_variant value);
 hil_status hil_print_repr(hil_render *r, hil_variant value);
 /* str(value) as a value. */
 hil_status hil_variant_text(hil_render *r, hil_variant value, const hil_chars **out);
-/* The shortest digits that give `real` again, as Python prints it. */
+/* The shortest digits that parse to `real` again, as Python prints them. */
 void hil_print_real(char out[32], double real);
 /* Adds text with & < > ' " replaced as in HTML. */
 hil_status hil_print_escaped(hil_render *r, const hil_chars *text);

@@ -97,7 +97,7 @@ static hil_status advance(hil_render *r, hil_loop *loop)
     if (!loop->has_after) HIL_TRY(hil_loop_fetch(r, loop, &next));
     loop->has_after = false;
     if (next.type == HIL_V_ABSENT) {
-        loop->has_after = true; /* and stays at the end */
+        loop->has_after = true; /* the loop stays at its end */
         loop->after = next;
     } else {
         ++loop->index0;
@@ -107,7 +107,7 @@ static hil_status advance(hil_render *r, hil_loop *loop)
     return HIL_OK;
 }
 
-/* A scope that a macro or a loop keeps outlives the C function that began it. */
+/* Allocates a scope: one that a macro or a loop keeps outlives the C function that began it. */
 static hil_status new_scope(hil_render *r, const hil_scope *parent, const hil_names *hidden,
                             hil_scope **out)
 {
@@ -118,7 +118,7 @@ static hil_status new_scope(hil_render *r, const hil_scope *parent, const hil_na
 static hil_status run_loop(hil_render *r, hil_loop *loop)
 {
     const hil_syntax *node = loop->node;
-    bool completed = false; /* some pass came to the end of the body */
+    bool completed = false; /* an iteration reached the end of the body */
     for (;;) {
         hil_scope *scope;
         HIL_TRY(advance(r, loop));
@@ -167,7 +167,7 @@ static hil_status execute_for(hil_render *r, const hil_scope *scope, const hil_s
 {
     hil_variant iterable;
     HIL_TRY(hil_evaluate(r, (hil_scope *)scope, node->b, &iterable));
-    r->captures += node->recursive; /* its output comes in one piece, at its end */
+    r->captures += node->recursive; /* its output is appended as one piece at its end */
     HIL_TRY(start_loop(r, scope, node, iterable, 0));
     r->captures -= node->recursive;
     return HIL_OK;
@@ -184,7 +184,7 @@ static hil_status execute_if(hil_render *r, hil_scope *scope, const hil_syntax *
     return HIL_OK;
 }
 
-/* The output of a body in a scope of its own. */
+/* Captures the output of a body, which has its own scope. */
 static hil_status capture_body(hil_render *r, const hil_scope *scope, const hil_syntax *node,
                                hil_variant *out)
 {
@@ -229,7 +229,7 @@ static hil_status execute_generation(hil_render *r, const hil_scope *scope, cons
         result->spans_lost = true;
         return HIL_OK;
     }
-    result->span_count = first; /* those inside this one */
+    result->span_count = first; /* drops the spans inside this one */
     HIL_TRY(HIL_GROW(&result->spans, &result->span_capacity, first + 1));
     result->spans[result->span_count++] = (hil_byte_span){begin, r->out->size};
     return HIL_OK;

@@ -3,7 +3,7 @@
 #include "text/template_builtin.h"
 #include "text/template_parser.h"
 
-/* The part of a slice at which the parser is; NULL when it is empty. */
+/* Parses a bound of a slice; NULL if it is omitted. */
 static hil_status parse_bound(hil_parser *p, const hil_syntax **out)
 {
     *out = NULL;
@@ -142,7 +142,7 @@ static hil_status parse_builtin_name(hil_parser *p, hil_syntax *node)
     const hil_token *token = hil_parser_token(p);
     HIL_TRY(hil_parser_expect(p, HIL_T_NAME, "name"));
     const char *end = token->data + token->size;
-    while (hil_parser_skip_operator(p, ".")) { /* "a.b" is a name too, though nothing has it */
+    while (hil_parser_skip_operator(p, ".")) { /* "a.b" is parsed as one name, which never exists */
         const hil_token *part = hil_parser_token(p);
         HIL_TRY(hil_parser_expect(p, HIL_T_NAME, "name"));
         end = part->data + part->size;
@@ -171,7 +171,7 @@ hil_status hil_parse_filters(hil_parser *p, const hil_syntax *node, bool inline_
     return HIL_OK;
 }
 
-/* Whether the argument of a test without brackets follows. */
+/* Whether an argument of a test follows, without brackets. */
 static bool at_test_argument(const hil_parser *p)
 {
     hil_token_type type = hil_parser_token(p)->type;
@@ -292,7 +292,7 @@ static hil_status parse_concat(hil_parser *p, const hil_syntax **out)
     return HIL_OK;
 }
 
-/* The comparison at which the parser is, which is passed. */
+/* Consumes a comparison operator, if there is one. */
 static bool comparison(hil_parser *p, hil_operator *op)
 {
     static const char *const signs[] = {"==", "!=", "<", "<=", ">", ">="};

@@ -62,7 +62,7 @@ static bool splits_words(uint32_t point)
     return hil_is_space(point) || (point && point < 0x80 && strchr("-({[<", (int)point));
 }
 
-/* Words begin behind white space and - ( { [ <, not behind other signs as with str.title(). */
+/* Words begin after white space and - ( { [ <, not after other signs as with str.title(). */
 static hil_status run_title(hil_render *r, const hil_call *call, hil_variant *out)
 {
     const hil_chars *text;
@@ -233,7 +233,7 @@ static hil_status run_urlencode(hil_render *r, const hil_call *call, hil_variant
     return hil_capture_end(r, mark, out);
 }
 
-/* A separator of tojson: text from `pair`, or what stands for it. */
+/* A separator of tojson: text from `pair`, or `absent`. */
 static hil_status separator(hil_render *r, hil_variant pair, size_t index, const char *absent,
                             const hil_chars **out)
 {

@@ -26,7 +26,7 @@ static int read_digits(reader *in, int absent)
     return value;
 }
 
-/* The arguments of a % format in turn. */
+/* The arguments of a % format, taken in turn. */
 typedef struct supply {
     hil_variant values;
     size_t next;
@@ -194,7 +194,7 @@ hil_status hil_format_percent(hil_render *r, const hil_chars *format, hil_varian
     return hil_chars_mark(r, out->text, format->safe, out);
 }
 
-/* What {...} names: the arguments, and which comes next where it names none. */
+/* The arguments of {...} fields, and the index for fields without a name. */
 typedef struct braces {
     const hil_arguments *arguments;
     size_t next;
@@ -233,7 +233,7 @@ static hil_status first_value(hil_render *r, braces *b, const char *name, size_t
     return hil_render_fail(r, "'%.*s'", (int)size, name);
 }
 
-/* .name and [key] behind the first name of a field. */
+/* .name and [key] after the first name of a field. */
 static hil_status member_value(hil_render *r, reader *in, hil_variant *value)
 {
     hil_variant name;
@@ -262,7 +262,7 @@ static hil_status field_value(hil_render *r, braces *b, reader *in, hil_variant 
 
 static hil_status print_fields(hil_render *r, braces *b, reader in, int depth);
 
-/* The part of a field behind ":", in which {...} stands for a value. */
+/* The part of a field after ":"; {...} in it is replaced by a value. */
 static hil_status format_spec(hil_render *r, braces *b, reader in, int depth, hil_variant *out)
 {
     size_t mark;

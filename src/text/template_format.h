@@ -7,7 +7,7 @@
 /* [[fill]align][sign][#][0][width][,][.precision][type], as Python has it. */
 typedef struct hil_format {
     uint32_t fill;
-    char align; /* < > ^ =; 0: what the type has */
+    char align; /* < > ^ =; 0: the type's default */
     char sign;  /* + - space; 0 is - */
     bool alternate, zero;
     int width;

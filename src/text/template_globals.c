@@ -1,4 +1,4 @@
-/* template_globals.c - the functions that every template finds: range, namespace, dict, ... */
+/* template_globals.c - the functions of every template: range, namespace, dict, ... */
 #include "text/template_eval.h"
 
 #include <string.h>

@@ -103,7 +103,7 @@ static hil_status print_number(hil_render *r, hil_variant value)
     return hil_print_repr(r, value);
 }
 
-/* What lists and dicts of a value are printed with. */
+/* How lists and dicts of a value are printed. */
 typedef struct printing {
     const hil_json_style *style;
     int depth;

@@ -17,12 +17,12 @@ typedef struct lexer {
     hil_token_list *tokens;
     hil_arena *arena;
     const char *what;
-    char *text; /* line ends are all "\n" */
+    char *text; /* all line ends are "\n" */
     size_t size, at;
     int line;
-    bool line_starting; /* what was read last ended a line */
+    bool line_starting; /* the last token ended a line */
     char brackets[MOST_BRACKETS];
-    size_t open; /* brackets */
+    size_t open; /* brackets that are open */
 } lexer;
 
 static hil_status wrong(const lexer *l, const char *words)
@@ -39,7 +39,7 @@ static hil_status add(lexer *l, hil_token_type type, const char *data, size_t si
     return HIL_OK;
 }
 
-/* Moves on to `to` and counts its lines. */
+/* Advances to `to` and counts lines. */
 static void pass(lexer *l, size_t to)
 {
     for (; l->at < to; ++l->at) l->line += l->text[l->at] == '\n';
@@ -62,8 +62,8 @@ static size_t skip_spaces(const lexer *l, size_t at)
     return at;
 }
 
-/* The end of a tag that closes with `mark` at `at`: "-" takes white space, "+" keeps the line end,
-   which `trim` takes otherwise. Gives `at` itself when no such end is there. */
+/* The end of a tag that closes with `mark` at `at`: "-" also skips white space, "+" keeps the line
+   end, which `trim` removes otherwise. Returns `at` if no tag ends there. */
 static size_t tag_end(const lexer *l, size_t at, const char *mark, bool trim)
 {
     if (l->text[at] == '-' && looking_at(l, at + 1, mark)) return skip_spaces(l, at + 3);
@@ -72,7 +72,7 @@ static size_t tag_end(const lexer *l, size_t at, const char *mark, bool trim)
     return at + 2 + (trim && at + 2 < l->size && l->text[at + 2] == '\n');
 }
 
-/* {% raw %}, {%- raw -%} ...: where the text begins, or 0. */
+/* For {% raw %}, {%- raw -%} ...: the position of its text, or 0. */
 static size_t raw_begin(const lexer *l, size_t at)
 {
     if (!looking_at(l, at, "{%")) return 0;
@@ -97,7 +97,8 @@ static size_t raw_end(const lexer *l, size_t at)
     return end == at ? 0 : end;
 }
 
-/* The text up to the tag at `tag`, as the sign behind that and its kind leave it. */
+/* Adds the text up to the tag at `tag`. The sign after the tag's brace, and the tag's kind, decide
+   which white space before it is removed. */
 static hil_status add_data(lexer *l, size_t tag, bool output)
 {
     const char *data = l->text + l->at;
@@ -158,7 +159,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The end of digits, single "_" between them allowed; `at` when there are none. */
+/* The end of digits, with single "_" between them; `at` if there are none. */
 static size_t digits_end(const lexer *l, size_t at)
 {
     if (at >= l->size || !is_digit(l->text[at])) return at;
@@ -168,7 +169,8 @@ static size_t digits_end(const lexer *l, size_t at)
     return at;
 }
 
-/* The end of a number with a fraction or an exponent that begins at `at`; `at` when it has none. */
+/* The end of a number with a fraction or an exponent that begins at `at`; `at` if it has neither.
+ */
 static size_t real_end(const lexer *l, size_t at)
 {
     if (at > 0 && l->text[at - 1] == '.') return at;
@@ -193,7 +195,7 @@ static bool is_base_digit(char c, int base)
     return base == 16 && c >= 'a' && c <= 'f';
 }
 
-/* The end of an integer; *base and where its digits begin. */
+/* The end of an integer; sets its base and the position of its digits. */
 static size_t integer_end(const lexer *l, size_t at, int *base, size_t *digits)
 {
     *base = 10;
@@ -310,7 +312,7 @@ static hil_status read_operator(lexer *l)
     return HIL_OK;
 }
 
-/* What is inside {{ }} or {% %}, up to and with its end. */
+/* Reads the inside of {{ }} or {% %}, including its end. */
 static hil_status read_tag(lexer *l, bool output)
 {
     const char *mark = output ? "}}" : "%}";
@@ -338,7 +340,7 @@ static hil_status read_tag(lexer *l, bool output)
             HIL_TRY(read_operator(l));
         }
     }
-    return HIL_OK; /* the parser misses the end */
+    return HIL_OK; /* the parser reports the missing end */
 }
 
 static hil_status read_all(lexer *l)
@@ -379,7 +381,7 @@ hil_status hil_token_list_read(hil_token_list *tokens, hil_arena *arena, const c
     size_t bad;
     if (hil_utf8_check(text, size, &bad) < size)
         return hil_fail(HIL_ERR_INPUT, "%s: the template is not valid UTF-8", what);
-    HIL_TRY(hil_arena_alloc(arena, size + 4, (void **)&l.text)); /* zeros behind it */
+    HIL_TRY(hil_arena_alloc(arena, size + 4, (void **)&l.text)); /* zeros after the text */
     for (size_t i = 0; i < size; ++i) {
         if (text[i] == '\r' && i + 1 < size && text[i + 1] == '\n') continue;
         l.text[l.size++] = text[i] == '\r' ? '\n' : text[i];

@@ -1,4 +1,4 @@
-/* template_lexer.h - a template cut into tokens, with white space as its blocks want it. */
+/* template_lexer.h - cuts a template into tokens; removes white space around tags as Jinja does. */
 #ifndef HIL_TEXT_TEMPLATE_LEXER_H
 #define HIL_TEXT_TEMPLATE_LEXER_H
 
@@ -7,7 +7,7 @@
 
 typedef enum hil_token_type {
     HIL_T_END,
-    HIL_T_DATA, /* text as it is */
+    HIL_T_DATA, /* text outside of tags */
     HIL_T_BLOCK_BEGIN,
     HIL_T_BLOCK_END,
     HIL_T_OUTPUT_BEGIN,
@@ -33,7 +33,7 @@ typedef struct hil_token_list {
     size_t count, capacity;
 } hil_token_list;
 
-/* Texts are in `arena`; the array is the caller's, hil_free(tokens->data). `what` names the
+/* Texts are in `arena`; the caller frees the array with hil_free(tokens->data). `what` names the
    template in errors. */
 hil_status hil_token_list_read(hil_token_list *tokens, hil_arena *arena, const char *text,
                                size_t size, const char *what);

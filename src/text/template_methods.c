@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The set of characters to strip: text, or NULL for none given. */
+/* The set of characters to strip, or NULL if none is given. */
 static hil_status strip_set(hil_render *r, hil_variant value, const hil_chars **out)
 {
     *out = NULL;
@@ -64,11 +64,11 @@ static hil_status run_replace(hil_render *r, const hil_call *call, hil_variant *
     return hil_chars_replace(r, call->self.text, from, to, most, out);
 }
 
-/* The part of the text between the bounds that arguments 1 and 2 give, in characters. */
+/* The part of the text between the bounds in arguments 1 and 2, in characters. */
 typedef struct window {
     hil_chars text;
-    size_t begin; /* the characters in front of it */
-    bool beyond;  /* its begin lies behind the end of the text */
+    size_t begin; /* characters before it */
+    bool beyond;  /* it begins after the end of the text */
 } window;
 
 static hil_status window_bound(hil_render *r, hil_variant value, int64_t absent, int64_t length,
@@ -124,7 +124,7 @@ static hil_status run_ends(hil_render *r, const hil_call *call, bool front, hil_
 HIL_BUILTIN(run_startswith, run_ends(r, call, true, out))
 HIL_BUILTIN(run_endswith, run_ends(r, call, false, out))
 
-/* The byte of the first or last occurrence, or -1. */
+/* The offset of the first or last occurrence in bytes, or -1. */
 static int64_t search(const hil_chars *text, const hil_chars *part, bool backward)
 {
     if (part->size > text->size) return -1;
@@ -214,7 +214,7 @@ static hil_status run_join(hil_render *r, const hil_call *call, hil_variant *out
 
 HIL_BUILTIN(run_format, hil_format_braces(r, call->self.text, &call->given, out))
 
-/* In front of the separator, it, and behind it. */
+/* A tuple of the text before the separator, the separator, and the text after it. */
 static hil_status partition(hil_render *r, const hil_call *call, bool backward, hil_variant *out)
 {
     const hil_chars *text = call->self.text, *part;

@@ -8,7 +8,7 @@
 typedef enum hil_node_kind {
     /* expressions */
     HIL_N_CONST,     /* value */
-    HIL_N_NAME,      /* name; value: the undefined that it is when nothing has it */
+    HIL_N_NAME,      /* name; value: undefined, for a name that nothing defines */
     HIL_N_LIST,      /* list */
     HIL_N_TUPLE,     /* list */
     HIL_N_DICT,      /* list: key, value, key, value ... */
@@ -16,7 +16,7 @@ typedef enum hil_node_kind {
     HIL_N_ITEM,      /* a [ b ] */
     HIL_N_SLICE,     /* a [ b : c : d ] */
     HIL_N_CALL,      /* a ( arguments ) */
-    HIL_N_FILTER,    /* a | value ( arguments ); a is NULL where a block is filtered */
+    HIL_N_FILTER,    /* a | value ( arguments ); a is NULL in filters of a block */
     HIL_N_TEST,      /* a is value ( arguments ) */
     HIL_N_NOT,       /* a */
     HIL_N_NEGATIVE,  /* a */
@@ -29,14 +29,14 @@ typedef enum hil_node_kind {
     HIL_N_BINARY,    /* a op b */
     HIL_N_NSREF,     /* name . value, as a target */
     /* statements */
-    HIL_N_DATA,         /* value: text as it is */
+    HIL_N_DATA,         /* value: text outside of tags */
     HIL_N_OUTPUT,       /* a */
     HIL_N_IF,           /* a; body; c: the elif, an IF, or NULL; otherwise */
     HIL_N_FOR,          /* a in b if c; body; otherwise; recursive */
     HIL_N_SET,          /* a = b */
     HIL_N_SET_BLOCK,    /* a = body, through the filters b */
     HIL_N_MACRO,        /* name; macro */
-    HIL_N_CALL_BLOCK,   /* a: the call; macro: what it calls back */
+    HIL_N_CALL_BLOCK,   /* a: the call; macro: its caller() */
     HIL_N_FILTER_BLOCK, /* b: the filters; body */
     HIL_N_WITH,         /* list: target, value, target, value ...; body */
     HIL_N_GENERATION,   /* body */
@@ -78,14 +78,14 @@ typedef struct hil_argument {
     const hil_syntax *value;
 } hil_argument;
 
-/* A macro as it stands in the template. */
+/* The definition of a macro. */
 typedef struct hil_signature {
     const hil_chars *name;
     const int *parameters; /* names */
     const hil_chars *const *words;
     const hil_syntax *const *defaults; /* NULL: none */
     size_t count;
-    bool uses_caller, uses_kwargs, uses_varargs; /* beyond the parameters */
+    bool uses_caller, uses_kwargs, uses_varargs; /* in addition to the parameters */
     const hil_syntax *body;
     hil_names hidden;
 } hil_signature;
@@ -102,12 +102,12 @@ struct hil_syntax {
     const hil_syntax *list, *next; /* `next` chains the members of lists and bodies */
     const hil_syntax *body, *otherwise;
     hil_argument *arguments;
-    const struct hil_builtin *builtin; /* FILTER, TEST: NULL when there is none of that name */
+    const struct hil_builtin *builtin; /* FILTER, TEST: NULL if there is none of that name */
     hil_signature *macro;
     hil_names hidden; /* of the scope that the body opens */
 };
 
-/* Owns all of the tree. */
+/* Owns the whole tree. */
 struct hil_jinja {
     hil_arena arena;
     char *what;

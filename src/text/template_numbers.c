@@ -1,5 +1,4 @@
-/* template_numbers.c - filters on numbers, and those that order: int, round, sum, sort, unique, ...
- */
+/* template_numbers.c - filters on numbers and order: int, round, sum, sort, unique, ... */
 #include "text/template_eval.h"
 #include "text/template_sequences.h"
 #include "text/template_strings.h"
@@ -12,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies the text of a number without white space around it and "_" between digits; false when it
+/* Copies the text of a number without surrounding white space and "_" between digits; false if it
    cannot be one. */
 static bool number_text(const hil_chars *text, char *out, size_t most)
 {
@@ -126,7 +125,7 @@ static hil_status run_abs(hil_render *r, const hil_call *call, hil_variant *out)
     return hil_variant_negate(r, call->self, negative, out);
 }
 
-/* Correctly rounded at a decimal place; halves of the exact value go to the even digit. */
+/* Rounds correctly at a decimal place; ties of the exact value go to the even digit. */
 static double round_places(double value, int64_t places)
 {
     char digits[400];
@@ -185,7 +184,7 @@ static hil_status run_sum(hil_render *r, const hil_call *call, hil_variant *out)
     }
 }
 
-/* The smallest or the largest; of equal ones the first. */
+/* The smallest or largest item; of equal ones the first. */
 static hil_status extreme(hil_render *r, const hil_call *call, bool largest, hil_variant *out)
 {
     hil_getter getter;
@@ -226,7 +225,7 @@ static hil_status keys_of(hil_render *r, const hil_items *items, const hil_gette
     return HIL_OK;
 }
 
-/* By "a,b": the keys are lists. */
+/* Keys for sorting by several attributes, "a,b": each key is a list. */
 static hil_status keys_of_many(hil_render *r, const hil_items *items, hil_variant names, bool lower,
                                hil_items **out)
 {

@@ -1,4 +1,5 @@
-/* template_objects.c - which methods a value has; those of list, tuple, dict, loop and cycler. */
+/* template_objects.c - finds the methods of a value; those of list, tuple, dict, loop and cycler.
+ */
 #include "text/template_eval.h"
 
 #include <string.h>
@@ -28,7 +29,7 @@ HIL_BUILTIN(run_keys, make_view(r, call, HIL_VIEW_KEYS, out))
 HIL_BUILTIN(run_values, make_view(r, call, HIL_VIEW_VALUES, out))
 HIL_BUILTIN(run_items, make_view(r, call, HIL_VIEW_ITEMS, out))
 
-/* Nothing can change the copy, so it is the thing itself. */
+/* Values are immutable, so a copy is the value itself. */
 static hil_status run_copy(hil_render *r, const hil_call *call, hil_variant *out)
 {
     (void)r;
@@ -74,7 +75,7 @@ static const hil_builtin list_methods[] = {
     {NULL, NULL, {NULL}, 0, false},
 };
 
-/* Methods that change their object: they exist, but a template may not use them. */
+/* Methods that change their object: they exist, but the sandbox forbids them. */
 static const hil_builtin changing_dict[] = {
     {"clear", NULL, {NULL}, 0, false},   {"pop", NULL, {NULL}, 0, false},
     {"popitem", NULL, {NULL}, 0, false}, {"setdefault", NULL, {NULL}, 0, false},
@@ -91,7 +92,7 @@ static const hil_builtin changing_list[] = {
 
 static const hil_builtin nothing[] = {{NULL, NULL, {NULL}, 0, false}};
 
-/* Up to two tables of a type, and what changes it. */
+/* Up to two tables of a type's methods, and the forbidden ones. */
 typedef struct method_tables {
     const hil_builtin *first, *second, *changing;
 } method_tables;
@@ -135,7 +136,7 @@ static hil_status loop_length(hil_render *r, hil_loop *loop, int64_t *out)
         if (!loop->node->c && hil_variant_has_length(loop->cursor.source)) {
             HIL_TRY(hil_variant_length(r, loop->cursor.source, &length));
             loop->length = (int64_t)length;
-        } else { /* a condition or an iterator: it is only known at the end */
+        } else { /* a condition or an iterator: the length is only known at the end */
             bool more = !(loop->has_after && loop->after.type == HIL_V_ABSENT);
             HIL_TRY(hil_items_create(r, 0, &rest));
             while (more) {
@@ -167,9 +168,9 @@ static hil_status neighbour(hil_render *r, hil_variant value, const char *hint, 
     return value.type == HIL_V_ABSENT ? hil_undefined_hint(r, hint, out) : HIL_OK;
 }
 
-/* Those that need to look ahead. */
-static hil_status far_attribute(hil_render *r, hil_loop *loop, const hil_chars *name,
-                                hil_variant *out)
+/* Attributes of a loop that need to look ahead. */
+static hil_status look_ahead_attribute(hil_render *r, hil_loop *loop, const hil_chars *name,
+                                       hil_variant *out)
 {
     int64_t length;
     hil_variant next;
@@ -209,7 +210,7 @@ hil_status hil_loop_attribute(hil_render *r, hil_loop *loop, const hil_chars *na
     else if (hil_chars_is(name, "previtem"))
         return neighbour(r, loop->before, "there is no previous item", out);
     else
-        return far_attribute(r, loop, name, out);
+        return look_ahead_attribute(r, loop, name, out);
     return HIL_OK;
 }
 

@@ -1,4 +1,4 @@
-/* template_parser.h - what the parsers of expressions and of statements share. */
+/* template_parser.h - functions shared by the parsers of expressions and statements. */
 #ifndef HIL_TEXT_TEMPLATE_PARSER_H
 #define HIL_TEXT_TEMPLATE_PARSER_H
 
@@ -19,7 +19,7 @@ typedef struct hil_parser {
 } hil_parser;
 
 hil_status hil_parser_fail(const hil_parser *p, int line, const char *format, ...) HIL_PRINTF(3, 4);
-/* The token at which the parser is. */
+/* The current token. */
 const hil_token *hil_parser_token(const hil_parser *p);
 void hil_parser_skip(hil_parser *p);
 bool hil_parser_is_name(const hil_parser *p, const char *name);
@@ -28,14 +28,14 @@ bool hil_parser_skip_name(hil_parser *p, const char *name);
 bool hil_parser_skip_operator(hil_parser *p, const char *sign);
 hil_status hil_parser_expect(hil_parser *p, hil_token_type type, const char *words);
 hil_status hil_parser_expect_operator(hil_parser *p, const char *sign);
-/* The number of the name at which the parser is, which is passed. */
+/* Consumes a name and returns its number. */
 hil_status hil_parser_name(hil_parser *p, int *name);
 hil_status hil_parser_intern(hil_parser *p, const char *data, size_t size, int *name);
 hil_status hil_parser_node(hil_parser *p, hil_node_kind kind, int line, hil_syntax **out);
 hil_status hil_parser_enter(hil_parser *p);
 void hil_parser_leave(hil_parser *p);
 
-/* How far a list without brackets goes. */
+/* Where a list without brackets ends. */
 typedef enum hil_tuple_end {
     HIL_TUPLE_PLAIN,
     HIL_TUPLE_BEFORE_IN,
@@ -43,20 +43,21 @@ typedef enum hil_tuple_end {
 } hil_tuple_end;
 
 bool hil_token_is(const hil_token *token, const char *word);
-/* A text of the template, which `data` outlives. */
+/* A text of the template. Borrows `data`, which must outlive it. */
 hil_status hil_parser_chars(hil_parser *p, const char *data, size_t size, hil_variant *out);
 hil_status hil_parser_constant(hil_parser *p, hil_variant value, const hil_syntax **out);
-/* Adds to node->list; *end is NULL before the first. */
+/* Appends to node->list; *end is NULL before the first. */
 void hil_syntax_append(hil_syntax *node, const hil_syntax ***end, const hil_syntax *item);
 
-/* A name, a constant, or what is in brackets; x.y as one target where `attributes`. */
+/* Parses a name, a constant, or an expression in brackets; with `attributes` also x.y as one
+   target. */
 hil_status hil_parse_primary(hil_parser *p, bool attributes, const hil_syntax **out);
 hil_status hil_parse_expression(hil_parser *p, bool choice, const hil_syntax **out);
 hil_status hil_parse_tuple(hil_parser *p, bool choice, hil_tuple_end end, const hil_syntax **out);
-/* What a value is assigned to: names, and x.y where `attributes`. */
+/* Parses the target of an assignment: names, and with `attributes` also x.y. */
 hil_status hil_parse_target(hil_parser *p, bool attributes, hil_tuple_end end,
                             const hil_syntax **out);
-/* | name(...) | name ..., behind `node`, which may be NULL; *out is `node` when there is none.
+/* Parses | name(...) | name ... after `node`, which may be NULL; *out is `node` if there are none.
    `inline_name`: the first has no "|". */
 hil_status hil_parse_filters(hil_parser *p, const hil_syntax *node, bool inline_name,
                              const hil_syntax **out);

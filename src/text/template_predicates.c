@@ -1,4 +1,4 @@
-/* template_predicates.c - the methods of str that ask what its characters are, and that pad. */
+/* template_predicates.c - the methods of str that classify its characters, and those that pad. */
 #include "text/template_eval.h"
 #include "text/template_format.h"
 #include "text/template_strings.h"
@@ -27,7 +27,7 @@ static bool is_ascii(uint32_t point)
     return point < 0x80;
 }
 
-/* Whether all characters, and one at least, are such. */
+/* Whether the text has characters and `is` holds for all of them. */
 static hil_status all(hil_render *r, const hil_chars *text, bool (*is)(uint32_t), hil_variant *out)
 {
     bool yes = text->size > 0;
@@ -57,7 +57,7 @@ static hil_status run_isprintable(hil_render *r, const hil_call *call, hil_varia
     return HIL_OK;
 }
 
-/* Cased characters are all of one case, and there is one. */
+/* Whether the text has cased characters, all of one case. */
 static hil_status one_case(hil_render *r, const hil_chars *text, bool upper, hil_variant *out)
 {
     bool yes = true, cased = false;
@@ -122,7 +122,8 @@ static hil_status pad(hil_render *r, const hil_call *call, char align, hil_varia
     f.width = width < 0 ? 0 : (int)width;
     hil_capture_begin(r, &mark);
     int64_t room = width - (int64_t)text->length;
-    if (align == '^' && room > 0 && (room & 1) && (width & 1)) { /* the odd one goes to the left */
+    if (align == '^' && room > 0 && (room & 1) &&
+        (width & 1)) { /* the odd padding goes to the left */
         char bytes[4];
         HIL_TRY(hil_render_add(r, bytes, hil_utf8_put(bytes, f.fill)));
         --f.width;

@@ -102,7 +102,7 @@ static hil_status repr_range(hil_render *r, const hil_int_range *range)
                             (long long)range->stop, (long long)range->step);
 }
 
-/* What has no value of its own: Python would print where it lies in memory. */
+/* Objects without a value: Python would print their address. */
 static hil_status repr_object(hil_render *r, hil_variant value)
 {
     if (value.type == HIL_V_MACRO) {

@@ -121,7 +121,7 @@ static hil_status render(hil_render *r, const json_t *variables)
     hil_scope scope;
     if (!json_is_object(variables))
         return hil_fail(HIL_ERR_INPUT, "%s: its variables must be a JSON object", r->source->what);
-    HIL_TRY(hil_text_add(r->out, "", 0)); /* so that there is memory to point to */
+    HIL_TRY(hil_text_add(r->out, "", 0)); /* allocates it, so that texts can point into it */
     HIL_TRY(hil_variant_from_json(r, variables, &given));
     r->variables = given.dict;
     HIL_TRY(hil_scope_begin(r, NULL, &r->source->hidden, &scope));

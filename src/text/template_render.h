@@ -23,26 +23,26 @@ struct hil_render {
     hil_arena arena;
     uint64_t steps; /* left */
     size_t bytes;   /* left */
-    int depth;      /* of calls into each other */
-    int line;       /* of what is being evaluated */
-    hil_text *out;  /* a capture takes its end off again */
-    int captures;   /* how many captures lie inside each other; 0: out is the rendered text */
+    int depth;      /* of nested calls */
+    int line;       /* of the expression being evaluated */
+    hil_text *out;  /* a capture removes its part at the end */
+    int captures;   /* nested captures; 0: out is the rendered text */
     hil_rendering *result;
     const hil_dict *variables;
     enum { HIL_FLOW_ON, HIL_FLOW_BREAK, HIL_FLOW_CONTINUE } flow;
 };
 
-/* A failure of the template, with the line at which it is. */
+/* Fails with the line of the template. */
 hil_status hil_render_fail(const hil_render *r, const char *format, ...) HIL_PRINTF(2, 3);
-/* The failure that using an undefined value is. */
+/* Fails because an undefined value was used. */
 hil_status hil_render_undefined(hil_render *r, hil_variant value);
-/* Takes `count` of the steps that the rendering may make. */
+/* Counts `count` steps; fails when the limit is reached. */
 hil_status hil_render_step(hil_render *r, size_t count);
 /* Zeroed memory that is freed with the rendering. */
 hil_status hil_render_alloc(hil_render *r, size_t bytes, void **out);
 #define HIL_RENDER_NEW(r, count, pointer)                                                          \
     hil_render_alloc((r), (size_t)(count) * sizeof **(pointer), (void **)(pointer))
-/* One level deeper; every enter has its leave, except on the way out of a failure. */
+/* Enters a nested call; every enter has its leave, except after a failure. */
 hil_status hil_render_enter(hil_render *r);
 void hil_render_leave(hil_render *r);
 /* Adds bytes to the output. */
@@ -50,7 +50,7 @@ hil_status hil_render_add(hil_render *r, const char *bytes, size_t size);
 #define HIL_RENDER_ADD(r, literal) hil_render_add((r), literal, sizeof(literal) - 1)
 hil_status hil_render_print(hil_render *r, const char *format, ...) HIL_PRINTF(2, 3);
 
-/* Output between begin and end goes into a text instead; `mark` is the caller's. */
+/* Captures the output between begin and end as a text; the caller keeps `mark`. */
 void hil_capture_begin(hil_render *r, size_t *mark);
 hil_status hil_capture_end(hil_render *r, size_t mark, hil_variant *out);
 

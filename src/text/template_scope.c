@@ -1,18 +1,17 @@
-/* template_scope.c - which names a scope hides from the variables around it. */
-#include "text/template_parser.h"
+/* template_scope.c - finds the names that a scope hides from the variables around it. */
 
 /* [Note: hidden names] Jinja decides when it compiles a template what a name means in a scope. A
  * name that a scope assigns before it reads it, outside of conditions, belongs to that scope from
- * its begin: until the assignment it is undefined for the scopes inside, even when the rendering
+ * its start: until the assignment it is undefined for the scopes inside, even when the rendering
  * was given a variable of that name. So `{% for x in y %}{{ z }}{% endfor %}{% set z = 1 %}` prints
  * nothing for any z. Everything else about scopes needs no preparation: a name is looked up in the
  * scopes from the inside out, then among the variables.
  *
  * Filters and tests that do not exist are refused here too, except inside conditions, where Jinja
- * as well fails only when they are reached. */
+ * also fails only when they are reached. */
 #include "text/template_parser.h"
 
-/* What is known of the names of a scope while its statements are read in order. */
+/* The names of a scope, as far as its statements were read. */
 typedef struct frame {
     const struct frame *parent;
     unsigned char *known; /* per name: KNOWN_... */
@@ -89,8 +88,8 @@ static hil_status open_frame(analysis *a, const frame *parent, frame *out)
     return HIL_ALLOC(out->count + 1, &out->known);
 }
 
-/* Writes down the hidden names of a frame and lets go of it. */
-static hil_status keep_hidden(analysis *a, const frame *f, hil_names *hidden)
+/* Stores the hidden names of a frame. */
+static hil_status store_hidden(analysis *a, const frame *f, hil_names *hidden)
 {
     for (size_t i = 0; i < f->count; ++i) hidden->count += (f->known[i] & KNOWN_HIDDEN) != 0;
     if (!hidden->count) return HIL_OK;
@@ -100,20 +99,21 @@ static hil_status keep_hidden(analysis *a, const frame *f, hil_names *hidden)
     return HIL_OK;
 }
 
-/* Two passes: first the names of this scope, then the scopes inside, which need all of them. */
+/* Reads a scope in two passes: first its own names, then the scopes inside, which need all of
+   them. */
 static hil_status read_scope(analysis *a, frame *f, const hil_syntax *body, hil_names *hidden)
 {
     bool conditional = a->conditional;
     a->conditional = false;
     hil_status status = read_body(a, f, body);
-    if (status == HIL_OK) status = keep_hidden(a, f, hidden);
+    if (status == HIL_OK) status = store_hidden(a, f, hidden);
     if (status == HIL_OK) status = read_inner(a, body, f);
     a->conditional = conditional;
     hil_free(f->known);
     return status;
 }
 
-/* Expressions at the begin of a scope, which see its names; without conditions around them. */
+/* Reads expressions at the start of a scope, which see its names; no condition is around them. */
 static hil_status read_alone(analysis *a, frame *f, const hil_syntax *node)
 {
     bool conditional = a->conditional;
@@ -148,7 +148,7 @@ static void take_target(frame *f, const hil_syntax *target)
     for (const hil_syntax *item = target->list; item; item = item->next) take_target(f, item);
 }
 
-/* The condition of a loop is a scope of its own. */
+/* Reads the condition of a loop, which is a scope of its own. */
 static hil_status read_condition(analysis *a, const frame *parent, const hil_syntax *node)
 {
     frame f;
@@ -172,12 +172,12 @@ static hil_status read_block(analysis *a, const frame *parent, hil_syntax *node)
         for (const hil_syntax *pair = node->list; pair; pair = pair->next) take_target(&f, pair->a);
     HIL_TRY(read_scope(a, &f, node->body, &node->hidden));
     if (!node->otherwise) return HIL_OK;
-    hil_names unused = {0}; /* nothing runs between the begin of an else and its assignments */
+    hil_names unused = {0}; /* no statement runs between the start of an else and its assignments */
     HIL_TRY(open_frame(a, parent, &f));
     return read_scope(a, &f, node->otherwise, &unused);
 }
 
-/* The scopes that statements open. */
+/* Reads the scopes that statements open. */
 static hil_status read_inner(analysis *a, const hil_syntax *body, const frame *f)
 {
     for (; body; body = body->next) {
@@ -220,7 +220,7 @@ static hil_status read_if(analysis *a, frame *f, const hil_syntax *node)
     return HIL_OK;
 }
 
-/* The names that statements read and store in their own scope, in order. */
+/* Reads the names that statements use and assign in their own scope, in order. */
 static hil_status read_body(analysis *a, frame *f, const hil_syntax *body)
 {
     for (; body; body = body->next) {

@@ -73,7 +73,7 @@ static hil_status run_items(hil_render *r, const hil_call *call, hil_variant *ou
     return hil_iterator_create(r, hil_items_list(items), "generator", out);
 }
 
-/* The parts of "a.b.0": names and indices. */
+/* Splits "a.b.0" into names and indices. */
 static hil_status attribute_parts(hil_render *r, hil_variant attribute, hil_items **out)
 {
     hil_variant dot;
@@ -144,7 +144,7 @@ static hil_status run_join(hil_render *r, const hil_call *call, hil_variant *out
     return hil_capture_end(r, mark, out);
 }
 
-/* Takes the first argument off: the name of a filter or test. */
+/* Takes the first argument, the name of a filter or test. */
 static hil_status callable_name(hil_render *r, const hil_call *call, size_t skip, bool filter,
                                 const hil_builtin **out, hil_arguments *rest)
 {
@@ -210,7 +210,7 @@ static hil_status run_map(hil_render *r, const hil_call *call, hil_variant *out)
     return hil_iterator_create(r, hil_items_list(items), "generator", out);
 }
 
-/* Those of which the test, or else the truth, is `wanted`. */
+/* Selects items whose test result, or truth value, is `wanted`. */
 static hil_status choose(hil_render *r, const hil_call *call, bool attribute, bool wanted,
                          hil_variant *out)
 {

@@ -1,4 +1,4 @@
-/* template_sequences.h - what filters read from each item of a list. */
+/* template_sequences.h - reads attributes of list items, for filters. */
 #ifndef HIL_TEXT_TEMPLATE_SEQUENCES_H
 #define HIL_TEXT_TEMPLATE_SEQUENCES_H
 

@@ -1,6 +1,4 @@
-/* template_spec.c - format specifications: how they are read, and numbers and texts printed by
- * them.
- */
+/* template_spec.c - parses format specifications, and prints numbers and texts by them. */
 #include "text/template_eval.h"
 #include "text/template_format.h"
 #include "text/unicode.h"
@@ -19,7 +17,8 @@ static hil_status pad(hil_render *r, uint32_t fill, size_t count)
     return hil_render_step(r, count / 8);
 }
 
-/* `head` (a sign) and `body` of `length` characters in the width; padding of "=" goes between. */
+/* Prints `head` (a sign) and `body` of `length` characters, padded to the width; with "=" the
+   padding goes between them. */
 static hil_status print_padded(hil_render *r, const hil_format *f, const char *head,
                                const char *body, size_t size, size_t length)
 {
@@ -37,7 +36,7 @@ static hil_status print_padded(hil_render *r, const hil_format *f, const char *h
     return pad(r, fill, room - left - middle);
 }
 
-/* Zeros in front of a number go behind its sign. */
+/* Leading zeros of a number go after its sign. */
 static hil_format numeric(const hil_format *f)
 {
     hil_format made = *f;
@@ -69,7 +68,7 @@ static size_t group(char *out, const char *digits, size_t count, char separator,
     return put;
 }
 
-/* Zeros in front are separated too: as many as keep the width. */
+/* Leading zeros get separators too, within the width. */
 static hil_status print_number(hil_render *r, const hil_format *f, const char *head,
                                const char *digits, size_t whole)
 {
@@ -127,7 +126,7 @@ hil_status hil_format_integer(hil_render *r, const hil_format *f, int64_t value)
     return print_number(r, f, head, digits, zeros + count);
 }
 
-/* A float without a type: as str(), or with a precision as %g that keeps ".0". */
+/* Prints a float without a type: like str(), or with a precision like %g that keeps ".0". */
 static void print_general(char *out, size_t most, double value, int precision)
 {
     if (precision < 0) {

@@ -9,7 +9,7 @@ typedef struct end_tags {
 
 static hil_status parse_body(hil_parser *p, const end_tags *ends, const hil_syntax **out);
 
-/* ":" may precede the end of the tag that opens a body. */
+/* Parses a body. ":" may precede the end of the tag that opens it. */
 static hil_status parse_block(hil_parser *p, const end_tags *ends, const hil_syntax **out)
 {
     hil_parser_skip_operator(p, ":");
@@ -17,7 +17,7 @@ static hil_status parse_block(hil_parser *p, const end_tags *ends, const hil_syn
     return parse_body(p, ends, out);
 }
 
-/* A body that only `end` closes, which is passed. */
+/* Parses a body up to the tag `end`, and consumes that. */
 static hil_status parse_closed(hil_parser *p, const char *end, const hil_syntax **out)
 {
     HIL_TRY(parse_block(p, &(end_tags){{end}}, out));
@@ -59,7 +59,7 @@ static hil_status parse_for(hil_parser *p, hil_syntax *node)
     HIL_TRY(hil_parse_target(p, false, HIL_TUPLE_BEFORE_IN, &node->a));
     HIL_TRY(refuse_loop(p, node->a));
     if (!hil_parser_skip_name(p, "in"))
-        return hil_parser_fail(p, hil_parser_token(p)->line, "expected 'in' behind 'for'");
+        return hil_parser_fail(p, hil_parser_token(p)->line, "expected 'in' after 'for'");
     HIL_TRY(hil_parse_tuple(p, false, HIL_TUPLE_BEFORE_RECURSIVE, &node->b));
     if (hil_parser_skip_name(p, "if")) HIL_TRY(hil_parse_expression(p, true, &node->c));
     node->recursive = hil_parser_skip_name(p, "recursive");
@@ -296,7 +296,7 @@ static bool at_end_tag(const hil_parser *p, const end_tags *ends)
     return false;
 }
 
-/* Up to the name of one of the end tags; without `ends` to the end of the template. */
+/* Parses up to the name of one of the end tags; without `ends`, to the end of the template. */
 static hil_status parse_body(hil_parser *p, const end_tags *ends, const hil_syntax **out)
 {
     for (;;) {

@@ -41,7 +41,7 @@ hil_status hil_chars_strip(hil_render *r, const hil_chars *text, const hil_chars
     return hil_chars_part(r, text, begin, end, out);
 }
 
-/* A capital sigma at the end of a word becomes another letter than elsewhere. */
+/* Whether a capital sigma is at the end of a word, where its lower case is another letter. */
 static bool is_final_sigma(const hil_chars *text, size_t at)
 {
     size_t size, before = at, after = at;
@@ -105,7 +105,7 @@ hil_status hil_chars_case(hil_render *r, const hil_chars *text, hil_case kind, h
     return hil_chars_mark(r, out->text, text->safe, out);
 }
 
-/* The next occurrence at or behind `at`, or SIZE_MAX. */
+/* The next occurrence at or after `at`, or SIZE_MAX. */
 static size_t find(const hil_chars *text, const hil_chars *part, size_t at)
 {
     if (at > text->size) return SIZE_MAX;

@@ -5,7 +5,7 @@
 #include "text/template_value.h"
 
 typedef enum hil_side { HIL_SIDE_LEFT = 1, HIL_SIDE_RIGHT = 2, HIL_SIDE_BOTH = 3 } hil_side;
-/* Without the characters of `set` at its sides; NULL: white space. */
+/* Strips the characters of `set` (NULL: white space) from both sides. */
 hil_status hil_chars_strip(hil_render *r, const hil_chars *text, const hil_chars *set,
                            hil_side side, hil_variant *out);
 
@@ -19,13 +19,13 @@ typedef enum hil_case {
 } hil_case;
 hil_status hil_chars_case(hil_render *r, const hil_chars *text, hil_case kind, hil_variant *out);
 
-/* The first `most` (negative: all) occurrences replaced. */
+/* Replaces the first `most` occurrences (negative: all). */
 hil_status hil_chars_replace(hil_render *r, const hil_chars *text, const hil_chars *from,
                              const hil_chars *to, int64_t most, hil_variant *out);
-/* Its lines without their ends, or with them where `keep`. */
+/* Splits into lines, without their ends unless `keep`. */
 hil_status hil_chars_lines(hil_render *r, const hil_chars *text, bool keep, hil_items **out);
-/* At the occurrences of `separator` (NULL: white space), at most `most` times (negative: all), from
-   the right where `backward`. */
+/* Splits at `separator` (NULL: white space), at most `most` times (negative: any number), from the
+   right if `backward`. */
 hil_status hil_chars_split(hil_render *r, const hil_chars *text, const hil_chars *separator,
                            int64_t most, bool backward, hil_items **out);
 /* Bytes [begin, end) of a text as a text. */

@@ -5,14 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Every `step`-th character from `first` to `last`; `delta` leads to what it is mapped to. */
+/* Every `step`-th character from `first` to `last`; adding `delta` maps it. */
 typedef struct hil_char_span {
     uint32_t first, last;
     int32_t step, delta;
 } hil_char_span;
 
 typedef struct hil_char_expansion {
-    uint32_t point, to[3]; /* 0 behind the last */
+    uint32_t point, to[3]; /* 0 after the last */
 } hil_char_expansion;
 
 #define HIL_CHAR_TABLE(name)                                                                       \
@@ -24,8 +24,8 @@ typedef struct hil_char_expansion {
 
 HIL_CHAR_TABLE(hil_to_upper);
 HIL_CHAR_TABLE(hil_to_lower);
-HIL_CHAR_TABLE(hil_to_title);    /* only what differs from upper */
-HIL_CHAR_TABLE(hil_to_casefold); /* only what differs from lower */
+HIL_CHAR_TABLE(hil_to_title);    /* only differences from upper */
+HIL_CHAR_TABLE(hil_to_casefold); /* only differences from lower */
 HIL_CHAR_EXPANSIONS(hil_to_upper_several);
 HIL_CHAR_EXPANSIONS(hil_to_lower_several);
 HIL_CHAR_EXPANSIONS(hil_to_title_several);

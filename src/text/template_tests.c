@@ -1,4 +1,4 @@
-/* template_tests.c - what may follow `is`. */
+/* template_tests.c - the tests after `is`. */
 #include "text/template_eval.h"
 
 #include <string.h>

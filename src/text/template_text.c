@@ -17,7 +17,7 @@ bool hil_is_line_end(uint32_t point)
            point == 0x2028 || point == 0x2029;
 }
 
-/* The span that has the character, or NULL. */
+/* The span that contains the character, or NULL. */
 static const hil_char_span *find(const hil_char_span *spans, size_t count, uint32_t point)
 {
     size_t low = 0, high = count; /* the last span that begins at or before it: low - 1 */
@@ -28,7 +28,7 @@ static const hil_char_span *find(const hil_char_span *spans, size_t count, uint3
         else
             high = middle;
     }
-    /* Spans of every second character may lie inside each other, by pairs. */
+    /* Two spans of every second character may interleave. */
     for (size_t back = 1; back <= 2 && back <= low; ++back) {
         const hil_char_span *span = &spans[low - back];
         if (point <= span->last && (point - span->first) % (uint32_t)span->step == 0) return span;
@@ -66,7 +66,7 @@ bool hil_is_cased(uint32_t point)
     return hil_is_upper(point) || hil_is_lower(point) || hil_is_titled(point);
 }
 
-/* What the character becomes by a table of single and one of several characters; 0: not in them. */
+/* Maps a character by a table of single characters and one of expansions; 0: in neither. */
 static size_t map(const hil_char_span *span, const hil_char_expansion *several, size_t count,
                   uint32_t point, uint32_t out[HIL_CASE_MOST])
 {

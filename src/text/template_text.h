@@ -6,14 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* str.isspace(), which is also what strip() takes. */
+/* str.isspace(), also the characters that strip() removes. */
 bool hil_is_space(uint32_t point);
 /* Whether a character ends a line for splitlines(). */
 bool hil_is_line_end(uint32_t point);
-/* Whether repr() shows it as it is. */
+/* Whether repr() prints it unescaped. */
 bool hil_is_printable(uint32_t point);
 
-/* Case mappings may give up to three characters; they return how many. */
+/* Case mappings return their number of characters, up to three. */
 enum { HIL_CASE_MOST = 3 };
 size_t hil_case_upper(uint32_t point, uint32_t out[HIL_CASE_MOST]);
 size_t hil_case_lower(uint32_t point, uint32_t out[HIL_CASE_MOST]);

@@ -18,7 +18,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* A code point of exactly `digits` hexadecimal digits, or UINT32_MAX. */
+/* Parses exactly `digits` hexadecimal digits as a code point; UINT32_MAX: they are none. */
 static uint32_t read_hex(const char *text, size_t size, size_t digits)
 {
     uint32_t point = 0;
@@ -40,7 +40,7 @@ static size_t put_code(char *out, uint32_t point)
 
 typedef struct escape {
     uint32_t point;
-    size_t used; /* of the text behind the backslash */
+    size_t used; /* bytes after the backslash */
 } escape;
 
 static escape read_octal(const char *text, size_t size)

@@ -1,4 +1,4 @@
-/* template_value.c - truth, equality, order and length of values, as Python has them. */
+/* template_value.c - truth, equality, order and length of values, as in Python. */
 #include "text/template_render.h"
 #include "text/template_value.h"
 
@@ -71,7 +71,7 @@ double hil_variant_real(hil_variant value)
     return value.type == HIL_V_REAL ? value.real : (double)hil_variant_integer(value);
 }
 
-/* Exact, as Python compares int and float: -1, 0, 1, or 2 for NaN. */
+/* Compares int and float exactly, as Python does: -1, 0, 1, or 2 for NaN. */
 static int order_numbers(hil_variant a, hil_variant b)
 {
     if (a.type != HIL_V_REAL && b.type != HIL_V_REAL) {

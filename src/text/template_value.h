@@ -1,7 +1,6 @@
-/* template_value.h - the values of a template: what Python has, as far as templates can see it.
- *
- * Everything is allocated in the arena of one rendering and freed with it. Lists and dicts are
- * never changed once a template can see them; only namespaces, iterators and loops have state. */
+/* template_value.h - the values of a template: those of Python that templates can see. Everything
+   is allocated in the arena of one rendering and freed with it. Lists and dicts are never changed
+   once a template can see them; only namespaces, iterators and loops have state. */
 #ifndef HIL_TEXT_TEMPLATE_VALUE_H
 #define HIL_TEXT_TEMPLATE_VALUE_H
 
@@ -10,7 +9,7 @@
 typedef struct hil_render hil_render;
 
 typedef enum hil_variant_type {
-    HIL_V_ABSENT, /* no value at all: an argument that was not given */
+    HIL_V_ABSENT, /* an argument that was not given */
     HIL_V_UNDEFINED,
     HIL_V_NONE,
     HIL_V_BOOL,
@@ -59,7 +58,7 @@ typedef struct hil_chars {
     const char *data;
     size_t size;   /* in bytes */
     size_t length; /* in code points */
-    bool safe;     /* Markup: joined with other text, it escapes that */
+    bool safe;     /* Markup: other text is escaped when it is joined with this */
 } hil_chars;
 
 typedef struct hil_items {
@@ -90,14 +89,13 @@ typedef struct hil_dict_view {
     enum { HIL_VIEW_KEYS, HIL_VIEW_VALUES, HIL_VIEW_ITEMS } kind;
 } hil_dict_view;
 
-/* A place in anything that can be iterated; does not change what it goes through, except an
-   iterator. */
+/* A position in anything that can be iterated. Iterating changes only iterators. */
 typedef struct hil_cursor {
     hil_variant source;
     size_t at;
 } hil_cursor;
 
-/* What Python calls a generator or an iterator: always true, without length, used up once. */
+/* A generator or iterator of Python: always true, without length, iterated once. */
 typedef struct hil_iterator {
     hil_cursor cursor;
     const char *type;
@@ -108,7 +106,7 @@ typedef struct hil_cycler {
     size_t count, at;
 } hil_cycler;
 
-/* Why there is no value: `hint`, or the name that has none, or the name that `owner` lacks. */
+/* Why a value is undefined: `hint`, or the undefined name, or the name that `owner` lacks. */
 typedef struct hil_unknown {
     const char *hint;
     const char *owner;
@@ -121,15 +119,15 @@ typedef struct hil_unknown {
 #define HIL_REAL(x) ((hil_variant){.type = HIL_V_REAL, .real = (x)})
 #define HIL_TEXT(x) ((hil_variant){.type = HIL_V_TEXT, .text = (x)})
 
-/* Text that is copied, or, "borrow", must outlive the rendering. */
+/* A text value: `copy` copies the bytes, `borrow` needs them to outlive the rendering. */
 hil_status hil_chars_copy(hil_render *r, const char *data, size_t size, hil_variant *out);
 hil_status hil_chars_borrow(hil_render *r, const char *data, size_t size, hil_variant *out);
 hil_status hil_chars_literal(hil_render *r, const char *words, hil_variant *out);
 /* The same text, marked as safe or not. */
 hil_status hil_chars_mark(hil_render *r, const hil_chars *text, bool safe, hil_variant *out);
-/* The code points of valid UTF-8. */
+/* The number of code points in valid UTF-8. */
 size_t hil_chars_length(const char *data, size_t size);
-/* The byte at which character `index` of a text begins; its end for index == length. */
+/* The offset in bytes of character `index`; index == length: the end. */
 size_t hil_chars_offset(const hil_chars *text, size_t index);
 bool hil_chars_is(const hil_chars *text, const char *word);
 
@@ -145,7 +143,7 @@ hil_status hil_iterator_create(hil_render *r, hil_variant source, const char *ty
 hil_status hil_dict_create(hil_render *r, size_t capacity, hil_dict **out);
 /* Adds or replaces. Fails for keys that Python cannot hash. */
 hil_status hil_dict_set(hil_render *r, hil_dict *dict, hil_variant key, hil_variant value);
-/* *out is NULL when the key is not there. Fails for keys that Python cannot hash. */
+/* *out is NULL if the key does not exist. Fails for keys that Python cannot hash. */
 hil_status hil_dict_find(hil_render *r, const hil_dict *dict, hil_variant key, hil_pair **out);
 hil_pair *hil_dict_get(const hil_dict *dict, const char *key, size_t size);
 
@@ -156,12 +154,13 @@ bool hil_variant_is_number(hil_variant value);  /* bool, int or float */
 int64_t hil_variant_integer(hil_variant value); /* of a bool or int */
 double hil_variant_real(hil_variant value);     /* of any number */
 hil_status hil_variant_equal(hil_render *r, hil_variant a, hil_variant b, bool *equal);
-/* a < b as sign of *order; fails where Python has no order. `sign` is the operator in messages. */
+/* The sign of *order is that of a - b; fails if Python has no order for them. `sign` is the
+   operator, for messages. */
 hil_status hil_variant_compare(hil_render *r, hil_variant a, hil_variant b, const char *sign,
                                int *order);
 hil_status hil_variant_contains(hil_render *r, hil_variant container, hil_variant value,
                                 bool *found);
-/* len(): fails for what has none. */
+/* len(); fails for values without a length. */
 hil_status hil_variant_length(hil_render *r, hil_variant value, size_t *length);
 bool hil_variant_has_length(hil_variant value);
 

@@ -78,7 +78,7 @@ static void pack_rows(const product *job, char *panels, int64_t m0, int64_t m1, 
     job->kernel->pack_a(panels, &strip);
 }
 
-/* The part of a full tile that lies inside c. */
+/* The part of a full tile that is inside c. */
 static void edge_tile(const hil_gemm_kernel *kernel, const hil_tile *tile, int64_t rows,
                       int64_t columns)
 {

@@ -17,7 +17,7 @@ static void *filled(int64_t count, hil_dtype dtype)
     float ones[256];
     for (int i = 0; i < 256; ++i) ones[i] = (float)(i % 7) * 0.25f - 0.5f;
     for (int64_t i = 0; i < count; i += 256)
-        hil_from_f32(data + (size_t)i * size, ones, dtype, count - i < 256 ? count - i : 256);
+        hil_dtype_from_f32(data + (size_t)i * size, ones, dtype, count - i < 256 ? count - i : 256);
     return data;
 }
 

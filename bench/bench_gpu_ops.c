@@ -56,7 +56,7 @@ static void make_random(void)
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         numbers[i] = (float)(seed >> 40) * 0x1p-23f - 1;
     }
-    hil_from_f32(half, numbers, HIL_BF16, (int64_t)count);
+    hil_dtype_from_f32(half, numbers, HIL_BF16, (int64_t)count);
     random_half = upload(half, RANDOM_BYTES);
     random_float = upload(numbers, RANDOM_BYTES);
     free(numbers);

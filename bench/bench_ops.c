@@ -61,7 +61,8 @@ static void fill(hil_tensor *t)
     else
         for (int64_t i = 0; i < count; ++i) {
             float x = sinf((float)i);
-            hil_from_f32((char *)t->data + (size_t)i * hil_dtype_size(t->dtype), &x, t->dtype, 1);
+            hil_dtype_from_f32((char *)t->data + (size_t)i * hil_dtype_size(t->dtype), &x, t->dtype,
+                               1);
         }
 }
 

@@ -65,14 +65,14 @@ def main():
                   " str knows them.\n */\n#include \"text/template_tables.h\"\n\n/* clang-format off */\n")
         for method in ("upper", "lower", "title", "casefold"):
             single, several = mapped(method)
-            write_spans(out, f"hil_to_{method}", single)
-            write_several(out, f"hil_to_{method}_several", several)
+            write_spans(out, f"hil_char_to_{method}", single)
+            write_several(out, f"hil_char_to_{method}_several", several)
         for method in ("isupper", "islower"):
-            write_spans(out, "hil_" + method[:2] + "_" + method[2:] + "_spans",
+            write_spans(out, f"hil_char_{method[2:]}_spans",
                         spans(c for c in POINTS if getattr(chr(c), method)()))
-        write_spans(out, "hil_titled_spans",
+        write_spans(out, "hil_char_titled_spans",
                     spans(c for c in POINTS if chr(c).istitle() and not chr(c).isupper()))
-        write_spans(out, "hil_unprintable_spans",
+        write_spans(out, "hil_char_unprintable_spans",
                     [s for s in spans(c for c in range(0x110000) if not chr(c).isprintable())])
 
 

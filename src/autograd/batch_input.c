@@ -123,7 +123,7 @@ hil_status hil_batch_input_read(hil_batch_input *input, const hil_tensor *x, flo
     int64_t count = hil_shape_count(&x->shape);
     if (hil_pool_is_dry(input->pool)) return HIL_OK;
     if (!input->device) {
-        hil_to_f32(out, x->data, x->dtype, count);
+        hil_dtype_to_f32(out, x->data, x->dtype, count);
         return HIL_OK;
     }
     size_t size = hil_dtype_size(x->dtype);
@@ -135,7 +135,7 @@ hil_status hil_batch_input_read(hil_batch_input *input, const hil_tensor *x, flo
                                            (size_t)n * size));
         input->busy = true;
         HIL_TRY(hil_batch_input_wait(input));
-        hil_to_f32(out + at, input->memory, x->dtype, n);
+        hil_dtype_to_f32(out + at, input->memory, x->dtype, n);
     }
     return HIL_OK;
 }

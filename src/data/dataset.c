@@ -2,7 +2,7 @@
 #include "data/dataset.h"
 
 #include "base/philox.h"
-#include "data/prepare.h"
+#include "data/cache_prepare.h"
 
 #include <math.h>
 

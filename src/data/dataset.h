@@ -40,8 +40,8 @@ typedef struct hil_dataset_options {
 /* `paths` are files, folders or patterns (data/files.h). Each line of a .jsonl is a document
    ({"text": ...}), an example ({"prompt": ..., "completion": ...}, with loss on the completion
    only) or a conversation (data/dialogue.h, with loss on the answers only); .npy holds token ids;
-   any other file is one document of plain text, unless its name (data/name.h) or content
-   (data/content.h) is refused. Text and JSONL may be .gz or .zst. The documents of all files, in
+   any other file is one document of plain text, unless its name (data/file_type.h) or content
+   (data/text_check.h) is refused. Text and JSONL may be .gz or .zst. The documents of all files, in
    the given order, form one stream that is cut into windows, with end-of-text between documents
    except next to .npy. Examples are packed into other windows. */
 hil_status hil_dataset_open(hil_dataset **out, const char *const *paths, size_t count,

@@ -1,7 +1,7 @@
 /* files.c - expands folders and patterns to a sorted list of files. */
 #include "data/files.h"
 
-#include "data/name.h"
+#include "data/file_type.h"
 #include "io/file.h"
 
 #include <errno.h>
@@ -44,8 +44,8 @@ static hil_status add_entry(void *context, const char *folder, const char *name)
     HIL_TRY(hil_path_join(path, folder, name));
     if (stat(path, &info) != 0) return fail_open(path);
     if (S_ISDIR(info.st_mode)) return add_folder(files, path, listing->depth + 1);
-    if (S_ISREG(info.st_mode) && hil_data_name_known(name)) return add_path(files, path);
-    if (files->skipped++ == 0 || hil_data_name_refused(name))
+    if (S_ISREG(info.st_mode) && hil_file_type_known(name)) return add_path(files, path);
+    if (files->skipped++ == 0 || hil_file_type_refused(name))
         memcpy(files->example, path, sizeof path);
     return HIL_OK;
 }
@@ -78,8 +78,8 @@ static hil_status add_existing(hil_files *files, const char *path, bool is_folde
     HIL_TRY(add_folder(files, path, 0));
     skipped = files->skipped - skipped;
     if (files->count == begin && skipped) { /* fails with advice if it is a table or the like */
-        hil_data_name name;
-        HIL_TRY(hil_data_name_read(&name, files->example));
+        hil_file_type type;
+        HIL_TRY(hil_file_type_read(&type, files->example));
     }
     if (files->count == begin)
         return hil_fail(HIL_ERR_INPUT,
@@ -144,9 +144,9 @@ hil_status hil_files_check(const char *const *given, size_t count, bool *text)
     HIL_TRY(hil_files_find(&files, given, count));
     hil_status status = HIL_OK;
     for (size_t i = 0; status == HIL_OK && i < files.count; ++i) {
-        hil_data_name name;
-        status = hil_data_name_read(&name, files.path[i]);
-        *text |= name.kind != HIL_DATA_TOKENS;
+        hil_file_type type;
+        status = hil_file_type_read(&type, files.path[i]);
+        *text |= type.kind != HIL_DATA_TOKENS;
         if (status == HIL_OK && access(files.path[i], R_OK) != 0) status = fail_open(files.path[i]);
     }
     hil_files_free(&files);

@@ -12,14 +12,14 @@ typedef struct hil_files {
     char example[HIL_PATH_MAX]; /* the path of one skipped file */
 } hil_files;
 
-/* A folder becomes the data files (hil_data_name_known) in it and its subfolders, sorted by path,
+/* A folder becomes the data files (hil_file_type_known) in it and its subfolders, sorted by path,
    without hidden ones. A path with * ? [ that does not exist is a shell pattern and becomes its
    sorted matches. Fails for a folder or pattern without data files, and for any other path that
    does not exist; `files` then needs no free. */
 hil_status hil_files_find(hil_files *files, const char *const *given, size_t count);
 void hil_files_free(hil_files *files);
 /* Fails unless hil_files_find succeeds and every file is readable and has a supported name
-   (hil_data_name_read). *text: at least one of them is not token ids. */
+   (hil_file_type_read). *text: at least one of them is not token ids. */
 hil_status hil_files_check(const char *const *given, size_t count, bool *text);
 
 #endif

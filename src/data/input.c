@@ -1,9 +1,9 @@
 /* input.c - reads a file, decompresses it, checks that it is text. */
 #include "data/input.h"
 
-#include "data/content.h"
+#include "data/text_check.h"
 #include "data/decompress.h"
-#include "data/name.h"
+#include "data/file_type.h"
 #include "io/reader.h"
 
 #define BUFFER ((size_t)1 << 18)
@@ -16,7 +16,7 @@ struct hil_input {
     hil_decompress_io io;
     bool whole;    /* the input so far ends with a whole stream */
     bool is_lines; /* JSONL, whose parser names the line with invalid UTF-8 */
-    hil_content content;
+    hil_text_check content;
 };
 
 hil_status hil_input_open(hil_input **out, const char *path)
@@ -24,15 +24,15 @@ hil_status hil_input_open(hil_input **out, const char *path)
     static const hil_decompressor *const formats[] = {
         [HIL_GZIP] = &hil_decompress_gzip, [HIL_ZSTD] = &hil_decompress_zstd};
     *out = NULL;
-    hil_data_name name;
+    hil_file_type type;
     hil_input *input = NULL;
     hil_status status;
-    HIL_TRY_DONE(hil_data_name_read(&name, path));
+    HIL_TRY_DONE(hil_file_type_read(&type, path));
     HIL_TRY_DONE(HIL_ALLOC(1, &input));
     HIL_TRY_DONE(hil_reader_open(&input->reader, path));
     input->content.path = hil_reader_path(input->reader);
-    input->is_lines = name.kind == HIL_DATA_JSONL;
-    input->format = formats[name.compression];
+    input->is_lines = type.kind == HIL_DATA_JSONL;
+    input->format = formats[type.compression];
     if (input->format) {
         HIL_TRY_DONE(HIL_ALLOC(BUFFER, &input->buffer));
         HIL_TRY_DONE(input->format->open(&input->engine));
@@ -87,8 +87,8 @@ hil_status hil_input_read(hil_input *input, char *bytes, size_t size, size_t *go
         HIL_TRY(hil_reader_read(input->reader, io->at, bytes, size, got));
         io->at += *got;
     }
-    HIL_TRY(hil_content_add(&input->content, bytes, *got));
-    return *got < size && !input->is_lines ? hil_content_end(&input->content) : HIL_OK;
+    HIL_TRY(hil_text_check_add(&input->content, bytes, *got));
+    return *got < size && !input->is_lines ? hil_text_check_end(&input->content) : HIL_OK;
 }
 
 uint64_t hil_input_position(const hil_input *input)

@@ -4,7 +4,7 @@
 #include "data/dialogue.h"
 #include "data/input.h"
 #include "data/jsonl.h"
-#include "data/name.h"
+#include "data/file_type.h"
 #include "data/prompt.h"
 #include "data/windows.h"
 #include "format/npy.h"
@@ -283,13 +283,13 @@ hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, si
     for (size_t i = 0; i < count; ++i) pack.bytes_total += file_size(paths[i]);
     for (size_t i = 0; i < count; ++i) {
         uint64_t bytes = file_size(paths[i]);
-        hil_data_name name;
-        HIL_TRY_DONE(hil_data_name_read(&name, paths[i]));
+        hil_file_type type;
+        HIL_TRY_DONE(hil_file_type_read(&type, paths[i]));
         pack.path = paths[i];
         pack.position = 0;
-        if (name.kind == HIL_DATA_TOKENS)
+        if (type.kind == HIL_DATA_TOKENS)
             HIL_TRY_DONE(pack_npy(&pack, bytes));
-        else if (name.kind == HIL_DATA_JSONL)
+        else if (type.kind == HIL_DATA_JSONL)
             HIL_TRY_DONE(pack_jsonl(&pack));
         else
             HIL_TRY_DONE(pack_text(&pack));

@@ -12,7 +12,7 @@
 
 #include "base/json.h"
 #include "comm/comm.h"
-#include "format/model_files.h"
+#include "format/sidecar_files.h"
 #include "store/state.h"
 
 typedef struct hil_checkpoint_options {
@@ -21,7 +21,7 @@ typedef struct hil_checkpoint_options {
     hil_store *store;     /* borrowed until finish or abandon, like the other pointers */
     hil_comm *comm;       /* NULL: one rank */
     const hil_lock *lock; /* held on the run's folder, checked before a rename; NULL: none */
-    const hil_model_files *files; /* of the model; used on rank 0; NULL: none */
+    const hil_sidecar_files *files; /* of the model; used on rank 0; NULL: none */
 } hil_checkpoint_options;
 
 /* A checkpoint being written. begin and finish use HIL_CHANNEL_SAVE. */
@@ -53,7 +53,7 @@ hil_status hil_checkpoint_find(const char *folder, hil_comm *comm, hil_checkpoin
    checksum. */
 hil_status hil_checkpoint_state(const char *folder, int64_t step, json_t **state);
 /* Reads from a checkpoint those files of the model that `files` lacks. */
-hil_status hil_checkpoint_files(const char *folder, int64_t step, hil_model_files *files);
+hil_status hil_checkpoint_files(const char *folder, int64_t step, hil_sidecar_files *files);
 /* Loads the states that this rank holds. Verifies no checksums: hil_checkpoint_find did. */
 hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *store);
 /* Rank 0 alone calls the functions below. */
@@ -69,6 +69,6 @@ hil_status hil_checkpoint_tidy(const char *folder, int64_t keep);
 hil_status hil_checkpoint_foreign(const char *folder, char out[HIL_PATH_MAX]);
 hil_status hil_checkpoint_count(const char *folder, int64_t *out);
 /* The most bytes that one checkpoint takes; `files` of the model are part of it, or NULL. */
-uint64_t hil_checkpoint_bytes(const hil_store *store, const hil_model_files *files);
+uint64_t hil_checkpoint_bytes(const hil_store *store, const hil_sidecar_files *files);
 
 #endif

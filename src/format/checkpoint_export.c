@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "format/config.h"
 #include "format/export.h"
-#include "format/model_files.h"
+#include "format/sidecar_files.h"
 #include "format/peft.h"
 #include "format/safetensors.h"
 #include "io/file.h"
@@ -19,7 +19,7 @@
 
 struct hil_checkpoint_model {
     char dir[HIL_PATH_MAX];
-    hil_model_files files;
+    hil_sidecar_files files;
     hil_dtype dtype;
     hil_peft adapter; /* root is NULL: the checkpoint is one of a whole model */
     hil_text names;   /* of an adapter's tensors, each with a NUL */
@@ -39,7 +39,7 @@ void hil_checkpoint_model_close(hil_checkpoint_model *m)
     if (!m) return;
     hil_safetensors_close(m->file);
     hil_manifest_close(&m->manifest);
-    hil_model_files_free(&m->files);
+    hil_sidecar_files_free(&m->files);
     hil_peft_close(&m->adapter);
     hil_text_free(&m->names);
     hil_free(m->tensor);
@@ -81,7 +81,7 @@ static hil_status read_tensors(hil_checkpoint_model *m, const json_t *names,
 
 static hil_status read_adapter(hil_checkpoint_model *m)
 {
-    const hil_bytes *file = &m->files.file[HIL_FILE_ADAPTER];
+    const hil_bytes *file = &m->files.file[HIL_SIDECAR_ADAPTER];
     char path[HIL_PATH_MAX];
     if (!file->data) return HIL_OK;
     HIL_TRY(hil_path_join(path, m->dir, HIL_PEFT_CONFIG));
@@ -112,10 +112,10 @@ static hil_status open_model(hil_checkpoint_model *m, const char *dir)
     HIL_TRY(hil_manifest_open(&m->manifest, dir));
     HIL_TRY(hil_path_join(path, dir, hil_state_file[HIL_MASTER]));
     HIL_TRY(hil_safetensors_open(&m->file, path));
-    HIL_TRY(hil_model_files_read(&m->files, dir));
-    const hil_bytes *file = &m->files.file[HIL_FILE_CONFIG];
-    HIL_TRY(hil_path_join(path, dir, hil_model_file_name(HIL_FILE_CONFIG)));
-    if (!file->data || !hil_manifest_find(&m->manifest, hil_model_file_name(HIL_FILE_CONFIG)))
+    HIL_TRY(hil_sidecar_files_read(&m->files, dir));
+    const hil_bytes *file = &m->files.file[HIL_SIDECAR_CONFIG];
+    HIL_TRY(hil_path_join(path, dir, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)));
+    if (!file->data || !hil_manifest_find(&m->manifest, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)))
         return hil_fail(HIL_ERR_INPUT, "%s is missing: no model can be made of the checkpoint",
                         path);
     HIL_TRY(HIL_ALLOC(1, &config));
@@ -200,7 +200,7 @@ static hil_status read_tensor(void *context, size_t i, size_t offset, size_t *si
     if (dtype == HIL_BF16) /* bit for bit the weights used in training */
         for (int64_t k = 0; k < count; ++k) half[k] = hil_bf16_high(m->piece[k]);
     else
-        hil_from_f32(out, m->piece, dtype, count);
+        hil_dtype_from_f32(out, m->piece, dtype, count);
     return m->watch ? m->watch->read(m->watch->context, *size) : HIL_OK;
 }
 
@@ -228,10 +228,10 @@ static hil_status write_into(hil_checkpoint_model *m, const hil_checkpoint_model
     hil_export export = as_export(m, o);
     HIL_TRY(hil_export_write(&export, stage));
     if (m->adapter.root) {
-        HIL_TRY(hil_model_files_write_one(&m->files, HIL_FILE_ADAPTER, stage));
+        HIL_TRY(hil_sidecar_files_write_one(&m->files, HIL_SIDECAR_ADAPTER, stage));
     } else {
-        HIL_TRY(hil_model_files_write(&m->files, stage));
-        HIL_TRY(hil_model_files_write_config(&m->files, stage, o->dtype));
+        HIL_TRY(hil_sidecar_files_write(&m->files, stage));
+        HIL_TRY(hil_sidecar_files_write_config(&m->files, stage, o->dtype));
     }
     return hil_install_finish(o->out, stage, o->replaced, o->lock);
 }

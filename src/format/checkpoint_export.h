@@ -18,9 +18,9 @@ int64_t hil_checkpoint_model_step(const hil_checkpoint_model *model);
 int64_t hil_checkpoint_model_tensors(const hil_checkpoint_model *model);
 
 typedef struct hil_checkpoint_model_options {
-    const char *out;          /* an existing folder */
-    const hil_lock *lock;     /* held on it; may be NULL */
-    hil_model_names replaced; /* files of an old model to replace; see model_folder.h */
+    const char *out;            /* an existing folder */
+    const hil_lock *lock;       /* held on it; may be NULL */
+    hil_install_names replaced; /* files of an old model to replace; see model_folder.h */
     hil_dtype dtype;
     size_t shard_bytes;                /* 0: 5 GB */
     const hil_checkpoint_watch *watch; /* called for each piece written; may be NULL */

@@ -217,8 +217,8 @@ static bool of_step(const char *name)
 {
     bool ours = strcmp(name, HIL_MANIFEST_FILE) == 0 || hil_temporary_is(name);
     for (int i = 0; i < HIL_STATES; ++i) ours |= strcmp(name, hil_state_file[i]) == 0;
-    for (int i = 0; i < HIL_MODEL_FILES; ++i)
-        ours |= strcmp(name, hil_model_file_name((hil_model_file)i)) == 0;
+    for (int i = 0; i < HIL_SIDECAR_FILES; ++i)
+        ours |= strcmp(name, hil_sidecar_file_name((hil_sidecar_file)i)) == 0;
     return ours;
 }
 

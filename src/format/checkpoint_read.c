@@ -108,11 +108,11 @@ hil_status hil_checkpoint_state(const char *folder, int64_t step, json_t **state
     return HIL_OK;
 }
 
-hil_status hil_checkpoint_files(const char *folder, int64_t step, hil_model_files *files)
+hil_status hil_checkpoint_files(const char *folder, int64_t step, hil_sidecar_files *files)
 {
     char dir[HIL_PATH_MAX];
     HIL_TRY(hil_step_path(dir, folder, step));
-    return hil_model_files_read(files, dir);
+    return hil_sidecar_files_read(files, dir);
 }
 
 /* How many parameters have the state, which are the tensors of its file; 0: no file. */

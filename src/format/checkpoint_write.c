@@ -87,21 +87,21 @@ static int compare_param(const void *left, const void *right)
 /* Computes the layout of one state's file: header, size, and the offset of each parameter. */
 static hil_status lay_out(hil_checkpoint_writer *w, hil_state state)
 {
-    hil_writing *file = NULL;
-    hil_writing_layout layout = {.block = BLOCK};
+    hil_safetensors_writer *file = NULL;
+    hil_safetensors_layout layout = {.block = BLOCK};
     size_t count = hil_store_count(w->store), declared = 0;
     hil_status status;
     HIL_TRY_DONE(HIL_ALLOC(count, &layout.offset));
-    HIL_TRY_DONE(hil_writing_create(&file, NULL));
+    HIL_TRY_DONE(hil_safetensors_writer_create(&file, NULL));
     for (size_t i = 0; i < count; ++i) {
         const hil_param *p = hil_store_at(w->store, i);
         const hil_param_spec *spec = hil_param_spec_of(p);
         if (!hil_param_is_saved(p, state)) continue;
-        HIL_TRY_DONE(hil_writing_declare(file, spec->name, HIL_F32, &spec->shape));
+        HIL_TRY_DONE(hil_safetensors_writer_declare(file, spec->name, HIL_F32, &spec->shape));
         ++declared;
     }
     if (!declared) goto done;
-    HIL_TRY_DONE(hil_writing_place(file, &layout));
+    HIL_TRY_DONE(hil_safetensors_writer_place(file, &layout));
     w->file[state].bytes = layout.bytes;
     w->file[state].header = layout.header;
     layout.header = (hil_text){0};
@@ -111,7 +111,7 @@ static hil_status lay_out(hil_checkpoint_writer *w, hil_state state)
 done:
     hil_text_free(&layout.header);
     hil_free(layout.offset);
-    hil_writing_destroy(file);
+    hil_safetensors_writer_destroy(file);
     return status;
 }
 
@@ -153,11 +153,11 @@ static hil_status write_file(hil_checkpoint_writer *w, const hil_bytes *file, co
     return hil_manifest_add(&w->manifest, name, file->size, &piece, file->size ? 1 : 0);
 }
 
-static hil_status write_files(hil_checkpoint_writer *w, const hil_model_files *files)
+static hil_status write_files(hil_checkpoint_writer *w, const hil_sidecar_files *files)
 {
-    for (int i = 0; files && i < HIL_MODEL_FILES; ++i)
+    for (int i = 0; files && i < HIL_SIDECAR_FILES; ++i)
         if (files->file[i].data)
-            HIL_TRY(write_file(w, &files->file[i], hil_model_file_name((hil_model_file)i)));
+            HIL_TRY(write_file(w, &files->file[i], hil_sidecar_file_name((hil_sidecar_file)i)));
     return HIL_OK;
 }
 
@@ -320,9 +320,9 @@ hil_status hil_checkpoint_finish(hil_checkpoint_writer *w, const json_t *state)
     return HIL_OK;
 }
 
-uint64_t hil_checkpoint_bytes(const hil_store *store, const hil_model_files *files)
+uint64_t hil_checkpoint_bytes(const hil_store *store, const hil_sidecar_files *files)
 {
-    uint64_t bytes = 65536 + (files ? hil_model_files_bytes(files) : 0);
+    uint64_t bytes = 65536 + (files ? hil_sidecar_files_bytes(files) : 0);
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         const hil_param *p = hil_store_at(store, i);
         uint64_t whole = (uint64_t)hil_param_elements(p) * 4;

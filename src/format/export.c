@@ -52,43 +52,43 @@ static void shard_name(const hil_export *export, const shard *s, char out[NAME_B
         snprintf(out, NAME_BYTES, "model-%05zu-of-%05zu.safetensors", s->number + 1, s->total);
 }
 
-static hil_status declare(const hil_export *export, const shard *s, hil_writing *file)
+static hil_status declare(const hil_export *export, const shard *s, hil_safetensors_writer *file)
 {
-    HIL_TRY(hil_writing_metadata(file, "format", "pt"));
+    HIL_TRY(hil_safetensors_writer_metadata(file, "format", "pt"));
     for (size_t i = s->first; i < s->last; ++i) {
         const hil_export_tensor *tensor = &export->tensor[i];
-        HIL_TRY(hil_writing_declare(file, tensor->name, tensor->dtype, &tensor->shape));
+        HIL_TRY(hil_safetensors_writer_declare(file, tensor->name, tensor->dtype, &tensor->shape));
     }
     return HIL_OK;
 }
 
-static hil_status write_data(const hil_export *export, const shard *s, hil_writing *file,
+static hil_status write_data(const hil_export *export, const shard *s, hil_safetensors_writer *file,
                              void *buffer)
 {
     HIL_TRY(declare(export, s, file));
-    HIL_TRY(hil_writing_begin(file));
-    while (hil_writing_next(file)) {
-        size_t i = s->first + hil_writing_next_index(file);
+    HIL_TRY(hil_safetensors_writer_begin(file));
+    while (hil_safetensors_writer_next(file)) {
+        size_t i = s->first + hil_safetensors_writer_next_index(file);
         size_t bytes = tensor_bytes(&export->tensor[i]);
         for (size_t at = 0, size; at < bytes; at += size) {
             size = bytes - at < HIL_EXPORT_PIECE ? bytes - at : HIL_EXPORT_PIECE;
             HIL_TRY(export->read(export->context, i, at, &size, buffer));
-            HIL_TRY(hil_writing_data(file, buffer, size));
+            HIL_TRY(hil_safetensors_writer_data(file, buffer, size));
         }
     }
-    return hil_writing_commit(file);
+    return hil_safetensors_writer_commit(file);
 }
 
 static hil_status write_shard(const hil_export *export, const shard *s, const char *folder,
                               void *buffer)
 {
     char name[NAME_BYTES], path[HIL_PATH_MAX];
-    hil_writing *file;
+    hil_safetensors_writer *file;
     shard_name(export, s, name);
     HIL_TRY(hil_path_join(path, folder, name));
-    HIL_TRY(hil_writing_create(&file, path));
+    HIL_TRY(hil_safetensors_writer_create(&file, path));
     hil_status status = write_data(export, s, file, buffer);
-    hil_writing_destroy(file);
+    hil_safetensors_writer_destroy(file);
     return status;
 }
 
@@ -180,12 +180,12 @@ hil_status hil_export_bytes(const hil_export *export, uint64_t *out)
     *out = 0;
     for (; s.number < total; s.first = s.last, ++s.number) {
         uint64_t bytes = 0;
-        hil_writing *file;
+        hil_safetensors_writer *file;
         s.last = shard_end(export, s.first);
-        HIL_TRY(hil_writing_create(&file, NULL));
+        HIL_TRY(hil_safetensors_writer_create(&file, NULL));
         hil_status declared = declare(export, &s, file);
-        if (declared == HIL_OK) declared = hil_writing_bytes(file, &bytes);
-        hil_writing_destroy(file);
+        if (declared == HIL_OK) declared = hil_safetensors_writer_bytes(file, &bytes);
+        hil_safetensors_writer_destroy(file);
         HIL_TRY(declared);
         *out += bytes;
     }

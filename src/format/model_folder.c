@@ -1,7 +1,7 @@
 /* model_folder.c - replaces all files of a model folder together; see [Note: installing]. */
 #include "format/model_folder.h"
 
-#include "format/model_files.h"
+#include "format/sidecar_files.h"
 #include "format/peft.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static bool is_one_of(const char *name, const char *const *list, size_t count)
     return false;
 }
 
-hil_model_names hil_model_names_kind(const char *name)
+hil_install_names hil_install_names_kind(const char *name)
 {
     static const char *const weights[] = {"model.safetensors", "model.safetensors.index.json",
                                           HIL_PEFT_WEIGHTS};
@@ -41,8 +41,8 @@ hil_model_names hil_model_names_kind(const char *name)
         "sentencepiece.bpe.model",
         "tekken.json",
     };
-    for (int i = 0; i < HIL_MODEL_FILES; ++i)
-        if (strcmp(name, hil_model_file_name((hil_model_file)i)) == 0) return HIL_NAMES_WRITTEN;
+    for (int i = 0; i < HIL_SIDECAR_FILES; ++i)
+        if (strcmp(name, hil_sidecar_file_name((hil_sidecar_file)i)) == 0) return HIL_NAMES_WRITTEN;
     if (is_one_of(name, weights, sizeof weights / sizeof *weights) ||
         is_shard(name, "model", ".safetensors"))
         return HIL_NAMES_WRITTEN;
@@ -54,7 +54,7 @@ hil_model_names hil_model_names_kind(const char *name)
 
 /* Calls `each` for every entry of a folder of kind `which`, until one call fails. */
 typedef struct visit {
-    hil_model_names which;
+    hil_install_names which;
     hil_status (*each)(struct visit *visit, const char *folder, const char *name);
     const char *to; /* target folder of a move */
     char *found;
@@ -63,7 +63,7 @@ typedef struct visit {
 static hil_status visit_name(void *context, const char *folder, const char *name)
 {
     visit *v = context;
-    return hil_model_names_kind(name) & v->which ? v->each(v, folder, name) : HIL_OK;
+    return hil_install_names_kind(name) & v->which ? v->each(v, folder, name) : HIL_OK;
 }
 
 static hil_status visit_folder(visit *v, const char *folder)
@@ -79,7 +79,7 @@ static hil_status note_name(visit *v, const char *folder, const char *name)
     return HIL_OK;
 }
 
-hil_status hil_install_find(const char *folder, hil_model_names which, char out[256])
+hil_status hil_install_find(const char *folder, hil_install_names which, char out[256])
 {
     visit v = {.which = which, .each = note_name, .found = out};
     out[0] = 0;
@@ -108,13 +108,13 @@ static hil_status remove_file(visit *v, const char *folder, const char *name)
 }
 
 /* The files without which no loader reads the folder. */
-static const hil_model_file configs[] = {HIL_FILE_CONFIG, HIL_FILE_ADAPTER};
+static const hil_sidecar_file configs[] = {HIL_SIDECAR_CONFIG, HIL_SIDECAR_ADAPTER};
 #define CONFIGS (sizeof configs / sizeof *configs)
 
 static bool is_config(const char *name)
 {
     for (size_t i = 0; i < CONFIGS; ++i)
-        if (strcmp(name, hil_model_file_name(configs[i])) == 0) return true;
+        if (strcmp(name, hil_sidecar_file_name(configs[i])) == 0) return true;
     return false;
 }
 
@@ -123,7 +123,7 @@ static hil_status remove_configs(visit *v, const char *folder, const char *name)
     return is_config(name) ? remove_file(v, folder, name) : HIL_OK;
 }
 
-hil_status hil_install_remove(const char *folder, hil_model_names which)
+hil_status hil_install_remove(const char *folder, hil_install_names which)
 {
     visit check = {.which = which, .each = check_file},
           first = {.which = which, .each = remove_configs},
@@ -159,7 +159,7 @@ static hil_status move_all_but_configs(visit *v, const char *folder, const char 
 }
 
 /* Refuses files of a model that may not be replaced, before any change. */
-static hil_status check_others(const char *folder, hil_model_names replaced)
+static hil_status check_others(const char *folder, hil_install_names replaced)
 {
     char found[256];
     HIL_TRY(hil_install_find(folder, HIL_NAMES_ALL & ~replaced, found));
@@ -170,7 +170,7 @@ static hil_status check_others(const char *folder, hil_model_names replaced)
                     folder, found);
 }
 
-hil_status hil_install_finish(const char *folder, const char *stage, hil_model_names replaced,
+hil_status hil_install_finish(const char *folder, const char *stage, hil_install_names replaced,
                               const hil_lock *lock)
 {
     visit v = {.which = HIL_NAMES_WRITTEN, .each = move_all_but_configs, .to = folder};

@@ -13,25 +13,25 @@
 #include "io/file.h"
 
 /* Kinds of files that a loader reads as part of a model, by name; a set of bits. */
-typedef enum hil_model_names {
+typedef enum hil_install_names {
     HIL_NAMES_NONE = 0,
     HIL_NAMES_WRITTEN = 1, /* hilbert writes them */
     HIL_NAMES_FOREIGN = 2, /* only other programs write them */
     HIL_NAMES_ALL = 3,
-} hil_model_names;
-hil_model_names hil_model_names_kind(const char *name);
+} hil_install_names;
+hil_install_names hil_install_names_kind(const char *name);
 
 /* The name of a file of kind `which` in `folder`; "": none. A missing folder is fine. */
-hil_status hil_install_find(const char *folder, hil_model_names which, char out[256]);
+hil_status hil_install_find(const char *folder, hil_install_names which, char out[256]);
 /* Removes the files of kind `which`. */
-hil_status hil_install_remove(const char *folder, hil_model_names which);
+hil_status hil_install_remove(const char *folder, hil_install_names which);
 
 /* Creates the temporary folder for a new model in `folder`. */
 hil_status hil_install_begin(const char *folder, char stage[HIL_PATH_MAX]);
 /* Moves the whole model from `stage` to `folder`, in the order of [Note: installing]. Removes the
    old files of kind `replaced`; fails, before any change, if others remain. `lock` is held on the
    folder. */
-hil_status hil_install_finish(const char *folder, const char *stage, hil_model_names replaced,
+hil_status hil_install_finish(const char *folder, const char *stage, hil_install_names replaced,
                               const hil_lock *lock);
 
 #endif

@@ -46,37 +46,40 @@ hil_status hil_entry_shape(const hil_entry *entry, hil_shape *out);
 const char *hil_entry_shape_text(const hil_entry *entry, char out[64]);
 
 /* A file being written: declare every tensor, then write the data of each in the order of
-   hil_writing_next. The file gets its name at commit; destroy without commit removes it. */
-typedef struct hil_writing hil_writing;
-/* With `path` NULL only sizes are computed, and hil_writing_begin is not allowed. */
-hil_status hil_writing_create(hil_writing **out, const char *path);
-hil_status hil_writing_declare(hil_writing *file, const char *name, hil_dtype dtype,
-                               const hil_shape *shape);
-hil_status hil_writing_metadata(hil_writing *file, const char *key, const char *value);
+   hil_safetensors_writer_next. The file gets its name at commit; destroy without commit removes it.
+ */
+typedef struct hil_safetensors_writer hil_safetensors_writer;
+/* With `path` NULL only sizes are computed, and hil_safetensors_writer_begin is not allowed. */
+hil_status hil_safetensors_writer_create(hil_safetensors_writer **out, const char *path);
+hil_status hil_safetensors_writer_declare(hil_safetensors_writer *file, const char *name,
+                                          hil_dtype dtype, const hil_shape *shape);
+hil_status hil_safetensors_writer_metadata(hil_safetensors_writer *file, const char *key,
+                                           const char *value);
 /* Ends the declarations: writes the header and fixes the order of the data. */
-hil_status hil_writing_begin(hil_writing *file);
+hil_status hil_safetensors_writer_begin(hil_safetensors_writer *file);
 /* The name of the tensor whose data is next; NULL: all is written. Skips empty tensors. */
-const char *hil_writing_next(const hil_writing *file);
-/* The index of that tensor among the declarations; hil_writing_next must not be NULL. */
-size_t hil_writing_next_index(const hil_writing *file);
+const char *hil_safetensors_writer_next(const hil_safetensors_writer *file);
+/* The index of that tensor among the declarations; hil_safetensors_writer_next must not be NULL. */
+size_t hil_safetensors_writer_next_index(const hil_safetensors_writer *file);
 /* Writes the next bytes of that tensor; any number of calls. */
-hil_status hil_writing_data(hil_writing *file, const void *bytes, size_t size);
+hil_status hil_safetensors_writer_data(hil_safetensors_writer *file, const void *bytes,
+                                       size_t size);
 /* Checks that the data is complete, syncs the file and gives it its name. */
-hil_status hil_writing_commit(hil_writing *file);
-void hil_writing_destroy(hil_writing *file);
+hil_status hil_safetensors_writer_commit(hil_safetensors_writer *file);
+void hil_safetensors_writer_destroy(hil_safetensors_writer *file);
 
 /* The size that the file will have, header included, with the tensors declared so far. */
-hil_status hil_writing_bytes(const hil_writing *file, uint64_t *out);
+hil_status hil_safetensors_writer_bytes(const hil_safetensors_writer *file, uint64_t *out);
 
 /* The layout of the file, for callers that write it by other means. Ends the declarations. Tensors
    whose size is a multiple of `block` come first, then the largest of the others, so that the data
    of all these begins at a multiple of `block`. */
-typedef struct hil_writing_layout {
+typedef struct hil_safetensors_layout {
     size_t block;     /* set by the caller: bytes, a multiple of 8 */
     hil_text header;  /* the first bytes of the file; the caller frees it */
     uint64_t *offset; /* the caller's array: where the data of each declared tensor begins */
     uint64_t bytes;   /* size of the file */
-} hil_writing_layout;
-hil_status hil_writing_place(hil_writing *file, hil_writing_layout *out);
+} hil_safetensors_layout;
+hil_status hil_safetensors_writer_place(hil_safetensors_writer *file, hil_safetensors_layout *out);
 
 #endif

@@ -25,7 +25,7 @@ typedef struct declared {
     bool ragged; /* its size is not a multiple of `block` */
 } declared;
 
-struct hil_writing {
+struct hil_safetensors_writer {
     hil_writer *writer;
     char *path;
     declared *tensor;
@@ -37,10 +37,10 @@ struct hil_writing {
     size_t block; /* in which the data begins; 0: of 8 bytes */
 };
 
-hil_status hil_writing_create(hil_writing **out, const char *path)
+hil_status hil_safetensors_writer_create(hil_safetensors_writer **out, const char *path)
 {
     *out = NULL;
-    hil_writing *file = NULL;
+    hil_safetensors_writer *file = NULL;
     hil_status status;
     HIL_TRY_DONE(HIL_ALLOC(1, &file));
     HIL_TRY_DONE(hil_text_copy(path ? path : "weights", &file->path));
@@ -48,11 +48,11 @@ hil_status hil_writing_create(hil_writing **out, const char *path)
     *out = file;
     file = NULL;
 done:
-    hil_writing_destroy(file);
+    hil_safetensors_writer_destroy(file);
     return status;
 }
 
-void hil_writing_destroy(hil_writing *file)
+void hil_safetensors_writer_destroy(hil_safetensors_writer *file)
 {
     if (!file) return;
     hil_writer_close(file->writer);
@@ -63,7 +63,8 @@ void hil_writing_destroy(hil_writing *file)
     hil_free(file);
 }
 
-static hil_status count_bytes(const hil_writing *file, const declared *tensor, size_t *out)
+static hil_status count_bytes(const hil_safetensors_writer *file, const declared *tensor,
+                              size_t *out)
 {
     size_t bytes = hil_dtype_size(tensor->dtype);
     for (int i = 0; i < tensor->shape.ndim; ++i)
@@ -75,8 +76,8 @@ static hil_status count_bytes(const hil_writing *file, const declared *tensor, s
     return HIL_OK;
 }
 
-hil_status hil_writing_declare(hil_writing *file, const char *name, hil_dtype dtype,
-                               const hil_shape *shape)
+hil_status hil_safetensors_writer_declare(hil_safetensors_writer *file, const char *name,
+                                          hil_dtype dtype, const hil_shape *shape)
 {
     assert(!file->begun);
     size_t bad;
@@ -90,7 +91,8 @@ hil_status hil_writing_declare(hil_writing *file, const char *name, hil_dtype dt
     return count_bytes(file, tensor, &tensor->bytes);
 }
 
-hil_status hil_writing_metadata(hil_writing *file, const char *key, const char *value)
+hil_status hil_safetensors_writer_metadata(hil_safetensors_writer *file, const char *key,
+                                           const char *value)
 {
     assert(!file->begun);
     hil_text *text = &file->metadata;
@@ -119,7 +121,7 @@ static hil_status add_tensor(hil_text *header, const declared *tensor, size_t be
 }
 
 /* Sorts the tensors and makes the padded header; *data is the number of bytes after it. */
-static hil_status make_header(const hil_writing *file, hil_text *header, size_t *data)
+static hil_status make_header(const hil_safetensors_writer *file, hil_text *header, size_t *data)
 {
     size_t at = 0;
     if (file->count) qsort(file->tensor, file->count, sizeof *file->tensor, compare_place);
@@ -144,7 +146,7 @@ static hil_status make_header(const hil_writing *file, hil_text *header, size_t 
     return HIL_OK;
 }
 
-hil_status hil_writing_bytes(const hil_writing *file, uint64_t *out)
+hil_status hil_safetensors_writer_bytes(const hil_safetensors_writer *file, uint64_t *out)
 {
     hil_text header = {0};
     size_t data = 0;
@@ -154,7 +156,7 @@ hil_status hil_writing_bytes(const hil_writing *file, uint64_t *out)
     return status;
 }
 
-static void skip_finished(hil_writing *file)
+static void skip_finished(hil_safetensors_writer *file)
 {
     while (file->next < file->count && file->done == file->tensor[file->next].bytes) {
         ++file->next;
@@ -167,7 +169,7 @@ static int compare_name(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-static hil_status check_names(const hil_writing *file)
+static hil_status check_names(const hil_safetensors_writer *file)
 {
     const char **name = NULL;
     hil_status status;
@@ -184,7 +186,7 @@ done:
 }
 
 /* Makes the length and the header. */
-static hil_status make_front(const hil_writing *file, hil_text *front, size_t *data)
+static hil_status make_front(const hil_safetensors_writer *file, hil_text *front, size_t *data)
 {
     hil_text header = {0};
     unsigned char length[8];
@@ -199,7 +201,7 @@ done:
     return status;
 }
 
-hil_status hil_writing_begin(hil_writing *file)
+hil_status hil_safetensors_writer_begin(hil_safetensors_writer *file)
 {
     assert(!file->begun && file->writer);
     hil_text front = {0};
@@ -214,7 +216,7 @@ done:
     return status;
 }
 
-hil_status hil_writing_place(hil_writing *file, hil_writing_layout *out)
+hil_status hil_safetensors_writer_place(hil_safetensors_writer *file, hil_safetensors_layout *out)
 {
     assert(!file->begun);
     size_t data;
@@ -231,19 +233,19 @@ hil_status hil_writing_place(hil_writing *file, hil_writing_layout *out)
     return HIL_OK;
 }
 
-const char *hil_writing_next(const hil_writing *file)
+const char *hil_safetensors_writer_next(const hil_safetensors_writer *file)
 {
     assert(file->begun);
     return file->next < file->count ? file->tensor[file->next].name : NULL;
 }
 
-size_t hil_writing_next_index(const hil_writing *file)
+size_t hil_safetensors_writer_next_index(const hil_safetensors_writer *file)
 {
     assert(file->begun && file->next < file->count);
     return file->tensor[file->next].index;
 }
 
-hil_status hil_writing_data(hil_writing *file, const void *bytes, size_t size)
+hil_status hil_safetensors_writer_data(hil_safetensors_writer *file, const void *bytes, size_t size)
 {
     assert(file->begun && (size == 0 || file->next < file->count));
     if (size == 0) return HIL_OK;
@@ -254,7 +256,7 @@ hil_status hil_writing_data(hil_writing *file, const void *bytes, size_t size)
     return HIL_OK;
 }
 
-hil_status hil_writing_commit(hil_writing *file)
+hil_status hil_safetensors_writer_commit(hil_safetensors_writer *file)
 {
     if (!file->begun || file->next < file->count)
         return hil_fail(HIL_ERR_USAGE, "%s: tensor \"%.200s\" was not written whole", file->path,

@@ -87,7 +87,7 @@ static void read_elements(loading *job, int64_t first, int64_t count, float *out
     bool whole = size == 4;
     keep_failure(job,
                  hil_entry_read(job->entry, at, whole ? (void *)out : half, (size_t)count * size));
-    if (!whole) hil_to_f32(out, half, job->dtype, count);
+    if (!whole) hil_dtype_to_f32(out, half, job->dtype, count);
 }
 
 static void convert_piece(void *context, int64_t i, int thread)

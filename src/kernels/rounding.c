@@ -25,7 +25,7 @@ void hil_rounding_run(const hil_rounding *r, int64_t block)
     if (to > end) to = end;
     const float *sum = range->sum + from - range->first;
     char *out = (char *)range->out + (size_t)(sum - range->sum) * hil_dtype_size(r->dtype);
-    if ((const void *)out != sum) hil_from_f32(out, sum, r->dtype, to - from);
+    if ((const void *)out != sum) hil_dtype_from_f32(out, sum, r->dtype, to - from);
     if (!range->square) return;
     double whole[HIL_SQUARES];
     double *lanes = begins && ends ? whole : range->lanes + HIL_SQUARES * number;
@@ -44,11 +44,11 @@ void hil_kernels_reduce(const hil_tensor *out, const void *parts, int ranks)
     for (int64_t at = 0; at < count; at += BLOCK) {
         int64_t n = count - at < BLOCK ? count - at : BLOCK;
         const char *from = (const char *)parts + (size_t)at * size;
-        hil_to_f32(sum, from, out->dtype, n);
+        hil_dtype_to_f32(sum, from, out->dtype, n);
         for (int rank = 1; rank < ranks; ++rank) {
-            hil_to_f32(more, from + (size_t)(rank * count) * size, out->dtype, n);
+            hil_dtype_to_f32(more, from + (size_t)(rank * count) * size, out->dtype, n);
             for (int64_t i = 0; i < n; ++i) sum[i] += more[i];
         }
-        hil_from_f32((char *)out->data + (size_t)at * size, sum, out->dtype, n);
+        hil_dtype_from_f32((char *)out->data + (size_t)at * size, sum, out->dtype, n);
     }
 }

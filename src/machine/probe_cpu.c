@@ -60,7 +60,8 @@ static void fill(char *memory, hil_dtype dtype, int64_t count)
     for (int i = 0; i < 256; ++i) wave[i] = (float)(i % 7) * 0.25f - 0.5f;
     size_t size = hil_dtype_size(dtype);
     for (int64_t i = 0; i < count; i += 256)
-        hil_from_f32(memory + (size_t)i * size, wave, dtype, count - i < 256 ? count - i : 256);
+        hil_dtype_from_f32(memory + (size_t)i * size, wave, dtype,
+                           count - i < 256 ? count - i : 256);
 }
 
 /* The three products of a linear layer: y = x W^T, dx = dy W, dW += dy^T x. */

@@ -78,7 +78,7 @@ hil_status hil_op_vector(const hil_op_call *call, int param, float *out)
     const void *data;
     HIL_TRY(call->source->weight_begin(call->owner, param, 0, &data));
     if (!hil_pool_is_dry(call->pool))
-        hil_to_f32(out, data, call->param[param].dtype, call->param[param].cols);
+        hil_dtype_to_f32(out, data, call->param[param].dtype, call->param[param].cols);
     call->source->weight_end(call->owner, param, 0);
     return HIL_OK;
 }

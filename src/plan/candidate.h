@@ -35,7 +35,7 @@ typedef struct hil_choice {
     int zero;              /* ZeRO stage with several ranks; otherwise 3 */
     bool by_segment;       /* the window must hold all that a segment may use */
     double device_share;   /* see hil_planner; may be lowered while trying */
-    hil_tried tried;
+    hil_rehearsal_cache cache;
     hil_tensor_needs needs[HIL_GROUPS][HIL_TIERS][HIL_LEVEL_ALL + 1];
 } hil_choice;
 

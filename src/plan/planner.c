@@ -210,7 +210,7 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
         }
         if (missing && missing < c->missing) note_missing(c, missing);
         if (missing || (how == STEP_RESIDENT && !weights_resident(c, p))) return HIL_OK;
-        hil_status status = hil_tried_rehearse(&c->tried, planner, p);
+        hil_status status = hil_rehearsal_cache_rehearse(&c->cache, planner, p);
         if (status == HIL_ERR_BUDGET) return HIL_OK;
         HIL_TRY(status);
         if (within(c, p)) {
@@ -577,6 +577,6 @@ hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out)
 done:
     hil_plan_free(&c.trial);
     hil_plan_free(&c.best);
-    hil_tried_free(&c.tried);
+    hil_rehearsal_cache_free(&c.cache);
     return status;
 }

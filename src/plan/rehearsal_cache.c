@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-typedef struct hil_tried_plan {
+typedef struct hil_rehearsed_plan {
     hil_plan plan; /* as rehearsed, with its predictions */
     hil_status status;
-} hil_tried_plan;
+} hil_rehearsed_plan;
 
 static bool same_segments(const hil_plan *a, const hil_plan *b)
 {
@@ -51,25 +51,26 @@ static hil_status copy(hil_plan *out, const hil_plan *plan)
     return HIL_OK;
 }
 
-hil_status hil_tried_rehearse(hil_tried *tried, const hil_planner *planner, hil_plan *plan)
+hil_status hil_rehearsal_cache_rehearse(hil_rehearsal_cache *cache, const hil_planner *planner,
+                                        hil_plan *plan)
 {
-    for (size_t i = 0; i < tried->count; ++i)
-        if (same(&tried->plan[i].plan, plan)) {
-            hil_plan_copy(plan, &tried->plan[i].plan);
-            return tried->plan[i].status;
+    for (size_t i = 0; i < cache->count; ++i)
+        if (same(&cache->plan[i].plan, plan)) {
+            hil_plan_copy(plan, &cache->plan[i].plan);
+            return cache->plan[i].status;
         }
     hil_status status = planner->rehearse(planner->context, plan);
     if (status != HIL_ERR_BUDGET) HIL_TRY(status);
-    HIL_TRY(HIL_GROW(&tried->plan, &tried->room, tried->count + 1));
-    hil_tried_plan *new = &tried->plan[tried->count++];
+    HIL_TRY(HIL_GROW(&cache->plan, &cache->room, cache->count + 1));
+    hil_rehearsed_plan *new = &cache->plan[cache->count++];
     new->status = status;
     HIL_TRY(copy(&new->plan, plan));
     return status;
 }
 
-void hil_tried_free(hil_tried *tried)
+void hil_rehearsal_cache_free(hil_rehearsal_cache *cache)
 {
-    for (size_t i = 0; i < tried->count; ++i) hil_plan_free(&tried->plan[i].plan);
-    hil_free(tried->plan);
-    *tried = (hil_tried){0};
+    for (size_t i = 0; i < cache->count; ++i) hil_plan_free(&cache->plan[i].plan);
+    hil_free(cache->plan);
+    *cache = (hil_rehearsal_cache){0};
 }

@@ -5,13 +5,14 @@
 #include "plan/planner.h"
 
 /* Zero it first. Owns copies of the plans. */
-typedef struct hil_tried {
-    struct hil_tried_plan *plan;
+typedef struct hil_rehearsal_cache {
+    struct hil_rehearsed_plan *plan;
     size_t count, room;
-} hil_tried;
+} hil_rehearsal_cache;
 
 /* Calls planner->rehearse, or if an equal plan was rehearsed before, returns that result. */
-hil_status hil_tried_rehearse(hil_tried *tried, const hil_planner *planner, hil_plan *plan);
-void hil_tried_free(hil_tried *tried);
+hil_status hil_rehearsal_cache_rehearse(hil_rehearsal_cache *cache, const hil_planner *planner,
+                                        hil_plan *plan);
+void hil_rehearsal_cache_free(hil_rehearsal_cache *cache);
 
 #endif

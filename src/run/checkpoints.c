@@ -101,7 +101,7 @@ static hil_status check_out(const hil_export_options *o)
 }
 
 static hil_status write_model(hil_checkpoint_model *model, const hil_export_options *o,
-                              hil_model_names replaced, const hil_lock *lock, watching *w,
+                              hil_install_names replaced, const hil_lock *lock, watching *w,
                               hil_export_result *result)
 {
     hil_dtype dtype = hil_checkpoint_model_dtype(model);
@@ -122,7 +122,7 @@ static hil_status write_model(hil_checkpoint_model *model, const hil_export_opti
     return HIL_OK;
 }
 
-hil_status hil_checkpoints_export_locked(const hil_export_options *o, hil_model_names replaced,
+hil_status hil_checkpoints_export_locked(const hil_export_options *o, hil_install_names replaced,
                                          const hil_lock *lock, const hil_observer *observer,
                                          hil_export_result *result)
 {

@@ -13,7 +13,7 @@ hil_status hil_checkpoints_at(const char *path, char folder[HIL_PATH_MAX], bool 
 /* hil_checkpoint_export into a folder whose lock the caller holds. Replaces model files in it whose
    names are in `replaced`. */
 hil_status hil_checkpoints_export_locked(const hil_export_options *options,
-                                         hil_model_names replaced, const hil_lock *lock,
+                                         hil_install_names replaced, const hil_lock *lock,
                                          const hil_observer *observer, hil_export_result *result);
 
 #endif

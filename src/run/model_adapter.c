@@ -92,7 +92,7 @@ hil_status hil_source_fill_adapter(const hil_source *s, hil_trainer *t, uint64_t
 
 hil_status hil_source_keep_adapter(hil_source *s)
 {
-    hil_bytes *file = &s->files.file[HIL_FILE_ADAPTER];
+    hil_bytes *file = &s->files.file[HIL_SIDECAR_ADAPTER];
     hil_text text = {0};
     hil_bytes_free(file);
     if (!s->adapter.root) return HIL_OK;

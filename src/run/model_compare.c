@@ -14,11 +14,11 @@ static hil_status add_sum(hil_facts *facts, const char *name, uint64_t sum)
 }
 
 /* A checksum of one of the model's small files, as it was read. */
-static hil_status add_file(hil_facts *facts, const hil_source *source, hil_model_file which)
+static hil_status add_file(hil_facts *facts, const hil_source *source, hil_sidecar_file which)
 {
     const hil_bytes *file = &source->files.file[which];
     char name[64];
-    snprintf(name, sizeof name, "a %s of checksum", hil_model_file_name(which));
+    snprintf(name, sizeof name, "a %s of checksum", hil_sidecar_file_name(which));
     if (!file->data) return hil_facts_add(facts, name, "(none)");
     return add_sum(facts, name, hil_hash(0, file->data, file->size));
 }
@@ -49,8 +49,8 @@ static hil_status add_model(hil_facts *facts, const hil_source *source)
         hil_facts_add(facts, "a build of hilbert with headers of checksum", "%s", HIL_INTERFACE));
     HIL_TRY(hil_facts_add(facts, "weights from", "%s", source->bare ? "the seed" : "files"));
     HIL_TRY(add_sum(facts, "a config.json of checksum", source->config_key));
-    HIL_TRY(add_file(facts, source, HIL_FILE_TOKENIZER));
-    HIL_TRY(add_file(facts, source, HIL_FILE_GENERATION));
+    HIL_TRY(add_file(facts, source, HIL_SIDECAR_TOKENIZER));
+    HIL_TRY(add_file(facts, source, HIL_SIDECAR_GENERATION));
     hil_safetensors *file;
     if (!source->bare) {
         HIL_TRY(hil_safetensors_open_folder(&file, source->folder));

@@ -36,7 +36,7 @@ static hil_status key_config(hil_source *s)
 {
     static const char *const notes[] = {"dtype", "torch_dtype", "transformers_version",
                                         "_name_or_path", "architectures"};
-    const hil_bytes *file = &s->files.file[HIL_FILE_CONFIG];
+    const hil_bytes *file = &s->files.file[HIL_SIDECAR_CONFIG];
     json_t *config;
     HIL_TRY(hil_json_parse(file->data, file->size, s->config_path, &config));
     for (size_t i = 0; i < sizeof notes / sizeof *notes; ++i) json_object_del(config, notes[i]);
@@ -90,7 +90,7 @@ static hil_status refuse_adapter(const char *folder)
 {
     char adapter[HIL_PATH_MAX], config[HIL_PATH_MAX];
     HIL_TRY(hil_path_join(adapter, folder, HIL_PEFT_CONFIG));
-    HIL_TRY(hil_path_join(config, folder, hil_model_file_name(HIL_FILE_CONFIG)));
+    HIL_TRY(hil_path_join(config, folder, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)));
     if (hil_file_exists(config) || !hil_file_exists(adapter)) return HIL_OK;
     return hil_fail(
         HIL_ERR_USAGE,
@@ -111,8 +111,8 @@ hil_status hil_source_open(hil_source *s, const char *path)
         snprintf(s->config_path, sizeof s->config_path, "%s", path);
     else
         HIL_TRY(hil_path_join(s->config_path, s->folder, "config.json"));
-    HIL_TRY(hil_config_read(&s->config, path, &s->files.file[HIL_FILE_CONFIG],
-                            &s->files.file[HIL_FILE_GENERATION]));
+    HIL_TRY(hil_config_read(&s->config, path, &s->files.file[HIL_SIDECAR_CONFIG],
+                            &s->files.file[HIL_SIDECAR_GENERATION]));
     HIL_TRY(key_config(s));
     return hil_source_open_tokenizer(s);
 }
@@ -144,13 +144,13 @@ void hil_source_close(hil_source *s)
 {
     hil_tokenizer_close(s->tokenizer);
     s->tokenizer = NULL;
-    hil_model_files_free(&s->files);
+    hil_sidecar_files_free(&s->files);
     hil_peft_close(&s->adapter);
 }
 
 hil_status hil_source_keep(hil_source *s)
 {
-    HIL_TRY(hil_model_files_read(&s->files, s->folder));
+    HIL_TRY(hil_sidecar_files_read(&s->files, s->folder));
     return hil_source_keep_adapter(s);
 }
 
@@ -228,7 +228,7 @@ static void note_files(void *context, const char *line)
 
 hil_status hil_source_data(const hil_source *s, const hil_source_files *files, hil_dataset **out)
 {
-    const hil_bytes *tokenizer = &s->files.file[HIL_FILE_TOKENIZER];
+    const hil_bytes *tokenizer = &s->files.file[HIL_SIDECAR_TOKENIZER];
     hil_dataset_options options = {
         .tokenizer = s->tokenizer,
         .tokenizer_key = hil_hash(0, tokenizer->data, tokenizer->size),

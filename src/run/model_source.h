@@ -6,7 +6,7 @@
 
 #include "data/dataset.h"
 #include "format/config.h"
-#include "format/model_files.h"
+#include "format/sidecar_files.h"
 #include "model/build.h"
 #include "model/lora.h"
 #include "train/trainer.h"
@@ -18,7 +18,7 @@ typedef struct hil_source {
     bool bare;                 /* the path names config.json itself: no weights are read */
     char config_path[HIL_PATH_MAX];
     char tokenizer_path[HIL_PATH_MAX];
-    hil_model_files files; /* config.json, tokenizer.json, generation_config.json; hil_source_keep
+    hil_sidecar_files files; /* config.json, tokenizer.json, generation_config.json; hil_source_keep
                               adds the others */
     hil_config config;
     hil_peft adapter;           /* root is NULL: none */

@@ -14,7 +14,7 @@ hil_status hil_source_open_tokenizer(hil_source *s)
         s->tokenizer_path[0] = 0;
         return HIL_OK;
     }
-    hil_bytes *file = &s->files.file[HIL_FILE_TOKENIZER];
+    hil_bytes *file = &s->files.file[HIL_SIDECAR_TOKENIZER];
     HIL_TRY(hil_bytes_read(file, s->tokenizer_path));
     HIL_TRY(hil_tokenizer_parse(&s->tokenizer, file->data, file->size, s->tokenizer_path));
     s->eot = s->config.eos;

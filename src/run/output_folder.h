@@ -13,9 +13,9 @@
 typedef struct hil_folder {
     char path[HIL_PATH_MAX], metrics[HIL_PATH_MAX], checkpoints[HIL_PATH_MAX], cache[HIL_PATH_MAX];
     hil_lock lock;
-    size_t existed;           /* length of the part of the path that existed before */
-    bool begun;               /* hil_folder_begin was called: close keeps the folder */
-    hil_model_names replaced; /* files of an old model that the new one may replace */
+    size_t existed;             /* length of the part of the path that existed before */
+    bool begun;                 /* hil_folder_begin was called: close keeps the folder */
+    hil_install_names replaced; /* files of an old model that the new one may replace */
 } hil_folder;
 
 /* Creates the folder, or checks that the run may use it, and locks it. Refuses a folder with a run

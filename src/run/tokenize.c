@@ -1,7 +1,7 @@
 /* tokenize.c - encodes text to a JSON array of token ids, and decodes such arrays. */
 #include "hilbert/run.h"
 #include "data/input.h"
-#include "data/name.h"
+#include "data/file_type.h"
 #include "io/file.h"
 #include "run/conversation.h"
 #include "run/conversation_show.h"
@@ -56,15 +56,15 @@ static hil_status open_stream(origin *from, const char *file)
 
 static hil_status open_origin(origin *from, const hil_tokenize_options *options, FILE *in)
 {
-    hil_data_name name;
+    hil_file_type type;
     struct stat info;
     const char *file = options->file;
     *from = (origin){.in = in};
     if (!file) return HIL_OK;
     if (options->decode || stat(file, &info) != 0 || !S_ISREG(info.st_mode))
         return open_stream(from, file);
-    HIL_TRY(hil_data_name_read(&name, file));
-    if (name.kind == HIL_DATA_TOKENS)
+    HIL_TRY(hil_file_type_read(&type, file));
+    if (type.kind == HIL_DATA_TOKENS)
         return hil_fail(HIL_ERR_INPUT, "%s has token ids already, by its name", file);
     return hil_input_open(&from->input, file);
 }

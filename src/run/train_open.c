@@ -260,17 +260,17 @@ static bool same_bytes(const hil_bytes *a, const hil_bytes *b)
 /* On rank 0: a resumed run keeps the model files that it started with. */
 static hil_status resume_files(job *j)
 {
-    hil_model_files saved = {0};
+    hil_sidecar_files saved = {0};
     hil_status status = hil_checkpoint_files(j->folder.checkpoints, j->saver.saved, &saved);
     if (status != HIL_OK) {
-        hil_model_files_free(&saved);
+        hil_sidecar_files_free(&saved);
         return status;
     }
-    for (int i = 0; i < HIL_MODEL_FILES; ++i)
+    for (int i = 0; i < HIL_SIDECAR_FILES; ++i)
         if (!same_bytes(&saved.file[i], &j->source.files.file[i]))
             hil_note(j->observer, "%s/%s is not as it was: the run keeps what it began with",
-                     j->source.folder, hil_model_file_name((hil_model_file)i));
-    hil_model_files_free(&j->source.files);
+                     j->source.folder, hil_sidecar_file_name((hil_sidecar_file)i));
+    hil_sidecar_files_free(&j->source.files);
     j->source.files = saved;
     return HIL_OK;
 }
@@ -399,7 +399,7 @@ static hil_status open_source(job *j)
     HIL_TRY(HIL_ALLOC(j->share, &j->index));
     bool eval = false;
     HIL_TRY(hil_source_check_data(&j->source, o->tokenizer, o->data, o->data_count, &j->bytes));
-    if (j->bytes) hil_model_files_drop_tokenizer(&j->source.files);
+    if (j->bytes) hil_sidecar_files_drop_tokenizer(&j->source.files);
     return hil_source_check_data(&j->source, o->tokenizer, &o->eval_data, o->eval_data != NULL,
                                  &eval);
 }

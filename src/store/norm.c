@@ -22,13 +22,13 @@ static hil_status square_chunk(hil_store *store, hil_sweep_chunk *r)
         HIL_TRY(hil_links_wait(store->links, &ready, HIL_WAIT_GRADIENTS));
         worker.device = NULL;
     }
-    hil_working job = hil_sweep_chunk_work(store, r);
+    hil_sweep_work job = hil_sweep_chunk_work(store, r);
     if (r->first == 0) HIL_TRY(hil_squares_begin(store, &worker, unit));
     for (int m = 0; m < unit->members; ++m) {
         const hil_member *member = &unit->member[m];
         int64_t from, to;
         if (!hil_member_overlap(member, job.base, job.base + job.count, &from, &to)) continue;
-        hil_block block = hil_working_block(&job, member, from, to);
+        hil_block block = hil_sweep_work_block(&job, member, from, to);
         if (block.gradients)
             HIL_TRY(hil_squares_add(store, &worker, unit, m, &block, from - member->offset));
     }

@@ -97,10 +97,10 @@ static hil_job stage_job(const hil_store *store, hil_link link, const hil_sweep_
     return job;
 }
 
-hil_working hil_sweep_chunk_work(hil_store *store, const hil_sweep_chunk *r)
+hil_sweep_work hil_sweep_chunk_work(hil_store *store, const hil_sweep_chunk *r)
 {
     int64_t base = hil_unit_begin(store, r->unit) + r->first;
-    return (hil_working){store, r->unit, locate(store, r), base, r->count};
+    return (hil_sweep_work){store, r->unit, locate(store, r), base, r->count};
 }
 
 /* The use of the lowest segment above `last`. */
@@ -114,8 +114,8 @@ static int following_use(const hil_unit *unit, int last)
     return best;
 }
 
-hil_block hil_working_block(const hil_working *job, const hil_member *member, int64_t from,
-                            int64_t to)
+hil_block hil_sweep_work_block(const hil_sweep_work *job, const hil_member *member, int64_t from,
+                               int64_t to)
 {
     const hil_unit *unit = job->unit;
     hil_block b = {

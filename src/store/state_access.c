@@ -183,7 +183,7 @@ static void put_master(const conversion *c, int64_t at, int64_t count, const flo
     char *weight = c->weight + (size_t)(at - c->weight_first) * hil_dtype_size(dtype);
     char *rest = c->rest ? c->rest + hil_rest_bytes(dtype, at - c->rest_first) : NULL;
     if (dtype != HIL_BF16) {
-        hil_from_f32(weight, in, dtype, count);
+        hil_dtype_from_f32(weight, in, dtype, count);
         if (rest) memcpy(rest, in, (size_t)count * 4);
         return;
     }
@@ -196,7 +196,7 @@ void hil_master_join(float *out, hil_dtype dtype, const void *weight, const void
                      int64_t count)
 {
     if (!rest) {
-        hil_to_f32(out, weight, dtype, count);
+        hil_dtype_to_f32(out, weight, dtype, count);
     } else if (dtype == HIL_BF16) {
         const uint16_t *high = weight, *low = rest;
         for (int64_t i = 0; i < count; ++i) out[i] = hil_bf16_join(high[i], low[i]);

@@ -17,12 +17,12 @@
 static void update_task(void *context, int64_t i, int thread)
 {
     (void)thread;
-    const hil_working *job = context;
+    const hil_sweep_work *job = context;
     int64_t first = job->base + i * TASK, last = job->base + job->count, from, to;
     if (last > first + TASK) last = first + TASK;
     for (int m = 0; m < job->unit->members; ++m) {
         if (!hil_member_overlap(&job->unit->member[m], first, last, &from, &to)) continue;
-        hil_block block = hil_working_block(job, &job->unit->member[m], from, to);
+        hil_block block = hil_sweep_work_block(job, &job->unit->member[m], from, to);
         if (block.gradients) job->store->sweep->update(job->store->sweep->rule, &block);
     }
 }
@@ -30,7 +30,7 @@ static void update_task(void *context, int64_t i, int thread)
 static hil_status update_chunk(void *context, int64_t index)
 {
     hil_store *store = context;
-    hil_working job = hil_sweep_chunk_work(store, &store->sweep->chunk[index]);
+    hil_sweep_work job = hil_sweep_chunk_work(store, &store->sweep->chunk[index]);
     hil_pool_run(store->opening.update, update_task, &job, (job.count + TASK - 1) / TASK);
     return HIL_OK;
 }
@@ -41,13 +41,13 @@ static hil_status queue_update(void *context, int64_t index)
     hil_store *store = context;
     hil_device *device = store->device;
     const struct hil_sweep *s = store->sweep;
-    hil_working job = hil_sweep_chunk_work(store, &s->chunk[index]);
+    hil_sweep_work job = hil_sweep_chunk_work(store, &s->chunk[index]);
     hil_stream stream = s->chunk[index].from_host ? HIL_STREAM_READ : HIL_STREAM_UPDATE;
     for (int m = 0; m < job.unit->members; ++m) {
         int64_t from, to;
         const hil_member *member = &job.unit->member[m];
         if (!hil_member_overlap(member, job.base, job.base + job.count, &from, &to)) continue;
-        hil_block block = hil_working_block(&job, member, from, to);
+        hil_block block = hil_sweep_work_block(&job, member, from, to);
         if (block.gradients)
             HIL_TRY(hil_device_math_of(device)->update(device, stream, s->rule, &block));
     }
@@ -86,7 +86,7 @@ static hil_job update_of(hil_store *store, size_t index)
 static hil_status save_job(hil_store *store, const hil_sweep_chunk *r, const hil_fence *after,
                            hil_fence *over)
 {
-    hil_working at = hil_sweep_chunk_work(store, r);
+    hil_sweep_work at = hil_sweep_chunk_work(store, r);
     hil_saved_chunk chunk = {.unit = r->unit, .base = at.base, .count = at.count};
     memcpy(chunk.state, at.places.state, sizeof chunk.state);
     return hil_save_chunk(store, &chunk, after, over);

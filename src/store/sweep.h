@@ -49,12 +49,12 @@ typedef struct hil_places {
 } hil_places;
 
 /* A chunk that is being updated or squared. */
-typedef struct hil_working {
+typedef struct hil_sweep_work {
     hil_store *store;
     const hil_unit *unit;
     hil_places places;
     int64_t base, count; /* elements of the unit */
-} hil_working;
+} hil_sweep_work;
 
 hil_status hil_sweep_open(hil_store *store);
 void hil_sweep_close(hil_store *store);
@@ -82,10 +82,10 @@ hil_status hil_sweep_chunk_fill(hil_store *store, hil_sweep_chunk *chunk, unsign
 /* Writes the states from the slot back to their homes. */
 hil_status hil_sweep_chunk_empty(hil_store *store, const hil_sweep_chunk *chunk,
                                  const hil_fence *after, hil_fence *over);
-hil_working hil_sweep_chunk_work(hil_store *store, const hil_sweep_chunk *chunk);
+hil_sweep_work hil_sweep_chunk_work(hil_store *store, const hil_sweep_chunk *chunk);
 /* Elements [from, to) of the unit, all of one member, as a block; gradients in segment order. */
-hil_block hil_working_block(const hil_working *working, const hil_member *member, int64_t from,
-                            int64_t to);
+hil_block hil_sweep_work_block(const hil_sweep_work *work, const hil_member *member, int64_t from,
+                               int64_t to);
 
 /* sweep.c */
 /* Submits a job that also waits for sweep.marked. */

@@ -94,7 +94,7 @@ static const hil_f16_kernel *f16(void)
     return hil_cpu_best() >= HIL_CPU_AVX2 ? &hil_f16_avx2 : &hil_f16_portable;
 }
 
-void hil_to_f32(float *out, const void *in, hil_dtype dtype, int64_t count)
+void hil_dtype_to_f32(float *out, const void *in, hil_dtype dtype, int64_t count)
 {
     const uint16_t *half = in;
     if (dtype == HIL_F32) {
@@ -106,7 +106,7 @@ void hil_to_f32(float *out, const void *in, hil_dtype dtype, int64_t count)
     }
 }
 
-void hil_from_f32(void *out, const float *in, hil_dtype dtype, int64_t count)
+void hil_dtype_from_f32(void *out, const float *in, hil_dtype dtype, int64_t count)
 {
     uint16_t *half = out;
     if (dtype == HIL_F32) {

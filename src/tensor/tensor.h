@@ -79,7 +79,7 @@ float hil_f16_load(uint16_t h);
 uint16_t hil_f16_round(float x);
 
 /* Conversion of `count` numbers between fp32 and any float dtype, rounding to nearest even. */
-void hil_to_f32(float *out, const void *in, hil_dtype dtype, int64_t count);
-void hil_from_f32(void *out, const float *in, hil_dtype dtype, int64_t count);
+void hil_dtype_to_f32(float *out, const void *in, hil_dtype dtype, int64_t count);
+void hil_dtype_from_f32(void *out, const float *in, hil_dtype dtype, int64_t count);
 
 #endif

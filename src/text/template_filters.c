@@ -59,7 +59,7 @@ HIL_BUILTIN(run_capitalize, change_case(r, call, HIL_CASE_CAPITALIZE, out))
 
 static bool splits_words(uint32_t point)
 {
-    return hil_is_space(point) || (point && point < 0x80 && strchr("-({[<", (int)point));
+    return hil_char_is_space(point) || (point && point < 0x80 && strchr("-({[<", (int)point));
 }
 
 /* Words begin after white space and - ( { [ <, not after other signs as with str.title(). */

@@ -56,7 +56,7 @@ static size_t skip_spaces(const lexer *l, size_t at)
 {
     while (at < l->size) {
         size_t size;
-        if (!hil_is_space(hil_utf8_get(l->text + at, &size))) break;
+        if (!hil_char_is_space(hil_utf8_get(l->text + at, &size))) break;
         at += size;
     }
     return at;
@@ -107,7 +107,7 @@ static hil_status add_data(lexer *l, size_t tag, bool output)
     if (sign == '-') {
         while (keep > 0) {
             size_t start = hil_utf8_back(data, keep), width;
-            if (!hil_is_space(hil_utf8_get(data + start, &width))) break;
+            if (!hil_char_is_space(hil_utf8_get(data + start, &width))) break;
             keep = start;
         }
     } else if (sign != '+' && !output) {
@@ -116,7 +116,7 @@ static hil_status add_data(lexer *l, size_t tag, bool output)
         size_t stop = start;
         while (stop < size) {
             size_t width;
-            if (!hil_is_space(hil_utf8_get(data + stop, &width))) break;
+            if (!hil_char_is_space(hil_utf8_get(data + stop, &width))) break;
             stop += width;
         }
         if ((start > 0 || l->line_starting) && stop == size) keep = start;

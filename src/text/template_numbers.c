@@ -16,8 +16,8 @@
 static bool number_text(const hil_chars *text, char *out, size_t most)
 {
     size_t begin = 0, end = text->size, put = 0;
-    while (begin < end && hil_is_space((unsigned char)text->data[begin])) ++begin;
-    while (end > begin && hil_is_space((unsigned char)text->data[end - 1])) --end;
+    while (begin < end && hil_char_is_space((unsigned char)text->data[begin])) ++begin;
+    while (end > begin && hil_char_is_space((unsigned char)text->data[end - 1])) --end;
     if (begin == end || end - begin >= most) return false;
     for (size_t i = begin; i < end; ++i) {
         char c = text->data[i];

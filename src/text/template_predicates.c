@@ -41,7 +41,7 @@ static hil_status all(hil_render *r, const hil_chars *text, bool (*is)(uint32_t)
 HIL_BUILTIN(run_isalpha, all(r, call->self.text, is_letter, out))
 HIL_BUILTIN(run_isdigit, all(r, call->self.text, is_number, out))
 HIL_BUILTIN(run_isalnum, all(r, call->self.text, is_letter_or_number, out))
-HIL_BUILTIN(run_isspace, all(r, call->self.text, hil_is_space, out))
+HIL_BUILTIN(run_isspace, all(r, call->self.text, hil_char_is_space, out))
 
 static hil_status run_isascii(hil_render *r, const hil_call *call, hil_variant *out)
 {
@@ -52,7 +52,7 @@ static hil_status run_isascii(hil_render *r, const hil_call *call, hil_variant *
 
 static hil_status run_isprintable(hil_render *r, const hil_call *call, hil_variant *out)
 {
-    HIL_TRY(all(r, call->self.text, hil_is_printable, out));
+    HIL_TRY(all(r, call->self.text, hil_char_is_printable, out));
     out->truth |= call->self.text->size == 0;
     return HIL_OK;
 }
@@ -64,8 +64,8 @@ static hil_status one_case(hil_render *r, const hil_chars *text, bool upper, hil
     HIL_TRY(hil_render_step(r, text->size / 8));
     for (size_t at = 0, size; at < text->size && yes; at += size) {
         uint32_t point = hil_utf8_get(text->data + at, &size);
-        bool is_upper = hil_is_upper(point), is_lower = hil_is_lower(point);
-        yes = !(upper ? is_lower : is_upper) && !hil_is_titled(point);
+        bool is_upper = hil_char_is_upper(point), is_lower = hil_char_is_lower(point);
+        yes = !(upper ? is_lower : is_upper) && !hil_char_is_titled(point);
         cased |= upper ? is_upper : is_lower;
     }
     *out = HIL_BOOL(yes && cased);
@@ -82,7 +82,8 @@ static hil_status run_istitle(hil_render *r, const hil_call *call, hil_variant *
     HIL_TRY(hil_render_step(r, text->size / 8));
     for (size_t at = 0, size; at < text->size && yes; at += size) {
         uint32_t point = hil_utf8_get(text->data + at, &size);
-        bool upper = hil_is_upper(point) || hil_is_titled(point), lower = hil_is_lower(point);
+        bool upper = hil_char_is_upper(point) || hil_char_is_titled(point),
+             lower = hil_char_is_lower(point);
         yes = !(upper && inside) && !(lower && !inside);
         cased |= upper || lower;
         inside = upper || lower;

@@ -40,7 +40,7 @@ static hil_status repr_character(hil_render *r, uint32_t point, const char *byte
     if (point == '\n') return HIL_RENDER_ADD(r, "\\n");
     if (point == '\r') return HIL_RENDER_ADD(r, "\\r");
     if (point == '\t') return HIL_RENDER_ADD(r, "\\t");
-    if (hil_is_printable(point)) return hil_render_add(r, bytes, size);
+    if (hil_char_is_printable(point)) return hil_render_add(r, bytes, size);
     if (point < 0x100) return hil_render_print(r, "\\x%02x", point);
     return hil_render_print(r, point < 0x10000 ? "\\u%04x" : "\\U%08x", point);
 }

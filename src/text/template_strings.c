@@ -17,7 +17,7 @@ hil_status hil_chars_part(hil_render *r, const hil_chars *text, size_t begin, si
 static bool strips(const hil_chars *set, const char *at, size_t *size)
 {
     uint32_t point = hil_utf8_get(at, size);
-    if (!set) return hil_is_space(point);
+    if (!set) return hil_char_is_space(point);
     for (size_t i = 0, width; i < set->size; i += width)
         if (hil_utf8_get(set->data + i, &width) == point) return true;
     return false;
@@ -51,13 +51,13 @@ static bool is_final_sigma(const hil_chars *text, size_t at)
         before = hil_utf8_back(text->data, before);
         size_t width;
         uint32_t point = hil_utf8_get(text->data + before, &width);
-        cased = hil_is_cased(point);
+        cased = hil_char_is_cased(point);
         if (!cased && point != '\'' && point != 0xAD && point != 0x2019) break;
     }
     if (!cased) return false;
     for (after += size; after < text->size; after += size) {
         uint32_t point = hil_utf8_get(text->data + after, &size);
-        if (hil_is_cased(point)) return false;
+        if (hil_char_is_cased(point)) return false;
         if (point != '\'' && point != 0xAD && point != 0x2019) break;
     }
     return true;
@@ -69,13 +69,13 @@ static size_t map_case(const hil_chars *text, size_t at, hil_case kind, bool *in
     size_t size;
     uint32_t point = hil_utf8_get(text->data + at, &size);
     bool first = kind == HIL_CASE_CAPITALIZE ? at == 0 : !*inside;
-    *inside = hil_is_cased(point);
-    bool upper = kind == HIL_CASE_UPPER || (kind == HIL_CASE_SWAP && hil_is_lower(point));
+    *inside = hil_char_is_cased(point);
+    bool upper = kind == HIL_CASE_UPPER || (kind == HIL_CASE_SWAP && hil_char_is_lower(point));
     bool title = (kind == HIL_CASE_TITLE || kind == HIL_CASE_CAPITALIZE) && first;
     if (kind == HIL_CASE_FOLD) return hil_case_fold(point, out);
     if (upper) return hil_case_upper(point, out);
     if (title) return hil_case_title(point, out);
-    if (kind == HIL_CASE_SWAP && !hil_is_upper(point)) {
+    if (kind == HIL_CASE_SWAP && !hil_char_is_upper(point)) {
         out[0] = point;
         return 1;
     }
@@ -148,7 +148,7 @@ hil_status hil_chars_lines(hil_render *r, const hil_chars *text, bool keep, hil_
         size_t size, end = 0;
         while (at < text->size && !end) {
             uint32_t point = hil_utf8_get(text->data + at, &size);
-            if (hil_is_line_end(point)) {
+            if (hil_char_is_line_end(point)) {
                 bool pair = point == '\r' && at + 1 < text->size && text->data[at + 1] == '\n';
                 end = size + pair;
                 at += end;

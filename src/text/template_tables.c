@@ -4,7 +4,7 @@
 
 /* clang-format off */
 
-const hil_char_span hil_to_upper[] = {
+const hil_char_span hil_char_to_upper[] = {
     {0x61, 0x7A, 1, -32}, {0xB5, 0xB5, 1, 743}, {0xE0, 0xF6, 1, -32}, {0xF8, 0xFE, 1, -32},
     {0xFF, 0xFF, 1, 121}, {0x101, 0x12F, 2, -1}, {0x131, 0x131, 1, -232}, {0x133, 0x137, 2, -1},
     {0x13A, 0x148, 2, -1}, {0x14B, 0x177, 2, -1}, {0x17A, 0x17E, 2, -1}, {0x17F, 0x17F, 1, -300},
@@ -65,9 +65,9 @@ const hil_char_span hil_to_upper[] = {
     {0x10CC0, 0x10CF2, 1, -64}, {0x118C0, 0x118DF, 1, -32}, {0x16E60, 0x16E7F, 1, -32},
     {0x1E922, 0x1E943, 1, -34},
 };
-const size_t hil_to_upper_count = sizeof hil_to_upper / sizeof *hil_to_upper;
+const size_t hil_char_to_upper_count = sizeof hil_char_to_upper / sizeof *hil_char_to_upper;
 
-const hil_char_expansion hil_to_upper_several[] = {
+const hil_char_expansion hil_char_to_upper_several[] = {
     {0xDF, {0x53, 0x53}}, {0x149, {0x2BC, 0x4E}}, {0x1F0, {0x4A, 0x30C}},
     {0x390, {0x399, 0x308, 0x301}}, {0x3B0, {0x3A5, 0x308, 0x301}}, {0x587, {0x535, 0x552}},
     {0x1E96, {0x48, 0x331}}, {0x1E97, {0x54, 0x308}}, {0x1E98, {0x57, 0x30A}},
@@ -103,9 +103,9 @@ const hil_char_expansion hil_to_upper_several[] = {
     {0xFB06, {0x53, 0x54}}, {0xFB13, {0x544, 0x546}}, {0xFB14, {0x544, 0x535}},
     {0xFB15, {0x544, 0x53B}}, {0xFB16, {0x54E, 0x546}}, {0xFB17, {0x544, 0x53D}},
 };
-const size_t hil_to_upper_several_count = sizeof hil_to_upper_several / sizeof *hil_to_upper_several;
+const size_t hil_char_to_upper_several_count = sizeof hil_char_to_upper_several / sizeof *hil_char_to_upper_several;
 
-const hil_char_span hil_to_lower[] = {
+const hil_char_span hil_char_to_lower[] = {
     {0x41, 0x5A, 1, 32}, {0xC0, 0xD6, 1, 32}, {0xD8, 0xDE, 1, 32}, {0x100, 0x12E, 2, 1},
     {0x132, 0x136, 2, 1}, {0x139, 0x147, 2, 1}, {0x14A, 0x176, 2, 1}, {0x178, 0x178, 1, -121},
     {0x179, 0x17D, 2, 1}, {0x181, 0x181, 1, 210}, {0x182, 0x184, 2, 1}, {0x186, 0x186, 1, 206},
@@ -160,14 +160,14 @@ const hil_char_span hil_to_lower[] = {
     {0x10594, 0x10595, 1, 39}, {0x10C80, 0x10CB2, 1, 64}, {0x118A0, 0x118BF, 1, 32},
     {0x16E40, 0x16E5F, 1, 32}, {0x1E900, 0x1E921, 1, 34},
 };
-const size_t hil_to_lower_count = sizeof hil_to_lower / sizeof *hil_to_lower;
+const size_t hil_char_to_lower_count = sizeof hil_char_to_lower / sizeof *hil_char_to_lower;
 
-const hil_char_expansion hil_to_lower_several[] = {
+const hil_char_expansion hil_char_to_lower_several[] = {
     {0x130, {0x69, 0x307}},
 };
-const size_t hil_to_lower_several_count = sizeof hil_to_lower_several / sizeof *hil_to_lower_several;
+const size_t hil_char_to_lower_several_count = sizeof hil_char_to_lower_several / sizeof *hil_char_to_lower_several;
 
-const hil_char_span hil_to_title[] = {
+const hil_char_span hil_char_to_title[] = {
     {0x1C4, 0x1C4, 1, 1}, {0x1C5, 0x1C5, 1, 0}, {0x1C6, 0x1C6, 1, -1}, {0x1C7, 0x1C7, 1, 1},
     {0x1C8, 0x1C8, 1, 0}, {0x1C9, 0x1C9, 1, -1}, {0x1CA, 0x1CA, 1, 1}, {0x1CB, 0x1CB, 1, 0},
     {0x1CC, 0x1CC, 1, -1}, {0x1F1, 0x1F1, 1, 1}, {0x1F2, 0x1F2, 1, 0}, {0x1F3, 0x1F3, 1, -1},
@@ -176,9 +176,9 @@ const hil_char_span hil_to_title[] = {
     {0x1FB3, 0x1FB3, 1, 9}, {0x1FBC, 0x1FBC, 1, 0}, {0x1FC3, 0x1FC3, 1, 9}, {0x1FCC, 0x1FCC, 1, 0},
     {0x1FF3, 0x1FF3, 1, 9}, {0x1FFC, 0x1FFC, 1, 0},
 };
-const size_t hil_to_title_count = sizeof hil_to_title / sizeof *hil_to_title;
+const size_t hil_char_to_title_count = sizeof hil_char_to_title / sizeof *hil_char_to_title;
 
-const hil_char_expansion hil_to_title_several[] = {
+const hil_char_expansion hil_char_to_title_several[] = {
     {0xDF, {0x53, 0x73}}, {0x587, {0x535, 0x582}}, {0x1FB2, {0x1FBA, 0x345}},
     {0x1FB4, {0x386, 0x345}}, {0x1FB7, {0x391, 0x342, 0x345}}, {0x1FC2, {0x1FCA, 0x345}},
     {0x1FC4, {0x389, 0x345}}, {0x1FC7, {0x397, 0x342, 0x345}}, {0x1FF2, {0x1FFA, 0x345}},
@@ -188,9 +188,9 @@ const hil_char_expansion hil_to_title_several[] = {
     {0xFB13, {0x544, 0x576}}, {0xFB14, {0x544, 0x565}}, {0xFB15, {0x544, 0x56B}},
     {0xFB16, {0x54E, 0x576}}, {0xFB17, {0x544, 0x56D}},
 };
-const size_t hil_to_title_several_count = sizeof hil_to_title_several / sizeof *hil_to_title_several;
+const size_t hil_char_to_title_several_count = sizeof hil_char_to_title_several / sizeof *hil_char_to_title_several;
 
-const hil_char_span hil_to_casefold[] = {
+const hil_char_span hil_char_to_casefold[] = {
     {0xB5, 0xB5, 1, 775}, {0x17F, 0x17F, 1, -268}, {0x345, 0x345, 1, 116}, {0x3C2, 0x3C2, 1, 1},
     {0x3D0, 0x3D0, 1, -30}, {0x3D1, 0x3D1, 1, -25}, {0x3D5, 0x3D5, 1, -15}, {0x3D6, 0x3D6, 1, -22},
     {0x3F0, 0x3F0, 1, -54}, {0x3F1, 0x3F1, 1, -48}, {0x3F5, 0x3F5, 1, -64}, {0x13A0, 0x13F5, 1, 0},
@@ -199,9 +199,9 @@ const hil_char_span hil_to_casefold[] = {
     {0x1C86, 0x1C86, 1, -6204}, {0x1C87, 0x1C87, 1, -6180}, {0x1C88, 0x1C88, 1, 35267},
     {0x1E9B, 0x1E9B, 1, -58}, {0x1FBE, 0x1FBE, 1, -7173}, {0xAB70, 0xABBF, 1, -38864},
 };
-const size_t hil_to_casefold_count = sizeof hil_to_casefold / sizeof *hil_to_casefold;
+const size_t hil_char_to_casefold_count = sizeof hil_char_to_casefold / sizeof *hil_char_to_casefold;
 
-const hil_char_expansion hil_to_casefold_several[] = {
+const hil_char_expansion hil_char_to_casefold_several[] = {
     {0xDF, {0x73, 0x73}}, {0x149, {0x2BC, 0x6E}}, {0x1F0, {0x6A, 0x30C}},
     {0x390, {0x3B9, 0x308, 0x301}}, {0x3B0, {0x3C5, 0x308, 0x301}}, {0x587, {0x565, 0x582}},
     {0x1E96, {0x68, 0x331}}, {0x1E97, {0x74, 0x308}}, {0x1E98, {0x77, 0x30A}},
@@ -238,9 +238,9 @@ const hil_char_expansion hil_to_casefold_several[] = {
     {0xFB14, {0x574, 0x565}}, {0xFB15, {0x574, 0x56B}}, {0xFB16, {0x57E, 0x576}},
     {0xFB17, {0x574, 0x56D}},
 };
-const size_t hil_to_casefold_several_count = sizeof hil_to_casefold_several / sizeof *hil_to_casefold_several;
+const size_t hil_char_to_casefold_several_count = sizeof hil_char_to_casefold_several / sizeof *hil_char_to_casefold_several;
 
-const hil_char_span hil_is_upper_spans[] = {
+const hil_char_span hil_char_upper_spans[] = {
     {0x41, 0x5A, 1, 0}, {0xC0, 0xD6, 1, 0}, {0xD8, 0xDE, 1, 0}, {0x100, 0x136, 2, 0},
     {0x139, 0x147, 2, 0}, {0x14A, 0x178, 2, 0}, {0x179, 0x17D, 2, 0}, {0x181, 0x182, 1, 0},
     {0x184, 0x186, 2, 0}, {0x187, 0x189, 2, 0}, {0x18A, 0x18B, 1, 0}, {0x18E, 0x191, 1, 0},
@@ -288,9 +288,9 @@ const hil_char_span hil_is_upper_spans[] = {
     {0x1E900, 0x1E921, 1, 0}, {0x1F130, 0x1F149, 1, 0}, {0x1F150, 0x1F169, 1, 0},
     {0x1F170, 0x1F189, 1, 0},
 };
-const size_t hil_is_upper_spans_count = sizeof hil_is_upper_spans / sizeof *hil_is_upper_spans;
+const size_t hil_char_upper_spans_count = sizeof hil_char_upper_spans / sizeof *hil_char_upper_spans;
 
-const hil_char_span hil_is_lower_spans[] = {
+const hil_char_span hil_char_lower_spans[] = {
     {0x61, 0x7A, 1, 0}, {0xAA, 0xAA, 1, 0}, {0xB5, 0xB5, 1, 0}, {0xBA, 0xBA, 1, 0},
     {0xDF, 0xF6, 1, 0}, {0xF8, 0xFF, 1, 0}, {0x101, 0x137, 2, 0}, {0x138, 0x148, 2, 0},
     {0x149, 0x177, 2, 0}, {0x17A, 0x17E, 2, 0}, {0x17F, 0x180, 1, 0}, {0x183, 0x185, 2, 0},
@@ -343,16 +343,16 @@ const hil_char_span hil_is_lower_spans[] = {
     {0x1D7C4, 0x1D7C9, 1, 0}, {0x1D7CB, 0x1D7CB, 1, 0}, {0x1DF00, 0x1DF09, 1, 0},
     {0x1DF0B, 0x1DF1E, 1, 0}, {0x1E922, 0x1E943, 1, 0},
 };
-const size_t hil_is_lower_spans_count = sizeof hil_is_lower_spans / sizeof *hil_is_lower_spans;
+const size_t hil_char_lower_spans_count = sizeof hil_char_lower_spans / sizeof *hil_char_lower_spans;
 
-const hil_char_span hil_titled_spans[] = {
+const hil_char_span hil_char_titled_spans[] = {
     {0x1C5, 0x1C5, 1, 0}, {0x1C8, 0x1C8, 1, 0}, {0x1CB, 0x1CB, 1, 0}, {0x1F2, 0x1F2, 1, 0},
     {0x1F88, 0x1F8F, 1, 0}, {0x1F98, 0x1F9F, 1, 0}, {0x1FA8, 0x1FAF, 1, 0}, {0x1FBC, 0x1FBC, 1, 0},
     {0x1FCC, 0x1FCC, 1, 0}, {0x1FFC, 0x1FFC, 1, 0},
 };
-const size_t hil_titled_spans_count = sizeof hil_titled_spans / sizeof *hil_titled_spans;
+const size_t hil_char_titled_spans_count = sizeof hil_char_titled_spans / sizeof *hil_char_titled_spans;
 
-const hil_char_span hil_unprintable_spans[] = {
+const hil_char_span hil_char_unprintable_spans[] = {
     {0x0, 0x1F, 1, 0}, {0x7F, 0xA0, 1, 0}, {0xAD, 0xAD, 1, 0}, {0x378, 0x379, 1, 0},
     {0x380, 0x383, 1, 0}, {0x38B, 0x38D, 2, 0}, {0x3A2, 0x3A2, 1, 0}, {0x530, 0x530, 1, 0},
     {0x557, 0x558, 1, 0}, {0x58B, 0x58C, 1, 0}, {0x590, 0x590, 1, 0}, {0x5C8, 0x5CF, 1, 0},
@@ -552,4 +552,4 @@ const hil_char_span hil_unprintable_spans[] = {
     {0x2CEA2, 0x2CEAF, 1, 0}, {0x2EBE1, 0x2F7FF, 1, 0}, {0x2FA1E, 0x2FFFF, 1, 0},
     {0x3134B, 0xE00FF, 1, 0}, {0xE01F0, 0x10FFFF, 1, 0},
 };
-const size_t hil_unprintable_spans_count = sizeof hil_unprintable_spans / sizeof *hil_unprintable_spans;
+const size_t hil_char_unprintable_spans_count = sizeof hil_char_unprintable_spans / sizeof *hil_char_unprintable_spans;

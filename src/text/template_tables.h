@@ -22,17 +22,17 @@ typedef struct hil_char_expansion {
     extern const hil_char_expansion name[];                                                        \
     extern const size_t name##_count
 
-HIL_CHAR_TABLE(hil_to_upper);
-HIL_CHAR_TABLE(hil_to_lower);
-HIL_CHAR_TABLE(hil_to_title);    /* only differences from upper */
-HIL_CHAR_TABLE(hil_to_casefold); /* only differences from lower */
-HIL_CHAR_EXPANSIONS(hil_to_upper_several);
-HIL_CHAR_EXPANSIONS(hil_to_lower_several);
-HIL_CHAR_EXPANSIONS(hil_to_title_several);
-HIL_CHAR_EXPANSIONS(hil_to_casefold_several);
-HIL_CHAR_TABLE(hil_is_upper_spans);
-HIL_CHAR_TABLE(hil_is_lower_spans);
-HIL_CHAR_TABLE(hil_titled_spans);
-HIL_CHAR_TABLE(hil_unprintable_spans);
+HIL_CHAR_TABLE(hil_char_to_upper);
+HIL_CHAR_TABLE(hil_char_to_lower);
+HIL_CHAR_TABLE(hil_char_to_title);    /* only differences from upper */
+HIL_CHAR_TABLE(hil_char_to_casefold); /* only differences from lower */
+HIL_CHAR_EXPANSIONS(hil_char_to_upper_several);
+HIL_CHAR_EXPANSIONS(hil_char_to_lower_several);
+HIL_CHAR_EXPANSIONS(hil_char_to_title_several);
+HIL_CHAR_EXPANSIONS(hil_char_to_casefold_several);
+HIL_CHAR_TABLE(hil_char_upper_spans);
+HIL_CHAR_TABLE(hil_char_lower_spans);
+HIL_CHAR_TABLE(hil_char_titled_spans);
+HIL_CHAR_TABLE(hil_char_unprintable_spans);
 
 #endif

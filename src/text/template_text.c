@@ -3,7 +3,7 @@
 
 #include "text/template_tables.h"
 
-bool hil_is_space(uint32_t point)
+bool hil_char_is_space(uint32_t point)
 {
     if (point < 0x80) return (point >= 9 && point <= 13) || (point >= 0x1C && point <= 0x20);
     return point == 0x85 || point == 0xA0 || point == 0x1680 ||
@@ -11,7 +11,7 @@ bool hil_is_space(uint32_t point)
            point == 0x202F || point == 0x205F || point == 0x3000;
 }
 
-bool hil_is_line_end(uint32_t point)
+bool hil_char_is_line_end(uint32_t point)
 {
     return (point >= 10 && point <= 13) || (point >= 0x1C && point <= 0x1E) || point == 0x85 ||
            point == 0x2028 || point == 0x2029;
@@ -38,32 +38,32 @@ static const hil_char_span *find(const hil_char_span *spans, size_t count, uint3
 
 #define FIND(table, point) find(table, table##_count, point)
 
-bool hil_is_printable(uint32_t point)
+bool hil_char_is_printable(uint32_t point)
 {
     if (point < 0x7F) return point >= 0x20;
-    return !FIND(hil_unprintable_spans, point);
+    return !FIND(hil_char_unprintable_spans, point);
 }
 
-bool hil_is_upper(uint32_t point)
+bool hil_char_is_upper(uint32_t point)
 {
     if (point < 0x80) return point >= 'A' && point <= 'Z';
-    return FIND(hil_is_upper_spans, point);
+    return FIND(hil_char_upper_spans, point);
 }
 
-bool hil_is_lower(uint32_t point)
+bool hil_char_is_lower(uint32_t point)
 {
     if (point < 0x80) return point >= 'a' && point <= 'z';
-    return FIND(hil_is_lower_spans, point);
+    return FIND(hil_char_lower_spans, point);
 }
 
-bool hil_is_titled(uint32_t point)
+bool hil_char_is_titled(uint32_t point)
 {
-    return point >= 0x80 && FIND(hil_titled_spans, point);
+    return point >= 0x80 && FIND(hil_char_titled_spans, point);
 }
 
-bool hil_is_cased(uint32_t point)
+bool hil_char_is_cased(uint32_t point)
 {
-    return hil_is_upper(point) || hil_is_lower(point) || hil_is_titled(point);
+    return hil_char_is_upper(point) || hil_char_is_lower(point) || hil_char_is_titled(point);
 }
 
 /* Maps a character by a table of single characters and one of expansions; 0: in neither. */
@@ -93,7 +93,7 @@ size_t hil_case_upper(uint32_t point, uint32_t out[HIL_CASE_MOST])
         if (point >= 'a' && point <= 'z') out[0] = point - 0x20;
         return 1;
     }
-    size_t count = MAP(hil_to_upper, point, out);
+    size_t count = MAP(hil_char_to_upper, point, out);
     return count ? count : 1;
 }
 
@@ -104,20 +104,20 @@ size_t hil_case_lower(uint32_t point, uint32_t out[HIL_CASE_MOST])
         if (point >= 'A' && point <= 'Z') out[0] = point + 0x20;
         return 1;
     }
-    size_t count = MAP(hil_to_lower, point, out);
+    size_t count = MAP(hil_char_to_lower, point, out);
     return count ? count : 1;
 }
 
 size_t hil_case_title(uint32_t point, uint32_t out[HIL_CASE_MOST])
 {
     if (point < 0x80) return hil_case_upper(point, out);
-    size_t count = MAP(hil_to_title, point, out);
+    size_t count = MAP(hil_char_to_title, point, out);
     return count ? count : hil_case_upper(point, out);
 }
 
 size_t hil_case_fold(uint32_t point, uint32_t out[HIL_CASE_MOST])
 {
     if (point < 0x80) return hil_case_lower(point, out);
-    size_t count = MAP(hil_to_casefold, point, out);
+    size_t count = MAP(hil_char_to_casefold, point, out);
     return count ? count : hil_case_lower(point, out);
 }

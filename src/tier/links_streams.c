@@ -75,8 +75,8 @@ bool hil_fence_given(const hil_links *links, const hil_fence *fence)
     return true;
 }
 
-void hil_follows_begin(hil_links *links, const hil_fence *fence, hil_fence *followed,
-                       hil_follows *out)
+void hil_dependencies_begin(hil_links *links, const hil_fence *fence, hil_fence *followed,
+                            hil_dependencies *out)
 {
     out->count = 0;
     for (int i = 0; i < HIL_LINKS; ++i) {
@@ -90,19 +90,20 @@ void hil_follows_begin(hil_links *links, const hil_fence *fence, hil_fence *foll
     }
 }
 
-void hil_follows_end(hil_links *links, const hil_follows *follows)
+void hil_dependencies_end(hil_links *links, const hil_dependencies *dependencies)
 {
     hil_link_runners *all = links->state;
     bool last = false;
-    for (int i = 0; i < follows->count; ++i) last |= --follows->place[i]->users == 0;
+    for (int i = 0; i < dependencies->count; ++i) last |= --dependencies->place[i]->users == 0;
     for (int i = 0; i < HIL_LINKS && last; ++i) pthread_cond_signal(&all->runner[i].issue);
 }
 
-static hil_status follow_all(const hil_links *links, hil_stream stream, const hil_follows *follows)
+static hil_status follow_all(const hil_links *links, hil_stream stream,
+                             const hil_dependencies *dependencies)
 {
     hil_device *device = links->device;
-    for (int i = 0; i < follows->count; ++i)
-        HIL_TRY(device->events->follow(device, stream, follows->place[i]->event));
+    for (int i = 0; i < dependencies->count; ++i)
+        HIL_TRY(device->events->follow(device, stream, dependencies->place[i]->event));
     return HIL_OK;
 }
 
@@ -117,10 +118,11 @@ static hil_status queue_parts(const hil_link_runner *c, const hil_job *job)
     return job->run && job->queues ? job->run(job->context, job->index) : HIL_OK;
 }
 
-hil_status hil_flight_queue(hil_link_runner *c, hil_flight *flight, const hil_follows *follows)
+hil_status hil_flight_queue(hil_link_runner *c, hil_flight *flight,
+                            const hil_dependencies *dependencies)
 {
     hil_device *device = c->links->device;
-    HIL_TRY(follow_all(c->links, c->stream, follows));
+    HIL_TRY(follow_all(c->links, c->stream, dependencies));
     hil_status queued = queue_parts(c, &flight->queued.job);
     /* Also after a failure: parts that were queued before it still use memory. */
     hil_status status = device->events->record(device, c->stream, flight->end.event);
@@ -157,16 +159,16 @@ hil_status hil_links_record(hil_links *links, int reason)
 hil_status hil_links_follow_streams(hil_links *links, const hil_fence *fence)
 {
     hil_link_runners *all = links->state;
-    hil_follows follows;
+    hil_dependencies dependencies;
     if (!hil_fence_given(links, fence)) (void)hil_links_sleep(links, fence, true);
     hil_fence before = *fence;
     before.after[HIL_LINK_COMPUTE] = 0; /* the compute stream is in order */
-    hil_follows_begin(links, &before, &all->runner[HIL_LINK_COMPUTE].followed, &follows);
-    if (!follows.count) return HIL_OK;
+    hil_dependencies_begin(links, &before, &all->runner[HIL_LINK_COMPUTE].followed, &dependencies);
+    if (!dependencies.count) return HIL_OK;
     pthread_mutex_unlock(&links->lock);
-    hil_status status = follow_all(links, HIL_STREAM_COMPUTE, &follows);
+    hil_status status = follow_all(links, HIL_STREAM_COMPUTE, &dependencies);
     pthread_mutex_lock(&links->lock);
-    hil_follows_end(links, &follows);
+    hil_dependencies_end(links, &dependencies);
     return status;
 }
 

@@ -62,7 +62,7 @@ static hil_status start_job(hil_link_runner *c, hil_flight *f)
             memcpy(job->part[i].to, job->part[i].from, job->part[i].bytes);
     }
     if (streams) {
-        HIL_TRY(hil_flight_queue(c, f, &(hil_follows){0}));
+        HIL_TRY(hil_flight_queue(c, f, &(hil_dependencies){0}));
         if (job->run && !job->queues) HIL_TRY(device->events->wait(device, f->end.event));
     }
     return job->run && !(streams && job->queues) ? job->run(job->context, job->index) : HIL_OK;
@@ -145,18 +145,18 @@ static void take_job(hil_link_runner *c)
     f->recorded = false;
     c->disk_bytes += disk_bytes(&f->queued.job);
     bool skip = links->status != HIL_OK || all->stopping, streams = f->queued.streams && !skip;
-    hil_follows follows = {0};
-    if (streams) hil_follows_begin(links, &f->queued.job.after, &c->followed, &follows);
+    hil_dependencies dependencies = {0};
+    if (streams) hil_dependencies_begin(links, &f->queued.job.after, &c->followed, &dependencies);
     pthread_mutex_unlock(&links->lock);
     f->start = hil_clock_now();
     hil_status status = HIL_OK;
     if (streams)
-        status = hil_flight_queue(c, f, &follows);
+        status = hil_flight_queue(c, f, &dependencies);
     else if (!skip)
         status = start_job(c, f);
     if (status != HIL_OK) hil_links_keep_failure(links, status);
     pthread_mutex_lock(&links->lock);
-    hil_follows_end(links, &follows);
+    hil_dependencies_end(links, &dependencies);
     ++c->issued;
     if (!f->queued.streams) return;
     c->followed.after[c->link] = c->issued;

@@ -78,16 +78,17 @@ bool hil_job_streams(const hil_links *links, const hil_job *job);
 /* Whether streams can wait for the fence: each of its jobs is complete or on a stream. */
 bool hil_fence_given(const hil_links *links, const hil_fence *fence);
 /* The events a stream must wait for. Begin and end with the lock held, not held in between. */
-typedef struct hil_follows {
+typedef struct hil_dependencies {
     int count;
     hil_place *place[HIL_LINKS];
-} hil_follows;
-void hil_follows_begin(hil_links *links, const hil_fence *fence, hil_fence *followed,
-                       hil_follows *out);
-void hil_follows_end(hil_links *links, const hil_follows *follows);
+} hil_dependencies;
+void hil_dependencies_begin(hil_links *links, const hil_fence *fence, hil_fence *followed,
+                            hil_dependencies *out);
+void hil_dependencies_end(hil_links *links, const hil_dependencies *dependencies);
 
 /* Queues the job's device copies and its `run` on the link's stream. Lock not held. */
-hil_status hil_flight_queue(hil_link_runner *c, hil_flight *flight, const hil_follows *follows);
+hil_status hil_flight_queue(hil_link_runner *c, hil_flight *flight,
+                            const hil_dependencies *dependencies);
 /* Whether the part is a copy from or to the device's memory. */
 bool hil_part_streams(const hil_links *links, const hil_part *part);
 /* When the last job of the flight's fence was complete, as far as recorded. */

@@ -18,7 +18,7 @@ static inline uint64_t model_sum(const char *path)
     for (struct dirent *entry; (entry = readdir(dir));) {
         char file[HIL_PATH_MAX];
         hil_bytes content;
-        if (hil_model_names_kind(entry->d_name) == HIL_NAMES_NONE) continue;
+        if (hil_install_names_kind(entry->d_name) == HIL_NAMES_NONE) continue;
         CHECK_OK(hil_path_join(file, path, entry->d_name));
         CHECK_OK(hil_bytes_read(&content, file));
         uint64_t name = hil_hash(1, entry->d_name, strlen(entry->d_name));

@@ -19,7 +19,7 @@
 #define RIG_PIECE 40 /* elements that are put at once */
 #endif
 
-static hil_model_files rig_files; /* of RIG_MODEL */
+static hil_sidecar_files rig_files; /* of RIG_MODEL */
 
 /* Parameters with fewer elements than ranks, with sizes that no number of ranks divides, frozen,
    and transposed in files. The store is arranged but has no memory for states. */
@@ -42,7 +42,7 @@ static inline hil_store *rig_store(void)
     hil_store_options options = {
         .compute = HIL_F32, .training = true, .tile_size = 1 << 20, .moments = 2};
     CHECK_OK(hil_store_arrange(store, &options));
-    CHECK_OK(hil_model_files_read(&rig_files, RIG_MODEL));
+    CHECK_OK(hil_sidecar_files_read(&rig_files, RIG_MODEL));
     return store;
 }
 

@@ -41,9 +41,9 @@ static hil_store *make_store(void)
 static void save(const char *folder, hil_store *store)
 {
     hil_checkpoint_writer *writer;
-    hil_model_files files = {0};
+    hil_sidecar_files files = {0};
     hil_checkpoint_options options = {.folder = folder, .step = 5, .store = store, .files = &files};
-    CHECK_OK(hil_model_files_read(&files, MODEL));
+    CHECK_OK(hil_sidecar_files_read(&files, MODEL));
     CHECK_OK(hil_checkpoint_begin(&writer, &options));
     for (int p = 0; p < PARAMS; ++p) {
         int64_t cols = hil_shape_cols(&specs[p].shape);
@@ -59,7 +59,7 @@ static void save(const char *folder, hil_store *store)
     json_t *state = json_object();
     CHECK_OK(hil_checkpoint_finish(writer, state));
     json_decref(state);
-    hil_model_files_free(&files);
+    hil_sidecar_files_free(&files);
 }
 
 static void check_tensor(const hil_safetensors *file, int p, hil_dtype expected)
@@ -78,7 +78,7 @@ static void check_tensor(const hil_safetensors *file, int p, hil_dtype expected)
     void *aligned;
     CHECK_OK(hil_alloc(entry->bytes, 1, &aligned));
     CHECK_OK(hil_entry_read(entry, 0, aligned, entry->bytes));
-    hil_to_f32(all, aligned, dtype, rows * cols);
+    hil_dtype_to_f32(all, aligned, dtype, rows * cols);
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < cols; ++c)
             CHECK(all[specs[p].transposed ? c * rows + r : r * cols + c] == value(p, r, c));

@@ -1,7 +1,7 @@
 /* config.json of every architecture gives the values of transformers; others are refused. */
 #include "format/config.h"
 #include "base/json.h"
-#include "format/model_files.h"
+#include "format/sidecar_files.h"
 #include "check.h"
 
 static const json_t *expected;
@@ -253,11 +253,11 @@ static void check_open(void)
     }
 
     char out[] = "/tmp/hil-config-XXXXXX";
-    hil_model_files files = {0};
+    hil_sidecar_files files = {0};
     CHECK(mkdtemp(out) != NULL);
-    CHECK_OK(hil_model_files_read(&files, folder));
+    CHECK_OK(hil_sidecar_files_read(&files, folder));
     CHECK_OK(hil_path_join(beside, out, "config.json"));
-    CHECK_OK(hil_model_files_write_config(&files, out, HIL_BF16));
+    CHECK_OK(hil_sidecar_files_write_config(&files, out, HIL_BF16));
     char *written = slurp(beside);
     CHECK_TEXT(written, LLAMA ",\"eos_token_id\":3,\"architectures\": [\"LlamaForCausalLM\"],"
                               "\"dtype\": \"bfloat16\"}");
@@ -265,13 +265,13 @@ static void check_open(void)
     for (long n = 1;; ++n) {
         CHECK_OK(hil_file_remove_tree(beside));
         hil_alloc_fail_at(n);
-        hil_status status = hil_model_files_write_config(&files, out, HIL_F16);
+        hil_status status = hil_sidecar_files_write_config(&files, out, HIL_F16);
         hil_alloc_fail_at(0);
         if (status == HIL_OK) break;
         CHECK_INT(status, HIL_ERR_MEMORY);
         CHECK(!hil_file_exists(beside));
     }
-    hil_model_files_free(&files);
+    hil_sidecar_files_free(&files);
     CHECK_OK(hil_file_remove_tree(out));
     CHECK_OK(hil_file_remove_tree(folder));
 }

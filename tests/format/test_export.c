@@ -1,6 +1,6 @@
 /* Weights are written in as many shards as their size needs, and replace earlier ones. */
 #include "format/export.h"
-#include "format/model_files.h"
+#include "format/sidecar_files.h"
 #include "format/model_folder.h"
 #include "check.h"
 #include "same_bytes.h"
@@ -132,13 +132,13 @@ static void check_copy(void)
     CHECK_OK(hil_file_write(in_folder("tokenizer.json"), "one", 3));
     CHECK_OK(hil_file_write(in_folder("merges.txt"), "", 0));
     CHECK_OK(hil_file_write(in_folder("config.json"), "{}", 2));
-    hil_model_files files = {0};
-    CHECK_OK(hil_model_files_read(&files, folder));
-    CHECK_INT(hil_model_files_bytes(&files), 5);
+    hil_sidecar_files files = {0};
+    CHECK_OK(hil_sidecar_files_read(&files, folder));
+    CHECK_INT(hil_sidecar_files_bytes(&files), 5);
     CHECK_OK(hil_file_write(in_folder("tokenizer.json"), "another", 7)); /* too late */
     CHECK_OK(hil_file_remove_tree(in_folder("merges.txt")));
-    CHECK_OK(hil_model_files_write(&files, other));
-    hil_model_files_free(&files);
+    CHECK_OK(hil_sidecar_files_write(&files, other));
+    hil_sidecar_files_free(&files);
     CHECK_OK(hil_path_join(path, other, "tokenizer.json"));
     hil_bytes map;
     CHECK_OK(hil_bytes_read(&map, path));

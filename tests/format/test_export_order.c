@@ -73,7 +73,7 @@ static void export(const char *checkpoints, int64_t step, size_t shard_bytes)
     hil_checkpoint_model_close(model);
 }
 
-static void give(hil_model_file which, const char *text)
+static void give(hil_sidecar_file which, const char *text)
 {
     hil_bytes *file = &rig_files.file[which];
     hil_bytes_free(file);
@@ -100,7 +100,7 @@ static void check_kept(bool (*is)(const char *name), bool expected)
 
 static bool is_foreign(const char *name)
 {
-    return hil_model_names_kind(name) == HIL_NAMES_FOREIGN;
+    return hil_install_names_kind(name) == HIL_NAMES_FOREIGN;
 }
 
 int main(void)
@@ -113,12 +113,12 @@ int main(void)
     --calls_unseen;
     CHECK_OK(hil_path_join(folder, disk_root, "model"));
     rig_rank how = {.folder = checkpoints, .step = 1, .store = store, .ranks = 1};
-    give(HIL_FILE_TOKENIZER, "old");
-    give(HIL_FILE_MERGES, "old");
+    give(HIL_SIDECAR_TOKENIZER, "old");
+    give(HIL_SIDECAR_MERGES, "old");
     CHECK_OK(rig_save(&how, NULL));
-    give(HIL_FILE_TOKENIZER, "new");
-    give(HIL_FILE_MERGES, NULL);
-    give(HIL_FILE_TOKENIZER_CONFIG, "new");
+    give(HIL_SIDECAR_TOKENIZER, "new");
+    give(HIL_SIDECAR_MERGES, NULL);
+    give(HIL_SIDECAR_TOKENIZER_CONFIG, "new");
     how.step = 2;
     CHECK_OK(rig_save(&how, NULL));
 
@@ -145,7 +145,7 @@ int main(void)
     CHECK(crashes > 50 && loads > 20);
     ++calls_unseen;
     hil_store_destroy(store);
-    hil_model_files_free(&rig_files);
+    hil_sidecar_files_free(&rig_files);
     CHECK_OK(hil_file_remove_tree(checkpoints));
     --calls_unseen;
     disk_end();

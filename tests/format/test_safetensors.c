@@ -35,12 +35,12 @@ static void check_golden(void)
     CHECK_INT(entry->bytes, 24);
     uint16_t half[12];
     CHECK_OK(hil_entry_read(entry, 0, half, sizeof half));
-    hil_to_f32(value, half, HIL_BF16, 12);
+    hil_dtype_to_f32(value, half, HIL_BF16, 12);
     for (int i = 0; i < 12; ++i) CHECK(value[i] == (float)i / 8);
 
     entry = hil_safetensors_find(file, "b.half");
     CHECK_OK(hil_entry_read(entry, 0, half, 6));
-    hil_to_f32(value, half, HIL_F16, 3);
+    hil_dtype_to_f32(value, half, HIL_F16, 3);
     for (int i = 0; i < 3; ++i) CHECK(value[i] == (float)i / 8 - 1);
 
     CHECK_INT(hil_safetensors_find(file, "scalar")->ndim, 0);
@@ -56,54 +56,54 @@ static void check_golden(void)
 /* Copies the golden file through the writer, its data in pieces of `piece` bytes. */
 static hil_status copy_golden(const hil_safetensors *file, const char *path, size_t piece)
 {
-    hil_writing *writing = NULL;
+    hil_safetensors_writer *writing = NULL;
     hil_status status;
-    HIL_TRY_DONE(hil_writing_create(&writing, path));
+    HIL_TRY_DONE(hil_safetensors_writer_create(&writing, path));
     uint64_t promised;
     char part[1024];
-    HIL_TRY_DONE(hil_writing_metadata(writing, "format", "pt"));
+    HIL_TRY_DONE(hil_safetensors_writer_metadata(writing, "format", "pt"));
     for (size_t i = hil_safetensors_count(file); i-- > 0;) {
         const hil_entry *entry = hil_safetensors_at(file, i);
         hil_dtype dtype = HIL_I32;
         hil_shape shape;
         if (strcmp(entry->name, "count") != 0) HIL_TRY_DONE(hil_entry_dtype(entry, &dtype));
         HIL_TRY_DONE(hil_entry_shape(entry, &shape));
-        HIL_TRY_DONE(hil_writing_declare(writing, entry->name, dtype, &shape));
+        HIL_TRY_DONE(hil_safetensors_writer_declare(writing, entry->name, dtype, &shape));
     }
-    HIL_TRY_DONE(hil_writing_bytes(writing, &promised));
-    HIL_TRY_DONE(hil_writing_begin(writing));
+    HIL_TRY_DONE(hil_safetensors_writer_bytes(writing, &promised));
+    HIL_TRY_DONE(hil_safetensors_writer_begin(writing));
     const char *name;
-    while ((name = hil_writing_next(writing))) {
+    while ((name = hil_safetensors_writer_next(writing))) {
         const hil_entry *entry = hil_safetensors_find(file, name);
         for (size_t at = 0; at < entry->bytes; at += piece) {
             size_t left = entry->bytes - at;
             size_t size = left < piece ? left : piece;
             HIL_TRY_DONE(hil_entry_read(entry, at, part, size));
-            HIL_TRY_DONE(hil_writing_data(writing, part, size));
+            HIL_TRY_DONE(hil_safetensors_writer_data(writing, part, size));
         }
     }
-    HIL_TRY_DONE(hil_writing_commit(writing));
+    HIL_TRY_DONE(hil_safetensors_writer_commit(writing));
     struct stat info;
     CHECK(stat(path, &info) == 0);
     CHECK_INT(info.st_size, promised);
 done:
-    hil_writing_destroy(writing);
+    hil_safetensors_writer_destroy(writing);
     return status;
 }
 
 /* A name with every character that JSON must escape survives a round trip. */
 static void check_odd_name(void)
 {
-    hil_writing *writing;
+    hil_safetensors_writer *writing;
     hil_safetensors *file;
     hil_shape none = {1, {0}};
     char name[40] = "\"\\/\x7f";
     for (int i = 1; i < 32; ++i) name[3 + i] = (char)i;
-    CHECK_OK(hil_writing_create(&writing, in_folder("copy")));
-    CHECK_OK(hil_writing_declare(writing, name, HIL_F32, &none));
-    CHECK_OK(hil_writing_begin(writing));
-    CHECK_OK(hil_writing_commit(writing));
-    hil_writing_destroy(writing);
+    CHECK_OK(hil_safetensors_writer_create(&writing, in_folder("copy")));
+    CHECK_OK(hil_safetensors_writer_declare(writing, name, HIL_F32, &none));
+    CHECK_OK(hil_safetensors_writer_begin(writing));
+    CHECK_OK(hil_safetensors_writer_commit(writing));
+    hil_safetensors_writer_destroy(writing);
     CHECK_OK(hil_safetensors_open(&file, in_folder("copy")));
     CHECK_TEXT(hil_safetensors_at(file, 0)->name, name);
     hil_safetensors_close(file);
@@ -112,7 +112,7 @@ static void check_odd_name(void)
 static void check_writer(void)
 {
     hil_safetensors *file;
-    hil_writing *writing;
+    hil_safetensors_writer *writing;
     hil_shape pair = {1, {2}};
     float value[2] = {1, 2};
     CHECK_OK(hil_safetensors_open(&file, GOLDEN));
@@ -122,26 +122,30 @@ static void check_writer(void)
     }
     hil_safetensors_close(file);
 
-    CHECK_OK(hil_writing_create(&writing, in_folder("twice")));
-    CHECK_OK(hil_writing_declare(writing, "a", HIL_F32, &pair));
-    CHECK_OK(hil_writing_declare(writing, "a", HIL_BF16, &pair));
-    CHECK_FAILS(hil_writing_begin(writing), HIL_ERR_USAGE, "declared twice");
-    hil_writing_destroy(writing);
+    CHECK_OK(hil_safetensors_writer_create(&writing, in_folder("twice")));
+    CHECK_OK(hil_safetensors_writer_declare(writing, "a", HIL_F32, &pair));
+    CHECK_OK(hil_safetensors_writer_declare(writing, "a", HIL_BF16, &pair));
+    CHECK_FAILS(hil_safetensors_writer_begin(writing), HIL_ERR_USAGE, "declared twice");
+    hil_safetensors_writer_destroy(writing);
 
-    CHECK_OK(hil_writing_create(&writing, in_folder("short")));
-    CHECK_OK(hil_writing_declare(writing, "a", HIL_F32, &pair));
-    CHECK_OK(hil_writing_begin(writing));
-    CHECK_OK(hil_writing_data(writing, value, 4));
-    CHECK_FAILS(hil_writing_commit(writing), HIL_ERR_USAGE, "\"a\" was not written whole");
-    hil_writing_destroy(writing);
+    CHECK_OK(hil_safetensors_writer_create(&writing, in_folder("short")));
+    CHECK_OK(hil_safetensors_writer_declare(writing, "a", HIL_F32, &pair));
+    CHECK_OK(hil_safetensors_writer_begin(writing));
+    CHECK_OK(hil_safetensors_writer_data(writing, value, 4));
+    CHECK_FAILS(hil_safetensors_writer_commit(writing), HIL_ERR_USAGE,
+                "\"a\" was not written whole");
+    hil_safetensors_writer_destroy(writing);
     CHECK(!hil_file_exists(in_folder("short")));
 
     hil_shape huge = {3, {INT64_MAX, 4, 2}};
-    CHECK_OK(hil_writing_create(&writing, in_folder("huge")));
-    CHECK_FAILS(hil_writing_declare(writing, "a", HIL_F32, &huge), HIL_ERR_USAGE, "impossible");
-    CHECK_FAILS(hil_writing_declare(writing, "\xff", HIL_F32, &pair), HIL_ERR_USAGE, "UTF-8");
-    hil_writing_destroy(writing);
-    CHECK_FAILS(hil_writing_create(&writing, in_folder("no/such/folder")), HIL_ERR_IO, "no/such");
+    CHECK_OK(hil_safetensors_writer_create(&writing, in_folder("huge")));
+    CHECK_FAILS(hil_safetensors_writer_declare(writing, "a", HIL_F32, &huge), HIL_ERR_USAGE,
+                "impossible");
+    CHECK_FAILS(hil_safetensors_writer_declare(writing, "\xff", HIL_F32, &pair), HIL_ERR_USAGE,
+                "UTF-8");
+    hil_safetensors_writer_destroy(writing);
+    CHECK_FAILS(hil_safetensors_writer_create(&writing, in_folder("no/such/folder")), HIL_ERR_IO,
+                "no/such");
 }
 
 /* A file with this header and `data` zero bytes of data. */

@@ -14,21 +14,21 @@ static void put(const char *name, const char *text)
 /* A file with tensors prefix0 .. prefix<count-1> of one fp32 number each, its own index. */
 static void put_tensors(const char *file, const char *prefix, int count)
 {
-    hil_writing *writing;
+    hil_safetensors_writer *writing;
     hil_shape one = {1, {1}};
     char name[64];
-    CHECK_OK(hil_writing_create(&writing, in_folder(file)));
+    CHECK_OK(hil_safetensors_writer_create(&writing, in_folder(file)));
     for (int i = 0; i < count; ++i) {
         snprintf(name, sizeof name, "%s%d", prefix, i);
-        CHECK_OK(hil_writing_declare(writing, name, HIL_F32, &one));
+        CHECK_OK(hil_safetensors_writer_declare(writing, name, HIL_F32, &one));
     }
-    CHECK_OK(hil_writing_begin(writing));
-    while (hil_writing_next(writing)) {
-        float value = (float)hil_writing_next_index(writing);
-        CHECK_OK(hil_writing_data(writing, &value, sizeof value));
+    CHECK_OK(hil_safetensors_writer_begin(writing));
+    while (hil_safetensors_writer_next(writing)) {
+        float value = (float)hil_safetensors_writer_next_index(writing);
+        CHECK_OK(hil_safetensors_writer_data(writing, &value, sizeof value));
     }
-    CHECK_OK(hil_writing_commit(writing));
-    hil_writing_destroy(writing);
+    CHECK_OK(hil_safetensors_writer_commit(writing));
+    hil_safetensors_writer_destroy(writing);
 }
 
 static void refuse_index(const char *index, const char *words)

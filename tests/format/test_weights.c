@@ -19,7 +19,8 @@ static float value(int64_t row, int64_t col)
     return (float)((row * 7 + col * 13) % 127);
 }
 
-static void write_tensor(hil_writing *file, hil_dtype dtype, int64_t rows, int64_t cols, bool turn)
+static void write_tensor(hil_safetensors_writer *file, hil_dtype dtype, int64_t rows, int64_t cols,
+                         bool turn)
 {
     float *line;
     void *out;
@@ -27,8 +28,8 @@ static void write_tensor(hil_writing *file, hil_dtype dtype, int64_t rows, int64
     CHECK_OK(hil_alloc((size_t)cols, 4, &out));
     for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < cols; ++c) line[c] = turn ? value(c, r) : value(r, c);
-        hil_from_f32(out, line, dtype, cols);
-        CHECK_OK(hil_writing_data(file, out, (size_t)cols * hil_dtype_size(dtype)));
+        hil_dtype_from_f32(out, line, dtype, cols);
+        CHECK_OK(hil_safetensors_writer_data(file, out, (size_t)cols * hil_dtype_size(dtype)));
     }
     hil_free(line);
     hil_free(out);
@@ -37,14 +38,14 @@ static void write_tensor(hil_writing *file, hil_dtype dtype, int64_t rows, int64
 /* plain is (ROWS, COLS); so is turned, but (COLS, ROWS) in the file. */
 static void write_model(const char *path)
 {
-    hil_writing *file;
-    CHECK_OK(hil_writing_create(&file, path));
-    CHECK_OK(hil_writing_declare(file, "plain", HIL_F32, &(hil_shape){2, {ROWS, COLS}}));
-    CHECK_OK(
-        hil_writing_declare(file, "transformer.turned", HIL_BF16, &(hil_shape){2, {COLS, ROWS}}));
-    CHECK_OK(hil_writing_declare(file, "vector", HIL_F16, &(hil_shape){1, {LONG}}));
-    CHECK_OK(hil_writing_begin(file));
-    for (const char *name; (name = hil_writing_next(file));) {
+    hil_safetensors_writer *file;
+    CHECK_OK(hil_safetensors_writer_create(&file, path));
+    CHECK_OK(hil_safetensors_writer_declare(file, "plain", HIL_F32, &(hil_shape){2, {ROWS, COLS}}));
+    CHECK_OK(hil_safetensors_writer_declare(file, "transformer.turned", HIL_BF16,
+                                            &(hil_shape){2, {COLS, ROWS}}));
+    CHECK_OK(hil_safetensors_writer_declare(file, "vector", HIL_F16, &(hil_shape){1, {LONG}}));
+    CHECK_OK(hil_safetensors_writer_begin(file));
+    for (const char *name; (name = hil_safetensors_writer_next(file));) {
         if (strcmp(name, "plain") == 0)
             write_tensor(file, HIL_F32, ROWS, COLS, false);
         else if (strcmp(name, "vector") == 0)
@@ -52,8 +53,8 @@ static void write_model(const char *path)
         else
             write_tensor(file, HIL_BF16, COLS, ROWS, true);
     }
-    CHECK_OK(hil_writing_commit(file));
-    hil_writing_destroy(file);
+    CHECK_OK(hil_safetensors_writer_commit(file));
+    hil_safetensors_writer_destroy(file);
 }
 
 static void check_param(hil_store *store, hil_param *p, int64_t rows, int64_t cols)

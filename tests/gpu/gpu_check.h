@@ -211,7 +211,7 @@ static void *gpu_filled(gpu_side *s, const hil_tensor *t, double spread)
     char *host = malloc(hil_tensor_bytes(t) + 1);
     for (int64_t i = 0; i < count; ++i) {
         float x = (float)(gpu_random() * spread);
-        hil_from_f32(host + (size_t)i * hil_dtype_size(t->dtype), &x, t->dtype, 1);
+        hil_dtype_from_f32(host + (size_t)i * hil_dtype_size(t->dtype), &x, t->dtype, 1);
     }
     void *memory = gpu_memory(s, host, hil_tensor_bytes(t));
     free(host);
@@ -348,13 +348,13 @@ static void gpu_compare(const gpu_case *c, const char *what, gpu_side *s[2], con
     double largest = 0, slack = c->slack > 0 ? c->slack : 1e-5, worst = 0;
     for (int64_t i = 0; i < count; ++i) {
         float x;
-        hil_to_f32(&x, side[0] + (size_t)i * size, want->dtype, 1);
+        hil_dtype_to_f32(&x, side[0] + (size_t)i * size, want->dtype, 1);
         largest = fmax(largest, fabs((double)x));
     }
     for (int64_t i = 0; i < count; ++i) {
         float x, y;
-        hil_to_f32(&x, side[0] + (size_t)i * size, want->dtype, 1);
-        hil_to_f32(&y, side[1] + (size_t)i * size, want->dtype, 1);
+        hil_dtype_to_f32(&x, side[0] + (size_t)i * size, want->dtype, 1);
+        hil_dtype_to_f32(&y, side[1] + (size_t)i * size, want->dtype, 1);
         double room = 2 * gpu_unit(want->dtype) * fabs((double)x) + slack * largest;
         double error = fabs((double)x - (double)y);
         if (error > worst) worst = error;

@@ -219,9 +219,9 @@ static void check_cached(hil_dtype dtype, bool packed)
         for (size_t b = 0; b < B; ++b)
             for (size_t i = 0; i < (size_t)step * H * D; ++i) {
                 float x, y;
-                hil_to_f32(&x, want + (b * T + (size_t)cached.length) * row[0] + i * size, dtype,
-                           1);
-                hil_to_f32(&y, got + b * (size_t)step * row[0] + i * size, dtype, 1);
+                hil_dtype_to_f32(&x, want + (b * T + (size_t)cached.length) * row[0] + i * size,
+                                 dtype, 1);
+                hil_dtype_to_f32(&y, got + b * (size_t)step * row[0] + i * size, dtype, 1);
                 CHECK_NEAR(y, x, dtype == HIL_F32 ? 1e-5 : 1e-2);
             }
         free(got);

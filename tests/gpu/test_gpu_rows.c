@@ -108,11 +108,12 @@ static void check_convert(void)
                 char *y = gpu_read(&s, b.data, hil_tensor_bytes(&b));
                 for (int i = 0; i < N; ++i) {
                     float in, old, want;
-                    hil_to_f32(&in, x + (size_t)i * hil_dtype_size(a.dtype), a.dtype, 1);
-                    hil_to_f32(&old, before + (size_t)i * hil_dtype_size(b.dtype), b.dtype, 1);
+                    hil_dtype_to_f32(&in, x + (size_t)i * hil_dtype_size(a.dtype), a.dtype, 1);
+                    hil_dtype_to_f32(&old, before + (size_t)i * hil_dtype_size(b.dtype), b.dtype,
+                                     1);
                     want = add ? in + old : in;
                     char rounded[4];
-                    hil_from_f32(rounded, &want, b.dtype, 1);
+                    hil_dtype_from_f32(rounded, &want, b.dtype, 1);
                     CHECK(memcmp(rounded, y + (size_t)i * hil_dtype_size(b.dtype),
                                  hil_dtype_size(b.dtype)) == 0);
                 }

@@ -61,7 +61,7 @@ static void make_state(state *s, const hil_rule *rule, int64_t count, hil_dtype 
     }
     for (int k = 0; k < HIL_USES; ++k) {
         for (int64_t i = 0; i < count; ++i) numbers[i] = i % 512 < 256 ? random_number() : 0;
-        hil_from_f32(s->array[4 + k], numbers, dtype, count);
+        hil_dtype_from_f32(s->array[4 + k], numbers, dtype, count);
     }
     free(numbers);
 }
@@ -213,17 +213,17 @@ static void check_sums(hil_dtype dtype, int64_t count, int ranks)
     float *sum = malloc((size_t)count * 4 * (size_t)ranks), *one = malloc((size_t)count * 4);
     char *parts = malloc(bytes * (size_t)ranks), *want = malloc(bytes);
     for (int64_t i = 0; i < count * ranks; ++i) sum[i] = random_number();
-    hil_from_f32(parts, sum, dtype, count * ranks);
+    hil_dtype_from_f32(parts, sum, dtype, count * ranks);
     void *out = gpu_memory(&side, NULL, bytes);
     hil_tensor tensor = {dtype, {1, {count}}, out};
     void *parts_there = gpu_memory(&side, parts, bytes * (size_t)ranks);
 
-    hil_to_f32(sum, parts, dtype, count);
+    hil_dtype_to_f32(sum, parts, dtype, count);
     for (int r = 1; r < ranks; ++r) {
-        hil_to_f32(one, parts + (size_t)r * bytes, dtype, count);
+        hil_dtype_to_f32(one, parts + (size_t)r * bytes, dtype, count);
         for (int64_t i = 0; i < count; ++i) sum[i] += one[i];
     }
-    hil_from_f32(want, sum, dtype, count);
+    hil_dtype_from_f32(want, sum, dtype, count);
     CHECK_OK(hil_device_math_of(gpu)->reduce(gpu, HIL_STREAM_COMPUTE, &tensor, parts_there, ranks));
     char *got = gpu_read(&side, out, bytes);
     CHECK(memcmp(got, want, bytes) == 0);

@@ -40,8 +40,8 @@ static rounding_case rounding_make(hil_dtype dtype)
         for (int64_t i = 0; i < rounding_member[m]; ++i, ++at) {
             float rounded;
             c.sum[at] *= (float)exp2((double)(at % 13) - 9);
-            hil_from_f32(c.out + (size_t)at * size, &c.sum[at], dtype, 1);
-            hil_to_f32(&rounded, c.out + (size_t)at * size, dtype, 1);
+            hil_dtype_from_f32(c.out + (size_t)at * size, &c.sum[at], dtype, 1);
+            hil_dtype_to_f32(&rounded, c.out + (size_t)at * size, dtype, 1);
             lane[(block + i / HIL_BLOCK) * HIL_SQUARES + i % HIL_SQUARES] +=
                 (double)rounded * (double)rounded;
         }

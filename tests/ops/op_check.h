@@ -220,7 +220,7 @@ static void op_fill(const hil_tensor *t, double spread)
     int64_t count = hil_shape_count(&t->shape);
     for (int64_t i = 0; i < count; ++i) {
         float x = (float)(op_random() * spread);
-        hil_from_f32((char *)t->data + (size_t)i * hil_dtype_size(t->dtype), &x, t->dtype, 1);
+        hil_dtype_from_f32((char *)t->data + (size_t)i * hil_dtype_size(t->dtype), &x, t->dtype, 1);
     }
 }
 
@@ -234,7 +234,7 @@ static double *op_doubles(const hil_tensor *t)
             continue;
         }
         float x;
-        hil_to_f32(&x, (char *)t->data + (size_t)i * hil_dtype_size(t->dtype), t->dtype, 1);
+        hil_dtype_to_f32(&x, (char *)t->data + (size_t)i * hil_dtype_size(t->dtype), t->dtype, 1);
         out[i] = x;
     }
     return out;

@@ -153,7 +153,7 @@ static void check_cached_packed(hil_dtype dtype, int64_t window)
     char *x = malloc(B * T * 3 * row), *part[3], *cache[2][2], *out[2];
     for (int64_t i = 0; i < B * T * 3 * ROW; ++i) {
         float number = (float)(i * 37 % 101) * 0.02f - 1;
-        hil_from_f32(x + (size_t)i * size, &number, dtype, 1);
+        hil_dtype_from_f32(x + (size_t)i * size, &number, dtype, 1);
     }
     for (size_t i = 0; i < 3; ++i) {
         part[i] = malloc(B * T * row);

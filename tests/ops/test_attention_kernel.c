@@ -23,7 +23,7 @@ static hil_tensor numbers(hil_dtype dtype, int64_t count)
     hil_tensor t = {.dtype = dtype, .data = malloc((size_t)count * 4 + 1)};
     for (int64_t i = 0; i < count; ++i) {
         float x = 2 * next();
-        hil_from_f32((char *)t.data + (size_t)i * hil_dtype_size(dtype), &x, dtype, 1);
+        hil_dtype_from_f32((char *)t.data + (size_t)i * hil_dtype_size(dtype), &x, dtype, 1);
     }
     return t;
 }
@@ -31,7 +31,7 @@ static hil_tensor numbers(hil_dtype dtype, int64_t count)
 static double get(const hil_tensor *t, int64_t i)
 {
     float x;
-    hil_to_f32(&x, (char *)t->data + (size_t)i * hil_dtype_size(t->dtype), t->dtype, 1);
+    hil_dtype_to_f32(&x, (char *)t->data + (size_t)i * hil_dtype_size(t->dtype), t->dtype, 1);
     return x;
 }
 

@@ -16,7 +16,7 @@ static float next(random_state *r)
 static float get(const void *data, hil_dtype dtype, int64_t i)
 {
     float x;
-    hil_to_f32(&x, (const char *)data + (size_t)i * hil_dtype_size(dtype), dtype, 1);
+    hil_dtype_to_f32(&x, (const char *)data + (size_t)i * hil_dtype_size(dtype), dtype, 1);
     return x;
 }
 
@@ -25,7 +25,7 @@ static void *numbers(random_state *r, hil_dtype dtype, int64_t count)
     float *x = calloc((size_t)count + 1, 4);
     for (int64_t i = 0; i < count; ++i) x[i] = next(r);
     void *out = calloc((size_t)count + 1, 4);
-    hil_from_f32(out, x, dtype, count);
+    hil_dtype_from_f32(out, x, dtype, count);
     free(x);
     return out;
 }

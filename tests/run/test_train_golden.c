@@ -65,7 +65,7 @@ static void check_rounded(const hil_entry *exact, const hil_entry *rounded, int 
     CHECK_OK(hil_alloc(rounded->bytes, 1, &file));
     CHECK_OK(hil_entry_read(exact, 0, a, exact->bytes));
     CHECK_OK(hil_entry_read(rounded, 0, file, rounded->bytes));
-    hil_to_f32(b, file, dtype, count);
+    hil_dtype_to_f32(b, file, dtype, count);
     hil_free(file);
     for (int64_t i = 0; i < count; ++i)
         CHECK_NEAR((double)b[i], (double)a[i], ldexp(fabs((double)a[i]), -bits) + 0x1p-25);

@@ -23,7 +23,7 @@ static inline hil_status adding_run(void *args)
     const adding *a = args;
     float full[ADDING_MOST];
     CHECK(a->count <= ADDING_MOST);
-    hil_to_f32(full, a->weight, a->dtype, a->count);
+    hil_dtype_to_f32(full, a->weight, a->dtype, a->count);
     for (int64_t i = 0; i < a->count; ++i)
         a->sum[i] = (a->add ? a->sum[i] : 0) + a->factor * full[i];
     return HIL_OK;

@@ -368,7 +368,7 @@ static inline bool oracle_gradient(const oracle *o, int step, int p, int use, co
     int64_t count = b->count;
     float scale = use ? 0.5f : 1.0f;
     static float weight[128 * 72];
-    hil_to_f32(weight, b->weight, dtype, count);
+    hil_dtype_to_f32(weight, b->weight, dtype, count);
     static float sum[128 * 72], rounded[128 * 72], all[128 * 72];
     bool any = false;
     memset(all, 0, sizeof all);
@@ -379,11 +379,11 @@ static inline bool oracle_gradient(const oracle *o, int step, int p, int use, co
             any = true;
             for (int64_t i = 0; i < count; ++i) sum[i] += factor_of(r, m) * scale * weight[i];
         }
-        hil_from_f32(out, sum, dtype, count);
-        hil_to_f32(rounded, out, dtype, count);
+        hil_dtype_from_f32(out, sum, dtype, count);
+        hil_dtype_to_f32(rounded, out, dtype, count);
         for (int64_t i = 0; i < count; ++i) all[i] = r ? all[i] + rounded[i] : rounded[i];
     }
-    hil_from_f32(out, all, dtype, count);
+    hil_dtype_from_f32(out, all, dtype, count);
     return any;
 }
 
@@ -409,8 +409,8 @@ static inline void oracle_step(oracle *o, hil_param *const *param, int step)
                 if (oracle_gradient(o, step, p, u, &b, gradient[b.gradients]))
                     b.gradient[b.gradients] = gradient[b.gradients], ++b.gradients;
             if (!b.gradients) continue;
-            hil_to_f32(one, gradient[0], dtype, count);
-            hil_to_f32(two, gradient[1], dtype, count);
+            hil_dtype_to_f32(one, gradient[0], dtype, count);
+            hil_dtype_to_f32(two, gradient[1], dtype, count);
             for (int64_t i = 0; i < count; ++i) {
                 double g = (double)(b.gradients == 2 ? one[i] + two[i] : one[i]);
                 squares += g * g;

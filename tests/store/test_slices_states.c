@@ -21,7 +21,7 @@ static hil_status compare(peer *m, bool fresh)
         for (int64_t t = 0; (count = tile_count(m->param[p], t, &first)); ++t) {
             const void *w;
             HIL_TRY(hil_store_acquire(m->store, m->param[p], t, &w));
-            hil_to_f32(full, w, hil_param_dtype(m->param[p]), count);
+            hil_dtype_to_f32(full, w, hil_param_dtype(m->param[p]), count);
             for (int64_t i = 0; i < count && fresh; ++i) {
                 float x = written[p][first + i];
                 if (hil_param_dtype(m->param[p]) == HIL_BF16) x = hil_bf16_load(hil_bf16_high(x));

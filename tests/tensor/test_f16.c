@@ -63,12 +63,12 @@ static void check_rows(const hil_f16_kernel *kernel)
 
 static void load(float *out, const uint16_t *in, int64_t n)
 {
-    hil_to_f32(out, in, HIL_F16, n);
+    hil_dtype_to_f32(out, in, HIL_F16, n);
 }
 
 static void round_row(uint16_t *out, const float *in, int64_t n)
 {
-    hil_from_f32(out, in, HIL_F16, n);
+    hil_dtype_from_f32(out, in, HIL_F16, n);
 }
 
 int main(void)

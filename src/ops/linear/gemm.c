@@ -198,7 +198,7 @@ static void convert_bias(const product *job)
 {
     const hil_gemm *g = job->g;
     size_t offset = (size_t)job->n0 * hil_dtype_size(g->bias_dtype);
-    hil_to_f32(job->bias, (const char *)g->bias + offset, g->bias_dtype, job->columns);
+    hil_dtype_to_f32(job->bias, (const char *)g->bias + offset, g->bias_dtype, job->columns);
     for (int64_t j = job->columns; j < round_up(job->columns, job->kernel->nr); ++j)
         job->bias[j] = 0;
 }
@@ -295,10 +295,10 @@ static hil_status run_few(hil_pool *pool, const hil_gemm *g, const hil_gemm_kern
     float *a = (float *)(void *)job.b;
     for (int64_t i = 0; i < g->m; ++i)
         if (g->a.col_stride == 1)
-            hil_to_f32(a + i * g->k, at(&g->a, i, 0), g->a.dtype, g->k);
+            hil_dtype_to_f32(a + i * g->k, at(&g->a, i, 0), g->a.dtype, g->k);
         else
             for (int64_t k = 0; k < g->k; ++k)
-                hil_to_f32(a + i * g->k + k, at(&g->a, i, k), g->a.dtype, 1);
+                hil_dtype_to_f32(a + i * g->k + k, at(&g->a, i, k), g->a.dtype, 1);
     if (g->bias) {
         job.bias = (float *)(void *)(job.b + a_bytes);
         convert_bias(&job);

@@ -48,7 +48,7 @@ HIL_VMATH float hil_sigmoid(float x)
 }
 
 /* magnitude with the sign of x */
-HIL_VMATH float hil_with_sign(float magnitude, float x)
+HIL_VMATH float hil_copysign(float magnitude, float x)
 {
     return hil_float(hil_bits(magnitude) | (hil_bits(x) & 0x80000000u));
 }
@@ -63,7 +63,7 @@ HIL_VMATH float hil_tanh(float x)
     p = p * u + -0.33333284f;
     float near = p * u * t + t;
     float far = 1.0f - 2.0f / (hil_exp(t + t) + 1.0f);
-    return hil_with_sign(hil_choose(t < 0.625f, near, far), x);
+    return hil_copysign(hil_choose(t < 0.625f, near, far), x);
 }
 
 HIL_VMATH float hil_erf(float x)
@@ -86,7 +86,7 @@ HIL_VMATH float hil_erf(float x)
     q = q * s + 1.12704f;
     q = q * s + 0.0003537219f;
     float far = 1.0f - hil_exp(-q);
-    return hil_with_sign(hil_choose(t < 1.0f, p * t, far), x);
+    return hil_copysign(hil_choose(t < 1.0f, p * t, far), x);
 }
 
 #endif

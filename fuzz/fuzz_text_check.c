@@ -1,5 +1,6 @@
-/* fuzz_content.c - any bytes as text: the same verdict in pieces of any size, and UTF-8 passes. */
-#include "data/content.h"
+/* fuzz_text_check.c - any bytes as text: the same verdict in pieces of any size, and UTF-8 passes.
+ */
+#include "data/text_check.h"
 
 #include <string.h>
 
@@ -7,17 +8,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 enum { FIRST = 512 }; /* the first piece has at least so much */
 
-static hil_status look(const char *bytes, size_t size, size_t piece, hil_content *content)
+static hil_status look(const char *bytes, size_t size, size_t piece, hil_text_check *content)
 {
-    *content = (hil_content){.path = "input"};
+    *content = (hil_text_check){.path = "input"};
     hil_status status = HIL_OK;
     for (size_t at = 0; at < size && status == HIL_OK;) {
         size_t step = at == 0 && piece < FIRST ? FIRST : piece;
         if (step > size - at) step = size - at;
-        status = hil_content_add(content, bytes + at, step);
+        status = hil_text_check_add(content, bytes + at, step);
         at += step;
     }
-    return status == HIL_OK ? hil_content_end(content) : status;
+    return status == HIL_OK ? hil_text_check_end(content) : status;
 }
 
 /* The bytes that are not part of a character, by the definition of UTF-8. */
@@ -46,7 +47,7 @@ static uint64_t count_bad(const uint8_t *bytes, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    hil_content whole, pieces;
+    hil_text_check whole, pieces;
     hil_status expected = look((const char *)bytes, size, size, &whole);
     for (size_t piece = 1; piece < 8; piece += 2) {
         if (look((const char *)bytes, size, piece, &pieces) != expected) __builtin_trap();

@@ -1,5 +1,5 @@
-/* prepare.c - decides by files and options which cache to use and whether to build it. */
-#include "data/prepare.h"
+/* cache_prepare.c - decides by files and options which cache to use and whether to build it. */
+#include "data/cache_prepare.h"
 
 #include "base/hash.h"
 #include "data/files.h"

@@ -1,4 +1,5 @@
-/* prefixes.c - finds the user's Python environments, whose packages may hold NVIDIA's libraries. */
+/* python_prefixes.c - finds the user's Python environments, whose packages may hold NVIDIA's
+ * libraries. */
 #include "cli/command.h"
 
 #include "base/text.h"

@@ -1,6 +1,7 @@
-/* prepare.h - opens the token cache of a set of files; builds it if it is missing or stale. */
-#ifndef HIL_DATA_PREPARE_H
-#define HIL_DATA_PREPARE_H
+/* cache_prepare.h - opens the token cache of a set of files; builds it if it is missing or stale.
+ */
+#ifndef HIL_DATA_CACHE_PREPARE_H
+#define HIL_DATA_CACHE_PREPARE_H
 
 #include "data/cache.h"
 #include "data/dataset.h"

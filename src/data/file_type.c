@@ -1,5 +1,5 @@
-/* name.c - the suffixes of data files, and advice for those that are not supported. */
-#include "data/name.h"
+/* file_type.c - the suffixes of data files, and advice for those that are not supported. */
+#include "data/file_type.h"
 
 #include <string.h>
 #include <strings.h>
@@ -67,31 +67,31 @@ static const struct refused *find_refused(const char *path, size_t size)
     return NULL;
 }
 
-bool hil_data_name_refused(const char *path)
+bool hil_file_type_refused(const char *path)
 {
     size_t size = strlen(path);
     strip(path, &size);
     return find_refused(path, size) != NULL;
 }
 
-hil_status hil_data_name_read(hil_data_name *name, const char *path)
+hil_status hil_file_type_read(hil_file_type *type, const char *path)
 {
     size_t size = strlen(path);
-    *name = (hil_data_name){.compression = strip(path, &size)};
+    *type = (hil_file_type){.compression = strip(path, &size)};
     const struct refused *other = find_refused(path, size);
     if (other)
         return hil_fail(HIL_ERR_INPUT, "%s is %s by its name, which is not read: %s", path,
                         other->what, other->advice);
     if (ends_with(path, size, ".jsonl") || ends_with(path, size, ".ndjson"))
-        name->kind = HIL_DATA_JSONL;
-    if (ends_with(path, size, ".npy")) name->kind = HIL_DATA_TOKENS;
-    if (name->kind == HIL_DATA_TOKENS && name->compression != HIL_COMPRESSION_NONE)
+        type->kind = HIL_DATA_JSONL;
+    if (ends_with(path, size, ".npy")) type->kind = HIL_DATA_TOKENS;
+    if (type->kind == HIL_DATA_TOKENS && type->compression != HIL_COMPRESSION_NONE)
         return hil_fail(HIL_ERR_INPUT, "%s: token ids are not read compressed; decompress it first",
                         path);
     return HIL_OK;
 }
 
-bool hil_data_name_known(const char *path)
+bool hil_file_type_known(const char *path)
 {
     size_t size = strlen(path);
     bool compressed = strip(path, &size) != HIL_COMPRESSION_NONE;

@@ -1,7 +1,7 @@
-/* content.c - finds magic bytes and NULs, counts invalid UTF-8. */
-#include "data/content.h"
+/* text_check.c - finds magic bytes and NULs, counts invalid UTF-8. */
+#include "data/text_check.h"
 
-#include "data/name.h"
+#include "data/file_type.h"
 #include "text/unicode.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ static hil_status check_head(const char *path, const char *bytes, size_t size)
     return HIL_OK;
 }
 
-static hil_status fail_bad(const hil_content *content)
+static hil_status fail_bad(const hil_text_check *content)
 {
     return hil_fail(HIL_ERR_INPUT,
                     "%s: %llu of %llu bytes are not UTF-8, more than 1%% of the file; convert it "
@@ -80,7 +80,7 @@ static hil_status fail_bad(const hil_content *content)
 
 /* Counts invalid UTF-8 in at least the first `least` bytes; returns where it stopped, at the latest
    before an incomplete character. */
-static size_t count_bad(hil_content *content, const char *bytes, size_t size, size_t least)
+static size_t count_bad(hil_text_check *content, const char *bytes, size_t size, size_t least)
 {
     size_t at = 0;
     while (at < least) {
@@ -93,7 +93,7 @@ static size_t count_bad(hil_content *content, const char *bytes, size_t size, si
     return at;
 }
 
-static void count_piece(hil_content *content, const char *bytes, size_t size)
+static void count_piece(hil_text_check *content, const char *bytes, size_t size)
 {
     size_t held = content->tail_size, start = 0;
     if (held) {
@@ -114,7 +114,7 @@ static void count_piece(hil_content *content, const char *bytes, size_t size)
     memcpy(content->tail, bytes + end, content->tail_size);
 }
 
-hil_status hil_content_add(hil_content *content, const char *bytes, size_t size)
+hil_status hil_text_check_add(hil_text_check *content, const char *bytes, size_t size)
 {
     if (size == 0) return HIL_OK;
     if (content->seen == 0) HIL_TRY(check_head(content->path, bytes, size));
@@ -129,7 +129,7 @@ hil_status hil_content_add(hil_content *content, const char *bytes, size_t size)
     return content->most_bad && content->bad > content->most_bad ? fail_bad(content) : HIL_OK;
 }
 
-hil_status hil_content_end(hil_content *content)
+hil_status hil_text_check_end(hil_text_check *content)
 {
     content->bad += content->tail_size;
     content->tail_size = 0;

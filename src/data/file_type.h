@@ -1,6 +1,6 @@
-/* name.h - kind and compression of a data file, by the suffix of its name. */
-#ifndef HIL_DATA_NAME_H
-#define HIL_DATA_NAME_H
+/* file_type.h - kind and compression of a data file, by the suffix of its name. */
+#ifndef HIL_DATA_FILE_TYPE_H
+#define HIL_DATA_FILE_TYPE_H
 
 #include "base/fail.h"
 
@@ -8,18 +8,18 @@ typedef enum hil_data_kind { HIL_DATA_TEXT, HIL_DATA_JSONL, HIL_DATA_TOKENS } hi
 
 typedef enum hil_compression { HIL_COMPRESSION_NONE, HIL_GZIP, HIL_ZSTD } hil_compression;
 
-typedef struct hil_data_name {
+typedef struct hil_file_type {
     hil_data_kind kind;
     hil_compression compression;
-} hil_data_name;
+} hil_file_type;
 
 /* Ignores case. A name without a known suffix is text; suffixes of other formats (.csv, .json,
    .parquet, ...) are refused with advice on how to convert them. */
-hil_status hil_data_name_read(hil_data_name *name, const char *path);
-/* Whether hil_data_name_read refuses the suffix as that of another format. */
-bool hil_data_name_refused(const char *path);
+hil_status hil_file_type_read(hil_file_type *type, const char *path);
+/* Whether hil_file_type_read refuses the suffix as that of another format. */
+bool hil_file_type_refused(const char *path);
 /* Whether files with this suffix are taken from folders. */
-bool hil_data_name_known(const char *path);
+bool hil_file_type_known(const char *path);
 
 /* Advice for tables; `read` is a call of pandas. */
 #define HIL_DATA_TO_JSONL(read)                                                                    \

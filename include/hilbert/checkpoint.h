@@ -1,4 +1,4 @@
-/* checkpoint.h - verify the checkpoints of a run; export one as a model folder. */
+/* checkpoint.h - verify the checkpoints of a run; export one as a model folder or a GGUF file. */
 #ifndef HILBERT_CHECKPOINT_H
 #define HILBERT_CHECKPOINT_H
 
@@ -20,15 +20,18 @@ typedef struct hil_export_options {
     uint64_t shard_size;      /* largest size of a weights file in bytes; 0: 5 GB */
     bool overwrite;           /* replace a model in `out` */
     const volatile int *stop; /* a non-zero value asks to stop; may be NULL */
+    /* `out` is a GGUF file for llama.cpp; dtype may also be "q8_0", `checkpoint` also a model
+       folder without checkpoints. */
+    bool gguf;
 } hil_export_options;
 HIL_API void hil_export_defaults_sized(hil_export_options *options, size_t size);
 #define hil_export_defaults(options) hil_export_defaults_sized(options, sizeof *(options))
 typedef struct hil_export_result {
-    int64_t step, tensors;
-    uint64_t bytes; /* of weights */
+    int64_t step, tensors; /* step -1: not from a checkpoint */
+    uint64_t bytes;        /* of weights; with gguf of the file */
     const char *dtype;
 } hil_export_result;
-/* Writes a Hugging Face model folder; reads nothing but the checkpoint's files. */
+/* Writes a Hugging Face model folder, or a GGUF file; reads nothing but the checkpoint's files. */
 HIL_API hil_status hil_checkpoint_export(const hil_export_options *options,
                                          const hil_observer *observer, hil_export_result *result);
 

@@ -6,11 +6,12 @@
 #define ROW(name, kind, field, ...) HIL_ROW(name, kind, hil_export_options, field, __VA_ARGS__)
 
 static const hil_option options[] = {
-    ROW("dtype", WORD, dtype, "fp32|bf16|fp16", "precision of the weights", .group = "Options",
+    ROW("gguf", ON, gguf, NULL, "write the file OUT for llama.cpp", .group = "Options"),
+    ROW("dtype", WORD, dtype, "fp32|bf16|fp16|f16|q8_0", "type of the weights",
         .initial = "what the model's config.json says"),
     ROW("shard-size", SIZE, shard_size, "SIZE", "the most bytes of weights in one file",
         .initial = "5 GB", .range = &hil_range_budget),
-    ROW("overwrite", ON, overwrite, NULL, "replace a model that DIR holds"),
+    ROW("overwrite", ON, overwrite, NULL, "replace a model that OUT holds, or is"),
 };
 
 static int run(int argc, char **argv)
@@ -33,8 +34,10 @@ static int run(int argc, char **argv)
     } else if (status != HIL_OK) {
         code = hil_command_fail(status);
     } else {
-        printf("%s: step %lld, %lld tensors in %s, %s\n", values.out, (long long)result.step,
-               (long long)result.tensors, result.dtype, hil_text_bytes(bytes, result.bytes));
+        printf("%s: ", values.out);
+        if (result.step >= 0) printf("step %lld, ", (long long)result.step);
+        printf("%lld tensors in %s, %s\n", (long long)result.tensors, result.dtype,
+               hil_text_bytes(bytes, result.bytes));
         code = hil_command_flush();
     }
     hil_parsed_free(&parsed);
@@ -43,13 +46,14 @@ static int run(int argc, char **argv)
 
 const hil_command hil_command_export = {
     .name = "export",
-    .summary = "Writes a Hugging Face model folder from a checkpoint.",
-    .usage = "CHECKPOINT DIR [options]",
+    .summary = "Writes a Hugging Face model folder, or a GGUF file, from a checkpoint.",
+    .usage = "CHECKPOINT|MODEL OUT [options]",
     .example = "  hilbert export run model --dtype bf16\n"
-               "  hilbert export run/checkpoints/step-2000 model-2000\n",
+               "  hilbert export run/checkpoints/step-2000 model-2000\n"
+               "  hilbert export run model.gguf --gguf --dtype q8_0\n",
     .option = options,
     .count = sizeof options / sizeof *options,
     .operand = {{"checkpoint", offsetof(hil_export_options, checkpoint)},
-                {"folder for the model", offsetof(hil_export_options, out)}},
+                {"folder or file for the model", offsetof(hil_export_options, out)}},
     .run = run,
 };

@@ -11,17 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Progress of reading or writing, and whether the user wants to stop. */
-typedef struct watching {
-    const hil_observer *observer;
-    const volatile int *stop;
-    const char *what;
-    uint64_t done, total;
-} watching;
-
-static hil_status watch_bytes(void *context, uint64_t bytes)
+hil_status hil_checkpoints_watched(void *context, uint64_t bytes)
 {
-    watching *w = context;
+    hil_checkpoints_watch *w = context;
     w->done += bytes;
     if (w->observer && w->observer->progress)
         w->observer->progress(w->observer->context, w->what, w->done, w->total);
@@ -52,14 +44,13 @@ hil_status hil_checkpoints_at(const char *path, char folder[HIL_PATH_MAX], bool 
                     path);
 }
 
-/* Finds the checkpoint that `path` names and checks the files that an export needs. */
-static hil_status find_model(const char *path, watching *w, char dir[HIL_PATH_MAX])
+hil_status hil_checkpoints_find(const char *path, hil_checkpoints_watch *w, char dir[HIL_PATH_MAX])
 {
     char folder[HIL_PATH_MAX];
     bool one;
     hil_checkpoint_found found;
     hil_manifest manifest;
-    hil_checkpoint_watch watch = {watch_bytes, w};
+    hil_checkpoint_watch watch = {hil_checkpoints_watched, w};
     HIL_TRY(hil_checkpoints_at(path, folder, &one));
     if (!one) {
         HIL_TRY(hil_checkpoint_find_needed(folder, NULL, HIL_NEED_MODEL, &watch, &found));
@@ -77,7 +68,7 @@ static hil_status find_model(const char *path, watching *w, char dir[HIL_PATH_MA
     return status;
 }
 
-static hil_status check_room(const char *out, uint64_t need)
+hil_status hil_checkpoints_check_room(const char *out, uint64_t need)
 {
     uint64_t room;
     char need_text[32], room_text[32];
@@ -101,11 +92,11 @@ static hil_status check_out(const hil_export_options *o)
 }
 
 static hil_status write_model(hil_checkpoint_model *model, const hil_export_options *o,
-                              hil_install_names replaced, const hil_lock *lock, watching *w,
-                              hil_export_result *result)
+                              hil_install_names replaced, const hil_lock *lock,
+                              hil_checkpoints_watch *w, hil_export_result *result)
 {
     hil_dtype dtype = hil_checkpoint_model_dtype(model);
-    hil_checkpoint_watch watch = {watch_bytes, w};
+    hil_checkpoint_watch watch = {hil_checkpoints_watched, w};
     if (o->dtype) HIL_TRY(hil_dtype_parse(o->dtype, &dtype));
     hil_checkpoint_model_options options = {.out = o->out,
                                             .lock = lock,
@@ -114,8 +105,8 @@ static hil_status write_model(hil_checkpoint_model *model, const hil_export_opti
                                             .shard_bytes = o->shard_size,
                                             .watch = &watch};
     HIL_TRY(hil_checkpoint_model_bytes(model, &options, &result->bytes));
-    HIL_TRY(check_room(o->out, result->bytes));
-    *w = (watching){w->observer, w->stop, "writing the model", 0, result->bytes};
+    HIL_TRY(hil_checkpoints_check_room(o->out, result->bytes));
+    *w = (hil_checkpoints_watch){w->observer, w->stop, "writing the model", 0, result->bytes};
     HIL_TRY(hil_checkpoint_model_write(model, &options));
     result->tensors = hil_checkpoint_model_tensors(model);
     result->dtype = hil_dtype_name(dtype);
@@ -128,9 +119,9 @@ hil_status hil_checkpoints_export_locked(const hil_export_options *o, hil_instal
 {
     char dir[HIL_PATH_MAX];
     hil_checkpoint_model *model;
-    watching w = {observer, o->stop, "checking the checkpoint", 0, 0};
+    hil_checkpoints_watch w = {observer, o->stop, "checking the checkpoint", 0, 0};
     *result = (hil_export_result){0};
-    HIL_TRY(find_model(o->checkpoint, &w, dir));
+    HIL_TRY(hil_checkpoints_find(o->checkpoint, &w, dir));
     if (hil_folder_same(o->out, dir))
         return hil_fail(HIL_ERR_USAGE, "%s is the checkpoint itself: choose another folder", dir);
     HIL_TRY(hil_checkpoint_model_open(&model, dir));
@@ -152,6 +143,7 @@ hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer
     hil_export_options own;
     HIL_TRY(HIL_SIZED_TAKE(hil_export, &own, o));
     o = &own;
+    if (o->gguf) return hil_checkpoints_export_gguf(o, observer, result);
     hil_lock lock = {.fd = -1};
     size_t existed = hil_dir_existing(o->out);
     HIL_TRY(check_out(o));
@@ -177,10 +169,11 @@ static hil_status note_damage(hil_verified *v, hil_status status)
 }
 
 /* Verifies every byte of one checkpoint. */
-static hil_status verify_dir(const char *dir, int64_t step, watching *w, hil_verified *v)
+static hil_status verify_dir(const char *dir, int64_t step, hil_checkpoints_watch *w,
+                             hil_verified *v)
 {
     hil_manifest manifest;
-    hil_checkpoint_watch watch = {watch_bytes, w};
+    hil_checkpoint_watch watch = {hil_checkpoints_watched, w};
     size_t room = v->whole_count;
     char *path = NULL;
     hil_status status;
@@ -215,7 +208,7 @@ static hil_status verify_latest(const char *folder, const int64_t *steps, size_t
                     (long long)latest);
 }
 
-static hil_status verify_folder(const char *folder, watching *w, hil_verified *v)
+static hil_status verify_folder(const char *folder, hil_checkpoints_watch *w, hil_verified *v)
 {
     int64_t *steps = NULL;
     size_t count;
@@ -236,7 +229,7 @@ hil_status hil_checkpoint_verify(const char *path, const hil_observer *observer,
 {
     char folder[HIL_PATH_MAX];
     bool one;
-    watching w = {observer, NULL, "checking the checkpoint", 0, 0};
+    hil_checkpoints_watch w = {observer, NULL, "checking the checkpoint", 0, 0};
     hil_status status;
     *out = (hil_verified){0};
     HIL_TRY_DONE(hil_checkpoints_at(path, folder, &one));

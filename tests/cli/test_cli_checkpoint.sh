@@ -50,8 +50,8 @@ fails 2 "is the checkpoint itself" export "$out" "$out/checkpoints/step-4" --ove
 fails 1 "no such folder" export "$work/none" "$work/model"
 fails 1 "holds no checkpoint" export "$model" "$work/model"
 fails 1 "no such folder" verify "$work/none"
-fails 2 "export needs a checkpoint and a folder for the model" export
-fails 2 "export needs a folder for the model" export "$out"
+fails 2 "export needs a checkpoint and a folder or file for the model" export
+fails 2 "export needs a folder or file for the model" export "$out"
 [ ! -e "$work/model" ] || die "a failed export left a folder"
 
 run 0 verify "$out"

@@ -90,7 +90,7 @@ static void check_content(void)
 /* Writes with at most `most` bytes in a file, and expects `last` as the last file. */
 static void check_write(size_t most, const char *last)
 {
-    hil_export export = {tensors, 5, most, read_bytes, &fail_after};
+    hil_export export = {tensors, 5, most, NULL, read_bytes, &fail_after};
     uint64_t promised;
     CHECK_OK(hil_install_remove(folder, HIL_NAMES_WRITTEN));
     CHECK_OK(hil_export_bytes(&export, &promised));
@@ -103,7 +103,7 @@ static void check_write(size_t most, const char *last)
 /* A write that fails at any piece or allocation leaves whole files or none. */
 static void check_failures(void)
 {
-    hil_export shards = {tensors, 5, 800, read_bytes, &fail_after};
+    hil_export shards = {tensors, 5, 800, NULL, read_bytes, &fail_after};
     hil_safetensors *file;
     uint64_t size = 0;
     CHECK_OK(hil_install_remove(folder, HIL_NAMES_WRITTEN));
@@ -178,7 +178,7 @@ static void check_index(void)
         CHECK_OK(hil_entry_dtype(entry, &list[i].dtype));
         CHECK_OK(hil_entry_shape(entry, &list[i].shape));
     }
-    hil_export export = {list, 21, 2000, read_golden, list};
+    hil_export export = {list, 21, 2000, NULL, read_golden, list};
     CHECK_OK(hil_export_write(&export, other));
     static const char *const files[] = {
         "model.safetensors.index.json", "model-00001-of-00003.safetensors",

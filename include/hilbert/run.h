@@ -135,6 +135,10 @@ typedef struct hil_eval_options {
     hil_comm *comm;                /* the ranks that share the work; NULL: one rank */
     const volatile int *stop;      /* a non-zero value asks to stop; may be NULL */
     const char *format, *train_on; /* as in training */
+    const char *cache;        /* folder for the tokens during the call; NULL: /tmp */
+    hil_comm *comm;           /* the ranks that share the work; NULL: one rank */
+    const volatile int *stop; /* a non-zero value asks to stop; may be NULL */
+    const char *base_dtype;   /* of the weights: "nf4", "int8", "fp8", "bf16"; NULL: dtype */
 } hil_eval_options;
 typedef struct hil_eval_result {
     double loss, perplexity, seconds, seconds_to_first_batch;
@@ -170,6 +174,7 @@ typedef struct hil_generate_options {
     const char *system;   /* hil_chat_open: the first message; NULL: none */
     /* hil_chat_open: tokens of the longest conversation; 0: the model's, at most 4096 */
     int64_t context;
+    const char *base_dtype; /* of the weights: "nf4", "int8", "fp8", "bf16"; NULL: dtype */
 } hil_generate_options;
 /* Why a text ends. */
 typedef enum hil_generate_end {

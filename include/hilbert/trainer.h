@@ -46,6 +46,9 @@ typedef struct hil_trainer_options {
     const char *plan;         /* plan file to follow; NULL: a plan is made */
     const char *probe_cache;  /* file that caches measured speeds; NULL: speeds are assumed */
     const volatile int *stop; /* a non-zero value stops the planner; may be NULL */
+    /* How the blocks' matrices that are not trained are kept: "nf4", "int8", "fp8", "bf16"; they
+       are expanded where they are used. NULL: in `dtype`. */
+    const char *base_dtype;
 } hil_trainer_options;
 
 /* `sequences` rows of `length` tokens. Defaults for arrays that are NULL: targets are the next

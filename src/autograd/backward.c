@@ -118,7 +118,7 @@ static hil_status prepare_input(hil_tape *tape, const hil_node *node, int i, hil
 static hil_status run_backward(hil_tape *tape, hil_node *node)
 {
     hil_buffers *buffers = tape->context->buffers;
-    hil_request request = {tape, node};
+    hil_request request = {.tape = tape, .node = node};
     hil_op_call call;
     for (int i = 0; i < node->ins; ++i)
         if (node->op->keep_in >> i & 1) HIL_TRY(hil_node_make_input(tape, node, i));

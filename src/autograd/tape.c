@@ -2,6 +2,7 @@
 #include "autograd/tape.h"
 
 #include "autograd/cost.h"
+#include "kernels/kernels.h"
 #include "store/pass.h"
 
 #include <string.h>
@@ -50,17 +51,49 @@ hil_status hil_tape_borrow(hil_tape *tape, const hil_tensor *tensor, bool wants,
 }
 
 /* [Note: parameters on the tape] An operation asks for a tile when it needs it; the tape passes the
-   request to the store. This is the only connection between computation and placement. */
-static hil_status weight_begin(void *owner, int param, int64_t tile, const void **data)
+   request to the store. This is the only connection between computation and placement. A quantized
+   tile is expanded into a buffer of its own, which the operation gets instead. */
+static hil_status expand(hil_request *r, int param, int64_t number, const void **data)
 {
-    const hil_request *r = owner;
-    return hil_store_acquire(r->tape->context->store, r->node->param[param], tile, data);
+    const hil_context *c = r->tape->context;
+    const hil_param *p = r->node->param[param];
+    hil_quant_tile tile;
+    hil_param_quant_tile(p, number, &tile);
+    hil_tensor out = {hil_param_dtype(p), {2, {tile.rows, tile.cols}}, NULL};
+    assert(!r->expanded[param]);
+    HIL_TRY(hil_buffers_take(c->buffers, hil_tensor_bytes(&out), &r->expanded[param]));
+    out.data = r->expanded[param];
+    const void *bytes = *data;
+    *data = out.data;
+    if (hil_pool_is_dry(c->pool)) {
+        double moved = (double)(tile.bytes + hil_tensor_bytes(&out));
+        if (c->speeds) hil_links_compute(c->links, c->speeds->op_call + moved / c->speeds->memory);
+        return HIL_OK;
+    }
+    if (c->device)
+        return hil_device_math_of(c->device)->expand(c->device, HIL_STREAM_COMPUTE, &tile, bytes,
+                                                     &out);
+    hil_kernels_expand(c->pool, &tile, bytes, &out);
+    return HIL_OK;
 }
 
 static void weight_end(void *owner, int param, int64_t tile)
 {
-    const hil_request *r = owner;
+    hil_request *r = owner;
+    hil_buffers_give(r->tape->context->buffers, r->expanded[param]);
+    r->expanded[param] = NULL;
     hil_store_release(r->tape->context->store, r->node->param[param], tile);
+}
+
+static hil_status weight_begin(void *owner, int param, int64_t tile, const void **data)
+{
+    hil_request *r = owner;
+    hil_param *p = r->node->param[param];
+    HIL_TRY(hil_store_acquire(r->tape->context->store, p, tile, data));
+    if (!hil_param_quant(p)) return HIL_OK;
+    hil_status status = expand(r, param, tile, data);
+    if (status != HIL_OK) weight_end(owner, param, tile);
+    return status;
 }
 
 static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)
@@ -78,7 +111,7 @@ static void gradient_end(void *owner, int param, int64_t tile)
 
 static const hil_op_source source = {weight_begin, weight_end, gradient_begin, gradient_end};
 
-void hil_tape_prepare(const hil_request *request, hil_op_call *call)
+void hil_tape_prepare(hil_request *request, hil_op_call *call)
 {
     const hil_tape *tape = request->tape;
     const hil_node *node = request->node;
@@ -98,7 +131,7 @@ void hil_tape_prepare(const hil_request *request, hil_op_call *call)
         .saveds = node->saveds,
         .params = node->params,
         .source = &source,
-        .owner = (void *)(uintptr_t)request,
+        .owner = request,
     };
     for (int i = 0; i < node->ins; ++i) call->in[i] = node->in[i]->tensor;
     for (int i = 0; i < node->params; ++i) {
@@ -244,7 +277,7 @@ static hil_status run_node(hil_tape *tape, hil_node *node, hil_op_call *call)
 
 static hil_status run_deferred(hil_tape *tape, hil_node *node)
 {
-    hil_request request = {tape, node};
+    hil_request request = {.tape = tape, .node = node};
     hil_op_call call;
     hil_tape_prepare(&request, &call);
     HIL_TRY(hil_op_infer(&call));
@@ -261,7 +294,7 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
 {
     hil_node *node;
     HIL_TRY(new_node(tape, apply, &node));
-    hil_request request = {tape, node};
+    hil_request request = {.tape = tape, .node = node};
     hil_op_call call;
     hil_tape_prepare(&request, &call);
     HIL_TRY(hil_op_infer(&call));

@@ -184,12 +184,13 @@ void hil_node_drop_saved(hil_tape *tape, hil_node *node);
 typedef struct hil_request {
     hil_tape *tape;
     const hil_node *node;
+    void *expanded[HIL_OP_PARAMS]; /* the tile of a quantized parameter that the operation reads */
 } hil_request;
 
 /* In a rehearsal: advances the clock by the operation's estimated time. */
 void hil_tape_spend(const hil_tape *tape, const hil_op_call *call, bool backward);
 
 /* Fills the fields that forward and backward share; `request` is borrowed as long as the call. */
-void hil_tape_prepare(const hil_request *request, hil_op_call *call);
+void hil_tape_prepare(hil_request *request, hil_op_call *call);
 
 #endif

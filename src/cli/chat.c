@@ -20,6 +20,7 @@ static const hil_option options[] = {
     HIL_SAMPLING_ROWS,
     ROW("dtype", WORD, dtype, "bf16|fp32|fp16", "precision of the computation",
         .initial = "what the model's config.json says"),
+    HIL_BASE_DTYPE_ROW(hil_generate_options, base_dtype),
     ROW("threads", WHOLE, threads, "N", "CPU threads", .initial = "all",
         .range = &hil_range_threads),
     HIL_MEMORY_ROWS(hil_generate_options, , .group = NULL),

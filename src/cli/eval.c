@@ -25,6 +25,7 @@ static const hil_option options[] = {
     ROW("batch", WHOLE, run.batch, "N", "windows computed at once", .initial = "chosen by rule",
         .range = &hil_range_count),
     ROW("dtype", WORD, run.dtype, "bf16|fp32|fp16", "precision of the computation"),
+    HIL_BASE_DTYPE_ROW(eval_values, run.base_dtype),
     ROW("threads", WHOLE, run.threads, "N", "CPU threads", .initial = "all",
         .range = &hil_range_threads, .per_rank = true),
     HIL_MEMORY_ROWS(eval_values, run., .group = NULL),

@@ -17,6 +17,7 @@ static const hil_option options[] = {
     ROW("max-tokens", WHOLE, max_tokens, "N", "longest continuation", .range = &hil_range_index),
     HIL_SAMPLING_ROWS,
     ROW("dtype", WORD, dtype, "bf16|fp32|fp16", "precision of the computation"),
+    HIL_BASE_DTYPE_ROW(hil_generate_options, base_dtype),
     ROW("threads", WHOLE, threads, "N", "CPU threads", .initial = "all",
         .range = &hil_range_threads),
     HIL_MEMORY_ROWS(hil_generate_options, , .group = NULL),

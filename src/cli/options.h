@@ -148,6 +148,10 @@ hil_status hil_option_parse_disk(const char *label, const char *text, char *path
         HIL_ROW("train-on", WORD, type, prefix train_on, "assistant|last|all",                     \
                 "what is learned of a conversation")
 
+#define HIL_BASE_DTYPE_ROW(type, field)                                                            \
+    HIL_ROW("base-dtype", WORD, type, field, "nf4|int8|fp8|bf16",                                  \
+            "keep the blocks' matrices in fewer bits", .initial = "--dtype")
+
 /* The options for device and memory limits of a command; `type` is its struct, `prefix` the path to
    the fields in it. */
 #define HIL_MEMORY_ROWS(type, prefix, ...)                                                         \

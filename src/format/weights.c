@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "store/state.h"
+#include "store/quantizer.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -61,7 +61,8 @@ typedef struct loading {
     hil_dtype dtype;
     int64_t rows, cols; /* of the parameter */
     int64_t first, count;
-    float *range; /* `count` elements from `first` on */
+    float *range;  /* `count` elements from `first` on */
+    float *buffer; /* for the ranges of parameters that are not quantized */
     /* The first failure of a task, with its message. */
     atomic_int failed; /* hil_status */
     char message[1024];
@@ -119,6 +120,20 @@ static void convert_transposed(void *context, int64_t i, int thread)
     }
 }
 
+static hil_status read_range(void *context, int64_t first, int64_t count, float *out)
+{
+    loading *job = context;
+    job->first = first;
+    job->count = count;
+    job->range = out;
+    if (hil_param_spec_of(job->param)->transposed)
+        hil_pool_run(job->pool, convert_transposed, job, (job->cols + BAND - 1) / BAND);
+    else
+        hil_pool_run(job->pool, convert_piece, job, (count + PIECE - 1) / PIECE);
+    hil_status failed = (hil_status)atomic_load(&job->failed);
+    return failed == HIL_OK ? HIL_OK : hil_fail(failed, "%s", job->message);
+}
+
 static hil_status load_param(loading *job, const hil_entry *entry)
 {
     const hil_param_spec *spec = hil_param_spec_of(job->param);
@@ -127,16 +142,11 @@ static hil_status load_param(loading *job, const hil_entry *entry)
     job->entry = entry;
     job->rows = hil_shape_rows(&spec->shape);
     job->cols = hil_shape_cols(&spec->shape);
-    job->first = 0;
-    for (; (job->count = hil_param_held(job->param, &job->first)); job->first += job->count) {
-        if (spec->transposed)
-            hil_pool_run(job->pool, convert_transposed, job, (job->cols + BAND - 1) / BAND);
-        else
-            hil_pool_run(job->pool, convert_piece, job, (job->count + PIECE - 1) / PIECE);
-        hil_status failed = (hil_status)atomic_load(&job->failed);
-        if (failed != HIL_OK) return hil_fail(failed, "%s", job->message);
-        HIL_TRY(hil_store_write(job->store, job->param, HIL_MASTER, job->first, job->count,
-                                job->range));
+    if (hil_param_quant(job->param))
+        return hil_quantizer_fill(job->param, &(hil_quantizer){read_range, job});
+    for (int64_t first = 0, count; (count = hil_param_held(job->param, &first)); first += count) {
+        HIL_TRY(read_range(job, first, count, job->buffer));
+        HIL_TRY(hil_store_write(job->store, job->param, HIL_MASTER, first, count, job->buffer));
     }
     return HIL_OK;
 }
@@ -157,9 +167,9 @@ static hil_status load_base(loading *job, const hil_safetensors *file)
 hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetensors *file)
 {
     loading job = {.store = store, .pool = pool};
-    HIL_TRY(HIL_ALLOC(hil_store_range(store), &job.range));
+    HIL_TRY(HIL_ALLOC(hil_store_range(store), &job.buffer));
     hil_status status = load_base(&job, file);
-    hil_free(job.range);
+    hil_free(job.buffer);
     return status;
 }
 
@@ -234,11 +244,11 @@ hil_status hil_weights_load_adapter(hil_store *store, hil_pool *pool, const hil_
     hil_status status;
     HIL_TRY_DONE(hil_weights_open_adapter(&file, folder));
     HIL_TRY_DONE(HIL_ALLOC(hil_safetensors_count(file), &used));
-    HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &job.range));
+    HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &job.buffer));
     status = load_adapter(&job, peft, file, used);
 done:
     hil_free(used);
-    hil_free(job.range);
+    hil_free(job.buffer);
     hil_safetensors_close(file);
     return status;
 }

@@ -1,10 +1,13 @@
 /* kernels.h - the store's arithmetic: rounding of gradient sums, squares for the norm, sums over
-   ranks. The store moves bytes and calls these; a device has them as a table. */
+   ranks, expansion of quantized weights. The store moves bytes; it and the tape call these; a
+   device has them as a table. */
 #ifndef HIL_KERNELS_KERNELS_H
 #define HIL_KERNELS_KERNELS_H
 
+#include "base/pool.h"
 #include "device/device.h"
 #include "kernels/block.h"
+#include "tensor/quant.h"
 
 /* Adds the squares of the block's summed gradient to lanes: element i to lane i modulo HIL_SQUARES.
    Pieces of a block that follow each other, all but the last of whole groups of HIL_CODEC_GROUP,
@@ -65,6 +68,9 @@ typedef struct hil_device_math {
     /* out = the sum over ranks of parts (ranks, out's elements), in fp32 in the order of ranks. */
     hil_status (*reduce)(hil_device *device, hil_stream stream, const hil_tensor *out,
                          const void *parts, int ranks);
+    /* out = the numbers of a quantized tile, whose bytes are aligned to HIL_QUANT_ALIGN. */
+    hil_status (*expand)(hil_device *device, hil_stream stream, const hil_quant_tile *tile,
+                         const void *bytes, const hil_tensor *out);
 } hil_device_math;
 static inline void hil_device_math_set(hil_device *device, const hil_device_math *math)
 {
@@ -75,7 +81,9 @@ static inline const hil_device_math *hil_device_math_of(const hil_device *device
     return (const hil_device_math *)hil_device_attached(device, "arithmetic of the store");
 }
 
-/* `reduce` on the CPU. */
+/* `reduce` and `expand` on the CPU. With a dry pool nothing is expanded. */
 void hil_kernels_reduce(const hil_tensor *out, const void *parts, int ranks);
+void hil_kernels_expand(hil_pool *pool, const hil_quant_tile *tile, const void *bytes,
+                        const hil_tensor *out);
 
 #endif

@@ -87,3 +87,23 @@ hil_status hil_threads_reduce(hil_device *device, hil_stream stream, const hil_t
     reducing r = {*out, parts, ranks};
     return hil_device_threads_call(device, stream, run_reduce, &r, sizeof r);
 }
+
+typedef struct expanding {
+    hil_quant_tile tile;
+    const void *bytes;
+    hil_tensor out;
+} expanding;
+
+static hil_status run_expand(void *args)
+{
+    const expanding *e = args;
+    hil_quant_expand(&e->tile, e->bytes, 0, e->tile.rows * e->tile.cols, &e->out);
+    return HIL_OK;
+}
+
+hil_status hil_threads_expand(hil_device *device, hil_stream stream, const hil_quant_tile *tile,
+                              const void *bytes, const hil_tensor *out)
+{
+    expanding e = {*tile, bytes, *out};
+    return hil_device_threads_call(device, stream, run_expand, &e, sizeof e);
+}

@@ -12,5 +12,7 @@ hil_status hil_threads_squared(hil_device *device, hil_stream stream, const doub
                                int64_t blocks, double *shared);
 hil_status hil_threads_reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
                               const void *parts, int ranks);
+hil_status hil_threads_expand(hil_device *device, hil_stream stream, const hil_quant_tile *tile,
+                              const void *bytes, const hil_tensor *out);
 
 #endif

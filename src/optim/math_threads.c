@@ -30,4 +30,5 @@ const hil_device_math hil_math_threads = {
     .squared = hil_threads_squared,
     .update = queue_update,
     .reduce = hil_threads_reduce,
+    .expand = hil_threads_expand,
 };

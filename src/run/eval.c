@@ -108,7 +108,10 @@ static hil_status compare_options(const job *j, const hil_eval_options *o)
     char seq[32], batch[32];
     snprintf(seq, sizeof seq, "%lld", (long long)j->seq);
     snprintf(batch, sizeof batch, "%lld", (long long)o->batch);
-    hil_fact fact[] = {{"--seq", seq}, {"--batch", batch}, {"--dtype", o->dtype}};
+    hil_fact fact[] = {{"--seq", seq},
+                       {"--batch", batch},
+                       {"--dtype", o->dtype},
+                       {"--base-dtype", o->base_dtype ? o->base_dtype : o->dtype}};
     return hil_comm_compare(o->comm, HIL_OK, fact, sizeof fact / sizeof *fact,
                             "all ranks must have the same options");
 }
@@ -125,6 +128,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
     hil_trainer_defaults(&options);
     options.comm = o->comm;
     options.dtype = o->dtype;
+    options.base_dtype = o->base_dtype;
     options.threads = o->threads;
     options.training = false;
     int64_t sequences = o->batch > 0 ? o->batch : BATCH_TOKENS / j->seq;

@@ -25,6 +25,7 @@ hil_status hil_generator_load(hil_generator *g, int64_t positions, int64_t chunk
     hil_trainer_options options;
     hil_trainer_defaults(&options);
     options.dtype = o->dtype ? o->dtype : hil_dtype_name(g->source.config.dtype);
+    options.base_dtype = o->base_dtype;
     options.threads = o->threads;
     options.training = false;
     options.cache = g->positions = positions;

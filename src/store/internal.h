@@ -30,6 +30,10 @@ struct hil_param {
     int64_t tile_rows;
     hil_dtype dtype;
     bool trainable;
+    hil_quant quant;
+    /* Numbers that the units keep, from one tile to the next, and in all: elements of the
+       parameter, or bytes of a quantized one. */
+    int64_t stride, kept;
     size_t unit; /* of tile 0; those of the other tiles follow */
     int member;  /* index in that unit */
 };

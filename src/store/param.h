@@ -3,6 +3,7 @@
 #define HIL_STORE_PARAM_H
 
 #include "store/plan.h"
+#include "tensor/quant.h"
 #include "kernels/block.h"
 
 typedef struct hil_store hil_store;
@@ -28,6 +29,10 @@ hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param
    rounded to its dtype. */
 void hil_param_freeze(hil_param *param);
 
+/* Before hil_store_arrange: the weight of this matrix, which must not be trained, is kept quantized
+   and expanded where it is used. */
+void hil_param_quantize(hil_param *param, hil_quant quant);
+
 size_t hil_store_count(const hil_store *store);
 /* The parameter's number in the order of registration: hil_store_at(store, index). */
 size_t hil_param_index(const hil_param *param);
@@ -35,9 +40,14 @@ hil_param *hil_store_at(const hil_store *store, size_t i);
 hil_param *hil_store_find(const hil_store *store, const char *name);
 const hil_param_spec *hil_param_spec_of(const hil_param *param);
 int64_t hil_param_elements(const hil_param *param);
+/* The dtype in which operations see the weight, also a quantized one. */
 hil_dtype hil_param_dtype(const hil_param *param);
 int64_t hil_param_tile_rows(const hil_param *param);
 bool hil_param_trainable(const hil_param *param);
+/* HIL_QUANT_NONE: the weight is kept in its dtype. */
+hil_quant hil_param_quant(const hil_param *param);
+/* A tile of a quantized parameter, whose bytes hil_store_acquire gives. */
+void hil_param_quant_tile(const hil_param *param, int64_t tile, hil_quant_tile *out);
 
 /* [Note: uses] A parameter used in two segments (tied embeddings) has one gradient per segment that
    uses it. Each is summed over the micro-batches separately and given once; the update adds them in

@@ -16,7 +16,20 @@ hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, i
                           int64_t count, float *out);
 hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
                            int64_t count, const float *in);
-/* All of a state, on every rank. All ranks call it together. */
+/* The same for the bytes of a quantized weight, which has no numbers of its own: `first` counts
+   bytes, and tile t begins at t * hil_param_stride. hil_quantizer_fill quantizes numbers
+   (quantizer.h). */
+hil_status hil_store_read_quantized(hil_store *store, hil_param *param, int64_t first,
+                                    int64_t count, void *out);
+hil_status hil_store_write_quantized(hil_store *store, hil_param *param, int64_t first,
+                                     int64_t count, const void *in);
+int64_t hil_param_stride(const hil_param *param);
+/* The numbers of one tile of a quantized weight, in fp32, on every rank. All ranks call it
+ * together.
+ */
+hil_status hil_store_read_expanded(hil_store *store, hil_param *param, int64_t tile, float *out);
+/* All of a state, on every rank; of a quantized weight its expanded numbers. All ranks call it
+   together. */
 hil_status hil_store_read_whole(hil_store *store, hil_param *param, hil_state state, float *out);
 /* [Note: ranges] Read and write a whole state in order, one range at a time: a range does not cross
    a page on disk, a tile, or this rank's slice of it, so each page is transferred once. Moves

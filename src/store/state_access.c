@@ -5,6 +5,7 @@
 #include "base/philox.h"
 #include "io/align.h"
 #include "store/home.h"
+#include "store/quantizer.h"
 #include "store/save.h"
 #include "store/sweep.h"
 #include "store/window.h"
@@ -25,8 +26,8 @@ typedef struct span {
 static span find_span(const hil_param *p, int64_t *first)
 {
     hil_store *store = p->store;
-    int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape), chunk = store->plan->chunk;
-    while (*first < p->elements) {
+    int64_t tile = p->stride, chunk = store->plan->chunk;
+    while (*first < p->kept) {
         hil_unit *unit = hil_unit_of(store, p, tile ? *first / tile : 0);
         const hil_member *member = &unit->member[p->member];
         int64_t start = member->offset - hil_unit_begin(store, unit); /* in the slice */
@@ -173,15 +174,21 @@ typedef struct conversion {
     hil_state state;
     char *weight, *rest, *moment; /* each from element *_first of the slice on */
     int64_t weight_first, rest_first, moment_first;
-    const float *in;
-    float *out;
+    size_t size;    /* of one number of the caller: fp32, or a byte of a quantized weight */
+    const char *in; /* NULL: reads */
+    char *out;
 } conversion;
 
-static void put_master(const conversion *c, int64_t at, int64_t count, const float *in)
+static void put_master(const conversion *c, int64_t at, int64_t count, const void *numbers)
 {
     hil_dtype dtype = c->span->unit->dtype;
+    const float *in = numbers;
     char *weight = c->weight + (size_t)(at - c->weight_first) * hil_dtype_size(dtype);
     char *rest = c->rest ? c->rest + hil_rest_bytes(dtype, at - c->rest_first) : NULL;
+    if (dtype == HIL_U8) {
+        memcpy(weight, numbers, (size_t)count);
+        return;
+    }
     if (dtype != HIL_BF16) {
         hil_dtype_from_f32(weight, in, dtype, count);
         if (rest) memcpy(rest, in, (size_t)count * 4);
@@ -205,12 +212,15 @@ void hil_master_join(float *out, hil_dtype dtype, const void *weight, const void
     }
 }
 
-static void get_master(const conversion *c, int64_t at, int64_t count, float *out)
+static void get_master(const conversion *c, int64_t at, int64_t count, void *out)
 {
     hil_dtype dtype = c->span->unit->dtype;
     const char *weight = c->weight + (size_t)(at - c->weight_first) * hil_dtype_size(dtype);
     const char *rest = c->rest ? c->rest + hil_rest_bytes(dtype, at - c->rest_first) : NULL;
-    hil_master_join(out, dtype, weight, rest, count);
+    if (dtype == HIL_U8)
+        memcpy(out, weight, (size_t)count);
+    else
+        hil_master_join(out, dtype, weight, rest, count);
 }
 
 /* Moments are encoded in groups: decodes the groups around [at, at + count); to write, changes and
@@ -231,9 +241,9 @@ static void move_moment(const conversion *c, int64_t at, int64_t count, int64_t 
         else
             memcpy(group, coded, sizeof group);
         if (c->out) {
-            memcpy(c->out + from + done, group + skip, (size_t)n * 4);
+            memcpy(c->out + (from + done) * 4, group + skip, (size_t)n * 4);
         } else {
-            memcpy(group + skip, c->in + from + done, (size_t)n * 4);
+            memcpy(group + skip, c->in + (from + done) * 4, (size_t)n * 4);
             if (q8)
                 hil_q8_encode(coded, group, kind, HIL_PAD);
             else
@@ -255,9 +265,9 @@ static void convert_task(void *context, int64_t i, int thread)
     if (c->state != HIL_MASTER)
         move_moment(c, from, to - from, skip);
     else if (c->out)
-        get_master(c, from, to - from, c->out + skip);
+        get_master(c, from, to - from, c->out + (size_t)skip * c->size);
     else
-        put_master(c, from, to - from, c->in + skip);
+        put_master(c, from, to - from, c->in + (size_t)skip * c->size);
 }
 
 static void run_conversion(conversion *c)
@@ -300,7 +310,7 @@ static hil_status move_span(const span *s, conversion *c)
 static hil_status wait_for_states(hil_store *store, const hil_param *p, int64_t first,
                                   int64_t count, const conversion *c)
 {
-    int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape);
+    int64_t tile = p->stride;
     for (int64_t at = first; at < first + count; at = (at / tile + 1) * tile) {
         hil_unit *unit = hil_unit_of(store, p, at / tile);
         HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
@@ -314,17 +324,17 @@ static hil_status wait_for_states(hil_store *store, const hil_param *p, int64_t 
 static hil_status move(hil_store *store, hil_param *param, int64_t first, int64_t count,
                        conversion *c)
 {
-    assert(first >= 0 && count >= 0 && first + count <= param->elements);
+    assert(first >= 0 && count >= 0 && first + count <= param->kept);
     HIL_TRY(wait_for_states(store, param, first, count, c));
-    const float *in = c->in;
-    float *out = c->out;
+    const char *in = c->in;
+    char *out = c->out;
     int64_t end = first + count;
     for (int64_t at = first;;) {
         span s = find_span(param, &at);
         if (!s.count || at >= end) return HIL_OK;
         if (s.count > end - at) s.count = end - at;
-        if (in) c->in = in + (at - first);
-        if (out) c->out = out + (at - first);
+        if (in) c->in = in + (size_t)(at - first) * c->size;
+        if (out) c->out = out + (size_t)(at - first) * c->size;
         HIL_TRY(move_span(&s, c));
         at += s.count;
     }
@@ -333,13 +343,21 @@ static hil_status move(hil_store *store, hil_param *param, int64_t first, int64_
 hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
                           int64_t count, float *out)
 {
-    return move(store, param, first, count, &(conversion){.state = state, .out = out});
+    assert(!param->quant);
+    conversion c = {.state = state, .size = sizeof *out, .out = (char *)out};
+    return move(store, param, first, count, &c);
 }
 
 /* Elements of other ranks are zero bits here, so the bitwise OR of all ranks is the whole state. */
 hil_status hil_store_read_whole(hil_store *store, hil_param *param, hil_state state, float *out)
 {
     size_t bytes = (size_t)param->elements * sizeof *out;
+    int64_t tile = param->tile_rows * hil_shape_cols(&param->spec.shape);
+    if (param->quant) {
+        for (int64_t first = 0; first < param->elements; first += tile)
+            HIL_TRY(hil_store_read_expanded(store, param, first / tile, out + first));
+        return HIL_OK;
+    }
     memset(out, 0, bytes);
     HIL_TRY(hil_store_read(store, param, state, 0, param->elements, out));
     return hil_comm_any(store->opening.comm, (unsigned char *)out, bytes);
@@ -348,7 +366,25 @@ hil_status hil_store_read_whole(hil_store *store, hil_param *param, hil_state st
 hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
                            int64_t count, const float *in)
 {
-    return move(store, param, first, count, &(conversion){.state = state, .in = in});
+    assert(!param->quant);
+    conversion c = {.state = state, .size = sizeof *in, .in = (const char *)in};
+    return move(store, param, first, count, &c);
+}
+
+hil_status hil_store_read_quantized(hil_store *store, hil_param *param, int64_t first,
+                                    int64_t count, void *out)
+{
+    assert(param->quant);
+    conversion c = {.state = HIL_MASTER, .size = 1, .out = out};
+    return move(store, param, first, count, &c);
+}
+
+hil_status hil_store_write_quantized(hil_store *store, hil_param *param, int64_t first,
+                                     int64_t count, const void *in)
+{
+    assert(param->quant);
+    conversion c = {.state = HIL_MASTER, .size = 1, .in = in};
+    return move(store, param, first, count, &c);
 }
 
 /* Element i of parameter p is number i of the stream (seed, p). */
@@ -394,15 +430,26 @@ static void fill_task(void *context, int64_t task, int thread)
     }
 }
 
+static hil_status fill(void *context, int64_t first, int64_t count, float *out)
+{
+    filling *f = context;
+    f->first = first;
+    f->count = count;
+    f->out = out;
+    hil_pool_run(f->param->store->opening.pool, fill_task, f, (count + TASK - 1) / TASK);
+    return HIL_OK;
+}
+
 hil_status hil_param_initialise(hil_param *p, uint64_t seed)
 {
     hil_store *store = p->store;
     float *buffer = NULL;
+    filling f = {.param = p, .seed = seed};
     hil_status status;
+    if (p->quant) return hil_quantizer_fill(p, &(hil_quantizer){fill, &f});
     HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &buffer));
     for (int64_t first = 0, count; (count = hil_param_held(p, &first)); first += count) {
-        filling f = {p, seed, first, count, buffer};
-        hil_pool_run(store->opening.pool, fill_task, &f, (count + TASK - 1) / TASK);
+        HIL_TRY_DONE(fill(&f, first, count, buffer));
         HIL_TRY_DONE(hil_store_write(store, p, HIL_MASTER, first, count, buffer));
     }
 done:

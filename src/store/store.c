@@ -70,6 +70,12 @@ void hil_param_freeze(hil_param *param)
     param->trainable = false;
 }
 
+void hil_param_quantize(hil_param *param, hil_quant quant)
+{
+    assert(!param->store->arranged && param->spec.shape.ndim == 2);
+    param->quant = quant;
+}
+
 hil_status hil_store_arrange(hil_store *store, const hil_store_options *options)
 {
     if (store->arranged) return hil_fail(HIL_ERR_USAGE, "the model has a trainer already");
@@ -267,4 +273,16 @@ int64_t hil_param_tile_rows(const hil_param *param)
 bool hil_param_trainable(const hil_param *param)
 {
     return param->trainable;
+}
+
+hil_quant hil_param_quant(const hil_param *param)
+{
+    return param->quant;
+}
+
+void hil_param_quant_tile(const hil_param *param, int64_t tile, hil_quant_tile *out)
+{
+    int64_t row = tile * param->tile_rows, rows = hil_shape_rows(&param->spec.shape) - row;
+    if (rows > param->tile_rows) rows = param->tile_rows;
+    hil_quant_place(out, param->quant, row, rows, hil_shape_cols(&param->spec.shape));
 }

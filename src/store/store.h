@@ -16,6 +16,7 @@ typedef struct hil_store_options {
     size_t tile_size; /* bytes of compute weights; larger matrices are cut by rows */
     int moments;      /* 0 to HIL_MOMENTS per trainable element */
     hil_codec codec;  /* of the moments */
+    hil_quant base;   /* how matrices of the blocks that are not trained are kept */
     int rank, ranks;  /* see [Note: slices]; 0 ranks are 1 */
 } hil_store_options;
 
@@ -29,8 +30,10 @@ typedef struct hil_store_options {
 
 hil_status hil_store_create(hil_store **out);
 void hil_store_destroy(hil_store *store);
-/* Ends the registration and cuts parameters into units. Matrices are kept in the compute dtype,
-   vectors (norms, biases) always in fp32. */
+/* Ends the registration and cuts parameters into units. Matrices are kept in the compute dtype or
+   quantized, vectors (norms, biases) always in fp32. Matrices of the blocks are those with a number
+   in their name: model.layers.0.mlp.up_proj.weight. Fails if a quantized parameter would be
+   trained. */
 hil_status hil_store_arrange(hil_store *store, const hil_store_options *options);
 
 /* Opening takes the memory and disk pages of every state, as the plan says. A store can be opened

@@ -10,9 +10,11 @@ static int64_t tile_rows(const hil_param *p, size_t tile_size)
 {
     int64_t rows = hil_shape_rows(&p->spec.shape);
     int64_t row_bytes = hil_shape_cols(&p->spec.shape) * (int64_t)hil_dtype_size(p->dtype);
-    if (rows <= HIL_TILE_MULTIPLE || row_bytes == 0) return rows ? rows : 1;
-    int64_t fit = (int64_t)(tile_size / (size_t)row_bytes) / HIL_TILE_MULTIPLE * HIL_TILE_MULTIPLE;
-    if (fit < HIL_TILE_MULTIPLE) fit = HIL_TILE_MULTIPLE;
+    int64_t multiple = hil_quant_rows(p->quant);
+    if (multiple < HIL_TILE_MULTIPLE) multiple = HIL_TILE_MULTIPLE;
+    if (rows <= multiple || row_bytes == 0) return rows ? rows : 1;
+    int64_t fit = (int64_t)(tile_size / (size_t)row_bytes) / multiple * multiple;
+    if (fit < multiple) fit = multiple;
     return fit < rows ? fit : rows;
 }
 
@@ -20,7 +22,8 @@ static hil_status add_unit(hil_store *store, const hil_param *p, hil_unit **out)
 {
     HIL_TRY(HIL_GROW(&store->unit, &store->units_room, store->units + 1));
     *out = &store->unit[store->units++];
-    **out = (hil_unit){.dtype = p->dtype, .trainable = p->trainable};
+    hil_dtype dtype = p->quant ? HIL_U8 : p->dtype;
+    **out = (hil_unit){.dtype = dtype, .trainable = p->trainable};
     return HIL_OK;
 }
 
@@ -37,11 +40,11 @@ static hil_status add_member(hil_unit *unit, hil_param *p, int64_t first, int64_
 
 static hil_status cut_matrix(hil_store *store, hil_param *p)
 {
-    int64_t tile = p->tile_rows * hil_shape_cols(&p->spec.shape);
+    int64_t tile = p->stride;
     p->unit = store->units;
-    for (int64_t first = 0; first < p->elements || first == 0; first += tile) {
+    for (int64_t first = 0; first < p->kept || first == 0; first += tile) {
         hil_unit *unit;
-        int64_t rest = p->elements - first;
+        int64_t rest = p->kept - first;
         HIL_TRY(add_unit(store, p, &unit));
         HIL_TRY(add_member(unit, p, first, rest < tile ? rest : tile));
         if (tile == 0) break;
@@ -67,14 +70,60 @@ static hil_status join_vector(hil_store *store, hil_param *p)
     return add_member(unit, p, 0, p->elements);
 }
 
+/* A layer's number stands between dots: "model.layers.0.mlp.up_proj.weight". */
+static bool belongs_to_block(const hil_param *p)
+{
+    for (const char *dot = strchr(p->name, '.'); dot; dot = strchr(dot + 1, '.')) {
+        size_t digits = strspn(dot + 1, "0123456789");
+        if (digits && dot[1 + digits] == '.') return true;
+    }
+    return false;
+}
+
+static void choose_quant(const hil_store *store, hil_param *p)
+{
+    const hil_store_options *o = &store->options;
+    if (p->quant || !o->base || p->spec.shape.ndim != 2 || !belongs_to_block(p)) return;
+    if (!o->training || !p->trainable) p->quant = o->base;
+}
+
+/* How many numbers its units keep. */
+static void measure(hil_param *p)
+{
+    int64_t cols = hil_shape_cols(&p->spec.shape), rows = hil_shape_rows(&p->spec.shape);
+    p->stride = p->tile_rows * cols;
+    p->kept = p->elements;
+    if (!p->quant) return;
+    int64_t tiles = (rows + p->tile_rows - 1) / p->tile_rows;
+    hil_quant_tile first, last;
+    hil_param_quant_tile(p, 0, &first);
+    hil_param_quant_tile(p, tiles ? tiles - 1 : 0, &last);
+    p->stride = (int64_t)first.bytes;
+    p->kept = (tiles ? tiles - 1 : 0) * p->stride + (int64_t)last.bytes;
+}
+
 hil_status hil_units_arrange(hil_store *store)
 {
+    bool quantized = false;
     for (size_t i = 0; i < store->count; ++i) {
         hil_param *p = store->params[i];
+        choose_quant(store, p);
+        if (p->quant && p->trainable && store->options.training)
+            return hil_fail(HIL_ERR_USAGE,
+                            "%s is kept in %s and cannot be trained: train an adapter (--adapter "
+                            "lora), or a folder whose weights are not quantized",
+                            p->name, hil_quant_name(p->quant));
         p->dtype = p->spec.shape.ndim == 1 ? HIL_F32 : store->options.compute;
         p->tile_rows = tile_rows(p, store->options.tile_size);
+        measure(p);
+        quantized = quantized || p->quant;
         HIL_TRY(p->spec.shape.ndim == 1 ? join_vector(store, p) : cut_matrix(store, p));
     }
+    if (store->options.base && !quantized)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--base-dtype %s: the model has no matrix in its blocks that is not "
+                        "trained; it is for adapters (--adapter lora), eval and generate",
+                        hil_quant_name(store->options.base));
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
         unit->slice = hil_pad((unit->elements + store->options.ranks - 1) / store->options.ranks);
@@ -127,7 +176,7 @@ const char *hil_unit_name(const hil_store *store, size_t unit, char out[HIL_UNIT
     const hil_param *p = u->member[0].param;
     if (u->members > 1)
         snprintf(out, HIL_UNIT_NAME, "%.100s and %d more", p->name, u->members - 1);
-    else if (u->member[0].count < p->elements)
+    else if (u->member[0].count < p->kept)
         snprintf(out, HIL_UNIT_NAME, "%.100s[%zu]", p->name, unit - p->unit);
     else
         snprintf(out, HIL_UNIT_NAME, "%.100s", p->name);

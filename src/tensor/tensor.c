@@ -12,10 +12,11 @@
 
 size_t hil_dtype_size(hil_dtype dtype)
 {
+    if (dtype == HIL_U8 || dtype == HIL_I8 || dtype == HIL_E4M3) return 1;
     return dtype == HIL_F32 || dtype == HIL_I32 ? 4 : 2;
 }
 
-static const char *const names[] = {"fp32", "bf16", "fp16", "int32"};
+static const char *const names[] = {"fp32", "bf16", "fp16", "int32", "uint8", "int8", "e4m3"};
 
 const char *hil_dtype_name(hil_dtype dtype)
 {

@@ -4,7 +4,8 @@
 
 #include "base/fail.h"
 
-typedef enum hil_dtype { HIL_F32, HIL_BF16, HIL_F16, HIL_I32 } hil_dtype;
+/* HIL_U8: bytes of quantized weights (quant.h), and of files. */
+typedef enum hil_dtype { HIL_F32, HIL_BF16, HIL_F16, HIL_I32, HIL_U8, HIL_I8, HIL_E4M3 } hil_dtype;
 
 #define HIL_DIMS 4
 

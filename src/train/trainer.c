@@ -5,10 +5,12 @@
 #include "base/clock.h"
 #include "train/account.h"
 #include "base/sized.h"
+#include "store/quantizer.h"
 #include "store/store.h"
 #include "store/update.h"
 
 #include <math.h>
+#include <string.h>
 
 void hil_trainer_defaults_sized(hil_trainer_options *options, size_t size)
 {
@@ -321,11 +323,22 @@ hil_status hil_trainer_read(hil_trainer *t, const char *name, float *out, int64_
     return status;
 }
 
+static hil_status copy_numbers(void *context, int64_t first, int64_t count, float *out)
+{
+    const float *in = context;
+    memcpy(out, in + first, (size_t)count * sizeof *out);
+    return HIL_OK;
+}
+
 hil_status hil_trainer_write(hil_trainer *t, const char *name, const float *in, int64_t count)
 {
     hil_param *p;
     hil_status status = find(t, name, count, &p);
-    if (status == HIL_OK) status = hil_store_write(t->model->store, p, HIL_MASTER, 0, count, in);
+    hil_quantizer quantizer = {copy_numbers, (void *)(uintptr_t)in};
+    if (status == HIL_OK && hil_param_quant(p))
+        status = hil_quantizer_fill(p, &quantizer);
+    else if (status == HIL_OK)
+        status = hil_store_write(t->model->store, p, HIL_MASTER, 0, count, in);
     if (status != HIL_OK) hil_comm_fail(t->options.comm, status);
     return status;
 }

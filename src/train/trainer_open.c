@@ -148,6 +148,7 @@ static hil_status prepare(hil_trainer *t)
                                .codec = t->optimizer.rule->codec,
                                .rank = hil_comm_rank(o->comm),
                                .ranks = hil_comm_size(o->comm)};
+    HIL_TRY(hil_quant_parse(o->base_dtype, t->dtype, &store.base));
     HIL_TRY(hil_pool_create(&t->pool, o->threads));
     HIL_TRY(hil_pool_create(&t->update, o->threads));
     HIL_TRY(hil_store_arrange(t->model->store, &store));

@@ -192,15 +192,31 @@ static void encode_nf4(const hil_quant_part *p)
     }
 }
 
+/* bitsandbytes rounds the numbers to fp16 first. */
+#define HALF_MOST 65504.0f
+static void round_to_half(const float *in, int64_t count, float *out)
+{
+    uint16_t half[HIL_QUANT_SQUARE];
+    for (int64_t i = 0; i < count; ++i) out[i] = clamp(in[i], HALF_MOST);
+    hil_from_f32(half, out, HIL_F16, count);
+    hil_to_f32(out, half, HIL_F16, count);
+}
+
 static void encode_int8(const hil_quant_part *p)
 {
+    float run[HIL_QUANT_SQUARE];
     for (int64_t row = 0; row * p->cols < p->count; ++row) {
         const float *in = p->in + row * p->cols;
         signed char *codes = (signed char *)p->codes + row * p->cols;
-        float most = largest(in, p->cols), steps = most > 0 ? 127.0f / most : 0;
+        float most = 0, steps;
+        round_to_half(&(float){largest(in, p->cols)}, 1, &most);
+        steps = most > 0 ? 1.0f / most * 127.0f : 0; /* as PyTorch divides a number by a tensor */
         p->scale[row] = most;
-        for (int64_t i = 0; i < p->cols; ++i)
-            codes[i] = (signed char)rintf(clamp(in[i] * steps, 127));
+        for (int64_t at = 0; at < p->cols; at += HIL_QUANT_SQUARE) {
+            int64_t n = p->cols - at < HIL_QUANT_SQUARE ? p->cols - at : HIL_QUANT_SQUARE;
+            round_to_half(in + at, n, run);
+            for (int64_t i = 0; i < n; ++i) codes[at + i] = (signed char)rintf(run[i] * steps);
+        }
     }
 }
 
@@ -217,7 +233,7 @@ static void encode_square(const hil_quant_part *p, int64_t row, int64_t col)
         float of_row = largest(in + r * p->cols, cols);
         if (of_row > most) most = of_row;
     }
-    float steps = most > 0 ? HIL_QUANT_E4M3_MOST / most : 1;
+    float steps = most > 0 ? 1.0f / most * HIL_QUANT_E4M3_MOST : 1;
     int64_t across = divide_up(p->cols, HIL_QUANT_SQUARE);
     p->scale[row / HIL_QUANT_SQUARE * across + col / HIL_QUANT_SQUARE] = 1.0f / steps;
     for (int64_t r = 0; r < rows; ++r)

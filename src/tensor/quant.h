@@ -10,9 +10,9 @@
    + offset, a nested scale for 256 blocks, an offset for the matrix. All of it is as bitsandbytes
    has it. A tile also has the tables, so the codes of any of its folders keep their meaning.
    nf4-plain: the same with scales in fp32, as bitsandbytes writes without double quantization.
-   int8: code * scale / 127, a scale (the largest magnitude) for each row.
-   fp8: e4m3 times the scale of its square of 128 rows and columns.
-   bf16: the number's upper 16 bits. */
+   int8: code * scale / 127, a scale (the largest magnitude) for each row. The numbers are rounded
+   to fp16 before they are quantized, as bitsandbytes does it. fp8: e4m3 times the scale of its
+   square of 128 rows and columns. bf16: the number's upper 16 bits. */
 #ifndef HIL_TENSOR_QUANT_H
 #define HIL_TENSOR_QUANT_H
 

@@ -58,7 +58,7 @@ static void run(const setting *g, const hil_disk_budget *disk, crew *c, seen *s)
     c->device_memory = (uint64_t)g->device << 10;
     c->host_memory = (uint64_t)g->host * (uint64_t)(g->ranks ? g->ranks : 1) << 10;
     c->disk = disk;
-    c->look = look;
+    c->inspect = look;
     c->context = s;
     crew_run(c);
     CHECK(s->quantized > 0);
@@ -93,7 +93,7 @@ static void check_expanded(const setting *g, const crew *expected)
     CHECK_OK(hil_trainer_create(&t, model, &options));
     int64_t at = 0;
     trial.steps = 0; /* its weights are those of before the first step */
-    trial.look = NULL;
+    trial.inspect = NULL;
     crew_run(&trial);
     for (size_t i = 0; i < hil_store_count(model->store); ++i) {
         const hil_param *p = hil_store_at(model->store, i);

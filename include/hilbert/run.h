@@ -135,10 +135,7 @@ typedef struct hil_eval_options {
     hil_comm *comm;                /* the ranks that share the work; NULL: one rank */
     const volatile int *stop;      /* a non-zero value asks to stop; may be NULL */
     const char *format, *train_on; /* as in training */
-    const char *cache;        /* folder for the tokens during the call; NULL: /tmp */
-    hil_comm *comm;           /* the ranks that share the work; NULL: one rank */
-    const volatile int *stop; /* a non-zero value asks to stop; may be NULL */
-    const char *base_dtype;   /* of the weights: "nf4", "int8", "fp8", "bf16"; NULL: dtype */
+    const char *base_dtype;        /* of the weights: "nf4", "int8", "fp8", "bf16"; NULL: dtype */
 } hil_eval_options;
 typedef struct hil_eval_result {
     double loss, perplexity, seconds, seconds_to_first_batch;

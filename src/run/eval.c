@@ -128,9 +128,9 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
     hil_trainer_defaults(&options);
     options.comm = o->comm;
     options.dtype = o->dtype;
-    options.base_dtype = o->base_dtype;
     options.threads = o->threads;
     options.training = false;
+    options.base_dtype = o->base_dtype;
     int64_t sequences = o->batch > 0 ? o->batch : BATCH_TOKENS / j->seq;
     if (sequences < 1) sequences = 1;
     options.sequences = options.micro_batch = sequences;

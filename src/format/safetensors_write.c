@@ -11,12 +11,8 @@
 static const struct {
     const char *name;
     int rank;
-} kinds[] = {[HIL_F32] = {"F32", 0},
-             [HIL_I32] = {"I32", 1},
-             [HIL_BF16] = {"BF16", 2},
-             [HIL_F16] = {"F16", 3},
-             [HIL_E4M3] = {"F8_E4M3", 4},
-             [HIL_I8] = {"I8", 5},
+} kinds[] = {[HIL_F32] = {"F32", 0}, [HIL_I32] = {"I32", 1},      [HIL_BF16] = {"BF16", 2},
+             [HIL_F16] = {"F16", 3}, [HIL_E4M3] = {"F8_E4M3", 4}, [HIL_I8] = {"I8", 5},
              [HIL_U8] = {"U8", 6}};
 
 typedef struct declared {

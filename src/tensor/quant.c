@@ -111,7 +111,7 @@ static void expand_nf4(const hil_quant_tile *t, const void *bytes, int64_t first
                 to[i] = value[i % 2 ? from[i / 2] & 15 : from[i / 2] >> 4];
         } else {
             uint16_t *to = (uint16_t *)out->data + done, half[16];
-            hil_from_f32(half, value, out->dtype, 16);
+            hil_dtype_from_f32(half, value, out->dtype, 16);
             for (int64_t i = 0; i < n; ++i)
                 to[i] = half[i % 2 ? from[i / 2] & 15 : from[i / 2] >> 4];
         }
@@ -125,7 +125,7 @@ static void expand_run(const hil_quant_tile *t, const void *bytes, int64_t at, i
     const unsigned char *codes = (const unsigned char *)bytes + t->codes;
     int64_t row = at / t->cols, col = at % t->cols;
     if (t->quant == HIL_QUANT_BF16) {
-        hil_to_f32(out, codes + 2 * at, HIL_BF16, n);
+        hil_dtype_to_f32(out, codes + 2 * at, HIL_BF16, n);
     } else if (t->quant == HIL_QUANT_INT8) {
         float scale = floats_at(bytes, t->scales)[row];
         for (int64_t i = 0; i < n; ++i)
@@ -152,8 +152,8 @@ void hil_quant_expand(const hil_quant_tile *t, const void *bytes, int64_t first,
         if (n > t->cols - col) n = t->cols - col;
         if (n > count - done) n = count - done;
         expand_run(t, bytes, at, n, run);
-        hil_from_f32((char *)out->data + (size_t)done * hil_dtype_size(out->dtype), run, out->dtype,
-                     n);
+        hil_dtype_from_f32((char *)out->data + (size_t)done * hil_dtype_size(out->dtype), run,
+                           out->dtype, n);
         done += n;
     }
 }
@@ -198,8 +198,8 @@ static void round_to_half(const float *in, int64_t count, float *out)
 {
     uint16_t half[HIL_QUANT_SQUARE];
     for (int64_t i = 0; i < count; ++i) out[i] = clamp(in[i], HALF_MOST);
-    hil_from_f32(half, out, HIL_F16, count);
-    hil_to_f32(out, half, HIL_F16, count);
+    hil_dtype_from_f32(half, out, HIL_F16, count);
+    hil_dtype_to_f32(out, half, HIL_F16, count);
 }
 
 static void encode_int8(const hil_quant_part *p)
@@ -246,7 +246,7 @@ void hil_quant_encode(const hil_quant_part *p)
 {
     switch (p->quant) {
     case HIL_QUANT_BF16:
-        hil_from_f32(p->codes, p->in, HIL_BF16, p->count);
+        hil_dtype_from_f32(p->codes, p->in, HIL_BF16, p->count);
         break;
     case HIL_QUANT_INT8:
         encode_int8(p);

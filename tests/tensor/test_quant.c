@@ -50,7 +50,7 @@ static float *read_matrix(const hil_safetensors *file, const char *name, int64_t
     void *in = part_of(file, name, "in", &count);
     float *numbers;
     CHECK_OK(HIL_ALLOC(count, &numbers));
-    hil_to_f32(numbers, in, dtype, count);
+    hil_dtype_to_f32(numbers, in, dtype, count);
     hil_free(in);
     return numbers;
 }

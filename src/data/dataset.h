@@ -54,13 +54,26 @@ int64_t hil_dataset_tokens(const hil_dataset *dataset);
 const hil_packing *hil_dataset_packing(const hil_dataset *dataset);
 /* A checksum of the tokens, including those held out. */
 uint64_t hil_dataset_content(const hil_dataset *dataset);
-/* The key of the cache, for `prepared` in other processes. */
+/* The key of the cache, for `prepared` in other processes. Not of a mix, as the next. */
 uint64_t hil_dataset_key(const hil_dataset *dataset);
 /* The file of the cache, for `prepared_path` in other processes of this machine. */
 const char *hil_dataset_path(const hil_dataset *dataset);
 int64_t hil_dataset_windows(const hil_dataset *dataset);
-/* Moves the last `fraction` of the windows (at least one) from `dataset` to *held. The caller owns
- *held; the two may be closed in any order. */
+
+/* Several datasets as one, from which hil_dataset_pick draws examples in proportion to `weights`
+   (greater than 0). An epoch takes each window of the first once; the others continue where the
+   last epoch left them, and begin again as often as needed, each time in another order. Examples
+   are counted on average over the windows of a dataset; a window of text counts as one. The given
+   ones, each opened and not mixed, may be closed at any time. */
+hil_status hil_dataset_mix(hil_dataset **out, hil_dataset *const *given, const double *weights,
+                           size_t count);
+/* Windows of an epoch; without a mix, all of them. */
+int64_t hil_dataset_epoch(const hil_dataset *dataset);
+/* How often an epoch takes the windows of a part of a mix, on average. */
+double hil_dataset_passes(const hil_dataset *dataset, size_t part);
+
+/* Moves the last `fraction` of the windows (at least one), of a mix those of each part, from
+   `dataset` to *held. The caller owns *held; the two may be closed in any order. */
 hil_status hil_dataset_hold_out(hil_dataset *dataset, double fraction, hil_dataset **held);
 
 /* One window: arrays of `seq` entries, owned by the caller. `target[t]` is the token that entry t
@@ -73,7 +86,8 @@ typedef struct hil_window {
 hil_status hil_dataset_window(hil_dataset *dataset, int64_t index, const hil_window *out);
 
 /* The window of the n-th sequence (from 0) of a run: in file order, or by a permutation of each
-   epoch that depends on (seed, epoch) only. After the last window the data repeats. */
+   epoch that depends on (seed, epoch) only. After the last window the data repeats. A mix in file
+   order takes its parts one after the other. */
 typedef enum hil_window_order { HIL_ORDER_FILE, HIL_ORDER_SHUFFLE } hil_window_order;
 int64_t hil_dataset_pick(const hil_dataset *dataset, hil_window_order order, uint64_t seed,
                          int64_t n);

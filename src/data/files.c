@@ -152,3 +152,23 @@ hil_status hil_files_check(const char *const *given, size_t count, bool *text)
     hil_files_free(&files);
     return status;
 }
+
+hil_status hil_files_weight(const char *given, size_t *length, double *weight)
+{
+    const char *colon = strrchr(given, ':');
+    char *end = NULL, path[HIL_PATH_MAX];
+    *length = strlen(given);
+    *weight = 0;
+    if (!colon || colon == given || !colon[1] ||
+        strspn(colon + 1, "+-.0123456789eE") != strlen(colon + 1))
+        return HIL_OK;
+    double number = strtod(colon + 1, &end);
+    if (*end) return HIL_OK;
+    snprintf(path, sizeof path, "%.*s", (int)(colon - given), given);
+    if (hil_file_exists(given) && !hil_file_exists(path)) return HIL_OK;
+    if (!(number > 0 && number < 1e9))
+        return hil_fail(HIL_ERR_USAGE, "--data %s: a weight must be greater than 0", given);
+    *length = (size_t)(colon - given);
+    *weight = number;
+    return HIL_OK;
+}

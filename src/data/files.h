@@ -22,4 +22,9 @@ void hil_files_free(hil_files *files);
    (hil_file_type_read). *text: at least one of them is not token ids. */
 hil_status hil_files_check(const char *const *given, size_t count, bool *text);
 
+/* Splits "PATH:WEIGHT": *length is that of PATH, *weight is 0 where none is given. A colon that no
+   number follows belongs to the path, and so does the last one if there is a file of the whole name
+   but none of PATH. Fails for a weight that is not greater than 0. */
+hil_status hil_files_weight(const char *given, size_t *length, double *weight);
+
 #endif

@@ -74,8 +74,8 @@ typedef struct hil_train_options {
     uint64_t seed;
     int threads; /* of each rank; 0: all, divided by the ranks of a machine */
     bool shuffle;
-    bool recompute; /* keep only each segment's inputs; backward recomputes the rest */
-    const char *eval_data;
+    bool recompute;        /* keep only each segment's inputs; backward recomputes the rest */
+    const char *eval_data; /* one path; see also eval_sets */
     double eval_fraction;
     int64_t eval_every; /* steps; 0: only at the end, if there is data to evaluate on */
     int64_t save_every; /* 0: only at the end */
@@ -94,6 +94,10 @@ typedef struct hil_train_options {
     const char *format;       /* of JSONL: "text", "prompt", "messages", "sharegpt", "alpaca" or, as
                                  its first record shows, "auto" */
     const char *train_on;     /* what is learned of conversations: "assistant", "last", "all" */
+    const char *const *eval_sets; /* to evaluate on, each for itself, beside eval_data */
+    size_t eval_set_count;
+    bool keep_best;   /* keep the checkpoint with the lowest eval loss; it becomes the model */
+    int64_t patience; /* stop after so many evaluations without a lower loss; 0: never */
 } hil_train_options;
 
 typedef struct hil_train_result {
@@ -109,6 +113,9 @@ typedef struct hil_train_result {
     hil_step_account account; /* peaks: the highest of any step; all else: sums over the steps */
     hil_tier_budgets budget;
     const char *limit; /* what steps waited for most: "compute", "disk", "host link", ... */
+    int64_t best_step; /* of the lowest eval loss, with keep_best or patience; -1: none */
+    double best_loss;
+    bool stopped_early; /* by patience */
 } hil_train_result;
 
 HIL_API void hil_train_defaults_sized(hil_train_options *options, size_t size);

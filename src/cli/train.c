@@ -78,6 +78,10 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
             fprintf(out, " (%s in all)", hil_progress_count(a, result->steps));
         fprintf(out, ", loss %.4f -> %.4f", result->first_loss, result->last_loss);
         if (!isnan(result->eval_loss)) fprintf(out, ", eval loss %.4f", result->eval_loss);
+        if (result->best_step >= 0)
+            fprintf(out, ", lowest %.4f after step %lld", result->best_loss,
+                    (long long)result->best_step);
+        if (result->stopped_early) fputs(", stopped by --patience", out);
         fprintf(out, "\n%s tokens", hil_progress_count(a, tokens));
         if (result->examples.count) /* in plain text nearly all tokens are learned */
             fprintf(out, " (%.3g%% learned)", 100 * (double)result->learned / (double)tokens);

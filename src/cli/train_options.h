@@ -12,7 +12,7 @@ typedef struct hil_train_values {
     const char *gpu; /* of plan */
 } hil_train_values;
 
-enum { HIL_TRAIN_ROWS = 53 };
+enum { HIL_TRAIN_ROWS = 55 };
 extern const hil_option hil_train_rows[HIL_TRAIN_ROWS];
 
 #endif

@@ -31,9 +31,9 @@ struct hil_dataset {
 
 static hil_status create(hil_dataset **out, size_t parts, int64_t seq)
 {
-    hil_dataset *dataset;
+    hil_dataset *dataset = NULL;
     hil_status status;
-    HIL_TRY(HIL_ALLOC(1, &dataset));
+    HIL_TRY_DONE(HIL_ALLOC(1, &dataset));
     dataset->seq = seq;
     HIL_TRY_DONE(HIL_ALLOC(parts, &dataset->part));
     dataset->parts = parts;

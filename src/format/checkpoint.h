@@ -61,10 +61,10 @@ hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *stor
 /* Makes `step`, a whole checkpoint, the newest: moves `latest` and removes later ones. Files in
    them that hilbert did not write are kept in step-M.rest. */
 hil_status hil_checkpoint_return_to(const char *folder, int64_t step);
-/* Removes unfinished files of killed runs, and all checkpoints but the `keep` newest and the one
-   that `latest` names. Files in them that hilbert did not write are kept in step-N.rest. Do not
-   call while a checkpoint is written. */
-hil_status hil_checkpoint_tidy(const char *folder, int64_t keep);
+/* Removes unfinished files of killed runs, and all checkpoints but the `keep` newest, the one that
+   `latest` names and that of step `best` (-1: none). Files in them that hilbert did not write are
+   kept in step-N.rest. Do not call while a checkpoint is written. */
+hil_status hil_checkpoint_tidy(const char *folder, int64_t keep, int64_t best);
 /* The path of a file in the folder that hilbert did not write; "": none. */
 hil_status hil_checkpoint_foreign(const char *folder, char out[HIL_PATH_MAX]);
 hil_status hil_checkpoint_count(const char *folder, int64_t *out);

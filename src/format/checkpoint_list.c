@@ -307,7 +307,7 @@ hil_status hil_checkpoint_return_to(const char *folder, int64_t step)
     return status;
 }
 
-hil_status hil_checkpoint_tidy(const char *folder, int64_t keep)
+hil_status hil_checkpoint_tidy(const char *folder, int64_t keep, int64_t best)
 {
     int64_t latest, *steps;
     size_t count;
@@ -318,7 +318,7 @@ hil_status hil_checkpoint_tidy(const char *folder, int64_t keep)
     for (size_t i = 0; status == HIL_OK && i < count; ++i) {
         if (steps[i] == latest || kept < keep)
             ++kept;
-        else
+        else if (steps[i] != best)
             status = remove_step(folder, steps[i]);
     }
     hil_free(steps);

@@ -63,7 +63,12 @@ hil_status hil_run_state_write(const hil_train_options *options, const hil_run_s
                      "instructions", run->isa, "loss_scale", (json_int_t)s->scale, "good_steps",
                      (json_int_t)s->good, "skipped", (json_int_t)s->skipped, "options",
                      decisive_options(options, run));
-    return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "out of memory: the run's state");
+    bool made = *out != NULL;
+    if (made && run->best_step >= 0)
+        made = json_object_set_new(*out, "best_step", json_integer(run->best_step)) == 0 &&
+               json_object_set_new(*out, "best_loss", json_real(run->best_loss)) == 0 &&
+               json_object_set_new(*out, "stale", json_integer(run->stale)) == 0;
+    return made ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "out of memory: the run's state");
 }
 
 static hil_status add_whole(hil_facts *facts, const char *name, int64_t value)
@@ -92,6 +97,8 @@ hil_status hil_run_state_facts(const hil_train_options *o, const hil_run_state *
     HIL_TRY_DONE(add_whole(facts, "--save-every", o->save_every));
     HIL_TRY_DONE(add_whole(facts, "--eval-every", o->eval_every));
     HIL_TRY_DONE(add_whole(facts, "--keep", o->keep));
+    HIL_TRY_DONE(add_whole(facts, "--keep-best", o->keep_best));
+    HIL_TRY_DONE(add_whole(facts, "--patience", o->patience));
     HIL_TRY_DONE(add_whole(facts, "--resume", o->resume));
     HIL_TRY_DONE(hil_facts_add(facts, "evaluation data of checksum", "%016llx",
                                (unsigned long long)held_out));
@@ -138,6 +145,11 @@ hil_status hil_run_state_read(const json_t *state, const hil_train_options *opti
     int64_t ranks = run->ranks;
     run->ranks = 1;
     HIL_TRY(hil_json_int(state, "ranks", "checkpoint", &run->ranks));
+    HIL_TRY(hil_json_int(state, "best_step", "checkpoint", &run->best_step));
+    HIL_TRY(hil_json_real(state, "best_loss", "checkpoint", &run->best_loss));
+    HIL_TRY(hil_json_int(state, "stale", "checkpoint", &run->stale));
+    if (run->best_step > run->step || run->stale < 0)
+        return hil_fail(HIL_ERR_INPUT, "checkpoint: its best evaluation makes no sense");
     hil_scaling *s = &run->scaling;
     HIL_TRY(hil_json_int(state, "loss_scale", "checkpoint", &s->scale));
     HIL_TRY(hil_json_int(state, "good_steps", "checkpoint", &s->good));

@@ -21,6 +21,9 @@ typedef struct hil_run_state {
     double beta2;                          /* after the default was applied */
     int64_t ranks;                         /* that computed */
     hil_scaling scaling;
+    int64_t best_step; /* of the evaluation with the lowest loss; -1: none yet */
+    double best_loss;
+    int64_t stale; /* evaluations since then */
 } hil_run_state;
 
 /* The caller releases *out with json_decref. */

@@ -41,7 +41,7 @@ static hil_status make_whole(hil_saver *s)
     }
     HIL_TRY(hil_checkpoint_finish(writer, s->state));
     s->saved = s->options.step;
-    if (hil_comm_rank(comm) == 0) status = hil_checkpoint_tidy(s->options.folder, s->keep);
+    if (hil_comm_rank(comm) == 0) status = hil_checkpoint_tidy(s->options.folder, s->keep, s->best);
     return hil_comm_agree(comm, HIL_CHANNEL_SAVE, status, NULL);
 }
 
@@ -69,9 +69,10 @@ hil_status hil_saver_begin(hil_saver *s, int64_t step)
     return HIL_OK;
 }
 
-hil_status hil_saver_end(hil_saver *s, json_t *state)
+hil_status hil_saver_end(hil_saver *s, json_t *state, int64_t best)
 {
     s->state = state;
+    s->best = best;
     return hil_store_save_finish(s->options.store, finish, s);
 }
 

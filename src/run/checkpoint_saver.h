@@ -21,6 +21,7 @@ typedef struct hil_saver {
     bool active, begun;
     hil_checkpoint_writer *writer;
     json_t *state;
+    int64_t best;  /* step of a checkpoint that is kept beside the newest; -1: none */
     int64_t saved; /* step of the newest whole checkpoint, -1: none; read after hil_saver_wait */
     atomic_int failed; /* hil_status; set after `message` */
     char message[1024];
@@ -29,8 +30,8 @@ typedef struct hil_saver {
 /* Makes the next update pass its states to a checkpoint of `step`. Waits for the previous save. */
 hil_status hil_saver_begin(hil_saver *saver, int64_t step);
 /* Queues the end of the save: adds `state`, the run's own data, and makes the checkpoint whole.
-   Takes ownership of `state`. Does not wait. */
-hil_status hil_saver_end(hil_saver *saver, json_t *state);
+   Then removes old ones, but not that of step `best`. Takes ownership of `state`. Does not wait. */
+hil_status hil_saver_end(hil_saver *saver, json_t *state, int64_t best);
 /* Returns the failure of a save, if any; does not wait. */
 hil_status hil_saver_check(hil_saver *saver);
 /* Waits for the save in flight; then saver->saved is its step. */

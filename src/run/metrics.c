@@ -108,13 +108,15 @@ hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
     return check_line(metrics, printed);
 }
 
-hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss)
+hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss, const char *losses)
 {
     metrics->evaluated = step;
     metrics->eval_loss = loss;
     if (!metrics->file) return HIL_OK;
-    return check_line(metrics, fprintf(metrics->file, "{\"step\": %lld, \"eval_loss\": %.17g}\n",
-                                       (long long)step, loss));
+    return check_line(metrics,
+                      fprintf(metrics->file, "{\"step\": %lld, \"eval_loss\": %.17g%s%s}\n",
+                              (long long)step, loss, losses ? ", \"eval_losses\": " : "",
+                              losses ? losses : ""));
 }
 
 hil_status hil_metrics_sync(hil_metrics *metrics)

@@ -16,7 +16,8 @@ typedef struct hil_metrics {
 /* Opens the file to append. First removes the lines of steps after `step`. */
 hil_status hil_metrics_open(hil_metrics *metrics, const char *path, int64_t step);
 hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *report);
-hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss);
+/* `losses` is a JSON object with the loss of each of several sets; NULL: there is one. */
+hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss, const char *losses);
 /* Makes the lines durable: called before a checkpoint becomes whole, so that the file has all steps
    up to the checkpoint's. */
 hil_status hil_metrics_sync(hil_metrics *metrics);

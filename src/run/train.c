@@ -51,7 +51,7 @@ static hil_status end_save(job *j)
     json_t *state;
     j->run.scaling = j->trainer->scaling;
     HIL_TRY(hil_run_state_write(j->options, &j->run, &state));
-    return hil_saver_end(&j->saver, state);
+    return hil_saver_end(&j->saver, state, j->options->keep_best ? j->run.best_step : -1);
 }
 
 /* Saves the present states without an update. */
@@ -68,22 +68,71 @@ static hil_status wait_saved(job *j)
     return hil_saver_wait(&j->saver);
 }
 
-static hil_status evaluate(job *j, double *loss)
+/* Uses the memory of the step's batch: budgets have room for only one. */
+static hil_status evaluate_set(job *j, hil_eval_set *set)
 {
-    hil_step_result result;
-    *loss = j->metrics.eval_loss;
-    if (j->metrics.evaluated == j->run.step) return HIL_OK;
-    /* Uses the memory of the step's batch: budgets have room for only one. */
     j->batch_ready = 0;
+    j->eval_batches.data = set->data;
     hil_batches_move(&j->batches, &j->eval_batches);
     hil_status status =
-        hil_batches_eval(&j->eval_batches, j->trainer, j->run.micro_batch, NULL, &result);
+        hil_batches_eval(&j->eval_batches, j->trainer, j->run.micro_batch, NULL, &set->result);
     hil_batches_move(&j->eval_batches, &j->batches);
-    HIL_TRY(status);
-    *loss = result.loss;
-    HIL_TRY(hil_metrics_eval(&j->metrics, j->run.step, result.loss));
+    return status;
+}
+
+/* The losses of several sets, as JSON and as a note. */
+static hil_status print_losses(const job *j, hil_text *json, hil_text *note)
+{
+    for (size_t i = 0; i < j->set_count; ++i) {
+        const hil_eval_set *set = &j->sets[i];
+        HIL_TRY(hil_text_print(json, i ? ", " : "{"));
+        HIL_TRY(hil_text_quote(json, set->name));
+        HIL_TRY(hil_text_print(json, ": %.17g", set->result.loss));
+        HIL_TRY(hil_text_print(note, "%s%s %.4f", i ? ", " : "", set->name, set->result.loss));
+    }
+    return hil_text_print(json, "}");
+}
+
+static hil_status report_losses(job *j, double loss)
+{
+    hil_text json = {0}, note = {0};
+    hil_status status;
+    if (j->set_count == 1) return hil_metrics_eval(&j->metrics, j->run.step, loss, NULL);
+    HIL_TRY_DONE(print_losses(j, &json, &note));
+    HIL_TRY_DONE(hil_metrics_eval(&j->metrics, j->run.step, loss, json.data));
+    hil_note(j->observer, "step %lld: eval loss of %s", (long long)j->run.step, note.data);
+done:
+    hil_text_free(&json);
+    hil_text_free(&note);
+    return status;
+}
+
+static void compare_best(hil_run_state *run, double loss)
+{
+    bool best = run->best_step < 0 || loss < run->best_loss;
+    run->stale = best ? 0 : run->stale + 1;
+    if (!best) return;
+    run->best_step = run->step;
+    run->best_loss = loss;
+}
+
+/* The loss over the tokens of all sets. */
+static hil_status evaluate(job *j, double *loss)
+{
+    double sum = 0, tokens = 0;
+    *loss = j->metrics.eval_loss;
+    if (j->metrics.evaluated == j->run.step) return HIL_OK;
+    for (size_t i = 0; i < j->set_count; ++i) {
+        const hil_step_result *result = &j->sets[i].result;
+        HIL_TRY(evaluate_set(j, &j->sets[i]));
+        sum += result->loss * (double)result->tokens;
+        tokens += (double)result->tokens;
+    }
+    *loss = j->set_count == 1 ? j->sets->result.loss : sum / tokens;
+    compare_best(&j->run, *loss);
+    HIL_TRY(report_losses(j, *loss));
     if (j->observer && j->observer->eval)
-        j->observer->eval(j->observer->context, j->run.step, result.loss);
+        j->observer->eval(j->observer->context, j->run.step, *loss);
     return HIL_OK;
 }
 
@@ -189,41 +238,68 @@ static hil_status agree_to_stop(job *j)
     return hil_comm_agree(j->comm, HIL_CHANNEL_CONTROL, status, &j->stop);
 }
 
+static bool out_of_patience(const job *j)
+{
+    return j->options->patience && j->run.stale >= j->options->patience;
+}
+
+/* With --keep-best or --patience the last step is evaluated before it is saved, like the others. */
+static bool evaluates(const job *j, int64_t step)
+{
+    const hil_train_options *o = j->options;
+    bool compares = o->keep_best || o->patience;
+    return j->set_count && (every(o->eval_every, step) || (compares && step == j->steps));
+}
+
+/* One step with what follows it: evaluation and checkpoint. *stop: the run was asked to stop. */
+static hil_status advance(job *j, hil_train_result *result, bool *stop)
+{
+    const hil_train_options *o = j->options;
+    int64_t step = j->run.step + 1;
+    bool save = o->keep && (every(o->save_every, step) || step == j->steps);
+    if (save) HIL_TRY(hil_saver_begin(&j->saver, step));
+    HIL_TRY(one_step(j, result));
+    HIL_TRY(agree_to_stop(j));
+    if (evaluates(j, step)) HIL_TRY(evaluate(j, &result->eval_loss));
+    *stop = j->stop && step < j->steps;
+    if (save) return end_save(j);
+    bool best = o->keep_best && j->run.best_step == step;
+    return o->keep && (*stop || best || out_of_patience(j)) ? save_now(j) : HIL_OK;
+}
+
 static hil_status loop(job *j, hil_train_result *result)
 {
     const hil_train_options *o = j->options;
+    bool stop = false;
     j->started = hil_clock_now();
-    while (j->run.step < j->steps) {
-        int64_t step = j->run.step + 1;
-        bool save = o->keep && (every(o->save_every, step) || step == j->steps);
-        if (save) HIL_TRY(hil_saver_begin(&j->saver, step));
-        HIL_TRY(one_step(j, result));
-        HIL_TRY(agree_to_stop(j));
-        if (j->held_out && every(o->eval_every, step)) HIL_TRY(evaluate(j, &result->eval_loss));
-        bool stop = j->stop && step < j->steps;
-        if (save) HIL_TRY(end_save(j));
-        if (stop && !save && o->keep) HIL_TRY(save_now(j));
-        if (!stop) continue;
-        HIL_TRY(wait_saved(j));
+    while (j->run.step < j->steps && !out_of_patience(j) && !stop)
+        HIL_TRY(advance(j, result, &stop));
+    HIL_TRY(wait_saved(j));
+    if (stop)
         return hil_ranks_agree(j->comm, hil_fail(HIL_ERR_INTERRUPTED, "stopped after step %lld, %s",
-                                                 (long long)step,
+                                                 (long long)j->run.step,
                                                  o->keep ? "saved; continue with the same command "
                                                            "and --resume"
                                                          : "and by --keep 0 nothing is saved"));
+    if (j->set_count) HIL_TRY(evaluate(j, &result->eval_loss));
+    result->stopped_early = out_of_patience(j);
+    if (o->keep_best || o->patience) {
+        result->best_step = j->run.best_step;
+        result->best_loss = j->run.best_loss;
     }
-    HIL_TRY(wait_saved(j));
-    if (j->held_out) HIL_TRY(evaluate(j, &result->eval_loss));
     result->seconds = hil_clock_now() - j->started;
     return HIL_OK;
 }
 
-/* Rank 0 exports the last checkpoint as the model; the others wait. */
+/* Rank 0 exports the last checkpoint, or the best, as the model; the others wait. */
 static hil_status export_model(job *j)
 {
     hil_status status = HIL_OK;
     hil_comm_set_activity(j->comm, j->rank ? "waiting for the model's files" : "writing the model");
+    bool best = j->options->keep_best && j->run.best_step >= 0;
     if (j->rank == 0)
-        status = hil_folder_export(&j->folder, j->saver.saved, j->save_dtype, j->observer);
+        status = hil_folder_export(&j->folder, best ? j->run.best_step : j->saver.saved,
+                                   j->save_dtype, j->observer);
     return hil_ranks_follow(j->comm, status);
 }
 
@@ -265,8 +341,11 @@ hil_status hil_train(const hil_train_options *options, const hil_observer *obser
              .comm = options->comm,
              .rank = rank,
              .folder.lock = {.fd = -1},
-             .saver.saved = -1};
-    *result = (hil_train_result){.eval_loss = NAN, .ranks = hil_comm_size(options->comm)};
+             .saver.saved = -1,
+             .saver.best = -1,
+             .run.best_step = -1};
+    *result = (hil_train_result){
+        .eval_loss = NAN, .best_step = -1, .ranks = hil_comm_size(options->comm)};
     hil_status status = run_job(&j, result);
     if (status != HIL_OK) hil_comm_fail(options->comm, status);
     hil_training_close(&j);

@@ -8,6 +8,13 @@
 #include "run/checkpoint_saver.h"
 #include "run/checkpoint_options.h"
 
+/* Data to evaluate on. */
+typedef struct hil_eval_set {
+    const char *name; /* the path as it was given */
+    hil_dataset *data;
+    hil_step_result result; /* of the last evaluation */
+} hil_eval_set;
+
 /* Owns everything except options, observer, comm. */
 typedef struct hil_training {
     const hil_train_options *options;
@@ -17,7 +24,11 @@ typedef struct hil_training {
     hil_source source;
     bool bytes; /* the data has text, and its bytes are the token ids */
     hil_folder folder;
-    hil_dataset *data, *held_out;
+    char **paths;    /* of --data, without weights */
+    double *weights; /* of the paths; NULL: they are not mixed */
+    hil_dataset *data;
+    hil_eval_set *sets;
+    size_t set_count;
     hil_batches batches, eval_batches;
     hil_batch batch;     /* of the next step */
     int64_t batch_ready; /* number of the step that `batch` is ready for; 0: none */
@@ -40,6 +51,14 @@ typedef struct hil_training {
 
 /* Refuses options that contradict each other or are out of range, before anything is opened. */
 hil_status hil_training_check(const hil_train_options *options);
+
+/* Reads the paths of the data and refuses what cannot be read. Call once the source is open. */
+hil_status hil_training_find_data(hil_training *training);
+/* Opens the data and the sets to evaluate on; sets the number of steps. */
+hil_status hil_training_open_data(hil_training *training);
+/* Notes to the observer how files became windows, and in which shares they are drawn. */
+void hil_training_note_data(const hil_training *training);
+void hil_training_close_data(hil_training *training);
 
 /* Prepares everything for the first step. Call hil_training_close even if it fails. */
 hil_status hil_training_open(hil_training *training);

@@ -4,7 +4,7 @@
 #include "base/note.h"
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "format/checkpoint.h"
+#include "format/checkpoint_manifest.h"
 #include "plan/outline.h"
 #include "plan/plan_print.h"
 #include "plan/plan_report.h"
@@ -27,13 +27,19 @@ hil_status hil_training_check(const hil_train_options *o)
         return hil_fail(HIL_ERR_USAGE, "--resume and --overwrite contradict each other");
     if (o->resume && !o->keep)
         return hil_fail(HIL_ERR_USAGE, "--resume and --keep 0 contradict each other");
-    if (o->eval_data && o->eval_fraction > 0)
+    bool sets = o->eval_data || o->eval_set_count;
+    if (sets && o->eval_fraction > 0)
         return hil_fail(HIL_ERR_USAGE, "--eval-data and --eval-fraction contradict each other");
-    if (o->eval_every && !o->eval_data && !(o->eval_fraction > 0))
+    if (o->eval_every && !sets && !(o->eval_fraction > 0))
         return hil_fail(HIL_ERR_USAGE,
                         "--eval-every %lld: there is nothing to evaluate on; give --eval-data PATH "
                         "or --eval-fraction 0.05",
                         (long long)o->eval_every);
+    if ((o->keep_best || o->patience) && !o->eval_every)
+        return hil_fail(HIL_ERR_USAGE, "%s needs --eval-every N: it compares evaluations",
+                        o->keep_best ? "--keep-best" : "--patience");
+    if (o->keep_best && !o->keep)
+        return hil_fail(HIL_ERR_USAGE, "--keep-best and --keep 0 contradict each other");
     if (o->steps > 0 && o->epochs > 0)
         return hil_fail(HIL_ERR_USAGE, "--steps and --epochs contradict each other");
     HIL_TRY(check_range("steps", (double)o->steps, 0, 1e15));
@@ -48,67 +54,10 @@ hil_status hil_training_check(const hil_train_options *o)
     HIL_TRY(check_range("warmup", (double)o->warmup, 0, 1e15));
     HIL_TRY(check_range("eval-fraction", o->eval_fraction, 0, 0.99));
     HIL_TRY(check_range("eval-every", (double)o->eval_every, 0, 1e15));
+    HIL_TRY(check_range("patience", (double)o->patience, 0, 1e15));
     HIL_TRY(check_range("save-every", (double)o->save_every, 0, 1e15));
     HIL_TRY(check_range("zero", (double)o->zero, 0, 3));
     HIL_TRY(check_range("keep", (double)o->keep, 0, 1e6));
-    return HIL_OK;
-}
-
-/* Keys of the caches of --data and --eval-data. */
-typedef struct prepared {
-    uint64_t data, eval;
-} prepared;
-
-/* Opens the tokens of the files. Non-zero keys name caches that another rank has prepared; on
-   return the keys are those of the caches. */
-static hil_status open_files(job *j, prepared *keys)
-{
-    const hil_train_options *o = j->options;
-    hil_source_files files = {.path = o->data,
-                              .count = o->data_count,
-                              .seq = j->run.seq,
-                              .format = o->format,
-                              .train_on = o->train_on,
-                              .cache = j->folder.cache,
-                              .observer = j->observer,
-                              .stop = o->stop,
-                              .prepared = keys->data};
-    HIL_TRY(hil_source_data(&j->source, &files, &j->data));
-    keys->data = hil_dataset_key(j->data);
-    if (!o->eval_data) return HIL_OK;
-    files.path = &o->eval_data;
-    files.count = 1;
-    files.prepared = keys->eval;
-    HIL_TRY(hil_source_data(&j->source, &files, &j->held_out));
-    keys->eval = hil_dataset_key(j->held_out);
-    return HIL_OK;
-}
-
-/* Rank 0 prepares the caches, then the others open them. */
-static hil_status share_files(job *j)
-{
-    prepared keys = {0};
-    hil_comm_set_activity(j->comm, j->rank ? "waiting for the data" : "reading the data");
-    HIL_TRY(hil_ranks_follow(j->comm, j->rank ? HIL_OK : open_files(j, &keys)));
-    HIL_TRY(hil_comm_broadcast(j->comm, HIL_CHANNEL_CONTROL, &keys, sizeof keys));
-    return hil_ranks_agree(j->comm, j->rank ? open_files(j, &keys) : HIL_OK);
-}
-
-static hil_status open_data(job *j)
-{
-    const hil_train_options *o = j->options;
-    HIL_TRY(share_files(j));
-    j->run.data_tokens = hil_dataset_tokens(j->data);
-    j->run.data_content = hil_dataset_content(j->data);
-    if (o->eval_fraction > 0)
-        HIL_TRY(hil_dataset_hold_out(j->data, o->eval_fraction, &j->held_out));
-    j->batches = (hil_batches){.data = j->data, .seq = j->run.seq};
-    j->eval_batches =
-        (hil_batches){.data = j->held_out, .observer = j->observer, .seq = j->run.seq};
-    j->steps = o->steps;
-    double epochs = o->epochs > 0 ? o->epochs : 1;
-    if (!j->steps)
-        j->steps = (int64_t)ceil(epochs * (double)hil_dataset_windows(j->data) / (double)o->batch);
     return HIL_OK;
 }
 
@@ -117,7 +66,8 @@ static hil_status compare_runs(const job *j)
 {
     hil_facts facts = {0};
     if (hil_comm_size(j->comm) == 1) return HIL_OK;
-    uint64_t held_out = j->held_out ? hil_dataset_content(j->held_out) : 0;
+    uint64_t held_out = 0;
+    for (size_t i = 0; i < j->set_count; ++i) held_out += hil_dataset_content(j->sets[i].data);
     hil_status mine = hil_run_state_facts(j->options, &j->run, j->steps, held_out, &facts);
     hil_status status =
         hil_facts_compare(j->comm, &facts, mine, "all ranks must have the same options and data");
@@ -130,7 +80,7 @@ static hil_status check_space(const job *j)
     hil_status status = HIL_OK;
     if (j->rank == 0 && j->options->keep)
         status = hil_folder_check_space(&j->folder, &j->source, j->model->store, j->save_dtype,
-                                        j->options->keep);
+                                        j->options->keep + j->options->keep_best);
     return hil_ranks_follow(j->comm, status);
 }
 
@@ -229,6 +179,18 @@ static void compare_ranks(job *j)
     j->run.ranks = ranks;
 }
 
+/* A run that was begun without --keep-best may have removed its best checkpoint: the next is the
+   best then. */
+static hil_status find_best(job *j)
+{
+    char path[HIL_PATH_MAX];
+    if (!j->options->keep_best || j->run.best_step < 0) return HIL_OK;
+    HIL_TRY(hil_step_path(path, j->folder.checkpoints, j->run.best_step));
+    if (!hil_file_exists(path)) j->run.best_step = -1;
+    j->saver.best = j->run.best_step;
+    return HIL_OK;
+}
+
 static hil_status load(job *j, int64_t step)
 {
     json_t *state;
@@ -248,7 +210,7 @@ static hil_status load(job *j, int64_t step)
     HIL_TRY(hil_checkpoint_load(j->folder.checkpoints, step, j->model->store));
     j->trainer->scaling = j->run.scaling;
     j->trainer->step = j->saver.saved = j->resumed = j->run.step;
-    return HIL_OK;
+    return find_best(j);
 }
 
 static bool same_bytes(const hil_bytes *a, const hil_bytes *b)
@@ -284,7 +246,7 @@ static hil_status begin_folder(job *j)
         HIL_TRY(resume_files(j));
     }
     HIL_TRY(hil_folder_begin(&j->folder, j->options));
-    HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep));
+    HIL_TRY(hil_checkpoint_tidy(j->folder.checkpoints, j->options->keep, j->saver.best));
     HIL_TRY(hil_metrics_open(&j->metrics, j->folder.metrics, j->run.step));
     return hil_dir_sync(j->folder.path);
 }
@@ -366,8 +328,7 @@ static void note_job(job *j)
         hil_note(j->observer, "the weights in %s are not used; to start from them: --model %s",
                  source->folder, source->folder);
     hil_source_note_adapter(source, j->model, j->observer);
-    hil_source_note_examples(j->data, "data", j->observer);
-    if (o->eval_data) hil_source_note_examples(j->held_out, "evaluation data", j->observer);
+    hil_training_note_data(j);
 }
 
 /* Divides the batch among ranks, and checks that a micro-batch fits into a rank's share. */
@@ -397,11 +358,9 @@ static hil_status open_source(job *j)
     HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));
     HIL_TRY(share_batch(j));
     HIL_TRY(HIL_ALLOC(j->share, &j->index));
-    bool eval = false;
-    HIL_TRY(hil_source_check_data(&j->source, o->tokenizer, o->data, o->data_count, &j->bytes));
+    HIL_TRY(hil_training_find_data(j));
     if (j->bytes) hil_sidecar_files_drop_tokenizer(&j->source.files);
-    return hil_source_check_data(&j->source, o->tokenizer, &o->eval_data, o->eval_data != NULL,
-                                 &eval);
+    return HIL_OK;
 }
 
 static hil_status open_folder(job *j)
@@ -423,7 +382,7 @@ hil_status hil_training_open(job *j)
     HIL_TRY(hil_folder_check_shared(&j->folder, j->comm));
     HIL_TRY(open_model(j));
     j->budget = budgets(j);
-    HIL_TRY(open_data(j));
+    HIL_TRY(hil_training_open_data(j));
     HIL_TRY(compare_runs(j));
     HIL_TRY(check_space(j));
     open_saver(j);
@@ -440,10 +399,7 @@ void hil_training_close(job *j)
     hil_trainer_destroy(j->trainer);
     hil_timeline_close(j->timeline);
     hil_model_destroy(j->model);
-    hil_batches_free(&j->batches);
-    hil_batches_free(&j->eval_batches);
-    hil_dataset_close(j->held_out);
-    hil_dataset_close(j->data);
+    hil_training_close_data(j);
     hil_source_close(&j->source);
     hil_folder_close(&j->folder);
     hil_free(j->index);

@@ -82,7 +82,7 @@ static void inject(int64_t step, int ranks, int rank, call_kind kind, int n)
     CHECK(failed);
     if (status == HIL_OK) { /* only harmless calls may fail */
         if (kind != CALL_UNLINK) check_die(kind_name[kind], n, "its failure was not noticed");
-        CHECK_OK(hil_checkpoint_tidy(folder, 1));
+        CHECK_OK(hil_checkpoint_tidy(folder, 1, -1));
         return;
     }
     if (!strstr(message, folder) || !strstr(message, strerror(fail_error)))
@@ -90,7 +90,7 @@ static void inject(int64_t step, int ranks, int rank, call_kind kind, int n)
     check_folder(step - 1, 1);
     CHECK_OK(save(step, ranks, NULL));
     check_folder(step, 2);
-    CHECK_OK(hil_checkpoint_tidy(folder, 1));
+    CHECK_OK(hil_checkpoint_tidy(folder, 1, -1));
     CHECK_OK(hil_step_path(path, folder, step - 1));
     CHECK(!hil_file_exists(path));
 }
@@ -100,7 +100,7 @@ static void count_calls(int ranks, int64_t *step, int count[RIG_RANKS][CALL_KIND
 {
     CHECK_OK(save(++*step, ranks, NULL));
     memcpy(count, seen, sizeof seen);
-    CHECK_OK(hil_checkpoint_tidy(folder, 1));
+    CHECK_OK(hil_checkpoint_tidy(folder, 1, -1));
     for (int r = 0; r < ranks; ++r) {
         CHECK(count[r][CALL_OPEN] >= 3 && count[r][CALL_WRITE] >= 3 && count[r][CALL_FSYNC] >= 3);
         for (int k = 0; k < CALL_KINDS; ++k)
@@ -132,7 +132,7 @@ static int inject_all(int ranks, int64_t *step, int most, unsigned *seed)
 /* The n-th allocation fails, for every n. */
 static void fail_allocations(int64_t *step)
 {
-    CHECK_OK(hil_checkpoint_tidy(folder, 1));
+    CHECK_OK(hil_checkpoint_tidy(folder, 1, -1));
     for (long n = 1;; ++n) {
         hil_alloc_fail_at(n);
         hil_status status = save(*step + 1, 1, NULL);

@@ -15,8 +15,8 @@
 /* Paths of one test; `data` is what options.data points to. */
 typedef struct job_place {
     char folder[64];
-    char model[JOB_PATH], tokens[JOB_PATH];
-    const char *data[1];
+    char model[JOB_PATH], tokens[JOB_PATH], weighted[2][JOB_PATH + 8];
+    const char *data[2];
 } job_place;
 
 static char job_folder[64]; /* removed however the test ends */
@@ -71,16 +71,50 @@ static inline hil_train_options job_options(job_place *place, const char *model,
     return options;
 }
 
-/* Trains on prompts and completions instead: some share a window, some are longer than one. */
+/* The place's model with a chat template beside it. */
+static inline void job_chat_model(job_place *place)
+{
+    static const char *const names[] = {"config.json", "model.safetensors"};
+    static const char text[] = "{% for m in messages %}{{ m.role[0] }}{{ m.content }};{% endfor %}"
+                               "{% if add_generation_prompt %}a{% endif %}";
+    char folder[JOB_PATH], from[JOB_PATH], to[JOB_PATH];
+    job_path(place, folder, strrchr(place->model, '/') + 1);
+    CHECK_OK(hil_dir_create(folder));
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+        CHECK_OK(hil_path_join(from, place->model, names[i]));
+        CHECK_OK(hil_path_join(to, folder, names[i]));
+        CHECK(hil_file_exists(to) || symlink(from, to) == 0);
+    }
+    CHECK_OK(hil_path_join(to, folder, "chat_template.jinja"));
+    if (!hil_file_exists(to)) CHECK_OK(hil_file_write(to, text, sizeof text - 1));
+    memcpy(place->model, folder, sizeof folder);
+}
+
+/* Trains on prompts with completions and on conversations instead, in shares: some share a window,
+   some are longer than one. */
 static inline void job_examples(job_place *place, hil_train_options *options)
 {
-    job_path(place, place->tokens, "examples.jsonl");
-    FILE *file = fopen(place->tokens, "w");
+    char path[JOB_PATH];
+    FILE *file = fopen(job_path(place, path, "examples.jsonl"), "w");
     CHECK(file != NULL);
     for (int i = 0; i < 60; ++i)
         fprintf(file, "{\"prompt\": \"%0*d\", \"completion\": \"%0*d\"}\n", 1 + i * 7 % 13, i,
                 i * 5 % 23, i * i);
     CHECK(fclose(file) == 0);
+    snprintf(place->weighted[0], sizeof place->weighted[0], "%s:0.6", path);
+    file = fopen(job_path(place, path, "chat.jsonl"), "w");
+    CHECK(file != NULL);
+    for (int i = 0; i < 20; ++i)
+        fprintf(file,
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"%d\"}, {\"role\": "
+                "\"assistant\", \"content\": \"%0*d\"}]}\n",
+                i, i * 5 % 13, i * i);
+    CHECK(fclose(file) == 0);
+    snprintf(place->weighted[1], sizeof place->weighted[1], "%s:0.4", path);
+    job_chat_model(place);
+    place->data[0] = place->weighted[0];
+    place->data[1] = place->weighted[1];
+    options->data_count = 2;
     options->tokenizer = "bytes";
 }
 

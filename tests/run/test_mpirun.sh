@@ -63,11 +63,19 @@ for key in loss tokens; do
         die "eval: $key $a on 3 ranks, $b on one"
 done
 
-# Examples: windows with padding, and sequences with few learned tokens.
+# Examples and conversations in shares: windows with padding, and sequences with few learned tokens.
 for ((i = 0; i < 40; ++i)); do
     printf '{"prompt": "%0*d", "completion": "%0*d"}\n' $((1 + i * 7 % 11)) $i $((i * 5 % 17)) $((i * i))
 done > "$work/examples.jsonl"
-pairs="--data $work/examples.jsonl --tokenizer bytes --batch 6 --steps 4 --micro-batch 1 --eval-fraction 0.2"
+for ((i = 0; i < 12; ++i)); do
+    printf '{"messages": [{"role": "user", "content": "%d"}, {"role": "assistant", "content": "%0*d"}]}\n' \
+        $i $((i * 3 % 7)) $((i * i))
+done > "$work/chat.jsonl"
+mkdir "$work/chat"
+ln -s "$model/config.json" "$model/model.safetensors" "$work/chat"
+echo '{% for m in messages %}{{ m.role[0] }}{{ m.content }};{% endfor %}{% if add_generation_prompt %}a{% endif %}' \
+    > "$work/chat/chat_template.jinja"
+pairs="--model $work/chat --data $work/examples.jsonl:3,$work/chat.jsonl:1 --tokenizer bytes --batch 6 --steps 4 --micro-batch 1 --eval-fraction 0.2"
 common=${common/--data $model\/tokens.npy/}
 train 0 pairs1 $pairs
 train 2 pairs2 $pairs

@@ -102,11 +102,11 @@ static void count_draws(hil_dataset *dataset)
 
 static void add_packing(hil_packing *to, const hil_packing *from)
 {
-    if (from->seq) to->seq = from->seq;
     to->windows += from->windows;
     to->examples += from->examples;
     to->cut += from->cut;
     to->cut_tokens += from->cut_tokens;
+    if (from->seq) to->seq = from->seq;
     to->left_out += from->left_out;
     to->padding += from->padding;
     to->learned += from->learned;

@@ -71,10 +71,10 @@ hil_status hil_run_state_write(const hil_train_options *options, const hil_run_s
     return made ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "out of memory: the run's state");
 }
 
-static hil_status add_whole(hil_facts *facts, const char *name, int64_t value)
-{
-    return hil_facts_add(facts, name, "%lld", (long long)value);
-}
+struct whole {
+    const char *name;
+    int64_t value;
+};
 
 hil_status hil_run_state_facts(const hil_train_options *o, const hil_run_state *run, int64_t steps,
                                uint64_t held_out, hil_facts *facts)
@@ -93,13 +93,12 @@ hil_status hil_run_state_facts(const hil_train_options *o, const hil_run_state *
         free(text);
         HIL_TRY_DONE(status);
     }
-    HIL_TRY_DONE(add_whole(facts, "steps", steps));
-    HIL_TRY_DONE(add_whole(facts, "--save-every", o->save_every));
-    HIL_TRY_DONE(add_whole(facts, "--eval-every", o->eval_every));
-    HIL_TRY_DONE(add_whole(facts, "--keep", o->keep));
-    HIL_TRY_DONE(add_whole(facts, "--keep-best", o->keep_best));
-    HIL_TRY_DONE(add_whole(facts, "--patience", o->patience));
-    HIL_TRY_DONE(add_whole(facts, "--resume", o->resume));
+    const struct whole wholes[] = {
+        {"steps", steps},       {"--save-every", o->save_every}, {"--eval-every", o->eval_every},
+        {"--keep", o->keep},    {"--keep-best", o->keep_best},   {"--patience", o->patience},
+        {"--resume", o->resume}};
+    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; ++i)
+        HIL_TRY_DONE(hil_facts_add(facts, wholes[i].name, "%lld", (long long)wholes[i].value));
     HIL_TRY_DONE(hil_facts_add(facts, "evaluation data of checksum", "%016llx",
                                (unsigned long long)held_out));
 done:

@@ -18,7 +18,7 @@ static hil_status apply(const hil_op_call *call, const hil_tensor *in, const hil
                                    .in = {hil_view_of(in)},
                                    .out = {hil_view_of(out)},
                                    .add = {add}};
-    return hil_elements_run(call->device, "scale", job, scale_formula{(float)attr->factor});
+    return hil_elements_run_cuda(call->device, "scale", job, scale_formula{(float)attr->factor});
 }
 
 static hil_status forward(hil_op_call *call)

@@ -48,11 +48,11 @@ static hil_status rehearse_tensors(hil_choice *c, hil_tier tier, bool limited)
 {
     hil_plan *p = &c->trial;
     uint64_t missing, window[HIL_WINDOWS];
-    p->window = p->work = p->offloaded = p->spilled = 0;
+    p->work = p->offloaded = p->spilled = 0;
     hil_budget endless = {SIZE_MAX / 2, SIZE_MAX / 2, 0};
-    hil_plan_place(p, c->outline, &endless, &missing);
     hil_plan_windows(c->outline, false, window);
     p->window = (size_t)(hil_plan_sums(c->outline) + window[HIL_WINDOW_AHEAD]);
+    hil_plan_place(p, c->outline, &endless, &missing); /* chunks as large as this window allows */
     if (tier == HIL_DISK && !p->ring) p->ring = (size_t)p->chunk * 16;
     const hil_planner *planner = c->planner;
     if (!planner->learn) return planner->rehearse(planner->context, p);

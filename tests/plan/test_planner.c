@@ -450,6 +450,46 @@ static uint64_t all_sums(const world *w)
     return bytes;
 }
 
+typedef struct pupil {
+    world *w;
+    int64_t chunk; /* the smallest that tensors were rehearsed with */
+} pupil;
+
+static hil_status rehearse_pupil(void *context, hil_plan *p)
+{
+    return rehearse(((pupil *)context)->w, p);
+}
+
+static hil_status learn(void *context, hil_plan *p, bool limited)
+{
+    pupil *seen = context;
+    (void)limited;
+    if (p->chunk < seen->chunk) seen->chunk = p->chunk;
+    return rehearse(seen->w, p);
+}
+
+/* What tensors of several ranks need is rehearsed in chunks as large as those of one rank: with
+   small ones, values on disk have a thousand times as many pages. */
+static void check_learned_chunks(void)
+{
+    for (int ranks = 1; ranks <= 4; ranks *= 4) {
+        world w;
+        hil_plan p;
+        pupil seen = {.w = &w, .chunk = INT64_MAX};
+        build(&w, 4096, false);
+        divide(&w, ranks);
+        size_t states = (size_t)all_states(&w);
+        hil_planner planner = {.outline = &w.outline,
+                               .budget = {states, states, 4 * states},
+                               .rehearse = rehearse_pupil,
+                               .learn = learn,
+                               .context = &seen};
+        CHECK_OK(hil_planner_choose(&planner, &p));
+        CHECK(seen.chunk >= 1 << 16);
+        hil_plan_free(&p);
+    }
+}
+
 /* Several ranks: with enough memory each weight is gathered once a step, with less by segment, with
    the least one by one; always within the budgets. */
 static void check_ranks(void)
@@ -537,6 +577,7 @@ int main(void)
     check_tiny();
     check_edited();
     check_ranks();
+    check_learned_chunks();
     check_stages();
     return 0;
 }

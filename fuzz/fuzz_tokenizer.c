@@ -1,5 +1,5 @@
 /* fuzz_tokenizer.c - any text as tokenizer.json: refused, or pieces and whole give the same. */
-#include "text/tokenizer.h"
+#include "text/chat_learned.h"
 #include "mutate.h"
 
 #include <string.h>
@@ -68,11 +68,36 @@ static void check(const hil_tokenizer *tokenizer)
     hil_text_free(&streamed);
 }
 
+/* Spans of bytes as tokens: in order, and the whole text is all tokens. */
+static void check_spans(const hil_tokenizer *tokenizer)
+{
+    hil_byte_span spans[20] = {{0, sizeof text - 1}};
+    hil_token_span tokens[20];
+    char valid[sizeof text];
+    hil_encoder *encoder;
+    hil_ids ids = {0};
+    memcpy(valid, text, sizeof text);
+    for (size_t i = 0; i < sizeof text - 3; ++i)
+        if (valid[i] == '\xFF') memcpy(valid + i, "???", 3);
+    for (size_t i = 1; i < 20; ++i) spans[i] = (hil_byte_span){i * 9, i * 9 + i % 4 * 3};
+    hil_rendering rendering = {
+        .text = {valid, sizeof text - 1, 0}, .spans = spans, .span_count = 20};
+    if (hil_encoder_create(&encoder, tokenizer) != HIL_OK) return;
+    if (hil_rendering_encode(&rendering, tokenizer, encoder, &ids, tokens) == HIL_OK) {
+        assert(tokens[0].begin == 0 && tokens[0].end == ids.size);
+        for (size_t i = 0; i < 20; ++i)
+            assert(tokens[i].begin <= tokens[i].end && tokens[i].end <= ids.size);
+    }
+    hil_encoder_destroy(encoder);
+    hil_ids_free(&ids);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     hil_tokenizer *tokenizer;
     if (hil_tokenizer_parse(&tokenizer, (const char *)bytes, size, "input") != HIL_OK) return 0;
     check(tokenizer);
+    check_spans(tokenizer);
     hil_tokenizer_close(tokenizer);
     return 0;
 }

@@ -44,7 +44,8 @@ void hil_sidecar_files_free(hil_sidecar_files *files)
 void hil_sidecar_files_drop_tokenizer(hil_sidecar_files *files)
 {
     for (size_t i = 0; i < HIL_SIDECAR_FILES; ++i)
-        if (i != HIL_SIDECAR_CONFIG && i != HIL_SIDECAR_GENERATION && i != HIL_SIDECAR_ADAPTER)
+        if (i != HIL_SIDECAR_CONFIG && i != HIL_SIDECAR_GENERATION && i != HIL_SIDECAR_ADAPTER &&
+            i != HIL_SIDECAR_CHAT_TEMPLATE)
             hil_bytes_free(&files->file[i]);
 }
 

@@ -31,7 +31,8 @@ typedef struct hil_sidecar_files {
 /* Reads those of `folder` that exist and were not read yet. Free it also after a failure. */
 hil_status hil_sidecar_files_read(hil_sidecar_files *files, const char *folder);
 void hil_sidecar_files_free(hil_sidecar_files *files);
-/* Drops the tokenizer's files, for a model that is trained without one. */
+/* Drops the tokenizer's files, but not the chat template, for a model that is trained without one.
+ */
 void hil_sidecar_files_drop_tokenizer(hil_sidecar_files *files);
 uint64_t hil_sidecar_files_bytes(const hil_sidecar_files *files);
 

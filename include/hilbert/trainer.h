@@ -49,6 +49,11 @@ typedef struct hil_trainer_options {
     /* How the blocks' matrices that are not trained are kept: "nf4", "int8", "fp8", "bf16"; they
        are expanded where they are used. NULL: in `dtype`. */
     const char *base_dtype;
+    /* Above 0: the loss is that of direct preference optimization, with this beta, and the model
+       without its adapter is the reference. Documents 2k and 2k + 1 of a sequence are the chosen
+       and the rejected answer of a pair; a document begins where `first` of a batch names the place
+       itself. A pair without targets does not count. */
+    double dpo_beta;
 } hil_trainer_options;
 
 /* `sequences` rows of `length` tokens. Defaults for arrays that are NULL: targets are the next
@@ -59,10 +64,11 @@ typedef struct hil_batch {
 } hil_batch;
 
 typedef struct hil_step_result {
-    double loss;              /* mean over the step's predicted tokens */
+    double loss;              /* mean over the step's predicted tokens, or its pairs */
     double grad_norm;         /* before clipping */
     int64_t tokens;           /* predicted */
     hil_step_account account; /* of this rank */
+    hil_preferences preferences;
 } hil_step_result;
 
 HIL_API void hil_trainer_defaults_sized(hil_trainer_options *options, size_t size);

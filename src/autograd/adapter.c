@@ -37,7 +37,8 @@ static hil_status add_low_rank(hil_tape *t, const hil_adapter *a, hil_value *x, 
 
 static hil_status linear(hil_tape *t, const layer *l, hil_value **y)
 {
-    const hil_adapter *a = hil_model_adapter(t->context->model, l->weight);
+    const hil_context *c = t->context;
+    const hil_adapter *a = c->without_adapter ? NULL : hil_model_adapter(c->model, l->weight);
     HIL_TRY(product(t, l, y));
     return a ? add_low_rank(t, a, l->x, *y, y) : HIL_OK;
 }

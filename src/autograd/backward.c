@@ -139,12 +139,12 @@ static hil_status run_backward(hil_tape *tape, hil_node *node)
     return status;
 }
 
-/* Whether backward has something to do: some output has a gradient, or it is the head, which makes
+/* Whether backward has something to do: some output has a gradient, or it is a loss, which makes
    its own. */
 static bool is_reached(const hil_node *node)
 {
     if (!node->wants) return false;
-    if (node->op == &hil_op_head) return true;
+    if (node->op == &hil_op_head || node->op == &hil_op_preference) return true;
     for (int i = 0; i < node->outs; ++i)
         if (node->out[i]->root->gradient) return true;
     return false;

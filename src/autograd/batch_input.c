@@ -87,7 +87,7 @@ static hil_status send_ids(hil_batch_input *input, size_t losses)
 
 hil_status hil_batch_input_begin(hil_batch_input *input, const hil_micro *micro, int64_t count)
 {
-    size_t losses = (size_t)count * sizeof *input->loss;
+    size_t losses = (size_t)(count * HIL_PREFERENCES) * sizeof *input->loss;
     HIL_TRY(HIL_GROW(&input->micro, &input->micro_room, count));
     memcpy(input->micro, micro, (size_t)count * sizeof *micro);
     input->count = count;

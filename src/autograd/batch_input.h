@@ -17,7 +17,7 @@ struct hil_batch_input {
     hil_micro *micro; /* of the current pass */
     int64_t count;
     size_t micro_room;
-    double *loss; /* one per micro-batch: the beginning of `memory` */
+    double *loss; /* HIL_PREFERENCES per micro-batch: the beginning of `memory` */
     char *memory; /* shared by host and device */
     size_t bytes; /* of `memory` */
     void *ids;    /* the arrays in device memory */

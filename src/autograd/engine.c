@@ -5,8 +5,11 @@
 #include "base/alloc.h"
 #include "store/pass.h"
 
-static hil_status make_room(hil_engine *e, int64_t slots)
+#include <string.h>
+
+static hil_status make_room(hil_engine *e, int64_t group)
 {
+    int64_t slots = e->options.beta > 0 ? 2 * group : group;
     if (slots <= e->held_slots) return HIL_OK;
     hil_free(e->held);
     e->held = NULL;
@@ -21,6 +24,7 @@ static hil_status make_room(hil_engine *e, int64_t slots)
 static void clear(hil_engine *e)
 {
     e->has_next = false;
+    hil_visit_reference_end(e);
     for (int64_t slot = 0; slot < e->held_slots; ++slot)
         for (int s = 0; s < (int)e->model->count; ++s) hil_visit_clear(e, slot, s);
     if (e->offload) hil_offload_reclaim(e->offload);
@@ -60,13 +64,13 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
             HIL_TRY(hil_visit_prefetch(e, &later));
         }
         if (v.back) {
-            HIL_TRY(hil_visit_backward(e, &micro[m], &v, &loss[m]));
+            HIL_TRY(hil_visit_backward(e, &micro[m], &v, &loss[m * HIL_PREFERENCES]));
             if (m + 1 < count) continue;
             HIL_TRY(hil_store_pass_exit(store));
             if (last) HIL_TRY(hil_store_give_gradients(store, v.segment));
         } else {
             hil_keep keep = hil_visit_keep(&e->place[v.segment], m, count);
-            HIL_TRY(hil_visit_forward(e, &micro[m], &v, keep, &loss[m]));
+            HIL_TRY(hil_visit_forward(e, &micro[m], &v, keep, &loss[m * HIL_PREFERENCES]));
         }
     }
     hil_offload_reclaim(e->offload);
@@ -101,7 +105,8 @@ hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
     for (int64_t at = 0; at < step->count; at += group) {
         int64_t count = step->count - at < group ? step->count - at : group;
         bool last = at + count == step->count;
-        HIL_TRY_DONE(train_group(e, e->input.micro + at, count, last, e->input.loss + at));
+        HIL_TRY_DONE(
+            train_group(e, e->input.micro + at, count, last, e->input.loss + at * HIL_PREFERENCES));
         since += count;
         if (last || since < hil_engine_period(e->model->count)) continue;
         since = 0;
@@ -114,11 +119,24 @@ done:
     return status;
 }
 
+/* Adds up the numbers of the pass's micro-batches, once they are computed. */
+static void add_up(hil_engine *e)
+{
+    memset(e->sum, 0, sizeof e->sum);
+    for (int64_t i = 0; i < e->input.count * HIL_PREFERENCES; ++i)
+        e->sum[i % HIL_PREFERENCES] += e->input.loss[i];
+}
+
+void hil_engine_preferences(const hil_engine *e, double out[HIL_PREFERENCES])
+{
+    for (int k = 0; k < HIL_PREFERENCES; ++k) out[k] = e->options.beta > 0 ? e->sum[k] : 0;
+}
+
 hil_status hil_engine_wait(hil_engine *e, double *loss)
 {
     hil_status status = hil_batch_input_wait(&e->input);
-    *loss = 0;
-    for (int64_t m = 0; m < e->input.count && status == HIL_OK; ++m) *loss += e->input.loss[m];
+    if (status == HIL_OK) add_up(e);
+    *loss = status == HIL_OK ? e->sum[HIL_PREFERENCE_LOSS] : 0;
     end_training(e, status);
     return status;
 }
@@ -127,25 +145,6 @@ hil_status hil_engine_train(hil_engine *e, const hil_step *step, double *loss)
 {
     HIL_TRY(hil_engine_begin(e, step));
     return hil_engine_wait(e, loss);
-}
-
-static bool is_output(const hil_engine *e, int s, int root)
-{
-    const hil_outputs *out = hil_boundaries_at(&e->boundaries, 0, s);
-    for (int i = 0; i < out->count; ++i)
-        if (out->value[i].root == root) return true;
-    return false;
-}
-
-/* Frees the inputs of segment s after its forward, except those that it outputs unchanged. */
-static void drop_inputs(hil_engine *e, int s)
-{
-    if (e->model->reads_earlier || s == 0) return;
-    const hil_outputs *in = hil_boundaries_at(&e->boundaries, 0, s - 1);
-    for (int i = 0; i < in->count; ++i) {
-        int root = in->value[i].root;
-        if (root >= 0 && !is_output(e, s, root)) hil_boundaries_drop(&e->boundaries, 0, root);
-    }
 }
 
 /* One micro-batch through all segments without gradients. */
@@ -164,11 +163,12 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
         const hil_visit v = {.segment = s};
         if (store) HIL_TRY_DONE(enter(e, &v));
         HIL_TRY_DONE(hil_visit_forward(e, e->input.micro, &v, HIL_KEEP_NOTHING, e->input.loss));
-        drop_inputs(e, s);
+        hil_visit_drop_inputs(e, &v);
     }
     if (store) HIL_TRY_DONE(hil_store_pass_end(store));
     HIL_TRY_DONE(hil_batch_input_wait(&e->input));
-    *loss = e->input.loss[0];
+    add_up(e);
+    *loss = e->sum[HIL_PREFERENCE_LOSS];
 done:
     hil_batch_input_end(&e->input);
     hil_spans_flush(&e->spans);
@@ -268,6 +268,7 @@ static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_opt
                                .store = model->store,
                                .compute = options->compute,
                                .speeds = options->speeds,
+                               .beta = options->beta,
                                .input = &e->input,
                                .earlier = hil_visit_earlier};
     e->input.pool = options->pool;

@@ -24,6 +24,7 @@ typedef struct hil_engine_options {
     bool prefetch;            /* of what the next visits read */
     hil_comm *comm;           /* borrowed; shows what this rank does. NULL: one rank */
     const hil_speeds *speeds; /* borrowed; in a rehearsal only */
+    double beta;              /* above 0: the loss is that of preferences: [Note: reference] */
     void (*renewed)(
         void *context); /* called after every renewal, on the caller's thread, or NULL */
     void *context;
@@ -61,12 +62,14 @@ typedef struct hil_step {
 /* Computes the step on the CPU, or queues all of it on the device. The micro-batches' arrays are
    borrowed during the call only. */
 hil_status hil_engine_begin(hil_engine *engine, const hil_step *step);
-/* Blocks until it is computed. *loss: summed over all positions. */
+/* Blocks until it is computed. *loss: summed over all positions, or pairs. */
 hil_status hil_engine_wait(hil_engine *engine, double *loss);
-/* Both. */
+/* What the last pass computed of pairs, summed over them; zeros if its loss was cross-entropy. */
+void hil_engine_preferences(const hil_engine *engine, double out[HIL_PREFERENCES]);
+/* hil_engine_begin and hil_engine_wait. */
 hil_status hil_engine_train(hil_engine *engine, const hil_step *step, double *loss);
 
-/* The loss summed over one micro-batch's positions, without gradients. */
+/* The loss summed over one micro-batch's positions, or pairs, without gradients. */
 hil_status hil_engine_loss(hil_engine *engine, const hil_micro *micro, double *loss);
 /* Logits (sequences, length, vocabulary) as fp32. */
 hil_status hil_engine_logits(hil_engine *engine, const hil_micro *micro, float *logits);

@@ -197,6 +197,37 @@ static hil_status read_logits(hil_tape *t, hil_value *x, hil_param *weight)
     return hil_batch_input_read(c->input, &logits->tensor, c->logits);
 }
 
+static hil_tensor reference_tensor(const hil_tape *t)
+{
+    return (hil_tensor){HIL_F32, t->batch[1]->tensor.shape, t->context->reference};
+}
+
+/* Adds the numbers of the pairs of answers in the batch to the tape's. */
+static hil_status prefer(hil_tape *t, hil_value *loss)
+{
+    hil_context *c = t->context;
+    hil_preference_attr attr = {c->beta};
+    hil_tensor of_reference = reference_tensor(t);
+    hil_value *reference, *numbers;
+    HIL_TRY(hil_tape_borrow(t, &of_reference, false, &reference));
+    HIL_TRY(hil_tape_apply(t,
+                           &(hil_apply){&hil_op_preference,
+                                        &attr,
+                                        4,
+                                        1,
+                                        0,
+                                        {loss, reference, t->batch[3], t->batch[1]},
+                                        {NULL}},
+                           &numbers));
+    hil_tensor each = of_reference;
+    each.data = numbers->tensor.data;
+    for (int k = 0; k < HIL_PREFERENCES && t->loss; ++k) {
+        HIL_TRY(hil_op_sum(c->device, c->pool, &each, t->loss + k));
+        each.data = (char *)each.data + hil_tensor_bytes(&each);
+    }
+    return HIL_OK;
+}
+
 hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight)
 {
     hil_context *c = t->context;
@@ -206,8 +237,14 @@ hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight)
         return read_logits(t, x, weight);
     c->vocab = hil_param_spec_of(weight)->shape.dim[0];
     hil_value *loss;
-    HIL_TRY(hil_tape_apply(t, &(hil_apply){&hil_op_head, NULL, 2, 1, 1, {x, t->batch[1]}, {weight}},
-                           &loss));
-    if (c->mode == HIL_MODE_TRACE || !t->loss) return HIL_OK;
+    hil_head_attr attr = {c->beta > 0};
+    HIL_TRY(hil_tape_apply(
+        t, &(hil_apply){&hil_op_head, &attr, 2, 1, 1, {x, t->batch[1]}, {weight}}, &loss));
+    if (c->mode == HIL_MODE_TRACE) return HIL_OK;
+    hil_tensor reference = reference_tensor(t);
+    if (c->without_adapter)
+        return hil_op_convert(c->device, c->pool, &reference, &loss->tensor, false);
+    if (c->beta > 0) return prefer(t, loss);
+    if (!t->loss) return HIL_OK;
     return hil_op_sum(c->device, c->pool, &loss->tensor, t->loss);
 }

@@ -86,6 +86,10 @@ typedef struct hil_context {
     hil_dtype compute;
     hil_mode mode;
     bool training; /* dropout is on */
+    /* See the note in visit.h about the reference model. */
+    double beta;          /* of the preferences' loss; 0: cross-entropy */
+    bool without_adapter; /* the reference model runs */
+    void *reference;      /* its losses (sequences, length), fp32, of one micro-batch */
     uint64_t seed;
     int64_t step;
     float loss_scale;
@@ -120,7 +124,8 @@ struct hil_tape {
     hil_offloaded *offloaded; /* list of what hil_tape_offload offloaded */
     uint32_t sites;
     bool wants;          /* some operation has a backward */
-    double *loss;        /* head_loss adds to it; NULL in recompute: it was added before */
+    double *loss;        /* head_loss adds to it, HIL_PREFERENCES numbers or the first of them;
+                            NULL in recompute: it was added before */
     hil_value *batch[4]; /* token, target, position, first */
     hil_value *out[HIL_VALUES_MAX]; /* the segment's outputs, for backward */
     hil_tape *next;                 /* of the engine's lists */

@@ -130,11 +130,27 @@ static hil_status list_reads(hil_engine *e, const hil_visit *v)
     return HIL_OK;
 }
 
-hil_status hil_visit_prefetch(hil_engine *e, const hil_visit *v)
+/* Finds the run of the reference model in a visit, as a visit of its own; false: it has none. */
+static bool find_reference(const hil_engine *e, const hil_visit *v, hil_visit *out)
+{
+    *out = (hil_visit){.segment = v->segment, .slot = e->held_slots / 2 + v->slot};
+    return e->context.beta > 0 && e->context.mode == HIL_MODE_LOSS &&
+           (!v->back || is_last(e, v->segment));
+}
+
+static hil_status prefetch_inputs(hil_engine *e, const hil_visit *v)
 {
     HIL_TRY(list_reads(e, v));
     for (size_t i = 0; i < e->reads_count; ++i)
         HIL_TRY(hil_boundaries_prefetch(&e->boundaries, v->slot, e->reads[i]));
+    return HIL_OK;
+}
+
+hil_status hil_visit_prefetch(hil_engine *e, const hil_visit *v)
+{
+    hil_visit reference;
+    if (find_reference(e, v, &reference)) HIL_TRY(prefetch_inputs(e, &reference));
+    HIL_TRY(prefetch_inputs(e, v));
     if (!v->back) return HIL_OK;
     hil_tape *tape = *held_at(e, v->slot, v->segment);
     if (tape) HIL_TRY(hil_tape_prefetch(tape));
@@ -205,13 +221,75 @@ static void drop_tape(hil_engine *e, const hil_visit *v)
     *held_at(e, v->slot, v->segment) = NULL;
 }
 
+static bool is_output(const hil_outputs *out, int root)
+{
+    for (int i = 0; i < out->count; ++i)
+        if (out->value[i].root == root) return true;
+    return false;
+}
+
+void hil_visit_drop_inputs(hil_engine *e, const hil_visit *v)
+{
+    if (e->model->reads_earlier || v->segment == 0) return;
+    const hil_outputs *in = hil_boundaries_at(&e->boundaries, v->slot, v->segment - 1);
+    const hil_outputs *out = hil_boundaries_at(&e->boundaries, v->slot, v->segment);
+    for (int i = 0; i < in->count; ++i) {
+        int root = in->value[i].root;
+        if (root >= 0 && !is_output(out, root)) hil_boundaries_drop(&e->boundaries, v->slot, root);
+    }
+}
+
+void hil_visit_reference_end(hil_engine *e)
+{
+    if (e->context.reference) hil_buffers_give(e->buffers, e->context.reference);
+    e->context.reference = NULL;
+}
+
+/* Runs the segment without adapters; `v` is the visit that find_reference found. */
+static hil_status forward_reference(hil_engine *e, const hil_micro *micro, const hil_visit *v)
+{
+    hil_values out;
+    size_t bytes = (size_t)(micro->sequences * micro->length) * sizeof(float);
+    if (is_last(e, v->segment)) HIL_TRY(hil_buffers_take(e->buffers, bytes, &e->context.reference));
+    HIL_TRY(hil_spans_begin(&e->spans));
+    HIL_TRY(run_segment(e, micro, v, false, NULL, &out));
+    HIL_TRY(end_span(e, v->segment, "reference"));
+    hil_tape *tape = *held_at(e, v->slot, v->segment);
+    hil_tape_trim(tape, &out);
+    HIL_TRY(hil_boundaries_keep(&e->boundaries, tape, &out));
+    hil_visit_drop_inputs(e, v);
+    HIL_TRY(offload(e, tape));
+    drop_tape(e, v);
+    for (int s = 0; s <= v->segment && is_last(e, v->segment); ++s) hil_visit_clear(e, v->slot, s);
+    return HIL_OK;
+}
+
+/* See [Note: reference]. */
+static hil_status run_reference(hil_engine *e, const hil_micro *micro, const hil_visit *v)
+{
+    hil_visit reference, next = e->next;
+    bool training = e->context.training, has_next = e->has_next;
+    if (!find_reference(e, v, &reference)) return HIL_OK;
+    e->has_next = has_next && find_reference(e, &next, &e->next);
+    e->context.training = false;
+    e->context.without_adapter = true;
+    hil_status status = forward_reference(e, micro, &reference);
+    e->context.without_adapter = false;
+    e->context.training = training;
+    e->has_next = has_next;
+    e->next = next;
+    return status;
+}
+
 hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
                              hil_keep what, double *loss)
 {
     hil_values out;
+    HIL_TRY(run_reference(e, micro, v));
     HIL_TRY(hil_spans_begin(&e->spans));
     HIL_TRY(run_segment(e, micro, v, what != HIL_KEEP_NOTHING, loss, &out));
     HIL_TRY(end_span(e, v->segment, "forward"));
+    hil_visit_reference_end(e);
     hil_tape *tape = *held_at(e, v->slot, v->segment);
     tape->lean = what == HIL_KEEP_LEAN;
     hil_tape_trim(tape, &out);
@@ -282,9 +360,11 @@ static hil_status prepare_tape(hil_engine *e, const hil_micro *micro, const hil_
     if (*held_at(e, v->slot, v->segment))
         return update_addresses(e, *held_at(e, v->slot, v->segment));
     hil_values none;
+    HIL_TRY(run_reference(e, micro, v));
     HIL_TRY(hil_spans_begin(&e->spans));
     HIL_TRY(run_segment(e, micro, v, true, last ? loss : NULL, &none));
     HIL_TRY(end_span(e, v->segment, last ? "forward" : "recompute"));
+    hil_visit_reference_end(e);
     hil_tape_trim(*held_at(e, v->slot, v->segment), NULL);
     return HIL_OK;
 }

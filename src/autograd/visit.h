@@ -33,7 +33,15 @@ struct hil_engine {
     int *reads; /* roots that a visit reads, listed by visit.c */
     size_t reads_count, reads_room;
     hil_spans spans;
+    double sum[HIL_PREFERENCES]; /* over the micro-batches of the last pass */
 };
+
+/* [Note: reference] With preferences (options.beta) every forward visit runs its segment twice:
+   first for the reference model, which is the model without its adapters, then as usual. So weights
+   are moved once for both. The reference run keeps nothing for backward; the outputs of its last
+   segment are in slots of their own, behind those of the group. Its losses, of one micro-batch,
+   stay in context.reference until the loss of that micro-batch is computed. Dropout is off in it.
+ */
 
 /* Visit i of a group of `count` micro-batches. The last segment has no forward visit: its forward
    runs in backward, because no segment reads its outputs. */
@@ -52,6 +60,11 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
 /* Backward recomputes the segment if no tape was kept. The last segment's loss is computed here. */
 hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
                               double *loss);
+/* Frees the inputs of a forward visit, except those that its segment outputs unchanged or that
+   later segments may read. */
+void hil_visit_drop_inputs(hil_engine *e, const hil_visit *v);
+/* Frees the losses of the reference model. */
+void hil_visit_reference_end(hil_engine *e);
 /* Frees all that is kept of a segment for the micro-batch in `slot`. */
 void hil_visit_clear(hil_engine *e, int64_t slot, int segment);
 

@@ -76,6 +76,30 @@ extern const hil_op hil_op_dropout;
    position (B, T) fp32, 0 where there is none. With call->differentiate the forward also computes
    the gradient of x times loss_scale (saved) and adds the weight's gradient, chunk by chunk, so
    that logits exist for one chunk only; backward returns the saved gradient. */
+typedef struct hil_head_attr {
+    bool weighted; /* saved without loss_scale; backward multiplies it by the gradient of each loss,
+                      and the weight must be frozen */
+} hil_head_attr;
 extern const hil_op hil_op_head;
+
+/* The loss of direct preference optimization. in: loss per position (B, T) fp32, that of the
+   reference model, first (B, T) int32, targets (B, T) int32. Documents 2k and 2k + 1 of a sequence
+   are a pair, its chosen and its rejected answer; a document begins where first[t] is t, and a pair
+   without targets does not count. out: (HIL_PREFERENCES, B, T) fp32, one number of each pair at the
+   place where its rejected answer begins, 0 elsewhere. Backward gives loss_scale times the gradient
+   of the sum of all losses, whatever arrives for out. */
+typedef struct hil_preference_attr {
+    double beta;
+} hil_preference_attr;
+typedef enum hil_preference_number {
+    HIL_PREFERENCE_LOSS,          /* -log sigmoid(difference of the rewards) */
+    HIL_PREFERENCE_REWARD_CHOSEN, /* beta * (logp - logp of the reference) */
+    HIL_PREFERENCE_REWARD_REJECTED,
+    HIL_PREFERENCE_ACCURATE,    /* 1: the reward of the chosen one is higher; 0: not */
+    HIL_PREFERENCE_LOGP_CHOSEN, /* log probability of the answer */
+    HIL_PREFERENCE_LOGP_REJECTED,
+    HIL_PREFERENCES
+} hil_preference_number;
+extern const hil_op hil_op_preference;
 
 #endif

@@ -166,6 +166,7 @@ static hil_status open_stage(stage *s)
                                  .offloaded = plan->offloaded,
                                  .prefetch = plan->prefetch,
                                  .speeds = r->speeds,
+                                 .beta = r->beta,
                                  .renewed = note_renewal,
                                  .context = s};
     return hil_engine_create(&s->engine, r->model, &engine);

@@ -13,6 +13,7 @@ typedef struct hil_rehearsal {
     bool training;                          /* false: a forward pass only */
     int64_t sequences, length, micro_batch; /* of a step */
     int64_t cache;                          /* positions of the key/value cache, to generate */
+    double beta;                            /* of hil_engine_options */
     const hil_speeds *speeds;
     const hil_drive *drives;
     int drive_count;

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "train/account.h"
+#include "train/pairs.h"
 #include "base/sized.h"
 #include "store/quantizer.h"
 #include "store/store.h"
@@ -116,6 +117,12 @@ static int64_t predicted(const hil_batch *b)
     return count;
 }
 
+/* What the loss is a mean over: `tokens` predicted ones, or the pairs of the batch. */
+static int64_t counted(const hil_trainer *t, const hil_batch *b, int64_t tokens)
+{
+    return t->options.dpo_beta > 0 ? hil_pairs_count(b) : tokens;
+}
+
 static hil_status update(hil_trainer *t, double lr, double norm)
 {
     hil_update step = {.lr = lr,
@@ -143,11 +150,11 @@ static void take_account(hil_trainer *t, hil_step_account *out)
 }
 
 /* Fails unless the batches of all ranks have one shape, because ranks must visit the same segments
-   equally often. Sums the predicted tokens over ranks. */
+   equally often. Sums the predicted tokens, and pairs, over ranks. */
 static hil_status match_ranks(hil_comm *comm, hil_stepping *s)
 {
     double shape[3] = {(double)s->batch.sequences, (double)s->batch.length, (double)s->micro_batch};
-    double bounds[6], tokens = (double)s->tokens;
+    double bounds[6], counts[2] = {(double)s->tokens, (double)s->counted};
     if (hil_comm_size(comm) == 1) return HIL_OK;
     for (int i = 0; i < 3; ++i) {
         bounds[2 * i] = shape[i];
@@ -159,8 +166,9 @@ static hil_status match_ranks(hil_comm *comm, hil_stepping *s)
             return hil_ranks_agree(
                 comm,
                 hil_fail(HIL_ERR_USAGE, "a step's batches differ in shape from rank to rank"));
-    HIL_TRY(hil_comm_sum(comm, &tokens, 1));
-    s->tokens = (int64_t)tokens;
+    HIL_TRY(hil_comm_sum(comm, counts, 2));
+    s->tokens = (int64_t)counts[0];
+    s->counted = (int64_t)counts[1];
     return HIL_OK;
 }
 
@@ -178,6 +186,7 @@ static hil_status cut(hil_trainer *t, const hil_batch *given, int64_t micro_batc
         t->micro[m] = slice(t, b, first, rest < micro_batch ? rest : micro_batch);
     }
     s->tokens = predicted(b);
+    s->counted = counted(t, b, s->tokens);
     return HIL_OK;
 }
 
@@ -197,7 +206,7 @@ static hil_status compute(hil_trainer *t, const hil_batch *given, int64_t micro_
     hil_account_skip(t->tiers.links, &t->spent);
     double scale = (double)t->scaling.scale;
     hil_step step = {t->micro, t->now.micros, t->options.seed, t->step + 1,
-                     (float)(scale / (double)t->now.tokens)};
+                     (float)(scale / (double)t->now.counted)};
     hil_status status = hil_engine_begin(t->engine, &step);
     if (status != HIL_OK) hil_store_step_end(t->model->store);
     return status;
@@ -217,20 +226,29 @@ hil_status hil_trainer_begin(hil_trainer *t, const hil_batch *batch, int64_t mic
     return begin(t, batch, micro_batch, HIL_OK);
 }
 
+/* Sums over ranks what the engine computed. */
+static hil_status sum_losses(hil_trainer *t)
+{
+    hil_stepping *s = &t->now;
+    bool pairs = t->options.dpo_beta > 0;
+    if (pairs) hil_engine_preferences(t->engine, s->sum);
+    return hil_comm_sum(t->options.comm, s->sum, pairs ? HIL_PREFERENCES : 1);
+}
+
 /* Waits for loss and norm over all ranks, so that every later decision is the same on each. */
 static hil_status wait_learned(hil_trainer *t, double *norm)
 {
     hil_comm *comm = t->options.comm;
     hil_stepping *s = &t->now;
-    double scale = (double)t->scaling.scale;
-    HIL_TRY(hil_engine_wait(t->engine, &s->loss));
+    double scale = (double)t->scaling.scale, *loss = &s->sum[HIL_PREFERENCE_LOSS];
+    HIL_TRY(hil_engine_wait(t->engine, loss));
     hil_comm_set_activity(comm, "step %lld, loss and norm", (long long)t->step + 1);
-    HIL_TRY(hil_comm_sum(comm, &s->loss, 1));
+    HIL_TRY(sum_losses(t));
     HIL_TRY(hil_store_norm(t->model->store, norm));
     *norm /= scale;
-    if ((isfinite(s->loss) && isfinite(*norm)) || scale > 1) return HIL_OK;
+    if ((isfinite(*loss) && isfinite(*norm)) || scale > 1) return HIL_OK;
     return hil_ranks_agree(comm, hil_fail(HIL_ERR_NUMERIC, "the %s is not a finite number",
-                                          isfinite(s->loss) ? "gradient" : "loss"));
+                                          isfinite(*loss) ? "gradient" : "loss"));
 }
 
 static hil_status end(hil_trainer *t, double lr, hil_step_result *result)
@@ -240,9 +258,11 @@ static hil_status end(hil_trainer *t, double lr, hil_step_result *result)
     *result = (hil_step_result){.tokens = s->tokens};
     hil_status status = HIL_OK;
     HIL_TRY_DONE(wait_learned(t, &norm));
-    bool finite = isfinite(s->loss) && isfinite(norm);
-    result->loss = s->loss / (double)s->tokens;
+    double loss = s->sum[HIL_PREFERENCE_LOSS];
+    bool finite = isfinite(loss) && isfinite(norm);
+    result->loss = loss / (double)s->counted;
     result->grad_norm = norm;
+    if (t->options.dpo_beta > 0) result->preferences = hil_pairs_mean(s->sum, s->counted);
     hil_comm_set_activity(t->options.comm, "step %lld, update", (long long)t->step + 1);
     HIL_TRY_DONE(finite ? update(t, lr, norm) : save_unchanged(t));
     hil_scaling_advance(&t->scaling, finite);
@@ -274,10 +294,12 @@ static hil_status find_loss(hil_trainer *t, const hil_batch *given, hil_step_res
     HIL_TRY(hil_trainer_check(t, given));
     HIL_TRY(complete(t, given, &batch));
     hil_micro micro = slice(t, &batch, 0, batch.sequences);
-    int64_t tokens = predicted(&batch);
-    double sum;
+    int64_t tokens = predicted(&batch), count = counted(t, &batch, tokens);
+    double sum, numbers[HIL_PREFERENCES];
     HIL_TRY(hil_engine_loss(t->engine, &micro, &sum));
-    *result = (hil_step_result){.loss = tokens ? sum / (double)tokens : NAN, .tokens = tokens};
+    *result = (hil_step_result){.loss = count ? sum / (double)count : NAN, .tokens = tokens};
+    hil_engine_preferences(t->engine, numbers);
+    if (t->options.dpo_beta > 0) result->preferences = hil_pairs_mean(numbers, count);
     return HIL_OK;
 }
 

@@ -16,8 +16,9 @@ typedef struct hil_stepping {
     double began;
     hil_batch batch; /* with every array present; borrowed until the step has begun */
     int64_t micro_batch, micros;
-    int64_t tokens; /* predicted by all ranks */
-    double loss;    /* sum over these tokens */
+    int64_t tokens;              /* predicted by all ranks */
+    int64_t counted;             /* tokens or pairs over which the loss is a mean */
+    double sum[HIL_PREFERENCES]; /* over all ranks; of the loss alone without preferences */
 } hil_stepping;
 
 struct hil_trainer {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "machine/devices.h"
 #include "train/freeze.h"
+#include "train/pairs.h"
 #include "base/note.h"
 #include "store/store.h"
 
@@ -30,6 +31,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .length = o->length ? o->length : LENGTH,
         .micro_batch = o->micro_batch ? o->micro_batch : 1,
         .cache = o->cache,
+        .beta = o->dpo_beta,
         .allowance = {.memory = o->memory, .sharers = 1, .room_sharers = t->sharers},
         .zero = o->zero,
         .threads = o->threads,
@@ -134,7 +136,8 @@ static hil_status open_engine(hil_trainer *t)
                                  .ring = hil_store_ring(t->model->store),
                                  .offloaded = plan->offloaded,
                                  .prefetch = plan->prefetch,
-                                 .comm = t->options.comm};
+                                 .comm = t->options.comm,
+                                 .beta = t->options.dpo_beta};
     return hil_engine_create(&t->engine, t->model, &engine);
 }
 
@@ -189,6 +192,7 @@ static hil_status create(hil_trainer **out, hil_model *model, const hil_trainer_
     HIL_TRY(hil_rule_find(options->optimizer, &rule));
     if (options->training)
         HIL_TRY(hil_freeze(model->store, options->freeze, options->freeze_count));
+    if (options->dpo_beta > 0) HIL_TRY(hil_pairs_check(model));
     hil_trainer *t;
     HIL_TRY(HIL_ALLOC(1, &t));
     t->model = model;

@@ -1,64 +1,5 @@
 /* Logits, every gradient and twenty AdamW steps of adapters agree with PEFT. */
-#include "model_golden.h"
-#include "model/lora.h"
-#include "store/state.h"
-
-/* The path of a file of an adapter's folder, or of the folder; hil_free it. */
-static char *adapter_path(const char *adapter, const char *file)
-{
-    size_t size = sizeof HIL_TESTS + strlen(adapter) + strlen(file) + 32;
-    char *path;
-    CHECK_OK(HIL_ALLOC(size, &path));
-    snprintf(path, size, "%s/golden/adapters/%s/%s", HIL_TESTS, adapter, file);
-    return path;
-}
-
-typedef struct adapter_run {
-    golden_run base; /* `golden` is the adapter's */
-    hil_peft peft;
-    int32_t *tokens;
-} adapter_run;
-
-static adapter_run start(const char *name, const hil_trainer_options *options)
-{
-    adapter_run r = {0};
-    hil_config config;
-    hil_lora lora;
-    hil_bytes base;
-    hil_safetensors *weights, *tokens;
-    int64_t count;
-    char *folder = adapter_path(name, ""), *path = adapter_path(name, "base");
-    CHECK_OK(hil_bytes_read(&base, path));
-    base.data[strcspn(base.data, "\n")] = 0;
-    hil_free(path);
-    path = golden_path(base.data, NULL);
-    CHECK_OK(hil_config_open(&config, path));
-    CHECK_OK(hil_build_model(&r.base.model, &config));
-    CHECK_OK(hil_peft_open(&r.peft, folder));
-    CHECK_OK(hil_lora_attach(r.base.model, &r.peft, &lora));
-    CHECK_OK(hil_trainer_open(&r.base.trainer, r.base.model, options, NULL));
-    CHECK_OK(hil_safetensors_open_folder(&weights, path));
-    CHECK_OK(hil_weights_load(r.base.model->store, r.base.trainer->pool, weights));
-    CHECK_OK(hil_weights_load_adapter(r.base.model->store, r.base.trainer->pool, &r.peft, folder));
-    hil_safetensors_close(weights);
-    hil_free(path);
-    path = adapter_path(name, "golden.safetensors");
-    CHECK_OK(hil_safetensors_open(&r.base.golden, path));
-    tokens = golden_open(base.data);
-    r.tokens = golden_ints(tokens, "tokens", &count);
-    hil_safetensors_close(tokens);
-    hil_bytes_free(&base);
-    hil_free(path);
-    hil_free(folder);
-    return r;
-}
-
-static void stop(adapter_run *r)
-{
-    golden_stop(&r->base);
-    hil_peft_close(&r->peft);
-    hil_free(r->tokens);
-}
+#include "adapter_golden.h"
 
 /* Of the last two positions of the first window. */
 static double logits_error(adapter_run *r)
@@ -72,40 +13,6 @@ static double logits_error(adapter_run *r)
         golden_compare(r->base.golden, "logits", logits + (GOLDEN_SEQ - 2) * vocab, 2 * vocab);
     hil_free(logits);
     return error;
-}
-
-/* The worst of all trained parameters; as many as PEFT trains. A step with learning rate 0 leaves
-   the gradients in the first moment. */
-static double gradient_error(adapter_run *r)
-{
-    hil_store *store = r->base.model->store;
-    hil_batch batch = golden_batch(r->tokens, 0);
-    hil_step_result result;
-    double worst = 0;
-    size_t trained = 0, expected = 0;
-    r->base.trainer->optimizer.clip = 0;
-    CHECK_OK(hil_trainer_step(r->base.trainer, &batch, 1, 0, &result));
-    for (size_t i = 0; i < hil_store_count(store); ++i) {
-        hil_param *p = hil_store_at(store, i);
-        char name[HIL_PEFT_NAME], grad[HIL_PEFT_NAME + 8];
-        if (!hil_param_trainable(p)) continue;
-        hil_peft_tensor_name(&r->peft, hil_param_spec_of(p)->name, name);
-        snprintf(grad, sizeof grad, "grad.%s", name);
-        int64_t count = hil_param_elements(p);
-        float *got;
-        CHECK_OK(HIL_ALLOC(count, &got));
-        CHECK_OK(hil_store_read(store, p, HIL_MOMENT1, 0, count, got));
-        for (int64_t k = 0; k < count; ++k) got[k] /= 1.0f - 0.9f;
-        double error = golden_compare(r->base.golden, grad, got, count);
-        if (error > 1e-4) printf("%s: %g\n", grad, error);
-        worst = fmax(worst, error);
-        hil_free(got);
-        ++trained;
-    }
-    for (size_t i = 0; i < hil_safetensors_count(r->base.golden); ++i)
-        expected += strncmp(hil_safetensors_at(r->base.golden, i)->name, "grad.", 5) == 0;
-    CHECK_INT(trained, expected);
-    return worst;
 }
 
 static double loss_error(adapter_run *r)
@@ -134,12 +41,14 @@ int main(void)
     options.dtype = "fp32";
     options.threads = 2;
     for (size_t i = 0; i < sizeof adapters / sizeof *adapters; ++i) {
-        adapter_run r = start(adapters[i], &options);
-        double logits = logits_error(&r), gradients = gradient_error(&r);
-        stop(&r);
-        r = start(adapters[i], &options);
+        adapter_run r = adapter_start(adapters[i], &options);
+        hil_batch batch = golden_batch(r.tokens, 0);
+        hil_step_result result;
+        double logits = logits_error(&r), gradients = adapter_gradients(&r, &batch, &result);
+        adapter_stop(&r);
+        r = adapter_start(adapters[i], &options);
         double losses = loss_error(&r);
-        stop(&r);
+        adapter_stop(&r);
         printf("%s: logits %.2g, gradients %.2g, losses %.2g\n", adapters[i], logits, gradients,
                losses);
         CHECK(logits < 1e-5);

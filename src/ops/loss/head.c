@@ -62,6 +62,12 @@ static size_t layout(job *j)
     return bytes;
 }
 
+static bool is_weighted(const hil_op_call *call)
+{
+    const hil_head_attr *attr = call->attr;
+    return attr && attr->weighted;
+}
+
 static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(hil_infer_float(call, 0, 3));
@@ -70,6 +76,8 @@ static hil_status infer(hil_op_call *call)
     if (call->params != 1 || call->param[0].cols != x->dim[2])
         return hil_fail(HIL_ERR_USAGE, "head: input %s does not fit weight %s",
                         hil_infer_shape_text(x).text, hil_infer_param_text(&call->param[0]).text);
+    if (is_weighted(call) && call->param[0].trainable)
+        return hil_fail(HIL_ERR_USAGE, "head: the weight of a weighted loss must be frozen");
     hil_shape loss = {2, {x->dim[0], x->dim[1]}};
     hil_infer_out(call, HIL_F32, &loss);
     if (call->differentiate) {
@@ -151,7 +159,8 @@ static void finish_row(void *context, int64_t i, int thread)
     float sum = hil_rows()->math.exp_sum(logits, most, j->vocab);
     ((float *)call->out[0].data)[row] = logf(sum) + (most - of_target);
     if (!call->differentiate) return;
-    float factor = call->loss_scale / sum, at_target = logits[target] * factor - call->loss_scale;
+    float scale = is_weighted(call) ? 1 : call->loss_scale;
+    float factor = scale / sum, at_target = logits[target] * factor - scale;
     hil_tensor gradient = {.dtype = call->compute, .data = logits};
     float scaled[PIECE];
     for (int64_t at = 0; at < j->vocab; at += PIECE) {
@@ -238,16 +247,35 @@ static void copy_task(void *context, int64_t task, int thread)
                  left < COPY_COUNT ? left : COPY_COUNT, call->din_add[0]);
 }
 
+/* The gradient of one row of x: what forward saved, times the gradient of the row's loss. */
+static void weigh_row(void *context, int64_t row, int thread)
+{
+    (void)thread;
+    const hil_op_call *call = context;
+    int64_t cols = call->in[0].shape.dim[2];
+    float weight = ((const float *)call->dout[0].data)[row], numbers[PIECE];
+    for (int64_t at = 0; at < cols; at += PIECE) {
+        int64_t n = cols - at < PIECE ? cols - at : PIECE;
+        const float *saved = hil_row_read(&call->saved[0], row * cols + at, n, numbers);
+        hil_rows()->math.scale(numbers, saved, weight, n);
+        hil_row_write(&call->din[0], row * cols + at, n, numbers, call->din_add[0]);
+    }
+}
+
 static hil_status backward(hil_op_call *call)
 {
     int64_t count = hil_shape_count(&call->in[0].shape);
-    if (call->din[0].data)
+    if (!call->din[0].data) return HIL_OK;
+    if (is_weighted(call))
+        hil_pool_run(call->pool, weigh_row, call, hil_shape_rows(&call->in[0].shape));
+    else
         hil_pool_run(call->pool, copy_task, call, (count + COPY_COUNT - 1) / COPY_COUNT);
     return HIL_OK;
 }
 
 const hil_op hil_op_head = {
     .name = "head",
+    .attr_size = sizeof(hil_head_attr),
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -5,6 +5,7 @@
    of x (chunk, C). The gradient overwrites the logits, in the compute dtype. */
 #include "ops/linear/matmul_cuda.h"
 #include "ops/loss/softmax_cuda.h"
+#include "ops/cuda_elements.h"
 
 /* Of one chunk. The sums of the weight's gradient are read and written once per chunk, which with
    4096 rows takes 5% of the products' time. */
@@ -77,6 +78,12 @@ static hil_status infer(hil_op_call *call)
     return HIL_OK;
 }
 
+static bool is_weighted(const hil_op_call *call)
+{
+    const hil_head_attr *attr = (const hil_head_attr *)call->attr;
+    return attr && attr->weighted;
+}
+
 static hil_status multiply(const head *h, const hil_cuda_matmul &product)
 {
     bool empty = h->dry || product.m == 0 || product.n == 0 || product.k == 0;
@@ -132,7 +139,7 @@ static hil_status finish_chunk(const head *h)
                        .vocab = h->vocab,
                        .target = (const int32_t *)call->in[1].data + h->first,
                        .loss = (float *)call->out[0].data + h->first,
-                       .loss_scale = call->loss_scale,
+                       .loss_scale = is_weighted(call) ? 1 : call->loss_scale,
                        .compute = call->compute,
                        .differentiate = call->differentiate};
     return hil_softmax_cuda(call->device, &job);
@@ -229,9 +236,33 @@ static hil_status forward(hil_op_call *call)
     return HIL_OK;
 }
 
+/* A row of numbers times the gradient of the row's loss. */
+struct weigh_formula {
+    const float *weight;
+    int64_t rows, cols;
+    __device__ void operator()(int64_t at, const float x[1][HIL_WIDE], float y[1][HIL_WIDE]) const
+    {
+        int64_t row = at / cols, col = at - row * cols;
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i, ++col) {
+            if (col == cols) ++row, col = 0;
+            y[0][i] = row < rows ? x[0][i] * weight[row] : 0;
+        }
+    }
+};
+
 static hil_status backward(hil_op_call *call)
 {
     if (!call->din[0].data) return HIL_OK;
+    const hil_shape *shape = &call->in[0].shape;
+    hil_cuda_elements<1, 1> job = {.count = hil_shape_count(shape),
+                                   .in = {hil_view_of(&call->saved[0])},
+                                   .out = {hil_view_of(&call->din[0])},
+                                   .add = {call->din_add[0]}};
+    if (is_weighted(call))
+        return hil_elements_run_cuda(
+            call->device, "head", job,
+            weigh_formula{(const float *)call->dout[0].data, hil_shape_rows(shape), shape->dim[2]});
     return hil_op_cuda_convert(call->device, &call->din[0], &call->saved[0], call->din_add[0]);
 }
 

@@ -143,6 +143,7 @@ typedef struct hil_eval_options {
     const volatile int *stop;      /* a non-zero value asks to stop; may be NULL */
     const char *format, *train_on; /* as in training */
     const char *base_dtype;        /* of the weights: "nf4", "int8", "fp8", "bf16"; NULL: dtype */
+    const char *messages; /* a JSON file with one conversation, instead of data; NULL: none */
 } hil_eval_options;
 typedef struct hil_eval_result {
     double loss, perplexity, seconds, seconds_to_first_batch;

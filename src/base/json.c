@@ -12,7 +12,10 @@ hil_status hil_json_parse(const char *text, size_t size, const char *what, json_
     if (nul)
         return hil_fail(HIL_ERR_INPUT, "%s: not valid JSON: a NUL byte at position %zu", what,
                         (size_t)(nul - text));
-    *out = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+    *out = json_loadb(text, size, flags, &error);
+    if (!*out && json_error_code(&error) == json_error_numeric_overflow)
+        *out = json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, &error);
     if (*out) return HIL_OK;
     if (json_error_code(&error) == json_error_out_of_memory || error.text[0] == 0)
         return hil_fail(HIL_ERR_MEMORY, "%s: out of memory while reading JSON", what);

@@ -7,8 +7,9 @@
 #include <jansson.h>
 
 /* Parses one JSON value that fills `size` bytes (white space around it is fine). Duplicate keys,
-   NUL characters and invalid UTF-8 are refused. `what` names the source in errors. The caller
-   releases *out with json_decref. */
+   NUL characters and invalid UTF-8 are refused. If one integer exceeds 64 bits
+   (tokenizer_config.json of many models has one), all are read as reals. `what` names the source in
+   errors. The caller releases *out with json_decref. */
 hil_status hil_json_parse(const char *text, size_t size, const char *what, json_t **out);
 
 /* Typed members of `object`. A missing or null member leaves *out unchanged; a member of another

@@ -2,6 +2,7 @@
 #include "run/conversation.h"
 
 #include "base/json.h"
+#include "data/record.h"
 #include "io/file.h"
 
 static hil_status read_conversation(const char *file, bool generation_prompt, json_t **out)
@@ -31,4 +32,46 @@ done:
     json_decref(variables);
     hil_chat_template_close(chat);
     return status;
+}
+
+static hil_status read_record(const hil_conversation_file *file, json_t **object,
+                              hil_record *record)
+{
+    hil_record_rules rules = {.chat = true};
+    hil_bytes bytes;
+    HIL_TRY(hil_record_format_read(file->format, &rules.format));
+    HIL_TRY(hil_bytes_read(&bytes, file->path));
+    hil_status status = hil_json_parse(bytes.data, bytes.size, file->path, object);
+    hil_bytes_free(&bytes);
+    HIL_TRY(status);
+    HIL_TRY(hil_record_read(&rules, *object, record));
+    if (record->kind == HIL_RECORD_CONVERSATION) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s holds no conversation", file->path);
+}
+
+hil_status hil_conversation_learn(hil_conversation *c, const char *model,
+                                  const hil_tokenizer *tokenizer, const hil_conversation_file *file)
+{
+    hil_record record = {0};
+    json_t *object = NULL;
+    hil_status status;
+    *c = (hil_conversation){.dialogue = {.tokenizer = tokenizer}};
+    HIL_TRY_DONE(hil_answers_read(file->train_on, &c->dialogue.answers));
+    HIL_TRY_DONE(hil_chat_template_open(&c->chat, model));
+    HIL_TRY_DONE(hil_encoder_create(&c->dialogue.encoder, tokenizer));
+    HIL_TRY_DONE(read_record(file, &object, &record));
+    c->dialogue.chat = c->chat;
+    HIL_TRY_DONE(hil_dialogue_encode(&c->dialogue, record.variables));
+done:
+    hil_record_free(&record);
+    json_decref(object);
+    return status;
+}
+
+void hil_conversation_free(hil_conversation *c)
+{
+    hil_dialogue_free(&c->dialogue);
+    hil_encoder_destroy(c->dialogue.encoder);
+    hil_chat_template_close(c->chat);
+    *c = (hil_conversation){0};
 }

@@ -1,11 +1,30 @@
-/* conversation.h - renders a file with a conversation to the text that a model reads. */
+/* conversation.h - a file with a conversation, as the text that a model reads or as training data.
+ */
 #ifndef HIL_RUN_CONVERSATION_H
 #define HIL_RUN_CONVERSATION_H
 
-#include "text/chat_template.h"
+#include "data/dialogue.h"
 
 /* Renders the JSON object in `file` by the chat template of the model's folder. Appends to *out. */
 hil_status hil_conversation_render(const char *model, const char *file, bool generation_prompt,
                                    hil_rendering *out);
+
+/* A file with one JSON object; `format` and `train_on` as in hil_train_options. */
+typedef struct hil_conversation_file {
+    const char *path, *format, *train_on;
+} hil_conversation_file;
+
+/* A conversation as training data: its tokens, and which of them are learned. Owns all of it. */
+typedef struct hil_conversation {
+    hil_chat_template *chat;
+    hil_dialogue dialogue;
+} hil_conversation;
+
+/* Encodes by the chat template of the model's folder. Borrows the tokenizer. Free it also after a
+   failure. */
+hil_status hil_conversation_learn(hil_conversation *out, const char *model,
+                                  const hil_tokenizer *tokenizer,
+                                  const hil_conversation_file *file);
+void hil_conversation_free(hil_conversation *conversation);
 
 #endif

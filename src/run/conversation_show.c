@@ -1,26 +1,9 @@
 /* conversation_show.c - hilbert tokenize --messages FILE --show-mask. */
 #include "run/conversation_show.h"
 
-#include "base/json.h"
-#include "data/dialogue.h"
-#include "data/record.h"
-#include "io/file.h"
+#include "run/conversation.h"
 
 #include <stdio.h>
-
-static hil_status read_record(const hil_tokenize_options *o, json_t **object, hil_record *record)
-{
-    hil_record_rules rules = {.chat = true};
-    hil_bytes bytes;
-    HIL_TRY(hil_record_format_read(o->format, &rules.format));
-    HIL_TRY(hil_bytes_read(&bytes, o->messages));
-    hil_status status = hil_json_parse(bytes.data, bytes.size, o->messages, object);
-    hil_bytes_free(&bytes);
-    HIL_TRY(status);
-    HIL_TRY(hil_record_read(&rules, *object, record));
-    if (record->kind == HIL_RECORD_CONVERSATION) return HIL_OK;
-    return hil_fail(HIL_ERR_INPUT, "%s holds no conversation", o->messages);
-}
 
 static hil_status print_token(const hil_dialogue *d, size_t index, bool learned, FILE *out)
 {
@@ -52,26 +35,13 @@ static hil_status print_mask(const hil_dialogue *d, FILE *out)
     return HIL_OK;
 }
 
-hil_status hil_conversation_show(const hil_tokenize_options *options,
-                                 const hil_tokenizer *tokenizer, FILE *out)
+hil_status hil_conversation_show(const hil_tokenize_options *o, const hil_tokenizer *tokenizer,
+                                 FILE *out)
 {
-    hil_chat_template *chat = NULL;
-    hil_dialogue dialogue = {.tokenizer = tokenizer};
-    hil_record record = {0};
-    json_t *object = NULL;
-    hil_status status;
-    HIL_TRY_DONE(hil_answers_read(options->train_on, &dialogue.answers));
-    HIL_TRY_DONE(hil_chat_template_open(&chat, options->model));
-    HIL_TRY_DONE(hil_encoder_create(&dialogue.encoder, tokenizer));
-    HIL_TRY_DONE(read_record(options, &object, &record));
-    dialogue.chat = chat;
-    HIL_TRY_DONE(hil_dialogue_encode(&dialogue, record.variables));
-    HIL_TRY_DONE(print_mask(&dialogue, out));
-done:
-    hil_dialogue_free(&dialogue);
-    hil_encoder_destroy(dialogue.encoder);
-    hil_record_free(&record);
-    json_decref(object);
-    hil_chat_template_close(chat);
+    hil_conversation conversation;
+    const hil_conversation_file file = {o->messages, o->format, o->train_on};
+    hil_status status = hil_conversation_learn(&conversation, o->model, tokenizer, &file);
+    if (status == HIL_OK) status = print_mask(&conversation.dialogue, out);
+    hil_conversation_free(&conversation);
     return status;
 }

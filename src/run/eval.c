@@ -1,6 +1,7 @@
 /* eval.c - loss and perplexity of a model folder on some files. */
 #include "base/clock.h"
 #include "run/batches.h"
+#include "run/eval_messages.h"
 #include "run/model_compare.h"
 #include "run/model_source.h"
 #include "base/sized.h"
@@ -94,7 +95,8 @@ static hil_status open_data(job *j, const hil_eval_options *o)
 
 static hil_status open_source(job *j, const hil_eval_options *o)
 {
-    if (!o->model || !o->data_count) return hil_fail(HIL_ERR_USAGE, "eval needs a model and data");
+    if (!o->model || !o->data_count)
+        return hil_fail(HIL_ERR_USAGE, "eval needs a model, and --data or --messages");
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_need_weights(&j->source, "eval"));
     HIL_TRY(hil_source_adapt_folder(&j->source, o->adapter));
@@ -161,6 +163,7 @@ hil_status hil_eval(const hil_eval_options *options, const hil_observer *observe
     hil_eval_options own;
     HIL_TRY(HIL_SIZED_TAKE(hil_eval, &own, options));
     options = &own;
+    if (own.messages) return hil_eval_messages(&own, observer, result);
     job j = {.observer = hil_comm_rank(options->comm) == 0 ? observer : NULL};
     hil_status status = run_job(&j, options, result);
     if (status != HIL_OK) hil_comm_fail(options->comm, status);

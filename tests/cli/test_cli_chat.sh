@@ -53,6 +53,24 @@ code=0
 grep -q 'begin anew with /reset' "$work/err" || die "a full context: $(cat "$work/err")"
 cmp "$work/first" "$work/out" || die "a full context: another reply"
 
+printf '{"messages": [%s]}' "$user" > "$work/user.json"
+# eval --messages: the loss that eval --data has on a file with this conversation alone
+printf '{\n "messages": [{"role": "user", "content": "hello"},\n  {"role": "assistant", "content": "well, hello"}]\n}' \
+    > "$work/one.json"
+tr -d '\n' < "$work/one.json" > "$work/one.jsonl"
+for on in assistant all; do
+    run 0 eval --model "$model" --threads 1 --messages "$work/one.json" --train-on $on --json
+    one=$(sed 's/, "learned_share.*//' "$work/out")
+    run 0 eval --model "$model" --threads 1 --data "$work/one.jsonl" --train-on $on --seq 64 --json
+    many=$(sed 's/, "learned_share.*//' "$work/out")
+    a=$(sed 's/.*"loss": \([0-9.]*\).*/\1/' <<< "$one") b=$(sed 's/.*"loss": \([0-9.]*\).*/\1/' <<< "$many")
+    awk -v a="$a" -v b="$b" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < 1e-10 * a * a) }' || die "eval --messages: $one, $many"
+    [ "${one##*tokens}" = "${many##*tokens}" ] || die "eval --messages: $one, $many"
+done
+fails 1 "has nothing to predict" eval --model "$model" --messages "$work/user.json"
+fails 2 "--data" eval --model "$model" --messages "$work/one.json" --data "$work/one.jsonl"
+fails 2 "--data or --messages" eval --model "$model"
+
 fails 2 "generate needs --prompt or --messages" generate --model "$model"
 fails 2 "--prompt" generate --model "$model" --prompt a --messages "$work/chat.json"
 fails 2 "128 positions" chat --model "$model" --context 129

@@ -52,7 +52,7 @@ fails 2 "the folder or file must not be empty" inspect ""
 fails 2 "unexpected argument 'x'" train x
 fails 2 "train needs --model, --data and --out" train
 fails 2 "train needs --model and --out" train --data a --lr 1e-4
-fails 2 "eval needs --model and --data" eval
+fails 2 "eval needs --model" eval
 fails 2 "generate needs --model" generate
 fails 2 "tokenize needs --model" tokenize
 fails 2 "inspect needs a folder or file" inspect

@@ -45,6 +45,11 @@ static void test_config(void)
         " \"pad_token\": null}");
     check_renders("{\"messages\": [\"hi\"]}", "<s>hi</s>");
     check_renders("{\"messages\": [\"hi\"], \"bos_token\": \"B\"}", "Bhi</s>");
+    put("tokenizer_config.json", /* as published folders have it */
+        "{\"chat_template\": \"{{ bos_token }}{{ messages[0] }}{{ eos_token }}{{ pad_token }}\","
+        " \"bos_token\": \"<s>\", \"eos_token\": {\"content\": \"</s>\", \"lstrip\": false},"
+        " \"model_max_length\": 1000000000000000019884624838656}");
+    check_renders("{\"messages\": [\"hi\"]}", "<s>hi</s>");
     put("special_tokens_map.json", "{\"bos_token\": \"no\", \"pad_token\": \"<pad>\"}");
     check_renders("{\"messages\": [\"hi\"]}", "<s>hi</s><pad>");
     put("chat_template.jinja", "file {{ messages[0] }}\n");

@@ -173,5 +173,5 @@ hil_status hil_checkpoint_load(const char *folder, int64_t step, hil_store *stor
         HIL_TRY(hil_path_join(path, dir, hil_state_file[i]));
         HIL_TRY(load_state(path, store, (hil_state)i));
     }
-    return HIL_OK;
+    return hil_store_finish_writes(store);
 }

@@ -161,7 +161,7 @@ static hil_status load_base(loading *job, const hil_safetensors *file)
         if (!entry) return hil_fail(HIL_ERR_INPUT, "the model folder has no tensor %s", spec->name);
         HIL_TRY(load_param(job, entry));
     }
-    return HIL_OK;
+    return hil_store_finish_writes(job->store);
 }
 
 hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetensors *file)
@@ -225,7 +225,7 @@ static hil_status load_adapter(loading *job, const hil_peft *peft, const hil_saf
                             "the adapter's tensor %s does not belong to a layer that can have an "
                             "adapter",
                             hil_safetensors_at(file, k)->name);
-    return HIL_OK;
+    return hil_store_finish_writes(job->store);
 }
 
 hil_status hil_weights_open_adapter(hil_safetensors **out, const char *folder)

@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "store/order.h"
 #include "store/pass.h"
+#include "store/state.h"
 #include "store/store.h"
 #include "store/unit.h"
 #include "store/update.h"
@@ -105,6 +106,13 @@ typedef struct hil_outgoing {
     hil_fence after;
 } hil_outgoing;
 
+/* Where the last hil_store_write ended. */
+typedef struct hil_written {
+    hil_state state;
+    int param;
+    int64_t end;
+} hil_written;
+
 /* An entity is what the window holds and the order of uses lists: the weight of a unit, or the sum
    of one use of it. Entities per unit. */
 #define HIL_ENTITIES (1 + HIL_USES)
@@ -148,6 +156,8 @@ struct hil_store {
     struct hil_exchange *exchange; /* with several ranks, a discrete device and not connected */
     hil_fence turn; /* the last exchange between devices: [Note: turns] in device_comm.h */
     struct hil_save *save;
+    hil_fence written; /* over: all pages of hil_store_write are on disk */
+    hil_written last;
 };
 
 /* See hil_param_is_saved. */

@@ -1,4 +1,4 @@
-/* state.h - reads and writes states as fp32 numbers, for files and initialisation. Blocking. */
+/* state.h - reads and writes states as fp32 numbers, for files and initialisation. */
 #ifndef HIL_STORE_STATE_H
 #define HIL_STORE_STATE_H
 
@@ -12,12 +12,18 @@ typedef enum hil_state { HIL_MASTER, HIL_MOMENT1, HIL_MOMENT2, HIL_STATES } hil_
 bool hil_param_has(const hil_param *param, hil_state state);
 /* Whether a save puts the state: with an adapter, checkpoints hold only what is trained. */
 bool hil_param_is_saved(const hil_param *param, hil_state state);
+/* Blocks. */
 hil_status hil_store_read(hil_store *store, hil_param *param, hil_state state, int64_t first,
                           int64_t count, float *out);
+/* Has read `in` when it returns. Pages on disk are written by the WRITE link from the staging ring,
+   while the caller makes the next numbers: reads and passes wait for them. */
 hil_status hil_store_write(hil_store *store, hil_param *param, hil_state state, int64_t first,
                            int64_t count, const float *in);
-/* The same for the bytes of a quantized weight, which has no numbers of its own: `first` counts
-   bytes, and tile t begins at t * hil_param_stride. hil_quantizer_fill quantizes numbers
+/* Blocks until all that was written is at its home, and returns a failure of it: for the end of a
+   loading. */
+hil_status hil_store_finish_writes(hil_store *store);
+/* Reading and writing the bytes of a quantized weight, which has no numbers of its own: `first`
+   counts bytes, and tile t begins at t * hil_param_stride. hil_quantizer_fill quantizes numbers
    (quantizer.h). */
 hil_status hil_store_read_quantized(hil_store *store, hil_param *param, int64_t first,
                                     int64_t count, void *out);

@@ -1,5 +1,5 @@
-/* state_access.c - reads and writes states as fp32 numbers, for files and initialisation. Blocking,
-   one chunk at a time. */
+/* state_access.c - reads and writes states as fp32 numbers, for files and initialisation, one chunk
+   at a time. Reads block; pages of a write are written to disk by the WRITE link. */
 #include "base/alloc.h"
 #include "base/normal.h"
 #include "base/philox.h"
@@ -76,17 +76,10 @@ typedef struct view {
     char *base;    /* element `first` of the slice */
     int64_t first; /* the first element of the chunk, of the group, or 0 */
     bool staged;   /* in the staging ring */
-    hil_disk_transfer page;
-    char *device; /* its address on the GPU; NULL: not on a GPU */
+    hil_part page; /* its page on disk */
+    char *device;  /* its address on the GPU; NULL: not on a GPU */
     size_t bytes;
 } view;
-
-static hil_status move_page(hil_store *store, view *v, bool write)
-{
-    v->page.write = write;
-    HIL_TRY(hil_disk_start(store->tiers->disk, &v->page));
-    return hil_disk_wait(store->tiers->disk, &v->page);
-}
 
 /* Whether the span covers its page, which then need not be read before it is written. Elements
    after the last member do not count. */
@@ -98,6 +91,15 @@ static bool is_whole(const span *s)
     return s->at == begin && s->at + s->count >= (end < filled ? end : filled);
 }
 
+static hil_status read_page(hil_store *store, const view *v)
+{
+    hil_disk_transfer page = {
+        .extent = v->page.disk, .first = v->page.first, .count = 1, .memory = v->base};
+    HIL_TRY(hil_store_finish_writes(store));
+    HIL_TRY(hil_disk_start(store->tiers->disk, &page));
+    return hil_disk_wait(store->tiers->disk, &page);
+}
+
 static hil_status open_page(const span *s, const hil_home *home, bool write, view *v)
 {
     hil_fence after;
@@ -106,9 +108,13 @@ static hil_status open_page(const span *s, const hil_home *home, bool write, vie
     HIL_TRY(hil_links_wait(s->store->links, &after, HIL_WAIT_MEMORY));
     int64_t chunk = s->at / s->store->plan->chunk;
     v->first = chunk * s->store->plan->chunk;
-    v->page =
-        (hil_disk_transfer){.extent = &home->extent, .first = chunk, .count = 1, .memory = v->base};
-    if (!write || !is_whole(s)) return move_page(s->store, v, false);
+    v->page = (hil_part){.kind = HIL_PART_WRITE,
+                         .from = v->base,
+                         .bytes = home->extent.page,
+                         .disk = &home->extent,
+                         .first = chunk,
+                         .count = 1};
+    if (!write || !is_whole(s)) return read_page(s->store, v);
     memset(v->base, 0, home->extent.page); /* the padding of the last group enters its scale */
     return HIL_OK;
 }
@@ -155,16 +161,19 @@ static hil_status open_view(const span *s, hil_unit_state state, bool write, vie
     return open_stage(s, state, write, v, stage);
 }
 
-/* Writes the view back, unless `status` is a failure, which is returned. The copy to a device is
-   only queued. */
+/* Writes the view back, unless `status` is a failure, which is returned. The copy to a device and
+   the write of a page are only queued. */
 static hil_status close_view(const span *s, view *v, bool write, hil_status status)
 {
     hil_device *device = s->store->device;
     if (v->device && write && status == HIL_OK)
         status = device->queue->copy(device, HIL_STREAM_COMPUTE, v->device, v->base, v->bytes);
     if (!v->staged) return status;
-    if (write && status == HIL_OK) status = move_page(s->store, v, true);
-    hil_ring_give(s->store->ring, v->base, NULL);
+    hil_fence written = {0};
+    hil_job job = {.link = HIL_LINK_WRITE, .name = "states", .parts = 1, .part = {v->page}};
+    if (write && status == HIL_OK) status = hil_links_submit(s->store->links, &job, &written);
+    hil_ring_give(s->store->ring, v->base, &written);
+    hil_fence_join(&s->store->written, &written);
     return status;
 }
 
@@ -286,7 +295,11 @@ static hil_status move_span(const span *s, conversion *c)
     }
     view v[2] = {0};
     hil_stage stage = {0};
-    hil_status status = hil_ring_rewind(s->store->ring); /* from its start, two pieces fit */
+    size_t pages = 0;
+    for (int i = 0; i < states; ++i)
+        if (s->unit->home[state[i]].tier == HIL_DISK)
+            pages += hil_align_up(s->unit->home[state[i]].extent.page);
+    hil_status status = hil_ring_fit(s->store->ring, pages);
     for (int i = 0; i < states && status == HIL_OK; ++i)
         status = open_view(s, state[i], c->in != NULL, &v[i], &stage);
     c->span = s;
@@ -303,6 +316,22 @@ static hil_status move_span(const span *s, conversion *c)
     for (int i = 0; i < states; ++i) status = close_view(s, &v[i], c->in != NULL, status);
     if (status == HIL_OK && stage.memory) status = hil_stage_end(s->store, &stage);
     return status;
+}
+
+hil_status hil_store_finish_writes(hil_store *store)
+{
+    return hil_links_wait(store->links, &store->written, HIL_WAIT_UPDATE);
+}
+
+/* Whether the write comes after the last one in the order of states, parameters and elements, and
+   so to other pages: jobs of the WRITE link that write the same page may overlap. */
+static bool is_next(hil_store *store, const hil_param *p, int64_t first, int64_t count,
+                    hil_state state)
+{
+    hil_written last = store->last;
+    store->last = (hil_written){state, p->index, first + count};
+    if (state != last.state) return state > last.state;
+    return p->index > last.param || (p->index == last.param && first >= last.end);
 }
 
 /* Waits for the sweep; before a write, also for the transfers that read these states. Kernels that
@@ -325,6 +354,8 @@ static hil_status move(hil_store *store, hil_param *param, int64_t first, int64_
                        conversion *c)
 {
     assert(first >= 0 && count >= 0 && first + count <= param->kept);
+    if (!c->in || !is_next(store, param, first, count, c->state))
+        HIL_TRY(hil_store_finish_writes(store));
     HIL_TRY(wait_for_states(store, param, first, count, c));
     const char *in = c->in;
     char *out = c->out;
@@ -460,5 +491,5 @@ done:
 hil_status hil_store_initialise(hil_store *store, uint64_t seed)
 {
     for (size_t i = 0; i < store->count; ++i) HIL_TRY(hil_param_initialise(store->params[i], seed));
-    return HIL_OK;
+    return hil_store_finish_writes(store);
 }

@@ -111,7 +111,8 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     store->plan = opening->plan;
     store->device = opening->tiers->rehearse ? NULL : opening->tiers->device;
     store->discrete = opening->plan->discrete || opening->tiers->device;
-    store->turn = (hil_fence){0};
+    store->turn = store->written = (hil_fence){0};
+    store->last = (hil_written){0};
     store->merge = merged_chunks(store);
     assert(!opening->plan->connected || opening->tiers->rehearse || opening->device_comm);
     hil_links_set_failed(store->links, opening->comm ? fail_ranks : NULL, opening->comm);
@@ -189,6 +190,7 @@ static hil_status empty_window(hil_store *store)
 
 hil_status hil_store_pass_begin(hil_store *store, hil_pass pass)
 {
+    HIL_TRY(hil_store_finish_writes(store));
     HIL_TRY(hil_order_begin(&store->order[pass], store->units * HIL_ENTITIES));
     if (pass == HIL_PASS_TRAIN) HIL_TRY(empty_window(store));
     store->pass = &store->order[pass];

@@ -93,11 +93,16 @@ static void skip_rest(hil_ring *ring)
     advance(ring, ring->bytes - ring->at)->given = true;
 }
 
-hil_status hil_ring_rewind(hil_ring *ring)
+hil_status hil_ring_fit(hil_ring *ring, size_t bytes)
 {
     HIL_TRY(make_room(ring, 1));
-    if (ring->at) skip_rest(ring);
+    if (ring->at && ring->at + bytes > ring->bytes) skip_rest(ring);
     return HIL_OK;
+}
+
+hil_status hil_ring_rewind(hil_ring *ring)
+{
+    return hil_ring_fit(ring, ring->bytes);
 }
 
 hil_status hil_ring_take(hil_ring *ring, size_t bytes, void **memory, hil_fence *after)

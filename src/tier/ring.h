@@ -18,6 +18,9 @@ hil_status hil_ring_take(hil_ring *ring, size_t bytes, void **memory, hil_fence 
 /* Makes the next piece begin at offset 0, so that the same takes get the same addresses. All pieces
    must have been given back. */
 hil_status hil_ring_rewind(hil_ring *ring);
+/* Makes the next pieces, of `bytes` in all, adjacent: skips to offset 0 unless they fit before the
+   end. All pieces must have been given back. */
+hil_status hil_ring_fit(hil_ring *ring, size_t bytes);
 /* Frees the oldest piece; its next user waits for `after`. */
 void hil_ring_give(hil_ring *ring, void *memory, const hil_fence *after);
 

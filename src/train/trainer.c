@@ -203,7 +203,8 @@ static hil_status compute(hil_trainer *t, const hil_batch *given, int64_t micro_
         return hil_ranks_agree(comm, hil_fail(HIL_ERR_INPUT,
                                               "no position of the batch has a token to predict: "
                                               "there is nothing to learn"));
-    hil_account_skip(t->tiers.links, &t->spent);
+    hil_plan loading = {0};
+    hil_account_skip(t->tiers.links, t->spent.step_seconds > 0 ? &t->spent : &loading);
     double scale = (double)t->scaling.scale;
     hil_step step = {t->micro, t->now.micros, t->options.seed, t->step + 1,
                      (float)(scale / (double)t->now.counted)};

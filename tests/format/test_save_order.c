@@ -87,9 +87,9 @@ static void crash(disk_loss loss, unsigned seed)
     if (found.step >= 0) {
         rig_check_content(store, path, found.step);
         CHECK_OK(hil_checkpoint_return_to(path, found.step));
-        CHECK_OK(hil_checkpoint_tidy(path, 1));
+        CHECK_OK(hil_checkpoint_tidy(path, 1, -1));
     }
-    CHECK_OK(hil_checkpoint_tidy(path, 1));
+    CHECK_OK(hil_checkpoint_tidy(path, 1, -1));
     CHECK(!has_leftovers(path));
     CHECK_OK(hil_file_remove_tree(place));
     ++crashes;
@@ -141,7 +141,7 @@ static void save(int64_t step, int ranks)
 static void remove_old(int ranks)
 {
     old_step = new_step = 2;
-    CHECK_OK(hil_checkpoint_tidy(folder, 1));
+    CHECK_OK(hil_checkpoint_tidy(folder, 1, -1));
     save(3, ranks);
     new_step = 2;
     CHECK_OK(hil_checkpoint_return_to(folder, 2));

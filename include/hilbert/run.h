@@ -115,7 +115,8 @@ typedef struct hil_train_result {
     const char *limit; /* what steps waited for most: "compute", "disk", "host link", ... */
     int64_t best_step; /* of the lowest eval loss, with keep_best or patience; -1: none */
     double best_loss;
-    bool stopped_early; /* by patience */
+    bool stopped_early;    /* by patience */
+    int64_t conversations; /* in the data */
 } hil_train_result;
 
 HIL_API void hil_train_defaults_sized(hil_train_options *options, size_t size);

@@ -43,23 +43,25 @@ static void print_examples(FILE *out, const hil_examples *e)
 }
 
 /* Prints where the model or the adapter is, and a command that tries it. */
-static void print_trial(FILE *out, const hil_train_options *run, const char *tokenizer)
+static void print_trial(FILE *out, const hil_train_options *run, const hil_train_result *result)
 {
+    const char *tokenizer = result->tokenizer;
     bool adapter = run->adapter.source != NULL;
     fprintf(out, "%s in %s", adapter ? "adapter" : "model", run->out);
     if (!tokenizer) { /* trained on ids: generate cannot take text */
         fputc('\n', out);
         return;
     }
+    bool bytes = strcmp(tokenizer, "bytes") == 0, chat = result->conversations && !bytes;
     bool on_path = !strchr(program_invocation_name, '/');
     fputs("; try it:\n  ", out);
     print_quoted(out, on_path ? "hilbert" : program_invocation_name);
-    fputs(" generate --model ", out);
+    fprintf(out, " %s --model ", chat ? "chat" : "generate");
     print_quoted(out, adapter ? run->model : run->out);
     if (adapter) fputs(" --adapter ", out);
     if (adapter) print_quoted(out, run->out);
-    if (strcmp(tokenizer, "bytes") == 0) fputs(" --tokenizer bytes", out);
-    fputs(" --prompt \"Once upon a time\"\n", out);
+    if (bytes) fputs(" --tokenizer bytes", out);
+    fputs(chat ? "\n" : " --prompt \"Once upon a time\"\n", out);
 }
 
 /* Prints what this process did; after --resume that is less than the whole run. */
@@ -97,7 +99,7 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
         fputs("nothing is saved: --keep 0\n", out);
         return;
     }
-    print_trial(out, run, result->tokenizer);
+    print_trial(out, run, result);
 }
 
 static int train(hil_train_values *values, const hil_parsed *parsed)

@@ -18,6 +18,7 @@ typedef struct hil_packing {
     int64_t left_out;        /* examples without a learned token within a window's length */
     int64_t padding;         /* tokens that fill up windows */
     int64_t learned;         /* tokens of examples that count in the loss */
+    int64_t conversations;   /* among the examples */
 } hil_packing;
 
 /* Immutable and reference-counted: several datasets may share one. */

@@ -107,6 +107,7 @@ static void add_packing(hil_packing *to, const hil_packing *from)
     to->cut += from->cut;
     to->cut_tokens += from->cut_tokens;
     if (from->seq) to->seq = from->seq;
+    to->conversations += from->conversations;
     to->left_out += from->left_out;
     to->padding += from->padding;
     to->learned += from->learned;

@@ -26,6 +26,7 @@ struct pack {
     size_t example_size, example_room;
     hil_chat_template *chat; /* opened for the first conversation */
     hil_dialogue dialogue;
+    int64_t conversations;
     char *piece;
     const char *path;
     int64_t position; /* of the next token in its file */
@@ -201,6 +202,7 @@ static hil_status pack_conversation(struct pack *pack, const hil_record *record,
         return hil_fail(status, "%s line %lld: %s", pack->path, (long long)line, message);
     }
     HIL_TRY(status);
+    ++pack->conversations;
     pack->example_size = 0;
     HIL_TRY(add_marked(pack, d->ids.data, d->ids.size, HIL_MARK_NO_LOSS));
     for (size_t i = 0; i < d->rendering.span_count; ++i)
@@ -296,6 +298,7 @@ hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, si
         pack.bytes_before += bytes;
     }
     HIL_TRY_DONE(hil_windows_end(pack.windows, packing));
+    packing->conversations = pack.conversations;
 done:
     hil_windows_destroy(pack.windows);
     hil_encoder_destroy(pack.encoder);

@@ -316,6 +316,7 @@ static hil_status run_job(job *j, hil_train_result *result)
     HIL_TRY(hil_training_open(j));
     result->parameters = j->parameters;
     result->examples = hil_source_examples(j->data);
+    result->conversations = hil_dataset_packing(j->data)->conversations;
     HIL_TRY(loop(j, result));
     if (o->keep) HIL_TRY(export_model(j));
     result->steps = j->run.step;

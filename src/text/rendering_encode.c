@@ -59,8 +59,8 @@ static hil_status find_border(struct borders *b, size_t at, size_t *index, bool 
         length += size;
         unknown = size ? 0 : unknown + 1;
     }
-    const hil_anchor *next = anchor ? anchor + 1 : b->anchors.data;
-    if (next < b->anchors.data + b->anchors.count) end = next->index;
+    size_t next = anchor ? (size_t)(anchor - b->anchors.data) + 1 : 0;
+    if (next < b->anchors.count) end = b->anchors.data[next].index;
     for (; i < end; ++i) {
         size_t size = piece_size(b->tokenizer, b->ids->data[i]);
         if (passed + size > length) break;

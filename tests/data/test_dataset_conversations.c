@@ -195,6 +195,27 @@ static void check_stale(void)
     hil_dataset_close(dataset);
 }
 
+/* Whichever allocation fails: an error, and nothing is left behind. */
+static void check_memory(void)
+{
+    hil_dataset_options o = chat_options(24);
+    const char *path = fixture_text(
+        "f.jsonl", "{\"conversations\": [{\"from\": \"human\", \"value\": \"hi\"}, {\"from\": "
+                   "\"gpt\", \"value\": \"ho\"}], \"tools\": \"[]\"}\n");
+    hil_dataset *dataset;
+    hil_status status = HIL_ERR_MEMORY;
+    long n = 0;
+    while (status != HIL_OK) {
+        hil_alloc_fail_at(++n);
+        status = hil_dataset_open(&dataset, &path, 1, &o);
+        hil_alloc_fail_at(0);
+        CHECK(status == HIL_OK || status == HIL_ERR_MEMORY);
+    }
+    CHECK(n > 20);
+    CHECK_INT(hil_dataset_packing(dataset)->conversations, 1);
+    hil_dataset_close(dataset);
+}
+
 int main(void)
 {
     fixture_create();
@@ -205,6 +226,7 @@ int main(void)
     check_alpaca();
     check_refusals();
     check_format();
+    check_memory();
     check_stale();
     return 0;
 }

@@ -34,7 +34,7 @@ static void check_best_fit(void)
     CHECK_OK(hil_dataset_open(&dataset, &path, 1, &options));
     CHECK_INT(hil_dataset_windows(dataset), 3);
     CHECK_INT(hil_dataset_tokens(dataset), 20);
-    check_packing(dataset, (hil_packing){8, 3, 6, 0, 0, 1, 4, 11});
+    check_packing(dataset, (hil_packing){8, 3, 6, 0, 0, 1, 4, 11, 0});
     CHECK_TEXT(fixture_window(dataset, 8, 0), "99>-1@0/0 99>-1@1/0 99>100@2/0 100>100@3/0 "
                                               "100>256@4/0 256>-1@5/0 101>256@0/6 256>-1@1/6");
     CHECK_TEXT(fixture_window(dataset, 8, 1), "97>-1@0/0 97>98@1/0 98>98@2/0 98>256@3/0 256>-1@4/0 "
@@ -52,7 +52,7 @@ static void check_cut(void)
     hil_dataset_options options = fixture_options(4);
     hil_dataset *dataset;
     CHECK_OK(hil_dataset_open(&dataset, &path, 1, &options));
-    check_packing(dataset, (hil_packing){4, 2, 3, 1, 3, 1, 0, 5});
+    check_packing(dataset, (hil_packing){4, 2, 3, 1, 3, 1, 0, 5, 0});
     CHECK_TEXT(fixture_window(dataset, 4, 0), "97>-1@0/0 98>99@1/0 99>100@2/0 100>-1@3/0");
     CHECK_TEXT(fixture_window(dataset, 4, 1), "108>109@0/0 109>110@1/0 110>256@2/0 256>-1@3/0");
     hil_dataset_close(dataset);
@@ -73,7 +73,7 @@ static void check_mixed(void)
     CHECK_OK(hil_dataset_open(&dataset, paths, 2, &options));
     CHECK_INT(hil_dataset_windows(dataset), 3);
     CHECK_INT(hil_dataset_tokens(dataset), 8 + 3);
-    check_packing(dataset, (hil_packing){4, 1, 1, 0, 0, 0, 1, 2});
+    check_packing(dataset, (hil_packing){4, 1, 1, 0, 0, 0, 1, 2, 0});
     CHECK_TEXT(fixture_window(dataset, 4, 0), "97>98@0/0 98>256@1/0 256>99@2/0 99>-1@0/3");
     CHECK_TEXT(fixture_window(dataset, 4, 1), "100>256@0/0 256>101@1/0 101>102@0/2 102>-1@1/2");
     CHECK_TEXT(fixture_window(dataset, 4, 2), "120>121@0/0 121>256@1/0 256>-1@2/0 256>-1@0/3");

@@ -30,7 +30,7 @@ function take_field(    key) {
 FILENAME !~ /\.1$/ {
     if ($0 ~ /^const hil_command /) in_table = 1
     if ($0 ~ /^};/) in_table = 0
-    if (in_table && $0 ~ /^    \.(name|summary|example) = /) field = $0
+    if (in_table && $0 ~ /^    \.(name|summary|example) =( |$)/) field = $0
     else if (field != "") field = field $0
     if (field != "" && $0 ~ /,$/) take_field()
     next

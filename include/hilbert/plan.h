@@ -14,6 +14,7 @@ typedef struct hil_plan_options {
     bool json;       /* hil_plan_show prints one JSON object */
     int ranks;       /* plan for that many ranks, all on this machine; 0: 1 */
     const char *gpu; /* plan for this GPU, such as "RTX 4090"; NULL: for what `device` names */
+    int64_t context; /* plan hil_chat_open with a context of so many tokens; 0: plan training */
 } hil_plan_options;
 HIL_API void hil_plan_defaults_sized(hil_plan_options *options, size_t size);
 #define hil_plan_defaults(options) hil_plan_defaults_sized(options, sizeof *(options))

@@ -71,6 +71,9 @@ typedef struct hil_plan_report {
     char advice[256];  /* what would make a step faster */
     hil_plan_analysis analysis;
 
+    int64_t
+        context; /* tokens of a conversation that is planned for, instead of training; 0: none */
+
     char *json; /* the plan as an object that hil_train_options.plan reads as a file */
 } hil_plan_report;
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { OWN = 3 };
+enum { OWN = 4 };
 static const hil_option own[OWN] = {
     HIL_ROW("ranks", WHOLE, hil_train_values, ranks, "N",
             "plan for so many ranks on this machine, without starting them", .initial = "1",
@@ -14,6 +14,9 @@ static const hil_option own[OWN] = {
     HIL_ROW("gpu", TEXT, hil_train_values, gpu, "NAME",
             "plan for this GPU, here or not: H100, \"RTX 4090\"", .initial = "as --device",
             .rival = "device"),
+    HIL_ROW("context", WHOLE, hil_train_values, context, "N",
+            "plan a chat of so many tokens, instead of training", .initial = "training",
+            .range = &hil_range_count),
     HIL_ROW("json", ON, hil_train_values, json, NULL,
             "print one JSON object, which train --plan follows"),
 };
@@ -50,6 +53,7 @@ static int run(int argc, char **argv)
     form.json = values.json;
     form.ranks = values.ranks;
     form.gpu = values.gpu;
+    form.context = values.context;
     hil_command_catch_signals(NULL);
     values.run.stop = &hil_command_stop;
     hil_progress progress;
@@ -69,7 +73,8 @@ static int run(int argc, char **argv)
 const hil_command hil_command_plan = {
     .name = "plan",
     .summary = "Shows what would be kept where, what moves, and how long a step takes.",
-    .usage = "--model DIR|config.json [options of train] [--gpu NAME] [--ranks N] [--json]",
+    .usage = "--model DIR|config.json [options of train] [--gpu NAME] [--ranks N] [--context N] "
+             "[--json]",
     .example = "  hilbert plan --model gpt2 --batch 32 --device-memory 1G --host-memory 2G\n",
     .run = run,
 };

@@ -10,6 +10,7 @@ typedef struct hil_train_values {
     bool quiet, json;
     int ranks;       /* of plan */
     const char *gpu; /* of plan */
+    int64_t context; /* of plan */
 } hil_train_values;
 
 enum { HIL_TRAIN_ROWS = 55 };

@@ -147,7 +147,9 @@ hil_status hil_plan_print_all(const hil_plan_report *r, hil_text *out)
     HIL_TRY(print_order(r, out));
     HIL_TRY(print_moves(r, out));
     HIL_TRY(print_time(r, out));
-    HIL_TRY(hil_text_print(out, "faster: %s\n\n", r->advice));
+    HIL_TRY(hil_text_print(out, "faster: %s\n", r->advice));
+    if (r->context) return HIL_OK; /* the formulas are about training */
+    HIL_TRY(hil_text_print(out, "\n"));
     return print_analysis(&r->analysis, out);
 }
 

@@ -45,7 +45,9 @@ static void fill_rest(const hil_plan_view *v, const uint64_t states[HIL_TIERS], 
     if (updating > device) updating = device;
     add_row(r, "weights and gradients in use", device - updating, 0, 0);
     add_row(r, "states being updated", updating, 0, 0);
-    add_row(r, "activations and work buffers", p->work, p->offloaded, sums ? 0 : disk);
+    add_row(r, "keys and values", v->cache, 0, 0);
+    add_row(r, "activations and work buffers", take_off(p->work, v->cache), p->offloaded,
+            sums ? 0 : disk);
     add_row(r, "fp32 gradient sums (offloaded)", 0, p->spilled, sums && !activations ? disk : 0);
     if (sums && activations) add_row(r, "gradient sums and activations", 0, 0, disk);
     add_row(r, "tokens of the batch", 0, v->tokens, 0);
@@ -141,16 +143,21 @@ static void fill_advice(const hil_plan_view *v, hil_plan_report *r)
     size_t size = sizeof r->advice;
     hil_plan_count(v->outline, v->plan, &table);
     const uint64_t *weight = table.bytes[HIL_WEIGHT];
-    if (*r->limit == 'd')
+    bool training = v->outline->training;
+    if (*r->limit == 'd' && training)
         snprintf(out, size,
                  "a larger --batch hides the disk behind more computing; more --host-memory keeps "
                  "up to %s off it; another --disk adds its bandwidth",
                  hil_text_bytes(text, r->states.disk));
-    else if (*r->limit == 'h')
+    else if (*r->limit == 'd')
         snprintf(out, size,
-                 "%s more of --device-memory keep all weights there; a larger --batch uses each of "
-                 "them longer",
-                 hil_text_bytes(text, weight[HIL_HOST] + weight[HIL_DISK]));
+                 "more --host-memory keeps up to %s off the disk; another --disk adds its "
+                 "bandwidth",
+                 hil_text_bytes(text, r->states.disk));
+    else if (*r->limit == 'h')
+        snprintf(out, size, "%s more of --device-memory keep all weights there%s",
+                 hil_text_bytes(text, weight[HIL_HOST] + weight[HIL_DISK]),
+                 training ? "; a larger --batch uses each of them longer" : "");
     else if (*r->limit == 'n')
         snprintf(out, size, "a larger --batch uses each gathered weight longer; %sa faster network",
                  holds_all(v) ? "" : "more --device-memory gathers each once; ");
@@ -160,7 +167,7 @@ static void fill_advice(const hil_plan_view *v, hil_plan_report *r)
                  "adamw8bit touches fewer bytes");
     else if (*r->limit == 'm')
         snprintf(out, size, "more --device-memory: transfers wait for room");
-    else if (n->recomputed && v->outline->training)
+    else if (n->recomputed && training)
         snprintf(out, size,
                  "more --device-memory keeps more activations: %.0f%% of the layers recompute them",
                  100. * (double)n->recomputed / (double)n->all);

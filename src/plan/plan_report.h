@@ -16,6 +16,7 @@ typedef struct hil_plan_view {
     hil_dense dense; /* for the paper's analysis; 0 layers: no analysis */
     hil_dtype dtype;
     uint64_t tokens; /* host bytes of a batch's tokens, part of the peak */
+    uint64_t cache;  /* device bytes of a key/value cache, part of the tensors */
 } hil_plan_view;
 
 /* Fills everything that follows from the plan; strings are borrowed. */

@@ -5,10 +5,10 @@
 #include "run/generator.h"
 #include "text/chat_template.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define DEFAULT_CONTEXT 4096
-#define CHUNK 2048 /* ids that a pass reads at once; fewer where memory is short */
 
 struct hil_chat {
     hil_generate_options options;
@@ -148,7 +148,11 @@ static hil_status open_chat(hil_chat *chat, const hil_observer *observer)
         return hil_fail(HIL_ERR_USAGE, "--context %lld: the model has %lld positions",
                         (long long)context, (long long)most);
     if (!context) context = most < DEFAULT_CONTEXT ? most : DEFAULT_CONTEXT;
-    return hil_generator_load(g, context, context < CHUNK ? context : CHUNK, observer);
+    char kept[1024];
+    hil_status status = hil_generator_load(g, context, hil_generator_chunk(context), observer);
+    if (status != HIL_ERR_BUDGET) return status;
+    snprintf(kept, sizeof kept, "%s", hil_status_message());
+    return hil_fail(status, "%s (or a smaller --context than %lld)", kept, (long long)context);
 }
 
 hil_status hil_chat_open(hil_chat **out, const hil_generate_options *options,

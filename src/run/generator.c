@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#define CHUNK 2048
+
 hil_status hil_generator_open(hil_generator *g, const hil_generate_options *o, const char *command)
 {
     *g = (hil_generator){.options = *o, .sampling = {o->temperature, o->top_k, o->top_p}};
@@ -43,6 +45,11 @@ hil_status hil_generator_load(hil_generator *g, int64_t positions, int64_t chunk
     HIL_TRY(HIL_ALLOC(g->source.config.vocab, &g->logits));
     HIL_TRY(HIL_ALLOC(g->source.config.vocab, &g->order));
     return HIL_ALLOC(chunk, &g->position);
+}
+
+int64_t hil_generator_chunk(int64_t positions)
+{
+    return positions < CHUNK ? positions : CHUNK;
 }
 
 void hil_generator_close(hil_generator *g)

@@ -32,6 +32,9 @@ hil_status hil_generator_load(hil_generator *generator, int64_t positions, int64
                               const hil_observer *observer);
 void hil_generator_close(hil_generator *generator);
 
+/* The most ids that one pass reads in a cache of `positions`, where memory is not short. */
+int64_t hil_generator_chunk(int64_t positions);
+
 /* Replaces the sequence. Keys and values of the ids that both begin with are kept. Copies. */
 hil_status hil_generator_set(hil_generator *generator, const hil_ids *ids);
 

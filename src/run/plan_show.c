@@ -9,6 +9,7 @@
 #include "plan/plan_file.h"
 #include "plan/plan_print.h"
 #include "plan/plan_report.h"
+#include "run/generator.h"
 #include "run/train.h"
 #include "store/store.h"
 
@@ -26,8 +27,32 @@ typedef struct show {
     const hil_rule *rule;
     int ranks;
     int64_t seq, share, micro_batch; /* share: sequences of each rank */
+    int64_t context;                 /* of a chat; 0: training */
     hil_planned planned;
 } show;
+
+/* A step is one of training, or a part of a prompt with one token of the reply. */
+static hil_status set_lengths(show *s)
+{
+    int64_t most = s->source.config.max_positions;
+    if (!s->context) {
+        HIL_TRY(hil_source_seq(&s->source, s->options->seq, &s->seq));
+        return hil_ranks_share(s->ranks, s->options->batch, &s->share);
+    }
+    if (s->context < 0 || s->context > most || s->ranks > 1)
+        return hil_fail(HIL_ERR_USAGE, "--context %lld: the model has %lld positions, and one rank",
+                        (long long)s->context, (long long)most);
+    s->seq = hil_generator_chunk(s->context);
+    s->share = 1;
+    return HIL_OK;
+}
+
+static uint64_t cache_bytes(const show *s)
+{
+    const hil_config *c = &s->source.config;
+    return 2 * (uint64_t)(s->context * c->layers * c->kv_heads * c->head_dim) *
+           hil_dtype_size(s->dtype);
+}
 
 static hil_status open_model(show *s)
 {
@@ -37,15 +62,14 @@ static hil_status open_model(show *s)
     HIL_TRY(hil_dtype_parse(o->dtype, &s->dtype));
     HIL_TRY(hil_rule_find(o->optimizer, &s->rule));
     HIL_TRY(hil_source_open(&s->source, o->model));
-    HIL_TRY(hil_source_seq(&s->source, o->seq, &s->seq));
-    HIL_TRY(hil_ranks_share(s->ranks, o->batch, &s->share));
+    HIL_TRY(set_lengths(s));
     HIL_TRY(hil_source_adapt(&s->source, &o->adapter));
     HIL_TRY(hil_source_build(&s->source, &s->model));
     HIL_TRY(hil_freeze(s->model->store, o->freeze, o->freeze_count));
     hil_store_options store = {.compute = s->dtype,
-                               .training = true,
+                               .training = !s->context,
                                .tile_size = o->tile_size,
-                               .moments = s->rule->moments,
+                               .moments = s->context ? 0 : s->rule->moments,
                                .codec = s->rule->codec,
                                .ranks = s->ranks};
     return hil_store_arrange(s->model->store, &store);
@@ -66,9 +90,10 @@ static hil_status make_plan(show *s)
         .device = s->device,
         .connected = s->device && s->ranks > 1 && sharers == 1,
         .compute = s->dtype,
-        .training = true,
+        .training = !s->context,
         .sequences = s->share,
         .length = s->seq,
+        .cache = s->context,
         .micro_batch = s->micro_batch,
         .allowance = {.memory = o->memory, .sharers = s->ranks, .room_sharers = sharers},
         .threads = threads,
@@ -147,9 +172,10 @@ static hil_status fill_report(const show *s, hil_plan_report *r)
     hil_plan_view view = {.outline = &s->planned.outline,
                           .plan = &s->planned.plan,
                           .machine = &s->planned.machine,
-                          .dense = describe(s),
+                          .dense = s->context ? (hil_dense){0} : describe(s),
                           .dtype = s->dtype,
-                          .tokens = s->planned.tokens};
+                          .tokens = s->planned.tokens,
+                          .cache = cache_bytes(s)};
     hil_plan_report_fill(&view, r);
     r->model_type = hil_arch_name(s->source.config.arch);
     r->dtype = hil_dtype_name(s->dtype);
@@ -157,6 +183,7 @@ static hil_status fill_report(const show *s, hil_plan_report *r)
     r->parameters = count_parameters(s->model);
     r->batch = s->options->batch;
     r->length = s->seq;
+    r->context = s->context;
     if (s->gpu) r->gpu = s->gpu->name;
     if (s->device) r->gpu_overhead = s->device->outside;
     return write_json(s, &r->json);
@@ -203,6 +230,7 @@ hil_status hil_plan_open(hil_plan_report **out, const hil_train_options *train,
     HIL_TRY_DONE(HIL_SIZED_TAKE(hil_train, &run, train));
     HIL_TRY_DONE(HIL_SIZED_TAKE(hil_plan, &own, options));
     s.ranks = own.ranks > 1 ? own.ranks : 1;
+    s.context = own.context;
     HIL_TRY_DONE(HIL_ALLOC(1, &report));
     HIL_TRY_DONE(open_model(&s));
     HIL_TRY_DONE(open_device(&s, own.gpu));
@@ -259,9 +287,16 @@ static hil_status print_text(const hil_plan_report *r, const hil_memory_options 
     char number[32];
     hil_status status = hil_plan_print_all(r, &text);
     if (status == HIL_OK) {
-        fprintf(out, "%s with %s parameters in %s, %s; a step of %lld x %lld tokens\n",
-                r->model_type, hil_text_count(number, (uint64_t)r->parameters), r->dtype,
-                r->optimizer, (long long)r->batch, (long long)r->length);
+        fprintf(out, "%s with %s parameters in %s, ", r->model_type,
+                hil_text_count(number, (uint64_t)r->parameters), r->dtype);
+        if (r->context)
+            fprintf(out,
+                    "a chat of up to %lld tokens; a step reads %lld tokens and writes the first of "
+                    "the reply\n",
+                    (long long)r->context, (long long)r->length);
+        else
+            fprintf(out, "%s; a step of %lld x %lld tokens\n", r->optimizer, (long long)r->batch,
+                    (long long)r->length);
         print_speeds(r, memory, out);
         fprintf(out, "\n%s", text.data);
         if (r->gpu_overhead)

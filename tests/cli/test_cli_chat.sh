@@ -71,6 +71,21 @@ fails 1 "has nothing to predict" eval --model "$model" --messages "$work/user.js
 fails 2 "--data" eval --model "$model" --messages "$work/one.json" --data "$work/one.jsonl"
 fails 2 "--data or --messages" eval --model "$model"
 
+# plan --context counts keys and values (2 x 1 layer x 32 x 128 tokens x 4 bytes) inside the peak, which chat keeps to
+export XDG_CACHE_HOME=$work/cache
+plan=(--model "$model" --dtype fp32 --threads 1)
+run 0 plan "${plan[@]}" --context 128
+grep -q '^keys and values  *32\.0 KiB  *-  *-$' "$work/out" || die "plan --context: $(cat "$work/out")"
+grep -q 'a chat of up to 128 tokens' "$work/out" || die "plan --context: $(cat "$work/out")"
+grep -qi 'zero-infinity\|moments\|--batch' "$work/out" && die "plan --context speaks of training: $(cat "$work/out")"
+fails 2 "128 positions" plan "${plan[@]}" --context 129
+# less memory than keys and values take is refused; what holds them, a little more and one layer answers the same
+run 1 plan "${plan[@]}" --context 128 --device-memory 30K --host-memory 1M
+fails 1 "a smaller --context than 128" chat "${common[@]}" --device-memory 30K --host-memory 1M
+printf 'hello\n' | "$HILBERT" chat "${common[@]}" --device-memory 120K --host-memory 1M > "$work/out" ||
+    die "chat in 120K"
+cmp "$work/first" "$work/out" || die "chat in 120K: another reply"
+
 fails 2 "generate needs --prompt or --messages" generate --model "$model"
 fails 2 "--prompt" generate --model "$model" --prompt a --messages "$work/chat.json"
 fails 2 "128 positions" chat --model "$model" --context 129

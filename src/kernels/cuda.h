@@ -16,6 +16,10 @@ hil_status hil_kernels_cuda_squared(hil_device *device, hil_stream stream, const
                                     int64_t blocks, double *shared);
 hil_status hil_kernels_cuda_reduce(hil_device *device, hil_stream stream, const hil_tensor *out,
                                    const void *parts, int ranks);
+hil_status hil_kernels_cuda_expand(hil_device *device, hil_stream stream,
+                                   const hil_quant_tile *tile, const void *bytes,
+                                   const hil_tensor *out);
+hil_status hil_kernels_cuda_draw(hil_device *device, hil_stream stream, const hil_quant_draw *draw);
 
 #ifdef __cplusplus
 }

@@ -71,6 +71,8 @@ typedef struct hil_device_math {
     /* out = the numbers of a quantized tile, whose bytes are aligned to HIL_QUANT_ALIGN. */
     hil_status (*expand)(hil_device *device, hil_stream stream, const hil_quant_tile *tile,
                          const void *bytes, const hil_tensor *out);
+    /* Draws numbers and quantizes them to nf4; codes and scales are in shared memory. */
+    hil_status (*draw)(hil_device *device, hil_stream stream, const hil_quant_draw *draw);
 } hil_device_math;
 static inline void hil_device_math_set(hil_device *device, const hil_device_math *math)
 {

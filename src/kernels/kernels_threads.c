@@ -1,6 +1,7 @@
 /* kernels_threads.c - the CPU's kernels, queued on the threads of a device. */
 #include "kernels/kernels_threads.h"
 
+#include "base/normal.h"
 #include "device/device_threads.h"
 
 #include <string.h>
@@ -106,4 +107,28 @@ hil_status hil_threads_expand(hil_device *device, hil_stream stream, const hil_q
 {
     expanding e = {*tile, bytes, *out};
     return hil_device_threads_call(device, stream, run_expand, &e, sizeof e);
+}
+
+/* Elements drawn at once; whole blocks. */
+#define DRAWN 4096
+static hil_status run_draw(void *args)
+{
+    const hil_quant_draw *d = args;
+    float numbers[DRAWN];
+    for (int64_t at = 0; at < d->count; at += DRAWN) {
+        int64_t n = d->count - at < DRAWN ? d->count - at : DRAWN;
+        hil_normal_fill(d->key, d->high, d->first + at, n, d->scale, numbers);
+        hil_quant_part part = {.quant = HIL_QUANT_NF4,
+                               .count = n,
+                               .in = numbers,
+                               .codes = d->codes + at / 2,
+                               .scale = d->scales + at / HIL_QUANT_BLOCK};
+        hil_quant_encode(&part);
+    }
+    return HIL_OK;
+}
+
+hil_status hil_threads_draw(hil_device *device, hil_stream stream, const hil_quant_draw *draw)
+{
+    return hil_device_threads_call(device, stream, run_draw, draw, sizeof *draw);
 }

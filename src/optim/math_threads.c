@@ -31,4 +31,5 @@ const hil_device_math hil_math_threads = {
     .update = queue_update,
     .reduce = hil_threads_reduce,
     .expand = hil_threads_expand,
+    .draw = hil_threads_draw,
 };

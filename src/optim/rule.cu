@@ -171,4 +171,6 @@ const hil_device_math hil_cuda_math = {.round = hil_kernels_cuda_round,
                                        .square = hil_kernels_cuda_square,
                                        .squared = hil_kernels_cuda_squared,
                                        .update = update,
-                                       .reduce = hil_kernels_cuda_reduce};
+                                       .reduce = hil_kernels_cuda_reduce,
+                                       .expand = hil_kernels_cuda_expand,
+                                       .draw = hil_kernels_cuda_draw};

@@ -170,22 +170,17 @@ static float clamp(float x, float most)
     return x > most ? most : x < -most ? -most : x;
 }
 
-/* bitsandbytes multiplies whole blocks by the inverse, and divides a last one that is not whole. */
-#define LEAST 1e-38f
 static void encode_nf4(const hil_quant_part *p)
 {
     for (int64_t at = 0; at < p->count; at += HIL_QUANT_BLOCK) {
         int64_t n = p->count - at < HIL_QUANT_BLOCK ? p->count - at : HIL_QUANT_BLOCK;
-        float most = largest(p->in + at, n), bounded = most < LEAST ? LEAST : most;
+        float most = largest(p->in + at, n), bounded = hil_quant_nf4_bound(most);
         bool whole = n == HIL_QUANT_BLOCK;
-        float inverse = 1.0f / bounded;
         unsigned char *codes = p->codes + at / 2;
         unsigned code[HIL_QUANT_BLOCK + 1];
         p->scale[at / HIL_QUANT_BLOCK] = whole ? most : bounded;
-        for (int64_t i = 0; i < n; ++i) {
-            float x = p->in[at + i];
-            code[i] = hil_quant_nf4_code(clamp(whole ? x * inverse : x / bounded, 1));
-        }
+        for (int64_t i = 0; i < n; ++i)
+            code[i] = hil_quant_nf4_scaled(p->in[at + i], bounded, whole);
         code[n] = hil_quant_nf4_code(0);
         for (int64_t i = 0; i < n; i += 2)
             codes[i / 2] = (unsigned char)(code[i] << 4 | code[i + 1]);

@@ -78,6 +78,15 @@ typedef struct hil_quant_part {
     float *scale;
 } hil_quant_part;
 void hil_quant_encode(const hil_quant_part *part);
+/* Numbers [first, first + count) of the stream (key, high) of base/normal.h, times `scale`, in nf4:
+   codes and scales of their blocks. `first` is a multiple of 4. */
+typedef struct hil_quant_draw {
+    uint64_t key, high;
+    float scale;
+    int64_t first, count;
+    unsigned char *codes; /* aligned to 8 bytes */
+    float *scales;
+} hil_quant_draw;
 /* Bytes of the codes of `count` elements. */
 size_t hil_quant_codes(hil_quant quant, int64_t count);
 
@@ -128,6 +137,18 @@ static inline HIL_BOTH unsigned hil_quant_nf4_code(float x)
     unsigned code = 0;
     for (int i = 0; i < 15; ++i) code += x > border[i];
     return code;
+}
+
+/* bitsandbytes multiplies whole blocks by the inverse of the largest magnitude, and divides a last
+   block that is not whole. A block of zeros gets the code of 0. */
+static inline HIL_BOTH float hil_quant_nf4_bound(float most)
+{
+    return most < 1e-38f ? 1e-38f : most;
+}
+static inline HIL_BOTH unsigned hil_quant_nf4_scaled(float x, float bounded, bool whole)
+{
+    float scaled = whole ? x * (1.0f / bounded) : x / bounded;
+    return hil_quant_nf4_code(scaled > 1 ? 1 : scaled < -1 ? -1 : scaled);
 }
 
 #endif

@@ -98,6 +98,7 @@ typedef struct hil_train_options {
     size_t eval_set_count;
     bool keep_best;   /* keep the checkpoint with the lowest eval loss; it becomes the model */
     int64_t patience; /* stop after so many evaluations without a lower loss; 0: never */
+    const char *base_dtype; /* of the base of an adapter: "nf4", "int8", ...; NULL: dtype */
 } hil_train_options;
 
 typedef struct hil_train_result {

@@ -64,6 +64,7 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
         .initial = "all of the blocks"),
     ROW("modules-to-save", LIST, run.adapter.save, "NAME[,NAME...]",
         "modules to train whole as well", .initial = "none"),
+    HIL_BASE_DTYPE_ROW(hil_train_values, run.base_dtype),
     ROW("rslora", ON, run.adapter.rslora, NULL, "scale by alpha / sqrt(rank)"),
     ROW("dtype", WORD, run.dtype, "bf16|fp32|fp16", "precision of the computation",
         .group = "Numbers and machine"),

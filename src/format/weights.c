@@ -143,7 +143,7 @@ static hil_status load_param(loading *job, const hil_entry *entry)
     job->rows = hil_shape_rows(&spec->shape);
     job->cols = hil_shape_cols(&spec->shape);
     if (hil_param_quant(job->param))
-        return hil_quantizer_fill(job->param, &(hil_quantizer){read_range, job});
+        return hil_quantizer_fill(job->param, &(hil_quantizer){.read = read_range, .context = job});
     for (int64_t first = 0, count; (count = hil_param_held(job->param, &first)); first += count) {
         HIL_TRY(read_range(job, first, count, job->buffer));
         HIL_TRY(hil_store_write(job->store, job->param, HIL_MASTER, first, count, job->buffer));

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* What is said of the adapter: its main options by name, the rest by a checksum. */
-static json_t *adapter_options(const hil_run_state *run)
+static json_t *adapter_options(const hil_train_options *o, const hil_run_state *run)
 {
     const hil_peft *a = run->adapter;
     uint64_t key;
@@ -15,11 +15,11 @@ static json_t *adapter_options(const hil_run_state *run)
     if (hil_peft_key(a, &key) != HIL_OK) return NULL;
     snprintf(config, sizeof config, "%016llx", (unsigned long long)key);
     snprintf(base, sizeof base, "%016llx", (unsigned long long)run->base_key);
-    return json_pack("{s:s, s:I, s:f, s:f, s:O, s:b, s:b, s:s, s:s}", "adapter", "lora", "rank",
-                     (json_int_t)a->rank, "alpha", a->alpha, "adapter-dropout", a->dropout,
-                     "targets", a->targets, "rslora", a->rslora, "dora", a->dora,
-                     "an adapter_config.json of checksum", config, "a base model of checksum",
-                     base);
+    return json_pack(
+        "{s:s, s:s, s:I, s:f, s:f, s:O, s:b, s:b, s:s, s:s}", "adapter", "lora", "base-dtype",
+        o->base_dtype ? o->base_dtype : o->dtype, "rank", (json_int_t)a->rank, "alpha", a->alpha,
+        "adapter-dropout", a->dropout, "targets", a->targets, "rslora", a->rslora, "dora", a->dora,
+        "an adapter_config.json of checksum", config, "a base model of checksum", base);
 }
 
 /* Options that decide the numbers of every run. */
@@ -46,7 +46,7 @@ static json_t *common_options(const hil_train_options *o, const hil_run_state *r
 static json_t *decisive_options(const hil_train_options *o, const hil_run_state *run)
 {
     json_t *all = common_options(o, run);
-    json_t *more = all && run->adapter ? adapter_options(run) : NULL;
+    json_t *more = all && run->adapter ? adapter_options(o, run) : NULL;
     bool whole = !run->adapter || (more && json_object_update(all, more) == 0);
     json_decref(more);
     if (whole) return all;

@@ -72,6 +72,7 @@ static hil_status open_model(show *s)
                                .moments = s->context ? 0 : s->rule->moments,
                                .codec = s->rule->codec,
                                .ranks = s->ranks};
+    HIL_TRY(hil_quant_parse(o->base_dtype, s->dtype, &store.base));
     return hil_store_arrange(s->model->store, &store);
 }
 

@@ -40,6 +40,11 @@ hil_status hil_training_check(const hil_train_options *o)
                         o->keep_best ? "--keep-best" : "--patience");
     if (o->keep_best && !o->keep)
         return hil_fail(HIL_ERR_USAGE, "--keep-best and --keep 0 contradict each other");
+    if (o->base_dtype && !o->adapter.source)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--base-dtype %s is for weights that are not trained: give --adapter lora "
+                        "too",
+                        o->base_dtype);
     if (o->steps > 0 && o->epochs > 0)
         return hil_fail(HIL_ERR_USAGE, "--steps and --epochs contradict each other");
     HIL_TRY(check_range("steps", (double)o->steps, 0, 1e15));
@@ -117,6 +122,7 @@ static hil_status open_model(job *j)
     trainer.plan = o->plan;
     trainer.probe_cache = o->probe_cache;
     trainer.stop = o->stop;
+    trainer.base_dtype = o->base_dtype;
     HIL_TRY(hil_source_load(&j->source, &trainer, j->observer, &j->model, &j->trainer));
     hil_trainer_set_timeline(j->trainer, j->timeline);
     j->run.micro_batch = j->trainer->options.micro_batch;

@@ -8,6 +8,8 @@
 
 #define PIECE ((int64_t)4 << 20) /* elements quantized at once, at least some rows of them */
 #define TASK 16384               /* elements; whole blocks */
+/* Elements that a device draws at once. */
+#define DRAWN ((int64_t)32 << 20)
 
 static int64_t divide_up(int64_t count, int64_t by)
 {
@@ -87,6 +89,7 @@ typedef struct quantizing {
     float *scale;          /* of the whole matrix */
     unsigned char *code;   /* nf4: of each block's scale */
     float *nested, offset; /* nf4 */
+    float *shared;         /* memory of the device, for a piece: scales, then codes */
 } quantizing;
 
 /* Elements of a task. */
@@ -122,6 +125,39 @@ static void nest_task(void *context, int64_t group, int thread)
     int64_t first = group * HIL_QUANT_NESTED, count = j->blocks - first;
     if (count > HIL_QUANT_NESTED) count = HIL_QUANT_NESTED;
     j->nested[group] = hil_quant_nest(j->scale + first, count, j->offset, j->code + first);
+}
+
+/* Draws and quantizes a piece on the device, which writes to memory that it shares with the host.
+ */
+static hil_status draw_piece(quantizing *j, const hil_quant_draw *draw, int64_t first,
+                             int64_t count)
+{
+    hil_device *device = j->param->store->device;
+    hil_quant_draw piece = *draw;
+    piece.first = first;
+    piece.count = count;
+    piece.scales = j->shared;
+    piece.codes = (unsigned char *)(j->shared + DRAWN / HIL_QUANT_BLOCK);
+    HIL_TRY(hil_device_math_of(device)->draw(device, HIL_STREAM_COMPUTE, &piece));
+    HIL_TRY(device->queue->finish(device));
+    int64_t blocks = divide_up(count, HIL_QUANT_BLOCK);
+    memcpy(j->scale + first / HIL_QUANT_BLOCK, piece.scales, (size_t)blocks * sizeof *j->scale);
+    return hil_quantizer_put_codes(j->param, first, count, piece.codes);
+}
+
+static hil_status draw_pieces(quantizing *j, const hil_quant_draw *draw)
+{
+    hil_device *device = j->param->store->device;
+    int64_t tile = j->param->tile_rows * j->cols, count;
+    size_t bytes = DRAWN / HIL_QUANT_BLOCK * sizeof *j->shared + DRAWN / 2;
+    HIL_TRY(device->heap->share(device, bytes, (void **)&j->shared));
+    for (int64_t first = 0; first < j->param->elements; first += count) {
+        count = tile - first % tile;
+        if (count > j->param->elements - first) count = j->param->elements - first;
+        if (count > DRAWN) count = DRAWN;
+        HIL_TRY(draw_piece(j, draw, first, count));
+    }
+    return HIL_OK;
 }
 
 static hil_status quantize_pieces(quantizing *j, const hil_quantizer *quantizer)
@@ -172,9 +208,14 @@ hil_status hil_quantizer_fill(hil_param *param, const hil_quantizer *quantizer)
     quantizing j = {.param = param, .cols = hil_shape_cols(&param->spec.shape)};
     hil_status status;
     HIL_TRY_DONE(HIL_ALLOC(count_scales(param, hil_shape_rows(&param->spec.shape)), &j.scale));
-    HIL_TRY_DONE(quantize_pieces(&j, quantizer));
+    hil_device *device = param->store->device;
+    if (device && quantizer->draw && param->quant == HIL_QUANT_NF4)
+        HIL_TRY_DONE(draw_pieces(&j, quantizer->draw));
+    else
+        HIL_TRY_DONE(quantize_pieces(&j, quantizer));
     HIL_TRY_DONE(put_scales(&j));
 done:
+    if (j.shared) param->store->device->heap->unshare(param->store->device, j.shared);
     hil_free(j.piece);
     hil_free(j.codes);
     hil_free(j.scale);

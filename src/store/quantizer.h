@@ -10,6 +10,9 @@
 typedef struct hil_quantizer {
     hil_status (*read)(void *context, int64_t first, int64_t count, float *out);
     void *context;
+    /* The numbers are those of this stream: a device may draw them. NULL: only `read` knows them.
+       Its range and memory are not used. */
+    const hil_quant_draw *draw;
 } hil_quantizer;
 /* Quantizes a parameter. Memory: some rows in fp32, and with nf4 the scales of the whole matrix.
    Every rank quantizes all of it and keeps its slice. */

@@ -477,7 +477,9 @@ hil_status hil_param_initialise(hil_param *p, uint64_t seed)
     float *buffer = NULL;
     filling f = {.param = p, .seed = seed};
     hil_status status;
-    if (p->quant) return hil_quantizer_fill(p, &(hil_quantizer){fill, &f});
+    hil_quant_draw draw = {.key = seed, .high = (uint64_t)p->index, .scale = (float)p->spec.std};
+    hil_quantizer quantizer = {fill, &f, p->spec.init == HIL_INIT_NORMAL ? &draw : NULL};
+    if (p->quant) return hil_quantizer_fill(p, &quantizer);
     HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &buffer));
     for (int64_t first = 0, count; (count = hil_param_held(p, &first)); first += count) {
         HIL_TRY_DONE(fill(&f, first, count, buffer));

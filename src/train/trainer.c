@@ -357,7 +357,7 @@ hil_status hil_trainer_write(hil_trainer *t, const char *name, const float *in, 
 {
     hil_param *p;
     hil_status status = find(t, name, count, &p);
-    hil_quantizer quantizer = {copy_numbers, (void *)(uintptr_t)in};
+    hil_quantizer quantizer = {.read = copy_numbers, .context = (void *)(uintptr_t)in};
     if (status == HIL_OK && hil_param_quant(p))
         status = hil_quantizer_fill(p, &quantizer);
     else if (status == HIL_OK)

@@ -20,8 +20,8 @@ struct mask_formula {
 #pragma unroll
         for (int i = 0; i < HIL_WIDE; i += 4) {
             uint32_t word[4];
-            hil_cuda_philox(mask.key, (uint64_t)(element + i) / 4,
-                                 (uint64_t)(mask.sequence + row), word);
+            hil_cuda_philox(mask.key, (uint64_t)(element + i) / 4, (uint64_t)(mask.sequence + row),
+                            word);
 #pragma unroll
             for (int k = 0; k < 4; ++k)
                 y[0][i + k] = x[0][i + k] * hil_mask_cuda_keep(mask, word[k]);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # lint.sh - every rule of style that a machine can check; exits 1 when one is broken.
 #   tools/lint.sh            everything
-#   tools/lint.sh --rules    only the rules that need no clang
+#   tools/lint.sh --rules [CHECK...]   only the rules that need no clang, or some of these
 #   tools/lint.sh --layers   only what includes what
 # LINT_ROOT names another tree than this one.
 set -euo pipefail
@@ -144,11 +144,15 @@ check_tidy() { # bugs that compilers do not warn about
         sed -n "s|^$PWD/\([^:]*:[0-9]*\):[0-9]*: warning: \(.*\)|\1: \2|p;/: error: /p" || true
 }
 
+rules='c text fuzzers folders docs architecture duplicates threads'
 case "${1:-}" in
 --layers) check_c | grep -E 'layer|include' > "$found" || true ;;
---rules) { check_c; check_text; check_fuzzers; check_folders; check_docs; check_architecture; check_duplicates; check_threads; } > "$found" ;;
-'') { check_c; check_text; check_fuzzers; check_folders; check_docs; check_architecture; check_duplicates; check_threads; check_format; check_tidy; } > "$found" ;;
-*) echo "usage: tools/lint.sh [--rules | --layers]" >&2; exit 2 ;;
+--rules)
+    shift
+    [ $# -gt 0 ] || set -- $rules
+    for check; do check_$check; done > "$found" ;;
+'') for check in $rules format tidy; do check_$check; done > "$found" ;;
+*) echo "usage: tools/lint.sh [--rules [CHECK...] | --layers]" >&2; exit 2 ;;
 esac
 
 if [ -s "$found" ]; then

@@ -17,11 +17,12 @@ fresh() { # a small tree that keeps every rule
     printf '/* Tests may print. */\nint main(void)\n{\n    puts("");\n    return 0;\n}\n' > "$tree/tests/base/test_x.c"
     echo 'echo fine' > "$tree/tools/x.sh"
 }
-lint() { LINT_ROOT=$tree "$SOURCE/tools/lint.sh" --rules 2>&1; }
+lint() { LINT_ROOT=$tree "$SOURCE/tools/lint.sh" --rules "$@" 2>&1; }
 failures=0
+check=c # the part of lint that finds what follows
 finds() { # finds FILE:LINE WORDS: lint fails and says so
     local out
-    if out=$(lint); then
+    if out=$(lint $check); then
         echo "not found: $1 $2"
     elif ! grep -q "^$1: .*$2" <<< "$out"; then
         printf 'expected "%s: ...%s", got:\n%s\n' "$1" "$2" "$out"
@@ -56,7 +57,7 @@ plant include/hilbert/run.h 'typedef struct hil_run_options {\n    int depth;\n}
 plant include/hilbert/odd.h '#include "hilbert/run.h"' && finds include/hilbert/odd.h:2 'no layer is known'
 
 plant src/format/bad.h 'hil_status hil_bad_parse(hil_bad **out, const char *bytes,\n    size_t size);' &&
-    finds src/format/bad.h:2 'no fuzzer calls hil_bad_parse'
+    check=fuzzers finds src/format/bad.h:2 'no fuzzer calls hil_bad_parse'
 
 plant src/base/bad.c "$(repeat 600 'int x;\n')" && finds src/base/bad.c:601 '601 lines'
 plant src/base/bad.c "int f(void)\n{\n$(repeat 79 '    g();\n')\n}" && finds src/base/bad.c:3 '81 lines'
@@ -90,7 +91,7 @@ plant src/train/one.h 'void hil_pair_open(int x);' && plant include/hilbert/io.h
     finds include/hilbert/io.h:2 'hil_pair_\* belongs to a layer above'
 plant src/base/bad.h "typedef struct hil_table {\n$(repeat 9 '    void (*f)(int x);\n')\n} hil_table;" &&
     finds src/base/bad.h:12 'hil_table has 9 functions'
-for i in $(seq 41); do plant "src/train/part$i.h" 'int x;'; done && finds src/train:1 '41 files, more than 40'
+for i in $(seq 41); do plant "src/train/part$i.h" 'int x;'; done && check=folders finds src/train:1 '41 files, more than 40'
 
 for call in 'strcpy(a, b)' 'strcat(a, b)' 'sprintf(a, b)' 'gets(a)' 'atoi(a)' 'rand()'; do
     plant src/cli/bad.c "x = $call;" && finds src/cli/bad.c:2 'banned call'
@@ -108,14 +109,15 @@ plant src/train/bad.c 'ncclSend(x);' && finds src/train/bad.c:2 'nccl'
 plant src/io/bad.c 'io_uring_submit(x);' && finds src/io/bad.c:2 'io_uring_'
 
 plant src/base/bad.c '/* TO''DO: later */' && finds src/base/bad.c:2 'unfinished work'
-echo '# FIX''ME' > "$tree/tools/x.sh" && finds tools/x.sh:1 'unfinished work'
+echo '# FIX''ME' > "$tree/tools/x.sh" && check=text finds tools/x.sh:1 'unfinished work'
 echo 'int x;' > "$tree/src/base/bad.c" && finds src/base/bad.c:1 'file comment'
 echo '/* other.c - wrong name. */' > "$tree/src/base/bad.c" && finds src/base/bad.c:1 'file comment'
 echo 'int x;' > "$tree/tests/base/test_x.c" && finds tests/base/test_x.c:1 'what is tested'
 plant src/base/bad.c 'int x; ' && finds src/base/bad.c:2 'trailing white space'
 plant src/base/bad.c '\tint x;' && finds src/base/bad.c:2 'tab'
-echo 'if then' > "$tree/tools/x.sh" && finds tools/x.sh:1 'cannot parse'
+echo 'if then' > "$tree/tools/x.sh" && check=text finds tools/x.sh:1 'cannot parse'
 
+check=docs
 # Documents: a file, a heading, a function in a file, and a folder of src that do not exist.
 tour() { # tour TEXT: a tour with a row for every folder, and TEXT in line 1
     mkdir -p "$tree/docs"
@@ -133,6 +135,7 @@ tour 'It calls `hil_gone`.' && finds docs/tour.md:1 'there is no hil_gone in'
 tour '`gone` in `src/cli/main.c`' && finds docs/tour.md:1 'src/cli/main.c has no gone'
 tour '' && mkdir "$tree/src/odd" && finds docs/tour.md:1 'says what src/odd is'
 
+check=architecture
 # The picture of the layers: an include that it does not show yet, and one that is gone.
 tour '' && LINT_ROOT=$tree "$SOURCE/tools/architecture.sh"
 grep -q '<title>data includes format</title>' "$tree/docs/architecture.svg" || { echo "the picture lacks an arrow"; failures=$((failures + 1)); }
@@ -140,6 +143,7 @@ lint > /dev/null || { lint; echo "a new picture is not clean"; failures=$((failu
 plant src/io/file.c '#include "base/text.h"' && finds docs/architecture.svg:1 'not what the includes say'
 tour '' && LINT_ROOT=$tree "$SOURCE/tools/architecture.sh" && rm "$tree/src/data/jsonl.c" && finds docs/architecture.svg:1 'not what the includes say'
 
+check=threads
 # Threads and locks: one that docs/threads.md does not list, and one that it lists and is gone.
 threads() { # threads ROW: the page with one row
     mkdir -p "$tree/docs"
@@ -154,6 +158,7 @@ threads '' && plant src/base/box.c "$locked" && finds src/base/box.c:3 'lists no
 threads '| `box.lock` | `src/base/box.c` | it |' && finds docs/threads.md:1 'has no lock box.lock'
 threads '| `bag.lock` | `src/base/box.c` | it |' && plant src/base/box.c "$locked" && finds docs/threads.md:1 'has no lock bag.lock'
 
+check=c
 # The glossary: a noun of a header's functions without a row, a word with two, a file that is gone.
 glossary() { # glossary ROW...: the page with these rows
     mkdir -p "$tree/docs"
@@ -167,6 +172,6 @@ fresh
 glossary 'box | holds it | `src/base/text.c`' && plant src/base/box.h 'void hil_box_close(void);\nvoid hil_lid_open(void);' && finds src/base/box.h:3 'no row for lid'
 glossary 'bag | holds it | `src/base/text.c`' && plant include/hilbert/status.h 'HIL_API const char *hil_box_name(void);' && finds include/hilbert/status.h:2 'no row for box'
 glossary 'box | holds it | `src/base/text.c`' 'bag, box | it too | `src/base/text.c`' && finds docs/glossary.md:4 'box has a row already, line 3'
-glossary 'box | holds it | `src/base/gone.h`' && finds docs/glossary.md:3 'there is no src/base/gone.h'
+glossary 'box | holds it | `src/base/gone.h`' && check=docs finds docs/glossary.md:3 'there is no src/base/gone.h'
 
 [ $failures = 0 ] || { echo "$failures rules do not hold"; exit 1; }

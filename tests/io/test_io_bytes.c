@@ -75,7 +75,9 @@ static void all_shapes(hil_io_kind engine)
         void *bytes;
         CHECK_OK(hil_io_buffer_alloc(io, FILE_BYTES + 2 * HIL_IO_ALIGN, &bytes));
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
-            for (int mode = 0; mode < 4; ++mode) one_shape(io, i, mode & 1, mode & 2, bytes);
+            for (int mode = 0; mode < 4; ++mode)
+                if (!CHECK_SLOW || (i + (size_t)mode) % 3 == s)
+                    one_shape(io, i, mode & 1, mode & 2, bytes);
         hil_io_buffer_free(io, bytes);
         hil_io_destroy(io);
     }

@@ -205,7 +205,7 @@ HIL_API void hil_chat_defaults_sized(hil_generate_options *options, size_t size)
 #define hil_chat_defaults(options) hil_chat_defaults_sized(options, sizeof *(options))
 /* Owns the model and the messages. One thread at a time may use it. */
 typedef struct hil_chat hil_chat;
-/* Loads the model. Borrows what the options point to until hil_chat_close. */
+/* Loads the model. Borrows the observer, and what the options point to, until hil_chat_close. */
 HIL_API hil_status hil_chat_open(hil_chat **out, const hil_generate_options *options,
                                  const hil_observer *observer);
 HIL_API void hil_chat_close(hil_chat *chat);

@@ -161,6 +161,7 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
     if (store) HIL_TRY_DONE(hil_store_pass_begin(store, pass));
     for (int s = 0; s < (int)e->model->count; ++s) {
         const hil_visit v = {.segment = s};
+        if (e->watch) HIL_TRY_DONE(e->watch(e->watch_context, s, (int)e->model->count));
         if (store) HIL_TRY_DONE(enter(e, &v));
         HIL_TRY_DONE(hil_visit_forward(e, e->input.micro, &v, HIL_KEEP_NOTHING, e->input.loss));
         hil_visit_drop_inputs(e, &v);
@@ -227,6 +228,12 @@ void hil_engine_cache_end(hil_engine *e)
     hil_free(e->cache.k);
     hil_free(e->cache.v);
     e->cache = (hil_kv_cache){0};
+}
+
+void hil_engine_set_watch(hil_engine *e, hil_engine_watch watch, void *context)
+{
+    e->watch = watch;
+    e->watch_context = context;
 }
 
 void hil_engine_set_timeline(hil_engine *e, hil_timeline *timeline)

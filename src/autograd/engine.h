@@ -82,6 +82,11 @@ hil_status hil_engine_extend(hil_engine *engine, const hil_micro *micro, float *
 void hil_engine_cache_cut(hil_engine *engine, int64_t length);
 void hil_engine_cache_end(hil_engine *engine);
 
+/* Called on the caller's thread before each segment of a pass without gradients. A failure ends the
+   pass; the cache keeps the length it had, and another pass may begin. NULL: no calls. */
+typedef hil_status (*hil_engine_watch)(void *context, int segment, int segments);
+void hil_engine_set_watch(hil_engine *engine, hil_engine_watch watch, void *context);
+
 /* While set, spans of computing are written to it; NULL: not. Borrowed. */
 void hil_engine_set_timeline(hil_engine *engine, hil_timeline *timeline);
 

@@ -33,6 +33,8 @@ struct hil_engine {
     int *reads; /* roots that a visit reads, listed by visit.c */
     size_t reads_count, reads_room;
     hil_spans spans;
+    hil_engine_watch watch; /* NULL: none */
+    void *watch_context;
     double sum[HIL_PREFERENCES]; /* over the micro-batches of the last pass */
 };
 

@@ -35,7 +35,7 @@ static const char help_text[] =
 
 static int write_text(void *context, const char *text, size_t size)
 {
-    (void)context;
+    hil_progress_end(context);
     return fwrite(text, 1, size, stdout) != size || fflush(stdout) != 0;
 }
 
@@ -131,6 +131,7 @@ static int run(int argc, char **argv)
     hil_command_catch_signals(NULL);
     values.stop = &hil_command_stop;
     values.write = write_text;
+    values.write_context = &progress;
     hil_progress_begin(&progress, stderr, HIL_VERBOSITY_NORMAL);
     hil_status status = hil_chat_open(&t.chat, &values, &progress.hooks);
     hil_progress_end(&progress);

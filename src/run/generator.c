@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define CHUNK 2048
+#define QUIET_SECONDS 1.0 /* of reading before its progress is shown */
 
 hil_status hil_generator_open(hil_generator *g, const hil_generate_options *o, const char *command)
 {
@@ -18,6 +19,23 @@ hil_status hil_generator_open(hil_generator *g, const hil_generate_options *o, c
     HIL_TRY(hil_source_open(&g->source, o->model));
     HIL_TRY(hil_source_adapt_folder(&g->source, o->adapter));
     return hil_source_need_weights(&g->source, command);
+}
+
+static bool is_stopped(const hil_generator *g)
+{
+    return g->options.stop && *g->options.stop;
+}
+
+/* Before each layer of a pass: a model whose weights are streamed may need minutes for one. */
+static hil_status watch_pass(void *context, int segment, int segments)
+{
+    const hil_generator *g = context;
+    const hil_observer *o = g->observer;
+    if (is_stopped(g)) return hil_fail(HIL_ERR_INTERRUPTED, "stopped");
+    if (o && o->progress && g->reading > 1 && hil_clock_now() - g->began > QUIET_SECONDS)
+        o->progress(o->context, "reading the conversation",
+                    g->cached + (uint64_t)(g->reading * segment / segments), g->ids.size);
+    return HIL_OK;
 }
 
 hil_status hil_generator_load(hil_generator *g, int64_t positions, int64_t chunk,
@@ -41,6 +59,8 @@ hil_status hil_generator_load(hil_generator *g, int64_t positions, int64_t chunk
         if (status != HIL_ERR_BUDGET || chunk == 1) break;
     }
     HIL_TRY(status);
+    g->observer = observer;
+    hil_engine_set_watch(g->trainer->engine, watch_pass, g);
     HIL_TRY(hil_engine_cache_begin(g->trainer->engine, positions));
     HIL_TRY(HIL_ALLOC(g->source.config.vocab, &g->logits));
     HIL_TRY(HIL_ALLOC(g->source.config.vocab, &g->order));
@@ -96,11 +116,6 @@ static bool is_end(const hil_generator *g, int32_t id)
     return false;
 }
 
-static bool is_stopped(const hil_generator *g)
-{
-    return g->options.stop && *g->options.stop;
-}
-
 /* Writes the text that is complete after `id`; -1: the rest, at the end. */
 static hil_status put(hil_generator *g, int32_t id, bool *stop)
 {
@@ -126,6 +141,7 @@ static hil_status read_ids(hil_generator *g)
 {
     if (g->cached == g->ids.size) --g->cached;
     hil_engine_cache_cut(g->trainer->engine, (int64_t)g->cached);
+    g->began = hil_clock_now();
     while (g->cached < g->ids.size && !is_stopped(g)) {
         int64_t left = (int64_t)(g->ids.size - g->cached);
         int64_t length = left < g->chunk ? left : g->chunk;
@@ -134,7 +150,10 @@ static hil_status read_ids(hil_generator *g)
                            .length = length,
                            .token = g->ids.data + g->cached,
                            .position = g->position};
-        HIL_TRY(hil_engine_extend(g->trainer->engine, &micro, g->logits));
+        g->reading = length;
+        hil_status status = hil_engine_extend(g->trainer->engine, &micro, g->logits);
+        if (status == HIL_ERR_INTERRUPTED) return HIL_OK;
+        HIL_TRY(status);
         g->cached += (size_t)length;
     }
     return HIL_OK;

@@ -20,6 +20,9 @@ typedef struct hil_generator {
     hil_text text;
     float *logits;
     int32_t *order, *position;
+    const hil_observer *observer; /* shows a long reading; borrowed, may be NULL */
+    double began;                 /* when the reading of ids began */
+    int64_t reading;              /* ids of this pass */
 } hil_generator;
 
 /* Checks the options and opens the model folder, without its weights; `command` is for errors. Call
@@ -27,7 +30,8 @@ typedef struct hil_generator {
 hil_status hil_generator_open(hil_generator *generator, const hil_generate_options *options,
                               const char *command);
 /* Plans, and loads the weights. The cache holds `positions` ids; a pass reads up to `chunk` of
-   them, fewer where --device-memory is too small for so many. */
+   them, fewer where --device-memory is too small for so many. The observer is borrowed until
+   hil_generator_close. */
 hil_status hil_generator_load(hil_generator *generator, int64_t positions, int64_t chunk,
                               const hil_observer *observer);
 void hil_generator_close(hil_generator *generator);

@@ -97,6 +97,53 @@ static void check_cache(const char *model)
     golden_stop(&run);
 }
 
+/* Fails before segment `at` of the pass. */
+static hil_status fail_at(void *context, int segment, int segments)
+{
+    int at = *(int *)context;
+    CHECK(segments > 2);
+    return segment == at ? hil_fail(HIL_ERR_INTERRUPTED, "stopped") : HIL_OK;
+}
+
+/* Passes that are stopped before any segment leave no trace: the logits after them are those of
+   passes that nobody stopped, to the bit, while weights are streamed. */
+static void check_stopped(const char *model, size_t device)
+{
+    hil_trainer_options options;
+    hil_trainer_defaults(&options);
+    options.dtype = "fp32";
+    options.training = false;
+    options.length = 5;
+    options.cache = 12;
+    options.memory.device = device;
+    float *logits[2];
+    int32_t position[12], tokens[12];
+    for (int32_t i = 0; i < 12; ++i) position[i] = i, tokens[i] = 7 * i % 50;
+    for (int stops = 0; stops < 2; ++stops) {
+        golden_run run = golden_start(model, &options);
+        hil_engine *engine = run.trainer->engine;
+        CHECK_OK(HIL_ALLOC(hil_engine_vocab(engine), &logits[stops]));
+        CHECK_OK(hil_engine_cache_begin(engine, 12));
+        for (int64_t at = 0, length = 5; at < 12; at += length, length = 1) {
+            hil_micro micro = {
+                .sequences = 1, .length = length, .token = tokens + at, .position = position + at};
+            for (int s = 0; stops && s < 4; ++s) {
+                hil_engine_set_watch(engine, fail_at, &s);
+                CHECK_FAILS(hil_engine_extend(engine, &micro, logits[1]), HIL_ERR_INTERRUPTED,
+                            "stopped");
+                hil_engine_set_watch(engine, NULL, NULL);
+            }
+            CHECK_OK(hil_engine_extend(engine, &micro, logits[stops]));
+        }
+        if (stops)
+            CHECK(memcmp(logits[0], logits[1], (size_t)hil_engine_vocab(engine) * sizeof(float)) ==
+                  0);
+        golden_stop(&run);
+    }
+    hil_free(logits[0]);
+    hil_free(logits[1]);
+}
+
 static void check_greedy(const char *model)
 {
     stream expected, got;
@@ -294,6 +341,9 @@ int main(void)
         check_cache(models[i]);
         if (i < 6) check_greedy(models[i]); /* the others have fewer ids than bytes */
     }
+    check_stopped("llama", 0);
+    check_stopped("llama", 100000);
+    check_stopped("gpt2", 100000);
     check_ends();
     check_sampling();
     job_place place;

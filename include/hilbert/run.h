@@ -84,21 +84,25 @@ typedef struct hil_train_options {
     uint64_t tile_size;
     hil_device_choice device;
     hil_memory_options memory;
-    int zero;                 /* stage of ZeRO, with several ranks: 1, 2 or 3; 0: 3 */
-    bool prefetch;            /* fetch before use; false: for comparison only */
-    const char *plan;         /* plan file to follow; NULL: the run plans for itself */
-    const char *trace;        /* file for the timeline of rank 0; NULL: none */
-    hil_comm *comm;           /* the ranks of the run; NULL: one rank */
-    const char *probe_cache;  /* file that caches measured speeds; NULL: none */
-    const volatile int *stop; /* a non-zero value asks the run to stop; may be NULL */
-    const char *format;       /* of JSONL: "text", "prompt", "messages", "sharegpt", "alpaca" or, as
-                                 its first record shows, "auto" */
-    const char *train_on;     /* what is learned of conversations: "assistant", "last", "all" */
+    int zero;                     /* stage of ZeRO, with several ranks: 1, 2 or 3; 0: 3 */
+    bool prefetch;                /* fetch before use; false: for comparison only */
+    const char *plan;             /* plan file to follow; NULL: the run plans for itself */
+    const char *trace;            /* file for the timeline of rank 0; NULL: none */
+    hil_comm *comm;               /* the ranks of the run; NULL: one rank */
+    const char *probe_cache;      /* file that caches measured speeds; NULL: none */
+    const volatile int *stop;     /* a non-zero value asks the run to stop; may be NULL */
+    const char *format;           /* of JSONL: "text", "prompt", "messages", "sharegpt", "alpaca",
+                                     "preference" or, as its first record shows, "auto" */
+    const char *train_on;         /* what is learned of conversations: "assistant", "last", "all" */
     const char *const *eval_sets; /* to evaluate on, each for itself, beside eval_data */
     size_t eval_set_count;
     bool keep_best;   /* keep the checkpoint with the lowest eval loss; it becomes the model */
     int64_t patience; /* stop after so many evaluations without a lower loss; 0: never */
     const char *base_dtype; /* of the base of an adapter: "nf4", "int8", ...; NULL: dtype */
+    /* What is minimized: "cross-entropy", or "dpo", the loss of direct preference optimization, for
+       pairs of answers and an adapter; the model without it is the reference. */
+    const char *loss;
+    double beta; /* of dpo: how far the model may go from the reference; 0: 0.1 */
 } hil_train_options;
 
 typedef struct hil_train_result {
@@ -146,12 +150,15 @@ typedef struct hil_eval_options {
     const char *format, *train_on; /* as in training */
     const char *base_dtype;        /* of the weights: "nf4", "int8", "fp8", "bf16"; NULL: dtype */
     const char *messages; /* a JSON file with one conversation, instead of data; NULL: none */
+    const char *loss;     /* as in training */
+    double beta;
 } hil_eval_options;
 typedef struct hil_eval_result {
     double loss, perplexity, seconds, seconds_to_first_batch;
     int64_t tokens;       /* predicted */
     double learned_share; /* fraction of the data's tokens that were predicted */
     hil_examples examples;
+    hil_preferences preferences; /* with the loss "dpo", whose perplexity means nothing */
 } hil_eval_result;
 HIL_API void hil_eval_defaults_sized(hil_eval_options *options, size_t size);
 #define hil_eval_defaults(options) hil_eval_defaults_sized(options, sizeof *(options))

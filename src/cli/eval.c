@@ -22,6 +22,7 @@ static const hil_option options[] = {
     HIL_ADAPTER_ROW(eval_values, run.adapter),
     HIL_TOKENIZER_ROW(eval_values, run.tokenizer),
     HIL_RECORD_ROWS(eval_values, run.),
+    HIL_LOSS_ROWS(eval_values, run.),
     ROW("seq", WHOLE, run.seq, "N", "tokens per window",
         .initial = "the model's longest, at most 1024", .range = &hil_range_count),
     ROW("batch", WHOLE, run.batch, "N", "windows computed at once", .initial = "chosen by rule",
@@ -34,17 +35,35 @@ static const hil_option options[] = {
     ROW("json", ON, json, NULL, "print one JSON object", .per_rank = true),
 };
 
+/* What is measured of pairs of answers, under TRL's names. */
+static void print_preferences(const hil_eval_result *r)
+{
+    const hil_preferences *p = &r->preferences;
+    printf("{\"loss\": %.17g, \"pairs\": %lld, \"rewards/chosen\": %.17g, "
+           "\"rewards/rejected\": %.17g, \"rewards/margins\": %.17g, "
+           "\"rewards/accuracies\": %.17g, \"logps/chosen\": %.17g, \"logps/rejected\": %.17g, ",
+           r->loss, (long long)p->pairs, p->reward_chosen, p->reward_rejected,
+           p->reward_chosen - p->reward_rejected, p->accuracy, p->logp_chosen, p->logp_rejected);
+}
+
 static int print_result(const hil_eval_result *result, bool json)
 {
+    const hil_preferences *p = &result->preferences;
+    if (json && p->pairs) print_preferences(result);
+    if (json && !p->pairs)
+        printf("{\"loss\": %.17g, \"perplexity\": %.17g, ", result->loss, result->perplexity);
     if (json)
-        printf("{\"loss\": %.17g, \"perplexity\": %.17g, \"tokens\": %lld, "
+        printf("\"tokens\": %lld, "
                "\"learned_share\": %.6g, \"examples\": %lld, \"examples_cut\": %lld, "
                "\"examples_left_out\": %lld, \"seconds\": %.6f, "
                "\"seconds_to_first_batch\": %.6f}\n",
-               result->loss, result->perplexity, (long long)result->tokens, result->learned_share,
-               (long long)result->examples.count, (long long)result->examples.cut,
-               (long long)result->examples.left_out, result->seconds,
-               result->seconds_to_first_batch);
+               (long long)result->tokens, result->learned_share, (long long)result->examples.count,
+               (long long)result->examples.cut, (long long)result->examples.left_out,
+               result->seconds, result->seconds_to_first_batch);
+    else if (p->pairs)
+        printf("loss %.6f, accuracy %.4f, margin %.4f, %lld pairs, first batch after %.2f s\n",
+               result->loss, p->accuracy, p->reward_chosen - p->reward_rejected,
+               (long long)p->pairs, result->seconds_to_first_batch);
     else
         printf("loss %.6f, perplexity %.4f, %lld tokens (%.3g%% of the data), first batch after "
                "%.2f s\n",

@@ -143,10 +143,17 @@ hil_status hil_option_parse_disk(const char *label, const char *text, char *path
 
 /* The options for records of .jsonl files; `prefix` is the path to the fields in `type`. */
 #define HIL_RECORD_ROWS(type, prefix)                                                              \
-    HIL_ROW("format", WORD, type, prefix format, "auto|text|prompt|messages|sharegpt|alpaca",      \
-            "what the records of .jsonl files are"),                                               \
+    HIL_ROW("format", WORD, type, prefix format,                                                   \
+            "auto|text|prompt|messages|sharegpt|alpaca|preference", "what .jsonl files hold"),     \
         HIL_ROW("train-on", WORD, type, prefix train_on, "assistant|last|all",                     \
                 "what is learned of a conversation")
+
+/* The options for what is minimized; `prefix` is the path to the fields in `type`. */
+#define HIL_LOSS_ROWS(type, prefix)                                                                \
+    HIL_ROW("loss", WORD, type, prefix loss, "cross-entropy|dpo",                                  \
+            "what is minimized; dpo takes pairs of answers"),                                      \
+        HIL_ROW("beta", REAL, type, prefix beta, "X", "how strongly dpo keeps to the model",       \
+                .initial = "0.1", .range = &hil_range_positive)
 
 #define HIL_BASE_DTYPE_ROW(type, field)                                                            \
     HIL_ROW("base-dtype", WORD, type, field, "nf4|int8|fp8|bf16",                                  \

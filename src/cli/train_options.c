@@ -66,6 +66,7 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
         "modules to train whole as well", .initial = "none"),
     HIL_BASE_DTYPE_ROW(hil_train_values, run.base_dtype),
     ROW("rslora", ON, run.adapter.rslora, NULL, "scale by alpha / sqrt(rank)"),
+    HIL_LOSS_ROWS(hil_train_values, run.),
     ROW("dtype", WORD, run.dtype, "bf16|fp32|fp16", "precision of the computation",
         .group = "Numbers and machine"),
     ROW("save-dtype", WORD, run.save_dtype, "fp32|bf16|fp16", "precision of the saved weights",

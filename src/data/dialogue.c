@@ -299,6 +299,77 @@ static hil_status convert(const json_t *record, json_t **variables,
     return status;
 }
 
+static bool is_answer(const json_t *messages, size_t i)
+{
+    const char *role = json_string_value(json_object_get(json_array_get(messages, i), "role"));
+    return role && strcmp(role, "assistant") == 0;
+}
+
+static hil_status add_turns(const json_t *record, const char *key, json_t *messages)
+{
+    const json_t *given = json_object_get(record, key), *turn;
+    size_t i;
+    HIL_TRY(check_count(given, key));
+    json_array_foreach(given, i, turn) HIL_TRY(add_turn(messages, turn));
+    return HIL_OK;
+}
+
+/* One side of a pair: prompt, then the messages of `key`. */
+static hil_status fill_side(const json_t *record, const char *key, json_t *variables,
+                            json_t *messages)
+{
+    const json_t *prompt = json_object_get(record, "prompt");
+    if (json_is_array(prompt)) HIL_TRY(add_turns(record, "prompt", messages));
+    HIL_TRY(add_turns(record, key, messages));
+    if (json_is_string(prompt) && is_answer(messages, 0)) {
+        json_t *question = new_message("user", prompt);
+        if (!question || json_array_insert_new(messages, 0, question) != 0) return no_memory();
+    }
+    HIL_TRY(put_tools(variables, record));
+    return put_kwargs(variables, record);
+}
+
+static hil_status fill_chosen(const json_t *record, json_t *variables, json_t *messages)
+{
+    return fill_side(record, "chosen", variables, messages);
+}
+
+static hil_status fill_rejected(const json_t *record, json_t *variables, json_t *messages)
+{
+    return fill_side(record, "rejected", variables, messages);
+}
+
+/* Checks that two conversations differ in their last message alone, and that it is an answer. */
+static hil_status check_pair(json_t *const variables[2])
+{
+    const json_t *a = json_object_get(variables[0], "messages");
+    const json_t *b = json_object_get(variables[1], "messages");
+    size_t count = json_array_size(a), same = 0;
+    while (same < count && json_equal(json_array_get(a, same), json_array_get(b, same))) ++same;
+    if (json_array_size(b) != count || same + 1 < count)
+        return hil_fail(HIL_ERR_INPUT,
+                        "\"chosen\" and \"rejected\" must differ in their last message alone: they "
+                        "have %zu and %zu messages, and message %zu differs",
+                        count, json_array_size(b), same + 1);
+    if (count > 1 && is_answer(a, count - 1) && is_answer(b, count - 1)) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT,
+                    "\"chosen\" and \"rejected\" must end with a message of the assistant, which "
+                    "follows another message");
+}
+
+hil_status hil_dialogue_pair(const json_t *record, json_t *variables[2])
+{
+    variables[0] = variables[1] = NULL;
+    hil_status status = convert(record, &variables[0], fill_chosen);
+    if (status == HIL_OK) status = convert(record, &variables[1], fill_rejected);
+    if (status == HIL_OK) status = check_pair(variables);
+    for (int i = 0; i < 2 && status != HIL_OK; ++i) {
+        json_decref(variables[i]);
+        variables[i] = NULL;
+    }
+    return status;
+}
+
 hil_status hil_dialogue_messages(const json_t *record, json_t **variables)
 {
     return convert(record, variables, fill_messages);

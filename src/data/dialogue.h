@@ -33,6 +33,12 @@ hil_status hil_dialogue_sharegpt(const json_t *record, json_t **variables);
 /* {"instruction": ..., "input": ..., "output": ..., "system": ..., "history": [[a, b], ...]}. */
 hil_status hil_dialogue_alpaca(const json_t *record, json_t **variables);
 
+/* {"prompt": [...], "chosen": [...], "rejected": [...]}: the variables of two conversations, the
+   better one first, which differ in their last message alone, an answer. Messages are as in the
+   first two formats. Without "prompt", or where it is a text and the others begin with more than an
+   answer, they are whole conversations. */
+hil_status hil_dialogue_pair(const json_t *record, json_t *variables[2]);
+
 /* The prompt of Stanford's Alpaca, for a model without a chat template. Appends to *prompt. */
 hil_status hil_dialogue_alpaca_prompt(const json_t *record, hil_text *prompt);
 

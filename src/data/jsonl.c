@@ -43,7 +43,7 @@ static hil_status take_object(hil_jsonl *jsonl, const json_t *object, bool round
 {
     hil_record record;
     hil_status status = name_line(jsonl, hil_record_read(&jsonl->rules, object, &record));
-    if (status == HIL_OK && rounded && record.kind == HIL_RECORD_CONVERSATION)
+    if (status == HIL_OK && rounded && record.variables)
         status = fail_line(jsonl, "a number of a conversation has more than 64 bits");
     if (status == HIL_OK) status = jsonl->take(jsonl->context, &record, jsonl->line);
     hil_record_free(&record);

@@ -158,13 +158,19 @@ static hil_status encode_example(struct pack *pack, const hil_record *record)
     return hil_prompter_text(&prompter, record->text, record->text_size, completion);
 }
 
-/* Appends end-of-text unless the completion ends with a stop id. The first token takes no loss,
-   because no token before it could predict it. */
-static hil_status pack_example(struct pack *pack, const hil_record *record)
+/* The first token of an example takes no loss, because no token before it could predict it. */
+static void mark_start(struct pack *pack, size_t at)
+{
+    if (pack->example_size > at) pack->example[at] |= HIL_MARK_START | HIL_MARK_NO_LOSS;
+}
+
+/* Appends prompt and completion to pack->example, and end-of-text unless the completion ends with a
+   stop id. */
+static hil_status add_example(struct pack *pack, const hil_record *record)
 {
     const hil_dataset_options *o = pack->options;
     hil_ids *prompt = &pack->prompt, *completion = &pack->ids;
-    pack->example_size = 0;
+    size_t at = pack->example_size;
     if (record->prompt_size || record->text_size) {
         HIL_TRY(encode_example(pack, record));
         size_t size = completion->size;
@@ -173,10 +179,10 @@ static hil_status pack_example(struct pack *pack, const hil_record *record)
         uint32_t mark = o->answers == HIL_ANSWERS_ALL ? 0 : HIL_MARK_NO_LOSS;
         HIL_TRY(add_marked(pack, prompt->data, prompt->size, mark));
         HIL_TRY(add_marked(pack, completion->data, completion->size, 0));
-        if (pack->example_size) pack->example[0] |= HIL_MARK_START | HIL_MARK_NO_LOSS;
+        mark_start(pack, at);
     }
     completion->size = 0;
-    return hil_windows_example(pack->windows, pack->example, pack->example_size);
+    return HIL_OK;
 }
 
 static hil_status encode_conversation(struct pack *pack, const json_t *variables)
@@ -192,10 +198,12 @@ static hil_status encode_conversation(struct pack *pack, const json_t *variables
     return hil_dialogue_encode(&pack->dialogue, variables);
 }
 
-static hil_status pack_conversation(struct pack *pack, const hil_record *record, int64_t line)
+/* Appends a conversation to pack->example. */
+static hil_status add_conversation(struct pack *pack, const json_t *variables, int64_t line)
 {
     const hil_dialogue *d = &pack->dialogue;
-    hil_status status = encode_conversation(pack, record->variables);
+    size_t at = pack->example_size;
+    hil_status status = encode_conversation(pack, variables);
     if (status == HIL_ERR_INPUT) {
         char message[900];
         snprintf(message, sizeof message, "%s", hil_status_message());
@@ -203,22 +211,49 @@ static hil_status pack_conversation(struct pack *pack, const hil_record *record,
     }
     HIL_TRY(status);
     ++pack->conversations;
-    pack->example_size = 0;
     HIL_TRY(add_marked(pack, d->ids.data, d->ids.size, HIL_MARK_NO_LOSS));
     for (size_t i = 0; i < d->rendering.span_count; ++i)
         for (size_t k = d->learned[i].begin; k < d->learned[i].end; ++k)
-            pack->example[k] &= ~HIL_MARK_NO_LOSS;
-    if (pack->example_size) pack->example[0] |= HIL_MARK_START | HIL_MARK_NO_LOSS;
-    return hil_windows_example(pack->windows, pack->example, pack->example_size);
+            pack->example[at + k] &= ~HIL_MARK_NO_LOSS;
+    mark_start(pack, at);
+    return HIL_OK;
+}
+
+static hil_status pack_pair(struct pack *pack, const hil_record *record, int64_t line)
+{
+    size_t size[2];
+    hil_record worse = {.prompt = record->prompt,
+                        .prompt_size = record->prompt_size,
+                        .text = record->rejected,
+                        .text_size = record->rejected_size};
+    for (int i = 0; i < 2; ++i) {
+        if (record->variables)
+            HIL_TRY(add_conversation(pack, i ? record->worse : record->variables, line));
+        else
+            HIL_TRY(add_example(pack, i ? &worse : record));
+        size[i] = pack->example_size - (i ? size[0] : 0);
+    }
+    return hil_windows_pair(pack->windows, pack->example, size);
 }
 
 static hil_status pack_record(void *context, const hil_record *record, int64_t line)
 {
     struct pack *pack = context;
-    if (record->kind == HIL_RECORD_CONVERSATION) return pack_conversation(pack, record, line);
-    if (record->kind == HIL_RECORD_EXAMPLE) return pack_example(pack, record);
-    pack->starting = true;
-    return pack_string(pack, record->text, record->text_size);
+    pack->example_size = 0;
+    switch (record->kind) {
+    case HIL_RECORD_PAIR:
+        return pack_pair(pack, record, line);
+    case HIL_RECORD_CONVERSATION:
+        HIL_TRY(add_conversation(pack, record->variables, line));
+        break;
+    case HIL_RECORD_EXAMPLE:
+        HIL_TRY(add_example(pack, record));
+        break;
+    case HIL_RECORD_TEXT:
+        pack->starting = true;
+        return pack_string(pack, record->text, record->text_size);
+    }
+    return hil_windows_example(pack->windows, pack->example, pack->example_size);
 }
 
 static hil_status pack_jsonl(struct pack *pack)
@@ -289,6 +324,11 @@ hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, si
         HIL_TRY_DONE(hil_file_type_read(&type, paths[i]));
         pack.path = paths[i];
         pack.position = 0;
+        if (options->format == HIL_FORMAT_PREFERENCE && type.kind != HIL_DATA_JSONL)
+            HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT,
+                                  "%s: --loss dpo learns from pairs of answers, which are records "
+                                  "of a .jsonl file with \"chosen\" and \"rejected\"",
+                                  paths[i]));
         if (type.kind == HIL_DATA_TOKENS)
             HIL_TRY_DONE(pack_npy(&pack, bytes));
         else if (type.kind == HIL_DATA_JSONL)

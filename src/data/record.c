@@ -9,7 +9,7 @@ static const char *const words[] = {
     [HIL_FORMAT_AUTO] = "auto",         [HIL_FORMAT_TEXT] = "text",
     [HIL_FORMAT_PROMPT] = "prompt",     [HIL_FORMAT_PLAIN] = "",
     [HIL_FORMAT_MESSAGES] = "messages", [HIL_FORMAT_SHAREGPT] = "sharegpt",
-    [HIL_FORMAT_ALPACA] = "alpaca",
+    [HIL_FORMAT_ALPACA] = "alpaca",     [HIL_FORMAT_PREFERENCE] = "preference",
 };
 
 /* What is expected of an object, for errors. */
@@ -20,6 +20,7 @@ static const char *const expected[] = {
     [HIL_FORMAT_MESSAGES] = "\"messages\"",
     [HIL_FORMAT_SHAREGPT] = "\"conversations\"",
     [HIL_FORMAT_ALPACA] = "\"instruction\" and \"output\"",
+    [HIL_FORMAT_PREFERENCE] = "\"chosen\" and \"rejected\"",
 };
 
 hil_status hil_record_format_read(const char *word, hil_record_format *format)
@@ -32,7 +33,8 @@ hil_status hil_record_format_read(const char *word, hil_record_format *format)
         return HIL_OK;
     }
     return hil_fail(HIL_ERR_USAGE,
-                    "--format must be auto, text, prompt, messages, sharegpt or alpaca, not '%s'",
+                    "--format must be auto, text, prompt, messages, sharegpt, alpaca or "
+                    "preference, not '%s'",
                     word);
 }
 
@@ -57,6 +59,8 @@ static bool fits(hil_record_format format, const json_t *object)
         return has(object, "conversations");
     case HIL_FORMAT_ALPACA:
         return has(object, "instruction") && has(object, "output");
+    case HIL_FORMAT_PREFERENCE:
+        return has(object, "chosen") && has(object, "rejected");
     default:
         return false;
     }
@@ -87,7 +91,9 @@ static hil_status fail_keys(hil_record_format format, const json_t *object)
         HIL_TRY_DONE(hil_text_print(&keys, "%s\"%.60s\"", keys.size ? ", " : "", key));
     }
     const char *found = keys.size ? keys.data : "no keys";
-    if (format == HIL_FORMAT_AUTO)
+    if (format == HIL_FORMAT_AUTO && fits(HIL_FORMAT_PREFERENCE, object))
+        status = hil_fail(HIL_ERR_INPUT, "a pair of answers (found %s) is for --loss dpo", found);
+    else if (format == HIL_FORMAT_AUTO)
         status = hil_fail(HIL_ERR_INPUT,
                           "expected \"messages\", \"conversations\", \"instruction\" and "
                           "\"output\", or %s, found %s",
@@ -126,6 +132,45 @@ static hil_status read_alpaca(const json_t *object, hil_record *record)
     return get_string(object, "output", &record->text, &record->text_size);
 }
 
+/* Bytes that both texts begin with: whole characters, without a space at their end, because in most
+   tokenizers that belongs to the next word. */
+static size_t common_bytes(const hil_record *record)
+{
+    const char *a = record->text, *b = record->rejected;
+    size_t size =
+        record->text_size < record->rejected_size ? record->text_size : record->rejected_size;
+    size_t same = 0;
+    while (same < size && a[same] == b[same]) ++same;
+    while (same > 0 && same < record->text_size && (a[same] & 0xc0) == 0x80) --same;
+    if (same > 0 && (same < record->text_size || same < record->rejected_size))
+        same -= a[same - 1] == ' ';
+    return same;
+}
+
+static hil_status read_pair(const json_t *object, hil_record *record)
+{
+    const json_t *prompt = json_object_get(object, "prompt");
+    record->kind = HIL_RECORD_PAIR;
+    if (json_is_array(json_object_get(object, "chosen"))) {
+        json_t *both[2];
+        HIL_TRY(hil_dialogue_pair(object, both));
+        record->variables = both[0];
+        record->worse = both[1];
+        return HIL_OK;
+    }
+    HIL_TRY(get_string(object, "chosen", &record->text, &record->text_size));
+    HIL_TRY(get_string(object, "rejected", &record->rejected, &record->rejected_size));
+    if (prompt && !json_is_null(prompt))
+        return get_string(object, "prompt", &record->prompt, &record->prompt_size);
+    record->prompt = record->text;
+    record->prompt_size = common_bytes(record);
+    record->text += record->prompt_size;
+    record->text_size -= record->prompt_size;
+    record->rejected += record->prompt_size;
+    record->rejected_size -= record->prompt_size;
+    return HIL_OK;
+}
+
 hil_status hil_record_read(hil_record_rules *rules, const json_t *object, hil_record *record)
 {
     *record = (hil_record){0};
@@ -133,6 +178,7 @@ hil_status hil_record_read(hil_record_rules *rules, const json_t *object, hil_re
     if (rules->format == HIL_FORMAT_AUTO) rules->format = detect(object);
     hil_record_format format = rules->format;
     if (!fits(format, object)) return fail_keys(format, object);
+    if (format == HIL_FORMAT_PREFERENCE) return read_pair(object, record);
     if (format == HIL_FORMAT_ALPACA && !rules->chat) return read_alpaca(object, record);
     if (format < HIL_FORMAT_MESSAGES) {
         bool example = format == HIL_FORMAT_PROMPT || !has(object, "text");
@@ -147,6 +193,7 @@ hil_status hil_record_read(hil_record_rules *rules, const json_t *object, hil_re
 void hil_record_free(hil_record *record)
 {
     json_decref(record->variables);
+    json_decref(record->worse);
     hil_text_free(&record->own_prompt);
     *record = (hil_record){0};
 }

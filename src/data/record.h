@@ -10,29 +10,33 @@ typedef enum hil_record_kind {
     HIL_RECORD_TEXT,         /* a document */
     HIL_RECORD_EXAMPLE,      /* a prompt and its completion */
     HIL_RECORD_CONVERSATION, /* messages for the chat template */
+    HIL_RECORD_PAIR,         /* two examples, or two conversations, of which the first is better */
 } hil_record_kind;
 
-/* `text` is the completion of an example. Borrows from its object, and owns the last two. */
+/* `text` is the completion of an example, or the better one of a pair. Borrows from its object, and
+   owns the last three. */
 typedef struct hil_record {
     hil_record_kind kind;
-    const char *prompt, *text;
-    size_t prompt_size, text_size;
-    json_t *variables;   /* of a conversation's template */
+    const char *prompt, *text, *rejected;
+    size_t prompt_size, text_size, rejected_size;
+    json_t *variables;   /* of a conversation's template; NULL: examples */
+    json_t *worse;       /* of the other conversation of a pair */
     hil_text own_prompt; /* memory of a prompt that is not in the object */
 } hil_record;
 
 /* The keys of the objects in a file. */
 typedef enum hil_record_format {
-    HIL_FORMAT_AUTO,     /* decided by the first object */
-    HIL_FORMAT_TEXT,     /* "text" */
-    HIL_FORMAT_PROMPT,   /* "prompt" and "completion" */
-    HIL_FORMAT_PLAIN,    /* one of those two; only ever the result of HIL_FORMAT_AUTO */
-    HIL_FORMAT_MESSAGES, /* "messages" of "role" and "content" */
-    HIL_FORMAT_SHAREGPT, /* "conversations" of "from" and "value" */
-    HIL_FORMAT_ALPACA,   /* "instruction", "input" and "output" */
+    HIL_FORMAT_AUTO,       /* decided by the first object */
+    HIL_FORMAT_TEXT,       /* "text" */
+    HIL_FORMAT_PROMPT,     /* "prompt" and "completion" */
+    HIL_FORMAT_PLAIN,      /* one of those two; only ever the result of HIL_FORMAT_AUTO */
+    HIL_FORMAT_MESSAGES,   /* "messages" of "role" and "content" */
+    HIL_FORMAT_SHAREGPT,   /* "conversations" of "from" and "value" */
+    HIL_FORMAT_ALPACA,     /* "instruction", "input" and "output" */
+    HIL_FORMAT_PREFERENCE, /* "chosen" and "rejected", with or without "prompt"; never detected */
 } hil_record_format;
 
-/* `word` is one of auto, text, prompt, messages, sharegpt, alpaca; NULL is auto. */
+/* `word` is one of auto, text, prompt, messages, sharegpt, alpaca, preference; NULL is auto. */
 hil_status hil_record_format_read(const char *word, hil_record_format *format);
 
 /* How objects are read. */

@@ -86,8 +86,16 @@ static int fullest(const hil_windows *w, int64_t size)
     return best;
 }
 
-static hil_status place(hil_windows *w, const uint32_t *token, int64_t size)
+/* Tokens that follow each other. */
+typedef struct run {
+    const uint32_t *token;
+    int64_t size;
+} run;
+
+/* Appends both runs to the window that fits best. */
+static hil_status place(hil_windows *w, const run each[2])
 {
+    int64_t size = each[0].size + each[1].size;
     int at = fullest(w, size);
     if (at < 0) {
         if (w->count == w->most) HIL_TRY(close_window(w, fullest(w, 0)));
@@ -95,26 +103,59 @@ static hil_status place(hil_windows *w, const uint32_t *token, int64_t size)
     }
     struct open *to = &w->open[at];
     HIL_TRY(HIL_GROW(&to->token, &to->room, to->size + size));
-    memcpy(to->token + to->size, token, (size_t)size * sizeof *token);
-    to->size += size;
+    for (int i = 0; i < 2; ++i) {
+        if (each[i].size)
+            memcpy(to->token + to->size, each[i].token, (size_t)each[i].size * sizeof(uint32_t));
+        to->size += each[i].size;
+    }
     return to->size == w->seq ? close_window(w, at) : HIL_OK;
+}
+
+static int64_t count_learned(const run *r)
+{
+    int64_t learned = 0;
+    for (int64_t i = 0; i < r->size; ++i) learned += !(r->token[i] & HIL_MARK_NO_LOSS);
+    return learned;
+}
+
+/* Counts an example of which `size` tokens were given and `kept` fit; false: it is left out. */
+static bool count_example(hil_windows *w, int64_t size, int64_t kept, int64_t learned)
+{
+    hil_packing *p = &w->packing;
+    p->seq = w->seq;
+    ++p->examples;
+    if (!learned) {
+        ++p->left_out;
+        return false;
+    }
+    p->learned += learned;
+    p->cut += size > kept;
+    p->cut_tokens += size - kept;
+    return true;
 }
 
 hil_status hil_windows_example(hil_windows *w, const uint32_t *token, size_t size)
 {
-    hil_packing *p = &w->packing;
-    int64_t kept = (int64_t)size < w->seq ? (int64_t)size : w->seq, learned = 0;
-    p->seq = w->seq;
-    ++p->examples;
-    for (int64_t i = 0; i < kept; ++i) learned += !(token[i] & HIL_MARK_NO_LOSS);
-    if (!learned) {
-        ++p->left_out;
-        return HIL_OK;
+    run all[2] = {{token, (int64_t)size < w->seq ? (int64_t)size : w->seq}};
+    if (!count_example(w, (int64_t)size, all[0].size, count_learned(all))) return HIL_OK;
+    return place(w, all);
+}
+
+hil_status hil_windows_pair(hil_windows *w, const uint32_t *token, const size_t size[2])
+{
+    run each[2] = {{token, (int64_t)size[0]}, {token + size[0], (int64_t)size[1]}};
+    int64_t given = each[0].size + each[1].size, half = w->seq / 2;
+    int longer = each[1].size > each[0].size;
+    if (given > w->seq) {
+        run *shorter = &each[!longer];
+        if (shorter->size > half) shorter->size = half;
+        each[longer].size = w->seq - shorter->size;
     }
-    p->learned += learned;
-    p->cut += (int64_t)size > kept;
-    p->cut_tokens += (int64_t)size - kept;
-    return place(w, token, kept);
+    int64_t learned[2] = {count_learned(&each[0]), count_learned(&each[1])};
+    int64_t kept = each[0].size + each[1].size;
+    bool both = learned[0] && learned[1];
+    if (!count_example(w, given, kept, both ? learned[0] + learned[1] : 0)) return HIL_OK;
+    return place(w, each);
 }
 
 hil_status hil_windows_end(hil_windows *w, hil_packing *packing)

@@ -18,6 +18,10 @@ hil_status hil_windows_text(hil_windows *windows, uint32_t token);
 /* Adds a whole example with its marks, HIL_MARK_START on the first token. Truncates it to a window,
    and drops it if no learned token is left. */
 hil_status hil_windows_example(hil_windows *windows, const uint32_t *token, size_t size);
+/* Adds a pair of examples, `size` tokens each, which stay together in a window. Where they do not
+   fit one, each is truncated to half of it, or to what the other leaves if that is more; drops the
+   pair if one is left without a learned token. In the packing it counts as one example. */
+hil_status hil_windows_pair(hil_windows *windows, const uint32_t *token, const size_t size[2]);
 /* Writes the open windows: those of examples padded, the last one of the text without padding. */
 hil_status hil_windows_end(hil_windows *windows, hil_packing *packing);
 

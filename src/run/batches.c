@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "plan/ranks.h"
+#include "train/pairs.h"
 
 #include <math.h>
 
@@ -38,13 +39,13 @@ void hil_batches_move(hil_batches *from, hil_batches *to)
 
 #define MOST_SEQUENCES 64
 
-/* An evaluation in progress; `sum` and `tokens` are this rank's until summed over ranks at the end.
- */
+/* An evaluation in progress; the sums are this rank's until summed over ranks at the end. */
 typedef struct evaluation {
     hil_batches *batches;
     hil_trainer *trainer;
     int64_t windows, sequences;
-    double sum, tokens;
+    double sum[HIL_PREFERENCES]; /* of the loss, and of what is measured of pairs */
+    double tokens, counted, pairs;
 } evaluation;
 
 /* Computes windows [at, at + sequences). All ranks must compute batches of one shape, so a rank
@@ -64,8 +65,12 @@ static hil_status one_batch(evaluation *e, int64_t at, double *first)
     if (first && *first == 0) *first = hil_clock_now();
     HIL_TRY(hil_trainer_loss(e->trainer, &batch, &part));
     if (at >= e->windows || !part.tokens) return HIL_OK;
-    e->sum += part.loss * (double)part.tokens;
+    double counted = (double)hil_pairs_counted(&part);
+    e->sum[HIL_PREFERENCE_LOSS] += part.loss * counted;
+    hil_pairs_sum(&part.preferences, e->sum);
     e->tokens += (double)part.tokens;
+    e->counted += counted;
+    e->pairs += (double)part.preferences.pairs;
     return HIL_OK;
 }
 
@@ -88,7 +93,9 @@ static hil_status all_batches(evaluation *e, double *first)
         if (o && o->progress)
             o->progress(o->context, "evaluating", (uint64_t)done, (uint64_t)e->windows);
     }
-    HIL_TRY(hil_comm_sum(comm, &e->sum, 1));
+    HIL_TRY(hil_comm_sum(comm, e->sum, HIL_PREFERENCES));
+    HIL_TRY(hil_comm_sum(comm, &e->counted, 1));
+    HIL_TRY(hil_comm_sum(comm, &e->pairs, 1));
     return hil_comm_sum(comm, &e->tokens, 1);
 }
 
@@ -105,9 +112,12 @@ hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequen
     hil_status status = all_batches(&e, first);
     if (status != HIL_OK) hil_comm_fail(trainer->options.comm, status);
     HIL_TRY(status);
-    if (!isfinite(e.sum / e.tokens))
+    double loss = e.sum[HIL_PREFERENCE_LOSS] / e.counted;
+    if (!isfinite(loss))
         status = hil_fail(HIL_ERR_NUMERIC, "the loss of the evaluation is not a finite number");
     HIL_TRY(hil_ranks_agree(trainer->options.comm, status));
-    *result = (hil_step_result){.loss = e.sum / e.tokens, .tokens = (int64_t)e.tokens};
+    *result = (hil_step_result){.loss = loss,
+                                .tokens = (int64_t)e.tokens,
+                                .preferences = hil_pairs_mean(e.sum, (int64_t)e.pairs)};
     return HIL_OK;
 }

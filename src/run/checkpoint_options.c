@@ -15,11 +15,17 @@ static json_t *adapter_options(const hil_train_options *o, const hil_run_state *
     if (hil_peft_key(a, &key) != HIL_OK) return NULL;
     snprintf(config, sizeof config, "%016llx", (unsigned long long)key);
     snprintf(base, sizeof base, "%016llx", (unsigned long long)run->base_key);
-    return json_pack(
+    json_t *all = json_pack(
         "{s:s, s:s, s:I, s:f, s:f, s:O, s:b, s:b, s:s, s:s}", "adapter", "lora", "base-dtype",
         o->base_dtype ? o->base_dtype : o->dtype, "rank", (json_int_t)a->rank, "alpha", a->alpha,
         "adapter-dropout", a->dropout, "targets", a->targets, "rslora", a->rslora, "dora", a->dora,
         "an adapter_config.json of checksum", config, "a base model of checksum", base);
+    if (!all || !(run->dpo_beta > 0)) return all;
+    if (json_object_set_new(all, "loss", json_string("dpo")) == 0 &&
+        json_object_set_new(all, "beta", json_real(run->dpo_beta)) == 0)
+        return all;
+    json_decref(all);
+    return NULL;
 }
 
 /* Options that decide the numbers of every run. */

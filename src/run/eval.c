@@ -13,8 +13,11 @@
 
 void hil_eval_defaults_sized(hil_eval_options *options, size_t size)
 {
-    const hil_eval_options defaults = {
-        .format = "auto", .train_on = "assistant", .dtype = "fp32", .device = {.name = "auto"}};
+    const hil_eval_options defaults = {.format = "auto",
+                                       .train_on = "assistant",
+                                       .loss = "cross-entropy",
+                                       .dtype = "fp32",
+                                       .device = {.name = "auto"}};
     hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
@@ -26,6 +29,7 @@ typedef struct job {
     hil_batches batches;
     hil_model *model;
     hil_trainer *trainer;
+    double dpo_beta; /* of hil_trainer_options */
 } job;
 
 /* Without a given batch size, takes the largest that fits: the loss does not depend on it. */
@@ -100,6 +104,7 @@ static hil_status open_source(job *j, const hil_eval_options *o)
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_need_weights(&j->source, "eval"));
     HIL_TRY(hil_source_adapt_folder(&j->source, o->adapter));
+    HIL_TRY(hil_source_loss(&j->source, o->loss, o->beta, &j->dpo_beta));
     bool bytes;
     HIL_TRY(hil_source_check_data(&j->source, o->tokenizer, o->data, o->data_count, &bytes));
     return hil_source_seq(&j->source, o->seq, &j->seq);
@@ -107,13 +112,15 @@ static hil_status open_source(job *j, const hil_eval_options *o)
 
 static hil_status compare_options(const job *j, const hil_eval_options *o)
 {
-    char seq[32], batch[32];
+    char seq[32], batch[32], beta[32];
     snprintf(seq, sizeof seq, "%lld", (long long)j->seq);
     snprintf(batch, sizeof batch, "%lld", (long long)o->batch);
+    snprintf(beta, sizeof beta, "%.17g", j->dpo_beta);
     hil_fact fact[] = {{"--seq", seq},
                        {"--batch", batch},
                        {"--dtype", o->dtype},
-                       {"--base-dtype", o->base_dtype ? o->base_dtype : o->dtype}};
+                       {"--base-dtype", o->base_dtype ? o->base_dtype : o->dtype},
+                       {"--beta of --loss dpo", beta}};
     return hil_comm_compare(o->comm, HIL_OK, fact, sizeof fact / sizeof *fact,
                             "all ranks must have the same options");
 }
@@ -140,6 +147,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
     options.device = o->device;
     options.memory = o->memory;
     options.stop = o->stop;
+    options.dpo_beta = j->dpo_beta;
     HIL_TRY(load(j, &options, o->batch > 0));
     j->batches =
         (hil_batches){.data = j->data, .observer = j->observer, .stop = o->stop, .seq = j->seq};
@@ -153,6 +161,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
         .tokens = loss.tokens,
         .learned_share = (double)loss.tokens / (double)hil_dataset_tokens(j->data),
         .examples = hil_source_examples(j->data),
+        .preferences = loss.preferences,
     };
     return HIL_OK;
 }

@@ -90,6 +90,27 @@ static const char *number(char out[32], double value)
     return out;
 }
 
+/* The numbers of pairs of answers under TRL's names; nothing where there are none. */
+static int print_preferences(FILE *file, const char *prefix, const hil_preferences *p)
+{
+    if (!p->pairs) return 0;
+    const struct {
+        const char *name;
+        double value;
+    } each[] = {{"rewards/chosen", p->reward_chosen},
+                {"rewards/rejected", p->reward_rejected},
+                {"rewards/margins", p->reward_chosen - p->reward_rejected},
+                {"rewards/accuracies", p->accuracy},
+                {"logps/chosen", p->logp_chosen},
+                {"logps/rejected", p->logp_rejected}};
+    char value[32];
+    int printed = fprintf(file, ", \"%spairs\": %lld", prefix, (long long)p->pairs);
+    for (size_t i = 0; i < sizeof each / sizeof *each && printed >= 0; ++i)
+        printed =
+            fprintf(file, ", \"%s%s\": %s", prefix, each[i].name, number(value, each[i].value));
+    return printed;
+}
+
 hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
 {
     char loss[32], norm[32];
@@ -104,19 +125,24 @@ hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
     if (printed >= 0 && r->loss_scale)
         printed = fprintf(metrics->file, ", \"loss_scale\": %lld, \"skipped\": %lld",
                           (long long)r->loss_scale, (long long)r->skipped);
+    if (printed >= 0) printed = print_preferences(metrics->file, "", &r->preferences);
     if (printed >= 0) printed = print_account(metrics->file, &r->account);
     return check_line(metrics, printed);
 }
 
-hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss, const char *losses)
+hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, const hil_step_result *result,
+                            const char *losses)
 {
+    double loss = result->loss;
     metrics->evaluated = step;
     metrics->eval_loss = loss;
     if (!metrics->file) return HIL_OK;
-    return check_line(metrics,
-                      fprintf(metrics->file, "{\"step\": %lld, \"eval_loss\": %.17g%s%s}\n",
-                              (long long)step, loss, losses ? ", \"eval_losses\": " : "",
-                              losses ? losses : ""));
+    int printed =
+        fprintf(metrics->file, "{\"step\": %lld, \"eval_loss\": %.17g%s%s", (long long)step, loss,
+                losses ? ", \"eval_losses\": " : "", losses ? losses : "");
+    if (printed >= 0) printed = print_preferences(metrics->file, "eval_", &result->preferences);
+    if (printed >= 0) printed = fprintf(metrics->file, "}\n");
+    return check_line(metrics, printed);
 }
 
 hil_status hil_metrics_sync(hil_metrics *metrics)

@@ -3,6 +3,7 @@
 #define HIL_RUN_METRICS_H
 
 #include "hilbert/run.h"
+#include "hilbert/trainer.h"
 
 #include "base/fail.h"
 
@@ -17,7 +18,8 @@ typedef struct hil_metrics {
 hil_status hil_metrics_open(hil_metrics *metrics, const char *path, int64_t step);
 hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *report);
 /* `losses` is a JSON object with the loss of each of several sets; NULL: there is one. */
-hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, double loss, const char *losses);
+hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, const hil_step_result *result,
+                            const char *losses);
 /* Makes the lines durable: called before a checkpoint becomes whole, so that the file has all steps
    up to the checkpoint's. */
 hil_status hil_metrics_sync(hil_metrics *metrics);

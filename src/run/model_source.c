@@ -226,6 +226,23 @@ static void note_files(void *context, const char *line)
     hil_note(files->observer, "%s", line);
 }
 
+/* Pairs of answers are never mixed with other records. */
+static hil_status check_pairs(const hil_source *s, hil_dataset_options *o)
+{
+    if (!s->pairs && o->format == HIL_FORMAT_PREFERENCE)
+        return hil_fail(HIL_ERR_USAGE, "--format preference is for --loss dpo");
+    if (!s->pairs) return HIL_OK;
+    if (o->format != HIL_FORMAT_AUTO && o->format != HIL_FORMAT_PREFERENCE)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--loss dpo learns from pairs of answers: leave --format out, or give "
+                        "--format preference");
+    if (o->answers == HIL_ANSWERS_ALL)
+        return hil_fail(HIL_ERR_USAGE, "--loss dpo compares answers alone, not --train-on all");
+    o->format = HIL_FORMAT_PREFERENCE;
+    o->answers = HIL_ANSWERS_LAST;
+    return HIL_OK;
+}
+
 hil_status hil_source_data(const hil_source *s, const hil_source_files *files, hil_dataset **out)
 {
     const hil_bytes *tokenizer = &s->files.file[HIL_SIDECAR_TOKENIZER];
@@ -248,6 +265,7 @@ hil_status hil_source_data(const hil_source *s, const hil_source_files *files, h
     };
     HIL_TRY(hil_record_format_read(files->format, &options.format));
     HIL_TRY(hil_answers_read(files->train_on, &options.answers));
+    HIL_TRY(check_pairs(s, &options));
     return hil_dataset_open(out, files->path, files->count, &options);
 }
 

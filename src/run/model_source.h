@@ -28,6 +28,7 @@ typedef struct hil_source {
     uint64_t config_key;      /* hash of everything in config.json that decides what is computed */
     hil_tokenizer *tokenizer; /* NULL: bytes are token ids */
     int64_t eot;              /* end-of-text between documents, -1: none */
+    bool pairs;               /* the data are pairs of answers; set by hil_source_loss */
 } hil_source;
 
 hil_status hil_source_open(hil_source *source, const char *path);
@@ -58,6 +59,9 @@ hil_status hil_source_need_weights(const hil_source *source, const char *command
    borrowed; NULL: none. Call before hil_source_load. */
 hil_status hil_source_adapt(hil_source *source, const hil_adapter_choice *choice);
 hil_status hil_source_adapt_folder(hil_source *source, const char *folder);
+/* Reads the options --loss and --beta, NULL and 0 where they were not given. *beta: that of
+   hil_trainer_options; 0: cross-entropy. Call after one of the two above. */
+hil_status hil_source_loss(hil_source *source, const char *loss, double asked, double *beta);
 /* Builds the model, with its adapter. The caller destroys it. */
 hil_status hil_source_build(hil_source *source, hil_model **out);
 /* Loads or initialises the adapter's parameters; called by hil_source_load. */

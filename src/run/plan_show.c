@@ -5,6 +5,7 @@
 #include "base/sized.h"
 #include "machine/devices.h"
 #include "train/freeze.h"
+#include "train/pairs.h"
 #include "plan/plan.h"
 #include "plan/plan_file.h"
 #include "plan/plan_print.h"
@@ -28,6 +29,7 @@ typedef struct show {
     int ranks;
     int64_t seq, share, micro_batch; /* share: sequences of each rank */
     int64_t context;                 /* of a chat; 0: training */
+    double dpo_beta;                 /* of hil_trainer_options */
     hil_planned planned;
 } show;
 
@@ -64,8 +66,10 @@ static hil_status open_model(show *s)
     HIL_TRY(hil_source_open(&s->source, o->model));
     HIL_TRY(set_lengths(s));
     HIL_TRY(hil_source_adapt(&s->source, &o->adapter));
+    HIL_TRY(hil_source_loss(&s->source, o->loss, o->beta, &s->dpo_beta));
     HIL_TRY(hil_source_build(&s->source, &s->model));
     HIL_TRY(hil_freeze(s->model->store, o->freeze, o->freeze_count));
+    if (s->dpo_beta > 0) HIL_TRY(hil_pairs_check(s->model));
     hil_store_options store = {.compute = s->dtype,
                                .training = !s->context,
                                .tile_size = o->tile_size,
@@ -96,6 +100,7 @@ static hil_status make_plan(show *s)
         .length = s->seq,
         .cache = s->context,
         .micro_batch = s->micro_batch,
+        .beta = s->dpo_beta,
         .allowance = {.memory = o->memory, .sharers = s->ranks, .room_sharers = sharers},
         .threads = threads,
         .zero = o->zero,

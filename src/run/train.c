@@ -6,6 +6,7 @@
 #include "format/checkpoint.h"
 #include "optim/schedule.h"
 #include "train/account.h"
+#include "train/pairs.h"
 #include "plan/outline.h"
 #include "plan/ranks.h"
 #include "base/sized.h"
@@ -23,6 +24,7 @@ void hil_train_defaults_sized(hil_train_options *options, size_t size)
     const hil_train_options defaults = {
         .format = "auto",
         .train_on = "assistant",
+        .loss = "cross-entropy",
         .device = trainer.device,
         .batch = 8,
         .adapter.dropout = -1,
@@ -93,13 +95,13 @@ static hil_status print_losses(const job *j, hil_text *json, hil_text *note)
     return hil_text_print(json, "}");
 }
 
-static hil_status report_losses(job *j, double loss)
+static hil_status report_losses(job *j, const hil_step_result *result)
 {
     hil_text json = {0}, note = {0};
     hil_status status;
-    if (j->set_count == 1) return hil_metrics_eval(&j->metrics, j->run.step, loss, NULL);
+    if (j->set_count == 1) return hil_metrics_eval(&j->metrics, j->run.step, result, NULL);
     HIL_TRY_DONE(print_losses(j, &json, &note));
-    HIL_TRY_DONE(hil_metrics_eval(&j->metrics, j->run.step, loss, json.data));
+    HIL_TRY_DONE(hil_metrics_eval(&j->metrics, j->run.step, result, json.data));
     hil_note(j->observer, "step %lld: eval loss of %s", (long long)j->run.step, note.data);
 done:
     hil_text_free(&json);
@@ -116,21 +118,31 @@ static void compare_best(hil_run_state *run, double loss)
     run->best_loss = loss;
 }
 
-/* The loss over the tokens of all sets. */
+/* The result over the tokens, or pairs, of all sets. */
+static hil_step_result join_sets(const job *j)
+{
+    double sum[HIL_PREFERENCES] = {0}, counted = 0;
+    int64_t pairs = 0;
+    for (size_t i = 0; i < j->set_count; ++i) {
+        const hil_step_result *each = &j->sets[i].result;
+        sum[HIL_PREFERENCE_LOSS] += each->loss * (double)hil_pairs_counted(each);
+        hil_pairs_sum(&each->preferences, sum);
+        counted += (double)hil_pairs_counted(each);
+        pairs += each->preferences.pairs;
+    }
+    return (hil_step_result){.loss = sum[HIL_PREFERENCE_LOSS] / counted,
+                             .preferences = hil_pairs_mean(sum, pairs)};
+}
+
 static hil_status evaluate(job *j, double *loss)
 {
-    double sum = 0, tokens = 0;
     *loss = j->metrics.eval_loss;
     if (j->metrics.evaluated == j->run.step) return HIL_OK;
-    for (size_t i = 0; i < j->set_count; ++i) {
-        const hil_step_result *result = &j->sets[i].result;
-        HIL_TRY(evaluate_set(j, &j->sets[i]));
-        sum += result->loss * (double)result->tokens;
-        tokens += (double)result->tokens;
-    }
-    *loss = j->set_count == 1 ? j->sets->result.loss : sum / tokens;
+    for (size_t i = 0; i < j->set_count; ++i) HIL_TRY(evaluate_set(j, &j->sets[i]));
+    hil_step_result result = j->set_count == 1 ? j->sets->result : join_sets(j);
+    *loss = result.loss;
     compare_best(&j->run, *loss);
-    HIL_TRY(report_losses(j, *loss));
+    HIL_TRY(report_losses(j, &result));
     if (j->observer && j->observer->eval)
         j->observer->eval(j->observer->context, j->run.step, *loss);
     return HIL_OK;
@@ -212,6 +224,7 @@ static hil_status one_step(job *j, hil_train_result *result)
         .ranks = hil_comm_size(j->comm),
         .account = done.account,
         .budget = j->budget,
+        .preferences = done.preferences,
     };
     if (step == j->resumed + 1) result->first_loss = done.loss;
     result->last_loss = done.loss;

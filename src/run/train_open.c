@@ -47,6 +47,11 @@ hil_status hil_training_check(const hil_train_options *o)
                         o->base_dtype);
     if (o->steps > 0 && o->epochs > 0)
         return hil_fail(HIL_ERR_USAGE, "--steps and --epochs contradict each other");
+    if (o->loss && strcmp(o->loss, "dpo") == 0 && o->adapter.saves)
+        return hil_fail(
+            HIL_ERR_USAGE,
+            "--modules-to-save trains parts of the model, which --loss dpo needs as they "
+            "are: they are the reference");
     HIL_TRY(check_range("steps", (double)o->steps, 0, 1e15));
     HIL_TRY(check_range("epochs", o->epochs, 0, 1e9));
     HIL_TRY(check_range("batch", (double)o->batch, 1, 1e9));
@@ -118,6 +123,7 @@ static hil_status open_model(job *j)
     }
     trainer.device = o->device;
     trainer.memory = o->memory;
+    trainer.dpo_beta = j->run.dpo_beta;
     trainer.prefetch = o->prefetch;
     trainer.plan = o->plan;
     trainer.probe_cache = o->probe_cache;
@@ -359,6 +365,7 @@ static hil_status open_source(job *j)
     HIL_TRY(hil_training_check(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_adapt(&j->source, &o->adapter));
+    HIL_TRY(hil_source_loss(&j->source, o->loss, o->beta, &j->run.dpo_beta));
     if (j->rank == 0) HIL_TRY(hil_source_keep(&j->source));
     j->run.config_key = j->source.config_key;
     HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));

@@ -14,10 +14,7 @@ hil_status hil_pairs_check(const hil_model *model)
         if (!spec->adapter && hil_param_trainable(p) && !other) other = spec->name;
     }
     if (!adapters)
-        return hil_fail(HIL_ERR_USAGE,
-                        "--loss dpo compares the model with what it was before, which without an "
-                        "adapter would be a second model: give --adapter lora, or the folder of "
-                        "one");
+        return hil_fail(HIL_ERR_USAGE, "a model without adapter cannot be its own reference");
     if (other)
         return hil_fail(HIL_ERR_USAGE,
                         "--loss dpo: %s would be trained beside the adapter, but the model without "
@@ -53,4 +50,14 @@ hil_preferences hil_pairs_mean(const double sum[HIL_PREFERENCES], int64_t pairs)
         .logp_chosen = sum[HIL_PREFERENCE_LOGP_CHOSEN] * each,
         .logp_rejected = sum[HIL_PREFERENCE_LOGP_REJECTED] * each,
     };
+}
+
+void hil_pairs_sum(const hil_preferences *mean, double sum[HIL_PREFERENCES])
+{
+    double pairs = (double)mean->pairs;
+    sum[HIL_PREFERENCE_REWARD_CHOSEN] += mean->reward_chosen * pairs;
+    sum[HIL_PREFERENCE_REWARD_REJECTED] += mean->reward_rejected * pairs;
+    sum[HIL_PREFERENCE_ACCURATE] += mean->accuracy * pairs;
+    sum[HIL_PREFERENCE_LOGP_CHOSEN] += mean->logp_chosen * pairs;
+    sum[HIL_PREFERENCE_LOGP_REJECTED] += mean->logp_rejected * pairs;
 }

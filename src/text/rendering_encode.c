@@ -80,7 +80,9 @@ static hil_status find_tokens(struct borders *b, const hil_rendering *rendering,
         HIL_TRY(find_border(b, rendering->spans[i].begin, &tokens[i].begin, &inside));
         HIL_TRY(find_border(b, rendering->spans[i].end, &tokens[i].end, &inside));
         tokens[i].end += inside;
-        if (rendering->spans[i].begin == rendering->spans[i].end) tokens[i].end = tokens[i].begin;
+        /* a border in the middle of a character that is composed of two can be off by a token */
+        if (tokens[i].end < tokens[i].begin || rendering->spans[i].begin == rendering->spans[i].end)
+            tokens[i].end = tokens[i].begin;
     }
     return HIL_OK;
 }

@@ -203,18 +203,23 @@ static void check_stop(const char *folder)
     hil_text_free(&all);
 }
 
-/* Budgets change neither a reply nor what it reuses. */
-static void check_budgets(const char *folder, const char *disk)
+/* Neither budgets nor a device that computes asynchronously change a reply or what it reuses. */
+static void check_placements(const char *folder, const char *disk)
 {
+    static const struct {
+        const char *device;
+        uint64_t bytes; /* of device memory; 0: enough */
+    } place[] = {{"cpu", 0}, {"cpu", 250000}, {"threads", 0}, {"threads", 250000}};
     stream got;
     char kept[sizeof got.text];
     hil_chat *chat;
     hil_generate_result result;
     hil_disk_budget drive = {.path = disk, .bytes = 1 << 20};
-    for (int i = 0; i < 2; ++i) {
+    for (size_t i = 0; i < sizeof place / sizeof *place; ++i) {
         hil_generate_options options = chatting(folder, &got);
-        if (i) {
-            options.memory.device = 250000;
+        options.device.name = place[i].device;
+        if (place[i].bytes) {
+            options.memory.device = place[i].bytes;
             options.memory.host = 1 << 20;
             options.memory.disks = &drive;
             options.memory.disk_count = 1;
@@ -240,7 +245,7 @@ int main(void)
     check_context(folder);
     check_stop(folder);
     CHECK_OK(hil_dir_create(job_path(&place, disk, "drive")));
-    check_budgets(folder, disk);
+    check_placements(folder, disk);
     job_end(&place);
     return 0;
 }

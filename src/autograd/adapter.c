@@ -21,26 +21,88 @@ static hil_status product(hil_tape *t, const layer *l, hil_value **y)
                           y);
 }
 
-/* *y = base + scale * dropout(x) A' B'. Nothing else reads `base`. */
-static hil_status add_low_rank(hil_tape *t, const hil_adapter *a, hil_value *x, hil_value *base,
-                               hil_value **y)
+/* *y = base + scale * x A' B'. */
+static hil_status low_rank(hil_tape *t, const hil_adapter *a, hil_value *x, hil_value *base,
+                           hil_value **y)
 {
     hil_scale_attr scale = {a->scale};
     hil_value *h;
-    HIL_TRY(hil_dropout(t, x, a->dropout, &h));
-    HIL_TRY(product(t, &(layer){.x = h, .weight = a->a}, &h));
+    HIL_TRY(product(t, &(layer){.x = x, .weight = a->a}, &h));
     h->brief = true;
     HIL_TRY(hil_tape_apply(t, &(hil_apply){&hil_op_scale, &scale, 1, 1, 0, {h}, {NULL}}, &h));
-    base->brief = true;
     return product(t, &(layer){.x = h, .weight = a->b, .residual = base}, y);
+}
+
+/* The norms of the rows of W + scale B A, for which there is no gradient. */
+static hil_status weight_norms(hil_tape *t, const hil_adapter *a, hil_param *weight,
+                               hil_value **norms)
+{
+    hil_weight_norm_attr attr = {a->scale};
+    HIL_TRY(hil_tape_apply(
+        t, &(hil_apply){&hil_op_weight_norm, &attr, 0, 1, 3, {NULL}, {weight, a->a, a->b}}, norms));
+    (*norms)->wants = false;
+    return HIL_OK;
+}
+
+/* *y = z * magnitude / norms + bias + residual. */
+static hil_status apply_magnitude(hil_tape *t, const layer *l, const hil_adapter *a, hil_value *z,
+                                  hil_value **y)
+{
+    hil_value *norms;
+    HIL_TRY(weight_norms(t, a, l->weight, &norms));
+    return hil_tape_apply(t,
+                          &(hil_apply){&hil_op_magnitude,
+                                       NULL,
+                                       l->residual ? 3 : 2,
+                                       1,
+                                       l->bias ? 2 : 1,
+                                       {z, norms, l->residual},
+                                       {a->magnitude, l->bias}},
+                          y);
+}
+
+/* As PEFT computes it with dropout: the layer as it is, plus what the adapter changes in the
+   product of the input with dropout. */
+static hil_status dora_with_dropout(hil_tape *t, const layer *l, const hil_adapter *a,
+                                    hil_value **y)
+{
+    hil_scale_attr minus = {-1};
+    hil_value *base, *x, *plain, *z, *changed;
+    HIL_TRY(product(t, l, &base));
+    HIL_TRY(hil_dropout(t, l->x, a->dropout, &x));
+    HIL_TRY(product(t, &(layer){.x = x, .weight = l->weight}, &plain));
+    HIL_TRY(low_rank(t, a, x, plain, &z));
+    HIL_TRY(apply_magnitude(t, &(layer){.weight = l->weight, .residual = base}, a, z, &changed));
+    HIL_TRY(
+        hil_tape_apply(t, &(hil_apply){&hil_op_scale, &minus, 1, 1, 0, {plain}, {NULL}}, &plain));
+    return hil_add(t, changed, plain, y);
+}
+
+static hil_status dora(hil_tape *t, const layer *l, const hil_adapter *a, hil_value **y)
+{
+    hil_value *z;
+    if (a->dropout > 0 && t->context->training) return dora_with_dropout(t, l, a, y);
+    HIL_TRY(product(t, &(layer){.x = l->x, .weight = l->weight}, &z));
+    z->brief = true;
+    HIL_TRY(low_rank(t, a, l->x, z, &z));
+    return apply_magnitude(t, l, a, z, y);
+}
+
+static hil_status lora(hil_tape *t, const layer *l, const hil_adapter *a, hil_value **y)
+{
+    hil_value *x;
+    HIL_TRY(product(t, l, y));
+    (*y)->brief = true;
+    HIL_TRY(hil_dropout(t, l->x, a->dropout, &x));
+    return low_rank(t, a, x, *y, y);
 }
 
 static hil_status linear(hil_tape *t, const layer *l, hil_value **y)
 {
     const hil_context *c = t->context;
     const hil_adapter *a = c->without_adapter ? NULL : hil_model_adapter(c->model, l->weight);
-    HIL_TRY(product(t, l, y));
-    return a ? add_low_rank(t, a, l->x, *y, y) : HIL_OK;
+    if (!a) return product(t, l, y);
+    return a->magnitude ? dora(t, l, a, y) : lora(t, l, a, y);
 }
 
 hil_status hil_linear(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias, hil_value **y)

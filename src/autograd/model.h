@@ -22,10 +22,10 @@ typedef struct hil_extra {
 /* [Note: adapters] An adapter changes the linear layer of a frozen weight W (out x in):
 
        LoRA  y = x W' + bias + scale * dropout(x) A' B'
-       DoRA  y = (m / n) * (x W' + scale * x A' B') + bias,  n = the norms of the rows of W + scale
-   B A
+       DoRA  y = (m / n) * (x W' + scale * x A' B') + bias
 
-   A (rank x in), B (out x rank) and m (out) are trained. Models call hil_linear as without one. */
+   A (rank x in), B (out x rank) and m (out) are trained; n has the norms of the rows of W + scale B
+   A. Models call hil_linear as without an adapter. */
 typedef struct hil_adapter {
     hil_param *a, *b;
     hil_param *magnitude; /* m; NULL: LoRA */

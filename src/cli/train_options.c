@@ -66,6 +66,7 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
         "modules to train whole as well", .initial = "none"),
     HIL_BASE_DTYPE_ROW(hil_train_values, run.base_dtype),
     ROW("rslora", ON, run.adapter.rslora, NULL, "scale by alpha / sqrt(rank)"),
+    ROW("dora", ON, run.adapter.dora, NULL, "train the norms of the weights' rows too"),
     HIL_LOSS_ROWS(hil_train_values, run.),
     ROW("dtype", WORD, run.dtype, "bf16|fp32|fp16", "precision of the computation",
         .group = "Numbers and machine"),

@@ -9,17 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_LINEAR "all-linear"
-
-/* Keys that do not change what an adapter computes, or that peft_read reads itself. */
+/* Keys that are honoured, or that do not change what an adapter computes. A layer's matrix knows
+   itself whether files hold it transposed (fan_in_fan_out). */
 static const char *const known[] = {
     "alpha_pattern",
     "auto_mapping",
     "base_model_name_or_path",
     "bias",
+    "exclude_modules",
     "fan_in_fan_out",
     "inference_mode",
     "init_lora_weights",
+    "layers_pattern",
+    "layers_to_transform",
     "lora_alpha",
     "lora_dropout",
     "megatron_core",
@@ -51,7 +53,7 @@ static bool is_unused(const json_t *value)
            (json_is_array(value) && !json_array_size(value));
 }
 
-static hil_status refuse(const char *what, const char *key, const json_t *value)
+hil_status hil_peft_refuse(const char *what, const char *key, const json_t *value)
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     hil_status status =
@@ -66,7 +68,7 @@ static hil_status check_keys(const json_t *root, const char *what)
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)root, key, value)
     {
-        if (!is_known(key) && !is_unused(value)) return refuse(what, key, value);
+        if (!is_known(key) && !is_unused(value)) return hil_peft_refuse(what, key, value);
     }
     return HIL_OK;
 }
@@ -82,7 +84,7 @@ static hil_status read_word(const json_t *root, const char *key, const char *wha
             *out = i;
             return HIL_OK;
         }
-    return text ? refuse(what, key, json_object_get(root, key)) : HIL_OK;
+    return text ? hil_peft_refuse(what, key, json_object_get(root, key)) : HIL_OK;
 }
 
 /* Other ways to initialise change the base's weights too, which this folder does not hold. */
@@ -93,28 +95,6 @@ static hil_status check_init(const json_t *root, const char *what)
     size_t which;
     if (!value || json_is_boolean(value) || json_is_null(value)) return HIL_OK;
     return read_word(root, "init_lora_weights", what, harmless, 3, &which);
-}
-
-static hil_status check_strings(const json_t *list, const char *what, const char *key)
-{
-    for (size_t i = 0; i < json_array_size(list); ++i)
-        if (!json_is_string(json_array_get(list, i)))
-            return hil_fail(HIL_ERR_INPUT, "%s: %s must be a list of names", what, key);
-    return HIL_OK;
-}
-
-static hil_status read_lists(hil_peft *p, const char *what)
-{
-    p->targets = json_object_get(p->root, "target_modules");
-    p->saved = json_object_get(p->root, "modules_to_save");
-    if (json_is_null(p->saved)) p->saved = NULL;
-    if (p->saved && !json_is_array(p->saved)) return refuse(what, "modules_to_save", p->saved);
-    if (json_is_string(p->targets) && strcmp(json_string_value(p->targets), ALL_LINEAR) == 0)
-        return check_strings(p->saved, what, "modules_to_save");
-    if (!json_is_array(p->targets) || !json_array_size(p->targets))
-        return hil_fail(HIL_ERR_INPUT, "%s: target_modules must be a list of names", what);
-    HIL_TRY(check_strings(p->targets, what, "target_modules"));
-    return check_strings(p->saved, what, "modules_to_save");
 }
 
 static hil_status read_numbers(hil_peft *p, const char *what)
@@ -129,9 +109,8 @@ static hil_status read_numbers(hil_peft *p, const char *what)
     HIL_TRY(hil_json_bool(p->root, "use_rslora", what, &p->rslora));
     HIL_TRY(hil_json_bool(p->root, "use_dora", what, &p->dora));
     HIL_TRY(read_word(p->root, "bias", what, bias, 3, &which));
-    if (p->dora) return refuse(what, "use_dora", json_true());
     p->bias = (hil_peft_bias)which;
-    if (p->rank < 1 || p->rank > 1 << 20)
+    if (p->rank < 1 || p->rank > HIL_PEFT_MOST_RANK)
         return hil_fail(HIL_ERR_INPUT, "%s: r is %lld, expected 1 or more", what,
                         (long long)p->rank);
     if (!(p->dropout >= 0 && p->dropout < 1))
@@ -152,7 +131,7 @@ static hil_status read_root(hil_peft *p, const char *what)
     HIL_TRY(check_keys(p->root, what));
     HIL_TRY(check_init(p->root, what));
     HIL_TRY(read_numbers(p, what));
-    return read_lists(p, what);
+    return hil_peft_compile(p, what);
 }
 
 /* Closes `out` on failure. */
@@ -190,23 +169,27 @@ done:
 void hil_peft_close(hil_peft *peft)
 {
     json_decref(peft->root);
+    hil_peft_release(peft);
     *peft = (hil_peft){0};
 }
 
 hil_status hil_peft_create(hil_peft *out, const hil_peft_values *v)
 {
     *out = (hil_peft){0};
-    json_t *targets = v->targets ? hil_json_words(v->target, v->targets) : json_string(ALL_LINEAR);
+    json_t *alpha =
+        v->alpha == floor(v->alpha) ? json_integer((json_int_t)v->alpha) : json_real(v->alpha);
+    json_t *targets =
+        v->targets ? hil_json_words(v->target, v->targets) : json_string(HIL_PEFT_ALL);
     json_t *saved = v->saves ? hil_json_words(v->save, v->saves) : json_null();
     out->root = json_pack(
-        "{s:{}, s:n, s:s?, s:s, s:b, s:b, s:b, s:n, s:n, s:f, s:f, s:o, s:s, s:I, s:{}, s:n, s:o, "
+        "{s:{}, s:n, s:s?, s:s, s:b, s:b, s:b, s:n, s:n, s:o, s:f, s:o, s:s, s:I, s:{}, s:n, s:o, "
         "s:s, s:b, s:b}",
         "alpha_pattern", "auto_mapping", "base_model_name_or_path", v->base, "bias", "none",
         "fan_in_fan_out", 0, "inference_mode", 1, "init_lora_weights", 1, "layers_pattern",
-        "layers_to_transform", "lora_alpha", v->alpha, "lora_dropout", v->dropout,
-        "modules_to_save", saved, "peft_type", "LORA", "r", (json_int_t)v->rank, "rank_pattern",
-        "revision", "target_modules", targets, "task_type", "CAUSAL_LM", "use_dora", v->dora,
-        "use_rslora", v->rslora);
+        "layers_to_transform", "lora_alpha", alpha, "lora_dropout", v->dropout, "modules_to_save",
+        saved, "peft_type", "LORA", "r", (json_int_t)v->rank, "rank_pattern", "revision",
+        "target_modules", targets, "task_type", "CAUSAL_LM", "use_dora", v->dora, "use_rslora",
+        v->rslora);
     if (!out->root) return hil_fail(HIL_ERR_MEMORY, "out of memory: the adapter's config");
     return accept_root(out, "the adapter");
 }
@@ -218,40 +201,6 @@ const char *hil_peft_module(const char *param, char module[HIL_PEFT_NAME])
     if (!dot) return "";
     *dot = 0;
     return param + (dot - module) + 1;
-}
-
-/* PEFT's rule for lists: the whole name, or its end after a dot. */
-static bool names(const json_t *list, const char *module)
-{
-    for (size_t i = 0; i < json_array_size(list); ++i) {
-        const char *name = json_string_value(json_array_get(list, i));
-        size_t size = strlen(name), all = strlen(module);
-        if (size > all || strcmp(module + all - size, name) != 0) continue;
-        if (size == all || module[all - size - 1] == '.') return true;
-    }
-    return false;
-}
-
-bool hil_peft_is_target(const hil_peft *peft, const char *module)
-{
-    return json_is_string(peft->targets) || names(peft->targets, module);
-}
-
-bool hil_peft_is_saved(const hil_peft *peft, const char *module)
-{
-    return names(peft->saved, module);
-}
-
-int64_t hil_peft_rank(const hil_peft *peft, const char *module)
-{
-    (void)module;
-    return peft->rank;
-}
-
-double hil_peft_scale(const hil_peft *peft, const char *module)
-{
-    double rank = (double)hil_peft_rank(peft, module);
-    return peft->alpha / (peft->rslora ? sqrt(rank) : rank);
 }
 
 void hil_peft_tensor_name(const hil_peft *peft, const char *param, char out[HIL_PEFT_NAME])
@@ -272,6 +221,8 @@ hil_status hil_peft_set_targets(hil_peft *peft, const char *const *target, size_
     if (!list || json_object_set_new(peft->root, "target_modules", list) != 0)
         return hil_fail(HIL_ERR_MEMORY, "out of memory: the adapter's config");
     peft->targets = list;
+    hil_regex_destroy(peft->target);
+    peft->target = NULL;
     return HIL_OK;
 }
 
@@ -279,7 +230,7 @@ hil_status hil_peft_key(const hil_peft *peft, uint64_t *out)
 {
     json_t *copy = json_copy(peft->root);
     json_object_del(copy, "base_model_name_or_path");
-    char *text = copy ? json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT) : NULL;
+    char *text = copy ? json_dumps(copy, JSON_COMPACT) : NULL;
     json_decref(copy);
     if (!text) return hil_fail(HIL_ERR_MEMORY, "out of memory: the adapter's config");
     *out = hil_hash(0, text, strlen(text));
@@ -289,7 +240,7 @@ hil_status hil_peft_key(const hil_peft *peft, uint64_t *out)
 
 hil_status hil_peft_write(const hil_peft *peft, hil_text *out)
 {
-    char *text = json_dumps(peft->root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15));
+    char *text = json_dumps(peft->root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     if (!text) return hil_fail(HIL_ERR_MEMORY, "out of memory: the adapter's config");
     hil_status status = hil_text_print(out, "%s\n", text);
     free(text);

@@ -4,9 +4,13 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "base/regex.h"
 
 #define HIL_PEFT_CONFIG "adapter_config.json"
 #define HIL_PEFT_WEIGHTS "adapter_model.safetensors"
+/* The value of target_modules that means every linear layer. */
+#define HIL_PEFT_ALL "all-linear"
+#define HIL_PEFT_MOST_RANK (1 << 20)
 /* Bytes of the longest name. */
 #define HIL_PEFT_NAME 384
 /* Before the names of all tensors of an adapter folder. */
@@ -19,6 +23,12 @@ typedef enum hil_peft_bias {
     HIL_PEFT_BIAS_LORA
 } hil_peft_bias;
 
+/* The value for the modules whose names end like the expression says. */
+typedef struct hil_peft_pattern {
+    hil_regex *regex;
+    double value;
+} hil_peft_pattern;
+
 /* Owns `root`, from which the lists are borrowed. A module is a layer by its Hugging Face name
    without ".weight": "model.layers.0.self_attn.q_proj". */
 typedef struct hil_peft {
@@ -27,8 +37,14 @@ typedef struct hil_peft {
     double alpha, dropout;
     bool rslora, dora;
     hil_peft_bias bias;
-    const json_t *targets; /* names; or a string: "all-linear" */
-    const json_t *saved;   /* modules that are trained whole; NULL: none */
+    const json_t *targets;  /* names; or a string: "all-linear" or an expression */
+    const json_t *excluded; /* the same of modules that are no targets; NULL: none */
+    const json_t *saved;    /* modules that are trained whole; NULL: none */
+    const json_t *layers;   /* numbers of the layers to adapt; NULL: all */
+    /* Expressions over names of modules; owned. */
+    hil_regex *target, *exclusion;
+    hil_peft_pattern *ranks, *alphas, *layer_names; /* arrays */
+    size_t rank_count, alpha_count, layer_name_count;
 } hil_peft;
 
 /* A new adapter. Lists are copied. */
@@ -53,9 +69,18 @@ void hil_peft_close(hil_peft *peft);
 
 /* Splits "model.norm.weight" into the module "model.norm" and "weight", which is returned. */
 const char *hil_peft_module(const char *param, char module[HIL_PEFT_NAME]);
+/* Whether all linear layers are targets. */
+bool hil_peft_is_all(const hil_peft *peft);
+/* Within peft.c: reads the lists and expressions of `root`; frees these; fails because of a key. */
+hil_status hil_peft_compile(hil_peft *peft, const char *what);
+void hil_peft_release(hil_peft *peft);
+hil_status hil_peft_refuse(const char *what, const char *key, const json_t *value);
 /* Whether the module gets an adapter, or is trained whole. */
 bool hil_peft_is_target(const hil_peft *peft, const char *module);
 bool hil_peft_is_saved(const hil_peft *peft, const char *module);
+/* Whether `name` in modules_to_save means the module: it, or one that contains it, has a name that
+   ends so, after a dot or not. */
+bool hil_peft_saves(const char *name, const char *module);
 int64_t hil_peft_rank(const hil_peft *peft, const char *module);
 /* What the product of the low-rank matrices is multiplied by. */
 double hil_peft_scale(const hil_peft *peft, const char *module);

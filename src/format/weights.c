@@ -203,6 +203,12 @@ hil_status hil_weights_digest(const hil_safetensors *file, uint64_t *out)
     return HIL_OK;
 }
 
+/* With bias "all" PEFT saves biases of modules_to_save twice more, under names of its own. */
+static bool is_copy(const char *name)
+{
+    return strstr(name, ".modules_to_save.") || strstr(name, ".original_module.");
+}
+
 /* Loads those parameters that an adapter has, or trains. *used counts them. */
 static hil_status load_adapter(loading *job, const hil_peft *peft, const hil_safetensors *file,
                                bool *used)
@@ -220,7 +226,7 @@ static hil_status load_adapter(loading *job, const hil_peft *peft, const hil_saf
         HIL_TRY(load_param(job, entry));
     }
     for (size_t k = 0; k < hil_safetensors_count(file); ++k)
-        if (!used[k])
+        if (!used[k] && !is_copy(hil_safetensors_at(file, k)->name))
             return hil_fail(HIL_ERR_INPUT,
                             "the adapter's tensor %s does not belong to a layer that can have an "
                             "adapter",

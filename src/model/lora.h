@@ -3,6 +3,7 @@
 #define HIL_MODEL_LORA_H
 
 #include "autograd/model.h"
+#include "comm/comm.h"
 #include "format/peft.h"
 
 /* What was added to a model. */
@@ -12,9 +13,15 @@ typedef struct hil_lora {
     int64_t least_rank, most_rank;
 } hil_lora;
 
+/* Refuses a target of a new adapter that is no linear layer. (PEFT's folders may name more.) */
+hil_status hil_lora_check(const hil_model *model, const hil_peft *peft);
 /* Freezes the model's parameters, but for modules and biases that are trained whole, and gives
    every target its adapter. Names of the adapter's parameters are those of PEFT's files. Replaces
    "all-linear" in the config by the names of the layers, as PEFT does. */
 hil_status hil_lora_attach(hil_model *model, hil_peft *peft, hil_lora *out);
+
+/* Sets the magnitudes of a new DoRA adapter, whose B is zero, to the norms of the rows of the
+   weights. All ranks call it together. */
+hil_status hil_lora_fill_magnitudes(const hil_model *model, hil_comm *comm);
 
 #endif

@@ -1,5 +1,6 @@
 /* infer.c - the checks of shapes and dtypes that operations share. */
 #include "ops/infer.h"
+#include "ops/rows/rows.h"
 
 #include <stdio.h>
 
@@ -80,5 +81,19 @@ hil_status hil_op_vector(const hil_op_call *call, int param, float *out)
     if (!hil_pool_is_dry(call->pool))
         hil_dtype_to_f32(out, data, call->param[param].dtype, call->param[param].cols);
     call->source->weight_end(call->owner, param, 0);
+    return HIL_OK;
+}
+
+hil_status hil_op_gather_vectors(const hil_op_call *call, float *const *partial, int64_t blocks,
+                                 int64_t cols)
+{
+    for (int i = 0; i < call->params; ++i) {
+        if (!partial[i]) continue;
+        float *sum;
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum, &add));
+        hil_row_gather(call->pool, &(hil_gather){sum, partial[i], blocks, cols, add});
+        call->source->gradient_end(call->owner, i, 0);
+    }
     return HIL_OK;
 }

@@ -33,5 +33,9 @@ static inline size_t hil_scratch_add(size_t *bytes, int64_t count, size_t size)
 
 /* Copies a vector parameter to fp32. */
 hil_status hil_op_vector(const hil_op_call *call, int param, float *out);
+/* Adds up the gradients of vector parameters: partial[i] has those of each block of rows, blocks x
+   cols, for parameter i; NULL: it is not wanted. */
+hil_status hil_op_gather_vectors(const hil_op_call *call, float *const *partial, int64_t blocks,
+                                 int64_t cols);
 
 #endif

@@ -64,6 +64,15 @@ static void linear(const hil_op_call *call, bool backward, hil_work *w)
     if (call->params == 2 && call->param[1].trainable) w->bytes += rows * n * (double)size;
 }
 
+static void weight_norm(const hil_op_call *call, hil_work *w)
+{
+    const hil_op_param *p = &call->param[0];
+    size_t size = hil_dtype_size(call->compute);
+    double rank = (double)call->param[1].rows;
+    add_product(w, (double[]){rank, (double)p->rows, (double)p->cols}, size, sizeof(float), false);
+    w->bytes += (double)p->rows * (double)p->cols * (double)size;
+}
+
 static void head(const hil_op_call *call, bool backward, hil_work *w)
 {
     const hil_op_param *p = &call->param[0];
@@ -129,6 +138,8 @@ void hil_op_work(const hil_op_call *call, bool backward, hil_work *out)
     *out = (hil_work){0};
     if (call->op == &hil_op_linear) {
         linear(call, backward, out);
+    } else if (call->op == &hil_op_weight_norm) {
+        weight_norm(call, out);
     } else if (call->op == &hil_op_head) {
         head(call, backward, out);
     } else if (call->op == &hil_op_attention || call->op == &hil_op_attention_cached) {

@@ -59,6 +59,18 @@ extern const hil_op hil_op_swiglu;
 /* in: x, y; out: x + y. */
 extern const hil_op hil_op_add;
 
+/* params: W (N, K), A (R, K), B (N, R); out: the norms of the rows of W + scale B A, (N) fp32, for
+   which there is no gradient. */
+typedef struct hil_weight_norm_attr {
+    double scale;
+} hil_weight_norm_attr;
+extern const hil_op hil_op_weight_norm;
+
+/* in: z (..., N), norms (N), optional residual (..., N); param 0: magnitudes (N), param 1
+   (optional): bias (N); out: z * magnitude / norm + bias + residual, rounded once. No gradient of
+   the norms. */
+extern const hil_op hil_op_magnitude;
+
 /* in: x; out: x * factor. */
 typedef struct hil_scale_attr {
     double factor;

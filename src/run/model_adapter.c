@@ -89,7 +89,8 @@ hil_status hil_source_build(hil_source *s, hil_model **out)
 {
     HIL_TRY(hil_build_model(out, &s->config));
     if (!s->adapter.root) return HIL_OK;
-    hil_status status = hil_lora_attach(*out, &s->adapter, &s->adapted);
+    hil_status status = s->adapter_folder ? HIL_OK : hil_lora_check(*out, &s->adapter);
+    if (status == HIL_OK) status = hil_lora_attach(*out, &s->adapter, &s->adapted);
     if (status != HIL_OK) {
         hil_model_destroy(*out);
         *out = NULL;
@@ -107,7 +108,7 @@ hil_status hil_source_fill_adapter(const hil_source *s, hil_trainer *t, uint64_t
         hil_param *p = hil_store_at(store, i);
         if (hil_param_spec_of(p)->adapter) HIL_TRY(hil_param_initialise(p, seed));
     }
-    return HIL_OK;
+    return hil_lora_fill_magnitudes(t->model, t->options.comm);
 }
 
 hil_status hil_source_keep_adapter(hil_source *s)

@@ -25,6 +25,21 @@ static void check_linear(int64_t rows, int64_t n, int64_t k, int64_t tile_rows)
     gpu_check_dtypes(c);
 }
 
+static void check_weight_norm(int64_t n, int64_t k, int64_t rank, int64_t tile_rows)
+{
+    hil_weight_norm_attr attr = {0.7};
+    gpu_check_dtypes((gpu_case){.name = "weight norm",
+                                .op = &hil_op_weight_norm,
+                                .attr = &attr,
+                                .outs = 1,
+                                .params = 3,
+                                .rows = {n, rank, n},
+                                .cols = {k, k, rank},
+                                .tile_rows = {tile_rows, 0, tile_rows},
+                                .frozen = {true, true, true},
+                                .no_dout = 1});
+}
+
 static void check_embedding(int64_t batch, int64_t length, int64_t rows, int64_t cols,
                             int64_t tile_rows)
 {
@@ -130,6 +145,8 @@ static void check_fault(void)
 int main(void)
 {
     gpu_begin();
+    check_weight_norm(128, 64, 8, 0);
+    check_weight_norm(300, 192, 17, 100);
     check_linear(96, 128, 64, 0);
     check_linear(300, 256, 192, 100);
     check_linear(7, 13, 5, 4);

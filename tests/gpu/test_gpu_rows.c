@@ -58,6 +58,26 @@ static void check_norms(int64_t rows, int64_t cols)
     gpu_check_dtypes(c);
 }
 
+static void check_magnitude(hil_shape shape)
+{
+    int64_t cols = hil_shape_cols(&shape);
+    gpu_case c = {.name = "magnitude",
+                  .op = &hil_op_magnitude,
+                  .ins = 2,
+                  .outs = 1,
+                  .params = 1,
+                  .in = {shape, {1, {cols}}, shape},
+                  .no_din = 2,
+                  .rows = {1, 1},
+                  .cols = {cols, cols},
+                  .slack = 1e-4};
+    gpu_check_dtypes(c);
+    c.name = "magnitude with bias and residual", c.ins = 3, c.params = 2;
+    gpu_check_dtypes(c);
+    c.name = "magnitude frozen", c.frozen[0] = c.frozen[1] = true;
+    gpu_check_dtypes(c);
+}
+
 static void check_rope(int64_t length, int64_t heads, int64_t dim)
 {
     enum { B = 2 };
@@ -130,6 +150,8 @@ int main(void)
     gpu_begin();
     check_elements((hil_shape){3, {2, 33, 48}});
     check_elements((hil_shape){2, {3, 7}});
+    check_magnitude((hil_shape){3, {2, 33, 48}});
+    check_magnitude((hil_shape){2, {300, 257}});
     check_norms(37, 64);
     check_norms(5000, 128);
     check_norms(20, 100);

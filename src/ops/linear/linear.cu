@@ -1,27 +1,20 @@
 /* linear.cu - x times the transposed weight, plus bias and residual, one tile of the weight's rows
    at a time. */
+#include "ops/cuda_columns.h"
 #include "ops/linear/matmul_cuda.h"
-
-#define LANES 32
-#define WARPS 8
-#define BIAS_COLS (LANES * HIL_WIDE)
-#define BIAS_ROWS 64    /* of a block at least */
-#define BIAS_BLOCKS 128 /* at most: bounds the memory of partial sums */
 
 /* Scratch. Forward: bias in the output's dtype (N). Backward: gradient of x (rows, K) when tiles
    must be summed, and the bias' gradient of each block of rows (blocks, N). */
 typedef struct sizes {
     int64_t rows, n, k, tiles;
-    int64_t block_rows, blocks;
+    hil_columns columns; /* of the output */
 } sizes;
 
 static sizes measure(const hil_op_call *call)
 {
     const hil_op_param *w = &call->param[0];
     sizes s = {hil_shape_rows(&call->in[0].shape), w->rows, w->cols, hil_op_tiles(w)};
-    s.block_rows = (s.rows + BIAS_BLOCKS - 1) / BIAS_BLOCKS;
-    if (s.block_rows < BIAS_ROWS) s.block_rows = BIAS_ROWS;
-    s.blocks = (s.rows + s.block_rows - 1) / s.block_rows;
+    s.columns = hil_columns_of(s.rows, s.n);
     return s;
 }
 
@@ -33,7 +26,8 @@ static hil_status infer(hil_op_call *call)
                         hil_dtype_name(call->in[0].dtype), hil_dtype_name(call->param[0].dtype));
     if (call->params == 2) hil_scratch_add(&call->forward_scratch, s.n, sizeof(float));
     if (s.tiles > 1) hil_scratch_add(&call->backward_scratch, s.rows * s.k, sizeof(float));
-    if (call->params == 2) hil_scratch_add(&call->backward_scratch, s.blocks * s.n, sizeof(float));
+    if (call->params == 2)
+        hil_scratch_add(&call->backward_scratch, s.columns.blocks * s.n, sizeof(float));
     return HIL_OK;
 }
 
@@ -145,50 +139,11 @@ static hil_status back_weight(hil_op_call *call, const sizes *s)
     return HIL_OK;
 }
 
-/* partial[block] = the sum of the block's rows: each warp takes every WARPS-th, then warps are
-   added in order. */
-static __global__ void __launch_bounds__(LANES *WARPS)
-    sum_rows(float *partial, const hil_view dy, const sizes s)
-{
-    __shared__ float shared[WARPS][BIAS_COLS];
-    int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
-    int64_t col = (int64_t)blockIdx.x * BIAS_COLS + lane * HIL_WIDE;
-    int64_t first = (int64_t)blockIdx.y * s.block_rows, end = first + s.block_rows;
-    if (end > s.rows) end = s.rows;
-    int n = hil_wide_count(s.n - col);
-    float sum[HIL_WIDE] = {};
-#pragma unroll 4
-    for (int64_t r = first + warp; r < end; r += WARPS) {
-        float x[HIL_WIDE];
-        hil_wide_read(hil_wide_load(dy, r * s.n + col, n), dy.dtype, x);
-#pragma unroll
-        for (int i = 0; i < HIL_WIDE; ++i) sum[i] += x[i];
-    }
-#pragma unroll
-    for (int i = 0; i < HIL_WIDE; ++i) shared[warp][lane * HIL_WIDE + i] = sum[i];
-    __syncthreads();
-    int64_t mine = (int64_t)blockIdx.x * BIAS_COLS + threadIdx.x;
-    if (mine >= s.n) return;
-    float total = 0;
-    for (int w = 0; w < WARPS; ++w) total += shared[w][threadIdx.x];
-    partial[blockIdx.y * s.n + mine] = total;
-}
-static_assert(BIAS_COLS == LANES * WARPS, "a thread writes one column");
-
 static hil_status back_bias(hil_op_call *call, const sizes *s, float *partial)
 {
-    if (s->rows * s->n > 0) {
-        dim3 grid(hil_blocks(s->n, BIAS_COLS), (unsigned)s->blocks);
-        sum_rows<<<grid, LANES * WARPS, 0, hil_cuda_of(call->device)->stream>>>(
-            partial, hil_view_of(&call->dout[0]), *s);
-        HIL_TRY(hil_cuda_launched(call->device, "linear bias"));
-    }
-    float *sum;
-    bool add;
-    HIL_TRY(call->source->gradient_begin(call->owner, 1, 0, &sum, &add));
-    hil_status status = hil_op_cuda_gather(call->device, {sum, partial, s->blocks, s->n, add});
-    call->source->gradient_end(call->owner, 1, 0);
-    return status;
+    HIL_TRY(hil_columns_run<false>(call->device, partial,
+                                   {"linear bias", hil_view_of(&call->dout[0])}, s->columns));
+    return hil_columns_give(call, 1, partial, s->columns);
 }
 
 static hil_status backward(hil_op_call *call)

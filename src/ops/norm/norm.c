@@ -133,15 +133,7 @@ static hil_status backward(hil_op_call *call)
     for (int i = 0; i < call->params; ++i)
         if (!call->param[i].trainable) j.partial[i] = NULL;
     hil_pool_run(call->pool, backward_rows, &j, j.grid.blocks);
-    for (int i = 0; i < call->params; ++i) {
-        if (!j.partial[i]) continue;
-        float *sum;
-        bool add;
-        HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum, &add));
-        hil_row_gather(call->pool, &(hil_gather){sum, j.partial[i], j.grid.blocks, j.cols, add});
-        call->source->gradient_end(call->owner, i, 0);
-    }
-    return HIL_OK;
+    return hil_op_gather_vectors(call, j.partial, j.grid.blocks, j.cols);
 }
 
 #define NORM(label)                                                                                \

@@ -302,6 +302,8 @@ static hil_status publish(hil_checkpoint_writer *w, const json_t *state)
     return hil_fail(status, "%s", kept);
 }
 
+/* Ends alike on all ranks: if one rank's disk is full, no rank publishes the checkpoint, and all
+   return that rank's message. */
 static hil_status finish(hil_checkpoint_writer *w, const json_t *state)
 {
     hil_status status = sync_files(w);

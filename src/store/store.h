@@ -21,12 +21,13 @@ typedef struct hil_store_options {
 } hil_store_options;
 
 /* [Note: slices] Every unit is padded so that it divides into as many equal slices as there are
-   ranks, and rank r keeps slice r of every state of every unit. Before a use, an all-gather makes
-   one copy of the whole weight. Each rank sums the whole gradient over its micro-batches and rounds
-   it; then a reduce-scatter adds the ranks' gradients, in the order of ranks, each slice on the
-   rank that keeps it. Which of these there are, and in which order, depends on the order of uses
-   only, so it is the same on all ranks. Per step a rank receives (ranks - 1) slices of a weight for
-   every gather, and of a gradient for every use. With one rank there is neither. */
+   ranks. Rank r owns slice r of every unit, the elements from hil_unit_begin on: it keeps and
+   updates their states. Before a use, an all-gather makes one copy of the whole weight. Each rank
+   sums the whole gradient over its micro-batches and rounds it; then a reduce-scatter adds the
+   ranks' gradients, in the order of ranks, each slice on the rank that owns it. Which of these
+   there are, and in which order, depends on the order of uses only, so it is the same on all ranks.
+   Per step a rank receives (ranks - 1) slices of a weight for every gather, and of a gradient for
+   every use. With one rank there is neither. */
 
 hil_status hil_store_create(hil_store **out);
 void hil_store_destroy(hil_store *store);

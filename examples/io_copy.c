@@ -48,7 +48,7 @@ static hil_status copy(hil_io *io, hil_io_file *from, hil_io_file *to)
         part *p = &parts[i];
         TRY(hil_io_wait(p->request));
         TRY(hil_io_write_start(to, p->offset, p->bytes, p->size, &p->request));
-        TRY(hil_io_wait(p->request)); /* while the reads of the other parts go on */
+        TRY(hil_io_wait(p->request)); /* while the other parts are read */
         TRY(read_next(from, p, &next));
     }
     for (int i = 0; i < PARTS; ++i) hil_io_buffer_free(io, parts[i].bytes);

@@ -2,7 +2,7 @@
 
    cc own_model.c $(pkg-config --cflags --libs hilbert) -o own_model && ./own_model
 
-   Nothing here says where a weight lives, when it is fetched, or what backward keeps. */
+   Nothing here says where a weight is kept, when it is fetched, or what backward keeps. */
 #include <hilbert/nn.h>
 #include <hilbert/trainer.h>
 

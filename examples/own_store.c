@@ -34,7 +34,7 @@ static float noise(unsigned i)
     return (float)(i >> 8 & 0xffff) / 32768.0f - 1;
 }
 
-/* The matrix in pieces of a few rows: nobody ever holds all of it. */
+/* Fills the matrix a few rows at a time, so that it is never in memory as a whole. */
 static hil_status fill(net *n)
 {
     enum { PIECE = HIDDEN / 16 };

@@ -83,7 +83,7 @@ check_architecture() { # the picture is the one that the includes give
         echo "docs/architecture.svg:1: not what the includes say: run tools/architecture.sh"
 }
 
-check_duplicates() { # logic that stands twice
+check_duplicates() { # duplicated logic
     local most=30
     python3 "$here/duplicates.py" --most $most . > "$found.pairs" ||
         echo "src:1: $(tail -n 1 "$found.pairs"), of at most $most: see python3 tools/duplicates.py"

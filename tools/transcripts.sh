@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# transcripts.sh - the commands and outputs in README.md and docs/: whether they still are what the
-# program says, and made anew.
+# transcripts.sh - checks the commands and outputs shown in README.md and docs/ against the program, or
+# rewrites them.
 #   tools/transcripts.sh check HILBERT         runs each command on small stand-ins, compares the words
 #   tools/transcripts.sh write HILBERT DATA    runs them on the real data, rewrites the documents
 # A transcript is a fenced block with lines that begin with "$ ". The line before it says
@@ -107,7 +107,7 @@ finish() {
     fi
 }
 
-# document PATH: prints it, with its transcripts made anew.
+# document PATH: prints it with new transcripts.
 document() {
     local line number=0 fence='' before='' marked=''
     rm -rf "$work/here"

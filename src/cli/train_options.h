@@ -13,7 +13,7 @@ typedef struct hil_train_values {
     int64_t context; /* of plan */
 } hil_train_values;
 
-enum { HIL_TRAIN_ROWS = 58 };
+enum { HIL_TRAIN_ROWS = 59 };
 extern const hil_option hil_train_rows[HIL_TRAIN_ROWS];
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <dirent.h>
 
-enum { OPTIONS = 64, COMMANDS = 10 };
+enum { OPTIONS = 64, COMMANDS = 11 };
 enum { RAN, REFUSED, FAILED, INTERRUPTED }; /* outcomes */
 
 typedef struct option {
@@ -17,8 +17,9 @@ typedef struct table {
     size_t count;
 } table;
 
-static const char *const names[COMMANDS] = {"train",  "eval",   "generate", "tokenize", "inspect",
-                                            "export", "verify", "bench",    "probe",    "plan"};
+static const char *const names[COMMANDS] = {"train",   "eval",   "generate", "tokenize",
+                                            "inspect", "export", "verify",   "bench",
+                                            "probe",   "plan",   "chat"};
 static table tables[COMMANDS];
 
 /* Parses lines such as "  --lr X    highest learning rate". */
@@ -236,11 +237,12 @@ static void add_base(campaign_case *c, int which, campaign_command *command)
                                                "",
                                                "",
                                                "",
-                                               "--seq 16"};
+                                               "--seq 16",
+                                               "--context 16 --threads 1"};
     const char *name = names[which];
     bool model = strcmp(name, "train") == 0 || strcmp(name, "eval") == 0 ||
                  strcmp(name, "generate") == 0 || strcmp(name, "tokenize") == 0 ||
-                 strcmp(name, "plan") == 0;
+                 strcmp(name, "plan") == 0 || strcmp(name, "chat") == 0;
     if (model) command_add(command, "--model=%s/model", c->work);
     if (which < 2) command_add(command, "--data=%s/model/tokens.npy", c->work);
     if (strcmp(name, "inspect") == 0 || strcmp(name, "verify") == 0 || strcmp(name, "export") == 0)

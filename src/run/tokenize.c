@@ -300,43 +300,53 @@ hil_status hil_tokenize(const hil_tokenize_options *options, FILE *in, FILE *out
     return status;
 }
 
+/* Opens the tokenizer that the options name. The caller closes it, also after a failure. */
+static hil_status begin_tokens(const hil_tokenize_options *options, hil_tokenize_options *own,
+                               hil_tokenizer **tokenizer, hil_tokens *out)
+{
+    *out = (hil_tokens){0};
+    *tokenizer = NULL;
+    HIL_TRY(HIL_SIZED_TAKE(hil_tokenize, own, options));
+    return open_tokenizer(tokenizer, own->model);
+}
+
 hil_status hil_tokens_encode(const hil_tokenize_options *options, const char *text, size_t bytes,
                              hil_tokens *out)
 {
     hil_tokenize_options own;
-    hil_tokenizer *tokenizer = NULL;
+    hil_tokenizer *tokenizer;
     hil_ids ids = {0};
-    hil_status status;
-    *out = (hil_tokens){0};
-    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_tokenize, &own, options));
-    HIL_TRY_DONE(open_tokenizer(&tokenizer, own.model));
-    HIL_TRY_DONE(hil_tokenizer_encode(tokenizer, text, bytes, special_of(&own), &ids));
-    *out = (hil_tokens){.id = ids.data, .count = ids.size};
-    ids = (hil_ids){0};
-done:
-    hil_ids_free(&ids);
+    hil_status status = begin_tokens(options, &own, &tokenizer, out);
+    if (status == HIL_OK)
+        status = hil_tokenizer_encode(tokenizer, text, bytes, special_of(&own), &ids);
+    if (status == HIL_OK)
+        *out = (hil_tokens){.id = ids.data, .count = ids.size};
+    else
+        hil_ids_free(&ids);
     hil_tokenizer_close(tokenizer);
     return status;
+}
+
+static hil_status decode_ids(const hil_tokenizer *tokenizer, hil_special special, const int32_t *id,
+                             size_t count, hil_text *text)
+{
+    for (size_t i = 0; i < count; ++i) HIL_TRY(check_id(id[i], i, hil_tokenizer_vocab(tokenizer)));
+    HIL_TRY(hil_text_add(text, "", 0));
+    return hil_tokenizer_decode(tokenizer, id, count, special, text);
 }
 
 hil_status hil_tokens_decode(const hil_tokenize_options *options, const int32_t *id, size_t count,
                              hil_tokens *out)
 {
     hil_tokenize_options own;
-    hil_tokenizer *tokenizer = NULL;
+    hil_tokenizer *tokenizer;
     hil_text text = {0};
-    hil_status status;
-    *out = (hil_tokens){0};
-    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_tokenize, &own, options));
-    HIL_TRY_DONE(open_tokenizer(&tokenizer, own.model));
-    for (size_t i = 0; i < count; ++i)
-        HIL_TRY_DONE(check_id(id[i], i, hil_tokenizer_vocab(tokenizer)));
-    HIL_TRY_DONE(hil_text_add(&text, "", 0));
-    HIL_TRY_DONE(hil_tokenizer_decode(tokenizer, id, count, special_of(&own), &text));
-    *out = (hil_tokens){.text = text.data, .bytes = text.size};
-    text = (hil_text){0};
-done:
-    hil_text_free(&text);
+    hil_status status = begin_tokens(options, &own, &tokenizer, out);
+    if (status == HIL_OK) status = decode_ids(tokenizer, special_of(&own), id, count, &text);
+    if (status == HIL_OK)
+        *out = (hil_tokens){.text = text.data, .bytes = text.size};
+    else
+        hil_text_free(&text);
     hil_tokenizer_close(tokenizer);
     return status;
 }

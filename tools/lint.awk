@@ -90,6 +90,20 @@ function parameters(text,    i, c, depth, count) {
     return count
 }
 
+# A function of a header that opens, creates or starts something says what becomes of the pointers
+# that it is given. Not asked of the first parameter, the object itself; of strings, which are copied
+# or used within the call; and of results. `passage` is the declaration with its comments, and with
+# those of an opaque type before it.
+function check_owner(declaration, passage,    list, count, i, given, name) {
+    if (!match(declaration, /hil_[a-z0-9_]+_(open|create|start)(_[a-z0-9_]+)?\(/)) return
+    name = substr(declaration, RSTART, RLENGTH - 1)
+    count = split(substr(declaration, RSTART + RLENGTH), list, ",")
+    for (i = 2; i <= count; ++i)
+        if (list[i] ~ /\*/ && list[i] !~ /\*\*|char |\*out\)/) given = 1
+    if (given && tolower(passage) !~ /(^|[^a-z])(keeps|kept|copies|copied|borrows|borrowed|owns|owned)([^a-z]|$)/)
+        say(name " does not say whether it keeps, copies, borrows or owns what it is given")
+}
+
 function end_file() {
     if (file != "" && lines > 600)
         say_at(lines, "the file has " lines " lines, more than 600: split it by noun")
@@ -130,6 +144,7 @@ FNR == 1 {
     function_start = 0
     signature = ""
     options_line = 0
+    declaration = passage = ""
     if (file ~ /^tests\//) {
         if ($0 !~ /^\/\* /) say("the first line is a comment that says what is tested")
     } else if (index($0, "/* " name " - ") != 1) {
@@ -153,6 +168,15 @@ FNR == 1 {
     if (code ~ /^[ \t]*#[ \t]*include[ \t]*</ && file ~ /^(src|include)\// && $0 ~ /<hilbert\//)
         say("inside the tree, include \"hilbert/...\"")
     check_banned(code)
+    if (file ~ /^src\/.*\.h$/) {
+        passage = passage "\n" $0
+        declaration = declaration code
+        if (code ~ /[;{}][ \t]*$/ || code ~ /^#/) {
+            if (code ~ /;[ \t]*$/ && declaration !~ /^[ \t]*typedef/) check_owner(declaration, passage)
+            if (code !~ /^typedef struct hil_[a-z0-9_]+ hil_[a-z0-9_]+;/) passage = ""
+            declaration = ""
+        }
+    }
     if (file ~ /^include\// && code ~ /^typedef struct hil_[a-z_]*_options \{/ && code !~ /hil_memory_options/)
         options_line = FNR # of which hil_memory_options is always a part
     else if (options_line == FNR - 1 && options_line && code !~ /^    size_t size;/)

@@ -14,7 +14,7 @@ bool hil_launch_first(void);
 
 /* Connects the ranks and compares their program, command, and every option that is not `per_rank`.
    *out is NULL for a single process. If the ranks differ, it fails but *out is open: the caller
-   closes it. */
+   closes it. Keeps nothing of what it is given. */
 hil_status hil_launch_open(hil_comm **out, const hil_command *command, const void *values);
 /* Ends a command: sends a failure (exit code 1 or 2) to the other ranks and closes the comm.
    Returns `code`. */

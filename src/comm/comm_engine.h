@@ -50,7 +50,8 @@ struct hil_comm {
 hil_status hil_comm_create(hil_comm **out);
 /* Allocates what depends on rank and size. */
 hil_status hil_comm_prepare(hil_comm *comm);
-/* Starts the heartbeat thread. Called by every rank once its comm is prepared. */
+/* Starts the heartbeat thread. Called by every rank once its comm is prepared. Copies the options,
+   whose functions are called on that thread. */
 hil_status hil_comm_watch(hil_comm *comm, const hil_comm_options *options);
 /* Makes waiting and later calls fail with `message`. Only the first call has an effect. Any thread.
  */

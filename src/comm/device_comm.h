@@ -41,7 +41,7 @@ typedef struct hil_device_comm_maker {
 
 /* A thread that abandons the device comm when the comm breaks, and breaks the comm when the device
    comm fails: a device would wait for a lost rank forever, and the host for the device. Stop it
-   before device comm or comm is closed; NULL is fine there. */
+   before device comm or comm is closed; NULL is fine there. Borrows both. */
 typedef struct hil_device_comm_watch hil_device_comm_watch;
 hil_status hil_device_comm_watch_start(hil_device_comm_watch **out, hil_device_comm *device_comm,
                                        hil_comm *comm);

@@ -25,14 +25,14 @@ typedef struct hil_heartbeat_options {
     void *failed_context;
 } hil_heartbeat_options;
 
-/* Called by every rank. Borrows `comm` during the call only. */
+/* Called by every rank. Copies the options; borrows `comm` during the call only. */
 hil_status hil_heartbeat_start(hil_heartbeat **out, hil_comm *comm,
                                const hil_heartbeat_options *options);
 /* Waits until every rank has called it, after a failure only for a few seconds; joins the thread.
  */
 void hil_heartbeat_stop(hil_heartbeat *heartbeat);
 
-/* Sets what this rank is doing. */
+/* Sets what this rank is doing; copied. Any thread. */
 void hil_heartbeat_set_activity(hil_heartbeat *heartbeat, const char *what);
 /* The host name of a rank. */
 const char *hil_heartbeat_host(const hil_heartbeat *heartbeat, int rank);

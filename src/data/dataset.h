@@ -43,7 +43,8 @@ typedef struct hil_dataset_options {
    any other file is one document of plain text, unless its name (data/file_type.h) or content
    (data/text_check.h) is refused. Text and JSONL may be .gz or .zst. The documents of all files, in
    the given order, form one stream that is cut into windows, with end-of-text between documents
-   except next to .npy. Examples are packed into other windows. */
+   except next to .npy. Examples are packed into other windows. Keeps nothing of the options:
+   `progress` and `note` are called within the call, on its thread. */
 hil_status hil_dataset_open(hil_dataset **out, const char *const *paths, size_t count,
                             const hil_dataset_options *options);
 void hil_dataset_close(hil_dataset *dataset);

@@ -58,6 +58,7 @@ typedef struct hil_peft_values {
     const char *const *save; /* modules to train whole */
     size_t saves;
 } hil_peft_values;
+/* Copies the values. */
 hil_status hil_peft_create(hil_peft *out, const hil_peft_values *values);
 
 /* Reads a config. A key that this version does not honour is refused by its name, unless its value

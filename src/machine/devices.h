@@ -11,7 +11,8 @@
 /* `choice->name`: "auto" (or NULL) is a working GPU if there is one, otherwise the CPU, and a note
    to the observer says why. "cuda" is the first GPU, or with ranks (`comm`, may be NULL) the one of
    the rank's number on its machine. "cuda:N" and "cpu" are explicit. "threads" and "threads:each"
-   (one for each rank) are for tests. *out is NULL for the CPU. */
+   (one for each rank) are for tests. *out is NULL for the CPU. Keeps nothing of what it is given.
+ */
 hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *comm,
                             const hil_observer *observer, hil_device **out);
 /* Whether it is a real GPU: neither NULL (the CPU) nor the test device. */

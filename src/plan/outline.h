@@ -46,7 +46,8 @@ static inline uint64_t hil_outline_bytes(const hil_outline_unit *unit, int state
            (state == HIL_GRADIENT ? (uint64_t)unit->uses : (uint64_t)1);
 }
 
-/* Allocates the arrays of a plan, zeroed: everything is on the device. Free with hil_plan_free. */
+/* Allocates the arrays of a plan, zeroed: everything is on the device. Free with hil_plan_free.
+   Keeps nothing of the outline. */
 hil_status hil_plan_create(hil_plan *plan, const hil_outline *outline);
 /* Copies `from` to `to`, which has arrays for as many units and segments. */
 void hil_plan_copy(hil_plan *to, const hil_plan *from);

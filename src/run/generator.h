@@ -25,8 +25,10 @@ typedef struct hil_generator {
     int64_t reading;              /* ids of this pass */
 } hil_generator;
 
-/* Checks the options and opens the model folder, without its weights; `command` is for errors. Call
-   hil_generator_close also after a failure. */
+/* Checks the options and opens the model folder, without its weights; `command` is for errors.
+   Copies the options, and borrows what they point to. Call hil_generator_close also after a
+   failure.
+ */
 hil_status hil_generator_open(hil_generator *generator, const hil_generate_options *options,
                               const char *command);
 /* Plans, and loads the weights. The cache holds `positions` ids; a pass reads up to `chunk` of

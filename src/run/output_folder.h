@@ -19,7 +19,8 @@ typedef struct hil_folder {
 } hil_folder;
 
 /* Creates the folder, or checks that the run may use it, and locks it. Refuses a folder with a run
-   unless `resume` or `overwrite` is set, and one with model files unless `overwrite` is. */
+   unless `resume` or `overwrite` is set, and one with model files unless `overwrite` is. Copies
+   the path. */
 hil_status hil_folder_open(hil_folder *folder, const hil_train_options *options,
                            const hil_source *source);
 /* For the other ranks: fills the paths of a folder that rank 0 has opened. Close does nothing then.

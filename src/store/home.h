@@ -9,7 +9,8 @@ bool hil_unit_on_device(const hil_unit *unit);
 /* Whether the device updates states that are kept on the host: [Note: device updates] in plan.h. */
 bool hil_unit_device_updates(const hil_store *store, const hil_unit *unit);
 /* Opens the home of a gradient whose use was declared after the store was opened. The sweep's slots
-   have no room for it, so its tier is one from which it is updated in place. */
+   have no room for it, so its tier is one from which it is updated in place. `gradient` is kept by
+   the unit. */
 hil_status hil_home_open_late(hil_store *store, const hil_unit *unit, hil_home *gradient);
 /* Bytes of `count` elements of a state, as they are encoded. */
 size_t hil_chunk_bytes(const hil_store *store, const hil_unit *unit, hil_unit_state state,

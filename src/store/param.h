@@ -23,7 +23,8 @@ typedef struct hil_param_spec {
     bool adapter;    /* added by an adapter: the base model's files do not have it */
 } hil_param_spec;
 
-/* Registers a parameter, which the store owns; before hil_store_arrange. */
+/* Registers a parameter, which the store owns; before hil_store_arrange. Copies the spec and its
+   name. */
 hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param **out);
 /* Before hil_store_arrange: the parameter gets no gradient, no master and no moments, only a weight
    rounded to its dtype. */

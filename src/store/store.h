@@ -48,6 +48,7 @@ typedef struct hil_store_opening {
     hil_comm *comm;               /* NULL: one rank, or a rehearsal */
     hil_device_comm *device_comm; /* if plan->connected, except in a rehearsal */
 } hil_store_opening;
+/* Copies the opening, and borrows what it points to until close. */
 hil_status hil_store_open(hil_store *store, const hil_store_opening *opening);
 void hil_store_close(hil_store *store);
 /* Forgets the order of uses that earlier passes recorded. */

@@ -30,7 +30,8 @@ hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void 
 void hil_store_save_next(hil_store *store, const hil_saving *saving);
 /* Runs a save that hil_store_save_next asked for, without an update. */
 hil_status hil_store_save(hil_store *store);
-/* Calls `run` on the SAVE link's thread when the last sweep has put everything. */
+/* Calls `run` on the SAVE link's thread when the last sweep has put everything. `context` is
+   borrowed until then. */
 hil_status hil_store_save_finish(hil_store *store, hil_status (*run)(void *context), void *context);
 /* Waits for the last save and its finish. The next sweep that saves waits for them, too. */
 hil_status hil_store_saved(hil_store *store);

@@ -164,6 +164,7 @@ hil_status hil_variant_contains(hil_render *r, hil_variant container, hil_varian
 hil_status hil_variant_length(hil_render *r, hil_variant value, size_t *length);
 bool hil_variant_has_length(hil_variant value);
 
+/* The cursor borrows the source, which lives as long as the rendering. */
 hil_status hil_cursor_open(hil_render *r, hil_variant source, hil_cursor *cursor);
 /* *out is ABSENT after the last. */
 hil_status hil_cursor_next(hil_render *r, hil_cursor *cursor, hil_variant *out);

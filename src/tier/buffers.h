@@ -7,7 +7,7 @@
 /* Not thread-safe: one thread takes and gives back. */
 typedef struct hil_buffers hil_buffers;
 
-/* Reserves `bytes` of the device tier until the tiers are closed. */
+/* Reserves `bytes` of the device tier until the tiers are closed; borrows their links. */
 hil_status hil_buffers_create(hil_buffers **out, hil_tiers *tiers, size_t bytes);
 /* Everything taken must have been given back. */
 void hil_buffers_destroy(hil_buffers *buffers);

@@ -79,6 +79,7 @@ typedef struct hil_disk_transfer {
     int first_request, requests;
     hil_io_request *request[HIL_DISK_REQUESTS];
 } hil_disk_transfer;
+/* Borrows the transfer, its extent and its memory until hil_disk_wait. */
 hil_status hil_disk_start(hil_disk *disk, hil_disk_transfer *transfer);
 hil_status hil_disk_wait(hil_disk *disk, hil_disk_transfer *transfer);
 

@@ -30,6 +30,7 @@ typedef struct hil_links_options {
     const void *device_base;  /* the device's arena: tells its copies from those of the host */
     size_t device_bytes;
 } hil_links_options;
+/* Copies the options. Starts the threads on which jobs run. */
 hil_status hil_links_create(hil_links **out, const hil_links_options *options);
 /* Skips queued jobs, waits for those in flight, and joins the threads. */
 void hil_links_destroy(hil_links *links);

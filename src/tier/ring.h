@@ -7,7 +7,8 @@
 
 typedef struct hil_ring hil_ring;
 
-/* Reserves `bytes` of the host tier until the tiers are closed. Not thread-safe. */
+/* Reserves `bytes` of the host tier until the tiers are closed; keeps nothing else of them. Not
+   thread-safe. */
 hil_status hil_ring_create(hil_ring **out, hil_tiers *tiers, size_t bytes);
 void hil_ring_destroy(hil_ring *ring);
 size_t hil_ring_bytes(const hil_ring *ring);

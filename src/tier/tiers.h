@@ -37,6 +37,7 @@ typedef struct hil_tiers {
     size_t pin_count, pin_capacity, pinned;
 } hil_tiers;
 
+/* Copies the options, and borrows what they point to. Starts the threads of I/O and links. */
 hil_status hil_tiers_open(hil_tiers *tiers, const hil_tiers_options *options);
 void hil_tiers_close(hil_tiers *tiers);
 

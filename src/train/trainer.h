@@ -44,7 +44,9 @@ struct hil_trainer {
     hil_plan spent;         /* measured times of all steps, in the fields of a plan's prediction */
 };
 
-/* Opens a trainer with weights of zero; the caller fills the store. */
+/* Opens a trainer with weights of zero; the caller fills the store. Copies the options; borrows the
+   model, and what the options point to, until hil_trainer_destroy. The observer is called within
+   the call. */
 hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options,
                             const hil_observer *observer);
 

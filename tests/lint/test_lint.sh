@@ -69,6 +69,11 @@ plant src/base/bad.c 'hil_status f(void)\n{\n    HIL_TRY(g());\n    HIL_TRY_DONE
 plant src/base/bad.c 'hil_status f(void)\n{\n    if (x)\n        HIL_TRY_DONE(g(HIL_TRUE,\n                       a));\n    HIL_TRY(h());\n}' &&
     finds src/base/bad.c:7 'HIL_TRY and HIL_TRY_DONE'
 
+plant src/base/bad.h '/* Opens it. */\nhil_status hil_bag_open(hil_bag **out,\n    hil_pool *pool);' &&
+    finds src/base/bad.h:4 'hil_bag_open does not say whether it keeps'
+plant src/base/bad.h '/* Borrows the pool. */\ntypedef struct hil_bag hil_bag;\nhil_status hil_bag_start(hil_bag *bag, hil_pool *pool);\nhil_status hil_bag_create(hil_bag **out, hil_pool *pool);' &&
+    finds src/base/bad.h:5 'hil_bag_create does not say'
+
 printf '/* one.h - a type. */\ntypedef struct hil_pair {\n    int x;\n} hil_pair;\n' > "$tree/src/base/one.h"
 plant src/io/bad.h 'typedef struct hil_pair hil_pair;\nstruct hil_pair {\n};' &&
     finds src/io/bad.h:3 'the type hil_pair is also in src/base/one.h:2'

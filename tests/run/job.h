@@ -118,6 +118,23 @@ static inline void job_examples(job_place *place, hil_train_options *options)
     options->tokenizer = "bytes";
 }
 
+/* Trains an adapter on pairs of answers instead: several share a window, some are cut off. */
+static inline void job_pairs(job_place *place, hil_train_options *options)
+{
+    FILE *file = fopen(job_path(place, place->tokens, "pairs.jsonl"), "w");
+    CHECK(file != NULL);
+    for (int i = 0; i < 60; ++i)
+        fprintf(file, "{\"prompt\": \"%0*d\", \"chosen\": \"%0*d\", \"rejected\": \"%0*d\"}\n",
+                1 + i * 7 % 5, i, i * 5 % 9, i * i, i * 3 % 17, i * i + 1);
+    CHECK(fclose(file) == 0);
+    options->tokenizer = "bytes";
+    options->loss = "dpo";
+    options->adapter.source = "lora";
+    options->adapter.rank = 3;
+    options->adapter.dropout = 0.1;
+    options->lr = 1e-2;
+}
+
 /* An evaluation of the place's model on its data. */
 static inline hil_eval_options job_eval_options(job_place *place)
 {
@@ -174,13 +191,15 @@ static inline bool job_same_file(const char *a, const char *b)
     return same;
 }
 
-/* Two runs gave the same weights and the same losses and norms, bit for bit. */
+/* Two runs gave the same weights, or adapters, and the same losses and norms, bit for bit. */
 static inline bool job_same(const char *a, const char *b)
 {
     static const char *const keys[] = {"step", "loss", "grad_norm", "lr", "tokens", "eval_loss"};
     char x[JOB_PATH], y[JOB_PATH];
-    CHECK_OK(hil_path_join(x, a, "model.safetensors"));
-    CHECK_OK(hil_path_join(y, b, "model.safetensors"));
+    CHECK_OK(hil_path_join(x, a, "adapter_model.safetensors"));
+    const char *name = hil_file_exists(x) ? "adapter_model.safetensors" : "model.safetensors";
+    CHECK_OK(hil_path_join(x, a, name));
+    CHECK_OK(hil_path_join(y, b, name));
     bool same = job_same_file(x, y);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i) {
         double of_a[256], of_b[256];

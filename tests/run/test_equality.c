@@ -131,6 +131,7 @@ typedef struct arrangement {
     const char *model, *dtype;
     uint64_t tile_size;
     bool examples; /* prompts and completions as data */
+    bool pairs;    /* an adapter, trained on pairs of answers */
 } arrangement;
 
 static hil_train_options options_of(job_place *place, const arrangement *a, const char *out)
@@ -144,13 +145,15 @@ static hil_train_options options_of(job_place *place, const arrangement *a, cons
     options.save_every = 0;
     if (a->tile_size) options.tile_size = a->tile_size;
     if (a->examples) job_examples(place, &options);
+    if (a->pairs) job_pairs(place, &options);
     return options;
 }
 
 static void reference(job_place *place, const arrangement *a, char out[JOB_PATH])
 {
     char name[96];
-    snprintf(name, sizeof name, "%s-%s-%d-%d", a->model, a->dtype, (int)a->tile_size, a->examples);
+    snprintf(name, sizeof name, "%s-%s-%d-%d-%d", a->model, a->dtype, (int)a->tile_size,
+             a->examples, a->pairs);
     job_path(place, out, name);
     if (hil_file_exists(out)) return;
     hil_train_options options = options_of(place, a, out);
@@ -196,7 +199,10 @@ static void compare(job_place *place, const arrangement *a, const placement *p)
 {
     char expected[JOB_PATH], out[JOB_PATH], file[JOB_PATH], drive[2][JOB_PATH], name[160];
     snprintf(name, sizeof name, "%s %s, tiles of %d%s: %s", a->model, a->dtype, (int)a->tile_size,
-             a->examples ? ", examples" : "", p->name);
+             a->examples ? ", examples"
+             : a->pairs  ? ", pairs"
+                         : "",
+             p->name);
     reference(place, a, expected);
     hil_train_options options = options_of(place, a, job_path(place, out, "run"));
     hil_disk_budget disks[2] = {{job_path(place, drive[0], "drive0"), 64 << 20},
@@ -235,9 +241,17 @@ int main(int count, char **arguments)
     CHECK_OK(hil_dir_create(job_path(&place, drive, "drive1")));
     for (int i = 0; i < PLACEMENTS; i += CHECK_SLOW && !full ? 2 : 1)
         for (int k = 0; k < 12; ++k) {
-            arrangement a = {models[k % 2], dtypes[k / 2 % 3], k / 6 ? 2000 : 0, (i + k) % 4 == 0};
+            arrangement a = {.model = models[k % 2],
+                             .dtype = dtypes[k / 2 % 3],
+                             .tile_size = k / 6 ? 2000 : 0,
+                             .examples = (i + k) % 4 == 0};
             if (!full && hil_philox_permute(SEED, 12 * 64, (uint64_t)i) % 12 != (uint64_t)k)
                 continue;
+            compare(&place, &a, &placements[i]);
+            ++runs;
+            if (i % 3 != 1 && !full) continue;
+            a.examples = false;
+            a.pairs = true;
             compare(&place, &a, &placements[i]);
             ++runs;
         }

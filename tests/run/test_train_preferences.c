@@ -1,0 +1,165 @@
+/* test_train_preferences.c - a run on pairs of answers: metrics, evaluation, resuming, several
+   ranks, and what is refused. */
+#include "../comm/ranks.h"
+#include "job.h"
+
+enum { STEPS = 6 };
+
+static hil_train_options pair_options(job_place *place, const char *out)
+{
+    hil_train_options options = job_options(place, "llama", out);
+    job_pairs(place, &options);
+    options.steps = STEPS;
+    options.batch = 6;
+    options.micro_batch = 1;
+    options.shuffle = true;
+    options.eval_fraction = 0.25;
+    options.eval_every = 3;
+    return options;
+}
+
+static double last_of(const char *out, const char *key)
+{
+    double values[16];
+    int count = job_metrics(out, key, values, 16);
+    CHECK(count > 0);
+    return values[count - 1];
+}
+
+/* A new adapter leaves the model as it is: no reward, and a loss of log 2. */
+static void check_metrics(const char *out)
+{
+    double loss[16], margin[16], chosen[16], rejected[16], pairs[16];
+    CHECK_INT(job_metrics(out, "loss", loss, 16), STEPS);
+    CHECK_INT(job_metrics(out, "rewards/margins", margin, 16), STEPS);
+    CHECK_INT(job_metrics(out, "rewards/chosen", chosen, 16), STEPS);
+    CHECK_INT(job_metrics(out, "rewards/rejected", rejected, 16), STEPS);
+    CHECK_INT(job_metrics(out, "pairs", pairs, 16), STEPS);
+    CHECK_NEAR(loss[0], log(2), 1e-6);
+    CHECK_NEAR(margin[0], 0, 1e-6);
+    CHECK(loss[STEPS - 1] < loss[0] - 1e-3);
+    CHECK(margin[STEPS - 1] > 1e-3);
+    for (int s = 0; s < STEPS; ++s) {
+        CHECK_NEAR(margin[s], chosen[s] - rejected[s], 1e-9);
+        CHECK(pairs[s] >= 6 && pairs[s] < 60);
+    }
+}
+
+/* The held-out pairs are the last of the file, so that all pairs are those of both. */
+static void check_eval(job_place *place, const char *out)
+{
+    hil_eval_options options = job_eval_options(place);
+    hil_eval_result result;
+    options.adapter = out;
+    options.tokenizer = "bytes";
+    options.loss = "dpo";
+    CHECK_OK(hil_eval(&options, NULL, &result));
+    CHECK(result.preferences.pairs > (int64_t)last_of(out, "eval_pairs"));
+    CHECK(result.preferences.reward_chosen > result.preferences.reward_rejected);
+    CHECK(result.loss < log(2));
+    options.adapter = NULL;
+    CHECK_FAILS(hil_eval(&options, NULL, &result), HIL_ERR_USAGE, "give --adapter as well");
+}
+
+typedef struct several {
+    hil_train_options options;
+    hil_train_result result; /* of rank 0 */
+} several;
+
+static void train_rank(hil_comm *comm, void *context)
+{
+    several *s = context;
+    hil_train_options options = s->options;
+    hil_train_result result;
+    options.comm = comm;
+    CHECK_OK(hil_train(&options, NULL, &result));
+    if (hil_comm_rank(comm) == 0) s->result = result;
+}
+
+static void check_ranks(job_place *place, const char *alone)
+{
+    static const char *const keys[] = {"loss", "rewards/chosen", "rewards/accuracies", "eval_loss"};
+    char out[JOB_PATH], name[32];
+    for (int ranks = 2; ranks <= 3; ++ranks) {
+        snprintf(name, sizeof name, "ranks-%d", ranks);
+        several s = {.options = pair_options(place, job_path(place, out, name))};
+        ranks_run(ranks, train_rank, &s);
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; ++k) {
+            double a[16], b[16];
+            int count = job_metrics(alone, keys[k], a, 16);
+            CHECK_INT(job_metrics(out, keys[k], b, 16), count);
+            for (int i = 0; i < count; ++i) CHECK_NEAR(a[i], b[i], 1e-5);
+        }
+    }
+}
+
+static void refuse(const hil_train_options *options, const char *words)
+{
+    hil_train_result result;
+    CHECK_FAILS(hil_train(options, NULL, &result), HIL_ERR_USAGE, words);
+}
+
+/* One run in two parts, the second of them on other ranks. */
+static void check_resume(job_place *place, const char *whole)
+{
+    char out[JOB_PATH];
+    hil_train_options options = pair_options(place, job_path(place, out, "parts"));
+    options.steps = 3;
+    job_train(&options);
+    options.resume = true;
+    options.steps = STEPS;
+    options.beta = 0.2;
+    refuse(&options, "--beta 0.1, not 0.2");
+    options.beta = 0;
+    job_train(&options);
+    CHECK(job_same(whole, out));
+    several s = {.options = pair_options(place, job_path(place, out, "more"))};
+    s.options.steps = 3;
+    job_train(&s.options);
+    s.options.resume = true;
+    s.options.steps = STEPS;
+    ranks_run(2, train_rank, &s);
+    CHECK_NEAR(last_of(out, "loss"), last_of(whole, "loss"), 1e-5);
+}
+
+static void check_refused(job_place *place)
+{
+    static const char *const save[] = {"lm_head"};
+    char out[JOB_PATH];
+    hil_train_options options = pair_options(place, job_path(place, out, "refused"));
+    options.format = "prompt";
+    refuse(&options, "leave --format out");
+    options.format = "preference";
+    options.train_on = "all";
+    refuse(&options, "compares answers alone");
+    options = pair_options(place, out);
+    options.adapter.save = save;
+    options.adapter.saves = 1;
+    refuse(&options, "they are the reference");
+    options = pair_options(place, out);
+    options.loss = "ppo";
+    refuse(&options, "--loss must be cross-entropy or dpo, not 'ppo'");
+    options.loss = "cross-entropy";
+    options.beta = 0.3;
+    refuse(&options, "--beta is the strength of a preference");
+    options = pair_options(place, out);
+    options.adapter = (hil_adapter_choice){.dropout = -1};
+    refuse(&options, "without an adapter would be a second model");
+    CHECK(!hil_file_exists(out));
+}
+
+int main(void)
+{
+    job_place place;
+    char out[JOB_PATH];
+    job_begin(&place);
+    hil_train_options options = pair_options(&place, job_path(&place, out, "alone"));
+    job_train(&options);
+    check_metrics(out);
+    check_eval(&place, out);
+    check_ranks(&place, out);
+    check_resume(&place, out);
+    check_refused(&place);
+    job_end(&place);
+    return 0;
+}

@@ -110,8 +110,8 @@ static void check_ranks(int ranks, hil_dtype dtype, hil_rule_kind rule, bool ful
         for (int step = 0; step < STEPS; ++step) oracle_step(&o, shapes.param, step);
         peer_destroy(&shapes);
         double norm[STEPS];
-        for (int i = 0; i < (full ? 40 : CHECK_SLOW ? 1 : 3); ++i) {
-            s.tiers = full ? i : quick[by_segment][CHECK_SLOW ? ranks / 2 : i];
+        for (int i = 0; i < (full ? 40 : CHECK_SLOW ? 1 : 2); ++i) {
+            s.tiers = full ? i : quick[by_segment][(i + (CHECK_SLOW ? ranks / 2 : ranks)) % 3];
             s.prefetch = s.tiers % 4 != 3;
             s.discrete = s.tiers % 2;
             s.window = by_segment ? 1 << 20 : (size_t)(150 + 37 * (s.tiers % 4)) << 10;

@@ -1,6 +1,10 @@
-/* fuzz_config.c - any text as config.json: refused, or sane numbers; an edit stays readable. */
+/* fuzz_config.c - any text as config.json: refused, or sane numbers; an edit stays readable. Any
+   text as the state of a quantized tensor. */
 #include "format/config.h"
+#include "format/quantized.h"
 #include "mutate.h"
+
+#include <math.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 FUZZ_MUTATOR(mutate_json)
@@ -8,7 +12,10 @@ FUZZ_MUTATOR(mutate_json)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     hil_config c, again;
+    hil_quantized_state state;
     hil_text text = {0};
+    if (hil_quantized_state_parse(&state, (const char *)bytes, size, "input") == HIL_OK)
+        assert(!isnan(state.offset));
     if (hil_config_parse(&c, (const char *)bytes, size, "input") != HIL_OK) return 0;
     assert(c.vocab > 0 && c.hidden > 0 && c.layers > 0 && c.intermediate > 0);
     assert(c.heads > 0 && c.head_dim > 0 && c.kv_heads > 0 && c.heads % c.kv_heads == 0);

@@ -1,6 +1,8 @@
 /* config.c - parses config.json: the keys of each architecture, their defaults, what is refused. */
 #include "format/config.h"
 
+#include "format/quantized.h"
+
 #include "base/json.h"
 #include "io/file.h"
 
@@ -318,19 +320,15 @@ int64_t hil_config_window(const hil_config *config, int64_t layer)
     return config->slides[layer / 64] >> (layer % 64) & 1 ? config->window : 0;
 }
 
-/* Refuses what would be computed wrongly without a word: quantized weights, layers that differ,
-   encoders, cross attention, scores that are not scaled. */
+/* Refuses what would be computed wrongly without a word: unknown quantized weights, layers that
+   differ, encoders, cross attention, scores that are not scaled. */
 static hil_status refuse_unsupported(const reading *r)
 {
-    static const char *const must_be_absent[] = {"quantization_config", "per_layer_config"};
-    for (size_t i = 0; i < sizeof must_be_absent / sizeof *must_be_absent; ++i) {
-        const json_t *value = json_object_get(r->object, must_be_absent[i]);
-        if (value && !json_is_null(value) && !(json_is_object(value) && !json_object_size(value)))
-            return refuse(r, must_be_absent[i],
-                          i == 0 ? "is set: quantized weights are not supported; use the "
-                                   "original model"
-                                 : "is set: layers that differ are not supported");
-    }
+    const json_t *differ = json_object_get(r->object, "per_layer_config");
+    if (differ && !json_is_null(differ) && !(json_is_object(differ) && !json_object_size(differ)))
+        return refuse(r, "per_layer_config", "is set: layers that differ are not supported");
+    HIL_TRY(hil_quantized_method(json_object_get(r->object, "quantization_config"), r->what,
+                                 &r->config->quant));
     bool cross = false, encoder = false, scaled = true;
     HIL_TRY(hil_json_bool(r->object, "is_encoder_decoder", r->what, &encoder));
     HIL_TRY(hil_json_bool(r->object, "add_cross_attention", r->what, &cross));

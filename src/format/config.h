@@ -3,7 +3,7 @@
 #define HIL_FORMAT_CONFIG_H
 
 #include "io/file.h"
-#include "tensor/tensor.h"
+#include "tensor/quant.h"
 
 typedef enum hil_arch { HIL_GPT2, HIL_LLAMA, HIL_MISTRAL, HIL_QWEN2, HIL_QWEN3 } hil_arch;
 /* gpt2 has one of the two GELUs, the others have SILU. */
@@ -32,6 +32,7 @@ typedef struct hil_config {
         double theta, factor, low_freq, high_freq;
         int64_t original_positions;
     } rope;
+    hil_quant quant;       /* of the folder's quantized weights; none: there are none */
     hil_dtype dtype;       /* of the weights; fp32 if the file names no supported dtype */
     int64_t bos, eos, pad; /* -1: none, or outside the vocabulary; the first of a list */
     /* All ids that end a generated text, then -1; those of generation_config.json if it has any. */

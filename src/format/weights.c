@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "format/quantized.h"
 #include "store/quantizer.h"
 
 #include <stdatomic.h>
@@ -157,6 +158,10 @@ static hil_status load_base(loading *job, const hil_safetensors *file)
         job->param = hil_store_at(job->store, i);
         const hil_param_spec *spec = hil_param_spec_of(job->param);
         if (spec->adapter) continue;
+        if (hil_quantized_find(file, job->param)) {
+            HIL_TRY(hil_quantized_load(file, job->param));
+            continue;
+        }
         const hil_entry *entry = find_entry(file, spec->name);
         if (!entry) return hil_fail(HIL_ERR_INPUT, "the model folder has no tensor %s", spec->name);
         HIL_TRY(load_param(job, entry));

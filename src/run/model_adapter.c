@@ -2,6 +2,7 @@
 #include "run/model_source.h"
 
 #include "base/note.h"
+#include "format/quantized.h"
 #include "format/weights.h"
 #include "store/store.h"
 
@@ -85,12 +86,29 @@ hil_status hil_source_loss(hil_source *s, const char *loss, double asked, double
     return HIL_OK;
 }
 
+/* Weights that the folder has in few bits are kept so. */
+static hil_status mark_quantized(const hil_source *s, hil_model *model)
+{
+    hil_safetensors *file;
+    HIL_TRY(hil_safetensors_open_folder(&file, s->folder));
+    for (size_t i = 0; i < hil_store_count(model->store); ++i) {
+        hil_param *p = hil_store_at(model->store, i);
+        hil_quant quant = hil_quantized_find(file, p);
+        if (quant) hil_param_quantize(p, quant);
+    }
+    hil_safetensors_close(file);
+    return HIL_OK;
+}
+
 hil_status hil_source_build(hil_source *s, hil_model **out)
 {
     HIL_TRY(hil_build_model(out, &s->config));
-    if (!s->adapter.root) return HIL_OK;
-    hil_status status = s->adapter_folder ? HIL_OK : hil_lora_check(*out, &s->adapter);
-    if (status == HIL_OK) status = hil_lora_attach(*out, &s->adapter, &s->adapted);
+    hil_status status = HIL_OK;
+    if (s->config.quant && !s->bare) status = mark_quantized(s, *out);
+    if (status == HIL_OK && s->adapter.root && !s->adapter_folder)
+        status = hil_lora_check(*out, &s->adapter);
+    if (status == HIL_OK && s->adapter.root)
+        status = hil_lora_attach(*out, &s->adapter, &s->adapted);
     if (status != HIL_OK) {
         hil_model_destroy(*out);
         *out = NULL;

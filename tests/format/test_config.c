@@ -129,7 +129,14 @@ static void check_refused(void)
     check_bad("{\"model_type\":7}", "\"model_type\" must be a string");
     check_bad("{\"model_type\":\"mixtral\"}",
               "\"mixtral\" is not supported; supported are gpt2, llama, mistral, qwen2, qwen3");
-    check_bad(LLAMA ",\"quantization_config\":{\"bits\":4}}", "quantized weights");
+    check_bad(LLAMA ",\"quantization_config\":{\"bits\":4}}", "method without a name");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\"}}", "the method gptq");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"bitsandbytes\","
+                    "\"load_in_4bit\":true,\"bnb_4bit_quant_type\":\"fp4\"}}",
+              "bnb_4bit_quant_type is fp4");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"fp8\","
+                    "\"weight_block_size\":[64,128]}}",
+              "weight_block_size");
     check_bad(LLAMA ",\"per_layer_config\":{\"0\":{\"x\":1}}}", "layers that differ");
     check_bad(LLAMA ",\"is_encoder_decoder\":true}", "is_encoder_decoder");
     check_bad(LLAMA ",\"hidden_act\":\"gelu\"}", "for llama only silu");

@@ -225,6 +225,26 @@ HIL_API hil_status hil_chat_reset(hil_chat *chat);
 /* Forgets all messages and sets the system's; NULL or "": none. */
 HIL_API hil_status hil_chat_set_system(hil_chat *chat, const char *text);
 
+/* Adds an adapter to the weights of its model: the result is a model folder of its own. */
+typedef struct hil_merge_options {
+    size_t size; /* set by hil_merge_defaults */
+    const char *model;
+    const char *adapter; /* folder of an adapter, as PEFT writes it */
+    const char *out;
+    const char *dtype; /* of the weights written; NULL: the model's */
+    bool overwrite;
+    const volatile int *stop;
+} hil_merge_options;
+typedef struct hil_merge_result {
+    int64_t tensors, merged; /* merged: tensors that the adapter changed */
+    const char *dtype;
+} hil_merge_result;
+HIL_API void hil_merge_defaults_sized(hil_merge_options *options, size_t size);
+#define hil_merge_defaults(options) hil_merge_defaults_sized(options, sizeof *(options))
+/* Reads and writes piece by piece: needs memory for the matrices of one layer's adapter only. */
+HIL_API hil_status hil_merge(const hil_merge_options *options, const hil_observer *observer,
+                             hil_merge_result *result);
+
 typedef struct hil_tokenize_options {
     size_t size;          /* set by hil_tokenize_defaults */
     const char *model;    /* a model folder with a tokenizer.json, or that file */

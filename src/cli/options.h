@@ -54,7 +54,7 @@ typedef struct hil_option {
         .width = sizeof(((type_ *)0)->field_), .value = value_, .help = help_, __VA_ARGS__         \
     }
 
-#define HIL_OPERANDS 2
+#define HIL_OPERANDS 3
 
 typedef struct hil_command {
     const char *name;

@@ -23,7 +23,7 @@ hil_shape hil_weights_shape(const hil_param *param)
     return (hil_shape){2, {shape.dim[1], shape.dim[0]}};
 }
 
-static const hil_entry *find_entry(const hil_safetensors *file, const char *name)
+const hil_entry *hil_weights_find(const hil_safetensors *file, const char *name)
 {
     static const char prefix[] = "transformer.";
     const hil_entry *entry = hil_safetensors_find(file, name);
@@ -162,7 +162,7 @@ static hil_status load_base(loading *job, const hil_safetensors *file)
             HIL_TRY(hil_quantized_load(file, job->param));
             continue;
         }
-        const hil_entry *entry = find_entry(file, spec->name);
+        const hil_entry *entry = hil_weights_find(file, spec->name);
         if (!entry) return hil_fail(HIL_ERR_INPUT, "the model folder has no tensor %s", spec->name);
         HIL_TRY(load_param(job, entry));
     }

@@ -112,6 +112,35 @@ check_use()
     cmp "$work/out" "$work/greedy" || die "generate: another text on $device"
 }
 
+# prefer MODEL OUT OPTIONS...: trains an adapter on pairs of answers.
+prefer()
+{
+    local model=$1 out=$2
+    shift 2
+    run 0 train --model "$work/$model.json" --data "$work/pairs.jsonl" --tokenizer bytes --out "$work/$out" \
+        --overwrite --adapter lora --rank 8 --loss dpo --seq 128 --batch 4 --micro-batch 2 --steps "$steps" \
+        --schedule constant --lr 1e-3 --threads 2 "$@"
+}
+
+# check_pairs MODEL DTYPE LIMIT: losses as on the CPU, and the same bits in less memory.
+check_pairs()
+{
+    local model=$1 dtype=$2 peak
+    for i in $(seq 1 60); do
+        printf '{"prompt": "static ", "chosen": "int f%d(void)", "rejected": "void %*d"}\n' "$i" $((i % 20)) "$i"
+    done >"$work/pairs.jsonl"
+    prefer "$model" pairs-cpu --dtype "$dtype" --device cpu
+    prefer "$model" pairs --dtype "$dtype" --device "$device" $limit
+    near pairs-cpu pairs "$3"
+    peak=$(values pairs device_peak | sort -n | tail -n 1)
+    prefer "$model" pairs-tight --dtype "$dtype" --device "$device" --device-memory $((peak * 60 / 100)) \
+        --host-memory 64M
+    cmp "$work/pairs/adapter_model.safetensors" "$work/pairs-tight/adapter_model.safetensors" ||
+        die "pairs: another adapter in less memory"
+    [ "$exact" = 0 ] || cmp "$work/pairs/adapter_model.safetensors" "$work/pairs-cpu/adapter_model.safetensors" ||
+        die "pairs: another adapter on the CPU"
+}
+
 # check_model MODEL DTYPE LIMIT
 check_model()
 {

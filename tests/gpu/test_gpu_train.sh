@@ -13,4 +13,6 @@ cat "$work/plan"
 for model in llama gpt2; do
     check_model "$model" fp32 0.001
     check_model "$model" bf16 0.01
+    check_pairs "$model" fp32 0.001
+    check_pairs "$model" bf16 0.01
 done

@@ -24,18 +24,24 @@ static void check_conversation(const json_t *variables)
     }
 }
 
+static void add_conversation(const json_t *variables, uint64_t *hash)
+{
+    check_conversation(variables);
+    char *text = json_dumps(variables, 0);
+    if (!text) __builtin_trap();
+    *hash = hil_hash(*hash, text, strlen(text));
+    free(text);
+}
+
 static hil_status add_record(void *context, const hil_record *record, int64_t line)
 {
     uint64_t *hash = context;
     *hash = hil_hash(*hash, record->prompt, record->prompt_size);
     *hash = hil_hash(*hash, record->text, record->text_size);
+    *hash = hil_hash(*hash, record->rejected, record->rejected_size);
     *hash = hil_hash(*hash, &line, sizeof line);
-    if (record->kind != HIL_RECORD_CONVERSATION) return HIL_OK;
-    check_conversation(record->variables);
-    char *text = json_dumps(record->variables, 0);
-    if (!text) __builtin_trap();
-    *hash = hil_hash(*hash, text, strlen(text));
-    free(text);
+    if (record->variables) add_conversation(record->variables, hash);
+    if (record->worse) add_conversation(record->worse, hash);
     return HIL_OK;
 }
 
@@ -45,7 +51,8 @@ static hil_status feed(const uint8_t *bytes, size_t size, size_t piece, uint64_t
                        .line_max = 4096,
                        .take = add_record,
                        .context = hash,
-                       .rules.chat = size % 2};
+                       .rules.chat = size % 2,
+                       .rules.format = size % 5 == 4 ? HIL_FORMAT_PREFERENCE : HIL_FORMAT_AUTO};
     hil_status status = HIL_OK;
     for (size_t i = 0; i < size && status == HIL_OK; i += piece)
         status =

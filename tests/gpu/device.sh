@@ -141,6 +141,19 @@ check_pairs()
         die "pairs: another adapter on the CPU"
 }
 
+# check_quantized MODEL DTYPE: an adapter on a base in nf4, which the device draws and expands.
+check_quantized()
+{
+    local model=$1 dtype=$2 peak
+    set -- --dtype "$dtype" --adapter lora --base-dtype nf4
+    train "$model" q_cpu "$@" --device cpu
+    train "$model" q_roomy "$@" --device "$device" $limit
+    peak=$(values q_roomy device_peak | sort -n | tail -n 1)
+    train "$model" q_small "$@" --device "$device" --device-memory $((peak * 80 / 100)) --host-memory 64M
+    cmp "$work/q_roomy/adapter_model.safetensors" "$work/q_small/adapter_model.safetensors" ||
+        die "another adapter with less memory"
+}
+
 # check_model MODEL DTYPE LIMIT
 check_model()
 {
@@ -150,5 +163,7 @@ check_model()
     [ "$exact" = 0 ] || same cpu roomy
     check_resume "$1" "$2"
     check_use
+    check_quantized "$1" "$2"
+    near q_cpu q_roomy "$3"
     echo "$1 $2: ok"
 }

@@ -110,6 +110,20 @@ static void check_expanded(const setting *g, const crew *expected)
     crew_free(&trial);
 }
 
+/* Ranks keep slices of the bytes; the losses are those of one rank. */
+static void check_ranks(const setting *g, const crew *whole)
+{
+    setting shared = *g;
+    for (shared.ranks = 2; shared.ranks <= 3; ++shared.ranks) {
+        crew c;
+        seen s;
+        run(&shared, NULL, &c, &s);
+        check_plan(&c, &s);
+        for (int step = 0; step < STEPS; ++step) CHECK_NEAR(c.loss[step], whole->loss[step], 1e-6);
+        crew_free(&c);
+    }
+}
+
 int main(void)
 {
     static const setting all[] = {
@@ -138,6 +152,7 @@ int main(void)
         run(&all[i], NULL, &whole, &s);
         check_plan(&whole, &s);
         if (strcmp(all[i].dtype, "fp32") == 0) check_expanded(&all[i], &whole);
+        if (strcmp(all[i].dtype, "fp32") == 0) check_ranks(&all[i], &whole);
         for (size_t k = 0; k < sizeof other / sizeof *other; ++k) {
             setting g = other[k];
             if ((i + k) % 2) continue;

@@ -160,12 +160,13 @@ void hil_source_note_adapter(const hil_source *s, const hil_model *model,
     else
         snprintf(rank, sizeof rank, "ranks %lld to %lld", (long long)l->least_rank,
                  (long long)l->most_rank);
-    if (l->matrices % l->blocks == 0)
-        snprintf(layers, sizeof layers, "%zu matri%s in each of %zu block%s",
-                 l->matrices / l->blocks, l->matrices == l->blocks ? "x" : "ces", l->blocks,
-                 l->blocks == 1 ? "" : "s");
+    bool all_blocks = l->blocks + 2 == model->count; /* beside embedding and head */
+    if (l->matrices % l->blocks == 0 && all_blocks)
+        snprintf(layers, sizeof layers, "%zu matri%s per block", l->matrices / l->blocks,
+                 l->matrices == l->blocks ? "x" : "ces");
     else
-        snprintf(layers, sizeof layers, "%zu matrices in %zu blocks", l->matrices, l->blocks);
+        snprintf(layers, sizeof layers, "%zu matri%s in %zu block%s", l->matrices,
+                 l->matrices == 1 ? "x" : "ces", l->blocks, l->blocks == 1 ? "" : "s");
     hil_note(observer, "%s %s on %s: %.2g%% of %s parameters trained",
              s->adapter.dora     ? "DoRA"
              : s->adapter.rslora ? "rsLoRA"

@@ -23,6 +23,9 @@ static hil_status fill(const hil_model *model, hil_param *weight, hil_param *mag
                        hil_comm *comm)
 {
     int64_t rows = hil_param_elements(magnitude);
+    if (hil_param_quant(weight))
+        return hil_fail(HIL_ERR_USAGE, "--dora: a new adapter needs a base that is not quantized; "
+                                       "leave out --base-dtype, or --dora");
     float *range = NULL, *norm = NULL;
     double *square = NULL;
     hil_status status;

@@ -107,7 +107,8 @@ static hil_status remove_file(visit *v, const char *folder, const char *name)
     return hil_fail(HIL_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
 }
 
-/* The files without which no loader reads the folder. */
+/* The files without which no loader reads the folder, in the order of their removal: a folder with
+   both holds a model, which must not be loaded any more when its adapter is gone. */
 static const hil_sidecar_file configs[] = {HIL_SIDECAR_CONFIG, HIL_SIDECAR_ADAPTER};
 #define CONFIGS (sizeof configs / sizeof *configs)
 
@@ -118,19 +119,13 @@ static bool is_config(const char *name)
     return false;
 }
 
-static hil_status remove_configs(visit *v, const char *folder, const char *name)
-{
-    return is_config(name) ? remove_file(v, folder, name) : HIL_OK;
-}
-
 hil_status hil_install_remove(const char *folder, hil_install_names which)
 {
     visit check = {.which = which, .each = check_file},
-          first = {.which = which, .each = remove_configs},
           removal = {.which = which, .each = remove_file};
     HIL_TRY(visit_folder(&check, folder));
-    if (which & HIL_NAMES_WRITTEN) {
-        HIL_TRY(visit_folder(&first, folder));
+    for (size_t i = 0; which & HIL_NAMES_WRITTEN && i < CONFIGS; ++i) {
+        HIL_TRY(remove_file(&removal, folder, hil_sidecar_file_name(configs[i])));
         HIL_TRY(hil_dir_sync(folder));
     }
     return visit_folder(&removal, folder);

@@ -86,7 +86,8 @@ hil_status hil_store_arrange(hil_store *store, const hil_store_options *options)
     return hil_units_arrange(store);
 }
 
-/* After a failed transfer, makes the other ranks fail too: they would wait for this one forever. */
+/* After a transfer of a pass failed, makes the other ranks fail too: they would wait for this one
+   forever. Before the first pass no rank waits for another, and the ranks agree on failures. */
 static void fail_ranks(void *comm, hil_status status)
 {
     hil_comm_fail(comm, status);
@@ -115,7 +116,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     store->last = (hil_written){0};
     store->merge = merged_chunks(store);
     assert(!opening->plan->connected || opening->tiers->rehearse || opening->device_comm);
-    hil_links_set_failed(store->links, opening->comm ? fail_ranks : NULL, opening->comm);
+    hil_links_set_failed(store->links, NULL, NULL);
     HIL_TRY(hil_homes_open(store));
     HIL_TRY(hil_worker_open(store));
     HIL_TRY(hil_sweep_open(store));
@@ -191,6 +192,8 @@ static hil_status empty_window(hil_store *store)
 hil_status hil_store_pass_begin(hil_store *store, hil_pass pass)
 {
     HIL_TRY(hil_store_finish_writes(store));
+    hil_links_set_failed(store->links, store->opening.comm ? fail_ranks : NULL,
+                         store->opening.comm);
     HIL_TRY(hil_order_begin(&store->order[pass], store->units * HIL_ENTITIES));
     if (pass == HIL_PASS_TRAIN) HIL_TRY(empty_window(store));
     store->pass = &store->order[pass];

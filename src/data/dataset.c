@@ -80,9 +80,9 @@ void hil_dataset_close(hil_dataset *dataset)
 static double examples_per_window(const struct part *part)
 {
     const hil_packing *p = hil_cache_packing(part->cache);
-    double all = (double)(hil_cache_tokens(part->cache) / (p->seq ? p->seq : 1));
+    int64_t all = hil_cache_tokens(part->cache) / (p->seq ? p->seq : 1);
     if (!p->windows) return 1;
-    return ((double)(p->examples - p->left_out) + all - (double)p->windows) / all;
+    return (double)(p->examples - p->left_out + all - p->windows) / (double)all;
 }
 
 /* An epoch takes each window of the first part once, and of the others as many as their weights

@@ -326,7 +326,7 @@ static unsigned nest_code(float x)
 
 float hil_quant_nest(const float *scale, int64_t blocks, float offset, unsigned char *codes)
 {
-    float moved[HIL_QUANT_NESTED];
+    float moved[HIL_QUANT_NESTED] = {0};
     for (int64_t i = 0; i < blocks; ++i) moved[i] = scale[i] - offset;
     float most = largest(moved, blocks), inverse = 1.0f / most;
     for (int64_t i = 0; i < blocks; ++i)

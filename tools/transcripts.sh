@@ -26,14 +26,21 @@ write_config() {
     sed -n '/^cat > "$demo\/config.json"/,/^END/p' "$top/tools/demo.sh" | sed '1d;$d'
 }
 
+# A chat template for stories260K, and conversations.
+add_conversations() {
+    cp "$top/examples/chat_template.jinja" stories260K
+    cp "$top/examples/stories.jsonl" stories.jsonl
+}
+
 # furnish DOCUMENT: what its commands find in their folder, stand-ins and real things by the same names.
 furnish() {
     mkdir -p nvme
     write_config > config.json
     cat "$top"/docs/*.md > notes.txt
     if [ "$mode" = write ]; then
-        ln -s "$data/stories260K" stories260K
+        cp -rL "$data/stories260K" stories260K
         ln -s "$data/tinyshakespeare.txt" tinyshakespeare.txt
+        add_conversations
         return
     fi
     grep -q stories260K "$1" || return 0
@@ -44,6 +51,8 @@ furnish() {
         s/"intermediate_size": [0-9]*/"intermediate_size": 32/; s/"num_hidden_layers": [0-9]*/"num_hidden_layers": 1/
         s/"eos_token_id": [0-9]*/"eos_token_id": 2/' > seed/config.json
     hilbert train --model seed/config.json --data notes.txt --out stories260K --steps 1 --seq 32 --quiet
+    echo '{"eos_token": "</s>"}' > stories260K/tokenizer_config.json
+    add_conversations
 }
 
 # Of the lines of steps the first and the last; work that only slow machines report is left out.
@@ -63,7 +72,7 @@ trim() { awk '!NF { held = held "\n"; next } { printf "%s%s\n", held, $0; held =
 # generated text only whether there is any.
 words() {
     awk '!NF || $0 == "..." { next }
-        /^\$ / { command = 1; text = / generate / }
+        /^\$ / { command = 1; text = / (generate|chat) / }
         command { print; command = /\\$/; next }
         text { if (text == 1) print "TEXT"; text = 2; next }
         { print }' |

@@ -142,10 +142,26 @@ static hil_status accept_root(hil_peft *out, const char *what)
     return status;
 }
 
+#define DIGITS JSON_REAL_PRECISION(15) /* 0.05 is written as that */
+
+/* Rounds all numbers as hil_peft_write does, so that a config is the same after it was written. */
+static hil_status round_numbers(json_t **root, const char *what)
+{
+    char *text = json_dumps(*root, JSON_ENCODE_ANY | DIGITS);
+    if (!text) return hil_fail(HIL_ERR_MEMORY, "out of memory: %s", what);
+    json_t *rounded = NULL;
+    hil_status status = hil_json_parse(text, strlen(text), what, &rounded);
+    free(text);
+    json_decref(*root);
+    *root = rounded;
+    return status;
+}
+
 hil_status hil_peft_parse(hil_peft *out, const char *text, size_t size, const char *what)
 {
     *out = (hil_peft){0};
     HIL_TRY(hil_json_parse(text, size, what, &out->root));
+    HIL_TRY(round_numbers(&out->root, what));
     return accept_root(out, what);
 }
 
@@ -230,7 +246,7 @@ hil_status hil_peft_key(const hil_peft *peft, uint64_t *out)
 {
     json_t *copy = json_copy(peft->root);
     json_object_del(copy, "base_model_name_or_path");
-    char *text = copy ? json_dumps(copy, JSON_COMPACT) : NULL;
+    char *text = copy ? json_dumps(copy, JSON_COMPACT | DIGITS) : NULL;
     json_decref(copy);
     if (!text) return hil_fail(HIL_ERR_MEMORY, "out of memory: the adapter's config");
     *out = hil_hash(0, text, strlen(text));
@@ -240,7 +256,7 @@ hil_status hil_peft_key(const hil_peft *peft, uint64_t *out)
 
 hil_status hil_peft_write(const hil_peft *peft, hil_text *out)
 {
-    char *text = json_dumps(peft->root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    char *text = json_dumps(peft->root, JSON_INDENT(2) | DIGITS);
     if (!text) return hil_fail(HIL_ERR_MEMORY, "out of memory: the adapter's config");
     hil_status status = hil_text_print(out, "%s\n", text);
     free(text);

@@ -56,7 +56,9 @@ static hil_status read_patterns(const hil_peft *p, const char *key, const char *
     json_object_foreach(object, name, value)
     {
         double number = json_number_value(value);
-        if (!(number > 0 && number <= HIL_PEFT_MOST_RANK)) return hil_peft_refuse(what, key, value);
+        if (!(number > 0 && number <= HIL_PEFT_MOST_RANK) ||
+            (strcmp(key, "rank_pattern") == 0 && number != floor(number)))
+            return hil_peft_refuse(what, key, value);
         HIL_TRY(add_pattern(list, count, name, what));
         (*list)[*count - 1].value = number;
     }

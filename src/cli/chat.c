@@ -60,7 +60,7 @@ static bool read_line(talk *t)
     return true;
 }
 
-/* A failure that leaves the conversation usable is said, and the talk goes on. */
+/* Prints a failure that leaves the conversation usable; the caller continues. */
 static int report(const talk *t, hil_status status)
 {
     bool lasting = status != HIL_ERR_INPUT && status != HIL_ERR_BUDGET;
@@ -85,7 +85,7 @@ static int say(talk *t)
 }
 
 /* Carries out a line that begins with a slash; *quit: it was /quit. */
-static int obey(talk *t, bool *quit)
+static int run_command(talk *t, bool *quit)
 {
     const char *line = t->line;
     size_t word = strcspn(line, " \t");
@@ -111,7 +111,7 @@ static int converse(talk *t)
     bool quit = false;
     while (code == 0 && !quit && read_line(t)) {
         if (!t->line[strspn(t->line, " \t")]) continue;
-        code = t->line[0] == '/' ? obey(t, &quit) : say(t);
+        code = t->line[0] == '/' ? run_command(t, &quit) : say(t);
     }
     if (code == 0 && !quit && t->terminal) fputc('\n', stdout);
     return code || !hil_command_stop ? code : hil_command_stopped();

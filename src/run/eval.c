@@ -134,19 +134,9 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
     HIL_TRY(open_data(j, o));
     hil_source_note_examples(j->data, "data", j->observer);
     hil_trainer_options options;
-    hil_trainer_defaults(&options);
-    options.comm = o->comm;
-    options.dtype = o->dtype;
-    options.threads = o->threads;
-    options.training = false;
-    options.base_dtype = o->base_dtype;
     int64_t sequences = o->batch > 0 ? o->batch : BATCH_TOKENS / j->seq;
-    if (sequences < 1) sequences = 1;
-    options.sequences = options.micro_batch = sequences;
-    options.length = j->seq;
-    options.device = o->device;
-    options.memory = o->memory;
-    options.stop = o->stop;
+    hil_eval_trainer(o, sequences < 1 ? 1 : sequences, j->seq, &options);
+    options.comm = o->comm;
     options.dpo_beta = j->dpo_beta;
     HIL_TRY(load(j, &options, o->batch > 0));
     j->batches =

@@ -50,6 +50,21 @@ static hil_status set_targets(job *j, const char *file)
     return hil_fail(HIL_ERR_INPUT, "%s has nothing to predict: no message of the assistant", file);
 }
 
+void hil_eval_trainer(const hil_eval_options *options, int64_t sequences, int64_t length,
+                      hil_trainer_options *out)
+{
+    hil_trainer_defaults(out);
+    out->dtype = options->dtype;
+    out->base_dtype = options->base_dtype;
+    out->threads = options->threads;
+    out->training = false;
+    out->sequences = out->micro_batch = sequences;
+    out->length = length;
+    out->device = options->device;
+    out->memory = options->memory;
+    out->stop = options->stop;
+}
+
 static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer *observer,
                           hil_eval_result *result)
 {
@@ -58,16 +73,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer 
     HIL_TRY(set_targets(j, o->messages));
     const hil_ids *ids = &j->conversation.dialogue.ids;
     hil_trainer_options options;
-    hil_trainer_defaults(&options);
-    options.dtype = o->dtype;
-    options.base_dtype = o->base_dtype;
-    options.threads = o->threads;
-    options.training = false;
-    options.sequences = options.micro_batch = 1;
-    options.length = (int64_t)ids->size;
-    options.device = o->device;
-    options.memory = o->memory;
-    options.stop = o->stop;
+    hil_eval_trainer(o, 1, (int64_t)ids->size, &options);
     HIL_TRY(hil_source_load(&j->source, &options, observer, &j->model, &j->trainer));
     double ready = hil_clock_now();
     hil_step_result loss;

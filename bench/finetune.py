@@ -5,8 +5,9 @@ holds, as one table.
     python3 bench/finetune.py [--hilbert PROGRAM] [--only PART,PART...] [--disk DIR] [--tiny]
 
 Parts: 8b (all in GPU memory, 16 x 1024 tokens, against PEFT and bitsandbytes in the same run), 70b
-(64k tokens: 24 GiB of the GPU with the base in RAM, against the base on the GPU), 175b (24 GiB of
-the GPU, 32k tokens), 405b (the whole machine). Weights are random, drawn and quantized at the
+(64k tokens: 24 GiB of the GPU with the base in RAM, against the base on the GPU, with activations
+kept and with the same recomputation), 175b (24 GiB of the GPU, 32k tokens), 405b (the whole
+machine); the share of waiting says how far these are from what the GPU computes. Weights are random, drawn and quantized at the
 start. Every part appends its lines to WORK/finetune.json; the table is printed.
 """
 import argparse
@@ -77,6 +78,7 @@ class Bench:
 
     def part_70b(self):
         yield self.train("70b", 64, 1024, 3, 1)
+        yield self.train("70b", 64, 1024, 2, 1, "--recompute", "all")
         yield self.train("70b", 64, 1024, 3, 1, "--device-memory", "24G")
 
     def part_175b(self):

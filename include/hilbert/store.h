@@ -8,8 +8,8 @@
 
      hil_param_store_create, _add ..., _place, _write ...
      each step: _begin
-                _acquire, _release, _gradient_acquire, _gradient_release, _give_gradients,
-                as often as needed
+                _acquire, _release, _add_gradient (or _gradient_acquire, _gradient_release),
+                _give_gradients, as often as needed
                 _step, _end
      _read ..., _destroy
 
@@ -39,7 +39,8 @@ typedef struct hil_param_store_options {
     double weight_decay, beta1, eps;
     double beta2;       /* below 0: the optimizer's default */
     double clip;        /* gradients are scaled down to this norm; 0: never */
-    uint64_t tile_size; /* bytes in `dtype`; larger matrices are cut by rows */
+    uint64_t tile_size; /* bytes in `dtype`; larger matrices are cut by rows; UINT64_MAX: none is,
+                           every parameter is one tile */
     int threads;        /* 0: all */
 } hil_param_store_options;
 
@@ -55,11 +56,17 @@ HIL_API void hil_param_store_destroy(hil_param_store *store);
 typedef struct hil_param_store_form {
     int64_t rows, cols; /* rows 0: a vector of `cols` elements, which is never cut */
     int group;          /* 0 or more */
-    bool frozen;        /* no gradient, no optimizer state */
+    bool frozen;        /* for ever: no gradient, no optimizer state */
     bool no_decay;      /* no weight decay, as for biases and norms */
+    int rates; /* 0 or more: whose learning rate and betas apply, see hil_param_store_rates.
+                  Any group may have parameters of any rates */
+    /* The shape, instead of rows and cols; NULL: those count. Two and more dimensions make a matrix
+       of dim[0] rows, one or none a vector. */
+    const int64_t *shape;
+    int ndim;
 } hil_param_store_form;
 
-/* Call before hil_param_store_place. Copies the name. *out belongs to the store. */
+/* Call before hil_param_store_place. Copies the name and the shape. *out belongs to the store. */
 HIL_API hil_status hil_param_store_add(hil_param_store *store, const char *name,
                                        const hil_param_store_form *form, hil_stored_param **out);
 /* NULL if no parameter has that name. */
@@ -117,23 +124,46 @@ HIL_API hil_status hil_param_store_gradient_acquire(hil_param_store *store, hil_
                                                     int64_t tile, float **sum);
 HIL_API void hil_param_store_gradient_release(hil_param_store *store, hil_stored_param *param,
                                               int64_t tile);
+/* Adds a gradient of the whole tile to its sum; the first one of a step becomes the sum. `dtype`:
+   "fp32", "bf16" or "fp16", of contiguous numbers. They are read before the call returns. */
+HIL_API hil_status hil_param_store_add_gradient(hil_param_store *store, hil_stored_param *param,
+                                                int64_t tile, const void *gradient,
+                                                const char *dtype);
 /* Declares the gradients of a group complete for this step: they are rounded once to their dtype
    and evicted. Calling it early frees room in the window. */
 HIL_API hil_status hil_param_store_give_gradients(hil_param_store *store, int group);
 
+/* What form.rates of parameters stand for. Until set: lr 1, the rest as in the options. */
+typedef struct hil_param_store_rates {
+    double lr; /* multiplied by that of hil_param_store_step */
+    double weight_decay, beta1, beta2, eps;
+    bool frozen; /* gradients are refused, so nothing is updated; the optimizer states stay */
+} hil_param_store_rates;
+/* Allowed at any time: `frozen` counts from the next gradient on, the others from the next step
+   on. Copies `rates`. */
+HIL_API hil_status hil_param_store_set_rates(hil_param_store *store, int number,
+                                             const hil_param_store_rates *rates);
+HIL_API hil_status hil_param_store_get_rates(const hil_param_store *store, int number,
+                                             hil_param_store_rates *out);
+
 /* Gives the gradients not yet given, clips, and starts the update of every parameter that has a
-   gradient. The update overlaps what the program does next. *norm is the norm of all gradients
-   before clipping. If it is not finite, nothing is updated: with fp16 the loss scale is halved,
-   with other dtypes the call fails. */
+   gradient; the others stay as they are, with their states. The update overlaps what the program
+   does next. The learning rate is `lr` times that of the parameter's rates. *norm is the norm of
+   all gradients before clipping. If it is not finite, nothing is updated: with fp16 the loss scale
+   is halved, with other dtypes the call fails. */
 HIL_API hil_status hil_param_store_step(hil_param_store *store, double lr, double *norm);
 /* Ends the pass. Everything must be released. Without a step, the gradients are discarded. */
 HIL_API hil_status hil_param_store_end(hil_param_store *store);
 /* Waits for the update. A failure of the update is returned here or by any later call. */
 HIL_API hil_status hil_param_store_wait(hil_param_store *store);
 
+/* How often the parameter was updated: AdamW's moments are corrected by it. Call between steps. */
+HIL_API int64_t hil_param_store_updates(const hil_stored_param *param);
+HIL_API hil_status hil_param_store_set_updates(hil_stored_param *param, int64_t updates);
+
 /* Save and restore this together with weights and moments. */
 typedef struct hil_param_store_progress {
-    int64_t updates;
+    int64_t updates;    /* of the store; setting it sets those of every parameter */
     int64_t loss_scale; /* the program multiplies its loss by it; 1 unless the dtype is fp16 */
     int64_t since;      /* updates since the loss scale changed */
 } hil_param_store_progress;

@@ -31,7 +31,7 @@ static inline size_t hil_rest_bytes(hil_dtype dtype, int64_t count)
 typedef struct hil_block {
     int64_t count;
     hil_dtype dtype;
-    bool decay;   /* weight decay applies */
+    int numbers;  /* which of the update's numbers apply: see hil_param_set_numbers */
     void *weight; /* dtype; with fp32 it is the master itself */
     void *rest; /* what the weight lacks of the master. bf16: its low 16 bits; fp16: all of its 32,
                    of which the weight is the rounding to nearest even; fp32: NULL */

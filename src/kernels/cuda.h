@@ -20,6 +20,7 @@ hil_status hil_kernels_cuda_expand(hil_device *device, hil_stream stream,
                                    const hil_quant_tile *tile, const void *bytes,
                                    const hil_tensor *out);
 hil_status hil_kernels_cuda_draw(hil_device *device, hil_stream stream, const hil_quant_draw *draw);
+hil_status hil_kernels_cuda_add(hil_device *device, hil_stream stream, const hil_addend *addend);
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,38 @@ hil_status hil_kernels_cuda_reduce(hil_device *device, hil_stream stream, const 
     return hil_cuda_launched(device, "add gradients");
 }
 
+/* A thread adds numbers that are THREADS apart, because the gradient has any alignment. */
+static __global__ void __launch_bounds__(THREADS) add_gradient(const hil_addend a)
+{
+    int64_t at = (int64_t)blockIdx.x * THREADS * HIL_WIDE + threadIdx.x;
+    float g[HIL_WIDE], sum[HIL_WIDE] = {};
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) {
+        int64_t k = at + i * THREADS;
+        if (k >= a.count) continue;
+        if (a.dtype == HIL_F32)
+            g[i] = ((const float *)a.gradient)[k];
+        else if (a.dtype == HIL_BF16)
+            g[i] = hil_bf16_load(((const uint16_t *)a.gradient)[k]);
+        else
+            g[i] = __half2float(((const __half *)a.gradient)[k]);
+        if (!a.first) sum[i] = a.sum[k];
+    }
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) {
+        int64_t k = at + i * THREADS;
+        if (k < a.count) a.sum[k] = a.first ? g[i] : sum[i] + g[i];
+    }
+}
+
+hil_status hil_kernels_cuda_add(hil_device *device, hil_stream stream, const hil_addend *addend)
+{
+    if (addend->count == 0) return HIL_OK;
+    add_gradient<<<hil_blocks(addend->count, THREADS * HIL_WIDE), THREADS, 0,
+                   hil_cuda_stream(device, stream)>>>(*addend);
+    return hil_cuda_launched(device, "add a gradient");
+}
+
 #define ROUND_WIDE 4 /* lanes of a thread */
 #define ROUND_THREADS (HIL_SQUARES / ROUND_WIDE)
 /* Loads in flight: each sum is a dependency chain, which would expose their latency. */

@@ -51,6 +51,17 @@ static inline int64_t hil_rounding_blocks(const hil_rounding *rounding)
 /* Rounds one block, on the CPU. */
 void hil_rounding_run(const hil_rounding *rounding, int64_t block);
 
+/* A gradient of any dtype that is added to its fp32 sum, or is the sum's first. */
+typedef struct hil_addend {
+    const void *gradient;
+    hil_dtype dtype; /* fp32, bf16 or fp16 */
+    bool first;      /* sum = gradient, otherwise sum += gradient */
+    float *sum;
+    int64_t count;
+} hil_addend;
+/* Adds elements [from, to), on the CPU. */
+void hil_addend_run(const hil_addend *addend, int64_t from, int64_t to);
+
 /* The same arithmetic queued on a device, with the same bits. Data is in device memory, except
    `shared` and `square`, which are in shared host memory; the structs are in host memory. */
 typedef struct hil_device_math {
@@ -73,6 +84,8 @@ typedef struct hil_device_math {
                          const void *bytes, const hil_tensor *out);
     /* Draws numbers and quantizes them to nf4; codes and scales are in shared memory. */
     hil_status (*draw)(hil_device *device, hil_stream stream, const hil_quant_draw *draw);
+    /* The gradient may be anywhere in the device's memory, aligned to its dtype. */
+    hil_status (*add)(hil_device *device, hil_stream stream, const hil_addend *addend);
 } hil_device_math;
 static inline void hil_device_math_set(hil_device *device, const hil_device_math *math)
 {

@@ -132,3 +132,15 @@ hil_status hil_threads_draw(hil_device *device, hil_stream stream, const hil_qua
 {
     return hil_device_threads_call(device, stream, run_draw, draw, sizeof *draw);
 }
+
+static hil_status run_add(void *args)
+{
+    const hil_addend *a = args;
+    hil_addend_run(a, 0, a->count);
+    return HIL_OK;
+}
+
+hil_status hil_threads_add(hil_device *device, hil_stream stream, const hil_addend *addend)
+{
+    return hil_device_threads_call(device, stream, run_add, addend, sizeof *addend);
+}

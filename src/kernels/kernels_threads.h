@@ -15,5 +15,6 @@ hil_status hil_threads_reduce(hil_device *device, hil_stream stream, const hil_t
 hil_status hil_threads_expand(hil_device *device, hil_stream stream, const hil_quant_tile *tile,
                               const void *bytes, const hil_tensor *out);
 hil_status hil_threads_draw(hil_device *device, hil_stream stream, const hil_quant_draw *draw);
+hil_status hil_threads_add(hil_device *device, hil_stream stream, const hil_addend *addend);
 
 #endif

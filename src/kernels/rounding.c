@@ -1,10 +1,10 @@
-/* rounding.c - gradient sums rounded and squared, and gradients of several ranks added, on the CPU.
- */
+/* rounding.c - gradients added to their sums, sums rounded and squared, and gradients of several
+   ranks added, on the CPU. */
 #include "kernels/kernels.h"
 
 #include <string.h>
 
-#define BLOCK 1024 /* elements of several ranks that are added at once */
+#define BLOCK 1024 /* elements that are added at once */
 
 double hil_lanes_add(const double lane[HIL_SQUARES])
 {
@@ -34,6 +34,18 @@ void hil_rounding_run(const hil_rounding *r, int64_t block)
         &(hil_block){.count = to - from, .dtype = r->dtype, .gradient = {out}, .gradients = 1},
         lanes);
     if (ends) range->square[number] = hil_lanes_add(lanes);
+}
+
+void hil_addend_run(const hil_addend *a, int64_t from, int64_t to)
+{
+    size_t size = hil_dtype_size(a->dtype);
+    float more[BLOCK];
+    for (int64_t at = from; at < to; at += BLOCK) {
+        int64_t n = to - at < BLOCK ? to - at : BLOCK;
+        const char *gradient = (const char *)a->gradient + (size_t)at * size;
+        hil_dtype_to_f32(a->first ? a->sum + at : more, gradient, a->dtype, n);
+        for (int64_t i = 0; i < n && !a->first; ++i) a->sum[at + i] += more[i];
+    }
 }
 
 void hil_kernels_reduce(const hil_tensor *out, const void *parts, int ranks)

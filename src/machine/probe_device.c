@@ -245,8 +245,8 @@ static hil_status copy_both(probe *p)
 
 static hil_status update(probe *p)
 {
-    static const hil_rule_step step = {0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1};
-    const hil_update_rule rule = {&hil_rules[HIL_ADAMW], {step, step}};
+    static const hil_update_rule rule = {&hil_rules[HIL_ADAMW],
+                                         {{0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1}}};
     return hil_device_math_of(p->device)->update(p->device, HIL_STREAM_COMPUTE, &rule, &p->block);
 }
 

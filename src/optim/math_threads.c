@@ -6,21 +6,23 @@
 #include "optim/update.h"
 
 typedef struct updating {
-    hil_update_rule rule;
+    const hil_rule *rule;
+    hil_rule_step step;
     hil_block block;
 } updating;
 
 static hil_status run_update(void *args)
 {
     const updating *u = args;
-    hil_rule_update(u->rule.rule, &u->rule.step[u->block.decay], &u->block);
+    hil_rule_update(u->rule, &u->step, &u->block);
     return HIL_OK;
 }
 
 static hil_status queue_update(hil_device *device, hil_stream stream, const void *rule,
                                const hil_block *block)
 {
-    updating u = {*(const hil_update_rule *)rule, *block};
+    const hil_update_rule *sweep = rule;
+    updating u = {sweep->rule, sweep->step[block->numbers], *block};
     return hil_device_threads_call(device, stream, run_update, &u, sizeof u);
 }
 
@@ -32,4 +34,5 @@ const hil_device_math hil_math_threads = {
     .reduce = hil_threads_reduce,
     .expand = hil_threads_expand,
     .draw = hil_threads_draw,
+    .add = hil_threads_add,
 };

@@ -164,7 +164,7 @@ static hil_status update(hil_device *device, hil_stream stream, const void *rule
                          const hil_block *block)
 {
     const hil_update_rule *sweep = (const hil_update_rule *)rule;
-    return hil_rule_cuda_update(device, stream, sweep->rule, &sweep->step[block->decay], block);
+    return hil_rule_cuda_update(device, stream, sweep->rule, &sweep->step[block->numbers], block);
 }
 
 const hil_device_math hil_cuda_math = {.round = hil_kernels_cuda_round,
@@ -173,4 +173,5 @@ const hil_device_math hil_cuda_math = {.round = hil_kernels_cuda_round,
                                        .update = update,
                                        .reduce = hil_kernels_cuda_reduce,
                                        .expand = hil_kernels_cuda_expand,
-                                       .draw = hil_kernels_cuda_draw};
+                                       .draw = hil_kernels_cuda_draw,
+                                       .add = hil_kernels_cuda_add};

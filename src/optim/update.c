@@ -1,13 +1,16 @@
 /* update.c - computes the numbers of a step's update, and starts the store's sweep with them. */
 #include "optim/update.h"
+
+#include "base/alloc.h"
 #include "store/update.h"
 
 #include <math.h>
+#include <string.h>
 
 static void update_block(const void *rule, const hil_block *block)
 {
     const hil_update_rule *s = rule;
-    hil_rule_update(s->rule, &s->step[block->decay], block);
+    hil_rule_update(s->rule, &s->step[block->numbers], block);
 }
 
 hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *o, bool decay)
@@ -28,11 +31,25 @@ hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *
     };
 }
 
+hil_status hil_optimizer_update_by(hil_store *store, const hil_rule *rule,
+                                   const hil_rule_step *step, size_t steps)
+{
+    size_t bytes = offsetof(hil_update_rule, step) + steps * sizeof *step;
+    char *copy;
+    HIL_TRY(HIL_ALLOC(bytes, &copy));
+    hil_update_rule *all = (hil_update_rule *)copy;
+    all->rule = rule;
+    memcpy(all->step, step, steps * sizeof *step);
+    hil_status status = hil_store_update(store, update_block, all, bytes);
+    hil_free(copy);
+    return status;
+}
+
 hil_status hil_optimizer_update(hil_store *store, const hil_optimizer *optimizer,
                                 const hil_update *update)
 {
-    hil_update_rule s = {.rule = optimizer->rule};
+    hil_rule_step step[2]; /* without and with weight decay */
     for (int decay = 0; decay < 2; ++decay)
-        s.step[decay] = hil_update_numbers(update, optimizer, decay);
-    return hil_store_update(store, update_block, &s, sizeof s);
+        step[decay] = hil_update_numbers(update, optimizer, decay);
+    return hil_optimizer_update_by(store, optimizer->rule, step, 2);
 }

@@ -21,13 +21,16 @@ typedef struct hil_update {
 /* The `rule` of hil_store_update, and of a device's update. */
 typedef struct hil_update_rule {
     const hil_rule *rule;
-    hil_rule_step step[2]; /* without and with weight decay */
+    hil_rule_step step[]; /* by hil_block.numbers */
 } hil_update_rule;
-static_assert(sizeof(hil_update_rule) <= HIL_RULE_BYTES, "the store keeps a copy");
 
 /* Starts the update of every parameter that has a gradient; see hil_store_update. */
 hil_status hil_optimizer_update(hil_store *store, const hil_optimizer *optimizer,
                                 const hil_update *update);
+/* The same with numbers for each parameter: step[numbers] of hil_param_set_numbers. They are
+   copied. */
+hil_status hil_optimizer_update_by(hil_store *store, const hil_rule *rule,
+                                   const hil_rule_step *step, size_t steps);
 /* The numbers for a parameter with or without weight decay. */
 hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *optimizer,
                                  bool decay);

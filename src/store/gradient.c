@@ -117,6 +117,21 @@ void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int6
         if (unit->use[i].segment == segment) --unit->use[i].pins;
 }
 
+hil_status hil_store_sum_add(hil_store *store, hil_param *param, int segment, int64_t tile,
+                             const void *gradient, hil_dtype dtype)
+{
+    bool written;
+    hil_worker worker = hil_worker_compute(store);
+    hil_addend a = {.gradient = gradient,
+                    .dtype = dtype,
+                    .count = hil_unit_of(store, param, tile)->member[param->member].count};
+    HIL_TRY(hil_store_sum_acquire(store, param, segment, tile, &a.sum, &written));
+    a.first = !written;
+    hil_status status = hil_worker_add(&worker, &a);
+    hil_store_sum_release(store, param, segment, tile);
+    return status;
+}
+
 hil_status hil_gradient_send(hil_store *store, const hil_gradient_chunk *leaving, int64_t chunk)
 {
     hil_use *use = leaving->use;

@@ -31,6 +31,7 @@ struct hil_param {
     int64_t tile_rows;
     hil_dtype dtype;
     bool trainable;
+    int numbers; /* see hil_param_set_numbers */
     hil_quant quant;
     /* Numbers that the units keep, from one tile to the next, and in all: elements of the
        parameter, or bytes of a quantized one. */
@@ -45,6 +46,7 @@ typedef struct hil_member {
     int64_t offset, first, count;
     unsigned summed;   /* bit per use: a gradient was added to its sum in this step */
     unsigned sweeping; /* the same, for the step whose sweep is running */
+    int numbers;       /* of the parameter, for that step */
 } hil_member;
 
 /* Where one state of one unit is kept. */

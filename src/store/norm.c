@@ -60,6 +60,17 @@ static bool is_given(const hil_unit *unit)
     return given;
 }
 
+bool hil_param_is_given(const hil_store *store, const hil_param *param)
+{
+    int64_t tiles = param->stride ? (param->kept + param->stride - 1) / param->stride : 0;
+    for (int64_t t = 0; t < tiles; ++t) {
+        const hil_unit *unit = hil_unit_of(store, param, t);
+        for (int i = 0; i < unit->uses; ++i)
+            if (unit->use[i].given && (unit->member[param->member].summed >> i & 1)) return true;
+    }
+    return false;
+}
+
 hil_status hil_store_norm(hil_store *store, double *norm)
 {
     double sum = 0;

@@ -30,6 +30,10 @@ hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param
    rounded to its dtype. */
 void hil_param_freeze(hil_param *param);
 
+/* Which of the numbers of the next update apply to this parameter: hil_block.numbers of its blocks.
+   Unless set: 1 with weight decay, 0 without. */
+void hil_param_set_numbers(hil_param *param, int numbers);
+
 /* Before hil_store_arrange: the weight of this matrix, which must not be trained, is kept quantized
    and expanded where it is used. */
 void hil_param_quantize(hil_param *param, hil_quant quant);

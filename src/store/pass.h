@@ -70,6 +70,10 @@ void hil_store_release(hil_store *store, hil_param *param, int64_t tile);
 hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
                                  float **sum, bool *add);
 void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int64_t tile);
+/* Adds a gradient of a whole tile to that sum, in the order of the compute stream, which has read
+   it then; the first one of a step becomes the sum. */
+hil_status hil_store_sum_add(hil_store *store, hil_param *param, int segment, int64_t tile,
+                             const void *gradient, hil_dtype dtype);
 /* To be called when the sums of all uses in `segment` are complete: rounds each once to the
    parameter's dtype and starts its copy-out to its home. A parameter that no rank added to in this
    step has no gradient. */

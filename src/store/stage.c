@@ -118,8 +118,7 @@ hil_block hil_sweep_work_block(const hil_sweep_work *job, const hil_member *memb
                                int64_t to)
 {
     const hil_unit *unit = job->unit;
-    hil_block b = {
-        .count = to - from, .dtype = unit->dtype, .decay = !member->param->spec.no_decay};
+    hil_block b = {.count = to - from, .dtype = unit->dtype, .numbers = member->numbers};
     char *state[HIL_GRADIENT];
     for (int s = 0; s < HIL_GRADIENT; ++s) {
         size_t at = hil_chunk_bytes(job->store, unit, (hil_unit_state)s, from - job->base);
@@ -252,6 +251,7 @@ void hil_sweep_close(hil_store *store)
     hil_free(s->host.slot);
     hil_free(s->device.slot);
     hil_free(s->chunk);
+    hil_free(s->rule);
     hil_free(s->order);
     hil_free(s->listed);
     hil_free(s);

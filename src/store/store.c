@@ -59,6 +59,7 @@ hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param
     p->index = (int)store->count;
     p->elements = elements;
     p->trainable = true;
+    p->numbers = spec->no_decay ? 0 : 1;
     store->adapted |= spec->adapter;
     store->params[store->count++] = p;
     *out = p;
@@ -68,6 +69,11 @@ hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param
 void hil_param_freeze(hil_param *param)
 {
     param->trainable = false;
+}
+
+void hil_param_set_numbers(hil_param *param, int numbers)
+{
+    param->numbers = numbers;
 }
 
 void hil_param_quantize(hil_param *param, hil_quant quant)

@@ -5,6 +5,7 @@
    host memory. A unit whose states are all kept on a GPU is updated there as a whole, and its
    chunks are staged only to be saved. Device updates ([Note: device updates] in plan.h) are staged
    in slots on the device. */
+#include "base/alloc.h"
 #include "store/home.h"
 #include "store/save.h"
 #include "store/sweep.h"
@@ -136,7 +137,11 @@ void hil_unit_note_given(hil_unit *unit)
     unit->sweeping = 0;
     for (int i = 0; i < unit->uses; ++i)
         if (unit->use[i].given) unit->sweeping |= 1u << i;
-    for (int m = 0; m < unit->members; ++m) unit->member[m].sweeping = unit->member[m].summed;
+    for (int m = 0; m < unit->members; ++m) {
+        hil_member *member = &unit->member[m];
+        member->sweeping = member->summed;
+        member->numbers = member->param->numbers;
+    }
 }
 
 /* A gradient whose use was declared late may not fit into a slot on the device. */
@@ -201,8 +206,8 @@ hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void 
                             size_t rule_bytes)
 {
     struct hil_sweep *s = store->sweep;
-    assert(rule_bytes <= sizeof s->rule);
     HIL_TRY(begin_sweep(store));
+    HIL_TRY(HIL_GROW(&s->rule, &s->rule_room, rule_bytes));
     s->update = update;
     memcpy(s->rule, rule, rule_bytes);
     for (size_t u = 0; u < store->units; ++u) {

@@ -35,7 +35,8 @@ struct hil_sweep {
     hil_unit **order;
     bool *listed;
     hil_update_fn *update;
-    _Alignas(16) char rule[HIL_RULE_BYTES];
+    char *rule;
+    size_t rule_room;
     hil_fence marked; /* the computing that all jobs of this sweep wait for */
     bool saving;      /* this sweep also saves */
     hil_fence all;    /* over: the last sweep is done */

@@ -8,6 +8,9 @@
  * update.
  */
 hil_status hil_store_norm(hil_store *store, double *norm);
+/* Whether the next update changes the parameter: any rank gave a gradient of a part of it. Between
+   hil_store_norm and the update. */
+bool hil_param_is_given(const hil_store *store, const hil_param *param);
 /* Receives the states of a save: `put` gets every element of every existing state once, in ranges,
    on the SAVE link's thread, one call at a time; `data` is borrowed during the call. A failure
    fails the run at its next wait, like that of any transfer. */
@@ -22,7 +25,6 @@ typedef struct hil_saving {
    Acquire stalls until the unit it needs is updated. `update` runs on the threads of the update
    pool, several blocks at a time. `rule` is copied. */
 typedef void hil_update_fn(const void *rule, const hil_block *block);
-#define HIL_RULE_BYTES 128
 hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void *rule,
                             size_t rule_bytes);
 /* The next update also passes the updated states to `saving` (copied). The update after that waits

@@ -41,6 +41,22 @@ hil_status hil_worker_zero(const hil_worker *w, float *out, int64_t count)
     return HIL_OK;
 }
 
+static void add_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const hil_addend *a = context;
+    int64_t to = (i + 1) * TASK;
+    hil_addend_run(a, i * TASK, to < a->count ? to : a->count);
+}
+
+hil_status hil_worker_add(const hil_worker *w, const hil_addend *addend)
+{
+    if (w->device) return hil_device_math_of(w->device)->add(w->device, w->stream, addend);
+    hil_addend copy = *addend;
+    run(w->pool, add_task, &copy, (copy.count + TASK - 1) / TASK);
+    return HIL_OK;
+}
+
 static void round_task(void *context, int64_t i, int thread)
 {
     (void)thread;

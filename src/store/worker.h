@@ -13,6 +13,7 @@ typedef struct hil_worker {
 /* The caller's pool, or the device's compute stream. */
 hil_worker hil_worker_compute(const hil_store *store);
 hil_status hil_worker_zero(const hil_worker *w, float *out, int64_t count);
+hil_status hil_worker_add(const hil_worker *w, const hil_addend *addend);
 hil_status hil_worker_round(const hil_worker *w, hil_rounding *rounding);
 /* The squares of a unit's gradient, one unit at a time: begin, add elements [first, ...) of a
    member any number of times, end. Rounding does the same in one call, with these lanes for blocks

@@ -100,6 +100,8 @@ void hil_param_store_destroy(hil_param_store *store)
     }
     hil_free(store->param);
     hil_free(store->group);
+    hil_free(store->rates);
+    hil_free(store->numbers);
     for (int d = 0; d < HIL_DRIVES; ++d) hil_free(store->path[d]);
     hil_free(store);
 }
@@ -113,6 +115,28 @@ static hil_status find_group(hil_param_store *store, int number, size_t *out)
     return HIL_OK;
 }
 
+/* The shape in the store: a vector, or a matrix with the first dimension as rows. */
+static hil_status flatten(const char *name, const hil_param_store_form *form, hil_shape *out)
+{
+    int64_t rows = form->rows, cols = form->cols;
+    if (form->shape) {
+        rows = form->ndim > 1 ? form->shape[0] : 0;
+        cols = 1;
+        bool valid = form->ndim >= 0 && (form->ndim < 2 || rows > 0);
+        for (int d = form->ndim > 1; d < form->ndim && valid; ++d)
+            valid = form->shape[d] > 0 && !__builtin_mul_overflow(cols, form->shape[d], &cols);
+        if (!valid) cols = 0;
+    }
+    if (rows < 0 || cols < 1)
+        return hil_fail(HIL_ERR_USAGE,
+                        "parameter %s: a shape of %lld x %lld is invalid: every dimension must be "
+                        "above 0",
+                        name, (long long)rows, (long long)cols);
+    *out =
+        rows ? (hil_shape){.ndim = 2, .dim = {rows, cols}} : (hil_shape){.ndim = 1, .dim = {cols}};
+    return HIL_OK;
+}
+
 hil_status hil_param_store_add(hil_param_store *store, const char *name,
                                const hil_param_store_form *form, hil_stored_param **out)
 {
@@ -120,18 +144,16 @@ hil_status hil_param_store_add(hil_param_store *store, const char *name,
     if (store->phase != HIL_PARAM_STORE_NEW)
         return hil_fail(HIL_ERR_USAGE, "%s comes too late: add it before hil_param_store_place",
                         name);
-    if (form->rows < 0 || form->cols < 1 || form->group < 0)
-        return hil_fail(HIL_ERR_USAGE, "parameter %s: %lld x %lld in group %d is invalid", name,
-                        (long long)form->rows, (long long)form->cols, form->group);
-    hil_param_spec spec = {.name = name,
-                           .shape = {.ndim = 1, .dim = {form->cols}},
-                           .no_decay = form->no_decay,
-                           .group = form->group};
-    if (form->rows) spec.shape = (hil_shape){.ndim = 2, .dim = {form->rows, form->cols}};
+    hil_param_spec spec = {.name = name, .no_decay = form->no_decay, .group = form->group};
+    HIL_TRY(flatten(name, form, &spec.shape));
+    if (form->group < 0)
+        return hil_fail(HIL_ERR_USAGE, "parameter %s: group %d is invalid", name, form->group);
+    HIL_TRY(hil_param_store_reserve_rates(store, form->rates));
     HIL_TRY(HIL_GROW(&store->param, &store->params_room, store->params + 1));
     hil_stored_param *p;
     HIL_TRY(HIL_ALLOC(1, &p));
     p->store = store;
+    p->rates = form->rates;
     store->param[store->params++] = p;
     hil_status status = hil_store_add(store->states, &spec, &p->param);
     if (status == HIL_OK) status = find_group(store, form->group, &p->group);
@@ -271,6 +293,7 @@ hil_status hil_param_store_set_progress(hil_param_store *store,
     store->updates = progress->updates;
     store->scaling.scale = progress->loss_scale;
     store->scaling.good = progress->since;
+    for (size_t i = 0; i < store->params; ++i) store->param[i]->updates = progress->updates;
     return HIL_OK;
 }
 

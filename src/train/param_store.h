@@ -23,6 +23,8 @@ struct hil_stored_param {
     hil_param_store *store;
     hil_param *param;
     size_t group; /* index into store->group */
+    int rates;    /* index into store->rates */
+    int64_t updates;
     int64_t tiles;
     int *pins, *sum_pins; /* per tile */
 };
@@ -59,8 +61,18 @@ struct hil_param_store {
     size_t params, params_room;
     hil_param_store_group *group;
     size_t groups, groups_room;
+    hil_param_store_rates *rates; /* by number */
+    size_t rates_count, rates_room;
+    hil_rule_step *numbers; /* of one update */
+    size_t numbers_room;
     int64_t acquired; /* tiles of weights and sums acquired and not yet released */
 };
+
+/* Makes room for the rates of this number, with their defaults. */
+hil_status hil_param_store_reserve_rates(hil_param_store *store, int number);
+/* Starts the update, after the norm was computed: the numbers of each parameter follow from its
+   rates and from how often it was updated. */
+hil_status hil_param_store_update(hil_param_store *store, const hil_update *update);
 
 /* Plans where each unit is kept; drive_bytes gets the size of each swap file. Rehearses no steps,
    because the store does not know the program's model. */

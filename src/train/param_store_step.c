@@ -64,19 +64,42 @@ void hil_param_store_release(hil_param_store *store, hil_stored_param *param, in
     --store->acquired;
 }
 
+static hil_status check_gradient(const hil_param_store *store, const hil_stored_param *p,
+                                 int64_t tile)
+{
+    const hil_param_store_group *group = &store->group[p->group];
+    HIL_TRY(check_use(store, p, tile));
+    const char *name = hil_param_spec_of(p->param)->name;
+    if (store->pass != HIL_PARAM_STORE_TRAIN)
+        return hil_fail(HIL_ERR_USAGE, "%s has no gradient: this pass only reads", name);
+    if (!hil_param_trainable(p->param))
+        return hil_fail(HIL_ERR_USAGE, "%s has no gradient: it is frozen", name);
+    if (store->rates[p->rates].frozen)
+        return hil_fail(HIL_ERR_USAGE, "%s has no gradient: its rates, number %d, are frozen", name,
+                        p->rates);
+    if (group->given)
+        return hil_fail(HIL_ERR_USAGE, "gradients of %s, in group %d, were given in this step",
+                        name, group->number);
+    return HIL_OK;
+}
+
+hil_status hil_param_store_add_gradient(hil_param_store *store, hil_stored_param *param,
+                                        int64_t tile, const void *gradient, const char *dtype)
+{
+    hil_param_store_group *group = &store->group[param->group];
+    hil_dtype of;
+    HIL_TRY(check_gradient(store, param, tile));
+    HIL_TRY(hil_dtype_parse(dtype, &of));
+    HIL_TRY(hil_store_sum_add(store->states, param->param, group->number, tile, gradient, of));
+    group->summing = true;
+    return HIL_OK;
+}
+
 hil_status hil_param_store_gradient_acquire(hil_param_store *store, hil_stored_param *param,
                                             int64_t tile, float **sum)
 {
     hil_param_store_group *group = &store->group[param->group];
-    HIL_TRY(check_use(store, param, tile));
-    const char *name = hil_param_spec_of(param->param)->name;
-    if (store->pass != HIL_PARAM_STORE_TRAIN || !hil_param_trainable(param->param))
-        return hil_fail(HIL_ERR_USAGE, "%s has no gradient: %s", name,
-                        store->pass == HIL_PARAM_STORE_TRAIN ? "it is frozen"
-                                                             : "this pass only reads");
-    if (group->given)
-        return hil_fail(HIL_ERR_USAGE, "gradients of %s, in group %d, were given in this step",
-                        name, group->number);
+    HIL_TRY(check_gradient(store, param, tile));
     HIL_TRY(hil_store_sum_acquire(store->states, param->param, group->number, tile, sum, NULL));
     group->summing = true;
     ++group->pins;
@@ -144,11 +167,8 @@ hil_status hil_param_store_step(hil_param_store *store, double lr, double *norm)
         return hil_fail(HIL_ERR_NUMERIC, "the gradient is not a finite number");
     hil_scaling_advance(&store->scaling, finite);
     if (!finite) return HIL_OK;
-    hil_update update = {
-        .lr = lr, .norm = *norm, .loss_scale = scale, .updates = store->updates + 1};
-    HIL_TRY(hil_optimizer_update(store->states, &store->optimizer, &update));
-    ++store->updates;
-    return HIL_OK;
+    hil_update update = {.lr = lr, .norm = *norm, .loss_scale = scale};
+    return hil_param_store_update(store, &update);
 }
 
 hil_status hil_param_store_end(hil_param_store *store)

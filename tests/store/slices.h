@@ -399,7 +399,7 @@ static inline void oracle_step(oracle *o, hil_param *const *param, int step)
         hil_dtype dtype = hil_param_dtype(param[p]);
         size_t size = hil_dtype_size(dtype), coded = 0;
         for (int64_t t = 0; p != FROZEN && (count = tile_count(param[p], t, &first)); ++t) {
-            hil_block b = {.count = count, .dtype = dtype, .decay = !specs[p].no_decay};
+            hil_block b = {.count = count, .dtype = dtype, .numbers = !specs[p].no_decay};
             b.weight = o->weight[p] + (size_t)first * size;
             b.rest = dtype == HIL_F32 ? NULL : o->rest[p] + first * 2;
             for (int k = 0; k < HIL_MOMENTS; ++k) b.moment[k] = o->moment[p][k] + coded;
@@ -415,7 +415,7 @@ static inline void oracle_step(oracle *o, hil_param *const *param, int step)
                 double g = (double)(b.gradients == 2 ? one[i] + two[i] : one[i]);
                 squares += g * g;
             }
-            hil_rule_step numbers = hil_update_numbers(&update, &optimizer, b.decay);
+            hil_rule_step numbers = hil_update_numbers(&update, &optimizer, b.numbers != 0);
             hil_rule_update(optimizer.rule, &numbers, &b);
         }
     }

@@ -116,13 +116,14 @@ BEGIN {
     rank["ops"] = rank["kernels"] = rank["tier"] = rank["comm"] = 3
     rank["store"] = 4
     rank["autograd"] = 5
-    rank["optim"] = rank["format"] = 6
-    rank["model"] = rank["data"] = 7
-    rank["machine"] = 8
-    rank["plan"] = 9
-    rank["train"] = 10
-    rank["run"] = 11
-    rank["cli"] = 12
+    rank["optim"] = rank["model"] = 6
+    rank["format"] = 7
+    rank["lora"] = rank["data"] = 8
+    rank["machine"] = 9
+    rank["plan"] = 10
+    rank["train"] = 11
+    rank["run"] = 12
+    rank["cli"] = 13
     public_layer["status.h"] = public_layer["version.h"] = public_layer["account.h"] = public_layer["device.h"] = public_layer["observer.h"] = public_layer["speeds.h"] = "base"
     public_layer["io.h"] = public_layer["memory.h"] = "io"
     public_layer["comm.h"] = "comm"

@@ -2,7 +2,7 @@
 #include "format/checkpoint_export.h"
 
 #include "base/alloc.h"
-#include "format/config.h"
+#include "model/config.h"
 #include "format/export.h"
 #include "format/sidecar_files.h"
 #include "format/peft.h"

@@ -83,39 +83,32 @@ typedef struct writing {
     int64_t room; /* elements of the three */
 } writing;
 
-/* llama.cpp's name of the architecture, which begins the keys of its hyperparameters. */
-static const char *arch_name(const hil_config *config)
+static bool is_gpt2(const hil_config *config)
 {
-    switch (config->arch) {
-    case HIL_GPT2:
-        return "gpt2";
-    case HIL_QWEN2:
-        return "qwen2";
-    case HIL_QWEN3:
-        return "qwen3";
-    case HIL_LLAMA:
-    case HIL_MISTRAL:
-        break;
-    }
-    return "llama";
+    return strcmp(config->arch->gguf, "gpt2") == 0;
 }
 
 static bool rotates_pairs(const hil_config *config)
 {
-    return config->arch == HIL_LLAMA || config->arch == HIL_MISTRAL;
+    return strcmp(config->arch->gguf, "llama") == 0;
 }
 
 /* The architectures of llama.cpp have fewer variants than ours. */
 static hil_status check_config(const hil_config *c)
 {
     const char *what = NULL;
-    if (c->arch == HIL_GPT2 && c->activation != HIL_GELU_TANH)
+    if (!c->arch->gguf)
+        return hil_fail(HIL_ERR_INPUT,
+                        "the architecture %s cannot be exported to GGUF; convert_hf_to_gguf.py of "
+                        "llama.cpp reads the model folder",
+                        c->arch->name);
+    if (is_gpt2(c) && c->activation != HIL_GELU_TANH)
         what = "the activation gelu in GPT-2 (only gelu_new)";
     else if (c->scale_by_layer)
         what = "scale_attn_by_inverse_layer_idx";
     else if (c->rope.kind == HIL_ROPE_LLAMA3 && !rotates_pairs(c))
         what = "rope_type llama3 in this architecture";
-    else if (c->mlp_bias && c->arch != HIL_GPT2 && !rotates_pairs(c))
+    else if (c->mlp_bias && !is_gpt2(c) && !rotates_pairs(c))
         what = "mlp_bias in this architecture";
     if (!what) return HIL_OK;
     return hil_fail(HIL_ERR_INPUT, "llama.cpp does not know %s: the model cannot be GGUF", what);
@@ -173,7 +166,7 @@ static hil_status declare(writing *w, const row *r, const char *from, const char
 
 static hil_status declare_rows(writing *w, const row *rows, size_t count, int64_t block)
 {
-    const char *prefix = w->model->config->arch == HIL_GPT2 ? "transformer.h" : "model.layers";
+    const char *prefix = is_gpt2(w->model->config) ? "transformer.h" : "model.layers";
     char from[NAME_BYTES], to[NAME_BYTES];
     for (size_t i = 0; i < count; ++i) {
         if (block < 0) {
@@ -192,7 +185,7 @@ static hil_status declare_rows(writing *w, const row *rows, size_t count, int64_
 static hil_status declare_all(writing *w)
 {
     const hil_config *c = w->model->config;
-    bool gpt2 = c->arch == HIL_GPT2;
+    bool gpt2 = is_gpt2(c);
     HIL_TRY(gpt2 ? declare_rows(w, gpt2_begin, COUNT(gpt2_begin), -1)
                  : declare_rows(w, llama_begin, COUNT(llama_begin), -1));
     for (int64_t n = 0; n < c->layers; ++n)
@@ -294,14 +287,14 @@ static hil_status write_data(writing *w, const hil_gguf_watch *watch)
 static hil_status set_number(writing *w, const char *name, int64_t value)
 {
     char key[NAME_BYTES];
-    snprintf(key, sizeof key, "%s.%s", arch_name(w->model->config), name);
+    snprintf(key, sizeof key, "%s.%s", w->model->config->arch->gguf, name);
     return hil_gguf_set_u32(w->file, key, value);
 }
 
 static hil_status set_real(writing *w, const char *name, double value)
 {
     char key[NAME_BYTES];
-    snprintf(key, sizeof key, "%s.%s", arch_name(w->model->config), name);
+    snprintf(key, sizeof key, "%s.%s", w->model->config->arch->gguf, name);
     return hil_gguf_set_f32(w->file, key, value);
 }
 
@@ -316,7 +309,7 @@ static hil_status set_rope(writing *w)
     HIL_TRY(set_number(w, "rope.dimension_count", c->head_dim));
     HIL_TRY(set_real(w, "rope.freq_base", c->rope.theta));
     if (c->rope.kind != HIL_ROPE_LINEAR) return HIL_OK;
-    snprintf(key, sizeof key, "%s.rope.scaling.type", arch_name(c));
+    snprintf(key, sizeof key, "%s.rope.scaling.type", c->arch->gguf);
     HIL_TRY(hil_gguf_set_text(w->file, key, "linear", 6));
     return set_real(w, "rope.scaling.factor", c->rope.factor);
 }
@@ -325,7 +318,7 @@ static hil_status set_values(writing *w)
 {
     const hil_gguf_model *m = w->model;
     const hil_config *c = m->config;
-    const char *arch = arch_name(c);
+    const char *arch = c->arch->gguf;
     int file_type = m->type == HIL_GGUF_F32    ? FILE_F32
                     : m->type == HIL_GGUF_F16  ? FILE_F16
                     : m->type == HIL_GGUF_BF16 ? FILE_BF16
@@ -341,8 +334,7 @@ static hil_status set_values(writing *w)
     HIL_TRY(set_number(w, "block_count", c->layers));
     HIL_TRY(set_number(w, "feed_forward_length", c->intermediate));
     HIL_TRY(set_number(w, "attention.head_count", c->heads));
-    HIL_TRY(c->arch == HIL_GPT2 ? set_real(w, "attention.layer_norm_epsilon", c->norm_eps)
-                                : set_rope(w));
+    HIL_TRY(is_gpt2(c) ? set_real(w, "attention.layer_norm_epsilon", c->norm_eps) : set_rope(w));
     return hil_gguf_model_vocab(m, w->file);
 }
 

@@ -2,7 +2,7 @@
 #ifndef HIL_FORMAT_GGUF_MODEL_H
 #define HIL_FORMAT_GGUF_MODEL_H
 
-#include "format/config.h"
+#include "model/arch.h"
 #include "format/gguf.h"
 #include "format/safetensors.h"
 #include "text/tokenizer.h"

@@ -1,5 +1,5 @@
-/* quantized.h - quantized weights in folders of others: what config.json says of them, and their
-   codes and scales, which are read as they are.
+/* quantized.h - quantized weights in folders of others: their codes and scales, which are read as
+   they are.
 
    [Note: quantized folders] For the matrix NAME.weight there are beside it, by method:
    bitsandbytes 4 bits: NAME.weight.absmax, .quant_map, and
@@ -13,10 +13,6 @@
 #include "base/json.h"
 #include "format/safetensors.h"
 #include "store/param.h"
-
-/* The method of config.json's quantization_config: nf4, int8 or fp8; NULL or empty: none. Refuses
-   other methods by name; `what` names the source. */
-hil_status hil_quantized_method(const json_t *config, const char *what, hil_quant *out);
 
 /* What NAME.weight.quant_state says. */
 typedef struct hil_quantized_state {

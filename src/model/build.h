@@ -4,20 +4,22 @@
 
 #include "hilbert/nn.h"
 
-#include "format/config.h"
+#include "model/arch.h"
 #include "store/param.h"
 
 /* Builds the model; its parameters have their Hugging Face names. */
 hil_status hil_build_model(hil_model **out, const hil_config *config);
 
-/* Each architecture appends its segments to an empty model. */
-hil_status hil_gpt2_build(hil_model *model, const hil_config *config);
-/* Llama, Mistral, Qwen2 and Qwen3: the same block with or without biases and head norms. */
-hil_status hil_llama_build(hil_model *model, const hil_config *config);
+/* hil_arch.build of architectures whose block is made of the config's options. */
+hil_status hil_build_decoder(hil_model *model, const hil_config *config);
+
+/* Registers <module>.weight, or <module>.bias for that role. */
+hil_status hil_build_param(hil_model *model, const char *module, const hil_param_form *form,
+                           hil_param **out);
 
 /* One parameter of a layer's table. */
 typedef struct hil_build_row {
-    const char *name; /* after the layer's prefix */
+    const char *module; /* after the layer's prefix */
     hil_param_form form;
     hil_param **out;
     bool absent; /* this model lacks it */

@@ -92,24 +92,24 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n)
     int64_t d = c->hidden, f = c->intermediate;
     double deep = c->init_std / sqrt(2 * (double)c->layers);
     const hil_build_row rows[] = {
-        {"ln_1.weight", {HIL_SCALE, 1, d, 0}, &l->norm1, false},
-        {"ln_1.bias", {HIL_BIAS, 1, d, 0}, &l->norm1_bias, false},
-        {"attn.c_attn.weight", {HIL_TRANSPOSED, 3 * d, d, c->init_std}, &l->qkv, false},
-        {"attn.c_attn.bias", {HIL_BIAS, 1, 3 * d, 0}, &l->qkv_bias, false},
-        {"attn.c_proj.weight", {HIL_TRANSPOSED, d, d, deep}, &l->out, false},
-        {"attn.c_proj.bias", {HIL_BIAS, 1, d, 0}, &l->out_bias, false},
-        {"ln_2.weight", {HIL_SCALE, 1, d, 0}, &l->norm2, false},
-        {"ln_2.bias", {HIL_BIAS, 1, d, 0}, &l->norm2_bias, false},
-        {"mlp.c_fc.weight", {HIL_TRANSPOSED, f, d, c->init_std}, &l->up, false},
-        {"mlp.c_fc.bias", {HIL_BIAS, 1, f, 0}, &l->up_bias, false},
-        {"mlp.c_proj.weight", {HIL_TRANSPOSED, d, f, deep}, &l->down, false},
-        {"mlp.c_proj.bias", {HIL_BIAS, 1, d, 0}, &l->down_bias, false},
+        {"ln_1", {HIL_SCALE, 1, d, 0}, &l->norm1, false},
+        {"ln_1", {HIL_BIAS, 1, d, 0}, &l->norm1_bias, false},
+        {"attn.c_attn", {HIL_TRANSPOSED, 3 * d, d, c->init_std}, &l->qkv, false},
+        {"attn.c_attn", {HIL_BIAS, 1, 3 * d, 0}, &l->qkv_bias, false},
+        {"attn.c_proj", {HIL_TRANSPOSED, d, d, deep}, &l->out, false},
+        {"attn.c_proj", {HIL_BIAS, 1, d, 0}, &l->out_bias, false},
+        {"ln_2", {HIL_SCALE, 1, d, 0}, &l->norm2, false},
+        {"ln_2", {HIL_BIAS, 1, d, 0}, &l->norm2_bias, false},
+        {"mlp.c_fc", {HIL_TRANSPOSED, f, d, c->init_std}, &l->up, false},
+        {"mlp.c_fc", {HIL_BIAS, 1, f, 0}, &l->up_bias, false},
+        {"mlp.c_proj", {HIL_TRANSPOSED, d, f, deep}, &l->down, false},
+        {"mlp.c_proj", {HIL_BIAS, 1, d, 0}, &l->down_bias, false},
     };
     const hil_build_table table = {"transformer.h.", n, rows, sizeof rows / sizeof *rows};
     return hil_build_block(model, &table, block, l);
 }
 
-hil_status hil_gpt2_build(hil_model *model, const hil_config *c)
+static hil_status build(hil_model *model, const hil_config *c)
 {
     ends *e;
     HIL_TRY(hil_model_alloc(model, sizeof *e, (void **)&e));
@@ -118,13 +118,69 @@ hil_status hil_gpt2_build(hil_model *model, const hil_config *c)
     const hil_param_form table = {HIL_MATRIX, c->vocab, c->hidden, c->init_std};
     const hil_param_form positions = {HIL_MATRIX, c->max_positions, c->hidden, c->init_std};
     const hil_param_form scale = {HIL_SCALE, 1, c->hidden, 0}, bias = {HIL_BIAS, 1, c->hidden, 0};
-    HIL_TRY(hil_model_param(model, "transformer.wte.weight", &table, &e->tokens));
-    HIL_TRY(hil_model_param(model, "transformer.wpe.weight", &positions, &e->positions));
+    HIL_TRY(hil_build_param(model, "transformer.wte", &table, &e->tokens));
+    HIL_TRY(hil_build_param(model, "transformer.wpe", &positions, &e->positions));
     HIL_TRY(hil_model_segment(model, "embedding", embed, e));
     for (int64_t n = 0; n < c->layers; ++n) HIL_TRY(add_block(model, c, n));
-    HIL_TRY(hil_model_param(model, "transformer.ln_f.weight", &scale, &e->norm_weight));
-    HIL_TRY(hil_model_param(model, "transformer.ln_f.bias", &bias, &e->norm_bias));
+    HIL_TRY(hil_build_param(model, "transformer.ln_f", &scale, &e->norm_weight));
+    HIL_TRY(hil_build_param(model, "transformer.ln_f", &bias, &e->norm_bias));
     e->head = e->tokens;
-    if (!c->tied) HIL_TRY(hil_model_param(model, "lm_head.weight", &table, &e->head));
+    if (!c->tied) HIL_TRY(hil_build_param(model, "lm_head", &table, &e->head));
     return hil_model_segment(model, "head", head, e);
 }
+
+static hil_status read_sizes(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    HIL_TRY(hil_config_size(r, "n_embd", "hidden_size", HIL_CONFIG_WIDTH_MAX, &c->hidden));
+    HIL_TRY(hil_config_size(r, "n_layer", "num_hidden_layers", HIL_LAYERS_MAX, &c->layers));
+    HIL_TRY(hil_config_size(r, "n_positions", "max_position_embeddings", HIL_CONFIG_POSITIONS_MAX,
+                            &c->max_positions));
+    HIL_TRY(hil_config_size(r, "n_head", "num_attention_heads", HIL_CONFIG_HEADS_MAX, &c->heads));
+    if (c->hidden % c->heads != 0)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: %lld attention heads do not divide the hidden size of %lld", r->what,
+                        (long long)c->heads, (long long)c->hidden);
+    c->kv_heads = c->heads;
+    c->head_dim = c->hidden / c->heads;
+    c->intermediate = 4 * c->hidden;
+    HIL_TRY(hil_config_size(r, "n_inner", NULL, 4 * HIL_CONFIG_WIDTH_MAX, &c->intermediate));
+    return hil_config_check_sizes(r, c->max_positions);
+}
+
+static hil_status read(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    bool scaled = true;
+    HIL_TRY(hil_config_bool(r, "scale_attn_weights", &scaled));
+    if (!scaled)
+        return hil_config_refuse(r, "scale_attn_weights", "is false, which is not supported");
+    HIL_TRY(read_sizes(r));
+    HIL_TRY(hil_config_real(r, "layer_norm_epsilon", 1e-30, 1, &c->norm_eps));
+    HIL_TRY(hil_config_real(r, "attn_pdrop", 0, 1, &c->dropout_attention));
+    HIL_TRY(hil_config_real(r, "embd_pdrop", 0, 1, &c->dropout_embed));
+    HIL_TRY(hil_config_real(r, "resid_pdrop", 0, 1, &c->dropout_residual));
+    HIL_TRY(hil_config_bool(r, "scale_attn_by_inverse_layer_idx", &c->scale_by_layer));
+    HIL_TRY(hil_config_bool(r, "tie_word_embeddings", &c->tied));
+    return hil_config_activation(r, "activation_function", 1u << HIL_GELU | 1u << HIL_GELU_TANH);
+}
+
+const hil_arch hil_arch_gpt2 = {
+    .name = "gpt2",
+    .class_name = "GPT2LMHeadModel",
+    .gguf = "gpt2",
+    .defaults = &(const hil_config){.activation = HIL_GELU_TANH,
+                                    .norm_eps = 1e-5,
+                                    .tied = true,
+                                    .attention_bias = true,
+                                    .output_bias = true,
+                                    .mlp_bias = true,
+                                    .dropout_embed = 0.1,
+                                    .dropout_residual = 0.1,
+                                    .dropout_attention = 0.1,
+                                    .bos = 50256,
+                                    .eos = 50256,
+                                    .pad = -1},
+    .read = read,
+    .build = build,
+};

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "format/checkpoint_manifest.h"
-#include "format/config.h"
+#include "model/arch.h"
 #include "format/safetensors.h"
 
 #include <dirent.h>
@@ -261,7 +261,7 @@ static hil_status read_config(struct inspected *x)
         return HIL_OK;
     }
     HIL_TRY(status);
-    x->config = (hil_inspected_config){.model_type = hil_arch_name(c.arch),
+    x->config = (hil_inspected_config){.model_type = c.arch->name,
                                        .layers = c.layers,
                                        .hidden = c.hidden,
                                        .intermediate = c.intermediate,

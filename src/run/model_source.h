@@ -5,10 +5,10 @@
 #include "hilbert/run.h"
 
 #include "data/dataset.h"
-#include "format/config.h"
+#include "model/arch.h"
 #include "format/sidecar_files.h"
 #include "model/build.h"
-#include "model/lora.h"
+#include "lora/lora.h"
 #include "train/trainer.h"
 
 /* Owns the tokenizer and the files' bytes. Each file is read once, so later changes in the folder

@@ -183,7 +183,7 @@ static hil_status fill_report(const show *s, hil_plan_report *r)
                           .tokens = s->planned.tokens,
                           .cache = cache_bytes(s)};
     hil_plan_report_fill(&view, r);
-    r->model_type = hil_arch_name(s->source.config.arch);
+    r->model_type = s->source.config.arch->name;
     r->dtype = hil_dtype_name(s->dtype);
     r->optimizer = s->rule->name;
     r->parameters = count_parameters(s->model);

@@ -332,7 +332,7 @@ static void note_job(job *j)
     hil_note(j->observer,
              "%s with %s parameters in %s%s%s; %lld tokens of data%s; %lld step%s of %lld x %lld "
              "tokens",
-             hil_arch_name(source->config.arch), parameters, o->dtype, ranks,
+             source->config.arch->name, parameters, o->dtype, ranks,
              random ? ", random weights (from config.json alone)" : "",
              (long long)j->run.data_tokens, j->bytes ? " (bytes)" : "", (long long)j->steps,
              j->steps == 1 ? "" : "s", (long long)o->batch, (long long)j->run.seq);

@@ -66,7 +66,7 @@ static inline void net_build(net_rig *r)
     CHECK_OK(hil_config_open(&config, folder));
     hil_free(folder);
     config.layers = 3;
-    config.dropout_residual = config.dropout_attention = config.arch == HIL_GPT2 ? 0.1 : 0;
+    config.dropout_residual = config.dropout_attention = config.arch == &hil_arch_gpt2 ? 0.1 : 0;
     CHECK_OK(hil_build_model(&r->model, &config));
 }
 

@@ -62,7 +62,7 @@ static hil_trainer *start(const char *name, const char *dtype, hil_model **model
     CHECK_OK(hil_config_open(&config, folder));
     hil_free(folder);
     config.layers = 3;
-    config.dropout_residual = config.dropout_attention = config.arch == HIL_GPT2 ? 0.1 : 0;
+    config.dropout_residual = config.dropout_attention = config.arch == &hil_arch_gpt2 ? 0.1 : 0;
     hil_trainer_options options;
     hil_trainer_defaults(&options);
     options.dtype = dtype;

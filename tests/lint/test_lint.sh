@@ -13,7 +13,7 @@ fresh() { # a small tree that keeps every rule
     printf '/* text.c - printf( and TO''DOs in prose or "strings" are fine. */\n#include "hilbert/status.h"\n#include <stdio.h>\n' > "$tree/src/base/text.c"
     printf '/* main.c - may print and exit. */\n#include "base/text.h"\n#include "hilbert/run.h"\nint main(void)\n{\n    printf("%%s", getenv("HOME"));\n    exit(0);\n}\n' > "$tree/src/cli/main.c"
     printf '/* tried.c - one verb for errors in each function. */\nhil_status f(void)\n{\n    HIL_TRY(g());\n}\n\nhil_status h(void)\n{\n    HIL_TRY_DONE(g());\n}\n' > "$tree/src/base/tried.c"
-    printf '/* jsonl.c - may use format. */\n#include "format/config.h"\n' > "$tree/src/data/jsonl.c"
+    printf '/* jsonl.c - may use format. */\n#include "format/npy.h"\n' > "$tree/src/data/jsonl.c"
     printf '/* Tests may print. */\nint main(void)\n{\n    puts("");\n    return 0;\n}\n' > "$tree/tests/base/test_x.c"
     echo 'echo fine' > "$tree/tools/x.sh"
 }

@@ -3,7 +3,7 @@
 #define HIL_TESTS_ADAPTER_GOLDEN_H
 
 #include "model_golden.h"
-#include "model/lora.h"
+#include "lora/lora.h"
 #include "store/state.h"
 
 /* The path of a file of an adapter's folder, or of the folder; hil_free it. */

@@ -1,5 +1,5 @@
 /* lora_magnitude.c - the magnitudes with which DoRA begins: the norms of the weights' rows. */
-#include "model/lora.h"
+#include "lora/lora.h"
 
 #include "base/alloc.h"
 #include "store/state.h"

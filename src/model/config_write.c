@@ -1,18 +1,13 @@
 /* config_write.c - changes the dtype in config.json by editing the text: nothing else changes. */
-#include "format/config.h"
+#include "model/arch.h"
 
 #include "base/json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *const torch_name[] = {
     [HIL_F32] = "\"float32\"", [HIL_BF16] = "\"bfloat16\"", [HIL_F16] = "\"float16\""};
-static const char *const class_name[] = {[HIL_GPT2] = "[\"GPT2LMHeadModel\"]",
-                                         [HIL_LLAMA] = "[\"LlamaForCausalLM\"]",
-                                         [HIL_MISTRAL] = "[\"MistralForCausalLM\"]",
-                                         [HIL_QWEN2] = "[\"Qwen2ForCausalLM\"]",
-                                         [HIL_QWEN3] = "[\"Qwen3ForCausalLM\"]"};
-
 /* One member of the top-level object. */
 typedef struct member {
     const char *key, *value, *end; /* the key's and the value's first byte, one past the value */
@@ -71,10 +66,10 @@ static bool is_nothing(const json_t *value)
 }
 
 /* `text` ends with a NUL and holds a valid object with at least one member. */
-static hil_status edit(hil_text *out, const char *text, const json_t *object, hil_arch arch,
+static hil_status edit(hil_text *out, const char *text, const json_t *object, const char *classes,
                        hil_dtype dtype)
 {
-    const char *copied = text, *classes = class_name[arch];
+    const char *copied = text;
     bool add_classes = is_nothing(json_object_get(object, "architectures"));
     bool has_classes = json_object_get(object, "architectures");
     bool has_dtype = json_object_get(object, "dtype") || json_object_get(object, "torch_dtype");
@@ -100,13 +95,15 @@ hil_status hil_config_edit(hil_text *out, const char *json, size_t size, hil_dty
 {
     assert(dtype != HIL_I32);
     hil_config config;
+    char classes[80];
     hil_text copy = {0};
     json_t *object = NULL;
     hil_status status;
     HIL_TRY_DONE(hil_config_parse(&config, json, size, "config.json"));
     HIL_TRY_DONE(hil_json_parse(json, size, "config.json", &object));
     HIL_TRY_DONE(hil_text_add(&copy, json, size));
-    status = edit(out, copy.data, object, config.arch, dtype);
+    snprintf(classes, sizeof classes, "[\"%s\"]", config.arch->class_name);
+    status = edit(out, copy.data, object, classes, dtype);
 done:
     hil_text_free(&copy);
     json_decref(object);

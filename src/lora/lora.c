@@ -1,5 +1,5 @@
 /* lora.c - freezes a model and adds the parameters of an adapter. */
-#include "model/lora.h"
+#include "lora/lora.h"
 
 #include "base/alloc.h"
 #include "base/text.h"

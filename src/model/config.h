@@ -1,47 +1,46 @@
 /* config.h - config.json of a model folder, of transformers 4 and 5, as one plain struct. */
-#ifndef HIL_FORMAT_CONFIG_H
-#define HIL_FORMAT_CONFIG_H
+#ifndef HIL_MODEL_CONFIG_H
+#define HIL_MODEL_CONFIG_H
 
 #include "io/file.h"
 #include "tensor/quant.h"
 
-typedef enum hil_arch { HIL_GPT2, HIL_LLAMA, HIL_MISTRAL, HIL_QWEN2, HIL_QWEN3 } hil_arch;
-/* gpt2 has one of the two GELUs, the others have SILU. */
+typedef struct hil_arch hil_arch; /* arch.h */
 typedef enum hil_activation { HIL_GELU, HIL_GELU_TANH, HIL_SILU } hil_activation;
 typedef enum hil_rope_kind { HIL_ROPE_DEFAULT, HIL_ROPE_LINEAR, HIL_ROPE_LLAMA3 } hil_rope_kind;
 
 #define HIL_LAYERS_MAX 10000
+#define HIL_LAYER_WORDS (HIL_LAYERS_MAX / 64 + 1)
 #define HIL_EOS_MAX 16
+
+typedef struct hil_rope_config {
+    hil_rope_kind kind;
+    double theta, factor, low_freq, high_freq;
+    int64_t original_positions;
+} hil_rope_config;
 
 /* hil_config_open and _parse validate every number. */
 typedef struct hil_config {
-    hil_arch arch;
+    const hil_arch *arch;
     int64_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, max_positions;
     int64_t window; /* of layers with sliding attention; 0: none. Read it by hil_config_window. */
-    uint64_t slides[HIL_LAYERS_MAX / 64 + 1]; /* bit set: the layer has sliding attention */
+    uint64_t slides[HIL_LAYER_WORDS]; /* bit set: the layer has sliding attention */
     double norm_eps, init_std;
     hil_activation activation;
     bool tied;
     bool attention_bias; /* bias on q, k, v */
     bool output_bias;    /* bias on the attention output projection */
     bool mlp_bias;
+    bool head_norms;     /* q and k are normalised per head */
     bool scale_by_layer; /* gpt2: scale_attn_by_inverse_layer_idx */
     double dropout_embed, dropout_residual, dropout_attention;
-    struct {
-        hil_rope_kind kind;
-        double theta, factor, low_freq, high_freq;
-        int64_t original_positions;
-    } rope;
+    hil_rope_config rope;
     hil_quant quant;       /* of the folder's quantized weights; none: there are none */
     hil_dtype dtype;       /* of the weights; fp32 if the file names no supported dtype */
     int64_t bos, eos, pad; /* -1: none, or outside the vocabulary; the first of a list */
     /* All ids that end a generated text, then -1; those of generation_config.json if it has any. */
     int64_t eos_all[HIL_EOS_MAX];
 } hil_config;
-
-/* The supported model_type names, for messages: "gpt2, llama, ..." */
-const char *hil_config_supported(void);
-const char *hil_arch_name(hil_arch arch);
 
 /* `path` is a config.json, or a folder with one. */
 hil_status hil_config_open(hil_config *out, const char *path);

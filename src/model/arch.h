@@ -1,0 +1,43 @@
+/* arch.h - an architecture: what its config.json means, its names of tensors and how it is built.
+
+   [Note: architectures] Each architecture is one file of this folder, which defines a hil_arch, and
+   one row of the table in arch.c. No other code chooses by the architecture. `defaults` has what
+   transformers takes for absent keys, and what the architecture always has; `read` reads the keys
+   that it knows with the functions of config_read.h; `build` appends the segments, for most by
+   hil_build_decoder. docs/adding.md adds one as an example. */
+#ifndef HIL_MODEL_ARCH_H
+#define HIL_MODEL_ARCH_H
+
+#include "hilbert/nn.h"
+
+#include "model/config_read.h"
+
+/* Names of modules, to which ".weight" or ".bias" is added; NULL: the architecture lacks it. Those
+   of a block are after "<blocks>N.". */
+typedef struct hil_arch_names {
+    const char *embedding, *blocks, *norm, *head;
+    const char *attention_norm, *q, *k, *v, *q_norm, *k_norm, *o;
+    const char *mlp_norm, *gate, *up, *down;
+} hil_arch_names;
+
+struct hil_arch {
+    const char *name;       /* model_type in config.json */
+    const char *class_name; /* of transformers, for "architectures" */
+    const char *gguf;       /* what llama.cpp calls it; NULL: it is not exported to GGUF */
+    const hil_config *defaults;
+    const hil_arch_names *names;
+    hil_status (*read)(const hil_config_reader *reader);
+    hil_status (*build)(hil_model *model, const hil_config *config);
+};
+
+extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_qwen2,
+    hil_arch_qwen3;
+/* The names that Llama gave most architectures. */
+extern const hil_arch_names hil_arch_usual_names;
+
+/* NULL: no architecture has this model_type. */
+const hil_arch *hil_arch_find(const char *name);
+/* The supported names, for messages: "gpt2, llama, ..." */
+void hil_arch_list(char *out, size_t room);
+
+#endif

@@ -1,0 +1,191 @@
+/* config.c - parses config.json: finds its architecture, and reads what all of them have. */
+#include "model/arch.h"
+
+#include "io/file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define VOCAB_MAX ((int64_t)1 << 24)
+
+int64_t hil_config_window(const hil_config *config, int64_t layer)
+{
+    assert(layer >= 0 && layer < config->layers);
+    return config->slides[layer / 64] >> (layer % 64) & 1 ? config->window : 0;
+}
+
+/* Refuses what would be computed wrongly without a word: unknown quantized weights, layers that
+   differ, encoders, cross attention. */
+static hil_status refuse_unsupported(const hil_config_reader *r)
+{
+    const json_t *differ = json_object_get(r->object, "per_layer_config");
+    if (differ && !json_is_null(differ) && !(json_is_object(differ) && !json_object_size(differ)))
+        return hil_config_refuse(r, "per_layer_config",
+                                 "is set: layers that differ are not supported");
+    HIL_TRY(hil_config_quant(r));
+    bool cross = false, encoder = false;
+    HIL_TRY(hil_json_bool(r->object, "is_encoder_decoder", r->what, &encoder));
+    HIL_TRY(hil_json_bool(r->object, "add_cross_attention", r->what, &cross));
+    if (encoder)
+        return hil_config_refuse(r, "is_encoder_decoder", "is true, which is not supported");
+    if (cross)
+        return hil_config_refuse(r, "add_cross_attention", "is true, which is not supported");
+    return HIL_OK;
+}
+
+/* -1 for an id outside the vocabulary: small models often keep a large model's ids. */
+static int64_t valid_id(const hil_config_reader *r, int64_t id)
+{
+    return id >= 0 && id < r->config->vocab ? id : -1;
+}
+
+static hil_status read_id(const hil_config_reader *r, const char *key, int64_t *out)
+{
+    if (json_is_null(json_object_get(r->object, key))) *out = -1;
+    HIL_TRY(hil_json_int(r->object, key, r->what, out));
+    *out = valid_id(r, *out);
+    return HIL_OK;
+}
+
+/* Reads one id, a list of ids, or null. */
+static hil_status read_eos(const hil_config_reader *r, const json_t *value)
+{
+    hil_config *c = r->config;
+    size_t used = 0, n = json_is_array(value) ? json_array_size(value) : 1;
+    for (int i = 0; i < HIL_EOS_MAX; ++i) c->eos_all[i] = -1;
+    if (json_is_null(value)) return HIL_OK;
+    for (size_t i = 0; i < n; ++i) {
+        const json_t *item = json_is_array(value) ? json_array_get(value, i) : value;
+        if (!json_is_integer(item))
+            return hil_config_refuse(r, "eos_token_id", "must be an id or a list of ids");
+        int64_t id = valid_id(r, json_integer_value(item));
+        if (id < 0) continue;
+        if (used == HIL_EOS_MAX) return hil_config_refuse(r, "eos_token_id", "is too long a list");
+        c->eos_all[used++] = id;
+    }
+    return HIL_OK;
+}
+
+static hil_status read_ids(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    HIL_TRY(read_id(r, "bos_token_id", &c->bos));
+    HIL_TRY(read_id(r, "pad_token_id", &c->pad));
+    const json_t *value = json_object_get(r->object, "eos_token_id");
+    int64_t usual = valid_id(r, c->eos);
+    HIL_TRY(read_eos(r, value ? value : json_null()));
+    if (!value) c->eos_all[0] = usual;
+    c->eos = c->eos_all[0];
+    return HIL_OK;
+}
+
+static hil_status read_dtype(const hil_config_reader *r)
+{
+    const char *name = "float32";
+    HIL_TRY(hil_json_string(r->object, "torch_dtype", r->what, &name));
+    HIL_TRY(hil_json_string(r->object, "dtype", r->what, &name));
+    r->config->dtype = strcmp(name, "bfloat16") == 0  ? HIL_BF16
+                       : strcmp(name, "float16") == 0 ? HIL_F16
+                                                      : HIL_F32;
+    return HIL_OK;
+}
+
+static hil_status find_arch(const hil_config_reader *r, const hil_arch **out)
+{
+    const char *type = NULL;
+    char supported[512];
+    hil_arch_list(supported, sizeof supported);
+    HIL_TRY(hil_json_string(r->object, "model_type", r->what, &type));
+    if (!type)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: \"model_type\" is missing; supported are %s (docs/models.md)", r->what,
+                        supported);
+    *out = hil_arch_find(type);
+    if (*out) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT,
+                    "%s: model_type \"%.60s\" is not supported; supported are %s (docs/models.md)",
+                    r->what, type, supported);
+}
+
+static hil_status read_config(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    const hil_arch *arch = NULL;
+    if (!json_is_object(r->object))
+        return hil_fail(HIL_ERR_INPUT, "%s: not a JSON object", r->what);
+    HIL_TRY(find_arch(r, &arch));
+    *c = *arch->defaults;
+    c->arch = arch;
+    c->init_std = 0.02;
+    if (c->norm_eps == 0) c->norm_eps = 1e-6;
+    if (c->rope.theta == 0) c->rope.theta = 10000;
+    c->rope.factor = 1;
+    HIL_TRY(refuse_unsupported(r));
+    HIL_TRY(hil_config_size(r, "vocab_size", NULL, VOCAB_MAX, &c->vocab));
+    HIL_TRY(hil_config_real(r, "initializer_range", 0, 100, &c->init_std));
+    HIL_TRY(arch->read(r));
+    HIL_TRY(read_ids(r));
+    return read_dtype(r);
+}
+
+hil_status hil_config_parse(hil_config *out, const char *json, size_t size, const char *what)
+{
+    json_t *object;
+    *out = (hil_config){0};
+    HIL_TRY(hil_json_parse(json, size, what, &object));
+    hil_config_reader r = {object, what, out};
+    hil_status status = read_config(&r);
+    json_decref(object);
+    return status;
+}
+
+/* Takes the ids that end a text from generation_config.json, if that has any. */
+static hil_status read_generation(hil_config *config, const char *path, hil_bytes *content)
+{
+    json_t *object = NULL;
+    if (!hil_file_exists(path)) return HIL_OK;
+    HIL_TRY(hil_bytes_read(content, path));
+    hil_status status = hil_json_parse(content->data, content->size, path, &object);
+    const json_t *eos = json_object_get(object, "eos_token_id");
+    if (status == HIL_OK && eos && !json_is_null(eos)) {
+        hil_config_reader r = {object, path, config};
+        status = read_eos(&r, eos);
+    }
+    json_decref(object);
+    return status;
+}
+
+hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
+                           hil_bytes *generation)
+{
+    char file[HIL_PATH_MAX], beside[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(file, path, "."));
+    if (hil_file_exists(file)) {
+        HIL_TRY(hil_path_join(file, path, "config.json"));
+        if (!hil_file_exists(file))
+            return hil_fail(HIL_ERR_INPUT,
+                            "%s: no config.json is there: not a model, or one that was not written "
+                            "whole (export it again with --overwrite, or continue its run with "
+                            "--resume)",
+                            path);
+        HIL_TRY(hil_path_join(beside, path, "generation_config.json"));
+    } else {
+        const char *slash = strrchr(path, '/');
+        file[strlen(path)] = 0;
+        snprintf(beside, sizeof beside, "%.*s", slash ? (int)(slash - path) : 1,
+                 slash ? path : ".");
+        strncat(beside, "/generation_config.json", sizeof beside - strlen(beside) - 1);
+    }
+    HIL_TRY(hil_bytes_read(config, file));
+    HIL_TRY(hil_config_parse(out, config->data, config->size, file));
+    return read_generation(out, beside, generation);
+}
+
+hil_status hil_config_open(hil_config *out, const char *path)
+{
+    hil_bytes config = {0}, generation = {0};
+    hil_status status = hil_config_read(out, path, &config, &generation);
+    hil_bytes_free(&config);
+    hil_bytes_free(&generation);
+    return status;
+}

@@ -1,0 +1,186 @@
+/* config_read.c - reads the keys of config.json that architectures share. */
+#include "model/arch.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PARAMETERS_MAX 0x1p50
+
+hil_status hil_config_refuse(const hil_config_reader *r, const char *key, const char *why)
+{
+    return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" %s", r->what, key, why);
+}
+
+static bool has(const hil_config_reader *r, const char *key)
+{
+    const json_t *value = json_object_get(r->object, key);
+    return value && !json_is_null(value);
+}
+
+hil_status hil_config_size(const hil_config_reader *r, const char *key, const char *other,
+                           int64_t most, int64_t *out)
+{
+    if (other && !json_object_get(r->object, key) && json_object_get(r->object, other)) key = other;
+    HIL_TRY(hil_json_int(r->object, key, r->what, out));
+    if (*out == 0 && !has(r, key))
+        return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" is missing", r->what, key);
+    if (*out < 1 || *out > most)
+        return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" is %lld; it must be from 1 to %lld", r->what,
+                        key, (long long)*out, (long long)most);
+    return HIL_OK;
+}
+
+hil_status hil_config_real(const hil_config_reader *r, const char *key, double least, double most,
+                           double *out)
+{
+    HIL_TRY(hil_json_real(r->object, key, r->what, out));
+    if (isnan(*out)) return hil_config_refuse(r, key, "is missing");
+    if (!(*out >= least && *out < most))
+        return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" is %g; it must be at least %g and below %g",
+                        r->what, key, *out, least, most);
+    return HIL_OK;
+}
+
+hil_status hil_config_bool(const hil_config_reader *r, const char *key, bool *out)
+{
+    return hil_json_bool(r->object, key, r->what, out);
+}
+
+static hil_status read_heads(const hil_config_reader *r, bool must_divide)
+{
+    hil_config *c = r->config;
+    HIL_TRY(hil_config_size(r, "num_attention_heads", NULL, HIL_CONFIG_HEADS_MAX, &c->heads));
+    if (json_is_null(json_object_get(r->object, "num_key_value_heads"))) c->kv_heads = 0;
+    if (c->kv_heads == 0) c->kv_heads = c->heads;
+    HIL_TRY(hil_config_size(r, "num_key_value_heads", NULL, HIL_CONFIG_HEADS_MAX, &c->kv_heads));
+    if (c->heads % c->kv_heads != 0)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: \"num_key_value_heads\" (%lld) does not divide "
+                        "\"num_attention_heads\" (%lld)",
+                        r->what, (long long)c->kv_heads, (long long)c->heads);
+    bool given = has(r, "head_dim");
+    if ((must_divide || (!given && c->head_dim == 0)) && c->hidden % c->heads != 0)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: %lld attention heads do not divide the hidden size of %lld", r->what,
+                        (long long)c->heads, (long long)c->hidden);
+    if (c->head_dim == 0) c->head_dim = c->hidden / c->heads;
+    if (given) HIL_TRY(hil_config_size(r, "head_dim", NULL, HIL_CONFIG_HEADS_MAX, &c->head_dim));
+    if (c->head_dim % 2 != 0)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: heads of %lld are odd; rotary embedding needs an even \"head_dim\"",
+                        r->what, (long long)c->head_dim);
+    if (c->heads * c->head_dim > HIL_CONFIG_WIDTH_MAX)
+        return hil_config_refuse(r, "head_dim", "times the number of heads is too large");
+    return HIL_OK;
+}
+
+hil_status hil_config_check_sizes(const hil_config_reader *r, int64_t positions)
+{
+    const hil_config *c = r->config;
+    double layer = 3.0 * (double)c->intermediate + 4.0 * (double)(c->heads * c->head_dim);
+    double total = (double)c->hidden * (layer * (double)c->layers + (double)c->vocab);
+    total += (double)c->hidden * (double)positions;
+    if (total > PARAMETERS_MAX)
+        return hil_fail(HIL_ERR_INPUT, "%s: these sizes make a model of %.1e parameters", r->what,
+                        total);
+    return HIL_OK;
+}
+
+hil_status hil_config_sizes(const hil_config_reader *r, bool must_divide)
+{
+    hil_config *c = r->config;
+    HIL_TRY(hil_config_size(r, "hidden_size", NULL, HIL_CONFIG_WIDTH_MAX, &c->hidden));
+    HIL_TRY(hil_config_size(r, "num_hidden_layers", NULL, HIL_LAYERS_MAX, &c->layers));
+    HIL_TRY(hil_config_size(r, "max_position_embeddings", NULL, HIL_CONFIG_POSITIONS_MAX,
+                            &c->max_positions));
+    HIL_TRY(read_heads(r, must_divide));
+    HIL_TRY(
+        hil_config_size(r, "intermediate_size", NULL, 4 * HIL_CONFIG_WIDTH_MAX, &c->intermediate));
+    return hil_config_check_sizes(r, 0);
+}
+
+hil_status hil_config_numbers(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    HIL_TRY(hil_config_real(r, "rms_norm_eps", 1e-30, 1, &c->norm_eps));
+    HIL_TRY(hil_config_real(r, "attention_dropout", 0, 1, &c->dropout_attention));
+    return hil_config_bool(r, "tie_word_embeddings", &c->tied);
+}
+
+hil_status hil_config_activation(const hil_config_reader *r, const char *key, unsigned kinds)
+{
+    static const struct {
+        const char *name;
+        hil_activation activation;
+    } known[] = {
+        {"gelu_new", HIL_GELU_TANH},
+        {"gelu_pytorch_tanh", HIL_GELU_TANH},
+        {"gelu_python_tanh", HIL_GELU_TANH},
+        {"gelu_fast", HIL_GELU_TANH},
+        {"gelu_accurate", HIL_GELU_TANH},
+        {"gelu", HIL_GELU},
+        {"gelu_python", HIL_GELU},
+        {"silu", HIL_SILU},
+        {"swish", HIL_SILU},
+    };
+    const char *name = NULL;
+    HIL_TRY(hil_json_string(r->object, key, r->what, &name));
+    if (!name) return HIL_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+        if (strcmp(name, known[i].name) == 0 && kinds >> known[i].activation & 1) {
+            r->config->activation = known[i].activation;
+            return HIL_OK;
+        }
+    bool silu = kinds >> HIL_SILU & 1;
+    return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" is \"%.40s\"; for %s only %s", r->what, key, name,
+                    r->config->arch->name,
+                    silu ? "silu is supported"
+                         : "gelu, gelu_new, gelu_fast and gelu_pytorch_tanh are supported");
+}
+
+hil_status hil_config_sliding_window(const hil_config_reader *r, bool use)
+{
+    hil_config *c = r->config;
+    if (!use || json_is_null(json_object_get(r->object, "sliding_window"))) c->window = 0;
+    if (!c->window) return HIL_OK;
+    return hil_config_size(r, "sliding_window", NULL, INT64_MAX, &c->window);
+}
+
+static void set_slides(hil_config *c, int64_t layer)
+{
+    c->slides[layer / 64] |= (uint64_t)1 << (layer % 64);
+}
+
+void hil_config_slide_from(hil_config *c, int64_t first)
+{
+    for (int64_t i = first > 0 ? first : 0; c->window && i < c->layers; ++i) set_slides(c, i);
+}
+
+hil_status hil_config_layer_types(const hil_config_reader *r, int64_t first)
+{
+    hil_config *c = r->config;
+    const json_t *types = json_object_get(r->object, "layer_types");
+    if (!types || json_is_null(types)) {
+        hil_config_slide_from(c, first);
+        return HIL_OK;
+    }
+    if (!json_is_array(types)) return hil_config_refuse(r, "layer_types", "must be a list");
+    if ((int64_t)json_array_size(types) != c->layers)
+        return hil_fail(HIL_ERR_INPUT, "%s: \"layer_types\" has %zu entries for %lld layers",
+                        r->what, json_array_size(types), (long long)c->layers);
+    for (int64_t i = 0; i < c->layers; ++i) {
+        const char *type = json_string_value(json_array_get(types, (size_t)i));
+        bool slides = type && strcmp(type, "sliding_attention") == 0;
+        bool full = type && (!strcmp(type, "full_attention") || !strcmp(type, "attention"));
+        if (!slides && !full)
+            return hil_fail(HIL_ERR_INPUT,
+                            "%s: \"layer_types\" has \"%.40s\"; supported are full_attention and "
+                            "sliding_attention",
+                            r->what, type ? type : "");
+        if (slides && c->window == 0)
+            return hil_config_refuse(r, "layer_types",
+                                     "has sliding_attention, but no window is switched on");
+        if (slides) set_slides(c, i);
+    }
+    return HIL_OK;
+}

@@ -1,0 +1,51 @@
+/* config_read.h - reads the keys of a config.json: what the architectures share. */
+#ifndef HIL_MODEL_CONFIG_READ_H
+#define HIL_MODEL_CONFIG_READ_H
+
+#include "base/json.h"
+#include "model/config.h"
+
+#define HIL_CONFIG_WIDTH_MAX ((int64_t)1 << 22)
+#define HIL_CONFIG_HEADS_MAX ((int64_t)1 << 16)
+#define HIL_CONFIG_POSITIONS_MAX ((int64_t)INT32_MAX)
+
+/* The object that is read; `what` names its file in errors. Keys that are absent or null keep the
+   config's values, which are the architecture's defaults. */
+typedef struct hil_config_reader {
+    const json_t *object;
+    const char *what;
+    hil_config *config;
+} hil_config_reader;
+
+hil_status hil_config_refuse(const hil_config_reader *r, const char *key, const char *why);
+/* A whole number in [1, most]. An absent key keeps *out, and fails if that is 0. `other` is a
+   second name of the key, for files that have only that; NULL: none. */
+hil_status hil_config_size(const hil_config_reader *r, const char *key, const char *other,
+                           int64_t most, int64_t *out);
+/* A number in [least, most). NaN in *out: the key must be there. */
+hil_status hil_config_real(const hil_config_reader *r, const char *key, double least, double most,
+                           double *out);
+hil_status hil_config_bool(const hil_config_reader *r, const char *key, bool *out);
+
+/* The sizes under their usual keys. With `must_divide` the heads divide the hidden size even where
+   head_dim is given. */
+hil_status hil_config_sizes(const hil_config_reader *r, bool must_divide);
+/* Refuses sizes whose product overflows. `positions` are learned ones. */
+hil_status hil_config_check_sizes(const hil_config_reader *r, int64_t positions);
+/* rms_norm_eps, initializer_range, attention_dropout, tie_word_embeddings. */
+hil_status hil_config_numbers(const hil_config_reader *r);
+/* The activation under `key`, one of `kinds` (a set of bits 1 << hil_activation); absent: the
+   config's. */
+hil_status hil_config_activation(const hil_config_reader *r, const char *key, unsigned kinds);
+/* rope_theta, rope_scaling, rope_parameters. */
+hil_status hil_config_rope(const hil_config_reader *r);
+/* sliding_window, where `use` is true. */
+hil_status hil_config_sliding_window(const hil_config_reader *r, bool use);
+/* Layers from `first` on have the window, if there is one. */
+void hil_config_slide_from(hil_config *config, int64_t first);
+/* layer_types; absent: layers from `first` on have the window, if there is one. */
+hil_status hil_config_layer_types(const hil_config_reader *r, int64_t first);
+/* The method of quantization_config: nf4, int8 or fp8; absent or empty: none. Refuses others. */
+hil_status hil_config_quant(const hil_config_reader *r);
+
+#endif

@@ -63,6 +63,11 @@ typedef struct hil_param_form {
 HIL_API hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,
                                    hil_param **out);
 
+/* The matrices of all experts of a mixture as one parameter: one below the other, `each` the form
+   of one. Each expert is kept and moved on its own. */
+HIL_API hil_status hil_model_experts(hil_model *model, const char *name, int64_t experts,
+                                     const hil_param_form *each, hil_param **out);
+
 /* Declares that the segment appended last may use this parameter on a path that depends on data.
    Parameters of its usual path (see hil_value_ids) need no declaration. With one rank an undeclared
    use is only slower; with several it is an error, because all ranks gather what any may use. */
@@ -117,6 +122,35 @@ HIL_API hil_status hil_dropout(hil_tape *t, hil_value *x, double rate, hil_value
 /* The same elements seen with another shape; -1 at most once. */
 HIL_API hil_status hil_reshape(hil_tape *t, hil_value *x, int dims, const int64_t *shape,
                                hil_value **y);
+/* A mixture of experts. Of each position, hil_route chooses `chosen` of the E experts of `logits`
+   (B, T, E), by their softmax; hil_dispatch brings x (B, T, C) to the experts, hil_grouped_linear
+   multiplies with their weights, one below the other in one parameter (hil_model_experts),
+   hil_combine adds up the weighted results. All values but `used` are for these functions only. */
+typedef struct hil_route_options {
+    size_t size; /* set by hil_route_defaults */
+    int64_t chosen;
+    bool normalized; /* the weights of a position add up to 1 */
+} hil_route_options;
+HIL_API void hil_route_defaults_sized(hil_route_options *options, size_t size);
+#define hil_route_defaults(options) hil_route_defaults_sized(options, sizeof *(options))
+typedef struct hil_routing {
+    hil_value *weights, *places, *begins;
+    hil_value *used; /* how much each expert is used, with the layers before; pass it on */
+} hil_routing;
+/* `used` is that of the layers before; NULL: this is the first. */
+HIL_API hil_status hil_route(hil_tape *t, hil_value *logits, hil_value *used,
+                             const hil_route_options *options, hil_routing *routing);
+HIL_API hil_status hil_dispatch(hil_tape *t, hil_value *x, const hil_routing *routing,
+                                hil_value **rows);
+HIL_API hil_status hil_grouped_linear(hil_tape *t, hil_value *rows, const hil_routing *routing,
+                                      hil_param *weight, hil_value **y);
+/* residual + the sum; `residual` may be NULL. */
+HIL_API hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
+                               hil_value *residual, hil_value **y);
+/* Adds the auxiliary loss of `layers` mixtures, times `coefficient`, to the loss of the batch
+   (not to that of preferences). */
+HIL_API hil_status hil_balance_loss(hil_tape *t, hil_value *used, int64_t layers,
+                                    double coefficient);
 /* Projects x (B, T, C) to the vocabulary and adds the cross-entropy of the batch's targets to the
    loss. In generation it computes the logits of the last position instead. */
 HIL_API hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight);

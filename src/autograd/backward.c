@@ -144,7 +144,7 @@ static hil_status run_backward(hil_tape *tape, hil_node *node)
 static bool is_reached(const hil_node *node)
 {
     if (!node->wants) return false;
-    if (node->op == &hil_op_head || node->op == &hil_op_preference) return true;
+    if (node->op->loss) return true;
     for (int i = 0; i < node->outs; ++i)
         if (node->out[i]->root->gradient) return true;
     return false;

@@ -179,6 +179,70 @@ hil_status hil_reshape(hil_tape *t, hil_value *x, int dims, const int64_t *shape
     return hil_tape_reshape(t, x, &to, y);
 }
 
+void hil_route_defaults_sized(hil_route_options *options, size_t size)
+{
+    const hil_route_options defaults = {.chosen = 1};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
+}
+
+hil_status hil_route(hil_tape *t, hil_value *logits, hil_value *used,
+                     const hil_route_options *options, hil_routing *routing)
+{
+    hil_route_options own;
+    HIL_TRY(HIL_SIZED_TAKE(hil_route, &own, options));
+    hil_route_attr attr = {own.chosen, own.normalized};
+    hil_value *out[4];
+    HIL_TRY(hil_tape_apply(
+        t, &(hil_apply){&hil_op_route, &attr, used ? 2 : 1, 4, 0, {logits, used}, {NULL}}, out));
+    *routing = (hil_routing){out[0], out[1], out[2], out[3]};
+    return HIL_OK;
+}
+
+hil_status hil_dispatch(hil_tape *t, hil_value *x, const hil_routing *routing, hil_value **rows)
+{
+    return hil_tape_apply(
+        t, &(hil_apply){&hil_op_dispatch, NULL, 2, 1, 0, {x, routing->places}, {NULL}}, rows);
+}
+
+hil_status hil_grouped_linear(hil_tape *t, hil_value *rows, const hil_routing *routing,
+                              hil_param *weight, hil_value **y)
+{
+    return hil_tape_apply(
+        t, &(hil_apply){&hil_op_grouped_linear, NULL, 2, 1, 1, {rows, routing->begins}, {weight}},
+        y);
+}
+
+hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
+                       hil_value *residual, hil_value **y)
+{
+    hil_apply apply = {&hil_op_combine,
+                       NULL,
+                       residual ? 4 : 3,
+                       1,
+                       0,
+                       {rows, routing->weights, routing->places, residual},
+                       {NULL}};
+    return hil_tape_apply(t, &apply, y);
+}
+
+hil_status hil_balance_loss(hil_tape *t, hil_value *used, int64_t layers, double coefficient)
+{
+    hil_context *c = t->context;
+    if (c->mode == HIL_MODE_LOGITS || c->mode == HIL_MODE_GENERATE || c->beta > 0) return HIL_OK;
+    const hil_shape *batch = &t->batch[1]->tensor.shape;
+    hil_balance_attr attr = {coefficient, layers * hil_shape_count(batch)};
+    hil_value *loss;
+    HIL_TRY(hil_tape_apply(
+        t, &(hil_apply){&hil_op_balance, &attr, 2, 1, 0, {used, t->batch[1]}, {NULL}}, &loss));
+    if (c->mode == HIL_MODE_TRACE || !t->loss) return HIL_OK;
+    hil_tensor each = {HIL_F32, {1, {1}}, loss->tensor.data};
+    for (int k = 0; k < 2; ++k) {
+        HIL_TRY(hil_op_sum(c->device, c->pool, &each, t->loss + k));
+        each.data = (float *)each.data + 1;
+    }
+    return HIL_OK;
+}
+
 /* Computes the logits of every position, or of the last one, and copies them to the host. */
 static hil_status read_logits(hil_tape *t, hil_value *x, hil_param *weight)
 {

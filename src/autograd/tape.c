@@ -302,7 +302,7 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
     for (int i = 0; i < node->outs; ++i) {
         call.out[i].data = NULL;
         HIL_TRY(new_value(tape, &call.out[i], &node->out[i]));
-        node->out[i]->wants = wants_gradient(node);
+        node->out[i]->wants = call.out[i].dtype != HIL_I32 && wants_gradient(node);
         node->out[i]->maker = defers ? node : NULL;
         out[i] = node->out[i];
     }

@@ -87,6 +87,7 @@ struct hil_op {
     unsigned reuse; /* bit i: backward may write din[i] over dout[0]; one bit at most */
     bool cheap;     /* forward costs little and reads only what backward reads as well, so out[] may
                        be recomputed before backward */
+    bool loss;      /* backward runs though no gradient arrives for out[] */
     hil_status (*infer)(hil_op_call *call);
     hil_status (*forward)(hil_op_call *call);
     hil_status (*backward)(hil_op_call *call); /* NULL: nothing but `pass`, or no gradient */

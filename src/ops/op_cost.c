@@ -64,6 +64,26 @@ static void linear(const hil_op_call *call, bool backward, hil_work *w)
     if (call->params == 2 && call->param[1].trainable) w->bytes += rows * n * (double)size;
 }
 
+/* Each row meets one expert's weights, but all weights are read. */
+static void grouped(const hil_op_call *call, bool backward, hil_work *w)
+{
+    const hil_op_param *p = &call->param[0];
+    const hil_tensor *x = &call->in[0];
+    double n = (double)hil_shape_cols(&call->out[0].shape), k = (double)p->cols;
+    double flops = 2 * (double)hil_shape_rows(&x->shape) * n * k;
+    double weights = (double)p->rows * k, size = (double)hil_dtype_size(call->compute);
+    w->bytes += touched(call, backward);
+    if (!backward || call->din[0].data) {
+        w->gemm += flops;
+        w->bytes += weights * size;
+        w->extra += (PACK_PASSES - 1) * weights * size;
+    }
+    if (backward && p->trainable) {
+        w->gemm += flops;
+        w->bytes += 2 * weights * sizeof(float);
+    }
+}
+
 static void weight_norm(const hil_op_call *call, hil_work *w)
 {
     const hil_op_param *p = &call->param[0];
@@ -138,6 +158,8 @@ void hil_op_work(const hil_op_call *call, bool backward, hil_work *out)
     *out = (hil_work){0};
     if (call->op == &hil_op_linear) {
         linear(call, backward, out);
+    } else if (call->op == &hil_op_grouped_linear) {
+        grouped(call, backward, out);
     } else if (call->op == &hil_op_weight_norm) {
         weight_norm(call, out);
     } else if (call->op == &hil_op_head) {

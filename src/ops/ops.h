@@ -114,4 +114,37 @@ typedef enum hil_preference_number {
 } hil_preference_number;
 extern const hil_op hil_op_preference;
 
+/* [Note: mixture of experts] Each of the rows (tokens) chooses K of E experts. route sorts all
+   choices by expert, dispatch copies each token's row to the places of its choices, so that the
+   rows of one expert lie together, grouped_linear computes with them, combine brings the results
+   back. Shapes depend on the number of tokens only, not on what they chose.
+
+   in: logits (..., E), optional: how much the experts were used in the layers before (2, E) fp32;
+   out: weights (..., K) fp32, places (rows * K) int32, where the choices of
+   expert e lie (E + 1) int32: from element e up to element e + 1, and how much the experts are used
+   (2, E) fp32: choices and sums of probabilities, with those of the layers before. */
+#define HIL_ROUTE_CHOSEN 64 /* K at most */
+typedef struct hil_route_attr {
+    int64_t chosen;  /* K, the largest probabilities; of equal ones those of lower experts */
+    bool normalized; /* the weights are divided by their sum */
+} hil_route_attr;
+extern const hil_op hil_op_route;
+/* in: x (..., C), places; out: (rows * K, C). */
+extern const hil_op hil_op_dispatch;
+/* in: x (rows * K, C), where the choices of each expert lie; param 0: weights (E * N, C); out:
+   (rows * K, N). */
+extern const hil_op hil_op_grouped_linear;
+/* in: results (rows * K, N), weights (..., K), places, optional residual (..., N); out:
+   (..., N). */
+extern const hil_op hil_op_combine;
+
+/* in: how much the experts are used (2, E) fp32, summed over all layers, targets (B, T) int32; out:
+   (2) fp32, the loss times `coefficient` and the loss, both times the number of targets. Backward
+   makes its own gradient, as that of the head. */
+typedef struct hil_balance_attr {
+    double coefficient;
+    int64_t rows; /* tokens times layers */
+} hil_balance_attr;
+extern const hil_op hil_op_balance;
+
 #endif

@@ -6,12 +6,27 @@
 
 int main(void)
 {
-    const hil_op *const all[] = {&hil_op_embedding, &hil_op_linear,     &hil_op_layernorm,
-                                 &hil_op_rmsnorm,   &hil_op_rope,       &hil_op_attention,
-                                 &hil_op_gelu,      &hil_op_swiglu,     &hil_op_attention_cached,
-                                 &hil_op_add,       &hil_op_dropout,    &hil_op_head,
-                                 &hil_op_scale,     &hil_op_preference, &hil_op_weight_norm,
-                                 &hil_op_magnitude};
+    const hil_op *const all[] = {&hil_op_embedding,
+                                 &hil_op_linear,
+                                 &hil_op_layernorm,
+                                 &hil_op_rmsnorm,
+                                 &hil_op_rope,
+                                 &hil_op_attention,
+                                 &hil_op_gelu,
+                                 &hil_op_swiglu,
+                                 &hil_op_attention_cached,
+                                 &hil_op_add,
+                                 &hil_op_dropout,
+                                 &hil_op_head,
+                                 &hil_op_scale,
+                                 &hil_op_preference,
+                                 &hil_op_weight_norm,
+                                 &hil_op_magnitude,
+                                 &hil_op_route,
+                                 &hil_op_dispatch,
+                                 &hil_op_grouped_linear,
+                                 &hil_op_combine,
+                                 &hil_op_balance};
     size_t count = sizeof all / sizeof *all;
     for (size_t i = 0; i < count; ++i)
         for (size_t k = 0; k < i; ++k) CHECK(strcmp(all[i]->name, all[k]->name) != 0);

@@ -276,6 +276,7 @@ static hil_status backward(hil_op_call *call)
 const hil_op hil_op_head = {
     .name = "head",
     .attr_size = sizeof(hil_head_attr),
+    .loss = true,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -123,6 +123,7 @@ const hil_op hil_op_preference = {
     .name = "preference",
     .attr_size = sizeof(hil_preference_attr),
     .keep_in = 1 << 2 | 1 << 3,
+    .loss = true,
     .infer = infer,
     .forward = forward,
     .backward = backward,

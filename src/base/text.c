@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 hil_status hil_text_add(hil_text *text, const void *bytes, size_t size)
@@ -172,4 +173,29 @@ const char *hil_text_seconds(char out[32], double seconds)
     else
         snprintf(out, 32, "%.*f %s", forms[i].digits, seconds / forms[i].unit, forms[i].name);
     return out;
+}
+
+void hil_text_real(char out[32], double real)
+{
+    if (isnan(real)) {
+        snprintf(out, 32, "nan");
+        return;
+    }
+    if (isinf(real)) {
+        snprintf(out, 32, real < 0 ? "-inf" : "inf");
+        return;
+    }
+    char digits[25]; /* -1.2345678901234567e-308 */
+    int precision = 0;
+    do snprintf(digits, sizeof digits, "%.*e", precision, real);
+    while (strtod(digits, NULL) != real && ++precision < 17);
+    char *mark = strchr(digits, 'e');
+    int exponent = (int)strtol(mark + 1, NULL, 10);
+    if (exponent >= -4 && exponent < 16) {
+        int decimals = precision - exponent;
+        snprintf(out, 32, "%.*f%s", decimals > 0 ? decimals : 0, real, decimals > 0 ? "" : ".0");
+        return;
+    }
+    *mark = 0;
+    snprintf(out, 32, "%se%c%02d", digits, exponent < 0 ? '-' : '+', abs(exponent) % 1000);
 }

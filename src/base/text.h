@@ -36,5 +36,7 @@ const char *hil_text_count(char out[32], uint64_t count);
 const char *hil_text_bytes(char out[32], uint64_t bytes);
 /* A duration as "17.5 h", "3 min 20 s", "0.42 s" or "1.4 ms" into `out`. Returns out. */
 const char *hil_text_seconds(char out[32], double seconds);
+/* The shortest digits that parse to `real` again, as Python prints them. */
+void hil_text_real(char out[32], double real);
 
 #endif

@@ -67,8 +67,6 @@ hil_status hil_print_text(hil_render *r, hil_variant value);
 hil_status hil_print_repr(hil_render *r, hil_variant value);
 /* str(value) as a value. */
 hil_status hil_variant_text(hil_render *r, hil_variant value, const hil_chars **out);
-/* The shortest digits that parse to `real` again, as Python prints them. */
-void hil_print_real(char out[32], double real);
 /* Adds text with & < > ' " replaced as in HTML. */
 hil_status hil_print_escaped(hil_render *r, const hil_chars *text);
 

@@ -8,31 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void hil_print_real(char out[32], double real)
-{
-    if (isnan(real)) {
-        snprintf(out, 32, "nan");
-        return;
-    }
-    if (isinf(real)) {
-        snprintf(out, 32, real < 0 ? "-inf" : "inf");
-        return;
-    }
-    char digits[25]; /* -1.2345678901234567e-308 */
-    int precision = 0;
-    do snprintf(digits, sizeof digits, "%.*e", precision, real);
-    while (strtod(digits, NULL) != real && ++precision < 17);
-    char *mark = strchr(digits, 'e');
-    int exponent = (int)strtol(mark + 1, NULL, 10);
-    if (exponent >= -4 && exponent < 16) {
-        int decimals = precision - exponent;
-        snprintf(out, 32, "%.*f%s", decimals > 0 ? decimals : 0, real, decimals > 0 ? "" : ".0");
-        return;
-    }
-    *mark = 0;
-    snprintf(out, 32, "%se%c%02d", digits, exponent < 0 ? '-' : '+', abs(exponent) % 1000);
-}
-
 static hil_status repr_character(hil_render *r, uint32_t point, const char *bytes, size_t size,
                                  char quote)
 {
@@ -151,7 +126,7 @@ hil_status hil_print_repr(hil_render *r, hil_variant value)
     case HIL_V_INT:
         return hil_render_print(r, "%lld", (long long)value.integer);
     case HIL_V_REAL:
-        hil_print_real(digits, value.real);
+        hil_text_real(digits, value.real);
         return hil_render_add(r, digits, strlen(digits));
     case HIL_V_TEXT:
         return repr_text(r, value.text);

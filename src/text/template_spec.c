@@ -130,7 +130,7 @@ hil_status hil_format_integer(hil_render *r, const hil_format *f, int64_t value)
 static void print_general(char *out, size_t most, double value, int precision)
 {
     if (precision < 0) {
-        hil_print_real(out, value);
+        hil_text_real(out, value);
         return;
     }
     snprintf(out, most, "%.*g", precision ? precision : 1, value);

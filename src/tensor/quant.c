@@ -176,12 +176,13 @@ static void encode_nf4(const hil_quant_part *p)
         int64_t n = p->count - at < HIL_QUANT_BLOCK ? p->count - at : HIL_QUANT_BLOCK;
         float most = largest(p->in + at, n), bounded = hil_quant_nf4_bound(most);
         bool whole = n == HIL_QUANT_BLOCK;
-        unsigned char *codes = p->codes + at / 2;
         unsigned code[HIL_QUANT_BLOCK + 1];
         p->scale[at / HIL_QUANT_BLOCK] = whole ? most : bounded;
+        if (!p->codes) continue;
         for (int64_t i = 0; i < n; ++i)
             code[i] = hil_quant_nf4_scaled(p->in[at + i], bounded, whole);
         code[n] = hil_quant_nf4_code(0);
+        unsigned char *codes = p->codes + at / 2;
         for (int64_t i = 0; i < n; i += 2)
             codes[i / 2] = (unsigned char)(code[i] << 4 | code[i + 1]);
     }
@@ -202,11 +203,12 @@ static void encode_int8(const hil_quant_part *p)
     float run[HIL_QUANT_SQUARE];
     for (int64_t row = 0; row * p->cols < p->count; ++row) {
         const float *in = p->in + row * p->cols;
-        signed char *codes = (signed char *)p->codes + row * p->cols;
         float most = 0, steps;
         round_to_half(&(float){largest(in, p->cols)}, 1, &most);
         steps = most > 0 ? 1.0f / most * 127.0f : 0; /* as PyTorch divides a number by a tensor */
         p->scale[row] = most;
+        if (!p->codes) continue;
+        signed char *codes = (signed char *)p->codes + row * p->cols;
         for (int64_t at = 0; at < p->cols; at += HIL_QUANT_SQUARE) {
             int64_t n = p->cols - at < HIL_QUANT_SQUARE ? p->cols - at : HIL_QUANT_SQUARE;
             round_to_half(in + at, n, run);
@@ -222,7 +224,6 @@ static void encode_square(const hil_quant_part *p, int64_t row, int64_t col)
     if (rows > HIL_QUANT_SQUARE) rows = HIL_QUANT_SQUARE;
     if (cols > HIL_QUANT_SQUARE) cols = HIL_QUANT_SQUARE;
     const float *in = p->in + row * p->cols + col;
-    unsigned char *codes = p->codes + row * p->cols + col;
     float most = 0;
     for (int64_t r = 0; r < rows; ++r) {
         float of_row = largest(in + r * p->cols, cols);
@@ -231,6 +232,8 @@ static void encode_square(const hil_quant_part *p, int64_t row, int64_t col)
     float steps = most > 0 ? 1.0f / most * HIL_QUANT_E4M3_MOST : 1;
     int64_t across = divide_up(p->cols, HIL_QUANT_SQUARE);
     p->scale[row / HIL_QUANT_SQUARE * across + col / HIL_QUANT_SQUARE] = 1.0f / steps;
+    if (!p->codes) return;
+    unsigned char *codes = p->codes + row * p->cols + col;
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < cols; ++c)
             codes[r * p->cols + c] = (unsigned char)hil_quant_e4m3_round(

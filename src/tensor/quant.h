@@ -69,7 +69,7 @@ void hil_quant_expand(const hil_quant_tile *tile, const void *bytes, int64_t fir
 /* Quantizes whole rows of a tile, from row `row` of the tile on; with fp8 from a multiple of
    HIL_QUANT_SQUARE on, and with nf4 any part that begins with a block, all but the last of whole
    blocks. `codes` are those of these elements; scale[] has one for each block (of nf4), row, or
-   square (all squares of a row of them). bf16 has no scales. */
+   square (all squares of a row of them). bf16 has no scales. `codes` NULL: only the scales. */
 typedef struct hil_quant_part {
     hil_quant quant;
     int64_t count, cols; /* elements; of a row */

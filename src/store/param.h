@@ -38,6 +38,8 @@ void hil_param_set_numbers(hil_param *param, int numbers);
 /* Before hil_store_arrange: the weight of this matrix, which must not be trained, is kept quantized
    and expanded where it is used. */
 void hil_param_quantize(hil_param *param, hil_quant quant);
+/* Whether it is a matrix of a block, not of an adapter: what --base-dtype keeps in few bits. */
+bool hil_param_quantizes(const hil_param *param);
 
 size_t hil_store_count(const hil_store *store);
 /* The parameter's number in the order of registration: hil_store_at(store, index). */

@@ -75,8 +75,9 @@ static hil_status join_vector(hil_store *store, hil_param *p)
 }
 
 /* A layer's number stands between dots: "model.layers.0.mlp.up_proj.weight". */
-static bool belongs_to_block(const hil_param *p)
+bool hil_param_quantizes(const hil_param *p)
 {
+    if (p->spec.shape.ndim != 2 || p->spec.adapter) return false;
     for (const char *dot = strchr(p->name, '.'); dot; dot = strchr(dot + 1, '.')) {
         size_t digits = strspn(dot + 1, "0123456789");
         if (digits && dot[1 + digits] == '.') return true;
@@ -87,7 +88,7 @@ static bool belongs_to_block(const hil_param *p)
 static void choose_quant(const hil_store *store, hil_param *p)
 {
     const hil_store_options *o = &store->options;
-    if (p->quant || !o->base || p->spec.shape.ndim != 2 || !belongs_to_block(p)) return;
+    if (p->quant || !o->base || !hil_param_quantizes(p)) return;
     if (!o->training || !p->trainable) p->quant = o->base;
 }
 

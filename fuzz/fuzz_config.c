@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     assert(c.max_positions > 0 && c.norm_eps > 0 && c.rope.theta > 0 && c.rope.factor > 0);
     assert(c.eos < c.vocab && c.bos < c.vocab && c.pad < c.vocab);
     for (int64_t i = 0; i < c.layers; ++i) assert(hil_config_window(&c, i) >= 0);
-    hil_status status = hil_config_edit(&text, (const char *)bytes, size, HIL_BF16);
+    hil_status status = hil_config_edit(&text, (const char *)bytes, size, HIL_BF16, HIL_QUANT_NONE);
     assert(status == HIL_OK);
     status = hil_config_parse(&again, text.data, text.size, "edited");
     assert(status == HIL_OK && again.hidden == c.hidden);

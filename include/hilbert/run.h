@@ -245,6 +245,28 @@ HIL_API void hil_merge_defaults_sized(hil_merge_options *options, size_t size);
 HIL_API hil_status hil_merge(const hil_merge_options *options, const hil_observer *observer,
                              hil_merge_result *result);
 
+/* Keeps the matrices of a model's blocks in fewer bits: the result is a model folder of its own, as
+   bitsandbytes (nf4, int8) or transformers (fp8) writes it. */
+typedef struct hil_quantize_options {
+    size_t size; /* set by hil_quantize_defaults */
+    const char *model;
+    const char *out;
+    const char *base_dtype; /* "nf4", "int8" or "fp8" */
+    int threads;            /* 0: all */
+    bool overwrite;
+    const volatile int *stop;
+} hil_quantize_options;
+typedef struct hil_quantize_result {
+    int64_t matrices; /* that were quantized */
+    const char *dtype;
+    uint64_t bytes; /* of weights written */
+} hil_quantize_result;
+HIL_API void hil_quantize_defaults_sized(hil_quantize_options *options, size_t size);
+#define hil_quantize_defaults(options) hil_quantize_defaults_sized(options, sizeof *(options))
+/* Reads and writes piece by piece: needs memory for some rows and for one matrix's scales. */
+HIL_API hil_status hil_quantize(const hil_quantize_options *options, const hil_observer *observer,
+                                hil_quantize_result *result);
+
 typedef struct hil_tokenize_options {
     size_t size;          /* set by hil_tokenize_defaults */
     const char *model;    /* a model folder with a tokenizer.json, or that file */

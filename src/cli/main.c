@@ -8,12 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMMANDS = 12 };
+enum { COMMANDS = 13 };
 
 static const hil_command *const commands[COMMANDS] = {
     &hil_command_train,    &hil_command_eval,    &hil_command_generate, &hil_command_chat,
     &hil_command_tokenize, &hil_command_inspect, &hil_command_export,   &hil_command_verify,
     &hil_command_bench,    &hil_command_probe,   &hil_command_plan,     &hil_command_merge,
+    &hil_command_quantize,
 };
 
 /* If a standard descriptor is closed, the next file opened would get its number, and messages would

@@ -231,7 +231,7 @@ static hil_status write_into(hil_checkpoint_model *m, const hil_checkpoint_model
         HIL_TRY(hil_sidecar_files_write_one(&m->files, HIL_SIDECAR_ADAPTER, stage));
     } else {
         HIL_TRY(hil_sidecar_files_write(&m->files, stage));
-        HIL_TRY(hil_sidecar_files_write_config(&m->files, stage, o->dtype));
+        HIL_TRY(hil_sidecar_files_write_config(&m->files, stage, o->dtype, HIL_QUANT_NONE));
     }
     return hil_install_finish(o->out, stage, o->replaced, o->lock);
 }

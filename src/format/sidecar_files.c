@@ -74,13 +74,13 @@ hil_status hil_sidecar_files_write(const hil_sidecar_files *files, const char *f
 }
 
 hil_status hil_sidecar_files_write_config(const hil_sidecar_files *files, const char *folder,
-                                          hil_dtype dtype)
+                                          hil_dtype dtype, hil_quant quant)
 {
     char path[HIL_PATH_MAX];
     hil_text text = {0};
     const hil_bytes *file = &files->file[HIL_SIDECAR_CONFIG];
     HIL_TRY(hil_path_join(path, folder, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)));
-    hil_status status = hil_config_edit(&text, file->data, file->size, dtype);
+    hil_status status = hil_config_edit(&text, file->data, file->size, dtype, quant);
     if (status == HIL_OK) status = hil_file_write(path, text.data, text.size);
     hil_text_free(&text);
     return status;

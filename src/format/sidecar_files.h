@@ -3,7 +3,7 @@
 #define HIL_FORMAT_SIDECAR_FILES_H
 
 #include "io/file.h"
-#include "tensor/tensor.h"
+#include "tensor/quant.h"
 
 typedef enum hil_sidecar_file {
     HIL_SIDECAR_CONFIG,
@@ -41,8 +41,8 @@ hil_status hil_sidecar_files_write_one(const hil_sidecar_files *files, hil_sidec
                                        const char *folder);
 /* Writes all but config.json into `folder`. The caller syncs the folder. */
 hil_status hil_sidecar_files_write(const hil_sidecar_files *files, const char *folder);
-/* Writes config.json with the dtype of the saved weights; see hil_config_edit. */
+/* Writes config.json with dtype and quantization of the saved weights; see hil_config_edit. */
 hil_status hil_sidecar_files_write_config(const hil_sidecar_files *files, const char *folder,
-                                          hil_dtype dtype);
+                                          hil_dtype dtype, hil_quant quant);
 
 #endif

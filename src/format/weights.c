@@ -135,14 +135,26 @@ static hil_status read_range(void *context, int64_t first, int64_t count, float 
     return failed == HIL_OK ? HIL_OK : hil_fail(failed, "%s", job->message);
 }
 
-static hil_status load_param(loading *job, const hil_entry *entry)
+static hil_status take_entry(loading *job, const hil_entry *entry)
 {
     const hil_param_spec *spec = hil_param_spec_of(job->param);
-    HIL_TRY(hil_entry_dtype(entry, &job->dtype));
-    HIL_TRY(check_shape(job->param, entry));
     job->entry = entry;
     job->rows = hil_shape_rows(&spec->shape);
     job->cols = hil_shape_cols(&spec->shape);
+    HIL_TRY(hil_entry_dtype(entry, &job->dtype));
+    return check_shape(job->param, entry);
+}
+
+hil_status hil_weights_read(const hil_weights_range *range, float *out)
+{
+    loading job = {.pool = range->pool, .param = range->param};
+    HIL_TRY(take_entry(&job, range->entry));
+    return read_range(&job, range->first, range->count, out);
+}
+
+static hil_status load_param(loading *job, const hil_entry *entry)
+{
+    HIL_TRY(take_entry(job, entry));
     if (hil_param_quant(job->param))
         return hil_quantizer_fill(job->param, &(hil_quantizer){.read = read_range, .context = job});
     for (int64_t first = 0, count; (count = hil_param_held(job->param, &first)); first += count) {

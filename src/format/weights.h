@@ -29,6 +29,15 @@ hil_status hil_weights_open_adapter(hil_safetensors **out, const char *folder);
 hil_status hil_weights_load_adapter(hil_store *store, hil_pool *pool, const hil_peft *peft,
                                     const char *folder);
 
+/* Elements [first, first + count) of a parameter, from the tensor of its file. */
+typedef struct hil_weights_range {
+    hil_param *param;
+    const hil_entry *entry;
+    hil_pool *pool;
+    int64_t first, count;
+} hil_weights_range;
+hil_status hil_weights_read(const hil_weights_range *range, float *out);
+
 /* The parameter's shape in files. */
 hil_shape hil_weights_shape(const hil_param *param);
 

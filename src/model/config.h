@@ -54,8 +54,12 @@ hil_status hil_config_parse(hil_config *out, const char *json, size_t size, cons
 /* How many positions, its own included, a position of this layer attends to; 0: all before it. */
 int64_t hil_config_window(const hil_config *config, int64_t layer);
 
-/* Appends the config.json with its dtype set to `dtype`, that of the saved weights. Adds
-   "architectures" if it is missing; changes no other byte. */
-hil_status hil_config_edit(hil_text *out, const char *json, size_t size, hil_dtype dtype);
+/* "float32", ..., as PyTorch names it, with the quotes of a JSON string. */
+const char *hil_config_torch_name(hil_dtype dtype);
+/* Appends the config.json with its dtype set to `dtype`, that of the saved weights, and with the
+   quantization_config of `quant` unless that is HIL_QUANT_NONE. Adds "architectures" if it is
+   missing; changes no other byte. */
+hil_status hil_config_edit(hil_text *out, const char *json, size_t size, hil_dtype dtype,
+                           hil_quant quant);
 
 #endif

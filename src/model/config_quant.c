@@ -58,3 +58,30 @@ hil_status hil_config_quant(const hil_config_reader *r)
     *out = HIL_QUANT_FP8;
     return check_squares(config, what);
 }
+
+hil_status hil_config_quant_write(hil_text *out, hil_quant quant, hil_dtype compute)
+{
+    bool four = quant == HIL_QUANT_NF4;
+    const char *no = "false", *yes = "true";
+    if (quant == HIL_QUANT_FP8)
+        return hil_text_print(out,
+                              "{\n    \"activation_scheme\": \"dynamic\",\n"
+                              "    \"modules_to_not_convert\": [\"lm_head\"],\n"
+                              "    \"quant_method\": \"fp8\",\n"
+                              "    \"weight_block_size\": [%d, %d]\n  }",
+                              HIL_QUANT_SQUARE, HIL_QUANT_SQUARE);
+    return hil_text_print(out,
+                          "{\n    \"_load_in_4bit\": %s,\n    \"_load_in_8bit\": %s,\n"
+                          "    \"bnb_4bit_compute_dtype\": %s,\n"
+                          "    \"bnb_4bit_quant_storage\": \"uint8\",\n"
+                          "    \"bnb_4bit_quant_type\": \"%s\",\n"
+                          "    \"bnb_4bit_use_double_quant\": %s,\n"
+                          "    \"llm_int8_enable_fp32_cpu_offload\": false,\n"
+                          "    \"llm_int8_has_fp16_weight\": false,\n"
+                          "    \"llm_int8_skip_modules\": [\"lm_head\"],\n"
+                          "    \"llm_int8_threshold\": 6.0,\n"
+                          "    \"load_in_4bit\": %s,\n    \"load_in_8bit\": %s,\n"
+                          "    \"quant_method\": \"bitsandbytes\"\n  }",
+                          four ? yes : no, four ? no : yes, hil_config_torch_name(compute),
+                          four ? "nf4" : "fp4", four ? yes : no, four ? yes : no, four ? no : yes);
+}

@@ -47,5 +47,7 @@ void hil_config_slide_from(hil_config *config, int64_t first);
 hil_status hil_config_layer_types(const hil_config_reader *r, int64_t first);
 /* The method of quantization_config: nf4, int8 or fp8; absent or empty: none. Refuses others. */
 hil_status hil_config_quant(const hil_config_reader *r);
+/* Appends the quantization_config, as transformers writes it; `compute`: the model's dtype. */
+hil_status hil_config_quant_write(hil_text *out, hil_quant quant, hil_dtype compute);
 
 #endif

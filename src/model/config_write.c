@@ -1,13 +1,20 @@
-/* config_write.c - changes the dtype in config.json by editing the text: nothing else changes. */
+/* config_write.c - changes the dtype in config.json, and how weights are quantized, by editing the
+   text: nothing else changes. */
 #include "model/arch.h"
 
-#include "base/json.h"
+#include "model/config_read.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char *const torch_name[] = {
-    [HIL_F32] = "\"float32\"", [HIL_BF16] = "\"bfloat16\"", [HIL_F16] = "\"float16\""};
+const char *hil_config_torch_name(hil_dtype dtype)
+{
+    static const char *const names[] = {
+        [HIL_F32] = "\"float32\"", [HIL_BF16] = "\"bfloat16\"", [HIL_F16] = "\"float16\""};
+    assert(dtype <= HIL_F16);
+    return names[dtype];
+}
+
 /* One member of the top-level object. */
 typedef struct member {
     const char *key, *value, *end; /* the key's and the value's first byte, one past the value */
@@ -65,47 +72,59 @@ static bool is_nothing(const json_t *value)
     return !value || json_is_null(value) || (json_is_array(value) && json_array_size(value) == 0);
 }
 
+/* New values. */
+typedef struct edits {
+    const char *dtype, *quant; /* quant: NULL: unchanged */
+    const char *classes;       /* where there are none */
+} edits;
+
 /* `text` ends with a NUL and holds a valid object with at least one member. */
-static hil_status edit(hil_text *out, const char *text, const json_t *object, const char *classes,
-                       hil_dtype dtype)
+static hil_status edit(hil_text *out, const char *text, const json_t *object, const edits *e)
 {
     const char *copied = text;
     bool add_classes = is_nothing(json_object_get(object, "architectures"));
     bool has_classes = json_object_get(object, "architectures");
+    bool has_quant = json_object_get(object, "quantization_config");
     bool has_dtype = json_object_get(object, "dtype") || json_object_get(object, "torch_dtype");
     const char *open = skip_space(text) + 1;
     size_t space = (size_t)(skip_space(open) - open);
     member m = {0};
     for (const char *at = skip_space(text); next_member(at, &m); at = m.end) {
         const char *value = NULL;
-        if (key_is(&m, "\"dtype\"") || key_is(&m, "\"torch_dtype\"")) value = torch_name[dtype];
-        if (add_classes && key_is(&m, "\"architectures\"")) value = classes;
+        if (key_is(&m, "\"dtype\"") || key_is(&m, "\"torch_dtype\"")) value = e->dtype;
+        if (e->quant && key_is(&m, "\"quantization_config\"")) value = e->quant;
+        if (add_classes && key_is(&m, "\"architectures\"")) value = e->classes;
         HIL_TRY(hil_text_add(out, copied, (size_t)((value ? m.value : m.end) - copied)));
         if (value) HIL_TRY(hil_text_add(out, value, strlen(value)));
         copied = m.end;
     }
     if (!has_classes)
-        HIL_TRY(hil_text_print(out, ",%.*s\"architectures\": %s", (int)space, open, classes));
-    if (!has_dtype)
-        HIL_TRY(hil_text_print(out, ",%.*s\"dtype\": %s", (int)space, open, torch_name[dtype]));
+        HIL_TRY(hil_text_print(out, ",%.*s\"architectures\": %s", (int)space, open, e->classes));
+    if (!has_dtype) HIL_TRY(hil_text_print(out, ",%.*s\"dtype\": %s", (int)space, open, e->dtype));
+    if (e->quant && !has_quant)
+        HIL_TRY(
+            hil_text_print(out, ",%.*s\"quantization_config\": %s", (int)space, open, e->quant));
     return hil_text_add(out, copied, strlen(copied));
 }
 
-hil_status hil_config_edit(hil_text *out, const char *json, size_t size, hil_dtype dtype)
+hil_status hil_config_edit(hil_text *out, const char *json, size_t size, hil_dtype dtype,
+                           hil_quant quant)
 {
-    assert(dtype != HIL_I32);
     hil_config config;
     char classes[80];
-    hil_text copy = {0};
+    hil_text copy = {0}, method = {0};
     json_t *object = NULL;
     hil_status status;
     HIL_TRY_DONE(hil_config_parse(&config, json, size, "config.json"));
     HIL_TRY_DONE(hil_json_parse(json, size, "config.json", &object));
     HIL_TRY_DONE(hil_text_add(&copy, json, size));
+    if (quant) HIL_TRY_DONE(hil_config_quant_write(&method, quant, dtype));
     snprintf(classes, sizeof classes, "[\"%s\"]", config.arch->class_name);
-    status = edit(out, copy.data, object, classes, dtype);
+    edits changed = {hil_config_torch_name(dtype), method.data, classes};
+    status = edit(out, copy.data, object, &changed);
 done:
     hil_text_free(&copy);
+    hil_text_free(&method);
     json_decref(object);
     return status;
 }

@@ -1,14 +1,11 @@
 /* merge.c - hilbert merge: writes a model folder whose weights contain an adapter. */
 #include "base/alloc.h"
 #include "base/sized.h"
-#include "format/export.h"
-#include "format/model_folder.h"
 #include "format/weights.h"
 #include "run/model_source.h"
-#include "run/output_folder.h"
+#include "run/staged_folder.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 void hil_merge_defaults_sized(hil_merge_options *options, size_t size)
@@ -250,43 +247,17 @@ static hil_status open_job(job *j, const hil_merge_options *o, hil_merge_result 
     return HIL_ALLOC(HIL_EXPORT_PIECE, &j->raw);
 }
 
-static hil_status write_stage(const job *j, const char *stage, const char *out,
-                              hil_install_names replaced, const hil_lock *lock)
+static hil_status write_folder(job *j, const hil_merge_options *o)
 {
-    hil_export export = {.tensor = j->exported,
-                         .count = j->count,
-                         .read = read_tensor,
-                         .context = (void *)(uintptr_t)j};
-    HIL_TRY(hil_export_write(&export, stage));
-    HIL_TRY(hil_sidecar_files_write(&j->source.files, stage));
-    HIL_TRY(hil_sidecar_files_write_config(&j->source.files, stage, j->exported[0].dtype));
-    return hil_install_finish(out, stage, replaced, lock);
-}
-
-static hil_status write_folder(const job *j, const hil_merge_options *o)
-{
-    char found[256], stage[HIL_PATH_MAX], message[1024];
-    hil_lock lock = {.fd = -1};
-    hil_install_names replaced = o->overwrite ? HIL_NAMES_ALL : HIL_NAMES_NONE;
-    if (hil_folder_same(o->out, o->model) || hil_folder_same(o->out, o->adapter))
-        return hil_fail(HIL_ERR_USAGE, "%s is what is merged: choose another folder", o->out);
-    HIL_TRY(hil_install_find(o->out, HIL_NAMES_ALL & ~replaced, found));
-    if (found[0])
-        return hil_fail(HIL_ERR_USAGE,
-                        "%s holds a model: choose another folder or use --overwrite (%s is there)",
-                        o->out, found);
-    size_t existed = hil_dir_existing(o->out);
-    HIL_TRY(hil_dir_create(o->out));
-    hil_status status = hil_lock_take(&lock, o->out);
-    stage[0] = 0;
-    if (status == HIL_OK) status = hil_install_begin(o->out, stage);
-    if (status == HIL_OK) status = write_stage(j, stage, o->out, replaced, &lock);
-    snprintf(message, sizeof message, "%s", status == HIL_OK ? "" : hil_status_message());
-    if (status != HIL_OK && stage[0]) (void)!hil_file_remove_tree(stage);
-    hil_lock_drop(&lock);
-    if (status == HIL_OK) return HIL_OK;
-    hil_dir_uncreate(o->out, existed);
-    return hil_fail(status, "%s", message);
+    hil_export export = {
+        .tensor = j->exported, .count = j->count, .read = read_tensor, .context = j};
+    hil_staged staged = {
+        .out = o->out, .source = {o->model, o->adapter}, .overwrite = o->overwrite};
+    hil_status status = hil_staged_begin(&staged);
+    if (status == HIL_OK)
+        status = hil_staged_write(&staged, &export, &j->source.files, j->exported[0].dtype,
+                                  HIL_QUANT_NONE);
+    return hil_staged_end(&staged, status);
 }
 
 hil_status hil_merge(const hil_merge_options *options, const hil_observer *observer,

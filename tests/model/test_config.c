@@ -264,7 +264,7 @@ static void check_open(void)
     CHECK(mkdtemp(out) != NULL);
     CHECK_OK(hil_sidecar_files_read(&files, folder));
     CHECK_OK(hil_path_join(beside, out, "config.json"));
-    CHECK_OK(hil_sidecar_files_write_config(&files, out, HIL_BF16));
+    CHECK_OK(hil_sidecar_files_write_config(&files, out, HIL_BF16, HIL_QUANT_NONE));
     char *written = slurp(beside);
     CHECK_TEXT(written, LLAMA ",\"eos_token_id\":3,\"architectures\": [\"LlamaForCausalLM\"],"
                               "\"dtype\": \"bfloat16\"}");
@@ -272,7 +272,7 @@ static void check_open(void)
     for (long n = 1;; ++n) {
         CHECK_OK(hil_file_remove_tree(beside));
         hil_alloc_fail_at(n);
-        hil_status status = hil_sidecar_files_write_config(&files, out, HIL_F16);
+        hil_status status = hil_sidecar_files_write_config(&files, out, HIL_F16, HIL_QUANT_NONE);
         hil_alloc_fail_at(0);
         if (status == HIL_OK) break;
         CHECK_INT(status, HIL_ERR_MEMORY);
@@ -286,7 +286,7 @@ static void check_open(void)
 static void check_edit(const char *json, hil_dtype dtype, const char *want)
 {
     hil_text out = {0};
-    CHECK_OK(hil_config_edit(&out, json, strlen(json), dtype));
+    CHECK_OK(hil_config_edit(&out, json, strlen(json), dtype, HIL_QUANT_NONE));
     CHECK_TEXT(out.data, want);
     hil_text_free(&out);
 }

@@ -18,6 +18,7 @@ static void check_jobs(void)
     hil_eval_result evaluated;
     hil_generate_result generated;
     hil_export_result exported;
+    hil_quantize_result quantized;
     hil_bench_io_result measured;
     const hil_train_options none = {.model = "x"};
     hil_train_options train;
@@ -28,6 +29,7 @@ static void check_jobs(void)
     REFUSED(hil_tokenize(&(hil_tokenize_options){.model = "x"}, stdin, stdout), "hil_tokenize");
     REFUSED(hil_checkpoint_export(&(hil_export_options){.out = "x"}, NULL, &exported),
             "hil_export");
+    REFUSED(hil_quantize(&(hil_quantize_options){.model = "x"}, NULL, &quantized), "hil_quantize");
     REFUSED(hil_bench_io(&(hil_bench_io_options){.path = "x"}, NULL, &measured), "hil_bench_io");
     REFUSED(hil_probe(&(hil_probe_options){.threads = 1}, NULL, stdout), "hil_probe");
     REFUSED(hil_plan_show(&none, &(hil_plan_options){.ranks = 1}, NULL, stdout), "hil_train");

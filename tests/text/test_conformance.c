@@ -85,7 +85,7 @@ static void check_stories(void)
     CHECK_INT(entry->dim[1], config.hidden);
     hil_safetensors_close(file);
     CHECK_OK(hil_bytes_read(&map, SHARED "stories260K/hf/config.json"));
-    CHECK_OK(hil_config_edit(&text, map.data, map.size, HIL_F32));
+    CHECK_OK(hil_config_edit(&text, map.data, map.size, HIL_F32, HIL_QUANT_NONE));
     CHECK_INT(text.size, map.size);
     CHECK(memcmp(text.data, map.data, map.size) == 0); /* the same dtype: the same bytes */
     hil_text_free(&text);

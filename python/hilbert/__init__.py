@@ -1,0 +1,32 @@
+"""hilbert trains models larger than memory: the states of any PyTorch module in device memory, RAM
+and on drives, under hard budgets. See docs/pytorch.md.
+
+PyTorch is imported when something that needs it is used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, List
+
+from .errors import BudgetError, Error, InputError, NumericError, UsageError
+
+if TYPE_CHECKING:
+    from ._c import version
+    from .offload import gathered, offload
+    from .optimizer import Optimizer
+
+_HOME = {"version": "_c", "offload": "offload", "gathered": "offload", "Optimizer": "optimizer"}
+
+__all__ = ["BudgetError", "Error", "InputError", "NumericError", "UsageError", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'hilbert' has no attribute '{name}'")
+    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted(__all__)

@@ -1,0 +1,407 @@
+"""Takes parameters of a module out of the store for each use, and gives gradients to it.
+
+[Note: placeholders] Every parameter stays the same object in the same module. While it is not in
+use its data is one NaN, expanded to the parameter's shape: it takes no memory, autograd sees the
+right shape, and whoever reads it by mistake notices.
+
+[Note: uses] A parameter is taken out of the store
+- by the forward pre-hook of the module that has it, until the forward hook; a compiled module takes
+  all parameters below it at once, because hooks inside would cut its graph;
+- when a module's attribute is read elsewhere (tied weights, functional use), until the forward of
+  the module that reads it ends;
+- when backward needs it: saved tensors that are parameters, or views of them, are packed as
+  references, and live as long as the node of the graph that runs;
+- when it is read outside of any forward: as a copy, which is written back if it was changed.
+Everything but the copies is a lease: see [Note: leases] in _store.py. Where leases of a forward do
+not fit into the window together, parameters that no variable of the program names are put back (if
+the module reads them again, they are taken out again), then others become copies.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from torch import nn
+
+from . import _c
+from ._store import Slot, Store
+from .errors import BudgetError, UsageError
+
+_push = torch._C._autograd._push_saved_tensors_default_hooks
+_pop = torch._C._autograd._pop_saved_tensors_default_hooks
+_top = torch._C._autograd._top_saved_tensors_default_hooks
+
+
+class ModelSlot(Slot):
+    """A slot with its parameter object and the number of uses that run."""
+
+    def __init__(self, param: nn.Parameter, **fields: Any) -> None:
+        super().__init__(shape=param.shape, **fields)
+        self.param = param
+        self.users = 0
+        self.holders = 0  # references to the parameter object that are ours or its modules'
+        self.copy: Optional[torch.Tensor] = None  # while it is read outside of any forward
+        self.original: Optional[torch.Tensor] = None  # fp32 numbers of which the copy was made
+
+    def is_named(self) -> bool:
+        """Whether a variable of the program may refer to the parameter."""
+        return sys.getrefcount(self.param) > self.holders + 1
+
+    def make_placeholder(self, device: torch.device) -> None:
+        """Drops the data: see [Note: placeholders]."""
+        nan = torch.full((), float("nan"), dtype=self.dtype, device=device)
+        self.placeholder = nan.expand(self.shape)
+        self.param.data = self.placeholder
+
+
+class _Reference(NamedTuple):
+    """A saved tensor that is a view of a parameter."""
+
+    slot: ModelSlot
+    dtype: torch.dtype
+    size: Tuple[int, ...]
+    stride: Tuple[int, ...]
+    offset: int
+
+
+class _Saved(NamedTuple):
+    """A saved tensor that is none, and how often it had been changed in place."""
+
+    tensor: torch.Tensor
+    version: int
+
+
+class _Outer(NamedTuple):
+    """A saved tensor that the hooks below ours packed."""
+
+    unpack: Any
+    packed: Any
+
+
+class Packing:
+    """Hooks for saved tensors. Below other hooks, such as those of torch.utils.checkpoint, these
+    get what is no parameter."""
+
+    def __init__(self, store: Store, outer: Optional[Tuple[Any, Any]]) -> None:
+        self.store = store
+        self.outer = outer
+
+    def pack(self, tensor: torch.Tensor) -> Any:
+        slot = self.store.live.get(tensor.untyped_storage().data_ptr())
+        if slot is not None:
+            return _Reference(slot, tensor.dtype, tensor.size(), tensor.stride(),
+                              tensor.storage_offset())
+        if self.outer is None:
+            return _Saved(tensor.detach(), tensor._version)
+        return _Outer(self.outer[1], self.outer[0](tensor))
+
+    def unpack(self, packed: Any) -> torch.Tensor:
+        if isinstance(packed, _Saved):
+            if packed.tensor._version != packed.version:
+                raise RuntimeError("a tensor that backward needs was modified by an inplace operation: "
+                                   f"shape {list(packed.tensor.shape)}, version "
+                                   f"{packed.tensor._version} instead of {packed.version}")
+            return packed.tensor
+        if isinstance(packed, _Outer):
+            return packed.unpack(packed.packed)
+        weights = self.store.lease(packed.slot)
+        if packed.dtype != weights.dtype:
+            weights = weights.view(packed.dtype)
+        return weights.as_strided(packed.size, packed.stride, packed.offset)
+
+
+class _Frame:
+    """A module whose forward runs, and the parameters to be put back at its end."""
+
+    __slots__ = ("module", "slots", "packing", "compiled")
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.compiled = False  # whether its code reads parameters without asking
+        self.slots: List[ModelSlot] = []
+        self.packing = False  # whether hooks for saved tensors were pushed
+
+
+class _Parameters(dict):
+    """A module's `_parameters`: reading one takes it out of the store."""
+
+    __slots__ = ("uses", "slots")
+    uses: "Uses"
+    slots: Dict[str, ModelSlot]
+
+    def __getitem__(self, name: str) -> Optional[nn.Parameter]:
+        slot = self.slots.get(name)
+        if slot is not None and not slot.users and slot.copy is None:
+            self.uses.reach(slot)
+        return dict.__getitem__(self, name)
+
+    def __reduce__(self) -> Any:
+        raise UsageError("an offloaded model cannot be copied or pickled: use its state_dict, "
+                         "hilbert.save or save_pretrained")
+
+
+class Uses:
+    """Passes over the store, and the uses of parameters in them. See [Note: uses]."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.kind: Optional[int] = None  # of the open pass
+        self.summing = False  # whether a gradient was added in it
+        self.changes = 0  # grows whenever weights change
+        self._stack: List[_Frame] = []
+        self._copies: List[ModelSlot] = []
+
+    # Passes.
+
+    def open(self, kind: int) -> None:
+        """Begins a pass unless one runs; a training pass ends one that only reads."""
+        if self.kind == _c.EVAL and kind == _c.TRAIN:
+            self._end()
+        if self.kind is None:
+            self.drop_copies()
+            self.store.begin(kind)
+            self.kind, self.summing = kind, False
+
+    def _end(self) -> None:
+        if self.store.referred():
+            gc.collect()  # graphs in cycles
+        self.kind = None
+        self.store.end()
+
+    def idle(self) -> None:
+        """Ends a pass without gradients; refuses to end one with them."""
+        if self.kind is not None:
+            if self.summing or self._stack:
+                raise UsageError("this must be done between training steps: call step() first")
+            self._end()
+
+    def discard(self) -> None:
+        """Discards the gradients of this step."""
+        if self.summing:
+            self._end()
+
+    def update(self) -> float:
+        """Ends a training pass with an update. Returns the norm of all gradients."""
+        if self._stack:
+            raise UsageError("step() was called inside of a forward")
+        self.open(_c.TRAIN)
+        self.drop_copies()
+        if self.store.referred():
+            gc.collect()
+        norm = self.store.step()
+        self.changes += 1
+        self._end()
+        return norm
+
+    def take_gradient(self, slot: ModelSlot) -> None:
+        """After a gradient was accumulated."""
+        gradient, slot.param.grad = slot.param.grad, None
+        if gradient.layout != torch.strided:
+            gradient = gradient.to_dense()
+        self.open(_c.TRAIN)
+        self.summing = True
+        self.store.add_gradient(slot, gradient)
+
+    # Uses in a forward.
+
+    def enter(self, module: nn.Module, slots: Sequence[ModelSlot], compiled: bool) -> None:
+        """Before the forward of a module."""
+        training = torch.is_grad_enabled()
+        if not self._stack:
+            self.open(_c.TRAIN if training else _c.EVAL)
+        frame = _Frame(module)
+        frame.compiled = compiled
+        self._stack.append(frame)
+        for slot in slots:
+            self._use(slot, frame)
+        if training and (slots or len(self._stack) == 1):
+            self._push_packing(frame)
+
+    def leave(self, module: nn.Module) -> None:
+        """After it, or after an exception in it."""
+        if not self._stack or self._stack[-1].module is not module:
+            return  # the exception came before it was entered
+        frame = self._stack.pop()
+        if frame.packing:
+            _pop()
+        for slot in frame.slots:
+            slot.users -= 1
+            if not slot.users and slot.copy is None:
+                slot.param.data = slot.placeholder
+        if not self._stack and self.kind == _c.EVAL and not self.store.referred():
+            self._end()
+
+    def _use(self, slot: ModelSlot, frame: _Frame) -> None:
+        if not slot.users and slot.copy is None:
+            slot.param.data = self._take(slot)
+        slot.users += 1
+        frame.slots.append(slot)
+
+    def _take(self, slot: ModelSlot) -> torch.Tensor:
+        for make_room in (self._put_back, self._make_copies):
+            try:
+                return self._fetch(slot)
+            except BudgetError:
+                make_room()
+        return self._fetch(slot)
+
+    def _put_back(self) -> None:
+        for frame in self._stack:
+            for slot in [] if frame.compiled else frame.slots:
+                if slot.leases and slot.copy is None and not slot.is_named():
+                    slot.users = 0
+                    slot.param.data = slot.placeholder
+        for frame in self._stack:
+            frame.slots = [slot for slot in frame.slots if slot.users]
+
+    def _make_copies(self) -> None:
+        for frame in self._stack:
+            for slot in frame.slots:
+                if slot.leases and slot.copy is None:
+                    slot.param.data = slot.param.data.clone()
+
+    def _fetch(self, slot: ModelSlot) -> torch.Tensor:
+        weights = self.store.lease(slot)
+        return weights if slot.stored == slot.dtype else weights.to(slot.dtype)
+
+    def _push_packing(self, frame: _Frame) -> None:
+        outer = _top(True)
+        top = getattr(outer[0], "__self__", None) if outer else None
+        if not (isinstance(top, Packing) and top.store is self.store):
+            packing = Packing(self.store, outer)
+            _push(packing.pack, packing.unpack)
+            frame.packing = True
+
+    # Uses elsewhere.
+
+    def reach(self, slot: ModelSlot) -> None:
+        """A module's attribute is read while that module does not run."""
+        if self._stack:
+            self._use(slot, self._stack[-1])
+        else:
+            self.copy(slot)
+
+    def copy(self, slot: ModelSlot) -> None:
+        """Gives the parameter its own memory until `drop_copies`."""
+        if slot.copy is not None:
+            return
+        if self.kind is None:
+            slot.original = self.store.read(slot)
+            slot.copy = slot.original.to(self.store.device, slot.dtype, copy=True)
+        else:
+            slot.copy = self._fetch(slot).clone()
+        slot.param.data = slot.copy
+        self._copies.append(slot)
+
+    def drop_copies(self, slots: Optional[Iterable[ModelSlot]] = None) -> None:
+        """Ends the reads of these, or all. What was changed between steps is written back."""
+        for slot in list(self._copies) if slots is None else slots:
+            self._copies.remove(slot)
+            values, original = slot.param.data, slot.original
+            slot.copy = slot.original = None
+            slot.param.data = slot.placeholder
+            if original is None:
+                continue
+            values = values.to("cpu")
+            same = values == original.to(slot.dtype)
+            if not bool(same.all()):
+                self.changes += 1
+                self.store.write(slot, torch.where(same, original, values.float()))
+
+    def value(self, slot: ModelSlot) -> torch.Tensor:
+        """A copy in host memory, in the model's dtype."""
+        if slot.copy is not None:
+            return slot.copy.detach().to("cpu", copy=True)
+        if self.kind is None:
+            return self.store.read(slot).to(slot.dtype)
+        return self._fetch(slot).to("cpu", copy=True)
+
+    def assign(self, slot: ModelSlot, values: torch.Tensor) -> None:
+        """Replaces the weights. Between steps."""
+        self.idle()
+        if slot.copy is not None:
+            self.drop_copies([slot])
+        self.changes += 1
+        self.store.write(slot, values)
+
+
+def _uncompiled(function: Any) -> Any:
+    """torch.compile leaves this function alone."""
+    function._torchdynamo_disable = True
+    return function
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    return module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule"
+
+
+def stages(model: nn.Module) -> Iterator[Tuple[str, nn.Module, List[Tuple[nn.Module, str, str]]]]:
+    """Modules at which parameters are taken out, with (owner, attribute, full name) of each
+    parameter: a module's own, or all below a compiled module."""
+    compiled: List[str] = []
+    for prefix, module in model.named_modules():
+        if any(prefix.startswith(above) for above in compiled):
+            continue
+        inside = [(prefix, module)]
+        if _is_compiled(module):
+            compiled.append(prefix + "." if prefix else "")
+            inside = list(module.named_modules(prefix=prefix))
+        yield prefix, module, [(owner, name, f"{at}.{name}" if at else name)
+                               for at, owner in inside
+                               for name, param in owner._parameters.items() if param is not None]
+
+
+def attach(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> List[Any]:
+    """Installs the hooks; slots by the id of their parameters. Returns what removes them."""
+    handles: List[Any] = []
+    for slot in slots.values():
+        slot.holders = 1
+        if slot.trainable:
+            handles.append(slot.param.register_post_accumulate_grad_hook(
+                lambda param, slot=slot: uses.take_gradient(slot)))
+    for prefix, module, parameters in stages(model):
+        own = list(dict.fromkeys(slots[id(owner._parameters[name])] for owner, name, _ in parameters
+                                 if id(owner._parameters[name]) in slots))
+        if own or any(True for _ in module.children()):
+            handles += _hook(module, uses, own)
+    for module in model.modules():
+        own_by_name = {name: slots[id(param)] for name, param in module._parameters.items()
+                       if id(param) in slots}
+        if own_by_name:
+            module._parameters = parameters = _Parameters(module._parameters)
+            parameters.uses, parameters.slots = uses, own_by_name
+            for slot in own_by_name.values():
+                slot.holders += 1
+    return handles
+
+
+def _hook(module: nn.Module, uses: Uses, slots: Sequence[ModelSlot]) -> List[Any]:
+    if module._compiled_call_impl is not None:  # by module.compile(), which compiles hooks too
+        compiled = module._compiled_call_impl
+
+        @_uncompiled
+        def call(*args: Any, **kwargs: Any) -> Any:
+            uses.enter(module, slots, True)
+            try:
+                return compiled(*args, **kwargs)
+            finally:
+                uses.leave(module)
+
+        module._compiled_call_impl = call
+        return []
+
+    is_compiled = _is_compiled(module)
+
+    @_uncompiled
+    def before(module: nn.Module, args: Any) -> None:
+        uses.enter(module, slots, is_compiled)
+
+    @_uncompiled
+    def after(module: nn.Module, args: Any, output: Any) -> None:
+        uses.leave(module)
+
+    return [module.register_forward_pre_hook(before, prepend=True),
+            module.register_forward_hook(after, always_call=True)]

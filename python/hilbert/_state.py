@@ -1,0 +1,85 @@
+"""state_dict, load_state_dict and to() of an offloaded model."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable, Dict
+
+import torch
+from torch import nn
+
+from ._hooks import ModelSlot, Uses
+from .errors import UsageError
+
+
+def attach_state(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> None:
+    """state_dict gets values in host memory instead of placeholders; a parameter under two names
+    is one tensor. load_state_dict writes to the store, one module at a time."""
+    made: "weakref.WeakValueDictionary[str, torch.Tensor]" = weakref.WeakValueDictionary()
+    made_at = [0]
+
+    def value(slot: ModelSlot) -> torch.Tensor:
+        if made_at[0] != uses.changes:
+            made.clear()
+            made_at[0] = uses.changes
+        tensor = made.get(slot.name)
+        if tensor is None:
+            tensor = made[slot.name] = uses.value(slot)
+        return tensor
+
+    def save(module: nn.Module, state: Dict[str, Any], prefix: str, metadata: Any) -> None:
+        for name, slot in module._parameters.slots.items():
+            entry = state.get(prefix + name)
+            if entry is not None and entry is not slot.param:  # it is with keep_vars
+                state[prefix + name] = value(slot)
+
+    def load(module: nn.Module, state: Dict[str, Any], prefix: str, *rest: Any) -> None:
+        uses.idle()
+        for name, slot in module._parameters.slots.items():
+            if prefix + name in state:
+                uses.copy(slot)
+
+    def loaded(module: nn.Module, incompatible: Any) -> None:
+        for name, slot in module._parameters.slots.items():
+            now = dict.__getitem__(module._parameters, name)
+            if now is not slot.param:  # load_state_dict(assign=True)
+                dict.__setitem__(module._parameters, name, slot.param)
+                uses.assign(slot, now)
+            elif slot.copy is not None:
+                uses.drop_copies([slot])
+
+    for module in _owners(model):
+        module._register_state_dict_hook(save)
+        module.register_load_state_dict_pre_hook(load)
+        module.register_load_state_dict_post_hook(loaded)
+
+
+def guard_apply(model: nn.Module, slots: Dict[int, ModelSlot]) -> None:
+    """to(), cuda() and such move buffers only; a change of the parameters' dtype is refused."""
+    for module in _owners(model):
+        module._apply = _apply_of(module)
+
+
+def _owners(model: nn.Module) -> Any:
+    return [module for module in model.modules() if hasattr(module._parameters, "slots")]
+
+
+def _apply_of(module: nn.Module) -> Callable[..., nn.Module]:
+    reference = weakref.ref(module)
+
+    def apply(function: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> nn.Module:
+        own = reference()
+        parameters = own._parameters
+        for slot in parameters.slots.values():
+            if function(torch.empty(0, dtype=slot.dtype)).dtype != slot.dtype:
+                raise UsageError("the dtype of an offloaded model is fixed: give dtype to "
+                                 "hilbert.offload")
+        own._parameters = {name: param for name, param in parameters.items()
+                           if name not in parameters.slots}
+        try:
+            type(own)._apply(own, function, recurse)
+        finally:
+            own._parameters = parameters
+        return own
+
+    return apply

@@ -1,0 +1,271 @@
+"""The parameter store of hilbert/store.h with PyTorch tensors in place of addresses.
+
+[Note: leases] `Store.lease` acquires a parameter's weights and wraps them, without a copy, in a
+tensor. They are released when nothing refers to the tensor's storage any more: no view, no graph,
+no output of a module. So an address is never used after its release, whoever keeps a view of it.
+The storage may die on any thread and inside the garbage collector; its lease then only notes
+itself in `Store._dead`, and the next call of the store releases it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+
+from . import _c
+from .errors import UsageError
+
+PIECE = 1 << 24  # elements of a parameter that are converted to fp32 at once
+NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+DTYPES = {name: dtype for dtype, name in NAMES.items()}
+
+
+@dataclass
+class Options:
+    """What `hilbert.offload` was given, with sizes as bytes."""
+
+    dtype: torch.dtype
+    optimizer: str = "adamw"
+    betas: Tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    clip: float = 0.0
+    device_memory: int = 0
+    host_memory: int = 0
+    disks: Sequence[Tuple[str, int]] = ()
+    window: int = 0
+    threads: int = 0
+
+
+@dataclass(eq=False)
+class Slot:
+    """A parameter of the model and its place in the store."""
+
+    name: str
+    shape: torch.Size
+    dtype: torch.dtype  # in which the model computes
+    group: int  # the store's: parameters that are used together
+    trainable: bool
+    rates: int  # the optimizer's group
+    handle: Optional[int] = None
+    stored: torch.dtype = torch.float32  # in which the store hands it out
+    leases: int = 0
+    address: int = 0  # while there are leases
+
+    @property
+    def elements(self) -> int:
+        return self.shape.numel()
+
+
+class _Memory:
+    """Device memory of a lease, as torch.as_tensor takes it without a copy."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "version": 2,
+                                         "data": (address, False)}
+
+    def __del__(self) -> None:
+        self.dead.append(self.slot)
+
+
+def _host_memory(size: int) -> type:
+    """The type of a lease of `size` bytes of host memory, as torch.frombuffer takes it."""
+
+    class Memory(ctypes.c_char * size):
+        def __del__(self) -> None:
+            self.dead.append(self.slot)
+
+    return Memory
+
+
+class Store:
+    """Owns the C store. Its methods may be called from any thread; they take turns."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.device = torch.device("cpu")
+        self.live: Dict[int, Slot] = {}  # by address: what is acquired
+        self.slots: List[Slot] = []
+        self._dead: Deque[Slot] = deque()
+        self._types: Dict[int, type] = {}
+        self._lock = threading.RLock()
+        self._handle = ctypes.c_void_p()
+        c = _c.StoreOptions()
+        _c.library.hil_param_store_defaults_sized(ctypes.byref(c), ctypes.sizeof(c))
+        disks = (_c.DiskBudget * max(1, len(options.disks)))(
+            *(_c.DiskBudget(path.encode(), size) for path, size in options.disks))
+        c.memory.device, c.memory.host = options.device_memory, options.host_memory
+        c.memory.disks, c.memory.disk_count = disks, len(options.disks)
+        c.window = options.window
+        c.dtype, c.optimizer = NAMES[options.dtype].encode(), options.optimizer.encode()
+        c.weight_decay, c.eps, c.clip = options.weight_decay, options.eps, options.clip
+        c.beta1, c.beta2 = options.betas
+        c.tile_size = 2**64 - 1  # a parameter is one tile
+        c.threads = options.threads
+        _c.library.hil_param_store_create(ctypes.byref(self._handle), ctypes.byref(c))
+
+    def close(self) -> None:
+        """Frees the store. Nothing of it may be used afterwards."""
+        handle, self._handle = self._handle, ctypes.c_void_p()
+        _c.library.hil_param_store_destroy(handle)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def add(self, slot: Slot) -> None:
+        """Registers a parameter; before `place`."""
+        ndim = len(slot.shape)
+        slot.stored = torch.float32 if ndim < 2 else self.options.dtype
+        form = _c.StoreForm(group=slot.group, frozen=not slot.trainable, rates=slot.rates,
+                            shape=(ctypes.c_int64 * max(1, ndim))(*slot.shape), ndim=ndim)
+        handle = ctypes.c_void_p()
+        _c.library.hil_param_store_add(self._handle, slot.name.encode(), ctypes.byref(form),
+                                       ctypes.byref(handle))
+        slot.handle = handle.value
+        self.slots.append(slot)
+
+    def place(self) -> None:
+        """Ends the registration; raises BudgetError if it does not fit."""
+        _c.library.hil_param_store_place(self._handle)
+
+    def placed(self) -> Dict[str, int]:
+        """Bytes of states in each tier."""
+        at = _c.library.hil_param_store_placed(self._handle)
+        return {"device": at.device, "host": at.host, "disk": at.disk}
+
+    def _settle(self) -> None:
+        """Releases what nothing refers to any more. The lock is held."""
+        while self._dead:
+            slot = self._dead.popleft()
+            _c.library.hil_param_store_release(self._handle, slot.handle, 0)
+            slot.leases -= 1
+            if not slot.leases:
+                del self.live[slot.address]
+
+    def lease(self, slot: Slot) -> torch.Tensor:
+        """The weights in `slot.stored`: see [Note: leases]. In a pass only."""
+        address = ctypes.c_void_p()
+        with self._lock:
+            self._settle()
+            _c.library.hil_param_store_acquire(self._handle, slot.handle, 0, ctypes.byref(address))
+            slot.leases += 1
+            slot.address = address.value
+            self.live[slot.address] = slot
+        size = slot.elements * slot.stored.itemsize
+        with torch.inference_mode(False):
+            if self.device.type == "cpu":
+                memory = self._type(size).from_address(slot.address)
+                memory.dead, memory.slot = self._dead, slot
+                return torch.frombuffer(memory, dtype=slot.stored).view(slot.shape)
+            memory = _Memory(slot.address, size)
+            memory.dead, memory.slot = self._dead, slot
+            return torch.as_tensor(memory, device=self.device).view(slot.stored).view(slot.shape)
+
+    def _type(self, size: int) -> type:
+        if size not in self._types:
+            self._types[size] = _host_memory(size)
+        return self._types[size]
+
+    def begin(self, kind: int) -> None:
+        """Begins a pass: _c.TRAIN or _c.EVAL."""
+        with self._lock:
+            _c.library.hil_param_store_begin(self._handle, kind)
+
+    def end(self) -> None:
+        """Ends a pass. Every lease must be dead."""
+        with self._lock:
+            self._settle()
+            self._refuse_leases()
+            _c.library.hil_param_store_end(self._handle)
+
+    def referred(self) -> bool:
+        """Whether something still refers to weights of the store."""
+        with self._lock:
+            self._settle()
+        return bool(self.live)
+
+    def _refuse_leases(self) -> None:
+        if self.live:
+            names = ", ".join(sorted(slot.name for slot in self.live.values()))
+            raise UsageError(f"{names}: something still refers to these weights at the end of the "
+                             "step; clone what is kept of them")
+
+    def add_gradient(self, slot: Slot, gradient: torch.Tensor) -> None:
+        """Adds to the parameter's sum of this step."""
+        if gradient.dtype not in NAMES:
+            gradient = gradient.to(torch.float32)
+        gradient = gradient.contiguous()
+        with self._lock:
+            self._settle()
+            _c.library.hil_param_store_add_gradient(self._handle, slot.handle, 0, gradient.data_ptr(),
+                                                    NAMES[gradient.dtype].encode())
+
+    def set_rates(self, number: int, group: Mapping[str, Any]) -> None:
+        """Rates of the parameters whose slots have this number, from a group of an optimizer."""
+        rates = _c.StoreRates(group["lr"], group["weight_decay"], *group["betas"], group["eps"],
+                              group.get("frozen", False))
+        with self._lock:
+            _c.library.hil_param_store_set_rates(self._handle, number, ctypes.byref(rates))
+
+    def updates(self, slot: Slot) -> int:
+        """How often the parameter was updated."""
+        return _c.library.hil_param_store_updates(slot.handle)
+
+    def set_updates(self, slot: Slot, updates: int) -> None:
+        """Restores what `updates` said. Between passes."""
+        with self._lock:
+            _c.library.hil_param_store_set_updates(slot.handle, updates)
+
+    def step(self) -> float:
+        """Starts the update of every parameter that has a gradient; returns the norm of all."""
+        norm = ctypes.c_double()
+        with self._lock:
+            self._settle()
+            self._refuse_leases()
+            _c.library.hil_param_store_step(self._handle, 1.0, ctypes.byref(norm))
+        return norm.value
+
+    def wait(self) -> None:
+        """Waits for the update."""
+        with self._lock:
+            _c.library.hil_param_store_wait(self._handle)
+
+    def read(self, slot: Slot, state: int = _c.WEIGHT) -> torch.Tensor:
+        """A copy of the weights or a moment in fp32, in host memory. Between passes."""
+        out = torch.empty(slot.shape, dtype=torch.float32)
+        with self._lock:
+            self._settle()
+            _c.library.hil_param_store_read(self._handle, slot.handle, state, 0, slot.elements,
+                                            out.data_ptr())
+        return out
+
+    def write(self, slot: Slot, values: torch.Tensor, state: int = _c.WEIGHT) -> None:
+        """Replaces the weights or a moment, a piece at a time. Between passes."""
+        values = values.detach().reshape(-1)
+        with self._lock:
+            self._settle()
+            for first in range(0, slot.elements, PIECE):
+                piece = values[first:first + PIECE].to("cpu", torch.float32).contiguous()
+                _c.library.hil_param_store_write(self._handle, slot.handle, state, first,
+                                                 piece.numel(), piece.data_ptr())
+
+    @property
+    def progress(self) -> _c.StoreProgress:
+        """Number of updates and loss scale."""
+        return _c.library.hil_param_store_get_progress(self._handle)
+
+    @progress.setter
+    def progress(self, progress: _c.StoreProgress) -> None:
+        _c.library.hil_param_store_set_progress(self._handle, ctypes.byref(progress))
+
+    def account(self) -> _c.StepAccount:
+        """Peaks of each tier; transfers and stalls since the last call."""
+        account = _c.StepAccount()
+        with self._lock:
+            _c.library.hil_param_store_account(self._handle, ctypes.byref(account))
+        return account

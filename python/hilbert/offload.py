@@ -1,0 +1,196 @@
+"""hilbert.offload: puts the states of a module into hilbert's tiers."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+
+import torch
+from torch import nn
+
+from . import _c
+from ._hooks import ModelSlot, Uses, attach, stages
+from ._state import attach_state, guard_apply
+from ._store import DTYPES, NAMES, Options, Store
+from .errors import UsageError
+from .optimizer import Groups, Optimizer, groups_of, take_torch
+from .sizes import Size, available_memory, parse_disk, parse_size
+
+
+class Offload:
+    """The state behind an offloaded model: `model.hilbert`."""
+
+    def __init__(self, model: nn.Module, options: Options, groups: Groups) -> None:
+        self.model = weakref.ref(model)
+        self.optimizer: Optional[Optimizer] = None
+        self._slots = _slots(model, options, groups)
+        self.store = Store(options)
+        for slot in self.slots:
+            self.store.add(slot)
+        self.store.place()
+        for slot in self.slots:
+            self.store.write(slot, slot.param)
+            slot.make_placeholder(self.store.device)
+        self.uses = Uses(self.store)
+        attach(model, self.uses, self._slots)
+        attach_state(model, self.uses, self._slots)
+        guard_apply(model, self._slots)
+        self.optimizer = Optimizer(self, groups)
+        for group in groups:
+            for param in group["params"]:
+                if id(param) in self._slots:
+                    self._slots[id(param)].holders += 1
+        self.last_norm = 0.0
+
+    @property
+    def slots(self) -> Iterable[ModelSlot]:
+        """Of every parameter in the store."""
+        return self._slots.values()
+
+    def slot_of(self, param: nn.Parameter) -> Optional[ModelSlot]:
+        """None: it is not in the store."""
+        return self._slots.get(id(param))
+
+    def idle(self) -> None:
+        """Makes sure that no training step runs, and that what was changed is in the store."""
+        self.uses.idle()
+        self.uses.drop_copies()
+
+    def discard(self) -> None:
+        """Discards the gradients of this step."""
+        self.uses.discard()
+
+    def update(self) -> None:
+        """The optimizer's step."""
+        self.last_norm = self.uses.update()
+
+    def backward(self, loss: torch.Tensor, **arguments: Any) -> None:
+        """loss.backward(); the gradients of several calls are summed until `step`."""
+        scale = self.store.progress.loss_scale
+        (loss if scale == 1 else loss * scale).backward(**arguments)
+        self.uses.drop_copies()
+
+    def step(self) -> float:
+        """Updates every parameter that has a gradient. Returns the norm of all gradients."""
+        self.optimizer.step()
+        return self.last_norm
+
+
+def _slots(model: nn.Module, options: Options, groups: Groups) -> Dict[int, ModelSlot]:
+    """A slot for each floating-point parameter, by its id; shared parameters have one."""
+    rates = {id(param): number for number, group in enumerate(groups) for param in group["params"]}
+    slots: Dict[int, ModelSlot] = {}
+    for group, (_, _, parameters) in enumerate(stages(model)):
+        for owner, attribute, name in parameters:
+            param = owner._parameters[attribute]
+            if id(param) in slots or not param.is_floating_point() or not param.numel():
+                continue
+            slots[id(param)] = ModelSlot(
+                param, name=name, dtype=options.dtype, group=group,
+                trainable=param.requires_grad and id(param) in rates,
+                rates=rates.get(id(param), 0))
+    return slots
+
+
+def state_of(model: nn.Module) -> Offload:
+    """The state behind an offloaded model."""
+    state = model.__dict__.get("hilbert")
+    if not isinstance(state, Offload):
+        raise UsageError(f"{type(model).__name__} was not given to hilbert.offload")
+    return state
+
+
+def _main_dtype(model: nn.Module) -> torch.dtype:
+    """The dtype of most numbers."""
+    sizes: Dict[torch.dtype, int] = {}
+    for param in model.parameters():
+        if param.is_floating_point():
+            sizes[param.dtype] = sizes.get(param.dtype, 0) + param.numel()
+    dtype = max(sizes, key=lambda key: sizes[key], default=torch.float32)
+    if dtype not in NAMES:
+        raise UsageError(f'{dtype} is not supported: give dtype="fp32", "bf16" or "fp16"')
+    return dtype
+
+
+def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = "adamw",
+            lr: float = 1e-3, betas: Optional[Tuple[float, float]] = None, eps: float = 1e-8,
+            weight_decay: float = 0.01, clip: float = 0.0, params: Optional[Iterable[Any]] = None,
+            dtype: Optional[str] = None, device_memory: Size = None, host_memory: Size = None,
+            disk: Union[str, Iterable[str]] = (), window: Size = None,
+            threads: int = 0) -> nn.Module:
+    """Puts weights, gradients and optimizer states of a model into hilbert's tiers.
+
+    Returns the same object with two more methods, `backward(loss)` and `step()`, and the attributes
+    `optimizer` and `hilbert`. Several `backward` calls before one `step` accumulate.
+
+    optimizer: "adamw", "adamw8bit", "lion", or a torch.optim.AdamW, whose groups are taken over.
+    params: groups as torch.optim takes them; names instead of parameters are allowed too.
+    clip: gradients are scaled down to this norm; 0: never.
+    dtype: "fp32", "bf16" or "fp16", in which the model computes (masters are fp32); None: the
+        model's own.
+    device_memory, host_memory, disk: hard budgets of what hilbert holds, as in "20G", "64G",
+        ["/nvme:500G", "/other"]. Without a GPU both kinds of memory are RAM.
+    """
+    if "hilbert" in model.__dict__:
+        raise UsageError(f"{type(model).__name__} was given to hilbert.offload already")
+    if isinstance(optimizer, torch.optim.Optimizer):
+        optimizer, groups = take_torch(optimizer)
+    else:
+        betas = betas or ((0.9, 0.99) if optimizer == "lion" else (0.9, 0.999))
+        groups = groups_of(model, params, {"lr": lr, "betas": betas, "eps": eps,
+                                           "weight_decay": weight_decay})
+    if dtype is not None and dtype not in DTYPES:
+        raise UsageError(f'dtype {dtype}: give "fp32", "bf16" or "fp16"')
+    free = available_memory()
+    options = Options(
+        dtype=DTYPES[dtype] if dtype else _main_dtype(model), optimizer=optimizer, clip=clip or 0.0,
+        device_memory=parse_size("device_memory", device_memory, free) or free // 4,
+        host_memory=_or(parse_size("host_memory", host_memory, free), free // 2),
+        disks=[parse_disk(entry) for entry in ([disk] if isinstance(disk, str) else disk)],
+        window=parse_size("window", window) or 0, threads=threads)
+    if dtype is not None:
+        _cast_buffers(model, options.dtype)
+    state = Offload(model, options, groups)
+    model.hilbert = state
+    model.optimizer = state.optimizer
+    model.backward = state.backward
+    model.step = state.step
+    return model
+
+
+def _or(value: Optional[int], default: int) -> int:
+    return default if value is None else value
+
+
+def _cast_buffers(model: nn.Module, dtype: torch.dtype) -> None:
+    """As Module.to does, except for buffers that are no part of the state_dict: those are tables
+    that a model computes in a precision of its own."""
+    for module in model.modules():
+        for name, buffer in module._buffers.items():
+            if (buffer is not None and buffer.is_floating_point() and
+                    name not in module._non_persistent_buffers_set):
+                module._buffers[name] = buffer.to(dtype)
+
+
+@contextlib.contextmanager
+def gathered(what: Union[nn.Module, nn.Parameter, Iterable[nn.Parameter]],
+             model: Optional[nn.Module] = None) -> Iterator[None]:
+    """Inside, these parameters of an offloaded model have their values, in memory of PyTorch;
+    what is changed in place between steps is written back at the end.
+
+    what: an offloaded model or a module in it, or parameters; `model`, the offloaded model, is
+    needed unless it is `what`.
+    """
+    state = state_of(model if model is not None else what)
+    params = what.parameters() if isinstance(what, nn.Module) else what
+    params = [params] if isinstance(params, nn.Parameter) else list(params)
+    slots = list(dict.fromkeys(slot for slot in map(state.slot_of, params) if slot is not None))
+    if not state.uses.summing:
+        state.idle()
+    for slot in slots:
+        state.uses.copy(slot)
+    try:
+        yield
+    finally:
+        state.uses.drop_copies([slot for slot in slots if slot.copy is not None])

@@ -1,0 +1,134 @@
+"""The store's optimizer as a torch.optim.Optimizer: groups, schedulers, state_dict by parts."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+
+import torch
+from torch import nn
+
+from . import _c
+from .errors import UsageError
+
+Groups = List[Dict[str, Any]]
+RATES = ("lr", "betas", "eps", "weight_decay")
+
+
+def groups_of(model: nn.Module, params: Optional[Iterable[Any]],
+              defaults: Dict[str, Any]) -> Groups:
+    """Groups as torch.optim takes them: parameters, or dictionaries whose "params" are parameters
+    or their names. None: one group of all parameters that require gradients."""
+    by_name = dict(model.named_parameters())
+    given = list(params) if params is not None else [p for p in by_name.values() if p.requires_grad]
+    if given and not isinstance(given[0], dict):
+        given = [{"params": given}]
+    groups = []
+    for group in given:
+        members = group["params"]
+        members = [members] if isinstance(members, (nn.Parameter, str)) else list(members)
+        unknown = [m for m in members if isinstance(m, str) and m not in by_name]
+        if unknown:
+            raise UsageError(f"the model has no parameter {unknown[0]}")
+        groups.append({**defaults, **group,
+                       "params": [by_name[m] if isinstance(m, str) else m for m in members]})
+    return groups
+
+
+def take_torch(optimizer: torch.optim.Optimizer) -> Tuple[str, Groups]:
+    """Name and groups of PyTorch's AdamW, or of an Adam without weight decay."""
+    kind = type(optimizer).__name__
+    if kind not in ("AdamW", "Adam"):
+        raise UsageError(f"optimizer {kind} is not supported: give AdamW, or one of hilbert's names")
+    groups = []
+    for group in optimizer.param_groups:
+        if group.get("amsgrad") or group.get("maximize"):
+            raise UsageError("amsgrad and maximize are not supported")
+        if kind == "Adam" and group["weight_decay"] and not group.get("decoupled_weight_decay"):
+            raise UsageError("Adam with weight decay in the gradient is not supported: use AdamW")
+        groups.append({key: value for key, value in group.items()
+                       if key in RATES + ("params", "initial_lr")})
+        groups[-1]["lr"] = float(group["lr"])
+    return "adamw", groups
+
+
+class Optimizer(torch.optim.Optimizer):
+    """The optimizer of an offloaded model: `model.optimizer`.
+
+    Its groups have "lr", "betas", "eps" and "weight_decay", which may be changed between steps, by
+    schedulers too; "frozen": True stops the updates of a group and keeps its states. Moments are in
+    the store; `state_dict` copies them to host memory, `state_parts` one parameter at a time.
+    """
+
+    def __init__(self, offload: Any, groups: Groups) -> None:
+        self._offload = offload
+        super().__init__(groups, {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8,
+                                  "weight_decay": 0.0, "frozen": False})
+
+    def push_rates(self) -> None:
+        """Hands the groups' rates to the store."""
+        for number, group in enumerate(self.param_groups):
+            self._offload.store.set_rates(number, group)
+
+    @torch.no_grad()
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
+        """Updates every parameter that has a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self.push_rates()
+        self._offload.update()
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Discards gradients since the last step; after a step there are none."""
+        self._offload.discard()
+
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        """Refused once the model is offloaded: the store's groups are fixed."""
+        if getattr(self._offload, "optimizer", None) is not None:
+            raise UsageError("groups cannot be added to an offloaded model: give them to offload()")
+        super().add_param_group(param_group)
+
+    def _members(self) -> Iterator[Tuple[int, Any]]:
+        index = 0
+        for group in self.param_groups:
+            for param in group["params"]:
+                yield index, self._offload.slot_of(param)
+                index += 1
+
+    def state_parts(self) -> Iterator[Tuple[int, Dict[str, torch.Tensor]]]:
+        """Index and state of one parameter at a time, as in state_dict()["state"]. Between steps."""
+        self._offload.idle()
+        store = self._offload.store
+        for index, slot in self._members():
+            if slot is None or not slot.trainable or not store.updates(slot):
+                continue
+            state = {"step": torch.tensor(float(store.updates(slot))),
+                     "exp_avg": store.read(slot, _c.MOMENT1)}
+            if store.options.optimizer != "lion":
+                state["exp_avg_sq"] = store.read(slot, _c.MOMENT2)
+            yield index, state
+
+    def load_part(self, index: int, state: Dict[str, torch.Tensor]) -> None:
+        """Writes the state of one parameter. Between steps."""
+        self._offload.idle()
+        store, slot = self._offload.store, dict(self._members())[index]
+        if slot is None or not slot.trainable:
+            return
+        store.write(slot, state["exp_avg"], _c.MOMENT1)
+        if store.options.optimizer != "lion":
+            store.write(slot, state["exp_avg_sq"], _c.MOMENT2)
+        store.set_updates(slot, int(state["step"]))
+
+    def state_dict(self) -> Dict[str, Any]:
+        """As that of torch.optim.AdamW, in host memory."""
+        packed = super().state_dict()
+        packed["state"] = dict(self.state_parts())
+        return packed
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        """Takes the state_dict of this optimizer or of torch.optim.AdamW for the same groups."""
+        super().load_state_dict({**state_dict, "state": {}})
+        for index, state in state_dict["state"].items():
+            self.load_part(index, state)

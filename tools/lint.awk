@@ -128,6 +128,8 @@ BEGIN {
     public_layer["io.h"] = public_layer["memory.h"] = "io"
     public_layer["comm.h"] = "comm"
     public_layer["nn.h"] = "autograd"
+    public_layer["schedule.h"] = "optim"
+    public_layer["deepspeed.h"] = "format"
     public_layer["probe.h"] = "machine"
     public_layer["report.h"] = "plan"
     public_layer["store.h"] = public_layer["trainer.h"] = "train"

@@ -13,6 +13,7 @@
 #include "hilbert/io.h"
 #include "hilbert/memory.h"
 #include "hilbert/observer.h"
+#include "hilbert/schedule.h"
 #include "hilbert/status.h"
 
 #ifdef __cplusplus
@@ -102,7 +103,9 @@ typedef struct hil_train_options {
     /* What is minimized: "cross-entropy", or "dpo", the loss of direct preference optimization, for
        pairs of answers and an adapter; the model without it is the reference. */
     const char *loss;
-    double beta; /* of dpo: how far the model may go from the reference; 0: 0.1 */
+    double beta;     /* of dpo: how far the model may go from the reference; 0: 0.1 */
+    hil_curve curve; /* instead of lr, schedule and warmup, unless its kind is HIL_CURVE_NONE */
+    hil_loss_scale loss_scale; /* of fp16; all 0: the default */
 } hil_train_options;
 
 typedef struct hil_train_result {

@@ -7,6 +7,7 @@
 #include "hilbert/device.h"
 #include "hilbert/memory.h"
 #include "hilbert/nn.h"
+#include "hilbert/schedule.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +55,7 @@ typedef struct hil_trainer_options {
        and the rejected answer of a pair; a document begins where `first` of a batch names the place
        itself. A pair without targets does not count. */
     double dpo_beta;
+    hil_loss_scale loss_scale; /* of fp16; all 0: the default */
 } hil_trainer_options;
 
 /* `sequences` rows of `length` tokens. Defaults for arrays that are NULL: targets are the next

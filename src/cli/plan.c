@@ -60,12 +60,17 @@ static int run(int argc, char **argv)
     hil_progress_begin(&progress, stderr,
                        values.quiet ? HIL_VERBOSITY_QUIET : HIL_VERBOSITY_NORMAL);
     hil_command_report_sizes(&parsed, &progress.hooks);
-    hil_status status = hil_plan_show(&values.run, &form, &progress.hooks, stdout);
+    hil_status status = hil_train_values_merge(&values, &parsed, values.ranks ? values.ranks : 1);
+    if (status == HIL_OK) {
+        hil_train_values_report(&values, &progress.hooks);
+        status = hil_plan_show(&values.run, &form, &progress.hooks, stdout);
+    }
     hil_progress_end(&progress);
     int flushed = hil_command_flush();
     code = status == HIL_OK                ? flushed
            : status == HIL_ERR_INTERRUPTED ? hil_command_stopped()
                                            : hil_command_fail(status);
+    hil_deepspeed_free(&values.deepspeed);
     hil_parsed_free(&parsed);
     return code;
 }

@@ -102,9 +102,10 @@ static void print_summary(const hil_progress *progress, const hil_train_options 
     print_trial(out, run, result);
 }
 
-static int train(hil_train_values *values, const hil_parsed *parsed)
+static int train(hil_train_values *values, hil_parsed *parsed)
 {
-    hil_status status = hil_launch_open(&values->run.comm, &hil_command_train, values);
+    hil_status status = hil_train_values_merge(values, parsed, hil_launch_ranks());
+    if (status == HIL_OK) status = hil_launch_open(&values->run.comm, &hil_command_train, values);
     if (status != HIL_OK) return hil_launch_close(values->run.comm, hil_command_fail(status));
     signal(SIGPIPE, SIG_IGN); /* a closed pipe after the log does not end the run */
     bool quiet = values->quiet || !hil_launch_first();
@@ -118,6 +119,7 @@ static int train(hil_train_values *values, const hil_parsed *parsed)
     values->run.device.prefixes = hil_command_prefixes(prefixes);
     values->run.probe_cache = hil_command_probe_cache(cache);
     hil_command_report_sizes(parsed, &progress.hooks);
+    hil_train_values_report(values, &progress.hooks);
     hil_train_result result = {.eval_loss = NAN};
     status = hil_train(&values->run, &progress.hooks, &result);
     hil_command_catch_signals(NULL); /* prints nothing: mpirun signals ranks while the job ends */
@@ -139,6 +141,7 @@ static int run(int argc, char **argv)
     int code = 0;
     if (!hil_command_begin(&hil_command_train, argc, argv, &values, &parsed, &code)) return code;
     code = train(&values, &parsed);
+    hil_deepspeed_free(&values.deepspeed);
     hil_parsed_free(&parsed);
     return code;
 }

@@ -21,6 +21,8 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
         .rival = "resume"),
     ROW("config", CONFIG, config, "FILE.json", "options by name as a JSON object; flags win",
         .per_rank = true),
+    ROW("deepspeed", TEXT, deepspeed_file, "FILE.json",
+        "settings of DeepSpeed; flags fill what is auto", .initial = "none", .per_rank = true),
     ROW("quiet", ON, quiet, NULL, "print nothing but errors", .per_rank = true),
     ROW("steps", WHOLE, run.steps, "N", "optimizer steps", .group = "Length and shape",
         .initial = "from --epochs", .range = &hil_range_count, .rival = "epochs"),

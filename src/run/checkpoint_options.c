@@ -48,14 +48,44 @@ static json_t *common_options(const hil_train_options *o, const hil_run_state *r
         "data of checksum", content, "a config.json of checksum", config);
 }
 
+/* What a ds_config.json adds, if there was one. */
+static json_t *deepspeed_options(const hil_train_options *o)
+{
+    const hil_curve *c = &o->curve;
+    const hil_loss_scale *s = &o->loss_scale;
+    json_t *all = json_object();
+    bool whole = all != NULL;
+    if (whole && c->kind)
+        whole = json_object_set_new(all, "a scheduler of",
+                                    json_pack("[iifffII]", (int)c->kind, (int)c->linear, c->low,
+                                              c->high, c->end, (json_int_t)c->warmup,
+                                              (json_int_t)c->total)) == 0;
+    if (whole && s->start)
+        whole =
+            json_object_set_new(all, "a loss scale of",
+                                json_pack("[IIIIii]", (json_int_t)s->start, (json_int_t)s->window,
+                                          (json_int_t)s->least, (json_int_t)s->hysteresis,
+                                          (int)s->refill, (int)s->fixed)) == 0;
+    if (whole) return all;
+    json_decref(all);
+    return NULL;
+}
+
+/* Adds the members of `more`, of which it takes ownership. */
+static bool add_options(json_t *all, json_t *more)
+{
+    bool added = all && more && json_object_update(all, more) == 0;
+    json_decref(more);
+    return added;
+}
+
 /* Options that may change on resume (how long, how often, how fast) are left out. */
 static json_t *decisive_options(const hil_train_options *o, const hil_run_state *run)
 {
     json_t *all = common_options(o, run);
-    json_t *more = all && run->adapter ? adapter_options(o, run) : NULL;
-    bool whole = !run->adapter || (more && json_object_update(all, more) == 0);
-    json_decref(more);
-    if (whole) return all;
+    if ((!run->adapter || add_options(all, adapter_options(o, run))) &&
+        add_options(all, deepspeed_options(o)))
+        return all;
     json_decref(all);
     return NULL;
 }
@@ -70,6 +100,7 @@ hil_status hil_run_state_write(const hil_train_options *options, const hil_run_s
                      (json_int_t)s->good, "skipped", (json_int_t)s->skipped, "options",
                      decisive_options(options, run));
     bool made = *out != NULL;
+    if (made && s->left) made = json_object_set_new(*out, "overflows", json_integer(s->left)) == 0;
     if (made && run->best_step >= 0)
         made = json_object_set_new(*out, "best_step", json_integer(run->best_step)) == 0 &&
                json_object_set_new(*out, "best_loss", json_real(run->best_loss)) == 0 &&
@@ -159,7 +190,8 @@ hil_status hil_run_state_read(const json_t *state, const hil_train_options *opti
     HIL_TRY(hil_json_int(state, "loss_scale", "checkpoint", &s->scale));
     HIL_TRY(hil_json_int(state, "good_steps", "checkpoint", &s->good));
     HIL_TRY(hil_json_int(state, "skipped", "checkpoint", &s->skipped));
-    if (s->scale < 1 || s->good < 0 || s->skipped < 0 || s->skipped > run->step)
+    HIL_TRY(hil_json_int(state, "overflows", "checkpoint", &s->left));
+    if (s->scale < 1 || s->good < -1 || s->left < 0 || s->skipped < 0 || s->skipped > run->step)
         return hil_fail(HIL_ERR_INPUT, "checkpoint: its loss scale makes no sense");
     const json_t *saved = json_object_get(state, "options");
     json_t *now = decisive_options(options, run);

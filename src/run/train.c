@@ -189,6 +189,14 @@ static hil_status compute_step(job *j, int64_t step, double lr, hil_step_result 
     return hil_trainer_end(j->trainer, lr, result);
 }
 
+static double rate(const job *j, int64_t step)
+{
+    const hil_train_options *o = j->options;
+    if (o->curve.kind)
+        return hil_curve_rate(&o->curve, j->steps, step - j->trainer->scaling.skipped);
+    return hil_schedule_rate((hil_schedule_kind)o->schedule, o->lr, o->warmup, j->steps, step);
+}
+
 static hil_status one_step(job *j, hil_train_result *result)
 {
     const hil_train_options *o = j->options;
@@ -196,7 +204,7 @@ static hil_status one_step(job *j, hil_train_result *result)
     int64_t step = j->run.step + 1;
     hil_step_result done;
     HIL_TRY(prepare_batch(j, step));
-    double lr = hil_schedule_rate((hil_schedule_kind)o->schedule, o->lr, o->warmup, j->steps, step);
+    double lr = rate(j, step);
     hil_scaling before = j->trainer->scaling;
     HIL_TRY(name_step(j, compute_step(j, step, lr, &done)));
     if (j->trainer->scaling.skipped > before.skipped)

@@ -124,6 +124,7 @@ static hil_status open_model(job *j)
     trainer.device = o->device;
     trainer.memory = o->memory;
     trainer.dpo_beta = j->run.dpo_beta;
+    trainer.loss_scale = o->loss_scale;
     trainer.prefetch = o->prefetch;
     trainer.plan = o->plan;
     trainer.probe_cache = o->probe_cache;

@@ -66,7 +66,7 @@ hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_o
     store->window = options->window;
     store->io = options->memory.io;
     store->tile_size = options->tile_size;
-    store->scaling = hil_scaling_begin(dtype);
+    store->scaling = hil_scaling_begin(dtype, NULL);
     store->optimizer = (hil_optimizer){.rule = rule,
                                        .beta1 = options->beta1,
                                        .beta2 = options->beta2 < 0 ? rule->beta2 : options->beta2,

@@ -247,7 +247,7 @@ static hil_status wait_learned(hil_trainer *t, double *norm)
     HIL_TRY(sum_losses(t));
     HIL_TRY(hil_store_norm(t->model->store, norm));
     *norm /= scale;
-    if ((isfinite(*loss) && isfinite(*norm)) || scale > 1) return HIL_OK;
+    if ((isfinite(*loss) && isfinite(*norm)) || hil_scaling_skips(&t->scaling)) return HIL_OK;
     return hil_ranks_agree(comm, hil_fail(HIL_ERR_NUMERIC, "the %s is not a finite number",
                                           isfinite(*loss) ? "gradient" : "loss"));
 }

@@ -198,7 +198,7 @@ static hil_status create(hil_trainer **out, hil_model *model, const hil_trainer_
     t->model = model;
     t->options = *options;
     t->dtype = dtype;
-    t->scaling = hil_scaling_begin(dtype);
+    t->scaling = hil_scaling_begin(dtype, &t->options.loss_scale);
     t->optimizer = (hil_optimizer){.rule = rule,
                                    .beta1 = options->beta1,
                                    .beta2 = options->beta2 < 0 ? rule->beta2 : options->beta2,

@@ -26,7 +26,7 @@ fails 2 "unknown option --micro-bach; did you mean --micro-batch?" train --micro
 fails 2 "unknown option -q" train -q
 fails 2 "unknown option --weight; did you mean --weight-decay?" train --weight 1
 fails 2 "unknown command 'evaluate'; did you mean eval?" evaluate
-for name in quit-early infinity3 fsdp deepspeed; do # resemble no option
+for name in quit-early infinity3 fsdp megatron; do # resemble no option
     fails 2 "unknown option --$name; see hilbert train --help" train "--$name" 1
 done
 while read -r theirs ours; do

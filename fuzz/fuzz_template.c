@@ -2,7 +2,7 @@
  * same. Mutations insert pieces of the language, so that they get past the parser. */
 #include "mutate.h"
 #include "text/template.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

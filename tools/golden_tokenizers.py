@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Writes tests/golden/tokenizers: a small tokenizer of every family and what Hugging Face tokenizers
-makes of hard texts with it. Usage: tools/golden_tokenizers.py tests/golden/tokenizers
+makes of hard texts with it; and pretokenizers.jsonl, the words of pre-tokenizers alone.
+Usage: tools/golden_tokenizers.py tests/golden/tokenizers
+With a number of random texts as second argument it writes as many cases of each family instead; check
+them with build/test_tokenizer_golden FOLDER.
 """
 import json
 import pathlib
@@ -12,6 +15,26 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace("{1,3}", "")
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+SUFFIX = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+CASED = (r"[^\r\n\p{L}\p{N}]?UPPER*LOWER+SUFFIX|[^\r\n\p{L}\p{N}]?UPPER+LOWER*SUFFIX|NUMBER"
+         r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+").replace("UPPER", UPPER).replace("LOWER", LOWER)
+O200K = CASED.replace("SUFFIX", SUFFIX).replace("NUMBER", r"\p{N}{1,3}")
+TEKKEN = CASED.replace("SUFFIX", "").replace("NUMBER", r"\p{N}")
+CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
+          r"|\s+(?!\S)|\s")
+QWEN35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+DEEPSEEK2 = [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"]
+DEEPSEEK3 = [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+             r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"""
+             r"|\s*[\r\n]+|\s+(?!\S)|\s+"]
+CODER = [r"[\r\n]", "\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u0370-\u0373\u0391-\u03a1\u03a3-\u03f5\u0400-\u052f\uff21-\uff3a\U00010400-\U0001044f]+",
+         "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", r"\s+$",
+         "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"]
+BLOOM = " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
+KIMI = (r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
+        + SUFFIX + r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 PROSE = """The harbour was quiet when the lamps went out, and nobody could say who had seen the ship leave.
 "We'll wait," she said, "until they're back; I've counted 17 boats, you're sure there were 18?"
@@ -69,6 +92,9 @@ FLAGGED = [token("<|end|>"), token("<|endless|>"), token("<mask>", lstrip=True, 
            token("so\u0308", normalized=True, special=False)]
 
 
+EMPTY = dict(version="1.0", added_tokens=[], model=dict(type="BPE", vocab={}, merges=[]))
+
+
 def train_bytes(pre_tokenizer, size):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizer
@@ -102,12 +128,61 @@ def template(single, ids):
             "special_tokens": {n: {"id": n, "ids": [i], "tokens": [n]} for n, i in ids.items()}}
 
 
+def split(pattern, behavior="Isolated", invert=False):
+    kind = "String" if len(pattern) == 1 else "Regex"
+    return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert}
+
+
+def sequence(*steps):
+    return {"type": "Sequence", "pretokenizers": list(steps)}
+
+
+PLAIN = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+WITH_REGEX = dict(PLAIN, use_regex=True)
+DIGITS = {"type": "Digits", "individual_digits": True}
+RUNS = dict(DIGITS, individual_digits=False)
+
+
+def new_pretokenizers():
+    """Pre-tokenizers of current decoders, each with byte-level BPE."""
+    yield "o200k", sequence(split(O200K), PLAIN)
+    yield "tekken", sequence(split(TEKKEN), PLAIN)
+    yield "deepseek2", sequence(*map(split, DEEPSEEK2), DIGITS, PLAIN)
+    yield "deepseek3", sequence(*map(split, DEEPSEEK3), PLAIN)
+    yield "deepseek-coder", sequence(*map(split, CODER), DIGITS, PLAIN)
+    yield "cohere", sequence(DIGITS, WITH_REGEX)
+    yield "falcon", sequence({"type": "Punctuation", "behavior": "Contiguous"}, WITH_REGEX, RUNS, split("[0-9][0-9][0-9]"))
+    yield "olmo2", sequence(split(LLAMA3, "Removed", True), PLAIN)
+    yield "qwen3_5", sequence(split(QWEN35), PLAIN)
+    yield "bloom", sequence(split(BLOOM), PLAIN)
+
+
+def odd_pretokenizers():
+    """Every behavior, and expressions that no family has."""
+    yield from (pre for _, pre in new_pretokenizers())
+    yield from map(split, (CL100K, KIMI))
+    for behavior in ("Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"):
+        for invert in (False, True):
+            yield split(r"\s", behavior, invert)
+            yield sequence(split("e", behavior, invert), split(r"\p{Ll}{2}|\d+", behavior, not invert))
+        yield {"type": "Punctuation", "behavior": behavior}
+    yield from map(split, (
+        r"a+?b|a", r"a{2,3}?", r"(?:ab|a)(?:c|bcd)", r"\p{N}{1,3}+", r"x{,2}y|x", r"[^\p{L}\s]+(?=\s)", r"\s+$", r"\s+\z", r"\w+|[^\w\s]+",
+        r".+", r"[\x{1F600}\u4e00-\u9fff]+", r"[]a^-]+", r"(?i:k+|[m-t])", r"\P{L}+", r"\p{^L}+?(?!\P{L})", r"[a-m&&[^e]]+", r"(th|the|t)+",
+        r"(?:\p{L}(?!n))+", r"\p{L}{2}{2}|\s++ ?", r"\r?\n|\t", r"e?+e|\p{Lu}++"))
+    yield RUNS
+    yield {"type": "WhitespaceSplit"}
+    yield {"type": "Whitespace"}
+    yield {"type": "CharDelimiterSplit", "delimiter": "e"}
+    for scheme in ("always", "first", "never"):
+        yield sequence({"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": True})
+    yield sequence(DIGITS, dict(WITH_REGEX, add_prefix_space=True))
+    yield sequence(PLAIN, split(r"\u0120+|\p{L}", "MergedWithNext"))
+
+
 def families():
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     plain = dict(byte_level, use_regex=False)
-
-    def split(regex):
-        return {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
 
     gpt2 = train_bytes(pre_tokenizers.ByteLevel(add_prefix_space=False), 420)
     gpt2["model"]["merges"] = [" ".join(pair) for pair in gpt2["model"]["merges"]]
@@ -170,13 +245,36 @@ def families():
     yield "metaspace-split", dict(first, model=small, pre_tokenizer=meta, decoder=meta,
                                   added_tokens=control + FLAGGED)
 
+    gemma = dict(pieces, fuse_unk=True)
+    yield "gemma", dict(llama2, model=gemma, normalizer={"type": "Replace", "pattern": {"String": " "}, "content": space},
+                        pre_tokenizer=split(" ", "MergedWithPrevious"), post_processor=template(["<s>", "$A"], {"<s>": 1}),
+                        decoder=dict(chain, decoders=chain["decoders"][:3]))
+
+    for name, pre in new_pretokenizers():
+        trained = train_bytes(Tokenizer.from_str(json.dumps(dict(EMPTY, pre_tokenizer=pre))).pre_tokenizer, 400)
+        trained.update(pre_tokenizer=pre, decoder=byte_level, added_tokens=FLAGGED, normalizer={"type": "NFC"} if name == "cohere" else None)
+        yield name, trained
+
     fused = dict(small, fuse_unk=True)
     yield "plain", dict(version="1.0", added_tokens=control[:1] + FLAGGED[4:6], model=fused, normalizer=None, pre_tokenizer=None,
                         post_processor=None, decoder=None)
 
 
-def cases(tokenizer):
-    for raw in [t.encode() for t in TEXTS] + BYTES:
+def random_texts(count):
+    """Pieces of the texts above and single characters, glued at random."""
+    rng = random.Random(11)
+    for _ in range(count):
+        parts = []
+        for _ in range(rng.randrange(1, 12)):
+            text = rng.choice(TEXTS + PROSE.splitlines())
+            a, b = sorted(rng.randrange(len(text) + 1) for _ in range(2))
+            point = rng.choice([rng.randrange(1, 0x300), rng.randrange(0x300, 0xD800), rng.randrange(0xE000, 0x20000)])
+            parts.append(rng.choice([text[a:b], chr(point), rng.choice(" \n\t'.-aA19\u0301\u4e00") * rng.randrange(1, 4)]))
+        yield "".join(parts).encode()
+
+
+def cases(tokenizer, count):
+    for raw in list(random_texts(count)) or [t.encode() for t in TEXTS] + BYTES:
         text = raw.decode("utf-8", errors="replace")
         case = {"text": text} if text.encode() == raw else {"hex": raw.hex()}
         case["ids"] = tokenizer.encode(text, add_special_tokens=False).ids
@@ -193,8 +291,22 @@ def cases(tokenizer):
         yield case, case["decode"]
 
 
+def write_pretokenizers(path, count):
+    texts = [t for t in TEXTS if 4 < len(t) < 60][::4] + [" ".join(TEXTS[8:24]), "The  mill\u2028turns\r\n\n 12345 e.e"]
+    if count:
+        texts = [raw.decode().replace("\0", "") for raw in random_texts(count)]
+    with open(path, "w") as lines:
+        for pre in odd_pretokenizers():
+            tokenizer = Tokenizer.from_str(json.dumps(dict(EMPTY, pre_tokenizer=pre)))
+            words = [[text, [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text)]] for text in texts]
+            print(json.dumps({"pre_tokenizer": pre, "texts": words}, ensure_ascii=False, separators=(",", ":")), file=lines)
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    out.mkdir(parents=True, exist_ok=True)
+    write_pretokenizers(out / "pretokenizers.jsonl", count)
     for name, description in families():
         description = dict(description)
         for key in ("truncation", "padding", "normalizer", "post_processor"):
@@ -214,7 +326,7 @@ def main():
         (folder / "tokenizer.json").write_text(text + "\n")
         tokenizer = Tokenizer.from_str(text)
         with open(folder / "cases.jsonl", "w") as lines:
-            for case, ids in cases(tokenizer):
+            for case, ids in cases(tokenizer, count):
                 case["all"] = tokenizer.decode(ids, skip_special_tokens=False)
                 skipped = tokenizer.decode(ids, skip_special_tokens=True)
                 if skipped != case["all"]:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the tables behind src/text/unicode.c: unicode_classes.c, _splits.c and _joins.c.
+"""Writes the tables behind src/text/unicode/unicode.c: unicode_classes.c, _categories.c, _splits.c and _joins.c.
 
 The tables hold what the Hugging Face `tokenizers` library does, not what one Unicode version says:
 its regular expressions know Unicode 16 while its NFC is older. So every set is measured on the
-library itself. Usage: tools/unicode_tables.py src/format
+library itself. Usage: tools/unicode_tables.py src/text/unicode
 """
 import json
 import os
@@ -30,6 +30,57 @@ def matching(pattern):
             rest.update(points[a:b])
         found.update(set(points) - rest)
     return found
+
+
+CATEGORIES = ("Cn Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co "
+              "Cs").split()
+
+
+def categories():
+    """The general category of every code point as \\p{..} of Split knows it."""
+    found = [0] * LAST
+    for number, name in enumerate(CATEGORIES):
+        if number and name != "Cs":
+            for c in matching(rf"\p{{{name}}}"):
+                found[c] = number
+    found[0] = CATEGORIES.index("Cc")
+    found[0xD800:0xE000] = [CATEGORIES.index("Cs")] * 0x800
+    return found
+
+
+def set_of(split):
+    """The code points that a pre-tokenizer of one character cuts off."""
+    found = set()
+    for start in range(0, len(POINTS), 20000):
+        points = POINTS[start:start + 20000]
+        text = "".join("a" + chr(c) + "a" for c in points)
+        for _, (a, b) in split.pre_tokenize_str(text):
+            if b - a == 1 and a % 3 == 1:
+                found.add(points[a // 3])
+    return found
+
+
+def ranges(points):
+    """[first, last] of each run."""
+    found = []
+    for c in sorted(points):
+        if found and found[-1][1] == c - 1:
+            found[-1][1] = c
+        else:
+            found.append([c, c])
+    return found
+
+
+def special_sets(category):
+    """Sets that are no union of categories, as the ranges in which they differ from one."""
+    def union(prefixes):
+        return {c for c in POINTS if CATEGORIES[category[c]].startswith(prefixes)}
+
+    ascii_marks = {c for c in range(128) if chr(c).isprintable() and not chr(c).isalnum() and c != 32}
+    return (("words", matching(r"\w") ^ union(("L", "M", "Nd", "Pc"))),
+            ("digits", set_of(pre_tokenizers.Digits(individual_digits=True)) ^ union(("N",))),
+            ("marks", set_of(pre_tokenizers.Punctuation("isolated")) ^ (union(("P",)) | ascii_marks)),
+            ("han", matching(r"\p{Han}")))
 
 
 def words():
@@ -90,7 +141,7 @@ def unstable(classes, joined):
     return found
 
 
-COUNTED = ("ranks", "splits", "joins")  # the others end by what they hold
+COUNTED = ("ranks", "splits", "joins", "categories", "words", "digits", "marks", "han")  # the others end by what they hold
 
 
 def table(kind, name, items):
@@ -111,7 +162,7 @@ def write(noun, tables):
     """One file, of tables (type, name, items)."""
     lines = [f"/* unicode_{noun}.c - written by tools/unicode_tables.py; do not edit. */",
              "/* clang-format off */", f"/* As tokenizers {tokenizers.__version__} behaves. */",
-             '#include "text/unicode_tables.h"']
+             '#include "text/unicode/unicode_tables.h"']
     for each in tables:
         lines += table(*each)
     with open(os.path.join(sys.argv[1], f"unicode_{noun}.c"), "w") as file:
@@ -144,6 +195,11 @@ def main():
     write("classes", (
         ("uint32_t", "runs", [f"0x{c << 8 | f:X}" for c, f in runs]),
         ("uint16_t", "blocks", [str(b) for b in block])))
+    category = categories()
+    starts = [c for c in range(LAST) if c == 0 or category[c] != category[c - 1]]
+    write("categories", [("uint32_t", "categories", [f"0x{c << 5 | category[c]:X}" for c in starts])] +
+          [("hil_unicode_range", name, [f"{{0x{a:X}, 0x{b:X}}}" for a, b in ranges(points)])
+           for name, points in special_sets(category)])
     write("splits", (
         ("hil_unicode_pair", "splits", [f"{{0x{c:X}, 0x{a:X}, 0x{b:X}}}" for c, a, b in split]),))
     write("joins", (

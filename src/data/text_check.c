@@ -2,7 +2,7 @@
 #include "data/text_check.h"
 
 #include "data/file_type.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <string.h>
 

@@ -17,25 +17,31 @@ static hil_status set_word(hil_gguf *file, const char *key, const char *word)
     return hil_gguf_set_text(file, key, word, strlen(word));
 }
 
+/* Whether the tokenizer cuts text only as llama.cpp's SentencePiece does. */
+static bool cuts_pieces(const hil_pretokenizer *p)
+{
+    if (p->count == 0) return true;
+    return p->count == 1 && (p->steps->replaces || p->steps->known == HIL_KNOWN_SPACE);
+}
+
 /* llama.cpp's name for how the tokenizer cuts text into words; NULL: it has none. */
 static const char *word_rule(const hil_tokenizer *t)
 {
     const hil_pretokenizer *p = &t->pretokenizer;
-    if (!p->byte_level) return t->bpe.byte_fallback ? "default" : NULL;
-    if (p->prefix != HIL_PREFIX_NEVER) return NULL;
-    if (p->pattern == HIL_PATTERN_GPT2 && p->digits == HIL_DIGITS_SINGLE) return "smollm";
-    if (p->digits != HIL_DIGITS_PLAIN) return NULL;
-    switch (p->pattern) {
-    case HIL_PATTERN_GPT2:
-        return "gpt-2";
-    case HIL_PATTERN_LLAMA3:
+    if (!t->bpe.byte_level) return t->bpe.byte_fallback && cuts_pieces(p) ? "default" : NULL;
+    for (size_t i = 0; i < p->count; ++i)
+        if (p->steps[i].prefix != HIL_PREFIX_NEVER) return NULL;
+    bool digits = p->count == 2 && p->steps[0].known == HIL_KNOWN_DIGIT &&
+                  p->steps[0].behavior == HIL_BEHAVIOR_ISOLATED;
+    if (digits && p->steps[1].known == HIL_KNOWN_GPT2) return "smollm";
+    if (p->count != 1) return NULL;
+    bool keeps = p->steps->behavior == HIL_BEHAVIOR_ISOLATED ||
+                 (p->steps->behavior == HIL_BEHAVIOR_REMOVED && p->steps->invert);
+    if (!keeps) return NULL;
+    if (p->steps->known == HIL_KNOWN_GPT2) return "gpt-2";
+    if (p->steps->known == HIL_KNOWN_LLAMA3)
         return t->bpe.ignore_merges ? "llama-bpe" : "smaug-bpe";
-    case HIL_PATTERN_QWEN2:
-        return t->bpe.ignore_merges ? NULL : "qwen2";
-    case HIL_PATTERN_NONE:
-        break;
-    }
-    return NULL;
+    return p->steps->known == HIL_KNOWN_QWEN2 && !t->bpe.ignore_merges ? "qwen2" : NULL;
 }
 
 /* Whether a text gets a space before it. */
@@ -43,7 +49,8 @@ static bool prepends(const hil_tokenizer *t)
 {
     for (size_t i = 0; i < t->normalizer.count; ++i)
         if (t->normalizer.steps[i].kind == HIL_NORMAL_PREPEND) return true;
-    return t->pretokenizer.metaspace && t->pretokenizer.prefix != HIL_PREFIX_NEVER;
+    return t->pretokenizer.count && t->pretokenizer.steps->replaces &&
+           t->pretokenizer.steps->prefix != HIL_PREFIX_NEVER;
 }
 
 static bool is_byte(const hil_tokenizer *t, int64_t id)
@@ -63,7 +70,7 @@ static int kind_of(const hil_tokenizer *t, int64_t id)
 {
     if (!hil_vocab_has(&t->vocab, id)) return UNUSED;
     const hil_vocab_piece *piece = &t->vocab.pieces[id];
-    bool spm = !t->pretokenizer.byte_level;
+    bool spm = !t->bpe.byte_level;
     if (spm && id == t->bpe.unk_id) return UNKNOWN;
     if (spm && is_byte(t, id)) return BYTE;
     if (!piece->added) return NORMAL;
@@ -213,7 +220,7 @@ static hil_status set_all(const hil_gguf_model *m, const json_t *config, const h
                           size_t merges, hil_gguf *file)
 {
     const hil_tokenizer *t = m->tokenizer;
-    bool spm = !t->pretokenizer.byte_level;
+    bool spm = !t->bpe.byte_level;
     const char *rule = word_rule(t);
     if (!rule)
         return hil_fail(HIL_ERR_INPUT,

@@ -1,7 +1,7 @@
 /* safetensors_write.c - writes one file, with the same bytes as the reference implementation. */
 #include "format/safetensors.h"
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <stdio.h>
 #include <stdlib.h>

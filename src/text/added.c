@@ -3,7 +3,7 @@
 #include "text/added.h"
 
 #include "base/json.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* bpe.c - byte pair encoding of one word. */
 #include "text/bpe_work.h"
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "text/bpe.h"
 
 #include "base/json.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <stdio.h>
 #include <string.h>

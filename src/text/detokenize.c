@@ -2,7 +2,7 @@
 #include "text/detokenize.h"
 
 #include "text/bpe.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <string.h>
 

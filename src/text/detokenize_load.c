@@ -2,7 +2,7 @@
 #include "text/detokenize.h"
 
 #include "base/json.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
    treats as a text of its own; an added token in normalized text starts a new sequence of words. */
 #include "text/tokenizer_parts.h"
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <string.h>
 
@@ -21,13 +21,13 @@ struct hil_encoder {
     hil_normalizer_state normal;
     hil_text normalized;
     hil_added_scan normal_scan;
-    hil_text words;     /* text not cut into words yet */
-    size_t words_retry; /* `words` is searched again when it has this size */
-    bool words_started; /* `words` got text since the last added token */
-    bool word_open;     /* `words` continues `word`, whose first part was encoded */
-    hil_word word;
-    bool document_started; /* the document gave words or added tokens */
-    hil_anchors *anchors;  /* may be NULL */
+    hil_pretokenizer_state words;
+    hil_text word;  /* the beginning of a word that has not ended */
+    bool word_open; /* it is a long one, whose first part was encoded */
+    bool inside;    /* `before` is the last character of an unfinished word */
+    uint32_t before;
+    hil_ids *ids;         /* borrowed while words are taken */
+    hil_anchors *anchors; /* may be NULL */
 };
 
 hil_status hil_encoder_create(hil_encoder **out, const hil_tokenizer *tokenizer)
@@ -54,79 +54,64 @@ void hil_encoder_destroy(hil_encoder *encoder)
     hil_normalizer_state_free(&encoder->normal);
     hil_text_free(&encoder->normalized);
     hil_text_free(&encoder->normal_scan.text);
-    hil_text_free(&encoder->words);
+    hil_pretokenizer_state_free(&encoder->words);
+    hil_text_free(&encoder->word);
     hil_free(encoder);
 }
 
-/* Encodes the word at `at` of `words`, or the certain part of a long one; *size is 0 if more text
-   is needed. */
-static hil_status cut_word(hil_encoder *encoder, size_t at, bool last, hil_ids *ids, size_t *size)
+static hil_status encode_part(hil_encoder *encoder, const char *text, size_t size, bool ended,
+                              hil_ids *ids)
 {
-    const hil_pretokenizer *pretokenizer = &encoder->tokenizer->pretokenizer;
     const hil_bpe *bpe = &encoder->tokenizer->bpe;
-    const char *text = encoder->words.data + at;
-    size_t left = encoder->words.size - at;
-    if (encoder->word_open) {
-        bool ended = last;
-        *size = hil_pretokenizer_continue(pretokenizer, bpe, &encoder->word, text, left, &ended);
-        encoder->word_open = !ended;
-        HIL_TRY(hil_bpe_word_add(bpe, encoder->work, text, *size, ids));
-        return ended ? hil_bpe_word_end(bpe, encoder->work, ids) : HIL_OK;
+    hil_text *word = &encoder->word;
+    if (ended && word->size == 0 && !encoder->word_open)
+        return hil_bpe_encode(bpe, encoder->work, text, size, ids);
+    if (!encoder->word_open) {
+        HIL_TRY(hil_text_add(word, text, size));
+        text = word->data;
+        size = word->size;
+        if (!ended && size <= bpe->long_word) return HIL_OK;
+        word->size = 0;
+        if (ended) return hil_bpe_encode(bpe, encoder->work, text, size, ids);
     }
-    *size = hil_pretokenizer_next(pretokenizer, bpe, text, left, last);
-    if (*size) return hil_bpe_encode(bpe, encoder->work, text, *size, ids);
-    if (left <= bpe->long_word) return HIL_OK;
-    encoder->word_open = true;
-    *size = hil_pretokenizer_begin(pretokenizer, text, left, &encoder->word);
-    return hil_bpe_word_add(bpe, encoder->work, text, *size, ids);
+    encoder->word_open = !ended;
+    HIL_TRY(hil_bpe_word_add(bpe, encoder->work, text, size, ids));
+    return ended ? hil_bpe_word_end(bpe, encoder->work, ids) : HIL_OK;
 }
 
-static hil_status cut_words(hil_encoder *encoder, bool last, hil_ids *ids)
+/* Takes part of a word. Without byte level words can be of any length, so they are cut where no
+   merge can join the two sides. */
+static hil_status take_word(void *context, const char *text, size_t size, bool ended)
 {
-    hil_text *words = &encoder->words;
-    if (!last && words->size < encoder->words_retry) return HIL_OK;
-    size_t at = 0, size = 1;
-    bool was_open = encoder->word_open;
-    while (size > 0 || encoder->word_open != was_open) {
-        was_open = encoder->word_open;
-        if (at == words->size && !(last && was_open)) break;
-        HIL_TRY(cut_word(encoder, at, last, ids, &size));
-        at += size;
+    hil_encoder *encoder = context;
+    const hil_bpe *bpe = &encoder->tokenizer->bpe;
+    size_t from = 0;
+    for (size_t at = 0, step; bpe->pairs && at < size; at += step) {
+        uint32_t point = hil_utf8_get(text + at, &step);
+        if (encoder->inside && !hil_bpe_may_join(bpe, encoder->before, point)) {
+            HIL_TRY(encode_part(encoder, text + from, at - from, true, encoder->ids));
+            from = at;
+        }
+        encoder->before = point;
+        encoder->inside = true;
     }
-    words->size -= at;
-    if (at && words->size) memmove(words->data, words->data + at, words->size);
-    encoder->words_retry = last || at ? 0 : 2 * words->size;
-    return HIL_OK;
+    if (ended) encoder->inside = false;
+    return encode_part(encoder, text + from, size - from, ended, encoder->ids);
 }
 
-static hil_status add_words(hil_encoder *encoder, const char *text, size_t size, hil_ids *ids)
+static hil_status add_words(hil_encoder *encoder, const char *text, size_t size, bool last,
+                            hil_ids *ids)
 {
-    const hil_pretokenizer *pretokenizer = &encoder->tokenizer->pretokenizer;
-    const char *space = pretokenizer->space;
-    if (size == 0) return HIL_OK;
-    if (!encoder->words_started) {
-        bool wanted = pretokenizer->prefix == HIL_PREFIX_ALWAYS ||
-                      (pretokenizer->prefix == HIL_PREFIX_FIRST && !encoder->document_started);
-        bool there = strncmp(text, space, strlen(space)) == 0 || *text == ' ';
-        if (wanted && !there) HIL_TRY(hil_text_add(&encoder->words, space, strlen(space)));
-    }
-    encoder->words_started = encoder->document_started = true;
-    while (pretokenizer->metaspace && size) {
-        const char *found = memchr(text, ' ', size);
-        size_t plain = found ? (size_t)(found - text) : size;
-        HIL_TRY(hil_text_add(&encoder->words, text, plain));
-        if (found) HIL_TRY(hil_text_add(&encoder->words, space, strlen(space)));
-        text += plain + (found != NULL);
-        size -= plain + (found != NULL);
-    }
-    HIL_TRY(hil_text_add(&encoder->words, text, size));
-    return cut_words(encoder, false, ids);
+    const hil_pretokenizer_sink sink = {take_word, encoder};
+    encoder->ids = ids;
+    return hil_pretokenizer_add(&encoder->tokenizer->pretokenizer, &encoder->words, text, size,
+                                last, &sink);
 }
 
-static hil_status end_words(hil_encoder *encoder, hil_ids *ids)
+static hil_status add_token(hil_encoder *encoder, int32_t id, hil_ids *ids)
 {
-    encoder->words_started = false;
-    return cut_words(encoder, true, ids);
+    encoder->words.begun = true;
+    return hil_ids_add(ids, id);
 }
 
 static hil_status pass_normalized(hil_encoder *encoder, bool last, hil_ids *ids)
@@ -134,7 +119,7 @@ static hil_status pass_normalized(hil_encoder *encoder, bool last, hil_ids *ids)
     const hil_added *added = &encoder->tokenizer->normal_added;
     hil_text *text = &encoder->normalized;
     if (added->count == 0) {
-        HIL_TRY(add_words(encoder, text->data, text->size, ids));
+        HIL_TRY(add_words(encoder, text->data, text->size, false, ids));
     } else {
         HIL_TRY(hil_added_add(&encoder->normal_scan, text->data, text->size));
         for (;;) {
@@ -142,17 +127,16 @@ static hil_status pass_normalized(hil_encoder *encoder, bool last, hil_ids *ids)
             HIL_TRY(hil_added_next(added, &encoder->normal_scan, last, &hit));
             if (hit.id < 0 && hit.size == 0) break;
             if (hit.id < 0) {
-                HIL_TRY(add_words(encoder, hit.text, hit.size, ids));
+                HIL_TRY(add_words(encoder, hit.text, hit.size, false, ids));
                 continue;
             }
-            HIL_TRY(end_words(encoder, ids));
-            HIL_TRY(hil_ids_add(ids, hit.id));
-            encoder->document_started = true;
+            HIL_TRY(add_words(encoder, "", 0, true, ids));
+            HIL_TRY(add_token(encoder, hit.id, ids));
         }
         if (last) hil_added_reset(&encoder->normal_scan);
     }
     text->size = 0;
-    return last ? end_words(encoder, ids) : HIL_OK;
+    return last ? add_words(encoder, "", 0, true, ids) : HIL_OK;
 }
 
 static hil_status add_segment(hil_encoder *encoder, const char *text, size_t size, hil_ids *ids)
@@ -204,8 +188,7 @@ static hil_status add_raw(hil_encoder *encoder, const char *text, size_t size, b
         }
         HIL_TRY(end_segment(encoder, ids));
         HIL_TRY(add_anchor(encoder, &hit, ids->size));
-        HIL_TRY(hil_ids_add(ids, hit.id));
-        encoder->document_started = true;
+        HIL_TRY(add_token(encoder, hit.id, ids));
     }
     if (!last) return HIL_OK;
     hil_added_reset(&encoder->raw_scan);
@@ -234,12 +217,12 @@ static hil_status repair(hil_encoder *encoder, bool last, hil_ids *ids)
 /* Discards the unfinished document. */
 static void reset(hil_encoder *encoder)
 {
-    encoder->raw.size = encoder->normalized.size = encoder->words.size = 0;
+    encoder->raw.size = encoder->normalized.size = encoder->word.size = 0;
     hil_added_reset(&encoder->raw_scan);
     hil_added_reset(&encoder->normal_scan);
     hil_normalizer_state_free(&encoder->normal);
-    encoder->words_retry = 0;
-    encoder->words_started = encoder->document_started = encoder->word_open = false;
+    hil_pretokenizer_reset(&encoder->words);
+    encoder->word_open = encoder->inside = false;
     hil_bpe_word_drop(encoder->work);
 }
 

@@ -1,57 +1,88 @@
-/* pretokenize.h - the pre-tokenizer of a tokenizer.json: where words begin and end. */
+/* pretokenize.h - the pre-tokenizer of a tokenizer.json: cuts text into words, in steps of which
+   each cuts the words of the one before. */
 #ifndef HIL_TEXT_PRETOKENIZE_H
 #define HIL_TEXT_PRETOKENIZE_H
 
-#include "text/bpe.h"
+#include "text/pattern/finder.h"
 
-/* The regular expressions that have a hand-written matcher; NONE: the text is one word. */
-typedef enum hil_pattern {
-    HIL_PATTERN_NONE,
-    HIL_PATTERN_GPT2,
-    HIL_PATTERN_LLAMA3,
-    HIL_PATTERN_QWEN2
-} hil_pattern;
+#include <jansson.h>
 
-typedef enum hil_digits { HIL_DIGITS_PLAIN, HIL_DIGITS_RUNS, HIL_DIGITS_SINGLE } hil_digits;
+/* What becomes of the matches of a step's expression, and of the text between them. */
+typedef enum hil_behavior {
+    HIL_BEHAVIOR_ISOLATED,      /* each is a word */
+    HIL_BEHAVIOR_REMOVED,       /* matches are dropped */
+    HIL_BEHAVIOR_CONTIGUOUS,    /* neighbours of one kind are one word */
+    HIL_BEHAVIOR_WITH_PREVIOUS, /* a match belongs to the text before it */
+    HIL_BEHAVIOR_WITH_NEXT,
+} hil_behavior;
 
 typedef enum hil_prefix { HIL_PREFIX_NEVER, HIL_PREFIX_FIRST, HIL_PREFIX_ALWAYS } hil_prefix;
 
-typedef struct hil_pretokenizer {
-    hil_pattern pattern;
-    hil_digits digits;
-    bool byte_level;
-    bool metaspace;    /* ' ' becomes `space` */
-    bool split_space;  /* a word begins at every `space` */
-    hil_prefix prefix; /* when a text that does not begin with `space` gets one */
+/* Expressions that have a name elsewhere. */
+typedef enum hil_pretoken_known {
+    HIL_KNOWN_OTHER,
+    HIL_KNOWN_GPT2,
+    HIL_KNOWN_LLAMA3,
+    HIL_KNOWN_QWEN2,
+    HIL_KNOWN_SPACE,
+    HIL_KNOWN_DIGIT,
+} hil_pretoken_known;
+
+/* In this order: a prefix and other spaces for the word, the cuts, and characters for its bytes. */
+typedef struct hil_pretoken_step {
+    hil_prefix prefix; /* when a word that does not begin with `space` gets one */
     char space[5];     /* UTF-8, ends with NUL */
+    bool replaces;     /* ' ' becomes `space` */
+    hil_pretoken_known known;
+    hil_pattern regex; /* without states: nothing is cut */
+    hil_behavior behavior;
+    bool invert; /* matches and the text between them change roles */
+    bool maps;   /* each byte becomes the character that represents it */
+} hil_pretoken_step;
+
+#define HIL_PRETOKEN_MAX 16
+
+/* Owns its steps. */
+typedef struct hil_pretokenizer {
+    hil_pretoken_step *steps;
+    size_t count, capacity;
 } hil_pretokenizer;
 
 /* `value` may be NULL or null: the whole text is one word. */
 hil_status hil_pretokenizer_load(hil_pretokenizer *pretokenizer, const json_t *value,
                                  const char *what);
+void hil_pretokenizer_free(hil_pretokenizer *pretokenizer);
 
-/* The length of the first word of `text`, valid UTF-8 with size > 0. Unless `last`, 0 means that
-   later text could change it. May cut a word where no merge can join its parts (hil_bpe_may_join).
- */
-size_t hil_pretokenizer_next(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe,
-                             const char *text, size_t size, bool last);
+/* Whether the last step maps bytes to characters; if so, it does no longer: the model does. */
+bool hil_pretokenizer_drop_map(hil_pretokenizer *pretokenizer);
 
-/* A long word of which the first part was encoded already. */
-typedef struct hil_word {
-    int kind;        /* of characters that continue it */
-    uint32_t before; /* its last character, for kinds that need it */
-    bool is_number;  /* it began with a number */
-    bool has_line;   /* its spaces contain a line end */
-} hil_word;
+/* Takes part of a word. `ended`: the last part of it, which may be empty. */
+typedef struct hil_pretokenizer_sink {
+    hil_status (*take)(void *context, const char *text, size_t size, bool ended);
+    void *context;
+} hil_pretokenizer_sink;
 
-/* Begins a word too long to hold: `text` begins with it, has more than four characters, and
-   hil_pretokenizer_next found no end. Returns the bytes that certainly belong to the word; pass
-   the rest to hil_pretokenizer_continue. */
-size_t hil_pretokenizer_begin(const hil_pretokenizer *pretokenizer, const char *text, size_t size,
-                              hil_word *word);
-/* Returns the bytes of `text` that continue the word. *ended: on entry, the text ends here; on
-   return, the word ends. If it does not, pass the remaining text again with what follows it. */
-size_t hil_pretokenizer_continue(const hil_pretokenizer *pretokenizer, const hil_bpe *bpe,
-                                 hil_word *word, const char *text, size_t size, bool *ended);
+/* The state of one text. Owns the text that it holds back. Initialise with zeros. */
+typedef struct hil_pretokenizer_state {
+    struct hil_pretoken_hold {
+        hil_finder finder;
+        hil_text replaced, mapped;
+        bool started; /* the step got a part of the word that it cuts */
+        bool inside;  /* a part of what the finder found was passed on, but not its end */
+        bool waits;   /* the last thing found has not ended: the next one may belong to it */
+        hil_found before;
+    } holds[HIL_PRETOKEN_MAX];
+    bool begun; /* a word of the document was begun before */
+} hil_pretokenizer_state;
+
+/* Discards the unfinished document; keeps memory. */
+void hil_pretokenizer_reset(hil_pretokenizer_state *state);
+void hil_pretokenizer_state_free(hil_pretokenizer_state *state);
+
+/* Cuts a fragment of valid UTF-8 into words; with `last`, the text ends after it. Each word is
+   passed on as soon as later text cannot change it; a long one in parts. */
+hil_status hil_pretokenizer_add(const hil_pretokenizer *pretokenizer, hil_pretokenizer_state *state,
+                                const char *text, size_t size, bool last,
+                                const hil_pretokenizer_sink *sink);
 
 #endif

@@ -1,7 +1,7 @@
 /* template_collection.c - texts, lists and dicts of a rendering, and iteration over them. */
 #include "base/hash.h"
 #include "text/template_render.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <math.h>
 #include <string.h>

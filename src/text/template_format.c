@@ -1,7 +1,7 @@
 /* template_format.c - "..." % values and "...".format(values). */
 #include "text/template_eval.h"
 #include "text/template_format.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <string.h>
 

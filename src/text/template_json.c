@@ -1,6 +1,6 @@
 /* template_json.c - the variables of a rendering from JSON, and the filter tojson. */
 #include "text/template_eval.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "text/template_text.h"
 #include "text/template_unescape.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <errno.h>
 #include <stdlib.h>

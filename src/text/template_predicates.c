@@ -3,7 +3,7 @@
 #include "text/template_format.h"
 #include "text/template_strings.h"
 #include "text/template_text.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <string.h>
 

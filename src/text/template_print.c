@@ -1,7 +1,7 @@
 /* template_print.c - str() and repr() of values. */
 #include "text/template_eval.h"
 #include "text/template_text.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* template_spec.c - parses format specifications, and prints numbers and texts by them. */
 #include "text/template_eval.h"
 #include "text/template_format.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <math.h>
 #include <stdio.h>

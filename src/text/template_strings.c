@@ -3,7 +3,7 @@
 
 #include "text/template_eval.h"
 #include "text/template_text.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* template_unescape.c - Python's unicode-escape codec on UTF-8, as Jinja applies it to strings. */
 #include "text/template_unescape.h"
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <stdio.h>
 #include <string.h>

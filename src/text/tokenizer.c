@@ -30,7 +30,7 @@ static hil_status load(hil_tokenizer *tokenizer, const json_t *root, const hil_b
     HIL_TRY(hil_detokenizer_load(&tokenizer->detokenizer, json_object_get(root, "decoder"), what));
     HIL_TRY(hil_bpe_load(&tokenizer->bpe, &tokenizer->vocab, json_object_get(root, "model"), source,
                          what));
-    tokenizer->bpe.byte_level = tokenizer->pretokenizer.byte_level;
+    tokenizer->bpe.byte_level = hil_pretokenizer_drop_map(&tokenizer->pretokenizer);
     if (!tokenizer->bpe.byte_level) HIL_TRY(hil_bpe_index_pairs(&tokenizer->bpe));
     HIL_TRY(hil_added_load(&tokenizer->raw_added, &tokenizer->normal_added, &tokenizer->vocab,
                            &tokenizer->normalizer, json_object_get(root, "added_tokens"), what));
@@ -144,6 +144,7 @@ void hil_tokenizer_close(hil_tokenizer *tokenizer)
     hil_added_free(&tokenizer->raw_added);
     hil_added_free(&tokenizer->normal_added);
     hil_normalizer_free(&tokenizer->normalizer);
+    hil_pretokenizer_free(&tokenizer->pretokenizer);
     hil_ids_free(&tokenizer->frame.before);
     hil_ids_free(&tokenizer->frame.after);
     hil_detokenizer_free(&tokenizer->detokenizer);

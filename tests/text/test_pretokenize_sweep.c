@@ -3,18 +3,29 @@
 #include "check.h"
 
 #include "text/pretokenize.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <unistd.h>
 
 #define SWEEP HIL_TESTS "/../../shared/data/unicode/hf_split_offsets_all_codepoints.txt.xz"
 
-static hil_pattern pattern_of(const char *name)
+enum { GPT2, LLAMA3, QWEN2, PATTERNS };
+static const char *const names[] = {"gpt2", "llama3", "qwen2"};
+
+/* The pre-tokenizers of the small golden tokenizers. */
+static hil_pretokenizer pretokenizers[PATTERNS];
+
+static void load(void)
 {
-    if (strcmp(name, "gpt2") == 0) return HIL_PATTERN_GPT2;
-    if (strcmp(name, "llama3") == 0) return HIL_PATTERN_LLAMA3;
-    CHECK_TEXT(name, "qwen2");
-    return HIL_PATTERN_QWEN2;
+    for (int i = 0; i < PATTERNS; ++i) {
+        char path[HIL_PATH_MAX];
+        snprintf(path, sizeof path, HIL_TESTS "/golden/tokenizers/%s/tokenizer.json", names[i]);
+        json_t *root = json_load_file(path, 0, NULL);
+        CHECK_OK(
+            hil_pretokenizer_load(&pretokenizers[i], json_object_get(root, "pre_tokenizer"), path));
+        CHECK(hil_pretokenizer_drop_map(&pretokenizers[i]));
+        json_decref(root);
+    }
 }
 
 static size_t characters(const char *text, size_t size)
@@ -24,22 +35,36 @@ static size_t characters(const char *text, size_t size)
     return count;
 }
 
-/* The offsets, in characters, of the words of "a{c}b 1{c}2 {c}! {c}\n{c}" as "0-1,1-3". */
-static void split(hil_pattern pattern, uint32_t point, char out[256])
+/* The offsets, in characters, of the words as "0-1,1-3". */
+typedef struct offsets {
+    size_t from, used;
+    char text[256];
+} offsets;
+
+static hil_status take(void *context, const char *text, size_t size, bool ended)
+{
+    offsets *o = context;
+    CHECK(ended && size > 0);
+    size_t to = o->from + characters(text, size);
+    o->used += (size_t)snprintf(o->text + o->used, sizeof o->text - o->used, "%s%zu-%zu",
+                                o->from ? "," : "", o->from, to);
+    o->from = to;
+    return HIL_OK;
+}
+
+/* Cuts "a{c}b 1{c}2 {c}! {c}\n{c}". */
+static void split(const char *name, uint32_t point, offsets *out)
 {
     char c[5] = {0}, text[64];
+    static hil_pretokenizer_state states;
+    int pattern = 0;
+    while (pattern < PATTERNS && strcmp(names[pattern], name) != 0) ++pattern;
+    CHECK(pattern < PATTERNS);
     hil_utf8_put(c, point);
     size_t size = (size_t)snprintf(text, sizeof text, "a%sb 1%s2 %s! %s\n%s", c, c, c, c, c);
-    hil_pretokenizer pretokenizer = {.pattern = pattern, .byte_level = true};
-    size_t from = 0, used = 0;
-    for (size_t at = 0; at < size;) {
-        size_t word = hil_pretokenizer_next(&pretokenizer, NULL, text + at, size - at, true);
-        CHECK(word > 0);
-        size_t to = from + characters(text + at, word);
-        used += (size_t)snprintf(out + used, 256 - used, "%s%zu-%zu", at ? "," : "", from, to);
-        from = to;
-        at += word;
-    }
+    *out = (offsets){0};
+    CHECK_OK(hil_pretokenizer_add(&pretokenizers[pattern], &states, text, size, true,
+                                  &(hil_pretokenizer_sink){take, out}));
 }
 
 int main(int argc, char **argv)
@@ -48,20 +73,23 @@ int main(int argc, char **argv)
     if (access(SWEEP, R_OK) != 0) return CHECK_SKIP;
     FILE *lines = popen("xzcat " SWEEP, "r");
     CHECK(lines);
-    char line[512], got[256];
+    char line[512];
+    offsets got;
+    load();
     long count = 0;
     while (fgets(line, sizeof line, lines)) {
         if (count++ % stride) continue;
         char name[16], expected[256];
         unsigned point;
         CHECK_INT(sscanf(line, "%15s %x %255s", name, &point, expected), 3);
-        split(pattern_of(name), point, got);
-        if (strcmp(got, expected) != 0) {
-            fprintf(stderr, "%s U+%04X: %s, expected %s\n", name, point, got, expected);
+        split(name, point, &got);
+        if (strcmp(got.text, expected) != 0) {
+            fprintf(stderr, "%s U+%04X: %s, expected %s\n", name, point, got.text, expected);
             return 1;
         }
     }
     if (pclose(lines) != 0) return CHECK_SKIP;
     CHECK_INT(count, 3 * 1112063);
+    for (int i = 0; i < PATTERNS; ++i) hil_pretokenizer_free(&pretokenizers[i]);
     return 0;
 }

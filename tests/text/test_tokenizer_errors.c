@@ -95,14 +95,16 @@ static void test_components(void)
     refuse_member("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},"
                   "\"content\":\"\"}",
                   "empty pattern");
-    refuse_member("\"pre_tokenizer\":{\"type\":\"Whitespace\"}", "\"Whitespace\"");
+    refuse_member("\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}", "\"UnicodeScripts\"");
     refuse_member("\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\","
-                  "\"pattern\":{\"Regex\":\"\\\\d+\"}}",
-                  "\"\\d+\"");
-    refuse_member("\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"MergedWithNext\","
+                  "\"pattern\":{\"Regex\":\"\\\\d+(?<=1)\"}}",
+                  "\"\\d+(?<=1)\"");
+    refuse_member("\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Merged\","
                   "\"pattern\":{\"String\":\" \"}}",
-                  "MergedWithNext");
-    refuse_member("\"pre_tokenizer\":{\"type\":\"Digits\"}", "only before ByteLevel");
+                  "\"Merged\"");
+    refuse_member("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"\"}}",
+                  "no pattern");
+    refuse_member("\"pre_tokenizer\":{\"type\":\"CharDelimiterSplit\"}", "no delimiter");
     refuse_member("\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"xy\"}",
                   "one character");
     refuse_member("\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\","
@@ -132,6 +134,9 @@ static const char whole[] =
     "{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"},"
     "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},"
     "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},"
+    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
+    "{\"type\":\"Split\",\"behavior\":\"MergedWithNext\",\"pattern\":{\"Regex\":\"_+(?!_)\"}},"
+    "{\"type\":\"Punctuation\"}]},"
     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":["
     "{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\":{\"id\":\"A\"}}],"
     "\"special_tokens\":{\"<s>\":{\"ids\":[6]}}},"

@@ -8,8 +8,10 @@
 #include <jansson.h>
 
 static const char *const families[] = {
-    "gpt2",   "gpt2-prefix",      "llama3",          "qwen2", "digits",
-    "llama2", "llama2-metaspace", "metaspace-split", "plain"};
+    "gpt2",   "gpt2-prefix",      "llama3",          "qwen2", "digits",    "o200k",
+    "llama2", "llama2-metaspace", "metaspace-split", "plain", "deepseek2", "deepseek3",
+    "tekken", "deepseek-coder",   "falcon",          "gemma", "cohere",    "bloom",
+    "olmo2",  "qwen3_5"};
 
 /* Named when a check fails. */
 static const char *family;
@@ -135,12 +137,14 @@ static void check_family(const char *folder)
     hil_tokenizer_close(tokenizer);
 }
 
-int main(void)
+/* With a folder as argument: the families there, see tools/golden_tokenizers.py. */
+int main(int argc, char **argv)
 {
+    const char *from = argc > 1 ? argv[1] : HIL_TESTS "/golden/tokenizers";
     for (size_t i = 0; i < sizeof families / sizeof *families; ++i) {
         char folder[HIL_PATH_MAX];
         family = families[i];
-        snprintf(folder, sizeof folder, HIL_TESTS "/golden/tokenizers/%s", family);
+        CHECK_OK(hil_path_join(folder, from, family));
         check_family(folder);
     }
     return 0;

@@ -1,7 +1,7 @@
 /* unicode.h - UTF-8, character classes and canonical composition (NFC), equal to those of Hugging
    Face tokenizers. */
-#ifndef HIL_TEXT_UNICODE_H
-#define HIL_TEXT_UNICODE_H
+#ifndef HIL_TEXT_UNICODE_UNICODE_H
+#define HIL_TEXT_UNICODE_UNICODE_H
 
 #include "base/text.h"
 

@@ -1,7 +1,7 @@
 /* unicode_joins.c - written by tools/unicode_tables.py; do not edit. */
 /* clang-format off */
 /* As tokenizers 0.23.3 behaves. */
-#include "text/unicode_tables.h"
+#include "text/unicode/unicode_tables.h"
 
 const hil_unicode_rank hil_unicode_ranks[] = {
     {0x300, 0x314, 230}, {0x315, 0x315, 232}, {0x316, 0x319, 220}, {0x31A, 0x31A, 232},

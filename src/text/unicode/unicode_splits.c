@@ -1,7 +1,7 @@
 /* unicode_splits.c - written by tools/unicode_tables.py; do not edit. */
 /* clang-format off */
 /* As tokenizers 0.23.3 behaves. */
-#include "text/unicode_tables.h"
+#include "text/unicode/unicode_tables.h"
 
 const hil_unicode_pair hil_unicode_splits[] = {
     {0xC0, 0x41, 0x300}, {0xC1, 0x41, 0x301}, {0xC2, 0x41, 0x302}, {0xC3, 0x41, 0x303},

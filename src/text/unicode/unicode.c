@@ -1,7 +1,7 @@
 /* unicode.c - UTF-8, character classes and canonical composition. */
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
-#include "text/unicode_tables.h"
+#include "text/unicode/unicode_tables.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* unicode_classes.c - written by tools/unicode_tables.py; do not edit. */
 /* clang-format off */
 /* As tokenizers 0.23.3 behaves. */
-#include "text/unicode_tables.h"
+#include "text/unicode/unicode_tables.h"
 
 const uint32_t hil_unicode_runs[] = {
     0x0, 0x904, 0xE00, 0x2004, 0x2100, 0x300A, 0x3A00, 0x4109, 0x5B00, 0x5F08, 0x6000, 0x6109,

@@ -1,6 +1,6 @@
 /* unicode_tables.h - the generated tables that unicode.c searches. */
-#ifndef HIL_TEXT_UNICODE_TABLES_H
-#define HIL_TEXT_UNICODE_TABLES_H
+#ifndef HIL_TEXT_UNICODE_UNICODE_TABLES_H
+#define HIL_TEXT_UNICODE_UNICODE_TABLES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,10 +15,28 @@ typedef struct hil_unicode_pair {
     uint32_t whole, a, b;
 } hil_unicode_pair;
 
+typedef struct hil_unicode_range {
+    uint32_t first, last;
+} hil_unicode_range;
+
 /* (code point << 8 | flags) wherever the flags change. */
 extern const uint32_t hil_unicode_runs[];
 /* The run that holds code point 256 * i, and one more at the end. */
 extern const uint16_t hil_unicode_blocks[];
+/* (code point << 5 | general category) wherever it changes. */
+extern const uint32_t hil_unicode_categories[];
+extern const size_t hil_unicode_categories_count;
+/* Where \w differs from letters, marks, Nd and Pc; Digits from numbers; Punctuation from
+   punctuation and the printable ASCII characters that are neither letters nor digits. */
+extern const hil_unicode_range hil_unicode_words[];
+extern const size_t hil_unicode_words_count;
+extern const hil_unicode_range hil_unicode_digits[];
+extern const size_t hil_unicode_digits_count;
+extern const hil_unicode_range hil_unicode_marks[];
+extern const size_t hil_unicode_marks_count;
+/* The script Han. */
+extern const hil_unicode_range hil_unicode_han[];
+extern const size_t hil_unicode_han_count;
 extern const hil_unicode_rank hil_unicode_ranks[];
 extern const size_t hil_unicode_ranks_count;
 /* Sorted by `whole`. */

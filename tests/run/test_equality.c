@@ -1,5 +1,7 @@
 /* Any placement, any transfers and any order of work give the same losses and weights, bit for bit,
-   over 20 steps. Without --full only a few of the runs, chosen by the seed. */
+   over 20 steps: of whole models, and of adapters on bases of every kind, also when resumed.
+   Without
+   --full only a few of the runs, chosen by the seed. */
 /* soak: --full */
 #include "../plan/plans.h"
 
@@ -130,8 +132,10 @@ static void edit(const placement *p, json_t *plan)
 typedef struct arrangement {
     const char *model, *dtype;
     uint64_t tile_size;
-    bool examples; /* prompts and completions as data */
-    bool pairs;    /* an adapter, trained on pairs of answers */
+    bool examples;    /* prompts and completions as data */
+    bool pairs;       /* an adapter, trained on pairs of answers */
+    const char *base; /* an adapter on a base of this dtype; "": that of the computation */
+    bool resumed;     /* in the middle, with the same placement */
 } arrangement;
 
 static hil_train_options options_of(job_place *place, const arrangement *a, const char *out)
@@ -146,14 +150,21 @@ static hil_train_options options_of(job_place *place, const arrangement *a, cons
     if (a->tile_size) options.tile_size = a->tile_size;
     if (a->examples) job_examples(place, &options);
     if (a->pairs) job_pairs(place, &options);
+    if (a->base) {
+        options.adapter.source = "lora";
+        options.adapter.rank = 3;
+        options.adapter.dropout = 0.1;
+        options.lr = 1e-2;
+        if (a->base[0]) options.base_dtype = a->base;
+    }
     return options;
 }
 
 static void reference(job_place *place, const arrangement *a, char out[JOB_PATH])
 {
     char name[96];
-    snprintf(name, sizeof name, "%s-%s-%d-%d-%d", a->model, a->dtype, (int)a->tile_size,
-             a->examples, a->pairs);
+    snprintf(name, sizeof name, "%s-%s-%d-%d-%d-%s", a->model, a->dtype, (int)a->tile_size,
+             a->examples, a->pairs, a->base ? a->base : "whole");
     job_path(place, out, name);
     if (hil_file_exists(out)) return;
     hil_train_options options = options_of(place, a, out);
@@ -195,14 +206,23 @@ static hil_io_kind io_of(const placement *p)
     return p->io;
 }
 
+static void train(const hil_train_options *options, const char *name)
+{
+    hil_train_result result;
+    if (hil_train(options, NULL, &result) != HIL_OK)
+        check_die(name, __LINE__, hil_status_message());
+}
+
 static void compare(job_place *place, const arrangement *a, const placement *p)
 {
     char expected[JOB_PATH], out[JOB_PATH], file[JOB_PATH], drive[2][JOB_PATH], name[160];
-    snprintf(name, sizeof name, "%s %s, tiles of %d%s: %s", a->model, a->dtype, (int)a->tile_size,
+    snprintf(name, sizeof name, "%s %s, tiles of %d%s%s%s: %s", a->model, a->dtype,
+             (int)a->tile_size,
              a->examples ? ", examples"
              : a->pairs  ? ", pairs"
+             : a->base   ? ", adapter "
                          : "",
-             p->name);
+             a->base ? a->base : "", a->resumed ? " resumed" : "", p->name);
     reference(place, a, expected);
     hil_train_options options = options_of(place, a, job_path(place, out, "run"));
     hil_disk_budget disks[2] = {{job_path(place, drive[0], "drive0"), 64 << 20},
@@ -221,11 +241,31 @@ static void compare(job_place *place, const arrangement *a, const placement *p)
         json_decref(plan);
         options.plan = file;
     }
-    hil_train_result result;
-    if (hil_train(&options, NULL, &result) != HIL_OK)
-        check_die(name, __LINE__, hil_status_message());
+    if (a->resumed) options.steps = STEPS / 2;
+    train(&options, name);
+    options.resume = a->resumed;
+    options.overwrite = false;
+    options.steps = STEPS;
+    if (a->resumed) train(&options, name);
     check_moved(p, name, out);
     if (!job_same(expected, out)) check_die(name, __LINE__, "differs from everything resident");
+}
+
+/* Adapters: without --full one kind of base for each placement, every other run resumed. */
+static int compare_adapters(job_place *place, arrangement a, const placement *p, int number,
+                            bool full)
+{
+    static const char *const bases[] = {"", "nf4", "int8", "fp8"};
+    int runs = 0;
+    a.examples = false;
+    for (int b = 0; b < 4; ++b) {
+        if (!full && b != number % 4) continue;
+        a.base = bases[b];
+        a.resumed = number / 4 % 2;
+        compare(place, &a, p);
+        ++runs;
+    }
+    return runs;
 }
 
 int main(int count, char **arguments)
@@ -248,7 +288,7 @@ int main(int count, char **arguments)
             if (!full && hil_philox_permute(SEED, 12 * 64, (uint64_t)i) % 12 != (uint64_t)k)
                 continue;
             compare(&place, &a, &placements[i]);
-            ++runs;
+            runs += 1 + compare_adapters(&place, a, &placements[i], i + k, full);
             if (i % 3 != 1 && !full) continue;
             a.examples = false;
             a.pairs = true;

@@ -13,11 +13,14 @@
                 _step, _end
      _read ..., _destroy
 
-   Without a GPU the device is a part of RAM with a budget of its own. */
+   Without a GPU the device is a part of RAM with a budget of its own. With one, addresses of
+   weights and gradients are those of its memory, and everything is ordered on the stream that the
+   options name: the calls queue work and return. */
 #ifndef HILBERT_STORE_H
 #define HILBERT_STORE_H
 
 #include "hilbert/account.h"
+#include "hilbert/device.h"
 #include "hilbert/memory.h"
 
 #ifdef __cplusplus
@@ -30,7 +33,8 @@ typedef struct hil_stored_param hil_stored_param; /* borrowed from its store */
 
 typedef struct hil_param_store_options {
     size_t size;               /* set by hil_param_store_defaults */
-    hil_memory_options memory; /* hard budgets, staging buffers included; here 0 means none */
+    hil_memory_options memory; /* hard budgets, staging buffers included; without a GPU, 0 means
+                                  none for device and host */
     const double *disk_speeds; /* relative speed of each disk: bytes are divided by it; NULL: all
                                   disks are equally fast */
     uint64_t window;       /* bytes of device memory for tiles in use and prefetched; 0: chosen */
@@ -42,6 +46,12 @@ typedef struct hil_param_store_options {
     uint64_t tile_size; /* bytes in `dtype`; larger matrices are cut by rows; UINT64_MAX: none is,
                            every parameter is one tile */
     int threads;        /* 0: all */
+    hil_device_choice device; /* "cpu" by default */
+    /* On a GPU: the cudaStream_t on which the program computes, NULL for CUDA's default stream. It
+       must exist until hil_param_store_destroy. What hil_param_store_acquire returns may be used by
+       work that is queued there until the release; a gradient must be complete there when it is
+       added, and may be freed in the stream's order. */
+    void *stream;
 } hil_param_store_options;
 
 HIL_API void hil_param_store_defaults_sized(hil_param_store_options *options, size_t size);
@@ -114,7 +124,8 @@ HIL_API hil_status hil_param_store_begin(hil_param_store *store, hil_param_store
 HIL_API hil_status hil_param_store_mark(hil_param_store *store);
 
 /* *weights: the tile in its dtype (bf16: the upper half of an fp32 number), row by row, borrowed
-   until the release. Waits for the fetch. All tiles acquired at once must fit into the window. */
+   until the release. Waits for the fetch; on a GPU the stream does. All tiles acquired at once must
+   fit into the window. */
 HIL_API hil_status hil_param_store_acquire(hil_param_store *store, hil_stored_param *param,
                                            int64_t tile, const void **weights);
 HIL_API void hil_param_store_release(hil_param_store *store, hil_stored_param *param, int64_t tile);
@@ -125,7 +136,8 @@ HIL_API hil_status hil_param_store_gradient_acquire(hil_param_store *store, hil_
 HIL_API void hil_param_store_gradient_release(hil_param_store *store, hil_stored_param *param,
                                               int64_t tile);
 /* Adds a gradient of the whole tile to its sum; the first one of a step becomes the sum. `dtype`:
-   "fp32", "bf16" or "fp16", of contiguous numbers. They are read before the call returns. */
+   "fp32", "bf16" or "fp16", of contiguous numbers: in memory of the GPU, where the stream has read
+   them when it gets past this call; without a GPU they are read before the call returns. */
 HIL_API hil_status hil_param_store_add_gradient(hil_param_store *store, hil_stored_param *param,
                                                 int64_t tile, const void *gradient,
                                                 const char *dtype);

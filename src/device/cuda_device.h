@@ -32,6 +32,7 @@ typedef struct hil_cuda {
     int index;
     cudaStream_t streams[HIL_STREAMS];
     cudaStream_t stream; /* the compute stream */
+    bool adopted;        /* it is the caller's */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
     void *workspace; /* of HIL_CUDA_WORKSPACE bytes, for cuBLASLt */

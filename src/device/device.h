@@ -76,6 +76,9 @@ struct hil_device {
     const hil_device_events *events;
     const hil_device_queue *queue;
     void (*close)(hil_device *device); /* waits for queued work */
+    /* Replaces the compute stream by one of the caller's, as the driver names it, before anything
+       is queued; it must exist until the device is closed. NULL: the device knows no others. */
+    hil_status (*adopt)(hil_device *device, void *stream);
     hil_device_table table[HIL_DEVICE_TABLES];
     char name[64];        /* "NVIDIA H200" */
     unsigned char id[16]; /* unique to the device, the same in every process */

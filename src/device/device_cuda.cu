@@ -120,6 +120,16 @@ static hil_status check_index(int index)
     return HIL_OK;
 }
 
+static hil_status adopt(hil_device *device, void *stream)
+{
+    hil_cuda *d = hil_cuda_of(device);
+    cudaSetDevice(d->index);
+    if (!d->adopted) cudaStreamDestroy(d->stream);
+    d->adopted = true;
+    d->stream = d->streams[HIL_STREAM_COMPUTE] = (cudaStream_t)stream;
+    return hil_cudnn_check(device, cudnnSetStream(d->dnn, d->stream), "take a stream");
+}
+
 hil_status hil_cuda_open(hil_device **out, int index)
 {
     *out = NULL;
@@ -131,6 +141,7 @@ hil_status hil_cuda_open(hil_device **out, int index)
     d->device.events = &hil_cuda_events;
     d->device.queue = &hil_cuda_queue;
     d->device.close = hil_cuda_close;
+    d->device.adopt = adopt;
     hil_status status = open_parts(d);
     if (status != HIL_OK)
         hil_cuda_close(&d->device);
@@ -145,7 +156,7 @@ void hil_cuda_close(hil_device *device)
     hil_cuda *d = hil_cuda_of(device);
     cudaSetDevice(d->index);
     for (int i = 0; i < HIL_STREAMS; ++i)
-        if (d->streams[i]) cudaStreamSynchronize(d->streams[i]);
+        if (d->streams[i] || d->adopted) cudaStreamSynchronize(d->streams[i]);
     if (d->matmul.free) d->matmul.free(d->matmul.data);
     if (d->attention.free) d->attention.free(d->attention.data);
     if (d->dnn) cudnnDestroy(d->dnn);
@@ -155,7 +166,8 @@ void hil_cuda_close(hil_device *device)
     for (int i = 0; i < 2; ++i)
         if (d->timer[i]) cudaEventDestroy(d->timer[i]);
     for (int i = 0; i < HIL_STREAMS; ++i)
-        if (d->streams[i]) cudaStreamDestroy(d->streams[i]);
+        if (d->streams[i] && !(d->adopted && i == HIL_STREAM_COMPUTE))
+            cudaStreamDestroy(d->streams[i]);
     hil_free(d);
 }
 

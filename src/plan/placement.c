@@ -274,6 +274,23 @@ void hil_plan_device_updates(hil_plan *plan, const hil_outline *o)
     }
 }
 
+double hil_plan_device_share(const hil_outline *o, const hil_speeds *s)
+{
+    double elements = 0, states = 0, weights = 0;
+    for (size_t u = 0; u < o->units; ++u) {
+        const hil_outline_unit *unit = &o->unit[u];
+        if (!unit->uses) continue;
+        elements += (double)unit->elements;
+        weights += (double)unit->bytes[HIL_WEIGHT];
+        for (int i = 0; i < HIL_UNIT_STATES; ++i) states += (double)hil_outline_bytes(unit, i);
+    }
+    if (o->ranks > 1 || !(s->update_device > 0) || !(states > 0)) return 0;
+    double meanwhile =
+        s->to_device / s->update * elements; /* bytes copied while the CPU updates all */
+    double part = (meanwhile - weights) / (meanwhile + states);
+    return part > 0 ? part : 0;
+}
+
 static void clear(hil_plan *plan, const hil_outline *o)
 {
     for (size_t u = 0; u < o->units; ++u)

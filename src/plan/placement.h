@@ -19,6 +19,11 @@ typedef struct hil_budget {
 void hil_plan_place(hil_plan *plan, const hil_outline *outline, const hil_budget *budget,
                     uint64_t *missing);
 
+/* Share of host-resident updates to give to a device so that both finish together: their states
+   cross the bus, together with the weights of the forward, while the CPU updates the rest. */
+double hil_plan_device_share(const hil_outline *outline, const hil_speeds *speeds);
+/* Chunks on the device for its updates: copied in, updated, copied out, spare. */
+#define HIL_DEVICE_SLOTS 4
 /* Chooses which host-resident units the device updates: spread evenly over those with all states on
    the host, up to the fraction plan->device_share of their elements. */
 void hil_plan_device_updates(hil_plan *plan, const hil_outline *outline);

@@ -153,26 +153,6 @@ static hil_status learn(void *context, hil_plan *plan, bool limited)
     return hil_rehearse_tensors(&w->rehearsal, plan, limited);
 }
 
-/* Share of host-resident updates given to the device so that both finish together: their states
-   cross the bus, together with the weights of the forward, while the CPU updates the rest. */
-static double device_share(const hil_planned *planned)
-{
-    const hil_speeds *s = &planned->machine.speeds;
-    double elements = 0, states = 0, weights = 0;
-    for (size_t u = 0; u < planned->outline.units; ++u) {
-        const hil_outline_unit *unit = &planned->unit[u];
-        if (!unit->uses) continue;
-        elements += (double)unit->elements;
-        weights += (double)unit->bytes[HIL_WEIGHT];
-        for (int i = 0; i < HIL_UNIT_STATES; ++i) states += (double)hil_outline_bytes(unit, i);
-    }
-    if (planned->outline.ranks > 1 || !(s->update_device > 0) || !(states > 0)) return 0;
-    double meanwhile =
-        s->to_device / s->update * elements; /* bytes copied while the CPU updates all */
-    double part = (meanwhile - weights) / (meanwhile + states);
-    return part > 0 ? part : 0;
-}
-
 static hil_status choose(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)
 {
     watched w = {.rehearsal = {.model = r->model,
@@ -190,18 +170,19 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
                  .stop = r->stop,
                  .observer = observer,
                  .begun_at = hil_clock_now()};
-    hil_planner planner = {.outline = &out->outline,
-                           .budget = less(out->budget, r->spare),
-                           .tokens = out->tokens,
-                           .discrete = r->device != NULL,
-                           .connected = r->connected,
-                           .device_share = r->device ? device_share(out) : 0,
-                           .prefetch = r->prefetch,
-                           .recompute = r->recompute,
-                           .zero = r->zero,
-                           .rehearse = rehearse,
-                           .learn = learn,
-                           .context = &w};
+    hil_planner planner = {
+        .outline = &out->outline,
+        .budget = less(out->budget, r->spare),
+        .tokens = out->tokens,
+        .discrete = r->device != NULL,
+        .connected = r->connected,
+        .device_share = r->device ? hil_plan_device_share(&out->outline, &out->machine.speeds) : 0,
+        .prefetch = r->prefetch,
+        .recompute = r->recompute,
+        .zero = r->zero,
+        .rehearse = rehearse,
+        .learn = learn,
+        .context = &w};
     hil_plan_free(&out->plan);
     if (r->file) {
         HIL_TRY(hil_plan_read(&out->plan, &out->outline, r->file));

@@ -19,8 +19,6 @@
 #define BUS_COST 0.01 /* the same for copies over a bus, which hardly slow the device */
 #define PARKED_STEPS 3
 #define GROUP_MOST 64 /* micro-batches that pass a segment together */
-#define DEVICE_SLOTS                                                                               \
-    4 /* chunks on the device for its updates: copied in, updated, copied out, spare */
 
 static void begin(hil_choice *c, hil_candidate at)
 {
@@ -30,7 +28,7 @@ static void begin(hil_choice *c, hil_candidate at)
     p->discrete = planner->discrete;
     p->connected = planner->connected;
     p->device_share = c->device_share;
-    p->device_slots = c->device_share > 0 ? DEVICE_SLOTS : 0;
+    p->device_slots = c->device_share > 0 ? HIL_DEVICE_SLOTS : 0;
     p->prefetch = planner->prefetch;
     p->zero = c->zero;
     p->by_segment = c->by_segment;

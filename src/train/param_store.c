@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 #include "hilbert/trainer.h"
+#include "machine/devices.h"
+#include "plan/budget.h"
 #include "train/account.h"
 #include "base/sized.h"
 #include "store/state.h"
@@ -24,27 +26,39 @@ void hil_param_store_defaults_sized(hil_param_store_options *options, size_t siz
         .beta2 = trainer.beta2,
         .eps = trainer.eps,
         .tile_size = trainer.tile_size,
+        .device = {.name = "cpu"},
     };
     hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
-static hil_status copy_drives(hil_param_store *store, const hil_param_store_options *options)
+/* Budgets that are not set: on a device what is free less a margin, on the CPU none. */
+static hil_status find_budgets(hil_param_store *store, const hil_param_store_options *options)
 {
-    const hil_memory_options *memory = &options->memory;
-    if (memory->disk_count > HIL_DRIVES)
-        return hil_fail(HIL_ERR_USAGE, "%zu disks are too many: at most %d", memory->disk_count,
-                        HIL_DRIVES);
-    for (size_t d = 0; d < memory->disk_count; ++d) {
-        const hil_disk_budget *drive = &memory->disks[d];
+    hil_allowance allowance = {.memory = options->memory};
+    if (store->device) allowance.room = hil_devices_room(store->device, 1, false);
+    HIL_TRY(hil_budget_find(&allowance, &store->budget, store->drive));
+    if (!store->device && !options->memory.device) store->budget.device = 0;
+    if (!store->device && !options->memory.host) store->budget.host = 0;
+    for (size_t d = 0; d < options->memory.disk_count; ++d) {
         double speed = options->disk_speeds ? options->disk_speeds[d] : 1;
-        if (!drive->path || drive->bytes < HIL_IO_ALIGN || !(speed > 0))
-            return hil_fail(HIL_ERR_USAGE, "disk %zu needs a path, some bytes and a speed above 0",
-                            d);
-        HIL_TRY(hil_text_copy(drive->path, &store->path[d]));
-        store->drive[d] = (hil_drive){store->path[d], drive->bytes, speed};
-        store->budget.disk += drive->bytes / HIL_IO_ALIGN * HIL_IO_ALIGN;
+        if (!(speed > 0))
+            return hil_fail(HIL_ERR_USAGE, "disk %zu: a speed of %g is invalid", d, speed);
+        HIL_TRY(hil_text_copy(store->drive[d].path, &store->path[d]));
+        store->drive[d].path = store->path[d];
+        store->drive[d].speed = speed;
         ++store->drive_count;
     }
+    return HIL_OK;
+}
+
+static hil_status open_device(hil_param_store *store, const hil_param_store_options *options)
+{
+    HIL_TRY(hil_devices_open(&options->device, NULL, NULL, &store->device));
+    if (store->device && store->device->adopt)
+        return store->device->adopt(store->device, options->stream);
+    if (options->stream)
+        return hil_fail(HIL_ERR_USAGE, "a stream is for a GPU, and this store has none: name a "
+                                       "device \"cuda\", or no stream");
     return HIL_OK;
 }
 
@@ -62,7 +76,6 @@ hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_o
     HIL_TRY_DONE(hil_rule_find(options->optimizer, &rule));
     HIL_TRY_DONE(HIL_ALLOC(1, &store));
     store->dtype = dtype;
-    store->budget = (hil_budget){options->memory.device, options->memory.host, 0};
     store->window = options->window;
     store->io = options->memory.io;
     store->tile_size = options->tile_size;
@@ -73,7 +86,8 @@ hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_o
                                        .eps = options->eps,
                                        .weight_decay = options->weight_decay,
                                        .clip = options->clip};
-    HIL_TRY_DONE(copy_drives(store, options));
+    HIL_TRY_DONE(open_device(store, options));
+    HIL_TRY_DONE(find_budgets(store, options));
     HIL_TRY_DONE(hil_store_create(&store->states));
     HIL_TRY_DONE(hil_pool_create(&store->pool, options->threads));
     HIL_TRY_DONE(hil_pool_create(&store->update, options->threads));
@@ -89,6 +103,7 @@ void hil_param_store_destroy(hil_param_store *store)
     if (!store) return;
     if (store->states) hil_store_close(store->states);
     hil_tiers_close(&store->tiers);
+    hil_devices_close(store->device);
     hil_store_destroy(store->states);
     hil_pool_destroy(store->pool);
     hil_pool_destroy(store->update);
@@ -202,15 +217,19 @@ hil_status hil_param_store_place(hil_param_store *store)
     if (store->phase != HIL_PARAM_STORE_NEW)
         return hil_fail(HIL_ERR_USAGE, "hil_param_store_place was called already");
     store->phase = HIL_PARAM_STORE_BROKEN;
-    uint64_t drive_bytes[HIL_DRIVES] = {0};
+    uint64_t drive_bytes[HIL_DRIVES] = {0}, need[HIL_TIERS];
     HIL_TRY(cut(store));
     HIL_TRY(hil_param_store_plan(store, drive_bytes));
-    hil_tiers_options tiers = {.device_bytes = store->budget.device,
+    hil_plan_needs(&store->plan, &store->outline, need);
+    /* A GPU's memory is allocated at once, so no more of it than is needed. */
+    hil_tiers_options tiers = {.device_bytes =
+                                   store->device ? need[HIL_DEVICE] : store->budget.device,
                                .host_bytes = store->budget.host,
                                .drives = store->drive,
                                .drive_count = store->drive_count,
                                .drive_bytes = drive_bytes,
-                               .io = store->io};
+                               .io = store->io,
+                               .device = store->device};
     HIL_TRY(hil_tiers_open(&store->tiers, &tiers));
     hil_store_opening opening = {
         .tiers = &store->tiers, .plan = &store->plan, .pool = store->pool, .update = store->update};

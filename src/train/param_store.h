@@ -46,6 +46,7 @@ struct hil_param_store {
     char *path[HIL_DRIVES];
     int drive_count;
     hil_io_kind io;
+    hil_device *device; /* NULL: the CPU */
     hil_dtype dtype;
     size_t tile_size;
     hil_optimizer optimizer;

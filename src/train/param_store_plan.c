@@ -5,10 +5,12 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "io/align.h"
+#include "machine/probe.h"
 #include "store/store.h"
 #include "store/unit.h"
 
 #define SPILL_PAGE ((size_t)1 << 20)
+#define DEVICE_SLOTS_PART 8 /* updates on the device get at most this part of its memory */
 
 /* Sizes that decide how large the window is. */
 typedef struct extents {
@@ -28,8 +30,11 @@ static hil_status outline(hil_param_store *store)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             unit->bytes[s] = hil_unit_bytes(store->states, u, (hil_unit_state)s);
     }
-    store->outline =
-        (hil_outline){.unit = store->unit, .units = units, .micros = 1, .training = true};
+    store->outline = (hil_outline){.unit = store->unit,
+                                   .units = units,
+                                   .micros = 1,
+                                   .training = true,
+                                   .lanes = hil_store_lanes(store->states)};
     return HIL_OK;
 }
 
@@ -78,9 +83,25 @@ static extents measure(const hil_param_store *store)
     return e;
 }
 
+/* Lets a device update a part of the states in host memory, by the speeds of an ordinary one. */
+static void choose_updates(hil_param_store *store)
+{
+    hil_machine machine;
+    hil_plan *plan = &store->plan;
+    if (!store->device) return;
+    hil_machine_assume(&(hil_probe_options){0}, store->device, &machine);
+    plan->discrete = true;
+    plan->device_share = hil_plan_device_share(&store->outline, &machine.speeds);
+    if (plan->device_share > 0) plan->device_slots = HIL_DEVICE_SLOTS;
+    if (hil_plan_besides(plan, &store->outline) > store->budget.device / DEVICE_SLOTS_PART)
+        plan->device_slots = 0;
+}
+
 static hil_status choose_window(const hil_param_store *store, const extents *e, size_t *out)
 {
-    uint64_t device = store->budget.device;
+    uint64_t device = store->budget.device,
+             besides = hil_plan_besides(&store->plan, &store->outline);
+    device = device > besides ? device - besides : 0;
     char have[32], need[32];
     if (store->window > device || (!store->window && e->least > device))
         return hil_fail(HIL_ERR_BUDGET,
@@ -91,9 +112,11 @@ static hil_status choose_window(const hil_param_store *store, const extents *e, 
     *out = store->window;
     if (*out) return HIL_OK;
     /* If all states fit on the device, only sums use the window, and none is ever evicted. */
-    uint64_t sums = e->sums + e->least;
+    uint64_t sums = e->sums + e->least, most = device / 4 * 3;
     if (e->states + sums <= device)
         *out = (size_t)sums;
+    else if (store->device && most > e->least) /* sums that leave the device cross the bus twice */
+        *out = (size_t)(sums + e->wish < most ? sums + e->wish : most);
     else if (device / 2 > e->wish)
         *out = e->wish;
     else
@@ -176,6 +199,7 @@ hil_status hil_param_store_plan(hil_param_store *store, uint64_t drive_bytes[HIL
     HIL_TRY(outline(store));
     HIL_TRY(hil_plan_create(&store->plan, &store->outline));
     store->plan.prefetch = true;
+    choose_updates(store);
     store->plan.device_budget = store->budget.device;
     store->plan.host_budget = store->budget.host;
     store->plan.disk_budget = store->budget.disk;

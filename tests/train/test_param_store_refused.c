@@ -31,14 +31,14 @@ static void check_options(void)
     CHECK_FAILS(hil_param_store_create(&r.store, &r.options), HIL_ERR_USAGE, "sgd");
     rig_options(&r, "bf16", 120 << 10, 1 << 20);
     r.options.memory.disk_count = 1;
-    r.disk[0] = (hil_disk_budget){.path = "/tmp"};
+    r.speed[0] = -1;
     CHECK_FAILS(hil_param_store_create(&r.store, &r.options), HIL_ERR_USAGE, "disk 0");
+    r.speed[0] = 1;
     r.disk[0] = (hil_disk_budget){.path = "/nowhere/at/all", .bytes = 4 << 20};
-    r.options.memory.host = 200 << 10;
-    CHECK_OK(hil_param_store_create(&r.store, &r.options));
-    rig_add(&r);
-    CHECK_FAILS(hil_param_store_place(r.store), HIL_ERR_IO, "/nowhere/at/all");
-    hil_param_store_destroy(r.store);
+    CHECK_FAILS(hil_param_store_create(&r.store, &r.options), HIL_ERR_IO, "/nowhere/at/all");
+    rig_options(&r, "bf16", 1 << 20, 0);
+    r.options.stream = &r;
+    CHECK_FAILS(hil_param_store_create(&r.store, &r.options), HIL_ERR_USAGE, "stream");
     hil_param_store_destroy(NULL);
 }
 

@@ -1,0 +1,91 @@
+/* A parameter store on a GPU, on a stream of the program's: the CPU's bits for any placement, and
+   no call but the step waits for the GPU. The program's side is a device of its own. */
+#include "base/clock.h"
+#include "device/cuda.h"
+#include "train/param_store_kinds.h"
+
+static hil_device *gpu;
+
+/* A gradient that is complete when the stream gets there. */
+static const void *lend(hil_param_store *store, int slot, const void *bytes, size_t count)
+{
+    static void *memory[SLOTS], *made[SLOTS];
+    (void)store;
+    if (!memory[slot]) {
+        CHECK_OK(gpu->heap->alloc(gpu, MOST * sizeof(float), &memory[slot]));
+        CHECK_OK(gpu->heap->share(gpu, MOST * sizeof(float), &made[slot]));
+    }
+    memcpy(made[slot], bytes, count);
+    CHECK_OK(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, memory[slot], made[slot], count));
+    return memory[slot];
+}
+
+static void look(hil_param_store *store, void *out, const void *weights, size_t bytes)
+{
+    (void)store;
+    CHECK_OK(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, out, weights, bytes));
+}
+
+#define BUSY ((size_t)256 << 20)
+
+/* While the stream copies for a long time, a step up to its norm is queued in much less. */
+static void check_queued(const kinds_side *side)
+{
+    static const placement at = {64 * M, 64 * M, 0, false, 0};
+    hil_stored_param *param[PARAMS];
+    hil_param_store *store = open_store("bf16", side, &at, param);
+    char seen[SLOTS][64];
+    void *from, *to;
+    double norm;
+    CHECK_OK(gpu->heap->share(gpu, BUSY, &from));
+    CHECK_OK(gpu->heap->alloc(gpu, BUSY, &to));
+    for (int s = 0; s < 2; ++s) (void)take_step(store, side, &at, param, s, seen);
+    CHECK_OK(hil_param_store_wait(store));
+    CHECK_OK(hil_param_store_begin(store, HIL_PARAM_STORE_TRAIN));
+    for (int i = 0; i < 100; ++i)
+        CHECK_OK(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, to, from, BUSY));
+    double begun = hil_clock_now();
+    for (int micro = 0; micro < MICROS; ++micro)
+        for (int p = 0; p < PARAMS; ++p) {
+            const void *weights;
+            CHECK_OK(hil_param_store_acquire(store, param[p], 0, &weights));
+            give(store, side, param[p], 0, micro, p);
+            hil_param_store_release(store, param[p], 0);
+        }
+    double queued = hil_clock_now() - begun;
+    CHECK_OK(hil_param_store_step(store, 0.5, &norm));
+    CHECK(queued < (hil_clock_now() - begun) / 4);
+    CHECK_OK(hil_param_store_end(store));
+    hil_param_store_destroy(store);
+    gpu->heap->free(gpu, to);
+    gpu->heap->unshare(gpu, from);
+}
+
+int main(void)
+{
+    static const placement on_cpu = {.device = 8 * M};
+    static const placement row[] = {
+        {64 * M, 8 * M, 0, false, 0},        {64 * M, 8 * M, 0, true, 0},
+        {500 << 10, 4 * M, 0, true, 0},      {500 << 10, 4 * M, 0, false, 330 << 10},
+        {500 << 10, 400 << 10, 1, false, 0}, {500 << 10, 400 << 10, 2, true, 330 << 10},
+    };
+    static const char *const dtype[] = {"fp32", "bf16", "fp16"};
+    static outcome first;
+    if (hil_cuda_count() == 0) {
+        fprintf(stderr, "no GPU here: skipped\n");
+        return CHECK_SKIP;
+    }
+    CHECK_OK(hil_cuda_open(&gpu, 0));
+    kinds_side side[] = {{"cuda", hil_cuda_stream_for(gpu, HIL_STREAM_COMPUTE), lend, look},
+                         {"cuda", NULL, lend, look}};
+    for (int d = 0; d < 3; ++d) {
+        check_placements(dtype[d], &kinds_cpu, &on_cpu, 1, true, &first);
+        check_placements(dtype[d], &side[0], row, sizeof row / sizeof *row, false, &first);
+    }
+    check_queued(&side[0]);
+    CHECK_OK(gpu->adopt(gpu, NULL)); /* CUDA's default stream */
+    check_placements("fp16", &side[1], row, 2, false, &first);
+    check_queued(&side[1]);
+    hil_cuda_close(gpu);
+    return 0;
+}

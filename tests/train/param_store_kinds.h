@@ -1,0 +1,223 @@
+/* param_store_kinds.h - a parameter store of parameters of several kinds (shapes, groups, rates,
+   dtypes of gradients), each one tile, and a few steps on it; on the CPU or on a device. */
+#ifndef TESTS_TRAIN_PARAM_STORE_KINDS_H
+#define TESTS_TRAIN_PARAM_STORE_KINDS_H
+
+#include "hilbert/store.h"
+
+#include "check.h"
+#include "tensor/tensor.h"
+
+enum { PARAMS = 7, STEPS = 6, MOST = 300 * 64, MICROS = 2, SLOTS = MICROS * PARAMS };
+#define M ((uint64_t)1 << 20)
+
+typedef struct kinds_row {
+    int ndim;
+    int64_t shape[5];
+    int group, rates;
+    bool no_decay;
+    hil_dtype gradient;
+} kinds_row;
+
+static const kinds_row kinds[PARAMS] = {
+    {2, {300, 64}, 0, 0, false, HIL_BF16},     {1, {64}, 0, 1, true, HIL_F32},
+    {4, {24, 3, 5, 5}, 1, 1, false, HIL_F16},  {0, {0}, 1, 2, false, HIL_F32},
+    {3, {96, 4, 20}, 1, 2, false, HIL_F32},    {1, {100}, 2, 0, false, HIL_BF16},
+    {5, {2, 3, 4, 5, 6}, 2, 1, true, HIL_F16},
+};
+
+static const hil_param_store_rates rates[3] = {
+    {.lr = 0.02, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
+    {.lr = 0.05, .weight_decay = 0, .beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6},
+    {.lr = 0.01, .weight_decay = 0.3, .beta1 = 0.95, .beta2 = 0.9, .eps = 1e-8},
+};
+
+/* How the program of the test computes. On a device both only queue work. */
+typedef struct kinds_side {
+    const char *device;
+    void *stream;
+    /* Memory with these bytes that gradients are read from, until the end of the step. */
+    const void *(*lend)(hil_param_store *store, int slot, const void *bytes, size_t count);
+    /* Copies weights to `out`, which is complete after hil_param_store_step. */
+    void (*look)(hil_param_store *store, void *out, const void *weights, size_t bytes);
+} kinds_side;
+
+typedef struct placement {
+    uint64_t device, host;
+    int drives;
+    bool early; /* gives a group's gradients as soon as they are complete */
+    uint64_t window;
+} placement;
+
+typedef struct outcome {
+    double norm[STEPS];
+    float state[3][PARAMS][MOST];
+    char seen[STEPS][SLOTS][64]; /* weights that a step acquired */
+    int64_t updates[PARAMS];
+} outcome;
+
+static inline const void *kinds_lend(hil_param_store *store, int slot, const void *bytes,
+                                     size_t count)
+{
+    static char memory[MOST * sizeof(float)];
+    (void)store, (void)slot;
+    memset(memory, 0x7f, sizeof memory); /* the store has read what was there */
+    return memcpy(memory, bytes, count);
+}
+
+static inline void kinds_look(hil_param_store *store, void *out, const void *weights, size_t bytes)
+{
+    (void)store;
+    memcpy(out, weights, bytes);
+}
+
+static const kinds_side kinds_cpu = {"cpu", NULL, kinds_lend, kinds_look};
+
+static inline int64_t elements(int p)
+{
+    int64_t n = 1;
+    for (int d = 0; d < kinds[p].ndim; ++d) n *= kinds[p].shape[d];
+    return n;
+}
+
+/* Rates 2 are frozen in steps 2 and 3; parameter 5 has a gradient in every third step only. */
+static inline bool is_frozen(int step, int p)
+{
+    return kinds[p].rates == 2 && (step == 2 || step == 3);
+}
+
+static inline bool has_gradient(int step, int p)
+{
+    return !is_frozen(step, p) && (p != 5 || step % 3 == 1);
+}
+
+/* A multiple of 1/64 below 2: exact in all dtypes, and so are its sums. */
+static inline float gradient_of(int step, int micro, int p, int64_t i)
+{
+    return (float)((i * 7 + p * 13 + step * 31 + micro * 5) % 127 - 63) / 64.0f;
+}
+
+static inline void give(hil_param_store *store, const kinds_side *side, hil_stored_param *param,
+                        int step, int micro, int p)
+{
+    static uint16_t half[MOST];
+    static float full[MOST];
+    hil_dtype dtype = kinds[p].gradient;
+    int64_t n = elements(p);
+    const void *data = dtype == HIL_F32 ? (const void *)full : half;
+    for (int64_t i = 0; i < n; ++i) {
+        full[i] = gradient_of(step, micro, p, i);
+        half[i] = dtype == HIL_F16 ? hil_f16_round(full[i]) : hil_bf16_round(full[i]);
+    }
+    data = side->lend(store, micro * PARAMS + p, data, (size_t)n * hil_dtype_size(dtype));
+    CHECK_OK(hil_param_store_add_gradient(store, param, 0, data, hil_dtype_name(dtype)));
+}
+
+static inline hil_param_store *open_store(const char *dtype, const kinds_side *side,
+                                          const placement *at, hil_stored_param *param[PARAMS])
+{
+    hil_param_store *store;
+    hil_param_store_options options;
+    const hil_disk_budget disk[] = {{.path = "/tmp", .bytes = 8 * M}, {".", 8 * M}};
+    hil_param_store_defaults(&options);
+    options.dtype = dtype;
+    options.device.name = side->device;
+    options.stream = side->stream;
+    options.window = at->window;
+    options.tile_size = UINT64_MAX;
+    options.clip = 1;
+    options.threads = 2;
+    options.memory.device = at->device;
+    options.memory.host = at->host;
+    options.memory.disks = disk;
+    options.memory.disk_count = (size_t)at->drives;
+    CHECK_OK(hil_param_store_create(&store, &options));
+    for (int p = 0; p < PARAMS; ++p) {
+        char name[16];
+        snprintf(name, sizeof name, "p%d", p);
+        hil_param_store_form form = {.shape = kinds[p].shape,
+                                     .ndim = kinds[p].ndim,
+                                     .group = kinds[p].group,
+                                     .rates = kinds[p].rates,
+                                     .no_decay = kinds[p].no_decay};
+        CHECK_OK(hil_param_store_add(store, name, &form, &param[p]));
+    }
+    CHECK_OK(hil_param_store_place(store));
+    for (int p = 0; p < PARAMS; ++p) {
+        static float start[MOST];
+        CHECK_INT(hil_param_store_tiles(param[p]), 1);
+        for (int64_t i = 0; i < elements(p); ++i) start[i] = (float)(i % 11) / 4.0f - 1;
+        CHECK_OK(
+            hil_param_store_write(store, param[p], HIL_PARAM_STORE_WEIGHT, 0, elements(p), start));
+    }
+    return store;
+}
+
+static inline void set_rates(hil_param_store *store, int step)
+{
+    for (int k = 0; k < 3; ++k) {
+        hil_param_store_rates own = rates[k];
+        own.frozen = k == 2 && (step == 2 || step == 3);
+        CHECK_OK(hil_param_store_set_rates(store, k, &own));
+    }
+}
+
+static inline double take_step(hil_param_store *store, const kinds_side *side, const placement *at,
+                               hil_stored_param *param[PARAMS], int step, char seen[SLOTS][64])
+{
+    double norm;
+    set_rates(store, step);
+    CHECK_OK(hil_param_store_begin(store, HIL_PARAM_STORE_TRAIN));
+    for (int micro = 0; micro < MICROS; ++micro)
+        for (int p = 0; p < PARAMS; ++p) {
+            const void *weights;
+            CHECK_OK(hil_param_store_acquire(store, param[p], 0, &weights));
+            if (is_frozen(step, p))
+                CHECK_FAILS(hil_param_store_add_gradient(store, param[p], 0, weights, "fp32"),
+                            HIL_ERR_USAGE, "rates, number 2, are frozen");
+            size_t bytes = (size_t)elements(p) * 2;
+            side->look(store, seen[micro * PARAMS + p], weights, bytes < 64 ? bytes : 64);
+            if (has_gradient(step, p)) give(store, side, param[p], step, micro, p);
+            hil_param_store_release(store, param[p], 0);
+            bool last = p + 1 == PARAMS || kinds[p + 1].group != kinds[p].group;
+            if (at->early && last && micro + 1 == MICROS)
+                CHECK_OK(hil_param_store_give_gradients(store, kinds[p].group));
+        }
+    CHECK_OK(hil_param_store_step(store, 0.5, &norm));
+    CHECK_OK(hil_param_store_end(store));
+    return norm;
+}
+
+static inline void run(const char *dtype, const kinds_side *side, const placement *at, outcome *out)
+{
+    hil_stored_param *param[PARAMS];
+    hil_param_store *store = open_store(dtype, side, at, param);
+    memset(out, 0, sizeof *out);
+    for (int s = 0; s < STEPS; ++s)
+        out->norm[s] = take_step(store, side, at, param, s, out->seen[s]);
+    for (int p = 0; p < PARAMS; ++p) {
+        out->updates[p] = hil_param_store_updates(param[p]);
+        for (int k = 0; k < 3; ++k)
+            CHECK_OK(hil_param_store_read(store, param[p], (hil_param_store_state)k, 0, elements(p),
+                                          out->state[k][p]));
+    }
+    CHECK_INT(hil_param_store_get_progress(store).updates, STEPS);
+    hil_param_store_destroy(store);
+}
+
+/* Runs every placement; all must give the bits of *first, unless `fill`: then the first one fills
+ * it. */
+static inline void check_placements(const char *dtype, const kinds_side *side, const placement *row,
+                                    size_t rows, bool fill, outcome *first)
+{
+    static outcome other;
+    for (size_t i = 0; i < rows; ++i) {
+        run(dtype, side, &row[i], &other);
+        if (fill && i == 0) *first = other;
+        if (memcmp(first, &other, sizeof other) == 0) continue;
+        fprintf(stderr, "%s on %s: placement %zu gives other bits\n", dtype, side->device, i);
+        exit(1);
+    }
+}
+
+#endif

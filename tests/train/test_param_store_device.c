@@ -1,0 +1,87 @@
+/* A parameter store on a device with its own memory and asynchronous streams, which are delayed at
+   random: any placement gives the CPU's bits, also if gradients are complete, and weights are read,
+   only when the compute stream gets there. */
+#include "device/device_threads.h"
+#include "param_store_kinds.h"
+#include "train/param_store.h"
+
+typedef struct moving {
+    void *to;
+    const void *from;
+    size_t bytes;
+} moving;
+
+static hil_status move(void *args)
+{
+    const moving *m = args;
+    memcpy(m->to, m->from, m->bytes);
+    return HIL_OK;
+}
+
+static void queue_move(hil_param_store *store, void *to, const void *from, size_t bytes)
+{
+    moving m = {to, from, bytes};
+    CHECK_OK(hil_device_threads_call(store->device, HIL_STREAM_COMPUTE, move, &m, sizeof m));
+}
+
+static const void *lend(hil_param_store *store, int slot, const void *bytes, size_t count)
+{
+    static char memory[SLOTS][MOST * sizeof(float)], made[SLOTS][MOST * sizeof(float)];
+    if (slot == 0) hil_device_threads_delay(store->device, (uint64_t)store->updates, 500);
+    memcpy(made[slot], bytes, count);
+    queue_move(store, memory[slot], made[slot], count);
+    return memory[slot];
+}
+
+static void look(hil_param_store *store, void *out, const void *weights, size_t bytes)
+{
+    queue_move(store, out, weights, bytes);
+}
+
+static const kinds_side threads = {"threads", NULL, lend, look};
+
+/* What is moved stays within the budgets. */
+static void check_budget(void)
+{
+    hil_stored_param *param[PARAMS];
+    const placement at = {.device = 2 * M, .host = 8 * M};
+    hil_param_store *store = open_store("bf16", &threads, &at, param);
+    hil_step_account account;
+    char seen[SLOTS][64];
+    CHECK(store->tiers.device_bytes <= at.device);
+    for (int s = 0; s < 2; ++s) (void)take_step(store, &threads, &at, param, s, seen);
+    hil_param_store_account(store, &account);
+    CHECK(account.device_peak <= at.device && account.host_peak <= at.host);
+    hil_param_store_destroy(store);
+}
+
+/* A budget that is not set is what is free, and only what is needed of it is taken. */
+static void check_free(void)
+{
+    hil_stored_param *param[PARAMS];
+    const placement at = {0};
+    hil_param_store *store = open_store("bf16", &threads, &at, param);
+    hil_param_store_bytes placed = hil_param_store_placed(store);
+    CHECK(placed.device > 0 && placed.host == 0 && placed.disk == 0);
+    CHECK(store->budget.device > 64 * M && store->tiers.device_bytes < 16 * M);
+    hil_param_store_destroy(store);
+}
+
+int main(void)
+{
+    static const placement on_cpu = {.device = 8 * M};
+    static const placement row[] = {
+        {8 * M, 4 * M, 0, false, 0},         {8 * M, 4 * M, 0, true, 0},
+        {500 << 10, 4 * M, 0, true, 0},      {500 << 10, 4 * M, 0, false, 330 << 10},
+        {500 << 10, 400 << 10, 1, false, 0}, {500 << 10, 500 << 10, 2, true, 330 << 10},
+    };
+    static const char *const dtype[] = {"fp32", "bf16", "fp16"};
+    static outcome first;
+    for (int d = 0; d < 3; ++d) {
+        check_placements(dtype[d], &kinds_cpu, &on_cpu, 1, true, &first);
+        check_placements(dtype[d], &threads, row, sizeof row / sizeof *row, false, &first);
+    }
+    check_budget();
+    check_free();
+    return 0;
+}

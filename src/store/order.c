@@ -21,6 +21,7 @@ void hil_order_free(hil_order *order)
     hil_free(order->begin);
     hil_free(order->place);
     hil_free(order->cursor);
+    hil_free(order->next);
     *order = (hil_order){0};
 }
 
@@ -32,6 +33,7 @@ static hil_status index_known(hil_order *o, size_t entities)
     HIL_TRY(HIL_GROW(&o->begin, &o->begin_room, entities + 1));
     HIL_TRY(HIL_GROW(&o->place, &o->place_room, o->known.count + 1));
     HIL_TRY(HIL_GROW(&o->cursor, &o->cursor_room, entities + 1));
+    HIL_TRY(HIL_GROW(&o->next, &o->next_room, entities + 1));
     memset(o->begin, 0, (entities + 1) * sizeof *o->begin);
     for (size_t i = 0; i < o->known.count; ++i) ++o->begin[o->known.use[i] + 1];
     for (size_t e = 0; e < entities; ++e) o->begin[e + 1] += o->begin[e];
@@ -45,6 +47,7 @@ hil_status hil_order_begin(hil_order *o, size_t entities)
 {
     if (o->entities != entities || !o->begin) HIL_TRY(index_known(o, entities));
     memcpy(o->cursor, o->begin, entities * sizeof *o->cursor);
+    for (size_t e = 0; e < entities; ++e) o->next[e] = -1;
     o->at = o->ahead = 0;
     o->mark = o->renewal = 0;
     o->stuck = HIL_NEVER;

@@ -27,7 +27,8 @@ typedef struct hil_order {
     int64_t *begin;  /* per entity: index of its first entry in `place` */
     int64_t *place;  /* positions in known.use, ascending for each entity */
     int64_t *cursor; /* per entity: index in `place` of its first position >= at */
-    size_t begin_room, place_room, cursor_room;
+    int64_t *next;   /* per entity: what the last hil_order_next returned, -1 at first */
+    size_t begin_room, place_room, cursor_room, next_room;
     int64_t at, ahead;   /* position of the next use expected; of the next use to prefetch */
     size_t mark;         /* next mark expected */
     size_t renewal;      /* next renewal expected */
@@ -79,9 +80,11 @@ hil_status hil_order_restore(hil_order *order);
 /* The position of the entity's next use at or after `at`, or HIL_NEVER. */
 static inline int64_t hil_order_next(hil_order *o, int32_t entity)
 {
+    if (o->next[entity] >= o->at) return o->next[entity];
     int64_t *cursor = &o->cursor[entity], end = o->begin[entity + 1];
     while (*cursor < end && o->place[*cursor] < o->at) ++*cursor;
-    return *cursor < end ? o->place[*cursor] : HIL_NEVER;
+    o->next[entity] = *cursor < end ? o->place[*cursor] : HIL_NEVER;
+    return o->next[entity];
 }
 /* Whether it is used at least `times` times before position `before` and the next renewal. */
 bool hil_order_often(hil_order *order, int32_t entity, int64_t times, int64_t before);

@@ -8,6 +8,7 @@
 typedef struct hil_tensor_needs {
     bool known, works;
     size_t work, offloaded;
+    uint64_t disk;    /* bytes of tensors */
     double computing; /* seconds of computing in a step; a lower bound */
 } hil_tensor_needs;
 
@@ -31,6 +32,7 @@ typedef struct hil_choice {
     uint64_t working;      /* of these bytes, tensors */
     uint64_t missing;      /* bytes of states that do not fit; the smallest of all candidates */
     uint64_t lacking_host; /* host bytes that it needs, if only the host is too small; or 0 */
+    uint64_t beside;       /* disk bytes of its tensors and sums, if only the disk is too small */
     uint64_t states;       /* bytes of all states */
     int zero;              /* ZeRO stage with several ranks; otherwise 3 */
     bool by_segment;       /* the window must hold all that a segment may use */
@@ -43,6 +45,10 @@ static inline bool hil_choice_alone(const hil_choice *c)
 {
     return hil_outline_ranks(c->outline) == 1;
 }
+
+/* Bytes of the trial that do not fit, of which `states` are bytes of states; noted for the message.
+ */
+uint64_t hil_choice_missing(hil_choice *c, uint64_t states);
 
 /* Always fails: the message says what does not fit where, and which options would help. */
 hil_status hil_choice_refuse(const hil_choice *c);

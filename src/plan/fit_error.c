@@ -1,4 +1,4 @@
-/* fit_error.c - the message that says why no plan fits. */
+/* fit_error.c - what does not fit, and the message that says why no plan does. */
 #include "plan/candidate.h"
 
 #include "base/text.h"
@@ -6,6 +6,28 @@
 #include <stdio.h>
 
 enum { WHOM = 40 }; /* bytes of "each of N ranks" */
+
+/* Disk bytes of tensors, and of sums that are spilled there for certain. */
+static uint64_t beside_states(const hil_choice *c)
+{
+    uint64_t tensors = c->needs[c->at.group > 1][c->at.tier][c->at.level].disk;
+    bool spills = c->trial.spill == HIL_DISK && hil_plan_spills_all(&c->trial, c->outline);
+    return tensors + (spills ? hil_plan_sums(c->outline) : 0);
+}
+
+uint64_t hil_choice_missing(hil_choice *c, uint64_t states)
+{
+    const hil_budget *b = &c->planner->budget;
+    uint64_t need[HIL_TIERS], beside = beside_states(c), missing = states;
+    hil_plan_needs(&c->trial, c->outline, need);
+    uint64_t room = b->disk > need[HIL_DISK] ? b->disk - need[HIL_DISK] : 0;
+    if (b->disk && beside > room) missing += beside - room;
+    if (!missing || missing >= c->missing) return missing;
+    c->missing = missing;
+    c->lacking_host = b->disk && beside <= room && need[HIL_DISK] <= b->disk ? need[HIL_HOST] : 0;
+    c->beside = b->disk && beside > room ? beside : 0;
+    return missing;
+}
 
 static hil_status stage_too_large(const hil_choice *c)
 {
@@ -57,7 +79,7 @@ hil_status hil_choice_refuse(const hil_choice *c)
     const hil_budget *b = &c->planner->budget;
     const char *share = hil_choice_alone(c) ? "" : " (a machine's, which its ranks divide)";
     char whom[WHOM];
-    char missing[32], states[32], device[32], host[32], disk[32];
+    char missing[32], states[32], device[32], host[32], disk[32], beside[32];
     if (c->least > b->device && c->zero < 3) return stage_too_large(c);
     if (c->least > b->device || c->missing == UINT64_MAX) return device_too_small(c);
     hil_text_bytes(missing, c->missing);
@@ -70,6 +92,15 @@ hil_status hil_choice_refuse(const hil_choice *c)
                         "may use %s: give more --host-memory%s",
                         hil_text_bytes(disk, c->lacking_host + c->planner->tokens),
                         whom_of(c, whom, "it", ""), host, share);
+    if (c->beside)
+        return hil_fail(
+            HIL_ERR_BUDGET,
+            "%s of disk are missing%s: beside the weights, gradients and optimizer states (%s) "
+            "that do not fit in %s of device and %s of host memory, %s of gradient sums and "
+            "activations go to the disk, which has %s: give a larger --disk or another one, or "
+            "more --host-memory%s",
+            missing, whom_of(c, whom, "", " on "), states, device, host,
+            hil_text_bytes(beside, c->beside), hil_text_bytes(disk, b->disk), share);
     if (b->disk == 0)
         return hil_fail(
             HIL_ERR_BUDGET,

@@ -424,14 +424,19 @@ static uint64_t segment_sums(const hil_outline *o)
     return most;
 }
 
-size_t hil_plan_leaving_sums(const hil_plan *p, const hil_outline *o)
+bool hil_plan_spills_all(const hil_plan *p, const hil_outline *o)
 {
-    uint64_t windows[HIL_WINDOWS], some = segment_sums(o), sums = hil_plan_sums(o);
-    hil_plan_windows(o, false, windows);
-    bool small = p->group > 1 && !p->discrete && p->window < windows[HIL_WINDOW_SEGMENT];
     int64_t period = hil_engine_period(o->segments);
     period = (period + p->group - 1) / p->group * p->group;
-    if (period < o->micros && p->window < sums) return (size_t)sums;
+    return period < o->micros && p->window < hil_plan_sums(o);
+}
+
+size_t hil_plan_leaving_sums(const hil_plan *p, const hil_outline *o)
+{
+    uint64_t windows[HIL_WINDOWS], some = segment_sums(o);
+    hil_plan_windows(o, false, windows);
+    bool small = p->group > 1 && !p->discrete && p->window < windows[HIL_WINDOW_SEGMENT];
+    if (hil_plan_spills_all(p, o)) return (size_t)hil_plan_sums(o);
     return small && some < p->host_budget / 4 ? (size_t)some : 0;
 }
 

@@ -64,12 +64,17 @@ static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
     begin(c, at);
     if (!l->known) {
         c->trial.compute_seconds = 0;
+        c->trial.peak[HIL_DISK] = 0;
         /* Of single micro-batches the message needs the exact bytes. */
         bool limited = at.group > 1 && c->outline->training;
         hil_status status = rehearse_tensors(c, at.tier, limited);
         if (status != HIL_ERR_BUDGET) HIL_TRY(status);
-        *l = (hil_tensor_needs){true, status == HIL_OK, c->trial.work, c->trial.offloaded,
-                                c->trial.compute_seconds};
+        *l = (hil_tensor_needs){.known = true,
+                                .works = status == HIL_OK,
+                                .work = c->trial.work,
+                                .offloaded = c->trial.offloaded,
+                                .disk = c->trial.peak[HIL_DISK],
+                                .computing = c->trial.compute_seconds};
     }
     c->trial.work = l->work;
     c->trial.offloaded = l->offloaded;
@@ -181,14 +186,17 @@ static bool weights_resident(const hil_choice *c, const hil_plan *plan)
     return true;
 }
 
-static void note_missing(hil_choice *c, uint64_t missing)
+/* With nothing found so far, leaves the device memory that tensors need to them, if the window can
+   be smaller. */
+static bool shrink_window(hil_choice *c)
 {
-    uint64_t need[HIL_TIERS];
-    hil_plan_needs(&c->trial, c->outline, need);
-    c->missing = missing;
-    c->lacking_host = 0;
-    if (c->planner->budget.disk && need[HIL_DISK] <= c->planner->budget.disk)
-        c->lacking_host = need[HIL_HOST];
+    hil_plan *p = &c->trial;
+    uint64_t w[HIL_WINDOWS], work = hil_align_up(p->work), device = device_room(c);
+    hil_plan_windows(c->outline, false, w);
+    uint64_t least = least_window(c, w) + least_sums(c);
+    if (c->found || work + hil_align_up(least) > device) return false;
+    p->window = (size_t)((device - work) / 4096 * 4096);
+    return true;
 }
 
 /* Places the states of the trial, whose tensors and window are known, and rehearses it; repeats
@@ -206,7 +214,7 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
             p->spilled = 0;
             continue;
         }
-        if (missing && missing < c->missing) note_missing(c, missing);
+        missing = hil_choice_missing(c, missing);
         if (missing || (how == STEP_RESIDENT && !weights_resident(c, p))) return HIL_OK;
         hil_status status = hil_rehearsal_cache_rehearse(&c->cache, planner, p);
         if (status == HIL_ERR_BUDGET) return HIL_OK;
@@ -216,7 +224,7 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
             take_if_better(c);
             return HIL_OK;
         }
-        if (p->window + p->work > device_room(c)) return HIL_OK;
+        if (p->window + p->work > device_room(c) && !shrink_window(c)) return HIL_OK;
     }
     return HIL_OK;
 }

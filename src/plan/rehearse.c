@@ -453,6 +453,7 @@ hil_status hil_rehearse_tensors(const hil_rehearsal *r, hil_plan *plan, bool lim
     HIL_TRY_DONE(open_stage(&s));
     status = pass(&s);
     note_tensors(&s);
+    plan->peak[HIL_DISK] = s.tiers.disk ? hil_disk_peak(s.tiers.disk) : 0;
     if (status == HIL_ERR_BUDGET && limited) {
         plan->work = guess_work(&s, group);
         status = HIL_OK;

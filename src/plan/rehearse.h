@@ -27,7 +27,8 @@ typedef struct hil_rehearsal {
 hil_status hil_rehearse(const hil_rehearsal *rehearsal, hil_plan *plan);
 /* The same for a candidate: afterwards the store does not know the order of use. */
 hil_status hil_rehearse_trial(const hil_rehearsal *rehearsal, hil_plan *plan);
-/* Finds only what tensors need (work, offloaded) and a lower bound on the seconds of computing.
+/* Finds only what tensors need (work, offloaded, the disk's peak) and a lower bound on the seconds
+   of computing.
    Runs one whole group of micro-batches, and the last one if it differs, without an update: the
    engine keeps nothing between groups. `limited`: if tensors exceed the plan's device or host
    budget, it stops, and `work` is an estimate above the device budget. */

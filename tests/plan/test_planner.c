@@ -15,8 +15,8 @@ typedef struct world {
     double forward;                /* seconds of a segment and a micro-batch */
     double link, disk, network;    /* bytes per second */
     int zero;
-    int rehearsals;
-    uint64_t most_offloaded; /* bytes of activations on the host, of any plan with a group */
+    int rehearsals, overfull; /* in all; of plans that need more disk than there is */
+    uint64_t most_offloaded;  /* bytes of activations on the host, of any plan with a group */
 } world;
 
 static uint64_t round_up(uint64_t bytes)
@@ -101,8 +101,10 @@ static hil_status rehearse(void *context, hil_plan *p)
     uint64_t need[HIL_TIERS];
     p->spilled = 0;
     hil_plan_needs(p, &w->outline, need);
+    bool placed = need[HIL_DISK] > 0; /* otherwise the planner asks for the tensors' memory */
     if (p->segment[0].tier == HIL_DISK) need[HIL_DISK] += waiting;
     for (int t = 0; t < HIL_TIERS; ++t) p->peak[t] = need[t];
+    w->overfull += placed && need[HIL_DISK] > p->disk_budget;
     double passes = (double)(micros / group);
     double again = ((double)(group * SEGMENTS - kept - lean) + 0.03 * (double)lean) * passes;
     p->compute_seconds = w->forward * (3 * (double)micros * SEGMENTS + again);
@@ -181,7 +183,7 @@ static hil_status plan_for(world *w, uint64_t device, uint64_t host, uint64_t di
                            .zero = w->zero,
                            .rehearse = rehearse,
                            .context = w};
-    w->rehearsals = 0;
+    w->rehearsals = w->overfull = 0;
     w->most_offloaded = 0;
     return hil_planner_choose(&planner, out);
 }
@@ -379,6 +381,16 @@ static void check_refusals(void)
                 "of disk: give another --disk");
     /* What the message asks for is enough. */
     CHECK_OK(plan_for(&w, states / 2, states, 0, &p));
+    hil_plan_free(&p);
+    /* A disk too small for activations beside the states; no plan is rehearsed to find that out. */
+    uint64_t device = states / 2, host = states / 16;
+    w.outline.micros = 32;
+    w.boundary = states / 16;
+    CHECK_FAILS(plan_for(&w, device, host, states, &p), HIL_ERR_BUDGET, " of disk are missing: ");
+    CHECK(strstr(hil_status_message(), "give a larger --disk"));
+    CHECK_INT(w.overfull, 0);
+    CHECK_OK(plan_for(&w, device, host, 8 * states, &p));
+    CHECK(p.segment[0].tier == HIL_DISK);
     hil_plan_free(&p);
 }
 

@@ -143,6 +143,15 @@ class _Parameters(dict):
                          "hilbert.save or save_pretrained")
 
 
+_OUTPUTS = (nn.Parameter, tuple, list, dict)
+
+
+def _holds(output: Any, param: nn.Parameter) -> bool:
+    if isinstance(output, nn.Parameter):
+        return output is param
+    return any(value is param for value in (output.values() if isinstance(output, dict) else output))
+
+
 class Uses:
     """Passes over the store, and the uses of parameters in them. See [Note: uses]."""
 
@@ -220,11 +229,14 @@ class Uses:
         if training and (slots or len(self._stack) == 1):
             self._push_packing(frame)
 
-    def leave(self, module: nn.Module) -> None:
+    def leave(self, module: nn.Module, output: Any = None) -> None:
         """After it, or after an exception in it."""
         if not self._stack or self._stack[-1].module is not module:
             return  # the exception came before it was entered
         frame = self._stack.pop()
+        for slot in frame.slots if isinstance(output, _OUTPUTS) else ():
+            if _holds(output, slot.param):  # the parameter itself: who called the module uses it
+                self.reach(slot)
         if frame.packing:
             _pop()
         for slot in frame.slots:
@@ -328,12 +340,6 @@ class Uses:
         self.store.write(slot, values)
 
 
-def _uncompiled(function: Any) -> Any:
-    """torch.compile leaves this function alone."""
-    function._torchdynamo_disable = True
-    return function
-
-
 def _is_compiled(module: nn.Module) -> bool:
     return module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule"
 
@@ -382,7 +388,6 @@ def _hook(module: nn.Module, uses: Uses, slots: Sequence[ModelSlot]) -> List[Any
     if module._compiled_call_impl is not None:  # by module.compile(), which compiles hooks too
         compiled = module._compiled_call_impl
 
-        @_uncompiled
         def call(*args: Any, **kwargs: Any) -> Any:
             uses.enter(module, slots, True)
             try:
@@ -395,13 +400,13 @@ def _hook(module: nn.Module, uses: Uses, slots: Sequence[ModelSlot]) -> List[Any
 
     is_compiled = _is_compiled(module)
 
-    @_uncompiled
+    @torch.compiler.disable
     def before(module: nn.Module, args: Any) -> None:
         uses.enter(module, slots, is_compiled)
 
-    @_uncompiled
+    @torch.compiler.disable
     def after(module: nn.Module, args: Any, output: Any) -> None:
-        uses.leave(module)
+        uses.leave(module, output)
 
     return [module.register_forward_pre_hook(before, prepend=True),
             module.register_forward_hook(after, always_call=True)]

@@ -12,10 +12,13 @@ from .errors import BudgetError, Error, InputError, NumericError, UsageError
 
 if TYPE_CHECKING:
     from ._c import version
-    from .offload import gathered, offload
+    from ._init import init
+    from ._offload import gathered, offload
     from .optimizer import Optimizer
+    from .pretrained import from_pretrained, save_pretrained
 
-_HOME = {"version": "_c", "offload": "offload", "gathered": "offload", "Optimizer": "optimizer"}
+_HOME = {"version": "_c", "offload": "_offload", "gathered": "_offload", "Optimizer": "optimizer",
+         "init": "_init", "from_pretrained": "pretrained", "save_pretrained": "pretrained"}
 
 __all__ = ["BudgetError", "Error", "InputError", "NumericError", "UsageError", *_HOME]
 

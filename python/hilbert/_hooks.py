@@ -344,9 +344,9 @@ def _is_compiled(module: nn.Module) -> bool:
     return module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule"
 
 
-def stages(model: nn.Module) -> Iterator[Tuple[str, nn.Module, List[Tuple[nn.Module, str, str]]]]:
-    """Modules at which parameters are taken out, with (owner, attribute, full name) of each
-    parameter: a module's own, or all below a compiled module."""
+def stages(model: nn.Module) -> Iterator[Tuple[nn.Module, List[Tuple[str, nn.Parameter]]]]:
+    """Modules at which parameters are taken out, with these and their names: a module's own, or all
+    below a compiled module."""
     compiled: List[str] = []
     for prefix, module in model.named_modules():
         if any(prefix.startswith(above) for above in compiled):
@@ -355,9 +355,8 @@ def stages(model: nn.Module) -> Iterator[Tuple[str, nn.Module, List[Tuple[nn.Mod
         if _is_compiled(module):
             compiled.append(prefix + "." if prefix else "")
             inside = list(module.named_modules(prefix=prefix))
-        yield prefix, module, [(owner, name, f"{at}.{name}" if at else name)
-                               for at, owner in inside
-                               for name, param in owner._parameters.items() if param is not None]
+        yield module, [(f"{at}.{name}" if at else name, param) for at, owner in inside
+                       for name, param in owner._parameters.items() if param is not None]
 
 
 def attach(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> List[Any]:
@@ -368,17 +367,16 @@ def attach(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> List[An
         if slot.trainable:
             handles.append(slot.param.register_post_accumulate_grad_hook(
                 lambda param, slot=slot: uses.take_gradient(slot)))
-    for prefix, module, parameters in stages(model):
-        own = list(dict.fromkeys(slots[id(owner._parameters[name])] for owner, name, _ in parameters
-                                 if id(owner._parameters[name]) in slots))
+    for module, parameters in stages(model):
+        own = list(dict.fromkeys(slots[id(param)] for _, param in parameters if id(param) in slots))
         if own or any(True for _ in module.children()):
             handles += _hook(module, uses, own)
     for module in model.modules():
         own_by_name = {name: slots[id(param)] for name, param in module._parameters.items()
                        if id(param) in slots}
         if own_by_name:
-            module._parameters = parameters = _Parameters(module._parameters)
-            parameters.uses, parameters.slots = uses, own_by_name
+            module._parameters = reading = _Parameters(module._parameters)
+            reading.uses, reading.slots = uses, own_by_name
             for slot in own_by_name.values():
                 slot.holders += 1
     return handles

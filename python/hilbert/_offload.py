@@ -14,6 +14,7 @@ from ._hooks import ModelSlot, Uses, attach, stages
 from ._state import attach_state, guard_apply
 from ._store import DTYPES, NAMES, Options, Store
 from .errors import UsageError
+from ._init import take
 from .optimizer import Groups, Optimizer, groups_of, take_torch
 from .sizes import Size, available_memory, parse_disk, parse_size
 
@@ -30,7 +31,7 @@ class Offload:
             self.store.add(slot)
         self.store.place()
         for slot in self.slots:
-            self.store.write(slot, slot.param)
+            self.store.write(slot, take(slot.param))
             slot.make_placeholder(self.store.device)
         self.uses = Uses(self.store)
         attach(model, self.uses, self._slots)
@@ -81,9 +82,8 @@ def _slots(model: nn.Module, options: Options, groups: Groups) -> Dict[int, Mode
     """A slot for each floating-point parameter, by its id; shared parameters have one."""
     rates = {id(param): number for number, group in enumerate(groups) for param in group["params"]}
     slots: Dict[int, ModelSlot] = {}
-    for group, (_, _, parameters) in enumerate(stages(model)):
-        for owner, attribute, name in parameters:
-            param = owner._parameters[attribute]
+    for group, (_, parameters) in enumerate(stages(model)):
+        for name, param in parameters:
             if id(param) in slots or not param.is_floating_point() or not param.numel():
                 continue
             slots[id(param)] = ModelSlot(

@@ -116,6 +116,32 @@ def train_pieces(size):
     return json.loads(tokenizer.to_str())["model"]
 
 
+def score_pieces(pieces):
+    """A Unigram model of these pieces. The trainer of the library gives others each time, so scores are drawn."""
+    rng = random.Random(3)
+    control = ["<pad>", "</s>", "<unk>", "<s>"]
+    known = [p for p in pieces if not (p.startswith("<") and p.endswith(">") and len(p) > 2)]
+    vocab = [[p, 0.0] for p in control] + [[p, -1.5 - 9 * rng.random() / len(p)] for p in known]
+    return {"type": "Unigram", "unk_id": 2, "vocab": vocab, "byte_fallback": False}
+
+
+def unigram_families(pieces, space, chain):
+    """T5 and its relatives, which split at spaces; Gemma-like ones with byte fallback, which do not."""
+    model = score_pieces(pieces)
+    meta = {"type": "Metaspace", "replacement": space, "prepend_scheme": "always", "split": True}
+    end = template(["$A", "</s>"], {"</s>": 1})
+    control = [token("<pad>"), token("</s>"), token("<unk>"), token("<s>")]
+    t5 = dict(version="1.0", model=model, normalizer=None, pre_tokenizer=meta, post_processor=end, decoder=meta, added_tokens=control + FLAGGED)
+    yield "unigram-t5", t5
+    vocab = model["vocab"][:4] + [[f"<0x{b:02X}>", 0.0] for b in range(256)] + model["vocab"][4:]
+    fallback = dict(model, vocab=vocab, byte_fallback=True)
+    yield "unigram-bytes", dict(t5, model=fallback, decoder=chain, pre_tokenizer=None, post_processor=template(["<s>", "$A"], {"<s>": 3}),
+                                normalizer={"type": "Sequence", "normalizers": [
+                                    {"type": "Prepend", "prepend": space}, {"type": "Replace", "pattern": {"String": " "}, "content": space}]})
+    yield "unigram-some-bytes", dict(t5, model=dict(fallback, vocab=vocab[:200] + vocab[260:]), decoder=chain,
+                                     pre_tokenizer=sequence({"type": "WhitespaceSplit"}, meta))
+
+
 def frame(*names):
     def special(name):
         return {"SpecialToken": {"id": name, "type_id": 0}}
@@ -250,6 +276,8 @@ def families():
                         pre_tokenizer=split(" ", "MergedWithPrevious"), post_processor=template(["<s>", "$A"], {"<s>": 1}),
                         decoder=dict(chain, decoders=chain["decoders"][:3]))
 
+    yield from unigram_families(pieces["vocab"], space, chain)
+
     for name, pre in new_pretokenizers():
         trained = train_bytes(Tokenizer.from_str(json.dumps(dict(EMPTY, pre_tokenizer=pre))).pre_tokenizer, 400)
         trained.update(pre_tokenizer=pre, decoder=byte_level, added_tokens=FLAGGED, normalizer={"type": "NFC"} if name == "cohere" else None)
@@ -312,6 +340,8 @@ def main():
         for key in ("truncation", "padding", "normalizer", "post_processor"):
             description.setdefault(key, None)
         vocab = description["model"]["vocab"]
+        if isinstance(vocab, list):
+            vocab = {piece: number for number, (piece, _) in enumerate(vocab)}
         fresh = len(vocab)
         added = []
         for entry in description["added_tokens"]:

@@ -176,3 +176,15 @@ hil_status hil_json_pull_skip(hil_json_pull *pull)
     } while (depth > 0);
     return HIL_OK;
 }
+
+hil_status hil_json_pull_count(hil_json_pull pull, size_t *count)
+{
+    bool more = false;
+    *count = 0;
+    HIL_TRY(hil_json_pull_enter(&pull, '[', &more));
+    for (; more; ++*count) {
+        HIL_TRY(hil_json_pull_skip(&pull));
+        HIL_TRY(hil_json_pull_next(&pull, '[', &more));
+    }
+    return HIL_OK;
+}

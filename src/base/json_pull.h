@@ -16,6 +16,8 @@ hil_status hil_json_pull_enter(hil_json_pull *pull, char bracket, bool *more);
 /* Advances to the next element of the object or array that `bracket` opened; exits it after the
    last. */
 hil_status hil_json_pull_next(hil_json_pull *pull, char bracket, bool *more);
+/* The number of elements of the array at the position, which stays. */
+hil_status hil_json_pull_count(hil_json_pull pull, size_t *count);
 /* Replaces `out` by an unescaped string. NUL characters are refused. */
 hil_status hil_json_pull_string(hil_json_pull *pull, hil_text *out);
 /* The key of a member; also skips the colon. */

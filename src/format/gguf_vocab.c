@@ -28,6 +28,7 @@ static bool cuts_pieces(const hil_pretokenizer *p)
 static const char *word_rule(const hil_tokenizer *t)
 {
     const hil_pretokenizer *p = &t->pretokenizer;
+    if (t->unigram.scores) return NULL;
     if (!t->bpe.byte_level) return t->bpe.byte_fallback && cuts_pieces(p) ? "default" : NULL;
     for (size_t i = 0; i < p->count; ++i)
         if (p->steps[i].prefix != HIL_PREFIX_NEVER) return NULL;

@@ -107,23 +107,11 @@ static size_t count_characters(const hil_text *text)
     return count;
 }
 
-static hil_status count_merges(hil_json_pull pull, size_t *count)
-{
-    bool more;
-    *count = 0;
-    HIL_TRY(hil_json_pull_enter(&pull, '[', &more));
-    for (; more; ++*count) {
-        HIL_TRY(hil_json_pull_skip(&pull));
-        HIL_TRY(hil_json_pull_next(&pull, '[', &more));
-    }
-    if (*count < UINT32_MAX) return HIL_OK;
-    return hil_fail(HIL_ERR_INPUT, "%s: too many merges", pull.what);
-}
-
 static hil_status read_merges(hil_bpe *bpe, hil_json_pull pull, hil_text *whole, hil_text *half)
 {
     size_t count, left;
-    HIL_TRY(count_merges(pull, &count));
+    HIL_TRY(hil_json_pull_count(pull, &count));
+    if (count >= UINT32_MAX) return hil_fail(HIL_ERR_INPUT, "%s: too many merges", pull.what);
     size_t slots = hil_vocab_hash_slots(count);
     HIL_TRY(HIL_ALLOC(slots, &bpe->merges));
     bpe->merge_mask = slots - 1;
@@ -148,20 +136,11 @@ static hil_status read_merges(hil_bpe *bpe, hil_json_pull pull, hil_text *whole,
     return HIL_OK;
 }
 
-static hil_status check_utf8(const hil_json_pull *pull, const char *name)
-{
-    size_t bad;
-    if (!pull->text)
-        return hil_fail(HIL_ERR_INPUT, "%s: the model has no \"%s\"", pull->what, name);
-    if (hil_utf8_check(pull->text, pull->size, &bad) == pull->size) return HIL_OK;
-    return hil_fail(HIL_ERR_INPUT, "%s: the model's \"%s\" is not UTF-8", pull->what, name);
-}
-
 static hil_status read_source(hil_bpe *bpe, hil_vocab *vocab, const hil_bpe_source *source)
 {
     hil_text whole = {0}, half = {0};
-    hil_status status = check_utf8(&source->vocab, "vocab");
-    if (status == HIL_OK) status = check_utf8(&source->merges, "merges");
+    hil_status status = hil_vocab_check_utf8(&source->vocab, "vocab");
+    if (status == HIL_OK) status = hil_vocab_check_utf8(&source->merges, "merges");
     if (status == HIL_OK) status = read_vocab(vocab, source->vocab, &whole);
     if (status == HIL_OK) status = read_merges(bpe, source->merges, &whole, &half);
     hil_text_free(&whole);
@@ -175,11 +154,7 @@ static void index_characters(hil_bpe *bpe)
         char bytes[4];
         bpe->direct[point] = hil_vocab_find(bpe->vocab, bytes, hil_utf8_put(bytes, point));
     }
-    for (int byte = 0; byte < 256; ++byte) {
-        char name[8];
-        int size = snprintf(name, sizeof name, "<0x%02X>", byte);
-        bpe->byte_ids[byte] = hil_vocab_find(bpe->vocab, name, (size_t)size);
-    }
+    hil_vocab_find_bytes(bpe->vocab, bpe->byte_ids);
 }
 
 static hil_status refuse_text(const json_t *model, const char *key, const char *what)
@@ -201,7 +176,8 @@ hil_status hil_bpe_load(hil_bpe *bpe, hil_vocab *vocab, const json_t *model,
     HIL_TRY(hil_json_string(model, "type", what, &type));
     if (strcmp(type, "BPE") != 0)
         return hil_fail(HIL_ERR_INPUT,
-                        "%s: the model \"%.60s\" is not supported, only BPE is (docs/models.md)",
+                        "%s: the model \"%.60s\" is not supported, only BPE and Unigram are "
+                        "(docs/models.md)",
                         what, type);
     HIL_TRY(hil_json_real(model, "dropout", what, &dropout));
     if (dropout != 0)

@@ -1,10 +1,11 @@
 /* encoder.c - text to ids as a chain of stages.
 
    [Note: encoding stages] bytes -> UTF-8 repair -> added tokens in raw text -> normalizer -> added
-   tokens in normalized text -> words -> BPE. Each stage passes on only what later text cannot
-   change and holds back the rest, so a document of any size is encoded in slices and gets the ids
-   of the whole. The text between two added tokens of raw text is a *segment*, which the normalizer
-   treats as a text of its own; an added token in normalized text starts a new sequence of words. */
+   tokens in normalized text -> words -> BPE or Unigram. Each stage passes on only what later text
+   cannot change and holds back the rest, so a document of any size is encoded in slices and gets
+   the ids of the whole. The text between two added tokens of raw text is a *segment*, which the
+   normalizer treats as a text of its own; an added token in normalized text starts a new sequence
+   of words. */
 #include "text/tokenizer_parts.h"
 
 #include "text/unicode/unicode.h"
@@ -16,6 +17,7 @@ enum { SLICE = 1 << 16 };
 struct hil_encoder {
     const hil_tokenizer *tokenizer;
     hil_bpe_work *work;
+    hil_unigram_work pieces;
     hil_text raw; /* the incomplete character of the slice before, and this slice */
     hil_added_scan raw_scan;
     hil_normalizer_state normal;
@@ -49,6 +51,7 @@ void hil_encoder_destroy(hil_encoder *encoder)
 {
     if (!encoder) return;
     hil_bpe_work_destroy(encoder->work);
+    hil_unigram_work_free(&encoder->pieces);
     hil_text_free(&encoder->raw);
     hil_text_free(&encoder->raw_scan.text);
     hil_normalizer_state_free(&encoder->normal);
@@ -63,7 +66,12 @@ static hil_status encode_part(hil_encoder *encoder, const char *text, size_t siz
                               hil_ids *ids)
 {
     const hil_bpe *bpe = &encoder->tokenizer->bpe;
+    const hil_unigram *unigram = &encoder->tokenizer->unigram;
     hil_text *word = &encoder->word;
+    if (unigram->scores) {
+        HIL_TRY(hil_unigram_add(unigram, &encoder->pieces, text, size, ids));
+        return ended ? hil_unigram_end(unigram, &encoder->pieces, ids) : HIL_OK;
+    }
     if (ended && word->size == 0 && !encoder->word_open)
         return hil_bpe_encode(bpe, encoder->work, text, size, ids);
     if (!encoder->word_open) {
@@ -224,6 +232,7 @@ static void reset(hil_encoder *encoder)
     hil_pretokenizer_reset(&encoder->words);
     encoder->word_open = encoder->inside = false;
     hil_bpe_word_drop(encoder->work);
+    hil_unigram_drop(&encoder->pieces);
 }
 
 static hil_status add_bytes(hil_encoder *encoder, const char *text, size_t size, hil_ids *ids)

@@ -26,8 +26,8 @@ static size_t piece_size(const hil_tokenizer *tokenizer, int32_t id)
     const hil_vocab *vocab = &tokenizer->vocab;
     const hil_vocab_piece *piece = &vocab->pieces[id];
     const char *text = vocab->text.data + piece->offset;
-    if (id == tokenizer->bpe.unk_id) return 0;
-    if (tokenizer->bpe.byte_fallback && piece->size == 6 && memcmp(text, "<0x", 3) == 0) return 1;
+    if (id == tokenizer->unk_id) return 0;
+    if (tokenizer->byte_fallback && piece->size == 6 && memcmp(text, "<0x", 3) == 0) return 1;
     return piece->size;
 }
 

@@ -19,6 +19,33 @@ void hil_ids_free(hil_ids *ids)
     *ids = (hil_ids){0};
 }
 
+/* Older files have no type of the model: the pieces of Unigram are a list. */
+static bool is_unigram(const json_t *model, const hil_bpe_source *source)
+{
+    hil_json_pull vocab = source->vocab;
+    const char *type = json_string_value(json_object_get(model, "type"));
+    if (type) return strcmp(type, "Unigram") == 0;
+    return !source->merges.text && hil_json_pull_peek(&vocab) == '[';
+}
+
+static hil_status load_model(hil_tokenizer *tokenizer, const json_t *model,
+                             const hil_bpe_source *source, const char *what)
+{
+    hil_bpe *bpe = &tokenizer->bpe;
+    hil_unigram *unigram = &tokenizer->unigram;
+    if (is_unigram(model, source)) {
+        HIL_TRY(hil_unigram_load(unigram, &tokenizer->vocab, model, source->vocab, what));
+        tokenizer->unk_id = unigram->unk_id;
+        tokenizer->byte_fallback = unigram->byte_fallback;
+        return HIL_OK;
+    }
+    HIL_TRY(hil_bpe_load(bpe, &tokenizer->vocab, model, source, what));
+    tokenizer->unk_id = bpe->unk_id;
+    tokenizer->byte_fallback = bpe->byte_fallback;
+    bpe->byte_level = hil_pretokenizer_drop_map(&tokenizer->pretokenizer);
+    return bpe->byte_level ? HIL_OK : hil_bpe_index_pairs(bpe);
+}
+
 /* Ignores "truncation" and "padding": they do not change the ids of a text. */
 static hil_status load(hil_tokenizer *tokenizer, const json_t *root, const hil_bpe_source *source,
                        const char *what)
@@ -28,10 +55,7 @@ static hil_status load(hil_tokenizer *tokenizer, const json_t *root, const hil_b
                                   what));
     HIL_TRY(hil_normalizer_load(&tokenizer->normalizer, json_object_get(root, "normalizer"), what));
     HIL_TRY(hil_detokenizer_load(&tokenizer->detokenizer, json_object_get(root, "decoder"), what));
-    HIL_TRY(hil_bpe_load(&tokenizer->bpe, &tokenizer->vocab, json_object_get(root, "model"), source,
-                         what));
-    tokenizer->bpe.byte_level = hil_pretokenizer_drop_map(&tokenizer->pretokenizer);
-    if (!tokenizer->bpe.byte_level) HIL_TRY(hil_bpe_index_pairs(&tokenizer->bpe));
+    HIL_TRY(load_model(tokenizer, json_object_get(root, "model"), source, what));
     HIL_TRY(hil_added_load(&tokenizer->raw_added, &tokenizer->normal_added, &tokenizer->vocab,
                            &tokenizer->normalizer, json_object_get(root, "added_tokens"), what));
     return hil_frame_load(&tokenizer->frame, json_object_get(root, "post_processor"),
@@ -141,6 +165,7 @@ void hil_tokenizer_close(hil_tokenizer *tokenizer)
 {
     if (!tokenizer) return;
     hil_bpe_free(&tokenizer->bpe);
+    hil_unigram_free(&tokenizer->unigram);
     hil_added_free(&tokenizer->raw_added);
     hil_added_free(&tokenizer->normal_added);
     hil_normalizer_free(&tokenizer->normalizer);

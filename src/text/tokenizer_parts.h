@@ -7,6 +7,7 @@
 #include "text/detokenize.h"
 #include "text/normalize.h"
 #include "text/pretokenize.h"
+#include "text/unigram.h"
 
 /* Ids that the post-processor puts before and after a text. Owns them. */
 typedef struct hil_frame {
@@ -19,6 +20,9 @@ hil_status hil_frame_load(hil_frame *frame, const json_t *value, const hil_vocab
 struct hil_tokenizer {
     hil_vocab vocab;
     hil_bpe bpe;
+    hil_unigram unigram;    /* with scores: instead of `bpe` */
+    int32_t unk_id;         /* of the model, or -1 */
+    bool byte_fallback;     /* of the model */
     hil_added raw_added;    /* searched in raw text */
     hil_added normal_added; /* searched in normalized text */
     hil_normalizer normalizer;

@@ -1,6 +1,9 @@
 /* vocab.c - the pieces of a tokenizer. */
 #include "text/vocab.h"
 
+#include "text/unicode/unicode.h"
+
+#include <stdio.h>
 #include <string.h>
 
 uint64_t hil_vocab_hash_bytes(const char *bytes, size_t size)
@@ -125,4 +128,22 @@ int32_t hil_vocab_find(const hil_vocab *vocab, const char *text, size_t size)
 int32_t hil_vocab_id(const hil_vocab *vocab, const char *text, size_t size)
 {
     return (int32_t)*slot_of(vocab, text, size) - 1;
+}
+
+void hil_vocab_find_bytes(const hil_vocab *vocab, int32_t ids[256])
+{
+    for (int byte = 0; byte < 256; ++byte) {
+        char name[8];
+        int size = snprintf(name, sizeof name, "<0x%02X>", byte);
+        ids[byte] = hil_vocab_find(vocab, name, (size_t)size);
+    }
+}
+
+hil_status hil_vocab_check_utf8(const hil_json_pull *member, const char *name)
+{
+    size_t bad;
+    if (!member->text)
+        return hil_fail(HIL_ERR_INPUT, "%s: the model has no \"%s\"", member->what, name);
+    if (hil_utf8_check(member->text, member->size, &bad) == member->size) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s: the model's \"%s\" is not UTF-8", member->what, name);
 }

@@ -2,7 +2,7 @@
 #ifndef HIL_TEXT_VOCAB_H
 #define HIL_TEXT_VOCAB_H
 
-#include "base/text.h"
+#include "base/json_pull.h"
 
 /* Ids are below this. */
 #define HIL_VOCAB_MAX ((int64_t)1 << 24)
@@ -39,6 +39,12 @@ hil_status hil_vocab_name(hil_vocab *vocab, const char *text, size_t size, int32
 int32_t hil_vocab_find(const hil_vocab *vocab, const char *text, size_t size);
 /* The id of a model piece or an added token, or -1. */
 int32_t hil_vocab_id(const hil_vocab *vocab, const char *text, size_t size);
+
+/* The ids of "<0x00>" to "<0xFF>", or -1. */
+void hil_vocab_find_bytes(const hil_vocab *vocab, int32_t ids[256]);
+
+/* Refuses a member `name` of the model that is missing or not UTF-8. */
+hil_status hil_vocab_check_utf8(const hil_json_pull *member, const char *name);
 
 static inline bool hil_vocab_has(const hil_vocab *vocab, int64_t id)
 {

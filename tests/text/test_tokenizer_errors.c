@@ -49,7 +49,20 @@ static void test_syntax(void)
 
 static void test_model(void)
 {
-    refuse_model("\"type\":\"Unigram\"", "\"Unigram\"");
+    refuse_model("\"type\":\"WordPiece\"", "\"WordPiece\"");
+    refuse_model("\"type\":\"Unigram\"", "no \"vocab\"");
+    refuse_model("\"type\":\"Unigram\",\"vocab\":{}", "expected an array");
+    refuse_model("\"type\":\"Unigram\",\"vocab\":[]", "no pieces");
+    refuse_model("\"type\":\"Unigram\",\"vocab\":[[\"a\",1],[\"a\",2]]",
+                 "\"a\" is in the vocabulary twice");
+    refuse_model("\"type\":\"Unigram\",\"vocab\":[[\"a\"]]", "not a text and a score");
+    refuse_model("\"type\":\"Unigram\",\"vocab\":[[\"a\",1,2]]", "not a text and a score");
+    refuse_model("\"type\":\"Unigram\",\"vocab\":[[\"a\",\"1\"]]",
+                 "score of \"a\" is not a number");
+    refuse_model("\"type\":\"Unigram\",\"vocab\":[[\"a\",1.]]", "score of \"a\" is not a number");
+    refuse_model("\"type\":\"Unigram\",\"vocab\":[[\"a\",1e999]]",
+                 "score of \"a\" is not a number");
+    refuse_model("\"vocab\":[[\"a\",1]],\"unk_id\":1", "unk_id 1 is not in the vocabulary");
     refuse_model("\"merges\":[]", "no \"vocab\"");
     refuse_model("\"vocab\":{}", "no \"merges\"");
     refuse_model("\"vocab\":[],\"merges\":[]", "expected an object");

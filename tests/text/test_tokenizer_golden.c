@@ -7,11 +7,29 @@
 
 #include <jansson.h>
 
-static const char *const families[] = {
-    "gpt2",   "gpt2-prefix",      "llama3",          "qwen2", "digits",    "o200k",
-    "llama2", "llama2-metaspace", "metaspace-split", "plain", "deepseek2", "deepseek3",
-    "tekken", "deepseek-coder",   "falcon",          "gemma", "cohere",    "bloom",
-    "olmo2",  "qwen3_5"};
+static const char *const families[] = {"gpt2",
+                                       "gpt2-prefix",
+                                       "llama3",
+                                       "qwen2",
+                                       "digits",
+                                       "o200k",
+                                       "llama2",
+                                       "llama2-metaspace",
+                                       "metaspace-split",
+                                       "plain",
+                                       "deepseek2",
+                                       "deepseek3",
+                                       "tekken",
+                                       "deepseek-coder",
+                                       "falcon",
+                                       "gemma",
+                                       "cohere",
+                                       "bloom",
+                                       "olmo2",
+                                       "qwen3_5",
+                                       "unigram-t5",
+                                       "unigram-bytes",
+                                       "unigram-some-bytes"};
 
 /* Named when a check fails. */
 static const char *family;

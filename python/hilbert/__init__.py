@@ -13,12 +13,15 @@ from .errors import BudgetError, Error, InputError, NumericError, UsageError
 if TYPE_CHECKING:
     from ._c import version
     from ._init import init
+    from .checkpoint import load, save
+    from .engine import Engine, initialize
     from ._offload import gathered, offload
     from .optimizer import Optimizer
     from .pretrained import from_pretrained, save_pretrained
 
 _HOME = {"version": "_c", "offload": "_offload", "gathered": "_offload", "Optimizer": "optimizer",
-         "init": "_init", "from_pretrained": "pretrained", "save_pretrained": "pretrained"}
+         "init": "_init", "from_pretrained": "pretrained", "save_pretrained": "pretrained",
+         "initialize": "engine", "Engine": "engine", "save": "checkpoint", "load": "checkpoint"}
 
 __all__ = ["BudgetError", "Error", "InputError", "NumericError", "UsageError", *_HOME]
 

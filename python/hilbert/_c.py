@@ -120,7 +120,7 @@ def _load() -> ctypes.CDLL:
         function.argtypes = arguments
         function.restype = c_int if status else None
         if status:
-            function.errcheck = _check
+            function.errcheck = check_status
     library.hil_param_store_placed.argtypes = [_store]
     library.hil_param_store_placed.restype = StoreBytes
     library.hil_param_store_get_progress.argtypes = [_store]
@@ -132,7 +132,7 @@ def _load() -> ctypes.CDLL:
     return library
 
 
-def _check(status: int, function, arguments):
+def check_status(status: int, function, arguments):
     if status:
         raise BY_STATUS.get(status, Error)(library.hil_status_message().decode())
     return status

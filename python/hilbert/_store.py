@@ -207,7 +207,7 @@ class Store:
 
     def set_rates(self, number: int, group: Mapping[str, Any]) -> None:
         """Rates of the parameters whose slots have this number, from a group of an optimizer."""
-        rates = _c.StoreRates(group["lr"], group["weight_decay"], *group["betas"], group["eps"],
+        rates = _c.StoreRates(float(group["lr"]), group["weight_decay"], *group["betas"], group["eps"],
                               group.get("frozen", False))
         with self._lock:
             _c.library.hil_param_store_set_rates(self._handle, number, ctypes.byref(rates))

@@ -11,7 +11,6 @@ from . import _c
 from .errors import UsageError
 
 Groups = List[Dict[str, Any]]
-RATES = ("lr", "betas", "eps", "weight_decay")
 
 
 def groups_of(model: nn.Module, params: Optional[Iterable[Any]],
@@ -45,9 +44,7 @@ def take_torch(optimizer: torch.optim.Optimizer) -> Tuple[str, Groups]:
             raise UsageError("amsgrad and maximize are not supported")
         if kind == "Adam" and group["weight_decay"] and not group.get("decoupled_weight_decay"):
             raise UsageError("Adam with weight decay in the gradient is not supported: use AdamW")
-        groups.append({key: value for key, value in group.items()
-                       if key in RATES + ("params", "initial_lr")})
-        groups[-1]["lr"] = float(group["lr"])
+        groups.append(group)  # the same dictionary: a scheduler of the optimizer changes it
     return "adamw", groups
 
 

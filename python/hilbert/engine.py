@@ -1,0 +1,200 @@
+"""hilbert.initialize: an engine with the methods of DeepSpeed's, so that a script changes its
+import."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+
+import torch
+from torch import nn
+
+from ._offload import offload, state_of
+from .checkpoint import load, save
+from .deepspeed import Config, CurveScheduler, read_config
+from .errors import InputError, UsageError
+
+
+class Engine:
+    """Wraps a model; attributes that it does not have are the model's."""
+
+    def __init__(self, model: nn.Module, config: Config, scheduler: Optional[Any]) -> None:
+        self.module = model
+        self.config = config
+        self.optimizer = model.optimizer
+        self.lr_scheduler = scheduler
+        self.micro_steps = self.global_steps = self.global_samples = self.skipped_steps = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "module":
+            raise AttributeError(name)
+        return getattr(self.module, name)
+
+    # Training.
+
+    def is_gradient_accumulation_boundary(self) -> bool:
+        """Whether the next `step` updates."""
+        return (self.micro_steps + 1) % self.config.accumulation == 0
+
+    def backward(self, loss: torch.Tensor, retain_graph: bool = False,
+                 scale_wrt_gas: bool = True) -> torch.Tensor:
+        """Adds the gradients of loss / gradient_accumulation_steps. Returns that loss."""
+        if scale_wrt_gas and self.config.accumulation > 1:
+            loss = loss / self.config.accumulation
+        self.module.backward(loss, retain_graph=retain_graph)
+        return loss
+
+    def step(self) -> None:
+        """After each backward; updates at the boundary of accumulation. An overflow of fp16 skips
+        the update."""
+        if self.is_gradient_accumulation_boundary():
+            store = state_of(self.module).store
+            before = store.progress.updates
+            self.module.step()
+            self.global_steps += 1
+            self.global_samples += self.config.batch
+            if store.progress.updates == before:
+                self.skipped_steps += 1
+            elif self.lr_scheduler is not None:
+                taken = getattr(self.lr_scheduler, "optimizer", None)
+                if taken is not None:  # one that was taken over: PyTorch asks whether it stepped
+                    taken._opt_called = True
+                self.lr_scheduler.step()
+        self.micro_steps += 1
+
+    def train(self, mode: bool = True) -> "Engine":
+        self.module.train(mode)
+        return self
+
+    def eval(self) -> "Engine":
+        return self.train(False)
+
+    def zero_grad(self) -> None:
+        """Discards the gradients of this step."""
+        self.optimizer.zero_grad()
+
+    # What it was configured with, and what happened.
+
+    def train_batch_size(self) -> int:
+        return self.config.batch
+
+    def train_micro_batch_size_per_gpu(self) -> int:
+        return self.config.micro_batch
+
+    def gradient_accumulation_steps(self) -> int:
+        return self.config.accumulation
+
+    def gradient_clipping(self) -> float:
+        return self.config.clip
+
+    def get_lr(self) -> List[float]:
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def get_global_grad_norm(self) -> float:
+        """Of the last update, before clipping."""
+        return state_of(self.module).last_norm
+
+    @property
+    def device(self) -> torch.device:
+        return state_of(self.module).store.device
+
+    @property
+    def loss_scale(self) -> int:
+        return state_of(self.module).store.progress.loss_scale
+
+    # Checkpoints.
+
+    def save_checkpoint(self, save_dir: Union[str, Path], tag: Optional[str] = None,
+                        client_state: Optional[Mapping[str, Any]] = None,
+                        save_latest: bool = True) -> bool:
+        """Writes save_dir/tag (by default global_step<N>), and its name to save_dir/latest.
+        `client_state` and the scheduler's state must be what JSON can hold."""
+        tag = tag or f"global_step{self.global_steps}"
+        scheduler = self.lr_scheduler
+        state = {"counts": [self.micro_steps, self.global_steps, self.global_samples,
+                            self.skipped_steps],
+                 "scheduler": scheduler.state_dict() if scheduler is not None else None,
+                 "client_state": dict(client_state or {})}
+        folder = Path(save_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        save(self.module, folder / tag, state)
+        if save_latest:
+            partial = folder / "latest.partial"
+            partial.write_text(tag, encoding="utf-8")
+            os.replace(partial, folder / "latest")
+        return True
+
+    def load_checkpoint(self, load_dir: Union[str, Path], tag: Optional[str] = None,
+                        load_optimizer_states: bool = True, load_lr_scheduler_states: bool = True,
+                        load_module_only: bool = False) -> Tuple[Optional[str], Dict[str, Any]]:
+        """Reads what `save_checkpoint` wrote. Returns its folder and the client state; (None, {})
+        if there is no `latest`."""
+        folder = Path(load_dir)
+        if tag is None:
+            if not (folder / "latest").exists():
+                return None, {}
+            tag = (folder / "latest").read_text(encoding="utf-8").strip()
+        states = load_optimizer_states and not load_module_only
+        state = load(self.module, folder / tag, optimizer=states)
+        if not isinstance(state, dict) or "counts" not in state:
+            raise InputError(f"{folder / tag} was not written by save_checkpoint")
+        if load_module_only:
+            return str(folder / tag), {}
+        self.micro_steps, self.global_steps, self.global_samples, self.skipped_steps = state["counts"]
+        if load_lr_scheduler_states and self.lr_scheduler is not None and state["scheduler"]:
+            self.lr_scheduler.load_state_dict(state["scheduler"])
+        return str(folder / tag), state["client_state"]
+
+
+def initialize(args: Any = None, model: Optional[nn.Module] = None,
+               optimizer: Optional[torch.optim.Optimizer] = None,
+               model_parameters: Optional[Iterable[Any]] = None, training_data: Any = None,
+               lr_scheduler: Union[None, Any, Callable[[torch.optim.Optimizer], Any]] = None,
+               config: Union[None, str, os.PathLike, Mapping[str, Any]] = None,
+               config_params: Union[None, Mapping[str, Any]] = None,
+               collate_fn: Optional[Callable[..., Any]] = None,
+               **options: Any) -> Tuple[Engine, Any, Any, Any]:
+    """As deepspeed.initialize: returns engine, optimizer, data loader and scheduler.
+
+    config: a ds_config as a dictionary or a file. The optimizer is that of the config, or a
+    torch.optim.AdamW. Other arguments (device_memory, host_memory, disk ...) go to
+    `hilbert.offload`; folders of the config's nvme are disks already.
+    """
+    if model is None:
+        raise UsageError("initialize needs a model")
+    if config is None:
+        config = config_params if config_params is not None else getattr(args, "deepspeed_config", None)
+    if config is None:
+        raise UsageError("initialize needs a config: a dictionary or a ds_config.json")
+    settings = read_config(config)
+    if not settings.batch and not settings.micro_batch:
+        raise UsageError("the config has no batch size: give train_batch_size or "
+                         "train_micro_batch_size_per_gpu")
+    if settings.notes:
+        print(settings.notes.rstrip("\n"), file=sys.stderr)
+    if optimizer is not None:
+        options["optimizer"] = optimizer
+    elif settings.optimizer is None:
+        raise UsageError("the config has no optimizer, and none was given")
+    else:
+        options.update(optimizer=settings.optimizer, params=model_parameters, **settings.rates)
+    options.setdefault("disk", settings.disks)
+    offload(model, clip=settings.clip, dtype=settings.dtype, **options)
+    scheduler = lr_scheduler
+    if callable(scheduler) and not hasattr(scheduler, "step"):
+        scheduler = scheduler(model.optimizer)
+    elif scheduler is None and settings.curve is not None:
+        scheduler = CurveScheduler(model.optimizer, settings.curve)
+    loader = None
+    if training_data is not None:
+        if not settings.micro_batch:
+            raise UsageError("training_data needs train_micro_batch_size_per_gpu in the config")
+        loader = torch.utils.data.DataLoader(training_data, batch_size=settings.micro_batch,
+                                             shuffle=True, collate_fn=collate_fn)
+    engine = Engine(model, settings, scheduler)
+    return engine, model.optimizer, loader, scheduler

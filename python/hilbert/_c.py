@@ -23,12 +23,16 @@ class MemoryOptions(Structure):
                 ("disk_count", c_size_t), ("io", c_int)]
 
 
+class DeviceChoice(Structure):
+    _fields_ = [("name", c_char_p), ("prefixes", c_char_p)]
+
+
 class StoreOptions(Structure):
     _fields_ = [("size", c_size_t), ("memory", MemoryOptions), ("disk_speeds", POINTER(c_double)),
                 ("window", c_uint64), ("dtype", c_char_p), ("optimizer", c_char_p),
                 ("weight_decay", c_double), ("beta1", c_double), ("eps", c_double),
                 ("beta2", c_double), ("clip", c_double), ("tile_size", c_uint64),
-                ("threads", c_int)]
+                ("threads", c_int), ("device", DeviceChoice), ("stream", c_void_p)]
 
 
 class StoreForm(Structure):

@@ -160,6 +160,7 @@ class Uses:
         self.kind: Optional[int] = None  # of the open pass
         self.summing = False  # whether a gradient was added in it
         self.changes = 0  # grows whenever weights change
+        self.optimizer: Any = None  # whose groups may be frozen
         self._stack: List[_Frame] = []
         self._copies: List[ModelSlot] = []
 
@@ -177,7 +178,7 @@ class Uses:
     def _end(self) -> None:
         if self.store.referred():
             gc.collect()  # graphs in cycles
-        self.kind = None
+        self.kind, self.summing = None, False
         self.store.end()
 
     def idle(self) -> None:
@@ -200,14 +201,17 @@ class Uses:
         self.drop_copies()
         if self.store.referred():
             gc.collect()
-        norm = self.store.step()
         self.changes += 1
-        self._end()
-        return norm
+        try:
+            return self.store.step()
+        finally:
+            self._end()
 
     def take_gradient(self, slot: ModelSlot) -> None:
         """After a gradient was accumulated."""
         gradient, slot.param.grad = slot.param.grad, None
+        if self.optimizer.param_groups[slot.rates].get("frozen"):
+            return
         if gradient.layout != torch.strided:
             gradient = gradient.to_dense()
         self.open(_c.TRAIN)

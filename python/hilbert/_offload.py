@@ -36,8 +36,10 @@ class Offload:
         self.uses = Uses(self.store)
         attach(model, self.uses, self._slots)
         attach_state(model, self.uses, self._slots)
-        guard_apply(model, self._slots)
+        guard_apply(model)
+        model.to(self.store.device)  # buffers, and parameters that are not in the store
         self.optimizer = Optimizer(self, groups)
+        self.uses.optimizer = self.optimizer
         for group in groups:
             for param in group["params"]:
                 if id(param) in self._slots:
@@ -117,8 +119,8 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
             lr: float = 1e-3, betas: Optional[Tuple[float, float]] = None, eps: float = 1e-8,
             weight_decay: float = 0.01, clip: float = 0.0, params: Optional[Iterable[Any]] = None,
             dtype: Optional[str] = None, device_memory: Size = None, host_memory: Size = None,
-            disk: Union[str, Iterable[str]] = (), window: Size = None,
-            threads: int = 0) -> nn.Module:
+            disk: Union[str, Iterable[str]] = (), device: Union[None, str, torch.device] = None,
+            window: Size = None, threads: int = 0) -> nn.Module:
     """Puts weights, gradients and optimizer states of a model into hilbert's tiers.
 
     Returns the same object with two more methods, `backward(loss)` and `step()`, and the attributes
@@ -131,6 +133,8 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
         model's own.
     device_memory, host_memory, disk: hard budgets of what hilbert holds, as in "20G", "64G",
         ["/nvme:500G", "/other"]. Without a GPU both kinds of memory are RAM.
+    device: "cuda", "cuda:1" or "cpu"; None: a GPU where there is one. The model computes there, on
+        the stream that is current now.
     """
     if "hilbert" in model.__dict__:
         raise UsageError(f"{type(model).__name__} was given to hilbert.offload already")
@@ -142,13 +146,12 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
                                            "weight_decay": weight_decay})
     if dtype is not None and dtype not in DTYPES:
         raise UsageError(f'dtype {dtype}: give "fp32", "bf16" or "fp16"')
-    free = available_memory()
     options = Options(
-        dtype=DTYPES[dtype] if dtype else _main_dtype(model), optimizer=optimizer, clip=clip or 0.0,
-        device_memory=parse_size("device_memory", device_memory, free) or free // 4,
-        host_memory=_or(parse_size("host_memory", host_memory, free), free // 2),
+        dtype=DTYPES[dtype] if dtype else _main_dtype(model), device=_device(device),
+        optimizer=optimizer, clip=clip or 0.0,
         disks=[parse_disk(entry) for entry in ([disk] if isinstance(disk, str) else disk)],
         window=parse_size("window", window) or 0, threads=threads)
+    _set_budgets(options, device_memory, host_memory)
     if dtype is not None:
         _cast_buffers(model, options.dtype)
     state = Offload(model, options, groups)
@@ -159,8 +162,26 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
     return model
 
 
-def _or(value: Optional[int], default: int) -> int:
-    return default if value is None else value
+def _device(name: Union[None, str, torch.device]) -> torch.device:
+    """A GPU where there is one."""
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(name)
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+def _set_budgets(options: Options, device_memory: Size, host_memory: Size) -> None:
+    """Defaults: of a GPU half of what is free, of RAM half as well, and without a GPU a quarter of
+    it as device memory. PyTorch needs the rest for activations."""
+    free = available_memory()
+    gpu = options.device.type == "cuda"
+    device_free = torch.cuda.mem_get_info(options.device)[0] if gpu else free
+    device = parse_size("device_memory", device_memory, device_free)
+    host = parse_size("host_memory", host_memory, free)
+    options.device_memory = device_free // (2 if gpu else 4) if device is None else device
+    options.host_memory = free // 2 if host is None else host
 
 
 def _cast_buffers(model: nn.Module, dtype: torch.dtype) -> None:

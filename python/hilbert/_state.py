@@ -54,7 +54,7 @@ def attach_state(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> N
         module.register_load_state_dict_post_hook(loaded)
 
 
-def guard_apply(model: nn.Module, slots: Dict[int, ModelSlot]) -> None:
+def guard_apply(model: nn.Module) -> None:
     """to(), cuda() and such move buffers only; a change of the parameters' dtype is refused."""
     for module in _owners(model):
         module._apply = _apply_of(module)

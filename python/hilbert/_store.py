@@ -30,10 +30,8 @@ class Options:
     """What `hilbert.offload` was given, with sizes as bytes."""
 
     dtype: torch.dtype
+    device: torch.device
     optimizer: str = "adamw"
-    betas: Tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    weight_decay: float = 0.0
     clip: float = 0.0
     device_memory: int = 0
     host_memory: int = 0
@@ -84,11 +82,12 @@ def _host_memory(size: int) -> type:
 
 
 class Store:
-    """Owns the C store. Its methods may be called from any thread; they take turns."""
+    """Owns the C store. Its methods may be called from any thread; they take turns. On a GPU,
+    everything is ordered on the stream that was current when the store was made."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.device = torch.device("cpu")
+        self.device = options.device
         self.live: Dict[int, Slot] = {}  # by address: what is acquired
         self.slots: List[Slot] = []
         self._dead: Deque[Slot] = deque()
@@ -103,10 +102,12 @@ class Store:
         c.memory.disks, c.memory.disk_count = disks, len(options.disks)
         c.window = options.window
         c.dtype, c.optimizer = NAMES[options.dtype].encode(), options.optimizer.encode()
-        c.weight_decay, c.eps, c.clip = options.weight_decay, options.eps, options.clip
-        c.beta1, c.beta2 = options.betas
+        c.clip = options.clip
         c.tile_size = 2**64 - 1  # a parameter is one tile
         c.threads = options.threads
+        c.device.name = str(self.device).encode()
+        if self.device.type == "cuda":
+            c.stream = torch.cuda.current_stream(self.device).cuda_stream
         _c.library.hil_param_store_create(ctypes.byref(self._handle), ctypes.byref(c))
 
     def close(self) -> None:
@@ -207,8 +208,7 @@ class Store:
 
     def set_rates(self, number: int, group: Mapping[str, Any]) -> None:
         """Rates of the parameters whose slots have this number, from a group of an optimizer."""
-        rates = _c.StoreRates(float(group["lr"]), group["weight_decay"], *group["betas"], group["eps"],
-                              group.get("frozen", False))
+        rates = _c.StoreRates(float(group["lr"]), group["weight_decay"], *group["betas"], group["eps"])
         with self._lock:
             _c.library.hil_param_store_set_rates(self._handle, number, ctypes.byref(rates))
 

@@ -1,0 +1,161 @@
+"""The optimizer of an offloaded model is used like one of torch.optim."""
+
+import copy
+
+import hilbert
+import models
+import pytest
+import torch
+from conftest import third
+from test_uses import Net, close, inputs, loss_of
+
+
+def groups(model):
+    return [{"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": 0.2},
+            {"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0,
+             "lr": 4e-3, "betas": (0.8, 0.9)}]
+
+
+def twins(folder):
+    torch.manual_seed(8)
+    theirs = Net()
+    mine = copy.deepcopy(theirs)
+    mine = hilbert.offload(mine, lr=1e-3, params=groups(mine), **third(mine, folder))
+    return mine, theirs, torch.optim.AdamW(groups(theirs), lr=1e-3)
+
+
+def run(mine, theirs, optimizer, steps, seed=5, schedulers=()):
+    for x in inputs(steps, seed):
+        a, b = loss_of(mine, x), loss_of(theirs, x)
+        assert close(a, b)
+        a.backward()
+        mine.optimizer.step()
+        mine.optimizer.zero_grad()
+        b.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        for scheduler in schedulers:
+            scheduler.step()
+
+
+def test_groups_and_schedulers(tmp_path):
+    mine, theirs, optimizer = twins(tmp_path)
+    assert isinstance(mine.optimizer, torch.optim.Optimizer)
+    schedulers = [torch.optim.lr_scheduler.LambdaLR(o, lambda step: 1 / (1 + step))
+                  for o in (mine.optimizer, optimizer)]
+    run(mine, theirs, optimizer, 6, schedulers=schedulers)
+    assert mine.optimizer.param_groups[1]["lr"] == optimizer.param_groups[1]["lr"] < 4e-3
+
+
+def test_state_dict_is_that_of_torch(tmp_path):
+    mine, theirs, optimizer = twins(tmp_path)
+    run(mine, theirs, optimizer, 3)
+    a, b = mine.optimizer.state_dict(), optimizer.state_dict()
+    assert [g["params"] for g in a["param_groups"]] == [g["params"] for g in b["param_groups"]]
+    assert sorted(a["state"]) == sorted(b["state"])
+    for index, state in b["state"].items():
+        assert float(a["state"][index]["step"]) == float(state["step"]) == 3
+        for moment in ("exp_avg", "exp_avg_sq"):
+            torch.testing.assert_close(a["state"][index][moment], state[moment], rtol=1e-4, atol=1e-8)
+
+
+def test_states_move_from_and_to_torch(tmp_path):
+    """Training continues with weights and moments of the other one."""
+    mine, theirs, optimizer = twins(tmp_path)
+    run(mine, theirs, optimizer, 3)
+    fresh, others, other = twins(tmp_path)
+    fresh.load_state_dict(theirs.state_dict())
+    fresh.optimizer.load_state_dict(optimizer.state_dict())
+    others.load_state_dict(mine.state_dict())
+    other.load_state_dict(mine.optimizer.state_dict())
+    run(fresh, others, other, 3, seed=9)
+    for x in inputs(1, 10):
+        assert close(loss_of(fresh, x), loss_of(others, x))
+
+
+def test_a_group_is_frozen_for_a_while(tmp_path):
+    mine, theirs, optimizer = twins(tmp_path)
+    run(mine, theirs, optimizer, 2)
+    mine.optimizer.param_groups[1]["frozen"] = True
+    for param in optimizer.param_groups[1]["params"]:
+        param.requires_grad_(False)
+    run(mine, theirs, optimizer, 2, seed=6)
+    mine.optimizer.param_groups[1]["frozen"] = False
+    for param in optimizer.param_groups[1]["params"]:
+        param.requires_grad_(True)
+    run(mine, theirs, optimizer, 2, seed=7)
+
+
+def test_a_part_of_the_parameters(tmp_path):
+    """Parameters in no group are not trained; groups may name theirs."""
+    torch.manual_seed(8)
+    theirs = Net()
+    mine = copy.deepcopy(theirs)
+    names = [name for name, _ in mine.named_parameters() if "blocks" in name]
+    mine = hilbert.offload(mine, params=[{"params": names}], weight_decay=0.0, **third(mine, tmp_path))
+    optimizer = torch.optim.AdamW(theirs.blocks.parameters(), lr=1e-3, weight_decay=0.0)
+    run(mine, theirs, optimizer, 3)
+    with pytest.raises(hilbert.UsageError, match="no parameter x.y"):
+        hilbert.offload(Net(), params=[{"params": ["x.y"]}])
+
+
+def test_closure(tmp_path):
+    mine, theirs, optimizer = twins(tmp_path)
+    x = inputs(1)[0]
+
+    def closure(model):
+        loss = loss_of(model, x)
+        loss.backward()
+        return loss
+
+    for _ in range(2):
+        a = mine.optimizer.step(lambda: closure(mine))
+        b = optimizer.step(lambda: closure(theirs))
+        optimizer.zero_grad()
+        assert close(a, b)
+
+
+def test_refused(tmp_path):
+    model = Net()
+    for optimizer, word in ((torch.optim.SGD(model.parameters(), lr=0.1), "SGD"),
+                            (torch.optim.AdamW(model.parameters(), amsgrad=True), "amsgrad"),
+                            (torch.optim.Adam(model.parameters(), weight_decay=0.1), "AdamW")):
+        with pytest.raises(hilbert.UsageError, match=word):
+            hilbert.offload(model, optimizer=optimizer)
+    with pytest.raises(hilbert.UsageError, match="adam7"):
+        hilbert.offload(model, optimizer="adam7")
+    with pytest.raises(hilbert.UsageError, match="not a size"):
+        hilbert.offload(model, device_memory="7 apples")
+    with pytest.raises(hilbert.BudgetError, match="device memory"):
+        hilbert.offload(model, device_memory="10K")
+    model = hilbert.offload(model, **third(model, tmp_path))
+    with pytest.raises(hilbert.UsageError, match="already"):
+        hilbert.offload(model)
+    with pytest.raises(hilbert.UsageError, match="groups"):
+        model.optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(3))]})
+    model.backward(loss_of(model, inputs(1)[0]))
+    with pytest.raises(hilbert.UsageError, match="step"):
+        model.optimizer.state_dict()
+
+
+def test_nan_is_an_error(tmp_path):
+    model = Net()
+    model = hilbert.offload(model, **third(model, tmp_path))
+    model.backward(loss_of(model, inputs(1)[0]) * float("nan"))
+    with pytest.raises(hilbert.NumericError, match="finite"):
+        model.step()
+
+
+def test_other_rules(tmp_path):
+    for rule in ("lion", "adamw8bit"):
+        torch.manual_seed(0)
+        model = Net()
+        model = hilbert.offload(model, optimizer=rule, lr=3e-4, **third(model, tmp_path))
+        x = inputs(1)[0]
+        losses = []
+        for _ in range(10):
+            loss = loss_of(model, x)
+            model.backward(loss)
+            model.step()
+            losses.append(float(loss.detach()))
+        assert losses[-1] < 0.9 * losses[0]

@@ -63,10 +63,12 @@ typedef struct hil_param_form {
 HIL_API hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,
                                    hil_param **out);
 
-/* The matrices of all experts of a mixture as one parameter: one below the other, `each` the form
-   of one. Each expert is kept and moved on its own. */
-HIL_API hil_status hil_model_experts(hil_model *model, const char *name, int64_t experts,
-                                     const hil_param_form *each, hil_param **out);
+/* The matrices of all experts of a mixture, as parameters one after the other. Their number stands
+   for the * in `pattern`: "model.layers.0.mlp.experts.*.up_proj.weight". hil_grouped_linear takes
+   the first. */
+HIL_API hil_status hil_model_experts(hil_model *model, const char *pattern,
+                                     const hil_param_form *each, int64_t experts,
+                                     hil_param **first);
 
 /* Declares that the segment appended last may use this parameter on a path that depends on data.
    Parameters of its usual path (see hil_value_ids) need no declaration. With one rank an undeclared
@@ -124,8 +126,8 @@ HIL_API hil_status hil_reshape(hil_tape *t, hil_value *x, int dims, const int64_
                                hil_value **y);
 /* A mixture of experts. Of each position, hil_route chooses `chosen` of the E experts of `logits`
    (B, T, E), by their softmax; hil_dispatch brings x (B, T, C) to the experts, hil_grouped_linear
-   multiplies with their weights, one below the other in one parameter (hil_model_experts),
-   hil_combine adds up the weighted results. All values but `used` are for these functions only. */
+   multiplies with their weights (the first of hil_model_experts), hil_combine adds up the weighted
+   results. All values but `used` are for these functions only. */
 typedef struct hil_route_options {
     size_t size; /* set by hil_route_defaults */
     int64_t chosen;
@@ -143,7 +145,7 @@ HIL_API hil_status hil_route(hil_tape *t, hil_value *logits, hil_value *used,
 HIL_API hil_status hil_dispatch(hil_tape *t, hil_value *x, const hil_routing *routing,
                                 hil_value **rows);
 HIL_API hil_status hil_grouped_linear(hil_tape *t, hil_value *rows, const hil_routing *routing,
-                                      hil_param *weight, hil_value **y);
+                                      hil_param *first, hil_value **y);
 /* residual + the sum; `residual` may be NULL. */
 HIL_API hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
                                hil_value *residual, hil_value **y);

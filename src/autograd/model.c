@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "store/store.h"
 
+#include <stdio.h>
 #include <string.h>
 
 hil_status hil_model_create(hil_model **out)
@@ -45,39 +46,40 @@ hil_status hil_model_segment(hil_model *model, const char *name, hil_segment_fn 
     return HIL_OK;
 }
 
-/* Of `experts` matrices, or of one that is not an expert's. */
-static hil_status add_param(hil_model *model, const char *name, int64_t experts,
-                            const hil_param_form *form, hil_param **out)
+hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,
+                           hil_param **out)
 {
     bool matrix = form->role == HIL_MATRIX || form->role == HIL_TRANSPOSED;
     hil_param_spec spec = {
         .name = name,
-        .shape = matrix ? (hil_shape){2, {experts * form->rows, form->cols}}
-                        : (hil_shape){1, {form->cols}},
+        .shape = matrix ? (hil_shape){2, {form->rows, form->cols}} : (hil_shape){1, {form->cols}},
         .init = form->role == HIL_SCALE ? HIL_INIT_ONE : HIL_INIT_ZERO,
         .std = form->std,
         .no_decay = !matrix,
         .transposed = form->role == HIL_TRANSPOSED,
         .group = (int)model->count,
-        .part_rows = experts > 1 ? form->rows : 0,
     };
     if (matrix) spec.init = HIL_INIT_NORMAL;
     return hil_store_add(model->store, &spec, out);
 }
 
-hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,
-                           hil_param **out)
+hil_status hil_model_experts(hil_model *model, const char *pattern, const hil_param_form *each,
+                             int64_t experts, hil_param **first)
 {
-    return add_param(model, name, 1, form, out);
-}
-
-hil_status hil_model_experts(hil_model *model, const char *name, int64_t experts,
-                             const hil_param_form *each, hil_param **out)
-{
-    if (each->role != HIL_MATRIX || experts < 1)
-        return hil_fail(HIL_ERR_USAGE, "parameter %s: %lld experts with matrices are expected",
-                        name, (long long)experts);
-    return add_param(model, name, experts, each, out);
+    const char *star = strchr(pattern, '*');
+    char name[512];
+    if (!star || strlen(pattern) > sizeof name - 32 || experts < 1 || each->role != HIL_MATRIX)
+        return hil_fail(HIL_ERR_USAGE,
+                        "experts %s: expected a name with *, at least one expert, and matrices",
+                        pattern);
+    for (int64_t e = 0; e < experts; ++e) {
+        hil_param *param;
+        snprintf(name, sizeof name, "%.*s%lld%s", (int)(star - pattern), pattern, (long long)e,
+                 star + 1);
+        HIL_TRY(hil_model_param(model, name, each, &param));
+        if (e == 0) *first = param;
+    }
+    return HIL_OK;
 }
 
 hil_status hil_model_use(hil_model *model, hil_param *param)

@@ -205,10 +205,11 @@ hil_status hil_dispatch(hil_tape *t, hil_value *x, const hil_routing *routing, h
 }
 
 hil_status hil_grouped_linear(hil_tape *t, hil_value *rows, const hil_routing *routing,
-                              hil_param *weight, hil_value **y)
+                              hil_param *first, hil_value **y)
 {
+    hil_grouped_attr attr = {hil_value_dim(routing->begins, 0) - 1};
     return hil_tape_apply(
-        t, &(hil_apply){&hil_op_grouped_linear, NULL, 2, 1, 1, {rows, routing->begins}, {weight}},
+        t, &(hil_apply){&hil_op_grouped_linear, &attr, 2, 1, 1, {rows, routing->begins}, {first}},
         y);
 }
 

@@ -53,10 +53,9 @@ hil_status hil_tape_borrow(hil_tape *tape, const hil_tensor *tensor, bool wants,
 /* [Note: parameters on the tape] An operation asks for a tile when it needs it; the tape passes the
    request to the store. This is the only connection between computation and placement. A quantized
    tile is expanded into a buffer of its own, which the operation gets instead. */
-static hil_status expand(hil_request *r, int param, int64_t number, const void **data)
+static hil_status expand(hil_request *r, int param, hil_param *p, int64_t number, const void **data)
 {
     const hil_context *c = r->tape->context;
-    const hil_param *p = r->node->param[param];
     hil_quant_tile tile;
     hil_param_quant_tile(p, number, &tile);
     hil_tensor out = {hil_param_dtype(p), {2, {tile.rows, tile.cols}}, NULL};
@@ -77,36 +76,51 @@ static hil_status expand(hil_request *r, int param, int64_t number, const void *
     return HIL_OK;
 }
 
+/* Turns the number of a tile among those of all experts into an expert and its tile. */
+static hil_param *find_expert(const hil_request *r, int param, int64_t *tile)
+{
+    hil_param *first = r->node->param[param];
+    if (!r->node->experts) return first;
+    int64_t rows = hil_shape_rows(&hil_param_spec_of(first)->shape);
+    int64_t height = hil_param_tile_rows(first), each = (rows + height - 1) / height;
+    int64_t expert = *tile / each;
+    *tile %= each;
+    return hil_store_at(r->tape->context->store, hil_param_index(first) + (size_t)expert);
+}
+
 static void weight_end(void *owner, int param, int64_t tile)
 {
     hil_request *r = owner;
+    hil_param *p = find_expert(r, param, &tile);
     hil_buffers_give(r->tape->context->buffers, r->expanded[param]);
     r->expanded[param] = NULL;
-    hil_store_release(r->tape->context->store, r->node->param[param], tile);
+    hil_store_release(r->tape->context->store, p, tile);
 }
 
-static hil_status weight_begin(void *owner, int param, int64_t tile, const void **data)
+static hil_status weight_begin(void *owner, int param, int64_t number, const void **data)
 {
     hil_request *r = owner;
-    hil_param *p = r->node->param[param];
+    int64_t tile = number;
+    hil_param *p = find_expert(r, param, &tile);
     HIL_TRY(hil_store_acquire(r->tape->context->store, p, tile, data));
     if (!hil_param_quant(p)) return HIL_OK;
-    hil_status status = expand(r, param, tile, data);
-    if (status != HIL_OK) weight_end(owner, param, tile);
+    hil_status status = expand(r, param, p, tile, data);
+    if (status != HIL_OK) weight_end(owner, param, number);
     return status;
 }
 
 static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
     const hil_request *r = owner;
-    return hil_store_sum_acquire(r->tape->context->store, r->node->param[param], r->tape->segment,
-                                 tile, sum, add);
+    hil_param *p = find_expert(r, param, &tile);
+    return hil_store_sum_acquire(r->tape->context->store, p, r->tape->segment, tile, sum, add);
 }
 
 static void gradient_end(void *owner, int param, int64_t tile)
 {
     const hil_request *r = owner;
-    hil_store_sum_release(r->tape->context->store, r->node->param[param], r->tape->segment, tile);
+    hil_param *p = find_expert(r, param, &tile);
+    hil_store_sum_release(r->tape->context->store, p, r->tape->segment, tile);
 }
 
 static const hil_op_source source = {weight_begin, weight_end, gradient_begin, gradient_end};
@@ -216,6 +230,8 @@ static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **ou
     node->ins = apply->ins;
     node->outs = apply->outs;
     node->params = apply->params;
+    if (apply->op == &hil_op_grouped_linear)
+        node->experts = ((const hil_grouped_attr *)apply->attr)->experts;
     memcpy(node->in, apply->in, sizeof node->in);
     memcpy(node->param, apply->param, sizeof node->param);
     bool wants = wants_gradient(node);
@@ -237,6 +253,21 @@ hil_status hil_node_make_input(hil_tape *tape, const hil_node *node, int i)
 {
     hil_node *maker = node->in[i]->root->maker;
     return maker ? run_deferred(tape, maker) : HIL_OK;
+}
+
+static hil_status declare_uses(const hil_tape *tape, const hil_node *node)
+{
+    hil_store *store = tape->context->store;
+    for (int i = 0; i < node->params; ++i)
+        HIL_TRY(hil_store_declare_use(store, node->param[i], tape->segment));
+    for (int64_t e = 1; e < node->experts; ++e) {
+        hil_param *p = hil_store_at(store, hil_param_index(node->param[0]) + (size_t)e);
+        if (hil_param_trainable(p) != hil_param_trainable(node->param[0]))
+            return hil_fail(HIL_ERR_USAGE, "%s: train all experts of a layer or none",
+                            hil_param_spec_of(p)->name);
+        HIL_TRY(hil_store_declare_use(store, p, tape->segment));
+    }
+    return HIL_OK;
 }
 
 /* Allocates the operation's results and saved tensors, and runs it. */
@@ -264,9 +295,7 @@ static hil_status run_node(hil_tape *tape, hil_node *node, hil_op_call *call)
         node->saveds = i + 1;
     }
     if (tape->context->mode == HIL_MODE_TRACE) {
-        for (int i = 0; i < node->params; ++i)
-            HIL_TRY(hil_store_declare_use(tape->context->store, node->param[i], tape->segment));
-        return HIL_OK;
+        return declare_uses(tape, node);
     }
     HIL_TRY(run_forward(tape, call));
     if (!node->wants) hil_node_drop_saved(tape, node);

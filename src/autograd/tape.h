@@ -42,6 +42,7 @@ typedef struct hil_node {
     hil_value *in[HIL_OP_TENSORS], *out[HIL_OP_TENSORS];
     hil_tensor saved[HIL_OP_TENSORS];
     hil_param *param[HIL_OP_PARAMS];
+    int64_t experts; /* param[0] is the first of so many in the store; 0: the only one */
     size_t backward_scratch;
 } hil_node;
 

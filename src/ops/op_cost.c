@@ -68,10 +68,12 @@ static void linear(const hil_op_call *call, bool backward, hil_work *w)
 static void grouped(const hil_op_call *call, bool backward, hil_work *w)
 {
     const hil_op_param *p = &call->param[0];
+    const hil_grouped_attr *attr = call->attr;
     const hil_tensor *x = &call->in[0];
-    double n = (double)hil_shape_cols(&call->out[0].shape), k = (double)p->cols;
+    double n = (double)p->rows, k = (double)p->cols;
     double flops = 2 * (double)hil_shape_rows(&x->shape) * n * k;
-    double weights = (double)p->rows * k, size = (double)hil_dtype_size(call->compute);
+    double weights = (double)(p->rows * attr->experts) * k,
+           size = (double)hil_dtype_size(call->compute);
     w->bytes += touched(call, backward);
     if (!backward || call->din[0].data) {
         w->gemm += flops;

@@ -131,8 +131,12 @@ typedef struct hil_route_attr {
 extern const hil_op hil_op_route;
 /* in: x (..., C), places; out: (rows * K, C). */
 extern const hil_op hil_op_dispatch;
-/* in: x (rows * K, C), where the choices of each expert lie; param 0: weights (E * N, C); out:
+/* in: x (rows * K, C), where the choices of each expert lie; param 0: the weight (N, C) of each
+   expert; out:
    (rows * K, N). */
+typedef struct hil_grouped_attr {
+    int64_t experts; /* their tiles are numbered one expert after the other */
+} hil_grouped_attr;
 extern const hil_op hil_op_grouped_linear;
 /* in: results (rows * K, N), weights (..., K), places, optional residual (..., N); out:
    (..., N). */

@@ -15,13 +15,12 @@ typedef struct hil_param_spec {
     const char *name; /* copied */
     hil_shape shape;  /* one or two dimensions */
     hil_init init;
-    double std;        /* of HIL_INIT_NORMAL */
-    double bound;      /* HIL_INIT_UNIFORM draws from [-bound, bound) */
-    bool no_decay;     /* no weight decay: norms and biases */
-    bool transposed;   /* files hold the transpose (GPT-2's Conv1D) */
-    int group;         /* vectors of one group share a unit, so they are moved together */
-    int64_t part_rows; /* rows of each expert: no tile holds rows of two; 0: no experts */
-    bool adapter;      /* added by an adapter: the base model's files do not have it */
+    double std;      /* of HIL_INIT_NORMAL */
+    double bound;    /* HIL_INIT_UNIFORM draws from [-bound, bound) */
+    bool no_decay;   /* no weight decay: norms and biases */
+    bool transposed; /* files hold the transpose (GPT-2's Conv1D) */
+    int group;       /* vectors of one group share a unit, so they are moved together */
+    bool adapter;    /* added by an adapter: the base model's files do not have it */
 } hil_param_spec;
 
 /* Registers a parameter, which the store owns; before hil_store_arrange. Copies the spec and its

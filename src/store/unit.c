@@ -12,14 +12,10 @@ static int64_t tile_rows(const hil_param *p, size_t tile_size)
     int64_t row_bytes = hil_shape_cols(&p->spec.shape) * (int64_t)hil_dtype_size(p->dtype);
     int64_t multiple = hil_quant_rows(p->quant);
     if (multiple < HIL_TILE_MULTIPLE) multiple = HIL_TILE_MULTIPLE;
-    if (p->spec.part_rows) rows = p->spec.part_rows;
     if (rows <= multiple || row_bytes == 0) return rows ? rows : 1;
     int64_t fit = (int64_t)(tile_size / (size_t)row_bytes) / multiple * multiple;
     if (fit < multiple) fit = multiple;
-    if (fit >= rows) return rows;
-    if (!p->spec.part_rows) return fit;
-    while (fit > multiple && rows % fit) fit -= multiple;
-    return rows % fit ? rows : fit; /* an expert that cannot be cut evenly is not cut */
+    return fit < rows ? fit : rows;
 }
 
 static hil_status add_unit(hil_store *store, const hil_param *p, hil_unit **out)

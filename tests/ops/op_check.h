@@ -32,6 +32,7 @@ struct op_case {
     hil_dtype dout_dtype, din_dtype;    /* of all outputs' and inputs' gradients */
     int64_t rows[HIL_OP_PARAMS], cols[HIL_OP_PARAMS];
     bool frozen[HIL_OP_PARAMS];
+    int64_t experts;      /* parameters like param 0, of rows[0] / experts rows each; 0: one */
     bool fused;           /* the loss head: dout is loss_scale, forward computes the gradients */
     unsigned no_dout;     /* bit i: no gradient arrives for out[i] */
     unsigned no_din;      /* bit i: no gradient of in[i] is wanted */
@@ -51,6 +52,7 @@ typedef struct op_result {
     hil_tensor in[HIL_OP_TENSORS], out[HIL_OP_TENSORS], dout[HIL_OP_TENSORS], din[HIL_OP_TENSORS];
     double *din_before[HIL_OP_TENSORS];
     hil_op_param param[HIL_OP_PARAMS];
+    int64_t experts;
     void *weight[HIL_OP_PARAMS];
     float *before[HIL_OP_PARAMS], *gradient[HIL_OP_PARAMS];
     int outs;
@@ -127,15 +129,22 @@ static double op_random(void)
     return (double)(op_seed >> 11) * 0x1p-53 * 2 - 1;
 }
 
+/* The first row of a tile among those of all experts. */
+static int64_t op_tile_row(const op_result *r, const hil_op_param *p, int64_t tile)
+{
+    int64_t each = hil_op_tiles(p);
+    CHECK(tile >= 0 && tile < each * (p == r->param ? r->experts : 1));
+    return tile / each * p->rows + tile % each * p->tile_rows;
+}
+
 static hil_status op_weight_begin(void *owner, int param, int64_t tile, const void **data)
 {
     op_result *r = owner;
     const hil_op_param *p = &r->param[param];
     op_note(r, 'w', param, tile);
     CHECK_INT(r->held, 0);
-    CHECK(tile >= 0 && tile < hil_op_tiles(p));
-    int64_t first = tile * p->tile_rows;
-    int64_t rows = p->rows - first < p->tile_rows ? p->rows - first : p->tile_rows;
+    int64_t first = op_tile_row(r, p, tile), left = p->rows - first % p->rows;
+    int64_t rows = left < p->tile_rows ? left : p->tile_rows;
     size_t row = (size_t)p->cols * hil_dtype_size(p->dtype);
     r->lent = malloc((size_t)rows * row + 1);
     memcpy(r->lent, (char *)r->weight[param] + (size_t)first * row, (size_t)rows * row);
@@ -161,8 +170,7 @@ static hil_status op_gradient_begin(void *owner, int param, int64_t tile, float 
     op_note(r, 'g', param, tile);
     CHECK_INT(r->held, 0);
     CHECK(p->trainable);
-    CHECK(tile >= 0 && tile < hil_op_tiles(p));
-    *sum = r->gradient[param] + tile * p->tile_rows * p->cols;
+    *sum = r->gradient[param] + op_tile_row(r, p, tile) * p->cols;
     r->held = -1 - param;
     return HIL_OK;
 }
@@ -255,16 +263,17 @@ static void op_make_inputs(const op_case *c, hil_op_call *call, op_result *r)
     }
     for (int i = 0; i < c->params; ++i) {
         hil_op_param *p = &r->param[i];
-        int64_t tile_rows = (c->rows[i] + c->tiles - 1) / c->tiles;
+        int64_t experts = i == 0 && c->experts ? c->experts : 1, rows = c->rows[i] / experts;
+        int64_t tile_rows = (rows + c->tiles - 1) / c->tiles;
         *p = (hil_op_param){.dtype = c->rows[i] == 1 ? HIL_F32 : c->compute,
-                            .rows = c->rows[i],
+                            .rows = rows,
                             .cols = c->cols[i],
                             .tile_rows = tile_rows > 1 ? tile_rows : 1,
                             .trainable = !c->frozen[i]};
-        hil_tensor w = {p->dtype, {2, {p->rows, p->cols}}, NULL};
+        hil_tensor w = {p->dtype, {2, {c->rows[i], p->cols}}, NULL};
         w.data = r->weight[i] = op_poisoned(hil_tensor_bytes(&w));
         op_fill(&w, spread);
-        size_t bytes = (size_t)(p->rows * p->cols) * sizeof(float);
+        size_t bytes = (size_t)(c->rows[i] * p->cols) * sizeof(float);
         hil_tensor sum = {HIL_F32, w.shape, r->before[i] = op_poisoned(bytes)};
         op_fill(&sum, 0.1);
         r->gradient[i] = op_poisoned(bytes);
@@ -317,6 +326,7 @@ static void op_run(const op_case *c, op_result *r)
     memset(r, 0, sizeof *r);
     op_seed = 1;
     r->add = c->add;
+    r->experts = c->experts ? c->experts : 1;
     hil_op_call call = {.op = c->op,
                         .attr = c->attr,
                         .compute = c->compute,

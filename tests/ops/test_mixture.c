@@ -82,17 +82,19 @@ static void grouped_reference(const op_case *c, double *const *in, double *const
             }
 }
 
-/* The tests cut the weight into 1 and 3 tiles: 10 rows are cut inside an expert. */
 static void check_grouped(void)
 {
+    const hil_grouped_attr attr = {EXPERTS}, other = {EXPERTS - 1};
     for (int64_t n = 2; n <= 6; n += 4) {
         op_case c = {.op = &hil_op_grouped_linear,
+                     .attr = &attr,
                      .reference = grouped_reference,
                      .ins = 2,
                      .outs = 1,
                      .params = 1,
                      .in_shape = {{2, {ROWS, 9}}, {1, {EXPERTS + 1}}},
                      .ids = {NULL, begins},
+                     .experts = EXPERTS,
                      .rows = {n * EXPERTS},
                      .cols = {9}};
         op_check_dtypes(c);
@@ -101,7 +103,7 @@ static void check_grouped(void)
         c.frozen[0] = false;
         c.no_din = 1;
         op_check_dtypes(c);
-        c.rows[0] += 1;
+        c.attr = &other;
         OP_REFUSED(&c, "does not fit");
     }
 }

@@ -6,10 +6,10 @@
 #include "check.h"
 #include "format/safetensors.h"
 
-/* The six architectures, then variants; tools/golden_models.py describes each folder. */
+/* The six dense architectures, variants, mixtures; tools/golden_models.py describes each folder. */
 #define GOLDEN_MODELS                                                                              \
     "gpt2", "llama", "llama3", "mistral", "qwen2", "qwen3", "gpt2_untied", "llama_bias",           \
-        "qwen2_window"
+        "qwen2_window", "mixtral", "qwen3_moe"
 
 enum { GOLDEN_SEQ = 32, GOLDEN_BATCH = 4, GOLDEN_STEPS = 20 };
 

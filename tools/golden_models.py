@@ -39,16 +39,18 @@ import math
 import os
 import shutil
 import sys
+import tempfile
 
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import (AutoConfig, AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig,
-                          Qwen2Config, Qwen3Config)
+                          MixtralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig)
 from transformers.utils import logging
 
 SEQ, BATCH, STEPS = 32, 4, 20
 STD = 0.15
+PLAIN = dict(attn_implementation="eager", experts_implementation="eager")
 
 GPT2 = dict(n_positions=40, n_layer=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
             bos_token_id=0, eos_token_id=0)
@@ -92,13 +94,26 @@ VARIANTS = {
         num_attention_heads=3, num_key_value_heads=3, max_position_embeddings=64,
         use_sliding_window=True, sliding_window=5, max_window_layers=1),
 }
+# Mixtures of experts; their losses have the auxiliary loss.
+MIXTURES = {
+    "mixtral": lambda: MixtralConfig(
+        vocab_size=259, hidden_size=20, intermediate_size=18, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=64,
+        num_local_experts=5, num_experts_per_tok=2, output_router_logits=True,
+        router_aux_loss_coef=0.05, sliding_window=9),
+    # The middle layer has no experts.
+    "qwen3_moe": lambda: Qwen3MoeConfig(
+        vocab_size=67, hidden_size=18, intermediate_size=22, moe_intermediate_size=14,
+        num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, head_dim=12,
+        max_position_embeddings=64, num_experts=8, num_experts_per_tok=3, mlp_only_layers=[1],
+        output_router_logits=True, router_aux_loss_coef=0.03, tie_word_embeddings=True),
+}
 
 def create(config, seed):
     """A model in which every parameter matters."""
     config.initializer_range = STD
     config.bos_token_id, config.eos_token_id = config.vocab_size - 2, config.vocab_size - 1
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32,
-                                             attn_implementation="eager")
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, **PLAIN)
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -155,13 +170,22 @@ def train(model, windows, autocast=False):
 
 
 def load(folder, **options):
-    return AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager",
-                                                **options).eval()
+    return AutoModelForCausalLM.from_pretrained(folder, **PLAIN, **options).eval()
 
 
 def logits_of(model, windows):
     with torch.no_grad():
         return model(input_ids=windows).logits.float().contiguous()
+
+
+def gradients_of(model):
+    """Under the names that files have."""
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+    if not hasattr(model.config, "num_experts_per_tok"):
+        return gradients
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder, state_dict=gradients)
+        return load_file(os.path.join(folder, "model.safetensors"))
 
 
 def make_golden(folder, config, seed):
@@ -173,8 +197,8 @@ def make_golden(folder, config, seed):
     golden = {"tokens": windows.to(torch.int32), "logits": logits_of(model, windows[:2])}
 
     model(input_ids=windows[:BATCH], labels=windows[:BATCH]).loss.backward()
-    for name, p in model.named_parameters():
-        golden["grad." + name] = p.grad.clone()
+    for name, gradient in gradients_of(model).items():
+        golden["grad." + name] = gradient
     golden["loss_fp32"], golden["grad_norm"] = train(model, windows)
     golden["logits_after"] = logits_of(model, windows[:1])
     golden["loss_bf16"], _ = train(load(folder), windows, autocast=True)
@@ -236,7 +260,7 @@ def main():
     shutil.rmtree(root, ignore_errors=True)
     path = lambda name: os.path.join(root, name)
 
-    for seed, (name, config) in enumerate({**MODELS, **VARIANTS}.items(), 1):
+    for seed, (name, config) in enumerate({**MODELS, **VARIANTS, **MIXTURES}.items(), 1):
         make_golden(path(name), config(), seed)
         check_same(path(name), path(name))
     make_hub_gpt2(path("gpt2"), path("gpt2_hub"))

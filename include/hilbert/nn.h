@@ -50,6 +50,7 @@ typedef enum hil_role {
     HIL_TRANSPOSED, /* the same, but files hold it as cols x rows */
     HIL_SCALE,      /* a vector of ones, not decayed */
     HIL_BIAS,       /* a vector of zeros, not decayed */
+    HIL_ROUTER,     /* as HIL_MATRIX, but an adapter for all linear layers leaves it out */
 } hil_role;
 
 /* `rows` is 1 for vectors, which need no `std`. */

@@ -46,10 +46,10 @@ hil_status hil_model_segment(hil_model *model, const char *name, hil_segment_fn 
     return HIL_OK;
 }
 
-hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,
-                           hil_param **out)
+static hil_status add_param(hil_model *model, const char *name, const hil_param_form *form,
+                            bool expert, hil_param **out)
 {
-    bool matrix = form->role == HIL_MATRIX || form->role == HIL_TRANSPOSED;
+    bool matrix = form->role != HIL_SCALE && form->role != HIL_BIAS;
     hil_param_spec spec = {
         .name = name,
         .shape = matrix ? (hil_shape){2, {form->rows, form->cols}} : (hil_shape){1, {form->cols}},
@@ -58,9 +58,16 @@ hil_status hil_model_param(hil_model *model, const char *name, const hil_param_f
         .no_decay = !matrix,
         .transposed = form->role == HIL_TRANSPOSED,
         .group = (int)model->count,
+        .mixture = expert || form->role == HIL_ROUTER,
     };
     if (matrix) spec.init = HIL_INIT_NORMAL;
     return hil_store_add(model->store, &spec, out);
+}
+
+hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,
+                           hil_param **out)
+{
+    return add_param(model, name, form, false, out);
 }
 
 hil_status hil_model_experts(hil_model *model, const char *pattern, const hil_param_form *each,
@@ -76,7 +83,7 @@ hil_status hil_model_experts(hil_model *model, const char *pattern, const hil_pa
         hil_param *param;
         snprintf(name, sizeof name, "%.*s%lld%s", (int)(star - pattern), pattern, (long long)e,
                  star + 1);
-        HIL_TRY(hil_model_param(model, name, each, &param));
+        HIL_TRY(add_param(model, name, each, true, &param));
         if (e == 0) *first = param;
     }
     return HIL_OK;

@@ -10,11 +10,13 @@
 #include <string.h>
 
 /* Whether the parameter is the matrix of a linear layer: one of a block, which is neither the first
-   segment (embeddings) nor the last (head). */
+   segment (embeddings) nor the last (head). Routers and experts are not; PEFT has other means for
+   them. */
 static bool is_linear(const hil_model *model, const hil_param *p)
 {
     const hil_param_spec *spec = hil_param_spec_of(p);
-    return spec->shape.ndim == 2 && spec->group > 0 && spec->group < (int)model->count - 1;
+    return spec->shape.ndim == 2 && !spec->mixture && spec->group > 0 &&
+           spec->group < (int)model->count - 1;
 }
 
 static hil_status add_param(hil_store *store, const char *module, const char *name,

@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const hil_arch *const archs[] = {
-    &hil_arch_gpt2, &hil_arch_llama, &hil_arch_mistral, &hil_arch_qwen2, &hil_arch_qwen3,
+    &hil_arch_gpt2,  &hil_arch_llama,   &hil_arch_mistral,   &hil_arch_qwen2,
+    &hil_arch_qwen3, &hil_arch_mixtral, &hil_arch_qwen3_moe,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -20,18 +20,24 @@ typedef struct hil_arch_names {
     const char *mlp_norm, *gate, *up, *down;
 } hil_arch_names;
 
+/* Names of a mixture's modules; the number of the expert stands for the *. */
+typedef struct hil_mixture_names {
+    const char *router, *gate, *up, *down;
+} hil_mixture_names;
+
 struct hil_arch {
     const char *name;       /* model_type in config.json */
     const char *class_name; /* of transformers, for "architectures" */
     const char *gguf;       /* what llama.cpp calls it; NULL: it is not exported to GGUF */
     const hil_config *defaults;
     const hil_arch_names *names;
+    const hil_mixture_names *mixture; /* NULL: it has no experts */
     hil_status (*read)(const hil_config_reader *reader);
     hil_status (*build)(hil_model *model, const hil_config *config);
 };
 
 extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_qwen2,
-    hil_arch_qwen3;
+    hil_arch_qwen3, hil_arch_mixtral, hil_arch_qwen3_moe;
 /* The names that Llama gave most architectures. */
 extern const hil_arch_names hil_arch_usual_names;
 

@@ -19,6 +19,15 @@ typedef struct hil_rope_config {
     int64_t original_positions;
 } hil_rope_config;
 
+typedef struct hil_mixture_config {
+    int64_t experts;                 /* 0: no mixture */
+    int64_t chosen;                  /* experts of each token */
+    int64_t width;                   /* intermediate size of an expert */
+    bool normalized;                 /* the weights of the chosen experts add up to 1 */
+    double balance;                  /* coefficient of the auxiliary loss; 0: none */
+    uint64_t dense[HIL_LAYER_WORDS]; /* bit set: the layer has an MLP instead */
+} hil_mixture_config;
+
 /* hil_config_open and _parse validate every number. */
 typedef struct hil_config {
     const hil_arch *arch;
@@ -35,6 +44,7 @@ typedef struct hil_config {
     bool scale_by_layer; /* gpt2: scale_attn_by_inverse_layer_idx */
     double dropout_embed, dropout_residual, dropout_attention;
     hil_rope_config rope;
+    hil_mixture_config mixture;
     hil_quant quant;       /* of the folder's quantized weights; none: there are none */
     hil_dtype dtype;       /* of the weights; fp32 if the file names no supported dtype */
     int64_t bos, eos, pad; /* -1: none, or outside the vocabulary; the first of a list */

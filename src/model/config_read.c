@@ -141,8 +141,9 @@ hil_status hil_config_activation(const hil_config_reader *r, const char *key, un
 hil_status hil_config_sliding_window(const hil_config_reader *r, bool use)
 {
     hil_config *c = r->config;
-    if (!use || json_is_null(json_object_get(r->object, "sliding_window"))) c->window = 0;
-    if (!c->window) return HIL_OK;
+    const json_t *given = json_object_get(r->object, "sliding_window");
+    if (!use || json_is_null(given)) c->window = 0;
+    if (!use || (!c->window && !json_is_integer(given))) return HIL_OK;
     return hil_config_size(r, "sliding_window", NULL, INT64_MAX, &c->window);
 }
 

@@ -45,6 +45,9 @@ hil_status hil_config_sliding_window(const hil_config_reader *r, bool use);
 void hil_config_slide_from(hil_config *config, int64_t first);
 /* layer_types; absent: layers from `first` on have the window, if there is one. */
 hil_status hil_config_layer_types(const hil_config_reader *r, int64_t first);
+/* The keys of a mixture; `experts` is the key of their number. The auxiliary loss is computed if
+   output_router_logits is true. */
+hil_status hil_config_mixture(const hil_config_reader *r, const char *experts);
 /* The method of quantization_config: nf4, int8 or fp8; absent or empty: none. Refuses others. */
 hil_status hil_config_quant(const hil_config_reader *r);
 /* Appends the quantization_config, as transformers writes it; `compute`: the model's dtype. */

@@ -1,5 +1,5 @@
 /* decoder.c - the block that most architectures have: norm, rotary grouped attention, gated MLP. */
-#include "model/build.h"
+#include "model/mixture.h"
 
 #include "base/fail.h"
 
@@ -9,12 +9,15 @@
 typedef struct ends {
     hil_param *table, *norm, *head;
     double eps;
+    int64_t mixtures;
+    double balance; /* coefficient of the auxiliary loss; 0: none */
 } ends;
 
 typedef struct layer {
     hil_param *attention_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias;
     hil_param *q_norm, *k_norm; /* NULL: none */
     hil_param *mlp_norm, *gate, *up, *down, *gate_bias, *up_bias, *down_bias;
+    hil_mixture mixture;
     const float *frequency;
     int64_t heads, kv_heads, head_dim;
     double eps;
@@ -62,18 +65,33 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value *r
     return hil_linear_add(t, *y, l->o, l->o_bias, residual, y);
 }
 
+/* residual + MLP of x. */
+static hil_status feed_forward(hil_tape *t, const layer *l, hil_value *x, hil_value *residual,
+                               hil_value **y)
+{
+    hil_value *gate, *up;
+    HIL_TRY(hil_linear(t, x, l->gate, l->gate_bias, &gate));
+    HIL_TRY(hil_linear(t, x, l->up, l->up_bias, &up));
+    HIL_TRY(hil_swiglu(t, gate, up, &x));
+    return hil_linear_add(t, x, l->down, l->down_bias, residual, y);
+}
+
 static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_values *out)
 {
     const layer *l = state;
-    hil_value *x, *h, *gate, *up;
+    hil_value *x, *h;
     HIL_TRY(hil_values_get(in, "x", &x));
     HIL_TRY(hil_rmsnorm(t, x, l->attention_norm, l->eps, &h));
     HIL_TRY(attend(t, l, h, x, &x));
     HIL_TRY(hil_rmsnorm(t, x, l->mlp_norm, l->eps, &h));
-    HIL_TRY(hil_linear(t, h, l->gate, l->gate_bias, &gate));
-    HIL_TRY(hil_linear(t, h, l->up, l->up_bias, &up));
-    HIL_TRY(hil_swiglu(t, gate, up, &h));
-    HIL_TRY(hil_linear_add(t, h, l->down, l->down_bias, x, &x));
+    if (l->mixture.router) {
+        hil_routing routing;
+        HIL_TRY(hil_mixture_route(t, &l->mixture, h, in, out, &routing));
+        HIL_TRY(hil_mixture_run(t, &l->mixture, h, &routing, x, &x));
+    } else {
+        HIL_TRY(feed_forward(t, l, h, x, &x));
+        HIL_TRY(hil_mixture_pass(&l->mixture, in, out));
+    }
     return hil_values_set(out, "x", x);
 }
 
@@ -84,7 +102,11 @@ static hil_status head(hil_tape *t, void *state, const hil_values *in, hil_value
     hil_value *x;
     HIL_TRY(hil_values_get(in, "x", &x));
     HIL_TRY(hil_rmsnorm(t, x, e->norm, e->eps, &x));
-    return hil_head_loss(t, x, e->head);
+    HIL_TRY(hil_head_loss(t, x, e->head));
+    if (!e->mixtures || !(e->balance > 0)) return HIL_OK;
+    hil_value *used;
+    HIL_TRY(hil_values_get(in, "used", &used));
+    return hil_balance_loss(t, used, e->mixtures, e->balance);
 }
 
 /* Inverse frequencies, as transformers computes them (in fp32), with the config's scaling. */
@@ -130,6 +152,8 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n,
     bool bias = c->attention_bias, norms = c->head_norms;
     double std = c->init_std;
     const hil_arch_names *m = c->arch->names;
+    HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
+    bool mixed = l->mixture.router;
     const hil_build_row rows[] = {
         {m->attention_norm, {HIL_SCALE, 1, d, 0}, &l->attention_norm, false},
         {m->q, {HIL_MATRIX, q, d, std}, &l->q, false},
@@ -143,12 +167,12 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n,
         {m->o, {HIL_MATRIX, d, q, std}, &l->o, false},
         {m->o, {HIL_BIAS, 1, d, 0}, &l->o_bias, !c->output_bias},
         {m->mlp_norm, {HIL_SCALE, 1, d, 0}, &l->mlp_norm, false},
-        {m->gate, {HIL_MATRIX, f, d, std}, &l->gate, false},
-        {m->gate, {HIL_BIAS, 1, f, 0}, &l->gate_bias, !c->mlp_bias},
-        {m->up, {HIL_MATRIX, f, d, std}, &l->up, false},
-        {m->up, {HIL_BIAS, 1, f, 0}, &l->up_bias, !c->mlp_bias},
-        {m->down, {HIL_MATRIX, d, f, std}, &l->down, false},
-        {m->down, {HIL_BIAS, 1, d, 0}, &l->down_bias, !c->mlp_bias},
+        {m->gate, {HIL_MATRIX, f, d, std}, &l->gate, mixed},
+        {m->gate, {HIL_BIAS, 1, f, 0}, &l->gate_bias, mixed || !c->mlp_bias},
+        {m->up, {HIL_MATRIX, f, d, std}, &l->up, mixed},
+        {m->up, {HIL_BIAS, 1, f, 0}, &l->up_bias, mixed || !c->mlp_bias},
+        {m->down, {HIL_MATRIX, d, f, std}, &l->down, mixed},
+        {m->down, {HIL_BIAS, 1, d, 0}, &l->down_bias, mixed || !c->mlp_bias},
     };
     const hil_build_table table = {m->blocks, n, rows, sizeof rows / sizeof *rows};
     return hil_build_block(model, &table, block, l);
@@ -159,6 +183,8 @@ hil_status hil_build_decoder(hil_model *model, const hil_config *c)
     ends *e;
     HIL_TRY(hil_model_alloc(model, sizeof *e, (void **)&e));
     e->eps = c->norm_eps;
+    e->mixtures = hil_mixture_before(c, c->layers);
+    e->balance = c->mixture.balance;
     const hil_arch_names *m = c->arch->names;
     const hil_param_form table = {HIL_MATRIX, c->vocab, c->hidden, c->init_std};
     const hil_param_form norm = {HIL_SCALE, 1, c->hidden, 0};

@@ -11,6 +11,7 @@ typedef struct golden_run {
     hil_model *model;
     hil_trainer *trainer;
     hil_safetensors *golden;
+    bool mixture;
 } golden_run;
 
 static inline golden_run golden_start(const char *name, const hil_trainer_options *options)
@@ -20,6 +21,7 @@ static inline golden_run golden_start(const char *name, const hil_trainer_option
     hil_safetensors *weights;
     char *folder = golden_path(name, NULL);
     CHECK_OK(hil_config_open(&config, folder));
+    run.mixture = config.mixture.experts > 0;
     CHECK_OK(hil_build_model(&run.model, &config));
     CHECK_OK(hil_trainer_open(&run.trainer, run.model, options, NULL));
     CHECK_OK(hil_safetensors_open_folder(&weights, folder));

@@ -127,8 +127,9 @@ static void check_refused(void)
     check_bad("[]", "not a JSON object");
     check_bad("{}", "\"model_type\" is missing; supported are gpt2, llama, mistral, qwen2, qwen3");
     check_bad("{\"model_type\":7}", "\"model_type\" must be a string");
-    check_bad("{\"model_type\":\"mixtral\"}",
-              "\"mixtral\" is not supported; supported are gpt2, llama, mistral, qwen2, qwen3");
+    check_bad(
+        "{\"model_type\":\"mamba\"}",
+        "\"mamba\" is not supported; supported are gpt2, llama, mistral, qwen2, qwen3, mixtral");
     check_bad(LLAMA ",\"quantization_config\":{\"bits\":4}}", "method without a name");
     check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\"}}", "the method gptq");
     check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"bitsandbytes\","

@@ -34,8 +34,9 @@ static void read_as_file(hil_store *store, hil_param *p, float *out)
     hil_free(own);
 }
 
-/* Compares the gradients of the first step, before any update. */
-static void check_gradients(golden_run *run, const int32_t *tokens)
+/* Compares the gradients of the first step, before any update: of micro-batches of one sequence,
+   or of one with all, over which the auxiliary loss of a mixture is taken. */
+static void check_gradients(golden_run *run, const int32_t *tokens, int64_t micro)
 {
     hil_store *store = run->model->store;
     hil_batch batch = golden_batch(tokens, 0);
@@ -44,7 +45,7 @@ static void check_gradients(golden_run *run, const int32_t *tokens)
     double worst = 0;
     /* A step with learning rate 0 keeps the weights and leaves the gradients in the first moment.
      */
-    CHECK_OK(hil_trainer_step(run->trainer, &batch, 1, 0, &result));
+    CHECK_OK(hil_trainer_step(run->trainer, &batch, micro, 0, &result));
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         hil_param *p = hil_store_at(store, i);
         char name[300];
@@ -93,7 +94,7 @@ int main(void)
         golden_run run = golden_start(models[i], &options);
         int32_t *tokens = golden_ints(run.golden, "tokens", &count);
         check_logits(&run, models[i]);
-        check_gradients(&run, tokens);
+        check_gradients(&run, tokens, run.mixture ? GOLDEN_BATCH : 1);
         golden_stop(&run);
         run = golden_start(models[i], &options);
         double worst = check_curve(&run, tokens, "loss_fp32");

@@ -1,6 +1,6 @@
 /* test_attention.c - causal attention, grouped heads, windows, documents, packed inputs and the
    cache. */
-#include "ops/op_check.h"
+#include "ops/op_refused.h"
 
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
 {

@@ -1,6 +1,6 @@
 /* test_mixture.c - the operations of a mixture of experts: choices and their order, rows that go to
    the experts and come back, products with experts that nobody chose, the auxiliary loss. */
-#include "ops/op_check.h"
+#include "ops/op_refused.h"
 
 enum { ROWS = 7, EXPERTS = 5, CHOSEN = 3, PLACES = ROWS * CHOSEN, HALF = 4 };
 

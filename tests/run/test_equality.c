@@ -270,7 +270,7 @@ static int compare_adapters(job_place *place, arrangement a, const placement *p,
 
 int main(int count, char **arguments)
 {
-    static const char *const models[] = {"gpt2", "llama"};
+    static const char *const models[] = {"gpt2", "llama", "mixtral"};
     static const char *const dtypes[] = {"fp32", "bf16", "fp16"};
     bool full = count > 1 && strcmp(arguments[1], "--full") == 0;
     job_place place;
@@ -280,12 +280,12 @@ int main(int count, char **arguments)
     CHECK_OK(hil_dir_create(job_path(&place, drive, "drive0")));
     CHECK_OK(hil_dir_create(job_path(&place, drive, "drive1")));
     for (int i = 0; i < PLACEMENTS; i += CHECK_SLOW && !full ? 2 : 1)
-        for (int k = 0; k < 12; ++k) {
-            arrangement a = {.model = models[k % 2],
-                             .dtype = dtypes[k / 2 % 3],
-                             .tile_size = k / 6 ? 2000 : 0,
+        for (int k = 0; k < 18; ++k) {
+            arrangement a = {.model = models[k % 3],
+                             .dtype = dtypes[k / 3 % 3],
+                             .tile_size = k / 9 ? 2000 : 0,
                              .examples = (i + k) % 4 == 0};
-            if (!full && hil_philox_permute(SEED, 12 * 64, (uint64_t)i) % 12 != (uint64_t)k)
+            if (!full && hil_philox_permute(SEED, 18 * 64, (uint64_t)i) % 18 != (uint64_t)k)
                 continue;
             compare(&place, &a, &placements[i]);
             runs += 1 + compare_adapters(&place, a, &placements[i], i + k, full);

@@ -26,6 +26,7 @@ static void train_all(job_place *place)
     char out[JOB_PATH];
     for (size_t i = 0; i < sizeof models / sizeof *models; ++i) {
         hil_train_options options = job_options(place, models[i], job_path(place, out, models[i]));
+        options.micro_batch = GOLDEN_BATCH; /* over which a mixture's auxiliary loss is taken */
         hil_train_result result = job_train(&options);
         CHECK_INT(result.steps, GOLDEN_STEPS);
         CHECK_INT(result.tokens, GOLDEN_STEPS * GOLDEN_BATCH * GOLDEN_SEQ);

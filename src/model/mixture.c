@@ -1,0 +1,74 @@
+/* mixture.c - a router chooses experts for each token; each expert is a gated MLP. */
+#include "model/mixture.h"
+
+#include <stdio.h>
+
+static bool is_mixture(const hil_config *c, int64_t n)
+{
+    return c->mixture.experts && !(c->mixture.dense[n / 64] >> (n % 64) & 1);
+}
+
+int64_t hil_mixture_before(const hil_config *c, int64_t n)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; ++i) count += is_mixture(c, i);
+    return count;
+}
+
+hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, hil_mixture *out)
+{
+    const hil_mixture_names *m = c->arch->mixture;
+    const char *blocks = c->arch->names->blocks;
+    const hil_param_form router = {HIL_ROUTER, c->mixture.experts, c->hidden, c->init_std};
+    const hil_param_form inner = {HIL_MATRIX, c->mixture.width, c->hidden, c->init_std};
+    const hil_param_form outer = {HIL_MATRIX, c->hidden, c->mixture.width, c->init_std};
+    *out = (hil_mixture){.balanced = c->mixture.balance > 0, .later = hil_mixture_before(c, n) > 0};
+    if (!is_mixture(c, n)) return HIL_OK;
+    hil_route_defaults(&out->route);
+    out->route.chosen = c->mixture.chosen;
+    out->route.normalized = c->mixture.normalized;
+    const struct {
+        const char *name;
+        const hil_param_form *form;
+        hil_param **first;
+    } rows[] = {
+        {m->gate, &inner, &out->gate}, {m->up, &inner, &out->up}, {m->down, &outer, &out->down}};
+    char name[256];
+    snprintf(name, sizeof name, "%s%lld.%s", blocks, (long long)n, m->router);
+    HIL_TRY(hil_build_param(model, name, &router, &out->router));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        snprintf(name, sizeof name, "%s%lld.%s.weight", blocks, (long long)n, rows[i].name);
+        HIL_TRY(hil_model_experts(model, name, rows[i].form, c->mixture.experts, rows[i].first));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_mixture_pass(const hil_mixture *m, const hil_values *in, hil_values *out)
+{
+    hil_value *used;
+    if (!m->balanced || !m->later) return HIL_OK;
+    HIL_TRY(hil_values_get(in, "used", &used));
+    return hil_values_set(out, "used", used);
+}
+
+hil_status hil_mixture_route(hil_tape *t, const hil_mixture *m, hil_value *x, const hil_values *in,
+                             hil_values *out, hil_routing *routing)
+{
+    hil_value *logits, *used = NULL;
+    if (m->balanced && m->later) HIL_TRY(hil_values_get(in, "used", &used));
+    HIL_TRY(hil_linear(t, x, m->router, NULL, &logits));
+    HIL_TRY(hil_route(t, logits, used, &m->route, routing));
+    return m->balanced ? hil_values_set(out, "used", routing->used) : HIL_OK;
+}
+
+hil_status hil_mixture_run(hil_tape *t, const hil_mixture *m, hil_value *x,
+                           const hil_routing *routing, hil_value *residual, hil_value **y)
+{
+    hil_value *rows, *gate, *up;
+    HIL_TRY(hil_dispatch(t, x, routing, &rows));
+    HIL_TRY(hil_grouped_linear(t, rows, routing, m->gate, &gate));
+    HIL_TRY(hil_grouped_linear(t, rows, routing, m->up, &up));
+    HIL_TRY(hil_swiglu(t, gate, up, &rows));
+    HIL_TRY(hil_grouped_linear(t, rows, routing, m->down, &rows));
+    return hil_combine(t, rows, routing, residual, y);
+}

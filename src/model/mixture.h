@@ -1,0 +1,30 @@
+/* mixture.h - a mixture of experts in place of a block's MLP. */
+#ifndef HIL_MODEL_MIXTURE_H
+#define HIL_MODEL_MIXTURE_H
+
+#include "model/build.h"
+
+typedef struct hil_mixture {
+    hil_param *router;           /* NULL: the layer has an MLP */
+    hil_param *gate, *up, *down; /* of the first expert */
+    hil_route_options route;
+    bool balanced; /* the auxiliary loss is wanted */
+    bool later;    /* an earlier layer is a mixture, too */
+} hil_mixture;
+
+/* How many of the layers before layer n are mixtures. */
+int64_t hil_mixture_before(const hil_config *config, int64_t n);
+/* Registers the parameters of layer n, if it is a mixture. */
+hil_status hil_mixture_build(hil_model *model, const hil_config *config, int64_t n,
+                             hil_mixture *out);
+/* Chooses experts. For the auxiliary loss, how much they were used so far goes from `in` to `out`.
+ */
+hil_status hil_mixture_route(hil_tape *t, const hil_mixture *mixture, hil_value *x,
+                             const hil_values *in, hil_values *out, hil_routing *routing);
+/* *y = residual + the mixture of x. */
+hil_status hil_mixture_run(hil_tape *t, const hil_mixture *mixture, hil_value *x,
+                           const hil_routing *routing, hil_value *residual, hil_value **y);
+/* Instead of hil_mixture_route in a layer with an MLP: passes on how much they were used. */
+hil_status hil_mixture_pass(const hil_mixture *mixture, const hil_values *in, hil_values *out);
+
+#endif

@@ -88,7 +88,7 @@ static void check_ranks(job_place *place, const char *alone)
             double a[16], b[16];
             int count = job_metrics(alone, keys[k], a, 16);
             CHECK_INT(job_metrics(out, keys[k], b, 16), count);
-            for (int i = 0; i < count; ++i) CHECK_NEAR(a[i], b[i], 1e-5);
+            for (int i = 0; i < count; ++i) CHECK_NEAR(a[i], b[i], 1e-6);
         }
     }
 }
@@ -119,7 +119,7 @@ static void check_resume(job_place *place, const char *whole)
     s.options.resume = true;
     s.options.steps = STEPS;
     ranks_run(2, train_rank, &s);
-    CHECK_NEAR(last_of(out, "loss"), last_of(whole, "loss"), 1e-5);
+    CHECK_NEAR(last_of(out, "loss"), last_of(whole, "loss"), 1e-6);
 }
 
 static void check_refused(job_place *place)

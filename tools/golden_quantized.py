@@ -6,8 +6,9 @@
 
 FOLDER/<base>_<kind>/ is a model of tests/golden/models as transformers saves it: nf4 with and without double
 quantization (nf4, plain), int8; fp8 is written here by the formula of transformers' own quantizer. In
-golden.safetensors: loss, of all windows of tokens.npy; for nf4 also qlora, the losses of twenty steps of the adapter
-tests/golden/adapters/<base>_lora on this base.
+golden.safetensors: loss, of all windows of tokens.npy; for nf4 also qlora and qdora, the losses of twenty steps of the
+adapters tests/golden/adapters/<base>_lora and <base>_dora on this base, and magnitude, the norms with which a new DoRA
+adapter begins in one layer.
 """
 import json
 import os
@@ -16,7 +17,7 @@ import sys
 
 import numpy
 import torch
-from peft import PeftModel
+from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 from transformers.utils import logging
@@ -76,6 +77,14 @@ def make_fp8(base, folder):
     return model
 
 
+def new_magnitude(source, options, base):
+    target = {"llama": "model.layers.1.mlp.down_proj", "gpt2": "transformer.h.1.mlp.c_proj"}[base]
+    model = load(source, quantization_config=BitsAndBytesConfig(**options))
+    model = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", r=2, use_dora=True, target_modules=[target]))
+    (vector,) = [p for n, p in model.named_parameters() if "magnitude" in n]
+    return vector.detach().float().reshape(-1).clone()
+
+
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(GOLDEN, "quantized")
     logging.set_verbosity_error()
@@ -92,10 +101,13 @@ def main():
             model.save_pretrained(folder)
             golden = {"loss": loss_of(model, base)}
             if kind == "nf4":
+                golden["magnitude"] = new_magnitude(source, options, base)
                 windows = load_file(os.path.join(source, "golden.safetensors"))["tokens"].long()
-                model = PeftModel.from_pretrained(model, os.path.join(GOLDEN, "adapters", base + "_lora"),
-                                                  is_trainable=True).eval()
-                golden["qlora"] = golden_adapters.train(model, windows)
+                for which in ("lora", "dora"):
+                    model = load(source, quantization_config=BitsAndBytesConfig(**options))
+                    model = PeftModel.from_pretrained(model, os.path.join(GOLDEN, "adapters", f"{base}_{which}"),
+                                                      is_trainable=True).eval()
+                    golden["q" + which] = golden_adapters.train(model, windows)
             save_file(golden, os.path.join(folder, "golden.safetensors"))
             print(base, kind, golden)
     folder = os.path.join(root, "llama_fp8")

@@ -19,21 +19,54 @@ static hil_status add_squares(hil_store *store, hil_param *weight, float *range,
     return HIL_OK;
 }
 
+static double square_of(const float *number, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i) sum += (double)number[i] * (double)number[i];
+    return sum;
+}
+
+/* The same of a quantized weight, rounded as the computation sees it: of all rows, on every rank.
+ */
+static hil_status add_expanded(hil_store *store, hil_param *weight, double *square)
+{
+    const hil_shape *shape = &hil_param_spec_of(weight)->shape;
+    int64_t rows = shape->dim[0], cols = shape->dim[1], tile = hil_param_tile_rows(weight);
+    hil_dtype dtype = hil_param_dtype(weight);
+    float *number = NULL, *rounded = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(tile * cols, &number));
+    HIL_TRY_DONE(HIL_ALLOC(cols, &rounded));
+    for (int64_t row = 0; row < rows; ++row) {
+        if (row % tile == 0)
+            HIL_TRY_DONE(hil_store_read_expanded(store, weight, row / tile, number));
+        float *from = number + row % tile * cols;
+        hil_dtype_from_f32(rounded, from, dtype, cols);
+        hil_dtype_to_f32(from, rounded, dtype, cols);
+        square[row] = square_of(from, cols);
+    }
+done:
+    hil_free(number);
+    hil_free(rounded);
+    return status;
+}
+
 static hil_status fill(const hil_model *model, hil_param *weight, hil_param *magnitude,
                        hil_comm *comm)
 {
     int64_t rows = hil_param_elements(magnitude);
-    if (hil_param_quant(weight))
-        return hil_fail(HIL_ERR_USAGE, "--dora: a new adapter needs a base that is not quantized; "
-                                       "leave out --base-dtype, or --dora");
     float *range = NULL, *norm = NULL;
     double *square = NULL;
     hil_status status;
     HIL_TRY_DONE(HIL_ALLOC(hil_store_range(model->store), &range));
     HIL_TRY_DONE(HIL_ALLOC(rows, &norm));
     HIL_TRY_DONE(HIL_ALLOC(rows, &square));
-    HIL_TRY_DONE(add_squares(model->store, weight, range, square));
-    HIL_TRY_DONE(hil_comm_sum(comm, square, (size_t)rows));
+    if (hil_param_quant(weight)) {
+        HIL_TRY_DONE(add_expanded(model->store, weight, square));
+    } else {
+        HIL_TRY_DONE(add_squares(model->store, weight, range, square));
+        HIL_TRY_DONE(hil_comm_sum(comm, square, (size_t)rows));
+    }
     for (int64_t i = 0; i < rows; ++i) norm[i] = (float)sqrt(square[i]);
     status = hil_store_write(model->store, magnitude, HIL_MASTER, 0, rows, norm);
 done:

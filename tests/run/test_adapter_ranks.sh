@@ -16,7 +16,7 @@ near() # near RUN: its losses are those of the run "one"
         END { exit bad || NR != 9 }' || die "$1: other losses"
 }
 
-for kind in "" --dora; do
+for kind in "" --dora "--dora --base-dtype nf4"; do
     rm -rf "$work"/{one,two,three,grown}
     mpi 1 "$HILBERT" train "${options[@]}" $kind --steps 9 --out "$work/one" || die "one rank"
     mpi 2 "$HILBERT" train "${options[@]}" $kind --steps 9 --out "$work/two" || die "two ranks"

@@ -135,7 +135,8 @@ typedef struct arrangement {
     bool examples;    /* prompts and completions as data */
     bool pairs;       /* an adapter, trained on pairs of answers */
     const char *base; /* an adapter on a base of this dtype; "": that of the computation */
-    bool resumed;     /* in the middle, with the same placement */
+    bool dora;
+    bool resumed; /* in the middle, with the same placement */
 } arrangement;
 
 static hil_train_options options_of(job_place *place, const arrangement *a, const char *out)
@@ -155,6 +156,7 @@ static hil_train_options options_of(job_place *place, const arrangement *a, cons
         options.adapter.rank = 3;
         options.adapter.dropout = 0.1;
         options.lr = 1e-2;
+        options.adapter.dora = a->dora;
         if (a->base[0]) options.base_dtype = a->base;
     }
     return options;
@@ -163,8 +165,8 @@ static hil_train_options options_of(job_place *place, const arrangement *a, cons
 static void reference(job_place *place, const arrangement *a, char out[JOB_PATH])
 {
     char name[96];
-    snprintf(name, sizeof name, "%s-%s-%d-%d-%d-%s", a->model, a->dtype, (int)a->tile_size,
-             a->examples, a->pairs, a->base ? a->base : "whole");
+    snprintf(name, sizeof name, "%s-%s-%d-%d-%d-%d-%s", a->model, a->dtype, (int)a->tile_size,
+             a->examples, a->pairs, a->dora, a->base ? a->base : "whole");
     job_path(place, out, name);
     if (hil_file_exists(out)) return;
     hil_train_options options = options_of(place, a, out);
@@ -222,7 +224,11 @@ static void compare(job_place *place, const arrangement *a, const placement *p)
              : a->pairs  ? ", pairs"
              : a->base   ? ", adapter "
                          : "",
-             a->base ? a->base : "", a->resumed ? " resumed" : "", p->name);
+             a->base ? a->base : "",
+             a->resumed ? " resumed"
+             : a->dora  ? " DoRA"
+                        : "",
+             p->name);
     reference(place, a, expected);
     hil_train_options options = options_of(place, a, job_path(place, out, "run"));
     hil_disk_budget disks[2] = {{job_path(place, drive[0], "drive0"), 64 << 20},
@@ -262,6 +268,7 @@ static int compare_adapters(job_place *place, arrangement a, const placement *p,
         if (!full && b != number % 4) continue;
         a.base = bases[b];
         a.resumed = number / 4 % 2;
+        a.dora = number % 3 == 0;
         compare(place, &a, p);
         ++runs;
     }

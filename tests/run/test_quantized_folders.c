@@ -1,7 +1,8 @@
 /* Folders that bitsandbytes and transformers quantized load as they are, with the loss that
    transformers computes; an original quantized while it is loaded has the same bits. Twenty steps
-   of an adapter on a base in nf4 have the losses of PEFT with bitsandbytes; other placements and a
-   resumed run have the same bits. Weights in few bits are not trained themselves. */
+   of an adapter (LoRA, DoRA) on a base in nf4 have the losses of PEFT with bitsandbytes; other
+   placements and a resumed run have the same bits. A new DoRA adapter begins with PEFT's norms.
+   Weights in few bits are not trained themselves. */
 #include "job.h"
 
 #define FOLDERS HIL_TESTS "/golden/quantized/"
@@ -53,24 +54,26 @@ static bool same_run(const char *a, const char *b)
     return job_same_file(x, y) && memcmp(of_a, of_b, sizeof of_a) == 0;
 }
 
-static void check_training(job_place *place, const char *base)
+static void check_training(job_place *place, const char *base, const char *kind)
 {
-    char name[64], folder[JOB_PATH], adapter[JOB_PATH], out[JOB_PATH], other[JOB_PATH];
+    char name[64], key[16], folder[JOB_PATH], adapter[JOB_PATH], out[JOB_PATH], other[JOB_PATH];
     double loss[GOLDEN_STEPS], worst = 0;
     int64_t count;
     snprintf(name, sizeof name, "%s_nf4", base);
     snprintf(folder, sizeof folder, FOLDERS "%s", name);
-    snprintf(adapter, sizeof adapter, HIL_TESTS "/golden/adapters/%s_lora", base);
+    snprintf(adapter, sizeof adapter, HIL_TESTS "/golden/adapters/%s_%s", base, kind);
+    snprintf(key, sizeof key, "q%s", kind);
     hil_train_options options = job_options(place, base, job_path(place, out, name));
+    options.overwrite = true;
     options.adapter.source = adapter;
     options.base_dtype = "nf4";
     options.micro_batch = 1;
     job_train(&options);
     CHECK_INT(job_metrics(out, "loss", loss, GOLDEN_STEPS), GOLDEN_STEPS);
-    float *expected = golden_of(name, "qlora", &count);
+    float *expected = golden_of(name, key, &count);
     CHECK_INT(count, GOLDEN_STEPS);
     for (int i = 0; i < GOLDEN_STEPS; ++i) worst = fmax(worst, fabs(loss[i] - (double)expected[i]));
-    printf("%s: twenty steps are %.2g from PEFT with bitsandbytes\n", name, worst);
+    printf("%s: twenty steps of %s are %.2g from PEFT with bitsandbytes\n", name, kind, worst);
     CHECK(worst <= 1e-4);
     hil_free(expected);
 
@@ -111,6 +114,43 @@ static void check_training(job_place *place, const char *base)
     CHECK_FAILS(hil_train(&options, NULL, &unused), HIL_ERR_USAGE, "cannot be trained");
 }
 
+/* A step that changes nothing: the model is as it was, and the norms are those of PEFT. */
+static void check_new_dora(job_place *place, const char *base, const char *layer)
+{
+    char name[64], out[JOB_PATH], path[JOB_PATH], key[160];
+    double loss[1];
+    int64_t count, rows;
+    hil_safetensors *file;
+    snprintf(name, sizeof name, "%s_nf4", base);
+    hil_train_options options = job_options(place, base, job_path(place, out, "new"));
+    options.adapter.source = "lora";
+    options.adapter.dora = true;
+    options.base_dtype = "nf4";
+    options.steps = 1;
+    options.lr = 1e-30;
+    options.overwrite = true;
+    options.tile_size = 2000; /* several tiles in a matrix */
+    job_train(&options);
+    CHECK_INT(job_metrics(out, "loss", loss, 1), 1);
+    options.adapter.dora = false;
+    options.out = job_path(place, path, "plain");
+    job_train(&options);
+    double plain[1];
+    CHECK_INT(job_metrics(path, "loss", plain, 1), 1);
+    CHECK_NEAR(loss[0], plain[0], 1e-6);
+    CHECK_OK(hil_path_join(path, out, "adapter_model.safetensors"));
+    CHECK_OK(hil_safetensors_open(&file, path));
+    snprintf(key, sizeof key, "base_model.model.%s.lora_magnitude_vector", layer);
+    float *own = golden_floats(file, key, &rows), *peft = golden_of(name, "magnitude", &count);
+    CHECK_INT(rows, count);
+    double worst = golden_error(own, peft, count);
+    printf("%s: norms of a new adapter are %.2g from PEFT\n", name, worst);
+    CHECK(worst <= 1e-6);
+    hil_free(own);
+    hil_free(peft);
+    hil_safetensors_close(file);
+}
+
 int main(void)
 {
     job_place place;
@@ -120,8 +160,12 @@ int main(void)
     check_folder(&place, "llama", "fp8", 1e-5);
     check_folder(&place, "llama", "int8", 1e-3); /* it quantizes activations, too */
     check_folder(&place, "gpt2", "nf4", 1e-5);
-    check_training(&place, "llama");
-    check_training(&place, "gpt2");
+    check_training(&place, "llama", "lora");
+    check_training(&place, "llama", "dora");
+    check_training(&place, "gpt2", "lora");
+    check_training(&place, "gpt2", "dora");
+    check_new_dora(&place, "llama", "model.layers.1.mlp.down_proj");
+    check_new_dora(&place, "gpt2", "transformer.h.1.mlp.c_proj");
     job_end(&place);
     return 0;
 }

@@ -66,13 +66,14 @@ foreach(source ${scripts})
   hil_test(${name} ${source} bash ${source})
 endforeach()
 
-# Programs that scripts run as several ranks.
-file(GLOB programs CONFIGURE_DEPENDS tests/*/ranks_*.c)
+# Programs that scripts run as several ranks, or that tools run.
+file(GLOB programs CONFIGURE_DEPENDS tests/*/ranks_*.c tests/*/print_*.c)
 foreach(source ${programs})
   get_filename_component(name ${source} NAME_WE)
   add_executable(${name} ${source})
   target_include_directories(${name} PRIVATE tests)
   target_link_libraries(${name} PRIVATE hil_cli)
+  target_compile_definitions(${name} PRIVATE HIL_TESTS="${CMAKE_SOURCE_DIR}/tests")
 endforeach()
 
 if(HIL_FUZZ)

@@ -52,6 +52,7 @@ typedef struct hil_param_store_options {
        work that is queued there until the release; a gradient must be complete there when it is
        added, and may be freed in the stream's order. */
     void *stream;
+    bool saves; /* hil_param_store_save may be called: takes a buffer of host memory */
 } hil_param_store_options;
 
 HIL_API void hil_param_store_defaults_sized(hil_param_store_options *options, size_t size);
@@ -183,6 +184,33 @@ HIL_API hil_param_store_progress hil_param_store_get_progress(const hil_param_st
 /* Call between steps. */
 HIL_API hil_status hil_param_store_set_progress(hil_param_store *store,
                                                 const hil_param_store_progress *progress);
+
+/* [Note: store checkpoints] A checkpoint is a folder `folder`/step-N in hilbert's format, which
+   `hilbert verify` checks: master.safetensors and the moments in fp32, with the parameters' shapes
+   (as matrices, if they have more than four dimensions), checksums, the progress of the store and
+   of each parameter, and `extra`, a text of the program's that is kept as it is (UTF-8, may be
+   NULL). It does not depend on budgets, devices, `tile_size` and dtype: a store with the same
+   parameters and optimizer loads it. Rates are the program's to set again. */
+
+/* Begins to save the states as they are now, between steps; later steps overlap the writing. N is
+   the number of updates, or more if that one exists. The checkpoint appears as a whole or not at
+   all; then all but the `keep` newest ones are removed (0: none). Waits for an earlier save, and
+   returns its failure. Copies the strings; creates the folder. */
+HIL_API hil_status hil_param_store_save(hil_param_store *store, const char *folder,
+                                        const char *extra, int64_t keep);
+/* Waits for the save, and returns its failure. */
+HIL_API hil_status hil_param_store_saved(hil_param_store *store);
+
+/* A checkpoint that was loaded. The strings belong to the store until the next load. */
+typedef struct hil_param_store_loaded {
+    int64_t step;        /* N */
+    const char *extra;   /* NULL: it has none */
+    const char *warning; /* a newer checkpoint is damaged, and how; NULL: none is */
+} hil_param_store_loaded;
+/* Loads the newest whole checkpoint of the folder, after all its checksums were compared; between
+   steps. If it fails the states are undefined, except if there is no checkpoint: HIL_ERR_INPUT. */
+HIL_API hil_status hil_param_store_load(hil_param_store *store, const char *folder,
+                                        hil_param_store_loaded *out);
 
 /* Peaks since hil_param_store_place; bytes and seconds since the last call. */
 HIL_API void hil_param_store_account(hil_param_store *store, hil_step_account *out);

@@ -152,7 +152,7 @@ static hil_status load_state(const char *path, hil_store *store, hil_state state
         hil_param *p = hil_store_at(store, i);
         if (!hil_param_is_saved(p, state)) continue;
         const hil_entry *entry = hil_safetensors_find(file, hil_param_spec_of(p)->name);
-        if (!entry || !fits(entry, &hil_param_spec_of(p)->shape) ||
+        if (!entry || !fits(entry, hil_param_filed(p)) ||
             hil_safetensors_count(file) != count_state(store, state))
             HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT, "%s does not fit the model: tensor %s", path,
                                   hil_param_spec_of(p)->name));

@@ -97,7 +97,7 @@ static hil_status lay_out(hil_checkpoint_writer *w, hil_state state)
         const hil_param *p = hil_store_at(w->store, i);
         const hil_param_spec *spec = hil_param_spec_of(p);
         if (!hil_param_is_saved(p, state)) continue;
-        HIL_TRY_DONE(hil_safetensors_writer_declare(file, spec->name, HIL_F32, &spec->shape));
+        HIL_TRY_DONE(hil_safetensors_writer_declare(file, spec->name, HIL_F32, hil_param_filed(p)));
         ++declared;
     }
     if (!declared) goto done;

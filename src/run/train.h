@@ -5,7 +5,7 @@
 #include "run/batches.h"
 #include "run/output_folder.h"
 #include "run/metrics.h"
-#include "run/checkpoint_saver.h"
+#include "format/checkpoint_saver.h"
 #include "run/checkpoint_options.h"
 
 /* Data to evaluate on. */

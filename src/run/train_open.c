@@ -277,6 +277,11 @@ static hil_status share_metrics(job *j)
     return HIL_OK;
 }
 
+static hil_status sync_metrics(void *metrics)
+{
+    return hil_metrics_sync(metrics);
+}
+
 static void open_saver(job *j)
 {
     j->saver.options = (hil_checkpoint_options){.folder = j->folder.checkpoints,
@@ -284,7 +289,8 @@ static void open_saver(job *j)
                                                 .comm = j->comm,
                                                 .lock = &j->folder.lock,
                                                 .files = &j->source.files};
-    j->saver.metrics = &j->metrics;
+    j->saver.ready = sync_metrics;
+    j->saver.context = &j->metrics;
     j->saver.keep = j->options->keep;
 }
 

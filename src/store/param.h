@@ -14,6 +14,7 @@ typedef enum hil_init { HIL_INIT_ZERO, HIL_INIT_ONE, HIL_INIT_NORMAL, HIL_INIT_U
 typedef struct hil_param_spec {
     const char *name; /* copied */
     hil_shape shape;  /* one or two dimensions */
+    hil_shape filed;  /* in checkpoints, of as many elements; no dimensions: as `shape` */
     hil_init init;
     double std;      /* of HIL_INIT_NORMAL */
     double bound;    /* HIL_INIT_UNIFORM draws from [-bound, bound) */
@@ -48,6 +49,8 @@ hil_param *hil_store_at(const hil_store *store, size_t i);
 hil_param *hil_store_find(const hil_store *store, const char *name);
 const hil_param_spec *hil_param_spec_of(const hil_param *param);
 int64_t hil_param_elements(const hil_param *param);
+/* Its shape in checkpoints. */
+const hil_shape *hil_param_filed(const hil_param *param);
 /* The dtype in which operations see the weight, also a quantized one. */
 hil_dtype hil_param_dtype(const hil_param *param);
 int64_t hil_param_tile_rows(const hil_param *param);

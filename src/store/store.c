@@ -266,6 +266,11 @@ const hil_param_spec *hil_param_spec_of(const hil_param *param)
     return &param->spec;
 }
 
+const hil_shape *hil_param_filed(const hil_param *param)
+{
+    return param->spec.filed.ndim ? &param->spec.filed : &param->spec.shape;
+}
+
 int64_t hil_param_elements(const hil_param *param)
 {
     return param->elements;

@@ -79,6 +79,8 @@ hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_o
     store->window = options->window;
     store->io = options->memory.io;
     store->tile_size = options->tile_size;
+    store->saves = options->saves;
+    store->saver.saved = -1;
     store->scaling = hil_scaling_begin(dtype, NULL);
     store->optimizer = (hil_optimizer){.rule = rule,
                                        .beta1 = options->beta1,
@@ -101,6 +103,7 @@ done:
 void hil_param_store_destroy(hil_param_store *store)
 {
     if (!store) return;
+    hil_saver_close(&store->saver);
     if (store->states) hil_store_close(store->states);
     hil_tiers_close(&store->tiers);
     hil_devices_close(store->device);
@@ -117,6 +120,8 @@ void hil_param_store_destroy(hil_param_store *store)
     hil_free(store->group);
     hil_free(store->rates);
     hil_free(store->numbers);
+    hil_free(store->folder);
+    json_decref(store->loaded);
     for (int d = 0; d < HIL_DRIVES; ++d) hil_free(store->path[d]);
     hil_free(store);
 }
@@ -131,7 +136,8 @@ static hil_status find_group(hil_param_store *store, int number, size_t *out)
 }
 
 /* The shape in the store: a vector, or a matrix with the first dimension as rows. */
-static hil_status flatten(const char *name, const hil_param_store_form *form, hil_shape *out)
+static hil_status flatten(const char *name, const hil_param_store_form *form, hil_shape *out,
+                          hil_shape *filed)
 {
     int64_t rows = form->rows, cols = form->cols;
     if (form->shape) {
@@ -149,6 +155,10 @@ static hil_status flatten(const char *name, const hil_param_store_form *form, hi
                         name, (long long)rows, (long long)cols);
     *out =
         rows ? (hil_shape){.ndim = 2, .dim = {rows, cols}} : (hil_shape){.ndim = 1, .dim = {cols}};
+    *filed = (hil_shape){0};
+    if (!form->shape || form->ndim > HIL_DIMS) return HIL_OK;
+    filed->ndim = form->ndim;
+    for (int d = 0; d < form->ndim; ++d) filed->dim[d] = form->shape[d];
     return HIL_OK;
 }
 
@@ -160,7 +170,7 @@ hil_status hil_param_store_add(hil_param_store *store, const char *name,
         return hil_fail(HIL_ERR_USAGE, "%s comes too late: add it before hil_param_store_place",
                         name);
     hil_param_spec spec = {.name = name, .no_decay = form->no_decay, .group = form->group};
-    HIL_TRY(flatten(name, form, &spec.shape));
+    HIL_TRY(flatten(name, form, &spec.shape, &spec.filed));
     if (form->group < 0)
         return hil_fail(HIL_ERR_USAGE, "parameter %s: group %d is invalid", name, form->group);
     HIL_TRY(hil_param_store_reserve_rates(store, form->rates));

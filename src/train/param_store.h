@@ -5,6 +5,7 @@
 
 #include "hilbert/store.h"
 
+#include "format/checkpoint_saver.h"
 #include "optim/scaling.h"
 #include "optim/update.h"
 #include "plan/placement.h"
@@ -66,6 +67,11 @@ struct hil_param_store {
     size_t rates_count, rates_room;
     hil_rule_step *numbers; /* of one update */
     size_t numbers_room;
+    bool saves;
+    hil_saver saver;
+    char *folder;               /* of the saver */
+    hil_checkpoint_found found; /* the checkpoint that was loaded, and its state */
+    json_t *loaded;
     int64_t acquired; /* tiles of weights and sums acquired and not yet released */
 };
 

@@ -199,6 +199,7 @@ hil_status hil_param_store_plan(hil_param_store *store, uint64_t drive_bytes[HIL
     HIL_TRY(outline(store));
     HIL_TRY(hil_plan_create(&store->plan, &store->outline));
     store->plan.prefetch = true;
+    store->plan.saves = store->saves;
     choose_updates(store);
     store->plan.device_budget = store->budget.device;
     store->plan.host_budget = store->budget.host;

@@ -124,6 +124,7 @@ static inline hil_param_store *open_store(const char *dtype, const kinds_side *s
     options.device.name = side->device;
     options.stream = side->stream;
     options.window = at->window;
+    options.saves = at->host > 0;
     options.tile_size = UINT64_MAX;
     options.clip = 1;
     options.threads = 2;
@@ -188,6 +189,17 @@ static inline double take_step(hil_param_store *store, const kinds_side *side, c
     return norm;
 }
 
+static inline void read_states(hil_param_store *store, hil_stored_param *param[PARAMS],
+                               outcome *out)
+{
+    for (int p = 0; p < PARAMS; ++p) {
+        out->updates[p] = hil_param_store_updates(param[p]);
+        for (int k = 0; k < 3; ++k)
+            CHECK_OK(hil_param_store_read(store, param[p], (hil_param_store_state)k, 0, elements(p),
+                                          out->state[k][p]));
+    }
+}
+
 static inline void run(const char *dtype, const kinds_side *side, const placement *at, outcome *out)
 {
     hil_stored_param *param[PARAMS];
@@ -195,13 +207,43 @@ static inline void run(const char *dtype, const kinds_side *side, const placemen
     memset(out, 0, sizeof *out);
     for (int s = 0; s < STEPS; ++s)
         out->norm[s] = take_step(store, side, at, param, s, out->seen[s]);
-    for (int p = 0; p < PARAMS; ++p) {
-        out->updates[p] = hil_param_store_updates(param[p]);
-        for (int k = 0; k < 3; ++k)
-            CHECK_OK(hil_param_store_read(store, param[p], (hil_param_store_state)k, 0, elements(p),
-                                          out->state[k][p]));
-    }
+    read_states(store, param, out);
     CHECK_INT(hil_param_store_get_progress(store).updates, STEPS);
+    hil_param_store_destroy(store);
+}
+
+enum { HALF = STEPS / 2 };
+
+/* The same, and saves after HALF of the steps. */
+static inline void run_saving(const char *dtype, const kinds_side *side, const placement *at,
+                              const char *folder, const char *text, outcome *out)
+{
+    hil_stored_param *param[PARAMS];
+    hil_param_store *store = open_store(dtype, side, at, param);
+    memset(out, 0, sizeof *out);
+    for (int s = 0; s < STEPS; ++s) {
+        out->norm[s] = take_step(store, side, at, param, s, out->seen[s]);
+        if (s + 1 == HALF) CHECK_OK(hil_param_store_save(store, folder, text, 1));
+    }
+    read_states(store, param, out);
+    CHECK_OK(hil_param_store_saved(store));
+    hil_param_store_destroy(store);
+}
+
+/* The steps from HALF on, of another store that loads what was saved. */
+static inline void run_loaded(const char *dtype, const kinds_side *side, const placement *at,
+                              const char *folder, const char *text, outcome *out)
+{
+    hil_stored_param *param[PARAMS];
+    hil_param_store_loaded loaded;
+    hil_param_store *store = open_store(dtype, side, at, param);
+    CHECK_OK(hil_param_store_load(store, folder, &loaded));
+    CHECK_INT(loaded.step, HALF);
+    CHECK_TEXT(loaded.extra, text);
+    CHECK(loaded.warning == NULL);
+    for (int s = HALF; s < STEPS; ++s)
+        out->norm[s] = take_step(store, side, at, param, s, out->seen[s]);
+    read_states(store, param, out);
     hil_param_store_destroy(store);
 }
 

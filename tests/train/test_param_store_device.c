@@ -2,6 +2,7 @@
    random: any placement gives the CPU's bits, also if gradients are complete, and weights are read,
    only when the compute stream gets there. */
 #include "device/device_threads.h"
+#include "io/file.h"
 #include "param_store_kinds.h"
 #include "train/param_store.h"
 
@@ -67,6 +68,24 @@ static void check_free(void)
     hil_param_store_destroy(store);
 }
 
+/* Saved on the device and loaded on the CPU, and the reverse. */
+static void check_saved(const placement *at, const outcome *want)
+{
+    static outcome got;
+    static const placement on_cpu = {.device = 8 * M, .host = 4 * M};
+    const kinds_side *side[] = {&kinds_cpu, &threads};
+    const placement *place[] = {&on_cpu, at};
+    for (int k = 0; k < 2; ++k) {
+        char folder[] = "/tmp/param_store_device_XXXXXX";
+        CHECK(mkdtemp(folder) != NULL);
+        run_saving("fp16", side[k], place[k], folder, "text", &got);
+        CHECK(memcmp(want, &got, sizeof got) == 0);
+        run_loaded("fp16", side[!k], place[!k], folder, "text", &got);
+        CHECK(memcmp(want, &got, sizeof got) == 0);
+        CHECK_OK(hil_file_remove_tree(folder));
+    }
+}
+
 int main(void)
 {
     static const placement on_cpu = {.device = 8 * M};
@@ -81,6 +100,9 @@ int main(void)
         check_placements(dtype[d], &kinds_cpu, &on_cpu, 1, true, &first);
         check_placements(dtype[d], &threads, row, sizeof row / sizeof *row, false, &first);
     }
+    check_saved(&row[0], &first);
+    check_saved(&row[3], &first);
+    check_saved(&row[4], &first);
     check_budget();
     check_free();
     return 0;

@@ -1,5 +1,5 @@
 /* checkpoint_saver.c - writes a checkpoint from the states of a sweep; see [Note: saving]. */
-#include "run/checkpoint_saver.h"
+#include "format/checkpoint_saver.h"
 #include "store/update.h"
 
 #include <stdio.h>
@@ -33,7 +33,8 @@ static hil_status make_whole(hil_saver *s)
 {
     hil_comm *comm = s->options.comm;
     hil_checkpoint_writer *writer = s->writer;
-    hil_status status = hil_comm_agree(comm, HIL_CHANNEL_SAVE, hil_metrics_sync(s->metrics), NULL);
+    hil_status ready = s->ready ? s->ready(s->context) : HIL_OK;
+    hil_status status = hil_comm_agree(comm, HIL_CHANNEL_SAVE, ready, NULL);
     s->writer = NULL;
     if (status != HIL_OK) {
         hil_checkpoint_abandon(writer);

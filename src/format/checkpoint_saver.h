@@ -1,9 +1,8 @@
 /* checkpoint_saver.h - writes checkpoints while training continues. */
-#ifndef HIL_RUN_CHECKPOINT_SAVER_H
-#define HIL_RUN_CHECKPOINT_SAVER_H
+#ifndef HIL_FORMAT_CHECKPOINT_SAVER_H
+#define HIL_FORMAT_CHECKPOINT_SAVER_H
 
 #include "format/checkpoint.h"
-#include "run/metrics.h"
 #include "store/update.h"
 
 #include <stdatomic.h>
@@ -15,8 +14,10 @@
 typedef struct hil_saver {
     /* Given; borrowed. */
     hil_checkpoint_options options; /* its step is the saver's own */
-    hil_metrics *metrics;           /* durable before a checkpoint is whole */
-    int64_t keep;                   /* checkpoints */
+    /* Called before a checkpoint becomes whole, on every rank; may be NULL. */
+    hil_status (*ready)(void *context);
+    void *context;
+    int64_t keep; /* checkpoints */
     /* The save in flight: owned by the SAVE link's thread until it is over. */
     bool active, begun;
     hil_checkpoint_writer *writer;

@@ -32,7 +32,8 @@ class StoreOptions(Structure):
                 ("window", c_uint64), ("dtype", c_char_p), ("optimizer", c_char_p),
                 ("weight_decay", c_double), ("beta1", c_double), ("eps", c_double),
                 ("beta2", c_double), ("clip", c_double), ("tile_size", c_uint64),
-                ("threads", c_int), ("device", DeviceChoice), ("stream", c_void_p)]
+                ("threads", c_int), ("device", DeviceChoice), ("stream", c_void_p),
+                ("saves", c_bool)]
 
 
 class StoreForm(Structure):
@@ -52,6 +53,10 @@ class StoreBytes(Structure):
 
 class StoreProgress(Structure):
     _fields_ = [("updates", c_int64), ("loss_scale", c_int64), ("since", c_int64)]
+
+
+class StoreLoaded(Structure):
+    _fields_ = [("step", c_int64), ("extra", c_char_p), ("warning", c_char_p)]
 
 
 class WaitSeconds(Structure):
@@ -88,6 +93,9 @@ _FUNCTIONS = {
     "hil_param_store_end": (True, [_store]),
     "hil_param_store_wait": (True, [_store]),
     "hil_param_store_set_progress": (True, [_store, POINTER(StoreProgress)]),
+    "hil_param_store_save": (True, [_store, c_char_p, c_char_p, c_int64]),
+    "hil_param_store_saved": (True, [_store]),
+    "hil_param_store_load": (True, [_store, c_char_p, POINTER(StoreLoaded)]),
     "hil_param_store_account": (False, [_store, POINTER(StepAccount)]),
 }
 

@@ -68,6 +68,17 @@ class Offload:
         """The optimizer's step."""
         self.last_norm = self.uses.update()
 
+    def reset_moments(self) -> None:
+        """Begins the optimizer anew with the weights as they are. Between steps."""
+        self.idle()
+        for slot in self.slots:
+            if slot.trainable:
+                for state in (_c.MOMENT1, _c.MOMENT2)[:1 if self.store.options.optimizer == "lion" else 2]:
+                    self.store.write(slot, torch.zeros(slot.elements), state)
+        progress = self.store.progress
+        progress.updates = 0
+        self.store.progress = progress
+
     def backward(self, loss: torch.Tensor, **arguments: Any) -> None:
         """loss.backward(); the gradients of several calls are summed until `step`."""
         scale = self.store.progress.loss_scale
@@ -120,7 +131,7 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
             weight_decay: float = 0.01, clip: float = 0.0, params: Optional[Iterable[Any]] = None,
             dtype: Optional[str] = None, device_memory: Size = None, host_memory: Size = None,
             disk: Union[str, Iterable[str]] = (), device: Union[None, str, torch.device] = None,
-            window: Size = None, threads: int = 0) -> nn.Module:
+            window: Size = None, threads: int = 0, saves: bool = True) -> nn.Module:
     """Puts weights, gradients and optimizer states of a model into hilbert's tiers.
 
     Returns the same object with two more methods, `backward(loss)` and `step()`, and the attributes
@@ -135,6 +146,9 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
         ["/nvme:500G", "/other"]. Without a GPU both kinds of memory are RAM.
     device: "cuda", "cuda:1" or "cpu"; None: a GPU where there is one. The model computes there, on
         the stream that is current now.
+    window: device memory for weights and gradients in use and prefetched; None: chosen.
+    threads: of the update on the CPU; 0: all.
+    saves: False saves the buffer of host memory that `hilbert.save` needs.
     """
     if "hilbert" in model.__dict__:
         raise UsageError(f"{type(model).__name__} was given to hilbert.offload already")
@@ -150,7 +164,7 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
         dtype=DTYPES[dtype] if dtype else _main_dtype(model), device=_device(device),
         optimizer=optimizer, clip=clip or 0.0,
         disks=[parse_disk(entry) for entry in ([disk] if isinstance(disk, str) else disk)],
-        window=parse_size("window", window) or 0, threads=threads)
+        window=parse_size("window", window) or 0, threads=threads, saves=saves)
     _set_budgets(options, device_memory, host_memory)
     if dtype is not None:
         _cast_buffers(model, options.dtype)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import warnings
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -38,6 +39,7 @@ class Options:
     disks: Sequence[Tuple[str, int]] = ()
     window: int = 0
     threads: int = 0
+    saves: bool = True
 
 
 @dataclass(eq=False)
@@ -104,7 +106,7 @@ class Store:
         c.dtype, c.optimizer = NAMES[options.dtype].encode(), options.optimizer.encode()
         c.clip = options.clip
         c.tile_size = 2**64 - 1  # a parameter is one tile
-        c.threads = options.threads
+        c.threads, c.saves = options.threads, options.saves
         c.device.name = str(self.device).encode()
         if self.device.type == "cuda":
             c.stream = torch.cuda.current_stream(self.device).cuda_stream
@@ -253,6 +255,27 @@ class Store:
                 piece = values[first:first + PIECE].to("cpu", torch.float32).contiguous()
                 _c.library.hil_param_store_write(self._handle, slot.handle, state, first,
                                                  piece.numel(), piece.data_ptr())
+
+    def save(self, folder: str, extra: str, keep: int) -> None:
+        """Begins to write a checkpoint; waits for an earlier one. Between passes."""
+        with self._lock:
+            self._settle()
+            _c.library.hil_param_store_save(self._handle, folder.encode(), extra.encode(), keep)
+
+    def saved(self) -> None:
+        """Waits for the checkpoint."""
+        with self._lock:
+            _c.library.hil_param_store_saved(self._handle)
+
+    def load(self, folder: str) -> Optional[str]:
+        """Reads the newest whole checkpoint; returns the text that was saved with it."""
+        loaded = _c.StoreLoaded()
+        with self._lock:
+            self._settle()
+            _c.library.hil_param_store_load(self._handle, folder.encode(), ctypes.byref(loaded))
+        if loaded.warning:
+            warnings.warn(loaded.warning.decode(), stacklevel=3)
+        return loaded.extra.decode() if loaded.extra is not None else None
 
     @property
     def progress(self) -> _c.StoreProgress:

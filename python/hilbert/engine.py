@@ -122,7 +122,7 @@ class Engine:
                  "client_state": dict(client_state or {})}
         folder = Path(save_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        save(self.module, folder / tag, state)
+        save(self.module, folder / tag, state, keep=1)
         if save_latest:
             partial = folder / "latest.partial"
             partial.write_text(tag, encoding="utf-8")
@@ -139,8 +139,10 @@ class Engine:
             if not (folder / "latest").exists():
                 return None, {}
             tag = (folder / "latest").read_text(encoding="utf-8").strip()
-        states = load_optimizer_states and not load_module_only
-        state = load(self.module, folder / tag, optimizer=states)
+        if load_optimizer_states and not load_module_only:
+            state = load(self.module, folder / tag)
+        else:
+            state = self._load_weights(folder / tag)
         if not isinstance(state, dict) or "counts" not in state:
             raise InputError(f"{folder / tag} was not written by save_checkpoint")
         if load_module_only:
@@ -149,6 +151,17 @@ class Engine:
         if load_lr_scheduler_states and self.lr_scheduler is not None and state["scheduler"]:
             self.lr_scheduler.load_state_dict(state["scheduler"])
         return str(folder / tag), state["client_state"]
+
+
+    def _load_weights(self, folder: Path) -> Any:
+        """Loads a checkpoint and forgets its moments."""
+        groups = [{key: value for key, value in group.items() if key != "params"}
+                  for group in self.optimizer.param_groups]
+        state = load(self.module, folder)
+        for group, values in zip(self.optimizer.param_groups, groups):
+            group.update(values)
+        state_of(self.module).reset_moments()
+        return state
 
 
 def initialize(args: Any = None, model: Optional[nn.Module] = None,

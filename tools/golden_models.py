@@ -14,6 +14,7 @@ weights and biases are random too, so that a forgotten one shows) with two more 
     logits            [2, 32, vocab]  of the first two windows, fresh model
     grad.<name>       gradient of the mean loss of the first batch, by the Hugging Face name
     loss_fp32         [20]  losses of twenty steps, as described below
+    aux_loss          [20]  of mixtures: the auxiliary loss in the fp32 run
     grad_norm         [20]  norm of all gradients before clipping
     loss_bf16         [20]  the same run with fp32 parameters under bf16 autocast
     loss_bf16_pure    [20]  the same run in bf16 throughout, with fp32 master weights
@@ -149,11 +150,14 @@ def train(model, windows, autocast=False):
     pure = named[0][1].dtype == torch.bfloat16
     masters = [(n, p.detach().float().requires_grad_()) for n, p in named] if pure else named
     optimizer = optimizer_of(masters)
-    losses, norms = [], []
+    losses, norms, auxiliary = [], [], []
     for step in range(STEPS):
         batch = windows[step * BATCH:(step + 1) * BATCH]
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            loss = model(input_ids=batch, labels=batch).loss
+            out = model(input_ids=batch, labels=batch)
+        loss = out.loss
+        if getattr(out, "aux_loss", None) is not None:
+            auxiliary.append(out.aux_loss.item())
         model.zero_grad()
         loss.backward()
         if pure:
@@ -166,7 +170,7 @@ def train(model, windows, autocast=False):
                 for (_, master), (_, p) in zip(masters, named):
                     p.copy_(master)
         losses.append(loss.item())
-    return torch.tensor(losses), torch.tensor(norms)
+    return torch.tensor(losses), torch.tensor(norms), torch.tensor(auxiliary)
 
 
 def load(folder, **options):
@@ -199,10 +203,12 @@ def make_golden(folder, config, seed):
     model(input_ids=windows[:BATCH], labels=windows[:BATCH]).loss.backward()
     for name, gradient in gradients_of(model).items():
         golden["grad." + name] = gradient
-    golden["loss_fp32"], golden["grad_norm"] = train(model, windows)
+    golden["loss_fp32"], golden["grad_norm"], auxiliary = train(model, windows)
+    if len(auxiliary):
+        golden["aux_loss"] = auxiliary
     golden["logits_after"] = logits_of(model, windows[:1])
-    golden["loss_bf16"], _ = train(load(folder), windows, autocast=True)
-    golden["loss_bf16_pure"], _ = train(load(folder, dtype=torch.bfloat16), windows)
+    golden["loss_bf16"], *_ = train(load(folder), windows, autocast=True)
+    golden["loss_bf16_pure"], *_ = train(load(folder, dtype=torch.bfloat16), windows)
     save_file(golden, os.path.join(folder, "golden.safetensors"))
 
     far = {k: (golden[k] - golden["loss_fp32"]).abs().max().item()

@@ -22,6 +22,7 @@ typedef struct hil_step_report {
     hil_step_account account; /* of rank 0 */
     hil_tier_budgets budget;  /* of rank 0, as the options set it */
     hil_preferences preferences;
+    double aux_loss; /* as in hil_step_result */
 } hil_step_report;
 /* Any callback may be NULL. Callbacks run on the thread that called the job. Their arguments are
    valid only during the call. */

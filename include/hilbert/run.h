@@ -162,6 +162,7 @@ typedef struct hil_eval_result {
     double learned_share; /* fraction of the data's tokens that were predicted */
     hil_examples examples;
     hil_preferences preferences; /* with the loss "dpo", whose perplexity means nothing */
+    double aux_loss;             /* as in hil_step_result */
 } hil_eval_result;
 HIL_API void hil_eval_defaults_sized(hil_eval_options *options, size_t size);
 #define hil_eval_defaults(options) hil_eval_defaults_sized(options, sizeof *(options))

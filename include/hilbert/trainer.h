@@ -71,6 +71,7 @@ typedef struct hil_step_result {
     int64_t tokens;           /* predicted */
     hil_step_account account; /* of this rank */
     hil_preferences preferences;
+    double aux_loss; /* of mixtures of experts, before its coefficient; a part of the loss */
 } hil_step_result;
 
 HIL_API void hil_trainer_defaults_sized(hil_trainer_options *options, size_t size);

@@ -127,9 +127,9 @@ static void add_up(hil_engine *e)
         e->sum[i % HIL_PREFERENCES] += e->input.loss[i];
 }
 
-void hil_engine_preferences(const hil_engine *e, double out[HIL_PREFERENCES])
+void hil_engine_numbers(const hil_engine *e, double out[HIL_PREFERENCES])
 {
-    for (int k = 0; k < HIL_PREFERENCES; ++k) out[k] = e->options.beta > 0 ? e->sum[k] : 0;
+    memcpy(out, e->sum, sizeof e->sum);
 }
 
 hil_status hil_engine_wait(hil_engine *e, double *loss)

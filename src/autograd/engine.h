@@ -64,8 +64,9 @@ typedef struct hil_step {
 hil_status hil_engine_begin(hil_engine *engine, const hil_step *step);
 /* Blocks until it is computed. *loss: summed over all positions, or pairs. */
 hil_status hil_engine_wait(hil_engine *engine, double *loss);
-/* What the last pass computed of pairs, summed over them; zeros if its loss was cross-entropy. */
-void hil_engine_preferences(const hil_engine *engine, double out[HIL_PREFERENCES]);
+/* All that the last pass added up: the numbers of pairs, or with cross-entropy the loss and
+   HIL_LOSS_AUXILIARY, of positions. */
+void hil_engine_numbers(const hil_engine *engine, double out[HIL_PREFERENCES]);
 /* hil_engine_begin and hil_engine_wait. */
 hil_status hil_engine_train(hil_engine *engine, const hil_step *step, double *loss);
 

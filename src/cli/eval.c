@@ -27,6 +27,8 @@ static const hil_option options[] = {
         .initial = "the model's longest, at most 1024", .range = &hil_range_count),
     ROW("batch", WHOLE, run.batch, "N", "windows computed at once", .initial = "chosen by rule",
         .range = &hil_range_count),
+    ROW("micro-batch", WHOLE, run.batch, "N", "the same, by its name in training",
+        .initial = "chosen by rule", .range = &hil_range_count, .rival = "batch"),
     ROW("dtype", WORD, run.dtype, "bf16|fp32|fp16", "precision of the computation"),
     HIL_BASE_DTYPE_ROW(eval_values, run.base_dtype),
     ROW("threads", WHOLE, run.threads, "N", "CPU threads", .initial = "all",
@@ -52,6 +54,7 @@ static int print_result(const hil_eval_result *result, bool json)
     if (json && p->pairs) print_preferences(result);
     if (json && !p->pairs)
         printf("{\"loss\": %.17g, \"perplexity\": %.17g, ", result->loss, result->perplexity);
+    if (json && result->aux_loss > 0) printf("\"aux_loss\": %.17g, ", result->aux_loss);
     if (json)
         printf("\"tokens\": %lld, "
                "\"learned_share\": %.6g, \"examples\": %lld, \"examples_cut\": %lld, "

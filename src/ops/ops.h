@@ -110,7 +110,8 @@ typedef enum hil_preference_number {
     HIL_PREFERENCE_ACCURATE,    /* 1: the reward of the chosen one is higher; 0: not */
     HIL_PREFERENCE_LOGP_CHOSEN, /* log probability of the answer */
     HIL_PREFERENCE_LOGP_REJECTED,
-    HIL_PREFERENCES
+    HIL_PREFERENCES,
+    HIL_LOSS_AUXILIARY = HIL_PREFERENCE_REWARD_CHOSEN /* with cross-entropy: that of mixtures */
 } hil_preference_number;
 extern const hil_op hil_op_preference;
 

@@ -68,6 +68,7 @@ static hil_status one_batch(evaluation *e, int64_t at, double *first)
     double counted = (double)hil_pairs_counted(&part);
     e->sum[HIL_PREFERENCE_LOSS] += part.loss * counted;
     hil_pairs_sum(&part.preferences, e->sum);
+    e->sum[HIL_LOSS_AUXILIARY] += part.aux_loss * counted; /* pairs have none */
     e->tokens += (double)part.tokens;
     e->counted += counted;
     e->pairs += (double)part.preferences.pairs;
@@ -119,5 +120,9 @@ hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequen
     *result = (hil_step_result){.loss = loss,
                                 .tokens = (int64_t)e.tokens,
                                 .preferences = hil_pairs_mean(e.sum, (int64_t)e.pairs)};
+    if (e.pairs == 0) {
+        result->preferences = (hil_preferences){0};
+        result->aux_loss = e.sum[HIL_LOSS_AUXILIARY] / e.counted;
+    }
     return HIL_OK;
 }

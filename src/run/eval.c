@@ -152,6 +152,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
         .learned_share = (double)loss.tokens / (double)hil_dataset_tokens(j->data),
         .examples = hil_source_examples(j->data),
         .preferences = loss.preferences,
+        .aux_loss = loss.aux_loss,
     };
     return HIL_OK;
 }

@@ -125,6 +125,8 @@ hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
     if (printed >= 0 && r->loss_scale)
         printed = fprintf(metrics->file, ", \"loss_scale\": %lld, \"skipped\": %lld",
                           (long long)r->loss_scale, (long long)r->skipped);
+    if (printed >= 0 && r->aux_loss > 0)
+        printed = fprintf(metrics->file, ", \"aux_loss\": %s", number(loss, r->aux_loss));
     if (printed >= 0) printed = print_preferences(metrics->file, "", &r->preferences);
     if (printed >= 0) printed = print_account(metrics->file, &r->account);
     return check_line(metrics, printed);
@@ -140,6 +142,8 @@ hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, const hil_step_r
     int printed =
         fprintf(metrics->file, "{\"step\": %lld, \"eval_loss\": %.17g%s%s", (long long)step, loss,
                 losses ? ", \"eval_losses\": " : "", losses ? losses : "");
+    if (printed >= 0 && result->aux_loss > 0)
+        printed = fprintf(metrics->file, ", \"eval_aux_loss\": %.17g", result->aux_loss);
     if (printed >= 0) printed = print_preferences(metrics->file, "eval_", &result->preferences);
     if (printed >= 0) printed = fprintf(metrics->file, "}\n");
     return check_line(metrics, printed);

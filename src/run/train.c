@@ -127,10 +127,12 @@ static hil_step_result join_sets(const job *j)
         const hil_step_result *each = &j->sets[i].result;
         sum[HIL_PREFERENCE_LOSS] += each->loss * (double)hil_pairs_counted(each);
         hil_pairs_sum(&each->preferences, sum);
+        sum[HIL_LOSS_AUXILIARY] += each->aux_loss * (double)hil_pairs_counted(each);
         counted += (double)hil_pairs_counted(each);
         pairs += each->preferences.pairs;
     }
     return (hil_step_result){.loss = sum[HIL_PREFERENCE_LOSS] / counted,
+                             .aux_loss = pairs ? 0 : sum[HIL_LOSS_AUXILIARY] / counted,
                              .preferences = hil_pairs_mean(sum, pairs)};
 }
 
@@ -233,6 +235,7 @@ static hil_status one_step(job *j, hil_train_result *result)
         .account = done.account,
         .budget = j->budget,
         .preferences = done.preferences,
+        .aux_loss = done.aux_loss,
     };
     if (step == j->resumed + 1) result->first_loss = done.loss;
     result->last_loss = done.loss;

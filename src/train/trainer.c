@@ -230,10 +230,8 @@ hil_status hil_trainer_begin(hil_trainer *t, const hil_batch *batch, int64_t mic
 /* Sums over ranks what the engine computed. */
 static hil_status sum_losses(hil_trainer *t)
 {
-    hil_stepping *s = &t->now;
-    bool pairs = t->options.dpo_beta > 0;
-    if (pairs) hil_engine_preferences(t->engine, s->sum);
-    return hil_comm_sum(t->options.comm, s->sum, pairs ? HIL_PREFERENCES : 1);
+    hil_engine_numbers(t->engine, t->now.sum);
+    return hil_comm_sum(t->options.comm, t->now.sum, HIL_PREFERENCES);
 }
 
 /* Waits for loss and norm over all ranks, so that every later decision is the same on each. */
@@ -263,7 +261,10 @@ static hil_status end(hil_trainer *t, double lr, hil_step_result *result)
     bool finite = isfinite(loss) && isfinite(norm);
     result->loss = loss / (double)s->counted;
     result->grad_norm = norm;
-    if (t->options.dpo_beta > 0) result->preferences = hil_pairs_mean(s->sum, s->counted);
+    if (t->options.dpo_beta > 0)
+        result->preferences = hil_pairs_mean(s->sum, s->counted);
+    else
+        result->aux_loss = s->sum[HIL_LOSS_AUXILIARY] / (double)s->counted;
     hil_comm_set_activity(t->options.comm, "step %lld, update", (long long)t->step + 1);
     HIL_TRY_DONE(finite ? update(t, lr, norm) : save_unchanged(t));
     hil_scaling_advance(&t->scaling, finite);
@@ -299,8 +300,11 @@ static hil_status find_loss(hil_trainer *t, const hil_batch *given, hil_step_res
     double sum, numbers[HIL_PREFERENCES];
     HIL_TRY(hil_engine_loss(t->engine, &micro, &sum));
     *result = (hil_step_result){.loss = count ? sum / (double)count : NAN, .tokens = tokens};
-    hil_engine_preferences(t->engine, numbers);
-    if (t->options.dpo_beta > 0) result->preferences = hil_pairs_mean(numbers, count);
+    hil_engine_numbers(t->engine, numbers);
+    if (t->options.dpo_beta > 0)
+        result->preferences = hil_pairs_mean(numbers, count);
+    else if (count)
+        result->aux_loss = numbers[HIL_LOSS_AUXILIARY] / (double)count;
     return HIL_OK;
 }
 

@@ -18,7 +18,7 @@ typedef struct hil_stepping {
     int64_t micro_batch, micros;
     int64_t tokens;              /* predicted by all ranks */
     int64_t counted;             /* tokens or pairs over which the loss is a mean */
-    double sum[HIL_PREFERENCES]; /* over all ranks; of the loss alone without preferences */
+    double sum[HIL_PREFERENCES]; /* over all ranks; see hil_engine_numbers */
 } hil_stepping;
 
 struct hil_trainer {

@@ -15,6 +15,12 @@ static void check_losses(const char *out, const char *name)
         CHECK_NEAR(ours[s], (double)loss[s], 1e-4);
         CHECK_NEAR(norms[s], (double)norm[s], 1e-3 * (double)norm[s]);
     }
+    if (hil_safetensors_find(golden, "aux_loss")) {
+        float *auxiliary = golden_floats(golden, "aux_loss", &count);
+        CHECK_INT(job_metrics(out, "aux_loss", ours, GOLDEN_STEPS), GOLDEN_STEPS);
+        for (int s = 0; s < GOLDEN_STEPS; ++s) CHECK_NEAR(ours[s], (double)auxiliary[s], 1e-5);
+        hil_free(auxiliary);
+    }
     hil_free(loss);
     hil_free(norm);
     hil_safetensors_close(golden);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES ((size_t)1 << 20)
+#define STREAM_MOST ((size_t)1 << 30)
 
 static hil_status fail_path(const char *verb, const char *path)
 {
@@ -37,6 +38,37 @@ hil_status hil_bytes_read(hil_bytes *bytes, const char *path)
 done:
     hil_reader_close(reader);
     if (status != HIL_OK) hil_bytes_free(bytes);
+    return status;
+}
+
+static hil_status read_to_end(hil_text *text, int fd, const char *path)
+{
+    char piece[1 << 14];
+    for (;;) {
+        ssize_t got = read(fd, piece, sizeof piece);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail_path("read", path);
+        if (got == 0) return hil_text_add(text, "", 0);
+        if (text->size + (size_t)got > STREAM_MOST)
+            return hil_fail(HIL_ERR_INPUT, "%s does not end within 1 GiB", path);
+        HIL_TRY(hil_text_add(text, piece, (size_t)got));
+    }
+}
+
+hil_status hil_bytes_read_stream(hil_bytes *bytes, const char *path)
+{
+    struct stat info;
+    hil_text text = {0};
+    *bytes = (hil_bytes){0};
+    if (stat(path, &info) != 0 || S_ISREG(info.st_mode)) return hil_bytes_read(bytes, path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail_path("open", path);
+    hil_status status = read_to_end(&text, fd, path);
+    close(fd);
+    if (status == HIL_OK)
+        *bytes = (hil_bytes){text.data, text.size};
+    else
+        hil_text_free(&text);
     return status;
 }
 

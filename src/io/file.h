@@ -12,6 +12,8 @@ typedef struct hil_bytes {
 } hil_bytes;
 
 hil_status hil_bytes_read(hil_bytes *bytes, const char *path);
+/* The same of anything that ends, a pipe or a terminal too; of those at most 1 GiB. */
+hil_status hil_bytes_read_stream(hil_bytes *bytes, const char *path);
 void hil_bytes_free(hil_bytes *bytes);
 
 bool hil_file_exists(const char *path);

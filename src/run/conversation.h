@@ -18,13 +18,16 @@ typedef struct hil_conversation_file {
 typedef struct hil_conversation {
     hil_chat_template *chat;
     hil_dialogue dialogue;
+    json_t *worse; /* of a pair of answers: variables of the other conversation; NULL: no pair */
 } hil_conversation;
 
-/* Encodes by the chat template of the model's folder. Borrows the tokenizer. Free it also after a
-   failure. */
+/* Encodes by the chat template of the model's folder; of a pair, the conversation with the better
+   answer. Borrows the tokenizer. Free it also after a failure. */
 hil_status hil_conversation_learn(hil_conversation *out, const char *model,
                                   const hil_tokenizer *tokenizer,
                                   const hil_conversation_file *file);
+/* Encodes the other conversation of a pair instead. */
+hil_status hil_conversation_learn_worse(hil_conversation *conversation);
 void hil_conversation_free(hil_conversation *conversation);
 
 #endif

@@ -28,6 +28,10 @@ static hil_status open_conversation(job *j, const hil_eval_options *o)
     HIL_TRY(hil_source_adapt_folder(&j->source, o->adapter));
     if (!j->source.tokenizer) return hil_source_no_tokenizer(j->source.folder, "");
     HIL_TRY(hil_conversation_learn(&j->conversation, j->source.folder, j->source.tokenizer, &file));
+    if (j->conversation.worse)
+        return hil_fail(HIL_ERR_USAGE,
+                        "%s holds a pair of answers: measure it with --loss dpo --data %s",
+                        o->messages, o->messages);
     int64_t length = (int64_t)j->conversation.dialogue.ids.size;
     if (length <= j->source.config.max_positions) return HIL_OK;
     return hil_fail(HIL_ERR_INPUT, "%s has %lld tokens, but the model only %lld positions",

@@ -48,6 +48,25 @@ grep -q '^3 of [0-9]* tokens are learned$' "$work/out" || die "count: $(cat "$wo
 run 0 tokenize --model "$model" --messages "$work/share.json" --show-mask --train-on all
 [ "$(grep -c '  -  ' "$work/out")" = 1 ] || die "all but the first token: $(cat "$work/out")"
 fails 1 'expected "messages"' tokenize --model "$model" --messages "$work/share.json" --show-mask --format messages
+# a pair of answers: the last message of each
+printf '{"prompt": [{"role": "user", "content": "Hi"}], "chosen": [{"role": "assistant", "content": "Ho"}], '\
+'"rejected": [{"role": "assistant", "content": "No"}]}' > "$work/pair.json"
+for format in auto preference; do
+    run 0 tokenize --model "$model" --messages "$work/pair.json" --show-mask --format $format
+    [ "$(sed -n 's/.*  learned  //p; /^[a-z]*:$/p' "$work/out" | tr -d '\n')" = \
+        'chosen:"H""o""<|end|>"rejected:"N""o""<|end|>"' ] || die "pair: $(cat "$work/out")"
+done
+# from a pipe
+run 0 tokenize --model "$model" --messages "$work/chat.json" --render
+cp "$work/out" "$work/text"
+"$HILBERT" tokenize --model "$model" --messages <(sleep 0.1; cat "$work/chat.json") --render > "$work/piped" ||
+    die "messages from a pipe"
+cmp -s "$work/text" "$work/piped" || die "a pipe gives other text"
+run 0 tokenize --model "$model" --messages "$work/pair.json" --show-mask
+"$HILBERT" tokenize --model "$model" --messages /dev/stdin --show-mask < <(cat "$work/pair.json") > "$work/piped" ||
+    die "a pair from a pipe"
+cmp -s "$work/out" "$work/piped" || die "a pipe gives another mask"
+fails 1 "cannot read $work: Is a directory" tokenize --model "$model" --messages "$work" --render
 printf '{"text": "a"}' > "$work/text.json"
 fails 1 "holds no conversation" tokenize --model "$model" --messages "$work/text.json" --show-mask
 fails 2 "does not go together" tokenize --model "$model" --messages "$work/share.json" --show-mask --render

@@ -37,15 +37,16 @@ static json_t *common_options(const hil_train_options *o, const hil_run_state *r
     snprintf(config, sizeof config, "%016llx", (unsigned long long)run->config_key);
     return json_pack(
         "{s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:s, s:I, s:b, s:f, "
-        "s:I, s:I, s:s, s:s}",
+        "s:I, s:s, s:I, s:s, s:s}",
         "optimizer", o->optimizer, "freeze", hil_json_words(o->freeze, o->freeze_count), "seq",
         (json_int_t)run->seq, "batch", (json_int_t)o->batch, "micro-batch",
         (json_int_t)run->micro_batch, "lr", o->lr, "weight-decay", o->weight_decay, "clip", o->clip,
         "beta1", o->beta1, "beta2", run->beta2, "eps", o->eps, "schedule", schedule[o->schedule],
         "warmup", (json_int_t)o->warmup, "dtype", o->dtype, "seed", (json_int_t)o->seed,
         "no-shuffle", !o->shuffle, "eval-fraction", o->eval_fraction, "tile-size",
-        (json_int_t)o->tile_size, "tokens of the data", (json_int_t)run->data_tokens,
-        "data of checksum", content, "a config.json of checksum", config);
+        (json_int_t)o->tile_size, "train-on", o->train_on, "tokens of the data",
+        (json_int_t)run->data_tokens, "data of checksum", content, "a config.json of checksum",
+        config);
 }
 
 /* What a ds_config.json adds, if there was one. */

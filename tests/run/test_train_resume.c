@@ -119,6 +119,7 @@ static void check_contradictions(job_place *place)
     REFUSE("--no-shuffle", shuffle, false);
     REFUSE("--eval-fraction", eval_fraction, 0.5);
     REFUSE("--tile-size", tile_size, 1000);
+    REFUSE("--train-on", train_on, "all");
     const char *twice[] = {place->tokens, place->tokens};
     hil_train_options options = first;
     options.data = twice;

@@ -20,6 +20,7 @@
 #define HILBERT_STORE_H
 
 #include "hilbert/account.h"
+#include "hilbert/comm.h"
 #include "hilbert/device.h"
 #include "hilbert/memory.h"
 
@@ -53,6 +54,11 @@ typedef struct hil_param_store_options {
        added, and may be freed in the stream's order. */
     void *stream;
     bool saves; /* hil_param_store_save may be called: takes a buffer of host memory */
+    /* The ranks that train together, borrowed; NULL: one rank. Each keeps a part of every state,
+       and budgets are divided as hil_memory_options says. All must create the same parameters with
+       the same options and make the same calls in the same order, with the same tiles; their
+       gradients are added. A rank that fails reports it with hil_comm_fail. */
+    hil_comm *comm;
 } hil_param_store_options;
 
 HIL_API void hil_param_store_defaults_sized(hil_param_store_options *options, size_t size);
@@ -98,9 +104,10 @@ HIL_API hil_param_store_bytes hil_param_store_placed(const hil_param_store *stor
 HIL_API int64_t hil_param_store_tiles(const hil_stored_param *param);
 HIL_API int64_t hil_param_store_tile_rows(const hil_stored_param *param);
 
-/* Elements [first, first + count) as fp32; call between steps. Move a large parameter one tile at a
-   time: on disk a part of a page costs as much as the page. For matrices in bf16 and fp16 these are
-   the fp32 master weights. Moments are for saving and restoring; Lion has only the first. */
+/* Elements [first, first + count) as fp32; call between steps, on all ranks, which read the same
+   and write the same numbers. Move a large parameter one tile at a time: on disk a part of a page
+   costs as much as the page. For matrices in bf16 and fp16 these are the fp32 master weights.
+   Moments are for saving and restoring; Lion has only the first. */
 typedef enum hil_param_store_state {
     HIL_PARAM_STORE_WEIGHT,
     HIL_PARAM_STORE_MOMENT1,

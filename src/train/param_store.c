@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "hilbert/trainer.h"
 #include "machine/devices.h"
-#include "plan/budget.h"
+#include "plan/ranks.h"
 #include "train/account.h"
 #include "base/sized.h"
 #include "store/state.h"
@@ -34,8 +34,11 @@ void hil_param_store_defaults_sized(hil_param_store_options *options, size_t siz
 /* Budgets that are not set: on a device what is free less a margin, on the CPU none. */
 static hil_status find_budgets(hil_param_store *store, const hil_param_store_options *options)
 {
-    hil_allowance allowance = {.memory = options->memory};
-    if (store->device) allowance.room = hil_devices_room(store->device, 1, false);
+    bool connected = store->connection.device_comm != NULL;
+    hil_allowance allowance = {.memory = options->memory,
+                               .sharers = hil_comm_local_size(store->comm),
+                               .room_sharers = store->sharers};
+    if (store->device) allowance.room = hil_devices_room(store->device, store->sharers, connected);
     HIL_TRY(hil_budget_find(&allowance, &store->budget, store->drive));
     if (!store->device && !options->memory.device) store->budget.device = 0;
     if (!store->device && !options->memory.host) store->budget.host = 0;
@@ -53,13 +56,32 @@ static hil_status find_budgets(hil_param_store *store, const hil_param_store_opt
 
 static hil_status open_device(hil_param_store *store, const hil_param_store_options *options)
 {
-    HIL_TRY(hil_devices_open(&options->device, NULL, NULL, &store->device));
+    HIL_TRY(hil_devices_open(&options->device, store->comm, NULL, &store->device));
     if (store->device && store->device->adopt)
         return store->device->adopt(store->device, options->stream);
     if (options->stream)
         return hil_fail(HIL_ERR_USAGE, "a stream is for a GPU, and this store has none: name a "
                                        "device \"cuda\", or no stream");
     return HIL_OK;
+}
+
+/* All ranks get the least budgets of any, so that they place alike. */
+static hil_status open_machine(hil_param_store *store, const hil_param_store_options *options)
+{
+    hil_comm *comm = store->comm;
+    int threads;
+    HIL_TRY(hil_ranks_agree(comm, open_device(store, options)));
+    HIL_TRY(hil_devices_share(comm, NULL, &store->device, &store->sharers));
+    HIL_TRY(hil_device_connection_open(&store->connection,
+                                       &(hil_device_connection_options){.choice = &options->device,
+                                                                        .device = store->device,
+                                                                        .sharers = store->sharers,
+                                                                        .comm = comm}));
+    HIL_TRY(hil_ranks_agree(comm, find_budgets(store, options)));
+    HIL_TRY(hil_ranks_level_budget(comm, &store->budget, store->drive, store->drive_count));
+    HIL_TRY(hil_ranks_threads(comm, options->threads, &threads));
+    HIL_TRY(hil_pool_create(&store->pool, threads));
+    return hil_pool_create(&store->update, threads);
 }
 
 hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_options *options)
@@ -75,6 +97,7 @@ hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_o
     HIL_TRY_DONE(hil_dtype_parse(options->dtype, &dtype));
     HIL_TRY_DONE(hil_rule_find(options->optimizer, &rule));
     HIL_TRY_DONE(HIL_ALLOC(1, &store));
+    if (hil_comm_size(options->comm) > 1) store->comm = options->comm;
     store->dtype = dtype;
     store->window = options->window;
     store->io = options->memory.io;
@@ -88,11 +111,8 @@ hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_o
                                        .eps = options->eps,
                                        .weight_decay = options->weight_decay,
                                        .clip = options->clip};
-    HIL_TRY_DONE(open_device(store, options));
-    HIL_TRY_DONE(find_budgets(store, options));
     HIL_TRY_DONE(hil_store_create(&store->states));
-    HIL_TRY_DONE(hil_pool_create(&store->pool, options->threads));
-    HIL_TRY_DONE(hil_pool_create(&store->update, options->threads));
+    HIL_TRY_DONE(open_machine(store, options));
     *out = store;
     store = NULL;
 done:
@@ -106,6 +126,7 @@ void hil_param_store_destroy(hil_param_store *store)
     hil_saver_close(&store->saver);
     if (store->states) hil_store_close(store->states);
     hil_tiers_close(&store->tiers);
+    hil_device_connection_close(&store->connection);
     hil_devices_close(store->device);
     hil_store_destroy(store->states);
     hil_pool_destroy(store->pool);
@@ -208,7 +229,9 @@ static hil_status cut(hil_param_store *store)
                                  .training = true,
                                  .tile_size = store->tile_size,
                                  .moments = rule->moments,
-                                 .codec = rule->codec};
+                                 .codec = rule->codec,
+                                 .rank = hil_comm_rank(store->comm),
+                                 .ranks = hil_comm_size(store->comm)};
     HIL_TRY(hil_store_arrange(store->states, &options));
     for (size_t i = 0; i < store->params; ++i) {
         hil_stored_param *p = store->param[i];
@@ -222,11 +245,8 @@ static hil_status cut(hil_param_store *store)
     return HIL_OK;
 }
 
-hil_status hil_param_store_place(hil_param_store *store)
+static hil_status open_states(hil_param_store *store)
 {
-    if (store->phase != HIL_PARAM_STORE_NEW)
-        return hil_fail(HIL_ERR_USAGE, "hil_param_store_place was called already");
-    store->phase = HIL_PARAM_STORE_BROKEN;
     uint64_t drive_bytes[HIL_DRIVES] = {0}, need[HIL_TIERS];
     HIL_TRY(cut(store));
     HIL_TRY(hil_param_store_plan(store, drive_bytes));
@@ -241,9 +261,21 @@ hil_status hil_param_store_place(hil_param_store *store)
                                .io = store->io,
                                .device = store->device};
     HIL_TRY(hil_tiers_open(&store->tiers, &tiers));
-    hil_store_opening opening = {
-        .tiers = &store->tiers, .plan = &store->plan, .pool = store->pool, .update = store->update};
-    HIL_TRY(hil_store_open(store->states, &opening));
+    hil_store_opening opening = {.tiers = &store->tiers,
+                                 .plan = &store->plan,
+                                 .pool = store->pool,
+                                 .update = store->update,
+                                 .comm = store->comm,
+                                 .device_comm = store->connection.device_comm};
+    return hil_store_open(store->states, &opening);
+}
+
+hil_status hil_param_store_place(hil_param_store *store)
+{
+    if (store->phase != HIL_PARAM_STORE_NEW)
+        return hil_fail(HIL_ERR_USAGE, "hil_param_store_place was called already");
+    store->phase = HIL_PARAM_STORE_BROKEN;
+    HIL_TRY(hil_ranks_agree(store->comm, open_states(store)));
     store->phase = HIL_PARAM_STORE_IDLE;
     return HIL_OK;
 }
@@ -290,12 +322,31 @@ _Static_assert((int)HIL_PARAM_STORE_WEIGHT == HIL_MASTER &&
                    (int)HIL_PARAM_STORE_MOMENT2 == HIL_MOMENT2,
                "the store's states under their public names");
 
+#define JOINED ((int64_t)1 << 16) /* numbers of each rank at once */
+
+/* Every rank has some of the numbers, and zeros for the others: the OR of all is whole. */
+static hil_status join_ranks(const hil_param_store *store, uint32_t *bits, int64_t count)
+{
+    int ranks = hil_comm_size(store->comm);
+    uint32_t *all = NULL;
+    hil_status status = hil_ranks_agree(store->comm, HIL_ALLOC(ranks * JOINED, &all));
+    for (int64_t at = 0; at < count && status == HIL_OK; at += JOINED) {
+        int64_t n = count - at < JOINED ? count - at : JOINED;
+        status = hil_comm_gather(store->comm, HIL_CHANNEL_CONTROL, bits + at, all, (size_t)n * 4);
+        for (int64_t i = 0; i < ranks * n && status == HIL_OK; ++i) bits[at + i % n] |= all[i];
+    }
+    hil_free(all);
+    return status;
+}
+
 hil_status hil_param_store_read(hil_param_store *store, hil_stored_param *param,
                                 hil_param_store_state state, int64_t first, int64_t count,
                                 float *out)
 {
     HIL_TRY(check_range(store, param, state, first, count));
-    return hil_store_read(store->states, param->param, (hil_state)state, first, count, out);
+    if (store->comm) memset(out, 0, (size_t)count * sizeof *out);
+    HIL_TRY(hil_store_read(store->states, param->param, (hil_state)state, first, count, out));
+    return store->comm ? join_ranks(store, (uint32_t *)(void *)out, count) : HIL_OK;
 }
 
 hil_status hil_param_store_write(hil_param_store *store, hil_stored_param *param,

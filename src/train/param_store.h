@@ -8,6 +8,7 @@
 #include "format/checkpoint_saver.h"
 #include "optim/scaling.h"
 #include "optim/update.h"
+#include "machine/device_connect.h"
 #include "plan/placement.h"
 #include "store/param.h"
 #include "base/pool.h"
@@ -47,7 +48,10 @@ struct hil_param_store {
     char *path[HIL_DRIVES];
     int drive_count;
     hil_io_kind io;
-    hil_device *device; /* NULL: the CPU */
+    hil_comm *comm;                   /* NULL: one rank */
+    hil_device *device;               /* NULL: the CPU */
+    int sharers;                      /* ranks that share the device, with this one */
+    hil_device_connection connection; /* to the devices of other ranks */
     hil_dtype dtype;
     size_t tile_size;
     hil_optimizer optimizer;

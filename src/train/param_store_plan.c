@@ -17,6 +17,7 @@ typedef struct extents {
     size_t least, wish; /* smallest and preferred size of the window */
     uint64_t sums;      /* bytes of all gradients in fp32 */
     uint64_t states;    /* bytes of weights, gradients and optimizer states */
+    uint64_t gathered;  /* bytes of all weights, which ranks gather in the window; 0: one rank */
 } extents;
 
 static hil_status outline(hil_param_store *store)
@@ -34,6 +35,7 @@ static hil_status outline(hil_param_store *store)
                                    .units = units,
                                    .micros = 1,
                                    .training = true,
+                                   .ranks = hil_comm_size(store->comm),
                                    .lanes = hil_store_lanes(store->states)};
     return HIL_OK;
 }
@@ -67,6 +69,10 @@ static void measure_window(const hil_param_store *store, extents *e)
         if (all > group) group = all;
         if (small > vectors) vectors = small;
     }
+    uint64_t windows[HIL_WINDOWS]; /* with what ranks need to exchange */
+    hil_plan_windows(&store->outline, false, windows);
+    if (store->comm && windows[HIL_WINDOW_LEAST] > tile + vectors)
+        tile = windows[HIL_WINDOW_LEAST] - vectors;
     uint64_t least = 2 * (tile + vectors),
              wish = 2 * group > least + tile ? 2 * group : least + tile;
     e->least = (size_t)least;
@@ -79,6 +85,9 @@ static extents measure(const hil_param_store *store)
     for (size_t u = 0; u < store->outline.units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             e.states += hil_align_up(hil_outline_bytes(&store->unit[u], s));
+    for (size_t u = 0; u < store->outline.units && store->comm; ++u)
+        e.gathered +=
+            hil_align_up(store->unit[u].bytes[HIL_WEIGHT] * (size_t)hil_comm_size(store->comm));
     measure_window(store, &e);
     return e;
 }
@@ -112,7 +121,7 @@ static hil_status choose_window(const hil_param_store *store, const extents *e, 
     *out = store->window;
     if (*out) return HIL_OK;
     /* If all states fit on the device, only sums use the window, and none is ever evicted. */
-    uint64_t sums = e->sums + e->least, most = device / 4 * 3;
+    uint64_t sums = e->sums + e->gathered + e->least, most = device / 4 * 3;
     if (e->states + sums <= device)
         *out = (size_t)sums;
     else if (store->device && most > e->least) /* sums that leave the device cross the bus twice */
@@ -128,9 +137,10 @@ static hil_status choose_window(const hil_param_store *store, const extents *e, 
 static bool is_roomy(const hil_param_store *store, const extents *e)
 {
     uint64_t bytes = e->sums;
-    for (size_t u = 0; u < store->outline.units; ++u)
+    for (size_t u = 0; u < store->outline.units && !store->comm; ++u)
         if (store->plan.unit[u].tier[HIL_WEIGHT] != HIL_DEVICE)
             bytes += hil_align_up(store->unit[u].bytes[HIL_WEIGHT]);
+    if (store->comm) bytes += e->gathered;
     return bytes + e->least <= store->plan.window;
 }
 
@@ -200,6 +210,8 @@ hil_status hil_param_store_plan(hil_param_store *store, uint64_t drive_bytes[HIL
     HIL_TRY(hil_plan_create(&store->plan, &store->outline));
     store->plan.prefetch = true;
     store->plan.saves = store->saves;
+    store->plan.ranks = hil_comm_size(store->comm);
+    store->plan.connected = store->connection.device_comm != NULL;
     choose_updates(store);
     store->plan.device_budget = store->budget.device;
     store->plan.host_budget = store->budget.host;

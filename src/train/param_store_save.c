@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "format/checkpoint_manifest.h"
 #include "io/file.h"
+#include "plan/ranks.h"
 
 #include <string.h>
 
@@ -33,12 +34,11 @@ static hil_status make_state(const hil_param_store *store, const char *extra, js
     return HIL_OK;
 }
 
-/* The number of the next checkpoint; makes the folder. */
-static hil_status choose_number(const hil_param_store *store, int64_t *out)
+/* The number of the next checkpoint; makes the folder. Rank 0 alone. */
+static hil_status find_number(const hil_param_store *store, int64_t *out)
 {
     int64_t *steps = NULL;
     size_t count = 0;
-    *out = store->updates;
     HIL_TRY(hil_dir_create(store->folder));
     HIL_TRY(hil_steps_list(store->folder, &steps, &count));
     if (count && steps[0] >= *out) *out = steps[0] + 1;
@@ -52,6 +52,14 @@ static hil_status end_save(hil_param_store *store)
     hil_status status = hil_saver_wait(&store->saver);
     atomic_store(&store->saver.failed, HIL_OK);
     return status;
+}
+
+static hil_status choose_number(const hil_param_store *store, int64_t *out)
+{
+    *out = store->updates;
+    hil_status status = hil_comm_rank(store->comm) == 0 ? find_number(store, out) : HIL_OK;
+    HIL_TRY(hil_ranks_agree(store->comm, status));
+    return hil_comm_broadcast(store->comm, HIL_CHANNEL_CONTROL, out, sizeof *out);
 }
 
 static hil_status check_save(hil_param_store *store)
@@ -69,13 +77,14 @@ hil_status hil_param_store_save(hil_param_store *store, const char *folder, cons
     json_t *state = NULL, *given;
     int64_t number;
     hil_status status;
-    HIL_TRY_DONE(check_save(store));
+    HIL_TRY_DONE(hil_ranks_agree(store->comm, check_save(store)));
     hil_free(store->folder);
     store->folder = NULL;
-    HIL_TRY_DONE(hil_text_copy(folder, &store->folder));
-    HIL_TRY_DONE(make_state(store, extra, &state));
+    HIL_TRY_DONE(hil_ranks_agree(store->comm, hil_text_copy(folder, &store->folder)));
+    HIL_TRY_DONE(hil_ranks_agree(store->comm, make_state(store, extra, &state)));
     HIL_TRY_DONE(choose_number(store, &number));
-    saver->options = (hil_checkpoint_options){.folder = store->folder, .store = store->states};
+    saver->options = (hil_checkpoint_options){
+        .folder = store->folder, .store = store->states, .comm = store->comm};
     saver->keep = keep > 0 ? keep : INT64_MAX;
     HIL_TRY_DONE(hil_saver_begin(saver, number));
     HIL_TRY_DONE(hil_store_save(store->states));
@@ -116,22 +125,28 @@ static hil_status take_state(hil_param_store *store, const json_t *state, const 
     return HIL_OK;
 }
 
+static hil_status load(hil_param_store *store, const char *folder)
+{
+    char what[HIL_PATH_MAX];
+    int64_t step = store->found.step;
+    if (step < 0) return hil_fail(HIL_ERR_INPUT, "there is no checkpoint in %s", folder);
+    json_decref(store->loaded);
+    store->loaded = NULL;
+    HIL_TRY(hil_step_path(what, folder, step));
+    HIL_TRY(hil_checkpoint_state(folder, step, &store->loaded));
+    HIL_TRY(take_state(store, store->loaded, what));
+    return hil_checkpoint_load(folder, step, store->states);
+}
+
 hil_status hil_param_store_load(hil_param_store *store, const char *folder,
                                 hil_param_store_loaded *out)
 {
-    char what[HIL_PATH_MAX];
-    hil_checkpoint_found *found = &store->found;
+    const hil_checkpoint_found *found = &store->found;
     *out = (hil_param_store_loaded){.step = -1};
-    HIL_TRY(check_idle(store, "loaded"));
-    HIL_TRY(end_save(store));
-    HIL_TRY(hil_checkpoint_find(folder, NULL, found));
-    if (found->step < 0) return hil_fail(HIL_ERR_INPUT, "there is no checkpoint in %s", folder);
-    json_decref(store->loaded);
-    store->loaded = NULL;
-    HIL_TRY(hil_step_path(what, folder, found->step));
-    HIL_TRY(hil_checkpoint_state(folder, found->step, &store->loaded));
-    HIL_TRY(take_state(store, store->loaded, what));
-    HIL_TRY(hil_checkpoint_load(folder, found->step, store->states));
+    HIL_TRY(hil_ranks_agree(store->comm, check_idle(store, "loaded")));
+    HIL_TRY(hil_ranks_agree(store->comm, end_save(store)));
+    HIL_TRY(hil_checkpoint_find(folder, store->comm, &store->found));
+    HIL_TRY(hil_ranks_agree(store->comm, load(store, folder)));
     out->step = found->step;
     out->extra = json_string_value(json_object_get(store->loaded, "extra"));
     out->warning = found->warning[0] ? found->warning : NULL;

@@ -124,7 +124,7 @@ static hil_status give(hil_param_store *store, hil_param_store_group *group)
         return hil_fail(HIL_ERR_USAGE, "group %d has %d gradients that were not released",
                         group->number, group->pins);
     HIL_TRY(hil_store_give_gradients(store->states, group->number));
-    group->given = group->summing;
+    group->given = group->summing || store->comm;
     return HIL_OK;
 }
 
@@ -155,7 +155,7 @@ hil_status hil_param_store_step(hil_param_store *store, double lr, double *norm)
         return hil_fail(HIL_ERR_USAGE, "hil_param_store_step is called once, in a training pass");
     HIL_TRY(check_released(store));
     for (size_t g = 0; g < store->groups; ++g)
-        if (store->group[g].summing && !store->group[g].given)
+        if ((store->group[g].summing || store->comm) && !store->group[g].given)
             HIL_TRY(give(store, &store->group[g]));
     store->phase = HIL_PARAM_STORE_UPDATED;
     HIL_TRY(hil_store_pass_end(store->states));

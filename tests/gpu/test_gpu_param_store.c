@@ -34,7 +34,7 @@ static void check_queued(const kinds_side *side)
     static const placement at = {64 * M, 64 * M, 0, false, 0};
     hil_stored_param *param[PARAMS];
     hil_param_store *store = open_store("bf16", side, &at, param);
-    char seen[SLOTS][64];
+    char seen[PARAMS][64];
     void *from, *to;
     double norm;
     CHECK_OK(gpu->heap->share(gpu, BUSY, &from));
@@ -76,8 +76,8 @@ int main(void)
         return CHECK_SKIP;
     }
     CHECK_OK(hil_cuda_open(&gpu, 0));
-    kinds_side side[] = {{"cuda", hil_cuda_stream_for(gpu, HIL_STREAM_COMPUTE), lend, look},
-                         {"cuda", NULL, lend, look}};
+    kinds_side side[] = {{"cuda", hil_cuda_stream_for(gpu, HIL_STREAM_COMPUTE), lend, look, NULL},
+                         {"cuda", NULL, lend, look, NULL}};
     for (int d = 0; d < 3; ++d) {
         check_placements(dtype[d], &kinds_cpu, &on_cpu, 1, true, &first);
         check_placements(dtype[d], &side[0], row, sizeof row / sizeof *row, false, &first);

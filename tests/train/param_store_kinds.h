@@ -40,6 +40,7 @@ typedef struct kinds_side {
     const void *(*lend)(hil_param_store *store, int slot, const void *bytes, size_t count);
     /* Copies weights to `out`, which is complete after hil_param_store_step. */
     void (*look)(hil_param_store *store, void *out, const void *weights, size_t bytes);
+    hil_comm *comm; /* several ranks: each has one of the micro-batches, further ones zeros */
 } kinds_side;
 
 typedef struct placement {
@@ -52,14 +53,14 @@ typedef struct placement {
 typedef struct outcome {
     double norm[STEPS];
     float state[3][PARAMS][MOST];
-    char seen[STEPS][SLOTS][64]; /* weights that a step acquired */
+    char seen[STEPS][PARAMS][64]; /* weights that a step acquired */
     int64_t updates[PARAMS];
 } outcome;
 
 static inline const void *kinds_lend(hil_param_store *store, int slot, const void *bytes,
                                      size_t count)
 {
-    static char memory[MOST * sizeof(float)];
+    static _Thread_local char memory[MOST * sizeof(float)];
     (void)store, (void)slot;
     memset(memory, 0x7f, sizeof memory); /* the store has read what was there */
     return memcpy(memory, bytes, count);
@@ -71,7 +72,7 @@ static inline void kinds_look(hil_param_store *store, void *out, const void *wei
     memcpy(out, weights, bytes);
 }
 
-static const kinds_side kinds_cpu = {"cpu", NULL, kinds_lend, kinds_look};
+static const kinds_side kinds_cpu = {"cpu", NULL, kinds_lend, kinds_look, NULL};
 
 static inline int64_t elements(int p)
 {
@@ -94,14 +95,15 @@ static inline bool has_gradient(int step, int p)
 /* A multiple of 1/64 below 2: exact in all dtypes, and so are its sums. */
 static inline float gradient_of(int step, int micro, int p, int64_t i)
 {
+    if (micro >= MICROS) return 0;
     return (float)((i * 7 + p * 13 + step * 31 + micro * 5) % 127 - 63) / 64.0f;
 }
 
 static inline void give(hil_param_store *store, const kinds_side *side, hil_stored_param *param,
                         int step, int micro, int p)
 {
-    static uint16_t half[MOST];
-    static float full[MOST];
+    static _Thread_local uint16_t half[MOST];
+    static _Thread_local float full[MOST];
     hil_dtype dtype = kinds[p].gradient;
     int64_t n = elements(p);
     const void *data = dtype == HIL_F32 ? (const void *)full : half;
@@ -125,6 +127,7 @@ static inline hil_param_store *open_store(const char *dtype, const kinds_side *s
     options.stream = side->stream;
     options.window = at->window;
     options.saves = at->host > 0;
+    options.comm = side->comm;
     options.tile_size = UINT64_MAX;
     options.clip = 1;
     options.threads = 2;
@@ -145,7 +148,7 @@ static inline hil_param_store *open_store(const char *dtype, const kinds_side *s
     }
     CHECK_OK(hil_param_store_place(store));
     for (int p = 0; p < PARAMS; ++p) {
-        static float start[MOST];
+        static _Thread_local float start[MOST];
         CHECK_INT(hil_param_store_tiles(param[p]), 1);
         for (int64_t i = 0; i < elements(p); ++i) start[i] = (float)(i % 11) / 4.0f - 1;
         CHECK_OK(
@@ -164,24 +167,26 @@ static inline void set_rates(hil_param_store *store, int step)
 }
 
 static inline double take_step(hil_param_store *store, const kinds_side *side, const placement *at,
-                               hil_stored_param *param[PARAMS], int step, char seen[SLOTS][64])
+                               hil_stored_param *param[PARAMS], int step, char seen[PARAMS][64])
 {
     double norm;
     set_rates(store, step);
     CHECK_OK(hil_param_store_begin(store, HIL_PARAM_STORE_TRAIN));
-    for (int micro = 0; micro < MICROS; ++micro)
+    bool ranks = hil_comm_size(side->comm) > 1;
+    for (int i = 0; i < (ranks ? 1 : MICROS); ++i)
         for (int p = 0; p < PARAMS; ++p) {
             const void *weights;
+            int micro = ranks ? hil_comm_rank(side->comm) : i;
             CHECK_OK(hil_param_store_acquire(store, param[p], 0, &weights));
             if (is_frozen(step, p))
                 CHECK_FAILS(hil_param_store_add_gradient(store, param[p], 0, weights, "fp32"),
                             HIL_ERR_USAGE, "rates, number 2, are frozen");
             size_t bytes = (size_t)elements(p) * 2;
-            side->look(store, seen[micro * PARAMS + p], weights, bytes < 64 ? bytes : 64);
+            side->look(store, seen[p], weights, bytes < 64 ? bytes : 64);
             if (has_gradient(step, p)) give(store, side, param[p], step, micro, p);
             hil_param_store_release(store, param[p], 0);
             bool last = p + 1 == PARAMS || kinds[p + 1].group != kinds[p].group;
-            if (at->early && last && micro + 1 == MICROS)
+            if (at->early && last && (ranks || i + 1 == MICROS))
                 CHECK_OK(hil_param_store_give_gradients(store, kinds[p].group));
         }
     CHECK_OK(hil_param_store_step(store, 0.5, &norm));

@@ -39,7 +39,7 @@ static void look(hil_param_store *store, void *out, const void *weights, size_t 
     queue_move(store, out, weights, bytes);
 }
 
-static const kinds_side threads = {"threads", NULL, lend, look};
+static const kinds_side threads = {"threads", NULL, lend, look, NULL};
 
 /* What is moved stays within the budgets. */
 static void check_budget(void)
@@ -48,7 +48,7 @@ static void check_budget(void)
     const placement at = {.device = 2 * M, .host = 8 * M};
     hil_param_store *store = open_store("bf16", &threads, &at, param);
     hil_step_account account;
-    char seen[SLOTS][64];
+    char seen[PARAMS][64];
     CHECK(store->tiers.device_bytes <= at.device);
     for (int s = 0; s < 2; ++s) (void)take_step(store, &threads, &at, param, s, seen);
     hil_param_store_account(store, &account);

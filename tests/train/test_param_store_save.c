@@ -84,7 +84,7 @@ static void check_kept(void)
 static void save_and_die(int delay)
 {
     hil_stored_param *param[PARAMS];
-    char seen[SLOTS][64];
+    char seen[PARAMS][64];
     hil_param_store *store = open_store("bf16", &kinds_cpu, &here, param);
     CHECK_OK(hil_param_store_save(store, folder, "old", 1));
     CHECK_OK(hil_param_store_saved(store));

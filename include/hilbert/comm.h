@@ -29,6 +29,30 @@ HIL_API void hil_comm_defaults_sized(hil_comm_options *options, size_t size);
 /* Connects to the other ranks. *out is NULL if there is only one. Keeps `lost` and `context` until
    hil_comm_close; starts a thread that watches the other ranks. */
 HIL_API hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options);
+/* Ranks that a program connects by itself, such as those of torchrun. Both functions block, and
+   return 0, or anything else if they failed. They are called on several threads: each channel has
+   one call at a time, the same calls in the same order on all ranks; channels do not wait for each
+   other. */
+#define HIL_COMM_CHANNELS 4
+typedef struct hil_comm_functions {
+    size_t size; /* set by hil_comm_functions_defaults */
+    int rank, ranks;
+    int local_rank, local_ranks; /* on this machine */
+    /* All-gather: `whole` gets the slices of all ranks, rank r's at r * bytes. `slice` may be at
+       its place in `whole`. */
+    int (*gather)(void *context, int channel, const void *slice, void *whole, size_t bytes);
+    /* All-to-all: sends piece r of `out` (at r * bytes) to rank r, receives piece r of `in` from
+     * it.
+     */
+    int (*exchange)(void *context, int channel, const void *out, void *in, size_t bytes);
+    void *context;
+} hil_comm_functions;
+HIL_API void hil_comm_functions_defaults_sized(hil_comm_functions *functions, size_t size);
+#define hil_comm_functions_defaults(functions)                                                     \
+    hil_comm_functions_defaults_sized(functions, sizeof *(functions))
+/* Copies the functions, which are called until hil_comm_close. A rank that ends is not noticed: the
+   functions must fail then, and hil_comm_fail makes only this rank's calls fail. */
+HIL_API hil_status hil_comm_open_functions(hil_comm **out, const hil_comm_functions *functions);
 /* Waits until every rank has called it, unless one failed. */
 HIL_API void hil_comm_close(hil_comm *comm);
 /* Reports that this rank failed with the thread's current message and makes no further calls: waits

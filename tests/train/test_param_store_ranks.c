@@ -3,7 +3,6 @@
    checkpoint of two ranks is loaded by one and by three; and ranks over functions of the program's
    do the same. */
 #include "comm/comm_threads.h"
-#include "device/device_threads.h"
 #include "io/file.h"
 #include "param_store_kinds.h"
 #include "train/param_store.h"
@@ -22,6 +21,30 @@ typedef struct crew {
     outcome *out;
 } crew;
 
+static int gather(void *inner, int channel, const void *slice, void *whole, size_t bytes)
+{
+    return hil_comm_gather(inner, (hil_channel)channel, slice, whole, bytes) != HIL_OK;
+}
+
+static int exchange(void *inner, int channel, const void *out, void *in, size_t bytes)
+{
+    return hil_comm_exchange(inner, (hil_channel)channel, out, in, bytes) != HIL_OK;
+}
+
+static hil_comm *open_functions(hil_comm *inner)
+{
+    hil_comm *comm;
+    hil_comm_functions f;
+    hil_comm_functions_defaults(&f);
+    f.rank = f.local_rank = hil_comm_rank(inner);
+    f.ranks = f.local_ranks = hil_comm_size(inner);
+    f.gather = gather;
+    f.exchange = exchange;
+    f.context = inner;
+    CHECK_OK(hil_comm_open_functions(&comm, &f));
+    return comm;
+}
+
 static void *work(void *argument)
 {
     crew *c = argument;
@@ -32,8 +55,7 @@ static void *work(void *argument)
 }
 
 /* Runs as many ranks; all must give the bits of *want. */
-static void check_ranks(int ranks, const kinds_side *side, const char *dtype, const placement *at,
-                        doing what, const char *folder, const outcome *want)
+static void check_ranks(int ranks, const crew *all, const outcome *want)
 {
     static outcome out[RANKS];
     hil_comm *comm[RANKS];
@@ -41,31 +63,21 @@ static void check_ranks(int ranks, const kinds_side *side, const char *dtype, co
     crew crews[RANKS];
     CHECK_OK(hil_comm_threads_create(ranks, comm));
     for (int r = 0; r < ranks; ++r) {
-        crews[r] = (crew){*side, dtype, folder, at, what, &out[r]};
-        if (what == LOAD) out[r] = *want;
-        crews[r].side.comm = comm[r];
+        crews[r] = *all;
+        crews[r].out = &out[r];
+        if (all->what == LOAD) out[r] = *want;
+        crews[r].side.comm = ranks == 2 ? open_functions(comm[r]) : comm[r];
         CHECK_INT(pthread_create(&thread[r], NULL, work, &crews[r]), 0);
     }
     for (int r = 0; r < ranks; ++r) CHECK_INT(pthread_join(thread[r], NULL), 0);
     for (int r = 0; r < ranks; ++r) {
+        if (crews[r].side.comm != comm[r]) hil_comm_close(crews[r].side.comm);
         hil_comm_close(comm[r]);
         if (memcmp(&out[r], want, sizeof *want) == 0) continue;
-        fprintf(stderr, "rank %d of %d on %s, %s: other bits\n", r, ranks, side->device, dtype);
+        fprintf(stderr, "rank %d of %d on %s, %s: other bits\n", r, ranks, all->side.device,
+                all->dtype);
         exit(1);
     }
-}
-
-typedef struct moving {
-    void *to;
-    const void *from;
-    size_t bytes;
-} moving;
-
-static hil_status move(void *args)
-{
-    const moving *m = args;
-    memcpy(m->to, m->from, m->bytes);
-    return HIL_OK;
 }
 
 static const void *lend(hil_param_store *store, int slot, const void *bytes, size_t count)
@@ -77,8 +89,8 @@ static const void *lend(hil_param_store *store, int slot, const void *bytes, siz
 
 static void look(hil_param_store *store, void *out, const void *weights, size_t bytes)
 {
-    moving m = {out, weights, bytes};
-    CHECK_OK(hil_device_threads_call(store->device, HIL_STREAM_COMPUTE, move, &m, sizeof m));
+    hil_device *device = store->device;
+    CHECK_OK(device->queue->copy(device, HIL_STREAM_COMPUTE, out, weights, bytes));
 }
 
 static void check_checkpoints(const placement *row, const outcome *want)
@@ -86,12 +98,39 @@ static void check_checkpoints(const placement *row, const outcome *want)
     static outcome got;
     char folder[] = "/tmp/param_store_ranks_XXXXXX";
     CHECK(mkdtemp(folder) != NULL);
-    check_ranks(2, &kinds_cpu, "bf16", &row[1], SAVE, folder, want);
-    check_ranks(3, &kinds_cpu, "bf16", &row[0], LOAD, folder, want);
+    check_ranks(2, &(crew){kinds_cpu, "bf16", folder, &row[1], SAVE, NULL}, want);
+    check_ranks(3, &(crew){kinds_cpu, "bf16", folder, &row[0], LOAD, NULL}, want);
     got = *want;
     run_loaded("bf16", &kinds_cpu, &row[0], folder, "text", &got);
     CHECK(memcmp(&got, want, sizeof got) == 0);
     CHECK_OK(hil_file_remove_tree(folder));
+}
+
+static int fail(void *inner, int channel, const void *out, void *in, size_t bytes)
+{
+    (void)inner, (void)channel, (void)out, (void)in, (void)bytes;
+    return 1;
+}
+
+/* A function that fails ends the call with a message; so does a rank without functions. */
+static void check_failures(void)
+{
+    hil_comm *comm;
+    hil_comm_functions f;
+    hil_param_store *store;
+    hil_param_store_options options;
+    hil_comm_functions_defaults(&f);
+    CHECK_FAILS(hil_comm_open_functions(&comm, &f), HIL_ERR_USAGE, "both functions");
+    f.gather = f.exchange = fail;
+    CHECK_OK(hil_comm_open_functions(&comm, &f));
+    CHECK(comm == NULL);
+    f.ranks = 2;
+    f.rank = 1;
+    CHECK_OK(hil_comm_open_functions(&comm, &f));
+    hil_param_store_defaults(&options);
+    options.comm = comm;
+    CHECK_FAILS(hil_param_store_create(&store, &options), HIL_ERR_IO, "gather from");
+    hil_comm_close(comm);
 }
 
 int main(void)
@@ -110,12 +149,11 @@ int main(void)
         run(dtype[d], &kinds_cpu, &one, &want);
         for (int ranks = 2; ranks <= RANKS; ++ranks)
             for (int i = 0; i < 3; ++i)
-                check_ranks(ranks, &kinds_cpu, dtype[d], &row[i], RUN, NULL, &want);
-        for (int k = 0; k < 2; ++k) {
-            check_ranks(2, &device[k], dtype[d], &row[0], RUN, NULL, &want);
-            check_ranks(2, &device[k], dtype[d], &row[1], RUN, NULL, &want);
-        }
+                check_ranks(ranks, &(crew){kinds_cpu, dtype[d], NULL, &row[i], RUN, NULL}, &want);
+        for (int k = 0; k < 4; ++k)
+            check_ranks(2, &(crew){device[k / 2], dtype[d], NULL, &row[k % 2], RUN, NULL}, &want);
     }
     check_checkpoints(row, &want);
+    check_failures();
     return 0;
 }

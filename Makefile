@@ -18,7 +18,7 @@ build = @tools/deps.sh build && \
 # Tests wait for disks and for one another: two for each core keep it busy.
 ctest = @ctest --output-on-failure --no-label-summary -j $$((2 * $(JOBS))) --test-dir
 
-.PHONY: hilbert all demo transcripts test soak bench bench-gpu lint format asan tsan fuzz install bundle clean help
+.PHONY: hilbert all demo transcripts test soak bench bench-gpu lint format asan tsan fuzz install abi bundle clean help
 
 hilbert: ## the program and the library: build/hilbert (the default)
 	$(call build,$(BUILD),,--target hilbert)
@@ -70,6 +70,9 @@ fuzz: ## each fuzzer for FUZZ_SECONDS, repeated until it made FUZZ_RUNS runs in 
 
 install: hilbert ## program, library, headers, pkg-config file, manual pages (PREFIX, DESTDIR)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+abi: hilbert ## tests/install/abi.txt anew, after a change of the public headers
+	@tools/abi.sh $(BUILD)/libhilbert.so > tests/install/abi.txt
 
 bundle: ## an archive that runs on other machines, from any folder; with CUDA where nvcc is
 	@tools/deps.sh bundle

@@ -100,7 +100,7 @@ hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment
     bool written = member->summed >> i & 1;
     if (!written && !add) HIL_TRY(zero(store, use, member->offset, member->count));
     if (add) *add = written;
-    use->summing = true;
+    if (!use->summing) HIL_TRY(hil_window_start_summing(store, hil_entity(store, unit, i)));
     invalidate_spilled(store, use);
     ++use->pins;
     member->summed |= 1u << i;

@@ -119,6 +119,11 @@ typedef struct hil_written {
    of one use of it. Entities per unit. */
 #define HIL_ENTITIES (1 + HIL_USES)
 
+typedef struct hil_entities {
+    int32_t *entity;
+    size_t count, room;
+} hil_entities;
+
 struct hil_store {
     hil_store_options options;
     bool arranged, open;
@@ -144,8 +149,8 @@ struct hil_store {
     hil_ring *ring;
     hil_offload *spilled;
     size_t resident[HIL_TIERS]; /* bytes of homes and slots */
-    int32_t *here;              /* entities in the window */
-    size_t here_count, here_room;
+    hil_entities here;          /* in the window, but for sums with gradients of this step */
+    hil_entities summing;       /* those sums */
     hil_order order[HIL_PASSES];
     hil_order *pass;         /* NULL between passes */
     hil_segment_visit visit; /* the current visit; its segment is HIL_NOWHERE between visits */

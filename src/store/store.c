@@ -154,9 +154,9 @@ void hil_store_close(hil_store *store)
     hil_sweep_close(store);
     hil_worker_close(store);
     hil_homes_close(store);
-    hil_free(store->here);
-    store->here = NULL;
-    store->here_count = store->here_room = 0;
+    hil_free(store->here.entity);
+    hil_free(store->summing.entity);
+    store->here = store->summing = (hil_entities){0};
     store->spilled = NULL;
     store->window = NULL;
     store->ring = NULL;
@@ -180,6 +180,11 @@ void hil_store_peaks(const hil_store *store, uint64_t peak[HIL_TIERS])
     peak[HIL_DEVICE] += hil_buffers_peak(store->window);
     peak[HIL_HOST] += hil_ring_bytes(store->ring) + hil_offload_peak(store->spilled);
     if (store->tiers->disk) peak[HIL_DISK] = hil_disk_peak(store->tiers->disk);
+}
+
+size_t hil_store_window_peak(const hil_store *store)
+{
+    return hil_buffers_peak(store->window);
 }
 
 size_t hil_store_spill_extent(const hil_store *store)

@@ -58,6 +58,7 @@ void hil_store_forget(hil_store *store);
 hil_ring *hil_store_ring(const hil_store *store);
 /* The high-water mark of bytes on each tier since the store was opened. */
 void hil_store_peaks(const hil_store *store, uint64_t peak[HIL_TIERS]);
+size_t hil_store_window_peak(const hil_store *store);
 /* Host bytes that spilled sums have needed: what plan.spilled must be for the same passes. */
 size_t hil_store_spill_extent(const hil_store *store);
 

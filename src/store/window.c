@@ -56,13 +56,36 @@ static int64_t next_use(const hil_store *store, int32_t entity)
     return (int64_t)order->known.count + first;
 }
 
+/* The list of the window that has the entity, or would have it. */
+static hil_entities *list_of(hil_store *store, int32_t entity)
+{
+    const hil_use *use = use_at(store, entity);
+    return use && use->summing ? &store->summing : &store->here;
+}
+
+/* Makes room for one more entity. */
+static hil_status list_reserve(hil_entities *list)
+{
+    return HIL_GROW(&list->entity, &list->room, list->count + 1);
+}
+
 void hil_window_remove(hil_store *store, int32_t entity)
 {
-    for (size_t i = 0; i < store->here_count; ++i)
-        if (store->here[i] == entity) {
-            store->here[i] = store->here[--store->here_count];
+    hil_entities *list = list_of(store, entity);
+    for (size_t i = 0; i < list->count; ++i)
+        if (list->entity[i] == entity) {
+            list->entity[i] = list->entity[--list->count];
             return;
         }
+}
+
+hil_status hil_window_start_summing(hil_store *store, int32_t sum)
+{
+    HIL_TRY(list_reserve(&store->summing));
+    hil_window_remove(store, sum);
+    use_at(store, sum)->summing = true;
+    store->summing.entity[store->summing.count++] = sum;
+    return HIL_OK;
 }
 
 /* Spills a sum to the tier that the plan names; to disk, if a step needs more host memory than was
@@ -104,8 +127,10 @@ static int pins_of(const hil_store *store, int32_t entity)
 
 hil_status hil_window_clear(hil_store *store)
 {
-    for (size_t i = store->here_count; i-- > 0;)
-        if (!pins_of(store, store->here[i])) HIL_TRY(evict(store, store->here[i]));
+    hil_entities *list[] = {&store->here, &store->summing};
+    for (int k = 0; k < 2; ++k)
+        for (size_t i = list[k]->count; i-- > 0;)
+            if (!pins_of(store, list[k]->entity[i])) HIL_TRY(evict(store, list[k]->entity[i]));
     return HIL_OK;
 }
 
@@ -195,18 +220,19 @@ void hil_window_reclaim(hil_store *store)
    until the next group of micro-batches. If the weight that would be evicted instead is used OFTEN
    times before that, and fetched each time, the sum is evicted. */
 #define OFTEN 8
-static bool is_costly(const hil_store *store, int32_t entity)
+/* Chooses what a prefetch evicts: the weight (-1: none), or a sum used after position `idle`. */
+static int32_t choose_victim(const hil_store *store, int32_t weight, int64_t idle)
 {
-    const hil_use *use = use_at(store, entity);
-    return store->plan->discrete && use && use->summing;
-}
-
-/* Chooses what a prefetch evicts: the weight (-1: none), or the costly sum (-1: none) whose next
-   use is at `idle`. */
-static int32_t choose_victim(const hil_store *store, int32_t weight, int32_t sum, int64_t idle)
-{
-    if (weight < 0 || sum < 0) return weight;
-    return hil_order_often(store->pass, weight, OFTEN, idle) ? sum : weight;
+    const hil_entities *sums = &store->summing;
+    int32_t sum = -1;
+    if (weight < 0 || !hil_order_often(store->pass, weight, OFTEN, HIL_NEVER)) return weight;
+    for (size_t i = 0; i < sums->count; ++i) {
+        int64_t next = next_use(store, sums->entity[i]);
+        if (next <= idle || pins_of(store, sums->entity[i])) continue;
+        sum = sums->entity[i];
+        idle = next;
+    }
+    return sum >= 0 && hil_order_often(store->pass, weight, OFTEN, idle) ? sum : weight;
 }
 
 /* [Note: far uses] If micro-batches pass a segment together and its weights and sums do not fit in
@@ -237,11 +263,38 @@ static void note_stuck(hil_order *order, int64_t horizon, int64_t latest)
     if (latest > horizon) order->stuck_until = horizon - (latest - horizon) / (FURTHER - 1);
 }
 
+/* What can be evicted for a use at `horizon`. */
+typedef struct victim {
+    int64_t horizon, far;
+    int32_t last; /* -1: nothing */
+    int64_t latest, near;
+    bool later; /* something can be evicted once it is released */
+} victim;
+
+/* Finds the victim that is used furthest in the future. */
+static void find_victim(const hil_store *store, const hil_entities *list, victim *v)
+{
+    for (size_t i = 0; i < list->count; ++i) {
+        int32_t entity = list->entity[i];
+        int64_t next = next_use(store, entity);
+        if (next <= v->horizon) continue;
+        if (pins_of(store, entity)) {
+            v->later = true;
+            continue;
+        }
+        if (is_empty(store, entity)) next = HIL_NEVER;
+        if (next > v->near) v->near = next;
+        if (next < v->latest || next == v->far || (next == v->latest && entity < v->last)) continue;
+        v->last = entity;
+        v->latest = next;
+    }
+}
+
 /* Evicts entities used far after position `horizon` (-1: anything not pinned) until `bytes` fit:
    first those that cost nothing to fetch again, then those used furthest in the future. */
 static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, bool *made)
 {
-    bool ahead = horizon >= 0;
+    bool ahead = horizon >= 0, costly = ahead && store->plan->discrete;
     const int64_t far = far_from(store, horizon);
     *made = true;
     while (!hil_buffers_fits(store->window, bytes)) {
@@ -249,36 +302,21 @@ static hil_status make_room(hil_store *store, size_t bytes, int64_t horizon, boo
             give_first(store);
             continue;
         }
-        int32_t last = -1, sum = -1;
-        int64_t latest = far, idle = far, near = horizon;
-        bool later = false; /* something can be evicted once it is released */
-        for (size_t i = 0; i < store->here_count && !is_stuck(store, horizon); ++i) {
-            int32_t entity = store->here[i];
-            int64_t next = next_use(store, entity);
-            if (next <= horizon) continue;
-            bool costly = ahead && is_costly(store, entity);
-            if (pins_of(store, entity)) {
-                later = later || !costly;
-                continue;
-            }
-            if (costly) {
-                if (next > idle) sum = entity, idle = next;
-                continue;
-            }
-            if (is_empty(store, entity)) next = HIL_NEVER;
-            if (next > near) near = next;
-            if (next < latest || next == far || (next == latest && entity < last)) continue;
-            last = entity;
-            latest = next;
+        victim v = {.horizon = horizon, .far = far, .last = -1, .latest = far, .near = horizon};
+        if (!is_stuck(store, horizon)) {
+            find_victim(store, &store->here, &v);
+            if (costly)
+                v.last = choose_victim(store, v.last, far);
+            else
+                find_victim(store, &store->summing, &v);
         }
-        last = choose_victim(store, last, sum, idle);
-        if (last < 0) {
-            if (ahead && !later && horizon == store->pass->ahead)
-                note_stuck(store->pass, horizon, near);
+        if (v.last < 0) {
+            if (ahead && !v.later && horizon == store->pass->ahead)
+                note_stuck(store->pass, horizon, v.near);
             *made = false;
             return HIL_OK;
         }
-        HIL_TRY(evict(store, last));
+        HIL_TRY(evict(store, v.last));
     }
     return HIL_OK;
 }
@@ -300,7 +338,8 @@ hil_status hil_window_room(hil_store *store, size_t bytes)
 static hil_status start(hil_store *store, int32_t entity)
 {
     hil_use *use = use_at(store, entity);
-    HIL_TRY(HIL_GROW(&store->here, &store->here_room, store->here_count + 1));
+    hil_entities *list = list_of(store, entity);
+    HIL_TRY(list_reserve(list));
     if (store->pass) store->pass->stuck = HIL_NEVER;
     if (!use) {
         HIL_TRY(hil_weight_fetch(store, unit_at(store, entity)));
@@ -311,7 +350,7 @@ static hil_status start(hil_store *store, int32_t entity)
         HIL_TRY(
             hil_buffers_take_after(store->window, use->sum.bytes, &use->sum.data, &use->sum.ready));
     }
-    store->here[store->here_count++] = entity;
+    list->entity[list->count++] = entity;
     return HIL_OK;
 }
 

@@ -16,6 +16,8 @@ bool hil_window_has(const hil_store *store, int32_t entity);
 hil_status hil_window_clear(hil_store *store);
 /* Removes an entity from the window's list; its memory is the caller's to free. */
 void hil_window_remove(hil_store *store, int32_t entity);
+/* Notes that a sum in the window has gradients of this step from now on. */
+hil_status hil_window_start_summing(hil_store *store, int32_t sum);
 /* Prefetches in the known order as far as there is room, or can be made. */
 hil_status hil_window_prefetch(hil_store *store);
 /* Drops the copy of a weight, because it is or will be out of date. */

@@ -8,16 +8,20 @@
    full, because memory without activations holds weights; then levels near the winner. A part of
    what the winner recomputes may be offloaded to the host instead: about as much as the bus carries
    while forward computes. Skipped are candidates whose computing alone takes longer than the best
-   plan's step, and other windows for a winner that hardly stalls. */
+   plan's step (for large models: hardly less long), and other windows for a winner that hardly
+   stalls. */
 #include "plan/candidate.h"
 
 #include "io/align.h"
 
+#include <math.h>
 #include <string.h>
 
 #define BUSY_COST 0.05
 #define BUS_COST 0.01 /* the same for copies over a bus, which hardly slow the device */
 #define PARKED_STEPS 3
+#define LONG 4096     /* visits of forward in a group: its rehearsal takes seconds */
+#define SLIGHT 0.01   /* the least part of a step that is worth such a rehearsal */
 #define GROUP_MOST 64 /* micro-batches that pass a segment together */
 
 static void begin(hil_choice *c, hil_candidate at)
@@ -229,10 +233,13 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
     return HIL_OK;
 }
 
-/* Whether its computing alone takes longer than a step of the best plan. */
+/* Whether its computing alone takes longer than a step of the best plan; or nearly as long, if a
+   rehearsal takes seconds. */
 static bool is_slower(const hil_choice *c, hil_candidate at)
 {
-    return c->found && c->needs[at.group > 1][at.tier][at.level].computing >= cost(&c->best);
+    double most = c->found ? cost(&c->best) : INFINITY;
+    if (at.group * (int64_t)c->outline->segments > LONG) most *= 1 - SLIGHT;
+    return c->needs[at.group > 1][at.tier][at.level].computing >= most;
 }
 
 static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)

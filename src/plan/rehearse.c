@@ -45,6 +45,7 @@ typedef struct stage {
     boundary at[2];      /* start and end of the last period but one */
     hil_pass_state last; /* at the start of the last period; no uses: there is only one period */
     hil_account account;
+    uint64_t unused; /* bytes of the window */
 } stage;
 
 static int64_t micros_of(const hil_rehearsal *r)
@@ -243,6 +244,7 @@ static void note(stage *s, double seconds)
     note_tensors(s);
     plan->spilled = hil_store_spill_extent(store);
     hil_store_peaks(store, plan->peak);
+    s->unused = plan->window - hil_store_window_peak(store);
     plan->peak[HIL_DEVICE] += plan->work;
     plan->peak[HIL_HOST] += plan->offloaded;
     memset(plan->drive_bytes, 0, sizeof plan->drive_bytes);
@@ -261,12 +263,14 @@ static void note(stage *s, double seconds)
 }
 
 /* Whether the plan exceeds its budgets. Peaks are the same in every step, so the rest is skipped.
- */
-static bool is_over(const hil_plan *plan)
+   The window is reserved as a whole. */
+static bool is_over(const stage *s)
 {
+    const hil_plan *plan = s->plan;
+    uint64_t device = plan->peak[HIL_DEVICE] + s->unused;
     return plan->device_budget &&
-           (plan->peak[HIL_DEVICE] > plan->device_budget ||
-            plan->peak[HIL_HOST] > plan->host_budget || plan->peak[HIL_DISK] > plan->disk_budget);
+           (device > plan->device_budget || plan->peak[HIL_HOST] > plan->host_budget ||
+            plan->peak[HIL_DISK] > plan->disk_budget);
 }
 
 /* Adds the transfers of the periods left out; returns their seconds. */
@@ -302,7 +306,7 @@ static hil_status run(stage *s)
     collect_account(s);
     double began = hil_links_now(s->tiers.links);
     note(s, began);
-    if (is_over(s->plan)) goto done;
+    if (is_over(s)) goto done;
     HIL_TRY_DONE(take_step(s));
     collect_account(s);
     double seconds = hil_links_now(s->tiers.links) - began;
@@ -414,7 +418,7 @@ static hil_status rehearse_enough(const hil_rehearsal *r, hil_plan *plan, stage 
     do {
         HIL_TRY(rehearse(r, plan, periods, s));
         periods *= 2;
-    } while (s->left_out && !is_over(plan) && s->at[0].store.digest != s->at[1].store.digest);
+    } while (s->left_out && !is_over(s) && s->at[0].store.digest != s->at[1].store.digest);
     return HIL_OK;
 }
 

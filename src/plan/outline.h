@@ -4,15 +4,24 @@
 #define HIL_PLAN_OUTLINE_H
 
 #include "store/plan.h"
-#include "tensor/tensor.h"
+#include "tensor/quant.h"
 
 #define HIL_OUTLINE_NAME 128
+
+/* By what a step does with them. */
+typedef enum hil_unit_kind {
+    HIL_UNIT_TRAINED,
+    HIL_UNIT_FROZEN,    /* has no gradient: of an adapter's base, or the model is not trained */
+    HIL_UNIT_QUANTIZED, /* frozen as well */
+    HIL_UNIT_KINDS
+} hil_unit_kind;
 
 typedef struct hil_outline_unit {
     char name[HIL_OUTLINE_NAME];
     int64_t elements;              /* of the whole unit, over all ranks */
     size_t bytes[HIL_UNIT_STATES]; /* of a rank's slice; for gradients, of one use */
     int uses;                      /* number of gradients: segments that use it */
+    hil_quant quant;               /* not HIL_QUANT_NONE: its elements are bytes */
 } hil_outline_unit;
 
 typedef struct hil_outline_segment {
@@ -32,11 +41,18 @@ typedef struct hil_outline {
     int ranks;    /* every unit is divided evenly among them; 0: 1 */
     bool saves;   /* checkpoints are written */
     size_t lanes; /* bytes of hil_store_lanes */
+    bool adapter; /* what is trained belongs to an adapter */
 } hil_outline;
 
 static inline int hil_outline_ranks(const hil_outline *outline)
 {
     return outline->ranks > 1 ? outline->ranks : 1;
+}
+
+static inline hil_unit_kind hil_outline_kind(const hil_outline_unit *unit)
+{
+    if (unit->quant != HIL_QUANT_NONE) return HIL_UNIT_QUANTIZED;
+    return unit->uses ? HIL_UNIT_TRAINED : HIL_UNIT_FROZEN;
 }
 
 /* Bytes of a state; for gradients, of all uses together. */

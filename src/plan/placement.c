@@ -299,29 +299,29 @@ static void clear(hil_plan *plan, const hil_outline *o)
                 hil_outline_bytes(&o->unit[u], s) ? UNPLACED : (unsigned char)HIL_DEVICE;
 }
 
-void hil_plan_occupied(const hil_plan *plan, const hil_outline *o,
-                       uint64_t bytes[HIL_UNIT_STATES][HIL_TIERS])
+void hil_plan_occupied(const hil_plan *plan, const hil_outline *o, hil_occupied *out)
 {
-    memset(bytes, 0, HIL_UNIT_STATES * sizeof *bytes);
+    *out = (hil_occupied){0};
     for (size_t u = 0; u < o->units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s) {
             if (!hil_outline_bytes(&o->unit[u], s)) continue;
             int tier = plan->unit[u].tier[s];
-            bytes[s][tier] +=
+            out->bytes[hil_outline_kind(&o->unit[u])][s][tier] +=
                 tier == HIL_DISK ? on_disk(o, u, s, plan->chunk) : reserved(&o->unit[u], s);
         }
 }
 
 void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HIL_TIERS])
 {
-    uint64_t states[HIL_UNIT_STATES][HIL_TIERS];
-    hil_plan_occupied(plan, o, states);
+    hil_occupied states;
+    hil_plan_occupied(plan, o, &states);
     need[HIL_DEVICE] = device_bytes(plan, o);
     need[HIL_HOST] =
         staging_bytes(plan, o) + hil_align_up(plan->offloaded) + hil_align_up(plan->spilled);
     need[HIL_DISK] = 0;
-    for (int s = 0; s < HIL_UNIT_STATES; ++s)
-        for (int t = 0; t < HIL_TIERS; ++t) need[t] += states[s][t];
+    for (int k = 0; k < HIL_UNIT_KINDS; ++k)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            for (int t = 0; t < HIL_TIERS; ++t) need[t] += states.bytes[k][s][t];
 }
 
 void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budget,

@@ -42,9 +42,11 @@ void hil_plan_offload(hil_plan *plan, int64_t pairs);
 /* Upper bound on device memory for anything but window, tensors and states. */
 uint64_t hil_plan_besides(const hil_plan *plan, const hil_outline *outline);
 
-/* Bytes that each class of state takes on each tier, in whole pages. */
-void hil_plan_occupied(const hil_plan *plan, const hil_outline *outline,
-                       uint64_t bytes[HIL_UNIT_STATES][HIL_TIERS]);
+/* Bytes that each class of state of units of each kind takes on each tier, in whole pages. */
+typedef struct hil_occupied {
+    uint64_t bytes[HIL_UNIT_KINDS][HIL_UNIT_STATES][HIL_TIERS];
+} hil_occupied;
+void hil_plan_occupied(const hil_plan *plan, const hil_outline *outline, hil_occupied *out);
 
 /* Bytes that the plan reserves on each tier. */
 void hil_plan_needs(const hil_plan *plan, const hil_outline *outline, uint64_t need[HIL_TIERS]);

@@ -29,6 +29,7 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             unit->bytes[s] = hil_unit_bytes(store, u, (hil_unit_state)s);
         if (unit->bytes[HIL_GRADIENT]) unit->uses = hil_unit_uses(store, u);
+        unit->quant = hil_unit_quant(store, u);
     }
     for (size_t i = 0; i < segments; ++i) {
         hil_outline_segment *segment = &out->segment[i];
@@ -43,6 +44,7 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
         .micros = (r->sequences + r->micro_batch - 1) / r->micro_batch,
         .training = r->training,
         .saves = r->training,
+        .adapter = hil_store_adapted(store),
         .ranks = hil_store_ranks(store),
         .lanes = hil_store_lanes(store),
     };

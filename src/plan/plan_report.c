@@ -54,20 +54,68 @@ static void fill_rest(const hil_plan_view *v, const uint64_t states[HIL_TIERS], 
     add_row(r, "staging buffers", 0, take_off(host, v->tokens), 0);
 }
 
-static void fill_places(const hil_plan_view *v, hil_plan_report *r)
+static void add_states(hil_plan_report *r, const char *name, const uint64_t bytes[HIL_TIERS])
+{
+    add_row(r, name, bytes[HIL_DEVICE], bytes[HIL_HOST], bytes[HIL_DISK]);
+}
+
+/* States of what is trained: a row for each, or for an adapter its optimizer's together. */
+static void fill_trained(const hil_plan_view *v, const uint64_t bytes[HIL_UNIT_STATES][HIL_TIERS],
+                         hil_plan_report *r)
 {
     const char *const names[HIL_UNIT_STATES] = {
         "weights", v->dtype == HIL_BF16 ? "master weights (low 16 bits)" : "master weights (fp32)",
         "first moments", "second moments", "gradients"};
+    uint64_t optimizer[HIL_TIERS] = {0};
+    for (int s = 0; s < HIL_UNIT_STATES && !v->outline->adapter; ++s)
+        add_states(r, names[s], bytes[s]);
+    if (!v->outline->adapter) return;
+    for (int s = HIL_REST; s <= HIL_STATE2; ++s)
+        for (int t = 0; t < HIL_TIERS; ++t) optimizer[t] += bytes[s][t];
+    add_states(r, "adapter weights", bytes[HIL_WEIGHT]);
+    add_states(r, "adapter optimizer states", optimizer);
+    add_states(r, "adapter gradients", bytes[HIL_GRADIENT]);
+}
+
+static const char *name_quantized(const hil_outline *o)
+{
+    static const char *const base[] = {"",
+                                       "base weights (nf4)",
+                                       "base weights (nf4)",
+                                       "base weights (int8)",
+                                       "base weights (fp8)",
+                                       "base weights (bf16)"};
+    static const char *const model[] = {
+        "", "weights (nf4)", "weights (nf4)", "weights (int8)", "weights (fp8)", "weights (bf16)"};
+    hil_quant quant = HIL_QUANT_NONE;
+    for (size_t u = 0; u < o->units && quant == HIL_QUANT_NONE; ++u) quant = o->unit[u].quant;
+    return o->adapter ? base[quant] : model[quant];
+}
+
+static const char *name_frozen(const hil_plan_view *v)
+{
+    if (!v->outline->training) return "weights";
+    if (!v->outline->adapter) return "frozen weights";
+    return v->dtype == HIL_BF16  ? "base weights (bf16)"
+           : v->dtype == HIL_F16 ? "base weights (fp16)"
+                                 : "base weights (fp32)";
+}
+
+static void fill_places(const hil_plan_view *v, hil_plan_report *r)
+{
     const hil_plan *p = v->plan;
     hil_plan_table table;
-    uint64_t bytes[HIL_UNIT_STATES][HIL_TIERS], states[HIL_TIERS] = {0};
-    hil_plan_occupied(p, v->outline, bytes);
+    hil_occupied all;
+    uint64_t states[HIL_TIERS] = {0};
+    hil_plan_occupied(p, v->outline, &all);
     hil_plan_count(v->outline, p, &table);
+    add_states(r, name_quantized(v->outline), all.bytes[HIL_UNIT_QUANTIZED][HIL_WEIGHT]);
+    add_states(r, name_frozen(v), all.bytes[HIL_UNIT_FROZEN][HIL_WEIGHT]);
+    fill_trained(v, all.bytes[HIL_UNIT_TRAINED], r);
     r->states.name = "states";
     for (int s = 0; s < HIL_UNIT_STATES; ++s) {
-        add_row(r, names[s], bytes[s][HIL_DEVICE], bytes[s][HIL_HOST], bytes[s][HIL_DISK]);
-        for (int t = 0; t < HIL_TIERS; ++t) states[t] += bytes[s][t];
+        for (int k = 0; k < HIL_UNIT_KINDS; ++k)
+            for (int t = 0; t < HIL_TIERS; ++t) states[t] += all.bytes[k][s][t];
         r->states.device += table.bytes[s][HIL_DEVICE];
         r->states.host += table.bytes[s][HIL_HOST];
         r->states.disk += table.bytes[s][HIL_DISK];

@@ -114,18 +114,31 @@ static hil_status make_plan(show *s)
     return hil_plan_make(&request, s->observer, &s->planned);
 }
 
+static int64_t count_parameters(const hil_model *model)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < hil_store_count(model->store); ++i)
+        count += hil_param_elements(hil_store_at(model->store, i));
+    return count;
+}
+
 /* The inputs of the ZeRO-Infinity paper's formulas for this run. */
 static hil_dense describe(const show *s)
 {
     const hil_config *c = &s->source.config;
-    double elements = 0, states = 0, gradients = 0;
+    double elements = (double)count_parameters(s->model), size = (double)hil_dtype_size(s->dtype);
+    double states = 0, updated = 0, gradients = 0, weights = 0;
+    bool quantized = false;
     for (size_t u = 0; u < s->planned.outline.units; ++u) {
         const hil_outline_unit *unit = &s->planned.unit[u];
-        elements += (double)unit->elements;
+        double all = 0;
+        for (int i = 0; i < HIL_UNIT_STATES; ++i) all += (double)unit->bytes[i] * s->ranks;
+        states += all;
+        if (hil_outline_kind(unit) == HIL_UNIT_TRAINED) updated += all;
         gradients += (double)unit->bytes[HIL_GRADIENT] * s->ranks;
-        for (int i = 0; i < HIL_UNIT_STATES; ++i) states += (double)unit->bytes[i] * s->ranks;
+        weights += (double)unit->bytes[HIL_WEIGHT] * s->ranks;
+        quantized = quantized || unit->quant != HIL_QUANT_NONE;
     }
-    double size = (double)hil_dtype_size(s->dtype);
     return (hil_dense){.layers = (double)c->layers,
                        .hidden = (double)c->hidden,
                        .heads = (double)c->heads,
@@ -134,9 +147,10 @@ static hil_dense describe(const show *s)
                        .interval = 1,
                        .parameters = elements,
                        .state_bytes = states / elements,
-                       .weight_bytes = size,
-                       /* The update reads all states and writes all but the gradient. */
-                       .optimizer_bytes = (states - gradients / 2) / elements,
+                       .weight_bytes = quantized ? weights / elements : size,
+                       /* The update reads the states of what is trained and writes all of them but
+                          the gradient. */
+                       .optimizer_bytes = (updated - gradients / 2) / elements,
                        .activation_bytes = size};
 }
 
@@ -148,16 +162,23 @@ static hil_status dump(json_t *object, char **out)
     return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "no memory for the plan");
 }
 
-static int64_t count_parameters(const hil_model *model)
+/* The rows of the table of memory. */
+static json_t *list_rows(const hil_plan_report *r)
 {
-    int64_t count = 0;
-    for (size_t i = 0; i < hil_store_count(model->store); ++i)
-        count += hil_param_elements(hil_store_at(model->store, i));
-    return count;
+    json_t *rows = json_array();
+    for (size_t i = 0; i < r->rows; ++i) {
+        const hil_plan_row *row = &r->row[i];
+        json_array_append_new(rows,
+                              json_pack("{s:s, s:I, s:I, s:I}", "name", row->name, "device",
+                                        (json_int_t)row->device, "host", (json_int_t)row->host,
+                                        "disk", (json_int_t)row->disk));
+    }
+    return rows;
 }
 
-/* The object that train --plan reads, with the names of speeds that are assumed. */
-static hil_status write_json(const show *s, char **out)
+/* The object that train --plan reads, with the table of memory and the names of speeds that are
+   assumed. */
+static hil_status write_json(const show *s, const hil_plan_report *r, char **out)
 {
     json_t *object;
     HIL_TRY(
@@ -170,6 +191,7 @@ static hil_status write_json(const show *s, char **out)
         if (!s->planned.machine.drive_known[i])
             json_array_append_new(assumed, json_string(s->options->memory.disks[i].path));
     json_object_set_new(object, "assumed_speeds", assumed);
+    json_object_set_new(object, "memory", list_rows(r));
     return dump(object, out);
 }
 
@@ -192,7 +214,7 @@ static hil_status fill_report(const show *s, hil_plan_report *r)
     r->context = s->context;
     if (s->gpu) r->gpu = s->gpu->name;
     if (s->device) r->gpu_overhead = s->device->outside;
-    return write_json(s, &r->json);
+    return write_json(s, r, &r->json);
 }
 
 /* Fills the report of a run that does not fit from the last failure's message. */

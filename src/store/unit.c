@@ -166,6 +166,16 @@ int64_t hil_unit_slice(const hil_store *store, size_t unit)
     return store->unit[unit].slice;
 }
 
+bool hil_store_adapted(const hil_store *store)
+{
+    return store->adapted;
+}
+
+hil_quant hil_unit_quant(const hil_store *store, size_t unit)
+{
+    return store->unit[unit].member[0].param->quant;
+}
+
 int hil_unit_uses(const hil_store *store, size_t unit)
 {
     return store->unit[unit].uses;

@@ -7,6 +7,8 @@
 #define HIL_UNIT_NAME 128
 
 int hil_store_ranks(const hil_store *store);
+/* Whether some parameters belong to an adapter. */
+bool hil_store_adapted(const hil_store *store);
 size_t hil_store_units(const hil_store *store);
 /* Bytes of this rank's slice of a state; for HIL_GRADIENT those of one use. */
 size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state);
@@ -14,6 +16,8 @@ size_t hil_unit_bytes(const hil_store *store, size_t unit, hil_unit_state state)
 int64_t hil_unit_elements(const hil_store *store, size_t unit);
 int64_t hil_unit_slice(const hil_store *store, size_t unit);
 int hil_unit_uses(const hil_store *store, size_t unit);
+/* How its weight is kept. */
+hil_quant hil_unit_quant(const hil_store *store, size_t unit);
 /* Device bytes for sums of squares, if plan.discrete. */
 size_t hil_store_lanes(const hil_store *store);
 /* How many units a segment may use; *units: their numbers, ascending, borrowed from the store. */

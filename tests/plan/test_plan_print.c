@@ -5,12 +5,12 @@
 #include "plan/plan_report.h"
 
 static const hil_outline_unit units[] = {
-    {"a", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 1},
-    {"b", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 2},
+    {"a", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 1, HIL_QUANT_NONE},
+    {"b", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 2, HIL_QUANT_NONE},
 };
 static const hil_outline_segment segments[] = {
     {.name = "embed"}, {.name = "block"}, {.name = "head"}};
-static const hil_outline outline = {units, 2, segments, 3, 4, true, 1, false, 0};
+static const hil_outline outline = {units, 2, segments, 3, 4, true, 1, false, 0, false};
 
 static hil_text text;
 

@@ -44,6 +44,39 @@ static void check_fits(const hil_train_options *options, const hil_plan_options 
     hil_plan_close(NULL);
 }
 
+static const hil_plan_row *find_row(const hil_plan_report *r, const char *name)
+{
+    for (size_t i = 0; i < r->rows; ++i)
+        if (strcmp(r->row[i].name, name) == 0) return &r->row[i];
+    return NULL;
+}
+
+/* The base and the adapter have rows of their own, and bytes of a quantized base are not counted as
+   parameters. */
+static void check_adapter(hil_train_options options, const hil_plan_options *form)
+{
+    hil_plan_report *r;
+    options.adapter.source = "lora";
+    options.adapter.rank = 4;
+    options.base_dtype = "nf4";
+    CHECK_OK(hil_plan_open(&r, &options, form, NULL));
+    const hil_plan_row *base = find_row(r, "base weights (nf4)");
+    const hil_plan_row *weights = find_row(r, "adapter weights");
+    const hil_plan_row *states = find_row(r, "adapter optimizer states");
+    const hil_plan_row *gradients = find_row(r, "adapter gradients");
+    CHECK(base && weights && states && gradients && find_row(r, "base weights (fp32)"));
+    CHECK(!find_row(r, "weights") && !find_row(r, "first moments"));
+    CHECK(weights->device + weights->host + weights->disk ==
+          gradients->device + gradients->host + gradients->disk);
+    CHECK(2 * (weights->device + weights->host + weights->disk) ==
+          states->device + states->host + states->disk);
+    double all = (double)(r->states.device + r->states.host + r->states.disk);
+    CHECK_NEAR(r->analysis.bytes_per_parameter, all / (double)r->parameters,
+               0.01 * all / (double)r->parameters);
+    CHECK(strstr(r->json, "\"name\": \"adapter gradients\""));
+    hil_plan_close(r);
+}
+
 int main(void)
 {
     job_place place;
@@ -59,6 +92,8 @@ int main(void)
     options.memory.disks = &disk;
     options.memory.disk_count = 1;
     check_fits(&options, &form);
+    options.memory.device = options.memory.host = 4 << 20;
+    check_adapter(options, &form);
     options.memory.device = 4 << 10;
     CHECK_OK(hil_plan_open(&r, &options, &form, NULL));
     CHECK(!r->fits && strstr(r->missing, "memory") && strstr(r->json, "\"fits\": false"));

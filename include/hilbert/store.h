@@ -150,7 +150,10 @@ HIL_API hil_status hil_param_store_add_gradient(hil_param_store *store, hil_stor
                                                 int64_t tile, const void *gradient,
                                                 const char *dtype);
 /* Declares the gradients of a group complete for this step: they are rounded once to their dtype
-   and evicted. Calling it early frees room in the window. */
+   and evicted. Calling it early frees room in the window. Gradients that are added all the same
+   (hil_param_store_add_gradient) make a second sum, which is rounded on its own; it takes memory
+   that was not planned for, of the GPU where the parameter's states are there: HIL_ERR_BUDGET if
+   none is left. */
 HIL_API hil_status hil_param_store_give_gradients(hil_param_store *store, int group);
 
 /* What form.rates of parameters stand for. Until set: lr 1, the rest as in the options. */

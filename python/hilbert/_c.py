@@ -87,6 +87,7 @@ _FUNCTIONS = {
     "hil_param_store_acquire": (True, [_store, _param, c_int64, POINTER(c_void_p)]),
     "hil_param_store_release": (False, [_store, _param, c_int64]),
     "hil_param_store_add_gradient": (True, [_store, _param, c_int64, c_void_p, c_char_p]),
+    "hil_param_store_give_gradients": (True, [_store, c_int]),
     "hil_param_store_set_rates": (True, [_store, c_int, POINTER(StoreRates)]),
     "hil_param_store_set_updates": (True, [_param, c_int64]),
     "hil_param_store_step": (True, [_store, c_double, POINTER(c_double)]),

@@ -42,6 +42,7 @@ class ModelSlot(Slot):
         super().__init__(shape=param.shape, **fields)
         self.param = param
         self.users = 0
+        self.gradients = self.gradients_before = 0  # in this step and in the last one
         self.holders = 0  # references to the parameter object that are ours or its modules'
         self.copy: Optional[torch.Tensor] = None  # while it is read outside of any forward
         self.original: Optional[torch.Tensor] = None  # fp32 numbers of which the copy was made
@@ -161,6 +162,7 @@ class Uses:
         self.summing = False  # whether a gradient was added in it
         self.changes = 0  # grows whenever weights change
         self.optimizer: Any = None  # whose groups may be frozen
+        self._missing: Dict[int, int] = {}  # parameters of each group that still get gradients
         self._stack: List[_Frame] = []
         self._copies: List[ModelSlot] = []
 
@@ -178,6 +180,8 @@ class Uses:
     def _end(self) -> None:
         if self.store.referred():
             gc.collect()  # graphs in cycles
+        if self.summing:
+            self._expect()
         self.kind, self.summing = None, False
         self.store.end()
 
@@ -217,6 +221,26 @@ class Uses:
         self.open(_c.TRAIN)
         self.summing = True
         self.store.add_gradient(slot, gradient)
+        if self.store.options.steady:
+            self._count(slot)
+
+    def _count(self, slot: ModelSlot) -> None:
+        """Gives the gradients of a group when every parameter in it has got as many as in the last
+        step. See hil_param_store_give_gradients for what comes later all the same."""
+        slot.gradients += 1
+        if slot.gradients != slot.gradients_before:
+            return
+        self._missing[slot.group] -= 1
+        if not self._missing[slot.group]:
+            self.store.give_gradients(slot.group)
+
+    def _expect(self) -> None:
+        """At the end of a step: the next one should be like it."""
+        self._missing.clear()
+        for slot in self.store.slots:
+            slot.gradients_before, slot.gradients = slot.gradients, 0
+            if slot.gradients_before:
+                self._missing[slot.group] = self._missing.get(slot.group, 0) + 1
 
     # Uses in a forward.
 

@@ -131,7 +131,8 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
             weight_decay: float = 0.01, clip: float = 0.0, params: Optional[Iterable[Any]] = None,
             dtype: Optional[str] = None, device_memory: Size = None, host_memory: Size = None,
             disk: Union[str, Iterable[str]] = (), device: Union[None, str, torch.device] = None,
-            window: Size = None, threads: int = 0, saves: bool = True) -> nn.Module:
+            window: Size = None, threads: int = 0, saves: bool = True,
+            steady: bool = True) -> nn.Module:
     """Puts weights, gradients and optimizer states of a model into hilbert's tiers.
 
     Returns the same object with two more methods, `backward(loss)` and `step()`, and the attributes
@@ -148,6 +149,9 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
         the stream that is current now.
     window: device memory for weights and gradients in use and prefetched; None: chosen.
     threads: of the update on the CPU; 0: all.
+    steady: a gradient leaves the device when it has as many parts as in the last step; one that
+        comes later is rounded on its own, and needs memory that may not be there. False: all leave
+        at `step`.
     saves: False saves the buffer of host memory that `hilbert.save` needs.
     """
     if "hilbert" in model.__dict__:
@@ -164,7 +168,8 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
         dtype=DTYPES[dtype] if dtype else _main_dtype(model), device=_device(device),
         optimizer=optimizer, clip=clip or 0.0,
         disks=[parse_disk(entry) for entry in ([disk] if isinstance(disk, str) else disk)],
-        window=parse_size("window", window) or 0, threads=threads, saves=saves)
+        window=parse_size("window", window) or 0, threads=threads, saves=saves,
+        steady=steady)
     _set_budgets(options, device_memory, host_memory)
     if dtype is not None:
         _cast_buffers(model, options.dtype)

@@ -74,12 +74,14 @@ def _apply_of(module: nn.Module) -> Callable[..., nn.Module]:
             if function(torch.empty(0, dtype=slot.dtype)).dtype != slot.dtype:
                 raise UsageError("the dtype of an offloaded model is fixed: give dtype to "
                                  "hilbert.offload")
-        own._parameters = {name: param for name, param in parameters.items()
-                           if name not in parameters.slots}
-        try:
-            type(own)._apply(own, function, recurse)
-        finally:
-            own._parameters = parameters
+        for child in own.children() if recurse else ():
+            child._apply(function)
+        for name, buffer in own._buffers.items():
+            if buffer is not None:
+                own._buffers[name] = function(buffer)
+        for name, param in parameters.items():
+            if param is not None and name not in parameters.slots:
+                param.data = function(param.data)
         return own
 
     return apply

@@ -40,6 +40,7 @@ class Options:
     window: int = 0
     threads: int = 0
     saves: bool = True
+    steady: bool = True
 
 
 @dataclass(eq=False)
@@ -207,6 +208,11 @@ class Store:
             self._settle()
             _c.library.hil_param_store_add_gradient(self._handle, slot.handle, 0, gradient.data_ptr(),
                                                     NAMES[gradient.dtype].encode())
+
+    def give_gradients(self, group: int) -> None:
+        """Declares the sums of a group complete, so that they leave the device."""
+        with self._lock:
+            _c.library.hil_param_store_give_gradients(self._handle, group)
 
     def set_rates(self, number: int, group: Mapping[str, Any]) -> None:
         """Rates of the parameters whose slots have this number, from a group of an optimizer."""

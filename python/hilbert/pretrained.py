@@ -19,7 +19,8 @@ from .sizes import available_memory, parse_size
 
 _WAITING = ("host_memory", "disk")
 _OFFLOAD = ("optimizer", "lr", "betas", "eps", "weight_decay", "clip", "params", "dtype",
-            "device", "device_memory", "window", "threads", "saves", *_WAITING)
+            "device", "device_memory", "window", "threads", "saves",
+            "steady", *_WAITING)
 
 
 def from_pretrained(kind: Any, folder: Union[str, Path], **arguments: Any) -> nn.Module:

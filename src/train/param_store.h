@@ -19,6 +19,7 @@ typedef struct hil_param_store_group {
     int number;
     int pins;            /* gradient sums acquired and not yet released */
     bool summing, given; /* in this step */
+    bool late;           /* gradients were added after that: see [Note: late gradients] */
 } hil_param_store_group;
 
 struct hil_stored_param {

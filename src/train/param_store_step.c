@@ -3,6 +3,7 @@
 #include "store/pass.h"
 #include "store/update.h"
 
+#include <limits.h>
 #include <math.h>
 
 hil_status hil_param_store_begin(hil_param_store *store, hil_param_store_pass pass)
@@ -20,7 +21,7 @@ hil_status hil_param_store_begin(hil_param_store *store, hil_param_store_pass pa
     store->pass = pass;
     store->phase = HIL_PARAM_STORE_OPEN;
     for (size_t g = 0; g < store->groups; ++g)
-        store->group[g].summing = store->group[g].given = false;
+        store->group[g].summing = store->group[g].given = store->group[g].late = false;
     return HIL_OK;
 }
 
@@ -67,7 +68,6 @@ void hil_param_store_release(hil_param_store *store, hil_stored_param *param, in
 static hil_status check_gradient(const hil_param_store *store, const hil_stored_param *p,
                                  int64_t tile)
 {
-    const hil_param_store_group *group = &store->group[p->group];
     HIL_TRY(check_use(store, p, tile));
     const char *name = hil_param_spec_of(p->param)->name;
     if (store->pass != HIL_PARAM_STORE_TRAIN)
@@ -77,10 +77,15 @@ static hil_status check_gradient(const hil_param_store *store, const hil_stored_
     if (store->rates[p->rates].frozen)
         return hil_fail(HIL_ERR_USAGE, "%s has no gradient: its rates, number %d, are frozen", name,
                         p->rates);
-    if (group->given)
-        return hil_fail(HIL_ERR_USAGE, "gradients of %s, in group %d, were given in this step",
-                        name, group->number);
     return HIL_OK;
+}
+
+/* [Note: late gradients] A program that gives the gradients of a group when it expects no more may
+   be wrong. What it adds then is a use of the parameters in a segment of its own, with its own sum
+   and its own gradient, which the step gives. */
+static int late_segment(const hil_param_store_group *group)
+{
+    return INT_MAX - group->number;
 }
 
 hil_status hil_param_store_add_gradient(hil_param_store *store, hil_stored_param *param,
@@ -90,8 +95,9 @@ hil_status hil_param_store_add_gradient(hil_param_store *store, hil_stored_param
     hil_dtype of;
     HIL_TRY(check_gradient(store, param, tile));
     HIL_TRY(hil_dtype_parse(dtype, &of));
-    HIL_TRY(hil_store_sum_add(store->states, param->param, group->number, tile, gradient, of));
-    group->summing = true;
+    int segment = group->given ? late_segment(group) : group->number;
+    HIL_TRY(hil_store_sum_add(store->states, param->param, segment, tile, gradient, of));
+    *(group->given ? &group->late : &group->summing) = true;
     return HIL_OK;
 }
 
@@ -100,6 +106,9 @@ hil_status hil_param_store_gradient_acquire(hil_param_store *store, hil_stored_p
 {
     hil_param_store_group *group = &store->group[param->group];
     HIL_TRY(check_gradient(store, param, tile));
+    if (group->given)
+        return hil_fail(HIL_ERR_USAGE, "gradients of %s, in group %d, were given in this step",
+                        hil_param_spec_of(param->param)->name, group->number);
     HIL_TRY(hil_store_sum_acquire(store->states, param->param, group->number, tile, sum, NULL));
     group->summing = true;
     ++group->pins;
@@ -154,9 +163,11 @@ hil_status hil_param_store_step(hil_param_store *store, double lr, double *norm)
     if (store->phase != HIL_PARAM_STORE_OPEN || store->pass != HIL_PARAM_STORE_TRAIN)
         return hil_fail(HIL_ERR_USAGE, "hil_param_store_step is called once, in a training pass");
     HIL_TRY(check_released(store));
-    for (size_t g = 0; g < store->groups; ++g)
-        if ((store->group[g].summing || store->comm) && !store->group[g].given)
-            HIL_TRY(give(store, &store->group[g]));
+    for (size_t g = 0; g < store->groups; ++g) {
+        hil_param_store_group *group = &store->group[g];
+        if ((group->summing || store->comm) && !group->given) HIL_TRY(give(store, group));
+        if (group->late) HIL_TRY(hil_store_give_gradients(store->states, late_segment(group)));
+    }
     store->phase = HIL_PARAM_STORE_UPDATED;
     HIL_TRY(hil_store_pass_end(store->states));
     HIL_TRY(hil_store_norm(store->states, norm));

@@ -107,6 +107,20 @@ def test_accumulation(tmp_path):
         optimizer.zero_grad()
 
 
+def test_irregular_accumulation(tmp_path):
+    """More backward calls than in the step before, and fewer."""
+    mine, theirs, optimizer = twins(tmp_path, host_memory="4M")
+    for count in (1, 1, 3, 2, 1, 4):
+        for x in inputs(count, seed=count):
+            a, b = loss_of(mine, x), loss_of(theirs, x)
+            assert close(a, b)
+            mine.backward(a)
+            b.backward()
+        mine.step()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def test_evaluation_between_steps(tmp_path):
     mine, theirs, optimizer = twins(tmp_path)
     for x in inputs(3):

@@ -48,6 +48,7 @@ typedef struct placement {
     int drives;
     bool early; /* gives a group's gradients as soon as they are complete */
     uint64_t window;
+    bool late; /* gives some before they are complete: the rest makes sums of its own */
 } placement;
 
 typedef struct outcome {
@@ -186,7 +187,8 @@ static inline double take_step(hil_param_store *store, const kinds_side *side, c
             if (has_gradient(step, p)) give(store, side, param[p], step, micro, p);
             hil_param_store_release(store, param[p], 0);
             bool last = p + 1 == PARAMS || kinds[p + 1].group != kinds[p].group;
-            if (at->early && last && (ranks || i + 1 == MICROS))
+            bool complete = ranks || i + 1 == MICROS;
+            if (last && (complete ? at->early && !at->late : at->late && step % 2))
                 CHECK_OK(hil_param_store_give_gradients(store, kinds[p].group));
         }
     CHECK_OK(hil_param_store_step(store, 0.5, &norm));

@@ -113,10 +113,14 @@ int main(void)
         {500 << 10, 4 * M, 1, false, 0},
         {400 << 10, 200 << 10, 1, true, 0},
         {400 << 10, 200 << 10, 2, false, 0},
+        {8 * M, 8 * M, 0, false, 0, true},
+        {500 << 10, 4 * M, 0, false, 0, true},
+        {400 << 10, 1 * M, 1, false, 0, true},
     };
     static const char *const dtype[] = {"bf16", "fp16", "fp32"};
     static outcome first;
-    for (int d = 0; d < 3; ++d) check_placements(dtype[d], &kinds_cpu, row, 5, true, &first);
+    for (int d = 0; d < 3; ++d)
+        check_placements(dtype[d], &kinds_cpu, row, sizeof row / sizeof *row, true, &first);
     check_formula(&first);
     check_equal_rates();
     check_refused();

@@ -23,6 +23,8 @@ typedef struct hil_export_options {
     /* `out` is a GGUF file for llama.cpp; dtype may also be "q8_0", `checkpoint` also a model
        folder without checkpoints. */
     bool gguf;
+    bool deepspeed;    /* `checkpoint` is one of DeepSpeed, of ZeRO stage 1, 2 or 3 */
+    const char *model; /* then the folder of config and tokenizer, which is required */
 } hil_export_options;
 HIL_API void hil_export_defaults_sized(hil_export_options *options, size_t size);
 #define hil_export_defaults(options) hil_export_defaults_sized(options, sizeof *(options))
@@ -31,7 +33,8 @@ typedef struct hil_export_result {
     uint64_t bytes;        /* of weights; with gguf of the file */
     const char *dtype;
 } hil_export_result;
-/* Writes a Hugging Face model folder, or a GGUF file; reads nothing but the checkpoint's files. */
+/* Writes a Hugging Face model folder, or a GGUF file; reads nothing but the checkpoint's files, and
+   of `model`. */
 HIL_API hil_status hil_checkpoint_export(const hil_export_options *options,
                                          const hil_observer *observer, hil_export_result *result);
 

@@ -106,6 +106,8 @@ typedef struct hil_train_options {
     double beta;     /* of dpo: how far the model may go from the reference; 0: 0.1 */
     hil_curve curve; /* instead of lr, schedule and warmup, unless its kind is HIL_CURVE_NONE */
     hil_loss_scale loss_scale; /* of fp16; all 0: the default */
+    /* A checkpoint of DeepSpeed to go on from: weights, moments and step; NULL: none. */
+    const char *resume_deepspeed;
 } hil_train_options;
 
 typedef struct hil_train_result {

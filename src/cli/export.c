@@ -11,6 +11,9 @@ static const hil_option options[] = {
         .initial = "what the model's config.json says"),
     ROW("shard-size", SIZE, shard_size, "SIZE", "the most bytes of weights in one file",
         .initial = "5 GB", .range = &hil_range_budget),
+    ROW("from-deepspeed", ON, deepspeed, NULL, "the checkpoint is one of DeepSpeed"),
+    ROW("model", TEXT, model, "DIR", "config and tokenizer for --from-deepspeed",
+        .initial = "none"),
     ROW("overwrite", ON, overwrite, NULL, "replace a model that OUT holds, or is"),
 };
 
@@ -50,6 +53,7 @@ const hil_command hil_command_export = {
     .usage = "CHECKPOINT|MODEL OUT [options]",
     .example = "  hilbert export run model --dtype bf16\n"
                "  hilbert export run/checkpoints/step-2000 model-2000\n"
+               "  hilbert export --from-deepspeed run model --model Llama-3.2-1B\n"
                "  hilbert export run model.gguf --gguf --dtype q8_0\n",
     .option = options,
     .count = sizeof options / sizeof *options,

@@ -17,6 +17,8 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
         .per_rank = true),
     ROW("resume", ON, run.resume, NULL, "continue from the newest checkpoint in --out",
         .rival = "overwrite"),
+    ROW("resume-deepspeed", TEXT, run.resume_deepspeed, "DIR",
+        "continue from a checkpoint of DeepSpeed", .initial = "none", .per_rank = true),
     ROW("overwrite", ON, run.overwrite, NULL, "replace the run and the model that --out holds",
         .rival = "resume"),
     ROW("config", CONFIG, config, "FILE.json", "options by name as a JSON object; flags win",

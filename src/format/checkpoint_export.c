@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "model/config.h"
+#include "format/deepspeed_checkpoint.h"
 #include "format/export.h"
 #include "format/sidecar_files.h"
 #include "format/peft.h"
@@ -24,7 +25,9 @@ struct hil_checkpoint_model {
     hil_peft adapter; /* root is NULL: the checkpoint is one of a whole model */
     hil_text names;   /* of an adapter's tensors, each with a NUL */
     hil_manifest manifest;
-    hil_safetensors *file;
+    hil_safetensors *file; /* NULL: of DeepSpeed */
+    hil_deepspeed_checkpoint *deepspeed;
+    int64_t step;
     hil_export_tensor *tensor; /* in the order of the model; shapes as exported */
     const hil_entry **entry;
     bool *transposed; /* the exported file holds the transpose */
@@ -38,6 +41,7 @@ void hil_checkpoint_model_close(hil_checkpoint_model *m)
 {
     if (!m) return;
     hil_safetensors_close(m->file);
+    hil_deepspeed_checkpoint_close(m->deepspeed);
     hil_manifest_close(&m->manifest);
     hil_sidecar_files_free(&m->files);
     hil_peft_close(&m->adapter);
@@ -103,47 +107,89 @@ static hil_status rename_tensors(hil_checkpoint_model *m)
     return HIL_OK;
 }
 
-static hil_status open_model(hil_checkpoint_model *m, const char *dir)
+/* Reads the files beside the weights; `known`: config.json is one of the checkpoint's. */
+static hil_status read_files(hil_checkpoint_model *m, const char *dir, bool known)
 {
     char path[HIL_PATH_MAX];
     hil_config *config;
-    HIL_TRY(hil_path_join(m->dir, dir, ""));
-    m->dir[strlen(dir)] = 0;
-    HIL_TRY(hil_manifest_open(&m->manifest, dir));
-    HIL_TRY(hil_path_join(path, dir, hil_state_file[HIL_MASTER]));
-    HIL_TRY(hil_safetensors_open(&m->file, path));
     HIL_TRY(hil_sidecar_files_read(&m->files, dir));
     const hil_bytes *file = &m->files.file[HIL_SIDECAR_CONFIG];
     HIL_TRY(hil_path_join(path, dir, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)));
-    if (!file->data || !hil_manifest_find(&m->manifest, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)))
+    if (!file->data || !known)
         return hil_fail(HIL_ERR_INPUT, "%s is missing: no model can be made of the checkpoint",
                         path);
     HIL_TRY(HIL_ALLOC(1, &config));
     hil_status status = hil_config_parse(config, file->data, file->size, path);
     m->dtype = config->dtype;
     hil_free(config);
-    HIL_TRY(status);
+    return status;
+}
+
+static hil_status make_tensors(hil_checkpoint_model *m, size_t count)
+{
+    m->count = count;
+    HIL_TRY(HIL_ALLOC(count, &m->tensor));
+    HIL_TRY(HIL_ALLOC(count, &m->entry));
+    return HIL_ALLOC(count, &m->transposed);
+}
+
+static hil_status open_model(hil_checkpoint_model *m, const char *dir)
+{
+    char path[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(m->dir, dir, ""));
+    m->dir[strlen(dir)] = 0;
+    HIL_TRY(hil_manifest_open(&m->manifest, dir));
+    m->step = m->manifest.step;
+    HIL_TRY(hil_path_join(path, dir, hil_state_file[HIL_MASTER]));
+    HIL_TRY(hil_safetensors_open(&m->file, path));
+    HIL_TRY(read_files(m, dir,
+                       hil_manifest_find(&m->manifest, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)) !=
+                           NULL));
     HIL_TRY(read_adapter(m));
     const json_t *names = json_object_get(m->manifest.root, "tensors");
-    m->count = json_array_size(names);
-    HIL_TRY(HIL_ALLOC(m->count, &m->tensor));
-    HIL_TRY(HIL_ALLOC(m->count, &m->entry));
-    HIL_TRY(HIL_ALLOC(m->count, &m->transposed));
+    HIL_TRY(make_tensors(m, json_array_size(names)));
     HIL_TRY(read_tensors(m, names, json_object_get(m->manifest.root, "transposed")));
     return m->adapter.root ? rename_tensors(m) : HIL_OK;
 }
 
-hil_status hil_checkpoint_model_open(hil_checkpoint_model **out, const char *dir)
+static hil_status open_deepspeed(hil_checkpoint_model *m, const char *dir, const char *model)
+{
+    HIL_TRY(read_files(m, model, true));
+    HIL_TRY(hil_deepspeed_checkpoint_open(&m->deepspeed, dir));
+    m->step = hil_deepspeed_checkpoint_progress(m->deepspeed).steps;
+    const hil_safetensors *file = hil_deepspeed_checkpoint_state(m->deepspeed, HIL_MASTER);
+    HIL_TRY(make_tensors(m, hil_safetensors_count(file)));
+    for (size_t i = 0; i < m->count; ++i) {
+        m->entry[i] = hil_safetensors_at(file, i);
+        m->tensor[i].name = m->entry[i]->name;
+        HIL_TRY(hil_entry_shape(m->entry[i], &m->tensor[i].shape));
+    }
+    return HIL_OK;
+}
+
+/* `model` is NULL for a checkpoint of hilbert. */
+static hil_status open_either(hil_checkpoint_model **out, const char *dir, const char *model)
 {
     *out = NULL;
     hil_checkpoint_model *m;
     HIL_TRY(HIL_ALLOC(1, &m));
-    hil_status status = open_model(m, dir);
+    hil_status status = model ? open_deepspeed(m, dir, model) : open_model(m, dir);
     if (status == HIL_OK)
         *out = m;
     else
         hil_checkpoint_model_close(m);
     return status;
+}
+
+hil_status hil_checkpoint_model_open(hil_checkpoint_model **out, const char *dir)
+{
+    return open_either(out, dir, NULL);
+}
+
+hil_status hil_checkpoint_model_open_deepspeed(hil_checkpoint_model **out, const char *dir,
+                                               const char *model)
+{
+    return open_either(out, dir, model);
 }
 
 hil_dtype hil_checkpoint_model_dtype(const hil_checkpoint_model *m)
@@ -153,7 +199,7 @@ hil_dtype hil_checkpoint_model_dtype(const hil_checkpoint_model *m)
 
 int64_t hil_checkpoint_model_step(const hil_checkpoint_model *m)
 {
-    return m->manifest.step;
+    return m->step;
 }
 
 int64_t hil_checkpoint_model_tensors(const hil_checkpoint_model *m)
@@ -197,7 +243,7 @@ static hil_status read_tensor(void *context, size_t i, size_t offset, size_t *si
     else
         HIL_TRY(hil_entry_read(entry, (size_t)first * 4, m->piece, (size_t)count * 4));
     uint16_t *half = out;
-    if (dtype == HIL_BF16) /* bit for bit the weights used in training */
+    if (dtype == HIL_BF16 && m->file) /* bit for bit the weights used in training */
         for (int64_t k = 0; k < count; ++k) half[k] = hil_bf16_high(m->piece[k]);
     else
         hil_dtype_from_f32(out, m->piece, dtype, count);

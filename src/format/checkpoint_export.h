@@ -11,6 +11,9 @@ typedef struct hil_checkpoint_model hil_checkpoint_model;
 
 /* `dir` is the checkpoint's folder. Verify its checksums before. */
 hil_status hil_checkpoint_model_open(hil_checkpoint_model **out, const char *dir);
+/* The same of a checkpoint of DeepSpeed; config and tokenizer are those of the folder `model`. */
+hil_status hil_checkpoint_model_open_deepspeed(hil_checkpoint_model **out, const char *dir,
+                                               const char *model);
 void hil_checkpoint_model_close(hil_checkpoint_model *model);
 /* The dtype of config.json. */
 hil_dtype hil_checkpoint_model_dtype(const hil_checkpoint_model *model);

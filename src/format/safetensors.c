@@ -264,6 +264,29 @@ hil_status hil_safetensors_parse(hil_safetensors **out, const char *bytes, size_
     return status;
 }
 
+hil_status hil_safetensors_view(hil_safetensors **out, const hil_entry *entry, size_t count,
+                                const hil_safetensors_source *source)
+{
+    *out = NULL;
+    hil_safetensors *file;
+    HIL_TRY(HIL_ALLOC(1, &file));
+    file->source = *source;
+    hil_status status = HIL_ALLOC(count, &file->entry);
+    if (status == HIL_OK) {
+        for (size_t i = 0; i < count; ++i) {
+            file->entry[i] = entry[i];
+            file->entry[i].file = file;
+        }
+        file->count = count;
+        status = hil_safetensors_index(file);
+    }
+    if (status == HIL_OK)
+        *out = file;
+    else
+        hil_safetensors_close(file);
+    return status;
+}
+
 static hil_status cut_short(const hil_reader *reader)
 {
     return hil_fail(HIL_ERR_IO, "%s was cut short while it was being read",
@@ -344,6 +367,7 @@ hil_status hil_entry_read(const hil_entry *entry, size_t first, void *out, size_
     assert(first <= entry->bytes && size <= entry->bytes - first);
     const hil_safetensors *file = entry->file;
     size_t got;
+    if (file->source.read) return file->source.read(file->source.context, entry, first, out, size);
     if (!file->reader) {
         memcpy(out, file->memory + entry->offset + first, size);
         return HIL_OK;

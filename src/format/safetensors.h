@@ -30,6 +30,17 @@ hil_status hil_safetensors_parse(hil_safetensors **out, const char *bytes, size_
                                  const char *what);
 void hil_safetensors_close(hil_safetensors *file);
 
+/* Tensors of other files under one view: `read` gives bytes [first, first + size) of an entry,
+   whose `offset` is a number of the caller's. */
+typedef struct hil_safetensors_source {
+    hil_status (*read)(const void *context, const hil_entry *entry, size_t first, void *out,
+                       size_t size);
+    const void *context;
+} hil_safetensors_source;
+/* Copies the entries, whose names and dimensions are borrowed until close. */
+hil_status hil_safetensors_view(hil_safetensors **out, const hil_entry *entry, size_t count,
+                                const hil_safetensors_source *source);
+
 size_t hil_safetensors_count(const hil_safetensors *file);
 /* In the order of the data; in a folder, by file name of the shard first. */
 const hil_entry *hil_safetensors_at(const hil_safetensors *file, size_t i);

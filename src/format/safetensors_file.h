@@ -9,6 +9,7 @@
 struct hil_safetensors {
     hil_reader *reader; /* of one file; NULL: its content is in memory */
     const char *memory;
+    hil_safetensors_source source; /* of a view */
     char *names;
     int64_t *dims;
     hil_entry *entry;

@@ -58,6 +58,7 @@ typedef struct loading {
     hil_store *store;
     hil_pool *pool;
     hil_param *param;
+    hil_state state;
     const hil_entry *entry;
     hil_dtype dtype;
     int64_t rows, cols; /* of the parameter */
@@ -159,7 +160,7 @@ static hil_status load_param(loading *job, const hil_entry *entry)
         return hil_quantizer_fill(job->param, &(hil_quantizer){.read = read_range, .context = job});
     for (int64_t first = 0, count; (count = hil_param_held(job->param, &first)); first += count) {
         HIL_TRY(read_range(job, first, count, job->buffer));
-        HIL_TRY(hil_store_write(job->store, job->param, HIL_MASTER, first, count, job->buffer));
+        HIL_TRY(hil_store_write(job->store, job->param, job->state, first, count, job->buffer));
     }
     return HIL_OK;
 }
@@ -186,6 +187,34 @@ hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetens
     loading job = {.store = store, .pool = pool};
     HIL_TRY(HIL_ALLOC(hil_store_range(store), &job.buffer));
     hil_status status = load_base(&job, file);
+    hil_free(job.buffer);
+    return status;
+}
+
+static hil_status load_state(loading *job, const hil_safetensors *file)
+{
+    for (size_t i = 0; i < hil_store_count(job->store); ++i) {
+        job->param = hil_store_at(job->store, i);
+        const char *name = hil_param_spec_of(job->param)->name;
+        if (!hil_param_has(job->param, job->state)) continue;
+        const hil_entry *entry = hil_weights_find(file, name);
+        if (!entry)
+            return hil_fail(HIL_ERR_INPUT, "the checkpoint has no %s of %s",
+                            job->state == HIL_MASTER    ? "weights"
+                            : job->state == HIL_MOMENT1 ? "first moment"
+                                                        : "second moment",
+                            name);
+        HIL_TRY(load_param(job, entry));
+    }
+    return hil_store_finish_writes(job->store);
+}
+
+hil_status hil_weights_load_state(hil_store *store, hil_pool *pool, const hil_safetensors *file,
+                                  hil_state state)
+{
+    loading job = {.store = store, .pool = pool, .state = state};
+    HIL_TRY(HIL_ALLOC(hil_store_range(store), &job.buffer));
+    hil_status status = load_state(&job, file);
     hil_free(job.buffer);
     return status;
 }

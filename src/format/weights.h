@@ -4,13 +4,17 @@
 
 #include "format/peft.h"
 #include "format/safetensors.h"
-#include "store/param.h"
+#include "store/state.h"
 #include "base/pool.h"
 
 /* Loads every parameter of the store, but those of an adapter, from the tensor of the same name,
    with or without a leading "transformer.". Transposes parameters whose spec says that files store
    them transposed. */
 hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetensors *file);
+
+/* Loads one state of every parameter that has it, from tensors of the same names. */
+hil_status hil_weights_load_state(hil_store *store, hil_pool *pool, const hil_safetensors *file,
+                                  hil_state state);
 
 /* The tensor of a parameter, by its name with or without a leading "transformer."; NULL: none. */
 const hil_entry *hil_weights_find(const hil_safetensors *file, const char *name);

@@ -121,10 +121,18 @@ hil_status hil_checkpoints_export_locked(const hil_export_options *o, hil_instal
     hil_checkpoint_model *model;
     hil_checkpoints_watch w = {observer, o->stop, "checking the checkpoint", 0, 0};
     *result = (hil_export_result){0};
-    HIL_TRY(hil_checkpoints_find(o->checkpoint, &w, dir));
+    if (o->deepspeed) {
+        HIL_TRY(hil_path_join(dir, o->checkpoint, "."));
+    } else {
+        HIL_TRY(hil_checkpoints_find(o->checkpoint, &w, dir));
+    }
     if (hil_folder_same(o->out, dir))
         return hil_fail(HIL_ERR_USAGE, "%s is the checkpoint itself: choose another folder", dir);
-    HIL_TRY(hil_checkpoint_model_open(&model, dir));
+    if (o->deepspeed) {
+        HIL_TRY(hil_checkpoint_model_open_deepspeed(&model, o->checkpoint, o->model));
+    } else {
+        HIL_TRY(hil_checkpoint_model_open(&model, dir));
+    }
     hil_status status = write_model(model, o, replaced, lock, &w, result);
     result->step = hil_checkpoint_model_step(model);
     hil_checkpoint_model_close(model);
@@ -143,6 +151,9 @@ hil_status hil_checkpoint_export(const hil_export_options *o, const hil_observer
     hil_export_options own;
     HIL_TRY(HIL_SIZED_TAKE(hil_export, &own, o));
     o = &own;
+    if (o->deepspeed != (o->model != NULL) || (o->deepspeed && o->gguf))
+        return hil_fail(HIL_ERR_USAGE, "--from-deepspeed needs --model FOLDER for config and "
+                                       "tokenizer, and writes a model folder");
     if (o->gguf) return hil_checkpoints_export_gguf(o, observer, result);
     hil_lock lock = {.fd = -1};
     size_t existed = hil_dir_existing(o->out);

@@ -60,6 +60,9 @@ hil_status hil_training_open_data(hil_training *training);
 void hil_training_note_data(const hil_training *training);
 void hil_training_close_data(hil_training *training);
 
+/* Takes weights, moments and step from the checkpoint of --resume-deepspeed. */
+hil_status hil_training_load_deepspeed(hil_training *training);
+
 /* Prepares everything for the first step. Call hil_training_close even if it fails. */
 hil_status hil_training_open(hil_training *training);
 void hil_training_close(hil_training *training);

@@ -45,6 +45,8 @@ hil_status hil_training_check(const hil_train_options *o)
                         "--base-dtype %s is for weights that are not trained: give --adapter lora "
                         "too",
                         o->base_dtype);
+    if (o->resume_deepspeed && o->adapter.source)
+        return hil_fail(HIL_ERR_USAGE, "--resume-deepspeed and --adapter contradict each other");
     if (o->steps > 0 && o->epochs > 0)
         return hil_fail(HIL_ERR_USAGE, "--steps and --epochs contradict each other");
     if (o->loss && strcmp(o->loss, "dpo") == 0 && o->adapter.saves)
@@ -303,11 +305,14 @@ static hil_status resume(job *j)
         HIL_TRY(hil_checkpoint_find(j->folder.checkpoints, j->comm, &found));
         if (found.warning[0])
             hil_note(j->observer, "%s: taking step %lld", found.warning, (long long)found.step);
-        else if (found.step < 0)
+        else if (found.step < 0 && !j->options->resume_deepspeed)
             hil_note(j->observer, "no checkpoint in %s: starting afresh", j->folder.path);
     }
     hil_comm_set_activity(j->comm, "resuming");
-    HIL_TRY(hil_ranks_agree(j->comm, found.step >= 0 ? load(j, found.step) : HIL_OK));
+    bool import = found.step < 0 && j->options->resume_deepspeed;
+    HIL_TRY(hil_ranks_agree(j->comm, found.step >= 0 ? load(j, found.step)
+                                     : import        ? hil_training_load_deepspeed(j)
+                                                     : HIL_OK));
     HIL_TRY(hil_ranks_follow(j->comm, j->rank ? HIL_OK : begin_folder(j)));
     return share_metrics(j);
 }

@@ -1,0 +1,44 @@
+/* fuzz_torch_file.c - any bytes as a file of torch.save: refused, or every tensor in it can be
+ * read.
+ */
+#include "base/alloc.h"
+#include "format/torch_file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+/* A value may contain itself, so only to a depth, and only so many. */
+static void visit(const hil_torch *file, const hil_pickle_value *value, int depth, int *left)
+{
+    hil_torch_tensor tensor;
+    int64_t whole;
+    if (!value || depth == 0 || --*left < 0) return;
+    (void)hil_pickle_whole(value, &whole);
+    (void)hil_pickle_get(value, "step");
+    (void)hil_pickle_get_index(value, 0);
+    if (hil_torch_find(file, value, &tensor) == HIL_OK && tensor.elements > 0) {
+        float number;
+        hil_status status = hil_torch_read(&tensor, tensor.elements - 1, 1, &number);
+        assert(status == HIL_OK);
+    }
+    for (size_t i = 0; i < value->count; ++i) visit(file, value->item[i], depth - 1, left);
+    visit(file, value->state, depth - 1, left);
+}
+
+static void check_pickle(const uint8_t *bytes, size_t size)
+{
+    hil_pickle pickle;
+    if (hil_pickle_parse(&pickle, (const char *)bytes, size, "input") != HIL_OK) return;
+    assert(pickle.root);
+    hil_pickle_free(&pickle);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    hil_torch *file;
+    int left = 2000;
+    check_pickle(bytes, size);
+    if (hil_torch_parse(&file, (const char *)bytes, size, "input") != HIL_OK) return 0;
+    visit(file, hil_torch_root(file), 6, &left);
+    hil_torch_close(file);
+    return 0;
+}

@@ -133,7 +133,7 @@ static double op_random(void)
 static int64_t op_tile_row(const op_result *r, const hil_op_param *p, int64_t tile)
 {
     int64_t each = hil_op_tiles(p);
-    CHECK(tile >= 0 && tile < each * (p == r->param ? r->experts : 1));
+    CHECK(tile >= 0 && tile < each * (p == r->param && r->experts ? r->experts : 1));
     return tile / each * p->rows + tile % each * p->tile_rows;
 }
 

@@ -142,5 +142,8 @@ int main(void)
     wrong = head(2, 3, 5, 7);
     wrong.in_shape[1].dim[1] = 4;
     OP_REFUSED(&wrong, "head: input 1 is int32 (2, 4), expected int32 (2, 3)");
+    wrong = head(2, 3, 5, 7); /* its parameters are trainable */
+    wrong.attr = &(hil_head_attr){.weighted = true};
+    OP_REFUSED(&wrong, "head: the weight of a weighted loss must be frozen");
     return 0;
 }

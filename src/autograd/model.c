@@ -59,6 +59,7 @@ static hil_status add_param(hil_model *model, const char *name, const hil_param_
         .transposed = form->role == HIL_TRANSPOSED,
         .group = (int)model->count,
         .mixture = expert || form->role == HIL_ROUTER,
+        .router = form->role == HIL_ROUTER,
     };
     if (matrix) spec.init = HIL_INIT_NORMAL;
     return hil_store_add(model->store, &spec, out);

@@ -23,6 +23,7 @@ typedef struct hil_param_spec {
     int group;       /* vectors of one group share a unit, so they are moved together */
     bool mixture;    /* the router or an expert of a mixture: no linear layer for adapters */
     bool adapter;    /* added by an adapter: the base model's files do not have it */
+    bool router;     /* its outputs choose the experts: never kept in few bits */
 } hil_param_spec;
 
 /* Registers a parameter, which the store owns; before hil_store_arrange. Copies the spec and its
@@ -39,7 +40,8 @@ void hil_param_set_numbers(hil_param *param, int numbers);
 /* Before hil_store_arrange: the weight of this matrix, which must not be trained, is kept quantized
    and expanded where it is used. */
 void hil_param_quantize(hil_param *param, hil_quant quant);
-/* Whether it is a matrix of a block, not of an adapter: what --base-dtype keeps in few bits. */
+/* Whether it is a matrix of a block, but no router and not of an adapter: what --base-dtype keeps
+   in few bits. */
 bool hil_param_quantizes(const hil_param *param);
 
 size_t hil_store_count(const hil_store *store);

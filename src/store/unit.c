@@ -73,7 +73,7 @@ static hil_status join_vector(hil_store *store, hil_param *p)
 /* A layer's number stands between dots: "model.layers.0.mlp.up_proj.weight". */
 bool hil_param_quantizes(const hil_param *p)
 {
-    if (p->spec.shape.ndim != 2 || p->spec.adapter) return false;
+    if (p->spec.shape.ndim != 2 || p->spec.adapter || p->spec.router) return false;
     for (const char *dot = strchr(p->name, '.'); dot; dot = strchr(dot + 1, '.')) {
         size_t digits = strspn(dot + 1, "0123456789");
         if (digits && dot[1 + digits] == '.') return true;

@@ -109,6 +109,23 @@ static void check(job_place *place, const char *base, const char *kind, const ch
     check_same_bytes(one, two);
 }
 
+/* Experts are quantized, the router that chooses them is not. */
+static void check_mixture(job_place *place)
+{
+    char out[JOB_PATH];
+    hil_safetensors *file;
+    check(place, "mixtral", "nf4", NULL);
+    CHECK_OK(hil_safetensors_open_folder(&file, job_path(place, out, "mixtral_nf4")));
+    const hil_entry *router =
+        hil_safetensors_find(file, "model.layers.1.block_sparse_moe.gate.weight");
+    const hil_entry *expert =
+        hil_safetensors_find(file, "model.layers.1.block_sparse_moe.experts.2.w1.weight");
+    CHECK(router && expert);
+    CHECK_TEXT(router->dtype, "F32");
+    CHECK_TEXT(expert->dtype, "U8");
+    hil_safetensors_close(file);
+}
+
 static void train(job_place *place, const char *model, const char *base_dtype, const char *out)
 {
     hil_train_options options = job_options(place, "llama", out);
@@ -192,6 +209,7 @@ int main(void)
     check(&place, "gpt2", "nf4", "gpt2_nf4");
     check(&place, "gpt2", "int8", NULL);
     check(&place, "qwen2", "fp8", NULL);
+    check_mixture(&place);
     check_training(&place);
     check_pieces(&place);
     check_refusals(&place);

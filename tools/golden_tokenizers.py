@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/golden/tokenizers: a small tokenizer of every family and what Hugging Face tokenizers
-makes of hard texts with it; and pretokenizers.jsonl, the words of pre-tokenizers alone.
+makes of hard texts with it; pretokenizers.jsonl, the words of pre-tokenizers alone; and normalizers.jsonl.
 Usage: tools/golden_tokenizers.py tests/golden/tokenizers
 With a number of random texts as second argument it writes as many cases of each family instead; check
 them with build/test_tokenizer_golden FOLDER.
@@ -9,7 +9,9 @@ import json
 import pathlib
 import random
 import sys
+import unicodedata
 
+import charsmap
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -193,12 +195,11 @@ def odd_pretokenizers():
             yield sequence(split("e", behavior, invert), split(r"\p{Ll}{2}|\d+", behavior, not invert))
         yield {"type": "Punctuation", "behavior": behavior}
     yield from map(split, (
-        r"a+?b|a", r"a{2,3}?", r"(?:ab|a)(?:c|bcd)", r"\p{N}{1,3}+", r"x{,2}y|x", r"[^\p{L}\s]+(?=\s)", r"\s+$", r"\s+\z", r"\w+|[^\w\s]+",
+        r"a+?b|a", r"a{2,3}?", r"(?:ab|a)(?:c|bcd)", r"\p{N}{1,3}+", r"x{,2}y|x", r"[^\p{L}\s]+(?=\s)", r"\s+$", r"\s+\z", r"\w+|[^\w\s]+", r"[\w&&[^\d]]",
         r".+", r"[\x{1F600}\u4e00-\u9fff]+", r"[]a^-]+", r"(?i:k+|[m-t])", r"\P{L}+", r"\p{^L}+?(?!\P{L})", r"[a-m&&[^e]]+", r"(th|the|t)+",
         r"(?:\p{L}(?!n))+", r"\p{L}{2}{2}|\s++ ?", r"\r?\n|\t", r"e?+e|\p{Lu}++"))
     yield RUNS
     yield {"type": "WhitespaceSplit"}
-    yield {"type": "Whitespace"}
     yield {"type": "CharDelimiterSplit", "delimiter": "e"}
     for scheme in ("always", "first", "never"):
         yield sequence({"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": True})
@@ -319,6 +320,37 @@ def cases(tokenizer, count):
         yield case, case["decode"]
 
 
+def odd_normalizers():
+    """Every kind, alone and as T5 and ALBERT combine them."""
+    replacements = {chr(c): unicodedata.normalize("NFKC", chr(c)) for c in [*range(0xA0, 0x180), *range(0x2000, 0x2100), *range(0xFF01, 0xFF60), 0x212B, 0x1100, 0xAC00]}
+    replacements = {key: value for key, value in replacements.items() if key != value}
+    replacements.update({"e\u0301": "\u00e9", "u\u0308": "\u00fc", "\r\n": " ", "\t": " ", "\u200b": "", "\u00ad": "", "o": "0", "\u0600": "#", "\uac00": "GA",
+                         "\u0e33": "am", "\U0001f600": ":)", "\u1112": "h"})
+    precompiled = {"type": "Precompiled", "precompiled_charsmap": charsmap.build(replacements)}
+    runs = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "\u2581"}
+    single = [{"type": kind} for kind in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents")]
+    single += [{"type": "Strip", "strip_left": left, "strip_right": right} for left in (False, True) for right in (False, True)]
+    single += [precompiled, runs, {"type": "Replace", "pattern": {"Regex": r"\s+$|[aeiou]+"}, "content": "<>"}]
+    yield from single
+    yield {"type": "Sequence", "normalizers": [precompiled, {"type": "Strip", "strip_left": False, "strip_right": True}, runs]}
+    yield {"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"String": "''"}, "content": '"'}, single[3], single[5], single[4],
+                                               {"type": "Sequence", "normalizers": [precompiled, {"type": "Prepend", "prepend": "\u2581"}]}]}
+
+
+def write_normalizers(path, count):
+    points = [*range(0x80, 0x250), *range(0x1D00, 0x1DC0), *range(0x2070, 0x2190), *range(0x3300, 0x3358), *range(0xFB00, 0xFB50), *range(0xFF00, 0xFFF0),
+              *range(0x1D400, 0x1D430), 0xFDFA, 0x1F130, 0x0130, 0x03A3, 0x10400, 0x1E900]
+    texts = [t.replace("\0", "") for t in TEXTS[::2]] + ["".join(map(chr, points)), "\u0301".join(map(chr, points[::9])), "  \u3000 x \u00a0 "]
+    texts += ["e\u0301 o\u0301\u0302 \u0600o \r\no\u200d\u00a9 \uac00\u0301 \u1112\u1161\u11ab\u0301 \u1112\u0301 a\u0e33 \uff76\uff9e \n\u0301 \U0001f600\u0301"]
+    if count:
+        texts = [raw.decode().replace("\0", "") for raw in random_texts(count)]
+    with open(path, "w") as lines:
+        for normalizer in odd_normalizers():
+            tokenizer = Tokenizer.from_str(json.dumps(dict(EMPTY, normalizer=normalizer)))
+            pairs = [[text, tokenizer.normalizer.normalize_str(text)] for text in texts]
+            print(json.dumps({"normalizer": normalizer, "texts": pairs}, ensure_ascii=False, separators=(",", ":")), file=lines)
+
+
 def write_pretokenizers(path, count):
     texts = [t for t in TEXTS if 4 < len(t) < 60][::4] + [" ".join(TEXTS[8:24]), "The  mill\u2028turns\r\n\n 12345 e.e"]
     if count:
@@ -335,6 +367,7 @@ def main():
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     out.mkdir(parents=True, exist_ok=True)
     write_pretokenizers(out / "pretokenizers.jsonl", count)
+    write_normalizers(out / "normalizers.jsonl", count)
     for name, description in families():
         description = dict(description)
         for key in ("truncation", "padding", "normalizer", "post_processor"):

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Writes the tables behind src/text/unicode/unicode.c: unicode_classes.c, _categories.c, _splits.c and _joins.c.
+"""Writes the tables behind src/text/unicode/unicode.c: unicode_classes.c, _categories.c, _splits.c, _joins.c,
+_compat.c, _compat_points.c and _marks.c.
 
 The tables hold what the Hugging Face `tokenizers` library does, not what one Unicode version says:
 its regular expressions know Unicode 16 while its NFC is older. So every set is measured on the
 library itself. Usage: tools/unicode_tables.py src/text/unicode
 """
+import base64
 import json
 import os
 import sys
 import unicodedata
 
+import charsmap
 import tokenizers
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
@@ -141,7 +144,65 @@ def unstable(classes, joined):
     return found
 
 
-COUNTED = ("ranks", "splits", "joins", "categories", "words", "digits", "marks", "han")  # the others end by what they hold
+def compat():
+    """Compatibility decompositions that are not canonical, packed as first << 25 | (last - first) << 18 |
+    place << 6 | size << 1 | moves: the points [place, place + size) of a pool, each one more for the next
+    code point if `moves`."""
+    nfkd = normalizers.NFKD()
+    whole = {c: nfkd.normalize_str(chr(c)) for c in POINTS}
+    whole = {c: text for c, text in whole.items() if text != NFD.normalize_str(chr(c))}
+    runs, pool = [], ""
+    for c, text in sorted(whole.items()):
+        if runs and runs[-1][1] == c - 1:
+            first, last, before, moves = runs[-1]
+            shift = c - first
+            moved = "".join(chr(ord(x) + shift) for x in before)
+            if text == before and moves != 1 or text == moved and moves != 0:
+                runs[-1] = [first, c, before, int(text != before)]
+                continue
+        runs.append([c, c, text, None])
+    items = []
+    for first, last, text, moves in runs:
+        if text not in pool:
+            pool += text
+        place = pool.index(text)
+        assert last - first < 128 and place < 4096 and len(text) < 32
+        items.append(f"0x{first << 25 | (last - first) << 18 | place << 6 | len(text) << 1 | (moves or 0):X}")
+    return items, [f"0x{ord(x):X}" for x in pool]
+
+
+def lower():
+    """Lower case as runs (first, last, step, shift), where it differs from that of Python, which
+    template_tables.py writes."""
+    lowercase = normalizers.Lowercase()
+    runs = []
+    for c in POINTS:
+        text = lowercase.normalize_str(chr(c))
+        if text == chr(c).lower():
+            continue
+        shift = ord(text) - c
+        for run in runs[-2:]:
+            if run[3] == shift and (c - run[1] == run[2] or run[0] == run[1] and c - run[1] <= 2):
+                run[1:3] = [c, c - run[1]]
+                break
+        else:
+            runs.append([c, c, 1, shift])
+    return [f"{{0x{a:X}, 0x{b:X}, {step}, {shift}}}" for a, b, step, shift in runs]
+
+
+def mark_sets(category):
+    """Accents, and what continues a grapheme, as ranges in which they differ from marks."""
+    marks = {c for c in POINTS if CATEGORIES[category[c]][0] == "M"}
+    strip, found = normalizers.StripAccents(), set()
+    for c in POINTS:
+        if strip.normalize_str("a" + chr(c)) == "a":
+            found.add(c)
+    replace = normalizers.Precompiled(base64.b64decode(charsmap.build({"a": "Z"})))
+    extends = {c for c in POINTS if replace.normalize_str("a" + chr(c)) == "Z"}
+    return (("accents", found ^ marks), ("extends", extends ^ marks))
+
+
+COUNTED = ("compat", "lower", "accents", "extends", "ranks", "splits", "joins", "categories", "words", "digits", "marks", "han")  # the others end by what they hold
 
 
 def table(kind, name, items):
@@ -200,6 +261,12 @@ def main():
     write("categories", [("uint32_t", "categories", [f"0x{c << 5 | category[c]:X}" for c in starts])] +
           [("hil_unicode_range", name, [f"{{0x{a:X}, 0x{b:X}}}" for a, b in ranges(points)])
            for name, points in special_sets(category)])
+    items, pool = compat()
+    write("compat", (("uint64_t", "compat", items),))
+    write("compat_points", (("uint32_t", "compat_points", pool),))
+    write("marks", [("hil_unicode_lower_run", "lower", lower())] +
+          [("hil_unicode_range", name, [f"{{0x{a:X}, 0x{b:X}}}" for a, b in ranges(points)])
+           for name, points in mark_sets(category)])
     write("splits", (
         ("hil_unicode_pair", "splits", [f"{{0x{c:X}, 0x{a:X}, 0x{b:X}}}" for c, a, b in split]),))
     write("joins", (

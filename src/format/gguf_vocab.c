@@ -29,6 +29,12 @@ static const char *word_rule(const hil_tokenizer *t)
 {
     const hil_pretokenizer *p = &t->pretokenizer;
     if (t->unigram.scores) return NULL;
+    for (size_t i = 0; i < t->normalizer.count; ++i) {
+        const struct hil_normal_step *step = &t->normalizer.steps[i];
+        bool known = step->kind == HIL_NORMAL_FORM && step->form == HIL_NFC;
+        known |= step->kind == HIL_NORMAL_PREPEND || step->kind == HIL_NORMAL_REPLACE;
+        if (!known) return NULL;
+    }
     if (!t->bpe.byte_level) return t->bpe.byte_fallback && cuts_pieces(p) ? "default" : NULL;
     for (size_t i = 0; i < p->count; ++i)
         if (p->steps[i].prefix != HIL_PREFIX_NEVER) return NULL;

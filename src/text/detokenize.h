@@ -3,6 +3,7 @@
 #define HIL_TEXT_DETOKENIZE_H
 
 #include "base/text.h"
+#include "text/component.h"
 
 #include <jansson.h>
 
@@ -16,7 +17,7 @@ typedef enum hil_detoken_kind {
     HIL_DETOKEN_METASPACE,
 } hil_detoken_kind;
 
-#define HIL_DETOKEN_MAX 8
+#define HIL_DETOKEN_MAX HIL_COMPONENT_MAX
 
 /* Owns its texts. */
 typedef struct hil_detokenizer {

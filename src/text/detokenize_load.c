@@ -2,6 +2,7 @@
 #include "text/detokenize.h"
 
 #include "base/json.h"
+#include "text/component.h"
 #include "text/unicode/unicode.h"
 
 #include <string.h>
@@ -60,12 +61,9 @@ static hil_status load_metaspace(step *s, const json_t *value, const char *what)
     return load_character(value, "replacement", what, &s->pattern);
 }
 
-static hil_status load_step(hil_detokenizer *detokenizer, const json_t *value, const char *what)
+static hil_status load_step(hil_detokenizer *detokenizer, const json_t *value, const char *type,
+                            const char *what)
 {
-    const char *type = "";
-    HIL_TRY(hil_json_string(value, "type", what, &type));
-    if (detokenizer->count == HIL_DETOKEN_MAX)
-        return hil_fail(HIL_ERR_INPUT, "%s: more than %d decoders", what, HIL_DETOKEN_MAX);
     step *s = &detokenizer->steps[detokenizer->count++];
     if (strcmp(type, "Strip") == 0) return load_strip(s, value, what);
     if (strcmp(type, "Replace") == 0) return load_replace(s, value, what);
@@ -107,15 +105,10 @@ hil_status hil_detokenizer_load(hil_detokenizer *detokenizer, const json_t *valu
         detokenizer->steps[0].kind = HIL_DETOKEN_JOIN;
         return HIL_OK;
     }
-    const char *type = "";
-    HIL_TRY(hil_json_string(value, "type", what, &type));
-    if (strcmp(type, "Sequence") != 0) {
-        HIL_TRY(load_step(detokenizer, value, what));
-    } else {
-        const json_t *list = json_object_get(value, "decoders");
-        for (size_t i = 0; i < json_array_size(list); ++i)
-            HIL_TRY(load_step(detokenizer, json_array_get(list, i), what));
-    }
+    hil_component list;
+    HIL_TRY(hil_component_list(&list, value, "decoders", what));
+    for (size_t i = 0; i < list.count; ++i)
+        HIL_TRY(load_step(detokenizer, list.steps[i], list.types[i], what));
     find_streaming(detokenizer);
     return HIL_OK;
 }

@@ -1,72 +1,19 @@
-/* normalize.c - NFC, Prepend, Replace and sequences of them. */
+/* normalize.c - text through the steps of a normalizer. */
 #include "text/normalize.h"
 
-#include "base/json.h"
+#include "text/template_text.h"
 #include "text/unicode/unicode.h"
 
 #include <string.h>
-
-static hil_status load_text(const json_t *value, const char *key, const char *what, hil_text *out)
-{
-    const char *text = NULL;
-    HIL_TRY(hil_json_string(value, key, what, &text));
-    if (!text) return hil_fail(HIL_ERR_INPUT, "%s: a normalizer has no \"%s\"", what, key);
-    return hil_text_add(out, text, strlen(text));
-}
-
-static hil_status load_step(hil_normalizer *normalizer, const json_t *value, const char *type,
-                            const char *what)
-{
-    if (normalizer->count == HIL_NORMAL_MAX)
-        return hil_fail(HIL_ERR_INPUT, "%s: more than %d normalizers", what, HIL_NORMAL_MAX);
-    struct hil_normal_step *step = &normalizer->steps[normalizer->count++];
-    if (strcmp(type, "NFC") == 0) {
-        step->kind = HIL_NORMAL_NFC;
-        return HIL_OK;
-    }
-    if (strcmp(type, "Prepend") == 0) {
-        step->kind = HIL_NORMAL_PREPEND;
-        return load_text(value, "prepend", what, &step->content);
-    }
-    if (strcmp(type, "Replace") == 0) {
-        step->kind = HIL_NORMAL_REPLACE;
-        const json_t *pattern = json_object_get(value, "pattern");
-        const char *regex = NULL;
-        HIL_TRY(hil_json_string(pattern, "Regex", what, &regex));
-        if (regex)
-            return hil_fail(HIL_ERR_INPUT, "%s: the Replace pattern \"%.200s\" is not supported",
-                            what, regex);
-        HIL_TRY(load_text(pattern, "String", what, &step->pattern));
-        if (step->pattern.size == 0)
-            return hil_fail(HIL_ERR_INPUT, "%s: a Replace normalizer has an empty pattern", what);
-        return load_text(value, "content", what, &step->content);
-    }
-    return hil_fail(HIL_ERR_INPUT,
-                    "%s: the normalizer \"%.60s\" is not supported (NFC, Prepend, Replace are)",
-                    what, type);
-}
-
-hil_status hil_normalizer_load(hil_normalizer *normalizer, const json_t *value, const char *what)
-{
-    if (!value || json_is_null(value)) return HIL_OK;
-    const char *type = "";
-    HIL_TRY(hil_json_string(value, "type", what, &type));
-    if (strcmp(type, "Sequence") != 0) return load_step(normalizer, value, type, what);
-    const json_t *list = json_object_get(value, "normalizers");
-    for (size_t i = 0; i < json_array_size(list); ++i) {
-        const json_t *item = json_array_get(list, i);
-        const char *name = "";
-        HIL_TRY(hil_json_string(item, "type", what, &name));
-        HIL_TRY(load_step(normalizer, item, name, what));
-    }
-    return HIL_OK;
-}
 
 void hil_normalizer_free(hil_normalizer *normalizer)
 {
     for (size_t i = 0; i < normalizer->count; ++i) {
         hil_text_free(&normalizer->steps[i].pattern);
         hil_text_free(&normalizer->steps[i].content);
+        hil_charsmap_free(&normalizer->steps[i].charsmap);
+        if (normalizer->steps[i].find) hil_pattern_free(normalizer->steps[i].find);
+        hil_free(normalizer->steps[i].find);
     }
     *normalizer = (hil_normalizer){0};
 }
@@ -75,6 +22,7 @@ void hil_normalizer_state_free(hil_normalizer_state *state)
 {
     for (size_t i = 0; i < HIL_NORMAL_MAX; ++i) {
         hil_text_free(&state->holds[i].held);
+        hil_finder_free(&state->holds[i].finder);
         hil_text_free(&state->scratch[i]);
     }
     *state = (hil_normalizer_state){0};
@@ -119,25 +67,105 @@ static hil_status run_held(const struct hil_normal_step *step, hil_text *held, b
     if (used == 0) return HIL_OK;
     if (step->kind == HIL_NORMAL_REPLACE) {
         HIL_TRY(replace(step, held, last, out, &used));
+    } else if (step->kind == HIL_NORMAL_CHARSMAP) {
+        HIL_TRY(hil_charsmap_add(&step->charsmap, held, last, out, &used));
     } else {
-        if (!last) used = hil_nfc_stable(held->data, held->size);
-        HIL_TRY(hil_nfc_add(held->data, used, out));
+        if (!last) used = hil_normal_form_stable(step->form, held->data, held->size);
+        HIL_TRY(hil_normal_form_add(step->form, held->data, used, out));
     }
     drop_front(held, used);
     return HIL_OK;
+}
+
+static hil_status add_lower(uint32_t point, hil_text *out)
+{
+    uint32_t points[HIL_CASE_MOST];
+    size_t count = hil_case_lower(point, points);
+    if (count == 1 && points[0] == point) points[0] = hil_unicode_to_lower(point);
+    for (size_t i = 0; i < count; ++i) {
+        char bytes[4];
+        HIL_TRY(hil_text_add(out, bytes, hil_utf8_put(bytes, points[i])));
+    }
+    return HIL_OK;
+}
+
+/* Lower case, or no accents. */
+static hil_status map_points(hil_normal_kind kind, const hil_text *in, hil_text *out)
+{
+    for (size_t i = 0, step; i < in->size; i += step) {
+        uint32_t point = hil_utf8_get(in->data + i, &step);
+        if (kind == HIL_NORMAL_LOWERCASE)
+            HIL_TRY(add_lower(point, out));
+        else if (!hil_unicode_is_accent(point))
+            HIL_TRY(hil_text_add(out, in->data + i, step));
+    }
+    return HIL_OK;
+}
+
+static bool is_space(const char *text, size_t *step)
+{
+    return hil_unicode_flags(hil_utf8_get(text, step)) & HIL_UNICODE_SPACE;
+}
+
+/* Whitespace waits for what follows it, if it may be at the end. */
+static hil_status strip(const struct hil_normal_step *step, struct hil_normal_hold *hold,
+                        const hil_text *in, bool last, hil_text *out)
+{
+    size_t from = 0, end = in->size, size;
+    while (step->left && !hold->started && from < in->size && is_space(in->data + from, &size))
+        from += size;
+    hold->started = (hold->started || from < in->size) && !last;
+    while (step->right && end > from) {
+        size_t back = hil_utf8_back(in->data, end);
+        if (!is_space(in->data + back, &size)) break;
+        end = back;
+    }
+    if (end > from) {
+        if (hold->held.size) HIL_TRY(hil_text_add(out, hold->held.data, hold->held.size));
+        HIL_TRY(hil_text_add(out, in->data + from, end - from));
+        hold->held.size = 0;
+    }
+    HIL_TRY(hil_text_add(&hold->held, in->data + end, in->size - end));
+    if (last) hold->held.size = 0;
+    return HIL_OK;
+}
+
+typedef struct target {
+    const hil_text *content;
+    hil_text *out;
+} target;
+
+static hil_status take_found(void *context, hil_found found, const char *text, size_t size,
+                             bool ended)
+{
+    const target *to = context;
+    if (found == HIL_FOUND_GAP) return hil_text_add(to->out, text, size);
+    return ended ? hil_text_add(to->out, to->content->data, to->content->size) : HIL_OK;
 }
 
 /* One step on a fragment, or with `last` at the end of the text. */
 static hil_status run_step(const struct hil_normal_step *step, struct hil_normal_hold *hold,
                            const hil_text *in, bool last, hil_text *out)
 {
-    if (step->kind == HIL_NORMAL_PREPEND) {
-        if (in->size && !hold->started) {
-            hold->started = true;
+    target to = {&step->content, out};
+    const hil_finder_sink sink = {take_found, &to};
+    switch (step->kind) {
+    case HIL_NORMAL_PREPEND:
+        if (in->size && !hold->started)
             HIL_TRY(hil_text_add(out, step->content.data, step->content.size));
-        }
-        if (last) hold->started = false;
+        hold->started = (hold->started || in->size) && !last;
         return hil_text_add(out, in->data, in->size);
+    case HIL_NORMAL_LOWERCASE:
+    case HIL_NORMAL_STRIP_ACCENTS:
+        return map_points(step->kind, in, out);
+    case HIL_NORMAL_STRIP:
+        return strip(step, hold, in, last, out);
+    case HIL_NORMAL_FIND:
+        return hil_finder_add(&hold->finder, step->find, in->data, in->size, last, &sink);
+    case HIL_NORMAL_FORM:
+    case HIL_NORMAL_REPLACE:
+    case HIL_NORMAL_CHARSMAP:
+        break;
     }
     HIL_TRY(hil_text_add(&hold->held, in->data, in->size));
     return run_held(step, &hold->held, last, out);

@@ -2,25 +2,37 @@
 #ifndef HIL_TEXT_NORMALIZE_H
 #define HIL_TEXT_NORMALIZE_H
 
-#include "base/text.h"
+#include "text/unicode/charsmap.h"
+#include "text/component.h"
+#include "text/pattern/finder.h"
+#include "text/unicode/normal_form.h"
 
 #include <jansson.h>
 
 typedef enum hil_normal_kind {
-    HIL_NORMAL_NFC,
+    HIL_NORMAL_FORM, /* NFC, NFD, NFKC or NFKD */
+    HIL_NORMAL_LOWERCASE,
+    HIL_NORMAL_STRIP_ACCENTS,
+    HIL_NORMAL_STRIP,
     HIL_NORMAL_PREPEND,
-    HIL_NORMAL_REPLACE
+    HIL_NORMAL_REPLACE,
+    HIL_NORMAL_FIND, /* Replace with a regular expression */
+    HIL_NORMAL_CHARSMAP
 } hil_normal_kind;
 
-#define HIL_NORMAL_MAX 8
+#define HIL_NORMAL_MAX HIL_COMPONENT_MAX
 
-/* Owns its texts. */
+/* Owns its texts and tables. */
 typedef struct hil_normalizer {
     size_t count;
     struct hil_normal_step {
         hil_normal_kind kind;
         hil_text pattern; /* REPLACE: the text to replace; not empty */
-        hil_text content; /* PREPEND and REPLACE */
+        hil_text content; /* PREPEND, REPLACE and FIND */
+        hil_normal_form form;
+        bool left, right; /* STRIP: the ends that lose their whitespace */
+        hil_pattern *find;
+        hil_charsmap charsmap;
     } steps[HIL_NORMAL_MAX];
 } hil_normalizer;
 
@@ -32,7 +44,8 @@ void hil_normalizer_free(hil_normalizer *normalizer);
 typedef struct hil_normalizer_state {
     struct hil_normal_hold {
         hil_text held;
-        bool started;
+        hil_finder finder;
+        bool started; /* PREPEND and STRIP: there was text before */
     } holds[HIL_NORMAL_MAX];
     hil_text scratch[HIL_NORMAL_MAX];
 } hil_normalizer_state;

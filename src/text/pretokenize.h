@@ -3,6 +3,7 @@
 #ifndef HIL_TEXT_PRETOKENIZE_H
 #define HIL_TEXT_PRETOKENIZE_H
 
+#include "text/component.h"
 #include "text/pattern/finder.h"
 
 #include <jansson.h>
@@ -40,12 +41,12 @@ typedef struct hil_pretoken_step {
     bool maps;   /* each byte becomes the character that represents it */
 } hil_pretoken_step;
 
-#define HIL_PRETOKEN_MAX 16
+#define HIL_PRETOKEN_MAX HIL_COMPONENT_MAX
 
 /* Owns its steps. */
 typedef struct hil_pretokenizer {
     hil_pretoken_step *steps;
-    size_t count, capacity;
+    size_t count;
 } hil_pretokenizer;
 
 /* `value` may be NULL or null: the whole text is one word. */

@@ -2,6 +2,7 @@
 #include "text/pretokenize.h"
 
 #include "base/json.h"
+#include "text/component.h"
 
 #include <string.h>
 
@@ -119,41 +120,24 @@ static hil_status load_step(hil_pretoken_step *step, const json_t *value, const 
     step->behavior = HIL_BEHAVIOR_REMOVED;
     if (strcmp(type, "WhitespaceSplit") == 0)
         return hil_pattern_compile_class(&step->regex, HIL_ITEM_SPACE);
-    if (strcmp(type, "Whitespace") == 0) {
-        step->invert = true;
-        return hil_pattern_compile(&step->regex, "\\w+|[^\\w\\s]+", what);
-    }
     return hil_fail(HIL_ERR_INPUT,
                     "%s: the pre-tokenizer \"%.60s\" is not supported (ByteLevel, Split, Digits, "
-                    "Punctuation, Metaspace, Whitespace, WhitespaceSplit and CharDelimiterSplit "
-                    "are)",
+                    "Punctuation, Metaspace, WhitespaceSplit and CharDelimiterSplit are)",
                     what, type);
-}
-
-static hil_status load_one(hil_pretokenizer *pretokenizer, const json_t *value, int depth,
-                           const char *what)
-{
-    const char *type = "";
-    HIL_TRY(hil_json_string(value, "type", what, &type));
-    if (strcmp(type, "Sequence") == 0) {
-        const json_t *list = json_object_get(value, "pretokenizers");
-        for (size_t i = 0; i < json_array_size(list) && depth < HIL_PRETOKEN_MAX; ++i)
-            HIL_TRY(load_one(pretokenizer, json_array_get(list, i), depth + 1, what));
-        if (depth < HIL_PRETOKEN_MAX) return HIL_OK;
-    }
-    if (pretokenizer->count == HIL_PRETOKEN_MAX || depth == HIL_PRETOKEN_MAX)
-        return hil_fail(HIL_ERR_INPUT, "%s: more than %d pre-tokenizers", what, HIL_PRETOKEN_MAX);
-    HIL_TRY(HIL_GROW(&pretokenizer->steps, &pretokenizer->capacity, pretokenizer->count + 1));
-    hil_pretoken_step *step = &pretokenizer->steps[pretokenizer->count++];
-    *step = (hil_pretoken_step){0};
-    return load_step(step, value, type, what);
 }
 
 hil_status hil_pretokenizer_load(hil_pretokenizer *pretokenizer, const json_t *value,
                                  const char *what)
 {
+    hil_component list;
     *pretokenizer = (hil_pretokenizer){0};
-    return !value || json_is_null(value) ? HIL_OK : load_one(pretokenizer, value, 0, what);
+    HIL_TRY(hil_component_list(&list, value, "pretokenizers", what));
+    HIL_TRY(HIL_ALLOC(list.count, &pretokenizer->steps));
+    while (pretokenizer->count < list.count) {
+        size_t i = pretokenizer->count++;
+        HIL_TRY(load_step(&pretokenizer->steps[i], list.steps[i], list.types[i], what));
+    }
+    return HIL_OK;
 }
 
 bool hil_pretokenizer_drop_map(hil_pretokenizer *pretokenizer)

@@ -1,17 +1,10 @@
 /* test_pretokenize.c - the words of pre-tokenizers against Hugging Face tokenizers, for the whole
    text and in fragments; long matches pass through in bounded memory. */
 #include "check.h"
+#include "fragment.h"
 
 #include "io/file.h"
 #include "text/pretokenize.h"
-
-static unsigned state = 1;
-
-static unsigned draw(unsigned below)
-{
-    state = state * 1664525u + 1013904223u;
-    return (state >> 8) % below;
-}
 
 /* Words, each followed by a NUL. */
 static hil_status take(void *context, const char *text, size_t size, bool ended)
@@ -30,12 +23,7 @@ static void cut(const hil_pretokenizer *pretokenizer, const char *text, unsigned
     size_t size = strlen(text);
     words->size = 0;
     for (size_t at = 0, to; at < size && most; at = to) {
-        to = at;
-        for (unsigned left = 1 + draw(most); left > 0 && to < size; --left) {
-            size_t step;
-            hil_utf8_get(text + to, &step);
-            to += step;
-        }
+        to = fragment_end(text, size, at, most);
         CHECK_OK(hil_pretokenizer_add(pretokenizer, &states, text + at, to - at, false,
                                       &(hil_pretokenizer_sink){take, words}));
     }

@@ -98,13 +98,16 @@ static void test_model(void)
 
 static void test_components(void)
 {
-    refuse_member("\"normalizer\":{\"type\":\"NFKC\"}", "\"NFKC\"");
+    refuse_member("\"normalizer\":{\"type\":\"Nmt\"}", "\"Nmt\"");
     refuse_member(
-        "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Lowercase\"}]}",
-        "\"Lowercase\"");
-    refuse_member("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"x+\"},"
+        "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"BertNormalizer\"}]}",
+        "\"BertNormalizer\"");
+    refuse_member("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"x*\"},"
                   "\"content\":\"\"}",
-                  "\"x+\"");
+                  "\"x*\" is not supported: it can match an empty text");
+    refuse_member("\"normalizer\":{\"type\":\"Precompiled\"}", "charsmap is damaged");
+    refuse_member("\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"/wAAAA==\"}",
+                  "charsmap is damaged");
     refuse_member("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},"
                   "\"content\":\"\"}",
                   "empty pattern");

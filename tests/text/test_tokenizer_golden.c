@@ -1,35 +1,12 @@
 /* test_tokenizer_golden.c - small tokenizers of every family against Hugging Face tokenizers: ids,
    special tokens, decoding, and the same in fragments. */
 #include "check.h"
+#include "families.h"
 
 #include "text/tokenizer.h"
 #include "io/file.h"
 
 #include <jansson.h>
-
-static const char *const families[] = {"gpt2",
-                                       "gpt2-prefix",
-                                       "llama3",
-                                       "qwen2",
-                                       "digits",
-                                       "o200k",
-                                       "llama2",
-                                       "llama2-metaspace",
-                                       "metaspace-split",
-                                       "plain",
-                                       "deepseek2",
-                                       "deepseek3",
-                                       "tekken",
-                                       "deepseek-coder",
-                                       "falcon",
-                                       "gemma",
-                                       "cohere",
-                                       "bloom",
-                                       "olmo2",
-                                       "qwen3_5",
-                                       "unigram-t5",
-                                       "unigram-bytes",
-                                       "unigram-some-bytes"};
 
 /* Named when a check fails. */
 static const char *family;

@@ -1,32 +1,9 @@
 /* Long words through the whole encoder: every family gives the ids of the word held whole, wherever
    runs of letters, numbers, marks, spaces and lines end and fragments are cut. */
 #include "check.h"
+#include "families.h"
 #include "text/tokenizer_parts.h"
 #include "io/file.h"
-
-static const char *const families[] = {"gpt2",
-                                       "gpt2-prefix",
-                                       "llama3",
-                                       "qwen2",
-                                       "digits",
-                                       "o200k",
-                                       "llama2",
-                                       "llama2-metaspace",
-                                       "metaspace-split",
-                                       "plain",
-                                       "deepseek2",
-                                       "deepseek3",
-                                       "tekken",
-                                       "deepseek-coder",
-                                       "falcon",
-                                       "gemma",
-                                       "cohere",
-                                       "bloom",
-                                       "olmo2",
-                                       "qwen3_5",
-                                       "unigram-t5",
-                                       "unigram-bytes",
-                                       "unigram-some-bytes"};
 
 static unsigned state = 1;
 

@@ -89,6 +89,7 @@ hil_status hil_pattern_read_escape(hil_pattern_reader *reader, uint32_t *point, 
     if (c == 'p' || c == 'P') return read_property(reader, c == 'P');
     if (c == 's' || c == 'S' || c == 'w' || c == 'W') {
         item.kind = (c | 32) == 's' ? HIL_ITEM_SPACE : HIL_ITEM_WORD;
+        item.first = reader->classes > 0;
         return hil_pattern_read_add(reader, item);
     }
     if (c == 'd' || c == 'D') {
@@ -199,9 +200,11 @@ hil_status hil_pattern_read_class(hil_pattern_reader *reader, int *set)
     int outer = reader->items, parts;
     bool negated = *reader->at == '^';
     if (negated) ++reader->at;
+    ++reader->classes;
     if (++reader->depth > HIL_PATTERN_DEPTH) reader->reason = "too many nested classes";
     HIL_TRY(read_parts(reader, &parts));
     --reader->depth;
+    --reader->classes;
     *set = parts;
     if (negated && !reader->reason) {
         reader->items = -1;

@@ -8,13 +8,6 @@
 
 enum { SETS_MAX = 64, CLASSES_MAX = 255 };
 
-static bool in_ranges(const hil_unicode_range *range, size_t count, uint32_t point)
-{
-    for (size_t i = 0; i < count; ++i)
-        if (point >= range[i].first && point <= range[i].last) return true;
-    return false;
-}
-
 /* A code point and what the tables say of it. */
 typedef struct letter {
     uint32_t point;
@@ -46,15 +39,17 @@ static bool item_has(const hil_pattern_tree *tree, const hil_pattern_item *item,
     case HIL_ITEM_SPACE:
         return c.flags & HIL_UNICODE_SPACE;
     case HIL_ITEM_WORD:
-        return is_of(c, word) != in_ranges(hil_unicode_words, hil_unicode_words_count, c.point);
+        if (item->first && c.point < 0x100) return is_of(c, word);
+        return is_of(c, word) !=
+               hil_unicode_in(hil_unicode_words, hil_unicode_words_count, c.point);
     case HIL_ITEM_HAN:
-        return in_ranges(hil_unicode_han, hil_unicode_han_count, c.point);
+        return hil_unicode_in(hil_unicode_han, hil_unicode_han_count, c.point);
     case HIL_ITEM_DIGIT:
         return is_of(c, NUMBERS) !=
-               in_ranges(hil_unicode_digits, hil_unicode_digits_count, c.point);
+               hil_unicode_in(hil_unicode_digits, hil_unicode_digits_count, c.point);
     case HIL_ITEM_MARK:
         return (is_of(c, PUNCTUATION) || is_ascii_mark(c.point)) !=
-               in_ranges(hil_unicode_marks, hil_unicode_marks_count, c.point);
+               hil_unicode_in(hil_unicode_marks, hil_unicode_marks_count, c.point);
     case HIL_ITEM_SET:
         break;
     }

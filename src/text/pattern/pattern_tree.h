@@ -4,14 +4,13 @@
 
 #include "text/pattern/pattern.h"
 
-/* General categories in the order of hil_unicode_categories. */
-enum { HIL_CATEGORY_CN, HIL_CATEGORY_ND = 9, HIL_CATEGORY_PC = 12, HIL_CATEGORY_COUNT = 30 };
-
 typedef struct hil_pattern_item {
     hil_pattern_item_kind kind;
     bool negated;
-    uint32_t first, last; /* RANGE; CATEGORIES: first is a mask; SET: first is its index */
-    int next;             /* of the same set, or -1 */
+    /* RANGE; CATEGORIES: first is a mask; SET: first is its index; WORD: first is 1 in a class,
+       where \w lacks U+00B2 and the like, as in Oniguruma */
+    uint32_t first, last;
+    int next; /* of the same set, or -1 */
 } hil_pattern_item;
 
 /* A set of code points: the union of its items, or all others; and in all sets of `also`. */
@@ -63,9 +62,10 @@ typedef struct hil_pattern_reader {
     const char *at;
     const char *reason; /* set: the pattern is refused */
     hil_pattern_tree *tree;
-    int items; /* the first item of the set that is being read, or -1 */
-    int depth; /* of groups and classes */
-    bool fold; /* inside (?i:...) */
+    int items;   /* the first item of the set that is being read, or -1 */
+    int depth;   /* of groups and classes */
+    int classes; /* of classes alone */
+    bool fold;   /* inside (?i:...) */
 } hil_pattern_reader;
 
 enum { HIL_PATTERN_DEPTH = 32 };

@@ -1,4 +1,4 @@
-/* unicode.c - UTF-8, character classes and canonical composition. */
+/* unicode.c - UTF-8 and properties of code points. */
 #include "text/unicode/unicode.h"
 
 #include "text/unicode/unicode_tables.h"
@@ -78,184 +78,56 @@ size_t hil_utf8_put(char out[4], uint32_t point)
     return 4;
 }
 
-/* One character of a run under composition; `place` keeps the sort stable. */
-typedef struct mark {
-    uint32_t point, rank;
-    size_t place;
-} mark;
-
-typedef struct marks {
-    mark *data;
-    size_t size, capacity;
-} marks;
-
-enum { L_BASE = 0x1100, V_BASE = 0x1161, T_BASE = 0x11A7, S_BASE = 0xAC00 };
-enum { L_COUNT = 19, V_COUNT = 21, T_COUNT = 28, S_COUNT = L_COUNT * V_COUNT * T_COUNT };
-
-static int in_range(const void *key, const void *entry)
+bool hil_unicode_in(const hil_unicode_range *range, size_t count, uint32_t point)
 {
-    uint32_t point = *(const uint32_t *)key;
-    const hil_unicode_rank *rank = entry;
-    return point < rank->first ? -1 : point > rank->last;
-}
-
-static uint32_t rank_of(uint32_t point)
-{
-    const hil_unicode_rank *found =
-        bsearch(&point, hil_unicode_ranks, hil_unicode_ranks_count, sizeof *found, in_range);
-    return found ? found->rank : 0;
-}
-
-static hil_status add_mark(marks *run, uint32_t point)
-{
-    HIL_TRY(HIL_GROW(&run->data, &run->capacity, run->size + 1));
-    run->data[run->size] = (mark){point, rank_of(point), run->size};
-    ++run->size;
-    return HIL_OK;
-}
-
-static int by_whole(const void *key, const void *entry)
-{
-    uint32_t point = *(const uint32_t *)key, whole = ((const hil_unicode_pair *)entry)->whole;
-    return point < whole ? -1 : point > whole;
-}
-
-static const hil_unicode_pair *split_of(uint32_t point)
-{
-    return bsearch(&point, hil_unicode_splits, hil_unicode_splits_count, sizeof *hil_unicode_splits,
-                   by_whole);
-}
-
-static hil_status add_split(marks *run, uint32_t point)
-{
-    if (point >= S_BASE && point < S_BASE + S_COUNT) {
-        uint32_t s = point - S_BASE;
-        HIL_TRY(add_mark(run, L_BASE + s / (V_COUNT * T_COUNT)));
-        HIL_TRY(add_mark(run, V_BASE + s / T_COUNT % V_COUNT));
-        return s % T_COUNT ? add_mark(run, T_BASE + s % T_COUNT) : HIL_OK;
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (range[middle].last < point)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    const hil_unicode_pair *pair = split_of(point);
-    if (!pair) return add_mark(run, point);
-    HIL_TRY(add_split(run, pair->a));
-    return pair->b ? add_split(run, pair->b) : HIL_OK;
+    return low < count && range[low].first <= point;
 }
 
-static int by_parts(const void *key, const void *entry)
+unsigned hil_unicode_category(uint32_t point)
 {
-    const hil_unicode_pair *left = key, *right = entry;
-    if (left->a != right->a) return left->a < right->a ? -1 : 1;
-    return left->b < right->b ? -1 : left->b > right->b;
-}
-
-static uint32_t join_of(uint32_t a, uint32_t b)
-{
-    if (a >= L_BASE && a < L_BASE + L_COUNT && b >= V_BASE && b < V_BASE + V_COUNT)
-        return S_BASE + ((a - L_BASE) * V_COUNT + (b - V_BASE)) * T_COUNT;
-    if (a >= S_BASE && a < S_BASE + S_COUNT && (a - S_BASE) % T_COUNT == 0 && b > T_BASE &&
-        b < T_BASE + T_COUNT)
-        return a + (b - T_BASE);
-    const hil_unicode_pair parts = {.a = a, .b = b};
-    const hil_unicode_pair *found =
-        bsearch(&parts, hil_unicode_joins, hil_unicode_joins_count, sizeof *found, by_parts);
-    return found ? found->whole : 0;
-}
-
-static int by_rank(const void *left, const void *right)
-{
-    const mark *a = left, *b = right;
-    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
-    return a->place < b->place ? -1 : a->place > b->place;
-}
-
-static void sort_marks(marks *run)
-{
-    for (size_t i = 0; i < run->size;) {
-        size_t end = i + 1;
-        bool sorted = true;
-        if (run->data[i].rank) {
-            for (; end < run->size && run->data[end].rank; ++end)
-                if (run->data[end].rank < run->data[end - 1].rank) sorted = false;
-            if (!sorted) qsort(run->data + i, end - i, sizeof *run->data, by_rank);
-        }
-        i = end;
+    size_t low = 0, high = hil_unicode_categories_count - 1;
+    while (low < high) {
+        size_t middle = (low + high + 1) / 2;
+        if (hil_unicode_categories[middle] >> 5 <= point)
+            low = middle;
+        else
+            high = middle - 1;
     }
+    return hil_unicode_categories[low] & 31;
 }
 
-static void join_marks(marks *run)
+static bool is_mark(uint32_t point)
 {
-    size_t kept = 0, starter = SIZE_MAX;
-    uint32_t last = 0;
-    for (size_t i = 0; i < run->size; ++i) {
-        mark next = run->data[i];
-        bool adjacent = starter != SIZE_MAX && kept == starter + 1;
-        bool open = starter != SIZE_MAX && (adjacent || (last < next.rank && next.rank));
-        uint32_t joined = open ? join_of(run->data[starter].point, next.point) : 0;
-        if (joined) {
-            run->data[starter].point = joined;
-            continue;
-        }
-        if (next.rank == 0) starter = kept;
-        last = next.rank;
-        run->data[kept++] = next;
-    }
-    run->size = kept;
+    unsigned category = hil_unicode_category(point);
+    return category >= HIL_CATEGORY_MN && category <= HIL_CATEGORY_ME;
 }
 
-/* Composes one unit: a stable character (or none) and the unstable ones after it. */
-static hil_status compose(const char *text, size_t size, marks *run, hil_text *out)
+bool hil_unicode_is_accent(uint32_t point)
 {
-    run->size = 0;
-    for (size_t i = 0, step; i < size; i += step)
-        HIL_TRY(add_split(run, hil_utf8_get(text + i, &step)));
-    sort_marks(run);
-    join_marks(run);
-    for (size_t i = 0; i < run->size; ++i) {
-        char bytes[4];
-        HIL_TRY(hil_text_add(out, bytes, hil_utf8_put(bytes, run->data[i].point)));
-    }
-    return HIL_OK;
+    if (point < 0x300) return false;
+    return is_mark(point) != hil_unicode_in(hil_unicode_accents, hil_unicode_accents_count, point);
 }
 
-/* All code points below U+0300, whose lead bytes are below 0xCC, are stable. */
-static bool unstable_at(const char *text, size_t *step)
+bool hil_unicode_continues(uint32_t point)
 {
-    unsigned char lead = (unsigned char)*text;
-    if (lead < 0xCC) {
-        *step = lead < 0x80 ? 1 : 2;
-        return false;
-    }
-    return hil_unicode_flags(hil_utf8_get(text, step)) & HIL_UNICODE_UNSTABLE;
+    if (point < 0x300) return false;
+    return is_mark(point) != hil_unicode_in(hil_unicode_extends, hil_unicode_extends_count, point);
 }
 
-hil_status hil_nfc_add(const char *text, size_t size, hil_text *out)
+uint32_t hil_unicode_to_lower(uint32_t point)
 {
-    hil_status status = HIL_OK;
-    marks run = {0};
-    size_t copied = 0, last = 0, step;
-    for (size_t i = 0; i < size; i += step) {
-        if (!unstable_at(text + i, &step)) {
-            last = i;
-            continue;
-        }
-        size_t end = i + step;
-        while (end < size && unstable_at(text + end, &step)) end += step;
-        HIL_TRY_DONE(hil_text_add(out, text + copied, last - copied));
-        HIL_TRY_DONE(compose(text + last, end - last, &run, out));
-        copied = last = i = end;
-        step = 0;
+    for (size_t i = 0; i < hil_unicode_lower_count; ++i) {
+        const hil_unicode_lower_run *run = &hil_unicode_lower[i];
+        if (point < run->first || point > run->last) continue;
+        if ((point - run->first) % run->step == 0) return (uint32_t)((int32_t)point + run->shift);
     }
-    HIL_TRY_DONE(hil_text_add(out, text + copied, size - copied));
-done:
-    hil_free(run.data);
-    return status;
-}
-
-size_t hil_nfc_stable(const char *text, size_t size)
-{
-    size_t at = size, step;
-    while (at > 0) {
-        at = hil_utf8_back(text, at);
-        if (!unstable_at(text + at, &step)) return at;
-    }
-    return 0;
+    return point;
 }

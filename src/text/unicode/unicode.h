@@ -1,5 +1,4 @@
-/* unicode.h - UTF-8, character classes and canonical composition (NFC), equal to those of Hugging
-   Face tokenizers. */
+/* unicode.h - UTF-8 and properties of code points, equal to those of Hugging Face tokenizers. */
 #ifndef HIL_TEXT_UNICODE_UNICODE_H
 #define HIL_TEXT_UNICODE_UNICODE_H
 
@@ -15,6 +14,26 @@ enum {
 };
 
 unsigned hil_unicode_flags(uint32_t point);
+
+/* General categories: Cn, Lu, Ll, Lt, Lm, Lo, Mn, Mc, Me, Nd, Nl, No, Pc, Pd, Ps, Pe, Pi, Pf, Po,
+   Sm, Sc, Sk, So, Zs, Zl, Zp, Cc, Cf, Co, Cs. */
+enum {
+    HIL_CATEGORY_MN = 6,
+    HIL_CATEGORY_ME = 8,
+    HIL_CATEGORY_ND = 9,
+    HIL_CATEGORY_PC = 12,
+    HIL_CATEGORY_ZL = 24,
+    HIL_CATEGORY_CF = 27,
+    HIL_CATEGORY_COUNT = 30
+};
+unsigned hil_unicode_category(uint32_t point);
+
+/* Whether StripAccents drops it. */
+bool hil_unicode_is_accent(uint32_t point);
+/* Whether it belongs to the grapheme of the character before it. */
+bool hil_unicode_continues(uint32_t point);
+/* Lower case of code points that Python has none for (hil_case_lower); others stay. */
+uint32_t hil_unicode_to_lower(uint32_t point);
 
 /* The length of the valid UTF-8 at the start of `text`. *bad is the length of the invalid sequence
    after it (Unicode's maximal subpart), or 0 at the end and before an incomplete character. */
@@ -50,12 +69,5 @@ static inline size_t hil_utf8_back(const char *text, size_t at)
 
 /* Writes a code point and returns its length, at most 4. */
 size_t hil_utf8_put(char out[4], uint32_t point);
-
-/* Appends the NFC form of valid UTF-8 text. */
-hil_status hil_nfc_add(const char *text, size_t size, hil_text *out);
-
-/* The start of the last character that composes with no character before it: later text cannot
-   change the NFC form of the text before that. 0: no such character. */
-size_t hil_nfc_stable(const char *text, size_t size);
 
 #endif

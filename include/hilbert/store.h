@@ -59,6 +59,9 @@ typedef struct hil_param_store_options {
        the same options and make the same calls in the same order, with the same tiles; their
        gradients are added. A rank that fails reports it with hil_comm_fail. */
     hil_comm *comm;
+    /* Device and host memory of the budgets for hil_param_store_keep: to copy in, and to wait in;
+       0: nothing is kept. */
+    uint64_t keep_window, keep_host;
 } hil_param_store_options;
 
 HIL_API void hil_param_store_defaults_sized(hil_param_store_options *options, size_t size);
@@ -179,6 +182,20 @@ HIL_API hil_status hil_param_store_step(hil_param_store *store, double lr, doubl
 HIL_API hil_status hil_param_store_end(hil_param_store *store);
 /* Waits for the update. A failure of the update is returned here or by any later call. */
 HIL_API hil_status hil_param_store_wait(hil_param_store *store);
+
+/* Bytes that wait for the program, such as activations between forward and backward: copied to host
+   memory, and to disk when `keep_host` is full. HIL_ERR_BUDGET: there is no room. The copy is made
+   in the order of the stream: the program may free or change `data` in that order. Between
+   hil_param_store_place and hil_param_store_destroy, in a pass or not; each rank for itself. *out
+   is the store's, until it is dropped. */
+typedef struct hil_kept hil_kept;
+HIL_API hil_status hil_param_store_keep(hil_param_store *store, const void *data, uint64_t bytes,
+                                        hil_kept **out);
+/* Copies them to `into`, in the order of the stream; any number of times. The store fetches ahead
+   what was kept before these. */
+HIL_API hil_status hil_param_store_fetch(hil_param_store *store, hil_kept *kept, void *into);
+/* NULL is fine. */
+HIL_API void hil_param_store_drop(hil_param_store *store, hil_kept *kept);
 
 /* How often the parameter was updated: AdamW's moments are corrected by it. Call between steps. */
 HIL_API int64_t hil_param_store_updates(const hil_stored_param *param);

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "hilbert/trainer.h"
+#include "io/align.h"
 #include "machine/devices.h"
 #include "plan/ranks.h"
 #include "train/account.h"
@@ -103,6 +104,8 @@ hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_o
     store->io = options->memory.io;
     store->tile_size = options->tile_size;
     store->saves = options->saves;
+    store->kept.window = hil_align_up((size_t)options->keep_window);
+    store->kept.host = hil_align_up((size_t)options->keep_host);
     store->saver.saved = -1;
     store->scaling = hil_scaling_begin(dtype, NULL);
     store->optimizer = (hil_optimizer){.rule = rule,
@@ -125,6 +128,7 @@ void hil_param_store_destroy(hil_param_store *store)
     if (!store) return;
     hil_saver_close(&store->saver);
     if (store->states) hil_store_close(store->states);
+    hil_param_store_close_kept(store);
     hil_tiers_close(&store->tiers);
     hil_device_connection_close(&store->connection);
     hil_devices_close(store->device);
@@ -267,7 +271,8 @@ static hil_status open_states(hil_param_store *store)
                                  .update = store->update,
                                  .comm = store->comm,
                                  .device_comm = store->connection.device_comm};
-    return hil_store_open(store->states, &opening);
+    HIL_TRY(hil_store_open(store->states, &opening));
+    return hil_param_store_open_kept(store);
 }
 
 hil_status hil_param_store_place(hil_param_store *store)
@@ -388,4 +393,7 @@ void hil_param_store_account(hil_param_store *store, hil_step_account *out)
     out->device_peak = peak[HIL_DEVICE];
     out->host_peak = peak[HIL_HOST];
     out->disk_peak = peak[HIL_DISK];
+    if (!store->kept.buffers) return;
+    out->device_peak += hil_buffers_peak(store->kept.buffers);
+    out->host_peak += hil_ring_bytes(store->kept.ring) + hil_offload_peak(store->kept.offload);
 }

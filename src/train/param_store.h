@@ -12,6 +12,7 @@
 #include "plan/placement.h"
 #include "store/param.h"
 #include "base/pool.h"
+#include "tier/offload.h"
 #include "tier/tiers.h"
 
 /* Parameters whose gradients are given together; a segment of the store. */
@@ -39,6 +40,16 @@ typedef enum hil_param_store_phase {
     HIL_PARAM_STORE_OPEN,   /* in a pass */
     HIL_PARAM_STORE_UPDATED /* in a pass, after hil_param_store_step */
 } hil_param_store_phase;
+
+/* What hil_param_store_keep took over. */
+typedef struct hil_param_store_kept {
+    size_t window, host;  /* bytes of the device and of host memory */
+    size_t piece;         /* bytes that move at once */
+    hil_buffers *buffers; /* NULL: nothing may be kept */
+    hil_ring *ring;
+    hil_offload *offload;
+    hil_kept *first, *last;
+} hil_param_store_kept;
 
 struct hil_param_store {
     hil_param_store_phase phase;
@@ -72,6 +83,7 @@ struct hil_param_store {
     size_t rates_count, rates_room;
     hil_rule_step *numbers; /* of one update */
     size_t numbers_room;
+    hil_param_store_kept kept;
     bool saves;
     hil_saver saver;
     char *folder;               /* of the saver */
@@ -80,6 +92,9 @@ struct hil_param_store {
     int64_t acquired; /* tiles of weights and sums acquired and not yet released */
 };
 
+/* After the tiers were opened; the other after all transfers are over. */
+hil_status hil_param_store_open_kept(hil_param_store *store);
+void hil_param_store_close_kept(hil_param_store *store);
 /* Makes room for the rates of this number, with their defaults. */
 hil_status hil_param_store_reserve_rates(hil_param_store *store, int number);
 /* Starts the update, after the norm was computed: the numbers of each parameter follow from its

@@ -109,7 +109,7 @@ static void choose_updates(hil_param_store *store)
 static hil_status choose_window(const hil_param_store *store, const extents *e, size_t *out)
 {
     uint64_t device = store->budget.device,
-             besides = hil_plan_besides(&store->plan, &store->outline);
+             besides = hil_plan_besides(&store->plan, &store->outline) + store->kept.window;
     device = device > besides ? device - besides : 0;
     char have[32], need[32];
     if (store->window > device || (!store->window && e->least > device))
@@ -208,6 +208,8 @@ hil_status hil_param_store_plan(hil_param_store *store, uint64_t drive_bytes[HIL
 {
     HIL_TRY(outline(store));
     HIL_TRY(hil_plan_create(&store->plan, &store->outline));
+    store->plan.offloaded = store->kept.host;
+    store->plan.work = store->kept.window;
     store->plan.prefetch = true;
     store->plan.saves = store->saves;
     store->plan.ranks = hil_comm_size(store->comm);
@@ -222,7 +224,7 @@ hil_status hil_param_store_plan(hil_param_store *store, uint64_t drive_bytes[HIL
     uint64_t need[HIL_TIERS];
     hil_plan_needs(&store->plan, &store->outline, need);
     bool spilling = store->plan.spill == HIL_DISK;
-    if (!need[HIL_DISK] && !spilling) store->drive_count = 0;
+    if (!need[HIL_DISK] && !spilling && !store->kept.window) store->drive_count = 0;
     if (!store->drive_count) return HIL_OK;
     return measure_drives(store, spilling ? e.sums : 0, drive_bytes);
 }

@@ -49,6 +49,7 @@ typedef struct placement {
     bool early; /* gives a group's gradients as soon as they are complete */
     uint64_t window;
     bool late; /* gives some before they are complete: the rest makes sums of its own */
+    uint64_t keep_window, keep_host;
 } placement;
 
 typedef struct outcome {
@@ -129,6 +130,8 @@ static inline hil_param_store *open_store(const char *dtype, const kinds_side *s
     options.window = at->window;
     options.saves = at->host > 0;
     options.comm = side->comm;
+    options.keep_window = at->keep_window;
+    options.keep_host = at->keep_host;
     options.tile_size = UINT64_MAX;
     options.clip = 1;
     options.threads = 2;

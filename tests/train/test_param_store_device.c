@@ -90,9 +90,12 @@ int main(void)
 {
     static const placement on_cpu = {.device = 8 * M};
     static const placement row[] = {
-        {8 * M, 4 * M, 0, false, 0},         {8 * M, 4 * M, 0, true, 0},
-        {500 << 10, 4 * M, 0, true, 0},      {500 << 10, 4 * M, 0, false, 330 << 10},
-        {500 << 10, 400 << 10, 1, false, 0}, {500 << 10, 500 << 10, 2, true, 330 << 10},
+        {8 * M, 4 * M, 0, false, 0, false, 0, 0},
+        {8 * M, 4 * M, 0, true, 0, false, 0, 0},
+        {500 << 10, 4 * M, 0, true, 0, false, 0, 0},
+        {500 << 10, 4 * M, 0, false, 330 << 10, false, 0, 0},
+        {500 << 10, 400 << 10, 1, false, 0, false, 0, 0},
+        {500 << 10, 500 << 10, 2, true, 330 << 10, false, 0, 0},
     };
     static const char *const dtype[] = {"fp32", "bf16", "fp16"};
     static outcome first;

@@ -18,7 +18,7 @@ build = @tools/deps.sh build && \
 # Tests wait for disks and for one another: two for each core keep it busy.
 ctest = @ctest --output-on-failure --no-label-summary -j $$((2 * $(JOBS))) --test-dir
 
-.PHONY: hilbert all demo transcripts test soak bench bench-gpu lint format asan tsan fuzz install abi bundle clean help
+.PHONY: hilbert all demo transcripts test soak bench bench-gpu lint format asan tsan fuzz install abi bundle wheel clean help
 
 hilbert: ## the program and the library: build/hilbert (the default)
 	$(call build,$(BUILD),,--target hilbert)
@@ -79,8 +79,13 @@ bundle: ## an archive that runs on other machines, from any folder; with CUDA wh
 	$(call build,build-bundle,-DHIL_CUDA=ON,--target hilbert)
 	@tools/bundle.sh build-bundle build-bundle
 
+wheel: ## a wheel for pip in dist/: program, library, Python package; with CUDA where nvcc is
+	@tools/deps.sh bundle
+	$(call build,build-bundle,-DHIL_CUDA=ON,--target hilbert)
+	@tools/wheel.sh build-bundle dist
+
 clean: ## remove what was built
-	rm -rf build build-*
+	rm -rf build build-* dist
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile

@@ -47,8 +47,9 @@ for part; do
         want libopenmpi-dev ranks
         want openmpi-bin have mpirun
         ;;
-    test) # two machines are played by network namespaces
+    test) # two machines are played by network namespaces; the wheel is installed into an environment
         want iproute2 have ip
+        want python3-venv python3 -c 'import ensurepip'
         ;;
     lint)
         need clang have clang
@@ -68,6 +69,7 @@ for part; do
         need binutils have objcopy
         need liburing-dev pkg-config --exists liburing
         need xz-utils have xz
+        need python3 have python3
         ;;
     *)
         echo "usage: tools/deps.sh build|test|lint|fuzz|bench|bundle..." >&2

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from .checkpoint import load, save
     from .engine import Engine, initialize
     from ._offload import gathered, offload
+    from ._program import program
     from .optimizer import Optimizer
     from .pretrained import from_pretrained, save_pretrained
 
-_HOME = {"version": "_c", "offload": "_offload", "gathered": "_offload", "Optimizer": "optimizer",
+_HOME = {"version": "_c", "program": "_program", "offload": "_offload", "gathered": "_offload", "Optimizer": "optimizer",
          "init": "_init", "from_pretrained": "pretrained", "save_pretrained": "pretrained",
          "initialize": "engine", "Engine": "engine", "save": "checkpoint", "load": "checkpoint"}
 

@@ -1,0 +1,23 @@
+"""The program `hilbert` of the wheel."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+
+def program() -> str:
+    """The path of the program: the one of the wheel, or of the source tree's build folder."""
+    here = Path(__file__).resolve().parent
+    for path in (here / "hilbert", here.parent.parent / "build" / "hilbert"):
+        if path.is_file():
+            return str(path)
+    raise FileNotFoundError("the program hilbert is neither in the package nor in build/: install the wheel, or run make")
+
+
+def main() -> NoReturn:
+    """Replaces this process by the program, which finds NVIDIA's libraries in this environment."""
+    os.environ.setdefault("VIRTUAL_ENV", sys.prefix)
+    os.execv(program(), sys.argv)

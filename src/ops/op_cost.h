@@ -9,6 +9,7 @@ typedef struct hil_work {
     double gemm;      /* floating-point operations of matrix products */
     double attention; /* of attention */
     double bytes;     /* of memory read and written, at least */
+    double apart;     /* further bytes on a GPU, which overlap with no product */
     double
         extra; /* further bytes of the CPU's kernels: packing, passes, what slow functions cost */
 } hil_work;

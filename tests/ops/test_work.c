@@ -50,6 +50,26 @@ static void check_products(void)
     CHECK_NEAR(work_of(&call, true).gemm, 0, 0);
 }
 
+/* On a GPU: thin weights take twice the time of their bytes; the sums of a tiled product over its
+   tiles are read again, and rounded by a pass of their own. */
+static void check_apart(void)
+{
+    hil_op_call call = call_of(&hil_op_linear, NULL, (hil_shape){2, {512, 1024}});
+    call.params = 1;
+    call.din[0].data = &somewhere;
+    call.param[0] = (hil_op_param){HIL_BF16, 16, 1024, 16, true};
+    CHECK_NEAR(work_of(&call, false).apart, work_of(&call, false).bytes, 0);
+    CHECK_NEAR(work_of(&call, true).apart, work_of(&call, true).bytes, 0);
+    call.param[0] = (hil_op_param){HIL_BF16, 1024, 1024, 1024, false};
+    CHECK_NEAR(work_of(&call, false).apart, 0, 0);
+    CHECK_NEAR(work_of(&call, true).apart, 0, 0);
+    call.param[0].tile_rows = 256; /* 3 sums of earlier tiles and the last, then 2 bytes rounded */
+    CHECK_NEAR(work_of(&call, false).apart, 0, 0);
+    CHECK_NEAR(work_of(&call, true).apart, 512. * 1024 * (4 * 4 + 2), 0);
+    call.din_add[0] = true;
+    CHECK_NEAR(work_of(&call, true).apart, 512. * 1024 * (4 * 4 + 4), 0);
+}
+
 static double count_pairs(int64_t queries, int64_t past, int64_t window)
 {
     double pairs = 0;
@@ -103,6 +123,7 @@ static void check_rows(void)
 int main(void)
 {
     check_products();
+    check_apart();
     check_attention();
     check_rows();
     return 0;

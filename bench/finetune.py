@@ -7,8 +7,9 @@ holds, as one table.
 Parts: 8b (all in GPU memory, 16 x 1024 tokens, against PEFT and bitsandbytes in the same run), 70b
 (64k tokens: 24 GiB of the GPU with the base in RAM, against the base on the GPU, with activations
 kept and with the same recomputation), 175b (24 GiB of the GPU, 32k tokens), 405b (the whole
-machine); the share of waiting says how far these are from what the GPU computes. Weights are random, drawn and quantized at the
-start. Every part appends its lines to WORK/finetune.json; the table is printed.
+machine). The limit of each but 8b is measured in the same run: the products and the attention of a
+step alone, through cuBLAS and cuDNN, with blocks computed twice (gpu_torch.py frozen). Weights are
+random, drawn and quantized at the start. Every part appends its lines to WORK/finetune.json; the table is printed.
 """
 import argparse
 import json
@@ -71,6 +72,23 @@ class Bench:
                         options=f"{line['way']}, micro-batch {line['micro_batch']}")
         return lines
 
+    def limit(self, shape, batch, seq):
+        """What the products and the attention of a step take alone, through cuBLAS and cuDNN."""
+        if self.args.tiny:
+            batch, seq = 4, 64
+        path = self.hilbert.path("limit.json")
+        with open(path, "w") as file:
+            json.dump(self.config(shape), file)
+        command = [self.args.python, "-W", "ignore", os.path.join(HERE, "gpu_torch.py"), "frozen",
+                   path, "--batch", batch, "--seq", seq, *(["--tiny"] if self.args.tiny else [])]
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
+        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        if not lines:
+            raise Failed((done.stderr.strip().splitlines() or ["no message"])[-1])
+        return {**lines[0], "shape": shape, "who": "library kernels alone",
+                "options": f"blocks computed twice, micro-batch {lines[0]['micro_batch']}",
+                "tokens_per_s": lines[0]["tokens"] / lines[0]["seconds"]}
+
     def part_8b(self):
         yield from self.peer("8b", 16, 1024)
         yield self.train("8b", 16, 1024, 8, 4)
@@ -80,13 +98,16 @@ class Bench:
         yield self.train("70b", 64, 1024, 3, 1)
         yield self.train("70b", 64, 1024, 2, 1, "--recompute", "all")
         yield self.train("70b", 64, 1024, 3, 1, "--device-memory", "24G")
+        yield self.limit("70b", 64, 1024)
 
     def part_175b(self):
         yield self.train("175b", 32, 1024, 2, 1, "--device-memory", "24G", "--disk", self.args.disk)
+        yield self.limit("175b", 32, 1024)
 
     def part_405b(self):
         host = free_memory() - 6 * GIB
         yield self.train("405b", 16, 1024, 2, 1, "--host-memory", host, "--disk", self.args.disk)
+        yield self.limit("405b", 16, 1024)
 
     def run(self, part):
         found = []

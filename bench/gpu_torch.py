@@ -4,6 +4,7 @@ kernels alone. Prints one line of JSON for each result.
 
     python3 bench/gpu_torch.py train SHAPE [--modes eager,compiled] [--pure] [--recompute]
     python3 bench/gpu_torch.py ceiling SHAPE[,SHAPE...]
+    python3 bench/gpu_torch.py frozen CONFIG.json --batch N --seq N
     python3 bench/gpu_torch.py versions
 
 What a good user would write: weights and gradients in bf16, masters and moments in fp32 with fused
@@ -286,11 +287,11 @@ def timed(work, repeats):
 
 
 def product(tokens, inputs, outputs, repeats):
-    """Seconds of forward and of both gradients of one matrix."""
+    """Seconds of one matrix: of forward, of the input's gradient, of the weight's gradient."""
     x, w, dy = (torch.randn(*size, device=DEVICE, dtype=torch.bfloat16)
                 for size in ((tokens, inputs), (outputs, inputs), (tokens, outputs)))
     return (timed(lambda: F.linear(x, w), repeats),
-            timed(lambda: dy @ w, repeats) + timed(lambda: dy.t() @ x, repeats))
+            timed(lambda: dy @ w, repeats), timed(lambda: dy.t() @ x, repeats))
 
 
 def attention(config, batch, seq, repeats):
@@ -329,16 +330,37 @@ def ceiling(args):
         blocks = [layers * n for n in attention(config, batch, seq, repeats)]
         attending = sum(blocks)
         for inputs, outputs, count in gpu_shapes.block_products(config):
-            for i, each in enumerate(product(batch * seq, inputs, outputs, repeats)):
-                blocks[i] += layers * count * each
-        head = product(batch * seq, c, padded(config["vocab_size"]), repeats)
-        forward, backward = (a + b for a, b in zip(blocks, head))
+            ahead, *back = product(batch * seq, inputs, outputs, repeats)
+            blocks[0] += layers * count * ahead
+            blocks[1] += layers * count * sum(back)
+        ahead, *back = product(batch * seq, c, padded(config["vocab_size"]), repeats)
+        forward, backward = blocks[0] + ahead, blocks[1] + sum(back)
         flops = gpu_shapes.token_flops(config, seq) * batch * seq * 1e-12
         print(json.dumps(dict(shape=name, tokens=batch * seq, forward=forward, backward=backward,
                               attention=attending, again=blocks[0],
                               tflops=flops / (forward + backward),
                               tflops_recompute=flops / (forward + backward + blocks[0]))),
               flush=True)
+
+
+def frozen(args):
+    """The same for a config file whose weights are not trained, in micro-batches: no products for
+    weights' gradients, and blocks are computed again in backward."""
+    repeats = 3 if args.tiny else 5
+    with open(args.shapes) as file:
+        config = json.load(file)
+    if CUDA:
+        heat(3)
+    micro = max(1, min(args.batch, args.micro_tokens // args.seq))
+    layers, c = gpu_shapes.sizes(config)
+    blocks = [layers * n for n in attention(config, micro, args.seq, repeats)]
+    for inputs, outputs, count in gpu_shapes.block_products(config):
+        for i, each in enumerate(product(micro * args.seq, inputs, outputs, repeats)[:2]):
+            blocks[i] += layers * count * each
+    head = product(micro * args.seq, c, padded(config["vocab_size"]), repeats)[:2]
+    micros = args.batch / micro
+    print(json.dumps(dict(tokens=args.batch * args.seq, micro_batch=micro, again=micros * blocks[0],
+                          seconds=micros * (2 * blocks[0] + blocks[1] + sum(head)))), flush=True)
 
 
 def versions():
@@ -353,8 +375,11 @@ def versions():
 def main():
     global REPEAT_HEADS
     parser = argparse.ArgumentParser(description="training steps in PyTorch")
-    parser.add_argument("what", choices=["train", "ceiling", "versions"])
-    parser.add_argument("shapes", nargs="?", default="")
+    parser.add_argument("what", choices=["train", "ceiling", "frozen", "versions"])
+    parser.add_argument("shapes", nargs="?", default="", help="frozen: the path of a config.json")
+    parser.add_argument("--batch", type=int, default=1, help="frozen: sequences of a step")
+    parser.add_argument("--seq", type=int, default=1024, help="frozen: tokens of a sequence")
+    parser.add_argument("--micro-tokens", type=int, default=8192, help="frozen: at once")
     parser.add_argument("--modes", default="eager,compiled")
     parser.add_argument("--pure", action="store_true", help="AdamW in bf16, no masters")
     parser.add_argument("--recompute", action="store_true", help="blocks again in backward")
@@ -373,7 +398,7 @@ def main():
         if args.what == "versions":
             versions()
         else:
-            {"train": train, "ceiling": ceiling}[args.what](args)
+            {"train": train, "ceiling": ceiling, "frozen": frozen}[args.what](args)
 
 
 if __name__ == "__main__":

@@ -284,8 +284,8 @@ static void bench_rows(const shape *s)
     static float frequency[128];
     for (int i = 0; i < s->dim / 2; ++i)
         frequency[i] = powf(500000, -(float)i / (float)(s->dim / 2));
-    hil_norm_attr norm = {1e-5};
-    hil_rope_attr rope = {frequency};
+    hil_norm_attr norm = {.eps = 1e-5};
+    hil_rope_attr rope = {.frequency = frequency};
     hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, s->hidden}}, NULL}, inner = x, q = x, k;
     hil_tensor ids = {HIL_I32, {2, {s->batch, s->length}}, NULL};
     inner.shape.dim[2] = s->inner;
@@ -335,7 +335,7 @@ static void bench_model(const shape *s)
 /* GPT-2: linear layers with bias, one for q, k and v. */
 static void bench_gpt(const shape *s)
 {
-    hil_norm_attr norm = {1e-5};
+    hil_norm_attr norm = {.eps = 1e-5};
     hil_gelu_attr gelu = {.tanh = true};
     hil_tensor x = {HIL_BF16, {3, {s->batch, s->length, s->hidden}}, NULL}, inner = x;
     inner.shape.dim[2] = s->inner;

@@ -139,9 +139,9 @@ static void run_all(hil_dtype compute)
 {
     static float frequency[C / H / 2];
     for (int i = 0; i < C / H / 2; ++i) frequency[i] = powf(10000, -(float)i / (C / H / 2));
-    hil_norm_attr norm = {1e-5};
+    hil_norm_attr norm = {.eps = 1e-5};
     hil_gelu_attr tanh_form = {true}, erf_form = {false};
-    hil_rope_attr rope = {frequency};
+    hil_rope_attr rope = {.frequency = frequency};
     hil_dropout_attr dropout = {0.1};
     hil_shape narrow = {3, {B, T, C}}, wide = {3, {B, T, WIDE}};
     hil_shape heads = {4, {B, T, H, C / H}}, ids = {2, {B, T}};

@@ -51,6 +51,7 @@ typedef enum hil_role {
     HIL_SCALE,      /* a vector of ones, not decayed */
     HIL_BIAS,       /* a vector of zeros, not decayed */
     HIL_ROUTER,     /* as HIL_MATRIX, but an adapter for all linear layers leaves it out */
+    HIL_OFFSET,     /* as HIL_BIAS, of a norm: its weight minus 1 */
 } hil_role;
 
 /* `rows` is 1 for vectors, which need no `std`. */
@@ -92,22 +93,43 @@ HIL_API int64_t hil_value_dim(const hil_value *value, int i); /* negative i coun
 
 /* Operations. Every one checks its shapes. */
 HIL_API hil_status hil_embedding(hil_tape *t, hil_value *ids, hil_param *table, hil_value **y);
+/* The same; the row `pad` of the table gets no gradient from it. -1: every row gets one. */
+HIL_API hil_status hil_embedding_padded(hil_tape *t, hil_value *ids, hil_param *table, int64_t pad,
+                                        hil_value **y);
 HIL_API hil_status hil_linear(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
                               hil_value **y); /* bias may be NULL */
 /* residual + linear, rounded once: cheaper than linear and add. */
 HIL_API hil_status hil_linear_add(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
                                   hil_value *residual, hil_value **y);
 HIL_API hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
-                                 double eps, hil_value **y);
+                                 double eps, hil_value **y); /* bias may be NULL */
 HIL_API hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps,
                                hil_value **y);
-/* x (B, T, H, D); `frequency` has D/2 numbers and is borrowed as long as the model exists. */
+/* The same with 1 + weight. */
+HIL_API hil_status hil_rmsnorm_plus(hil_tape *t, hil_value *x, hil_param *weight, double eps,
+                                    hil_value **y);
+/* x (B, T, H, D); `frequency` has D/2 numbers and is borrowed as long as the model exists. Numbers
+   i and i + D/2 of a head turn together. */
 HIL_API hil_status hil_rope(hil_tape *t, hil_value *x, const float *frequency, hil_value **y);
+typedef struct hil_rope_options {
+    size_t size;      /* set by hil_rope_defaults */
+    int64_t dims;     /* only the first of each head turn, with dims/2 frequencies; 0: all */
+    bool interleaved; /* 2i and 2i + 1 turn together */
+    double factor;    /* of sine and cosine; 0: 1 */
+    /* Taken instead where a sequence has more than `longer_than` positions; NULL: none. */
+    const float *longer;
+    int64_t longer_than;
+} hil_rope_options;
+HIL_API void hil_rope_defaults_sized(hil_rope_options *options, size_t size);
+#define hil_rope_defaults(options) hil_rope_defaults_sized(options, sizeof *(options))
+HIL_API hil_status hil_rope_with(hil_tape *t, hil_value *x, const float *frequency,
+                                 const hil_rope_options *options, hil_value **y);
 typedef struct hil_attention_options {
     size_t size;    /* set by hil_attention_defaults */
     double scale;   /* 0: 1 / sqrt(D) */
     int64_t window; /* 0: none */
     double dropout;
+    double cap; /* scores become cap * tanh(score / cap); 0: as they are */
 } hil_attention_options;
 HIL_API void hil_attention_defaults_sized(hil_attention_options *options, size_t size);
 #define hil_attention_defaults(options) hil_attention_defaults_sized(options, sizeof *(options))
@@ -120,6 +142,18 @@ HIL_API hil_status hil_attention_packed(hil_tape *t, hil_value *qkv,
 typedef enum hil_gelu_kind { HIL_GELU_EXACT, HIL_GELU_APPROXIMATE } hil_gelu_kind;
 HIL_API hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y);
 HIL_API hil_status hil_swiglu(hil_tape *t, hil_value *gate, hil_value *up, hil_value **y);
+/* gelu(gate) * up */
+HIL_API hil_status hil_geglu(hil_tape *t, hil_value *gate, hil_value *up, hil_gelu_kind kind,
+                             hil_value **y);
+/* The square of positive numbers, 0 for others. */
+HIL_API hil_status hil_relu_squared(hil_tape *t, hil_value *x, hil_value **y);
+HIL_API hil_status hil_multiply(hil_tape *t, hil_value *x, hil_value *y, hil_value **product);
+HIL_API hil_status hil_scale(hil_tape *t, hil_value *x, double factor, hil_value **y);
+/* cap * tanh(x / cap) */
+HIL_API hil_status hil_softcap(hil_tape *t, hil_value *x, double cap, hil_value **y);
+/* Cuts the last dimension into 1 to 4 parts of these sizes. */
+HIL_API hil_status hil_split(hil_tape *t, hil_value *x, int parts, const int64_t *sizes,
+                             hil_value **y);
 HIL_API hil_status hil_add(hil_tape *t, hil_value *x, hil_value *y, hil_value **sum);
 HIL_API hil_status hil_dropout(hil_tape *t, hil_value *x, double rate, hil_value **y);
 /* The same elements seen with another shape; -1 at most once. */
@@ -157,6 +191,15 @@ HIL_API hil_status hil_balance_loss(hil_tape *t, hil_value *used, int64_t layers
 /* Projects x (B, T, C) to the vocabulary and adds the cross-entropy of the batch's targets to the
    loss. In generation it computes the logits of the last position instead. */
 HIL_API hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight);
+typedef struct hil_head_options {
+    size_t size;     /* set by hil_head_defaults */
+    hil_param *bias; /* of the logits; NULL: none */
+    double cap;      /* logits become cap * tanh(logit / cap); 0: as they are */
+} hil_head_options;
+HIL_API void hil_head_defaults_sized(hil_head_options *options, size_t size);
+#define hil_head_defaults(options) hil_head_defaults_sized(options, sizeof *(options))
+HIL_API hil_status hil_head_loss_with(hil_tape *t, hil_value *x, hil_param *weight,
+                                      const hil_head_options *options);
 
 #ifdef __cplusplus
 }

@@ -40,26 +40,62 @@ hil_status hil_earlier(hil_tape *tape, const char *segment, const char *name, hi
 
 hil_status hil_embedding(hil_tape *t, hil_value *ids, hil_param *table, hil_value **y)
 {
-    return hil_tape_apply(t, &(hil_apply){&hil_op_embedding, NULL, 1, 1, 1, {ids}, {table}}, y);
+    return hil_embedding_padded(t, ids, table, -1, y);
+}
+
+hil_status hil_embedding_padded(hil_tape *t, hil_value *ids, hil_param *table, int64_t pad,
+                                hil_value **y)
+{
+    hil_embedding_attr attr = {pad};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_embedding, &attr, 1, 1, 1, {ids}, {table}}, y);
 }
 
 hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias, double eps,
                          hil_value **y)
 {
-    hil_norm_attr attr = {eps};
-    return hil_tape_apply(t, &(hil_apply){&hil_op_layernorm, &attr, 1, 1, 2, {x}, {weight, bias}},
-                          y);
+    hil_norm_attr attr = {.eps = eps};
+    return hil_tape_apply(
+        t, &(hil_apply){&hil_op_layernorm, &attr, 1, 1, bias ? 2 : 1, {x}, {weight, bias}}, y);
+}
+
+static hil_status rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, const hil_norm_attr *attr,
+                          hil_value **y)
+{
+    return hil_tape_apply(t, &(hil_apply){&hil_op_rmsnorm, attr, 1, 1, 1, {x}, {weight}}, y);
 }
 
 hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps, hil_value **y)
 {
-    hil_norm_attr attr = {eps};
-    return hil_tape_apply(t, &(hil_apply){&hil_op_rmsnorm, &attr, 1, 1, 1, {x}, {weight}}, y);
+    return rmsnorm(t, x, weight, &(hil_norm_attr){.eps = eps}, y);
+}
+
+hil_status hil_rmsnorm_plus(hil_tape *t, hil_value *x, hil_param *weight, double eps, hil_value **y)
+{
+    return rmsnorm(t, x, weight, &(hil_norm_attr){.eps = eps, .offset = 1}, y);
+}
+
+void hil_rope_defaults_sized(hil_rope_options *options, size_t size)
+{
+    const hil_rope_options defaults = {0};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 hil_status hil_rope(hil_tape *t, hil_value *x, const float *frequency, hil_value **y)
 {
-    hil_rope_attr attr = {frequency};
+    return hil_rope_with(t, x, frequency, NULL, y);
+}
+
+/* The length of the sequence counts, so that one table is used for all of a micro-batch. */
+hil_status hil_rope_with(hil_tape *t, hil_value *x, const float *frequency,
+                         const hil_rope_options *options, hil_value **y)
+{
+    hil_rope_options own;
+    hil_rope_defaults(&own);
+    if (options) HIL_TRY(hil_sized_take(&own, sizeof own, options, "hil_rope_with"));
+    int64_t length = x->tensor.shape.ndim > 1 ? x->tensor.shape.dim[1] : 0;
+    if (t->context->mode == HIL_MODE_GENERATE) length += t->context->cache->length;
+    hil_rope_attr attr = {frequency, own.dims, own.interleaved, own.factor};
+    if (own.longer && length > own.longer_than) attr.frequency = own.longer;
     return hil_tape_apply(t, &(hil_apply){&hil_op_rope, &attr, 2, 1, 0, {x, t->batch[2]}, {NULL}},
                           y);
 }
@@ -103,8 +139,9 @@ static hil_status attend(hil_tape *t, hil_apply *apply, const hil_shape *keys,
     if (options) HIL_TRY(hil_sized_take(&own, sizeof own, options, "hil_attention"));
     options = &own;
     double scale = options->scale > 0 ? options->scale : 1 / sqrt((double)keys->dim[3]);
-    hil_cached_attr cached = {.scale = scale, .window = options->window};
-    hil_attention_attr attr = {scale, options->window, t->context->training ? options->dropout : 0};
+    hil_cached_attr cached = {.scale = scale, .window = options->window, .cap = options->cap};
+    hil_attention_attr attr = {scale, options->window, t->context->training ? options->dropout : 0,
+                               options->cap};
     apply->outs = 1;
     if (t->context->mode == HIL_MODE_GENERATE) {
         HIL_TRY(cache_slot(t, keys, &cached));
@@ -141,6 +178,45 @@ hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y
 hil_status hil_swiglu(hil_tape *t, hil_value *gate, hil_value *up, hil_value **y)
 {
     return hil_tape_apply(t, &(hil_apply){&hil_op_swiglu, NULL, 2, 1, 0, {gate, up}, {NULL}}, y);
+}
+
+hil_status hil_geglu(hil_tape *t, hil_value *gate, hil_value *up, hil_gelu_kind kind, hil_value **y)
+{
+    hil_gelu_attr attr = {kind == HIL_GELU_APPROXIMATE};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_geglu, &attr, 2, 1, 0, {gate, up}, {NULL}}, y);
+}
+
+hil_status hil_relu_squared(hil_tape *t, hil_value *x, hil_value **y)
+{
+    return hil_tape_apply(t, &(hil_apply){&hil_op_relu_squared, NULL, 1, 1, 0, {x}, {NULL}}, y);
+}
+
+hil_status hil_multiply(hil_tape *t, hil_value *x, hil_value *y, hil_value **product)
+{
+    return hil_tape_apply(t, &(hil_apply){&hil_op_multiply, NULL, 2, 1, 0, {x, y}, {NULL}},
+                          product);
+}
+
+hil_status hil_scale(hil_tape *t, hil_value *x, double factor, hil_value **y)
+{
+    hil_scale_attr attr = {factor};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_scale, &attr, 1, 1, 0, {x}, {NULL}}, y);
+}
+
+hil_status hil_softcap(hil_tape *t, hil_value *x, double cap, hil_value **y)
+{
+    hil_softcap_attr attr = {cap};
+    if (!(cap > 0)) return hil_fail(HIL_ERR_USAGE, "softcap: the cap is %g, not above 0", cap);
+    return hil_tape_apply(t, &(hil_apply){&hil_op_softcap, &attr, 1, 1, 0, {x}, {NULL}}, y);
+}
+
+hil_status hil_split(hil_tape *t, hil_value *x, int parts, const int64_t *sizes, hil_value **y)
+{
+    hil_split_attr attr = {.parts = parts};
+    if (parts < 1 || parts > HIL_OP_TENSORS)
+        return hil_fail(HIL_ERR_USAGE, "split: %d parts, expected 1 to %d", parts, HIL_OP_TENSORS);
+    for (int i = 0; i < parts; ++i) attr.size[i] = sizes[i];
+    return hil_tape_apply(t, &(hil_apply){&hil_op_split, &attr, 1, parts, 0, {x}, {NULL}}, y);
 }
 
 hil_status hil_add(hil_tape *t, hil_value *x, hil_value *y, hil_value **sum)
@@ -245,7 +321,8 @@ hil_status hil_balance_loss(hil_tape *t, hil_value *used, int64_t layers, double
 }
 
 /* Computes the logits of every position, or of the last one, and copies them to the host. */
-static hil_status read_logits(hil_tape *t, hil_value *x, hil_param *weight)
+static hil_status read_logits(hil_tape *t, hil_value *x, hil_param *weight,
+                              const hil_head_options *options)
 {
     hil_context *c = t->context;
     const hil_shape *shape = &x->tensor.shape;
@@ -258,7 +335,8 @@ static hil_status read_logits(hil_tape *t, hil_value *x, hil_param *weight)
     }
     hil_value *last, *logits;
     HIL_TRY(hil_tape_borrow(t, &rows, false, &last));
-    HIL_TRY(hil_linear(t, last, weight, NULL, &logits));
+    HIL_TRY(hil_linear(t, last, weight, options->bias, &logits));
+    if (options->cap > 0) HIL_TRY(hil_softcap(t, logits, options->cap, &logits));
     return hil_batch_input_read(c->input, &logits->tensor, c->logits);
 }
 
@@ -293,18 +371,35 @@ static hil_status prefer(hil_tape *t, hil_value *loss)
     return HIL_OK;
 }
 
+void hil_head_defaults_sized(hil_head_options *options, size_t size)
+{
+    const hil_head_options defaults = {0};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
+}
+
 hil_status hil_head_loss(hil_tape *t, hil_value *x, hil_param *weight)
 {
+    return hil_head_loss_with(t, x, weight, NULL);
+}
+
+hil_status hil_head_loss_with(hil_tape *t, hil_value *x, hil_param *weight,
+                              const hil_head_options *options)
+{
     hil_context *c = t->context;
+    hil_head_options own;
+    hil_head_defaults(&own);
+    if (options) HIL_TRY(hil_sized_take(&own, sizeof own, options, "hil_head_loss_with"));
     if (x->tensor.shape.ndim != 3)
         return hil_fail(HIL_ERR_USAGE, "head_loss: x must be (sequences, positions, hidden)");
     if (c->mode == HIL_MODE_LOGITS || c->mode == HIL_MODE_GENERATE)
-        return read_logits(t, x, weight);
+        return read_logits(t, x, weight, &own);
     c->vocab = hil_param_spec_of(weight)->shape.dim[0];
     hil_value *loss;
-    hil_head_attr attr = {c->beta > 0};
+    hil_head_attr attr = {c->beta > 0, own.cap};
+    int params = own.bias ? 2 : 1;
     HIL_TRY(hil_tape_apply(
-        t, &(hil_apply){&hil_op_head, &attr, 2, 1, 1, {x, t->batch[1]}, {weight}}, &loss));
+        t, &(hil_apply){&hil_op_head, &attr, 2, 1, params, {x, t->batch[1]}, {weight, own.bias}},
+        &loss));
     if (c->mode == HIL_MODE_TRACE) return HIL_OK;
     hil_tensor reference = reference_tensor(t);
     if (c->without_adapter)

@@ -115,7 +115,7 @@ static hil_status attend(void *context)
 static hil_status probe_attention(const probe *p, hil_dtype dtype, double *speed)
 {
     enum { B = 1, T = 256, H = 8, D = 64 };
-    hil_attention_attr attr = {0.125, 0, 0};
+    hil_attention_attr attr = {.scale = 0.125};
     hil_op_call call = {.op = &hil_op_attention,
                         .attr = &attr,
                         .pool = p->pool,

@@ -47,4 +47,49 @@ hil_status hil_elements_run_cuda(const hil_device *device, const char *name,
     return hil_cuda_launched(device, name);
 }
 
+/* Operations with one input and one output; `formula` of backward gets x and dy. */
+template <typename FORMULA>
+hil_status hil_elements_single_cuda(const hil_op_call *call, const FORMULA &formula)
+{
+    hil_cuda_elements<1, 1> job = {.count = hil_shape_count(&call->in[0].shape),
+                                   .in = {hil_view_of(&call->in[0])},
+                                   .out = {hil_view_of(&call->out[0])},
+                                   .add = {false}};
+    return hil_elements_run_cuda(call->device, call->op->name, job, formula);
+}
+
+template <typename FORMULA>
+hil_status hil_elements_single_back_cuda(const hil_op_call *call, const FORMULA &formula)
+{
+    if (!call->din[0].data) return HIL_OK;
+    hil_cuda_elements<2, 1> job = {.count = hil_shape_count(&call->in[0].shape),
+                                   .in = {hil_view_of(&call->in[0]), hil_view_of(&call->dout[0])},
+                                   .out = {hil_view_of(&call->din[0])},
+                                   .add = {call->din_add[0]}};
+    return hil_elements_run_cuda(call->device, call->op->name, job, formula);
+}
+
+/* Operations with two inputs and one output; `formula` of backward gets x, y and the gradient. */
+template <typename FORMULA>
+hil_status hil_elements_pair_cuda(const hil_op_call *call, const FORMULA &formula)
+{
+    hil_cuda_elements<2, 1> job = {.count = hil_shape_count(&call->in[0].shape),
+                                   .in = {hil_view_of(&call->in[0]), hil_view_of(&call->in[1])},
+                                   .out = {hil_view_of(&call->out[0])},
+                                   .add = {false}};
+    return hil_elements_run_cuda(call->device, call->op->name, job, formula);
+}
+
+template <typename FORMULA>
+hil_status hil_elements_pair_back_cuda(const hil_op_call *call, const FORMULA &formula)
+{
+    if (!call->din[0].data && !call->din[1].data) return HIL_OK;
+    hil_cuda_elements<3, 2> job = {
+        .count = hil_shape_count(&call->in[0].shape),
+        .in = {hil_view_of(&call->in[0]), hil_view_of(&call->in[1]), hil_view_of(&call->dout[0])},
+        .out = {hil_view_of(&call->din[0]), hil_view_of(&call->din[1])},
+        .add = {call->din_add[0], call->din_add[1]}};
+    return hil_elements_run_cuda(call->device, call->op->name, job, formula);
+}
+
 #endif

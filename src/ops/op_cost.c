@@ -156,11 +156,11 @@ static void attention(const hil_op_call *call, bool backward, hil_work *w)
 
 static double passes(const hil_op_call *call, bool backward)
 {
-    if (call->op == &hil_op_gelu) {
+    if (call->op == &hil_op_gelu || call->op == &hil_op_geglu) {
         const hil_gelu_attr *attr = call->attr;
         return attr->tanh ? TANH_PASSES : ERF_PASSES;
     }
-    if (call->op == &hil_op_swiglu) return TANH_PASSES;
+    if (call->op == &hil_op_swiglu || call->op == &hil_op_softcap) return TANH_PASSES;
     if (call->op == &hil_op_dropout) return RANDOM_PASSES;
     if (call->op == &hil_op_embedding && backward) return SCATTER_PASSES;
     return 1;

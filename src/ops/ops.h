@@ -4,25 +4,35 @@
 
 #include "ops/op.h"
 
-/* in: ids (B, T) int32; param 0: table (V, C); out: (B, T, C). */
+/* in: ids (B, T) int32; param 0: table (V, C); out: (B, T, C). The row `pad` of the table gets no
+   gradient. */
+typedef struct hil_embedding_attr {
+    int64_t pad; /* -1: none */
+} hil_embedding_attr;
 extern const hil_op hil_op_embedding;
 
 /* in: x (..., K), optional residual (..., N); param 0: weight (N, K), param 1 (optional): bias (N);
    out: (..., N), with the residual added before it is rounded. */
 extern const hil_op hil_op_linear;
 
-/* in: x (..., C); params: weight (C), bias (C); out: (..., C); saved: mean and 1/std per row. */
+/* in: x (..., C); params: weight (C), optional bias (C); out: (..., C); saved: mean and 1/std per
+   row. */
 typedef struct hil_norm_attr {
     double eps;
+    double offset; /* added to the weight: 1 where files hold the weight minus 1 */
 } hil_norm_attr;
 extern const hil_op hil_op_layernorm;
 /* in: x (..., C); param 0: weight (C); also per head: x (B, T, H, D), weight (D). */
 extern const hil_op hil_op_rmsnorm;
 
-/* in: x (B, T, H, D), positions (B, T) int32; out: the same shape; half-split (rotate_half) layout.
-   `frequency` has D/2 numbers (after any scaling); borrowed until the kernel has run. */
+/* in: x (B, T, H, D), positions (B, T) int32; out: the same shape. Numbers i and i + dims/2 of each
+   head turn together, or 2i and 2i + 1; those from `dims` on stay as they are. `frequency` has
+   dims/2 numbers (after any scaling); borrowed until the kernel has run. */
 typedef struct hil_rope_attr {
     const float *frequency;
+    int64_t dims;     /* 0: D */
+    bool interleaved; /* 2i and 2i + 1 */
+    double factor;    /* of sine and cosine; 0: 1 */
 } hil_rope_attr;
 extern const hil_op hil_op_rope;
 
@@ -33,6 +43,7 @@ typedef struct hil_attention_attr {
     double scale;
     int64_t window;
     double dropout; /* of the probabilities */
+    double cap;     /* scores become cap * tanh(score / cap); 0: as they are */
 } hil_attention_attr;
 extern const hil_op hil_op_attention;
 
@@ -44,6 +55,7 @@ typedef struct hil_cached_attr {
     int64_t window;
     void *k, *v; /* (B, capacity, KV, D) in the compute dtype */
     int64_t capacity, length;
+    double cap;
 } hil_cached_attr;
 extern const hil_op hil_op_attention_cached;
 
@@ -55,6 +67,27 @@ extern const hil_op hil_op_gelu;
 
 /* in: gate, up; out: silu(gate) * up. */
 extern const hil_op hil_op_swiglu;
+/* in: gate, up; attr: hil_gelu_attr; out: gelu(gate) * up. */
+extern const hil_op hil_op_geglu;
+
+/* in: x; out: the square of positive numbers, 0 for others. */
+extern const hil_op hil_op_relu_squared;
+
+/* in: x; out: cap * tanh(x / cap). */
+typedef struct hil_softcap_attr {
+    double cap;
+} hil_softcap_attr;
+extern const hil_op hil_op_softcap;
+
+/* in: x, y; out: x * y. */
+extern const hil_op hil_op_multiply;
+
+/* in: x (..., N); out: `parts` tensors (..., size[i]), the columns of x in order. */
+typedef struct hil_split_attr {
+    int parts;
+    int64_t size[HIL_OP_TENSORS];
+} hil_split_attr;
+extern const hil_op hil_op_split;
 
 /* in: x, y; out: x + y. */
 extern const hil_op hil_op_add;
@@ -84,13 +117,14 @@ typedef struct hil_dropout_attr {
 } hil_dropout_attr;
 extern const hil_op hil_op_dropout;
 
-/* in: x (B, T, C), targets (B, T) int32 (-1: no loss); param 0: weight (V, C); out: loss per
-   position (B, T) fp32, 0 where there is none. With call->differentiate the forward also computes
-   the gradient of x times loss_scale (saved) and adds the weight's gradient, chunk by chunk, so
-   that logits exist for one chunk only; backward returns the saved gradient. */
+/* in: x (B, T, C), targets (B, T) int32 (-1: no loss); param 0: weight (V, C), param 1 (optional):
+   bias (V); out: loss per position (B, T) fp32, 0 where there is none. With call->differentiate the
+   forward also computes the gradient of x times loss_scale (saved) and adds the weight's gradient,
+   chunk by chunk, so that logits exist for one chunk only; backward returns the saved gradient. */
 typedef struct hil_head_attr {
     bool weighted; /* saved without loss_scale; backward multiplies it by the gradient of each loss,
                       and the weight must be frozen */
+    double cap;    /* logits become cap * tanh(logit / cap); 0: as they are */
 } hil_head_attr;
 extern const hil_op hil_op_head;
 

@@ -72,6 +72,10 @@ static void check_shape(hil_shape q, int64_t groups)
     gpu_case c = attention(&plain, q, groups);
     c.name = "attention, no dk", c.no_din = 2;
     check_both(c);
+    hil_attention_attr capped = {.scale = 0.125, .window = 19, .cap = 0.3};
+    c = attention(&capped, q, groups);
+    c.name = "attention, capped";
+    check_both(c);
     c = attention(&dropping, q, groups);
     c.name = "attention, dropout", c.random = (hil_op_random){77, 3, 11, 5};
     check_both(c);

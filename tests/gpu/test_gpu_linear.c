@@ -79,7 +79,7 @@ static void check_head(int64_t batch, int64_t length, int64_t rows, int64_t cols
     gpu_check_dtypes(c);
     c.name = "head frozen", c.frozen[0] = true;
     gpu_check_dtypes(c);
-    c.name = "head weighted", c.attr = &(hil_head_attr){true}, c.fused = false;
+    c.name = "head weighted", c.attr = &(hil_head_attr){.weighted = true}, c.fused = false;
     gpu_check_dtypes(c);
     free(target);
 }

@@ -37,9 +37,42 @@ static void check_elements(hil_shape shape)
     gpu_check_dtypes(swiglu);
 }
 
+static void check_gates(hil_shape shape)
+{
+    hil_gelu_attr tanh_form = {true}, erf_form = {false};
+    hil_softcap_attr cap = {2.5};
+    int64_t cols = hil_shape_cols(&shape);
+    hil_split_attr parts = {3, {cols - 3, 2, 1}};
+    gpu_case pair = {.name = "multiply",
+                     .op = &hil_op_multiply,
+                     .ins = 2,
+                     .outs = 1,
+                     .in = {shape, shape},
+                     .spread = 4};
+    gpu_check_dtypes(pair);
+    pair.name = "geglu tanh", pair.op = &hil_op_geglu, pair.attr = &tanh_form;
+    gpu_check_dtypes(pair);
+    pair.name = "geglu erf", pair.attr = &erf_form;
+    gpu_check_dtypes(pair);
+    gpu_case one = {.name = "softcap",
+                    .op = &hil_op_softcap,
+                    .attr = &cap,
+                    .ins = 1,
+                    .outs = 1,
+                    .in = {shape},
+                    .spread = 6};
+    gpu_check_dtypes(one);
+    one.name = "relu squared", one.op = &hil_op_relu_squared, one.attr = NULL;
+    gpu_check_dtypes(one);
+    one.name = "split", one.op = &hil_op_split, one.attr = &parts, one.outs = 3;
+    gpu_check_dtypes(one);
+    one.name = "split without a gradient", one.no_dout = 2;
+    gpu_check_dtypes(one);
+}
+
 static void check_norms(int64_t rows, int64_t cols)
 {
-    hil_norm_attr attr = {1e-5};
+    hil_norm_attr attr = {.eps = 1e-5};
     gpu_case c = {.name = "layernorm",
                   .op = &hil_op_layernorm,
                   .attr = &attr,
@@ -50,6 +83,12 @@ static void check_norms(int64_t rows, int64_t cols)
                   .rows = {1, 1},
                   .cols = {cols, cols}};
     gpu_check_dtypes(c);
+    hil_norm_attr plus = {.eps = 1e-5, .offset = 1};
+    c.name = "layernorm without bias", c.params = 1;
+    gpu_check_dtypes(c);
+    c.name = "rmsnorm plus", c.op = &hil_op_rmsnorm, c.attr = &plus;
+    gpu_check_dtypes(c);
+    c.attr = &attr;
     c.name = "rmsnorm", c.op = &hil_op_rmsnorm, c.params = 1;
     gpu_check_dtypes(c);
     c.name = "rmsnorm frozen", c.frozen[0] = true;
@@ -85,14 +124,24 @@ static void check_rope(int64_t length, int64_t heads, int64_t dim)
     static int32_t position[B * 4096];
     for (int i = 0; i < dim / 2; ++i) frequency[i] = powf(500000, -(float)i / (float)(dim / 2));
     for (int i = 0; i < B * length; ++i) position[i] = (int32_t)(i * 37 % 100000);
-    hil_rope_attr attr = {frequency};
-    gpu_check_dtypes((gpu_case){.name = "rope",
-                                .op = &hil_op_rope,
-                                .attr = &attr,
-                                .ins = 2,
-                                .outs = 1,
-                                .in = {{4, {B, length, heads, dim}}, {2, {B, length}}},
-                                .ids = {NULL, position}});
+    hil_rope_attr attr = {.frequency = frequency};
+    gpu_case c = {.name = "rope",
+                  .op = &hil_op_rope,
+                  .attr = &attr,
+                  .ins = 2,
+                  .outs = 1,
+                  .in = {{4, {B, length, heads, dim}}, {2, {B, length}}},
+                  .ids = {NULL, position}};
+    gpu_check_dtypes(c);
+    attr.dims = dim / 4 * 2, attr.factor = 1.2;
+    c.name = "rope of a part";
+    gpu_check_dtypes(c);
+    attr.interleaved = true;
+    c.name = "rope of a part, interleaved";
+    gpu_check_dtypes(c);
+    attr.dims = 0;
+    c.name = "rope interleaved";
+    gpu_check_dtypes(c);
 }
 
 static void check_dropout(hil_shape shape)
@@ -150,6 +199,8 @@ int main(void)
     gpu_begin();
     check_elements((hil_shape){3, {2, 33, 48}});
     check_elements((hil_shape){2, {3, 7}});
+    check_gates((hil_shape){3, {2, 33, 48}});
+    check_gates((hil_shape){2, {3, 7}});
     check_magnitude((hil_shape){3, {2, 33, 48}});
     check_magnitude((hil_shape){2, {300, 257}});
     check_norms(37, 64);

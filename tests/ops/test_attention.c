@@ -20,7 +20,9 @@ static void reference(const op_case *c, double *const *in, double *const *param,
                     for (int64_t i = 0; i < dim; ++i)
                         score += in[0][((b * length + t) * heads + h) * dim + i] *
                                  in[1][((b * length + s) * k[2] + h / share) * dim + i];
-                    p[s] = exp(score * attr->scale);
+                    score *= attr->scale;
+                    if (attr->cap > 0) score = attr->cap * tanh(score / attr->cap);
+                    p[s] = exp(score);
                     total += p[s];
                 }
                 for (int64_t i = 0; i < dim; ++i) {
@@ -94,7 +96,7 @@ static void op_check_attention(op_case c)
 static void check_cached(hil_dtype dtype, int64_t window)
 {
     enum { B = 2, T = 7, H = 4, G = 2, D = 5 };
-    hil_attention_attr attr = {.scale = 0.4, .window = window};
+    hil_attention_attr attr = {.scale = 0.4, .window = window, .cap = 0.6 * (double)(window > 0)};
     op_case c = attention(&attr, (hil_shape){4, {B, T, H, D}}, G);
     for (int i = 0; i < 4; ++i) c.in_dtype[i] = i < 3 ? dtype : HIL_I32;
     c.compute = c.dout_dtype = c.din_dtype = dtype;
@@ -103,7 +105,7 @@ static void check_cached(hil_dtype dtype, int64_t window)
     op_result whole;
     op_run(&c, &whole);
     size_t size = hil_dtype_size(dtype);
-    hil_cached_attr cached = {.scale = 0.4, .window = window, .capacity = T + 2};
+    hil_cached_attr cached = {.scale = 0.4, .window = window, .capacity = T + 2, .cap = attr.cap};
     cached.k = op_poisoned((size_t)(B * (T + 2) * G * D) * size);
     cached.v = op_poisoned((size_t)(B * (T + 2) * G * D) * size);
     hil_op_call call = {
@@ -163,7 +165,7 @@ static void check_cached_packed(hil_dtype dtype, int64_t window)
     CHECK_OK(hil_pool_create(&call.pool, 2));
     for (int i = 0; i < 2; ++i) {
         cache[i][0] = op_poisoned(B * ROOM * row), cache[i][1] = op_poisoned(B * ROOM * row);
-        hil_cached_attr attr = {0.4, window, cache[i][0], cache[i][1], ROOM, 0};
+        hil_cached_attr attr = {0.4, window, cache[i][0], cache[i][1], ROOM, 0, 0};
         call.attr = &attr;
         call.ins = i ? 1 : 3;
         for (int k = 0; k < 3; ++k) call.in[k] = (hil_tensor){dtype, {4, {B, T, H, D}}, part[k]};
@@ -184,6 +186,7 @@ static void check_cached_packed(hil_dtype dtype, int64_t window)
 int main(void)
 {
     static const hil_attention_attr plain = {.scale = 0.5}, window = {.scale = 0.7, .window = 3};
+    static const hil_attention_attr capped = {.scale = 0.7, .window = 3, .cap = 0.4};
     static const struct {
         hil_shape q;
         int64_t groups;
@@ -196,6 +199,8 @@ int main(void)
         op_case c = attention(&plain, shapes[i].q, shapes[i].groups);
         op_check_attention(c);
         c.attr = &window;
+        op_check_attention(c);
+        c.attr = &capped;
         op_check_attention(c);
         if (shapes[i].q.dim[1] == 7) {
             c.ids[3] = documents;

@@ -10,8 +10,41 @@ static void reference(const op_case *c, double *const *in, double *const *param,
 
 static const int32_t ids[] = {3, 0, 3, 9, 3, 1, 9, 3, 8, 0, 3, 2};
 
+/* The row of the pad id gets no gradient; the others get theirs. */
+static void check_pad(void)
+{
+    static const hil_embedding_attr none = {-1}, pad = {3};
+    op_case c = {.op = &hil_op_embedding,
+                 .attr = &none,
+                 .ins = 1,
+                 .outs = 1,
+                 .params = 1,
+                 .in_shape = {{2, {3, 4}}},
+                 .ids = {ids},
+                 .rows = {10},
+                 .cols = {5},
+                 .threads = 2,
+                 .tiles = 3};
+    op_set_dtypes(&c, (const hil_dtype[4]){HIL_F32, HIL_F32, HIL_F32, HIL_F32});
+    op_result all, padded;
+    uint64_t seed = op_seed;
+    op_run(&c, &all);
+    c.attr = &pad;
+    op_seed = seed;
+    op_run(&c, &padded);
+    for (int row = 0; row < 10; ++row)
+        for (int i = row * 5; i < row * 5 + 5; ++i) {
+            CHECK(row != 3 || padded.gradient[0][i] == 0);
+            CHECK(row == 3 || padded.gradient[0][i] == all.gradient[0][i]);
+            CHECK(row != 3 || all.gradient[0][i] != 0);
+        }
+    op_free(&all);
+    op_free(&padded);
+}
+
 int main(void)
 {
+    check_pad();
     static const int64_t shapes[][4] = {/* B, T, V, C */
                                         {1, 1, 4, 1},
                                         {2, 0, 10, 3},

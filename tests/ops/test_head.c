@@ -1,20 +1,31 @@
 /* test_head.c - cross-entropy and its gradients, missing targets, vocabulary in tiles. */
 #include "ops/op_refused.h"
 
+static const hil_head_attr *attr_of(const op_case *c)
+{
+    return c->attr;
+}
+
+/* The logit of row r and id v. */
+static double logit_of(const op_case *c, double *const *in, double *const *param, int64_t r,
+                       int64_t v)
+{
+    int64_t k = c->cols[0];
+    double logit = c->params > 1 ? param[1][v] : 0, cap = c->attr ? attr_of(c)->cap : 0;
+    for (int64_t i = 0; i < k; ++i) logit += in[0][r * k + i] * param[0][v * k + i];
+    return cap > 0 ? cap * tanh(logit / cap) : logit;
+}
+
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
 {
-    int64_t rows = hil_shape_rows(&c->in_shape[0]), k = c->cols[0], vocab = c->rows[0];
+    int64_t rows = hil_shape_rows(&c->in_shape[0]), vocab = c->rows[0];
     for (int64_t r = 0; r < rows; ++r) {
-        double sum = 0, zero = 0; /* exponents are relative to the target's logit */
+        double sum = 0;
         out[0][r] = 0;
         if (in[1][r] < 0) continue;
-        for (int64_t i = 0; i < k; ++i)
-            zero += in[0][r * k + i] * param[0][(int64_t)in[1][r] * k + i];
-        for (int64_t v = 0; v < vocab; ++v) {
-            double logit = 0;
-            for (int64_t i = 0; i < k; ++i) logit += in[0][r * k + i] * param[0][v * k + i];
-            sum += exp(logit - zero);
-        }
+        /* exponents are relative to the target's logit */
+        double zero = logit_of(c, in, param, r, (int64_t)in[1][r]);
+        for (int64_t v = 0; v < vocab; ++v) sum += exp(logit_of(c, in, param, r, v) - zero);
         out[0][r] = log(sum);
     }
 }
@@ -38,6 +49,29 @@ static op_case head(int64_t batch, int64_t length, int64_t cols, int64_t vocab)
                      .fused = true,
                      .spread = 2,
                      .slack = 4e-3};
+}
+
+/* Logits with a bias, with a cap, and with both. */
+static void check_options(void)
+{
+    static const hil_head_attr cap = {.cap = 1.5};
+    for (int options = 1; options < 4; ++options) {
+        op_case c = head(3, 4, 5, 7);
+        if (options & 1) c.params = 2, c.rows[1] = 1, c.cols[1] = 7;
+        if (options & 2) c.attr = &cap;
+        c.ids[1] = some;
+        c.slack = 2e-2; /* gradients of the logits are rounded before they are added up */
+        op_check_dtypes(c);
+        c.slack = 4e-6;
+        for (int frozen = 0; frozen < 4; ++frozen) {
+            c.frozen[0] = frozen & 1, c.frozen[1] = frozen & 2;
+            c.ids[1] = frozen ? all : none;
+            op_check_fp32(c);
+        }
+    }
+    op_case wrong = head(2, 3, 5, 7);
+    wrong.params = 2, wrong.rows[1] = 1, wrong.cols[1] = 6;
+    OP_REFUSED(&wrong, "head: parameter 1 is (1, 6), expected 7 numbers");
 }
 
 /* More rows than one chunk holds give the same result as row by row. */
@@ -134,6 +168,7 @@ int main(void)
         c.slack = 1e-5;
         op_check(c);
     }
+    check_options();
     check_chunks();
     check_empty_chunks();
     op_case wrong = head(2, 3, 5, 7);

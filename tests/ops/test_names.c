@@ -26,7 +26,12 @@ int main(void)
                                  &hil_op_dispatch,
                                  &hil_op_grouped_linear,
                                  &hil_op_combine,
-                                 &hil_op_balance};
+                                 &hil_op_balance,
+                                 &hil_op_geglu,
+                                 &hil_op_multiply,
+                                 &hil_op_softcap,
+                                 &hil_op_relu_squared,
+                                 &hil_op_split};
     size_t count = sizeof all / sizeof *all;
     for (size_t i = 0; i < count; ++i)
         for (size_t k = 0; k < i; ++k) CHECK(strcmp(all[i]->name, all[k]->name) != 0);

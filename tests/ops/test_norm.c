@@ -1,7 +1,7 @@
 /* test_norm.c - LayerNorm and RMSNorm: rows, weights and their gradients. */
 #include "ops/op_refused.h"
 
-static const hil_norm_attr attr = {1e-5};
+static const hil_norm_attr attr = {.eps = 1e-5}, plus = {.eps = 1e-5, .offset = 1};
 
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
 {
@@ -13,8 +13,9 @@ static void reference(const op_case *c, double *const *in, double *const *param,
         for (int64_t i = 0; i < n; ++i) mean += centered ? x[i] / (double)n : 0;
         for (int64_t i = 0; i < n; ++i) square += (x[i] - mean) * (x[i] - mean) / (double)n;
         for (int64_t i = 0; i < n; ++i)
-            out[0][r * n + i] = (x[i] - mean) / sqrt(square + attr.eps) * param[0][i] +
-                                (centered ? param[1][i] : 0);
+            out[0][r * n + i] = (x[i] - mean) / sqrt(square + attr.eps) *
+                                    (param[0][i] + ((const hil_norm_attr *)c->attr)->offset) +
+                                (c->params > 1 ? param[1][i] : 0);
     }
 }
 
@@ -75,6 +76,10 @@ int main(void)
             op_check_dtypes(c);
             c.frozen[1] = false;
             c.no_din = 1;
+            op_check_dtypes(c);
+            c = norm(ops[o], shapes[i]);
+            c.attr = &plus;
+            c.params = 1;
             op_check_dtypes(c);
         }
         op_check_large(norm(ops[o], (hil_shape){2, {2100, 40}}));

@@ -4,16 +4,21 @@
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
 {
     (void)param;
-    const float *frequency = ((const hil_rope_attr *)c->attr)->frequency;
+    const hil_rope_attr *attr = c->attr;
+    const float *frequency = attr->frequency;
     const int64_t *d = c->in_shape[0].dim;
-    int64_t half = d[3] / 2;
+    int64_t half = (attr->dims ? attr->dims : d[3]) / 2;
+    double factor = attr->factor > 0 ? attr->factor : 1;
+    for (int64_t i = 0; i < hil_shape_count(&c->in_shape[0]); ++i) out[0][i] = in[0][i];
     for (int64_t r = 0; r < d[0] * d[1]; ++r)
         for (int64_t h = 0; h < d[2]; ++h)
             for (int64_t i = 0; i < half; ++i) {
                 double angle = (double)((float)in[1][r] * frequency[i]); /* product in fp32 */
-                int64_t low = (r * d[2] + h) * d[3] + i, high = low + half;
-                out[0][low] = in[0][low] * cos(angle) - in[0][high] * sin(angle);
-                out[0][high] = in[0][high] * cos(angle) + in[0][low] * sin(angle);
+                int64_t head = (r * d[2] + h) * d[3];
+                int64_t low = head + (attr->interleaved ? 2 * i : i);
+                int64_t high = attr->interleaved ? low + 1 : low + half;
+                out[0][low] = factor * (in[0][low] * cos(angle) - in[0][high] * sin(angle));
+                out[0][high] = factor * (in[0][high] * cos(angle) + in[0][low] * sin(angle));
             }
 }
 
@@ -24,7 +29,7 @@ static const float frequency[] = {1,       0.5623413f, 0.31622776f, 0.1778279f, 
 
 int main(void)
 {
-    static const hil_rope_attr attr = {frequency};
+    static const hil_rope_attr attr = {.frequency = frequency};
     static const hil_shape shapes[] = {{4, {1, 1, 1, 2}}, {4, {2, 0, 3, 4}},  {4, {2, 3, 3, 6}},
                                        {4, {1, 9, 1, 4}}, {4, {2, 2, 1, 34}}, {4, {1, 2, 0, 4}}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
@@ -37,6 +42,20 @@ int main(void)
                                   .in_shape = {shapes[i], ids},
                                   .ids = {NULL, positions}});
     }
+    static const hil_rope_attr variants[] = {
+        {.frequency = frequency, .dims = 4},
+        {.frequency = frequency, .interleaved = true},
+        {.frequency = frequency, .dims = 4, .interleaved = true, .factor = 1.3},
+        {.frequency = frequency, .factor = 0.7},
+    };
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; ++i)
+        op_check_dtypes((op_case){.op = &hil_op_rope,
+                                  .attr = &variants[i],
+                                  .reference = reference,
+                                  .ins = 2,
+                                  .outs = 1,
+                                  .in_shape = {{4, {2, 3, 3, 10}}, {2, {2, 3}}},
+                                  .ids = {NULL, positions}});
     op_case wrong = {.op = &hil_op_rope,
                      .attr = &attr,
                      .ins = 2,
@@ -47,6 +66,9 @@ int main(void)
     wrong.in_shape[1] = (hil_shape){2, {2, 3}};
     wrong.in_shape[0].dim[3] = 5;
     OP_REFUSED(&wrong, "rope: heads of 5 numbers in (2, 3, 4, 5)");
+    wrong.attr = &variants[0];
+    wrong.in_shape[0].dim[3] = 2;
+    OP_REFUSED(&wrong, "rope: 4 numbers turn, but heads are (2, 3, 4, 2)");
     wrong.in_shape[0].ndim = 3;
     OP_REFUSED(&wrong, "rope: input 0 is (2, 3, 4), expected 4 dimensions");
     return 0;

@@ -82,7 +82,7 @@ static void check_attention(void)
 {
     enum { B = 2, T = 9, H = 6, KV = 3, D = 4 };
     for (int64_t window = 0; window < 20; ++window) {
-        hil_attention_attr attr = {1, window, 0};
+        hil_attention_attr attr = {.scale = 1, .window = window};
         hil_op_call call = call_of(&hil_op_attention, &attr, (hil_shape){4, {B, T, H, D}});
         call.ins = 4;
         call.in[1] = call.in[2] = (hil_tensor){HIL_BF16, {4, {B, T, KV, D}}, NULL};
@@ -95,7 +95,7 @@ static void check_attention(void)
         packed.in[1] = call.in[3];
         CHECK_NEAR(work_of(&packed, false).attention, 2. * 2 * D * pairs, 0);
         for (int64_t past = 0; past < 15; past += 7) {
-            hil_cached_attr cached = {1, window, NULL, NULL, 100, past};
+            hil_cached_attr cached = {1, window, NULL, NULL, 100, past, 0};
             call.op = &hil_op_attention_cached;
             call.attr = &cached;
             call.ins = 3;

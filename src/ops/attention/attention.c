@@ -79,6 +79,7 @@ static void describe_training(const hil_op_call *call, hil_mask *mask, hil_atten
     a->first = call->in[call->ins - 1].data;
     a->window = attr->window;
     a->scale = (float)attr->scale;
+    a->cap = (float)attr->cap;
     a->lse = call->saved[0].data;
     *mask = hil_mask_create(&call->random, attr->dropout);
     if (attr->dropout > 0) a->mask = mask;
@@ -159,6 +160,7 @@ static hil_status forward_cached(hil_op_call *call)
     a.capacity = attr->capacity;
     a.window = attr->window;
     a.scale = (float)attr->scale;
+    a.cap = (float)attr->cap;
     return hil_attention_forward(call->pool, &a);
 }
 

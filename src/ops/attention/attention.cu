@@ -31,6 +31,7 @@ static hil_cuda_attention describe_training(const hil_op_call *call)
     a.first = (const int32_t *)call->in[call->ins - 1].data;
     a.window = attr->window;
     a.scale = (float)attr->scale;
+    a.cap = (float)attr->cap;
     a.lse = (float *)call->saved[0].data;
     a.drops = attr->dropout > 0;
     if (a.drops) a.mask = hil_mask_create(&call->random, attr->dropout);
@@ -56,6 +57,7 @@ static implementation choose(const hil_op_call *call, bool backward, size_t *wor
     hil_cuda_attention a = describe_training(call);
     if (a.q.dtype != a.k.dtype || a.q.dtype != a.v.dtype || a.q.dtype != call->compute)
         return PLAIN;
+    if (a.cap > 0) return PLAIN;
     if (backward && hil_attention_hopper_can(call->device, &a)) {
         *workspace = hil_attention_hopper_scratch(&a);
         return HOPPER;
@@ -226,6 +228,7 @@ static hil_status forward_cached(hil_op_call *call)
     a.capacity = attr->capacity;
     a.window = attr->window;
     a.scale = (float)attr->scale;
+    a.cap = (float)attr->cap;
     return hil_attention_plain_forward(call->device, &a);
 }
 

@@ -35,6 +35,7 @@ typedef struct work {
     float *block;  /* a product, to be added to dq */
     float *dk_block, *dv_block;
     float *factor;
+    float *bounded; /* a row of scores, with a cap */
 } work;
 
 static int64_t layout(const job *j, float *memory, work *w)
@@ -63,6 +64,7 @@ static int64_t layout(const job *j, float *memory, work *w)
     w->dk_block = hil_attention_block_take(memory, &used, j->key_rows * j->columns);
     w->dv_block = hil_attention_block_take(memory, &used, j->key_rows * j->columns);
     w->factor = hil_attention_block_take(memory, &used, KEYS);
+    w->bounded = hil_attention_block_take(memory, &used, KEYS);
     return used;
 }
 
@@ -139,6 +141,10 @@ static void weigh_row(const job *j, const work *w, int64_t r)
     memset(ds + to, 0, (size_t)(w->keys - to) * sizeof(float));
     if (from == to) return;
     p += from, ds += from, to -= from;
+    if (a->cap > 0) {
+        rows->cap.bound(p, p, a->cap, to);
+        memcpy(w->bounded, p, (size_t)to * sizeof(float));
+    }
     rows->math.exp_sum(p, a->lse[(w->b * a->heads + w->head) * a->queries + t], to);
     if (a->mask) {
         int64_t element = (w->head * a->queries + t) * a->queries + w->key + from;
@@ -147,6 +153,7 @@ static void weigh_row(const job *j, const work *w, int64_t r)
     }
     float delta = w->delta[t];
     for (int64_t i = 0; i < to; ++i) ds[i] = p[i] * (ds[i] - delta);
+    if (a->cap > 0) rows->cap.slope(ds, w->bounded, ds, a->cap, to);
     if (a->mask) rows->math.multiply(p, p, w->factor, to);
 }
 

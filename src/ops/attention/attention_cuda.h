@@ -17,6 +17,7 @@ typedef struct hil_cuda_attention {
     const int32_t *first; /* read if there are documents */
     int64_t window;
     float scale;
+    float cap; /* 0: none; only the plain kernel has it */
     bool drops;
     hil_mask mask;
     hil_view out;

@@ -121,6 +121,7 @@ static void weigh_row(const job *j, const work *w, int64_t r, int64_t key, int64
     }
     memset(p, 0, (size_t)from * sizeof(float));
     memset(p + to, 0, (size_t)(count - to) * sizeof(float));
+    if (a->cap > 0) rows->cap.bound(p + from, p + from, a->cap, to - from);
     float most = rows->math.max(p + from, to - from);
     if (most < w->most[r]) most = w->most[r];
     float sum = rows->math.exp_sum(p + from, most, to - from);

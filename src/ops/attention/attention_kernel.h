@@ -25,6 +25,7 @@ typedef struct hil_attention {
     const int32_t *first;                       /* (B, T), or NULL for zeros */
     int64_t window;
     float scale;
+    float cap;            /* scores become cap * tanh(score / cap); 0: as they are */
     const hil_mask *mask; /* dropout of the probabilities, or NULL */
     hil_tensor out;       /* (B, T, H, D): written by forward, read by backward */
     float *lse;           /* (B, H, T): likewise; NULL if no backward follows */

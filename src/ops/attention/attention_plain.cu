@@ -168,6 +168,7 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
         for (int r = 0; r < ROWS; ++r) {
             int64_t t = p.row + r, k = key + lane;
             bool seen = r < p.rows && k >= from[r] && k <= a.past + t;
+            if (a.cap > 0) score[r] = a.cap * tanhf(score[r] / a.cap);
             float top = fmaxf(most[r], warp_max(seen ? score[r] : -INFINITY));
             float w = seen ? expf(score[r] - top) : 0;
             float before = top == -INFINITY ? 1 : expf(most[r] - top);
@@ -225,11 +226,12 @@ typedef struct pair {
 static __device__ inline void weigh(const hil_cuda_attention &a, const pair &i, float *p, float *ds)
 {
     int64_t at = (i.b * a.heads + i.head) * a.queries + i.query;
-    float factor = 1, probability = expf(*p - a.lse[at]);
+    float bounded = a.cap > 0 ? tanhf(*p / a.cap) : 0;
+    float factor = 1, probability = expf((a.cap > 0 ? a.cap * bounded : *p) - a.lse[at]);
     if (a.drops)
         factor =
             hil_mask_cuda_factor(a.mask, i.b, (i.head * a.queries + i.query) * a.queries + i.key);
-    *ds = probability * (*ds * factor - a.delta[at]);
+    *ds = probability * (*ds * factor - a.delta[at]) * (1 - bounded * bounded);
     *p = probability * factor;
 }
 

@@ -1,4 +1,4 @@
-/* rope.cu - rotary position embedding: dimensions i and i + D/2 of each head turn together. */
+/* rope.cu - rotary position embedding: pairs of numbers of each head turn together. */
 #include "ops/cuda_kernel.h"
 
 #define THREADS 256
@@ -8,13 +8,13 @@
 
 /* A launch. The frequencies are passed by value, because they are in host memory. */
 typedef struct rotation {
-    int64_t rows; /* B * T */
-    int heads, half;
-    int runs;  /* of HIL_WIDE pairs in a head */
-    int group; /* rows of a block */
+    int64_t rows;         /* B * T */
+    int heads, half, dim; /* half: of the numbers that turn; dim: of the head */
+    int runs;             /* of HIL_WIDE pairs in a head */
+    int group;            /* rows of a block */
     hil_view from, to;
     const int32_t *position;
-    float sign;
+    float sign, factor;
     bool add;
     float frequency[HALF_MOST];
 } rotation;
@@ -33,8 +33,7 @@ typedef struct place {
 static __device__ inline place find_place(const rotation &r, int64_t first, int i)
 {
     int head = i / r.runs, k = i % r.runs * HIL_WIDE;
-    return {head / r.heads, k, hil_wide_count(r.half - k),
-            (first * r.heads + head) * 2 * r.half + k};
+    return {head / r.heads, k, hil_wide_count(r.half - k), (first * r.heads + head) * r.dim + k};
 }
 
 static __device__ inline void rotate_pairs(const rotation &r, hil_view to, hil_dtype dtype,
@@ -93,8 +92,8 @@ static __global__ void __launch_bounds__(THREADS) rotate(const __grid_constant__
             turn(a, &sine, &cosine);
         else
             sincosf(a, &sine, &cosine);
-        angle[2 * row * r.half + k] = cosine;
-        angle[(2 * row + 1) * r.half + k] = sine * r.sign;
+        angle[2 * row * r.half + k] = cosine * r.factor;
+        angle[(2 * row + 1) * r.half + k] = sine * r.sign * r.factor;
     }
     __syncthreads();
     for (int i = threadIdx.x; i < count; i += ITEMS * THREADS) {
@@ -106,6 +105,26 @@ static __global__ void __launch_bounds__(THREADS) rotate(const __grid_constant__
     }
 }
 
+/* Pairs 2i and 2i + 1, or numbers that do not turn: one thread per pair of numbers. */
+static __global__ void __launch_bounds__(THREADS)
+    rotate_each(const __grid_constant__ rotation r, const bool interleaved)
+{
+    int64_t pairs = r.rows * r.heads * (r.dim / 2);
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= pairs) return;
+    int64_t head = i / (r.dim / 2), k = i % (r.dim / 2), at = head * r.dim + 2 * k;
+    float x[HIL_WIDE];
+    hil_wide_read(hil_wide_load(r.from, at, 2), r.from.dtype, x);
+    if (interleaved && k < r.half) {
+        float sine, cosine, low = x[0], high = x[1];
+        sincosf((float)r.position[head / r.heads] * r.frequency[k], &sine, &cosine);
+        cosine *= r.factor, sine *= r.sign * r.factor;
+        x[0] = low * cosine - high * sine;
+        x[1] = high * cosine + low * sine;
+    }
+    if (interleaved || k >= r.half) hil_wide_write(r.to, at, 2, x, r.add);
+}
+
 static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil_tensor *to,
                       float sign)
 {
@@ -113,11 +132,13 @@ static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil
     const hil_rope_attr *attr = (const hil_rope_attr *)call->attr;
     rotation r = {.rows = dim[0] * dim[1],
                   .heads = (int)dim[2],
-                  .half = (int)(dim[3] / 2),
+                  .half = (int)((attr->dims ? attr->dims : dim[3]) / 2),
+                  .dim = (int)dim[3],
                   .from = hil_view_of(from),
                   .to = hil_view_of(to),
                   .position = (const int32_t *)call->in[1].data,
                   .sign = sign,
+                  .factor = attr->factor > 0 ? (float)attr->factor : 1,
                   .add = sign < 0 && call->din_add[0]};
     if (r.rows * r.heads * r.half == 0) return HIL_OK;
     r.runs = (r.half + HIL_WIDE - 1) / HIL_WIDE;
@@ -125,18 +146,28 @@ static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil
     r.group = (small ? 2 : ITEMS) * THREADS / (r.heads * r.runs);
     if (r.group < 1) r.group = 1;
     for (int i = 0; i < r.half; ++i) r.frequency[i] = attr->frequency[i];
+    cudaStream_t stream = hil_cuda_of(call->device)->stream;
+    if (attr->interleaved || 2 * r.half < r.dim) {
+        unsigned blocks = hil_blocks(r.rows * r.heads * (r.dim / 2), THREADS);
+        rotate_each<<<blocks, THREADS, 0, stream>>>(r, attr->interleaved);
+        HIL_TRY(hil_cuda_launched(call->device, "rope"));
+        if (attr->interleaved) return HIL_OK;
+    }
     size_t shared = (size_t)(r.group * 2 * r.half) * sizeof(float);
     void (*kernel)(rotation) =
         from->dtype == HIL_BF16 && to->dtype == HIL_BF16 ? rotate<true> : rotate<false>;
-    kernel<<<hil_blocks(r.rows, r.group), THREADS, shared, hil_cuda_of(call->device)->stream>>>(r);
+    kernel<<<hil_blocks(r.rows, r.group), THREADS, shared, stream>>>(r);
     return hil_cuda_launched(call->device, "rope");
 }
 
 static hil_status infer(hil_op_call *call)
 {
-    int64_t dim = call->in[0].shape.dim[3];
-    if (dim > 2 * HALF_MOST)
-        return hil_fail(HIL_ERR_USAGE, "rope: heads of %lld numbers, a GPU takes at most %d",
+    const hil_rope_attr *attr = (const hil_rope_attr *)call->attr;
+    int64_t dim = call->in[0].shape.dim[3], dims = attr->dims ? attr->dims : dim;
+    if (dims > 2 * HALF_MOST || dim % 2)
+        return hil_fail(HIL_ERR_USAGE,
+                        "rope: heads of %lld numbers, a GPU takes an even number, of which at most "
+                        "%d turn",
                         (long long)dim, 2 * HALF_MOST);
     return HIL_OK;
 }

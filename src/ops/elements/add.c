@@ -13,8 +13,7 @@ static void forward_piece(const hil_elements *job, int64_t at, int64_t n, const 
 
 static hil_status forward(hil_op_call *call)
 {
-    hil_elements_pair_run(call, forward_piece);
-    return HIL_OK;
+    return hil_elements_pair_run(call, forward_piece);
 }
 
 const hil_op hil_op_add = {

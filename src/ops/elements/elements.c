@@ -42,6 +42,39 @@ void hil_elements_run(const hil_elements *job)
     hil_pool_run(job->call->pool, run_task, (void *)(uintptr_t)job, (job->count + size - 1) / size);
 }
 
+hil_status hil_elements_single_infer(hil_op_call *call)
+{
+    HIL_TRY(hil_infer_float(call, 0, 0));
+    hil_infer_out(call, call->compute, &call->in[0].shape);
+    return HIL_OK;
+}
+
+hil_status hil_elements_single_run(hil_op_call *call, hil_elements_fn *piece)
+{
+    hil_elements_run(&(hil_elements){.piece = piece,
+                                     .call = call,
+                                     .count = hil_shape_count(&call->in[0].shape),
+                                     .ins = 1,
+                                     .outs = 1,
+                                     .in = {call->in[0]},
+                                     .out = {call->out[0]}});
+    return HIL_OK;
+}
+
+hil_status hil_elements_single_back(hil_op_call *call, hil_elements_fn *piece)
+{
+    if (!call->din[0].data) return HIL_OK;
+    hil_elements_run(&(hil_elements){.piece = piece,
+                                     .call = call,
+                                     .count = hil_shape_count(&call->in[0].shape),
+                                     .ins = 2,
+                                     .outs = 1,
+                                     .in = {call->in[0], call->dout[0]},
+                                     .out = {call->din[0]},
+                                     .add = {call->din_add[0]}});
+    return HIL_OK;
+}
+
 hil_status hil_elements_pair_infer(hil_op_call *call)
 {
     HIL_TRY(hil_infer_float(call, 0, 0));
@@ -51,7 +84,7 @@ hil_status hil_elements_pair_infer(hil_op_call *call)
     return HIL_OK;
 }
 
-void hil_elements_pair_run(hil_op_call *call, hil_elements_fn *piece)
+hil_status hil_elements_pair_run(hil_op_call *call, hil_elements_fn *piece)
 {
     hil_elements_run(&(hil_elements){.piece = piece,
                                      .call = call,
@@ -60,4 +93,19 @@ void hil_elements_pair_run(hil_op_call *call, hil_elements_fn *piece)
                                      .outs = 1,
                                      .in = {call->in[0], call->in[1]},
                                      .out = {call->out[0]}});
+    return HIL_OK;
+}
+
+hil_status hil_elements_pair_back(hil_op_call *call, hil_elements_fn *piece)
+{
+    if (!call->din[0].data && !call->din[1].data) return HIL_OK;
+    hil_elements_run(&(hil_elements){.piece = piece,
+                                     .call = call,
+                                     .count = hil_shape_count(&call->in[0].shape),
+                                     .ins = 3,
+                                     .outs = 2,
+                                     .in = {call->in[0], call->in[1], call->dout[0]},
+                                     .out = {call->din[0], call->din[1]},
+                                     .add = {call->din_add[0], call->din_add[1]}});
+    return HIL_OK;
 }

@@ -25,8 +25,23 @@ struct hil_elements {
 };
 void hil_elements_run(const hil_elements *job);
 
-/* `infer` of operations with one output and two inputs, all of the same shape. */
+/* The rest of a hil_op whose file has `forward` and `backward`: with one input, or with two. */
+#define HIL_ELEMENTS_SINGLE_OP                                                                     \
+    .keep_in = 1, .reuse = 1, .cheap = true, .infer = hil_elements_single_infer,                   \
+    .forward = forward, .backward = backward
+#define HIL_ELEMENTS_PAIR_OP                                                                       \
+    .keep_in = 3, .reuse = 1, .cheap = true, .infer = hil_elements_pair_infer, .forward = forward, \
+    .backward = backward
+
+/* Operations with one input and one output of its shape. `back` gets x and dy. */
+hil_status hil_elements_single_infer(hil_op_call *call);
+hil_status hil_elements_single_run(hil_op_call *call, hil_elements_fn *piece);
+hil_status hil_elements_single_back(hil_op_call *call, hil_elements_fn *piece);
+
+/* Operations with two inputs and one output, all of the same shape. `back` gets x, y and the
+   gradient, and computes those of x and y. */
 hil_status hil_elements_pair_infer(hil_op_call *call);
-void hil_elements_pair_run(hil_op_call *call, hil_elements_fn *piece);
+hil_status hil_elements_pair_run(hil_op_call *call, hil_elements_fn *piece);
+hil_status hil_elements_pair_back(hil_op_call *call, hil_elements_fn *piece);
 
 #endif

@@ -1,15 +1,7 @@
 /* scale.c - x times a number. */
 #include "ops/elements/elements.h"
-#include "ops/infer.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
-
-static hil_status infer(hil_op_call *call)
-{
-    HIL_TRY(hil_infer_float(call, 0, 0));
-    hil_infer_out(call, call->compute, &call->in[0].shape);
-    return HIL_OK;
-}
 
 static void scale_piece(const hil_elements *job, int64_t at, int64_t n, const float *const *in,
                         float *const *out)
@@ -48,7 +40,7 @@ const hil_op hil_op_scale = {
     .name = "scale",
     .attr_size = sizeof(hil_scale_attr),
     .reuse = 1,
-    .infer = infer,
+    .infer = hil_elements_single_infer,
     .forward = forward,
     .backward = backward,
 };

@@ -29,22 +29,12 @@ struct backward_formula {
 
 static hil_status forward(hil_op_call *call)
 {
-    hil_cuda_elements<2, 1> job = {.count = hil_shape_count(&call->in[0].shape),
-                                   .in = {hil_view_of(&call->in[0]), hil_view_of(&call->in[1])},
-                                   .out = {hil_view_of(&call->out[0])},
-                                   .add = {false}};
-    return hil_elements_run_cuda(call->device, "swiglu", job, forward_formula());
+    return hil_elements_pair_cuda(call, forward_formula());
 }
 
 static hil_status backward(hil_op_call *call)
 {
-    if (!call->din[0].data && !call->din[1].data) return HIL_OK;
-    hil_cuda_elements<3, 2> job = {
-        .count = hil_shape_count(&call->in[0].shape),
-        .in = {hil_view_of(&call->in[0]), hil_view_of(&call->in[1]), hil_view_of(&call->dout[0])},
-        .out = {hil_view_of(&call->din[0]), hil_view_of(&call->din[1])},
-        .add = {call->din_add[0], call->din_add[1]}};
-    return hil_elements_run_cuda(call->device, "swiglu backward", job, backward_formula());
+    return hil_elements_pair_back_cuda(call, backward_formula());
 }
 
 const hil_op_kernel hil_cuda_swiglu = {

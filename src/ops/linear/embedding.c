@@ -93,9 +93,11 @@ static void add_columns(void *context, int64_t task, int thread)
     const int32_t *ids = call->in[0].data;
     int64_t count = hil_shape_count(&call->in[0].shape), cols = call->param[0].cols;
     int64_t c = task * TASK_COLS, n = cols - c < TASK_COLS ? cols - c : TASK_COLS;
+    const hil_embedding_attr *attr = call->attr;
+    int64_t pad = attr ? attr->pad : -1;
     float buffer[TASK_COLS];
     for (int64_t r = 0; r < count; ++r) {
-        if (ids[r] < j->first || ids[r] >= j->last) continue;
+        if (ids[r] < j->first || ids[r] >= j->last || ids[r] == pad) continue;
         const float *dy = hil_row_read(&call->dout[0], r * cols + c, n, buffer);
         float *sum = j->sum + (ids[r] - j->first) * cols + c;
         hil_rows()->math.add(sum, sum, dy, n);
@@ -120,6 +122,7 @@ static hil_status backward(hil_op_call *call)
 
 const hil_op hil_op_embedding = {
     .name = "embedding",
+    .attr_size = sizeof(hil_embedding_attr),
     .keep_in = 1,
     .infer = infer,
     .forward = forward,

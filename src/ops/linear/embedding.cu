@@ -15,6 +15,7 @@ typedef struct gather {
     const int32_t *ids;
     int64_t count, cols, runs; /* runs of HIL_WIDE in a row */
     int64_t first, last, rows;
+    int64_t pad; /* the id whose row gets no gradient */
     hil_view table, out;
     hil_cuda_fault *fault;
 } gather;
@@ -44,11 +45,13 @@ static hil_status infer(hil_op_call *call)
 static gather describe(const hil_op_call *call)
 {
     const hil_op_param *p = &call->param[0];
+    const hil_embedding_attr *attr = (const hil_embedding_attr *)call->attr;
     return {.ids = (const int32_t *)call->in[0].data,
             .count = hil_shape_count(&call->in[0].shape),
             .cols = p->cols,
             .runs = (p->cols + HIL_WIDE - 1) / HIL_WIDE,
             .rows = p->rows,
+            .pad = attr ? attr->pad : -1,
             .fault = hil_cuda_of(call->device)->fault};
 }
 
@@ -149,7 +152,7 @@ static __global__ void __launch_bounds__(THREADS)
 {
     int64_t place = blockIdx.x;
     int32_t id = o.sorted[place];
-    if (id < g.first || id >= g.last) return;
+    if (id < g.first || id >= g.last || id == g.pad) return;
     if (place > 0 && o.sorted[place - 1] == id) return;
     int64_t end = find_end(o.sorted, place, g.count);
     for (int64_t col = threadIdx.x * HIL_WIDE; col < g.cols; col += THREADS * HIL_WIDE) {

@@ -3,7 +3,8 @@
    Only rows with a target are computed: each chunk gathers them. A chunk without any acquires the
    same tiles as the others, so that the order of tiles does not depend on targets. Scratch, per
    chunk: the numbers of these rows (int32), x (chunk, C) if rows were skipped, logits (chunk, V),
-   gradient of x (chunk, C). */
+   gradient of x (chunk, C); with a bias, that (V) and ones (chunk). A thread with a cap keeps the
+   bounded logits of its row. */
 #include "ops/linear/gemm.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
@@ -26,6 +27,8 @@ typedef struct job {
     char *x;         /* of these rows */
     float *logits;   /* overwritten by their gradient, in the compute dtype, in the same rows */
     float *dx;
+    float *bias, *ones; /* NULL: there is no bias */
+    float cap;
 } job;
 
 /* As many rows as the weight has columns: the logits then take no more memory than the weight, and
@@ -59,6 +62,12 @@ static size_t layout(job *j)
     j->x = part(j, &bytes, j->chunk * j->cols, hil_dtype_size(call->in[0].dtype));
     j->logits = part(j, &bytes, j->chunk * j->vocab, sizeof(float));
     if (call->differentiate) j->dx = part(j, &bytes, j->chunk * j->cols, sizeof(float));
+    if (call->params == 2) {
+        j->bias = part(j, &bytes, j->vocab, sizeof(float));
+        j->ones = part(j, &bytes, j->chunk, sizeof(float));
+    }
+    const hil_head_attr *attr = call->attr;
+    j->cap = attr ? (float)attr->cap : 0;
     return bytes;
 }
 
@@ -73,10 +82,12 @@ static hil_status infer(hil_op_call *call)
     HIL_TRY(hil_infer_float(call, 0, 3));
     const hil_shape *x = &call->in[0].shape;
     HIL_TRY(hil_infer_ids(call, 1, x));
-    if (call->params != 1 || call->param[0].cols != x->dim[2])
+    if (call->params < 1 || call->params > 2 || call->param[0].cols != x->dim[2])
         return hil_fail(HIL_ERR_USAGE, "head: input %s does not fit weight %s",
                         hil_infer_shape_text(x).text, hil_infer_param_text(&call->param[0]).text);
-    if (is_weighted(call) && call->param[0].trainable)
+    if (call->params == 2) HIL_TRY(hil_infer_vector(call, 1, call->param[0].rows));
+    if (is_weighted(call) &&
+        (call->param[0].trainable || (call->params == 2 && call->param[1].trainable)))
         return hil_fail(HIL_ERR_USAGE, "head: the weight of a weighted loss must be frozen");
     hil_shape loss = {2, {x->dim[0], x->dim[1]}};
     hil_infer_out(call, HIL_F32, &loss);
@@ -149,23 +160,29 @@ static hil_status multiply_logits(const job *j, const hil_matrix *x)
 /* loss = log(sum of exp) - logit of the target; the gradient replaces the logits. */
 static void finish_row(void *context, int64_t i, int thread)
 {
-    (void)thread;
     const job *j = context;
     const hil_op_call *call = j->call;
     int64_t row = j->active[i], target = ((const int32_t *)call->in[1].data)[row];
     assert(target < j->vocab);
-    float *logits = j->logits + i * j->vocab;
+    float *logits = j->logits + i * j->vocab, *bounded = hil_pool_scratch(call->pool, thread);
+    if (j->bias) hil_rows()->math.add(logits, logits, j->bias, j->vocab);
+    if (j->cap > 0) {
+        hil_rows()->cap.bound(logits, logits, j->cap, j->vocab);
+        memcpy(bounded, logits, (size_t)j->vocab * sizeof *bounded);
+    }
     float most = hil_rows()->math.max(logits, j->vocab), of_target = logits[target];
     float sum = hil_rows()->math.exp_sum(logits, most, j->vocab);
     ((float *)call->out[0].data)[row] = logf(sum) + (most - of_target);
     if (!call->differentiate) return;
     float scale = is_weighted(call) ? 1 : call->loss_scale;
     float factor = scale / sum, at_target = logits[target] * factor - scale;
+    if (j->cap > 0) hil_rows()->cap.slope(&at_target, bounded + target, &at_target, j->cap, 1);
     hil_tensor gradient = {.dtype = call->compute, .data = logits};
     float scaled[PIECE];
     for (int64_t at = 0; at < j->vocab; at += PIECE) {
         int64_t n = j->vocab - at < PIECE ? j->vocab - at : PIECE;
         hil_rows()->math.scale(scaled, logits + at, factor, n);
+        if (j->cap > 0) hil_rows()->cap.slope(scaled, bounded + at, scaled, j->cap, n);
         hil_row_write(&gradient, at, n, scaled, false);
     }
     hil_row_write(&gradient, target, 1, &at_target, false);
@@ -214,6 +231,41 @@ static hil_status multiply_gradients(const job *j, const hil_matrix *x)
     return HIL_OK;
 }
 
+/* The bias' gradient: the sums of the columns of the logits' gradients. */
+static hil_status add_bias_gradient(const job *j)
+{
+    hil_op_call *call = j->call;
+    if (call->params != 2 || !call->param[1].trainable) return HIL_OK;
+    int64_t stride = j->vocab * (int64_t)(sizeof(float) / hil_dtype_size(call->compute));
+    float *sum;
+    bool add;
+    HIL_TRY(call->source->gradient_begin(call->owner, 1, 0, &sum, &add));
+    hil_status status = HIL_OK;
+    if (j->count || !add)
+        status = hil_gemm_run(call->pool,
+                              &(hil_gemm){.m = 1,
+                                          .n = j->vocab,
+                                          .k = j->count,
+                                          .a = hil_matrix_rows(j->ones, HIL_F32, j->chunk),
+                                          .b = hil_matrix_rows(j->logits, call->compute, stride),
+                                          .c = sum,
+                                          .c_dtype = HIL_F32,
+                                          .c_stride = j->vocab,
+                                          .add = add});
+    call->source->gradient_end(call->owner, 1, 0);
+    return status;
+}
+
+/* The bias as fp32, and room for a row of bounded logits. */
+static hil_status prepare(const job *j)
+{
+    if (j->cap > 0) HIL_TRY(hil_pool_reserve(j->call->pool, (size_t)j->vocab * sizeof(float)));
+    if (!j->bias) return HIL_OK;
+    if (!hil_pool_is_dry(j->call->pool))
+        for (int64_t i = 0; i < j->chunk; ++i) j->ones[i] = 1;
+    return hil_op_vector(j->call, 1, j->bias);
+}
+
 static void save_row(void *context, int64_t i, int thread)
 {
     (void)thread;
@@ -225,6 +277,7 @@ static hil_status forward(hil_op_call *call)
 {
     job j = {.call = call};
     layout(&j);
+    HIL_TRY(prepare(&j));
     for (int64_t first = 0; first < j.rows; first += j.chunk) {
         int64_t last = first + j.chunk < j.rows ? first + j.chunk : j.rows;
         if (!hil_pool_is_dry(call->pool)) begin_chunk(&j, first, last);
@@ -233,6 +286,7 @@ static hil_status forward(hil_op_call *call)
         hil_pool_run(call->pool, finish_row, &j, j.count);
         if (!call->differentiate) continue;
         HIL_TRY(multiply_gradients(&j, &x));
+        HIL_TRY(add_bias_gradient(&j));
         hil_pool_run(call->pool, save_row, &j, j.count);
     }
     return HIL_OK;

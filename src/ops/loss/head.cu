@@ -2,7 +2,8 @@
 
    Rows without a target are computed, too, with a gradient of zero: the host does not know how many
    there are. Scratch, per chunk: logits (chunk, stride) and, if parts must be summed, the gradient
-   of x (chunk, C). The gradient overwrites the logits, in the compute dtype. */
+   of x (chunk, C). The gradient overwrites the logits, in the compute dtype. With a bias also that
+   (V), with a cap the bounded logits (chunk, stride), from which their gradient is computed. */
 #include "ops/linear/matmul_cuda.h"
 #include "ops/loss/softmax_cuda.h"
 #include "ops/cuda_elements.h"
@@ -18,6 +19,8 @@ typedef struct head {
     int64_t chunk, stride;
     int64_t first, count; /* rows of the chunk being worked on */
     float *logits, *dx;
+    float *bias, *bounded; /* NULL: not needed */
+    float cap;
     bool dry;
 } head;
 
@@ -56,7 +59,11 @@ static size_t layout(head *h)
     h->cols = w->cols;
     h->vocab = w->rows;
     h->stride = (w->rows + HIL_LOGIT_UNIT - 1) / HIL_LOGIT_UNIT * HIL_LOGIT_UNIT;
-    h->chunk = h->stride ? LOGIT_BYTES / (int64_t)sizeof(float) / h->stride : h->rows;
+    const hil_head_attr *attr = (const hil_head_attr *)call->attr;
+    h->cap = attr ? (float)attr->cap : 0;
+    bool keeps = h->cap > 0 && call->differentiate;
+    h->chunk =
+        h->stride ? LOGIT_BYTES / (keeps ? 2 : 1) / (int64_t)sizeof(float) / h->stride : h->rows;
     h->chunk = h->chunk < CHUNK_UNIT ? CHUNK_UNIT : h->chunk - h->chunk % CHUNK_UNIT;
     if (h->chunk > h->rows) h->chunk = h->rows;
     size_t bytes = 0;
@@ -65,6 +72,11 @@ static size_t layout(head *h)
     if (call->differentiate && has_parts(w))
         h->dx = (float *)hil_scratch_at(call,
                                         hil_scratch_add(&bytes, h->chunk * h->cols, sizeof(float)));
+    if (call->params == 2)
+        h->bias = (float *)hil_scratch_at(call, hil_scratch_add(&bytes, h->vocab, sizeof(float)));
+    if (keeps)
+        h->bounded = (float *)hil_scratch_at(
+            call, hil_scratch_add(&bytes, h->chunk * h->stride, sizeof(float)));
     return bytes;
 }
 
@@ -129,10 +141,131 @@ static hil_status multiply_logits(const head *h)
     return HIL_OK;
 }
 
+/* Numbers of a chunk, `stride` apart from row to row. */
+typedef struct chunk_numbers {
+    float *logits, *bounded;
+    const float *bias;
+    int64_t rows, vocab, stride;
+    float cap;
+} chunk_numbers;
+
+#define THREADS 256
+
+/* Adds the bias and bounds the logits. */
+static __global__ void __launch_bounds__(THREADS) shape_logits(const chunk_numbers c)
+{
+    int64_t col = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (col >= c.vocab) return;
+    for (int64_t row = blockIdx.y; row < c.rows; row += gridDim.y) {
+        int64_t at = row * c.stride + col;
+        float logit = c.logits[at] + (c.bias ? c.bias[col] : 0);
+        if (c.cap > 0) logit = c.cap * tanhf(logit / c.cap);
+        c.logits[at] = logit;
+        if (c.bounded) c.bounded[at] = logit;
+    }
+}
+
+static __device__ inline hil_view gradient_row(const chunk_numbers &c, hil_dtype dtype, int64_t row)
+{
+    return {c.logits + row * c.stride, dtype};
+}
+
+/* Multiplies the gradients of bounded logits by the slope of the bound. */
+static __global__ void __launch_bounds__(THREADS)
+    slope_logits(const chunk_numbers c, const hil_dtype dtype)
+{
+    int64_t col = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * HIL_WIDE;
+    int n = hil_wide_count(c.vocab - col);
+    if (n == 0) return;
+    for (int64_t row = blockIdx.y; row < c.rows; row += gridDim.y) {
+        float x[HIL_WIDE], y[HIL_WIDE];
+        hil_view gradient = gradient_row(c, dtype, row);
+        hil_wide_read(hil_wide_load(gradient, col, n), dtype, x);
+        hil_wide_read(hil_wide_load({c.bounded, HIL_F32}, row * c.stride + col, n), HIL_F32, y);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) x[i] *= 1.0f - y[i] / c.cap * (y[i] / c.cap);
+        hil_wide_store(gradient, col, n, x);
+    }
+}
+
+/* The sums of the columns of the gradients, row by row. */
+static __global__ void __launch_bounds__(THREADS)
+    sum_columns(const chunk_numbers c, const hil_dtype dtype, float *sum, const bool add)
+{
+    int64_t col = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * HIL_WIDE;
+    int n = hil_wide_count(c.vocab - col);
+    if (n == 0) return;
+    float total[HIL_WIDE] = {};
+    for (int64_t row = 0; row < c.rows; ++row) {
+        float x[HIL_WIDE];
+        hil_wide_read(hil_wide_load(gradient_row(c, dtype, row), col, n), dtype, x);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) total[i] += x[i];
+    }
+    hil_wide_write({sum, HIL_F32}, col, n, total, add);
+}
+
+static chunk_numbers numbers_of(const head *h)
+{
+    return {h->logits, h->bounded, h->bias, h->count, h->vocab, h->stride, h->cap};
+}
+
+#define GRID_ROWS 4096
+
+static hil_status finish_logits(const head *h)
+{
+    if (!h->bias && !(h->cap > 0)) return HIL_OK;
+    dim3 grid(hil_blocks(h->vocab, THREADS),
+              (unsigned)(h->count < GRID_ROWS ? h->count : GRID_ROWS));
+    shape_logits<<<grid, THREADS, 0, hil_cuda_of(h->call->device)->stream>>>(numbers_of(h));
+    return hil_cuda_launched(h->call->device, "head");
+}
+
+static hil_status finish_gradients(const head *h)
+{
+    const hil_op_call *call = h->call;
+    cudaStream_t stream = hil_cuda_of(call->device)->stream;
+    unsigned runs = hil_blocks(h->vocab, THREADS * HIL_WIDE);
+    if (h->bounded && !h->dry) {
+        dim3 grid(runs, (unsigned)(h->count < GRID_ROWS ? h->count : GRID_ROWS));
+        slope_logits<<<grid, THREADS, 0, stream>>>(numbers_of(h), call->compute);
+        HIL_TRY(hil_cuda_launched(call->device, "head"));
+    }
+    return HIL_OK;
+}
+
+static hil_status add_bias_gradient(const head *h)
+{
+    const hil_op_call *call = h->call;
+    if (call->params != 2 || !call->param[1].trainable) return HIL_OK;
+    float *sum;
+    bool add;
+    HIL_TRY(call->source->gradient_begin(call->owner, 1, 0, &sum, &add));
+    if (!h->dry)
+        sum_columns<<<hil_blocks(h->vocab, THREADS * HIL_WIDE), THREADS, 0,
+                      hil_cuda_of(call->device)->stream>>>(numbers_of(h), call->compute, sum, add);
+    call->source->gradient_end(call->owner, 1, 0);
+    return h->dry ? HIL_OK : hil_cuda_launched(call->device, "head bias");
+}
+
+static hil_status copy_bias(const head *h)
+{
+    const hil_op_call *call = h->call;
+    const void *data;
+    if (call->params != 2) return HIL_OK;
+    HIL_TRY(call->source->weight_begin(call->owner, 1, 0, &data));
+    hil_tensor to = {HIL_F32, {1, {h->vocab}}, h->bias};
+    hil_tensor from = {call->param[1].dtype, to.shape, (void *)(uintptr_t)data};
+    hil_status status = h->dry ? HIL_OK : hil_op_cuda_convert(call->device, &to, &from, false);
+    call->source->weight_end(call->owner, 1, 0);
+    return status;
+}
+
 static hil_status finish_chunk(const head *h)
 {
     const hil_op_call *call = h->call;
     if (h->dry) return HIL_OK;
+    HIL_TRY(finish_logits(h));
     hil_softmax job = {.logits = h->logits,
                        .rows = h->count,
                        .stride = h->stride,
@@ -142,7 +275,8 @@ static hil_status finish_chunk(const head *h)
                        .loss_scale = is_weighted(call) ? 1 : call->loss_scale,
                        .compute = call->compute,
                        .differentiate = call->differentiate};
-    return hil_softmax_cuda(call->device, &job);
+    HIL_TRY(hil_softmax_cuda(call->device, &job));
+    return finish_gradients(h);
 }
 
 /* The gradient of logits, from column `first` of a tile on. */
@@ -227,11 +361,14 @@ static hil_status forward(hil_op_call *call)
 {
     head h = {.call = call, .dry = hil_pool_is_dry(call->pool)};
     layout(&h);
+    HIL_TRY(copy_bias(&h));
     for (; h.first < h.rows; h.first += h.chunk) {
         h.count = h.rows - h.first < h.chunk ? h.rows - h.first : h.chunk;
         HIL_TRY(multiply_logits(&h));
         HIL_TRY(finish_chunk(&h));
-        if (call->differentiate) HIL_TRY(multiply_gradients(&h));
+        if (!call->differentiate) continue;
+        HIL_TRY(multiply_gradients(&h));
+        HIL_TRY(add_bias_gradient(&h));
     }
     return HIL_OK;
 }

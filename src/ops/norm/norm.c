@@ -30,18 +30,19 @@ static hil_status infer(hil_op_call *call)
     const hil_shape *shape = &call->in[0].shape;
     int64_t rows = hil_shape_rows(shape), cols = hil_shape_cols(shape);
     int vectors = is_centered(call) ? 2 : 1;
-    if (call->params != vectors)
-        return hil_fail(HIL_ERR_USAGE, "%s: %d parameters, expected %d", call->op->name,
-                        call->params, vectors);
-    for (int i = 0; i < vectors; ++i) HIL_TRY(hil_infer_vector(call, i, cols));
+    if (call->params < 1 || call->params > vectors)
+        return hil_fail(HIL_ERR_USAGE, "%s: %d parameters, expected %s", call->op->name,
+                        call->params, vectors > 1 ? "1 or 2" : "1");
+    for (int i = 0; i < call->params; ++i) HIL_TRY(hil_infer_vector(call, i, cols));
     hil_infer_out(call, call->compute, shape);
     call->saveds = 1;
     call->saved[0].dtype = HIL_F32;
     call->saved[0].shape = (hil_shape){2, {rows, vectors}};
     hil_grid grid = hil_row_grid(rows);
-    for (int i = 0; i < vectors; ++i) hil_scratch_add(&call->forward_scratch, cols, sizeof(float));
+    for (int i = 0; i < call->params; ++i)
+        hil_scratch_add(&call->forward_scratch, cols, sizeof(float));
     call->backward_scratch = call->forward_scratch;
-    for (int i = 0; i < vectors; ++i)
+    for (int i = 0; i < call->params; ++i)
         hil_scratch_add(&call->backward_scratch, grid.blocks * cols, sizeof(float));
     return HIL_OK;
 }
@@ -58,6 +59,9 @@ static hil_status prepare(const hil_op_call *call, job *out)
             (float *)((char *)call->scratch + hil_scratch_add(&at, out->cols, sizeof(float)));
         HIL_TRY(hil_op_vector(call, i, out->vector[i]));
     }
+    float offset = (float)((const hil_norm_attr *)call->attr)->offset;
+    if (offset != 0 && !hil_pool_is_dry(call->pool))
+        for (int64_t c = 0; c < out->cols; ++c) out->vector[0][c] += offset;
     for (int i = 0; i < call->params; ++i)
         out->partial[i] =
             (float *)((char *)call->scratch +

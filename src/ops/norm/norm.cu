@@ -9,6 +9,7 @@
 #include "ops/cuda_kernel.h"
 
 #include <cuda_pipeline.h>
+#include <string.h>
 
 #define SMALL_THREADS 256
 #define BLOCK_MOST 1024
@@ -414,7 +415,19 @@ static int64_t block_rows(int64_t rows, int64_t cols)
     return (each + t.rows - 1) / t.rows * t.rows;
 }
 
-/* Scratch. Both: weight and bias as fp32 where there are both. Backward: the gradients of each
+static bool is_centered(const hil_op_call *call)
+{
+    return strcmp(call->op->name, hil_op_layernorm.name) == 0;
+}
+
+/* Whether the vectors are copied: LayerNorm's, because only one can be acquired at a time, and
+   those to which a number is added. */
+static bool copies(const hil_op_call *call)
+{
+    return is_centered(call) || ((const hil_norm_attr *)call->attr)->offset != 0;
+}
+
+/* Scratch. Both: weight and bias as fp32 where they are copied. Backward: the gradients of each
    block of rows. */
 static hil_status infer(hil_op_call *call)
 {
@@ -422,7 +435,7 @@ static hil_status infer(hil_op_call *call)
     if (cols > BLOCK_MOST * RUNS * HIL_WIDE)
         return hil_fail(HIL_ERR_USAGE, "%s: rows of %lld numbers, a GPU takes at most %d",
                         call->op->name, (long long)cols, BLOCK_MOST * RUNS * HIL_WIDE);
-    if (call->params == 2) hil_scratch_add(&call->forward_scratch, 2 * cols, sizeof(float));
+    if (copies(call)) hil_scratch_add(&call->forward_scratch, 2 * cols, sizeof(float));
     call->backward_scratch = call->forward_scratch;
     int64_t each = block_rows(rows, cols), blocks = each ? (rows + each - 1) / each : 0;
     for (int i = 0; i < call->params; ++i)
@@ -439,18 +452,37 @@ static norm_job describe(const hil_op_call *call)
             .saved = (float *)call->saved[0].data};
 }
 
-/* LayerNorm: copies both vectors, because only one can be acquired at a time. */
+/* to[i] = from[i] + offset; without data of `from` just the offset. */
+static __global__ void __launch_bounds__(SMALL_THREADS)
+    copy_vector(float *to, const hil_view from, float offset, int64_t count)
+{
+    int64_t at = ((int64_t)blockIdx.x * SMALL_THREADS + threadIdx.x) * HIL_WIDE;
+    int n = hil_wide_count(count - at);
+    if (n == 0) return;
+    float x[HIL_WIDE] = {};
+    if (from.data) hil_wide_read(hil_wide_load(from, at, n), from.dtype, x);
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) x[i] += offset;
+    hil_wide_store({to, HIL_F32}, at, n, x);
+}
+
+/* Copies the weight plus the offset, and the bias or, without one, zeros. */
 static hil_status copy_vectors(const hil_op_call *call, norm_job *j)
 {
-    for (int i = 0; i < 2; ++i) {
-        const void *data;
-        hil_tensor to = {HIL_F32, {1, {j->cols}}, (float *)call->scratch + i * j->cols};
-        HIL_TRY(call->source->weight_begin(call->owner, i, 0, &data));
-        hil_tensor from = {call->param[i].dtype, to.shape, (void *)(uintptr_t)data};
-        hil_status status = hil_op_cuda_convert(call->device, &to, &from, false);
-        call->source->weight_end(call->owner, i, 0);
-        HIL_TRY(status);
-        (i ? j->bias : j->weight) = hil_view_of(&to);
+    float offset = (float)((const hil_norm_attr *)call->attr)->offset;
+    for (int i = 0; i < (is_centered(call) ? 2 : 1); ++i) {
+        const void *data = NULL;
+        float *to = (float *)call->scratch + i * j->cols;
+        bool given = i < call->params;
+        if (given) HIL_TRY(call->source->weight_begin(call->owner, i, 0, &data));
+        if (j->cols)
+            copy_vector<<<hil_blocks(j->cols, SMALL_THREADS * HIL_WIDE), SMALL_THREADS, 0,
+                          hil_cuda_of(call->device)->stream>>>(
+                to, {(void *)(uintptr_t)data, given ? call->param[i].dtype : HIL_F32},
+                i ? 0 : offset, j->cols);
+        if (given) call->source->weight_end(call->owner, i, 0);
+        HIL_TRY(hil_cuda_launched(call->device, "copy a vector"));
+        (i ? j->bias : j->weight) = {to, HIL_F32};
     }
     return HIL_OK;
 }
@@ -507,13 +539,14 @@ static hil_status launch(const hil_op_call *call, const norm_job &j, bool back)
     return hil_cuda_launched(call->device, call->op->name);
 }
 
-/* RMSNorm has one vector only, which is read in place. */
+/* RMSNorm's one vector is read in place where nothing is added to it. */
 static hil_status run(const hil_op_call *call, norm_job *j, bool back)
 {
     bool empty = j->rows * j->cols == 0;
-    if (call->params == 2) {
+    if (copies(call)) {
         HIL_TRY(copy_vectors(call, j));
-        return empty ? HIL_OK : launch<true>(call, *j, back);
+        if (empty) return HIL_OK;
+        return is_centered(call) ? launch<true>(call, *j, back) : launch<false>(call, *j, back);
     }
     const void *weight;
     HIL_TRY(call->source->weight_begin(call->owner, 0, 0, &weight));
@@ -539,7 +572,7 @@ static hil_status backward(hil_op_call *call)
     j.block_rows = block_rows(j.rows, j.cols);
     int64_t blocks = j.block_rows ? (j.rows + j.block_rows - 1) / j.block_rows : 0;
     size_t at = 0;
-    if (call->params == 2) hil_scratch_add(&at, 2 * j.cols, sizeof(float));
+    if (copies(call)) hil_scratch_add(&at, 2 * j.cols, sizeof(float));
     float *partial[2] = {};
     for (int i = 0; i < call->params; ++i) {
         size_t place = hil_scratch_add(&at, blocks * j.cols, sizeof(float));

@@ -49,6 +49,13 @@ typedef struct hil_row_activation {
     void (*swiglu_back)(float *const out[2], const float *const in[3], int64_t n);
 } hil_row_activation;
 
+typedef struct hil_row_cap {
+    /* out = cap * tanh(x / cap) */
+    void (*bound)(float *out, const float *x, float cap, int64_t n);
+    /* dx = dy * (1 - (y / cap)^2), where y is bounded already */
+    void (*slope)(float *dx, const float *y, const float *dy, float cap, int64_t n);
+} hil_row_cap;
+
 typedef struct hil_row_normalize {
     /* out = (x - mean) * scale * weight + bias */
     void (*normalize)(float *out, const float *x, const hil_row_norm *norm, int64_t n);
@@ -77,6 +84,7 @@ typedef struct hil_row_kernel {
     hil_row_convert convert;
     hil_row_math math;
     hil_row_activation activation;
+    hil_row_cap cap;
     hil_row_normalize norm;
     hil_row_position position;
     hil_row_random random;

@@ -210,6 +210,19 @@ static void swiglu_back(float *const out[2], const float *const in[3], int64_t n
     }
 }
 
+static void bound(float *out, const float *x, float cap, int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) out[i] = cap * hil_tanh(x[i] / cap);
+}
+
+static void slope(float *dx, const float *y, const float *dy, float cap, int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) {
+        float part = y[i] / cap;
+        dx[i] = dy[i] * (1.0f - part * part);
+    }
+}
+
 static void normalize(float *out, const float *x, const hil_row_norm *norm, int64_t n)
 {
     const float *weight = norm->weight, *bias = norm->bias;
@@ -366,6 +379,11 @@ const hil_row_kernel ROWS_KERNEL = {
             .gelu_erf_back = gelu_erf_back,
             .swiglu = swiglu,
             .swiglu_back = swiglu_back,
+        },
+    .cap =
+        {
+            .bound = bound,
+            .slope = slope,
         },
     .norm =
         {

@@ -11,6 +11,12 @@
     "gpt2", "llama", "llama3", "mistral", "qwen2", "qwen3", "gpt2_untied", "llama_bias",           \
         "qwen2_window", "mixtral", "qwen3_moe"
 
+/* Small models of the other architectures, with what they generate; phi3_long lacks that. */
+#define GOLDEN_FAMILIES                                                                            \
+    "qwen3_pad", "gemma", "gemma2", "gemma3", "phi3", "llama_yarn", "phi", "gpt_neox",             \
+        "gpt_neox_serial", "olmo2", "olmo3", "granite", "smollm3", "stablelm",                     \
+        "stablelm_parallel", "cohere", "cohere2", "mistral_nemo"
+
 enum { GOLDEN_SEQ = 32, GOLDEN_BATCH = 4, GOLDEN_STEPS = 20 };
 
 /* The path of a model's folder, or of a file in it where `file` is not NULL. hil_free it. */

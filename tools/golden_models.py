@@ -2,9 +2,9 @@
 """golden_models.py - tiny random models and what PyTorch computes with them.
 
     pip install torch transformers safetensors numpy
-    python tools/golden_models.py [FOLDER]        (default: tests/golden/models)
+    python tools/golden_models.py [FOLDER [NAME ...]]        (default: tests/golden/models)
 
-One command, no options, the same numbers each time on the same versions of the packages. Each
+The same numbers each time on the same versions of the packages; with names only those folders. Each
 model is a Hugging Face folder FOLDER/<name>/ (config.json, model.safetensors, all fp32; norm
 weights and biases are random too, so that a forgotten one shows) with two more files:
 
@@ -19,6 +19,8 @@ weights and biases are random too, so that a forgotten one shows) with two more 
     loss_bf16         [20]  the same run with fp32 parameters under bf16 autocast
     loss_bf16_pure    [20]  the same run in bf16 throughout, with fp32 master weights
     logits_after      [1, 32, vocab]  of the first window, after the fp32 run
+    generated         [64]  what the fresh model continues the first 8 tokens with, greedily; of
+                      the families only
 
 Step s (from 1) trains on windows 4(s-1) .. 4s-1; each window predicts its own tokens after the
 first; the loss is the mean over all predicted tokens. AdamW, lr 1e-3 constant, betas 0.9 / 0.95,
@@ -28,6 +30,7 @@ multiplies by min(1, 1 / (norm + 1e-6))). Eager attention, one thread.
 Folders for the loader, with the weights of their namesakes and no golden file:
   gpt2_hub              as on the hub: no `transformer.` prefix, h.N.attn.bias mask buffers
   qwen2_window_sharded  several shards and an index
+The families, one small model each, have the same golden file; their pad id is one of the stream's.
 llama3/config_v4.json is llama3/config.json as transformers 4 wrote it.
 
 
@@ -45,8 +48,11 @@ import tempfile
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (AutoConfig, AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig,
-                          MixtralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig)
+from transformers import (AutoConfig, AutoModelForCausalLM, Cohere2Config, CohereConfig,
+                          Gemma2Config, Gemma3TextConfig, GemmaConfig, GPT2Config, GPTNeoXConfig,
+                          GraniteConfig, LlamaConfig, MistralConfig, MixtralConfig, Olmo2Config,
+                          Olmo3Config, Phi3Config, PhiConfig, Qwen2Config, Qwen3Config,
+                          Qwen3MoeConfig, SmolLM3Config, StableLmConfig)
 from transformers.utils import logging
 
 SEQ, BATCH, STEPS = 32, 4, 20
@@ -110,16 +116,79 @@ MIXTURES = {
         output_router_logits=True, router_aux_loss_coef=0.03, tie_word_embeddings=True),
 }
 
-def create(config, seed):
+SMALL = dict(vocab_size=67, hidden_size=24, intermediate_size=26, num_hidden_layers=2,
+             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=96)
+WITHOUT_KV = {k: v for k, v in SMALL.items() if k != "num_key_value_heads"}
+PLUS = ("gemma",)  # norms with 1 + weight
+LONG = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
+            short_factor=[1.0, 1.1, 1.3], long_factor=[1.0, 2.5, 4.0])
+FAMILIES = {
+    "qwen3_pad": lambda: Qwen3Config(**SMALL, head_dim=10),
+    "gemma": lambda: GemmaConfig(**SMALL, head_dim=10),
+    "gemma2": lambda: Gemma2Config(**{**SMALL, "num_hidden_layers": 3}, head_dim=10,
+                                   query_pre_attn_scalar=6, sliding_window=7,
+                                   attn_logit_softcapping=2.0, final_logit_softcapping=3.0),
+    "gemma3": lambda: Gemma3TextConfig(**{**SMALL, "num_hidden_layers": 3}, head_dim=10,
+                                       query_pre_attn_scalar=12, sliding_window=5,
+                                       layer_types=["sliding_attention", "full_attention",
+                                                    "sliding_attention"],
+                                       rope_parameters=dict(
+                                           full_attention=dict(rope_type="linear", factor=4.0,
+                                                               rope_theta=100000.0),
+                                           sliding_attention=dict(rope_type="default",
+                                                                  rope_theta=100.0))),
+    "phi3": lambda: Phi3Config(**{**SMALL, "hidden_size": 32}, sliding_window=9,
+                               original_max_position_embeddings=80, rope_parameters=dict(LONG)),
+    # Sequences are longer than the original length; what it generates would pass that on its way.
+    "phi3_long": lambda: Phi3Config(**{**SMALL, "hidden_size": 32}, rope_parameters=dict(LONG),
+                                    original_max_position_embeddings=24),
+    "llama_yarn": lambda: LlamaConfig(
+        **SMALL, rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0,
+                                      beta_fast=4.0, beta_slow=1.0,
+                                      original_max_position_embeddings=24)),
+    "phi": lambda: PhiConfig(**{**SMALL, "hidden_size": 32}),
+    "gpt_neox": lambda: GPTNeoXConfig(**{**WITHOUT_KV, "hidden_size": 32}, rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
+    "gpt_neox_serial": lambda: GPTNeoXConfig(
+        **{**WITHOUT_KV, "hidden_size": 32}, use_parallel_residual=False, attention_bias=False,
+        hidden_act="gelu_new", rope_parameters=dict(rope_type="default", rope_theta=500.0,
+                                                    partial_rotary_factor=0.75)),
+    "olmo2": lambda: Olmo2Config(**SMALL),
+    "olmo3": lambda: Olmo3Config(**{**SMALL, "num_hidden_layers": 4}, sliding_window=6,
+                                 rope_parameters=dict(
+                                     full_attention=dict(rope_type="yarn", factor=3.0,
+                                                         rope_theta=5000.0, beta_fast=4.0,
+                                                         original_max_position_embeddings=32),
+                                     sliding_attention=dict(rope_type="default",
+                                                            rope_theta=5000.0))),
+    "granite": lambda: GraniteConfig(**SMALL, embedding_multiplier=6.0, logits_scaling=3.0,
+                                     residual_multiplier=0.4, attention_multiplier=0.3),
+    "smollm3": lambda: SmolLM3Config(**{**SMALL, "num_hidden_layers": 3}, no_rope_layers=[1, 0, 1]),
+    "stablelm": lambda: StableLmConfig(**{**SMALL, "hidden_size": 32}, use_qkv_bias=True),
+    "stablelm_parallel": lambda: StableLmConfig(
+        **SMALL, use_parallel_residual=True, rope_parameters=dict(
+            rope_type="default", rope_theta=10000.0, partial_rotary_factor=1.0)),
+    "cohere": lambda: CohereConfig(**SMALL, logit_scale=0.25),
+    "cohere2": lambda: Cohere2Config(**{**SMALL, "num_hidden_layers": 3}, logit_scale=0.25,
+                                     sliding_window=6,
+                                     layer_types=["sliding_attention", "full_attention",
+                                                  "sliding_attention"]),
+    "mistral_nemo": lambda: MistralConfig(**SMALL, head_dim=10, sliding_window=None),
+}
+
+
+def create(config, seed, pad=None):
     """A model in which every parameter matters."""
     config.initializer_range = STD
     config.bos_token_id, config.eos_token_id = config.vocab_size - 2, config.vocab_size - 1
+    if pad is not None:
+        config.pad_token_id = pad
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, **PLAIN)
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.normal_(0.0, STD, generator=random)
-            if p.ndim == 1 and name.endswith("weight"):
+            if p.ndim == 1 and name.endswith("weight") and not config.model_type.startswith(PLUS):
                 p.add_(1.0)
     return model.eval()
 
@@ -185,6 +254,8 @@ def logits_of(model, windows):
 def gradients_of(model):
     """Under the names that files have."""
     gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+    if model.config.model_type == "gpt_neox":
+        gradients["embed_out.weight"] = gradients.pop("lm_head.weight")
     if not hasattr(model.config, "num_experts_per_tok"):
         return gradients
     with tempfile.TemporaryDirectory() as folder:
@@ -192,13 +263,22 @@ def gradients_of(model):
         return load_file(os.path.join(folder, "model.safetensors"))
 
 
-def make_golden(folder, config, seed):
-    model = create(config, seed)
+def generate(model, prompt, count=64):
+    ids = prompt.view(1, -1)
+    for _ in range(count):
+        ids = torch.cat([ids, logits_of(model, ids)[:, -1].argmax(-1, keepdim=True)], 1)
+    return ids[0, prompt.numel():].to(torch.int32)
+
+
+def make_golden(folder, config, seed, pad=None):
+    model = create(config, seed, pad)
     model.save_pretrained(folder)
     stream = make_tokens(config.vocab_size, seed)
     np.save(os.path.join(folder, "tokens.npy"), stream)
     windows = torch.from_numpy(stream.astype(np.int64)).view(-1, SEQ)
     golden = {"tokens": windows.to(torch.int32), "logits": logits_of(model, windows[:2])}
+    if pad is not None and os.path.basename(folder) != "phi3_long":
+        golden["generated"] = generate(model, windows[0, :8])
 
     model(input_ids=windows[:BATCH], labels=windows[:BATCH]).loss.backward()
     for name, gradient in gradients_of(model).items():
@@ -263,12 +343,21 @@ def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    shutil.rmtree(root, ignore_errors=True)
     path = lambda name: os.path.join(root, name)
+    only = sys.argv[2:]
+    for name in only or [""]:
+        shutil.rmtree(path(name), ignore_errors=True)
 
-    for seed, (name, config) in enumerate({**MODELS, **VARIANTS, **MIXTURES}.items(), 1):
-        make_golden(path(name), config(), seed)
-        check_same(path(name), path(name))
+    first = [(name, config, seed, None) for seed, (name, config) in
+             enumerate({**MODELS, **VARIANTS, **MIXTURES}.items(), 1)]
+    families = [(name, config, seed, 5) for seed, (name, config) in
+                enumerate(FAMILIES.items(), 1 + len(MODELS) + len(VARIANTS))]
+    for name, config, seed, pad in first + families:
+        if not only or name in only:
+            make_golden(path(name), config(), seed, pad)
+            check_same(path(name), path(name))
+    if only:
+        return
     make_hub_gpt2(path("gpt2"), path("gpt2_hub"))
     check_same(path("gpt2_hub"), path("gpt2"))
     sharded = path("qwen2_window_sharded")

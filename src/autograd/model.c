@@ -49,7 +49,7 @@ hil_status hil_model_segment(hil_model *model, const char *name, hil_segment_fn 
 static hil_status add_param(hil_model *model, const char *name, const hil_param_form *form,
                             bool expert, hil_param **out)
 {
-    bool matrix = form->role != HIL_SCALE && form->role != HIL_BIAS;
+    bool matrix = form->role != HIL_SCALE && form->role != HIL_BIAS && form->role != HIL_OFFSET;
     hil_param_spec spec = {
         .name = name,
         .shape = matrix ? (hil_shape){2, {form->rows, form->cols}} : (hil_shape){1, {form->cols}},

@@ -5,27 +5,19 @@
 #include <string.h>
 
 static const hil_arch *const archs[] = {
-    &hil_arch_gpt2,  &hil_arch_llama,   &hil_arch_mistral,   &hil_arch_qwen2,
-    &hil_arch_qwen3, &hil_arch_mixtral, &hil_arch_qwen3_moe,
+    &hil_arch_gpt2,    &hil_arch_llama,     &hil_arch_mistral,  &hil_arch_qwen2,  &hil_arch_qwen3,
+    &hil_arch_mixtral, &hil_arch_qwen3_moe, &hil_arch_gemma,    &hil_arch_gemma2, &hil_arch_gemma3,
+    &hil_arch_phi,     &hil_arch_phi3,      &hil_arch_neox,     &hil_arch_olmo2,  &hil_arch_olmo3,
+    &hil_arch_granite, &hil_arch_smollm3,   &hil_arch_stablelm, &hil_arch_cohere, &hil_arch_cohere2,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 
 const hil_arch_names hil_arch_usual_names = {
-    .embedding = "model.embed_tokens",
-    .blocks = "model.layers.",
-    .norm = "model.norm",
-    .head = "lm_head",
+    HIL_ARCH_ENDS,
+    HIL_ARCH_ATTENTION,
+    HIL_ARCH_MLP,
     .attention_norm = "input_layernorm",
-    .q = "self_attn.q_proj",
-    .k = "self_attn.k_proj",
-    .v = "self_attn.v_proj",
-    .q_norm = "self_attn.q_norm",
-    .k_norm = "self_attn.k_norm",
-    .o = "self_attn.o_proj",
     .mlp_norm = "post_attention_layernorm",
-    .gate = "mlp.gate_proj",
-    .up = "mlp.up_proj",
-    .down = "mlp.down_proj",
 };
 
 const hil_arch *hil_arch_find(const char *name)

@@ -16,14 +16,23 @@
    of a block are after "<blocks>N.". */
 typedef struct hil_arch_names {
     const char *embedding, *blocks, *norm, *head;
-    const char *attention_norm, *q, *k, *v, *q_norm, *k_norm, *o;
-    const char *mlp_norm, *gate, *up, *down;
+    const char *attention_norm, *q, *k, *v, *qkv, *q_norm, *k_norm, *o, *attention_post_norm;
+    const char *mlp_norm, *gate, *up, *gate_up, *down, *mlp_post_norm;
 } hil_arch_names;
 
 /* Names of a mixture's modules; the number of the expert stands for the *. */
 typedef struct hil_mixture_names {
     const char *router, *gate, *up, *down;
 } hil_mixture_names;
+
+/* Names that most architectures have, for their tables. */
+#define HIL_ARCH_ENDS                                                                              \
+    .embedding = "model.embed_tokens", .blocks = "model.layers.", .norm = "model.norm",            \
+    .head = "lm_head"
+#define HIL_ARCH_ATTENTION                                                                         \
+    .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj",                     \
+    .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm", .o = "self_attn.o_proj"
+#define HIL_ARCH_MLP .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
 
 struct hil_arch {
     const char *name;       /* model_type in config.json */
@@ -37,7 +46,11 @@ struct hil_arch {
 };
 
 extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_qwen2,
-    hil_arch_qwen3, hil_arch_mixtral, hil_arch_qwen3_moe;
+    hil_arch_qwen3, hil_arch_mixtral, hil_arch_qwen3_moe, hil_arch_gemma, hil_arch_gemma2,
+    hil_arch_gemma3, hil_arch_phi3, hil_arch_neox, hil_arch_phi, hil_arch_stablelm, hil_arch_cohere,
+    hil_arch_cohere2, hil_arch_olmo2, hil_arch_olmo3, hil_arch_granite, hil_arch_smollm3;
+/* llama.c: reads the keys of Llama, for architectures that have those and more. */
+hil_status hil_config_read_llama(const hil_config_reader *r);
 /* The names that Llama gave most architectures. */
 extern const hil_arch_names hil_arch_usual_names;
 

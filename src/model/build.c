@@ -20,7 +20,7 @@ hil_status hil_build_block(hil_model *model, const hil_build_table *table, hil_s
     long long number = table->number;
     for (size_t i = 0; i < table->count; ++i) {
         const hil_build_row *row = &table->rows[i];
-        if (row->absent) continue;
+        if (row->absent || !row->module) continue;
         snprintf(name, sizeof name, "%s%lld.%s", table->prefix, number, row->module);
         HIL_TRY(hil_build_param(model, name, &row->form, row->out));
     }

@@ -13,13 +13,21 @@ hil_status hil_build_model(hil_model **out, const hil_config *config);
 /* hil_arch.build of architectures whose block is made of the config's options. */
 hil_status hil_build_decoder(hil_model *model, const hil_config *config);
 
+/* Frequencies of rotary embedding; freed with the model. */
+typedef struct hil_rope_table {
+    const float *frequency;
+    hil_rope_options options;
+} hil_rope_table;
+hil_status hil_build_rope(hil_model *model, const hil_config *config, const hil_rope_config *rope,
+                          hil_rope_table *out);
+
 /* Registers <module>.weight, or <module>.bias for that role. */
 hil_status hil_build_param(hil_model *model, const char *module, const hil_param_form *form,
                            hil_param **out);
 
 /* One parameter of a layer's table. */
 typedef struct hil_build_row {
-    const char *module; /* after the layer's prefix */
+    const char *module; /* after the layer's prefix; NULL: this model lacks it */
     hil_param_form form;
     hil_param **out;
     bool absent; /* this model lacks it */

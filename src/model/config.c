@@ -8,10 +8,21 @@
 
 #define VOCAB_MAX ((int64_t)1 << 24)
 
+static bool bit(const uint64_t *words, int64_t layer)
+{
+    return words[layer / 64] >> (layer % 64) & 1;
+}
+
+bool hil_config_turns(const hil_config *config, int64_t layer)
+{
+    assert(layer >= 0 && layer < config->layers);
+    return !bit(config->still, layer);
+}
+
 int64_t hil_config_window(const hil_config *config, int64_t layer)
 {
     assert(layer >= 0 && layer < config->layers);
-    return config->slides[layer / 64] >> (layer % 64) & 1 ? config->window : 0;
+    return bit(config->slides, layer) ? config->window : 0;
 }
 
 /* Refuses what would be computed wrongly without a word: unknown quantized weights, layers that
@@ -23,14 +34,8 @@ static hil_status refuse_unsupported(const hil_config_reader *r)
         return hil_config_refuse(r, "per_layer_config",
                                  "is set: layers that differ are not supported");
     HIL_TRY(hil_config_quant(r));
-    bool cross = false, encoder = false;
-    HIL_TRY(hil_json_bool(r->object, "is_encoder_decoder", r->what, &encoder));
-    HIL_TRY(hil_json_bool(r->object, "add_cross_attention", r->what, &cross));
-    if (encoder)
-        return hil_config_refuse(r, "is_encoder_decoder", "is true, which is not supported");
-    if (cross)
-        return hil_config_refuse(r, "add_cross_attention", "is true, which is not supported");
-    return HIL_OK;
+    HIL_TRY(hil_config_refuse_flag(r, "is_encoder_decoder"));
+    return hil_config_refuse_flag(r, "add_cross_attention");
 }
 
 /* -1 for an id outside the vocabulary: small models often keep a large model's ids. */
@@ -119,7 +124,8 @@ static hil_status read_config(const hil_config_reader *r)
     c->init_std = 0.02;
     if (c->norm_eps == 0) c->norm_eps = 1e-6;
     if (c->rope.theta == 0) c->rope.theta = 10000;
-    c->rope.factor = 1;
+    if (c->local_rope.theta == 0) c->local_rope.theta = 10000;
+    c->rope.factor = c->local_rope.factor = 1;
     HIL_TRY(refuse_unsupported(r));
     HIL_TRY(hil_config_size(r, "vocab_size", NULL, VOCAB_MAX, &c->vocab));
     HIL_TRY(hil_config_real(r, "initializer_range", 0, 100, &c->init_std));

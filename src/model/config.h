@@ -7,16 +7,40 @@
 
 typedef struct hil_arch hil_arch; /* arch.h */
 typedef enum hil_activation { HIL_GELU, HIL_GELU_TANH, HIL_SILU } hil_activation;
-typedef enum hil_rope_kind { HIL_ROPE_DEFAULT, HIL_ROPE_LINEAR, HIL_ROPE_LLAMA3 } hil_rope_kind;
+typedef enum hil_rope_kind {
+    HIL_ROPE_DEFAULT,
+    HIL_ROPE_LINEAR,
+    HIL_ROPE_LLAMA3,
+    HIL_ROPE_YARN,
+    HIL_ROPE_LONG,
+} hil_rope_kind;
+typedef enum hil_norm_kind {
+    HIL_NORM_RMS,
+    HIL_NORM_RMS_PLUS, /* RMSNorm with 1 + weight */
+    HIL_NORM_LAYER,
+} hil_norm_kind;
+/* How queries and keys are normalised before they turn. */
+typedef enum hil_qk_norm {
+    HIL_QK_NORM_NONE,
+    HIL_QK_NORM_HEAD,  /* each head, with the same weights */
+    HIL_QK_NORM_WHOLE, /* the whole projection */
+} hil_qk_norm;
 
 #define HIL_LAYERS_MAX 10000
 #define HIL_LAYER_WORDS (HIL_LAYERS_MAX / 64 + 1)
 #define HIL_EOS_MAX 16
+#define HIL_ROPE_FACTORS 128 /* of LongRoPE, at most */
 
 typedef struct hil_rope_config {
     hil_rope_kind kind;
     double theta, factor, low_freq, high_freq;
     int64_t original_positions;
+    double partial;          /* the part of a head that turns; 0: all, and no key may say else */
+    double attention_factor; /* of sine and cosine; 0: 1 */
+    double beta_fast, beta_slow; /* YaRN */
+    bool truncate;
+    int factors; /* LongRoPE: for each frequency, in short and in long sequences */
+    float short_factor[HIL_ROPE_FACTORS], long_factor[HIL_ROPE_FACTORS];
 } hil_rope_config;
 
 typedef struct hil_mixture_config {
@@ -34,17 +58,30 @@ typedef struct hil_config {
     int64_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, max_positions;
     int64_t window; /* of layers with sliding attention; 0: none. Read it by hil_config_window. */
     uint64_t slides[HIL_LAYER_WORDS]; /* bit set: the layer has sliding attention */
+    uint64_t still[HIL_LAYER_WORDS];  /* bit set: the layer has no rotary embedding */
     double norm_eps, init_std;
     hil_activation activation;
     bool tied;
     bool attention_bias; /* bias on q, k, v */
     bool output_bias;    /* bias on the attention output projection */
     bool mlp_bias;
-    bool head_norms;     /* q and k are normalised per head */
+    bool head_bias; /* bias on the logits */
+    bool norm_bias; /* bias of LayerNorm */
+    hil_norm_kind norm;
+    hil_qk_norm qk_norm;
+    bool parallel;    /* attention and MLP read the same input, and both are added to it */
+    bool shared_norm; /* the MLP reads what attention reads: it has no norm of its own */
+    bool qkv_by_head; /* the fused projection has q, k and v of the first head, then of the next */
+    bool interleaved; /* rotary embedding turns numbers 2i and 2i + 1 of a head together */
+    bool frozen_pad;  /* the row `pad` of the embedding gets no gradient from it */
+    /* 0: none, or the usual one. */
+    double embedding_scale, residual_scale, attention_scale, attention_cap, logit_scale, logit_cap;
     bool scale_by_layer; /* gpt2: scale_attn_by_inverse_layer_idx */
     double dropout_embed, dropout_residual, dropout_attention;
     hil_rope_config rope;
     hil_mixture_config mixture;
+    bool has_local; /* layers with sliding attention have a rotary embedding of their own */
+    hil_rope_config local_rope;
     hil_quant quant;       /* of the folder's quantized weights; none: there are none */
     hil_dtype dtype;       /* of the weights; fp32 if the file names no supported dtype */
     int64_t bos, eos, pad; /* -1: none, or outside the vocabulary; the first of a list */
@@ -61,6 +98,10 @@ hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
 /* config.json alone, from memory; `what` names the source in errors. */
 hil_status hil_config_parse(hil_config *out, const char *json, size_t size, const char *what);
 
+/* How many numbers of a head turn. */
+int64_t hil_config_rope_dims(const hil_config *config, const hil_rope_config *rope);
+/* Whether the layer has rotary embedding. */
+bool hil_config_turns(const hil_config *config, int64_t layer);
 /* How many positions, its own included, a position of this layer attends to; 0: all before it. */
 int64_t hil_config_window(const hil_config *config, int64_t layer);
 

@@ -46,6 +46,13 @@ hil_status hil_config_bool(const hil_config_reader *r, const char *key, bool *ou
     return hil_json_bool(r->object, key, r->what, out);
 }
 
+hil_status hil_config_refuse_flag(const hil_config_reader *r, const char *key)
+{
+    bool on = false;
+    HIL_TRY(hil_config_bool(r, key, &on));
+    return on ? hil_config_refuse(r, key, "is true, which is not supported") : HIL_OK;
+}
+
 static hil_status read_heads(const hil_config_reader *r, bool must_divide)
 {
     hil_config *c = r->config;
@@ -99,12 +106,25 @@ hil_status hil_config_sizes(const hil_config_reader *r, bool must_divide)
     return hil_config_check_sizes(r, 0);
 }
 
-hil_status hil_config_numbers(const hil_config_reader *r)
+hil_status hil_config_numbers(const hil_config_reader *r, const char *eps)
 {
     hil_config *c = r->config;
-    HIL_TRY(hil_config_real(r, "rms_norm_eps", 1e-30, 1, &c->norm_eps));
+    HIL_TRY(hil_config_real(r, eps, 1e-30, 1, &c->norm_eps));
     HIL_TRY(hil_config_real(r, "attention_dropout", 0, 1, &c->dropout_attention));
     return hil_config_bool(r, "tie_word_embeddings", &c->tied);
+}
+
+hil_status hil_config_dropouts(const hil_config_reader *r)
+{
+    HIL_TRY(hil_config_real(r, "embd_pdrop", 0, 1, &r->config->dropout_embed));
+    return hil_config_real(r, "resid_pdrop", 0, 1, &r->config->dropout_residual);
+}
+
+hil_status hil_config_attention_bias(const hil_config_reader *r)
+{
+    HIL_TRY(hil_config_bool(r, "attention_bias", &r->config->attention_bias));
+    r->config->output_bias = r->config->attention_bias;
+    return HIL_OK;
 }
 
 hil_status hil_config_activation(const hil_config_reader *r, const char *key, unsigned kinds)
@@ -157,14 +177,18 @@ void hil_config_slide_from(hil_config *c, int64_t first)
     for (int64_t i = first > 0 ? first : 0; c->window && i < c->layers; ++i) set_slides(c, i);
 }
 
-hil_status hil_config_layer_types(const hil_config_reader *r, int64_t first)
+void hil_config_slide_between(hil_config *c, int64_t period)
+{
+    for (int64_t i = 0; c->window && i < c->layers; ++i)
+        if ((i + 1) % period) set_slides(c, i);
+}
+
+hil_status hil_config_layer_types(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     const json_t *types = json_object_get(r->object, "layer_types");
-    if (!types || json_is_null(types)) {
-        hil_config_slide_from(c, first);
-        return HIL_OK;
-    }
+    if (!types || json_is_null(types)) return HIL_OK;
+    memset(c->slides, 0, sizeof c->slides);
     if (!json_is_array(types)) return hil_config_refuse(r, "layer_types", "must be a list");
     if ((int64_t)json_array_size(types) != c->layers)
         return hil_fail(HIL_ERR_INPUT, "%s: \"layer_types\" has %zu entries for %lld layers",

@@ -27,27 +27,38 @@ hil_status hil_config_real(const hil_config_reader *r, const char *key, double l
                            double *out);
 hil_status hil_config_bool(const hil_config_reader *r, const char *key, bool *out);
 
+/* Refuses a key that is true. */
+hil_status hil_config_refuse_flag(const hil_config_reader *r, const char *key);
+
 /* The sizes under their usual keys. With `must_divide` the heads divide the hidden size even where
    head_dim is given. */
 hil_status hil_config_sizes(const hil_config_reader *r, bool must_divide);
 /* Refuses sizes whose product overflows. `positions` are learned ones. */
 hil_status hil_config_check_sizes(const hil_config_reader *r, int64_t positions);
-/* rms_norm_eps, initializer_range, attention_dropout, tie_word_embeddings. */
-hil_status hil_config_numbers(const hil_config_reader *r);
+/* The norm's epsilon under `eps`, attention_dropout, tie_word_embeddings. */
+hil_status hil_config_numbers(const hil_config_reader *r, const char *eps);
+/* embd_pdrop and resid_pdrop. */
+hil_status hil_config_dropouts(const hil_config_reader *r);
+/* attention_bias: of all four projections. */
+hil_status hil_config_attention_bias(const hil_config_reader *r);
 /* The activation under `key`, one of `kinds` (a set of bits 1 << hil_activation); absent: the
    config's. */
 hil_status hil_config_activation(const hil_config_reader *r, const char *key, unsigned kinds);
 /* rope_theta, rope_scaling, rope_parameters. */
 hil_status hil_config_rope(const hil_config_reader *r);
+/* The same where layers with sliding attention have a rotary embedding of their own. */
+hil_status hil_config_rope_by_type(const hil_config_reader *r);
 /* sliding_window, where `use` is true. */
 hil_status hil_config_sliding_window(const hil_config_reader *r, bool use);
 /* Layers from `first` on have the window, if there is one. */
 void hil_config_slide_from(hil_config *config, int64_t first);
-/* layer_types; absent: layers from `first` on have the window, if there is one. */
-hil_status hil_config_layer_types(const hil_config_reader *r, int64_t first);
 /* The keys of a mixture; `experts` is the key of their number. The auxiliary loss is computed if
    output_router_logits is true. */
 hil_status hil_config_mixture(const hil_config_reader *r, const char *experts);
+/* The same for all layers but every `period`-th. */
+void hil_config_slide_between(hil_config *config, int64_t period);
+/* layer_types, which replace the layers that have the window so far; absent: those keep it. */
+hil_status hil_config_layer_types(const hil_config_reader *r);
 /* The method of quantization_config: nf4, int8 or fp8; absent or empty: none. Refuses others. */
 hil_status hil_config_quant(const hil_config_reader *r);
 /* Appends the quantization_config, as transformers writes it; `compute`: the model's dtype. */

@@ -4,59 +4,213 @@
 #include <math.h>
 #include <string.h>
 
-/* Reads the numbers of one rope object; absent ones come from the top level. */
-static hil_status read_rope_kind(const hil_config_reader *r, const json_t *rope, const char *key)
+typedef struct reading {
+    hil_config_reader top, inner; /* the file's object and the one of rotary embedding */
+    const char *key;              /* of the latter */
+    hil_rope_config *rope;
+} reading;
+
+static hil_status read_llama3(const reading *r)
 {
-    hil_config *c = r->config;
-    hil_config_reader inner = {rope, r->what, c};
+    hil_rope_config *rope = r->rope;
+    rope->low_freq = rope->high_freq = NAN;
+    HIL_TRY(hil_config_real(&r->inner, "low_freq_factor", 1e-6, 1e9, &rope->low_freq));
+    HIL_TRY(hil_config_real(&r->inner, "high_freq_factor", 1e-6, 1e9, &rope->high_freq));
+    if (rope->high_freq <= rope->low_freq)
+        return hil_config_refuse(&r->inner, "high_freq_factor",
+                                 "must be above \"low_freq_factor\"");
+    return HIL_OK;
+}
+
+static double magnitude(double scale, double factor)
+{
+    return scale <= 1 ? 1 : 0.1 * factor * log(scale) + 1;
+}
+
+static hil_status read_yarn(const reading *r)
+{
+    hil_rope_config *rope = r->rope;
+    double mscale = 0, all = 0;
+    rope->beta_fast = 32;
+    rope->beta_slow = 1;
+    rope->truncate = true;
+    HIL_TRY(hil_config_real(&r->inner, "beta_fast", 1e-6, 1e9, &rope->beta_fast));
+    HIL_TRY(hil_config_real(&r->inner, "beta_slow", 1e-6, 1e9, &rope->beta_slow));
+    HIL_TRY(hil_config_bool(&r->inner, "truncate", &rope->truncate));
+    HIL_TRY(hil_config_real(&r->inner, "mscale", 0, 1e9, &mscale));
+    HIL_TRY(hil_config_real(&r->inner, "mscale_all_dim", 0, 1e9, &all));
+    rope->attention_factor = mscale > 0 && all > 0
+                                 ? magnitude(rope->factor, mscale) / magnitude(rope->factor, all)
+                                 : magnitude(rope->factor, 1);
+    return hil_config_real(&r->inner, "attention_factor", 1e-6, 1e9, &rope->attention_factor);
+}
+
+static hil_status read_factors(const reading *r, const char *key, float *out)
+{
+    const json_t *list = json_object_get(r->inner.object, key);
+    size_t count = json_array_size(list);
+    if (!json_is_array(list) || count < 1 || count > HIL_ROPE_FACTORS ||
+        (r->rope->factors && (size_t)r->rope->factors != count))
+        return hil_config_refuse(&r->inner, key, "must be a list of a number for each frequency");
+    for (size_t i = 0; i < count; ++i) {
+        double factor = json_number_value(json_array_get(list, i));
+        if (!(factor >= 1e-6 && factor < 1e9))
+            return hil_config_refuse(&r->inner, key, "has an entry that is not above 0");
+        out[i] = (float)factor;
+    }
+    r->rope->factors = (int)count;
+    return HIL_OK;
+}
+
+static hil_status read_long(const reading *r)
+{
+    hil_rope_config *rope = r->rope;
+    HIL_TRY(read_factors(r, "short_factor", rope->short_factor));
+    HIL_TRY(read_factors(r, "long_factor", rope->long_factor));
+    double original = (double)rope->original_positions;
+    rope->attention_factor = rope->factor <= 1 ? 1 : sqrt(1 + log(rope->factor) / log(original));
+    return hil_config_real(&r->inner, "attention_factor", 1e-6, 1e9, &rope->attention_factor);
+}
+
+/* The length the model was trained with before it was extended; a value beside the object wins. */
+static hil_status read_original(const reading *r)
+{
+    static const char key[] = "original_max_position_embeddings";
+    int64_t *out = &r->rope->original_positions;
+    *out = r->top.config->max_positions;
+    HIL_TRY(hil_config_size(&r->inner, key, NULL, HIL_CONFIG_POSITIONS_MAX, out));
+    return hil_config_size(&r->top, key, NULL, HIL_CONFIG_POSITIONS_MAX, out);
+}
+
+static hil_status read_factor(const reading *r)
+{
+    hil_rope_config *rope = r->rope;
+    bool extends = rope->kind == HIL_ROPE_YARN || rope->kind == HIL_ROPE_LONG;
+    rope->factor = NAN;
+    if (extends)
+        rope->factor = (double)r->top.config->max_positions / (double)rope->original_positions;
+    return hil_config_real(&r->inner, "factor", 1e-6, 1e9, &rope->factor);
+}
+
+static hil_status read_kind(const reading *r)
+{
+    static const struct {
+        const char *name;
+        hil_rope_kind kind;
+    } known[] = {
+        {"default", HIL_ROPE_DEFAULT}, {"dynamic", HIL_ROPE_DEFAULT}, /* differs beyond
+                                                                         max_position_embeddings
+                                                                         only */
+        {"linear", HIL_ROPE_LINEAR},   {"llama3", HIL_ROPE_LLAMA3},   {"yarn", HIL_ROPE_YARN},
+        {"longrope", HIL_ROPE_LONG},   {"su", HIL_ROPE_LONG},
+    };
     const char *type = "default";
-    double part = 1;
-    HIL_TRY(hil_json_string(rope, "type", r->what, &type));
-    HIL_TRY(hil_json_string(rope, "rope_type", r->what, &type));
-    HIL_TRY(hil_json_real(rope, "partial_rotary_factor", r->what, &part));
-    if (part != 1)
+    HIL_TRY(hil_json_string(r->inner.object, "type", r->top.what, &type));
+    HIL_TRY(hil_json_string(r->inner.object, "rope_type", r->top.what, &type));
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+        if (strcmp(type, known[i].name) == 0) {
+            r->rope->kind = known[i].kind;
+            return HIL_OK;
+        }
+    return hil_fail(HIL_ERR_INPUT,
+                    "%s: \"%s\" has type \"%.40s\"; supported are default, linear, dynamic, "
+                    "llama3, yarn and longrope (docs/models.md)",
+                    r->top.what, r->key, type);
+}
+
+/* The part of a head that turns. */
+static hil_status read_part(const hil_config_reader *r, hil_rope_config *rope)
+{
+    double part = rope->partial > 0 ? rope->partial : 1;
+    HIL_TRY(hil_config_real(r, "partial_rotary_factor", 0, 1.0001, &part));
+    if (!(rope->partial > 0) && part != 1)
         return hil_config_refuse(r, "partial_rotary_factor", "other than 1 is not supported");
-    HIL_TRY(hil_config_real(&inner, "rope_theta", 1e-6, 1e30, &c->rope.theta));
-    if (strcmp(type, "default") == 0) return HIL_OK;
-    bool llama3 = strcmp(type, "llama3") == 0;
-    if (!llama3 && strcmp(type, "linear") != 0)
-        return hil_fail(HIL_ERR_INPUT,
-                        "%s: \"%s\" has type \"%.40s\"; supported are default, linear and llama3 "
-                        "(docs/models.md)",
-                        r->what, key, type);
-    c->rope.kind = llama3 ? HIL_ROPE_LLAMA3 : HIL_ROPE_LINEAR;
-    c->rope.factor = NAN;
-    HIL_TRY(hil_config_real(&inner, "factor", 1e-6, 1e9, &c->rope.factor));
-    if (!llama3) return HIL_OK;
-    c->rope.low_freq = c->rope.high_freq = NAN;
-    HIL_TRY(hil_config_real(&inner, "low_freq_factor", 1e-6, 1e9, &c->rope.low_freq));
-    HIL_TRY(hil_config_real(&inner, "high_freq_factor", 1e-6, 1e9, &c->rope.high_freq));
-    if (c->rope.high_freq <= c->rope.low_freq)
-        return hil_config_refuse(r, "high_freq_factor", "must be above \"low_freq_factor\"");
-    c->rope.original_positions = c->max_positions;
-    HIL_TRY(hil_config_size(&inner, "original_max_position_embeddings", NULL,
-                            HIL_CONFIG_POSITIONS_MAX, &c->rope.original_positions));
-    return hil_config_size(r, "original_max_position_embeddings", NULL, HIL_CONFIG_POSITIONS_MAX,
-                           &c->rope.original_positions);
+    if (rope->partial > 0) rope->partial = part;
+    return HIL_OK;
+}
+
+/* Reads the numbers of one rope object; absent ones come from the top level. */
+static hil_status read_object(const reading *r)
+{
+    HIL_TRY(read_part(&r->inner, r->rope));
+    HIL_TRY(hil_config_real(&r->inner, "rope_theta", 1e-6, 1e30, &r->rope->theta));
+    HIL_TRY(read_kind(r));
+    if (r->rope->kind == HIL_ROPE_DEFAULT) return HIL_OK;
+    if (r->rope->kind != HIL_ROPE_LINEAR) HIL_TRY(read_original(r));
+    HIL_TRY(read_factor(r));
+    switch (r->rope->kind) {
+    case HIL_ROPE_LLAMA3:
+        return read_llama3(r);
+    case HIL_ROPE_YARN:
+        return read_yarn(r);
+    case HIL_ROPE_LONG:
+        return read_long(r);
+    default:
+        return HIL_OK;
+    }
+}
+
+static bool is_set(const json_t *value)
+{
+    return value && !json_is_null(value) && !(json_is_object(value) && !json_object_size(value));
+}
+
+/* The numbers that turn must fit heads and, with LongRoPE, its factors. */
+static hil_status check_dims(const hil_config_reader *r, const hil_rope_config *rope)
+{
+    int64_t dims = hil_config_rope_dims(r->config, rope);
+    if (dims < 2 || dims % 2)
+        return hil_config_refuse(r, "partial_rotary_factor", "leaves no even number of a head");
+    if (rope->kind == HIL_ROPE_LONG && dims / 2 != rope->factors)
+        return hil_config_refuse(r, "short_factor", "has not one number for each frequency");
+    return HIL_OK;
+}
+
+int64_t hil_config_rope_dims(const hil_config *config, const hil_rope_config *rope)
+{
+    return rope->partial > 0 ? (int64_t)((double)config->head_dim * rope->partial)
+                             : config->head_dim;
+}
+
+static hil_status read_named(const hil_config_reader *r, const char *key, const json_t *object,
+                             hil_rope_config *rope)
+{
+    reading one = {.top = *r, .inner = *r, .key = key, .rope = rope};
+    if (!json_is_object(object)) return hil_config_refuse(r, key, "must be an object");
+    one.inner.object = object;
+    HIL_TRY(read_object(&one));
+    return check_dims(r, rope);
 }
 
 hil_status hil_config_rope(const hil_config_reader *r)
 {
-    const char *key = "rope_scaling";
+    const char *key = "rope_scaling", *name;
     json_t *rope = json_object_get(r->object, key), *value;
-    const char *name;
-    double part = 1;
     HIL_TRY(hil_config_real(r, "rope_theta", 1e-6, 1e30, &r->config->rope.theta));
-    HIL_TRY(hil_json_real(r->object, "partial_rotary_factor", r->what, &part));
-    if (part != 1)
-        return hil_config_refuse(r, "partial_rotary_factor", "other than 1 is not supported");
-    if (!rope || json_is_null(rope) || (json_is_object(rope) && json_object_size(rope) == 0)) {
+    HIL_TRY(read_part(r, &r->config->rope));
+    if (!is_set(rope)) {
         key = "rope_parameters";
         rope = json_object_get(r->object, key);
     }
-    if (!rope || json_is_null(rope)) return HIL_OK;
-    if (!json_is_object(rope)) return hil_config_refuse(r, key, "must be an object");
+    if (!rope || json_is_null(rope)) return check_dims(r, &r->config->rope);
     json_object_foreach(rope, name, value) if (json_is_object(value)) return hil_config_refuse(
         r, key, "per layer type is not supported");
-    return read_rope_kind(r, rope, key);
+    return read_named(r, key, rope, &r->config->rope);
+}
+
+hil_status hil_config_rope_by_type(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    const json_t *all = json_object_get(r->object, "rope_parameters"), *one;
+    const json_t *scaling = json_object_get(r->object, "rope_scaling");
+    c->has_local = true;
+    HIL_TRY(hil_config_real(r, "rope_theta", 1e-6, 1e30, &c->rope.theta));
+    HIL_TRY(hil_config_real(r, "rope_local_base_freq", 1e-6, 1e30, &c->local_rope.theta));
+    if (is_set(scaling)) HIL_TRY(read_named(r, "rope_scaling", scaling, &c->rope));
+    if (!is_set(all)) return HIL_OK;
+    if ((one = json_object_get(all, "full_attention")) && is_set(one))
+        HIL_TRY(read_named(r, "full_attention", one, &c->rope));
+    if ((one = json_object_get(all, "sliding_attention")) && is_set(one))
+        HIL_TRY(read_named(r, "sliding_attention", one, &c->local_rope));
+    return HIL_OK;
 }

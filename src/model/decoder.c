@@ -1,35 +1,53 @@
-/* decoder.c - the block that most architectures have: norm, rotary grouped attention, gated MLP. */
+/* decoder.c - the block that most architectures have: norms, rotary grouped attention and an MLP,
+   with the options of the config. */
 #include "model/mixture.h"
 
 #include "base/fail.h"
 
-#include <math.h>
-#include <stdio.h>
+/* A norm or a projection; NULL: it has no such parameter. */
+typedef struct module {
+    hil_param *weight, *bias;
+} module;
 
 typedef struct ends {
-    hil_param *table, *norm, *head;
-    double eps;
+    const hil_config *config;
+    hil_param *table;
+    module norm, head;
     int64_t mixtures;
-    double balance; /* coefficient of the auxiliary loss; 0: none */
 } ends;
 
 typedef struct layer {
-    hil_param *attention_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias;
-    hil_param *q_norm, *k_norm; /* NULL: none */
-    hil_param *mlp_norm, *gate, *up, *down, *gate_bias, *up_bias, *down_bias;
+    const hil_config *config;
+    module attention_norm, attention_post_norm, mlp_norm, mlp_post_norm, q_norm, k_norm;
+    module q, k, v, qkv, o, gate, up, gate_up, down;
     hil_mixture mixture;
-    const float *frequency;
-    int64_t heads, kv_heads, head_dim;
-    double eps;
+    const hil_rope_table *rope; /* NULL: none */
     hil_attention_options attention;
 } layer;
+
+static hil_status normalize(hil_tape *t, const hil_config *c, const module *n, hil_value *x,
+                            hil_value **y)
+{
+    if (c->norm == HIL_NORM_LAYER) return hil_layernorm(t, x, n->weight, n->bias, c->norm_eps, y);
+    if (c->norm == HIL_NORM_RMS_PLUS) return hil_rmsnorm_plus(t, x, n->weight, c->norm_eps, y);
+    return hil_rmsnorm(t, x, n->weight, c->norm_eps, y);
+}
+
+static hil_status project(hil_tape *t, const module *l, hil_value *x, hil_value **y)
+{
+    return hil_linear(t, x, l->weight, l->bias, y);
+}
 
 static hil_status embed(hil_tape *t, void *state, const hil_values *in, hil_values *out)
 {
     const ends *e = state;
+    const hil_config *c = e->config;
     (void)in;
     hil_value *x;
-    HIL_TRY(hil_embedding(t, hil_batch_tokens(t), e->table, &x));
+    int64_t pad = c->frozen_pad ? c->pad : -1;
+    HIL_TRY(hil_embedding_padded(t, hil_batch_tokens(t), e->table, pad, &x));
+    if (c->embedding_scale > 0) HIL_TRY(hil_scale(t, x, c->embedding_scale, &x));
+    HIL_TRY(hil_dropout(t, x, c->dropout_embed, &x));
     return hil_values_set(out, "x", x);
 }
 
@@ -40,161 +58,234 @@ static hil_status split_heads(hil_tape *t, hil_value *x, int64_t heads, hil_valu
     return hil_reshape(t, x, 4, shape, y);
 }
 
-/* Computes q or k: project, split into heads, normalise per head, rotate. */
-static hil_status rotated(hil_tape *t, const layer *l, hil_value *x, hil_param *const part[3],
-                          int64_t heads, hil_value **y)
+/* From the projection to q or k: split into heads, normalise, rotate. */
+static hil_status turn(hil_tape *t, const layer *l, const module *n, int64_t heads, hil_value **x)
 {
-    HIL_TRY(hil_linear(t, x, part[0], part[1], y));
-    HIL_TRY(split_heads(t, *y, heads, y));
-    if (part[2]) HIL_TRY(hil_rmsnorm(t, *y, part[2], l->eps, y));
-    return hil_rope(t, *y, l->frequency, y);
+    const hil_config *c = l->config;
+    if (c->qk_norm == HIL_QK_NORM_WHOLE) HIL_TRY(normalize(t, c, n, *x, x));
+    if (hil_value_dims(*x) == 3) HIL_TRY(split_heads(t, *x, heads, x));
+    if (c->qk_norm == HIL_QK_NORM_HEAD) HIL_TRY(normalize(t, c, n, *x, x));
+    if (!l->rope) return HIL_OK;
+    return hil_rope_with(t, *x, l->rope->frequency, &l->rope->options, x);
 }
 
-/* residual + attention over x. */
-static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value *residual,
-                         hil_value **y)
+/* Cuts the fused projection into q, k and v. */
+static hil_status project_fused(hil_tape *t, const layer *l, hil_value *x, hil_value *qkv[3])
 {
-    hil_value *q, *k, *v;
-    HIL_TRY(rotated(t, l, x, (hil_param *[]){l->q, l->q_bias, l->q_norm}, l->heads, &q));
-    HIL_TRY(rotated(t, l, x, (hil_param *[]){l->k, l->k_bias, l->k_norm}, l->kv_heads, &k));
-    HIL_TRY(hil_linear(t, x, l->v, l->v_bias, &v));
-    HIL_TRY(split_heads(t, v, l->kv_heads, &v));
-    HIL_TRY(hil_attention(t, q, k, v, &l->attention, y));
+    const hil_config *c = l->config;
+    int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    HIL_TRY(project(t, &l->qkv, x, &x));
+    if (!c->qkv_by_head) return hil_split(t, x, 3, (int64_t[]){q, kv, kv}, qkv);
+    HIL_TRY(split_heads(t, x, c->heads, &x));
+    return hil_split(t, x, 3, (int64_t[]){c->head_dim, c->head_dim, c->head_dim}, qkv);
+}
+
+/* Attention over x, before the output projection. */
+static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
+{
+    const hil_config *c = l->config;
+    hil_value *part[3];
+    if (l->qkv.weight) {
+        HIL_TRY(project_fused(t, l, x, part));
+        HIL_TRY(turn(t, l, &l->q_norm, c->heads, &part[0]));
+        HIL_TRY(turn(t, l, &l->k_norm, c->kv_heads, &part[1]));
+    } else {
+        HIL_TRY(project(t, &l->q, x, &part[0]));
+        HIL_TRY(turn(t, l, &l->q_norm, c->heads, &part[0]));
+        HIL_TRY(project(t, &l->k, x, &part[1]));
+        HIL_TRY(turn(t, l, &l->k_norm, c->kv_heads, &part[1]));
+        HIL_TRY(project(t, &l->v, x, &part[2]));
+    }
+    if (hil_value_dims(part[2]) == 3) HIL_TRY(split_heads(t, part[2], c->kv_heads, &part[2]));
+    HIL_TRY(hil_attention(t, part[0], part[1], part[2], &l->attention, y));
     int64_t shape[3] = {hil_value_dim(x, 0), hil_value_dim(x, 1), -1};
-    HIL_TRY(hil_reshape(t, *y, 3, shape, y));
-    return hil_linear_add(t, *y, l->o, l->o_bias, residual, y);
+    return hil_reshape(t, *y, 3, shape, y);
 }
 
-/* residual + MLP of x. */
-static hil_status feed_forward(hil_tape *t, const layer *l, hil_value *x, hil_value *residual,
-                               hil_value **y)
+/* The MLP over x, before its last projection. */
+static hil_status feed(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
 {
-    hil_value *gate, *up;
-    HIL_TRY(hil_linear(t, x, l->gate, l->gate_bias, &gate));
-    HIL_TRY(hil_linear(t, x, l->up, l->up_bias, &up));
-    HIL_TRY(hil_swiglu(t, gate, up, &x));
-    return hil_linear_add(t, x, l->down, l->down_bias, residual, y);
+    const hil_config *c = l->config;
+    hil_value *part[2];
+    hil_gelu_kind kind = c->activation == HIL_GELU ? HIL_GELU_EXACT : HIL_GELU_APPROXIMATE;
+    if (!l->gate.weight && !l->gate_up.weight) {
+        HIL_TRY(project(t, &l->up, x, &x));
+        return hil_gelu(t, x, kind, y);
+    }
+    if (l->gate_up.weight) {
+        HIL_TRY(project(t, &l->gate_up, x, &x));
+        HIL_TRY(hil_split(t, x, 2, (int64_t[]){c->intermediate, c->intermediate}, part));
+    } else {
+        HIL_TRY(project(t, &l->gate, x, &part[0]));
+        HIL_TRY(project(t, &l->up, x, &part[1]));
+    }
+    if (c->activation == HIL_SILU) return hil_swiglu(t, part[0], part[1], y);
+    return hil_geglu(t, part[0], part[1], kind, y);
+}
+
+/* Adds a part to *sum: its last projection, then the norm after it, dropout and a factor where the
+   config says so; fused where nothing is between. */
+static hil_status add_part(hil_tape *t, const layer *l, hil_value *x, const module part[2],
+                           hil_value **sum)
+{
+    const hil_config *c = l->config;
+    const module *last = &part[0], *post = &part[1];
+    if (!post->weight && !(c->residual_scale > 0) && !(c->dropout_residual > 0))
+        return hil_linear_add(t, x, last->weight, last->bias, *sum, sum);
+    HIL_TRY(project(t, last, x, &x));
+    if (post->weight) HIL_TRY(normalize(t, c, post, x, &x));
+    HIL_TRY(hil_dropout(t, x, c->dropout_residual, &x));
+    if (c->residual_scale > 0) HIL_TRY(hil_scale(t, x, c->residual_scale, &x));
+    return hil_add(t, *sum, x, sum);
+}
+
+/* *x += the MLP, or the mixture, of m. */
+static hil_status add_mlp(hil_tape *t, const layer *l, hil_value *m, const hil_values *in,
+                          hil_values *out, hil_value **x)
+{
+    if (l->mixture.router) {
+        hil_routing routing;
+        HIL_TRY(hil_mixture_route(t, &l->mixture, m, in, out, &routing));
+        return hil_mixture_run(t, &l->mixture, m, &routing, *x, x);
+    }
+    HIL_TRY(feed(t, l, m, &m));
+    HIL_TRY(add_part(t, l, m, (module[]){l->down, l->mlp_post_norm}, x));
+    return hil_mixture_pass(&l->mixture, in, out);
 }
 
 static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_values *out)
 {
     const layer *l = state;
-    hil_value *x, *h;
+    const hil_config *c = l->config;
+    hil_value *x, *h, *m;
     HIL_TRY(hil_values_get(in, "x", &x));
-    HIL_TRY(hil_rmsnorm(t, x, l->attention_norm, l->eps, &h));
-    HIL_TRY(attend(t, l, h, x, &x));
-    HIL_TRY(hil_rmsnorm(t, x, l->mlp_norm, l->eps, &h));
-    if (l->mixture.router) {
-        hil_routing routing;
-        HIL_TRY(hil_mixture_route(t, &l->mixture, h, in, out, &routing));
-        HIL_TRY(hil_mixture_run(t, &l->mixture, h, &routing, x, &x));
-    } else {
-        HIL_TRY(feed_forward(t, l, h, x, &x));
-        HIL_TRY(hil_mixture_pass(&l->mixture, in, out));
-    }
+    h = x;
+    if (l->attention_norm.weight) HIL_TRY(normalize(t, c, &l->attention_norm, x, &h));
+    m = c->shared_norm ? h : x;
+    HIL_TRY(attend(t, l, h, &h));
+    HIL_TRY(add_part(t, l, h, (module[]){l->o, l->attention_post_norm}, &x));
+    if (!c->parallel) m = x;
+    if (l->mlp_norm.weight) HIL_TRY(normalize(t, c, &l->mlp_norm, m, &m));
+    HIL_TRY(add_mlp(t, l, m, in, out, &x));
     return hil_values_set(out, "x", x);
 }
 
 static hil_status head(hil_tape *t, void *state, const hil_values *in, hil_values *out)
 {
     const ends *e = state;
+    const hil_config *c = e->config;
+    hil_head_options options;
     (void)out;
     hil_value *x;
+    hil_head_defaults(&options);
+    options.bias = e->head.bias;
+    options.cap = c->logit_cap;
     HIL_TRY(hil_values_get(in, "x", &x));
-    HIL_TRY(hil_rmsnorm(t, x, e->norm, e->eps, &x));
-    HIL_TRY(hil_head_loss(t, x, e->head));
-    if (!e->mixtures || !(e->balance > 0)) return HIL_OK;
+    HIL_TRY(normalize(t, c, &e->norm, x, &x));
+    if (c->logit_scale > 0) HIL_TRY(hil_scale(t, x, c->logit_scale, &x));
+    HIL_TRY(hil_head_loss_with(t, x, e->head.weight, &options));
+    if (!e->mixtures || !(c->mixture.balance > 0)) return HIL_OK;
     hil_value *used;
     HIL_TRY(hil_values_get(in, "used", &used));
-    return hil_balance_loss(t, used, e->mixtures, e->balance);
+    return hil_balance_loss(t, used, e->mixtures, c->mixture.balance);
 }
 
-/* Inverse frequencies, as transformers computes them (in fp32), with the config's scaling. */
-static hil_status make_frequencies(hil_model *model, const hil_config *c, const float **out)
-{
-    int64_t half = c->head_dim / 2;
-    float *f;
-    HIL_TRY(hil_model_alloc(model, (size_t)half * sizeof *f, (void **)&f));
-    for (int64_t i = 0; i < half; ++i) {
-        float exponent = (float)(2 * i) / (float)c->head_dim;
-        f[i] = 1.0f / powf((float)c->rope.theta, exponent);
-        if (c->rope.kind == HIL_ROPE_LINEAR) f[i] = (float)((double)f[i] / c->rope.factor);
-        if (c->rope.kind != HIL_ROPE_LLAMA3) continue;
-        double wave = 6.283185307179586 / (double)f[i];
-        double original = (double)c->rope.original_positions;
-        if (wave > original / c->rope.low_freq) {
-            f[i] = (float)((double)f[i] / c->rope.factor);
-        } else if (wave >= original / c->rope.high_freq) {
-            double smooth =
-                (original / wave - c->rope.low_freq) / (c->rope.high_freq - c->rope.low_freq);
-            f[i] = (float)((1 - smooth) * (double)f[i] / c->rope.factor + smooth * (double)f[i]);
-        }
-    }
-    *out = f;
-    return HIL_OK;
-}
+/* A block's tables of rotary embedding: of layers with full and with sliding attention. */
+typedef struct ropes {
+    hil_rope_table full, sliding;
+} ropes;
 
-static hil_status add_block(hil_model *model, const hil_config *c, int64_t n,
-                            const float *frequency)
+static void set_options(layer *l, const hil_config *c, int64_t n, const ropes *tables)
 {
-    layer *l;
-    HIL_TRY(hil_model_alloc(model, sizeof *l, (void **)&l));
-    *l = (layer){.frequency = frequency,
-                 .heads = c->heads,
-                 .kv_heads = c->kv_heads,
-                 .head_dim = c->head_dim,
-                 .eps = c->norm_eps};
+    bool slides = hil_config_window(c, n) > 0;
+    l->config = c;
+    if (hil_config_turns(c, n)) l->rope = slides && c->has_local ? &tables->sliding : &tables->full;
     hil_attention_defaults(&l->attention);
     l->attention.window = hil_config_window(c, n);
     l->attention.dropout = c->dropout_attention;
+    l->attention.scale = c->attention_scale;
+    l->attention.cap = c->attention_cap;
+}
+
+static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, const ropes *tables)
+{
+    layer *l;
+    HIL_TRY(hil_model_alloc(model, sizeof *l, (void **)&l));
+    set_options(l, c, n, tables);
     int64_t d = c->hidden, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
-    int64_t f = c->intermediate;
-    bool bias = c->attention_bias, norms = c->head_norms;
+    int64_t f = c->intermediate, q_norm = c->head_dim, k_norm = c->head_dim;
+    if (c->qk_norm == HIL_QK_NORM_WHOLE) q_norm = q, k_norm = kv;
+    bool bias = c->attention_bias, plain = !c->norm_bias;
     double std = c->init_std;
     const hil_arch_names *m = c->arch->names;
+    /* A weight that is one plus what files hold begins at zero. */
+    const hil_role one = c->norm == HIL_NORM_RMS_PLUS ? HIL_OFFSET : HIL_SCALE;
+    const char *own_norm = c->shared_norm ? NULL : m->mlp_norm;
+    bool no_qk = c->qk_norm == HIL_QK_NORM_NONE;
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
-    bool mixed = l->mixture.router;
+    bool mixed = l->mixture.router, no_bias = mixed || !c->mlp_bias;
     const hil_build_row rows[] = {
-        {m->attention_norm, {HIL_SCALE, 1, d, 0}, &l->attention_norm, false},
-        {m->q, {HIL_MATRIX, q, d, std}, &l->q, false},
-        {m->q, {HIL_BIAS, 1, q, 0}, &l->q_bias, !bias},
-        {m->k, {HIL_MATRIX, kv, d, std}, &l->k, false},
-        {m->k, {HIL_BIAS, 1, kv, 0}, &l->k_bias, !bias},
-        {m->v, {HIL_MATRIX, kv, d, std}, &l->v, false},
-        {m->v, {HIL_BIAS, 1, kv, 0}, &l->v_bias, !bias},
-        {m->q_norm, {HIL_SCALE, 1, c->head_dim, 0}, &l->q_norm, !norms},
-        {m->k_norm, {HIL_SCALE, 1, c->head_dim, 0}, &l->k_norm, !norms},
-        {m->o, {HIL_MATRIX, d, q, std}, &l->o, false},
-        {m->o, {HIL_BIAS, 1, d, 0}, &l->o_bias, !c->output_bias},
-        {m->mlp_norm, {HIL_SCALE, 1, d, 0}, &l->mlp_norm, false},
-        {m->gate, {HIL_MATRIX, f, d, std}, &l->gate, mixed},
-        {m->gate, {HIL_BIAS, 1, f, 0}, &l->gate_bias, mixed || !c->mlp_bias},
-        {m->up, {HIL_MATRIX, f, d, std}, &l->up, mixed},
-        {m->up, {HIL_BIAS, 1, f, 0}, &l->up_bias, mixed || !c->mlp_bias},
-        {m->down, {HIL_MATRIX, d, f, std}, &l->down, mixed},
-        {m->down, {HIL_BIAS, 1, d, 0}, &l->down_bias, mixed || !c->mlp_bias},
+        {m->attention_norm, {one, 1, d, 0}, &l->attention_norm.weight, false},
+        {m->attention_norm, {HIL_BIAS, 1, d, 0}, &l->attention_norm.bias, plain},
+        {m->q, {HIL_MATRIX, q, d, std}, &l->q.weight, false},
+        {m->q, {HIL_BIAS, 1, q, 0}, &l->q.bias, !bias},
+        {m->k, {HIL_MATRIX, kv, d, std}, &l->k.weight, false},
+        {m->k, {HIL_BIAS, 1, kv, 0}, &l->k.bias, !bias},
+        {m->v, {HIL_MATRIX, kv, d, std}, &l->v.weight, false},
+        {m->v, {HIL_BIAS, 1, kv, 0}, &l->v.bias, !bias},
+        {m->qkv, {HIL_MATRIX, q + 2 * kv, d, std}, &l->qkv.weight, false},
+        {m->qkv, {HIL_BIAS, 1, q + 2 * kv, 0}, &l->qkv.bias, !bias},
+        {m->q_norm, {one, 1, q_norm, 0}, &l->q_norm.weight, no_qk},
+        {m->k_norm, {one, 1, k_norm, 0}, &l->k_norm.weight, no_qk},
+        {m->o, {HIL_MATRIX, d, q, std}, &l->o.weight, false},
+        {m->o, {HIL_BIAS, 1, d, 0}, &l->o.bias, !c->output_bias},
+        {m->attention_post_norm, {one, 1, d, 0}, &l->attention_post_norm.weight, false},
+        {own_norm, {one, 1, d, 0}, &l->mlp_norm.weight, false},
+        {own_norm, {HIL_BIAS, 1, d, 0}, &l->mlp_norm.bias, plain},
+        {m->gate, {HIL_MATRIX, f, d, std}, &l->gate.weight, mixed},
+        {m->gate, {HIL_BIAS, 1, f, 0}, &l->gate.bias, no_bias},
+        {m->up, {HIL_MATRIX, f, d, std}, &l->up.weight, mixed},
+        {m->up, {HIL_BIAS, 1, f, 0}, &l->up.bias, no_bias},
+        {m->gate_up, {HIL_MATRIX, 2 * f, d, std}, &l->gate_up.weight, mixed},
+        {m->down, {HIL_MATRIX, d, f, std}, &l->down.weight, mixed},
+        {m->down, {HIL_BIAS, 1, d, 0}, &l->down.bias, no_bias},
+        {m->mlp_post_norm, {one, 1, d, 0}, &l->mlp_post_norm.weight, false},
     };
     const hil_build_table table = {m->blocks, n, rows, sizeof rows / sizeof *rows};
     return hil_build_block(model, &table, block, l);
 }
 
-hil_status hil_build_decoder(hil_model *model, const hil_config *c)
+static hil_status add_blocks(hil_model *model, const hil_config *c)
+{
+    ropes *tables;
+    HIL_TRY(hil_model_alloc(model, sizeof *tables, (void **)&tables));
+    HIL_TRY(hil_build_rope(model, c, &c->rope, &tables->full));
+    if (c->has_local) HIL_TRY(hil_build_rope(model, c, &c->local_rope, &tables->sliding));
+    for (int64_t n = 0; n < c->layers; ++n) HIL_TRY(add_block(model, c, n, tables));
+    return HIL_OK;
+}
+
+hil_status hil_build_decoder(hil_model *model, const hil_config *config)
 {
     ends *e;
+    hil_config *c;
     HIL_TRY(hil_model_alloc(model, sizeof *e, (void **)&e));
-    e->eps = c->norm_eps;
+    HIL_TRY(hil_model_alloc(model, sizeof *c, (void **)&c));
+    *c = *config;
+    e->config = c;
     e->mixtures = hil_mixture_before(c, c->layers);
-    e->balance = c->mixture.balance;
     const hil_arch_names *m = c->arch->names;
+    const hil_role one = c->norm == HIL_NORM_RMS_PLUS ? HIL_OFFSET : HIL_SCALE;
     const hil_param_form table = {HIL_MATRIX, c->vocab, c->hidden, c->init_std};
-    const hil_param_form norm = {HIL_SCALE, 1, c->hidden, 0};
+    const hil_param_form scale = {one, 1, c->hidden, 0};
+    const hil_param_form norm_bias = {HIL_BIAS, 1, c->hidden, 0}, bias = {HIL_BIAS, 1, c->vocab, 0};
     HIL_TRY(hil_build_param(model, m->embedding, &table, &e->table));
     HIL_TRY(hil_model_segment(model, "embedding", embed, e));
-    const float *frequency;
-    HIL_TRY(make_frequencies(model, c, &frequency));
-    for (int64_t n = 0; n < c->layers; ++n) HIL_TRY(add_block(model, c, n, frequency));
-    HIL_TRY(hil_build_param(model, m->norm, &norm, &e->norm));
-    e->head = e->table;
-    if (!c->tied) HIL_TRY(hil_build_param(model, m->head, &table, &e->head));
+    HIL_TRY(add_blocks(model, c));
+    HIL_TRY(hil_build_param(model, m->norm, &scale, &e->norm.weight));
+    if (c->norm_bias) HIL_TRY(hil_build_param(model, m->norm, &norm_bias, &e->norm.bias));
+    e->head.weight = e->table;
+    if (!c->tied) HIL_TRY(hil_build_param(model, m->head, &table, &e->head.weight));
+    if (c->head_bias) HIL_TRY(hil_build_param(model, m->head, &bias, &e->head.bias));
     return hil_model_segment(model, "head", head, e);
 }

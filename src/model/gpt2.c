@@ -158,8 +158,7 @@ static hil_status read(const hil_config_reader *r)
     HIL_TRY(read_sizes(r));
     HIL_TRY(hil_config_real(r, "layer_norm_epsilon", 1e-30, 1, &c->norm_eps));
     HIL_TRY(hil_config_real(r, "attn_pdrop", 0, 1, &c->dropout_attention));
-    HIL_TRY(hil_config_real(r, "embd_pdrop", 0, 1, &c->dropout_embed));
-    HIL_TRY(hil_config_real(r, "resid_pdrop", 0, 1, &c->dropout_residual));
+    HIL_TRY(hil_config_dropouts(r));
     HIL_TRY(hil_config_bool(r, "scale_attn_by_inverse_layer_idx", &c->scale_by_layer));
     HIL_TRY(hil_config_bool(r, "tie_word_embeddings", &c->tied));
     return hil_config_activation(r, "activation_function", 1u << HIL_GELU | 1u << HIL_GELU_TANH);

@@ -6,7 +6,7 @@ static hil_status read(const hil_config_reader *r)
     hil_config *c = r->config;
     double noise = 0;
     HIL_TRY(hil_config_sizes(r, false));
-    HIL_TRY(hil_config_numbers(r));
+    HIL_TRY(hil_config_numbers(r, "rms_norm_eps"));
     HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
     HIL_TRY(hil_config_rope(r));
     HIL_TRY(hil_config_sliding_window(r, true));
@@ -24,6 +24,7 @@ const hil_arch hil_arch_mixtral = {
     .defaults =
         &(const hil_config){
             .activation = HIL_SILU,
+            .frozen_pad = true,
             .max_positions = 131072,
             .kv_heads = 8,
             .norm_eps = 1e-5,

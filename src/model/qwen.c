@@ -8,19 +8,19 @@ static hil_status read_qwen(const hil_config_reader *r)
     bool use = false;
     int64_t first = 28;
     HIL_TRY(hil_config_sizes(r, false));
-    HIL_TRY(hil_config_numbers(r));
+    HIL_TRY(hil_config_numbers(r, "rms_norm_eps"));
     HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
     HIL_TRY(hil_config_rope(r));
     HIL_TRY(hil_config_bool(r, "use_sliding_window", &use));
     HIL_TRY(hil_json_int(r->object, "max_window_layers", r->what, &first));
     HIL_TRY(hil_config_sliding_window(r, use));
-    return hil_config_layer_types(r, first);
+    hil_config_slide_from(r->config, first);
+    return hil_config_layer_types(r);
 }
 
 static hil_status read_qwen3(const hil_config_reader *r)
 {
-    HIL_TRY(hil_config_bool(r, "attention_bias", &r->config->attention_bias));
-    r->config->output_bias = r->config->attention_bias;
+    HIL_TRY(hil_config_attention_bias(r));
     return read_qwen(r);
 }
 
@@ -29,6 +29,7 @@ const hil_arch hil_arch_qwen2 = {
     .class_name = "Qwen2ForCausalLM",
     .gguf = "qwen2",
     .defaults = &(const hil_config){.activation = HIL_SILU,
+                                    .frozen_pad = true,
                                     .max_positions = 32768,
                                     .kv_heads = 32,
                                     .window = 4096,
@@ -46,11 +47,12 @@ const hil_arch hil_arch_qwen3 = {
     .class_name = "Qwen3ForCausalLM",
     .gguf = "qwen3",
     .defaults = &(const hil_config){.activation = HIL_SILU,
+                                    .frozen_pad = true,
                                     .max_positions = 32768,
                                     .kv_heads = 32,
                                     .head_dim = 128,
                                     .window = 4096,
-                                    .head_norms = true,
+                                    .qk_norm = HIL_QK_NORM_HEAD,
                                     .bos = -1,
                                     .eos = -1,
                                     .pad = -1},

@@ -12,10 +12,11 @@ const hil_arch hil_arch_qwen3_moe = {
     .class_name = "Qwen3MoeForCausalLM",
     .defaults = &(
         const hil_config){.activation = HIL_SILU,
+                          .frozen_pad = true,
                           .max_positions = 32768,
                           .kv_heads = 4,
                           .window = 4096,
-                          .head_norms = true,
+                          .qk_norm = HIL_QK_NORM_HEAD,
                           .mixture = {.experts = 128, .chosen = 8, .width = 768, .balance = 0.001},
                           .bos = -1,
                           .eos = -1,

@@ -19,7 +19,7 @@ static double largest(const double *a, const float *b)
 
 int main(void)
 {
-    static const char *const models[] = {GOLDEN_MODELS};
+    static const char *const models[] = {GOLDEN_MODELS, GOLDEN_FAMILIES};
     hil_trainer_options options;
     hil_trainer_defaults(&options);
     double all = 0, all_theirs = 0;

@@ -142,9 +142,16 @@ static void check_refused(void)
     check_bad(LLAMA ",\"is_encoder_decoder\":true}", "is_encoder_decoder");
     check_bad(LLAMA ",\"hidden_act\":\"gelu\"}", "for llama only silu");
     check_bad(LLAMA ",\"hidden_act\":\"relu2\"}", "\"hidden_act\" is \"relu2\"");
-    check_bad(LLAMA ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2}}",
-              "\"rope_scaling\" has type \"yarn\"; supported are default, linear and llama3");
-    check_bad(LLAMA ",\"rope_parameters\":{\"rope_type\":\"dynamic\"}}", "\"dynamic\"");
+    check_bad(
+        LLAMA ",\"rope_scaling\":{\"type\":\"mrope\",\"factor\":2}}",
+        "\"rope_scaling\" has type \"mrope\"; supported are default, linear, dynamic, llama3");
+    check_bad(LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"factor\":2}}", "short_factor");
+    check_bad(LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1],"
+                    "\"long_factor\":[1]}}",
+              "long_factor");
+    check_bad(LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1],"
+                    "\"long_factor\":[1,1]}}",
+              "for each frequency");
     check_bad(LLAMA ",\"rope_parameters\":{\"full_attention\":{}}}", "per layer type");
     check_bad(LLAMA ",\"rope_scaling\":3}", "\"rope_scaling\" must be an object");
     check_bad(LLAMA ",\"partial_rotary_factor\":0.5}", "partial_rotary_factor");

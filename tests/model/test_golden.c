@@ -84,7 +84,7 @@ static double check_curve(golden_run *run, const int32_t *tokens, const char *cu
 
 int main(void)
 {
-    static const char *const models[] = {GOLDEN_MODELS};
+    static const char *const models[] = {GOLDEN_MODELS, GOLDEN_FAMILIES, "phi3_long"};
     hil_trainer_options options;
     hil_trainer_defaults(&options);
     options.dtype = "fp32";

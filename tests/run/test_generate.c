@@ -3,6 +3,16 @@
 #include "copy.h"
 #include "job.h"
 
+/* A model in fp32 that generates. */
+static golden_run start(const char *model)
+{
+    hil_trainer_options options;
+    hil_trainer_defaults(&options);
+    options.dtype = "fp32";
+    options.training = false;
+    return golden_start(model, &options);
+}
+
 typedef struct stream {
     unsigned char byte[256];
     size_t size;
@@ -39,11 +49,7 @@ static hil_generate_options generating(const char *folder, stream *all)
 /* Greedy ids from logits of the whole sequence, without a cache. Ids above 255 have no byte. */
 static int64_t expect(const char *model, int64_t most, stream *all)
 {
-    hil_trainer_options options;
-    hil_trainer_defaults(&options);
-    options.dtype = "fp32";
-    options.training = false;
-    golden_run run = golden_start(model, &options);
+    golden_run run = start(model);
     int64_t vocab = hil_engine_vocab(run.trainer->engine), count = 0, length = sizeof prompt - 1;
     int32_t token[128];
     float *logits;
@@ -70,11 +76,7 @@ static int64_t expect(const char *model, int64_t most, stream *all)
 /* Logits of each position, with the ones before it in the cache, are PyTorch's. */
 static void check_cache(const char *model)
 {
-    hil_trainer_options options;
-    hil_trainer_defaults(&options);
-    options.dtype = "fp32";
-    options.training = false;
-    golden_run run = golden_start(model, &options);
+    golden_run run = start(model);
     hil_engine *engine = run.trainer->engine;
     int64_t vocab = hil_engine_vocab(engine), count, tokens_count;
     float *expected = golden_floats(run.golden, "logits", &count), *logits;
@@ -299,6 +301,34 @@ static void expect_text(const char *folder, const int32_t *ids, int64_t count, h
     hil_source_close(&source);
 }
 
+/* Greedy generation continues the first tokens of the stream as PyTorch does. */
+static void check_generated(const char *model)
+{
+    enum { PROMPT = 8 };
+    golden_run run = start(model);
+    hil_engine *engine = run.trainer->engine;
+    int64_t vocab = hil_engine_vocab(engine), count, tokens_count;
+    int32_t *expected = golden_ints(run.golden, "generated", &count);
+    int32_t *tokens = golden_ints(run.golden, "tokens", &tokens_count), next = 0;
+    float *logits;
+    CHECK_INT(count, 64);
+    CHECK_OK(HIL_ALLOC(vocab, &logits));
+    CHECK_OK(hil_engine_cache_begin(engine, PROMPT + count));
+    for (int32_t i = 0; i < PROMPT + count - 1; ++i) {
+        int32_t token = i < PROMPT ? tokens[i] : next;
+        hil_micro micro = {.sequences = 1, .length = 1, .token = &token, .position = &i};
+        CHECK_OK(hil_engine_extend(engine, &micro, logits));
+        next = 0;
+        for (int32_t k = 1; k < vocab; ++k)
+            if (logits[k] > logits[next]) next = k;
+        if (i >= PROMPT - 1) CHECK_INT(next, expected[i - PROMPT + 1]);
+    }
+    hil_free(logits);
+    hil_free(expected);
+    hil_free(tokens);
+    golden_stop(&run);
+}
+
 /* A prompt begins with the template's BOS; its EOS would end the text before it is continued. */
 static void check_template(job_place *place)
 {
@@ -340,6 +370,11 @@ int main(void)
     for (size_t i = 0; i < sizeof models / sizeof *models; ++i) {
         check_cache(models[i]);
         if (i < 6) check_greedy(models[i]); /* the others have fewer ids than bytes */
+    }
+    static const char *const families[] = {GOLDEN_FAMILIES};
+    for (size_t i = 0; i < sizeof families / sizeof *families; ++i) {
+        check_cache(families[i]);
+        check_generated(families[i]);
     }
     check_stopped("llama", 0);
     check_stopped("llama", 100000);

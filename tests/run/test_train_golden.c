@@ -28,7 +28,7 @@ static void check_losses(const char *out, const char *name)
 
 static void train_all(job_place *place)
 {
-    static const char *const models[] = {GOLDEN_MODELS};
+    static const char *const models[] = {GOLDEN_MODELS, GOLDEN_FAMILIES};
     char out[JOB_PATH];
     for (size_t i = 0; i < sizeof models / sizeof *models; ++i) {
         hil_train_options options = job_options(place, models[i], job_path(place, out, models[i]));

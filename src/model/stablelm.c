@@ -1,0 +1,37 @@
+/* stablelm.c - StableLM: Llama with LayerNorm, and heads of which a part turns. */
+#include "model/build.h"
+
+static hil_status read(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    double dropout = 0;
+    HIL_TRY(hil_config_sizes(r, false));
+    HIL_TRY(hil_config_numbers(r, "layer_norm_eps"));
+    HIL_TRY(hil_config_bool(r, "use_qkv_bias", &c->attention_bias));
+    HIL_TRY(hil_config_bool(r, "use_parallel_residual", &c->parallel));
+    c->shared_norm = c->parallel;
+    HIL_TRY(hil_config_real(r, "hidden_dropout", 0, 1, &dropout));
+    if (dropout > 0) return hil_config_refuse(r, "hidden_dropout", "other than 0 is not supported");
+    HIL_TRY(hil_config_refuse_flag(r, "qk_layernorm"));
+    HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
+    return hil_config_rope(r);
+}
+
+const hil_arch hil_arch_stablelm = {
+    .name = "stablelm",
+    .class_name = "StableLmForCausalLM",
+    .defaults = &(const hil_config){.activation = HIL_SILU,
+                                    .norm = HIL_NORM_LAYER,
+                                    .norm_bias = true,
+                                    .norm_eps = 1e-5,
+                                    .frozen_pad = true,
+                                    .kv_heads = 32,
+                                    .max_positions = 4096,
+                                    .rope = {.partial = 0.25},
+                                    .bos = 0,
+                                    .eos = 0,
+                                    .pad = -1},
+    .names = &hil_arch_usual_names,
+    .read = read,
+    .build = hil_build_decoder,
+};

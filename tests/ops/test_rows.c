@@ -111,6 +111,12 @@ static void run_kernel(const hil_row_kernel *k, int which, rows *r, int64_t n)
     case 20:
         k->position.angles(a, b, r->y, 131071, n);
         break;
+    case 25:
+        k->cap.bound(a, r->x, 3.7f, n);
+        break;
+    case 26:
+        k->cap.slope(a, r->x, r->y, 3.7f, n);
+        break;
     default:
         run_words(k, which, r, n);
     }
@@ -121,7 +127,7 @@ static void check_levels(void)
     static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 255, 256, 257, 1000, N};
     hil_cpu_level best = hil_cpu_best();
     static rows want, got;
-    for (int which = 0; which < 25; ++which)
+    for (int which = 0; which < 27; ++which)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
             fill(&want);
             run_kernel(&hil_rows_portable, which, &want, lengths[i]);

@@ -302,6 +302,15 @@ int main(int count, char **arguments)
             compare(&place, &a, &placements[i]);
             ++runs;
         }
+    /* Capped scores and logits, norms after each part, rotary embedding per layer type. */
+    static const char *const gemma[] = {"gemma2", "gemma3"};
+    for (int i = 0; i < PLACEMENTS; i += full ? 1 : 5) {
+        arrangement a = {
+            .model = gemma[i % 2], .dtype = dtypes[i % 3], .tile_size = (uint64_t)i % 4 * 700};
+        if (placements[i].device) continue;
+        compare(&place, &a, &placements[i]);
+        ++runs;
+    }
     printf("%d runs, each equal to its own with everything on the device\n", runs);
     job_end(&place);
     return 0;

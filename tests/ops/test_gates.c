@@ -1,6 +1,6 @@
 /* test_gates.c - products of two inputs (multiply, GeGLU), squared ReLU and the soft cap, with
    their gradients. */
-#include "ops/op_check.h"
+#include "ops/op_refused.h"
 
 static void product(const op_case *c, double *const *in, double *const *param, double *const *out)
 {

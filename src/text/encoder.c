@@ -111,6 +111,7 @@ static hil_status add_words(hil_encoder *encoder, const char *text, size_t size,
                             hil_ids *ids)
 {
     const hil_pretokenizer_sink sink = {take_word, encoder};
+    if (size == 0) text = "";
     encoder->ids = ids;
     return hil_pretokenizer_add(&encoder->tokenizer->pretokenizer, &encoder->words, text, size,
                                 last, &sink);

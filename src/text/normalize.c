@@ -178,7 +178,7 @@ static hil_status run(const hil_normalizer *normalizer, hil_normalizer_state *st
         hil_text *next = i + 1 < normalizer->count ? &state->scratch[i] : out;
         if (next != out) next->size = 0;
         HIL_TRY(run_step(&normalizer->steps[i], &state->holds[i], &in, last, next));
-        if (next != out) in = *next;
+        if (next != out) in = next->size ? *next : (hil_text){.data = ""};
     }
     return HIL_OK;
 }

@@ -41,7 +41,7 @@ void hil_pretokenizer_state_free(hil_pretokenizer_state *state)
 static hil_status pass(const chain *c, const char *text, size_t size, bool ended)
 {
     hil_text *mapped = &c->state->holds[c->at].mapped;
-    if (c->pretokenizer->steps[c->at].maps) {
+    if (c->pretokenizer->steps[c->at].maps && size) {
         mapped->size = 0;
         for (size_t i = 0; i < size; ++i) {
             char bytes[4];

@@ -50,6 +50,11 @@ hil_status hil_source_no_tokenizer(const char *folder, const char *otherwise)
                         "sentencepiece): python3 -c \"from transformers import AutoTokenizer; "
                         "AutoTokenizer.from_pretrained('%s').save_pretrained('%s')\"%s",
                         folder, other, folder, folder, otherwise);
+    if (is_there(folder, "tekken.json"))
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s has no tokenizer.json, only Mistral's own tekken.json; copy the "
+                        "tokenizer.json of the same model's Hugging Face version into it%s",
+                        folder, otherwise);
     return hil_fail(HIL_ERR_INPUT,
                     "%s has no tokenizer.json; copy that of the model it was made from into it%s",
                     folder, otherwise);

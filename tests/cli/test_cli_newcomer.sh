@@ -10,7 +10,8 @@ printf '{"text": "one document"}\n' >data.jsonl
 cp -r "$models/llama" model # weights, but no tokenizer.json
 cp -r "$models/llama" spm && : >spm/tokenizer.model
 cp -r "$models/gpt2" bpe && echo '{}' >bpe/vocab.json && : >bpe/merges.txt
-mkdir bare spm-bare
+mkdir bare spm-bare tekken
+cp model/config.json tekken && echo '{}' >tekken/tekken.json
 cp model/config.json bare
 cp spm/config.json spm/tokenizer.model spm-bare
 train=(--out tuned --seq 16 --batch 2 --steps 2 --threads 1)
@@ -24,6 +25,7 @@ fails 1 "$make" train --model spm --data spm/tokens.npy,data.txt "${train[@]}"
 fails 1 "$make" eval --model spm --data data.txt --seq 16
 fails 1 "$make" generate --model spm --prompt a
 fails 1 "$make" tokenize --model spm
+fails 1 "only Mistral's own tekken.json; copy the tokenizer.json" tokenize --model tekken
 fails 1 "AutoTokenizer.from_pretrained('bpe').save_pretrained('bpe')" eval --model bpe --data data.txt
 for command in "train --model model --data data.txt ${train[*]}" "eval --model model --data data.txt" \
     "generate --model model --prompt a"; do

@@ -62,6 +62,10 @@ typedef struct hil_param_store_options {
     /* Device and host memory of the budgets for hil_param_store_keep: to copy in, and to wait in;
        0: nothing is kept. */
     uint64_t keep_window, keep_host;
+    /* File that keeps measured speeds between runs, of drives, GPU and CPU; NULL: nothing is
+       measured. They decide how bytes are divided among drives (unless disk_speeds does) and which
+       states in host memory a GPU updates, never the numbers. */
+    const char *probe_cache;
 } hil_param_store_options;
 
 HIL_API void hil_param_store_defaults_sized(hil_param_store_options *options, size_t size);

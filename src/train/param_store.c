@@ -66,6 +66,30 @@ static hil_status open_device(hil_param_store *store, const hil_param_store_opti
     return HIL_OK;
 }
 
+/* Measured speeds decide how much each drive gets, and which states a GPU updates. Several ranks
+   assume them, so that they place alike. */
+static hil_status find_speeds(hil_param_store *store, const hil_param_store_options *options,
+                              int threads)
+{
+    const hil_budget *budget = &store->budget;
+    hil_machine machine;
+    hil_probe_options probe = {
+        .memory = options->memory, .threads = threads, .cache = options->probe_cache};
+    hil_effort effort = {.drives = true,
+                         .memory = budget->host + (store->device ? 0 : budget->device),
+                         .device_memory = budget->device};
+    if (!options->probe_cache || store->comm) {
+        hil_machine_assume(&probe, store->device, &machine);
+        store->speeds = machine.speeds;
+        return HIL_OK;
+    }
+    HIL_TRY(hil_machine_find(&probe, store->device, &effort, NULL, &machine));
+    store->speeds = machine.speeds;
+    if (!options->disk_speeds)
+        hil_budget_speeds(&machine, store->drive, (size_t)store->drive_count);
+    return HIL_OK;
+}
+
 /* All ranks get the least budgets of any, so that they place alike. */
 static hil_status open_machine(hil_param_store *store, const hil_param_store_options *options)
 {
@@ -81,6 +105,7 @@ static hil_status open_machine(hil_param_store *store, const hil_param_store_opt
     HIL_TRY(hil_ranks_agree(comm, find_budgets(store, options)));
     HIL_TRY(hil_ranks_level_budget(comm, &store->budget, store->drive, store->drive_count));
     HIL_TRY(hil_ranks_threads(comm, options->threads, &threads));
+    HIL_TRY(find_speeds(store, options, threads));
     HIL_TRY(hil_pool_create(&store->pool, threads));
     return hil_pool_create(&store->update, threads);
 }

@@ -60,8 +60,9 @@ struct hil_param_store {
     char *path[HIL_DRIVES];
     int drive_count;
     hil_io_kind io;
-    hil_comm *comm;                   /* NULL: one rank */
-    hil_device *device;               /* NULL: the CPU */
+    hil_comm *comm;     /* NULL: one rank */
+    hil_device *device; /* NULL: the CPU */
+    hil_speeds speeds;
     int sharers;                      /* ranks that share the device, with this one */
     hil_device_connection connection; /* to the devices of other ranks */
     hil_dtype dtype;

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "io/align.h"
-#include "machine/probe.h"
 #include "store/store.h"
 #include "store/unit.h"
 
@@ -92,15 +91,13 @@ static extents measure(const hil_param_store *store)
     return e;
 }
 
-/* Lets a device update a part of the states in host memory, by the speeds of an ordinary one. */
+/* Lets a device update a part of the states in host memory, as much as the speeds allow. */
 static void choose_updates(hil_param_store *store)
 {
-    hil_machine machine;
     hil_plan *plan = &store->plan;
     if (!store->device) return;
-    hil_machine_assume(&(hil_probe_options){0}, store->device, &machine);
     plan->discrete = true;
-    plan->device_share = hil_plan_device_share(&store->outline, &machine.speeds);
+    plan->device_share = hil_plan_device_share(&store->outline, &store->speeds);
     if (plan->device_share > 0) plan->device_slots = HIL_DEVICE_SLOTS;
     if (hil_plan_besides(plan, &store->outline) > store->budget.device / DEVICE_SLOTS_PART)
         plan->device_slots = 0;

@@ -31,7 +31,7 @@ static void look(hil_param_store *store, void *out, const void *weights, size_t 
 /* While the stream copies for a long time, a step up to its norm is queued in much less. */
 static void check_queued(const kinds_side *side)
 {
-    static const placement at = {64 * M, 64 * M, 0, false, 0, false, 0, 0};
+    static const placement at = {64 * M, 64 * M, 0, false, 0, false, 0, 0, NULL};
     hil_stored_param *param[PARAMS];
     hil_param_store *store = open_store("bf16", side, &at, param);
     char seen[PARAMS][64];
@@ -65,12 +65,12 @@ int main(void)
 {
     static const placement on_cpu = {.device = 8 * M};
     static const placement row[] = {
-        {64 * M, 8 * M, 0, false, 0, false, 0, 0},
-        {64 * M, 8 * M, 0, true, 0, false, 0, 0},
-        {500 << 10, 4 * M, 0, true, 0, false, 0, 0},
-        {500 << 10, 4 * M, 0, false, 330 << 10, false, 0, 0},
-        {500 << 10, 400 << 10, 1, false, 0, false, 0, 0},
-        {500 << 10, 400 << 10, 2, true, 330 << 10, false, 0, 0},
+        {64 * M, 8 * M, 0, false, 0, false, 0, 0, NULL},
+        {64 * M, 8 * M, 0, true, 0, false, 0, 0, NULL},
+        {500 << 10, 4 * M, 0, true, 0, false, 0, 0, NULL},
+        {500 << 10, 4 * M, 0, false, 330 << 10, false, 0, 0, NULL},
+        {500 << 10, 400 << 10, 1, false, 0, false, 0, 0, NULL},
+        {500 << 10, 400 << 10, 2, true, 330 << 10, false, 0, 0, NULL},
     };
     static const char *const dtype[] = {"fp32", "bf16", "fp16"};
     static outcome first;

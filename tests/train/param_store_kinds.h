@@ -50,6 +50,7 @@ typedef struct placement {
     uint64_t window;
     bool late; /* gives some before they are complete: the rest makes sums of its own */
     uint64_t keep_window, keep_host;
+    const char *probe_cache;
 } placement;
 
 typedef struct outcome {
@@ -132,6 +133,7 @@ static inline hil_param_store *open_store(const char *dtype, const kinds_side *s
     options.comm = side->comm;
     options.keep_window = at->keep_window;
     options.keep_host = at->keep_host;
+    options.probe_cache = at->probe_cache;
     options.tile_size = UINT64_MAX;
     options.clip = 1;
     options.threads = 2;

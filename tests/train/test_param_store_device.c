@@ -86,16 +86,30 @@ static void check_saved(const placement *at, const outcome *want)
     }
 }
 
+/* Speeds are measured once, and change no bits. */
+static void check_speeds(const outcome *want)
+{
+    static outcome got;
+    char folder[] = "/tmp/param_store_device_XXXXXX", cache[64];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(cache, sizeof cache, "%s/speeds.json", folder);
+    placement at = {.device = 500 << 10, .host = 400 << 10, .drives = 1, .probe_cache = cache};
+    run("fp16", &threads, &at, &got);
+    CHECK(memcmp(want, &got, sizeof got) == 0);
+    CHECK(hil_file_exists(cache));
+    CHECK_OK(hil_file_remove_tree(folder));
+}
+
 int main(void)
 {
     static const placement on_cpu = {.device = 8 * M};
     static const placement row[] = {
-        {8 * M, 4 * M, 0, false, 0, false, 0, 0},
-        {8 * M, 4 * M, 0, true, 0, false, 0, 0},
-        {500 << 10, 4 * M, 0, true, 0, false, 0, 0},
-        {500 << 10, 4 * M, 0, false, 330 << 10, false, 0, 0},
-        {500 << 10, 400 << 10, 1, false, 0, false, 0, 0},
-        {500 << 10, 500 << 10, 2, true, 330 << 10, false, 0, 0},
+        {8 * M, 4 * M, 0, false, 0, false, 0, 0, NULL},
+        {8 * M, 4 * M, 0, true, 0, false, 0, 0, NULL},
+        {500 << 10, 4 * M, 0, true, 0, false, 0, 0, NULL},
+        {500 << 10, 4 * M, 0, false, 330 << 10, false, 0, 0, NULL},
+        {500 << 10, 400 << 10, 1, false, 0, false, 0, 0, NULL},
+        {500 << 10, 500 << 10, 2, true, 330 << 10, false, 0, 0, NULL},
     };
     static const char *const dtype[] = {"fp32", "bf16", "fp16"};
     static outcome first;
@@ -106,6 +120,7 @@ int main(void)
     check_saved(&row[0], &first);
     check_saved(&row[3], &first);
     check_saved(&row[4], &first);
+    check_speeds(&first);
     check_budget();
     check_free();
     return 0;

@@ -137,9 +137,9 @@ int main(void)
 {
     static const placement one = {.device = 8 * M};
     static const placement row[] = {
-        {8 * M, 4 * M, 0, false, 0, false, 0, 0},
-        {600 << 10, 12 * M, 0, true, 0, false, 0, 0},
-        {600 << 10, 900 << 10, 1, false, 0, false, 0, 0},
+        {8 * M, 4 * M, 0, false, 0, false, 0, 0, NULL},
+        {600 << 10, 12 * M, 0, true, 0, false, 0, 0, NULL},
+        {600 << 10, 900 << 10, 1, false, 0, false, 0, 0, NULL},
     };
     static const kinds_side device[] = {{"threads", NULL, lend, look, NULL},
                                         {"threads:each", NULL, lend, look, NULL}};

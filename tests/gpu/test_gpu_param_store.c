@@ -63,32 +63,20 @@ static void check_queued(const kinds_side *side)
 
 int main(void)
 {
-    static const placement on_cpu = {.device = 8 * M};
-    static const placement row[] = {
-        {64 * M, 8 * M, 0, false, 0, false, 0, 0, NULL},
-        {64 * M, 8 * M, 0, true, 0, false, 0, 0, NULL},
-        {500 << 10, 4 * M, 0, true, 0, false, 0, 0, NULL},
-        {500 << 10, 4 * M, 0, false, 330 << 10, false, 0, 0, NULL},
-        {500 << 10, 400 << 10, 1, false, 0, false, 0, 0, NULL},
-        {500 << 10, 400 << 10, 2, true, 330 << 10, false, 0, 0, NULL},
-    };
-    static const char *const dtype[] = {"fp32", "bf16", "fp16"};
-    static outcome first;
+    static const placement at = {.device = 64 * M, .host = 8 * M};
+    static outcome fp16;
     if (hil_cuda_count() == 0) {
         fprintf(stderr, "no GPU here: skipped\n");
         return CHECK_SKIP;
     }
     CHECK_OK(hil_cuda_open(&gpu, 0));
-    kinds_side side[] = {{"cuda", hil_cuda_stream_for(gpu, HIL_STREAM_COMPUTE), lend, look, NULL},
-                         {"cuda", NULL, lend, look, NULL}};
-    for (int d = 0; d < 3; ++d) {
-        check_placements(dtype[d], &kinds_cpu, &on_cpu, 1, true, &first);
-        check_placements(dtype[d], &side[0], row, sizeof row / sizeof *row, false, &first);
-    }
-    check_queued(&side[0]);
+    kinds_side side = {"cuda", hil_cuda_stream_for(gpu, HIL_STREAM_COMPUTE), lend, look, NULL};
+    check_device(&side, &fp16);
+    check_queued(&side);
     CHECK_OK(gpu->adopt(gpu, NULL)); /* CUDA's default stream */
-    check_placements("fp16", &side[1], row, 2, false, &first);
-    check_queued(&side[1]);
+    side.stream = NULL;
+    check_placements("fp16", &side, &at, 1, false, &fp16);
+    check_queued(&side);
     hil_cuda_close(gpu);
     return 0;
 }

@@ -274,4 +274,24 @@ static inline void check_placements(const char *dtype, const kinds_side *side, c
     }
 }
 
+/* All dtypes on a device, from everything there to much on disk, give the CPU's bits; *last gets
+   those of fp16. */
+static inline void check_device(const kinds_side *side, outcome *last)
+{
+    static const placement on_cpu = {.device = 8 * M};
+    static const placement row[] = {
+        {.device = 64 * M, .host = 8 * M},
+        {.device = 64 * M, .host = 8 * M, .early = true},
+        {.device = 500 << 10, .host = 4 * M, .early = true},
+        {.device = 500 << 10, .host = 4 * M, .window = 330 << 10},
+        {.device = 500 << 10, .host = 400 << 10, .drives = 1},
+        {.device = 500 << 10, .host = 400 << 10, .drives = 2, .early = true, .window = 330 << 10},
+    };
+    static const char *const dtype[] = {"fp32", "bf16", "fp16"};
+    for (int d = 0; d < 3; ++d) {
+        check_placements(dtype[d], &kinds_cpu, &on_cpu, 1, true, last);
+        check_placements(dtype[d], side, row, sizeof row / sizeof *row, false, last);
+    }
+}
+
 #endif

@@ -102,25 +102,13 @@ static void check_speeds(const outcome *want)
 
 int main(void)
 {
-    static const placement on_cpu = {.device = 8 * M};
-    static const placement row[] = {
-        {8 * M, 4 * M, 0, false, 0, false, 0, 0, NULL},
-        {8 * M, 4 * M, 0, true, 0, false, 0, 0, NULL},
-        {500 << 10, 4 * M, 0, true, 0, false, 0, 0, NULL},
-        {500 << 10, 4 * M, 0, false, 330 << 10, false, 0, 0, NULL},
-        {500 << 10, 400 << 10, 1, false, 0, false, 0, 0, NULL},
-        {500 << 10, 500 << 10, 2, true, 330 << 10, false, 0, 0, NULL},
-    };
-    static const char *const dtype[] = {"fp32", "bf16", "fp16"};
-    static outcome first;
-    for (int d = 0; d < 3; ++d) {
-        check_placements(dtype[d], &kinds_cpu, &on_cpu, 1, true, &first);
-        check_placements(dtype[d], &threads, row, sizeof row / sizeof *row, false, &first);
-    }
-    check_saved(&row[0], &first);
-    check_saved(&row[3], &first);
-    check_saved(&row[4], &first);
-    check_speeds(&first);
+    static const placement at[] = {{.device = 8 * M, .host = 4 * M},
+                                   {.device = 500 << 10, .host = 4 * M, .window = 330 << 10},
+                                   {.device = 500 << 10, .host = 400 << 10, .drives = 1}};
+    static outcome fp16;
+    check_device(&threads, &fp16);
+    for (int i = 0; i < 3; ++i) check_saved(&at[i], &fp16);
+    check_speeds(&fp16);
     check_budget();
     check_free();
     return 0;

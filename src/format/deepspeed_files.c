@@ -86,21 +86,22 @@ static int compare_found(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-/* Opens the files of one part, which must be those of ranks 0, 1 ... */
-static hil_status open_part(const hil_deepspeed_files *f, const listing *all, kind which,
-                            hil_torch ***out, size_t *count)
+/* Opens the next files of one kind, `most` in all; they must be those of ranks 0, 1 ... */
+static hil_status open_files(const hil_deepspeed_files *f, const listing *all, kind which,
+                             size_t most, hil_torch **out, size_t *count)
 {
     char path[HIL_PATH_MAX];
-    HIL_TRY(HIL_ALLOC(all->count, out));
-    for (size_t i = 0; i < all->count; ++i) {
+    size_t first = 0;
+    while (first < all->count && all->file[first].kind != which) ++first;
+    for (size_t i = first + *count; i < all->count && *count < most; ++i, ++*count) {
         const listed *file = &all->file[i];
-        if (file->kind != which) continue;
+        if (file->kind != which) break;
         if (file->rank != (int64_t)*count)
-            return hil_fail(HIL_ERR_INPUT, "%s has no %s states of rank %zu", f->path,
-                            which == MODEL ? "model" : "optimizer", *count);
+            return hil_fail(HIL_ERR_INPUT, "%s has no %s states of rank %zu, or twice those of %zu",
+                            f->path, which == MODEL ? "model" : "optimizer", *count,
+                            (size_t)file->rank);
         HIL_TRY(hil_path_join(path, f->path, file->name));
-        HIL_TRY(hil_torch_open(&(*out)[*count], path));
-        ++*count;
+        HIL_TRY(hil_torch_open(&out[*count], path));
     }
     return HIL_OK;
 }
@@ -158,10 +159,19 @@ static hil_status check_files(hil_deepspeed_files *f)
                         "%s has the optimizer states of %zu ranks, but %lld saved them: copy all "
                         "files of the checkpoint into one folder",
                         f->path, f->ranks, (long long)ranks);
-    if (stage == 3 && f->models != f->ranks)
-        return hil_fail(HIL_ERR_INPUT, "%s has the model states of %zu ranks, not of %zu", f->path,
-                        f->models, f->ranks);
     return HIL_OK;
+}
+
+/* In stage 3 each rank has a part of the frozen parameters in its file of the model's states. */
+static hil_status open_frozen(hil_deepspeed_files *f, const listing *all)
+{
+    const hil_pickle_value *shapes =
+        hil_pickle_get(hil_torch_root(f->model[0]), "frozen_param_shapes");
+    if (f->stage < 3 || !shapes || shapes->kind != HIL_PICKLE_DICT || !shapes->count) return HIL_OK;
+    HIL_TRY(open_files(f, all, MODEL, f->ranks, f->model, &f->models));
+    if (f->models == f->ranks) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s has the model states of %zu ranks, not of %zu", f->path,
+                    f->models, f->ranks);
 }
 
 hil_status hil_deepspeed_files_open(hil_deepspeed_files *f, const char *path)
@@ -172,9 +182,12 @@ hil_status hil_deepspeed_files_open(hil_deepspeed_files *f, const char *path)
     HIL_TRY_DONE(find_folder(f, path));
     HIL_TRY_DONE(hil_dir_each(f->path, HIL_MISSING_FAILS, note_name, &all));
     if (all.count) qsort(all.file, all.count, sizeof *all.file, compare_found);
-    HIL_TRY_DONE(open_part(f, &all, OPTIMIZER, &f->optimizer, &f->ranks));
-    HIL_TRY_DONE(open_part(f, &all, MODEL, &f->model, &f->models));
+    HIL_TRY_DONE(HIL_ALLOC(all.count, &f->optimizer));
+    HIL_TRY_DONE(HIL_ALLOC(all.count, &f->model));
+    HIL_TRY_DONE(open_files(f, &all, OPTIMIZER, RANKS_MOST, f->optimizer, &f->ranks));
+    HIL_TRY_DONE(open_files(f, &all, MODEL, 1, f->model, &f->models));
     HIL_TRY_DONE(check_files(f));
+    HIL_TRY_DONE(open_frozen(f, &all));
 done:
     hil_free(all.file);
     return status;

@@ -8,7 +8,7 @@
 /* Owns the files. */
 typedef struct hil_deepspeed_files {
     hil_torch **optimizer; /* of each rank */
-    hil_torch **model;     /* of each rank in stage 3, else one */
+    hil_torch **model;     /* of each rank in stage 3 with frozen parameters, else one */
     size_t ranks, models;
     int stage;
     char path[4096]; /* of the step's folder */

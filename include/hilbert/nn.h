@@ -101,6 +101,9 @@ HIL_API hil_status hil_linear(hil_tape *t, hil_value *x, hil_param *weight, hil_
 /* residual + linear, rounded once: cheaper than linear and add. */
 HIL_API hil_status hil_linear_add(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
                                   hil_value *residual, hil_value **y);
+/* Says that these matrices are about to be applied to the same x, by hil_linear: their adapters
+   then read it once. */
+HIL_API hil_status hil_linear_share(hil_tape *t, hil_value *x, int count, hil_param *const *weight);
 HIL_API hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
                                  double eps, hil_value **y); /* bias may be NULL */
 HIL_API hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps,

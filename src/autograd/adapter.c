@@ -25,11 +25,9 @@ static hil_status product(hil_tape *t, const layer *l, hil_value **y)
 static hil_status low_rank(hil_tape *t, const hil_adapter *a, hil_value *x, hil_value *base,
                            hil_value **y)
 {
-    hil_scale_attr scale = {a->scale};
+    hil_low_rank_attr attr = {{a->scale}};
     hil_value *h;
-    HIL_TRY(product(t, &(layer){.x = x, .weight = a->a}, &h));
-    h->brief = true;
-    HIL_TRY(hil_tape_apply(t, &(hil_apply){&hil_op_scale, &scale, 1, 1, 0, {h}, {NULL}}, &h));
+    HIL_TRY(hil_tape_apply(t, &(hil_apply){&hil_op_low_rank, &attr, 1, 1, 1, {x}, {a->a}}, &h));
     return product(t, &(layer){.x = h, .weight = a->b, .residual = base}, y);
 }
 
@@ -61,6 +59,11 @@ static hil_status apply_magnitude(hil_tape *t, const layer *l, const hil_adapter
                           y);
 }
 
+static bool drops(const hil_tape *t, const hil_adapter *a)
+{
+    return a->dropout > 0 && t->context->training;
+}
+
 /* As PEFT computes it with dropout: the layer as it is, plus what the adapter changes in the
    product of the input with dropout. */
 static hil_status dora_with_dropout(hil_tape *t, const layer *l, const hil_adapter *a,
@@ -81,26 +84,40 @@ static hil_status dora_with_dropout(hil_tape *t, const layer *l, const hil_adapt
 static hil_status dora(hil_tape *t, const layer *l, const hil_adapter *a, hil_value **y)
 {
     hil_value *z;
-    if (a->dropout > 0 && t->context->training) return dora_with_dropout(t, l, a, y);
+    if (drops(t, a)) return dora_with_dropout(t, l, a, y);
     HIL_TRY(product(t, &(layer){.x = l->x, .weight = l->weight}, &z));
     z->brief = true;
     HIL_TRY(low_rank(t, a, l->x, z, &z));
     return apply_magnitude(t, l, a, z, y);
 }
 
+/* scale * x A' of the layer, if hil_linear_share computed it; or NULL. */
+static hil_value *find_shared(const hil_tape *t, const layer *l)
+{
+    for (int i = 0; i < t->shared.count && t->shared.x == l->x; ++i)
+        if (t->shared.weight[i] == l->weight) return t->shared.h[i];
+    return NULL;
+}
+
 static hil_status lora(hil_tape *t, const layer *l, const hil_adapter *a, hil_value **y)
 {
-    hil_value *x;
+    hil_value *x, *h = find_shared(t, l);
     HIL_TRY(product(t, l, y));
     (*y)->brief = true;
+    if (h) return product(t, &(layer){.x = h, .weight = a->b, .residual = *y}, y);
     HIL_TRY(hil_dropout(t, l->x, a->dropout, &x));
     return low_rank(t, a, x, *y, y);
 }
 
-static hil_status linear(hil_tape *t, const layer *l, hil_value **y)
+static const hil_adapter *adapter_of(const hil_tape *t, const hil_param *weight)
 {
     const hil_context *c = t->context;
-    const hil_adapter *a = c->without_adapter ? NULL : hil_model_adapter(c->model, l->weight);
+    return c->without_adapter ? NULL : hil_model_adapter(c->model, weight);
+}
+
+static hil_status linear(hil_tape *t, const layer *l, hil_value **y)
+{
+    const hil_adapter *a = adapter_of(t, l->weight);
     if (!a) return product(t, l, y);
     return a->magnitude ? dora(t, l, a, y) : lora(t, l, a, y);
 }
@@ -114,4 +131,24 @@ hil_status hil_linear_add(hil_tape *t, hil_value *x, hil_param *weight, hil_para
                           hil_value *residual, hil_value **y)
 {
     return linear(t, &(layer){x, weight, bias, residual}, y);
+}
+
+hil_status hil_linear_share(hil_tape *t, hil_value *x, int count, hil_param *const *weight)
+{
+    hil_low_rank_attr attr = {{0}};
+    hil_apply joined = {&hil_op_low_rank, &attr, 1, 0, 0, {x}, {NULL}};
+    t->shared.count = 0;
+    for (int i = 0; i < count && joined.params < HIL_OP_PARAMS; ++i) {
+        const hil_adapter *a = adapter_of(t, weight[i]);
+        if (!a || a->magnitude || drops(t, a)) continue;
+        attr.scale[joined.params] = a->scale;
+        t->shared.weight[joined.params] = weight[i];
+        joined.param[joined.params++] = a->a;
+    }
+    if (joined.params < 2) return HIL_OK;
+    joined.outs = joined.params;
+    HIL_TRY(hil_tape_apply(t, &joined, t->shared.h));
+    t->shared.x = x;
+    t->shared.count = joined.params;
+    return HIL_OK;
 }

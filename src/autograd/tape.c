@@ -31,6 +31,7 @@ hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro 
     tape->sites = 0;
     tape->wants = false;
     tape->loss = NULL;
+    tape->shared.count = 0;
     const int32_t *const host[4] = {micro->token, micro->target, micro->position, micro->first};
     for (int i = 0; i < 4; ++i) {
         const int32_t *data = host[i];

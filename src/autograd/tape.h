@@ -104,6 +104,14 @@ typedef struct hil_context {
     hil_status (*earlier)(hil_tape *tape, const char *segment, const char *name, hil_value **out);
 } hil_context;
 
+/* Linear layers whose adapters were applied to x together, by hil_linear_share. */
+typedef struct hil_shared_input {
+    hil_value *x;
+    int count;
+    hil_param *weight[HIL_OP_PARAMS];
+    hil_value *h[HIL_OP_PARAMS]; /* scale * x A' */
+} hil_shared_input;
+
 /* [Note: again] When a segment is recomputed for its backward, the tape runs an operation only when
    something reads its result. Nothing reads the segment's outputs then, so a block's last product,
    and all that only it needs, is not computed a second time.
@@ -122,6 +130,7 @@ struct hil_tape {
     hil_arena arena;
     hil_value *values;
     hil_node *last;
+    hil_shared_input shared;
     hil_offloaded *offloaded; /* list of what hil_tape_offload offloaded */
     uint32_t sites;
     bool wants;          /* some operation has a backward */

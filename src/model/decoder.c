@@ -90,6 +90,7 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
         HIL_TRY(turn(t, l, &l->q_norm, c->heads, &part[0]));
         HIL_TRY(turn(t, l, &l->k_norm, c->kv_heads, &part[1]));
     } else {
+        HIL_TRY(hil_linear_share(t, x, 3, (hil_param *[]){l->q.weight, l->k.weight, l->v.weight}));
         HIL_TRY(project(t, &l->q, x, &part[0]));
         HIL_TRY(turn(t, l, &l->q_norm, c->heads, &part[0]));
         HIL_TRY(project(t, &l->k, x, &part[1]));
@@ -116,6 +117,7 @@ static hil_status feed(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
         HIL_TRY(project(t, &l->gate_up, x, &x));
         HIL_TRY(hil_split(t, x, 2, (int64_t[]){c->intermediate, c->intermediate}, part));
     } else {
+        HIL_TRY(hil_linear_share(t, x, 2, (hil_param *[]){l->gate.weight, l->up.weight}));
         HIL_TRY(project(t, &l->gate, x, &part[0]));
         HIL_TRY(project(t, &l->up, x, &part[1]));
     }

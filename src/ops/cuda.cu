@@ -9,7 +9,7 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_rmsnorm, &hil_cuda_swiglu,     &hil_cuda_attention_op, &hil_cuda_attention_cached,
     &hil_cuda_scale,   &hil_cuda_preference, &hil_cuda_weight_norm,  &hil_cuda_magnitude,
     &hil_cuda_geglu,   &hil_cuda_multiply,   &hil_cuda_softcap,      &hil_cuda_relu_squared,
-    &hil_cuda_split,
+    &hil_cuda_split,   &hil_cuda_low_rank,
 };
 
 /* Finds the operation by name, because this module has its own copies of hil_op_*. Also makes the

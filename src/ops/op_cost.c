@@ -97,6 +97,23 @@ static void grouped(const hil_op_call *call, bool backward, hil_work *w)
     }
 }
 
+static void low_rank(const hil_op_call *call, bool backward, hil_work *w)
+{
+    double rows = (double)hil_shape_rows(&call->in[0].shape), k = (double)call->param[0].cols;
+    size_t size = hil_dtype_size(call->compute);
+    double width = 0;
+    bool trains = false;
+    for (int i = 0; i < call->params; ++i) {
+        width += (double)call->param[i].rows;
+        trains = trains || call->param[i].trainable;
+    }
+    if (!backward) add_product(w, (double[]){rows, width, k}, size, sizeof(float), false);
+    if (backward && call->din[0].data)
+        add_product(w, (double[]){rows, k, width}, size, size, call->din_add[0]);
+    if (backward && trains) add_product(w, (double[]){width, k, rows}, size, sizeof(float), true);
+    if (width <= THIN) w->apart += w->bytes;
+}
+
 static void weight_norm(const hil_op_call *call, hil_work *w)
 {
     const hil_op_param *p = &call->param[0];
@@ -173,6 +190,8 @@ void hil_op_work(const hil_op_call *call, bool backward, hil_work *out)
         linear(call, backward, out);
     } else if (call->op == &hil_op_grouped_linear) {
         grouped(call, backward, out);
+    } else if (call->op == &hil_op_low_rank) {
+        low_rank(call, backward, out);
     } else if (call->op == &hil_op_weight_norm) {
         weight_norm(call, out);
     } else if (call->op == &hil_op_head) {

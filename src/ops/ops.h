@@ -15,6 +15,13 @@ extern const hil_op hil_op_embedding;
    out: (..., N), with the residual added before it is rounded. */
 extern const hil_op hil_op_linear;
 
+/* in: x (..., K); params: matrices A_i (R_i, K), up to HIL_OP_PARAMS; out i: scale_i x A_i', (...,
+   R_i), rounded once. x is read once for all of them. */
+typedef struct hil_low_rank_attr {
+    double scale[HIL_OP_PARAMS];
+} hil_low_rank_attr;
+extern const hil_op hil_op_low_rank;
+
 /* in: x (..., C); params: weight (C), optional bias (C); out: (..., C); saved: mean and 1/std per
    row. */
 typedef struct hil_norm_attr {

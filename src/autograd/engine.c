@@ -319,6 +319,7 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
                                     options->offloaded));
     HIL_TRY_DONE(hil_tiers_pin_all(options->tiers));
     e->context.buffers = e->boundaries.buffers = e->buffers;
+    e->context.expanded_left = options->expanded;
     e->context.links = options->tiers->links;
     e->context.device = e->input.device = options->tiers->device;
     e->input.buffers = e->buffers;
@@ -344,6 +345,9 @@ void hil_engine_destroy(hil_engine *e)
     }
     hil_boundaries_free(&e->boundaries);
     hil_offload_destroy(e->offload);
+    for (size_t i = 0; i < e->context.expanded_count; ++i)
+        hil_buffers_give(e->buffers, e->context.expanded[i].data);
+    hil_free(e->context.expanded);
     hil_buffers_destroy(e->buffers);
     hil_free(e->place);
     hil_free(e->held);

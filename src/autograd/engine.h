@@ -19,6 +19,7 @@ typedef struct hil_engine_options {
         *segment;             /* one per segment, copied; NULL: all tapes stay on the device */
     hil_tiers *tiers;         /* borrowed, like the ring */
     size_t work;              /* device bytes for tensors */
+    size_t expanded;          /* of these, for quantized weights that stay expanded */
     hil_ring *ring;           /* staging of tensors on disk; NULL: none are */
     size_t offloaded;         /* host bytes for offloaded tensors */
     bool prefetch;            /* of what the next visits read */

@@ -2,6 +2,7 @@
 #include "autograd/tape.h"
 
 #include "autograd/cost.h"
+#include "base/alloc.h"
 #include "kernels/kernels.h"
 #include "store/pass.h"
 
@@ -53,17 +54,44 @@ hil_status hil_tape_borrow(hil_tape *tape, const hil_tensor *tensor, bool wants,
 
 /* [Note: parameters on the tape] An operation asks for a tile when it needs it; the tape passes the
    request to the store. This is the only connection between computation and placement. A quantized
-   tile is expanded into a buffer of its own, which the operation gets instead. */
+   tile is expanded into a buffer of its own, which the operation gets instead. Where the plan has
+   memory for it, the buffer stays until the engine is destroyed: such weights do not change. */
+static void *find_expanded(const hil_context *c, const hil_param *p, int64_t number)
+{
+    for (size_t i = 0; i < c->expanded_count; ++i)
+        if (c->expanded[i].param == p && c->expanded[i].number == number)
+            return c->expanded[i].data;
+    return NULL;
+}
+
+/* Takes memory for an expanded tile: to stay, or until weight_end. */
+static hil_status take_expanded(hil_request *r, int param, hil_param *p, int64_t number,
+                                size_t bytes, void **out)
+{
+    hil_context *c = r->tape->context;
+    assert(!r->expanded[param]);
+    if (bytes > c->expanded_left) {
+        HIL_TRY(hil_buffers_take(c->buffers, bytes, out));
+        r->expanded[param] = *out;
+        return HIL_OK;
+    }
+    HIL_TRY(HIL_GROW(&c->expanded, &c->expanded_room, c->expanded_count + 1));
+    HIL_TRY(hil_buffers_take(c->buffers, bytes, out));
+    c->expanded[c->expanded_count++] = (hil_expanded_tile){p, number, *out};
+    c->expanded_left -= bytes;
+    return HIL_OK;
+}
+
 static hil_status expand(hil_request *r, int param, hil_param *p, int64_t number, const void **data)
 {
     const hil_context *c = r->tape->context;
+    const void *bytes = *data;
+    *data = find_expanded(c, p, number);
+    if (*data) return HIL_OK;
     hil_quant_tile tile;
     hil_param_quant_tile(p, number, &tile);
     hil_tensor out = {hil_param_dtype(p), {2, {tile.rows, tile.cols}}, NULL};
-    assert(!r->expanded[param]);
-    HIL_TRY(hil_buffers_take(c->buffers, hil_tensor_bytes(&out), &r->expanded[param]));
-    out.data = r->expanded[param];
-    const void *bytes = *data;
+    HIL_TRY(take_expanded(r, param, p, number, hil_tensor_bytes(&out), &out.data));
     *data = out.data;
     if (hil_pool_is_dry(c->pool)) {
         double moved = (double)(tile.bytes + hil_tensor_bytes(&out));

@@ -76,6 +76,13 @@ typedef struct hil_micro {
 typedef struct hil_batch_input hil_batch_input; /* batch_input.h */
 typedef struct hil_offloaded hil_offloaded;     /* tape_offload.c */
 
+/* A tile of a quantized parameter that stays expanded: [Note: parameters on the tape]. */
+typedef struct hil_expanded_tile {
+    const hil_param *param;
+    int64_t number;
+    void *data;
+} hil_expanded_tile;
+
 /* What all tapes of a pass share. Borrowed by the tapes. */
 typedef struct hil_context {
     hil_pool *pool;
@@ -94,6 +101,9 @@ typedef struct hil_context {
     uint64_t seed;
     int64_t step;
     float loss_scale;
+    hil_expanded_tile *expanded; /* in the order of their first use */
+    size_t expanded_count, expanded_room;
+    size_t expanded_left;     /* bytes for more of them */
     hil_links *links;         /* whose clock a rehearsal advances */
     const hil_speeds *speeds; /* NULL: no rehearsal */
     hil_kv_cache *cache;      /* HIL_MODE_GENERATE */

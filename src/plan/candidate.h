@@ -28,6 +28,9 @@ typedef struct hil_choice {
     hil_plan trial, best;
     hil_candidate at, best_at; /* candidates of `trial` and `best` */
     bool found;
+    hil_plan single; /* the best so far with one micro-batch at a time */
+    hil_candidate single_at;
+    bool single_found;
     uint64_t least;        /* least device memory for computing */
     uint64_t working;      /* of these bytes, tensors */
     uint64_t missing;      /* bytes of states that do not fit; the smallest of all candidates */
@@ -49,6 +52,14 @@ static inline bool hil_choice_alone(const hil_choice *c)
 /* Bytes of the trial that do not fit, of which `states` are bytes of states; noted for the message.
  */
 uint64_t hil_choice_missing(hil_choice *c, uint64_t states);
+/* Whether the plan needs no more than the budgets. */
+bool hil_choice_fits(const hil_choice *c, const hil_plan *p);
+/* Whether the plan has all weights on the device. */
+bool hil_choice_resident(const hil_choice *c, const hil_plan *plan);
+/* Whether the best plan has all states and activations on the device; and if it has, gives it what
+   is left of the device for quantized weights that stay expanded. */
+bool hil_choice_all_on_device(const hil_choice *c);
+hil_status hil_choice_keep_expanded(hil_choice *c);
 
 /* Always fails: the message says what does not fit where, and which options would help. */
 hil_status hil_choice_refuse(const hil_choice *c);

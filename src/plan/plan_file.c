@@ -76,6 +76,7 @@ static void write_decided(json_t *o, const hil_plan *p)
     json_object_set_new(o, "group", json_integer(p->group));
     json_object_set_new(o, "window", bytes(p->window));
     json_object_set_new(o, "work", bytes(p->work));
+    if (p->expanded) json_object_set_new(o, "expanded", bytes(p->expanded));
     json_object_set_new(o, "ring", bytes(p->ring));
     json_object_set_new(o, "offloaded", bytes(p->offloaded));
     json_object_set_new(o, "spilled", bytes(p->spilled));
@@ -202,10 +203,12 @@ static hil_status read_device_updates(const json_t *root, const char *what, hil_
 
 static hil_status read_sizes(const json_t *root, const char *what, hil_plan *p)
 {
-    int64_t group, window, ring, chunk, slots, budget[HIL_TIERS] = {0};
+    int64_t group, window, expanded = 0, ring, chunk, slots, budget[HIL_TIERS] = {0};
     HIL_TRY(read_number(root, "group", what, (int64_t)1 << 40, &group));
     if (group < 1) return wrong(what, "group", "1 or more");
     HIL_TRY(read_number(root, "window", what, BYTES_MAX, &window));
+    if (json_object_get(root, "expanded"))
+        HIL_TRY(read_number(root, "expanded", what, BYTES_MAX, &expanded));
     HIL_TRY(read_number(root, "ring", what, BYTES_MAX, &ring));
     HIL_TRY(read_number(root, "chunk", what, CHUNK_MAX, &chunk));
     if (chunk < CHUNK_UNIT || chunk % CHUNK_UNIT) return wrong(what, "chunk", "a multiple of 4096");
@@ -220,6 +223,7 @@ static hil_status read_sizes(const json_t *root, const char *what, hil_plan *p)
         HIL_TRY(read_number(given, tiers[t], what, BYTES_MAX, &budget[t]));
     p->group = group;
     p->window = (size_t)window;
+    p->expanded = (size_t)expanded;
     p->ring = (size_t)ring;
     p->chunk = chunk;
     p->slots = (int)slots;

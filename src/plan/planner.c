@@ -7,15 +7,14 @@
    highest level that leaves room for a window. That level, half of it and none are rehearsed in
    full, because memory without activations holds weights; then levels near the winner. A part of
    what the winner recomputes may be offloaded to the host instead: about as much as the bus carries
-   while forward computes. Skipped are candidates whose computing alone takes longer than the best
-   plan's step (for large models: hardly less long), and other windows for a winner that hardly
-   stalls. */
+   while forward computes; the same for the best plan with one micro-batch at a time. Skipped are
+   candidates whose computing alone takes longer than the best plan's step (for large models: hardly
+   less long), and other windows for a winner that hardly stalls. */
 #include "plan/candidate.h"
 
 #include "io/align.h"
 
 #include <math.h>
-#include <string.h>
 
 #define BUSY_COST 0.05
 #define BUS_COST 0.01 /* the same for copies over a bus, which hardly slow the device */
@@ -155,16 +154,6 @@ static bool choose_window(const hil_choice *c, step how, size_t *out)
     return true;
 }
 
-static bool within(const hil_choice *c, const hil_plan *p)
-{
-    const hil_budget *b = &c->planner->budget;
-    uint64_t need[HIL_TIERS];
-    hil_plan_needs(p, c->outline, need);
-    return need[HIL_DEVICE] <= b->device && need[HIL_HOST] <= b->host &&
-           need[HIL_DISK] <= b->disk && p->peak[HIL_DEVICE] <= b->device &&
-           p->peak[HIL_HOST] <= b->host && p->peak[HIL_DISK] <= b->disk;
-}
-
 /* Seconds of a step, plus a small cost for bytes moved: transfers take memory bandwidth from
    computing, which a rehearsal does not model. */
 static double cost(const hil_plan *plan)
@@ -176,18 +165,15 @@ static double cost(const hil_plan *plan)
 
 static void take_if_better(hil_choice *c)
 {
+    if (c->trial.group == 1 && (!c->single_found || cost(&c->trial) < cost(&c->single))) {
+        hil_plan_copy(&c->single, &c->trial);
+        c->single_at = c->at;
+        c->single_found = true;
+    }
     if (c->found && !(cost(&c->trial) < cost(&c->best))) return;
     hil_plan_copy(&c->best, &c->trial);
     c->best_at = c->at;
     c->found = true;
-}
-
-static bool weights_resident(const hil_choice *c, const hil_plan *plan)
-{
-    for (size_t u = 0; u < plan->units; ++u)
-        if (c->outline->unit[u].bytes[HIL_WEIGHT] && plan->unit[u].tier[HIL_WEIGHT] != HIL_DEVICE)
-            return false;
-    return true;
 }
 
 /* With nothing found so far, leaves the device memory that tensors need to them, if the window can
@@ -219,11 +205,11 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
             continue;
         }
         missing = hil_choice_missing(c, missing);
-        if (missing || (how == STEP_RESIDENT && !weights_resident(c, p))) return HIL_OK;
+        if (missing || (how == STEP_RESIDENT && !hil_choice_resident(c, p))) return HIL_OK;
         hil_status status = hil_rehearsal_cache_rehearse(&c->cache, planner, p);
         if (status == HIL_ERR_BUDGET) return HIL_OK;
         HIL_TRY(status);
-        if (within(c, p)) {
+        if (hil_choice_fits(c, p)) {
             *ok = true;
             take_if_better(c);
             return HIL_OK;
@@ -384,7 +370,7 @@ static hil_status refine(hil_choice *c)
     HIL_TRY(refine_level(c));
     hil_candidate at = c->best_at;
     if (is_computing(c)) return HIL_OK;
-    if (hil_choice_alone(c) && weights_resident(c, &c->best)) return HIL_OK;
+    if (hil_choice_alone(c) && hil_choice_resident(c, &c->best)) return HIL_OK;
     HIL_TRY(try_step(c, at, STEP_WHOLE, &ok));
     if (!is_crowded(c, c->best.window)) HIL_TRY(try_step(c, at, STEP_LEAST, &ok));
     HIL_TRY(try_step(c, at, STEP_ALL, &ok));
@@ -472,12 +458,26 @@ static hil_status learn_offloaded(hil_choice *c, offloaded *known)
     return status == HIL_ERR_BUDGET ? HIL_OK : status;
 }
 
+/* Fewer pairs than the best plan offloads, while that is faster. */
+static hil_status try_fewer(hil_choice *c, offloaded *known)
+{
+    int64_t pairs =
+        c->best.group == known->winner->group ? again(known->winner) - again(&c->best) : 0;
+    double before = INFINITY;
+    while (pairs >= 8 && cost(&c->best) < before) {
+        bool ok;
+        before = cost(&c->best);
+        pairs -= pairs / 8;
+        HIL_TRY(try_offloaded(c, known, pairs, &ok));
+    }
+    return HIL_OK;
+}
+
 /* The winner again, with activations that cross the bus: about as many as it can carry. */
-static hil_status refine_offloaded(hil_choice *c, hil_plan *winner)
+static hil_status refine_offloaded(hil_choice *c, const hil_plan *winner, hil_candidate at)
 {
     const hil_planner *planner = c->planner;
-    hil_plan_copy(winner, &c->best);
-    offloaded known = {.at = c->best_at, .winner = winner, .work = winner->work + winner->work / 8};
+    offloaded known = {.at = at, .winner = winner, .work = winner->work + winner->work / 8};
     int64_t low = 0, most = hil_plan_offloadable(winner), pairs = (most + 3) / 4;
     bool guessed = false;
     if (planner->recompute || !c->outline->training || !planner->budget.host) return HIL_OK;
@@ -503,19 +503,7 @@ static hil_status refine_offloaded(hil_choice *c, hil_plan *winner)
         pairs = !guessed && guess <= most ? guess : ok ? low : (low + most) / 2;
         guessed = guessed || c->trial.step_seconds > 0;
     }
-    return HIL_OK;
-}
-
-static bool is_all_on_device(const hil_choice *c)
-{
-    hil_plan_table table;
-    if (!c->found) return false;
-    hil_plan_count(c->outline, &c->best, &table);
-    for (int s = 0; s < HIL_UNIT_STATES; ++s)
-        if (table.bytes[s][HIL_HOST] || table.bytes[s][HIL_DISK]) return false;
-    for (size_t i = 0; i < c->best.segments && !c->planner->recompute; ++i)
-        if (c->best.segment[i].keep < c->best.group) return false;
-    return true;
+    return try_fewer(c, &known);
 }
 
 /* All micro-batches of a step, or groups of about equal size. Larger groups would save hardly any
@@ -536,13 +524,30 @@ static hil_status try_groups(hil_choice *c)
     return c->planner->discrete ? try_group(c, 1) : HIL_OK;
 }
 
+/* Of micro-batches one at a time the host holds the activations of one only: more of them may be
+   offloaded than where all pass together. */
+static hil_status offload(hil_choice *c)
+{
+    const hil_candidate at = c->best_at;
+    hil_plan winner;
+    HIL_TRY(hil_plan_create(&winner, c->outline));
+    hil_plan_copy(&winner, &c->best);
+    hil_status status = refine_offloaded(c, &winner, at);
+    if (status == HIL_OK && at.group > 1 && c->single_found && c->planner->discrete) {
+        hil_plan_copy(&winner, &c->single);
+        status = refine_offloaded(c, &winner, c->single_at);
+    }
+    hil_plan_free(&winner);
+    return status;
+}
+
 static hil_status try_all(hil_choice *c)
 {
     bool ok;
     step first = hil_choice_alone(c) ? STEP_RESIDENT : STEP_WHOLE;
     /* Everything on the device, one micro-batch at a time: if it fits, nothing is faster. */
     HIL_TRY(try_step(c, (hil_candidate){1, HIL_DEVICE, HIL_LEVEL_ALL, HIL_LEVEL_ALL}, first, &ok));
-    if (is_all_on_device(c)) return HIL_OK;
+    if (hil_choice_all_on_device(c)) return HIL_OK;
     c->device_share = c->planner->device_share;
     HIL_TRY(try_groups(c));
     if (!c->found && c->device_share > 0) { /* updates on the device take room from tensors */
@@ -551,11 +556,7 @@ static hil_status try_all(hil_choice *c)
     }
     if (!c->found) return HIL_OK;
     HIL_TRY(refine(c));
-    hil_plan winner;
-    HIL_TRY(hil_plan_create(&winner, c->outline));
-    hil_status status = refine_offloaded(c, &winner);
-    hil_plan_free(&winner);
-    return status;
+    return offload(c);
 }
 
 static hil_status choose(hil_choice *c)
@@ -584,12 +585,15 @@ hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out)
     if (!hil_choice_alone(&c) && planner->zero) c.zero = planner->zero;
     HIL_TRY_DONE(hil_plan_create(&c.trial, planner->outline));
     HIL_TRY_DONE(hil_plan_create(&c.best, planner->outline));
+    HIL_TRY_DONE(hil_plan_create(&c.single, planner->outline));
     HIL_TRY_DONE(choose(&c));
+    HIL_TRY_DONE(hil_choice_keep_expanded(&c));
     *out = c.best;
     c.best = (hil_plan){0};
 done:
     hil_plan_free(&c.trial);
     hil_plan_free(&c.best);
+    hil_plan_free(&c.single);
     hil_rehearsal_cache_free(&c.cache);
     return status;
 }

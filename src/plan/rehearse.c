@@ -163,6 +163,7 @@ static hil_status open_stage(stage *s)
                                  .segment = plan->segment,
                                  .tiers = &s->tiers,
                                  .work = plan->work,
+                                 .expanded = plan->expanded,
                                  .ring = hil_store_ring(r->model->store),
                                  .offloaded = plan->offloaded,
                                  .prefetch = plan->prefetch,

@@ -49,6 +49,7 @@ typedef struct hil_plan {
     bool by_segment;     /* a visit pins all that its segment may use: [Note: visits] in pass.h */
     size_t window;       /* device bytes for fetched weights and for sums of gradients */
     size_t work;         /* device bytes for tensors */
+    size_t expanded;     /* of these, for quantized weights that stay expanded */
     size_t ring;         /* host bytes: staging between disk and device */
     size_t offloaded;    /* host bytes: offloaded tensors */
     size_t spilled;      /* host bytes: sums of gradients that were evicted from the window */

@@ -133,6 +133,7 @@ static hil_status open_engine(hil_trainer *t)
                                  .segment = plan->segment,
                                  .tiers = &t->tiers,
                                  .work = work_bytes(t),
+                                 .expanded = plan->expanded,
                                  .ring = hil_store_ring(t->model->store),
                                  .offloaded = plan->offloaded,
                                  .prefetch = plan->prefetch,

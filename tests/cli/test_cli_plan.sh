@@ -37,6 +37,18 @@ grep -q '^weights ' "$work/out" || die "no table: $(cat "$work/out")"
 grep -q 'for 50%' "$work/out" || die "no analysis"
 grep -q '^faster: ' "$work/out" || die "no advice"
 
+# With one micro-batch at a time host memory has room for its activations, so that a GPU whose bus has
+# time for them recomputes hardly any; all micro-batches together would have to.
+cat >"$work/config.json" <<'END'
+{"model_type": "llama", "vocab_size": 128256, "hidden_size": 8192, "intermediate_size": 28672,
+ "num_hidden_layers": 16, "num_attention_heads": 64, "num_key_value_heads": 8,
+ "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "tie_word_embeddings": false}
+END
+run 0 plan --model "$work/config.json" --adapter lora --base-dtype nf4 --seq 1024 --batch 32 \
+    --micro-batch 2 --gpu "RTX 4090" --device-memory 10G --host-memory 40G --json
+[ "$(number group)" = 1 ] || die "$(number group) micro-batches pass a layer together"
+[ "$(number segments 8 tapes)" = host ] || die "activations are not offloaded"
+
 # rows: the rows of each tier add up to its peak, up to the printed digits.
 rows()
 {

@@ -165,6 +165,8 @@ int main(void)
                    formats[g.format], g.dtype, g.device, g.host, g.threads ? ", threads" : "",
                    (unsigned long long)placed.account[STEPS - 1].to_device_bytes,
                    (unsigned long long)placed.account[STEPS - 1].disk_read_bytes);
+            /* With memory to spare on a device of its own, weights stay expanded. */
+            CHECK((s.plan.expanded > 0) == (g.threads && !g.device));
             if (!crew_same(&whole, &placed)) check_die(formats[g.format], __LINE__, "differs");
             check_plan(&placed, &s);
             crew_free(&placed);

@@ -1,0 +1,63 @@
+/* candidate.c - what a plan has on the device, and quantized weights that stay expanded there. */
+#include "plan/candidate.h"
+
+#define PART 0.9 /* of what is left: blocks that stay leave gaps between those that come and go */
+
+bool hil_choice_fits(const hil_choice *c, const hil_plan *p)
+{
+    const hil_budget *b = &c->planner->budget;
+    uint64_t need[HIL_TIERS];
+    hil_plan_needs(p, c->outline, need);
+    return need[HIL_DEVICE] <= b->device && need[HIL_HOST] <= b->host &&
+           need[HIL_DISK] <= b->disk && p->peak[HIL_DEVICE] <= b->device &&
+           p->peak[HIL_HOST] <= b->host && p->peak[HIL_DISK] <= b->disk;
+}
+
+bool hil_choice_resident(const hil_choice *c, const hil_plan *plan)
+{
+    for (size_t u = 0; u < plan->units; ++u)
+        if (c->outline->unit[u].bytes[HIL_WEIGHT] && plan->unit[u].tier[HIL_WEIGHT] != HIL_DEVICE)
+            return false;
+    return true;
+}
+
+bool hil_choice_all_on_device(const hil_choice *c)
+{
+    hil_plan_table table;
+    if (!c->found) return false;
+    hil_plan_count(c->outline, &c->best, &table);
+    for (int s = 0; s < HIL_UNIT_STATES; ++s)
+        if (table.bytes[s][HIL_HOST] || table.bytes[s][HIL_DISK]) return false;
+    for (size_t i = 0; i < c->best.segments && !c->planner->recompute; ++i)
+        if (c->best.segment[i].keep < c->best.group) return false;
+    return true;
+}
+
+/* Bytes that all quantized weights take in 16 bits, at most: those of 4 bits are the smallest. */
+static double expanded_bytes(const hil_outline *outline)
+{
+    double bytes = 0;
+    for (size_t u = 0; u < outline->units; ++u) {
+        const hil_outline_unit *unit = &outline->unit[u];
+        if ((int64_t)unit->bytes[HIL_WEIGHT] < 2 * unit->elements)
+            bytes += 4 * (double)unit->bytes[HIL_WEIGHT];
+    }
+    return bytes;
+}
+
+hil_status hil_choice_keep_expanded(hil_choice *c)
+{
+    const hil_planner *planner = c->planner;
+    hil_plan *p = &c->trial;
+    double wanted = expanded_bytes(c->outline);
+    if (!planner->discrete || !hil_choice_alone(c) || !(wanted > 0) || !hil_choice_all_on_device(c))
+        return HIL_OK;
+    double left = PART * ((double)planner->budget.device - (double)c->best.peak[HIL_DEVICE]);
+    hil_plan_copy(p, &c->best);
+    p->expanded = (size_t)(left < wanted ? left : wanted);
+    hil_status status = planner->rehearse(planner->context, p);
+    if (status == HIL_ERR_BUDGET) return HIL_OK;
+    HIL_TRY(status);
+    if (p->peak[HIL_DEVICE] <= planner->budget.device) hil_plan_copy(&c->best, p);
+    return HIL_OK;
+}

@@ -128,7 +128,8 @@ static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, cons
 #define WAVES 7        /* of blocks over all multiprocessors */
 #define SHORT_SUM 6144 /* products of a sum */
 
-static bool is_small_tile(const cublasLtMatmulAlgo_t *algorithm)
+/* Whether the algorithm has the tiles that a sum of this length prefers. */
+static bool is_preferred(const cublasLtMatmulAlgo_t *algorithm, bool is_short)
 {
     uint32_t tile = 0, parts = 0;
     size_t written;
@@ -137,6 +138,7 @@ static bool is_small_tile(const cublasLtMatmulAlgo_t *algorithm)
         cublasLtMatmulAlgoConfigGetAttribute(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts,
                                              sizeof parts, &written))
         return false;
+    if (!is_short) return parts == 1 && tile == CUBLASLT_MATMUL_TILE_256x128;
     return parts == 1 &&
            (tile == CUBLASLT_MATMUL_TILE_128x128 || tile == CUBLASLT_MATMUL_TILE_128x160 ||
             tile == CUBLASLT_MATMUL_TILE_160x128 || tile == CUBLASLT_MATMUL_TILE_168x128 ||
@@ -148,11 +150,12 @@ static int pick(const hil_device *device, const key *k,
                 const cublasLtMatmulHeuristicResult_t *found, int count)
 {
     int major = 0;
-    if (k->k > SHORT_SUM) return 0;
+    bool is_short = k->k <= SHORT_SUM;
+    if (!is_short && k->c_dtype == HIL_F32) return 0;
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, hil_cuda_of(device)->index);
     for (int i = 0; i < count && major == 9; ++i)
         if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].wavesCount >= WAVES &&
-            is_small_tile(&found[i].algo))
+            is_preferred(&found[i].algo, is_short))
             return i;
     return 0;
 }

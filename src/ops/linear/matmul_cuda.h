@@ -18,9 +18,10 @@ typedef struct hil_cuda_matrix {
    [Note: algorithms by rule] The algorithm is the first one that cuBLASLt's heuristics return for
    the shape, the dtypes and alignments of up to 16 bytes, with a workspace of fixed size and no
    sums in 16 bits; it is chosen once per shape and device, so it does not depend on addresses. On
-   Hopper, if there are many waves of tiles and sums are short, one of the first eight with small
-   tiles is preferred: such kernels write a tile while they compute the next. Under sustained load
-   they are up to a third faster, most if c is read or in fp32. */
+   Hopper, if there are many waves of tiles, one of the first eight is preferred that has small
+   tiles, if sums are short: such kernels write a tile while they compute the next. Under sustained
+   load they are up to a third faster, most if c is read or in fp32. If sums are long and c is in 16
+   bits, tiles of 256 x 128 are preferred: 5 to 9% faster than 320 x 128, which comes first. */
 typedef struct hil_cuda_matmul {
     int64_t m, n, k;
     hil_dtype dtype; /* of a and b */

@@ -167,6 +167,8 @@ static void check_fault(void)
 int main(void)
 {
     gpu_begin();
+    check_linear(4096, 1024, 16, 0); /* narrow: both gradients at once */
+    check_linear(2080, 2112, 8, 0);
     for (int params = 1; params <= HIL_OP_PARAMS; ++params) {
         check_low_rank(128, 64, params, (int64_t[]){16, 16, 16});
         check_low_rank(37, 200, params, (int64_t[]){5, 9, 33});

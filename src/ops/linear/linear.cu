@@ -2,6 +2,7 @@
    at a time. */
 #include "ops/cuda_columns.h"
 #include "ops/linear/matmul_cuda.h"
+#include "ops/linear/narrow_cuda.h"
 
 /* Scratch. Forward: bias in the output's dtype (N). Backward: gradient of x (rows, K) when tiles
    must be summed, and the bias' gradient of each block of rows (blocks, N). */
@@ -18,6 +19,13 @@ static sizes measure(const hil_op_call *call)
     return s;
 }
 
+/* Whether both gradients are computed at once. */
+static bool is_narrow(const hil_op_call *call, const sizes *s)
+{
+    return call->params == 1 && call->param[0].trainable && s->tiles == 1 &&
+           hil_cuda_narrow_suits(call->device, call->param[0].dtype, s->rows, s->n, s->k);
+}
+
 static hil_status infer(hil_op_call *call)
 {
     sizes s = measure(call);
@@ -28,6 +36,7 @@ static hil_status infer(hil_op_call *call)
     if (s.tiles > 1) hil_scratch_add(&call->backward_scratch, s.rows * s.k, sizeof(float));
     if (call->params == 2)
         hil_scratch_add(&call->backward_scratch, s.columns.blocks * s.n, sizeof(float));
+    if (is_narrow(call, &s)) call->backward_scratch += hil_cuda_narrow_bytes(s.rows, s.n);
     return HIL_OK;
 }
 
@@ -146,11 +155,30 @@ static hil_status back_bias(hil_op_call *call, const sizes *s, float *partial)
     return hil_columns_give(call, 1, partial, s->columns);
 }
 
+/* Of a narrow weight. */
+static hil_status back_both(hil_op_call *call, const sizes *s)
+{
+    hil_cuda_narrow job = {s->rows,          s->n,         s->k, call->dout[0].data, NULL,
+                           call->in[0].data, call->scratch};
+    float *sum;
+    bool add;
+    HIL_TRY(call->source->weight_begin(call->owner, 0, 0, &job.w));
+    hil_status status = hil_cuda_narrow_run(call->device, &job);
+    call->source->weight_end(call->owner, 0, 0);
+    HIL_TRY(status);
+    HIL_TRY(hil_cuda_narrow_input(call->device, &job, call->din[0].data, call->din_add[0]));
+    HIL_TRY(call->source->gradient_begin(call->owner, 0, 0, &sum, &add));
+    status = hil_cuda_narrow_weight(call->device, &job, sum, add);
+    call->source->gradient_end(call->owner, 0, 0);
+    return status;
+}
+
 static hil_status backward(hil_op_call *call)
 {
     sizes s = measure(call);
     size_t at = 0;
     float *sum = NULL;
+    if (call->din[0].data && is_narrow(call, &s)) return back_both(call, &s);
     if (s.tiles > 1) {
         sum = (float *)call->scratch;
         hil_scratch_add(&at, s.rows * s.k, sizeof(float));

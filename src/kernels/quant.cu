@@ -8,6 +8,7 @@
 #define THREADS 256
 #define RUN 16 /* elements of a thread: two stores of HIL_WIDE */
 #define GRID 2048
+#define PARTS 4
 
 /* The tables of nf4 of a tile, in shared memory. Sixteen values lie in sixteen banks. */
 typedef struct tables {
@@ -42,22 +43,33 @@ static __device__ inline void store_run(hil_view out, int64_t at, int64_t n, con
         hil_wide_store(out, at + HIL_WIDE, hil_wide_count(n - HIL_WIDE), value + HIL_WIDE);
 }
 
+/* A thread has PARTS runs of HIL_WIDE elements, neighbouring threads have neighbouring runs: wide
+   stores, and several loads in flight. */
 static __global__ void __launch_bounds__(THREADS)
     expand_nf4(const hil_quant_tile tile, const char *bytes, const hil_view out)
 {
     __shared__ tables shared;
     load_tables(tile, bytes, &shared);
-    int64_t count = tile.rows * tile.cols, step = (int64_t)gridDim.x * THREADS * RUN;
-    int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * RUN;
-    for (; at < count; at += step) { /* the codes are padded to RUN / 2 bytes */
-        uint2 codes = *(const uint2 *)(bytes + tile.codes + at / 2);
-        float scale = block_scale(tile, bytes, &shared, at / HIL_QUANT_BLOCK), value[RUN];
+    int64_t count = tile.rows * tile.cols;
+    int64_t at = ((int64_t)blockIdx.x * PARTS * THREADS + threadIdx.x) * HIL_WIDE;
+    unsigned codes[PARTS];
+    float scale[PARTS];
 #pragma unroll
-        for (int i = 0; i < RUN; ++i) { /* the high half of a byte is first */
-            unsigned word = i < 8 ? codes.x : codes.y;
-            value[i] = shared.value[word >> (i % 8 / 2 * 8 + (i % 2 ? 0 : 4)) & 15] * scale;
-        }
-        store_run(out, at, count - at, value);
+    for (int p = 0; p < PARTS; ++p) { /* the codes are padded to 8 bytes */
+        int64_t here = at + (int64_t)p * THREADS * HIL_WIDE;
+        if (here >= count) break;
+        codes[p] = *(const unsigned *)(bytes + tile.codes + here / 2);
+        scale[p] = block_scale(tile, bytes, &shared, here / HIL_QUANT_BLOCK);
+    }
+#pragma unroll
+    for (int p = 0; p < PARTS; ++p) {
+        int64_t here = at + (int64_t)p * THREADS * HIL_WIDE;
+        if (here >= count) break;
+        float value[HIL_WIDE];
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) /* the high half of a byte is first */
+            value[i] = shared.value[codes[p] >> (i / 2 * 8 + (i % 2 ? 0 : 4)) & 15] * scale[p];
+        hil_wide_store(out, here, hil_wide_count(count - here), value);
     }
 }
 
@@ -125,7 +137,8 @@ hil_status hil_kernels_cuda_expand(hil_device *device, hil_stream stream,
     unsigned blocks = hil_blocks(count, THREADS * RUN), grid = blocks < GRID ? blocks : GRID;
     cudaStream_t queue = hil_cuda_stream(device, stream);
     if (nf4)
-        expand_nf4<<<grid, THREADS, 0, queue>>>(*tile, (const char *)bytes, hil_view_of(out));
+        expand_nf4<<<hil_blocks(count, THREADS * PARTS * HIL_WIDE), THREADS, 0, queue>>>(
+            *tile, (const char *)bytes, hil_view_of(out));
     else
         expand_rows<<<grid, THREADS, 0, queue>>>(*tile, (const char *)bytes, hil_view_of(out));
     return hil_cuda_launched(device, "expand weights");

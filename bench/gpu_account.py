@@ -26,7 +26,8 @@ from gpu_hilbert import Failed, Hilbert, median_seconds, write_tokens
 # The first pattern that a kernel's (mangled) name has decides what it is for.
 KINDS = (("attention", r"cudnn|sdpa|fmha|flash|attention|back_queries|back_keys|go_back|"
           r"find_most|make_rows|finish_queries"),
-         ("products", r"nvjet|gemm|cutlass|xmma|cublas|splitK"),
+         ("products", r"nvjet|gemm|cutlass|xmma|cublas|splitK|narrow_"),
+         ("quantized weights expanded", r"expand_"),
          ("norms", r"norm_job"),
          ("rotary", r"rotate|rope"),
          ("head's softmax", r"finish_"),

@@ -3,6 +3,7 @@
 
 #include "autograd/visit.h"
 #include "base/alloc.h"
+#include "io/align.h"
 #include "store/pass.h"
 
 #include <string.h>
@@ -241,9 +242,14 @@ void hil_engine_set_timeline(hil_engine *e, hil_timeline *timeline)
     e->spans.timeline = timeline;
 }
 
+size_t hil_engine_expanded(const hil_engine *e)
+{
+    return hil_align_up(hil_buffers_peak(e->context.kept));
+}
+
 size_t hil_engine_work(const hil_engine *e)
 {
-    return hil_buffers_peak(e->buffers);
+    return hil_buffers_peak(e->buffers) + hil_engine_expanded(e);
 }
 
 size_t hil_engine_offloaded(const hil_engine *e)
@@ -314,12 +320,13 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
     hil_status status;
     HIL_TRY_DONE(hil_engine_trace(model, options->compute));
     HIL_TRY_DONE(begin(&e, model, options));
-    HIL_TRY_DONE(hil_buffers_create(&e->buffers, options->tiers, options->work));
+    HIL_TRY_DONE(
+        hil_buffers_create(&e->buffers, options->tiers, options->work - options->expanded));
+    HIL_TRY_DONE(hil_buffers_create(&e->context.kept, options->tiers, options->expanded));
     HIL_TRY_DONE(hil_offload_create(&e->offload, options->tiers, e->buffers, options->ring,
                                     options->offloaded));
     HIL_TRY_DONE(hil_tiers_pin_all(options->tiers));
     e->context.buffers = e->boundaries.buffers = e->buffers;
-    e->context.expanded_left = options->expanded;
     e->context.links = options->tiers->links;
     e->context.device = e->input.device = options->tiers->device;
     e->input.buffers = e->buffers;
@@ -346,8 +353,9 @@ void hil_engine_destroy(hil_engine *e)
     hil_boundaries_free(&e->boundaries);
     hil_offload_destroy(e->offload);
     for (size_t i = 0; i < e->context.expanded_count; ++i)
-        hil_buffers_give(e->buffers, e->context.expanded[i].data);
+        hil_buffers_give(e->context.kept, e->context.expanded[i].data);
     hil_free(e->context.expanded);
+    hil_buffers_destroy(e->context.kept);
     hil_buffers_destroy(e->buffers);
     hil_free(e->place);
     hil_free(e->held);

@@ -19,7 +19,7 @@ typedef struct hil_engine_options {
         *segment;             /* one per segment, copied; NULL: all tapes stay on the device */
     hil_tiers *tiers;         /* borrowed, like the ring */
     size_t work;              /* device bytes for tensors */
-    size_t expanded;          /* of these, for quantized weights that stay expanded */
+    size_t expanded;          /* of these, for quantized weights that stay expanded; whole pages */
     hil_ring *ring;           /* staging of tensors on disk; NULL: none are */
     size_t offloaded;         /* host bytes for offloaded tensors */
     bool prefetch;            /* of what the next visits read */
@@ -92,7 +92,9 @@ void hil_engine_set_watch(hil_engine *engine, hil_engine_watch watch, void *cont
 /* While set, spans of computing are written to it; NULL: not. Borrowed. */
 void hil_engine_set_timeline(hil_engine *engine, hil_timeline *timeline);
 
-/* High-water marks: the least `work` and `offloaded` that suffice for the same passes. */
+/* High-water marks: the least `work`, `expanded` and `offloaded` that suffice for the same passes.
+ */
+size_t hil_engine_expanded(const hil_engine *engine);
 size_t hil_engine_work(const hil_engine *engine);
 size_t hil_engine_offloaded(const hil_engine *engine);
 /* Visits that the last training pass began; if it failed, it did so in the last of them. */

@@ -55,12 +55,12 @@ hil_status hil_tape_borrow(hil_tape *tape, const hil_tensor *tensor, bool wants,
 /* [Note: parameters on the tape] An operation asks for a tile when it needs it; the tape passes the
    request to the store. This is the only connection between computation and placement. A quantized
    tile is expanded into a buffer of its own, which the operation gets instead. Where the plan has
-   memory for it, the buffer stays until the engine is destroyed: such weights do not change. */
-static void *find_expanded(const hil_context *c, const hil_param *p, int64_t number)
+   memory for it, the buffer stays until the engine is destroyed, and is filled again only if the
+   weight was written. */
+static hil_expanded_tile *find_expanded(const hil_context *c, const hil_param *p, int64_t number)
 {
     for (size_t i = 0; i < c->expanded_count; ++i)
-        if (c->expanded[i].param == p && c->expanded[i].number == number)
-            return c->expanded[i].data;
+        if (c->expanded[i].param == p && c->expanded[i].number == number) return &c->expanded[i];
     return NULL;
 }
 
@@ -70,15 +70,14 @@ static hil_status take_expanded(hil_request *r, int param, hil_param *p, int64_t
 {
     hil_context *c = r->tape->context;
     assert(!r->expanded[param]);
-    if (bytes > c->expanded_left) {
+    if (!hil_buffers_fits(c->kept, bytes)) {
         HIL_TRY(hil_buffers_take(c->buffers, bytes, out));
         r->expanded[param] = *out;
         return HIL_OK;
     }
     HIL_TRY(HIL_GROW(&c->expanded, &c->expanded_room, c->expanded_count + 1));
-    HIL_TRY(hil_buffers_take(c->buffers, bytes, out));
-    c->expanded[c->expanded_count++] = (hil_expanded_tile){p, number, *out};
-    c->expanded_left -= bytes;
+    HIL_TRY(hil_buffers_take(c->kept, bytes, out));
+    c->expanded[c->expanded_count++] = (hil_expanded_tile){p, number, hil_param_writes(p), *out};
     return HIL_OK;
 }
 
@@ -86,13 +85,14 @@ static hil_status expand(hil_request *r, int param, hil_param *p, int64_t number
 {
     const hil_context *c = r->tape->context;
     const void *bytes = *data;
-    *data = find_expanded(c, p, number);
-    if (*data) return HIL_OK;
+    hil_expanded_tile *kept = find_expanded(c, p, number);
     hil_quant_tile tile;
     hil_param_quant_tile(p, number, &tile);
-    hil_tensor out = {hil_param_dtype(p), {2, {tile.rows, tile.cols}}, NULL};
-    HIL_TRY(take_expanded(r, param, p, number, hil_tensor_bytes(&out), &out.data));
+    hil_tensor out = {hil_param_dtype(p), {2, {tile.rows, tile.cols}}, kept ? kept->data : NULL};
+    if (!kept) HIL_TRY(take_expanded(r, param, p, number, hil_tensor_bytes(&out), &out.data));
     *data = out.data;
+    if (kept && kept->writes == hil_param_writes(p)) return HIL_OK;
+    if (kept) kept->writes = hil_param_writes(p);
     if (hil_pool_is_dry(c->pool)) {
         double moved = (double)(tile.bytes + hil_tensor_bytes(&out));
         if (c->speeds) hil_links_compute(c->links, c->speeds->op_call + moved / c->speeds->memory);

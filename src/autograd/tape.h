@@ -80,6 +80,7 @@ typedef struct hil_offloaded hil_offloaded;     /* tape_offload.c */
 typedef struct hil_expanded_tile {
     const hil_param *param;
     int64_t number;
+    int64_t writes; /* hil_param_writes when it was expanded */
     void *data;
 } hil_expanded_tile;
 
@@ -103,7 +104,7 @@ typedef struct hil_context {
     float loss_scale;
     hil_expanded_tile *expanded; /* in the order of their first use */
     size_t expanded_count, expanded_room;
-    size_t expanded_left;     /* bytes for more of them */
+    hil_buffers *kept;        /* memory for them */
     hil_links *links;         /* whose clock a rehearsal advances */
     const hil_speeds *speeds; /* NULL: no rehearsal */
     hil_kv_cache *cache;      /* HIL_MODE_GENERATE */

@@ -1,7 +1,7 @@
 /* candidate.c - what a plan has on the device, and quantized weights that stay expanded there. */
 #include "plan/candidate.h"
 
-#define PART 0.9 /* of what is left: blocks that stay leave gaps between those that come and go */
+#include "io/align.h"
 
 bool hil_choice_fits(const hil_choice *c, const hil_plan *p)
 {
@@ -52,9 +52,11 @@ hil_status hil_choice_keep_expanded(hil_choice *c)
     double wanted = expanded_bytes(c->outline);
     if (!planner->discrete || !hil_choice_alone(c) || !(wanted > 0) || !hil_choice_all_on_device(c))
         return HIL_OK;
-    double left = PART * ((double)planner->budget.device - (double)c->best.peak[HIL_DEVICE]);
+    double left = (double)planner->budget.device - (double)c->best.peak[HIL_DEVICE];
+    left -= 2 * HIL_IO_ALIGN; /* where it begins and ends */
+    if (left < HIL_IO_ALIGN) return HIL_OK;
     hil_plan_copy(p, &c->best);
-    p->expanded = (size_t)(left < wanted ? left : wanted);
+    p->expanded = (size_t)(left < wanted ? left : wanted) / HIL_IO_ALIGN * HIL_IO_ALIGN;
     hil_status status = planner->rehearse(planner->context, p);
     if (status == HIL_ERR_BUDGET) return HIL_OK;
     HIL_TRY(status);

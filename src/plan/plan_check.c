@@ -28,7 +28,8 @@ hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
     if (ring && !b->disk)
         return hil_fail(HIL_ERR_BUDGET, "this plan keeps something on disk: give --disk PATH");
     if (plan->ring < ring) plan->ring = ring; /* an edit put something on disk */
-    plan->work = plan->offloaded = plan->spilled = 0;
+    plan->work = plan->expanded;
+    plan->offloaded = plan->spilled = 0;
     hil_plan_needs(plan, planner->outline, need); /* before a rehearsal with absurd sizes */
     HIL_TRY(check_needs(b, need));
     HIL_TRY(planner->rehearse(planner->context, plan));

@@ -1,6 +1,7 @@
 /* plan_file.c - hil_plan <-> JSON. Input is treated as hostile. */
 #include "plan/plan_file.h"
 
+#include "io/align.h"
 #include "io/file.h"
 #include "machine/probe.h"
 
@@ -223,7 +224,7 @@ static hil_status read_sizes(const json_t *root, const char *what, hil_plan *p)
         HIL_TRY(read_number(given, tiers[t], what, BYTES_MAX, &budget[t]));
     p->group = group;
     p->window = (size_t)window;
-    p->expanded = (size_t)expanded;
+    p->expanded = (size_t)expanded / HIL_IO_ALIGN * HIL_IO_ALIGN;
     p->ring = (size_t)ring;
     p->chunk = chunk;
     p->slots = (int)slots;

@@ -226,6 +226,7 @@ static hil_status take_step(stage *s)
 static void note_tensors(stage *s)
 {
     s->plan->work = hil_engine_work(s->engine);
+    s->plan->expanded = hil_engine_expanded(s->engine);
     s->plan->offloaded = hil_engine_offloaded(s->engine);
 }
 

@@ -33,6 +33,7 @@ struct hil_param {
     bool trainable;
     int numbers; /* see hil_param_set_numbers */
     hil_quant quant;
+    int64_t writes; /* of its bytes, if it is quantized */
     /* Numbers that the units keep, from one tile to the next, and in all: elements of the
        parameter, or bytes of a quantized one. */
     int64_t stride, kept;

@@ -59,6 +59,8 @@ int64_t hil_param_tile_rows(const hil_param *param);
 bool hil_param_trainable(const hil_param *param);
 /* HIL_QUANT_NONE: the weight is kept in its dtype. */
 hil_quant hil_param_quant(const hil_param *param);
+/* How often bytes of a quantized weight were written: it changes when they do. */
+int64_t hil_param_writes(const hil_param *param);
 /* A tile of a quantized parameter, whose bytes hil_store_acquire gives. */
 void hil_param_quant_tile(const hil_param *param, int64_t tile, hil_quant_tile *out);
 

@@ -415,6 +415,7 @@ hil_status hil_store_write_quantized(hil_store *store, hil_param *param, int64_t
 {
     assert(param->quant);
     conversion c = {.state = HIL_MASTER, .size = 1, .in = in};
+    ++param->writes;
     return move(store, param, first, count, &c);
 }
 

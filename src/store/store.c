@@ -296,6 +296,11 @@ bool hil_param_trainable(const hil_param *param)
     return param->trainable;
 }
 
+int64_t hil_param_writes(const hil_param *param)
+{
+    return param->writes;
+}
+
 hil_quant hil_param_quant(const hil_param *param)
 {
     return param->quant;

@@ -27,6 +27,32 @@ typedef struct seen {
     uint64_t bytes, plain; /* of the quantized weights, and as they would be in their dtype */
 } seen;
 
+static double loss_of(hil_trainer *t)
+{
+    int32_t token[CREW_BATCH * CREW_SEQ], target[CREW_BATCH * CREW_SEQ];
+    hil_batch batch = {CREW_BATCH, CREW_SEQ, token, target, NULL, NULL};
+    hil_step_result result;
+    crew_tokens(0, token, target);
+    CHECK_OK(hil_trainer_loss(t, &batch, &result));
+    return result.loss;
+}
+
+/* A weight that stays expanded is expanded again when it was written. */
+static void check_written(hil_trainer *t)
+{
+    hil_store *store = t->model->store;
+    double before = loss_of(t);
+    for (size_t i = 0; i < hil_store_count(store); ++i) {
+        const hil_param *p = hil_store_at(store, i);
+        float *zeros;
+        if (!hil_param_quant(p)) continue;
+        CHECK_OK(HIL_ALLOC(hil_param_elements(p), &zeros));
+        CHECK_OK(hil_trainer_write(t, hil_param_spec_of(p)->name, zeros, hil_param_elements(p)));
+        hil_free(zeros);
+    }
+    CHECK(loss_of(t) != before);
+}
+
 static void look(hil_trainer *t, void *context)
 {
     seen *s = context;
@@ -39,6 +65,7 @@ static void look(hil_trainer *t, void *context)
         CHECK(!hil_param_quant(p) || strstr(hil_param_spec_of(p)->name, ".0.") ||
               strstr(hil_param_spec_of(p)->name, ".1."));
     }
+    if (s->plan.expanded) check_written(t);
 }
 
 static void run(const setting *g, const hil_disk_budget *disk, crew *c, seen *s)

@@ -2,7 +2,7 @@
 """golden_adapters.py - adapters of the tiny golden models, and what PEFT computes with them.
 
     pip install torch transformers peft safetensors numpy
-    python tools/golden_adapters.py [FOLDER]      (default: tests/golden/adapters)
+    python tools/golden_adapters.py [FOLDER [NAME ...]]      (default: tests/golden/adapters)
 
 The bases are the folders of tests/golden/models (tools/golden_models.py). Each adapter is a folder
 FOLDER/<name>/ as PEFT saves it, with random numbers in every tensor (B too, so that no gradient is
@@ -50,6 +50,10 @@ ADAPTERS |= {
     "saved": ("gpt2_untied", dict(
         r=2, lora_alpha=3, target_modules=["c_attn", "c_fc"], bias="all",
         modules_to_save=["lm_head", "ln_f"])),
+    # Projections that are fused in files are one matrix to PEFT.
+    "fused": ("phi3", dict(
+        r=3, lora_alpha=4, target_modules=["qkv_proj", "o_proj", "gate_up_proj"])),
+    "gemma": ("gemma2", dict(r=2, lora_alpha=3, target_modules="all-linear", use_dora=True)),
 }
 MERGED = {"gpt2": "transformer.h.1.mlp.c_proj.weight",
           "layers": "model.layers.2.mlp.down_proj.weight", "expression": "model.layers.1.self_attn.o_proj.weight", "saved": "lm_head.weight"}
@@ -155,8 +159,12 @@ def main():
     logging.disable_progress_bar()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    shutil.rmtree(root, ignore_errors=True)
+    only = sys.argv[2:]
+    for name in only or [""]:
+        shutil.rmtree(os.path.join(root, name), ignore_errors=True)
     for seed, (name, (base, options)) in enumerate(ADAPTERS.items(), 1):
+        if only and name not in only:
+            continue
         torch.manual_seed(seed)
         make(os.path.join(root, name), name, base, options, seed)
 

@@ -107,6 +107,15 @@ static hil_status find_arch(const hil_config_reader *r, const hil_arch **out)
                         supported);
     *out = hil_arch_find(type);
     if (*out) return HIL_OK;
+    const char *text = NULL;
+    const json_t *part = json_object_get(r->object, "text_config");
+    if (json_is_object(part)) HIL_TRY(hil_json_string(part, "model_type", r->what, &text));
+    if (text && hil_arch_find(text))
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: model_type \"%.60s\" has more than a text model; that alone (%s) is "
+                        "supported: save it as a folder of its own with transformers "
+                        "(docs/models.md)",
+                        r->what, type, text);
     return hil_fail(HIL_ERR_INPUT,
                     "%s: model_type \"%.60s\" is not supported; supported are %s (docs/models.md)",
                     r->what, type, supported);

@@ -38,6 +38,8 @@ check gpt2 --dtype fp32 --adapter-dropout 0.1
 check qwen2 --dtype bf16 --dora
 check qwen3 --dtype fp16 --rslora --targets q_proj,down_proj
 check gpt2_untied --dtype bf16 --dora --adapter-dropout 0.2 --modules-to-save lm_head
+check gemma3 --dtype bf16 --base-dtype nf4
+check phi3 --dtype bf16 --base-dtype int8 --targets qkv_proj,down_proj
 
 read -ra all <<< "$(options llama)"
 "$HILBERT" train "${all[@]}" --steps 2 --out "$work/run" || die "a run"

@@ -19,6 +19,11 @@ cmp "$work/fp32.gguf" "$work/own.gguf" || die "another default"
 
 fails 2 "exists: choose another name or use --overwrite" export "$model" "$work/own.gguf" --gguf
 run 0 export --gguf "$model" "$work/own.gguf" --overwrite
+for name in gemma llama_yarn; do
+    run 1 export "$TESTS/golden/models/$name" "$work/none.gguf" --gguf
+    grep -q "cannot be exported to GGUF; convert_hf_to_gguf.py" "$work/err" || die "$name: $(cat "$work/err")"
+    [ ! -e "$work/none.gguf" ] || die "$name: a file is left"
+done
 fails 1 "holds neither a checkpoint nor a model" export "$work" "$work/none.gguf" --gguf
 fails 1 "holds no checkpoint" export "$model" "$work/folder"
 fails 1 "cannot" export "$model" "$work/missing/none.gguf" --gguf

@@ -68,16 +68,20 @@ static void check_embedding(int64_t batch, int64_t length, int64_t rows, int64_t
     int32_t *ids = malloc((size_t)(batch * length) * sizeof *ids);
     for (int64_t i = 0; i < batch * length; ++i)
         ids[i] = i % 3 == 0 ? 1 : (int32_t)(i * 7919 % rows);
-    gpu_check_dtypes((gpu_case){.name = "embedding",
-                                .op = &hil_op_embedding,
-                                .ins = 1,
-                                .outs = 1,
-                                .params = 1,
-                                .in = {{2, {batch, length}}},
-                                .ids = {ids},
-                                .rows = {rows},
-                                .cols = {cols},
-                                .tile_rows = {tile_rows}});
+    hil_embedding_attr pad = {1};
+    gpu_case c = {.name = "embedding",
+                  .op = &hil_op_embedding,
+                  .ins = 1,
+                  .outs = 1,
+                  .params = 1,
+                  .in = {{2, {batch, length}}},
+                  .ids = {ids},
+                  .rows = {rows},
+                  .cols = {cols},
+                  .tile_rows = {tile_rows}};
+    gpu_check_dtypes(c);
+    c.name = "embedding with a pad id", c.attr = &pad;
+    gpu_check_dtypes(c);
     free(ids);
 }
 
@@ -99,6 +103,11 @@ static void check_head(int64_t batch, int64_t length, int64_t rows, int64_t cols
                   .fused = true,
                   .other_grid = batch * length > 64};
     gpu_check_dtypes(c);
+    gpu_case more = c;
+    more.name = "head capped", more.attr = &(hil_head_attr){.cap = 0.8};
+    gpu_check_dtypes(more);
+    more.name = "head capped with bias", more.params = 2, more.rows[1] = 1, more.cols[1] = rows;
+    gpu_check_dtypes(more);
     c.name = "head frozen", c.frozen[0] = true;
     gpu_check_dtypes(c);
     c.name = "head weighted", c.attr = &(hil_head_attr){.weighted = true}, c.fused = false;

@@ -20,4 +20,4 @@ def third(model, folder):
     size = sum((16 if p.requires_grad else 4) * p.numel() for p in model.parameters())
     host = max(164 << 10, size // 12)
     return {"device_memory": size // 3 - host, "host_memory": host, "disk": f"{folder}:100M",
-            "saves": False}
+            "saves": False, "threads": 1}

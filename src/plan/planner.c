@@ -1,7 +1,7 @@
 /* planner.c - tries candidates: how many micro-batches pass a segment together, how many
    activations are kept for backward, on which tier the values between segments are kept.
 
-   [Note: candidates] Groups are one micro-batch, or about GROUP_MOST. For each, rehearsals with
+   [Note: candidates] Groups are one micro-batch, or many (large_group). For each, rehearsals with
    everything on the device find the memory of tensors. The level says what is kept for backward:
    nothing, lean tapes, or whole tapes, in the order of time saved per byte. Bisection finds the
    highest level that leaves room for a window. That level, half of it and none are rehearsed in
@@ -19,9 +19,9 @@
 #define BUSY_COST 0.05
 #define BUS_COST 0.01 /* the same for copies over a bus, which hardly slow the device */
 #define PARKED_STEPS 3
-#define LONG 4096     /* visits of forward in a group: its rehearsal takes seconds */
-#define SLIGHT 0.01   /* the least part of a step that is worth such a rehearsal */
-#define GROUP_MOST 64 /* micro-batches that pass a segment together */
+#define GROUP_MOST 64    /* micro-batches that pass a segment together */
+#define GROUP_LEAST 8    /* but so many even where that makes more visits than below */
+#define VISITS_MOST 3072 /* of segments in the forward of a group: a rehearsal takes a second */
 
 static void begin(hil_choice *c, hil_candidate at)
 {
@@ -219,12 +219,10 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
     return HIL_OK;
 }
 
-/* Whether its computing alone takes longer than a step of the best plan; or nearly as long, if a
-   rehearsal takes seconds. */
+/* Whether its computing alone takes longer than a step of the best plan. */
 static bool is_slower(const hil_choice *c, hil_candidate at)
 {
     double most = c->found ? cost(&c->best) : INFINITY;
-    if (at.group * (int64_t)c->outline->segments > LONG) most *= 1 - SLIGHT;
     return c->needs[at.group > 1][at.tier][at.level].computing >= most;
 }
 
@@ -508,10 +506,13 @@ static hil_status refine_offloaded(hil_choice *c, const hil_plan *winner, hil_ca
 
 /* All micro-batches of a step, or groups of about equal size. Larger groups would save hardly any
    transfers of weights, but keep more values between segments. */
-static int64_t large_group(int64_t micros)
+static int64_t large_group(const hil_outline *outline)
 {
-    if (micros <= GROUP_MOST + GROUP_MOST / 2) return micros;
-    int64_t groups = (micros + GROUP_MOST - 1) / GROUP_MOST;
+    int64_t micros = outline->micros, most = VISITS_MOST / (int64_t)outline->segments;
+    if (most < GROUP_LEAST) most = GROUP_LEAST;
+    if (most > GROUP_MOST) most = GROUP_MOST;
+    if (micros <= most + most / 2) return micros;
+    int64_t groups = (micros + most - 1) / most;
     return (micros + groups - 1) / groups;
 }
 
@@ -520,7 +521,7 @@ static hil_status try_groups(hil_choice *c)
     int64_t micros = c->outline->micros;
     bool large = micros > 1 && c->zero > 1;
     if (!c->planner->discrete) HIL_TRY(try_group(c, 1));
-    if (large) HIL_TRY(try_group(c, large_group(micros)));
+    if (large) HIL_TRY(try_group(c, large_group(c->outline)));
     return c->planner->discrete ? try_group(c, 1) : HIL_OK;
 }
 

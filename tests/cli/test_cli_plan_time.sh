@@ -47,8 +47,9 @@ timed 1 --model "$work/405b.json" --seq 4096 --batch 512 --ranks 8 --device-memo
 grep -q 'of disk are missing on each of 8 ranks' "$work/err" || die "$(cat "$work/err")"
 
 # Long planning reports its progress, also without a terminal.
-"$HILBERT" plan --model "$work/405b.json" --seq 4096 --batch 256 --micro-batch 1 \
-    --device-memory 24G --host-memory 100G --disk "$work:20T" >"$work/out" 2>"$work/err" &
+"$HILBERT" plan --model "$work/405b.json" --seq 4096 --batch 256 --micro-batch 1 --gpu H100 \
+    --adapter lora --base-dtype nf4 --device-memory 24G --host-memory 100G --disk "$work:20T" \
+    >"$work/out" 2>"$work/err" &
 pid=$!
 for _ in $(seq 600); do
     grep -q '^planning' "$work/err" && break

@@ -35,13 +35,14 @@ hil_status hil_optimizer_update_by(hil_store *store, const hil_rule *rule,
                                    const hil_rule_step *step, size_t steps)
 {
     size_t bytes = offsetof(hil_update_rule, step) + steps * sizeof *step;
-    char *copy;
-    HIL_TRY(HIL_ALLOC(bytes, &copy));
+    _Alignas(hil_update_rule) char few[offsetof(hil_update_rule, step) + 2 * sizeof *step];
+    char *copy = few; /* training makes no allocation in a step */
+    if (bytes > sizeof few) HIL_TRY(HIL_ALLOC(bytes, &copy));
     hil_update_rule *all = (hil_update_rule *)copy;
     all->rule = rule;
     memcpy(all->step, step, steps * sizeof *step);
     hil_status status = hil_store_update(store, update_block, all, bytes);
-    hil_free(copy);
+    if (copy != few) hil_free(copy);
     return status;
 }
 

@@ -157,6 +157,7 @@ typedef struct hil_eval_options {
     const char *messages; /* a JSON file with one conversation, instead of data; NULL: none */
     const char *loss;     /* as in training */
     double beta;
+    int64_t micro_batch; /* batch, by its name in training; 0: as `batch` says */
 } hil_eval_options;
 typedef struct hil_eval_result {
     double loss, perplexity, seconds, seconds_to_first_batch;

@@ -27,7 +27,7 @@ static const hil_option options[] = {
         .initial = "the model's longest, at most 1024", .range = &hil_range_count),
     ROW("batch", WHOLE, run.batch, "N", "windows computed at once", .initial = "chosen by rule",
         .range = &hil_range_count),
-    ROW("micro-batch", WHOLE, run.batch, "N", "the same, by its name in training",
+    ROW("micro-batch", WHOLE, run.micro_batch, "N", "the same, by its name in training",
         .initial = "chosen by rule", .range = &hil_range_count, .rival = "batch"),
     ROW("dtype", WORD, run.dtype, "bf16|fp32|fp16", "precision of the computation"),
     HIL_BASE_DTYPE_ROW(eval_values, run.base_dtype),

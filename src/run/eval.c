@@ -163,6 +163,7 @@ hil_status hil_eval(const hil_eval_options *options, const hil_observer *observe
     hil_eval_options own;
     HIL_TRY(HIL_SIZED_TAKE(hil_eval, &own, options));
     options = &own;
+    if (own.micro_batch) own.batch = own.micro_batch;
     if (own.messages) return hil_eval_messages(&own, observer, result);
     job j = {.observer = hil_comm_rank(options->comm) == 0 ? observer : NULL};
     hil_status status = run_job(&j, options, result);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 /* Paths are compared by their content (test_cli_rank_facts.sh); the others change no result. */
-static const char *const exempt[] = {"model",   "out",    "config",        "quiet",
-                                     "threads", "device", "device-memory", "host-memory",
-                                     "io",      "trace",  "json"};
+static const char *const exempt[] = {
+    "model",       "out", "config", "quiet", "threads",   "device",          "device-memory",
+    "host-memory", "io",  "trace",  "json",  "deepspeed", "resume-deepspeed"};
 
 static bool is_exempt(const hil_command *command, const char *name)
 {

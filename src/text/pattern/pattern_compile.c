@@ -234,8 +234,8 @@ static hil_status intern(compiler *c, const int *list, size_t count, uint32_t *o
     size_t size = c->place_count - from;
     for (size_t i = 0; i < c->state_count; ++i) {
         const state *old = &c->states[i];
-        if (old->count != size ||
-            (size && memcmp(c->places + old->from, c->places + from, size * sizeof *c->places)))
+        if (old->count != size || (size && memcmp(c->places + old->from, c->places + from,
+                                                  size * sizeof *c->places) != 0))
             continue;
         c->place_count = from;
         *out = (uint32_t)i;

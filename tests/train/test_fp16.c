@@ -175,7 +175,9 @@ static void check_metrics(job_place *place)
 static void check_remembered(job_place *place)
 {
     hil_train_options options = job_options(place, MODEL, "");
-    hil_run_state before = {.step = 9, .isa = "", .scaling = {1024, 7, 3, 2000}}, after = before;
+    hil_run_state before = {
+        .step = 9, .isa = "", .scaling = {.scale = 1024, .good = 7, .skipped = 3, .window = 2000}};
+    hil_run_state after = before;
     json_t *state;
     after.scaling = (hil_scaling){.window = 2000};
     CHECK_OK(hil_run_state_write(&options, &before, &state));

@@ -54,6 +54,7 @@ hil_status hil_option_find(const hil_command *command, const char *name, const c
                            const hil_option **out)
 {
     const char *names[HIL_OPTIONS_MAX];
+    assert(command->count <= HIL_OPTIONS_MAX);
     for (size_t i = 0; i < command->count; ++i) {
         names[i] = command->option[i].name;
         if (!same_name(name, names[i])) continue;

@@ -71,7 +71,7 @@ typedef struct hil_command {
     int (*run)(int argc, char **argv); /* arguments after the name; returns the exit code */
 } hil_command;
 
-#define HIL_OPTIONS_MAX 64
+#define HIL_OPTIONS_MAX 96
 
 /* A command line being parsed. Owns the memory that the values borrow. */
 typedef struct hil_parsed {

@@ -152,8 +152,8 @@ static hil_status pop_mark(machine *m, value ***items, size_t *count)
     *count = 0;
     if (!m->marks) return broken(m, "a mark is missing");
     size_t first = m->mark[--m->marks];
-    *items = m->stack + first;
     *count = m->depth - first;
+    if (*count) *items = m->stack + first;
     m->depth = first;
     return HIL_OK;
 }

@@ -23,7 +23,10 @@ static hil_status begin(const hil_op_call *call, const hil_op_kernel **out)
             *out = kernels[i];
             return HIL_OK;
         }
-    return hil_fail(HIL_ERR_USAGE, "%s does not run on a GPU yet", call->op->name);
+    return hil_fail(
+        HIL_ERR_USAGE,
+        "the operation %s does not run on a GPU yet: compute this model with --device cpu",
+        call->op->name);
 }
 
 hil_status hil_op_cuda_infer(hil_op_call *call)

@@ -33,7 +33,8 @@ class StoreOptions(Structure):
                 ("weight_decay", c_double), ("beta1", c_double), ("eps", c_double),
                 ("beta2", c_double), ("clip", c_double), ("tile_size", c_uint64),
                 ("threads", c_int), ("device", DeviceChoice), ("stream", c_void_p),
-                ("saves", c_bool)]
+                ("saves", c_bool), ("comm", c_void_p), ("keep_window", c_uint64),
+                ("keep_host", c_uint64), ("probe_cache", c_char_p)]
 
 
 class StoreForm(Structure):

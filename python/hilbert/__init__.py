@@ -13,16 +13,20 @@ from .errors import BudgetError, Error, InputError, NumericError, UsageError
 if TYPE_CHECKING:
     from ._c import version
     from ._init import init
+    from .accelerator import Accelerator
     from .checkpoint import load, save
     from .engine import Engine, initialize
     from ._offload import gathered, offload
     from ._program import program
     from .optimizer import Optimizer
     from .pretrained import from_pretrained, save_pretrained
+    from .sft import SFTTrainer
+    from .trainer import Trainer, TrainerMixin
 
 _HOME = {"version": "_c", "program": "_program", "offload": "_offload", "gathered": "_offload", "Optimizer": "optimizer",
          "init": "_init", "from_pretrained": "pretrained", "save_pretrained": "pretrained",
-         "initialize": "engine", "Engine": "engine", "save": "checkpoint", "load": "checkpoint"}
+         "initialize": "engine", "Engine": "engine", "save": "checkpoint", "load": "checkpoint",
+         "Trainer": "trainer", "TrainerMixin": "trainer", "SFTTrainer": "sft", "Accelerator": "accelerator"}
 
 __all__ = ["BudgetError", "Error", "InputError", "NumericError", "UsageError", *_HOME]
 

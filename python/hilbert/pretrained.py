@@ -76,6 +76,8 @@ def save_pretrained(model: nn.Module, folder: Union[str, Path], max_shard_size: 
         return
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    model.config.architectures = [type(model).__name__]
+    model.config.dtype = str(state.store.options.dtype).split(".")[1]
     model.config.save_pretrained(folder)
     if getattr(model, "generation_config", None) is not None:
         model.generation_config.save_pretrained(folder)

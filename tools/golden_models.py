@@ -49,9 +49,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import (AutoConfig, AutoModelForCausalLM, Cohere2Config, CohereConfig,
-                          Gemma2Config, Gemma3TextConfig, GemmaConfig, GPT2Config, GPTNeoXConfig,
-                          GraniteConfig, LlamaConfig, MistralConfig, MixtralConfig, Olmo2Config,
-                          Olmo3Config, Phi3Config, PhiConfig, Qwen2Config, Qwen3Config,
+                          Gemma2Config, Gemma3TextConfig, GemmaConfig, GPT2Config,
+                          GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, LlamaConfig,
+                          MistralConfig, MixtralConfig, Olmo2Config, Olmo3Config, OlmoeConfig,
+                          Phi3Config, PhiConfig, Qwen2Config, Qwen2MoeConfig, Qwen3Config,
                           Qwen3MoeConfig, SmolLM3Config, StableLmConfig)
 from transformers.utils import logging
 
@@ -119,6 +120,7 @@ MIXTURES = {
 SMALL = dict(vocab_size=67, hidden_size=24, intermediate_size=26, num_hidden_layers=2,
              num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=96)
 WITHOUT_KV = {k: v for k, v in SMALL.items() if k != "num_key_value_heads"}
+MIXED = dict(output_router_logits=True, router_aux_loss_coef=0.04)
 PLUS = ("gemma",)  # norms with 1 + weight
 LONG = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
             short_factor=[1.0, 1.1, 1.3], long_factor=[1.0, 2.5, 4.0])
@@ -174,6 +176,21 @@ FAMILIES = {
                                      layer_types=["sliding_attention", "full_attention",
                                                   "sliding_attention"]),
     "mistral_nemo": lambda: MistralConfig(**SMALL, head_dim=10, sliding_window=None),
+    "olmoe": lambda: OlmoeConfig(**SMALL, **MIXED, num_experts=7, num_experts_per_tok=3),
+    # The first and the last layer have no experts.
+    "qwen2_moe": lambda: Qwen2MoeConfig(
+        **{**SMALL, "num_hidden_layers": 5}, **MIXED, num_experts=6, num_experts_per_tok=2,
+        moe_intermediate_size=14, shared_expert_intermediate_size=18, decoder_sparse_step=2,
+        mlp_only_layers=[3], norm_topk_prob=True, use_sliding_window=True, sliding_window=7,
+        max_window_layers=3),
+    "granitemoe": lambda: GraniteMoeConfig(
+        **SMALL, **MIXED, num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=6.0,
+        logits_scaling=3.0, residual_multiplier=0.4, attention_multiplier=0.3),
+    "gpt_oss": lambda: GptOssConfig(
+        **{**SMALL, "hidden_size": 32, "intermediate_size": 32}, **MIXED, head_dim=10,
+        num_local_experts=4, num_experts_per_tok=2, sliding_window=6, swiglu_limit=0.5,
+        rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=4.0,
+                             beta_slow=1.0, truncate=False, original_max_position_embeddings=24)),
 }
 
 
@@ -206,8 +223,9 @@ def make_tokens(vocab, seed):
 
 
 def optimizer_of(named):
-    decay = [p for _, p in named if p.ndim >= 2]
-    rest = [p for _, p in named if p.ndim < 2]
+    decayed = lambda name, p: p.ndim >= 2 and not name.endswith("bias")
+    decay = [p for name, p in named if decayed(name, p)]
+    rest = [p for name, p in named if not decayed(name, p)]
     return torch.optim.AdamW([dict(params=decay, weight_decay=0.1),
                               dict(params=rest, weight_decay=0.0)],
                              lr=1e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False)
@@ -251,8 +269,26 @@ def logits_of(model, windows):
         return model(input_ids=windows).logits.float().contiguous()
 
 
+def unstack(name, tensor):
+    """The parts of a tensor that holds all experts, under the names they have in hilbert."""
+    plain = name.endswith("_linear.weight")
+    fused = name.endswith(("input_linear.weight", "gate_up_proj", "gate_up_proj_bias"))
+    block, names = name.split(".input_linear")[0].split(".output_linear")[0], ["down_proj"]
+    block = block.removesuffix(".experts.gate_up_proj").removesuffix(".experts.down_proj")
+    block = block.removesuffix(".experts.gate_up_proj_bias").removesuffix(".experts.down_proj_bias")
+    if fused:
+        names = ["gate_proj", "up_proj"]
+    rows = [tensor]
+    if fused:
+        rows = tensor.chunk(2, 1) if plain else (tensor[..., 0::2], tensor[..., 1::2])
+    if name.endswith("_bias"):
+        return {f"{block}.experts.{n}.bias": r.flatten().clone() for n, r in zip(names, rows)}
+    return {f"{block}.experts.{e}.{n}.weight": (r[e] if plain else r[e].T).contiguous()
+            for n, r in zip(names, rows) for e in range(len(tensor))}
+
+
 def gradients_of(model):
-    """Under the names that files have."""
+    """Under the names that hilbert has, which are mostly those of files."""
     gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
     if model.config.model_type == "gpt_neox":
         gradients["embed_out.weight"] = gradients.pop("lm_head.weight")
@@ -260,7 +296,12 @@ def gradients_of(model):
         return gradients
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder, state_dict=gradients)
-        return load_file(os.path.join(folder, "model.safetensors"))
+        gradients = load_file(os.path.join(folder, "model.safetensors"))
+    stacked = [n for n in gradients if n.endswith(("_linear.weight", "experts.down_proj",
+                                                   "experts.gate_up_proj", "_proj_bias"))]
+    for name in stacked:
+        gradients.update(unstack(name, gradients.pop(name)))
+    return gradients
 
 
 def generate(model, prompt, count=64):

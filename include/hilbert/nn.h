@@ -151,6 +151,8 @@ HIL_API hil_status hil_geglu(hil_tape *t, hil_value *gate, hil_value *up, hil_ge
 /* The square of positive numbers, 0 for others. */
 HIL_API hil_status hil_relu_squared(hil_tape *t, hil_value *x, hil_value **y);
 HIL_API hil_status hil_multiply(hil_tape *t, hil_value *x, hil_value *y, hil_value **product);
+/* Each row of x (..., C) times the sigmoid of its gate (..., 1). */
+HIL_API hil_status hil_sigmoid_gate(hil_tape *t, hil_value *x, hil_value *gates, hil_value **y);
 HIL_API hil_status hil_scale(hil_tape *t, hil_value *x, double factor, hil_value **y);
 /* cap * tanh(x / cap) */
 HIL_API hil_status hil_softcap(hil_tape *t, hil_value *x, double cap, hil_value **y);

@@ -23,6 +23,8 @@ typedef struct hil_arch_names {
 /* Names of a mixture's modules; the number of the expert stands for the *. */
 typedef struct hil_mixture_names {
     const char *router, *gate, *up, *down;
+    /* Of the expert that all tokens have; `shared`: how much of it each has, NULL: all. */
+    const char *shared_gate, *shared_up, *shared_down, *shared;
 } hil_mixture_names;
 
 /* Names that most architectures have, for their tables. */
@@ -32,6 +34,9 @@ typedef struct hil_mixture_names {
 #define HIL_ARCH_ATTENTION                                                                         \
     .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj",                     \
     .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm", .o = "self_attn.o_proj"
+#define HIL_ARCH_EXPERTS                                                                           \
+    .router = "mlp.gate", .gate = "mlp.experts.*.gate_proj", .up = "mlp.experts.*.up_proj",        \
+    .down = "mlp.experts.*.down_proj"
 #define HIL_ARCH_MLP .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
 
 struct hil_arch {
@@ -49,7 +54,7 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_qwen3, hil_arch_mixtral, hil_arch_qwen3_moe, hil_arch_gemma, hil_arch_gemma2,
     hil_arch_gemma3, hil_arch_phi3, hil_arch_neox, hil_arch_phi, hil_arch_stablelm, hil_arch_cohere,
     hil_arch_cohere2, hil_arch_olmo2, hil_arch_olmo3, hil_arch_granite, hil_arch_smollm3,
-    hil_arch_olmoe;
+    hil_arch_olmoe, hil_arch_qwen2_moe;
 /* llama.c: reads the keys of Llama, for architectures that have those and more. */
 hil_status hil_config_read_llama(const hil_config_reader *r);
 /* The names that Llama gave most architectures. */

@@ -47,6 +47,7 @@ typedef struct hil_mixture_config {
     int64_t experts;                 /* 0: no mixture */
     int64_t chosen;                  /* experts of each token */
     int64_t width;                   /* intermediate size of an expert */
+    int64_t shared;                  /* that of the expert that all tokens have; 0: none */
     bool normalized;                 /* the weights of the chosen experts add up to 1 */
     double balance;                  /* coefficient of the auxiliary loss; 0: none */
     uint64_t dense[HIL_LAYER_WORDS]; /* bit set: the layer has an MLP instead */

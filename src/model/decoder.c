@@ -145,10 +145,14 @@ static hil_status add_part(hil_tape *t, const layer *l, hil_value *x, const modu
 static hil_status add_mlp(hil_tape *t, const layer *l, hil_value *m, const hil_values *in,
                           hil_values *out, hil_value **x)
 {
+    double scale = l->config->residual_scale;
     if (l->mixture.router) {
         hil_routing routing;
         HIL_TRY(hil_mixture_route(t, &l->mixture, m, in, out, &routing));
-        return hil_mixture_run(t, &l->mixture, m, &routing, *x, x);
+        if (!(scale > 0)) return hil_mixture_run(t, &l->mixture, m, &routing, *x, x);
+        HIL_TRY(hil_mixture_run(t, &l->mixture, m, &routing, NULL, &m));
+        HIL_TRY(hil_scale(t, m, scale, &m));
+        return hil_add(t, *x, m, x);
     }
     HIL_TRY(feed(t, l, m, &m));
     HIL_TRY(add_part(t, l, m, (module[]){l->down, l->mlp_post_norm}, x));

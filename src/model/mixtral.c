@@ -34,9 +34,10 @@ const hil_arch hil_arch_mixtral = {
             .eos = 2,
             .pad = -1},
     .names = &hil_arch_usual_names,
-    .mixture = &(const hil_mixture_names){"block_sparse_moe.gate", "block_sparse_moe.experts.*.w1",
-                                          "block_sparse_moe.experts.*.w3",
-                                          "block_sparse_moe.experts.*.w2"},
+    .mixture = &(const hil_mixture_names){.router = "block_sparse_moe.gate",
+                                          .gate = "block_sparse_moe.experts.*.w1",
+                                          .up = "block_sparse_moe.experts.*.w3",
+                                          .down = "block_sparse_moe.experts.*.w2"},
     .read = read,
     .build = hil_build_decoder,
 };

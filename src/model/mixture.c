@@ -15,6 +15,31 @@ int64_t hil_mixture_before(const hil_config *c, int64_t n)
     return count;
 }
 
+/* The expert that all tokens have. */
+static hil_status build_shared(hil_model *model, const hil_config *c, int64_t n, hil_mixture *out)
+{
+    const hil_mixture_names *m = c->arch->mixture;
+    const hil_param_form inner = {HIL_MATRIX, c->mixture.shared, c->hidden, c->init_std};
+    const hil_param_form outer = {HIL_MATRIX, c->hidden, c->mixture.shared, c->init_std};
+    const hil_param_form one = {HIL_MATRIX, 1, c->hidden, c->init_std};
+    const struct {
+        const char *name;
+        const hil_param_form *form;
+        hil_param **out;
+    } rows[] = {{m->shared_gate, &inner, &out->shared_gate},
+                {m->shared_up, &inner, &out->shared_up},
+                {m->shared_down, &outer, &out->shared_down},
+                {m->shared, &one, &out->shared}};
+    char name[256];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        if (!rows[i].name) continue;
+        snprintf(name, sizeof name, "%s%lld.%s", c->arch->names->blocks, (long long)n,
+                 rows[i].name);
+        HIL_TRY(hil_build_param(model, name, rows[i].form, rows[i].out));
+    }
+    return HIL_OK;
+}
+
 hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, hil_mixture *out)
 {
     const hil_mixture_names *m = c->arch->mixture;
@@ -36,6 +61,7 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     char name[256];
     snprintf(name, sizeof name, "%s%lld.%s", blocks, (long long)n, m->router);
     HIL_TRY(hil_build_param(model, name, &router, &out->router));
+    if (c->mixture.shared) HIL_TRY(build_shared(model, c, n, out));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         snprintf(name, sizeof name, "%s%lld.%s.weight", blocks, (long long)n, rows[i].name);
         HIL_TRY(hil_model_experts(model, name, rows[i].form, c->mixture.experts, rows[i].first));
@@ -61,10 +87,30 @@ hil_status hil_mixture_route(hil_tape *t, const hil_mixture *m, hil_value *x, co
     return m->balanced ? hil_values_set(out, "used", routing->used) : HIL_OK;
 }
 
+/* *sum += the expert that all tokens have; *sum may be NULL. */
+static hil_status add_shared(hil_tape *t, const hil_mixture *m, hil_value *x, hil_value **sum)
+{
+    hil_value *gate, *up, *y;
+    HIL_TRY(hil_linear_share(t, x, 2, (hil_param *[]){m->shared_gate, m->shared_up}));
+    HIL_TRY(hil_linear(t, x, m->shared_gate, NULL, &gate));
+    HIL_TRY(hil_linear(t, x, m->shared_up, NULL, &up));
+    HIL_TRY(hil_swiglu(t, gate, up, &y));
+    if (!m->shared && *sum) return hil_linear_add(t, y, m->shared_down, NULL, *sum, sum);
+    HIL_TRY(hil_linear(t, y, m->shared_down, NULL, &y));
+    if (m->shared) {
+        HIL_TRY(hil_linear(t, x, m->shared, NULL, &gate));
+        HIL_TRY(hil_sigmoid_gate(t, y, gate, &y));
+    }
+    if (*sum) return hil_add(t, *sum, y, sum);
+    *sum = y;
+    return HIL_OK;
+}
+
 hil_status hil_mixture_run(hil_tape *t, const hil_mixture *m, hil_value *x,
                            const hil_routing *routing, hil_value *residual, hil_value **y)
 {
     hil_value *rows, *gate, *up;
+    if (m->shared_down) HIL_TRY(add_shared(t, m, x, &residual));
     HIL_TRY(hil_dispatch(t, x, routing, &rows));
     HIL_TRY(hil_grouped_linear(t, rows, routing, m->gate, &gate));
     HIL_TRY(hil_grouped_linear(t, rows, routing, m->up, &up));

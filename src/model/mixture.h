@@ -5,8 +5,9 @@
 #include "model/build.h"
 
 typedef struct hil_mixture {
-    hil_param *router;           /* NULL: the layer has an MLP */
-    hil_param *gate, *up, *down; /* of the first expert */
+    hil_param *router;                                         /* NULL: the layer has an MLP */
+    hil_param *gate, *up, *down;                               /* of the first expert */
+    hil_param *shared_gate, *shared_up, *shared_down, *shared; /* NULL: there is none */
     hil_route_options route;
     bool balanced; /* the auxiliary loss is wanted */
     bool later;    /* an earlier layer is a mixture, too */
@@ -21,7 +22,7 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *config, int64_t
  */
 hil_status hil_mixture_route(hil_tape *t, const hil_mixture *mixture, hil_value *x,
                              const hil_values *in, hil_values *out, hil_routing *routing);
-/* *y = residual + the mixture of x. */
+/* *y = residual + the mixture of x; `residual` may be NULL. */
 hil_status hil_mixture_run(hil_tape *t, const hil_mixture *mixture, hil_value *x,
                            const hil_routing *routing, hil_value *residual, hil_value **y);
 /* Instead of hil_mixture_route in a layer with an MLP: passes on how much they were used. */

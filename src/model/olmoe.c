@@ -30,8 +30,7 @@ const hil_arch hil_arch_olmoe = {
                                     .eos = 50279,
                                     .pad = 1},
     .names = &hil_arch_usual_names,
-    .mixture = &(const hil_mixture_names){"mlp.gate", "mlp.experts.*.gate_proj",
-                                          "mlp.experts.*.up_proj", "mlp.experts.*.down_proj"},
+    .mixture = &(const hil_mixture_names){HIL_ARCH_EXPERTS},
     .read = read,
     .build = hil_build_decoder,
 };

@@ -1,4 +1,5 @@
-/* qwen_moe.c - Qwen3-MoE: Qwen3 with a mixture of experts in place of the MLP. */
+/* qwen_moe.c - Qwen2-MoE and Qwen3-MoE: Qwen2 and Qwen3 with a mixture of experts in place of the
+   MLP; in Qwen2-MoE all tokens have one more expert. */
 #include "model/build.h"
 
 static hil_status read_qwen3_moe(const hil_config_reader *r)
@@ -6,6 +7,59 @@ static hil_status read_qwen3_moe(const hil_config_reader *r)
     HIL_TRY(hil_arch_qwen3.read(r));
     return hil_config_mixture(r, "num_local_experts");
 }
+
+/* Every second of the first max_window_layers has the window. */
+static hil_status read_qwen2_moe(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    bool use = false;
+    int64_t last = 28;
+    HIL_TRY(hil_config_sizes(r, false));
+    HIL_TRY(hil_config_numbers(r, "rms_norm_eps"));
+    HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
+    HIL_TRY(hil_config_rope(r));
+    HIL_TRY(hil_config_bool(r, "qkv_bias", &c->attention_bias));
+    HIL_TRY(hil_config_bool(r, "use_sliding_window", &use));
+    HIL_TRY(hil_json_int(r->object, "max_window_layers", r->what, &last));
+    HIL_TRY(hil_config_sliding_window(r, use));
+    hil_config_slide_between(c, 2);
+    for (int64_t n = last > 0 ? last : 0; n < c->layers; ++n)
+        c->slides[n / 64] &= ~((uint64_t)1 << (n % 64));
+    HIL_TRY(hil_config_layer_types(r));
+    HIL_TRY(hil_config_size(r, "shared_expert_intermediate_size", NULL, HIL_CONFIG_WIDTH_MAX,
+                            &c->mixture.shared));
+    return hil_config_mixture(r, "num_experts");
+}
+
+const hil_arch hil_arch_qwen2_moe = {
+    .name = "qwen2_moe",
+    .class_name = "Qwen2MoeForCausalLM",
+    .defaults = &(const hil_config){.activation = HIL_SILU,
+                                    .frozen_pad = true,
+                                    .max_positions = 32768,
+                                    .kv_heads = 16,
+                                    .window = 4096,
+                                    .attention_bias = true,
+                                    .mixture = {.experts = 60,
+                                                .chosen = 4,
+                                                .width = 1408,
+                                                .shared = 5632,
+                                                .balance = 0.001},
+                                    .bos = -1,
+                                    .eos = -1,
+                                    .pad = -1},
+    .names = &hil_arch_usual_names,
+    .mixture =
+        &(const hil_mixture_names){
+            HIL_ARCH_EXPERTS,
+            .shared_gate = "mlp.shared_expert.gate_proj",
+            .shared_up = "mlp.shared_expert.up_proj",
+            .shared_down = "mlp.shared_expert.down_proj",
+            .shared = "mlp.shared_expert_gate",
+        },
+    .read = read_qwen2_moe,
+    .build = hil_build_decoder,
+};
 
 const hil_arch hil_arch_qwen3_moe = {
     .name = "qwen3_moe",
@@ -22,8 +76,7 @@ const hil_arch hil_arch_qwen3_moe = {
                           .eos = -1,
                           .pad = -1},
     .names = &hil_arch_usual_names,
-    .mixture = &(const hil_mixture_names){"mlp.gate", "mlp.experts.*.gate_proj",
-                                          "mlp.experts.*.up_proj", "mlp.experts.*.down_proj"},
+    .mixture = &(const hil_mixture_names){HIL_ARCH_EXPERTS},
     .read = read_qwen3_moe,
     .build = hil_build_decoder,
 };

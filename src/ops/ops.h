@@ -89,6 +89,9 @@ extern const hil_op hil_op_softcap;
 /* in: x, y; out: x * y. */
 extern const hil_op hil_op_multiply;
 
+/* in: x (..., C), gates (..., 1); out: each row of x times the sigmoid of its gate. */
+extern const hil_op hil_op_sigmoid_gate;
+
 /* in: x (..., N); out: `parts` tensors (..., size[i]), the columns of x in order. */
 typedef struct hil_split_attr {
     int parts;

@@ -1,5 +1,5 @@
-/* test_gates.c - products of two inputs (multiply, GeGLU), squared ReLU and the soft cap, with
-   their gradients. */
+/* test_gates.c - products of two inputs (multiply, GeGLU, gates of rows), squared ReLU and the soft
+   cap, with their gradients. */
 #include "ops/op_refused.h"
 
 static void product(const op_case *c, double *const *in, double *const *param, double *const *out)
@@ -34,6 +34,32 @@ static void capped(const op_case *c, double *const *in, double *const *param, do
         out[0][i] = cap * tanh(in[0][i] / cap);
 }
 
+static void gated(const op_case *c, double *const *in, double *const *param, double *const *out)
+{
+    (void)param;
+    int64_t cols = hil_shape_cols(&c->in_shape[0]);
+    for (int64_t i = 0; i < hil_shape_count(&c->in_shape[0]); ++i)
+        out[0][i] = in[0][i] / (1 + exp(-in[1][i / cols]));
+}
+
+static void check_rows(void)
+{
+    op_case c = {.op = &hil_op_sigmoid_gate,
+                 .reference = gated,
+                 .ins = 2,
+                 .outs = 1,
+                 .spread = 3,
+                 .slack = 2e-6,
+                 .in_shape = {{3, {2, 9, 17}}, {3, {2, 9, 1}}}};
+    for (c.no_din = 0; c.no_din <= 2; ++c.no_din) op_check_dtypes(c);
+    c.in_shape[0] = (hil_shape){2, {19, 1300}}, c.in_shape[1] = (hil_shape){2, {19, 1}};
+    c.samples = 9;
+    c.no_din = 0;
+    op_check_fp32(c);
+    c.in_shape[1] = (hil_shape){2, {19, 2}};
+    OP_REFUSED(&c, "sigmoid_gate: gates (19, 2) are not one for each row of (19, 1300)");
+}
+
 int main(void)
 {
     static const hil_shape shapes[] = {{1, {1}}, {1, {0}}, {3, {2, 3, 17}}, {2, {41, 401}}};
@@ -62,6 +88,7 @@ int main(void)
             if (c.ins == 1) continue;
             for (c.no_din = 1; c.no_din <= 2; ++c.no_din) op_check_dtypes(c);
         }
+    check_rows();
     op_case wrong = {.op = &hil_op_multiply, .ins = 2, .in_shape = {{2, {3, 4}}, {2, {4, 3}}}};
     OP_REFUSED(&wrong, "multiply: input 1 is (4, 3), but input 0 is (3, 4)");
     return 0;

@@ -1,0 +1,100 @@
+/* sigmoid_gate.c - each row of x times the sigmoid of one number. */
+#include "ops/infer.h"
+#include "ops/ops.h"
+#include "ops/rows/rows.h"
+
+#include <math.h>
+
+enum { PIECE = 1024, TASK_ROWS = 16 };
+
+static hil_status infer(hil_op_call *call)
+{
+    HIL_TRY(hil_infer_float(call, 0, 0));
+    HIL_TRY(hil_infer_float(call, 1, 0));
+    const hil_shape *x = &call->in[0].shape, *gate = &call->in[1].shape;
+    if (hil_shape_cols(gate) != 1 || hil_shape_rows(gate) != hil_shape_rows(x))
+        return hil_fail(HIL_ERR_USAGE, "sigmoid_gate: gates %s are not one for each row of %s",
+                        hil_infer_shape_text(gate).text, hil_infer_shape_text(x).text);
+    hil_infer_out(call, call->compute, x);
+    return HIL_OK;
+}
+
+static float open_by(const hil_op_call *call, int64_t row)
+{
+    float one;
+    return 1 / (1 + expf(-*hil_row_read(&call->in[1], row, 1, &one)));
+}
+
+static void scale_row(const hil_op_call *call, int64_t row, const hil_tensor *from,
+                      const hil_tensor *to, bool add)
+{
+    int64_t cols = hil_shape_cols(&call->in[0].shape);
+    float buffer[PIECE], scaled[PIECE], gate = open_by(call, row);
+    for (int64_t c = 0; c < cols; c += PIECE) {
+        int64_t n = cols - c < PIECE ? cols - c : PIECE, at = row * cols + c;
+        hil_rows()->math.scale(scaled, hil_row_read(from, at, n, buffer), gate, n);
+        hil_row_write(to, at, n, scaled, add);
+    }
+}
+
+/* The gradient of the gate: s (1 - s) times x . dout. */
+static void gate_row(const hil_op_call *call, int64_t row)
+{
+    int64_t cols = hil_shape_cols(&call->in[0].shape);
+    float buffer[PIECE], other[PIECE], product[PIECE], gate = open_by(call, row), dot = 0;
+    for (int64_t c = 0; c < cols; c += PIECE) {
+        int64_t n = cols - c < PIECE ? cols - c : PIECE, at = row * cols + c;
+        hil_rows()->math.multiply(product, hil_row_read(&call->in[0], at, n, buffer),
+                                  hil_row_read(&call->dout[0], at, n, other), n);
+        dot += hil_rows()->math.sum(product, n);
+    }
+    dot *= gate * (1 - gate);
+    hil_row_write(&call->din[1], row, 1, &dot, call->din_add[1]);
+}
+
+static void forward_rows(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const hil_op_call *call = context;
+    int64_t rows = hil_shape_rows(&call->in[0].shape);
+    for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < rows; ++r)
+        scale_row(call, r, &call->in[0], &call->out[0], false);
+}
+
+/* din[0] may be dout[0]: the gate's gradient comes first. */
+static void backward_rows(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const hil_op_call *call = context;
+    int64_t rows = hil_shape_rows(&call->in[0].shape);
+    for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < rows; ++r) {
+        if (call->din[1].data) gate_row(call, r);
+        if (call->din[0].data) scale_row(call, r, &call->dout[0], &call->din[0], call->din_add[0]);
+    }
+}
+
+static int64_t tasks(const hil_op_call *call)
+{
+    return (hil_shape_rows(&call->in[0].shape) + TASK_ROWS - 1) / TASK_ROWS;
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    hil_pool_run(call->pool, forward_rows, call, tasks(call));
+    return HIL_OK;
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    hil_pool_run(call->pool, backward_rows, call, tasks(call));
+    return HIL_OK;
+}
+
+const hil_op hil_op_sigmoid_gate = {
+    .name = "sigmoid_gate",
+    .keep_in = 3,
+    .reuse = 1,
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+};

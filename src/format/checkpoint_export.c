@@ -7,6 +7,7 @@
 #include "format/export.h"
 #include "format/sidecar_files.h"
 #include "format/peft.h"
+#include "format/stacked.h"
 #include "format/safetensors.h"
 #include "io/file.h"
 #include "store/state.h"
@@ -21,7 +22,7 @@
 struct hil_checkpoint_model {
     char dir[HIL_PATH_MAX];
     hil_sidecar_files files;
-    hil_dtype dtype;
+    hil_config *config;
     hil_peft adapter; /* root is NULL: the checkpoint is one of a whole model */
     hil_text names;   /* of an adapter's tensors, each with a NUL */
     hil_manifest manifest;
@@ -50,6 +51,7 @@ void hil_checkpoint_model_close(hil_checkpoint_model *m)
     hil_free(m->entry);
     hil_free(m->transposed);
     hil_free(m->piece);
+    hil_free(m->config);
     hil_free(m);
 }
 
@@ -90,7 +92,7 @@ static hil_status read_adapter(hil_checkpoint_model *m)
     if (!file->data) return HIL_OK;
     HIL_TRY(hil_path_join(path, m->dir, HIL_PEFT_CONFIG));
     HIL_TRY(hil_peft_parse(&m->adapter, file->data, file->size, path));
-    m->dtype = HIL_F32;
+    m->config->dtype = HIL_F32;
     return HIL_OK;
 }
 
@@ -111,18 +113,14 @@ static hil_status rename_tensors(hil_checkpoint_model *m)
 static hil_status read_files(hil_checkpoint_model *m, const char *dir, bool known)
 {
     char path[HIL_PATH_MAX];
-    hil_config *config;
     HIL_TRY(hil_sidecar_files_read(&m->files, dir));
     const hil_bytes *file = &m->files.file[HIL_SIDECAR_CONFIG];
     HIL_TRY(hil_path_join(path, dir, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)));
     if (!file->data || !known)
         return hil_fail(HIL_ERR_INPUT, "%s is missing: no model can be made of the checkpoint",
                         path);
-    HIL_TRY(HIL_ALLOC(1, &config));
-    hil_status status = hil_config_parse(config, file->data, file->size, path);
-    m->dtype = config->dtype;
-    hil_free(config);
-    return status;
+    HIL_TRY(HIL_ALLOC(1, &m->config));
+    return hil_config_parse(m->config, file->data, file->size, path);
 }
 
 static hil_status make_tensors(hil_checkpoint_model *m, size_t count)
@@ -194,7 +192,7 @@ hil_status hil_checkpoint_model_open_deepspeed(hil_checkpoint_model **out, const
 
 hil_dtype hil_checkpoint_model_dtype(const hil_checkpoint_model *m)
 {
-    return m->dtype;
+    return m->config->dtype;
 }
 
 int64_t hil_checkpoint_model_step(const hil_checkpoint_model *m)
@@ -268,11 +266,22 @@ hil_status hil_checkpoint_model_bytes(hil_checkpoint_model *m,
     return hil_export_bytes(&export, out);
 }
 
+static hil_status write_weights(hil_checkpoint_model *m, const hil_checkpoint_model_options *o,
+                                const char *stage)
+{
+    hil_export plain = as_export(m, o);
+    hil_stacked *stacked;
+    if (m->adapter.root) return hil_export_write(&plain, stage);
+    HIL_TRY(hil_stacked_create(&stacked, &plain, m->config));
+    hil_status status = hil_export_write(hil_stacked_export(stacked), stage);
+    hil_stacked_destroy(stacked);
+    return status;
+}
+
 static hil_status write_into(hil_checkpoint_model *m, const hil_checkpoint_model_options *o,
                              const char *stage)
 {
-    hil_export export = as_export(m, o);
-    HIL_TRY(hil_export_write(&export, stage));
+    HIL_TRY(write_weights(m, o, stage));
     if (m->adapter.root) {
         HIL_TRY(hil_sidecar_files_write_one(&m->files, HIL_SIDECAR_ADAPTER, stage));
     } else {

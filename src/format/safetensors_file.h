@@ -10,6 +10,7 @@ struct hil_safetensors {
     hil_reader *reader; /* of one file; NULL: its content is in memory */
     const char *memory;
     hil_safetensors_source source; /* of a view */
+    void *own;                     /* freed with it; NULL: nothing */
     char *names;
     int64_t *dims;
     hil_entry *entry;

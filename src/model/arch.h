@@ -27,6 +27,26 @@ typedef struct hil_mixture_names {
     const char *shared_gate, *shared_up, *shared_down, *shared;
 } hil_mixture_names;
 
+/* [Note: stacked tensors] A tensor in files that holds parameters of the model, or is one under
+   another name. With a * in `param` it has a matrix of each expert, (experts, rows, cols), else it
+   is one parameter, or a part of it. `parts` parameters share it: their rows follow each other, or
+   their numbers take turns. One parameter may have several rows: files of all these forms are read,
+   the one that is `saved` is written, else the parameters under their own names. */
+typedef struct hil_arch_stack {
+    const char *tensor, *param; /* after "<blocks>N." */
+    int part, parts;
+    bool interleaved; /* the numbers take turns */
+    bool flat;        /* (experts, numbers) in files, a vector of the model */
+    bool saved;
+} hil_arch_stack;
+/* What transformers 5 makes of experts that are `prefix`*.gate_proj and so on. */
+#define HIL_ARCH_STACKED(stack, gate, up, down)                                                    \
+    {.tensor = stack ".gate_up_proj", .param = gate, .part = 0, .parts = 2},                       \
+        {.tensor = stack ".gate_up_proj", .param = up, .part = 1, .parts = 2},                     \
+    {                                                                                              \
+        .tensor = stack ".down_proj", .param = down, .parts = 1                                    \
+    }
+
 /* Names that most architectures have, for their tables. */
 #define HIL_ARCH_ENDS                                                                              \
     .embedding = "model.embed_tokens", .blocks = "model.layers.", .norm = "model.norm",            \
@@ -46,6 +66,7 @@ struct hil_arch {
     const hil_config *defaults;
     const hil_arch_names *names;
     const hil_mixture_names *mixture; /* NULL: it has no experts */
+    const hil_arch_stack *stacks;     /* ended by one without a tensor; NULL: there are none */
     hil_status (*read)(const hil_config_reader *reader);
     hil_status (*build)(hil_model *model, const hil_config *config);
 };
@@ -54,9 +75,11 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_qwen3, hil_arch_mixtral, hil_arch_qwen3_moe, hil_arch_gemma, hil_arch_gemma2,
     hil_arch_gemma3, hil_arch_phi3, hil_arch_neox, hil_arch_phi, hil_arch_stablelm, hil_arch_cohere,
     hil_arch_cohere2, hil_arch_olmo2, hil_arch_olmo3, hil_arch_granite, hil_arch_smollm3,
-    hil_arch_olmoe, hil_arch_qwen2_moe;
+    hil_arch_olmoe, hil_arch_qwen2_moe, hil_arch_granite_moe;
 /* llama.c: reads the keys of Llama, for architectures that have those and more. */
 hil_status hil_config_read_llama(const hil_config_reader *r);
+/* Those of HIL_ARCH_EXPERTS in one tensor. */
+extern const hil_arch_stack hil_arch_usual_stacks[];
 /* The names that Llama gave most architectures. */
 extern const hil_arch_names hil_arch_usual_names;
 

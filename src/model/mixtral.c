@@ -18,6 +18,15 @@ static hil_status read(const hil_config_reader *r)
     return hil_config_mixture(r, "num_local_experts");
 }
 
+/* The names of transformers 5 in memory. */
+static const hil_arch_stack stacks[] = {
+    HIL_ARCH_STACKED("mlp.experts", "block_sparse_moe.experts.*.w1.weight",
+                     "block_sparse_moe.experts.*.w3.weight",
+                     "block_sparse_moe.experts.*.w2.weight"),
+    {.tensor = "mlp.gate.weight", .param = "block_sparse_moe.gate.weight", .parts = 1},
+    {.tensor = NULL},
+};
+
 const hil_arch hil_arch_mixtral = {
     .name = "mixtral",
     .class_name = "MixtralForCausalLM",
@@ -38,6 +47,7 @@ const hil_arch hil_arch_mixtral = {
                                           .gate = "block_sparse_moe.experts.*.w1",
                                           .up = "block_sparse_moe.experts.*.w3",
                                           .down = "block_sparse_moe.experts.*.w2"},
+    .stacks = stacks,
     .read = read,
     .build = hil_build_decoder,
 };

@@ -31,6 +31,7 @@ const hil_arch hil_arch_olmoe = {
                                     .pad = 1},
     .names = &hil_arch_usual_names,
     .mixture = &(const hil_mixture_names){HIL_ARCH_EXPERTS},
+    .stacks = hil_arch_usual_stacks,
     .read = read,
     .build = hil_build_decoder,
 };

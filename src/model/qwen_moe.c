@@ -77,6 +77,7 @@ const hil_arch hil_arch_qwen3_moe = {
                           .pad = -1},
     .names = &hil_arch_usual_names,
     .mixture = &(const hil_mixture_names){HIL_ARCH_EXPERTS},
+    .stacks = hil_arch_usual_stacks,
     .read = read_qwen3_moe,
     .build = hil_build_decoder,
 };

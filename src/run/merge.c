@@ -1,6 +1,7 @@
 /* merge.c - hilbert merge: writes a model folder whose weights contain an adapter. */
 #include "base/alloc.h"
 #include "base/sized.h"
+#include "format/stacked.h"
 #include "format/weights.h"
 #include "run/model_source.h"
 #include "run/staged_folder.h"
@@ -237,7 +238,7 @@ static hil_status open_job(job *j, const hil_merge_options *o, hil_merge_result 
     HIL_TRY(hil_source_keep(&j->source));
     hil_bytes_free(&j->source.files.file[HIL_SIDECAR_ADAPTER]);
     HIL_TRY(hil_source_build(&j->source, &j->model));
-    HIL_TRY(hil_safetensors_open_folder(&j->base, j->source.folder));
+    HIL_TRY(hil_stacked_open(&j->base, j->source.folder, &j->source.config));
     HIL_TRY(hil_weights_open_adapter(&j->adapter, o->adapter));
     hil_dtype dtype = j->source.config.dtype;
     if (o->dtype) HIL_TRY(hil_dtype_parse(o->dtype, &dtype));
@@ -253,10 +254,13 @@ static hil_status write_folder(job *j, const hil_merge_options *o)
         .tensor = j->exported, .count = j->count, .read = read_tensor, .context = j};
     hil_staged staged = {
         .out = o->out, .source = {o->model, o->adapter}, .overwrite = o->overwrite};
+    hil_stacked *stacked = NULL;
     hil_status status = hil_staged_begin(&staged);
+    if (status == HIL_OK) status = hil_stacked_create(&stacked, &export, &j->source.config);
     if (status == HIL_OK)
-        status = hil_staged_write(&staged, &export, &j->source.files, j->exported[0].dtype,
-                                  HIL_QUANT_NONE);
+        status = hil_staged_write(&staged, hil_stacked_export(stacked), &j->source.files,
+                                  j->exported[0].dtype, HIL_QUANT_NONE);
+    hil_stacked_destroy(stacked);
     return hil_staged_end(&staged, status);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/note.h"
 #include "format/quantized.h"
+#include "format/stacked.h"
 #include "format/weights.h"
 #include "store/store.h"
 
@@ -90,7 +91,7 @@ hil_status hil_source_loss(hil_source *s, const char *loss, double asked, double
 static hil_status mark_quantized(const hil_source *s, hil_model *model)
 {
     hil_safetensors *file;
-    HIL_TRY(hil_safetensors_open_folder(&file, s->folder));
+    HIL_TRY(hil_stacked_open(&file, s->folder, &s->config));
     for (size_t i = 0; i < hil_store_count(model->store); ++i) {
         hil_param *p = hil_store_at(model->store, i);
         hil_quant quant = hil_quantized_find(file, p);

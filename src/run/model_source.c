@@ -4,6 +4,7 @@
 #include "base/note.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "format/stacked.h"
 #include "format/weights.h"
 #include "io/file.h"
 #include "store/store.h"
@@ -157,7 +158,7 @@ hil_status hil_source_keep(hil_source *s)
 static hil_status load_weights(hil_source *s, hil_trainer *t)
 {
     hil_safetensors *file;
-    HIL_TRY(hil_safetensors_open_folder(&file, s->folder));
+    HIL_TRY(hil_stacked_open(&file, s->folder, &s->config));
     hil_status status = hil_weights_load(t->model->store, t->pool, file);
     if (status == HIL_OK && s->adapter.root) status = hil_weights_digest(file, &s->base_key);
     hil_safetensors_close(file);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/sized.h"
 #include "format/quantized.h"
+#include "format/stacked.h"
 #include "format/weights.h"
 #include "run/model_source.h"
 #include "run/staged_folder.h"
@@ -263,7 +264,7 @@ static hil_status open_job(job *j, const hil_quantize_options *o, hil_quantize_r
     HIL_TRY(hil_source_keep(&j->source));
     hil_bytes_free(&j->source.files.file[HIL_SIDECAR_ADAPTER]);
     HIL_TRY(hil_source_build(&j->source, &j->model));
-    HIL_TRY(hil_safetensors_open_folder(&j->base, j->source.folder));
+    HIL_TRY(hil_stacked_open(&j->base, j->source.folder, &j->source.config));
     HIL_TRY(hil_pool_create(&j->pool, o->threads));
     return find_matrices(j, result);
 }

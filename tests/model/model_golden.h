@@ -2,6 +2,7 @@
 #ifndef HIL_TESTS_MODEL_GOLDEN_H
 #define HIL_TESTS_MODEL_GOLDEN_H
 
+#include "format/stacked.h"
 #include "format/weights.h"
 #include "golden.h"
 #include "model/build.h"
@@ -24,7 +25,7 @@ static inline golden_run golden_start(const char *name, const hil_trainer_option
     run.mixture = config.mixture.experts > 0;
     CHECK_OK(hil_build_model(&run.model, &config));
     CHECK_OK(hil_trainer_open(&run.trainer, run.model, options, NULL));
-    CHECK_OK(hil_safetensors_open_folder(&weights, folder));
+    CHECK_OK(hil_stacked_open(&weights, folder, &config));
     CHECK_OK(hil_weights_load(run.model->store, run.trainer->pool, weights));
     hil_safetensors_close(weights);
     run.golden = golden_open(name);

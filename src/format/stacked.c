@@ -1,0 +1,183 @@
+/* stacked.c - opens a folder's weights as tensors of the model. */
+#include "format/stacked.h"
+
+#include "base/alloc.h"
+#include "format/safetensors_file.h"
+#include "format/stacked_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NUMBERS 4096 /* read at once from interleaved parts */
+
+/* Where an entry's numbers are: number k is number first + k * step of `whole`. */
+typedef struct part {
+    const hil_entry *whole;
+    int64_t first, step;
+    size_t size; /* bytes of a number */
+} part;
+
+typedef struct opening {
+    const hil_config *config;
+    hil_safetensors *file, *base;
+    part *parts;
+    size_t used, names_used, dims_used; /* of what `file` has */
+} opening;
+
+static hil_status read_part(const void *context, const hil_entry *entry, size_t first, void *out,
+                            size_t size)
+{
+    const part *p = (const part *)context + entry->offset;
+    char run[NUMBERS * sizeof(float)], *to = out;
+    size_t last = first + size;
+    if (p->step == 1)
+        return hil_entry_read(p->whole, (size_t)p->first * p->size + first, out, size);
+    for (size_t n; first < last; first += n) {
+        /* Whole numbers, but for the first and the last byte that is wanted. */
+        int64_t at = (int64_t)(first / p->size), count = NUMBERS / p->step;
+        int64_t left = (int64_t)((last - 1) / p->size) + 1 - at;
+        if (count > left) count = left;
+        HIL_TRY(hil_entry_read(p->whole, (size_t)(p->first + at * p->step) * p->size, run,
+                               (size_t)((count - 1) * p->step + 1) * p->size));
+        for (int64_t k = 1; k < count; ++k)
+            memmove(run + (size_t)k * p->size, run + (size_t)(k * p->step) * p->size, p->size);
+        n = (size_t)count * p->size - first % p->size;
+        if (n > last - first) n = last - first;
+        memcpy(to, run + first % p->size, n);
+        to += n;
+    }
+    return HIL_OK;
+}
+
+/* How many entries the rows make of a tensor; 0: none is about it. */
+static size_t count_parts(const opening *o, const hil_entry *entry)
+{
+    size_t count = 0;
+    for (const hil_arch_stack *row = o->config->arch->stacks; row->tensor; ++row)
+        if (hil_stacked_prefix(o->config, entry->name, row->tensor))
+            count += hil_stacked_each(row) ? (size_t)o->config->mixture.experts : 1;
+    return count;
+}
+
+static hil_status check_whole(const opening *o, const hil_arch_stack *row, const hil_entry *entry)
+{
+    int64_t experts = o->config->mixture.experts;
+    int last = row->interleaved ? entry->ndim - 1 : 1;
+    char text[64];
+    bool fits = hil_stacked_each(row) ? entry->ndim == 3 && entry->dim[0] == experts : true;
+    if (row->parts > 1) fits = fits && entry->ndim > last && entry->dim[last] % row->parts == 0;
+    if (fits) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT,
+                    "tensor %s has shape %s, which does not hold %d part%s of each of the %lld "
+                    "experts of config.json",
+                    entry->name, hil_entry_shape_text(entry, text), row->parts,
+                    row->parts > 1 ? "s" : "", (long long)experts);
+}
+
+/* The shape of a part: without the dimension of experts, and its share of the one that is cut. */
+static void give_shape(opening *o, const hil_arch_stack *row, const hil_entry *whole,
+                       hil_entry *out)
+{
+    int64_t *dim = o->file->dims + o->dims_used;
+    bool each = hil_stacked_each(row);
+    int first = each ? 1 : 0;
+    out->dim = dim;
+    out->ndim = whole->ndim - first;
+    for (int i = 0; i < out->ndim; ++i) dim[i] = whole->dim[first + i];
+    if (!each && row->flat) {
+        out->ndim = 1;
+        dim[0] = 1;
+        for (int i = 0; i < whole->ndim; ++i) dim[0] *= whole->dim[i];
+    }
+    dim[row->interleaved ? out->ndim - 1 : 0] /= row->parts;
+    o->dims_used += (size_t)out->ndim;
+}
+
+static hil_status add_part(opening *o, const hil_arch_stack *row, const hil_entry *whole,
+                           int64_t expert)
+{
+    hil_entry *entry = &o->file->entry[o->used];
+    part *p = &o->parts[o->used];
+    int prefix = (int)hil_stacked_prefix(o->config, whole->name, row->tensor);
+    int64_t experts = hil_stacked_each(row) ? o->config->mixture.experts : 1;
+    hil_shape shape;
+    hil_dtype dtype;
+    char name[HIL_STACKED_NAME];
+    HIL_TRY(hil_entry_dtype(whole, &dtype));
+    HIL_TRY(hil_entry_shape(whole, &shape));
+    int64_t each = hil_shape_count(&shape) / experts;
+    p->whole = whole;
+    p->size = hil_dtype_size(dtype);
+    p->step = row->interleaved ? row->parts : 1;
+    p->first = expert * each + (row->interleaved ? row->part : row->part * (each / row->parts));
+    hil_stacked_param_name(row, whole->name, prefix, expert, name);
+    *entry = (hil_entry){.name = o->file->names + o->names_used,
+                         .dtype = whole->dtype,
+                         .offset = o->used,
+                         .bytes = (size_t)(each / row->parts) * p->size,
+                         .file = o->file};
+    memcpy(o->file->names + o->names_used, name, strlen(name) + 1);
+    o->names_used += strlen(name) + 1;
+    give_shape(o, row, whole, entry);
+    ++o->used;
+    return HIL_OK;
+}
+
+static hil_status add_parts(opening *o, const hil_entry *entry)
+{
+    for (const hil_arch_stack *row = o->config->arch->stacks; row->tensor; ++row) {
+        if (!hil_stacked_prefix(o->config, entry->name, row->tensor)) continue;
+        HIL_TRY(check_whole(o, row, entry));
+        int64_t count = hil_stacked_each(row) ? o->config->mixture.experts : 1;
+        for (int64_t e = 0; e < count; ++e) HIL_TRY(add_part(o, row, entry, e));
+    }
+    return HIL_OK;
+}
+
+static hil_status add_all(opening *o)
+{
+    size_t count = 0, whole = hil_safetensors_count(o->base);
+    for (size_t i = 0; i < whole; ++i) {
+        size_t parts = count_parts(o, hil_safetensors_at(o->base, i));
+        count += parts ? parts : 1;
+    }
+    HIL_TRY(HIL_ALLOC(count, &o->file->entry));
+    HIL_TRY(HIL_ALLOC(count, &o->parts));
+    o->file->own = o->parts;
+    o->file->source = (hil_safetensors_source){read_part, o->parts};
+    HIL_TRY(HIL_ALLOC(count * HIL_STACKED_NAME, &o->file->names));
+    HIL_TRY(HIL_ALLOC(count * HIL_DIMS, &o->file->dims));
+    for (size_t i = 0; i < whole; ++i) {
+        const hil_entry *entry = hil_safetensors_at(o->base, i);
+        if (count_parts(o, entry))
+            HIL_TRY(add_parts(o, entry));
+        else
+            o->file->entry[o->used++] = *entry;
+    }
+    o->file->count = o->used;
+    return hil_safetensors_index(o->file);
+}
+
+hil_status hil_stacked_open(hil_safetensors **out, const char *folder, const hil_config *config)
+{
+    opening o = {.config = config};
+    *out = NULL;
+    HIL_TRY(hil_safetensors_open_folder(&o.base, folder));
+    if (!config->arch->stacks) {
+        *out = o.base;
+        return HIL_OK;
+    }
+    hil_status status = HIL_ALLOC(1, &o.file);
+    if (status == HIL_OK) status = HIL_ALLOC(1, &o.file->shard);
+    if (status == HIL_OK) {
+        o.file->shard[o.file->shards++] = o.base;
+        status = add_all(&o);
+    } else {
+        hil_safetensors_close(o.base);
+    }
+    if (status == HIL_OK)
+        *out = o.file;
+    else
+        hil_safetensors_close(o.file);
+    return status;
+}

@@ -81,6 +81,14 @@ def save_pretrained(model: nn.Module, folder: Union[str, Path], max_shard_size: 
     model.config.save_pretrained(folder)
     if getattr(model, "generation_config", None) is not None:
         model.generation_config.save_pretrained(folder)
+    save_weights(model, folder, max_shard_size)
+
+
+def save_weights(model: nn.Module, folder: Path, max_shard_size: str = "5GB") -> None:
+    """Writes the state_dict as model.safetensors, or parts with an index, one tensor at a time. Between
+    steps."""
+    state = state_of(model)
+    state.idle()
     shards = _shards(model, parse_size("max_shard_size", max_shard_size))
     index = {}
     for number, shard in enumerate(shards, 1):

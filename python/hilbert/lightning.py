@@ -1,0 +1,250 @@
+"""A strategy for Lightning: Trainer(strategy="hilbert") or Trainer(strategy=HilbertStrategy(device_memory=...)).
+
+Importing this module registers the name, in `lightning` and in `pytorch_lightning`, whichever is installed.
+
+[Note: lightning] The optimizer of configure_optimizers gives its groups to the store, and its schedulers
+keep changing them. A checkpoint is a folder: what Lightning keeps, the store in hilbert's format, and
+the weights for others to read.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Type, Union
+
+import torch
+from torch import nn
+
+from ._offload import offload, state_of
+from .checkpoint import load, save
+from .errors import UsageError
+from .pretrained import save_weights
+
+_DTYPES = {"32-true": None, "32": None, "bf16-mixed": "bf16", "bf16-true": "bf16", "bf16": "bf16",
+           "16-mixed": "fp16", "16-true": "fp16", "16": "fp16"}
+_LIGHTNING = "lightning.pt"  # in a checkpoint
+_STATE = "hilbert"
+_NAMES = ("optimizer", "backward", "step")  # what `offload` adds to a model
+
+
+class _Precision:
+    """Precision is the store's dtype; clipping is a part of the update."""
+
+    def __init__(self, precision: str, dtype: Optional[str]) -> None:
+        super().__init__()
+        self.precision = precision
+        self.clip = 0.0
+        self._dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, None: None}[dtype]
+
+    def convert_input(self, data: Any) -> Any:
+        """Tensors of floating point get the dtype in which the model computes."""
+        if self._dtype is None:
+            return data
+        if isinstance(data, torch.Tensor):
+            return data.to(self._dtype) if data.is_floating_point() else data
+        if isinstance(data, Mapping):
+            return type(data)((key, self.convert_input(value)) for key, value in data.items())
+        if isinstance(data, tuple) and hasattr(data, "_fields"):
+            return type(data)(*map(self.convert_input, data))
+        if isinstance(data, (list, tuple)):
+            return type(data)(map(self.convert_input, data))
+        return data
+
+    def backward(self, tensor: torch.Tensor, model: nn.Module, optimizer: Any, *args: Any,
+                 **kwargs: Any) -> None:
+        """Multiplies by the loss scale of fp16."""
+        state_of(model).backward(tensor, *args, **kwargs)
+
+    def clip_gradients(self, optimizer: Any, clip_val: Union[None, int, float] = 0.0,
+                       gradient_clip_algorithm: Any = "norm") -> None:
+        """Refuses what the update does not do."""
+        if (clip_val or 0.0) != self.clip:
+            raise UsageError(f"gradients are clipped to the norm {self.clip}, which is the Trainer's "
+                             f"gradient_clip_val, not {clip_val}")
+
+
+class _Strategy:
+    """One device, whose model is offloaded when fit, validate, test or predict begins.
+
+    Arguments are those of `hilbert.offload` (device_memory, host_memory, disk ...); the optimizer's are
+    those of configure_optimizers, `clip` is the Trainer's gradient_clip_val and `dtype` its precision.
+    """
+
+    strategy_name = "hilbert"
+    precision_class: Type[_Precision]
+    module_class: Type[nn.Module]
+    parallel_devices: Optional[List[torch.device]] = None  # set by the Trainer
+    num_nodes = 1
+
+    def __init__(self, accelerator: Any = None, checkpoint_io: Any = None, precision_plugin: Any = None,
+                 **options: Any) -> None:
+        self._options = options
+        self._given: Any = None  # the module's own optimizer
+        self._restored: Optional[str] = None  # a checkpoint that is a folder
+        super().__init__(accelerator=accelerator, checkpoint_io=checkpoint_io,
+                         precision_plugin=precision_plugin)
+
+    # The device and the precision.
+
+    @property
+    def root_device(self) -> torch.device:
+        return self.parallel_devices[0] if self.parallel_devices else torch.device("cpu")
+
+    @property
+    def precision_plugin(self) -> Any:
+        return self._precision_plugin or self.precision_class("32-true", None)
+
+    @precision_plugin.setter
+    def precision_plugin(self, plugin: Any) -> None:
+        precision = "32-true" if plugin is None else str(plugin.precision)
+        if precision not in _DTYPES:
+            raise UsageError(f"precision {precision} is not supported: give one of {', '.join(_DTYPES)}")
+        self._precision_plugin = None if plugin is None else self.precision_class(precision, _DTYPES[precision])
+
+    def setup_environment(self) -> None:
+        if len(self.parallel_devices or [0]) > 1 or self.num_nodes > 1:
+            raise UsageError("hilbert trains on one device here: give devices=1, num_nodes=1")
+        super().setup_environment()
+
+    def model_to_device(self) -> None:
+        """Offloading does it; later only buffers move."""
+        if "hilbert" in self.model.__dict__:
+            self.model.to(self.root_device)
+
+    # Offloading.
+
+    def setup(self, trainer: Any) -> None:
+        super().setup(trainer)
+        if "hilbert" not in self.model.__dict__:  # validate, test or predict: no states are needed
+            self._offload(params=[{"params": []}])
+
+    def setup_optimizers(self, trainer: Any) -> None:
+        super().setup_optimizers(trainer)
+        if len(self.optimizers) != 1:
+            raise UsageError(f"configure_optimizers returned {len(self.optimizers)} optimizers: hilbert "
+                             "takes one, a torch.optim.AdamW, which may have several groups")
+        self._given = self.optimizers[0]
+        self._given._opt_called = True  # a scheduler of PyTorch asks whether there was a step
+        if str(getattr(trainer.gradient_clip_algorithm, "value", "norm")) != "norm":
+            raise UsageError("gradient_clip_algorithm: only norms are clipped")
+        clip = float(trainer.gradient_clip_val or 0.0)
+        if "hilbert" in self.model.__dict__:
+            self._take_again(clip)
+        else:
+            self._offload(optimizer=self._given, clip=clip)
+        self.precision_plugin.clip = clip
+        self.optimizers = [state_of(self.model).optimizer]
+
+    def _offload(self, **more: Any) -> None:
+        model = self.model
+        if type(model).backward is not self.module_class.backward:
+            raise UsageError(f"{type(model).__name__} overrides backward, which hilbert replaces")
+        options = {"dtype": _DTYPES[self.precision_plugin.precision], **self._options, **more}
+        if "optimizer" in self._options and self._given is not None:  # one of hilbert's own
+            options.update(optimizer=self._options["optimizer"], params=self._given.param_groups)
+        own = {name: model.__dict__[name] for name in _NAMES if name in model.__dict__}
+        offload(model, device=self.root_device, **options)
+        for name in _NAMES:  # the module may have such attributes; the strategy does not need them
+            del model.__dict__[name]
+        model.__dict__.update(own)
+
+    def _take_again(self, clip: float) -> None:
+        """fit was called before: the optimizer begins anew with the weights as they are."""
+        state = state_of(self.model)
+        old, new = state.optimizer.param_groups, self._given.param_groups
+        members = [[[id(param) for param in group["params"]] for group in groups] for groups in (old, new)]
+        if members[0] != members[1] or clip != state.store.options.clip:
+            raise UsageError("the module was offloaded without an optimizer, for other groups of "
+                             "parameters or another gradient_clip_val: fit before validate and test, "
+                             "or begin with a new module")
+        state.optimizer.param_groups = new
+        state.reset_moments()
+
+    # Steps run as a forward of the module, so that its hooks see what they read; with manual
+    # optimization the update is inside of the step.
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.lightning_module.automatic_optimization:
+            return self.lightning_module.training_step(*args, **kwargs)
+        return self._forward_redirection(self.model, self.lightning_module, "training_step", *args, **kwargs)
+
+    def validation_step(self, *args: Any, **kwargs: Any) -> Any:
+        return self._forward_redirection(self.model, self.lightning_module, "validation_step", *args, **kwargs)
+
+    def test_step(self, *args: Any, **kwargs: Any) -> Any:
+        return self._forward_redirection(self.model, self.lightning_module, "test_step", *args, **kwargs)
+
+    def predict_step(self, *args: Any, **kwargs: Any) -> Any:
+        return self._forward_redirection(self.model, self.lightning_module, "predict_step", *args, **kwargs)
+
+    # Checkpoints.
+
+    @property
+    def restore_checkpoint_after_setup(self) -> bool:
+        return True
+
+    def lightning_module_state_dict(self) -> Dict[str, Any]:
+        """Empty: `save_checkpoint` writes weights one at a time."""
+        return {}
+
+    def optimizer_state(self, optimizer: Any) -> Dict[str, Any]:
+        return {}
+
+    def save_checkpoint(self, checkpoint: Dict[str, Any], filepath: Any, storage_options: Any = None) -> None:
+        """A folder, which is there as a whole or not at all; a file with weights only."""
+        if "optimizer_states" not in checkpoint:
+            checkpoint["state_dict"] = self.lightning_module.state_dict()
+            super().save_checkpoint(checkpoint, filepath, storage_options)
+            return
+        partial = f"{filepath}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        os.makedirs(partial)
+        torch.save(checkpoint, os.path.join(partial, _LIGHTNING))
+        save(self.model, os.path.join(partial, _STATE), keep=1)
+        save_weights(self.model, Path(partial))
+        if os.path.isdir(filepath):
+            shutil.rmtree(filepath)
+        os.replace(partial, filepath)
+
+    def load_checkpoint(self, checkpoint_path: Any, *args: Any, **kwargs: Any) -> Dict[str, Any]:
+        self._restored = None
+        if not os.path.isdir(checkpoint_path):
+            return super().load_checkpoint(checkpoint_path, *args, **kwargs)
+        self._restored = str(checkpoint_path)
+        return super().load_checkpoint(os.path.join(checkpoint_path, _LIGHTNING), *args, **kwargs)
+
+    def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
+        if self._restored is None:
+            super().load_model_state_dict(checkpoint, strict=strict)
+        else:
+            load(self.model, os.path.join(self._restored, _STATE))
+
+    def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
+        """Of a folder, weights and moments came together."""
+        if self._restored is None:
+            super().load_optimizer_state_dict(checkpoint)
+            self._given.param_groups = state_of(self.model).optimizer.param_groups
+
+
+def _register(package: str) -> type:
+    """The strategy for a package with the names of Lightning."""
+    strategies = importlib.import_module(f"{package}.strategies")
+    precision = type("HilbertPrecision", (_Precision, importlib.import_module(f"{package}.plugins").Precision), {})
+    strategy = type("HilbertStrategy", (_Strategy, strategies.SingleDeviceStrategy), {
+        "__doc__": _Strategy.__doc__, "__module__": __name__, "precision_class": precision,
+        "module_class": importlib.import_module(package).LightningModule})
+    strategies.StrategyRegistry.register("hilbert", strategy, description="states in device memory, RAM and on drives")
+    return strategy
+
+
+# What the script has imported comes first.
+_found = sorted((name for name in ("lightning.pytorch", "pytorch_lightning")
+                 if importlib.util.find_spec(name.split(".")[0])), key=lambda name: name not in sys.modules)
+if not _found:
+    raise ImportError("hilbert.lightning needs the package lightning or pytorch_lightning")
+HilbertStrategy = [_register(name) for name in _found][0]

@@ -1,0 +1,269 @@
+"""The strategy "hilbert" of Lightning does what a Trainer on one device does, under budgets."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from conftest import third
+from test_trainer import kill_after, program, same
+from torch import nn
+
+L = pytest.importorskip("lightning.pytorch")
+import hilbert
+from hilbert.lightning import HilbertStrategy
+
+
+def batches(count=8):
+    generator = torch.Generator().manual_seed(4)
+    x = torch.randn(count, 4, 64, generator=generator)
+    return [(a, a.roll(1, -1).tanh()) for a in x]
+
+
+def module_for(package):
+    class Module(package.LightningModule):
+        """With attributes of the names that `offload` gives, and a weight that training_step reads."""
+
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(*(layer for _ in range(6) for layer in (
+                nn.Linear(64, 192), nn.GELU(), nn.BatchNorm1d(192), nn.Linear(192, 64))))
+            self.scale = nn.Parameter(torch.ones(64))
+            self.optimizer = "AdamW"
+            self.losses, self.checks, self.rates = [], [], []
+
+        def step(self, batch):
+            x, y = batch
+            return nn.functional.mse_loss(self.net(x) * self.scale, y)
+
+        def training_step(self, batch, index):
+            loss = self.step(batch)
+            self.losses.append(loss.item())
+            self.rates.append(self.optimizers().param_groups[0]["lr"])
+            return loss
+
+        def validation_step(self, batch, index):
+            loss = self.step(batch)
+            self.checks.append(loss.item())
+            self.log("val_loss", loss)
+
+        def predict_step(self, batch, index):
+            return self.net(batch[0])
+
+        def configure_optimizers(self):
+            groups = [{"params": [p for p in self.parameters() if p.ndim > 1], "weight_decay": 0.2},
+                      {"params": [p for p in self.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+            optimizer = getattr(torch.optim, self.optimizer)(groups, lr=4e-3, betas=(0.9, 0.95))
+            scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, total_iters=20)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    return Module
+
+
+Module = module_for(L)
+
+
+def make(kind=Module, seed=1):
+    torch.manual_seed(seed)
+    return kind()
+
+
+def budgets(folder):
+    return {**third(make(), folder), "device_memory": "400K", "host_memory": "1M", "saves": True}
+
+
+def trainer(strategy, folder, package=L, **more):
+    return package.Trainer(**{"strategy": strategy, "max_epochs": 3, "accelerator": "cpu", "devices": 1,
+                              "logger": False, "enable_checkpointing": False, "default_root_dir": str(folder),
+                              "enable_progress_bar": False, "enable_model_summary": False,
+                              "num_sanity_val_steps": 0, **more})
+
+
+def loader(count=8):
+    return torch.utils.data.DataLoader(batches(count), batch_size=None)
+
+
+def both(folder, make=make, **more):
+    pair = []
+    for strategy in (HilbertStrategy(**budgets(folder)), "auto"):
+        pair.append(make())
+        trainer(strategy, folder, **more).fit(pair[-1], loader(), loader(2))
+    same(pair[0].losses, pair[1].losses)
+    assert pair[0].rates == pair[1].rates
+    return pair
+
+
+def test_same_numbers(tmp_path):
+    """Losses of every step and of validation; schedulers, groups, clipping."""
+    mine, plain = both(tmp_path, gradient_clip_val=0.05)
+    assert len(mine.losses) == 24 and mine.losses[-1] < 0.9 * mine.losses[0]
+    same(mine.checks, plain.checks)
+    assert mine.optimizer == "AdamW" and mine.hilbert.store.placed()["disk"] > 0
+    same([v.sum().item() for v in mine.state_dict().values()],
+         [v.sum().item() for v in plain.state_dict().values()], 1e-4)
+
+
+def test_accumulation(tmp_path):
+    both(tmp_path, accumulate_grad_batches=3, gradient_clip_val=0.1)
+
+
+def test_placements_give_the_same_bits(tmp_path):
+    losses = []
+    for options in (budgets(tmp_path), {"device_memory": "64M", "host_memory": "64M"}):
+        module = make()
+        trainer(HilbertStrategy(**options), tmp_path, max_epochs=1).fit(module, loader())
+        losses.append(module.losses)
+    assert losses[0] == losses[1]
+
+
+def test_by_name_and_other_package(tmp_path):
+    """strategy="hilbert" works in both packages."""
+    for name in ("lightning.pytorch", "pytorch_lightning"):
+        package = pytest.importorskip(name)
+        module = make(module_for(package))
+        trainer("hilbert", tmp_path, package, max_epochs=1).fit(module, loader())
+        plain = make(module_for(package))
+        trainer("auto", tmp_path, package, max_epochs=1).fit(plain, loader())
+        same(module.losses, plain.losses)
+
+
+@pytest.mark.parametrize("precision, dtype", [("bf16-mixed", torch.bfloat16), ("16-true", torch.float16)])
+def test_precision(tmp_path, precision, dtype):
+    module = make()
+    trainer(HilbertStrategy(**budgets(tmp_path)), tmp_path, precision=precision).fit(module, loader())
+    assert module.hilbert.store.options.dtype == dtype and module.losses[-1] < 0.95 * module.losses[0]
+
+
+class Manual(Module):
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch, index):
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        loss = super().training_step(batch, index)
+        self.manual_backward(loss)
+        optimizer.step()
+        self.lr_schedulers().step()
+
+
+def test_manual_optimization(tmp_path):
+    both(tmp_path, lambda: make(Manual))
+
+
+def test_validate_predict_and_fit_again(tmp_path):
+    mine, plain = make(), make()
+    runs = [trainer(HilbertStrategy(**budgets(tmp_path)), tmp_path), trainer("auto", tmp_path)]
+    out = []
+    for run, module in zip(runs, (mine, plain)):
+        run.fit(module, loader())
+        run.fit_loop.max_epochs = 6
+        run.fit(module, loader())
+        run.validate(module, loader(2), verbose=False)
+        out.append(run.predict(module, loader(2)))
+    same(mine.losses, plain.losses)
+    same(mine.checks, plain.checks)
+    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(*out))
+    other = make()
+    trainer(HilbertStrategy(**budgets(tmp_path)), tmp_path).validate(other, loader(2), verbose=False)
+    same(other.checks, [Module.step(make().eval(), batch).item() for batch in batches(2)])
+
+
+def saver(folder, package=L, **more):
+    return package.callbacks.ModelCheckpoint(dirpath=str(folder), filename="{epoch}", **{"save_top_k": -1, **more})
+
+
+def fit(module, folder, out, strategy=None, ckpt_path=None, **more):
+    run = trainer(strategy or HilbertStrategy(**budgets(folder)), folder, enable_checkpointing=True,
+                  callbacks=[saver(out)], **more)
+    run.fit(module, loader(), loader(2), ckpt_path=ckpt_path)
+    return run
+
+
+def test_checkpoints(tmp_path):
+    """Training continues with the same bits, under other budgets too; weights are there for others."""
+    whole = make()
+    fit(whole, tmp_path, tmp_path / "out")
+    assert sorted(os.listdir(tmp_path / "out")) == [f"epoch={n}.ckpt" for n in range(3)]
+    other = make(seed=7)
+    fit(other, tmp_path, tmp_path / "other", HilbertStrategy(device_memory="64M", host_memory="64M"),
+        tmp_path / "out" / "epoch=0.ckpt")
+    assert other.losses == whole.losses[8:] and other.rates == whole.rates[8:]
+    state = whole.state_dict()
+    for name, value in other.state_dict().items():
+        assert torch.equal(value, state[name])
+    safetensors = pytest.importorskip("safetensors.torch")
+    file = safetensors.load_file(tmp_path / "out" / "epoch=2.ckpt" / "model.safetensors")
+    assert all(torch.equal(file[name], state[name]) for name in state)
+
+
+def test_best_and_weights_only(tmp_path):
+    module = make()
+    callback = L.callbacks.ModelCheckpoint(dirpath=str(tmp_path / "best"), monitor="val_loss", save_top_k=1)
+    weights = L.callbacks.ModelCheckpoint(dirpath=str(tmp_path / "weights"), save_weights_only=True)
+    run = trainer(HilbertStrategy(**budgets(tmp_path)), tmp_path, enable_checkpointing=True,
+                  callbacks=[callback, weights])
+    run.fit(module, loader(), loader(2))
+    assert len(os.listdir(tmp_path / "best")) == 1
+    best = min(sum(module.checks[i:i + 2]) / 2 for i in range(0, 6, 2))
+    value = run.validate(module, loader(2), ckpt_path="best", verbose=False)[0]["val_loss"]
+    assert abs(value - best) <= 1e-6 * best
+    (name,) = os.listdir(tmp_path / "weights")
+    again = Module.load_from_checkpoint(tmp_path / "weights" / name)
+    assert torch.equal(again.net[0].weight, torch.load(tmp_path / "weights" / name)["state_dict"]["net.0.weight"])
+
+
+def test_continues_a_run_of_lightning(tmp_path):
+    plain = make()
+    fit(plain, tmp_path, tmp_path / "out", "auto")
+    mine = make(seed=7)
+    fit(mine, tmp_path, tmp_path / "mine", ckpt_path=tmp_path / "out" / "epoch=0.ckpt")
+    same(mine.losses, plain.losses[8:])
+    assert mine.rates == plain.rates[8:]
+
+
+def test_refused(tmp_path):
+    class Two(Module):
+        def configure_optimizers(self):
+            return [torch.optim.AdamW(self.net.parameters()), torch.optim.AdamW([self.scale])]
+
+        automatic_optimization = False
+
+    class Backward(Module):
+        def backward(self, loss):
+            loss.backward()
+
+    for kind, words in ((Two, "2 optimizers"), (Backward, "overrides backward")):
+        with pytest.raises(hilbert.UsageError, match=words):
+            trainer(HilbertStrategy(**budgets(tmp_path)), tmp_path).fit(make(kind), loader())
+    with pytest.raises(hilbert.UsageError, match="64-true"):
+        trainer(HilbertStrategy(), tmp_path, precision="64-true")
+    with pytest.raises(hilbert.UsageError, match="devices"):
+        trainer("hilbert", tmp_path, devices=2).fit(make(), loader())
+
+
+RUN = """
+import sys
+sys.path[:0] = {path!r}
+import conftest, test_lightning as t
+from pathlib import Path
+folder = Path({folder!r})
+module = t.make(seed=1)
+resume = {resume}
+t.fit(module, folder, folder / "out", ckpt_path=folder / "out" / "epoch=0.ckpt" if resume else None,
+      max_epochs=3 if resume else 1000)
+print(t.json.dumps(module.losses))
+"""
+
+
+def test_kill_and_resume(tmp_path):
+    """kill -9 while training goes on after a checkpoint; the losses are those of a whole run."""
+    whole = make()
+    trainer(HilbertStrategy(**budgets(tmp_path)), tmp_path).fit(whole, loader())
+    kill_after(tmp_path, RUN, lambda: (tmp_path / "out" / "epoch=1.ckpt").exists())
+    again = subprocess.run([sys.executable, "-c", program(tmp_path, RUN, True)], check=True, text=True,
+                           capture_output=True)
+    assert json.loads(again.stdout.splitlines()[-1]) == whole.losses[8:]

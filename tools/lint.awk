@@ -121,7 +121,7 @@ BEGIN {
     rank["lora"] = rank["data"] = 8
     rank["machine"] = 9
     rank["plan"] = 10
-    rank["train"] = 11
+    rank["train"] = rank["report"] = 11
     rank["run"] = 12
     rank["cli"] = 13
     public_layer["status.h"] = public_layer["version.h"] = public_layer["account.h"] = public_layer["device.h"] = public_layer["observer.h"] = public_layer["speeds.h"] = "base"

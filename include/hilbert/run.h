@@ -108,6 +108,9 @@ typedef struct hil_train_options {
     hil_loss_scale loss_scale; /* of fp16; all 0: the default */
     /* A checkpoint of DeepSpeed to go on from: weights, moments and step; NULL: none. */
     const char *resume_deepspeed;
+    bool report;             /* write OUT/report.html while the run trains, and at its end */
+    const char *tensorboard; /* folder for TensorBoard's event files; NULL: none */
+    const char *command;     /* what the report calls the command of the run; NULL: nothing */
 } hil_train_options;
 
 typedef struct hil_train_result {
@@ -273,6 +276,21 @@ HIL_API void hil_quantize_defaults_sized(hil_quantize_options *options, size_t s
 /* Reads and writes piece by piece: needs memory for some rows and for one matrix's scales. */
 HIL_API hil_status hil_quantize(const hil_quantize_options *options, const hil_observer *observer,
                                 hil_quantize_result *result);
+
+/* Shows runs that train or have trained, from run.json and metrics.jsonl of their folders. */
+typedef struct hil_report_options {
+    size_t size;             /* set by hil_report_defaults */
+    const char *const *runs; /* output folders of hil_train: one, or several to compare */
+    size_t run_count;
+    const char *out; /* HTML file; NULL: report.html, in the folder of a single run */
+} hil_report_options;
+HIL_API void hil_report_defaults_sized(hil_report_options *options, size_t size);
+#define hil_report_defaults(options) hil_report_defaults_sized(options, sizeof *(options))
+/* Writes one HTML file that needs no network; its path goes to `path`, which has room for `room`
+   bytes. */
+HIL_API hil_status hil_report(const hil_report_options *options, char *path, size_t room);
+/* Writes the metrics of the run in `folder` as comma-separated values, a row for each step. */
+HIL_API hil_status hil_report_csv(const char *folder, FILE *out);
 
 typedef struct hil_tokenize_options {
     size_t size;          /* set by hil_tokenize_defaults */

@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMMANDS = 13 };
+enum { COMMANDS = 14 };
 
 static const hil_command *const commands[COMMANDS] = {
     &hil_command_train,    &hil_command_eval,    &hil_command_generate, &hil_command_chat,
     &hil_command_tokenize, &hil_command_inspect, &hil_command_export,   &hil_command_verify,
     &hil_command_bench,    &hil_command_probe,   &hil_command_plan,     &hil_command_merge,
-    &hil_command_quantize,
+    &hil_command_quantize, &hil_command_report,
 };
 
 /* If a standard descriptor is closed, the next file opened would get its number, and messages would
@@ -87,7 +87,8 @@ static int choose(int argc, char **argv)
     if (argc < 2)
         return hil_command_fail(hil_fail(
             HIL_ERR_USAGE, "a command is missing: train, eval, generate, chat, tokenize, "
-                           "inspect, export, verify, bench, probe or plan; see hilbert --help"));
+                           "inspect, export, verify, bench, probe, plan, merge, quantize or "
+                           "report; see hilbert --help"));
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
     if (strcmp(argv[1], "--version") == 0) return print_version();
     if (strcmp(argv[1], "help") == 0) return help(argv[2]);

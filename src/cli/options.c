@@ -104,19 +104,23 @@ void hil_option_set_flag(hil_parsed *parsed, const hil_option *option)
     *(bool *)field(parsed, option) = option->kind == HIL_OPTION_ON;
 }
 
-hil_status hil_option_add_item(hil_parsed *parsed, const hil_option *option, const char *item,
-                               size_t size)
+/* Adds to a list and to the field at `place` that shows it. */
+static hil_status add_item(struct hil_list *list, char *place, const char *item, size_t size)
 {
-    struct hil_list *list = &parsed->list[index_of(parsed, option)];
-    HIL_TRY(HIL_GROW(&list->item, &list->capacity, list->count + 1));
     char *copy;
+    HIL_TRY(HIL_GROW(&list->item, &list->capacity, list->count + 1));
     HIL_TRY(HIL_ALLOC(size + 1, &copy));
     memcpy(copy, item, size);
     list->item[list->count++] = copy;
-    char *place = field(parsed, option);
     memcpy(place, &list->item, sizeof list->item);
     memcpy(place + sizeof list->item, &list->count, sizeof list->count);
     return HIL_OK;
+}
+
+hil_status hil_option_add_item(hil_parsed *parsed, const hil_option *option, const char *item,
+                               size_t size)
+{
+    return add_item(&parsed->list[index_of(parsed, option)], field(parsed, option), item, size);
 }
 
 static hil_status set_list(hil_parsed *parsed, const hil_option *option, const char *label,
@@ -319,9 +323,12 @@ static hil_status parse_operand(hil_parsed *parsed, const char *text)
     const char *last = NULL;
     for (size_t i = 0; i < HIL_OPERANDS && command->operand[i].name; ++i) {
         const char **place = operand_of(parsed, i);
+        bool many = command->operand[i].many;
         last = command->operand[i].name;
-        if (*place) continue;
+        if (*place && !many) continue;
         if (!*text) return hil_fail(HIL_ERR_USAGE, "the %s must not be empty", last);
+        if (many)
+            return add_item(&parsed->list[HIL_OPTIONS_MAX], (char *)place, text, strlen(text));
         *place = text;
         return HIL_OK;
     }
@@ -403,7 +410,7 @@ void hil_parsed_free(hil_parsed *parsed)
 {
     json_decref(parsed->config);
     hil_text_free(&parsed->understood);
-    for (size_t i = 0; i < HIL_OPTIONS_MAX; ++i) {
+    for (size_t i = 0; i <= HIL_OPTIONS_MAX; ++i) {
         for (size_t j = 0; j < parsed->list[i].count; ++j) hil_free(parsed->list[i].item[j]);
         hil_free(parsed->list[i].item);
     }

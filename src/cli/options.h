@@ -66,6 +66,7 @@ typedef struct hil_command {
     struct hil_operand {
         const char *name;              /* for errors; NULL: no more operands */
         size_t offset;                 /* of the field in the command's struct */
+        bool many;                     /* the last: one or more, a field as of HIL_OPTION_LIST */
     } operand[HIL_OPERANDS];           /* arguments without a name, in order; all are required */
     bool ranks;                        /* several processes may share the work */
     int (*run)(int argc, char **argv); /* arguments after the name; returns the exit code */
@@ -83,7 +84,7 @@ typedef struct hil_parsed {
     struct hil_list {
         char **item;
         size_t count, capacity;
-    } list[HIL_OPTIONS_MAX];
+    } list[HIL_OPTIONS_MAX + 1]; /* the last is of operands */
     hil_disk_budget disk[HIL_DISKS_MAX];
     size_t disks;
     hil_text understood; /* sizes with units of 1000 in units of 1024; no data: none given */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STOP_WORDS "hilbert: finishing this step and saving; a second Ctrl-C stops at once\n"
@@ -133,6 +134,24 @@ static int train(hil_train_values *values, hil_parsed *parsed)
     return hil_launch_close(values->run.comm, code);
 }
 
+/* The command line as a shell takes it, for the report; NULL: out of memory. The caller frees it.
+ */
+static char *quote_command(int argc, char **argv)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return NULL;
+    fputs("hilbert train", out);
+    for (int i = 0; i < argc; ++i) {
+        fputc(' ', out);
+        print_quoted(out, argv[i]);
+    }
+    if (fclose(out) == 0) return text;
+    free(text);
+    return NULL;
+}
+
 static int run(int argc, char **argv)
 {
     hil_train_values values = {0};
@@ -140,7 +159,10 @@ static int run(int argc, char **argv)
     hil_parsed parsed;
     int code = 0;
     if (!hil_command_begin(&hil_command_train, argc, argv, &values, &parsed, &code)) return code;
+    char *command = quote_command(argc, argv);
+    values.run.command = command;
     code = train(&values, &parsed);
+    free(command);
     hil_deepspeed_free(&values.deepspeed);
     hil_parsed_free(&parsed);
     return code;

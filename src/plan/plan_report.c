@@ -283,3 +283,16 @@ void hil_plan_report_fill(const hil_plan_view *view, hil_plan_report *out)
     fill_advice(view, out);
     if (view->dense.layers > 0) fill_analysis(view, out);
 }
+
+json_t *hil_plan_report_rows(const hil_plan_report *r)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < r->rows; ++i) {
+        const hil_plan_row *row = &r->row[i];
+        json_array_append_new(rows,
+                              json_pack("{s:s, s:I, s:I, s:I}", "name", row->name, "device",
+                                        (json_int_t)row->device, "host", (json_int_t)row->host,
+                                        "disk", (json_int_t)row->disk));
+    }
+    return rows;
+}

@@ -4,6 +4,7 @@
 
 #include "hilbert/report.h"
 
+#include "base/json.h"
 #include "machine/probe.h"
 #include "plan/analysis.h"
 #include "plan/placement.h"
@@ -21,5 +22,8 @@ typedef struct hil_plan_view {
 
 /* Fills everything that follows from the plan; strings are borrowed. */
 void hil_plan_report_fill(const hil_plan_view *view, hil_plan_report *out);
+/* The table of memory as a list of objects: "name", "device", "host", "disk". NULL: out of memory.
+ */
+json_t *hil_plan_report_rows(const hil_plan_report *report);
 
 #endif

@@ -57,30 +57,34 @@ hil_status hil_metrics_open(hil_metrics *metrics, const char *path, int64_t step
     return hil_fail(HIL_ERR_IO, "cannot write %s: %s", path, strerror(errno));
 }
 
-static hil_status check_line(hil_metrics *metrics, int printed)
+/* Appends the line that was built, and shows it to the reporter. */
+static hil_status write_line(hil_metrics *metrics)
 {
-    if (printed >= 0 && fflush(metrics->file) == 0) return HIL_OK;
-    return hil_fail(HIL_ERR_IO, "cannot write metrics.jsonl: %s", strerror(errno));
+    const hil_text *line = &metrics->line;
+    if (fprintf(metrics->file, "%s\n", line->data) < 0 || fflush(metrics->file) != 0)
+        return hil_fail(HIL_ERR_IO, "cannot write metrics.jsonl: %s", strerror(errno));
+    hil_reporter_line(metrics->reporter, line->data, line->size);
+    return HIL_OK;
 }
 
-static int print_account(FILE *file, const hil_step_account *a)
+static hil_status print_account(hil_text *line, const hil_step_account *a)
 {
     const hil_wait_seconds *w = &a->wait_seconds;
-    return fprintf(file,
-                   ", \"device_peak\": %llu, \"host_peak\": %llu, \"disk_peak\": %llu, "
-                   "\"disk_read_bytes\": %llu, \"disk_written_bytes\": %llu, "
-                   "\"to_device_bytes\": %llu, \"to_host_bytes\": %llu, "
-                   "\"gathered_bytes\": %llu, \"reduced_bytes\": %llu, "
-                   "\"wait_seconds\": {\"weights\": %.9g, \"update\": %.9g, "
-                   "\"activations\": %.9g, \"gradients\": %.9g, \"memory\": %.9g}, "
-                   "\"exposed_update_seconds\": %.9g}\n",
-                   (unsigned long long)a->device_peak, (unsigned long long)a->host_peak,
-                   (unsigned long long)a->disk_peak, (unsigned long long)a->disk_read_bytes,
-                   (unsigned long long)a->disk_written_bytes,
-                   (unsigned long long)a->to_device_bytes, (unsigned long long)a->to_host_bytes,
-                   (unsigned long long)a->gathered_bytes, (unsigned long long)a->reduced_bytes,
-                   w->weights, w->update, w->activations, w->gradients, w->memory,
-                   a->exposed_update_seconds);
+    return hil_text_print(
+        line,
+        ", \"device_peak\": %llu, \"host_peak\": %llu, \"disk_peak\": %llu, "
+        "\"disk_read_bytes\": %llu, \"disk_written_bytes\": %llu, "
+        "\"to_device_bytes\": %llu, \"to_host_bytes\": %llu, "
+        "\"gathered_bytes\": %llu, \"reduced_bytes\": %llu, "
+        "\"wait_seconds\": {\"weights\": %.9g, \"update\": %.9g, "
+        "\"activations\": %.9g, \"gradients\": %.9g, \"memory\": %.9g}, "
+        "\"exposed_update_seconds\": %.9g}",
+        (unsigned long long)a->device_peak, (unsigned long long)a->host_peak,
+        (unsigned long long)a->disk_peak, (unsigned long long)a->disk_read_bytes,
+        (unsigned long long)a->disk_written_bytes, (unsigned long long)a->to_device_bytes,
+        (unsigned long long)a->to_host_bytes, (unsigned long long)a->gathered_bytes,
+        (unsigned long long)a->reduced_bytes, w->weights, w->update, w->activations, w->gradients,
+        w->memory, a->exposed_update_seconds);
 }
 
 /* JSON cannot express NaN and infinity: they become null. */
@@ -91,9 +95,9 @@ static const char *number(char out[32], double value)
 }
 
 /* The numbers of pairs of answers under TRL's names; nothing where there are none. */
-static int print_preferences(FILE *file, const char *prefix, const hil_preferences *p)
+static hil_status print_preferences(hil_text *line, const char *prefix, const hil_preferences *p)
 {
-    if (!p->pairs) return 0;
+    if (!p->pairs) return HIL_OK;
     const struct {
         const char *name;
         double value;
@@ -104,49 +108,52 @@ static int print_preferences(FILE *file, const char *prefix, const hil_preferenc
                 {"logps/chosen", p->logp_chosen},
                 {"logps/rejected", p->logp_rejected}};
     char value[32];
-    int printed = fprintf(file, ", \"%spairs\": %lld", prefix, (long long)p->pairs);
-    for (size_t i = 0; i < sizeof each / sizeof *each && printed >= 0; ++i)
-        printed =
-            fprintf(file, ", \"%s%s\": %s", prefix, each[i].name, number(value, each[i].value));
-    return printed;
+    HIL_TRY(hil_text_print(line, ", \"%spairs\": %lld", prefix, (long long)p->pairs));
+    for (size_t i = 0; i < sizeof each / sizeof *each; ++i)
+        HIL_TRY(hil_text_print(line, ", \"%s%s\": %s", prefix, each[i].name,
+                               number(value, each[i].value)));
+    return HIL_OK;
 }
 
 hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
 {
     char loss[32], norm[32];
+    hil_text *line = &metrics->line;
     if (!metrics->file) return HIL_OK;
-    int printed = fprintf(metrics->file,
-                          "{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %.17g, "
-                          "\"tokens\": %lld, \"learned\": %lld, \"seconds\": %.9g, "
-                          "\"tokens_per_second\": %.9g, \"ranks\": %d",
-                          (long long)r->step, number(loss, r->loss), number(norm, r->grad_norm),
-                          r->lr, (long long)r->tokens, (long long)r->learned, r->seconds,
-                          r->tokens_per_second, r->ranks);
-    if (printed >= 0 && r->loss_scale)
-        printed = fprintf(metrics->file, ", \"loss_scale\": %lld, \"skipped\": %lld",
-                          (long long)r->loss_scale, (long long)r->skipped);
-    if (printed >= 0 && r->aux_loss > 0)
-        printed = fprintf(metrics->file, ", \"aux_loss\": %s", number(loss, r->aux_loss));
-    if (printed >= 0) printed = print_preferences(metrics->file, "", &r->preferences);
-    if (printed >= 0) printed = print_account(metrics->file, &r->account);
-    return check_line(metrics, printed);
+    line->size = 0;
+    HIL_TRY(hil_text_print(line,
+                           "{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %.17g, "
+                           "\"tokens\": %lld, \"learned\": %lld, \"seconds\": %.9g, "
+                           "\"tokens_per_second\": %.9g, \"ranks\": %d",
+                           (long long)r->step, number(loss, r->loss), number(norm, r->grad_norm),
+                           r->lr, (long long)r->tokens, (long long)r->learned, r->seconds,
+                           r->tokens_per_second, r->ranks));
+    if (r->loss_scale)
+        HIL_TRY(hil_text_print(line, ", \"loss_scale\": %lld, \"skipped\": %lld",
+                               (long long)r->loss_scale, (long long)r->skipped));
+    if (r->aux_loss > 0)
+        HIL_TRY(hil_text_print(line, ", \"aux_loss\": %s", number(loss, r->aux_loss)));
+    HIL_TRY(print_preferences(line, "", &r->preferences));
+    HIL_TRY(print_account(line, &r->account));
+    return write_line(metrics);
 }
 
 hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, const hil_step_result *result,
                             const char *losses)
 {
     double loss = result->loss;
+    hil_text *line = &metrics->line;
     metrics->evaluated = step;
     metrics->eval_loss = loss;
     if (!metrics->file) return HIL_OK;
-    int printed =
-        fprintf(metrics->file, "{\"step\": %lld, \"eval_loss\": %.17g%s%s", (long long)step, loss,
-                losses ? ", \"eval_losses\": " : "", losses ? losses : "");
-    if (printed >= 0 && result->aux_loss > 0)
-        printed = fprintf(metrics->file, ", \"eval_aux_loss\": %.17g", result->aux_loss);
-    if (printed >= 0) printed = print_preferences(metrics->file, "eval_", &result->preferences);
-    if (printed >= 0) printed = fprintf(metrics->file, "}\n");
-    return check_line(metrics, printed);
+    line->size = 0;
+    HIL_TRY(hil_text_print(line, "{\"step\": %lld, \"eval_loss\": %.17g%s%s", (long long)step, loss,
+                           losses ? ", \"eval_losses\": " : "", losses ? losses : ""));
+    if (result->aux_loss > 0)
+        HIL_TRY(hil_text_print(line, ", \"eval_aux_loss\": %.17g", result->aux_loss));
+    HIL_TRY(print_preferences(line, "eval_", &result->preferences));
+    HIL_TRY(hil_text_print(line, "}"));
+    return write_line(metrics);
 }
 
 hil_status hil_metrics_sync(hil_metrics *metrics)
@@ -159,4 +166,5 @@ void hil_metrics_close(hil_metrics *metrics)
 {
     if (metrics->file) fclose(metrics->file);
     metrics->file = NULL;
+    hil_text_free(&metrics->line);
 }

@@ -5,12 +5,15 @@
 #include "hilbert/run.h"
 #include "hilbert/trainer.h"
 
-#include "base/fail.h"
+#include "base/text.h"
+#include "run/reporter.h"
 
 /* Owns the file. Ranks other than 0 have no file, but the same `evaluated` and `eval_loss`. */
 typedef struct hil_metrics {
-    FILE *file;        /* NULL: nothing is written */
-    int64_t evaluated; /* step of the last evaluation in the file; -1: none */
+    FILE *file;             /* NULL: nothing is written */
+    hil_reporter *reporter; /* is shown each line; NULL: none */
+    hil_text line;          /* being built */
+    int64_t evaluated;      /* step of the last evaluation in the file; -1: none */
     double eval_loss;
 } hil_metrics;
 

@@ -122,6 +122,11 @@ static hil_status remove_whole(const char *path)
     return hil_file_remove_tree(aside);
 }
 
+static bool is_report(const char *name)
+{
+    return strcmp(name, "run.json") == 0 || strcmp(name, "report.html") == 0;
+}
+
 hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
 {
     f->begun = true;
@@ -132,6 +137,7 @@ hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
     if (!o->overwrite) return HIL_OK;
     HIL_TRY(remove_whole(f->checkpoints));
     HIL_TRY(hil_file_remove_tree(f->metrics));
+    HIL_TRY(hil_dir_remove_matching(f->path, is_report));
     /* Now, because a resumed run may not remove files that it did not write. */
     return hil_install_remove(f->path, HIL_NAMES_FOREIGN);
 }

@@ -162,20 +162,6 @@ static hil_status dump(json_t *object, char **out)
     return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "no memory for the plan");
 }
 
-/* The rows of the table of memory. */
-static json_t *list_rows(const hil_plan_report *r)
-{
-    json_t *rows = json_array();
-    for (size_t i = 0; i < r->rows; ++i) {
-        const hil_plan_row *row = &r->row[i];
-        json_array_append_new(rows,
-                              json_pack("{s:s, s:I, s:I, s:I}", "name", row->name, "device",
-                                        (json_int_t)row->device, "host", (json_int_t)row->host,
-                                        "disk", (json_int_t)row->disk));
-    }
-    return rows;
-}
-
 /* The object that train --plan reads, with the table of memory and the names of speeds that are
    assumed. */
 static hil_status write_json(const show *s, const hil_plan_report *r, char **out)
@@ -191,7 +177,7 @@ static hil_status write_json(const show *s, const hil_plan_report *r, char **out
         if (!s->planned.machine.drive_known[i])
             json_array_append_new(assumed, json_string(s->options->memory.disks[i].path));
     json_object_set_new(object, "assumed_speeds", assumed);
-    json_object_set_new(object, "memory", list_rows(r));
+    json_object_set_new(object, "memory", hil_plan_report_rows(r));
     return dump(object, out);
 }
 

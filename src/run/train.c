@@ -43,6 +43,7 @@ void hil_train_defaults_sized(hil_train_options *options, size_t size)
         .tile_size = trainer.tile_size,
         .zero = 3,
         .prefetch = true,
+        .report = true,
     };
     hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
@@ -362,7 +363,6 @@ hil_status hil_train(const hil_train_options *options, const hil_observer *obser
     options = &own;
     int rank = hil_comm_rank(options->comm);
     job j = {.options = options,
-             .observer = rank == 0 ? observer : NULL,
              .comm = options->comm,
              .rank = rank,
              .folder.lock = {.fd = -1},
@@ -371,8 +371,10 @@ hil_status hil_train(const hil_train_options *options, const hil_observer *obser
              .run.best_step = -1};
     *result = (hil_train_result){
         .eval_loss = NAN, .best_step = -1, .ranks = hil_comm_size(options->comm)};
+    if (rank == 0) hil_training_watch(&j, observer);
     hil_status status = run_job(&j, result);
     if (status != HIL_OK) hil_comm_fail(options->comm, status);
+    hil_training_close_report(&j, status);
     hil_training_close(&j);
     return status;
 }

@@ -18,7 +18,7 @@ typedef struct hil_eval_set {
 /* Owns everything except options, observer, comm. */
 typedef struct hil_training {
     const hil_train_options *options;
-    const hil_observer *observer; /* NULL except on rank 0 */
+    const hil_observer *observer; /* `watch`; NULL except on rank 0 */
     hil_comm *comm;
     int rank;
     hil_source source;
@@ -35,6 +35,9 @@ typedef struct hil_training {
     hil_model *model;
     hil_trainer *trainer;
     hil_metrics metrics;
+    hil_observer watch;        /* keeps notes and passes everything on to `outer` */
+    const hil_observer *outer; /* the caller's; NULL: none */
+    json_t *notes;             /* said before the reporter was there; NULL: none */
     hil_timeline *timeline;
     hil_tier_budgets budget;
     hil_dtype save_dtype;
@@ -62,6 +65,13 @@ void hil_training_close_data(hil_training *training);
 
 /* Takes weights, moments and step from the checkpoint of --resume-deepspeed. */
 hil_status hil_training_load_deepspeed(hil_training *training);
+
+/* On rank 0, before anything else: notes of the run go to its report and to `observer`. */
+void hil_training_watch(hil_training *training, const hil_observer *observer);
+/* On rank 0, once the run is ready for its first step: starts the reporter. */
+hil_status hil_training_open_report(hil_training *training);
+/* Writes the report a last time; a failure is only noted. `status` is that of the run. */
+void hil_training_close_report(hil_training *training, hil_status status);
 
 /* Prepares everything for the first step. Call hil_training_close even if it fails. */
 hil_status hil_training_open(hil_training *training);

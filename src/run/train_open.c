@@ -414,7 +414,8 @@ hil_status hil_training_open(job *j)
     HIL_TRY(resume(j));
     note_job(j);
     note_device(j);
-    return note_plan(j);
+    HIL_TRY(note_plan(j));
+    return j->rank ? HIL_OK : hil_training_open_report(j);
 }
 
 void hil_training_close(job *j)

@@ -1,0 +1,31 @@
+/* reporter.h - shows a run while it trains: run.json, report.html and TensorBoard's events, all
+ * written by a thread of its own. */
+#ifndef HIL_RUN_REPORTER_H
+#define HIL_RUN_REPORTER_H
+
+#include "base/json.h"
+
+/* Owns the thread and what it writes. */
+typedef struct hil_reporter hil_reporter;
+
+typedef struct hil_reporter_options {
+    const char *folder; /* the output folder; copied */
+    const char *events; /* folder for TensorBoard's events; NULL: none; copied */
+    bool page;          /* write report.html */
+    int64_t step;       /* that the run goes on after: metrics.jsonl has all up to it */
+} hil_reporter_options;
+
+/* Starts the thread. It replaces the page at most every ten seconds, and so rarely that it works
+   for less than 1/200 of the time. Owns `about`, the object of run.json, also if it fails; copies
+   the options. */
+hil_status hil_reporter_open(hil_reporter **out, const hil_reporter_options *options,
+                             json_t *about);
+/* Queues a line of metrics.jsonl, or a sentence for the user. Cheap. */
+void hil_reporter_line(hil_reporter *reporter, const char *line, size_t size);
+void hil_reporter_note(hil_reporter *reporter, const char *text);
+/* Writes everything a last time, with this state of the run ("finished", "stopped", "failed"), and
+   joins the thread. Fails with the first failure of the thread, which has ended no run. NULL: does
+   nothing. */
+hil_status hil_reporter_close(hil_reporter *reporter, const char *state);
+
+#endif

@@ -152,6 +152,7 @@ struct hil_store {
     size_t resident[HIL_TIERS]; /* bytes of homes and slots */
     hil_entities here;          /* in the window, but for sums with gradients of this step */
     hil_entities summing;       /* those sums */
+    bool spilling;              /* one of them was spilled in this step: see [Note: renewal] */
     hil_order order[HIL_PASSES];
     hil_order *pass;         /* NULL between passes */
     hil_segment_visit visit; /* the current visit; its segment is HIL_NOWHERE between visits */

@@ -207,6 +207,7 @@ hil_status hil_store_pass_begin(hil_store *store, hil_pass pass)
                          store->opening.comm);
     HIL_TRY(hil_order_begin(&store->order[pass], store->units * HIL_ENTITIES));
     if (pass == HIL_PASS_TRAIN) HIL_TRY(empty_window(store));
+    store->spilling = false;
     store->pass = &store->order[pass];
     store->visit = (hil_segment_visit){.segment = HIL_NOWHERE};
     return hil_window_prefetch(store);

@@ -99,10 +99,18 @@ static hil_status spill(hil_store *store, hil_use *use)
     return hil_movable_offload(store->spilled, &use->sum, HIL_DISK);
 }
 
+/* Whether it may be a sum with gradients of this step. Asks for `visited` where ranks may take
+   different paths, because `summing` depends on the path: the answer is the same on all ranks. */
+static bool is_summed(const hil_store *store, const hil_use *use)
+{
+    return use && (store->plan->by_segment ? use->visited : use->summing);
+}
+
 static hil_status evict(hil_store *store, int32_t entity)
 {
     hil_unit *unit = unit_at(store, entity);
     hil_use *use = use_at(store, entity);
+    if (is_summed(store, use)) store->spilling = true;
     if (!use) {
         hil_buffers_give_after(store->window, unit->copy, &unit->ready);
         unit->copy = NULL;
@@ -134,23 +142,13 @@ hil_status hil_window_clear(hil_store *store)
     return HIL_OK;
 }
 
-/* Whether a sum of this step is spilled; the same on all ranks. */
-static bool is_spilled(const hil_store *store, const hil_use *use)
-{
-    return !use->sum.data && (store->plan->by_segment ? use->visited : use->summing);
-}
-
 hil_status hil_window_renew(hil_store *store)
 {
-    bool spilled = false;
     hil_window_reclaim(store);
-    for (size_t u = 0; u < store->units; ++u)
-        for (int i = 0; i < store->unit[u].uses; ++i)
-            spilled |= is_spilled(store, &store->unit[u].use[i]);
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
         hil_window_forget(store, unit);
-        for (int i = 0; i < unit->uses && spilled; ++i)
+        for (int i = 0; i < unit->uses && store->spilling; ++i)
             if (unit->use[i].sum.data) HIL_TRY(evict(store, hil_entity(store, unit, i)));
     }
     return HIL_OK;

@@ -88,6 +88,14 @@ static void end_training(hil_engine *e, hil_status status)
     hil_store_pass_drop(e->model->store);
 }
 
+static hil_status renew(hil_engine *e, bool *again)
+{
+    hil_store *store = e->model->store;
+    HIL_TRY(hil_store_pass_renew(store));
+    if (e->options.renewed) HIL_TRY(e->options.renewed(e->options.context, again));
+    return hil_store_pass_resume(store, *again);
+}
+
 hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
 {
     int64_t group = e->options.group ? e->options.group : step->count;
@@ -110,9 +118,10 @@ hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
             train_group(e, e->input.micro + at, count, last, e->input.loss + at * HIL_PREFERENCES));
         since += count;
         if (last || since < hil_engine_period(e->model->count)) continue;
+        bool again = false;
+        HIL_TRY_DONE(renew(e, &again));
+        if (again) at -= since;
         since = 0;
-        HIL_TRY_DONE(hil_store_pass_renew(e->model->store));
-        if (e->options.renewed) e->options.renewed(e->options.context);
     }
     HIL_TRY_DONE(hil_store_pass_end(e->model->store));
 done:

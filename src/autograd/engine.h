@@ -26,8 +26,9 @@ typedef struct hil_engine_options {
     hil_comm *comm;           /* borrowed; shows what this rank does. NULL: one rank */
     const hil_speeds *speeds; /* borrowed; in a rehearsal only */
     double beta;              /* above 0: the loss is that of preferences: [Note: reference] */
-    void (*renewed)(
-        void *context); /* called after every renewal, on the caller's thread, or NULL */
+    /* Called at every renewal, on the caller's thread, or NULL. *again, false before: the
+       micro-batches since the last renewal run once more. */
+    hil_status (*renewed)(void *context, bool *again);
     void *context;
 } hil_engine_options;
 

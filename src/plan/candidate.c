@@ -13,6 +13,13 @@ bool hil_choice_fits(const hil_choice *c, const hil_plan *p)
            p->peak[HIL_HOST] <= b->host && p->peak[HIL_DISK] <= b->disk;
 }
 
+void hil_choice_note_work(hil_choice *c)
+{
+    hil_tensor_needs *l = &c->needs[c->at.group > 1][c->at.tier][c->at.level];
+    size_t work = c->trial.work;
+    if (work > l->work && work <= c->planner->budget.device) l->work = work;
+}
+
 bool hil_choice_resident(const hil_choice *c, const hil_plan *plan)
 {
     for (size_t u = 0; u < plan->units; ++u)

@@ -54,6 +54,9 @@ static inline bool hil_choice_alone(const hil_choice *c)
 uint64_t hil_choice_missing(hil_choice *c, uint64_t states);
 /* Whether the plan needs no more than the budgets. */
 bool hil_choice_fits(const hil_choice *c, const hil_plan *p);
+/* Remembers if tensors of the trial needed more memory than was known: fragments differ from plan
+   to plan. Saves the next candidates a rehearsal. */
+void hil_choice_note_work(hil_choice *c);
 /* Whether the plan has all weights on the device. */
 bool hil_choice_resident(const hil_choice *c, const hil_plan *plan);
 /* Whether the best plan has all states and activations on the device; and if it has, gives it what

@@ -424,19 +424,25 @@ static uint64_t segment_sums(const hil_outline *o)
     return most;
 }
 
-bool hil_plan_spills_all(const hil_plan *p, const hil_outline *o)
+/* Whether the window is renewed within a step. */
+static bool is_renewed(const hil_plan *p, const hil_outline *o)
 {
     int64_t period = hil_engine_period(o->segments);
-    period = (period + p->group - 1) / p->group * p->group;
-    return period < o->micros && p->window < hil_plan_sums(o);
+    return (period + p->group - 1) / p->group * p->group < o->micros;
+}
+
+bool hil_plan_spills_all(const hil_plan *p, const hil_outline *o)
+{
+    return is_renewed(p, o) && p->window < hil_plan_sums(o);
 }
 
 size_t hil_plan_leaving_sums(const hil_plan *p, const hil_outline *o)
 {
-    uint64_t windows[HIL_WINDOWS], some = segment_sums(o);
+    uint64_t windows[HIL_WINDOWS], some = segment_sums(o), all = hil_plan_sums(o);
     hil_plan_windows(o, false, windows);
     bool small = p->group > 1 && !p->discrete && p->window < windows[HIL_WINDOW_SEGMENT];
-    if (hil_plan_spills_all(p, o)) return (size_t)hil_plan_sums(o);
+    bool most = p->window < all + windows[HIL_WINDOW_WHOLE] && all < p->host_budget / 32;
+    if (hil_plan_spills_all(p, o) || (most && is_renewed(p, o))) return (size_t)all;
     return small && some < p->host_budget / 4 ? (size_t)some : 0;
 }
 

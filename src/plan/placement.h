@@ -62,10 +62,10 @@ enum { HIL_WINDOW_LEAST, HIL_WINDOW_SEGMENT, HIL_WINDOW_AHEAD, HIL_WINDOW_WHOLE,
 void hil_plan_windows(const hil_outline *outline, bool resident, uint64_t window[HIL_WINDOWS]);
 /* Whether all sums are spilled: they do not fit, and the window is renewed within a step. */
 bool hil_plan_spills_all(const hil_plan *plan, const hil_outline *outline);
-/* Estimates how many bytes of sums are evicted from the window: all sums if they do not fit and the
-   window is renewed; those of one segment if the window is too small for a segment that many
-   micro-batches visit. The estimate saves a rehearsal; it is 0 if it would take much of the host.
- */
+/* Estimates how many bytes of sums are evicted from the window: all sums if it is renewed and they
+   do not fit, or not all weights do and sums are small; those of one segment if the window is too
+   small for a segment that many micro-batches visit. The estimate saves a rehearsal; it is 0 if it
+   would take much of the host. */
 size_t hil_plan_leaving_sums(const hil_plan *plan, const hil_outline *outline);
 /* Bytes of the fp32 sums of all gradients. */
 uint64_t hil_plan_sums(const hil_outline *outline);

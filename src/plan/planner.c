@@ -233,13 +233,13 @@ static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)
     if (how == (hil_choice_alone(c) ? STEP_WHOLE : STEP_RESIDENT)) return HIL_OK;
     HIL_TRY(learn(c, at, ok));
     c->at = at;
-    if (!*ok || is_slower(c, at) || !choose_window(c, how, &window)) {
-        *ok = false;
-        return HIL_OK;
-    }
+    *ok = *ok && !is_slower(c, at) && choose_window(c, how, &window);
+    if (!*ok) return HIL_OK;
     c->trial.window = window;
     c->trial.spilled = hil_plan_leaving_sums(&c->trial, c->outline);
-    return try_places(c, how, ok);
+    HIL_TRY(try_places(c, how, ok));
+    hil_choice_note_work(c);
+    return HIL_OK;
 }
 
 /* Tries a window for sums only if that is enough, else FAIR, else any that works. */

@@ -14,11 +14,12 @@
 #define ENDLESS ((size_t)1 << 44)
 
 /* [Note: periods] Of a step with many groups of micro-batches only a few periods are rehearsed: the
-   first ones, and the last, which gives the gradients and may be short. At the renewal between two
-   periods ([Note: renewal]) the engine holds nothing and nothing is prefetched. So if a period in
-   the middle leaves the store as it found it, the periods left out would repeat it: they add its
-   bytes and seconds, and no new peak. Otherwise more periods are rehearsed, up to all. A step
-   overlaps the update of the step before, of which only the last period is rehearsed. */
+   first, some in the middle, and the last, which gives the gradients and may be short. At the
+   renewal between two periods ([Note: renewal]) the engine holds nothing and nothing is prefetched.
+   So if a period in the middle leaves the store as it found it, the periods left out would repeat
+   it: they add its bytes and seconds, and no new peak. Otherwise the next one is rehearsed, up to
+   all. The order of use has one period in the middle, which is repeated. A step overlaps the update
+   of the step before, of which only the last period is rehearsed. */
 #define FEW_PERIODS 3
 
 /* A renewal. */
@@ -39,10 +40,12 @@ typedef struct stage {
     bool kinds;            /* one micro-batch of each kind: see [Note: order of use] */
     hil_micro *micro;
     int64_t micros;
-    int64_t periods;     /* periods that are rehearsed */
-    int64_t left_out;    /* periods that are not */
-    int64_t renewals;    /* in this step so far */
-    boundary at[2];      /* start and end of the last period but one */
+    int64_t periods;          /* of the step; 0: not known */
+    int64_t left_out;         /* of these, not rehearsed */
+    int64_t renewals;         /* in this step so far */
+    bool stopped;             /* at a renewal: the plan exceeds its budgets */
+    boundary at[2];           /* the last two renewals */
+    hil_pass_state middle[2]; /* start and end of the period in the middle */
     hil_pass_state last; /* at the start of the last period; no uses: there is only one period */
     hil_account account;
     uint64_t unused; /* bytes of the window */
@@ -100,15 +103,88 @@ static void collect_account(stage *s)
     add_account(&s->account, &more, 1);
 }
 
-static void note_renewal(void *context)
+/* Records what tensors needed so far in the plan. */
+static void note_tensors(stage *s)
+{
+    s->plan->work = hil_engine_work(s->engine);
+    s->plan->expanded = hil_engine_expanded(s->engine);
+    s->plan->offloaded = hil_engine_offloaded(s->engine);
+}
+
+/* `seconds` without the stalls of the account. */
+static double computing(const stage *s, double seconds)
+{
+    for (int w = 0; w < HIL_WAITS; ++w) seconds -= s->account.wait[w];
+    return seconds;
+}
+
+/* Records in the plan what was needed so far. */
+static void note_needs(stage *s)
+{
+    hil_plan *plan = s->plan;
+    const hil_store *store = s->r->model->store;
+    note_tensors(s);
+    plan->spilled = hil_store_spill_extent(store);
+    hil_store_peaks(store, plan->peak);
+    s->unused = plan->window - hil_store_window_peak(store);
+    plan->peak[HIL_DEVICE] += plan->work;
+    plan->peak[HIL_HOST] += plan->offloaded;
+    memset(plan->drive_bytes, 0, sizeof plan->drive_bytes);
+    if (s->tiers.disk) hil_disk_extent(s->tiers.disk, plan->drive_bytes);
+}
+
+/* The same, and transfers and times of the last step. */
+static void note(stage *s, double seconds)
+{
+    hil_plan *plan = s->plan;
+    const hil_account *account = &s->account;
+    note_needs(s);
+    plan->disk_read = account->disk_read;
+    plan->disk_written = account->disk_written;
+    plan->to_device = account->to_device;
+    plan->to_host = account->to_host;
+    plan->gathered = account->bytes[HIL_LINK_GATHER];
+    plan->reduced = account->bytes[HIL_LINK_REDUCE];
+    plan->step_seconds = seconds;
+    plan->compute_seconds = computing(s, seconds);
+    memcpy(plan->wait, account->wait, sizeof plan->wait);
+    memcpy(plan->busy, account->busy, sizeof plan->busy);
+    plan->update_seconds = account->busy[HIL_LINK_UPDATE];
+}
+
+/* Whether the plan exceeds its budgets. Peaks are the same in every step, so the rest is skipped.
+   The window is reserved as a whole. */
+static bool is_over(const stage *s)
+{
+    const hil_plan *plan = s->plan;
+    uint64_t device = plan->peak[HIL_DEVICE] + s->unused;
+    return plan->device_budget &&
+           (device > plan->device_budget || plan->peak[HIL_HOST] > plan->host_budget ||
+            plan->peak[HIL_DISK] > plan->disk_budget);
+}
+
+/* Repeats the period in the middle until it leaves the store as it found it. */
+static hil_status note_renewal(void *context, bool *again)
 {
     stage *s = context;
-    int64_t i = ++s->renewals - (s->periods - 2);
-    hil_store_pass_state(s->r->model->store, &s->last);
-    if (!s->left_out || i < 0 || i > 1) return;
+    boundary *at = s->at;
+    int64_t n = ++s->renewals;
+    if (s->periods <= FEW_PERIODS) return HIL_OK;
+    note_needs(s);
+    if (is_over(s)) {
+        s->stopped = true;
+        return hil_fail(HIL_ERR_BUDGET, "the plan exceeds its budgets");
+    }
     collect_account(s);
-    s->at[i] =
-        (boundary){.store = s->last, .account = s->account, .clock = hil_links_now(s->tiers.links)};
+    at[0] = at[1];
+    at[1].account = s->account;
+    at[1].clock = hil_links_now(s->tiers.links);
+    hil_store_pass_state(s->r->model->store, &at[1].store);
+    if (n <= 2) s->middle[n - 1] = at[1].store;
+    if (n == 1) return HIL_OK;
+    if (at[0].store.digest == at[1].store.digest) s->left_out = s->periods - n - 1;
+    *again = n + s->left_out + 1 < s->periods;
+    return HIL_OK;
 }
 
 /* [Note: order of use] In which order a pass uses what follows from the micro-batches and from what
@@ -222,59 +298,6 @@ static hil_status take_step(stage *s)
     return HIL_OK;
 }
 
-/* Records what tensors needed so far in the plan. */
-static void note_tensors(stage *s)
-{
-    s->plan->work = hil_engine_work(s->engine);
-    s->plan->expanded = hil_engine_expanded(s->engine);
-    s->plan->offloaded = hil_engine_offloaded(s->engine);
-}
-
-/* `seconds` without the stalls of the account. */
-static double computing(const stage *s, double seconds)
-{
-    for (int w = 0; w < HIL_WAITS; ++w) seconds -= s->account.wait[w];
-    return seconds;
-}
-
-/* Records in the plan what was needed so far, and transfers and times of the last step. */
-static void note(stage *s, double seconds)
-{
-    hil_plan *plan = s->plan;
-    const hil_store *store = s->r->model->store;
-    const hil_account *account = &s->account;
-    note_tensors(s);
-    plan->spilled = hil_store_spill_extent(store);
-    hil_store_peaks(store, plan->peak);
-    s->unused = plan->window - hil_store_window_peak(store);
-    plan->peak[HIL_DEVICE] += plan->work;
-    plan->peak[HIL_HOST] += plan->offloaded;
-    memset(plan->drive_bytes, 0, sizeof plan->drive_bytes);
-    if (s->tiers.disk) hil_disk_extent(s->tiers.disk, plan->drive_bytes);
-    plan->disk_read = account->disk_read;
-    plan->disk_written = account->disk_written;
-    plan->to_device = account->to_device;
-    plan->to_host = account->to_host;
-    plan->gathered = account->bytes[HIL_LINK_GATHER];
-    plan->reduced = account->bytes[HIL_LINK_REDUCE];
-    plan->step_seconds = seconds;
-    plan->compute_seconds = computing(s, seconds);
-    memcpy(plan->wait, account->wait, sizeof plan->wait);
-    memcpy(plan->busy, account->busy, sizeof plan->busy);
-    plan->update_seconds = account->busy[HIL_LINK_UPDATE];
-}
-
-/* Whether the plan exceeds its budgets. Peaks are the same in every step, so the rest is skipped.
-   The window is reserved as a whole. */
-static bool is_over(const stage *s)
-{
-    const hil_plan *plan = s->plan;
-    uint64_t device = plan->peak[HIL_DEVICE] + s->unused;
-    return plan->device_budget &&
-           (device > plan->device_budget || plan->peak[HIL_HOST] > plan->host_budget ||
-            plan->peak[HIL_DISK] > plan->disk_budget);
-}
-
 /* Adds the transfers of the periods left out; returns their seconds. */
 static double add_left_out(stage *s)
 {
@@ -309,7 +332,12 @@ static hil_status run(stage *s)
     double began = hil_links_now(s->tiers.links);
     note(s, began);
     if (is_over(s)) goto done;
-    HIL_TRY_DONE(take_step(s));
+    status = take_step(s);
+    if (s->stopped) {
+        status = HIL_OK;
+        goto done;
+    }
+    HIL_TRY_DONE(status);
     collect_account(s);
     double seconds = hil_links_now(s->tiers.links) - began;
     note(s, seconds + add_left_out(s));
@@ -400,43 +428,30 @@ done:
     return status;
 }
 
-/* Rehearses `periods` periods; *s has the states at their ends. */
-static hil_status rehearse(const hil_rehearsal *r, hil_plan *plan, int64_t periods, stage *s)
+static hil_status rehearse(const hil_rehearsal *r, hil_plan *plan, stage *s)
 {
-    int64_t period = period_of(r, plan), all = (micros_of(r) + period - 1) / period;
-    int64_t left_out = r->training && periods < all ? all - periods : 0;
-    stage begin = {.r = r, .plan = plan, .periods = periods, .left_out = left_out};
-    begin.head = (periods - 1) * period;
-    begin.skipped = left_out * period;
+    int64_t period = period_of(r, plan);
+    *s = (stage){.r = r, .plan = plan};
+    if (r->training) s->periods = (micros_of(r) + period - 1) / period;
+    s->head = (FEW_PERIODS - 1) * period;
+    if (s->periods > FEW_PERIODS) s->skipped = (s->periods - FEW_PERIODS) * period;
     hil_store_forget(r->model->store); /* the result must not depend on earlier plans */
-    HIL_TRY(learn_order(&begin));
-    *s = begin;
+    HIL_TRY(learn_order(s));
     return run(s);
-}
-
-static hil_status rehearse_enough(const hil_rehearsal *r, hil_plan *plan, stage *s)
-{
-    int64_t periods = FEW_PERIODS;
-    do {
-        HIL_TRY(rehearse(r, plan, periods, s));
-        periods *= 2;
-    } while (s->left_out && !is_over(s) && s->at[0].store.digest != s->at[1].store.digest);
-    return HIL_OK;
 }
 
 hil_status hil_rehearse_trial(const hil_rehearsal *r, hil_plan *plan)
 {
     stage s;
-    return rehearse_enough(r, plan, &s);
+    return rehearse(r, plan, &s);
 }
 
 hil_status hil_rehearse(const hil_rehearsal *r, hil_plan *plan)
 {
     stage s;
-    HIL_TRY(rehearse_enough(r, plan, &s));
-    if (!s.left_out) return HIL_OK;
-    const hil_pass_state period[2] = {s.at[0].store, s.at[1].store};
-    return hil_store_pass_repeat(r->model->store, period, s.left_out);
+    HIL_TRY(rehearse(r, plan, &s));
+    if (!s.renewals || !s.skipped || s.stopped) return HIL_OK;
+    return hil_store_pass_repeat(r->model->store, s.middle, s.periods - FEW_PERIODS);
 }
 
 /* Estimates the memory of tensors that did not fit: what is kept for backward grows with each visit

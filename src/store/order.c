@@ -43,14 +43,20 @@ static hil_status index_known(hil_order *o, size_t entities)
     return HIL_OK;
 }
 
+/* Continues from any position. */
+static void go_to(hil_order *o, int64_t place)
+{
+    memcpy(o->cursor, o->begin, o->entities * sizeof *o->cursor);
+    for (size_t e = 0; e < o->entities; ++e) o->next[e] = -1;
+    o->at = o->ahead = place;
+    o->stuck = HIL_NEVER;
+}
+
 hil_status hil_order_begin(hil_order *o, size_t entities)
 {
     if (o->entities != entities || !o->begin) HIL_TRY(index_known(o, entities));
-    memcpy(o->cursor, o->begin, entities * sizeof *o->cursor);
-    for (size_t e = 0; e < entities; ++e) o->next[e] = -1;
-    o->at = o->ahead = 0;
-    o->mark = o->renewal = 0;
-    o->stuck = HIL_NEVER;
+    go_to(o, 0);
+    o->mark = o->first_mark = o->renewal = 0;
     o->detour = false;
     o->seen.count = o->seen.marks = o->seen.renewals = 0;
     return HIL_OK;
@@ -101,10 +107,24 @@ hil_status hil_order_mark(hil_order *o)
     return HIL_OK;
 }
 
-hil_status hil_order_renew(hil_order *o)
+static hil_status see_renewal(hil_order *o)
 {
     HIL_TRY(HIL_GROW(&o->seen.renewal, &o->seen.renewals_room, o->seen.renewals + 1));
     o->seen.renewal[o->seen.renewals++] = (int64_t)o->seen.count;
+    return HIL_OK;
+}
+
+hil_status hil_order_renew_again(hil_order *o)
+{
+    HIL_TRY(see_renewal(o));
+    go_to(o, o->renewal ? o->known.renewal[o->renewal - 1] : 0);
+    o->mark = o->first_mark;
+    return HIL_OK;
+}
+
+hil_status hil_order_renew(hil_order *o)
+{
+    HIL_TRY(see_renewal(o));
     int64_t place = hil_order_limit(o);
     if (place != o->at) o->detour = true;
     if (o->renewal < o->known.renewals) {
@@ -115,6 +135,7 @@ hil_status hil_order_renew(hil_order *o)
     }
     o->ahead = o->at;
     o->stuck = HIL_NEVER;
+    o->first_mark = o->mark;
     return HIL_OK;
 }
 

@@ -31,6 +31,7 @@ typedef struct hil_order {
     size_t begin_room, place_room, cursor_room, next_room;
     int64_t at, ahead;   /* position of the next use expected; of the next use to prefetch */
     size_t mark;         /* next mark expected */
+    size_t first_mark;   /* the one expected after the last renewal */
     size_t renewal;      /* next renewal expected */
     int64_t stuck;       /* a prefetch for this position found nothing to evict, and nothing changed
                             since; HIL_NEVER: not known */
@@ -48,6 +49,9 @@ hil_status hil_order_mark(hil_order *order);
 hil_status hil_order_use(hil_order *order, int32_t entity);
 /* Records a renewal of the window here. Prefetch does not cross a renewal. */
 hil_status hil_order_renew(hil_order *order);
+/* The same, but then goes back to the renewal before, or to the beginning: the pass repeats what it
+   did since. */
+hil_status hil_order_renew_again(hil_order *order);
 /* The position of the next renewal, or of the end: how far prefetch may go. */
 static inline int64_t hil_order_limit(const hil_order *o)
 {

@@ -30,15 +30,19 @@ hil_status hil_store_pass_exit(hil_store *store);
 hil_status hil_store_pass_end(hil_store *store);
 /* [Note: renewal] Every few micro-batches, between two groups, the window is emptied as at the
    beginning of a step, and prefetch does not cross that point. If a sum was spilled in this step,
-   all sums are spilled, each always to the same address. So all periods between two renewals,
+   all sums are spilled, each always to the same address; also those that came back, because their
+   addresses in the window would differ each time. So all periods between two renewals,
    except the first and the last, transfer the same bytes between the same addresses, and a
    rehearsal of three periods predicts any number of them exactly. Without renewals, the window's
    contents after one group would decide what the next one fetches, and might never repeat. The
    cost: the first segments' weights are fetched once more per period. */
 hil_status hil_store_pass_renew(hil_store *store);
-/* A training pass just after a renewal. */
+/* Prefetches again after a renewal. `again`: the pass repeats what it did since the renewal before;
+   in a rehearsal. */
+hil_status hil_store_pass_resume(hil_store *store, bool again);
+/* A training pass at a renewal. */
 typedef struct hil_pass_state {
-    uint64_t digest; /* of the addresses of all copies and sums, in the window and spilled */
+    uint64_t digest;              /* of the addresses of all sums, in the window and spilled */
     size_t uses, marks, renewals; /* so far */
 } hil_pass_state;
 void hil_store_pass_state(const hil_store *store, hil_pass_state *out);

@@ -4,8 +4,12 @@
 
 hil_status hil_store_pass_renew(hil_store *store)
 {
-    HIL_TRY(hil_window_renew(store));
-    HIL_TRY(hil_order_renew(store->pass));
+    return hil_window_renew(store);
+}
+
+hil_status hil_store_pass_resume(hil_store *store, bool again)
+{
+    HIL_TRY(again ? hil_order_renew_again(store->pass) : hil_order_renew(store->pass));
     return hil_window_prefetch(store);
 }
 
@@ -33,9 +37,9 @@ void hil_store_pass_state(const hil_store *store, hil_pass_state *out)
 {
     const hil_uses_list *seen = &store->pass->seen;
     *out = (hil_pass_state){.uses = seen->count, .marks = seen->marks, .renewals = seen->renewals};
+    add_word(&out->digest, store->spilling);
     for (size_t u = 0; u < store->units; ++u) {
         const hil_unit *unit = &store->unit[u];
-        add_word(&out->digest, (uintptr_t)unit->copy);
         for (int i = 0; i < unit->uses; ++i) add_use(&out->digest, &unit->use[i]);
     }
 }

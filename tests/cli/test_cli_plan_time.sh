@@ -40,6 +40,9 @@ timed 0 --model "$work/405b.json" --seq 4096 --batch 256 --micro-batch 1 --devic
     --host-memory 500G --disk "$work:8T"
 timed 0 --model "$work/405b.json" --seq 4096 --batch 512 --gpu H100 --device-memory 80G \
     --host-memory 2T --disk "$work:8T"
+# Sums of adapters that leave the window and come back before it is emptied.
+timed 0 --model "$work/405b.json" --seq 4096 --batch 256 --micro-batch 1 --gpu H100 --adapter lora \
+    --base-dtype nf4 --device-memory 24G --host-memory 100G --disk "$work:10T"
 
 # A plan that does not fit is refused as soon, and names what is too small.
 timed 1 --model "$work/405b.json" --seq 4096 --batch 512 --ranks 8 --device-memory 80G \
@@ -47,8 +50,9 @@ timed 1 --model "$work/405b.json" --seq 4096 --batch 512 --ranks 8 --device-memo
 grep -q 'of disk are missing on each of 8 ranks' "$work/err" || die "$(cat "$work/err")"
 
 # Long planning reports its progress, also without a terminal.
-"$HILBERT" plan --model "$work/405b.json" --seq 4096 --batch 256 --micro-batch 1 --gpu H100 \
-    --adapter lora --base-dtype nf4 --device-memory 24G --host-memory 100G --disk "$work:20T" \
+config deep 16384 1000 128 53248
+"$HILBERT" plan --model "$work/deep.json" --seq 4096 --batch 256 --micro-batch 1 --gpu H100 \
+    --adapter lora --base-dtype nf4 --device-memory 80G --host-memory 500G --disk "$work:20T" \
     >"$work/out" 2>"$work/err" &
 pid=$!
 for _ in $(seq 600); do

@@ -115,6 +115,36 @@ static void check_groups(hil_rehearsal *r)
     CHECK_INT(runs_of(r, 1000), some);
 }
 
+/* Windows in which sums are never spilled, are spilled and come back before the renewal, from some
+   period on, or are spilled all. One more group adds the same bytes and seconds, whether it is
+   rehearsed, as in steps of few periods, or left out. */
+static void check_windows(hil_rehearsal *r)
+{
+    enum { FEW = 8, MANY = 1000 };
+    const int64_t group = (2 * SEGMENTS - 1) * GROUP;
+    for (size_t window = 3; window <= 18; ++window) {
+        hil_plan p[3];
+        static const int64_t groups[] = {FEW, FEW + 1, MANY};
+        int64_t before = runs;
+        for (int i = 0; i < 3; ++i) {
+            p[i] = plan_of(r->model, 0);
+            p[i].discrete = true;
+            p[i].window = window * V * C * 4;
+            r->sequences = groups[i] * GROUP;
+            before = runs;
+            CHECK_OK(hil_rehearse_trial(r, &p[i]));
+        }
+        CHECK(runs - before <= 6 * group);
+        uint64_t in = p[1].to_device - p[0].to_device, out = p[1].to_host - p[0].to_host;
+        double seconds = p[1].step_seconds - p[0].step_seconds;
+        CHECK(p[2].to_device == p[0].to_device + (MANY - FEW) * in);
+        CHECK(p[2].to_host == p[0].to_host + (MANY - FEW) * out);
+        CHECK_NEAR(p[2].step_seconds, p[0].step_seconds + (MANY - FEW) * seconds, 1e-6);
+        CHECK(memcmp(p[0].peak, p[2].peak, sizeof p[0].peak) == 0);
+        for (int i = 0; i < 3; ++i) free_plan(&p[i]);
+    }
+}
+
 /* The order of use is composed of a few visits: a step follows it without a detour. */
 static void check_order(hil_rehearsal *r)
 {
@@ -188,6 +218,7 @@ int main(void)
                        .speeds = &speeds};
     runs_of(&r, 1); /* the first also traces the model */
     check_groups(&r);
+    check_windows(&r);
     check_order(&r);
     check_tensors(&r);
     check_host(&r);

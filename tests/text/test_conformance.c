@@ -97,8 +97,7 @@ int main(void)
     if (!hil_file_exists(SHARED)) return CHECK_SKIP;
     check_verdicts(SHARED "safetensors-conformance", "expect");
     check_verdicts(SHARED "safetensors-conformance/probe", "reference_0.8.0");
-    const char *first = "model-00001-of-",
-               *words = "supported are gpt2, llama, mistral, qwen2, qwen3";
+    const char *first = "model-00001-of-";
     check_folder("Avent-IQ+pythia-410m", NULL, "no weights");
     check_folder("Ibtasam-98+medgemma-27b-it", "that alone (gemma3_text) is supported", first);
     check_folder("MiMiGame-1+Reflection-Llama-3.1-70B", NULL, first);
@@ -109,7 +108,7 @@ int main(void)
     check_folder("bryce-hoehn+Qwen3.5-25B-REAP-A3B-Coding", "\"qwen3_5_moe_text\"", first);
     check_folder("fetchwiki+deepcogito-cogito-v1-preview-qwen-14B", NULL, first);
     check_folder("fetchwiki+mistralai-Devstral-Small-2507", NULL, first);
-    check_folder("jeremieconte+granite-3.1-1b-a400m-instruct", words, "");
+    check_folder("jeremieconte+granite-3.1-1b-a400m-instruct", NULL, "");
     check_folder("root-hypercube+qwen3-mlx", NULL, "model.safetensors: missing");
     check_folder("tbressers+WizardLM-2-8x22B", NULL, first);
     check_values();

@@ -15,7 +15,8 @@
 #define GOLDEN_FAMILIES                                                                            \
     "qwen3_pad", "gemma", "gemma2", "gemma3", "phi3", "llama_yarn", "phi", "gpt_neox",             \
         "gpt_neox_serial", "olmo2", "olmo3", "granite", "smollm3", "stablelm",                     \
-        "stablelm_parallel", "cohere", "cohere2", "mistral_nemo", "olmoe", "qwen2_moe", "granitemoe"
+        "stablelm_parallel", "cohere", "cohere2", "mistral_nemo", "olmoe", "qwen2_moe",            \
+        "granitemoe", "exaone4"
 
 enum { GOLDEN_SEQ = 32, GOLDEN_BATCH = 4, GOLDEN_STEPS = 20 };
 

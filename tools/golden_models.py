@@ -49,7 +49,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import (AutoConfig, AutoModelForCausalLM, Cohere2Config, CohereConfig,
-                          Gemma2Config, Gemma3TextConfig, GemmaConfig, GPT2Config,
+                          Exaone4Config, Gemma2Config, Gemma3TextConfig, GemmaConfig, GPT2Config,
                           GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, LlamaConfig,
                           MistralConfig, MixtralConfig, Olmo2Config, Olmo3Config, OlmoeConfig,
                           Phi3Config, PhiConfig, Qwen2Config, Qwen2MoeConfig, Qwen3Config,
@@ -191,6 +191,8 @@ FAMILIES = {
         num_local_experts=4, num_experts_per_tok=2, sliding_window=6, swiglu_limit=0.5,
         rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=4.0,
                              beta_slow=1.0, truncate=False, original_max_position_embeddings=24)),
+    "exaone4": lambda: Exaone4Config(**{**SMALL, "num_hidden_layers": 3}, head_dim=10,
+                                     sliding_window=6, sliding_window_pattern=2),
 }
 
 

@@ -10,7 +10,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_gemma2,  &hil_arch_gemma3,    &hil_arch_phi,         &hil_arch_phi3,
     &hil_arch_neox,    &hil_arch_olmo2,     &hil_arch_olmo3,       &hil_arch_granite,
     &hil_arch_smollm3, &hil_arch_stablelm,  &hil_arch_cohere,      &hil_arch_cohere2,
-    &hil_arch_olmoe,   &hil_arch_qwen2_moe, &hil_arch_granite_moe,
+    &hil_arch_olmoe,   &hil_arch_qwen2_moe, &hil_arch_granite_moe, &hil_arch_exaone4,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -75,7 +75,7 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_qwen3, hil_arch_mixtral, hil_arch_qwen3_moe, hil_arch_gemma, hil_arch_gemma2,
     hil_arch_gemma3, hil_arch_phi3, hil_arch_neox, hil_arch_phi, hil_arch_stablelm, hil_arch_cohere,
     hil_arch_cohere2, hil_arch_olmo2, hil_arch_olmo3, hil_arch_granite, hil_arch_smollm3,
-    hil_arch_olmoe, hil_arch_qwen2_moe, hil_arch_granite_moe;
+    hil_arch_olmoe, hil_arch_qwen2_moe, hil_arch_granite_moe, hil_arch_exaone4;
 /* llama.c: reads the keys of Llama, for architectures that have those and more. */
 hil_status hil_config_read_llama(const hil_config_reader *r);
 /* Those of HIL_ARCH_EXPERTS in one tensor. */

@@ -160,6 +160,7 @@ class Uses:
         self.store = store
         self.kind: Optional[int] = None  # of the open pass
         self.summing = False  # whether a gradient was added in it
+        self.more = False  # whether other backward passes of this step follow: no sum is complete
         self.changes = 0  # grows whenever weights change
         self.optimizer: Any = None  # whose groups may be frozen
         self._missing: Dict[int, int] = {}  # parameters of each group that still get gradients
@@ -221,7 +222,7 @@ class Uses:
         self.open(_c.TRAIN)
         self.summing = True
         self.store.add_gradient(slot, gradient)
-        if self.store.options.steady:
+        if self.store.options.steady and not self.more:
             self._count(slot)
 
     def _count(self, slot: ModelSlot) -> None:

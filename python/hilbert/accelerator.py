@@ -115,7 +115,9 @@ class Accelerator(accelerate.Accelerator):
 
     def backward(self, loss: torch.Tensor, **kwargs: Any) -> None:
         """Adds the gradients of loss / gradient_accumulation_steps, times the loss scale of fp16."""
-        self._prepared()._state.backward(loss / self.gradient_accumulation_steps, **kwargs)
+        state = self._prepared()._state
+        state.uses.more = not self.sync_gradients
+        state.backward(loss / self.gradient_accumulation_steps, **kwargs)
 
     def _prepared(self) -> PreparedOptimizer:
         for optimizer in self._optimizers:

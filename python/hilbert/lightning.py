@@ -58,7 +58,9 @@ class _Precision:
     def backward(self, tensor: torch.Tensor, model: nn.Module, optimizer: Any, *args: Any,
                  **kwargs: Any) -> None:
         """Multiplies by the loss scale of fp16."""
-        state_of(model).backward(tensor, *args, **kwargs)
+        state = state_of(model)
+        state.uses.more = model.automatic_optimization and model.trainer.fit_loop._should_accumulate()
+        state.backward(tensor, *args, **kwargs)
 
     def clip_gradients(self, optimizer: Any, clip_val: Union[None, int, float] = 0.0,
                        gradient_clip_algorithm: Any = "norm") -> None:

@@ -18,7 +18,7 @@ from hilbert.lightning import HilbertStrategy
 
 def batches(count=8):
     generator = torch.Generator().manual_seed(4)
-    x = torch.randn(count, 4, 64, generator=generator)
+    x = torch.randn(count, 4, 96, generator=generator)
     return [(a, a.roll(1, -1).tanh()) for a in x]
 
 
@@ -28,9 +28,9 @@ def module_for(package):
 
         def __init__(self):
             super().__init__()
-            self.net = nn.Sequential(*(layer for _ in range(6) for layer in (
-                nn.Linear(64, 192), nn.GELU(), nn.BatchNorm1d(192), nn.Linear(192, 64))))
-            self.scale = nn.Parameter(torch.ones(64))
+            self.net = nn.Sequential(*(layer for _ in range(12) for layer in (nn.Linear(96, 96), nn.Tanh())))
+            self.scale = nn.Parameter(torch.ones(96))
+            self.register_buffer("seen", torch.zeros(()))
             self.optimizer = "AdamW"
             self.losses, self.checks, self.rates = [], [], []
 
@@ -40,6 +40,7 @@ def module_for(package):
 
         def training_step(self, batch, index):
             loss = self.step(batch)
+            self.seen += 1
             self.losses.append(loss.item())
             self.rates.append(self.optimizers().param_groups[0]["lr"])
             return loss
@@ -55,7 +56,7 @@ def module_for(package):
         def configure_optimizers(self):
             groups = [{"params": [p for p in self.parameters() if p.ndim > 1], "weight_decay": 0.2},
                       {"params": [p for p in self.parameters() if p.ndim < 2], "weight_decay": 0.0}]
-            optimizer = getattr(torch.optim, self.optimizer)(groups, lr=4e-3, betas=(0.9, 0.95))
+            optimizer = getattr(torch.optim, self.optimizer)(groups, lr=1e-3, betas=(0.9, 0.95))
             scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, total_iters=20)
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
@@ -98,7 +99,7 @@ def both(folder, make=make, **more):
 def test_same_numbers(tmp_path):
     """Losses of every step and of validation; schedulers, groups, clipping."""
     mine, plain = both(tmp_path, gradient_clip_val=0.05)
-    assert len(mine.losses) == 24 and mine.losses[-1] < 0.9 * mine.losses[0]
+    assert len(mine.losses) == 24 and mine.losses[-1] < 0.95 * mine.losses[0]
     same(mine.checks, plain.checks)
     assert mine.optimizer == "AdamW" and mine.hilbert.store.placed()["disk"] > 0
     same([v.sum().item() for v in mine.state_dict().values()],

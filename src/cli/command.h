@@ -7,7 +7,7 @@
 extern const hil_command hil_command_train, hil_command_eval, hil_command_generate,
     hil_command_chat, hil_command_tokenize, hil_command_inspect, hil_command_export,
     hil_command_merge, hil_command_quantize, hil_command_verify, hil_command_bench,
-    hil_command_probe, hil_command_plan, hil_command_report;
+    hil_command_probe, hil_command_plan, hil_command_report, hil_command_top;
 
 /* Parses the arguments of a command. True: the caller goes on with `values`. False: *code is the
    exit code (after help or a usage error). */

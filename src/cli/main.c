@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMMANDS = 14 };
+enum { COMMANDS = 15 };
 
 static const hil_command *const commands[COMMANDS] = {
     &hil_command_train,    &hil_command_eval,    &hil_command_generate, &hil_command_chat,
     &hil_command_tokenize, &hil_command_inspect, &hil_command_export,   &hil_command_verify,
     &hil_command_bench,    &hil_command_probe,   &hil_command_plan,     &hil_command_merge,
-    &hil_command_quantize, &hil_command_report,
+    &hil_command_quantize, &hil_command_report,  &hil_command_top,
 };
 
 /* If a standard descriptor is closed, the next file opened would get its number, and messages would
@@ -85,10 +85,10 @@ static int run(const hil_command *command, int argc, char **argv)
 static int choose(int argc, char **argv)
 {
     if (argc < 2)
-        return hil_command_fail(hil_fail(
-            HIL_ERR_USAGE, "a command is missing: train, eval, generate, chat, tokenize, "
-                           "inspect, export, verify, bench, probe, plan, merge, quantize or "
-                           "report; see hilbert --help"));
+        return hil_command_fail(
+            hil_fail(HIL_ERR_USAGE, "a command is missing: train, eval, generate, chat, tokenize, "
+                                    "inspect, export, verify, bench, probe, plan, merge, quantize, "
+                                    "report or top; see hilbert --help"));
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
     if (strcmp(argv[1], "--version") == 0) return print_version();
     if (strcmp(argv[1], "help") == 0) return help(argv[2]);

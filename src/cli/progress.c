@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define REDRAW_SECONDS 0.1
@@ -60,15 +59,15 @@ const char *hil_progress_bytes(char out[32], uint64_t bytes)
 
 static int columns(FILE *out)
 {
-    struct winsize size;
-    if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 1) return size.ws_col - 1;
-    return 79;
+    int width = hil_panel_columns(out);
+    return width ? width : 79;
 }
 
 /* Clears the old line with spaces, not with an escape sequence: works on every terminal. */
 static void draw(hil_progress *progress, const char *line)
 {
     int width = columns(progress->out), size = (int)strlen(line);
+    hil_panel_clear(&progress->panel);
     if (size > width) size = width;
     fprintf(progress->out, "\r%.*s%*s", size, line,
             progress->drawn > size ? progress->drawn - size : 0, "");
@@ -79,7 +78,7 @@ static void draw(hil_progress *progress, const char *line)
 
 static void print(hil_progress *progress, const char *line)
 {
-    if (progress->drawn) draw(progress, "");
+    hil_progress_end(progress);
     fprintf(progress->out, "%s\n", line);
     fflush(progress->out);
 }
@@ -215,10 +214,16 @@ static void on_step(void *context, const hil_step_report *report)
     double now = hil_clock_now();
     ++progress->steps;
     progress->seconds += report->seconds;
+    if (progress->panelled) hil_panel_add(&progress->panel, report->loss);
     if (progress->live ? now - progress->shown_at < REDRAW_SECONDS
                        : !plain_due(progress, report, now))
         return;
     progress->shown_at = now;
+    if (progress->panelled) {
+        if (progress->drawn) draw(progress, "");
+        hil_panel_draw(&progress->panel, report, NULL);
+        return;
+    }
     char line[PARTS * 64];
     compose_step(line, sizeof line, progress->live ? columns(progress->out) : INT_MAX, report);
     if (progress->live)
@@ -229,9 +234,11 @@ static void on_step(void *context, const hil_step_report *report)
 
 static void on_eval(void *context, int64_t step, double loss)
 {
+    hil_progress *progress = context;
     char line[100];
+    progress->panel.eval_loss = loss;
     snprintf(line, sizeof line, "step %lld  eval loss %.4f", (long long)step, loss);
-    print(context, line);
+    print(progress, line);
 }
 
 void hil_progress_begin(hil_progress *progress, FILE *out, hil_verbosity verbosity)
@@ -239,6 +246,7 @@ void hil_progress_begin(hil_progress *progress, FILE *out, hil_verbosity verbosi
     *progress = (hil_progress){.out = out, .begun_at = hil_clock_now()};
     if (verbosity == HIL_VERBOSITY_QUIET) return;
     progress->live = isatty(fileno(out)) == 1;
+    progress->panelled = progress->live && hil_panel_begin(&progress->panel, out);
     progress->hooks = (hil_observer){
         .context = progress,
         .note = on_note,
@@ -250,6 +258,7 @@ void hil_progress_begin(hil_progress *progress, FILE *out, hil_verbosity verbosi
 
 void hil_progress_end(hil_progress *progress)
 {
+    hil_panel_clear(&progress->panel);
     if (progress->drawn) draw(progress, "");
 }
 

@@ -1,8 +1,9 @@
-/* progress.h - shows a run to the user: one live line on a terminal, plain lines elsewhere. */
+/* progress.h - shows a run to the user: a panel or one live line on a terminal, plain lines
+ * elsewhere. */
 #ifndef HIL_CLI_PROGRESS_H
 #define HIL_CLI_PROGRESS_H
 
-#include "hilbert/run.h"
+#include "cli/panel.h"
 
 typedef struct hil_progress {
     FILE *out;
@@ -18,7 +19,9 @@ typedef struct hil_progress {
         double wait;              /* seconds until the next plain line; grows */
     } work;                       /* long work other than steps, such as reading data */
     int drawn;                    /* columns of the live line now on the terminal */
-    hil_observer hooks;           /* to pass to the library */
+    bool panelled;                /* steps are shown in the panel, not in the live line */
+    hil_panel panel;
+    hil_observer hooks; /* to pass to the library */
 } hil_progress;
 
 typedef enum hil_verbosity { HIL_VERBOSITY_NORMAL, HIL_VERBOSITY_QUIET } hil_verbosity;

@@ -1,7 +1,7 @@
 # lib.sh - functions for the tests of the command line; HILBERT is the program.
 [ -x "$HILBERT" ] || { echo "no program at '$HILBERT'"; exit 77; }
 . "$TESTS/work.sh"
-commands="train eval generate chat tokenize inspect merge quantize export verify bench probe plan report"
+commands="train eval generate chat tokenize inspect merge quantize export verify bench probe plan report top"
 
 # plan_begin: speeds are measured once in the test; sets $model, and $work/drive is a folder for a disk.
 plan_begin()

@@ -1,4 +1,5 @@
-/* The live line stays one line and is cleared; plain lines are few, for any number of steps. */
+/* The panel and the live line are redrawn in place and cleared; plain lines are few, for any number
+   of steps. */
 #include "cli/progress.h"
 #include "check.h"
 
@@ -146,8 +147,8 @@ static void check_long_work(void)
     }
 }
 
-/* A terminal of `width` columns, with its other end in *master; NULL: not on this machine. */
-static FILE *open_terminal(unsigned short width, int *master)
+/* A terminal of that size, with its other end in *master; NULL: not on this machine. */
+static FILE *open_terminal(unsigned short rows, unsigned short width, int *master)
 {
     char name[64];
     *master = posix_openpt(O_RDWR | O_NOCTTY);
@@ -160,7 +161,7 @@ static FILE *open_terminal(unsigned short width, int *master)
     CHECK(tcgetattr(slave, &mode) == 0);
     cfmakeraw(&mode);
     CHECK(tcsetattr(slave, TCSANOW, &mode) == 0);
-    CHECK(ioctl(slave, TIOCSWINSZ, &(struct winsize){.ws_row = 24, .ws_col = width}) == 0);
+    CHECK(ioctl(slave, TIOCSWINSZ, &(struct winsize){.ws_row = rows, .ws_col = width}) == 0);
     return fdopen(slave, "w");
 }
 
@@ -179,7 +180,7 @@ static void close_terminal(FILE *out, int master)
 static void check_live(void)
 {
     int master;
-    FILE *out = open_terminal(40, &master);
+    FILE *out = open_terminal(24, 40, &master);
     if (!out) return;
     hil_progress progress;
     hil_progress_begin(&progress, out, HIL_VERBOSITY_NORMAL);
@@ -220,13 +221,52 @@ static void check_width(void)
     for (size_t i = 0; i < sizeof terminal / sizeof *terminal; ++i) {
         int master;
         hil_progress progress;
-        FILE *out = open_terminal(terminal[i].width, &master);
+        FILE *out = open_terminal(14, terminal[i].width, &master);
         if (!out) return;
         hil_progress_begin(&progress, out, HIL_VERBOSITY_NORMAL);
         progress.hooks.step(progress.hooks.context, &line);
         close_terminal(out, master);
         CHECK_TEXT(seen, terminal[i].line);
     }
+}
+
+/* Where there is room a panel shows the steps: without colours if the user wants none, in ASCII
+   where the locale is not UTF-8. A note is printed above it, and at the end it is gone. */
+static void check_panel(void)
+{
+    int master;
+    hil_progress progress;
+    hil_step_report line = report_of(1, 2, 2, 65);
+    line.account = (hil_step_account){.device_peak = 512 << 10, .wait_seconds = {.update = 1}};
+    line.budget = (hil_tier_budgets){1 << 20, 0, 0};
+    setenv("TERM", "xterm", 1);
+    setenv("NO_COLOR", "1", 1);
+    setenv("LC_ALL", "C", 1);
+    FILE *out = open_terminal(24, 60, &master);
+    if (!out) return;
+    hil_progress_begin(&progress, out, HIL_VERBOSITY_NORMAL);
+    progress.hooks.step(progress.hooks.context, &line);
+    progress.hooks.note(progress.hooks.context, "said");
+    hil_progress_end(&progress);
+    close_terminal(out, master);
+    CHECK_TEXT(seen, "step 1/2  #################................  50%  1:05 left\033[K\n"
+                     "loss 2.5000    _  lowest 2.5000\033[K\n"
+                     "device ###############...............  512K/1M\033[K\n"
+                     "12,345 tokens/s, a step 2.0 s, waiting 50%, most for the upd\033[K\n"
+                     "\033[4A\r\033[Jsaid\n");
+    unsetenv("NO_COLOR");
+    setenv("LC_ALL", "C.UTF-8", 1);
+    out = open_terminal(24, 60, &master);
+    hil_progress_begin(&progress, out, HIL_VERBOSITY_NORMAL);
+    progress.hooks.step(progress.hooks.context, &line);
+    close_terminal(out, master);
+    CHECK(strstr(seen, "\033[36m\u2588\u2588") && strstr(seen, "\033[0m\u2591"));
+    setenv("TERM", "dumb", 1);
+    out = open_terminal(24, 60, &master);
+    hil_progress_begin(&progress, out, HIL_VERBOSITY_NORMAL);
+    progress.hooks.step(progress.hooks.context, &line);
+    close_terminal(out, master);
+    CHECK(seen[0] == '\r' && !strchr(seen, '\033'));
 }
 
 static void check_words(void)
@@ -258,6 +298,7 @@ int main(void)
     check_slow_steps();
     check_budgets();
     check_long_work();
+    check_panel();
     check_live();
     check_width();
     check_words();

@@ -54,3 +54,9 @@ printf '{"step": 5, "lo' >>"$work/b/metrics.jsonl"
 run 0 report "$work/b"
 printf '\n{"step": 6}\n' >>"$work/b/metrics.jsonl"
 fails 1 "line 3" report "$work/b"
+
+# top, piped: a line of the last step of a run that is over.
+run 0 top "$out"
+grep -q '^step 9/9  loss [0-9.]*  [0-9,]* tokens/s  0.0 s left  finished$' "$work/out" || die "top: $(cat "$work/out")"
+run 0 top "$out" --once
+fails 1 "cannot read" top "$work/nothing"

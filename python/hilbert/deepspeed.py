@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import math
@@ -74,17 +75,36 @@ class Config:
     clip: float
     disks: List[str] = field(default_factory=list)
     notes: str = ""
+    open: List[str] = field(default_factory=list)  # keys such as "optimizer.params.lr" that say "auto"
 
 
-def read_config(config: Union[str, os.PathLike, Mapping[str, Any]], ranks: int = 1) -> Config:
-    """A ds_config as a dictionary or a file. Refuses, by the key's name, what would change the
-    numbers and is not supported."""
+def _fill(config: Mapping[str, Any], auto: Mapping[str, Any], path: str, left: List[str]) -> Dict[str, Any]:
+    """The config with values for keys that say "auto"; adds those that still do to `left`."""
+    filled: Dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            value = _fill(value, auto, f"{path}{key}.", left)
+        elif value == "auto":
+            value = auto.get(path + key, value)
+            if value == "auto":
+                left.append(path + key)
+        filled[key] = value
+    return filled
+
+
+def read_config(config: Union[str, os.PathLike, Mapping[str, Any]], ranks: int = 1,
+                auto: Optional[Mapping[str, Any]] = None) -> Config:
+    """A ds_config as a dictionary or a file, with `auto` for what it leaves open. Refuses, by the key's
+    name, what would change the numbers and is not supported."""
+    left: List[str] = []
     if isinstance(config, Mapping):
-        name, text = "config", json.dumps(config).encode()
+        name, text = "config", json.dumps(_fill(config, auto or {}, "", left)).encode()
     else:
         name = os.fspath(config)
         with open(name, "rb") as file:
             text = file.read()
+        with contextlib.suppress(ValueError):  # the library says what is wrong with it
+            text = json.dumps(_fill(json.loads(text), auto or {}, "", left)).encode()
     c = _Config(size=ctypes.sizeof(_Config))
     library.hil_deepspeed_parse(text, len(text), name.encode(), ctypes.byref(c))
     try:
@@ -101,7 +121,7 @@ def read_config(config: Union[str, os.PathLike, Mapping[str, Any]], ranks: int =
                       optimizer=c.optimizer.decode() if c.optimizer else None, rates=rates,
                       curve=curve, dtype=c.dtype.decode(), clip=c.clip.get(0.0),
                       disks=[c.disk[d].decode() for d in range(c.disks)],
-                      notes=(c.notes or b"").decode())
+                      notes=(c.notes or b"").decode(), open=left)
     finally:
         library.hil_deepspeed_free(ctypes.byref(c))
 

@@ -164,6 +164,20 @@ class Engine:
         return state
 
 
+def _refuse_open(settings: Config, rates: bool, schedule: bool) -> None:
+    """"auto" is for whoever knows the value: hilbert does not guess."""
+    needed = ["gradient_clipping"]
+    if not settings.batch and not settings.micro_batch:
+        needed.append("train_micro_batch_size_per_gpu")
+    if rates:
+        needed.append("optimizer.params.lr")
+    if schedule:
+        needed += ["scheduler.params.warmup_num_steps", "scheduler.params.total_num_steps"]
+    for key in needed:
+        if key in settings.open:
+            raise UsageError(f'{key} is "auto": give auto={{"{key}": ...}}')
+
+
 def initialize(args: Any = None, model: Optional[nn.Module] = None,
                optimizer: Optional[torch.optim.Optimizer] = None,
                model_parameters: Optional[Iterable[Any]] = None, training_data: Any = None,
@@ -171,11 +185,12 @@ def initialize(args: Any = None, model: Optional[nn.Module] = None,
                config: Union[None, str, os.PathLike, Mapping[str, Any]] = None,
                config_params: Union[None, Mapping[str, Any]] = None,
                collate_fn: Optional[Callable[..., Any]] = None,
-               **options: Any) -> Tuple[Engine, Any, Any, Any]:
+               auto: Optional[Mapping[str, Any]] = None, **options: Any) -> Tuple[Engine, Any, Any, Any]:
     """As deepspeed.initialize: returns engine, optimizer, data loader and scheduler.
 
     config: a ds_config as a dictionary or a file. The optimizer is that of the config, or a
-    torch.optim.AdamW. Other arguments (device_memory, host_memory, disk ...) go to
+    torch.optim.AdamW. auto: values for keys that say "auto", as in {"optimizer.params.lr": 1e-5}; where
+    rates, clipping and batches stay open, the config is refused. Other arguments (device_memory, host_memory, disk ...) go to
     `hilbert.offload`; folders of the config's nvme are disks already.
     """
     if model is None:
@@ -184,7 +199,8 @@ def initialize(args: Any = None, model: Optional[nn.Module] = None,
         config = config_params if config_params is not None else getattr(args, "deepspeed_config", None)
     if config is None:
         raise UsageError("initialize needs a config: a dictionary or a ds_config.json")
-    settings = read_config(config)
+    settings = read_config(config, auto=auto)
+    _refuse_open(settings, optimizer is None, lr_scheduler is None)
     if not settings.batch and not settings.micro_batch:
         raise UsageError("the config has no batch size: give train_batch_size or "
                          "train_micro_batch_size_per_gpu")

@@ -1,0 +1,60 @@
+"""hilbert.Accelerator in a loop written for accelerate."""
+
+import pytest
+import torch
+from conftest import third
+from test_engine import Simple, data
+from test_trainer import same
+
+accelerate = pytest.importorskip("accelerate")
+import hilbert
+
+
+def run(accelerator, model, clip=0.5):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+    loader = torch.utils.data.DataLoader(data(14), batch_size=None)
+    model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)
+    losses, norms, rates = [], [], []
+    for x, y in loader:
+        with accelerator.accumulate(model):
+            loss = model(x, y)
+            accelerator.backward(loss)
+            norm = accelerator.clip_grad_norm_(model.parameters(), clip) if accelerator.sync_gradients else None
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+        losses.append(loss.item())
+        rates.append(scheduler.get_last_lr()[0])
+        if norm is not None:
+            norms.append(norm.item())
+    return losses, norms, rates
+
+
+def test_same_numbers(tmp_path):
+    """Also at the end of the data, which cuts the last accumulation short."""
+    out = []
+    for kind in ("mine", "theirs"):
+        torch.manual_seed(3)
+        model = Simple()
+        if kind == "mine":
+            accelerator = hilbert.Accelerator(cpu=True, gradient_accumulation_steps=3,
+                                              hilbert={**third(model, tmp_path), "clip": 0.5})
+        else:
+            accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=3)
+        out.append(run(accelerator, model))
+    (losses, norms, rates), (their_losses, their_norms, their_rates) = out
+    same(losses, their_losses)
+    same(norms, their_norms, 1e-4)
+    assert len(norms) == 5 and rates == their_rates
+
+
+def test_refused(tmp_path):
+    model = Simple()
+    accelerator = hilbert.Accelerator(cpu=True, hilbert={"device_memory": "8M", "host_memory": "8M"})
+    with pytest.raises(hilbert.UsageError, match="together with its optimizer"):
+        accelerator.prepare(model)
+    with pytest.raises(hilbert.UsageError, match="clip=0.5"):
+        run(accelerator, model)
+    with pytest.raises(hilbert.UsageError, match="fp8"):
+        hilbert.Accelerator(cpu=True, mixed_precision="fp8")

@@ -70,7 +70,9 @@ static void fill(hil_tensor *t, int64_t ids)
         int64_t count = hil_shape_count(&t->shape);
         int32_t *host = malloc(bytes);
         for (int64_t i = 0; i < count; ++i)
-            host[i] = ids ? (int32_t)(i * 7919 % ids) : (int32_t)(i % t->shape.dim[1]);
+            host[i] = ids                  ? (int32_t)(i * 7919 % ids)
+                      : t->shape.ndim == 1 ? (int32_t)(i * 7919 % count)
+                                           : (int32_t)(i % t->shape.dim[1]);
         t->data = upload(host, bytes);
         free(host);
         return;
@@ -90,6 +92,17 @@ static void fill_documents(const hil_tensor *first)
     int32_t *host = malloc(hil_tensor_bytes(first));
     for (int64_t i = 0; i < count; ++i) host[i] = (int32_t)(i % length / document * document);
     must(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, first->data, host, hil_tensor_bytes(first)));
+    must(gpu->queue->finish(gpu));
+    free(host);
+}
+
+/* Experts have equally many of the rows. */
+static void fill_begins(const hil_tensor *begin, int64_t rows)
+{
+    int64_t experts = begin->shape.dim[0] - 1;
+    int32_t *host = malloc(hil_tensor_bytes(begin));
+    for (int64_t e = 0; e <= experts; ++e) host[e] = (int32_t)(rows * e / experts);
+    must(gpu->queue->copy(gpu, HIL_STREAM_COMPUTE, begin->data, host, hil_tensor_bytes(begin)));
     must(gpu->queue->finish(gpu));
     free(host);
 }
@@ -149,7 +162,12 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
     call.owner = &p;
     call.differentiate = true;
     call.loss_scale = 1e-4f;
+    bool grouped = call.op == &hil_op_grouped_linear;
+    int64_t experts = grouped ? ((const hil_grouped_attr *)call.attr)->experts : 1;
+    call.hold = (size_t)1 << 30;
     for (int i = 0; i < call.ins; ++i) fill(&call.in[i], call.params ? call.param[0].rows : 0);
+    if (grouped) fill_begins(&call.in[1], call.in[0].shape.dim[0]);
+    if (grouped) p.expert = (size_t)(call.param[0].rows * call.param[0].cols);
     if (call.op == &hil_op_attention) fill_documents(&call.in[call.ins - 1]);
     double weights = 0;
     for (int i = 0; i < call.params; ++i) {
@@ -157,7 +175,7 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
         q->dtype = q->rows == 1 ? HIL_F32 : call.compute;
         q->tile_rows = q->rows;
         q->trainable = true;
-        hil_tensor w = {q->dtype, {2, {q->rows, q->cols}}, NULL}, sum = w;
+        hil_tensor w = {q->dtype, {2, {q->rows * experts, q->cols}}, NULL}, sum = w;
         sum.dtype = HIL_F32;
         fill(&w, 0);
         fill(&sum, 0);
@@ -189,7 +207,8 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
     report(name, "forward", seconds, bytes, flops ? flops[0] : 0);
     if (call.op->backward && call.op != &hil_op_head) {
         seconds = measure(run_backward, &call);
-        bytes = call_bytes(&call, true) + weights + (call.op == &hil_op_linear ? 4 * weights : 0);
+        bytes = call_bytes(&call, true) + weights +
+                (call.op == &hil_op_linear || grouped ? 4 * weights : 0);
         if (call.op == &hil_op_embedding) bytes += 4 * (double)hil_tensor_bytes(&call.out[0]);
         if (call.din_add[0]) bytes += (double)hil_tensor_bytes(&call.din[0]);
         report(name, "backward", seconds, bytes, flops ? flops[1] : 0);
@@ -330,6 +349,44 @@ static void bench_model(const shape *s)
     bench_attention("attention, documents by mask", s, 1024, 0.99);
     bench_rows(s);
     bench_head(s);
+}
+
+/* The experts' part of a layer: `experts` of them, of which each token uses `chosen`. */
+typedef struct mixture_shape {
+    int64_t tokens, hidden, inner, experts, chosen;
+} mixture_shape;
+
+static void bench_grouped(const char *name, const mixture_shape *s, int64_t n, int64_t k)
+{
+    hil_grouped_attr attr = {s->experts};
+    hil_tensor rows = {HIL_BF16, {2, {s->tokens * s->chosen, k}}, NULL};
+    hil_op_call call = call_of(&hil_op_grouped_linear, &rows);
+    double product = 2 * (double)(s->tokens * s->chosen) * (double)n * (double)k;
+    call.attr = &attr, call.ins = 2, call.params = 1;
+    call.in[1] = (hil_tensor){HIL_I32, {1, {s->experts + 1}}, NULL};
+    call.param[0] = (hil_op_param){.rows = n, .cols = k};
+    bench(name, call, (double[]){product, 2 * product});
+}
+
+static void bench_mixture(const mixture_shape *s)
+{
+    hil_route_attr attr = {s->chosen, true};
+    hil_tensor x = {HIL_BF16, {2, {s->tokens, s->hidden}}, NULL}, logits = x, rows = x;
+    hil_tensor weights = {HIL_F32, {2, {s->tokens, s->chosen}}, NULL};
+    hil_tensor places = {HIL_I32, {1, {s->tokens * s->chosen}}, NULL};
+    logits.shape.dim[1] = s->experts, rows.shape.dim[0] = s->tokens * s->chosen;
+    printf("mixture, %lld tokens, %lld of %lld experts, bf16\n", (long long)s->tokens,
+           (long long)s->chosen, (long long)s->experts);
+    hil_op_call call = call_of(&hil_op_route, &logits);
+    call.attr = &attr;
+    bench("route", call, NULL);
+    call = call_of(&hil_op_dispatch, &x), call.ins = 2, call.in[1] = places;
+    bench("dispatch", call, NULL);
+    bench_grouped("grouped gate", s, s->inner, s->hidden);
+    bench_grouped("grouped down", s, s->hidden, s->inner);
+    call = call_of(&hil_op_combine, &rows), call.ins = 4;
+    call.in[1] = weights, call.in[2] = places, call.in[3] = x;
+    bench("combine", call, NULL);
 }
 
 /* GPT-2: linear layers with bias, one for q, k and v. */
@@ -496,6 +553,8 @@ int main(int argc, char **argv)
     measure_limits();
     bench_gpt(&shapes[0]);
     for (size_t i = 1; i < sizeof shapes / sizeof *shapes; ++i) bench_model(&shapes[i]);
+    bench_mixture(&(mixture_shape){8192, 2048, 768, 128, 8}); /* of Qwen3-30B-A3B */
+    bench_mixture(&(mixture_shape){32768, 2048, 768, 128, 8});
     if (!*only) bench_rules();
     gpu->heap->free(gpu, random_half);
     gpu->heap->free(gpu, random_float);

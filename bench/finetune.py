@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 import gpu_shapes
-from gpu_hilbert import GIB, Failed, Hilbert, free_memory, median_seconds, write_tokens
+from gpu_hilbert import GIB, Failed, Hilbert, collect, free_memory, median_seconds, write_tokens
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANK = 16
@@ -110,15 +110,8 @@ class Bench:
         yield self.limit("405b", 16, 1024)
 
     def run(self, part):
-        found = []
-        try:
-            for line in getattr(self, f"part_{part}")():
-                found.append(line)
-                print(json.dumps(line), file=sys.stderr, flush=True)
-        except (Failed, OSError, subprocess.SubprocessError) as error:
-            found.append({"shape": part, "who": "hilbert", "options": "", "error": str(error)})
-            print(json.dumps(found[-1]), file=sys.stderr, flush=True)
-        return found
+        return collect(getattr(self, f"part_{part}")(),
+                       {"shape": part, "who": "hilbert", "options": ""})
 
 
 def table(lines):

@@ -8,6 +8,7 @@ import signal
 import statistics
 import struct
 import subprocess
+import sys
 import threading
 import time
 
@@ -19,6 +20,19 @@ STATES = ("weight", "rest", "moment1", "moment2")
 
 class Failed(Exception):
     """One line that says why there is no number."""
+
+
+def collect(lines, failed):
+    """All of the lines, printed as they come; a failure is the last one, `failed` with its words."""
+    found = []
+    try:
+        for line in lines:
+            found.append(line)
+            print(json.dumps(line), file=sys.stderr, flush=True)
+    except (Failed, OSError, subprocess.SubprocessError) as error:
+        found.append({**failed, "error": str(error)})
+        print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+    return found
 
 
 def write_array(path, words):

@@ -7,18 +7,19 @@
 typedef struct lent_params {
     void *weight[HIL_OP_PARAMS];
     float *sum[HIL_OP_PARAMS];
+    size_t expert; /* elements of an expert's weight; 0: there is one */
 } lent_params;
 
 static hil_status lend_weight(void *owner, int param, int64_t tile, const void **data)
 {
-    (void)tile;
-    *data = ((lent_params *)owner)->weight[param];
+    const lent_params *p = owner;
+    *data = (char *)p->weight[param] + (size_t)tile * p->expert * sizeof(uint16_t);
     return HIL_OK;
 }
 static hil_status lend_sum(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
-    (void)tile;
-    *sum = ((lent_params *)owner)->sum[param];
+    const lent_params *p = owner;
+    *sum = p->sum[param] + (size_t)tile * p->expert;
     *add = false; /* as in the first micro-batch of a step */
     return HIL_OK;
 }

@@ -176,6 +176,8 @@ void hil_tape_prepare(hil_request *request, hil_op_call *call)
         .source = &source,
         .owner = request,
     };
+    /* A quantized tile is expanded into the only buffer for it. */
+    if (node->params && !hil_param_quant(node->param[0])) call->hold = hil_store_hold(c->store);
     for (int i = 0; i < node->ins; ++i) call->in[i] = node->in[i]->tensor;
     for (int i = 0; i < node->params; ++i) {
         const hil_param *p = node->param[i];

@@ -58,6 +58,7 @@ typedef struct hil_op_call {
     float loss_scale;   /* gradient of the step's loss with respect to one token's loss */
     hil_op_random random;
     hil_device *device; /* runs the kernels and owns the memory of `data`; NULL: the CPU */
+    size_t hold;        /* bytes of tiles that may be acquired at once; one always may */
     /* Fraction of causal pairs left after document masking. 1: `first` is all 0. */
     double share;
 

@@ -67,6 +67,9 @@ void hil_store_pass_drop(hil_store *store);
    its last update are over. */
 hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, const void **data);
 void hil_store_release(hil_store *store, hil_param *param, int64_t tile);
+/* Bytes of tiles of equal size that may be acquired at once: so small a part of the window that
+   there is room for one more, wherever they are. */
+size_t hil_store_hold(const hil_store *store);
 
 /* The fp32 sum of one tile's gradient for the use in `segment`, borrowed until release. *add says
    whether to add to it; false at the first call of a step, when its contents are undefined and all

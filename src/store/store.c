@@ -187,6 +187,11 @@ size_t hil_store_window_peak(const hil_store *store)
     return hil_buffers_peak(store->window);
 }
 
+size_t hil_store_hold(const hil_store *store)
+{
+    return store->open ? store->plan->window / 4 : 0;
+}
+
 size_t hil_store_spill_extent(const hil_store *store)
 {
     return hil_offload_peak(store->spilled);

@@ -14,6 +14,19 @@ cat >"$work/gpt2.json" <<END
  "n_embd": 128, "n_layer": 3, "n_head": 2, "resid_pdrop": 0.1, "attn_pdrop": 0.0,
  "embd_pdrop": 0.1, "bos_token_id": 0, "eos_token_id": 0}
 END
+# mixture_config TYPE CLASS MORE: a model whose experts do not all get tokens.
+mixture_config()
+{
+    cat <<END
+{"model_type": "$1", "architectures": ["$2"], "vocab_size": 300, "hidden_size": 128, "intermediate_size": 96,
+ "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 128,
+ "rms_norm_eps": 1e-6, "bos_token_id": 0, "eos_token_id": 0, "tie_word_embeddings": false, $3}
+END
+}
+mixture_config mixtral MixtralForCausalLM '"num_local_experts": 6, "num_experts_per_tok": 2,
+ "output_router_logits": true, "router_aux_loss_coef": 0.02' >"$work/mixtral.json"
+mixture_config qwen3_moe Qwen3MoeForCausalLM '"num_experts": 24, "num_experts_per_tok": 4, "head_dim": 64,
+ "moe_intermediate_size": 72, "norm_topk_prob": true, "initializer_range": 0.2' >"$work/qwen3_moe.json"
 
 # train MODEL OUT OPTIONS...
 train()
@@ -152,6 +165,17 @@ check_quantized()
     train "$model" q_small "$@" --device "$device" --device-memory $((peak * 80 / 100)) --host-memory 64M
     cmp "$work/q_roomy/adapter_model.safetensors" "$work/q_small/adapter_model.safetensors" ||
         die "another adapter with less memory"
+}
+
+# check_mixture MODEL DTYPE LIMIT: the CPU's losses, the same bits for any placement, evaluation and generation.
+check_mixture()
+{
+    train "$1" cpu --dtype "$2" --device cpu
+    check_placements "$1" "$2"
+    near cpu roomy "$3"
+    [ "$exact" = 0 ] || same cpu roomy
+    check_use
+    echo "$1 $2: ok"
 }
 
 # check_model MODEL DTYPE LIMIT

@@ -19,7 +19,10 @@ typedef struct gpu_case {
     hil_shape in[HIL_OP_TENSORS];
     const int32_t *ids[HIL_OP_TENSORS]; /* contents of int32 inputs; others are random */
     int64_t rows[HIL_OP_PARAMS], cols[HIL_OP_PARAMS], tile_rows[HIL_OP_PARAMS]; /* 0: one tile */
+    int64_t experts; /* each with a weight of its own; 0: one */
+    size_t hold;     /* bytes of tiles that may be acquired at once */
     bool frozen[HIL_OP_PARAMS];
+    unsigned whole;           /* bits: inputs in fp32, whatever `compute` is */
     unsigned no_dout, no_din; /* bits */
     bool add, fused, over;    /* over: din[0] overwrites dout[0] */
     double share;
@@ -31,6 +34,7 @@ typedef struct gpu_case {
 
 #define GPU_LOSS_SCALE 0.37f
 #define GPU_ASKS 512
+#define GPU_TILES 64
 
 /* The memory of a call on one side, CPU or GPU. Host copies are in `host`. */
 typedef struct gpu_side {
@@ -39,9 +43,11 @@ typedef struct gpu_side {
     void *weight[HIL_OP_PARAMS];
     float *sum[HIL_OP_PARAMS];
     bool add; /* add to sums */
-    int held;
+    int64_t experts;
+    int held;   /* 1 + the parameter whose tiles are held; -1 - it: of gradients */
+    int holds;  /* tiles */
     bool quiet; /* a tile is not poisoned when it is returned, so nothing waits */
-    void *lent;
+    void *lent[GPU_TILES];
     char asked[GPU_ASKS];
     int asks;
 } gpu_side;
@@ -139,8 +145,30 @@ static bool gpu_has_asked(const gpu_side *s, char what, int param, int64_t tile)
 
 static int64_t gpu_tile_rows(const hil_op_param *p, int64_t tile)
 {
-    int64_t left = p->rows - tile * p->tile_rows;
+    int64_t left = p->rows - tile % hil_op_tiles(p) * p->tile_rows;
     return left < p->tile_rows ? left : p->tile_rows;
+}
+
+/* The first row of a tile among those of all experts. */
+static int64_t gpu_tile_begin(const hil_op_param *p, int64_t tile)
+{
+    int64_t tiles = hil_op_tiles(p);
+    return tile / tiles * p->rows + tile % tiles * p->tile_rows;
+}
+
+/* Notes that a tile is held; with `what` -1 - parameter its gradient. */
+static void gpu_hold(gpu_side *s, const hil_op_param *p, int what, int64_t tile)
+{
+    CHECK(s->held == 0 || (s->call.hold && s->held == what));
+    CHECK(tile >= 0 && tile < hil_op_tiles(p) * s->experts && tile < GPU_TILES);
+    s->held = what;
+    ++s->holds;
+}
+
+static void gpu_let_go(gpu_side *s, int what)
+{
+    CHECK_INT(s->held, what);
+    if (--s->holds == 0) s->held = 0;
 }
 
 /* Lends a copy of a tile, which is poisoned when it is returned. */
@@ -149,18 +177,16 @@ static hil_status gpu_weight_begin(void *owner, int param, int64_t tile, const v
     gpu_side *s = owner;
     const hil_op_param *p = &s->call.param[param];
     gpu_note(s, 'w', param, tile);
-    CHECK_INT(s->held, 0);
-    CHECK(tile >= 0 && tile < hil_op_tiles(p));
+    gpu_hold(s, p, 1 + param, tile);
     size_t row = (size_t)p->cols * hil_dtype_size(p->dtype);
     size_t bytes = (size_t)gpu_tile_rows(p, tile) * row;
-    const char *from = (char *)s->weight[param] + (size_t)(tile * p->tile_rows) * row;
-    s->lent = gpu_memory(s, NULL, bytes);
+    const char *from = (char *)s->weight[param] + (size_t)gpu_tile_begin(p, tile) * row;
+    void *lent = s->lent[tile] = gpu_memory(s, NULL, bytes);
     if (s->device)
-        CHECK_OK(s->device->queue->copy(s->device, HIL_STREAM_COMPUTE, s->lent, from, bytes));
+        CHECK_OK(s->device->queue->copy(s->device, HIL_STREAM_COMPUTE, lent, from, bytes));
     else
-        memcpy(s->lent, from, bytes);
-    *data = s->lent;
-    s->held = 1 + param;
+        memcpy(lent, from, bytes);
+    *data = lent;
     return HIL_OK;
 }
 
@@ -169,14 +195,13 @@ static void gpu_weight_end(void *owner, int param, int64_t tile)
     gpu_side *s = owner;
     const hil_op_param *p = &s->call.param[param];
     gpu_note(s, 'W', param, tile);
-    CHECK_INT(s->held, 1 + param);
-    s->held = 0;
+    gpu_let_go(s, 1 + param);
     if (s->quiet) return;
     if (s->device) {
         size_t row = (size_t)p->cols * hil_dtype_size(p->dtype);
-        gpu_poison(s, s->lent, (size_t)gpu_tile_rows(p, tile) * row);
+        gpu_poison(s, s->lent[tile], (size_t)gpu_tile_rows(p, tile) * row);
     }
-    gpu_release(s, s->lent);
+    gpu_release(s, s->lent[tile]);
 }
 
 static hil_status gpu_gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)
@@ -185,11 +210,9 @@ static hil_status gpu_gradient_begin(void *owner, int param, int64_t tile, float
     const hil_op_param *p = &s->call.param[param];
     *add = s->add || gpu_has_asked(s, 'g', param, tile);
     gpu_note(s, 'g', param, tile);
-    CHECK_INT(s->held, 0);
     CHECK(p->trainable);
-    CHECK(tile >= 0 && tile < hil_op_tiles(p));
-    *sum = s->sum[param] + tile * p->tile_rows * p->cols;
-    s->held = -1 - param;
+    gpu_hold(s, p, -1 - param, tile);
+    *sum = s->sum[param] + gpu_tile_begin(p, tile) * p->cols;
     return HIL_OK;
 }
 
@@ -197,8 +220,7 @@ static void gpu_gradient_end(void *owner, int param, int64_t tile)
 {
     gpu_side *s = owner;
     gpu_note(s, 'G', param, tile);
-    CHECK_INT(s->held, -1 - param);
-    s->held = 0;
+    gpu_let_go(s, -1 - param);
 }
 
 static const hil_op_source gpu_source = {gpu_weight_begin, gpu_weight_end, gpu_gradient_begin,
@@ -223,6 +245,7 @@ static void gpu_make(const gpu_case *c, gpu_side *s)
     double spread = c->spread > 0 ? c->spread : 1;
     hil_op_call *call = &s->call;
     s->add = c->add;
+    s->experts = c->experts ? c->experts : 1;
     *call = (hil_op_call){.op = c->op,
                           .attr = c->attr,
                           .compute = c->compute,
@@ -230,6 +253,7 @@ static void gpu_make(const gpu_case *c, gpu_side *s)
                           .loss_scale = GPU_LOSS_SCALE,
                           .random = c->random,
                           .device = s->device,
+                          .hold = c->hold,
                           .share = c->share,
                           .ins = c->ins,
                           .outs = c->outs,
@@ -240,7 +264,8 @@ static void gpu_make(const gpu_case *c, gpu_side *s)
     gpu_seed = 7;
     for (int i = 0; i < c->ins; ++i) {
         hil_tensor *t = &call->in[i];
-        *t = (hil_tensor){c->ids[i] ? HIL_I32 : c->compute, c->in[i], NULL};
+        hil_dtype dtype = c->whole >> i & 1 ? HIL_F32 : c->compute;
+        *t = (hil_tensor){c->ids[i] ? HIL_I32 : dtype, c->in[i], NULL};
         t->data =
             c->ids[i] ? gpu_memory(s, c->ids[i], hil_tensor_bytes(t)) : gpu_filled(s, t, spread);
     }
@@ -251,7 +276,7 @@ static void gpu_make(const gpu_case *c, gpu_side *s)
                             .cols = c->cols[i],
                             .tile_rows = c->tile_rows[i] ? c->tile_rows[i] : c->rows[i],
                             .trainable = !c->frozen[i]};
-        hil_tensor w = {p->dtype, {2, {p->rows, p->cols}}, NULL}, sum = w;
+        hil_tensor w = {p->dtype, {2, {p->rows * s->experts, p->cols}}, NULL}, sum = w;
         sum.dtype = HIL_F32;
         s->weight[i] = gpu_filled(s, &w, spread);
         s->sum[i] = c->add || c->frozen[i] ? gpu_filled(s, &sum, 0.1)
@@ -345,6 +370,14 @@ static void gpu_compare(const gpu_case *c, const char *what, gpu_side *s[2], con
     char *side[2] = {gpu_read(s[0], want->data, hil_tensor_bytes(want)),
                      gpu_read(s[1], got->data, hil_tensor_bytes(got))};
     size_t size = hil_dtype_size(want->dtype);
+    if (want->dtype == HIL_I32) {
+        if (memcmp(side[0], side[1], (size_t)count * size) != 0) {
+            fprintf(stderr, "%s %s: other numbers in %s\n", c->name, hil_dtype_name(c->compute),
+                    what);
+            exit(1);
+        }
+        count = 0;
+    }
     double largest = 0, slack = c->slack > 0 ? c->slack : 1e-5, worst = 0;
     for (int64_t i = 0; i < count; ++i) {
         float x;
@@ -389,8 +422,8 @@ static void gpu_compare_all(const gpu_case *c, gpu_side *cpu, gpu_side *there)
     for (int i = 0; i < c->params; ++i) {
         const hil_op_param *p = &cpu->call.param[i];
         if (!c->add && !gpu_has_asked(cpu, 'g', i, 0)) continue; /* nothing was computed */
-        hil_tensor sums[2] = {{HIL_F32, {2, {p->rows, p->cols}}, cpu->sum[i]},
-                              {HIL_F32, {2, {p->rows, p->cols}}, there->sum[i]}};
+        hil_shape all = {2, {p->rows * cpu->experts, p->cols}};
+        hil_tensor sums[2] = {{HIL_F32, all, cpu->sum[i]}, {HIL_F32, all, there->sum[i]}};
         snprintf(what, sizeof what, "sum %d", i);
         gpu_compare(c, what, s, &sums[0], &sums[1]);
     }
@@ -420,7 +453,8 @@ static void gpu_same_all(const gpu_case *c, gpu_side *a, gpu_side *b)
                      hil_tensor_bytes(&a->call.din[i]));
     for (int i = 0; i < c->params; ++i)
         gpu_same(c, "sum", a, b, (const void *[]){a->sum[i], b->sum[i]},
-                 (size_t)(a->call.param[i].rows * a->call.param[i].cols) * sizeof(float));
+                 (size_t)(a->experts * a->call.param[i].rows * a->call.param[i].cols) *
+                     sizeof(float));
 }
 
 static void gpu_check(gpu_case c)

@@ -168,8 +168,7 @@ static void check_fault(void)
     CHECK_OK(hil_op_cuda_forward(&s.call));
     CHECK_FAILS(gpu->queue->finish(gpu), HIL_ERR_INPUT, "id -5 is outside the table of 8 rows");
     CHECK_OK(gpu->queue->finish(gpu));
-    gpu_release(&s, s.lent);
-    s.lent = NULL;
+    gpu_release(&s, s.lent[0]);
     gpu_free(&s);
 }
 

@@ -9,3 +9,4 @@ device=threads exact=1 steps=6 parts="60 35" kills=0.7 limit=
 check_model llama bf16 0
 check_model gpt2 fp32 0
 check_pairs llama bf16 0
+check_mixture mixtral fp32 0

@@ -171,10 +171,18 @@ size_t hil_attention_hopper_scratch(const hil_cuda_attention *a)
     return areas_of(a).all;
 }
 
-typedef CUresult (*encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-                           const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
-                           const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                           CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+hil_status hil_op_cuda_find_encode(const hil_device *device, encode_map *out)
+{
+    void *found = NULL;
+    cudaDriverEntryPointQueryResult result;
+    HIL_TRY(hil_cuda_check(device,
+                           cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
+                                                            cudaEnableDefault, &result),
+                           "find the driver's tensor maps"));
+    *out = (encode_map)found;
+    if (found) return HIL_OK;
+    return hil_fail(HIL_ERR_IO, "the driver has no tensor maps: install driver 525 or newer");
+}
 
 /* x: (B, T, heads, D) with `stride` numbers from one T to the next, in tiles of `rows`. */
 typedef struct layout {
@@ -183,7 +191,8 @@ typedef struct layout {
     int rows;
 } layout;
 
-static bool describe(encode make, CUtensorMap *map, const hil_cuda_attention *a, const layout &l)
+static bool describe(encode_map make, CUtensorMap *map, const hil_cuda_attention *a,
+                     const layout &l)
 {
     cuuint64_t dim[4] = {(cuuint64_t)a->dim, (cuuint64_t)l.heads, (cuuint64_t)a->queries,
                          (cuuint64_t)a->batch};
@@ -198,18 +207,13 @@ static bool describe(encode make, CUtensorMap *map, const hil_cuda_attention *a,
 
 static hil_status make_maps(hil_device *device, const hil_cuda_attention *a, int rows, maps *out)
 {
-    void *found = NULL;
-    cudaDriverEntryPointQueryResult result;
-    HIL_TRY(hil_cuda_check(device,
-                           cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
-                                                            cudaEnableDefault, &result),
-                           "find the driver's tensor maps"));
-    encode make = (encode)found;
+    encode_map make;
+    HIL_TRY(hil_op_cuda_find_encode(device, &make));
     const layout q = {a->q.data, a->heads, a->q_stride, rows};
     const layout dout = {a->dout.data, a->heads, a->heads * a->dim, rows};
     const layout k = {a->k.data, a->groups, a->kv_stride, KEYS};
     const layout v = {a->v.data, a->groups, a->kv_stride, KEYS};
-    if (make && describe(make, &out->q, a, q) && describe(make, &out->dout, a, dout) &&
+    if (describe(make, &out->q, a, q) && describe(make, &out->dout, a, dout) &&
         describe(make, &out->k, a, k) && describe(make, &out->v, a, v))
         return HIL_OK;
     return hil_fail(HIL_ERR_IO, "attention: the driver cannot describe tensors for the GPU");

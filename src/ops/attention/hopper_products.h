@@ -7,12 +7,22 @@
 #ifndef HIL_OPS_ATTENTION_HOPPER_PRODUCTS_H
 #define HIL_OPS_ATTENTION_HOPPER_PRODUCTS_H
 
+#include "device/cuda_device.h"
+
 #include <cuda.h>
 #include <stdint.h>
 
 #define TILE_COLS 64
 #define TILE_PITCH 128
 #define GROUP_BYTES 1024 /* of 8 rows of a tile */
+
+/* The driver's function that describes a tensor for TMA. */
+typedef CUresult (*encode_map)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                               const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                               const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                               CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+hil_status hil_op_cuda_find_encode(const hil_device *device, encode_map *out);
 
 static __device__ inline uint32_t shared_address(const void *p)
 {
@@ -96,12 +106,25 @@ static __device__ inline uint64_t operand(uint32_t address, uint32_t apart)
     "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "   \
     "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, "   \
     "%56, %57, %58, %59, %60, %61, %62, %63}"
+#define LIST128                                                                                    \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                      \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "             \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "   \
+    "%127}"
 #define SUMS8(how, d, i)                                                                           \
     how(d[i]), how(d[i + 1]), how(d[i + 2]), how(d[i + 3]), how(d[i + 4]), how(d[i + 5]),          \
         how(d[i + 6]), how(d[i + 7])
 #define SUMS32(how, d) SUMS8(how, d, 0), SUMS8(how, d, 8), SUMS8(how, d, 16), SUMS8(how, d, 24)
 #define SUMS64(how, d)                                                                             \
     SUMS32(how, d), SUMS8(how, d, 32), SUMS8(how, d, 40), SUMS8(how, d, 48), SUMS8(how, d, 56)
+#define SUMS128(how, d)                                                                            \
+    SUMS64(how, d), SUMS8(how, d, 64), SUMS8(how, d, 72), SUMS8(how, d, 80), SUMS8(how, d, 88),    \
+        SUMS8(how, d, 96), SUMS8(how, d, 104), SUMS8(how, d, 112), SUMS8(how, d, 120)
 
 /* d (64 x 2 * COUNT of a team) = a (64 x 16) * b (16 x 2 * COUNT), both in shared memory.
    TRANSPOSED: rows there run along m or n, not along k. */
@@ -144,7 +167,17 @@ static __device__ inline void multiply_add(float (&d)[32], uint64_t a, uint64_t 
                  : "l"(a), "l"(b), "n"(TRANSPOSED ? 1 : 0));
 }
 
-/* The same with a from registers and b transposed. */
+/* The same, 256 columns wide; A, B: which operands are transposed. */
+template <bool A, bool B>
+static __device__ inline void multiply_wide(float (&d)[128], uint64_t a, uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 " LIST128
+                 ", %128, %129, 1, 1, 1, %130, %131;\n"
+                 : SUMS128("+f", d)
+                 : "l"(a), "l"(b), "n"(A ? 1 : 0), "n"(B ? 1 : 0));
+}
+
+/* d += a * b with a from registers and b transposed. */
 static __device__ inline void multiply_registers(float (&d)[64], const uint32_t *a, uint64_t b)
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " LIST64

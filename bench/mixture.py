@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""mixture.py - a mixture of experts on one GPU: layers of the Qwen3-30B-A3B shape, hilbert against
+transformers on PyTorch, as one table.
+
+    python3 bench/mixture.py [--hilbert PROGRAM] [--only PART,PART...] [--disk DIR] [--tiny]
+
+Parts: memory (everything on the GPU, at the most layers that PyTorch can hold; PyTorch in the same
+run), ram (all states in RAM, as many layers as fit there), disk (as many layers as have a plan with
+GPU, RAM and disk). 64k tokens a step. TFLOP/s are those of active parameters: 6 for each parameter
+that a token is multiplied with, and causal attention. The table is printed and written to
+bench/results/<date>-mixture-<machine>.md.
+"""
+import argparse
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+
+import report
+from gpu_hilbert import GIB, Failed, Hilbert, collect, free_memory, summary, write_tokens
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PARTS = ("memory", "ram", "disk")
+STATE_BYTES = 14  # of a parameter: bf16 weight and gradient, the master's rest, two fp32 moments
+
+
+def shape(layers, tiny):
+    """Qwen3-30B-A3B with so many layers."""
+    hidden, heads, groups, dim, experts, chosen, inner, vocab = (
+        (64, 4, 2, 16, 8, 2, 32, 512) if tiny else (2048, 32, 4, 128, 128, 8, 768, 151936))
+    return dict(
+        model_type="qwen3_moe", architectures=["Qwen3MoeForCausalLM"], vocab_size=vocab,
+        hidden_size=hidden, intermediate_size=3 * hidden, num_hidden_layers=layers,
+        num_attention_heads=heads, num_key_value_heads=groups, head_dim=dim, hidden_act="silu",
+        max_position_embeddings=40960, rms_norm_eps=1e-6, initializer_range=0.02,
+        tie_word_embeddings=False, bos_token_id=None, eos_token_id=None,
+        rope_parameters=dict(rope_type="default", rope_theta=1e6), num_experts=experts,
+        num_experts_per_tok=chosen, moe_intermediate_size=inner, norm_topk_prob=True,
+        decoder_sparse_step=1, mlp_only_layers=[], output_router_logits=False, dtype="bfloat16")
+
+
+def matrices(config, experts):
+    """Parameters of a layer's matrices with so many experts."""
+    c = config["hidden_size"]
+    wide = config["num_attention_heads"] * config["head_dim"]
+    narrow = config["num_key_value_heads"] * config["head_dim"]
+    return (2 * c * (wide + narrow) + c * config["num_experts"] +
+            3 * experts * c * config["moe_intermediate_size"])
+
+
+def parameters(config):
+    table = config["vocab_size"] * config["hidden_size"]
+    return config["num_hidden_layers"] * matrices(config, config["num_experts"]) + 2 * table
+
+
+def token_flops(config, seq):
+    layers, wide = config["num_hidden_layers"], config["num_attention_heads"] * config["head_dim"]
+    active = layers * matrices(config, config["num_experts_per_tok"])
+    return 6 * (active + config["vocab_size"] * config["hidden_size"]) + 6 * layers * wide * seq
+
+
+class Bench:
+    def __init__(self, args):
+        self.args, self.tiny = args, args.tiny
+        os.makedirs(args.work, exist_ok=True)
+        self.batch, self.seq = (4, 64) if args.tiny else (16, 4096)
+        self.hilbert = Hilbert(args.hilbert, args.work, "cpu" if args.tiny else "cuda", args.disk)
+        write_tokens(self.hilbert.path("data.npy"), 256 if args.tiny else 1 << 15,
+                     1 << (14 if args.tiny else 20))
+        self.layers = args.layers
+
+    def tokens(self):
+        return self.batch * self.seq
+
+    def train(self, part, layers, steps, *options):
+        config = shape(layers, self.tiny)
+        run = self.hilbert.train(config, self.batch, self.seq, steps, self.args.limit, options,
+                                 watch=not self.tiny)
+        found = summary(run, 1, token_flops(config, self.seq) * self.tokens())
+        return {**found, "part": part, "who": "hilbert", "layers": layers,
+                "how": " ".join(str(o) for o in options if o != "--plan")}
+
+    def peer(self):
+        path = self.hilbert.config(shape(self.args.layers or (2 if self.tiny else 12), self.tiny))
+        command = [self.args.python, "-W", "ignore", os.path.join(HERE, "peer_mixture.py"), path,
+                   "--batch", self.batch, "--seq", self.seq, "--limit", self.args.limit / 2]
+        try:
+            done = subprocess.run([*map(str, command)], capture_output=True, text=True,
+                                  timeout=self.args.limit)
+            text, words = done.stdout, (done.stderr.strip().splitlines() or ["no message"])[-1]
+        except subprocess.TimeoutExpired as late:
+            text, words = (late.stdout or b"").decode(), "time is over"
+        lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+        if not lines:
+            raise Failed(f"PyTorch: {words}")
+        for line in lines:
+            line.update(part="memory", who=line.pop("versions"), how=", ".join(
+                [f"experts {line['experts']}", f"micro-batch {line['micro_batch']}"] +
+                ["gradient checkpointing"] * line["checkpointing"]))
+            if "seconds" in line:
+                flops = token_flops(shape(line["layers"], self.tiny), self.seq) * self.tokens()
+                line["tflops"] = flops / line["seconds"] * 1e-12
+        return lines
+
+    def part_memory(self):
+        if not self.args.no_peer:
+            lines = self.peer()
+            self.layers = lines[0]["layers"]
+            yield from lines
+        for micro in self.args.micro.split(","):
+            yield self.attempt("memory", self.layers or 11, 3, "--micro-batch", micro)
+
+    def part_ram(self):
+        room = free_memory() - 8 * GIB
+        layer, rest = (parameters(shape(n, self.tiny)) for n in (1, 0))
+        layers = 2 if self.tiny else int((room / STATE_BYTES - rest) / (layer - rest))
+        config = shape(layers, self.tiny)
+        device = (64 << 20) if self.tiny else 132 * GIB
+        options, _ = self.hilbert.offloaded(config, self.batch, self.seq, 1 if self.tiny else 4,
+                                            device, (64 << 20) if self.tiny else room + 3 * GIB)
+        yield self.train("ram", layers, 3, *options)
+
+    def part_disk(self):
+        options = ["--micro-batch", 1 if self.tiny else 2, "--disk", self.args.disk]
+        if self.tiny:
+            options += ["--device-memory", "16M", "--host-memory", "8M"]
+        low, high = 1, 4 if self.tiny else 36
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = self.hilbert.plan(shape(middle, self.tiny), self.batch, self.seq, options)
+            low, high = (middle, high) if fits else (low, middle)
+        yield self.train("disk", low, 2, *options)
+
+    def attempt(self, part, layers, steps, *options):
+        try:
+            return self.train(part, layers, steps, *options)
+        except Failed as error:
+            return {"part": part, "who": "hilbert", "layers": layers,
+                    "how": " ".join(map(str, options)), "error": str(error)}
+
+    def run(self, part):
+        return collect(getattr(self, f"part_{part}")(), {"part": part, "who": "hilbert", "how": ""})
+
+
+def table(lines, config):
+    out = ["| part | who | how | layers | parameters | s/step | TFLOP/s | waiting | GPU GiB | RAM GiB |",
+           "|---|---|---|---|---|---|---|---|---|---|"]
+    for line in lines:
+        def number(key, form="%.2f", scale=1.0):
+            return form % (line[key] * scale) if line.get(key) is not None else ""
+        size = parameters(shape(line["layers"], config.tiny)) if "layers" in line else 0
+        waits = sum(line.get("waits", {}).values())
+        cells = line.get("error") or " | ".join((
+            str(line["layers"]), f"{size / 1e9:.1f}B", number("seconds", "%.3f"),
+            number("tflops", "%.0f"), f"{100 * waits / line['seconds']:.0f}%" if waits else "",
+            number("gpu_bytes", "%.1f", 1 / GIB) or number("peak", "%.1f", 1 / GIB),
+            number("resident", "%.1f", 1 / GIB)))
+        out.append(f"| {line['part']} | {line['who']} | {line['how']} | {cells} |")
+    return "\n".join(out) + "\n"
+
+
+def save(lines, args):
+    name = re.sub("[^a-z0-9]+", "-", f"mixture {args.machine or report.machine()}".lower())
+    today = datetime.date.today()
+    path = os.path.join(args.results, f"{today}-{name.strip('-')}.md")
+    os.makedirs(args.results, exist_ok=True)
+    with open(path, "w") as file:
+        file.write(f"# A mixture of experts on one GPU, {today}\n\n`bench/mixture.py`; layers of the "
+                   "Qwen3-30B-A3B shape, bf16, 64k tokens a step; TFLOP/s of active parameters.\n"
+                   f"{report.machine()}.\n\n{table(lines, args)}")
+    print(f"saved to {path}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="a mixture of experts on one GPU")
+    parser.add_argument("--hilbert", default=os.path.join(os.path.dirname(HERE), "build/hilbert"))
+    parser.add_argument("--python", default=sys.executable, help="the Python that has the peer")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas")
+    parser.add_argument("--layers", type=int, help="of the part memory (default: what fits PyTorch)")
+    parser.add_argument("--micro", default="4", help="hilbert's micro-batches in memory, with commas")
+    parser.add_argument("--no-peer", action="store_true", help="without PyTorch")
+    parser.add_argument("--limit", type=float, default=300, help="seconds of one run")
+    parser.add_argument("--machine", help="its name in the file of results")
+    parser.add_argument("--results", default=os.path.join(HERE, "results"))
+    parser.add_argument("--work", default=os.path.join(os.path.dirname(HERE), "build/mixture"))
+    parser.add_argument("--disk", help="a folder on the drive to use (default: WORK)")
+    parser.add_argument("--tiny", action="store_true", help="tests the script, on any processor")
+    args = parser.parse_args()
+    args.disk = args.disk or args.work
+    bench = Bench(args)
+    lines = [line for part in args.only.split(",") for line in bench.run(part)]
+    with open(os.path.join(args.work, "mixture.json"), "a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    print(table(lines, args))
+    if not args.tiny:
+        save(lines, args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+/* sigmoid_gate.cu - each row of x times the sigmoid of one number. */
+#include "ops/cuda_kernel.h"
+
+#define THREADS 256
+#define WARPS (THREADS / 32)
+
+/* out = sigmoid * from. If dgate has data, it gets s (1 - s) times x . from first. */
+typedef struct job {
+    int64_t rows, cols;
+    hil_view gate, from, out, x, dgate;
+    bool add, add_gate;
+} job;
+
+static __device__ inline float find_dot(const job &j, int64_t row)
+{
+    float dot = 0;
+    for (int64_t col = threadIdx.x % 32 * HIL_WIDE; col < j.cols; col += 32 * HIL_WIDE) {
+        int n = hil_wide_count(j.cols - col);
+        float x[HIL_WIDE], dy[HIL_WIDE];
+        hil_wide_read(hil_wide_load(j.x, row * j.cols + col, n), j.x.dtype, x);
+        hil_wide_read(hil_wide_load(j.from, row * j.cols + col, n), j.from.dtype, dy);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) dot += x[i] * dy[i];
+    }
+    for (int step = 16; step; step /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, step);
+    return dot;
+}
+
+/* A warp per row. `out` may be `from`. */
+static __global__ void __launch_bounds__(THREADS) scale_rows(const job j)
+{
+    int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    if (row >= j.rows) return;
+    float one[HIL_WIDE];
+    hil_wide_read(hil_wide_load(j.gate, row, 1), j.gate.dtype, one);
+    float gate = 1 / (1 + expf(-one[0]));
+    if (j.dgate.data) {
+        one[0] = find_dot(j, row) * (gate * (1 - gate));
+        if (threadIdx.x % 32 == 0) hil_wide_write(j.dgate, row, 1, one, j.add_gate);
+    }
+    for (int64_t col = threadIdx.x % 32 * HIL_WIDE; col < j.cols && j.out.data;
+         col += 32 * HIL_WIDE) {
+        int n = hil_wide_count(j.cols - col);
+        float x[HIL_WIDE];
+        hil_wide_read(hil_wide_load(j.from, row * j.cols + col, n), j.from.dtype, x);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) x[i] *= gate;
+        hil_wide_write(j.out, row * j.cols + col, n, x, j.add);
+    }
+}
+
+static hil_status run(const hil_op_call *call, const job &j)
+{
+    if (j.rows == 0) return HIL_OK;
+    scale_rows<<<hil_blocks(j.rows, WARPS), THREADS, 0,
+                 hil_cuda_stream(call->device, HIL_STREAM_COMPUTE)>>>(j);
+    return hil_cuda_launched(call->device, "sigmoid_gate");
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    const hil_shape *shape = &call->in[0].shape;
+    return run(call, {hil_shape_rows(shape), hil_shape_cols(shape), hil_view_of(&call->in[1]),
+                      hil_view_of(&call->in[0]), hil_view_of(&call->out[0])});
+}
+
+static hil_status backward(hil_op_call *call)
+{
+    const hil_shape *shape = &call->in[0].shape;
+    return run(call,
+               {hil_shape_rows(shape), hil_shape_cols(shape), hil_view_of(&call->in[1]),
+                hil_view_of(&call->dout[0]), hil_view_of(&call->din[0]), hil_view_of(&call->in[0]),
+                hil_view_of(&call->din[1]), call->din_add[0], call->din_add[1]});
+}
+
+const hil_op_kernel hil_cuda_sigmoid_gate = {
+    .op = &hil_op_sigmoid_gate, .forward = forward, .backward = backward};

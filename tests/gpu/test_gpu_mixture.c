@@ -1,0 +1,155 @@
+/* test_gpu_mixture.c - the operations of a mixture of experts on a GPU: choices, rows that go to
+   the experts and come back, products with experts that nobody chose, the auxiliary loss. */
+#include "gpu/gpu_check.h"
+
+/* Any order of all places. */
+static int32_t *make_places(int64_t count)
+{
+    int32_t *place = malloc((size_t)count * sizeof *place);
+    for (int64_t i = 0; i < count; ++i) place[i] = (int32_t)i;
+    gpu_seed = 3;
+    for (int64_t i = count - 1; i > 0; --i) {
+        int64_t other = (int64_t)((gpu_random() + 1) / 2 * (double)(i + 1));
+        int32_t kept = place[i];
+        place[i] = place[other];
+        place[other] = kept;
+    }
+    return place;
+}
+
+static void check_rows(int64_t rows, int64_t chosen, int64_t cols)
+{
+    int32_t *place = make_places(rows * chosen);
+    gpu_check_dtypes((gpu_case){.name = "dispatch",
+                                .op = &hil_op_dispatch,
+                                .ins = 2,
+                                .outs = 1,
+                                .in = {{2, {rows, cols}}, {1, {rows * chosen}}},
+                                .ids = {NULL, place}});
+    gpu_case c = {.name = "combine",
+                  .op = &hil_op_combine,
+                  .ins = 3,
+                  .outs = 1,
+                  .in = {{2, {rows * chosen, cols}},
+                         {3, {1, rows, chosen}},
+                         {1, {rows * chosen}},
+                         {3, {1, rows, cols}}},
+                  .ids = {NULL, NULL, place},
+                  .whole = 2};
+    gpu_check_dtypes(c);
+    c.name = "combine with residual", c.ins = 4;
+    gpu_check_dtypes(c);
+    c.name = "combine, no gradient of weights", c.no_din = 2;
+    gpu_check_dtypes(c);
+    free(place);
+}
+
+/* The logits of bf16 and fp16 have equal ones. */
+static void check_route(int64_t rows, int64_t experts, int64_t chosen)
+{
+    hil_route_attr attr = {chosen, false};
+    gpu_case c = {.name = "route",
+                  .op = &hil_op_route,
+                  .attr = &attr,
+                  .ins = 1,
+                  .outs = 4,
+                  .in = {{3, {1, rows, experts}}, {2, {2, experts}}},
+                  .whole = 2,
+                  .no_dout = 2 | 4 | 8};
+    gpu_check_dtypes(c);
+    c.name = "route with earlier use", c.ins = 2, c.no_dout = 2 | 4;
+    gpu_check_dtypes(c);
+    attr.normalized = true;
+    c.name = "route normalised";
+    gpu_check_dtypes(c);
+    c.name = "route, no gradient of weights", c.no_dout = 1 | 2 | 4;
+    gpu_check_dtypes(c);
+}
+
+/* One tile at a time, in the CPU's order; then some at once, then many. */
+static void check_grouped(int64_t n, int64_t k, int64_t tile_rows, int64_t experts,
+                          const int32_t *begin)
+{
+    hil_grouped_attr attr = {experts};
+    const size_t hold[] = {0, (size_t)(n * k) * 12, (size_t)1 << 30};
+    for (int i = 0; i < 3; ++i) {
+        gpu_case c = {.name = "grouped linear",
+                      .op = &hil_op_grouped_linear,
+                      .attr = &attr,
+                      .ins = 2,
+                      .outs = 1,
+                      .params = 1,
+                      .in = {{2, {begin[experts], k}}, {1, {experts + 1}}},
+                      .ids = {NULL, begin},
+                      .experts = experts,
+                      .hold = hold[i],
+                      .other_grid = hold[i] > 0,
+                      .rows = {n},
+                      .cols = {k},
+                      .tile_rows = {tile_rows}};
+        gpu_check_dtypes(c);
+        c.name = "grouped linear frozen", c.frozen[0] = true;
+        gpu_check_dtypes(c);
+        c.name = "grouped linear, no din", c.frozen[0] = false, c.no_din = 1;
+        gpu_check_dtypes(c);
+    }
+}
+
+static void check_gate(int64_t rows, int64_t cols)
+{
+    gpu_case c = {.name = "sigmoid gate",
+                  .op = &hil_op_sigmoid_gate,
+                  .ins = 2,
+                  .outs = 1,
+                  .in = {{2, {rows, cols}}, {2, {rows, 1}}}};
+    gpu_check_dtypes(c);
+    c.name = "sigmoid gate over its gradient", c.over = true;
+    gpu_check_dtypes(c);
+    c.name = "sigmoid gate, no gradient of x", c.over = false, c.no_din = 1;
+    gpu_check_dtypes(c);
+}
+
+static void check_balance(int64_t experts, int64_t tokens)
+{
+    int32_t *target = malloc((size_t)tokens * sizeof *target);
+    for (int64_t i = 0; i < tokens; ++i) target[i] = (int32_t)(i % 7 - 1);
+    hil_balance_attr attr = {0.02, 3 * tokens};
+    gpu_check_dtypes((gpu_case){.name = "balance",
+                                .op = &hil_op_balance,
+                                .attr = &attr,
+                                .ins = 2,
+                                .outs = 1,
+                                .in = {{2, {2, experts}}, {2, {1, tokens}}},
+                                .ids = {NULL, target},
+                                .whole = 1,
+                                .fused = true});
+    free(target);
+}
+
+int main(void)
+{
+    gpu_begin();
+    check_rows(7, 3, 19);
+    check_rows(300, 8, 256);
+    check_rows(5, 64, 1100);
+    check_route(7, 5, 3);
+    check_route(1000, 128, 8);
+    check_route(70, 300, 64);
+    check_route(9000, 8, 2);
+    /* Experts without rows, with one, with more than fit a part of a kernel's result. */
+    const int32_t few[] = {0, 0, 4, 5, 5, 7};
+    const int32_t many[] = {0, 0, 200, 201, 201, 329, 460, 460, 523, 587};
+    check_grouped(6, 9, 0, 5, few);
+    check_grouped(6, 9, 4, 5, few);
+    check_grouped(64, 64, 0, 5, few);
+    check_grouped(96, 200, 0, 9, many);
+    check_grouped(264, 328, 0, 9, many);
+    check_grouped(192, 72, 64, 9, many);
+    check_grouped(320, 520, 128, 9, many);
+    check_gate(7, 19);
+    check_gate(300, 2048);
+    check_balance(5, 6);
+    check_balance(128, 5000);
+    gpu_end();
+    return 0;
+}

@@ -16,7 +16,7 @@
     "qwen3_pad", "gemma", "gemma2", "gemma3", "phi3", "llama_yarn", "phi", "gpt_neox",             \
         "gpt_neox_serial", "olmo2", "olmo3", "granite", "smollm3", "stablelm",                     \
         "stablelm_parallel", "cohere", "cohere2", "mistral_nemo", "olmoe", "qwen2_moe",            \
-        "granitemoe", "exaone4"
+        "granitemoe", "exaone4", "gpt_oss"
 
 enum { GOLDEN_SEQ = 32, GOLDEN_BATCH = 4, GOLDEN_STEPS = 20 };
 

@@ -285,7 +285,7 @@ def unstack(name, tensor):
         rows = tensor.chunk(2, 1) if plain else (tensor[..., 0::2], tensor[..., 1::2])
     if name.endswith("_bias"):
         return {f"{block}.experts.{n}.bias": r.flatten().clone() for n, r in zip(names, rows)}
-    return {f"{block}.experts.{e}.{n}.weight": (r[e] if plain else r[e].T).contiguous()
+    return {f"{block}.experts.{e}.{n}.weight": r[e].clone()
             for n, r in zip(names, rows) for e in range(len(tensor))}
 
 

@@ -132,7 +132,8 @@ typedef struct hil_attention_options {
     double scale;   /* 0: 1 / sqrt(D) */
     int64_t window; /* 0: none */
     double dropout;
-    double cap; /* scores become cap * tanh(score / cap); 0: as they are */
+    double cap;       /* scores become cap * tanh(score / cap); 0: as they are */
+    hil_param *sinks; /* for each head the score of one more key, whose value is 0; NULL: none */
 } hil_attention_options;
 HIL_API void hil_attention_defaults_sized(hil_attention_options *options, size_t size);
 #define hil_attention_defaults(options) hil_attention_defaults_sized(options, sizeof *(options))
@@ -145,6 +146,9 @@ HIL_API hil_status hil_attention_packed(hil_tape *t, hil_value *qkv,
 typedef enum hil_gelu_kind { HIL_GELU_EXACT, HIL_GELU_APPROXIMATE } hil_gelu_kind;
 HIL_API hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y);
 HIL_API hil_status hil_swiglu(hil_tape *t, hil_value *gate, hil_value *up, hil_value **y);
+/* g sigmoid(alpha g) (u + 1), where g is gate, at most limit, and u is up, from -limit to limit. */
+HIL_API hil_status hil_swiglu_clamped(hil_tape *t, hil_value *gate, hil_value *up, double alpha,
+                                      double limit, hil_value **y);
 /* gelu(gate) * up */
 HIL_API hil_status hil_geglu(hil_tape *t, hil_value *gate, hil_value *up, hil_gelu_kind kind,
                              hil_value **y);
@@ -186,6 +190,9 @@ HIL_API hil_status hil_dispatch(hil_tape *t, hil_value *x, const hil_routing *ro
                                 hil_value **rows);
 HIL_API hil_status hil_grouped_linear(hil_tape *t, hil_value *rows, const hil_routing *routing,
                                       hil_param *first, hil_value **y);
+/* rows + the bias of each row's expert; `bias` has those of all experts, one after the other. */
+HIL_API hil_status hil_expert_bias(hil_tape *t, hil_value *rows, const hil_routing *routing,
+                                   hil_param *bias, hil_value **y);
 /* residual + the sum; `residual` may be NULL. */
 HIL_API hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
                                hil_value *residual, hil_value **y);

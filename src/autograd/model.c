@@ -76,7 +76,8 @@ hil_status hil_model_experts(hil_model *model, const char *pattern, const hil_pa
 {
     const char *star = strchr(pattern, '*');
     char name[512];
-    if (!star || strlen(pattern) > sizeof name - 32 || experts < 1 || each->role != HIL_MATRIX)
+    if (!star || strlen(pattern) > sizeof name - 32 || experts < 1 ||
+        (each->role != HIL_MATRIX && each->role != HIL_TRANSPOSED))
         return hil_fail(HIL_ERR_USAGE,
                         "experts %s: expected a name with *, at least one expert, and matrices",
                         pattern);

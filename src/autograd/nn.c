@@ -143,6 +143,8 @@ static hil_status attend(hil_tape *t, hil_apply *apply, const hil_shape *keys,
     hil_attention_attr attr = {scale, options->window, t->context->training ? options->dropout : 0,
                                options->cap};
     apply->outs = 1;
+    apply->params = options->sinks ? 1 : 0;
+    apply->param[0] = options->sinks;
     if (t->context->mode == HIL_MODE_GENERATE) {
         HIL_TRY(cache_slot(t, keys, &cached));
         apply->op = &hil_op_attention_cached;
@@ -178,6 +180,14 @@ hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y
 hil_status hil_swiglu(hil_tape *t, hil_value *gate, hil_value *up, hil_value **y)
 {
     return hil_tape_apply(t, &(hil_apply){&hil_op_swiglu, NULL, 2, 1, 0, {gate, up}, {NULL}}, y);
+}
+
+hil_status hil_swiglu_clamped(hil_tape *t, hil_value *gate, hil_value *up, double alpha,
+                              double limit, hil_value **y)
+{
+    hil_swiglu_clamped_attr attr = {alpha, limit};
+    return hil_tape_apply(
+        t, &(hil_apply){&hil_op_swiglu_clamped, &attr, 2, 1, 0, {gate, up}, {NULL}}, y);
 }
 
 hil_status hil_geglu(hil_tape *t, hil_value *gate, hil_value *up, hil_gelu_kind kind, hil_value **y)
@@ -293,6 +303,13 @@ hil_status hil_grouped_linear(hil_tape *t, hil_value *rows, const hil_routing *r
     return hil_tape_apply(
         t, &(hil_apply){&hil_op_grouped_linear, &attr, 2, 1, 1, {rows, routing->begins}, {first}},
         y);
+}
+
+hil_status hil_expert_bias(hil_tape *t, hil_value *rows, const hil_routing *routing,
+                           hil_param *bias, hil_value **y)
+{
+    return hil_tape_apply(
+        t, &(hil_apply){&hil_op_expert_bias, NULL, 2, 1, 1, {rows, routing->begins}, {bias}}, y);
 }
 
 hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,

@@ -11,6 +11,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_neox,    &hil_arch_olmo2,     &hil_arch_olmo3,       &hil_arch_granite,
     &hil_arch_smollm3, &hil_arch_stablelm,  &hil_arch_cohere,      &hil_arch_cohere2,
     &hil_arch_olmoe,   &hil_arch_qwen2_moe, &hil_arch_granite_moe, &hil_arch_exaone4,
+    &hil_arch_gpt_oss,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

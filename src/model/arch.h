@@ -17,12 +17,14 @@
 typedef struct hil_arch_names {
     const char *embedding, *blocks, *norm, *head;
     const char *attention_norm, *q, *k, *v, *qkv, *q_norm, *k_norm, *o, *attention_post_norm;
+    const char *sinks; /* without ".weight" */
     const char *mlp_norm, *gate, *up, *gate_up, *down, *mlp_post_norm;
 } hil_arch_names;
 
 /* Names of a mixture's modules; the number of the expert stands for the *. */
 typedef struct hil_mixture_names {
     const char *router, *gate, *up, *down;
+    const char *gate_bias, *up_bias, *down_bias; /* of all experts */
     /* Of the expert that all tokens have; `shared`: how much of it each has, NULL: all. */
     const char *shared_gate, *shared_up, *shared_down, *shared;
 } hil_mixture_names;
@@ -75,7 +77,7 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_qwen3, hil_arch_mixtral, hil_arch_qwen3_moe, hil_arch_gemma, hil_arch_gemma2,
     hil_arch_gemma3, hil_arch_phi3, hil_arch_neox, hil_arch_phi, hil_arch_stablelm, hil_arch_cohere,
     hil_arch_cohere2, hil_arch_olmo2, hil_arch_olmo3, hil_arch_granite, hil_arch_smollm3,
-    hil_arch_olmoe, hil_arch_qwen2_moe, hil_arch_granite_moe, hil_arch_exaone4;
+    hil_arch_olmoe, hil_arch_qwen2_moe, hil_arch_granite_moe, hil_arch_exaone4, hil_arch_gpt_oss;
 /* llama.c: reads the keys of Llama, for architectures that have those and more. */
 hil_status hil_config_read_llama(const hil_config_reader *r);
 /* Those of HIL_ARCH_EXPERTS in one tensor. */

@@ -48,6 +48,9 @@ typedef struct hil_mixture_config {
     int64_t chosen;                  /* experts of each token */
     int64_t width;                   /* intermediate size of an expert */
     int64_t shared;                  /* that of the expert that all tokens have; 0: none */
+    double alpha, limit;             /* of hil_swiglu_clamped; limit 0: plain SwiGLU */
+    bool biased;                     /* router and experts have biases */
+    bool turned;                     /* files hold the transposes of the experts' matrices */
     bool normalized;                 /* the weights of the chosen experts add up to 1 */
     double balance;                  /* coefficient of the auxiliary loss; 0: none */
     uint64_t dense[HIL_LAYER_WORDS]; /* bit set: the layer has an MLP instead */

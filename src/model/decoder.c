@@ -4,6 +4,8 @@
 
 #include "base/fail.h"
 
+#include <stdio.h>
+
 /* A norm or a projection; NULL: it has no such parameter. */
 typedef struct module {
     hil_param *weight, *bias;
@@ -213,6 +215,15 @@ static void set_options(layer *l, const hil_config *c, int64_t n, const ropes *t
     l->attention.cap = c->attention_cap;
 }
 
+static hil_status add_sinks(hil_model *model, const hil_config *c, int64_t n, hil_param **out)
+{
+    char name[256];
+    const hil_param_form form = {HIL_BIAS, 1, c->heads, 0};
+    snprintf(name, sizeof name, "%s%lld.%s", c->arch->names->blocks, (long long)n,
+             c->arch->names->sinks);
+    return hil_model_param(model, name, &form, out);
+}
+
 static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, const ropes *tables)
 {
     layer *l;
@@ -229,6 +240,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     const char *own_norm = c->shared_norm ? NULL : m->mlp_norm;
     bool no_qk = c->qk_norm == HIL_QK_NORM_NONE;
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
+    if (m->sinks) HIL_TRY(add_sinks(model, c, n, &l->attention.sinks));
     bool mixed = l->mixture.router, no_bias = mixed || !c->mlp_bias;
     const hil_build_row rows[] = {
         {m->attention_norm, {one, 1, d, 0}, &l->attention_norm.weight, false},

@@ -40,18 +40,43 @@ static hil_status build_shared(hil_model *model, const hil_config *c, int64_t n,
     return HIL_OK;
 }
 
+static hil_status build_biases(hil_model *model, const hil_config *c, int64_t n, hil_mixture *out)
+{
+    const hil_mixture_names *m = c->arch->mixture;
+    int64_t experts = c->mixture.experts, width = c->mixture.width;
+    const struct {
+        const char *name;
+        int64_t count;
+        hil_param **out;
+    } rows[] = {{m->router, experts, &out->router_bias},
+                {m->gate_bias, experts * width, &out->gate_bias},
+                {m->up_bias, experts * width, &out->up_bias},
+                {m->down_bias, experts * c->hidden, &out->down_bias}};
+    char name[256];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        const hil_param_form form = {HIL_BIAS, 1, rows[i].count, 0};
+        snprintf(name, sizeof name, "%s%lld.%s", c->arch->names->blocks, (long long)n,
+                 rows[i].name);
+        HIL_TRY(hil_build_param(model, name, &form, rows[i].out));
+    }
+    return HIL_OK;
+}
+
 hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, hil_mixture *out)
 {
     const hil_mixture_names *m = c->arch->mixture;
     const char *blocks = c->arch->names->blocks;
     const hil_param_form router = {HIL_ROUTER, c->mixture.experts, c->hidden, c->init_std};
-    const hil_param_form inner = {HIL_MATRIX, c->mixture.width, c->hidden, c->init_std};
-    const hil_param_form outer = {HIL_MATRIX, c->hidden, c->mixture.width, c->init_std};
+    const hil_role role = c->mixture.turned ? HIL_TRANSPOSED : HIL_MATRIX;
+    const hil_param_form inner = {role, c->mixture.width, c->hidden, c->init_std};
+    const hil_param_form outer = {role, c->hidden, c->mixture.width, c->init_std};
     *out = (hil_mixture){.balanced = c->mixture.balance > 0, .later = hil_mixture_before(c, n) > 0};
     if (!is_mixture(c, n)) return HIL_OK;
     hil_route_defaults(&out->route);
     out->route.chosen = c->mixture.chosen;
     out->route.normalized = c->mixture.normalized;
+    out->alpha = c->mixture.alpha;
+    out->limit = c->mixture.limit;
     const struct {
         const char *name;
         const hil_param_form *form;
@@ -62,6 +87,7 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     snprintf(name, sizeof name, "%s%lld.%s", blocks, (long long)n, m->router);
     HIL_TRY(hil_build_param(model, name, &router, &out->router));
     if (c->mixture.shared) HIL_TRY(build_shared(model, c, n, out));
+    if (c->mixture.biased) HIL_TRY(build_biases(model, c, n, out));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         snprintf(name, sizeof name, "%s%lld.%s.weight", blocks, (long long)n, rows[i].name);
         HIL_TRY(hil_model_experts(model, name, rows[i].form, c->mixture.experts, rows[i].first));
@@ -82,7 +108,7 @@ hil_status hil_mixture_route(hil_tape *t, const hil_mixture *m, hil_value *x, co
 {
     hil_value *logits, *used = NULL;
     if (m->balanced && m->later) HIL_TRY(hil_values_get(in, "used", &used));
-    HIL_TRY(hil_linear(t, x, m->router, NULL, &logits));
+    HIL_TRY(hil_linear(t, x, m->router, m->router_bias, &logits));
     HIL_TRY(hil_route(t, logits, used, &m->route, routing));
     return m->balanced ? hil_values_set(out, "used", routing->used) : HIL_OK;
 }
@@ -106,15 +132,25 @@ static hil_status add_shared(hil_tape *t, const hil_mixture *m, hil_value *x, hi
     return HIL_OK;
 }
 
+static hil_status project(hil_tape *t, hil_value *rows, const hil_routing *routing,
+                          hil_param *first, hil_param *bias, hil_value **y)
+{
+    HIL_TRY(hil_grouped_linear(t, rows, routing, first, y));
+    return bias ? hil_expert_bias(t, *y, routing, bias, y) : HIL_OK;
+}
+
 hil_status hil_mixture_run(hil_tape *t, const hil_mixture *m, hil_value *x,
                            const hil_routing *routing, hil_value *residual, hil_value **y)
 {
     hil_value *rows, *gate, *up;
     if (m->shared_down) HIL_TRY(add_shared(t, m, x, &residual));
     HIL_TRY(hil_dispatch(t, x, routing, &rows));
-    HIL_TRY(hil_grouped_linear(t, rows, routing, m->gate, &gate));
-    HIL_TRY(hil_grouped_linear(t, rows, routing, m->up, &up));
-    HIL_TRY(hil_swiglu(t, gate, up, &rows));
-    HIL_TRY(hil_grouped_linear(t, rows, routing, m->down, &rows));
+    HIL_TRY(project(t, rows, routing, m->gate, m->gate_bias, &gate));
+    HIL_TRY(project(t, rows, routing, m->up, m->up_bias, &up));
+    if (m->limit > 0)
+        HIL_TRY(hil_swiglu_clamped(t, gate, up, m->alpha, m->limit, &rows));
+    else
+        HIL_TRY(hil_swiglu(t, gate, up, &rows));
+    HIL_TRY(project(t, rows, routing, m->down, m->down_bias, &rows));
     return hil_combine(t, rows, routing, residual, y);
 }

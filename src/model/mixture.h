@@ -7,10 +7,12 @@
 typedef struct hil_mixture {
     hil_param *router;                                         /* NULL: the layer has an MLP */
     hil_param *gate, *up, *down;                               /* of the first expert */
+    hil_param *router_bias, *gate_bias, *up_bias, *down_bias;  /* NULL: there are none */
     hil_param *shared_gate, *shared_up, *shared_down, *shared; /* NULL: there is none */
     hil_route_options route;
-    bool balanced; /* the auxiliary loss is wanted */
-    bool later;    /* an earlier layer is a mixture, too */
+    double alpha, limit; /* of the clamped SwiGLU; limit 0: plain */
+    bool balanced;       /* the auxiliary loss is wanted */
+    bool later;          /* an earlier layer is a mixture, too */
 } hil_mixture;
 
 /* How many of the layers before layer n are mixtures. */

@@ -177,7 +177,9 @@ static double passes(const hil_op_call *call, bool backward)
         const hil_gelu_attr *attr = call->attr;
         return attr->tanh ? TANH_PASSES : ERF_PASSES;
     }
-    if (call->op == &hil_op_swiglu || call->op == &hil_op_softcap) return TANH_PASSES;
+    if (call->op == &hil_op_swiglu || call->op == &hil_op_softcap ||
+        call->op == &hil_op_swiglu_clamped)
+        return TANH_PASSES;
     if (call->op == &hil_op_dropout) return RANDOM_PASSES;
     if (call->op == &hil_op_embedding && backward) return SCATTER_PASSES;
     return 1;

@@ -44,7 +44,8 @@ typedef struct hil_rope_attr {
 extern const hil_op hil_op_rope;
 
 /* in: q (B, T, H, D), k and v (B, T, KV, D), first (B, T) int32; or packed (B, T, 3 H, D), which
-   holds the heads of q, of k and of v, and first; out: (B, T, H, D); saved: lse (B, H, T). Query t
+   holds the heads of q, of k and of v, and first; param 0 (optional): sinks (H), the score of one
+   more key for each head, whose value is 0; out: (B, T, H, D); saved: lse (B, H, T). Query t
    sees keys first[t]..t, and only the last `window` of them when window > 0. */
 typedef struct hil_attention_attr {
     double scale;
@@ -74,6 +75,12 @@ extern const hil_op hil_op_gelu;
 
 /* in: gate, up; out: silu(gate) * up. */
 extern const hil_op hil_op_swiglu;
+/* in: gate, up; out: g sigmoid(alpha g) (u + 1), where g is gate, at most limit, and u is up, from
+   -limit to limit. */
+typedef struct hil_swiglu_clamped_attr {
+    double alpha, limit;
+} hil_swiglu_clamped_attr;
+extern const hil_op hil_op_swiglu_clamped;
 /* in: gate, up; attr: hil_gelu_attr; out: gelu(gate) * up. */
 extern const hil_op hil_op_geglu;
 
@@ -183,6 +190,9 @@ typedef struct hil_grouped_attr {
     int64_t experts; /* their tiles are numbered one expert after the other */
 } hil_grouped_attr;
 extern const hil_op hil_op_grouped_linear;
+/* in: x (rows * K, C), where the choices of each expert lie; param 0: the biases (C) of all
+   experts, one after the other; out: x + bias. */
+extern const hil_op hil_op_expert_bias;
 /* in: results (rows * K, N), weights (..., K), places, optional residual (..., N); out:
    (..., N). */
 extern const hil_op hil_op_combine;

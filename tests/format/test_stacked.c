@@ -191,6 +191,7 @@ int main(void)
     CHECK(mkdtemp(folder) != NULL);
     check_parts();
     check_round("granitemoe");
+    check_round("gpt_oss");
     check_round("mixtral");
     check_round("llama");
     check_other_names();

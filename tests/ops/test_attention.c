@@ -1,10 +1,9 @@
-/* test_attention.c - causal attention, grouped heads, windows, documents, packed inputs and the
-   cache. */
+/* test_attention.c - causal attention, grouped heads, windows, documents, sinks, packed inputs and
+   the cache. */
 #include "ops/op_refused.h"
 
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
 {
-    (void)param;
     const hil_attention_attr *attr = c->attr;
     const int64_t *q = c->in_shape[0].dim, *k = c->in_shape[1].dim;
     int64_t length = q[1], heads = q[2], dim = q[3], share = k[2] ? heads / k[2] : 1;
@@ -14,7 +13,8 @@ static void reference(const op_case *c, double *const *in, double *const *param,
             for (int64_t t = 0; t < length; ++t) {
                 int64_t from = (int64_t)in[3][b * length + t];
                 if (attr->window > 0 && t - attr->window + 1 > from) from = t - attr->window + 1;
-                double total = 0, *y = out[0] + ((b * length + t) * heads + h) * dim;
+                double total = c->params ? exp(param[0][h]) : 0,
+                       *y = out[0] + ((b * length + t) * heads + h) * dim;
                 for (int64_t s = from; s <= t; ++s) {
                     double score = 0;
                     for (int64_t i = 0; i < dim; ++i)
@@ -206,6 +206,17 @@ int main(void)
             c.ids[3] = documents;
             op_check_attention(c);
         }
+    }
+    for (size_t i = 2; i < sizeof shapes / sizeof *shapes; ++i) {
+        op_case c = attention(i % 2 ? &window : &plain, shapes[i].q, shapes[i].groups);
+        c.params = 1;
+        c.rows[0] = 1;
+        c.cols[0] = shapes[i].q.dim[2];
+        op_check_attention(c);
+        c.frozen[0] = true;
+        op_check_attention(c);
+        c.cols[0] += 1;
+        OP_REFUSED(&c, "are not one for each of");
     }
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
         op_case c = packed_attention(i % 2 ? &window : &plain, shapes[i].q);

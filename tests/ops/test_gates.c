@@ -42,6 +42,16 @@ static void gated(const op_case *c, double *const *in, double *const *param, dou
         out[0][i] = in[0][i] / (1 + exp(-in[1][i / cols]));
 }
 
+static void clamped(const op_case *c, double *const *in, double *const *param, double *const *out)
+{
+    (void)param;
+    const hil_swiglu_clamped_attr *attr = c->attr;
+    for (int64_t i = 0; i < hil_shape_count(&c->in_shape[0]); ++i) {
+        double g = fmin(in[0][i], attr->limit), u = fmax(fmin(in[1][i], attr->limit), -attr->limit);
+        out[0][i] = g / (1 + exp(-attr->alpha * g)) * (u + 1);
+    }
+}
+
 static void check_rows(void)
 {
     op_case c = {.op = &hil_op_sigmoid_gate,
@@ -64,9 +74,15 @@ int main(void)
 {
     static const hil_shape shapes[] = {{1, {1}}, {1, {0}}, {3, {2, 3, 17}}, {2, {41, 401}}};
     static const hil_gelu_attr tanh_form = {true}, erf_form = {false};
+    static const hil_swiglu_clamped_attr bounds = {1.702, 1.25};
     static const hil_softcap_attr low = {0.75}, high = {30};
     static const op_case cases[] = {
         {.op = &hil_op_multiply, .reference = product, .ins = 2},
+        {.op = &hil_op_swiglu_clamped,
+         .attr = &bounds,
+         .reference = clamped,
+         .ins = 2,
+         .spread = 3},
         {.op = &hil_op_geglu, .attr = &tanh_form, .reference = geglu, .ins = 2, .spread = 4},
         {.op = &hil_op_geglu, .attr = &erf_form, .reference = geglu, .ins = 2, .spread = 4},
         {.op = &hil_op_relu_squared, .reference = squared, .ins = 1},

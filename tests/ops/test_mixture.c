@@ -82,6 +82,36 @@ static void grouped_reference(const op_case *c, double *const *in, double *const
             }
 }
 
+static void bias_reference(const op_case *c, double *const *in, double *const *param,
+                           double *const *out)
+{
+    int64_t n = c->cols[0] / EXPERTS;
+    for (int e = 0; e < EXPERTS; ++e)
+        for (int64_t r = begins[e]; r < begins[e + 1]; ++r)
+            for (int64_t i = 0; i < n; ++i)
+                out[0][r * n + i] = in[0][r * n + i] + param[0][e * n + i];
+}
+
+static void check_bias(void)
+{
+    for (int64_t n = 3; n <= 300; n += 297) {
+        op_case c = {.op = &hil_op_expert_bias,
+                     .reference = bias_reference,
+                     .ins = 2,
+                     .outs = 1,
+                     .params = 1,
+                     .in_shape = {{2, {ROWS, n}}, {1, {EXPERTS + 1}}},
+                     .ids = {NULL, begins},
+                     .rows = {1},
+                     .cols = {n * EXPERTS}};
+        op_check_dtypes(c);
+        c.frozen[0] = true;
+        op_check_dtypes(c);
+        c.cols[0] -= 1;
+        OP_REFUSED(&c, "do not fit the biases");
+    }
+}
+
 static void check_grouped(void)
 {
     const hil_grouped_attr attr = {EXPERTS}, other = {EXPERTS - 1};
@@ -259,6 +289,7 @@ int main(void)
     check_dispatch();
     check_combine();
     check_grouped();
+    check_bias();
     check_route(true);
     check_route(false);
     check_ties();

@@ -35,7 +35,22 @@ static hil_status infer_heads(hil_op_call *call)
     HIL_TRY(hil_attention_is_packed(call) ? infer_packed(call) : infer_apart(call));
     hil_attention_parts parts = hil_attention_parts_of(call, call->in);
     hil_infer_out(call, call->compute, &parts.q.shape);
+    int64_t heads = parts.q.shape.dim[2];
+    if (!call->params) return HIL_OK;
+    if (call->param[0].rows != 1 || call->param[0].cols != heads)
+        return hil_fail(HIL_ERR_USAGE, "%s: sinks %s are not one for each of %lld heads",
+                        call->op->name, hil_infer_param_text(&call->param[0]).text,
+                        (long long)heads);
+    hil_scratch_add(&call->forward_scratch, heads, sizeof(float));
     return HIL_OK;
+}
+
+/* Reads the sinks, if there are any, into the call's scratch memory. */
+static hil_status read_sinks(const hil_op_call *call, hil_attention *a)
+{
+    if (!call->params) return HIL_OK;
+    a->sinks = call->scratch;
+    return hil_op_vector(call, 0, call->scratch);
 }
 
 static hil_status infer(hil_op_call *call)
@@ -50,6 +65,9 @@ static hil_status infer(hil_op_call *call)
     call->saveds = 1;
     call->saved[0].dtype = HIL_F32;
     call->saved[0].shape = (hil_shape){3, {q->dim[0], q->dim[2], q->dim[1]}};
+    call->backward_scratch = call->forward_scratch;
+    if (call->params)
+        hil_scratch_add(&call->backward_scratch, q->dim[0] * q->dim[2], sizeof(float));
     return HIL_OK;
 }
 
@@ -90,6 +108,7 @@ static hil_status forward(hil_op_call *call)
     hil_mask mask;
     hil_attention a;
     describe_training(call, &mask, &a);
+    HIL_TRY(read_sinks(call, &a));
     return hil_attention_forward(call->pool, &a);
 }
 
@@ -98,17 +117,27 @@ static hil_status backward(hil_op_call *call)
     hil_mask mask;
     hil_attention a;
     describe_training(call, &mask, &a);
+    HIL_TRY(read_sinks(call, &a));
+    float *dsinks = NULL;
+    if (call->params && call->param[0].trainable) {
+        size_t at = 0;
+        hil_scratch_add(&at, a.heads, sizeof(float));
+        dsinks = (float *)((char *)call->scratch + at);
+    }
     hil_attention_parts parts = hil_attention_parts_of(call, call->din);
     bool packed = hil_attention_is_packed(call);
-    return hil_attention_backward(
-        call->pool, &a,
-        &(hil_attention_gradients){.dout = call->dout[0],
-                                   .dq = parts.q,
-                                   .dk = parts.k,
-                                   .dv = parts.v,
-                                   .add_dq = call->din_add[0],
-                                   .add_dk = call->din_add[packed ? 0 : 1],
-                                   .add_dv = call->din_add[packed ? 0 : 2]});
+    HIL_TRY(
+        hil_attention_backward(call->pool, &a,
+                               &(hil_attention_gradients){.dout = call->dout[0],
+                                                          .dq = parts.q,
+                                                          .dk = parts.k,
+                                                          .dv = parts.v,
+                                                          .add_dq = call->din_add[0],
+                                                          .add_dk = call->din_add[packed ? 0 : 1],
+                                                          .add_dv = call->din_add[packed ? 0 : 2],
+                                                          .dsinks = dsinks}));
+    if (!dsinks) return HIL_OK;
+    return hil_op_gather_vectors(call, &dsinks, a.batch, a.heads);
 }
 
 const hil_op hil_op_attention = {
@@ -161,6 +190,7 @@ static hil_status forward_cached(hil_op_call *call)
     a.window = attr->window;
     a.scale = (float)attr->scale;
     a.cap = (float)attr->cap;
+    HIL_TRY(read_sinks(call, &a));
     return hil_attention_forward(call->pool, &a);
 }
 

@@ -79,6 +79,10 @@ static implementation choose_ready(const hil_op_call *call, bool backward, size_
 
 static hil_status check_dim(const hil_op_call *call)
 {
+    if (call->params)
+        return hil_fail(HIL_ERR_USAGE,
+                        "attention with sinks does not run on a GPU yet: compute this "
+                        "model with --device cpu");
     int64_t dim = call->in[0].shape.dim[3];
     if (dim <= HIL_PLAIN_DIM) return HIL_OK;
     return hil_fail(HIL_ERR_USAGE, "attention: heads of %lld numbers, a GPU takes at most %d",

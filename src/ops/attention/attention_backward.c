@@ -2,6 +2,7 @@
 #include "ops/attention/attention_block.h"
 #include "ops/rows/rows.h"
 
+#include <math.h>
 #include <string.h>
 
 #define ROWS HIL_ATTENTION_ROWS
@@ -76,6 +77,15 @@ static float dot(const float *x, const float *y, int64_t n)
     return total;
 }
 
+/* The sink's gradient: minus its probability times delta, over all queries of the sequence. */
+static float sink_gradient(const hil_attention *a, const work *w)
+{
+    const float *lse = a->lse + (w->b * a->heads + w->head) * a->queries;
+    float sum = 0;
+    for (int64_t t = 0; t < a->queries; ++t) sum -= expf(a->sinks[w->head] - lse[t]) * w->delta[t];
+    return sum;
+}
+
 /* delta[t] = dout . out, the sum over keys of probability times its gradient. */
 static void begin_head(const job *j, const work *w)
 {
@@ -88,6 +98,7 @@ static void begin_head(const job *j, const work *w)
         hil_attention_read(a, &j->g->dout, at, 1, w->dout);
         w->delta[t] = dot(w->q, w->dout, a->dim);
     }
+    if (j->g->dsinks) j->g->dsinks[w->b * a->heads + w->head] = sink_gradient(a, w);
 }
 
 static void begin_keys(const job *j, const work *w)

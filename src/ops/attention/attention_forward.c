@@ -65,8 +65,8 @@ static void begin(const job *j, work *w)
         int64_t row = w->b * a->queries + query_of(w, r);
         hil_attention_read(a, &a->q, hil_attention_at(a, a->q_stride, row, head_of(j, w, r)),
                            a->scale, w->q + r * a->dim);
-        w->most[r] = -INFINITY;
-        w->sum[r] = 0;
+        w->most[r] = a->sinks ? a->sinks[head_of(j, w, r)] : -INFINITY;
+        w->sum[r] = a->sinks ? 1 : 0;
     }
     if (w->rows > HIL_GEMM_FEW)
         j->kernel->pack_a(w->q_panels, &(hil_strip){w->q, HIL_F32, a->dim, 1, w->rows, a->dim});

@@ -25,7 +25,8 @@ typedef struct hil_attention {
     const int32_t *first;                       /* (B, T), or NULL for zeros */
     int64_t window;
     float scale;
-    float cap;            /* scores become cap * tanh(score / cap); 0: as they are */
+    float cap;          /* scores become cap * tanh(score / cap); 0: as they are */
+    const float *sinks; /* (H): the score of one more key, whose value is 0; NULL: there is none */
     const hil_mask *mask; /* dropout of the probabilities, or NULL */
     hil_tensor out;       /* (B, T, H, D): written by forward, read by backward */
     float *lse;           /* (B, H, T): likewise; NULL if no backward follows */
@@ -37,6 +38,7 @@ typedef struct hil_attention_gradients {
     hil_tensor dout;
     hil_tensor dq, dk, dv;
     bool add_dq, add_dk, add_dv;
+    float *dsinks; /* (B, H), overwritten: of each sequence; NULL: not wanted */
 } hil_attention_gradients;
 
 /* Fail only when the pool's scratch memory must grow and cannot. */

@@ -57,7 +57,7 @@ typedef struct hil_param_store_options {
     /* The ranks that train together, borrowed; NULL: one rank. Each keeps a part of every state,
        and budgets are divided as hil_memory_options says. All must create the same parameters with
        the same options and make the same calls in the same order, with the same tiles; their
-       gradients are added. A rank that fails reports it with hil_comm_fail. */
+       gradients are added, see `average`. A rank that fails reports it with hil_comm_fail. */
     hil_comm *comm;
     /* Device and host memory of the budgets for hil_param_store_keep: to copy in, and to wait in;
        0: nothing is kept. */
@@ -66,6 +66,8 @@ typedef struct hil_param_store_options {
        measured. They decide how bytes are divided among drives (unless disk_speeds does) and which
        states in host memory a GPU updates, never the numbers. */
     const char *probe_cache;
+    bool average; /* gradients of the ranks are averaged instead of added; in the update, so without
+                     a rounding of its own */
 } hil_param_store_options;
 
 HIL_API void hil_param_store_defaults_sized(hil_param_store_options *options, size_t size);

@@ -34,7 +34,7 @@ class StoreOptions(Structure):
                 ("beta2", c_double), ("clip", c_double), ("tile_size", c_uint64),
                 ("threads", c_int), ("device", DeviceChoice), ("stream", c_void_p),
                 ("saves", c_bool), ("comm", c_void_p), ("keep_window", c_uint64),
-                ("keep_host", c_uint64), ("probe_cache", c_char_p)]
+                ("keep_host", c_uint64), ("probe_cache", c_char_p), ("average", c_bool)]
 
 
 class StoreForm(Structure):

@@ -21,8 +21,9 @@ hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment
         if (i == HIL_USES)
             return hil_fail(HIL_ERR_USAGE, "parameter %s is used in more than %d segments",
                             param->name, HIL_USES);
-        /* A sweep in flight reads unit->use. */
+        /* A sweep and reductions in flight read unit->use. */
         if (store->open) HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
+        if (store->open) HIL_TRY(hil_reduce_wait(store));
         unit->use[unit->uses++] = (hil_use){.segment = segment};
     }
     return HIL_OK;
@@ -323,7 +324,7 @@ static hil_status skip(hil_store *store, hil_unit *unit, int i)
 static hil_status give_use(hil_store *store, hil_unit *unit, int i, hil_rounding *rounding)
 {
     const hil_use *use = &unit->use[i];
-    if (!hil_store_alone(store)) return use->home.exists ? hil_reduce_give(store, unit, i) : HIL_OK;
+    if (!hil_store_alone(store)) return hil_reduce_give(store, unit, i);
     if (use->summing) return give(store, unit, i, rounding);
     return store->plan->by_segment ? skip(store, unit, i) : HIL_OK;
 }

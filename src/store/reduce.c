@@ -2,6 +2,7 @@
    it, in the order of ranks, on the REDUCE link's thread while the pass goes on. */
 #include "base/alloc.h"
 #include "store/gradient.h"
+#include "store/home.h"
 #include "store/rank_exchange.h"
 #include "store/reduce.h"
 #include "store/window.h"
@@ -21,7 +22,7 @@ typedef struct reduction {
 
 struct hil_reduce {
     reduction *reduction;
-    size_t next;
+    size_t next, room;
     hil_fence all;        /* over: all reductions so far */
     unsigned char *given; /* per member of every unit, bit per use: some rank has a gradient */
     size_t members;
@@ -195,13 +196,29 @@ static hil_status give_chunks(hil_store *store, hil_unit *unit, int i, hil_fence
     return status;
 }
 
+static size_t chunks_of(const hil_store *store, const hil_unit *unit)
+{
+    return (size_t)((unit->slice + store->plan->chunk - 1) / store->plan->chunk);
+}
+
+/* A use that was declared after the store was opened: gives it a home and room for its reductions.
+ */
+static hil_status open_late(hil_store *store, hil_unit *unit, hil_use *use)
+{
+    struct hil_reduce *s = store->reduce;
+    HIL_TRY(hil_home_open_late(store, unit, &use->home));
+    HIL_TRY(hil_reduce_wait(store));
+    return HIL_GROW(&s->reduction, &s->room, s->room + chunks_of(store, unit));
+}
+
 hil_status hil_reduce_give(hil_store *store, hil_unit *unit, int i)
 {
     struct hil_reduce *s = store->reduce;
     hil_use *use = &unit->use[i];
     assert(!use->given && !use->pins);
+    if (!use->home.exists) HIL_TRY(open_late(store, unit, use));
     /* Reductions of a step that was dropped may still be in flight. */
-    if (s->next == 0) HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_GRADIENTS));
+    if (s->next == 0) HIL_TRY(hil_reduce_wait(store));
     HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
     hil_fence reduced = {0};
     ++use->pins;
@@ -216,10 +233,16 @@ hil_status hil_reduce_give(hil_store *store, hil_unit *unit, int i)
     return hil_window_prefetch(store);
 }
 
+hil_status hil_reduce_wait(hil_store *store)
+{
+    if (!store->reduce) return HIL_OK;
+    return hil_links_wait(store->links, &store->reduce->all, HIL_WAIT_GRADIENTS);
+}
+
 hil_status hil_reduce_agree(hil_store *store)
 {
     struct hil_reduce *s = store->reduce;
-    HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_GRADIENTS));
+    HIL_TRY(hil_reduce_wait(store));
     unsigned char *bits = s->given;
     for (size_t u = 0; u < store->units; ++u)
         for (int m = 0; m < store->unit[u].members; ++m)
@@ -247,14 +270,14 @@ hil_status hil_reduce_open(hil_store *store)
     struct hil_reduce *s;
     HIL_TRY(HIL_ALLOC(1, &s));
     store->reduce = s;
-    int64_t chunks = 0, chunk = store->plan->chunk;
+    size_t chunks = 0;
     for (size_t u = 0; u < store->units; ++u) {
         const hil_unit *unit = &store->unit[u];
         s->members += (size_t)unit->members;
         for (int i = 0; i < unit->uses; ++i)
-            if (unit->use[i].home.exists) chunks += (unit->slice + chunk - 1) / chunk;
+            if (unit->use[i].home.exists) chunks += chunks_of(store, unit);
     }
-    HIL_TRY(HIL_ALLOC(chunks, &s->reduction));
+    HIL_TRY(HIL_GROW(&s->reduction, &s->room, chunks));
     return HIL_ALLOC(s->members, &s->given);
 }
 

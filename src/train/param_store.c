@@ -129,6 +129,7 @@ hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_o
     store->io = options->memory.io;
     store->tile_size = options->tile_size;
     store->saves = options->saves;
+    store->average = options->average;
     store->kept.window = hil_align_up((size_t)options->keep_window);
     store->kept.host = hil_align_up((size_t)options->keep_host);
     store->saver.saved = -1;

@@ -82,7 +82,7 @@ static hil_status check_gradient(const hil_param_store *store, const hil_stored_
 
 /* [Note: late gradients] A program that gives the gradients of a group when it expects no more may
    be wrong. What it adds then is a use of the parameters in a segment of its own, with its own sum
-   and its own gradient, which the step gives. */
+   and its own gradient, which the step gives; on all ranks, which make the same calls. */
 static int late_segment(const hil_param_store_group *group)
 {
     return INT_MAX - group->number;
@@ -96,6 +96,7 @@ hil_status hil_param_store_add_gradient(hil_param_store *store, hil_stored_param
     HIL_TRY(check_gradient(store, param, tile));
     HIL_TRY(hil_dtype_parse(dtype, &of));
     int segment = group->given ? late_segment(group) : group->number;
+    if (group->given) HIL_TRY(hil_store_declare_use(store->states, param->param, segment));
     HIL_TRY(hil_store_sum_add(store->states, param->param, segment, tile, gradient, of));
     *(group->given ? &group->late : &group->summing) = true;
     return HIL_OK;
@@ -171,10 +172,11 @@ hil_status hil_param_store_step(hil_param_store *store, double lr, double *norm)
     store->phase = HIL_PARAM_STORE_UPDATED;
     HIL_TRY(hil_store_pass_end(store->states));
     HIL_TRY(hil_store_norm(store->states, norm));
-    double scale = (double)store->scaling.scale;
+    double ranks = store->average ? hil_comm_size(store->comm) : 1;
+    double scale = (double)store->scaling.scale * ranks;
     *norm /= scale;
     bool finite = isfinite(*norm);
-    if (!finite && scale <= 1)
+    if (!finite && store->scaling.scale <= 1)
         return hil_fail(HIL_ERR_NUMERIC, "the gradient is not a finite number");
     hil_scaling_advance(&store->scaling, finite);
     if (!finite) return HIL_OK;

@@ -118,6 +118,14 @@ static inline void give(hil_param_store *store, const kinds_side *side, hil_stor
     CHECK_OK(hil_param_store_add_gradient(store, param, 0, data, hil_dtype_name(dtype)));
 }
 
+/* Several ranks: gives the group of parameter p, and adds zeros to it all the same. */
+static inline void add_late(hil_param_store *store, const kinds_side *side,
+                            hil_stored_param *param[PARAMS], int step, int p)
+{
+    CHECK_OK(hil_param_store_give_gradients(store, kinds[p].group));
+    if (has_gradient(step, p)) give(store, side, param[p], step, MICROS, p);
+}
+
 static inline hil_param_store *open_store(const char *dtype, const kinds_side *side,
                                           const placement *at, hil_stored_param *param[PARAMS])
 {
@@ -195,6 +203,7 @@ static inline double take_step(hil_param_store *store, const kinds_side *side, c
             bool complete = ranks || i + 1 == MICROS;
             if (last && (complete ? at->early && !at->late : at->late && step % 2))
                 CHECK_OK(hil_param_store_give_gradients(store, kinds[p].group));
+            if (last && ranks && at->late && step % 2) add_late(store, side, param, step, p);
         }
     CHECK_OK(hil_param_store_step(store, 0.5, &norm));
     CHECK_OK(hil_param_store_end(store));

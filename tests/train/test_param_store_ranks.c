@@ -1,7 +1,7 @@
 /* Parameter stores of several ranks, which are threads here: where sums are exact they give the
-   bits of one rank with all micro-batches, for any placement, on the CPU and on devices; a
-   checkpoint of two ranks is loaded by one and by three; and ranks over functions of the program's
-   do the same. */
+   bits of one rank with all micro-batches, for any placement, on the CPU and on devices, on the CPU
+   also where gradients are added after those of their group were given; a checkpoint of two ranks
+   is loaded by one and by three; and ranks over functions of the program's do the same. */
 #include "comm/comm_threads.h"
 #include "io/file.h"
 #include "param_store_kinds.h"
@@ -140,6 +140,7 @@ int main(void)
         {8 * M, 4 * M, 0, false, 0, false, 0, 0, NULL},
         {600 << 10, 12 * M, 0, true, 0, false, 0, 0, NULL},
         {600 << 10, 900 << 10, 1, false, 0, false, 0, 0, NULL},
+        {600 << 10, 12 * M, 0, false, 0, true, 0, 0, NULL},
     };
     static const kinds_side device[] = {{"threads", NULL, lend, look, NULL},
                                         {"threads:each", NULL, lend, look, NULL}};
@@ -148,7 +149,7 @@ int main(void)
     for (int d = 0; d < 2; ++d) {
         run(dtype[d], &kinds_cpu, &one, &want);
         for (int ranks = 2; ranks <= RANKS; ++ranks)
-            for (int i = 0; i < 3; ++i)
+            for (int i = 0; i < 4; ++i)
                 check_ranks(ranks, &(crew){kinds_cpu, dtype[d], NULL, &row[i], RUN, NULL}, &want);
         for (int k = 0; k < 4; ++k)
             check_ranks(2, &(crew){device[k / 2], dtype[d], NULL, &row[k % 2], RUN, NULL}, &want);

@@ -42,7 +42,6 @@ class ModelSlot(Slot):
         super().__init__(shape=param.shape, **fields)
         self.param = param
         self.users = 0
-        self.gradients = self.gradients_before = 0  # in this step and in the last one
         self.holders = 0  # references to the parameter object that are ours or its modules'
         self.copy: Optional[torch.Tensor] = None  # while it is read outside of any forward
         self.original: Optional[torch.Tensor] = None  # fp32 numbers of which the copy was made
@@ -161,9 +160,7 @@ class Uses:
         self.kind: Optional[int] = None  # of the open pass
         self.summing = False  # whether a gradient was added in it
         self.more = False  # whether other backward passes of this step follow: no sum is complete
-        self.changes = 0  # grows whenever weights change
         self.optimizer: Any = None  # whose groups may be frozen
-        self._missing: Dict[int, int] = {}  # parameters of each group that still get gradients
         self._stack: List[_Frame] = []
         self._copies: List[ModelSlot] = []
 
@@ -181,8 +178,6 @@ class Uses:
     def _end(self) -> None:
         if self.store.referred():
             gc.collect()  # graphs in cycles
-        if self.summing:
-            self._expect()
         self.kind, self.summing = None, False
         self.store.end()
 
@@ -206,7 +201,6 @@ class Uses:
         self.drop_copies()
         if self.store.referred():
             gc.collect()
-        self.changes += 1
         try:
             return self.store.step()
         finally:
@@ -221,27 +215,7 @@ class Uses:
             gradient = gradient.to_dense()
         self.open(_c.TRAIN)
         self.summing = True
-        self.store.add_gradient(slot, gradient)
-        if self.store.options.steady and not self.more:
-            self._count(slot)
-
-    def _count(self, slot: ModelSlot) -> None:
-        """Gives the gradients of a group when every parameter in it has got as many as in the last
-        step. See hil_param_store_give_gradients for what comes later all the same."""
-        slot.gradients += 1
-        if slot.gradients != slot.gradients_before:
-            return
-        self._missing[slot.group] -= 1
-        if not self._missing[slot.group]:
-            self.store.give_gradients(slot.group)
-
-    def _expect(self) -> None:
-        """At the end of a step: the next one should be like it."""
-        self._missing.clear()
-        for slot in self.store.slots:
-            slot.gradients_before, slot.gradients = slot.gradients, 0
-            if slot.gradients_before:
-                self._missing[slot.group] = self._missing.get(slot.group, 0) + 1
+        self.store.add_gradient(slot, gradient, not self.more)
 
     # Uses in a forward.
 
@@ -253,6 +227,7 @@ class Uses:
         frame = _Frame(module)
         frame.compiled = compiled
         self._stack.append(frame)
+        self.store.prepare([slot for slot in slots if not slot.users and slot.copy is None])
         for slot in slots:
             self._use(slot, frame)
         if training and (slots or len(self._stack) == 1):
@@ -349,7 +324,6 @@ class Uses:
             values = values.to("cpu")
             same = values == original.to(slot.dtype)
             if not bool(same.all()):
-                self.changes += 1
                 self.store.write(slot, torch.where(same, original, values.float()))
 
     def value(self, slot: ModelSlot) -> torch.Tensor:
@@ -365,7 +339,6 @@ class Uses:
         self.idle()
         if slot.copy is not None:
             self.drop_copies([slot])
-        self.changes += 1
         self.store.write(slot, values)
 
 

@@ -19,9 +19,9 @@ def attach_state(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> N
     made_at = [0]
 
     def value(slot: ModelSlot) -> torch.Tensor:
-        if made_at[0] != uses.changes:
+        if made_at[0] != uses.store.changes:
             made.clear()
-            made_at[0] = uses.changes
+            made_at[0] = uses.store.changes
         tensor = made.get(slot.name)
         if tensor is None:
             tensor = made[slot.name] = uses.value(slot)

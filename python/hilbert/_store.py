@@ -14,7 +14,7 @@ import threading
 import warnings
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
@@ -54,13 +54,23 @@ class Slot:
     trainable: bool
     rates: int  # the optimizer's group
     handle: Optional[int] = None
+    number: int = 0  # in the order in which they were added
     stored: torch.dtype = torch.float32  # in which the store hands it out
     leases: int = 0
     address: int = 0  # while there are leases
+    gradients: int = 0  # in this step
+    gradients_before: int = 0  # in the last one
 
     @property
     def elements(self) -> int:
         return self.shape.numel()
+
+
+def pieces(values: torch.Tensor) -> Iterator[Tuple[int, torch.Tensor]]:
+    """Positions and numbers of a tensor in fp32, in host memory, a piece at a time."""
+    values = values.detach().reshape(-1)
+    for first in range(0, values.numel(), PIECE):
+        yield first, values[first:first + PIECE].to("cpu", torch.float32).contiguous()
 
 
 class _Memory:
@@ -88,13 +98,16 @@ class Store:
     """Owns the C store. Its methods may be called from any thread; they take turns. On a GPU,
     everything is ordered on the stream that was current when the store was made."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, comm: Optional[ctypes.c_void_p] = None) -> None:
         self.options = options
         self.device = options.device
+        self.changes = 0  # grows whenever weights change
         self.live: Dict[int, Slot] = {}  # by address: what is acquired
         self.slots: List[Slot] = []
         self._dead: Deque[Slot] = deque()
         self._types: Dict[int, type] = {}
+        self._summed = False  # whether this pass has a gradient
+        self._missing: Dict[int, int] = {}  # parameters of each group that still get gradients
         self._lock = threading.RLock()
         self._handle = ctypes.c_void_p()
         c = _c.StoreOptions()
@@ -108,6 +121,8 @@ class Store:
         c.clip = options.clip
         c.tile_size = 2**64 - 1  # a parameter is one tile
         c.threads, c.saves = options.threads, options.saves
+        if comm is not None:
+            c.comm, c.average = comm, True
         c.device.name = str(self.device).encode()
         if self.device.type == "cuda":
             c.stream = torch.cuda.current_stream(self.device).cuda_stream
@@ -130,7 +145,7 @@ class Store:
         handle = ctypes.c_void_p()
         _c.library.hil_param_store_add(self._handle, slot.name.encode(), ctypes.byref(form),
                                        ctypes.byref(handle))
-        slot.handle = handle.value
+        slot.handle, slot.number = handle.value, len(self.slots)
         self.slots.append(slot)
 
     def place(self) -> None:
@@ -146,19 +161,28 @@ class Store:
         """Releases what nothing refers to any more. The lock is held."""
         while self._dead:
             slot = self._dead.popleft()
-            _c.library.hil_param_store_release(self._handle, slot.handle, 0)
+            self._release(slot)
             slot.leases -= 1
             if not slot.leases:
                 del self.live[slot.address]
 
+    def _acquire(self, slot: Slot) -> None:
+        address = ctypes.c_void_p()
+        _c.library.hil_param_store_acquire(self._handle, slot.handle, 0, ctypes.byref(address))
+        slot.address = address.value
+
+    def _release(self, slot: Slot) -> None:
+        _c.library.hil_param_store_release(self._handle, slot.handle, 0)
+
+    def prepare(self, slots: Sequence[Slot]) -> None:
+        """Says that these will be leased next. Does nothing, unless there are several ranks."""
+
     def lease(self, slot: Slot) -> torch.Tensor:
         """The weights in `slot.stored`: see [Note: leases]. In a pass only."""
-        address = ctypes.c_void_p()
         with self._lock:
             self._settle()
-            _c.library.hil_param_store_acquire(self._handle, slot.handle, 0, ctypes.byref(address))
+            self._acquire(slot)
             slot.leases += 1
-            slot.address = address.value
             self.live[slot.address] = slot
         size = slot.elements * slot.stored.itemsize
         with torch.inference_mode(False):
@@ -178,14 +202,24 @@ class Store:
     def begin(self, kind: int) -> None:
         """Begins a pass: _c.TRAIN or _c.EVAL."""
         with self._lock:
-            _c.library.hil_param_store_begin(self._handle, kind)
+            self._begin(kind)
+
+    def _begin(self, kind: int) -> None:
+        _c.library.hil_param_store_begin(self._handle, kind)
+        self._summed = False
 
     def end(self) -> None:
         """Ends a pass. Every lease must be dead."""
         with self._lock:
             self._settle()
             self._refuse_leases()
-            _c.library.hil_param_store_end(self._handle)
+            self._end()
+
+    def _end(self) -> None:
+        if self._summed:
+            self._expect()
+        self._summed = False
+        _c.library.hil_param_store_end(self._handle)
 
     def referred(self) -> bool:
         """Whether something still refers to weights of the store."""
@@ -199,20 +233,40 @@ class Store:
             raise UsageError(f"{names}: something still refers to these weights at the end of the "
                              "step; clone what is kept of them")
 
-    def add_gradient(self, slot: Slot, gradient: torch.Tensor) -> None:
-        """Adds to the parameter's sum of this step."""
+    def add_gradient(self, slot: Slot, gradient: torch.Tensor, last: bool = True) -> None:
+        """Adds to the parameter's sum of this step; `last`: of a backward pass that no other one of
+        this step follows."""
         if gradient.dtype not in NAMES:
             gradient = gradient.to(torch.float32)
         gradient = gradient.contiguous()
         with self._lock:
             self._settle()
-            _c.library.hil_param_store_add_gradient(self._handle, slot.handle, 0, gradient.data_ptr(),
-                                                    NAMES[gradient.dtype].encode())
+            self._add(slot, gradient, last)
 
-    def give_gradients(self, group: int) -> None:
-        """Declares the sums of a group complete, so that they leave the device."""
-        with self._lock:
-            _c.library.hil_param_store_give_gradients(self._handle, group)
+    def _add(self, slot: Slot, gradient: torch.Tensor, last: bool) -> None:
+        _c.library.hil_param_store_add_gradient(self._handle, slot.handle, 0, gradient.data_ptr(),
+                                                NAMES[gradient.dtype].encode())
+        self._summed = True
+        if self.options.steady and last:
+            self._count(slot)
+
+    def _count(self, slot: Slot) -> None:
+        """Gives the gradients of a group when every parameter in it has got as many as in the last
+        step. See hil_param_store_give_gradients for what comes later all the same."""
+        slot.gradients += 1
+        if slot.gradients != slot.gradients_before:
+            return
+        self._missing[slot.group] -= 1
+        if not self._missing[slot.group]:
+            _c.library.hil_param_store_give_gradients(self._handle, slot.group)
+
+    def _expect(self) -> None:
+        """At the end of a step: the next one should be like it."""
+        self._missing.clear()
+        for slot in self.slots:
+            slot.gradients_before, slot.gradients = slot.gradients, 0
+            if slot.gradients_before:
+                self._missing[slot.group] = self._missing.get(slot.group, 0) + 1
 
     def set_rates(self, number: int, group: Mapping[str, Any]) -> None:
         """Rates of the parameters whose slots have this number, from a group of an optimizer."""
@@ -231,11 +285,15 @@ class Store:
 
     def step(self) -> float:
         """Starts the update of every parameter that has a gradient; returns the norm of all."""
-        norm = ctypes.c_double()
         with self._lock:
             self._settle()
             self._refuse_leases()
-            _c.library.hil_param_store_step(self._handle, 1.0, ctypes.byref(norm))
+            return self._step()
+
+    def _step(self) -> float:
+        norm = ctypes.c_double()
+        self.changes += 1
+        _c.library.hil_param_store_step(self._handle, 1.0, ctypes.byref(norm))
         return norm.value
 
     def wait(self) -> None:
@@ -245,22 +303,27 @@ class Store:
 
     def read(self, slot: Slot, state: int = _c.WEIGHT) -> torch.Tensor:
         """A copy of the weights or a moment in fp32, in host memory. Between passes."""
-        out = torch.empty(slot.shape, dtype=torch.float32)
         with self._lock:
             self._settle()
-            _c.library.hil_param_store_read(self._handle, slot.handle, state, 0, slot.elements,
-                                            out.data_ptr())
+            return self._read(slot, state)
+
+    def _read(self, slot: Slot, state: int) -> torch.Tensor:
+        out = torch.empty(slot.shape, dtype=torch.float32)
+        _c.library.hil_param_store_read(self._handle, slot.handle, state, 0, slot.elements,
+                                        out.data_ptr())
         return out
 
     def write(self, slot: Slot, values: torch.Tensor, state: int = _c.WEIGHT) -> None:
         """Replaces the weights or a moment, a piece at a time. Between passes."""
-        values = values.detach().reshape(-1)
         with self._lock:
             self._settle()
-            for first in range(0, slot.elements, PIECE):
-                piece = values[first:first + PIECE].to("cpu", torch.float32).contiguous()
-                _c.library.hil_param_store_write(self._handle, slot.handle, state, first,
-                                                 piece.numel(), piece.data_ptr())
+            for first, piece in pieces(values):
+                self._write(slot, state, first, piece)
+
+    def _write(self, slot: Slot, state: int, first: int, piece: torch.Tensor) -> None:
+        self.changes += 1
+        _c.library.hil_param_store_write(self._handle, slot.handle, state, first, piece.numel(),
+                                         piece.data_ptr())
 
     def save(self, folder: str, extra: str, keep: int) -> None:
         """Begins to write a checkpoint; waits for an earlier one. Between passes."""
@@ -278,6 +341,7 @@ class Store:
         loaded = _c.StoreLoaded()
         with self._lock:
             self._settle()
+            self.changes += 1
             _c.library.hil_param_store_load(self._handle, folder.encode(), ctypes.byref(loaded))
         if loaded.warning:
             warnings.warn(loaded.warning.decode(), stacklevel=3)

@@ -41,7 +41,6 @@ def load(model: nn.Module, folder: Union[str, Path]) -> Any:
     state = state_of(model)
     state.idle()
     text = state.store.load(str(folder))
-    state.uses.changes += 1
     try:
         kept = json.loads(text or "")
         groups, buffers, extra = kept["groups"], kept["buffers"], kept["extra"]

@@ -99,6 +99,8 @@ _FUNCTIONS = {
     "hil_param_store_saved": (True, [_store]),
     "hil_param_store_load": (True, [_store, c_char_p, POINTER(StoreLoaded)]),
     "hil_param_store_account": (False, [_store, POINTER(StepAccount)]),
+    "hil_comm_open_functions": (True, [POINTER(c_void_p), c_void_p]),
+    "hil_comm_close": (False, [c_void_p]),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import weakref
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
@@ -15,6 +16,7 @@ from ._state import attach_state, guard_apply
 from ._store import DTYPES, NAMES, Options, Store
 from .errors import UsageError
 from ._init import take
+from ._ranks import Ranks, initialise, local_size, world_size
 from .optimizer import Groups, Optimizer, groups_of, take_torch
 from .sizes import Size, available_memory, parse_disk, parse_size
 
@@ -26,7 +28,7 @@ class Offload:
         self.model = weakref.ref(model)
         self.optimizer: Optional[Optimizer] = None
         self._slots = _slots(model, options, groups)
-        self.store = Store(options)
+        self.store = _open_store(options)
         for slot in self.slots:
             self.store.add(slot)
         self.store.place()
@@ -89,6 +91,14 @@ class Offload:
         """Updates every parameter that has a gradient. Returns the norm of all gradients."""
         self.optimizer.step()
         return self.last_norm
+
+
+def _open_store(options: Options) -> Store:
+    """One that is shared, where several ranks were started."""
+    if world_size() == 1:
+        return Store(options)
+    from ._shared import SharedStore
+    return SharedStore(options, Ranks())
 
 
 def _slots(model: nn.Module, options: Options, groups: Groups) -> Dict[int, ModelSlot]:
@@ -156,6 +166,7 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
     """
     if "hilbert" in model.__dict__:
         raise UsageError(f"{type(model).__name__} was given to hilbert.offload already")
+    initialise()
     if isinstance(optimizer, torch.optim.Optimizer):
         optimizer, groups = take_torch(optimizer)
     else:
@@ -182,24 +193,30 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
 
 
 def _device(name: Union[None, str, torch.device]) -> torch.device:
-    """A GPU where there is one."""
+    """A GPU where there is one; of several ranks each gets its own, unless the program chose."""
     if name is None:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
     if device.type == "cuda" and device.index is None:
-        device = torch.device("cuda", torch.cuda.current_device())
+        index = torch.cuda.current_device()
+        if not index and world_size() > 1:
+            index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+            torch.cuda.set_device(index)
+        device = torch.device("cuda", index)
     return device
 
 
 def _set_budgets(options: Options, device_memory: Size, host_memory: Size) -> None:
     """Defaults: of a GPU half of what is free, of RAM half as well, and without a GPU a quarter of
-    it as device memory. PyTorch needs the rest for activations."""
+    it as device memory, which the ranks of the machine divide. PyTorch needs the rest for
+    activations."""
     free = available_memory()
     gpu = options.device.type == "cuda"
     device_free = torch.cuda.mem_get_info(options.device)[0] if gpu else free
     device = parse_size("device_memory", device_memory, device_free)
     host = parse_size("host_memory", host_memory, free)
-    options.device_memory = device_free // (2 if gpu else 4) if device is None else device
+    sharers = -(-local_size() // (torch.cuda.device_count() if gpu else 1))
+    options.device_memory = device_free // ((2 if gpu else 4) * sharers) if device is None else device
     options.host_memory = free // 2 if host is None else host
 
 

@@ -174,6 +174,11 @@ class Store:
     def _release(self, slot: Slot) -> None:
         _c.library.hil_param_store_release(self._handle, slot.handle, 0)
 
+    rank = 0  # of those that share the store
+
+    def meet(self) -> None:
+        """Waits until no other rank reads or writes. Does nothing, unless there are several."""
+
     def prepare(self, slots: Sequence[Slot]) -> None:
         """Says that these will be leased next. Does nothing, unless there are several ranks."""
 

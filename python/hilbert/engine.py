@@ -15,6 +15,7 @@ from ._offload import offload, state_of
 from .checkpoint import load, save
 from .deepspeed import Config, CurveScheduler, read_config
 from .errors import InputError, UsageError
+from ._ranks import initialise, world_size
 
 
 class Engine:
@@ -25,6 +26,8 @@ class Engine:
         self.config = config
         self.optimizer = model.optimizer
         self.lr_scheduler = scheduler
+        self.world_size, self.global_rank = world_size(), model.hilbert.store.rank
+        self.local_rank = int(os.environ.get("LOCAL_RANK", self.global_rank))
         self.micro_steps = self.global_steps = self.global_samples = self.skipped_steps = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -112,7 +115,8 @@ class Engine:
     def save_checkpoint(self, save_dir: Union[str, Path], tag: Optional[str] = None,
                         client_state: Optional[Mapping[str, Any]] = None,
                         save_latest: bool = True) -> bool:
-        """Writes save_dir/tag (by default global_step<N>), and its name to save_dir/latest.
+        """Writes save_dir/tag (by default global_step<N>), and its name to save_dir/latest; on all
+        ranks together, with the counts and the client state of rank 0.
         `client_state` and the scheduler's state must be what JSON can hold."""
         tag = tag or f"global_step{self.global_steps}"
         scheduler = self.lr_scheduler
@@ -123,10 +127,11 @@ class Engine:
         folder = Path(save_dir)
         folder.mkdir(parents=True, exist_ok=True)
         save(self.module, folder / tag, state, keep=1)
-        if save_latest:
+        if save_latest and self.global_rank == 0:
             partial = folder / "latest.partial"
             partial.write_text(tag, encoding="utf-8")
             os.replace(partial, folder / "latest")
+        state_of(self.module).store.meet()
         return True
 
     def load_checkpoint(self, load_dir: Union[str, Path], tag: Optional[str] = None,
@@ -199,12 +204,13 @@ def initialize(args: Any = None, model: Optional[nn.Module] = None,
         config = config_params if config_params is not None else getattr(args, "deepspeed_config", None)
     if config is None:
         raise UsageError("initialize needs a config: a dictionary or a ds_config.json")
-    settings = read_config(config, auto=auto)
+    initialise()
+    settings = read_config(config, world_size(), auto=auto)
     _refuse_open(settings, optimizer is None, lr_scheduler is None)
     if not settings.batch and not settings.micro_batch:
         raise UsageError("the config has no batch size: give train_batch_size or "
                          "train_micro_batch_size_per_gpu")
-    if settings.notes:
+    if settings.notes and int(os.environ.get("RANK", "0")) == 0:
         print(settings.notes.rstrip("\n"), file=sys.stderr)
     if optimizer is not None:
         options["optimizer"] = optimizer
@@ -223,7 +229,15 @@ def initialize(args: Any = None, model: Optional[nn.Module] = None,
     if training_data is not None:
         if not settings.micro_batch:
             raise UsageError("training_data needs train_micro_batch_size_per_gpu in the config")
-        loader = torch.utils.data.DataLoader(training_data, batch_size=settings.micro_batch,
-                                             shuffle=True, collate_fn=collate_fn)
+        loader = _loader(training_data, settings.micro_batch, collate_fn)
     engine = Engine(model, settings, scheduler)
     return engine, model.optimizer, loader, scheduler
+
+
+def _loader(data: Any, size: int, collate_fn: Optional[Callable[..., Any]]) -> Any:
+    """Micro-batches in a random order; every rank has its own share of the data."""
+    sampler = None
+    if world_size() > 1:
+        sampler = torch.utils.data.distributed.DistributedSampler(data)
+    return torch.utils.data.DataLoader(data, batch_size=size, shuffle=sampler is None,
+                                       sampler=sampler, collate_fn=collate_fn)

@@ -64,17 +64,24 @@ _SAFETENSORS = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16"
 
 
 def save_pretrained(model: nn.Module, folder: Union[str, Path], max_shard_size: str = "5GB") -> None:
-    """Writes the folder that `model.save_pretrained` writes, one tensor at a time. Between steps.
+    """Writes the folder that `model.save_pretrained` writes, one tensor at a time. Between steps. Of
+    several ranks only rank 0 writes; it may call it alone, or all may: then the folder is whole on
+    every rank afterwards.
 
     A model whose tensors have other names or shapes in its folder (transformers converts them) is
     written by `model.save_pretrained`, which needs RAM for all weights in the model's dtype.
     """
     state = state_of(model)
     state.idle()
+    if state.store.rank == 0:
+        _write_folder(state, model, Path(folder), max_shard_size)
+    state.store.meet()
+
+
+def _write_folder(state: Any, model: nn.Module, folder: Path, max_shard_size: str) -> None:
     if getattr(model, "_weight_conversions", None) or not hasattr(model, "config"):
         model.save_pretrained(folder, max_shard_size=max_shard_size)
         return
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     model.config.architectures = [type(model).__name__]
     model.config.dtype = str(state.store.options.dtype).split(".")[1]

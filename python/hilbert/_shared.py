@@ -43,7 +43,7 @@ class Wish(NamedTuple):
     kind: int  # of its pass; -1: none
     fresh: bool  # its pass has acquired nothing yet
     alive: Tuple[int, ...]  # weights that it refers to
-    gradients: Tuple[int, ...]  # that it has not added yet
+    gradients: Tuple[int, ...]  # that it has not added yet; twice the number, odd: the last ones
     items: Tuple[int, ...]  # what the op is about
 
     def encode(self) -> List[int]:
@@ -68,7 +68,7 @@ class SharedStore(Store):
         self._kind: Optional[int] = None  # of this rank's own pass
         self._fresh = self._added = False  # whether that one has not acquired; has gradients
         self._held: Dict[int, Slot] = {}  # acquired, on all ranks
-        self._waiting: List[Tuple[Slot, torch.Tensor]] = []  # gradients for the next round
+        self._waiting: List[Tuple[int, torch.Tensor]] = []  # gradients for the next round
         self._waiting_bytes = 0
         self._rates: Dict[int, List[float]] = {}
         self._failure = ""
@@ -129,7 +129,7 @@ class SharedStore(Store):
         alive = [number for number, slot in self._held.items() if slot.leases]
         kind = -1 if self._kind is None else self._kind
         own = Wish(op, kind, self._fresh, tuple(alive),
-                   tuple(slot.number for slot, _ in self._waiting), tuple(items)).encode()
+                   tuple(key for key, _ in self._waiting), tuple(items)).encode()
         try:
             rows = self._gather(own)
         except RuntimeError as error:
@@ -250,18 +250,18 @@ class SharedStore(Store):
         """Adds the gradients that any rank has; one that another rank has more often as zeros."""
         most: Dict[int, int] = {}
         for wish in wishes:
-            for number in dict.fromkeys(wish.gradients):
-                most[number] = max(most.get(number, 0), wish.gradients.count(number))
+            for key in dict.fromkeys(wish.gradients):
+                most[key] = max(most.get(key, 0), wish.gradients.count(key))
         mine: Dict[int, List[torch.Tensor]] = {}
-        for slot, gradient in self._waiting:
-            mine.setdefault(slot.number, []).append(gradient)
+        for key, gradient in self._waiting:
+            mine.setdefault(key, []).append(gradient)
         self._waiting, self._waiting_bytes = [], 0
-        for number, times in most.items():
-            slot, own = self.slots[number], mine.get(number, [])
+        for key, times in most.items():
+            slot, last, own = self.slots[key // 2], bool(key % 2), mine.get(key, [])
             for gradient in own:
-                self._act(self._add, slot, gradient)
+                self._act(self._add, slot, gradient, last)
             for _ in range(times - len(own)):
-                self._act(self._add, slot, torch.zeros(slot.shape, device=self.device))
+                self._act(self._add, slot, torch.zeros(slot.shape, device=self.device), last)
 
     def _release_dead(self, wishes: List[Wish]) -> None:
         alive = {number for wish in wishes for number in wish.alive}
@@ -399,13 +399,13 @@ class SharedStore(Store):
                 self._ask(DISCARD)
             self._kind = None
 
-    def add_gradient(self, slot: Slot, gradient: torch.Tensor) -> None:
+    def add_gradient(self, slot: Slot, gradient: torch.Tensor, last: bool = True) -> None:
         if gradient.dtype not in (torch.float32, torch.bfloat16, torch.float16):
             gradient = gradient.to(torch.float32)
         with self._lock:
             self._settle()
             self._added = True
-            self._waiting.append((slot, gradient.contiguous()))
+            self._waiting.append((2 * slot.number + last, gradient.contiguous()))
             self._waiting_bytes += gradient.nbytes
             if self._waiting_bytes > _PENDING:
                 self._ask(ACQUIRE)

@@ -49,6 +49,7 @@ class Engine:
         """Adds the gradients of loss / gradient_accumulation_steps. Returns that loss."""
         if scale_wrt_gas and self.config.accumulation > 1:
             loss = loss / self.config.accumulation
+        state_of(self.module).uses.more = not self.is_gradient_accumulation_boundary()
         self.module.backward(loss, retain_graph=retain_graph)
         return loss
 

@@ -142,8 +142,7 @@ hil_status hil_homes_open(hil_store *store)
         for (int i = 0; i < unit->uses; ++i)
             HIL_TRY(open_planned(store, unit, HIL_GRADIENT, &unit->use[i].home));
     }
-    hil_tiers_populate(store->tiers, store->opening.pool);
-    return HIL_OK;
+    return hil_tiers_populate(store->tiers, hil_pool_threads(store->opening.pool));
 }
 
 /* Frees in reverse order, which is fastest for regions. */

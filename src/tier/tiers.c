@@ -107,6 +107,7 @@ static void close_memory(hil_tiers *tiers)
     } else {
         unmap(tiers->device_base, tiers->device_bytes);
     }
+    hil_population_end(tiers->population);
     unmap(tiers->host_base, tiers->host_bytes);
 }
 
@@ -144,27 +145,12 @@ hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const c
     return HIL_OK;
 }
 
-#define PIECE ((size_t)64 << 20)
-
-typedef struct range {
-    char *memory;
-    size_t bytes;
-} range;
-
-/* If madvise fails, pages are faulted in at first use. */
-static void populate(void *context, int64_t i, int thread)
+hil_status hil_tiers_populate(hil_tiers *tiers, int threads)
 {
-    (void)thread;
-    const range *r = context;
-    size_t at = (size_t)i * PIECE, rest = r->bytes - at;
-    (void)madvise(r->memory + at, rest < PIECE ? rest : PIECE, MADV_POPULATE_WRITE);
-}
-
-void hil_tiers_populate(const hil_tiers *tiers, hil_pool *pool)
-{
-    range taken = {tiers->host_base, hil_region_extent(tiers->host_region)};
-    if (tiers->rehearse || taken.bytes < PIECE) return;
-    hil_pool_run(pool, populate, &taken, (int64_t)((taken.bytes + PIECE - 1) / PIECE));
+    size_t taken = hil_region_extent(tiers->host_region);
+    if (tiers->rehearse) return HIL_OK;
+    hil_population_end(tiers->population);
+    return hil_population_begin(&tiers->population, tiers->host_base, taken, threads);
 }
 
 hil_status hil_tiers_pin(hil_tiers *tiers, void *memory, size_t bytes)

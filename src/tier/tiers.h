@@ -2,8 +2,8 @@
 #ifndef HIL_TIER_TIERS_H
 #define HIL_TIER_TIERS_H
 
-#include "base/pool.h"
 #include "tier/links.h"
+#include "tier/population.h"
 #include "tier/region.h"
 
 typedef struct hil_tiers_options {
@@ -35,6 +35,7 @@ typedef struct hil_tiers {
     hil_links *links;
     hil_pin *pins; /* ranges of the host tier: pinned ones first, then those to be pinned */
     size_t pin_count, pin_capacity, pinned;
+    hil_population *population; /* NULL: none */
 } hil_tiers;
 
 /* Copies the options, and borrows what they point to. Starts the threads of I/O and links. */
@@ -45,9 +46,8 @@ void hil_tiers_close(hil_tiers *tiers);
    that names the tier, its budget and `what`. */
 hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const char *what,
                           void **memory);
-/* Faults in the pages of the host memory taken so far, on all threads of the pool, instead of one
-   by one at first use. */
-void hil_tiers_populate(const hil_tiers *tiers, hil_pool *pool);
+/* Begins to fault in the pages of the host memory taken so far, which may be used meanwhile. */
+hil_status hil_tiers_populate(hil_tiers *tiers, int threads);
 /* Registers a block of the host tier that the device copies from or to; hil_tiers_pin_all pins all
    registered blocks, merged. Registering one again is fine. Without a device both do nothing. */
 hil_status hil_tiers_pin(hil_tiers *tiers, void *memory, size_t bytes);

@@ -2,8 +2,11 @@
 
 import os
 import sys
+import tempfile
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+_cache = tempfile.TemporaryDirectory()
+os.environ["XDG_CACHE_HOME"] = _cache.name
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
 sys.path.insert(0, os.path.dirname(__file__))
 

@@ -5,12 +5,14 @@ GPU memory and DeepSpeed ZeRO-3 with offload to RAM, on one GPU.
     bench/bridge.py [--tokens 65536 16384] [--ways hilbert resident plain deepspeed] [--layers N ...]
 
 Ways: `hilbert` has its states in RAM and --device-memory of the GPU; `resident` has all of them in
-GPU memory through the same hooks; `plain` is PyTorch alone, with fp32 masters. Each runs in a
-process of its own. Prints a table, and writes every number to --out as JSON. Llama 3B by default:
-bf16, fp32 masters, clipping, cuDNN attention.
+GPU memory through the same hooks; `plain` is PyTorch alone, with fp32 masters; `kept` is `hilbert`
+without recomputation, in micro-batches of half the size. Each runs in a process of its own, with
+all numbers of tokens, the largest first. Prints a table, and writes every number to --out as JSON.
+Llama 3B by default: bf16, fp32 masters, clipping, cuDNN attention.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -20,7 +22,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 
-WAYS = ("hilbert", "resident", "plain", "deepspeed")
+WAYS = ("hilbert", "kept", "resident", "plain", "deepspeed")
 RATES = {"lr": 1e-5, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 
 
@@ -45,7 +47,8 @@ def options():
     return p.parse_args()
 
 
-def make_model(o):
+def make_model(o, around=contextlib.nullcontext()):
+    """In bf16, drawn on the device."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
     config = LlamaConfig(
@@ -55,8 +58,7 @@ def make_model(o):
     config._attn_implementation = "sdpa"
     torch.manual_seed(0)
     torch.set_default_dtype(torch.bfloat16)
-    where = o.device if o.way in ("plain", "resident") else "cpu"
-    with torch.device(where):
+    with torch.device(o.device), around:
         model = LlamaForCausalLM(config)
     torch.set_default_dtype(torch.float32)
     if o.recompute == "on":
@@ -67,17 +69,20 @@ def make_model(o):
 class Plain:
     """AdamW on fp32 masters, everything in GPU memory."""
 
-    def __init__(self, model, o):
+    def __init__(self, o):
         import torch
-        self.model = model.to(o.device)
-        self.params = list(model.parameters())
+        self.model = make_model(o)
+        self.params = list(self.model.parameters())
         self.masters = [p.detach().float() for p in self.params]
         self.optimizer = torch.optim.AdamW(self.masters, fused=o.device == "cuda", **RATES)
+
+    def accumulate(self, count):
+        """How many backward calls make a step from now on."""
 
     def loss(self, ids):
         return self.model(input_ids=ids, labels=ids).loss
 
-    def backward(self, loss, last):
+    def backward(self, loss):
         loss.backward()
 
     def step(self):
@@ -91,36 +96,64 @@ class Plain:
         with torch.no_grad():
             torch._foreach_copy_(self.params, self.masters)
 
+    def account(self):
+        return {}
+
 
 class Hilbert(Plain):
-    def __init__(self, model, o):
+    def __init__(self, o):
         import hilbert
+        model = make_model(o)
         states = sum(p.numel() for p in model.parameters()) * 18
-        memory = o.device_memory if o.way == "hilbert" else int(1.1 * states)
+        memory = int(1.1 * states) if o.way == "resident" else o.device_memory
         self.model = hilbert.offload(model, dtype="bf16", clip=1.0, device=o.device, saves=False,
                                      device_memory=memory, host_memory=o.host_memory, **RATES)
 
-    def backward(self, loss, last):
+    def backward(self, loss):
         self.model.backward(loss)
 
     def step(self):
         self.model.step()
 
+    def account(self):
+        account = self.model.hilbert.store.account()
+        waits = account.wait_seconds
+        return {"to_device_gb": account.to_device_bytes / 1e9, "to_host_gb": account.to_host_bytes / 1e9,
+                "exposed_update": account.exposed_update_seconds,
+                "waits": {name: getattr(waits, name) for name, _ in waits._fields_}}
+
 
 class DeepSpeed(Plain):
-    def __init__(self, model, o):
+    def __init__(self, o):
         import deepspeed
+        import torch
         rows, count = o.micro // o.sequence, o.tokens[0] // o.micro
-        self.model = deepspeed.initialize(model=model, model_parameters=model.parameters(), config={
+        layer = o.hidden * (o.hidden * 8 // 3 + 3 * o.intermediate)
+        config = {
             "train_micro_batch_size_per_gpu": rows, "gradient_accumulation_steps": count,
-            "bf16": {"enabled": True}, "gradient_clipping": 1.0,
-            "zero_optimization": {"stage": 3, "overlap_comm": True,
-                                  "offload_optimizer": {"device": "cpu", "pin_memory": True},
-                                  "offload_param": {"device": "cpu", "pin_memory": True}},
-            "optimizer": {"type": "AdamW", "params": RATES}})[0]
-        self.count = count
+            "bf16": {"enabled": True, "check_grad_overflow": False}, "gradient_clipping": 1.0,
+            "steps_per_print": 10**6,
+            "zero_optimization": {
+                "stage": 3, "overlap_comm": True, "contiguous_gradients": True,
+                "reduce_bucket_size": max(500_000_000, int(o.vocabulary * o.hidden * 1.01)),
+                "stage3_prefetch_bucket_size": max(100_000_000, 2 * layer),
+                "stage3_max_live_parameters": 10**10, "stage3_max_reuse_distance": 10**10,
+                "offload_optimizer": {"device": "cpu", "pin_memory": True},
+                "offload_param": {"device": "cpu", "pin_memory": True}},
+            "optimizer": {"type": "AdamW", "params": RATES}}
+        model = make_model(o, deepspeed.zero.Init(config_dict_or_path=config))
+        with torch.no_grad():  # transformers has drawn what was partitioned away
+            for p in model.parameters():
+                with deepspeed.zero.GatheredParameters([p], modifier_rank=0):
+                    p.fill_(1.0) if p.dim() == 1 else p.normal_(0.0, 0.02)
+        self.rows = rows
+        self.model = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)[0]
 
-    def backward(self, loss, last):
+    def accumulate(self, count):
+        self.count = count
+        self.model.set_train_batch_size(self.rows * count)
+
+    def backward(self, loss):
         self.model.backward(loss * self.count)  # it divides
         self.model.step()
 
@@ -128,75 +161,108 @@ class DeepSpeed(Plain):
         pass
 
 
+def since_start():
+    """Seconds since this process began."""
+    with open("/proc/self/stat", encoding="ascii") as file:
+        ticks = int(file.read().rsplit(")", 1)[1].split()[19])
+    with open("/proc/uptime", encoding="ascii") as file:
+        return float(file.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+
+
 def measure(o):
-    """One way and one number of tokens, in this process; prints a line of JSON."""
+    """One way, in this process; prints a line of JSON for each number of tokens."""
     import torch
-    begun = time.time()
-    way = {"plain": Plain, "deepspeed": DeepSpeed}.get(o.way, Hilbert)(make_model(o), o)
-    tokens, count = o.tokens[0], o.tokens[0] // o.micro
+    way = {"plain": Plain, "deepspeed": DeepSpeed}.get(o.way, Hilbert)(o)
+    made = since_start()
+    n = sum(getattr(p, "ds_numel", p.numel()) for p in way.model.parameters())
     generator = torch.Generator().manual_seed(1)
     wait = torch.cuda.synchronize if o.device == "cuda" else lambda: None
-    seconds, losses = [], []
-    for _ in range(o.steps):
+    first = 0
+
+    def one_step(count, parts=None):
+        """A step; the seconds of its forwards, backwards and the rest are added to `parts`."""
+        def lap(name):
+            if parts is not None:
+                wait()
+                parts[name] = parts.get(name, 0) + time.time() - lap.last
+                lap.last = time.time()
         ids = torch.randint(0, o.vocabulary, (count, o.micro // o.sequence, o.sequence),
                             generator=generator).to(o.device)
         wait()
-        start = time.time()
-        for i, part in enumerate(ids):
+        start = lap.last = time.time()
+        for part in ids:
             loss = way.loss(part) / count
-            way.backward(loss, i + 1 == count)
+            lap("forward")
+            way.backward(loss)
+            lap("backward")
         way.step()
+        lap("step")
         wait()
-        seconds.append(time.time() - start)
-        losses.append(float(loss.detach()) * count)
-        if len(seconds) == 1:
-            first = time.time() - begun
-    n = sum(p.numel() for p in way.model.parameters()) if o.way != "deepspeed" else sum(
-        p.ds_numel for p in way.model.parameters())
-    mean = sum(seconds[2:]) / len(seconds[2:])
-    flops = 6 * n * tokens + 12 * o.layers * o.hidden * o.sequence * tokens / 2
-    row = {"way": o.way, "tokens": tokens, "seconds": mean, "all_seconds": seconds,
-           "tflops": flops / mean / 1e12, "first_step": first, "losses": losses,
-           "ram_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6}
-    if o.device == "cuda":
-        row["gpu_gb"] = torch.cuda.max_memory_allocated() / 1e9
-        row["gpu"] = torch.cuda.get_device_name()
-    if o.way in ("hilbert", "resident"):
-        row["placed"] = way.model.hilbert.store.placed()
-        account = way.model.hilbert.store.account()
-        row["waits"] = {name: getattr(account.wait_seconds, name)
-                        for name, _ in account.wait_seconds._fields_}
-    print("RESULT " + json.dumps(row), flush=True)
+        return time.time() - start, float(loss.detach()) * count
+
+    for tokens in o.tokens:
+        count = tokens // o.micro
+        way.accumulate(count)
+        steps = []
+        for i in range(o.steps):
+            if i == 2:
+                way.account()
+            steps.append(one_step(count))
+            first = first or since_start()
+        account = way.account()
+        mean = sum(seconds for seconds, _ in steps[2:]) / len(steps[2:])
+        flops = 6 * n * tokens + 12 * o.layers * o.hidden * o.sequence * tokens / 2
+        row = {"way": o.way, "tokens": tokens, "seconds": mean, "all_seconds": [s for s, _ in steps],
+               "tflops": flops / mean / 1e12, "made": made, "first_step": first,
+               "losses": [loss for _, loss in steps], "account": account, "steps": len(steps) - 2,
+               "ram_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, "parts": {}}
+        if o.device == "cuda":
+            row["gpu_gb"] = torch.cuda.max_memory_allocated() / 1e9
+            row["gpu"] = torch.cuda.get_device_name()
+        if o.way not in ("plain", "deepspeed"):
+            row["placed"] = way.model.hilbert.store.placed()
+        one_step(count, row["parts"])
+        print("RESULT " + json.dumps(row), flush=True)
 
 
 def attention(o):
     """cuDNN's attention where there is a GPU."""
-    import contextlib
     if o.device != "cuda":
         return contextlib.nullcontext()
     from torch.nn.attention import SDPBackend, sdpa_kernel
     return sdpa_kernel(SDPBackend.CUDNN_ATTENTION)
 
 
+def run_way(o, way):
+    """Rows of one way, measured by a process of its own."""
+    left_out = ("ways", "way", "tokens", "out", "micro", "recompute")
+    micro, recompute = (o.micro // 2, "off") if way == "kept" else (o.micro, o.recompute)
+    arguments = [a for name, value in vars(o).items() if name not in left_out
+                 for a in ("--" + name.replace("_", "-"), str(value))]
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
+             "MASTER_PORT": "29533"}
+    run = subprocess.run([sys.executable, __file__, "--way", way, *arguments, "--recompute", recompute,
+                          "--micro", str(micro), "--tokens", *map(str, o.tokens)],
+                         stdout=subprocess.PIPE, text=True, check=False,
+                         env={**os.environ, **(alone if way == "deepspeed" else {})})
+    rows = [json.loads(line[7:]) for line in run.stdout.splitlines() if line.startswith("RESULT ")]
+    return rows or [{"way": way, "tokens": o.tokens[0], "failed": run.returncode}]
+
+
 def main():
     o = options()
+    o.tokens.sort(reverse=True)
     o.micro = min([o.micro, *o.tokens])
     if o.way:
         with attention(o):
             measure(o)
         return
     rows = []
-    for tokens in o.tokens:
-        for way in o.ways:
-            arguments = [a for name, value in vars(o).items() if name not in ("ways", "way", "tokens", "out")
-                         for a in ("--" + name.replace("_", "-"), str(value))]
-            run = subprocess.run([sys.executable, __file__, "--way", way, "--tokens", str(tokens),
-                                  *arguments], stdout=subprocess.PIPE, text=True)
-            lines = [line for line in run.stdout.splitlines() if line.startswith("RESULT ")]
-            rows.append(json.loads(lines[-1][7:]) if lines else
-                        {"way": way, "tokens": tokens, "failed": run.returncode})
-            with open(o.out, "w", encoding="utf-8") as file:
-                json.dump(rows, file, indent=1)
+    for way in o.ways:
+        rows += run_way(o, way)
+        with open(o.out, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+    rows.sort(key=lambda r: -r["tokens"])
     print("| tokens | way | s per step | TFLOP/s | first step after | RAM | GPU, PyTorch |")
     print("|---|---|---|---|---|---|---|")
     for r in rows:

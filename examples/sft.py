@@ -1,6 +1,6 @@
 """Teaches a model to answer with the SFTTrainer of TRL, full weights or adapters of PEFT.
 
-python3 sft.py --model FOLDER --data stories.jsonl [--lora 16] [--device-memory 20G] [--disk /nvme]
+python3 sft.py --model FOLDER --data stories.jsonl --chat-template chat_template.jinja [--lora 16] [--disk /nvme]
 """
 
 import argparse
@@ -14,6 +14,7 @@ from hilbert import SFTTrainer  # the changed line: from trl import SFTTrainer
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--model", required=True, help="folder with weights and tokenizer")
 parser.add_argument("--data", required=True, help='lines of JSON with "text" or "messages"')
+parser.add_argument("--chat-template", help="file, for a tokenizer without one")
 parser.add_argument("--output", default="out")
 parser.add_argument("--steps", type=int, default=100)
 parser.add_argument("--lr", type=float, default=1e-4)
@@ -28,7 +29,7 @@ args = parser.parse_args()
 trainer = SFTTrainer(
     model=args.model, train_dataset=load_dataset("json", data_files=args.data, split="train"),
     args=SFTConfig(output_dir=args.output, max_steps=args.steps, learning_rate=args.lr, bf16=args.bf16,
-                   per_device_train_batch_size=4, max_length=512, logging_steps=10, save_steps=50,
+                   per_device_train_batch_size=4, max_length=512, chat_template_path=args.chat_template, logging_steps=10, save_steps=50,
                    report_to=[]),
     peft_config=LoraConfig(r=args.lora, lora_alpha=2 * args.lora) if args.lora else None,
     hilbert={"device_memory": args.device_memory, "host_memory": args.host_memory, "disk": args.disk})

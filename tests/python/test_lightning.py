@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 from conftest import third
-from test_trainer import kill_after, program, same
+from test_trainer import environment, kill_when, same
 from torch import nn
 
 L = pytest.importorskip("lightning.pytorch")
@@ -264,7 +264,11 @@ def test_kill_and_resume(tmp_path):
     """kill -9 while training goes on after a checkpoint; the losses are those of a whole run."""
     whole = make()
     trainer(HilbertStrategy(**budgets(tmp_path)), tmp_path).fit(whole, loader())
-    kill_after(tmp_path, RUN, lambda: (tmp_path / "out" / "epoch=1.ckpt").exists())
-    again = subprocess.run([sys.executable, "-c", program(tmp_path, RUN, True)], check=True, text=True,
-                           capture_output=True)
+    kill_when(program(tmp_path, False), lambda: (tmp_path / "out" / "epoch=1.ckpt").exists())
+    again = subprocess.run(program(tmp_path, True), check=True, text=True, capture_output=True, env=environment())
     assert json.loads(again.stdout.splitlines()[-1]) == whole.losses[8:]
+
+
+def program(folder, resume):
+    text = RUN.format(path=[os.path.dirname(__file__)], folder=str(folder), resume=resume)
+    return [sys.executable, "-c", text]

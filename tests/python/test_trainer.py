@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -255,6 +256,14 @@ def test_best_model(tmp_path):
     same([a.evaluate()["eval_loss"]], [min(history(a, "eval_loss"))], 1e-6)
 
 
+def test_adapters_of_the_best_model_without_states(tmp_path):
+    more = {**SAVING, "eval_strategy": "steps", "eval_steps": 4, "load_best_model_at_end": True,
+            "learning_rate": 5e-2, "save_only_model": True}
+    a, _ = both(tmp_path, lora, kwargs={"eval_dataset": texts(8, 6)}, **more)
+    assert "hilbert" not in os.listdir(tmp_path / "a" / "checkpoint-4")
+    same([a.evaluate()["eval_loss"]], [min(history(a, "eval_loss"))], 1e-6)
+
+
 def test_refused(tmp_path):
     with pytest.raises(hilbert.UsageError, match="torch_compile"):
         mine(tmp_path, arguments(tmp_path / "a", torch_compile=True))
@@ -263,37 +272,44 @@ def test_refused(tmp_path):
         mine(tmp_path, arguments(tmp_path / "a"), model).train()
 
 
-RUN = """
-import sys
-sys.path[:0] = {path!r}
-import conftest, test_trainer as t
-from pathlib import Path
-folder = Path({folder!r})
-trainer = t.mine(folder, t.arguments(folder / "out", save_strategy="steps", save_steps=3, max_steps=12))
-trainer.train(resume_from_checkpoint=True if {resume} else None)
-print(t.json.dumps(t.history(trainer)))
-"""
+EXAMPLE = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "trainer.py")
+
+
+def example(folder, out, *more):
+    """The command line of examples/trainer.py under budgets; and its losses, once it has ended."""
+    return [sys.executable, EXAMPLE, "--steps", "9", "--save", "3", "--log", "1", "--batch", "2", "--block", "32",
+            "--output", str(folder / out), "--device-memory", "1M", "--host-memory", "2M",
+            "--disk", f"{folder}:100M", *more]
+
+
+def losses_of(folder):
+    state = json.loads((folder / "checkpoint-9" / "trainer_state.json").read_text())
+    return [entry["loss"] for entry in state["log_history"] if "loss" in entry]
+
+
+def run(command):
+    subprocess.run(command, check=True, capture_output=True, env=environment())
 
 
 def test_kill_and_resume(tmp_path):
-    """kill -9 while a step after a checkpoint runs; the losses are those of a whole run."""
-    whole = mine(tmp_path, arguments(tmp_path / "whole", save_strategy="steps", save_steps=3, max_steps=12))
-    whole.train()
-    kill_after(tmp_path, RUN, lambda: (tmp_path / "out" / "checkpoint-3" / "trainer_state.json").exists())
-    again = subprocess.run([sys.executable, "-c", program(tmp_path, RUN, True)], check=True, text=True,
-                           capture_output=True)
-    assert json.loads(again.stdout.splitlines()[-1]) == history(whole)
+    """kill -9 while the second checkpoint is written; the losses are those of a whole run."""
+    run(example(tmp_path, "whole"))
+    kill_when(example(tmp_path, "cut"), lambda: (tmp_path / "cut" / "checkpoint-6").exists())
+    assert not (tmp_path / "cut" / "checkpoint-9").exists()
+    run(example(tmp_path, "cut", "--resume"))
+    assert losses_of(tmp_path / "cut") == losses_of(tmp_path / "whole") and len(losses_of(tmp_path / "cut")) == 9
 
 
-def program(folder, text, resume):
-    return text.format(path=[os.path.dirname(__file__)], folder=str(folder), resume=resume)
+def environment():
+    python = os.path.join(os.path.dirname(__file__), "..", "..", "python")
+    return {**os.environ, "PYTHONPATH": python, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
-def kill_after(folder, text, when):
-    """Starts the program and kills it as soon as `when` says so."""
-    process = subprocess.Popen([sys.executable, "-c", program(folder, text, False)],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    while not when():
+def kill_when(command, condition):
+    """Starts a program and kills it as soon as the condition is true."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment())
+    while not condition():
         assert process.poll() is None, process.stderr.read().decode()
+        time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -49,10 +49,13 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import (AutoConfig, AutoModelForCausalLM, Cohere2Config, CohereConfig,
-                          Exaone4Config, Gemma2Config, Gemma3TextConfig, GemmaConfig, GPT2Config,
+                          Exaone4Config, Gemma2Config, Gemma3Config,
+                          Gemma3ForConditionalGeneration, Gemma3TextConfig, GemmaConfig, GPT2Config,
                           GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, LlamaConfig,
-                          MistralConfig, MixtralConfig, Olmo2Config, Olmo3Config, OlmoeConfig,
-                          Phi3Config, PhiConfig, Qwen2Config, Qwen2MoeConfig, Qwen3Config,
+                          Mistral3Config, Mistral3ForConditionalGeneration, MistralConfig,
+                          MixtralConfig, Olmo2Config, Olmo3Config, OlmoeConfig,
+                          Phi3Config, PhiConfig, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration,
+                          Qwen2Config, Qwen2MoeConfig, Qwen3Config,
                           Qwen3MoeConfig, SmolLM3Config, StableLmConfig)
 from transformers.utils import logging
 
@@ -343,6 +346,45 @@ def make_golden(folder, config, seed, pad=None):
           f"pure {far['loss_bf16_pure']:.1e}", flush=True)
 
 
+def with_images(kind):
+    """A tiny model of text and images, its text model like those above."""
+    text = {**SMALL, "num_hidden_layers": 3}
+    sight = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
+                 image_size=28, patch_size=14)
+    if kind == "gemma3_images":
+        return Gemma3ForConditionalGeneration(Gemma3Config(
+            text_config=dict(text, head_dim=10, query_pre_attn_scalar=12, sliding_window=5,
+                             layer_types=["sliding_attention", "full_attention",
+                                          "sliding_attention"]),
+            vision_config=sight, mm_tokens_per_image=4, image_token_index=66))
+    if kind == "mistral3_images":
+        return Mistral3ForConditionalGeneration(Mistral3Config(
+            text_config=dict(text, model_type="mistral", head_dim=10, sliding_window=None),
+            vision_config=dict(sight, model_type="pixtral", head_dim=8), image_token_index=66))
+    return Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(
+        text_config=dict(text, rope_parameters=dict(rope_type="default", rope_theta=1000.0,
+                                                    mrope_section=[1, 1, 1])),
+        vision_config=dict(depth=1, hidden_size=8, intermediate_size=8, num_heads=1,
+                           out_hidden_size=24, fullatt_block_indexes=[0]),
+        image_token_id=66, video_token_id=65, vision_start_token_id=64, vision_end_token_id=63))
+
+
+IMAGES = ("gemma3_images", "mistral3_images", "qwen2_5_vl_images")
+
+
+def make_images(folder, seed):
+    """What the text model of a folder with images computes: only tokens and logits are golden."""
+    torch.manual_seed(seed)
+    model = with_images(os.path.basename(folder)).float().eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.normal_(0.0, STD)
+    model.save_pretrained(folder)
+    windows = torch.randint(0, 60, (2, SEQ))
+    golden = {"tokens": windows.to(torch.int32), "logits": logits_of(model, windows)}
+    save_file(golden, os.path.join(folder, "golden.safetensors"))
+
+
 def make_hub_gpt2(source, folder):
     """The file of the hub's gpt2: older names, and the causal masks stored as if weights."""
     os.makedirs(folder)
@@ -399,6 +441,9 @@ def main():
         if not only or name in only:
             make_golden(path(name), config(), seed, pad)
             check_same(path(name), path(name))
+    for seed, name in enumerate(IMAGES, 100):
+        if not only or name in only:
+            make_images(path(name), seed)
     if only:
         return
     make_hub_gpt2(path("gpt2"), path("gpt2_hub"))

@@ -49,11 +49,31 @@ static hil_status read_part(const void *context, const hil_entry *entry, size_t 
     return HIL_OK;
 }
 
+/* The name that a tensor has in a folder of the text model alone. */
+static void text_name(const hil_config *config, const char *name, char out[HIL_STACKED_NAME])
+{
+    static const struct {
+        const char *from, *to;
+    } prefixes[] = {{"language_model.model.", "model."},
+                    {"language_model.lm_head.", "lm_head."},
+                    {"model.language_model.", "model."}};
+    size_t cut = 0;
+    const char *front = "";
+    for (size_t i = 0; config->whole[0] && i < sizeof prefixes / sizeof *prefixes; ++i)
+        if (strncmp(name, prefixes[i].from, strlen(prefixes[i].from)) == 0) {
+            cut = strlen(prefixes[i].from);
+            front = prefixes[i].to;
+            break;
+        }
+    snprintf(out, HIL_STACKED_NAME, "%s%s", front, name + cut);
+}
+
 /* How many entries the rows make of a tensor; 0: none is about it. */
 static size_t count_parts(const opening *o, const hil_entry *entry)
 {
     size_t count = 0;
-    for (const hil_arch_stack *row = o->config->arch->stacks; row->tensor; ++row)
+    const hil_arch_stack *row = o->config->arch->stacks;
+    for (; row && row->tensor; ++row)
         if (hil_stacked_prefix(o->config, entry->name, row->tensor))
             count += hil_stacked_each(row) ? (size_t)o->config->mixture.experts : 1;
     return count;
@@ -134,6 +154,18 @@ static hil_status add_parts(opening *o, const hil_entry *entry)
     return HIL_OK;
 }
 
+static hil_status add_whole(opening *o, const hil_entry *entry)
+{
+    hil_entry *own = &o->file->entry[o->used++];
+    char *name = o->file->names + o->names_used;
+    *own = *entry;
+    if (!o->config->whole[0]) return HIL_OK;
+    text_name(o->config, entry->name, name);
+    own->name = name;
+    o->names_used += strlen(name) + 1;
+    return HIL_OK;
+}
+
 static hil_status add_all(opening *o)
 {
     size_t count = 0, whole = hil_safetensors_count(o->base);
@@ -149,10 +181,7 @@ static hil_status add_all(opening *o)
     HIL_TRY(HIL_ALLOC(count * HIL_DIMS, &o->file->dims));
     for (size_t i = 0; i < whole; ++i) {
         const hil_entry *entry = hil_safetensors_at(o->base, i);
-        if (count_parts(o, entry))
-            HIL_TRY(add_parts(o, entry));
-        else
-            o->file->entry[o->used++] = *entry;
+        HIL_TRY(count_parts(o, entry) ? add_parts(o, entry) : add_whole(o, entry));
     }
     o->file->count = o->used;
     return hil_safetensors_index(o->file);
@@ -163,7 +192,7 @@ hil_status hil_stacked_open(hil_safetensors **out, const char *folder, const hil
     opening o = {.config = config};
     *out = NULL;
     HIL_TRY(hil_safetensors_open_folder(&o.base, folder));
-    if (!config->arch->stacks) {
+    if (!config->arch->stacks && !config->whole[0]) {
         *out = o.base;
         return HIL_OK;
     }

@@ -1,5 +1,6 @@
 /* config.c - parses config.json: finds its architecture, and reads what all of them have. */
 #include "model/arch.h"
+#include "model/config_text.h"
 
 #include "io/file.h"
 
@@ -110,15 +111,11 @@ static hil_status find_arch(const hil_config_reader *r, const hil_arch **out)
     const char *text = NULL;
     const json_t *part = json_object_get(r->object, "text_config");
     if (json_is_object(part)) HIL_TRY(hil_json_string(part, "model_type", r->what, &text));
-    if (text && hil_arch_find(text))
-        return hil_fail(HIL_ERR_INPUT,
-                        "%s: model_type \"%.60s\" has more than a text model; that alone (%s) is "
-                        "supported: save it as a folder of its own with transformers "
-                        "(docs/models.md)",
-                        r->what, type, text);
     return hil_fail(HIL_ERR_INPUT,
-                    "%s: model_type \"%.60s\" is not supported; supported are %s (docs/models.md)",
-                    r->what, type, supported);
+                    "%s: model_type \"%.60s\"%s%.60s%s is not supported; supported are %s "
+                    "(docs/models.md)",
+                    r->what, type, text ? ", whose text model is \"" : "", text ? text : "",
+                    text ? "\"," : "", supported);
 }
 
 static hil_status read_config(const hil_config_reader *r)
@@ -148,8 +145,15 @@ hil_status hil_config_parse(hil_config *out, const char *json, size_t size, cons
     json_t *object;
     *out = (hil_config){0};
     HIL_TRY(hil_json_parse(json, size, what, &object));
-    hil_config_reader r = {object, what, out};
-    hil_status status = read_config(&r);
+    hil_config_text text;
+    hil_status status = hil_config_text_find(object, &text);
+    if (status == HIL_OK) {
+        hil_config_reader r = {text.object ? text.object : object, what, out};
+        status = read_config(&r);
+        memcpy(out->whole, text.whole, sizeof out->whole);
+        memcpy(out->left_out, text.left_out, sizeof out->left_out);
+        json_decref(text.object);
+    }
     json_decref(object);
     return status;
 }
@@ -193,6 +197,7 @@ hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
     }
     HIL_TRY(hil_bytes_read(config, file));
     HIL_TRY(hil_config_parse(out, config->data, config->size, file));
+    if (out->whole[0]) HIL_TRY(hil_config_text_write(config));
     return read_generation(out, beside, generation);
 }
 

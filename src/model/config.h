@@ -29,6 +29,7 @@ typedef enum hil_qk_norm {
 #define HIL_LAYERS_MAX 10000
 #define HIL_LAYER_WORDS (HIL_LAYERS_MAX / 64 + 1)
 #define HIL_EOS_MAX 16
+#define HIL_CONFIG_LEFT_OUT 96
 #define HIL_ROPE_FACTORS 128 /* of LongRoPE, at most */
 
 typedef struct hil_rope_config {
@@ -86,6 +87,8 @@ typedef struct hil_config {
     hil_mixture_config mixture;
     bool has_local; /* layers with sliding attention have a rotary embedding of their own */
     hil_rope_config local_rope;
+    /* Of a model that has images or sounds, too: its model_type and what is left out; "": none. */
+    char whole[64], left_out[HIL_CONFIG_LEFT_OUT];
     hil_quant quant;       /* of the folder's quantized weights; none: there are none */
     hil_dtype dtype;       /* of the weights; fp32 if the file names no supported dtype */
     int64_t bos, eos, pad; /* -1: none, or outside the vocabulary; the first of a list */
@@ -96,7 +99,8 @@ typedef struct hil_config {
 /* `path` is a config.json, or a folder with one. */
 hil_status hil_config_open(hil_config *out, const char *path);
 /* The same; also returns the bytes of config.json, and of generation_config.json in the same
-   folder if it exists. The caller frees both, also after a failure. */
+   folder if it exists. The caller frees both, also after a failure. Of [Note: text models] they are
+   those of the text model. */
 hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
                            hil_bytes *generation);
 /* config.json alone, from memory; `what` names the source in errors. */

@@ -119,6 +119,8 @@ const hil_arch hil_arch_gemma3 = {
     .name = "gemma3_text",
     .class_name = "Gemma3ForCausalLM",
     .defaults = &(const hil_config){.activation = HIL_GELU_TANH,
+                                    .vocab = 262208,
+                                    .heads = 8,
                                     .norm = HIL_NORM_RMS_PLUS,
                                     .qk_norm = HIL_QK_NORM_HEAD,
                                     .max_positions = 131072,

@@ -170,6 +170,10 @@ hil_status hil_source_load(hil_source *s, const hil_trainer_options *options,
 {
     *trainer = NULL;
     hil_status status;
+    if (s->config.whole[0])
+        hil_note(observer, "%s is a %s: only its text model (%s) is used, without %s", s->folder,
+                 s->config.whole, s->config.arch->name,
+                 s->config.left_out[0] ? s->config.left_out : "the rest");
     HIL_TRY_DONE(hil_source_build(s, model));
     HIL_TRY_DONE(hil_trainer_open(trainer, *model, options, observer));
     hil_comm_set_activity(options->comm, s->bare ? "making the weights" : "reading the weights");

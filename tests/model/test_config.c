@@ -130,8 +130,8 @@ static void check_refused(void)
     check_bad(
         "{\"model_type\":\"mamba\"}",
         "\"mamba\" is not supported; supported are gpt2, llama, mistral, qwen2, qwen3, mixtral");
-    check_bad("{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma3_text\"}}",
-              "has more than a text model; that alone (gemma3_text) is supported");
+    check_bad("{\"model_type\":\"mllama\",\"text_config\":{\"model_type\":\"mllama_text_model\"}}",
+              "\"mllama\", whose text model is \"mllama_text_model\", is not supported");
     check_bad(LLAMA ",\"quantization_config\":{\"bits\":4}}", "method without a name");
     check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\"}}", "the method gptq");
     check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"bitsandbytes\","

@@ -1,0 +1,130 @@
+/* config_text.c - the text model in the config.json of a model that has images or sounds, too. */
+#include "model/arch.h"
+#include "model/config_text.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Text models under names of their own, which compute what the second does where there is only
+   text; `whole`: the name of the model whose older files have the keys of both parts together. */
+static const struct {
+    const char *name, *same, *whole;
+} aliases[] = {
+    {"qwen2_vl_text", "qwen2", "qwen2_vl"},
+    {"qwen2_5_vl_text", "qwen2", "qwen2_5_vl"},
+    {"qwen3_vl_text", "qwen3", NULL},
+};
+enum { ALIASES = sizeof aliases / sizeof *aliases };
+
+static const char *type_of(const json_t *object)
+{
+    const char *type = json_string_value(json_object_get(object, "model_type"));
+    return type ? type : "";
+}
+
+/* The supported architecture of a text model; NULL: none. */
+static const hil_arch *find_text(const char *type)
+{
+    for (int i = 0; i < ALIASES; ++i)
+        if (strcmp(type, aliases[i].name) == 0) return hil_arch_find(aliases[i].same);
+    return hil_arch_find(type);
+}
+
+static const hil_arch *find_whole(const json_t *object)
+{
+    for (int i = 0; i < ALIASES; ++i)
+        if (aliases[i].whole && strcmp(type_of(object), aliases[i].whole) == 0 &&
+            json_object_get(object, "hidden_size"))
+            return hil_arch_find(aliases[i].same);
+    return NULL;
+}
+
+/* Rotary embedding in three directions turns text as the usual one does. */
+static void straighten(json_t *text, const char *key)
+{
+    json_t *rope = json_deep_copy(json_object_get(text, key));
+    if (json_is_object(rope) && json_object_get(rope, "mrope_section")) {
+        json_object_del(rope, "mrope_section");
+        json_object_del(rope, "mrope_interleaved");
+        json_object_del(rope, "type");
+        json_object_set_new(rope, "rope_type", json_string("default"));
+        json_object_set(text, key, rope);
+    }
+    json_decref(rope);
+}
+
+/* Copies what is said of the whole model and holds for its text model. The head belongs to the
+   whole, which decides whether it is tied. */
+static void inherit(json_t *text, const json_t *object)
+{
+    json_t *tied = json_object_get(object, "tie_word_embeddings");
+    if (tied) json_object_set(text, "tie_word_embeddings", tied);
+    static const char *const keys[] = {"dtype",        "torch_dtype",  "bos_token_id",
+                                       "eos_token_id", "pad_token_id", "quantization_config"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i) {
+        json_t *value = json_object_get(object, keys[i]);
+        if (value && !json_object_get(text, keys[i])) json_object_set(text, keys[i], value);
+    }
+}
+
+static void list_left_out(const json_t *object, char out[HIL_CONFIG_LEFT_OUT])
+{
+    const char *key;
+    json_t *value;
+    size_t used = 0;
+    out[0] = 0;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        size_t size = strlen(key), end = sizeof "_config" - 1;
+        if (size <= end || strcmp(key + size - end, "_config") != 0 || !json_is_object(value) ||
+            strcmp(key, "text_config") == 0 || strcmp(key, "quantization_config") == 0)
+            continue;
+        if (used < HIL_CONFIG_LEFT_OUT)
+            used += (size_t)snprintf(out + used, HIL_CONFIG_LEFT_OUT - used, "%s%.*s",
+                                     used ? ", " : "", (int)(size - end), key);
+    }
+}
+
+hil_status hil_config_text_find(const json_t *object, hil_config_text *out)
+{
+    const json_t *part = json_object_get(object, "text_config");
+    *out = (hil_config_text){0};
+    if (!json_is_object(object) || hil_arch_find(type_of(object))) return HIL_OK;
+    const hil_arch *arch = json_is_object(part) ? find_text(type_of(part)) : find_whole(object);
+    if (!arch) return HIL_OK;
+    out->object = json_copy((json_t *)(uintptr_t)(json_is_object(part) ? part : object));
+    if (!out->object) return hil_fail(HIL_ERR_MEMORY, "out of memory: config.json");
+    json_object_del(out->object, "architectures");
+    json_object_del(out->object, "vision_config");
+    json_object_set_new(out->object, "model_type", json_string(arch->name));
+    inherit(out->object, object);
+    straighten(out->object, "rope_scaling");
+    straighten(out->object, "rope_parameters");
+    snprintf(out->whole, sizeof out->whole, "%s", type_of(object));
+    list_left_out(object, out->left_out);
+    return HIL_OK;
+}
+
+hil_status hil_config_text_write(hil_bytes *bytes)
+{
+    json_t *object = NULL;
+    hil_config_text text = {0};
+    char *dump = NULL, *copy = NULL;
+    hil_status status;
+    HIL_TRY_DONE(hil_json_parse(bytes->data, bytes->size, "config.json", &object));
+    HIL_TRY_DONE(hil_config_text_find(object, &text));
+    if (!text.object) goto done;
+    dump = json_dumps(text.object, JSON_INDENT(2));
+    if (!dump) HIL_TRY_DONE(hil_fail(HIL_ERR_MEMORY, "out of memory: config.json"));
+    HIL_TRY_DONE(hil_text_copy(dump, &copy));
+    hil_bytes_free(bytes);
+    *bytes = (hil_bytes){.data = copy, .size = strlen(copy)};
+done:
+    free(dump);
+    json_decref(text.object);
+    json_decref(object);
+    return status;
+}

@@ -1,0 +1,83 @@
+/* Of a model with images the text model alone is used, and is what a run saves: the logits are
+   those that transformers gives for text. */
+#include "job.h"
+
+#include "base/json.h"
+
+/* Whether the text contains the words. */
+static void check_words(const char *folder, const char *file, const char *words)
+{
+    char path[JOB_PATH];
+    hil_bytes bytes;
+    hil_text text = {0};
+    CHECK_OK(hil_path_join(path, folder, file));
+    CHECK_OK(hil_bytes_read(&bytes, path));
+    CHECK_OK(hil_text_add(&text, bytes.data, bytes.size));
+    if (!strstr(text.data, words)) check_die(path, 0, words);
+    hil_text_free(&text);
+    hil_bytes_free(&bytes);
+}
+
+static void keep_note(void *context, const char *note)
+{
+    char *kept = context;
+    if (strstr(note, "text model")) snprintf(kept, 400, "%s", note);
+}
+
+/* The note of a run names what it leaves out. */
+static void check_note(const char *folder, const char *words)
+{
+    char kept[400] = "";
+    hil_observer observer = {.context = kept, .note = keep_note};
+    hil_source source;
+    hil_model *model;
+    hil_trainer *trainer;
+    hil_trainer_options options;
+    hil_trainer_defaults(&options);
+    options.training = false;
+    CHECK_OK(hil_source_open(&source, folder));
+    CHECK_OK(hil_source_load(&source, &options, &observer, &model, &trainer));
+    if (!strstr(kept, words)) check_die(kept, 0, words);
+    hil_trainer_destroy(trainer);
+    hil_model_destroy(model);
+    hil_source_close(&source);
+}
+
+static void check_model(job_place *place, const char *name, const char *type, const char *note)
+{
+    char out[JOB_PATH], *folder = golden_path(name, NULL);
+    double error = job_logits_error(folder, name, "logits");
+    printf("%s: logits %.2g", name, error);
+    CHECK(error < 1e-5);
+    check_note(folder, note);
+    hil_train_options options = job_options(place, "gemma3", job_path(place, out, name));
+    options.model = folder;
+    options.steps = 1;
+    options.lr = 0;
+    job_train(&options);
+    error = job_logits_error(out, name, "logits");
+    printf(", saved %.2g\n", error);
+    CHECK(error < 1e-5);
+    check_words(out, "config.json", type);
+    hil_safetensors *file;
+    CHECK_OK(hil_safetensors_open_folder(&file, out));
+    for (size_t i = 0; i < hil_safetensors_count(file); ++i) {
+        const char *tensor = hil_safetensors_at(file, i)->name;
+        CHECK(strncmp(tensor, "model.", 6) == 0 || strcmp(tensor, "lm_head.weight") == 0);
+        CHECK(!strstr(tensor, "language_model") && !strstr(tensor, "vision"));
+    }
+    hil_safetensors_close(file);
+    hil_free(folder);
+}
+
+int main(void)
+{
+    job_place place;
+    job_begin(&place);
+    check_model(&place, "gemma3_images", "\"model_type\": \"gemma3_text\"",
+                "is a gemma3: only its text model (gemma3_text) is used, without vision");
+    check_model(&place, "mistral3_images", "\"model_type\": \"mistral\"", "(mistral)");
+    check_model(&place, "qwen2_5_vl_images", "\"model_type\": \"qwen2\"", "(qwen2)");
+    job_end(&place);
+    return 0;
+}

@@ -1,4 +1,6 @@
 /* adapter.c - linear layers, with the adapter of their weight: [Note: adapters] in model.h. */
+#include "autograd/adapter.h"
+
 #include "autograd/tape.h"
 
 /* A linear layer as a model asks for it; `bias` and `residual` may be NULL. */
@@ -122,6 +124,13 @@ static hil_status linear(hil_tape *t, const layer *l, hil_value **y)
     return a->magnitude ? dora(t, l, a, y) : lora(t, l, a, y);
 }
 
+/* The adapter of a layer that nothing but products with A and B makes; NULL: it has none such. */
+static const hil_adapter *plain_adapter(const hil_tape *t, const hil_param *weight)
+{
+    const hil_adapter *a = adapter_of(t, weight);
+    return a && !a->magnitude && !drops(t, a) ? a : NULL;
+}
+
 hil_status hil_linear(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias, hil_value **y)
 {
     return linear(t, &(layer){x, weight, bias, NULL}, y);
@@ -139,8 +148,8 @@ hil_status hil_linear_share(hil_tape *t, hil_value *x, int count, hil_param *con
     hil_apply joined = {&hil_op_low_rank, &attr, 1, 0, 0, {x}, {NULL}};
     t->shared.count = 0;
     for (int i = 0; i < count && joined.params < HIL_OP_PARAMS; ++i) {
-        const hil_adapter *a = adapter_of(t, weight[i]);
-        if (!a || a->magnitude || drops(t, a)) continue;
+        const hil_adapter *a = plain_adapter(t, weight[i]);
+        if (!a) continue;
         attr.scale[joined.params] = a->scale;
         t->shared.weight[joined.params] = weight[i];
         joined.param[joined.params++] = a->a;
@@ -151,4 +160,50 @@ hil_status hil_linear_share(hil_tape *t, hil_value *x, int count, hil_param *con
     t->shared.x = x;
     t->shared.count = joined.params;
     return HIL_OK;
+}
+
+/* Whether the adapters of gate, up and down are computed with SwiGLU: hil_op_gated. */
+static bool suits_gated(const hil_tape *t, const hil_value *x, const hil_linear_gates *w)
+{
+    const hil_param *weight[] = {w->gate, w->up, w->down};
+    int64_t rank[HIL_OP_PARAMS], n = hil_param_spec_of(w->gate)->shape.dim[0];
+    for (int i = 0; i < 3; ++i) {
+        const hil_adapter *a = plain_adapter(t, weight[i]);
+        if (!a) return false;
+        rank[i] = hil_param_spec_of(a->a)->shape.dim[0];
+    }
+    return hil_gated_suits(t->context->compute, hil_shape_rows(&x->tensor.shape), n, rank);
+}
+
+static hil_status swiglu_with_adapters(hil_tape *t, const hil_linear_gates *w, const layer part[2],
+                                       hil_value **y)
+{
+    const hil_adapter *of_gate = plain_adapter(t, w->gate), *of_up = plain_adapter(t, w->up);
+    const hil_adapter *of_down = plain_adapter(t, w->down);
+    hil_gated_attr attr = {of_down->scale};
+    hil_value *base[2], *h[2] = {find_shared(t, &part[0]), find_shared(t, &part[1])}, *out[2];
+    for (int i = 0; i < 2; ++i) HIL_TRY(product(t, &part[i], &base[i]));
+    HIL_TRY(hil_tape_apply(t,
+                           &(hil_apply){&hil_op_gated,
+                                        &attr,
+                                        4,
+                                        2,
+                                        3,
+                                        {base[0], base[1], h[0], h[1]},
+                                        {of_gate->b, of_up->b, of_down->a}},
+                           out));
+    t->shared = (hil_shared_input){out[0], 1, {w->down}, {out[1]}};
+    *y = out[0];
+    return HIL_OK;
+}
+
+hil_status hil_linear_swiglu(hil_tape *t, hil_value *x, const hil_linear_gates *w, hil_value **y)
+{
+    const layer part[2] = {{x, w->gate, w->gate_bias, NULL}, {x, w->up, w->up_bias, NULL}};
+    hil_value *gate, *up;
+    HIL_TRY(hil_linear_share(t, x, 2, (hil_param *[]){w->gate, w->up}));
+    if (suits_gated(t, x, w)) return swiglu_with_adapters(t, w, part, y);
+    HIL_TRY(linear(t, &part[0], &gate));
+    HIL_TRY(linear(t, &part[1], &up));
+    return hil_swiglu(t, gate, up, y);
 }

@@ -121,7 +121,7 @@ static hil_status run_backward(hil_tape *tape, hil_node *node)
     hil_request request = {.tape = tape, .node = node};
     hil_op_call call;
     for (int i = 0; i < node->ins; ++i)
-        if (node->op->keep_in >> i & 1) HIL_TRY(hil_node_make_input(tape, node, i));
+        if (node->keep_in >> i & 1) HIL_TRY(hil_node_make_input(tape, node, i));
     hil_tape_prepare(&request, &call);
     call.saveds = node->saveds;
     for (int i = 0; i < node->saveds; ++i) call.saved[i] = node->saved[i];
@@ -159,7 +159,7 @@ static void finish_node(hil_tape *tape, hil_node *node)
     }
     for (int i = 0; i < node->ins && node->wants; ++i) {
         hil_value *v = node->in[i]->root;
-        if ((node->op->keep_in >> i & 1) && --v->readers == 0) hil_value_drop(tape, v);
+        if ((node->keep_in >> i & 1) && --v->readers == 0) hil_value_drop(tape, v);
     }
 }
 

@@ -228,10 +228,16 @@ static hil_status run_forward(const hil_tape *tape, hil_op_call *call)
     return status;
 }
 
-static bool wants_gradient(const hil_node *node)
+static bool trains_param(const hil_node *node)
 {
     for (int i = 0; i < node->params; ++i)
         if (hil_param_trainable(node->param[i])) return true;
+    return false;
+}
+
+static bool wants_gradient(const hil_node *node)
+{
+    if (trains_param(node)) return true;
     for (int i = 0; i < node->ins; ++i)
         if (node->in[i]->root->wants) return true;
     return false;
@@ -247,7 +253,7 @@ static void keep_value(hil_value *value)
 static void keep_for_backward(hil_node *node)
 {
     for (int i = 0; i < node->ins; ++i)
-        if (node->op->keep_in >> i & 1) keep_value(node->in[i]->root);
+        if (node->keep_in >> i & 1) keep_value(node->in[i]->root);
     for (int i = 0; i < node->outs; ++i)
         if (node->op->keep_out >> i & 1) keep_value(node->out[i]->root);
 }
@@ -265,6 +271,8 @@ static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **ou
         node->experts = ((const hil_grouped_attr *)apply->attr)->experts;
     memcpy(node->in, apply->in, sizeof node->in);
     memcpy(node->param, apply->param, sizeof node->param);
+    node->keep_in = apply->op->keep_in;
+    if (!trains_param(node)) node->keep_in &= ~apply->op->keep_trained;
     bool wants = wants_gradient(node);
     if (wants) tape->wants = true;
     node->wants = wants && tape->differentiate;
@@ -372,7 +380,7 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
     node->backward_scratch = call.backward_scratch;
     if (!defers) return run_node(tape, node, &call);
     for (int i = 0; i < node->ins && node->wants; ++i)
-        if (node->op->keep_in >> i & 1) HIL_TRY(hil_node_make_input(tape, node, i));
+        if (node->keep_in >> i & 1) HIL_TRY(hil_node_make_input(tape, node, i));
     return HIL_OK;
 }
 

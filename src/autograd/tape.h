@@ -37,6 +37,8 @@ typedef struct hil_node {
     const hil_op *op;
     const void *attr;
     bool wants; /* its backward must run */
+    unsigned
+        keep_in; /* op->keep_in, less what only gradients of parameters need if none is wanted */
     uint64_t site;
     int ins, outs, saveds, params;
     hil_value *in[HIL_OP_TENSORS], *out[HIL_OP_TENSORS];

@@ -2,6 +2,8 @@
    with the options of the config. */
 #include "model/mixture.h"
 
+#include "autograd/adapter.h"
+
 #include "base/fail.h"
 
 #include <stdio.h>
@@ -118,6 +120,11 @@ static hil_status feed(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
     if (l->gate_up.weight) {
         HIL_TRY(project(t, &l->gate_up, x, &x));
         HIL_TRY(hil_split(t, x, 2, (int64_t[]){c->intermediate, c->intermediate}, part));
+    } else if (c->activation == HIL_SILU) {
+        return hil_linear_swiglu(t, x,
+                                 &(hil_linear_gates){l->gate.weight, l->up.weight, l->gate.bias,
+                                                     l->up.bias, l->down.weight},
+                                 y);
     } else {
         HIL_TRY(hil_linear_share(t, x, 2, (hil_param *[]){l->gate.weight, l->up.weight}));
         HIL_TRY(project(t, &l->gate, x, &part[0]));

@@ -32,6 +32,7 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_combine,
     &hil_cuda_balance,
     &hil_cuda_sigmoid_gate,
+    &hil_cuda_gated,
 };
 
 /* Finds the operation by name, because this module has its own copies of hil_op_*. Also makes the
@@ -105,6 +106,39 @@ hil_status hil_op_cuda_gather(hil_device *device, const hil_gather &g)
     gather<<<hil_blocks(g.cols, GATHER_COLS), dim3(GATHER_COLS, GATHER_PARTS), 0,
              hil_cuda_of(device)->stream>>>(g);
     return hil_cuda_launched(device, "sum blocks");
+}
+
+hil_status hil_op_cuda_matrix(const hil_op_call *call, int param, void *out)
+{
+    const hil_op_param *p = &call->param[param];
+    size_t row = (size_t)p->cols * hil_dtype_size(p->dtype);
+    for (int64_t tile = 0; tile < hil_op_tiles(p); ++tile) {
+        hil_op_rows r = hil_op_tile(p, tile);
+        const void *data;
+        HIL_TRY(call->source->weight_begin(call->owner, param, tile, &data));
+        cudaError_t bad = cudaMemcpyAsync((char *)out + (size_t)r.first * row, data,
+                                          (size_t)r.count * row, cudaMemcpyDeviceToDevice,
+                                          hil_cuda_stream(call->device, HIL_STREAM_COMPUTE));
+        call->source->weight_end(call->owner, param, tile);
+        HIL_TRY(hil_cuda_check(call->device, bad, "copy a matrix"));
+    }
+    return HIL_OK;
+}
+
+hil_status hil_op_cuda_give_matrix(const hil_op_call *call, int param, float *from)
+{
+    const hil_op_param *p = &call->param[param];
+    for (int64_t tile = 0; tile < hil_op_tiles(p) && p->trainable; ++tile) {
+        hil_op_rows r = hil_op_tile(p, tile);
+        hil_tensor sum = {HIL_F32, {2, {r.count, p->cols}}, NULL}, part = sum;
+        part.data = from + r.first * p->cols;
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, param, tile, (float **)&sum.data, &add));
+        hil_status status = hil_op_cuda_convert(call->device, &sum, &part, add);
+        call->source->gradient_end(call->owner, param, tile);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
 }
 
 const hil_device_ops hil_cuda_ops = {.infer = hil_op_cuda_infer,

@@ -3,6 +3,7 @@
 #include "ops/rows/rows.h"
 
 #include <stdio.h>
+#include <string.h>
 
 hil_shape_text hil_infer_shape_text(const hil_shape *shape)
 {
@@ -81,6 +82,35 @@ hil_status hil_op_vector(const hil_op_call *call, int param, float *out)
     if (!hil_pool_is_dry(call->pool))
         hil_dtype_to_f32(out, data, call->param[param].dtype, call->param[param].cols);
     call->source->weight_end(call->owner, param, 0);
+    return HIL_OK;
+}
+
+hil_status hil_op_matrix(const hil_op_call *call, int param, void *out)
+{
+    const hil_op_param *p = &call->param[param];
+    size_t row = (size_t)p->cols * hil_dtype_size(p->dtype);
+    for (int64_t tile = 0; tile < hil_op_tiles(p); ++tile) {
+        hil_op_rows r = hil_op_tile(p, tile);
+        const void *data;
+        HIL_TRY(call->source->weight_begin(call->owner, param, tile, &data));
+        if (!hil_pool_is_dry(call->pool))
+            memcpy((char *)out + (size_t)r.first * row, data, (size_t)r.count * row);
+        call->source->weight_end(call->owner, param, tile);
+    }
+    return HIL_OK;
+}
+
+hil_status hil_op_give_matrix(const hil_op_call *call, int param, const float *from)
+{
+    const hil_op_param *p = &call->param[param];
+    for (int64_t tile = 0; tile < hil_op_tiles(p) && p->trainable; ++tile) {
+        hil_op_rows r = hil_op_tile(p, tile);
+        hil_tensor sum = {HIL_F32, {2, {r.count, p->cols}}, NULL};
+        bool add;
+        HIL_TRY(call->source->gradient_begin(call->owner, param, tile, (float **)&sum.data, &add));
+        hil_row_write_all(call->pool, &sum, from + r.first * p->cols, add);
+        call->source->gradient_end(call->owner, param, tile);
+    }
     return HIL_OK;
 }
 

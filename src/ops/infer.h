@@ -33,6 +33,10 @@ static inline size_t hil_scratch_add(size_t *bytes, int64_t count, size_t size)
 
 /* Copies a vector parameter to fp32. */
 hil_status hil_op_vector(const hil_op_call *call, int param, float *out);
+/* Copies a matrix parameter, all tiles one below the other, in its dtype. */
+hil_status hil_op_matrix(const hil_op_call *call, int param, void *out);
+/* Adds `from`, of the matrix' shape, to its gradient. */
+hil_status hil_op_give_matrix(const hil_op_call *call, int param, const float *from);
 /* Adds up the gradients of vector parameters: partial[i] has those of each block of rows, blocks x
    cols, for parameter i; NULL: it is not wanted. */
 hil_status hil_op_gather_vectors(const hil_op_call *call, float *const *partial, int64_t blocks,

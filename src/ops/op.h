@@ -24,6 +24,17 @@ static inline int64_t hil_op_tiles(const hil_op_param *p)
     return p->rows ? (p->rows + p->tile_rows - 1) / p->tile_rows : 0;
 }
 
+/* Rows [first, first + count) of a matrix are one of its tiles. */
+typedef struct hil_op_rows {
+    int64_t first, count;
+} hil_op_rows;
+static inline hil_op_rows hil_op_tile(const hil_op_param *p, int64_t tile)
+{
+    hil_op_rows r = {tile * p->tile_rows, p->rows - tile * p->tile_rows};
+    if (r.count > p->tile_rows) r.count = p->tile_rows;
+    return r;
+}
+
 /* How an operation acquires and releases its parameters: around each use, one tile at a time. */
 typedef struct hil_op_source {
     /* Weights of one tile, tile rows x cols, read-only until weight_end. */
@@ -81,8 +92,9 @@ typedef struct hil_op_call {
 struct hil_op {
     const char *name;
     size_t attr_size;
-    unsigned keep_in;  /* bit i: backward reads in[i] */
-    unsigned keep_out; /* bit i: backward reads out[i] */
+    unsigned keep_in;      /* bit i: backward reads in[i] */
+    unsigned keep_out;     /* bit i: backward reads out[i] */
+    unsigned keep_trained; /* bits of keep_in that only the gradients of parameters need */
     unsigned
         pass; /* bit i: the gradient of in[i] is dout[0] itself; backward does not compute it */
     unsigned reuse; /* bit i: backward may write din[i] over dout[0]; one bit at most */

@@ -114,6 +114,21 @@ static void low_rank(const hil_op_call *call, bool backward, hil_work *w)
     if (width <= THIN) w->apart += w->bytes;
 }
 
+/* The thin products are made in the passes over gate and up, but for those with the gradients of
+   both, which are read again. */
+static void gated(const hil_op_call *call, bool backward, hil_work *w)
+{
+    double elements = count(&call->in[0]), ranks = 0;
+    for (int i = 0; i < call->params; ++i) {
+        const hil_op_param *p = &call->param[i];
+        ranks += (double)(i < 2 ? p->cols : p->rows);
+    }
+    w->gemm = (backward ? 3 : 1) * 2 * elements * ranks;
+    w->bytes = touched(call, backward);
+    w->extra = (TANH_PASSES - 1) * w->bytes;
+    if (backward) w->apart = 2 * bytes(&call->in[0]);
+}
+
 static void weight_norm(const hil_op_call *call, hil_work *w)
 {
     const hil_op_param *p = &call->param[0];
@@ -194,6 +209,8 @@ void hil_op_work(const hil_op_call *call, bool backward, hil_work *out)
         grouped(call, backward, out);
     } else if (call->op == &hil_op_low_rank) {
         low_rank(call, backward, out);
+    } else if (call->op == &hil_op_gated) {
+        gated(call, backward, out);
     } else if (call->op == &hil_op_weight_norm) {
         weight_norm(call, out);
     } else if (call->op == &hil_op_head) {

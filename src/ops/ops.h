@@ -22,6 +22,17 @@ typedef struct hil_low_rank_attr {
 } hil_low_rank_attr;
 extern const hil_op hil_op_low_rank;
 
+/* in: gate and up (..., N), which nothing else reads, p (..., R0), q (..., R1); params: B of the
+   gate (N, R0), B of up (N, R1), A of what follows (R2, N); out: y = silu(gate + p B') * (up + q
+   B'), (..., N), rounded once, and scale * y A', (..., R2). */
+typedef struct hil_gated_attr {
+    double scale;
+} hil_gated_attr;
+extern const hil_op hil_op_gated;
+/* Whether that is worth it, for these sizes of N and of R: else swiglu and products with each of
+   the matrices are. */
+bool hil_gated_suits(hil_dtype compute, int64_t rows, int64_t n, const int64_t rank[HIL_OP_PARAMS]);
+
 /* in: x (..., C); params: weight (C), optional bias (C); out: (..., C); saved: mean and 1/std per
    row. */
 typedef struct hil_norm_attr {

@@ -154,6 +154,13 @@ check_pairs()
         die "pairs: another adapter on the CPU"
 }
 
+# planned MODEL OPTIONS...: the bytes of the device that a run is planned to hold: plan_peak.
+planned()
+{
+    run 0 plan --model "$work/$1.json" --seq 128 --batch 4 --micro-batch 2 --threads 2 --device "$device" "${@:2}" --json
+    plan_peak=$(sed -n '/"peak"/,/}/p' "$work/out" | grep -o '"device": *[0-9]*' | grep -o '[0-9]*$')
+}
+
 # check_quantized MODEL DTYPE: an adapter on a base in nf4, which the device draws and expands.
 check_quantized()
 {
@@ -162,6 +169,9 @@ check_quantized()
     train "$model" q_cpu "$@" --device cpu
     train "$model" q_roomy "$@" --device "$device" $limit
     peak=$(values q_roomy device_peak | sort -n | tail -n 1)
+    planned "$model" "$@" $limit
+    [ "$(values q_roomy device_peak | sort -u)" = "$plan_peak" ] ||
+        die "q_roomy holds $(values q_roomy device_peak | sort -u | tr '\n' ' ')bytes, planned $plan_peak"
     train "$model" q_small "$@" --device "$device" --device-memory $((peak * 80 / 100)) --host-memory 64M
     cmp "$work/q_roomy/adapter_model.safetensors" "$work/q_small/adapter_model.safetensors" ||
         die "another adapter with less memory"

@@ -25,28 +25,6 @@ static void check_linear(int64_t rows, int64_t n, int64_t k, int64_t tile_rows)
     gpu_check_dtypes(c);
 }
 
-static void check_low_rank(int64_t rows, int64_t k, int params, const int64_t ranks[3])
-{
-    hil_low_rank_attr attr = {{2, -0.5, 1}};
-    gpu_case c = {.name = "low rank",
-                  .op = &hil_op_low_rank,
-                  .attr = &attr,
-                  .ins = 1,
-                  .outs = params,
-                  .params = params,
-                  .in = {{2, {rows, k}}},
-                  .rows = {ranks[0], ranks[1], ranks[2]},
-                  .cols = {k, k, k},
-                  .tile_rows = {0, 3, 0}};
-    gpu_check_dtypes(c);
-    c.name = "low rank, one frozen", c.frozen[0] = true;
-    gpu_check_dtypes(c);
-    c.name = "low rank, no din", c.frozen[0] = false, c.no_din = 1;
-    gpu_check_dtypes(c);
-    c.name = "low rank, one gradient missing", c.no_din = 0, c.no_dout = 1;
-    gpu_check_dtypes(c);
-}
-
 static void check_weight_norm(int64_t n, int64_t k, int64_t rank, int64_t tile_rows)
 {
     hil_weight_norm_attr attr = {0.7};
@@ -175,12 +153,6 @@ static void check_fault(void)
 int main(void)
 {
     gpu_begin();
-    check_linear(4096, 1024, 16, 0); /* narrow: both gradients at once */
-    check_linear(2080, 2112, 8, 0);
-    for (int params = 1; params <= HIL_OP_PARAMS; ++params) {
-        check_low_rank(128, 64, params, (int64_t[]){16, 16, 16});
-        check_low_rank(37, 200, params, (int64_t[]){5, 9, 33});
-    }
     check_weight_norm(128, 64, 8, 0);
     check_weight_norm(300, 192, 17, 100);
     check_linear(96, 128, 64, 0);

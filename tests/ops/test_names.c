@@ -35,7 +35,8 @@ int main(void)
                                  &hil_op_low_rank,
                                  &hil_op_sigmoid_gate,
                                  &hil_op_swiglu_clamped,
-                                 &hil_op_expert_bias};
+                                 &hil_op_expert_bias,
+                                 &hil_op_gated};
     size_t count = sizeof all / sizeof *all;
     for (size_t i = 0; i < count; ++i)
         for (size_t k = 0; k < i; ++k) CHECK(strcmp(all[i]->name, all[k]->name) != 0);

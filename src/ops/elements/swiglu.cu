@@ -1,5 +1,6 @@
 /* swiglu.cu - silu(gate) * up. */
 #include "ops/cuda_elements.h"
+#include "ops/elements/swiglu_cuda.h"
 
 static __device__ inline float logistic(float x)
 {
@@ -10,7 +11,8 @@ struct forward_formula {
     __device__ void operator()(int64_t, const float x[2][HIL_WIDE], float y[1][HIL_WIDE]) const
     {
 #pragma unroll
-        for (int i = 0; i < HIL_WIDE; ++i) y[0][i] = x[0][i] * logistic(x[0][i]) * x[1][i];
+        for (int i = 0; i < HIL_WIDE; ++i)
+            y[0][i] = hil_swiglu_forward(x[0][i], logistic(x[0][i]), x[1][i]);
     }
 };
 
@@ -19,11 +21,8 @@ struct backward_formula {
     __device__ void operator()(int64_t, const float x[3][HIL_WIDE], float y[2][HIL_WIDE]) const
     {
 #pragma unroll
-        for (int i = 0; i < HIL_WIDE; ++i) {
-            float g = x[0][i], u = x[1][i], d = x[2][i], s = logistic(g);
-            y[0][i] = d * u * s * (1.0f + g * (1.0f - s));
-            y[1][i] = d * g * s;
-        }
+        for (int i = 0; i < HIL_WIDE; ++i)
+            hil_swiglu_backward(x[0][i], logistic(x[0][i]), x[1][i], x[2][i], &y[0][i], &y[1][i]);
     }
 };
 

@@ -53,17 +53,6 @@ static hil_status infer(hil_op_call *call)
     return HIL_OK;
 }
 
-/* Computes the columns of y that belong to one tile of the weight. */
-typedef struct part {
-    int64_t first, count;
-} part;
-
-static part tile_part(const hil_op_param *w, int64_t tile)
-{
-    int64_t first = tile * w->tile_rows, left = w->rows - first;
-    return (part){first, left < w->tile_rows ? left : w->tile_rows};
-}
-
 static void *element(const hil_tensor *x, int64_t at)
 {
     return (char *)x->data + (size_t)at * hil_dtype_size(x->dtype);
@@ -76,7 +65,7 @@ static hil_status forward(hil_op_call *call)
     float *bias = call->params == 2 ? call->scratch : NULL;
     if (bias) HIL_TRY(hil_op_vector(call, 1, bias));
     for (int64_t tile = 0; tile < s.tiles; ++tile) {
-        part p = tile_part(&call->param[0], tile);
+        hil_op_rows p = hil_op_tile(&call->param[0], tile);
         const void *w;
         HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &w));
         hil_status status = hil_gemm_run(
@@ -103,7 +92,7 @@ static hil_status back_input(hil_op_call *call, const sizes *s, float *sum)
 {
     const hil_tensor *dy = &call->dout[0], *dx = &call->din[0];
     for (int64_t tile = 0; tile < s->tiles; ++tile) {
-        part p = tile_part(&call->param[0], tile);
+        hil_op_rows p = hil_op_tile(&call->param[0], tile);
         const void *w;
         HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &w));
         hil_status status = hil_gemm_run(
@@ -128,7 +117,7 @@ static hil_status back_weight(hil_op_call *call, const sizes *s)
 {
     const hil_tensor *dy = &call->dout[0], *x = &call->in[0];
     for (int64_t tile = 0; tile < s->tiles; ++tile) {
-        part p = tile_part(&call->param[0], tile);
+        hil_op_rows p = hil_op_tile(&call->param[0], tile);
         float *sum;
         bool add;
         HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum, &add));
@@ -202,6 +191,7 @@ static hil_status backward(hil_op_call *call)
 const hil_op hil_op_linear = {
     .name = "linear",
     .keep_in = 1,
+    .keep_trained = 1,
     .pass = 2,
     .infer = infer,
     .forward = forward,

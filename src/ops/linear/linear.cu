@@ -19,11 +19,17 @@ static sizes measure(const hil_op_call *call)
     return s;
 }
 
-/* Whether both gradients are computed at once. */
+/* Whether it is the product with an adapter's B, which has kernels of its own. */
 static bool is_narrow(const hil_op_call *call, const sizes *s)
 {
-    return call->params == 1 && call->param[0].trainable && s->tiles == 1 &&
+    return call->params == 1 && s->tiles == 1 &&
            hil_cuda_narrow_suits(call->device, call->param[0].dtype, s->rows, s->n, s->k);
+}
+
+/* Whether both gradients are computed at once. */
+static bool joins_gradients(const hil_op_call *call, const sizes *s)
+{
+    return call->param[0].trainable && is_narrow(call, s);
 }
 
 static hil_status infer(hil_op_call *call)
@@ -36,19 +42,8 @@ static hil_status infer(hil_op_call *call)
     if (s.tiles > 1) hil_scratch_add(&call->backward_scratch, s.rows * s.k, sizeof(float));
     if (call->params == 2)
         hil_scratch_add(&call->backward_scratch, s.columns.blocks * s.n, sizeof(float));
-    if (is_narrow(call, &s)) call->backward_scratch += hil_cuda_narrow_bytes(s.rows, s.n);
+    if (joins_gradients(call, &s)) call->backward_scratch += hil_cuda_narrow_bytes(s.rows, s.n);
     return HIL_OK;
-}
-
-/* Computes the columns of y that belong to one tile of the weight. */
-typedef struct part {
-    int64_t first, count;
-} part;
-
-static part tile_part(const hil_op_param *w, int64_t tile)
-{
-    int64_t first = tile * w->tile_rows, left = w->rows - first;
-    return {first, left < w->tile_rows ? left : w->tile_rows};
 }
 
 static void *element(const hil_tensor *x, int64_t at)
@@ -67,14 +62,26 @@ static hil_status copy_bias(const hil_op_call *call, int64_t n)
     return status;
 }
 
+/* Of a narrow weight, with a residual. */
+static hil_status add_narrow(hil_op_call *call, const sizes *s)
+{
+    hil_cuda_narrow job = {s->rows, s->n, s->k, NULL, NULL, call->in[0].data, NULL};
+    HIL_TRY(call->source->weight_begin(call->owner, 0, 0, &job.w));
+    hil_status status =
+        hil_cuda_narrow_add(call->device, &job, call->in[1].data, call->out[0].data);
+    call->source->weight_end(call->owner, 0, 0);
+    return status;
+}
+
 static hil_status forward(hil_op_call *call)
 {
     sizes s = measure(call);
+    if (call->ins == 2 && is_narrow(call, &s)) return add_narrow(call, &s);
     const hil_tensor *x = &call->in[0], *y = &call->out[0];
     hil_tensor bias = {y->dtype, {1, {s.n}}, call->scratch};
     if (call->params == 2) HIL_TRY(copy_bias(call, s.n));
     for (int64_t tile = 0; tile < s.tiles; ++tile) {
-        part p = tile_part(&call->param[0], tile);
+        hil_op_rows p = hil_op_tile(&call->param[0], tile);
         const void *w;
         HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &w));
         hil_cuda_matmul product = {.m = s.rows,
@@ -100,7 +107,7 @@ static hil_status back_input(hil_op_call *call, const sizes *s, float *sum)
 {
     const hil_tensor *dy = &call->dout[0], *dx = &call->din[0];
     for (int64_t tile = 0; tile < s->tiles; ++tile) {
-        part p = tile_part(&call->param[0], tile);
+        hil_op_rows p = hil_op_tile(&call->param[0], tile);
         const void *w;
         HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &w));
         hil_cuda_matmul product = {.m = s->rows,
@@ -127,7 +134,7 @@ static hil_status back_weight(hil_op_call *call, const sizes *s)
 {
     const hil_tensor *dy = &call->dout[0], *x = &call->in[0];
     for (int64_t tile = 0; tile < s->tiles; ++tile) {
-        part p = tile_part(&call->param[0], tile);
+        hil_op_rows p = hil_op_tile(&call->param[0], tile);
         float *sum;
         bool add;
         HIL_TRY(call->source->gradient_begin(call->owner, 0, tile, &sum, &add));
@@ -178,7 +185,7 @@ static hil_status backward(hil_op_call *call)
     sizes s = measure(call);
     size_t at = 0;
     float *sum = NULL;
-    if (call->din[0].data && is_narrow(call, &s)) return back_both(call, &s);
+    if (call->din[0].data && joins_gradients(call, &s)) return back_both(call, &s);
     if (s.tiles > 1) {
         sum = (float *)call->scratch;
         hil_scratch_add(&at, s.rows * s.k, sizeof(float));

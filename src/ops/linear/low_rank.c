@@ -35,14 +35,7 @@ static hil_status join_matrices(const hil_op_call *call, const hil_low_rank *l)
 {
     size_t row = (size_t)l->k * hil_dtype_size(call->param[0].dtype);
     for (int i = 0; i < call->params; ++i)
-        for (int64_t tile = 0; tile < hil_op_tiles(&call->param[i]); ++tile) {
-            hil_low_rank_tile t = hil_low_rank_tile_of(call, l, i, tile);
-            const void *data;
-            HIL_TRY(call->source->weight_begin(call->owner, i, tile, &data));
-            if (!hil_pool_is_dry(call->pool))
-                memcpy(l->joined + (size_t)t.first * row, data, (size_t)t.count * row);
-            call->source->weight_end(call->owner, i, tile);
-        }
+        HIL_TRY(hil_op_matrix(call, i, l->joined + (size_t)l->first[i] * row));
     return HIL_OK;
 }
 
@@ -132,15 +125,7 @@ static hil_status back_matrices(const hil_op_call *call, const hil_low_rank *l)
                                                  .c_dtype = HIL_F32,
                                                  .c_stride = l->k}));
     for (int i = 0; i < call->params; ++i)
-        for (int64_t tile = 0; tile < hil_op_tiles(&call->param[i]); ++tile) {
-            if (!call->param[i].trainable) continue;
-            hil_low_rank_tile t = hil_low_rank_tile_of(call, l, i, tile);
-            hil_tensor sum = {HIL_F32, {2, {t.count, l->k}}, NULL};
-            bool add;
-            HIL_TRY(call->source->gradient_begin(call->owner, i, tile, (float **)&sum.data, &add));
-            hil_row_write_all(call->pool, &sum, l->product + t.first * l->k, add);
-            call->source->gradient_end(call->owner, i, tile);
-        }
+        HIL_TRY(hil_op_give_matrix(call, i, l->product + l->first[i] * l->k));
     return HIL_OK;
 }
 

@@ -18,16 +18,7 @@ static hil_status join_matrices(const hil_op_call *call, const hil_low_rank &l)
 {
     size_t row = (size_t)l.k * hil_dtype_size(call->param[0].dtype);
     for (int i = 0; i < call->params; ++i)
-        for (int64_t tile = 0; tile < hil_op_tiles(&call->param[i]); ++tile) {
-            hil_low_rank_tile t = hil_low_rank_tile_of(call, &l, i, tile);
-            const void *data;
-            HIL_TRY(call->source->weight_begin(call->owner, i, tile, &data));
-            cudaError_t bad = cudaMemcpyAsync(l.joined + (size_t)t.first * row, data,
-                                              (size_t)t.count * row, cudaMemcpyDeviceToDevice,
-                                              hil_cuda_stream(call->device, HIL_STREAM_COMPUTE));
-            call->source->weight_end(call->owner, i, tile);
-            HIL_TRY(hil_cuda_check(call->device, bad, "join matrices"));
-        }
+        HIL_TRY(hil_op_cuda_matrix(call, i, l.joined + (size_t)l.first[i] * row));
     return HIL_OK;
 }
 
@@ -115,17 +106,7 @@ static hil_status back_matrices(const hil_op_call *call, const hil_low_rank &l)
                                .c_stride = l.k};
     HIL_TRY(hil_cuda_matmul_run(call->device, &product));
     for (int i = 0; i < call->params; ++i)
-        for (int64_t tile = 0; tile < hil_op_tiles(&call->param[i]); ++tile) {
-            if (!call->param[i].trainable) continue;
-            hil_low_rank_tile t = hil_low_rank_tile_of(call, &l, i, tile);
-            hil_tensor sum = {HIL_F32, {2, {t.count, l.k}}, NULL}, part = sum;
-            part.data = l.product + t.first * l.k;
-            bool add;
-            HIL_TRY(call->source->gradient_begin(call->owner, i, tile, (float **)&sum.data, &add));
-            hil_status status = hil_op_cuda_convert(call->device, &sum, &part, add);
-            call->source->gradient_end(call->owner, i, tile);
-            HIL_TRY(status);
-        }
+        HIL_TRY(hil_op_cuda_give_matrix(call, i, l.product + l.first[i] * l.k));
     return HIL_OK;
 }
 

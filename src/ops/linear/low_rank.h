@@ -37,20 +37,6 @@ static inline hil_low_rank hil_low_rank_of(const hil_op_call *call, bool backwar
     return l;
 }
 
-/* Rows [first, first + count) of `joined` are one tile of a matrix. */
-typedef struct hil_low_rank_tile {
-    int64_t first, count;
-} hil_low_rank_tile;
-
-static inline hil_low_rank_tile hil_low_rank_tile_of(const hil_op_call *call, const hil_low_rank *l,
-                                                     int param, int64_t tile)
-{
-    const hil_op_param *p = &call->param[param];
-    int64_t first = tile * p->tile_rows, left = p->rows - first;
-    hil_low_rank_tile t = {l->first[param] + first, left < p->tile_rows ? left : p->tile_rows};
-    return t;
-}
-
 static inline bool hil_low_rank_trains(const hil_op_call *call)
 {
     for (int i = 0; i < call->params; ++i)

@@ -17,11 +17,25 @@ typedef struct hil_cuda_narrow {
 bool hil_cuda_narrow_suits(const hil_device *device, hil_dtype dtype, int64_t rows, int64_t n,
                            int64_t k);
 size_t hil_cuda_narrow_bytes(int64_t rows, int64_t n);
+/* y = base + x * w', both rows x n, bf16; dy and scratch are not used. */
+hil_status hil_cuda_narrow_add(hil_device *device, const hil_cuda_narrow *job, const void *base,
+                               void *y);
 /* Partial sums of both gradients; then each of them, added up in a fixed order. */
 hil_status hil_cuda_narrow_run(hil_device *device, const hil_cuda_narrow *job);
 hil_status hil_cuda_narrow_input(hil_device *device, const hil_cuda_narrow *job, void *dx,
                                  bool add);
 hil_status hil_cuda_narrow_weight(hil_device *device, const hil_cuda_narrow *job, float *sum,
                                   bool add);
+
+/* `count` partial sums of a matrix, `size` numbers apart, in rows `stride` apart. */
+typedef struct hil_cuda_parts {
+    const float *part;
+    int64_t count, size;
+    int64_t rows, stride, cols;
+    float factor;
+    bool add;
+} hil_cuda_parts;
+/* out (rows x cols, fp32 or bf16) = their sum in order, times the factor, or added to it. */
+hil_status hil_cuda_parts_sum(hil_device *device, hil_view out, const hil_cuda_parts *parts);
 
 #endif

@@ -80,7 +80,7 @@ class Bench:
                                  watch=not self.tiny)
         found = summary(run, 1, token_flops(config, self.seq) * self.tokens())
         return {**found, "part": part, "who": "hilbert", "layers": layers,
-                "how": " ".join(str(o) for o in options if o != "--plan")}
+                "how": " ".join(map(str, options))}
 
     def peer(self):
         path = self.hilbert.config(shape(self.args.layers or (2 if self.tiny else 12), self.tiny))
@@ -94,7 +94,7 @@ class Bench:
             text, words = (late.stdout or b"").decode(), "time is over"
         lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
         if not lines:
-            raise Failed(f"PyTorch: {words}")
+            raise Failed(words)
         for line in lines:
             line.update(part="memory", who=line.pop("versions"), how=", ".join(
                 [f"experts {line['experts']}", f"micro-batch {line['micro_batch']}"] +
@@ -102,25 +102,24 @@ class Bench:
             if "seconds" in line:
                 flops = token_flops(shape(line["layers"], self.tiny), self.seq) * self.tokens()
                 line["tflops"] = flops / line["seconds"] * 1e-12
-        return lines
+            yield line
 
     def part_memory(self):
         if not self.args.no_peer:
-            lines = self.peer()
-            self.layers = lines[0]["layers"]
+            lines = collect(self.peer(), {"part": "memory", "who": "PyTorch", "how": ""})
+            self.layers = lines[0].get("layers", self.layers)
             yield from lines
         for micro in self.args.micro.split(","):
             yield self.attempt("memory", self.layers or 11, 3, "--micro-batch", micro)
 
     def part_ram(self):
+        """The GPU has room for tensors and the layers in use; almost all states are in RAM."""
         room = free_memory() - 8 * GIB
         layer, rest = (parameters(shape(n, self.tiny)) for n in (1, 0))
         layers = 2 if self.tiny else int((room / STATE_BYTES - rest) / (layer - rest))
-        config = shape(layers, self.tiny)
-        device = (64 << 20) if self.tiny else 132 * GIB
-        options, _ = self.hilbert.offloaded(config, self.batch, self.seq, 1 if self.tiny else 4,
-                                            device, (64 << 20) if self.tiny else room + 3 * GIB)
-        yield self.train("ram", layers, 3, *options)
+        yield self.train("ram", layers, 3, "--micro-batch", 1 if self.tiny else 4,
+                         "--device-memory", "3M" if self.tiny else "48G", "--host-memory",
+                         (64 << 20) if self.tiny else room + 3 * GIB)
 
     def part_disk(self):
         options = ["--micro-batch", 1 if self.tiny else 2, "--disk", self.args.disk]

@@ -7,7 +7,7 @@ Prints one line of JSON for each way.
 Weights and gradients in bf16, masters and moments in fp32 with fused AdamW (gpu_torch.py), SDPA,
 gradients clipped to 1. Layers: as many as CONFIG has, or fewer until one micro-batch of one sequence
 fits (--layers is how many to begin with). Ways: the implementations of experts that transformers
-has, each with micro-batches as large as fit, and with gradient checkpointing and larger ones.
+has, without and with gradient checkpointing, each with the largest micro-batches that fit.
 """
 import argparse
 import json
@@ -21,6 +21,9 @@ import torch
 import transformers
 
 from gpu_torch import CUDA, DEVICE, Masters, synchronize
+
+
+VERSIONS = f"transformers {transformers.__version__}, PyTorch {torch.__version__}"
 
 
 def build(config, layers):
@@ -43,12 +46,6 @@ def step(model, optimizer, ids, micro):
     return float(total)
 
 
-def forget(model):
-    model.zero_grad(set_to_none=True)
-    if CUDA:
-        torch.cuda.empty_cache()
-
-
 def fitting(config, layers, seq):
     """Model and optimizer with as many layers as one sequence at a time leaves room for."""
     ids = torch.randint(0, config["vocab_size"], (2, seq), device=DEVICE)
@@ -60,9 +57,9 @@ def fitting(config, layers, seq):
             step(model, optimizer, ids, 1)
             return model, optimizer, layers
         except torch.cuda.OutOfMemoryError:
-            del model, optimizer
-            torch.cuda.empty_cache()
             layers -= 1
+        del model, optimizer  # here, because the error refers to them
+        torch.cuda.empty_cache()
 
 
 def measure(model, optimizer, way, args):
@@ -98,20 +95,22 @@ def main():
     torch.manual_seed(1)
     end = time.monotonic() + args.limit
     model, optimizer, layers = fitting(config, args.layers or config["num_hidden_layers"], args.seq)
-    ways = [("grouped_mm", True, 4), ("grouped_mm", False, 2), ("grouped_mm", False, 1), ("eager", True, 4)]
-    done = set()
-    for way in ways:
-        if (way[:2] in done) or time.monotonic() > end:
-            continue
-        line = {"layers": layers, "experts": way[0], "checkpointing": way[1], "micro_batch": way[2],
-                "versions": f"transformers {transformers.__version__}, PyTorch {torch.__version__}"}
-        try:
-            line.update(measure(model, optimizer, way, args))
-            done.add(way[:2])
-        except (RuntimeError, ValueError, torch.cuda.OutOfMemoryError) as error:
-            line["error"] = str(error).splitlines()[0]
-            forget(model)
-        print(json.dumps(line), flush=True)
+    for experts in ("grouped_mm", "eager"):
+        for checkpointing in (False, True):
+            for micro in (4, 2, 1):
+                if time.monotonic() > end:
+                    return
+                line = {"layers": layers, "experts": experts, "checkpointing": checkpointing,
+                        "micro_batch": micro, "versions": VERSIONS}
+                try:
+                    line.update(measure(model, optimizer, (experts, checkpointing, micro), args))
+                except torch.cuda.OutOfMemoryError as error:
+                    line["error"] = str(error).splitlines()[0].partition(". GPU 0")[0]
+                print(json.dumps(line), flush=True)
+                if "seconds" in line:
+                    break
+                model.zero_grad(set_to_none=True)
+                torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ static __global__ void __launch_bounds__(HIL_CHOICES_THREADS)
     int n = hil_wide_count(c.cols - col);
     float values[HIL_WIDE];
     hil_wide_read(hil_wide_load(x, row * c.cols + col, n), x.dtype, values);
+#pragma unroll 4
     for (int64_t j = 0; j < c.chosen; ++j)
         hil_wide_store(y, c.place[row * c.chosen + j] * c.cols + col, n, values);
 }

@@ -19,6 +19,8 @@ static sizes measure(const hil_op_call *call)
     return {experts, hil_op_tiles(&w), call->in[0].shape.dim[0], w.rows, w.cols};
 }
 
+/* Scratch: a number for each launch, of which there are no more than tiles; backward also: the
+   gradient of x (rows, K), when tiles must be summed. */
 static hil_status infer(hil_op_call *call)
 {
     sizes s = measure(call);
@@ -26,6 +28,8 @@ static hil_status infer(hil_op_call *call)
         return hil_fail(HIL_ERR_USAGE,
                         "grouped_linear: input is %s, weight is %s; a GPU wants both alike",
                         hil_dtype_name(call->in[0].dtype), hil_dtype_name(call->param[0].dtype));
+    hil_scratch_add(&call->forward_scratch, s.tiles * s.experts, sizeof(int32_t));
+    hil_scratch_add(&call->backward_scratch, s.tiles * s.experts, sizeof(int32_t));
     if (s.tiles > 1) hil_scratch_add(&call->backward_scratch, s.rows * s.k, sizeof(float));
     return HIL_OK;
 }
@@ -171,6 +175,10 @@ static int64_t most_tiles(const hil_op_call *call, const sizes *s, hil_grouped_k
 static hil_status run_all(hil_op_call *call, const sizes *s, hil_cuda_grouped *g)
 {
     int64_t all = s->tiles * s->experts, most = most_tiles(call, s, g->kind);
+    HIL_TRY(hil_cuda_check(call->device,
+                           cudaMemsetAsync(call->scratch, 0, (size_t)all * sizeof *g->taken,
+                                           hil_cuda_stream(call->device, HIL_STREAM_COMPUTE)),
+                           "clear counters"));
     for (int64_t tile = 0; tile < all;) {
         hil_status status = HIL_OK;
         while (status == HIL_OK && tile < all && g->tiles < most) {
@@ -180,6 +188,7 @@ static hil_status run_all(hil_op_call *call, const sizes *s, hil_cuda_grouped *g
         if (status == HIL_OK && g->kind == HIL_GROUPED_INPUT && s->tiles > 1)
             g->add = g->tile[0].column > 0;
         if (status == HIL_OK) status = run(call->device, g);
+        ++g->taken;
         end_tiles(call, g, tile);
         HIL_TRY(status);
     }
@@ -193,6 +202,7 @@ static hil_cuda_grouped group_of(const hil_op_call *call, const sizes *s, hil_gr
     g.rows = s->rows, g.n = s->n, g.k = s->k;
     g.begin = (const int32_t *)call->in[1].data;
     g.dtype = call->param[0].dtype;
+    g.taken = (int32_t *)call->scratch;
     return g;
 }
 
@@ -208,7 +218,9 @@ static hil_status forward(hil_op_call *call)
 static hil_status back_input(hil_op_call *call, const sizes *s)
 {
     hil_cuda_grouped g = group_of(call, s, HIL_GROUPED_INPUT);
-    hil_tensor whole = {HIL_F32, call->din[0].shape, call->scratch};
+    size_t at = 0;
+    hil_scratch_add(&at, s->tiles * s->experts, sizeof(int32_t));
+    hil_tensor whole = {HIL_F32, call->din[0].shape, hil_scratch_at(call, at)};
     g.in = hil_view_of(&call->dout[0]);
     g.out = hil_view_of(s->tiles > 1 ? &whole : &call->din[0]);
     g.add = call->din_add[0];

@@ -4,7 +4,7 @@
 
 #include "ops/cuda_kernel.h"
 
-#define HIL_GROUPED_TILES 32 /* of a launch at most */
+#define HIL_GROUPED_TILES 128 /* of a launch at most */
 
 /* A tile of an expert: rows [column, column + count) of its weight (N, K). */
 typedef struct hil_grouped_tile {
@@ -31,6 +31,7 @@ typedef struct hil_cuda_grouped {
     hil_view out;         /* FORWARD: (rows, N); INPUT: (rows, K) */
     bool add;             /* to out */
     hil_dtype dtype;      /* of weights */
+    int32_t *taken;       /* 0: how many parts of results this launch's threads have taken */
     int tiles;
     hil_grouped_tile tile[HIL_GROUPED_TILES];
 } hil_cuda_grouped;

@@ -203,7 +203,7 @@ def _device(name: Union[None, str, torch.device]) -> torch.device:
             index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
             torch.cuda.set_device(index)
         device = torch.device("cuda", index)
-    return device
+    return torch.device("cpu") if device.type == "cpu" else device  # "cpu:0" is a name of it too
 
 
 def _set_budgets(options: Options, device_memory: Size, host_memory: Size) -> None:

@@ -72,8 +72,6 @@ class Accelerator(accelerate.Accelerator):
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Arguments of `hilbert.offload`, before `prepare`."""
-        if self.num_processes > 1:
-            raise UsageError(f"hilbert trains in one process here, not in {self.num_processes}")
         if self.state.dynamo_plugin.backend.value != "NO":
             raise UsageError("compile blocks of the model (block.compile()) before it is prepared, "
                              "instead of the whole model")

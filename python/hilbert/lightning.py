@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from ._offload import offload, state_of
+from ._ranks import world_size
 from .checkpoint import load, save
 from .errors import UsageError
 from .pretrained import save_weights
@@ -109,8 +110,9 @@ class _Strategy:
         self._precision_plugin = None if plugin is None else self.precision_class(precision, _DTYPES[precision])
 
     def setup_environment(self) -> None:
-        if len(self.parallel_devices or [0]) > 1 or self.num_nodes > 1:
-            raise UsageError("hilbert trains on one device here: give devices=1, num_nodes=1")
+        if len(self.parallel_devices or [0]) > 1 or self.num_nodes > 1 or world_size() > 1:
+            raise UsageError("hilbert's strategy trains on one rank: give devices=1 and num_nodes=1, and "
+                             "start one process")
         super().setup_environment()
 
     def model_to_device(self) -> None:

@@ -74,17 +74,18 @@ def save_pretrained(model: nn.Module, folder: Union[str, Path], max_shard_size: 
     state = state_of(model)
     state.idle()
     if state.store.rank == 0:
-        _write_folder(state, model, Path(folder), max_shard_size)
+        write_folder(model, Path(folder), max_shard_size)
     state.store.meet()
 
 
-def _write_folder(state: Any, model: nn.Module, folder: Path, max_shard_size: str) -> None:
+def write_folder(model: nn.Module, folder: Path, max_shard_size: str = "5GB") -> None:
+    """`save_pretrained` on one rank, without waiting for the others."""
     if getattr(model, "_weight_conversions", None) or not hasattr(model, "config"):
         model.save_pretrained(folder, max_shard_size=max_shard_size)
         return
     folder.mkdir(parents=True, exist_ok=True)
     model.config.architectures = [type(model).__name__]
-    model.config.dtype = str(state.store.options.dtype).split(".")[1]
+    model.config.dtype = str(state_of(model).store.options.dtype).split(".")[1]
     model.config.save_pretrained(folder)
     if getattr(model, "generation_config", None) is not None:
         model.generation_config.save_pretrained(folder)

@@ -22,7 +22,8 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from .accelerator import Accelerator
 from .checkpoint import load, save
 from .errors import UsageError
-from .pretrained import save_pretrained
+from ._offload import state_of
+from .pretrained import write_folder
 
 STATE = "hilbert"  # the folder in checkpoint-N, beside the model
 _SCHEDULER = "scheduler.pt"
@@ -57,7 +58,7 @@ class TrainerMixin:
             if getattr(args, name, None):
                 raise UsageError(f"{name} of TrainingArguments cannot be combined with hilbert's Trainer")
         if args.n_gpu > 1:
-            args._n_gpu = 1  # as many as torchrun starts, one each
+            args._n_gpu = 1  # torchrun starts one process for each
         super().create_accelerator_and_postprocess()
         precision = "bf16" if args.bf16 else "fp16" if args.fp16 else None
         Accelerator.adopt(self.accelerator, {
@@ -107,6 +108,12 @@ class TrainerMixin:
             resume_from_checkpoint = last_checkpoint(self.args.output_dir) or True
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
+    def save_model(self, output_dir: Optional[str] = None, _internal_call: bool = False) -> None:
+        """As the Trainer's, on all ranks together: rank 0 writes, the others hand it their parts."""
+        super().save_model(output_dir, _internal_call)
+        if "hilbert" in self.model.__dict__:
+            state_of(self.model).store.meet()
+
     def _save(self, output_dir: Optional[str] = None, state_dict: Optional[Dict[str, Any]] = None) -> None:
         """Writes weights one tensor at a time."""
         model = self.model
@@ -117,7 +124,8 @@ class TrainerMixin:
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         save(self.model, os.path.join(output_dir, STATE), keep=1)
-        torch.save(self.lr_scheduler.state_dict(), os.path.join(output_dir, _SCHEDULER))
+        if self.args.should_save:
+            torch.save(self.lr_scheduler.state_dict(), os.path.join(output_dir, _SCHEDULER))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Optional[nn.Module] = None) -> None:
         """Weights come with the optimizer's states, unless another Trainer wrote the checkpoint."""
@@ -163,11 +171,11 @@ def last_checkpoint(folder: Union[str, Path]) -> Optional[str]:
 
 @contextlib.contextmanager
 def _saving_in_parts(model: nn.Module) -> Iterator[None]:
-    """Inside, `model.save_pretrained` is `hilbert.save_pretrained`."""
+    """Inside, `model.save_pretrained` is that of hilbert."""
 
     def write(folder: str, **arguments: Any) -> None:
         del model.save_pretrained  # what it calls is the model's own
-        save_pretrained(model, folder)
+        write_folder(model, Path(folder))
 
     model.save_pretrained = write
     try:

@@ -313,3 +313,35 @@ def kill_when(command, condition):
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.communicate()
+
+
+def train_on_ranks(rank, ranks, folder):
+    """Saves in the middle, and loads the best model at the end."""
+    from accelerate.state import AcceleratorState, PartialState
+    AcceleratorState._reset_state(True)  # of the process that was forked
+    PartialState._reset_state()
+    trainer = mine(folder, arguments(folder / "out", **RANKS, per_device_train_batch_size=2,
+                                     load_best_model_at_end=True), eval_dataset=texts(8, 6))
+    trainer.train()
+    return history(trainer), history(trainer, "grad_norm"), history(trainer, "eval_loss"), trainer.evaluate()["eval_loss"]
+
+
+RANKS = {"max_steps": 6, "save_strategy": "steps", "save_steps": 3, "eval_strategy": "steps", "eval_steps": 3,
+         "gradient_accumulation_steps": 2, "per_device_eval_batch_size": 4}
+
+
+def test_ranks(tmp_path):
+    """Two ranks of torchrun train as one does with batches twice as large; one rank continues."""
+    from test_ranks import start
+    codes, logs = start(2, train_on_ranks, tmp_path / "two")
+    assert codes == [0, 0], logs
+    one = theirs(arguments(tmp_path / "one", **RANKS), eval_dataset=texts(8, 6))
+    one.train()
+    losses, norms, checks, best = torch.load(tmp_path / "two" / "rank0.pt")
+    same(losses, history(one))
+    same(norms, history(one, "grad_norm"), 1e-4)
+    same(checks, history(one, "eval_loss"))
+    same([best], [min(checks)], 1e-6)
+    again = mine(tmp_path, arguments(tmp_path / "again", **RANKS), make(9), eval_dataset=texts(8, 6))
+    again.train(resume_from_checkpoint=str(tmp_path / "two" / "out" / "checkpoint-3"))
+    same(history(again), losses)

@@ -27,6 +27,7 @@ import torch
 from torch import nn
 
 from . import _c
+from ._activations import Activations, View
 from ._store import Slot, Store
 from .errors import BudgetError, UsageError
 
@@ -85,9 +86,11 @@ class Packing:
     """Hooks for saved tensors. Below other hooks, such as those of torch.utils.checkpoint, these
     get what is no parameter."""
 
-    def __init__(self, store: Store, outer: Optional[Tuple[Any, Any]]) -> None:
+    def __init__(self, store: Store, outer: Optional[Tuple[Any, Any]],
+                 activations: Optional[Activations]) -> None:
         self.store = store
         self.outer = outer
+        self.activations = activations
 
     def pack(self, tensor: torch.Tensor) -> Any:
         slot = self.store.live.get(tensor.untyped_storage().data_ptr())
@@ -95,7 +98,8 @@ class Packing:
             return _Reference(slot, tensor.dtype, tensor.size(), tensor.stride(),
                               tensor.storage_offset())
         if self.outer is None:
-            return _Saved(tensor.detach(), tensor._version)
+            view = self.activations.pack(tensor) if self.activations is not None else None
+            return view or _Saved(tensor.detach(), tensor._version)
         return _Outer(self.outer[1], self.outer[0](tensor))
 
     def unpack(self, packed: Any) -> torch.Tensor:
@@ -105,6 +109,8 @@ class Packing:
                                    f"shape {list(packed.tensor.shape)}, version "
                                    f"{packed.tensor._version} instead of {packed.version}")
             return packed.tensor
+        if isinstance(packed, View):
+            return self.activations.unpack(packed)
         if isinstance(packed, _Outer):
             return packed.unpack(packed.packed)
         weights = self.store.lease(packed.slot)
@@ -161,6 +167,7 @@ class Uses:
         self.summing = False  # whether a gradient was added in it
         self.more = False  # whether other backward passes of this step follow: no sum is complete
         self.optimizer: Any = None  # whose groups may be frozen
+        self.activations: Optional[Activations] = None  # None: PyTorch keeps them
         self._stack: List[_Frame] = []
         self._copies: List[ModelSlot] = []
 
@@ -287,7 +294,7 @@ class Uses:
         outer = _top(True)
         top = getattr(outer[0], "__self__", None) if outer else None
         if not (isinstance(top, Packing) and top.store is self.store):
-            packing = Packing(self.store, outer)
+            packing = Packing(self.store, outer, self.activations)
             _push(packing.pack, packing.unpack)
             frame.packing = True
 

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from . import _c
+from ._activations import Activations, allowance, reserve
 from ._hooks import ModelSlot, Uses, attach, stages
 from ._state import attach_state, guard_apply
 from ._store import DTYPES, NAMES, Options, Store
@@ -141,8 +142,8 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
             weight_decay: float = 0.01, clip: float = 0.0, params: Optional[Iterable[Any]] = None,
             dtype: Optional[str] = None, device_memory: Size = None, host_memory: Size = None,
             disk: Union[str, Iterable[str]] = (), device: Union[None, str, torch.device] = None,
-            window: Size = None, threads: int = 0, saves: bool = True,
-            steady: bool = True) -> nn.Module:
+            window: Size = None, threads: int = 0, saves: bool = True, steady: bool = True,
+            activations: Size = "none") -> nn.Module:
     """Puts weights, gradients and optimizer states of a model into hilbert's tiers.
 
     Returns the same object with two more methods, `backward(loss)` and `step()`, and the attributes
@@ -163,6 +164,9 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
         comes later is rounded on its own, and needs memory that may not be there. False: all leave
         at `step`.
     saves: False saves the buffer of host memory that `hilbert.save` needs.
+    activations: "none" leaves tensors that wait for backward to PyTorch. With a size, as in "8G", the
+        oldest ones beyond it wait in RAM or on disk, within the budgets; "auto": half of the GPU's
+        memory that is free after the states were placed, without a GPU half of `device_memory`.
     """
     if "hilbert" in model.__dict__:
         raise UsageError(f"{type(model).__name__} was given to hilbert.offload already")
@@ -182,9 +186,13 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
         window=parse_size("window", window) or 0, threads=threads, saves=saves,
         steady=steady)
     _set_budgets(options, device_memory, host_memory)
+    if activations != "none":
+        reserve(options, list(model.parameters()))
     if dtype is not None:
         _cast_buffers(model, options.dtype)
     state = Offload(model, options, groups)
+    if activations != "none":
+        state.uses.activations = Activations(state.store, allowance(options, activations))
     model.hilbert = state
     model.optimizer = state.optimizer
     model.backward = state.backward

@@ -42,6 +42,8 @@ class Options:
     threads: int = 0
     saves: bool = True
     steady: bool = True
+    keep_window: int = 0  # for activations; 0: none are kept
+    keep_host: int = 0
 
 
 @dataclass(eq=False)
@@ -122,6 +124,7 @@ class Store:
         self.live: Dict[int, Slot] = {}  # by address: what is acquired
         self.slots: List[Slot] = []
         self._dead: Deque[Slot] = deque()
+        self._dropped: Deque[int] = deque()
         self._types: Dict[int, type] = {}
         self._summed = False  # whether this pass has a gradient
         self._missing: Dict[int, int] = {}  # parameters of each group that still get gradients
@@ -138,6 +141,7 @@ class Store:
         c.clip = options.clip
         c.tile_size = 2**64 - 1  # a parameter is one tile
         c.threads, c.saves = options.threads, options.saves
+        c.keep_window, c.keep_host = options.keep_window, options.keep_host
         if comm is not None:
             c.comm, c.average = comm, True
         c.device.name = str(self.device).encode()
@@ -178,6 +182,7 @@ class Store:
 
     def _settle(self) -> None:
         """Releases what nothing refers to any more. The lock is held."""
+        self._drop()
         while self._dead:
             slot = self._dead.popleft()
             self._release(slot)
@@ -348,6 +353,27 @@ class Store:
         self.changes += 1
         _c.library.hil_param_store_write(self._handle, slot.handle, state, first, piece.numel(),
                                          piece.data_ptr())
+
+    def keep(self, address: int, size: int) -> int:
+        """Copies bytes of the device to host memory or disk; returns what `fetch` takes."""
+        kept = ctypes.c_void_p()
+        with self._lock:
+            self._drop()
+            _c.library.hil_param_store_keep(self._handle, address, size, ctypes.byref(kept))
+        return kept.value
+
+    def fetch(self, kept: int, address: int) -> None:
+        """Copies them to the device."""
+        with self._lock:
+            _c.library.hil_param_store_fetch(self._handle, kept, address)
+
+    def drop(self, kept: int) -> None:
+        """Ends keeping them, at the next call. On any thread, also in the garbage collector."""
+        self._dropped.append(kept)
+
+    def _drop(self) -> None:
+        while self._dropped:
+            _c.library.hil_param_store_drop(self._handle, self._dropped.popleft())
 
     def save(self, folder: str, extra: str, keep: int) -> None:
         """Begins to write a checkpoint; waits for an earlier one. Between passes."""

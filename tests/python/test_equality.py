@@ -66,7 +66,7 @@ def placements(model, folder):
     """From everything in device memory to most on disk."""
     most, disk = {"device_memory": "64M", "host_memory": "64M"}, f"{folder}:100M"
     least = third(model, folder)
-    return [most, {**most, "device_memory": least["device_memory"]},
+    return [most, {**most, "device_memory": least["device_memory"] + (64 << 10), "activations": 0},
             {**least, "device_memory": "1M"}, {**least, "host_memory": "700K"},
             {**least, "disk": [disk, disk], "threads": 2}]
 

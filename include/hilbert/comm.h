@@ -34,6 +34,7 @@ HIL_API hil_status hil_comm_open(hil_comm **out, const hil_comm_options *options
    one call at a time, the same calls in the same order on all ranks; channels do not wait for each
    other. */
 #define HIL_COMM_CHANNELS 4
+#define HIL_COMM_NCCL_ID 128 /* bytes of an ncclUniqueId */
 typedef struct hil_comm_functions {
     size_t size; /* set by hil_comm_functions_defaults */
     int rank, ranks;
@@ -46,6 +47,10 @@ typedef struct hil_comm_functions {
      */
     int (*exchange)(void *context, int channel, const void *out, void *in, size_t bytes);
     void *context;
+    /* Where every rank has a GPU of its own, NCCL connects them by this id, which the program made
+       (ncclGetUniqueId) and gave to all ranks; copied. NULL on any rank: the library makes one, and
+       sends it by `gather`. */
+    const unsigned char *nccl_id;
 } hil_comm_functions;
 HIL_API void hil_comm_functions_defaults_sized(hil_comm_functions *functions, size_t size);
 #define hil_comm_functions_defaults(functions)                                                     \

@@ -28,7 +28,7 @@ _PATIENCE = 1.0  # seconds of waiting after which a rank asks whether another on
 class _Functions(Structure):
     _fields_ = [("size", c_size_t), ("rank", c_int), ("ranks", c_int), ("local_rank", c_int),
                 ("local_ranks", c_int), ("gather", _MOVE), ("exchange", _MOVE),
-                ("context", c_void_p)]
+                ("context", c_void_p), ("nccl_id", c_void_p)]
 
 
 def _bytes_at(address: int, size: int) -> torch.Tensor:

@@ -28,6 +28,11 @@ int hil_comm_local_size(const hil_comm *comm)
     return comm ? comm->local_size : 1;
 }
 
+const unsigned char *hil_comm_nccl_id(const hil_comm *comm)
+{
+    return comm && comm->has_nccl_id ? comm->nccl_id : NULL;
+}
+
 static bool is_alone(const hil_comm *comm)
 {
     return hil_comm_size(comm) == 1;

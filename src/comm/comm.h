@@ -23,6 +23,9 @@ typedef enum hil_channel {
 int hil_comm_local_rank(const hil_comm *comm);
 int hil_comm_local_size(const hil_comm *comm);
 
+/* The program's id for NCCL; NULL: it gave none. */
+const unsigned char *hil_comm_nccl_id(const hil_comm *comm);
+
 /* All-gather: `whole` gets the slices of all ranks, rank r's at r * bytes. `slice` may already be
    at its place in `whole`. */
 hil_status hil_comm_gather(hil_comm *comm, hil_channel channel, const void *slice, void *whole,

@@ -37,6 +37,8 @@ struct hil_comm {
     int rank, size, local_rank, local_size;
     unsigned char *scratch;          /* [HIL_CHANNELS][size][HIL_COMM_PIECE] */
     struct hil_heartbeat *heartbeat; /* NULL if the ranks are threads; see heartbeat.h */
+    bool has_nccl_id;
+    unsigned char nccl_id[HIL_COMM_NCCL_ID];
 
     atomic_bool broken; /* set after the next two fields */
     hil_status broken_status;

@@ -4,6 +4,8 @@
 #include "base/alloc.h"
 #include "base/sized.h"
 
+#include <string.h>
+
 _Static_assert((int)HIL_COMM_CHANNELS == (int)HIL_CHANNELS, "the channels, for programs");
 
 static hil_status check(int failed, const char *what)
@@ -73,6 +75,8 @@ hil_status hil_comm_open_functions(hil_comm **out, const hil_comm_functions *fun
     comm->size = own.ranks;
     comm->local_rank = own.local_rank;
     comm->local_size = own.local_ranks;
+    comm->has_nccl_id = own.nccl_id != NULL;
+    if (own.nccl_id) memcpy(comm->nccl_id, own.nccl_id, sizeof comm->nccl_id);
     status = hil_comm_prepare(comm);
     if (status == HIL_OK)
         *out = comm;

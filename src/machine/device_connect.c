@@ -39,18 +39,37 @@ static hil_status wait_ready(hil_device_comm *device_comm)
     return HIL_OK;
 }
 
+_Static_assert((int)HIL_COMM_NCCL_ID == (int)HIL_DEVICE_COMM_NAME, "a name is NCCL's id");
+
+/* The name by which the GPUs connect: the program's, if it gave one to every rank, else a new one
+   of rank 0. */
+static hil_status find_name(const hil_device_connection_options *o,
+                            const hil_device_comm_maker *maker,
+                            unsigned char name[HIL_DEVICE_COMM_NAME], bool *all)
+{
+    const unsigned char *given = hil_comm_nccl_id(o->comm);
+    double everywhere = given != NULL;
+    HIL_TRY(hil_comm_least(o->comm, &everywhere, 1));
+    if (everywhere > 0) {
+        memcpy(name, given, HIL_DEVICE_COMM_NAME);
+        return HIL_OK;
+    }
+    HIL_TRY(agree(o, hil_comm_rank(o->comm) == 0 ? maker->name(name) : HIL_OK, all));
+    if (!*all) return HIL_OK;
+    return hil_comm_broadcast(o->comm, HIL_CHANNEL_CONTROL, name, HIL_DEVICE_COMM_NAME);
+}
+
 static hil_status connect_gpus(hil_device_comm **out, const hil_device_connection_options *o,
                                bool *all)
 {
     const hil_device_comm_maker *maker = NULL;
     unsigned char name[HIL_DEVICE_COMM_NAME] = {0};
-    int rank = hil_comm_rank(o->comm);
     HIL_TRY(agree(o, hil_gpu_load_device_comm(o->choice->prefixes, &maker), all));
     if (!*all) return HIL_OK;
-    HIL_TRY(agree(o, rank == 0 ? maker->name(name) : HIL_OK, all));
+    HIL_TRY(find_name(o, maker, name, all));
     if (!*all) return HIL_OK;
-    HIL_TRY(hil_comm_broadcast(o->comm, HIL_CHANNEL_CONTROL, name, sizeof name));
-    hil_status mine = maker->open(out, o->device, name, rank, hil_comm_size(o->comm));
+    hil_status mine =
+        maker->open(out, o->device, name, hil_comm_rank(o->comm), hil_comm_size(o->comm));
     if (mine == HIL_OK) mine = wait_ready(*out);
     if (mine != HIL_OK && *out) (*out)->engine->abandon(*out);
     return agree(o, mine, all);

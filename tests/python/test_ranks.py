@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import socket
+import subprocess
 import sys
 import time
 import traceback
@@ -200,3 +201,18 @@ def test_a_failure_reaches_all_ranks(how, message, tmp_path):
     assert codes[0] == 1 and codes[2] == 1, logs
     assert message in logs[0] and message in logs[2], logs
     assert time.monotonic() - began < 60
+
+
+def test_torchrun(tmp_path):
+    """The example, which uses no torch.distributed itself and saves on rank 0 alone when the other
+    rank has ended, as DeepSpeed's launcher would start it too."""
+    here = os.path.dirname(__file__)
+    program = os.path.join(here, "..", "..", "examples", "ranks.py")
+    path = os.pathsep.join([os.path.join(here, "..", "..", "python"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone",
+                           "--nproc-per-node", "2", os.path.abspath(program)], cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+                          capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "step 100" in done.stdout
+    assert len(torch.load(tmp_path / "ranks.pt")) == 16

@@ -127,6 +127,14 @@ static void check_failures(void)
     f.ranks = 2;
     f.rank = 1;
     CHECK_OK(hil_comm_open_functions(&comm, &f));
+    CHECK(hil_comm_nccl_id(comm) == NULL);
+    hil_comm_close(comm);
+    unsigned char id[HIL_COMM_NCCL_ID] = {1, [HIL_COMM_NCCL_ID - 1] = 2};
+    f.nccl_id = id;
+    CHECK_OK(hil_comm_open_functions(&comm, &f));
+    id[0] = 0; /* it was copied */
+    CHECK_INT(hil_comm_nccl_id(comm)[0], 1);
+    CHECK_INT(hil_comm_nccl_id(comm)[HIL_COMM_NCCL_ID - 1], 2);
     hil_param_store_defaults(&options);
     options.comm = comm;
     CHECK_FAILS(hil_param_store_create(&store, &options), HIL_ERR_IO, "gather from");

@@ -23,6 +23,7 @@
 #include "hilbert/comm.h"
 #include "hilbert/device.h"
 #include "hilbert/memory.h"
+#include "hilbert/schedule.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,6 +69,7 @@ typedef struct hil_param_store_options {
     const char *probe_cache;
     bool average; /* gradients of the ranks are averaged instead of added; in the update, so without
                      a rounding of its own */
+    hil_loss_scale loss_scale; /* of fp16; all 0: the default */
 } hil_param_store_options;
 
 HIL_API void hil_param_store_defaults_sized(hil_param_store_options *options, size_t size);
@@ -106,6 +108,16 @@ HIL_API hil_status hil_param_store_place(hil_param_store *store);
 typedef struct hil_param_store_bytes {
     uint64_t device, host, disk;
 } hil_param_store_bytes;
+
+/* Instead of hil_param_store_place: says what that would do, or fails as it would, and takes
+   neither memory nor disk. Afterwards the store can only be destroyed. One rank. */
+typedef struct hil_param_store_estimate {
+    hil_param_store_bytes states; /* weights, gradients, optimizer states */
+    hil_param_store_bytes taken;  /* all of it, with window and buffers */
+    uint64_t window, least_window;
+} hil_param_store_estimate;
+HIL_API hil_status hil_param_store_estimate_place(hil_param_store *store,
+                                                  hil_param_store_estimate *out);
 HIL_API hil_param_store_bytes hil_param_store_placed(const hil_param_store *store);
 
 /* After hil_param_store_place. Tile t of a matrix begins at row t * hil_param_store_tile_rows; the
@@ -211,7 +223,7 @@ HIL_API hil_status hil_param_store_set_updates(hil_stored_param *param, int64_t 
 typedef struct hil_param_store_progress {
     int64_t updates;    /* of the store; setting it sets those of every parameter */
     int64_t loss_scale; /* the program multiplies its loss by it; 1 unless the dtype is fp16 */
-    int64_t since;      /* updates since the loss scale changed */
+    int64_t since;      /* updates since the loss scale changed; -1: see hil_loss_scale.window */
 } hil_param_store_progress;
 HIL_API hil_param_store_progress hil_param_store_get_progress(const hil_param_store *store);
 /* Call between steps. */

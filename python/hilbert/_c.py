@@ -27,6 +27,11 @@ class DeviceChoice(Structure):
     _fields_ = [("name", c_char_p), ("prefixes", c_char_p)]
 
 
+class LossScale(Structure):
+    _fields_ = [("start", c_int64), ("window", c_int64), ("least", c_int64),
+                ("hysteresis", c_int64), ("refill", c_bool), ("fixed", c_bool)]
+
+
 class StoreOptions(Structure):
     _fields_ = [("size", c_size_t), ("memory", MemoryOptions), ("disk_speeds", POINTER(c_double)),
                 ("window", c_uint64), ("dtype", c_char_p), ("optimizer", c_char_p),
@@ -34,7 +39,8 @@ class StoreOptions(Structure):
                 ("beta2", c_double), ("clip", c_double), ("tile_size", c_uint64),
                 ("threads", c_int), ("device", DeviceChoice), ("stream", c_void_p),
                 ("saves", c_bool), ("comm", c_void_p), ("keep_window", c_uint64),
-                ("keep_host", c_uint64), ("probe_cache", c_char_p), ("average", c_bool)]
+                ("keep_host", c_uint64), ("probe_cache", c_char_p), ("average", c_bool),
+                ("loss_scale", LossScale)]
 
 
 class StoreForm(Structure):
@@ -50,6 +56,11 @@ class StoreRates(Structure):
 
 class StoreBytes(Structure):
     _fields_ = [("device", c_uint64), ("host", c_uint64), ("disk", c_uint64)]
+
+
+class StoreEstimate(Structure):
+    _fields_ = [("states", StoreBytes), ("taken", StoreBytes), ("window", c_uint64),
+                ("least_window", c_uint64)]
 
 
 class StoreProgress(Structure):
@@ -82,6 +93,7 @@ _FUNCTIONS = {
     "hil_param_store_destroy": (False, [_store]),
     "hil_param_store_add": (True, [_store, c_char_p, POINTER(StoreForm), POINTER(c_void_p)]),
     "hil_param_store_place": (True, [_store]),
+    "hil_param_store_estimate_place": (True, [_store, POINTER(StoreEstimate)]),
     "hil_param_store_read": (True, [_store, _param, c_int, c_int64, c_int64, c_void_p]),
     "hil_param_store_write": (True, [_store, _param, c_int, c_int64, c_int64, c_void_p]),
     "hil_param_store_begin": (True, [_store, c_int]),

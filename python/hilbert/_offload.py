@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
 
 import torch
 from torch import nn
@@ -143,7 +143,8 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
             dtype: Optional[str] = None, device_memory: Size = None, host_memory: Size = None,
             disk: Union[str, Iterable[str]] = (), device: Union[None, str, torch.device] = None,
             window: Size = None, threads: int = 0, saves: bool = True, steady: bool = True,
-            activations: Size = "none") -> nn.Module:
+            activations: Size = "none",
+            loss_scale: Optional[Mapping[str, int]] = None) -> nn.Module:
     """Puts weights, gradients and optimizer states of a model into hilbert's tiers.
 
     Returns the same object with two more methods, `backward(loss)` and `step()`, and the attributes
@@ -167,6 +168,8 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
     activations: "none" leaves tensors that wait for backward to PyTorch. With a size, as in "8G", the
         oldest ones beyond it wait in RAM or on disk, within the budgets; "auto": half of the GPU's
         memory that is free after the states were placed, without a GPU half of `device_memory`.
+    loss_scale: of fp16, with the fields of hil_loss_scale: start, window, least, hysteresis, refill,
+        fixed. None: begins at 65536, an overflow halves it, 2000 updates double it.
     """
     if "hilbert" in model.__dict__:
         raise UsageError(f"{type(model).__name__} was given to hilbert.offload already")
@@ -184,7 +187,7 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
         optimizer=optimizer, clip=clip or 0.0,
         disks=[parse_disk(entry) for entry in ([disk] if isinstance(disk, str) else disk)],
         window=parse_size("window", window) or 0, threads=threads, saves=saves,
-        steady=steady)
+        steady=steady, loss_scale=loss_scale)
     _set_budgets(options, device_memory, host_memory)
     if activations != "none":
         reserve(options, list(model.parameters()))

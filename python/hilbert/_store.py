@@ -44,6 +44,7 @@ class Options:
     steady: bool = True
     keep_window: int = 0  # for activations; 0: none are kept
     keep_host: int = 0
+    loss_scale: Optional[Mapping[str, int]] = None
 
 
 @dataclass(eq=False)
@@ -141,6 +142,8 @@ class Store:
         c.clip = options.clip
         c.tile_size = 2**64 - 1  # a parameter is one tile
         c.threads, c.saves = options.threads, options.saves
+        for name, value in (options.loss_scale or {}).items():
+            setattr(c.loss_scale, name, value)
         c.keep_window, c.keep_host = options.keep_window, options.keep_host
         if comm is not None:
             c.comm, c.average = comm, True
@@ -174,6 +177,12 @@ class Store:
     def place(self) -> None:
         """Ends the registration; raises BudgetError if it does not fit."""
         _c.library.hil_param_store_place(self._handle)
+
+    def estimate(self) -> _c.StoreEstimate:
+        """Instead of `place`: what that would do."""
+        estimate = _c.StoreEstimate()
+        _c.library.hil_param_store_estimate_place(self._handle, ctypes.byref(estimate))
+        return estimate
 
     def placed(self) -> Dict[str, int]:
         """Bytes of states in each tier."""

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 import torch
 
-from ._c import library, check_status
+from ._c import LossScale, check_status, library
 
 
 class _Number(Structure):
@@ -22,11 +22,6 @@ class _Number(Structure):
     def get(self, default: Any) -> Any:
         """The file's number, DeepSpeed's default, or `default` where there is neither."""
         return default if math.isnan(self.value) else self.value
-
-
-class _LossScale(Structure):
-    _fields_ = [("start", c_int64), ("window", c_int64), ("least", c_int64),
-                ("hysteresis", c_int64), ("refill", c_bool), ("fixed", c_bool)]
 
 
 class _Curve(Structure):
@@ -41,7 +36,7 @@ class _Config(Structure):
                 ("weight_decay", _Number), ("scheduler", c_int), ("warmup_linear", c_bool),
                 ("warmup_low", _Number), ("warmup_high", _Number), ("warmup", _Number),
                 ("total", _Number), ("cosine_end", _Number), ("dtype", c_char_p),
-                ("dtype_origin", c_int), ("loss_scale", _LossScale), ("clip", _Number),
+                ("dtype_origin", c_int), ("loss_scale", LossScale), ("clip", _Number),
                 ("stage", _Number), ("optimizer_device", c_char_p), ("weights_device", c_char_p),
                 ("disk", c_char_p * 2), ("disks", c_size_t), ("notes", c_char_p)]
 
@@ -75,6 +70,7 @@ class Config:
     clip: float
     disks: List[str] = field(default_factory=list)
     notes: str = ""
+    loss_scale: Optional[Dict[str, int]] = None  # of fp16
     open: List[str] = field(default_factory=list)  # keys such as "optimizer.params.lr" that say "auto"
 
 
@@ -121,7 +117,8 @@ def read_config(config: Union[str, os.PathLike, Mapping[str, Any]], ranks: int =
                       optimizer=c.optimizer.decode() if c.optimizer else None, rates=rates,
                       curve=curve, dtype=c.dtype.decode(), clip=c.clip.get(0.0),
                       disks=[c.disk[d].decode() for d in range(c.disks)],
-                      notes=(c.notes or b"").decode(), open=left)
+                      notes=(c.notes or b"").decode(), open=left,
+                      loss_scale={name: int(getattr(c.loss_scale, name)) for name, _ in LossScale._fields_})
     finally:
         library.hil_deepspeed_free(ctypes.byref(c))
 

@@ -220,7 +220,7 @@ def initialize(args: Any = None, model: Optional[nn.Module] = None,
     else:
         options.update(optimizer=settings.optimizer, params=model_parameters, **settings.rates)
     options.setdefault("disk", settings.disks)
-    offload(model, clip=settings.clip, dtype=settings.dtype, **options)
+    offload(model, clip=settings.clip, dtype=settings.dtype, loss_scale=settings.loss_scale, **options)
     scheduler = lr_scheduler
     if callable(scheduler) and not hasattr(scheduler, "step"):
         scheduler = scheduler(model.optimizer)

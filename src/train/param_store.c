@@ -133,7 +133,7 @@ hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_o
     store->kept.window = hil_align_up((size_t)options->keep_window);
     store->kept.host = hil_align_up((size_t)options->keep_host);
     store->saver.saved = -1;
-    store->scaling = hil_scaling_begin(dtype, NULL);
+    store->scaling = hil_scaling_begin(dtype, &options->loss_scale);
     store->optimizer = (hil_optimizer){.rule = rule,
                                        .beta1 = options->beta1,
                                        .beta2 = options->beta2 < 0 ? rule->beta2 : options->beta2,
@@ -311,6 +311,24 @@ hil_status hil_param_store_place(hil_param_store *store)
     return HIL_OK;
 }
 
+hil_status hil_param_store_estimate_place(hil_param_store *store, hil_param_store_estimate *out)
+{
+    uint64_t drive_bytes[HIL_DRIVES] = {0}, need[HIL_TIERS];
+    if (store->phase != HIL_PARAM_STORE_NEW || store->comm)
+        return hil_fail(HIL_ERR_USAGE, "an estimate is of a new store, on one rank");
+    store->phase = HIL_PARAM_STORE_BROKEN;
+    HIL_TRY(cut(store));
+    HIL_TRY(hil_param_store_plan(store, drive_bytes));
+    hil_plan_needs(&store->plan, &store->outline, need);
+    uint64_t disk = 0;
+    for (int d = 0; d < store->drive_count; ++d) disk += drive_bytes[d];
+    *out = (hil_param_store_estimate){.states = hil_param_store_placed(store),
+                                      .taken = {need[HIL_DEVICE], need[HIL_HOST], disk},
+                                      .window = store->plan.window,
+                                      .least_window = hil_param_store_least_window(store)};
+    return HIL_OK;
+}
+
 hil_param_store_bytes hil_param_store_placed(const hil_param_store *store)
 {
     hil_plan_table table;
@@ -396,9 +414,10 @@ hil_param_store_progress hil_param_store_get_progress(const hil_param_store *sto
 hil_status hil_param_store_set_progress(hil_param_store *store,
                                         const hil_param_store_progress *progress)
 {
-    bool scaled = store->dtype == HIL_F16;
-    if (progress->updates < 0 || progress->since < 0 || progress->loss_scale < 1 ||
-        progress->loss_scale > (scaled ? HIL_SCALING_MOST : 1))
+    int64_t most = store->scaling.rule.start ? INT64_MAX : HIL_SCALING_MOST;
+    if (store->dtype != HIL_F16) most = 1;
+    if (progress->updates < 0 || progress->since < -1 || progress->loss_scale < 1 ||
+        progress->loss_scale > most)
         return hil_fail(HIL_ERR_INPUT, "%lld updates with a loss scale of %lld are invalid",
                         (long long)progress->updates, (long long)progress->loss_scale);
     store->updates = progress->updates;

@@ -105,5 +105,7 @@ hil_status hil_param_store_update(hil_param_store *store, const hil_update *upda
 /* Plans where each unit is kept; drive_bytes gets the size of each swap file. Rehearses no steps,
    because the store does not know the program's model. */
 hil_status hil_param_store_plan(hil_param_store *store, uint64_t drive_bytes[HIL_DRIVES]);
+/* The smallest window, after hil_param_store_plan. */
+uint64_t hil_param_store_least_window(const hil_param_store *store);
 
 #endif

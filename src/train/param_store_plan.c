@@ -201,6 +201,11 @@ done:
     return status;
 }
 
+uint64_t hil_param_store_least_window(const hil_param_store *store)
+{
+    return measure(store).least;
+}
+
 hil_status hil_param_store_plan(hil_param_store *store, uint64_t drive_bytes[HIL_DRIVES])
 {
     HIL_TRY(outline(store));

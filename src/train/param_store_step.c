@@ -176,7 +176,7 @@ hil_status hil_param_store_step(hil_param_store *store, double lr, double *norm)
     double scale = (double)store->scaling.scale * ranks;
     *norm /= scale;
     bool finite = isfinite(*norm);
-    if (!finite && store->scaling.scale <= 1)
+    if (!finite && !hil_scaling_skips(&store->scaling))
         return hil_fail(HIL_ERR_NUMERIC, "the gradient is not a finite number");
     hil_scaling_advance(&store->scaling, finite);
     if (!finite) return HIL_OK;

@@ -145,7 +145,8 @@ def test_parameters_without_gradient_and_empty_groups(tmp_path):
 
 def test_fp16_overflow_skips_the_step(tmp_path):
     torch.manual_seed(0)
-    settings = config(fp16={"enabled": True}, train_batch_size=2, gradient_accumulation_steps=1)
+    settings = config(fp16={"enabled": True, "hysteresis": 1}, train_batch_size=2,
+                      gradient_accumulation_steps=1)
     engine = start(tmp_path, settings)[0]
     weights = {k: v.clone() for k, v in engine.module.state_dict().items()}
     scale = engine.loss_scale
@@ -158,6 +159,24 @@ def test_fp16_overflow_skips_the_step(tmp_path):
     engine.backward(engine(x, y))
     engine.step()
     assert engine.global_steps == 2 and engine.skipped_steps == 1
+
+
+def test_fp16_loss_scale_is_that_of_the_config(tmp_path):
+    fp16 = {"enabled": True, "initial_scale_power": 8, "loss_scale_window": 3, "hysteresis": 2,
+            "min_loss_scale": 64}
+    settings = config(fp16=fp16, train_batch_size=2, gradient_accumulation_steps=1)
+    engine = start(tmp_path, settings)[0]
+    x, y = data(1, dtype=torch.float16)[0]
+    scales = []
+    for overflow in (True, True, True, False, False, False, False):
+        engine.backward(engine(x, y) * (float("inf") if overflow else 1))
+        engine.step()
+        scales.append(engine.loss_scale)
+    # DeepSpeed: the second overflow halves, and each later one; three updates in a row double
+    assert scales == [256, 128, 64, 64, 64, 64, 128]
+    fixed = config(fp16={"enabled": True, "loss_scale": 32}, train_batch_size=2,
+                   gradient_accumulation_steps=1)
+    assert start(tmp_path, fixed)[0].loss_scale == 32
 
 
 def test_training_data(tmp_path):

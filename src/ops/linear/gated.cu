@@ -14,11 +14,11 @@ extern "C" {
 #include "ops/linear/narrow_cuda.h"
 #include "ops/linear/walk_cuda.h"
 
-#define WARPS 8
-#define BACK_WARPS 4
+#define WARPS 4    /* of a block */
+#define STAGES 2   /* tiles on their way */
 #define WIDTH 16   /* of the factors, padded */
-#define BLOCKS 264 /* of a grid, about */
-#define BACK_BLOCKS 396
+#define BLOCKS 396 /* of a grid, about */
+#define BACK_BLOCKS 264
 
 typedef struct job {
     int64_t rows, n, block_rows;
@@ -32,15 +32,15 @@ typedef struct job {
     float *part; /* of z (blocks across, rows, WIDTH), or of A's gradient (blocks down, WIDTH, n) */
 } job;
 
-/* A grid of blocks of so many warps. */
+/* A grid of about so many blocks. */
 typedef struct grid {
     int64_t across, rows, down; /* blocks, rows of a block, blocks */
 } grid;
 
-static grid grid_of(const hil_gated &g, int64_t warps, int64_t blocks)
+static grid grid_of(const hil_gated &g, int64_t blocks)
 {
     grid out = {};
-    out.across = (g.n + warps * HIL_WALK_COLS - 1) / (warps * HIL_WALK_COLS);
+    out.across = (g.n + WARPS * HIL_WALK_COLS - 1) / (WARPS * HIL_WALK_COLS);
     int64_t down = blocks / out.across > 1 ? blocks / out.across : 1;
     out.rows = ((g.rows + down - 1) / down + HIL_WALK_ROWS - 1) / HIL_WALK_ROWS * HIL_WALK_ROWS;
     out.down = (g.rows + out.rows - 1) / out.rows;
@@ -83,17 +83,18 @@ static __device__ inline void write_sums(const job &j, const hil_walk &p, int64_
         *(float2 *)&own[p.g + 8 * (i / 2)][8 * (i % 2) + 2 * p.t] =
             make_float2(z[i % 2][2 * (i / 2)], z[i % 2][2 * (i / 2) + 1]);
     __syncthreads();
-    const float *from = &shared[0][0][0] + threadIdx.x;
-    float sum = 0;
+    const float *from = &shared[0][0][0] + 2 * threadIdx.x;
+    float2 sum = {};
 #pragma unroll
-    for (int i = 0; i < WARPS; ++i) sum += from[i * HIL_WALK_ROWS * WIDTH];
-    j.part[(blockIdx.x * j.rows + row) * WIDTH + threadIdx.x] = sum;
+    for (int i = 0; i < WARPS; ++i)
+        sum.x += from[i * HIL_WALK_ROWS * WIDTH], sum.y += from[i * HIL_WALK_ROWS * WIDTH + 1];
+    *(float2 *)(j.part + (blockIdx.x * j.rows + row) * WIDTH + 2 * threadIdx.x) = sum;
 }
 
 /* Shared memory: the second factors of B (and of A), and a ring of tiles. */
-template <int WARPS_, int TENSORS, int STAGES> struct space {
-    uint4 b[WARPS_][HIL_WALK_PRODUCTS][32];
-    uint4 ring[STAGES][TENSORS][HIL_WALK_RUNS][32 * WARPS_];
+template <int TENSORS> struct space {
+    uint4 b[WARPS][HIL_WALK_PRODUCTS][32];
+    uint4 ring[STAGES][TENSORS][HIL_WALK_RUNS][32 * WARPS];
 };
 
 static __device__ inline void load_factors(const job &j, const hil_walk &p, int64_t row,
@@ -110,8 +111,8 @@ static __device__ inline uint4 b_pairs(const job &j, const hil_walk &p, int s)
         hil_walk_pair(j.b[1], j.rank[1], p, s, 0), hil_walk_pair(j.b[1], j.rank[1], p, s, 1));
 }
 
-template <int STAGES> struct forward_space {
-    space<WARPS, 2, STAGES> tiles;
+struct forward_space {
+    space<2> tiles;
     float sums[2][WARPS][HIL_WALK_ROWS][WIDTH];
 };
 
@@ -124,11 +125,10 @@ static __device__ inline void fetch_bases(const job &j, const hil_walk &p, int64
     hil_walk_commit();
 }
 
-template <int STAGES>
-static __global__ void __launch_bounds__(32 * WARPS, 2) gated_forward(const job j)
+static __global__ void __launch_bounds__(32 * WARPS, 3) gated_forward(const job j)
 {
     extern __shared__ uint4 memory[];
-    forward_space<STAGES> &m = *(forward_space<STAGES> *)memory;
+    forward_space &m = *(forward_space *)memory;
     hil_walk p = hil_walk_of(WARPS, j.n);
     uint4(*own)[32] = m.tiles.b[threadIdx.x / 32];
     int lane = (int)threadIdx.x % 32, turn = 0, stage = 0;
@@ -173,16 +173,13 @@ static __global__ void __launch_bounds__(32 * WARPS, 2) gated_forward(const job 
     }
 }
 
-#define BACK_STAGES 2
-
 struct backward_space {
-    space<BACK_WARPS, 3, BACK_STAGES> tiles;
-    uint2 a[BACK_WARPS][HIL_WALK_PRODUCTS][32];
+    space<3> tiles;
+    uint2 a[WARPS][HIL_WALK_PRODUCTS][32];
 };
 
 static __device__ inline void fetch_gradients(const job &j, const hil_walk &p, int64_t row,
-                                              int64_t end,
-                                              uint4 (*ring)[HIL_WALK_RUNS][32 * BACK_WARPS])
+                                              int64_t end, uint4 (*ring)[HIL_WALK_RUNS][32 * WARPS])
 {
     if (row < end) {
         hil_walk_fetch(p, row, j.base[0], true, ring[0][0]);
@@ -206,18 +203,18 @@ static __device__ inline void scale_factor(float scale, uint32_t dz[4], uint32_t
     for (int i = 0; i < 4; ++i) turned[i] = hil_mma_transpose(dz[2 * (i % 2) + i / 2]);
 }
 
-static __global__ void __launch_bounds__(32 * BACK_WARPS, 3) gated_backward(const job j)
+static __global__ void __launch_bounds__(32 * WARPS, 2) gated_backward(const job j)
 {
     extern __shared__ uint4 memory[];
     backward_space &m = *(backward_space *)memory;
-    hil_walk p = hil_walk_of(BACK_WARPS, j.n);
+    hil_walk p = hil_walk_of(WARPS, j.n);
     uint4(*own)[32] = m.tiles.b[threadIdx.x / 32];
     uint2(*own_a)[32] = m.a[threadIdx.x / 32];
     int lane = (int)threadIdx.x % 32, stage = 0;
     if (!hil_walk_is_on(p)) return;
     hil_walk_rows rows = hil_walk_rows_of(j.block_rows, j.rows);
 #pragma unroll
-    for (int s = 0; s < BACK_STAGES; ++s)
+    for (int s = 0; s < STAGES; ++s)
         fetch_gradients(j, p, rows.first + s * HIL_WALK_ROWS, rows.end, m.tiles.ring[s]);
 #pragma unroll
     for (int s = 0; s < HIL_WALK_PRODUCTS; ++s) {
@@ -229,12 +226,12 @@ static __global__ void __launch_bounds__(32 * BACK_WARPS, 3) gated_backward(cons
         uint32_t gate[4][4], up[4][4], dy[4][4], factor[2][4], dz[4], turned[4];
         load_factors(j, p, row, factor);
         hil_walk_factor(j.dz, j.rank[2], p, row, dz);
-        hil_walk_wait<BACK_STAGES - 1>();
+        hil_walk_wait<STAGES - 1>();
         hil_walk_read(m.tiles.ring[stage][0][0], gate);
         hil_walk_read(m.tiles.ring[stage][1][0], up);
         hil_walk_read(m.tiles.ring[stage][2][0], dy);
-        fetch_gradients(j, p, row + BACK_STAGES * HIL_WALK_ROWS, rows.end, m.tiles.ring[stage]);
-        stage = stage + 1 < BACK_STAGES ? stage + 1 : 0;
+        fetch_gradients(j, p, row + STAGES * HIL_WALK_ROWS, rows.end, m.tiles.ring[stage]);
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
         scale_factor(j.scale, dz, turned);
 #pragma unroll
         for (int s = 0; s < HIL_WALK_PRODUCTS; ++s) {
@@ -282,8 +279,8 @@ static scratch scratch_of(const hil_op_call *call, const hil_gated &g, bool back
 {
     scratch s = {NULL, NULL, g.bytes};
     char *begin = (char *)call->scratch;
-    int64_t numbers = grid_of(g, WARPS, BLOCKS).across * g.rows;
-    if (backward) numbers = grid_of(g, BACK_WARPS, BACK_BLOCKS).down * g.n;
+    int64_t numbers = grid_of(g, BLOCKS).across * g.rows;
+    if (backward) numbers = grid_of(g, BACK_BLOCKS).down * g.n;
     s.part = (float *)(begin + hil_scratch_add(&s.bytes, numbers * WIDTH, sizeof(float)));
     s.narrow = begin + s.bytes;
     if (backward) s.bytes += hil_cuda_narrow_bytes(g.rows, g.n);
@@ -326,37 +323,26 @@ static hil_status copy_matrices(const hil_op_call *call, const hil_gated &g)
     return HIL_OK;
 }
 
-static hil_status launch(hil_device *device, const grid &blocks, unsigned threads,
-                         void (*kernel)(const job), size_t shared, const job &j)
+static hil_status launch(hil_device *device, const grid &blocks, void (*kernel)(const job),
+                         size_t shared, const job &j)
 {
     dim3 all((unsigned)blocks.across, (unsigned)blocks.down);
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    kernel<<<all, threads, shared, hil_cuda_stream(device, HIL_STREAM_COMPUTE)>>>(j);
+    kernel<<<all, 32 * WARPS, shared, hil_cuda_stream(device, HIL_STREAM_COMPUTE)>>>(j);
     return hil_cuda_launched(device, "gated product");
-}
-
-/* With as many tiles on their way as the GPU has shared memory for. */
-static hil_status run_forward(hil_device *device, const grid &blocks, const job &j)
-{
-    int most = 0;
-    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                           hil_cuda_of(device)->index);
-    if ((size_t)most >= sizeof(forward_space<2>))
-        return launch(device, blocks, 32 * WARPS, gated_forward<2>, sizeof(forward_space<2>), j);
-    return launch(device, blocks, 32 * WARPS, gated_forward<1>, sizeof(forward_space<1>), j);
 }
 
 static hil_status forward(hil_op_call *call)
 {
     hil_gated g = hil_gated_of(call, false);
     scratch s = scratch_of(call, g, false);
-    grid blocks = grid_of(g, WARPS, BLOCKS);
+    grid blocks = grid_of(g, BLOCKS);
     HIL_TRY(copy_matrices(call, g));
     job j = job_of(call, g);
     j.block_rows = blocks.rows;
     j.y = (uint16_t *)call->out[0].data;
     j.part = s.part;
-    HIL_TRY(run_forward(call->device, blocks, j));
+    HIL_TRY(launch(call->device, blocks, gated_forward, sizeof(forward_space), j));
     hil_cuda_parts z = {s.part, blocks.across, g.rows * WIDTH, g.rows,
                         WIDTH,  g.rank[2],     j.scale,        false};
     return hil_cuda_parts_sum(call->device, hil_view_of(&call->out[1]), &z);
@@ -378,7 +364,7 @@ static hil_status backward(hil_op_call *call)
 {
     hil_gated g = hil_gated_of(call, true);
     scratch s = scratch_of(call, g, true);
-    grid blocks = grid_of(g, BACK_WARPS, BACK_BLOCKS);
+    grid blocks = grid_of(g, BACK_BLOCKS);
     if (!call->din[0].data || !call->din[1].data || call->din_add[0] || call->din_add[1])
         return hil_fail(HIL_ERR_USAGE, "gated: something else reads the gate or up");
     HIL_TRY(copy_matrices(call, g));
@@ -388,8 +374,7 @@ static hil_status backward(hil_op_call *call)
     j.dz = (const uint16_t *)call->dout[1].data;
     for (int i = 0; i < 2; ++i) j.dbase[i] = (uint16_t *)call->din[i].data;
     j.part = s.part;
-    HIL_TRY(
-        launch(call->device, blocks, 32 * BACK_WARPS, gated_backward, sizeof(backward_space), j));
+    HIL_TRY(launch(call->device, blocks, gated_backward, sizeof(backward_space), j));
     hil_cuda_parts a = {s.part, blocks.down, WIDTH * g.n, g.rank[2], g.n, g.n, 1, false};
     HIL_TRY(hil_cuda_parts_sum(call->device, {g.sum[2], HIL_F32}, &a));
     for (int i = 0; i < 2; ++i) HIL_TRY(back_adapter(call, g, s, i));

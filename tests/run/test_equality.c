@@ -302,11 +302,12 @@ int main(int count, char **arguments)
             compare(&place, &a, &placements[i]);
             ++runs;
         }
-    /* Capped scores and logits, norms after each part, rotary embedding per layer type. */
-    static const char *const gemma[] = {"gemma2", "gemma3"};
+    /* Capped scores and logits, norms after each part, rotary embedding per layer type; experts
+       that files stack, and those with biases, beside sinks. */
+    static const char *const others[] = {"gemma2", "granitemoe", "gemma3", "gpt_oss"};
     for (int i = 0; i < PLACEMENTS; i += full ? 1 : 5) {
         arrangement a = {
-            .model = gemma[i % 2], .dtype = dtypes[i % 3], .tile_size = (uint64_t)i % 4 * 700};
+            .model = others[i % 4], .dtype = dtypes[i % 3], .tile_size = (uint64_t)i % 4 * 700};
         if (placements[i].device) continue;
         compare(&place, &a, &placements[i]);
         ++runs;

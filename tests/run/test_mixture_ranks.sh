@@ -1,0 +1,45 @@
+# For each of one, two and three ranks, every placement of a mixture's experts gives the same bits: the
+# losses and the saved model of a run with everything on the device. So does a model without experts.
+# Without --full each model has one of the placements for each number of ranks.
+# soak: --full
+# shellcheck disable=SC2086
+. "$TESTS/mpi.sh"
+set -eu
+. "$TESTS/work.sh"
+
+full=${1:-}
+common="--seq 16 --threads 1 --lr 1e-3 --schedule constant --batch 6 --micro-batch 2 --steps 3
+    --dtype bf16 --device cpu"
+mkdir "$work/drive"
+places=("--device-memory 450K --host-memory 64M"
+    "--device-memory 640K --host-memory 500K --disk $work/drive:64M"
+    "--device-memory 450K --host-memory 500K --disk $work/drive:64M")
+
+# train RANKS MODEL OUT OPTIONS...
+train() {
+    local ranks=$1 model=$TESTS/golden/models/$2 out=$3
+    shift 3
+    rm -rf "${work:?}/$out"
+    mpi "$ranks" env -u HOME -u XDG_CACHE_HOME "$HILBERT" train $common --model "$model" \
+        --data "$model/tokens.npy" --out "$work/$out" "$@" 2> "$work/log" ||
+        die "$model with $ranks ranks, $*: $(cat "$work/log")"
+}
+
+losses() { grep -oE '"(loss|aux_loss|grad_norm)": [0-9.e+-]*' "$work/$1/metrics.jsonl"; }
+
+number=0
+for ranks in 1 2 3; do
+    for model in llama mixtral granitemoe; do
+        train $ranks $model all
+        for i in 0 1 2; do
+            [ "$full" = --full ] || [ $(((number + ranks) % 3)) = $i ] || continue
+            train $ranks $model placed ${places[i]}
+            cmp "$work/all/model.safetensors" "$work/placed/model.safetensors" ||
+                die "$model with $ranks ranks, ${places[i]}: other weights"
+            [ "$(losses all)" = "$(losses placed)" ] ||
+                die "$model with $ranks ranks, ${places[i]}: other losses"
+        done
+        number=$((number + 1))
+    done
+done
+exit 0

@@ -385,6 +385,41 @@ def make_images(folder, seed):
     save_file(golden, os.path.join(folder, "golden.safetensors"))
 
 
+def pack_mxfp4(rows):
+    """Codes of 4 bits, two in a byte, and a power of two for each 32 numbers of a row."""
+    table = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    groups = rows.reshape(*rows.shape[:-1], -1, 32)
+    power = torch.floor(torch.log2(groups.abs().amax(-1, keepdim=True))) - 2
+    scaled = groups / 2.0 ** power
+    codes = (scaled.abs()[..., None] - table).abs().argmin(-1) + 8 * (scaled < 0)
+    blocks = codes[..., 0::2] + 16 * codes[..., 1::2]
+    return blocks.to(torch.uint8), (power[..., 0] + 127).to(torch.uint8)
+
+
+def make_mxfp4(source, folder):
+    """gpt_oss with experts in MXFP4, as on the hub; golden is what their numbers give."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    os.makedirs(folder)
+    weights, packed = load_file(os.path.join(source, "model.safetensors")), {}
+    model = load(source)
+    for name in [n for n in weights if n.endswith(("experts.gate_up_proj", "experts.down_proj"))]:
+        blocks, scales = pack_mxfp4(weights.pop(name).transpose(1, 2))
+        packed[name + "_blocks"], packed[name + "_scales"] = blocks, scales
+        numbers = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+        with torch.no_grad():
+            model.get_parameter(name).copy_(numbers)
+    save_file({**weights, **packed}, os.path.join(folder, "model.safetensors"), {"format": "pt"})
+    with open(os.path.join(source, "config.json")) as file:
+        config = json.load(file)
+    config["quantization_config"] = dict(quant_method="mxfp4", modules_to_not_convert=["lm_head"])
+    del config["dtype"]
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(config, file, indent=2)
+    tokens = load_file(os.path.join(source, "golden.safetensors"))["tokens"]
+    golden = {"tokens": tokens, "logits": logits_of(model, tokens[:2].long())}
+    save_file(golden, os.path.join(folder, "golden.safetensors"))
+
+
 def make_hub_gpt2(source, folder):
     """The file of the hub's gpt2: older names, and the causal masks stored as if weights."""
     os.makedirs(folder)
@@ -444,6 +479,8 @@ def main():
     for seed, name in enumerate(IMAGES, 100):
         if not only or name in only:
             make_images(path(name), seed)
+    if not only or "gpt_oss_mxfp4" in only:
+        make_mxfp4(path("gpt_oss"), path("gpt_oss_mxfp4"))
     if only:
         return
     make_hub_gpt2(path("gpt2"), path("gpt2_hub"))

@@ -70,7 +70,8 @@ static hil_status read_tensors(hil_checkpoint_model *m, const json_t *names,
         m->tensor[i].name = entry->name;
         m->entry[i] = entry;
         const char *other = json_string_value(json_array_get(transposed, next));
-        m->transposed[i] = other && strcmp(name, other) == 0;
+        bool listed = other && strcmp(name, other) == 0;
+        m->transposed[i] = listed || hil_stacked_turned(m->config, name);
         hil_shape *shape = &m->tensor[i].shape;
         if (dtype != HIL_F32 || (m->transposed[i] && shape->ndim != 2))
             return hil_fail(HIL_ERR_INPUT,
@@ -78,7 +79,7 @@ static hil_status read_tensors(hil_checkpoint_model *m, const json_t *names,
                             name);
         if (!m->transposed[i]) continue;
         *shape = (hil_shape){2, {shape->dim[1], shape->dim[0]}};
-        ++next;
+        next += listed;
     }
     if (next != json_array_size(transposed) || m->count != hil_safetensors_count(m->file))
         return hil_fail(HIL_ERR_INPUT, "%s does not list its tensors", m->dir);

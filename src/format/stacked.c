@@ -2,6 +2,7 @@
 #include "format/stacked.h"
 
 #include "base/alloc.h"
+#include "format/mxfp4.h"
 #include "format/safetensors_file.h"
 #include "format/stacked_names.h"
 
@@ -14,7 +15,8 @@
 typedef struct part {
     const hil_entry *whole;
     int64_t first, step;
-    size_t size; /* bytes of a number */
+    size_t size;      /* bytes of a number */
+    hil_mxfp4 packed; /* instead, where it has blocks */
 } part;
 
 typedef struct opening {
@@ -30,6 +32,7 @@ static hil_status read_part(const void *context, const hil_entry *entry, size_t 
     const part *p = (const part *)context + entry->offset;
     char run[NUMBERS * sizeof(float)], *to = out;
     size_t last = first + size;
+    if (p->packed.blocks) return hil_mxfp4_read(&p->packed, first, out, size);
     if (p->step == 1)
         return hil_entry_read(p->whole, (size_t)p->first * p->size + first, out, size);
     for (size_t n; first < last; first += n) {
@@ -68,13 +71,23 @@ static void text_name(const hil_config *config, const char *name, char out[HIL_S
     snprintf(out, HIL_STACKED_NAME, "%s%s", front, name + cut);
 }
 
+/* Whether the tensor is of the row, or is that in MXFP4. */
+static bool is_of(const opening *o, const hil_arch_stack *row, const hil_entry *entry, bool *packed)
+{
+    char name[HIL_STACKED_NAME];
+    snprintf(name, sizeof name, "%s_blocks", row->tensor);
+    *packed = o->config->mixture.packed && hil_stacked_prefix(o->config, entry->name, name);
+    return *packed || hil_stacked_prefix(o->config, entry->name, row->tensor);
+}
+
 /* How many entries the rows make of a tensor; 0: none is about it. */
 static size_t count_parts(const opening *o, const hil_entry *entry)
 {
     size_t count = 0;
+    bool packed;
     const hil_arch_stack *row = o->config->arch->stacks;
     for (; row && row->tensor; ++row)
-        if (hil_stacked_prefix(o->config, entry->name, row->tensor))
+        if (is_of(o, row, entry, &packed))
             count += hil_stacked_each(row) ? (size_t)o->config->mixture.experts : 1;
     return count;
 }
@@ -143,13 +156,45 @@ static hil_status add_part(opening *o, const hil_arch_stack *row, const hil_entr
     return HIL_OK;
 }
 
+/* The same of a matrix in MXFP4, which is `whole` and the tensor of its scales. */
+static hil_status add_packed(opening *o, const hil_arch_stack *row, const hil_entry *whole,
+                             int64_t expert)
+{
+    hil_entry *entry = &o->file->entry[o->used];
+    int64_t *dim = o->file->dims + o->dims_used;
+    char *name = o->file->names + o->names_used, other[HIL_STACKED_NAME];
+    size_t end = strlen(whole->name) - strlen("blocks");
+    snprintf(other, sizeof other, "%.*sscales", (int)end, whole->name);
+    const hil_entry *scales = hil_safetensors_find(o->base, other);
+    if (!hil_mxfp4_fits(whole, scales, o->config->mixture.experts) || whole->dim[1] % row->parts)
+        return hil_fail(HIL_ERR_INPUT, "tensor %s and %s are not experts in MXFP4", whole->name,
+                        other);
+    hil_stacked_param_name(row, whole->name, hil_stacked_block(o->config, whole->name), expert,
+                           name);
+    dim[0] = whole->dim[1] / row->parts;
+    dim[1] = whole->dim[2] * HIL_MXFP4_GROUP;
+    *entry = (hil_entry){.name = name,
+                         .dtype = "BF16",
+                         .ndim = 2,
+                         .dim = dim,
+                         .offset = o->used,
+                         .bytes = (size_t)(dim[0] * dim[1]) * sizeof(uint16_t),
+                         .file = o->file};
+    o->parts[o->used++].packed = (hil_mxfp4){whole, scales, expert, row->part, row->parts};
+    o->names_used += strlen(name) + 1;
+    o->dims_used += 2;
+    return HIL_OK;
+}
+
 static hil_status add_parts(opening *o, const hil_entry *entry)
 {
     for (const hil_arch_stack *row = o->config->arch->stacks; row->tensor; ++row) {
-        if (!hil_stacked_prefix(o->config, entry->name, row->tensor)) continue;
-        HIL_TRY(check_whole(o, row, entry));
+        bool packed;
+        if (!is_of(o, row, entry, &packed)) continue;
+        if (!packed) HIL_TRY(check_whole(o, row, entry));
         int64_t count = hil_stacked_each(row) ? o->config->mixture.experts : 1;
-        for (int64_t e = 0; e < count; ++e) HIL_TRY(add_part(o, row, entry, e));
+        for (int64_t e = 0; e < count; ++e)
+            HIL_TRY(packed ? add_packed(o, row, entry, e) : add_part(o, row, entry, e));
     }
     return HIL_OK;
 }

@@ -35,6 +35,15 @@ static const hil_arch_stack *find_row(const hil_stacked *s, const char *name, si
     return NULL;
 }
 
+bool hil_stacked_turned(const hil_config *config, const char *name)
+{
+    hil_stacked s = {.config = config};
+    size_t prefix;
+    int64_t expert;
+    const hil_arch_stack *row = find_row(&s, name, &prefix, &expert);
+    return config->mixture.turned && row && hil_stacked_each(row);
+}
+
 /* The tensor's place in the list; appended if it is not there yet. */
 static size_t find_group(hil_stacked *s, const char *name)
 {

@@ -10,19 +10,18 @@ bool hil_stacked_each(const hil_arch_stack *row)
     return strchr(row->param, '*');
 }
 
-/* The length of "<blocks>N."; 0: the name does not begin so. */
-static size_t block_prefix(const hil_config *config, const char *name)
+int hil_stacked_block(const hil_config *config, const char *name)
 {
     const char *blocks = config->arch->names->blocks;
     size_t size = strlen(blocks), digits;
     if (strncmp(name, blocks, size) != 0) return 0;
     digits = strspn(name + size, "0123456789");
-    return digits && name[size + digits] == '.' ? size + digits + 1 : 0;
+    return digits && name[size + digits] == '.' ? (int)(size + digits + 1) : 0;
 }
 
 size_t hil_stacked_prefix(const hil_config *config, const char *name, const char *rest)
 {
-    size_t size = block_prefix(config, name);
+    size_t size = (size_t)hil_stacked_block(config, name);
     return size && strcmp(name + size, rest) == 0 ? size : 0;
 }
 
@@ -42,7 +41,7 @@ bool hil_stacked_match(const hil_config *config, const hil_arch_stack *row, cons
 {
     const char *star = strchr(row->param, '*'), *at;
     *expert = 0;
-    *prefix = block_prefix(config, name);
+    *prefix = (size_t)hil_stacked_block(config, name);
     if (!*prefix) return false;
     at = name + *prefix;
     if (!star) return strcmp(at, row->param) == 0;

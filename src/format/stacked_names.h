@@ -8,6 +8,8 @@
 
 /* Whether the tensor holds a matrix of each expert. */
 bool hil_stacked_each(const hil_arch_stack *row);
+/* The length of "<blocks>N."; 0: the name does not begin so. */
+int hil_stacked_block(const hil_config *config, const char *name);
 /* The length of "<blocks>N.", if the name is that and `rest`; 0: it is not. */
 size_t hil_stacked_prefix(const hil_config *config, const char *name, const char *rest);
 /* The parameter's name, with the first `prefix` bytes of `name`. */

@@ -150,6 +150,7 @@ hil_status hil_config_parse(hil_config *out, const char *json, size_t size, cons
     if (status == HIL_OK) {
         hil_config_reader r = {text.object ? text.object : object, what, out};
         status = read_config(&r);
+        if (text.packed) out->mixture.packed = true, out->mixture.turned = false;
         memcpy(out->whole, text.whole, sizeof out->whole);
         memcpy(out->left_out, text.left_out, sizeof out->left_out);
         json_decref(text.object);
@@ -197,7 +198,7 @@ hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
     }
     HIL_TRY(hil_bytes_read(config, file));
     HIL_TRY(hil_config_parse(out, config->data, config->size, file));
-    if (out->whole[0]) HIL_TRY(hil_config_text_write(config));
+    if (out->whole[0] || out->mixture.packed) HIL_TRY(hil_config_text_write(config));
     return read_generation(out, beside, generation);
 }
 

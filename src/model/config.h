@@ -51,6 +51,7 @@ typedef struct hil_mixture_config {
     int64_t shared;                  /* that of the expert that all tokens have; 0: none */
     double alpha, limit;             /* of hil_swiglu_clamped; limit 0: plain SwiGLU */
     bool biased;                     /* router and experts have biases */
+    bool packed;                     /* the folder has the experts in MXFP4: [Note: mxfp4] */
     bool turned;                     /* files hold the transposes of the experts' matrices */
     bool normalized;                 /* the weights of the chosen experts add up to 1 */
     double balance;                  /* coefficient of the auxiliary loss; 0: none */

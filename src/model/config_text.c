@@ -88,11 +88,28 @@ static void list_left_out(const json_t *object, char out[HIL_CONFIG_LEFT_OUT])
     }
 }
 
+/* Experts in MXFP4 are expanded when they are read: nothing else is quantized. */
+static hil_status unpack(const json_t *object, hil_config_text *out)
+{
+    const json_t *quantized = json_object_get(object, "quantization_config");
+    const char *method = json_string_value(json_object_get(quantized, "quant_method"));
+    if (!method || strcmp(method, "mxfp4") != 0) return HIL_OK;
+    if (strcmp(type_of(object), "gpt_oss") != 0) return HIL_OK;
+    out->object = json_copy((json_t *)(uintptr_t)object);
+    if (!out->object) return hil_fail(HIL_ERR_MEMORY, "out of memory: config.json");
+    out->packed = true;
+    json_object_del(out->object, "quantization_config");
+    if (!json_object_get(object, "dtype") && !json_object_get(object, "torch_dtype"))
+        json_object_set_new(out->object, "dtype", json_string("bfloat16"));
+    return HIL_OK;
+}
+
 hil_status hil_config_text_find(const json_t *object, hil_config_text *out)
 {
     const json_t *part = json_object_get(object, "text_config");
     *out = (hil_config_text){0};
-    if (!json_is_object(object) || hil_arch_find(type_of(object))) return HIL_OK;
+    if (!json_is_object(object)) return HIL_OK;
+    if (hil_arch_find(type_of(object))) return unpack(object, out);
     const hil_arch *arch = json_is_object(part) ? find_text(type_of(part)) : find_whole(object);
     if (!arch) return HIL_OK;
     out->object = json_copy((json_t *)(uintptr_t)(json_is_object(part) ? part : object));

@@ -234,6 +234,11 @@ static hil_status open_job(job *j, const hil_merge_options *o, hil_merge_result 
         return hil_fail(HIL_ERR_USAGE, "merge needs a model, an adapter and a folder to write to");
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_need_weights(&j->source, "merge"));
+    if (j->source.config.mixture.packed)
+        return hil_fail(HIL_ERR_USAGE,
+                        "%s has experts in MXFP4, into which nothing is merged: give a folder in "
+                        "bf16, which transformers writes with dequantize=True",
+                        o->model);
     HIL_TRY(hil_source_adapt_folder(&j->source, o->adapter));
     HIL_TRY(hil_source_keep(&j->source));
     hil_bytes_free(&j->source.files.file[HIL_SIDECAR_ADAPTER]);

@@ -70,6 +70,41 @@ static void check_model(job_place *place, const char *name, const char *type, co
     hil_free(folder);
 }
 
+/* Experts in MXFP4 are read and expanded; what is saved is a folder without them, with the tensors
+   of one that never had them. */
+static void check_packed(job_place *place)
+{
+    char out[JOB_PATH], *folder = golden_path("gpt_oss_mxfp4", NULL);
+    char *plain = golden_path("gpt_oss", NULL);
+    hil_safetensors *saved, *like;
+    double error = job_logits_error(folder, "gpt_oss_mxfp4", "logits");
+    printf("gpt_oss_mxfp4: logits %.2g", error);
+    CHECK(error < 1e-5);
+    hil_train_options options = job_options(place, "gpt_oss", job_path(place, out, "mxfp4"));
+    options.model = folder;
+    options.steps = 1;
+    options.lr = 0;
+    options.save_dtype = "fp32";
+    job_train(&options);
+    error = job_logits_error(out, "gpt_oss_mxfp4", "logits");
+    printf(", saved %.2g\n", error);
+    CHECK(error < 1e-5);
+    CHECK_OK(hil_safetensors_open_folder(&saved, out));
+    CHECK_OK(hil_safetensors_open_folder(&like, plain));
+    CHECK_INT(hil_safetensors_count(saved), hil_safetensors_count(like));
+    for (size_t i = 0; i < hil_safetensors_count(like); ++i) {
+        char one[64], other[64];
+        const hil_entry *entry = hil_safetensors_at(like, i);
+        const hil_entry *own = hil_safetensors_find(saved, entry->name);
+        CHECK(own);
+        CHECK_TEXT(hil_entry_shape_text(own, one), hil_entry_shape_text(entry, other));
+    }
+    hil_safetensors_close(saved);
+    hil_safetensors_close(like);
+    hil_free(folder);
+    hil_free(plain);
+}
+
 int main(void)
 {
     job_place place;
@@ -78,6 +113,7 @@ int main(void)
                 "is a gemma3: only its text model (gemma3_text) is used, without vision");
     check_model(&place, "mistral3_images", "\"model_type\": \"mistral\"", "(mistral)");
     check_model(&place, "qwen2_5_vl_images", "\"model_type\": \"qwen2\"", "(qwen2)");
+    check_packed(&place);
     job_end(&place);
     return 0;
 }

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from compare import same
 from conftest import third
 from test_engine import Simple, data
-from test_trainer import same
 
 accelerate = pytest.importorskip("accelerate")
 import hilbert
@@ -47,6 +47,30 @@ def test_same_numbers(tmp_path):
     same(losses, their_losses)
     same(norms, their_norms, 1e-4)
     assert len(norms) == 5 and rates == their_rates
+
+
+def test_states(tmp_path):
+    """save_state and load_state of accelerate; weights are fp32, so the bits are the same."""
+    def make(seed):
+        torch.manual_seed(seed)
+        model = Simple()
+        accelerator = hilbert.Accelerator(cpu=True, hilbert={"device_memory": "8M", "host_memory": "8M"})
+        return accelerator, *accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=2e-3))
+
+    def train(accelerator, model, optimizer, first, last):
+        losses = []
+        for x, y in data(last)[first:]:
+            loss = model(x, y)
+            accelerator.backward(loss)
+            optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+    one, two = make(1), make(2)
+    train(*one, 0, 3)
+    one[0].save_state(tmp_path / "state")
+    two[0].load_state(tmp_path / "state")
+    assert train(*one, 3, 6) == train(*two, 3, 6)
 
 
 def test_refused(tmp_path):

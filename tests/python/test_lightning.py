@@ -7,8 +7,8 @@ import sys
 
 import pytest
 import torch
+from compare import environment, kill_when, same
 from conftest import third
-from test_trainer import environment, kill_when, same
 from torch import nn
 
 L = pytest.importorskip("lightning.pytorch")

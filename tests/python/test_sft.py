@@ -7,8 +7,9 @@ trl = pytest.importorskip("trl")
 datasets = pytest.importorskip("datasets")
 import hilbert
 import transformers
+from compare import same
 from models import llama
-from test_trainer import budgets, history, lora, same
+from test_trainer import budgets, history, lora
 
 
 def words(seed=3):

@@ -2,13 +2,12 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
+from compare import environment, kill_when, same
 from conftest import third
 from models import VOCABULARY, llama
 
@@ -59,12 +58,6 @@ def theirs(args, model=None, **kwargs):
 
 def history(trainer, key="loss"):
     return [entry[key] for entry in trainer.state.log_history if key in entry]
-
-
-def same(a, b, within=1e-5):
-    assert len(a) == len(b) > 0
-    for x, y in zip(a, b):
-        assert abs(x - y) <= within * max(1, abs(y)), (a, b)
 
 
 def both(tmp_path, wrap=lambda model: model, kwargs=None, **more):
@@ -166,19 +159,22 @@ def test_optimizers(tmp_path):
         mine(tmp_path, arguments(tmp_path / "a", optim="adafactor")).train()
 
 
-def test_model_init_and_a_second_call(tmp_path):
+@pytest.mark.parametrize("new", [True, False])
+def test_a_second_call(tmp_path, new):
+    """With a new model of model_init, or with the same model and optimizer."""
     runs = []
     args = arguments(tmp_path / "a", max_steps=3)
     for kind, more in ((hilbert.Trainer, {"hilbert": budgets(tmp_path, make(), args)}),
                        (transformers.Trainer, {})):
-        trainer = kind(model_init=lambda: make(), args=args, train_dataset=texts(), **more)
+        model = {"model_init": lambda: make()} if new else {"model": make()}
+        trainer = kind(args=args, train_dataset=texts(), **model, **more)
         losses = []
         for _ in range(2):
             trainer.train()
             losses += history(trainer)
         runs.append(losses)
     same(*runs)
-    assert runs[0][:3] == runs[0][3:]
+    assert (runs[0][:3] == runs[0][3:]) == new
 
 
 def lora(model):
@@ -298,21 +294,6 @@ def test_kill_and_resume(tmp_path):
     assert not (tmp_path / "cut" / "checkpoint-9").exists()
     run(example(tmp_path, "cut", "--resume"))
     assert losses_of(tmp_path / "cut") == losses_of(tmp_path / "whole") and len(losses_of(tmp_path / "cut")) == 9
-
-
-def environment():
-    python = os.path.join(os.path.dirname(__file__), "..", "..", "python")
-    return {**os.environ, "PYTHONPATH": python, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-
-
-def kill_when(command, condition):
-    """Starts a program and kills it as soon as the condition is true."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment())
-    while not condition():
-        assert process.poll() is None, process.stderr.read().decode()
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
 
 
 def train_on_ranks(rank, ranks, folder):

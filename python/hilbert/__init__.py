@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ._init import init
     from .accelerator import Accelerator
     from .checkpoint import load, save
-    from .engine import Engine, initialize
+    from . import zero
+    from .engine import Engine, add_config_arguments, init_distributed, initialize
     from ._offload import gathered, offload
     from ._program import program
     from .optimizer import Optimizer
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
 
 _HOME = {"version": "_c", "program": "_program", "offload": "_offload", "gathered": "_offload", "Optimizer": "optimizer",
          "init": "_init", "from_pretrained": "pretrained", "save_pretrained": "pretrained",
-         "initialize": "engine", "Engine": "engine", "save": "checkpoint", "load": "checkpoint",
+         "initialize": "engine", "Engine": "engine", "init_distributed": "engine", "add_config_arguments": "engine", "save": "checkpoint", "load": "checkpoint",
          "Trainer": "trainer", "TrainerMixin": "trainer", "SFTTrainer": "sft", "Accelerator": "accelerator"}
 
-__all__ = ["BudgetError", "Error", "InputError", "NumericError", "UsageError", *_HOME]
+__all__ = ["BudgetError", "Error", "InputError", "NumericError", "UsageError", "zero", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "zero":
+        return importlib.import_module(".zero", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'hilbert' has no attribute '{name}'")
     value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

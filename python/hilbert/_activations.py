@@ -15,6 +15,7 @@ from typing import Deque, Dict, NamedTuple, Optional, Sequence, Tuple
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from ._ranks import local_size, world_size
 from ._store import Options, Store
 from .errors import BudgetError
 from .sizes import Size, parse_size
@@ -25,10 +26,11 @@ _WINDOW_LEAST, _WINDOW_MOST = 64 << 10, 256 << 20  # bytes of the device for cop
 
 def reserve(options: Options, params: Sequence[torch.Tensor]) -> None:
     """Sets aside memory of the budgets. RAM: an eighth where there are disks, else what the states
-    of these parameters leave, up to a half."""
+    of these parameters leave, up to a half. Ranks divide states and RAM."""
     stored = options.dtype.itemsize
     states = sum(p.numel() * (2 * stored + 14 if p.requires_grad else stored) for p in params)
-    host, spare = options.host_memory, options.device_memory + options.host_memory - states
+    host = options.host_memory // local_size()
+    spare = options.device_memory + host - states // world_size()
     options.keep_window = min(max(options.device_memory // 16, _WINDOW_LEAST), _WINDOW_MOST)
     options.keep_host = max(host // 8 if options.disks else min(spare, host // 2), _WINDOW_LEAST)
 

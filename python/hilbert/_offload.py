@@ -48,6 +48,7 @@ class Offload:
                 if id(param) in self._slots:
                     self._slots[id(param)].holders += 1
         self.last_norm = 0.0
+        _states.add(self)
 
     @property
     def slots(self) -> Iterable[ModelSlot]:
@@ -123,6 +124,17 @@ def state_of(model: nn.Module) -> Offload:
     if not isinstance(state, Offload):
         raise UsageError(f"{type(model).__name__} was not given to hilbert.offload")
     return state
+
+
+_states: "weakref.WeakSet[Offload]" = weakref.WeakSet()
+
+
+def _find(params: List[nn.Parameter]) -> Offload:
+    """The state behind the model that has one of these."""
+    for state in _states:
+        if any(state.slot_of(param) is not None for param in params):
+            return state
+    raise UsageError("none of these parameters is in a model that was given to hilbert.offload")
 
 
 def _main_dtype(model: nn.Module) -> torch.dtype:
@@ -247,12 +259,12 @@ def gathered(what: Union[nn.Module, nn.Parameter, Iterable[nn.Parameter]],
     """Inside, these parameters of an offloaded model have their values, in memory of PyTorch;
     what is changed in place between steps is written back at the end.
 
-    what: an offloaded model or a module in it, or parameters; `model`, the offloaded model, is
-    needed unless it is `what`.
+    what: an offloaded model or a module in it, or parameters of one model; `model`: that one, found
+    if it is not given.
     """
-    state = state_of(model if model is not None else what)
     params = what.parameters() if isinstance(what, nn.Module) else what
     params = [params] if isinstance(params, nn.Parameter) else list(params)
+    state = state_of(model) if model is not None else _find(params)
     slots = list(dict.fromkeys(slot for slot in map(state.slot_of, params) if slot is not None))
     if not state.uses.summing:
         state.idle()

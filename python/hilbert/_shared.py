@@ -73,9 +73,17 @@ class SharedStore(Store):
         self._rates: Dict[int, List[float]] = {}
         self._failure = ""
         self._broken: Optional[str] = None
+        self._level(options)
         super().__init__(options, ranks.comm)
         _open[:] = [reference for reference in _open if reference() is not None]
         _open.append(weakref.ref(self))
+
+    def _level(self, options: Options) -> None:
+        """All ranks take the least budgets of any, so that they place alike."""
+        names = ("device_memory", "host_memory", "keep_window", "keep_host")
+        least = self.ranks.gather(torch.tensor([getattr(options, name) for name in names])).amin(0)
+        for name, value in zip(names, least.tolist()):
+            setattr(options, name, value)
 
     def place(self) -> None:
         names = json.dumps([(slot.name, list(slot.shape), str(slot.stored), slot.trainable, slot.group,

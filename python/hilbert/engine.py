@@ -3,6 +3,7 @@ import."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from pathlib import Path
@@ -242,3 +243,17 @@ def _loader(data: Any, size: int, collate_fn: Optional[Callable[..., Any]]) -> A
         sampler = torch.utils.data.distributed.DistributedSampler(data)
     return torch.utils.data.DataLoader(data, batch_size=size, shuffle=sampler is None,
                                        sampler=sampler, collate_fn=collate_fn)
+
+
+def init_distributed(*args: Any, **kwargs: Any) -> None:
+    """As deepspeed.init_distributed: connects the ranks that a launcher started, unless the program
+    has done so. `initialize` and `hilbert.offload` do it too. The arguments do not matter here."""
+    initialise()
+
+
+def add_config_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """As DeepSpeed's: --deepspeed, and --deepspeed_config with the file that `initialize` reads."""
+    group = parser.add_argument_group("DeepSpeed")
+    group.add_argument("--deepspeed", action="store_true", help="has no effect: hilbert is used")
+    group.add_argument("--deepspeed_config", help="a ds_config.json")
+    return parser

@@ -139,7 +139,7 @@ def alone(rank, ranks, folder):
             hilbert.save(model, folder / "run", step)
             seen.append(model.state_dict()["0.weight"].sum().item())
     last = ranks - 1
-    with hilbert.gathered(model):
+    with hilbert.zero.GatheredParameters(model[3].weight, modifier_rank=last):
         if rank == last:
             model[3].weight.data.fill_(5.0)
     changed = model.state_dict()
@@ -278,6 +278,34 @@ def differing(rank, ranks, folder):
     except hilbert.UsageError as error:
         messages.append(str(error))
     return messages
+
+
+def overflowing(rank, ranks, folder):
+    """In fp16 the last rank's gradients overflow in one step: all skip it, and halve the loss scale."""
+    it = engine(rank, ranks, folder, fp16={"enabled": True}, train_batch_size=4 * ranks)[0][0]
+    counts = []
+    for step in range(3):
+        x = torch.randn(4, 90, generator=torch.Generator().manual_seed(step)).half()
+        loss = it(x, torch.arange(4)).float() * 1e-3
+        it.backward(loss * float("inf") if step == 1 and rank == ranks - 1 else loss)
+        it.step()
+        counts.append((it.skipped_steps, it.loss_scale))
+    return counts, it.module.state_dict()
+
+
+def kept(rank, ranks, folder):
+    """Activations that wait in RAM and on disk; the ranks have batches of other lengths."""
+    runs = []
+    for activations in ("none", "0"):
+        torch.manual_seed(1)
+        model = offload(models.TiedNet(), folder, host_memory="8M", activations=activations)
+        losses = []
+        for step, parts in enumerate(batches(models.text, 3)):
+            batch = part_of(parts[:3 * (1 + rank)], 0, 1)
+            model.backward(models.loss_of(model, batch))
+            losses.append(model.step())
+        runs.append((losses, model.state_dict()))
+    return runs
 
 
 def failing(how, rank, ranks, folder):

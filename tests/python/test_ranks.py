@@ -16,6 +16,7 @@ import models
 import pytest
 import ranks_cases as cases
 import torch
+from hilbert.deepspeed import read_config
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="no gloo")
 LIMIT = float(os.environ.get("HIL_RANKS_LIMIT", "120"))  # seconds
@@ -181,6 +182,35 @@ def test_engine(ranks, tmp_path):
         assert result["again"] == result["later"] and result["loaded"] == {"rank": 0}
         assert "train_batch_size" in result["refused"]
         assert torch.equal(result["frozen"], mine["frozen"])
+
+
+def test_overflow_on_one_rank(tmp_path):
+    counts = run_alike(2, cases.overflowing, tmp_path)[0][0]
+    scale = counts[0][1]
+    assert counts == [(0, scale), (1, scale // 2), (1, scale // 2)]
+
+
+def test_activations(tmp_path):
+    for plain, kept in run(2, cases.kept, tmp_path):
+        assert plain[0] == kept[0]
+        assert_same(plain[1], kept[1])
+
+
+@pytest.mark.parametrize("batch, micro, accumulation, good", [
+    (32, 16, 1, True), (33, 16, 1, False), (32, 17, 1, False), (32, 16, None, True), (32, None, 1, True),
+    (None, 16, 1, True), (64, 16, None, True), (31, None, None, False)])
+def test_batch_arithmetic(batch, micro, accumulation, good):
+    """Of two ranks."""
+    keys = {"train_batch_size": batch, "train_micro_batch_size_per_gpu": micro,
+            "gradient_accumulation_steps": accumulation}
+    settings = {key: value for key, value in keys.items() if value is not None}
+    if not good:
+        with pytest.raises(hilbert.UsageError, match="train_batch_size"):
+            read_config(settings, 2)
+        return
+    config = read_config(settings, 2)
+    assert config.batch == config.micro_batch * config.accumulation * 2
+    assert config.batch == (batch or 32) and config.micro_batch == 16
 
 
 def test_ranks_that_differ(tmp_path):

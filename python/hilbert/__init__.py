@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from . import zero
     from .engine import Engine, add_config_arguments, init_distributed, initialize
     from ._offload import gathered, offload
+    from ._plan import Plan, plan
     from ._program import program
     from .optimizer import Optimizer
     from .pretrained import from_pretrained, save_pretrained
     from .sft import SFTTrainer
     from .trainer import Trainer, TrainerMixin
 
-_HOME = {"version": "_c", "program": "_program", "offload": "_offload", "gathered": "_offload", "Optimizer": "optimizer",
+_HOME = {"version": "_c", "program": "_program", "plan": "_plan", "offload": "_offload", "gathered": "_offload", "Optimizer": "optimizer",
          "init": "_init", "from_pretrained": "pretrained", "save_pretrained": "pretrained",
          "initialize": "engine", "Engine": "engine", "init_distributed": "engine", "add_config_arguments": "engine", "save": "checkpoint", "load": "checkpoint",
          "Trainer": "trainer", "TrainerMixin": "trainer", "SFTTrainer": "sft", "Accelerator": "accelerator"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import weakref
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
 
@@ -28,7 +29,7 @@ class Offload:
     def __init__(self, model: nn.Module, options: Options, groups: Groups) -> None:
         self.model = weakref.ref(model)
         self.optimizer: Optional[Optimizer] = None
-        self._slots = _slots(model, options, groups)
+        self._slots = slots_of(model, options, groups)
         self.store = _open_store(options)
         for slot in self.slots:
             self.store.add(slot)
@@ -89,6 +90,19 @@ class Offload:
         (loss if scale == 1 else loss * scale).backward(**arguments)
         self.uses.drop_copies()
 
+    def memory(self) -> Dict[str, Dict[str, int]]:
+        """Bytes by tier: the budgets, the most that hilbert held of them, and the most that PyTorch
+        allocated itself on the device (0 without a GPU) and this process has in RAM, with what
+        hilbert holds there."""
+        options, account = self.store.options, self.store.account()
+        gpu = options.device.type == "cuda"
+        return {"budget": {"device": options.device_memory, "host": options.host_memory,
+                           "disk": sum(size for _, size in options.disks)},
+                "held": {"device": account.device_peak, "host": account.host_peak,
+                         "disk": account.disk_peak},
+                "pytorch": {"device": torch.cuda.max_memory_allocated(options.device) if gpu else 0},
+                "process": {"host": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10}}
+
     def step(self) -> float:
         """Updates every parameter that has a gradient. Returns the norm of all gradients."""
         self.optimizer.step()
@@ -103,7 +117,7 @@ def _open_store(options: Options) -> Store:
     return SharedStore(options, Ranks())
 
 
-def _slots(model: nn.Module, options: Options, groups: Groups) -> Dict[int, ModelSlot]:
+def slots_of(model: nn.Module, options: Options, groups: Groups) -> Dict[int, ModelSlot]:
     """A slot for each floating-point parameter, by its id; shared parameters have one."""
     rates = {id(param): number for number, group in enumerate(groups) for param in group["params"]}
     slots: Dict[int, ModelSlot] = {}
@@ -183,26 +197,7 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
     loss_scale: of fp16, with the fields of hil_loss_scale: start, window, least, hysteresis, refill,
         fixed. None: begins at 65536, an overflow halves it, 2000 updates double it.
     """
-    if "hilbert" in model.__dict__:
-        raise UsageError(f"{type(model).__name__} was given to hilbert.offload already")
-    initialise()
-    if isinstance(optimizer, torch.optim.Optimizer):
-        optimizer, groups = take_torch(optimizer)
-    else:
-        betas = betas or ((0.9, 0.99) if optimizer == "lion" else (0.9, 0.999))
-        groups = groups_of(model, params, {"lr": lr, "betas": betas, "eps": eps,
-                                           "weight_decay": weight_decay})
-    if dtype is not None and dtype not in DTYPES:
-        raise UsageError(f'dtype {dtype}: give "fp32", "bf16" or "fp16"')
-    options = Options(
-        dtype=DTYPES[dtype] if dtype else _main_dtype(model), device=_device(device),
-        optimizer=optimizer, clip=clip or 0.0,
-        disks=[parse_disk(entry) for entry in ([disk] if isinstance(disk, str) else disk)],
-        window=parse_size("window", window) or 0, threads=threads, saves=saves,
-        steady=steady, loss_scale=loss_scale)
-    _set_budgets(options, device_memory, host_memory)
-    if activations != "none":
-        reserve(options, list(model.parameters()))
+    options, groups = prepare(dict(locals()))
     if dtype is not None:
         _cast_buffers(model, options.dtype)
     state = Offload(model, options, groups)
@@ -213,6 +208,33 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
     model.backward = state.backward
     model.step = state.step
     return model
+
+
+def prepare(arguments: Mapping[str, Any]) -> Tuple[Options, Groups]:
+    """Options of the store and groups of the optimizer, from all arguments of `offload`."""
+    model, optimizer = arguments["model"], arguments["optimizer"]
+    dtype, disk = arguments["dtype"], arguments["disk"]
+    if "hilbert" in model.__dict__:
+        raise UsageError(f"{type(model).__name__} was given to hilbert.offload already")
+    initialise()
+    if isinstance(optimizer, torch.optim.Optimizer):
+        optimizer, groups = take_torch(optimizer)
+    else:
+        betas = arguments["betas"] or ((0.9, 0.99) if optimizer == "lion" else (0.9, 0.999))
+        rates = {name: arguments[name] for name in ("lr", "eps", "weight_decay")}
+        groups = groups_of(model, arguments["params"], {**rates, "betas": betas})
+    if dtype is not None and dtype not in DTYPES:
+        raise UsageError(f'dtype {dtype}: give "fp32", "bf16" or "fp16"')
+    options = Options(
+        dtype=DTYPES[dtype] if dtype else _main_dtype(model), device=_device(arguments["device"]),
+        optimizer=optimizer, clip=arguments["clip"] or 0.0,
+        disks=[parse_disk(entry) for entry in ([disk] if isinstance(disk, str) else disk)],
+        window=parse_size("window", arguments["window"]) or 0, threads=arguments["threads"],
+        saves=arguments["saves"], steady=arguments["steady"], loss_scale=arguments["loss_scale"])
+    _set_budgets(options, arguments["device_memory"], arguments["host_memory"])
+    if arguments["activations"] != "none":
+        reserve(options, list(model.parameters()))
+    return options, groups
 
 
 def _device(name: Union[None, str, torch.device]) -> torch.device:

@@ -19,6 +19,8 @@ typedef struct hil_speeds {
     double update;        /* parameters per second through AdamW on the CPU, in memory */
     double update_device; /* the same on the device; 0: the CPU is the device */
     double op_call;       /* fixed overhead of an operation, in seconds */
+    double one_way;       /* copies to or from a device while none go the other way; 0: as fast as
+                             to_device and to_host, which are those of both at once */
 } hil_speeds;
 
 /* Speeds of a drive in bytes per second. */

@@ -19,7 +19,7 @@
 #define DRIVE_SECONDS_FULL 1.0
 #define MUCH_LESS 4 /* measured again if this many times more memory is allowed now */
 
-enum { SPEEDS = 16 };
+enum { SPEEDS = 17 };
 static const struct {
     const char *name;
     size_t offset;
@@ -41,6 +41,7 @@ static const struct {
     {"update", offsetof(hil_speeds, update), false},
     {"update_device", offsetof(hil_speeds, update_device), true},
     {"op_call", offsetof(hil_speeds, op_call), false},
+    {"one_way", offsetof(hil_speeds, one_way), true},
 };
 
 json_t *hil_speeds_write(const hil_speeds *speeds)
@@ -150,7 +151,7 @@ typedef struct search {
     uint64_t drive[HIL_DISKS_MAX]; /* block device of each disk */
 } search;
 
-#define METHOD 3 /* version of the measurement; entries of older versions are measured again */
+#define METHOD 4 /* version of the measurement; entries of older versions are measured again */
 
 static bool good_enough(const search *s, const json_t *entry)
 {

@@ -231,11 +231,22 @@ static hil_status probe_add(probe *p, int64_t count, double *seconds)
     return time_of(p, forward, seconds);
 }
 
+static hil_status begin_copy_in(probe *p)
+{
+    HIL_TRY(p->device->queue->copy(p->device, HIL_STREAM_IN, p->memory, p->host, p->half));
+    return p->device->events->record(p->device, HIL_STREAM_IN, p->event[0]);
+}
+
+static hil_status copy_in(probe *p)
+{
+    HIL_TRY(begin_copy_in(p));
+    return p->device->events->wait(p->device, p->event[0]);
+}
+
 /* Copies in both directions at once, as a step does; the host waits for the slower one. */
 static hil_status copy_both(probe *p)
 {
-    HIL_TRY(p->device->queue->copy(p->device, HIL_STREAM_IN, p->memory, p->host, p->half));
-    HIL_TRY(p->device->events->record(p->device, HIL_STREAM_IN, p->event[0]));
+    HIL_TRY(begin_copy_in(p));
     HIL_TRY(p->device->queue->copy(p->device, HIL_STREAM_OUT, p->host + p->half,
                                    p->memory + p->half, p->half));
     HIL_TRY(p->device->events->record(p->device, HIL_STREAM_OUT, p->event[1]));
@@ -271,6 +282,8 @@ static hil_status probe_all(probe *p, hil_speeds *out)
     int64_t large = (int64_t)(p->room / 16);
     HIL_TRY(time_of(p, copy_both, &seconds));
     out->to_device = out->to_host = (double)p->half / seconds;
+    HIL_TRY(time_of(p, copy_in, &seconds));
+    out->one_way = (double)p->half / seconds;
     HIL_TRY(probe_add(p, TINY, &out->op_call));
     HIL_TRY(probe_add(p, large, &seconds));
     out->memory = 3 * 2 * (double)large / seconds;

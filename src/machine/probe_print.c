@@ -42,6 +42,7 @@ static void print_table(const hil_probe_options *options, const hil_machine *mac
     fprintf(out, "%-28s %9.2f GB/s\n", "memory bandwidth", s->memory * 1e-9);
     fprintf(out, "%-28s %9.2f GB/s\n", "host to device", s->to_device * 1e-9);
     fprintf(out, "%-28s %9.2f GB/s\n", "device to host", s->to_host * 1e-9);
+    if (s->one_way > 0) fprintf(out, "%-28s %9.2f GB/s\n", "one way at a time", s->one_way * 1e-9);
     fprintf(out, "%-28s %9.2f G parameters/s\n", "AdamW update on the CPU", s->update * 1e-9);
     if (s->update_device > 0)
         fprintf(out, "%-28s %9.2f G parameters/s\n", "AdamW update on the device",

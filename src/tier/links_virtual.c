@@ -4,7 +4,8 @@
    The clock is that of the caller. When the caller computes or waits, the clock advances from event
    to event, and each link works on its oldest job once that job's fence is complete. Links that use
    the disk share its bandwidth: equally within one direction; when both directions are busy, each
-   gets half of the mixed speed. Copies to a GPU share the bus in each direction. */
+   gets half of the mixed speed. Copies to a GPU share the bus in each direction, which is faster
+   while nothing moves in the other one. */
 #include "tier/links_engine.h"
 
 #include <math.h>
@@ -113,6 +114,8 @@ static rates share(const hil_links *links)
                  .write = speeds->disk_write,
                  .in = in ? speeds->to_device / in : speeds->to_device,
                  .out = out ? speeds->to_host / out : speeds->to_host};
+    if (speeds->one_way > 0 && in && !out) one.in = speeds->one_way / in;
+    if (speeds->one_way > 0 && out && !in) one.out = speeds->one_way / out;
     if (readers && writers) one.read = fmin(one.read, half);
     if (readers && writers) one.write = fmin(one.write, half);
     if (readers) one.read /= readers;

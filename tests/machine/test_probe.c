@@ -156,6 +156,7 @@ static void check_device(const char *folder)
     CHECK_OK(hil_machine_find(&options, device, &quick, NULL, &first));
     check_plausible(&first.speeds);
     CHECK(first.speeds.update_device > 1e5 && first.speeds.update_device < 1e13);
+    CHECK(first.speeds.one_way > 1e8 && first.speeds.one_way < 1e13);
     CHECK(strstr(first.name, device->name) == first.name);
     CHECK_OK(hil_machine_find(&options, device, &quick, NULL, &second));
     CHECK(same(&first, &second));

@@ -4,21 +4,29 @@
 
 static const hil_speeds speeds = {
     .disk_read = 100, .disk_write = 50, .disk_mixed = 80, .to_device = 1000, .to_host = 500};
+/* A bus: copies in one direction are faster while there are none in the other. */
+static const hil_speeds bus = {
+    .to_device = 1000, .to_host = 500, .update_device = 1, .one_way = 2000};
 static hil_tiers tiers;
 static hil_extent extent;
 
-static void begin(void)
+static void begin_at(const hil_speeds *at)
 {
     static const hil_drive drive = {"/nowhere", 1 << 20, 1};
     hil_tiers_options options = {.device_bytes = 1 << 20,
                                  .host_bytes = 1 << 20,
                                  .drives = &drive,
                                  .drive_count = 1,
-                                 .speeds = &speeds};
+                                 .speeds = at};
     hil_fence after;
     CHECK_OK(hil_tiers_open(&tiers, &options));
     CHECK_OK(hil_disk_take(tiers.disk, 8192, 4096, &extent, &after));
     CHECK(tiers.rehearse);
+}
+
+static void begin(void)
+{
+    begin_at(&speeds);
 }
 
 static void end(void)
@@ -111,6 +119,19 @@ static void shared_disk(void)
     end();
 }
 
+static void shared_bus(void)
+{
+    begin_at(&bus);
+    hil_fence in = submit(HIL_LINK_IN, 4000, NULL), out = submit(HIL_LINK_OUT, 500, NULL);
+    wait_until(&out, 1);
+    wait_until(&in, 2.5); /* 1000 at 1000, 3000 at 2000 */
+    in = submit(HIL_LINK_IN, 1000, NULL);
+    hil_fence back = submit(HIL_LINK_BACK, 1000, NULL);
+    wait_until(&back, 3.5); /* two at 1000 each */
+    CHECK(hil_links_over(tiers.links, &in));
+    end();
+}
+
 /* A job that waits for its fence blocks only its own link. */
 static void late_fence(void)
 {
@@ -177,6 +198,7 @@ int main(void)
 {
     chain();
     shared_disk();
+    shared_bus();
     late_fence();
     parts();
     many();

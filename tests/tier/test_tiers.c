@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-static const hil_speeds speeds = {1, 1, 1, 1, 1, 1, 1, {1, 1, 1}, {1, 1, 1}, 1, 1, 1};
+static const hil_speeds speeds = {1, 1, 1, 1, 1, 1, 1, {1, 1, 1}, {1, 1, 1}, 1, 1, 1, 1};
 
 /* Whether the address is mapped. */
 static bool readable(const char *memory)

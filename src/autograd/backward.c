@@ -121,7 +121,9 @@ static hil_status run_backward(hil_tape *tape, hil_node *node)
     hil_request request = {.tape = tape, .node = node};
     hil_op_call call;
     for (int i = 0; i < node->ins; ++i)
-        if (node->keep_in >> i & 1) HIL_TRY(hil_node_make_input(tape, node, i));
+        if (node->keep_in >> i & 1) HIL_TRY(hil_value_make(tape, node->in[i]));
+    for (int i = 0; i < node->outs; ++i)
+        if (node->op->keep_out >> i & 1) HIL_TRY(hil_value_make(tape, node->out[i]));
     hil_tape_prepare(&request, &call);
     call.saveds = node->saveds;
     for (int i = 0; i < node->saveds; ++i) call.saved[i] = node->saved[i];

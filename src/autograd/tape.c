@@ -28,7 +28,7 @@ hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro 
     tape->micro = micro;
     tape->segment = segment;
     tape->differentiate = differentiate;
-    tape->again = tape->lean = false;
+    tape->again = tape->lean = tape->thin = false;
     tape->sites = 0;
     tape->wants = false;
     tape->loss = NULL;
@@ -288,9 +288,9 @@ static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **ou
 
 static hil_status run_deferred(hil_tape *tape, hil_node *node);
 
-hil_status hil_node_make_input(hil_tape *tape, const hil_node *node, int i)
+hil_status hil_value_make(hil_tape *tape, const hil_value *value)
 {
-    hil_node *maker = node->in[i]->root->maker;
+    hil_node *maker = value->root->maker;
     return maker ? run_deferred(tape, maker) : HIL_OK;
 }
 
@@ -313,7 +313,7 @@ static hil_status declare_uses(const hil_tape *tape, const hil_node *node)
 static hil_status run_node(hil_tape *tape, hil_node *node, hil_op_call *call)
 {
     for (int i = 0; i < node->ins; ++i) {
-        HIL_TRY(hil_node_make_input(tape, node, i));
+        HIL_TRY(hil_value_make(tape, node->in[i]));
         call->in[i].data = node->in[i]->tensor.data;
     }
     for (int i = 0; i < node->outs; ++i) {
@@ -380,7 +380,7 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
     node->backward_scratch = call.backward_scratch;
     if (!defers) return run_node(tape, node, &call);
     for (int i = 0; i < node->ins && node->wants; ++i)
-        if (node->keep_in >> i & 1) HIL_TRY(hil_node_make_input(tape, node, i));
+        if (node->keep_in >> i & 1) HIL_TRY(hil_value_make(tape, node->in[i]));
     return HIL_OK;
 }
 
@@ -402,8 +402,9 @@ void hil_value_drop(hil_tape *tape, hil_value *value)
 }
 
 /* See [Note: lean]. */
-static void trim_cheap(hil_tape *tape, hil_node *node)
+static void trim_results(hil_tape *tape, hil_node *node)
 {
+    if (!node->wants || !(node->op->cheap || (tape->thin && node->op->light))) return;
     for (int i = 0; i < node->outs; ++i) {
         hil_value *v = node->out[i];
         if (!v->owned || !v->kept || v->leaves) continue;
@@ -418,7 +419,7 @@ void hil_tape_trim(hil_tape *tape, const hil_values *out)
     for (hil_value *v = tape->values; v; v = v->next)
         if (!v->kept && !v->leaves) hil_value_drop(tape, v);
     for (hil_node *node = tape->last; node && tape->lean; node = node->previous)
-        if (node->wants && node->op->cheap) trim_cheap(tape, node);
+        trim_results(tape, node);
 }
 
 void *hil_tape_take_memory(hil_value *value)

@@ -131,15 +131,16 @@ typedef struct hil_shared_input {
 
    [Note: lean] A lean tape frees the results of cheap operations when the segment's forward is
    done, though backward reads them. Backward recomputes each before its first reader, from inputs
-   that are kept anyway for the operation's own backward, and frees it after its last reader. */
+   that are kept anyway for the operation's own backward, and frees it after its last reader. A thin
+   tape frees those of light operations as well: where bytes are the limit, more tapes fit. */
 struct hil_tape {
     hil_context *context;
     void *owner; /* the engine */
     const hil_micro *micro;
     int segment;
     bool differentiate;
-    bool again; /* [Note: again]; set after hil_tape_begin */
-    bool lean;  /* [Note: lean]; set before hil_tape_trim */
+    bool again;      /* [Note: again]; set after hil_tape_begin */
+    bool lean, thin; /* [Note: lean]; set before hil_tape_trim */
     hil_arena arena;
     hil_value *values;
     hil_node *last;
@@ -203,8 +204,8 @@ void hil_tape_free(hil_tape *tape);
 
 /* Frees the memory of a value, if the tape owns it. */
 void hil_value_drop(hil_tape *tape, hil_value *value);
-/* Before the node reads input i: runs the operation that makes it, if that was deferred. */
-hil_status hil_node_make_input(hil_tape *tape, const hil_node *node, int i);
+/* Before it is read: runs the operation that makes it, if that was deferred. */
+hil_status hil_value_make(hil_tape *tape, const hil_value *value);
 /* Frees what forward saved for backward. */
 void hil_node_drop_saved(hil_tape *tape, hil_node *node);
 

@@ -292,6 +292,7 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
     hil_visit_reference_end(e);
     hil_tape *tape = *held_at(e, v->slot, v->segment);
     tape->lean = what == HIL_KEEP_LEAN;
+    tape->thin = e->place[v->segment].thin;
     hil_tape_trim(tape, &out);
     HIL_TRY(hil_boundaries_keep(&e->boundaries, tape, &out));
     HIL_TRY(offload(e, tape));

@@ -100,6 +100,7 @@ struct hil_op {
     unsigned reuse; /* bit i: backward may write din[i] over dout[0]; one bit at most */
     bool cheap;     /* forward costs little and reads only what backward reads as well, so out[] may
                        be recomputed before backward */
+    bool light;     /* likewise, but forward costs more; per byte often less than products do */
     bool loss;      /* backward runs though no gradient arrives for out[] */
     hil_status (*infer)(hil_op_call *call);
     hil_status (*forward)(hil_op_call *call);

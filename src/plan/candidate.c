@@ -3,6 +3,29 @@
 
 #include "io/align.h"
 
+#define BUSY_COST 0.05
+#define BUS_COST 0.01    /* the same for copies over a bus, which hardly slow the device */
+#define GROUP_MOST 64    /* micro-batches that pass a segment together */
+#define GROUP_LEAST 8    /* but so many even where that makes more visits than below */
+#define VISITS_MOST 3072 /* of segments in the forward of a group: a rehearsal takes a second */
+
+int64_t hil_choice_large_group(const hil_outline *outline)
+{
+    int64_t micros = outline->micros, most = VISITS_MOST / (int64_t)outline->segments;
+    if (most < GROUP_LEAST) most = GROUP_LEAST;
+    if (most > GROUP_MOST) most = GROUP_MOST;
+    if (micros <= most + most / 2) return micros;
+    int64_t groups = (micros + most - 1) / most;
+    return (micros + groups - 1) / groups;
+}
+
+double hil_choice_cost(const hil_plan *plan)
+{
+    double busy = 0;
+    for (int i = 0; i < HIL_LINKS; ++i) busy += plan->busy[i];
+    return plan->step_seconds + (plan->discrete ? BUS_COST : BUSY_COST) * busy;
+}
+
 bool hil_choice_fits(const hil_choice *c, const hil_plan *p)
 {
     const hil_budget *b = &c->planner->budget;

@@ -57,6 +57,12 @@ bool hil_choice_fits(const hil_choice *c, const hil_plan *p);
 /* Remembers if tensors of the trial needed more memory than was known: fragments differ from plan
    to plan. Saves the next candidates a rehearsal. */
 void hil_choice_note_work(hil_choice *c);
+/* All micro-batches of a step, or groups of about equal size. Larger groups would save hardly any
+   transfers of weights, but keep more values between segments. */
+int64_t hil_choice_large_group(const hil_outline *outline);
+/* Seconds of a step, plus a small cost for bytes moved: transfers take memory bandwidth from
+   computing, which a rehearsal does not model. */
+double hil_choice_cost(const hil_plan *plan);
 /* Whether the plan has all weights on the device. */
 bool hil_choice_resident(const hil_choice *c, const hil_plan *plan);
 /* Whether the best plan has all states and activations on the device; and if it has, gives it what

@@ -487,7 +487,15 @@ int64_t hil_plan_offloadable(const hil_plan *plan)
     return pairs;
 }
 
-void hil_plan_offload(hil_plan *plan, int64_t pairs)
+int64_t hil_plan_recomputed(const hil_plan *plan)
+{
+    int64_t pairs = 0;
+    for (size_t i = 0; i < plan->segments; ++i)
+        pairs += plan->group - plan->segment[i].keep - plan->segment[i].lean;
+    return pairs;
+}
+
+void hil_plan_offload(hil_plan *plan, int64_t pairs, bool thin)
 {
     int64_t segments = hil_plan_offloadable(plan) / plan->group, at = 0;
     for (size_t i = 0; i < plan->segments; ++i) {
@@ -495,6 +503,7 @@ void hil_plan_offload(hil_plan *plan, int64_t pairs)
         if (!can_offload(plan, i)) continue;
         place->lean = (at + 1) * pairs / segments - at * pairs / segments;
         place->tapes = place->lean ? HIL_HOST : HIL_DEVICE;
+        place->thin = thin && place->lean;
         ++at;
     }
 }

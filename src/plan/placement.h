@@ -34,10 +34,11 @@ void hil_plan_device_updates(hil_plan *plan, const hil_outline *outline);
 enum { HIL_LEVEL_LEAN = 16, HIL_LEVEL_ALL = 2 * HIL_LEVEL_LEAN };
 void hil_plan_keep(hil_plan *plan, int level);
 
-/* Offloads lean tapes of `pairs` more pairs to the host, among the pairs for which nothing is kept.
-   Spreads them over all such segments, so that the bus is used evenly. */
+/* Offloads lean or thin tapes of `pairs` more pairs to the host, among the pairs for which nothing
+   is kept. Spreads them over all such segments, so that the bus is used evenly. */
 int64_t hil_plan_offloadable(const hil_plan *plan); /* the most pairs that can be offloaded */
-void hil_plan_offload(hil_plan *plan, int64_t pairs);
+void hil_plan_offload(hil_plan *plan, int64_t pairs, bool thin);
+int64_t hil_plan_recomputed(const hil_plan *plan); /* pairs for which nothing is kept */
 
 /* Upper bound on device memory for anything but window, tensors and states. */
 uint64_t hil_plan_besides(const hil_plan *plan, const hil_outline *outline);

@@ -60,6 +60,7 @@ static void write_segments(json_t *array, const hil_outline *outline, const hil_
         json_object_set_new(object, "name", json_string(outline->segment[i].name));
         json_object_set_new(object, "keep", json_integer(plan->segment[i].keep));
         json_object_set_new(object, "lean", json_integer(plan->segment[i].lean));
+        json_object_set_new(object, "thin", json_boolean(plan->segment[i].thin));
         json_object_set_new(object, "activations", json_string(tiers[plan->segment[i].tier]));
         json_object_set_new(object, "tapes", json_string(tiers[plan->segment[i].tapes]));
         json_array_append_new(array, object);
@@ -308,6 +309,7 @@ static hil_status read_segments(const json_t *array, const hil_outline *outline,
         HIL_TRY(read_number(object, "keep", what, plan->group, &segment->keep));
         if (json_object_get(object, "lean"))
             HIL_TRY(read_number(object, "lean", what, plan->group, &segment->lean));
+        HIL_TRY(hil_json_bool(object, "thin", what, &segment->thin));
         HIL_TRY(read_tier(object, "activations", what, &segment->tier));
         if (json_object_get(object, "tapes"))
             HIL_TRY(read_tier(object, "tapes", what, &segment->tapes));

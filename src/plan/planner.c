@@ -1,27 +1,22 @@
 /* planner.c - tries candidates: how many micro-batches pass a segment together, how many
    activations are kept for backward, on which tier the values between segments are kept.
 
-   [Note: candidates] Groups are one micro-batch, or many (large_group). For each, rehearsals with
-   everything on the device find the memory of tensors. The level says what is kept for backward:
-   nothing, lean tapes, or whole tapes, in the order of time saved per byte. Bisection finds the
-   highest level that leaves room for a window. That level, half of it and none are rehearsed in
-   full, because memory without activations holds weights; then levels near the winner. A part of
-   what the winner recomputes may be offloaded to the host instead: about as much as the bus carries
-   while forward computes; the same for the best plan with one micro-batch at a time. Skipped are
-   candidates whose computing alone takes longer than the best plan's step (for large models: hardly
-   less long), and other windows for a winner that hardly stalls. */
+   [Note: candidates] Groups are one micro-batch, or many (hil_choice_large_group). For each,
+   rehearsals with everything on the device find the memory of tensors. The level says what is kept
+   for backward: nothing, lean tapes, or whole tapes, in the order of time saved per byte. Bisection
+   finds the highest level that leaves room for a window. That level, half of it and none are
+   rehearsed in full, because memory without activations holds weights; then levels near the winner.
+   A part of what the winner recomputes may be offloaded to the host instead: about as much as the
+   bus carries while forward computes; the same for the best plan with one micro-batch at a time.
+   Skipped are candidates whose computing alone takes longer than the best plan's step (for large
+   models: hardly less long), and other windows for a winner that hardly stalls. */
 #include "plan/candidate.h"
 
 #include "io/align.h"
 
 #include <math.h>
 
-#define BUSY_COST 0.05
-#define BUS_COST 0.01 /* the same for copies over a bus, which hardly slow the device */
 #define PARKED_STEPS 3
-#define GROUP_MOST 64    /* micro-batches that pass a segment together */
-#define GROUP_LEAST 8    /* but so many even where that makes more visits than below */
-#define VISITS_MOST 3072 /* of segments in the forward of a group: a rehearsal takes a second */
 
 static void begin(hil_choice *c, hil_candidate at)
 {
@@ -45,19 +40,29 @@ static void begin(hil_choice *c, hil_candidate at)
 }
 
 /* Rehearses the tensors with all states on the device. `limited`: within the budgets. */
-static hil_status rehearse_tensors(hil_choice *c, hil_tier tier, bool limited)
+static hil_status rehearse_tensors(hil_choice *c, hil_tier tier, bool limited,
+                                   hil_tensor_needs *out)
 {
+    const hil_planner *planner = c->planner;
     hil_plan *p = &c->trial;
     uint64_t missing, window[HIL_WINDOWS];
     p->work = p->offloaded = p->spilled = 0;
+    p->compute_seconds = 0;
+    p->peak[HIL_DISK] = 0;
     hil_budget endless = {SIZE_MAX / 2, SIZE_MAX / 2, 0};
     hil_plan_windows(c->outline, false, window);
     p->window = (size_t)(hil_plan_sums(c->outline) + window[HIL_WINDOW_AHEAD]);
     hil_plan_place(p, c->outline, &endless, &missing); /* chunks as large as this window allows */
     if (tier == HIL_DISK && !p->ring) p->ring = (size_t)p->chunk * 16;
-    const hil_planner *planner = c->planner;
-    if (!planner->learn) return planner->rehearse(planner->context, p);
-    return planner->learn(planner->context, p, limited);
+    hil_status status = planner->learn ? planner->learn(planner->context, p, limited)
+                                       : planner->rehearse(planner->context, p);
+    *out = (hil_tensor_needs){.known = true,
+                              .works = status == HIL_OK,
+                              .work = p->work,
+                              .offloaded = p->offloaded,
+                              .disk = p->peak[HIL_DISK],
+                              .computing = p->compute_seconds};
+    return status == HIL_ERR_BUDGET ? HIL_OK : status;
 }
 
 /* Finds what tensors need, independent of where states are. *works: they fit. */
@@ -65,20 +70,9 @@ static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
 {
     hil_tensor_needs *l = &c->needs[at.group > 1][at.tier][at.level];
     begin(c, at);
-    if (!l->known) {
-        c->trial.compute_seconds = 0;
-        c->trial.peak[HIL_DISK] = 0;
-        /* Of single micro-batches the message needs the exact bytes. */
-        bool limited = at.group > 1 && c->outline->training;
-        hil_status status = rehearse_tensors(c, at.tier, limited);
-        if (status != HIL_ERR_BUDGET) HIL_TRY(status);
-        *l = (hil_tensor_needs){.known = true,
-                                .works = status == HIL_OK,
-                                .work = c->trial.work,
-                                .offloaded = c->trial.offloaded,
-                                .disk = c->trial.peak[HIL_DISK],
-                                .computing = c->trial.compute_seconds};
-    }
+    /* Of single micro-batches the message needs the exact bytes. */
+    bool limited = at.group > 1 && c->outline->training;
+    if (!l->known) HIL_TRY(rehearse_tensors(c, at.tier, limited, l));
     c->trial.work = l->work;
     c->trial.offloaded = l->offloaded;
     *works = l->works;
@@ -154,23 +148,15 @@ static bool choose_window(const hil_choice *c, step how, size_t *out)
     return true;
 }
 
-/* Seconds of a step, plus a small cost for bytes moved: transfers take memory bandwidth from
-   computing, which a rehearsal does not model. */
-static double cost(const hil_plan *plan)
-{
-    double busy = 0;
-    for (int i = 0; i < HIL_LINKS; ++i) busy += plan->busy[i];
-    return plan->step_seconds + (plan->discrete ? BUS_COST : BUSY_COST) * busy;
-}
-
 static void take_if_better(hil_choice *c)
 {
-    if (c->trial.group == 1 && (!c->single_found || cost(&c->trial) < cost(&c->single))) {
+    if (c->trial.group == 1 &&
+        (!c->single_found || hil_choice_cost(&c->trial) < hil_choice_cost(&c->single))) {
         hil_plan_copy(&c->single, &c->trial);
         c->single_at = c->at;
         c->single_found = true;
     }
-    if (c->found && !(cost(&c->trial) < cost(&c->best))) return;
+    if (c->found && !(hil_choice_cost(&c->trial) < hil_choice_cost(&c->best))) return;
     hil_plan_copy(&c->best, &c->trial);
     c->best_at = c->at;
     c->found = true;
@@ -222,7 +208,7 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
 /* Whether its computing alone takes longer than a step of the best plan. */
 static bool is_slower(const hil_choice *c, hil_candidate at)
 {
-    double most = c->found ? cost(&c->best) : INFINITY;
+    double most = c->found ? hil_choice_cost(&c->best) : INFINITY;
     return c->needs[at.group > 1][at.tier][at.level].computing >= most;
 }
 
@@ -358,7 +344,7 @@ static hil_status refine_level(hil_choice *c)
 /* Whether no other window can save more than a thousandth of the winner's time. */
 static bool is_computing(const hil_choice *c)
 {
-    return cost(&c->best) <= 1.001 * c->best.compute_seconds;
+    return hil_choice_cost(&c->best) <= 1.001 * c->best.compute_seconds;
 }
 
 /* The winner again, with other levels and windows. */
@@ -386,17 +372,9 @@ typedef struct offloaded {
     const hil_plan *winner;
     size_t work;
     double bytes, bus, saved; /* per pair: host bytes, seconds on the bus, seconds not recomputed */
+    bool thin;                /* without what saves little time per byte: [Note: lean] in tape.h */
     bool tight;               /* the device lacks room for copies in flight */
 } offloaded;
-
-/* Pairs that are recomputed. */
-static int64_t again(const hil_plan *p)
-{
-    int64_t pairs = 0;
-    for (size_t i = 0; i < p->segments; ++i)
-        pairs += p->group - p->segment[i].keep - p->segment[i].lean;
-    return pairs;
-}
 
 /* `pairs` of the winner keep on the host what backward needs, and do not compute it again. *ok: it
    works, and the bus has time for it. */
@@ -407,7 +385,7 @@ static hil_status try_offloaded(hil_choice *c, offloaded *known, int64_t pairs, 
     size_t window;
     *ok = false;
     begin(c, known->at);
-    hil_plan_offload(p, pairs);
+    hil_plan_offload(p, pairs, known->thin);
     c->at = known->at;
     p->work = known->work;
     p->offloaded = winner->offloaded + (size_t)(known->bytes * (double)pairs);
@@ -419,7 +397,7 @@ static hil_status try_offloaded(hil_choice *c, offloaded *known, int64_t pairs, 
     HIL_TRY(try_places(c, STEP_FAIR, ok));
     if (!(p->step_seconds > 0)) return HIL_OK;
     known->tight = !*ok && p->window + p->work > device_room(c);
-    int64_t fewer = again(winner) - again(p);
+    int64_t fewer = hil_plan_recomputed(winner) - hil_plan_recomputed(p);
     if (fewer) known->saved = (winner->compute_seconds - p->compute_seconds) / (double)fewer;
     double waits = p->wait[HIL_WAIT_MEMORY] + p->wait[HIL_WAIT_ACTIVATIONS] -
                    winner->wait[HIL_WAIT_MEMORY] - winner->wait[HIL_WAIT_ACTIVATIONS];
@@ -443,45 +421,67 @@ static int64_t guess_offloaded(const hil_choice *c, const offloaded *known, int6
     return carried < 1 ? 0 : carried < (double)most ? (int64_t)carried : most;
 }
 
-/* Bytes of a pair on the host: one micro-batch leaves all there. */
-static hil_status learn_offloaded(hil_choice *c, offloaded *known)
+/* Finds the bytes of a pair on the host, where one micro-batch leaves all; makes tapes thin if that
+   saves more time per byte. */
+static hil_status choose_tapes(hil_choice *c, offloaded *known)
 {
-    hil_plan *p = &c->trial;
-    begin(c, (hil_candidate){.group = 1});
-    int64_t pairs = hil_plan_offloadable(p);
+    const hil_candidate single = {.group = 1};
+    hil_tensor_needs kind[2] = {{0}}; /* lean, thin */
+    double saved[2] = {0};
+    bool works;
+    HIL_TRY(learn(c, single, &works)); /* with nothing kept */
+    int64_t pairs = hil_plan_offloadable(&c->trial);
     if (!pairs) return HIL_OK;
-    hil_plan_offload(p, pairs);
-    hil_status status = rehearse_tensors(c, HIL_DEVICE, false);
-    if (status == HIL_OK) known->bytes = (double)p->offloaded / (double)pairs;
-    return status == HIL_ERR_BUDGET ? HIL_OK : status;
+    for (int i = 0; i < 2; ++i) {
+        begin(c, single);
+        hil_plan_offload(&c->trial, pairs, i == 1);
+        HIL_TRY(rehearse_tensors(c, HIL_DEVICE, false, &kind[i]));
+        saved[i] = c->needs[0][HIL_DEVICE][0].computing - kind[i].computing;
+    }
+    if (!kind[0].works || !kind[1].works) return HIL_OK;
+    known->thin = saved[1] * (double)kind[0].offloaded > saved[0] * (double)kind[1].offloaded;
+    known->bytes = (double)kind[known->thin].offloaded / (double)pairs;
+    return HIL_OK;
 }
 
 /* Fewer pairs than the best plan offloads, while that is faster. */
 static hil_status try_fewer(hil_choice *c, offloaded *known)
 {
-    int64_t pairs =
-        c->best.group == known->winner->group ? again(known->winner) - again(&c->best) : 0;
+    int64_t pairs = c->best.group == known->winner->group
+                        ? hil_plan_recomputed(known->winner) - hil_plan_recomputed(&c->best)
+                        : 0;
     double before = INFINITY;
-    while (pairs >= 8 && cost(&c->best) < before) {
+    while (pairs >= 8 && hil_choice_cost(&c->best) < before) {
         bool ok;
-        before = cost(&c->best);
+        before = hil_choice_cost(&c->best);
         pairs -= pairs / 8;
         HIL_TRY(try_offloaded(c, known, pairs, &ok));
     }
     return HIL_OK;
 }
 
-/* The winner again, with activations that cross the bus: about as many as it can carry. */
-static hil_status refine_offloaded(hil_choice *c, const hil_plan *winner, hil_candidate at)
+/* Where thin tapes of all pairs are best, the bus may have time for lean ones. */
+static hil_status try_lean(hil_choice *c, offloaded *known)
 {
-    const hil_planner *planner = c->planner;
-    offloaded known = {.at = at, .winner = winner, .work = winner->work + winner->work / 8};
+    bool ok;
+    begin(c, known->at);
+    int64_t pairs = hil_plan_offloadable(&c->trial);
+    int64_t rest = hil_plan_recomputed(&c->trial) - pairs;
+    if (!known->thin || c->best.group != c->trial.group || hil_plan_recomputed(&c->best) > rest)
+        return HIL_OK;
+    known->thin = false;
+    known->work = c->best.work;
+    return try_offloaded(c, known, pairs, &ok);
+}
+
+/* The winner again, with activations that cross the bus: about as many as it can carry. */
+static hil_status refine_offloaded(hil_choice *c, const hil_plan *winner, offloaded known)
+{
     int64_t low = 0, most = hil_plan_offloadable(winner), pairs = (most + 3) / 4;
     bool guessed = false;
-    if (planner->recompute || !c->outline->training || !planner->budget.host) return HIL_OK;
-    c->device_share = 0; /* that would cross it as well */
-    HIL_TRY(learn_offloaded(c, &known));
-    if (known.bytes * (double)pairs > (double)planner->budget.host)
+    known.winner = winner;
+    known.work = winner->work + winner->work / 8;
+    if (known.bytes * (double)pairs > (double)c->planner->budget.host)
         pairs = guess_offloaded(c, &known, most);
     for (int i = 0; i < PARKED_STEPS && pairs > low; ++i) {
         bool ok;
@@ -501,19 +501,8 @@ static hil_status refine_offloaded(hil_choice *c, const hil_plan *winner, hil_ca
         pairs = !guessed && guess <= most ? guess : ok ? low : (low + most) / 2;
         guessed = guessed || c->trial.step_seconds > 0;
     }
-    return try_fewer(c, &known);
-}
-
-/* All micro-batches of a step, or groups of about equal size. Larger groups would save hardly any
-   transfers of weights, but keep more values between segments. */
-static int64_t large_group(const hil_outline *outline)
-{
-    int64_t micros = outline->micros, most = VISITS_MOST / (int64_t)outline->segments;
-    if (most < GROUP_LEAST) most = GROUP_LEAST;
-    if (most > GROUP_MOST) most = GROUP_MOST;
-    if (micros <= most + most / 2) return micros;
-    int64_t groups = (micros + most - 1) / most;
-    return (micros + groups - 1) / groups;
+    HIL_TRY(try_fewer(c, &known));
+    return try_lean(c, &known);
 }
 
 static hil_status try_groups(hil_choice *c)
@@ -521,7 +510,7 @@ static hil_status try_groups(hil_choice *c)
     int64_t micros = c->outline->micros;
     bool large = micros > 1 && c->zero > 1;
     if (!c->planner->discrete) HIL_TRY(try_group(c, 1));
-    if (large) HIL_TRY(try_group(c, large_group(c->outline)));
+    if (large) HIL_TRY(try_group(c, hil_choice_large_group(c->outline)));
     return c->planner->discrete ? try_group(c, 1) : HIL_OK;
 }
 
@@ -529,14 +518,19 @@ static hil_status try_groups(hil_choice *c)
    offloaded than where all pass together. */
 static hil_status offload(hil_choice *c)
 {
-    const hil_candidate at = c->best_at;
+    const hil_planner *planner = c->planner;
+    offloaded known = {.at = c->best_at};
     hil_plan winner;
+    if (planner->recompute || !c->outline->training || !planner->budget.host) return HIL_OK;
+    c->device_share = 0; /* that would cross the bus as well */
+    HIL_TRY(choose_tapes(c, &known));
     HIL_TRY(hil_plan_create(&winner, c->outline));
     hil_plan_copy(&winner, &c->best);
-    hil_status status = refine_offloaded(c, &winner, at);
-    if (status == HIL_OK && at.group > 1 && c->single_found && c->planner->discrete) {
+    hil_status status = refine_offloaded(c, &winner, known);
+    if (status == HIL_OK && known.at.group > 1 && c->single_found && planner->discrete) {
         hil_plan_copy(&winner, &c->single);
-        status = refine_offloaded(c, &winner, c->single_at);
+        known.at = c->single_at;
+        status = refine_offloaded(c, &winner, known);
     }
     hil_plan_free(&winner);
     return status;

@@ -15,7 +15,8 @@ static bool same_segments(const hil_plan *a, const hil_plan *b)
 {
     for (size_t i = 0; i < a->segments; ++i) {
         const hil_segment_place *p = &a->segment[i], *q = &b->segment[i];
-        if (p->keep != q->keep || p->lean != q->lean || p->tier != q->tier || p->tapes != q->tapes)
+        if (p->keep != q->keep || p->lean != q->lean || p->tier != q->tier ||
+            p->tapes != q->tapes || p->thin != q->thin)
             return false;
     }
     return true;

@@ -416,7 +416,8 @@ static hil_status learn_order(stage *of)
         plan.group = 0;
         s.kinds = true;
         for (size_t i = 0; i < plan.segments; ++i)
-            plan.segment[i] = (hil_segment_place){.keep = sizes_of(s.r), .lean = sizes_of(s.r)};
+            plan.segment[i] = (hil_segment_place){
+                .keep = sizes_of(s.r), .lean = sizes_of(s.r), .thin = of->plan->segment[i].thin};
     }
     HIL_TRY_DONE(open_stage(&s));
     HIL_TRY_DONE(pass(&s));

@@ -27,11 +27,13 @@ typedef struct hil_unit_place {
 
 /* Of each group's micro-batches, `keep` keep all that backward needs, `lean` all but what is cheap
    to recompute, and the rest only the segment's inputs: backward recomputes. They are the group's
-   first ones, in this order; if their tapes are offloaded, they are spread over the group. */
+   first ones, in this order; if their tapes are offloaded, they are spread over the group. Where
+   `thin`, the `lean` ones recompute attention too. */
 typedef struct hil_segment_place {
     int64_t keep, lean;
     unsigned char tier;  /* hil_tier: where the segment's outputs are kept until backward */
     unsigned char tapes; /* hil_tier: where the rest of its tape is kept until backward */
+    bool thin;
 } hil_segment_place;
 
 typedef struct hil_plan {

@@ -32,7 +32,7 @@ typedef struct net_how {
     bool logits;    /* of all positions, which takes more memory than the rehearsal */
     uint64_t delay; /* 0: on the CPU; 1: on a device without delays; else the seed of its random
                        delays */
-    int64_t group, keep[3], lean[3];
+    int64_t group, keep[3], lean[3];     /* lean: negative: as many thin ones */
     size_t window;                       /* 0: room for everything */
     hil_tier values[3], weights, states; /* tiers of segments 0, 1, 2, 0, ... and of units */
     hil_tier tapes[3];
@@ -112,9 +112,11 @@ static inline void net_plan(net_rig *r)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             plan->unit[u].tier[s] = (unsigned char)(s == HIL_WEIGHT ? how->weights : how->states);
     for (size_t s = 0; s < plan->segments; ++s)
-        plan->segment[s] = (hil_segment_place){how->keep[s % 3], how->lean[s % 3],
-                                               (unsigned char)how->values[s % 3],
-                                               (unsigned char)how->tapes[s % 3]};
+        plan->segment[s] = (hil_segment_place){.keep = how->keep[s % 3],
+                                               .lean = llabs(how->lean[s % 3]),
+                                               .tier = (unsigned char)how->values[s % 3],
+                                               .tapes = (unsigned char)how->tapes[s % 3],
+                                               .thin = how->lean[s % 3] < 0};
     hil_rehearsal rehearsal = {.model = r->model,
                                .device = r->device,
                                .compute = how->dtype,

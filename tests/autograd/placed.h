@@ -15,7 +15,7 @@
 typedef struct placement {
     int64_t group;
     int64_t keep[3];  /* of segments 0, 1, 2, 0, ... */
-    int64_t lean[3];  /* likewise */
+    int64_t lean[3];  /* likewise; negative: as many thin ones */
     hil_tier tier[3]; /* likewise */
     bool prefetch;
     hil_tier tapes[3]; /* likewise */
@@ -60,9 +60,11 @@ static void placed_open(placed *out, hil_trainer *t, const placement *p, const p
     size_t segments = t->model->count;
     CHECK(segments <= PLACED_SEGMENTS);
     for (size_t s = 0; s < segments; ++s)
-        place[s] =
-            (hil_segment_place){p->keep[s % 3], p->lean[s % 3], (unsigned char)p->tier[s % 3],
-                                (unsigned char)p->tapes[s % 3]};
+        place[s] = (hil_segment_place){.keep = p->keep[s % 3],
+                                       .lean = llabs(p->lean[s % 3]),
+                                       .tier = (unsigned char)p->tier[s % 3],
+                                       .tapes = (unsigned char)p->tapes[s % 3],
+                                       .thin = p->lean[s % 3] < 0};
     hil_engine_options engine = {.pool = need ? t->pool : out->dry,
                                  .compute = t->dtype,
                                  .group = p->group,

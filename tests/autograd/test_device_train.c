@@ -59,6 +59,8 @@ static const net_how hows[] = {
     {.delay = 5, .keep = {9, 9, 9}, .values = DEVICE, .tapes = HOST, .late = true},
     {.delay = 5, .group = 2, .keep = {1, 0, 9}, .lean = {1, 1, 0}, .values = HOST, .tapes = HOST},
     {.delay = 6, .keep = {1, 1, 0}, .lean = {1, 0, 9}, .tapes = {HIL_DISK, HIL_HOST, HIL_DISK}},
+    {.delay = 6, .group = 1, .lean = {-9, -9, -9}, .values = DEVICE, .tapes = HOST},
+    {.delay = 7, .group = 2, .keep = {0, 1, 0}, .lean = {-1, 1, -9}, .values = HOST},
     {.delay = 7, .keep = {9, 9, 9}, .window = 160 << 10, .weights = HIL_HOST, .states = HIL_HOST},
     {.delay = 1, .keep = {0, 0, 0}, .window = 160 << 10, .weights = HIL_HOST, .states = HIL_HOST},
 };

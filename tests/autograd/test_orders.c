@@ -43,6 +43,9 @@ static const placement placements[] = {
     {2, {0, 1, 0}, {1, 1, 1}, DISK, true, MIXED},
     {3, {1, 0, 0}, {1, 2, 1}, MIXED, true, HOST},
     {1, {0, 0, 1}, {1, 9, 0}, DEVICE, true, DISK},
+    {1, {0, 0, 0}, {-9, -9, -9}, DEVICE, true, DEVICE},
+    {0, {0, 0, 0}, {-9, -9, -9}, DEVICE, true, HOST},
+    {2, {1, 0, 0}, {-1, 1, -9}, HOST, false, MIXED},
 };
 
 static const hil_micro shapes[] = {{.sequences = 2, .length = SEQ},
@@ -116,18 +119,23 @@ static void compare(const char *name, const char *dtype, size_t from)
 }
 
 /* Offloaded tapes: nothing is recomputed, and the device needs less memory than with tapes on it.
- */
+   Thin ones are smaller, and recompute attention. */
 static void check_tapes(hil_trainer *t, const placed_need *need)
 {
     static const placement host = {0, {9, 9, 9}, {0, 0, 0}, DEVICE, true, HOST};
     static const placement lean = {0, {0, 0, 0}, {9, 9, 9}, DEVICE, true, HOST};
     static const placement disk = {0, {9, 9, 9}, {0, 0, 0}, DEVICE, true, DISK};
     placed_need all = placed_rehearse(t, &host, shapes, 3, STEPS);
+    static const placement thin = {0, {0, 0, 0}, {-9, -9, -9}, DEVICE, true, HOST};
     placed_need some = placed_rehearse(t, &lean, shapes, 3, STEPS);
+    placed_need least = placed_rehearse(t, &thin, shapes, 3, STEPS);
     placed_need on_disk = placed_rehearse(t, &disk, shapes, 3, STEPS);
     CHECK(all.work < need[0].work && some.work < need[2].work);
     CHECK(some.offloaded > 0 && some.offloaded < all.offloaded);
     CHECK(all.account.to_device > some.account.to_device);
+    /* Attention's results: 3 layers, 3 heads of 10, fp32. */
+    CHECK_INT(some.account.to_host - least.account.to_host, 3 * BATCH * SEQ * 30 * 4);
+    CHECK(least.seconds > some.seconds);
     CHECK(all.account.disk_read == 0 && on_disk.account.disk_read > 0 && on_disk.offloaded == 0);
 }
 

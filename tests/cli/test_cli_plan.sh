@@ -48,6 +48,23 @@ run 0 plan --model "$work/config.json" --adapter lora --base-dtype nf4 --seq 102
     --micro-batch 2 --gpu "RTX 4090" --device-memory 10G --host-memory 40G --json
 [ "$(number group)" = 1 ] || die "$(number group) micro-batches pass a layer together"
 [ "$(number segments 8 tapes)" = host ] || die "activations are not offloaded"
+[ "$(number segments 8 thin)" = False ] || die "attention is recomputed though all may be kept"
+
+# Where host memory has no room for all of them, attention is recomputed if that saves less time per byte
+# than the products do: of short sequences.
+offloaded="--model $work/config.json --adapter lora --base-dtype nf4 --gpu H200 --device-memory 20G
+    --host-memory 16G --json"
+thin()
+{
+    python3 - "$work/out" <<'END'
+import json, sys
+print({s["thin"] for s in json.load(open(sys.argv[1]))["segments"] if s["tapes"] == "host"})
+END
+}
+run 0 plan $offloaded --seq 1024 --batch 32 --micro-batch 8
+[ "$(thin)" = "{True}" ] || die "attention of short sequences is kept: $(thin)"
+run 0 plan $offloaded --seq 8192 --batch 4 --micro-batch 1
+[ "$(thin)" = "{False}" ] || die "attention of long sequences is recomputed: $(thin)"
 
 # rows: the rows of each tier add up to its peak, up to the printed digits.
 rows()

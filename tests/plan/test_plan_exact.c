@@ -10,7 +10,8 @@ typedef struct budgets {
     int64_t device, host; /* KiB */
     uint64_t tile_size;
     bool prefetch_off, between; /* evaluations and checkpoints between the steps */
-    const char *tapes;          /* not NULL: all tapes are lean and offloaded to this tier */
+    const char *tapes;          /* not NULL: all tapes are lean, every other one thin, and offloaded
+                                   to this tier */
     bool pairs;                 /* an adapter, trained on pairs of answers */
 } budgets;
 
@@ -34,6 +35,7 @@ static void set_tapes(json_t *plan, const char *tier)
         plan_set(segment, "keep", 0);
         plan_set(segment, "lean", plan_number(plan, "", "group"));
         plan_set_text(segment, "tapes", tier);
+        CHECK(json_object_set_new(segment, "thin", json_boolean(i % 2)) == 0);
     }
 }
 

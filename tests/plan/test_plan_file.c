@@ -23,8 +23,8 @@ static void fill(hil_plan *p)
         for (unsigned s = 0; s < HIL_UNIT_STATES; ++s)
             if (hil_outline_bytes(&units[u], (int)s))
                 p->unit[u].tier[s] = (unsigned char)((u + s) % HIL_TIERS);
-    p->segment[1] = (hil_segment_place){2, 1, HIL_DISK, HIL_HOST};
-    p->segment[2] = (hil_segment_place){4, 0, HIL_HOST, HIL_DISK};
+    p->segment[1] = (hil_segment_place){2, 1, HIL_DISK, HIL_HOST, true};
+    p->segment[2] = (hil_segment_place){4, 0, HIL_HOST, HIL_DISK, false};
     p->peak[HIL_HOST] = 999;
     p->disk_read = (uint64_t)5 << 40;
     p->step_seconds = 1.5;
@@ -54,7 +54,8 @@ static void check_round(void)
     CHECK(memcmp(a.unit, b.unit, 4 * sizeof *a.unit) == 0);
     for (int i = 0; i < 3; ++i)
         CHECK(a.segment[i].keep == b.segment[i].keep && a.segment[i].lean == b.segment[i].lean &&
-              a.segment[i].tier == b.segment[i].tier && a.segment[i].tapes == b.segment[i].tapes);
+              a.segment[i].tier == b.segment[i].tier && a.segment[i].tapes == b.segment[i].tapes &&
+              a.segment[i].thin == b.segment[i].thin);
     /* Keys that the documentation of `plan --json` promises. */
     static const char *const keys[] = {"\"fits\": true",
                                        "\"peak\": {",
@@ -66,7 +67,8 @@ static void check_round(void)
                                        "\"gathered\": 4321",
                                        "\"moment1\": \"disk\"",
                                        "\"activations\": \"host\"",
-                                       "\"tapes\": \"disk\""};
+                                       "\"tapes\": \"disk\"",
+                                       "\"thin\": true"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i)
         if (!strstr(text, keys[i])) check_die(__FILE__, __LINE__, keys[i]);
     free(text);
@@ -112,6 +114,7 @@ static void check_edited(void)
         {"\"group\": 4", "\"group\": 0", "\"group\" must be 1 or more"},
         {"\"group\": 4", "\"group\": 3", "\"keep\" must be a whole number from 0 to 3"},
         {"\"lean\": 1", "\"lean\": 5", "\"lean\" must be a whole number from 0 to 4"},
+        {"\"thin\": true", "\"thin\": 1", "\"thin\" must be true or false"},
         {"\"tapes\": \"disk\"", "\"tapes\": \"ram\"",
          "\"tapes\" must be \"device\", \"host\" or \"disk\""},
         {"\"window\": 123456", "\"window\": \"big\"", "\"window\" must be a whole number"},

@@ -93,7 +93,7 @@ int main(void)
     check_ranks(&p);
     p.unit[1].tier[HIL_STATE1] = p.unit[1].tier[HIL_STATE2] = HIL_DISK;
     p.unit[1].tier[HIL_WEIGHT] = HIL_HOST;
-    p.segment[1] = (hil_segment_place){2, 0, HIL_HOST, HIL_DEVICE};
+    p.segment[1] = (hil_segment_place){.keep = 2, .tier = HIL_HOST};
     p.to_device = 4 << 20;
     p.disk_read = p.disk_written = 8 << 20;
     p.update_seconds = 1.5;

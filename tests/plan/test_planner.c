@@ -238,7 +238,7 @@ static void check_computing(void)
     build(&w, 16, false);
     w.link = w.disk = 1e15;
     CHECK_OK(plan_for(&w, all_states(&w) / 10, all_states(&w) * 2, 0, &p));
-    CHECK(w.rehearsals <= 18);
+    CHECK(w.rehearsals <= 19);
     CHECK(p.unit[0].tier[HIL_WEIGHT] != HIL_DEVICE); /* there is a window */
     hil_plan_free(&p);
 }

@@ -16,7 +16,7 @@ static const char *const tiers[3] = {"device", "host", "disk"};
 
 enum { DEVICE, HOST, DISK };
 enum { WEIGHT };
-enum { KEEP_NONE, KEEP_HALF, KEEP_ALL, KEEP_LEAN, KEEP_MIXED };
+enum { KEEP_NONE, KEEP_HALF, KEEP_ALL, KEEP_LEAN, KEEP_MIXED, KEEP_THIN };
 typedef enum spread {
     SAME,    /* every state of every unit in its class's tier */
     HALVES,  /* the units take turns between the class's tier and the next one */
@@ -87,6 +87,15 @@ static const placement placements[] = {
     {.name = "again-device", .tier = ALL(DEVICE), .group = 1, .keep = KEEP_NONE},
     {.name = "again-host", .tier = ALL(DEVICE), .group = 4, .activations = HOST},
     {.name = "again-disk", .tier = ALL(DISK), .group = 4, .activations = DISK},
+    {.name = "thin-device", .tier = ALL(DEVICE), .group = 1, .keep = KEEP_THIN},
+    {.name = "thin-host", .tier = ALL(HOST), .group = 4, .keep = KEEP_THIN, .tapes = HOST},
+    {.name = "thin-disk",
+     .tier = ALL(DISK),
+     .group = 1,
+     .keep = KEEP_THIN,
+     .activations = HOST,
+     .tapes = DISK,
+     .window = 96},
     {.name = "budget-350K", .device = 350, .host = 700},
     {.name = "budget-250K", .device = 250, .host = 500, .drives = 2},
 };
@@ -111,13 +120,16 @@ static void edit(const placement *p, json_t *plan)
             if (json_object_get(unit, states[s]))
                 plan_set_text(unit, states[s], tiers[tier_of(p, name, i, s)]);
     }
-    static const int64_t quarters[] = {[KEEP_HALF] = 2, [KEEP_ALL] = 4, [KEEP_MIXED] = 1};
-    int64_t lean = p->keep == KEEP_LEAN ? p->group : p->keep == KEEP_MIXED ? 2 : 0;
+    static const int64_t quarters[] = {
+        [KEEP_HALF] = 2, [KEEP_ALL] = 4, [KEEP_MIXED] = 1, [KEEP_THIN] = 0};
+    bool thin = p->keep == KEEP_THIN;
+    int64_t lean = p->keep == KEEP_LEAN || thin ? p->group : p->keep == KEEP_MIXED ? 2 : 0;
     json_array_foreach(json_object_get(plan, "segments"), i, segment)
     {
         int64_t keep = (p->group * quarters[p->keep] + (int64_t)i % 2 * 2) / 4;
         plan_set(segment, "keep", p->keep == KEEP_HALF ? keep : p->group * quarters[p->keep] / 4);
         plan_set(segment, "lean", lean);
+        CHECK(json_object_set_new(segment, "thin", json_boolean(thin)) == 0);
         plan_set_text(segment, "activations", tiers[p->activations]);
         plan_set_text(segment, "tapes", tiers[p->tapes]);
     }

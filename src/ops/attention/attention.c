@@ -145,6 +145,7 @@ const hil_op hil_op_attention = {
     .attr_size = sizeof(hil_attention_attr),
     .keep_in = 15,
     .keep_out = 1,
+    .light = true,
     .infer = infer,
     .forward = forward,
     .backward = backward,

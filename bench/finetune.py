@@ -97,7 +97,8 @@ class Bench:
     def part_70b(self):
         yield self.train("70b", 64, 1024, 3, 1)
         yield self.train("70b", 64, 1024, 2, 1, "--recompute", "all")
-        yield self.train("70b", 64, 1024, 3, 1, "--device-memory", "24G")
+        host = free_memory() - 6 * GIB
+        yield self.train("70b", 64, 1024, 3, 1, "--device-memory", "24G", "--host-memory", host)
         yield self.limit("70b", 64, 1024)
 
     def part_175b(self):

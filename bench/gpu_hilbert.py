@@ -278,7 +278,7 @@ class Forced:
         all, let them wait in RAM. What leaves a segment waits in `tier`, or in both."""
         base, left = self.base, count
         for i, segment in enumerate(reversed(base["segments"])):
-            segment.update(keep=0, lean=0, tapes="device")
+            segment.update(keep=0, lean=0, thin=False, tapes="device")
             segment[how] = min(left, base["group"])
             segment["activations"] = tier if tier != "both" else ("device", "host")[i % 2]
             left -= segment[how]

@@ -34,14 +34,35 @@ static hil_status low_rank(hil_tape *t, const hil_adapter *a, hil_value *x, hil_
 }
 
 /* The norms of the rows of W + scale B A, for which there is no gradient. */
-static hil_status weight_norms(hil_tape *t, const hil_adapter *a, hil_param *weight,
-                               hil_value **norms)
+static hil_status compute_norms(hil_tape *t, const hil_adapter *a, hil_param *weight,
+                                hil_value **norms)
 {
     hil_weight_norm_attr attr = {a->scale};
     HIL_TRY(hil_tape_apply(
         t, &(hil_apply){&hil_op_weight_norm, &attr, 0, 1, 3, {NULL}, {weight, a->a, a->b}}, norms));
     (*norms)->wants = false;
     return HIL_OK;
+}
+
+/* Weights do not change while text is generated: the first pass computes the norms for all. */
+static hil_status weight_norms(hil_tape *t, const hil_adapter *a, hil_param *weight,
+                               hil_value **norms)
+{
+    hil_context *c = t->context;
+    hil_kv_cache *cache = c->cache;
+    if (c->mode != HIL_MODE_GENERATE) return compute_norms(t, a, weight, norms);
+    size_t slot = cache->next_norm++;
+    assert(slot < cache->capacity);
+    hil_tensor kept = {HIL_F32, {1, {hil_param_spec_of(weight)->shape.dim[0]}}, NULL};
+    if (slot < cache->norms) {
+        kept.data = cache->norm[slot];
+        return hil_tape_borrow(t, &kept, false, norms);
+    }
+    HIL_TRY(compute_norms(t, a, weight, norms));
+    HIL_TRY(hil_buffers_take(c->buffers, hil_tensor_bytes(&kept), &cache->norm[slot]));
+    ++cache->norms;
+    kept.data = cache->norm[slot];
+    return hil_op_convert(c->device, c->pool, &kept, &(*norms)->tensor, false);
 }
 
 /* *y = z * magnitude / norms + bias + residual. */

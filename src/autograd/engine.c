@@ -209,6 +209,7 @@ hil_status hil_engine_cache_begin(hil_engine *e, int64_t positions)
     e->cache.positions = positions;
     e->cache.capacity = CACHE_SLOTS;
     HIL_TRY(HIL_ALLOC(CACHE_SLOTS, &e->cache.k));
+    HIL_TRY(HIL_ALLOC(CACHE_SLOTS, &e->cache.norm));
     return HIL_ALLOC(CACHE_SLOTS, &e->cache.v);
 }
 
@@ -217,7 +218,7 @@ hil_status hil_engine_extend(hil_engine *e, const hil_micro *micro, float *logit
     double none = 0;
     e->context.cache = &e->cache;
     e->context.logits = logits;
-    e->cache.next = 0;
+    e->cache.next = e->cache.next_norm = 0;
     HIL_TRY(forward_only(e, micro, HIL_MODE_GENERATE, &none));
     e->cache.length += micro->length;
     return HIL_OK;
@@ -235,8 +236,10 @@ void hil_engine_cache_end(hil_engine *e)
         hil_buffers_give(e->buffers, e->cache.k[i]);
         hil_buffers_give(e->buffers, e->cache.v[i]);
     }
+    for (size_t i = 0; i < e->cache.norms; ++i) hil_buffers_give(e->buffers, e->cache.norm[i]);
     hil_free(e->cache.k);
     hil_free(e->cache.v);
+    hil_free(e->cache.norm);
     e->cache = (hil_kv_cache){0};
 }
 

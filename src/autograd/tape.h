@@ -56,13 +56,15 @@ typedef enum hil_mode {
                         */
 } hil_mode;
 
-/* The key-value cache of generation: one slot (keys and values) per attention call in a pass. */
+/* The key-value cache of generation: one slot (keys and values) per attention call in a pass.
+   Beside them, the norms of weights with adapters (DoRA): one slot per layer, computed in the first
+   pass. */
 typedef struct hil_kv_cache {
-    void **k, **v;
-    size_t count, capacity; /* slots */
-    int64_t positions;      /* capacity of each slot */
-    int64_t length;         /* positions filled */
-    size_t next;            /* the slot of the next attention call in this pass */
+    void **k, **v, **norm;
+    size_t count, norms, capacity; /* slots; of each kind at most */
+    int64_t positions;             /* capacity of each slot */
+    int64_t length;                /* positions filled */
+    size_t next, next_norm;        /* the slots of the next calls in this pass */
 } hil_kv_cache;
 
 /* One micro-batch. Borrows its arrays. */

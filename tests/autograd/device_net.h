@@ -27,9 +27,11 @@ typedef struct net_how {
     const char *model; /* a golden model, or "shared" */
     hil_dtype dtype;
     bool training;
-    bool documents; /* sequences of several documents */
-    bool generates; /* instead of training or evaluating */
-    bool logits;    /* of all positions, which takes more memory than the rehearsal */
+    bool documents;            /* sequences of several documents */
+    bool generates;            /* instead of training or evaluating */
+    bool logits;               /* of all positions, which takes more memory than the rehearsal */
+    const hil_device_ops *ops; /* of the device; NULL: hil_ops_threads */
+    bool dora;                 /* the projections to queries have adapters with magnitudes */
     uint64_t delay; /* 0: on the CPU; 1: on a device without delays; else the seed of its random
                        delays */
     int64_t group, keep[3], lean[3];     /* lean: negative: as many thin ones */
@@ -55,6 +57,38 @@ typedef struct net_rig {
 
 static const hil_drive net_drive = {.path = ".", .bytes = 64 << 20, .speed = 1};
 
+static inline hil_param *net_add(hil_model *model, const hil_param *weight, const char *part,
+                                 hil_param_spec spec)
+{
+    char name[256];
+    hil_param *out;
+    snprintf(name, sizeof name, "%s.%s", hil_param_spec_of(weight)->name, part);
+    spec.name = name;
+    spec.group = hil_param_spec_of(weight)->group;
+    CHECK_OK(hil_store_add(model->store, &spec, &out));
+    return out;
+}
+
+static inline void net_adapt(hil_model *model)
+{
+    size_t count = hil_store_count(model->store);
+    for (size_t i = 0; i < count; ++i) {
+        hil_param *p = hil_store_at(model->store, i);
+        const hil_shape *shape = &hil_param_spec_of(p)->shape;
+        if (!strstr(hil_param_spec_of(p)->name, "q_proj.weight")) continue;
+        hil_param_spec a = {
+            .shape = {2, {2, shape->dim[1]}}, .init = HIL_INIT_UNIFORM, .bound = 0.2};
+        hil_param_spec b = {
+            .shape = {2, {shape->dim[0], 2}}, .init = HIL_INIT_UNIFORM, .bound = 0.2};
+        hil_param_spec m = {.shape = {1, {shape->dim[0]}}, .init = HIL_INIT_ONE};
+        hil_adapter adapter = {.a = net_add(model, p, "a", a),
+                               .b = net_add(model, p, "b", b),
+                               .magnitude = net_add(model, p, "m", m),
+                               .scale = 0.5};
+        CHECK_OK(hil_model_adapt(model, p, &adapter));
+    }
+}
+
 static inline void net_build(net_rig *r)
 {
     hil_config config;
@@ -68,6 +102,7 @@ static inline void net_build(net_rig *r)
     config.layers = 3;
     config.dropout_residual = config.dropout_attention = config.arch == &hil_arch_gpt2 ? 0.1 : 0;
     CHECK_OK(hil_build_model(&r->model, &config));
+    if (r->how.dora) net_adapt(r->model);
 }
 
 /* Sequences of one document, or of three. */
@@ -136,7 +171,7 @@ static inline void net_open(net_rig *r, const net_how *how)
     *r = (net_rig){.how = *how};
     if (how->delay) {
         CHECK_OK(hil_device_threads_open(&r->device));
-        hil_device_ops_set(r->device, &hil_ops_threads);
+        hil_device_ops_set(r->device, how->ops ? how->ops : &hil_ops_threads);
         hil_device_math_set(r->device, &hil_math_threads);
         if (how->delay > 1) hil_device_threads_delay(r->device, how->delay, 40);
     }

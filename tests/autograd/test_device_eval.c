@@ -2,6 +2,8 @@
    the table, which only the device sees, fails the pass. */
 #include "device_net.h"
 
+#include <math.h>
+
 typedef struct numbers {
     double loss;
     float *logits; /* of all positions, then of each generated one */
@@ -66,6 +68,43 @@ static void compare(const net_how *how)
     hil_free(expected.logits);
 }
 
+static int norms; /* of weights, computed so far */
+
+static hil_status count_norms(hil_op_call *call)
+{
+    norms += call->op == &hil_op_weight_norm && !hil_pool_is_dry(call->pool);
+    return hil_ops_threads.forward(call);
+}
+
+/* The norms of weights with magnitudes are computed once for all that is generated; the logits are
+   those of whole sequences. */
+static void check_norms(void)
+{
+    net_rig r;
+    net_how how = {.model = "llama", .delay = 3, .generates = true, .dora = true};
+    compare(&how);
+    hil_device_ops counted = hil_ops_threads;
+    counted.forward = count_norms;
+    how.ops = &counted;
+    net_open(&r, &how);
+    int64_t vocab = hil_engine_vocab(r.engine), passes = 1 + NET_SEQ / 2;
+    float *logits;
+    CHECK_OK(HIL_ALLOC(passes * vocab, &logits));
+    generate(&r, logits);
+    CHECK_INT(norms, 3);
+    generate(&r, logits);
+    CHECK_INT(norms, 6);
+    net_close(&r);
+    how.ops = NULL, how.generates = false, how.logits = true;
+    numbers all = evaluate(&how);
+    for (int64_t i = 0; i < passes * vocab; ++i) {
+        double expected = (double)all.logits[(NET_SEQ / 2 - 1) * vocab + i];
+        CHECK(fabs((double)logits[i] - expected) < 1e-5);
+    }
+    hil_free(all.logits);
+    hil_free(logits);
+}
+
 static void check_ids(void)
 {
     net_rig r;
@@ -96,6 +135,7 @@ int main(void)
             how.generates = true;
             compare(&how);
         }
+    check_norms();
     check_ids();
     return 0;
 }

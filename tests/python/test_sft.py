@@ -1,4 +1,4 @@
-"""hilbert.SFTTrainer does what that of TRL does, under budgets."""
+"""hilbert.SFTTrainer does what that of TRL does, under budgets; other trainers of TRL by the mixin."""
 
 import pytest
 import torch
@@ -42,3 +42,28 @@ def test_same_losses(tmp_path, wrap):
         norms.append(history(trainer, "grad_norm"))
     same(*losses)
     same(*norms, 1e-4)
+
+
+def test_preferences(tmp_path):
+    """DPOTrainer, whose reference model stays as it is."""
+    class Mine(hilbert.TrainerMixin, trl.DPOTrainer):
+        pass
+
+    pairs = datasets.Dataset.from_list([
+        {"prompt": f"w{i} w{i + 1}", "chosen": f" w{i + 2} w{i + 3}", "rejected": f" w{i + 5} w{i}"}
+        for i in range(16)])
+    runs = []
+    for kind in (Mine, trl.DPOTrainer):
+        models = []
+        for seed in (2, 2):
+            torch.manual_seed(seed)
+            models.append(llama(2))
+        args = trl.DPOConfig(output_dir=str(tmp_path), per_device_train_batch_size=4, max_steps=5,
+                             learning_rate=2e-3, logging_steps=1, save_strategy="no", report_to=[],
+                             disable_tqdm=True, use_cpu=True, bf16=False, gradient_checkpointing=False)
+        more = {"hilbert": budgets(tmp_path, models[0], args)} if kind is Mine else {}
+        trainer = kind(model=models[0], ref_model=models[1], args=args, train_dataset=pairs,
+                       processing_class=tokenizer(), **more)
+        trainer.train()
+        runs.append(history(trainer))
+    same(*runs)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from compare import environment, kill_when, same
 from conftest import third
-from models import VOCABULARY, llama
+from models import VOCABULARY, llama, t5
 
 transformers = pytest.importorskip("transformers")
 import hilbert
@@ -201,6 +201,30 @@ def test_model_that_is_never_whole(tmp_path):
     b = theirs(arguments(tmp_path / "b", max_steps=4))
     b.train()
     same(history(a), history(b))
+
+
+def test_another_trainer_by_the_mixin(tmp_path):
+    """Seq2SeqTrainer, which generates in its evaluation."""
+    class Mine(hilbert.TrainerMixin, transformers.Seq2SeqTrainer):
+        pass
+
+    runs = []
+    for kind in (Mine, transformers.Seq2SeqTrainer):
+        torch.manual_seed(4)
+        model = t5()[0]
+        args = transformers.Seq2SeqTrainingArguments(
+            output_dir=str(tmp_path), max_steps=4, learning_rate=1e-3, logging_steps=1, report_to=[],
+            save_strategy="no", use_cpu=True, disable_tqdm=True, predict_with_generate=True,
+            generation_max_length=6)
+        more = {"hilbert": budgets(tmp_path, model, args)} if kind is Mine else {}
+        seen = []
+        trainer = kind(model=model, args=args, train_dataset=texts(16), eval_dataset=texts(4, 6),
+                       compute_metrics=lambda p: seen.append(p.predictions) or {}, **more)
+        trainer.train()
+        trainer.evaluate()
+        runs.append((history(trainer), seen[0].tolist()))
+    same(runs[0][0], runs[1][0])
+    assert runs[0][1] == runs[1][1]
 
 
 SAVING = {"save_strategy": "steps", "save_steps": 4, "max_steps": 12}

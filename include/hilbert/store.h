@@ -237,7 +237,9 @@ HIL_API hil_status hil_param_store_set_progress(hil_param_store *store,
    NULL). It does not depend on budgets, devices, `tile_size` and dtype: a store with the same
    parameters and optimizer loads it. Rates are the program's to set again. */
 
-/* Begins to save the states as they are now, between steps; later steps overlap the writing. N is
+/* Begins to save the states as they are now, between steps; later steps overlap the writing. On one
+   rank it may also be called in a step, before its update, while nothing is acquired; the gradients
+   of that step are not saved. N is
    the number of updates, or more if that one exists. The checkpoint appears as a whole or not at
    all; then all but the `keep` newest ones are removed (0: none). Waits for an earlier save, and
    returns its failure. Copies the strings; creates the folder. */

@@ -195,6 +195,15 @@ class Uses:
                 raise UsageError("this must be done between training steps: call step() first")
             self._end()
 
+    def pause(self) -> bool:
+        """Whether a step with gradients is open, of one rank, and nothing is in use."""
+        if not self.summing or self._stack or self.store.shared:
+            return False
+        self.drop_copies()
+        if self.store.referred():
+            gc.collect()
+        return True
+
     def discard(self) -> None:
         """Discards the gradients of this step."""
         if self.summing:

@@ -65,6 +65,11 @@ class Offload:
         self.uses.idle()
         self.uses.drop_copies()
 
+    def pause(self) -> None:
+        """As `idle`, but on one rank a step that has gradients may go on afterwards."""
+        if not self.uses.pause():
+            self.idle()
+
     def discard(self) -> None:
         """Discards the gradients of this step."""
         self.uses.discard()

@@ -61,6 +61,8 @@ class Wish(NamedTuple):
 class SharedStore(Store):
     """A store on several ranks: see [Note: rounds]. Created, and given its parameters, on all."""
 
+    shared = True
+
     def __init__(self, options: Options, ranks: Ranks) -> None:
         self.ranks, self.rank = ranks, ranks.rank
         self._pass: Optional[int] = None  # the library's, the same on all ranks

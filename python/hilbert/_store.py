@@ -208,6 +208,7 @@ class Store:
         _c.library.hil_param_store_release(self._handle, slot.handle, 0)
 
     rank = 0  # of those that share the store
+    shared = False  # whether there are several
 
     def meet(self) -> None:
         """Waits until no other rank reads or writes. Does nothing, unless there are several."""

@@ -17,14 +17,15 @@ from .errors import InputError
 def save(model: nn.Module, folder: Union[str, Path], extra: Any = None, *, keep: int = 0,
          wait: bool = True) -> None:
     """Writes a checkpoint folder/step-N, which `hilbert verify` checks: masters, moments, counts,
-    the optimizer's groups, buffers, and `extra`, which must be what JSON can hold. Between steps.
+    the optimizer's groups, buffers, and `extra`, which must be what JSON can hold. Between steps, and
+    on one rank also between two backward calls: then without the gradients of that step.
 
     The checkpoint is whole or not there. Of all in the folder only the `keep` newest stay (0: all
     stay). Without `wait`, training may go on while it is written; a failure is then raised by the
     next save.
     """
     state = state_of(model)
-    state.idle()
+    state.pause()
     groups = [{key: value for key, value in group.items() if key != "params"}
               for group in state.optimizer.param_groups]
     text = json.dumps({"hilbert": 1, "groups": groups, "extra": extra,

@@ -118,11 +118,13 @@ class Engine:
                         client_state: Optional[Mapping[str, Any]] = None,
                         save_latest: bool = True) -> bool:
         """Writes save_dir/tag (by default global_step<N>), and its name to save_dir/latest; on all
-        ranks together, with the counts and the client state of rank 0.
+        ranks together, with the counts and the client state of rank 0. In the middle of accumulation
+        (on one rank) it is the state before: the gradients so far are not saved.
         `client_state` and the scheduler's state must be what JSON can hold."""
         tag = tag or f"global_step{self.global_steps}"
         scheduler = self.lr_scheduler
-        state = {"counts": [self.micro_steps, self.global_steps, self.global_samples,
+        begun = self.micro_steps % self.config.accumulation
+        state = {"counts": [self.micro_steps - begun, self.global_steps, self.global_samples,
                             self.skipped_steps],
                  "scheduler": scheduler.state_dict() if scheduler is not None else None,
                  "client_state": dict(client_state or {})}

@@ -62,9 +62,11 @@ static hil_status choose_number(const hil_param_store *store, int64_t *out)
     return hil_comm_broadcast(store->comm, HIL_CHANNEL_CONTROL, out, sizeof *out);
 }
 
+/* A step that has not updated yet changes no state: its gradients are no part of a checkpoint. */
 static hil_status check_save(hil_param_store *store)
 {
-    HIL_TRY(check_idle(store, "saved"));
+    bool open = store->phase == HIL_PARAM_STORE_OPEN && !store->acquired && !store->comm;
+    if (!open) HIL_TRY(check_idle(store, "saved"));
     if (store->saves) return end_save(store);
     return hil_fail(HIL_ERR_USAGE,
                     "the store was created without room for saving: set options.saves");

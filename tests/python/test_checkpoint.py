@@ -63,7 +63,7 @@ def test_refused(tmp_path):
         hilbert.load(model, tmp_path)
     model.backward(model(**models.conv()[1](torch.Generator())))
     with pytest.raises(hilbert.UsageError, match="step"):
-        hilbert.save(model, tmp_path / "run")
+        hilbert.load(model, tmp_path / "run")
 
 
 def run(engine, first, last):
@@ -96,3 +96,53 @@ def test_engine(tmp_path):
     third_engine = start(tmp_path, settings, **budgets)[0]
     third_engine.load_checkpoint(tmp_path / "again", load_optimizer_states=False)
     assert run(third_engine, 4, 5) == later[:1]
+
+
+def test_between_backward_calls(tmp_path):
+    """Training goes on with the same bits; what is loaded begins that step anew."""
+    def steps(model, save=None):
+        found = []
+        for i, x in enumerate(inputs(4)):
+            for k in range(2):
+                loss = loss_of(model, x.roll(k))
+                model.backward(loss)
+                found.append(float(loss.detach()))
+                if (i, k) == save:
+                    hilbert.save(model, tmp_path / "run")
+            found.append(model.step())
+        return found
+
+    def new():
+        torch.manual_seed(4)
+        net = Net()
+        return hilbert.offload(net, lr=1e-3, **{**third(net, tmp_path), "host_memory": "4M",
+                                                "saves": True})
+
+    expected = steps(new())
+    assert steps(new(), (2, 0)) == expected
+    model = new()
+    hilbert.load(model, tmp_path / "run")
+    found = []
+    for x in inputs(4)[2:]:
+        for k in range(2):
+            loss = loss_of(model, x.roll(k))
+            model.backward(loss)
+            found.append(float(loss.detach()))
+        found.append(model.step())
+    assert found == expected[6:]
+
+
+def test_engine_in_the_middle_of_accumulation(tmp_path):
+    budgets = {"host_memory": "4M", "saves": True}
+    torch.manual_seed(0)
+    engine = start(tmp_path, config(), **budgets)[0]
+    assert engine.gradient_accumulation_steps() == 2
+    run(engine, 0, 3)
+    engine.save_checkpoint(tmp_path / "run")
+    run(engine, 3, 4)
+    later = run(engine, 4, 8)
+    other = start(tmp_path, config(), **budgets)[0]
+    other.load_checkpoint(tmp_path / "run")
+    assert other.micro_steps == 2
+    run(other, 2, 4)
+    assert run(other, 4, 8) == later

@@ -10,8 +10,10 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import sys
 import time
 from ctypes import CFUNCTYPE, Structure, c_int, c_size_t, c_void_p
+from datetime import timedelta
 from typing import Any, Callable, List, Optional
 
 import torch
@@ -22,6 +24,7 @@ from .errors import Error, UsageError
 
 _MOVE = CFUNCTYPE(c_int, c_void_p, c_int, c_void_p, c_void_p, c_size_t)
 _CHANNELS = 4  # HIL_COMM_CHANNELS
+_HINT = timedelta(seconds=60)  # of waiting for other ranks
 _PATIENCE = 1.0  # seconds of waiting after which a rank asks whether another one failed
 
 
@@ -138,7 +141,16 @@ class Ranks:
     def gather(self, numbers: torch.Tensor) -> torch.Tensor:
         """The same tensor of every rank, one row each."""
         out = torch.empty((self.size, numbers.numel()), dtype=numbers.dtype)
-        dist.all_gather_into_tensor(out.view(-1), numbers, group=self.control)
+        work = dist.all_gather_into_tensor(out.view(-1), numbers, group=self.control, async_op=True)
+        try:
+            work.wait(_HINT)
+        except RuntimeError:
+            if work.is_completed():
+                raise
+            print(f"hilbert: rank {self.rank} has waited for {_HINT.seconds} s until all ranks use the "
+                  "model again; a rank that waits for this one elsewhere, as in a barrier, is a deadlock",
+                  file=sys.stderr, flush=True)
+            work.wait()
         return out
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:

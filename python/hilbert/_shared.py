@@ -143,7 +143,8 @@ class SharedStore(Store):
         try:
             rows = self._gather(own)
         except RuntimeError as error:
-            self._broken = f"another rank has ended or cannot be reached: {error}"
+            first = str(error).split(". ")[0]
+            self._broken = f"another rank has ended or cannot be reached: {first}"
             raise Error(self._broken) from None
         wishes = [Wish.decode(row) for row in rows]
         for rank, wish in enumerate(wishes):

@@ -2,6 +2,7 @@
 one rank and all batches it is its own reference."""
 
 import os
+import time
 
 import hilbert
 import models
@@ -291,6 +292,15 @@ def overflowing(rank, ranks, folder):
         it.step()
         counts.append((it.skipped_steps, it.loss_scale))
     return counts, it.module.state_dict()
+
+
+def late(rank, ranks, folder):
+    """Rank 1 comes late to the first step."""
+    torch.manual_seed(1)
+    model = offload(nn.Linear(64, 64), folder, device_memory="4M", host_memory="4M")
+    time.sleep(3 * rank)
+    model.backward(model(torch.ones(2, 64)).sum())
+    return model.step()
 
 
 def kept(rank, ranks, folder):

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 import traceback
+from datetime import timedelta
 
 import hilbert
 import models
 import pytest
 import ranks_cases as cases
 import torch
+from hilbert import _ranks
 from hilbert.deepspeed import read_config
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="no gloo")
@@ -188,6 +190,13 @@ def test_overflow_on_one_rank(tmp_path):
     counts = run_alike(2, cases.overflowing, tmp_path)[0][0]
     scale = counts[0][1]
     assert counts == [(0, scale), (1, scale // 2), (1, scale // 2)]
+
+
+def test_a_rank_that_waits_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(_ranks, "_HINT", timedelta(seconds=1))
+    codes, logs = start(2, cases.late, tmp_path)
+    assert codes == [0, 0], logs
+    assert logs[0].count("rank 0 has waited for 1 s") == 1
 
 
 def test_activations(tmp_path):

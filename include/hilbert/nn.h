@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hilbert/custom.h"
 #include "hilbert/status.h"
 
 #ifdef __cplusplus
@@ -168,6 +169,9 @@ HIL_API hil_status hil_dropout(hil_tape *t, hil_value *x, double rate, hil_value
 /* The same elements seen with another shape; -1 at most once. */
 HIL_API hil_status hil_reshape(hil_tape *t, hil_value *x, int dims, const int64_t *shape,
                                hil_value **y);
+/* An operation of your own, with one to HIL_CUSTOM_INPUTS inputs. */
+HIL_API hil_status hil_custom(hil_tape *t, const hil_custom_options *options, int count,
+                              hil_value *const *x, hil_value **y);
 /* A mixture of experts. Of each position, hil_route chooses `chosen` of the E experts of `logits`
    (B, T, E), by their softmax; hil_dispatch brings x (B, T, C) to the experts, hil_grouped_linear
    multiplies with their weights (the first of hil_model_experts), hil_combine adds up the weighted

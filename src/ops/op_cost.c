@@ -195,6 +195,7 @@ static double passes(const hil_op_call *call, bool backward)
     if (call->op == &hil_op_swiglu || call->op == &hil_op_softcap ||
         call->op == &hil_op_swiglu_clamped)
         return TANH_PASSES;
+    if (call->op == &hil_op_custom) return ((const hil_custom_attr *)call->attr)->passes;
     if (call->op == &hil_op_dropout) return RANDOM_PASSES;
     if (call->op == &hil_op_embedding && backward) return SCATTER_PASSES;
     return 1;

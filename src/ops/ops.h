@@ -2,6 +2,8 @@
 #ifndef HIL_OPS_OPS_H
 #define HIL_OPS_OPS_H
 
+#include "hilbert/custom.h"
+
 #include "ops/op.h"
 
 /* in: ids (B, T) int32; param 0: table (V, C); out: (B, T, C). The row `pad` of the table gets no
@@ -176,6 +178,17 @@ typedef enum hil_preference_number {
     HIL_LOSS_AUXILIARY = HIL_PREFERENCE_REWARD_CHOSEN /* with cross-entropy: that of mixtures */
 } hil_preference_number;
 extern const hil_op hil_op_preference;
+
+/* in: one to three tensors; out: what hil_custom_options.forward makes of them, of the shape of the
+   first. */
+typedef struct hil_custom_attr {
+    void *context;
+    void (*forward)(void *context, const hil_custom_tensor *x, const hil_custom_tensor *y);
+    void (*backward)(void *context, const hil_custom_tensor *x, const hil_custom_tensor *dy,
+                     const hil_custom_tensor *dx);
+    double passes;
+} hil_custom_attr;
+extern const hil_op hil_op_custom;
 
 /* [Note: mixture of experts] Each of the rows (tokens) chooses K of E experts. route sorts all
    choices by expert, dispatch copies each token's row to the places of its choices, so that the

@@ -36,6 +36,7 @@ int main(void)
                                  &hil_op_sigmoid_gate,
                                  &hil_op_swiglu_clamped,
                                  &hil_op_expert_bias,
+                                 &hil_op_custom,
                                  &hil_op_gated};
     size_t count = sizeof all / sizeof *all;
     for (size_t i = 0; i < count; ++i)

@@ -44,7 +44,8 @@ def loss_of(logits, windows):
 
 
 def their_logits(base, adapter, windows, dtype=torch.float32):
-    model = AutoModelForCausalLM.from_pretrained(base, attn_implementation="eager", dtype=dtype,
+    model = AutoModelForCausalLM.from_pretrained(base, attn_implementation="eager",
+                                                 experts_implementation="eager", dtype=dtype,
                                                  device_map="cpu")
     if adapter:
         model = PeftModel.from_pretrained(model, adapter).to(dtype)
@@ -90,6 +91,11 @@ def check_adapters(hilbert, models, work):
             tokens = os.path.join(base, "tokens.npy")
             train(hilbert, base, tokens, out, kind)
             good &= compare(hilbert, base, out, tokens, " ".join([name, *kind]) + " by hilbert")
+    for name in ("mixtral", "qwen3_moe", "olmoe", "granitemoe"):
+        base, out = os.path.join(models, name), os.path.join(work, name)
+        tokens = os.path.join(base, "tokens.npy")
+        train(hilbert, base, tokens, out, ["--targets", "q_proj,*experts*"])
+        good &= compare(hilbert, base, out, tokens, name + " with experts by hilbert")
     folders = os.path.join(GOLDEN, "adapters")
     for name in sorted(os.listdir(folders)):
         adapter = os.path.join(folders, name)

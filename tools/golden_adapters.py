@@ -54,7 +54,24 @@ ADAPTERS |= {
     "fused": ("phi3", dict(
         r=3, lora_alpha=4, target_modules=["qkv_proj", "o_proj", "gate_up_proj"])),
     "gemma": ("gemma2", dict(r=2, lora_alpha=3, target_modules="all-linear", use_dora=True)),
+    # Experts are 3-D parameters to PEFT: one pair of stacked matrices for all of a layer.
+    "experts": ("qwen3_moe", dict(
+        r=2, lora_alpha=3, target_modules=["q_proj"],
+        target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"],
+        rank_pattern={r"layers\.2\.mlp\.experts\.down_proj": 3}, alpha_pattern={"gate_up_proj": 5})),
+    # Of a mixture that has linear layers in transformers 4 these are experts and routers as well.
+    "experts_all": ("mixtral", ALL),
+    "experts_only": ("mixtral", dict(
+        r=3, lora_alpha=4, target_modules=[], target_parameters=["layers.1.mlp.experts.down_proj"],
+        use_rslora=True)),
 }
+# Of experts: the name in files, that of the parameter, the expert, and its rows.
+EXPERTS = {"experts": ("model.layers.2.mlp.experts.5.up_proj.weight",
+                       "model.layers.2.mlp.experts.gate_up_proj", 5, slice(14, 28)),
+           "experts_all": ("model.layers.0.block_sparse_moe.experts.1.w1.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj", 1, slice(18)),
+           "experts_only": ("model.layers.1.block_sparse_moe.experts.2.w2.weight",
+                            "model.layers.1.mlp.experts.down_proj", 2, slice(None))}
 MERGED = {"gpt2": "transformer.h.1.mlp.c_proj.weight",
           "layers": "model.layers.2.mlp.down_proj.weight", "expression": "model.layers.1.self_attn.o_proj.weight", "saved": "lm_head.weight"}
 
@@ -62,7 +79,7 @@ MERGED = {"gpt2": "transformer.h.1.mlp.c_proj.weight",
 def load(base):
     return AutoModelForCausalLM.from_pretrained(
         os.path.join(GOLDEN, "models", base), attn_implementation="eager",
-        dtype=torch.float32).eval()
+        experts_implementation="eager", dtype=torch.float32).eval()
 
 
 def randomise(model, seed):
@@ -121,7 +138,7 @@ def make(folder, name, base, options, seed):
     with open(path) as file:
         config = json.load(file)
     config["base_model_name_or_path"] = base
-    for key in ("target_modules", "modules_to_save"):
+    for key in ("target_modules", "target_parameters", "modules_to_save"):
         if isinstance(config.get(key), list):
             config[key].sort()
     with open(path, "w") as file:
@@ -143,7 +160,11 @@ def make(folder, name, base, options, seed):
     golden["loss"] = train(model, windows)
     merged = PeftModel.from_pretrained(load(base), folder).merge_and_unload()
     which = MERGED.get(name, MERGED.get(base, "model.layers.1.mlp.down_proj.weight"))
-    golden["merged." + which] = merged.state_dict()[which].detach().clone()
+    if name in EXPERTS:
+        which, stack, expert, rows = EXPERTS[name]
+        golden["merged." + which] = merged.state_dict()[stack][expert, rows].detach().clone()
+    else:
+        golden["merged." + which] = merged.state_dict()[which].detach().clone()
     with torch.no_grad():
         far = (merged(input_ids=windows[:1]).logits[:, -2:] - golden["logits"]).abs().max()
     save_file({k: v.contiguous() for k, v in golden.items()},

@@ -228,3 +228,44 @@ hil_status hil_linear_swiglu(hil_tape *t, hil_value *x, const hil_linear_gates *
     HIL_TRY(linear(t, &part[1], &up));
     return hil_swiglu(t, gate, up, y);
 }
+
+static hil_status grouped(hil_tape *t, hil_value *rows, const hil_routing *routing,
+                          hil_param *first, hil_value **y)
+{
+    hil_grouped_attr attr = {hil_value_dim(routing->begins, 0) - 1};
+    return hil_tape_apply(
+        t, &(hil_apply){&hil_op_grouped_linear, &attr, 2, 1, 1, {rows, routing->begins}, {first}},
+        y);
+}
+
+/* scale * x A' of each row's expert; gate and up share it. */
+static hil_status grouped_low_rank(hil_tape *t, hil_value *rows, const hil_routing *routing,
+                                   const hil_adapter *a, hil_value **h)
+{
+    hil_scale_attr scale = {a->scale};
+    if (t->shared.count && t->shared.x == rows && t->shared.weight[0] == a->a) {
+        *h = t->shared.h[0];
+        return HIL_OK;
+    }
+    HIL_TRY(grouped(t, rows, routing, a->a, h));
+    HIL_TRY(hil_tape_apply(t, &(hil_apply){&hil_op_scale, &scale, 1, 1, 0, {*h}, {NULL}}, h));
+    t->shared.x = rows;
+    t->shared.weight[0] = a->a;
+    t->shared.h[0] = *h;
+    t->shared.count = 1;
+    return HIL_OK;
+}
+
+hil_status hil_grouped_linear(hil_tape *t, hil_value *rows, const hil_routing *routing,
+                              hil_param *first, hil_value **y)
+{
+    const hil_adapter *a = adapter_of(t, first);
+    hil_value *h, *more;
+    HIL_TRY(grouped(t, rows, routing, first, y));
+    if (!a) return HIL_OK;
+    (*y)->brief = true;
+    HIL_TRY(grouped_low_rank(t, rows, routing, a, &h));
+    HIL_TRY(grouped(t, h, routing, a->b, &more));
+    more->brief = true;
+    return hil_add(t, *y, more, y);
+}

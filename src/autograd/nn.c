@@ -296,15 +296,6 @@ hil_status hil_dispatch(hil_tape *t, hil_value *x, const hil_routing *routing, h
         t, &(hil_apply){&hil_op_dispatch, NULL, 2, 1, 0, {x, routing->places}, {NULL}}, rows);
 }
 
-hil_status hil_grouped_linear(hil_tape *t, hil_value *rows, const hil_routing *routing,
-                              hil_param *first, hil_value **y)
-{
-    hil_grouped_attr attr = {hil_value_dim(routing->begins, 0) - 1};
-    return hil_tape_apply(
-        t, &(hil_apply){&hil_op_grouped_linear, &attr, 2, 1, 1, {rows, routing->begins}, {first}},
-        y);
-}
-
 hil_status hil_expert_bias(hil_tape *t, hil_value *rows, const hil_routing *routing,
                            hil_param *bias, hil_value **y)
 {

@@ -272,8 +272,8 @@ static hil_status write_weights(hil_checkpoint_model *m, const hil_checkpoint_mo
 {
     hil_export plain = as_export(m, o);
     hil_stacked *stacked;
-    if (m->adapter.root) return hil_export_write(&plain, stage);
-    HIL_TRY(hil_stacked_create(&stacked, &plain, m->config));
+    const hil_peft *peft = m->adapter.root ? &m->adapter : NULL;
+    HIL_TRY(hil_stacked_create(&stacked, &plain, m->config, peft));
     hil_status status = hil_export_write(hil_stacked_export(stacked), stage);
     hil_stacked_destroy(stacked);
     return status;

@@ -33,6 +33,7 @@ static const char *const known[] = {
     "rank_pattern",
     "revision",
     "target_modules",
+    "target_parameters",
     "task_type",
     "use_dora",
     "use_rslora",
@@ -231,12 +232,24 @@ void hil_peft_tensor_name(const hil_peft *peft, const char *param, char out[HIL_
         snprintf(out, HIL_PEFT_NAME, HIL_PEFT_PREFIX "%.300s", param);
 }
 
+static hil_status set_list(hil_peft *peft, const char *key, const char *const *name, size_t count,
+                           const json_t **out)
+{
+    json_t *list = hil_json_words(name, count);
+    if (!list || json_object_set_new(peft->root, key, list) != 0)
+        return hil_fail(HIL_ERR_MEMORY, "out of memory: the adapter's config");
+    *out = list;
+    return HIL_OK;
+}
+
+hil_status hil_peft_set_parameters(hil_peft *peft, const char *const *name, size_t count)
+{
+    return set_list(peft, "target_parameters", name, count, &peft->parameters);
+}
+
 hil_status hil_peft_set_targets(hil_peft *peft, const char *const *target, size_t count)
 {
-    json_t *list = hil_json_words(target, count);
-    if (!list || json_object_set_new(peft->root, "target_modules", list) != 0)
-        return hil_fail(HIL_ERR_MEMORY, "out of memory: the adapter's config");
-    peft->targets = list;
+    HIL_TRY(set_list(peft, "target_modules", target, count, &peft->targets));
     hil_regex_destroy(peft->target);
     peft->target = NULL;
     return HIL_OK;

@@ -37,10 +37,11 @@ typedef struct hil_peft {
     double alpha, dropout;
     bool rslora, dora;
     hil_peft_bias bias;
-    const json_t *targets;  /* names; or a string: "all-linear" or an expression */
-    const json_t *excluded; /* the same of modules that are no targets; NULL: none */
-    const json_t *saved;    /* modules that are trained whole; NULL: none */
-    const json_t *layers;   /* numbers of the layers to adapt; NULL: all */
+    const json_t *targets;    /* names; or a string: "all-linear" or an expression */
+    const json_t *parameters; /* names of parameters, not modules, that are targets; NULL: none */
+    const json_t *excluded;   /* the same of modules that are no targets; NULL: none */
+    const json_t *saved;      /* modules that are trained whole; NULL: none */
+    const json_t *layers;     /* numbers of the layers to adapt; NULL: all */
     /* Expressions over names of modules; owned. */
     hil_regex *target, *exclusion;
     hil_peft_pattern *ranks, *alphas, *layer_names; /* arrays */
@@ -79,6 +80,9 @@ hil_status hil_peft_refuse(const char *what, const char *key, const json_t *valu
 /* Whether the module gets an adapter, or is trained whole. */
 bool hil_peft_is_target(const hil_peft *peft, const char *module);
 bool hil_peft_is_saved(const hil_peft *peft, const char *module);
+/* Whether a parameter of a module, by its whole name in transformers 5, gets an adapter:
+   [Note: adapters of experts]. */
+bool hil_peft_is_parameter(const hil_peft *peft, const char *name);
 /* Whether `name` in modules_to_save means the module: it, or one that contains it, has a name that
    ends so, after a dot or not. */
 bool hil_peft_saves(const char *name, const char *module);
@@ -90,8 +94,9 @@ double hil_peft_scale(const hil_peft *peft, const char *module);
    of the base's that is trained. */
 void hil_peft_tensor_name(const hil_peft *peft, const char *param, char out[HIL_PEFT_NAME]);
 
-/* Replaces the list of targets by `target`. */
+/* Replaces the list of targets by `target`, and that of parameters. */
 hil_status hil_peft_set_targets(hil_peft *peft, const char *const *target, size_t count);
+hil_status hil_peft_set_parameters(hil_peft *peft, const char *const *name, size_t count);
 /* A hash of all that the config says, but for the name of its base. */
 hil_status hil_peft_key(const hil_peft *peft, uint64_t *out);
 /* Appends the text of adapter_config.json. */

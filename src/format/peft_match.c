@@ -92,9 +92,12 @@ static hil_status read_layers(hil_peft *p, const char *what)
 hil_status hil_peft_compile(hil_peft *p, const char *what)
 {
     HIL_TRY(read_names(p, "target_modules", what, &p->targets, &p->target));
+    HIL_TRY(read_names(p, "target_parameters", what, &p->parameters, NULL));
+    if (!json_array_size(p->parameters)) p->parameters = NULL;
     HIL_TRY(read_names(p, "exclude_modules", what, &p->excluded, &p->exclusion));
     HIL_TRY(read_names(p, "modules_to_save", what, &p->saved, NULL));
-    if (!p->targets || (json_is_array(p->targets) && !json_array_size(p->targets)))
+    bool none = !p->targets || (json_is_array(p->targets) && !json_array_size(p->targets));
+    if (none && !p->parameters)
         return hil_fail(HIL_ERR_INPUT, "%s: target_modules names no layer", what);
     HIL_TRY(read_patterns(p, "rank_pattern", what, &p->ranks, &p->rank_count));
     HIL_TRY(read_patterns(p, "alpha_pattern", what, &p->alphas, &p->alpha_count));
@@ -172,6 +175,11 @@ bool hil_peft_is_target(const hil_peft *p, const char *module)
     if (p->target) return hil_regex_matches(p->target, module);
     if (hil_peft_is_all(p) || is_in(p->targets, module)) return true;
     return ends_in(p->targets, module) && is_layer(p, module);
+}
+
+bool hil_peft_is_parameter(const hil_peft *p, const char *name)
+{
+    return ends_in(p->parameters, name);
 }
 
 bool hil_peft_saves(const char *name, const char *module)

@@ -241,6 +241,13 @@ static int compare_name(const void *left, const void *right)
                   (*(const hil_entry *const *)right)->name);
 }
 
+hil_status hil_safetensors_reserve(hil_safetensors *file, size_t entries, size_t name)
+{
+    HIL_TRY(HIL_ALLOC(entries, &file->entry));
+    HIL_TRY(HIL_ALLOC(entries * name, &file->names));
+    return HIL_ALLOC(entries * HIL_DIMS, &file->dims);
+}
+
 hil_status hil_safetensors_index(hil_safetensors *file)
 {
     HIL_TRY(HIL_ALLOC(file->count, &file->by_name));

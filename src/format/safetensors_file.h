@@ -20,6 +20,8 @@ struct hil_safetensors {
     size_t shards;
 };
 
+/* Makes room for the entries of a view, with names of at most `name` bytes each. */
+hil_status hil_safetensors_reserve(hil_safetensors *file, size_t entries, size_t name);
 /* Fills by_name with pointers into `entry`, which must not be reallocated afterwards. */
 hil_status hil_safetensors_index(hil_safetensors *file);
 

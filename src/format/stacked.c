@@ -2,6 +2,7 @@
 #include "format/stacked.h"
 
 #include "base/alloc.h"
+#include "format/entry_part.h"
 #include "format/mxfp4.h"
 #include "format/safetensors_file.h"
 #include "format/stacked_names.h"
@@ -9,13 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NUMBERS 4096 /* read at once from interleaved parts */
-
-/* Where an entry's numbers are: number k is number first + k * step of `whole`. */
+/* Where an entry's numbers are. */
 typedef struct part {
-    const hil_entry *whole;
-    int64_t first, step;
-    size_t size;      /* bytes of a number */
+    hil_entry_part plain;
     hil_mxfp4 packed; /* instead, where it has blocks */
 } part;
 
@@ -30,26 +27,8 @@ static hil_status read_part(const void *context, const hil_entry *entry, size_t 
                             size_t size)
 {
     const part *p = (const part *)context + entry->offset;
-    char run[NUMBERS * sizeof(float)], *to = out;
-    size_t last = first + size;
     if (p->packed.blocks) return hil_mxfp4_read(&p->packed, first, out, size);
-    if (p->step == 1)
-        return hil_entry_read(p->whole, (size_t)p->first * p->size + first, out, size);
-    for (size_t n; first < last; first += n) {
-        /* Whole numbers, but for the first and the last byte that is wanted. */
-        int64_t at = (int64_t)(first / p->size), count = NUMBERS / p->step;
-        int64_t left = (int64_t)((last - 1) / p->size) + 1 - at;
-        if (count > left) count = left;
-        HIL_TRY(hil_entry_read(p->whole, (size_t)(p->first + at * p->step) * p->size, run,
-                               (size_t)((count - 1) * p->step + 1) * p->size));
-        for (int64_t k = 1; k < count; ++k)
-            memmove(run + (size_t)k * p->size, run + (size_t)(k * p->step) * p->size, p->size);
-        n = (size_t)count * p->size - first % p->size;
-        if (n > last - first) n = last - first;
-        memcpy(to, run + first % p->size, n);
-        to += n;
-    }
-    return HIL_OK;
+    return hil_entry_part_read(&p->plain, first, out, size);
 }
 
 /* The name that a tensor has in a folder of the text model alone. */
@@ -130,7 +109,7 @@ static hil_status add_part(opening *o, const hil_arch_stack *row, const hil_entr
                            int64_t expert)
 {
     hil_entry *entry = &o->file->entry[o->used];
-    part *p = &o->parts[o->used];
+    hil_entry_part *p = &o->parts[o->used].plain;
     int prefix = (int)hil_stacked_prefix(o->config, whole->name, row->tensor);
     int64_t experts = hil_stacked_each(row) ? o->config->mixture.experts : 1;
     hil_shape shape;
@@ -218,12 +197,10 @@ static hil_status add_all(opening *o)
         size_t parts = count_parts(o, hil_safetensors_at(o->base, i));
         count += parts ? parts : 1;
     }
-    HIL_TRY(HIL_ALLOC(count, &o->file->entry));
+    HIL_TRY(hil_safetensors_reserve(o->file, count, HIL_STACKED_NAME));
     HIL_TRY(HIL_ALLOC(count, &o->parts));
     o->file->own = o->parts;
     o->file->source = (hil_safetensors_source){read_part, o->parts};
-    HIL_TRY(HIL_ALLOC(count * HIL_STACKED_NAME, &o->file->names));
-    HIL_TRY(HIL_ALLOC(count * HIL_DIMS, &o->file->dims));
     for (size_t i = 0; i < whole; ++i) {
         const hil_entry *entry = hil_safetensors_at(o->base, i);
         HIL_TRY(count_parts(o, entry) ? add_parts(o, entry) : add_whole(o, entry));

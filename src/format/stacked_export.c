@@ -2,6 +2,7 @@
 #include "format/stacked.h"
 
 #include "base/alloc.h"
+#include "format/peft_experts.h"
 #include "format/stacked_names.h"
 
 #include <stdio.h>
@@ -9,15 +10,16 @@
 
 /* A tensor that is written: one of the model's, or a stack of them. */
 typedef struct group {
-    const hil_arch_stack *row; /* of any of its parts; NULL: tensor `only` */
+    size_t *member; /* of a stack: expert 0's parts, then expert 1's, ...; NULL: tensor `only` */
     size_t only;
-    size_t *member; /* of a stack: expert 0's parts, then expert 1's, ... */
     size_t members, found;
+    size_t turns; /* the numbers of so many members take turns; 1: members follow each other */
 } group;
 
 struct hil_stacked {
     const hil_export *plain;
     const hil_config *config;
+    const hil_peft *peft; /* NULL: a model */
     hil_export export;
     hil_export_tensor *tensor;
     group *group;
@@ -50,8 +52,8 @@ static size_t find_group(hil_stacked *s, const char *name)
     size_t i = s->count;
     while (i > 0 && strcmp(s->tensor[i - 1].name, name) != 0) --i;
     if (i > 0) return i - 1;
-    char *copy = s->names + s->count * HIL_STACKED_NAME;
-    snprintf(copy, HIL_STACKED_NAME, "%s", name);
+    char *copy = s->names + s->count * HIL_PEFT_NAME;
+    snprintf(copy, HIL_PEFT_NAME, "%s", name);
     s->tensor[s->count].name = copy;
     return s->count++;
 }
@@ -69,47 +71,59 @@ static void give_shape(const hil_stacked *s, const hil_arch_stack *row, const hi
     }
 }
 
+/* Where the tensor of the model goes; false: it is written as it is. */
+static bool find_place(const hil_stacked *s, const hil_export_tensor *t, hil_peft_place *out)
+{
+    size_t prefix;
+    int64_t expert;
+    if (s->peft) return hil_peft_place_of(s->peft, s->config, t->name, &t->shape, out);
+    const hil_arch_stack *row = find_row(s, t->name, &prefix, &expert);
+    if (!row) return false;
+    int64_t experts = hil_stacked_each(row) ? s->config->mixture.experts : 1;
+    *out = (hil_peft_place){.index = expert * row->parts + row->part,
+                            .members = experts * row->parts,
+                            .turns = row->interleaved ? row->parts : 1};
+    snprintf(out->tensor, sizeof out->tensor, "%.*s%s", (int)prefix, t->name, row->tensor);
+    give_shape(s, row, &t->shape, &out->whole);
+    return true;
+}
+
 static hil_status add_tensor(hil_stacked *s, size_t i)
 {
     const hil_export_tensor *t = &s->plain->tensor[i];
-    size_t prefix;
-    int64_t expert;
-    char name[HIL_STACKED_NAME];
-    const hil_arch_stack *row = find_row(s, t->name, &prefix, &expert);
-    if (!row) {
+    hil_peft_place place;
+    if (!find_place(s, t, &place)) {
         s->group[s->count] = (group){.only = i};
         s->tensor[s->count++] = *t;
         return HIL_OK;
     }
-    snprintf(name, sizeof name, "%.*s%s", (int)prefix, t->name, row->tensor);
-    size_t at = find_group(s, name);
+    size_t at = find_group(s, place.tensor);
     group *g = &s->group[at];
-    if (!g->row) {
-        int64_t experts = hil_stacked_each(row) ? s->config->mixture.experts : 1;
-        g->row = row;
-        g->members = (size_t)(experts * row->parts);
+    if (!g->member) {
+        g->members = (size_t)place.members;
+        g->turns = (size_t)place.turns;
         HIL_TRY(HIL_ALLOC(g->members, &g->member));
         s->tensor[at].dtype = t->dtype;
-        give_shape(s, row, &t->shape, &s->tensor[at].shape);
+        s->tensor[at].shape = place.whole;
     }
-    g->member[expert * row->parts + row->part] = i;
+    g->member[place.index] = i;
     ++g->found;
     return HIL_OK;
 }
 
-/* Interleaved: number k of each part, one after the other. */
+/* Number k of each member that takes turns, one after the other. */
 static hil_status read_interleaved(hil_stacked *s, const group *g, size_t each, size_t offset,
                                    size_t *size, char *out)
 {
-    size_t parts = (size_t)g->row->parts, bytes = hil_dtype_size(s->tensor[g - s->group].dtype);
-    size_t expert = offset / (each * parts), at = offset % (each * parts) / parts;
+    size_t parts = g->turns, bytes = hil_dtype_size(s->tensor[g - s->group].dtype);
+    size_t first = offset / (each * parts) * parts, at = offset % (each * parts) / parts;
     size_t most = HIL_EXPORT_PIECE / parts / bytes * bytes, take = *size / parts / bytes * bytes;
     if (take > each - at) take = each - at;
     if (take > most) take = most;
     for (size_t p = 0; p < parts; ++p) {
         for (size_t done = 0, n; done < take; done += n) {
             n = take - done;
-            HIL_TRY(s->plain->read(s->plain->context, g->member[expert * parts + p], at + done, &n,
+            HIL_TRY(s->plain->read(s->plain->context, g->member[first + p], at + done, &n,
                                    s->run + done));
         }
         for (size_t k = 0; k < take / bytes; ++k)
@@ -123,10 +137,10 @@ static hil_status read_group(void *context, size_t i, size_t offset, size_t *siz
 {
     hil_stacked *s = context;
     const group *g = &s->group[i];
-    if (!g->row) return s->plain->read(s->plain->context, g->only, offset, size, out);
+    if (!g->member) return s->plain->read(s->plain->context, g->only, offset, size, out);
     const hil_export_tensor *one = &s->plain->tensor[g->member[0]];
     size_t each = (size_t)hil_shape_count(&one->shape) * hil_dtype_size(one->dtype);
-    if (g->row->interleaved) return read_interleaved(s, g, each, offset, size, out);
+    if (g->turns > 1) return read_interleaved(s, g, each, offset, size, out);
     if (*size > each - offset % each) *size = each - offset % each;
     return s->plain->read(s->plain->context, g->member[offset / each], offset % each, size, out);
 }
@@ -136,7 +150,7 @@ static hil_status fill(hil_stacked *s)
     size_t count = s->plain->count;
     HIL_TRY(HIL_ALLOC(count, &s->tensor));
     HIL_TRY(HIL_ALLOC(count, &s->group));
-    HIL_TRY(HIL_ALLOC(count * HIL_STACKED_NAME, &s->names));
+    HIL_TRY(HIL_ALLOC(count * HIL_PEFT_NAME, &s->names));
     HIL_TRY(HIL_ALLOC(HIL_EXPORT_PIECE, &s->run));
     for (size_t i = 0; i < count; ++i) HIL_TRY(add_tensor(s, i));
     for (size_t i = 0; i < s->count; ++i)
@@ -150,12 +164,13 @@ static hil_status fill(hil_stacked *s)
     return HIL_OK;
 }
 
-hil_status hil_stacked_create(hil_stacked **out, const hil_export *plain, const hil_config *config)
+hil_status hil_stacked_create(hil_stacked **out, const hil_export *plain, const hil_config *config,
+                              const hil_peft *peft)
 {
     hil_stacked *s;
     *out = NULL;
     HIL_TRY(HIL_ALLOC(1, &s));
-    *s = (hil_stacked){.plain = plain, .config = config, .export = *plain};
+    *s = (hil_stacked){.plain = plain, .config = config, .peft = peft, .export = *plain};
     hil_status status = config->arch->stacks ? fill(s) : HIL_OK;
     if (status == HIL_OK)
         *out = s;

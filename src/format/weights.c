@@ -288,19 +288,16 @@ hil_status hil_weights_open_adapter(hil_safetensors **out, const char *folder)
 }
 
 hil_status hil_weights_load_adapter(hil_store *store, hil_pool *pool, const hil_peft *peft,
-                                    const char *folder)
+                                    const hil_safetensors *file)
 {
     loading job = {.store = store, .pool = pool};
-    hil_safetensors *file = NULL;
     bool *used = NULL;
     hil_status status;
-    HIL_TRY_DONE(hil_weights_open_adapter(&file, folder));
     HIL_TRY_DONE(HIL_ALLOC(hil_safetensors_count(file), &used));
     HIL_TRY_DONE(HIL_ALLOC(hil_store_range(store), &job.buffer));
     status = load_adapter(&job, peft, file, used);
 done:
     hil_free(used);
     hil_free(job.buffer);
-    hil_safetensors_close(file);
     return status;
 }

@@ -28,10 +28,9 @@ hil_status hil_weights_digest(const hil_safetensors *file, uint64_t *out);
 
 /* Opens adapter_model.safetensors of a folder. */
 hil_status hil_weights_open_adapter(hil_safetensors **out, const char *folder);
-/* Loads the tensors of an adapter folder, over those of the base. Refuses one that no parameter
-   takes. */
+/* Loads the tensors of an adapter, over those of the base. Refuses one that no parameter takes. */
 hil_status hil_weights_load_adapter(hil_store *store, hil_pool *pool, const hil_peft *peft,
-                                    const char *folder);
+                                    const hil_safetensors *file);
 
 /* Elements [first, first + count) of a parameter, from the tensor of its file. */
 typedef struct hil_weights_range {

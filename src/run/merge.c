@@ -1,6 +1,7 @@
 /* merge.c - hilbert merge: writes a model folder whose weights contain an adapter. */
 #include "base/alloc.h"
 #include "base/sized.h"
+#include "format/peft_experts.h"
 #include "format/stacked.h"
 #include "format/weights.h"
 #include "run/model_source.h"
@@ -244,7 +245,8 @@ static hil_status open_job(job *j, const hil_merge_options *o, hil_merge_result 
     hil_bytes_free(&j->source.files.file[HIL_SIDECAR_ADAPTER]);
     HIL_TRY(hil_source_build(&j->source, &j->model));
     HIL_TRY(hil_stacked_open(&j->base, j->source.folder, &j->source.config));
-    HIL_TRY(hil_weights_open_adapter(&j->adapter, o->adapter));
+    HIL_TRY(hil_peft_experts_open(&j->adapter, o->adapter, &j->source.adapter, &j->source.config,
+                                  j->model->store));
     hil_dtype dtype = j->source.config.dtype;
     if (o->dtype) HIL_TRY(hil_dtype_parse(o->dtype, &dtype));
     result->dtype = hil_dtype_name(dtype);
@@ -261,7 +263,7 @@ static hil_status write_folder(job *j, const hil_merge_options *o)
         .out = o->out, .source = {o->model, o->adapter}, .overwrite = o->overwrite};
     hil_stacked *stacked = NULL;
     hil_status status = hil_staged_begin(&staged);
-    if (status == HIL_OK) status = hil_stacked_create(&stacked, &export, &j->source.config);
+    if (status == HIL_OK) status = hil_stacked_create(&stacked, &export, &j->source.config, NULL);
     if (status == HIL_OK)
         status = hil_staged_write(&staged, hil_stacked_export(stacked), &j->source.files,
                                   j->exported[0].dtype, HIL_QUANT_NONE);

@@ -2,6 +2,7 @@
 #include "run/model_source.h"
 
 #include "base/note.h"
+#include "format/peft_experts.h"
 #include "format/quantized.h"
 #include "format/stacked.h"
 #include "format/weights.h"
@@ -107,9 +108,9 @@ hil_status hil_source_build(hil_source *s, hil_model **out)
     hil_status status = HIL_OK;
     if (s->config.quant && !s->bare) status = mark_quantized(s, *out);
     if (status == HIL_OK && s->adapter.root && !s->adapter_folder)
-        status = hil_lora_check(*out, &s->adapter);
+        status = hil_lora_check(*out, &s->config, &s->adapter);
     if (status == HIL_OK && s->adapter.root)
-        status = hil_lora_attach(*out, &s->adapter, &s->adapted);
+        status = hil_lora_attach(*out, &s->config, &s->adapter, &s->adapted);
     if (status != HIL_OK) {
         hil_model_destroy(*out);
         *out = NULL;
@@ -117,12 +118,20 @@ hil_status hil_source_build(hil_source *s, hil_model **out)
     return status;
 }
 
+static hil_status load_folder(const hil_source *s, hil_store *store, hil_pool *pool)
+{
+    hil_safetensors *file;
+    HIL_TRY(hil_peft_experts_open(&file, s->adapter_folder, &s->adapter, &s->config, store));
+    hil_status status = hil_weights_load_adapter(store, pool, &s->adapter, file);
+    hil_safetensors_close(file);
+    return status;
+}
+
 hil_status hil_source_fill_adapter(const hil_source *s, hil_trainer *t, uint64_t seed)
 {
     hil_store *store = t->model->store;
     if (!s->adapter.root) return HIL_OK;
-    if (s->adapter_folder)
-        return hil_weights_load_adapter(store, t->pool, &s->adapter, s->adapter_folder);
+    if (s->adapter_folder) return load_folder(s, store, t->pool);
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         hil_param *p = hil_store_at(store, i);
         if (hil_param_spec_of(p)->adapter) HIL_TRY(hil_param_initialise(p, seed));

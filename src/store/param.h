@@ -21,7 +21,7 @@ typedef struct hil_param_spec {
     bool no_decay;   /* no weight decay: norms and biases */
     bool transposed; /* files hold the transpose (GPT-2's Conv1D) */
     int group;       /* vectors of one group share a unit, so they are moved together */
-    bool mixture;    /* the router or an expert of a mixture: no linear layer for adapters */
+    bool mixture;    /* a router or an expert: a target only by its parameter's name */
     bool adapter;    /* added by an adapter: the base model's files do not have it */
     bool router;     /* its outputs choose the experts: never kept in few bits */
 } hil_param_spec;

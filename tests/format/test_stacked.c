@@ -76,7 +76,7 @@ static void write_back(hil_safetensors *file, const hil_config *config)
         CHECK_OK(hil_entry_shape(entry, &tensor[i].shape));
     }
     hil_export plain = {.tensor = tensor, .count = count, .read = read_entry, .context = file};
-    CHECK_OK(hil_stacked_create(&stacked, &plain, config));
+    CHECK_OK(hil_stacked_create(&stacked, &plain, config, NULL));
     CHECK_OK(hil_export_write(hil_stacked_export(stacked), folder));
     hil_stacked_destroy(stacked);
     hil_free(tensor);

@@ -3,6 +3,7 @@
 #define HIL_TESTS_ADAPTER_GOLDEN_H
 
 #include "model_golden.h"
+#include "format/peft_experts.h"
 #include "lora/lora.h"
 #include "store/state.h"
 
@@ -19,13 +20,13 @@ static inline char *adapter_path(const char *adapter, const char *file)
 typedef struct adapter_run {
     golden_run base; /* `golden` is the adapter's */
     hil_peft peft;
+    hil_config config;
     int32_t *tokens;
 } adapter_run;
 
 static inline adapter_run adapter_start(const char *name, const hil_trainer_options *options)
 {
     adapter_run r = {0};
-    hil_config config;
     hil_lora lora;
     hil_bytes base;
     hil_safetensors *weights, *tokens;
@@ -35,14 +36,16 @@ static inline adapter_run adapter_start(const char *name, const hil_trainer_opti
     base.data[strcspn(base.data, "\n")] = 0;
     hil_free(path);
     path = golden_path(base.data, NULL);
-    CHECK_OK(hil_config_open(&config, path));
-    CHECK_OK(hil_build_model(&r.base.model, &config));
+    CHECK_OK(hil_config_open(&r.config, path));
+    CHECK_OK(hil_build_model(&r.base.model, &r.config));
     CHECK_OK(hil_peft_open(&r.peft, folder));
-    CHECK_OK(hil_lora_attach(r.base.model, &r.peft, &lora));
+    CHECK_OK(hil_lora_attach(r.base.model, &r.config, &r.peft, &lora));
     CHECK_OK(hil_trainer_open(&r.base.trainer, r.base.model, options, NULL));
     CHECK_OK(hil_safetensors_open_folder(&weights, path));
     CHECK_OK(hil_weights_load(r.base.model->store, r.base.trainer->pool, weights));
-    CHECK_OK(hil_weights_load_adapter(r.base.model->store, r.base.trainer->pool, &r.peft, folder));
+    hil_safetensors_close(weights);
+    CHECK_OK(hil_peft_experts_open(&weights, folder, &r.peft, &r.config, r.base.model->store));
+    CHECK_OK(hil_weights_load_adapter(r.base.model->store, r.base.trainer->pool, &r.peft, weights));
     hil_safetensors_close(weights);
     hil_free(path);
     path = adapter_path(name, "golden.safetensors");
@@ -63,6 +66,26 @@ static inline void adapter_stop(adapter_run *r)
     hil_free(r->tokens);
 }
 
+/* Compares the adapter of an expert: by PEFT's code, A is (experts, rank, in) and B (out, rank,
+   experts). */
+static inline double adapter_compare_expert(const adapter_run *r, const hil_peft_place *place,
+                                            const char *grad, const float *got, int64_t count)
+{
+    int64_t all, experts = place->members > 1 ? r->config.mixture.experts : 1; /* 1: a router */
+    int64_t e = place->index % experts;
+    float *whole = golden_floats(r->base.golden, grad, &all);
+    bool b = strstr(grad, "lora_B") != NULL;
+    double worst = 0;
+    CHECK_INT(all, place->members * count);
+    for (int64_t k = 0; k < count; ++k) {
+        int64_t part = place->index / experts;
+        float expected = b ? whole[(part * count + k) * experts + e] : whole[e * count + k];
+        worst = fmax(worst, fabs((double)got[k] - (double)expected));
+    }
+    hil_free(whole);
+    return worst;
+}
+
 /* The worst of all trained parameters; as many as PEFT trains. A step with learning rate 0 leaves
    the gradients in the first moment. */
 static inline double adapter_gradients(adapter_run *r, const hil_batch *batch,
@@ -72,7 +95,9 @@ static inline double adapter_gradients(adapter_run *r, const hil_batch *batch,
     double worst = 0;
     size_t trained = 0, expected = 0;
     r->base.trainer->optimizer.clip = 0;
-    CHECK_OK(hil_trainer_step(r->base.trainer, batch, 1, 0, result));
+    /* The auxiliary loss of a mixture is that of a micro-batch. */
+    int64_t micro = r->config.mixture.balance > 0 ? GOLDEN_BATCH : 1;
+    CHECK_OK(hil_trainer_step(r->base.trainer, batch, micro, 0, result));
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         hil_param *p = hil_store_at(store, i);
         char name[HIL_PEFT_NAME], grad[HIL_PEFT_NAME + 8];
@@ -84,11 +109,20 @@ static inline double adapter_gradients(adapter_run *r, const hil_batch *batch,
         CHECK_OK(HIL_ALLOC(count, &got));
         CHECK_OK(hil_store_read(store, p, HIL_MOMENT1, 0, count, got));
         for (int64_t k = 0; k < count; ++k) got[k] /= 1.0f - 0.9f;
-        double error = golden_compare(r->base.golden, grad, got, count);
+        hil_peft_place place;
+        double error;
+        if (hil_peft_place_of(&r->peft, &r->config, hil_param_spec_of(p)->name,
+                              &hil_param_spec_of(p)->shape, &place)) {
+            snprintf(grad, sizeof grad, "grad.%s", place.tensor);
+            error = adapter_compare_expert(r, &place, grad, got, count);
+            trained += place.index == 0;
+        } else {
+            error = golden_compare(r->base.golden, grad, got, count);
+            ++trained;
+        }
         if (error > 1e-4) printf("%s: %g\n", grad, error);
         worst = fmax(worst, error);
         hil_free(got);
-        ++trained;
     }
     for (size_t i = 0; i < hil_safetensors_count(r->base.golden); ++i)
         expected += strncmp(hil_safetensors_at(r->base.golden, i)->name, "grad.", 5) == 0;

@@ -39,6 +39,8 @@ check qwen2 --dtype bf16 --dora
 check qwen3 --dtype fp16 --rslora --targets q_proj,down_proj
 check gpt2_untied --dtype bf16 --dora --adapter-dropout 0.2 --modules-to-save lm_head
 check gemma3 --dtype bf16 --base-dtype nf4
+check mixtral --dtype bf16 --targets 'q_proj,*experts*'
+check qwen3_moe --dtype fp16 --base-dtype nf4 --rslora --targets experts.down_proj
 check phi3 --dtype bf16 --base-dtype int8 --targets qkv_proj,down_proj
 
 read -ra all <<< "$(options llama)"

@@ -313,6 +313,7 @@ hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
                        0,
                        {rows, routing->weights, routing->places, residual},
                        {NULL}};
+    rows->root->bulky = true; /* many times x, for the gradients of the weights alone */
     return hil_tape_apply(t, &apply, y);
 }
 

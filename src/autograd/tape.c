@@ -404,10 +404,12 @@ void hil_value_drop(hil_tape *tape, hil_value *value)
 /* See [Note: lean]. */
 static void trim_results(hil_tape *tape, hil_node *node)
 {
-    if (!node->wants || !(node->op->cheap || (tape->thin && node->op->light))) return;
+    const hil_op *op = node->op;
+    if (!node->wants) return;
     for (int i = 0; i < node->outs; ++i) {
         hil_value *v = node->out[i];
         if (!v->owned || !v->kept || v->leaves) continue;
+        if (!op->cheap && !(tape->thin && op->light) && !(op->pure && v->bulky)) continue;
         hil_value_drop(tape, v);
         v->maker = node;
     }

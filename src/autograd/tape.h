@@ -26,6 +26,7 @@ struct hil_value {
     bool leaves;            /* it is an output of the segment */
     bool wants;             /* it needs a gradient */
     bool brief;             /* only one operation reads it: freed as soon as that has run */
+    bool bulky;             /* a lean tape frees it, though making it again may cost a product */
     hil_value *next;        /* of the tape's values */
     int boundary;           /* of an input: the number of the boundary value; -1 otherwise */
     const int32_t *ids;     /* of the batch's arrays: the same numbers in host memory */
@@ -132,9 +133,10 @@ typedef struct hil_shared_input {
    and all that only it needs, is not computed a second time.
 
    [Note: lean] A lean tape frees the results of cheap operations when the segment's forward is
-   done, though backward reads them. Backward recomputes each before its first reader, from inputs
-   that are kept anyway for the operation's own backward, and frees it after its last reader. A thin
-   tape frees those of light operations as well: where bytes are the limit, more tapes fit. */
+   done, though backward reads them, and bulky results of pure ones. Backward recomputes each before
+   its first reader, from inputs that are kept anyway for the operation's own backward, and frees it
+   after its last reader. A thin tape frees those of light operations as well: where bytes are the
+   limit, more tapes fit. */
 struct hil_tape {
     hil_context *context;
     void *owner; /* the engine */

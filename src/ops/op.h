@@ -101,6 +101,7 @@ struct hil_op {
     bool cheap;     /* forward costs little and reads only what backward reads as well, so out[] may
                        be recomputed before backward */
     bool light;     /* likewise, but forward costs more; per byte often less than products do */
+    bool pure;      /* likewise, at any cost */
     bool loss;      /* backward runs though no gradient arrives for out[] */
     hil_status (*infer)(hil_op_call *call);
     hil_status (*forward)(hil_op_call *call);

@@ -177,6 +177,18 @@ check_quantized()
         die "another adapter with less memory"
 }
 
+# check_lean MODEL DTYPE: the same bits if all layers make what is bulky or cheap again.
+check_lean()
+{
+    "$HILBERT" plan --json --model "$work/$1.json" --seq 128 --batch 4 --micro-batch 2 --dtype "$2" \
+        --device "$device" $limit >"$work/plan.json" || die "no plan"
+    awk '/"keep":/ { n = $2 + 0; sub(/[0-9]+/, "0") } /"lean":/ { sub(/[0-9]+/, n) } { print }' \
+        "$work/plan.json" >"$work/lean.json"
+    cmp -s "$work/plan.json" "$work/lean.json" && die "$1: nothing is kept"
+    train "$1" lean --dtype "$2" --device "$device" $limit --plan "$work/lean.json"
+    same roomy lean
+}
+
 # check_mixture MODEL DTYPE LIMIT: the CPU's losses, the same bits for any placement, evaluation and generation.
 check_mixture()
 {
@@ -184,6 +196,7 @@ check_mixture()
     check_placements "$1" "$2"
     near cpu roomy "$3"
     [ "$exact" = 0 ] || same cpu roomy
+    check_lean "$1" "$2"
     check_use
     echo "$1 $2: ok"
 }

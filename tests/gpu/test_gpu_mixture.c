@@ -95,6 +95,35 @@ static void check_grouped(int64_t n, int64_t k, int64_t tile_rows, int64_t exper
     }
 }
 
+/* Some numbers are bounded. */
+static void check_clamped(int64_t count)
+{
+    hil_swiglu_clamped_attr attr = {1.702, 0.9};
+    gpu_check_dtypes((gpu_case){.name = "swiglu clamped",
+                                .op = &hil_op_swiglu_clamped,
+                                .attr = &attr,
+                                .ins = 2,
+                                .outs = 1,
+                                .spread = 3,
+                                .in = {{2, {3, count}}, {2, {3, count}}}});
+}
+
+static void check_bias(int64_t cols, int64_t experts, const int32_t *begin)
+{
+    gpu_case c = {.name = "expert bias",
+                  .op = &hil_op_expert_bias,
+                  .ins = 2,
+                  .outs = 1,
+                  .params = 1,
+                  .in = {{2, {begin[experts], cols}}, {1, {experts + 1}}},
+                  .ids = {NULL, begin},
+                  .rows = {1},
+                  .cols = {cols * experts}};
+    gpu_check_dtypes(c);
+    c.name = "expert bias frozen", c.frozen[0] = true;
+    gpu_check_dtypes(c);
+}
+
 static void check_gate(int64_t rows, int64_t cols)
 {
     gpu_case c = {.name = "sigmoid gate",
@@ -146,6 +175,9 @@ int main(void)
     check_grouped(264, 328, 0, 9, many);
     check_grouped(192, 72, 64, 9, many);
     check_grouped(320, 520, 128, 9, many);
+    check_bias(19, 5, few);
+    check_bias(1100, 9, many);
+    check_clamped(1001);
     check_gate(7, 19);
     check_gate(300, 2048);
     check_balance(5, 6);

@@ -179,6 +179,7 @@ const hil_op hil_op_grouped_linear = {
     .name = "grouped_linear",
     .attr_size = sizeof(hil_grouped_attr),
     .keep_in = 1 | 1 << 1,
+    .pure = true,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -41,7 +41,7 @@ typedef struct hil_arch_stack {
     bool flat;        /* (experts, numbers) in files, a vector of the model */
     bool saved;
 } hil_arch_stack;
-/* What transformers 5 makes of experts that are `prefix`*.gate_proj and so on. */
+/* How transformers 5 stacks experts in memory: in two tensors under `stack`. */
 #define HIL_ARCH_STACKED(stack, gate, up, down)                                                    \
     {.tensor = stack ".gate_up_proj", .param = gate, .part = 0, .parts = 2},                       \
         {.tensor = stack ".gate_up_proj", .param = up, .part = 1, .parts = 2},                     \

@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+enum { HIL_PLAN_CHANGES = 6 };
 /* Bytes of one kind on each tier. */
 typedef struct hil_plan_row {
     const char *name; /* "weights", "first moments", "staging buffers", ... */
@@ -41,6 +42,23 @@ typedef struct hil_plan_analysis {
     double peak; /* floating-point operations per second */
     const char *dtype;
 } hil_plan_analysis;
+
+/* A step where one part of a cluster is twice as large or fast. */
+typedef struct hil_plan_change {
+    const char *name; /* "GPU memory", "network", ... */
+    double step_seconds;
+} hil_plan_change;
+/* What a described cluster does with the model, all ranks together. */
+typedef struct hil_plan_scale {
+    char name[128];
+    int64_t nodes, gpus; /* gpus: of a node */
+    char gpu[64];
+    double tokens_per_second;
+    double flops; /* per second and GPU: 6 for each parameter and token, recomputing not counted */
+    hil_plan_change change[HIL_PLAN_CHANGES];
+    int64_t layers, largest_layers; /* of the model; the most that fit. 0: not asked for */
+    int64_t largest_parameters;
+} hil_plan_scale;
 
 /* Bytes and seconds are of one rank and one step. */
 typedef struct hil_plan_report {
@@ -75,6 +93,8 @@ typedef struct hil_plan_report {
         context; /* tokens of a conversation that is planned for, instead of training; 0: none */
 
     char *json; /* the plan as an object that hil_train_options.plan reads as a file */
+
+    hil_plan_scale scale; /* with a described cluster; else all 0 */
 } hil_plan_report;
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { OWN = 4 };
+enum { OWN = 6 };
 static const hil_option own[OWN] = {
     HIL_ROW("ranks", WHOLE, hil_train_values, ranks, "N",
             "plan for so many ranks on this machine, without starting them", .initial = "1",
@@ -17,6 +17,11 @@ static const hil_option own[OWN] = {
     HIL_ROW("context", WHOLE, hil_train_values, context, "N",
             "plan a chat of so many tokens, instead of training", .initial = "training",
             .range = &hil_range_count),
+    HIL_ROW("cluster", TEXT, hil_train_values, cluster, "FILE",
+            "plan for the nodes and GPUs of this file", .initial = "this machine",
+            .rival = "ranks"),
+    HIL_ROW("largest", ON, hil_train_values, largest, NULL,
+            "with --cluster: find how many such layers would fit, too"),
     HIL_ROW("json", ON, hil_train_values, json, NULL,
             "print one JSON object, which train --plan follows"),
 };
@@ -54,6 +59,8 @@ static int run(int argc, char **argv)
     form.ranks = values.ranks;
     form.gpu = values.gpu;
     form.context = values.context;
+    form.cluster = values.cluster;
+    form.largest = values.largest;
     hil_command_catch_signals(NULL);
     values.run.stop = &hil_command_stop;
     hil_progress progress;
@@ -78,7 +85,7 @@ static int run(int argc, char **argv)
 const hil_command hil_command_plan = {
     .name = "plan",
     .summary = "Shows what would be kept where, what moves, and how long a step takes.",
-    .usage = "--model DIR|config.json [options of train] [--gpu NAME] [--ranks N] [--json]",
+    .usage = "--model DIR|config.json [options of train] [--gpu NAME | --cluster FILE] [--json]",
     .example = "  hilbert plan --model gpt2 --batch 32 --device-memory 1G --host-memory 2G\n",
     .run = run,
 };

@@ -11,9 +11,11 @@ typedef struct hil_train_values {
     const char *deepspeed_file;
     hil_deepspeed_config deepspeed; /* of that file */
     bool quiet, json;
-    int ranks;       /* of plan */
-    const char *gpu; /* of plan */
-    int64_t context; /* of plan */
+    int ranks;           /* of plan */
+    const char *gpu;     /* of plan */
+    int64_t context;     /* of plan */
+    const char *cluster; /* of plan */
+    bool largest;        /* of plan */
 } hil_train_values;
 
 enum { HIL_TRAIN_ROWS = 63 };

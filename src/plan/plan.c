@@ -70,6 +70,11 @@ static hil_status find_speeds(const hil_plan_request *r, bool measure, const hil
     hil_effort effort = effort_of(r, &planned->budget);
     hil_probe_options probe = {
         .memory = r->allowance.memory, .threads = r->threads, .cache = r->probe_cache};
+    if (r->cluster) {
+        hil_machine_assume(&probe, device, out);
+        hil_cluster_speeds(r->cluster, out);
+        return HIL_OK;
+    }
     if (measure && hil_comm_local_rank(r->comm) == 0) {
         HIL_TRY(hil_machine_find(&probe, device, &effort, observer, out));
     } else {
@@ -97,7 +102,8 @@ static hil_status find_machine(const hil_plan_request *r, bool measure,
     hil_comm_set_activity(r->comm, "measuring the machine");
     HIL_TRY(hil_ranks_agree(r->comm, find_speeds(r, measure, observer, out)));
     HIL_TRY(hil_ranks_level_speeds(r->comm, &out->machine, out->drive_count, r->network));
-    if (!r->comm) divide_drives(&out->machine, r->allowance.sharers, out->drive_count);
+    if (!r->comm && !r->cluster)
+        divide_drives(&out->machine, r->allowance.sharers, out->drive_count);
     hil_budget_speeds(&out->machine, out->drives, r->allowance.memory.disk_count);
     return HIL_OK;
 }
@@ -257,7 +263,7 @@ hil_status hil_plan_make(const hil_plan_request *r, const hil_observer *observer
     HIL_TRY(find_cache(r, &cache));
     HIL_TRY(find_machine(r, r->hypothetical && cache, observer, out));
     HIL_TRY(choose_together(r, observer, out));
-    if (out->machine.measured || !cache || is_settled(r, &out->plan)) return HIL_OK;
+    if (r->cluster || out->machine.measured || !cache || is_settled(r, &out->plan)) return HIL_OK;
     HIL_TRY(find_machine(r, true, observer, out));
     return choose_together(r, observer, out);
 }

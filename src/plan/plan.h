@@ -3,7 +3,7 @@
 #define HIL_PLAN_PLAN_H
 
 #include "plan/budget.h"
-#include "machine/gpus.h"
+#include "machine/cluster.h"
 #include "plan/planner.h"
 #include "plan/ranks.h"
 #include "plan/rehearse.h"
@@ -32,7 +32,8 @@ typedef struct hil_plan_request {
     /* hilbert plan: sizes are not checked, folders need not exist and are not written to; speeds
        are found even if the choice does not depend on them. */
     bool hypothetical;
-    const hil_gpu *gpu; /* GPU that `device` simulates; NULL: none */
+    const hil_gpu *gpu;         /* GPU that `device` simulates; NULL: none */
+    const hil_cluster *cluster; /* whose speeds are taken; `gpu` is its GPU; NULL: none */
 } hil_plan_request;
 
 /* A plan and its inputs. Owns them. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Address space that is never touched; more than any machine's memory. */
-#define ENDLESS ((size_t)1 << 44)
+#define ENDLESS ((size_t)1 << 52)
 
 /* [Note: periods] Of a step with many groups of micro-batches only a few periods are rehearsed: the
    first, some in the middle, and the last, which gives the gradients and may be short. At the

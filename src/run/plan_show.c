@@ -11,6 +11,7 @@
 #include "plan/plan_print.h"
 #include "plan/plan_report.h"
 #include "run/generator.h"
+#include "run/trial.h"
 #include "run/train.h"
 #include "store/store.h"
 
@@ -30,6 +31,7 @@ typedef struct show {
     int64_t seq, share, micro_batch; /* share: sequences of each rank */
     int64_t context;                 /* of a chat; 0: training */
     double dpo_beta;                 /* of hil_trainer_options */
+    const hil_trial *trial;
     hil_planned planned;
 } show;
 
@@ -64,6 +66,7 @@ static hil_status open_model(show *s)
     HIL_TRY(hil_dtype_parse(o->dtype, &s->dtype));
     HIL_TRY(hil_rule_find(o->optimizer, &s->rule));
     HIL_TRY(hil_source_open(&s->source, o->model));
+    if (s->trial->layers) s->source.config.layers = s->trial->layers;
     HIL_TRY(set_lengths(s));
     HIL_TRY(hil_source_adapt(&s->source, &o->adapter));
     HIL_TRY(hil_source_loss(&s->source, o->loss, o->beta, &s->dpo_beta));
@@ -90,6 +93,8 @@ static hil_status make_plan(show *s)
     if (!threads && s->ranks > 1) threads = hil_pool_cpus() / s->ranks;
     if (!threads && s->ranks > 1) threads = 1;
     int sharers = s->gpu ? 1 : hil_devices_planned_sharers(&o->device, s->ranks);
+    const hil_cluster *cluster = s->trial->cluster;
+    int on_machine = cluster ? (int)cluster->gpus : s->ranks;
     hil_plan_request request = {
         .model = s->model,
         .device = s->device,
@@ -101,7 +106,7 @@ static hil_status make_plan(show *s)
         .cache = s->context,
         .micro_batch = s->micro_batch,
         .beta = s->dpo_beta,
-        .allowance = {.memory = o->memory, .sharers = s->ranks, .room_sharers = sharers},
+        .allowance = {.memory = o->memory, .sharers = on_machine, .room_sharers = sharers},
         .threads = threads,
         .zero = o->zero,
         .prefetch = o->prefetch,
@@ -110,7 +115,8 @@ static hil_status make_plan(show *s)
         .probe_cache = o->probe_cache,
         .stop = o->stop,
         .hypothetical = true,
-        .gpu = s->gpu};
+        .gpu = s->gpu,
+        .cluster = cluster};
     return hil_plan_make(&request, s->observer, &s->planned);
 }
 
@@ -219,8 +225,12 @@ static hil_status fill_refusal(const show *s, hil_plan_report *r)
 static hil_status open_device(show *s, const char *gpu)
 {
     hil_device_choice played = {.name = "threads:each"};
-    if (!gpu) return hil_devices_open(&s->options->device, NULL, s->observer, &s->device);
-    HIL_TRY(hil_gpu_find(gpu, &s->gpu));
+    if (s->trial->cluster)
+        s->gpu = &s->trial->cluster->gpu;
+    else if (gpu)
+        HIL_TRY(hil_gpu_find(gpu, &s->gpu));
+    else
+        return hil_devices_open(&s->options->device, NULL, s->observer, &s->device);
     HIL_TRY(hil_devices_open(&played, NULL, s->observer, &s->device));
     hil_gpu_describe(s->gpu, s->device);
     return HIL_OK;
@@ -232,28 +242,26 @@ void hil_plan_defaults_sized(hil_plan_options *options, size_t size)
     hil_sized_fill(options, size, &defaults, sizeof defaults);
 }
 
-hil_status hil_plan_open(hil_plan_report **out, const hil_train_options *train,
-                         const hil_plan_options *options, const hil_observer *observer)
+hil_status hil_trial_plan(const hil_trial *trial, const hil_plan_options *own,
+                          const hil_observer *observer, hil_plan_report **out)
 {
-    hil_train_options run;
-    hil_plan_options own;
-    show s = {.options = &run, .observer = observer};
+    show s = {.options = trial->run, .observer = observer, .trial = trial};
     hil_plan_report *report = NULL;
     hil_status status;
     *out = NULL;
-    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_train, &run, train));
-    HIL_TRY_DONE(HIL_SIZED_TAKE(hil_plan, &own, options));
-    s.ranks = own.ranks > 1 ? own.ranks : 1;
-    s.context = own.context;
+    s.ranks = own->ranks > 1 ? own->ranks : 1;
+    if (trial->cluster) s.ranks = (int)(trial->cluster->nodes * trial->cluster->gpus);
+    s.context = own->context;
     HIL_TRY_DONE(HIL_ALLOC(1, &report));
     HIL_TRY_DONE(open_model(&s));
-    HIL_TRY_DONE(open_device(&s, own.gpu));
+    HIL_TRY_DONE(open_device(&s, own->gpu));
     status = make_plan(&s);
     if (status == HIL_OK)
         status = fill_report(&s, report);
     else if (status == HIL_ERR_BUDGET)
         status = fill_refusal(&s, report);
     HIL_TRY_DONE(status);
+    report->scale.layers = s.source.config.layers;
     *out = report;
     report = NULL;
 done:
@@ -263,6 +271,20 @@ done:
     hil_model_destroy(s.model);
     hil_source_close(&s.source);
     return status;
+}
+
+hil_status hil_plan_open(hil_plan_report **out, const hil_train_options *train,
+                         const hil_plan_options *options, const hil_observer *observer)
+{
+    hil_train_options run;
+    hil_plan_options own;
+    hil_trial trial = {.run = &run};
+    *out = NULL;
+    HIL_TRY(HIL_SIZED_TAKE(hil_train, &run, train));
+    HIL_TRY(HIL_SIZED_TAKE(hil_plan, &own, options));
+    if (own.cluster) return hil_trial_scale(&run, &own, observer, out);
+    if (own.largest) return hil_fail(HIL_ERR_USAGE, "--largest needs --cluster FILE");
+    return hil_trial_plan(&trial, &own, observer, out);
 }
 
 void hil_plan_close(hil_plan_report *report)
@@ -311,7 +333,10 @@ static hil_status print_text(const hil_plan_report *r, const hil_memory_options 
         else
             fprintf(out, "%s; a step of %lld x %lld tokens\n", r->optimizer, (long long)r->batch,
                     (long long)r->length);
-        print_speeds(r, memory, out);
+        if (r->scale.nodes)
+            hil_trial_print(&r->scale, out);
+        else
+            print_speeds(r, memory, out);
         fprintf(out, "\n%s", text.data);
         if (r->gpu_overhead)
             fprintf(out,

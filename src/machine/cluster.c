@@ -1,0 +1,218 @@
+/* cluster.c - reads the description of a cluster, and what a rank gets of it. */
+#include "machine/cluster.h"
+
+#include "base/json.h"
+#include "io/file.h"
+
+#include <math.h>
+#include <string.h>
+
+#define GB 1e9
+#define GIB ((uint64_t)1 << 30)
+#define UPDATE_BYTES 26 /* that AdamW reads and writes per parameter */
+#define RAM_PART 0.7    /* of the RAM's bandwidth that the update reaches */
+#define RAM_SPEED 100.0 /* GB/s, where the description has none */
+
+typedef struct number_field {
+    const char *key;
+    double *value;
+    double least; /* smaller numbers are refused; a missing key is, too, where it is above 0 */
+} number_field;
+
+static hil_status read_numbers(const json_t *object, const char *what, const char *part,
+                               const number_field *field, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        const number_field *f = &field[i];
+        HIL_TRY(hil_json_real(object, f->key, what, f->value));
+        if (!(*f->value >= f->least) || *f->value > 1e12)
+            return hil_fail(HIL_ERR_INPUT, "%s: %s%s%s must be a number%s", what, part,
+                            *part ? "." : "", f->key, f->least > 0 ? " above 0" : " of 0 or more");
+    }
+    return HIL_OK;
+}
+
+/* Refuses keys that mean nothing here, so that a misspelt one is not taken for missing. */
+static hil_status check_keys(json_t *object, const char *what, const char *const *known,
+                             size_t count)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        size_t i = 0;
+        while (i < count && strcmp(key, known[i]) != 0) ++i;
+        if (i < count) continue;
+        const char *near = hil_text_nearest(key, known, count);
+        return hil_fail(HIL_ERR_INPUT, "%s: unknown key \"%s\"%s%s%s", what, key,
+                        near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    }
+    return HIL_OK;
+}
+
+#define LENGTH(list) (sizeof(list) / sizeof *(list))
+
+/* A name of the table of GPUs, or an object with the numbers of another. */
+static hil_status read_gpu(hil_cluster *c, json_t *value, const char *what)
+{
+    static const char *const known[] = {"name",        "memory_gib",  "tensor_tflops",
+                                        "fp32_tflops", "memory_gb_s", "bus_gb_s"};
+    double gib = 0;
+    const char *name = NULL;
+    if (json_is_string(value)) {
+        const hil_gpu *gpu;
+        HIL_TRY(hil_gpu_find(json_string_value(value), &gpu));
+        c->gpu = *gpu;
+        name = gpu->name;
+    } else if (json_is_object(value)) {
+        const number_field field[] = {{"memory_gib", &gib, 1e-3},
+                                      {"tensor_tflops", &c->gpu.bf16, 1e-3},
+                                      {"fp32_tflops", &c->gpu.fp32, 1e-3},
+                                      {"memory_gb_s", &c->gpu.memory, 1e-3},
+                                      {"bus_gb_s", &c->gpu.bus, 1e-3}};
+        HIL_TRY(check_keys(value, what, known, LENGTH(known)));
+        HIL_TRY(read_numbers(value, what, "gpu", field, LENGTH(field)));
+        HIL_TRY(hil_json_string(value, "name", what, &name));
+        c->gpu.mib = (uint64_t)(gib * 1024);
+    } else {
+        return hil_fail(HIL_ERR_INPUT, "%s: gpu must be the name of one, or an object", what);
+    }
+    snprintf(c->gpu_name, sizeof c->gpu_name, "%s", name ? name : "GPU");
+    return HIL_OK;
+}
+
+static hil_status read_drives(hil_cluster *c, json_t *drives, const char *what)
+{
+    static const char *const known[] = {"count", "gb", "read_gb_s", "write_gb_s"};
+    double count = 0, gb = 0;
+    const number_field field[] = {{"count", &count, 1},
+                                  {"gb", &gb, 1e-3},
+                                  {"read_gb_s", &c->drive_read, 1e-6},
+                                  {"write_gb_s", &c->drive_write, 1e-6}};
+    if (!drives) return HIL_OK;
+    HIL_TRY(check_keys(drives, what, known, LENGTH(known)));
+    HIL_TRY(read_numbers(drives, what, "drives", field, LENGTH(field)));
+    c->drives = (int64_t)count;
+    c->drive_bytes = (uint64_t)(gb * GB);
+    c->drive_read *= GB;
+    c->drive_write *= GB;
+    return HIL_OK;
+}
+
+static hil_status read_network(hil_cluster *c, json_t *network, const char *what)
+{
+    static const char *const known[] = {"inside_gb_s", "between_gb_s"};
+    const number_field field[] = {{"inside_gb_s", &c->inside, c->gpus > 1 ? 1e-6 : 0},
+                                  {"between_gb_s", &c->between, c->nodes > 1 ? 1e-6 : 0}};
+    if (network) HIL_TRY(check_keys(network, what, known, LENGTH(known)));
+    HIL_TRY(read_numbers(network, what, "network", field, LENGTH(field)));
+    c->inside *= GB;
+    c->between *= GB;
+    return HIL_OK;
+}
+
+static hil_status fill(hil_cluster *c, json_t *root, const char *what)
+{
+    static const char *const known[] = {"name",     "about",   "nodes",    "gpus",   "gpu",
+                                        "bus_gb_s", "ram_gib", "ram_gb_s", "drives", "network"};
+    double nodes = 1, gpus = 1, ram = 0, ram_speed = RAM_SPEED, bus = 0;
+    const number_field field[] = {{"nodes", &nodes, 1},
+                                  {"gpus", &gpus, 1},
+                                  {"ram_gib", &ram, 1e-3},
+                                  {"ram_gb_s", &ram_speed, 1e-3},
+                                  {"bus_gb_s", &bus, 0}};
+    const char *name = what;
+    if (!json_is_object(root)) return hil_fail(HIL_ERR_INPUT, "%s is not a JSON object", what);
+    HIL_TRY(check_keys(root, what, known, LENGTH(known)));
+    HIL_TRY(read_numbers(root, what, "", field, LENGTH(field)));
+    HIL_TRY(hil_json_string(root, "name", what, &name));
+    if (nodes != floor(nodes) || gpus != floor(gpus) || nodes * gpus > 1e6)
+        return hil_fail(HIL_ERR_INPUT, "%s: nodes x gpus must be whole, at most 1,000,000", what);
+    snprintf(c->name, sizeof c->name, "%s", name);
+    c->nodes = (int64_t)nodes;
+    c->gpus = (int64_t)gpus;
+    HIL_TRY(read_gpu(c, json_object_get(root, "gpu"), what));
+    c->ram = (uint64_t)(ram * (double)GIB);
+    c->ram_speed = ram_speed * GB;
+    c->bus = bus > 0 ? bus * GB : c->gpu.bus * GB * gpus;
+    HIL_TRY(read_drives(c, json_object_get(root, "drives"), what));
+    return read_network(c, json_object_get(root, "network"), what);
+}
+
+hil_status hil_cluster_parse(hil_cluster *c, const char *text, size_t size, const char *what)
+{
+    json_t *root;
+    *c = (hil_cluster){0};
+    HIL_TRY(hil_json_parse(text, size, what, &root));
+    hil_status status = fill(c, root, what);
+    json_decref(root);
+    return status;
+}
+
+hil_status hil_cluster_read(hil_cluster *c, const char *path)
+{
+    hil_bytes content;
+    HIL_TRY(hil_bytes_read(&content, path));
+    hil_status status = hil_cluster_parse(c, content.data, content.size, path);
+    hil_bytes_free(&content);
+    return status;
+}
+
+/* [Note: cluster speeds] All ranks do the same at the same time, so each has its part of what the
+   GPUs of a node share: bus, RAM and drives. A rank that gathers receives from the GPUs of its own
+   node and from other nodes; what comes from other nodes comes once to a node, and its GPUs pass it
+   on. So the slower of the two links sets the pace. */
+void hil_cluster_speeds(const hil_cluster *c, hil_machine *machine)
+{
+    hil_speeds *s = &machine->speeds;
+    double gpus = (double)c->gpus, drives = (double)c->drives / gpus;
+    hil_gpu_speeds(&c->gpu, s);
+    s->to_device = s->to_host = fmin(s->to_device, c->bus / gpus);
+    s->update = RAM_PART * c->ram_speed / UPDATE_BYTES / gpus;
+    s->disk_read = drives * c->drive_read;
+    s->disk_write = drives * c->drive_write;
+    s->disk_mixed = drives * (c->drive_read + c->drive_write) / 2;
+    machine->drive[0] =
+        (hil_drive_speed){.read = s->disk_read, .write = s->disk_write, .mixed = s->disk_mixed};
+    if (c->nodes > 1)
+        s->network = c->gpus > 1 ? fmin(c->inside, c->between) : c->between;
+    else if (c->gpus > 1)
+        s->network = c->inside;
+    snprintf(machine->name, sizeof machine->name, "%s", c->name);
+}
+
+void hil_cluster_double(const hil_cluster *c, hil_cluster_part part, hil_cluster *out)
+{
+    *out = *c;
+    switch (part) {
+    case HIL_CLUSTER_GPU_MEMORY:
+        out->gpu.mib *= 2;
+        break;
+    case HIL_CLUSTER_GPU_SPEED:
+        out->gpu.bf16 *= 2;
+        out->gpu.fp32 *= 2;
+        out->gpu.memory *= 2;
+        break;
+    case HIL_CLUSTER_BUS:
+        out->bus *= 2;
+        out->gpu.bus *= 2;
+        break;
+    case HIL_CLUSTER_RAM:
+        out->ram *= 2;
+        out->ram_speed *= 2;
+        break;
+    case HIL_CLUSTER_DRIVES:
+        out->drives *= 2;
+        break;
+    default:
+        out->inside *= 2;
+        out->between *= 2;
+    }
+}
+
+const char *hil_cluster_part_name(hil_cluster_part part)
+{
+    static const char *const name[HIL_CLUSTER_PARTS] = {
+        "GPU memory", "GPU speed", "bus between RAM and GPUs", "RAM", "drives", "network"};
+    return name[part];
+}

@@ -1,0 +1,27 @@
+/* trial.h - plans for a described cluster: speed of all ranks, what one change would bring, the
+ * largest model. */
+#ifndef HIL_RUN_TRIAL_H
+#define HIL_RUN_TRIAL_H
+
+#include "hilbert/plan.h"
+
+#include "machine/cluster.h"
+
+/* One plan among several that are compared. Borrows everything. */
+typedef struct hil_trial {
+    const hil_train_options *run;
+    const hil_cluster *cluster; /* NULL: this machine */
+    int64_t layers;             /* instead of the model's; 0: the model's */
+} hil_trial;
+
+/* Makes the plan of a trial. One that does not fit is no failure. The caller owns *out. */
+hil_status hil_trial_plan(const hil_trial *trial, const hil_plan_options *options,
+                          const hil_observer *observer, hil_plan_report **out);
+
+/* Reads the cluster of the options and plans for it. Budgets that `run` does not set are what the
+   cluster has. */
+hil_status hil_trial_scale(const hil_train_options *run, const hil_plan_options *options,
+                           const hil_observer *observer, hil_plan_report **out);
+void hil_trial_print(const hil_plan_scale *scale, FILE *out);
+
+#endif

@@ -1,0 +1,60 @@
+/* Descriptions of clusters: the shipped ones are read; speeds are a rank's part; errors name the
+   key. */
+#include "machine/cluster.h"
+#include "check.h"
+
+static const char good[] =
+    "{\"name\": \"c\", \"nodes\": 4, \"gpus\": 8, \"gpu\": {\"memory_gib\": 32, "
+    "\"tensor_tflops\": 100, \"fp32_tflops\": 10, \"memory_gb_s\": 1000, "
+    "\"bus_gb_s\": 10}, \"bus_gb_s\": 40, \"ram_gib\": 64, \"ram_gb_s\": 260, "
+    "\"drives\": {\"count\": 4, \"gb\": 1000, \"read_gb_s\": 6, \"write_gb_s\": 2}, "
+    "\"network\": {\"inside_gb_s\": 100, \"between_gb_s\": 25}}";
+
+static void refuse(const char *text, const char *words)
+{
+    hil_cluster c;
+    CHECK_FAILS(hil_cluster_parse(&c, text, strlen(text), "file"), HIL_ERR_INPUT, words);
+}
+
+static void check_speeds(void)
+{
+    hil_cluster c, twice;
+    hil_machine m = {0};
+    CHECK_OK(hil_cluster_parse(&c, good, strlen(good), "file"));
+    hil_cluster_speeds(&c, &m);
+    CHECK_NEAR(m.speeds.to_device, 5e9, 1); /* 40 GB/s for 8, less than 8 alone */
+    CHECK_NEAR(m.speeds.disk_read, 3e9, 1); /* 4 x 6 GB/s for 8 */
+    CHECK_NEAR(m.speeds.network, 25e9, 1);  /* between nodes */
+    CHECK_NEAR(m.speeds.update, 0.7 * 260e9 / 26 / 8, 1);
+    hil_cluster_double(&c, HIL_CLUSTER_NETWORK, &twice);
+    hil_cluster_speeds(&twice, &m);
+    CHECK_NEAR(m.speeds.network, 50e9, 1);
+    hil_cluster_double(&c, HIL_CLUSTER_BUS, &twice);
+    hil_cluster_speeds(&twice, &m);
+    CHECK_NEAR(m.speeds.to_device, 10e9, 1);
+    c.nodes = 1;
+    hil_cluster_speeds(&c, &m);
+    CHECK_NEAR(m.speeds.network, 100e9, 1); /* inside the only node */
+}
+
+int main(void)
+{
+    static const char *const shipped[] = {"dgx-2", "dgx-h100", "dgx-h200",
+                                          "gh200", "rtx-4090", "laptop"};
+    for (size_t i = 0; i < sizeof shipped / sizeof *shipped; ++i) {
+        char path[1024];
+        hil_cluster c;
+        snprintf(path, sizeof path, HIL_TESTS "/../clusters/%s.json", shipped[i]);
+        CHECK_OK(hil_cluster_read(&c, path));
+        CHECK(c.ram > 0 && c.drives > 0 && c.gpu.mib > 0);
+    }
+    check_speeds();
+    refuse("[]", "not a JSON object");
+    refuse("{\"ram\": 4}", "did you mean \"ram_gib\"?");
+    refuse("{\"gpu\": \"H100\", \"ram_gib\": -1}", "ram_gib must be a number above 0");
+    refuse("{\"gpu\": 7, \"ram_gib\": 64}", "gpu must be the name of one");
+    refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"gpus\": 2}", "network.inside_gb_s");
+    refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"gpus\": 2.5}", "must be whole");
+    refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"drives\": {\"count\": 1}}", "drives.gb");
+    return 0;
+}

@@ -68,6 +68,22 @@ def placed(rank, ranks, folder):
     return runs
 
 
+def kind(name, rank, ranks, folder):
+    """Norms of three steps of a model of models.py. Two ranks have a batch each, one has both."""
+    torch.manual_seed(1)
+    model, make = getattr(models, name)()
+    size = sum((16 if p.requires_grad else 4) * p.numel() for p in model.parameters())
+    model = offload(model.train(), folder, device_memory=size, host_memory="2M")
+    generator = torch.Generator().manual_seed(7)
+    norms = []
+    for _ in range(3):
+        pair = [make(generator), make(generator)]
+        for inputs in pair if ranks == 1 else [pair[rank]]:
+            model.backward(models.loss_of(model, inputs) * ranks / 2)
+        norms.append(model.step())
+    return norms
+
+
 def accumulated(rank, ranks, folder, all_ranks=None):
     """Several backward calls before a step, also more of them than in the step before."""
     torch.manual_seed(1)
@@ -283,7 +299,8 @@ def differing(rank, ranks, folder):
 
 def overflowing(rank, ranks, folder):
     """In fp16 the last rank's gradients overflow in one step: all skip it, and halve the loss scale."""
-    it = engine(rank, ranks, folder, fp16={"enabled": True}, train_batch_size=4 * ranks)[0][0]
+    it = engine(rank, ranks, folder, fp16={"enabled": True, "hysteresis": 1},
+                train_batch_size=4 * ranks)[0][0]
     counts = []
     for step in range(3):
         x = torch.randn(4, 90, generator=torch.Generator().manual_seed(step)).half()

@@ -117,6 +117,16 @@ def test_losses_of_one_rank_for_any_placement(ranks, tmp_path, one):
     assert not placed[0]["host"] and placed[1]["host"] and placed[2]["disk"]
 
 
+@pytest.mark.parametrize("name", [make.__name__ for make in models.ALL if make is not models.compiled])
+def test_kinds_of_models(name, tmp_path):
+    try:
+        alone = cases.kind(name, 0, 1, tmp_path)
+    except ModuleNotFoundError as error:
+        pytest.skip(str(error))
+    for norms in run(2, functools.partial(cases.kind, name), tmp_path):
+        assert norms == pytest.approx(alone, rel=1e-6)
+
+
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_accumulation(ranks, tmp_path, one):
     results = run(ranks, cases.accumulated, tmp_path)

@@ -126,56 +126,21 @@ static hil_status add_marked(struct pack *pack, const int32_t *ids, size_t count
     return HIL_OK;
 }
 
-static bool is_stop(const hil_dataset_options *options, int32_t id)
-{
-    for (const int64_t *stop = options->stops; stop && *stop >= 0; ++stop)
-        if (id == *stop) return true;
-    return id == options->eot;
-}
-
-/* Encodes the prompt into pack->prompt and the completion into pack->ids. If the ids of prompt and
-   completion as one text begin with the prompt's, the rest is the completion (no prefix space in
-   the middle); else a token would cross the border, and the completion is encoded alone. */
-static hil_status encode_example(struct pack *pack, const hil_record *record)
-{
-    const hil_dataset_options *o = pack->options;
-    hil_prompter prompter = {o->tokenizer, pack->encoder, o->bos, o->eot};
-    hil_ids *prompt = &pack->prompt, *completion = &pack->ids;
-    size_t at;
-    prompt->size = completion->size = 0;
-    HIL_TRY(hil_prompt_encode(&prompter, record->prompt, record->prompt_size, prompt, &at));
-    HIL_TRY(encode(pack, record->prompt, record->prompt_size, completion));
-    HIL_TRY(encode(pack, record->text, record->text_size, completion));
-    HIL_TRY(encode_end(pack, completion));
-    size_t size = prompt->size - at;
-    if (size == 0) return HIL_OK;
-    if (completion->size >= size && memcmp(completion->data, prompt->data + at, size * 4) == 0) {
-        completion->size -= size;
-        memmove(completion->data, completion->data + size, completion->size * 4);
-        return HIL_OK;
-    }
-    completion->size = 0;
-    return hil_prompter_text(&prompter, record->text, record->text_size, completion);
-}
-
 /* The first token of an example takes no loss, because no token before it could predict it. */
 static void mark_start(struct pack *pack, size_t at)
 {
     if (pack->example_size > at) pack->example[at] |= HIL_MARK_START | HIL_MARK_NO_LOSS;
 }
 
-/* Appends prompt and completion to pack->example, and end-of-text unless the completion ends with a
-   stop id. */
+/* Appends prompt and completion to pack->example. */
 static hil_status add_example(struct pack *pack, const hil_record *record)
 {
     const hil_dataset_options *o = pack->options;
     hil_ids *prompt = &pack->prompt, *completion = &pack->ids;
     size_t at = pack->example_size;
     if (record->prompt_size || record->text_size) {
-        HIL_TRY(encode_example(pack, record));
-        size_t size = completion->size;
-        if (o->eot >= 0 && (!size || !is_stop(o, completion->data[size - 1])))
-            HIL_TRY(hil_ids_add(completion, (int32_t)o->eot));
+        hil_prompter prompter = {o->tokenizer, pack->encoder, o->bos, o->eot, o->stops};
+        HIL_TRY(hil_prompter_example(&prompter, record, prompt, completion));
         uint32_t mark = o->answers == HIL_ANSWERS_ALL ? 0 : HIL_MARK_NO_LOSS;
         HIL_TRY(add_marked(pack, prompt->data, prompt->size, mark));
         HIL_TRY(add_marked(pack, completion->data, completion->size, 0));

@@ -2,8 +2,9 @@
 #include "run/conversation.h"
 
 #include "base/json.h"
-#include "data/record.h"
+#include "data/prompt.h"
 #include "io/file.h"
+#include "model/config.h"
 
 static hil_status read_conversation(const char *file, bool generation_prompt, json_t **out)
 {
@@ -53,39 +54,58 @@ static hil_status read_record(const hil_conversation_file *file, json_t **object
     HIL_TRY(status);
     if (rules.format == HIL_FORMAT_AUTO && is_pair(*object)) rules.format = HIL_FORMAT_PREFERENCE;
     HIL_TRY(hil_record_read(&rules, *object, record));
-    if (record->variables) return HIL_OK;
+    if (record->kind != HIL_RECORD_TEXT) return HIL_OK;
     return hil_fail(HIL_ERR_INPUT, "%s holds no conversation", file->path);
+}
+
+/* Prompt and completion of plain text, as one conversation of which the completion is learned. */
+static hil_status learn_example(hil_conversation *c, const hil_record *record)
+{
+    hil_dialogue *d = &c->dialogue;
+    hil_ids completion = {0};
+    hil_config config;
+    hil_status status;
+    HIL_TRY_DONE(hil_config_open(&config, c->model));
+    const hil_prompter prompter = {d->tokenizer, d->encoder, config.bos, config.eos,
+                                   config.eos_all};
+    HIL_TRY_DONE(hil_prompter_example(&prompter, record, &d->ids, &completion));
+    HIL_TRY_DONE(HIL_GROW(&d->learned, &d->learned_room, 1));
+    size_t begin = d->answers == HIL_ANSWERS_ALL ? 0 : d->ids.size;
+    for (size_t i = 0; i < completion.size; ++i)
+        HIL_TRY_DONE(hil_ids_add(&d->ids, completion.data[i]));
+    d->learned[0] = (hil_token_span){begin, d->ids.size};
+    d->rendering.span_count = 1;
+done:
+    hil_ids_free(&completion);
+    return status;
 }
 
 hil_status hil_conversation_learn(hil_conversation *c, const char *model,
                                   const hil_tokenizer *tokenizer, const hil_conversation_file *file)
 {
-    hil_record record = {0};
-    json_t *object = NULL;
-    hil_status status;
-    *c = (hil_conversation){.dialogue = {.tokenizer = tokenizer}};
-    HIL_TRY_DONE(hil_answers_read(file->train_on, &c->dialogue.answers));
-    HIL_TRY_DONE(hil_chat_template_open(&c->chat, model));
-    HIL_TRY_DONE(hil_encoder_create(&c->dialogue.encoder, tokenizer));
-    HIL_TRY_DONE(read_record(file, &object, &record));
+    *c = (hil_conversation){.model = model, .dialogue = {.tokenizer = tokenizer}};
+    HIL_TRY(hil_answers_read(file->train_on, &c->dialogue.answers));
+    HIL_TRY(hil_encoder_create(&c->dialogue.encoder, tokenizer));
+    HIL_TRY(read_record(file, &c->object, &c->record));
+    if (c->record.kind == HIL_RECORD_PAIR)
+        c->dialogue.answers = HIL_ANSWERS_LAST; /* as in training */
+    if (!c->record.variables) return learn_example(c, &c->record);
+    HIL_TRY(hil_chat_template_open(&c->chat, model));
     c->dialogue.chat = c->chat;
-    c->worse = json_incref(record.worse);
-    if (c->worse) c->dialogue.answers = HIL_ANSWERS_LAST; /* as in training */
-    HIL_TRY_DONE(hil_dialogue_encode(&c->dialogue, record.variables));
-done:
-    hil_record_free(&record);
-    json_decref(object);
-    return status;
+    return hil_dialogue_encode(&c->dialogue, c->record.variables);
 }
 
 hil_status hil_conversation_learn_worse(hil_conversation *c)
 {
-    return hil_dialogue_encode(&c->dialogue, c->worse);
+    hil_record worse = c->record; /* a view */
+    worse.text = worse.rejected, worse.text_size = worse.rejected_size;
+    return worse.worse ? hil_dialogue_encode(&c->dialogue, worse.worse) : learn_example(c, &worse);
 }
 
 void hil_conversation_free(hil_conversation *c)
 {
-    json_decref(c->worse);
+    hil_record_free(&c->record);
+    json_decref(c->object);
     hil_dialogue_free(&c->dialogue);
     hil_encoder_destroy(c->dialogue.encoder);
     hil_chat_template_close(c->chat);

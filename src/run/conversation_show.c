@@ -41,7 +41,7 @@ hil_status hil_conversation_show(const hil_tokenize_options *o, const hil_tokeni
     hil_conversation conversation;
     const hil_conversation_file file = {o->messages, o->format, o->train_on};
     hil_status status = hil_conversation_learn(&conversation, o->model, tokenizer, &file);
-    bool pair = conversation.worse;
+    bool pair = conversation.record.kind == HIL_RECORD_PAIR;
     if (status == HIL_OK && pair) fputs("chosen:\n", out);
     if (status == HIL_OK) status = print_mask(&conversation.dialogue, out);
     if (status == HIL_OK && pair) {

@@ -28,7 +28,7 @@ static hil_status open_conversation(job *j, const hil_eval_options *o)
     HIL_TRY(hil_source_adapt_folder(&j->source, o->adapter));
     if (!j->source.tokenizer) return hil_source_no_tokenizer(j->source.folder, "");
     HIL_TRY(hil_conversation_learn(&j->conversation, j->source.folder, j->source.tokenizer, &file));
-    if (j->conversation.worse)
+    if (j->conversation.record.kind == HIL_RECORD_PAIR)
         return hil_fail(HIL_ERR_USAGE,
                         "%s holds a pair of answers: measure it with --loss dpo --data %s",
                         o->messages, o->messages);

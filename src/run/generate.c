@@ -23,7 +23,7 @@ void hil_generate_defaults_sized(hil_generate_options *options, size_t size)
 static hil_status encode_prompt(hil_generator *g, const char *prompt)
 {
     const hil_source *source = &g->source;
-    hil_prompter prompter = {source->tokenizer, NULL, source->config.bos, source->eot};
+    hil_prompter prompter = {source->tokenizer, NULL, source->config.bos, source->eot, NULL};
     if (prompter.tokenizer) HIL_TRY(hil_encoder_create(&prompter.encoder, prompter.tokenizer));
     hil_status status = hil_prompt_encode(&prompter, prompt, strlen(prompt), &g->ids, NULL);
     hil_encoder_destroy(prompter.encoder);

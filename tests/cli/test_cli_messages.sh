@@ -56,6 +56,19 @@ for format in auto preference; do
     [ "$(sed -n 's/.*  learned  //p; /^[a-z]*:$/p' "$work/out" | tr -d '\n')" = \
         'chosen:"H""o""<|end|>"rejected:"N""o""<|end|>"' ] || die "pair: $(cat "$work/out")"
 done
+# a pair of plain texts, and an example: what training makes of them, without the template
+printf '{"prompt": "Hi ", "chosen": "Ho", "rejected": "No"}' > "$work/plain.json"
+fails 1 "config.json" tokenize --model "$model" --messages "$work/plain.json" --show-mask
+. "$TESTS/llama_config.sh"
+printf '<|end|>' > "$work/end"
+end=$("$HILBERT" tokenize --model "$model" --file "$work/end" | tr -d '[] \n')
+llama_config 2000 64 64 1 2 1 64 "\"bos_token_id\": null, \"eos_token_id\": $end" > "$model/config.json"
+run 0 tokenize --model "$model" --messages "$work/plain.json" --show-mask
+[ "$(sed -n 's/.*  learned  //p; /^[a-z]*:$/p' "$work/out" | tr -d '\n')" = \
+    'chosen:"H""o""<|end|>"rejected:"N""o""<|end|>"' ] || die "plain pair: $(cat "$work/out")"
+printf '{"prompt": "Hi ", "completion": "Ho"}' > "$work/plain.json"
+run 0 tokenize --model "$model" --messages "$work/plain.json" --show-mask
+[ "$(sed -n 's/.*  learned  //p' "$work/out" | tr -d '\n')" = '"H""o""<|end|>"' ] || die "example: $(cat "$work/out")"
 # from a pipe
 run 0 tokenize --model "$model" --messages "$work/chat.json" --render
 cp "$work/out" "$work/text"

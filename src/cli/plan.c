@@ -85,7 +85,7 @@ static int run(int argc, char **argv)
 const hil_command hil_command_plan = {
     .name = "plan",
     .summary = "Shows what would be kept where, what moves, and how long a step takes.",
-    .usage = "--model DIR|config.json [options of train] [--gpu NAME | --cluster FILE] [--json]",
+    .usage = "--model DIR|config.json [options of train] [--gpu NAME|--cluster FILE] [--json]",
     .example = "  hilbert plan --model gpt2 --batch 32 --device-memory 1G --host-memory 2G\n",
     .run = run,
 };

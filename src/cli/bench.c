@@ -120,6 +120,6 @@ const hil_command hil_command_bench = {
     .example = "  hilbert bench io --path /mnt/nvme\n",
     .option = options,
     .count = sizeof options / sizeof *options,
-    .operand = {{"thing to measure (io)", offsetof(bench_values, what)}},
+    .operand = {{.name = "thing to measure (io)", .offset = offsetof(bench_values, what)}},
     .run = run,
 };

@@ -57,7 +57,8 @@ const hil_command hil_command_export = {
                "  hilbert export run model.gguf --gguf --dtype q8_0\n",
     .option = options,
     .count = sizeof options / sizeof *options,
-    .operand = {{"checkpoint", offsetof(hil_export_options, checkpoint)},
-                {"folder or file for the model", offsetof(hil_export_options, out)}},
+    .operand = {{.name = "checkpoint", .offset = offsetof(hil_export_options, checkpoint)},
+                {.name = "folder or file for the model",
+                 .offset = offsetof(hil_export_options, out)}},
     .run = run,
 };

@@ -30,6 +30,6 @@ const hil_command hil_command_inspect = {
     .example = "  hilbert inspect tuned\n",
     .option = options,
     .count = sizeof options / sizeof *options,
-    .operand = {{"folder or file", offsetof(inspect_values, path)}},
+    .operand = {{.name = "folder or file", .offset = offsetof(inspect_values, path)}},
     .run = run,
 };

@@ -42,8 +42,8 @@ const hil_command hil_command_merge = {
     .example = "  hilbert merge Llama-3.2-1B tuned merged --dtype bf16\n",
     .option = options,
     .count = sizeof options / sizeof *options,
-    .operand = {{"model folder", offsetof(hil_merge_options, model)},
-                {"adapter folder", offsetof(hil_merge_options, adapter)},
-                {"folder to write", offsetof(hil_merge_options, out)}},
+    .operand = {{.name = "model folder", .offset = offsetof(hil_merge_options, model)},
+                {.name = "adapter folder", .offset = offsetof(hil_merge_options, adapter)},
+                {.name = "folder to write", .offset = offsetof(hil_merge_options, out)}},
     .run = run,
 };

@@ -45,7 +45,7 @@ const hil_command hil_command_quantize = {
     .example = "  hilbert quantize Llama-3.1-8B Llama-3.1-8B-nf4\n",
     .option = options,
     .count = sizeof options / sizeof *options,
-    .operand = {{"model folder", offsetof(hil_quantize_options, model)},
-                {"folder to write", offsetof(hil_quantize_options, out)}},
+    .operand = {{.name = "model folder", .offset = offsetof(hil_quantize_options, model)},
+                {.name = "folder to write", .offset = offsetof(hil_quantize_options, out)}},
     .run = run,
 };

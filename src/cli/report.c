@@ -48,6 +48,8 @@ const hil_command hil_command_report = {
                "  hilbert report tuned --csv > tuned.csv\n",
     .option = options,
     .count = sizeof options / sizeof *options,
-    .operand = {{"run's output folder", offsetof(report_values, run.runs), true}},
+    .operand = {{.name = "run's output folder",
+                 .offset = offsetof(report_values, run.runs),
+                 .many = true}},
     .run = run,
 };

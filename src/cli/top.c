@@ -175,6 +175,6 @@ const hil_command hil_command_top = {
     .example = "  hilbert top tuned\n",
     .option = options,
     .count = sizeof options / sizeof *options,
-    .operand = {{"run's output folder", offsetof(top_values, folder)}},
+    .operand = {{.name = "run's output folder", .offset = offsetof(top_values, folder)}},
     .run = run,
 };

@@ -36,6 +36,6 @@ const hil_command hil_command_verify = {
                "  hilbert verify run/checkpoints/step-2000\n",
     .option = options,
     .count = sizeof options / sizeof *options,
-    .operand = {{"checkpoint", offsetof(verify_values, path)}},
+    .operand = {{.name = "checkpoint", .offset = offsetof(verify_values, path)}},
     .run = run,
 };

@@ -82,7 +82,8 @@ static void check_head(int64_t batch, int64_t length, int64_t rows, int64_t cols
                   .other_grid = batch * length > 64};
     gpu_check_dtypes(c);
     gpu_case more = c;
-    more.name = "head capped", more.attr = &(hil_head_attr){.cap = 0.8};
+    /* The GPU rounds a gradient before the slope of the cap and after it, the CPU only after. */
+    more.name = "head capped", more.attr = &(hil_head_attr){.cap = 0.8}, more.slack = 0x1p-7;
     gpu_check_dtypes(more);
     more.name = "head capped with bias", more.params = 2, more.rows[1] = 1, more.cols[1] = rows;
     gpu_check_dtypes(more);

@@ -44,13 +44,14 @@ static const hil_option rows[] = {
     ROW("right", REAL, right, "X", "excludes left", .rival = "left"),
     ROW("config", CONFIG, config, "FILE", "file"),
 };
-static const hil_command command = {.name = "try",
-                                    .summary = "Tries.",
-                                    .usage = "[options]",
-                                    .example = "  try\n",
-                                    .option = rows,
-                                    .count = sizeof rows / sizeof *rows,
-                                    .operand = {{"path", offsetof(values, path)}}};
+static const hil_command command = {
+    .name = "try",
+    .summary = "Tries.",
+    .usage = "[options]",
+    .example = "  try\n",
+    .option = rows,
+    .count = sizeof rows / sizeof *rows,
+    .operand = {{.name = "path", .offset = offsetof(values, path)}}};
 
 static char config_path[] = "/tmp/hilbert-options-XXXXXX";
 static values v;

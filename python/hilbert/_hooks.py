@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -45,7 +46,8 @@ class ModelSlot(Slot):
         self.users = 0
         self.holders = 0  # references to the parameter object that are ours or its modules'
         self.copy: Optional[torch.Tensor] = None  # while it is read outside of any forward
-        self.original: Optional[torch.Tensor] = None  # fp32 numbers of which the copy was made
+        self.original: Optional[torch.Tensor] = None  # numbers of which the copy was made
+        self.exact = False  # whether those are the masters, in fp32
 
     def is_named(self) -> bool:
         """Whether a variable of the program may refer to the parameter."""
@@ -152,6 +154,17 @@ class _Parameters(dict):
 _OUTPUTS = (nn.Parameter, tuple, list, dict)
 
 
+def _runs(module: nn.Module) -> bool:
+    """Whether a function of the module is on the stack of any thread."""
+    for frame in sys._current_frames().values():
+        at: Any = frame
+        while at is not None:
+            if at.f_locals.get("self") is module:
+                return True
+            at = at.f_back
+    return False
+
+
 def _holds(output: Any, param: nn.Parameter) -> bool:
     if isinstance(output, nn.Parameter):
         return output is param
@@ -161,8 +174,9 @@ def _holds(output: Any, param: nn.Parameter) -> bool:
 class Uses:
     """Passes over the store, and the uses of parameters in them. See [Note: uses]."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, model: nn.Module) -> None:
         self.store = store
+        self.root = weakref.ref(model)
         self.kind: Optional[int] = None  # of the open pass
         self.summing = False  # whether a gradient was added in it
         self.more = False  # whether other backward passes of this step follow: no sum is complete
@@ -185,11 +199,12 @@ class Uses:
     def _end(self) -> None:
         if self.store.referred():
             gc.collect()  # graphs in cycles
+        self.store.end()  # if it is refused, the pass goes on
         self.kind, self.summing = None, False
-        self.store.end()
 
     def idle(self) -> None:
         """Ends a pass without gradients; refuses to end one with them."""
+        self._recover()
         if self.kind is not None:
             if self.summing or self._stack:
                 raise UsageError("this must be done between training steps: call step() first")
@@ -197,6 +212,7 @@ class Uses:
 
     def pause(self) -> bool:
         """Whether a step with gradients is open, of one rank, and nothing is in use."""
+        self._recover()
         if not self.summing or self._stack or self.store.shared:
             return False
         self.drop_copies()
@@ -211,6 +227,7 @@ class Uses:
 
     def update(self) -> float:
         """Ends a training pass with an update. Returns the norm of all gradients."""
+        self._recover()
         if self._stack:
             raise UsageError("step() was called inside of a forward")
         self.open(_c.TRAIN)
@@ -238,7 +255,10 @@ class Uses:
     def enter(self, module: nn.Module, slots: Sequence[ModelSlot], compiled: bool) -> None:
         """Before the forward of a module."""
         training = torch.is_grad_enabled()
+        if self._stack and module in (self.root(), self._stack[0].module):
+            self._recover()
         if not self._stack:
+            self._write_edits()
             self.open(_c.TRAIN if training else _c.EVAL)
         frame = _Frame(module)
         frame.compiled = compiled
@@ -257,14 +277,23 @@ class Uses:
         for slot in frame.slots if isinstance(output, _OUTPUTS) else ():
             if _holds(output, slot.param):  # the parameter itself: who called the module uses it
                 self.reach(slot)
+        self._end_frame(frame)
+        if not self._stack and self.kind == _c.EVAL and not self.store.referred():
+            self._end()
+
+    def _end_frame(self, frame: _Frame) -> None:
         if frame.packing:
             _pop()
         for slot in frame.slots:
             slot.users -= 1
             if not slot.users and slot.copy is None:
                 slot.param.data = slot.placeholder
-        if not self._stack and self.kind == _c.EVAL and not self.store.referred():
-            self._end()
+
+    def _recover(self) -> None:
+        """Ends forwards that no longer run: PyTorch calls no hook after a KeyboardInterrupt."""
+        if self._stack and not _runs(self._stack[0].module):
+            while self._stack:
+                self._end_frame(self._stack.pop())
 
     def _use(self, slot: ModelSlot, frame: _Frame) -> None:
         if not slot.users and slot.copy is None:
@@ -320,11 +349,9 @@ class Uses:
         """Gives the parameter its own memory until `drop_copies`."""
         if slot.copy is not None:
             return
-        if self.kind is None:
-            slot.original = self.store.read(slot)
-            slot.copy = slot.original.to(self.store.device, slot.dtype, copy=True)
-        else:
-            slot.copy = self._fetch(slot).clone()
+        slot.exact = self.kind is None
+        slot.original = self.store.read(slot) if slot.exact else self._fetch(slot).clone()
+        slot.copy = slot.original.to(self.store.device, slot.dtype, copy=True)
         slot.param.data = slot.copy
         self._copies.append(slot)
 
@@ -332,15 +359,23 @@ class Uses:
         """Ends the reads of these, or all. What was changed between steps is written back."""
         for slot in list(self._copies) if slots is None else slots:
             self._copies.remove(slot)
-            values, original = slot.param.data, slot.original
+            same, values, original = _same(slot), slot.param.data, slot.original
             slot.copy = slot.original = None
             slot.param.data = slot.placeholder
-            if original is None:
+            if bool(same.all()):
                 continue
-            values = values.to("cpu")
-            same = values == original.to(slot.dtype)
-            if not bool(same.all()):
-                self.store.write(slot, torch.where(same, original, values.float()))
+            if self.summing or self._stack:
+                raise UsageError(f"{slot.name} was changed inside of a training step, which is not "
+                                 "written back: call step() or zero_grad() first")
+            self.idle()
+            if not slot.exact:
+                original = self.store.read(slot)
+            self.store.write(slot, torch.where(same, original, values.to("cpu").float()))
+
+    def _write_edits(self) -> None:
+        """Before a forward: what was changed after one whose gradients nobody took."""
+        if not self.summing:
+            self.drop_copies([slot for slot in self._copies if not bool(_same(slot).all())])
 
     def value(self, slot: ModelSlot) -> torch.Tensor:
         """A copy in host memory, in the model's dtype."""
@@ -356,6 +391,12 @@ class Uses:
         if slot.copy is not None:
             self.drop_copies([slot])
         self.store.write(slot, values)
+
+
+def _same(slot: ModelSlot) -> torch.Tensor:
+    """Which numbers of a copy were not changed."""
+    now, before = slot.param.data.to("cpu"), slot.original.to("cpu", slot.dtype)
+    return (now == before) | (now.isnan() & before.isnan())
 
 
 def _is_compiled(module: nn.Module) -> bool:
@@ -377,6 +418,17 @@ def stages(model: nn.Module) -> Iterator[Tuple[nn.Module, List[Tuple[str, nn.Par
                        for name, param in owner._parameters.items() if param is not None]
 
 
+def _gradient_hook(uses: "weakref.ref[Uses]", slot: "weakref.ref[ModelSlot]") -> Any:
+    """By weak references: PyTorch's garbage collector does not see cycles through such hooks."""
+
+    def hook(param: nn.Parameter) -> None:
+        owner = uses()
+        if owner is not None:
+            owner.take_gradient(slot())
+
+    return hook
+
+
 def attach(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> List[Any]:
     """Installs the hooks; slots by the id of their parameters. Returns what removes them."""
     handles: List[Any] = []
@@ -384,7 +436,7 @@ def attach(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> List[An
         slot.holders = 1
         if slot.trainable:
             handles.append(slot.param.register_post_accumulate_grad_hook(
-                lambda param, slot=slot: uses.take_gradient(slot)))
+                _gradient_hook(weakref.ref(uses), weakref.ref(slot))))
     for module, parameters in stages(model):
         own = list(dict.fromkeys(slots[id(param)] for _, param in parameters if id(param) in slots))
         if own or any(True for _ in module.children()):

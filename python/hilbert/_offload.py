@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import resource
 import weakref
@@ -37,7 +38,7 @@ class Offload:
         for slot in self.slots:
             self.store.write(slot, take(slot.param))
             slot.make_placeholder(self.store.device)
-        self.uses = Uses(self.store)
+        self.uses = Uses(self.store, model)
         attach(model, self.uses, self._slots)
         attach_state(model, self.uses, self._slots)
         guard_apply(model)
@@ -202,17 +203,41 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
     loss_scale: of fp16, with the fields of hil_loss_scale: start, window, least, hysteresis, refill,
         fixed. None: begins at 65536, an overflow halves it, 2000 updates double it.
     """
-    options, groups = prepare(dict(locals()))
-    if dtype is not None:
-        _cast_buffers(model, options.dtype)
-    state = Offload(model, options, groups)
-    if activations != "none":
-        state.uses.activations = Activations(state.store, allowance(options, activations))
-    model.hilbert = state
+    taken = [name for name in ("hilbert", "optimizer", "backward", "step") if hasattr(model, name)]
+    if taken and "hilbert" not in model.__dict__:
+        raise UsageError(f"{type(model).__name__} has an attribute '{taken[0]}', which hilbert.offload would "
+                         "replace: rename it, or offload a module that contains this one")
+    state = place(dict(locals()))
     model.optimizer = state.optimizer
     model.backward = state.backward
     model.step = state.step
     return model
+
+
+def place(arguments: Mapping[str, Any]) -> Offload:
+    """`offload` without the attributes `optimizer`, `backward` and `step`, from all its arguments."""
+    model, activations = arguments["model"], arguments["activations"]
+    options, groups = prepare(arguments)
+    if arguments["dtype"] is not None:
+        _cast_buffers(model, options.dtype)
+    state = Offload(model, options, groups)
+    if activations != "none":
+        state.uses.activations = Activations(state.store, allowance(options, activations))
+    own = model.zero_grad
+
+    def zero_grad(set_to_none: bool = True) -> None:
+        own(set_to_none)
+        state.discard()
+
+    model.hilbert, model.zero_grad = state, zero_grad
+    return state
+
+
+def complete(model: nn.Module, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """All arguments of `offload`, of which these are given."""
+    given = inspect.signature(offload).bind(model, **arguments)
+    given.apply_defaults()
+    return given.arguments
 
 
 def prepare(arguments: Mapping[str, Any]) -> Tuple[Options, Groups]:

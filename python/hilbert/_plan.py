@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
@@ -10,7 +9,7 @@ import torch
 from torch import nn
 
 from ._hooks import ModelSlot, stages
-from ._offload import offload, prepare, slots_of
+from ._offload import complete, prepare, slots_of
 from ._store import Store
 from .errors import BudgetError
 
@@ -63,9 +62,7 @@ def plan(model: nn.Module, batch: Any = None, **arguments: Any) -> Plan:
     traced without computing: it counts how often each module is used and what is saved for
     backward. Where that fails, because values decide the path, each is counted once.
     """
-    given = inspect.signature(offload).bind(model, **arguments)
-    given.apply_defaults()
-    options, groups = prepare(given.arguments)
+    options, groups = prepare(complete(model, arguments))
     slots = slots_of(model, options, groups)
     store = Store(options)
     for slot in slots.values():

@@ -2,17 +2,21 @@
 
 [Note: leases] `Store.lease` acquires a parameter's weights and wraps them, without a copy, in a
 tensor. They are released when nothing refers to the tensor's storage any more: no view, no graph,
-no output of a module. So an address is never used after its release, whoever keeps a view of it.
+no output of a module. So an address is never used after its release, whoever keeps a view of it;
+a lease keeps the store, which may outlive its model.
 The storage may die on any thread and inside the garbage collector; its lease then only notes
 itself in `Store._dead`, and the next call of the store releases it.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
+import sys
 import threading
 import warnings
+import weakref
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -153,6 +157,7 @@ class Store:
         if self.device.type == "cuda":
             c.stream = torch.cuda.current_stream(self.device).cuda_stream
         _c.library.hil_param_store_create(ctypes.byref(self._handle), ctypes.byref(c))
+        _open.add(self)
 
     def close(self) -> None:
         """Frees the store. Nothing of it may be used afterwards."""
@@ -160,7 +165,8 @@ class Store:
         _c.library.hil_param_store_destroy(handle)
 
     def __del__(self) -> None:
-        self.close()
+        if hasattr(self, "_handle") and not sys.is_finalizing():  # then the process frees it
+            self.close()
 
     def add(self, slot: Slot) -> None:
         """Registers a parameter; before `place`."""
@@ -227,10 +233,10 @@ class Store:
         with torch.inference_mode(False):
             if self.device.type == "cpu":
                 memory = self._type(size).from_address(slot.address)
-                memory.dead, memory.slot = self._dead, slot
+                memory.dead, memory.slot, memory.store = self._dead, slot, self
                 return torch.frombuffer(memory, dtype=slot.stored).view(slot.shape)
             memory = _Memory(slot.address, size)
-            memory.dead, memory.slot = self._dead, slot
+            memory.dead, memory.slot, memory.store = self._dead, slot, self
             return torch.as_tensor(memory, device=self.device).view(slot.stored).view(slot.shape)
 
     def _type(self, size: int) -> type:
@@ -422,3 +428,14 @@ class Store:
         with self._lock:
             _c.library.hil_param_store_account(self._handle, ctypes.byref(account))
         return account
+
+
+_open: "weakref.WeakSet[Store]" = weakref.WeakSet()
+
+
+@atexit.register
+def _finish() -> None:
+    """At the end of the program: checkpoints in the background are written to their end."""
+    for store in list(_open):
+        if store._handle:
+            store.saved()

@@ -20,7 +20,7 @@ from typing import Any, Dict, List, Mapping, Optional, Type, Union
 import torch
 from torch import nn
 
-from ._offload import offload, state_of
+from ._offload import complete, place, state_of
 from ._ranks import world_size
 from .checkpoint import load, save
 from .errors import UsageError
@@ -30,7 +30,6 @@ _DTYPES = {"32-true": None, "32": None, "bf16-mixed": "bf16", "bf16-true": "bf16
            "16-mixed": "fp16", "16-true": "fp16", "16": "fp16"}
 _LIGHTNING = "lightning.pt"  # in a checkpoint
 _STATE = "hilbert"
-_NAMES = ("optimizer", "backward", "step")  # what `offload` adds to a model
 
 
 class _Precision:
@@ -151,11 +150,7 @@ class _Strategy:
         options = {"dtype": _DTYPES[self.precision_plugin.precision], **self._options, **more}
         if "optimizer" in self._options and self._given is not None:  # one of hilbert's own
             options.update(optimizer=self._options["optimizer"], params=self._given.param_groups)
-        own = {name: model.__dict__[name] for name in _NAMES if name in model.__dict__}
-        offload(model, device=self.root_device, **options)
-        for name in _NAMES:  # the module may have such attributes; the strategy does not need them
-            del model.__dict__[name]
-        model.__dict__.update(own)
+        place(complete(model, {**options, "device": self.root_device}))  # the module may have its own `step`
 
     def _take_again(self, clip: float) -> None:
         """fit was called before: the optimizer begins anew with the weights as they are."""

@@ -22,7 +22,7 @@ def groups_of(model: nn.Module, params: Optional[Iterable[Any]],
     if given and not isinstance(given[0], dict):
         given = [{"params": given}]
     groups = []
-    for group in given:
+    for group in given or [{"params": []}]:
         members = group["params"]
         members = [members] if isinstance(members, (nn.Parameter, str)) else list(members)
         unknown = [m for m in members if isinstance(m, str) and m not in by_name]
@@ -126,6 +126,10 @@ class Optimizer(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Takes the state_dict of this optimizer or of torch.optim.AdamW for the same groups."""
+        groups = self.param_groups  # schedulers have these dictionaries: they stay
         super().load_state_dict({**state_dict, "state": {}})
+        for group, loaded in zip(groups, self.param_groups):
+            group.update(loaded)
+        self.param_groups = groups
         for index, state in state_dict["state"].items():
             self.load_part(index, state)

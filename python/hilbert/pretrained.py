@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 from pathlib import Path
@@ -18,9 +19,7 @@ from ._offload import offload, state_of
 from .sizes import available_memory, parse_size
 
 _WAITING = ("host_memory", "disk")
-_OFFLOAD = ("optimizer", "lr", "betas", "eps", "weight_decay", "clip", "params", "dtype",
-            "device", "device_memory", "window", "threads", "saves",
-            "steady", *_WAITING)
+_OFFLOAD = [name for name in inspect.signature(offload).parameters if name != "model"]
 
 
 def from_pretrained(kind: Any, folder: Union[str, Path], **arguments: Any) -> nn.Module:
@@ -94,9 +93,9 @@ def write_folder(model: nn.Module, folder: Path, max_shard_size: str = "5GB") ->
 
 def save_weights(model: nn.Module, folder: Path, max_shard_size: str = "5GB") -> None:
     """Writes the state_dict as model.safetensors, or parts with an index, one tensor at a time. Between
-    steps."""
+    steps, and on one rank also between two backward calls."""
     state = state_of(model)
-    state.idle()
+    state.pause()
     shards = _shards(model, parse_size("max_shard_size", max_shard_size))
     index = {}
     for number, shard in enumerate(shards, 1):

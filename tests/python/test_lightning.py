@@ -201,6 +201,22 @@ def test_checkpoints(tmp_path):
     assert all(torch.equal(file[name], state[name]) for name in state)
 
 
+class Often(L.Callback):
+    """Saves after every batch, also inside of an accumulation."""
+
+    def on_train_batch_end(self, run, module, outputs, batch, index):
+        run.save_checkpoint(os.path.join(run.default_root_dir, f"batch{index}.ckpt"))
+
+
+def test_checkpoint_inside_of_an_accumulation(tmp_path):
+    more = {"accumulate_grad_batches": 3, "max_epochs": 1, "enable_checkpointing": True}
+    mine, plain = make(), make()
+    trainer(HilbertStrategy(**budgets(tmp_path)), tmp_path, callbacks=[Often()], **more).fit(mine, loader())
+    trainer("auto", tmp_path, **more).fit(plain, loader())
+    same(mine.losses, plain.losses)
+    assert (tmp_path / "batch1.ckpt" / "model.safetensors").exists()
+
+
 def test_best_and_weights_only(tmp_path):
     module = make()
     callback = L.callbacks.ModelCheckpoint(dirpath=str(tmp_path / "best"), monitor="val_loss", save_top_k=1)

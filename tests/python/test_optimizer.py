@@ -159,3 +159,15 @@ def test_other_rules(tmp_path):
             model.step()
             losses.append(float(loss.detach()))
         assert losses[-1] < 0.9 * losses[0]
+
+
+def test_a_scheduler_after_load_state_dict(tmp_path):
+    mine, _, _ = twins(tmp_path)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(mine.optimizer, lambda step: 0.5**step)
+    before = list(mine.optimizer.param_groups)
+    mine.optimizer.load_state_dict(mine.optimizer.state_dict())
+    assert all(a is b for a, b in zip(mine.optimizer.param_groups, before))
+    rate = before[0]["lr"]
+    mine.optimizer.step()
+    scheduler.step()
+    assert mine.optimizer.param_groups[0]["lr"] == 0.5 * rate

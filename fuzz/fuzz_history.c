@@ -13,9 +13,9 @@ FUZZ_MUTATOR(mutate_jsonl)
 
 static void check(const hil_series *series)
 {
-    static hil_point point[HIL_SERIES_POINTS];
+    static hil_point point[HIL_SERIES_ROOM];
     size_t count = hil_series_points(series, point);
-    assert(count <= HIL_SERIES_POINTS && (int64_t)count <= series->added);
+    assert(count <= HIL_SERIES_ROOM && (int64_t)count <= series->added);
     for (size_t i = 0; i < count; ++i) {
         assert(isfinite(point[i].value));
         assert(i == 0 || point[i - 1].step <= point[i].step);

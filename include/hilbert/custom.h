@@ -25,8 +25,8 @@ typedef struct hil_custom_tensor {
    again whenever the engine recomputes: the same inputs must give the same bits. */
 typedef struct hil_custom_options {
     size_t size;      /* set by hil_custom_defaults */
-    const char *name; /* for messages; borrowed as long as the model exists, as is `context` */
-    void *context;
+    const char *name; /* for messages; read within the call */
+    void *context;    /* borrowed as long as the model exists */
     /* Writes all of y. */
     void (*forward)(void *context, const hil_custom_tensor *x, const hil_custom_tensor *y);
     /* Writes all of dx[i] where it has data. */

@@ -54,7 +54,8 @@ typedef struct hil_plan_scale {
     int64_t nodes, gpus; /* gpus: of a node */
     char gpu[64];
     double tokens_per_second;
-    double flops; /* per second and GPU: 6 for each parameter and token, recomputing not counted */
+    int64_t active; /* parameters that a token uses: of a mixture only the chosen experts' */
+    double flops;   /* per second and GPU: 6 for each of these and token; recomputing not counted */
     hil_plan_change change[HIL_PLAN_CHANGES];
     int64_t layers, largest_layers; /* of the model; the most that fit. 0: not asked for */
     int64_t largest_parameters;

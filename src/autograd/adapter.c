@@ -188,6 +188,8 @@ static bool suits_gated(const hil_tape *t, const hil_value *x, const hil_linear_
 {
     const hil_param *weight[] = {w->gate, w->up, w->down};
     int64_t rank[HIL_OP_PARAMS], n = hil_param_spec_of(w->gate)->shape.dim[0];
+    if (!x->root->wants)
+        return false; /* it writes the gradients of gate and up, which nobody wants */
     for (int i = 0; i < 3; ++i) {
         const hil_adapter *a = plain_adapter(t, weight[i]);
         if (!a) return false;

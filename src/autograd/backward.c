@@ -82,8 +82,8 @@ static hil_status forward_gradient(hil_tape *tape, hil_value *output, hil_value 
     return hil_op_convert(tape->context->device, tape->context->pool, &sum, &arrived, add);
 }
 
-/* Whether the gradient of input i may be written over that of the only output, which nothing reads
-   after this operation. */
+/* Whether the gradient of input i may be written over that of output 0, which nothing reads after
+   this operation; the operation reads a row of it before it writes that row. */
 static bool can_reuse(const hil_node *node, int i)
 {
     const hil_value *in = node->in[i]->root, *out = node->out[0]->root;

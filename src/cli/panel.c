@@ -39,14 +39,20 @@ bool hil_panel_begin(hil_panel *p, FILE *out)
 {
     const char *term = getenv("TERM"), *plain = getenv("NO_COLOR");
     struct winsize size = window(out);
-    *p = (hil_panel){.out = out,
-                     .color = !(plain && *plain),
-                     .blocks = shows_unicode(),
-                     .width = 1,
-                     .lowest = INFINITY,
-                     .eval_loss = NAN};
+    *p = (hil_panel){.out = out, .color = !(plain && *plain), .blocks = shows_unicode()};
+    hil_panel_forget(p);
     if (!term || !*term || strcmp(term, "dumb") == 0) return false;
     return size.ws_col >= COLUMNS_LEAST && size.ws_row >= ROWS_LEAST;
+}
+
+void hil_panel_forget(hil_panel *p)
+{
+    p->count = 0;
+    p->width = 1;
+    p->summed = 0;
+    p->sum = 0;
+    p->lowest = INFINITY;
+    p->eval_loss = NAN;
 }
 
 void hil_panel_add(hil_panel *p, double loss)
@@ -98,6 +104,7 @@ static void draw_curve(hil_panel *p, int cells)
     static const char *const block[] = {"\u2581", "\u2582", "\u2583", "\u2584",
                                         "\u2585", "\u2586", "\u2587", "\u2588"};
     double cell[COLUMNS_MOST], low = INFINITY, high = -INFINITY;
+    if (cells <= 0) return;
     size_t count = p->count < (size_t)cells ? p->count : (size_t)cells;
     for (size_t i = 0; i < count; ++i) {
         size_t from = i * p->count / count, to = (i + 1) * p->count / count;
@@ -136,10 +143,10 @@ static void draw_steps(hil_panel *p, const hil_step_report *r, int columns, cons
 static void draw_loss(hil_panel *p, const hil_step_report *r, int columns)
 {
     char text[96];
-    size_t used = (size_t)snprintf(text, sizeof text, "  lowest %.4f", p->lowest);
+    size_t used = (size_t)snprintf(text, sizeof text, "  lowest %.5g", p->lowest);
     if (!isnan(p->eval_loss))
-        snprintf(text + used, sizeof text - used, "  eval %.4f", p->eval_loss);
-    int label = fprintf(p->out, "loss %-9.4f ", r->loss);
+        snprintf(text + used, sizeof text - used, "  eval %.5g", p->eval_loss);
+    int label = fprintf(p->out, "loss %-9.5g ", r->loss);
     draw_curve(p, columns - label - (int)strlen(text));
     fputs(text, p->out);
     end_line(p);

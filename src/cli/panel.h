@@ -20,6 +20,8 @@ typedef struct hil_panel {
 /* Prepares a panel on the terminal `out`. False: there is no room for one, or the terminal cannot
    move its cursor. */
 bool hil_panel_begin(hil_panel *panel, FILE *out);
+/* Forgets all losses. */
+void hil_panel_forget(hil_panel *panel);
 /* Adds a step to the curve of the loss. */
 void hil_panel_add(hil_panel *panel, double loss);
 /* Draws the panel over the last one; `state` stands beside the step, if it is not NULL. */

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,7 +27,8 @@ static const hil_option options[] = {
 typedef struct top_run {
     char metrics[HIL_PATH_MAX], about[HIL_PATH_MAX];
     FILE *file;
-    int64_t at; /* where the next line of metrics.jsonl begins */
+    int64_t at;  /* where the next line of metrics.jsonl begins */
+    ino_t inode; /* of that file */
     hil_panel panel;
     hil_step_report report; /* of the latest step */
     char state[32];
@@ -49,7 +51,7 @@ static void take_step(top_run *t, const json_t *line)
     hil_step_report *r = &t->report;
     const json_t *wait = json_object_get(line, "wait_seconds");
     r->step = json_integer_value(json_object_get(line, "step"));
-    r->loss = number_of(line, "loss");
+    r->loss = json_is_number(json_object_get(line, "loss")) ? number_of(line, "loss") : NAN;
     r->seconds = number_of(line, "seconds");
     r->tokens_per_second = number_of(line, "tokens_per_second");
     r->account.device_peak = bytes_of(line, "device_peak");
@@ -68,14 +70,28 @@ static void take_step(top_run *t, const json_t *line)
     hil_panel_add(&t->panel, r->loss);
 }
 
+/* The run was resumed or replaced: its metrics are another file. */
+static void begin_again(top_run *t)
+{
+    fclose(t->file);
+    t->file = NULL;
+    t->at = t->steps = 0;
+    t->seconds = 0;
+    hil_panel_forget(&t->panel);
+}
+
 /* Takes the whole lines that were added since the last look. */
 static hil_status read_metrics(top_run *t)
 {
+    struct stat now;
     char *text = NULL;
     size_t room = 0;
     hil_status status = HIL_OK;
     ssize_t size;
+    bool there = stat(t->metrics, &now) == 0;
+    if (t->file && there && (now.st_ino != t->inode || now.st_size < t->at)) begin_again(t);
     if (!t->file) t->file = fopen(t->metrics, "re");
+    if (there) t->inode = now.st_ino;
     if (!t->file) return hil_fail(HIL_ERR_INPUT, "cannot read %s: %s", t->metrics, strerror(errno));
     fseeko(t->file, t->at, SEEK_SET);
     while (status == HIL_OK && (size = getline(&text, &room, t->file)) > 0 &&
@@ -98,13 +114,10 @@ static hil_status read_metrics(top_run *t)
 /* Number of steps, budgets and state; a run without run.json has none. */
 static hil_status read_about(top_run *t)
 {
-    char text[1 << 16];
-    json_t *about;
-    FILE *file = fopen(t->about, "re");
-    if (!file) return HIL_OK;
-    size_t size = fread(text, 1, sizeof text, file);
-    fclose(file);
-    HIL_TRY(hil_json_parse(text, size, t->about, &about));
+    json_error_t error;
+    json_t *about = json_load_file(t->about, 0, &error);
+    if (!about && json_error_code(&error) == json_error_cannot_open_file) return HIL_OK;
+    if (!about) return hil_fail(HIL_ERR_INPUT, "cannot read %s: %s", t->about, error.text);
     const json_t *budget = json_object_get(about, "budget");
     const char *state = json_string_value(json_object_get(about, "state"));
     t->report.steps = json_integer_value(json_object_get(about, "steps"));
@@ -135,7 +148,7 @@ static bool goes_on(const top_run *t)
 static hil_status follow(const top_values *values, top_run *t)
 {
     bool panel = isatty(STDOUT_FILENO) == 1 && hil_panel_begin(&t->panel, stdout) && !values->once;
-    if (!panel) t->panel.width = 1;
+    hil_panel_forget(&t->panel);
     HIL_TRY(hil_path_join(t->metrics, values->folder, "metrics.jsonl"));
     HIL_TRY(hil_path_join(t->about, values->folder, "run.json"));
     int64_t shown = -1;
@@ -143,9 +156,9 @@ static hil_status follow(const top_values *values, top_run *t)
         HIL_TRY(read_about(t));
         HIL_TRY(read_metrics(t));
         bool last = values->once || !goes_on(t) || hil_command_stop;
-        if (panel)
+        if (panel && t->steps)
             hil_panel_draw(&t->panel, &t->report, goes_on(t) ? NULL : t->state);
-        else if (t->report.step != shown || last)
+        else if (!panel && (t->report.step != shown || last))
             print_line(t);
         shown = t->report.step;
         if (last) return HIL_OK;

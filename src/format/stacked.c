@@ -77,7 +77,8 @@ static hil_status check_whole(const opening *o, const hil_arch_stack *row, const
     int last = row->interleaved ? entry->ndim - 1 : 1;
     char text[64];
     bool fits = hil_stacked_each(row) ? entry->ndim == 3 && entry->dim[0] == experts : true;
-    if (row->parts > 1) fits = fits && entry->ndim > last && entry->dim[last] % row->parts == 0;
+    if (row->parts > 1)
+        fits = fits && last >= 0 && entry->ndim > last && entry->dim[last] % row->parts == 0;
     if (fits) return HIL_OK;
     return hil_fail(HIL_ERR_INPUT,
                     "tensor %s has shape %s, which does not hold %d part%s of each of the %lld "

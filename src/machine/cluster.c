@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define GB 1e9
+#define MOST 1e8 /* of any number in a description */
+#define DRIVES_MOST 1000
 #define GIB ((uint64_t)1 << 30)
 #define UPDATE_BYTES 26 /* that AdamW reads and writes per parameter */
 #define RAM_PART 0.7    /* of the RAM's bandwidth that the update reaches */
@@ -25,9 +27,9 @@ static hil_status read_numbers(const json_t *object, const char *what, const cha
     for (size_t i = 0; i < count; ++i) {
         const number_field *f = &field[i];
         HIL_TRY(hil_json_real(object, f->key, what, f->value));
-        if (!(*f->value >= f->least) || *f->value > 1e12)
-            return hil_fail(HIL_ERR_INPUT, "%s: %s%s%s must be a number%s", what, part,
-                            *part ? "." : "", f->key, f->least > 0 ? " above 0" : " of 0 or more");
+        if (!(*f->value >= f->least) || *f->value > MOST)
+            return hil_fail(HIL_ERR_INPUT, "%s: %s%s%s must be a number from %g to %g", what, part,
+                            *part ? "." : "", f->key, f->least, MOST);
     }
     return HIL_OK;
 }
@@ -65,7 +67,7 @@ static hil_status read_gpu(hil_cluster *c, json_t *value, const char *what)
         c->gpu = *gpu;
         name = gpu->name;
     } else if (json_is_object(value)) {
-        const number_field field[] = {{"memory_gib", &gib, 1e-3},
+        const number_field field[] = {{"memory_gib", &gib, 1},
                                       {"tensor_tflops", &c->gpu.bf16, 1e-3},
                                       {"fp32_tflops", &c->gpu.fp32, 1e-3},
                                       {"memory_gb_s", &c->gpu.memory, 1e-3},
@@ -78,6 +80,7 @@ static hil_status read_gpu(hil_cluster *c, json_t *value, const char *what)
         return hil_fail(HIL_ERR_INPUT, "%s: gpu must be the name of one, or an object", what);
     }
     snprintf(c->gpu_name, sizeof c->gpu_name, "%s", name ? name : "GPU");
+    c->gpu.name = c->gpu_name;
     return HIL_OK;
 }
 
@@ -92,6 +95,9 @@ static hil_status read_drives(hil_cluster *c, json_t *drives, const char *what)
     if (!drives) return HIL_OK;
     HIL_TRY(check_keys(drives, what, known, LENGTH(known)));
     HIL_TRY(read_numbers(drives, what, "drives", field, LENGTH(field)));
+    if (count > DRIVES_MOST || count != floor(count))
+        return hil_fail(HIL_ERR_INPUT, "%s: drives.count must be whole, at most %d", what,
+                        DRIVES_MOST);
     c->drives = (int64_t)count;
     c->drive_bytes = (uint64_t)(gb * GB);
     c->drive_read *= GB;

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Texts that a page shows: the latest so many. */
-enum { SAMPLES = 50 };
 #define STEPS_MOST 1000000000000000 /* of --steps, too */
 
 static hil_status find_or_add(hil_history *h, const char *name, hil_series **out)
@@ -24,13 +22,6 @@ static hil_status find_or_add(hil_history *h, const char *name, hil_series **out
     HIL_TRY(hil_text_copy(name, &(*out)->name));
     ++h->count;
     return HIL_OK;
-}
-
-const hil_series *hil_history_find(const hil_history *h, const char *name)
-{
-    for (size_t i = 0; i < h->count; ++i)
-        if (strcmp(h->series[i].name, name) == 0) return &h->series[i];
-    return NULL;
 }
 
 static hil_status visit_numbers(json_t *object, const char *outer, hil_history_number *visit,
@@ -62,16 +53,6 @@ static hil_status add_number(void *context, const char *name, double value)
     return hil_series_add(series, h->step, value);
 }
 
-static hil_status add_sample(hil_history *h, json_t *object)
-{
-    if (!h->samples) h->samples = json_array();
-    if (h->samples && json_array_append(h->samples, object) == 0) {
-        if (json_array_size(h->samples) > SAMPLES) json_array_remove(h->samples, 0);
-        return HIL_OK;
-    }
-    return hil_fail(HIL_ERR_MEMORY, "no memory for the samples of a run");
-}
-
 hil_status hil_history_parse(const char *line, size_t size, const char *what, json_t **out,
                              int64_t *step)
 {
@@ -91,7 +72,6 @@ hil_status hil_history_add(hil_history *h, json_t *object, int64_t step)
         return hil_fail(HIL_ERR_INPUT, "metrics.jsonl: step %lld comes after step %lld",
                         (long long)step, (long long)h->step);
     h->step = step;
-    if (json_object_get(object, "sample")) return add_sample(h, object);
     return hil_history_numbers(object, add_number, h);
 }
 
@@ -166,6 +146,5 @@ void hil_history_free(hil_history *h)
     hil_free(h->series);
     hil_free(h->name);
     json_decref(h->about);
-    json_decref(h->samples);
     *h = (hil_history){0};
 }

@@ -13,8 +13,7 @@ typedef struct hil_history {
     json_t *about; /* the object of run.json; NULL: none */
     hil_series *series;
     size_t count, capacity;
-    json_t *samples; /* texts that were generated: objects of metrics.jsonl; NULL: none */
-    int64_t step;    /* the latest */
+    int64_t step; /* the latest */
 } hil_history;
 
 /* Parses a line of metrics.jsonl; `what` names it in errors. The caller releases *out with
@@ -34,8 +33,6 @@ hil_status hil_history_add(hil_history *history, json_t *object, int64_t step);
 hil_status hil_history_read(hil_history *history, const char *folder);
 /* The same without run.json. */
 hil_status hil_history_read_metrics(hil_history *history, const char *folder);
-/* The series of that name; NULL: there is none. */
-const hil_series *hil_history_find(const hil_history *history, const char *name);
 void hil_history_free(hil_history *history);
 
 /* Calls `visit` with every whole line of metrics.jsonl of `folder`, without its end, until a call

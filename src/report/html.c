@@ -32,7 +32,7 @@ static hil_status add_value(hil_text *out, json_t *value)
     return status;
 }
 
-/* "name":[[steps],[values],mean of all] */
+/* "name":[[steps],[values],mean of all,latest] */
 static hil_status add_series(hil_text *out, const hil_series *s, hil_point *point)
 {
     size_t count = hil_series_points(s, point);
@@ -43,7 +43,8 @@ static hil_status add_series(hil_text *out, const hil_series *s, hil_point *poin
     HIL_TRY(hil_text_print(out, "],["));
     for (size_t i = 0; i < count; ++i)
         HIL_TRY(hil_text_print(out, "%s%.9g", i ? "," : "", point[i].value));
-    return hil_text_print(out, "],%.9g]", s->added ? s->sum / (double)s->added : 0);
+    return hil_text_print(out, "],%.9g,%.9g]", s->added ? s->sum / (double)s->added : 0,
+                          s->last.value);
 }
 
 static hil_status add_run(hil_text *out, const hil_history *run, hil_point *point)
@@ -52,8 +53,6 @@ static hil_status add_run(hil_text *out, const hil_history *run, hil_point *poin
     HIL_TRY(add_value(out, json_string(run->name)));
     HIL_TRY(hil_text_print(out, ",\"step\":%lld,\"about\":", (long long)run->step));
     HIL_TRY(add_value(out, run->about ? json_incref(run->about) : json_object()));
-    HIL_TRY(hil_text_print(out, ",\"samples\":"));
-    HIL_TRY(add_value(out, run->samples ? json_incref(run->samples) : json_array()));
     HIL_TRY(hil_text_print(out, ",\"curves\":{"));
     for (size_t i = 0; i < run->count; ++i) {
         if (i) HIL_TRY(hil_text_print(out, ",\n"));
@@ -81,7 +80,7 @@ hil_status hil_html_write(const hil_history *run, size_t count, const char *path
 {
     hil_text page = {0};
     hil_point *point;
-    HIL_TRY(HIL_ALLOC(HIL_SERIES_POINTS, &point));
+    HIL_TRY(HIL_ALLOC(HIL_SERIES_ROOM, &point));
     hil_status status = add_page(&page, run, count, point);
     if (status == HIL_OK) status = hil_file_write(path, page.data, page.size);
     hil_free(point);

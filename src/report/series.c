@@ -57,7 +57,7 @@ size_t hil_series_points(const hil_series *s, hil_point *out)
         const hil_point *low = &s->range[i].low, *high = &s->range[i].high;
         bool rises = low->step <= high->step;
         out[count++] = rises ? *low : *high;
-        if (count < HIL_SERIES_POINTS && !same(low, high)) out[count++] = rises ? *high : *low;
+        if (!same(low, high)) out[count++] = rises ? *high : *low;
     }
     return count;
 }

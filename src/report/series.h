@@ -6,7 +6,7 @@
 
 /* Most points of a series. One with more is thinned: of several steps in a row it keeps the lowest
    and the highest value. */
-enum { HIL_SERIES_POINTS = 5000 };
+enum { HIL_SERIES_POINTS = 5000, HIL_SERIES_ROOM = 2 * HIL_SERIES_POINTS };
 
 typedef struct hil_point {
     int64_t step;
@@ -31,8 +31,8 @@ typedef struct hil_series {
 
 /* Adds a point; steps do not fall. What is not finite is left out. */
 hil_status hil_series_add(hil_series *series, int64_t step, double value);
-/* Copies the points in the order of their steps to `out`, which has room for HIL_SERIES_POINTS.
-   Returns their number. */
+/* Copies the points in the order of their steps to `out`, which has room for HIL_SERIES_ROOM: a
+   step that was added twice has two points. Returns their number. */
 size_t hil_series_points(const hil_series *series, hil_point *out);
 void hil_series_free(hil_series *series);
 

@@ -58,6 +58,19 @@ static uint64_t cache_bytes(const show *s)
            hil_dtype_size(s->dtype);
 }
 
+/* Makes the model one of `layers` layers, whose kinds repeat. */
+static void repeat_layers(hil_config *c, int64_t layers)
+{
+    uint64_t *kinds[] = {c->mixture.dense, c->slides, c->still};
+    for (int64_t n = c->layers; n < layers; ++n)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; ++k) {
+            int64_t like = n % c->layers;
+            uint64_t bit = kinds[k][like / 64] >> (like % 64) & 1;
+            kinds[k][n / 64] = (kinds[k][n / 64] & ~((uint64_t)1 << (n % 64))) | bit << (n % 64);
+        }
+    c->layers = layers;
+}
+
 static hil_status open_model(show *s)
 {
     const hil_train_options *o = s->options;
@@ -66,7 +79,7 @@ static hil_status open_model(show *s)
     HIL_TRY(hil_dtype_parse(o->dtype, &s->dtype));
     HIL_TRY(hil_rule_find(o->optimizer, &s->rule));
     HIL_TRY(hil_source_open(&s->source, o->model));
-    if (s->trial->layers) s->source.config.layers = s->trial->layers;
+    if (s->trial->layers) repeat_layers(&s->source.config, s->trial->layers);
     HIL_TRY(set_lengths(s));
     HIL_TRY(hil_source_adapt(&s->source, &o->adapter));
     HIL_TRY(hil_source_loss(&s->source, o->loss, o->beta, &s->dpo_beta));
@@ -126,6 +139,20 @@ static int64_t count_parameters(const hil_model *model)
     for (size_t i = 0; i < hil_store_count(model->store); ++i)
         count += hil_param_elements(hil_store_at(model->store, i));
     return count;
+}
+
+/* Parameters that a token uses: of a mixture only the chosen experts'. */
+static int64_t count_active(const show *s)
+{
+    const hil_mixture_config *m = &s->source.config.mixture;
+    double count = 0;
+    for (size_t i = 0; i < hil_store_count(s->model->store); ++i) {
+        hil_param *p = hil_store_at(s->model->store, i);
+        bool expert = m->experts && strstr(hil_param_spec_of(p)->name, ".experts.");
+        double part = expert ? (double)m->chosen / (double)m->experts : 1;
+        count += part * (double)hil_param_elements(p);
+    }
+    return (int64_t)count;
 }
 
 /* The inputs of the ZeRO-Infinity paper's formulas for this run. */
@@ -262,6 +289,7 @@ hil_status hil_trial_plan(const hil_trial *trial, const hil_plan_options *own,
         status = fill_refusal(&s, report);
     HIL_TRY_DONE(status);
     report->scale.layers = s.source.config.layers;
+    report->scale.active = count_active(&s);
     *out = report;
     report = NULL;
 done:
@@ -334,7 +362,7 @@ static hil_status print_text(const hil_plan_report *r, const hil_memory_options 
             fprintf(out, "%s; a step of %lld x %lld tokens\n", r->optimizer, (long long)r->batch,
                     (long long)r->length);
         if (r->scale.nodes)
-            hil_trial_print(&r->scale, out);
+            hil_trial_print(r, out);
         else
             print_speeds(r, memory, out);
         fprintf(out, "\n%s", text.data);
@@ -361,7 +389,10 @@ hil_status hil_plan_show(const hil_train_options *train, const hil_plan_options 
         fprintf(out, "%s\n", r->json);
     else if (status == HIL_OK && r->fits)
         status = print_text(r, &run.memory, out);
-    if (status == HIL_OK && !r->fits) status = hil_fail(HIL_ERR_BUDGET, "%s", r->missing);
+    if (status == HIL_OK && !r->fits) {
+        if (!own.json) hil_trial_print_largest(&r->scale, out);
+        status = hil_fail(HIL_ERR_BUDGET, "%s", r->missing);
+    }
     hil_plan_close(r);
     return status;
 }

@@ -50,15 +50,15 @@ static hil_status add_line(hil_reporter *r, const char *line, size_t size)
     return status;
 }
 
-static hil_status add_lines(hil_reporter *r, const hil_text *lines)
+static void add_lines(hil_reporter *r, const hil_text *lines)
 {
     const char *at = lines->data, *end = at + lines->size;
     while (at < end) {
         const char *next = memchr(at, '\n', (size_t)(end - at));
-        HIL_TRY(add_line(r, at, (size_t)(next - at)));
+        keep_failure(r, add_line(r, at, (size_t)(next - at)));
         at = next + 1;
     }
-    return r->events ? hil_events_flush(r->events) : HIL_OK;
+    if (r->events) keep_failure(r, hil_events_flush(r->events));
 }
 
 static hil_status add_notes(json_t *about, const hil_text *notes)
@@ -95,7 +95,7 @@ static hil_status write_about(hil_reporter *r, const char *state)
 /* Takes what was queued and writes it all. */
 static void show(hil_reporter *r, hil_text *lines, hil_text *notes, const char *state)
 {
-    if (lines->size) keep_failure(r, add_lines(r, lines));
+    if (lines->size) add_lines(r, lines);
     if (notes->size) keep_failure(r, add_notes(r->history.about, notes));
     keep_failure(r, write_about(r, state));
     if (r->page) keep_failure(r, hil_html_write(&r->history, 1, r->page_path));
@@ -195,8 +195,11 @@ hil_status hil_reporter_open(hil_reporter **out, const hil_reporter_options *o, 
 static void queue(hil_reporter *r, hil_text *list, const char *text, size_t size)
 {
     pthread_mutex_lock(&r->lock);
-    if (hil_text_add(list, text, size) != HIL_OK || hil_text_add(list, "\n", 1) != HIL_OK)
+    size_t before = list->size;
+    if (hil_text_add(list, text, size) != HIL_OK || hil_text_add(list, "\n", 1) != HIL_OK) {
+        list->size = before; /* every line in it ends */
         r->forgotten = true;
+    }
     pthread_mutex_unlock(&r->lock);
 }
 

@@ -116,10 +116,13 @@ hil_status hil_training_open_report(job *j)
 {
     const hil_train_options *o = j->options;
     json_t *about;
-    HIL_TRY(describe(j, &about));
+    hil_status status = describe(j, &about);
     hil_reporter_options options = {
         .folder = j->folder.path, .events = o->tensorboard, .page = o->report, .step = j->resumed};
-    return hil_reporter_open(&j->metrics.reporter, &options, about);
+    if (status == HIL_OK) status = hil_reporter_open(&j->metrics.reporter, &options, about);
+    if (status == HIL_OK || o->tensorboard) return status;
+    hil_note(j->observer, "there will be no report: %s", hil_status_message());
+    return HIL_OK;
 }
 
 void hil_training_close_report(job *j, hil_status status)
@@ -127,7 +130,7 @@ void hil_training_close_report(job *j, hil_status status)
     const char *state = status == HIL_OK                ? "finished"
                         : status == HIL_ERR_INTERRUPTED ? "stopped"
                                                         : "failed";
-    char message[800]; /* of the run's failure, which the reporter's must not replace */
+    char message[1024]; /* of the run's failure, which the reporter's must not replace */
     snprintf(message, sizeof message, "%s", hil_status_message());
     hil_status shown = hil_reporter_close(j->metrics.reporter, state);
     j->metrics.reporter = NULL;

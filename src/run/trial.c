@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define RAM_PERCENT 90 /* of a node's RAM may be used */
+#define HELPS 0.99     /* of a step's time: a change that helps leaves less */
 #define LAYERS_PART 64 /* the largest number of layers is found to 1/64 */
 
 /* A run's options for a cluster: budgets that are not set are what a node has. */
@@ -48,7 +49,7 @@ static void fill_speed(const hil_cluster *c, hil_plan_report *r)
     s->gpus = c->gpus;
     if (!(r->step_seconds > 0)) return;
     s->tokens_per_second = tokens / r->step_seconds;
-    s->flops = 6 * (double)r->parameters * s->tokens_per_second / ranks;
+    s->flops = 6 * (double)s->active * s->tokens_per_second / ranks;
 }
 
 static hil_status try_changes(const hil_train_options *run, const hil_plan_options *own,
@@ -162,14 +163,23 @@ hil_status hil_trial_scale(const hil_train_options *run, const hil_plan_options 
     return status;
 }
 
-void hil_trial_print(const hil_plan_scale *s, FILE *out)
+void hil_trial_print_largest(const hil_plan_scale *s, FILE *out)
 {
     char text[32];
-    double best = INFINITY;
+    if (!s->largest_layers) return;
+    fprintf(out, "largest model of such layers: %lld layers, %s parameters\n",
+            (long long)s->largest_layers, hil_text_count(text, (uint64_t)s->largest_parameters));
+}
+
+void hil_trial_print(const hil_plan_report *r, FILE *out)
+{
+    const hil_plan_scale *s = &r->scale;
+    char text[32];
+    double best = HELPS * r->step_seconds;
     const char *name = NULL;
     fprintf(out, "cluster: %s, %lld node%s with %lld x %s\n", s->name, (long long)s->nodes,
             s->nodes == 1 ? "" : "s", (long long)s->gpus, s->gpu);
-    fprintf(out, "speed: %s tokens/s, %.1f TFLOP/s on each GPU (6 x parameters x tokens)\n",
+    fprintf(out, "speed: %s tokens/s, %.1f TFLOP/s on each GPU (6 x active parameters x tokens)\n",
             hil_text_count(text, (uint64_t)s->tokens_per_second), s->flops * 1e-12);
     fputs("a step with twice the", out);
     for (int i = 0; i < HIL_PLAN_CHANGES; ++i) {
@@ -180,8 +190,5 @@ void hil_trial_print(const hil_plan_scale *s, FILE *out)
         best = fmin(best, seconds);
     }
     fprintf(out, "; most helps: %s\n", name ? name : "nothing");
-    if (s->largest_layers)
-        fprintf(out, "largest model of such layers: %lld layers, %s parameters\n",
-                (long long)s->largest_layers,
-                hil_text_count(text, (uint64_t)s->largest_parameters));
+    hil_trial_print_largest(s, out);
 }

@@ -22,6 +22,8 @@ hil_status hil_trial_plan(const hil_trial *trial, const hil_plan_options *option
    cluster has. */
 hil_status hil_trial_scale(const hil_train_options *run, const hil_plan_options *options,
                            const hil_observer *observer, hil_plan_report **out);
-void hil_trial_print(const hil_plan_scale *scale, FILE *out);
+void hil_trial_print(const hil_plan_report *report, FILE *out);
+/* Only the line about the largest model, if it was asked for. */
+void hil_trial_print_largest(const hil_plan_scale *scale, FILE *out);
 
 #endif

@@ -250,7 +250,7 @@ static void check_panel(void)
     hil_progress_end(&progress);
     close_terminal(out, master);
     CHECK_TEXT(seen, "step 1/2  #################................  50%  1:05 left\033[K\n"
-                     "loss 2.5000    _  lowest 2.5000\033[K\n"
+                     "loss 2.5       _  lowest 2.5\033[K\n"
                      "device ###############...............  512K/1M\033[K\n"
                      "12,345 tokens/s, a step 2.0 s, waiting 50%, most for the up\033[K\n"
                      "\033[4A\r\033[Jsaid\n");

@@ -51,10 +51,11 @@ int main(void)
     check_speeds();
     refuse("[]", "not a JSON object");
     refuse("{\"ram\": 4}", "did you mean \"ram_gib\"?");
-    refuse("{\"gpu\": \"H100\", \"ram_gib\": -1}", "ram_gib must be a number above 0");
+    refuse("{\"gpu\": \"H100\", \"ram_gib\": -1}", "ram_gib must be a number from");
     refuse("{\"gpu\": 7, \"ram_gib\": 64}", "gpu must be the name of one");
     refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"gpus\": 2}", "network.inside_gb_s");
     refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"gpus\": 2.5}", "must be whole");
+    refuse("{\"gpu\": {\"memory_gib\": 0.5}, \"ram_gib\": 64}", "gpu.memory_gib must be");
     refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"drives\": {\"count\": 1}}", "drives.gb");
     return 0;
 }

@@ -25,5 +25,6 @@ for run, path in zip(data["runs"], sys.argv[2:]):
         got = run["curves"][key]
         assert got[0] == steps, key
         assert all(abs(a - b) <= 1e-8 * abs(b) for a, b in zip(got[1], values)), key
+        assert abs(got[3] - values[-1]) <= 1e-8 * abs(values[-1]), key
         assert abs(got[2] - sum(values) / len(values)) <= 1e-8 * abs(got[2]) + 1e-300, key
     print(run["name"], run["about"].get("state"), run["step"])

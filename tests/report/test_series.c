@@ -2,7 +2,7 @@
 #include "report/series.h"
 #include "check.h"
 
-static hil_point point[HIL_SERIES_POINTS];
+static hil_point point[HIL_SERIES_ROOM];
 
 static size_t find(size_t count, double value)
 {
@@ -20,6 +20,19 @@ static void check_short(void)
         CHECK_INT(point[i].step, i + 1);
         CHECK(point[i].value == 1.0 / (i + 1));
     }
+    hil_series_free(&s);
+}
+
+/* A step that a file has twice is two points; no series has room for more. */
+static void check_repeated(void)
+{
+    hil_series s = {0};
+    for (int i = 1; i <= HIL_SERIES_POINTS; ++i) {
+        CHECK_OK(hil_series_add(&s, i, i));
+        CHECK_OK(hil_series_add(&s, i, -i));
+    }
+    CHECK_INT(hil_series_points(&s, point), HIL_SERIES_ROOM);
+    CHECK(point[0].step == 1 && point[1].step == 1 && point[0].value != point[1].value);
     hil_series_free(&s);
 }
 
@@ -53,6 +66,7 @@ static void check_long(int64_t steps)
 int main(void)
 {
     check_short();
+    check_repeated();
     check_long(5001);
     check_long(40000);
     check_long(123457);

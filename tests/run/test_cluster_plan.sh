@@ -36,7 +36,8 @@ largest=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["clus
 sed "s/\"num_hidden_layers\": 8/\"num_hidden_layers\": $largest/" "$work/m.json" >"$work/most.json"
 sed "s/\"num_hidden_layers\": 8/\"num_hidden_layers\": $((largest * 2))/" "$work/m.json" >"$work/more.json"
 run 0 plan --model "$work/most.json" --cluster "$work/small.json" --seq 256 --batch 16
-run 1 plan --model "$work/more.json" --cluster "$work/small.json" --seq 256 --batch 16
+run 1 plan --model "$work/more.json" --cluster "$work/small.json" --seq 256 --batch 16 --largest
+grep -q "^largest model of such layers: $largest layers, " "$work/out" || die "no largest: $(cat "$work/out")"
 fails 2 "leave out --ranks" plan "${options[@]}" --gpu H100
 fails 2 "needs --cluster" plan --model "$work/m.json" --largest
 fails 2 "does not divide over 4 ranks" plan --model "$work/m.json" --cluster "$work/small.json" --batch 6

@@ -108,7 +108,7 @@ typedef struct hil_train_options {
     hil_loss_scale loss_scale; /* of fp16; all 0: the default */
     /* A checkpoint of DeepSpeed to go on from: weights, moments and step; NULL: none. */
     const char *resume_deepspeed;
-    bool report;             /* write OUT/report.html while the run trains, and at its end */
+    bool report;             /* write OUT/run.json and OUT/report.html while the run trains */
     const char *tensorboard; /* folder for TensorBoard's event files; NULL: none */
     const char *command;     /* what the report calls the command of the run; NULL: nothing */
 } hil_train_options;

@@ -2,7 +2,6 @@
 #include "run/reporter.h"
 
 #include "base/clock.h"
-#include "io/file.h"
 #include "report/events.h"
 #include "report/html.h"
 
@@ -17,6 +16,7 @@
 
 struct hil_reporter {
     char about_path[HIL_PATH_MAX], page_path[HIL_PATH_MAX];
+    const hil_lock *held; /* on the output folder */
     bool page;
     hil_events *events;
     hil_history history; /* of the thread, as `events` is */
@@ -92,13 +92,20 @@ static hil_status write_about(hil_reporter *r, const char *state)
     return status;
 }
 
+/* Writes into the output folder, unless another one has its name now. */
+static hil_status write_files(hil_reporter *r, const char *state)
+{
+    HIL_TRY(hil_lock_check(r->held));
+    HIL_TRY(write_about(r, state));
+    return hil_html_write(&r->history, 1, r->page_path);
+}
+
 /* Takes what was queued and writes it all. */
 static void show(hil_reporter *r, hil_text *lines, hil_text *notes, const char *state)
 {
     if (lines->size) add_lines(r, lines);
     if (notes->size) keep_failure(r, add_notes(r->history.about, notes));
-    keep_failure(r, write_about(r, state));
-    if (r->page) keep_failure(r, hil_html_write(&r->history, 1, r->page_path));
+    if (r->page) keep_failure(r, write_files(r, state));
     hil_text_free(lines);
     hil_text_free(notes);
 }
@@ -177,6 +184,7 @@ hil_status hil_reporter_open(hil_reporter **out, const hil_reporter_options *o, 
     HIL_TRY(status);
     r->history.about = about;
     r->page = o->page;
+    r->held = o->lock;
     r->state = "running";
     pthread_mutex_init(&r->lock, NULL);
     pthread_condattr_init(&monotonic);

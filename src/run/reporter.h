@@ -4,20 +4,21 @@
 #define HIL_RUN_REPORTER_H
 
 #include "base/json.h"
+#include "io/file.h"
 
 /* Owns the thread and what it writes. */
 typedef struct hil_reporter hil_reporter;
 
 typedef struct hil_reporter_options {
-    const char *folder; /* the output folder; copied */
-    const char *events; /* folder for TensorBoard's events; NULL: none; copied */
-    bool page;          /* write report.html */
-    int64_t step;       /* that the run goes on after: metrics.jsonl has all up to it */
+    const char *folder;   /* the output folder; copied */
+    const hil_lock *lock; /* on that folder: without it nothing is written there; borrowed */
+    const char *events;   /* folder for TensorBoard's events; NULL: none; copied */
+    bool page;            /* write run.json and report.html; else events only */
+    int64_t step;         /* that the run goes on after: metrics.jsonl has all up to it */
 } hil_reporter_options;
 
 /* Starts the thread. It replaces the page at most every ten seconds, and so rarely that it works
-   for less than 1/200 of the time. Owns `about`, the object of run.json, also if it fails; copies
-   the options. */
+   for less than 1/200 of the time. Owns `about`, the object of run.json, also if it fails. */
 hil_status hil_reporter_open(hil_reporter **out, const hil_reporter_options *options,
                              json_t *about);
 /* Queues a line of metrics.jsonl, or a sentence for the user. Cheap. */

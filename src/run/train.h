@@ -69,7 +69,7 @@ hil_status hil_training_load_deepspeed(hil_training *training);
 /* On rank 0, before anything else: notes of the run go to its report and to `observer`. */
 void hil_training_watch(hil_training *training, const hil_observer *observer);
 /* On rank 0, once the run is ready for its first step: starts the reporter. Where that fails the
-   run goes on without a report, unless --tensorboard asks for events. */
+   run goes on without a report, unless memory is out or --tensorboard asks for events. */
 hil_status hil_training_open_report(hil_training *training);
 /* Writes the report a last time; a failure is only noted. `status` is that of the run. */
 void hil_training_close_report(hil_training *training, hil_status status);

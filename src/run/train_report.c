@@ -109,18 +109,22 @@ static hil_status describe(const job *j, json_t **out)
                      (json_int_t)b->disk, "plan", describe_plan(j), "notes", notes);
     if (*out && j->options->command)
         json_object_set_new(*out, "command", json_string(j->options->command));
-    return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "no memory for run.json");
+    return *out ? HIL_OK : hil_fail(HIL_ERR_INPUT, "a name of the run is not UTF-8");
 }
 
 hil_status hil_training_open_report(job *j)
 {
     const hil_train_options *o = j->options;
     json_t *about;
+    if (!o->report && !o->tensorboard) return HIL_OK;
     hil_status status = describe(j, &about);
-    hil_reporter_options options = {
-        .folder = j->folder.path, .events = o->tensorboard, .page = o->report, .step = j->resumed};
+    hil_reporter_options options = {.folder = j->folder.path,
+                                    .lock = &j->folder.lock,
+                                    .events = o->tensorboard,
+                                    .page = o->report,
+                                    .step = j->resumed};
     if (status == HIL_OK) status = hil_reporter_open(&j->metrics.reporter, &options, about);
-    if (status == HIL_OK || o->tensorboard) return status;
+    if (status == HIL_OK || status == HIL_ERR_MEMORY || o->tensorboard) return status;
     hil_note(j->observer, "there will be no report: %s", hil_status_message());
     return HIL_OK;
 }

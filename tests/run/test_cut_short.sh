@@ -58,7 +58,9 @@ small 16 export "$out" "$work/new/a/model"
 small 64 train "${options[@]}" --out "$work/new/run" --steps 2 # the checkpoint
 [ "$(ls -A "$work/new/run")" = "cache
 checkpoints
-metrics.jsonl" ] || die "left: $(ls -A "$work/new/run")"
+metrics.jsonl
+report.html
+run.json" ] || die "left: $(ls -A "$work/new/run")"
 run 0 train "${options[@]}" --out "$work/new/run" --steps 2 --resume
 small 64 export "$out" "$work/new/run" --overwrite # the old model stays
 run 0 eval --model "$work/new/run" --data "$model/tokens.npy" --seq 32

@@ -37,7 +37,7 @@ cp -r "$out" "$work/whole"
 old "$out"
 run 0 "${train[@]}" --steps 2 --overwrite
 kept "$out"
-diff -r --exclude=metrics.jsonl "$out" "$work/whole" || die "train --overwrite"
+diff -r --exclude=metrics.jsonl --exclude=run.json --exclude=report.html "$out" "$work/whole" || die "train --overwrite"
 old "$work/exported"
 run 0 export "$work/whole" "$work/exported" --overwrite
 kept "$work/exported"

@@ -13,6 +13,7 @@ static hil_train_options tiny(job_place *place, const char *out)
     options.save_every = 1;
     options.eval_fraction = 0.01;
     options.dtype = "bf16";
+    options.report = false; /* its thread's allocations end no run */
     return options;
 }
 

@@ -126,7 +126,10 @@ def _candidates() -> Iterator[str]:
     here = Path(__file__).resolve().parent
     yield str(here / name)
     if "HILBERT_LIBRARY" in os.environ:
-        yield os.environ["HILBERT_LIBRARY"]
+        path = os.environ["HILBERT_LIBRARY"]
+        if "/" in path and not os.path.exists(path):
+            raise ImportError(f"HILBERT_LIBRARY names {path}, which does not exist")
+        yield path
     yield str(here.parent.parent / "build" / name)
     yield name
 

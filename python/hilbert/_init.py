@@ -19,7 +19,8 @@ from typing import Iterable, Iterator, Optional, Union
 import torch
 from torch import nn
 
-from .sizes import Size, available_memory, parse_disk, parse_size
+from .errors import BudgetError
+from .sizes import Disk, Size, available_memory, list_disks, parse_disk, parse_size
 
 _ATTRIBUTE = "_hilbert_waiting"
 
@@ -42,7 +43,8 @@ class _Waiting:
 class _File:
     """Parameters in RAM and in a file, the least recently read ones in the file."""
 
-    def __init__(self, folder: str, most: int) -> None:
+    def __init__(self, folder: str, room: int, most: int) -> None:
+        self._folder, self._room = folder, room
         self._file = tempfile.TemporaryFile(dir=folder)
         self._end = 0
         self._most = most
@@ -69,6 +71,9 @@ class _File:
         param = waiting.param()
         if param is not None and sys.getrefcount(param) > waiting.owners + 2:
             return
+        if param is not None and waiting.offset is None and self._end + waiting.size > self._room:
+            raise BudgetError(f"the parameters need more than the {self._room} bytes that hilbert.init may "
+                              f"use of disk {self._folder}: give it more, or more host_memory")
         del self._here[key]
         self._bytes -= waiting.size
         if param is None:
@@ -133,14 +138,14 @@ def take(param: nn.Parameter) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def init(host_memory: Size = None, disk: Union[str, Iterable[str]] = ()) -> Iterator[None]:
+def init(host_memory: Size = None, disk: Union[Disk, Iterable[Disk]] = ()) -> Iterator[None]:
     """Inside, parameters of new modules take at most `host_memory` of RAM (an eighth of what is
-    free), and wait in the first `disk` (the system's folder for temporary files) beyond it."""
+    free), and wait in the first `disk` (the system's folder for temporary files) beyond it. Where that
+    disk's size is too little, BudgetError is raised."""
     free = available_memory()
     most = parse_size("host_memory", host_memory, free)
-    disks = [disk] if isinstance(disk, str) else list(disk)
-    folder = parse_disk(disks[0])[0] if disks else tempfile.gettempdir()
-    file = _File(folder, free // 8 if most is None else most)
+    folder, room = parse_disk((list_disks(disk) or [tempfile.gettempdir()])[0])
+    file = _File(folder, room, free // 8 if most is None else most)
     register = nn.Module.register_parameter
 
     def register_parameter(module: nn.Module, name: str, param: Optional[nn.Parameter]) -> None:

@@ -21,7 +21,7 @@ from .errors import UsageError
 from ._init import take
 from ._ranks import Ranks, initialise, local_size, world_size
 from .optimizer import Groups, Optimizer, groups_of, take_torch
-from .sizes import Size, available_memory, parse_disk, parse_size
+from .sizes import Disk, Size, available_memory, list_disks, parse_disk, parse_size
 
 
 class Offload:
@@ -173,7 +173,7 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
             lr: float = 1e-3, betas: Optional[Tuple[float, float]] = None, eps: float = 1e-8,
             weight_decay: float = 0.01, clip: float = 0.0, params: Optional[Iterable[Any]] = None,
             dtype: Optional[str] = None, device_memory: Size = None, host_memory: Size = None,
-            disk: Union[str, Iterable[str]] = (), device: Union[None, str, torch.device] = None,
+            disk: Union[Disk, Iterable[Disk]] = (), device: Union[None, str, torch.device] = None,
             window: Size = None, threads: int = 0, saves: bool = True, steady: bool = True,
             activations: Size = "none",
             loss_scale: Optional[Mapping[str, int]] = None) -> nn.Module:
@@ -258,7 +258,7 @@ def prepare(arguments: Mapping[str, Any]) -> Tuple[Options, Groups]:
     options = Options(
         dtype=DTYPES[dtype] if dtype else _main_dtype(model), device=_device(arguments["device"]),
         optimizer=optimizer, clip=arguments["clip"] or 0.0,
-        disks=[parse_disk(entry) for entry in ([disk] if isinstance(disk, str) else disk)],
+        disks=[parse_disk(entry) for entry in list_disks(disk)],
         window=parse_size("window", arguments["window"]) or 0, threads=arguments["threads"],
         saves=arguments["saves"], steady=arguments["steady"], loss_scale=arguments["loss_scale"])
     _set_budgets(options, arguments["device_memory"], arguments["host_memory"])

@@ -10,7 +10,7 @@ from torch import nn
 
 from ._hooks import ModelSlot, stages
 from ._offload import complete, prepare, slots_of
-from ._store import Store
+from ._store import Options, Store
 from .errors import BudgetError
 
 TIERS = ("device", "host", "disk")
@@ -29,6 +29,7 @@ class Plan:
     window: int = 0  # of the device memory: what is in use and prefetched
     traffic: Dict[str, int] = field(default_factory=dict)  # of a step, at most
     activations: Optional[int] = None  # saved for backward, by PyTorch; None: not known
+    untraced: str = ""  # why not
 
     def __str__(self) -> str:
         lines = [f"{self.parameters / 1e9:.3f}B parameters"]
@@ -43,6 +44,8 @@ class Plan:
                      ", ".join(f"{_text(size)} {name}" for name, size in self.traffic.items()))
         if self.activations is not None:
             lines.append(f"PyTorch keeps {_text(self.activations)} for backward, beside the budgets")
+        elif self.untraced:
+            lines.append(f"what PyTorch keeps for backward is not known: {self.untraced}")
         return "\n".join(lines)
 
 
@@ -82,7 +85,11 @@ def plan(model: nn.Module, batch: Any = None, **arguments: Any) -> Plan:
     made.window, made.least_device_memory = estimate.window, estimate.least_window
     uses = {id(slot): 1 for slot in slots.values()}
     if batch is not None:
-        made.activations = _trace(model, batch, slots, uses)
+        cast = options.dtype if arguments.get("dtype") is not None else None
+        try:
+            made.activations = _trace(model, batch, slots, uses, options, cast)
+        except Exception as error:  # whatever a model does with values that are not there
+            made.untraced = f"{type(error).__name__}: {error}"
     made.traffic = _traffic(made, list(slots.values()), uses)
     return made
 
@@ -103,8 +110,9 @@ def _traffic(made: Plan, slots: Sequence[ModelSlot], uses: Dict[int, int]) -> Di
 
 
 def _trace(model: nn.Module, batch: Any, slots: Mapping[int, ModelSlot],
-           uses: Dict[int, int]) -> Optional[int]:
-    """Counts uses in a forward with tensors that have no data; returns bytes saved for backward."""
+           uses: Dict[int, int], options: Options, cast: Optional[torch.dtype]) -> int:
+    """Counts uses in a forward with tensors that have no data, on the device and in the dtype of the
+    run; returns bytes saved for backward."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils._pytree import tree_map_only
     counted: Dict[int, int] = {}
@@ -131,20 +139,34 @@ def _trace(model: nn.Module, batch: Any, slots: Mapping[int, ModelSlot],
 
     try:
         mode = FakeTensorMode(allow_non_fake_inputs=True)
-        fake = tree_map_only(torch.Tensor, mode.from_tensor, batch)
-        for tensor in (*model.parameters(), *model.buffers()):  # these are saved by nobody
-            kept.append(mode.from_tensor(tensor).untyped_storage())
+        with mode:
+            args, keywords = _arguments(tree_map_only(
+                torch.Tensor, lambda tensor: mode.from_tensor(tensor).to(options.device), batch))
+            tensors = _tensors(model, mode, slots, options.device, cast)
+        for tensor in tensors.values():  # these are saved by nobody
+            kept.append(tensor.untyped_storage())
             saved[kept[-1]._cdata] = 0
-        args, keywords = _arguments(fake)
         with mode, torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-            model(*args, **keywords)
-    except Exception:  # whatever a model does with values that are not there
-        return None
+            torch.func.functional_call(model, tensors, tuple(args), dict(keywords))
     finally:
         for handle in handles:
             handle.remove()
     uses.update(counted)
     return sum(saved.values())
+
+
+def _tensors(model: nn.Module, mode: Any, slots: Mapping[int, ModelSlot], device: torch.device,
+             cast: Optional[torch.dtype]) -> Dict[str, torch.Tensor]:
+    """Parameters and buffers without data, as `offload` would give them to a forward."""
+    tensors = {}
+    for name, param in model.named_parameters():
+        dtype = slots[id(param)].dtype if id(param) in slots else param.dtype
+        tensors[name] = mode.from_tensor(param).detach().to(device, dtype).requires_grad_(param.requires_grad)
+    persistent = set(model.state_dict(keep_vars=True))
+    for name, buffer in model.named_buffers():
+        lower = cast if buffer.is_floating_point() and name in persistent else None
+        tensors[name] = mode.from_tensor(buffer).to(device, lower or buffer.dtype)
+    return tensors
 
 
 def _arguments(batch: Any) -> Tuple[Iterable[Any], Mapping[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import accelerate
@@ -14,7 +15,7 @@ from ._offload import Offload, offload, state_of
 from .errors import UsageError
 from .optimizer import Optimizer
 
-_PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "no": None, None: None}
+_PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "no": None}
 
 
 class PreparedOptimizer(AcceleratedOptimizer):
@@ -58,10 +59,12 @@ class Accelerator(accelerate.Accelerator):
 
     def __init__(self, *args: Any, hilbert: Optional[Mapping[str, Any]] = None,
                  mixed_precision: Optional[str] = None, **kwargs: Any) -> None:
-        if str(mixed_precision or "no") not in _PRECISIONS:
+        if mixed_precision is None:  # accelerate launch says it so
+            mixed_precision = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
+        if str(mixed_precision) not in _PRECISIONS:
             raise UsageError(f'mixed_precision {mixed_precision}: give "no", "bf16" or "fp16"')
         super().__init__(*args, mixed_precision="no", **kwargs)
-        self.set_options({"dtype": _PRECISIONS[mixed_precision], **(hilbert or {})})
+        self.set_options({"dtype": _PRECISIONS[str(mixed_precision)], **(hilbert or {})})
 
     @classmethod
     def adopt(cls, accelerator: accelerate.Accelerator, options: Mapping[str, Any]) -> "Accelerator":

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Optional, Tuple, Union
+from typing import Iterable, List, Optional, Tuple, Union
 
 from .errors import UsageError
 
-Size = Union[int, str, None]
+Size = Union[int, float, str, None]
+Disk = Union[str, "os.PathLike[str]"]
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) *(?:([KMGTP]?)(i?)(B?)|(%))", re.IGNORECASE)
 
 
 def parse_size(label: str, size: Size, whole: Optional[int] = None) -> Optional[int]:
     """Bytes of a size; None stays None. A percentage is of `whole`, where that is given."""
-    if size is None or isinstance(size, int):
-        if size is not None and size < 0:
+    if size is None:
+        return None
+    if not isinstance(size, str):
+        whole_number = isinstance(size, int) or isinstance(size, float) and size.is_integer()
+        if isinstance(size, bool) or not whole_number or size < 0:
             raise UsageError(f"{label}: {size} is not a size")
-        return size
+        return int(size)
     match = _SIZE.fullmatch(size.strip())
     percent = match and match[5]
     if not match or (percent and whole is None) or (match[3] and not match[2]):
@@ -34,8 +38,14 @@ def parse_size(label: str, size: Size, whole: Optional[int] = None) -> Optional[
     return int(number * base**power)
 
 
-def parse_disk(entry: str) -> Tuple[str, int]:
+def list_disks(disk: Union[Disk, Iterable[Disk]]) -> List[Disk]:
+    """One, or several."""
+    return [disk] if isinstance(disk, (str, os.PathLike)) else list(disk)
+
+
+def parse_disk(disk: Disk) -> Tuple[str, int]:
     """Path and bytes of PATH or PATH:SIZE. Without a size: what is free there, less a twentieth."""
+    entry = os.fspath(disk)
     path, colon, size = entry.rpartition(":")
     folder = os.path.isdir
     sized = colon and size[:1].isdigit() and (folder(path) or not folder(entry))

@@ -82,3 +82,12 @@ def test_refused(tmp_path):
         run(accelerator, model)
     with pytest.raises(hilbert.UsageError, match="fp8"):
         hilbert.Accelerator(cpu=True, mixed_precision="fp8")
+
+
+def test_precision_of_accelerate_launch(monkeypatch):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    assert hilbert.Accelerator(cpu=True).hilbert["dtype"] == "bf16"
+    assert hilbert.Accelerator(cpu=True, mixed_precision="no").hilbert["dtype"] is None
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp8")
+    with pytest.raises(hilbert.UsageError, match="fp8"):
+        hilbert.Accelerator(cpu=True)

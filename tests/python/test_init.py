@@ -110,3 +110,21 @@ def test_changes_between_steps(tmp_path):
     same(weights(model), weights(plain))
     x = torch.randn(2, 128)
     assert torch.equal(model(x), plain(x))
+
+
+def test_more_than_the_disk_may_hold(tmp_path):
+    with pytest.raises(hilbert.BudgetError, match="disk"):
+        with hilbert.init(host_memory="64K", disk=f"{tmp_path}:256K"):
+            nn.Sequential(*(nn.Linear(128, 128) for _ in range(8)))
+    with hilbert.init(host_memory="64K", disk=tmp_path):
+        nn.Sequential(*(nn.Linear(128, 128) for _ in range(8)))
+
+
+def test_pretrained_takes_every_argument_of_offload(tmp_path):
+    pytest.importorskip("transformers")
+    made = models.llama(4)
+    made.save_pretrained(tmp_path / "a")
+    model = hilbert.from_pretrained(type(made), tmp_path / "a", device_memory="8M", host_memory="8M", dtype="fp16",
+                                    activations="64K", loss_scale={"start": 1024})
+    assert model.hilbert.uses.activations.most == 64 << 10
+    assert model.hilbert.store.progress.loss_scale == 1024

@@ -88,3 +88,22 @@ def test_too_little(tmp_path):
         hilbert.offload(Net(), device_memory="500K", host_memory="100K", device="cpu")
     with pytest.raises(TypeError):
         hilbert.plan(Net(), no_such_option=1)
+
+
+def test_activations_in_the_dtype_and_from_meta():
+    budgets = {"device_memory": "8M", "host_memory": "8M", "device": "cpu"}
+    x = inputs(1)[0]
+    full = hilbert.plan(Net(), x, **budgets)
+    half = hilbert.plan(Net(), x, dtype="bf16", **budgets)
+    assert 0.4 * full.activations < half.activations < 0.8 * full.activations
+    with torch.device("meta"):
+        empty = Net()
+    made = hilbert.plan(empty, x, **budgets)
+    assert made.activations == full.activations
+    assert next(empty.parameters()).device.type == "meta"
+
+
+def test_says_why_a_forward_cannot_be_traced():
+    made = hilbert.plan(nn.Linear(64, 64), torch.randn(4, 63), device_memory="8M", host_memory="8M", device="cpu")
+    assert made.activations is None and made.untraced in str(made)
+    assert "63" in made.untraced

@@ -2,7 +2,7 @@
 
 [Note: placeholders] Every parameter stays the same object in the same module. While it is not in
 use its data is one NaN, expanded to the parameter's shape: it takes no memory, autograd sees the
-right shape, and whoever reads it by mistake notices.
+right shape, and reading one by mistake gives NaN.
 
 [Note: uses] A parameter is taken out of the store
 - by the forward pre-hook of the module that has it, until the forward hook; a compiled module takes

@@ -99,7 +99,7 @@ class Offload:
     def memory(self) -> Dict[str, Dict[str, int]]:
         """Bytes by tier: the budgets, the most that hilbert held of them, and the most that PyTorch
         allocated itself on the device (0 without a GPU) and this process has in RAM, with what
-        hilbert holds there."""
+        hilbert holds there. Restarts the counters of `store.account()`."""
         options, account = self.store.options, self.store.account()
         gpu = options.device.type == "cuda"
         return {"budget": {"device": options.device_memory, "host": options.host_memory,

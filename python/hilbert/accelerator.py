@@ -49,7 +49,7 @@ class PreparedOptimizer(AcceleratedOptimizer):
 
 
 class Accelerator(accelerate.Accelerator):
-    """As accelerate.Accelerator; `hilbert` are arguments of `hilbert.offload`.
+    """As accelerate.Accelerator; `hilbert=` takes the arguments of `hilbert.offload`.
 
     A model and its optimizer (torch.optim.AdamW) are given to one call of `prepare`, which offloads
     the model. `mixed_precision` is the dtype of `offload`: masters are fp32, and there is no

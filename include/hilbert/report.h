@@ -55,7 +55,8 @@ typedef struct hil_plan_scale {
     char gpu[64];
     double tokens_per_second;
     int64_t active; /* parameters that a token uses: of a mixture only the chosen experts' */
-    double flops;   /* per second and GPU: 6 for each of these and token; recomputing not counted */
+    int operations; /* for each of these and token: 6, of an adapter 4; recomputing not counted */
+    double flops;   /* these operations per second and GPU */
     hil_plan_change change[HIL_PLAN_CHANGES];
     int64_t layers, largest_layers; /* of the model; the most that fit. 0: not asked for */
     int64_t largest_parameters;

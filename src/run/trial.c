@@ -3,15 +3,15 @@
 #include "run/trial.h"
 
 #include "base/json.h"
-#include "model/config.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define RAM_PERCENT 90 /* of a node's RAM may be used */
-#define HELPS 0.99     /* of a step's time: a change that helps leaves less */
-#define LAYERS_PART 64 /* the largest number of layers is found to 1/64 */
+#define RAM_PERCENT 90   /* of a node's RAM may be used */
+#define HELPS 0.99       /* of a step's time: a change that helps leaves less */
+#define LAYERS_PART 64   /* the largest number of layers is found to 1/64 */
+#define LAYERS_MOST 1024 /* that are tried: planning for more takes minutes */
 
 /* A run's options for a cluster: budgets that are not set are what a node has. */
 typedef struct fitted {
@@ -39,7 +39,7 @@ static hil_status plan(const hil_train_options *run, const hil_cluster *cluster,
     return hil_trial_plan(&trial, own, NULL, out);
 }
 
-static void fill_speed(const hil_cluster *c, hil_plan_report *r)
+static void fill_speed(const hil_train_options *run, const hil_cluster *c, hil_plan_report *r)
 {
     hil_plan_scale *s = &r->scale;
     double ranks = (double)(c->nodes * c->gpus), tokens = (double)(r->batch * r->length);
@@ -47,9 +47,10 @@ static void fill_speed(const hil_cluster *c, hil_plan_report *r)
     snprintf(s->gpu, sizeof s->gpu, "%s", c->gpu_name);
     s->nodes = c->nodes;
     s->gpus = c->gpus;
+    s->operations = run->adapter.source ? 4 : 6; /* a frozen weight has no gradient */
     if (!(r->step_seconds > 0)) return;
     s->tokens_per_second = tokens / r->step_seconds;
-    s->flops = 6 * (double)s->active * s->tokens_per_second / ranks;
+    s->flops = s->operations * (double)s->active * s->tokens_per_second / ranks;
 }
 
 static hil_status try_changes(const hil_train_options *run, const hil_plan_options *own,
@@ -88,12 +89,12 @@ static hil_status find_largest(const hil_train_options *run, const hil_plan_opti
 {
     int64_t low = 0, high = out->layers;
     bool yes = true;
-    while (yes && high <= HIL_LAYERS_MAX) {
+    while (yes && high <= LAYERS_MOST) {
         HIL_TRY(fits(run, own, cluster, high, out, &yes));
         if (yes) low = high;
         if (yes) high *= 2;
     }
-    if (high > HIL_LAYERS_MAX) high = HIL_LAYERS_MAX + 1;
+    if (yes) return HIL_OK; /* more may fit */
     while (high - low > 1 && (high - low) * LAYERS_PART > high) {
         int64_t middle = low + (high - low) / 2;
         HIL_TRY(fits(run, own, cluster, middle, out, &yes));
@@ -138,7 +139,7 @@ static hil_status add_json(hil_plan_report *r)
 static hil_status fill(const hil_train_options *run, const hil_plan_options *own,
                        const hil_cluster *cluster, hil_plan_report *r)
 {
-    fill_speed(cluster, r);
+    fill_speed(run, cluster, r);
     if (r->fits) HIL_TRY(try_changes(run, own, cluster, &r->scale));
     if (own->largest) HIL_TRY(find_largest(run, own, cluster, &r->scale));
     return add_json(r);
@@ -167,8 +168,9 @@ void hil_trial_print_largest(const hil_plan_scale *s, FILE *out)
 {
     char text[32];
     if (!s->largest_layers) return;
-    fprintf(out, "largest model of such layers: %lld layers, %s parameters\n",
-            (long long)s->largest_layers, hil_text_count(text, (uint64_t)s->largest_parameters));
+    fprintf(out, "largest model of such layers: %s%lld layers, %s parameters\n",
+            2 * s->largest_layers > LAYERS_MOST ? "at least " : "", (long long)s->largest_layers,
+            hil_text_count(text, (uint64_t)s->largest_parameters));
 }
 
 void hil_trial_print(const hil_plan_report *r, FILE *out)
@@ -179,8 +181,8 @@ void hil_trial_print(const hil_plan_report *r, FILE *out)
     const char *name = NULL;
     fprintf(out, "cluster: %s, %lld node%s with %lld x %s\n", s->name, (long long)s->nodes,
             s->nodes == 1 ? "" : "s", (long long)s->gpus, s->gpu);
-    fprintf(out, "speed: %s tokens/s, %.1f TFLOP/s on each GPU (6 x active parameters x tokens)\n",
-            hil_text_count(text, (uint64_t)s->tokens_per_second), s->flops * 1e-12);
+    fprintf(out, "speed: %s tokens/s, %.1f TFLOP/s on each GPU (%d x active parameters x tokens)\n",
+            hil_text_count(text, (uint64_t)s->tokens_per_second), s->flops * 1e-12, s->operations);
     fputs("a step with twice the", out);
     for (int i = 0; i < HIL_PLAN_CHANGES; ++i) {
         double seconds = s->change[i].step_seconds;

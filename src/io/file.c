@@ -359,3 +359,17 @@ hil_status hil_file_write(const char *path, const void *bytes, size_t size)
     hil_writer_close(writer);
     return status;
 }
+
+hil_status hil_file_replace(const char *path, const void *bytes, size_t size)
+{
+    char name[HIL_PATH_MAX];
+    HIL_TRY(hil_temporary_name(name, path));
+    FILE *file = fopen(name, "we");
+    if (!file) return hil_fail(HIL_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    bool whole = fwrite(bytes, 1, size, file) == size;
+    whole = fclose(file) == 0 && whole;
+    if (whole && rename(name, path) == 0) return HIL_OK;
+    hil_status status = hil_fail(HIL_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    unlink(name);
+    return status;
+}

@@ -61,6 +61,9 @@ void hil_writer_close(hil_writer *writer);
 
 /* Open, add and commit in one call. */
 hil_status hil_file_write(const char *path, const void *bytes, size_t size);
+/* The same without waiting for the drive: readers see the old file or the new one, but after a
+   power failure it may be either, or empty. */
+hil_status hil_file_replace(const char *path, const void *bytes, size_t size);
 
 /* Locks a folder for one process: holds FOLDER/.lock with flock. */
 typedef struct hil_lock {

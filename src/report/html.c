@@ -82,7 +82,7 @@ hil_status hil_html_write(const hil_history *run, size_t count, const char *path
     hil_point *point;
     HIL_TRY(HIL_ALLOC(HIL_SERIES_ROOM, &point));
     hil_status status = add_page(&page, run, count, point);
-    if (status == HIL_OK) status = hil_file_write(path, page.data, page.size);
+    if (status == HIL_OK) status = hil_file_replace(path, page.data, page.size);
     hil_free(point);
     hil_text_free(&page);
     return status;

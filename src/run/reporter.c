@@ -87,7 +87,7 @@ static hil_status write_about(hil_reporter *r, const char *state)
         return hil_fail(HIL_ERR_MEMORY, "no memory for run.json");
     char *text = json_dumps(about, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
     if (!text) return hil_fail(HIL_ERR_MEMORY, "no memory for run.json");
-    hil_status status = hil_file_write(r->about_path, text, strlen(text));
+    hil_status status = hil_file_replace(r->about_path, text, strlen(text));
     free(text);
     return status;
 }

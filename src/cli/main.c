@@ -82,13 +82,24 @@ static int run(const hil_command *command, int argc, char **argv)
     return command->run(argc, argv);
 }
 
+static int missing(void)
+{
+    char list[256] = "";
+    for (size_t i = 0; i < COMMANDS; ++i) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s",
+                 i == 0              ? ""
+                 : i + 1 == COMMANDS ? " or "
+                                     : ", ",
+                 commands[i]->name);
+    }
+    return hil_command_fail(
+        hil_fail(HIL_ERR_USAGE, "a command is missing: %s; see hilbert --help", list));
+}
+
 static int choose(int argc, char **argv)
 {
-    if (argc < 2)
-        return hil_command_fail(
-            hil_fail(HIL_ERR_USAGE, "a command is missing: train, eval, generate, chat, tokenize, "
-                                    "inspect, export, verify, bench, probe, plan, merge, quantize, "
-                                    "report or top; see hilbert --help"));
+    if (argc < 2) return missing();
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
     if (strcmp(argv[1], "--version") == 0) return print_version();
     if (strcmp(argv[1], "help") == 0) return help(argv[2]);

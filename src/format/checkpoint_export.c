@@ -71,7 +71,7 @@ static hil_status read_tensors(hil_checkpoint_model *m, const json_t *names,
         m->entry[i] = entry;
         const char *other = json_string_value(json_array_get(transposed, next));
         bool listed = other && strcmp(name, other) == 0;
-        m->transposed[i] = listed || hil_stacked_turned(m->config, name);
+        m->transposed[i] = listed || hil_stacked_transposed(m->config, name);
         hil_shape *shape = &m->tensor[i].shape;
         if (dtype != HIL_F32 || (m->transposed[i] && shape->ndim != 2))
             return hil_fail(HIL_ERR_INPUT,

@@ -70,12 +70,12 @@ bool hil_peft_place_of(const hil_peft *peft, const hil_config *config, const cha
     *out = (hil_peft_place){.whole = {2, {experts * shape->dim[0], shape->dim[1]}},
                             .index = expert,
                             .members = experts,
-                            .turns = 1};
+                            .stride = 1};
     if (b) {
         out->whole = (hil_shape){2, {row->parts * shape->dim[0], shape->dim[1] * experts}};
         out->index = row->part * experts + expert;
         out->members = row->parts * experts;
-        out->turns = experts;
+        out->stride = experts;
     }
     int wrapped = wraps(peft, row, name);
     *strrchr(name, '.') = 0;
@@ -125,11 +125,11 @@ static hil_status add_part(opening *o, const hil_param *param, const hil_peft_pl
                         (long long)place->whole.dim[0], (long long)place->whole.dim[1]);
     size_t size = hil_dtype_size(dtype);
     o->parts[i] = (hil_entry_part){.whole = whole,
-                                   .first = place->index / place->turns * place->turns * each +
-                                            place->index % place->turns,
-                                   .step = place->turns,
+                                   .first = place->index / place->stride * place->stride * each +
+                                            place->index % place->stride,
+                                   .step = place->stride,
                                    .size = size};
-    if (place->turns == 1) o->parts[i].first = place->index * each;
+    if (place->stride == 1) o->parts[i].first = place->index * each;
     char *name = o->file->names + o->names_used;
     memcpy(name, spec->name, strlen(spec->name) + 1);
     o->names_used += strlen(spec->name) + 1;

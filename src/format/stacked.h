@@ -14,7 +14,7 @@ hil_status hil_stacked_open(hil_safetensors **out, const char *folder, const hil
 
 /* Whether folders hold the transpose of this parameter of a checkpoint, even if the one that it was
    read from did not. */
-bool hil_stacked_turned(const hil_config *config, const char *name);
+bool hil_stacked_transposed(const hil_config *config, const char *name);
 
 /* An export with the tensors that files of the architecture have, each read in pieces from the
    tensors of the model. */

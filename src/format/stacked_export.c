@@ -13,7 +13,8 @@ typedef struct group {
     size_t *member; /* of a stack: expert 0's parts, then expert 1's, ...; NULL: tensor `only` */
     size_t only;
     size_t members, found;
-    size_t turns; /* the numbers of so many members take turns; 1: members follow each other */
+    size_t stride; /* so many members are interleaved, number by number; 1: members follow each
+                      other */
 } group;
 
 struct hil_stacked {
@@ -37,13 +38,13 @@ static const hil_arch_stack *find_row(const hil_stacked *s, const char *name, si
     return NULL;
 }
 
-bool hil_stacked_turned(const hil_config *config, const char *name)
+bool hil_stacked_transposed(const hil_config *config, const char *name)
 {
     hil_stacked s = {.config = config};
     size_t prefix;
     int64_t expert;
     const hil_arch_stack *row = find_row(&s, name, &prefix, &expert);
-    return config->mixture.turned && row && hil_stacked_each(row);
+    return config->mixture.transposed && row && hil_stacked_each(row);
 }
 
 /* The tensor's place in the list; appended if it is not there yet. */
@@ -82,7 +83,7 @@ static bool find_place(const hil_stacked *s, const hil_export_tensor *t, hil_pef
     int64_t experts = hil_stacked_each(row) ? s->config->mixture.experts : 1;
     *out = (hil_peft_place){.index = expert * row->parts + row->part,
                             .members = experts * row->parts,
-                            .turns = row->interleaved ? row->parts : 1};
+                            .stride = row->interleaved ? row->parts : 1};
     snprintf(out->tensor, sizeof out->tensor, "%.*s%s", (int)prefix, t->name, row->tensor);
     give_shape(s, row, &t->shape, &out->whole);
     return true;
@@ -101,7 +102,7 @@ static hil_status add_tensor(hil_stacked *s, size_t i)
     group *g = &s->group[at];
     if (!g->member) {
         g->members = (size_t)place.members;
-        g->turns = (size_t)place.turns;
+        g->stride = (size_t)place.stride;
         HIL_TRY(HIL_ALLOC(g->members, &g->member));
         s->tensor[at].dtype = t->dtype;
         s->tensor[at].shape = place.whole;
@@ -111,11 +112,11 @@ static hil_status add_tensor(hil_stacked *s, size_t i)
     return HIL_OK;
 }
 
-/* Number k of each member that takes turns, one after the other. */
+/* Number k of each interleaved member, one after the other. */
 static hil_status read_interleaved(hil_stacked *s, const group *g, size_t each, size_t offset,
                                    size_t *size, char *out)
 {
-    size_t parts = g->turns, bytes = hil_dtype_size(s->tensor[g - s->group].dtype);
+    size_t parts = g->stride, bytes = hil_dtype_size(s->tensor[g - s->group].dtype);
     size_t first = offset / (each * parts) * parts, at = offset % (each * parts) / parts;
     size_t most = HIL_EXPORT_PIECE / parts / bytes * bytes, take = *size / parts / bytes * bytes;
     if (take > each - at) take = each - at;
@@ -140,7 +141,7 @@ static hil_status read_group(void *context, size_t i, size_t offset, size_t *siz
     if (!g->member) return s->plain->read(s->plain->context, g->only, offset, size, out);
     const hil_export_tensor *one = &s->plain->tensor[g->member[0]];
     size_t each = (size_t)hil_shape_count(&one->shape) * hil_dtype_size(one->dtype);
-    if (g->turns > 1) return read_interleaved(s, g, each, offset, size, out);
+    if (g->stride > 1) return read_interleaved(s, g, each, offset, size, out);
     if (*size > each - offset % each) *size = each - offset % each;
     return s->plain->read(s->plain->context, g->member[offset / each], offset % each, size, out);
 }

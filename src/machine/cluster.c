@@ -11,7 +11,6 @@
 #define MOST 1e8 /* of any number in a description */
 #define DRIVES_MOST 1000
 #define GIB ((uint64_t)1 << 30)
-#define UPDATE_BYTES 26 /* that AdamW reads and writes per parameter */
 #define RAM_PART 0.7    /* of the RAM's bandwidth that the update reaches */
 #define RAM_SPEED 100.0 /* GB/s, where the description has none */
 
@@ -174,7 +173,7 @@ void hil_cluster_speeds(const hil_cluster *c, hil_machine *machine)
     double gpus = (double)c->gpus, drives = (double)c->drives / gpus;
     hil_gpu_speeds(&c->gpu, s);
     s->to_device = s->to_host = fmin(s->to_device, c->bus / gpus);
-    s->update = RAM_PART * c->ram_speed / UPDATE_BYTES / gpus;
+    s->update = RAM_PART * c->ram_speed / HIL_UPDATE_BYTES / gpus;
     s->disk_read = drives * c->drive_read;
     s->disk_write = drives * c->drive_write;
     s->disk_mixed = drives * (c->drive_read + c->drive_write) / 2;

@@ -12,7 +12,6 @@
 #define MEMORY_PART 0.8
 #define BUS_PART 0.8
 #define ATTENTION_PART 0.5 /* of the speed of matrix products */
-#define UPDATE_BYTES 26    /* that AdamW reads and writes per parameter */
 #define CALL_SECONDS 5e-6
 #define CONTEXT ((size_t)700 << 20) /* memory of CUDA and its libraries */
 
@@ -78,7 +77,7 @@ void hil_gpu_speeds(const hil_gpu *gpu, hil_speeds *speeds)
         speeds->attention[d] = speeds->gemm[d] * ATTENTION_PART;
     speeds->memory = gpu->memory * 1e9 * MEMORY_PART;
     speeds->to_device = speeds->to_host = gpu->bus * 1e9 * BUS_PART;
-    speeds->update_device = speeds->memory / UPDATE_BYTES;
+    speeds->update_device = speeds->memory / HIL_UPDATE_BYTES;
     speeds->op_call = CALL_SECONDS;
 }
 

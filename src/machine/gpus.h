@@ -5,6 +5,8 @@
 #include "device/device.h"
 #include "hilbert/speeds.h"
 
+#define HIL_UPDATE_BYTES 26 /* that AdamW reads and writes per parameter */
+
 typedef struct hil_gpu {
     const char *name;
     uint64_t mib;      /* of memory, as the driver shows it */

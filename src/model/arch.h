@@ -32,13 +32,13 @@ typedef struct hil_mixture_names {
 /* [Note: stacked tensors] A tensor in files that holds parameters of the model, or is one under
    another name. With a * in `param` it has a matrix of each expert, (experts, rows, cols), else it
    is one parameter, or a part of it. `parts` parameters share it: their rows follow each other, or
-   their numbers take turns. One parameter may have several rows: files of all these forms are read,
-   the one that is `saved` is written, else the parameters under their own names. */
+   they are interleaved, number by number. One parameter may have several rows: files of all these
+   forms are read, the one that is `saved` is written, else the parameters under their own names. */
 typedef struct hil_arch_stack {
     const char *tensor, *param; /* after "<blocks>N." */
     int part, parts;
-    bool interleaved; /* the numbers take turns */
-    bool flat;        /* (experts, numbers) in files, a vector of the model */
+    bool interleaved;
+    bool flat; /* (experts, numbers) in files, a vector of the model */
     bool saved;
 } hil_arch_stack;
 /* How transformers 5 stacks experts in memory: in two tensors under `stack`. */

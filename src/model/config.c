@@ -150,7 +150,7 @@ hil_status hil_config_parse(hil_config *out, const char *json, size_t size, cons
     if (status == HIL_OK) {
         hil_config_reader r = {text.object ? text.object : object, what, out};
         status = read_config(&r);
-        if (text.packed) out->mixture.packed = true, out->mixture.turned = false;
+        if (text.packed) out->mixture.packed = true, out->mixture.transposed = false;
         memcpy(out->whole, text.whole, sizeof out->whole);
         memcpy(out->left_out, text.left_out, sizeof out->left_out);
         json_decref(text.object);

@@ -52,7 +52,7 @@ typedef struct hil_mixture_config {
     double alpha, limit;             /* of hil_swiglu_clamped; limit 0: plain SwiGLU */
     bool biased;                     /* router and experts have biases */
     bool packed;                     /* the folder has the experts in MXFP4: [Note: mxfp4] */
-    bool turned;                     /* files hold the transposes of the experts' matrices */
+    bool transposed;                 /* files hold the transposes of the experts' matrices */
     bool normalized;                 /* the weights of the chosen experts add up to 1 */
     double balance;                  /* coefficient of the auxiliary loss; 0: none */
     uint64_t dense[HIL_LAYER_WORDS]; /* bit set: the layer has an MLP instead */

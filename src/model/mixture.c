@@ -67,7 +67,7 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     const hil_mixture_names *m = c->arch->mixture;
     const char *blocks = c->arch->names->blocks;
     const hil_param_form router = {HIL_ROUTER, c->mixture.experts, c->hidden, c->init_std};
-    const hil_role role = c->mixture.turned ? HIL_TRANSPOSED : HIL_MATRIX;
+    const hil_role role = c->mixture.transposed ? HIL_TRANSPOSED : HIL_MATRIX;
     const hil_param_form inner = {role, c->mixture.width, c->hidden, c->init_std};
     const hil_param_form outer = {role, c->hidden, c->mixture.width, c->init_std};
     *out = (hil_mixture){.balanced = c->mixture.balance > 0, .later = hil_mixture_before(c, n) > 0};

@@ -77,13 +77,9 @@ static hil_status add_notes(json_t *about, const hil_text *notes)
 static hil_status write_about(hil_reporter *r, const char *state)
 {
     char now[32];
-    time_t seconds = time(NULL);
-    struct tm utc;
-    gmtime_r(&seconds, &utc);
-    strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S UTC", &utc);
     json_t *about = r->history.about;
     if (json_object_set_new(about, "state", json_string(state)) != 0 ||
-        json_object_set_new(about, "updated", json_string(now)) != 0)
+        json_object_set_new(about, "updated", json_string(hil_clock_date(now))) != 0)
         return hil_fail(HIL_ERR_MEMORY, "no memory for run.json");
     char *text = json_dumps(about, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
     if (!text) return hil_fail(HIL_ERR_MEMORY, "no memory for run.json");

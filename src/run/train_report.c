@@ -3,11 +3,11 @@
 
 #include "hilbert/version.h"
 
+#include "base/clock.h"
 #include "base/note.h"
 #include "plan/plan_report.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef hil_training job;
@@ -94,19 +94,16 @@ static hil_status describe_options(const job *j, json_t **out)
 static hil_status describe(const job *j, json_t **out)
 {
     char now[32];
-    time_t seconds = time(NULL);
-    struct tm utc;
     json_t *options;
-    gmtime_r(&seconds, &utc);
-    strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S UTC", &utc);
     HIL_TRY(describe_options(j, &options));
     const hil_tier_budgets *b = &j->budget;
     json_t *notes = j->notes ? json_incref(j->notes) : json_array();
     *out = json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:o}", "version",
-                     hil_version(), "started", now, "steps", (json_int_t)j->steps, "model",
-                     describe_model(j), "options", options, "environment", describe_environment(j),
-                     "budget", "device", (json_int_t)b->device, "host", (json_int_t)b->host, "disk",
-                     (json_int_t)b->disk, "plan", describe_plan(j), "notes", notes);
+                     hil_version(), "started", hil_clock_date(now), "steps", (json_int_t)j->steps,
+                     "model", describe_model(j), "options", options, "environment",
+                     describe_environment(j), "budget", "device", (json_int_t)b->device, "host",
+                     (json_int_t)b->host, "disk", (json_int_t)b->disk, "plan", describe_plan(j),
+                     "notes", notes);
     if (*out && j->options->command)
         json_object_set_new(*out, "command", json_string(j->options->command));
     return *out ? HIL_OK : hil_fail(HIL_ERR_INPUT, "a name of the run is not UTF-8");

@@ -80,13 +80,13 @@ static void check_parameters(void)
         &(hil_shape){2, {5, 4}}, &place));
     CHECK_TEXT(place.tensor, HIL_PEFT_PREFIX "model.layers.0.mlp.experts.lora_B.weight");
     CHECK(place.whole.dim[0] == 10 && place.whole.dim[1] == 16);
-    CHECK(place.index == 7 && place.members == 8 && place.turns == 4);
+    CHECK(place.index == 7 && place.members == 8 && place.stride == 4);
     /* In layer 1 another parameter of the module wraps it. */
     CHECK(hil_peft_place_of(
         &p, &config, HIL_PEFT_PREFIX "model.layers.1.block_sparse_moe.experts.2.w1.lora_A.weight",
         &(hil_shape){2, {4, 6}}, &place));
     CHECK_TEXT(place.tensor, HIL_PEFT_PREFIX "model.layers.1.mlp.experts.base_layer.lora_A.weight");
-    CHECK(place.whole.dim[0] == 16 && place.index == 2 && place.turns == 1);
+    CHECK(place.whole.dim[0] == 16 && place.index == 2 && place.stride == 1);
     CHECK(!hil_peft_place_of(&p, &config,
                              HIL_PEFT_PREFIX "model.layers.0.self_attn.q_proj.lora_A.weight",
                              &(hil_shape){2, {4, 6}}, &place));

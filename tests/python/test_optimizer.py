@@ -3,7 +3,6 @@
 import copy
 
 import hilbert
-import models
 import pytest
 import torch
 from conftest import third

@@ -30,7 +30,6 @@ assert c["nodes"] == 2 and c["gpus"] == 2 and len(c["changes"]) == 6
 assert abs(c["tokens_per_second"] * plan["step_seconds"] - 16 * 256) < 1, c
 base = plan["step_seconds"]
 assert all(x["step_seconds"] <= base * 1.001 for x in c["changes"]), (base, c)
-print(c["largest_layers"])
 END
 largest=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["cluster"]["largest_layers"])' "$work/out")
 sed "s/\"num_hidden_layers\": 8/\"num_hidden_layers\": $largest/" "$work/m.json" >"$work/most.json"

@@ -27,7 +27,7 @@ struct forward_formula : clamping {
     }
 };
 
-/* x: gate, up, dy; y: the gradients of gate and up. A bounded number has none. */
+/* x: gate, up, dy; y: the gradients of gate and up. A number that was clamped has no gradient. */
 struct backward_formula : clamping {
     __device__ void operator()(int64_t, const float x[3][HIL_WIDE], float y[2][HIL_WIDE]) const
     {

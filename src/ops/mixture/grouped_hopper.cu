@@ -133,7 +133,8 @@ static __device__ inline void tell_part(uint32_t base, const stage &s, int numbe
     store_word(base + PARTS + s.at * 4, (uint32_t)number);
 }
 
-/* Takes parts and loads their steps; a part without steps is told with an empty one. */
+/* Takes parts and loads their steps; of a part without steps it passes on the number alone, with an
+   empty stage. */
 template <hil_grouped_kind KIND> static __device__ void load_all(const job &j, uint32_t base)
 {
     walk w = {0, 0};
